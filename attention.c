@@ -1,0 +1,345 @@
+/*
+ * The heart. For head h and the token at position i, over the keys and values cached so far:
+ *
+ *   q_i = W_q x_i        k_j = W_k x_j        v_j = W_v x_j         (RoPE turns q_i and k_j by their
+ * positions) score_ij   = q_i · k_j / √d_head                                 for j ≤ i; the causal mask
+ * hides j > i pattern_ij = exp(score_ij) / Σ_j' exp(score_ij')                 softmax over j z_i        =
+ * Σ_j pattern_ij v_j out_i      = W_o [z of head 0; z of head 1; …]
+ *
+ * Grouped-query attention: head h reads the keys and values of kv head ⌊h·n_head_kv/n_head⌋.
+ *
+ * No n × n buffer: attend_tile walks over the keys in tiles and keeps, for each query, the running
+ * maximum m and sum of its softmax, rescaling what it has when m grows (Milakov & Gimelshein 2018,
+ * arXiv:1805.02867; Dao et al. 2022, arXiv:2205.14135). Tiles start at fixed positions, so that a
+ * token's result does not depend on the chunk or the thread it came in.
+ */
+#include "attention.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    KEY_TILE = 64,   /* keys whose scores are held at a time */
+    QUERY_TILE = 32, /* queries (all heads of a group counted) that share a tile of keys */
+};
+
+/* One worker's scratch: a tile of queries against a tile of keys. */
+typedef struct Tile {
+    float *q;      /* [rows][d_head] scaled by 1/√d_head */
+    float *z;      /* [rows][d_head] Σ exp(score − max)·v so far */
+    float *scores; /* [rows][KEY_TILE] */
+    float *v;      /* [KEY_TILE][d_head] unpacked values */
+    float *max;    /* [rows] of the scores so far */
+    float *sum;    /* [rows] Σ exp(score − max) so far */
+} Tile;
+
+struct Attention {
+    AttentionShape shape;
+    Compute compute;
+    size_t n_ctx, n_chunk;
+    size_t position, n; /* of the chunk under way */
+    size_t tile_tokens; /* tokens in a query tile: each brings n_head/n_head_kv queries to a kv head */
+
+    /* The cache: k of all layers, then v, each [n_layer][n_head_kv][n_ctx][d_head] in kv_dtype. */
+    DType kv_dtype;
+    unsigned char *cache;
+    size_t cache_bytes;
+
+    float *q;     /* [n_chunk][n_head][d_head] */
+    float *k, *v; /* [n_chunk][n_head_kv][d_head] */
+    float *z;     /* [n_chunk][n_head][d_head] */
+    float *turn;  /* [n_chunk][rope_dim/2][2] cos and sin of each pair's angle */
+    float *row;   /* [n_ctx] scores of one query that a probe watches */
+    float *tiles; /* [n_threads][tile_floats] */
+    size_t tile_floats;
+};
+
+size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype) {
+    return 2 * shape->n_layer * shape->n_head_kv * dtype_bytes(kv_dtype, shape->d_head);
+}
+
+/* Reserves address space only: pages come as positions are written. */
+static bool map_cache(Attention *attention, Error *error) {
+    size_t position_bytes = attention_kv_bytes(&attention->shape, attention->kv_dtype);
+    if (__builtin_mul_overflow(position_bytes, attention->n_ctx, &attention->cache_bytes))
+        return error_set(error,
+                         "a KV cache of %zu positions cannot be addressed; ask for a smaller context (-c)",
+                         attention->n_ctx);
+    void *cache = mmap(NULL, attention->cache_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (cache == MAP_FAILED)
+        return error_set(
+            error, "cannot reserve %zu MiB of KV cache for %zu positions: %s; ask for a smaller context (-c)",
+            attention->cache_bytes >> 20, attention->n_ctx, strerror(errno));
+    attention->cache = cache;
+    return true;
+}
+
+static size_t tile_rows(const Attention *attention) {
+    return attention->tile_tokens * (attention->shape.n_head / attention->shape.n_head_kv);
+}
+
+Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dtype, size_t n_chunk,
+                         const Compute *compute, Error *error) {
+    Attention *attention = calloc(1, sizeof *attention);
+    if (!attention) goto no_memory;
+    size_t group = shape->n_head / shape->n_head_kv, d_head = shape->d_head;
+    *attention = (Attention){
+        .shape = *shape, .compute = *compute, .n_ctx = n_ctx, .n_chunk = n_chunk, .kv_dtype = kv_dtype};
+    attention->tile_tokens = group < QUERY_TILE ? QUERY_TILE / group : 1;
+    attention->tile_floats = tile_rows(attention) * (2 * d_head + KEY_TILE + 2) + KEY_TILE * d_head;
+    attention->q = calloc(n_chunk, shape->n_head * d_head * sizeof(float));
+    attention->k = calloc(n_chunk, shape->n_head_kv * d_head * sizeof(float));
+    attention->v = calloc(n_chunk, shape->n_head_kv * d_head * sizeof(float));
+    attention->z = calloc(n_chunk, shape->n_head * d_head * sizeof(float));
+    attention->turn = calloc(n_chunk, (shape->rope_dim + 1) * sizeof(float));
+    attention->row = calloc(n_ctx, sizeof(float));
+    attention->tiles = calloc(threads_count(compute->threads), attention->tile_floats * sizeof(float));
+    if (!attention->q || !attention->k || !attention->v || !attention->z || !attention->turn ||
+        !attention->row || !attention->tiles)
+        goto no_memory;
+    if (!map_cache(attention, error)) goto fail;
+    return attention;
+no_memory:
+    error_set(error, "not enough memory for attention over %zu positions; ask for a smaller context (-c)",
+              n_ctx);
+fail:
+    attention_free(attention);
+    return NULL;
+}
+
+void attention_free(Attention *attention) {
+    if (!attention) return;
+    if (attention->cache) munmap(attention->cache, attention->cache_bytes);
+    free(attention->q);
+    free(attention->k);
+    free(attention->v);
+    free(attention->z);
+    free(attention->turn);
+    free(attention->row);
+    free(attention->tiles);
+    free(attention);
+}
+
+/* Keys (or values) of a kv head from a position on: they lie one after another. */
+static void *cached(const Attention *attention, bool values, size_t layer, size_t kv_head, size_t position) {
+    const AttentionShape *shape = &attention->shape;
+    size_t rows = ((values ? shape->n_layer : 0) + layer) * shape->n_head_kv + kv_head;
+    return attention->cache +
+           (rows * attention->n_ctx + position) * dtype_bytes(attention->kv_dtype, shape->d_head);
+}
+
+/* RoPE turns pair i of a token at position p by p·freq_i; one table serves all heads and layers. */
+void attention_begin(Attention *attention, size_t position, size_t n) {
+    size_t n_pairs = attention->shape.rope_dim / 2;
+    attention->position = position;
+    attention->n = n;
+    if (attention->shape.rope == ROPE_NONE) return;
+    float *turn = attention->turn;
+    for (size_t t = 0; t < n; t++)
+        for (size_t i = 0; i < n_pairs; i++) {
+            double angle = (double)(position + t) * attention->shape.rope_freq[i];
+            *turn++ = (float)cos(angle);
+            *turn++ = (float)sin(angle);
+        }
+}
+
+/* Turns one head's q or k [d_head] in place: (a, b) → (a cos − b sin, a sin + b cos) for each pair. */
+static void rotate(const AttentionShape *shape, float *x, const float *turn) {
+    size_t n_pairs = shape->rope_dim / 2;
+    size_t step = shape->rope == ROPE_NEIGHBOURS ? 2 : 1,
+           apart = shape->rope == ROPE_NEIGHBOURS ? 1 : n_pairs;
+    for (size_t i = 0; i < n_pairs; i++) {
+        float *a = x + i * step, *b = a + apart, c = turn[2 * i], s = turn[2 * i + 1], before = *a;
+        *a = before * c - *b * s;
+        *b = before * s + *b * c;
+    }
+}
+
+static void store(const Attention *attention, void *dst, const float *src) {
+    size_t d_head = attention->shape.d_head;
+    if (attention->kv_dtype == DTYPE_F16)
+        attention->compute.kernels->pack_f16(dst, src, d_head);
+    else
+        memcpy(dst, src, d_head * sizeof *src);
+}
+
+/* A loop over the chunk: what one layer's loops are told. */
+typedef struct LayerLoop {
+    Attention *attention;
+    size_t layer;
+} LayerLoop;
+
+/* Tokens [begin, end) of the chunk take their positions and join the cache. */
+static void place_tokens(void *context, size_t begin, size_t end, unsigned worker) {
+    (void)worker;
+    const LayerLoop *loop = context;
+    const Attention *attention = loop->attention;
+    const AttentionShape *shape = &attention->shape;
+    size_t d_head = shape->d_head;
+    for (size_t t = begin; t < end; t++) {
+        float *q = attention->q + t * shape->n_head * d_head;
+        float *k = attention->k + t * shape->n_head_kv * d_head;
+        float *v = attention->v + t * shape->n_head_kv * d_head;
+        if (shape->rope != ROPE_NONE) {
+            const float *turn = attention->turn + t * (shape->rope_dim / 2) * 2;
+            for (size_t h = 0; h < shape->n_head; h++) rotate(shape, q + h * d_head, turn);
+            for (size_t h = 0; h < shape->n_head_kv; h++) rotate(shape, k + h * d_head, turn);
+        }
+        for (size_t h = 0; h < shape->n_head_kv; h++) {
+            store(attention, cached(attention, false, loop->layer, h, attention->position + t),
+                  k + h * d_head);
+            store(attention, cached(attention, true, loop->layer, h, attention->position + t),
+                  v + h * d_head);
+        }
+    }
+}
+
+static Tile worker_tile(const Attention *attention, unsigned worker) {
+    size_t rows = tile_rows(attention), d_head = attention->shape.d_head;
+    float *at = attention->tiles + worker * attention->tile_floats;
+    Tile tile = {.q = at, .z = at + rows * d_head};
+    tile.scores = tile.z + rows * d_head;
+    tile.v = tile.scores + rows * KEY_TILE;
+    tile.max = tile.v + KEY_TILE * d_head;
+    tile.sum = tile.max + rows;
+    return tile;
+}
+
+/* n cached values as floats: where they lie if they are floats already, else unpacked into scratch. */
+static const float *values_of(const Attention *attention, const void *cached_v, size_t n, float *scratch) {
+    if (attention->kv_dtype == DTYPE_F32) return cached_v;
+    attention->compute.kernels->unpack(scratch, attention->kv_dtype, cached_v, n * attention->shape.d_head);
+    return scratch;
+}
+
+/* Takes the scores of one query over the next n keys into its running softmax and weighted values. */
+static void absorb(const Kernels *kernels, const Tile *tile, size_t row, size_t n, const float *v,
+                   size_t d_head) {
+    float *scores = tile->scores + row * KEY_TILE, *z = tile->z + row * d_head;
+    float max = kernels->max(scores, n);
+    if (max > tile->max[row]) {
+        float shrink = expf(tile->max[row] - max); /* 0 at the first tile, whose max was −∞ */
+        kernels->scale(z, shrink, d_head);
+        tile->sum[row] *= shrink;
+        tile->max[row] = max;
+    }
+    tile->sum[row] += kernels->exp_sum(scores, tile->max[row], n);
+    kernels->mix(z, scores, v, n, d_head);
+}
+
+/* Attention of the tokens [first, last] of the chunk for all heads that share kv_head. */
+static void attend_tile(const Attention *attention, size_t layer, size_t kv_head, size_t first, size_t last,
+                        const Tile *tile) {
+    const AttentionShape *shape = &attention->shape;
+    const Kernels *kernels = attention->compute.kernels;
+    size_t d_head = shape->d_head, group = shape->n_head / shape->n_head_kv;
+    size_t n_rows = (last - first + 1) * group, n_keys = attention->position + last + 1;
+    float scale = 1.0f / sqrtf((float)d_head);
+
+    for (size_t row = 0; row < n_rows; row++) {
+        size_t token = first + row / group, head = kv_head * group + row % group;
+        const float *q = attention->q + (token * shape->n_head + head) * d_head;
+        for (size_t i = 0; i < d_head; i++) tile->q[row * d_head + i] = q[i] * scale;
+        tile->max[row] = -INFINITY;
+        tile->sum[row] = 0;
+    }
+    memset(tile->z, 0, n_rows * d_head * sizeof *tile->z);
+
+    for (size_t key = 0; key < n_keys; key += KEY_TILE) {
+        size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
+        Matrix keys = {cached(attention, false, layer, kv_head, key), attention->kv_dtype, n, d_head};
+        kernels->matmul(tile->scores, KEY_TILE, &keys, NULL, 0, n, tile->q, d_head, n_rows);
+        const float *v = values_of(attention, cached(attention, true, layer, kv_head, key), n, tile->v);
+        for (size_t row = 0; row < n_rows; row++) {
+            size_t visible = attention->position + first + row / group + 1; /* the causal mask */
+            if (visible > key) absorb(kernels, tile, row, visible - key < n ? visible - key : n, v, d_head);
+        }
+    }
+    for (size_t row = 0; row < n_rows; row++) {
+        size_t token = first + row / group, head = kv_head * group + row % group;
+        float *z = attention->z + (token * shape->n_head + head) * d_head;
+        for (size_t i = 0; i < d_head; i++) z[i] = tile->z[row * d_head + i] / tile->sum[row];
+    }
+}
+
+static size_t query_tiles(const Attention *attention) {
+    return (attention->n + attention->tile_tokens - 1) / attention->tile_tokens;
+}
+
+/* Piece p of the loop is query tile p mod query_tiles of kv head p / query_tiles. */
+static void attend_tiles(void *context, size_t begin, size_t end, unsigned worker) {
+    const LayerLoop *loop = context;
+    const Attention *attention = loop->attention;
+    Tile tile = worker_tile(attention, worker);
+    for (size_t piece = begin; piece < end; piece++) {
+        size_t first = piece % query_tiles(attention) * attention->tile_tokens;
+        size_t last = first + attention->tile_tokens - 1;
+        if (last >= attention->n) last = attention->n - 1;
+        attend_tile(attention, loop->layer, piece / query_tiles(attention), first, last, &tile);
+    }
+}
+
+/*
+ * A head that a probe watches, the plain way: one whole row of scores, then of the pattern, at a time.
+ * Takes the place of what attend_tile found, so that what the probe saw, or wrote, is what counts.
+ */
+static void attend_watched(const Attention *attention, size_t layer, size_t head, const Probe *probe) {
+    const AttentionShape *shape = &attention->shape;
+    const Kernels *kernels = attention->compute.kernels;
+    size_t d_head = shape->d_head, kv_head = head * shape->n_head_kv / shape->n_head;
+    float *row = attention->row, scale = 1.0f / sqrtf((float)d_head);
+    Tile tile = worker_tile(attention, 0);
+    bool see_scores = probe->wants(probe->user, PROBE_SCORES, layer, head);
+    bool see_pattern = probe->wants(probe->user, PROBE_PATTERN, layer, head);
+    if (!see_scores && !see_pattern) return;
+
+    for (size_t t = 0; t < attention->n; t++) {
+        size_t position = attention->position + t, n_keys = position + 1;
+        const float *q = attention->q + (t * shape->n_head + head) * d_head;
+        float *z = attention->z + (t * shape->n_head + head) * d_head;
+        Matrix keys = {cached(attention, false, layer, kv_head, 0), attention->kv_dtype, n_keys, d_head};
+        ProbeView view = {PROBE_SCORES, layer, head, position, 1, n_keys, n_keys, row};
+
+        for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * scale;
+        kernels->matmul(row, n_keys, &keys, NULL, 0, n_keys, tile.q, d_head, 1);
+        if (see_scores) probe->visit(probe->user, &view);
+        float sum = kernels->exp_sum(row, kernels->max(row, n_keys), n_keys);
+        kernels->scale(row, 1.0f / sum, n_keys);
+        view.site = PROBE_PATTERN;
+        if (see_pattern) probe->visit(probe->user, &view);
+
+        memset(z, 0, d_head * sizeof *z);
+        for (size_t key = 0; key < n_keys; key += KEY_TILE) {
+            size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
+            const float *v = values_of(attention, cached(attention, true, layer, kv_head, key), n, tile.v);
+            kernels->mix(z, row + key, v, n, d_head);
+        }
+    }
+}
+
+void attention_forward(Attention *attention, const AttentionWeights *weights, size_t layer, const float *x,
+                       float *out, const Probe *probe) {
+    const AttentionShape *shape = &attention->shape;
+    const Compute *compute = &attention->compute;
+    size_t n = attention->n, position = attention->position;
+    LayerLoop loop = {attention, layer};
+
+    const LinearOutput qkv[] = {
+        {attention->q, &weights->q}, {attention->k, &weights->k}, {attention->v, &weights->v}};
+    linear_forward(compute, qkv, 3, x, n);
+    probe_heads(probe, PROBE_Q, layer, position, attention->q, n, shape->n_head, shape->d_head);
+    probe_heads(probe, PROBE_K, layer, position, attention->k, n, shape->n_head_kv, shape->d_head);
+    probe_heads(probe, PROBE_V, layer, position, attention->v, n, shape->n_head_kv, shape->d_head);
+
+    parallel_for(compute->threads, n, 8, place_tokens, &loop);
+    parallel_for(compute->threads, shape->n_head_kv * query_tiles(attention), 1, attend_tiles, &loop);
+    for (size_t head = 0; probe && head < shape->n_head; head++)
+        attend_watched(attention, layer, head, probe);
+    probe_heads(probe, PROBE_Z, layer, position, attention->z, n, shape->n_head, shape->d_head);
+
+    linear_forward(compute, &(LinearOutput){out, &weights->out}, 1, attention->z, n);
+}

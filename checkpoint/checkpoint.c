@@ -1,0 +1,321 @@
+/*
+ * Opening a checkpoint: map the file, let the format that recognises it fill in tensors and metadata,
+ * then check what holds for every format. Below that, the look-ups.
+ */
+#include "format.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "checkpoints are little-endian and used in place: this machine would have to swap every weight"
+#endif
+
+static const Format *const formats[] = {&format_gguf, &format_llama2c_tokenizer, &format_llama2c};
+
+/* Files that people try first, by their first bytes: a refusal by name tells them what to do. */
+static const struct {
+    size_t offset;
+    const char *magic;
+    const char *what;
+} strangers[] = {
+    {0, "FUGG", "a big-endian GGUF file; convert the model to little-endian"},
+    {0, "PK\003\004", "a zip archive (a PyTorch checkpoint?); convert it to GGUF"},
+    {0, "\x80\x02", "a Python pickle (an old PyTorch checkpoint?); convert it to GGUF"},
+    {0, "24ka", "a llama2.c checkpoint of version 1 or 2; only version 0 is read"},
+    {0, "lmgg", "an old GGML file; convert the model to GGUF"},
+    {0, "fmgg", "an old GGMF file; convert the model to GGUF"},
+    {0, "tjgg", "an old GGJT file; convert the model to GGUF"},
+    {0, "\x93NUMPY", "a NumPy array"},
+    {8, "{\"", "a safetensors file; convert the model to GGUF"},
+    {0, "\x1f\x8b", "a gzip file; unpack it first"},
+    {0,
+     "\xfd"
+     "7zXZ",
+     "an xz file; unpack it first"},
+};
+
+static bool refuse_stranger(const Checkpoint *checkpoint, Error *error) {
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        size_t n = strlen(strangers[i].magic), offset = strangers[i].offset;
+        if (checkpoint->n_bytes >= offset + n &&
+            memcmp(checkpoint->bytes + offset, strangers[i].magic, n) == 0)
+            return error_set(error, "%s: this is %s", checkpoint->path, strangers[i].what);
+    }
+    return error_set(error, "%s: not a checkpoint: neither GGUF nor llama2.c (.bin) by its content",
+                     checkpoint->path);
+}
+
+static bool map_file(Checkpoint *checkpoint, Error *error) {
+    const char *path = checkpoint->path;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not block */
+    if (file < 0) return error_set(error, "%s: cannot open: %s", path, strerror(errno));
+    struct stat status;
+    bool ok = false;
+    if (fstat(file, &status) != 0)
+        error_set(error, "%s: cannot examine: %s", path, strerror(errno));
+    else if (S_ISDIR(status.st_mode))
+        error_set(error, "%s: is a directory; name the checkpoint file in it", path);
+    else if (!S_ISREG(status.st_mode))
+        error_set(error, "%s: not a regular file; a checkpoint must be one, so that it can be mapped", path);
+    else if (status.st_size == 0)
+        error_set(error, "%s: the file is empty", path);
+    else
+        ok = true;
+    if (ok) {
+        size_t n = (size_t)status.st_size;
+        void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, file, 0);
+        if (bytes == MAP_FAILED)
+            ok = error_set(error, "%s: cannot map %zu bytes: %s", path, n, strerror(errno));
+        else
+            checkpoint->bytes = bytes, checkpoint->n_bytes = n;
+    }
+    close(file);
+    return ok;
+}
+
+static int compare_strings(String a, String b) {
+    int order = memcmp(a.data, b.data, a.n < b.n ? a.n : b.n);
+    return order ? order : (a.n > b.n) - (a.n < b.n);
+}
+
+static int compare_names(const void *a, const void *b) {
+    return compare_strings((*(const Tensor *const *)a)->name, (*(const Tensor *const *)b)->name);
+}
+
+static int compare_places(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t)(*(const Tensor *const *)a)->data,
+              y = (uintptr_t)(*(const Tensor *const *)b)->data;
+    return (x > y) - (x < y);
+}
+
+static int compare_keys(const void *a, const void *b) {
+    return compare_strings(((const Entry *)a)->key, ((const Entry *)b)->key);
+}
+
+/* Refuses names that occur twice and tensors that share bytes; leaves by_name and entries sorted. */
+static bool check_structure(Checkpoint *checkpoint, Error *error) {
+    const char *path = checkpoint->path;
+    if (checkpoint->n_entries) /* of two entries with one key, the file's order is lost: both are refused */
+        qsort(checkpoint->entries, checkpoint->n_entries, sizeof *checkpoint->entries, compare_keys);
+    for (size_t i = 1; i < checkpoint->n_entries; i++)
+        if (compare_keys(&checkpoint->entries[i - 1], &checkpoint->entries[i]) == 0)
+            return error_set(error, "%s: metadata key '%.*s' occurs twice", path,
+                             (int)checkpoint->entries[i].key.n, checkpoint->entries[i].key.data);
+
+    size_t n = checkpoint->n_tensors;
+    if (n == 0) return true;
+    const Tensor **sorted = checkpoint->by_name = malloc(n * sizeof *sorted);
+    if (!sorted) return error_set(error, "%s: not enough memory to index %zu tensors", path, n);
+    for (size_t i = 0; i < n; i++) sorted[i] = &checkpoint->tensors[i];
+    qsort(sorted, n, sizeof *sorted, compare_places);
+    for (size_t i = 1; i < n; i++)
+        if ((const char *)sorted[i - 1]->data + sorted[i - 1]->n_bytes > (const char *)sorted[i]->data)
+            return error_set(error, "%s: tensors '%.*s' and '%.*s' overlap", path, (int)sorted[i - 1]->name.n,
+                             sorted[i - 1]->name.data, (int)sorted[i]->name.n, sorted[i]->name.data);
+    qsort(sorted, n, sizeof *sorted, compare_names);
+    for (size_t i = 1; i < n; i++)
+        if (compare_names(&sorted[i - 1], &sorted[i]) == 0)
+            return error_set(error, "%s: tensor '%.*s' occurs twice", path, (int)sorted[i]->name.n,
+                             sorted[i]->name.data);
+    return true;
+}
+
+Checkpoint *checkpoint_open(const char *path, Error *error) {
+    Checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
+    if (!checkpoint || !(checkpoint->path = strdup(path))) {
+        error_set(error, "%s: not enough memory", path);
+        goto fail;
+    }
+    if (!map_file(checkpoint, error)) goto fail;
+    const Format *format = NULL;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats && !format; i++)
+        if (formats[i]->recognise(checkpoint->bytes, checkpoint->n_bytes)) format = formats[i];
+    if (!format) {
+        refuse_stranger(checkpoint, error);
+        goto fail;
+    }
+    if (!format->read(checkpoint, error) || !check_structure(checkpoint, error)) goto fail;
+    return checkpoint;
+fail:
+    checkpoint_close(checkpoint);
+    return NULL;
+}
+
+void checkpoint_close(Checkpoint *checkpoint) {
+    if (!checkpoint) return;
+    if (checkpoint->bytes) munmap((void *)(uintptr_t)checkpoint->bytes, checkpoint->n_bytes);
+    free(checkpoint->path);
+    free(checkpoint->tensors);
+    free(checkpoint->entries);
+    free(checkpoint->by_name);
+    free(checkpoint->owned);
+    free(checkpoint);
+}
+
+const char *checkpoint_path(const Checkpoint *checkpoint) { return checkpoint->path; }
+const char *checkpoint_format(const Checkpoint *checkpoint) { return checkpoint->format; }
+uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint) { return checkpoint->n_bytes; }
+size_t checkpoint_n_tensors(const Checkpoint *checkpoint) { return checkpoint->n_tensors; }
+const Tensor *checkpoint_tensor(const Checkpoint *checkpoint, size_t i) { return &checkpoint->tensors[i]; }
+
+const Tensor *checkpoint_find(const Checkpoint *checkpoint, const char *name) {
+    if (!checkpoint->n_tensors) return NULL;
+    Tensor key = {.name = {name, strlen(name)}};
+    const Tensor *pointer = &key;
+    const Tensor **found = bsearch(&pointer, checkpoint->by_name, checkpoint->n_tensors,
+                                   sizeof *checkpoint->by_name, compare_names);
+    return found ? *found : NULL;
+}
+
+static const Entry *find_entry(const Checkpoint *checkpoint, const char *name) {
+    if (!checkpoint->n_entries) return NULL;
+    Entry key = {.key = {name, strlen(name)}};
+    return bsearch(&key, checkpoint->entries, checkpoint->n_entries, sizeof key, compare_keys);
+}
+
+bool checkpoint_has(const Checkpoint *checkpoint, const char *key) {
+    return find_entry(checkpoint, key) != NULL;
+}
+
+size_t value_bytes(uint32_t type) {
+    static const unsigned char bytes[VALUE_N_TYPES] = {
+        [VALUE_U8] = 1,  [VALUE_I8] = 1,   [VALUE_U16] = 2, [VALUE_I16] = 2, [VALUE_U32] = 4, [VALUE_I32] = 4,
+        [VALUE_F32] = 4, [VALUE_BOOL] = 1, [VALUE_U64] = 8, [VALUE_I64] = 8, [VALUE_F64] = 8,
+    };
+    return type < VALUE_N_TYPES ? bytes[type] : 0;
+}
+
+static const char *type_name(ValueType type) {
+    static const char *const names[VALUE_N_TYPES] = {"uint8",  "int8",    "uint16", "int16",  "uint32",
+                                                     "int32",  "float32", "bool",   "string", "array",
+                                                     "uint64", "int64",   "float64"};
+    return names[type];
+}
+
+static bool wrong_type(const Checkpoint *checkpoint, const Entry *entry, const char *wanted, Error *error) {
+    return error_set(error, "%s: metadata key '%.*s' is of type %s%s%s, expected %s", checkpoint->path,
+                     (int)entry->key.n, entry->key.data, type_name(entry->type),
+                     entry->type == VALUE_ARRAY ? " of " : "",
+                     entry->type == VALUE_ARRAY ? type_name(entry->element) : "", wanted);
+}
+
+/* Reads an integer of any width; false if it is none, or negative. */
+static bool read_unsigned(const Entry *entry, uint64_t *value) {
+    switch (entry->type) {
+    case VALUE_U8:
+    case VALUE_U16:
+    case VALUE_U32:
+    case VALUE_U64:
+        *value = 0;
+        memcpy(value, entry->data, value_bytes(entry->type)); /* little-endian: the low bytes come first */
+        return true;
+    case VALUE_I8:
+    case VALUE_I16:
+    case VALUE_I32:
+    case VALUE_I64: {
+        size_t n = value_bytes(entry->type);
+        if (entry->data[n - 1] & 0x80) return false;
+        *value = 0;
+        memcpy(value, entry->data, n);
+        return true;
+    }
+    default: return false;
+    }
+}
+
+bool checkpoint_u64(const Checkpoint *checkpoint, const char *key, uint64_t *value, Error *error) {
+    const Entry *entry = find_entry(checkpoint, key);
+    return !entry || read_unsigned(entry, value) || wrong_type(checkpoint, entry, "an integer ≥ 0", error);
+}
+
+bool checkpoint_f32(const Checkpoint *checkpoint, const char *key, float *value, Error *error) {
+    const Entry *entry = find_entry(checkpoint, key);
+    double wide;
+    if (!entry) return true;
+    if (entry->type == VALUE_F32)
+        memcpy(value, entry->data, sizeof *value);
+    else if (entry->type == VALUE_F64)
+        memcpy(&wide, entry->data, sizeof wide), *value = (float)wide;
+    else
+        return wrong_type(checkpoint, entry, "float32", error);
+    return true;
+}
+
+bool checkpoint_bool(const Checkpoint *checkpoint, const char *key, bool *value, Error *error) {
+    const Entry *entry = find_entry(checkpoint, key);
+    if (!entry) return true;
+    if (entry->type != VALUE_BOOL || *entry->data > 1)
+        return wrong_type(checkpoint, entry, "bool (0 or 1)", error);
+    *value = *entry->data;
+    return true;
+}
+
+bool checkpoint_string(const Checkpoint *checkpoint, const char *key, String *value, Error *error) {
+    const Entry *entry = find_entry(checkpoint, key);
+    if (!entry) return true;
+    if (entry->type != VALUE_STRING) return wrong_type(checkpoint, entry, "string", error);
+    *value = (String){(const char *)entry->data + sizeof(uint64_t), (size_t)entry->n};
+    return true;
+}
+
+/* The array under key if it has that element type, with room for it in *values; entry NULL if missing. */
+static bool find_array(const Checkpoint *checkpoint, const char *key, ValueType element, ValueType other,
+                       size_t size, const Entry **entry, void **values, size_t *n, Error *error) {
+    *values = NULL;
+    *n = 0;
+    *entry = find_entry(checkpoint, key);
+    if (!*entry) return true;
+    if ((*entry)->type != VALUE_ARRAY || ((*entry)->element != element && (*entry)->element != other)) {
+        char wanted[40] = "array of ";
+        strcat(wanted, type_name(element));
+        return wrong_type(checkpoint, *entry, wanted, error);
+    }
+    uint64_t bytes;
+    *n = (size_t)(*entry)->n;
+    if (!multiply(*n, size, &bytes) || !(*values = malloc(bytes ? (size_t)bytes : 1)))
+        return error_set(error, "%s: not enough memory for '%s' of %zu elements", checkpoint->path, key, *n);
+    return true;
+}
+
+bool checkpoint_strings(const Checkpoint *checkpoint, const char *key, String **values, size_t *n,
+                        Error *error) {
+    const Entry *entry;
+    void *room;
+    bool ok =
+        find_array(checkpoint, key, VALUE_STRING, VALUE_STRING, sizeof **values, &entry, &room, n, error);
+    *values = room;
+    const unsigned char *at = entry ? entry->data : NULL;
+    for (size_t i = 0; ok && i < *n; i++) {
+        uint64_t length;
+        memcpy(&length, at, sizeof length);
+        at += sizeof length;
+        (*values)[i] = (String){(const char *)at, (size_t)length};
+        at += length;
+    }
+    return ok;
+}
+
+bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, float **values, size_t *n, Error *error) {
+    const Entry *entry;
+    void *room;
+    bool ok = find_array(checkpoint, key, VALUE_F32, VALUE_F32, sizeof **values, &entry, &room, n, error);
+    *values = room;
+    if (ok && *n) memcpy(room, entry->data, *n * sizeof **values);
+    return ok;
+}
+
+bool checkpoint_i32s(const Checkpoint *checkpoint, const char *key, int32_t **values, size_t *n,
+                     Error *error) {
+    const Entry *entry;
+    void *room;
+    bool ok = find_array(checkpoint, key, VALUE_I32, VALUE_U32, sizeof **values, &entry, &room, n, error);
+    *values = room;
+    if (ok && *n) memcpy(room, entry->data, *n * sizeof **values);
+    return ok;
+}

@@ -1,0 +1,79 @@
+/*
+ * A checkpoint is named tensors and named metadata, all views into one file mapped read-only.
+ * checkpoint_open tells the format by content; each format has a file of its own in this folder and
+ * speaks GGUF's names here, so that nobody above knows which it was. Every number from a file is
+ * checked before it is used.
+ */
+#ifndef ATTN_CHECKPOINT_H
+#define ATTN_CHECKPOINT_H
+
+#include "error.h"
+#include "kernels/dtype.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes that are not NUL-terminated: a name or text inside the mapped file. Borrowed. */
+typedef struct String {
+    const char *data;
+    size_t n; /* bytes */
+} String;
+
+enum { TENSOR_MAX_DIMS = 4 };
+
+/* dims[0] varies fastest, as in GGUF: a matrix [rows][cols] has dims {cols, rows}. Unused dims are 1. */
+typedef struct Tensor {
+    String name;
+    DType dtype;
+    uint32_t n_dims;
+    uint64_t dims[TENSOR_MAX_DIMS];
+    const void *data; /* borrowed until checkpoint_close */
+    uint64_t n_bytes;
+} Tensor;
+
+typedef struct Checkpoint Checkpoint;
+
+/*
+ * Maps the file at path and checks its whole structure: afterwards every tensor lies inside the file,
+ * overlaps no other, has the bytes its shape asks for, and no name or key occurs twice.
+ * NULL with an error that names the file and what is wrong. checkpoint_close accepts NULL.
+ */
+Checkpoint *checkpoint_open(const char *path, Error *error);
+void checkpoint_close(Checkpoint *checkpoint);
+
+const char *checkpoint_path(const Checkpoint *checkpoint);
+const char *checkpoint_format(const Checkpoint *checkpoint); /* "GGUF v3", "llama2.c" … */
+uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint);
+
+/* Tensors in the file's order; checkpoint_tensor(i), i < checkpoint_n_tensors. */
+size_t checkpoint_n_tensors(const Checkpoint *checkpoint);
+const Tensor *checkpoint_tensor(const Checkpoint *checkpoint, size_t i);
+
+/* The tensor called name, or NULL. */
+const Tensor *checkpoint_find(const Checkpoint *checkpoint, const char *name);
+
+/* Whether the metadata has the key, of any type. */
+bool checkpoint_has(const Checkpoint *checkpoint, const char *key);
+
+/*
+ * Metadata by key. A missing key leaves *value as it was and succeeds; a key of another type, or an
+ * integer that is negative or too large, fails with an error that names it.
+ */
+bool checkpoint_u64(const Checkpoint *checkpoint, const char *key, uint64_t *value, Error *error);
+bool checkpoint_f32(const Checkpoint *checkpoint, const char *key, float *value, Error *error);
+bool checkpoint_bool(const Checkpoint *checkpoint, const char *key, bool *value, Error *error);
+bool checkpoint_string(const Checkpoint *checkpoint, const char *key, String *value, Error *error);
+
+/*
+ * Arrays by key, copied out because metadata is not aligned: *values is malloc'ed (the caller frees;
+ * the strings in it stay borrowed). A missing key gives *values = NULL, *n = 0 and succeeds; an
+ * array of another type fails.
+ */
+bool checkpoint_strings(const Checkpoint *checkpoint, const char *key, String **values, size_t *n,
+                        Error *error);
+bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, float **values, size_t *n, Error *error);
+bool checkpoint_i32s(const Checkpoint *checkpoint, const char *key, int32_t **values, size_t *n,
+                     Error *error);
+
+#endif

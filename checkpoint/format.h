@@ -1,0 +1,75 @@
+/* What the format readers of this folder share with checkpoint.c. For this folder only. */
+#ifndef ATTN_FORMAT_H
+#define ATTN_FORMAT_H
+
+#include "checkpoint.h"
+
+/* Types of metadata values, with GGUF's numbers. */
+typedef enum ValueType {
+    VALUE_U8 = 0,
+    VALUE_I8 = 1,
+    VALUE_U16 = 2,
+    VALUE_I16 = 3,
+    VALUE_U32 = 4,
+    VALUE_I32 = 5,
+    VALUE_F32 = 6,
+    VALUE_BOOL = 7,
+    VALUE_STRING = 8,
+    VALUE_ARRAY = 9,
+    VALUE_U64 = 10,
+    VALUE_I64 = 11,
+    VALUE_F64 = 12,
+    VALUE_N_TYPES
+} ValueType;
+
+/* Bytes of a value of fixed size; 0 for strings, arrays and numbers that are no type. */
+size_t value_bytes(uint32_t type);
+
+/*
+ * One key and its value, which lies at data as GGUF lays it out: a string is a uint64 length and its
+ * bytes, an array is n elements of type `element` one after another. Checked to lie in the file.
+ */
+typedef struct Entry {
+    String key;
+    ValueType type;
+    ValueType element; /* of an array */
+    uint64_t n;        /* elements of an array; bytes of a string */
+    const unsigned char *data;
+} Entry;
+
+struct Checkpoint {
+    char *path;
+    const char *format;
+    const unsigned char *bytes; /* the mapped file */
+    size_t n_bytes;
+    Tensor *tensors; /* in the file's order */
+    size_t n_tensors;
+    Entry *entries;
+    size_t n_entries;
+    const Tensor **by_name; /* the tensors sorted by name */
+    void *owned; /* names and values that a format does not hold as GGUF would: malloc'ed, or NULL */
+};
+
+/*
+ * Each reader looks at the mapped bytes and fills format, tensors, entries and owned. It may leave
+ * names unsorted and tensors overlapping: checkpoint.c checks that for all formats. What it has
+ * allocated when it fails is freed by checkpoint_close.
+ */
+typedef struct Format {
+    bool (*recognise)(const unsigned char *bytes, size_t n);
+    bool (*read)(Checkpoint *checkpoint, Error *error);
+} Format;
+
+extern const Format format_gguf;
+extern const Format format_llama2c;           /* a model */
+extern const Format format_llama2c_tokenizer; /* its vocabulary */
+
+/* a·b into *product; false when it overflows. */
+static inline bool multiply(uint64_t a, uint64_t b, uint64_t *product) {
+    return !__builtin_mul_overflow(a, b, product);
+}
+
+/* a + b into *sum; false when it overflows. */
+static inline bool add(uint64_t a, uint64_t b, uint64_t *sum) { return !__builtin_add_overflow(a, b, sum); }
+
+#endif

@@ -1,0 +1,267 @@
+/*
+ * GGUF v2 and v3, little-endian (docs/gguf.md of ggml-org/ggml):
+ *
+ *   "GGUF", version, tensor count, metadata count
+ *   metadata: key, type, value …
+ *   tensor infos: name, dimensions, type, offset into the data …
+ *   padding to the alignment, then the data
+ *
+ * Every count and length is held against the bytes that remain before it is used.
+ */
+#include "format.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_ALIGNMENT = 32, MAX_KEY_BYTES = 65535, MAX_ARRAY_DEPTH = 4 };
+
+/* Least bytes that an entry or a tensor info can take: bounds what a count may claim. */
+enum { MIN_ENTRY_BYTES = 8 + 1 + 4 + 1, MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8 };
+
+/* Names of ggml_type, for refusing by name what dtype.h does not have. */
+static const char *const type_names[] = {
+    "F32",      "F16",      "Q4_0",    "Q4_1",  "Q4_2",       "Q4_3",       "Q5_0",       "Q5_1",
+    "Q8_0",     "Q8_1",     "Q2_K",    "Q3_K",  "Q4_K",       "Q5_K",       "Q6_K",       "Q8_K",
+    "IQ2_XXS",  "IQ2_XS",   "IQ3_XXS", "IQ1_S", "IQ4_NL",     "IQ3_S",      "IQ2_S",      "IQ4_XS",
+    "I8",       "I16",      "I32",     "I64",   "F64",        "IQ1_M",      "BF16",       "Q4_0_4_4",
+    "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",   "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4",
+};
+
+typedef struct Cursor {
+    const Checkpoint *checkpoint;
+    const unsigned char *at, *end;
+    Error *error;
+} Cursor;
+
+static size_t remaining(const Cursor *cursor) { return (size_t)(cursor->end - cursor->at); }
+
+static bool cut(const Cursor *cursor, const char *what) {
+    return error_set(cursor->error, "%s: the file ends at byte %zu inside %s; is it cut?",
+                     cursor->checkpoint->path, cursor->checkpoint->n_bytes, what);
+}
+
+static bool take(Cursor *cursor, void *value, size_t n, const char *what) {
+    if (remaining(cursor) < n) return cut(cursor, what);
+    memcpy(value, cursor->at, n);
+    cursor->at += n;
+    return true;
+}
+
+static bool take_string(Cursor *cursor, String *string, const char *what) {
+    uint64_t n = 0;
+    if (!take(cursor, &n, sizeof n, what)) return false;
+    if (n > remaining(cursor)) return cut(cursor, what);
+    *string = (String){(const char *)cursor->at, (size_t)n};
+    cursor->at += n;
+    return true;
+}
+
+static bool skip_array(Cursor *cursor, Entry *entry, int depth);
+
+/* Steps over one value of a type, leaving entry's data and n on it; entry->key is for messages. */
+static bool skip_value(Cursor *cursor, Entry *entry, uint32_t type, int depth) {
+    String string;
+    entry->data = cursor->at;
+    if (type == VALUE_ARRAY) return skip_array(cursor, entry, depth);
+    if (type == VALUE_STRING) {
+        if (!take_string(cursor, &string, "a metadata string")) return false;
+        entry->n = string.n;
+        return true;
+    }
+    size_t n = value_bytes(type);
+    if (n == 0)
+        return error_set(cursor->error, "%s: metadata key '%.*s' has unknown type %" PRIu32,
+                         cursor->checkpoint->path, (int)entry->key.n, entry->key.data, type);
+    if (remaining(cursor) < n) return cut(cursor, "a metadata value");
+    cursor->at += n;
+    return true;
+}
+
+static bool skip_array(Cursor *cursor, Entry *entry, int depth) {
+    uint32_t element = 0;
+    uint64_t n = 0, bytes = 0;
+    if (!take(cursor, &element, sizeof element, "a metadata array") ||
+        !take(cursor, &n, sizeof n, "a metadata array"))
+        return false;
+    if (depth > MAX_ARRAY_DEPTH)
+        return error_set(cursor->error, "%s: metadata key '%.*s' nests arrays too deeply",
+                         cursor->checkpoint->path, (int)entry->key.n, entry->key.data);
+    if (element >= VALUE_N_TYPES)
+        return error_set(cursor->error, "%s: metadata key '%.*s' is an array of unknown type %" PRIu32,
+                         cursor->checkpoint->path, (int)entry->key.n, entry->key.data, element);
+    size_t size = value_bytes(element), least = size ? size : sizeof(uint64_t);
+    if (!multiply(n, least, &bytes) || bytes > remaining(cursor))
+        return error_set(cursor->error,
+                         "%s: metadata key '%.*s' claims %" PRIu64 " elements, more than the file holds",
+                         cursor->checkpoint->path, (int)entry->key.n, entry->key.data, n);
+    const unsigned char *data = cursor->at;
+    if (size)
+        cursor->at += bytes;
+    else
+        for (uint64_t i = 0; i < n; i++)
+            if (!skip_value(cursor, entry, element, depth + 1)) return false;
+    entry->element = (ValueType)element;
+    entry->n = n;
+    entry->data = data;
+    return true;
+}
+
+static bool read_entry(Cursor *cursor, Entry *entry) {
+    uint32_t type = 0;
+    if (!take_string(cursor, &entry->key, "a metadata key")) return false;
+    if (entry->key.n == 0 || entry->key.n > MAX_KEY_BYTES)
+        return error_set(cursor->error, "%s: a metadata key of %zu bytes; 1 to %d are allowed",
+                         cursor->checkpoint->path, entry->key.n, MAX_KEY_BYTES);
+    if (!take(cursor, &type, sizeof type, "a metadata type")) return false;
+    if (!skip_value(cursor, entry, type, 0)) return false;
+    entry->type = (ValueType)type;
+    return true;
+}
+
+/* Bytes of a tensor from its dims and dtype; all are checked. */
+static bool tensor_size(const Cursor *cursor, Tensor *tensor) {
+    const char *path = cursor->checkpoint->path, *name = tensor->name.data;
+    int n_name = (int)tensor->name.n;
+    const DTypeInfo *info = dtype_info(tensor->dtype);
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < tensor->n_dims; i++) {
+        if (tensor->dims[i] == 0)
+            return error_set(cursor->error, "%s: tensor '%.*s' has a dimension of 0", path, n_name, name);
+        if (!multiply(n, tensor->dims[i], &n))
+            return error_set(cursor->error, "%s: tensor '%.*s' has more weights than can be counted", path,
+                             n_name, name);
+    }
+    if (tensor->dims[0] % info->block != 0)
+        return error_set(cursor->error,
+                         "%s: tensor '%.*s' of type %s has rows of %" PRIu64 ", not a multiple of %zu", path,
+                         n_name, name, info->name, tensor->dims[0], info->block);
+    if (!multiply(n / info->block, info->block_bytes, &tensor->n_bytes))
+        return error_set(cursor->error, "%s: tensor '%.*s' has more bytes than can be counted", path, n_name,
+                         name);
+    return true;
+}
+
+/* Reads a tensor info; data still holds nothing, *offset is counted from the start of the data. */
+static bool read_tensor(Cursor *cursor, Tensor *tensor, uint64_t *offset) {
+    const char *path = cursor->checkpoint->path;
+    uint32_t type = 0;
+    if (!take_string(cursor, &tensor->name, "a tensor name")) return false;
+    if (tensor->name.n == 0 || tensor->name.n > MAX_KEY_BYTES)
+        return error_set(cursor->error, "%s: a tensor name of %zu bytes; 1 to %d are allowed", path,
+                         tensor->name.n, MAX_KEY_BYTES);
+    if (!take(cursor, &tensor->n_dims, sizeof tensor->n_dims, "a tensor's shape")) return false;
+    if (tensor->n_dims == 0 || tensor->n_dims > TENSOR_MAX_DIMS)
+        return error_set(cursor->error, "%s: tensor '%.*s' has %" PRIu32 " dimensions; 1 to %d are allowed",
+                         path, (int)tensor->name.n, tensor->name.data, tensor->n_dims, TENSOR_MAX_DIMS);
+    for (uint32_t i = 0; i < TENSOR_MAX_DIMS; i++) {
+        tensor->dims[i] = 1;
+        if (i < tensor->n_dims && !take(cursor, &tensor->dims[i], sizeof tensor->dims[i], "a tensor's shape"))
+            return false;
+    }
+    if (!take(cursor, &type, sizeof type, "a tensor's type") ||
+        !take(cursor, offset, sizeof *offset, "a tensor's offset"))
+        return false;
+    if (!dtype_info(type)) {
+        bool known = type < sizeof type_names / sizeof *type_names;
+        return error_set(cursor->error,
+                         "%s: tensor type %s (%" PRIu32 ") of %.*s is not supported; F32, F16, BF16, "
+                         "Q8_0 and Q4_0 are",
+                         path, known ? type_names[type] : "unknown", type, (int)tensor->name.n,
+                         tensor->name.data);
+    }
+    tensor->dtype = (DType)type;
+    return tensor_size(cursor, tensor);
+}
+
+/* The file's own alignment, or 32. Weights are read in place: 8 is the least that the format allows. */
+static bool read_alignment(Cursor *cursor, const Entry *entries, size_t n, uint64_t *alignment) {
+    static const char key[] = "general.alignment";
+    *alignment = DEFAULT_ALIGNMENT;
+    for (size_t i = 0; i < n; i++) {
+        if (entries[i].key.n != sizeof key - 1 || memcmp(entries[i].key.data, key, sizeof key - 1) != 0)
+            continue;
+        uint32_t value = 0;
+        if (entries[i].type == VALUE_U32) memcpy(&value, entries[i].data, sizeof value);
+        if (value == 0 || value % 8 != 0)
+            return error_set(cursor->error, "%s: general.alignment must be a uint32 multiple of 8",
+                             cursor->checkpoint->path);
+        *alignment = value;
+    }
+    return true;
+}
+
+/* Turns a tensor's offset into a pointer, once it is known to lie in the file. */
+static bool place_tensor(const Cursor *cursor, Tensor *tensor, uint64_t data_start, uint64_t offset,
+                         uint64_t alignment) {
+    const Checkpoint *checkpoint = cursor->checkpoint;
+    uint64_t begin, end;
+    if (offset % alignment != 0)
+        return error_set(cursor->error,
+                         "%s: tensor '%.*s' lies at offset %" PRIu64
+                         ", not a multiple of the alignment %" PRIu64,
+                         checkpoint->path, (int)tensor->name.n, tensor->name.data, offset, alignment);
+    if (!add(data_start, offset, &begin) || !add(begin, tensor->n_bytes, &end) || end > checkpoint->n_bytes)
+        return error_set(cursor->error,
+                         "%s: tensor '%.*s' (%" PRIu64 " bytes at offset %" PRIu64 ") leaves the file of %zu "
+                         "bytes; is it cut?",
+                         checkpoint->path, (int)tensor->name.n, tensor->name.data, tensor->n_bytes, offset,
+                         checkpoint->n_bytes);
+    tensor->data = checkpoint->bytes + begin;
+    return true;
+}
+
+static bool recognise(const unsigned char *bytes, size_t n) {
+    return n >= 4 && memcmp(bytes, "GGUF", 4) == 0;
+}
+
+static bool check_version(const Cursor *cursor, uint32_t version, Checkpoint *checkpoint) {
+    if (version == 2 || version == 3) {
+        checkpoint->format = version == 2 ? "GGUF v2" : "GGUF v3";
+        return true;
+    }
+    if ((version & 0xffff) == 0 && version != 0)
+        return error_set(cursor->error, "%s: a big-endian GGUF file; convert the model to little-endian",
+                         checkpoint->path);
+    return error_set(cursor->error, "%s: GGUF version %" PRIu32 "; versions 2 and 3 are read",
+                     checkpoint->path, version);
+}
+
+static bool read(Checkpoint *checkpoint, Error *error) {
+    Cursor cursor = {checkpoint, checkpoint->bytes + 4, checkpoint->bytes + checkpoint->n_bytes, error};
+    uint32_t version = 0;
+    uint64_t n_tensors = 0, n_entries = 0, alignment = 0;
+    if (!take(&cursor, &version, sizeof version, "the header") ||
+        !check_version(&cursor, version, checkpoint) ||
+        !take(&cursor, &n_tensors, sizeof n_tensors, "the header") ||
+        !take(&cursor, &n_entries, sizeof n_entries, "the header"))
+        return false;
+    if (n_entries > remaining(&cursor) / MIN_ENTRY_BYTES || n_tensors > remaining(&cursor) / MIN_TENSOR_BYTES)
+        return error_set(error,
+                         "%s: claims %" PRIu64 " metadata entries and %" PRIu64
+                         " tensors, more than its %zu bytes hold",
+                         checkpoint->path, n_entries, n_tensors, checkpoint->n_bytes);
+
+    checkpoint->entries = calloc((size_t)n_entries + 1, sizeof *checkpoint->entries);
+    checkpoint->tensors = calloc((size_t)n_tensors + 1, sizeof *checkpoint->tensors);
+    uint64_t *offsets = calloc((size_t)n_tensors + 1, sizeof *offsets);
+    bool ok = checkpoint->entries && checkpoint->tensors && offsets;
+    if (!ok) error_set(error, "%s: not enough memory to index the file", checkpoint->path);
+
+    for (; ok && checkpoint->n_entries < n_entries; checkpoint->n_entries++)
+        ok = read_entry(&cursor, &checkpoint->entries[checkpoint->n_entries]);
+    for (; ok && checkpoint->n_tensors < n_tensors; checkpoint->n_tensors++)
+        ok = read_tensor(&cursor, &checkpoint->tensors[checkpoint->n_tensors],
+                         &offsets[checkpoint->n_tensors]);
+    ok = ok && read_alignment(&cursor, checkpoint->entries, checkpoint->n_entries, &alignment);
+    if (ok) {
+        uint64_t header = (uint64_t)(cursor.at - checkpoint->bytes);
+        uint64_t data_start = (header + alignment - 1) / alignment * alignment;
+        for (size_t i = 0; ok && i < checkpoint->n_tensors; i++)
+            ok = place_tensor(&cursor, &checkpoint->tensors[i], data_start, offsets[i], alignment);
+    }
+    free(offsets);
+    return ok;
+}
+
+const Format format_gguf = {recognise, read};

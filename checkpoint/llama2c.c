@@ -1,0 +1,289 @@
+/*
+ * llama2.c's two files (karpathy/llama2.c, export.py and tokenizer.py), neither of which has a magic:
+ *
+ *   model, version 0: seven int32 (dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len),
+ *     then F32 weights in a fixed order, each kind for all layers; a negative vocab_size says that the
+ *     classifier has weights of its own.
+ *   vocabulary: uint32 longest piece, then for each token a float score, an int32 length, the bytes.
+ *
+ * Both are presented under the names that a GGUF file of a Llama model has.
+ */
+#include "format.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HEADER_BYTES = 28,
+    MAX_NUMBER = 1 << 24,
+    MAX_TENSORS_BESIDE_LAYERS = 3,
+    TENSORS_PER_LAYER = 9,
+    NAME_BYTES = 40
+};
+
+typedef struct Header {
+    int32_t dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len;
+} Header;
+
+static Header read_header(const unsigned char *bytes) {
+    Header header;
+    memcpy(&header, bytes, sizeof header);
+    return header;
+}
+
+static bool is_plausible(int32_t number) { return number > 0 && number <= MAX_NUMBER; }
+
+/* Numbers of the right order make a model of it, so that a wrong one among them is named below. */
+static bool recognise(const unsigned char *bytes, size_t n) {
+    if (n < HEADER_BYTES) return false;
+    Header header = read_header(bytes);
+    int32_t n_vocab =
+        header.vocab_size > -MAX_NUMBER && header.vocab_size < 0 ? -header.vocab_size : header.vocab_size;
+    return is_plausible(header.dim) && is_plausible(header.hidden_dim) && is_plausible(header.n_layers) &&
+           is_plausible(n_vocab) && is_plausible(header.seq_len) && header.n_heads >= 0 &&
+           header.n_kv_heads >= 0 && header.n_heads <= MAX_NUMBER && header.n_kv_heads <= MAX_NUMBER;
+}
+
+/* A kind of weights: one tensor, or one for each layer, all layers together. */
+typedef struct Kind {
+    const char *name;    /* `%u` stands for the layer; NULL: skipped (the RoPE tables, which attn computes) */
+    uint64_t rows, cols; /* rows 0: a vector */
+    bool in_layers;
+} Kind;
+
+/* The kinds in the file's order; returns how many. */
+static size_t list_kinds(const Header *header, Kind kinds[static 16]) {
+    uint64_t d = (uint64_t)header->dim, d_ff = (uint64_t)header->hidden_dim,
+             n_head = (uint64_t)header->n_heads;
+    uint64_t d_head = d / n_head, d_kv = d_head * (uint64_t)header->n_kv_heads;
+    uint64_t n_vocab = (uint64_t)(header->vocab_size < 0 ? -header->vocab_size : header->vocab_size);
+    const Kind all[] = {
+        {"token_embd.weight", n_vocab, d, false},  {"blk.%u.attn_norm.weight", 0, d, true},
+        {"blk.%u.attn_q.weight", d, d, true},      {"blk.%u.attn_k.weight", d_kv, d, true},
+        {"blk.%u.attn_v.weight", d_kv, d, true},   {"blk.%u.attn_output.weight", d, d, true},
+        {"blk.%u.ffn_norm.weight", 0, d, true},    {"blk.%u.ffn_gate.weight", d_ff, d, true},
+        {"blk.%u.ffn_down.weight", d, d_ff, true}, {"blk.%u.ffn_up.weight", d_ff, d, true},
+        {"output_norm.weight", 0, d, false},       {NULL, (uint64_t)header->seq_len, d_head / 2 * 2, false},
+        {"output.weight", n_vocab, d, false},
+    };
+    size_t n = sizeof all / sizeof *all - (header->vocab_size > 0);
+    memcpy(kinds, all, n * sizeof *kinds);
+    return n;
+}
+
+static bool check_header(const Checkpoint *checkpoint, const Header *header, Error *error) {
+    const char *path = checkpoint->path;
+    if (header->n_heads == 0 || header->n_kv_heads == 0)
+        return error_set(error,
+                         "%s: llama2.c header with n_heads %" PRId32 ", n_kv_heads %" PRId32
+                         "; neither may be 0 (or this is no checkpoint)",
+                         path, header->n_heads, header->n_kv_heads);
+    if (header->dim % header->n_heads != 0)
+        return error_set(error,
+                         "%s: llama2.c header with dim %" PRId32 ", not divisible by n_heads %" PRId32
+                         " (or this is no checkpoint)",
+                         path, header->dim, header->n_heads);
+    return true;
+}
+
+/* Numbers are at most 2^24 and kinds few, so that the bytes of a kind in one layer cannot overflow. */
+static uint64_t kind_bytes(const Kind *kind) {
+    return (kind->rows ? kind->rows : 1) * kind->cols * sizeof(float);
+}
+
+static bool check_size(const Checkpoint *checkpoint, const Header *header, const Kind *kinds, size_t n_kinds,
+                       Error *error) {
+    uint64_t total = HEADER_BYTES, bytes;
+    bool fits = true;
+    for (size_t i = 0; i < n_kinds; i++)
+        fits = fits &&
+               multiply(kind_bytes(&kinds[i]), kinds[i].in_layers ? (uint64_t)header->n_layers : 1, &bytes) &&
+               add(total, bytes, &total);
+    if (!fits || total != checkpoint->n_bytes)
+        return error_set(error,
+                         "%s: a llama2.c checkpoint of these shapes (dim %" PRId32 ", %" PRId32 " layers, "
+                         "vocabulary %" PRId32 ") has %" PRIu64
+                         " bytes, the file %zu; is it cut, or no checkpoint?",
+                         checkpoint->path, header->dim, header->n_layers, header->vocab_size,
+                         fits ? total : UINT64_MAX, checkpoint->n_bytes);
+    return true;
+}
+
+/* Values and names that GGUF would hold in the file. */
+typedef struct Owned {
+    uint64_t numbers[16];
+    char names[][NAME_BYTES];
+} Owned;
+
+static void add_number(Checkpoint *checkpoint, const char *key, int32_t value) {
+    Owned *owned = checkpoint->owned;
+    size_t i = checkpoint->n_entries++;
+    owned->numbers[i] = (uint64_t)value;
+    checkpoint->entries[i] = (Entry){
+        .key = {key, strlen(key)}, .type = VALUE_U64, .data = (const unsigned char *)&owned->numbers[i]};
+}
+
+static void add_metadata(Checkpoint *checkpoint, const Header *header) {
+    static const char architecture[] = "\5\0\0\0\0\0\0\0llama";
+    static const float epsilon = 1e-5f; /* fixed in llama2.c's code */
+    static const char architecture_key[] = "general.architecture",
+                      epsilon_key[] = "llama.attention.layer_norm_rms_epsilon";
+    add_number(checkpoint, "llama.embedding_length", header->dim);
+    add_number(checkpoint, "llama.feed_forward_length", header->hidden_dim);
+    add_number(checkpoint, "llama.block_count", header->n_layers);
+    add_number(checkpoint, "llama.attention.head_count", header->n_heads);
+    add_number(checkpoint, "llama.attention.head_count_kv", header->n_kv_heads);
+    add_number(checkpoint, "llama.context_length", header->seq_len);
+    checkpoint->entries[checkpoint->n_entries++] =
+        (Entry){.key = {architecture_key, sizeof architecture_key - 1},
+                .type = VALUE_STRING,
+                .n = 5,
+                .data = (const unsigned char *)architecture};
+    checkpoint->entries[checkpoint->n_entries++] = (Entry){.key = {epsilon_key, sizeof epsilon_key - 1},
+                                                           .type = VALUE_F32,
+                                                           .data = (const unsigned char *)&epsilon};
+}
+
+static void add_tensor(Checkpoint *checkpoint, const Kind *kind, unsigned layer, const unsigned char *data) {
+    size_t i = checkpoint->n_tensors++;
+    char *name = ((Owned *)checkpoint->owned)->names[i];
+    const char *mark = strstr(kind->name, "%u");
+    if (mark)
+        snprintf(name, NAME_BYTES, "%.*s%u%s", (int)(mark - kind->name), kind->name, layer, mark + 2);
+    else
+        snprintf(name, NAME_BYTES, "%s", kind->name);
+    checkpoint->tensors[i] = (Tensor){
+        .name = {name, strlen(name)},
+        .dtype = DTYPE_F32,
+        .n_dims = kind->rows ? 2 : 1,
+        .dims = {kind->cols, kind->rows ? kind->rows : 1, 1, 1},
+        .data = data,
+        .n_bytes = kind_bytes(kind),
+    };
+}
+
+static bool read(Checkpoint *checkpoint, Error *error) {
+    Header header = read_header(checkpoint->bytes);
+    Kind kinds[16];
+    if (!check_header(checkpoint, &header, error)) return false;
+    size_t n_kinds = list_kinds(&header, kinds);
+    if (!check_size(checkpoint, &header, kinds, n_kinds, error)) return false;
+
+    /* The size fits, so that the file has at least one float for each tensor that is counted here. */
+    size_t n_layers = (size_t)header.n_layers,
+           n_tensors = n_layers * TENSORS_PER_LAYER + MAX_TENSORS_BESIDE_LAYERS;
+    checkpoint->format = "llama2.c version 0";
+    checkpoint->entries = calloc(16, sizeof *checkpoint->entries);
+    checkpoint->tensors = calloc(n_tensors, sizeof *checkpoint->tensors);
+    checkpoint->owned = calloc(1, sizeof(Owned) + n_tensors * NAME_BYTES);
+    if (!checkpoint->entries || !checkpoint->tensors || !checkpoint->owned)
+        return error_set(error, "%s: not enough memory to index the file", checkpoint->path);
+    add_metadata(checkpoint, &header);
+    const unsigned char *at = checkpoint->bytes + HEADER_BYTES;
+    for (size_t i = 0; i < n_kinds; i++)
+        for (unsigned layer = 0; layer < (kinds[i].in_layers ? n_layers : 1); layer++) {
+            if (kinds[i].name) add_tensor(checkpoint, &kinds[i], layer, at);
+            at += kind_bytes(&kinds[i]);
+        }
+    return true;
+}
+
+const Format format_llama2c = {recognise, read};
+
+enum { N_BYTE_TOKENS = 256, FIRST_BYTE_TOKEN = 3 };
+
+/* Its first token is always <unk>. */
+static bool recognise_tokenizer(const unsigned char *bytes, size_t n) {
+    return n >= 17 && memcmp(bytes + 8, "\5\0\0\0<unk>", 9) == 0;
+}
+
+/* The next token's score and piece at *at; false when the file ends inside it. */
+static bool next_piece(const unsigned char **at, const unsigned char *end, float *score, String *piece) {
+    int32_t n;
+    if ((size_t)(end - *at) < sizeof *score + sizeof n) return false;
+    memcpy(score, *at, sizeof *score);
+    memcpy(&n, *at + sizeof *score, sizeof n);
+    *at += sizeof *score + sizeof n;
+    if (n < 0 || n > end - *at) return false;
+    *piece = (String){(const char *)*at, (size_t)n};
+    *at += n;
+    return true;
+}
+
+/* Writes a piece as GGUF has it: length, then bytes, with ▁ for the space that llama2.c puts back. */
+static unsigned char *write_piece(unsigned char *out, String piece) {
+    if (piece.n > 2 && piece.data[0] == '\n' &&
+        piece.data[1] == '<') /* "\n<s>\n", as its exporter pads them */
+        piece = (String){piece.data + 1, piece.n - 2};
+    unsigned char *at = out + sizeof(uint64_t);
+    for (size_t i = 0; i < piece.n; i++) {
+        if (piece.data[i] == ' ')
+            memcpy(at, "\xe2\x96\x81", 3), at += 3;
+        else
+            *at++ = (unsigned char)piece.data[i];
+    }
+    uint64_t n = (uint64_t)(at - out) - sizeof n;
+    memcpy(out, &n, sizeof n);
+    return at;
+}
+
+/* 1 normal, 2 unknown, 3 control, 6 byte: the file does not say, but its exporter fixes the places. */
+static int32_t token_type(size_t id) {
+    if (id < FIRST_BYTE_TOKEN) return id == 0 ? 2 : 3;
+    return id < FIRST_BYTE_TOKEN + N_BYTE_TOKENS ? 6 : 1;
+}
+
+static void add_array(Checkpoint *checkpoint, const char *key, ValueType element, uint64_t n,
+                      const void *data) {
+    checkpoint->entries[checkpoint->n_entries++] =
+        (Entry){.key = {key, strlen(key)}, .type = VALUE_ARRAY, .element = element, .n = n, .data = data};
+}
+
+static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
+    const unsigned char *begin = checkpoint->bytes + sizeof(uint32_t),
+                        *end = checkpoint->bytes + checkpoint->n_bytes;
+    const unsigned char *at = begin;
+    size_t n = 0, n_text = 0;
+    float score;
+    String piece;
+    while (at < end) {
+        if (!next_piece(&at, end, &score, &piece))
+            return error_set(error, "%s: a llama2.c vocabulary that ends inside token %zu; is it cut?",
+                             checkpoint->path, n);
+        n++;
+        n_text += 3 * piece.n + sizeof(uint64_t);
+    }
+    if (n < FIRST_BYTE_TOKEN + N_BYTE_TOKENS)
+        return error_set(
+            error,
+            "%s: a llama2.c vocabulary of %zu tokens; the special and byte tokens alone are %d; is it cut?",
+            checkpoint->path, n, FIRST_BYTE_TOKEN + N_BYTE_TOKENS);
+    checkpoint->format = "llama2.c vocabulary";
+    checkpoint->entries = calloc(4, sizeof *checkpoint->entries);
+    unsigned char *owned = checkpoint->owned = malloc(n * (sizeof score + sizeof(int32_t)) + n_text);
+    if (!checkpoint->entries || !owned) return error_set(error, "%s: not enough memory", checkpoint->path);
+
+    unsigned char *scores = owned, *types = owned + n * sizeof score, *text = types + n * sizeof(int32_t),
+                  *out = text;
+    at = begin;
+    for (size_t id = 0; id < n; id++) {
+        int32_t type = token_type(id);
+        next_piece(&at, end, &score, &piece);
+        memcpy(scores + id * sizeof score, &score, sizeof score);
+        memcpy(types + id * sizeof type, &type, sizeof type);
+        out = write_piece(out, piece);
+    }
+    static const char model[] = "\5\0\0\0\0\0\0\0llama", model_key[] = "tokenizer.ggml.model";
+    checkpoint->entries[checkpoint->n_entries++] = (Entry){.key = {model_key, sizeof model_key - 1},
+                                                           .type = VALUE_STRING,
+                                                           .n = 5,
+                                                           .data = (const unsigned char *)model};
+    add_array(checkpoint, "tokenizer.ggml.tokens", VALUE_STRING, n, text);
+    add_array(checkpoint, "tokenizer.ggml.scores", VALUE_F32, n, scores);
+    add_array(checkpoint, "tokenizer.ggml.token_type", VALUE_I32, n, types);
+    return true;
+}
+
+const Format format_llama2c_tokenizer = {recognise_tokenizer, read_tokenizer};

@@ -1,0 +1,42 @@
+/* Picks the kernel set, once at start. */
+#include "kernels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+/* Fastest first. */
+static const Kernels *const sets[] = {
+#if defined(__x86_64__)
+    &kernels_avx2,
+#endif
+    &kernels_scalar,
+};
+enum { N_SETS = sizeof sets / sizeof *sets };
+
+static bool cpu_runs(const Kernels *set) {
+#if defined(__x86_64__)
+    if (set == &kernels_avx2) {
+        unsigned eax, ebx, ecx, edx; /* F16C is asked for by hand: clang 14's builtin does not know its name */
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+               __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+    }
+#endif
+    return set == &kernels_scalar;
+}
+
+const Kernels *kernels_pick(const char *name, Error *error) {
+    bool any = !name || !*name;
+    char choices[128] = "";
+    for (size_t i = 0; i < N_SETS; i++) {
+        if (!cpu_runs(sets[i])) continue;
+        if (any || strcmp(name, sets[i]->name) == 0) return sets[i];
+        size_t used = strlen(choices);
+        snprintf(choices + used, sizeof choices - used, "%s%s", used ? ", " : "", sets[i]->name);
+    }
+    error_set(error, "no kernel set '%s' on this CPU; choose one of: %s", name, choices);
+    return NULL;
+}

@@ -1,0 +1,109 @@
+/*
+ * The arithmetic of the engine behind one table of functions, one table for each instruction set.
+ * scalar.c is the truth; every other set is tested against it. Nothing here knows what a layer is.
+ */
+#ifndef ATTN_KERNELS_H
+#define ATTN_KERNELS_H
+
+#include "dtype.h"
+#include "error.h"
+#include "threads.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A weight matrix where it lies: [rows = outputs][cols = inputs], rows contiguous. Borrowed. */
+typedef struct Matrix {
+    const void *data;
+    DType dtype;
+    size_t rows, cols;
+} Matrix;
+
+/* y = W·x + bias. */
+typedef struct Linear {
+    Matrix w;
+    const float *bias; /* [rows], or NULL */
+} Linear;
+
+typedef struct Kernels {
+    const char *name; /* "scalar", "avx2": what ATTN_KERNEL chooses by */
+
+    /*
+     * y[t][r] = bias[r] + Σ_c w[r][c]·x[t][c] for r in [row_begin, row_end) and t in [0, n).
+     * Rows of y lie y_stride floats apart, rows of x x_stride; bias may be NULL. The order of each
+     * sum depends on w's shape alone, never on n or the row range.
+     */
+    void (*matmul)(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
+                   size_t row_end, const float *x, size_t x_stride, size_t n);
+
+    /* dst[i] = src[i] as float, i in [0, n), n a multiple of the dtype's block. */
+    void (*unpack)(float *dst, DType dtype, const void *src, size_t n);
+
+    /* dst[i] = src[i] as binary16, rounded to nearest even. */
+    void (*pack_f16)(uint16_t *dst, const float *src, size_t n);
+
+    /* Σ_i a[i]·b[i]. */
+    float (*dot)(const float *a, const float *b, size_t n);
+
+    /* y[i] += x[i]. */
+    void (*add)(float *y, const float *x, size_t n);
+
+    /* y[i] *= a. */
+    void (*scale)(float *y, float a, size_t n);
+
+    /* The weighted values of attention: z[i] += Σ_j p[j]·v[j][i], i in [0, d), v [n][d] contiguous. */
+    void (*mix)(float *z, const float *p, const float *v, size_t n, size_t d);
+
+    /* max_i x[i]; n ≥ 1. NaN may be passed over. */
+    float (*max)(const float *x, size_t n);
+
+    /* x[i] = exp(x[i] − max) in place; returns their sum. exp(−inf) is 0; x[i] ≤ max expected. */
+    float (*exp_sum)(float *x, float max, size_t n);
+
+    /* y = (x − mean)/√(var + eps)·gain + bias; bias may be NULL. Ba et al. 2016, arXiv:1607.06450. */
+    void (*layer_norm)(float *y, const float *x, const float *gain, const float *bias, size_t n, float eps);
+
+    /* y = x/√(mean x² + eps)·gain. Zhang & Sennrich 2019, arXiv:1910.07467. */
+    void (*rms_norm)(float *y, const float *x, const float *gain, size_t n, float eps);
+
+    /* x = GELU(x) by the tanh formula of GPT-2, in place. Hendrycks & Gimpel 2016, arXiv:1606.08415. */
+    void (*gelu_tanh)(float *x, size_t n);
+
+    /* gate = SiLU(gate)·up in place: SwiGLU's middle. Shazeer 2020, arXiv:2002.05202. */
+    void (*silu_mul)(float *gate, const float *up, size_t n);
+} Kernels;
+
+/* The sets compiled in; a set that this CPU cannot run is found by kernels_pick, not here. */
+extern const Kernels kernels_scalar;
+#if defined(__x86_64__)
+extern const Kernels kernels_avx2;
+#endif
+
+/*
+ * The set called `name`, or the fastest that this CPU runs when name is NULL or empty.
+ * NULL with an error for an unknown name, or one that this CPU cannot run.
+ */
+const Kernels *kernels_pick(const char *name, Error *error);
+
+/* What every room that computes is handed: the instruction set and the pool. Borrowed. */
+typedef struct Compute {
+    const Kernels *kernels;
+    Threads *threads;
+} Compute;
+
+/* One output of a pass over x: y [n][linear->w.rows], contiguous. */
+typedef struct LinearOutput {
+    float *y;
+    const Linear *linear;
+} LinearOutput;
+
+/*
+ * outputs[i].y[t] = outputs[i].linear (x[t]) for every i < n_outputs and t < n, as one parallel loop
+ * over all rows of all outputs, so that q, k and v (or gate and up) pay for one barrier.
+ * x is [n][cols] contiguous, and all outputs share its cols.
+ */
+void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t n_outputs, const float *x,
+                    size_t n);
+
+#endif

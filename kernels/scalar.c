@@ -1,0 +1,120 @@
+/*
+ * The kernels in plain C: the truth that every other set is tested against, and what runs where there
+ * is no other. Weights of every dtype are unpacked a panel at a time and multiplied in float32.
+ */
+#include "kernels.h"
+
+#include <math.h>
+
+enum {
+    LANES = 8,
+    PANEL = 512, /* columns unpacked at once: 2 KB, any format's blocks divide it */
+};
+
+/*
+ * A compiler may not reorder float sums, so a single running sum could never use vector registers.
+ * Eight interleaved ones, written out, may: they are what the vector sets do too, and lose less to rounding.
+ */
+static float dot(const float *a, const float *b, size_t n) {
+    float sum[LANES] = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (size_t j = 0; j < LANES; j++) sum[j] += a[i + j] * b[i + j];
+    }
+    for (size_t j = 0; i + j < n; j++) sum[j] += a[i + j] * b[i + j];
+    return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+}
+
+static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
+                   size_t row_end, const float *x, size_t x_stride, size_t n) {
+    for (size_t r = row_begin; r < row_end; r++) {
+        const unsigned char *row = (const unsigned char *)w->data + r * dtype_bytes(w->dtype, w->cols);
+        for (size_t t = 0; t < n; t++) y[t * y_stride + r] = bias ? bias[r] : 0.0f;
+        for (size_t c = 0; c < w->cols; c += PANEL) {
+            size_t cols = w->cols - c < PANEL ? w->cols - c : PANEL;
+            float panel[PANEL];
+            dtype_unpack(panel, w->dtype, row + dtype_bytes(w->dtype, c), cols);
+            for (size_t t = 0; t < n; t++) y[t * y_stride + r] += dot(panel, x + t * x_stride + c, cols);
+        }
+    }
+}
+
+static void pack_f16(uint16_t *dst, const float *src, size_t n) {
+    for (size_t i = 0; i < n; i++) dst[i] = f32_to_f16(src[i]);
+}
+
+static void add(float *y, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] += x[i];
+}
+
+static void scale(float *y, float a, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] *= a;
+}
+
+static void mix(float *z, const float *p, const float *v, size_t n, size_t d) {
+    for (size_t j = 0; j < n; j++) {
+        for (size_t i = 0; i < d; i++) z[i] += p[j] * v[j * d + i];
+    }
+}
+
+static float max(const float *x, size_t n) {
+    float largest = x[0];
+    for (size_t i = 1; i < n; i++) largest = x[i] > largest ? x[i] : largest;
+    return largest;
+}
+
+static float exp_sum(float *x, float largest, size_t n) {
+    float sum[LANES] = {0};
+    for (size_t i = 0; i < n; i++) {
+        x[i] = expf(x[i] - largest);
+        sum[i % LANES] += x[i];
+    }
+    return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+}
+
+/* Sums in double and the mean before the variance: a residual far from 0 keeps its small differences. */
+static void layer_norm(float *y, const float *x, const float *gain, const float *bias, size_t n, float eps) {
+    double mean = 0, var = 0;
+    for (size_t i = 0; i < n; i++) mean += (double)x[i];
+    mean /= (double)n;
+    for (size_t i = 0; i < n; i++) var += ((double)x[i] - mean) * ((double)x[i] - mean);
+    double factor = 1 / sqrt(var / (double)n + (double)eps);
+    for (size_t i = 0; i < n; i++) {
+        y[i] = (float)(((double)x[i] - mean) * factor) * gain[i] + (bias ? bias[i] : 0.0f);
+    }
+}
+
+static void rms_norm(float *y, const float *x, const float *gain, size_t n, float eps) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+    float factor = (float)(1 / sqrt(sum / (double)n + (double)eps));
+    for (size_t i = 0; i < n; i++) y[i] = x[i] * factor * gain[i];
+}
+
+static void gelu_tanh(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        float u = 0.79788456f * (x[i] + 0.044715f * x[i] * x[i] * x[i]); /* √(2/π) */
+        x[i] = 0.5f * x[i] * (1.0f + tanhf(u));
+    }
+}
+
+static void silu_mul(float *gate, const float *up, size_t n) {
+    for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
+}
+
+const Kernels kernels_scalar = {
+    .name = "scalar",
+    .matmul = matmul,
+    .unpack = dtype_unpack,
+    .pack_f16 = pack_f16,
+    .dot = dot,
+    .add = add,
+    .scale = scale,
+    .mix = mix,
+    .max = max,
+    .exp_sum = exp_sum,
+    .layer_norm = layer_norm,
+    .rms_norm = rms_norm,
+    .gelu_tanh = gelu_tanh,
+    .silu_mul = silu_mul,
+};

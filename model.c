@@ -1,0 +1,268 @@
+/*
+ * The forward pass. Tokens become vectors, each layer adds to them twice, the last vector becomes
+ * logits:
+ *
+ *   resid = embedding[token] (+ position)
+ *   for each layer:  resid += attention(norm(resid))
+ *                    resid += mlp(norm(resid))
+ *   logits = unembedding · norm(resid)
+ *
+ * A chunk of n tokens and a single token go the same way.
+ */
+#include "model.h"
+
+#include "attention.h"
+#include "mlp.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { DEFAULT_CHUNK = 256 };
+
+struct Model {
+    Checkpoint *checkpoint;
+    Config config;
+    Weights weights;
+};
+
+struct Session {
+    const Model *model;
+    Attention *attention;
+    Compute compute;
+    const Probe *probe;
+    size_t n_ctx, n_chunk;
+    size_t position; /* tokens fed so far */
+    float *resid;    /* [n_chunk][d_model] the residual stream */
+    float *normed;   /* [n_chunk][d_model] */
+    float *branch;   /* [n_chunk][d_model] what attention or MLP adds */
+    float *hidden;   /* [n_chunk][d_ff] */
+    float *gate;     /* [n_chunk][d_ff], where the MLP has a gate */
+};
+
+Model *model_open(const char *path, Error *error) {
+    Model *model = calloc(1, sizeof *model);
+    if (!model) {
+        error_set(error, "%s: not enough memory", path);
+        return NULL;
+    }
+    model->checkpoint = checkpoint_open(path, error);
+    if (model->checkpoint && config_read(&model->config, model->checkpoint, error) &&
+        weights_bind(&model->weights, &model->config, model->checkpoint, error))
+        return model;
+    model_close(model);
+    return NULL;
+}
+
+void model_close(Model *model) {
+    if (!model) return;
+    weights_free(&model->weights);
+    checkpoint_close(model->checkpoint);
+    free(model);
+}
+
+const Config *model_config(const Model *model) { return &model->config; }
+const Weights *model_weights(const Model *model) { return &model->weights; }
+const Checkpoint *model_checkpoint(const Model *model) { return model->checkpoint; }
+
+AttentionShape model_attention_shape(const Model *model) {
+    const Config *config = &model->config;
+    return (AttentionShape){
+        .n_layer = config->n_layer,
+        .n_head = config->n_head,
+        .n_head_kv = config->n_head_kv,
+        .d_model = config->d_model,
+        .d_head = config->d_head,
+        .rope = config->family->rope,
+        .rope_dim = config->rope_dim,
+        .rope_freq = model->weights.rope_freq,
+    };
+}
+
+Session *session_new(const Model *model, const SessionOptions *options, Error *error) {
+    const Config *config = &model->config;
+    const char *path = checkpoint_path(model->checkpoint);
+    size_t n_ctx = options->n_ctx ? options->n_ctx : config->n_ctx;
+    size_t n_chunk = options->n_chunk ? options->n_chunk : DEFAULT_CHUNK;
+    if (config->family->learned_positions && n_ctx > config->n_ctx) {
+        error_set(error, "%s: a context of %zu is more than the %zu positions that the model has learned",
+                  path, n_ctx, config->n_ctx);
+        return NULL;
+    }
+    if (n_chunk > n_ctx) n_chunk = n_ctx;
+    AttentionShape shape = model_attention_shape(model);
+    Session *session = calloc(1, sizeof *session);
+    if (!session) goto no_memory;
+    *session = (Session){.model = model,
+                         .compute = options->compute,
+                         .probe = options->probe,
+                         .n_ctx = n_ctx,
+                         .n_chunk = n_chunk};
+    session->resid = calloc(n_chunk, config->d_model * sizeof(float));
+    session->normed = calloc(n_chunk, config->d_model * sizeof(float));
+    session->branch = calloc(n_chunk, config->d_model * sizeof(float));
+    session->hidden = calloc(n_chunk, config->d_ff * sizeof(float));
+    session->gate = calloc(n_chunk, config->d_ff * sizeof(float));
+    if (!session->resid || !session->normed || !session->branch || !session->hidden || !session->gate)
+        goto no_memory;
+    session->attention = attention_new(&shape, n_ctx, options->kv_dtype, n_chunk, &options->compute, error);
+    if (!session->attention) goto fail;
+    return session;
+no_memory:
+    error_set(error, "%s: not enough memory for a session of %zu tokens at a time", path, n_chunk);
+fail:
+    session_free(session);
+    return NULL;
+}
+
+void session_free(Session *session) {
+    if (!session) return;
+    attention_free(session->attention);
+    free(session->resid);
+    free(session->normed);
+    free(session->branch);
+    free(session->hidden);
+    free(session->gate);
+    free(session);
+}
+
+size_t session_n_ctx(const Session *session) { return session->n_ctx; }
+size_t session_position(const Session *session) { return session->position; }
+
+void session_rewind(Session *session, size_t position) {
+    if (position < session->position) session->position = position;
+}
+
+static void unpack_row(const Session *session, float *dst, const Matrix *matrix, size_t row) {
+    const char *rows = matrix->data;
+    session->compute.kernels->unpack(dst, matrix->dtype,
+                                     rows + row * dtype_bytes(matrix->dtype, matrix->cols), matrix->cols);
+}
+
+static void embed(Session *session, const int32_t *tokens, size_t n) {
+    const Weights *weights = &session->model->weights;
+    size_t d = session->model->config.d_model;
+    for (size_t t = 0; t < n; t++) {
+        unpack_row(session, session->resid + t * d, &weights->embedding, (size_t)tokens[t]);
+        if (!weights->positions.data) continue;
+        unpack_row(session, session->normed, &weights->positions, session->position + t);
+        session->compute.kernels->add(session->resid + t * d, session->normed, d);
+    }
+}
+
+typedef struct NormLoop {
+    const Session *session;
+    const Norm *norm;
+    const float *x;
+    float *y;
+} NormLoop;
+
+static void norm_rows(void *context, size_t begin, size_t end, unsigned worker) {
+    (void)worker;
+    const NormLoop *loop = context;
+    const Config *config = &loop->session->model->config;
+    const Kernels *kernels = loop->session->compute.kernels;
+    size_t d = config->d_model;
+    for (size_t t = begin; t < end; t++) {
+        const float *x = loop->x + t * d;
+        float *y = loop->y + t * d;
+        switch (config->family->norm) {
+        case NORM_LAYER:
+            kernels->layer_norm(y, x, loop->norm->gain, loop->norm->bias, d, config->norm_eps);
+            break;
+        case NORM_RMS: kernels->rms_norm(y, x, loop->norm->gain, d, config->norm_eps); break;
+        }
+    }
+}
+
+/* session->normed [n][d_model] = norm of the n vectors at x. */
+static void norm(Session *session, const Norm *norm, const float *x, size_t n) {
+    NormLoop loop = {session, norm, x, session->normed};
+    parallel_for(session->compute.threads, n, 8, norm_rows, &loop);
+}
+
+/* n ≤ n_chunk tokens through all layers; what leaves the last one is in session->resid. */
+static void forward(Session *session, const int32_t *tokens, size_t n) {
+    const Config *config = &session->model->config;
+    const Weights *weights = &session->model->weights;
+    const Probe *probe = session->probe;
+    const size_t d = config->d_model, position = session->position;
+    float *resid = session->resid, *normed = session->normed, *branch = session->branch;
+    void (*add)(float *, const float *, size_t) = session->compute.kernels->add;
+
+    embed(session, tokens, n);
+    attention_begin(session->attention, position, n);
+    for (size_t layer = 0; layer < config->n_layer; layer++) {
+        const LayerWeights *w = &weights->layers[layer];
+
+        probe_rows(probe, PROBE_RESID_PRE, layer, position, resid, n, d);
+        norm(session, &w->attn_norm, resid, n);
+        attention_forward(session->attention, &w->attention, layer, normed, branch, probe);
+        probe_rows(probe, PROBE_ATTN_OUT, layer, position, branch, n, d);
+
+        if (config->parallel_residual) norm(session, &w->mlp_norm, resid, n);
+        add(resid, branch, n * d);
+        if (!config->parallel_residual) {
+            probe_rows(probe, PROBE_RESID_MID, layer, position, resid, n, d);
+            norm(session, &w->mlp_norm, resid, n);
+        }
+
+        mlp_forward(&session->compute, config->family->mlp, &w->mlp, n, normed, branch, session->hidden,
+                    session->gate);
+        probe_rows(probe, PROBE_MLP_OUT, layer, position, branch, n, d);
+        add(resid, branch, n * d);
+        probe_rows(probe, PROBE_RESID_POST, layer, position, resid, n, d);
+    }
+}
+
+/* The logits [n][n_vocab] of tokens first … first + n − 1 of the chunk that forward has just done. */
+static void unembed(Session *session, size_t first, size_t n, float *logits) {
+    const Config *config = &session->model->config;
+    const Weights *weights = &session->model->weights;
+    norm(session, &weights->final_norm, session->resid + first * config->d_model, n);
+    linear_forward(&session->compute, &(LinearOutput){logits, &weights->unembedding}, 1, session->normed, n);
+    probe_rows(session->probe, PROBE_LOGITS, config->n_layer, session->position + first, logits, n,
+               config->n_vocab);
+}
+
+static bool check_tokens(const Session *session, const int32_t *tokens, size_t n, Error *error) {
+    const char *path = checkpoint_path(session->model->checkpoint);
+    size_t n_vocab = session->model->config.n_vocab;
+    if (n > session->n_ctx - session->position)
+        return error_set(error, "%s: %zu tokens after %zu are more than the context of %zu holds", path, n,
+                         session->position, session->n_ctx);
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || (size_t)tokens[i] >= n_vocab)
+            return error_set(error, "%s: token %" PRId32 " is outside the vocabulary of %zu", path, tokens[i],
+                             n_vocab);
+    return true;
+}
+
+static bool check_finite(const Session *session, const float *logits, size_t n, Error *error) {
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(logits[i]))
+            return error_set(
+                error,
+                "%s: the logits are not finite; the weights hold NaN or infinity, or overflow the F16 "
+                "cache (try --kv f32)",
+                checkpoint_path(session->model->checkpoint));
+    return true;
+}
+
+bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
+                  Error *error) {
+    if (!check_tokens(session, tokens, n, error)) return false;
+    size_t n_vocab = session->model->config.n_vocab;
+    for (size_t done = 0, m; done < n; done += m) {
+        m = n - done < session->n_chunk ? n - done : session->n_chunk;
+        forward(session, tokens + done, m);
+        size_t skipped = n - n_logits > done ? n - n_logits - done : 0; /* of this chunk: no logits wanted */
+        if (skipped < m) {
+            unembed(session, skipped, m - skipped, logits);
+            if (!check_finite(session, logits, (m - skipped) * n_vocab, error)) return false;
+            logits += (m - skipped) * n_vocab;
+        }
+        session->position += m;
+    }
+    return true;
+}

@@ -1,0 +1,62 @@
+/*
+ * A Model is a checkpoint with its Config and Weights: immutable, to be shared by any number of
+ * Sessions, each of which holds the KV cache, scratch and position of one text under way.
+ */
+#ifndef ATTN_MODEL_H
+#define ATTN_MODEL_H
+
+#include "checkpoint/checkpoint.h"
+#include "error.h"
+#include "family.h"
+#include "kernels/kernels.h"
+#include "probe.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Model Model;
+
+/*
+ * Opens the checkpoint at path and binds every tensor of its family by name, type and shape. Fails
+ * (NULL) on anything missing, left over, misshapen or unsupported. model_close accepts NULL;
+ * sessions must be freed first.
+ */
+Model *model_open(const char *path, Error *error);
+void model_close(Model *model);
+
+const Config *model_config(const Model *model);
+const Weights *model_weights(const Model *model);
+const Checkpoint *model_checkpoint(const Model *model);
+AttentionShape model_attention_shape(const Model *model);
+
+typedef struct SessionOptions {
+    size_t n_ctx;    /* positions to make room for; 0: the model's own n_ctx */
+    DType kv_dtype;  /* DTYPE_F16 or DTYPE_F32 */
+    size_t n_chunk;  /* tokens that go through the layers together; 0: 256 */
+    Compute compute; /* borrowed: must outlive the session */
+    const Probe *probe;    /* borrowed, or NULL */
+} SessionOptions;
+
+typedef struct Session Session;
+
+/* All memory that a run needs: afterwards nothing can run out. session_free accepts NULL. */
+Session *session_new(const Model *model, const SessionOptions *options, Error *error);
+void session_free(Session *session);
+
+size_t session_n_ctx(const Session *session);
+size_t session_position(const Session *session); /* tokens fed so far = position of the next */
+
+/* Forgets every position ≥ position (≤ session_position): the next token goes there. */
+void session_rewind(Session *session, size_t position);
+
+/*
+ * Feeds n ≥ 1 tokens. The logits of the last n_logits ≤ n of them are written to
+ * logits [n_logits][n_vocab]; the others are not computed. Fails, with nothing fed, on an id outside
+ * the vocabulary or more tokens than the context holds; fails also when the logits are not finite
+ * (the weights hold NaN or infinity).
+ */
+bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
+                  Error *error);
+
+#endif

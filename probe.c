@@ -1,0 +1,24 @@
+#include "probe.h"
+
+const char *probe_site_name(ProbeSite site) {
+    static const char *const names[PROBE_N_SITES] = {
+        "resid_pre", "q",        "k",         "v",       "scores",     "pattern",
+        "z",         "attn_out", "resid_mid", "mlp_out", "resid_post", "logits",
+    };
+    return site < PROBE_N_SITES ? names[site] : "?";
+}
+
+void probe_rows(const Probe *probe, ProbeSite site, size_t layer, size_t position, float *data, size_t n,
+                size_t d) {
+    if (!probe || !probe->wants(probe->user, site, layer, 0)) return;
+    probe->visit(probe->user, &(ProbeView){site, layer, 0, position, n, d, d, data});
+}
+
+void probe_heads(const Probe *probe, ProbeSite site, size_t layer, size_t position, float *data, size_t n,
+                 size_t n_head, size_t d_head) {
+    if (!probe) return;
+    for (size_t head = 0; head < n_head; head++)
+        if (probe->wants(probe->user, site, layer, head))
+            probe->visit(probe->user, &(ProbeView){site, layer, head, position, n, d_head, n_head * d_head,
+                                                   data + head * d_head});
+}

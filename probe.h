@@ -1,0 +1,57 @@
+/*
+ * The one interface by which anyone sees, or changes, a vector on its way through the forward pass.
+ * A Session without a probe pays nothing for it.
+ */
+#ifndef ATTN_PROBE_H
+#define ATTN_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* In the order of the forward pass; the names are TransformerLens's hook_… names. */
+typedef enum ProbeSite {
+    PROBE_RESID_PRE,  /* [n][d_model]  the residual stream entering the layer */
+    PROBE_Q,          /* [n][d_head]   a head's query, before RoPE */
+    PROBE_K,          /* [n][d_head]   a kv head's key, before RoPE and before it is cached */
+    PROBE_V,          /* [n][d_head]   a kv head's value, before it is cached */
+    PROBE_SCORES,     /* [1][pos + 1]  q·k/√d_head of one query over its keys 0 … pos */
+    PROBE_PATTERN,    /* [1][pos + 1]  softmax of that row */
+    PROBE_Z,          /* [n][d_head]   a head's weighted values, before the output projection */
+    PROBE_ATTN_OUT,   /* [n][d_model]  what attention adds to the residual stream */
+    PROBE_RESID_MID,  /* [n][d_model]  between attention and MLP (a parallel layer has none) */
+    PROBE_MLP_OUT,    /* [n][d_model]  what the MLP adds */
+    PROBE_RESID_POST, /* [n][d_model]  the residual stream leaving the layer */
+    PROBE_LOGITS,     /* [n][n_vocab]  of the positions whose logits were asked for */
+    PROBE_N_SITES
+} ProbeSite;
+
+/* The site's name as TransformerLens users know it: "resid_pre", "pattern". */
+const char *probe_site_name(ProbeSite site);
+
+/* What a visit shows: n_rows rows of n_cols floats, rows `stride` floats apart. Valid during the visit. */
+typedef struct ProbeView {
+    ProbeSite site;
+    size_t layer;    /* n_layer for PROBE_LOGITS */
+    size_t head;     /* q, scores, pattern, z: head; k, v: kv head; otherwise 0 */
+    size_t position; /* of row 0 in the sequence; row i is position + i */
+    size_t n_rows, n_cols, stride;
+    float *data; /* what is written here is what the forward pass goes on with */
+} ProbeView;
+
+/* Both functions are called on the thread that runs the session, in the order of ProbeSite in each layer. */
+typedef struct Probe {
+    void *user;
+    /* Whether to visit this site, asked once for each layer, head and chunk of tokens. */
+    bool (*wants)(void *user, ProbeSite site, size_t layer, size_t head);
+    void (*visit)(void *user, const ProbeView *view);
+} Probe;
+
+/* Visits [n][d] contiguous rows at `site`, if there is a probe and it wants them. */
+void probe_rows(const Probe *probe, ProbeSite site, size_t layer, size_t position, float *data, size_t n,
+                size_t d);
+
+/* Visits each head of [n][n_head][d_head] contiguous rows in turn, likewise. */
+void probe_heads(const Probe *probe, ProbeSite site, size_t layer, size_t position, float *data, size_t n,
+                 size_t n_head, size_t d_head);
+
+#endif

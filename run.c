@@ -1,0 +1,549 @@
+/*
+ * The program that generates: options, load, encode the prompt, feed it, then token after token until
+ * something ends the text. What looks inside the model is study's; tensors are touched nowhere here.
+ */
+#include "cli.h"
+#include "info.h"
+#include "model.h"
+#include "npy.h"
+#include "sampler.h"
+#include "tokenizer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FEED_CHUNK = 256, LOGITS_CHUNK = 32, SHIFT_KEEP = 4 };
+
+static const char help[] =
+    "usage: ./run MODEL [options]\n"
+    "Generates text from a checkpoint (GGUF, or llama2.c's .bin with -z). The prompt is read from stdin\n"
+    "unless -p or -f gives it.\n"
+    "\n"
+    "  -p, --prompt TEXT        the prompt                  --temp X               temperature, 0: greedy "
+    "(0.8)\n"
+    "  -f, --file FILE          the prompt, from a file     --top-k N              keep the N likeliest (0: "
+    "all)\n"
+    "  -n, --predict N          tokens to generate (256;    --top-p X              keep this much mass "
+    "(0.95)\n"
+    "                           -1: until the text ends)    --min-p X              keep p >= X * the best p "
+    "(0)\n"
+    "  -c, --ctx-size N         context (the model's own)   --repeat-penalty X     of recent tokens (1: "
+    "off)\n"
+    "  -t, --threads N          (physical cores)            --presence-penalty X   (0: off)\n"
+    "      --kv f16|f32         type of the KV cache (f16)  --frequency-penalty X  (0: off)\n"
+    "      --shift              context full: drop the      --repeat-last-n N      what is recent (64)\n"
+    "                           oldest half and go on       -s, --seed N           (from the clock)\n"
+    "      --stop TEXT          end before this text; may   -z, --tokenizer FILE   vocabulary: GGUF or "
+    "llama2.c\n"
+    "                           be given several times      --special              read and show control "
+    "tokens\n"
+    "  -i, --interactive        go on with what is typed    --no-echo              do not repeat the prompt\n"
+    "\n"
+    "      --tokens             print the prompt's token ids and end (-v: id and piece, a line each)\n"
+    "      --logits FILE.npy    write the logits of every prompt position, float32 [n_tokens][n_vocab]\n"
+    "      --json               print one object: text, tokens, logprobs (nats), timings\n"
+    "      --info               print what the checkpoint holds and end\n"
+    "  -v, --verbose            timings on stderr           --version, -h, --help\n"
+    "\n"
+    "examples:\n"
+    "  ./run model.bin -p \"The Eiffel\"\n"
+    "  ./run stories260K.bin -z tok512.bin --temp 0 -n 100\n"
+    "  echo 'Once upon a time' | ./run model.bin --temp 1 --top-p 0.9 -s 42 --json\n"
+    "  ./run model.bin -p \"Hello world\" --tokens -v\n";
+
+typedef struct Settings {
+    const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits;
+    int64_t n_predict, n_threads, n_ctx, top_k, repeat_last_n, seed;
+    float temp, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    bool shift, special, echo, tokens, json, info, interactive, verbose, version, help;
+    StringList stop;
+} Settings;
+
+static const Settings defaults = {
+    .n_predict = 256,
+    .repeat_last_n = 64,
+    .seed = -1,
+    .temp = 0.8f,
+    .top_p = 0.95f,
+    .repeat_penalty = 1,
+    .kv = "f16",
+    .echo = true,
+};
+
+static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
+    const double huge = 1e9;
+    const Option options[] = {
+        {"--prompt", "-p", OPTION_TEXT, &s->prompt, 0, 0},
+        {"--file", "-f", OPTION_TEXT, &s->prompt_file, 0, 0},
+        {"--predict", "-n", OPTION_INT, &s->n_predict, -1, huge},
+        {"--threads", "-t", OPTION_INT, &s->n_threads, 1, 1024},
+        {"--ctx-size", "-c", OPTION_INT, &s->n_ctx, 1, huge},
+        {"--temp", NULL, OPTION_REAL, &s->temp, 0, huge},
+        {"--top-k", NULL, OPTION_INT, &s->top_k, 0, huge},
+        {"--top-p", NULL, OPTION_REAL, &s->top_p, 0, 1},
+        {"--min-p", NULL, OPTION_REAL, &s->min_p, 0, 1},
+        {"--repeat-penalty", NULL, OPTION_REAL, &s->repeat_penalty, 0.01, 100},
+        {"--repeat-last-n", NULL, OPTION_INT, &s->repeat_last_n, 0, huge},
+        {"--presence-penalty", NULL, OPTION_REAL, &s->presence_penalty, -1000, 1000},
+        {"--frequency-penalty", NULL, OPTION_REAL, &s->frequency_penalty, -1000, 1000},
+        {"--seed", "-s", OPTION_INT, &s->seed, 0, 9e15},
+        {"--tokenizer", "-z", OPTION_TEXT, &s->tokenizer, 0, 0},
+        {"--kv", NULL, OPTION_TEXT, &s->kv, 0, 0},
+        {"--shift", NULL, OPTION_ON, &s->shift, 0, 0},
+        {"--special", NULL, OPTION_ON, &s->special, 0, 0},
+        {"--stop", NULL, OPTION_LIST, &s->stop, 0, 0},
+        {"--echo", NULL, OPTION_ON, &s->echo, 0, 0},
+        {"--no-echo", NULL, OPTION_OFF, &s->echo, 0, 0},
+        {"--tokens", NULL, OPTION_ON, &s->tokens, 0, 0},
+        {"--logits", NULL, OPTION_TEXT, &s->logits, 0, 0},
+        {"--json", NULL, OPTION_ON, &s->json, 0, 0},
+        {"--info", NULL, OPTION_ON, &s->info, 0, 0},
+        {"--interactive", "-i", OPTION_ON, &s->interactive, 0, 0},
+        {"--verbose", "-v", OPTION_ON, &s->verbose, 0, 0},
+        {"--version", NULL, OPTION_ON, &s->version, 0, 0},
+        {"--help", "-h", OPTION_ON, &s->help, 0, 0},
+    };
+    if (!options_parse(options, sizeof options / sizeof *options, argc, argv, &s->model, error)) return false;
+    if (s->help || s->version) return true;
+    if (!s->model) return error_set(error, "no model is named: ./run MODEL -p PROMPT (see ./run --help)");
+    if (s->prompt && s->prompt_file) return error_set(error, "-p and -f both give a prompt; choose one");
+    if (strcmp(s->kv, "f16") != 0 && strcmp(s->kv, "f32") != 0)
+        return error_set(error, "--kv takes f16 or f32, not '%s'", s->kv);
+    if (s->interactive && s->json)
+        return error_set(error, "--json prints one object a run; it does not go with -i");
+    for (size_t i = 0; i < s->stop.n; i++)
+        if (!s->stop.items[i][0]) return error_set(error, "--stop needs some text");
+    return true;
+}
+
+/* Why a text ended. */
+typedef enum Stop { STOP_LIMIT, STOP_END, STOP_TEXT, STOP_CONTEXT, STOP_INTERRUPTED, STOP_PIPE } Stop;
+
+static const char *const stop_names[] = {"limit", "end", "stop", "context", "interrupted", "pipe"};
+
+typedef struct Run {
+    const Settings *settings;
+    Model *model;
+    Checkpoint *vocabulary; /* of -z, or NULL */
+    Tokenizer *tokenizer;
+    Threads *threads;
+    Session *session;
+    Sampler *sampler;
+
+    Tokens context;   /* the tokens that the session holds */
+    int32_t next;     /* sampled but not yet fed, or −1 */
+    float *logits;    /* [n_vocab] after the last token of context */
+    size_t n_prompt;  /* tokens */
+    Tokens generated; /* kept for --json */
+    double *logprobs; /* of generated */
+    size_t n_predicted;
+    Detokenizer detokenizer;
+    TextBuffer text; /* generated, not yet shown (all of it with --json) */
+    Stop stop;
+    uint64_t seed;
+    double load_ms, prompt_ms, predicted_ms;
+} Run;
+
+static bool open_tokenizer(Run *run, const Checkpoint *own, Error *error) {
+    const char *path = run->settings->tokenizer;
+    if (path && !(run->vocabulary = checkpoint_open(path, error))) return false;
+    const Checkpoint *source = path ? run->vocabulary : own;
+    if (!checkpoint_has(source, "tokenizer.ggml.model"))
+        return error_set(error, "%s: holds no vocabulary; name a file that does with -z",
+                         checkpoint_path(source));
+    run->tokenizer = tokenizer_new(source, error);
+    return run->tokenizer != NULL;
+}
+
+static bool open_model(Run *run, Error *error) {
+    const Settings *s = run->settings;
+    run->model = model_open(s->model, error);
+    if (!run->model || !open_tokenizer(run, model_checkpoint(run->model), error)) return false;
+    const Config *config = model_config(run->model);
+    if (tokenizer_n_vocab(run->tokenizer) != config->n_vocab)
+        return error_set(error, "%s: embeds %zu tokens, but the vocabulary%s%s has %zu", s->model,
+                         config->n_vocab, s->tokenizer ? " of " : "", s->tokenizer ? s->tokenizer : "",
+                         tokenizer_n_vocab(run->tokenizer));
+    return true;
+}
+
+static bool open_session(Run *run, Error *error) {
+    const Settings *s = run->settings;
+    const Config *config = model_config(run->model);
+    const Kernels *kernels = kernels_pick(getenv("ATTN_KERNEL"), error);
+    if (!kernels) return false;
+    run->threads = threads_new(s->n_threads ? (unsigned)s->n_threads : threads_physical_cores(), error);
+    if (!run->threads) return false;
+    SessionOptions options = {.n_ctx = (size_t)s->n_ctx,
+                              .kv_dtype = strcmp(s->kv, "f32") == 0 ? DTYPE_F32 : DTYPE_F16,
+                              .n_chunk = FEED_CHUNK,
+                              .compute = {kernels, run->threads}};
+    run->session = session_new(run->model, &options, error);
+    if (!run->session) return false;
+    if (session_n_ctx(run->session) > config->n_ctx)
+        fprintf(stderr, "run: note: the model was trained on %zu positions; further ones may make no sense\n",
+                config->n_ctx);
+    run->seed = s->seed >= 0 ? (uint64_t)s->seed : (uint64_t)time(NULL) ^ ((uint64_t)getpid() << 32);
+    SamplerOptions sampling = {.temperature = s->temp,
+                               .top_k = (size_t)s->top_k,
+                               .top_p = s->top_p,
+                               .min_p = s->min_p,
+                               .repeat_penalty = s->repeat_penalty,
+                               .presence_penalty = s->presence_penalty,
+                               .frequency_penalty = s->frequency_penalty,
+                               .penalty_window = (size_t)s->repeat_last_n,
+                               .seed = run->seed};
+    run->sampler = sampler_new(&sampling, config->n_vocab, error);
+    run->logits = calloc(config->n_vocab, sizeof *run->logits);
+    if (!run->sampler || !run->logits) return error_set(error, "not enough memory for the logits");
+    run->next = -1;
+    run->detokenizer = detokenizer_begin(run->tokenizer, s->special);
+    return true;
+}
+
+static void close_run(Run *run) {
+    sampler_free(run->sampler);
+    session_free(run->session);
+    threads_free(run->threads);
+    tokenizer_free(run->tokenizer);
+    checkpoint_close(run->vocabulary);
+    model_close(run->model);
+    tokens_free(&run->context);
+    tokens_free(&run->generated);
+    free(run->logits);
+    free(run->logprobs);
+    free(run->text.data);
+}
+
+/* The prompt of -p, -f or stdin as tokens; of a terminal nothing is read. */
+static bool encode_prompt(const Run *run, Tokens *tokens, Error *error) {
+    const Settings *s = run->settings;
+    TextBuffer text = {0};
+    const char *bytes = s->prompt;
+    size_t n = bytes ? strlen(bytes) : 0;
+    if (!bytes && (s->prompt_file || (!isatty(STDIN_FILENO) && !s->interactive))) {
+        if (!read_text(s->prompt_file ? s->prompt_file : "-", &text, error)) {
+            free(text.data);
+            return false;
+        }
+        bytes = text.data, n = text.n;
+    }
+    unsigned flags = ENCODE_ENDS | (s->special ? ENCODE_SPECIAL : 0);
+    bool ok = tokenizer_encode(run->tokenizer, bytes ? bytes : "", n, flags, tokens, error);
+    free(text.data);
+    return ok;
+}
+
+static void print_tokens(const Run *run, const Tokens *tokens) {
+    for (size_t i = 0; i < tokens->n; i++) {
+        String piece = tokenizer_piece(run->tokenizer, tokens->ids[i], true);
+        if (!run->settings->verbose) {
+            printf("%s%" PRId32, i ? " " : "", tokens->ids[i]);
+            continue;
+        }
+        printf("%6" PRId32 " ", tokens->ids[i]);
+        print_json_string(stdout, piece.data, piece.n);
+        putchar('\n');
+    }
+    if (!run->settings->verbose) putchar('\n');
+}
+
+/* Writes generated text that cannot be the beginning of a stop text; STOP_TEXT when one is complete. */
+static bool show_text(Run *run, bool all, Error *error) {
+    const StringList *stops = &run->settings->stop;
+    TextBuffer *text = &run->text;
+    size_t n = text->n; /* bytes to show */
+    for (size_t at = 0; at < text->n && stops->n && run->stop != STOP_TEXT; at++)
+        for (size_t i = 0; i < stops->n; i++) {
+            size_t length = strlen(stops->items[i]), left = text->n - at;
+            if (memcmp(text->data + at, stops->items[i], length < left ? length : left) != 0) continue;
+            if (length > left && all) continue;
+            if (length <= left) run->stop = STOP_TEXT, text->n = at;
+            if (at < n) n = at;
+            break;
+        }
+    if (run->settings->json) return true;
+    if (fwrite(text->data, 1, n, stdout) != n || fflush(stdout) != 0) {
+        if (errno == EPIPE) run->stop = STOP_PIPE;
+        return errno == EPIPE || error_set(error, "cannot write the text: %s", strerror(errno));
+    }
+    memmove(text->data, text->data + n, text->n - n);
+    text->n -= n;
+    return true;
+}
+
+/* Feeds tokens to the session and remembers them; logits of the last one go to run->logits if wanted. */
+static bool feed(Run *run, const int32_t *ids, size_t n, bool want_logits, Error *error) {
+    if (!session_feed(run->session, ids, n, run->logits, want_logits, error)) return false;
+    for (size_t i = 0; i < n; i++)
+        if (!tokens_push(&run->context, ids[i], error)) return false;
+    return true;
+}
+
+/*
+ * Feeds a prompt in chunks, with progress and an ear for Ctrl-C, and the logits of every position to
+ * `logits` if that is not NULL.
+ */
+static bool feed_prompt(Run *run, const Tokens *prompt, NpyWriter *logits, Error *error) {
+    size_t n_vocab = model_config(run->model)->n_vocab, chunk = logits ? LOGITS_CHUNK : FEED_CHUNK;
+    float *rows = logits ? calloc(chunk, n_vocab * sizeof *rows) : NULL;
+    bool ok = !logits || rows || error_set(error, "not enough memory for the logits of %zu tokens", chunk);
+    for (size_t done = 0, n; ok && done < prompt->n && !interrupted(); done += n) {
+        const int32_t *ids = prompt->ids + done;
+        n = prompt->n - done < chunk ? prompt->n - done : chunk;
+        if (prompt->n > chunk) show_progress("prompt", done, prompt->n);
+        if (!logits) {
+            ok = feed(run, ids, n, done + n == prompt->n, error);
+            continue;
+        }
+        ok =
+            session_feed(run->session, ids, n, rows, n, error) && npy_write(logits, rows, n * n_vocab, error);
+        for (size_t i = 0; i < n && ok; i++) ok = tokens_push(&run->context, ids[i], error);
+        memcpy(run->logits, rows + (n - 1) * n_vocab, n_vocab * sizeof *rows);
+    }
+    if (prompt->n > chunk) show_progress("prompt", prompt->n, prompt->n);
+    free(rows);
+    return ok;
+}
+
+/* Feeds the prompt and shows it, as the tokens say it, if it is to be echoed. */
+static bool begin_text(Run *run, const Tokens *prompt, Error *error) {
+    const Settings *s = run->settings;
+    size_t n_ctx = session_n_ctx(run->session);
+    if (prompt->n > n_ctx)
+        return error_set(error,
+                         "the prompt has %zu tokens, more than the context of %zu; raise -c or shorten it",
+                         prompt->n, n_ctx);
+    for (size_t i = 0; i < prompt->n; i++) {
+        sampler_accept(run->sampler, prompt->ids[i]);
+        if (!detokenizer_push(&run->detokenizer, prompt->ids[i], &run->text))
+            return error_set(error, "not enough memory");
+    }
+    if (s->echo && !s->json) {
+        if (fwrite(run->text.data, 1, run->text.n, stdout) != run->text.n || fflush(stdout) != 0)
+            return error_set(error, "cannot write the text: %s", strerror(errno));
+    }
+    run->text.n = 0;
+
+    double start = now_ms();
+    NpyWriter *logits = NULL;
+    if (s->logits && !(logits = npy_create(s->logits, prompt->n, model_config(run->model)->n_vocab, error)))
+        return false;
+    bool ok = feed_prompt(run, prompt, logits, error);
+    if (!ok || interrupted())
+        npy_abandon(logits);
+    else if (logits)
+        ok = npy_finish(logits, error);
+    run->n_prompt = prompt->n;
+    run->prompt_ms = now_ms() - start;
+    return ok;
+}
+
+/*
+ * The context is full: keeps its first tokens, where attention likes to rest (Xiao et al. 2023,
+ * arXiv:2309.17453), drops the older half of the others and recomputes the rest at its new positions.
+ */
+static bool shift_context(Run *run, Error *error) {
+    Tokens *context = &run->context;
+    size_t keep = context->n > 2 * SHIFT_KEEP ? SHIFT_KEEP : 0, drop = (context->n - keep + 1) / 2;
+    Tokens rest = {0};
+    bool ok = true;
+    for (size_t i = keep + drop; i < context->n && ok; i++) ok = tokens_push(&rest, context->ids[i], error);
+    context->n = keep;
+    session_rewind(run->session, keep);
+    ok = ok && (rest.n == 0 || feed(run, rest.ids, rest.n, false, error));
+    tokens_free(&rest);
+    return ok;
+}
+
+static bool record(Run *run, int32_t id, Error *error) {
+    size_t n_vocab = model_config(run->model)->n_vocab, n = run->generated.n;
+    if (!run->settings->json) return true;
+    double *logprobs = realloc(run->logprobs, (n + 1) * sizeof *logprobs);
+    if (!logprobs) return error_set(error, "not enough memory");
+    run->logprobs = logprobs;
+    run->logprobs[n] = sampler_logprob(run->logits, n_vocab, id);
+    return tokens_push(&run->generated, id, error);
+}
+
+/* Generates and shows tokens until something ends the text; run->stop says what. */
+static bool generate(Run *run, Error *error) {
+    const Settings *s = run->settings;
+    double start = now_ms();
+    bool ok = true;
+    run->stop = STOP_LIMIT;
+    for (int64_t i = 0; (s->n_predict < 0 || i < s->n_predict) && ok && run->stop == STOP_LIMIT; i++) {
+        if (interrupted()) {
+            run->stop = STOP_INTERRUPTED;
+            break;
+        }
+        if (run->next >= 0) {
+            if (session_position(run->session) == session_n_ctx(run->session)) {
+                if (!s->shift) {
+                    run->stop = STOP_CONTEXT;
+                    break;
+                }
+                if (!shift_context(run, error)) return false;
+            }
+            if (!feed(run, &run->next, 1, true, error)) return false;
+        }
+        int32_t id = run->next = sampler_next(run->sampler, run->logits);
+        run->n_predicted++;
+        sampler_accept(run->sampler, id);
+        ok = record(run, id, error);
+        bool end = tokenizer_is_end(run->tokenizer, id);
+        if (end) run->stop = STOP_END, run->next = -1;
+        if (ok && (!end || s->special))
+            ok = detokenizer_push(&run->detokenizer, id, &run->text) || error_set(error, "not enough memory");
+        ok = ok && show_text(run, false, error);
+    }
+    run->predicted_ms += now_ms() - start;
+    if (ok && run->stop != STOP_TEXT) {
+        ok = detokenizer_end(&run->detokenizer, &run->text) || error_set(error, "not enough memory");
+        Stop stop = run->stop;
+        ok = ok && show_text(run, true, error);
+        if (run->stop == STOP_TEXT) run->stop = stop == STOP_LIMIT ? STOP_TEXT : stop;
+    }
+    return ok;
+}
+
+static double per_second(size_t n, double ms) { return ms > 0 ? 1e3 * (double)n / ms : 0; }
+
+static void print_json(const Run *run) {
+    printf("{\"model\": ");
+    print_json_string(stdout, run->settings->model, strlen(run->settings->model));
+    printf(", \"text\": ");
+    print_json_string(stdout, run->text.data, run->text.n);
+    printf(", \"tokens\": [");
+    for (size_t i = 0; i < run->generated.n; i++) printf("%s%" PRId32, i ? ", " : "", run->generated.ids[i]);
+    printf("], \"logprobs\": [");
+    for (size_t i = 0; i < run->generated.n; i++) printf("%s%.6f", i ? ", " : "", run->logprobs[i]);
+    printf("], \"stop\": \"%s\", \"seed\": %" PRIu64, stop_names[run->stop], run->seed);
+    printf(", \"timings\": {\"load_ms\": %.3f, \"prompt_n\": %zu, \"prompt_ms\": %.3f, "
+           "\"prompt_per_second\": %.3f, "
+           "\"predicted_n\": %zu, \"predicted_ms\": %.3f, \"predicted_per_second\": %.3f, "
+           "\"peak_rss_bytes\": %" PRIu64 "}}\n",
+           run->load_ms, run->n_prompt, run->prompt_ms, per_second(run->n_prompt, run->prompt_ms),
+           run->n_predicted, run->predicted_ms, per_second(run->n_predicted, run->predicted_ms),
+           peak_rss_bytes());
+}
+
+static void print_timings(const Run *run) {
+    fprintf(stderr, "load       %8.1f ms\n", run->load_ms);
+    fprintf(stderr, "prompt     %8.1f ms, %zu tokens, %.1f tokens/s\n", run->prompt_ms, run->n_prompt,
+            per_second(run->n_prompt, run->prompt_ms));
+    fprintf(stderr, "generated  %8.1f ms, %zu tokens, %.1f tokens/s\n", run->predicted_ms, run->n_predicted,
+            per_second(run->n_predicted, run->predicted_ms));
+    fprintf(stderr, "memory     %8.1f MiB at most\n", (double)peak_rss_bytes() / (1 << 20));
+    fprintf(stderr, "seed       %8" PRIu64 "\n", run->seed);
+}
+
+/* -i: what is typed is fed after what was generated, and the text goes on, until the input ends. */
+static bool converse(Run *run, Error *error) {
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t n;
+    bool ok = true;
+    while (ok && run->stop != STOP_INTERRUPTED && run->stop != STOP_CONTEXT && run->stop != STOP_PIPE) {
+        if (isatty(STDERR_FILENO)) fputs("> ", stderr);
+        if ((n = getline(&line, &capacity, stdin)) < 0) break;
+        if (n > 0 && line[n - 1] == '\n') n--;
+        Tokens typed = {0};
+        if (run->next >= 0) ok = tokens_push(&typed, run->next, error);
+        run->next = -1;
+        ok = ok && tokenizer_encode(run->tokenizer, line, (size_t)n,
+                                    run->settings->special ? ENCODE_SPECIAL : 0, &typed, error);
+        size_t room = session_n_ctx(run->session) - session_position(run->session);
+        if (ok && typed.n > room) {
+            ok = run->settings->shift && typed.n < session_n_ctx(run->session) / 2
+                     ? shift_context(run, error)
+                     : error_set(error, "what was typed has %zu tokens; the context has room for %zu",
+                                 typed.n, room);
+        }
+        ok = ok && (typed.n == 0 || feed_prompt(run, &typed, NULL, error));
+        for (size_t i = 0; i < typed.n && ok; i++) sampler_accept(run->sampler, typed.ids[i]);
+        tokens_free(&typed);
+        ok = ok && generate(run, error);
+        if (ok) putchar('\n'), fflush(stdout);
+    }
+    free(line);
+    if (interrupted()) run->stop = STOP_INTERRUPTED;
+    return ok;
+}
+
+/* Everything after the options. */
+static bool run_model(Run *run, Error *error) {
+    const Settings *s = run->settings;
+    double start = now_ms();
+    Tokens prompt = {0};
+    if (!open_model(run, error)) return false;
+    if (s->info) {
+        print_info(run->model, run->tokenizer);
+        return true;
+    }
+    if (!open_session(run, error)) return false;
+    run->load_ms = now_ms() - start;
+    bool ok = encode_prompt(run, &prompt, error);
+    if (ok && prompt.n == 0) { /* nothing to begin with but the beginning itself */
+        int32_t bos = tokenizer_bos(run->tokenizer);
+        ok = bos >= 0
+                 ? tokens_push(&prompt, bos, error)
+                 : error_set(
+                       error,
+                       "the prompt is empty and the vocabulary has no token to begin with; give one with -p");
+    }
+    ok = ok && begin_text(run, &prompt, error);
+    tokens_free(&prompt);
+    if (!ok) return false;
+    ok = generate(run, error);
+    if (ok && s->json) print_json(run);
+    if (ok && !s->json && run->stop != STOP_PIPE) putchar('\n');
+    if (ok && run->stop == STOP_CONTEXT)
+        fprintf(stderr, "run: note: the context of %zu is full; --shift goes on without the oldest half\n",
+                session_n_ctx(run->session));
+    if (ok && s->interactive) ok = converse(run, error);
+    if (ok && s->verbose) print_timings(run);
+    return ok;
+}
+
+/* --tokens needs a vocabulary only. */
+static bool run_tokens(Run *run, Error *error) {
+    Tokens prompt = {0};
+    Checkpoint *checkpoint = run->settings->tokenizer ? NULL : checkpoint_open(run->settings->model, error);
+    bool ok = (checkpoint || run->settings->tokenizer) && open_tokenizer(run, checkpoint, error) &&
+              encode_prompt(run, &prompt, error);
+    if (ok) print_tokens(run, &prompt);
+    tokens_free(&prompt);
+    tokenizer_free(run->tokenizer);
+    run->tokenizer = NULL;
+    checkpoint_close(checkpoint);
+    return ok;
+}
+
+int main(int argc, char **argv) {
+    Settings settings = defaults;
+    Run run = {.settings = &settings};
+    Error error;
+    if (!parse_settings(&settings, argc, argv, &error)) {
+        fprintf(stderr, "run: %s\n", error.message);
+        return EXIT_USAGE;
+    }
+    catch_signals();
+    bool ok = true;
+    if (settings.help)
+        fputs(help, stdout);
+    else if (settings.version)
+        puts("attn " ATTN_VERSION);
+    else
+        ok = settings.tokens ? run_tokens(&run, &error) : run_model(&run, &error);
+    close_run(&run);
+    free(settings.stop.items);
+    if (ok && run.stop != STOP_PIPE && fflush(stdout) != 0 && errno != EPIPE)
+        ok = error_set(&error, "cannot write the text: %s", strerror(errno));
+    if (!ok) fprintf(stderr, "run: %s\n", error.message);
+    return interrupted() ? EXIT_INTERRUPTED : ok ? EXIT_SUCCESS : EXIT_BAD_INPUT;
+}

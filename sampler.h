@@ -1,0 +1,44 @@
+/* From logits to the next token, from an explicit seed. */
+#ifndef ATTN_SAMPLER_H
+#define ATTN_SAMPLER_H
+
+#include "error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Applied in this order: penalties, temperature, top-k, top-p, min-p, then one draw. A filter that
+ * is off costs nothing. With temperature and top-p alone it draws exactly what llama2.c draws.
+ */
+typedef struct SamplerOptions {
+    float temperature; /* 0: the likeliest token, no draw */
+    size_t top_k;      /* keep the k likeliest; 0: all */
+    float top_p;       /* keep the smallest set with mass > p; ≤ 0 or ≥ 1: all. Holtzman et al. 2019,
+                          arXiv:1904.09751 */
+    float
+        min_p; /* keep tokens with p ≥ min_p × the largest p; 0: all. Nguyen et al. 2024, arXiv:2407.01082 */
+    float repeat_penalty;    /* logits of recent tokens: ÷ if positive, × if negative; 1: off. Keskar et al.
+                                2019, arXiv:1909.05858 */
+    float presence_penalty;  /* subtracted once from the logit of a recent token; 0: off */
+    float frequency_penalty; /* subtracted for each time it occurred; 0: off */
+    size_t penalty_window;   /* how many tokens back "recent" reaches */
+    uint64_t seed;           /* of xorshift64*; 0 is taken as 1, since that generator cannot leave 0 */
+} SamplerOptions;
+
+typedef struct Sampler Sampler;
+
+/* Scratch for n_vocab candidates. NULL when memory runs out. sampler_free accepts NULL. */
+Sampler *sampler_new(const SamplerOptions *options, size_t n_vocab, Error *error);
+void sampler_free(Sampler *sampler);
+
+/* Tells the penalties that this token stands in the text now, prompt tokens included. */
+void sampler_accept(Sampler *sampler, int32_t id);
+
+/* The next token. logits [n_vocab] must be finite; they are not changed. */
+int32_t sampler_next(Sampler *sampler, const float *logits);
+
+/* ln softmax(logits)[id]: the model's own log-probability, before penalties, temperature and filters. */
+double sampler_logprob(const float *logits, size_t n_vocab, int32_t id);
+
+#endif

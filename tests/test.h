@@ -1,0 +1,59 @@
+/*
+ * A test program: functions run by RUN, each counted once as passed, failed or skipped, and a closing
+ * line that tests/run.sh adds up. A failed check prints where and what, and the test goes on.
+ */
+#ifndef ATTN_TEST_H
+#define ATTN_TEST_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int test_passed, test_failed, test_skipped;
+static int test_broken, test_left_out; /* of the running test */
+
+#define CHECK(condition, ...)                                                                                \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            test_broken = 1;                                                                                 \
+            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);                                           \
+            printf("" __VA_ARGS__);                                                                          \
+            printf("\n");                                                                                    \
+        }                                                                                                    \
+    } while (0)
+
+/* |a − b| ≤ tolerance; NaN fails. */
+#define CHECK_NEAR(a, b, tolerance)                                                                          \
+    do {                                                                                                     \
+        double test_a = (double)(a), test_b = (double)(b), test_t = (double)(tolerance);                     \
+        CHECK(fabs(test_a - test_b) <= test_t, "%.9g against %.9g, off by %.3g", test_a, test_b,             \
+              fabs(test_a - test_b));                                                                        \
+    } while (0)
+
+/* Ends the running test as skipped, for instance when a file of ../shared is missing. */
+#define SKIP(...)                                                                                            \
+    do {                                                                                                     \
+        test_left_out = 1;                                                                                   \
+        printf("skipped: " __VA_ARGS__);                                                                     \
+        printf("\n");                                                                                        \
+        return;                                                                                              \
+    } while (0)
+
+#define RUN(test)                                                                                            \
+    do {                                                                                                     \
+        test_broken = test_left_out = 0;                                                                     \
+        test();                                                                                              \
+        if (test_broken) printf("FAILED %s\n", #test);                                                       \
+        test_failed += test_broken;                                                                          \
+        test_skipped += !test_broken && test_left_out;                                                       \
+        test_passed += !test_broken && !test_left_out;                                                       \
+    } while (0)
+
+/* Prints the closing line; the value for main to return. */
+static int test_end(void) {
+    printf("%d passed, %d failed, %d skipped\n", test_passed, test_failed, test_skipped);
+    return test_failed != 0;
+}
+
+#endif

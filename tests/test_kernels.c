@@ -1,0 +1,642 @@
+/*
+ * Every kernel set that this CPU runs, held against formulas in double that are written here once more;
+ * what need not be rounded must be right to the bit. Sizes are odd and pointers unaligned on purpose.
+ */
+#include "kernels/kernels.h"
+#include "tests/test.h"
+
+#include <stdint.h>
+
+#define EPS 0x1p-24 /* the rounding of one float operation, relative */
+
+static const DType dtypes[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0, DTYPE_Q4_0};
+enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
+
+static const Kernels *sets[4];
+static size_t n_sets;
+
+static void find_sets(void) {
+    static const char *const names[] = {"scalar", "avx2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const Kernels *set = kernels_pick(names[i], NULL);
+        if (set) sets[n_sets++] = set;
+        else printf("this CPU does not run %s\n", names[i]);
+    }
+}
+
+static uint64_t random_state = 88172645463325252u;
+
+/* Marsaglia 2003, "Xorshift RNGs". */
+static uint64_t random_bits(void) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+
+/* Uniform in [-1, 1). */
+static float random_float(void) {
+    return (float)(random_bits() >> 40) * 0x1p-23f - 1.0f;
+}
+
+static void random_floats(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) x[i] = random_float();
+}
+
+static float float_of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void *allocate(size_t bytes) {
+    void *memory = malloc(bytes);
+    if (!memory) exit(2);
+    return memory;
+}
+
+static int same_bits(float a, float b) {
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+/* IEEE 754-2008, 3.4: binary16 has a sign, 5 exponent and 10 fraction bits. */
+static double half_value(unsigned half) {
+    int exponent = (int)(half >> 10 & 31);
+    double fraction = (double)(half & 1023) / 1024;
+    double magnitude = exponent == 31 ? (half & 1023 ? (double)NAN : (double)INFINITY)
+                       : exponent     ? ldexp(1 + fraction, exponent - 15)
+                                      : ldexp(fraction, -14);
+    return half & 0x8000 ? -magnitude : magnitude;
+}
+
+static unsigned u16_at(const unsigned char *bytes) {
+    return bytes[0] | (unsigned)bytes[1] << 8;
+}
+
+/* The half nearest to a finite x, ties to even, as a double. */
+static double nearest_half(float x) {
+    if (x == 0) return (double)x;
+    int exponent = ilogb((double)x) < -14 ? -14 : ilogb((double)x);
+    double step = ldexp(1, exponent - 10);
+    double nearest = rint((double)x / step) * step;
+    return fabs(nearest) > 65504 ? copysign((double)INFINITY, nearest) : nearest;
+}
+
+/* Weight i of a row at data, from the text of the formats. */
+static double weight_value(DType dtype, const unsigned char *data, size_t i) {
+    size_t block = i / 32, j = i % 32;
+    const unsigned char *q8 = data + 34 * block, *q4 = data + 18 * block;
+    float f32;
+    switch (dtype) {
+    case DTYPE_F32: memcpy(&f32, data + 4 * i, 4); return (double)f32;
+    case DTYPE_F16: return half_value(u16_at(data + 2 * i));
+    case DTYPE_BF16: return (double)float_of_bits((uint32_t)u16_at(data + 2 * i) << 16);
+    case DTYPE_Q8_0: return half_value(u16_at(q8)) * (q8[2 + j] < 128 ? q8[2 + j] : q8[2 + j] - 256);
+    case DTYPE_Q4_0: return half_value(u16_at(q4)) * ((q4[2 + j % 16] >> (j < 16 ? 0 : 4) & 15) - 8);
+    }
+    return 0;
+}
+
+/* Random rows of n weights, none larger than about 2. */
+static void random_weights(unsigned char *data, DType dtype, size_t n) {
+    const DTypeInfo *info = dtype_info(dtype);
+    for (size_t b = 0; b < n / info->block; b++) {
+        unsigned char *at = data + b * info->block_bytes;
+        float value = random_float();
+        uint32_t bits;
+        memcpy(&bits, &value, 4);
+        for (size_t i = 0; i < info->block_bytes; i++) at[i] = (unsigned char)random_bits();
+        if (dtype == DTYPE_F32) memcpy(at, &value, 4);
+        if (dtype == DTYPE_BF16) memcpy(at, (char *)&bits + 2, 2);
+        if (dtype == DTYPE_F16) at[1] = (unsigned char)((random_bits() & 0x80) | 0x38); /* ±[0.5, 1) */
+        if (dtype == DTYPE_Q8_0) at[1] = (unsigned char)((random_bits() & 0x80) | 0x20); /* ±2^-7·[1, 2) */
+        if (dtype == DTYPE_Q4_0) at[1] = (unsigned char)((random_bits() & 0x80) | 0x30); /* ±2^-3·[1, 2) */
+    }
+}
+
+static void test_dtype_info(void) {
+    static const struct {
+        uint32_t number;
+        const char *name;
+        size_t block, bytes;
+    } known[] = {{0, "F32", 1, 4}, {1, "F16", 1, 2}, {2, "Q4_0", 32, 18}, {8, "Q8_0", 32, 34}, {30, "BF16", 1, 2}};
+    size_t n_known = 0;
+    for (uint32_t number = 0; number < 300; number++) {
+        const DTypeInfo *info = dtype_info(number);
+        if (!info) continue;
+        CHECK(n_known < 5 && known[n_known].number == number, "%u is supported", number);
+        if (n_known >= 5) return;
+        CHECK(strcmp(info->name, known[n_known].name) == 0, "%s", info->name);
+        CHECK(info->block == known[n_known].block && info->block_bytes == known[n_known].bytes, "%s", info->name);
+        CHECK(dtype_bytes((DType)number, 96) == 96 / info->block * info->block_bytes, "%s", info->name);
+        n_known++;
+    }
+    CHECK(n_known == 5, "%zu", n_known);
+    CHECK(dtype_info(UINT32_MAX) == NULL, "beyond any table");
+}
+
+static void test_every_half(void) {
+    for (unsigned half = 0; half < 65536; half++) {
+        float value = f16_to_f32((uint16_t)half);
+        double expected = half_value(half);
+        uint16_t back = f32_to_f16(value);
+        if (isnan(expected)) {
+            CHECK(isnan(value) && isnan(half_value(back)), "%04x", half);
+        } else {
+            CHECK((double)value == expected && !signbit(value) == !(half & 0x8000), "%04x gives %g", half, (double)value);
+            CHECK(back == half, "%04x comes back as %04x", half, back);
+        }
+    }
+}
+
+static void check_to_half(float x) {
+    uint16_t plain = f32_to_f16(x);
+    double expected = isfinite(x) ? nearest_half(x) : (double)x, got = half_value(plain);
+    CHECK(isnan(x) ? isnan(got) : got == expected && !signbit(got) == !signbit(x), "%a gives %04x", (double)x, plain);
+    for (size_t s = 0; s < n_sets; s++) {
+        float eight[9];
+        uint16_t packed[9]; /* a vector of eight and one left over */
+        for (size_t i = 0; i < 9; i++) eight[i] = x;
+        sets[s]->pack_f16(packed, eight, 9);
+        CHECK(packed[0] == plain && packed[8] == plain, "%s: %a gives %04x", sets[s]->name, (double)x, packed[0]);
+    }
+}
+
+static void test_floats_to_halves(void) {
+    for (unsigned half = 0; half < 0x7c00; half++) { /* half-way to the next half, and a float to either side */
+        double next = half == 0x7bff ? 65536 : half_value(half + 1);
+        float middle = (float)((half_value(half) + next) / 2);
+        check_to_half(middle);
+        check_to_half(-middle);
+        check_to_half(nextafterf(middle, 0));
+        check_to_half(nextafterf(middle, INFINITY));
+    }
+    for (int i = 0; i < 200000; i++) check_to_half(float_of_bits((uint32_t)random_bits()));
+    for (int i = 0; i < 100000; i++) check_to_half(ldexpf(random_float(), (int)(random_bits() % 48) - 30));
+    float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 3e38f, 0x1p-149f, float_of_bits(0x7f800001u)};
+    for (size_t i = 0; i < sizeof special / sizeof *special; i++) check_to_half(special[i]);
+}
+
+static void test_blocks_by_hand(void) {
+    unsigned char q4[18] = {0x00, 0x38}, q8[34] = {0x00, 0xc0}; /* 0.5 and −2 */
+    for (int j = 0; j < 16; j++) q4[2 + j] = (unsigned char)(j | (15 - j) << 4);
+    for (int j = 0; j < 32; j++) q8[2 + j] = (unsigned char)(8 * j - 128);
+    unsigned char bf16[4] = {0x80, 0x3f, 0xa0, 0xc0}, f16[4] = {0x00, 0x3c, 0x00, 0xc5}; /* 1 and −5 */
+    for (size_t s = 0; s < n_sets; s++) {
+        float w[32];
+        sets[s]->unpack(w, DTYPE_Q4_0, q4, 32);
+        for (int j = 0; j < 16; j++) {
+            CHECK(w[j] == 0.5f * (float)(j - 8) && w[j + 16] == 0.5f * (float)(7 - j), "%s, %d", sets[s]->name, j);
+        }
+        sets[s]->unpack(w, DTYPE_Q8_0, q8, 32);
+        for (int j = 0; j < 32; j++) CHECK(w[j] == -2.0f * (float)(8 * j - 128), "%s, %d", sets[s]->name, j);
+        sets[s]->unpack(w, DTYPE_BF16, bf16, 2);
+        CHECK(w[0] == 1 && w[1] == -5, "%s", sets[s]->name);
+        sets[s]->unpack(w, DTYPE_F16, f16, 2);
+        CHECK(w[0] == 1 && w[1] == -5, "%s", sets[s]->name);
+    }
+}
+
+static void test_unpack(void) {
+    for (size_t d = 0; d < N_DTYPES; d++) {
+        const DTypeInfo *info = dtype_info(dtypes[d]);
+        for (size_t n = info->block; n <= 70 * info->block; n += info->block) {
+            size_t bytes = dtype_bytes(dtypes[d], n);
+            unsigned char *memory = allocate(bytes + 4); /* exactly as long as it must be, for the sanitizer */
+            unsigned char *data = memory + (dtypes[d] == DTYPE_F32 ? 4 : 2);
+            random_weights(data, dtypes[d], n);
+            float *w = allocate(n * sizeof *w);
+            for (size_t s = 0; s < n_sets; s++) {
+                sets[s]->unpack(w, dtypes[d], data, n);
+                for (size_t i = 0; i < n; i++) {
+                    CHECK(w[i] == (float)weight_value(dtypes[d], data, i), "%s %s, %zu of %zu: %g", sets[s]->name,
+                          info->name, i, n, (double)w[i]);
+                }
+            }
+            free(w);
+            free(memory);
+        }
+    }
+}
+
+enum { MAX_ROWS = 19, MAX_TOKENS = 9, GAP = 5 };
+
+/* What a matrix, its x and its y need, with strides larger than they must be. */
+typedef struct Product {
+    Matrix w;
+    unsigned char *memory;
+    float *x, *bias; /* x [n][cols + GAP] */
+    size_t n;
+} Product;
+
+static Product product_new(DType dtype, size_t rows, size_t cols, size_t n) {
+    size_t offset = dtype == DTYPE_F32 ? 4 : 2;
+    size_t bytes = rows * dtype_bytes(dtype, cols);
+    Product p = {.n = n};
+    p.memory = allocate(offset + bytes);
+    p.w = (Matrix){p.memory + offset, dtype, rows, cols};
+    random_weights(p.memory + offset, dtype, rows * cols);
+    p.x = allocate((n * (cols + GAP) - GAP) * sizeof *p.x);
+    random_floats(p.x, n * (cols + GAP) - GAP);
+    p.bias = allocate(rows * sizeof *p.bias);
+    random_floats(p.bias, rows);
+    return p;
+}
+
+static void product_free(Product *p) {
+    free(p->memory);
+    free(p->x);
+    free(p->bias);
+}
+
+/*
+ * y [n][rows + GAP] against the sum in double. A product passes through fewer than cols/8 + 16 roundings
+ * on its way into a sum of eight lanes, each of relative size EPS; Higham 2002, section 3.1.
+ */
+static void check_product(const Product *p, const float *bias, const float *y, const char *set) {
+    size_t cols = p->w.cols, rows = p->w.rows;
+    double *row = allocate(cols * sizeof *row);
+    for (size_t r = 0; r < rows; r++) {
+        const unsigned char *data = (const unsigned char *)p->w.data + r * dtype_bytes(p->w.dtype, cols);
+        for (size_t c = 0; c < cols; c++) row[c] = weight_value(p->w.dtype, data, c);
+        for (size_t t = 0; t < p->n; t++) {
+            double sum = bias ? (double)bias[r] : 0, size = fabs(sum);
+            for (size_t c = 0; c < cols; c++) {
+                double term = row[c] * (double)p->x[t * (cols + GAP) + c];
+                sum += term;
+                size += fabs(term);
+            }
+            double got = (double)y[t * (rows + GAP) + r], tolerance = ((double)cols / 8 + 16) * EPS * size;
+            CHECK(fabs(got - sum) <= tolerance, "%s %s, row %zu of %zu, token %zu, %zu columns: %g against %g", set,
+                  dtype_info(p->w.dtype)->name, r, rows, t, cols, got, sum);
+        }
+    }
+    free(row);
+}
+
+/* Rows [begin, end) for n tokens must have the bits that all of them had at once, and nothing else be touched. */
+static void check_part(const Kernels *set, const Product *p, const float *all, size_t begin, size_t end, size_t n) {
+    float y[MAX_TOKENS * (MAX_ROWS + GAP)];
+    size_t stride = p->w.rows + GAP;
+    for (size_t i = 0; i < n * stride; i++) y[i] = 1e30f;
+    set->matmul(y, stride, &p->w, p->bias, begin, end, p->x, p->w.cols + GAP, n);
+    for (size_t i = 0; i < n * stride; i++) {
+        int inside = i % stride >= begin && i % stride < end;
+        CHECK(same_bits(y[i], inside ? all[i] : 1e30f), "%s %s: rows [%zu, %zu) of %zu, %zu tokens, %zu columns",
+              set->name, dtype_info(p->w.dtype)->name, begin, end, p->w.rows, n, p->w.cols);
+    }
+}
+
+static void check_matmul(DType dtype, size_t cols) {
+    Product p = product_new(dtype, MAX_ROWS, cols, MAX_TOKENS);
+    float all[MAX_TOKENS * (MAX_ROWS + GAP)];
+    for (size_t s = 0; s < n_sets; s++) {
+        sets[s]->matmul(all, MAX_ROWS + GAP, &p.w, NULL, 0, MAX_ROWS, p.x, cols + GAP, MAX_TOKENS);
+        check_product(&p, NULL, all, sets[s]->name);
+        sets[s]->matmul(all, MAX_ROWS + GAP, &p.w, p.bias, 0, MAX_ROWS, p.x, cols + GAP, MAX_TOKENS);
+        check_product(&p, p.bias, all, sets[s]->name);
+        for (size_t n = 1; n <= MAX_TOKENS; n++) {
+            for (size_t rows = 1; rows <= MAX_ROWS; rows++) {
+                check_part(sets[s], &p, all, 0, rows, n);
+                check_part(sets[s], &p, all, MAX_ROWS - rows, MAX_ROWS, n);
+            }
+        }
+    }
+    product_free(&p);
+}
+
+static void test_matmul(void) {
+    static const size_t wide[] = {511, 512, 513, 1100}; /* around a panel, and over two of them */
+    for (size_t d = 0; d < N_DTYPES; d++) {
+        size_t block = dtype_info(dtypes[d])->block;
+        for (size_t cols = block; cols <= (block == 1 ? 70 : 96); cols += block) check_matmul(dtypes[d], cols);
+        for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) check_matmul(dtypes[d], (wide[i] + block - 1) / block * block);
+    }
+}
+
+/* A chunk of tokens too large for any cache blocking to take in one go. */
+static void test_matmul_chunk(void) {
+    enum { ROWS = 11, COLS = 1056, TOKENS = 101, STRIDE = ROWS + GAP };
+    for (size_t d = 0; d < N_DTYPES; d++) {
+        Product p = product_new(dtypes[d], ROWS, COLS, TOKENS);
+        float *all = allocate(TOKENS * STRIDE * sizeof *all), one[STRIDE];
+        for (size_t s = 0; s < n_sets; s++) {
+            sets[s]->matmul(all, STRIDE, &p.w, p.bias, 0, ROWS, p.x, COLS + GAP, TOKENS);
+            check_product(&p, p.bias, all, sets[s]->name);
+            for (size_t t = 0; t < TOKENS; t++) {
+                sets[s]->matmul(one, STRIDE, &p.w, p.bias, 0, ROWS, p.x + t * (COLS + GAP), COLS + GAP, 1);
+                CHECK(memcmp(one, all + t * STRIDE, ROWS * sizeof *one) == 0, "%s %s, token %zu", sets[s]->name,
+                      dtype_info(dtypes[d])->name, t);
+            }
+        }
+        free(all);
+        product_free(&p);
+    }
+}
+
+/* Three matrices in one loop: the bits of each multiplied alone, for every number of threads. */
+static void check_linear_forward(const Kernels *set, unsigned n_threads, size_t cols, size_t n) {
+    static const size_t rows[3] = {37, 5, 150};
+    static const DType kinds[3] = {DTYPE_F32, DTYPE_Q4_0, DTYPE_F16};
+    Threads *threads = threads_new(n_threads, NULL);
+    CHECK(threads, "%u threads", n_threads);
+    if (!threads) return;
+    float *x = allocate(n * cols * sizeof *x), *alone = allocate(n * 150 * sizeof *alone);
+    random_floats(x, n * cols);
+    Product p[3];
+    Linear linears[3];
+    LinearOutput outputs[3];
+    for (size_t i = 0; i < 3; i++) {
+        p[i] = product_new(kinds[i], rows[i], cols, 1);
+        linears[i] = (Linear){p[i].w, i == 1 ? NULL : p[i].bias};
+        outputs[i] = (LinearOutput){allocate(n * rows[i] * sizeof(float)), &linears[i]};
+    }
+    linear_forward(&(Compute){set, threads}, outputs, 3, x, n);
+    for (size_t i = 0; i < 3; i++) {
+        set->matmul(alone, rows[i], &p[i].w, linears[i].bias, 0, rows[i], x, cols, n);
+        CHECK(memcmp(alone, outputs[i].y, n * rows[i] * sizeof *alone) == 0, "%s, output %zu, %u threads, %zu tokens",
+              set->name, i, n_threads, n);
+        free(outputs[i].y);
+        product_free(&p[i]);
+    }
+    free(alone);
+    free(x);
+    threads_free(threads);
+}
+
+static void test_linear_forward(void) {
+    static const unsigned counts[] = {1, 2, 3, 8};
+    for (size_t s = 0; s < n_sets; s++) {
+        for (size_t i = 0; i < 4; i++) {
+            check_linear_forward(sets[s], counts[i], 96, 1); /* little work: one piece */
+            check_linear_forward(sets[s], counts[i], 96, 7);
+            check_linear_forward(sets[s], counts[i], 2048, 1);
+        }
+    }
+}
+
+static void test_dot(void) {
+    float a[201], b[201];
+    for (size_t n = 0; n <= 200; n++) {
+        random_floats(a, n + 1);
+        random_floats(b, n + 1);
+        double sum = 0, size = 0;
+        for (size_t i = 1; i <= n; i++) {
+            sum += (double)a[i] * (double)b[i];
+            size += fabs((double)a[i] * (double)b[i]);
+        }
+        for (size_t s = 0; s < n_sets; s++) {
+            CHECK_NEAR(sets[s]->dot(a + 1, b + 1, n), sum, ((double)n / 8 + 16) * EPS * size); /* as in check_product */
+        }
+    }
+}
+
+static void test_add_scale(void) {
+    float x[70], y[70], z[71];
+    for (size_t n = 0; n <= 70; n++) {
+        random_floats(x, n);
+        random_floats(y, n);
+        for (size_t s = 0; s < n_sets; s++) {
+            z[n] = 7;
+            memcpy(z, y, n * sizeof *z);
+            sets[s]->add(z, x, n);
+            for (size_t i = 0; i < n; i++) CHECK(same_bits(z[i], y[i] + x[i]), "%s, %zu of %zu", sets[s]->name, i, n);
+            sets[s]->scale(z, 0.3f, n);
+            for (size_t i = 0; i < n; i++) {
+                CHECK(same_bits(z[i], (y[i] + x[i]) * 0.3f), "%s, %zu of %zu", sets[s]->name, i, n);
+            }
+            CHECK(z[n] == 7, "%s writes past %zu", sets[s]->name, n);
+        }
+    }
+}
+
+static void test_mix(void) {
+    enum { MAX_D = 140, MAX_N = 33 };
+    static float p[MAX_N], v[MAX_N * MAX_D], start[MAX_D], z[MAX_D + 1];
+    for (size_t d = 1; d <= MAX_D; d++) {
+        size_t n = d % (MAX_N + 1);
+        random_floats(p, n);
+        random_floats(v, n * d);
+        random_floats(start, d);
+        for (size_t s = 0; s < n_sets; s++) {
+            memcpy(z, start, d * sizeof *z);
+            z[d] = 7;
+            sets[s]->mix(z, p, v, n, d);
+            for (size_t i = 0; i < d; i++) {
+                double sum = (double)start[i], size = fabs(sum);
+                for (size_t j = 0; j < n; j++) {
+                    sum += (double)p[j] * (double)v[j * d + i];
+                    size += fabs((double)p[j] * (double)v[j * d + i]);
+                }
+                CHECK_NEAR(z[i], sum, ((double)n + 2) * EPS * size);
+            }
+            CHECK(z[d] == 7, "%s writes past %zu", sets[s]->name, d);
+        }
+    }
+}
+
+static void test_max(void) {
+    float x[70];
+    for (size_t s = 0; s < n_sets; s++) {
+        for (size_t n = 1; n <= 70; n++) {
+            for (size_t at = 0; at < n; at++) {
+                for (size_t i = 0; i < n; i++) x[i] = random_float() - 5;
+                x[at] = -1.5f;
+                CHECK(sets[s]->max(x, n) == -1.5f, "%s, %zu of %zu", sets[s]->name, at, n);
+            }
+            for (size_t i = 0; i < n; i++) x[i] = -INFINITY;
+            CHECK(sets[s]->max(x, n) == -INFINITY, "%s, %zu", sets[s]->name, n);
+            x[n / 2] = NAN;
+            (void)sets[s]->max(x, n); /* any answer will do */
+        }
+    }
+}
+
+/* |got − expected| in units of the last place of a float of expected's size, denormal ones included. */
+static double ulps(float got, double expected) {
+    if ((double)got == expected) return 0;
+    int exponent = expected == 0 || ilogb(expected) < -126 ? -126 : ilogb(expected);
+    return fabs((double)got - expected) / ldexp(1, exponent - 23);
+}
+
+static void test_exp(void) {
+    enum { N = 100003 };
+    float *x = allocate(N * sizeof *x), *e = allocate(N * sizeof *e);
+    for (size_t i = 0; i < N; i++) x[i] = -110.0f * (float)i / N; /* down to where floats end, at −103.97 */
+    for (size_t i = 0; i < 1000; i++) x[i] = -ldexpf(1.0f, -(int)i / 6);
+    x[1000] = 0;
+    x[1001] = -3e38f;
+    x[1002] = -INFINITY;
+    for (size_t s = 0; s < n_sets; s++) {
+        memcpy(e, x, N * sizeof *x);
+        double sum = 0, got = (double)sets[s]->exp_sum(e, 0, N);
+        for (size_t i = 0; i < N; i++) {
+            double expected = exp((double)x[i]);
+            CHECK(ulps(e[i], expected) <= 2, "%s: exp(%a) off by %.2f ulp", sets[s]->name, (double)x[i],
+                  ulps(e[i], expected));
+            sum += (double)e[i];
+        }
+        CHECK(e[1000] == 1 && e[1001] == 0 && e[1002] == 0, "%s", sets[s]->name);
+        CHECK_NEAR(got, sum, (N / 8 + 16) * EPS * sum); /* eight lanes of positive terms */
+    }
+    free(x);
+    free(e);
+}
+
+static void test_softmax_rows(void) {
+    float x[70], e[71];
+    for (size_t s = 0; s < n_sets; s++) {
+        for (size_t n = 1; n <= 70; n++) {
+            for (size_t i = 0; i < n; i++) x[i] = i % 5 == 3 ? -INFINITY : 500 + 9 * random_float();
+            float largest = sets[s]->max(x, n);
+            memcpy(e, x, n * sizeof *x);
+            e[n] = 7;
+            double sum = 0, got = (double)sets[s]->exp_sum(e, largest, n);
+            for (size_t i = 0; i < n; i++) {
+                double expected = exp((double)x[i] - (double)largest);
+                CHECK(ulps(e[i], expected) <= 2, "%s, %zu of %zu", sets[s]->name, i, n);
+                sum += expected;
+            }
+            CHECK_NEAR(got, sum, 16 * EPS * sum);
+            CHECK(e[n] == 7, "%s writes past %zu", sets[s]->name, n);
+            e[n / 2] = NAN;
+            CHECK(isnan(sets[s]->exp_sum(e, 1, n)), "%s loses a NaN of %zu", sets[s]->name, n);
+        }
+    }
+}
+
+static double gelu_value(double x) {
+    return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+
+/* u's rounding moves tanh by less than 2·EPS, and one plus that is rounded once more: 4·EPS of |x| in all. */
+static void test_gelu(void) {
+    enum { N = 40003 };
+    float *x = allocate(N * sizeof *x), *y = allocate((N + 1) * sizeof *y);
+    for (size_t i = 0; i < N; i++) x[i] = i % 2 ? 15 * random_float() : ldexpf(random_float(), -(int)(i % 140));
+    x[0] = 0;
+    x[1] = 1e20f;
+    x[2] = -1e20f;
+    for (size_t s = 0; s < n_sets; s++) {
+        for (size_t n = N - 8; n <= N; n++) { /* every length of the last vector */
+            memcpy(y, x, N * sizeof *x);
+            y[n] = 7;
+            sets[s]->gelu_tanh(y, n);
+            for (size_t i = n == N ? 0 : n - 8; i < n; i++) {
+                CHECK(fabs((double)y[i] - gelu_value((double)x[i])) <= 0x1p-22 * fabs((double)x[i]) + 0x1p-149,
+                      "%s: gelu(%a) = %a", sets[s]->name, (double)x[i], (double)y[i]);
+            }
+            CHECK(y[n] == 7, "%s writes past %zu", sets[s]->name, n);
+        }
+    }
+    free(x);
+    free(y);
+}
+
+static void test_silu_mul(void) {
+    enum { N = 40003 };
+    float *x = allocate(N * sizeof *x), *up = allocate(N * sizeof *up), *y = allocate((N + 1) * sizeof *y);
+    for (size_t i = 0; i < N; i++) x[i] = i % 2 ? 80 * random_float() : ldexpf(random_float(), -(int)(i % 120));
+    random_floats(up, N);
+    x[0] = 0;
+    x[1] = 1e20f;
+    x[2] = -1e20f;
+    up[2] = 1;
+    for (size_t s = 0; s < n_sets; s++) {
+        for (size_t n = N - 8; n <= N; n++) {
+            memcpy(y, x, N * sizeof *x);
+            y[n] = 7;
+            sets[s]->silu_mul(y, up, n);
+            for (size_t i = n == N ? 0 : n - 8; i < n; i++) {
+                double silu = (double)x[i] / (1 + exp(-(double)x[i])) * (double)up[i];
+                CHECK(ulps(y[i], silu) <= 5, "%s: silu(%a)·%a off by %.2f ulp", sets[s]->name, (double)x[i],
+                      (double)up[i], ulps(y[i], silu));
+            }
+            CHECK(y[n] == 7, "%s writes past %zu", sets[s]->name, n);
+        }
+    }
+    free(x);
+    free(up);
+    free(y);
+}
+
+/*
+ * Rounding the mean to float moves every difference by |mean|·EPS, which the spread then divides by; the
+ * rest is a handful of roundings and the relative error of a sum of squares in eight lanes.
+ */
+static void check_norms(const float *x, size_t n) {
+    float *gain = allocate(n * sizeof *gain), *bias = allocate(n * sizeof *bias), *y = allocate(n * sizeof *y);
+    random_floats(gain, n);
+    random_floats(bias, n);
+    const double eps = 1e-5;
+    double mean = 0, squares = 0, var = 0;
+    for (size_t i = 0; i < n; i++) mean += (double)x[i] / (double)n;
+    for (size_t i = 0; i < n; i++) squares += (double)x[i] * (double)x[i] / (double)n;
+    for (size_t i = 0; i < n; i++) var += ((double)x[i] - mean) * ((double)x[i] - mean) / (double)n;
+    double root = sqrt(var + (double)(float)eps), relative = ((double)n / 8 + 16) * EPS;
+    for (size_t s = 0; s < n_sets; s++) {
+        for (int with_bias = 0; with_bias < 2; with_bias++) {
+            sets[s]->layer_norm(y, x, gain, with_bias ? bias : NULL, n, (float)eps);
+            for (size_t i = 0; i < n; i++) {
+                double scaled = ((double)x[i] - mean) / root * (double)gain[i], shift = with_bias ? (double)bias[i] : 0;
+                double tolerance = relative * fabs(scaled) + 2 * EPS * (fabs(mean / root * (double)gain[i]) + fabs(shift));
+                CHECK_NEAR(y[i], scaled + shift, tolerance);
+            }
+        }
+        sets[s]->rms_norm(y, x, gain, n, (float)eps);
+        for (size_t i = 0; i < n; i++) {
+            double expected = (double)x[i] / sqrt(squares + (double)(float)eps) * (double)gain[i];
+            CHECK_NEAR(y[i], expected, relative * fabs(expected));
+        }
+    }
+    free(gain);
+    free(bias);
+    free(y);
+}
+
+static void test_norms(void) {
+    enum { N = 4099 };
+    static float x[N];
+    for (size_t n = 1; n <= 70; n++) {
+        random_floats(x, n);
+        check_norms(x, n);
+    }
+    for (size_t i = 0; i < N; i++) x[i] = 1000 + 0.01f * random_float(); /* a mean far larger than the spread */
+    check_norms(x, N);
+    for (size_t i = 0; i < N; i++) x[i] = 0; /* nothing but eps in the root */
+    check_norms(x, N);
+}
+
+static void test_kernels_pick(void) {
+    Error error = {""};
+    const Kernels *fastest = kernels_pick(NULL, &error);
+    CHECK(fastest && fastest == kernels_pick("", &error), "NULL and an empty name mean the same");
+    CHECK(kernels_pick("scalar", &error) == &kernels_scalar, "%s", error.message);
+    CHECK(n_sets > 0 && fastest == sets[n_sets - 1], "the list of sets here begins with the slowest");
+    CHECK(kernels_pick("sse9", &error) == NULL, "there is no such set");
+    CHECK(strstr(error.message, "sse9") && strstr(error.message, "scalar"), "%s", error.message);
+    CHECK(fastest && strstr(error.message, fastest->name), "%s", error.message);
+}
+
+int main(void) {
+    find_sets();
+    RUN(test_dtype_info);
+    RUN(test_every_half);
+    RUN(test_floats_to_halves);
+    RUN(test_blocks_by_hand);
+    RUN(test_unpack);
+    RUN(test_matmul);
+    RUN(test_matmul_chunk);
+    RUN(test_linear_forward);
+    RUN(test_dot);
+    RUN(test_add_scale);
+    RUN(test_mix);
+    RUN(test_max);
+    RUN(test_exp);
+    RUN(test_softmax_rows);
+    RUN(test_gelu);
+    RUN(test_silu_mul);
+    RUN(test_norms);
+    RUN(test_kernels_pick);
+    return test_end();
+}

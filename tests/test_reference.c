@@ -1,0 +1,450 @@
+/*
+ * The engine against PyTorch: scripts/reference.py made the checkpoints in tests/data/reference and, for
+ * each NAME.gguf, what it must compute (NAME.expected.gguf): every probe site at some positions, all
+ * logits, logits of runs with an edit. Each test goes through all checkpoints. The sites are compared as
+ * the forward pass comes by them, so the failure printed is the first site that went wrong.
+ */
+#include "model.h"
+#include "test.h"
+
+#include <glob.h>
+
+#define FOLDER "tests/data/reference/"
+
+/*
+ * How far a number may be from PyTorch's, as a share of the largest expected number of its tensor.
+ * BOUND: the expected numbers come from float64, ours from float, whose rounding of 6e-8 a step adds up to
+ * 1.5e-6 over these shapes (measured); quantised weights are the same exact numbers to both.
+ * F16_CACHE_BOUND: where our key or value and float64's lie on two sides of a rounding boundary of
+ * binary16, they enter the cache 5e-4 of their size apart.
+ */
+static const double BOUND = 1e-5;
+static const double F16_CACHE_BOUND = 3e-4;
+
+typedef struct Reference {
+    const char *name; /* of the checkpoint's file */
+    Model *model;
+    Checkpoint *expected;
+    size_t n, n_vocab;
+    int32_t *tokens;  /* [n] */
+    const float *positions; /* [n_positions] whose sites are recorded, ascending */
+    size_t n_positions;
+} Reference;
+
+/* How a text is fed. Zeros are the plain way: fastest kernels, all tokens at once. */
+typedef struct Way {
+    const char *kernels;
+    unsigned n_threads; /* 0: 2 */
+    bool f16_cache;
+    size_t n_chunk;
+    size_t n_feed; /* tokens to each session_feed; 0: all */
+    Probe *probe;
+} Way;
+
+/* The expected tensor called name, or NULL when the file has none. */
+static const float *expected_floats(const Reference *reference, const char *name, const Tensor **tensor) {
+    *tensor = checkpoint_find(reference->expected, name);
+    if (*tensor == NULL) return NULL;
+    CHECK((*tensor)->dtype == DTYPE_F32, "%s: %s is not F32", reference->name, name);
+    return (*tensor)->data;
+}
+
+static double largest(const float *x, size_t n) {
+    double max = 0;
+    for (size_t i = 0; i < n; i++) max = fmax(max, fabs((double)x[i]));
+    return max;
+}
+
+static bool reference_open(Reference *reference, const char *expected_path) {
+    static char path[256];
+    Error error;
+    const Tensor *tensor;
+    size_t stem = strlen(expected_path) - strlen(".expected.gguf");
+    snprintf(path, sizeof path, "%.*s.gguf", (int)stem, expected_path);
+    *reference = (Reference){.name = path + strlen(FOLDER)};
+    reference->expected = checkpoint_open(expected_path, &error);
+    if (reference->expected == NULL || (reference->model = model_open(path, &error)) == NULL) {
+        CHECK(false, "%s", error.message);
+        return false;
+    }
+    reference->n_vocab = model_config(reference->model)->n_vocab;
+    const float *ids = expected_floats(reference, "tokens", &tensor);
+    reference->n = tensor->dims[0];
+    reference->tokens = malloc(reference->n * sizeof *reference->tokens);
+    for (size_t i = 0; i < reference->n; i++) reference->tokens[i] = (int32_t)ids[i];
+    reference->positions = expected_floats(reference, "positions", &tensor);
+    reference->n_positions = tensor->dims[0];
+    return true;
+}
+
+static void reference_close(Reference *reference) {
+    free(reference->tokens);
+    checkpoint_close(reference->expected);
+    model_close(reference->model);
+}
+
+static void for_each_reference(void (*check)(const Reference *reference)) {
+    glob_t found;
+    int status = glob(FOLDER "*.expected.gguf", 0, NULL, &found);
+    CHECK(status == 0, "no checkpoints in " FOLDER);
+    if (status != 0) return;
+    CHECK(found.gl_pathc >= 15, "%zu checkpoints", found.gl_pathc);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        Reference reference;
+        if (reference_open(&reference, found.gl_pathv[i])) check(&reference);
+        reference_close(&reference);
+    }
+    globfree(&found);
+}
+
+/* A session with what it borrows. */
+typedef struct Run {
+    Threads *threads;
+    Session *session;
+} Run;
+
+static Run run_begin(const Reference *reference, Way way) {
+    Error error = {{0}};
+    Run run = {.threads = threads_new(way.n_threads > 0 ? way.n_threads : 2, &error)};
+    const Kernels *kernels = kernels_pick(way.kernels, &error);
+    SessionOptions options = {
+        .kv_dtype = way.f16_cache ? DTYPE_F16 : DTYPE_F32,
+        .n_chunk = way.n_chunk,
+        .compute = {kernels, run.threads},
+        .probe = way.probe,
+    };
+    if (run.threads != NULL && kernels != NULL) run.session = session_new(reference->model, &options, &error);
+    CHECK(run.session != NULL, "%s: %s", reference->name, error.message);
+    return run;
+}
+
+static void run_end(Run *run) {
+    session_free(run->session);
+    threads_free(run->threads);
+}
+
+/* Feeds tokens [begin, end) in pieces of n_feed, their logits to logits [end − begin][n_vocab]. */
+static void run_feed(Run *run, const Reference *reference, size_t begin, size_t end, size_t n_feed,
+                     float *logits) {
+    Error error;
+    for (size_t i = begin; run->session != NULL && i < end; i += n_feed) {
+        size_t n = end - i < n_feed ? end - i : n_feed;
+        CHECK(session_feed(run->session, reference->tokens + i, n, logits, n, &error), "%s: %s",
+              reference->name, error.message);
+        logits += n * reference->n_vocab;
+    }
+}
+
+/* The logits [n][n_vocab] of the whole text. The caller frees. */
+static float *logits_of(const Reference *reference, Way way) {
+    float *logits = calloc(reference->n * reference->n_vocab, sizeof *logits);
+    Run run = run_begin(reference, way);
+    run_feed(&run, reference, 0, reference->n, way.n_feed > 0 ? way.n_feed : reference->n, logits);
+    run_end(&run);
+    return logits;
+}
+
+static bool same_bits(const Reference *reference, const float *a, const float *b) {
+    return memcmp(a, b, reference->n * reference->n_vocab * sizeof *a) == 0;
+}
+
+/* Checks |logits − the expected tensor `name`| over its rows, which are `positions` or (NULL) all. */
+static void check_logits(const Reference *reference, const char *way, const float *logits, const char *name,
+                         const float *positions, double bound) {
+    const Tensor *tensor;
+    const float *expected = expected_floats(reference, name, &tensor);
+    CHECK(expected != NULL && tensor->dims[0] == reference->n_vocab, "%s: no %s", reference->name, name);
+    if (expected == NULL) return;
+    double allowed = bound * largest(expected, tensor->dims[0] * tensor->dims[1]);
+    for (size_t row = 0; row < tensor->dims[1]; row++) {
+        size_t position = positions != NULL ? (size_t)positions[row] : row;
+        for (size_t i = 0; i < reference->n_vocab; i++) {
+            double got = (double)logits[position * reference->n_vocab + i], want = (double)*expected++;
+            if (fabs(got - want) <= allowed) continue;
+            CHECK(false, "%s, %s: %s at position %zu, token %zu: got %.9g, expected %.9g ± %.2g",
+                  reference->name, way, name, position, i, got, want, allowed);
+            return;
+        }
+    }
+}
+
+/* Compares every site that comes by. */
+typedef struct SiteCheck {
+    const Reference *reference;
+    const char *way;
+    size_t n_rows; /* compared */
+    bool failed;   /* at the first site that was wrong; later ones follow from it */
+} SiteCheck;
+
+static bool wants_all(void *user, ProbeSite site, size_t layer, size_t head) {
+    (void)user, (void)site, (void)layer, (void)head;
+    return true;
+}
+
+/* The row of `expected` [head][position][cols] that holds this position, or NULL if it is not recorded. */
+static const float *recorded_row(const Reference *reference, const float *expected, const Tensor *tensor,
+                                 size_t head, size_t position) {
+    for (size_t i = 0; i < reference->n_positions; i++) {
+        if ((size_t)reference->positions[i] == position)
+            return expected + (head * reference->n_positions + i) * tensor->dims[0];
+    }
+    return NULL;
+}
+
+static void check_site(void *user, const ProbeView *view) {
+    SiteCheck *check = user;
+    const Reference *reference = check->reference;
+    if (check->failed || view->site == PROBE_LOGITS) return; /* check_logits has those */
+    char name[64];
+    const Tensor *tensor;
+    snprintf(name, sizeof name, "blk.%zu.%s", view->layer, probe_site_name(view->site));
+    const float *expected = expected_floats(reference, name, &tensor);
+    bool is_row = view->site == PROBE_SCORES || view->site == PROBE_PATTERN;
+    size_t n_cols = expected == NULL ? 0 : is_row ? view->position + 1 : tensor->dims[0];
+    check->failed = n_cols != view->n_cols || view->head >= tensor->dims[2];
+    CHECK(!check->failed, "%s, %s: %s head %zu has %zu columns, expected %zu", reference->name, check->way,
+          name, view->head, view->n_cols, n_cols);
+    if (check->failed) return;
+    double allowed = BOUND * largest(expected, tensor->n_bytes / sizeof *expected);
+    for (size_t row = 0; row < view->n_rows; row++) {
+        size_t position = view->position + row;
+        const float *want = recorded_row(reference, expected, tensor, view->head, position);
+        if (want == NULL) continue;
+        check->n_rows++;
+        for (size_t i = 0; i < n_cols && !check->failed; i++) {
+            double got = (double)view->data[row * view->stride + i];
+            check->failed = !(fabs(got - (double)want[i]) <= allowed);
+            CHECK(!check->failed, "%s, %s: %s head %zu position %zu [%zu]: got %.9g, expected %.9g ± %.2g",
+                  reference->name, check->way, name, view->head, position, i, got, (double)want[i], allowed);
+        }
+    }
+}
+
+static size_t recorded_rows(const Reference *reference) {
+    size_t n = 0;
+    for (size_t i = 0; i < checkpoint_n_tensors(reference->expected); i++) {
+        const Tensor *tensor = checkpoint_tensor(reference->expected, i);
+        bool is_site = tensor->name.n > 4 && memcmp(tensor->name.data, "blk.", 4) == 0;
+        if (is_site) n += tensor->dims[1] * tensor->dims[2];
+    }
+    return n;
+}
+
+static void check_sites(const Reference *reference) {
+    static const struct {
+        const char *name;
+        Way way;
+    } ways[] = {
+        {"fastest kernels", {0}},
+        {"scalar kernels", {.kernels = "scalar"}},
+        {"token by token", {.n_feed = 1}},
+        {"chunks of 7", {.n_chunk = 7}},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        SiteCheck check = {.reference = reference, .way = ways[i].name};
+        Probe probe = {&check, wants_all, check_site};
+        Way way = ways[i].way;
+        way.probe = &probe;
+        float *logits = logits_of(reference, way);
+        if (!check.failed) {
+            CHECK(check.n_rows == recorded_rows(reference), "%s, %s: %zu rows came by, expected %zu",
+                  reference->name, check.way, check.n_rows, recorded_rows(reference));
+            check_logits(reference, check.way, logits, "logits", NULL, BOUND);
+        }
+        free(logits);
+    }
+}
+
+static void test_every_site_is_pytorchs(void) {
+    for_each_reference(check_sites);
+}
+
+static bool wants_site(void *user, ProbeSite site, size_t layer, size_t head) {
+    (void)layer, (void)head;
+    return site == *(const ProbeSite *)user;
+}
+
+static void look(void *user, const ProbeView *view) {
+    (void)user, (void)view;
+}
+
+static void check_roads(const Reference *reference) {
+    static const struct {
+        const char *name;
+        Way way;
+        bool exact; /* the same bits, because nothing in the order of sums differs */
+    } roads[] = {
+        {"2 threads", {.n_threads = 2}, true},
+        {"3 threads", {.n_threads = 3}, true},
+        {"8 threads", {.n_threads = 8}, true},
+        {"token by token", {.n_feed = 1}, false},
+        {"fed by sevens", {.n_feed = 7}, false},
+        {"chunks of 64", {.n_chunk = 64}, false},
+    };
+    float *plain = logits_of(reference, (Way){.n_threads = 1});
+    check_logits(reference, "1 thread", plain, "logits", NULL, BOUND);
+    for (size_t i = 0; i < sizeof roads / sizeof roads[0]; i++) {
+        float *logits = logits_of(reference, roads[i].way);
+        if (roads[i].exact)
+            CHECK(same_bits(reference, plain, logits), "%s: %s", reference->name, roads[i].name);
+        else
+            check_logits(reference, roads[i].name, logits, "logits", NULL, BOUND);
+        free(logits);
+    }
+    free(plain);
+}
+
+static void test_every_road_leads_to_the_same_logits(void) {
+    for_each_reference(check_roads);
+}
+
+/* Asking for the last logits alone, or looking at the way there, must not change them. */
+static void check_bystanders(const Reference *reference) {
+    Error error;
+    size_t n = reference->n, n_vocab = reference->n_vocab;
+    float *plain = logits_of(reference, (Way){0}), *last = calloc(n_vocab, sizeof *last);
+    Run run = run_begin(reference, (Way){0});
+    if (run.session != NULL) session_feed(run.session, reference->tokens, n, last, 1, &error);
+    CHECK(memcmp(last, plain + (n - 1) * n_vocab, n_vocab * sizeof *last) == 0,
+          "%s: the last logits alone differ", reference->name);
+    run_end(&run);
+    for (ProbeSite site = 0; site < PROBE_N_SITES; site++) {
+        if (site == PROBE_SCORES || site == PROBE_PATTERN) continue; /* watched, a row is summed otherwise */
+        Probe probe = {&site, wants_site, look};
+        float *watched = logits_of(reference, (Way){.probe = &probe});
+        CHECK(same_bits(reference, plain, watched), "%s: looking at %s changed the logits", reference->name,
+              probe_site_name(site));
+        free(watched);
+    }
+    free(plain);
+    free(last);
+}
+
+static void test_looking_changes_nothing(void) {
+    for_each_reference(check_bystanders);
+}
+
+static void check_f16_cache(const Reference *reference) {
+    static const Way ways[] = {{.f16_cache = true}, {.f16_cache = true, .kernels = "scalar", .n_feed = 7}};
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        float *logits = logits_of(reference, ways[i]);
+        check_logits(reference, "F16 cache", logits, "f16_cache.logits", reference->positions,
+                     F16_CACHE_BOUND);
+        free(logits);
+    }
+}
+
+static void test_f16_cache_rounds_as_in_pytorch(void) {
+    for_each_reference(check_f16_cache);
+}
+
+/* A text left and taken up again at `middle` must go on as if the detour had never been. */
+static void check_rewind(const Reference *reference) {
+    size_t n = reference->n, middle = n / 2;
+    float *straight = calloc(n * reference->n_vocab, sizeof *straight);
+    float *detour = calloc(n * reference->n_vocab, sizeof *detour);
+    float *second = straight + middle * reference->n_vocab;
+    Run run = run_begin(reference, (Way){0});
+    run_feed(&run, reference, 0, middle, n, straight);
+    run_feed(&run, reference, middle, n, n, second);
+    if (run.session != NULL) session_rewind(run.session, 0);
+    run_feed(&run, reference, 0, middle, n, detour);
+    run_feed(&run, reference, 0, n - middle, n, detour + middle * reference->n_vocab);
+    CHECK(!same_bits(reference, straight, detour), "%s: another text, the same logits", reference->name);
+    if (run.session != NULL) session_rewind(run.session, middle);
+    run_feed(&run, reference, middle, n, n, detour + middle * reference->n_vocab);
+    CHECK(same_bits(reference, straight, detour), "%s", reference->name);
+    run_end(&run);
+    free(straight);
+    free(detour);
+}
+
+static void test_rewind_gives_the_same_bits(void) {
+    for_each_reference(check_rewind);
+}
+
+/* A change at one head of one layer. */
+typedef struct Edit {
+    ProbeSite site;
+    size_t layer, head, n; /* n: length of the text */
+} Edit;
+
+static bool wants_edited(void *user, ProbeSite site, size_t layer, size_t head) {
+    const Edit *edit = user;
+    return site == edit->site && layer == edit->layer && head == edit->head;
+}
+
+/* z becomes 0 everywhere; a pattern becomes uniform for the last position. */
+static void apply_edit(void *user, const ProbeView *view) {
+    const Edit *edit = user;
+    for (size_t row = 0; row < view->n_rows; row++) {
+        float *data = view->data + row * view->stride;
+        if (edit->site == PROBE_PATTERN && view->position + row + 1 < edit->n) continue;
+        for (size_t i = 0; i < view->n_cols; i++)
+            data[i] = edit->site == PROBE_PATTERN ? 1.0f / (float)edit->n : 0.0f;
+    }
+}
+
+static void check_edits(const Reference *reference) {
+    size_t last_head = model_config(reference->model)->n_head - 1;
+    Edit edits[] = {
+        {.site = PROBE_Z, .layer = 1, .head = 0, .n = reference->n},
+        {.site = PROBE_PATTERN, .layer = 0, .head = last_head, .n = reference->n},
+    };
+    static const char *const names[] = {"ablate.logits", "pattern_edit.logits"};
+    for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
+        Probe probe = {&edits[i], wants_edited, apply_edit};
+        float *logits = logits_of(reference, (Way){.probe = &probe});
+        check_logits(reference, "edited", logits, names[i], reference->positions, BOUND);
+        free(logits);
+        logits = logits_of(reference, (Way){.probe = &probe, .n_feed = 1});
+        check_logits(reference, "edited token by token", logits, names[i], reference->positions, BOUND);
+        free(logits);
+    }
+}
+
+static void test_edits_go_on_as_in_pytorch(void) {
+    for_each_reference(check_edits);
+}
+
+/* Neither family pairs RoPE's dimensions in halves, so attention is called by itself: llama-f32's layer 0. */
+static void test_rope_in_halves(void) {
+    Reference reference;
+    Error error = {{0}};
+    const Tensor *tensor;
+    if (!reference_open(&reference, FOLDER "llama-f32.expected.gguf")) {
+        reference_close(&reference);
+        return;
+    }
+    AttentionShape shape = model_attention_shape(reference.model);
+    shape.rope = ROPE_HALVES;
+    Threads *threads = threads_new(2, &error);
+    Compute compute = {kernels_pick(NULL, &error), threads};
+    const float *x = expected_floats(&reference, "halves.x", &tensor);
+    const float *expected = expected_floats(&reference, "halves.attn_out", &tensor);
+    size_t n = tensor->dims[1], d = tensor->dims[0], first = 7;
+    Attention *attention = attention_new(&shape, n, DTYPE_F32, n, &compute, &error);
+    CHECK(attention != NULL, "%s", error.message);
+    float *out = calloc(n * d, sizeof *out);
+    const AttentionWeights *weights = &model_weights(reference.model)->layers[0].attention;
+    attention_begin(attention, 0, first);
+    attention_forward(attention, weights, 0, x, out, NULL);
+    attention_begin(attention, first, n - first);
+    attention_forward(attention, weights, 0, x + first * d, out + first * d, NULL);
+    for (size_t i = 0; i < n * d; i++) CHECK_NEAR(out[i], expected[i], BOUND * largest(expected, n * d));
+    free(out);
+    attention_free(attention);
+    threads_free(threads);
+    reference_close(&reference);
+}
+
+int main(void) {
+    RUN(test_every_site_is_pytorchs);
+    RUN(test_every_road_leads_to_the_same_logits);
+    RUN(test_looking_changes_nothing);
+    RUN(test_f16_cache_rounds_as_in_pytorch);
+    RUN(test_rewind_gives_the_same_bits);
+    RUN(test_edits_go_on_as_in_pytorch);
+    RUN(test_rope_in_halves);
+    return test_end();
+}

@@ -1,0 +1,472 @@
+/*
+ * Encoding: text ─► special tokens and the fragments between them; a fragment ─► pieces (byte-level BPE:
+ * what the pattern calls a word; SentencePiece: the whole fragment) ─► symbols, one per byte or character
+ * ─► merged pair by pair, the best pair of the piece first, until none is left ─► ids.
+ * Decoding: ids ─► bytes ─► whole UTF-8 characters.
+ *
+ * Merging keeps the pairs that could merge in a heap and the symbols in a linked list, so that n symbols
+ * take O(n log n) time: a megabyte of one letter is a single word.
+ */
+#include "tokenizer.h"
+
+#include "unicode.h"
+#include "vocab.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct Tokenizer {
+    Vocab vocab;
+};
+
+/*
+ * The patterns by which byte-level BPE cuts text into words. Bytes that are not UTF-8 count as
+ * characters, one each, that are neither letter, number nor space.
+ */
+
+/* The class of the character that text[0, n), n > 0, starts with, and its length in bytes. */
+static CharClass class_at(const char *text, size_t n, size_t *length) {
+    uint32_t c;
+    *length = utf8_decode(text, n, &c);
+    if (c >= UTF8_INVALID) *length = 1;
+    return unicode_class(c);
+}
+
+/* Where the run of characters of that class from text[i] on ends. */
+static size_t skip_class(const char *text, size_t n, size_t i, CharClass class) {
+    size_t length;
+    while (i < n && class_at(text + i, n - i, &length) == class) i += length;
+    return i;
+}
+
+static bool is_newline(char c) { return c == '\r' || c == '\n'; }
+
+/* 's|'t|'re|'ve|'m|'ll|'d — the length of one at the start of the text, or 0. */
+static size_t contraction(const char *text, size_t n, bool ignore_case) {
+    static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
+    if (n < 2 || text[0] != '\'') return 0;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t length = strlen(endings[i]), k = 0;
+        while (k < length && 1 + k < n && (text[1 + k] | (ignore_case ? 0x20 : 0)) == endings[i][k]) k++;
+        if (k == length) return 1 + length;
+    }
+    /* ſ is an s to a pattern that ignores case. */
+    return ignore_case && n >= 3 && memcmp(text + 1, "\xc5\xbf", 2) == 0 ? 3 : 0;
+}
+
+/* \s+(?!\S)|\s+ — white space, but not its last character when a word follows, which may begin with it. */
+static size_t space_length(const char *text, size_t n) {
+    size_t last = 0, end = 0, length;
+    while (end < n && class_at(text + end, n - end, &length) == CHAR_SPACE) last = end, end += length;
+    return end < n && last > 0 ? last : end;
+}
+
+/*
+ * GPT-2 (Radford et al. 2019, encoder.py):
+ * 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+ */
+static size_t word_length_gpt2(const char *text, size_t n) {
+    size_t length = contraction(text, n, false), start = text[0] == ' ' && n > 1;
+    if (length) return length;
+    CharClass class = class_at(text + start, n - start, &length);
+    return class == CHAR_SPACE ? space_length(text, n) : skip_class(text, n, start + length, class);
+}
+
+/*
+ * Llama 3 (the pattern of its tokenizer.py, which is that of tiktoken's cl100k_base):
+ * (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|
+ * \s+(?!\S)|\s+
+ */
+static size_t word_length_llama3(const char *text, size_t n) {
+    size_t first, length = contraction(text, n, true), start = text[0] == ' ' && n > 1, end;
+    if (length) return length;
+    CharClass class = class_at(text, n, &first);
+    if (class == CHAR_LETTER) return skip_class(text, n, first, CHAR_LETTER);
+    if (class == CHAR_NUMBER) {
+        end = first;
+        for (int i = 1; i < 3 && end < n && class_at(text + end, n - end, &length) == CHAR_NUMBER; i++)
+            end += length;
+        return end;
+    }
+    if (!is_newline(text[0]) && first < n && class_at(text + first, n - first, &length) == CHAR_LETTER)
+        return skip_class(text, n, first + length, CHAR_LETTER);
+    if (class_at(text + start, n - start, &length) == CHAR_OTHER) {
+        end = skip_class(text, n, start + length, CHAR_OTHER);
+        while (end < n && is_newline(text[end])) end++;
+        return end;
+    }
+    end = 0; /* after the last newline of the white space */
+    for (size_t i = 0; i < n && class_at(text + i, n - i, &length) == CHAR_SPACE; i += length)
+        if (is_newline(text[i])) end = i + 1;
+    return end ? end : space_length(text, n);
+}
+
+static const uint32_t NONE = UINT32_MAX; /* no neighbour */
+
+/* A piece of text that is one token, or one character: text[start, start + n). n is 0 when the symbol before
+ * took it. */
+typedef struct Symbol {
+    uint32_t start, n;
+    uint32_t prev, next; /* neighbours in symbols[], or NONE */
+    int32_t id;          /* −1: not looked up yet */
+} Symbol;
+
+/* A pair that could merge: symbols[left] and the next. */
+typedef struct Candidate {
+    uint32_t order, left;
+    uint32_t n; /* bytes of both when it was found: another length by now, and they are no longer that pair */
+    int32_t id; /* what they become */
+} Candidate;
+
+/* One call of tokenizer_encode. */
+typedef struct Encoder {
+    const Vocab *vocab;
+    Tokens *tokens;
+    Error *error;
+    const char *text; /* what is being merged */
+    Symbol *symbols;  /* [capacity] */
+    Candidate *heap; /* [2 · capacity]: n symbols begin with n − 1 pairs, and a merge trades one for two */
+    size_t n_heap, capacity;
+} Encoder;
+
+/* The lower order first, of equals the left one. */
+static bool goes_before(Candidate a, Candidate b) {
+    return a.order != b.order ? a.order < b.order : a.left < b.left;
+}
+
+static void heap_push(Encoder *encoder, Candidate candidate) {
+    Candidate *heap = encoder->heap;
+    size_t i = encoder->n_heap++;
+    for (; i > 0 && goes_before(candidate, heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    heap[i] = candidate;
+}
+
+static Candidate heap_pop(Encoder *encoder) {
+    Candidate *heap = encoder->heap, first = heap[0], last = heap[--encoder->n_heap];
+    size_t n = encoder->n_heap, i = 0;
+    for (size_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && goes_before(heap[child + 1], heap[child])) child++;
+        if (!goes_before(heap[child], last)) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = last;
+    return first;
+}
+
+/* Adds the pair of symbols[left] and the next to the heap if the vocabulary merges it. */
+static void consider(Encoder *encoder, uint32_t left) {
+    const Vocab *vocab = encoder->vocab;
+    const Symbol *a = &encoder->symbols[left];
+    if (a->next == NONE) return;
+    const Symbol *b = &encoder->symbols[a->next];
+    Candidate candidate = {.left = left, .n = a->n + b->n};
+    if (vocab->kind == VOCAB_SPM) { /* any neighbours whose text is a token, the highest score first */
+        candidate.id = vocab_find(vocab, (String){encoder->text + a->start, candidate.n});
+        if (candidate.id < 0) return;
+        candidate.order = vocab->orders[candidate.id];
+    } else {
+        const Merge *merge = vocab_find_merge(vocab, (uint32_t)a->id, (uint32_t)b->id);
+        if (!merge) return;
+        candidate.id = (int32_t)merge->result;
+        candidate.order = merge->order;
+    }
+    heap_push(encoder, candidate);
+}
+
+/* Merges the n symbols, linked in order, until no two neighbours merge. */
+static void merge_symbols(Encoder *encoder, uint32_t n) {
+    Symbol *symbols = encoder->symbols;
+    encoder->n_heap = 0;
+    for (uint32_t i = 0; i < n; i++) consider(encoder, i);
+    while (encoder->n_heap) {
+        Candidate best = heap_pop(encoder);
+        Symbol *left = &symbols[best.left];
+        if (left->n == 0 || left->next == NONE) continue;
+        Symbol *right = &symbols[left->next];
+        if (left->n + right->n != best.n) continue;
+        left->n = best.n;
+        left->id = best.id;
+        left->next = right->next;
+        right->n = 0;
+        if (left->next != NONE) symbols[left->next].prev = best.left;
+        if (left->prev != NONE) consider(encoder, left->prev);
+        consider(encoder, best.left);
+    }
+}
+
+/* Makes room for n symbols. */
+static bool reserve(Encoder *encoder, size_t n) {
+    if (n <= encoder->capacity) return true;
+    if (n > UINT32_MAX / 4)
+        return error_set(encoder->error, "text of %zu bytes in one piece is more than the tokenizer takes",
+                         n);
+    free(encoder->symbols);
+    free(encoder->heap);
+    encoder->capacity = n < 256 ? 256 : n;
+    encoder->symbols = malloc(encoder->capacity * sizeof *encoder->symbols);
+    encoder->heap = malloc(encoder->capacity * 2 * sizeof *encoder->heap);
+    if (encoder->symbols && encoder->heap) return true;
+    encoder->capacity = 0;
+    return error_set(encoder->error, "not enough memory to tokenize %zu bytes", n);
+}
+
+static void set_symbol(Encoder *encoder, uint32_t i, size_t start, size_t n, bool is_last) {
+    encoder->symbols[i] = (Symbol){.start = (uint32_t)start,
+                                   .n = (uint32_t)n,
+                                   .prev = i ? i - 1 : NONE,
+                                   .next = is_last ? NONE : i + 1,
+                                   .id = -1};
+}
+
+/* Byte-level BPE of one word. */
+static bool encode_word(Encoder *encoder, const char *text, size_t n) {
+    const Vocab *vocab = encoder->vocab;
+    if (vocab->kind ==
+        VOCAB_LLAMA3) { /* its merges do not reach every token: one that is the whole word wins */
+        int32_t id = vocab_find(vocab, (String){text, n});
+        if (id >= 0 && vocab->types[id] != TOKEN_CONTROL)
+            return tokens_push(encoder->tokens, id, encoder->error);
+    }
+    if (!reserve(encoder, n)) return false;
+    encoder->text = text;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        set_symbol(encoder, (uint32_t)i, i, 1, i + 1 == n);
+        encoder->symbols[i].id = vocab->byte_ids[byte];
+        if (vocab->byte_ids[byte] < 0)
+            return error_set(encoder->error, "the vocabulary has no token for byte 0x%02x", byte);
+    }
+    merge_symbols(encoder, (uint32_t)n);
+    for (uint32_t i = 0; i != NONE; i = encoder->symbols[i].next)
+        if (!tokens_push(encoder->tokens, encoder->symbols[i].id, encoder->error)) return false;
+    return true;
+}
+
+static bool encode_words(Encoder *encoder, const char *text, size_t n) {
+    for (size_t i = 0, length; i < n; i += length) {
+        length = encoder->vocab->kind == VOCAB_LLAMA3 ? word_length_llama3(text + i, n - i)
+                                                      : word_length_gpt2(text + i, n - i);
+        if (!encode_word(encoder, text + i, length)) return false;
+    }
+    return true;
+}
+
+/* A character that merged with none: its token, or those of its bytes, or the unknown token. */
+static bool push_character(Encoder *encoder, const char *text, size_t n) {
+    const Vocab *vocab = encoder->vocab;
+    int32_t id = vocab_find(vocab, (String){text, n});
+    size_t n_bytes = 0;
+    while (n_bytes < n && vocab->byte_ids[(unsigned char)text[n_bytes]] >= 0) n_bytes++;
+    if (id < 0 && n_bytes == n) {
+        bool ok = true;
+        for (size_t i = 0; ok && i < n; i++)
+            ok = tokens_push(encoder->tokens, vocab->byte_ids[(unsigned char)text[i]], encoder->error);
+        return ok;
+    }
+    if (id < 0) id = vocab->unknown;
+    if (id < 0)
+        return error_set(encoder->error, "the vocabulary has no token for byte 0x%02x",
+                         (unsigned char)text[n_bytes]);
+    return tokens_push(encoder->tokens, id, encoder->error);
+}
+
+/* SentencePiece BPE of text[0, n), n > 0, which has no ▁: the vocabulary holds spaces in its place. */
+static bool encode_spaced(Encoder *encoder, const char *text, size_t n) {
+    if (!reserve(encoder, n)) return false;
+    encoder->text = text;
+    uint32_t n_symbols = 0;
+    for (size_t i = 0, length; i < n; i += length) {
+        class_at(text + i, n - i, &length);
+        set_symbol(encoder, n_symbols++, i, length, i + length == n);
+    }
+    merge_symbols(encoder, n_symbols);
+    for (uint32_t i = 0; i != NONE; i = encoder->symbols[i].next) {
+        const Symbol *symbol = &encoder->symbols[i];
+        if (!(symbol->id < 0 ? push_character(encoder, text + symbol->start, symbol->n)
+                             : tokens_push(encoder->tokens, symbol->id, encoder->error)))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * SentencePiece takes a ▁ in the text for a space (and cannot give it back): it writes every space as ▁.
+ * Here every ▁ becomes a space, in the vocabulary and in the text.
+ */
+static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool add_space) {
+    char *spaced = malloc(n + 1);
+    if (!spaced) return error_set(encoder->error, "not enough memory to tokenize %zu bytes", n);
+    size_t n_spaced = 0;
+    if (add_space) spaced[n_spaced++] = ' ';
+    for (size_t i = 0; i < n;) {
+        bool is_space = n - i >= 3 && memcmp(text + i, "\xe2\x96\x81", 3) == 0;
+        spaced[n_spaced++] = is_space ? ' ' : text[i];
+        i += is_space ? 3 : 1;
+    }
+    bool ok = encode_spaced(encoder, spaced, n_spaced);
+    free(spaced);
+    return ok;
+}
+
+/* Text between special tokens. As in llama.cpp, each such fragment is a sentence with a space in front. */
+static bool encode_fragment(Encoder *encoder, const char *text, size_t n) {
+    if (n == 0) return true;
+    return encoder->vocab->kind == VOCAB_SPM ? encode_sentence(encoder, text, n, encoder->vocab->add_space)
+                                             : encode_words(encoder, text, n);
+}
+
+static bool encode(Encoder *encoder, const char *text, size_t n, unsigned flags) {
+    const Vocab *vocab = encoder->vocab;
+    size_t start = 0; /* of the fragment */
+    if ((flags & ENCODE_ENDS) && vocab->add_bos && !tokens_push(encoder->tokens, vocab->bos, encoder->error))
+        return false;
+    for (size_t i = 0; vocab->n_specials && i < n;) {
+        int32_t id = vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL);
+        if (id < 0) {
+            i++;
+            continue;
+        }
+        if (!encode_fragment(encoder, text + start, i - start) ||
+            !tokens_push(encoder->tokens, id, encoder->error))
+            return false;
+        start = i += vocab_text(vocab, id).n;
+    }
+    return encode_fragment(encoder, text + start, n - start) &&
+           (!(flags & ENCODE_ENDS) || !vocab->add_eos ||
+            tokens_push(encoder->tokens, vocab->eos, encoder->error));
+}
+
+bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_bytes, unsigned flags,
+                      Tokens *tokens, Error *error) {
+    Encoder encoder = {.vocab = &tokenizer->vocab, .tokens = tokens, .error = error};
+    size_t n_before = tokens->n;
+    bool ok = encode(&encoder, text, n_bytes, flags);
+    if (!ok) tokens->n = n_before;
+    free(encoder.symbols);
+    free(encoder.heap);
+    return ok;
+}
+
+/* Room for one more element: doubles, so that appending n takes O(n) time. */
+static void *grow(void *items, size_t size, size_t needed, size_t *capacity) {
+    size_t larger = *capacity < 64 ? 64 : *capacity;
+    while (larger < needed && larger <= SIZE_MAX / 2) larger *= 2;
+    if (larger < needed || larger > SIZE_MAX / size) return NULL;
+    items = realloc(items, larger * size);
+    if (items) *capacity = larger;
+    return items;
+}
+
+bool tokens_push(Tokens *tokens, int32_t id, Error *error) {
+    if (tokens->n == tokens->capacity) {
+        int32_t *ids = grow(tokens->ids, sizeof *ids, tokens->n + 1, &tokens->capacity);
+        if (!ids) return error_set(error, "not enough memory for %zu tokens", tokens->n + 1);
+        tokens->ids = ids;
+    }
+    tokens->ids[tokens->n++] = id;
+    return true;
+}
+
+void tokens_free(Tokens *tokens) {
+    free(tokens->ids);
+    *tokens = (Tokens){0};
+}
+
+Tokenizer *tokenizer_new(const Checkpoint *checkpoint, Error *error) {
+    Tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
+    if (!tokenizer) {
+        error_set(error, "not enough memory");
+        return NULL;
+    }
+    if (vocab_load(&tokenizer->vocab, checkpoint, error)) return tokenizer;
+    tokenizer_free(tokenizer);
+    return NULL;
+}
+
+void tokenizer_free(Tokenizer *tokenizer) {
+    if (!tokenizer) return;
+    vocab_free(&tokenizer->vocab);
+    free(tokenizer);
+}
+
+size_t tokenizer_n_vocab(const Tokenizer *tokenizer) { return tokenizer->vocab.n; }
+int32_t tokenizer_bos(const Tokenizer *tokenizer) { return tokenizer->vocab.bos; }
+int32_t tokenizer_eos(const Tokenizer *tokenizer) { return tokenizer->vocab.eos; }
+bool tokenizer_adds_bos(const Tokenizer *tokenizer) { return tokenizer->vocab.add_bos; }
+
+const char *tokenizer_kind(const Tokenizer *tokenizer) {
+    static const char *const names[] = {
+        [VOCAB_GPT2] = "byte-level BPE (gpt-2)",
+        [VOCAB_LLAMA3] = "byte-level BPE (llama-3)",
+        [VOCAB_SPM] = "SentencePiece BPE",
+    };
+    return names[tokenizer->vocab.kind];
+}
+
+static bool is_token(const Vocab *vocab, int32_t id) { return id >= 0 && (size_t)id < vocab->n; }
+
+/* Files often name only one of a chat model's ends by id; the others are known by these names. */
+bool tokenizer_is_end(const Tokenizer *tokenizer, int32_t id) {
+    static const char *const names[] = {"<|eot_id|>", "<|end_of_text|>", "<|endoftext|>", "<|im_end|>"};
+    const Vocab *vocab = &tokenizer->vocab;
+    if (!is_token(vocab, id)) return false;
+    if (id == vocab->eos || id == vocab->eot || id == vocab->bos) return true;
+    String text = vocab_text(vocab, id);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (vocab->types[id] == TOKEN_CONTROL && text.n == strlen(names[i]) &&
+            memcmp(text.data, names[i], text.n) == 0)
+            return true;
+    return false;
+}
+
+String tokenizer_piece(const Tokenizer *tokenizer, int32_t id, bool special) {
+    const Vocab *vocab = &tokenizer->vocab;
+    bool is_shown = is_token(vocab, id) &&
+                    (special || (vocab->types[id] != TOKEN_CONTROL && vocab->types[id] != TOKEN_UNKNOWN));
+    return is_shown ? vocab_text(vocab, id) : (String){"", 0};
+}
+
+Detokenizer detokenizer_begin(const Tokenizer *tokenizer, bool special) {
+    return (Detokenizer){.tokenizer = tokenizer, .special = special, .at_start = tokenizer->vocab.add_space};
+}
+
+static bool append(TextBuffer *out, const void *bytes, size_t n) {
+    if (n > out->capacity - out->n) {
+        char *data = n > SIZE_MAX - out->n ? NULL : grow(out->data, 1, out->n + n, &out->capacity);
+        if (!data) return false;
+        out->data = data;
+    }
+    memcpy(out->data + out->n, bytes, n);
+    out->n += n;
+    return true;
+}
+
+/* Moves what is decided from `pending` to `out`: everything, at the end of the text. */
+static bool flush(Detokenizer *detokenizer, bool at_end, TextBuffer *out) {
+    while (detokenizer->n_pending) {
+        unsigned char *pending = detokenizer->pending;
+        uint32_t c;
+        size_t n = utf8_decode((const char *)pending, detokenizer->n_pending, &c);
+        if (c == UTF8_CUT && !at_end) break;
+        if (!(c < UTF8_INVALID ? append(out, pending, n) : append(out, "\xef\xbf\xbd", 3))) return false;
+        detokenizer->n_pending -= n;
+        memmove(pending, pending + n, detokenizer->n_pending);
+    }
+    return true;
+}
+
+bool detokenizer_push(Detokenizer *detokenizer, int32_t id, TextBuffer *out) {
+    const Vocab *vocab = &detokenizer->tokenizer->vocab;
+    String piece = tokenizer_piece(detokenizer->tokenizer, id, detokenizer->special);
+    if (detokenizer->at_start && piece.n && vocab->types[id] != TOKEN_CONTROL) {
+        detokenizer->at_start = false;
+        if (piece.data[0] == ' ') piece.data++, piece.n--;
+    }
+    for (size_t i = 0; i < piece.n; i++) {
+        detokenizer->pending[detokenizer->n_pending++] = (unsigned char)piece.data[i];
+        if (!flush(detokenizer, false, out)) return false;
+    }
+    return true;
+}
+
+bool detokenizer_end(Detokenizer *detokenizer, TextBuffer *out) { return flush(detokenizer, true, out); }

@@ -1,0 +1,88 @@
+/* Text to tokens and back. Knows vocabularies, not models. */
+#ifndef ATTN_TOKENIZER_H
+#define ATTN_TOKENIZER_H
+
+#include "checkpoint/checkpoint.h"
+#include "error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Immutable after tokenizer_new; may be shared between threads. */
+typedef struct Tokenizer Tokenizer;
+
+/*
+ * Builds the tokenizer that the checkpoint's metadata (tokenizer.ggml.…) describes:
+ * "gpt2": byte-level BPE with merges (Sennrich et al. 2016, arXiv:1508.07909; Radford et al. 2019);
+ * "llama": SentencePiece BPE with scores, ▁ and byte fallback (Kudo & Richardson 2018, arXiv:1808.06226).
+ * Borrows the checkpoint's bytes: close the checkpoint after tokenizer_free, which accepts NULL.
+ */
+Tokenizer *tokenizer_new(const Checkpoint *checkpoint, Error *error);
+void tokenizer_free(Tokenizer *tokenizer);
+
+size_t tokenizer_n_vocab(const Tokenizer *tokenizer);
+const char *tokenizer_kind(const Tokenizer *tokenizer); /* for people: "byte-level BPE (gpt-2)" */
+int32_t tokenizer_bos(const Tokenizer *tokenizer);      /* −1 when there is none */
+int32_t tokenizer_eos(const Tokenizer *tokenizer);      /* −1 when there is none */
+bool tokenizer_adds_bos(const Tokenizer *tokenizer);    /* whether ENCODE_ENDS puts BOS in front */
+
+/* Whether a generated id ends the text: EOS, end of turn, or BOS (which opens the next text). */
+bool tokenizer_is_end(const Tokenizer *tokenizer, int32_t id);
+
+/* A growing list of ids. Starts as {0}; freed with tokens_free. */
+typedef struct Tokens {
+    int32_t *ids;
+    size_t n, capacity;
+} Tokens;
+
+bool tokens_push(Tokens *tokens, int32_t id, Error *error);
+void tokens_free(Tokens *tokens);
+
+/* Flags of tokenizer_encode. */
+enum {
+    ENCODE_ENDS = 1,    /* BOS before and EOS after, as the metadata says */
+    ENCODE_SPECIAL = 2, /* recognise control tokens such as <|endoftext|> in the text */
+};
+
+/*
+ * Appends the tokens of n_bytes of text to `tokens`. Any bytes will do; time is near-linear in them.
+ * Fails only when memory runs out, or when the vocabulary has no way to write a byte.
+ */
+bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_bytes, unsigned flags,
+                      Tokens *tokens, Error *error);
+
+/*
+ * The bytes that a token stands for, as they appear in running text (SentencePiece's ▁ is a space).
+ * A control token is empty unless `special`, which gives its name. Borrowed from the tokenizer;
+ * an id out of range is empty.
+ */
+String tokenizer_piece(const Tokenizer *tokenizer, int32_t id, bool special);
+
+/* Text under construction. Starts as {0}; the owner frees data. */
+typedef struct TextBuffer {
+    char *data; /* n bytes, not NUL-terminated */
+    size_t n, capacity;
+} TextBuffer;
+
+/*
+ * Turns tokens back into text whole characters at a time: a UTF-8 character split over tokens is
+ * held back until it is complete, and bytes that can be no character become U+FFFD.
+ */
+typedef struct Detokenizer {
+    const Tokenizer *tokenizer;
+    bool special;  /* show control tokens by name */
+    bool at_start; /* the next token opens the text: SentencePiece drops the space it put in front */
+    unsigned char pending[4];
+    size_t n_pending;
+} Detokenizer;
+
+Detokenizer detokenizer_begin(const Tokenizer *tokenizer, bool special);
+
+/* Appends the text that became complete with this token to `out`. False when memory runs out. */
+bool detokenizer_push(Detokenizer *detokenizer, int32_t id, TextBuffer *out);
+
+/* Appends what was still held back (as U+FFFD): the text is over. */
+bool detokenizer_end(Detokenizer *detokenizer, TextBuffer *out);
+
+#endif

@@ -1,0 +1,497 @@
+/*
+ * Loading: model and pattern ─► texts and types of the tokens ─► hash of texts ─► merges or scores
+ * ─► special tokens ─► ids with a role. The file spells bytes in its own way (byte-level BPE writes a
+ * space as Ġ, SentencePiece as ▁); that is undone here, once, so that encoding and decoding see bytes.
+ *
+ * A hostile file: everything is checked against the number of tokens, and memory is a small multiple of
+ * the file's. Its texts may be made to collide in the hashes, which have no secret seed; look-ups
+ * therefore give up after MAX_PROBES slots, and a vocabulary that would need more is refused.
+ */
+#include "vocab.h"
+
+#include "unicode.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* Tables are at most half full: a chance vocabulary needs k probes with probability below 0.83^k. */
+    MAX_PROBES = 256,
+    /* Every place of the text is compared with up to this much; real ones are far shorter. */
+    MAX_SPECIAL_BYTES = 256,
+};
+
+static bool out_of_memory(const Checkpoint *checkpoint, Error *error) {
+    return error_set(error, "%s: not enough memory for the vocabulary", checkpoint_path(checkpoint));
+}
+
+/* A text's length for an error's %.*s. */
+static int shown(String text) { return text.n < 64 ? (int)text.n : 64; }
+
+static bool equal(String a, String b) { return a.n == b.n && memcmp(a.data, b.data, a.n) == 0; }
+
+static bool equals(String a, const char *b) { return equal(a, (String){b, strlen(b)}); }
+
+static uint64_t mix(uint64_t x) {
+    x *= 0x9e3779b97f4a7c15u;
+    return x ^ x >> 32;
+}
+
+static uint64_t hash_text(String text) {
+    uint64_t hash = text.n, word;
+    while (text.n >= sizeof word) {
+        memcpy(&word, text.data, sizeof word);
+        hash = mix(hash ^ word);
+        text.data += sizeof word, text.n -= sizeof word;
+    }
+    word = 0;
+    for (size_t i = 0; i < text.n; i++) word = word << 8 | (unsigned char)text.data[i];
+    return mix(mix(hash ^ word));
+}
+
+static uint64_t hash_pair(uint32_t left, uint32_t right) { return mix((uint64_t)left << 32 | right); }
+
+/* Slots of a table for n entries, a power of two, less one. */
+static size_t mask_for(size_t n) {
+    size_t capacity = 16;
+    while (capacity / 2 < n) capacity *= 2;
+    return capacity - 1;
+}
+
+String vocab_text(const Vocab *vocab, int32_t id) {
+    uint32_t start = vocab->ends[id];
+    return (String){vocab->bytes + start, vocab->ends[id + 1] - start};
+}
+
+/* The slot that holds the text, or the free one where it belongs; NULL when there is none in reach. */
+static TextSlot *text_slot(const Vocab *vocab, String text, uint64_t hash) {
+    for (size_t probe = 0; probe < MAX_PROBES; probe++) {
+        TextSlot *slot = &vocab->by_text[(hash + probe) & vocab->text_mask];
+        if (!slot->entry || (slot->hash == hash >> 32 && equal(vocab_text(vocab, (int32_t)slot->entry - 1), text))) return slot;
+    }
+    return NULL;
+}
+
+static Merge *merge_slot(const Vocab *vocab, uint32_t left, uint32_t right) {
+    uint64_t hash = hash_pair(left, right);
+    for (size_t probe = 0; probe < MAX_PROBES; probe++) {
+        Merge *slot = &vocab->merges[(hash + probe) & vocab->merge_mask];
+        if (!slot->order || (slot->left == left && slot->right == right)) return slot;
+    }
+    return NULL;
+}
+
+int32_t vocab_find(const Vocab *vocab, String text) {
+    if (text.n > vocab->longest) return -1;
+    const TextSlot *slot = text_slot(vocab, text, hash_text(text));
+    return slot && slot->entry ? (int32_t)(slot->entry - 1) : -1;
+}
+
+const Merge *vocab_find_merge(const Vocab *vocab, uint32_t left, uint32_t right) {
+    const Merge *slot = merge_slot(vocab, left, right);
+    return slot && slot->order ? slot : NULL;
+}
+
+/*
+ * GPT-2 spells each byte as a visible character (Radford et al. 2019, bytes_to_unicode in encoder.py):
+ * printable Latin-1 as itself, the other 68 bytes, in order, as U+0100 and up. −1: not such a character.
+ */
+static int spelt_byte(uint32_t c) {
+    if ((c > 0x20 && c < 0x7f) || (c > 0xa0 && c < 0x100 && c != 0xad)) return (int)c;
+    if (c >= 0x100 && c < 0x121) return (int)(c - 0x100);
+    if (c >= 0x121 && c < 0x143) return (int)(c - 0x121 + 0x7f);
+    return c == 0x143 ? 0xad : -1;
+}
+
+/* Writes the bytes that a spelling of byte-level BPE stands for; one with other characters stands for itself.
+ */
+static size_t unspell_bytes(String text, char *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < text.n;) {
+        uint32_t c;
+        i += utf8_decode(text.data + i, text.n - i, &c);
+        int byte = spelt_byte(c);
+        if (byte < 0) {
+            memcpy(out, text.data, text.n);
+            return text.n;
+        }
+        out[n++] = (char)byte;
+    }
+    return n;
+}
+
+/* Writes the text with every ▁ (U+2581) as a space. */
+static size_t unspell_spaces(String text, char *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < text.n;) {
+        bool is_space = text.n - i >= 3 && memcmp(text.data + i, "\xe2\x96\x81", 3) == 0;
+        out[n++] = is_space ? ' ' : text.data[i];
+        i += is_space ? 3 : 1;
+    }
+    return n;
+}
+
+/* The byte that a name such as <0x0A> stands for, or −1. */
+static int named_byte(String name) {
+    static const char digits[] = "0123456789ABCDEF";
+    if (name.n != 6 || memcmp(name.data, "<0x", 3) != 0 || name.data[5] != '>') return -1;
+    const char *high = memchr(digits, name.data[3], 16), *low = memchr(digits, name.data[4], 16);
+    return high && low ? (int)((high - digits) << 4 | (low - digits)) : -1;
+}
+
+static bool load_kind(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    static const struct {
+        const char *pre;
+        VocabKind kind;
+    } patterns[] = {
+        {"default", VOCAB_GPT2},  {"gpt-2", VOCAB_GPT2},      {"llama-bpe", VOCAB_LLAMA3},
+        {"llama3", VOCAB_LLAMA3}, {"llama-v3", VOCAB_LLAMA3},
+    };
+    const char *path = checkpoint_path(checkpoint);
+    String model = {0}, pre = {"default", 7};
+    if (!checkpoint_string(checkpoint, "tokenizer.ggml.model", &model, error) ||
+        !checkpoint_string(checkpoint, "tokenizer.ggml.pre", &pre, error))
+        return false;
+    if (!model.data) return error_set(error, "%s: has no vocabulary (tokenizer.ggml.model is missing)", path);
+    if (equals(model, "llama")) {
+        vocab->kind = VOCAB_SPM;
+        return true;
+    }
+    if (!equals(model, "gpt2"))
+        return error_set(error, "%s: tokenizer.ggml.model '%.*s' is not supported; 'gpt2' and 'llama' are",
+                         path, shown(model), model.data);
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        if (equals(pre, patterns[i].pre)) {
+            vocab->kind = patterns[i].kind;
+            return true;
+        }
+    return error_set(error, "%s: tokenizer.ggml.pre '%.*s' is not supported; 'gpt-2' and 'llama-bpe' are",
+                     path, shown(pre), pre.data);
+}
+
+static bool load_types(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    int32_t *types;
+    size_t n;
+    if (!checkpoint_i32s(checkpoint, "tokenizer.ggml.token_type", &types, &n, error)) return false;
+    bool ok = (vocab->types = malloc(vocab->n)) != NULL;
+    if (!ok) {
+        out_of_memory(checkpoint, error);
+    } else if (!types) {
+        memset(vocab->types, TOKEN_NORMAL, vocab->n);
+    } else if (n != vocab->n) {
+        ok = error_set(error, "%s: tokenizer.ggml.token_type has %zu elements for %zu tokens",
+                       checkpoint_path(checkpoint), n, vocab->n);
+    } else {
+        for (size_t i = 0; ok && i < n; i++) {
+            vocab->types[i] = (unsigned char)types[i];
+            if (types[i] < TOKEN_NORMAL || types[i] > TOKEN_BYTE)
+                ok = error_set(error,
+                               "%s: tokenizer.ggml.token_type of token %zu is %" PRId32 ", expected 1 to 6",
+                               checkpoint_path(checkpoint), i, types[i]);
+        }
+    }
+    free(types);
+    return ok;
+}
+
+/*
+ * Rewrites token id from the file's spelling to bytes at `out`, which has room for them; *n is how many.
+ * Names of control and unknown tokens are no text and stay, as do user-defined tokens of byte-level BPE.
+ */
+static bool unspell(Vocab *vocab, const Checkpoint *checkpoint, size_t id, String text, char *out, size_t *n,
+                    Error *error) {
+    TokenType type = vocab->types[id];
+    bool is_spm = vocab->kind == VOCAB_SPM;
+    int byte = is_spm && (type == TOKEN_NORMAL || type == TOKEN_BYTE) ? named_byte(text) : -1;
+    if (byte >= 0) {
+        vocab->types[id] = TOKEN_BYTE; /* files without types tell by name */
+        if (vocab->byte_ids[byte] < 0) vocab->byte_ids[byte] = (int32_t)id;
+        *out = (char)byte;
+        *n = 1;
+    } else if (is_spm && type == TOKEN_BYTE) {
+        return error_set(error,
+                         "%s: tokenizer.ggml.tokens: byte token %zu is named '%.*s', expected <0x00> to <0xFF>",
+                         checkpoint_path(checkpoint), id, shown(text), text.data);
+    } else if (type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || (type == TOKEN_USER_DEFINED && !is_spm)) {
+        memcpy(out, text.data, text.n);
+        *n = text.n;
+    } else {
+        *n = is_spm ? unspell_spaces(text, out) : unspell_bytes(text, out);
+    }
+    return true;
+}
+
+/* Puts token id, whose text is known, into by_text. */
+static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Error *error) {
+    TokenType type = vocab->types[id];
+    String text = vocab_text(vocab, (int32_t)id);
+    bool is_text = type != TOKEN_CONTROL && type != TOKEN_UNKNOWN && type != TOKEN_BYTE;
+    if (text.n == 0 || (vocab->kind == VOCAB_SPM && !is_text)) return true;
+    uint64_t hash = hash_text(text);
+    TextSlot *slot = text_slot(vocab, text, hash);
+    if (!slot)
+        return error_set(error, "%s: tokenizer.ggml.tokens: too many texts share a hash value",
+                         checkpoint_path(checkpoint));
+    if (!slot->entry) /* real vocabularies hold some texts twice: the first id is used */
+        *slot = (TextSlot){(uint32_t)(hash >> 32), (uint32_t)id + 1};
+    if (text.n > vocab->longest) vocab->longest = text.n;
+    return true;
+}
+
+static bool read_texts(Vocab *vocab, const Checkpoint *checkpoint, const String *spelt, Error *error) {
+    size_t n = vocab->n, total = 0; /* cannot overflow: the texts lie in the file, none in another */
+    for (size_t i = 0; i < n; i++) total += spelt[i].n;
+    if (n == 0 || n > INT32_MAX || total > UINT32_MAX)
+        return error_set(error, "%s: tokenizer.ggml.tokens has %zu elements of %zu bytes in all, expected 1 to 2^31 of "
+                         "less than 2^32", checkpoint_path(checkpoint), n, total);
+    if (!load_types(vocab, checkpoint, error)) return false;
+    vocab->bytes = malloc(total + 1);
+    vocab->ends = malloc((n + 1) * sizeof *vocab->ends);
+    vocab->text_mask = mask_for(n);
+    vocab->by_text = calloc(vocab->text_mask + 1, sizeof *vocab->by_text);
+    if (!vocab->bytes || !vocab->ends || !vocab->by_text) return out_of_memory(checkpoint, error);
+    vocab->ends[0] = 0;
+    bool ok = true;
+    for (size_t i = 0, n_bytes; ok && i < n; i++) {
+        ok = unspell(vocab, checkpoint, i, spelt[i], vocab->bytes + vocab->ends[i], &n_bytes, error);
+        if (ok) vocab->ends[i + 1] = vocab->ends[i] + (uint32_t)n_bytes;
+        ok = ok && index_text(vocab, checkpoint, i, error);
+    }
+    return ok;
+}
+
+static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    String *spelt;
+    bool ok = checkpoint_strings(checkpoint, "tokenizer.ggml.tokens", &spelt, &vocab->n, error) &&
+              read_texts(vocab, checkpoint, spelt, error);
+    free(spelt);
+    return ok;
+}
+
+/*
+ * "left right", spelt as the tokens are. Both and what they become must be tokens: merging goes by ids,
+ * and a merge left out in silence would split text in another way than the model was trained with.
+ */
+static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, char *scratch, Merge *merge,
+                       Error *error) {
+    const char *path = checkpoint_path(checkpoint);
+    const char *space = line.n ? memchr(line.data, ' ', line.n) : NULL;
+    size_t n_left = space ? (size_t)(space - line.data) : 0, n_right = space ? line.n - n_left - 1 : 0;
+    if (n_left == 0 || n_right == 0 || memchr(space + 1, ' ', n_right))
+        return error_set(error, "%s: tokenizer.ggml.merges: '%.*s' is not two parts with a space between",
+                         path, shown(line), line.data);
+    size_t left = unspell_bytes((String){line.data, n_left}, scratch);
+    size_t right = unspell_bytes((String){space + 1, n_right}, scratch + left);
+    int32_t ids[] = {
+        vocab_find(vocab, (String){scratch, left}),
+        vocab_find(vocab, (String){scratch + left, right}),
+        vocab_find(vocab, (String){scratch, left + right}),
+    };
+    if (ids[0] < 0 || ids[1] < 0 || ids[2] < 0)
+        return error_set(error, "%s: tokenizer.ggml.merges: '%.*s' %s not in tokenizer.ggml.tokens", path,
+                         shown(line), line.data,
+                         ids[0] < 0 || ids[1] < 0 ? "has a part that is" : "makes a token that is");
+    merge->left = (uint32_t)ids[0], merge->right = (uint32_t)ids[1], merge->result = (uint32_t)ids[2];
+    return true;
+}
+
+static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    const char *path = checkpoint_path(checkpoint);
+    String *lines;
+    size_t n, longest = 1;
+    if (!checkpoint_strings(checkpoint, "tokenizer.ggml.merges", &lines, &n, error)) return false;
+    if (!lines) return error_set(error, "%s: tokenizer.ggml.merges is missing", path);
+    for (size_t i = 0; i < n; i++)
+        if (lines[i].n > longest) longest = lines[i].n;
+    char *scratch = malloc(longest);
+    vocab->merge_mask = mask_for(n);
+    vocab->merges = calloc(vocab->merge_mask + 1, sizeof *vocab->merges);
+    bool ok = true;
+    if (n > INT32_MAX)
+        ok = error_set(error, "%s: tokenizer.ggml.merges has %zu elements, more than ranks can count", path,
+                       n);
+    else if (!scratch || !vocab->merges)
+        ok = out_of_memory(checkpoint, error);
+    for (size_t i = 0; ok && i < n; i++) {
+        Merge merge = {.order = (uint32_t)i + 1};
+        ok = read_merge(vocab, checkpoint, lines[i], scratch, &merge, error);
+        if (!ok) break;
+        Merge *slot = merge_slot(vocab, merge.left, merge.right);
+        if (!slot)
+            ok = error_set(error, "%s: tokenizer.ggml.merges: too many pairs share a hash value", path);
+        else if (!slot->order) /* of a pair listed twice, the first place counts */
+            *slot = merge;
+    }
+    for (int byte = 0; byte < 256; byte++) {
+        char text = (char)byte;
+        vocab->byte_ids[byte] = vocab_find(vocab, (String){&text, 1});
+    }
+    free(scratch);
+    free(lines);
+    return ok;
+}
+
+/* A number that is the smaller the higher the score: a float's bits, as an integer, keep its order. */
+static uint32_t order_of_score(float score) {
+    uint32_t bits;
+    score += 0.0f; /* −0 is 0 */
+    memcpy(&bits, &score, sizeof bits);
+    return bits >> 31 ? bits : ~bits ^ 0x80000000u;
+}
+
+static bool load_scores(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    const char *path = checkpoint_path(checkpoint);
+    float *scores;
+    size_t n;
+    if (!checkpoint_f32s(checkpoint, "tokenizer.ggml.scores", &scores, &n, error)) return false;
+    bool ok = true;
+    if (!scores)
+        ok = error_set(error, "%s: tokenizer.ggml.scores is missing", path);
+    else if (n != vocab->n)
+        ok = error_set(error, "%s: tokenizer.ggml.scores has %zu elements for %zu tokens", path, n, vocab->n);
+    else if (!(vocab->orders = malloc(n * sizeof *vocab->orders)))
+        ok = out_of_memory(checkpoint, error);
+    for (size_t i = 0; ok && i < n; i++) {
+        vocab->orders[i] = order_of_score(scores[i]);
+        if (isnan(scores[i]))
+            ok = error_set(error, "%s: tokenizer.ggml.scores of token %zu is not a number", path, i);
+    }
+    free(scores);
+    return ok;
+}
+
+static bool is_special(const Vocab *vocab, size_t id) {
+    TokenType type = vocab->types[id];
+    return (type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || type == TOKEN_USER_DEFINED) &&
+           vocab_text(vocab, (int32_t)id).n;
+}
+
+static int compare_specials(const void *a, const void *b) {
+    const Special *x = a, *y = b;
+    int order = memcmp(x->text.data, y->text.data, x->text.n < y->text.n ? x->text.n : y->text.n);
+    if (order == 0) order = (x->text.n > y->text.n) - (x->text.n < y->text.n);
+    return order ? order : (x->id > y->id) - (x->id < y->id);
+}
+
+static bool load_specials(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    size_t n = 0;
+    for (size_t id = 0; id < vocab->n; id++) {
+        n += is_special(vocab, id);
+        if (is_special(vocab, id) && vocab_text(vocab, (int32_t)id).n > MAX_SPECIAL_BYTES)
+            return error_set(
+                error, "%s: tokenizer.ggml.tokens: special token %zu has %zu bytes, at most %d are read",
+                checkpoint_path(checkpoint), id, vocab_text(vocab, (int32_t)id).n, MAX_SPECIAL_BYTES);
+    }
+    if (n == 0) return true;
+    Special *specials = vocab->specials = malloc(n * sizeof *specials);
+    if (!specials) return out_of_memory(checkpoint, error);
+    n = 0;
+    for (size_t id = 0; id < vocab->n; id++)
+        if (is_special(vocab, id)) specials[n++] = (Special){vocab_text(vocab, (int32_t)id), (int32_t)id};
+    qsort(specials, n, sizeof *specials, compare_specials);
+    for (size_t i = 0; i < n; i++) /* of equal texts the first id stays */
+        if (i == 0 || !equal(specials[i].text, specials[vocab->n_specials - 1].text)) {
+            specials[vocab->n_specials++] = specials[i];
+            vocab->specials_from[(unsigned char)*specials[i].text.data + 1]++;
+        }
+    for (int byte = 0; byte < 256; byte++) vocab->specials_from[byte + 1] += vocab->specials_from[byte];
+    return true;
+}
+
+/*
+ * Narrows the specials to those that start with 1, 2, … bytes of the text: in a sorted list they are
+ * neighbours, and one that ends there comes first among them.
+ */
+int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control) {
+    size_t from = vocab->specials_from[(unsigned char)*text],
+           to = vocab->specials_from[(unsigned char)*text + 1];
+    int32_t found = -1;
+    for (size_t depth = 1; from < to; depth++) {
+        const Special *first = &vocab->specials[from];
+        if (first->text.n == depth) {
+            if (control || vocab->types[first->id] == TOKEN_USER_DEFINED) found = first->id;
+            from++;
+        }
+        if (depth == n) break;
+        unsigned char byte = (unsigned char)text[depth];
+        size_t bounds[2]; /* the first special whose next byte is ≥ byte, and > byte */
+        for (int k = 0; k < 2; k++) {
+            size_t low = from, high = to;
+            while (low < high) {
+                size_t middle = low + (high - low) / 2;
+                if ((unsigned char)vocab->specials[middle].text.data[depth] < byte + k)
+                    low = middle + 1;
+                else
+                    high = middle;
+            }
+            bounds[k] = low;
+        }
+        from = bounds[0], to = bounds[1];
+    }
+    return found;
+}
+
+/* Reads a token's id; without the key *id stays, if the vocabulary has it. */
+static bool load_id(const Vocab *vocab, const Checkpoint *checkpoint, const char *key, int32_t *id,
+                    Error *error) {
+    uint64_t value = UINT64_MAX;
+    if (!checkpoint_has(checkpoint, key)) {
+        if (*id >= (int64_t)vocab->n) *id = -1;
+        return true;
+    }
+    if (!checkpoint_u64(checkpoint, key, &value, error)) return false;
+    if (value >= vocab->n)
+        return error_set(error, "%s: %s is %" PRIu64 ", but the vocabulary has %zu tokens",
+                         checkpoint_path(checkpoint), key, value, vocab->n);
+    *id = (int32_t)value;
+    return true;
+}
+
+/* The defaults are llama.cpp's. */
+static bool load_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    bool is_spm = vocab->kind == VOCAB_SPM;
+    vocab->bos = is_spm ? 1 : -1;
+    vocab->eos = is_spm ? 2 : -1;
+    vocab->unknown = is_spm ? 0 : -1;
+    vocab->eot = -1;
+    if (!load_id(vocab, checkpoint, "tokenizer.ggml.bos_token_id", &vocab->bos, error) ||
+        !load_id(vocab, checkpoint, "tokenizer.ggml.eos_token_id", &vocab->eos, error) ||
+        !load_id(vocab, checkpoint, "tokenizer.ggml.eot_token_id", &vocab->eot, error) ||
+        !load_id(vocab, checkpoint, "tokenizer.ggml.unknown_token_id", &vocab->unknown, error))
+        return false;
+    vocab->add_bos = vocab->kind != VOCAB_GPT2 && vocab->bos >= 0;
+    vocab->add_space = is_spm;
+    if (!checkpoint_bool(checkpoint, "tokenizer.ggml.add_bos_token", &vocab->add_bos, error) ||
+        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_eos_token", &vocab->add_eos, error) ||
+        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_space_prefix", &vocab->add_space, error))
+        return false;
+    vocab->add_space = vocab->add_space && is_spm;
+    const char *missing = vocab->add_bos && vocab->bos < 0   ? "bos"
+                          : vocab->add_eos && vocab->eos < 0 ? "eos"
+                                                             : NULL;
+    return !missing ||
+           error_set(error,
+                     "%s: tokenizer.ggml.add_%s_token is true, but tokenizer.ggml.%s_token_id is missing",
+                     checkpoint_path(checkpoint), missing, missing);
+}
+
+bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    *vocab = (Vocab){0};
+    for (int byte = 0; byte < 256; byte++) vocab->byte_ids[byte] = -1;
+    return load_kind(vocab, checkpoint, error) && load_texts(vocab, checkpoint, error) &&
+           (vocab->kind == VOCAB_SPM ? load_scores(vocab, checkpoint, error)
+                                     : load_merges(vocab, checkpoint, error)) &&
+           load_specials(vocab, checkpoint, error) && load_roles(vocab, checkpoint, error);
+}
+
+void vocab_free(Vocab *vocab) {
+    free(vocab->ends);
+    free(vocab->types);
+    free(vocab->bytes);
+    free(vocab->by_text);
+    free(vocab->merges);
+    free(vocab->orders);
+    free(vocab->specials);
+}

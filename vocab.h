@@ -1,0 +1,89 @@
+/*
+ * The vocabulary of a tokenizer as a file describes it: the bytes of every token, what kind of token it
+ * is, which pairs merge, and fast look-ups of all that. For tokenizer.c only.
+ */
+#ifndef ATTN_VOCAB_H
+#define ATTN_VOCAB_H
+
+#include "checkpoint/checkpoint.h"
+#include "error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Which text is split how. The first two are byte-level BPE and differ in their pattern. */
+typedef enum VocabKind { VOCAB_GPT2, VOCAB_LLAMA3, VOCAB_SPM } VocabKind;
+
+/* The values are GGUF's own (tokenizer.ggml.token_type). */
+typedef enum TokenType {
+    TOKEN_NORMAL = 1,
+    TOKEN_UNKNOWN,      /* stands for what has no token */
+    TOKEN_CONTROL,      /* <|endoftext|>: steers the model, is no text */
+    TOKEN_USER_DEFINED, /* text that is one token wherever it appears */
+    TOKEN_UNUSED,
+    TOKEN_BYTE, /* SentencePiece's <0x0A> */
+} TokenType;
+
+/*
+ * Two neighbouring tokens and what they become: at the same time the slot of a hash table with open
+ * addressing, so that a look-up touches one place in memory.
+ */
+typedef struct Merge {
+    uint32_t left, right, result; /* ids */
+    uint32_t order;               /* 1 for the merge that goes first, and up; 0: the slot is free */
+} Merge;
+
+/* The same for texts. */
+typedef struct TextSlot {
+    uint32_t hash;  /* upper half: tells most other texts apart without looking at them */
+    uint32_t entry; /* id + 1; 0: the slot is free */
+} TextSlot;
+
+/* A text that is found before the rest of the text is split. */
+typedef struct Special {
+    String text;
+    int32_t id;
+} Special;
+
+typedef struct Vocab {
+    VocabKind kind;
+    size_t n;             /* tokens */
+    char *bytes;          /* all texts, one behind the other, as in running text; of control tokens the names */
+    uint32_t *ends;       /* [n + 1] text i is bytes[ends[i], ends[i + 1]) */
+    unsigned char *types; /* [n] TokenType */
+    TextSlot *by_text;    /* [text_mask + 1] */
+    size_t text_mask;
+    size_t longest;        /* bytes of the longest text in by_text */
+    int32_t byte_ids[256]; /* −1: no token */
+
+    Merge *merges; /* [merge_mask + 1] of byte-level BPE */
+    size_t merge_mask;
+    uint32_t *orders; /* [n] of SentencePiece: pairs that make the token of the lowest order merge first */
+
+    Special *specials; /* [n_specials] ascending by text; control, unknown and user-defined tokens */
+    size_t n_specials;
+    size_t specials_from[257]; /* specials whose first byte is b: [specials_from[b], specials_from[b + 1]) */
+
+    int32_t bos, eos, eot, unknown; /* ids, −1: none */
+    bool add_bos, add_eos, add_space;
+} Vocab;
+
+/* Fills *vocab from tokenizer.ggml.…; on failure too it is to be given to vocab_free. */
+bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error);
+void vocab_free(Vocab *vocab);
+
+/* The text of a token of the vocabulary. */
+String vocab_text(const Vocab *vocab, int32_t id);
+
+/* The token of exactly this text, or −1. SentencePiece's control and byte tokens are no text. */
+int32_t vocab_find(const Vocab *vocab, String text);
+
+/* What two neighbours become, or NULL. */
+const Merge *vocab_find_merge(const Vocab *vocab, uint32_t left, uint32_t right);
+
+/* The longest special token that text[0, n), n > 0, starts with, or −1; user-defined ones only unless
+ * `control`. */
+int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control);
+
+#endif
