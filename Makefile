@@ -1,21 +1,20 @@
-# attn: make, make test, make debug, make sanitize, make tsan, make bench, make install, make clean.
-# OPENMP=1 runs parallel loops on OpenMP instead of our own pool. WERROR=1 turns warnings into errors.
+# make              ./run                        make test       all tests, offline
+# make debug        build/debug/run, -O0         make sanitize   the tests under ASan and UBSan
+# make bench        speed against the machine's  make tsan       the threaded ones under TSan
+# make install      attn-run and its man page, under PREFIX
+#
+# OPENMP=1 runs parallel loops on OpenMP instead of our own pool; WERROR=1 turns warnings into errors.
 
 CC ?= cc
 CFLAGS ?= -O3 -g
 PREFIX ?= /usr/local
-BUILD ?= build
+BUILD ?= $(if $(OPENMP),build/openmp,build)
+RUN ?= run
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
 FLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -ffp-contract=off -I. -MMD -MP $(WARNINGS)
-LIBS = -lm -lpthread
-ifdef WERROR
-FLAGS += -Werror
-endif
-ifdef OPENMP
-FLAGS += -fopenmp
-LIBS += -fopenmp
-endif
+FLAGS += $(if $(WERROR),-Werror) $(if $(OPENMP),-fopenmp)
+LIBS = -lm -lpthread $(if $(OPENMP),-fopenmp)
 
 # Instruction sets beyond the compiler's default get their flags here, file by file: one binary for all.
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
@@ -23,10 +22,12 @@ $(BUILD)/kernels/avx2.o: FLAGS += $(if $(filter x86_64,$(ARCH)),-mavx2 -mfma -mf
 
 LIB = $(patsubst %.c,$(BUILD)/%.o,$(filter-out run.c,$(wildcard *.c)) $(wildcard checkpoint/*.c kernels/*.c))
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c)) $(wildcard tests/test_*.sh)
+THREADED_TESTS = $(BUILD)/tests/test_threads $(BUILD)/tests/test_reference
+SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 
-all: run
+all: $(RUN)
 
-run: $(BUILD)/run.o $(BUILD)/libattn.a
+$(RUN): $(BUILD)/run.o $(BUILD)/libattn.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/libattn.a: $(LIB)
@@ -39,12 +40,34 @@ $(BUILD)/%.o: %.c
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libattn.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-test: run $(TESTS)
-	@tests/run.sh $(TESTS)
+$(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libattn.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+test: $(RUN) $(TESTS)
+	@RUN=$(abspath $(RUN)) tests/run.sh $(TESTS)
+
+test-threaded: $(THREADED_TESTS)
+	@tests/run.sh $^
+
+debug:
+	$(MAKE) BUILD=build/debug RUN=build/debug/run CFLAGS="-O0 -g"
+
+sanitize:
+	$(MAKE) test BUILD=build/sanitize RUN=build/sanitize/run CFLAGS="$(SANITIZE) -fsanitize=address,undefined"
+
+tsan:
+	$(MAKE) test-threaded BUILD=build/tsan CFLAGS="$(SANITIZE) -fsanitize=thread"
+
+bench: $(BUILD)/bench/bench
+	$<
+
+install: $(RUN)
+	install -D -m 755 $(RUN) $(DESTDIR)$(PREFIX)/bin/attn-run
+	install -D -m 644 docs/attn-run.1 $(DESTDIR)$(PREFIX)/share/man/man1/attn-run.1
 
 clean:
 	rm -rf build run
 
-.PHONY: all test clean
+.PHONY: all test test-threaded debug sanitize tsan bench install clean
 .SECONDARY:
 -include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)

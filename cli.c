@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+static volatile sig_atomic_t was_interrupted;
+
 static bool set_int(const Option *option, const char *text, Error *error) {
     char *end;
     errno = 0;
@@ -25,11 +27,11 @@ static bool set_int(const Option *option, const char *text, Error *error) {
 
 static bool set_real(const Option *option, const char *text, Error *error) {
     char *end;
-    float value = strtof(text, &end);
-    if (end == text || *end || !((double)value >= option->min && (double)value <= option->max))
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= option->min && value <= option->max))
         return error_set(error, "%s takes a number from %g to %g, not '%s'", option->name, option->min,
                          option->max, text);
-    *(float *)option->value = value;
+    *(float *)option->value = (float)value;
     return true;
 }
 
@@ -82,7 +84,7 @@ bool read_text(const char *path, TextBuffer *text, Error *error) {
     if (!file) return error_set(error, "%s: cannot open: %s", path, strerror(errno));
     bool ok = true;
     errno = 0;
-    while (ok && !feof(file) && !ferror(file)) {
+    while (ok && !feof(file) && !ferror(file) && !was_interrupted) {
         if (text->capacity - text->n < 65536) {
             size_t capacity = 2 * text->capacity + 65536;
             char *data = realloc(text->data, capacity);
@@ -97,16 +99,15 @@ bool read_text(const char *path, TextBuffer *text, Error *error) {
     return ok;
 }
 
-static volatile sig_atomic_t was_interrupted;
-
 static void on_interrupt(int signal_number) {
     (void)signal_number;
     was_interrupted = 1;
 }
 
 void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, before;
+    sigaction(SIGINT, NULL, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL); /* nohup and & ask not to be heard */
     signal(SIGPIPE, SIG_IGN);
 }
 

@@ -106,20 +106,21 @@ static const Family *read_family(KeyReader *reader) {
     return NULL;
 }
 
-/* Linear scaling under its present and its two older keys; any other kind is refused. */
+/*
+ * Linear scaling under its present key and its two older ones; any other kind is refused. A factor
+ * without a type is linear: the files are older than the other types.
+ */
 static float read_rope_scale(KeyReader *reader) {
-    String type = {"none", 4};
-    Key key = family_key(reader, "rope.scaling.type");
-    if (!reader->ok) return 1;
-    if (!checkpoint_string(reader->checkpoint, key.name, &type, reader->error)) {
-        reader->ok = false;
-        return 1;
-    }
-    if (equals(type, "linear")) return read_float(reader, "rope.scaling.factor", 0);
-    if (!equals(type, "none"))
+    String type = {"linear", 6};
+    if (reader->ok)
+        reader->ok = checkpoint_string(reader->checkpoint, family_key(reader, "rope.scaling.type").name,
+                                       &type, reader->error);
+    if (!reader->ok || equals(type, "none")) return 1;
+    if (!equals(type, "linear"))
         fail(reader, "RoPE scaling '%.*s' is not supported; 'linear' is", type.n > 100 ? 100 : (int)type.n,
              type.data);
-    return read_float(reader, "rope.scale_linear", read_float(reader, "rope.scale", 1));
+    float scale = read_float(reader, "rope.scale_linear", read_float(reader, "rope.scale", 1));
+    return read_float(reader, "rope.scaling.factor", scale);
 }
 
 /* Features that a file of these families may ask for and that are not computed here: better no answer than a
@@ -328,13 +329,13 @@ static void bind_rope(Binder *binder, const Config *config) {
     }
 }
 
-/* Room for what bind_vector may have to unpack: all one-dimensional tensors that are not F32. */
+/* Room for what bind_vector may have to unpack: all vectors that are not F32. */
 static bool reserve(Binder *binder, const Config *config) {
     const Checkpoint *checkpoint = binder->reader.checkpoint;
     size_t n_tensors = checkpoint_n_tensors(checkpoint), n_floats = 0;
     for (size_t i = 0; i < n_tensors; i++) {
         const Tensor *tensor = checkpoint_tensor(checkpoint, i);
-        if (tensor->n_dims == 1 && tensor->dtype != DTYPE_F32) n_floats += (size_t)tensor->dims[0];
+        if (tensor->dims[1] == 1 && tensor->dtype != DTYPE_F32) n_floats += (size_t)tensor->dims[0];
     }
     if (config->n_layer > n_tensors)
         return fail(&binder->reader, "%zu layers, but only %zu tensors", config->n_layer, n_tensors);

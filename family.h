@@ -55,7 +55,7 @@ typedef struct LayerWeights {
 
 typedef struct Weights {
     Matrix embedding;     /* [n_vocab][d_model] */
-    Matrix positions;     /* [≥ n_ctx][d_model], data NULL where there are none */
+    Matrix positions;     /* [n_ctx][d_model], data NULL where there are none */
     LayerWeights *layers; /* [n_layer] */
     Norm final_norm;
     Linear unembedding; /* [n_vocab][d_model] */

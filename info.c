@@ -93,9 +93,12 @@ void print_info(const Model *model, const Tokenizer *tokenizer) {
            config->n_vocab);
     printf("context      %zu tokens, KV cache %zu bytes a token in F16, %zu in F32\n", config->n_ctx,
            attention_kv_bytes(&shape, DTYPE_F16), attention_kv_bytes(&shape, DTYPE_F32));
-    printf("tokenizer    %s, %zu tokens, bos %" PRId32 "%s, eos %" PRId32 "\n", tokenizer_kind(tokenizer),
-           tokenizer_n_vocab(tokenizer), tokenizer_bos(tokenizer),
-           tokenizer_adds_bos(tokenizer) ? " (put in front)" : "", tokenizer_eos(tokenizer));
+    if (tokenizer)
+        printf("tokenizer    %s, %zu tokens, bos %" PRId32 "%s, eos %" PRId32 "\n", tokenizer_kind(tokenizer),
+               tokenizer_n_vocab(tokenizer), tokenizer_bos(tokenizer),
+               tokenizer_adds_bos(tokenizer) ? " (put in front)" : "", tokenizer_eos(tokenizer));
+    else
+        printf("tokenizer    none in this file; name one with -z\n");
     print_types(checkpoint);
 
     Count counts[N_COUNTS] = {{.name = "embedding"},   {.name = "positions"}, {.name = "query"},

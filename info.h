@@ -5,7 +5,8 @@
 #include "model.h"
 #include "tokenizer.h"
 
-/* Prints shape, parameters of each kind of matrix, types, tokenizer, context and KV bytes to stdout. */
+/* Prints shape, parameters of each kind of matrix, types, tokenizer, context and KV bytes to stdout.
+ * tokenizer may be NULL. */
 void print_info(const Model *model, const Tokenizer *tokenizer);
 
 #endif

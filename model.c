@@ -252,14 +252,17 @@ static bool check_finite(const Session *session, const float *logits, size_t n, 
 bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                   Error *error) {
     if (!check_tokens(session, tokens, n, error)) return false;
-    size_t n_vocab = session->model->config.n_vocab;
+    size_t n_vocab = session->model->config.n_vocab, start = session->position;
     for (size_t done = 0, m; done < n; done += m) {
         m = n - done < session->n_chunk ? n - done : session->n_chunk;
         forward(session, tokens + done, m);
         size_t skipped = n - n_logits > done ? n - n_logits - done : 0; /* of this chunk: no logits wanted */
         if (skipped < m) {
             unembed(session, skipped, m - skipped, logits);
-            if (!check_finite(session, logits, (m - skipped) * n_vocab, error)) return false;
+            if (!check_finite(session, logits, (m - skipped) * n_vocab, error)) {
+                session->position = start;
+                return false;
+            }
             logits += (m - skipped) * n_vocab;
         }
         session->position += m;

@@ -31,11 +31,11 @@ const Checkpoint *model_checkpoint(const Model *model);
 AttentionShape model_attention_shape(const Model *model);
 
 typedef struct SessionOptions {
-    size_t n_ctx;    /* positions to make room for; 0: the model's own n_ctx */
-    DType kv_dtype;  /* DTYPE_F16 or DTYPE_F32 */
-    size_t n_chunk;  /* tokens that go through the layers together; 0: 256 */
-    Compute compute; /* borrowed: must outlive the session */
-    const Probe *probe;    /* borrowed, or NULL */
+    size_t n_ctx;       /* positions to make room for; 0: the model's own n_ctx */
+    DType kv_dtype;     /* DTYPE_F16 or DTYPE_F32 */
+    size_t n_chunk;     /* tokens that go through the layers together; 0: 256 */
+    Compute compute;    /* borrowed: must outlive the session */
+    const Probe *probe; /* borrowed, or NULL */
 } SessionOptions;
 
 typedef struct Session Session;
@@ -52,9 +52,9 @@ void session_rewind(Session *session, size_t position);
 
 /*
  * Feeds n ≥ 1 tokens. The logits of the last n_logits ≤ n of them are written to
- * logits [n_logits][n_vocab]; the others are not computed. Fails, with nothing fed, on an id outside
- * the vocabulary or more tokens than the context holds; fails also when the logits are not finite
- * (the weights hold NaN or infinity).
+ * logits [n_logits][n_vocab]; the others are not computed. Fails, with nothing fed, on an id outside the
+ * vocabulary, on more tokens than the context holds, and on logits that are not finite (the weights
+ * hold NaN or infinity).
  */
 bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                   Error *error);

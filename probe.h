@@ -1,6 +1,8 @@
 /*
  * The one interface by which anyone sees, or changes, a vector on its way through the forward pass.
- * A Session without a probe pays nothing for it.
+ * A Session without a probe pays nothing for it. Looking changes nothing, but for one thing: a head
+ * whose scores or pattern are watched is computed row by row instead of tile by tile, and its sums
+ * round differently in the last bits.
  */
 #ifndef ATTN_PROBE_H
 #define ATTN_PROBE_H

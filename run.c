@@ -142,7 +142,8 @@ typedef struct Run {
     double *logprobs; /* of generated */
     size_t n_predicted;
     Detokenizer detokenizer;
-    TextBuffer text; /* generated, not yet shown (all of it with --json) */
+    TextBuffer text; /* generated and not yet shown; all that was generated with --json */
+    size_t shown;    /* bytes of text in which no stop text can begin any more */
     Stop stop;
     uint64_t seed;
     double load_ms, prompt_ms, predicted_ms;
@@ -162,13 +163,24 @@ static bool open_tokenizer(Run *run, const Checkpoint *own, Error *error) {
 static bool open_model(Run *run, Error *error) {
     const Settings *s = run->settings;
     run->model = model_open(s->model, error);
-    if (!run->model || !open_tokenizer(run, model_checkpoint(run->model), error)) return false;
+    if (!run->model) return false;
+    bool needed =
+        !s->info || s->tokenizer || checkpoint_has(model_checkpoint(run->model), "tokenizer.ggml.model");
+    if (!needed) return true;
+    if (!open_tokenizer(run, model_checkpoint(run->model), error)) return false;
     const Config *config = model_config(run->model);
     if (tokenizer_n_vocab(run->tokenizer) != config->n_vocab)
         return error_set(error, "%s: embeds %zu tokens, but the vocabulary%s%s has %zu", s->model,
                          config->n_vocab, s->tokenizer ? " of " : "", s->tokenizer ? s->tokenizer : "",
                          tokenizer_n_vocab(run->tokenizer));
     return true;
+}
+
+/* Below 2^53, so that readers of JSON who know doubles only can give it back to -s. */
+static uint64_t clock_seed(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return ((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec) & (((uint64_t)1 << 53) - 1);
 }
 
 static bool open_session(Run *run, Error *error) {
@@ -187,7 +199,7 @@ static bool open_session(Run *run, Error *error) {
     if (session_n_ctx(run->session) > config->n_ctx)
         fprintf(stderr, "run: note: the model was trained on %zu positions; further ones may make no sense\n",
                 config->n_ctx);
-    run->seed = s->seed >= 0 ? (uint64_t)s->seed : (uint64_t)time(NULL) ^ ((uint64_t)getpid() << 32);
+    run->seed = s->seed >= 0 ? (uint64_t)s->seed : clock_seed();
     SamplerOptions sampling = {.temperature = s->temp,
                                .top_k = (size_t)s->top_k,
                                .top_p = s->top_p,
@@ -233,7 +245,7 @@ static bool encode_prompt(const Run *run, Tokens *tokens, Error *error) {
         bytes = text.data, n = text.n;
     }
     unsigned flags = ENCODE_ENDS | (s->special ? ENCODE_SPECIAL : 0);
-    bool ok = tokenizer_encode(run->tokenizer, bytes ? bytes : "", n, flags, tokens, error);
+    bool ok = interrupted() || tokenizer_encode(run->tokenizer, bytes ? bytes : "", n, flags, tokens, error);
     free(text.data);
     return ok;
 }
@@ -252,28 +264,48 @@ static void print_tokens(const Run *run, const Tokens *tokens) {
     if (!run->settings->verbose) putchar('\n');
 }
 
-/* Writes generated text that cannot be the beginning of a stop text; STOP_TEXT when one is complete. */
-static bool show_text(Run *run, bool all, Error *error) {
-    const StringList *stops = &run->settings->stop;
-    TextBuffer *text = &run->text;
-    size_t n = text->n; /* bytes to show */
-    for (size_t at = 0; at < text->n && stops->n && run->stop != STOP_TEXT; at++)
-        for (size_t i = 0; i < stops->n; i++) {
-            size_t length = strlen(stops->items[i]), left = text->n - at;
-            if (memcmp(text->data + at, stops->items[i], length < left ? length : left) != 0) continue;
-            if (length > left && all) continue;
-            if (length <= left) run->stop = STOP_TEXT, text->n = at;
-            if (at < n) n = at;
-            break;
-        }
-    if (run->settings->json) return true;
-    if (fwrite(text->data, 1, n, stdout) != n || fflush(stdout) != 0) {
-        if (errno == EPIPE) run->stop = STOP_PIPE;
-        return errno == EPIPE || error_set(error, "cannot write the text: %s", strerror(errno));
-    }
-    memmove(text->data, text->data + n, text->n - n);
-    text->n -= n;
+/* Writes n bytes at once; a reader who has gone away ends the text, and is no error. */
+static bool write_text(Run *run, const char *text, size_t n, Error *error) {
+    if (fwrite(text, 1, n, stdout) == n && fflush(stdout) == 0) return true;
+    if (errno != EPIPE) return error_set(error, "cannot write the text: %s", strerror(errno));
+    run->stop = STOP_PIPE;
     return true;
+}
+
+/* Where a stop text stands in text[begin, n), or begins without an end to it; n when there is none. */
+static size_t find_stop(const StringList *stops, const TextBuffer *text, size_t begin, bool *complete) {
+    size_t beginning = text->n;
+    *complete = false;
+    for (size_t at = begin; at < text->n; at++)
+        for (size_t i = 0; i < stops->n; i++) {
+            size_t n = strlen(stops->items[i]), left = text->n - at;
+            if (memcmp(text->data + at, stops->items[i], n < left ? n : left) != 0) continue;
+            *complete = n <= left;
+            if (*complete) return at;
+            if (at < beginning) beginning = at;
+        }
+    return beginning;
+}
+
+/* Shows the text that cannot be the beginning of a stop text, or all of it once the text is `over`. */
+static bool show_text(Run *run, bool over, Error *error) {
+    TextBuffer *text = &run->text;
+    bool complete, ok = true;
+    size_t end = find_stop(&run->settings->stop, text, run->shown, &complete);
+    if (complete) {
+        run->stop = STOP_TEXT;
+        text->n = end;
+    } else if (over) {
+        end = text->n;
+    }
+    if (!run->settings->json) {
+        ok = write_text(run, text->data, end, error);
+        memmove(text->data, text->data + end, text->n - end);
+        text->n -= end;
+        end = 0;
+    }
+    run->shown = end;
+    return ok;
 }
 
 /* Feeds tokens to the session and remembers them; logits of the last one go to run->logits if wanted. */
@@ -310,29 +342,17 @@ static bool feed_prompt(Run *run, const Tokens *prompt, NpyWriter *logits, Error
     return ok;
 }
 
-/* Feeds the prompt and shows it, as the tokens say it, if it is to be echoed. */
+/* Feeds the prompt, then shows it, as the tokens say it, if it is to be echoed. */
 static bool begin_text(Run *run, const Tokens *prompt, Error *error) {
     const Settings *s = run->settings;
-    size_t n_ctx = session_n_ctx(run->session);
+    size_t n_ctx = session_n_ctx(run->session), n_vocab = model_config(run->model)->n_vocab;
     if (prompt->n > n_ctx)
         return error_set(error,
                          "the prompt has %zu tokens, more than the context of %zu; raise -c or shorten it",
                          prompt->n, n_ctx);
-    for (size_t i = 0; i < prompt->n; i++) {
-        sampler_accept(run->sampler, prompt->ids[i]);
-        if (!detokenizer_push(&run->detokenizer, prompt->ids[i], &run->text))
-            return error_set(error, "not enough memory");
-    }
-    if (s->echo && !s->json) {
-        if (fwrite(run->text.data, 1, run->text.n, stdout) != run->text.n || fflush(stdout) != 0)
-            return error_set(error, "cannot write the text: %s", strerror(errno));
-    }
-    run->text.n = 0;
-
     double start = now_ms();
     NpyWriter *logits = NULL;
-    if (s->logits && !(logits = npy_create(s->logits, prompt->n, model_config(run->model)->n_vocab, error)))
-        return false;
+    if (s->logits && !(logits = npy_create(s->logits, prompt->n, n_vocab, error))) return false;
     bool ok = feed_prompt(run, prompt, logits, error);
     if (!ok || interrupted())
         npy_abandon(logits);
@@ -340,6 +360,14 @@ static bool begin_text(Run *run, const Tokens *prompt, Error *error) {
         ok = npy_finish(logits, error);
     run->n_prompt = prompt->n;
     run->prompt_ms = now_ms() - start;
+
+    for (size_t i = 0; i < prompt->n && ok; i++) {
+        sampler_accept(run->sampler, prompt->ids[i]);
+        ok = detokenizer_push(&run->detokenizer, prompt->ids[i], &run->text) ||
+             error_set(error, "not enough memory");
+    }
+    if (ok && s->echo && !s->json) ok = write_text(run, run->text.data, run->text.n, error);
+    run->text.n = 0;
     return ok;
 }
 
@@ -375,6 +403,7 @@ static bool generate(Run *run, Error *error) {
     const Settings *s = run->settings;
     double start = now_ms();
     bool ok = true;
+    if (run->stop == STOP_PIPE) return true;
     run->stop = STOP_LIMIT;
     for (int64_t i = 0; (s->n_predict < 0 || i < s->n_predict) && ok && run->stop == STOP_LIMIT; i++) {
         if (interrupted()) {
@@ -402,13 +431,9 @@ static bool generate(Run *run, Error *error) {
         ok = ok && show_text(run, false, error);
     }
     run->predicted_ms += now_ms() - start;
-    if (ok && run->stop != STOP_TEXT) {
-        ok = detokenizer_end(&run->detokenizer, &run->text) || error_set(error, "not enough memory");
-        Stop stop = run->stop;
-        ok = ok && show_text(run, true, error);
-        if (run->stop == STOP_TEXT) run->stop = stop == STOP_LIMIT ? STOP_TEXT : stop;
-    }
-    return ok;
+    if (!ok || run->stop == STOP_TEXT || run->stop == STOP_PIPE) return ok;
+    return (detokenizer_end(&run->detokenizer, &run->text) || error_set(error, "not enough memory")) &&
+           show_text(run, true, error);
 }
 
 static double per_second(size_t n, double ms) { return ms > 0 ? 1e3 * (double)n / ms : 0; }
@@ -442,44 +467,66 @@ static void print_timings(const Run *run) {
     fprintf(stderr, "seed       %8" PRIu64 "\n", run->seed);
 }
 
+/* Feeds one typed line after what was generated; *fits is false when the context has no room for it. */
+static bool feed_line(Run *run, const char *line, size_t n, bool *fits, Error *error) {
+    Tokens typed = {0};
+    size_t n_pending = run->next >= 0;
+    bool ok = n_pending == 0 || tokens_push(&typed, run->next, error);
+    unsigned flags = run->settings->special ? ENCODE_SPECIAL : 0;
+    ok = ok && tokenizer_encode(run->tokenizer, line, n, flags, &typed, error);
+    size_t n_ctx = session_n_ctx(run->session);
+    while (ok && run->settings->shift && typed.n > n_ctx - session_position(run->session) &&
+           run->context.n > SHIFT_KEEP + 1)
+        ok = shift_context(run, error);
+    *fits = typed.n <= n_ctx - session_position(run->session);
+    if (ok && *fits) {
+        for (size_t i = n_pending; i < typed.n; i++) sampler_accept(run->sampler, typed.ids[i]);
+        ok = typed.n == 0 || feed_prompt(run, &typed, NULL, error);
+        run->next = -1;
+    }
+    tokens_free(&typed);
+    return ok;
+}
+
 /* -i: what is typed is fed after what was generated, and the text goes on, until the input ends. */
 static bool converse(Run *run, Error *error) {
     char *line = NULL;
     size_t capacity = 0;
-    ssize_t n;
     bool ok = true;
-    while (ok && run->stop != STOP_INTERRUPTED && run->stop != STOP_CONTEXT && run->stop != STOP_PIPE) {
+    while (ok && run->stop != STOP_INTERRUPTED && run->stop != STOP_PIPE) {
         if (isatty(STDERR_FILENO)) fputs("> ", stderr);
-        if ((n = getline(&line, &capacity, stdin)) < 0) break;
+        ssize_t n = getline(&line, &capacity, stdin);
+        if (n < 0) break;
         if (n > 0 && line[n - 1] == '\n') n--;
-        Tokens typed = {0};
-        if (run->next >= 0) ok = tokens_push(&typed, run->next, error);
-        run->next = -1;
-        ok = ok && tokenizer_encode(run->tokenizer, line, (size_t)n,
-                                    run->settings->special ? ENCODE_SPECIAL : 0, &typed, error);
-        size_t room = session_n_ctx(run->session) - session_position(run->session);
-        if (ok && typed.n > room) {
-            ok = run->settings->shift && typed.n < session_n_ctx(run->session) / 2
-                     ? shift_context(run, error)
-                     : error_set(error, "what was typed has %zu tokens; the context has room for %zu",
-                                 typed.n, room);
+        bool fits = false;
+        ok = feed_line(run, line, (size_t)n, &fits, error);
+        if (ok && !fits) {
+            fprintf(stderr, "run: note: the context of %zu has no room for that line%s\n",
+                    session_n_ctx(run->session), run->settings->shift ? "" : "; --shift makes some");
+            continue;
         }
-        ok = ok && (typed.n == 0 || feed_prompt(run, &typed, NULL, error));
-        for (size_t i = 0; i < typed.n && ok; i++) sampler_accept(run->sampler, typed.ids[i]);
-        tokens_free(&typed);
         ok = ok && generate(run, error);
-        if (ok) putchar('\n'), fflush(stdout);
+        if (ok && run->stop != STOP_PIPE) ok = write_text(run, "\n", 1, error);
     }
+    if (isatty(STDERR_FILENO)) fputc('\n', stderr);
     free(line);
-    if (interrupted()) run->stop = STOP_INTERRUPTED;
     return ok;
+}
+
+/* The prompt's tokens; when there are none, the one that begins every text. */
+static bool prepare_prompt(const Run *run, Tokens *prompt, Error *error) {
+    if (!encode_prompt(run, prompt, error)) return false;
+    int32_t bos = tokenizer_bos(run->tokenizer);
+    if (prompt->n > 0) return true;
+    if (bos >= 0) return tokens_push(prompt, bos, error);
+    return error_set(error,
+                     "the prompt is empty and the vocabulary has no token to begin with; give one with -p");
 }
 
 /* Everything after the options. */
 static bool run_model(Run *run, Error *error) {
     const Settings *s = run->settings;
     double start = now_ms();
-    Tokens prompt = {0};
     if (!open_model(run, error)) return false;
     if (s->info) {
         print_info(run->model, run->tokenizer);
@@ -487,25 +534,21 @@ static bool run_model(Run *run, Error *error) {
     }
     if (!open_session(run, error)) return false;
     run->load_ms = now_ms() - start;
-    bool ok = encode_prompt(run, &prompt, error);
-    if (ok && prompt.n == 0) { /* nothing to begin with but the beginning itself */
-        int32_t bos = tokenizer_bos(run->tokenizer);
-        ok = bos >= 0
-                 ? tokens_push(&prompt, bos, error)
-                 : error_set(
-                       error,
-                       "the prompt is empty and the vocabulary has no token to begin with; give one with -p");
-    }
-    ok = ok && begin_text(run, &prompt, error);
+
+    Tokens prompt = {0};
+    bool ok = prepare_prompt(run, &prompt, error) && begin_text(run, &prompt, error);
     tokens_free(&prompt);
-    if (!ok) return false;
-    ok = generate(run, error);
-    if (ok && s->json) print_json(run);
-    if (ok && !s->json && run->stop != STOP_PIPE) putchar('\n');
+    bool nothing_said =
+        s->interactive && !s->prompt && !s->prompt_file; /* the first line typed is the prompt */
+    if (ok && !nothing_said) {
+        ok = generate(run, error);
+        if (ok && s->json) print_json(run);
+        if (ok && !s->json && run->stop != STOP_PIPE) ok = write_text(run, "\n", 1, error);
+    }
+    if (ok && s->interactive) ok = converse(run, error);
     if (ok && run->stop == STOP_CONTEXT)
         fprintf(stderr, "run: note: the context of %zu is full; --shift goes on without the oldest half\n",
                 session_n_ctx(run->session));
-    if (ok && s->interactive) ok = converse(run, error);
     if (ok && s->verbose) print_timings(run);
     return ok;
 }
@@ -542,8 +585,8 @@ int main(int argc, char **argv) {
         ok = settings.tokens ? run_tokens(&run, &error) : run_model(&run, &error);
     close_run(&run);
     free(settings.stop.items);
-    if (ok && run.stop != STOP_PIPE && fflush(stdout) != 0 && errno != EPIPE)
+    if (ok && run.stop != STOP_PIPE && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
         ok = error_set(&error, "cannot write the text: %s", strerror(errno));
-    if (!ok) fprintf(stderr, "run: %s\n", error.message);
+    if (!ok && !interrupted()) fprintf(stderr, "run: %s\n", error.message);
     return interrupted() ? EXIT_INTERRUPTED : ok ? EXIT_SUCCESS : EXIT_BAD_INPUT;
 }

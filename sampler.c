@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below this, logits over temperature could overflow: the draw would be greedy anyway. */
-static const float LEAST_TEMPERATURE = 1e-6f;
-
 typedef struct Candidate {
     float p;
     int32_t id;
@@ -178,7 +175,8 @@ int32_t sampler_next(Sampler *sampler, const float *logits) {
     float *p = sampler->p;
     memcpy(p, logits, n_vocab * sizeof *p);
     penalise(sampler, p);
-    if (options->temperature < LEAST_TEMPERATURE) return likeliest(p, n_vocab);
+    int32_t best = likeliest(p, n_vocab);
+    if (options->temperature == 0 || !isfinite(p[best] / options->temperature)) return best;
     softmax(p, n_vocab, options->temperature);
 
     float coin = draw_float(sampler), sum = 0;

@@ -24,11 +24,15 @@ struct Tokenizer {
  * characters, one each, that are neither letter, number nor space.
  */
 
-/* The class of the character that text[0, n), n > 0, starts with, and its length in bytes. */
+/* The length in bytes of the character that text[0, n), n > 0, starts with. */
+static size_t character_length(const char *text, size_t n, uint32_t *c) {
+    size_t length = utf8_decode(text, n, c);
+    return *c < UTF8_INVALID ? length : 1;
+}
+
 static CharClass class_at(const char *text, size_t n, size_t *length) {
     uint32_t c;
-    *length = utf8_decode(text, n, &c);
-    if (c >= UTF8_INVALID) *length = 1;
+    *length = character_length(text, n, &c);
     return unicode_class(c);
 }
 
@@ -113,8 +117,9 @@ typedef struct Symbol {
 
 /* A pair that could merge: symbols[left] and the next. */
 typedef struct Candidate {
-    uint32_t order, left;
-    uint32_t n; /* bytes of both when it was found: another length by now, and they are no longer that pair */
+    uint64_t key; /* order << 32 | left: the lowest goes first, of equal order the leftmost */
+    uint32_t
+        n; /* bytes of both when it was found: if they have another length, they are no longer that pair */
     int32_t id; /* what they become */
 } Candidate;
 
@@ -129,15 +134,10 @@ typedef struct Encoder {
     size_t n_heap, capacity;
 } Encoder;
 
-/* The lower order first, of equals the left one. */
-static bool goes_before(Candidate a, Candidate b) {
-    return a.order != b.order ? a.order < b.order : a.left < b.left;
-}
-
 static void heap_push(Encoder *encoder, Candidate candidate) {
     Candidate *heap = encoder->heap;
     size_t i = encoder->n_heap++;
-    for (; i > 0 && goes_before(candidate, heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    for (; i > 0 && candidate.key < heap[(i - 1) / 2].key; i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
     heap[i] = candidate;
 }
 
@@ -145,8 +145,8 @@ static Candidate heap_pop(Encoder *encoder) {
     Candidate *heap = encoder->heap, first = heap[0], last = heap[--encoder->n_heap];
     size_t n = encoder->n_heap, i = 0;
     for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && goes_before(heap[child + 1], heap[child])) child++;
-        if (!goes_before(heap[child], last)) break;
+        if (child + 1 < n && heap[child + 1].key < heap[child].key) child++;
+        if (last.key <= heap[child].key) break;
         heap[i] = heap[child];
     }
     heap[i] = last;
@@ -159,17 +159,19 @@ static void consider(Encoder *encoder, uint32_t left) {
     const Symbol *a = &encoder->symbols[left];
     if (a->next == NONE) return;
     const Symbol *b = &encoder->symbols[a->next];
-    Candidate candidate = {.left = left, .n = a->n + b->n};
+    Candidate candidate = {.n = a->n + b->n};
+    uint32_t order;
     if (vocab->kind == VOCAB_SPM) { /* any neighbours whose text is a token, the highest score first */
         candidate.id = vocab_find(vocab, (String){encoder->text + a->start, candidate.n});
         if (candidate.id < 0) return;
-        candidate.order = vocab->orders[candidate.id];
+        order = vocab->orders[candidate.id];
     } else {
         const Merge *merge = vocab_find_merge(vocab, (uint32_t)a->id, (uint32_t)b->id);
         if (!merge) return;
         candidate.id = (int32_t)merge->result;
-        candidate.order = merge->order;
+        order = merge->order;
     }
+    candidate.key = (uint64_t)order << 32 | left;
     heap_push(encoder, candidate);
 }
 
@@ -180,7 +182,7 @@ static void merge_symbols(Encoder *encoder, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) consider(encoder, i);
     while (encoder->n_heap) {
         Candidate best = heap_pop(encoder);
-        Symbol *left = &symbols[best.left];
+        Symbol *left = &symbols[(uint32_t)best.key];
         if (left->n == 0 || left->next == NONE) continue;
         Symbol *right = &symbols[left->next];
         if (left->n + right->n != best.n) continue;
@@ -188,9 +190,9 @@ static void merge_symbols(Encoder *encoder, uint32_t n) {
         left->id = best.id;
         left->next = right->next;
         right->n = 0;
-        if (left->next != NONE) symbols[left->next].prev = best.left;
+        if (left->next != NONE) symbols[left->next].prev = (uint32_t)best.key;
         if (left->prev != NONE) consider(encoder, left->prev);
-        consider(encoder, best.left);
+        consider(encoder, (uint32_t)best.key);
     }
 }
 
@@ -270,13 +272,22 @@ static bool push_character(Encoder *encoder, const char *text, size_t n) {
     return tokens_push(encoder->tokens, id, encoder->error);
 }
 
-/* SentencePiece BPE of text[0, n), n > 0, which has no ▁: the vocabulary holds spaces in its place. */
-static bool encode_spaced(Encoder *encoder, const char *text, size_t n) {
+/* How far the text goes before a place that no token spans. */
+static size_t span_length(const Vocab *vocab, const char *text, size_t n) {
+    uint32_t c;
+    size_t end = character_length(text, n, &c);
+    while (end < n && vocab_joins(vocab, text[end - 1], text[end]))
+        end += character_length(text + end, n - end, &c);
+    return end;
+}
+
+/* SentencePiece BPE of such a span. */
+static bool encode_span(Encoder *encoder, const char *text, size_t n) {
     if (!reserve(encoder, n)) return false;
     encoder->text = text;
-    uint32_t n_symbols = 0;
+    uint32_t n_symbols = 0, c;
     for (size_t i = 0, length; i < n; i += length) {
-        class_at(text + i, n - i, &length);
+        length = character_length(text + i, n - i, &c);
         set_symbol(encoder, n_symbols++, i, length, i + length == n);
     }
     merge_symbols(encoder, n_symbols);
@@ -303,7 +314,11 @@ static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool a
         spaced[n_spaced++] = is_space ? ' ' : text[i];
         i += is_space ? 3 : 1;
     }
-    bool ok = encode_spaced(encoder, spaced, n_spaced);
+    bool ok = true;
+    for (size_t i = 0, length; ok && i < n_spaced; i += length) {
+        length = span_length(encoder->vocab, spaced + i, n_spaced - i);
+        ok = encode_span(encoder, spaced + i, length);
+    }
     free(spaced);
     return ok;
 }

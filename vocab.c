@@ -69,7 +69,9 @@ String vocab_text(const Vocab *vocab, int32_t id) {
 static TextSlot *text_slot(const Vocab *vocab, String text, uint64_t hash) {
     for (size_t probe = 0; probe < MAX_PROBES; probe++) {
         TextSlot *slot = &vocab->by_text[(hash + probe) & vocab->text_mask];
-        if (!slot->entry || (slot->hash == hash >> 32 && equal(vocab_text(vocab, (int32_t)slot->entry - 1), text))) return slot;
+        if (!slot->entry ||
+            (slot->hash == hash >> 32 && equal(vocab_text(vocab, (int32_t)slot->entry - 1), text)))
+            return slot;
     }
     return NULL;
 }
@@ -211,9 +213,9 @@ static bool unspell(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Strin
         *out = (char)byte;
         *n = 1;
     } else if (is_spm && type == TOKEN_BYTE) {
-        return error_set(error,
-                         "%s: tokenizer.ggml.tokens: byte token %zu is named '%.*s', expected <0x00> to <0xFF>",
-                         checkpoint_path(checkpoint), id, shown(text), text.data);
+        return error_set(
+            error, "%s: tokenizer.ggml.tokens: byte token %zu is named '%.*s', expected <0x00> to <0xFF>",
+            checkpoint_path(checkpoint), id, shown(text), text.data);
     } else if (type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || (type == TOKEN_USER_DEFINED && !is_spm)) {
         memcpy(out, text.data, text.n);
         *n = text.n;
@@ -237,6 +239,10 @@ static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Er
     if (!slot->entry) /* real vocabularies hold some texts twice: the first id is used */
         *slot = (TextSlot){(uint32_t)(hash >> 32), (uint32_t)id + 1};
     if (text.n > vocab->longest) vocab->longest = text.n;
+    for (size_t i = 1; vocab->kind == VOCAB_SPM && i < text.n; i++) {
+        unsigned char a = (unsigned char)text.data[i - 1], b = (unsigned char)text.data[i];
+        vocab->joined[a][b / 8] |= (unsigned char)(1u << b % 8);
+    }
     return true;
 }
 
@@ -244,8 +250,11 @@ static bool read_texts(Vocab *vocab, const Checkpoint *checkpoint, const String 
     size_t n = vocab->n, total = 0; /* cannot overflow: the texts lie in the file, none in another */
     for (size_t i = 0; i < n; i++) total += spelt[i].n;
     if (n == 0 || n > INT32_MAX || total > UINT32_MAX)
-        return error_set(error, "%s: tokenizer.ggml.tokens has %zu elements of %zu bytes in all, expected 1 to 2^31 of "
-                         "less than 2^32", checkpoint_path(checkpoint), n, total);
+        return error_set(
+            error,
+            "%s: tokenizer.ggml.tokens has %zu elements of %zu bytes in all, expected 1 to 2^31 of "
+            "less than 2^32",
+            checkpoint_path(checkpoint), n, total);
     if (!load_types(vocab, checkpoint, error)) return false;
     vocab->bytes = malloc(total + 1);
     vocab->ends = malloc((n + 1) * sizeof *vocab->ends);
@@ -254,7 +263,7 @@ static bool read_texts(Vocab *vocab, const Checkpoint *checkpoint, const String 
     if (!vocab->bytes || !vocab->ends || !vocab->by_text) return out_of_memory(checkpoint, error);
     vocab->ends[0] = 0;
     bool ok = true;
-    for (size_t i = 0, n_bytes; ok && i < n; i++) {
+    for (size_t i = 0, n_bytes = 0; ok && i < n; i++) {
         ok = unspell(vocab, checkpoint, i, spelt[i], vocab->bytes + vocab->ends[i], &n_bytes, error);
         if (ok) vocab->ends[i + 1] = vocab->ends[i] + (uint32_t)n_bytes;
         ok = ok && index_text(vocab, checkpoint, i, error);

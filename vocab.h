@@ -48,14 +48,15 @@ typedef struct Special {
 
 typedef struct Vocab {
     VocabKind kind;
-    size_t n;             /* tokens */
-    char *bytes;          /* all texts, one behind the other, as in running text; of control tokens the names */
-    uint32_t *ends;       /* [n + 1] text i is bytes[ends[i], ends[i + 1]) */
+    size_t n;       /* tokens */
+    char *bytes;    /* all texts, one behind the other, as in running text; of control tokens the names */
+    uint32_t *ends; /* [n + 1] text i is bytes[ends[i], ends[i + 1]) */
     unsigned char *types; /* [n] TokenType */
     TextSlot *by_text;    /* [text_mask + 1] */
     size_t text_mask;
-    size_t longest;        /* bytes of the longest text in by_text */
-    int32_t byte_ids[256]; /* −1: no token */
+    size_t longest;                /* bytes of the longest text in by_text */
+    unsigned char joined[256][32]; /* bit: byte b follows byte a within some text of by_text */
+    int32_t byte_ids[256];         /* −1: no token */
 
     Merge *merges; /* [merge_mask + 1] of byte-level BPE */
     size_t merge_mask;
@@ -78,6 +79,11 @@ String vocab_text(const Vocab *vocab, int32_t id);
 
 /* The token of exactly this text, or −1. SentencePiece's control and byte tokens are no text. */
 int32_t vocab_find(const Vocab *vocab, String text);
+
+/* Whether some token spans a place between these two bytes. If not, no merge ever crosses it. */
+static inline bool vocab_joins(const Vocab *vocab, char a, char b) {
+    return vocab->joined[(unsigned char)a][(unsigned char)b / 8] >> (unsigned char)b % 8 & 1;
+}
 
 /* What two neighbours become, or NULL. */
 const Merge *vocab_find_merge(const Vocab *vocab, uint32_t left, uint32_t right);

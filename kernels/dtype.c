@@ -52,9 +52,9 @@ uint16_t f32_to_f16(float value) {
     uint32_t half;
     if (magnitude > 0x7f800000u) {
         half = 0x7e00u | (magnitude >> 13 & 0x3ffu);
-    } else if (magnitude >= 0x477ff000u) { /* 65520, half-way between the largest half and the next */
+    } else if (magnitude >= 0x47800000u) { /* 2^16; what only rounds up to it is carried there below */
         half = 0x7c00u;
-    } else if (magnitude < 0x38800000u) { /* below 2^-14 halves are multiples of 2^-24, like floats in [½, 1) */
+    } else if (magnitude < 0x38800000u) { /* below 2^-14 they are multiples of 2^-24, as floats in [½, 1) */
         half = bits_of_float(float_of_bits(magnitude) + 0.5f) - bits_of_float(0.5f);
     } else { /* the carry of the rounding may run on into the exponent, as it should */
         half = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;

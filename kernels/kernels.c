@@ -20,7 +20,7 @@ enum { N_SETS = sizeof sets / sizeof *sets };
 static bool cpu_runs(const Kernels *set) {
 #if defined(__x86_64__)
     if (set == &kernels_avx2) {
-        unsigned eax, ebx, ecx, edx; /* F16C is asked for by hand: clang 14's builtin does not know its name */
+        unsigned eax, ebx, ecx, edx; /* F16C is asked for by hand: clang's builtin does not know the name */
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
     }

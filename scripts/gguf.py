@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Reads and writes GGUF checkpoints (versions 2 and 3, little-endian) with numpy.
 
     metadata, tensors = gguf.read("model.gguf")

@@ -57,7 +57,7 @@ def read_config(metadata):
         value = metadata.get(f"{architecture}.{key}", default)
         if value is None:
             raise SystemExit(f"the metadata lacks {architecture}.{key}")
-        return value if isinstance(value, (str, bool)) else value.item() if hasattr(value, "item") else value
+        return np.asarray(value).item()
 
     family = FAMILIES[architecture]
     n_head = get("attention.head_count")
@@ -171,7 +171,7 @@ class Model:
         return hook("logits", self.config.n_layer, self.linear(unembedding, x))
 
 
-# ---- The committed checkpoints: tiny, random, of odd shapes, and what they must compute ----
+# From here on: the committed checkpoints, tiny, random and of odd shapes, and what they must compute.
 
 N_VOCAB = {"gpt2": 257, "llama": 261}
 FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "BF16": 32}  # general.file_type
@@ -186,7 +186,7 @@ MIXED = (("blk.0.attn_norm.weight", "F16"), ("position", "Q8_0"), VECTORS, ("tok
 class Case:
     name: str
     seed: int
-    dtype: str      # of the matrices, or "mixed"
+    dtype: str  # of the matrices, or "mixed"
     n_layer: int
     n_head: int
     n_head_kv: int
@@ -195,10 +195,10 @@ class Case:
     d_ff: int
     n_tokens: int = 67
     tied: bool = True
-    biases: str = ""       # llama: layers (a regular expression) that have one nevertheless
+    biases: str = ""  # llama: layers (a regular expression) that have one nevertheless
     rope_freqs: bool = False
     version: int = 3
-    metadata: tuple = ()   # keys (without the architecture) beyond the usual ones
+    metadata: tuple = ()  # keys (without the architecture) beyond the usual ones
 
     @property
     def architecture(self):
@@ -210,6 +210,7 @@ class Case:
 
 
 # Keys are split into tiles of 64 and prompts into chunks, so the sequences are longer than that.
+# After the dtype: n_layer, n_head, n_head_kv, d_head, d_model, d_ff.
 CASES = [
     Case("gpt2-f32", 1, "F32", 2, 2, 2, 20, 40, 84, n_tokens=150),
     Case("gpt2-f32-untied", 2, "F32", 3, 5, 5, 8, 40, 53, tied=False,
@@ -397,8 +398,13 @@ def make(folder):
 
 
 def run(path, tokens, out):
-    model = Model(*gguf.read(path))
-    n_vocab = model.tensors["token_embd.weight"].shape[0]
+    try:
+        model = Model(*gguf.read(path))
+        n_vocab = len(model.weight("token_embd.weight"))
+    except (OSError, ValueError) as error:
+        raise SystemExit(error)
+    except KeyError as missing:
+        raise SystemExit(f"{path}: lacks {missing}")
     if any(not 0 <= token < n_vocab for token in tokens):
         raise SystemExit(f"tokens must be in [0, {n_vocab})")
     logits = model.forward(tokens).numpy().astype("f4")

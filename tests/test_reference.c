@@ -26,7 +26,7 @@ typedef struct Reference {
     Model *model;
     Checkpoint *expected;
     size_t n, n_vocab;
-    int32_t *tokens;  /* [n] */
+    int32_t *tokens;        /* [n] */
     const float *positions; /* [n_positions] whose sites are recorded, ascending */
     size_t n_positions;
 } Reference;
@@ -172,13 +172,15 @@ static void check_logits(const Reference *reference, const char *way, const floa
 typedef struct SiteCheck {
     const Reference *reference;
     const char *way;
+    bool no_rows;  /* leaves out scores and pattern: a head whose rows are watched takes a plainer road */
     size_t n_rows; /* compared */
     bool failed;   /* at the first site that was wrong; later ones follow from it */
 } SiteCheck;
 
-static bool wants_all(void *user, ProbeSite site, size_t layer, size_t head) {
-    (void)user, (void)site, (void)layer, (void)head;
-    return true;
+static bool wants_compared(void *user, ProbeSite site, size_t layer, size_t head) {
+    const SiteCheck *check = user;
+    (void)layer, (void)head;
+    return !(check->no_rows && (site == PROBE_SCORES || site == PROBE_PATTERN));
 }
 
 /* The row of `expected` [head][position][cols] that holds this position, or NULL if it is not recorded. */
@@ -220,12 +222,18 @@ static void check_site(void *user, const ProbeView *view) {
     }
 }
 
-static size_t recorded_rows(const Reference *reference) {
+/* Rows that must have come by. */
+static size_t recorded_rows(SiteCheck *check) {
+    const Reference *reference = check->reference;
     size_t n = 0;
-    for (size_t i = 0; i < checkpoint_n_tensors(reference->expected); i++) {
-        const Tensor *tensor = checkpoint_tensor(reference->expected, i);
-        bool is_site = tensor->name.n > 4 && memcmp(tensor->name.data, "blk.", 4) == 0;
-        if (is_site) n += tensor->dims[1] * tensor->dims[2];
+    for (size_t layer = 0; layer < model_config(reference->model)->n_layer; layer++) {
+        for (ProbeSite site = 0; site < PROBE_LOGITS; site++) {
+            char name[64];
+            snprintf(name, sizeof name, "blk.%zu.%s", layer, probe_site_name(site));
+            const Tensor *tensor = checkpoint_find(reference->expected, name);
+            if (tensor != NULL && wants_compared(check, site, layer, 0))
+                n += tensor->dims[1] * tensor->dims[2];
+        }
     }
     return n;
 }
@@ -234,39 +242,31 @@ static void check_sites(const Reference *reference) {
     static const struct {
         const char *name;
         Way way;
+        bool no_rows;
     } ways[] = {
-        {"fastest kernels", {0}},
-        {"scalar kernels", {.kernels = "scalar"}},
-        {"token by token", {.n_feed = 1}},
-        {"chunks of 7", {.n_chunk = 7}},
+        {"fastest kernels", {0}, false},
+        {"fastest kernels, rows unwatched", {0}, true},
+        {"scalar kernels", {.kernels = "scalar"}, false},
+        {"scalar kernels, rows unwatched", {.kernels = "scalar"}, true},
+        {"token by token", {.n_feed = 1}, true},
+        {"chunks of 7", {.n_chunk = 7}, true},
     };
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        SiteCheck check = {.reference = reference, .way = ways[i].name};
-        Probe probe = {&check, wants_all, check_site};
+        SiteCheck check = {.reference = reference, .way = ways[i].name, .no_rows = ways[i].no_rows};
+        Probe probe = {&check, wants_compared, check_site};
         Way way = ways[i].way;
         way.probe = &probe;
         float *logits = logits_of(reference, way);
         if (!check.failed) {
-            CHECK(check.n_rows == recorded_rows(reference), "%s, %s: %zu rows came by, expected %zu",
-                  reference->name, check.way, check.n_rows, recorded_rows(reference));
+            CHECK(check.n_rows == recorded_rows(&check), "%s, %s: %zu rows came by, expected %zu",
+                  reference->name, check.way, check.n_rows, recorded_rows(&check));
             check_logits(reference, check.way, logits, "logits", NULL, BOUND);
         }
         free(logits);
     }
 }
 
-static void test_every_site_is_pytorchs(void) {
-    for_each_reference(check_sites);
-}
-
-static bool wants_site(void *user, ProbeSite site, size_t layer, size_t head) {
-    (void)layer, (void)head;
-    return site == *(const ProbeSite *)user;
-}
-
-static void look(void *user, const ProbeView *view) {
-    (void)user, (void)view;
-}
+static void test_every_site_is_pytorchs(void) { for_each_reference(check_sites); }
 
 static void check_roads(const Reference *reference) {
     static const struct {
@@ -274,11 +274,8 @@ static void check_roads(const Reference *reference) {
         Way way;
         bool exact; /* the same bits, because nothing in the order of sums differs */
     } roads[] = {
-        {"2 threads", {.n_threads = 2}, true},
-        {"3 threads", {.n_threads = 3}, true},
-        {"8 threads", {.n_threads = 8}, true},
-        {"token by token", {.n_feed = 1}, false},
-        {"fed by sevens", {.n_feed = 7}, false},
+        {"2 threads", {.n_threads = 2}, true},    {"3 threads", {.n_threads = 3}, true},
+        {"8 threads", {.n_threads = 8}, true},    {"fed by sevens", {.n_feed = 7}, false},
         {"chunks of 64", {.n_chunk = 64}, false},
     };
     float *plain = logits_of(reference, (Way){.n_threads = 1});
@@ -294,9 +291,15 @@ static void check_roads(const Reference *reference) {
     free(plain);
 }
 
-static void test_every_road_leads_to_the_same_logits(void) {
-    for_each_reference(check_roads);
+static void test_every_road_leads_to_the_same_logits(void) { for_each_reference(check_roads); }
+
+/* All but the sites for which a head takes a plainer road, where sums round otherwise. */
+static bool wants_all_but_rows(void *user, ProbeSite site, size_t layer, size_t head) {
+    (void)user, (void)layer, (void)head;
+    return site != PROBE_SCORES && site != PROBE_PATTERN;
 }
+
+static void look(void *user, const ProbeView *view) { (void)user, (void)view; }
 
 /* Asking for the last logits alone, or looking at the way there, must not change them. */
 static void check_bystanders(const Reference *reference) {
@@ -308,21 +311,15 @@ static void check_bystanders(const Reference *reference) {
     CHECK(memcmp(last, plain + (n - 1) * n_vocab, n_vocab * sizeof *last) == 0,
           "%s: the last logits alone differ", reference->name);
     run_end(&run);
-    for (ProbeSite site = 0; site < PROBE_N_SITES; site++) {
-        if (site == PROBE_SCORES || site == PROBE_PATTERN) continue; /* watched, a row is summed otherwise */
-        Probe probe = {&site, wants_site, look};
-        float *watched = logits_of(reference, (Way){.probe = &probe});
-        CHECK(same_bits(reference, plain, watched), "%s: looking at %s changed the logits", reference->name,
-              probe_site_name(site));
-        free(watched);
-    }
+    Probe probe = {NULL, wants_all_but_rows, look};
+    float *watched = logits_of(reference, (Way){.probe = &probe});
+    CHECK(same_bits(reference, plain, watched), "%s: looking changed the logits", reference->name);
+    free(watched);
     free(plain);
     free(last);
 }
 
-static void test_looking_changes_nothing(void) {
-    for_each_reference(check_bystanders);
-}
+static void test_looking_changes_nothing(void) { for_each_reference(check_bystanders); }
 
 static void check_f16_cache(const Reference *reference) {
     static const Way ways[] = {{.f16_cache = true}, {.f16_cache = true, .kernels = "scalar", .n_feed = 7}};
@@ -334,9 +331,7 @@ static void check_f16_cache(const Reference *reference) {
     }
 }
 
-static void test_f16_cache_rounds_as_in_pytorch(void) {
-    for_each_reference(check_f16_cache);
-}
+static void test_f16_cache_rounds_as_in_pytorch(void) { for_each_reference(check_f16_cache); }
 
 /* A text left and taken up again at `middle` must go on as if the detour had never been. */
 static void check_rewind(const Reference *reference) {
@@ -359,9 +354,7 @@ static void check_rewind(const Reference *reference) {
     free(detour);
 }
 
-static void test_rewind_gives_the_same_bits(void) {
-    for_each_reference(check_rewind);
-}
+static void test_rewind_gives_the_same_bits(void) { for_each_reference(check_rewind); }
 
 /* A change at one head of one layer. */
 typedef struct Edit {
@@ -397,15 +390,13 @@ static void check_edits(const Reference *reference) {
         float *logits = logits_of(reference, (Way){.probe = &probe});
         check_logits(reference, "edited", logits, names[i], reference->positions, BOUND);
         free(logits);
-        logits = logits_of(reference, (Way){.probe = &probe, .n_feed = 1});
-        check_logits(reference, "edited token by token", logits, names[i], reference->positions, BOUND);
+        logits = logits_of(reference, (Way){.probe = &probe, .n_feed = 7});
+        check_logits(reference, "edited, fed by sevens", logits, names[i], reference->positions, BOUND);
         free(logits);
     }
 }
 
-static void test_edits_go_on_as_in_pytorch(void) {
-    for_each_reference(check_edits);
-}
+static void test_edits_go_on_as_in_pytorch(void) { for_each_reference(check_edits); }
 
 /* Neither family pairs RoPE's dimensions in halves, so attention is called by itself: llama-f32's layer 0. */
 static void test_rope_in_halves(void) {
@@ -424,14 +415,17 @@ static void test_rope_in_halves(void) {
     const float *expected = expected_floats(&reference, "halves.attn_out", &tensor);
     size_t n = tensor->dims[1], d = tensor->dims[0], first = 7;
     Attention *attention = attention_new(&shape, n, DTYPE_F32, n, &compute, &error);
-    CHECK(attention != NULL, "%s", error.message);
     float *out = calloc(n * d, sizeof *out);
     const AttentionWeights *weights = &model_weights(reference.model)->layers[0].attention;
-    attention_begin(attention, 0, first);
-    attention_forward(attention, weights, 0, x, out, NULL);
-    attention_begin(attention, first, n - first);
-    attention_forward(attention, weights, 0, x + first * d, out + first * d, NULL);
-    for (size_t i = 0; i < n * d; i++) CHECK_NEAR(out[i], expected[i], BOUND * largest(expected, n * d));
+    CHECK(attention != NULL, "%s", error.message);
+    if (attention != NULL) {
+        attention_begin(attention, 0, first);
+        attention_forward(attention, weights, 0, x, out, NULL);
+        attention_begin(attention, first, n - first);
+        attention_forward(attention, weights, 0, x + first * d, out + first * d, NULL);
+    }
+    double allowed = BOUND * largest(expected, n * d);
+    for (size_t i = 0; i < n * d; i++) CHECK_NEAR(out[i], expected[i], allowed);
     free(out);
     attention_free(attention);
     threads_free(threads);

@@ -2,6 +2,7 @@
 #include "tests/test.h"
 #include "threads.h"
 
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,8 +33,8 @@ static void check_loop(Threads *threads, size_t n, size_t grain) {
     parallel_for(threads, n, grain, visit, &visits);
     unsigned n_threads = threads_count(threads);
     for (size_t i = 0; i < MAX_N; i++) {
-        CHECK(visits.count[i] == (i < n), "index %zu of %zu, grain %zu, %u threads: %u times", i, n, grain, n_threads,
-              visits.count[i]);
+        CHECK(visits.count[i] == (i < n), "index %zu of %zu, grain %zu, %u threads: %u times", i, n, grain,
+              n_threads, visits.count[i]);
         CHECK(visits.worker[i] < n_threads, "worker %u of %u", visits.worker[i], n_threads);
     }
 }
@@ -46,7 +47,9 @@ static void test_every_index_once(void) {
         CHECK(threads && threads_count(threads) == n_threads, "%u", n_threads);
         if (!threads) return;
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            for (size_t j = 0; j < sizeof grains / sizeof *grains; j++) check_loop(threads, sizes[i], grains[j]);
+            for (size_t j = 0; j < sizeof grains / sizeof *grains; j++) {
+                check_loop(threads, sizes[i], grains[j]);
+            }
         }
         threads_free(threads);
     }
@@ -103,6 +106,31 @@ static void test_sleeping_caller(void) {
     threads_free(threads);
 }
 
+static void meet(void *context, size_t begin, size_t end, unsigned worker) {
+    (void)begin, (void)end, (void)worker;
+    atomic_uint *arrived = context;
+    atomic_fetch_add(arrived, 1);
+    for (int i = 0; i < 10000 && atomic_load(arrived) < 2; i++) {
+        struct timespec pause = {0, 1000000};
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* Two pieces that wait for each other: a worker fast asleep has to be woken for one of them. */
+static void test_workers_take_part(void) {
+    Threads *threads = threads_new(2, NULL);
+    if (!threads) return;
+    for (int i = 0; i < 20; i++) {
+        struct timespec pause = {0, 2000000};
+        nanosleep(&pause, NULL);
+        atomic_uint arrived = 0;
+        time_t start = time(NULL);
+        parallel_for(threads, 2, 1, meet, &arrived);
+        CHECK(time(NULL) - start < 5, "the caller did both pieces");
+    }
+    threads_free(threads);
+}
+
 static void test_new_and_free(void) {
     for (int i = 0; i < 300; i++) {
         Threads *threads = threads_new(1 + (unsigned)i % MAX_THREADS, NULL);
@@ -128,6 +156,7 @@ int main(void) {
     RUN(test_short_loops);
     RUN(test_loops_after_pauses);
     RUN(test_sleeping_caller);
+    RUN(test_workers_take_part);
     RUN(test_new_and_free);
     RUN(test_physical_cores);
     return test_end();

@@ -1,0 +1,88 @@
+/*
+ * Any bytes as a checkpoint: through everything that reads a file, then a text and three tokens if it will
+ * do. An entry for libFuzzer, which make test leaves alone. Small files from tests/data make good seeds.
+ *
+ *   make CC=clang BUILD=/tmp/fuzz CFLAGS='-O1 -g -fsanitize=fuzzer-no-link,address,undefined \
+ *       -fno-sanitize-recover=undefined' /tmp/fuzz/libattn.a
+ *   clang -O1 -g -std=c11 -I. -fsanitize=fuzzer,address,undefined -o /tmp/fuzz/fuzz tests/fuzz.c \
+ *       /tmp/fuzz/libattn.a -lm -lpthread
+ *   /tmp/fuzz/fuzz -max_len=70000 -timeout=5 -rss_limit_mb=1024 CORPUS
+ */
+#define _GNU_SOURCE /* memfd_create */
+
+#include "model.h"
+#include "tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n);
+
+/* A failure must have left one line that names the file, a success anything. */
+static void check(bool ok, const Error *error, const char *path) {
+    if (ok) return;
+    size_t n = strlen(error->message);
+    bool is_line = n > 0 && n < sizeof error->message;
+    for (size_t i = 0; i < n; i++) is_line = is_line && (unsigned char)error->message[i] >= 0x20;
+    if (is_line && (!path || strncmp(error->message, path, strlen(path)) == 0)) return;
+    fprintf(stderr, "a failure that says '%s'\n", error->message);
+    abort();
+}
+
+static void try_tokenizer(const Checkpoint *checkpoint) {
+    static const char text[] = "ab ab\n\xe2\x96\x81 the \xff<s>12'll\xc3";
+    Error error = {{0}};
+    Tokens tokens = {0};
+    TextBuffer out = {0};
+    Tokenizer *tokenizer = tokenizer_new(checkpoint, &error);
+    check(tokenizer != NULL, &error, checkpoint_path(checkpoint));
+    if (tokenizer == NULL) return;
+    check(tokenizer_encode(tokenizer, text, sizeof text - 1, ENCODE_ENDS | ENCODE_SPECIAL, &tokens, &error),
+          &error, NULL);
+    Detokenizer detokenizer = detokenizer_begin(tokenizer, true);
+    for (size_t i = 0; i < tokens.n; i++) detokenizer_push(&detokenizer, tokens.ids[i], &out);
+    detokenizer_end(&detokenizer, &out);
+    free(out.data);
+    tokens_free(&tokens);
+    tokenizer_free(tokenizer);
+}
+
+static void try_model(const char *path, Threads *threads) {
+    Error error = {{0}};
+    Model *model = model_open(path, &error);
+    check(model != NULL, &error, path);
+    if (model == NULL) return;
+    size_t n_vocab = model_config(model)->n_vocab;
+    const int32_t tokens[] = {0, (int32_t)n_vocab - 1, 0};
+    SessionOptions options = {.n_ctx = 4, .kv_dtype = DTYPE_F16, .n_chunk = 2,
+                              .compute = {kernels_pick(NULL, &error), threads}};
+    Session *session = session_new(model, &options, &error);
+    check(session != NULL, &error, NULL);
+    float *logits = malloc(n_vocab * sizeof *logits);
+    if (session && logits) check(session_feed(session, tokens, 3, logits, 1, &error), &error, path);
+    free(logits);
+    session_free(session);
+    model_close(model);
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n) {
+    static int file = -1;
+    static Threads *threads;
+    static char path[64];
+    Error error = {{0}};
+    if (file < 0) {
+        file = memfd_create("checkpoint", 0);
+        threads = threads_new(1, &error);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    }
+    if (ftruncate(file, 0) != 0 || pwrite(file, bytes, n, 0) != (ssize_t)n) abort();
+    Checkpoint *checkpoint = checkpoint_open(path, &error);
+    check(checkpoint != NULL, &error, path);
+    if (checkpoint) try_tokenizer(checkpoint);
+    checkpoint_close(checkpoint);
+    try_model(path, threads);
+    return 0;
+}

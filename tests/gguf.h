@@ -1,0 +1,221 @@
+/*
+ * GGUF files that a test builds for itself, from the format's description (docs/gguf.md of ggml-org/ggml):
+ * right ones, or as wrong as the test wants them. A Gguf is a plain value: a copy is a file to edit.
+ * And the scratch folder that they go to.
+ */
+#ifndef ATTN_TESTS_GGUF_H
+#define ATTN_TESTS_GGUF_H
+
+#include "test.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <unistd.h>
+
+enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 }; /* types of metadata values */
+enum { T_F32 = 0, T_F16 = 1, T_Q4_0 = 2, T_Q8_0 = 8, T_BF16 = 30 };           /* types of tensors */
+
+typedef struct GgufKey {
+    const char *name; /* borrowed */
+    uint32_t type;
+    unsigned char value[2048]; /* [n] as it lies in the file */
+    size_t n;
+    size_t at; /* where gguf_write put it: length of the name, name, type, value */
+} GgufKey;
+
+typedef struct GgufTensor {
+    const char *name; /* borrowed */
+    uint32_t type, n_dims;
+    uint64_t dims[5];
+    size_t n_bytes;        /* of data; stays when dims or type are edited */
+    uint64_t offset_error; /* added to the right offset */
+    size_t at, data_at;    /* where gguf_write put the description, and the data */
+} GgufTensor;
+
+typedef struct Gguf {
+    uint32_t version;
+    size_t alignment;   /* that gguf_write keeps to */
+    bool data_reversed; /* the last tensor's data comes first */
+    GgufKey keys[40];
+    size_t n_keys;
+    GgufTensor tensors[40];
+    size_t n_tensors;
+} Gguf;
+
+static inline Gguf gguf_begin(uint32_t version) { return (Gguf){.version = version, .alignment = 32}; }
+
+static inline GgufKey *gguf_find(Gguf *gguf, const char *name) {
+    for (size_t i = 0; i < gguf->n_keys; i++)
+        if (strcmp(gguf->keys[i].name, name) == 0) return &gguf->keys[i];
+    return NULL;
+}
+
+static inline GgufTensor *gguf_find_tensor(Gguf *gguf, const char *name) {
+    for (size_t i = 0; i < gguf->n_tensors; i++)
+        if (strcmp(gguf->tensors[i].name, name) == 0) return &gguf->tensors[i];
+    return NULL;
+}
+
+/* Appends bytes to a key's value. */
+static inline void gguf_put(GgufKey *key, const void *bytes, size_t n) {
+    if (n > sizeof key->value - key->n) abort();
+    if (n) memcpy(key->value + key->n, bytes, n);
+    key->n += n;
+}
+
+static inline void gguf_put_string(GgufKey *key, const char *text) {
+    uint64_t n = strlen(text);
+    gguf_put(key, &n, sizeof n);
+    gguf_put(key, text, n);
+}
+
+/* The key of that name with this value, new or in the place of its old one. */
+static inline GgufKey *gguf_key(Gguf *gguf, const char *name, uint32_t type, const void *value, size_t n) {
+    GgufKey *key = gguf_find(gguf, name);
+    if (!key) key = &gguf->keys[gguf->n_keys++];
+    key->name = name, key->type = type, key->n = 0;
+    gguf_put(key, value, n);
+    return key;
+}
+
+static inline void gguf_u32(Gguf *gguf, const char *name, uint32_t value) {
+    gguf_key(gguf, name, U32, &value, sizeof value);
+}
+
+static inline void gguf_f32(Gguf *gguf, const char *name, float value) {
+    gguf_key(gguf, name, F32, &value, sizeof value);
+}
+
+static inline void gguf_string(Gguf *gguf, const char *name, const char *text) {
+    gguf_put_string(gguf_key(gguf, name, STRING, NULL, 0), text);
+}
+
+/* n elements, whose bytes are given here or put afterwards. */
+static inline GgufKey *gguf_array(Gguf *gguf, const char *name, uint32_t element, uint64_t n, const void *bytes,
+                                  size_t n_bytes) {
+    GgufKey *key = gguf_key(gguf, name, ARRAY, &element, sizeof element);
+    gguf_put(key, &n, sizeof n);
+    gguf_put(key, bytes, n_bytes);
+    return key;
+}
+
+static inline void gguf_strings(Gguf *gguf, const char *name, const char *const *texts, size_t n) {
+    GgufKey *key = gguf_array(gguf, name, STRING, n, NULL, 0);
+    for (size_t i = 0; i < n; i++) gguf_put_string(key, texts[i]);
+}
+
+static inline void gguf_drop(Gguf *gguf, GgufKey *key) {
+    memmove(key, key + 1, (size_t)(&gguf->keys[gguf->n_keys--] - (key + 1)) * sizeof *key);
+}
+
+static inline void gguf_drop_tensor(Gguf *gguf, GgufTensor *tensor) {
+    memmove(tensor, tensor + 1, (size_t)(&gguf->tensors[gguf->n_tensors--] - (tensor + 1)) * sizeof *tensor);
+}
+
+/* Bytes of n weights of a type. */
+static inline size_t gguf_bytes(uint32_t type, size_t n) {
+    switch (type) {
+    case T_F32: return 4 * n;
+    case T_Q4_0: return n / 32 * 18; /* a half and 32 nibbles */
+    case T_Q8_0: return n / 32 * 34; /* a half and 32 bytes */
+    default: return 2 * n;
+    }
+}
+
+/* A tensor [rows][cols], or [cols] when rows is 0. */
+static inline GgufTensor *gguf_tensor(Gguf *gguf, const char *name, uint32_t type, uint64_t rows, uint64_t cols) {
+    GgufTensor *tensor = &gguf->tensors[gguf->n_tensors++];
+    *tensor = (GgufTensor){.name = name, .type = type, .n_dims = rows ? 2 : 1, .dims = {cols, rows ? rows : 1, 1, 1, 1}};
+    tensor->n_bytes = gguf_bytes(type, cols * (rows ? rows : 1));
+    return tensor;
+}
+
+static inline size_t gguf_round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
+
+/* The file's bytes; how many. Floats are small numbers of either sign, other data bytes that differ. */
+static inline size_t gguf_write(Gguf *gguf, unsigned char *file) {
+    size_t n = 0, offset = 0, offsets[sizeof gguf->tensors / sizeof *gguf->tensors];
+    for (size_t k = 0; k < gguf->n_tensors; k++) {
+        size_t i = gguf->data_reversed ? gguf->n_tensors - 1 - k : k;
+        offsets[i] = offset;
+        offset = gguf_round_up(offset + gguf->tensors[i].n_bytes, gguf->alignment);
+    }
+    /* The value's bytes go to the end of the file. */
+#define PUT(value, type_of_it)                                                                               \
+    do {                                                                                                     \
+        type_of_it put = (type_of_it)(value);                                                                \
+        memcpy(file + n, &put, sizeof put);                                                                  \
+        n += sizeof put;                                                                                     \
+    } while (0)
+#define PUT_BYTES(bytes, n_bytes) (memcpy(file + n, bytes, n_bytes), n += (n_bytes))
+    PUT_BYTES("GGUF", 4);
+    PUT(gguf->version, uint32_t);
+    PUT(gguf->n_tensors, uint64_t);
+    PUT(gguf->n_keys, uint64_t);
+    for (GgufKey *key = gguf->keys; key < gguf->keys + gguf->n_keys; key++) {
+        key->at = n;
+        PUT(strlen(key->name), uint64_t);
+        PUT_BYTES(key->name, strlen(key->name));
+        PUT(key->type, uint32_t);
+        PUT_BYTES(key->value, key->n);
+    }
+    for (size_t i = 0; i < gguf->n_tensors; i++) {
+        GgufTensor *tensor = &gguf->tensors[i];
+        tensor->at = n;
+        PUT(strlen(tensor->name), uint64_t);
+        PUT_BYTES(tensor->name, strlen(tensor->name));
+        PUT(tensor->n_dims, uint32_t);
+        for (size_t k = 0; k < tensor->n_dims && k < 5; k++) PUT(tensor->dims[k], uint64_t);
+        PUT(tensor->type, uint32_t);
+        PUT(offsets[i] + tensor->offset_error, uint64_t);
+    }
+#undef PUT
+#undef PUT_BYTES
+    size_t data = gguf_round_up(n, gguf->alignment);
+    memset(file + n, 0, data - n + offset);
+    for (size_t i = 0; i < gguf->n_tensors; i++) {
+        GgufTensor *tensor = &gguf->tensors[i];
+        tensor->data_at = data + offsets[i];
+        for (size_t k = 0; k < tensor->n_bytes; k++)
+            file[tensor->data_at + k] = (unsigned char)((7 * k + 13 * i + 1) & 63);
+        for (size_t k = 0; tensor->type == T_F32 && k < tensor->n_bytes / 4; k++) {
+            float value = (float)((int)((5 * k + 3 * i) % 17) - 8) / 16;
+            memcpy(file + tensor->data_at + 4 * k, &value, sizeof value);
+        }
+    }
+    return gguf->n_tensors ? data + offset : n;
+}
+
+/* A folder of this process alone, and files in it. scratch_end empties and removes it. */
+static char scratch_folder[64];
+
+static inline void scratch_begin(void) {
+    const char *parent = getenv("TMPDIR");
+    snprintf(scratch_folder, sizeof scratch_folder, "%.40s/attn-test.XXXXXX", parent ? parent : "/tmp");
+    if (!mkdtemp(scratch_folder)) {
+        perror(scratch_folder);
+        exit(1);
+    }
+}
+
+/* The path of the one file there. */
+static inline const char *scratch_path(void) {
+    static char path[80];
+    snprintf(path, sizeof path, "%s/file", scratch_folder);
+    return path;
+}
+
+static inline void scratch_write(const unsigned char *bytes, size_t n) {
+    FILE *file = fopen(scratch_path(), "wb");
+    if (!file || fwrite(bytes, 1, n, file) != n || fclose(file) != 0) {
+        perror(scratch_path());
+        exit(1);
+    }
+}
+
+static inline void scratch_end(void) {
+    unlink(scratch_path());
+    rmdir(scratch_folder);
+}
+
+#endif

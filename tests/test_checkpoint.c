@@ -1,0 +1,487 @@
+/*
+ * Files that are right, read back value by value: GGUF files that the test builds, llama2.c's two kinds of
+ * file, and two of the reference checkpoints. Files that are wrong are test_bad_input's.
+ */
+#include "checkpoint/checkpoint.h"
+#include "gguf.h"
+
+static unsigned char file[1 << 16];
+
+/* Opens what was written to the scratch file; CHECKs that it can be. */
+static Checkpoint *open_bytes(const unsigned char *bytes, size_t n) {
+    Error error = {{0}};
+    scratch_write(bytes, n);
+    Checkpoint *checkpoint = checkpoint_open(scratch_path(), &error);
+    CHECK(checkpoint != NULL, "%s", error.message);
+    return checkpoint;
+}
+
+static Checkpoint *open_gguf(Gguf *gguf) { return open_bytes(file, gguf_write(gguf, file)); }
+
+static bool same(String string, const char *text, size_t n) {
+    return string.n == n && memcmp(string.data, text, n) == 0;
+}
+
+static bool is(String string, const char *text) { return same(string, text, strlen(text)); }
+
+/* The getters, as bits: which of them a key's value is for. */
+enum {
+    GET_U64 = 1, GET_F32 = 2, GET_BOOL = 4, GET_STRING = 8, GET_STRINGS = 16, GET_F32S = 32, GET_I32S = 64,
+    N_GETTERS = 7
+};
+
+/* What the getters give, all at once. */
+typedef struct Values {
+    uint64_t u64;
+    float f32;
+    bool boolean;
+    String string, *strings;
+    float *f32s;
+    int32_t *i32s;
+    size_t n; /* of the array */
+} Values;
+
+static bool get(const Checkpoint *checkpoint, unsigned getter, const char *key, Values *values, Error *error) {
+    switch (getter) {
+    case GET_U64: return checkpoint_u64(checkpoint, key, &values->u64, error);
+    case GET_F32: return checkpoint_f32(checkpoint, key, &values->f32, error);
+    case GET_BOOL: return checkpoint_bool(checkpoint, key, &values->boolean, error);
+    case GET_STRING: return checkpoint_string(checkpoint, key, &values->string, error);
+    case GET_STRINGS: return checkpoint_strings(checkpoint, key, &values->strings, &values->n, error);
+    case GET_F32S: return checkpoint_f32s(checkpoint, key, &values->f32s, &values->n, error);
+    default: return checkpoint_i32s(checkpoint, key, &values->i32s, &values->n, error);
+    }
+}
+
+static void values_free(Values *values) {
+    free(values->strings);
+    free(values->f32s);
+    free(values->i32s);
+    *values = (Values){.u64 = 77, .f32 = 77};
+}
+
+/* A number of each width and sign, at its extremes. */
+static const struct {
+    const char *key;
+    uint32_t type;
+    uint64_t bits;     /* the value, little-endian: its lowest bytes are written */
+    size_t n;
+    unsigned getter;   /* that it is for; 0: none */
+    const char *named; /* as errors call the type */
+} numbers[] = {
+    {"u8", U8, 255, 1, GET_U64, "uint8"},
+    {"i8", I8, 127, 1, GET_U64, "int8"},
+    {"i8.negative", I8, 0x80, 1, 0, "int8"},
+    {"u16", U16, 65535, 2, GET_U64, "uint16"},
+    {"i16", I16, 32767, 2, GET_U64, "int16"},
+    {"i16.negative", I16, 0xffff, 2, 0, "int16"},
+    {"u32", U32, UINT32_MAX, 4, GET_U64, "uint32"},
+    {"i32", I32, INT32_MAX, 4, GET_U64, "int32"},
+    {"i32.negative", I32, UINT32_MAX, 4, 0, "int32"},
+    {"u64", U64, UINT64_MAX, 8, GET_U64, "uint64"},
+    {"i64", I64, INT64_MAX, 8, GET_U64, "int64"},
+    {"i64.negative", I64, 1ull << 63, 8, 0, "int64"},
+    {"f32", F32, 0xbfa00000, 4, GET_F32, "float32"},         /* −1.25 */
+    {"f64", F64, 0x400921fb54442d18, 8, GET_F32, "float64"}, /* π */
+    {"false", BOOL, 0, 1, GET_BOOL, "bool"},
+    {"true", BOOL, 1, 1, GET_BOOL, "bool"},
+    {"two", BOOL, 2, 1, 0, "bool"},
+};
+
+/* Arrays and strings. */
+static const struct {
+    const char *key;
+    unsigned getter;
+    const char *named;
+} others[] = {
+    {"string", GET_STRING, "string"},
+    {"string.empty", GET_STRING, "string"},
+    {"array.strings", GET_STRINGS, "array of string"},
+    {"array.strings.none", GET_STRINGS, "array of string"},
+    {"array.f32", GET_F32S, "array of float32"},
+    {"array.i32", GET_I32S, "array of int32"},
+    {"array.u32", GET_I32S, "array of uint32"},
+    {"array.i32.none", GET_I32S, "array of int32"},
+    {"array.u8", 0, "array of uint8"},
+    {"array.bool", 0, "array of bool"},
+    {"array.i64", 0, "array of int64"},
+    {"array.f64", 0, "array of float64"},
+    {"array.arrays", 0, "array of array"},
+};
+
+static Gguf metadata_of_every_type(uint32_t version) {
+    Gguf gguf = gguf_begin(version);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        gguf_key(&gguf, numbers[i].key, numbers[i].type, &numbers[i].bits, numbers[i].n);
+    static const struct {
+        uint64_t n;
+        char text[7];
+    } string = {7, {'a', '\0', 'b', '\n', '\xff', '"', '%'}};
+    gguf_key(&gguf, "string", STRING, &string, 15);
+    gguf_string(&gguf, "string.empty", "");
+    gguf_strings(&gguf, "array.strings", (const char *const[]){"one", "", "three"}, 3);
+    gguf_strings(&gguf, "array.strings.none", NULL, 0);
+    gguf_array(&gguf, "array.f32", F32, 3, (const float[]){0.5f, -2, 1e30f}, 12);
+    gguf_array(&gguf, "array.i32", I32, 2, (const int32_t[]){INT32_MIN, 7}, 8);
+    gguf_array(&gguf, "array.u32", U32, 2, (const uint32_t[]){5, 6}, 8);
+    gguf_array(&gguf, "array.i32.none", I32, 0, NULL, 0);
+    gguf_array(&gguf, "array.u8", U8, 3, "xyz", 3);
+    gguf_array(&gguf, "array.bool", BOOL, 2, "\0\1", 2);
+    gguf_array(&gguf, "array.i64", I64, 1, (const int64_t[]){-1}, 8);
+    gguf_array(&gguf, "array.f64", F64, 1, (const double[]){1}, 8);
+    /* [[1, 2], ["x"], []]: what follows is found only if each is stepped over right */
+    GgufKey *nested = gguf_array(&gguf, "array.arrays", ARRAY, 3, (const uint32_t[]){U16}, 4);
+    gguf_put(nested, (const uint64_t[]){2}, 8);
+    gguf_put(nested, (const uint16_t[]){1, 2}, 4);
+    gguf_put(nested, (const uint32_t[]){STRING}, 4);
+    gguf_put(nested, (const uint64_t[]){1}, 8);
+    gguf_put_string(nested, "x");
+    gguf_put(nested, (const uint32_t[]){ARRAY}, 4);
+    gguf_put(nested, (const uint64_t[]){0}, 8);
+    gguf_string(&gguf, "last", "still here");
+    return gguf;
+}
+
+/* A getter that a value is not for: fails, leaves its own value, and says which key has which type. */
+static void check_getters(const Checkpoint *checkpoint, const char *key, unsigned right, const char *named) {
+    for (unsigned i = 0; i < N_GETTERS; i++) {
+        Error error = {{0}};
+        Values values = {.u64 = 77, .f32 = 77};
+        bool ok = get(checkpoint, 1u << i, key, &values, &error);
+        CHECK(ok == (right == 1u << i), "%s, getter %u", key, i);
+        if (!ok) {
+            char quoted[64];
+            snprintf(quoted, sizeof quoted, "'%s' is of type %s,", key, named);
+            CHECK(strstr(error.message, quoted) && strstr(error.message, scratch_path()), "%s", error.message);
+            CHECK(values.u64 == 77 && values.f32 == 77 && !values.boolean && !values.string.data, "%s", key);
+            CHECK(!values.strings && !values.f32s && !values.i32s && values.n == 0, "%s", key);
+        }
+        values_free(&values);
+    }
+}
+
+static void test_types(void) {
+    for (uint32_t version = 2; version <= 3; version++) {
+        Gguf gguf = metadata_of_every_type(version);
+        Checkpoint *checkpoint = open_gguf(&gguf);
+        if (!checkpoint) return;
+        CHECK(strcmp(checkpoint_format(checkpoint), version == 2 ? "GGUF v2" : "GGUF v3") == 0);
+        CHECK(strcmp(checkpoint_path(checkpoint), scratch_path()) == 0);
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+            CHECK(checkpoint_has(checkpoint, numbers[i].key), "%s", numbers[i].key);
+            check_getters(checkpoint, numbers[i].key, numbers[i].getter, numbers[i].named);
+            uint64_t value = 0;
+            if (numbers[i].getter != GET_U64) continue;
+            CHECK(checkpoint_u64(checkpoint, numbers[i].key, &value, NULL) && value == numbers[i].bits, "%s: %llu",
+                  numbers[i].key, (unsigned long long)value);
+        }
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+            check_getters(checkpoint, others[i].key, others[i].getter, others[i].named);
+        checkpoint_close(checkpoint);
+    }
+}
+
+static void test_values(void) {
+    Gguf gguf = metadata_of_every_type(3);
+    Checkpoint *checkpoint = open_gguf(&gguf);
+    Values values = {.u64 = 77};
+    if (!checkpoint) return;
+    CHECK(get(checkpoint, GET_F32, "f32", &values, NULL) && values.f32 == -1.25f);
+    CHECK(get(checkpoint, GET_F32, "f64", &values, NULL) && values.f32 == 3.14159274f);
+    CHECK(get(checkpoint, GET_BOOL, "true", &values, NULL) && values.boolean);
+    CHECK(get(checkpoint, GET_BOOL, "false", &values, NULL) && !values.boolean);
+    CHECK(get(checkpoint, GET_STRING, "string", &values, NULL) && same(values.string, "a\0b\n\xff\"%", 7));
+    CHECK(get(checkpoint, GET_STRING, "string.empty", &values, NULL) && values.string.n == 0);
+    CHECK(get(checkpoint, GET_STRING, "last", &values, NULL) && is(values.string, "still here"));
+
+    CHECK(get(checkpoint, GET_STRINGS, "array.strings", &values, NULL) && values.n == 3 &&
+          is(values.strings[0], "one") && is(values.strings[1], "") && is(values.strings[2], "three"));
+    values_free(&values);
+    CHECK(get(checkpoint, GET_F32S, "array.f32", &values, NULL) && values.n == 3 && values.f32s[0] == 0.5f &&
+          values.f32s[1] == -2 && values.f32s[2] == 1e30f);
+    values_free(&values);
+    CHECK(get(checkpoint, GET_I32S, "array.i32", &values, NULL) && values.n == 2 && values.i32s[0] == INT32_MIN &&
+          values.i32s[1] == 7);
+    values_free(&values);
+    CHECK(get(checkpoint, GET_I32S, "array.u32", &values, NULL) && values.n == 2 && values.i32s[0] == 5 &&
+          values.i32s[1] == 6);
+    values_free(&values);
+    CHECK(get(checkpoint, GET_STRINGS, "array.strings.none", &values, NULL) && values.n == 0 && values.strings,
+          "an empty array is not a missing one");
+    values_free(&values);
+    checkpoint_close(checkpoint);
+}
+
+static void test_missing_keys(void) {
+    Gguf gguf = metadata_of_every_type(3);
+    static const char *const keys[] = {"", "u", "u88", "string.", "array.string", "zzz", "general.architecture"};
+    Checkpoint *checkpoint = open_gguf(&gguf);
+    if (!checkpoint) return;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        CHECK(!checkpoint_has(checkpoint, keys[k]), "%s", keys[k]);
+        Values values = {.u64 = 77, .f32 = 77, .boolean = true, .string = {"before", 6}};
+        for (unsigned i = 0; i < N_GETTERS; i++) {
+            values.n = 77;
+            CHECK(get(checkpoint, 1u << i, keys[k], &values, NULL), "%s, getter %u", keys[k], i);
+            CHECK(1u << i < GET_STRINGS || values.n == 0, "%s, getter %u", keys[k], i);
+        }
+        CHECK(values.u64 == 77 && values.f32 == 77 && values.boolean && is(values.string, "before"), "%s", keys[k]);
+        CHECK(!values.strings && !values.f32s && !values.i32s, "%s", keys[k]);
+    }
+    CHECK(checkpoint_find(checkpoint, "u8") == NULL, "a key is no tensor");
+    checkpoint_close(checkpoint);
+}
+
+/* Tensors of every type and 1 to 4 dimensions, whose bytes do not fill the alignment. */
+static Gguf tensors_of_every_type(uint32_t version, uint32_t alignment) {
+    Gguf gguf = gguf_begin(version);
+    gguf.alignment = alignment;
+    if (alignment != 32) gguf_u32(&gguf, "general.alignment", alignment);
+    gguf_tensor(&gguf, "f32", T_F32, 0, 3);
+    gguf_tensor(&gguf, "f16", T_F16, 3, 5);
+    gguf_tensor(&gguf, "bf16", T_BF16, 2, 7);
+    gguf_tensor(&gguf, "q8_0", T_Q8_0, 3, 64);
+    gguf_tensor(&gguf, "q4_0", T_Q4_0, 5, 32);
+    GgufTensor *cube = gguf_tensor(&gguf, "cube", T_F32, 6, 5);
+    cube->n_dims = 3, cube->dims[1] = 3, cube->dims[2] = 2;
+    GgufTensor *four = gguf_tensor(&gguf, "4", T_F16, 12, 1);
+    four->n_dims = 4, four->dims[1] = 2, four->dims[2] = 2, four->dims[3] = 3;
+    return gguf;
+}
+
+static void check_tensors(Gguf *gguf) {
+    Checkpoint *checkpoint = open_gguf(gguf);
+    if (!checkpoint) return;
+    CHECK(checkpoint_n_tensors(checkpoint) == gguf->n_tensors, "%zu", checkpoint_n_tensors(checkpoint));
+    for (size_t i = 0; i < gguf->n_tensors; i++) {
+        const GgufTensor *expected = &gguf->tensors[i];
+        const Tensor *tensor = checkpoint_tensor(checkpoint, i);
+        CHECK(is(tensor->name, expected->name) && checkpoint_find(checkpoint, expected->name) == tensor, "%s",
+              expected->name);
+        CHECK(tensor->dtype == (DType)expected->type && tensor->n_dims == expected->n_dims, "%s", expected->name);
+        for (size_t k = 0; k < TENSOR_MAX_DIMS; k++)
+            CHECK(tensor->dims[k] == expected->dims[k], "%s, dimension %zu", expected->name, k);
+        CHECK(tensor->n_bytes == expected->n_bytes, "%s: %zu", expected->name, (size_t)tensor->n_bytes);
+        CHECK(memcmp(tensor->data, file + expected->data_at, expected->n_bytes) == 0, "%s", expected->name);
+        CHECK((uintptr_t)tensor->data % (gguf->alignment < 64 ? gguf->alignment : 64) == 0, "%s", expected->name);
+    }
+    static const char *const absent[] = {"", "f3", "f322", "zzz", "general.alignment"};
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        CHECK(checkpoint_find(checkpoint, absent[i]) == NULL, "%s", absent[i]);
+    checkpoint_close(checkpoint);
+}
+
+static void test_tensors(void) {
+    static const uint32_t alignments[] = {32, 8, 64, 128};
+    for (uint32_t version = 2; version <= 3; version++)
+        for (size_t i = 0; i < sizeof alignments / sizeof *alignments; i++) {
+            Gguf gguf = tensors_of_every_type(version, alignments[i]);
+            check_tensors(&gguf);
+            gguf.data_reversed = true;
+            check_tensors(&gguf);
+        }
+}
+
+/* No tensors: a vocabulary, or nothing at all. */
+static void test_no_tensors(void) {
+    Gguf gguf = gguf_begin(3);
+    for (int i = 0; i < 2; i++) {
+        size_t n = gguf_write(&gguf, file);
+        Checkpoint *checkpoint = open_bytes(file, n);
+        if (!checkpoint) return;
+        CHECK(checkpoint_n_tensors(checkpoint) == 0 && checkpoint_find(checkpoint, "token_embd.weight") == NULL);
+        CHECK(checkpoint_file_bytes(checkpoint) == n, "%zu", n);
+        CHECK(checkpoint_has(checkpoint, "tokenizer.ggml.model") == (i == 1));
+        checkpoint_close(checkpoint);
+        gguf_string(&gguf, "tokenizer.ggml.model", "gpt2");
+    }
+}
+
+/*
+ * llama2.c's model file as its run.c lays it out (memory_map_weights): these tensors one behind the other,
+ * where the n-th float of the file after the header has the value n.
+ */
+enum { DIM = 8, HIDDEN = 6, LAYERS = 3, HEADS = 4, KV_HEADS = 2, VOCAB = 11, SEQ = 5, KV_DIM = DIM / HEADS * KV_HEADS };
+
+static const struct {
+    const char *name; /* NULL: not read */
+    uint64_t rows, cols;
+    bool in_layers;
+} llama2c_order[] = {
+    {"token_embd.weight", VOCAB, DIM, false},
+    {"blk.%zu.attn_norm.weight", 0, DIM, true},
+    {"blk.%zu.attn_q.weight", DIM, DIM, true},
+    {"blk.%zu.attn_k.weight", KV_DIM, DIM, true},
+    {"blk.%zu.attn_v.weight", KV_DIM, DIM, true},
+    {"blk.%zu.attn_output.weight", DIM, DIM, true},
+    {"blk.%zu.ffn_norm.weight", 0, DIM, true},
+    {"blk.%zu.ffn_gate.weight", HIDDEN, DIM, true}, /* w1 */
+    {"blk.%zu.ffn_down.weight", DIM, HIDDEN, true}, /* w2 */
+    {"blk.%zu.ffn_up.weight", HIDDEN, DIM, true},   /* w3 */
+    {"output_norm.weight", 0, DIM, false},
+    {NULL, SEQ, DIM / HEADS, false}, /* cos and sin of RoPE, [SEQ][head size / 2] each */
+    {"output.weight", VOCAB, DIM, false},
+};
+
+static void check_llama2c(bool shared) {
+    int32_t header[] = {DIM, HIDDEN, LAYERS, HEADS, KV_HEADS, shared ? VOCAB : -VOCAB, SEQ};
+    size_t n_kinds = sizeof llama2c_order / sizeof *llama2c_order - shared, n = 0, n_tensors = 0, at = 0;
+    for (size_t i = 0; i < n_kinds; i++) {
+        size_t layers = llama2c_order[i].in_layers ? LAYERS : 1;
+        n += layers * (llama2c_order[i].rows ? llama2c_order[i].rows : 1) * llama2c_order[i].cols;
+        n_tensors += llama2c_order[i].name ? layers : 0;
+    }
+    memcpy(file, header, sizeof header);
+    for (size_t i = 0; i < n; i++) memcpy(file + sizeof header + 4 * i, &(float){(float)i}, 4);
+    Checkpoint *checkpoint = open_bytes(file, sizeof header + 4 * n);
+    if (!checkpoint) return;
+    CHECK(strcmp(checkpoint_format(checkpoint), "llama2.c version 0") == 0, "%s", checkpoint_format(checkpoint));
+    CHECK(checkpoint_n_tensors(checkpoint) == n_tensors, "%zu", checkpoint_n_tensors(checkpoint));
+    for (size_t i = 0; i < n_kinds; i++)
+        for (size_t layer = 0; layer < (llama2c_order[i].in_layers ? LAYERS : 1); layer++) {
+            uint64_t rows = llama2c_order[i].rows, cols = llama2c_order[i].cols, size = (rows ? rows : 1) * cols;
+            const char *pattern = llama2c_order[i].name, *mark = pattern ? strstr(pattern, "%zu") : NULL;
+            char name[64];
+            if (pattern)
+                snprintf(name, sizeof name, "%.*s%c%s", mark ? (int)(mark - pattern) : 0, pattern,
+                         mark ? (char)('0' + layer) : *pattern, mark ? mark + 3 : pattern + 1);
+            const Tensor *tensor = pattern ? checkpoint_find(checkpoint, name) : NULL;
+            CHECK(tensor || !pattern, "%s is missing", name);
+            if (tensor) {
+                const float *data = tensor->data;
+                CHECK(tensor->dtype == DTYPE_F32 && tensor->n_dims == (rows ? 2 : 1) && tensor->dims[0] == cols &&
+                      tensor->dims[1] == (rows ? rows : 1) && tensor->n_bytes == 4 * size, "%s", name);
+                CHECK(data[0] == (float)at && data[size - 1] == (float)(at + size - 1), "%s: %g, expected %zu", name,
+                      (double)data[0], at);
+            }
+            at += size;
+        }
+    static const struct {
+        const char *key;
+        uint64_t value;
+    } expected[] = {
+        {"llama.embedding_length", DIM}, {"llama.feed_forward_length", HIDDEN}, {"llama.block_count", LAYERS},
+        {"llama.attention.head_count", HEADS}, {"llama.attention.head_count_kv", KV_HEADS},
+        {"llama.context_length", SEQ},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        uint64_t value = 0;
+        CHECK(checkpoint_u64(checkpoint, expected[i].key, &value, NULL) && value == expected[i].value, "%s",
+              expected[i].key);
+    }
+    Values values = {0};
+    CHECK(get(checkpoint, GET_STRING, "general.architecture", &values, NULL) && is(values.string, "llama"));
+    CHECK(get(checkpoint, GET_F32, "llama.attention.layer_norm_rms_epsilon", &values, NULL) && values.f32 == 1e-5f);
+    checkpoint_close(checkpoint);
+}
+
+static void test_llama2c(void) {
+    check_llama2c(true);
+    check_llama2c(false);
+}
+
+/* llama2.c's tokenizer.bin as its tokenizer.py writes it; ▁ is what GGUF has for a space. */
+static void test_llama2c_vocabulary(void) {
+    static const struct {
+        const char *text, *expected;
+        int32_t type;
+    } edges[] = {
+        {"<unk>", "<unk>", 2}, {"\n<s>\n", "<s>", 3}, {"\n</s>\n", "</s>", 3}, /* 0 to 2; bytes follow */
+        {" ", "▁", 1}, {" a  b ", "▁a▁▁b▁", 1}, {"\xe2\x96\x81", "▁", 1}, {"", "", 1}, {"é\xff", "é\xff", 1},
+        {"\n", "\n", 1}, {"\n\n", "\n\n", 1}, {"last", "last", 1},
+    };
+    enum { N_BYTES = 256, N_EDGES = sizeof edges / sizeof *edges, N = N_EDGES + N_BYTES };
+    size_t n = 0;
+    memcpy(file, &(uint32_t){27}, 4);
+    n = 4;
+    for (size_t id = 0; id < N; id++) {
+        char byte[8];
+        snprintf(byte, sizeof byte, "<0x%02X>", (unsigned)(id - 3) & 255);
+        const char *text = id < 3 ? edges[id].text : id < 3 + N_BYTES ? byte : edges[id - N_BYTES].text;
+        float score = -0.5f * (float)id;
+        int32_t length = (int32_t)strlen(text);
+        memcpy(file + n, &score, 4);
+        memcpy(file + n + 4, &length, 4);
+        memcpy(file + n + 8, text, (size_t)length);
+        n += 8 + (size_t)length;
+    }
+    Checkpoint *checkpoint = open_bytes(file, n);
+    if (!checkpoint) return;
+    Values tokens = {0}, scores = {0}, types = {0};
+    CHECK(strcmp(checkpoint_format(checkpoint), "llama2.c vocabulary") == 0);
+    CHECK(get(checkpoint, GET_STRING, "tokenizer.ggml.model", &tokens, NULL) && is(tokens.string, "llama"));
+    CHECK(get(checkpoint, GET_STRINGS, "tokenizer.ggml.tokens", &tokens, NULL) && tokens.n == N, "%zu", tokens.n);
+    CHECK(get(checkpoint, GET_F32S, "tokenizer.ggml.scores", &scores, NULL) && scores.n == N, "%zu", scores.n);
+    CHECK(get(checkpoint, GET_I32S, "tokenizer.ggml.token_type", &types, NULL) && types.n == N, "%zu", types.n);
+    for (size_t id = 0; id < N && tokens.n == N && scores.n == N && types.n == N; id++) {
+        bool is_byte = id >= 3 && id < 3 + N_BYTES;
+        size_t edge = id < 3 ? id : id - N_BYTES;
+        char byte[8];
+        snprintf(byte, sizeof byte, "<0x%02X>", (unsigned)(id - 3) & 255);
+        CHECK(is(tokens.strings[id], is_byte ? byte : edges[edge].expected), "token %zu is '%.*s'", id,
+              (int)tokens.strings[id].n, tokens.strings[id].data);
+        CHECK(scores.f32s[id] == -0.5f * (float)id, "token %zu", id);
+        CHECK(types.i32s[id] == (is_byte ? 6 : edges[edge].type), "token %zu", id);
+    }
+    values_free(&tokens);
+    values_free(&scores);
+    values_free(&types);
+    checkpoint_close(checkpoint);
+}
+
+/* What scripts/reference.py wrote with numpy: expected values as numpy reads them from the files. */
+static void test_reference_files(void) {
+    static const struct {
+        const char *path, *format, *name;
+        size_t n_tensors;
+        DType dtype;
+        uint64_t cols, rows;
+        float first[2];
+    } golden[] = {
+        {"tests/data/reference/gpt2-bf16.gguf", "GGUF v2", "blk.1.ffn_down.weight", 29, DTYPE_BF16, 212, 60,
+         {0.00039673f, -0.01519775f}},
+        {"tests/data/reference/gpt2-bf16.gguf", "GGUF v2", "output.weight", 29, DTYPE_BF16, 60, 257,
+         {-0.3203125f, -0.47460938f}},
+        {"tests/data/reference/gpt2-q8_0.gguf", "GGUF v3", "blk.0.attn_qkv.weight", 28, DTYPE_Q8_0, 96, 288,
+         {0.16235352f, 0.18844604f}}, /* alignment 64 */
+        {"tests/data/reference/gpt2-q8_0.gguf", "GGUF v3", "output_norm.bias", 28, DTYPE_F32, 96, 1,
+         {0.1622592f, -0.23013385f}},
+        {"tests/data/reference/llama-mixed.gguf", "GGUF v3", "blk.1.ffn_up.weight", 21, DTYPE_Q4_0, 96, 128,
+         {0.06750488f, 0.23626709f}},
+        {"tests/data/reference/llama-mixed.gguf", "GGUF v3", "token_embd.weight", 21, DTYPE_F16, 96, 261,
+         {-0.15612793f, 0.16967773f}},
+    };
+    for (size_t i = 0; i < sizeof golden / sizeof *golden; i++) {
+        Error error = {{0}};
+        Checkpoint *checkpoint = checkpoint_open(golden[i].path, &error);
+        CHECK(checkpoint != NULL, "%s", error.message);
+        if (!checkpoint) continue;
+        CHECK(strcmp(checkpoint_format(checkpoint), golden[i].format) == 0, "%s", golden[i].path);
+        CHECK(checkpoint_n_tensors(checkpoint) == golden[i].n_tensors, "%s", golden[i].path);
+        const Tensor *tensor = checkpoint_find(checkpoint, golden[i].name);
+        CHECK(tensor != NULL, "%s", golden[i].name);
+        float row[256];
+        if (tensor && tensor->dims[0] <= 256) {
+            CHECK(tensor->dtype == golden[i].dtype && tensor->dims[0] == golden[i].cols &&
+                  tensor->dims[1] == golden[i].rows, "%s", golden[i].name);
+            dtype_unpack(row, tensor->dtype, tensor->data, (size_t)tensor->dims[0]);
+            for (int k = 0; k < 2; k++) CHECK_NEAR(row[k], golden[i].first[k], 1e-7);
+        }
+        checkpoint_close(checkpoint);
+    }
+}
+
+int main(void) {
+    scratch_begin();
+    RUN(test_types);
+    RUN(test_values);
+    RUN(test_missing_keys);
+    RUN(test_tensors);
+    RUN(test_no_tensors);
+    RUN(test_llama2c);
+    RUN(test_llama2c_vocabulary);
+    RUN(test_reference_files);
+    scratch_end();
+    checkpoint_close(NULL);
+    return test_end();
+}
