@@ -12,7 +12,7 @@ typedef struct Error {
 /*
  * Writes the formatted line to `error` (which may be NULL) and returns false, so that a function can
  * end with `return error_set(error, …)`. Control characters, which a hostile file may put into a
- * name, are replaced by '?'; a line that is too long is cut.
+ * name, are replaced by '?'; a line that is too long loses its middle.
  */
 bool error_set(Error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -101,8 +101,7 @@ static const Family *read_family(KeyReader *reader) {
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", families[i].architecture);
     }
-    fail(reader, "architecture '%.*s' is not supported; these are: %s", name.n > 100 ? 100 : (int)name.n,
-         name.data, known);
+    fail(reader, "architecture '%.*s' is not supported; these are: %s", string_shown(name), name.data, known);
     return NULL;
 }
 
@@ -117,8 +116,7 @@ static float read_rope_scale(KeyReader *reader) {
                                        &type, reader->error);
     if (!reader->ok || equals(type, "none")) return 1;
     if (!equals(type, "linear"))
-        fail(reader, "RoPE scaling '%.*s' is not supported; 'linear' is", type.n > 100 ? 100 : (int)type.n,
-             type.data);
+        fail(reader, "RoPE scaling '%.*s' is not supported; 'linear' is", string_shown(type), type.data);
     float scale = read_float(reader, "rope.scale_linear", read_float(reader, "rope.scale", 1));
     return read_float(reader, "rope.scaling.factor", scale);
 }
@@ -312,6 +310,7 @@ static void bind_layer(Binder *binder, const Config *config, size_t layer) {
  */
 static void bind_rope(Binder *binder, const Config *config) {
     size_t n_pairs = config->rope_dim / 2;
+    if (!binder->reader.ok) return;
     double *freq = binder->weights->rope_freq = malloc((n_pairs ? n_pairs : 1) * sizeof *freq);
     if (!freq) {
         fail(&binder->reader, "not enough memory for the RoPE frequencies");
@@ -354,9 +353,10 @@ bool weights_bind(Weights *weights, const Config *config, const Checkpoint *chec
         weights->embedding = bind_matrix(&binder, "token_embd", 0, config->n_vocab, config->d_model);
         if (config->family->learned_positions)
             weights->positions = bind_matrix(&binder, "position_embd", 0, config->n_ctx, config->d_model);
-        if (config->family->rope != ROPE_NONE) bind_rope(&binder, config);
         for (size_t layer = 0; layer < config->n_layer && binder.reader.ok; layer++)
             bind_layer(&binder, config, layer);
+        if (config->family->rope != ROPE_NONE)
+            bind_rope(&binder, config); /* now that d_head is known to be true */
         weights->final_norm = bind_norm(&binder, config, "output_norm", 0);
         weights->unembedding.w = config->tied
                                      ? weights->embedding
@@ -365,7 +365,7 @@ bool weights_bind(Weights *weights, const Config *config, const Checkpoint *chec
             String name = checkpoint_tensor(checkpoint, i)->name;
             if (!binder.bound[i])
                 fail(&binder.reader, "tensor '%.*s' is not part of a model of family '%s'",
-                     name.n > 100 ? 100 : (int)name.n, name.data, config->family->architecture);
+                     string_shown(name), name.data, config->family->architecture);
         }
     }
     free(binder.bound);

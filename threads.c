@@ -56,9 +56,8 @@ unsigned threads_physical_cores(void) {
     for (size_t cpu = 0; n_cpus && cpu < CPU_SETSIZE; cpu++) {
         int package, core;
         if (!CPU_ISSET(cpu, &cpus)) continue;
-        if (!read_topology(cpu, "physical_package_id", &package) || !read_topology(cpu, "core_id", &core)) {
+        if (!read_topology(cpu, "physical_package_id", &package) || !read_topology(cpu, "core_id", &core))
             return n_cpus;
-        }
         unsigned i = 0;
         while (i < n_seen && (seen[i].package != package || seen[i].core != core)) i++;
         seen[i].package = package;
@@ -68,9 +67,7 @@ unsigned threads_physical_cores(void) {
     return n_seen ? n_seen : 1;
 }
 
-static size_t count_pieces(size_t n, size_t grain) {
-    return n / grain + (n % grain != 0);
-}
+static size_t count_pieces(size_t n, size_t grain) { return n / grain + (n % grain != 0); }
 
 static void run_piece(LoopBody *body, void *context, size_t n, size_t grain, size_t piece, unsigned worker) {
     size_t begin = piece * grain;
@@ -85,25 +82,22 @@ struct Threads {
 
 Threads *threads_new(unsigned n_threads, Error *error) {
     Threads *threads = n_threads ? malloc(sizeof *threads) : NULL;
-    if (threads) threads->n_threads = n_threads;
-    else error_set(error, n_threads ? "out of memory for the thread pool" : "a pool needs at least 1 thread");
+    if (threads)
+        threads->n_threads = n_threads;
+    else
+        error_set(error, n_threads ? "out of memory for the thread pool" : "a pool needs at least 1 thread");
     return threads;
 }
 
-void threads_free(Threads *threads) {
-    free(threads);
-}
+void threads_free(Threads *threads) { free(threads); }
 
-unsigned threads_count(const Threads *threads) {
-    return threads->n_threads;
-}
+unsigned threads_count(const Threads *threads) { return threads->n_threads; }
 
 void parallel_for(Threads *threads, size_t n, size_t grain, LoopBody *body, void *context) {
     size_t n_pieces = count_pieces(n, grain);
 #pragma omp parallel for schedule(dynamic) num_threads((int)threads->n_threads) if (n_pieces > 1)
-    for (size_t piece = 0; piece < n_pieces; piece++) {
+    for (size_t piece = 0; piece < n_pieces; piece++)
         run_piece(body, context, n, grain, piece, (unsigned)omp_get_thread_num());
-    }
 }
 
 #else
@@ -155,9 +149,7 @@ static bool work_or_quit(Threads *threads) {
     return atomic_load(&threads->to_deal) > 0 || atomic_load(&threads->quit);
 }
 
-static bool all_finished(Threads *threads) {
-    return atomic_load(&threads->to_finish) == 0;
-}
+static bool all_finished(Threads *threads) { return atomic_load(&threads->to_finish) == 0; }
 
 /* Spins until condition holds, or SPIN_NS have passed; returns whether it holds. */
 static bool spin_until(Threads *threads, bool (*condition)(Threads *)) {
@@ -275,9 +267,7 @@ void threads_free(Threads *threads) {
     free(threads);
 }
 
-unsigned threads_count(const Threads *threads) {
-    return threads->n_threads;
-}
+unsigned threads_count(const Threads *threads) { return threads->n_threads; }
 
 void parallel_for(Threads *threads, size_t n, size_t grain, LoopBody *body, void *context) {
     size_t n_pieces = count_pieces(n, grain);

@@ -107,10 +107,9 @@ static size_t word_length_llama3(const char *text, size_t n) {
 
 static const uint32_t NONE = UINT32_MAX; /* no neighbour */
 
-/* A piece of text that is one token, or one character: text[start, start + n). n is 0 when the symbol before
- * took it. */
+/* A piece of text that is one token, or one character. */
 typedef struct Symbol {
-    uint32_t start, n;
+    uint32_t start, n;   /* text[start, start + n); n is 0 once the symbol before has taken it */
     uint32_t prev, next; /* neighbours in symbols[], or NONE */
     int32_t id;          /* −1: not looked up yet */
 } Symbol;
@@ -118,8 +117,7 @@ typedef struct Symbol {
 /* A pair that could merge: symbols[left] and the next. */
 typedef struct Candidate {
     uint64_t key; /* order << 32 | left: the lowest goes first, of equal order the leftmost */
-    uint32_t
-        n; /* bytes of both when it was found: if they have another length, they are no longer that pair */
+    uint32_t n; /* bytes of both when it was found; should they have another length, they have merged since */
     int32_t id; /* what they become */
 } Candidate;
 
@@ -199,16 +197,20 @@ static void merge_symbols(Encoder *encoder, uint32_t n) {
 /* Makes room for n symbols. */
 static bool reserve(Encoder *encoder, size_t n) {
     if (n <= encoder->capacity) return true;
-    if (n > UINT32_MAX / 4)
-        return error_set(encoder->error, "text of %zu bytes in one piece is more than the tokenizer takes",
-                         n);
     free(encoder->symbols);
     free(encoder->heap);
-    encoder->capacity = n < 256 ? 256 : n;
-    encoder->symbols = malloc(encoder->capacity * sizeof *encoder->symbols);
-    encoder->heap = malloc(encoder->capacity * 2 * sizeof *encoder->heap);
-    if (encoder->symbols && encoder->heap) return true;
+    encoder->symbols = NULL;
+    encoder->heap = NULL;
     encoder->capacity = 0;
+    if (n < NONE) { /* symbols are counted in 32 bits; more would not fit into memory either */
+        size_t capacity = n < 256 ? 256 : n;
+        encoder->symbols = malloc(capacity * sizeof *encoder->symbols);
+        encoder->heap = malloc(capacity * 2 * sizeof *encoder->heap);
+        if (encoder->symbols && encoder->heap) {
+            encoder->capacity = capacity;
+            return true;
+        }
+    }
     return error_set(encoder->error, "not enough memory to tokenize %zu bytes", n);
 }
 
@@ -224,7 +226,7 @@ static void set_symbol(Encoder *encoder, uint32_t i, size_t start, size_t n, boo
 static bool encode_word(Encoder *encoder, const char *text, size_t n) {
     const Vocab *vocab = encoder->vocab;
     if (vocab->kind ==
-        VOCAB_LLAMA3) { /* its merges do not reach every token: one that is the whole word wins */
+        VOCAB_LLAMA3) { /* merges do not reach all its tokens: one that is the whole word wins */
         int32_t id = vocab_find(vocab, (String){text, n});
         if (id >= 0 && vocab->types[id] != TOKEN_CONTROL)
             return tokens_push(encoder->tokens, id, encoder->error);
@@ -458,16 +460,17 @@ static bool append(TextBuffer *out, const void *bytes, size_t n) {
 
 /* Moves what is decided from `pending` to `out`: everything, at the end of the text. */
 static bool flush(Detokenizer *detokenizer, bool at_end, TextBuffer *out) {
+    bool ok = true;
     while (detokenizer->n_pending) {
         unsigned char *pending = detokenizer->pending;
         uint32_t c;
         size_t n = utf8_decode((const char *)pending, detokenizer->n_pending, &c);
         if (c == UTF8_CUT && !at_end) break;
-        if (!(c < UTF8_INVALID ? append(out, pending, n) : append(out, "\xef\xbf\xbd", 3))) return false;
-        detokenizer->n_pending -= n;
+        ok = (c < UTF8_INVALID ? append(out, pending, n) : append(out, "\xef\xbf\xbd", 3)) && ok;
+        detokenizer->n_pending -= n; /* without memory too: the next byte needs the room */
         memmove(pending, pending + n, detokenizer->n_pending);
     }
-    return true;
+    return ok;
 }
 
 bool detokenizer_push(Detokenizer *detokenizer, int32_t id, TextBuffer *out) {

@@ -19,16 +19,13 @@
 enum {
     /* Tables are at most half full: a chance vocabulary needs k probes with probability below 0.83^k. */
     MAX_PROBES = 256,
-    /* Every place of the text is compared with up to this much; real ones are far shorter. */
+    /* Special tokens are compared with every place of a text; real ones are far shorter. */
     MAX_SPECIAL_BYTES = 256,
 };
 
 static bool out_of_memory(const Checkpoint *checkpoint, Error *error) {
     return error_set(error, "%s: not enough memory for the vocabulary", checkpoint_path(checkpoint));
 }
-
-/* A text's length for an error's %.*s. */
-static int shown(String text) { return text.n < 64 ? (int)text.n : 64; }
 
 static bool equal(String a, String b) { return a.n == b.n && memcmp(a.data, b.data, a.n) == 0; }
 
@@ -61,8 +58,8 @@ static size_t mask_for(size_t n) {
 }
 
 String vocab_text(const Vocab *vocab, int32_t id) {
-    uint32_t start = vocab->ends[id];
-    return (String){vocab->bytes + start, vocab->ends[id + 1] - start};
+    uint32_t start = vocab->starts[id];
+    return (String){vocab->bytes + start, vocab->starts[id + 1] - start};
 }
 
 /* The slot that holds the text, or the free one where it belongs; NULL when there is none in reach. */
@@ -107,13 +104,13 @@ static int spelt_byte(uint32_t c) {
     return c == 0x143 ? 0xad : -1;
 }
 
-/* Writes the bytes that a spelling of byte-level BPE stands for; one with other characters stands for itself.
+/* Writes the bytes that a spelling of byte-level BPE stands for; with other characters it stands for itself.
  */
 static size_t unspell_bytes(String text, char *out) {
     size_t n = 0;
     for (size_t i = 0; i < text.n;) {
-        uint32_t c;
-        i += utf8_decode(text.data + i, text.n - i, &c);
+        uint32_t c = (unsigned char)text.data[i];
+        i += c < 0x80 ? 1 : utf8_decode(text.data + i, text.n - i, &c);
         int byte = spelt_byte(c);
         if (byte < 0) {
             memcpy(out, text.data, text.n);
@@ -163,14 +160,14 @@ static bool load_kind(Vocab *vocab, const Checkpoint *checkpoint, Error *error) 
     }
     if (!equals(model, "gpt2"))
         return error_set(error, "%s: tokenizer.ggml.model '%.*s' is not supported; 'gpt2' and 'llama' are",
-                         path, shown(model), model.data);
+                         path, string_shown(model), model.data);
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         if (equals(pre, patterns[i].pre)) {
             vocab->kind = patterns[i].kind;
             return true;
         }
     return error_set(error, "%s: tokenizer.ggml.pre '%.*s' is not supported; 'gpt-2' and 'llama-bpe' are",
-                     path, shown(pre), pre.data);
+                     path, string_shown(pre), pre.data);
 }
 
 static bool load_types(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
@@ -215,7 +212,7 @@ static bool unspell(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Strin
     } else if (is_spm && type == TOKEN_BYTE) {
         return error_set(
             error, "%s: tokenizer.ggml.tokens: byte token %zu is named '%.*s', expected <0x00> to <0xFF>",
-            checkpoint_path(checkpoint), id, shown(text), text.data);
+            checkpoint_path(checkpoint), id, string_shown(text), text.data);
     } else if (type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || (type == TOKEN_USER_DEFINED && !is_spm)) {
         memcpy(out, text.data, text.n);
         *n = text.n;
@@ -249,23 +246,23 @@ static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Er
 static bool read_texts(Vocab *vocab, const Checkpoint *checkpoint, const String *spelt, Error *error) {
     size_t n = vocab->n, total = 0; /* cannot overflow: the texts lie in the file, none in another */
     for (size_t i = 0; i < n; i++) total += spelt[i].n;
-    if (n == 0 || n > INT32_MAX || total > UINT32_MAX)
-        return error_set(
-            error,
-            "%s: tokenizer.ggml.tokens has %zu elements of %zu bytes in all, expected 1 to 2^31 of "
-            "less than 2^32",
-            checkpoint_path(checkpoint), n, total);
+    if (n == 0)
+        return error_set(error, "%s: tokenizer.ggml.tokens is missing or empty", checkpoint_path(checkpoint));
+    if (n > INT32_MAX || total > UINT32_MAX)
+        return error_set(error,
+                         "%s: tokenizer.ggml.tokens has %zu elements of %zu bytes, more than 32 bits count",
+                         checkpoint_path(checkpoint), n, total);
     if (!load_types(vocab, checkpoint, error)) return false;
     vocab->bytes = malloc(total + 1);
-    vocab->ends = malloc((n + 1) * sizeof *vocab->ends);
+    vocab->starts = malloc((n + 1) * sizeof *vocab->starts);
     vocab->text_mask = mask_for(n);
     vocab->by_text = calloc(vocab->text_mask + 1, sizeof *vocab->by_text);
-    if (!vocab->bytes || !vocab->ends || !vocab->by_text) return out_of_memory(checkpoint, error);
-    vocab->ends[0] = 0;
+    if (!vocab->bytes || !vocab->starts || !vocab->by_text) return out_of_memory(checkpoint, error);
+    vocab->starts[0] = 0;
     bool ok = true;
     for (size_t i = 0, n_bytes = 0; ok && i < n; i++) {
-        ok = unspell(vocab, checkpoint, i, spelt[i], vocab->bytes + vocab->ends[i], &n_bytes, error);
-        if (ok) vocab->ends[i + 1] = vocab->ends[i] + (uint32_t)n_bytes;
+        ok = unspell(vocab, checkpoint, i, spelt[i], vocab->bytes + vocab->starts[i], &n_bytes, error);
+        if (ok) vocab->starts[i + 1] = vocab->starts[i] + (uint32_t)n_bytes;
         ok = ok && index_text(vocab, checkpoint, i, error);
     }
     return ok;
@@ -290,7 +287,7 @@ static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, 
     size_t n_left = space ? (size_t)(space - line.data) : 0, n_right = space ? line.n - n_left - 1 : 0;
     if (n_left == 0 || n_right == 0 || memchr(space + 1, ' ', n_right))
         return error_set(error, "%s: tokenizer.ggml.merges: '%.*s' is not two parts with a space between",
-                         path, shown(line), line.data);
+                         path, string_shown(line), line.data);
     size_t left = unspell_bytes((String){line.data, n_left}, scratch);
     size_t right = unspell_bytes((String){space + 1, n_right}, scratch + left);
     int32_t ids[] = {
@@ -300,7 +297,7 @@ static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, 
     };
     if (ids[0] < 0 || ids[1] < 0 || ids[2] < 0)
         return error_set(error, "%s: tokenizer.ggml.merges: '%.*s' %s not in tokenizer.ggml.tokens", path,
-                         shown(line), line.data,
+                         string_shown(line), line.data,
                          ids[0] < 0 || ids[1] < 0 ? "has a part that is" : "makes a token that is");
     merge->left = (uint32_t)ids[0], merge->right = (uint32_t)ids[1], merge->result = (uint32_t)ids[2];
     return true;
@@ -319,8 +316,7 @@ static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, Error *error
     vocab->merges = calloc(vocab->merge_mask + 1, sizeof *vocab->merges);
     bool ok = true;
     if (n > INT32_MAX)
-        ok = error_set(error, "%s: tokenizer.ggml.merges has %zu elements, more than ranks can count", path,
-                       n);
+        ok = error_set(error, "%s: tokenizer.ggml.merges has %zu elements, more than 31 bits count", path, n);
     else if (!scratch || !vocab->merges)
         ok = out_of_memory(checkpoint, error);
     for (size_t i = 0; ok && i < n; i++) {
@@ -377,11 +373,35 @@ static bool is_special(const Vocab *vocab, size_t id) {
            vocab_text(vocab, (int32_t)id).n;
 }
 
+static int compare(String a, String b) {
+    int order = memcmp(a.data, b.data, a.n < b.n ? a.n : b.n);
+    return order ? order : (a.n > b.n) - (a.n < b.n);
+}
+
 static int compare_specials(const void *a, const void *b) {
     const Special *x = a, *y = b;
-    int order = memcmp(x->text.data, y->text.data, x->text.n < y->text.n ? x->text.n : y->text.n);
-    if (order == 0) order = (x->text.n > y->text.n) - (x->text.n < y->text.n);
+    int order = compare(x->text, y->text);
     return order ? order : (x->id > y->id) - (x->id < y->id);
+}
+
+static size_t shared_length(String a, String b) {
+    size_t n = 0;
+    while (n < a.n && n < b.n && a.data[n] == b.data[n]) n++;
+    return n;
+}
+
+/* Adds a special that sorts after all so far. What it begins with, the one before begins with, or is. */
+static void add_special(Vocab *vocab, Special special) {
+    int32_t last = (int32_t)vocab->n_specials - 1;
+    special.prefix = last;
+    if (last >= 0) {
+        size_t shared = shared_length(vocab->specials[last].text, special.text);
+        if (shared == special.text.n) return; /* equal texts: the first id stays */
+        while (special.prefix >= 0 && vocab->specials[special.prefix].text.n > shared)
+            special.prefix = vocab->specials[special.prefix].prefix;
+    }
+    vocab->specials[vocab->n_specials++] = special;
+    vocab->specials_from[(unsigned char)*special.text.data + 1]++;
 }
 
 static bool load_specials(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
@@ -398,48 +418,35 @@ static bool load_specials(Vocab *vocab, const Checkpoint *checkpoint, Error *err
     if (!specials) return out_of_memory(checkpoint, error);
     n = 0;
     for (size_t id = 0; id < vocab->n; id++)
-        if (is_special(vocab, id)) specials[n++] = (Special){vocab_text(vocab, (int32_t)id), (int32_t)id};
+        if (is_special(vocab, id)) specials[n++] = (Special){vocab_text(vocab, (int32_t)id), (int32_t)id, -1};
     qsort(specials, n, sizeof *specials, compare_specials);
-    for (size_t i = 0; i < n; i++) /* of equal texts the first id stays */
-        if (i == 0 || !equal(specials[i].text, specials[vocab->n_specials - 1].text)) {
-            specials[vocab->n_specials++] = specials[i];
-            vocab->specials_from[(unsigned char)*specials[i].text.data + 1]++;
-        }
+    for (size_t i = 0; i < n; i++) add_special(vocab, specials[i]);
     for (int byte = 0; byte < 256; byte++) vocab->specials_from[byte + 1] += vocab->specials_from[byte];
     return true;
 }
 
 /*
- * Narrows the specials to those that start with 1, 2, … bytes of the text: in a sorted list they are
- * neighbours, and one that ends there comes first among them.
+ * A special that the text starts with sorts before the text, and all that sort between the two start with
+ * it as well. So it is the last one before the text, or a prefix of that one.
  */
 int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control) {
-    size_t from = vocab->specials_from[(unsigned char)*text],
-           to = vocab->specials_from[(unsigned char)*text + 1];
-    int32_t found = -1;
-    for (size_t depth = 1; from < to; depth++) {
-        const Special *first = &vocab->specials[from];
-        if (first->text.n == depth) {
-            if (control || vocab->types[first->id] == TOKEN_USER_DEFINED) found = first->id;
-            from++;
-        }
-        if (depth == n) break;
-        unsigned char byte = (unsigned char)text[depth];
-        size_t bounds[2]; /* the first special whose next byte is ≥ byte, and > byte */
-        for (int k = 0; k < 2; k++) {
-            size_t low = from, high = to;
-            while (low < high) {
-                size_t middle = low + (high - low) / 2;
-                if ((unsigned char)vocab->specials[middle].text.data[depth] < byte + k)
-                    low = middle + 1;
-                else
-                    high = middle;
-            }
-            bounds[k] = low;
-        }
-        from = bounds[0], to = bounds[1];
+    const Special *specials = vocab->specials;
+    unsigned char first = (unsigned char)*text;
+    size_t low = vocab->specials_from[first], high = vocab->specials_from[first + 1];
+    if (low == high) return -1;
+    while (low < high) { /* specials[low − 1] ≤ text < specials[high] */
+        size_t middle = low + (high - low) / 2;
+        if (compare(specials[middle].text, (String){text, n}) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return found;
+    int32_t i = (int32_t)low - 1;
+    size_t shared = i < 0 ? 0 : shared_length(specials[i].text, (String){text, n});
+    for (; i >= 0; i = specials[i].prefix)
+        if (specials[i].text.n <= shared && (control || vocab->types[specials[i].id] == TOKEN_USER_DEFINED))
+            return specials[i].id;
+    return -1;
 }
 
 /* Reads a token's id; without the key *id stays, if the vocabulary has it. */
@@ -496,7 +503,7 @@ bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
 }
 
 void vocab_free(Vocab *vocab) {
-    free(vocab->ends);
+    free(vocab->starts);
     free(vocab->types);
     free(vocab->bytes);
     free(vocab->by_text);

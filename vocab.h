@@ -44,13 +44,14 @@ typedef struct TextSlot {
 typedef struct Special {
     String text;
     int32_t id;
+    int32_t prefix; /* index of the longest special that this one starts with, −1: none */
 } Special;
 
 typedef struct Vocab {
     VocabKind kind;
-    size_t n;       /* tokens */
-    char *bytes;    /* all texts, one behind the other, as in running text; of control tokens the names */
-    uint32_t *ends; /* [n + 1] text i is bytes[ends[i], ends[i + 1]) */
+    size_t n;         /* tokens */
+    char *bytes;      /* all texts, one behind the other, as in running text; of control tokens the names */
+    uint32_t *starts; /* [n + 1] text i is bytes[starts[i], starts[i + 1]) */
     unsigned char *types; /* [n] TokenType */
     TextSlot *by_text;    /* [text_mask + 1] */
     size_t text_mask;
@@ -88,8 +89,8 @@ static inline bool vocab_joins(const Vocab *vocab, char a, char b) {
 /* What two neighbours become, or NULL. */
 const Merge *vocab_find_merge(const Vocab *vocab, uint32_t left, uint32_t right);
 
-/* The longest special token that text[0, n), n > 0, starts with, or −1; user-defined ones only unless
- * `control`. */
+/* The longest special token that text[0, n), n > 0, starts with, or −1; only user-defined ones unless
+ * control. */
 int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control);
 
 #endif

@@ -106,7 +106,7 @@ static bool check_structure(Checkpoint *checkpoint, Error *error) {
     for (size_t i = 1; i < checkpoint->n_entries; i++)
         if (compare_keys(&checkpoint->entries[i - 1], &checkpoint->entries[i]) == 0)
             return error_set(error, "%s: metadata key '%.*s' occurs twice", path,
-                             (int)checkpoint->entries[i].key.n, checkpoint->entries[i].key.data);
+                             string_shown(checkpoint->entries[i].key), checkpoint->entries[i].key.data);
 
     size_t n = checkpoint->n_tensors;
     if (n == 0) return true;
@@ -116,12 +116,13 @@ static bool check_structure(Checkpoint *checkpoint, Error *error) {
     qsort(sorted, n, sizeof *sorted, compare_places);
     for (size_t i = 1; i < n; i++)
         if ((const char *)sorted[i - 1]->data + sorted[i - 1]->n_bytes > (const char *)sorted[i]->data)
-            return error_set(error, "%s: tensors '%.*s' and '%.*s' overlap", path, (int)sorted[i - 1]->name.n,
-                             sorted[i - 1]->name.data, (int)sorted[i]->name.n, sorted[i]->name.data);
+            return error_set(error, "%s: tensors '%.*s' and '%.*s' overlap", path,
+                             string_shown(sorted[i - 1]->name), sorted[i - 1]->name.data,
+                             string_shown(sorted[i]->name), sorted[i]->name.data);
     qsort(sorted, n, sizeof *sorted, compare_names);
     for (size_t i = 1; i < n; i++)
         if (compare_names(&sorted[i - 1], &sorted[i]) == 0)
-            return error_set(error, "%s: tensor '%.*s' occurs twice", path, (int)sorted[i]->name.n,
+            return error_set(error, "%s: tensor '%.*s' occurs twice", path, string_shown(sorted[i]->name),
                              sorted[i]->name.data);
     return true;
 }
@@ -200,7 +201,7 @@ static const char *type_name(ValueType type) {
 
 static bool wrong_type(const Checkpoint *checkpoint, const Entry *entry, const char *wanted, Error *error) {
     return error_set(error, "%s: metadata key '%.*s' is of type %s%s%s, expected %s", checkpoint->path,
-                     (int)entry->key.n, entry->key.data, type_name(entry->type),
+                     string_shown(entry->key), entry->key.data, type_name(entry->type),
                      entry->type == VALUE_ARRAY ? " of " : "",
                      entry->type == VALUE_ARRAY ? type_name(entry->element) : "", wanted);
 }

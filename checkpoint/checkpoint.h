@@ -20,6 +20,10 @@ typedef struct String {
     size_t n; /* bytes */
 } String;
 
+/* How much of a string from a file an error shows, for "%.*s": whatever its length, the line stays readable.
+ */
+static inline int string_shown(String string) { return string.n < 64 ? (int)string.n : 64; }
+
 enum { TENSOR_MAX_DIMS = 4 };
 
 /* dims[0] varies fastest, as in GGUF: a matrix [rows][cols] has dims {cols, rows}. Unused dims are 1. */

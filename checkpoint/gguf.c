@@ -72,7 +72,7 @@ static bool skip_value(Cursor *cursor, Entry *entry, uint32_t type, int depth) {
     size_t n = value_bytes(type);
     if (n == 0)
         return error_set(cursor->error, "%s: metadata key '%.*s' has unknown type %" PRIu32,
-                         cursor->checkpoint->path, (int)entry->key.n, entry->key.data, type);
+                         cursor->checkpoint->path, string_shown(entry->key), entry->key.data, type);
     if (remaining(cursor) < n) return cut(cursor, "a metadata value");
     cursor->at += n;
     return true;
@@ -86,15 +86,15 @@ static bool skip_array(Cursor *cursor, Entry *entry, int depth) {
         return false;
     if (depth > MAX_ARRAY_DEPTH)
         return error_set(cursor->error, "%s: metadata key '%.*s' nests arrays too deeply",
-                         cursor->checkpoint->path, (int)entry->key.n, entry->key.data);
+                         cursor->checkpoint->path, string_shown(entry->key), entry->key.data);
     if (element >= VALUE_N_TYPES)
         return error_set(cursor->error, "%s: metadata key '%.*s' is an array of unknown type %" PRIu32,
-                         cursor->checkpoint->path, (int)entry->key.n, entry->key.data, element);
+                         cursor->checkpoint->path, string_shown(entry->key), entry->key.data, element);
     size_t size = value_bytes(element), least = size ? size : sizeof(uint64_t);
     if (!multiply(n, least, &bytes) || bytes > remaining(cursor))
         return error_set(cursor->error,
                          "%s: metadata key '%.*s' claims %" PRIu64 " elements, more than the file holds",
-                         cursor->checkpoint->path, (int)entry->key.n, entry->key.data, n);
+                         cursor->checkpoint->path, string_shown(entry->key), entry->key.data, n);
     const unsigned char *data = cursor->at;
     if (size)
         cursor->at += bytes;
@@ -122,7 +122,7 @@ static bool read_entry(Cursor *cursor, Entry *entry) {
 /* Bytes of a tensor from its dims and dtype; all are checked. */
 static bool tensor_size(const Cursor *cursor, Tensor *tensor) {
     const char *path = cursor->checkpoint->path, *name = tensor->name.data;
-    int n_name = (int)tensor->name.n;
+    int n_name = string_shown(tensor->name);
     const DTypeInfo *info = dtype_info(tensor->dtype);
     uint64_t n = 1;
     for (uint32_t i = 0; i < tensor->n_dims; i++) {
@@ -153,7 +153,8 @@ static bool read_tensor(Cursor *cursor, Tensor *tensor, uint64_t *offset) {
     if (!take(cursor, &tensor->n_dims, sizeof tensor->n_dims, "a tensor's shape")) return false;
     if (tensor->n_dims == 0 || tensor->n_dims > TENSOR_MAX_DIMS)
         return error_set(cursor->error, "%s: tensor '%.*s' has %" PRIu32 " dimensions; 1 to %d are allowed",
-                         path, (int)tensor->name.n, tensor->name.data, tensor->n_dims, TENSOR_MAX_DIMS);
+                         path, string_shown(tensor->name), tensor->name.data, tensor->n_dims,
+                         TENSOR_MAX_DIMS);
     for (uint32_t i = 0; i < TENSOR_MAX_DIMS; i++) {
         tensor->dims[i] = 1;
         if (i < tensor->n_dims && !take(cursor, &tensor->dims[i], sizeof tensor->dims[i], "a tensor's shape"))
@@ -167,7 +168,7 @@ static bool read_tensor(Cursor *cursor, Tensor *tensor, uint64_t *offset) {
         return error_set(cursor->error,
                          "%s: tensor type %s (%" PRIu32 ") of %.*s is not supported; F32, F16, BF16, "
                          "Q8_0 and Q4_0 are",
-                         path, known ? type_names[type] : "unknown", type, (int)tensor->name.n,
+                         path, known ? type_names[type] : "unknown", type, string_shown(tensor->name),
                          tensor->name.data);
     }
     tensor->dtype = (DType)type;
@@ -200,13 +201,13 @@ static bool place_tensor(const Cursor *cursor, Tensor *tensor, uint64_t data_sta
         return error_set(cursor->error,
                          "%s: tensor '%.*s' lies at offset %" PRIu64
                          ", not a multiple of the alignment %" PRIu64,
-                         checkpoint->path, (int)tensor->name.n, tensor->name.data, offset, alignment);
+                         checkpoint->path, string_shown(tensor->name), tensor->name.data, offset, alignment);
     if (!add(data_start, offset, &begin) || !add(begin, tensor->n_bytes, &end) || end > checkpoint->n_bytes)
         return error_set(cursor->error,
                          "%s: tensor '%.*s' (%" PRIu64 " bytes at offset %" PRIu64 ") leaves the file of %zu "
                          "bytes; is it cut?",
-                         checkpoint->path, (int)tensor->name.n, tensor->name.data, tensor->n_bytes, offset,
-                         checkpoint->n_bytes);
+                         checkpoint->path, string_shown(tensor->name), tensor->name.data, tensor->n_bytes,
+                         offset, checkpoint->n_bytes);
     tensor->data = checkpoint->bytes + begin;
     return true;
 }

@@ -80,15 +80,26 @@ static bool check_header(const Checkpoint *checkpoint, const Header *header, Err
                          "%s: llama2.c header with n_heads %" PRId32 ", n_kv_heads %" PRId32
                          "; neither may be 0 (or this is no checkpoint)",
                          path, header->n_heads, header->n_kv_heads);
+    if (header->n_heads % header->n_kv_heads != 0)
+        return error_set(error,
+                         "%s: llama2.c header with n_heads %" PRId32 ", not divisible by n_kv_heads %" PRId32
+                         " (or this is no checkpoint)",
+                         path, header->n_heads, header->n_kv_heads);
     if (header->dim % header->n_heads != 0)
         return error_set(error,
                          "%s: llama2.c header with dim %" PRId32 ", not divisible by n_heads %" PRId32
                          " (or this is no checkpoint)",
                          path, header->dim, header->n_heads);
+    if (header->n_heads % header->n_kv_heads != 0)
+        return error_set(error,
+                         "%s: llama2.c header with n_heads %" PRId32 ", not divisible by n_kv_heads %" PRId32
+                         " (or this is no checkpoint)",
+                         path, header->n_heads, header->n_kv_heads);
     return true;
 }
 
-/* Numbers are at most 2^24 and kinds few, so that the bytes of a kind in one layer cannot overflow. */
+/* Rows and columns are at most 2^24 (d_kv ≤ dim), so that the bytes of a kind in one layer cannot overflow.
+ */
 static uint64_t kind_bytes(const Kind *kind) {
     return (kind->rows ? kind->rows : 1) * kind->cols * sizeof(float);
 }
@@ -218,12 +229,11 @@ static unsigned char *write_piece(unsigned char *out, String piece) {
         piece.data[1] == '<') /* "\n<s>\n", as its exporter pads them */
         piece = (String){piece.data + 1, piece.n - 2};
     unsigned char *at = out + sizeof(uint64_t);
-    for (size_t i = 0; i < piece.n; i++) {
+    for (size_t i = 0; i < piece.n; i++)
         if (piece.data[i] == ' ')
             memcpy(at, "\xe2\x96\x81", 3), at += 3;
         else
             *at++ = (unsigned char)piece.data[i];
-    }
     uint64_t n = (uint64_t)(at - out) - sizeof n;
     memcpy(out, &n, sizeof n);
     return at;

@@ -40,9 +40,7 @@ static __m256i first_lanes(size_t n) {
 }
 
 /* Eight weights of a two-byte format as integers. */
-static __m128i load_u16(const unsigned char *src) {
-    return _mm_loadu_si128((const __m128i *)src);
-}
+static __m128i load_u16(const unsigned char *src) { return _mm_loadu_si128((const __m128i *)src); }
 
 static void unpack_f16(float *dst, const unsigned char *src, size_t n) {
     size_t i = 0;
@@ -130,9 +128,8 @@ OPENED void tile_step(__m256 *sums, const Panel *panel, const float *w, const fl
     for (size_t r = 0; r < rows; r++) {
         const float *at = w + r * panel->w_stride + c;
         __m256 ws = mask ? _mm256_maskload_ps(at, *mask) : _mm256_loadu_ps(at);
-        for (size_t t = 0; t < tokens; t++) {
+        for (size_t t = 0; t < tokens; t++)
             sums[t * rows + r] = _mm256_fmadd_ps(ws, xs[t], sums[t * rows + r]);
-        }
     }
 }
 
@@ -173,9 +170,8 @@ OPENED void tile_tokens(const Panel *panel, size_t row, size_t rows) {
 
 static void multiply(const Panel *panel) {
     size_t r = 0;
-    if (panel->n == 1) {
+    if (panel->n == 1)
         for (; r + 8 <= panel->rows; r += 8) tile(panel, r, 0, 8, 1);
-    }
     for (; r + 4 <= panel->rows; r += 4) tile_tokens(panel, r, 4);
     for (; r < panel->rows; r++) tile_tokens(panel, r, 1);
 }
@@ -190,32 +186,33 @@ static void matmul_panel(Panel *panel, const Matrix *w, size_t row, size_t c) {
         panel->w = (const float *)(const void *)src;
         panel->w_stride = w->cols;
     } else {
-        for (size_t r = 0; r < panel->rows; r++) {
+        for (size_t r = 0; r < panel->rows; r++)
             unpack(scratch + r * PANEL, w->dtype, src + r * row_bytes, panel->cols);
-        }
         panel->w = scratch;
         panel->w_stride = PANEL;
     }
     multiply(panel);
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 static void matmul_tokens(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
                           size_t row_end, const float *x, size_t x_stride, size_t n) {
-    for (size_t t = 0; t < n; t++) {
+    for (size_t t = 0; t < n; t++)
         for (size_t r = row_begin; r < row_end; r++) y[t * y_stride + r] = bias ? bias[r] : 0.0f;
-    }
     /* While all of x stays in cache the weights stream by once, row after row; else its panels take turns. */
     size_t span = n * w->cols <= L2_FLOATS ? w->cols : PANEL;
     for (size_t begin = 0; begin < w->cols; begin += span) {
         for (size_t r = row_begin; r < row_end; r += MAX_TILE_ROWS) {
             for (size_t c = begin; c < smaller(begin + span, w->cols); c += PANEL) {
                 Panel panel = {
-                    .y = y + r, .y_stride = y_stride, .x = x + c, .x_stride = x_stride,
-                    .rows = smaller(MAX_TILE_ROWS, row_end - r), .n = n, .cols = smaller(PANEL, w->cols - c),
+                    .y = y + r,
+                    .y_stride = y_stride,
+                    .x = x + c,
+                    .x_stride = x_stride,
+                    .rows = smaller(MAX_TILE_ROWS, row_end - r),
+                    .n = n,
+                    .cols = smaller(PANEL, w->cols - c),
                 };
                 matmul_panel(&panel, w, r, c);
             }
@@ -240,9 +237,8 @@ static float dot(const float *a, const float *b, size_t n) {
             sums[j] = _mm256_fmadd_ps(_mm256_loadu_ps(a + at), _mm256_loadu_ps(b + at), sums[j]);
         }
     }
-    for (; i + LANES <= n; i += LANES) {
+    for (; i + LANES <= n; i += LANES)
         sums[0] = _mm256_fmadd_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i), sums[0]);
-    }
     if (i < n) {
         __m256i mask = first_lanes(n - i);
         sums[1] = _mm256_fmadd_ps(_mm256_maskload_ps(a + i, mask), _mm256_maskload_ps(b + i, mask), sums[1]);
@@ -265,9 +261,8 @@ OPENED void mix_columns(float *z, const float *p, const float *v, size_t n, size
     for (size_t k = 0; k < vectors; k++) sums[k] = _mm256_loadu_ps(z + k * LANES);
     for (size_t j = 0; j < n; j++) {
         __m256 weight = _mm256_set1_ps(p[j]);
-        for (size_t k = 0; k < vectors; k++) {
+        for (size_t k = 0; k < vectors; k++)
             sums[k] = _mm256_fmadd_ps(weight, _mm256_loadu_ps(v + j * d + k * LANES), sums[k]);
-        }
     }
     for (size_t k = 0; k < vectors; k++) _mm256_storeu_ps(z + k * LANES, sums[k]);
 }
@@ -277,9 +272,8 @@ static void mix(float *z, const float *p, const float *v, size_t n, size_t d) {
     for (; i + 8 * LANES <= d; i += 8 * LANES) mix_columns(z + i, p, v + i, n, d, 8);
     for (; i + 4 * LANES <= d; i += 4 * LANES) mix_columns(z + i, p, v + i, n, d, 4);
     for (; i + LANES <= d; i += LANES) mix_columns(z + i, p, v + i, n, d, 1);
-    for (; i < d; i++) {
+    for (; i < d; i++)
         for (size_t j = 0; j < n; j++) z[i] = fmaf(p[j], v[j * d + i], z[i]);
-    }
 }
 
 static float max(const float *x, size_t n) {
@@ -310,9 +304,8 @@ static __m256 exp_lanes(__m256 x) {
     __m256 k = _mm256_round_ps(_mm256_mul_ps(x, log2_e), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m256 r = _mm256_fnmadd_ps(k, ln2_rest, _mm256_fnmadd_ps(k, ln2, x));
     __m256 e = _mm256_set1_ps(1.0f / 5040);
-    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
         e = _mm256_fmadd_ps(e, r, _mm256_set1_ps(factors[i]));
-    }
     const __m256i bias = _mm256_set1_epi32(127);
     __m256i exponent = _mm256_cvtps_epi32(k), half = _mm256_srai_epi32(exponent, 1);
     __m256i rest = _mm256_sub_epi32(exponent, half);
@@ -373,11 +366,10 @@ static float sum_squares(const float *x, float mean, size_t n) {
 static void layer_norm(float *y, const float *x, const float *gain, const float *bias, size_t n, float eps) {
     float mean = (float)(sum_in_double(x, n) / (double)n);
     float factor = 1.0f / sqrtf(sum_squares(x, mean, n) / (float)n + eps);
-    if (bias) {
+    if (bias)
         for (size_t i = 0; i < n; i++) y[i] = (x[i] - mean) * factor * gain[i] + bias[i];
-    } else {
+    else
         for (size_t i = 0; i < n; i++) y[i] = (x[i] - mean) * factor * gain[i];
-    }
 }
 
 static void rms_norm(float *y, const float *x, const float *gain, size_t n, float eps) {

@@ -32,9 +32,7 @@ const DTypeInfo *dtype_info(uint32_t dtype) {
     return &infos[dtype];
 }
 
-size_t dtype_bytes(DType dtype, size_t n) {
-    return n / infos[dtype].block * infos[dtype].block_bytes;
-}
+size_t dtype_bytes(DType dtype, size_t n) { return n / infos[dtype].block * infos[dtype].block_bytes; }
 
 float f16_to_f32(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
@@ -50,15 +48,14 @@ uint16_t f32_to_f16(float value) {
     uint32_t sign = bits >> 16 & 0x8000u;
     uint32_t magnitude = bits & 0x7fffffffu;
     uint32_t half;
-    if (magnitude > 0x7f800000u) {
+    if (magnitude > 0x7f800000u)
         half = 0x7e00u | (magnitude >> 13 & 0x3ffu);
-    } else if (magnitude >= 0x47800000u) { /* 2^16; what only rounds up to it is carried there below */
+    else if (magnitude >= 0x47800000u) /* 2^16; what only rounds up to it is carried there below */
         half = 0x7c00u;
-    } else if (magnitude < 0x38800000u) { /* below 2^-14 they are multiples of 2^-24, as floats in [½, 1) */
+    else if (magnitude < 0x38800000u) /* below 2^-14 they are multiples of 2^-24, as floats in [½, 1) */
         half = bits_of_float(float_of_bits(magnitude) + 0.5f) - bits_of_float(0.5f);
-    } else { /* the carry of the rounding may run on into the exponent, as it should */
+    else /* the carry of the rounding may run on into the exponent, as it should */
         half = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
-    }
     return (uint16_t)(sign | half);
 }
 

@@ -36,9 +36,7 @@ static void linear_rows(void *context, size_t begin, size_t end, unsigned worker
     }
 }
 
-static size_t round_up(size_t value, size_t step) {
-    return (value + step - 1) / step * step;
-}
+static size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
 void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t n_outputs, const float *x,
                     size_t n) {

@@ -18,9 +18,8 @@ enum {
 static float dot(const float *a, const float *b, size_t n) {
     float sum[LANES] = {0};
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
+    for (; i + LANES <= n; i += LANES)
         for (size_t j = 0; j < LANES; j++) sum[j] += a[i + j] * b[i + j];
-    }
     for (size_t j = 0; i + j < n; j++) sum[j] += a[i + j] * b[i + j];
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
@@ -52,9 +51,8 @@ static void scale(float *y, float a, size_t n) {
 }
 
 static void mix(float *z, const float *p, const float *v, size_t n, size_t d) {
-    for (size_t j = 0; j < n; j++) {
+    for (size_t j = 0; j < n; j++)
         for (size_t i = 0; i < d; i++) z[i] += p[j] * v[j * d + i];
-    }
 }
 
 static float max(const float *x, size_t n) {
@@ -79,9 +77,8 @@ static void layer_norm(float *y, const float *x, const float *gain, const float 
     mean /= (double)n;
     for (size_t i = 0; i < n; i++) var += ((double)x[i] - mean) * ((double)x[i] - mean);
     double factor = 1 / sqrt(var / (double)n + (double)eps);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         y[i] = (float)(((double)x[i] - mean) * factor) * gain[i] + (bias ? bias[i] : 0.0f);
-    }
 }
 
 static void rms_norm(float *y, const float *x, const float *gain, size_t n, float eps) {

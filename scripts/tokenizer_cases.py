@@ -42,7 +42,19 @@ Der Fährmann hörte das Läuten über dem Fluß. Où est la forêt ? Là-bas, p
 النهر يجري تحت الجسر. नदी पुल के नीचे बहती है। 강물이 다리 아래로 흐른다. The end of the text, the end of the words.
 """
 
+# Characters whose classes the patterns tell apart. Byte-level vocabularies merge any two of them that meet in one
+# word, so that a word cut in the wrong place shows.
+CORNERS = [*"aSt1'. \n\r\t", "ſ", "é", "\u0301", "川", "١", "\u00a0", "\u2028", "😀"]
+
 SPACES = [9, 10, 11, 12, 13, 32, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
+
+INVALID = [
+    b"\x80", b"\xff\xfe", b"a\x80b", b" \x80", b"\x80 a", b"\xc0\x80", b"\xc1\xbf", b"\xe0\x80\x80", b"\xe0\x9f\xbf",
+    b"\xf0\x80\x80\x80", b"\xf0\x8f\xbf\xbf", b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xed\x9f\xbf", b"\xf4\x90\x80\x80",
+    b"\xf5\x80\x80\x80", b"\xf8\x88\x80\x80\x80", b"\xc3", b"\xe2\x82", b"\xf0\x9f\x98", b"\xf0\x9f", b"\xc3 a",
+    b"\xe2\x82a", b"\xf0\x9f\x98the", b"the\xf0\x9f\x98", b"\xe2the words\xe2\x96 x", b"\xc3\xc3\xa9", b"1\xff2\xff3",
+    b"\n\x80\n\x80 \n", b"it's\x80's\xc5'\xc5s", bytes(range(256)), bytes(reversed(range(256))),
+]
 
 
 def texts(seed):
@@ -50,7 +62,7 @@ def texts(seed):
     yield from (text.encode() for text in [
         "", " ", "  ", "   ", "\n", "\r\n", "\t", "a", " a", "a ", " a ", "  a", "a  ", "a\n", "a \n b", "\n a",
         "the words of the text", "The tower wasn't tall", "it's I'll you'd we've they're I'm",
-        "IT'S I'LL YOU'D WE'VE THEY'RE I'M CAN'T", "'S'T'RE'VE'M'LL'D 's't're've'm'll'd", "it'ſ 'ſt 'ſ", "''s ' s '",
+        "IT'S I'LL YOU'D WE'VE THEY'RE I'M CAN'T", "'S'T'RE'VE'M'LL'D 's't're've'm'll'd", "it'ſ it'ſt 'ſt", "''s ' s '",
         "'", "''", "a'", "'l", "'r", "'v", "'lx", "can’t", "x's'y", " 's", " 't ", "1's", "l'l 'Ll 'lL 'Re",
         "1 12 123 1234 12345 1234567890", "1a2b", "a1b2", "3.14, 2.71", "x² ½ ⅷ ①", "١٢٣ १२३४ ๑๒๓๔๕ ①②③④", "Ⅳ ⅣⅤⅥⅦ",
         "a\r\nb", "a\r\r\n\nb", "\r\n\r\n", " \r\n a", "a \t\n\t b", "...\n\n\n", "?!\r\n\r\n x", "\n\n  \n\n  x", " \n", "\n ",
@@ -63,20 +75,14 @@ def texts(seed):
         "*".join(chr(c) for c in SPACES), "".join(chr(c) for c in SPACES) + "a",
         *(f"a{chr(c)}b{chr(c)}{chr(c)}c {chr(c)}d{chr(c)} e{chr(c)}" for c in SPACES), TRAINING_TEXT,
     ])
-    yield from [
-        b"\x80", b"\xff\xfe", b"a\x80b", b" \x80", b"\x80 a", b"\xc0\x80", b"\xc1\xbf", b"\xe0\x80\x80", b"\xe0\x9f\xbf",
-        b"\xf0\x80\x80\x80", b"\xf0\x8f\xbf\xbf", b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xed\x9f\xbf", b"\xf4\x90\x80\x80",
-        b"\xf5\x80\x80\x80", b"\xf8\x88\x80\x80\x80", b"\xc3", b"\xe2\x82", b"\xf0\x9f\x98", b"\xf0\x9f", b"\xc3 a",
-        b"\xe2\x82a", b"\xf0\x9f\x98the", b"the\xf0\x9f\x98", b"\xe2the words\xe2\x96 x", b"\xc3\xc3\xa9", b"1\xff2\xff3",
-        b"\n\x80\n\x80 \n", b"it's\x80's\xc5'\xc5s", bytes(range(256)), bytes(reversed(range(256))),
-    ]
+    yield from INVALID
     for unit in [b"a", b" ", b"1", b"\n", b"'", b"the", "😀".encode(), b"\xff", b" a", b"\t ", "é".encode(), b"\0", b"ab"]:
-        yield unit * 32
-        yield unit * 31 + b"x"
+        yield unit * 24
+        yield unit * 23 + b"x"
     rng = random.Random(seed)
     alphabet = ["a", "e", "t", "the", "'", "'s", " ", " ", "\n", "\r", "1", "2", ".", "!", "é", "\u0301", "ж", "川", "١", "😀",
                 "\u00a0", "\u3000", "T", "S", "_", "-", "ſ"]
-    for _ in range(70):
+    for _ in range(50):
         yield "".join(rng.choices(alphabet, k=rng.randint(1, 24))).encode()
     for _ in range(20):
         yield bytes(rng.choices(b"ab '1\n\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xff\xed\xa0", k=rng.randint(1, 20)))
@@ -133,8 +139,14 @@ class ByteLevel:
             self.ranks[pair] = rank
             self.tokens.append(pair[0] + pair[1])
             words = [merge_all(word, self.only(pair)) for word in words]
-        if self.whole_words:  # a token that no merge makes
-            self.tokens += [b" unmergeable", b"9z", b"987"]
+        for a in [*(c.encode() for c in CORNERS), b"\xe2\x82"]:
+            for b in (c.encode() for c in CORNERS):
+                pair = a[-1:], b[:1]
+                if pair not in self.ranks:
+                    self.ranks[pair] = len(self.ranks)
+                    self.tokens.append(pair[0] + pair[1])
+        if self.whole_words:  # tokens that no merge makes
+            self.tokens += [b" unmergeable", b"9z", b"987", b"\na"]
         self.ids = {token: i for i, token in reversed(list(enumerate(self.tokens)))}
 
     @staticmethod
@@ -257,10 +269,12 @@ def special_cases(cases, encode, ids, control, user_defined):
             cases.encode(flags, text, expected)
 
 
-def decode_cases(cases, pieces, text_ids, prefix):
-    """Random ids. pieces: bytes by id, None for control tokens. prefix: whether a space in front is dropped."""
+def decode_cases(cases, encode, pieces, text_ids, prefix):
+    """Bytes that are not UTF-8, and random ids. pieces: bytes by id, None for control tokens. prefix: whether a space in front is dropped."""
+    for text in INVALID:
+        cases.decode(False, encode(text), text.decode("utf-8", "replace"))
     rng = random.Random(4)
-    for _ in range(60):
+    for _ in range(30):
         ids = rng.choices(text_ids, k=rng.randint(1, 12))
         data = b"".join(pieces[i] for i in ids)
         if prefix and data.startswith(b" "):
@@ -275,6 +289,7 @@ def byte_level(name, pre, n_merges, add_bos):
     tokens = [*map(spell, bpe.tokens), *(t.decode() for t in control + user_defined), "Ġthe", "[unused]"]
     types = [NORMAL] * len(bpe.tokens) + [CONTROL] * len(control) + [USER_DEFINED] * len(user_defined) + [NORMAL, UNUSED]
     merges = [f"{spell(a)} {spell(b)}" for a, b in bpe.ranks]
+    merges += merges[:3]  # a pair listed again: the first place counts
     end = len(bpe.tokens)
     write_vocabulary(name, "gpt2", tokens, types, merges=merges, pre=pre, bos_token_id=np.uint32(end),
                      eos_token_id=np.uint32(end), add_bos_token=add_bos)
@@ -287,10 +302,10 @@ def byte_level(name, pre, n_merges, add_bos):
 
     for text in texts(1):
         cases.encode(0, text, encode(text))
-        if len(text) < 4:
+        if len(text) < 3:
             cases.encode(ENDS, text, [end] * add_bos + encode(text))
     special_cases(cases, bpe.encode, ids, control, user_defined)
-    decode_cases(cases, bpe.tokens, range(end), prefix=False)
+    decode_cases(cases, bpe.encode, bpe.tokens, range(end), prefix=False)
     cases.decode(False, [end, bpe.ids[b" "], end + 1, bpe.ids[b"a"]], " a")
     cases.decode(True, [end, bpe.ids[b" "], end + 1, bpe.ids[b"a"]], "<|endoftext|> <|eot_id|>a")
     cases.decode(False, [ids["ŧ¤".encode()], ids[b"    "]], "ŧ¤    ")
@@ -306,13 +321,13 @@ def sentence_piece(name):
     cases = Cases(name)
     for text in texts(2):
         cases.encode(0, text, trained.encode(text))
-        if len(text) < 4:
+        if len(text) < 3:
             cases.encode(ENDS, text, [1] + trained.encode(text))
     ids = {b"<tag>": n, b"<tag><tag>": n + 1, b"<|im_end|>": n + 2, b"<s>": 1, b"</s>": 2, b"<unk>": 0}
     special_cases(cases, trained.encode, ids, control, user_defined)
     data = [b"" if types[i] in (UNKNOWN, CONTROL) else bytes([int(p[3:5], 16)]) if types[i] == BYTE
             else p.replace("▁", " ").encode() for i, p in enumerate(trained.pieces)]
-    decode_cases(cases, data, range(n), prefix=True)
+    decode_cases(cases, trained.encode, data, range(n), prefix=True)
     the = trained.ids["▁the"]
     cases.decode(False, [1, the, the, 2], "the the")
     cases.decode(True, [1, the, the, 2], "<s>the the</s>")
@@ -333,15 +348,15 @@ def llama2c():
     vocabulary = SentencePiece(pieces, scores, types)
     cases = Cases("tok512")
     for text in texts(5):
-        if len(text) < 25:
+        if len(text) < 20:
             cases.encode(ENDS, text, [1] + vocabulary.encode(text))
     cases.write()
 
 
 def main():
     DATA.mkdir(parents=True, exist_ok=True)
-    byte_level("gpt2", "gpt-2", 220, add_bos=False)
-    byte_level("llama3", "llama-bpe", 180, add_bos=True)
+    byte_level("gpt2", "gpt-2", 150, add_bos=False)
+    byte_level("llama3", "llama-bpe", 120, add_bos=True)
     sentence_piece("sentencepiece")
     llama2c()
 

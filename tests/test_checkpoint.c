@@ -165,8 +165,9 @@ static void test_types(void) {
         Gguf gguf = metadata_of_every_type(version);
         Checkpoint *checkpoint = open_gguf(&gguf);
         if (!checkpoint) return;
-        CHECK(strcmp(checkpoint_format(checkpoint), version == 2 ? "GGUF v2" : "GGUF v3") == 0);
-        CHECK(strcmp(checkpoint_path(checkpoint), scratch_path()) == 0);
+        CHECK(strcmp(checkpoint_format(checkpoint), version == 2 ? "GGUF v2" : "GGUF v3") == 0, "%s",
+              checkpoint_format(checkpoint));
+        CHECK(strcmp(checkpoint_path(checkpoint), scratch_path()) == 0, "%s", checkpoint_path(checkpoint));
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
             CHECK(checkpoint_has(checkpoint, numbers[i].key), "%s", numbers[i].key);
             check_getters(checkpoint, numbers[i].key, numbers[i].getter, numbers[i].named);
@@ -186,25 +187,30 @@ static void test_values(void) {
     Checkpoint *checkpoint = open_gguf(&gguf);
     Values values = {.u64 = 77};
     if (!checkpoint) return;
-    CHECK(get(checkpoint, GET_F32, "f32", &values, NULL) && values.f32 == -1.25f);
-    CHECK(get(checkpoint, GET_F32, "f64", &values, NULL) && values.f32 == 3.14159274f);
-    CHECK(get(checkpoint, GET_BOOL, "true", &values, NULL) && values.boolean);
-    CHECK(get(checkpoint, GET_BOOL, "false", &values, NULL) && !values.boolean);
-    CHECK(get(checkpoint, GET_STRING, "string", &values, NULL) && same(values.string, "a\0b\n\xff\"%", 7));
-    CHECK(get(checkpoint, GET_STRING, "string.empty", &values, NULL) && values.string.n == 0);
-    CHECK(get(checkpoint, GET_STRING, "last", &values, NULL) && is(values.string, "still here"));
+    CHECK(get(checkpoint, GET_F32, "f32", &values, NULL) && values.f32 == -1.25f, "%g", (double)values.f32);
+    CHECK(get(checkpoint, GET_F32, "f64", &values, NULL) && values.f32 == 3.14159274f, "%.9g",
+          (double)values.f32);
+    CHECK(get(checkpoint, GET_BOOL, "true", &values, NULL) && values.boolean, "true");
+    CHECK(get(checkpoint, GET_BOOL, "false", &values, NULL) && !values.boolean, "false");
+    CHECK(get(checkpoint, GET_STRING, "string", &values, NULL) && same(values.string, "a\0b\n\xff\"%", 7),
+          "%zu bytes", values.string.n);
+    CHECK(get(checkpoint, GET_STRING, "string.empty", &values, NULL) && values.string.n == 0, "%zu bytes",
+          values.string.n);
+    CHECK(get(checkpoint, GET_STRING, "last", &values, NULL) && is(values.string, "still here"),
+          "what follows the nested arrays");
 
     CHECK(get(checkpoint, GET_STRINGS, "array.strings", &values, NULL) && values.n == 3 &&
-          is(values.strings[0], "one") && is(values.strings[1], "") && is(values.strings[2], "three"));
+          is(values.strings[0], "one") && is(values.strings[1], "") && is(values.strings[2], "three"),
+          "strings");
     values_free(&values);
     CHECK(get(checkpoint, GET_F32S, "array.f32", &values, NULL) && values.n == 3 && values.f32s[0] == 0.5f &&
-          values.f32s[1] == -2 && values.f32s[2] == 1e30f);
+          values.f32s[1] == -2 && values.f32s[2] == 1e30f, "floats");
     values_free(&values);
     CHECK(get(checkpoint, GET_I32S, "array.i32", &values, NULL) && values.n == 2 && values.i32s[0] == INT32_MIN &&
-          values.i32s[1] == 7);
+          values.i32s[1] == 7, "signed integers");
     values_free(&values);
     CHECK(get(checkpoint, GET_I32S, "array.u32", &values, NULL) && values.n == 2 && values.i32s[0] == 5 &&
-          values.i32s[1] == 6);
+          values.i32s[1] == 6, "unsigned integers");
     values_free(&values);
     CHECK(get(checkpoint, GET_STRINGS, "array.strings.none", &values, NULL) && values.n == 0 && values.strings,
           "an empty array is not a missing one");
@@ -289,9 +295,9 @@ static void test_no_tensors(void) {
         size_t n = gguf_write(&gguf, file);
         Checkpoint *checkpoint = open_bytes(file, n);
         if (!checkpoint) return;
-        CHECK(checkpoint_n_tensors(checkpoint) == 0 && checkpoint_find(checkpoint, "token_embd.weight") == NULL);
+        CHECK(checkpoint_n_tensors(checkpoint) == 0 && !checkpoint_find(checkpoint, "token_embd.weight"), "%d keys", i);
         CHECK(checkpoint_file_bytes(checkpoint) == n, "%zu", n);
-        CHECK(checkpoint_has(checkpoint, "tokenizer.ggml.model") == (i == 1));
+        CHECK(checkpoint_has(checkpoint, "tokenizer.ggml.model") == (i == 1), "%d keys", i);
         checkpoint_close(checkpoint);
         gguf_string(&gguf, "tokenizer.ggml.model", "gpt2");
     }
@@ -370,8 +376,10 @@ static void check_llama2c(bool shared) {
               expected[i].key);
     }
     Values values = {0};
-    CHECK(get(checkpoint, GET_STRING, "general.architecture", &values, NULL) && is(values.string, "llama"));
-    CHECK(get(checkpoint, GET_F32, "llama.attention.layer_norm_rms_epsilon", &values, NULL) && values.f32 == 1e-5f);
+    CHECK(get(checkpoint, GET_STRING, "general.architecture", &values, NULL) && is(values.string, "llama"),
+          "architecture");
+    CHECK(get(checkpoint, GET_F32, "llama.attention.layer_norm_rms_epsilon", &values, NULL) &&
+          values.f32 == 1e-5f, "%g", (double)values.f32);
     checkpoint_close(checkpoint);
 }
 
@@ -408,8 +416,10 @@ static void test_llama2c_vocabulary(void) {
     Checkpoint *checkpoint = open_bytes(file, n);
     if (!checkpoint) return;
     Values tokens = {0}, scores = {0}, types = {0};
-    CHECK(strcmp(checkpoint_format(checkpoint), "llama2.c vocabulary") == 0);
-    CHECK(get(checkpoint, GET_STRING, "tokenizer.ggml.model", &tokens, NULL) && is(tokens.string, "llama"));
+    CHECK(strcmp(checkpoint_format(checkpoint), "llama2.c vocabulary") == 0, "%s",
+          checkpoint_format(checkpoint));
+    CHECK(get(checkpoint, GET_STRING, "tokenizer.ggml.model", &tokens, NULL) && is(tokens.string, "llama"),
+          "model");
     CHECK(get(checkpoint, GET_STRINGS, "tokenizer.ggml.tokens", &tokens, NULL) && tokens.n == N, "%zu", tokens.n);
     CHECK(get(checkpoint, GET_F32S, "tokenizer.ggml.scores", &scores, NULL) && scores.n == N, "%zu", scores.n);
     CHECK(get(checkpoint, GET_I32S, "tokenizer.ggml.token_type", &types, NULL) && types.n == N, "%zu", types.n);

@@ -225,6 +225,7 @@ static void test_top_p_keeps_the_smallest_set_that_weighs_more(void) {
     CHECK(kept(&options, quarters, 4) == 0x07, "three of four equals");
     options.top_p = 1e-9f;
     CHECK(kept(&options, quarters, 4) == 0x01, "one of four equals");
+    CHECK(kept(&options, (float[]){0, 0, 0.01f, 0}, 4) == 0x04, "one that hardly stands out");
 }
 
 static void test_top_p_is_a_share_of_what_top_k_left(void) {

@@ -1,0 +1,349 @@
+/*
+ * Files that are no checkpoint, or one whose structure is wrong, one way at a time; at the end, files with
+ * random damage, for which any answer but a crash will do. What is a right checkpoint but no model that can
+ * run is test_bad_model's.
+ */
+#include "fuzz.c" /* first, because it asks more of the system's headers; the last test runs its entry */
+
+#include "bad.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static void test_no_file(void) {
+    static const char *const paths[][2] = {
+        {"tests/absent.gguf", "cannot open: No such file"}, {"tests", "is a directory"},
+        {"tests/test.h/model.gguf", "cannot open: Not a directory"}, {"/dev/null", "not a regular file"},
+        {"/dev/zero", "not a regular file"},
+    };
+    for (size_t i = 0; i < COUNT(paths); i++) refuse_path(paths[i][0], paths[i][1], paths[i][0]);
+    unlink(scratch_path());
+    CHECK(mkfifo(scratch_path(), 0600) == 0, "mkfifo");
+    refuse_path(scratch_path(), "not a regular file", "a pipe that nobody writes to");
+    unlink(scratch_path());
+}
+
+static void test_other_formats(void) {
+    static const char *const others[][2] = {
+        {"PK\003\004 a PyTorch checkpoint", "zip archive"}, {"\x80\x02}q", "pickle"},
+        {"lmgg and more", "GGML"}, {"fmgg and more", "GGMF"}, {"tjgg and more", "GGJT"},
+        {"FUGG backwards", "big-endian"}, {"24ka version 1", "llama2.c checkpoint of version 1"},
+        {"\x93NUMPY\1", "NumPy"}, {"\x1f\x8b\x08 packed", "gzip"}, {"\xfd""7zXZ packed", "xz"},
+        {"\x7f""ELF is a program, no model at all", "not a checkpoint"},
+        {"Once upon a time, there was a little girl named Lily.", "not a checkpoint"},
+        {"version https://git-lfs.github.com/spec/v1\n", "not a checkpoint"},
+        {"G", "not a checkpoint"}, {"GGU", "not a checkpoint"}, {"GGUF", "ends at byte 4 inside the header"},
+    };
+    for (size_t i = 0; i < COUNT(others); i++) {
+        n_file = strlen(others[i][0]);
+        memcpy(file, others[i][0], n_file);
+        refuse_file(others[i][1], others[i][0]);
+    }
+    static const char safetensors[] = "\x40\0\0\0\0\0\0\0{\"__metadata__\":{}}";
+    memcpy(file, safetensors, n_file = sizeof safetensors - 1);
+    refuse_file("safetensors", "safetensors");
+    for (int byte = 0; byte <= 255; byte += 255) { /* also as many as a llama2.c header has */
+        memset(file, byte, 64);
+        for (n_file = 0; n_file <= 64; n_file++)
+            refuse_file(n_file ? "not a checkpoint" : "empty", "one byte repeated");
+    }
+}
+
+/* Every length: those below `needed` are refused, those above lack padding alone. */
+static void check_cuts(size_t needed, const char *what) {
+    scratch_write(file, n_file);
+    for (size_t n = n_file; n-- > 0;) {
+        Error error = {{0}};
+        CHECK(truncate(scratch_path(), (off_t)n) == 0, "truncate");
+        Model *model = model_open(scratch_path(), &error);
+        CHECK((model != NULL) == (n >= needed), "%s cut to %zu of %zu bytes", what, n, n_file);
+        if (model == NULL) check_message(&error, scratch_path(), "", what);
+        model_close(model);
+    }
+}
+
+static void test_cut(void) {
+    for (Which which = LLAMA; which <= GPT2; which++) {
+        Gguf gguf = good_model(which);
+        n_file = gguf_write(&gguf, file);
+        const GgufTensor *last = &gguf.tensors[gguf.n_tensors - 1];
+        check_cuts(last->data_at + last->n_bytes, families[which]);
+    }
+    write_llama2c_model();
+    check_cuts(n_file, "llama2.c");
+    write_llama2c_vocabulary(259);
+    check_cuts(n_file, "tokenizer.bin");
+}
+
+static void test_header(void) {
+    static const struct {
+        size_t at, n; /* version, count of tensors, count of keys, length of the first key */
+        uint64_t value;
+        const char *tells;
+    } patches[] = {
+        {4, 4, 0, "GGUF version 0"}, {4, 4, 1, "GGUF version 1"}, {4, 4, 4, "GGUF version 4"},
+        {4, 4, 0x03000000, "big-endian"}, {4, 4, UINT32_MAX, "GGUF version 4294967295"},
+        {8, 8, 1ull << 63, "claims"}, {8, 8, UINT64_MAX, "claims"}, {8, 8, 1000, "claims"}, {8, 8, 22, ""},
+        {16, 8, 1ull << 63, "claims"}, {16, 8, UINT64_MAX, "claims"}, {16, 8, 1000, "claims"}, {16, 8, 0, ""},
+        {24, 8, 1ull << 63, "a metadata key"}, {24, 8, UINT64_MAX, "a metadata key"}, {24, 8, 0, "key of 0 bytes"},
+    };
+    for (size_t i = 0; i < COUNT(patches); i++) {
+        Gguf gguf = good_model(LLAMA);
+        n_file = gguf_write(&gguf, file);
+        memcpy(file + patches[i].at, &patches[i].value, patches[i].n);
+        refuse_file(patches[i].tells, patches[i].tells);
+    }
+}
+
+static void test_strings_and_arrays(void) {
+    static const struct {
+        const char *key;
+        size_t at, n; /* in the value: an array is a type, a length and elements, a string a length and bytes */
+        uint64_t value;
+        const char *tells;
+    } patches[] = {
+        {"general.architecture", 0, 8, 1ull << 63, "inside a metadata string"},
+        {"general.architecture", 0, 8, UINT64_MAX, "inside a metadata string"},
+        {"tokenizer.ggml.tokens", 0, 4, 13, "'tokenizer.ggml.tokens' is an array of unknown type 13"},
+        {"tokenizer.ggml.tokens", 0, 4, UINT32_MAX, "'tokenizer.ggml.tokens' is an array of unknown type"},
+        {"tokenizer.ggml.tokens", 4, 8, 1ull << 63, "'tokenizer.ggml.tokens' claims"},
+        {"tokenizer.ggml.tokens", 4, 8, (1ull << 61) + 1, "'tokenizer.ggml.tokens' claims"},
+        {"tokenizer.ggml.tokens", 4, 8, UINT64_MAX, "'tokenizer.ggml.tokens' claims"},
+        {"tokenizer.ggml.tokens", 12, 8, 1ull << 63, "inside a metadata string"},
+        {"tokenizer.ggml.tokens", 12, 8, UINT64_MAX, "inside a metadata string"},
+        {"tokenizer.ggml.token_type", 4, 8, 1ull << 62, "'tokenizer.ggml.token_type' claims"},
+        {"tokenizer.ggml.token_type", 4, 8, (1ull << 62) + 1, "'tokenizer.ggml.token_type' claims"},
+        {"tokenizer.ggml.token_type", 0, 4, F64, ""}, /* twice the bytes: what follows is swallowed */
+    };
+    for (size_t i = 0; i < COUNT(patches); i++) {
+        Gguf gguf = good_model(LLAMA);
+        memcpy(gguf_find(&gguf, patches[i].key)->value + patches[i].at, &patches[i].value, patches[i].n);
+        refuse(&gguf, patches[i].tells, patches[i].key);
+    }
+    Gguf gguf = good_model(LLAMA);
+    GgufKey *deep = gguf_key(&gguf, "deep", ARRAY, NULL, 0);
+    for (int depth = 0; depth < 100; depth++) {
+        gguf_put(deep, &(uint32_t){ARRAY}, 4);
+        gguf_put(deep, &(uint64_t){depth < 99}, 8);
+    }
+    refuse(&gguf, "'deep' nests arrays too deeply", "100 arrays in each other");
+}
+
+static void test_keys(void) {
+    static const uint32_t unknown_types[] = {13, 255, UINT32_MAX};
+    for (size_t i = 0; i < COUNT(unknown_types); i++)
+        refuse_value(LLAMA, "a.b", unknown_types[i], "", 1, "'a.b' has unknown type");
+    Gguf gguf = good_model(LLAMA);
+    gguf.keys[gguf.n_keys++] = *gguf_find(&gguf, "llama.block_count");
+    refuse(&gguf, "'llama.block_count' occurs twice", "a key that occurs twice");
+
+    static const struct {
+        uint32_t type, value;
+        const char *tells;
+    } alignments[] = {
+        {U32, 0, "general.alignment"}, {U32, 7, "general.alignment"}, {U32, 4, "general.alignment"},
+        {I32, 32, "general.alignment"}, {U32, 1u << 31, "leaves the file"},
+        {U32, UINT32_MAX - 7, "leaves the file"}, {U32, 64, "not a multiple of the alignment 64"},
+    };
+    for (size_t i = 0; i < COUNT(alignments); i++)
+        refuse_value(LLAMA, "general.alignment", alignments[i].type, &alignments[i].value, 4, alignments[i].tells);
+}
+
+/* An error has room for 511 bytes, but a key or a path may be longer: what is wrong must still be told. */
+static void test_long_names(void) {
+    static char name[70001], path[600];
+    memset(name, 'k', 70000);
+    Gguf gguf = good_model(LLAMA);
+    gguf_u32(&gguf, name, 1);
+    refuse(&gguf, "key of 70000 bytes; 1 to 65535 are allowed", "a key that is too long");
+    name[600] = '\0';
+    for (int i = 0; i < 2; i++) {
+        Error error = {{0}};
+        gguf = good_model(LLAMA);
+        if (i == 0) gguf_key(&gguf, name, 13, "", 0);
+        if (i == 1) gguf_tensor(&gguf, name, T_F32, 0, 32)->type = 12;
+        scratch_write(file, gguf_write(&gguf, file));
+        CHECK(model_open(scratch_path(), &error) == NULL, "a long name");
+        CHECK(strstr(error.message, i == 0 ? "unknown type 13" : "Q4_K"), "'%s'", error.message);
+    }
+    Error error = {{0}};
+    memset(path, '/', sizeof path - 1);
+    memcpy(path + sizeof path - 7, "absent", 6);
+    CHECK(model_open(path, &error) == NULL && strstr(error.message, "cannot open"), "'%s'", error.message);
+}
+
+static void test_tensor_descriptions(void) {
+    enum Field { N_DIMS, DIM0, DIM1, OFFSET };
+    static const struct {
+        const char *name;
+        enum Field field;
+        uint64_t value;
+        const char *tells;
+    } patches[] = {
+        {"blk.0.attn_q.weight", N_DIMS, 0, "'blk.0.attn_q.weight' has 0 dimensions"},
+        {"blk.0.attn_q.weight", N_DIMS, 5, "'blk.0.attn_q.weight' has 5 dimensions"},
+        {"blk.0.attn_q.weight", N_DIMS, UINT32_MAX, "'blk.0.attn_q.weight' has 4294967295 dimensions"},
+        {"blk.0.attn_q.weight", DIM0, 0, "'blk.0.attn_q.weight' has a dimension of 0"},
+        {"blk.0.attn_q.weight", DIM1, 0, "'blk.0.attn_q.weight' has a dimension of 0"},
+        {"blk.0.attn_q.weight", DIM1, 1ull << 62, "'blk.0.attn_q.weight' has more weights than can be counted"},
+        {"blk.0.attn_q.weight", DIM1, (1ull << 62) + 1, "'blk.0.attn_q.weight' has more weights than can"},
+        {"blk.0.attn_norm.weight", DIM0, 1ull << 62, "'blk.0.attn_norm.weight' has more bytes than can be counted"},
+        {"blk.0.attn_norm.weight", DIM0, 1ull << 61, "'blk.0.attn_norm.weight' (9223372036854775808 bytes"},
+        {"blk.0.attn_norm.weight", DIM0, 1ull << 40, "'blk.0.attn_norm.weight' (4398046511104 bytes"},
+        {"blk.0.attn_norm.weight", DIM0, 64, "'blk.0.attn_norm.weight' and 'blk.0.attn_q.weight' overlap"},
+        {"blk.0.attn_q.weight", OFFSET, 4, "not a multiple of the alignment 32"},
+        {"blk.0.attn_q.weight", OFFSET, 1, "'blk.0.attn_q.weight' lies at offset"},
+        {"blk.0.attn_q.weight", OFFSET, 32, "'blk.0.attn_q.weight' and 'blk.0.attn_k.weight' overlap"},
+        {"blk.0.attn_q.weight", OFFSET, 1ull << 63, "'blk.0.attn_q.weight' (64 bytes at offset 92233720368547"},
+        {"token_embd.weight", OFFSET, (uint64_t)-32, "'token_embd.weight' (128 bytes at offset 18446744073709551584"},
+        {"output_norm.weight", OFFSET, 32, "leaves the file"},
+    };
+    for (size_t i = 0; i < COUNT(patches); i++) {
+        Gguf gguf = good_model(LLAMA);
+        GgufTensor *tensor = gguf_find_tensor(&gguf, patches[i].name);
+        switch (patches[i].field) {
+        case N_DIMS: tensor->n_dims = (uint32_t)patches[i].value; break;
+        case DIM0: tensor->dims[0] = patches[i].value; break;
+        case DIM1: tensor->dims[1] = patches[i].value; break;
+        case OFFSET: tensor->offset_error = patches[i].value; break;
+        }
+        refuse(&gguf, patches[i].tells, patches[i].tells);
+    }
+    Gguf gguf = good_model(LLAMA), nameless = gguf;
+    gguf.tensors[gguf.n_tensors++] = *gguf_find_tensor(&gguf, "blk.0.attn_q.weight");
+    refuse(&gguf, "'blk.0.attn_q.weight' occurs twice", "a tensor that occurs twice");
+    nameless.tensors[0].name = "";
+    refuse(&nameless, "name of 0 bytes", "a tensor without a name");
+}
+
+/* The types of ggml that are not read (enum ggml_type of docs/gguf.md), and numbers that are none. */
+static void test_tensor_types(void) {
+    static const struct {
+        uint32_t type;
+        const char *name;
+    } types[] = {
+        {3, "Q4_1"}, {6, "Q5_0"}, {7, "Q5_1"}, {9, "Q8_1"}, {10, "Q2_K"}, {11, "Q3_K"}, {12, "Q4_K"}, {13, "Q5_K"},
+        {14, "Q6_K"}, {15, "Q8_K"}, {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
+        {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"}, {23, "IQ4_XS"}, {24, "I8"}, {25, "I16"}, {26, "I32"},
+        {27, "I64"}, {28, "F64"}, {29, "IQ1_M"}, {34, "TQ1_0"}, {35, "TQ2_0"}, {39, "MXFP4"}, {4, ""}, {5, ""},
+        {31, ""}, {38, ""}, {40, "unknown"}, {UINT32_MAX, "unknown"},
+    };
+    for (size_t i = 0; i < COUNT(types); i++) {
+        Gguf gguf = good_model(GPT2);
+        char tells[64];
+        gguf_find_tensor(&gguf, "blk.0.ffn_up.weight")->type = types[i].type;
+        snprintf(tells, sizeof tells, "%s (%u) of blk.0.ffn_up.weight is not supported", types[i].name,
+                 types[i].type);
+        refuse(&gguf, tells, tells);
+    }
+    Gguf gguf = good_model(GPT2);
+    gguf_find_tensor(&gguf, "blk.0.ffn_up.weight")->type = T_Q8_0;
+    refuse(&gguf, "'blk.0.ffn_up.weight' of type Q8_0 has rows of 4, not a multiple of 32", "no whole blocks");
+}
+
+static void test_llama2c_model(void) {
+    static const struct {
+        size_t field;
+        int32_t value;
+        const char *tells;
+    } patches[] = {
+        {0, 0, "not a checkpoint"}, {0, -4, "not a checkpoint"}, {0, INT32_MAX, "not a checkpoint"},
+        {0, 3, "dim 3, not divisible by n_heads 2"}, {0, 1 << 24, "llama2.c checkpoint of these shapes"},
+        {1, 0, "not a checkpoint"}, {1, -6, "not a checkpoint"}, {1, 1 << 24, "llama2.c checkpoint of these shapes"},
+        {2, 0, "not a checkpoint"}, {2, -1, "not a checkpoint"}, {2, 1 << 24, "16777216 layers"},
+        {3, 0, "n_heads 0"}, {3, -2, "not a checkpoint"}, {3, 3, "not divisible by n_heads 3"},
+        {4, 0, "n_kv_heads 0"}, {4, -1, "not a checkpoint"}, {4, 3, "which n_kv_heads 3 cannot share"},
+        {4, 1 << 24, "which n_kv_heads 16777216 cannot share"},
+        {5, 0, "not a checkpoint"}, {5, INT32_MIN, "not a checkpoint"}, {5, 9, "vocabulary 9"}, {5, -8, "vocabulary -8"},
+        {6, 0, "not a checkpoint"}, {6, -8, "not a checkpoint"}, {6, 9, "bytes, the file"},
+    };
+    for (size_t i = 0; i < COUNT(patches); i++) {
+        write_llama2c_model();
+        memcpy(file + 4 * patches[i].field, &patches[i].value, 4);
+        refuse_file(patches[i].tells, patches[i].tells);
+    }
+    write_llama2c_model();
+    model_close(accept_file());
+    file[n_file++] = 0;
+    refuse_file("bytes, the file", "a byte too many");
+}
+
+static void test_llama2c_vocabulary(void) {
+    static const size_t sizes[] = {1, 3, 258};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        write_llama2c_vocabulary(sizes[i]);
+        refuse_file("alone are 259", "few tokens");
+    }
+    static const int32_t lengths[] = {-1, INT32_MIN, INT32_MAX, 1 << 20};
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        write_llama2c_vocabulary(259);
+        memcpy(file + 4 + 8 + 5 + 4, &lengths[i], 4);
+        refuse_file("ends inside token 1", "a piece of a length that cannot be");
+    }
+    write_llama2c_vocabulary(259);
+    refuse_file("'general.architecture' is missing", "a vocabulary taken for a model");
+}
+
+static uint64_t random_state = 42;
+
+static uint64_t random_below(uint64_t n) { /* xorshift64*, Vigna 2016, arXiv:1402.6246 */
+    random_state ^= random_state >> 12;
+    random_state ^= random_state << 25;
+    random_state ^= random_state >> 27;
+    return (random_state * 0x2545f4914f6cdd1d >> 11) % n;
+}
+
+/* Changes a bit, a byte, a whole number of some width, or the length, of n ≥ 32 bytes. */
+static void damage(unsigned char *bytes, size_t *n) {
+    static const uint64_t extremes[] = {0, 1, 7, 8, 32, 255, 1 << 24, 1 << 30, INT32_MAX, UINT32_MAX, 1ull << 40,
+                                        1ull << 61, 1ull << 63, UINT64_MAX, UINT64_MAX - 31, 0x7fc00000, 0x7f800000};
+    size_t at = random_below(*n - 8);
+    switch (random_below(8)) {
+    case 0: *n = 32 + random_below(*n - 31); break;
+    case 1: bytes[at] = (unsigned char)random_below(256); break;
+    case 2:
+    case 3: bytes[at] ^= (unsigned char)(1u << random_below(8)); break;
+    case 4: memmove(bytes + at, bytes + random_below(*n - 8), 8); break;
+    default: memcpy(bytes + at, &extremes[random_below(COUNT(extremes))], random_below(2) ? 4 : 8);
+    }
+}
+
+static void test_random_damage(void) {
+    static unsigned char damaged[1 << 14];
+    for (int base = 0; base < 4; base++) {
+        Gguf gguf = good_model(base == 1 ? GPT2 : LLAMA);
+        n_file = gguf_write(&gguf, file);
+        if (base == 2) write_llama2c_model();
+        if (base == 3) write_llama2c_vocabulary(260);
+        if (n_file > sizeof damaged) abort();
+        for (int i = 0; i < (base < 2 ? 12000 : 3000); i++) {
+            size_t n = n_file;
+            memcpy(damaged, file, n);
+            for (uint64_t left = 1 + random_below(3); left > 0; left--) damage(damaged, &n);
+            LLVMFuzzerTestOneInput(damaged, n);
+        }
+    }
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    CHECK(ADDRESS_SANITIZER || usage.ru_maxrss < 32 << 10, "%ld KiB for small files", usage.ru_maxrss);
+}
+
+int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not take what was found before with it */
+    alarm(300);                       /* what hangs is a failure */
+    scratch_begin();
+    RUN(test_no_file);
+    RUN(test_other_formats);
+    RUN(test_cut);
+    RUN(test_header);
+    RUN(test_strings_and_arrays);
+    RUN(test_keys);
+    RUN(test_long_names);
+    RUN(test_tensor_descriptions);
+    RUN(test_tensor_types);
+    RUN(test_llama2c_model);
+    RUN(test_llama2c_vocabulary);
+    RUN(test_random_damage);
+    scratch_end();
+    return test_end();
+}

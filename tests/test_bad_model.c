@@ -1,0 +1,422 @@
+/*
+ * Checkpoints of a right structure that are no model which can run: keys and tensors that are missing,
+ * absurd or contradict each other, vocabularies that are wrong, weights that are not finite, tokens and
+ * contexts that cannot be. One way at a time; each is refused where it can first be noticed.
+ */
+#include "bad.h"
+
+#include "tokenizer.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+static Threads *pool;
+
+static void test_keys(void) {
+    static const struct {
+        uint32_t of; /* the type that the key should have */
+        uint32_t type;
+        uint64_t bits; /* the value's lower bytes */
+        size_t n;
+        const char *tells; /* after the key's name */
+    } values[] = {
+        {U32, U32, 0, 4, "' is 0"},
+        {U32, U64, 1ull << 40, 8, "' is 1099511627776"},
+        {U32, U64, 1ull << 63, 8, "' is 9223372036854775808"},
+        {U32, U64, UINT64_MAX, 8, "' is 18446744073709551615"},
+        {U32, I32, UINT32_MAX, 4, "' is of type int32"}, /* −1 */
+        {U32, F32, 0x40800000, 4, "' is of type float32"},
+        {U32, BOOL, 1, 1, "' is of type bool"},
+        {U32, STRING, 0, 8, "' is of type string"},
+        {U32, ARRAY, U32, 12, "' is of type array of uint32"}, /* as where layers differ */
+        {F32, F32, 0, 4, "' is 0"},
+        {F32, F32, 0x80000000, 4, "' is -0"},
+        {F32, F32, 0xbf800000, 4, "' is -1"},
+        {F32, F32, 0x7fc00000, 4, "' is nan"},
+        {F32, F32, 0x7f800000, 4, "' is inf"},
+        {F32, U32, 1, 4, "' is of type uint32, expected float32"},
+        {F32, STRING, 0, 8, "' is of type string"},
+    };
+    for (Which which = LLAMA; which <= GPT2; which++)
+        for (size_t i = 0; i < COUNT(model_keys); i++) {
+            const char *name = model_keys[i].name[which];
+            char tells[96];
+            for (size_t k = 0; name && k < COUNT(values); k++) {
+                if (values[k].of != model_keys[i].type) continue;
+                snprintf(tells, sizeof tells, "'%s%s", name, values[k].tells);
+                refuse_value(which, name, values[k].type, (uint64_t[]){values[k].bits, 0}, values[k].n, tells);
+            }
+            if (!name || !model_keys[i].required) continue;
+            Gguf gguf = good_model(which);
+            gguf_drop(&gguf, gguf_find(&gguf, name));
+            snprintf(tells, sizeof tells, "'%s' is missing", name);
+            refuse(&gguf, tells, tells);
+        }
+}
+
+/* Values that are possible, but not with the others; and what is not computed here. */
+static void test_config(void) {
+    static const struct {
+        Which which;
+        const char *key;
+        uint32_t type;
+        uint32_t number;
+        const char *text; /* of a STRING */
+        const char *tells;
+    } edits[] = {
+        {LLAMA, "llama.block_count", U32, 2, NULL, "'blk.1.attn_norm.weight' is missing"},
+        {LLAMA, "llama.block_count", U32, 1000000, NULL, "1000000 layers"},
+        {LLAMA, "llama.attention.head_count", U32, 3, NULL, "'blk.0.attn_q.weight' has shape"},
+        {GPT2, "gpt2.attention.head_count", U32, 3, NULL, "d_model 4 is not divisible by 3 heads"},
+        {GPT2, "gpt2.attention.head_count", U32, 8, NULL, "d_model 4 is not divisible by 8 heads"},
+        {LLAMA, "llama.attention.head_count_kv", U32, 3, NULL, "2 heads cannot share 3 kv heads"},
+        {LLAMA, "llama.attention.head_count_kv", U32, 2, NULL, "'blk.0.attn_k.weight' has shape"},
+        {LLAMA, "llama.attention.value_length", U32, 4, NULL, "keys and values of different lengths"},
+        {LLAMA, "llama.rope.dimension_count", U32, 1, NULL, "RoPE over 1 dimensions"},
+        {LLAMA, "llama.rope.dimension_count", U32, 4, NULL, "RoPE over 4 dimensions of heads of 2"},
+        {LLAMA, "llama.rope.scaling.type", STRING, 0, "yarn", "RoPE scaling 'yarn' is not supported"},
+        {LLAMA, "llama.rope.scaling.type", U32, 1, NULL, "'llama.rope.scaling.type' is of type uint32"},
+        {LLAMA, "llama.expert_count", U32, 8, NULL, "8 experts"},
+        {LLAMA, "llama.attention.sliding_window", U32, 4, NULL, "sliding window"},
+        {GPT2, "gpt2.attention.clamp_kqv", F32, 0x41000000, NULL, "'gpt2.attention.clamp_kqv' is 8"},
+        {GPT2, "gpt2.attention.max_alibi_bias", F32, 0x41000000, NULL, "'gpt2.attention.max_alibi_bias' is 8"},
+        {LLAMA, "llama.use_parallel_residual", BOOL, 2, NULL, "'llama.use_parallel_residual' is of type bool"},
+        {GPT2, "gpt2.context_length", U32, 1 << 30, NULL, "'position_embd.weight' has shape"},
+        {GPT2, "gpt2.context_length", U32, N_CTX - 1, NULL, "'position_embd.weight' has shape"},
+        {LLAMA, "general.architecture", STRING, 0, "mamba", "architecture 'mamba' is not supported"},
+        {LLAMA, "general.architecture", STRING, 0, "", "architecture '' is not supported"},
+        {LLAMA, "general.architecture", STRING, 0, "a\nb\x1b[2J\x7f", "architecture 'a?b?[2J?'"},
+        {LLAMA, "general.architecture", U32, 1, NULL, "'general.architecture' is of type uint32"},
+    };
+    for (size_t i = 0; i < COUNT(edits); i++) {
+        Gguf gguf = good_model(edits[i].which);
+        if (edits[i].type == STRING)
+            gguf_string(&gguf, edits[i].key, edits[i].text);
+        else
+            gguf_key(&gguf, edits[i].key, edits[i].type, &edits[i].number, edits[i].type == BOOL ? 1 : 4);
+        refuse(&gguf, edits[i].tells, edits[i].key);
+    }
+    Gguf gguf = good_model(LLAMA);
+    gguf_drop(&gguf, gguf_find(&gguf, "general.architecture"));
+    refuse(&gguf, "'general.architecture' is missing", "no architecture");
+    gguf = good_model(LLAMA);
+    gguf.n_tensors = 0;
+    refuse(&gguf, "vocabulary only", "no tensors");
+}
+
+static void test_tensors(void) {
+    for (Which which = LLAMA; which <= GPT2; which++)
+        for (size_t i = 0; i < COUNT(model_tensors); i++) {
+            const char *name = model_tensors[i].name;
+            char tells[96];
+            if (!model_tensors[i].in[which]) continue;
+            Gguf gguf = good_model(which);
+            gguf_drop_tensor(&gguf, gguf_find_tensor(&gguf, name));
+            snprintf(tells, sizeof tells, "tensor '%s' is missing", name);
+            refuse(&gguf, tells, tells);
+
+            snprintf(tells, sizeof tells, "tensor '%s' has shape", name);
+            for (int k = 0; k < 3; k++) { /* a column less, a row less, a third dimension */
+                bool is_embedding = strcmp(name, "token_embd.weight") == 0; /* whose rows may be any number */
+                if ((k > 0 && model_tensors[i].rows < 2) || (k == 1 && is_embedding)) continue;
+                gguf = good_model(which);
+                GgufTensor *tensor = gguf_find_tensor(&gguf, name);
+                if (k < 2) tensor->dims[k]--;
+                if (k == 2) tensor->dims[1] /= 2, tensor->dims[2] = 2, tensor->n_dims = 3;
+                refuse(&gguf, tells, tells);
+            }
+        }
+}
+
+/* Tensors that the family does not have, or has only sometimes. */
+static void test_more_tensors(void) {
+    static const struct {
+        const char *name;
+        uint64_t rows, cols;
+        const char *tells;
+    } more[] = {
+        {"blk.1.attn_q.weight", D_MODEL, D_MODEL, "'blk.1.attn_q.weight' is not part of a model of family 'llama'"},
+        {"blk.00.attn_q.weight", D_MODEL, D_MODEL, "'blk.00.attn_q.weight' is not part"},
+        {"blk.0.attn_norm.bias", 0, D_MODEL, "'blk.0.attn_norm.bias' is not part"},
+        {"a\x1b[2J\n", 0, 1, "'a?[2J?' is not part"},
+        {"output.weight", N_VOCAB - 1, D_MODEL, "'output.weight' has shape [7][4], expected [8][4]"},
+        {"blk.0.attn_q.bias", 0, D_MODEL - 1, "'blk.0.attn_q.bias' has shape [1][3], expected [1][4]"},
+        {"rope_freqs.weight", 0, 2, "'rope_freqs.weight' has shape [1][2], expected [1][1]"},
+    };
+    for (size_t i = 0; i < COUNT(more); i++) {
+        Gguf gguf = good_model(LLAMA);
+        gguf_tensor(&gguf, more[i].name, T_F32, more[i].rows, more[i].cols);
+        refuse(&gguf, more[i].tells, more[i].tells);
+    }
+    static const float factors[] = {0, -1, (float)NAN, (float)INFINITY};
+    for (size_t i = 0; i < COUNT(factors); i++) {
+        Gguf gguf = good_model(LLAMA);
+        GgufTensor *tensor = gguf_tensor(&gguf, "rope_freqs.weight", T_F32, 0, 1);
+        n_file = gguf_write(&gguf, file);
+        memcpy(file + tensor->data_at, &factors[i], 4);
+        refuse_file("'rope_freqs.weight' holds", "a factor that is not positive");
+    }
+}
+
+/* Norms and biases that are not F32 are unpacked: with 1 to 4 dimensions they need the same room. */
+static void test_vectors_of_more_dimensions(void) {
+    for (uint32_t n_dims = 1; n_dims <= 4; n_dims++) {
+        Gguf gguf = good_model(GPT2);
+        for (size_t i = 0; i < gguf.n_tensors; i++)
+            if (gguf.tensors[i].n_dims == 1) gguf.tensors[i].type = T_F16, gguf.tensors[i].n_dims = n_dims;
+        model_close(accept(&gguf));
+    }
+}
+
+/* A small file that claims heads of 2^24 dimensions must not cost what those would: 64 MiB, 0.3 s. */
+static void test_claims_cost_nothing(void) {
+    static const char *const keys[] = {"llama.attention.key_length", "llama.attention.value_length",
+                                       "llama.rope.dimension_count"};
+    Gguf gguf = good_model(LLAMA);
+    for (size_t i = 0; i < COUNT(keys); i++) gguf_u32(&gguf, keys[i], 1 << 24);
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    refuse(&gguf, "'blk.0.attn_q.weight' has shape", "heads of 2^24 dimensions");
+    getrusage(RUSAGE_SELF, &after);
+    CHECK(after.ru_maxrss - before.ru_maxrss < 8192, "%ld KiB", after.ru_maxrss - before.ru_maxrss);
+}
+
+static void refuse_vocabulary(Gguf *gguf, const char *tells) {
+    Error error = {{0}};
+    scratch_write(file, gguf_write(gguf, file));
+    Checkpoint *checkpoint = checkpoint_open(scratch_path(), &error);
+    CHECK(checkpoint != NULL, "%s: %s", tells, error.message);
+    if (checkpoint == NULL) return;
+    Tokenizer *tokenizer = tokenizer_new(checkpoint, &error);
+    CHECK(tokenizer == NULL, "%s: accepted", tells);
+    if (tokenizer == NULL) check_message(&error, scratch_path(), tells, tells);
+    tokenizer_free(tokenizer);
+    checkpoint_close(checkpoint);
+}
+
+static void test_vocabulary_keys(void) {
+    static const char wrong_type[] = "' is of type";
+    static const struct {
+        Which which;
+        const char *key;
+        uint32_t type;
+        uint32_t value[3];
+        size_t n;          /* bytes of it */
+        const char *tells; /* after the key */
+    } edits[] = {
+        {LLAMA, "tokenizer.ggml.model", U32, {1}, 4, wrong_type},
+        {LLAMA, "tokenizer.ggml.model", STRING, {1, 0, 'x'}, 9, " 'x' is not supported"},
+        {GPT2, "tokenizer.ggml.pre", STRING, {1, 0, 'x'}, 9, " 'x' is not supported"},
+        {LLAMA, "tokenizer.ggml.tokens", ARRAY, {U32, 0}, 12, wrong_type},
+        {LLAMA, "tokenizer.ggml.tokens", STRING, {0}, 8, wrong_type},
+        {LLAMA, "tokenizer.ggml.tokens", ARRAY, {STRING, 0}, 12, " is missing or empty"},
+        {LLAMA, "tokenizer.ggml.token_type", ARRAY, {F32, 0}, 12, wrong_type},
+        {LLAMA, "tokenizer.ggml.token_type", ARRAY, {I32, 0}, 12, " has 0 elements for 8 tokens"},
+        {LLAMA, "tokenizer.ggml.scores", ARRAY, {I32, 0}, 12, wrong_type},
+        {LLAMA, "tokenizer.ggml.scores", ARRAY, {F32, 0}, 12, " has 0 elements for 8 tokens"},
+        {GPT2, "tokenizer.ggml.merges", ARRAY, {I32, 0}, 12, wrong_type},
+        {LLAMA, "tokenizer.ggml.bos_token_id", U32, {N_VOCAB}, 4, " is 8, but the vocabulary has 8 tokens"},
+        {LLAMA, "tokenizer.ggml.eos_token_id", U64, {1, 1}, 8, " is 4294967297, but"},
+        {LLAMA, "tokenizer.ggml.unknown_token_id", I32, {UINT32_MAX}, 4, wrong_type},
+        {LLAMA, "tokenizer.ggml.add_bos_token", U32, {1}, 4, wrong_type},
+        {LLAMA, "tokenizer.ggml.add_bos_token", BOOL, {2}, 1, wrong_type},
+    };
+    for (size_t i = 0; i < COUNT(edits); i++) {
+        Gguf gguf = good_model(edits[i].which);
+        char tells[96];
+        gguf_key(&gguf, edits[i].key, edits[i].type, edits[i].value, edits[i].n);
+        snprintf(tells, sizeof tells, "%s%s", edits[i].key, edits[i].tells);
+        refuse_vocabulary(&gguf, tells);
+    }
+    static const struct {
+        Which which;
+        const char *key;
+    } missing[] = {
+        {LLAMA, "tokenizer.ggml.model"}, {LLAMA, "tokenizer.ggml.tokens"}, {LLAMA, "tokenizer.ggml.scores"},
+        {GPT2, "tokenizer.ggml.merges"},
+    };
+    for (size_t i = 0; i < COUNT(missing); i++) {
+        Gguf gguf = good_model(missing[i].which);
+        gguf_drop(&gguf, gguf_find(&gguf, missing[i].key));
+        refuse_vocabulary(&gguf, missing[i].key);
+    }
+}
+
+/* Changes element 5 of an array of numbers of 4 bytes, behind its type and length. */
+static void refuse_element(Which which, const char *key, const void *value, const char *tells) {
+    Gguf gguf = good_model(which);
+    memcpy(gguf_find(&gguf, key)->value + 12 + 4 * 5, value, 4);
+    refuse_vocabulary(&gguf, tells);
+}
+
+static void test_vocabulary_elements(void) {
+    static const char *const merges[] = {"ab", " b", "a ", "a b c", "a z", "b a", ""};
+    for (size_t i = 0; i < COUNT(merges); i++) {
+        Gguf gguf = good_model(GPT2);
+        char tells[96];
+        gguf_strings(&gguf, "tokenizer.ggml.merges", (const char *const[]){"a b", merges[i]}, 2);
+        snprintf(tells, sizeof tells, "tokenizer.ggml.merges: '%s'", merges[i]);
+        refuse_vocabulary(&gguf, tells);
+    }
+    static const int32_t types[] = {0, 7, -1, INT32_MAX};
+    for (size_t i = 0; i < COUNT(types); i++)
+        refuse_element(GPT2, "tokenizer.ggml.token_type", &types[i], "tokenizer.ggml.token_type of token 5");
+    refuse_element(LLAMA, "tokenizer.ggml.token_type", &(int32_t){6}, "byte token 5 is named 'a'");
+    refuse_element(LLAMA, "tokenizer.ggml.scores", &(float){NAN}, "tokenizer.ggml.scores of token 5");
+}
+
+static Session *begin(const Model *model, size_t n_ctx, Error *error) {
+    SessionOptions options = {.n_ctx = n_ctx, .kv_dtype = DTYPE_F16, .compute = {kernels_pick(NULL, error), pool}};
+    return session_new(model, &options, error);
+}
+
+/* NaN or infinity as the first number of each tensor in turn. */
+static void test_weights_not_finite(void) {
+    static const float values[] = {(float)NAN, (float)INFINITY};
+    for (Which which = LLAMA; which <= GPT2; which++)
+        for (size_t i = 0; i < 2 * COUNT(model_tensors); i++) {
+            const char *name = model_tensors[i / 2].name;
+            if (!model_tensors[i / 2].in[which]) continue;
+            Gguf gguf = good_model(which);
+            n_file = gguf_write(&gguf, file);
+            memcpy(file + gguf_find_tensor(&gguf, name)->data_at, &values[i % 2], 4);
+            Model *model = accept_file();
+            Error error = {{0}};
+            float logits[N_VOCAB];
+            Session *session = model ? begin(model, 0, &error) : NULL;
+            CHECK(session != NULL, "%s", error.message);
+            if (session) {
+                CHECK(!session_feed(session, (const int32_t[]){0, 1, 0}, 3, logits, 1, &error), "%g in %s",
+                      (double)values[i % 2], name);
+                check_message(&error, scratch_path(), "not finite", name);
+            }
+            session_free(session);
+            model_close(model);
+        }
+}
+
+/* Nothing is fed by a call that is refused, and the session goes on as if it had not been. */
+static void test_tokens(void) {
+    static const int32_t good[] = {5, 6, 7, 0, 1, 2, 3, 4}, negative[] = {5, -1}, lowest[] = {INT32_MIN},
+                         beyond[] = {N_VOCAB}, many[9] = {0};
+    static const struct {
+        const int32_t *tokens;
+        size_t n;
+        const char *tells;
+    } refused[] = {
+        {negative, 2, "token -1 is outside the vocabulary of 8"},
+        {lowest, 1, "token -2147483648 is outside"},
+        {beyond, 1, "token 8 is outside the vocabulary of 8"},
+        {many, 6, "6 tokens after 3 are more than the context of 8 holds"},
+        {many, 9, "more than the context of 8"},
+    };
+    for (Which which = LLAMA; which <= GPT2; which++) {
+        Gguf gguf = good_model(which);
+        Error error = {{0}};
+        float plain[N_VOCAB] = {0}, logits[N_VOCAB] = {0};
+        Model *model = accept(&gguf);
+        Session *first = model ? begin(model, 0, &error) : NULL, *second = model ? begin(model, 0, &error) : NULL;
+        CHECK(first && second, "%s", error.message);
+        if (first && second) {
+            CHECK(session_feed(first, good, 8, plain, 1, &error), "%s", error.message);
+            CHECK(session_feed(second, good, 3, logits, 1, &error), "%s", error.message);
+            for (size_t i = 0; i < COUNT(refused); i++) {
+                const char *tells = refused[i].tells;
+                CHECK(!session_feed(second, refused[i].tokens, refused[i].n, logits, 1, &error), "%s", tells);
+                check_message(&error, scratch_path(), tells, tells);
+                CHECK(session_position(second) == 3, "%s: %zu", tells, session_position(second));
+            }
+            CHECK(session_feed(second, good + 3, 5, logits, 1, &error), "%s", error.message);
+            for (int i = 0; i < N_VOCAB; i++) CHECK_NEAR(logits[i], plain[i], 1e-5);
+            CHECK(!session_feed(second, good, 1, logits, 1, &error), "the context is full");
+        }
+        session_free(first);
+        session_free(second);
+        model_close(model);
+    }
+}
+
+static void test_context_beyond_positions(void) {
+    Gguf gguf = good_model(GPT2);
+    Error error = {{0}};
+    Model *model = accept(&gguf);
+    if (model == NULL) return;
+    CHECK(begin(model, N_CTX + 1, &error) == NULL, "more positions than are learned");
+    check_message(&error, scratch_path(), "a context of 9 is more than the 8 positions", "learned positions");
+    model_close(model);
+}
+
+static void test_context_beyond_memory(void) {
+    if (ADDRESS_SANITIZER) SKIP("AddressSanitizer ends the program where malloc would return NULL");
+    static const size_t contexts[] = {SIZE_MAX, SIZE_MAX / 2, (size_t)1 << 62, (size_t)1 << 58, (size_t)1 << 46};
+    Gguf gguf = good_model(LLAMA);
+    Error error = {{0}};
+    Model *model = accept(&gguf);
+    if (model == NULL) return;
+    for (size_t i = 0; i < COUNT(contexts); i++) {
+        CHECK(begin(model, contexts[i], &error) == NULL, "%zu positions", contexts[i]);
+        CHECK(strstr(error.message, "smaller context"), "%s", error.message);
+    }
+    model_close(model);
+}
+
+/* In a process with so much more address space: 0 when a session fits, 1 when it is refused, else a crash. */
+static int session_within(const Model *model, size_t n_bytes) {
+    pid_t child = fork();
+    if (child == 0) {
+        unsigned long pages = 0;
+        FILE *status = fopen("/proc/self/statm", "r");
+        if (!status || fscanf(status, "%lu", &pages) != 1) _exit(2);
+        fclose(status);
+        rlim_t limit = pages * (rlim_t)sysconf(_SC_PAGESIZE) + n_bytes;
+        Error error = {{0}};
+        if (setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit}) != 0) _exit(2);
+        SessionOptions options = {.n_ctx = 1 << 17, .n_chunk = 1 << 17, .kv_dtype = DTYPE_F32,
+                                  .compute = {kernels_pick(NULL, &error), pool}};
+        Session *session = session_new(model, &options, &error);
+        session_free(session);
+        bool told = strstr(error.message, "not enough memory") || strstr(error.message, "cannot reserve");
+        _exit(session ? 0 : told ? 1 : 3);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* Each of the allocations of a session, which are megabytes here, fails in its turn. */
+static void test_out_of_memory(void) {
+    if (ADDRESS_SANITIZER) SKIP("AddressSanitizer needs all address space");
+    Gguf gguf = good_model(LLAMA);
+    Model *model = accept(&gguf);
+    if (model == NULL) return;
+    int verdict = 1;
+    size_t n_bytes = 0;
+    for (; verdict == 1 && n_bytes < (64u << 20); n_bytes += 512 << 10) verdict = session_within(model, n_bytes);
+    CHECK(verdict == 0, "%d with %zu KiB", verdict, n_bytes >> 10);
+    CHECK(n_bytes > (10u << 20), "%zu KiB are enough, so little was tried", n_bytes >> 10);
+    model_close(model);
+}
+
+int main(void) {
+    Error error = {{0}};
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not take what was found before with it */
+    alarm(300);                       /* what hangs is a failure */
+    scratch_begin();
+    pool = threads_new(1, &error);
+    RUN(test_keys);
+    RUN(test_config);
+    RUN(test_tensors);
+    RUN(test_more_tensors);
+    RUN(test_vectors_of_more_dimensions);
+    RUN(test_claims_cost_nothing);
+    RUN(test_vocabulary_keys);
+    RUN(test_vocabulary_elements);
+    RUN(test_weights_not_finite);
+    RUN(test_tokens);
+    RUN(test_context_beyond_positions);
+    RUN(test_context_beyond_memory);
+    RUN(test_out_of_memory);
+    threads_free(pool);
+    scratch_end();
+    return test_end();
+}

@@ -1,0 +1,441 @@
+#!/bin/sh
+# The program from outside: what it prints, what it refuses and how it ends. Whether it generates the right
+# tokens is test_generate.c's; here one way of saying a thing is compared with another.
+run=${RUN:-./run}
+gpt2=tests/data/reference/gpt2-f32.gguf   # 257 tokens: the bytes in GPT-2's order and <|endoftext|>; 192 positions
+llama=tests/data/reference/llama-f32.gguf # 261 tokens, SentencePiece
+shared=../shared/data
+stories="$shared/llama2c/stories260K.bin -z $shared/llama2c/tok512.bin"
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+input=/dev/null
+passed=0 failed=0 skipped=0
+LC_ALL=C
+export LC_ALL
+
+# count STATUS WHAT: one more test, passed if the status is 0.
+count() {
+    if [ "$1" -eq 0 ]; then
+        passed=$((passed + 1))
+        return
+    fi
+    failed=$((failed + 1))
+    echo "FAILED $2 (exit code $code after: $command)"
+    head -n 3 "$tmp/err"
+}
+
+# try ARG…: runs the program; leaves $code, $tmp/out and $tmp/err.
+try() {
+    "$run" "$@" <"$input" >"$tmp/out" 2>"$tmp/err"
+    code=$? command=$*
+}
+
+quiet() { [ "$code" -eq 0 ] && [ ! -s "$tmp/err" ]; }
+one_line() { [ "$(wc -l <"$tmp/err")" -eq 1 ] && grep -q "^run: .*$1" "$tmp/err"; }
+out_is() { printf %s "$1" | cmp -s - "$tmp/out"; }
+out_has() { grep -q "$1" "$tmp/out"; }
+ends_line() { [ "$(tail -c 1 "$tmp/out" | od -An -tx1)" = ' 0a' ]; }
+number() { sed -n "s/.*\"$1\": \([0-9.]*\).*/\1/p" "$tmp/out"; } # of a field of --json
+
+# prints TEXT ARG…: exactly that text, and no word on stderr.
+prints() {
+    text=$1
+    shift
+    try "$@"
+    quiet && out_is "$text"
+    count $? "prints '$text'"
+}
+
+# gives FILE ARG…: the output is the file's content.
+gives() {
+    file=$1
+    shift
+    try "$@"
+    quiet && cmp -s "$file" "$tmp/out"
+    count $? "gives what is in $file"
+}
+
+# refuses CODE WORDS ARG…: nothing on stdout, one line with these words on stderr.
+refuses() {
+    expected=$1 words=$2
+    shift 2
+    try "$@"
+    [ "$code" -eq "$expected" ] && [ ! -s "$tmp/out" ] && one_line "$words"
+    count $? "refuses with $expected and '$words'"
+}
+
+# has CHECK…: a further promise about the last try.
+has() {
+    "$@"
+    count $? "$*"
+}
+
+skip() {
+    skipped=$((skipped + $1))
+    echo "skipped: $2"
+}
+
+# The prompt, by every road.
+try "$gpt2" -p 'The Eiffel' --temp 0 -n 20
+has quiet
+has [ "$(head -c 10 "$tmp/out")" = 'The Eiffel' ]
+has ends_line
+cp "$tmp/out" "$tmp/text"
+printf 'The Eiffel' >"$tmp/prompt"
+gives "$tmp/text" "$gpt2" -f "$tmp/prompt" --temp 0 -n 20
+gives "$tmp/text" --temp 0 -n 20 -p 'The Eiffel' "$gpt2"
+gives "$tmp/text" "$gpt2" --prompt 'The Eiffel' --temp 0 --predict 20
+gives "$tmp/text" "$gpt2" -p 'The Eiffel' --temp 0 -n 20 --echo
+input=$tmp/prompt
+gives "$tmp/text" "$gpt2" --temp 0 -n 20
+gives "$tmp/text" "$gpt2" -f - --temp 0 -n 20
+input=/dev/null
+tail -c +11 "$tmp/text" >"$tmp/continuation"
+gives "$tmp/continuation" "$gpt2" -p 'The Eiffel' --temp 0 -n 20 --no-echo
+for model in "$gpt2" "$llama"; do # an empty prompt is BOS
+    try "$model" -p '' --temp 0 -n 5
+    has quiet
+    cp "$tmp/out" "$tmp/empty"
+    gives "$tmp/empty" "$model" --temp 0 -n 5
+done
+printf '\377\000\200ab\n' >"$tmp/bytes" # any bytes will do; in a text, those that are no UTF-8 become U+FFFD
+prints '187 188 222 64 65 198
+' "$gpt2" -f "$tmp/bytes" --tokens
+printf '\357\277\275\000\357\277\275ab\n\n' >"$tmp/bytes_shown"
+gives "$tmp/bytes_shown" "$gpt2" -f "$tmp/bytes" -n 0
+
+# How long.
+prints 'Hi
+' "$gpt2" -p Hi -n 0
+try "$gpt2" -p Hi -n 1 --json
+has [ "$(number predicted_n)" -eq 1 ]
+try "$gpt2" -p Hi --temp 0 -n -1 --json # 2 positions for the prompt, 190 fed, one more drawn
+has [ "$code $(number predicted_n)" = '0 191' ]
+has out_has '"stop": "context"'
+has one_line 'note: .*192.*--shift'
+try "$gpt2" -p Hi --temp 0 -n 400 --shift --json
+has quiet
+has [ "$(number predicted_n)" -eq 400 ]
+try "$gpt2" -p Hi --temp 0 -c 4 -n 3
+has quiet
+try "$gpt2" -p Hi --temp 0 -c 4 -n 4
+has one_line 'context of 4'
+for context in 1 2 8 9; do
+    try "$gpt2" -p H --temp 0 -c $context -n 30 --shift
+    has quiet
+done
+try "$llama" -p Hi --temp 0 -c 300 -n 3 # rope goes further than it was trained, with a word of warning
+has [ "$code" -eq 0 ]
+has one_line 'note: .*trained on 192'
+
+# Where to stop: texts are pieces of what it says anyway, and every token is one byte.
+try "$llama" -p hello --temp 0 -n 24 --no-echo
+text=$(cat "$tmp/out")
+stop=$(sed -n 's/.*\([!-~]\{4\}\).*/\1/p' "$tmp/out" | head -n 1)
+has [ ${#stop} -eq 4 ]
+first=${stop%???} third=${stop#??} && third=${third%?}
+stops() { # TEXT ARG…: the text and a newline
+    printf '%s\n' "$1" >"$tmp/expected"
+    shift
+    gives "$tmp/expected" "$llama" -p hello --temp 0 -n 24 --no-echo "$@"
+}
+stops "${text%%"$stop"*}" --stop "$stop"
+stops "${text%%"$stop"*}" --stop never --stop "$stop" --stop "neither"
+stops "${text%%"$third"*}" --stop "${stop}never" --stop "$third" # begun, but the other is complete first
+stops "${text%%"$first"*}" --stop "${stop}" --stop "$first"
+stops "$text" --stop "${stop}never"
+stops "$text" --stop "$text and more"
+stops '' --stop "$(head -c 3 "$tmp/out")"
+try "$llama" -p hello --temp 0 -n 24 --stop "${stop}never" --stop "$third" --json
+has out_has '"stop": "stop"'
+has [ "$(grep -cF -- "$third" "$tmp/out")" -eq 0 ]
+try "$llama" -p hello --temp 0 -n 24 --stop hello # the prompt does not count
+has [ "$(head -c 5 "$tmp/out")" = hello ]
+
+# Token ids.
+prints '39 72 0
+' "$gpt2" -p 'Hi!' --tokens
+prints '     0 "!"
+     1 "\""
+   256 "<|endoftext|>"
+' "$gpt2" -p '!"<|endoftext|>' --tokens -v --special
+prints '27 91 68 77 67 78 69 83 68 87 83 91 29
+' "$gpt2" -p '<|endoftext|>' --tokens
+prints '
+' "$gpt2" -p '' --tokens
+prints '<|endoftext|>Hi
+' "$gpt2" -p '<|endoftext|>Hi' --special -n 0
+prints '1 259 75
+' "$gpt2" -z "$llama" -p H --tokens
+head -c 50000 /dev/zero | tr '\0' a >"$tmp/long"
+try "$gpt2" -f "$tmp/long" --tokens
+has [ "$(wc -w <"$tmp/out")" -eq 50000 ]
+
+# Draws: seeds, threads, kernels.
+try "$gpt2" -p Hi -n 60 -s 7
+cp "$tmp/out" "$tmp/seed7"
+gives "$tmp/seed7" "$gpt2" -p Hi -n 60 --seed 7
+gives "$tmp/seed7" "$gpt2" -p Hi -n 60 -s 7 -t 1
+gives "$tmp/seed7" "$gpt2" -p Hi -n 60 -s 7 -t 8
+gives "$tmp/seed7" "$gpt2" -p Hi -n 60 -s 7 --temp 0.8 --top-p 0.95 --top-k 0 --min-p 0 --repeat-penalty 1
+try "$gpt2" -p Hi -n 60 -s 8
+has quiet
+has [ "$(cksum <"$tmp/out")" != "$(cksum <"$tmp/seed7")" ]
+for option in '--temp 2' '--top-p 0.1' '--top-k 2' '--min-p 0.9' '--repeat-penalty 1.5' '--presence-penalty 2' \
+    '--frequency-penalty 2'; do
+    try "$gpt2" -p Hi -n 60 -s 7 $option
+    has quiet
+    has [ "$(cksum <"$tmp/out")" != "$(cksum <"$tmp/seed7")" ]
+done
+try "$gpt2" -p Hi -n 60 --temp 0
+cp "$tmp/out" "$tmp/greedy"
+gives "$tmp/greedy" "$gpt2" -p Hi -n 60 --temp 1.5 --top-k 1
+gives "$tmp/greedy" "$gpt2" -p Hi -n 60 --temp 1.5 --min-p 1
+try "$gpt2" -p Hi -n 150 -s 7 --repeat-penalty 1.5
+cp "$tmp/out" "$tmp/penalty"
+gives "$tmp/penalty" "$gpt2" -p Hi -n 150 -s 7 --repeat-penalty 1.5 --repeat-last-n 64
+try "$gpt2" -p Hi -n 3 -v
+has [ "$code" -eq 0 ]
+seed=$(sed -n 's/^seed *//p' "$tmp/err") # as shown, it can be given again
+cp "$tmp/out" "$tmp/shown"
+gives "$tmp/shown" "$gpt2" -p Hi -n 3 -s "$seed"
+ATTN_KERNEL=scalar
+export ATTN_KERNEL
+try "$gpt2" -p Hi -n 3
+has quiet
+ATTN_KERNEL=nonsense
+refuses 1 'nonsense.*scalar' "$gpt2" -p Hi -n 3
+unset ATTN_KERNEL
+
+# One object.
+try "$gpt2" -f "$tmp/bytes" -n 30 -s 7 --json
+has quiet
+for field in model text tokens logprobs stop seed timings prompt_n prompt_ms prompt_per_second predicted_n \
+    predicted_ms predicted_per_second load_ms peak_rss_bytes; do
+    has out_has "\"$field\": "
+done
+has [ "$(number prompt_n) $(number predicted_n) $(number seed)" = '6 30 7' ]
+has [ "$(wc -l <"$tmp/out")" -eq 1 ]
+ln -s "$PWD/$gpt2" "$tmp/$(printf 'a\036"\\')"
+try "$tmp/$(printf 'a\036"\\')" -f "$tmp/bytes" -n 30 -s 7 --json
+has grep -qF 'a\u001e\"\\", ' "$tmp/out"
+if python3 -c '' 2>/dev/null; then
+    cat >"$tmp/check.py" <<'END'
+import json, sys
+o = json.load(open(sys.argv[1], encoding="utf-8"))
+text = open(sys.argv[2], encoding="utf-8", newline="").read()
+assert o["text"] + "\n" == text, (o["text"], text)
+assert len(o["tokens"]) == len(o["logprobs"]) == o["timings"]["predicted_n"] == 30
+assert all(type(i) is int and 0 <= i < 257 for i in o["tokens"]) and all(p < 0 for p in o["logprobs"])
+END
+    cp "$tmp/out" "$tmp/json"
+    try "$gpt2" -f "$tmp/bytes" -n 30 -s 7 --no-echo
+    has python3 "$tmp/check.py" "$tmp/json" "$tmp/out"
+else
+    skip 1 'no python3 to read JSON with'
+fi
+
+# Logits of every position: a header of 128 bytes, then [n_tokens][n_vocab] floats.
+shape() { # FILE ROWS COLS
+    [ "$(head -c 6 "$1" | od -An -tx1)" = ' 93 4e 55 4d 50 59' ] && head -c 128 "$1" | grep -q "($2, $3)" &&
+        [ "$(head -c 128 "$1" | tr -d '\0' | tail -c 2 | od -An -tx1)" = ' 20 0a' ] &&
+        [ "$(wc -c <"$1")" -eq $((128 + $2 * $3 * 4)) ] && ! ls "$1".* 2>/dev/null
+}
+prints 'Hi!
+' "$gpt2" -p 'Hi!' -n 0 --logits "$tmp/logits.npy"
+has shape "$tmp/logits.npy" 3 257
+try "$llama" -f "$tmp/text" -n 0 --logits "$tmp/logits.npy"
+has shape "$tmp/logits.npy" $(($("$run" "$llama" -f "$tmp/text" --tokens | wc -w))) 261
+gives "$tmp/text" "$gpt2" -p 'The Eiffel' --temp 0 -n 20 --logits "$tmp/logits.npy"
+mkfifo "$tmp/pipe" # what is no file is written in place, not replaced
+cat "$tmp/pipe" >"$tmp/through.npy" &
+try "$gpt2" -p 'Hi!' -n 0 --logits "$tmp/pipe"
+wait $!
+has shape "$tmp/through.npy" 3 257
+has [ -p "$tmp/pipe" ]
+ln -s /dev/full "$tmp/full"
+refuses 1 'full: cannot write: No space' "$gpt2" -p 'Hi!' -n 0 --logits "$tmp/full"
+has [ -h "$tmp/full" ]
+refuses 1 'none/x.npy: cannot write' "$gpt2" -p 'Hi!' -n 0 --logits "$tmp/none/x.npy"
+refuses 1 "$tmp: cannot write" "$gpt2" -p 'Hi!' -n 0 --logits "$tmp"
+cp "$tmp/logits.npy" "$tmp/before"
+limited() { # a file may grow to 8 × 512 bytes
+    (
+        trap '' XFSZ
+        ulimit -f 8
+        "$run" "$gpt2" -p 'Hi! Hi! Hi!' -n 0 --logits "$tmp/logits.npy" >"$tmp/out" 2>"$tmp/err"
+    )
+    code=$?
+    [ "$code" -eq 1 ] && one_line 'logits.npy: cannot write: File too large' && ! ls "$tmp"/logits.npy.* 2>/dev/null
+}
+has limited
+has cmp -s "$tmp/before" "$tmp/logits.npy"
+
+# What it says about itself.
+try "$gpt2" --info
+has quiet
+for words in 'family gpt2' 'n_layer 2, n_head 2' 'context .*192' 'byte-level BPE' 'F32 in 28 tensors' \
+    'embedding  *10280  *41120' 'unembedding  *= embedding'; do
+    has out_has "$words"
+done
+try --version
+has quiet
+has grep -qx 'attn [0-9.]*' "$tmp/out"
+try -h
+has quiet
+has awk 'length > 110 || NR > 45 { exit 1 }' "$tmp/out"
+cp "$tmp/out" "$tmp/help"
+gives "$tmp/help" "$gpt2" --help
+
+# A conversation: a text for every line, ended by the input's end.
+printf 'one\ntwo\n\nfour' >"$tmp/lines"
+input=$tmp/lines
+try "$gpt2" -i --temp 0 -n 3
+has quiet
+try "$gpt2" -i --temp 0 -n 3 -p 'zero'
+has quiet
+has [ "$(head -c 4 "$tmp/out")" = zero ]
+try "$gpt2" -i --temp 0 -n 30 -c 32 --shift
+has quiet
+try "$gpt2" -i --temp 0 -n 3 -c 4
+has [ "$code" -eq 0 ]
+has grep -q 'note: the context of 4' "$tmp/err"
+input=/dev/null
+try "$gpt2" -i --temp 0 -n 3
+has quiet
+
+# Wrong usage.
+refuses 2 'no model'
+refuses 2 'unknown option --nonsense' "$gpt2" --nonsense
+refuses 2 'unknown option -x' "$gpt2" -x
+refuses 2 'unknown option --temp=0' "$gpt2" --temp=0
+refuses 2 '-p needs a value' "$gpt2" -p
+refuses 2 "one model at a time: '$llama'" "$gpt2" "$llama"
+refuses 2 '-p and -f' "$gpt2" -p Hi -f "$tmp/prompt"
+refuses 2 '--json .* -i' "$gpt2" -i --json
+refuses 2 '--stop' "$gpt2" -p Hi --stop ''
+refuses 2 "--kv takes f16 or f32, not 'q4'" "$gpt2" -p Hi --kv q4
+for bad in '-n x' '-n 1e3' '-n -2' '-n 99999999999999999999' '-n 5.5' '-t 0' '-t -1' '-t 9999' '-c 0' '-c -5' \
+    '--temp nan' '--temp -1' '--temp hot' '--temp inf' '--top-p 2' '--top-p -0.1' '--top-k -1' '--min-p 1.1' \
+    '--repeat-penalty 0' '--repeat-last-n -1' '--presence-penalty 1e9' '--frequency-penalty x' '-s -1' '-s x'; do
+    refuses 2 "takes a .*number from .*'${bad#* }'" "$gpt2" -p Hi $bad
+done
+refuses 2 "takes a whole number .*''" "$gpt2" -p Hi -n ''
+for good in '-n 0' '-t 1024' '--temp 1e9' '--temp 1e-9' '--top-p 0' '--top-p 1' '--top-k 1000000000' '--min-p 1' \
+    '--repeat-penalty 0.01' '--repeat-last-n 0' '-s 0' '-s 9000000000000000' '--kv f32'; do
+    try "$gpt2" -p Hi -n 3 $good
+    has quiet
+done
+
+# Bad input.
+echo 'This is a text and no model at all, whatever its name may say.' >"$tmp/text.gguf"
+head -c 20000 "$gpt2" >"$tmp/cut.gguf"
+refuses 1 'none.gguf: .*No such file' "$tmp/none.gguf" -p Hi
+refuses 1 "$tmp: " "$tmp" -p Hi
+refuses 1 'text.gguf: ' "$tmp/text.gguf" -p Hi
+refuses 1 '/dev/null: ' /dev/null -p Hi
+refuses 1 'cut.gguf: ' "$tmp/cut.gguf" -p Hi
+refuses 1 'expected.gguf: .*expected' "${gpt2%.gguf}.expected.gguf" -p Hi
+refuses 1 'expected.gguf: holds no vocabulary.*-z' "${gpt2%.gguf}.expected.gguf" -p Hi --tokens
+refuses 1 '257 tokens.*261' "$gpt2" -z "$llama" -p Hi
+refuses 1 'text.gguf: ' "$gpt2" -z "$tmp/text.gguf" -p Hi
+refuses 1 'none: ' "$gpt2" -z "$tmp/none" -p Hi
+refuses 1 'prompt has 50000 tokens.*context of 192' "$gpt2" -f "$tmp/long"
+refuses 1 'prompt has 2 tokens.*context of 1' "$gpt2" -p Hi -c 1
+refuses 1 '193 .*192 positions' "$gpt2" -p Hi -c 193
+refuses 1 'none: cannot open' "$gpt2" -f "$tmp/none"
+refuses 1 "$tmp: cannot read: Is a directory" "$gpt2" -f "$tmp"
+timeout 5 "$run" "$tmp/pipe" -p Hi >"$tmp/out" 2>"$tmp/err" # nobody writes to it: must not wait
+code=$?
+has [ "$code" -eq 1 ]
+has one_line 'pipe: '
+
+# Nobody listens, the disk is full, Ctrl-C.
+endless="$gpt2 -p Hi --temp 0 -n -1 --shift"
+{
+    timeout 5 "$run" $endless 2>"$tmp/err"
+    echo $? >"$tmp/code"
+} | head -c 10 >"$tmp/out"
+code=$(cat "$tmp/code")
+has quiet
+has [ "$(wc -c <"$tmp/out")" -eq 10 ]
+for arguments in '-n 3' '-n 3 --json' '--tokens' '--info' '-i'; do
+    {
+        sleep 0.05 # until the reader has gone
+        "$run" "$gpt2" -f "$tmp/prompt" $arguments 2>"$tmp/err"
+        echo $? >"$tmp/code"
+    } | true
+    code=$(cat "$tmp/code")
+    has quiet
+    "$run" "$gpt2" -f "$tmp/prompt" $arguments >/dev/full 2>"$tmp/err"
+    code=$?
+    has [ "$code" -eq 1 ]
+    has one_line 'cannot write the text: No space'
+    "$run" "$gpt2" -f "$tmp/prompt" $arguments >&- 2>"$tmp/err"
+    code=$?
+    has [ "$code" -eq 1 ]
+    has one_line 'cannot write the text: Bad file'
+done
+"$run" "$gpt2" -n 3 <&- >"$tmp/out" 2>"$tmp/err"
+code=$?
+has [ "$code" -eq 1 ]
+has one_line 'cannot read: Bad file'
+
+interrupt() { # ARG…: Ctrl-C after a moment; --foreground sends it once
+    timeout --foreground --preserve-status -s INT 0.5 "$run" "$@" <"$input" >"$tmp/out" 2>"$tmp/err"
+    code=$? command=$*
+    [ "$code" -eq 130 ] && ! grep -qv note "$tmp/err"
+}
+has interrupt $endless
+has ends_line
+has interrupt $endless --json
+has out_has '"stop": "interrupted".*}}$'
+has interrupt "$llama" -f "$tmp/long" -c 60000 --logits "$tmp/interrupted.npy" -t 1
+has [ "$(echo "$tmp"/interrupted*)" = "$tmp/interrupted*" ]
+sleep 5 >"$tmp/pipe" & # a prompt that does not come
+input=$tmp/pipe
+has interrupt "$gpt2"
+has interrupt "$gpt2" -i
+input=/dev/null
+kill $!
+
+# Texts that llama2.c's program prints for its own model, the second published in its doc/stories260K.md, and
+# ids of GPT-2's and Llama's own tokenizers.
+if [ -d $shared ]; then
+    greedy=a3213f9ea026d75bf2993355ae334822d7c9d34328964c711ab030d3148e6cef
+    sample=0d33d0d617b86488c85dd171d128cd7559d789a71bc80efb254577f8dc4750aa
+    for kernel in scalar avx2; do
+        ATTN_KERNEL=$kernel
+        export ATTN_KERNEL
+        try "$gpt2" -p Hi -n 0
+        if [ "$code" -ne 0 ]; then
+            skip 6 "no $kernel here"
+            continue
+        fi
+        for threads in 1 2 3; do
+            try $stories --kv f32 --temp 0 -n 256 -t $threads
+            has [ "$(sha256sum <"$tmp/out")" = "$greedy  -" ]
+            try $stories --kv f32 --temp 1 --top-p 0.9 -s 133742 -t $threads
+            has [ "$(sha256sum <"$tmp/out")" = "$sample  -" ]
+        done
+    done
+    unset ATTN_KERNEL
+    prints 'Once upon a time, there was a
+' $stories --temp 0 -p 'Once upon' --stop ' little'
+    prints 'Once u
+' $stories --temp 0 -p 'Once' --stop 'tim' --stop 'on a' --stop 'po' # a token may hold more than the stop
+    prints '1 403 407 261 378
+' $stories -p 'Once upon a time' --tokens
+    prints '15496 995
+' $shared/vocab/ggml-vocab-gpt-2.gguf -p 'Hello world' --tokens
+    prints '1 15043 3186
+' $shared/vocab/ggml-vocab-llama-spm.gguf -p 'Hello world' --tokens
+    refuses 1 'vocab-gpt-2.gguf: ' $shared/vocab/ggml-vocab-gpt-2.gguf -p Hi
+    refuses 1 'holds no vocabulary.*-z' ${stories% -z*} -p Hi
+    refuses 1 'embeds 512 tokens.*257' ${stories% -z*} -z "$gpt2" -p Hi
+else
+    skip 22 "no $shared"
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]
