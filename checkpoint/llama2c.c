@@ -90,16 +90,10 @@ static bool check_header(const Checkpoint *checkpoint, const Header *header, Err
                          "%s: llama2.c header with dim %" PRId32 ", not divisible by n_heads %" PRId32
                          " (or this is no checkpoint)",
                          path, header->dim, header->n_heads);
-    if (header->n_heads % header->n_kv_heads != 0)
-        return error_set(error,
-                         "%s: llama2.c header with n_heads %" PRId32 ", not divisible by n_kv_heads %" PRId32
-                         " (or this is no checkpoint)",
-                         path, header->n_heads, header->n_kv_heads);
     return true;
 }
 
-/* Rows and columns are at most 2^24 (d_kv ≤ dim), so that the bytes of a kind in one layer cannot overflow.
- */
+/* Rows and columns are at most 2^24 (d_kv ≤ dim): the bytes of a kind in one layer cannot overflow. */
 static uint64_t kind_bytes(const Kind *kind) {
     return (kind->rows ? kind->rows : 1) * kind->cols * sizeof(float);
 }

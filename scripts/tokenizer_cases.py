@@ -42,53 +42,59 @@ Der Fährmann hörte das Läuten über dem Fluß. Où est la forêt ? Là-bas, p
 النهر يجري تحت الجسر. नदी पुल के नीचे बहती है। 강물이 다리 아래로 흐른다. The end of the text, the end of the words.
 """
 
-# Characters whose classes the patterns tell apart. Byte-level vocabularies merge any two of them that meet in one
-# word, so that a word cut in the wrong place shows.
+# Characters whose classes the patterns tell apart. Byte-level vocabularies merge any two of them that meet in
+# one word, so that a word cut in the wrong place shows.
 CORNERS = [*"aSt1'. \n\r\t", "ſ", "é", "\u0301", "川", "١", "\u00a0", "\u2028", "😀"]
 
-SPACES = [9, 10, 11, 12, 13, 32, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
+SPACES = [9, 10, 11, 12, 13, 32, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F,
+          0x3000]
 
 INVALID = [
-    b"\x80", b"\xff\xfe", b"a\x80b", b" \x80", b"\x80 a", b"\xc0\x80", b"\xc1\xbf", b"\xe0\x80\x80", b"\xe0\x9f\xbf",
-    b"\xf0\x80\x80\x80", b"\xf0\x8f\xbf\xbf", b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xed\x9f\xbf", b"\xf4\x90\x80\x80",
-    b"\xf5\x80\x80\x80", b"\xf8\x88\x80\x80\x80", b"\xc3", b"\xe2\x82", b"\xf0\x9f\x98", b"\xf0\x9f", b"\xc3 a",
-    b"\xe2\x82a", b"\xf0\x9f\x98the", b"the\xf0\x9f\x98", b"\xe2the words\xe2\x96 x", b"\xc3\xc3\xa9", b"1\xff2\xff3",
-    b"\n\x80\n\x80 \n", b"it's\x80's\xc5'\xc5s", bytes(range(256)), bytes(reversed(range(256))),
+    b"\x80", b"\xff\xfe", b"a\x80b", b" \x80", b"\x80 a", b"\xc0\x80", b"\xc1\xbf", b"\xe0\x80\x80",
+    b"\xe0\x9f\xbf", b"\xf0\x80\x80\x80", b"\xf0\x8f\xbf\xbf", b"\xed\xa0\x80", b"\xed\xbf\xbf",
+    b"\xed\x9f\xbf", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xf8\x88\x80\x80\x80", b"\xc3",
+    b"\xe2\x82", b"\xf0\x9f\x98", b"\xf0\x9f", b"\xc3 a", b"\xe2\x82a", b"\xf0\x9f\x98the",
+    b"the\xf0\x9f\x98", b"\xe2the words\xe2\x96 x", b"\xc3\xc3\xa9", b"1\xff2\xff3", b"\n\x80\n\x80 \n",
+    b"it's\x80's\xc5'\xc5s", bytes(range(256)), bytes(reversed(range(256))),
 ]
 
 
 def texts(seed):
     """What to encode: bytes, not all of them UTF-8."""
     yield from (text.encode() for text in [
-        "", " ", "  ", "   ", "\n", "\r\n", "\t", "a", " a", "a ", " a ", "  a", "a  ", "a\n", "a \n b", "\n a",
-        "the words of the text", "The tower wasn't tall", "it's I'll you'd we've they're I'm",
-        "IT'S I'LL YOU'D WE'VE THEY'RE I'M CAN'T", "'S'T'RE'VE'M'LL'D 's't're've'm'll'd", "it'ſ it'ſt 'ſt", "''s ' s '",
-        "'", "''", "a'", "'l", "'r", "'v", "'lx", "can’t", "x's'y", " 's", " 't ", "1's", "l'l 'Ll 'lL 'Re",
-        "1 12 123 1234 12345 1234567890", "1a2b", "a1b2", "3.14, 2.71", "x² ½ ⅷ ①", "١٢٣ १२३४ ๑๒๓๔๕ ①②③④", "Ⅳ ⅣⅤⅥⅦ",
-        "a\r\nb", "a\r\r\n\nb", "\r\n\r\n", " \r\n a", "a \t\n\t b", "...\n\n\n", "?!\r\n\r\n x", "\n\n  \n\n  x", " \n", "\n ",
-        "  \n  \n  x  ", "\t\tx", " \tx", "\t x", "    x\n      y\n", "  (x)", " ...", "  ...", "a ...b",
-        "e\u0301le\u0300ve nai\u0308ve", "\u0301a \u0301", "\u200da\u200d", "a\u00adb", "नदी पुल के नीचे", "النهر يجري", "강물이 다리",
-        "川は橋の下", "河水在桥下流过。", "Река течёт", "Ο ποταμός", "Fährmann Fluß", "ＦＵＬＬ　ｗｉｄｔｈ １２３",
-        "😀", "👩‍👩‍👧‍👦 👍🏽 🇩🇪", "a😀b", " 😀", "😀😀😀 😀\n", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "𝒜𝟙𝟚𝟛𝟜 𐒠𐒡", "\U0010ffff\U000e0001", "\ufeffthe \ufffd", "\ue000\uf8ff",
-        "a\0b", "\0", "\0\0\0 \0", "\x01\x1b[0m\x7f", "\x1c\x1d\x1e\x1f a", "if (the_count > 100) { return; }",
-        "the▁words", "▁", "▁▁the", " ▁ ", "Ġthe ĊĠ", "<0x0A><0x41>", "<s></s><unk>", "ĀāĂ ĳ Ł Ń",
-        "*".join(chr(c) for c in SPACES), "".join(chr(c) for c in SPACES) + "a",
+        "", " ", "  ", "   ", "\n", "\r\n", "\t", "a", " a", "a ", " a ", "  a", "a  ", "a\n", "a \n b",
+        "\n a", "the words of the text", "The tower wasn't tall", "it's I'll you'd we've they're I'm",
+        "IT'S I'LL YOU'D WE'VE THEY'RE I'M CAN'T", "'S'T'RE'VE'M'LL'D 's't're've'm'll'd", "it'ſ it'ſt 'ſt",
+        "''s ' s '", "'", "''", "a'", "'l", "'r", "'v", "'lx", "can’t", "x's'y", " 's", " 't ", "1's",
+        "l'l 'Ll 'lL 'Re", "1 12 123 1234 12345 1234567890", "1a2b", "a1b2", "3.14, 2.71", "x² ½ ⅷ ①",
+        "١٢٣ १२३४ ๑๒๓๔๕ ①②③④", "Ⅳ ⅣⅤⅥⅦ", "a\r\nb", "a\r\r\n\nb", "\r\n\r\n", " \r\n a", "a \t\n\t b",
+        "...\n\n\n", "?!\r\n\r\n x", "\n\n  \n\n  x", " \n", "\n ", "  \n  \n  x  ", "\t\tx", " \tx",
+        "\t x", "    x\n      y\n", "  (x)", " ...", "  ...", "a ...b", "e\u0301le\u0300ve nai\u0308ve",
+        "\u0301a \u0301", "\u200da\u200d", "a\u00adb", "नदी पुल के नीचे", "النهر يجري", "강물이 다리", "川は橋の下",
+        "河水在桥下流过。", "Река течёт", "Ο ποταμός", "Fährmann Fluß", "ＦＵＬＬ　ｗｉｄｔｈ １２３", "😀", "👩‍👩‍👧‍👦 👍🏽 🇩🇪",
+        "a😀b", " 😀", "😀😀😀 😀\n", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "𝒜𝟙𝟚𝟛𝟜 𐒠𐒡", "\U0010ffff\U000e0001", "\ufeffthe \ufffd",
+        "\ue000\uf8ff", "a\0b", "\0", "\0\0\0 \0", "\x01\x1b[0m\x7f", "\x1c\x1d\x1e\x1f a",
+        "if (the_count > 100) { return; }", "the▁words", "▁", "▁▁the", " ▁ ", "Ġthe ĊĠ", "<0x0A><0x41>",
+        "<s></s><unk>", "ĀāĂ ĳ Ł Ń", "*".join(chr(c) for c in SPACES),
+        "".join(chr(c) for c in SPACES) + "a",
         *(f"a{chr(c)}b{chr(c)}{chr(c)}c {chr(c)}d{chr(c)} e{chr(c)}" for c in SPACES), TRAINING_TEXT,
     ])
     yield from INVALID
-    for unit in [b"a", b" ", b"1", b"\n", b"'", b"the", "😀".encode(), b"\xff", b" a", b"\t ", "é".encode(), b"\0", b"ab"]:
+    for unit in [b"a", b" ", b"1", b"\n", b"'", b"the", "😀".encode(), b"\xff", b" a", b"\t ", "é".encode(),
+                 b"\0", b"ab"]:
         yield unit * 24
         yield unit * 23 + b"x"
     rng = random.Random(seed)
-    alphabet = ["a", "e", "t", "the", "'", "'s", " ", " ", "\n", "\r", "1", "2", ".", "!", "é", "\u0301", "ж", "川", "١", "😀",
-                "\u00a0", "\u3000", "T", "S", "_", "-", "ſ"]
-    for _ in range(50):
+    alphabet = ["a", "e", "t", "the", "'", "'s", " ", " ", "\n", "\r", "1", "2", ".", "!", "é", "\u0301", "ж",
+                "川", "١", "😀", "\u00a0", "\u3000", "T", "S", "_", "-", "ſ"]
+    for _ in range(45):
         yield "".join(rng.choices(alphabet, k=rng.randint(1, 24))).encode()
     for _ in range(20):
-        yield bytes(rng.choices(b"ab '1\n\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xff\xed\xa0", k=rng.randint(1, 20)))
+        some = b"ab '1\n\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xff\xed\xa0"
+        yield bytes(rng.choices(some, k=rng.randint(1, 20)))
     for _ in range(20):
-        yield "".join(chr(rng.choice([rng.randrange(0x250), rng.randrange(0xD800), rng.randrange(0x10000, 0x20000)]))
-                      for _ in range(rng.randint(1, 12))).encode()
+        planes = [range(0x250), range(0xD800), range(0x10000, 0x20000)]
+        yield "".join(chr(rng.choice(rng.choice(planes))) for _ in range(rng.randint(1, 12))).encode()
 
 
 def characters(text):
@@ -97,7 +103,7 @@ def characters(text):
 
 
 def merge_all(symbols, rank):
-    """The definition of BPE: as long as two neighbours merge, merge the pair of the lowest rank, leftmost first."""
+    """As long as two neighbours merge, the pair of the lowest rank does, of equals the leftmost."""
     symbols = list(symbols)
     while len(symbols) > 1:
         ranks = [rank(a, b) for a, b in zip(symbols, symbols[1:])]
@@ -154,7 +160,8 @@ class ByteLevel:
         return lambda a, b: 0 if (a, b) == pair else None
 
     def words(self, text):
-        words = [word.encode("utf-8", "surrogateescape") for word in self.pattern.findall(characters(text))]
+        words = self.pattern.findall(characters(text))
+        words = [word.encode("utf-8", "surrogateescape") for word in words]
         assert b"".join(words) == text
         return words
 
@@ -164,7 +171,8 @@ class ByteLevel:
             if self.whole_words and word in self.ids:
                 ids.append(self.ids[word])
             else:
-                ids += [self.ids[s] for s in merge_all([bytes([b]) for b in word], lambda a, b: self.ranks.get((a, b)))]
+                symbols = merge_all([bytes([b]) for b in word], lambda a, b: self.ranks.get((a, b)))
+                ids += [self.ids[symbol] for symbol in symbols]
         return ids
 
 
@@ -180,12 +188,14 @@ class SentencePiece:
     def trained(cls, n_vocab):
         model = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(TRAINING_TEXT.splitlines()), model_writer=model, model_type="bpe", vocab_size=n_vocab,
-            byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False,
-            allow_whitespace_only_pieces=True, character_coverage=0.98, num_threads=1, minloglevel=2)
+            sentence_iterator=iter(TRAINING_TEXT.splitlines()), model_writer=model, model_type="bpe",
+            vocab_size=n_vocab, byte_fallback=True, normalization_rule_name="identity",
+            remove_extra_whitespaces=False, allow_whitespace_only_pieces=True, character_coverage=0.98,
+            num_threads=1, minloglevel=2)
         p = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
         ids = range(p.vocab_size())
-        types = [UNKNOWN if p.is_unknown(i) else CONTROL if p.is_control(i) else BYTE if p.is_byte(i) else NORMAL for i in ids]
+        types = [UNKNOWN if p.is_unknown(i) else CONTROL if p.is_control(i) else BYTE if p.is_byte(i)
+                 else NORMAL for i in ids]
         return cls([p.id_to_piece(i) for i in ids], [p.get_score(i) for i in ids], types, p)
 
     def encode(self, text, prefix=" "):
@@ -216,7 +226,7 @@ class SentencePiece:
 
 
 class Cases:
-    """A vocabulary's .cases file. `spans` splits at special tokens: [(text, id or None)]."""
+    """A vocabulary's .cases file."""
 
     def __init__(self, name):
         self.path, self.lines = DATA / f"{name}.cases", []
@@ -232,18 +242,19 @@ class Cases:
 
 
 def write_vocabulary(name, model, tokens, types, **more):
-    metadata = {"general.architecture": "none", "tokenizer.ggml.model": model, "tokenizer.ggml.tokens": tokens,
-                "tokenizer.ggml.token_type": np.array(types, np.int32)}
+    metadata = {"general.architecture": "none", "tokenizer.ggml.model": model,
+                "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": np.array(types, np.int32)}
     metadata |= {f"tokenizer.ggml.{key}": value for key, value in more.items()}
     gguf.write(DATA / f"{name}.gguf", metadata, {})
 
 
 def split_specials(text, names):
-    """[(fragment, name)]: the leftmost special token, and of those that start there the longest."""
+    """[(fragment, the name after it)]: the leftmost special token, of those that start there the longest."""
     if not names:
         return [(text, None)]
     parts, at = [], 0
-    for match in regex.finditer(b"|".join(regex.escape(n) for n in sorted(names, key=len, reverse=True)), text):
+    longest_first = sorted(names, key=len, reverse=True)
+    for match in regex.finditer(b"|".join(map(regex.escape, longest_first)), text):
         parts.append((text[at:match.start()], match.group()))
         at = match.end()
     return parts + [(text[at:], None)]
@@ -254,8 +265,8 @@ def special_texts(names):
     yield from names
     yield from (a + b for a, b in zip(names, names[1:]))
     for _ in range(30):
-        parts = rng.choices([*names, b" ", b"the words", b"<", b"<|", b"\n", b"a", names[0][:-1], names[1][1:]], k=rng.randint(2, 7))
-        yield b"".join(parts)
+        others = [b" ", b"the words", b"<", b"<|", b"\n", b"a", names[0][:-1], names[1][1:]]
+        yield b"".join(rng.choices([*names, *others], k=rng.randint(2, 7)))
 
 
 def special_cases(cases, encode, ids, control, user_defined):
@@ -270,7 +281,7 @@ def special_cases(cases, encode, ids, control, user_defined):
 
 
 def decode_cases(cases, encode, pieces, text_ids, prefix):
-    """Bytes that are not UTF-8, and random ids. pieces: bytes by id, None for control tokens. prefix: whether a space in front is dropped."""
+    """Bytes that are not UTF-8, and random ids. pieces: bytes by id. prefix: a space in front is dropped."""
     for text in INVALID:
         cases.decode(False, encode(text), text.decode("utf-8", "replace"))
     rng = random.Random(4)
@@ -287,7 +298,8 @@ def byte_level(name, pre, n_merges, add_bos):
     control = [b"<|endoftext|>", b"<|eot_id|>", b"<|a|>", b"<|a|><|b|>", "<|é|>".encode()]
     user_defined = [b"<think>", b"<thinking>", b"    ", "ŧ¤".encode()]
     tokens = [*map(spell, bpe.tokens), *(t.decode() for t in control + user_defined), "Ġthe", "[unused]"]
-    types = [NORMAL] * len(bpe.tokens) + [CONTROL] * len(control) + [USER_DEFINED] * len(user_defined) + [NORMAL, UNUSED]
+    types = ([NORMAL] * len(bpe.tokens) + [CONTROL] * len(control) + [USER_DEFINED] * len(user_defined)
+             + [NORMAL, UNUSED])
     merges = [f"{spell(a)} {spell(b)}" for a, b in bpe.ranks]
     merges += merges[:3]  # a pair listed again: the first place counts
     end = len(bpe.tokens)
@@ -314,10 +326,12 @@ def byte_level(name, pre, n_merges, add_bos):
 
 def sentence_piece(name):
     trained = SentencePiece.trained(480)
-    n, user_defined, control = len(trained.pieces), [b"<tag>", b"<tag><tag>"], [b"<|im_end|>", b"<s>", b"</s>", b"<unk>"]
+    n, user_defined = len(trained.pieces), [b"<tag>", b"<tag><tag>"]
+    control = [b"<|im_end|>", b"<s>", b"</s>", b"<unk>"]
     pieces = trained.pieces + ["<tag>", "<tag><tag>", "<|im_end|>"]
     types = trained.types + [USER_DEFINED, USER_DEFINED, CONTROL]
-    write_vocabulary(name, "llama", pieces, types, scores=np.array(trained.scores + [0.0, 0.0, 0.0], np.float32))
+    scores = np.array(trained.scores + [0.0, 0.0, 0.0], np.float32)
+    write_vocabulary(name, "llama", pieces, types, scores=scores)
     cases = Cases(name)
     for text in texts(2):
         cases.encode(0, text, trained.encode(text))

@@ -25,8 +25,8 @@ def table(classes):
     changes = [c << 2 | classes[c] for c in range(len(classes)) if c == 0 or classes[c] != classes[c - 1]]
     lines = [f"{BEGIN} from Unicode {unicodedata.unidata_version}. */\n",
              "static const uint32_t changes[] = {\n"]
-    for i in range(0, len(changes), 11):
-        lines.append("    " + " ".join(f"0x{change:06x}," for change in changes[i:i + 11]) + "\n")
+    for i in range(0, len(changes), 10):
+        lines.append("    " + " ".join(f"0x{change:06x}," for change in changes[i:i + 10]) + "\n")
     return "".join(lines) + END
 
 

@@ -252,8 +252,8 @@ static void test_llama2c_model(void) {
         {1, 0, "not a checkpoint"}, {1, -6, "not a checkpoint"}, {1, 1 << 24, "llama2.c checkpoint of these shapes"},
         {2, 0, "not a checkpoint"}, {2, -1, "not a checkpoint"}, {2, 1 << 24, "16777216 layers"},
         {3, 0, "n_heads 0"}, {3, -2, "not a checkpoint"}, {3, 3, "not divisible by n_heads 3"},
-        {4, 0, "n_kv_heads 0"}, {4, -1, "not a checkpoint"}, {4, 3, "which n_kv_heads 3 cannot share"},
-        {4, 1 << 24, "which n_kv_heads 16777216 cannot share"},
+        {4, 0, "n_kv_heads 0"}, {4, -1, "not a checkpoint"}, {4, 3, "by n_kv_heads 3"},
+        {4, 1 << 24, "by n_kv_heads 16777216"},
         {5, 0, "not a checkpoint"}, {5, INT32_MIN, "not a checkpoint"}, {5, 9, "vocabulary 9"}, {5, -8, "vocabulary -8"},
         {6, 0, "not a checkpoint"}, {6, -8, "not a checkpoint"}, {6, 9, "bytes, the file"},
     };

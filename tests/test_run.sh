@@ -237,8 +237,8 @@ fi
 
 # Logits of every position: a header of 128 bytes, then [n_tokens][n_vocab] floats.
 shape() { # FILE ROWS COLS
-    [ "$(head -c 6 "$1" | od -An -tx1)" = ' 93 4e 55 4d 50 59' ] && head -c 128 "$1" | grep -q "($2, $3)" &&
-        [ "$(head -c 128 "$1" | tr -d '\0' | tail -c 2 | od -An -tx1)" = ' 20 0a' ] &&
+    [ "$(head -c 6 "$1" | od -An -tx1)" = ' 93 4e 55 4d 50 59' ] &&
+        head -c 128 "$1" | tr '\0' 0 | grep -q "'shape': ($2, $3), } *$" &&
         [ "$(wc -c <"$1")" -eq $((128 + $2 * $3 * 4)) ] && ! ls "$1".* 2>/dev/null
 }
 prints 'Hi!
