@@ -64,7 +64,9 @@ bool options_parse(const Option *options, size_t n_options, int argc, char **arg
             if (strcmp(word, options[j].name) == 0 ||
                 (options[j].short_name && strcmp(word, options[j].short_name) == 0))
                 option = &options[j];
-        if (!option && word[0] == '-' && word[1]) return error_set(error, "unknown option %s", word);
+        if (!option && word[0] == '-' && word[1])
+            return error_set(error, "unknown option %s%s", word,
+                             strchr(word, '=') ? " (its value is a word of its own)" : "");
         if (!option && *positional)
             return error_set(error, "one model at a time: '%s' after '%s'", word, *positional);
         if (!option) {
@@ -94,7 +96,8 @@ bool read_text(const char *path, TextBuffer *text, Error *error) {
         }
         if (ok) text->n += fread(text->data + text->n, 1, text->capacity - text->n, file);
     }
-    if (ok && ferror(file)) ok = error_set(error, "%s: cannot read: %s", path, strerror(errno));
+    if (ok && ferror(file))
+        ok = error_set(error, "%s: cannot read: %s", from_stdin ? "stdin" : path, strerror(errno));
     if (!from_stdin) fclose(file);
     return ok;
 }

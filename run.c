@@ -266,7 +266,7 @@ static void print_tokens(const Run *run, const Tokens *tokens) {
 
 /* Writes n bytes at once; a reader who has gone away ends the text, and is no error. */
 static bool write_text(Run *run, const char *text, size_t n, Error *error) {
-    if (fwrite(text, 1, n, stdout) == n && fflush(stdout) == 0) return true;
+    if ((n == 0 || fwrite(text, 1, n, stdout) == n) && fflush(stdout) == 0) return true;
     if (errno != EPIPE) return error_set(error, "cannot write the text: %s", strerror(errno));
     run->stop = STOP_PIPE;
     return true;
@@ -300,7 +300,7 @@ static bool show_text(Run *run, bool over, Error *error) {
     }
     if (!run->settings->json) {
         ok = write_text(run, text->data, end, error);
-        memmove(text->data, text->data + end, text->n - end);
+        if (end > 0) memmove(text->data, text->data + end, text->n - end);
         text->n -= end;
         end = 0;
     }
@@ -436,6 +436,13 @@ static bool generate(Run *run, Error *error) {
            show_text(run, true, error);
 }
 
+/* A note after a text that only the context has ended. */
+static void note_end(const Run *run) {
+    if (run->stop == STOP_CONTEXT)
+        fprintf(stderr, "run: note: the context of %zu is full; --shift goes on without the oldest half\n",
+                session_n_ctx(run->session));
+}
+
 static double per_second(size_t n, double ms) { return ms > 0 ? 1e3 * (double)n / ms : 0; }
 
 static void print_json(const Run *run) {
@@ -483,6 +490,7 @@ static bool feed_line(Run *run, const char *line, size_t n, bool *fits, Error *e
         for (size_t i = n_pending; i < typed.n; i++) sampler_accept(run->sampler, typed.ids[i]);
         ok = typed.n == 0 || feed_prompt(run, &typed, NULL, error);
         run->next = -1;
+        run->detokenizer.at_start = false;
     }
     tokens_free(&typed);
     return ok;
@@ -507,6 +515,7 @@ static bool converse(Run *run, Error *error) {
         }
         ok = ok && generate(run, error);
         if (ok && run->stop != STOP_PIPE) ok = write_text(run, "\n", 1, error);
+        if (ok) note_end(run);
     }
     if (isatty(STDERR_FILENO)) fputc('\n', stderr);
     free(line);
@@ -544,11 +553,9 @@ static bool run_model(Run *run, Error *error) {
         ok = generate(run, error);
         if (ok && s->json) print_json(run);
         if (ok && !s->json && run->stop != STOP_PIPE) ok = write_text(run, "\n", 1, error);
+        if (ok) note_end(run);
     }
     if (ok && s->interactive) ok = converse(run, error);
-    if (ok && run->stop == STOP_CONTEXT)
-        fprintf(stderr, "run: note: the context of %zu is full; --shift goes on without the oldest half\n",
-                session_n_ctx(run->session));
     if (ok && s->verbose) print_timings(run);
     return ok;
 }
@@ -573,6 +580,7 @@ int main(int argc, char **argv) {
     Error error;
     if (!parse_settings(&settings, argc, argv, &error)) {
         fprintf(stderr, "run: %s\n", error.message);
+        free(settings.stop.items);
         return EXIT_USAGE;
     }
     catch_signals();
