@@ -18,7 +18,10 @@ LIBS = -lm -lpthread $(if $(OPENMP),-fopenmp)
 
 # Instruction sets beyond the compiler's default get their flags here, file by file: one binary for all.
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
-$(BUILD)/kernels/avx2.o: FLAGS += $(if $(filter x86_64,$(ARCH)),-mavx2 -mfma -mf16c)
+ifeq ($(ARCH),x86_64)
+$(BUILD)/kernels/avx2.o: FLAGS += -mavx2 -mfma -mf16c
+$(BUILD)/kernels/avx512.o: FLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+endif
 
 LIB = $(patsubst %.c,$(BUILD)/%.o,$(filter-out run.c,$(wildcard *.c)) $(wildcard checkpoint/*.c kernels/*.c))
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c)) $(wildcard tests/test_*.sh)

@@ -11,7 +11,10 @@
 /* Fastest first. */
 static const Kernels *const sets[] = {
 #if defined(__x86_64__)
+    &kernels_avx512,
     &kernels_avx2,
+#elif defined(__aarch64__)
+    &kernels_neon,
 #endif
     &kernels_scalar,
 };
@@ -19,11 +22,16 @@ enum { N_SETS = sizeof sets / sizeof *sets };
 
 static bool cpu_runs(const Kernels *set) {
 #if defined(__x86_64__)
+    if (set == &kernels_avx512)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (set == &kernels_avx2) {
         unsigned eax, ebx, ecx, edx; /* F16C is asked for by hand: clang's builtin does not know the name */
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
     }
+#elif defined(__aarch64__)
+    if (set == &kernels_neon) return true;
 #endif
     return set == &kernels_scalar;
 }

@@ -77,7 +77,9 @@ typedef struct Kernels {
 /* The sets compiled in; a set that this CPU cannot run is found by kernels_pick, not here. */
 extern const Kernels kernels_scalar;
 #if defined(__x86_64__)
-extern const Kernels kernels_avx2;
+extern const Kernels kernels_avx2, kernels_avx512;
+#elif defined(__aarch64__)
+extern const Kernels kernels_neon;
 #endif
 
 /*
