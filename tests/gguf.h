@@ -20,7 +20,6 @@ typedef struct GgufKey {
     uint32_t type;
     unsigned char value[2048]; /* [n] as it lies in the file */
     size_t n;
-    size_t at; /* where gguf_write put it: length of the name, name, type, value */
 } GgufKey;
 
 typedef struct GgufTensor {
@@ -29,7 +28,8 @@ typedef struct GgufTensor {
     uint64_t dims[5];
     size_t n_bytes;        /* of data; stays when dims or type are edited */
     uint64_t offset_error; /* added to the right offset */
-    size_t at, data_at;    /* where gguf_write put the description, and the data */
+    uint64_t offset;       /* that gguf_write gave it */
+    size_t data_at;        /* where gguf_write put the data in the file */
 } GgufTensor;
 
 typedef struct Gguf {
@@ -91,8 +91,8 @@ static inline void gguf_string(Gguf *gguf, const char *name, const char *text) {
 }
 
 /* n elements, whose bytes are given here or put afterwards. */
-static inline GgufKey *gguf_array(Gguf *gguf, const char *name, uint32_t element, uint64_t n, const void *bytes,
-                                  size_t n_bytes) {
+static inline GgufKey *gguf_array(Gguf *gguf, const char *name, uint32_t element, uint64_t n,
+                                  const void *bytes, size_t n_bytes) {
     GgufKey *key = gguf_key(gguf, name, ARRAY, &element, sizeof element);
     gguf_put(key, &n, sizeof n);
     gguf_put(key, bytes, n_bytes);
@@ -123,75 +123,77 @@ static inline size_t gguf_bytes(uint32_t type, size_t n) {
 }
 
 /* A tensor [rows][cols], or [cols] when rows is 0. */
-static inline GgufTensor *gguf_tensor(Gguf *gguf, const char *name, uint32_t type, uint64_t rows, uint64_t cols) {
+static inline GgufTensor *gguf_tensor(Gguf *gguf, const char *name, uint32_t type, uint64_t rows,
+                                      uint64_t cols) {
     GgufTensor *tensor = &gguf->tensors[gguf->n_tensors++];
-    *tensor = (GgufTensor){.name = name, .type = type, .n_dims = rows ? 2 : 1, .dims = {cols, rows ? rows : 1, 1, 1, 1}};
+    *tensor = (GgufTensor){
+        .name = name, .type = type, .n_dims = rows ? 2 : 1, .dims = {cols, rows ? rows : 1, 1, 1, 1}};
     tensor->n_bytes = gguf_bytes(type, cols * (rows ? rows : 1));
     return tensor;
 }
 
 static inline size_t gguf_round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
-/* The file's bytes; how many. Floats are small numbers of either sign, other data bytes that differ. */
+/* Each puts something at `at` and returns where it ends. */
+static inline unsigned char *gguf_bytes_at(unsigned char *at, const void *bytes, size_t n) {
+    memcpy(at, bytes, n);
+    return at + n;
+}
+
+static inline unsigned char *gguf_u32_at(unsigned char *at, uint32_t value) {
+    return gguf_bytes_at(at, &value, sizeof value);
+}
+
+static inline unsigned char *gguf_u64_at(unsigned char *at, uint64_t value) {
+    return gguf_bytes_at(at, &value, sizeof value);
+}
+
+static inline unsigned char *gguf_string_at(unsigned char *at, const char *text) {
+    return gguf_bytes_at(gguf_u64_at(at, strlen(text)), text, strlen(text));
+}
+
+/* Tensor i's data: small numbers of either sign if they are floats, else bytes. They differ by tensor. */
+static inline void gguf_fill(const GgufTensor *tensor, size_t i, unsigned char *data) {
+    for (size_t k = 0; k < tensor->n_bytes; k++) data[k] = (unsigned char)((7 * k + 13 * i + 1) & 63);
+    for (size_t k = 0; tensor->type == T_F32 && k < tensor->n_bytes / 4; k++) {
+        float value = (float)((int)((5 * k + 3 * i) % 17) - 8) / 16;
+        memcpy(data + 4 * k, &value, sizeof value);
+    }
+}
+
+/* Writes the file's bytes and returns how many there are, padding behind the last tensor included. */
 static inline size_t gguf_write(Gguf *gguf, unsigned char *file) {
-    size_t n = 0, offset = 0, offsets[sizeof gguf->tensors / sizeof *gguf->tensors];
+    size_t n_data = 0;
     for (size_t k = 0; k < gguf->n_tensors; k++) {
-        size_t i = gguf->data_reversed ? gguf->n_tensors - 1 - k : k;
-        offsets[i] = offset;
-        offset = gguf_round_up(offset + gguf->tensors[i].n_bytes, gguf->alignment);
+        GgufTensor *tensor = &gguf->tensors[gguf->data_reversed ? gguf->n_tensors - 1 - k : k];
+        tensor->offset = n_data;
+        n_data = gguf_round_up(n_data + tensor->n_bytes, gguf->alignment);
     }
-    /* The value's bytes go to the end of the file. */
-#define PUT(value, type_of_it)                                                                               \
-    do {                                                                                                     \
-        type_of_it put = (type_of_it)(value);                                                                \
-        memcpy(file + n, &put, sizeof put);                                                                  \
-        n += sizeof put;                                                                                     \
-    } while (0)
-#define PUT_BYTES(bytes, n_bytes) (memcpy(file + n, bytes, n_bytes), n += (n_bytes))
-    PUT_BYTES("GGUF", 4);
-    PUT(gguf->version, uint32_t);
-    PUT(gguf->n_tensors, uint64_t);
-    PUT(gguf->n_keys, uint64_t);
-    for (GgufKey *key = gguf->keys; key < gguf->keys + gguf->n_keys; key++) {
-        key->at = n;
-        PUT(strlen(key->name), uint64_t);
-        PUT_BYTES(key->name, strlen(key->name));
-        PUT(key->type, uint32_t);
-        PUT_BYTES(key->value, key->n);
+    unsigned char *at = gguf_u32_at(gguf_bytes_at(file, "GGUF", 4), gguf->version);
+    at = gguf_u64_at(gguf_u64_at(at, gguf->n_tensors), gguf->n_keys);
+    for (const GgufKey *key = gguf->keys; key < gguf->keys + gguf->n_keys; key++)
+        at = gguf_bytes_at(gguf_u32_at(gguf_string_at(at, key->name), key->type), key->value, key->n);
+    for (const GgufTensor *tensor = gguf->tensors; tensor < gguf->tensors + gguf->n_tensors; tensor++) {
+        at = gguf_u32_at(gguf_string_at(at, tensor->name), tensor->n_dims);
+        for (size_t k = 0; k < tensor->n_dims && k < 5; k++) at = gguf_u64_at(at, tensor->dims[k]);
+        at = gguf_u64_at(gguf_u32_at(at, tensor->type), tensor->offset + tensor->offset_error);
     }
+    size_t n = (size_t)(at - file), begin = gguf_round_up(n, gguf->alignment);
+    if (gguf->n_tensors == 0) return n;
+    memset(at, 0, begin - n + n_data);
     for (size_t i = 0; i < gguf->n_tensors; i++) {
-        GgufTensor *tensor = &gguf->tensors[i];
-        tensor->at = n;
-        PUT(strlen(tensor->name), uint64_t);
-        PUT_BYTES(tensor->name, strlen(tensor->name));
-        PUT(tensor->n_dims, uint32_t);
-        for (size_t k = 0; k < tensor->n_dims && k < 5; k++) PUT(tensor->dims[k], uint64_t);
-        PUT(tensor->type, uint32_t);
-        PUT(offsets[i] + tensor->offset_error, uint64_t);
+        gguf->tensors[i].data_at = begin + gguf->tensors[i].offset;
+        gguf_fill(&gguf->tensors[i], i, file + gguf->tensors[i].data_at);
     }
-#undef PUT
-#undef PUT_BYTES
-    size_t data = gguf_round_up(n, gguf->alignment);
-    memset(file + n, 0, data - n + offset);
-    for (size_t i = 0; i < gguf->n_tensors; i++) {
-        GgufTensor *tensor = &gguf->tensors[i];
-        tensor->data_at = data + offsets[i];
-        for (size_t k = 0; k < tensor->n_bytes; k++)
-            file[tensor->data_at + k] = (unsigned char)((7 * k + 13 * i + 1) & 63);
-        for (size_t k = 0; tensor->type == T_F32 && k < tensor->n_bytes / 4; k++) {
-            float value = (float)((int)((5 * k + 3 * i) % 17) - 8) / 16;
-            memcpy(file + tensor->data_at + 4 * k, &value, sizeof value);
-        }
-    }
-    return gguf->n_tensors ? data + offset : n;
+    return begin + n_data;
 }
 
 /* A folder of this process alone, and files in it. scratch_end empties and removes it. */
-static char scratch_folder[64];
+static char scratch_folder[256];
 
 static inline void scratch_begin(void) {
     const char *parent = getenv("TMPDIR");
-    snprintf(scratch_folder, sizeof scratch_folder, "%.40s/attn-test.XXXXXX", parent ? parent : "/tmp");
+    snprintf(scratch_folder, sizeof scratch_folder, "%.200s/attn-test.XXXXXX", parent ? parent : "/tmp");
     if (!mkdtemp(scratch_folder)) {
         perror(scratch_folder);
         exit(1);
@@ -200,7 +202,7 @@ static inline void scratch_begin(void) {
 
 /* The path of the one file there. */
 static inline const char *scratch_path(void) {
-    static char path[80];
+    static char path[sizeof scratch_folder + 8];
     snprintf(path, sizeof path, "%s/file", scratch_folder);
     return path;
 }

@@ -12,8 +12,10 @@
 
 static void test_no_file(void) {
     static const char *const paths[][2] = {
-        {"tests/absent.gguf", "cannot open: No such file"}, {"tests", "is a directory"},
-        {"tests/test.h/model.gguf", "cannot open: Not a directory"}, {"/dev/null", "not a regular file"},
+        {"tests/absent.gguf", "cannot open: No such file"},
+        {"tests", "is a directory"},
+        {"tests/test.h/model.gguf", "cannot open: Not a directory"},
+        {"/dev/null", "not a regular file"},
         {"/dev/zero", "not a regular file"},
     };
     for (size_t i = 0; i < COUNT(paths); i++) refuse_path(paths[i][0], paths[i][1], paths[i][0]);
@@ -25,14 +27,22 @@ static void test_no_file(void) {
 
 static void test_other_formats(void) {
     static const char *const others[][2] = {
-        {"PK\003\004 a PyTorch checkpoint", "zip archive"}, {"\x80\x02}q", "pickle"},
-        {"lmgg and more", "GGML"}, {"fmgg and more", "GGMF"}, {"tjgg and more", "GGJT"},
-        {"FUGG backwards", "big-endian"}, {"24ka version 1", "llama2.c checkpoint of version 1"},
-        {"\x93NUMPY\1", "NumPy"}, {"\x1f\x8b\x08 packed", "gzip"}, {"\xfd""7zXZ packed", "xz"},
-        {"\x7f""ELF is a program, no model at all", "not a checkpoint"},
+        {"PK\003\004 a PyTorch checkpoint", "zip archive"},
+        {"\x80\x02}q", "pickle"},
+        {"lmgg and more", "GGML"},
+        {"fmgg and more", "GGMF"},
+        {"tjgg and more", "GGJT"},
+        {"FUGG backwards", "big-endian"},
+        {"24ka version 1", "llama2.c checkpoint of version 1"},
+        {"\x93NUMPY\1", "NumPy"},
+        {"\x1f\x8b\x08 packed", "gzip"},
+        {"\3757zXZ packed", "xz"},
+        {"\177ELF is a program, no model at all", "not a checkpoint"},
         {"Once upon a time, there was a little girl named Lily.", "not a checkpoint"},
         {"version https://git-lfs.github.com/spec/v1\n", "not a checkpoint"},
-        {"G", "not a checkpoint"}, {"GGU", "not a checkpoint"}, {"GGUF", "ends at byte 4 inside the header"},
+        {"G", "not a checkpoint"},
+        {"GGU", "not a checkpoint"},
+        {"GGUF", "ends at byte 4 inside the header"},
     };
     for (size_t i = 0; i < COUNT(others); i++) {
         n_file = strlen(others[i][0]);
@@ -52,13 +62,13 @@ static void test_other_formats(void) {
 /* Every length: those below `needed` are refused, those above lack padding alone. */
 static void check_cuts(size_t needed, const char *what) {
     scratch_write(file, n_file);
-    for (size_t n = n_file; n-- > 0;) {
+    for (size_t n = n_file + 1; n-- > 0;) {
         Error error = {{0}};
         CHECK(truncate(scratch_path(), (off_t)n) == 0, "truncate");
-        Model *model = model_open(scratch_path(), &error);
-        CHECK((model != NULL) == (n >= needed), "%s cut to %zu of %zu bytes", what, n, n_file);
-        if (model == NULL) check_message(&error, scratch_path(), "", what);
-        model_close(model);
+        Checkpoint *checkpoint = checkpoint_open(scratch_path(), &error);
+        CHECK((checkpoint != NULL) == (n >= needed), "%s cut to %zu of %zu bytes", what, n, n_file);
+        if (checkpoint == NULL) check_message(&error, scratch_path(), "", what);
+        checkpoint_close(checkpoint);
     }
 }
 
@@ -68,6 +78,10 @@ static void test_cut(void) {
         n_file = gguf_write(&gguf, file);
         const GgufTensor *last = &gguf.tensors[gguf.n_tensors - 1];
         check_cuts(last->data_at + last->n_bytes, families[which]);
+        gguf.n_tensors = 0; /* now the last key ends the file */
+        gguf_u32(&gguf, "last", 0);
+        n_file = gguf_write(&gguf, file);
+        check_cuts(n_file, "a vocabulary");
     }
     write_llama2c_model();
     check_cuts(n_file, "llama2.c");
@@ -81,11 +95,22 @@ static void test_header(void) {
         uint64_t value;
         const char *tells;
     } patches[] = {
-        {4, 4, 0, "GGUF version 0"}, {4, 4, 1, "GGUF version 1"}, {4, 4, 4, "GGUF version 4"},
-        {4, 4, 0x03000000, "big-endian"}, {4, 4, UINT32_MAX, "GGUF version 4294967295"},
-        {8, 8, 1ull << 63, "claims"}, {8, 8, UINT64_MAX, "claims"}, {8, 8, 1000, "claims"}, {8, 8, 22, ""},
-        {16, 8, 1ull << 63, "claims"}, {16, 8, UINT64_MAX, "claims"}, {16, 8, 1000, "claims"}, {16, 8, 0, ""},
-        {24, 8, 1ull << 63, "a metadata key"}, {24, 8, UINT64_MAX, "a metadata key"}, {24, 8, 0, "key of 0 bytes"},
+        {4, 4, 0, "GGUF version 0"},
+        {4, 4, 1, "GGUF version 1"},
+        {4, 4, 4, "GGUF version 4"},
+        {4, 4, 0x03000000, "big-endian"},
+        {4, 4, UINT32_MAX, "GGUF version 4294967295"},
+        {8, 8, 1ull << 63, "claims"},
+        {8, 8, UINT64_MAX, "claims"},
+        {8, 8, 1000, "claims"},
+        {8, 8, 22, ""},
+        {16, 8, 1ull << 63, "claims"},
+        {16, 8, UINT64_MAX, "claims"},
+        {16, 8, 1000, "claims"},
+        {16, 8, 0, ""},
+        {24, 8, 1ull << 63, "a metadata key"},
+        {24, 8, UINT64_MAX, "a metadata key"},
+        {24, 8, 0, "key of 0 bytes"},
     };
     for (size_t i = 0; i < COUNT(patches); i++) {
         Gguf gguf = good_model(LLAMA);
@@ -98,7 +123,7 @@ static void test_header(void) {
 static void test_strings_and_arrays(void) {
     static const struct {
         const char *key;
-        size_t at, n; /* in the value: an array is a type, a length and elements, a string a length and bytes */
+        size_t at, n; /* in its value: of an array type, length, elements; of a string length, bytes */
         uint64_t value;
         const char *tells;
     } patches[] = {
@@ -141,12 +166,17 @@ static void test_keys(void) {
         uint32_t type, value;
         const char *tells;
     } alignments[] = {
-        {U32, 0, "general.alignment"}, {U32, 7, "general.alignment"}, {U32, 4, "general.alignment"},
-        {I32, 32, "general.alignment"}, {U32, 1u << 31, "leaves the file"},
-        {U32, UINT32_MAX - 7, "leaves the file"}, {U32, 64, "not a multiple of the alignment 64"},
+        {U32, 0, "general.alignment"},
+        {U32, 7, "general.alignment"},
+        {U32, 4, "general.alignment"},
+        {I32, 32, "general.alignment"},
+        {U32, 1u << 31, "leaves the file"},
+        {U32, UINT32_MAX - 7, "leaves the file"},
+        {U32, 64, "not a multiple of the alignment 64"},
     };
     for (size_t i = 0; i < COUNT(alignments); i++)
-        refuse_value(LLAMA, "general.alignment", alignments[i].type, &alignments[i].value, 4, alignments[i].tells);
+        refuse_value(LLAMA, "general.alignment", alignments[i].type, &alignments[i].value, 4,
+                     alignments[i].tells);
 }
 
 /* An error has room for 511 bytes, but a key or a path may be longer: what is wrong must still be told. */
@@ -185,17 +215,21 @@ static void test_tensor_descriptions(void) {
         {"blk.0.attn_q.weight", N_DIMS, UINT32_MAX, "'blk.0.attn_q.weight' has 4294967295 dimensions"},
         {"blk.0.attn_q.weight", DIM0, 0, "'blk.0.attn_q.weight' has a dimension of 0"},
         {"blk.0.attn_q.weight", DIM1, 0, "'blk.0.attn_q.weight' has a dimension of 0"},
-        {"blk.0.attn_q.weight", DIM1, 1ull << 62, "'blk.0.attn_q.weight' has more weights than can be counted"},
+        {"blk.0.attn_q.weight", DIM1, 1ull << 62,
+         "'blk.0.attn_q.weight' has more weights than can be counted"},
         {"blk.0.attn_q.weight", DIM1, (1ull << 62) + 1, "'blk.0.attn_q.weight' has more weights than can"},
-        {"blk.0.attn_norm.weight", DIM0, 1ull << 62, "'blk.0.attn_norm.weight' has more bytes than can be counted"},
+        {"blk.0.attn_norm.weight", DIM0, 1ull << 62,
+         "'blk.0.attn_norm.weight' has more bytes than can be counted"},
         {"blk.0.attn_norm.weight", DIM0, 1ull << 61, "'blk.0.attn_norm.weight' (9223372036854775808 bytes"},
         {"blk.0.attn_norm.weight", DIM0, 1ull << 40, "'blk.0.attn_norm.weight' (4398046511104 bytes"},
         {"blk.0.attn_norm.weight", DIM0, 64, "'blk.0.attn_norm.weight' and 'blk.0.attn_q.weight' overlap"},
         {"blk.0.attn_q.weight", OFFSET, 4, "not a multiple of the alignment 32"},
         {"blk.0.attn_q.weight", OFFSET, 1, "'blk.0.attn_q.weight' lies at offset"},
         {"blk.0.attn_q.weight", OFFSET, 32, "'blk.0.attn_q.weight' and 'blk.0.attn_k.weight' overlap"},
-        {"blk.0.attn_q.weight", OFFSET, 1ull << 63, "'blk.0.attn_q.weight' (64 bytes at offset 92233720368547"},
-        {"token_embd.weight", OFFSET, (uint64_t)-32, "'token_embd.weight' (128 bytes at offset 18446744073709551584"},
+        {"blk.0.attn_q.weight", OFFSET, 1ull << 63,
+         "'blk.0.attn_q.weight' (64 bytes at offset 92233720368547"},
+        {"token_embd.weight", OFFSET, (uint64_t)-32,
+         "'token_embd.weight' (128 bytes at offset 18446744073709551584"},
         {"output_norm.weight", OFFSET, 32, "leaves the file"},
     };
     for (size_t i = 0; i < COUNT(patches); i++) {
@@ -222,11 +256,17 @@ static void test_tensor_types(void) {
         uint32_t type;
         const char *name;
     } types[] = {
-        {3, "Q4_1"}, {6, "Q5_0"}, {7, "Q5_1"}, {9, "Q8_1"}, {10, "Q2_K"}, {11, "Q3_K"}, {12, "Q4_K"}, {13, "Q5_K"},
-        {14, "Q6_K"}, {15, "Q8_K"}, {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
-        {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"}, {23, "IQ4_XS"}, {24, "I8"}, {25, "I16"}, {26, "I32"},
-        {27, "I64"}, {28, "F64"}, {29, "IQ1_M"}, {34, "TQ1_0"}, {35, "TQ2_0"}, {39, "MXFP4"}, {4, ""}, {5, ""},
-        {31, ""}, {38, ""}, {40, "unknown"}, {UINT32_MAX, "unknown"},
+        {3, "Q4_1"},     {6, "Q5_0"},     {7, "Q5_1"},
+        {9, "Q8_1"},     {10, "Q2_K"},    {11, "Q3_K"},
+        {12, "Q4_K"},    {13, "Q5_K"},    {14, "Q6_K"},
+        {15, "Q8_K"},    {16, "IQ2_XXS"}, {17, "IQ2_XS"},
+        {18, "IQ3_XXS"}, {19, "IQ1_S"},   {20, "IQ4_NL"},
+        {21, "IQ3_S"},   {22, "IQ2_S"},   {23, "IQ4_XS"},
+        {24, "I8"},      {25, "I16"},     {26, "I32"},
+        {27, "I64"},     {28, "F64"},     {29, "IQ1_M"},
+        {34, "TQ1_0"},   {35, "TQ2_0"},   {39, "MXFP4"},
+        {4, ""},         {5, ""},         {31, ""},
+        {38, ""},        {40, "unknown"}, {UINT32_MAX, "unknown"},
     };
     for (size_t i = 0; i < COUNT(types); i++) {
         Gguf gguf = good_model(GPT2);
@@ -238,7 +278,8 @@ static void test_tensor_types(void) {
     }
     Gguf gguf = good_model(GPT2);
     gguf_find_tensor(&gguf, "blk.0.ffn_up.weight")->type = T_Q8_0;
-    refuse(&gguf, "'blk.0.ffn_up.weight' of type Q8_0 has rows of 4, not a multiple of 32", "no whole blocks");
+    refuse(&gguf, "'blk.0.ffn_up.weight' of type Q8_0 has rows of 4, not a multiple of 32",
+           "no whole blocks");
 }
 
 static void test_llama2c_model(void) {
@@ -247,15 +288,31 @@ static void test_llama2c_model(void) {
         int32_t value;
         const char *tells;
     } patches[] = {
-        {0, 0, "not a checkpoint"}, {0, -4, "not a checkpoint"}, {0, INT32_MAX, "not a checkpoint"},
-        {0, 3, "dim 3, not divisible by n_heads 2"}, {0, 1 << 24, "llama2.c checkpoint of these shapes"},
-        {1, 0, "not a checkpoint"}, {1, -6, "not a checkpoint"}, {1, 1 << 24, "llama2.c checkpoint of these shapes"},
-        {2, 0, "not a checkpoint"}, {2, -1, "not a checkpoint"}, {2, 1 << 24, "16777216 layers"},
-        {3, 0, "n_heads 0"}, {3, -2, "not a checkpoint"}, {3, 3, "not divisible by n_heads 3"},
-        {4, 0, "n_kv_heads 0"}, {4, -1, "not a checkpoint"}, {4, 3, "by n_kv_heads 3"},
+        {0, 0, "not a checkpoint"},
+        {0, -4, "not a checkpoint"},
+        {0, INT32_MAX, "not a checkpoint"},
+        {0, 3, "dim 3, not divisible by n_heads 2"},
+        {0, 1 << 24, "llama2.c checkpoint of these shapes"},
+        {1, 0, "not a checkpoint"},
+        {1, -6, "not a checkpoint"},
+        {1, 1 << 24, "llama2.c checkpoint of these shapes"},
+        {2, 0, "not a checkpoint"},
+        {2, -1, "not a checkpoint"},
+        {2, 1 << 24, "16777216 layers"},
+        {3, 0, "n_heads 0"},
+        {3, -2, "not a checkpoint"},
+        {3, 3, "not divisible by n_heads 3"},
+        {4, 0, "n_kv_heads 0"},
+        {4, -1, "not a checkpoint"},
+        {4, 3, "by n_kv_heads 3"},
         {4, 1 << 24, "by n_kv_heads 16777216"},
-        {5, 0, "not a checkpoint"}, {5, INT32_MIN, "not a checkpoint"}, {5, 9, "vocabulary 9"}, {5, -8, "vocabulary -8"},
-        {6, 0, "not a checkpoint"}, {6, -8, "not a checkpoint"}, {6, 9, "bytes, the file"},
+        {5, 0, "not a checkpoint"},
+        {5, INT32_MIN, "not a checkpoint"},
+        {5, 9, "vocabulary 9"},
+        {5, -8, "vocabulary -8"},
+        {6, 0, "not a checkpoint"},
+        {6, -8, "not a checkpoint"},
+        {6, 9, "bytes, the file"},
     };
     for (size_t i = 0; i < COUNT(patches); i++) {
         write_llama2c_model();
@@ -295,8 +352,10 @@ static uint64_t random_below(uint64_t n) { /* xorshift64*, Vigna 2016, arXiv:140
 
 /* Changes a bit, a byte, a whole number of some width, or the length, of n ≥ 32 bytes. */
 static void damage(unsigned char *bytes, size_t *n) {
-    static const uint64_t extremes[] = {0, 1, 7, 8, 32, 255, 1 << 24, 1 << 30, INT32_MAX, UINT32_MAX, 1ull << 40,
-                                        1ull << 61, 1ull << 63, UINT64_MAX, UINT64_MAX - 31, 0x7fc00000, 0x7f800000};
+    static const uint64_t extremes[] = {0,          1,          7,          8,          32,
+                                        255,        1 << 24,    1 << 30,    INT32_MAX,  UINT32_MAX,
+                                        1ull << 40, 1ull << 61, 1ull << 63, UINT64_MAX, UINT64_MAX - 31,
+                                        0x7fc00000, 0x7f800000};
     size_t at = random_below(*n - 8);
     switch (random_below(8)) {
     case 0: *n = 32 + random_below(*n - 31); break;

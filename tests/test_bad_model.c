@@ -44,7 +44,8 @@ static void test_keys(void) {
             for (size_t k = 0; name && k < COUNT(values); k++) {
                 if (values[k].of != model_keys[i].type) continue;
                 snprintf(tells, sizeof tells, "'%s%s", name, values[k].tells);
-                refuse_value(which, name, values[k].type, (uint64_t[]){values[k].bits, 0}, values[k].n, tells);
+                refuse_value(which, name, values[k].type, (uint64_t[]){values[k].bits, 0}, values[k].n,
+                             tells);
             }
             if (!name || !model_keys[i].required) continue;
             Gguf gguf = good_model(which);
@@ -79,8 +80,10 @@ static void test_config(void) {
         {LLAMA, "llama.expert_count", U32, 8, NULL, "8 experts"},
         {LLAMA, "llama.attention.sliding_window", U32, 4, NULL, "sliding window"},
         {GPT2, "gpt2.attention.clamp_kqv", F32, 0x41000000, NULL, "'gpt2.attention.clamp_kqv' is 8"},
-        {GPT2, "gpt2.attention.max_alibi_bias", F32, 0x41000000, NULL, "'gpt2.attention.max_alibi_bias' is 8"},
-        {LLAMA, "llama.use_parallel_residual", BOOL, 2, NULL, "'llama.use_parallel_residual' is of type bool"},
+        {GPT2, "gpt2.attention.max_alibi_bias", F32, 0x41000000, NULL,
+         "'gpt2.attention.max_alibi_bias' is 8"},
+        {LLAMA, "llama.use_parallel_residual", BOOL, 2, NULL,
+         "'llama.use_parallel_residual' is of type bool"},
         {GPT2, "gpt2.context_length", U32, 1 << 30, NULL, "'position_embd.weight' has shape"},
         {GPT2, "gpt2.context_length", U32, N_CTX - 1, NULL, "'position_embd.weight' has shape"},
         {LLAMA, "general.architecture", STRING, 0, "mamba", "architecture 'mamba' is not supported"},
@@ -128,6 +131,18 @@ static void test_tensors(void) {
         }
 }
 
+/* The file is large enough for all these rows, though nobody has written them. */
+static void test_absurd_vocabulary(void) {
+    Gguf gguf = good_model(LLAMA);
+    GgufTensor *tensor = gguf_find_tensor(&gguf, "token_embd.weight");
+    tensor->dims[1] = (1 << 24) + 1;
+    gguf.data_reversed = true; /* puts the first tensor at the end */
+    scratch_write(file, gguf_write(&gguf, file));
+    CHECK(truncate(scratch_path(), (off_t)(tensor->data_at + 4 * D_MODEL * tensor->dims[1])) == 0,
+          "truncate");
+    refuse_path(scratch_path(), "a vocabulary of 16777217", "more tokens than can be");
+}
+
 /* Tensors that the family does not have, or has only sometimes. */
 static void test_more_tensors(void) {
     static const struct {
@@ -135,7 +150,8 @@ static void test_more_tensors(void) {
         uint64_t rows, cols;
         const char *tells;
     } more[] = {
-        {"blk.1.attn_q.weight", D_MODEL, D_MODEL, "'blk.1.attn_q.weight' is not part of a model of family 'llama'"},
+        {"blk.1.attn_q.weight", D_MODEL, D_MODEL,
+         "'blk.1.attn_q.weight' is not part of a model of family 'llama'"},
         {"blk.00.attn_q.weight", D_MODEL, D_MODEL, "'blk.00.attn_q.weight' is not part"},
         {"blk.0.attn_norm.bias", 0, D_MODEL, "'blk.0.attn_norm.bias' is not part"},
         {"a\x1b[2J\n", 0, 1, "'a?[2J?' is not part"},
@@ -232,13 +248,17 @@ static void test_vocabulary_keys(void) {
         Which which;
         const char *key;
     } missing[] = {
-        {LLAMA, "tokenizer.ggml.model"}, {LLAMA, "tokenizer.ggml.tokens"}, {LLAMA, "tokenizer.ggml.scores"},
+        {LLAMA, "tokenizer.ggml.model"},
+        {LLAMA, "tokenizer.ggml.tokens"},
+        {LLAMA, "tokenizer.ggml.scores"},
         {GPT2, "tokenizer.ggml.merges"},
     };
     for (size_t i = 0; i < COUNT(missing); i++) {
         Gguf gguf = good_model(missing[i].which);
+        char tells[96];
         gguf_drop(&gguf, gguf_find(&gguf, missing[i].key));
-        refuse_vocabulary(&gguf, missing[i].key);
+        snprintf(tells, sizeof tells, "%s is missing", missing[i].key);
+        refuse_vocabulary(&gguf, tells);
     }
 }
 
@@ -250,12 +270,20 @@ static void refuse_element(Which which, const char *key, const void *value, cons
 }
 
 static void test_vocabulary_elements(void) {
-    static const char *const merges[] = {"ab", " b", "a ", "a b c", "a z", "b a", ""};
+    static const char *const merges[][2] = {
+        {"ab", "is not two parts"},
+        {" b", "is not two parts"},
+        {"a ", "is not two parts"},
+        {"a b c", "is not two parts"},
+        {"", "is not two parts"},
+        {"a z", "has a part that is not in"},
+        {"b a", "makes a token that is not in"},
+    };
     for (size_t i = 0; i < COUNT(merges); i++) {
         Gguf gguf = good_model(GPT2);
         char tells[96];
-        gguf_strings(&gguf, "tokenizer.ggml.merges", (const char *const[]){"a b", merges[i]}, 2);
-        snprintf(tells, sizeof tells, "tokenizer.ggml.merges: '%s'", merges[i]);
+        gguf_strings(&gguf, "tokenizer.ggml.merges", (const char *const[]){"a b", merges[i][0]}, 2);
+        snprintf(tells, sizeof tells, "tokenizer.ggml.merges: '%s' %s", merges[i][0], merges[i][1]);
         refuse_vocabulary(&gguf, tells);
     }
     static const int32_t types[] = {0, 7, -1, INT32_MAX};
@@ -263,10 +291,18 @@ static void test_vocabulary_elements(void) {
         refuse_element(GPT2, "tokenizer.ggml.token_type", &types[i], "tokenizer.ggml.token_type of token 5");
     refuse_element(LLAMA, "tokenizer.ggml.token_type", &(int32_t){6}, "byte token 5 is named 'a'");
     refuse_element(LLAMA, "tokenizer.ggml.scores", &(float){NAN}, "tokenizer.ggml.scores of token 5");
+
+    char name[301] = {0};
+    const char *texts[N_VOCAB] = {"a", "b", "ab", "bc", "c", "d", "e", memset(name, 'x', 300)};
+    Gguf gguf = good_model(GPT2);
+    gguf_strings(&gguf, "tokenizer.ggml.tokens", texts, N_VOCAB);
+    refuse_vocabulary(&gguf, "special token 7 has 300 bytes");
 }
 
+/* Chunks of two tokens, so that a text of three takes more than one. */
 static Session *begin(const Model *model, size_t n_ctx, Error *error) {
-    SessionOptions options = {.n_ctx = n_ctx, .kv_dtype = DTYPE_F16, .compute = {kernels_pick(NULL, error), pool}};
+    SessionOptions options = {
+        .n_ctx = n_ctx, .kv_dtype = DTYPE_F16, .n_chunk = 2, .compute = {kernels_pick(NULL, error), pool}};
     return session_new(model, &options, error);
 }
 
@@ -289,6 +325,7 @@ static void test_weights_not_finite(void) {
                 CHECK(!session_feed(session, (const int32_t[]){0, 1, 0}, 3, logits, 1, &error), "%g in %s",
                       (double)values[i % 2], name);
                 check_message(&error, scratch_path(), "not finite", name);
+                CHECK(session_position(session) == 0, "%zu tokens were fed", session_position(session));
             }
             session_free(session);
             model_close(model);
@@ -315,7 +352,8 @@ static void test_tokens(void) {
         Error error = {{0}};
         float plain[N_VOCAB] = {0}, logits[N_VOCAB] = {0};
         Model *model = accept(&gguf);
-        Session *first = model ? begin(model, 0, &error) : NULL, *second = model ? begin(model, 0, &error) : NULL;
+        Session *first = model ? begin(model, 0, &error) : NULL,
+                *second = model ? begin(model, 0, &error) : NULL;
         CHECK(first && second, "%s", error.message);
         if (first && second) {
             CHECK(session_feed(first, good, 8, plain, 1, &error), "%s", error.message);
@@ -348,7 +386,8 @@ static void test_context_beyond_positions(void) {
 
 static void test_context_beyond_memory(void) {
     if (ADDRESS_SANITIZER) SKIP("AddressSanitizer ends the program where malloc would return NULL");
-    static const size_t contexts[] = {SIZE_MAX, SIZE_MAX / 2, (size_t)1 << 62, (size_t)1 << 58, (size_t)1 << 46};
+    static const size_t contexts[] = {SIZE_MAX, SIZE_MAX / 2, (size_t)1 << 62, (size_t)1 << 58,
+                                      (size_t)1 << 46};
     Gguf gguf = good_model(LLAMA);
     Error error = {{0}};
     Model *model = accept(&gguf);
@@ -371,7 +410,9 @@ static int session_within(const Model *model, size_t n_bytes) {
         rlim_t limit = pages * (rlim_t)sysconf(_SC_PAGESIZE) + n_bytes;
         Error error = {{0}};
         if (setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit}) != 0) _exit(2);
-        SessionOptions options = {.n_ctx = 1 << 17, .n_chunk = 1 << 17, .kv_dtype = DTYPE_F32,
+        SessionOptions options = {.n_ctx = 1 << 17,
+                                  .n_chunk = 1 << 17,
+                                  .kv_dtype = DTYPE_F32,
                                   .compute = {kernels_pick(NULL, &error), pool}};
         Session *session = session_new(model, &options, &error);
         session_free(session);
@@ -391,7 +432,8 @@ static void test_out_of_memory(void) {
     if (model == NULL) return;
     int verdict = 1;
     size_t n_bytes = 0;
-    for (; verdict == 1 && n_bytes < (64u << 20); n_bytes += 512 << 10) verdict = session_within(model, n_bytes);
+    for (; verdict == 1 && n_bytes < (64u << 20); n_bytes += 512 << 10)
+        verdict = session_within(model, n_bytes);
     CHECK(verdict == 0, "%d with %zu KiB", verdict, n_bytes >> 10);
     CHECK(n_bytes > (10u << 20), "%zu KiB are enough, so little was tried", n_bytes >> 10);
     model_close(model);
@@ -406,6 +448,7 @@ int main(void) {
     RUN(test_keys);
     RUN(test_config);
     RUN(test_tensors);
+    RUN(test_absurd_vocabulary);
     RUN(test_more_tensors);
     RUN(test_vectors_of_more_dimensions);
     RUN(test_claims_cost_nothing);

@@ -1,6 +1,6 @@
 /*
  * Files that are right, read back value by value: GGUF files that the test builds, llama2.c's two kinds of
- * file, and two of the reference checkpoints. Files that are wrong are test_bad_input's.
+ * file, and three of the reference checkpoints. Wrong files are for test_bad_input and test_bad_model.
  */
 #include "checkpoint/checkpoint.h"
 #include "gguf.h"
@@ -26,7 +26,13 @@ static bool is(String string, const char *text) { return same(string, text, strl
 
 /* The getters, as bits: which of them a key's value is for. */
 enum {
-    GET_U64 = 1, GET_F32 = 2, GET_BOOL = 4, GET_STRING = 8, GET_STRINGS = 16, GET_F32S = 32, GET_I32S = 64,
+    GET_U64 = 1,
+    GET_F32 = 2,
+    GET_BOOL = 4,
+    GET_STRING = 8,
+    GET_STRINGS = 16,
+    GET_F32S = 32,
+    GET_I32S = 64,
     N_GETTERS = 7
 };
 
@@ -41,7 +47,8 @@ typedef struct Values {
     size_t n; /* of the array */
 } Values;
 
-static bool get(const Checkpoint *checkpoint, unsigned getter, const char *key, Values *values, Error *error) {
+static bool get(const Checkpoint *checkpoint, unsigned getter, const char *key, Values *values,
+                Error *error) {
     switch (getter) {
     case GET_U64: return checkpoint_u64(checkpoint, key, &values->u64, error);
     case GET_F32: return checkpoint_f32(checkpoint, key, &values->f32, error);
@@ -64,7 +71,7 @@ static void values_free(Values *values) {
 static const struct {
     const char *key;
     uint32_t type;
-    uint64_t bits;     /* the value, little-endian: its lowest bytes are written */
+    uint64_t bits; /* the value, little-endian: its lowest bytes are written */
     size_t n;
     unsigned getter;   /* that it is for; 0: none */
     const char *named; /* as errors call the type */
@@ -152,7 +159,8 @@ static void check_getters(const Checkpoint *checkpoint, const char *key, unsigne
         if (!ok) {
             char quoted[64];
             snprintf(quoted, sizeof quoted, "'%s' is of type %s,", key, named);
-            CHECK(strstr(error.message, quoted) && strstr(error.message, scratch_path()), "%s", error.message);
+            CHECK(strstr(error.message, quoted) && strstr(error.message, scratch_path()), "%s",
+                  error.message);
             CHECK(values.u64 == 77 && values.f32 == 77 && !values.boolean && !values.string.data, "%s", key);
             CHECK(!values.strings && !values.f32s && !values.i32s && values.n == 0, "%s", key);
         }
@@ -173,8 +181,8 @@ static void test_types(void) {
             check_getters(checkpoint, numbers[i].key, numbers[i].getter, numbers[i].named);
             uint64_t value = 0;
             if (numbers[i].getter != GET_U64) continue;
-            CHECK(checkpoint_u64(checkpoint, numbers[i].key, &value, NULL) && value == numbers[i].bits, "%s: %llu",
-                  numbers[i].key, (unsigned long long)value);
+            CHECK(checkpoint_u64(checkpoint, numbers[i].key, &value, NULL) && value == numbers[i].bits,
+                  "%s: %llu", numbers[i].key, (unsigned long long)value);
         }
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             check_getters(checkpoint, others[i].key, others[i].getter, others[i].named);
@@ -200,19 +208,23 @@ static void test_values(void) {
           "what follows the nested arrays");
 
     CHECK(get(checkpoint, GET_STRINGS, "array.strings", &values, NULL) && values.n == 3 &&
-          is(values.strings[0], "one") && is(values.strings[1], "") && is(values.strings[2], "three"),
+              is(values.strings[0], "one") && is(values.strings[1], "") && is(values.strings[2], "three"),
           "strings");
     values_free(&values);
     CHECK(get(checkpoint, GET_F32S, "array.f32", &values, NULL) && values.n == 3 && values.f32s[0] == 0.5f &&
-          values.f32s[1] == -2 && values.f32s[2] == 1e30f, "floats");
+              values.f32s[1] == -2 && values.f32s[2] == 1e30f,
+          "floats");
     values_free(&values);
-    CHECK(get(checkpoint, GET_I32S, "array.i32", &values, NULL) && values.n == 2 && values.i32s[0] == INT32_MIN &&
-          values.i32s[1] == 7, "signed integers");
+    CHECK(get(checkpoint, GET_I32S, "array.i32", &values, NULL) && values.n == 2 &&
+              values.i32s[0] == INT32_MIN && values.i32s[1] == 7,
+          "signed integers");
     values_free(&values);
     CHECK(get(checkpoint, GET_I32S, "array.u32", &values, NULL) && values.n == 2 && values.i32s[0] == 5 &&
-          values.i32s[1] == 6, "unsigned integers");
+              values.i32s[1] == 6,
+          "unsigned integers");
     values_free(&values);
-    CHECK(get(checkpoint, GET_STRINGS, "array.strings.none", &values, NULL) && values.n == 0 && values.strings,
+    CHECK(get(checkpoint, GET_STRINGS, "array.strings.none", &values, NULL) && values.n == 0 &&
+              values.strings,
           "an empty array is not a missing one");
     values_free(&values);
     checkpoint_close(checkpoint);
@@ -220,7 +232,8 @@ static void test_values(void) {
 
 static void test_missing_keys(void) {
     Gguf gguf = metadata_of_every_type(3);
-    static const char *const keys[] = {"", "u", "u88", "string.", "array.string", "zzz", "general.architecture"};
+    static const char *const keys[] = {
+        "", "u", "u88", "string.", "array.string", "zzz", "general.architecture"};
     Checkpoint *checkpoint = open_gguf(&gguf);
     if (!checkpoint) return;
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
@@ -231,7 +244,8 @@ static void test_missing_keys(void) {
             CHECK(get(checkpoint, 1u << i, keys[k], &values, NULL), "%s, getter %u", keys[k], i);
             CHECK(1u << i < GET_STRINGS || values.n == 0, "%s, getter %u", keys[k], i);
         }
-        CHECK(values.u64 == 77 && values.f32 == 77 && values.boolean && is(values.string, "before"), "%s", keys[k]);
+        CHECK(values.u64 == 77 && values.f32 == 77 && values.boolean && is(values.string, "before"), "%s",
+              keys[k]);
         CHECK(!values.strings && !values.f32s && !values.i32s, "%s", keys[k]);
     }
     CHECK(checkpoint_find(checkpoint, "u8") == NULL, "a key is no tensor");
@@ -264,12 +278,14 @@ static void check_tensors(Gguf *gguf) {
         const Tensor *tensor = checkpoint_tensor(checkpoint, i);
         CHECK(is(tensor->name, expected->name) && checkpoint_find(checkpoint, expected->name) == tensor, "%s",
               expected->name);
-        CHECK(tensor->dtype == (DType)expected->type && tensor->n_dims == expected->n_dims, "%s", expected->name);
+        CHECK(tensor->dtype == (DType)expected->type && tensor->n_dims == expected->n_dims, "%s",
+              expected->name);
         for (size_t k = 0; k < TENSOR_MAX_DIMS; k++)
             CHECK(tensor->dims[k] == expected->dims[k], "%s, dimension %zu", expected->name, k);
         CHECK(tensor->n_bytes == expected->n_bytes, "%s: %zu", expected->name, (size_t)tensor->n_bytes);
         CHECK(memcmp(tensor->data, file + expected->data_at, expected->n_bytes) == 0, "%s", expected->name);
-        CHECK((uintptr_t)tensor->data % (gguf->alignment < 64 ? gguf->alignment : 64) == 0, "%s", expected->name);
+        CHECK((uintptr_t)tensor->data % (gguf->alignment < 64 ? gguf->alignment : 64) == 0, "%s",
+              expected->name);
     }
     static const char *const absent[] = {"", "f3", "f322", "zzz", "general.alignment"};
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
@@ -295,7 +311,8 @@ static void test_no_tensors(void) {
         size_t n = gguf_write(&gguf, file);
         Checkpoint *checkpoint = open_bytes(file, n);
         if (!checkpoint) return;
-        CHECK(checkpoint_n_tensors(checkpoint) == 0 && !checkpoint_find(checkpoint, "token_embd.weight"), "%d keys", i);
+        CHECK(checkpoint_n_tensors(checkpoint) == 0 && !checkpoint_find(checkpoint, "token_embd.weight"),
+              "%d keys", i);
         CHECK(checkpoint_file_bytes(checkpoint) == n, "%zu", n);
         CHECK(checkpoint_has(checkpoint, "tokenizer.ggml.model") == (i == 1), "%d keys", i);
         checkpoint_close(checkpoint);
@@ -307,7 +324,16 @@ static void test_no_tensors(void) {
  * llama2.c's model file as its run.c lays it out (memory_map_weights): these tensors one behind the other,
  * where the n-th float of the file after the header has the value n.
  */
-enum { DIM = 8, HIDDEN = 6, LAYERS = 3, HEADS = 4, KV_HEADS = 2, VOCAB = 11, SEQ = 5, KV_DIM = DIM / HEADS * KV_HEADS };
+enum {
+    DIM = 8,
+    HIDDEN = 6,
+    LAYERS = 3,
+    HEADS = 4,
+    KV_HEADS = 2,
+    VOCAB = 11,
+    SEQ = 5,
+    KV_DIM = DIM / HEADS * KV_HEADS
+};
 
 static const struct {
     const char *name; /* NULL: not read */
@@ -341,11 +367,13 @@ static void check_llama2c(bool shared) {
     for (size_t i = 0; i < n; i++) memcpy(file + sizeof header + 4 * i, &(float){(float)i}, 4);
     Checkpoint *checkpoint = open_bytes(file, sizeof header + 4 * n);
     if (!checkpoint) return;
-    CHECK(strcmp(checkpoint_format(checkpoint), "llama2.c version 0") == 0, "%s", checkpoint_format(checkpoint));
+    CHECK(strcmp(checkpoint_format(checkpoint), "llama2.c version 0") == 0, "%s",
+          checkpoint_format(checkpoint));
     CHECK(checkpoint_n_tensors(checkpoint) == n_tensors, "%zu", checkpoint_n_tensors(checkpoint));
     for (size_t i = 0; i < n_kinds; i++)
         for (size_t layer = 0; layer < (llama2c_order[i].in_layers ? LAYERS : 1); layer++) {
-            uint64_t rows = llama2c_order[i].rows, cols = llama2c_order[i].cols, size = (rows ? rows : 1) * cols;
+            uint64_t rows = llama2c_order[i].rows, cols = llama2c_order[i].cols,
+                     size = (rows ? rows : 1) * cols;
             const char *pattern = llama2c_order[i].name, *mark = pattern ? strstr(pattern, "%zu") : NULL;
             char name[64];
             if (pattern)
@@ -355,10 +383,12 @@ static void check_llama2c(bool shared) {
             CHECK(tensor || !pattern, "%s is missing", name);
             if (tensor) {
                 const float *data = tensor->data;
-                CHECK(tensor->dtype == DTYPE_F32 && tensor->n_dims == (rows ? 2 : 1) && tensor->dims[0] == cols &&
-                      tensor->dims[1] == (rows ? rows : 1) && tensor->n_bytes == 4 * size, "%s", name);
-                CHECK(data[0] == (float)at && data[size - 1] == (float)(at + size - 1), "%s: %g, expected %zu", name,
-                      (double)data[0], at);
+                CHECK(tensor->dtype == DTYPE_F32 && tensor->n_dims == (rows ? 2 : 1) &&
+                          tensor->dims[0] == cols && tensor->dims[1] == (rows ? rows : 1) &&
+                          tensor->n_bytes == 4 * size,
+                      "%s", name);
+                CHECK(data[0] == (float)at && data[size - 1] == (float)(at + size - 1),
+                      "%s: %g, expected %zu", name, (double)data[0], at);
             }
             at += size;
         }
@@ -366,8 +396,11 @@ static void check_llama2c(bool shared) {
         const char *key;
         uint64_t value;
     } expected[] = {
-        {"llama.embedding_length", DIM}, {"llama.feed_forward_length", HIDDEN}, {"llama.block_count", LAYERS},
-        {"llama.attention.head_count", HEADS}, {"llama.attention.head_count_kv", KV_HEADS},
+        {"llama.embedding_length", DIM},
+        {"llama.feed_forward_length", HIDDEN},
+        {"llama.block_count", LAYERS},
+        {"llama.attention.head_count", HEADS},
+        {"llama.attention.head_count_kv", KV_HEADS},
         {"llama.context_length", SEQ},
     };
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
@@ -379,7 +412,8 @@ static void check_llama2c(bool shared) {
     CHECK(get(checkpoint, GET_STRING, "general.architecture", &values, NULL) && is(values.string, "llama"),
           "architecture");
     CHECK(get(checkpoint, GET_F32, "llama.attention.layer_norm_rms_epsilon", &values, NULL) &&
-          values.f32 == 1e-5f, "%g", (double)values.f32);
+              values.f32 == 1e-5f,
+          "%g", (double)values.f32);
     checkpoint_close(checkpoint);
 }
 
@@ -394,9 +428,9 @@ static void test_llama2c_vocabulary(void) {
         const char *text, *expected;
         int32_t type;
     } edges[] = {
-        {"<unk>", "<unk>", 2}, {"\n<s>\n", "<s>", 3}, {"\n</s>\n", "</s>", 3}, /* 0 to 2; bytes follow */
-        {" ", "▁", 1}, {" a  b ", "▁a▁▁b▁", 1}, {"\xe2\x96\x81", "▁", 1}, {"", "", 1}, {"é\xff", "é\xff", 1},
-        {"\n", "\n", 1}, {"\n\n", "\n\n", 1}, {"last", "last", 1},
+        {"<unk>", "<unk>", 2}, {"\n<s>\n", "<s>", 3},   {"\n</s>\n", "</s>", 3}, /* 0 to 2; bytes follow */
+        {" ", "▁", 1},         {" a  b ", "▁a▁▁b▁", 1}, {"\xe2\x96\x81", "▁", 1}, {"", "", 1},
+        {"é\xff", "é\xff", 1}, {"\n", "\n", 1},         {"\n\n", "\n\n", 1},      {"last", "last", 1},
     };
     enum { N_BYTES = 256, N_EDGES = sizeof edges / sizeof *edges, N = N_EDGES + N_BYTES };
     size_t n = 0;
@@ -420,9 +454,12 @@ static void test_llama2c_vocabulary(void) {
           checkpoint_format(checkpoint));
     CHECK(get(checkpoint, GET_STRING, "tokenizer.ggml.model", &tokens, NULL) && is(tokens.string, "llama"),
           "model");
-    CHECK(get(checkpoint, GET_STRINGS, "tokenizer.ggml.tokens", &tokens, NULL) && tokens.n == N, "%zu", tokens.n);
-    CHECK(get(checkpoint, GET_F32S, "tokenizer.ggml.scores", &scores, NULL) && scores.n == N, "%zu", scores.n);
-    CHECK(get(checkpoint, GET_I32S, "tokenizer.ggml.token_type", &types, NULL) && types.n == N, "%zu", types.n);
+    CHECK(get(checkpoint, GET_STRINGS, "tokenizer.ggml.tokens", &tokens, NULL) && tokens.n == N, "%zu",
+          tokens.n);
+    CHECK(get(checkpoint, GET_F32S, "tokenizer.ggml.scores", &scores, NULL) && scores.n == N, "%zu",
+          scores.n);
+    CHECK(get(checkpoint, GET_I32S, "tokenizer.ggml.token_type", &types, NULL) && types.n == N, "%zu",
+          types.n);
     for (size_t id = 0; id < N && tokens.n == N && scores.n == N && types.n == N; id++) {
         bool is_byte = id >= 3 && id < 3 + N_BYTES;
         size_t edge = id < 3 ? id : id - N_BYTES;
@@ -448,17 +485,53 @@ static void test_reference_files(void) {
         uint64_t cols, rows;
         float first[2];
     } golden[] = {
-        {"tests/data/reference/gpt2-bf16.gguf", "GGUF v2", "blk.1.ffn_down.weight", 29, DTYPE_BF16, 212, 60,
+        {"tests/data/reference/gpt2-bf16.gguf",
+         "GGUF v2",
+         "blk.1.ffn_down.weight",
+         29,
+         DTYPE_BF16,
+         212,
+         60,
          {0.00039673f, -0.01519775f}},
-        {"tests/data/reference/gpt2-bf16.gguf", "GGUF v2", "output.weight", 29, DTYPE_BF16, 60, 257,
+        {"tests/data/reference/gpt2-bf16.gguf",
+         "GGUF v2",
+         "output.weight",
+         29,
+         DTYPE_BF16,
+         60,
+         257,
          {-0.3203125f, -0.47460938f}},
-        {"tests/data/reference/gpt2-q8_0.gguf", "GGUF v3", "blk.0.attn_qkv.weight", 28, DTYPE_Q8_0, 96, 288,
+        {"tests/data/reference/gpt2-q8_0.gguf",
+         "GGUF v3",
+         "blk.0.attn_qkv.weight",
+         28,
+         DTYPE_Q8_0,
+         96,
+         288,
          {0.16235352f, 0.18844604f}}, /* alignment 64 */
-        {"tests/data/reference/gpt2-q8_0.gguf", "GGUF v3", "output_norm.bias", 28, DTYPE_F32, 96, 1,
+        {"tests/data/reference/gpt2-q8_0.gguf",
+         "GGUF v3",
+         "output_norm.bias",
+         28,
+         DTYPE_F32,
+         96,
+         1,
          {0.1622592f, -0.23013385f}},
-        {"tests/data/reference/llama-mixed.gguf", "GGUF v3", "blk.1.ffn_up.weight", 21, DTYPE_Q4_0, 96, 128,
+        {"tests/data/reference/llama-mixed.gguf",
+         "GGUF v3",
+         "blk.1.ffn_up.weight",
+         21,
+         DTYPE_Q4_0,
+         96,
+         128,
          {0.06750488f, 0.23626709f}},
-        {"tests/data/reference/llama-mixed.gguf", "GGUF v3", "token_embd.weight", 21, DTYPE_F16, 96, 261,
+        {"tests/data/reference/llama-mixed.gguf",
+         "GGUF v3",
+         "token_embd.weight",
+         21,
+         DTYPE_F16,
+         96,
+         261,
          {-0.15612793f, 0.16967773f}},
     };
     for (size_t i = 0; i < sizeof golden / sizeof *golden; i++) {
@@ -473,7 +546,8 @@ static void test_reference_files(void) {
         float row[256];
         if (tensor && tensor->dims[0] <= 256) {
             CHECK(tensor->dtype == golden[i].dtype && tensor->dims[0] == golden[i].cols &&
-                  tensor->dims[1] == golden[i].rows, "%s", golden[i].name);
+                      tensor->dims[1] == golden[i].rows,
+                  "%s", golden[i].name);
             dtype_unpack(row, tensor->dtype, tensor->data, (size_t)tensor->dims[0]);
             for (int k = 0; k < 2; k++) CHECK_NEAR(row[k], golden[i].first[k], 1e-7);
         }

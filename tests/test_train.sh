@@ -1,0 +1,118 @@
+#!/bin/sh
+# Trains a tiny model on a tiny text, kills it and resumes, exports it, and compares the engine with PyTorch.
+# PYTHON names the interpreter that has PyTorch; without one everything is skipped.
+RUN=$(realpath "${RUN:-./run}")
+scripts=$(realpath "$(dirname "$0")/../scripts")
+passed=0 failed=0
+
+close() {
+    echo "$passed passed, $failed failed, ${1:-0} skipped"
+    [ "$failed" -eq 0 ]
+    exit
+}
+
+check() { # NAME COMMAND...: the command must succeed
+    name=$1
+    shift
+    if "$@" >output 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        tail -n 5 output
+    fi
+}
+
+for python in ${PYTHON:-python3 /usr/bin/python3} ''; do
+    [ -n "$python" ] && "$python" -c '
+from importlib.util import find_spec
+exit(not all(map(find_spec, ("numpy", "regex", "torch"))))' 2>/dev/null && break
+done
+if [ -z "$python" ]; then
+    echo "skipped: no Python here has numpy, regex and torch"
+    close 1
+fi
+
+folder=$(mktemp -d) && cd "$folder" || exit 1
+trap 'rm -rf "$folder"' EXIT
+export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+
+# Documents of words whose order has some pattern; "é" and "--" are there for the tokenizer.
+mkdir text
+"$python" - <<'END'
+import random
+for name, n in ("wiki-train", 60), ("books-train", 40), ("wiki-val", 2), ("books-val", 3), ("extra", 7):
+    words, pick = "the old mill by a café -- it's 12 o'clock, and we'll row!".split(), random.Random(name)
+    documents = ("\n\n".join(" ".join(pick.choices(words, k=25)) + "." for _ in range(3)) for _ in range(n))
+    open(f"text/{name}.txt", "w", encoding="utf-8").write("\n<|endoftext|>\n".join(documents) + "\n")
+END
+
+train() { "$python" "$scripts/train.py" data -o "$1" --preset tiny --steps 6; }
+
+# Killed without a warning as soon as there is a checkpoint (one is written after each step), then resumed.
+train_killed() {
+    "$python" "$scripts/train.py" data -o killed --preset tiny --steps 6 >killed.log 2>&1 &
+    while [ ! -e killed/checkpoint.pt ] && kill -0 $! 2>/dev/null; do sleep 0.02; done
+    kill -9 $! 2>/dev/null
+    wait $! 2>/dev/null
+    train killed
+}
+
+# Merges and tokens of the trainer, counted again from the definition, pair by pair.
+plain_bpe() {
+    PYTHONPATH="$scripts" "$python" - <<'END'
+from collections import Counter
+from tokenizer import BYTES, Tokenizer, count_pieces, documents, replace, spell, train
+counts = count_pieces(documents("text/wiki-train.txt"))
+counts.update({"aaaaaaa": 9, "abababa": 7, "=====": 5, "======": 4})
+tokenizer, tokens = train(counts, 330, own=True), list(BYTES)
+words = {piece: [tokens.index(name) for name in spell(piece)] for piece in counts}
+for merge in tokenizer.merges:
+    pairs = Counter()
+    for piece, word in words.items():
+        for pair in zip(word, word[1:]):
+            pairs[pair] += counts[piece]
+    best = max(pairs, key=lambda pair: (pairs[pair], [-id for id in pair]))
+    assert (tokens[best[0]], tokens[best[1]]) == merge, merge
+    tokens.append("".join(merge))
+    words = {piece: replace(word, best, len(tokens) - 1) for piece, word in words.items()}
+assert tokens == tokenizer.tokens[:-1]
+text = "it's 12 o'clock at the café -- 東京 aaaaaa\n\n  ok "
+assert tokenizer.decode(tokenizer.encode(text)).decode() == text
+END
+}
+
+# The resumed run must end as the other did, and their bits per byte be those that train.py's rule gives when
+# it is followed token by token.
+weights_and_bits() {
+    PYTHONPATH="$scripts" "$python" - <<'END'
+import json, math
+import numpy as np, torch
+from export import load
+(model, tokenizer), (resumed, _) = load("whole/checkpoint.pt"), load("killed/checkpoint.pt")
+assert all(torch.equal(x, resumed.state_dict()[name]) for name, x in model.state_dict().items())
+steps = [[row.split(",")[0] for row in open(f"{run}/log.csv")] for run in ("whole", "killed")]
+assert steps[0] == steps[1] and steps[0][-1] == "4", steps
+ids, half, nats = np.fromfile("data/wiki-val.bin", np.uint16).astype(int), model.config.n_ctx // 2, 0
+for at in range(1, len(ids)):
+    start = 0 if at <= 2 * half else (at - 1) // half * half - half
+    logits = model(torch.from_numpy(ids[start:at])[None])[0, -1].double()
+    nats -= logits.log_softmax(0)[ids[at]].item()
+text = open("text/wiki-val.txt", encoding="utf-8").read().strip("\n").replace("\n<|endoftext|>\n", "")
+expected = nats / math.log(2) / len(text.encode())
+found = json.load(open("whole/result.json"))["bits_per_byte"]["wiki-val"]
+assert abs(found / expected - 1) < 1e-5, (found, expected)
+END
+}
+
+check "corpus" "$python" "$scripts/corpus.py" text -o data --extra text/extra.txt --repeat 2 --vocab 330 --jobs 1
+check "vocabulary" plain_bpe
+check "training" train whole
+check "training killed and resumed" train_killed
+check "the same weights after a kill, bits per byte" weights_and_bits
+for dtype in F32 Q8_0; do # export.py has the tolerances: 1e-4 for the logits and bits per byte in F32
+    check "export $dtype" "$python" "$scripts/export.py" whole/checkpoint.pt -o "$dtype.gguf" --dtype "$dtype" \
+        --documents 3 --verify "$RUN" data/books-val.bin
+done
+check "text from the export" "$RUN" Q8_0.gguf -p "the old" -n 5 --temp 0
+close
