@@ -3,13 +3,13 @@
 # make bench        speed against the machine's  make tsan       the threaded ones under TSan
 # make install      attn-run and its man page, under PREFIX
 #
-# OPENMP=1 runs parallel loops on OpenMP instead of our own pool; WERROR=1 turns warnings into errors.
+# OPENMP=1 makes build/openmp/run, whose loops run on OpenMP instead of our own pool; WERROR=1 turns
+# warnings into errors; CC=clang, CFLAGS=… as usual.
 
-CC ?= cc
 CFLAGS ?= -O3 -g
 PREFIX ?= /usr/local
 BUILD ?= $(if $(OPENMP),build/openmp,build)
-RUN ?= run
+RUN ?= $(if $(OPENMP),build/openmp/run,run)
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
 FLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -ffp-contract=off -I. -MMD -MP $(WARNINGS)
@@ -23,14 +23,17 @@ $(BUILD)/kernels/avx2.o: FLAGS += -mavx2 -mfma -mf16c
 $(BUILD)/kernels/avx512.o: FLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 endif
 
-LIB = $(patsubst %.c,$(BUILD)/%.o,$(filter-out run.c,$(wildcard *.c)) $(wildcard checkpoint/*.c kernels/*.c))
+# What only programs need: the library neither prints nor reads options.
+PROGRAM = cli.c info.c npy.c
+LIB = $(patsubst %.c,$(BUILD)/%.o,$(filter-out run.c $(PROGRAM),$(wildcard *.c)) $(wildcard checkpoint/*.c kernels/*.c))
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c)) $(wildcard tests/test_*.sh)
 THREADED_TESTS = $(BUILD)/tests/test_threads $(BUILD)/tests/test_reference
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 
 all: $(RUN)
 
-$(RUN): $(BUILD)/run.o $(BUILD)/libattn.a
+$(RUN): $(BUILD)/run.o $(PROGRAM:%.c=$(BUILD)/%.o) $(BUILD)/libattn.a
+	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/libattn.a: $(LIB)
@@ -43,11 +46,11 @@ $(BUILD)/%.o: %.c
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libattn.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libattn.a
+$(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/cli.o $(BUILD)/libattn.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 test: $(RUN) $(TESTS)
-	@RUN=$(abspath $(RUN)) tests/run.sh $(TESTS)
+	@RUN='$(abspath $(RUN))' tests/run.sh $(TESTS)
 
 test-threaded: $(THREADED_TESTS)
 	@tests/run.sh $^
@@ -72,5 +75,5 @@ clean:
 	rm -rf build run
 
 .PHONY: all test test-threaded debug sanitize tsan bench install clean
-.SECONDARY:
+.PRECIOUS: $(BUILD)/%.o
 -include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)

@@ -1,15 +1,17 @@
 /*
  * The heart. For head h and the token at position i, over the keys and values cached so far:
  *
- *   q_i = W_q x_i        k_j = W_k x_j        v_j = W_v x_j         (RoPE turns q_i and k_j by their
- * positions) score_ij   = q_i · k_j / √d_head                                 for j ≤ i; the causal mask
- * hides j > i pattern_ij = exp(score_ij) / Σ_j' exp(score_ij')                 softmax over j z_i        =
- * Σ_j pattern_ij v_j out_i      = W_o [z of head 0; z of head 1; …]
+ *   q_i = W_q x_i    k_j = W_k x_j    v_j = W_v x_j     (RoPE turns q_i and k_j by their positions)
+ *   score_ij   = q_i · k_j / √d_head                    for j ≤ i; the causal mask hides j > i
+ *   pattern_ij = exp(score_ij) / Σ_j' exp(score_ij')    softmax over j
+ *   z_i        = Σ_j pattern_ij v_j
+ *   out_i      = W_o [z of head 0; z of head 1; …]
  *
  * Grouped-query attention: head h reads the keys and values of kv head ⌊h·n_head_kv/n_head⌋.
  *
- * No n × n buffer: attend_tile walks over the keys in tiles and keeps, for each query, the running
- * maximum m and sum of its softmax, rescaling what it has when m grows (Milakov & Gimelshein 2018,
+ * attend_watched is this formula for one query after the other, on a whole row of scores. What runs
+ * when nobody looks is attend_tile: no n × n buffer, but tiles of keys, over which each query keeps
+ * the running maximum m and sum of its softmax, rescaling what it has when m grows (Milakov & Gimelshein 2018,
  * arXiv:1805.02867; Dao et al. 2022, arXiv:2205.14135). Tiles start at fixed positions, so that a
  * token's result does not depend on the chunk or the thread it came in.
  */
@@ -48,12 +50,12 @@ struct Attention {
     unsigned char *cache;
     size_t cache_bytes;
 
-    float *q;     /* [n_chunk][n_head][d_head] */
-    float *k, *v; /* [n_chunk][n_head_kv][d_head] */
-    float *z;     /* [n_chunk][n_head][d_head] */
-    float *turn;  /* [n_chunk][rope_dim/2][2] cos and sin of each pair's angle */
-    float *row;   /* [n_ctx] scores of one query that a probe watches */
-    float *tiles; /* [n_threads][tile_floats] */
+    float *q;       /* [n_chunk][n_head][d_head] */
+    float *k, *v;   /* [n_chunk][n_head_kv][d_head] */
+    float *z;       /* [n_chunk][n_head][d_head] */
+    float *cos_sin; /* [n_chunk][rope_dim/2][2] cos and sin of each pair's angle */
+    float *row;     /* [n_ctx] scores of one query that a probe watches */
+    float *tiles;   /* [n_threads][tile_floats] */
     size_t tile_floats;
 };
 
@@ -65,15 +67,14 @@ size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype) {
 static bool map_cache(Attention *attention, Error *error) {
     size_t position_bytes = attention_kv_bytes(&attention->shape, attention->kv_dtype);
     if (__builtin_mul_overflow(position_bytes, attention->n_ctx, &attention->cache_bytes))
-        return error_set(error,
-                         "a KV cache of %zu positions cannot be addressed; ask for a smaller context (-c)",
+        return error_set(error, "a KV cache of %zu positions cannot be addressed; ask for a smaller context",
                          attention->n_ctx);
     void *cache = mmap(NULL, attention->cache_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (cache == MAP_FAILED)
-        return error_set(
-            error, "cannot reserve %zu MiB of KV cache for %zu positions: %s; ask for a smaller context (-c)",
-            attention->cache_bytes >> 20, attention->n_ctx, strerror(errno));
+        return error_set(error,
+                         "cannot reserve %zu MiB of KV cache for %zu positions: %s; ask for a smaller context",
+                         attention->cache_bytes >> 20, attention->n_ctx, strerror(errno));
     attention->cache = cache;
     return true;
 }
@@ -95,17 +96,16 @@ Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dty
     attention->k = calloc(n_chunk, shape->n_head_kv * d_head * sizeof(float));
     attention->v = calloc(n_chunk, shape->n_head_kv * d_head * sizeof(float));
     attention->z = calloc(n_chunk, shape->n_head * d_head * sizeof(float));
-    attention->turn = calloc(n_chunk, (shape->rope_dim + 1) * sizeof(float));
+    attention->cos_sin = calloc(n_chunk, (shape->rope_dim + 1) * sizeof(float));
     attention->row = calloc(n_ctx, sizeof(float));
     attention->tiles = calloc(threads_count(compute->threads), attention->tile_floats * sizeof(float));
-    if (!attention->q || !attention->k || !attention->v || !attention->z || !attention->turn ||
+    if (!attention->q || !attention->k || !attention->v || !attention->z || !attention->cos_sin ||
         !attention->row || !attention->tiles)
         goto no_memory;
     if (!map_cache(attention, error)) goto fail;
     return attention;
 no_memory:
-    error_set(error, "not enough memory for attention over %zu positions; ask for a smaller context (-c)",
-              n_ctx);
+    error_set(error, "not enough memory for attention over %zu positions; ask for a smaller context", n_ctx);
 fail:
     attention_free(attention);
     return NULL;
@@ -118,18 +118,27 @@ void attention_free(Attention *attention) {
     free(attention->k);
     free(attention->v);
     free(attention->z);
-    free(attention->turn);
+    free(attention->cos_sin);
     free(attention->row);
     free(attention->tiles);
     free(attention);
 }
 
-/* Keys (or values) of a kv head from a position on: they lie one after another. */
-static void *cached(const Attention *attention, bool values, size_t layer, size_t kv_head, size_t position) {
+/* Row `row` of [2·n_layer·n_head_kv] rows of [n_ctx][d_head], at a position. */
+static void *cache_row(const Attention *attention, size_t row, size_t position) {
+    size_t position_bytes = dtype_bytes(attention->kv_dtype, attention->shape.d_head);
+    return attention->cache + (row * attention->n_ctx + position) * position_bytes;
+}
+
+/* The keys of a kv head from a position on: they lie one after another. */
+static void *cached_keys(const Attention *attention, size_t layer, size_t kv_head, size_t position) {
+    return cache_row(attention, layer * attention->shape.n_head_kv + kv_head, position);
+}
+
+/* Likewise its values, which lie behind the keys of all layers. */
+static void *cached_values(const Attention *attention, size_t layer, size_t kv_head, size_t position) {
     const AttentionShape *shape = &attention->shape;
-    size_t rows = ((values ? shape->n_layer : 0) + layer) * shape->n_head_kv + kv_head;
-    return attention->cache +
-           (rows * attention->n_ctx + position) * dtype_bytes(attention->kv_dtype, shape->d_head);
+    return cache_row(attention, (shape->n_layer + layer) * shape->n_head_kv + kv_head, position);
 }
 
 /* RoPE turns pair i of a token at position p by p·freq_i; one table serves all heads and layers. */
@@ -138,22 +147,22 @@ void attention_begin(Attention *attention, size_t position, size_t n) {
     attention->position = position;
     attention->n = n;
     if (attention->shape.rope == ROPE_NONE) return;
-    float *turn = attention->turn;
+    float *cos_sin = attention->cos_sin;
     for (size_t t = 0; t < n; t++)
         for (size_t i = 0; i < n_pairs; i++) {
             double angle = (double)(position + t) * attention->shape.rope_freq[i];
-            *turn++ = (float)cos(angle);
-            *turn++ = (float)sin(angle);
+            *cos_sin++ = (float)cos(angle);
+            *cos_sin++ = (float)sin(angle);
         }
 }
 
 /* Turns one head's q or k [d_head] in place: (a, b) → (a cos − b sin, a sin + b cos) for each pair. */
-static void rotate(const AttentionShape *shape, float *x, const float *turn) {
+static void rotate(const AttentionShape *shape, float *x, const float *cos_sin) {
     size_t n_pairs = shape->rope_dim / 2;
     size_t step = shape->rope == ROPE_NEIGHBOURS ? 2 : 1,
            apart = shape->rope == ROPE_NEIGHBOURS ? 1 : n_pairs;
     for (size_t i = 0; i < n_pairs; i++) {
-        float *a = x + i * step, *b = a + apart, c = turn[2 * i], s = turn[2 * i + 1], before = *a;
+        float *a = x + i * step, *b = a + apart, c = cos_sin[2 * i], s = cos_sin[2 * i + 1], before = *a;
         *a = before * c - *b * s;
         *b = before * s + *b * c;
     }
@@ -174,7 +183,7 @@ typedef struct LayerLoop {
 } LayerLoop;
 
 /* Tokens [begin, end) of the chunk take their positions and join the cache. */
-static void place_tokens(void *context, size_t begin, size_t end, unsigned worker) {
+static void rotate_and_store(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const LayerLoop *loop = context;
     const Attention *attention = loop->attention;
@@ -185,14 +194,13 @@ static void place_tokens(void *context, size_t begin, size_t end, unsigned worke
         float *k = attention->k + t * shape->n_head_kv * d_head;
         float *v = attention->v + t * shape->n_head_kv * d_head;
         if (shape->rope != ROPE_NONE) {
-            const float *turn = attention->turn + t * (shape->rope_dim / 2) * 2;
-            for (size_t h = 0; h < shape->n_head; h++) rotate(shape, q + h * d_head, turn);
-            for (size_t h = 0; h < shape->n_head_kv; h++) rotate(shape, k + h * d_head, turn);
+            const float *cos_sin = attention->cos_sin + t * (shape->rope_dim / 2) * 2;
+            for (size_t h = 0; h < shape->n_head; h++) rotate(shape, q + h * d_head, cos_sin);
+            for (size_t h = 0; h < shape->n_head_kv; h++) rotate(shape, k + h * d_head, cos_sin);
         }
         for (size_t h = 0; h < shape->n_head_kv; h++) {
-            store(attention, cached(attention, false, loop->layer, h, attention->position + t),
-                  k + h * d_head);
-            store(attention, cached(attention, true, loop->layer, h, attention->position + t),
+            store(attention, cached_keys(attention, loop->layer, h, attention->position + t), k + h * d_head);
+            store(attention, cached_values(attention, loop->layer, h, attention->position + t),
                   v + h * d_head);
         }
     }
@@ -216,9 +224,48 @@ static const float *values_of(const Attention *attention, const void *cached_v, 
     return scratch;
 }
 
+/*
+ * A head that a probe watches: the formula, one query after the other. Takes the place of what
+ * attend_tile found, so that what the probe saw, or wrote, is what counts.
+ */
+static void attend_watched(const Attention *attention, size_t layer, size_t head, const Probe *probe) {
+    const AttentionShape *shape = &attention->shape;
+    const Kernels *kernels = attention->compute.kernels;
+    size_t d_head = shape->d_head, kv_head = head * shape->n_head_kv / shape->n_head;
+    float *row = attention->row, scale = 1.0f / sqrtf((float)d_head);
+    Tile tile = worker_tile(attention, 0);
+    bool see_scores = probe->wants(probe->user, PROBE_SCORES, layer, head);
+    bool see_pattern = probe->wants(probe->user, PROBE_PATTERN, layer, head);
+    if (!see_scores && !see_pattern) return;
+
+    for (size_t t = 0; t < attention->n; t++) {
+        size_t position = attention->position + t, n_keys = position + 1;
+        const float *q = attention->q + (t * shape->n_head + head) * d_head;
+        float *z = attention->z + (t * shape->n_head + head) * d_head;
+        Matrix keys = {cached_keys(attention, layer, kv_head, 0), attention->kv_dtype, n_keys, d_head};
+        ProbeView view = {PROBE_SCORES, layer, head, position, 1, n_keys, n_keys, row};
+
+        for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * scale;
+        /* row[key] = q · k_key */
+        kernels->matmul(row, n_keys, &keys, NULL, 0, n_keys, tile.q, d_head, 1);
+        if (see_scores) probe->visit(probe->user, &view);
+        float sum = kernels->exp_sum(row, kernels->max(row, n_keys), n_keys);
+        kernels->scale(row, 1.0f / sum, n_keys);
+        view.site = PROBE_PATTERN;
+        if (see_pattern) probe->visit(probe->user, &view);
+
+        memset(z, 0, d_head * sizeof *z);
+        for (size_t key = 0; key < n_keys; key += KEY_TILE) {
+            size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
+            const float *v = values_of(attention, cached_values(attention, layer, kv_head, key), n, tile.v);
+            kernels->weighted_sum(z, row + key, v, n, d_head);
+        }
+    }
+}
+
 /* Takes the scores of one query over the next n keys into its running softmax and weighted values. */
-static void absorb(const Kernels *kernels, const Tile *tile, size_t row, size_t n, const float *v,
-                   size_t d_head) {
+static void softmax_update(const Kernels *kernels, const Tile *tile, size_t row, size_t n, const float *v,
+                           size_t d_head) {
     float *scores = tile->scores + row * KEY_TILE, *z = tile->z + row * d_head;
     float max = kernels->max(scores, n);
     if (max > tile->max[row]) {
@@ -228,7 +275,7 @@ static void absorb(const Kernels *kernels, const Tile *tile, size_t row, size_t 
         tile->max[row] = max;
     }
     tile->sum[row] += kernels->exp_sum(scores, tile->max[row], n);
-    kernels->mix(z, scores, v, n, d_head);
+    kernels->weighted_sum(z, scores, v, n, d_head);
 }
 
 /* Attention of the tokens [first, last] of the chunk for all heads that share kv_head. */
@@ -251,12 +298,14 @@ static void attend_tile(const Attention *attention, size_t layer, size_t kv_head
 
     for (size_t key = 0; key < n_keys; key += KEY_TILE) {
         size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
-        Matrix keys = {cached(attention, false, layer, kv_head, key), attention->kv_dtype, n, d_head};
+        Matrix keys = {cached_keys(attention, layer, kv_head, key), attention->kv_dtype, n, d_head};
+        /* scores[row][key] = q_row · k_key */
         kernels->matmul(tile->scores, KEY_TILE, &keys, NULL, 0, n, tile->q, d_head, n_rows);
-        const float *v = values_of(attention, cached(attention, true, layer, kv_head, key), n, tile->v);
+        const float *v = values_of(attention, cached_values(attention, layer, kv_head, key), n, tile->v);
         for (size_t row = 0; row < n_rows; row++) {
             size_t visible = attention->position + first + row / group + 1; /* the causal mask */
-            if (visible > key) absorb(kernels, tile, row, visible - key < n ? visible - key : n, v, d_head);
+            if (visible > key)
+                softmax_update(kernels, tile, row, visible - key < n ? visible - key : n, v, d_head);
         }
     }
     for (size_t row = 0; row < n_rows; row++) {
@@ -283,44 +332,6 @@ static void attend_tiles(void *context, size_t begin, size_t end, unsigned worke
     }
 }
 
-/*
- * A head that a probe watches, the plain way: one whole row of scores, then of the pattern, at a time.
- * Takes the place of what attend_tile found, so that what the probe saw, or wrote, is what counts.
- */
-static void attend_watched(const Attention *attention, size_t layer, size_t head, const Probe *probe) {
-    const AttentionShape *shape = &attention->shape;
-    const Kernels *kernels = attention->compute.kernels;
-    size_t d_head = shape->d_head, kv_head = head * shape->n_head_kv / shape->n_head;
-    float *row = attention->row, scale = 1.0f / sqrtf((float)d_head);
-    Tile tile = worker_tile(attention, 0);
-    bool see_scores = probe->wants(probe->user, PROBE_SCORES, layer, head);
-    bool see_pattern = probe->wants(probe->user, PROBE_PATTERN, layer, head);
-    if (!see_scores && !see_pattern) return;
-
-    for (size_t t = 0; t < attention->n; t++) {
-        size_t position = attention->position + t, n_keys = position + 1;
-        const float *q = attention->q + (t * shape->n_head + head) * d_head;
-        float *z = attention->z + (t * shape->n_head + head) * d_head;
-        Matrix keys = {cached(attention, false, layer, kv_head, 0), attention->kv_dtype, n_keys, d_head};
-        ProbeView view = {PROBE_SCORES, layer, head, position, 1, n_keys, n_keys, row};
-
-        for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * scale;
-        kernels->matmul(row, n_keys, &keys, NULL, 0, n_keys, tile.q, d_head, 1);
-        if (see_scores) probe->visit(probe->user, &view);
-        float sum = kernels->exp_sum(row, kernels->max(row, n_keys), n_keys);
-        kernels->scale(row, 1.0f / sum, n_keys);
-        view.site = PROBE_PATTERN;
-        if (see_pattern) probe->visit(probe->user, &view);
-
-        memset(z, 0, d_head * sizeof *z);
-        for (size_t key = 0; key < n_keys; key += KEY_TILE) {
-            size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
-            const float *v = values_of(attention, cached(attention, true, layer, kv_head, key), n, tile.v);
-            kernels->mix(z, row + key, v, n, d_head);
-        }
-    }
-}
-
 void attention_forward(Attention *attention, const AttentionWeights *weights, size_t layer, const float *x,
                        float *out, const Probe *probe) {
     const AttentionShape *shape = &attention->shape;
@@ -335,7 +346,7 @@ void attention_forward(Attention *attention, const AttentionWeights *weights, si
     probe_heads(probe, PROBE_K, layer, position, attention->k, n, shape->n_head_kv, shape->d_head);
     probe_heads(probe, PROBE_V, layer, position, attention->v, n, shape->n_head_kv, shape->d_head);
 
-    parallel_for(compute->threads, n, 8, place_tokens, &loop);
+    parallel_for(compute->threads, n, 8, rotate_and_store, &loop);
     parallel_for(compute->threads, shape->n_head_kv * query_tiles(attention), 1, attend_tiles, &loop);
     for (size_t head = 0; probe && head < shape->n_head; head++)
         attend_watched(attention, layer, head, probe);

@@ -44,7 +44,10 @@ typedef struct Option {
 bool options_parse(const Option *options, size_t n_options, int argc, char **argv, const char **positional,
                    Error *error);
 
-/* The whole of a file, or of stdin when path is "-". The caller frees text->data. */
+/*
+ * The whole of a file, or of stdin when path is "-"; after Ctrl-C, what there was until then. The caller
+ * frees text->data.
+ */
 bool read_text(const char *path, TextBuffer *text, Error *error);
 
 /* From now on Ctrl-C sets what interrupted() tells (a second one kills), and a closed pipe is an error to

@@ -81,10 +81,6 @@ static float read_float(KeyReader *reader, const char *suffix, float otherwise) 
     return reader->ok ? value : 1;
 }
 
-static bool equals(String string, const char *text) {
-    return string.n == strlen(text) && memcmp(string.data, text, string.n) == 0;
-}
-
 static const Family *read_family(KeyReader *reader) {
     String name = {"", 0};
     char known[128] = "";
@@ -97,7 +93,7 @@ static const Family *read_family(KeyReader *reader) {
         return NULL;
     }
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        if (equals(name, families[i].architecture)) return &families[i];
+        if (string_equals(name, families[i].architecture)) return &families[i];
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", families[i].architecture);
     }
@@ -114,8 +110,8 @@ static float read_rope_scale(KeyReader *reader) {
     if (reader->ok)
         reader->ok = checkpoint_string(reader->checkpoint, family_key(reader, "rope.scaling.type").name,
                                        &type, reader->error);
-    if (!reader->ok || equals(type, "none")) return 1;
-    if (!equals(type, "linear"))
+    if (!reader->ok || string_equals(type, "none")) return 1;
+    if (!string_equals(type, "linear"))
         fail(reader, "RoPE scaling '%.*s' is not supported; 'linear' is", string_shown(type), type.data);
     float scale = read_float(reader, "rope.scale_linear", read_float(reader, "rope.scale", 1));
     return read_float(reader, "rope.scaling.factor", scale);
@@ -189,9 +185,8 @@ bool config_read(Config *config, const Checkpoint *checkpoint, Error *error) {
 
     const Tensor *embedding = checkpoint_find(checkpoint, "token_embd.weight");
     if (reader.ok && !embedding)
-        fail(&reader, checkpoint_n_tensors(checkpoint)
-                          ? "tensor 'token_embd.weight' is missing"
-                          : "holds a vocabulary only, no weights; --tokens works on it");
+        fail(&reader, checkpoint_n_tensors(checkpoint) ? "tensor 'token_embd.weight' is missing"
+                                                       : "holds a vocabulary only, no weights");
     if (reader.ok && embedding->dims[1] > MAX_NUMBER)
         fail(&reader, "a vocabulary of %" PRIu64 " is absurd", embedding->dims[1]);
     if (reader.ok) config->n_vocab = (size_t)embedding->dims[1];
@@ -199,22 +194,23 @@ bool config_read(Config *config, const Checkpoint *checkpoint, Error *error) {
     return reader.ok;
 }
 
-/* Finds tensors by name, like KeyReader: the first error stays, and `bound` counts what was taken. */
+/* Finds tensors by name, like KeyReader: the first error stays, and `bound` marks what was taken. */
 typedef struct Binder {
     KeyReader reader;
     Weights *weights;
     size_t n_unpacked; /* floats of weights->unpacked in use */
-    bool *bound;       /* [n_tensors] */
+    bool *bound;       /* [n_tensors] in the checkpoint's order */
 } Binder;
 
-/* "blk.%zu.attn_q" with a layer, and ".weight" or ".bias". */
+static const size_t NO_LAYER = SIZE_MAX;
+
+/* "blk.3.attn_q.weight", or "output.weight" with NO_LAYER; the kind is weight or bias. */
 static Key tensor_name(const char *name, size_t layer, const char *kind) {
     Key key;
-    const char *mark = strstr(name, "%zu");
-    if (mark)
-        snprintf(key.name, sizeof key.name, "%.*s%zu%s.%s", (int)(mark - name), name, layer, mark + 3, kind);
-    else
+    if (layer == NO_LAYER)
         snprintf(key.name, sizeof key.name, "%s.%s", name, kind);
+    else
+        snprintf(key.name, sizeof key.name, "blk.%zu.%s.%s", layer, name, kind);
     return key;
 }
 
@@ -287,23 +283,23 @@ static void bind_layer(Binder *binder, const Config *config, size_t layer) {
     LayerWeights *weights = &binder->weights->layers[layer];
     size_t d = config->d_model, d_q = config->n_head * config->d_head,
            d_kv = config->n_head_kv * config->d_head;
-    weights->attn_norm = bind_norm(binder, config, "blk.%zu.attn_norm", layer);
+    weights->attn_norm = bind_norm(binder, config, "attn_norm", layer);
     if (config->family->fused_qkv) {
-        Linear qkv = bind_linear(binder, config, "blk.%zu.attn_qkv", layer, d_q + 2 * d_kv, d);
+        Linear qkv = bind_linear(binder, config, "attn_qkv", layer, d_q + 2 * d_kv, d);
         weights->attention.q = linear_rows(&qkv, 0, d_q);
         weights->attention.k = linear_rows(&qkv, d_q, d_kv);
         weights->attention.v = linear_rows(&qkv, d_q + d_kv, d_kv);
     } else {
-        weights->attention.q = bind_linear(binder, config, "blk.%zu.attn_q", layer, d_q, d);
-        weights->attention.k = bind_linear(binder, config, "blk.%zu.attn_k", layer, d_kv, d);
-        weights->attention.v = bind_linear(binder, config, "blk.%zu.attn_v", layer, d_kv, d);
+        weights->attention.q = bind_linear(binder, config, "attn_q", layer, d_q, d);
+        weights->attention.k = bind_linear(binder, config, "attn_k", layer, d_kv, d);
+        weights->attention.v = bind_linear(binder, config, "attn_v", layer, d_kv, d);
     }
-    weights->attention.out = bind_linear(binder, config, "blk.%zu.attn_output", layer, d, d_q);
-    weights->mlp_norm = bind_norm(binder, config, "blk.%zu.ffn_norm", layer);
-    weights->mlp.up = bind_linear(binder, config, "blk.%zu.ffn_up", layer, config->d_ff, d);
-    if (config->family->mlp == MLP_SWIGLU)
-        weights->mlp.gate = bind_linear(binder, config, "blk.%zu.ffn_gate", layer, config->d_ff, d);
-    weights->mlp.down = bind_linear(binder, config, "blk.%zu.ffn_down", layer, d, config->d_ff);
+    weights->attention.out = bind_linear(binder, config, "attn_output", layer, d, d_q);
+    weights->mlp_norm = bind_norm(binder, config, "ffn_norm", layer);
+    weights->mlp.up = bind_linear(binder, config, "ffn_up", layer, config->d_ff, d);
+    if (mlp_has_gate(config->family->mlp))
+        weights->mlp.gate = bind_linear(binder, config, "ffn_gate", layer, config->d_ff, d);
+    weights->mlp.down = bind_linear(binder, config, "ffn_down", layer, d, config->d_ff);
 }
 
 /* Pair i turns by θ^(−2i/rope_dim)/scale, over its factor where the file has some (Llama 3.1's rope_freqs).
@@ -316,7 +312,7 @@ static void bind_rope(Binder *binder, const Config *config) {
         fail(&binder->reader, "not enough memory for the RoPE frequencies");
         return;
     }
-    const float *factor = bind_vector(binder, tensor_name("rope_freqs", 0, "weight"), false, n_pairs);
+    const float *factor = bind_vector(binder, tensor_name("rope_freqs", NO_LAYER, "weight"), false, n_pairs);
     for (size_t i = 0; i < n_pairs && binder->reader.ok; i++) {
         freq[i] = pow((double)config->rope_base, -2.0 * (double)i / (double)config->rope_dim) /
                   (double)config->rope_scale;
@@ -350,17 +346,18 @@ bool weights_bind(Weights *weights, const Config *config, const Checkpoint *chec
     Binder binder = {{checkpoint, config->family->architecture, error, true}, .weights = weights};
     *weights = (Weights){0};
     if (reserve(&binder, config)) {
-        weights->embedding = bind_matrix(&binder, "token_embd", 0, config->n_vocab, config->d_model);
+        weights->embedding = bind_matrix(&binder, "token_embd", NO_LAYER, config->n_vocab, config->d_model);
         if (config->family->learned_positions)
-            weights->positions = bind_matrix(&binder, "position_embd", 0, config->n_ctx, config->d_model);
+            weights->positions =
+                bind_matrix(&binder, "position_embd", NO_LAYER, config->n_ctx, config->d_model);
         for (size_t layer = 0; layer < config->n_layer && binder.reader.ok; layer++)
             bind_layer(&binder, config, layer);
-        if (config->family->rope != ROPE_NONE)
-            bind_rope(&binder, config); /* now that d_head is known to be true */
-        weights->final_norm = bind_norm(&binder, config, "output_norm", 0);
-        weights->unembedding.w = config->tied
-                                     ? weights->embedding
-                                     : bind_matrix(&binder, "output", 0, config->n_vocab, config->d_model);
+        /* After the layers: their tensors have confirmed d_head, so that a claimed rope_dim costs nothing. */
+        if (config->family->rope != ROPE_NONE) bind_rope(&binder, config);
+        weights->final_norm = bind_norm(&binder, config, "output_norm", NO_LAYER);
+        weights->unembedding.w =
+            config->tied ? weights->embedding
+                         : bind_matrix(&binder, "output", NO_LAYER, config->n_vocab, config->d_model);
         for (size_t i = 0; i < checkpoint_n_tensors(checkpoint) && binder.reader.ok; i++) {
             String name = checkpoint_tensor(checkpoint, i)->name;
             if (!binder.bound[i])

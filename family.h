@@ -24,7 +24,7 @@ typedef struct Family {
     bool learned_positions; /* position_embd is added to the embeddings */
     MlpKind mlp;
     bool fused_qkv; /* one tensor attn_qkv holds the rows of q, k and v in turn */
-    bool biases;    /* every linear layer and norm has a bias (elsewhere one is used if the file has it) */
+    bool biases;    /* linear layers and LayerNorms must have one; without, a linear layer may */
 } Family;
 
 typedef struct Config {

@@ -1,11 +1,12 @@
 #include "info.h"
 
+#include "cli.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
 /* Parameters and bytes of one kind of matrix, all layers together. */
 typedef struct Count {
-    const char *name;
     uint64_t parameters, bytes;
 } Count;
 
@@ -66,13 +67,24 @@ static void count_weights(const Model *model, Count counts[N_COUNTS]) {
 }
 
 static void print_types(const Checkpoint *checkpoint) {
-    static const DType dtypes[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0, DTYPE_Q4_0};
     printf("types       ");
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+    for (uint32_t dtype = 0; dtype < 64; dtype++) {
+        const DTypeInfo *info = dtype_info(dtype);
         size_t n = 0;
-        for (size_t j = 0; j < checkpoint_n_tensors(checkpoint); j++)
-            n += checkpoint_tensor(checkpoint, j)->dtype == dtypes[i];
-        if (n) printf(" %s in %zu tensors ", dtype_info(dtypes[i])->name, n);
+        for (size_t j = 0; info && j < checkpoint_n_tensors(checkpoint); j++)
+            n += checkpoint_tensor(checkpoint, j)->dtype == (DType)dtype;
+        if (n) printf(" %s in %zu tensors ", info->name, n);
+    }
+    putchar('\n');
+}
+
+/* The model's name comes from the file: as a JSON string no control character gets through. */
+static void print_family(const Config *config, const Checkpoint *checkpoint) {
+    String name = {0};
+    printf("model        family %s", config->family->architecture);
+    if (checkpoint_string(checkpoint, "general.name", &name, NULL) && name.data) {
+        printf(", named ");
+        print_json_string(stdout, name.data, (size_t)string_shown(name));
     }
     putchar('\n');
 }
@@ -81,12 +93,9 @@ void print_info(const Model *model, const Tokenizer *tokenizer) {
     const Config *config = model_config(model);
     const Checkpoint *checkpoint = model_checkpoint(model);
     AttentionShape shape = model_attention_shape(model);
-    String name = {"", 0};
-    checkpoint_string(checkpoint, "general.name", &name, NULL);
     printf("file         %s (%s, %.1f MiB)\n", checkpoint_path(checkpoint), checkpoint_format(checkpoint),
            (double)checkpoint_file_bytes(checkpoint) / (1 << 20));
-    printf("model        %.*s%sfamily %s\n", (int)name.n, name.data, name.n ? ", " : "",
-           config->family->architecture);
+    print_family(config, checkpoint);
     printf("shape        n_layer %zu, n_head %zu, n_head_kv %zu, d_model %zu, d_head %zu, d_ff %zu, n_vocab "
            "%zu\n",
            config->n_layer, config->n_head, config->n_head_kv, config->d_model, config->d_head, config->d_ff,
@@ -101,10 +110,12 @@ void print_info(const Model *model, const Tokenizer *tokenizer) {
         printf("tokenizer    none in this file; name one with -z\n");
     print_types(checkpoint);
 
-    Count counts[N_COUNTS] = {{.name = "embedding"},   {.name = "positions"}, {.name = "query"},
-                              {.name = "key"},         {.name = "value"},     {.name = "output"},
-                              {.name = "up"},          {.name = "gate"},      {.name = "down"},
-                              {.name = "unembedding"}, {.name = "norms"},     {.name = "biases"}};
+    static const char *const names[N_COUNTS] = {
+        [EMBEDDING] = "embedding", [POSITIONS] = "positions",     [QUERY] = "query", [KEY] = "key",
+        [VALUE] = "value",         [OUTPUT] = "output",           [UP] = "up",       [GATE] = "gate",
+        [DOWN] = "down",           [UNEMBEDDING] = "unembedding", [NORMS] = "norms", [BIASES] = "biases",
+    };
+    Count counts[N_COUNTS] = {{0, 0}};
     uint64_t parameters = 0, bytes = 0;
     count_weights(model, counts);
     printf("\n%-12s %15s %15s\n", "", "parameters", "bytes");
@@ -112,10 +123,9 @@ void print_info(const Model *model, const Tokenizer *tokenizer) {
         parameters += counts[i].parameters;
         bytes += counts[i].bytes;
         if (counts[i].parameters)
-            printf("%-12s %15" PRIu64 " %15" PRIu64 "\n", counts[i].name, counts[i].parameters,
-                   counts[i].bytes);
+            printf("%-12s %15" PRIu64 " %15" PRIu64 "\n", names[i], counts[i].parameters, counts[i].bytes);
         else if (i == UNEMBEDDING)
-            printf("%-12s %15s %15s\n", counts[i].name, "= embedding", "");
+            printf("%-12s %15s %15s\n", names[i], "= embedding", "");
     }
     printf("%-12s %15" PRIu64 " %15" PRIu64 "\n", "all", parameters, bytes);
 }

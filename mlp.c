@@ -20,7 +20,7 @@ static void activate(void *context, size_t begin, size_t end, unsigned worker) {
 
 void mlp_forward(const Compute *compute, MlpKind kind, const MlpWeights *weights, size_t n, const float *x,
                  float *out, float *hidden, float *gate) {
-    bool gated = kind == MLP_SWIGLU;
+    bool gated = mlp_has_gate(kind);
     const LinearOutput up[] = {{hidden, &weights->up}, {gate, &weights->gate}};
     Activation activation = {compute->kernels, kind, weights->up.w.rows, hidden, gate};
     linear_forward(compute, up, gated ? 2 : 1, x, n);

@@ -9,6 +9,14 @@ typedef enum MlpKind {
     MLP_SWIGLU,    /* down(SiLU(gate(x))·up(x)), Llama; Shazeer 2020, arXiv:2002.05202 */
 } MlpKind;
 
+static inline bool mlp_has_gate(MlpKind kind) {
+    switch (kind) {
+    case MLP_GELU_TANH: return false;
+    case MLP_SWIGLU: return true;
+    }
+    return false;
+}
+
 typedef struct MlpWeights {
     Linear up;   /* [d_ff][d_model] */
     Linear gate; /* [d_ff][d_model]; only where the kind has a gate */

@@ -51,7 +51,7 @@ size_t session_position(const Session *session); /* tokens fed so far = position
 void session_rewind(Session *session, size_t position);
 
 /*
- * Feeds n ≥ 1 tokens. The logits of the last n_logits ≤ n of them are written to
+ * Feeds n ≥ 1 tokens. The logits of the last n_logits of them (at most n) are written to
  * logits [n_logits][n_vocab]; the others are not computed. Fails, with nothing fed, on an id outside the
  * vocabulary, on more tokens than the context holds, and on logits that are not finite (the weights
  * hold NaN or infinity).

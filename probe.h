@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* In the order of the forward pass; the names are TransformerLens's hook_… names. */
+/* In the order of the forward pass; the names are those of TransformerLens's hooks, without hook_ and attn_. */
 typedef enum ProbeSite {
     PROBE_RESID_PRE,  /* [n][d_model]  the residual stream entering the layer */
     PROBE_Q,          /* [n][d_head]   a head's query, before RoPE */
@@ -40,7 +40,10 @@ typedef struct ProbeView {
     float *data; /* what is written here is what the forward pass goes on with */
 } ProbeView;
 
-/* Both functions are called on the thread that runs the session, in the order of ProbeSite in each layer. */
+/*
+ * Both functions are called on the thread that runs the session, in each layer in the order of ProbeSite;
+ * but scores and pattern take turns, head by head and query by query.
+ */
 typedef struct Probe {
     void *user;
     /* Whether to visit this site, asked once for each layer, head and chunk of tokens. */

@@ -19,41 +19,34 @@
 enum { FEED_CHUNK = 256, LOGITS_CHUNK = 32, SHIFT_KEEP = 4 };
 
 static const char help[] =
-    "usage: ./run MODEL [options]\n"
+    "usage: run MODEL [options]\n"
     "Generates text from a checkpoint (GGUF, or llama2.c's .bin with -z). The prompt is read from stdin\n"
     "unless -p or -f gives it.\n"
     "\n"
-    "  -p, --prompt TEXT        the prompt                  --temp X               temperature, 0: greedy "
-    "(0.8)\n"
-    "  -f, --file FILE          the prompt, from a file     --top-k N              keep the N likeliest (0: "
-    "all)\n"
-    "  -n, --predict N          tokens to generate (256;    --top-p X              keep this much mass "
-    "(0.95)\n"
-    "                           -1: until the text ends)    --min-p X              keep p >= X * the best p "
-    "(0)\n"
-    "  -c, --ctx-size N         context (the model's own)   --repeat-penalty X     of recent tokens (1: "
-    "off)\n"
-    "  -t, --threads N          (physical cores)            --presence-penalty X   (0: off)\n"
-    "      --kv f16|f32         type of the KV cache (f16)  --frequency-penalty X  (0: off)\n"
-    "      --shift              context full: drop the      --repeat-last-n N      what is recent (64)\n"
-    "                           oldest half and go on       -s, --seed N           (from the clock)\n"
-    "      --stop TEXT          end before this text; may   -z, --tokenizer FILE   vocabulary: GGUF or "
-    "llama2.c\n"
-    "                           be given several times      --special              read and show control "
-    "tokens\n"
-    "  -i, --interactive        go on with what is typed    --no-echo              do not repeat the prompt\n"
+    "  -p, --prompt TEXT      the prompt                  --temp X              temperature, 0: greedy (0.8)\n"
+    "  -f, --file FILE        the prompt, from a file     --top-k N             keep the N likeliest (0: all)\n"
+    "  -n, --predict N        tokens to generate (256;    --top-p X             keep this mass (0.95; 0, 1: all)\n"
+    "                         -1: until the text ends)    --min-p X             keep p >= X * the best p (0)\n"
+    "  -c, --ctx-size N       context (the model's own)   --repeat-penalty X    of recent tokens (1: off)\n"
+    "  -t, --threads N        (physical cores)            --presence-penalty X  (0: off)\n"
+    "      --kv f16|f32       type of the KV cache (f16)  --frequency-penalty X (0: off)\n"
+    "      --shift            context full: drop the      --repeat-last-n N     what is recent (64)\n"
+    "                         oldest half and go on       -s, --seed N          (from the clock)\n"
+    "      --stop TEXT        end before this text; may   -z, --tokenizer FILE  a vocabulary: GGUF, llama2.c\n"
+    "                         be given several times      --special             read, show control tokens\n"
+    "  -i, --interactive      go on with what is typed    --echo, --no-echo     repeat the prompt (yes)\n"
     "\n"
-    "      --tokens             print the prompt's token ids and end (-v: id and piece, a line each)\n"
-    "      --logits FILE.npy    write the logits of every prompt position, float32 [n_tokens][n_vocab]\n"
-    "      --json               print one object: text, tokens, logprobs (nats), timings\n"
-    "      --info               print what the checkpoint holds and end\n"
-    "  -v, --verbose            timings on stderr           --version, -h, --help\n"
+    "      --tokens           print the prompt's token ids and end (-v: id and piece, a line each)\n"
+    "      --logits FILE.npy  write the logits of every prompt position, float32 [n_tokens][n_vocab]\n"
+    "      --json             print one object: text, tokens, logprobs (nats), timings\n"
+    "      --info             print what the checkpoint holds and end\n"
+    "  -v, --verbose          timings on stderr           --version, -h, --help\n"
     "\n"
     "examples:\n"
-    "  ./run model.bin -p \"The Eiffel\"\n"
+    "  ./run gpt2.gguf -p \"The Eiffel\"\n"
     "  ./run stories260K.bin -z tok512.bin --temp 0 -n 100\n"
-    "  echo 'Once upon a time' | ./run model.bin --temp 1 --top-p 0.9 -s 42 --json\n"
-    "  ./run model.bin -p \"Hello world\" --tokens -v\n";
+    "  echo 'Once upon a time' | ./run gpt2.gguf --temp 1 --top-p 0.9 -s 42 --json\n"
+    "  ./run gpt2.gguf -p \"Hello world\" --tokens -v\n";
 
 typedef struct Settings {
     const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits;
@@ -115,6 +108,9 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
         return error_set(error, "--kv takes f16 or f32, not '%s'", s->kv);
     if (s->interactive && s->json)
         return error_set(error, "--json prints one object a run; it does not go with -i");
+    bool only_tells = s->info || s->tokens; /* and generates nothing */
+    if ((s->info && s->tokens) || (only_tells && (s->logits || s->json || s->interactive)))
+        return error_set(error, "--info and --tokens go alone, without --logits, --json, -i");
     for (size_t i = 0; i < s->stop.n; i++)
         if (!s->stop.items[i][0]) return error_set(error, "--stop needs some text");
     return true;
@@ -211,7 +207,8 @@ static bool open_session(Run *run, Error *error) {
                                .seed = run->seed};
     run->sampler = sampler_new(&sampling, config->n_vocab, error);
     run->logits = calloc(config->n_vocab, sizeof *run->logits);
-    if (!run->sampler || !run->logits) return error_set(error, "not enough memory for the logits");
+    if (!run->sampler) return false;
+    if (!run->logits) return error_set(error, "not enough memory for the logits");
     run->next = -1;
     run->detokenizer = detokenizer_begin(run->tokenizer, s->special);
     return true;
@@ -231,7 +228,7 @@ static void close_run(Run *run) {
     free(run->text.data);
 }
 
-/* The prompt of -p, -f or stdin as tokens; of a terminal nothing is read. */
+/* The prompt of -p, -f or stdin as tokens; stdin is left alone if it is a terminal, and by -i. */
 static bool encode_prompt(const Run *run, Tokens *tokens, Error *error) {
     const Settings *s = run->settings;
     TextBuffer text = {0};
@@ -308,37 +305,32 @@ static bool show_text(Run *run, bool over, Error *error) {
     return ok;
 }
 
-/* Feeds tokens to the session and remembers them; logits of the last one go to run->logits if wanted. */
-static bool feed(Run *run, const int32_t *ids, size_t n, bool want_logits, Error *error) {
-    if (!session_feed(run->session, ids, n, run->logits, want_logits, error)) return false;
+/* Feeds tokens to the session and remembers them; the logits of the last n_logits go to `logits`. */
+static bool feed(Run *run, const int32_t *ids, size_t n, float *logits, size_t n_logits, Error *error) {
+    if (!session_feed(run->session, ids, n, logits, n_logits, error)) return false;
     for (size_t i = 0; i < n; i++)
         if (!tokens_push(&run->context, ids[i], error)) return false;
     return true;
 }
 
 /*
- * Feeds a prompt in chunks, with progress and an ear for Ctrl-C, and the logits of every position to
- * `logits` if that is not NULL.
+ * Feeds a prompt in chunks, with progress and an ear for Ctrl-C; the logits of its last token go to
+ * run->logits, and those of every position to `array` if that is not NULL.
  */
-static bool feed_prompt(Run *run, const Tokens *prompt, NpyWriter *logits, Error *error) {
-    size_t n_vocab = model_config(run->model)->n_vocab, chunk = logits ? LOGITS_CHUNK : FEED_CHUNK;
-    float *rows = logits ? calloc(chunk, n_vocab * sizeof *rows) : NULL;
-    bool ok = !logits || rows || error_set(error, "not enough memory for the logits of %zu tokens", chunk);
+static bool feed_prompt(Run *run, const Tokens *prompt, NpyWriter *array, Error *error) {
+    size_t n_vocab = model_config(run->model)->n_vocab, chunk = array ? LOGITS_CHUNK : FEED_CHUNK;
+    float *rows = array ? calloc(chunk, n_vocab * sizeof *rows) : run->logits;
+    bool ok = rows || error_set(error, "not enough memory for the logits of %zu tokens", chunk);
     for (size_t done = 0, n; ok && done < prompt->n && !interrupted(); done += n) {
-        const int32_t *ids = prompt->ids + done;
         n = prompt->n - done < chunk ? prompt->n - done : chunk;
+        size_t n_rows = array ? n : done + n == prompt->n; /* whose logits are wanted */
         if (prompt->n > chunk) show_progress("prompt", done, prompt->n);
-        if (!logits) {
-            ok = feed(run, ids, n, done + n == prompt->n, error);
-            continue;
-        }
-        ok =
-            session_feed(run->session, ids, n, rows, n, error) && npy_write(logits, rows, n * n_vocab, error);
-        for (size_t i = 0; i < n && ok; i++) ok = tokens_push(&run->context, ids[i], error);
-        memcpy(run->logits, rows + (n - 1) * n_vocab, n_vocab * sizeof *rows);
+        ok = feed(run, prompt->ids + done, n, rows, n_rows, error);
+        if (ok && array) ok = npy_write(array, rows, n * n_vocab, error);
+        if (ok && array) memcpy(run->logits, rows + (n - 1) * n_vocab, n_vocab * sizeof *rows);
     }
     if (prompt->n > chunk) show_progress("prompt", prompt->n, prompt->n);
-    free(rows);
+    if (array) free(rows);
     return ok;
 }
 
@@ -383,7 +375,7 @@ static bool shift_context(Run *run, Error *error) {
     for (size_t i = keep + drop; i < context->n && ok; i++) ok = tokens_push(&rest, context->ids[i], error);
     context->n = keep;
     session_rewind(run->session, keep);
-    ok = ok && (rest.n == 0 || feed(run, rest.ids, rest.n, false, error));
+    ok = ok && (rest.n == 0 || feed(run, rest.ids, rest.n, NULL, 0, error));
     tokens_free(&rest);
     return ok;
 }
@@ -405,6 +397,7 @@ static bool generate(Run *run, Error *error) {
     bool ok = true;
     if (run->stop == STOP_PIPE) return true;
     run->stop = STOP_LIMIT;
+    /* Round after round: feed what was sampled last, sample the next, show it. */
     for (int64_t i = 0; (s->n_predict < 0 || i < s->n_predict) && ok && run->stop == STOP_LIMIT; i++) {
         if (interrupted()) {
             run->stop = STOP_INTERRUPTED;
@@ -418,7 +411,7 @@ static bool generate(Run *run, Error *error) {
                 }
                 if (!shift_context(run, error)) return false;
             }
-            if (!feed(run, &run->next, 1, true, error)) return false;
+            if (!feed(run, &run->next, 1, run->logits, 1, error)) return false;
         }
         int32_t id = run->next = sampler_next(run->sampler, run->logits);
         run->n_predicted++;
@@ -477,20 +470,22 @@ static void print_timings(const Run *run) {
 /* Feeds one typed line after what was generated; *fits is false when the context has no room for it. */
 static bool feed_line(Run *run, const char *line, size_t n, bool *fits, Error *error) {
     Tokens typed = {0};
-    size_t n_pending = run->next >= 0;
-    bool ok = n_pending == 0 || tokens_push(&typed, run->next, error);
+    size_t n_pending = run->next >= 0, n_ctx = session_n_ctx(run->session);
     unsigned flags = run->settings->special ? ENCODE_SPECIAL : 0;
+    if (run->context.n == 0) flags |= ENCODE_ENDS; /* the first line is the prompt */
+    bool ok = n_pending == 0 || tokens_push(&typed, run->next, error);
     ok = ok && tokenizer_encode(run->tokenizer, line, n, flags, &typed, error);
-    size_t n_ctx = session_n_ctx(run->session);
-    while (ok && run->settings->shift && typed.n > n_ctx - session_position(run->session) &&
-           run->context.n > SHIFT_KEEP + 1)
-        ok = shift_context(run, error);
+    bool can_shift = run->settings->shift && typed.n + SHIFT_KEEP < n_ctx / 2; /* and have room afterwards */
+    if (ok && can_shift && typed.n > n_ctx - session_position(run->session)) ok = shift_context(run, error);
     *fits = typed.n <= n_ctx - session_position(run->session);
     if (ok && *fits) {
+        double start = now_ms();
         for (size_t i = n_pending; i < typed.n; i++) sampler_accept(run->sampler, typed.ids[i]);
         ok = typed.n == 0 || feed_prompt(run, &typed, NULL, error);
         run->next = -1;
-        run->detokenizer.at_start = false;
+        run->detokenizer.at_start = run->detokenizer.at_start && typed.n == 0;
+        run->n_prompt += typed.n - n_pending;
+        run->prompt_ms += now_ms() - start;
     }
     tokens_free(&typed);
     return ok;
@@ -513,6 +508,7 @@ static bool converse(Run *run, Error *error) {
                     session_n_ctx(run->session), run->settings->shift ? "" : "; --shift makes some");
             continue;
         }
+        if (run->context.n == 0) continue; /* nobody has said anything yet */
         ok = ok && generate(run, error);
         if (ok && run->stop != STOP_PIPE) ok = write_text(run, "\n", 1, error);
         if (ok) note_end(run);
@@ -532,6 +528,17 @@ static bool prepare_prompt(const Run *run, Tokens *prompt, Error *error) {
                      "the prompt is empty and the vocabulary has no token to begin with; give one with -p");
 }
 
+/* Feeds the prompt, and generates and shows what follows it. */
+static bool answer_prompt(Run *run, Error *error) {
+    Tokens prompt = {0};
+    bool ok = prepare_prompt(run, &prompt, error) && begin_text(run, &prompt, error) && generate(run, error);
+    tokens_free(&prompt);
+    if (ok && run->settings->json) print_json(run);
+    if (ok && !run->settings->json && run->stop != STOP_PIPE) ok = write_text(run, "\n", 1, error);
+    if (ok) note_end(run);
+    return ok;
+}
+
 /* Everything after the options. */
 static bool run_model(Run *run, Error *error) {
     const Settings *s = run->settings;
@@ -544,17 +551,8 @@ static bool run_model(Run *run, Error *error) {
     if (!open_session(run, error)) return false;
     run->load_ms = now_ms() - start;
 
-    Tokens prompt = {0};
-    bool ok = prepare_prompt(run, &prompt, error) && begin_text(run, &prompt, error);
-    tokens_free(&prompt);
-    bool nothing_said =
-        s->interactive && !s->prompt && !s->prompt_file; /* the first line typed is the prompt */
-    if (ok && !nothing_said) {
-        ok = generate(run, error);
-        if (ok && s->json) print_json(run);
-        if (ok && !s->json && run->stop != STOP_PIPE) ok = write_text(run, "\n", 1, error);
-        if (ok) note_end(run);
-    }
+    bool first_line_is_prompt = s->interactive && !s->prompt && !s->prompt_file && !s->logits;
+    bool ok = first_line_is_prompt || answer_prompt(run, error);
     if (ok && s->interactive) ok = converse(run, error);
     if (ok && s->verbose) print_timings(run);
     return ok;

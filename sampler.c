@@ -36,7 +36,8 @@ Sampler *sampler_new(const SamplerOptions *options, size_t n_vocab, Error *error
         sampler->counts = calloc(n_vocab, sizeof *sampler->counts);
         if (sampler->p && sampler->candidates && sampler->recent && sampler->counts) return sampler;
     }
-    error_set(error, "not enough memory to sample from a vocabulary of %zu", n_vocab);
+    error_set(error, "not enough memory to sample from %zu tokens and remember %zu", n_vocab,
+              options->penalty_window);
     sampler_free(sampler);
     return NULL;
 }
@@ -70,6 +71,10 @@ static float draw_float(Sampler *sampler) {
     x ^= x >> 27;
     sampler->state = x;
     return (float)((uint32_t)((x * 0x2545F4914F6CDD1Dull) >> 32) >> 8) / 16777216.0f;
+}
+
+static bool penalises(const SamplerOptions *options) {
+    return options->repeat_penalty != 1 || options->presence_penalty != 0 || options->frequency_penalty != 0;
 }
 
 /* Each recent token pays repeat and presence once, and frequency for every time it occurs. */
@@ -129,6 +134,12 @@ static void select_top(Candidate *candidates, size_t n, size_t k) {
     }
 }
 
+static bool keeps_top_k(const Sampler *sampler) {
+    return sampler->options.top_k > 0 && sampler->options.top_k < sampler->n_vocab;
+}
+
+static bool keeps_top_p(const SamplerOptions *options) { return options->top_p > 0 && options->top_p < 1; }
+
 /*
  * Leaves the tokens that the filters keep in candidates, likeliest first, and returns how many; *mass
  * is their probability. Unless top-k is to choose among all, tokens that cannot pass are left out
@@ -139,8 +150,7 @@ static size_t filter(const Sampler *sampler, float *mass) {
     const float *p = sampler->p;
     Candidate *candidates = sampler->candidates;
     size_t n_vocab = sampler->n_vocab, n = 0;
-    bool top_k =
-        options->top_k > 0 && options->top_k<n_vocab, top_p = options->top_p> 0 && options->top_p < 1;
+    bool top_k = keeps_top_k(sampler), top_p = keeps_top_p(options);
     float best = p[likeliest(p, n_vocab)], floor = options->min_p * best;
 
     /* All tokens below (1 − top_p)/(n_vocab − 1) together weigh too little for top_p to keep any. */
@@ -174,14 +184,13 @@ int32_t sampler_next(Sampler *sampler, const float *logits) {
     size_t n_vocab = sampler->n_vocab;
     float *p = sampler->p;
     memcpy(p, logits, n_vocab * sizeof *p);
-    penalise(sampler, p);
+    if (penalises(options)) penalise(sampler, p);
     int32_t best = likeliest(p, n_vocab);
     if (options->temperature == 0 || !isfinite(p[best] / options->temperature)) return best;
     softmax(p, n_vocab, options->temperature);
 
     float coin = draw_float(sampler), sum = 0;
-    bool filtered = options->top_k > 0 || (options->top_p > 0 && options->top_p < 1) || options->min_p > 0;
-    if (!filtered) {
+    if (options->top_k == 0 && !keeps_top_p(options) && options->min_p == 0) {
         for (size_t i = 0; i < n_vocab; i++)
             if (coin < (sum += p[i])) return (int32_t)i;
         return (int32_t)n_vocab - 1; /* rounding left the sum below 1 */

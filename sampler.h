@@ -8,18 +8,18 @@
 #include <stdint.h>
 
 /*
- * Applied in this order: penalties, temperature, top-k, top-p, min-p, then one draw. A filter that
- * is off costs nothing. With temperature and top-p alone it draws exactly what llama2.c draws.
+ * Applied in this order: penalties, temperature, top-k, top-p, min-p, then one draw. With temperature
+ * and top-p alone it draws exactly what llama2.c draws.
+ *
+ * Repetition: Keskar et al. 2019, arXiv:1909.05858. Top-p: Holtzman et al. 2019, arXiv:1904.09751.
+ * Min-p: Nguyen et al. 2024, arXiv:2407.01082.
  */
 typedef struct SamplerOptions {
-    float temperature; /* 0: the likeliest token, no draw */
-    size_t top_k;      /* keep the k likeliest; 0: all */
-    float top_p;       /* keep the smallest set with mass > p; ≤ 0 or ≥ 1: all. Holtzman et al. 2019,
-                          arXiv:1904.09751 */
-    float
-        min_p; /* keep tokens with p ≥ min_p × the largest p; 0: all. Nguyen et al. 2024, arXiv:2407.01082 */
-    float repeat_penalty;    /* logits of recent tokens: ÷ if positive, × if negative; 1: off. Keskar et al.
-                                2019, arXiv:1909.05858 */
+    float temperature;       /* 0, or so small that logits over it overflow: the likeliest token, no draw */
+    size_t top_k;            /* keep the k likeliest; 0: all */
+    float top_p;             /* keep the smallest set with mass > p; ≤ 0 or ≥ 1: all */
+    float min_p;             /* keep tokens with p ≥ min_p × the largest p; 0: all */
+    float repeat_penalty;    /* logits of recent tokens: ÷ if positive, × if negative; 1: off */
     float presence_penalty;  /* subtracted once from the logit of a recent token; 0: off */
     float frequency_penalty; /* subtracted for each time it occurred; 0: off */
     size_t penalty_window;   /* how many tokens back "recent" reaches */

@@ -25,7 +25,7 @@ unsigned threads_count(const Threads *threads);
 typedef void LoopBody(void *context, size_t begin, size_t end, unsigned worker);
 
 /*
- * Runs body over [0, n) in pieces of `grain` (the last may be shorter), dealt to whichever worker is
+ * Runs body over [0, n) in pieces of `grain` ≥ 1 (the last may be shorter), dealt to whichever worker is
  * free, and returns when all are done. Pieces may run in any order and on any worker: a body must
  * write outputs that depend on their index alone, never add to what another piece writes. That is
  * what makes results bit-identical for every number of threads. One loop at a time on a pool.

@@ -309,13 +309,8 @@ static bool encode_span(Encoder *encoder, const char *text, size_t n) {
 static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool add_space) {
     char *spaced = malloc(n + 1);
     if (!spaced) return error_set(encoder->error, "not enough memory to tokenize %zu bytes", n);
-    size_t n_spaced = 0;
-    if (add_space) spaced[n_spaced++] = ' ';
-    for (size_t i = 0; i < n;) {
-        bool is_space = n - i >= 3 && memcmp(text + i, "\xe2\x96\x81", 3) == 0;
-        spaced[n_spaced++] = is_space ? ' ' : text[i];
-        i += is_space ? 3 : 1;
-    }
+    if (add_space) *spaced = ' ';
+    size_t n_spaced = add_space + vocab_unspell_spaces((String){text, n}, spaced + add_space);
     bool ok = true;
     for (size_t i = 0, length; ok && i < n_spaced; i += length) {
         length = span_length(encoder->vocab, spaced + i, n_spaced - i);

@@ -54,7 +54,7 @@ bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_byt
 
 /*
  * The bytes that a token stands for, as they appear in running text (SentencePiece's ▁ is a space).
- * A control token is empty unless `special`, which gives its name. Borrowed from the tokenizer;
+ * A control or unknown token is empty unless `special`, which gives its name. Borrowed from the tokenizer;
  * an id out of range is empty.
  */
 String tokenizer_piece(const Tokenizer *tokenizer, int32_t id, bool special);

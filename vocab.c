@@ -29,8 +29,6 @@ static bool out_of_memory(const Checkpoint *checkpoint, Error *error) {
 
 static bool equal(String a, String b) { return a.n == b.n && memcmp(a.data, b.data, a.n) == 0; }
 
-static bool equals(String a, const char *b) { return equal(a, (String){b, strlen(b)}); }
-
 static uint64_t mix(uint64_t x) {
     x *= 0x9e3779b97f4a7c15u;
     return x ^ x >> 32;
@@ -121,8 +119,7 @@ static size_t unspell_bytes(String text, char *out) {
     return n;
 }
 
-/* Writes the text with every ▁ (U+2581) as a space. */
-static size_t unspell_spaces(String text, char *out) {
+size_t vocab_unspell_spaces(String text, char *out) {
     size_t n = 0;
     for (size_t i = 0; i < text.n;) {
         bool is_space = text.n - i >= 3 && memcmp(text.data + i, "\xe2\x96\x81", 3) == 0;
@@ -154,15 +151,15 @@ static bool load_kind(Vocab *vocab, const Checkpoint *checkpoint, Error *error) 
         !checkpoint_string(checkpoint, "tokenizer.ggml.pre", &pre, error))
         return false;
     if (!model.data) return error_set(error, "%s: has no vocabulary (tokenizer.ggml.model is missing)", path);
-    if (equals(model, "llama")) {
+    if (string_equals(model, "llama")) {
         vocab->kind = VOCAB_SPM;
         return true;
     }
-    if (!equals(model, "gpt2"))
+    if (!string_equals(model, "gpt2"))
         return error_set(error, "%s: tokenizer.ggml.model '%.*s' is not supported; 'gpt2' and 'llama' are",
                          path, string_shown(model), model.data);
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-        if (equals(pre, patterns[i].pre)) {
+        if (string_equals(pre, patterns[i].pre)) {
             vocab->kind = patterns[i].kind;
             return true;
         }
@@ -217,7 +214,7 @@ static bool unspell(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Strin
         memcpy(out, text.data, text.n);
         *n = text.n;
     } else {
-        *n = is_spm ? unspell_spaces(text, out) : unspell_bytes(text, out);
+        *n = is_spm ? vocab_unspell_spaces(text, out) : unspell_bytes(text, out);
     }
     return true;
 }
@@ -373,14 +370,9 @@ static bool is_special(const Vocab *vocab, size_t id) {
            vocab_text(vocab, (int32_t)id).n;
 }
 
-static int compare(String a, String b) {
-    int order = memcmp(a.data, b.data, a.n < b.n ? a.n : b.n);
-    return order ? order : (a.n > b.n) - (a.n < b.n);
-}
-
 static int compare_specials(const void *a, const void *b) {
     const Special *x = a, *y = b;
-    int order = compare(x->text, y->text);
+    int order = string_compare(x->text, y->text);
     return order ? order : (x->id > y->id) - (x->id < y->id);
 }
 
@@ -436,7 +428,7 @@ int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool 
     if (low == high) return -1;
     while (low < high) { /* specials[low − 1] ≤ text < specials[high] */
         size_t middle = low + (high - low) / 2;
-        if (compare(specials[middle].text, (String){text, n}) <= 0)
+        if (string_compare(specials[middle].text, (String){text, n}) <= 0)
             low = middle + 1;
         else
             high = middle;

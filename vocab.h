@@ -78,6 +78,9 @@ void vocab_free(Vocab *vocab);
 /* The text of a token of the vocabulary. */
 String vocab_text(const Vocab *vocab, int32_t id);
 
+/* Writes the text with every ▁ (U+2581), SentencePiece's space, as a space; returns the bytes, at most text.n. */
+size_t vocab_unspell_spaces(String text, char *out);
+
 /* The token of exactly this text, or −1. SentencePiece's control and byte tokens are no text. */
 int32_t vocab_find(const Vocab *vocab, String text);
 

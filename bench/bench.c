@@ -155,7 +155,7 @@ static bool write_checkpoint(const char *path, DType dtype, Error *error) {
 
 typedef struct Sum {
     const uint64_t *words;
-    uint64_t sums[64]; /* of each worker, 64 bytes apart */
+    uint64_t *sums; /* [n_threads][8]: of each worker, 64 bytes apart */
 } Sum;
 
 static void sum_words(void *context, size_t begin, size_t end, unsigned worker) {
@@ -163,15 +163,15 @@ static void sum_words(void *context, size_t begin, size_t end, unsigned worker) 
     uint64_t lanes[16] = {0};
     for (size_t i = begin; i + 16 <= end; i += 16)
         for (size_t j = 0; j < 16; j++) lanes[j] += sum->words[i + j];
-    for (size_t j = 0; j < 16; j++) sum->sums[worker % 8 * 8] += lanes[j];
+    for (size_t j = 0; j < 16; j++) sum->sums[worker * 8] += lanes[j];
 }
 
 /* GB/s at which all threads together read 512 MB that no cache holds: the best of several passes. */
 static double read_bandwidth(Threads *threads) {
     size_t n = (size_t)1 << 26;
-    Sum sum = {.words = calloc(n, sizeof(uint64_t))};
+    Sum sum = {calloc(n, sizeof(uint64_t)), calloc(threads_count(threads), 64)};
     double best = 0;
-    if (!sum.words) return 0;
+    if (!sum.words || !sum.sums) return 0;
     memset((void *)(uintptr_t)sum.words, 1, n * sizeof(uint64_t));
     for (int i = 0; i < 7; i++) {
         double start = now_ms();
@@ -179,6 +179,7 @@ static double read_bandwidth(Threads *threads) {
         best = fmax(best, 1e-6 * (double)(n * sizeof(uint64_t)) / (now_ms() - start));
     }
     free((void *)(uintptr_t)sum.words);
+    free(sum.sums);
     return best;
 }
 

@@ -79,13 +79,8 @@ static bool map_file(Checkpoint *checkpoint, Error *error) {
     return ok;
 }
 
-static int compare_strings(String a, String b) {
-    int order = memcmp(a.data, b.data, a.n < b.n ? a.n : b.n);
-    return order ? order : (a.n > b.n) - (a.n < b.n);
-}
-
 static int compare_names(const void *a, const void *b) {
-    return compare_strings((*(const Tensor *const *)a)->name, (*(const Tensor *const *)b)->name);
+    return string_compare((*(const Tensor *const *)a)->name, (*(const Tensor *const *)b)->name);
 }
 
 static int compare_places(const void *a, const void *b) {
@@ -95,7 +90,7 @@ static int compare_places(const void *a, const void *b) {
 }
 
 static int compare_keys(const void *a, const void *b) {
-    return compare_strings(((const Entry *)a)->key, ((const Entry *)b)->key);
+    return string_compare(((const Entry *)a)->key, ((const Entry *)b)->key);
 }
 
 /* Refuses names that occur twice and tensors that share bytes; leaves by_name and entries sorted. */
@@ -184,7 +179,7 @@ bool checkpoint_has(const Checkpoint *checkpoint, const char *key) {
     return find_entry(checkpoint, key) != NULL;
 }
 
-size_t value_bytes(uint32_t type) {
+size_t format_value_bytes(uint32_t type) {
     static const unsigned char bytes[VALUE_N_TYPES] = {
         [VALUE_U8] = 1,  [VALUE_I8] = 1,   [VALUE_U16] = 2, [VALUE_I16] = 2, [VALUE_U32] = 4, [VALUE_I32] = 4,
         [VALUE_F32] = 4, [VALUE_BOOL] = 1, [VALUE_U64] = 8, [VALUE_I64] = 8, [VALUE_F64] = 8,
@@ -214,13 +209,14 @@ static bool read_unsigned(const Entry *entry, uint64_t *value) {
     case VALUE_U32:
     case VALUE_U64:
         *value = 0;
-        memcpy(value, entry->data, value_bytes(entry->type)); /* little-endian: the low bytes come first */
+        memcpy(value, entry->data,
+               format_value_bytes(entry->type)); /* little-endian: the low bytes come first */
         return true;
     case VALUE_I8:
     case VALUE_I16:
     case VALUE_I32:
     case VALUE_I64: {
-        size_t n = value_bytes(entry->type);
+        size_t n = format_value_bytes(entry->type);
         if (entry->data[n - 1] & 0x80) return false;
         *value = 0;
         memcpy(value, entry->data, n);

@@ -13,12 +13,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Bytes that are not NUL-terminated: a name or text inside the mapped file. Borrowed. */
 typedef struct String {
     const char *data;
     size_t n; /* bytes */
 } String;
+
+/* Order by bytes, a prefix first: < 0, 0 or > 0. */
+static inline int string_compare(String a, String b) {
+    int order = memcmp(a.data, b.data, a.n < b.n ? a.n : b.n);
+    return order ? order : (a.n > b.n) - (a.n < b.n);
+}
+
+static inline bool string_equals(String a, const char *b) {
+    return a.n == strlen(b) && memcmp(a.data, b, a.n) == 0;
+}
 
 /* How much of a string from a file an error shows, for "%.*s": whatever its length, the line stays readable.
  */

@@ -23,7 +23,7 @@ typedef enum ValueType {
 } ValueType;
 
 /* Bytes of a value of fixed size; 0 for strings, arrays and numbers that are no type. */
-size_t value_bytes(uint32_t type);
+size_t format_value_bytes(uint32_t type);
 
 /*
  * One key and its value, which lies at data as GGUF lays it out: a string is a uint64 length and its

@@ -69,7 +69,7 @@ static bool skip_value(Cursor *cursor, Entry *entry, uint32_t type, int depth) {
         entry->n = string.n;
         return true;
     }
-    size_t n = value_bytes(type);
+    size_t n = format_value_bytes(type);
     if (n == 0)
         return error_set(cursor->error, "%s: metadata key '%.*s' has unknown type %" PRIu32,
                          cursor->checkpoint->path, string_shown(entry->key), entry->key.data, type);
@@ -90,7 +90,7 @@ static bool skip_array(Cursor *cursor, Entry *entry, int depth) {
     if (element >= VALUE_N_TYPES)
         return error_set(cursor->error, "%s: metadata key '%.*s' is an array of unknown type %" PRIu32,
                          cursor->checkpoint->path, string_shown(entry->key), entry->key.data, element);
-    size_t size = value_bytes(element), least = size ? size : sizeof(uint64_t);
+    size_t size = format_value_bytes(element), least = size ? size : sizeof(uint64_t);
     if (!multiply(n, least, &bytes) || bytes > remaining(cursor))
         return error_set(cursor->error,
                          "%s: metadata key '%.*s' claims %" PRIu64 " elements, more than the file holds",

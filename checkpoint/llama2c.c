@@ -18,6 +18,7 @@
 enum {
     HEADER_BYTES = 28,
     MAX_NUMBER = 1 << 24,
+    MAX_LAYERS = 4096,
     MAX_TENSORS_BESIDE_LAYERS = 3,
     TENSORS_PER_LAYER = 9,
     NAME_BYTES = 40
@@ -48,7 +49,7 @@ static bool recognise(const unsigned char *bytes, size_t n) {
 
 /* A kind of weights: one tensor, or one for each layer, all layers together. */
 typedef struct Kind {
-    const char *name;    /* `%u` stands for the layer; NULL: skipped (the RoPE tables, which attn computes) */
+    const char *name;    /* NULL: skipped (the RoPE tables, which attn computes) */
     uint64_t rows, cols; /* rows 0: a vector */
     bool in_layers;
 } Kind;
@@ -60,12 +61,18 @@ static size_t list_kinds(const Header *header, Kind kinds[static 16]) {
     uint64_t d_head = d / n_head, d_kv = d_head * (uint64_t)header->n_kv_heads;
     uint64_t n_vocab = (uint64_t)(header->vocab_size < 0 ? -header->vocab_size : header->vocab_size);
     const Kind all[] = {
-        {"token_embd.weight", n_vocab, d, false},  {"blk.%u.attn_norm.weight", 0, d, true},
-        {"blk.%u.attn_q.weight", d, d, true},      {"blk.%u.attn_k.weight", d_kv, d, true},
-        {"blk.%u.attn_v.weight", d_kv, d, true},   {"blk.%u.attn_output.weight", d, d, true},
-        {"blk.%u.ffn_norm.weight", 0, d, true},    {"blk.%u.ffn_gate.weight", d_ff, d, true},
-        {"blk.%u.ffn_down.weight", d, d_ff, true}, {"blk.%u.ffn_up.weight", d_ff, d, true},
-        {"output_norm.weight", 0, d, false},       {NULL, (uint64_t)header->seq_len, d_head / 2 * 2, false},
+        {"token_embd.weight", n_vocab, d, false},
+        {"attn_norm.weight", 0, d, true},
+        {"attn_q.weight", d, d, true},
+        {"attn_k.weight", d_kv, d, true},
+        {"attn_v.weight", d_kv, d, true},
+        {"attn_output.weight", d, d, true},
+        {"ffn_norm.weight", 0, d, true},
+        {"ffn_gate.weight", d_ff, d, true},
+        {"ffn_down.weight", d, d_ff, true},
+        {"ffn_up.weight", d_ff, d, true},
+        {"output_norm.weight", 0, d, false},
+        {NULL, (uint64_t)header->seq_len, d_head / 2 * 2, false},
         {"output.weight", n_vocab, d, false},
     };
     size_t n = sizeof all / sizeof *all - (header->vocab_size > 0);
@@ -80,6 +87,10 @@ static bool check_header(const Checkpoint *checkpoint, const Header *header, Err
                          "%s: llama2.c header with n_heads %" PRId32 ", n_kv_heads %" PRId32
                          "; neither may be 0 (or this is no checkpoint)",
                          path, header->n_heads, header->n_kv_heads);
+    if (header->n_layers > MAX_LAYERS)
+        return error_set(error,
+                         "%s: llama2.c header with %" PRId32 " layers; at most %d are read (or this is no checkpoint)",
+                         path, header->n_layers, MAX_LAYERS);
     if (header->n_heads % header->n_kv_heads != 0)
         return error_set(error,
                          "%s: llama2.c header with n_heads %" PRId32 ", not divisible by n_kv_heads %" PRId32
@@ -154,9 +165,8 @@ static void add_metadata(Checkpoint *checkpoint, const Header *header) {
 static void add_tensor(Checkpoint *checkpoint, const Kind *kind, unsigned layer, const unsigned char *data) {
     size_t i = checkpoint->n_tensors++;
     char *name = ((Owned *)checkpoint->owned)->names[i];
-    const char *mark = strstr(kind->name, "%u");
-    if (mark)
-        snprintf(name, NAME_BYTES, "%.*s%u%s", (int)(mark - kind->name), kind->name, layer, mark + 2);
+    if (kind->in_layers)
+        snprintf(name, NAME_BYTES, "blk.%u.%s", layer, kind->name);
     else
         snprintf(name, NAME_BYTES, "%s", kind->name);
     checkpoint->tensors[i] = (Tensor){

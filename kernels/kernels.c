@@ -23,8 +23,9 @@ enum { N_SETS = sizeof sets / sizeof *sets };
 static bool cpu_runs(const Kernels *set) {
 #if defined(__x86_64__)
     if (set == &kernels_avx512)
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+        return cpu_runs(&kernels_avx2) && __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl");
     if (set == &kernels_avx2) {
         unsigned eax, ebx, ecx, edx; /* F16C is asked for by hand: clang's builtin does not know the name */
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&

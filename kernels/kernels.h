@@ -27,7 +27,7 @@ typedef struct Linear {
 } Linear;
 
 typedef struct Kernels {
-    const char *name; /* "scalar", "avx2": what ATTN_KERNEL chooses by */
+    const char *name; /* what kernels_pick chooses by: "scalar", "avx2", "avx512", "neon" */
 
     /*
      * y[t][r] = bias[r] + Σ_c w[r][c]·x[t][c] for r in [row_begin, row_end) and t in [0, n).
@@ -43,9 +43,6 @@ typedef struct Kernels {
     /* dst[i] = src[i] as binary16, rounded to nearest even. */
     void (*pack_f16)(uint16_t *dst, const float *src, size_t n);
 
-    /* Σ_i a[i]·b[i]. */
-    float (*dot)(const float *a, const float *b, size_t n);
-
     /* y[i] += x[i]. */
     void (*add)(float *y, const float *x, size_t n);
 
@@ -53,7 +50,7 @@ typedef struct Kernels {
     void (*scale)(float *y, float a, size_t n);
 
     /* The weighted values of attention: z[i] += Σ_j p[j]·v[j][i], i in [0, d), v [n][d] contiguous. */
-    void (*mix)(float *z, const float *p, const float *v, size_t n, size_t d);
+    void (*weighted_sum)(float *z, const float *p, const float *v, size_t n, size_t d);
 
     /* max_i x[i]; n ≥ 1. NaN may be passed over. */
     float (*max)(const float *x, size_t n);

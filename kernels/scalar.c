@@ -50,7 +50,7 @@ static void scale(float *y, float a, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] *= a;
 }
 
-static void mix(float *z, const float *p, const float *v, size_t n, size_t d) {
+static void weighted_sum(float *z, const float *p, const float *v, size_t n, size_t d) {
     for (size_t j = 0; j < n; j++)
         for (size_t i = 0; i < d; i++) z[i] += p[j] * v[j * d + i];
 }
@@ -104,10 +104,9 @@ const Kernels kernels_scalar = {
     .matmul = matmul,
     .unpack = dtype_unpack,
     .pack_f16 = pack_f16,
-    .dot = dot,
     .add = add,
     .scale = scale,
-    .mix = mix,
+    .weighted_sum = weighted_sum,
     .max = max,
     .exp_sum = exp_sum,
     .layer_norm = layer_norm,

@@ -237,17 +237,6 @@ static float sum_lanes(Vec v) {
     return sum[0];
 }
 
-static float dot(const float *a, const float *b, size_t n) {
-    Vec sums[4] = {vec_set(0), vec_set(0), vec_set(0), vec_set(0)};
-    size_t i = 0;
-    for (; i + 4 * LANES <= n; i += 4 * LANES)
-        for (size_t j = 0; j < 4; j++)
-            sums[j] = vec_fma(vec_load(a + i + j * LANES), vec_load(b + i + j * LANES), sums[j]);
-    for (; i + LANES <= n; i += LANES) sums[0] = vec_fma(vec_load(a + i), vec_load(b + i), sums[0]);
-    if (i < n) sums[1] = vec_fma(vec_load_first(a + i, n - i), vec_load_first(b + i, n - i), sums[1]);
-    return sum_lanes(vec_add(vec_add(sums[0], sums[1]), vec_add(sums[2], sums[3])));
-}
-
 /* These two have nothing that the compiler's own vectors would miss. */
 static void add(float *restrict y, const float *restrict x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += x[i];
@@ -258,7 +247,7 @@ static void scale(float *y, float a, size_t n) {
 }
 
 /* `vectors` vectors of z, kept in registers while all n values pass. */
-OPENED void mix_columns(float *z, const float *p, const float *v, size_t n, size_t d, size_t vectors) {
+OPENED void weighted_columns(float *z, const float *p, const float *v, size_t n, size_t d, size_t vectors) {
     Vec sums[8];
     for (size_t k = 0; k < vectors; k++) sums[k] = vec_load(z + k * LANES);
     for (size_t j = 0; j < n; j++) {
@@ -269,11 +258,11 @@ OPENED void mix_columns(float *z, const float *p, const float *v, size_t n, size
     for (size_t k = 0; k < vectors; k++) vec_store(z + k * LANES, sums[k]);
 }
 
-static void mix(float *z, const float *p, const float *v, size_t n, size_t d) {
+static void weighted_sum(float *z, const float *p, const float *v, size_t n, size_t d) {
     size_t i = 0;
-    for (; i + 8 * LANES <= d; i += 8 * LANES) mix_columns(z + i, p, v + i, n, d, 8);
-    for (; i + 4 * LANES <= d; i += 4 * LANES) mix_columns(z + i, p, v + i, n, d, 4);
-    for (; i + LANES <= d; i += LANES) mix_columns(z + i, p, v + i, n, d, 1);
+    for (; i + 8 * LANES <= d; i += 8 * LANES) weighted_columns(z + i, p, v + i, n, d, 8);
+    for (; i + 4 * LANES <= d; i += 4 * LANES) weighted_columns(z + i, p, v + i, n, d, 4);
+    for (; i + LANES <= d; i += LANES) weighted_columns(z + i, p, v + i, n, d, 1);
     for (; i < d; i++)
         for (size_t j = 0; j < n; j++) z[i] = fmaf(p[j], v[j * d + i], z[i]);
 }
@@ -300,7 +289,7 @@ static Vec vec_exp(Vec x) {
     static const float factors[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 1.0f / 2, 1.0f, 1.0f};
     const Vec log2_e = vec_set(0x1.715476p+0f), minus_ln2 = vec_set(-0x1.62e430p-1f),
               minus_rest = vec_set(0x1.05c610p-29f);
-    /* From these bounds on the result is 0 or inf. min and max give their second operand for a NaN. */
+    /* From these bounds on the result is 0 or inf; a NaN passes, as min's and max's second operand or as itself. */
     x = vec_max(vec_set(-104.0f), vec_min(vec_set(89.0f), x));
     Vec k = vec_round(vec_mul(x, log2_e));
     Vec r = vec_fma(k, minus_rest, vec_fma(k, minus_ln2, x));
@@ -396,6 +385,6 @@ static void silu_mul(float *gate, const float *up, size_t n) {
 
 /* The table, but for its name. */
 #define VECTOR_KERNELS                                                                                       \
-    .matmul = matmul, .unpack = unpack, .pack_f16 = pack_f16, .dot = dot, .add = add, .scale = scale,        \
-    .mix = mix, .max = max, .exp_sum = exp_sum, .layer_norm = layer_norm, .rms_norm = rms_norm,              \
-    .gelu_tanh = gelu_tanh, .silu_mul = silu_mul
+    .matmul = matmul, .unpack = unpack, .pack_f16 = pack_f16, .add = add, .scale = scale,                    \
+    .weighted_sum = weighted_sum, .max = max, .exp_sum = exp_sum, .layer_norm = layer_norm,                  \
+    .rms_norm = rms_norm, .gelu_tanh = gelu_tanh, .silu_mul = silu_mul

@@ -19,8 +19,10 @@ static void find_sets(void) {
     static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const Kernels *set = kernels_pick(names[i], NULL);
-        if (set) sets[n_sets++] = set;
-        else printf("this CPU does not run %s\n", names[i]);
+        if (set)
+            sets[n_sets++] = set;
+        else
+            printf("this CPU does not run %s\n", names[i]);
     }
 }
 
@@ -35,9 +37,7 @@ static uint64_t random_bits(void) {
 }
 
 /* Uniform in [-1, 1). */
-static float random_float(void) {
-    return (float)(random_bits() >> 40) * 0x1p-23f - 1.0f;
-}
+static float random_float(void) { return (float)(random_bits() >> 40) * 0x1p-23f - 1.0f; }
 
 static void random_floats(float *x, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] = random_float();
@@ -55,9 +55,7 @@ static void *allocate(size_t bytes) {
     return memory;
 }
 
-static int same_bits(float a, float b) {
-    return memcmp(&a, &b, sizeof a) == 0;
-}
+static int same_bits(float a, float b) { return memcmp(&a, &b, sizeof a) == 0; }
 
 /* IEEE 754-2008, 3.4: binary16 has a sign, 5 exponent and 10 fraction bits. */
 static double half_value(unsigned half) {
@@ -69,9 +67,7 @@ static double half_value(unsigned half) {
     return half & 0x8000 ? -magnitude : magnitude;
 }
 
-static unsigned u16_at(const unsigned char *bytes) {
-    return bytes[0] | (unsigned)bytes[1] << 8;
-}
+static unsigned u16_at(const unsigned char *bytes) { return bytes[0] | (unsigned)bytes[1] << 8; }
 
 /* The half nearest to a finite x, ties to even, as a double. */
 static double nearest_half(float x) {
@@ -108,7 +104,7 @@ static void random_weights(unsigned char *data, DType dtype, size_t n) {
         for (size_t i = 0; i < info->block_bytes; i++) at[i] = (unsigned char)random_bits();
         if (dtype == DTYPE_F32) memcpy(at, &value, 4);
         if (dtype == DTYPE_BF16) memcpy(at, (char *)&bits + 2, 2);
-        if (dtype == DTYPE_F16) at[1] = (unsigned char)((random_bits() & 0x80) | 0x38); /* ±[0.5, 1) */
+        if (dtype == DTYPE_F16) at[1] = (unsigned char)((random_bits() & 0x80) | 0x38);  /* ±[0.5, 1) */
         if (dtype == DTYPE_Q8_0) at[1] = (unsigned char)((random_bits() & 0x80) | 0x20); /* ±2^-7·[1, 2) */
         if (dtype == DTYPE_Q4_0) at[1] = (unsigned char)((random_bits() & 0x80) | 0x30); /* ±2^-3·[1, 2) */
     }
@@ -163,9 +159,8 @@ static void check_to_half(float x) {
         uint16_t packed[9]; /* a vector of eight and one left over */
         for (size_t i = 0; i < 9; i++) eight[i] = x;
         sets[s]->pack_f16(packed, eight, 9);
-        for (size_t i = 0; i < 9; i++) {
+        for (size_t i = 0; i < 9; i++)
             CHECK(packed[i] == plain, "%s: %a gives %04x", sets[s]->name, (double)x, packed[i]);
-        }
     }
 }
 
@@ -319,9 +314,8 @@ static void test_matmul(void) {
     for (size_t d = 0; d < N_DTYPES; d++) {
         size_t block = dtype_info(dtypes[d])->block, narrow = block == 1 ? 70 : 96;
         for (size_t cols = block; cols <= narrow; cols += block) check_matmul(dtypes[d], cols);
-        for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+        for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
             check_matmul(dtypes[d], (wide[i] + block - 1) / block * block);
-        }
     }
 }
 
@@ -386,21 +380,6 @@ static void test_linear_forward(void) {
     }
 }
 
-static void test_dot(void) {
-    float a[201], b[201];
-    for (size_t n = 0; n <= 200; n++) {
-        random_floats(a, n + 1);
-        random_floats(b, n + 1);
-        double sum = 0, size = 0;
-        for (size_t i = 1; i <= n; i++) {
-            sum += (double)a[i] * (double)b[i];
-            size += fabs((double)a[i] * (double)b[i]);
-        }
-        double tolerance = ((double)n / 8 + 16) * EPS * size; /* as in check_product */
-        for (size_t s = 0; s < n_sets; s++) CHECK_NEAR(sets[s]->dot(a + 1, b + 1, n), sum, tolerance);
-    }
-}
-
 static void test_add_scale(void) {
     float x[70], y[70], z[71];
     for (size_t n = 0; n <= 70; n++) {
@@ -410,19 +389,17 @@ static void test_add_scale(void) {
             z[n] = 7;
             memcpy(z, y, n * sizeof *z);
             sets[s]->add(z, x, n);
-            for (size_t i = 0; i < n; i++) {
+            for (size_t i = 0; i < n; i++)
                 CHECK(same_bits(z[i], y[i] + x[i]), "%s, %zu of %zu", sets[s]->name, i, n);
-            }
             sets[s]->scale(z, 0.3f, n);
-            for (size_t i = 0; i < n; i++) {
+            for (size_t i = 0; i < n; i++)
                 CHECK(same_bits(z[i], (y[i] + x[i]) * 0.3f), "%s, %zu of %zu", sets[s]->name, i, n);
-            }
             CHECK(z[n] == 7, "%s writes past %zu", sets[s]->name, n);
         }
     }
 }
 
-static void test_mix(void) {
+static void test_weighted_sum(void) {
     enum { MAX_D = 140, MAX_N = 33 };
     static float p[MAX_N], v[MAX_N * MAX_D], start[MAX_D], z[MAX_D + 1];
     for (size_t d = 1; d <= MAX_D; d++) {
@@ -433,7 +410,7 @@ static void test_mix(void) {
         for (size_t s = 0; s < n_sets; s++) {
             memcpy(z, start, d * sizeof *z);
             z[d] = 7;
-            sets[s]->mix(z, p, v, n, d);
+            sets[s]->weighted_sum(z, p, v, n, d);
             for (size_t i = 0; i < d; i++) {
                 double sum = (double)start[i], size = fabs(sum);
                 for (size_t j = 0; j < n; j++) {
@@ -649,9 +626,8 @@ int main(void) {
     RUN(test_matmul);
     RUN(test_matmul_chunk);
     RUN(test_linear_forward);
-    RUN(test_dot);
     RUN(test_add_scale);
-    RUN(test_mix);
+    RUN(test_weighted_sum);
     RUN(test_max);
     RUN(test_exp);
     RUN(test_softmax_rows);

@@ -186,10 +186,9 @@ static bool wants_compared(void *user, ProbeSite site, size_t layer, size_t head
 /* The row of `expected` [head][position][cols] that holds this position, or NULL if it is not recorded. */
 static const float *recorded_row(const Reference *reference, const float *expected, const Tensor *tensor,
                                  size_t head, size_t position) {
-    for (size_t i = 0; i < reference->n_positions; i++) {
+    for (size_t i = 0; i < reference->n_positions; i++)
         if ((size_t)reference->positions[i] == position)
             return expected + (head * reference->n_positions + i) * tensor->dims[0];
-    }
     return NULL;
 }
 

@@ -46,11 +46,9 @@ static void test_every_index_once(void) {
         Threads *threads = threads_new(n_threads, NULL);
         CHECK(threads && threads_count(threads) == n_threads, "%u", n_threads);
         if (!threads) return;
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            for (size_t j = 0; j < sizeof grains / sizeof *grains; j++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (size_t j = 0; j < sizeof grains / sizeof *grains; j++)
                 check_loop(threads, sizes[i], grains[j]);
-            }
-        }
         threads_free(threads);
     }
 }
