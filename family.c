@@ -138,6 +138,12 @@ static void refuse_unsupported(KeyReader *reader, const Config *config) {
         if (reader->ok && value != 0)
             fail(reader, "'%s' is %g, which is not supported", key.name, (double)value);
     }
+    String layout = {"reference",
+                     9}; /* the other name says how Llama's q and k are permuted: as `rope` expects */
+    key = family_key(reader, "tensor_data_layout");
+    if (reader->ok) reader->ok = checkpoint_string(reader->checkpoint, key.name, &layout, reader->error);
+    if (reader->ok && !string_equals(layout, "reference") && !string_equals(layout, "Meta AI original pth"))
+        fail(reader, "'%s' is '%.*s', which is not supported", key.name, string_shown(layout), layout.data);
 }
 
 static void check_config(KeyReader *reader, const Config *config) {

@@ -11,6 +11,7 @@
 #include "format.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,6 +143,19 @@ static bool tensor_size(const Cursor *cursor, Tensor *tensor) {
     return true;
 }
 
+static bool refuse_dtype(const Cursor *cursor, const Tensor *tensor, uint32_t type) {
+    enum { N_TYPES = sizeof type_names / sizeof *type_names };
+    char known[128] = "";
+    for (uint32_t i = 0; i < N_TYPES; i++) {
+        size_t n = strlen(known);
+        if (dtype_info(i)) snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", type_names[i]);
+    }
+    return error_set(cursor->error,
+                     "%s: tensor type %s (%" PRIu32 ") of %.*s is not supported; these are: %s",
+                     cursor->checkpoint->path, type < N_TYPES ? type_names[type] : "unknown", type,
+                     string_shown(tensor->name), tensor->name.data, known);
+}
+
 /* Reads a tensor info; data still holds nothing, *offset is counted from the start of the data. */
 static bool read_tensor(Cursor *cursor, Tensor *tensor, uint64_t *offset) {
     const char *path = cursor->checkpoint->path;
@@ -163,14 +177,7 @@ static bool read_tensor(Cursor *cursor, Tensor *tensor, uint64_t *offset) {
     if (!take(cursor, &type, sizeof type, "a tensor's type") ||
         !take(cursor, offset, sizeof *offset, "a tensor's offset"))
         return false;
-    if (!dtype_info(type)) {
-        bool known = type < sizeof type_names / sizeof *type_names;
-        return error_set(cursor->error,
-                         "%s: tensor type %s (%" PRIu32 ") of %.*s is not supported; F32, F16, BF16, "
-                         "Q8_0 and Q4_0 are",
-                         path, known ? type_names[type] : "unknown", type, string_shown(tensor->name),
-                         tensor->name.data);
-    }
+    if (!dtype_info(type)) return refuse_dtype(cursor, tensor, type);
     tensor->dtype = (DType)type;
     return tensor_size(cursor, tensor);
 }
