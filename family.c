@@ -119,7 +119,7 @@ static float read_rope_scale(KeyReader *reader) {
 
 /* Features that a file of these families may ask for and that are not computed here: better no answer than a
  * wrong one. */
-static void refuse_unsupported(KeyReader *reader, const Config *config) {
+static void refuse_unsupported(KeyReader *reader) {
     static const char *const numbers[] = {"attention.max_alibi_bias", "attention.clamp_kqv"};
     uint64_t n_expert = 0, window = 0;
     Key key = family_key(reader, "expert_count");
@@ -129,8 +129,7 @@ static void refuse_unsupported(KeyReader *reader, const Config *config) {
         fail(reader, "a mixture of %" PRIu64 " experts is not supported", n_expert);
     key = family_key(reader, "attention.sliding_window");
     if (reader->ok) reader->ok = checkpoint_u64(reader->checkpoint, key.name, &window, reader->error);
-    if (reader->ok && window > 0 && window < config->n_ctx)
-        fail(reader, "a sliding window ('%s') is not supported", key.name);
+    if (reader->ok && window > 0) fail(reader, "a sliding window ('%s') is not supported", key.name);
     for (size_t i = 0; reader->ok && i < sizeof numbers / sizeof *numbers; i++) {
         float value = 0;
         key = family_key(reader, numbers[i]);
@@ -186,7 +185,7 @@ bool config_read(Config *config, const Checkpoint *checkpoint, Error *error) {
     if (reader.ok)
         reader.ok = checkpoint_bool(checkpoint, family_key(&reader, "use_parallel_residual").name,
                                     &config->parallel_residual, error);
-    refuse_unsupported(&reader, config);
+    refuse_unsupported(&reader);
     if (reader.ok) check_config(&reader, config);
 
     const Tensor *embedding = checkpoint_find(checkpoint, "token_embd.weight");

@@ -21,7 +21,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { DEFAULT_CHUNK = 256 };
+enum {
+    DEFAULT_CHUNK = 256,
+    MAX_SCRATCH_BYTES = 256 << 20, /* a chunk shrinks to this: a small file may claim wide layers */
+};
 
 struct Model {
     Checkpoint *checkpoint;
@@ -92,6 +95,10 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
                   path, n_ctx, config->n_ctx);
         return NULL;
     }
+    size_t token_floats =
+        3 * config->d_model + 2 * config->d_ff + 2 * (config->n_head + config->n_head_kv) * config->d_head;
+    size_t max_chunk = MAX_SCRATCH_BYTES / sizeof(float) / token_floats + 1;
+    if (n_chunk > max_chunk) n_chunk = max_chunk;
     if (n_chunk > n_ctx) n_chunk = n_ctx;
     AttentionShape shape = model_attention_shape(model);
     Session *session = calloc(1, sizeof *session);

@@ -51,7 +51,8 @@ typedef struct Checkpoint Checkpoint;
 
 /*
  * Maps the file at path and checks its whole structure: afterwards every tensor lies inside the file,
- * overlaps no other, has the bytes its shape asks for, and no name or key occurs twice.
+ * overlaps no other, has the bytes its shape asks for, and no name or key occurs twice. A file that is
+ * made shorter while it is open kills the process (SIGBUS), as with any mapping.
  * NULL with an error that names the file and what is wrong. checkpoint_close accepts NULL.
  */
 Checkpoint *checkpoint_open(const char *path, Error *error);
