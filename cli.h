@@ -50,13 +50,11 @@ bool options_parse(const Option *options, size_t n_options, int argc, char **arg
  */
 bool read_text(const char *path, TextBuffer *text, Error *error);
 
-/* From now on Ctrl-C sets what interrupted() tells (a second one kills), and a closed pipe is an error to
- * see. */
+/* From now on Ctrl-C sets what interrupted() tells (a second one kills), and writing to a closed pipe fails. */
 void catch_signals(void);
 bool interrupted(void);
 
-/* "prompt 256/1024" on a line of its own that is overwritten, when stderr is a terminal. done = total wipes
- * it. */
+/* "prompt 256/1024" on a line that is written over, when stderr is a terminal. done = total wipes it. */
 void show_progress(const char *what, size_t done, size_t total);
 
 /* Milliseconds of a clock that only goes forward, and the most memory the process has had. */

@@ -117,8 +117,7 @@ static float read_rope_scale(KeyReader *reader) {
     return read_float(reader, "rope.scaling.factor", scale);
 }
 
-/* Features that a file of these families may ask for and that are not computed here: better no answer than a
- * wrong one. */
+/* What a file of these families may ask for and is not computed here: better no answer than a wrong one. */
 static void refuse_unsupported(KeyReader *reader) {
     static const char *const numbers[] = {"attention.max_alibi_bias", "attention.clamp_kqv"};
     uint64_t n_expert = 0, window = 0;
@@ -137,8 +136,8 @@ static void refuse_unsupported(KeyReader *reader) {
         if (reader->ok && value != 0)
             fail(reader, "'%s' is %g, which is not supported", key.name, (double)value);
     }
-    String layout = {"reference",
-                     9}; /* the other name says how Llama's q and k are permuted: as `rope` expects */
+    /* Both layouts have q and k as the family's RoPE pairing expects them. */
+    String layout = {"reference", 9};
     key = family_key(reader, "tensor_data_layout");
     if (reader->ok) reader->ok = checkpoint_string(reader->checkpoint, key.name, &layout, reader->error);
     if (reader->ok && !string_equals(layout, "reference") && !string_equals(layout, "Meta AI original pth"))
@@ -219,8 +218,7 @@ static Key tensor_name(const char *name, size_t layer, const char *kind) {
     return key;
 }
 
-/* The tensor [rows][cols], or [cols] when rows is 0. NULL if it is missing (an error if required) or
- * misshapen. */
+/* The tensor [rows][cols], or [cols] when rows is 0. NULL if it is misshapen, or missing (if required). */
 static const Tensor *find(Binder *binder, const char *name, bool required, size_t rows, size_t cols) {
     const Checkpoint *checkpoint = binder->reader.checkpoint;
     const Tensor *tensor = checkpoint_find(checkpoint, name);

@@ -5,8 +5,7 @@
 #include "model.h"
 #include "tokenizer.h"
 
-/* Prints shape, parameters of each kind of matrix, types, tokenizer, context and KV bytes to stdout.
- * tokenizer may be NULL. */
+/* Prints shape, parameters of each kind of matrix, types, tokenizer (which may be NULL) and context to stdout. */
 void print_info(const Model *model, const Tokenizer *tokenizer);
 
 #endif

@@ -53,8 +53,7 @@ NpyWriter *npy_create(const char *path, size_t rows, size_t cols, Error *error) 
         return NULL;
     }
     if (open_temporary(writer, path, error)) {
-        /* magic, version, length of the header; the header is padded so that the data starts at a multiple of
-         * 64 */
+        /* magic, version, length of the header, which is padded so that the data begins at a multiple of 64 */
         unsigned char header[128] = "\x93NUMPY\x01\x00\x76\x00";
         int n = snprintf((char *)header + 10, sizeof header - 10,
                          "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", rows, cols);

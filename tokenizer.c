@@ -225,8 +225,7 @@ static void set_symbol(Encoder *encoder, uint32_t i, size_t start, size_t n, boo
 /* Byte-level BPE of one word. */
 static bool encode_word(Encoder *encoder, const char *text, size_t n) {
     const Vocab *vocab = encoder->vocab;
-    if (vocab->kind ==
-        VOCAB_LLAMA3) { /* merges do not reach all its tokens: one that is the whole word wins */
+    if (vocab->kind == VOCAB_LLAMA3) { /* merges do not reach all its tokens: the whole word wins */
         int32_t id = vocab_find(vocab, (String){text, n});
         if (id >= 0 && vocab->types[id] != TOKEN_CONTROL)
             return tokens_push(encoder->tokens, id, encoder->error);

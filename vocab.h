@@ -92,8 +92,7 @@ static inline bool vocab_joins(const Vocab *vocab, char a, char b) {
 /* What two neighbours become, or NULL. */
 const Merge *vocab_find_merge(const Vocab *vocab, uint32_t left, uint32_t right);
 
-/* The longest special token that text[0, n), n > 0, starts with, or −1; only user-defined ones unless
- * control. */
+/* The longest special token that text[0, n), n > 0, starts with, or −1; without `control`, user-defined only. */
 int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control);
 
 #endif

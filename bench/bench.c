@@ -227,8 +227,7 @@ static bool bench_type(const char *path, DType dtype, const Compute *compute, Er
         AttentionShape shape = model_attention_shape(model);
         uint64_t cache = attention_kv_bytes(&shape, DTYPE_F16) * (PROMPT + GENERATE),
                  used = anonymous_bytes() - before;
-        /* A token reads every weight but the embedding's and positions' other rows; tied, the embedding is
-         * read as unembedding. */
+        /* A token reads all weights but the other positions' rows: tied, the embedding is the unembedding. */
         double bytes = (double)checkpoint_file_bytes(model_checkpoint(model)) -
                        N_CTX * (double)dtype_bytes(dtype, D_MODEL);
         double ms = median(token_ms), speed = 1e-6 * bytes / ms;

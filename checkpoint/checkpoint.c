@@ -34,10 +34,7 @@ static const struct {
     {0, "\x93NUMPY", "a NumPy array"},
     {8, "{\"", "a safetensors file; convert the model to GGUF"},
     {0, "\x1f\x8b", "a gzip file; unpack it first"},
-    {0,
-     "\xfd"
-     "7zXZ",
-     "an xz file; unpack it first"},
+    {0, "\3757zXZ", "an xz file; unpack it first"},
 };
 
 static bool refuse_stranger(const Checkpoint *checkpoint, Error *error) {

@@ -89,7 +89,8 @@ static bool check_header(const Checkpoint *checkpoint, const Header *header, Err
                          path, header->n_heads, header->n_kv_heads);
     if (header->n_layers > MAX_LAYERS)
         return error_set(error,
-                         "%s: llama2.c header with %" PRId32 " layers; at most %d are read (or this is no checkpoint)",
+                         "%s: llama2.c header with %" PRId32
+                         " layers; at most %d are read (or this is no checkpoint)",
                          path, header->n_layers, MAX_LAYERS);
     if (header->n_heads % header->n_kv_heads != 0)
         return error_set(error,
@@ -229,9 +230,8 @@ static bool next_piece(const unsigned char **at, const unsigned char *end, float
 
 /* Writes a piece as GGUF has it: length, then bytes, with ▁ for the space that llama2.c puts back. */
 static unsigned char *write_piece(unsigned char *out, String piece) {
-    if (piece.n > 2 && piece.data[0] == '\n' &&
-        piece.data[1] == '<') /* "\n<s>\n", as its exporter pads them */
-        piece = (String){piece.data + 1, piece.n - 2};
+    bool is_padded = piece.n > 2 && piece.data[0] == '\n' && piece.data[1] == '<'; /* "\n<s>\n" */
+    if (is_padded) piece = (String){piece.data + 1, piece.n - 2};
     unsigned char *at = out + sizeof(uint64_t);
     for (size_t i = 0; i < piece.n; i++)
         if (piece.data[i] == ' ')

@@ -201,8 +201,7 @@ static void matmul_panel(Panel *panel, const Matrix *w, size_t row, size_t c) {
     for (; r < panel->rows; r++) tile_tokens(panel, r, 1);
 }
 
-/* n ≤ BATCH tokens. While all of x stays in cache the weights stream by once, row after row; else its panels
- * take turns. */
+/* n ≤ BATCH tokens. While x stays in cache the weights stream by once, row after row; else panels take turns. */
 static void matmul_batch(float *y, size_t y_stride, const Matrix *w, size_t row_begin, size_t row_end,
                          const float *x, size_t x_stride, size_t n) {
     size_t span = n * w->cols <= L2_FLOATS ? w->cols : PANEL;
