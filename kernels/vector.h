@@ -11,8 +11,8 @@
  *   Bytes: 16 int8; bytes_load(p); nibbles_low, nibbles_high(bytes), less 8; vec_from_bytes(v, bytes)
  *   half_to_float(h)
  *
- * matmul cuts the columns into panels. The weights of a panel become floats, where they lie for F32, in
- * registers for a single token, otherwise in a scratch that stays in L1. Each sum of a tile is one
+ * matmul cuts the columns into panels. The weights of a panel become floats, in registers for a single
+ * token, otherwise in a scratch that stays in L1. Each sum of a tile is one
  * vector; it is reduced and added to y at the end of its panel, whatever the tile's shape, so that a
  * sum's order depends on the number of columns alone.
  */
@@ -27,8 +27,15 @@ enum {
     BLOCK_VECS = BLOCK / LANES,
     MATVEC_ROWS = 8,   /* sums in flight for one token: as many as hide the latency of FMA */
     L2_FLOATS = 65536, /* x up to 256 KB stays in L2 as a whole */
-    BATCH = 48, /* tokens passing at once: a panel of 96 KB, in L2 even where its stride is a power of two */
+    BATCH = 96,        /* tokens passing at once: their panel of x takes 192 KB of L2 */
 };
+
+/* Tells the compiler that v may have changed, so that it cannot fetch it from memory once more. */
+#if defined(__x86_64__)
+#define KEEP_IN_REGISTER(v) __asm__("" : "+v"(v))
+#else
+#define KEEP_IN_REGISTER(v) __asm__("" : "+w"(v))
+#endif
 
 /* Forces functions open, so that their sizes are constants and their vectors registers. */
 #define OPENED static inline __attribute__((always_inline))
@@ -141,7 +148,7 @@ static void matvec(float *y, const Matrix *w, size_t row_begin, size_t row_end, 
 typedef struct Panel {
     float *y;
     const float *w, *x;
-    size_t y_stride, w_stride, x_stride;
+    size_t y_stride, x_stride;
     size_t rows, n, cols;
 } Panel;
 
@@ -154,15 +161,16 @@ OPENED void tile_step(Vec *sums, const Panel *panel, const float *w, const float
         xs[t] = lanes == LANES ? vec_load(at) : vec_load_first(at, lanes);
     }
     for (size_t r = 0; r < rows; r++) {
-        const float *at = w + r * panel->w_stride + c;
+        const float *at = w + r * PANEL + c;
         Vec ws = lanes == LANES ? vec_load(at) : vec_load_first(at, lanes);
+        KEEP_IN_REGISTER(ws); /* or compilers load it again for every token */
         for (size_t t = 0; t < tokens; t++) sums[t * rows + r] = vec_fma(ws, xs[t], sums[t * rows + r]);
     }
 }
 
 /* rows × tokens sums at (row, token): rows is ROWS, 4 or 1, tokens at most TOKENS, both constants. */
 OPENED void tile(const Panel *panel, size_t row, size_t token, size_t rows, size_t tokens) {
-    const float *w = panel->w + row * panel->w_stride;
+    const float *w = panel->w + row * PANEL;
     const float *x = panel->x + token * panel->x_stride;
     Vec sums[ROWS * TOKENS];
     for (size_t i = 0; i < rows * tokens; i++) sums[i] = vec_set(0);
@@ -183,16 +191,10 @@ OPENED void tile_tokens(const Panel *panel, size_t row, size_t rows) {
 static void matmul_panel(Panel *panel, const Matrix *w, size_t row, size_t c) {
     size_t row_bytes = dtype_bytes(w->dtype, w->cols), r = 0;
     const unsigned char *src = (const unsigned char *)w->data + row * row_bytes + dtype_bytes(w->dtype, c);
-    float scratch[ROWS * PANEL];
-    if (w->dtype == DTYPE_F32) {
-        panel->w = (const float *)(const void *)src;
-        panel->w_stride = w->cols;
-    } else {
-        for (size_t i = 0; i < panel->rows; i++)
-            unpack(scratch + i * PANEL, w->dtype, src + i * row_bytes, panel->cols);
-        panel->w = scratch;
-        panel->w_stride = PANEL;
-    }
+    _Alignas(64) float scratch[ROWS * PANEL]; /* a vector that crosses a cache line costs two loads */
+    for (size_t i = 0; i < panel->rows; i++)
+        unpack(scratch + i * PANEL, w->dtype, src + i * row_bytes, panel->cols);
+    panel->w = scratch;
     if (panel->rows == ROWS) {
         tile_tokens(panel, 0, ROWS);
         return;
