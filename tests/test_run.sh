@@ -300,6 +300,32 @@ has quiet
 try "$gpt2" -i --temp 0 -n 3 -c 4
 has [ "$code" -eq 0 ]
 has grep -q 'note: the context of 4' "$tmp/err"
+# A line that no shift can make room for is refused, and the conversation goes on as if it had not been typed.
+printf 'a\nb\n' >"$tmp/lines"
+input=$tmp/lines
+try "$gpt2" -i --shift -c 100 --temp 0 -n 5 -p 'the quick brown fox jumps over the lazy dog, and again'
+cp "$tmp/out" "$tmp/without"
+printf 'a\n%0120d\nb\n' 0 >"$tmp/lines"
+try "$gpt2" -i --shift -c 100 --temp 0 -n 5 -p 'the quick brown fox jumps over the lazy dog, and again'
+has cmp -s "$tmp/without" "$tmp/out"
+has one_line 'note: .*no room for that line'
+
+# With -i and no prompt the first line is the prompt, also where there is no token to begin with.
+sed 's/tokenizer.ggml.bos_token_id/tokenizer.ggml.not_token_id/' "$gpt2" >"$tmp/no-bos.gguf"
+printf 'Hello\n' >"$tmp/lines"
+input=/dev/null
+try "$tmp/no-bos.gguf" -p Hello --no-echo --temp 0 -n 3
+cp "$tmp/out" "$tmp/wanted"
+input=$tmp/lines
+try "$tmp/no-bos.gguf" -i --temp 0 -n 3
+has cmp -s "$tmp/wanted" "$tmp/out"
+input=/dev/null
+refuses 1 'prompt is empty' "$tmp/no-bos.gguf"
+
+# What a file says of itself cannot drive the terminal.
+sed 's/gpt2-f32/g\x1b[31mXY/' "$gpt2" >"$tmp/escape.gguf"
+try "$tmp/escape.gguf" --info
+has out_has 'named "g\\u001b\[31mXY"'
 input=/dev/null
 try "$gpt2" -i --temp 0 -n 3
 has quiet
@@ -312,6 +338,11 @@ refuses 2 'unknown option --temp=0' "$gpt2" --temp=0
 refuses 2 '-p needs a value' "$gpt2" -p
 refuses 2 "one model at a time: '$llama'" "$gpt2" "$llama"
 refuses 2 '-p and -f' "$gpt2" -p Hi -f "$tmp/prompt"
+for alone in --info --tokens; do
+    refuses 2 '--info and --tokens go alone' "$gpt2" $alone --json -p Hi
+    refuses 2 '--info and --tokens go alone' "$gpt2" $alone --logits "$tmp/none.npy" -p Hi
+done
+has test ! -e "$tmp/none.npy"
 refuses 2 '--json .* -i' "$gpt2" -i --json
 refuses 2 '--stop' "$gpt2" -p Hi --stop ''
 refuses 2 "--kv takes f16 or f32, not 'q4'" "$gpt2" -p Hi --kv q4
