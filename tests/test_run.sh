@@ -303,10 +303,10 @@ has grep -q 'note: the context of 4' "$tmp/err"
 # A line that no shift can make room for is refused, and the conversation goes on as if it had not been typed.
 printf 'a\nb\n' >"$tmp/lines"
 input=$tmp/lines
-try "$gpt2" -i --shift -c 100 --temp 0 -n 5 -p 'the quick brown fox jumps over the lazy dog, and again'
+try "$llama" -i --shift -c 100 --temp 1 -s 7 -n 12 -p 'the quick brown fox jumps over the lazy dog, and again'
 cp "$tmp/out" "$tmp/without"
 printf 'a\n%0120d\nb\n' 0 >"$tmp/lines"
-try "$gpt2" -i --shift -c 100 --temp 0 -n 5 -p 'the quick brown fox jumps over the lazy dog, and again'
+try "$llama" -i --shift -c 100 --temp 1 -s 7 -n 12 -p 'the quick brown fox jumps over the lazy dog, and again'
 has cmp -s "$tmp/without" "$tmp/out"
 has one_line 'note: .*no room for that line'
 
