@@ -72,9 +72,9 @@ static bool map_cache(Attention *attention, Error *error) {
     void *cache = mmap(NULL, attention->cache_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (cache == MAP_FAILED)
-        return error_set(error,
-                         "cannot reserve %zu MiB of KV cache for %zu positions: %s; ask for a smaller context",
-                         attention->cache_bytes >> 20, attention->n_ctx, strerror(errno));
+        return error_set(
+            error, "cannot reserve %zu MiB of KV cache for %zu positions: %s; ask for a smaller context",
+            attention->cache_bytes >> 20, attention->n_ctx, strerror(errno));
     attention->cache = cache;
     return true;
 }
@@ -92,13 +92,13 @@ Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dty
         .shape = *shape, .compute = *compute, .n_ctx = n_ctx, .n_chunk = n_chunk, .kv_dtype = kv_dtype};
     attention->tile_tokens = group < QUERY_TILE ? QUERY_TILE / group : 1;
     attention->tile_floats = tile_rows(attention) * (2 * d_head + KEY_TILE + 2) + KEY_TILE * d_head;
-    attention->q = calloc(n_chunk, shape->n_head * d_head * sizeof(float));
-    attention->k = calloc(n_chunk, shape->n_head_kv * d_head * sizeof(float));
-    attention->v = calloc(n_chunk, shape->n_head_kv * d_head * sizeof(float));
-    attention->z = calloc(n_chunk, shape->n_head * d_head * sizeof(float));
-    attention->cos_sin = calloc(n_chunk, (shape->rope_dim + 1) * sizeof(float));
-    attention->row = calloc(n_ctx, sizeof(float));
-    attention->tiles = calloc(threads_count(compute->threads), attention->tile_floats * sizeof(float));
+    attention->q = floats_new(n_chunk, shape->n_head * d_head);
+    attention->k = floats_new(n_chunk, shape->n_head_kv * d_head);
+    attention->v = floats_new(n_chunk, shape->n_head_kv * d_head);
+    attention->z = floats_new(n_chunk, shape->n_head * d_head);
+    attention->cos_sin = floats_new(n_chunk, shape->rope_dim);
+    attention->row = floats_new(1, n_ctx);
+    attention->tiles = floats_new(threads_count(compute->threads), attention->tile_floats);
     if (!attention->q || !attention->k || !attention->v || !attention->z || !attention->cos_sin ||
         !attention->row || !attention->tiles)
         goto no_memory;

@@ -108,11 +108,11 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
                          .probe = options->probe,
                          .n_ctx = n_ctx,
                          .n_chunk = n_chunk};
-    session->resid = calloc(n_chunk, config->d_model * sizeof(float));
-    session->normed = calloc(n_chunk, config->d_model * sizeof(float));
-    session->branch = calloc(n_chunk, config->d_model * sizeof(float));
-    session->hidden = calloc(n_chunk, config->d_ff * sizeof(float));
-    session->gate = calloc(n_chunk, config->d_ff * sizeof(float));
+    session->resid = floats_new(n_chunk, config->d_model);
+    session->normed = floats_new(n_chunk, config->d_model);
+    session->branch = floats_new(n_chunk, config->d_model);
+    session->hidden = floats_new(n_chunk, config->d_ff);
+    session->gate = floats_new(n_chunk, config->d_ff);
     if (!session->resid || !session->normed || !session->branch || !session->hidden || !session->gate)
         goto no_memory;
     session->attention = attention_new(&shape, n_ctx, options->kv_dtype, n_chunk, &options->compute, error);

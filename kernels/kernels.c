@@ -2,11 +2,22 @@
 #include "kernels.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+
+enum { CACHE_LINE = 64 };
+
+float *floats_new(size_t rows, size_t cols) {
+    size_t n, bytes;
+    if (__builtin_mul_overflow(rows, cols, &n) || __builtin_mul_overflow(n, sizeof(float), &bytes) ||
+        __builtin_add_overflow(bytes, CACHE_LINE, &bytes))
+        return NULL;
+    return aligned_alloc(CACHE_LINE, bytes / CACHE_LINE * CACHE_LINE);
+}
 
 /* Fastest first. */
 static const Kernels *const sets[] = {

@@ -85,6 +85,12 @@ extern const Kernels kernels_neon;
  */
 const Kernels *kernels_pick(const char *name, Error *error);
 
+/*
+ * Room for [rows][cols] floats, not set to anything, beginning at a cache line, so that vectors of whole
+ * rows do not straddle two. NULL when memory runs out or the size overflows; free() releases it.
+ */
+float *floats_new(size_t rows, size_t cols);
+
 /* What every room that computes is handed: the instruction set and the pool. Borrowed. */
 typedef struct Compute {
     const Kernels *kernels;
