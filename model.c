@@ -22,7 +22,6 @@
 #include <stdlib.h>
 
 enum {
-    DEFAULT_CHUNK = 256,
     MAX_SCRATCH_BYTES = 256 << 20, /* a chunk shrinks to this: a small file may claim wide layers */
 };
 
@@ -89,7 +88,7 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     const Config *config = &model->config;
     const char *path = checkpoint_path(model->checkpoint);
     size_t n_ctx = options->n_ctx ? options->n_ctx : config->n_ctx;
-    size_t n_chunk = options->n_chunk ? options->n_chunk : DEFAULT_CHUNK;
+    size_t n_chunk = options->n_chunk ? options->n_chunk : SESSION_CHUNK;
     if (config->family->learned_positions && n_ctx > config->n_ctx) {
         error_set(error, "%s: a context of %zu is more than the %zu positions that the model has learned",
                   path, n_ctx, config->n_ctx);

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FEED_CHUNK = 256, LOGITS_CHUNK = 32, SHIFT_KEEP = 4 };
+enum { LOGITS_CHUNK = 32, SHIFT_KEEP = 4 };
 
 static const char help[] =
     "usage: run MODEL [options]\n"
@@ -188,7 +188,6 @@ static bool open_session(Run *run, Error *error) {
     if (!run->threads) return false;
     SessionOptions options = {.n_ctx = (size_t)s->n_ctx,
                               .kv_dtype = strcmp(s->kv, "f32") == 0 ? DTYPE_F32 : DTYPE_F16,
-                              .n_chunk = FEED_CHUNK,
                               .compute = {kernels, run->threads}};
     run->session = session_new(run->model, &options, error);
     if (!run->session) return false;
@@ -318,7 +317,7 @@ static bool feed(Run *run, const int32_t *ids, size_t n, float *logits, size_t n
  * run->logits, and those of every position to `array` if that is not NULL.
  */
 static bool feed_prompt(Run *run, const Tokens *prompt, NpyWriter *array, Error *error) {
-    size_t n_vocab = model_config(run->model)->n_vocab, chunk = array ? LOGITS_CHUNK : FEED_CHUNK;
+    size_t n_vocab = model_config(run->model)->n_vocab, chunk = array ? LOGITS_CHUNK : SESSION_CHUNK;
     float *rows = array ? calloc(chunk, n_vocab * sizeof *rows) : run->logits;
     bool ok = rows || error_set(error, "not enough memory for the logits of %zu tokens", chunk);
     for (size_t done = 0, n; ok && done < prompt->n && !interrupted(); done += n) {

@@ -12,9 +12,9 @@
  *   half_to_float(h)
  *
  * matmul cuts the columns into panels. The weights of a panel become floats, in registers for a single
- * token, otherwise in a scratch that stays in L1. Each sum of a tile is one
- * vector; it is reduced and added to y at the end of its panel, whatever the tile's shape, so that a
- * sum's order depends on the number of columns alone.
+ * token, otherwise in a scratch that stays in L1. Each sum of a tile is one vector; it is reduced and added
+ * to y at the end of its panel, whatever the tile's shape, so that a sum's order depends on the number of
+ * columns alone.
  */
 #include "kernels.h"
 
