@@ -55,8 +55,9 @@ static bool set(const Option *option, const char *text, Error *error) {
     return false;
 }
 
-bool options_parse(const Option *options, size_t n_options, int argc, char **argv, const char **positional,
-                   Error *error) {
+bool options_parse(const Option *options, size_t n_options, int argc, char **argv, const char **models,
+                   size_t n_models, Error *error) {
+    size_t n = 0;
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
         const Option *option = NULL;
@@ -67,10 +68,13 @@ bool options_parse(const Option *options, size_t n_options, int argc, char **arg
         if (!option && word[0] == '-' && word[1])
             return error_set(error, "unknown option %s%s", word,
                              strchr(word, '=') ? " (its value is a word of its own)" : "");
-        if (!option && *positional)
-            return error_set(error, "one model at a time: '%s' after '%s'", word, *positional);
+        if (!option && n == n_models)
+            return n == 0 ? error_set(error, "unexpected word '%s'", word)
+                          : error_set(error, "%s: '%s' after '%s'",
+                                      n == 1 ? "one model at a time" : "two models at most", word,
+                                      models[n - 1]);
         if (!option) {
-            *positional = word;
+            models[n++] = word;
             continue;
         }
         bool takes_value = option->kind != OPTION_ON && option->kind != OPTION_OFF;
@@ -78,6 +82,23 @@ bool options_parse(const Option *options, size_t n_options, int argc, char **arg
         if (!set(option, takes_value ? argv[++i] : NULL, error)) return false;
     }
     return true;
+}
+
+Tokenizer *open_vocabulary(const char *path, const Checkpoint *own, Checkpoint **file, Error *error) {
+    *file = NULL;
+    if (path && !(*file = checkpoint_open(path, error))) return NULL;
+    const Checkpoint *source = path ? *file : own;
+    if (checkpoint_has(source, "tokenizer.ggml.model")) return tokenizer_new(source, error);
+    error_set(error, "%s: holds no vocabulary; name a file that does with -z", checkpoint_path(source));
+    return NULL;
+}
+
+bool check_vocabulary(const Model *model, const Tokenizer *tokenizer, const char *path, Error *error) {
+    size_t n_vocab = model_config(model)->n_vocab;
+    if (tokenizer_n_vocab(tokenizer) == n_vocab) return true;
+    return error_set(error, "%s: embeds %zu tokens, but the vocabulary%s%s has %zu",
+                     checkpoint_path(model_checkpoint(model)), n_vocab, path ? " of " : "", path ? path : "",
+                     tokenizer_n_vocab(tokenizer));
 }
 
 bool read_text(const char *path, TextBuffer *text, Error *error) {

@@ -3,6 +3,7 @@
 #define ATTN_CLI_H
 
 #include "error.h"
+#include "model.h"
 #include "tokenizer.h"
 
 #include <stdbool.h>
@@ -38,11 +39,20 @@ typedef struct Option {
 } Option;
 
 /*
- * Fills the options' values from argv[1 …] and *positional from the one word that is none. Fails on an
- * unknown option, a missing or bad value, a second word.
+ * Fills the options' values from argv[1 …] and models [n_models] from the words that are none. Fails on an
+ * unknown option, a missing or bad value, one word too many.
  */
-bool options_parse(const Option *options, size_t n_options, int argc, char **argv, const char **positional,
-                   Error *error);
+bool options_parse(const Option *options, size_t n_options, int argc, char **argv, const char **models,
+                   size_t n_models, Error *error);
+
+/*
+ * The vocabulary in the file at path, or in the checkpoint `own` where path is NULL; *file is what holds it
+ * (NULL: own) and is to be closed after the tokenizer is freed.
+ */
+Tokenizer *open_vocabulary(const char *path, const Checkpoint *own, Checkpoint **file, Error *error);
+
+/* Whether a model's embedding has a row for each token of the vocabulary, which came from path (NULL: its own). */
+bool check_vocabulary(const Model *model, const Tokenizer *tokenizer, const char *path, Error *error);
 
 /*
  * The whole of a file, or of stdin when path is "-"; after Ctrl-C, what there was until then. The caller

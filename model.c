@@ -20,6 +20,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     MAX_SCRATCH_BYTES = 256 << 20, /* a chunk shrinks to this: a small file may claim wide layers */
@@ -186,13 +187,13 @@ static void norm_rows(void *context, size_t begin, size_t end, unsigned worker) 
 }
 
 /* y = norm of x, [n][d_model] each. */
-static void norm_to(Session *session, float *y, const Norm *norm, const float *x, size_t n) {
+static void norm_to(const Session *session, float *y, const Norm *norm, const float *x, size_t n) {
     NormLoop loop = {session, norm, x, y};
     parallel_for(session->compute.threads, n, 8, norm_rows, &loop);
 }
 
-/* n ≤ n_chunk tokens through all layers; what leaves the last one is in session->resid. */
-static void forward(Session *session, const int32_t *tokens, size_t n) {
+/* n ≤ n_chunk tokens, whose residual stream is in session->resid, through the layers from `first` on. */
+static void forward(Session *session, size_t first, size_t n) {
     const Config *config = &session->model->config;
     const Weights *weights = &session->model->weights;
     const Probe *probe = session->probe;
@@ -200,9 +201,8 @@ static void forward(Session *session, const int32_t *tokens, size_t n) {
     float *resid = session->resid, *normed = session->normed, *branch = session->branch;
     const Kernels *kernels = session->compute.kernels;
 
-    embed(session, tokens, n);
     attention_begin(session->attention, position, n);
-    for (size_t layer = 0; layer < config->n_layer; layer++) {
+    for (size_t layer = first; layer < config->n_layer; layer++) {
         const LayerWeights *w = &weights->layers[layer];
 
         probe_rows(probe, PROBE_RESID_PRE, layer, position, resid, n, d);
@@ -226,26 +226,29 @@ static void forward(Session *session, const int32_t *tokens, size_t n) {
     }
 }
 
-/* The logits [n][n_vocab] of tokens first … first + n − 1 of the chunk that forward has just done. */
-static void unembed(Session *session, size_t first, size_t n, float *logits) {
+void session_unembed(const Session *session, const float *resid, size_t n, float *logits) {
     const Config *config = &session->model->config;
     const Weights *weights = &session->model->weights;
-    norm_to(session, session->normed, &weights->final_norm, session->resid + first * config->d_model, n);
-    linear_forward(&session->compute, &(LinearOutput){logits, &weights->unembedding}, 1, session->normed, n);
-    probe_rows(session->probe, PROBE_LOGITS, config->n_layer, session->position + first, logits, n,
-               config->n_vocab);
+    for (size_t done = 0, m; done < n; done += m) {
+        m = n - done < session->n_chunk ? n - done : session->n_chunk;
+        norm_to(session, session->normed, &weights->final_norm, resid + done * config->d_model, m);
+        LinearOutput output = {logits + done * config->n_vocab, &weights->unembedding};
+        linear_forward(&session->compute, &output, 1, session->normed, m);
+    }
+}
+
+static bool check_room(const Session *session, size_t n, Error *error) {
+    if (n <= session->n_ctx - session->position) return true;
+    return error_set(error, "%s: %zu tokens after %zu are more than the context of %zu holds",
+                     checkpoint_path(session->model->checkpoint), n, session->position, session->n_ctx);
 }
 
 static bool check_tokens(const Session *session, const int32_t *tokens, size_t n, Error *error) {
-    const char *path = checkpoint_path(session->model->checkpoint);
     size_t n_vocab = session->model->config.n_vocab;
-    if (n > session->n_ctx - session->position)
-        return error_set(error, "%s: %zu tokens after %zu are more than the context of %zu holds", path, n,
-                         session->position, session->n_ctx);
     for (size_t i = 0; i < n; i++)
         if (tokens[i] < 0 || (size_t)tokens[i] >= n_vocab)
-            return error_set(error, "%s: token %" PRId32 " is outside the vocabulary of %zu", path, tokens[i],
-                             n_vocab);
+            return error_set(error, "%s: token %" PRId32 " is outside the vocabulary of %zu",
+                             checkpoint_path(session->model->checkpoint), tokens[i], n_vocab);
     return true;
 }
 
@@ -260,17 +263,24 @@ static bool check_finite(const Session *session, const float *logits, size_t n, 
     return true;
 }
 
-bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
-                  Error *error) {
-    if (!check_tokens(session, tokens, n, error)) return false;
-    size_t n_vocab = session->model->config.n_vocab, start = session->position;
+/* Feeds n tokens from a layer on: resid [n][d_model] enters it, or, when NULL, the tokens' embeddings. */
+static bool feed(Session *session, const int32_t *tokens, size_t layer, const float *resid, size_t n,
+                 float *logits, size_t n_logits, Error *error) {
+    const Config *config = &session->model->config;
+    size_t n_vocab = config->n_vocab, d = config->d_model, start = session->position;
     if (n_logits > n) n_logits = n;
     for (size_t done = 0, m; done < n; done += m) {
         m = n - done < session->n_chunk ? n - done : session->n_chunk;
-        forward(session, tokens + done, m);
+        if (resid)
+            memcpy(session->resid, resid + done * d, m * d * sizeof *resid);
+        else
+            embed(session, tokens + done, m);
+        forward(session, layer, m);
         size_t skipped = n - n_logits > done ? n - n_logits - done : 0; /* of this chunk: no logits wanted */
         if (skipped < m) {
-            unembed(session, skipped, m - skipped, logits);
+            session_unembed(session, session->resid + skipped * d, m - skipped, logits);
+            probe_rows(session->probe, PROBE_LOGITS, config->n_layer, session->position + skipped, logits,
+                       m - skipped, n_vocab);
             if (!check_finite(session, logits, (m - skipped) * n_vocab, error)) {
                 session->position = start;
                 return false;
@@ -280,4 +290,15 @@ bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logi
         session->position += m;
     }
     return true;
+}
+
+bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
+                  Error *error) {
+    return check_room(session, n, error) && check_tokens(session, tokens, n, error) &&
+           feed(session, tokens, 0, NULL, n, logits, n_logits, error);
+}
+
+bool session_resume(Session *session, size_t layer, const float *resid, size_t n, float *logits,
+                    size_t n_logits, Error *error) {
+    return check_room(session, n, error) && feed(session, NULL, layer, resid, n, logits, n_logits, error);
 }

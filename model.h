@@ -61,4 +61,18 @@ void session_rewind(Session *session, size_t position);
 bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                   Error *error);
 
+/*
+ * As session_feed, for n tokens whose residual stream entering `layer`, resid [n][d_model], is known: the layers
+ * below are not run, and what the cache holds of these positions in them is not touched. So a text whose
+ * change begins at a layer costs only that layer and those above.
+ */
+bool session_resume(Session *session, size_t layer, const float *resid, size_t n, float *logits,
+                    size_t n_logits, Error *error);
+
+/*
+ * The logits [n][n_vocab] that n residual vectors [n][d_model] would give if they left the last layer: final norm
+ * and unembedding, the logit lens of nostalgebraist (2020). No probe sees it, and nothing is fed.
+ */
+void session_unembed(const Session *session, const float *resid, size_t n, float *logits);
+
 #endif

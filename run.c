@@ -100,7 +100,8 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
         {"--version", NULL, OPTION_ON, &s->version, 0, 0},
         {"--help", "-h", OPTION_ON, &s->help, 0, 0},
     };
-    if (!options_parse(options, sizeof options / sizeof *options, argc, argv, &s->model, error)) return false;
+    if (!options_parse(options, sizeof options / sizeof *options, argc, argv, &s->model, 1, error))
+        return false;
     if (s->help || s->version) return true;
     if (!s->model) return error_set(error, "no model is named: ./run MODEL -p PROMPT (see ./run --help)");
     if (s->prompt && s->prompt_file) return error_set(error, "-p and -f both give a prompt; choose one");
@@ -145,31 +146,14 @@ typedef struct Run {
     double load_ms, prompt_ms, predicted_ms;
 } Run;
 
-static bool open_tokenizer(Run *run, const Checkpoint *own, Error *error) {
-    const char *path = run->settings->tokenizer;
-    if (path && !(run->vocabulary = checkpoint_open(path, error))) return false;
-    const Checkpoint *source = path ? run->vocabulary : own;
-    if (!checkpoint_has(source, "tokenizer.ggml.model"))
-        return error_set(error, "%s: holds no vocabulary; name a file that does with -z",
-                         checkpoint_path(source));
-    run->tokenizer = tokenizer_new(source, error);
-    return run->tokenizer != NULL;
-}
-
 static bool open_model(Run *run, Error *error) {
     const Settings *s = run->settings;
     run->model = model_open(s->model, error);
     if (!run->model) return false;
-    bool needed =
-        !s->info || s->tokenizer || checkpoint_has(model_checkpoint(run->model), "tokenizer.ggml.model");
-    if (!needed) return true;
-    if (!open_tokenizer(run, model_checkpoint(run->model), error)) return false;
-    const Config *config = model_config(run->model);
-    if (tokenizer_n_vocab(run->tokenizer) != config->n_vocab)
-        return error_set(error, "%s: embeds %zu tokens, but the vocabulary%s%s has %zu", s->model,
-                         config->n_vocab, s->tokenizer ? " of " : "", s->tokenizer ? s->tokenizer : "",
-                         tokenizer_n_vocab(run->tokenizer));
-    return true;
+    const Checkpoint *own = model_checkpoint(run->model);
+    if (s->info && !s->tokenizer && !checkpoint_has(own, "tokenizer.ggml.model")) return true;
+    run->tokenizer = open_vocabulary(s->tokenizer, own, &run->vocabulary, error);
+    return run->tokenizer && check_vocabulary(run->model, run->tokenizer, s->tokenizer, error);
 }
 
 /* Below 2^53, so that readers of JSON who know doubles only can give it back to -s. */
@@ -561,8 +545,9 @@ static bool run_model(Run *run, Error *error) {
 static bool run_tokens(Run *run, Error *error) {
     Tokens prompt = {0};
     Checkpoint *checkpoint = run->settings->tokenizer ? NULL : checkpoint_open(run->settings->model, error);
-    bool ok = (checkpoint || run->settings->tokenizer) && open_tokenizer(run, checkpoint, error) &&
-              encode_prompt(run, &prompt, error);
+    if (checkpoint || run->settings->tokenizer)
+        run->tokenizer = open_vocabulary(run->settings->tokenizer, checkpoint, &run->vocabulary, error);
+    bool ok = run->tokenizer && encode_prompt(run, &prompt, error);
     if (ok) print_tokens(run, &prompt);
     tokens_free(&prompt);
     tokenizer_free(run->tokenizer);

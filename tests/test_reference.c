@@ -356,6 +356,53 @@ static void check_rewind(const Reference *reference) {
 
 static void test_rewind_gives_the_same_bits(void) { for_each_reference(check_rewind); }
 
+/* The residual stream [n][d_model] at one site of one layer. */
+typedef struct Stream {
+    ProbeSite site;
+    size_t layer;
+    float *resid;
+} Stream;
+
+static bool wants_stream(void *user, ProbeSite site, size_t layer, size_t head) {
+    const Stream *stream = user;
+    return site == stream->site && layer == stream->layer && head == 0;
+}
+
+static void keep_stream(void *user, const ProbeView *view) {
+    const Stream *stream = user;
+    memcpy(stream->resid + view->position * view->n_cols, view->data,
+           view->n_rows * view->n_cols * sizeof *view->data);
+}
+
+/* What enters the last layer is all that it and the logits depend on, and what leaves it is all that the logits do. */
+static void check_resume(const Reference *reference) {
+    const Config *config = model_config(reference->model);
+    size_t n = reference->n, n_vocab = reference->n_vocab, last = config->n_layer - 1;
+    float *resid = calloc(2 * n * config->d_model, sizeof *resid), *leaving = resid + n * config->d_model;
+    float *logits = calloc(n * n_vocab, sizeof *logits);
+    Stream entering = {PROBE_RESID_PRE, last, resid}, left = {PROBE_RESID_POST, last, leaving};
+    Probe probe = {&entering, wants_stream, keep_stream}, second_probe = {&left, wants_stream, keep_stream};
+    Error error = {{0}};
+    float *plain = logits_of(reference, (Way){.probe = &probe});
+    Run run = run_begin(reference, (Way){.probe = &second_probe, .n_chunk = 7});
+    if (run.session != NULL) {
+        size_t too_many = session_n_ctx(run.session) + 1;
+        CHECK(!session_resume(run.session, last, resid, too_many, NULL, 0, &error), "no room");
+        CHECK(session_resume(run.session, last, resid, n, logits, n, &error), "%s", error.message);
+        CHECK(session_position(run.session) == n, "position");
+        CHECK(same_bits(reference, plain, logits), "%s: resumed at the last layer", reference->name);
+        memset(logits, 0, n * n_vocab * sizeof *logits);
+        session_unembed(run.session, leaving, n, logits);
+        CHECK(same_bits(reference, plain, logits), "%s: unembedded", reference->name);
+    }
+    run_end(&run);
+    free(resid);
+    free(logits);
+    free(plain);
+}
+
+static void test_resuming_at_a_layer_gives_the_same_bits(void) { for_each_reference(check_resume); }
+
 /* A change at one head of one layer. */
 typedef struct Edit {
     ProbeSite site;
@@ -438,6 +485,7 @@ int main(void) {
     RUN(test_looking_changes_nothing);
     RUN(test_f16_cache_rounds_as_in_pytorch);
     RUN(test_rewind_gives_the_same_bits);
+    RUN(test_resuming_at_a_layer_gives_the_same_bits);
     RUN(test_edits_go_on_as_in_pytorch);
     RUN(test_rope_in_halves);
     return test_end();
