@@ -1,7 +1,7 @@
-# make              ./run                        make test       all tests, offline
-# make debug        build/debug/run, -O0         make sanitize   the tests under ASan and UBSan
+# make              ./run and ./study            make test       all tests, offline
+# make debug        build/debug/, -O0            make sanitize   the tests under ASan and UBSan
 # make bench        speed against the machine's  make tsan       the threaded ones under TSan
-# make install      attn-run and its man page, under PREFIX
+# make install      attn-run, attn-study and their man pages, under PREFIX
 #
 # OPENMP=1 makes build/openmp/run, whose loops run on OpenMP instead of our own pool; WERROR=1 turns
 # warnings into errors; CC=clang, CFLAGS=… as usual.
@@ -10,6 +10,7 @@ CFLAGS ?= -O3 -g
 PREFIX ?= /usr/local
 BUILD ?= $(if $(OPENMP),build/openmp,build)
 RUN ?= $(if $(OPENMP),build/openmp/run,run)
+STUDY ?= $(patsubst %run,%study,$(RUN))
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
 FLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -ffp-contract=off -I. -MMD -MP $(WARNINGS)
@@ -24,15 +25,24 @@ $(BUILD)/kernels/avx512.o: FLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -
 endif
 
 # What only programs need: the library neither prints nor reads options.
-PROGRAM = cli.c info.c npy.c
-LIB = $(patsubst %.c,$(BUILD)/%.o,$(filter-out run.c $(PROGRAM),$(wildcard *.c)) $(wildcard checkpoint/*.c kernels/*.c))
+PROGRAM = cli.c counts.c info.c npy.c npz.c
+VIEWS = $(wildcard views/*.c)
+LIB = $(patsubst %.c,$(BUILD)/%.o,$(filter-out run.c study.c $(PROGRAM),$(wildcard *.c)) $(wildcard checkpoint/*.c kernels/*.c))
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c)) $(wildcard tests/test_*.sh)
 THREADED_TESTS = $(BUILD)/tests/test_threads $(BUILD)/tests/test_reference
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 
-all: $(RUN)
+all: $(RUN) $(STUDY) $(if $(wildcard weights/model.gguf),model.bin)
+
+# The default model, where ./run model.bin finds it.
+model.bin: weights/model.gguf
+	ln -sf $< $@
 
 $(RUN): $(BUILD)/run.o $(PROGRAM:%.c=$(BUILD)/%.o) $(BUILD)/libattn.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(STUDY): $(BUILD)/study.o $(VIEWS:%.c=$(BUILD)/%.o) $(PROGRAM:%.c=$(BUILD)/%.o) $(BUILD)/libattn.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -43,14 +53,16 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(FLAGS) -c -o $@ $<
 
+$(BUILD)/tests/test_json $(BUILD)/tests/test_case $(BUILD)/tests/test_study: $(BUILD)/views/json.o
+$(BUILD)/tests/test_heads: $(BUILD)/views/headscores.o
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libattn.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/cli.o $(BUILD)/libattn.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-test: $(RUN) $(TESTS)
-	@RUN='$(abspath $(RUN))' tests/run.sh $(TESTS)
+test: $(RUN) $(STUDY) $(TESTS)
+	@RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' tests/run.sh $(TESTS)
 
 test-threaded: $(THREADED_TESTS)
 	@tests/run.sh $^
@@ -67,12 +79,14 @@ tsan:
 bench: $(BUILD)/bench/bench
 	$<
 
-install: $(RUN)
+install: $(RUN) $(STUDY)
 	install -D -m 755 $(RUN) $(DESTDIR)$(PREFIX)/bin/attn-run
+	install -D -m 755 $(STUDY) $(DESTDIR)$(PREFIX)/bin/attn-study
 	install -D -m 644 docs/attn-run.1 $(DESTDIR)$(PREFIX)/share/man/man1/attn-run.1
+	install -D -m 644 docs/attn-study.1 $(DESTDIR)$(PREFIX)/share/man/man1/attn-study.1
 
 clean:
-	rm -rf build run
+	rm -rf build run study model.bin
 
 .PHONY: all test test-threaded debug sanitize tsan bench install clean
 .PRECIOUS: $(BUILD)/%.o

@@ -43,7 +43,7 @@ struct Attention {
     Compute compute;
     size_t n_ctx, n_chunk;
     size_t position, n; /* of the chunk under way */
-    size_t tile_tokens; /* tokens in a query tile: each brings n_head/n_head_kv queries to a kv head */
+    size_t tile_tokens; /* in a query tile */
 
     /* The cache: k of all layers, then v, each [n_layer][n_head_kv][n_ctx][d_head] in kv_dtype. */
     DType kv_dtype;
@@ -79,19 +79,31 @@ static bool map_cache(Attention *attention, Error *error) {
     return true;
 }
 
-static size_t tile_rows(const Attention *attention) {
-    return attention->tile_tokens * (attention->shape.n_head / attention->shape.n_head_kv);
+/* Tokens in a query tile: each brings n_head/n_head_kv queries to a kv head. */
+static size_t tile_tokens(const AttentionShape *shape) {
+    size_t group = shape->n_head / shape->n_head_kv;
+    return group < QUERY_TILE ? QUERY_TILE / group : 1;
 }
+
+static size_t tile_rows(const AttentionShape *shape) {
+    return tile_tokens(shape) * (shape->n_head / shape->n_head_kv);
+}
+
+static size_t tile_floats(const AttentionShape *shape) {
+    return tile_rows(shape) * (2 * shape->d_head + KEY_TILE + 2) + KEY_TILE * shape->d_head;
+}
+
+size_t attention_tile_bytes(const AttentionShape *shape) { return tile_floats(shape) * sizeof(float); }
 
 Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dtype, size_t n_chunk,
                          const Compute *compute, Error *error) {
     Attention *attention = calloc(1, sizeof *attention);
     if (!attention) goto no_memory;
-    size_t group = shape->n_head / shape->n_head_kv, d_head = shape->d_head;
+    size_t d_head = shape->d_head;
     *attention = (Attention){
         .shape = *shape, .compute = *compute, .n_ctx = n_ctx, .n_chunk = n_chunk, .kv_dtype = kv_dtype};
-    attention->tile_tokens = group < QUERY_TILE ? QUERY_TILE / group : 1;
-    attention->tile_floats = tile_rows(attention) * (2 * d_head + KEY_TILE + 2) + KEY_TILE * d_head;
+    attention->tile_tokens = tile_tokens(shape);
+    attention->tile_floats = tile_floats(shape);
     attention->q = floats_new(n_chunk, shape->n_head * d_head);
     attention->k = floats_new(n_chunk, shape->n_head_kv * d_head);
     attention->v = floats_new(n_chunk, shape->n_head_kv * d_head);
@@ -207,7 +219,7 @@ static void rotate_and_store(void *context, size_t begin, size_t end, unsigned w
 }
 
 static Tile worker_tile(const Attention *attention, unsigned worker) {
-    size_t rows = tile_rows(attention), d_head = attention->shape.d_head;
+    size_t rows = tile_rows(&attention->shape), d_head = attention->shape.d_head;
     float *at = attention->tiles + worker * attention->tile_floats;
     Tile tile = {.q = at, .z = at + rows * d_head};
     tile.scores = tile.z + rows * d_head;

@@ -45,6 +45,9 @@ Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dty
                          const Compute *compute, Error *error);
 void attention_free(Attention *attention);
 
+/* Bytes of one thread's scratch for a tile of queries against a tile of keys: the same for every length of text. */
+size_t attention_tile_bytes(const AttentionShape *shape);
+
 /* Bytes of cache for one position in all layers. */
 size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype);
 

@@ -1,70 +1,10 @@
 #include "info.h"
 
 #include "cli.h"
+#include "counts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-
-/* Parameters and bytes of one kind of matrix, all layers together. */
-typedef struct Count {
-    uint64_t parameters, bytes;
-} Count;
-
-enum {
-    EMBEDDING,
-    POSITIONS,
-    QUERY,
-    KEY,
-    VALUE,
-    OUTPUT,
-    UP,
-    GATE,
-    DOWN,
-    UNEMBEDDING,
-    NORMS,
-    BIASES,
-    N_COUNTS
-};
-
-static void count_matrix(Count *count, const Matrix *matrix) {
-    if (!matrix->data) return;
-    count->parameters += (uint64_t)matrix->rows * matrix->cols;
-    count->bytes += (uint64_t)matrix->rows * dtype_bytes(matrix->dtype, matrix->cols);
-}
-
-static void count_linear(Count counts[N_COUNTS], int kind, const Linear *linear) {
-    count_matrix(&counts[kind], &linear->w);
-    if (!linear->w.data || !linear->bias) return;
-    counts[BIASES].parameters += linear->w.rows;
-    counts[BIASES].bytes += linear->w.rows * sizeof(float);
-}
-
-static void count_norm(Count counts[N_COUNTS], const Norm *norm, size_t d_model) {
-    uint64_t n = (uint64_t)d_model * (norm->bias ? 2 : 1);
-    counts[NORMS].parameters += n;
-    counts[NORMS].bytes += n * sizeof(float);
-}
-
-static void count_weights(const Model *model, Count counts[N_COUNTS]) {
-    const Config *config = model_config(model);
-    const Weights *weights = model_weights(model);
-    count_matrix(&counts[EMBEDDING], &weights->embedding);
-    count_matrix(&counts[POSITIONS], &weights->positions);
-    for (size_t layer = 0; layer < config->n_layer; layer++) {
-        const LayerWeights *w = &weights->layers[layer];
-        count_norm(counts, &w->attn_norm, config->d_model);
-        count_norm(counts, &w->mlp_norm, config->d_model);
-        count_linear(counts, QUERY, &w->attention.q);
-        count_linear(counts, KEY, &w->attention.k);
-        count_linear(counts, VALUE, &w->attention.v);
-        count_linear(counts, OUTPUT, &w->attention.out);
-        count_linear(counts, UP, &w->mlp.up);
-        count_linear(counts, GATE, &w->mlp.gate);
-        count_linear(counts, DOWN, &w->mlp.down);
-    }
-    count_norm(counts, &weights->final_norm, config->d_model);
-    if (!config->tied) count_linear(counts, UNEMBEDDING, &weights->unembedding);
-}
 
 static void print_types(const Checkpoint *checkpoint) {
     printf("types       ");
@@ -110,22 +50,18 @@ void print_info(const Model *model, const Tokenizer *tokenizer) {
         printf("tokenizer    none in this file; name one with -z\n");
     print_types(checkpoint);
 
-    static const char *const names[N_COUNTS] = {
-        [EMBEDDING] = "embedding", [POSITIONS] = "positions",     [QUERY] = "query", [KEY] = "key",
-        [VALUE] = "value",         [OUTPUT] = "output",           [UP] = "up",       [GATE] = "gate",
-        [DOWN] = "down",           [UNEMBEDDING] = "unembedding", [NORMS] = "norms", [BIASES] = "biases",
-    };
-    Count counts[N_COUNTS] = {{0, 0}};
+    Count counts[N_COUNTS];
     uint64_t parameters = 0, bytes = 0;
     count_weights(model, counts);
     printf("\n%-12s %15s %15s\n", "", "parameters", "bytes");
-    for (int i = 0; i < N_COUNTS; i++) {
-        parameters += counts[i].parameters;
-        bytes += counts[i].bytes;
-        if (counts[i].parameters)
-            printf("%-12s %15" PRIu64 " %15" PRIu64 "\n", names[i], counts[i].parameters, counts[i].bytes);
-        else if (i == UNEMBEDDING)
-            printf("%-12s %15s %15s\n", names[i], "= embedding", "");
+    for (CountKind kind = 0; kind < N_COUNTS; kind++) {
+        parameters += counts[kind].parameters;
+        bytes += counts[kind].bytes;
+        if (counts[kind].parameters)
+            printf("%-12s %15" PRIu64 " %15" PRIu64 "\n", count_name(kind), counts[kind].parameters,
+                   counts[kind].bytes);
+        else if (kind == COUNT_UNEMBEDDING)
+            printf("%-12s %15s %15s\n", count_name(kind), "= embedding", "");
     }
     printf("%-12s %15" PRIu64 " %15" PRIu64 "\n", "all", parameters, bytes);
 }

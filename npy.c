@@ -2,48 +2,74 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 struct NpyWriter {
-    FILE *file;
-    char *path;
-    char *temporary; /* "" when path is written in place, or the file has its name */
+    OutputFile output;
 };
 
-static bool cannot_write(const NpyWriter *writer, Error *error) {
-    return error_set(error, "%s: cannot write: %s", writer->path, strerror(errno));
+bool output_failed(const OutputFile *output, Error *error) {
+    return error_set(error, "%s: cannot write: %s", output->path, strerror(errno));
 }
 
-/* A new file beside path, with the permissions that fopen would give it (mkstemp's are the owner's alone). */
-static bool open_temporary(NpyWriter *writer, const char *path, Error *error) {
+/* A temporary file has the permissions that fopen would give it (mkstemp's are the owner's alone). */
+bool output_open(OutputFile *output, const char *path, Error *error) {
     size_t n = strlen(path) + sizeof ".XXXXXX";
-    writer->path = strdup(path);
-    writer->temporary = malloc(n);
-    if (!writer->path || !writer->temporary) return error_set(error, "%s: not enough memory", path);
+    output->path = strdup(path);
+    output->temporary = calloc(1, n);
+    if (!output->path || !output->temporary) return error_set(error, "%s: not enough memory", path);
     struct stat status;
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) { /* a device or pipe must not be replaced */
-        writer->temporary[0] = '\0';
-        writer->file = fopen(path, "wb");
-        return writer->file || cannot_write(writer, error);
+        output->file = fopen(path, "wb");
+        return output->file || output_failed(output, error);
     }
-    snprintf(writer->temporary, n, "%s.XXXXXX", path);
-    int file = mkstemp(writer->temporary);
+    snprintf(output->temporary, n, "%s.XXXXXX", path);
+    int file = mkstemp(output->temporary);
     if (file < 0) {
-        cannot_write(writer, error);
-        writer->temporary[0] = '\0';
+        output_failed(output, error);
+        output->temporary[0] = '\0';
         return false;
     }
     mode_t mask = umask(0);
     umask(mask);
-    writer->file = fchmod(file, 0666 & ~mask) == 0 ? fdopen(file, "wb") : NULL;
-    if (writer->file) return true;
-    cannot_write(writer, error);
+    output->file = fchmod(file, 0666 & ~mask) == 0 ? fdopen(file, "wb") : NULL;
+    if (output->file) return true;
+    output_failed(output, error);
     close(file);
     return false;
+}
+
+bool output_finish(OutputFile *output, Error *error) {
+    int failed = fclose(output->file);
+    output->file = NULL;
+    if (failed || (output->temporary[0] && rename(output->temporary, output->path) != 0))
+        return output_failed(output, error);
+    output->temporary[0] = '\0';
+    return true;
+}
+
+void output_abandon(OutputFile *output) {
+    if (output->file) fclose(output->file);
+    if (output->temporary && output->temporary[0]) unlink(output->temporary);
+    free(output->path);
+    free(output->temporary);
+    *output = (OutputFile){0};
+}
+
+/* Magic, version, length of the rest, and a Python dict, padded so that items begin at a multiple of 64. */
+void npy_header(unsigned char header[NPY_HEADER_BYTES], const char *dtype, const size_t *shape,
+                size_t n_dims) {
+    char dims[24 * NPY_MAX_DIMS] = "", *at = dims;
+    for (size_t i = 0; i < n_dims; i++) /* a tuple of one ends in a comma */
+        at += sprintf(at, "%s%zu%s", i ? ", " : "", shape[i], n_dims == 1 ? "," : "");
+    memcpy(header, "\x93NUMPY\x01\x00\x76\x00", 10);
+    int n = snprintf((char *)header + 10, NPY_HEADER_BYTES - 10,
+                     "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", dtype, dims);
+    memset(header + 10 + n, ' ', NPY_HEADER_BYTES - 11 - (size_t)n);
+    header[NPY_HEADER_BYTES - 1] = '\n';
 }
 
 NpyWriter *npy_create(const char *path, size_t rows, size_t cols, Error *error) {
@@ -52,41 +78,29 @@ NpyWriter *npy_create(const char *path, size_t rows, size_t cols, Error *error) 
         error_set(error, "%s: not enough memory", path);
         return NULL;
     }
-    if (open_temporary(writer, path, error)) {
-        /* magic, version, length of the header, which is padded so that the data begins at a multiple of 64 */
-        unsigned char header[128] = "\x93NUMPY\x01\x00\x76\x00";
-        int n = snprintf((char *)header + 10, sizeof header - 10,
-                         "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", rows, cols);
-        memset(header + 10 + n, ' ', sizeof header - 11 - (size_t)n);
-        header[sizeof header - 1] = '\n';
-        if (fwrite(header, 1, sizeof header, writer->file) == sizeof header) return writer;
-        cannot_write(writer, error);
+    if (output_open(&writer->output, path, error)) {
+        unsigned char header[NPY_HEADER_BYTES];
+        npy_header(header, "<f4", (size_t[]){rows, cols}, 2);
+        if (fwrite(header, 1, sizeof header, writer->output.file) == sizeof header) return writer;
+        output_failed(&writer->output, error);
     }
     npy_abandon(writer);
     return NULL;
 }
 
 bool npy_write(NpyWriter *writer, const float *values, size_t n, Error *error) {
-    return fwrite(values, sizeof *values, n, writer->file) == n || cannot_write(writer, error);
+    return fwrite(values, sizeof *values, n, writer->output.file) == n ||
+           output_failed(&writer->output, error);
 }
 
 bool npy_finish(NpyWriter *writer, Error *error) {
-    int failed = fclose(writer->file);
-    writer->file = NULL;
-    bool ok = !failed && (!writer->temporary[0] || rename(writer->temporary, writer->path) == 0);
-    if (ok)
-        writer->temporary[0] = '\0';
-    else
-        cannot_write(writer, error);
+    bool ok = output_finish(&writer->output, error);
     npy_abandon(writer);
     return ok;
 }
 
 void npy_abandon(NpyWriter *writer) {
     if (!writer) return;
-    if (writer->file) fclose(writer->file);
-    if (writer->temporary && writer->temporary[0]) unlink(writer->temporary);
-    free(writer->path);
-    free(writer->temporary);
+    output_abandon(&writer->output);
     free(writer);
 }

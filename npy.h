@@ -1,4 +1,7 @@
-/* Float32 arrays for NumPy: the .npy format, version 1.0 (numpy.lib.format). */
+/*
+ * Arrays for NumPy: the .npy format, version 1.0 (numpy.lib.format), and what it shares with .npz (npz.h):
+ * its header, and files that appear under their name only when they are whole.
+ */
 #ifndef ATTN_NPY_H
 #define ATTN_NPY_H
 
@@ -6,8 +9,35 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
-/* An array being written row by row, under a temporary name beside its own until it is whole. */
+enum { NPY_HEADER_BYTES = 128, NPY_MAX_DIMS = 3 };
+
+/* The header of an array in C order; dtype as NumPy writes it, "<f4". The items follow it. */
+void npy_header(unsigned char header[NPY_HEADER_BYTES], const char *dtype, const size_t *shape,
+                size_t n_dims);
+
+/*
+ * A file being written under a temporary name beside its own until it is whole. What is no regular file (a
+ * device, a pipe) is written in place instead. Starts as {0}.
+ */
+typedef struct OutputFile {
+    FILE *file;
+    char *path;
+    char *temporary; /* "" when path is written in place, or the file has its name */
+} OutputFile;
+
+/* output_finish closes the file and gives it its name. After a failure, and at the end, output_abandon. */
+bool output_open(OutputFile *output, const char *path, Error *error);
+bool output_finish(OutputFile *output, Error *error);
+
+/* Closes what is open, removes what is not whole, frees what output holds. */
+void output_abandon(OutputFile *output);
+
+/* "PATH: cannot write: …" by errno; returns false. */
+bool output_failed(const OutputFile *output, Error *error);
+
+/* A float32 array being written row by row. */
 typedef struct NpyWriter NpyWriter;
 
 /* Begins path as a float32 array [rows][cols]. NULL with an error when it cannot be written. */

@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Candidate {
-    float p;
-    int32_t id;
-} Candidate;
-
 struct Sampler {
     SamplerOptions options;
     size_t n_vocab;
@@ -141,11 +136,10 @@ static bool keeps_top_k(const Sampler *sampler) {
 static bool keeps_top_p(const SamplerOptions *options) { return options->top_p > 0 && options->top_p < 1; }
 
 /*
- * Leaves the tokens that the filters keep in candidates, likeliest first, and returns how many; *mass
- * is their probability. Unless top-k is to choose among all, tokens that cannot pass are left out
- * before anything is sorted.
+ * What the filters keep, likeliest first. Unless top-k is to choose among all, tokens that cannot pass are
+ * left out before anything is sorted.
  */
-static size_t filter(const Sampler *sampler, float *mass) {
+static Candidates filter(const Sampler *sampler) {
     const SamplerOptions *options = &sampler->options;
     const float *p = sampler->p;
     Candidate *candidates = sampler->candidates;
@@ -170,36 +164,39 @@ static size_t filter(const Sampler *sampler, float *mass) {
         whole = 0;
         for (size_t i = 0; i < n; i++) whole += candidates[i].p;
     }
-    *mass = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0 && candidates[i].p < floor) return i;
-        *mass += candidates[i].p;
-        if (top_p && *mass > options->top_p * whole) return i + 1;
+    Candidates kept = {candidates, 0, 0};
+    while (kept.n < n) {
+        if (kept.n > 0 && candidates[kept.n].p < floor) break;
+        kept.mass += candidates[kept.n++].p;
+        if (top_p && kept.mass > options->top_p * whole) break;
     }
-    return n;
+    return kept;
 }
 
-int32_t sampler_next(Sampler *sampler, const float *logits) {
+Candidates sampler_candidates(Sampler *sampler, const float *logits) {
     const SamplerOptions *options = &sampler->options;
     size_t n_vocab = sampler->n_vocab;
     float *p = sampler->p;
+    Candidate *candidates = sampler->candidates;
     memcpy(p, logits, n_vocab * sizeof *p);
     if (penalises(options)) penalise(sampler, p);
     int32_t best = likeliest(p, n_vocab);
-    if (options->temperature == 0 || !isfinite(p[best] / options->temperature)) return best;
-    softmax(p, n_vocab, options->temperature);
-
-    float coin = draw_float(sampler), sum = 0;
-    if (options->top_k == 0 && !keeps_top_p(options) && options->min_p == 0) {
-        for (size_t i = 0; i < n_vocab; i++)
-            if (coin < (sum += p[i])) return (int32_t)i;
-        return (int32_t)n_vocab - 1; /* rounding left the sum below 1 */
+    if (options->temperature == 0 || !isfinite(p[best] / options->temperature)) {
+        candidates[0] = (Candidate){1, best};
+        return (Candidates){candidates, 1, 1};
     }
-    float mass;
-    size_t n = filter(sampler, &mass);
-    for (size_t i = 0; i < n; i++)
-        if (coin * mass < (sum += sampler->candidates[i].p)) return sampler->candidates[i].id;
-    return sampler->candidates[n - 1].id;
+    softmax(p, n_vocab, options->temperature);
+    if (options->top_k > 0 || keeps_top_p(options) || options->min_p > 0) return filter(sampler);
+    for (size_t i = 0; i < n_vocab; i++) candidates[i] = (Candidate){p[i], (int32_t)i};
+    return (Candidates){candidates, n_vocab, 1};
+}
+
+int32_t sampler_next(Sampler *sampler, const float *logits) {
+    Candidates candidates = sampler_candidates(sampler, logits);
+    float coin = draw_float(sampler), sum = 0;
+    for (size_t i = 0; i < candidates.n; i++)
+        if (coin * candidates.mass < (sum += candidates.items[i].p)) return candidates.items[i].id;
+    return candidates.items[candidates.n - 1].id; /* rounding left the sum below the coin */
 }
 
 double sampler_logprob(const float *logits, size_t n_vocab, int32_t id) {

@@ -15,7 +15,7 @@
  * Min-p: Nguyen et al. 2024, arXiv:2407.01082.
  */
 typedef struct SamplerOptions {
-    float temperature;       /* 0, or so small that logits over it overflow: the likeliest token, no draw */
+    float temperature;       /* 0, or so small that logits over it overflow: the likeliest token */
     size_t top_k;            /* keep the k likeliest; 0: all */
     float top_p;             /* keep the smallest set with mass > p; ≤ 0 or ≥ 1: all */
     float min_p;             /* keep tokens with p ≥ min_p × the largest p; 0: all */
@@ -35,7 +35,26 @@ void sampler_free(Sampler *sampler);
 /* Tells the penalties that this token stands in the text now, prompt tokens included. */
 void sampler_accept(Sampler *sampler, int32_t id);
 
-/* The next token. logits [n_vocab] must be finite; they are not changed. */
+/* A token that may be drawn, with its probability at this temperature among all tokens. */
+typedef struct Candidate {
+    float p;
+    int32_t id;
+} Candidate;
+
+/* Item i is drawn with probability items[i].p / mass. Borrowed from the sampler, until its next call. */
+typedef struct Candidates {
+    const Candidate *items;
+    size_t n;   /* at least 1 */
+    float mass; /* of the items together; exactly 1 where nothing is filtered out */
+} Candidates;
+
+/*
+ * What sampler_next would draw from: likeliest first where a filter is on, by id where none is. logits
+ * [n_vocab] must be finite; they are not changed.
+ */
+Candidates sampler_candidates(Sampler *sampler, const float *logits);
+
+/* Draws the next token from sampler_candidates. */
 int32_t sampler_next(Sampler *sampler, const float *logits);
 
 /* ln softmax(logits)[id]: the model's own log-probability, before penalties, temperature and filters. */

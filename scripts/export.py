@@ -3,11 +3,13 @@
 
     scripts/export.py out/checkpoint.pt -o weights/model.gguf --dtype Q8_0
     scripts/export.py out/checkpoint.pt -o /tmp/f32.gguf --dtype F32 --verify ./run data/wiki-val.bin
+    scripts/export.py out/checkpoint.pt -o weights/model.gguf --score ./study data/wiki-val.bin
 
 Names, shapes and metadata are those that llama.cpp's converter gives a GPT-2: matrices in the dtype asked
 for; norms, biases and the table of positions in F32; the unembedding is the embedding and not stored twice.
 """
 import argparse
+import json
 import math
 import os
 import pathlib
@@ -134,6 +136,25 @@ def verify(model, tokenizer, path, run, text_file, n, dtype):
         raise SystemExit("that is more than rounding explains")
 
 
+def score(model, tokenizer, checkpoint, path, study, text_file, dtype):
+    """Compares the engine's bits per byte on a whole token file with those that train.py left in result.json."""
+    name = pathlib.Path(text_file).stem
+    expected = json.loads((pathlib.Path(checkpoint).parent / "result.json").read_text())["bits_per_byte"][name]
+    ids = np.fromfile(text_file, np.uint16)
+    with tempfile.TemporaryDirectory() as folder:
+        text = pathlib.Path(folder, "text.txt")
+        end = tokenizer.tokens[tokenizer.end].encode()
+        text.write_bytes(b"".join(end if id == tokenizer.end else tokenizer.bytes[id] for id in ids))
+        command = [study, "score", path, "-f", str(text), "--special", "--top", "0", "--json"]
+        report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    if [token["id"] for token in report["tokens"]] != ids.tolist():
+        raise SystemExit(f"{text_file}: the engine's tokens differ")
+    bits = report["totals"]["bits_per_byte"]
+    print(f"{text_file}: bits per byte: engine {bits:.6f}, PyTorch {expected:.6f}, {bits / expected - 1:+.4%}")
+    if abs(bits / expected - 1) > TOLERANCE.get(dtype, (math.inf, math.inf))[1]:
+        raise SystemExit("that is more than rounding explains")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkpoint")
@@ -143,12 +164,16 @@ def main():
     parser.add_argument("--verify", nargs=2, metavar=("RUN", "TOKENS"),
                         help="compare the engine with PyTorch on a token file")
     parser.add_argument("--documents", type=int, default=20, help="documents to compare on (20)")
+    parser.add_argument("--score", nargs=2, metavar=("STUDY", "TOKENS"),
+                        help="compare bits per byte on a whole held-out file with what train.py found")
     args = parser.parse_args()
     model, tokenizer = load(args.checkpoint)
     export(model, tokenizer, args.output, args.name, args.dtype)
     print(f"{args.output}: {os.path.getsize(args.output):,} bytes")
     if args.verify:
         verify(model, tokenizer, args.output, *args.verify, args.documents, args.dtype)
+    if args.score:
+        score(model, tokenizer, args.checkpoint, args.output, *args.score, args.dtype)
 
 
 if __name__ == "__main__":

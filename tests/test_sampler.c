@@ -316,6 +316,41 @@ static void test_all_options_apply_in_the_documented_order(void) {
     CHECK(memcmp(logits, copy, sizeof copy) == 0, "the logits were changed");
 }
 
+/* Every mix of filters, against the brute force; then the two cases in which nothing is sorted. */
+static void test_candidates_are_what_may_be_drawn(void) {
+    enum { N = 300 };
+    float logits[N];
+    int32_t recent[100];
+    fill_logits(logits, N);
+    for (size_t i = 0; i < 100; i++) recent[i] = (int32_t)(i * i % N);
+    SamplerOptions options = PLAIN;
+    options.temperature = 0.9f, options.repeat_penalty = 1.2f, options.presence_penalty = 0.3f;
+    for (size_t mix = 0; mix < 64; mix++) {
+        options.top_k = (size_t[]){0, 5, 40, 1000}[mix % 4];
+        options.top_p = (float[]){0, 0.3f, 0.8f, 0.95f}[mix / 4 % 4];
+        options.min_p = (float[]){0, 0.02f, 0.1f, 0.5f}[mix / 16];
+        const Expected e = expect(&options, logits, N, recent, 100);
+        Sampler *sampler = new_sampler(&options, N);
+        for (size_t i = 0; i < 100; i++) sampler_accept(sampler, recent[i]);
+        Candidates kept = sampler_candidates(sampler, logits);
+        double sum = 0;
+        CHECK(kept.n == e.n, "mix %zu keeps %zu, not %zu", mix, kept.n, e.n);
+        for (size_t i = 0; i < e.n && !test_broken; i++) {
+            CHECK(kept.items[i].id == e.ids[i], "mix %zu, %zu: token %d", mix, i, (int)kept.items[i].id);
+            CHECK_NEAR(kept.items[i].p / kept.mass, e.p[i], 1e-6);
+            sum += (double)kept.items[i].p;
+        }
+        CHECK_NEAR(kept.mass, sum, 1e-5);
+        sampler_free(sampler);
+    }
+    options.temperature = 0;
+    Sampler *greedy = new_sampler(&options, N);
+    Candidates kept = sampler_candidates(greedy, (float[N]){[17] = 1, [200] = 1});
+    CHECK(kept.n == 1 && kept.items[0].id == 17, "%zu, first %d", kept.n, (int)kept.items[0].id);
+    CHECK(kept.items[0].p == 1 && kept.mass == 1, "%g of %g", (double)kept.items[0].p, (double)kept.mass);
+    sampler_free(greedy);
+}
+
 /* Chi-square of 100000 draws; 24.32 is exceeded by one seed in a thousand at 7 degrees of freedom. */
 static void test_frequencies_are_the_probabilities(void) {
     enum { N = 8, N_DRAWS = 100000 };
@@ -432,6 +467,7 @@ int main(void) {
     RUN(test_penalties_change_logits_by_this_much);
     RUN(test_penalties_forget_what_left_the_window);
     RUN(test_all_options_apply_in_the_documented_order);
+    RUN(test_candidates_are_what_may_be_drawn);
     RUN(test_frequencies_are_the_probabilities);
     RUN(test_seeds_make_the_text);
     RUN(test_top_k_selects_from_any_order);

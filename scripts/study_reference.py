@@ -1,0 +1,802 @@
+#!/usr/bin/python3
+"""What the study program must print: every number of its views, in PyTorch and float64.
+
+    scripts/study_reference.py tests/data/study          # all cases
+    scripts/study_reference.py tests/data/study lens     # those whose name begins so
+
+Runs the forward pass of reference.py once, keeps every site that its hooks show, and computes from these what
+the views define (docs/STUDY.md). For each case it writes NAME.json: the arguments for the program, what
+the JSON it prints must hold, and how far a number may be off, as a share of max(1, |number|). dump's arrays go to
+NAME.dump.gguf. Before it states a rank or an order it makes sure that rounding in the engine cannot turn it around.
+"""
+import argparse
+import functools
+import json
+import math
+import os
+import shlex
+
+import numpy as np
+import torch
+
+import gguf
+from reference import Model, unchanged
+
+MODELS = "tests/data/reference"
+FOLDER = "tests/data/study"
+TOLERANCE = 1e-5  # of floats against float64; their sums differ by 1.5e-6 of the largest at most (test_reference.c)
+MARGIN = 5e-6     # of the largest number in a row: what two numbers must differ by for their order to be sure
+
+TALE = "the cat sat on the mat; the cat sat on the hat, and the hat sat on the cat."
+TEXTS = {  # for -f and --with
+    "tale.txt": TALE,
+    "other.txt": "a dog ran to the log",
+    "long.txt": f"{TALE}\nThen the mat said: {TALE}\n",
+}
+CASES = {
+    "next-gpt2": "next gpt2-f32 -p 'The Eiffel tower' --top 5",
+    "next-gpt2-filters": "next gpt2-f32 -p 'The Eiffel tower' --top 12 --temp 0.7 --top-k 10 --top-p 0.8",
+    "next-llama-min-p": "next llama-f32 -p 'Once upon a time' --top 8 --temp 1.5 --min-p 0.3",
+    "next-llama-all": "next llama-q8_0 -p 'Once' --top 6 --temp 2 --top-k 40 --top-p 0.9 --min-p 0.1 --no-bos",
+    "next-llama-greedy": "next llama-f32-rope -p 'Once' --top 3 --temp 0",
+    "score-gpt2": "score gpt2-f32 -p 'The Eiffel tower stands' --words",
+    "score-gpt2-bos": "score gpt2-q4_0 -p 'The cat sat.' --bos --top 2",
+    "score-llama": "score llama-f32 -p 'The tin\nman' --top 4 --words",
+    "score-llama-parallel": "score llama-f32-parallel -p 'ten trees' --top 1",
+    "score-gpt2-windows": "score gpt2-f32 -f tale.txt -c 28 --top 1",
+    "score-gpt2-windows-odd": "score gpt2-f32 -p 'abcdefghijklmnop' -c 5 --top 0",
+    "score-llama-windows": "score llama-f32-rope -f tale.txt -c 20 --top 1 --words",
+    "score-gpt2-chunks": "score gpt2-f32 -f long.txt -c 24 --chunks",
+    "score-gpt2-chunks-bos": "score gpt2-f32 -f tale.txt -c 25 --chunks --bos",
+    "score-llama-chunks": "score llama-f32 -f long.txt -c 32 --chunks",
+    "lens-gpt2": "lens gpt2-f32 -p 'The Eiffel tower' --mid --token e",
+    "lens-gpt2-frozen": "lens gpt2-f32 -p 'The Eiffel tower' --query 4 --frozen-norm --mid --top 3",
+    "lens-gpt2-untied": "lens gpt2-f32-untied -p 'The tower' --top 2 --token '#256'",
+    "lens-llama": "lens llama-f32 -p 'Once upon a time' --token '#260' --mid --top 2",
+    "lens-llama-frozen": "lens llama-q8_0 -p 'Once upon a time' --frozen-norm --top 2",
+    "lens-llama-parallel": "lens llama-f32-parallel -p 'Once upon' --mid --query 3",
+    "heads-gpt2": "heads gpt2-f32 -f tale.txt",
+    "heads-gpt2-none": "heads gpt2-f32 -p 'abcdef'",
+    "heads-llama": "heads llama-f32 -f tale.txt",
+    "heads-gpt2-repeat": "heads gpt2-f32 --repeat 12 --batch 3 -s 7",
+    "heads-llama-repeat": "heads llama-f32 --repeat 10 --batch 2 -s 0",
+    "heads-llama-repeat-plain": "heads llama-f32-rope --repeat 9 --batch 1 -s 5 --no-bos",
+    "explain-gpt2": "explain gpt2-f32 -p 'The Eiffel tower' --layer 1 --head 1",
+    "explain-gpt2-q4": "explain gpt2-q4_0 -p 'The tower' --layer 0 --head 1 --query 5 --top 3",
+    "explain-llama": "explain llama-f32 -p 'Once upon a time' --layer 1 --head 1",
+    "explain-llama-rope": "explain llama-f32-rope -p 'Once upon' --layer 2 --head 5 --query 6 --top 4",
+    "explain-llama-parallel": "explain llama-f32-parallel -p 'Once upon' --layer 1 --head 0 --top 4",
+    "attend-gpt2": "attend gpt2-f32 -p 'The tower'",
+    "attend-llama-head": "attend llama-f32 -p 'Once upon a time' --layer 1 --head 3",
+    "attend-llama-query": "attend llama-q8_0 -p 'Once upon a time' --query 9 --top 4 --layer 1",
+    "attend-gpt2-mean": "attend gpt2-f32 -p 'The tower' --reduce mean --layer 0",
+    "attend-llama-max": "attend llama-f32 -p 'The tower' --reduce max --layer 1",
+    "attend-gpt2-mean-all": "attend gpt2-f32 -p 'The tower' --reduce mean",
+    "attend-llama-max-all": "attend llama-f32 -p 'The tower' --reduce max",
+    "attend-gpt2-no-sink": "attend gpt2-f32 -p 'The tower' --layer 1 --head 0 --no-sink",
+    "attend-llama-no-sink-query": "attend llama-f32 -p 'The tower' --layer 0 --no-sink --query 6",
+    "attend-gpt2-value": "attend gpt2-f32 -p 'The tower' --layer 1 --by value",
+    "attend-llama-value": "attend llama-f32 -p 'The tower' --layer 1 --by value --norm",
+    "attend-parallel-value": "attend llama-f32-parallel -p 'The tower' --layer 0 --by value --head 1",
+    "attend-gpt2-words": "attend gpt2-f32 -p 'The tower is tall' --layer 1 --words",
+    "attend-llama-words": "attend llama-f32 -p 'The tower\nis tall' --layer 0 --head 2 --words",
+    "attend-gpt2-words-query": "attend gpt2-f32 -p 'The tower is tall' --bos --words --query 11 --layer 1 --head 0",
+    "attend-llama-all": "attend llama-f32 -p 'The tower is' --words --no-sink --by value --norm --reduce mean --layer 1",
+    "attend-gpt2-generate": "attend gpt2-f32 -p 'The tower' --layer 1 --head 1 -n 3",
+    "attend-llama-generate": "attend llama-f32 -p 'The tower' --layer 0 --reduce mean -n 2 --no-sink",
+    "ablate-gpt2": "ablate gpt2-f32 -f tale.txt --heads L1H0",
+    "ablate-gpt2-both": "ablate gpt2-f32 -p 'The tower is tall' --heads L0 --mlps 1",
+    "ablate-gpt2-hard": "ablate gpt2-f32 -f tale.txt --heads L1H0,L0H1 --hard-zero",
+    "ablate-gpt2-mean": "ablate gpt2-f32 -p 'The tower is tall' --heads L0H0 --by mean",
+    "ablate-gpt2-mean-with": "ablate gpt2-f32 -p 'The tower is tall' --heads L0H0,L1H1 --by mean --with other.txt",
+    "ablate-gpt2-resample": "ablate gpt2-f32 -p 'the cat ate the bug.' --heads L0H1 --by resample --with other.txt",
+    "ablate-gpt2-mlp": "ablate gpt2-f32 -p 'The tower is tall' --mlps 0",
+    "ablate-gpt2-mlp-mean": "ablate gpt2-q4_0 -p 'The tower is tall' --mlps 0,1 --by mean --with other.txt",
+    "ablate-gpt2-mlp-resample": "ablate gpt2-f32 -p 'the cat ate the bug.' --mlps 1 --by resample --with other.txt",
+    "ablate-gpt2-sweep": "ablate gpt2-f32 -p 'The tower is tall' --sweep heads",
+    "ablate-gpt2-sweep-mlps": "ablate gpt2-q4_0 -p 'The tower is tall' --sweep mlps --by mean",
+    "ablate-llama": "ablate llama-f32 -p 'Once upon a time' --heads L0H2,L1H3",
+    "ablate-llama-resample": "ablate llama-f32 -p 'the cat ate the bug.' --heads L0H1 --by resample --with other.txt",
+    "ablate-llama-sweep": "ablate llama-f32 -p 'Once upon a time' --sweep heads --by mean",
+    "ablate-llama-bias": "ablate llama-f32-rope -p 'Once upon a time' --heads L1H4",
+    "ablate-llama-sweep-parallel": "ablate llama-f32-parallel -p 'Once upon a time' --sweep heads",
+    "ablate-llama-sweep-mlps": "ablate llama-f32-parallel -p 'Once upon a time' --sweep mlps",
+    "compare-gpt2": "compare gpt2-f32 gpt2-q4_0 -f tale.txt",
+    "compare-llama": "compare llama-f32-parallel llama-q4_0 -p 'Once upon a time'",
+}
+DUMPS = {
+    "llama-f32": "dump llama-f32 -p 'Once upon'",
+    "llama-f32-some": "dump llama-f32 -p 'Once upon a time' --what pattern,q,k,v,resid_post,logits --layers 1 "
+                      "--heads 2-3 --positions 1,5-7",
+    "llama-f32-rope": "dump llama-f32-rope -p 'Once'",
+    "llama-f32-parallel": "dump llama-f32-parallel -p 'On'",
+}
+
+
+class Unsure(Exception):
+    """A rank or an order hangs on the last bits."""
+
+
+# The models: byte vocabularies (reference.py), whose tokens are the bytes of the text but for two.
+
+@functools.lru_cache(None)
+def checkpoint(name):
+    return gguf.read(f"{MODELS}/{name}.gguf")
+
+
+class Vocabulary:
+    """pieces: the bytes that each token stands for in a running text; of a control token its name."""
+
+    def __init__(self, metadata):
+        tokens = metadata["tokenizer.ggml.tokens"]
+        self.is_llama = metadata["tokenizer.ggml.model"] == "llama"
+        self.bos = int(metadata["tokenizer.ggml.bos_token_id"])
+        if self.is_llama:
+            self.n_control = 3  # <unk> <s> </s>, then the bytes, then "▁" and "▁t"
+            self.pieces = [t.encode() for t in tokens[:3]] + [bytes([b]) for b in range(256)] + [b" ", b" t"]
+            self.ordinary = list(range(3, len(tokens)))
+        else:
+            shown = {name: byte for byte, name in enumerate(bytes_to_unicode())}
+            self.pieces = [bytes([shown[t]]) for t in tokens[:256]] + [t.encode() for t in tokens[256:]]
+            self.ordinary = list(range(256))
+
+    def encode(self, text):
+        if not self.is_llama:
+            return [self.pieces.index(bytes([b])) for b in text.encode()]
+        text, ids = " " + text, []
+        while text:
+            length = 2 if text.startswith(" t") else 1
+            piece = text[:length].encode()
+            ids.append({b" ": 259, b" t": 260}.get(piece, 3 + piece[0]))
+            text = text[length:]
+        return ids
+
+    def text(self, ids):
+        return b"".join(self.pieces[i] for i in ids).decode("utf-8", "replace")
+
+    def token(self, id):
+        return {"id": int(id), "token": self.text([id])}
+
+    def starts_word(self, id):
+        return self.pieces[id][:1] in (b" ", b"\n", b"\t", b"\r")
+
+
+def bytes_to_unicode():
+    """For each byte, the character that stands for it in GPT-2's vocabulary."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = iter(range(0x100, 0x200))
+    return [chr(b) if b in printable else chr(next(others)) for b in range(256)]
+
+
+class Run:
+    """A forward pass, kept whole: site(name, layer), logits [n][n_vocab], logp."""
+
+    def __init__(self, name, ids, edit=unchanged):
+        self.model, self.ids, self.sites = Model(*checkpoint(name)), ids, {}
+        self.config = self.model.config
+        self.vocabulary = Vocabulary(checkpoint(name)[0])
+
+        def keep(site, layer, x):
+            x = edit(site, layer, x)
+            self.sites[site, layer] = x
+            return x
+
+        self.logits = self.model.forward(torch.tensor(ids), keep)
+        self.logp = self.logits.log_softmax(-1)
+        self.n_vocab = self.logits.shape[1]
+
+    def site(self, name, layer):
+        return self.sites[name, layer]
+
+    def nll(self):
+        """Of tokens 1 … n − 1."""
+        return -self.logp[:-1].gather(1, torch.tensor(self.ids[1:])[:, None])[:, 0]
+
+    def kv_head(self, head):
+        return head * self.config.n_head_kv // self.config.n_head
+
+    def heads(self):
+        return [(layer, head) for layer in range(self.config.n_layer) for head in range(self.config.n_head)]
+
+    def output_weight(self, layer, head):
+        """[d_model][d_head]: the columns of the output projection that read this head's z."""
+        d = self.config.d_head
+        return self.model.weight(f"blk.{layer}.attn_output.weight")[:, head * d:(head + 1) * d]
+
+    def value_bias(self, layer, head):
+        c = self.config
+        fused = self.model.optional(f"blk.{layer}.attn_qkv.bias")
+        bias = self.model.optional(f"blk.{layer}.attn_v.bias") if fused is None else fused[-c.n_head_kv * c.d_head:]
+        return torch.zeros(c.d_head).double() if bias is None else bias.unflatten(0, (-1, c.d_head))[self.kv_head(head)]
+
+    def unembedding(self):
+        return self.model.weight("output.weight" if "output.weight" in self.model.tensors else "token_embd.weight")
+
+    def unembed(self, x, scale=None):
+        """Final norm and unembedding of x [d_model]; with a scale, that instead of the norm's own."""
+        if scale is None:
+            normed = self.model.norm("output_norm", x)
+        else:
+            if self.config.norm == "layer":
+                x = x - x.mean()
+            normed = x / scale * self.model.weight("output_norm.weight")
+            bias = self.model.optional("output_norm.bias")
+            normed = normed if bias is None else normed + bias
+        logits = normed @ self.unembedding().T
+        bias = self.model.optional("output.bias")
+        return logits if bias is None else logits + bias
+
+    def final_scale(self, position):
+        """What the final norm divides by there."""
+        x = self.site("resid_post", self.config.n_layer - 1)[position]
+        square = x.var(unbiased=False) if self.config.norm == "layer" else x.pow(2).mean()
+        return torch.sqrt(square + self.config.norm_eps)
+
+
+# Numbers made of rows of logits.
+
+def top(x, k):
+    """The indices of the k largest, largest first."""
+    values, order = x.sort(descending=True)
+    gaps = (values[:-1] - values[1:])[:k]
+    if len(gaps) and gaps.min() <= MARGIN * x.abs().max():
+        raise Unsure(f"the {int(gaps.argmin()) + 1} largest")
+    return order[:k].tolist()
+
+
+def rank(logits, id):
+    """1 + the number of larger ones."""
+    others = torch.cat([logits[:id], logits[id + 1:]])
+    if (others - logits[id]).abs().min() <= MARGIN * logits.abs().max():
+        raise Unsure(f"the rank of token {id}")
+    return 1 + int((others > logits[id]).sum())
+
+
+def entropy(p):
+    return -(p[p > 0] * p[p > 0].log()).sum()
+
+
+def kl(logp, logq):
+    return (logp.exp() * (logp - logq)).sum(-1)
+
+
+def sure(value, border):
+    if abs(value - border) <= MARGIN:
+        raise Unsure(f"{value} against {border}")
+    return value
+
+
+# The views. Each takes the parsed options and gives the keys that are its own.
+
+def encode(options, vocabulary, text):
+    """(ids, whether there is a BOS in front)"""
+    bos = options.bos or vocabulary.is_llama and not options.no_bos
+    return [vocabulary.bos] * bos + vocabulary.encode(text), bos
+
+
+def prompt_run(options, name=None):
+    name = name or options.model
+    text = options.prompt if options.prompt is not None else TEXTS[options.file]
+    return Run(name, encode(options, Vocabulary(checkpoint(name)[0]), text)[0])
+
+
+def view_next(options):
+    run, temperature = prompt_run(options), options.temp
+    logits, p = run.logits[-1], run.logp[-1].exp()
+    after = torch.zeros_like(p)
+    n = 10 if options.top is None else options.top
+    order = top(logits, n) + logits.argsort(descending=True)[n:].tolist()
+    q = (logits / temperature).softmax(-1)[order] if temperature else torch.eye(1, run.n_vocab)[0].double()
+    kept = options.top_k or run.n_vocab
+    if options.top_p < 1:  # the smallest set whose mass exceeds the share
+        mass = q[:kept].cumsum(0) / q[:kept].sum()
+        [sure(m, options.top_p) for m in mass]
+        kept = min(kept, int((mass <= options.top_p).sum()) + 1)
+    if options.min_p > 0:
+        [sure(share, options.min_p) for share in q[1:] / q[0]]
+        kept = min(kept, int((q / q[0] >= options.min_p).sum()))
+    if temperature == 0:
+        kept = 1
+    after[order[:kept]] = q[:kept] / q[:kept].sum()
+    cumulative = p[order].cumsum(0)
+    return {
+        "entropy_nats": entropy(p),
+        "top": [{**run.vocabulary.token(id), "rank": i + 1, "probability": p[id], "logprob_nats": run.logp[-1][id],
+                 "logit": logits[id], "cumulative": cumulative[i], "after": after[id]}
+                for i, id in enumerate(order[:n])],
+        "after": {"temperature": temperature, "top_k": options.top_k, "top_p": options.top_p, "min_p": options.min_p,
+                  "n_kept": kept, "mass": p[order[:kept]].sum(), "entropy_nats": entropy(after)},
+    }
+
+
+def window_of(position, n_ctx):
+    """Where the window begins that scores the token there: windows begin every half context, n_ctx tokens are
+    read in each, and the token gets the one that has most before it."""
+    step = n_ctx // 2
+    return max(0, math.ceil((position - n_ctx) / step)) * step
+
+
+def words(vocabulary, ids, begins):
+    """[begin, end) of the words from position begins[0] on; one begins at each of `begins`, and after space."""
+    begins = [i for i in range(begins[0], len(ids)) if i in begins or vocabulary.starts_word(ids[i])]
+    return list(zip(begins, begins[1:] + [len(ids)]))
+
+
+def totals(vocabulary, ids, nll, ranks):
+    n, mean, n_bytes = len(nll), float(nll.mean()), sum(len(vocabulary.pieces[i]) for i in ids if i in vocabulary.ordinary)
+    variance = float((nll ** 2).mean()) - mean ** 2
+    return {
+        "n": n, "nll_nats": mean, "perplexity": math.exp(mean),
+        "perplexity_error": math.exp(mean) * math.sqrt(variance / (n - 1)) if n > 1 else None,
+        "bits_per_byte": float(nll.sum()) / math.log(2) / n_bytes, "n_bytes": n_bytes,
+        "top1_accuracy": sum(r == 1 for r in ranks) / n,
+    }
+
+
+def score_row(vocabulary, position, id, logits, n_likelier):
+    logp, r = logits.log_softmax(-1), rank(logits, id)
+    likelier = top(logits, min(n_likelier, r - 1))
+    return {"position": position, **vocabulary.token(id), "surprisal_nats": -logp[id], "rank": r,
+            "entropy_nats": entropy(logp.exp()),
+            "likelier": [{**vocabulary.token(i), "probability": logp[i].exp()} for i in likelier]}
+
+
+def view_score(options):
+    metadata = checkpoint(options.model)[0]
+    vocabulary = Vocabulary(metadata)
+    text = options.prompt if options.prompt is not None else TEXTS[options.file]
+    ids, bos = encode(options, vocabulary, text)
+    n_ctx = int(metadata[metadata["general.architecture"] + ".context_length"])
+    if options.chunks:
+        return score_chunks(options, vocabulary, ids, bos, options.c or min(512, n_ctx))
+    rows, n_ctx = [], options.c or n_ctx
+    starts = sorted({window_of(i, n_ctx) for i in range(1, len(ids))})
+    runs = {start: Run(options.model, ids[start:start + n_ctx]) for start in starts}
+    for i in range(1, len(ids)):
+        start = window_of(i, n_ctx)
+        rows.append(score_row(vocabulary, i, ids[i], runs[start].logits[i - 1 - start],
+                              3 if options.top is None else options.top))
+    nll = torch.stack([row["surprisal_nats"] for row in rows])
+    result = {"n_ctx": n_ctx, "n_windows": len(starts), "positions": rows,
+              "totals": totals(vocabulary, ids[1:], nll, [row["rank"] for row in rows])}
+    if options.words:
+        result["words"] = [{"text": vocabulary.text(ids[a:b]), "position": a, "n_tokens": b - a,
+                            "surprisal_nats": nll[a - 1:b - 1].sum()} for a, b in words(vocabulary, ids, [1])]
+    return result
+
+
+def score_chunks(options, vocabulary, ids, bos, n_ctx):
+    """llama.cpp's perplexity."""
+    nll, ranks, scored, chunks = [], [], [], []
+    for start in range(0, len(ids) - n_ctx + 1, n_ctx):
+        chunk = ids[start:start + n_ctx]
+        run = Run(options.model, [vocabulary.bos] * bos + chunk[bos:])
+        of_chunk = run.nll()[n_ctx // 2:]
+        nll += of_chunk.tolist()
+        scored += chunk[n_ctx // 2 + 1:]
+        ranks += [rank(run.logits[i - 1], chunk[i]) for i in range(n_ctx // 2 + 1, n_ctx)]
+        chunks.append({"n": len(of_chunk), "nll_nats": of_chunk.mean(), "perplexity": math.exp(np.mean(nll))})
+    return {"n_ctx": n_ctx, "n_windows": len(chunks), "chunks": chunks, "totals": totals(vocabulary, scored, torch.tensor(nll).double(), ranks)}
+
+
+def view_lens(options):
+    run = prompt_run(options)
+    c, q = run.config, len(run.ids) - 1 if options.query is None else options.query
+    scale = run.final_scale(q) if options.frozen_norm else None
+    residuals = []
+    for layer in range(c.n_layer):
+        residuals.append((f"{layer}_pre", run.site("resid_pre", layer)[q]))
+        if options.mid and not c.parallel_residual:
+            residuals.append((f"{layer}_mid", run.site("resid_mid", layer)[q]))
+    residuals.append(("final_post", run.site("resid_post", c.n_layer - 1)[q]))
+    final_logp = run.logp[q]
+    final, target = top(final_logp, 1)[0], token_option(options, run.vocabulary)
+    rows = []
+    for name, x in residuals:
+        logits = run.unembed(x, scale)
+        logp = logits.log_softmax(-1)
+        row = {"row": name, "top": [{**run.vocabulary.token(i), "probability": logp[i].exp()}
+                                    for i in top(logits, options.top or 5)],
+               "final_rank": rank(logits, final), "final_probability": logp[final].exp(),
+               "kl_nats": kl(final_logp, logp), "entropy_nats": entropy(logp.exp())}
+        if target is not None:
+            row.update(target_rank=rank(logits, target), target_probability=logp[target].exp())
+        rows.append(row)
+    result = {"query": q, "final": run.vocabulary.token(final), "rows": rows}
+    return result if target is None else {**result, "target": run.vocabulary.token(target)}
+
+
+def token_option(options, vocabulary):
+    if options.token is None:
+        return None
+    return int(options.token[1:]) if options.token[0] == "#" else vocabulary.pieces.index(options.token.encode())
+
+
+def induction_targets(ids):
+    """D [n][n]: keys k ≤ q, k ≥ 1, whose predecessor is the token at q."""
+    x = torch.tensor(ids)
+    d = torch.zeros(len(ids), len(ids), dtype=torch.float64)
+    d[:, 1:] = (x[:, None] == x[None, :-1]).double()
+    return d.tril()
+
+
+def head_scores(pattern, ids, copy=None):
+    """Scores of one pattern [n][n]. copy: (S, first position of the first copy) of repeated tokens."""
+    n, x, a = len(ids), torch.tensor(ids), pattern
+    q = torch.arange(1, n)
+    k = torch.arange(n)
+    h = torch.stack([entropy(row) for row in a])[1:]
+    duplicates = (x[:, None] == x[None, :]).double().tril(-1)
+    d = induction_targets(ids)
+    scores = {
+        "entropy_nats": h.mean(), "entropy_share": (h / torch.log(q + 1.0)).mean(), "confidence": a[1:].max(1)[0].mean(),
+        "sink": a[1:, 0].mean(), "self": a[q, q].mean(), "prev": a[q, q - 1].mean(),
+        "distance": (a * (k[:, None] - k)).sum(1)[1:].mean(),
+        "tl_mul": (a * d).sum() / a.sum(), "tl_abs": 1 - (a - d).abs().sum(1).mean(), "tl_diag": None,
+    }
+    if copy:
+        s, first = copy
+        second = torch.arange(first + s, first + 2 * s)
+        scores.update(dup=a[second, second - s].mean(), n_dup=s, ind=a[second, second - s + 1].mean(), n_ind=s,
+                      tl_diag=a.diagonal(-(s - 1)).mean())
+        return scores
+    for name, targets in (("dup", duplicates), ("ind", d)):
+        rows = targets[1:].sum(1) > 0
+        n_rows = int(rows.sum())
+        scores["n_" + name] = n_rows
+        scores[name] = (a * targets).sum(1)[1:][rows].mean() if n_rows else None
+    return scores
+
+
+def mean_scores(scores):
+    """Over a batch; counts are added up."""
+    sums = {key: None if value is None else sum(s[key] for s in scores) for key, value in scores[0].items()}
+    return {key: value if value is None or key in ("n_dup", "n_ind") else value / len(scores)
+            for key, value in sums.items()}
+
+
+def label(scores):
+    for name, key, threshold in (("induction", "ind", 0.4), ("duplicate", "dup", 0.4), ("previous", "prev", 0.4),
+                                 ("parked on first token", "sink", 0.6)):
+        if scores[key] is not None and sure(scores[key], threshold) >= threshold:
+            return name
+    return ""
+
+
+def random_ids(ordinary, seed, n):
+    """Of xorshift64* (arXiv:1402.6246)."""
+    state, mask = seed or 1, 2 ** 64 - 1
+    for _ in range(n):
+        state ^= state >> 12
+        state ^= state << 25 & mask
+        state ^= state >> 27
+        yield ordinary[((state * 0x2545F4914F6CDD1D & mask) >> 32) % len(ordinary)]
+
+
+def view_heads(options):
+    result, copy = {"mode": "text"}, None
+    if options.repeat is None:
+        runs = [prompt_run(options)]
+    else:
+        vocabulary, s = Vocabulary(checkpoint(options.model)[0]), options.repeat
+        drawn = list(random_ids(vocabulary.ordinary, options.s, s * options.batch))
+        begin = [] if options.no_bos else [vocabulary.bos]
+        batches = [begin + 2 * drawn[i * s:(i + 1) * s] for i in range(options.batch)]
+        copy, runs = (s, len(begin)), [Run(options.model, ids) for ids in batches]
+        gains = [run.nll()[:-s].mean() - run.nll()[-s:].mean() for run in runs]
+        result = {"mode": "repeat", "batches": batches, "repeat_gain_nats": sum(gains) / len(gains)}
+    n = len(runs[0].ids)
+    uniform = torch.ones(n, n, dtype=torch.float64).tril() / torch.arange(1, n + 1)[:, None]
+    chance = mean_scores([head_scores(uniform, run.ids, copy) for run in runs])
+    heads = []
+    for layer, head in runs[0].heads():
+        scores = mean_scores([head_scores(run.site("pattern", layer)[head], run.ids, copy) for run in runs])
+        heads.append({"name": f"L{layer}H{head}", "layer": layer, "head": head, **scores, "label": label(scores)})
+    for count in "n_dup", "n_ind":
+        del chance[count]
+    return {**result, "n_queries": (n - 1) * len(runs), "chance": chance, "heads": heads}
+
+
+def view_explain(options):
+    run = prompt_run(options)
+    c, layer, head = run.config, options.layer, options.head
+    q = len(run.ids) - 1 if options.query is None else options.query
+    weights = run.site("pattern", layer)[head][q]
+    scores = run.site("scores", layer)[head][q]
+    norms = run.site("v", layer)[run.kv_head(head)].norm(dim=-1)
+    keys = [{"key": k, **run.vocabulary.token(run.ids[k]), "dot": scores[k] * c.d_head ** 0.5, "score": scores[k],
+             "weight": weights[k], "value_norm": norms[k], "weighted": weights[k] * norms[k]} for k in range(q + 1)]
+    output = run.output_weight(layer, head) @ run.site("z", layer)[head][q]
+    centred = output - output.mean() if c.norm == "layer" else output
+    effect = run.unembedding() @ (centred * run.model.weight("output_norm.weight") / run.final_scale(q))
+    effect = effect - effect.mean()
+    n = options.top or 5
+    return {
+        "layer": layer, "head": head, "kv_head": run.kv_head(head), "query": q, "d_head": c.d_head, "keys": keys,
+        "output_norm": output.norm(),
+        "raised": [{**run.vocabulary.token(i), "effect": effect[i]} for i in top(effect, n)],
+        "lowered": [{**run.vocabulary.token(i), "effect": effect[i]} for i in top(-effect, n)],
+    }
+
+
+def shown_patterns(run, options, layer):
+    """[head][query][key]: weights, or weights times the norm of what the key's value becomes behind W_O."""
+    a, heads = run.site("pattern", layer), range(run.config.n_head)
+    if options.by != "value":
+        return a
+    moved = [run.site("v", layer)[run.kv_head(h)] @ run.output_weight(layer, h).T for h in heads]
+    return a * torch.stack(moved).norm(dim=-1)[:, None, :]
+
+
+def attend_maps(run, options):
+    """(layer or None, head or None, [query][key], what --no-sink dropped [query]) in the order of the report."""
+    layers = range(run.config.n_layer) if options.layer is None else [options.layer]
+    heads = range(run.config.n_head) if options.head is None else [options.head]
+    if options.reduce:
+        together = torch.cat([shown_patterns(run, options, layer) for layer in layers])
+        maps = [(options.layer, None, together.mean(0) if options.reduce == "mean" else together.max(0)[0])]
+    else:
+        maps = [(layer, head, shown_patterns(run, options, layer)[head]) for layer in layers for head in heads]
+    for layer, head, a in maps:
+        dropped = a[:, 0]
+        if options.no_sink:
+            a = divided_by_sum(torch.cat([torch.zeros_like(a[:, :1]), a[:, 1:]], 1))
+        yield layer, head, divided_by_sum(a) if options.norm else a, dropped
+
+
+def divided_by_sum(a):
+    sums = a.sum(1, keepdim=True)
+    return torch.where(sums > 0, a / sums, a)
+
+
+def map_entry(run, options, query, spans, layer, head, a, dropped):
+    """Of the JSON. spans: the words, or None."""
+    entry, queries = {"layer": layer, "head": head}, range(len(a))
+    if spans:  # keys are added up, queries averaged
+        a = torch.stack([a[:, begin:end].sum(1) for begin, end in spans], 1)
+        a, dropped = (torch.stack([x[begin:end].mean(0) for begin, end in spans]) for x in (a, dropped))
+        queries = range(len(spans))
+    if query is not None:
+        queries = [query] if not spans else [i for i, (begin, end) in enumerate(spans) if begin <= query < end]
+    entry["rows"] = [a[q, :q + 1] for q in queries]
+    if options.no_sink:
+        entry["dropped"] = [dropped[q] for q in queries]
+    if query is not None:
+        names = [{"word": run.vocabulary.text(run.ids[b:e])} for b, e in spans] if spans else \
+            [run.vocabulary.token(id) for id in run.ids]
+        row = entry["rows"][0]
+        entry["top"] = [{"key": k, **names[k], "weight": row[k]} for k in top(row, options.top or 10)]
+    return entry
+
+
+def view_attend(options):
+    run = prompt_run(options)
+    vocabulary, query = run.vocabulary, len(run.ids) - 1 if options.n else options.query
+    has_bos = run.ids[0] == vocabulary.bos
+    spans = words(vocabulary, run.ids, [0, 1] if has_bos else [0]) if options.words else None
+    result = {"by": options.by or "weight", "reduce": options.reduce, "no_sink": options.no_sink,
+              "norm": options.norm,
+              "patterns": [map_entry(run, options, query, spans, *m) for m in attend_maps(run, options)]}
+    if query is not None:
+        result["query"] = query
+    if spans:
+        result["words"] = [vocabulary.text(run.ids[begin:end]) for begin, end in spans]
+    ids = run.ids
+    for _ in range(options.n):
+        ids = ids + top(run.logits[-1], 1)
+        run = Run(options.model, ids)
+        result.setdefault("generated", []).append({
+            **vocabulary.token(ids[-1]), "position": len(ids) - 1,
+            "patterns": [{"layer": layer, "head": head, "row": a[-1],
+                          **({"dropped": dropped[-1]} if options.no_sink else {})}
+                         for layer, head, a, dropped in attend_maps(run, options)]})
+    return result
+
+
+def replacements(options, run):
+    """{(site, layer, head): what stands in for it}, for every head and MLP of the model."""
+    reference, by, c = run, options.by or "zero", run.config
+    if options.with_file:
+        ids = encode(options, run.vocabulary, TEXTS[options.with_file])[0]
+        assert by != "resample" or len(ids) == len(run.ids), (len(ids), len(run.ids))
+        reference = Run(options.model, ids)
+    values = {}
+    for layer, head in run.heads():
+        z = reference.site("z", layer)[head]
+        zero = torch.zeros(c.d_head).double() if options.hard_zero else run.value_bias(layer, head)
+        values["z", layer, head] = {"zero": zero, "mean": z.mean(0), "resample": z}[by]
+    for layer in range(c.n_layer):
+        out = reference.site("mlp_out", layer)
+        values["mlp_out", layer, None] = {"zero": out.mean(0) * 0, "mean": out.mean(0), "resample": out}[by]
+    return values
+
+
+def ablated_run(options, run, values, parts):
+    def edit(site, layer, x):
+        for part_site, part_layer, head in parts:
+            if (site, layer) == (part_site, part_layer):
+                x = x.clone()
+                x[... if head is None else head] = values[part_site, part_layer, head]
+        return x
+    return Run(options.model, run.ids, edit)
+
+
+def change(run, ablated):
+    before, after = ([top(row, 1)[0] for row in r.logits] for r in (run, ablated))
+    return {"delta_nll_nats": ablated.nll().mean() - run.nll().mean(), "kl_nats": kl(run.logp, ablated.logp).mean(),
+            "top1_changed": np.mean([a != b for a, b in zip(before, after)])}
+
+
+def view_ablate(options):
+    run = prompt_run(options)
+    values = replacements(options, run)
+    result = {"by": options.by or "zero", "baseline": {"n": len(run.ids) - 1, "nll_nats": run.nll().mean()}}
+    if options.sweep:
+        cells = []
+        for site, layer, head in values:
+            if site == {"heads": "z", "mlps": "mlp_out"}[options.sweep]:
+                cell = change(run, ablated_run(options, run, values, [(site, layer, head)]))
+                cells.append({"layer": layer, **({} if head is None else {"head": head}), **cell})
+        return {**result, "sweep": options.sweep, "cells": cells}
+    heads = []
+    for name in (options.heads or "").split(",") if options.heads else []:
+        layer, *one = map(int, name[1:].split("H"))
+        heads += [(layer, head) for head in one or range(run.config.n_head)]
+    mlps = [int(layer) for layer in (options.mlps or "").split(",") if layer]
+    ablated = ablated_run(options, run, values, [("z", *head) for head in heads] + [("mlp_out", l, None) for l in mlps])
+    return {**result, "ablated": [f"L{l}H{h}" for l, h in heads] + [f"L{l}MLP" for l in mlps],
+            "ablation": {"nll_nats": ablated.nll().mean(), **change(run, ablated)}}
+
+
+def view_compare(options):
+    a, b = prompt_run(options), prompt_run(options, options.other)
+    n, layers = len(a.ids), []
+    for layer in range(a.config.n_layer):
+        difference = (b.site("pattern", layer) - a.site("pattern", layer)).abs()
+        mean = difference.sum() / (a.config.n_head * n * (n + 1) / 2)
+        layers.append({"layer": layer, "largest": difference.max(), "mean": mean})
+    nll_a, nll_b = a.nll().mean(), b.nll().mean()
+    return {"n": n - 1, "a_nll_nats": nll_a, "b_nll_nats": nll_b, "delta_nll_nats": nll_b - nll_a,
+            "kl_nats": kl(a.logp, b.logp).mean(), "top1_agreement": 1 - change(a, b)["top1_changed"],
+            "layers": layers}
+
+
+VIEWS = {name[5:]: view for name, view in globals().items() if name.startswith("view_")}
+
+
+def parser():
+    p = argparse.ArgumentParser(add_help=False)
+    p.add_argument("command")
+    p.add_argument("model")
+    p.add_argument("other", nargs="?")
+    p.add_argument("-p", dest="prompt")
+    p.add_argument("-f", dest="file")
+    p.add_argument("-c", type=int)
+    p.add_argument("-n", type=int, default=0)
+    p.add_argument("-s", type=int, default=0)
+    for name in "layer", "head", "query", "top", "repeat":
+        p.add_argument("--" + name, type=int)
+    p.add_argument("--batch", type=int, default=10)
+    p.add_argument("--top-k", type=int, default=0)
+    for name, default in ("temp", 1.0), ("top-p", 1.0), ("min-p", 0.0):
+        p.add_argument("--" + name, type=float, default=default)
+    for name in "token", "reduce", "by", "heads", "mlps", "sweep", "what", "layers", "positions":
+        p.add_argument("--" + name)
+    p.add_argument("--with", dest="with_file")
+    for name in "bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero":
+        p.add_argument("--" + name, action="store_true")
+    return p
+
+
+# Writing.
+
+def plain(value):
+    """As JSON has it, with nine digits of each number."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, torch.Tensor):
+        return plain(value.tolist())
+    return float(f"{value:.9g}") if isinstance(value, (float, np.floating)) else value
+
+
+def arguments(line):
+    """The program's: models and texts by their paths."""
+    paths = {name: f"{MODELS}/{name}.gguf" for name in model_names()}
+    paths.update({name: f"{FOLDER}/{name}" for name in TEXTS})
+    return [paths.get(word, word) for word in shlex.split(line)]
+
+
+def model_names():
+    return [name[:-5] for name in os.listdir(MODELS) if name.endswith(".gguf")]
+
+
+def write_case(folder, name, line):
+    options = parser().parse_args(shlex.split(line))
+    expect = plain(VIEWS[options.command](options))
+    case = {"arguments": arguments(line) + ["--json"], "tolerance": TOLERANCE, "expect": expect}
+    with open(os.path.join(folder, name + ".json"), "w") as file:
+        json.dump(case, file, ensure_ascii=True, separators=(",", ":"))
+        file.write("\n")
+
+
+def in_halves(x, rope_dim):
+    """From the order of dimensions that GGUF's llama rotates, pairs (2i, 2i + 1), to Hugging Face's (i, i + d/2)."""
+    rotating = x[..., :rope_dim]
+    return torch.cat([rotating[..., 0::2], rotating[..., 1::2], x[..., rope_dim:]], -1)
+
+
+def members(text, n):
+    """Of a list such as 0,3,5-7; None is all."""
+    if text is None:
+        return list(range(n))
+    spans = [[int(i) for i in part.split("-")] for part in text.split(",")]
+    return [i for span in spans for i in range(span[0], span[-1] + 1)]
+
+
+def dump_array(options, run, site, layer):
+    """(TransformerLens's name, array as dump shapes it)"""
+    x, config, n = run.site(site, layer), run.config, len(run.ids)
+    at = members(options.positions, n)
+    heads = members(options.heads, config.n_head)
+    block, rope_dim = f"blocks.{layer}.", 0 if config.rope == "none" else config.rope_dim
+    if site == "scores":
+        x = x.masked_fill(torch.ones(n, n, dtype=torch.bool).triu(1), -torch.inf)
+    if site in ("scores", "pattern"):  # [head][query][key]
+        return block + f"attn.hook_{'attn_' * (site == 'scores')}{site}", x[heads][:, at]
+    if site in ("q", "k", "v", "z"):  # [position][head][d_head]
+        if site in ("k", "v"):
+            heads = sorted({run.kv_head(head) for head in heads})
+        if site in ("q", "k"):
+            x = in_halves(x, rope_dim)
+        return block + f"attn.hook_{site}", x[heads][:, at].transpose(0, 1)
+    return "logits" if site == "logits" else block + "hook_" + site, x[at]
+
+
+def write_dump(folder, name, line):
+    options = parser().parse_args(shlex.split(line))
+    run = prompt_run(options)
+    layers, arrays = members(options.layers, run.config.n_layer), {"tokens": torch.tensor(run.ids)}
+    for site, layer in run.sites:
+        wanted = options.what is None or site in options.what.split(",")
+        if wanted and (site == "logits" or layer in layers):
+            key, x = dump_array(options, run, site, layer)
+            arrays[key] = x
+    heads = members(options.heads, run.config.n_head)
+    if options.positions:
+        arrays["positions"] = torch.tensor(members(options.positions, len(run.ids)))
+    if options.heads:
+        arrays["heads"] = torch.tensor(heads)
+        arrays["kv_heads"] = torch.tensor(sorted({run.kv_head(head) for head in heads}))
+    gguf.write(os.path.join(folder, name + ".dump.gguf"),
+               {"general.architecture": "expected", "expected.arguments": arguments(line),
+                "expected.str_tokens": [run.vocabulary.text([id]) for id in run.ids]},
+               {key: np.ascontiguousarray(x.numpy().astype("f4")) for key, x in arrays.items()})
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("folder", nargs="?", default=FOLDER)
+    p.add_argument("prefix", nargs="?", default="", help="of the names of the cases to write (all)")
+    args = p.parse_args()
+    torch.set_num_threads(1)  # sums in one order: the same bytes every time
+    os.makedirs(args.folder, exist_ok=True)
+    for name, text in TEXTS.items():
+        with open(os.path.join(args.folder, name), "w") as file:
+            file.write(text)
+    unsure = []
+    for cases, write in ((CASES, write_case), (DUMPS, write_dump)):
+        for name, line in cases.items():
+            if not name.startswith(args.prefix):
+                continue
+            try:
+                write(args.folder, name, line)
+            except Unsure as error:
+                unsure.append(f"{name}: {error}")
+    if unsure:
+        raise SystemExit("\n".join(unsure + ["too close to be sure of; take other texts"]))
+
+
+if __name__ == "__main__":
+    main()

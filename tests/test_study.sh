@@ -1,0 +1,317 @@
+#!/bin/sh
+# The study program from outside: what it refuses and how it ends. Whether its numbers are right is
+# test_study.c's.
+study=${STUDY:-./study}
+data=tests/data/reference
+gpt2=$data/gpt2-f32.gguf   # 2 layers of 2 heads; a token for each byte and <|endoftext|>; 192 positions
+llama=$data/llama-f32.gguf # 2 layers of 4 heads, 2 kv heads; SentencePiece, BOS in front
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+input=/dev/null
+passed=0 failed=0
+LC_ALL=C
+export LC_ALL
+
+# count STATUS WHAT: one more test, passed if the status is 0.
+count() {
+    if [ "$1" -eq 0 ]; then
+        passed=$((passed + 1))
+        return
+    fi
+    failed=$((failed + 1))
+    echo "FAILED $2 (exit code $code after: $command)"
+    head -n 3 "$tmp/err"
+}
+
+# try ARG…: runs the program; leaves $code, $tmp/out and $tmp/err.
+try() {
+    "$study" "$@" <"$input" >"$tmp/out" 2>"$tmp/err"
+    code=$? command=$*
+}
+
+quiet() { [ "$code" -eq 0 ] && [ ! -s "$tmp/err" ]; }
+one_line() { [ "$(wc -l <"$tmp/err")" -eq 1 ] && grep -q "^study: .*$1" "$tmp/err"; }
+out_has() { grep -q "$1" "$tmp/out"; }
+narrow() { ! LC_ALL=C.UTF-8 grep -q "^.\{$(($1 + 1))\}" "$tmp/out"; } # no line wider
+
+# refuses CODE WORDS ARG…: nothing on stdout, one line with these words on stderr.
+refuses() {
+    expected=$1 words=$2
+    shift 2
+    try "$@"
+    [ "$code" -eq "$expected" ] && [ ! -s "$tmp/out" ] && one_line "$words"
+    count $? "refuses with $expected and '$words'"
+}
+
+# has CHECK…: a further promise about the last try.
+has() {
+    "$@"
+    count $? "$*"
+}
+
+# Every command on both families: text of 100 columns at most, without colour, and one object of JSON.
+printf 'The Eiffel tower stands' >"$tmp/prompt"
+printf 'What in Paris is tall?!' >"$tmp/other"
+each_command() { # FUNCTION: calls it with the arguments of every command
+    for model in "$gpt2" "$llama"; do
+        for arguments in "next $model" "score $model" "score $model -c 8 --words" \
+            "score $model -c 8 --chunks" "attend $model" "attend $model --layer 1 --head 0 --query 7" \
+            "attend $model --layer 0 --reduce max -n 5" "heads $model" \
+            "lens $model --mid --token #104" "explain $model --layer 1 --head 1" \
+            "ablate $model --heads L0H1 --mlps 1" "ablate $model --sweep heads --by mean" \
+            "ablate $model --heads L1 --by resample --with $tmp/other" "compare $model $model" \
+            "dump $model -o $tmp/dump.npz"; do
+            "$1" $arguments -f "$tmp/prompt"
+        done
+        "$1" heads "$model" --repeat 9 --batch 2
+        "$1" selfcheck "$model"
+        "$1" shape "$model"
+    done
+    "$1" shape --preset gpt2-xl
+}
+ends_well() {
+    try "$@"
+    [ "$code" -eq 0 ] && ! grep -v '^study: .* a second$' "$tmp/err"
+}
+shows() {
+    has ends_well "$@"
+    [ "$1" = dump ] || has narrow 100 # its paths are long
+    has grep -q . "$tmp/out"
+    if out_has "$(printf '\033')"; then has false; fi
+    has ends_well "$@" --ascii
+    if out_has "$(printf '[\200-\377]')"; then has false; fi
+    [ "$1" = dump ] || has narrow 100
+    has ends_well "$@" --json
+    has [ "$(wc -l <"$tmp/out")" -eq 1 ]
+    has out_has '^{"command": .*}$'
+    cat "$tmp/out" >>"$tmp/objects"
+}
+each_command shows
+if python3 -c '' 2>/dev/null; then
+    has python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$tmp/objects"
+fi
+
+# The text comes by -p, -f or stdin; the number of threads changes nothing.
+same() { # OTHER ARG…: prints what is in $tmp/wanted
+    try "$@"
+    quiet && cmp -s "$tmp/wanted" "$tmp/out"
+}
+for model in "$gpt2" "$llama"; do
+    try score "$model" -f "$tmp/prompt" --json
+    cp "$tmp/out" "$tmp/wanted"
+    has same score "$model" -p 'The Eiffel tower stands' --json
+    has same score "$model" -p 'The Eiffel tower stands' --json -t 3
+    has same score --json "$model" --prompt 'The Eiffel tower stands' --threads 1
+    input=$tmp/prompt
+    has same score "$model" --json
+    has same score "$model" -f - --json
+    input=/dev/null
+done
+try score "$gpt2" -p Hi --json
+has out_has '"bos": false'
+try score "$gpt2" -p Hi --bos --json
+has out_has '"n_tokens": 3, "bos": true'
+try score "$llama" -p Hi --no-bos --json
+has out_has '"bos": false'
+try score "$gpt2" -p 'Hi<|endoftext|>' --special --json
+has out_has '"n_tokens": 3'
+try next "$gpt2" -p '' --bos
+has quiet
+
+# The engine agrees with itself on every checkpoint.
+for model in "$data"/*.gguf; do
+    case $model in *expected.gguf) continue ;; esac
+    try selfcheck "$model" --json
+    has quiet
+    has out_has '"passed": true'
+done
+
+# Help.
+for view in next score selfcheck attend dump heads lens explain ablate compare shape case; do
+    try $view --help
+    has quiet
+    has out_has "^usage: .*study $view "
+    has narrow 110
+done
+try --help
+has quiet
+has narrow 110
+try --version
+has quiet
+
+# Wrong usage.
+refuses 2 'no command'
+refuses 2 "no command 'look'" look "$gpt2"
+refuses 2 "no command '$gpt2'" "$gpt2" -p Hi
+refuses 2 'no model' next
+refuses 2 'unknown option --nonsense' next "$gpt2" --nonsense
+refuses 2 'unknown option --layer' next "$gpt2" -p Hi --layer 1
+refuses 2 'unknown option --top' heads "$gpt2" -p Hi --top 3
+refuses 2 'unknown option --mlps' dump "$gpt2" -p Hi --mlps 0
+refuses 2 'unknown option -p' shape "$gpt2" -p Hi
+refuses 2 '-p needs a value' next "$gpt2" -p
+refuses 2 'two models' compare "$gpt2" -p Hi
+refuses 2 '-p and -f' next "$gpt2" -p Hi -f "$tmp/prompt"
+refuses 2 '--bos and --no-bos' next "$gpt2" -p Hi --bos --no-bos
+refuses 2 "--kv takes f16 or f32, not 'q8'" next "$gpt2" -p Hi --kv q8
+refuses 2 '--preset' shape "$gpt2" --preset gpt2
+for bad in '--top x' '--top -1' '--temp nan' '--temp -1' '--top-p 2' '--min-p -1' '--top-k 1.5' \
+    '-c 0' '-s -1' '-t 0'; do
+    refuses 2 "takes a .*number from .*'${bad#* }'" next "$gpt2" -p Hi $bad
+done
+
+# Bad input: every command that reads a text.
+head -c 20000 "$gpt2" >"$tmp/cut.gguf"
+echo 'This is a text and no model at all.' >"$tmp/text.gguf"
+head -c 500 /dev/zero | tr '\0' a >"$tmp/long"
+for arguments in next score attend heads lens 'explain --layer 0 --head 0' 'ablate --heads L0H0' \
+    "dump -o $tmp/x.npz"; do
+    view=${arguments%% *} rest=
+    [ "$arguments" = "$view" ] || rest=${arguments#* }
+    refuses 1 'none.gguf: .*No such file' $view "$tmp/none.gguf" -p Hi $rest
+    refuses 1 'text.gguf: ' $view "$tmp/text.gguf" -p Hi $rest
+    refuses 1 'cut.gguf: ' $view "$tmp/cut.gguf" -p Hi $rest
+    refuses 1 'expected.gguf: ' $view "${gpt2%.gguf}.expected.gguf" -p Hi $rest
+    refuses 1 '257 tokens.*261' $view "$gpt2" -z "$llama" -p Hi $rest
+    refuses 1 'none: cannot open' $view "$gpt2" -f "$tmp/none" $rest
+    refuses 1 'empty' $view "$gpt2" -p '' $rest
+    [ $view = score ] || refuses 1 '500 tokens.*context of 192' $view "$gpt2" -f "$tmp/long" $rest
+    [ $view = score ] || refuses 1 'tokens.*context of 4' $view "$gpt2" -p 'Hello' -c 4 $rest
+done
+refuses 1 'none.gguf: ' compare "$gpt2" "$tmp/none.gguf" -p Hi
+refuses 1 'none.gguf: ' compare "$tmp/none.gguf" "$gpt2" -p Hi
+refuses 1 '' compare "$gpt2" "$llama" -p Hi
+refuses 1 'one token' score "$gpt2" -p H
+refuses 1 '' heads "$gpt2" -p H
+refuses 1 '' ablate "$gpt2" -p H --heads L0H0
+refuses 1 '193.*192' score "$gpt2" -f "$tmp/long" -c 193
+refuses 1 '64.*23' score "$gpt2" -f "$tmp/prompt" -c 32 --chunks
+refuses 1 '--chunks' score "$gpt2" -f "$tmp/prompt" -c 8 --chunks --words
+
+# No such layer, head, query, token.
+for view in attend explain; do
+    refuses 1 'layer 99.*2' $view "$gpt2" -p Hello --layer 99 --head 0
+    refuses 1 'layer 2 .*2' $view "$gpt2" -p Hello --layer 2 --head 0
+    refuses 1 'head 4.*4' $view "$llama" -p Hello --layer 0 --head 4
+    refuses 1 'query 5.*5' $view "$gpt2" -p Hello --layer 0 --head 0 --query 5
+done
+refuses 1 'query 5.*5' lens "$gpt2" -p Hello --query 5
+refuses 1 "'xyz' is 3 tokens" lens "$gpt2" -p Hello --token xyz
+refuses 1 '#257.*#256' lens "$gpt2" -p Hello --token '#257'
+refuses 1 '#9x' lens "$gpt2" -p Hello --token '#9x'
+refuses 1 '' lens "$gpt2" -p Hello --token ''
+refuses 1 '--layer and --head' explain "$gpt2" -p Hello --layer 0
+refuses 1 '--by' attend "$gpt2" -p Hello --by weights
+refuses 1 '--reduce' attend "$gpt2" -p Hello --reduce sum
+refuses 1 '--reduce' attend "$gpt2" -p Hello --reduce mean --head 1
+refuses 1 '-n' attend "$gpt2" -p Hello -n 3
+refuses 1 '-n' attend "$gpt2" -p Hello -n 3 --layer 0 --head 0 --query 1
+refuses 1 '-n 188.*187' attend "$gpt2" -p Hello --layer 0 --head 0 -n 188
+refuses 1 '--repeat 96.*95' heads "$gpt2" --repeat 96
+refuses 1 '' heads "$gpt2" --repeat 5 -p Hi
+
+# What to switch off.
+refuses 1 'layer 2 ' ablate "$gpt2" -p Hello --heads L2H0
+refuses 1 'head 2 ' ablate "$gpt2" -p Hello --heads L0H0,L1H2
+refuses 1 'layer 7' ablate "$gpt2" -p Hello --mlps 7
+for list in '' 0 L L0H L0H0, H0 L0H0L1H1 l0h0; do
+    refuses 1 "'$list'" ablate "$gpt2" -p Hello --heads "$list"
+done
+for list in '' 1-0 x 0- 0,,1; do
+    refuses 1 "'$list'" ablate "$gpt2" -p Hello --mlps "$list"
+    refuses 1 "'$list'" dump "$gpt2" -p Hello --layers "$list" -o "$tmp/x.npz"
+done
+refuses 1 'switch off' ablate "$gpt2" -p Hello
+refuses 1 '--sweep' ablate "$gpt2" -p Hello --sweep all
+refuses 1 '--sweep' ablate "$gpt2" -p Hello --sweep heads --mlps 1
+refuses 1 '--by' ablate "$gpt2" -p Hello --heads L0H0 --by median
+refuses 1 '--with' ablate "$gpt2" -p Hello --heads L0H0 --by resample
+refuses 1 '--with' ablate "$gpt2" -p Hello --heads L0H0 --with "$tmp/other"
+refuses 1 '--hard-zero' ablate "$gpt2" -p Hello --heads L0H0 --by mean --hard-zero
+refuses 1 '23 tokens.* 5' ablate "$gpt2" -p Hello --heads L0H0 --by resample --with "$tmp/other"
+refuses 1 'none' ablate "$gpt2" -p Hello --heads L0H0 --by mean --with "$tmp/none"
+
+# Where dump writes.
+refuses 1 '-o' dump "$gpt2" -p Hello
+refuses 1 'none/x.npz: cannot write' dump "$gpt2" -p Hello -o "$tmp/none/x.npz"
+refuses 1 "$tmp: " dump "$gpt2" -p Hello -o "$tmp"
+refuses 1 "'patterns'" dump "$gpt2" -p Hello -o "$tmp/x.npz" --what q,patterns
+refuses 1 'position 5' dump "$gpt2" -p Hello -o "$tmp/x.npz" --positions 0-5
+refuses 1 'head 2 ' dump "$gpt2" -p Hello -o "$tmp/x.npz" --heads 2
+has test ! -e "$tmp/x.npz"
+try dump "$gpt2" -p Hello -o "$tmp/x.npz"
+has quiet
+cp "$tmp/x.npz" "$tmp/before"
+limited() { # a file may grow to 8 × 512 bytes
+    (
+        trap '' XFSZ
+        ulimit -f 8
+        "$study" dump "$gpt2" -p 'Hello hello hello' -o "$tmp/x.npz" >"$tmp/out" 2>"$tmp/err"
+    )
+    code=$?
+    [ "$code" -eq 1 ] && one_line 'x.npz: cannot write.*File too large' && ! ls "$tmp"/x.npz.* 2>/dev/null
+}
+has limited
+has cmp -s "$tmp/before" "$tmp/x.npz"
+ln -s /dev/full "$tmp/full"
+refuses 1 'full: ' dump "$gpt2" -p Hello -o "$tmp/full"
+has [ -h "$tmp/full" ]
+if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
+    cat >"$tmp/load.py" <<'PYTHON'
+import sys, numpy
+arrays = numpy.load(sys.argv[1])
+assert arrays["tokens"].tolist() == [39, 68, 75, 75, 78] and arrays["str_tokens"].tolist() == list("Hello")
+assert arrays["blocks.1.attn.hook_pattern"].shape == (2, 5, 5)
+assert all(arrays[key].dtype.isnative for key in arrays.files)
+PYTHON
+    has /usr/bin/python3 "$tmp/load.py" "$tmp/x.npz"
+    try dump "$gpt2" -p Hello -o "$tmp/x.npz" --half
+    has /usr/bin/python3 "$tmp/load.py" "$tmp/x.npz"
+fi
+
+# Files that worked examples come from, named shapes.
+printf '{"x": [[1, 2], [3' >"$tmp/cut.json"
+refuses 1 'cut.json: ' case "$tmp/cut.json"
+refuses 1 'none.json: ' case "$tmp/none.json"
+refuses 2 'no file' case
+refuses 1 'gpt5' shape --preset gpt5
+refuses 2 'no model' shape
+try shape --preset gpt3-175b
+for number in 617,558,016 14,495,514,624 57,982,058,496 175,181,291,520; do has out_has "$number"; done
+
+# Nobody listens, the disk is full, Ctrl-C.
+left_alone() {
+    {
+        sleep 0.05 # until the reader has gone
+        "$study" "$@" 2>"$tmp/err"
+        echo $? >"$tmp/code"
+    } | true
+    code=$(cat "$tmp/code") command=$*
+    has [ "$code" -eq 0 ]
+    has [ ! -s "$tmp/err" ]
+}
+full_disk() {
+    "$study" "$@" >/dev/full 2>"$tmp/err"
+    code=$? command=$*
+    has [ "$code" -eq 1 ]
+    has one_line 'cannot write the report: No space'
+}
+for option in '' --json; do
+    for arguments in 'next' 'score' 'attend' 'heads' 'lens' 'explain --layer 0 --head 1' 'ablate --sweep mlps' \
+        'selfcheck'; do
+        left_alone ${arguments%% *} "$gpt2" -f "$tmp/prompt" ${arguments#"${arguments%% *}"} $option
+        full_disk ${arguments%% *} "$gpt2" -f "$tmp/prompt" ${arguments#"${arguments%% *}"} $option
+    done
+done
+interrupt() { # ARG…: Ctrl-C after a moment; --foreground sends it once
+    timeout --foreground --preserve-status -s INT 0.5 "$study" "$@" <"$input" >"$tmp/out" 2>"$tmp/err"
+    code=$? command=$*
+    [ "$code" -eq 130 ] && [ ! -s "$tmp/out" ] && [ ! -s "$tmp/err" ]
+}
+has interrupt heads "$gpt2" --repeat 90 --batch 10000
+head -c 1000000 /dev/zero | tr '\0' a >"$tmp/endless"
+has interrupt score "$gpt2" -f "$tmp/endless"
+has interrupt score "$gpt2" -f "$tmp/endless" --chunks
+
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]

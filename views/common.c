@@ -1,0 +1,201 @@
+#include "views/study.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOGITS_CHUNK = 64 /* positions whose logits are held at a time */ };
+
+bool study_open(Study *study, const char *path, Error *error) {
+    const char *vocabulary = study->options->tokenizer;
+    study->model = model_open(path, error);
+    if (!study->model) return false;
+    study->tokenizer = open_vocabulary(vocabulary, model_checkpoint(study->model), &study->vocabulary, error);
+    return study->tokenizer && check_vocabulary(study->model, study->tokenizer, vocabulary, error);
+}
+
+void study_close(Study *study) {
+    tokenizer_free(study->tokenizer);
+    checkpoint_close(study->vocabulary);
+    model_close(study->model);
+    tokens_free(&study->tokens);
+    free(study->text.data);
+}
+
+bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens, bool *bos, Error *error) {
+    const StudyOptions *options = study->options;
+    int32_t id = tokenizer_bos(study->tokenizer);
+    *bos = options->bos || (!options->no_bos && tokenizer_adds_bos(study->tokenizer));
+    if (*bos && id < 0) return error_set(error, "--bos: the vocabulary has no token that begins a text");
+    if (*bos && !tokens_push(tokens, id, error)) return false;
+    unsigned flags = options->special ? ENCODE_SPECIAL : 0;
+    if (!tokenizer_encode(study->tokenizer, text, n, flags, tokens, error)) return false;
+    return tokens->n > 0 ||
+           error_set(error,
+                     "the text is empty: give some with -p, or --bos to begin with what begins a text");
+}
+
+Session *study_session(const Study *study, size_t n_ctx, const Probe *probe, Error *error) {
+    const StudyOptions *options = study->options;
+    const Config *config = model_config(study->model);
+    size_t limit = options->n_ctx ? (size_t)options->n_ctx : config->n_ctx;
+    if (n_ctx == 0 && study->tokens.n > limit) {
+        error_set(
+            error,
+            "the text has %zu tokens, more than the context of %zu; shorten it (score takes long texts)",
+            study->tokens.n, limit);
+        return NULL;
+    }
+    SessionOptions session = {.n_ctx = n_ctx ? n_ctx : study->tokens.n,
+                              .kv_dtype = strcmp(options->kv, "f16") == 0 ? DTYPE_F16 : DTYPE_F32,
+                              .compute = study->compute,
+                              .probe = probe};
+    return session_new(study->model, &session, error);
+}
+
+bool study_feed(const Study *study, Session *session, const int32_t *ids, size_t n, LogitsVisit *each,
+                void *user, Error *error) {
+    size_t n_vocab = model_config(study->model)->n_vocab, chunk = each ? LOGITS_CHUNK : SESSION_CHUNK;
+    float *logits = each ? floats_new(n < chunk ? n : chunk, n_vocab) : NULL;
+    bool ok = !each || logits || error_set(error, "not enough memory for the logits of %zu tokens", chunk);
+    for (size_t done = 0, m; ok && done < n; done += m) {
+        size_t position = session_position(session);
+        m = n - done < chunk ? n - done : chunk;
+        if (n > chunk) show_progress("tokens", done, n);
+        ok = interrupted() ? error_set(error, "interrupted")
+                           : session_feed(session, ids + done, m, logits, each ? m : 0, error);
+        for (size_t i = 0; ok && each && i < m; i++) each(user, position + i, logits + i * n_vocab);
+    }
+    if (n > chunk) show_progress("tokens", n, n);
+    free(logits);
+    return ok;
+}
+
+const char *head_name(char *buffer, size_t layer, size_t head) {
+    snprintf(buffer, 32, "L%zuH%zu", layer, head);
+    return buffer;
+}
+
+bool parse_list(const char *list, const char *what, size_t n, bool *chosen, Error *error) {
+    for (size_t i = 0; i < n; i++) chosen[i] = !list;
+    const char *at = list;
+    while (at) {
+        char *end;
+        errno = 0;
+        unsigned long long first = strtoull(at, &end, 10), last = first;
+        bool ok = *at >= '0' && *at <= '9';
+        if (ok && *end == '-') {
+            ok = end[1] >= '0' && end[1] <= '9';
+            last = strtoull(end + 1, &end, 10);
+        }
+        if (!ok || errno || first > last || (*end && *end != ','))
+            return error_set(error, "'%s' is no list of %ss such as 0,3,5-7", list, what);
+        if (last >= n)
+            return error_set(error, "%s %llu does not exist: there are %zu, from 0 on", what, last, n);
+        for (size_t i = (size_t)first; i <= last; i++) chosen[i] = true;
+        at = *end ? end + 1 : NULL;
+    }
+    return true;
+}
+
+bool begins_word(const Study *study, size_t at) {
+    String piece = tokenizer_piece(study->tokenizer, study->tokens.ids[at], true);
+    return at == 0 || (at == 1 && study->bos) || (piece.n > 0 && memchr(" \t\n\r", piece.data[0], 4));
+}
+
+static bool check_below(const char *what, int64_t value, size_t n, Error *error) {
+    if (value < (int64_t)n) return true;
+    return error_set(error, "%s %" PRId64 " does not exist: there are %zu, from 0 on", what, value, n);
+}
+
+bool study_check_place(const Study *study, Error *error) {
+    const StudyOptions *options = study->options;
+    const Config *config = model_config(study->model);
+    return check_below("layer", options->layer, config->n_layer, error) &&
+           check_below("head", options->head, config->n_head, error) &&
+           check_below("query", options->query, study->tokens.n, error);
+}
+
+/* Whether text, after `prefix`, is one token; how many it is goes to *n. */
+static bool encodes_to_one(const Study *study, const char *prefix, const char *text, int32_t *id, size_t *n,
+                           Error *error) {
+    size_t room = strlen(prefix) + strlen(text) + 1;
+    char *whole = malloc(room);
+    Tokens tokens = {0};
+    if (!whole) return error_set(error, "not enough memory");
+    snprintf(whole, room, "%s%s", prefix, text);
+    bool ok = tokenizer_encode(study->tokenizer, whole, room - 1, ENCODE_SPECIAL, &tokens, error);
+    free(whole);
+    *n = tokens.n;
+    if (ok && tokens.n == 1) *id = tokens.ids[0];
+    tokens_free(&tokens);
+    return ok;
+}
+
+bool study_token(const Study *study, const char *text, int32_t *id, Error *error) {
+    size_t n_vocab = tokenizer_n_vocab(study->tokenizer), n, n_after_space;
+    if (!text[0]) return error_set(error, "--token is empty: give the text of a token, or its id, as #123");
+    if (text[0] == '#' && text[1]) {
+        char *end;
+        errno = 0;
+        unsigned long long number = strtoull(text + 1, &end, 10);
+        if (*end || errno || number >= n_vocab)
+            return error_set(error, "there is no token %s: ids go from #0 to #%zu", text, n_vocab - 1);
+        *id = (int32_t)number;
+        return true;
+    }
+    if (!encodes_to_one(study, "", text, id, &n, error)) return false;
+    if (n == 1) return true;
+    if (!encodes_to_one(study, " ", text, id, &n_after_space, error)) return false;
+    return n_after_space == 1 ||
+           error_set(error,
+                     "'%s' is %zu tokens of this vocabulary, and one is wanted; name it by its id, as #123",
+                     text, n);
+}
+
+Distribution distribution_of(const float *logits, size_t n_vocab) {
+    Distribution d = {.max = (double)logits[0]};
+    for (size_t i = 1; i < n_vocab; i++)
+        if ((double)logits[i] > d.max) d.max = (double)logits[i], d.best = (int32_t)i;
+    /* With e_i = exp(x_i − max): H = ln Σe − Σ e·(x − max) / Σe. */
+    double sum = 0, weighted = 0;
+    for (size_t i = 0; i < n_vocab; i++) {
+        double x = (double)logits[i] - d.max, e = exp(x);
+        sum += e;
+        if (e > 0) weighted += e * x;
+    }
+    d.log_sum = d.max + log(sum);
+    d.entropy = log(sum) - weighted / sum;
+    return d;
+}
+
+size_t logits_rank(const float *logits, size_t n_vocab, int32_t id) {
+    size_t rank = 1;
+    for (size_t i = 0; i < n_vocab; i++) rank += logits[i] > logits[id];
+    return rank;
+}
+
+/* The least of the k found so far stands last; k is a handful, so a new one is inserted in its place. */
+size_t logits_top(const float *logits, size_t n_vocab, size_t k, int32_t *ids) {
+    size_t n = 0;
+    if (k > n_vocab) k = n_vocab;
+    for (size_t i = 0; k && i < n_vocab; i++) {
+        if (n == k && !(logits[i] > logits[ids[n - 1]])) continue;
+        size_t at = n < k ? n++ : n - 1;
+        for (; at > 0 && logits[i] > logits[ids[at - 1]]; at--) ids[at] = ids[at - 1];
+        ids[at] = (int32_t)i;
+    }
+    return n;
+}
+
+double logits_kl(const float *p, const float *q, size_t n_vocab) {
+    Distribution dp = distribution_of(p, n_vocab), dq = distribution_of(q, n_vocab);
+    double kl = 0;
+    for (size_t i = 0; i < n_vocab; i++) {
+        double log_p = (double)p[i] - dp.log_sum, log_q = (double)q[i] - dq.log_sum;
+        kl += exp(log_p) * (log_p - log_q);
+    }
+    return kl > 0 ? kl : 0; /* what is below zero is rounding */
+}

@@ -1,0 +1,180 @@
+#include "views/patterns.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+float *head_output(const Study *study, size_t layer, size_t head, Error *error) {
+    const Config *config = model_config(study->model);
+    const Matrix *w = &model_weights(study->model)->layers[layer].attention.out.w;
+    size_t d_head = config->d_head, row_bytes = dtype_bytes(w->dtype, w->cols);
+    float *columns = floats_new(w->rows, d_head), *row = floats_new(1, w->cols);
+    for (size_t r = 0; columns && row && r < w->rows; r++) {
+        /* Blocks of a quantised type may straddle heads: whole rows are unpacked. */
+        study->compute.kernels->unpack(row, w->dtype, (const char *)w->data + r * row_bytes, w->cols);
+        memcpy(columns + r * d_head, row + head * d_head, d_head * sizeof *row);
+    }
+    if (!columns || !row) {
+        error_set(error, "not enough memory for the output projection of a head");
+        free(columns);
+        columns = NULL;
+    }
+    free(row);
+    return columns;
+}
+
+/* gram [n][n] = WᵀW of w [rows][n]. */
+static void gram_of(double *gram, const float *w, size_t rows, size_t n) {
+    for (size_t r = 0; r < rows; r++, w += n)
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j <= i; j++) gram[i * n + j] += (double)w[i] * (double)w[j];
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++) gram[i * n + j] = gram[j * n + i];
+}
+
+/* √(vᵀ G v) */
+static double norm_under(const double *gram, const float *v, size_t n) {
+    double square = 0;
+    for (size_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < n; j++) sum += gram[i * n + j] * (double)v[j];
+        square += (double)v[i] * sum;
+    }
+    return square > 0 ? sqrt(square) : 0;
+}
+
+static bool is_watched(const Patterns *patterns, size_t layer, size_t head) {
+    return layer >= patterns->layer && layer - patterns->layer < patterns->n_layers &&
+           head >= patterns->head && head - patterns->head < patterns->n_heads;
+}
+
+/* Values of all positions are needed, rows only of those that are kept. */
+static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
+    const Patterns *patterns = user;
+    if (site == PROBE_PATTERN) return patterns->collecting && is_watched(patterns, layer, head);
+    return site == PROBE_V && patterns->by_value && is_watched(patterns, layer, patterns->head);
+}
+
+/* The place of a watched head among all that are watched. */
+static size_t place_of(const Patterns *patterns, size_t layer, size_t head) {
+    return (layer - patterns->layer) * patterns->n_heads + head - patterns->head;
+}
+
+/* Values of a kv head, weighed by the output projection of each watched head that reads it. */
+static void visit_values(Patterns *patterns, const ProbeView *view) {
+    const Config *config = model_config(patterns->study->model);
+    size_t d_head = config->d_head;
+    for (size_t head = patterns->head; head < patterns->head + patterns->n_heads; head++) {
+        if (kv_head_of(config, head) != view->head) continue;
+        size_t place = place_of(patterns, view->layer, head);
+        const double *gram = patterns->grams + place * d_head * d_head;
+        double *norms = patterns->norms + place * patterns->n_positions + view->position;
+        for (size_t t = 0; t < view->n_rows; t++)
+            norms[t] = norm_under(gram, view->data + t * view->stride, d_head);
+    }
+}
+
+static void visit_row(Patterns *patterns, const ProbeView *view) {
+    size_t place = place_of(patterns, view->layer, view->head),
+           n_heads = patterns->n_layers * patterns->n_heads;
+    double *row = patterns_row(patterns, patterns->reduce ? 0 : place, view->position);
+    const double *norms = patterns->by_value ? patterns->norms + place * patterns->n_positions : NULL;
+    for (size_t key = 0; key <= view->position; key++) {
+        double weight = (double)view->data[key] * (norms ? norms[key] : 1);
+        switch (patterns->reduce) {
+        case REDUCE_NONE: row[key] = weight; break;
+        case REDUCE_MEAN: row[key] += weight / (double)n_heads; break;
+        case REDUCE_MAX: row[key] = fmax(row[key], weight); break;
+        }
+    }
+}
+
+static void visit(void *user, const ProbeView *view) {
+    Patterns *patterns = user;
+    if (view->site == PROBE_V)
+        visit_values(patterns, view);
+    else if (view->position >= patterns->first && view->position - patterns->first < patterns->n_rows)
+        visit_row(patterns, view);
+}
+
+/* Numbers in the first n rows when the first of them is that of query `first`. */
+static size_t rows_size(size_t first, size_t n) { return n * (first + 1) + n * (n - (n > 0)) / 2; }
+
+static bool make_grams(Patterns *patterns, Error *error) {
+    const Config *config = model_config(patterns->study->model);
+    size_t n = patterns->n_layers * patterns->n_heads, d_head = config->d_head;
+    patterns->grams = calloc(n, d_head * d_head * sizeof *patterns->grams);
+    patterns->norms = calloc(n, patterns->n_positions * sizeof *patterns->norms);
+    if (!patterns->grams || !patterns->norms)
+        return error_set(error, "not enough memory for --by value over %zu heads; choose a --layer", n);
+    for (size_t i = 0; i < n; i++) {
+        size_t layer = patterns->layer + i / patterns->n_heads, head = patterns->head + i % patterns->n_heads;
+        float *w = head_output(patterns->study, layer, head, error);
+        if (!w) return false;
+        gram_of(patterns->grams + i * d_head * d_head, w, config->d_model, d_head);
+        free(w);
+    }
+    return true;
+}
+
+bool patterns_begin(Patterns *patterns, const Study *study, size_t n_rows, size_t n_positions, Error *error) {
+    patterns->study = study;
+    patterns->probe = (Probe){patterns, wants, visit};
+    patterns->n_maps = patterns->reduce ? 1 : patterns->n_layers * patterns->n_heads;
+    patterns->n_rows = n_rows;
+    patterns->n_positions = n_positions;
+    patterns->map_size = rows_size(n_positions - n_rows, n_rows);
+    patterns->rows = calloc(patterns->n_maps, patterns->map_size * sizeof *patterns->rows);
+    patterns->dropped = calloc(patterns->n_maps, n_rows * sizeof *patterns->dropped);
+    if (!patterns->rows || !patterns->dropped)
+        return error_set(
+            error, "not enough memory for %zu patterns of %zu rows; choose a --layer, --head or --query",
+            patterns->n_maps, n_rows);
+    return !patterns->by_value || make_grams(patterns, error);
+}
+
+void patterns_free(Patterns *patterns) {
+    free(patterns->rows);
+    free(patterns->dropped);
+    free(patterns->grams);
+    free(patterns->norms);
+}
+
+void patterns_expect(Patterns *patterns, size_t first) {
+    patterns->first = first;
+    memset(patterns->rows, 0, patterns->n_maps * patterns->map_size * sizeof *patterns->rows);
+}
+
+bool patterns_feed(Patterns *patterns, Session *session, const int32_t *ids, size_t n, Error *error) {
+    size_t position = session_position(session);
+    size_t n_before = patterns->first > position ? patterns->first - position : 0;
+    if (n_before > n) n_before = n;
+    patterns->collecting = false;
+    bool ok = study_feed(patterns->study, session, ids, n_before, NULL, NULL, error);
+    patterns->collecting = true;
+    return ok && study_feed(patterns->study, session, ids + n_before, n - n_before, NULL, NULL, error);
+}
+
+double *patterns_row(const Patterns *patterns, size_t map, size_t query) {
+    return patterns->rows + map * patterns->map_size + rows_size(patterns->first, query - patterns->first);
+}
+
+/* A row of zeros stays so: under no_sink that of query 0, which sees nothing else. */
+static void divide_by_sum(double *row, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += row[i];
+    for (size_t i = 0; sum > 0 && i < n; i++) row[i] /= sum;
+}
+
+void patterns_finish(Patterns *patterns) {
+    for (size_t map = 0; map < patterns->n_maps; map++)
+        for (size_t i = 0; i < patterns->n_rows; i++) {
+            size_t query = patterns->first + i;
+            double *row = patterns_row(patterns, map, query);
+            if (patterns->no_sink) {
+                patterns->dropped[map * patterns->n_rows + i] = row[0];
+                row[0] = 0;
+            }
+            if (patterns->no_sink || patterns->normalise) divide_by_sum(row, query + 1);
+        }
+}

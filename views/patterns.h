@@ -1,0 +1,63 @@
+/*
+ * Attention patterns of chosen heads, collected through a probe while a text goes by: as they are or weighted
+ * by what the keys' values amount to, head by head or reduced over the heads.
+ */
+#ifndef ATTN_STUDY_PATTERNS_H
+#define ATTN_STUDY_PATTERNS_H
+
+#include "views/study.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum PatternReduce { REDUCE_NONE, REDUCE_MEAN, REDUCE_MAX } PatternReduce;
+
+/* What is done to a row, in this order: by_value, reduce, no_sink, normalise. */
+typedef struct Patterns {
+    size_t layer, n_layers, head, n_heads; /* watched: n_layers × n_heads from these on */
+    bool by_value;        /* A[q][k]·‖v_k W_O^h‖; Kobayashi et al. 2020, arXiv:2004.10102 */
+    PatternReduce reduce; /* over all that is watched */
+    bool no_sink;         /* key 0 left out, the others renormalised */
+    bool normalise;       /* each row divided by its sum */
+
+    size_t n_maps;        /* n_layers·n_heads, layer by layer, or 1 when reduced */
+    size_t first, n_rows; /* what is kept: rows of the queries first … first + n_rows − 1 */
+
+    Probe probe; /* for the session; its user is this struct */
+    const Study *study;
+    bool collecting;
+    size_t n_positions, map_size;
+    double *rows;    /* [n_maps][map_size]: row after row, that of query q has q + 1 numbers */
+    double *dropped; /* [n_maps][n_rows] what no_sink left out of each */
+    double *grams; /* [n_layers][n_heads][d_head][d_head] W_O^hᵀ W_O^h, so that ‖v W_O^h‖² = vᵀ G v */
+    double *norms; /* [n_layers][n_heads][n_positions] ‖v_k W_O^h‖ */
+} Patterns;
+
+/*
+ * Makes room for n_rows rows of a text of up to n_positions tokens. The fields up to `normalise` are set by
+ * the caller, all others zero. patterns_free releases what it holds, also after a failure.
+ */
+bool patterns_begin(Patterns *patterns, const Study *study, size_t n_rows, size_t n_positions, Error *error);
+void patterns_free(Patterns *patterns);
+
+/* From now on the rows kept are those of the queries first … first + n_rows − 1; they start empty. */
+void patterns_expect(Patterns *patterns, size_t first);
+
+/* Feeds n tokens to a session with this probe; heads are watched from query `first` on. */
+bool patterns_feed(Patterns *patterns, Session *session, const int32_t *ids, size_t n, Error *error);
+
+/* Once all rows are there: no_sink and normalise. */
+void patterns_finish(Patterns *patterns);
+
+/* The q + 1 numbers of a query's row. */
+double *patterns_row(const Patterns *patterns, size_t map, size_t query);
+
+/* W_O^h [d_model][d_head]: the columns of the output projection that read head h. The caller frees it. */
+float *head_output(const Study *study, size_t layer, size_t head, Error *error);
+
+/* The kv head that a head reads under grouped-query attention. */
+static inline size_t kv_head_of(const Config *config, size_t head) {
+    return head * config->n_head_kv / config->n_head;
+}
+
+#endif

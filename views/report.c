@@ -1,0 +1,249 @@
+#include "views/report.h"
+
+#include "unicode.h"
+#include "views/study.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { WIDTH_ELSEWHERE = 100 };
+
+Report report_begin(bool json, bool ascii) {
+    Report report = {.json = json, .ascii = ascii, .width = WIDTH_ELSEWHERE};
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    if (!isatty(STDOUT_FILENO)) return report;
+    report.terminal = true;
+    report.colour = !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) report.width = size.ws_col;
+    return report;
+}
+
+const char *weight_type(const Checkpoint *checkpoint) {
+    const char *name = "none";
+    uint64_t most = 0;
+    for (uint32_t dtype = 0; dtype < 64; dtype++) {
+        const DTypeInfo *info = dtype_info(dtype);
+        uint64_t bytes = 0;
+        for (size_t i = 0; info && i < checkpoint_n_tensors(checkpoint); i++) {
+            const Tensor *tensor = checkpoint_tensor(checkpoint, i);
+            if (tensor->dtype == (DType)dtype && tensor->n_dims > 1) bytes += tensor->n_bytes;
+        }
+        if (bytes > most) most = bytes, name = info->name;
+    }
+    return name;
+}
+
+void report_open(Report *report, const Study *study) {
+    const Model *model = study->model;
+    const char *type = model ? weight_type(model_checkpoint(model)) : NULL;
+    const char *architecture = model ? model_config(model)->family->architecture : NULL;
+    size_t n = study->tokens.n;
+    if (!report->json) {
+        if (!model) return;
+        print_style(report, STYLE_DIM);
+        printf("%s  %s %s  %zu token%s  bos %s  seed %" PRIu64, study->options->model, architecture, type, n,
+               n == 1 ? "" : "s", study->bos ? "yes" : "no", study->seed);
+        print_style(report, STYLE_PLAIN);
+        putchar('\n');
+        return;
+    }
+    json_object(report, NULL);
+    json_text(report, "command", study->command, SIZE_MAX);
+    if (!model) return;
+    json_text(report, "model", study->options->model, SIZE_MAX);
+    json_text(report, "architecture", architecture, SIZE_MAX);
+    json_text(report, "type", type, SIZE_MAX);
+    json_int(report, "n_tokens", (int64_t)n);
+    json_bool(report, "bos", study->bos);
+    json_int(report, "seed", (int64_t)study->seed);
+    json_array(report, "tokens");
+    for (size_t i = 0; i < n; i++) {
+        json_object(report, NULL);
+        json_token(report, study->tokens.ids[i], study);
+        json_end_object(report);
+    }
+    json_end_array(report);
+}
+
+void report_close(Report *report) {
+    if (report->json) json_end_object(report);
+}
+
+static void json_begin(Report *report, const char *key) {
+    if (report->needs_comma) fputs(", ", stdout);
+    report->needs_comma = true;
+    if (key) printf("\"%s\": ", key);
+}
+
+static void json_open(Report *report, const char *key, char bracket) {
+    json_begin(report, key);
+    putchar(bracket);
+    report->depth++;
+    report->needs_comma = false;
+}
+
+static void json_end(Report *report, char bracket) {
+    putchar(bracket);
+    report->needs_comma = true;
+    if (--report->depth == 0) putchar('\n');
+}
+
+void json_object(Report *report, const char *key) { json_open(report, key, '{'); }
+void json_array(Report *report, const char *key) { json_open(report, key, '['); }
+void json_end_object(Report *report) { json_end(report, '}'); }
+void json_end_array(Report *report) { json_end(report, ']'); }
+
+void json_text(Report *report, const char *key, const char *text, size_t n) {
+    json_begin(report, key);
+    print_json_string(stdout, text, n == SIZE_MAX ? strlen(text) : n);
+}
+
+void json_int(Report *report, const char *key, int64_t value) {
+    json_begin(report, key);
+    printf("%" PRId64, value);
+}
+
+void json_real(Report *report, const char *key, double value) {
+    json_begin(report, key);
+    if (isfinite(value))
+        printf("%.9g", value);
+    else
+        fputs("null", stdout);
+}
+
+void json_bool(Report *report, const char *key, bool value) {
+    json_begin(report, key);
+    fputs(value ? "true" : "false", stdout);
+}
+
+void json_reals(Report *report, const char *key, const float *values, size_t n) {
+    json_array(report, key);
+    for (size_t i = 0; i < n; i++) json_real(report, NULL, (double)values[i]);
+    json_end_array(report);
+}
+
+void json_token(Report *report, int32_t id, const Study *study) {
+    String piece = tokenizer_piece(study->tokenizer, id, true);
+    json_int(report, "id", id);
+    json_text(report, "token", piece.data, piece.n);
+}
+
+/* Columns that a terminal gives a character: none for marks that combine, two for the wide scripts of East Asia and emoji. */
+static size_t columns(uint32_t c) {
+    if ((c >= 0x300 && c < 0x370) || c == 0x200b || c == 0x200d || (c >= 0xfe00 && c < 0xfe10)) return 0;
+    bool wide = (c >= 0x1100 && c < 0x1160) || (c >= 0x2e80 && c < 0xa4d0) || (c >= 0xac00 && c < 0xd7a4) ||
+                (c >= 0xf900 && c < 0xfb00) || (c >= 0xfe30 && c < 0xfe70) || (c >= 0xff00 && c < 0xff61) ||
+                (c >= 0x1f300 && c < 0x1fb00) || (c >= 0x20000 && c < 0x40000);
+    return wide ? 2 : 1;
+}
+
+/* Direction marks and other controls would rearrange the line they stand in. */
+static bool is_control(uint32_t c) {
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c < 0x2010) ||
+           (c >= 0x2028 && c < 0x202f) || (c >= 0x2060 && c < 0x2070) || c == 0xfeff || c == 0xad ||
+           c == 0x61c;
+}
+
+/* What is shown for the character at text[0, n): its length in bytes, the text, its columns. */
+static size_t show_char(const Report *report, const char *text, size_t n, char shown[16], size_t *width) {
+    uint32_t c;
+    size_t length = utf8_decode(text, n, &c);
+    if (c >= UTF8_INVALID) {
+        length = 1;
+        snprintf(shown, 16, "\\x%02x", (unsigned)(unsigned char)text[0]);
+    } else if (c == '\n' || c == '\t' || c == '\r') {
+        snprintf(shown, 16, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
+    } else if (is_control(c) || (report->ascii && c > 0x7e)) {
+        snprintf(shown, 16, "\\u%04x", (unsigned)c);
+    } else {
+        memcpy(shown, text, length);
+        shown[length] = '\0';
+        *width = columns(c);
+        return length;
+    }
+    *width = strlen(shown);
+    return length;
+}
+
+size_t text_width(const Report *report, const char *text, size_t n) {
+    char shown[16];
+    size_t total = 0;
+    for (size_t at = 0, width; at < n; total += width)
+        at += show_char(report, text + at, n - at, shown, &width);
+    return total;
+}
+
+/* Returns the columns it took. */
+static size_t print_cut(const Report *report, const char *text, size_t n, size_t width) {
+    bool cut = text_width(report, text, n) > width;
+    size_t used = 0;
+    char shown[16];
+    for (size_t at = 0, w; at < n; used += w) {
+        at += show_char(report, text + at, n - at, shown, &w);
+        if (cut && used + w >= width) break;
+        fputs(shown, stdout);
+    }
+    if (cut) fputs(report->ascii ? "~" : "…", stdout), used++;
+    return used;
+}
+
+void print_column(const Report *report, const char *text, size_t n, size_t width) {
+    size_t used = print_cut(report, text, n, width ? width : SIZE_MAX);
+    for (; used < width; used++) putchar(' ');
+}
+
+void print_token(const Report *report, const Study *study, int32_t id, size_t width) {
+    String piece = tokenizer_piece(study->tokenizer, id, true);
+    print_quoted(report, piece.data, piece.n, width);
+}
+
+void print_quoted(const Report *report, const char *text, size_t n, size_t width) {
+    putchar('"');
+    size_t used = print_cut(report, text, n, width > 3 ? width - 2 : SIZE_MAX) + 2;
+    putchar('"');
+    for (; used < width; used++) putchar(' ');
+}
+
+void print_bar(const Report *report, double share, size_t width) {
+    static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    if (!report->terminal && !report->ascii) return;
+    if (!(share > 0)) share = 0;
+    if (share > 1) share = 1;
+    size_t filled = (size_t)(share * (double)width * 8 + 0.5), at = 0;
+    for (; at < filled / 8; at++) fputs(report->ascii ? "#" : "█", stdout);
+    if (!report->ascii && filled % 8) fputs(eighths[filled % 8], stdout), at++;
+    for (; at < width; at++) putchar(' ');
+}
+
+void print_heat(const Report *report, double share) {
+    static const char ascii[] = " .:-=+*#%@";
+    static const char *const blocks[] = {"  ", "░░", "▒▒", "▓▓", "██"};
+    static const int blues[] = {-1, 17, 18, 19, 20, 26,
+                                32, 38, 44, 50, 87, 159}; /* of the 256-colour palette */
+    if (!(share > 0)) share = 0;
+    if (share > 1) share = 1;
+    if (report->ascii) {
+        char c = ascii[(size_t)(share * 9 + 0.5)];
+        putchar(c);
+        putchar(c);
+    } else if (!report->colour) {
+        fputs(blocks[(size_t)(share * 4 + 0.5)], stdout);
+    } else {
+        int colour = blues[(size_t)(share * 11 + 0.5)];
+        if (colour < 0)
+            fputs("  ", stdout);
+        else
+            printf("\033[48;5;%dm  \033[0m", colour);
+    }
+}
+
+void print_style(const Report *report, Style style) {
+    static const char *const codes[] = {"0", "1", "2", "32", "31"};
+    if (report->colour) printf("\033[%sm", codes[style]);
+}

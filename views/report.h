@@ -1,0 +1,73 @@
+/*
+ * How a view speaks: text for people (bits, colour and bars on a terminal only) or, with --json, one object for
+ * programs (nats). All of it goes to stdout.
+ */
+#ifndef ATTN_STUDY_REPORT_H
+#define ATTN_STUDY_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct Study;
+struct Checkpoint;
+
+#define BITS_PER_NAT 1.4426950408889634 /* 1/ln 2 */
+
+typedef struct Report {
+    bool json, ascii;
+    bool terminal; /* stdout is one: bars make sense */
+    bool colour;
+    size_t width; /* columns of the terminal; 100 when stdout is none */
+    int depth;    /* of open JSON objects and arrays */
+    bool needs_comma;
+} Report;
+
+/* From the options, the terminal, and NO_COLOR (no-color.org). */
+Report report_begin(bool json, bool ascii);
+
+/*
+ * Opens the report: model, weight type, tokens, bos, seed; with --json an object that holds these as
+ * "command", "model", "architecture", "type", "n_tokens", "bos", "seed" and "tokens": [{"id", "text"}, …].
+ * report_close ends the object.
+ */
+void report_open(Report *report, const struct Study *study);
+void report_close(Report *report);
+
+/* The name of the type that most bytes of the checkpoint's matrices have. */
+const char *weight_type(const struct Checkpoint *checkpoint);
+
+/* JSON, commas and all. key is NULL inside an array. A number that is not finite is written as null. */
+void json_object(Report *report, const char *key);
+void json_array(Report *report, const char *key);
+void json_end_object(Report *report);
+void json_end_array(Report *report);
+void json_text(Report *report, const char *key, const char *text, size_t n); /* n bytes; (size_t)-1: strlen */
+void json_int(Report *report, const char *key, int64_t value);
+void json_real(Report *report, const char *key, double value); /* nine digits */
+void json_bool(Report *report, const char *key, bool value);
+void json_reals(Report *report, const char *key, const float *values, size_t n);
+void json_token(Report *report, int32_t id, const struct Study *study); /* "id": …, "token": "…" */
+
+/*
+ * For people: n bytes of any text, control characters and (with --ascii) all beyond ASCII escaped, cut to `width`
+ * columns and padded to it (0: neither). text_width: the columns that it takes uncut.
+ */
+void print_column(const Report *report, const char *text, size_t n, size_t width);
+size_t text_width(const Report *report, const char *text, size_t n);
+
+/* Likewise in double quotes; print_token: a token as it appears in text. */
+void print_quoted(const Report *report, const char *text, size_t n, size_t width);
+void print_token(const Report *report, const struct Study *study, int32_t id, size_t width);
+
+/* A bar of `width` columns filled to a share from 0 to 1; nothing where stdout is no terminal, but with --ascii. */
+void print_bar(const Report *report, double share, size_t width);
+
+/* One cell of a heat map, two columns wide, darker (or a denser character) from 0 to 1. */
+void print_heat(const Report *report, double share);
+
+/* Switches bold, dim or plain where colour is on. */
+typedef enum Style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_GOOD, STYLE_BAD } Style;
+void print_style(const Report *report, Style style);
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * What the views of the study program share: the text under study, sessions with a probe on them, numbers
+ * made of logits. Each view is one file of this folder and sees the forward pass through probe.h alone.
+ */
+#ifndef ATTN_STUDY_H
+#define ATTN_STUDY_H
+
+#include "cli.h"
+#include "model.h"
+#include "sampler.h"
+#include "tokenizer.h"
+#include "views/report.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* As given on the command line; an option that the view does not know is refused before it runs. */
+typedef struct StudyOptions {
+    const char *model, *other; /* the files; other: compare's second */
+    const char *prompt, *prompt_file, *tokenizer, *kv;
+    int64_t n_threads, n_ctx, seed;
+    bool bos, no_bos, special, json, ascii;
+
+    int64_t layer, head, query;             /* −1: not given */
+    const char *layers, *heads, *positions; /* lists: "0,3,5-7"; ablate's heads: "L3H7,L4H0" */
+    const char *mlps, *by, *with, *sweep, *reduce, *token, *what, *output, *preset;
+    int64_t top, n_predict, top_k, repeat, batch;
+    float temp, top_p, min_p;
+    bool words, chunks, no_sink, norm, mid, frozen_norm, hard_zero, half;
+} StudyOptions;
+
+/* A model opened for study. */
+typedef struct Study {
+    const StudyOptions *options;
+    const char *command;    /* the view's name */
+    Model *model;           /* NULL in views that need none */
+    Checkpoint *vocabulary; /* of -z, or NULL */
+    Tokenizer *tokenizer;
+    Threads *threads;
+    Compute compute;
+    TextBuffer text; /* the prompt's bytes, in views that read one */
+    Tokens tokens;   /* of the text, BOS included */
+    bool bos;        /* tokens.ids[0] is a BOS that stands before the text */
+    uint64_t seed;
+    Report report;
+} Study;
+
+/* Opens the model at path and its vocabulary; study_close releases all that the study owns. */
+bool study_open(Study *study, const char *path, Error *error);
+void study_close(Study *study);
+
+/*
+ * The tokens of n bytes of text as the options ask (BOS, --special). Appends to *tokens; *bos says whether
+ * a BOS was put in front. Fails when there would be none.
+ */
+bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens, bool *bos, Error *error);
+
+/* A session for n_ctx positions (0: as many as the tokens of the study) that `probe` (or NULL) looks into. */
+Session *study_session(const Study *study, size_t n_ctx, const Probe *probe, Error *error);
+
+/* Gets the logits [n_vocab] at each position in turn. */
+typedef void LogitsVisit(void *user, size_t position, const float *logits);
+
+/*
+ * Feeds n tokens with progress on a terminal and an ear for Ctrl-C. With `each`, logits of all positions are
+ * computed, some at a time, and shown to it; without, none are.
+ */
+bool study_feed(const Study *study, Session *session, const int32_t *ids, size_t n, LogitsVisit *each,
+                void *user, Error *error);
+
+/* "L3H7"; n bytes are enough at 32. Returns buffer. */
+const char *head_name(char *buffer, size_t layer, size_t head);
+
+/*
+ * A list such as "0,3,5-7" over [0, n): chosen[i] is set for every member; NULL chooses all. Fails on a
+ * number that is not below n, naming `what` ("layer").
+ */
+bool parse_list(const char *list, const char *what, size_t n, bool *chosen, Error *error);
+
+/* Whether token `at` of the text begins a word: the first two do if the first is BOS, and those with white space in front. */
+bool begins_word(const Study *study, size_t at);
+
+/* Checks --layer, --head, --query against the model and the tokens; −1 passes. */
+bool study_check_place(const Study *study, Error *error);
+
+/*
+ * The id of --token: a text that is exactly one token (tried as given and with a space before it), or "#123".
+ */
+bool study_token(const Study *study, const char *text, int32_t *id, Error *error);
+
+/* What a row of logits says, at temperature 1 and unfiltered; sums in double. */
+typedef struct Distribution {
+    double max, log_sum; /* ln p_i = logits[i] − log_sum */
+    double entropy;      /* nats */
+    int32_t best;        /* the lowest id among the likeliest */
+} Distribution;
+
+Distribution distribution_of(const float *logits, size_t n_vocab);
+
+/* 1 + the number of tokens with a larger logit. */
+size_t logits_rank(const float *logits, size_t n_vocab, int32_t id);
+
+/* The k (≤ n_vocab) ids with the largest logits, largest first; ties by lower id. Returns k. */
+size_t logits_top(const float *logits, size_t n_vocab, size_t k, int32_t *ids);
+
+/* KL(p ‖ q) in nats of two rows of logits. */
+double logits_kl(const float *p, const float *q, size_t n_vocab);
+
+/* The views, each in its file: next.c, score.c … Return false with an error. */
+typedef bool StudyView(Study *study, Error *error);
+StudyView view_next, view_score, view_selfcheck, view_attend, view_dump, view_heads, view_lens, view_explain,
+    view_ablate, view_compare, view_shape, view_case;
+
+#endif
