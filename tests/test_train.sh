@@ -112,7 +112,7 @@ check "training killed and resumed" train_killed
 check "the same weights after a kill, bits per byte" weights_and_bits
 for dtype in F32 Q8_0; do # export.py has the tolerances: 1e-4 for the logits and bits per byte in F32
     check "export $dtype" "$python" "$scripts/export.py" whole/checkpoint.pt -o "$dtype.gguf" --dtype "$dtype" \
-        --documents 3 --verify "$RUN" data/books-val.bin
+        --documents 3 --verify "$RUN" data/books-val.bin --score "$STUDY" data/wiki-val.bin
 done
 check "text from the export" "$RUN" Q8_0.gguf -p "the old" -n 5 --temp 0
 close
