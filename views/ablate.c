@@ -27,7 +27,7 @@ typedef enum By { BY_ZERO, BY_MEAN, BY_RESAMPLE } By;
 typedef enum Sweep { SWEEP_NONE, SWEEP_HEADS, SWEEP_MLPS } Sweep;
 
 static const char *const by_names[] = {"zero", "mean", "resample"};
-static const char *const sweep_names[] = {"", "heads", "mlps"};
+static const char *const sweep_names[] = {"", "heads", "mlps"}; /* an option's from 1 on */
 
 /* What stands in for a layer's z (width n_head·d_head) or mlp_out (width d_model). */
 typedef struct Substitute {
@@ -60,6 +60,7 @@ typedef struct Ablation {
     float *final[2];   /* [n][d_model] leaving the last layer: baseline, ablated */
     float *logits[2];  /* [PIECE][n_vocab] of each */
     Difference *cells; /* [n_cells] baseline against ablated */
+    double *kl;        /* [n_cells] their KL(baseline ‖ ablated), nats */
     size_t n_cells;    /* n_chosen in a sweep, else 1 */
 } Ablation;
 
@@ -75,8 +76,6 @@ static size_t part_layer(const Ablation *ablation, size_t place) {
 static size_t part_head(const Ablation *ablation, size_t place) {
     return place % (ablation->config->n_head + 1);
 }
-
-/* What the options ask for. */
 
 static void choose(Ablation *ablation, size_t layer, size_t head) {
     bool *off = &layer_parts(ablation, layer)[head];
@@ -127,20 +126,13 @@ static bool choose_mlps(Ablation *ablation, const char *list, Error *error) {
     return ok;
 }
 
-/* n where it is none of them. */
-static int index_of(const char *name, const char *const *names, int n) {
-    int index = 0;
-    while (index < n && strcmp(name, names[index]) != 0) index++;
-    return index;
-}
-
 static bool read_options(Ablation *ablation, Error *error) {
     const StudyOptions *options = ablation->study->options;
-    int by = options->by ? index_of(options->by, by_names, 3) : BY_ZERO;
-    int sweep = options->sweep ? index_of(options->sweep, sweep_names, 3) : SWEEP_NONE;
-    if (by == 3) return error_set(error, "--by %s: it can be zero, mean or resample", options->by);
-    if (sweep == 3 || (options->sweep && sweep == SWEEP_NONE))
-        return error_set(error, "--sweep %s: it can be heads or mlps", options->sweep);
+    size_t by, sweep;
+    if (!parse_choice("--by", options->by, by_names, 3, &by, error) ||
+        !parse_choice("--sweep", options->sweep, sweep_names + 1, 2, &sweep, error))
+        return false;
+    sweep = options->sweep ? sweep + 1 : SWEEP_NONE;
     ablation->by = (By)by;
     ablation->sweep = (Sweep)sweep;
     if (ablation->study->tokens.n < 2)
@@ -171,8 +163,7 @@ static bool read_options(Ablation *ablation, Error *error) {
 static bool read_reference(Ablation *ablation, Error *error) {
     const Study *study = ablation->study;
     const char *path = study->options->with;
-    size_t n = study->tokens.n,
-           limit = study->options->n_ctx ? (size_t)study->options->n_ctx : ablation->config->n_ctx;
+    size_t n = study->tokens.n, limit = study_n_ctx(study);
     TextBuffer text = {0};
     bool bos, ok = read_text(path, &text, error);
     if (ok && text.n == 0) ok = error_set(error, "--with %s: the file is empty", path);
@@ -186,8 +177,6 @@ static bool read_reference(Ablation *ablation, Error *error) {
            error_set(error, "--with %s: %zu tokens, more than the context of %zu", path,
                      ablation->reference.n, limit);
 }
-
-/* Memory. */
 
 static bool touches_heads(const Ablation *ablation, size_t layer) {
     const bool *off = layer_parts(ablation, layer);
@@ -241,8 +230,7 @@ static void fill_with_value_bias(const Ablation *ablation, size_t layer) {
     if (!bias || ablation->by != BY_ZERO || ablation->study->options->hard_zero) return;
     for (size_t head = 0; head < config->n_head; head++)
         memcpy(ablation->layers[layer].z.rows + head * config->d_head,
-               bias + head * config->n_head_kv / config->n_head * config->d_head,
-               config->d_head * sizeof *bias);
+               bias + kv_head_of(config, head) * config->d_head, config->d_head * sizeof *bias);
 }
 
 static bool allocate(Ablation *ablation, Error *error) {
@@ -251,10 +239,12 @@ static bool allocate(Ablation *ablation, Error *error) {
     ablation->layers = calloc(config->n_layer, sizeof *ablation->layers);
     ablation->n_cells = ablation->sweep ? ablation->n_chosen : 1;
     ablation->cells = calloc(ablation->n_cells, sizeof *ablation->cells);
-    if (!ablation->layers || !ablation->cells) return error_set(error, "not enough memory for ablate");
+    ablation->kl = calloc(ablation->n_cells, sizeof *ablation->kl);
+    if (!ablation->layers || !ablation->cells || !ablation->kl)
+        return error_set(error, "not enough memory for ablate");
     for (int i = 0; i < 2; i++) {
         ablation->final[i] = floats_new(n, config->d_model);
-        ablation->logits[i] = floats_new(n < PIECE ? n : PIECE, config->n_vocab);
+        ablation->logits[i] = floats_new(at_most(n, PIECE), config->n_vocab);
         if (!ablation->final[i] || !ablation->logits[i])
             return error_set(error, "not enough memory for ablate");
     }
@@ -287,12 +277,11 @@ static void ablation_free(Ablation *ablation) {
     }
     free(ablation->layers);
     free(ablation->cells);
+    free(ablation->kl);
     free(ablation->off);
     free(ablation->chosen);
     tokens_free(&ablation->reference);
 }
-
-/* The probe. */
 
 static Substitute *substitute_at(const Ablation *ablation, ProbeSite site, size_t layer) {
     return site == PROBE_Z ? &ablation->layers[layer].z : &ablation->layers[layer].mlp_out;
@@ -332,8 +321,7 @@ static void gather(const Ablation *ablation, Substitute *substitute, const Probe
 
 static void visit(void *user, const ProbeView *view) {
     const Ablation *ablation = user;
-    bool is_part = view->site == PROBE_Z || view->site == PROBE_MLP_OUT;
-    if (!is_part) {
+    if (view->site == PROBE_RESID_PRE || view->site == PROBE_RESID_POST) {
         float *kept = view->site == PROBE_RESID_PRE ? ablation->layers[view->layer].resid_pre
                                                     : ablation->final[ablation->run == RUN_ABLATED];
         memcpy(kept + view->position * view->n_cols, view->data, view->n_rows * view->n_cols * sizeof *kept);
@@ -351,8 +339,6 @@ static void visit(void *user, const ProbeView *view) {
                view->n_cols * sizeof *view->data);
     }
 }
-
-/* The runs. */
 
 static void finish_mean(const Ablation *ablation, Substitute *substitute) {
     size_t n = ablation->reference.n ? ablation->reference.n : ablation->study->tokens.n;
@@ -385,13 +371,13 @@ static bool run_ablated(Ablation *ablation, size_t layer, Difference *difference
     Session *session = ablation->session;
     session_rewind(session, 0);
     for (size_t done = 0, m; done < tokens->n; done += m) {
-        m = tokens->n - done < SESSION_CHUNK ? tokens->n - done : SESSION_CHUNK;
+        m = at_most(tokens->n - done, SESSION_CHUNK);
         const float *resid = ablation->layers[layer].resid_pre + done * config->d_model;
         if (interrupted()) return error_set(error, "interrupted");
         if (!session_resume(session, layer, resid, m, NULL, 0, error)) return false;
     }
     for (size_t done = 0, m; done < tokens->n; done += m) {
-        m = tokens->n - done < PIECE ? tokens->n - done : PIECE;
+        m = at_most(tokens->n - done, PIECE);
         for (int i = 0; i < 2; i++)
             session_unembed(session, ablation->final[i] + done * config->d_model, m, ablation->logits[i]);
         difference_add(difference, ablation->study->threads, ablation->logits[0], ablation->logits[1], m,
@@ -418,12 +404,11 @@ static bool run_cells(Ablation *ablation, Error *error) {
         ablation->off[place] = true;
         ok = run_ablated(ablation, part_layer(ablation, place), &ablation->cells[i], error);
         ablation->off[place] = false;
+        ablation->kl[i] = difference_kl(&ablation->cells[i]);
     }
     show_progress(sweep_names[ablation->sweep], 1, 1);
     return ok;
 }
-
-/* What comes out. */
 
 static double delta_nll(const Difference *difference) {
     return difference_nll_b(difference) - difference_nll_a(difference);
@@ -437,7 +422,7 @@ static const char *part_name(char buffer[32], const Ablation *ablation, size_t p
     return buffer;
 }
 
-static void print_difference_json(Report *report, const Difference *difference) {
+static void json_difference(Report *report, const Difference *difference) {
     json_real(report, "delta_nll_nats", delta_nll(difference));
     json_real(report, "kl_nats", difference_kl(difference));
     json_real(report, "top1_changed", difference_top1_changed(difference));
@@ -458,7 +443,7 @@ static void print_json(Report *report, const Ablation *ablation) {
         json_end_array(report);
         json_object(report, "ablation");
         json_real(report, "nll_nats", difference_nll_b(ablation->cells));
-        print_difference_json(report, ablation->cells);
+        json_difference(report, ablation->cells);
         json_end_object(report);
         return;
     }
@@ -469,7 +454,7 @@ static void print_json(Report *report, const Ablation *ablation) {
         json_int(report, "layer", (int64_t)part_layer(ablation, ablation->chosen[i]));
         if (ablation->sweep == SWEEP_HEADS)
             json_int(report, "head", (int64_t)part_head(ablation, ablation->chosen[i]));
-        print_difference_json(report, &ablation->cells[i]);
+        json_difference(report, &ablation->cells[i]);
         json_end_object(report);
     }
     json_end_array(report);
@@ -490,11 +475,10 @@ static void print_how(Report *report, const Ablation *ablation) {
         break;
     case BY_RESAMPLE: printf("set to the values on %s\n", options->with); break;
     }
-    print_style(report, STYLE_DIM);
-    printf("change: nll without it minus nll with it, bits a token; above 0: it helped\n"
-           "KL: bits by which the prediction moved; top-1: where the likeliest token is\n"
-           "another; both over all positions\n");
-    print_style(report, STYLE_PLAIN);
+    print_styled(report, STYLE_DIM,
+                 "change: nll without it minus nll with it, bits a token; above 0: it helped\n"
+                 "KL: bits by which the prediction moved; top-1: where the likeliest token is\n"
+                 "another; both over all positions\n");
 }
 
 static void print_one(Report *report, const Ablation *ablation) {
@@ -508,12 +492,8 @@ static void print_one(Report *report, const Ablation *ablation) {
     }
     if (column + 60 > report->width) putchar('\n'); /* what print_how adds */
     print_how(report, ablation);
-    printf("\n%-14s %10s %10s %10s\n", "", "baseline", "ablated", "change");
-    double before = difference_nll_a(difference), after = difference_nll_b(difference);
-    printf("%-14s %10.4f %10.4f %+10.4f\n", "nll, bits", before * BITS_PER_NAT, after * BITS_PER_NAT,
-           (after - before) * BITS_PER_NAT);
-    printf("%-14s %10.5g %10.5g %+10.4g\n", "perplexity", exp(before), exp(after), exp(after) - exp(before));
-    printf("%-14s %32.4f\n", "KL, bits", difference_kl(difference) * BITS_PER_NAT);
+    putchar('\n');
+    difference_print(report, difference, "baseline", "ablated", "change");
     printf("%-14s %31.1f%%  %zu of %zu positions\n", "top-1 changed",
            100 * difference_top1_changed(difference), difference->top1_changed, difference->n);
 }
@@ -521,7 +501,7 @@ static void print_one(Report *report, const Ablation *ablation) {
 static void print_cell(Report *report, const Ablation *ablation, size_t cell, double most) {
     const Difference *difference = &ablation->cells[cell];
     char name[32];
-    printf("%-8s %+9.4f %9.4f %7.1f%%  ", part_name(name, ablation, ablation->chosen[cell]),
+    printf("%-8s %+9.4f %9.4f %7.1f%%", part_name(name, ablation, ablation->chosen[cell]),
            delta_nll(difference) * BITS_PER_NAT, difference_kl(difference) * BITS_PER_NAT,
            100 * difference_top1_changed(difference));
     print_bar(report, difference_kl(difference) / most, 24);
@@ -533,35 +513,23 @@ static void print_map(Report *report, const Ablation *ablation, double most) {
     const Config *config = ablation->config;
     size_t n_head = config->n_head, room = (report->width - 7) / 2;
     for (size_t first = 0, n; first < n_head; first += n) {
-        n = n_head - first < room ? n_head - first : room;
+        n = at_most(n_head - first, room);
         printf("\nhead   ");
         for (size_t head = first; head < first + n; head++) printf("%2zu", head % 100);
         putchar('\n');
         for (size_t layer = 0; layer < config->n_layer; layer++) {
             printf("L%-5zu ", layer);
             for (size_t head = first; head < first + n; head++)
-                print_heat(report, difference_kl(&ablation->cells[layer * n_head + head]) / most);
+                print_heat(report, ablation->kl[layer * n_head + head] / most);
             putchar('\n');
         }
     }
 }
 
-/* The cell with the largest KL that comes after `last` in falling order, earlier cells first among equals. */
-static size_t next_strongest(const Ablation *ablation, size_t last) {
-    size_t best = SIZE_MAX;
-    for (size_t i = 0; i < ablation->n_cells; i++) {
-        double kl = ablation->cells[i].kl;
-        if (last != SIZE_MAX &&
-            (kl > ablation->cells[last].kl || (!(kl < ablation->cells[last].kl) && i <= last)))
-            continue;
-        if (best == SIZE_MAX || kl > ablation->cells[best].kl) best = i;
-    }
-    return best;
-}
-
 static void print_sweep(Report *report, const Ablation *ablation) {
-    size_t strongest = next_strongest(ablation, SIZE_MAX);
-    double most = difference_kl(&ablation->cells[strongest]);
+    size_t strongest[STRONGEST],
+        n_strongest = largest_of(ablation->kl, ablation->n_cells, STRONGEST, strongest);
+    double most = ablation->kl[strongest[0]];
     bool heads = ablation->sweep == SWEEP_HEADS;
     printf("each %s in turn ", heads ? "head" : "MLP");
     print_how(report, ablation);
@@ -569,52 +537,39 @@ static void print_sweep(Report *report, const Ablation *ablation) {
            ablation->cells->n_scored);
     if (heads) {
         print_map(report, ablation, most);
-        print_style(report, STYLE_DIM);
-        printf("shade: KL, from 0 to %.4f bits\n", most * BITS_PER_NAT);
-        print_style(report, STYLE_PLAIN);
+        print_styled(report, STYLE_DIM, "shade: KL, from 0 to %.4f bits\n", most * BITS_PER_NAT);
     }
-    printf("\n%-8s %9s %9s %8s\n", heads ? "head" : "MLP", "change", "KL", "top-1");
+    print_styled(report, STYLE_BOLD, "\n%-8s %9s %9s %8s\n", heads ? "head" : "MLP", "change", "KL", "top-1");
     if (!heads)
         for (size_t i = 0; i < ablation->n_cells; i++) print_cell(report, ablation, i, most);
-    for (size_t i = 0; heads && i < STRONGEST && strongest != SIZE_MAX; i++) {
-        print_cell(report, ablation, strongest, most);
-        strongest = next_strongest(ablation, strongest);
-    }
+    for (size_t i = 0; heads && i < n_strongest; i++) print_cell(report, ablation, strongest[i], most);
 }
 
 bool view_ablate(Study *study, Error *error) {
     Ablation ablation = {.study = study, .config = model_config(study->model)};
     const Config *config = ablation.config;
-    bool ok = false;
+    Report *report = &study->report;
     ablation.probe = (Probe){&ablation, wants, visit};
     ablation.off = calloc(config->n_layer, (config->n_head + 1) * sizeof *ablation.off);
     ablation.chosen = calloc(config->n_layer, (config->n_head + 1) * sizeof *ablation.chosen);
-    if (!ablation.off || !ablation.chosen) {
-        error_set(error, "not enough memory for ablate");
-        goto done;
-    }
-    if (!read_options(&ablation, error)) goto done;
-    if (study->options->with && !read_reference(&ablation, error)) goto done;
-    if (!check_size(&ablation, error) || !allocate(&ablation, error)) goto done;
+    bool ok = (ablation.off && ablation.chosen) || error_set(error, "not enough memory for ablate");
+    ok = ok && read_options(&ablation, error) &&
+         (!study->options->with || read_reference(&ablation, error)) && check_size(&ablation, error) &&
+         allocate(&ablation, error);
     /* 0: the study's own length, checked against the context */
     size_t n_ctx = ablation.reference.n > study->tokens.n ? ablation.reference.n : 0;
-    ablation.session = study_session(study, n_ctx, &ablation.probe, error);
-    ok = ablation.session && run_baseline(&ablation, error) && run_cells(&ablation, error);
-    if (!ok) goto done;
-
-    Report *report = &study->report;
-    report_open(report, study);
-    if (report->json) {
-        print_json(report, &ablation);
-    } else {
-        putchar('\n');
-        if (ablation.sweep)
+    if (ok) ablation.session = study_session(study, n_ctx, &ablation.probe, error);
+    ok = ok && ablation.session && run_baseline(&ablation, error) && run_cells(&ablation, error);
+    if (ok) {
+        report_open(report, study);
+        if (report->json)
+            print_json(report, &ablation);
+        else if (ablation.sweep)
             print_sweep(report, &ablation);
         else
             print_one(report, &ablation);
+        report_close(report);
     }
-    report_close(report);
-done:
     ablation_free(&ablation);
     return ok;
 }

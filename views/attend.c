@@ -1,6 +1,7 @@
 /*
- * Which tokens a head looks at. The text is fed once, patterns are collected on the way, and rows shown: as
- * heat maps side by side, as the strongest keys of one query, or one by one while the model writes on.
+ * attend: which tokens a head looks at. The text is fed once, patterns are collected on the way, and rows
+ * shown: as heat maps side by side, as the strongest keys of one query, or one by one while the model
+ * writes on.
  *
  * Rows and columns are items: the tokens, or with --words runs of them. The weight of a word as key is the
  * sum over its tokens, its row as query the mean over theirs.
@@ -11,12 +12,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     ITEM_WIDTH = 14,                  /* columns of a token */
-    LABEL_WIDTH = 5 + ITEM_WIDTH + 1, /* its number and itself */
-    NOTE_WIDTH = 2 + 7 + ITEM_WIDTH,  /* the strongest key beside a row of the map */
+    LABEL_WIDTH = 5 + ITEM_WIDTH + 1, /* its number, itself, a space */
+    KEY_WIDTH = 2 + ITEM_WIDTH + 6,   /* a strong key and its weight */
     SINK_WIDTH = 2 + 11,
     MIN_MAP_WIDTH = 12, /* the name of what it shows stands above it */
     TOP = 10,
@@ -27,28 +27,21 @@ typedef struct Attend {
     Patterns patterns;
     size_t *begin; /* [n_items + 1] first token of each item; the last is the number of tokens */
     size_t n_items;
-    TextBuffer text;       /* with --words: of all tokens, whose bytes begin at … */
-    size_t *offset;        /* … [n_tokens + 1] */
+    JoinedText text;       /* with --words */
     size_t first, n_shown; /* items whose rows are shown */
     double *row;           /* of one item, [n_items] */
     size_t *strongest;     /* keys of a row, [n_items] */
 } Attend;
 
-static size_t at_most(size_t n, size_t limit) { return n < limit ? n : limit; }
-
-static size_t top_of(const StudyOptions *options) { return options->top < 0 ? TOP : (size_t)options->top; }
-
 static bool read_choices(Attend *attend, Error *error) {
     const StudyOptions *o = attend->study->options;
     const Config *config = model_config(attend->study->model);
     Patterns *patterns = &attend->patterns;
-    bool by_value = o->by && strcmp(o->by, "value") == 0;
-    if (o->by && !by_value && strcmp(o->by, "weight") != 0)
-        return error_set(error, "--by takes weight or value, not '%s'", o->by);
-    if (o->reduce && strcmp(o->reduce, "mean") == 0) patterns->reduce = REDUCE_MEAN;
-    if (o->reduce && strcmp(o->reduce, "max") == 0) patterns->reduce = REDUCE_MAX;
-    if (o->reduce && !patterns->reduce)
-        return error_set(error, "--reduce takes mean or max, not '%s'", o->reduce);
+    static const char *const bys[] = {"weight", "value"}, *const reduces[] = {"mean", "max"};
+    size_t by, reduce;
+    if (!parse_choice("--by", o->by, bys, 2, &by, error) ||
+        !parse_choice("--reduce", o->reduce, reduces, 2, &reduce, error))
+        return false;
     if (o->reduce && o->head >= 0)
         return error_set(error, "--reduce takes all heads together; leave out --head %" PRId64, o->head);
     if (o->n_predict > 0 && (o->layer < 0 || (o->head < 0 && !o->reduce)))
@@ -61,27 +54,10 @@ static bool read_choices(Attend *attend, Error *error) {
     patterns->n_layers = o->layer < 0 ? config->n_layer : 1;
     patterns->head = o->head < 0 ? 0 : (size_t)o->head;
     patterns->n_heads = o->head < 0 ? config->n_head : 1;
-    patterns->by_value = by_value;
+    patterns->by_value = by == 1;
+    patterns->reduce = !o->reduce ? REDUCE_NONE : reduce == 0 ? REDUCE_MEAN : REDUCE_MAX;
     patterns->no_sink = o->no_sink;
     patterns->normalise = o->norm;
-    return true;
-}
-
-/* The bytes of all tokens, one after another. */
-static bool join_text(Attend *attend, Error *error) {
-    const Study *study = attend->study;
-    const Tokens *tokens = &study->tokens;
-    size_t n = 0;
-    attend->offset = calloc(tokens->n + 1, sizeof *attend->offset);
-    for (size_t i = 0; i < tokens->n; i++) n += tokenizer_piece(study->tokenizer, tokens->ids[i], true).n;
-    attend->text.data = malloc(n + 1);
-    if (!attend->offset || !attend->text.data) return error_set(error, "not enough memory for the text");
-    for (size_t i = 0; i < tokens->n; i++) {
-        String piece = tokenizer_piece(study->tokenizer, tokens->ids[i], true);
-        if (piece.n) memcpy(attend->text.data + attend->text.n, piece.data, piece.n);
-        attend->text.n += piece.n;
-        attend->offset[i + 1] = attend->text.n;
-    }
     return true;
 }
 
@@ -96,7 +72,7 @@ static bool find_items(Attend *attend, size_t n_tokens, Error *error) {
     for (size_t i = 0; i < n_tokens; i++)
         if (!study->options->words || begins_word(study, i)) attend->begin[attend->n_items++] = i;
     attend->begin[attend->n_items] = n_tokens;
-    return !study->options->words || join_text(attend, error);
+    return !study->options->words || join_tokens(study, true, &attend->text, error);
 }
 
 static size_t item_of(const Attend *attend, size_t token) {
@@ -129,18 +105,6 @@ static double item_dropped(const Attend *attend, size_t map, size_t item) {
     return sum / (double)(end - begin);
 }
 
-/* The k largest of n numbers, largest first, ties by place, to attend->strongest. Returns how many. */
-static size_t find_strongest(const Attend *attend, const double *row, size_t n, size_t k) {
-    size_t *best = attend->strongest, found = 0;
-    for (size_t i = 0; k > 0 && i < n; i++) {
-        if (found == k && !(row[i] > row[best[k - 1]])) continue;
-        size_t at = found < k ? found++ : k - 1;
-        for (; at > 0 && row[i] > row[best[at - 1]]; at--) best[at] = best[at - 1];
-        best[at] = i;
-    }
-    return found;
-}
-
 /* What a map is of: "L3H7", "L3 mean of 12 heads", "max of all heads". */
 static void name_map(const Attend *attend, size_t map, char name[64]) {
     const Patterns *patterns = &attend->patterns;
@@ -153,26 +117,20 @@ static void name_map(const Attend *attend, size_t map, char name[64]) {
         snprintf(name, 64, "%s of all heads", reduce);
 }
 
-/* For people: an item in `width` columns; of a monstrous word, the beginning. */
+/* For people: an item in `width` columns. */
 static void print_item(const Attend *attend, size_t item, size_t width) {
     const Study *study = attend->study;
-    char text[256];
-    size_t n = 0;
-    for (size_t i = attend->begin[item]; i < attend->begin[item + 1]; i++) {
-        String piece = tokenizer_piece(study->tokenizer, study->tokens.ids[i], true);
-        size_t m = piece.n < sizeof text - n ? piece.n : sizeof text - n;
-        if (m > 0) memcpy(text + n, piece.data, m);
-        n += m;
-    }
-    print_quoted(&study->report, text, n, width);
+    const size_t *begin = &attend->begin[item], *offsets = attend->text.offsets;
+    if (study->options->words)
+        print_quoted(&study->report, attend->text.bytes + offsets[begin[0]],
+                     offsets[begin[1]] - offsets[begin[0]], width);
+    else
+        print_token(&study->report, study, study->tokens.ids[begin[0]], width);
 }
 
 static void print_label(const Attend *attend, size_t item) {
-    print_style(&attend->study->report, STYLE_DIM);
-    printf("%4zu ", item);
-    print_style(&attend->study->report, STYLE_PLAIN);
+    print_styled(&attend->study->report, STYLE_DIM, "%4zu ", item);
     print_item(attend, item, ITEM_WIDTH);
-    putchar(' ');
 }
 
 /* One dim line: what the numbers are. */
@@ -193,17 +151,18 @@ static void print_meaning(const Attend *attend) {
     print_style(report, STYLE_PLAIN);
 }
 
+static void print_strong_key(const Attend *attend, const double *row, size_t key) {
+    fputs("  ", stdout);
+    print_item(attend, key, ITEM_WIDTH);
+    printf("%6.3f", row[key]);
+}
+
 /* The strongest keys of a row on what is left of a line. */
 static void print_strongest(const Attend *attend, const double *row, size_t n, size_t used) {
     const Report *report = &attend->study->report;
-    enum { ENTRY = 7 + ITEM_WIDTH + 1 };
-    size_t room = report->width > used + ENTRY ? (report->width - used) / ENTRY : 1;
-    size_t k = find_strongest(attend, row, n, at_most(top_of(attend->study->options), room));
-    for (size_t i = 0; i < k; i++) {
-        printf("%6.3f ", row[attend->strongest[i]]);
-        print_item(attend, attend->strongest[i], ITEM_WIDTH);
-        if (i + 1 < k) putchar(' ');
-    }
+    size_t room = report->width > used + KEY_WIDTH ? (report->width - used) / KEY_WIDTH : 1;
+    size_t k = largest_of(row, n, at_most(study_top(attend->study, TOP), room), attend->strongest);
+    for (size_t i = 0; i < k; i++) print_strong_key(attend, row, attend->strongest[i]);
     putchar('\n');
 }
 
@@ -219,9 +178,7 @@ static double largest_shown(const Attend *attend) {
 }
 
 static void print_legend(const Report *report, double scale) {
-    print_style(report, STYLE_DIM);
-    fputs("cells:", stdout);
-    print_style(report, STYLE_PLAIN);
+    print_styled(report, STYLE_DIM, "cells:");
     for (int i = 0; i <= 4; i++) {
         fputs("  ", stdout);
         print_heat(report, i / 4.0);
@@ -235,10 +192,7 @@ static void print_note(const Attend *attend, size_t map, size_t item, const doub
     size_t strongest = 0;
     for (size_t key = 1; key <= item; key++)
         if (row[key] > row[strongest]) strongest = key;
-    if (row[strongest] > 0) {
-        printf("  %6.3f ", row[strongest]);
-        print_item(attend, strongest, ITEM_WIDTH);
-    }
+    if (row[strongest] > 0) print_strong_key(attend, row, strongest);
     if (attend->patterns.no_sink && item > 0) printf("  sink %6.3f", item_dropped(attend, map, item));
 }
 
@@ -246,31 +200,31 @@ static void print_note(const Attend *attend, size_t map, size_t item, const doub
 static void print_maps(const Attend *attend, size_t map, size_t n, double scale, bool notes) {
     const Report *report = &attend->study->report;
     size_t first = attend->first, end = first + attend->n_shown, width = 2 * attend->n_shown;
-    size_t padding = width < MIN_MAP_WIDTH ? MIN_MAP_WIDTH - width : 0;
+    int gap = 2 + (width < MIN_MAP_WIDTH ? (int)(MIN_MAP_WIDTH - width) : 0);
     char name[64];
     printf("\n%*s", LABEL_WIDTH, "");
     print_style(report, STYLE_BOLD);
     for (size_t m = 0; m < n; m++) {
         name_map(attend, map + m, name);
-        printf("%-*s", (int)(width + padding + 2), name);
+        printf("%-*s", m + 1 < n ? (int)width + gap : 0, name);
     }
     print_style(report, STYLE_DIM);
     printf("\n%*s", LABEL_WIDTH, "");
     for (size_t m = 0; m < n; m++) {
         for (size_t key = first; key < end; key++) printf("%2zu", key % 100);
-        if (m + 1 < n) printf("%*s", (int)padding + 2, "");
+        if (m + 1 < n) printf("%*s", gap, "");
     }
     if (notes) fputs("  strongest key", stdout);
     print_style(report, STYLE_PLAIN);
     putchar('\n');
     for (size_t item = first; item < end; item++) {
         print_label(attend, item);
+        putchar(' ');
         for (size_t m = 0; m < n; m++) {
             const double *row = item_row(attend, map + m, item);
             /* Cells go by the square root, so that small weights can be told from none. */
             for (size_t key = first; key <= item; key++) print_heat(report, sqrt(row[key] / scale));
-            if (m + 1 < n || notes) printf("%*s", (int)(2 * (end - 1 - item)), "");
-            if (m + 1 < n) printf("%*s", (int)padding + 2, "");
+            if (m + 1 < n || notes) printf("%*s", (int)(2 * (end - 1 - item)) + (m + 1 < n ? gap : 0), "");
             if (notes) print_note(attend, map + m, item, row);
         }
         putchar('\n');
@@ -279,32 +233,26 @@ static void print_maps(const Attend *attend, size_t map, size_t n, double scale,
 
 /* As many of the last items as fit the window, as keys and queries of all maps. */
 static void choose_window(Attend *attend) {
-    const Study *study = attend->study;
-    attend->n_shown = attend->n_items;
-    if (!study->report.json) {
-        size_t width = study->report.width;
-        attend->n_shown = at_most(attend->n_items, width > LABEL_WIDTH + 8 ? (width - LABEL_WIDTH) / 2 : 4);
-    }
-    attend->first = attend->n_items - attend->n_shown;
+    const Report *report = &attend->study->report;
+    size_t n = attend->n_items;
+    attend->n_shown = report->json ? n : at_most(n, (report->width - LABEL_WIDTH) / 2);
+    attend->first = n - attend->n_shown;
 }
 
 static void print_all_maps(const Attend *attend) {
     const Report *report = &attend->study->report;
     size_t n_maps = attend->patterns.n_maps, width = 2 * attend->n_shown, room = report->width - LABEL_WIDTH;
-    size_t note = NOTE_WIDTH + (attend->patterns.no_sink ? SINK_WIDTH : 0);
+    size_t note = KEY_WIDTH + (attend->patterns.no_sink ? SINK_WIDTH : 0);
     bool notes = n_maps == 1 && width + note <= room;
     if (width < MIN_MAP_WIDTH) width = MIN_MAP_WIDTH;
     size_t side_by_side = (room + 2) / (width + 2);
-    if (side_by_side < 1) side_by_side = 1;
     print_meaning(attend);
     double scale = attend->patterns.by_value ? largest_shown(attend) : 1;
     print_legend(report, scale);
-    if (attend->first > 0) {
-        print_style(report, STYLE_DIM);
-        printf("Only the last %zu of %zu %s fit; --query Q shows any one's keys, --json everything.\n",
-               attend->n_shown, attend->n_items, attend->study->options->words ? "words" : "tokens");
-        print_style(report, STYLE_PLAIN);
-    }
+    if (attend->first > 0)
+        print_styled(report, STYLE_DIM,
+                     "Only the last %zu of %zu %s fit; --query Q shows any one's keys, --json everything.\n",
+                     attend->n_shown, attend->n_items, attend->study->options->words ? "words" : "tokens");
     for (size_t map = 0; map < n_maps; map += side_by_side)
         print_maps(attend, map, at_most(n_maps - map, side_by_side), scale, notes);
 }
@@ -312,24 +260,22 @@ static void print_all_maps(const Attend *attend) {
 /* One query, one map: a line for each of the strongest keys. */
 static void print_keys(const Attend *attend, const double *row, size_t item) {
     const Report *report = &attend->study->report;
-    size_t k = find_strongest(attend, row, item + 1, top_of(attend->study->options));
+    size_t k = largest_of(row, item + 1, study_top(attend->study, TOP), attend->strongest);
     double largest = k ? row[attend->strongest[0]] : 1, total = 0, listed = 0;
     if (!attend->patterns.by_value) largest = 1;
     for (size_t key = 0; key <= item; key++) total += row[key];
-    print_style(report, STYLE_DIM);
-    printf(" key %-*s %7s\n", ITEM_WIDTH, attend->study->options->words ? "word" : "token",
-           attend->patterns.by_value ? "value" : "weight");
-    print_style(report, STYLE_PLAIN);
+    print_styled(report, STYLE_BOLD, " key %-*s %7s\n", ITEM_WIDTH,
+                 attend->study->options->words ? "word" : "token",
+                 attend->patterns.by_value ? "value" : "weight");
     for (size_t i = 0; i < k; i++) {
         size_t key = attend->strongest[i];
         print_label(attend, key);
-        printf("%7.4f ", row[key]);
+        printf(" %7.4f", row[key]);
         print_bar(report, largest > 0 ? row[key] / largest : 0, 30);
         putchar('\n');
         listed += row[key];
     }
-    if (k <= item)
-        printf("     %-*s %7.4f\n", ITEM_WIDTH, report->ascii ? "others" : "… others", total - listed);
+    if (k <= item) printf("     %-*s %7.4f\n", ITEM_WIDTH, "others", total - listed);
 }
 
 static void print_query(const Attend *attend, size_t item) {
@@ -346,47 +292,38 @@ static void print_query(const Attend *attend, size_t item) {
         const double *row = item_row(attend, map, item);
         name_map(attend, map, name);
         if (patterns->n_maps > 1) {
-            printf("%-8s", name);
-            print_strongest(attend, row, item + 1, 8);
+            printf("%-6s", name);
+            print_strongest(attend, row, item + 1, 6);
             continue;
         }
-        print_style(report, STYLE_BOLD);
-        fputs(name, stdout);
-        print_style(report, STYLE_PLAIN);
+        print_styled(report, STYLE_BOLD, "%s", name);
         if (patterns->no_sink) printf("   sink %.4f", item_dropped(attend, map, item));
         putchar('\n');
         print_keys(attend, row, item);
     }
 }
 
-static void json_row(Report *report, const char *key, const double *row, size_t n) {
-    json_array(report, key);
-    for (size_t i = 0; i < n; i++) json_real(report, NULL, row[i]);
-    json_end_array(report);
-}
-
 static void json_place(const Attend *attend, Report *report, size_t map) {
     const Patterns *patterns = &attend->patterns;
     bool all_layers = patterns->reduce && attend->study->options->layer < 0;
     if (all_layers)
-        json_real(report, "layer", NAN); /* null */
+        json_null(report, "layer");
     else
         json_int(report, "layer", (int64_t)(patterns->layer + map / patterns->n_heads));
     if (patterns->reduce)
-        json_real(report, "head", NAN);
+        json_null(report, "head");
     else
         json_int(report, "head", (int64_t)(patterns->head + map % patterns->n_heads));
 }
 
 static void json_word(const Attend *attend, Report *report, const char *key, size_t item) {
-    size_t from = attend->offset[attend->begin[item]], to = attend->offset[attend->begin[item + 1]];
-    json_text(report, key, attend->text.data + from, to - from);
+    json_joined(report, key, &attend->text, attend->begin[item], attend->begin[item + 1]);
 }
 
 /* The strongest keys of a row. */
 static void json_top(const Attend *attend, Report *report, const double *row, size_t n) {
     const Study *study = attend->study;
-    size_t k = find_strongest(attend, row, n, top_of(study->options));
+    size_t k = largest_of(row, n, study_top(study, TOP), attend->strongest);
     json_array(report, "top");
     for (size_t i = 0; i < k; i++) {
         size_t key = attend->strongest[i];
@@ -409,7 +346,7 @@ static void json_choices(const Attend *attend, Report *report) {
     if (o->reduce)
         json_text(report, "reduce", o->reduce, SIZE_MAX);
     else
-        json_real(report, "reduce", NAN); /* null */
+        json_null(report, "reduce");
     json_bool(report, "no_sink", o->no_sink);
     json_bool(report, "norm", o->norm);
     if (!o->words) return;
@@ -427,7 +364,7 @@ static void json_patterns(const Attend *attend, Report *report, bool single) {
         json_place(attend, report, map);
         json_array(report, "rows");
         for (size_t item = first; item < end; item++)
-            json_row(report, NULL, item_row(attend, map, item), item + 1);
+            json_reals(report, NULL, item_row(attend, map, item), item + 1);
         json_end_array(report);
         if (attend->patterns.no_sink) {
             json_array(report, "dropped");
@@ -469,12 +406,10 @@ static bool show_text(Attend *attend, Error *error) {
         json_choices(attend, report);
         if (o->query >= 0) json_int(report, "query", o->query);
         json_patterns(attend, report, o->query >= 0);
+    } else if (o->query >= 0) {
+        print_query(attend, attend->first);
     } else {
-        putchar('\n');
-        if (o->query >= 0)
-            print_query(attend, attend->first);
-        else
-            print_all_maps(attend);
+        print_all_maps(attend);
     }
     report_close(report);
     return true;
@@ -494,14 +429,14 @@ static void show_generated(const Attend *attend) {
         json_array(report, "patterns");
         json_object(report, NULL);
         json_place(attend, report, 0);
-        json_row(report, "row", row, position + 1);
+        json_reals(report, "row", row, position + 1);
         if (patterns->no_sink) json_real(report, "dropped", patterns->dropped[0]);
         json_end_object(report);
         json_end_array(report);
         json_end_object(report);
     } else {
         print_label(attend, position);
-        print_strongest(attend, row, position + 1, LABEL_WIDTH);
+        print_strongest(attend, row, position + 1, LABEL_WIDTH - 1);
     }
     fflush(stdout);
 }
@@ -518,14 +453,12 @@ static void open_generation(const Attend *attend) {
         json_array(report, "generated");
         return;
     }
-    putchar('\n');
     print_meaning(attend);
-    print_style(report, STYLE_DIM);
-    puts("Each line: a token and its strongest keys; after it the model chose the token of the next line.");
-    print_style(report, STYLE_BOLD);
+    print_styled(report, STYLE_DIM,
+                 "Each line: a token and its strongest keys; after it the model chose the token of the next "
+                 "line.\n");
     name_map(attend, 0, name);
-    printf("\n%s\n", name);
-    print_style(report, STYLE_PLAIN);
+    print_styled(report, STYLE_BOLD, "\n%s\n", name);
     show_generated(attend);
 }
 
@@ -548,9 +481,9 @@ static bool generate(Attend *attend, Session *session, Sampler *sampler, float *
 static bool show_generation(Attend *attend, Error *error) {
     Study *study = attend->study;
     const StudyOptions *o = study->options;
-    const Config *config = model_config(study->model);
+    size_t n_vocab = model_config(study->model)->n_vocab;
     Patterns *patterns = &attend->patterns;
-    size_t n = study->tokens.n, limit = o->n_ctx ? (size_t)o->n_ctx : config->n_ctx;
+    size_t n = study->tokens.n, limit = study_n_ctx(study);
     if (n > limit || (size_t)o->n_predict > limit - n)
         return error_set(error,
                          "-n %" PRId64 ": after %zu tokens of text the context of %zu has room for %zu",
@@ -560,8 +493,8 @@ static bool show_generation(Attend *attend, Error *error) {
     attend->n_shown = 1;
     SamplerOptions sampling = {
         .temperature = o->temp < 0 ? 0 : o->temp, .top_p = 1, .repeat_penalty = 1, .seed = study->seed};
-    float *logits = floats_new(1, config->n_vocab);
-    Sampler *sampler = sampler_new(&sampling, config->n_vocab, error);
+    float *logits = floats_new(1, n_vocab);
+    Sampler *sampler = sampler_new(&sampling, n_vocab, error);
     Session *session = NULL;
     bool ok = logits || error_set(error, "not enough memory for the logits");
     ok = ok && sampler && find_items(attend, n_positions, error) &&
@@ -593,7 +526,6 @@ bool view_attend(Study *study, Error *error) {
     free(attend.begin);
     free(attend.row);
     free(attend.strongest);
-    free(attend.text.data);
-    free(attend.offset);
+    joined_free(&attend.text);
     return ok;
 }

@@ -1,5 +1,5 @@
 /*
- * Attention worked by hand: small examples in a JSON file, every step of them as a table. Plain double
+ * case: attention worked by hand: small examples in a JSON file, every step of them as a table. Plain double
  * arithmetic, nothing of the engine, so that either can be held against the other.
  *
  *   Q = X_q W_q^T + b_q    K = X_k W_k^T + b_k    V = X_v W_v^T + b_v    cut into heads of equal width; then
@@ -158,19 +158,14 @@ static bool read_table(Case *c, GivenKind kind, const Json *value, Error *error)
     return copy_numbers(c, key, value, sizes, depth, &to, error);
 }
 
-/* Which of n names a text is; it may be missing: 0. */
+/* Which of n names a text is; the first if it is missing. */
 static bool read_choice(const Case *c, const char *key, const char *const *names, size_t n, size_t *choice,
                         Error *error) {
     const Json *value = json_get(c->json, key);
-    char all[128] = "";
-    *choice = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t used = strlen(all);
-        if (value && value->kind == JSON_TEXT && strcmp(value->text, names[i]) == 0)
-            *choice = i, value = NULL;
-        snprintf(all + used, sizeof all - used, "%s\"%s\"", i ? ", " : "", names[i]);
-    }
-    return !value || error_set(error, "case '%s': \"%s\" is none of %s", c->name, key, all);
+    char what[128];
+    snprintf(what, sizeof what, "case '%s': \"%s\"", c->name, key);
+    if (value && value->kind != JSON_TEXT) return error_set(error, "%s should be a text", what);
+    return parse_choice(what, value ? value->text : NULL, names, n, choice, error);
 }
 
 static bool read_labels(const Case *c, const char *key, size_t n, Error *error) {
@@ -423,10 +418,7 @@ static void print_cell(double value) {
 static void print_table(const Report *report, const char *title, const Table *table, size_t first, size_t n,
                         const Labels *rows, const Labels *cols) {
     size_t fits = (report->width - LABEL) / (CELL + 1);
-    putchar('\n');
-    print_style(report, STYLE_BOLD);
-    puts(title);
-    print_style(report, STYLE_PLAIN);
+    print_styled(report, STYLE_BOLD, "\n%s\n", title);
     for (size_t begin = 0; begin < table->cols; begin += fits) {
         size_t end = begin + fits < table->cols ? begin + fits : table->cols;
         print_style(report, STYLE_DIM);
@@ -464,9 +456,7 @@ static void __attribute__((format(printf, 2, 3))) line_add(Line *line, const cha
 
 static void print_line(const Report *report, const Line *line) {
     if (line->n > report->width || line->n >= sizeof line->text) return;
-    print_style(report, STYLE_DIM);
-    puts(line->text);
-    print_style(report, STYLE_PLAIN);
+    print_styled(report, STYLE_DIM, "%s\n", line->text);
 }
 
 static const char first_number[] = "last row, first number: ";
@@ -503,22 +493,23 @@ static void print_context_example(const Report *report, const Case *c) {
     print_line(report, &line);
 }
 
-/* "q = x w_q^T + b_q", by what there is of it. */
-static void title_of(char title[64], const Case *c, char name, GivenKind source, GivenKind w, GivenKind b) {
+/* "Q = x * w_q^T + b_q", by what there is of it. */
+static Line title_of(const Case *c, char name, GivenKind source, GivenKind w, GivenKind b) {
     const char *x = given_kinds[source_of(c, source) - c->given].name;
-    bool same = !is_given(c, w) && !is_given(c, b);
-    if (same && x[0] == name - 'A' + 'a')
-        snprintf(title, 64, "%c, as it stands in the file", name);
-    else
-        snprintf(title, 64, "%c = %s%s%s%s%s", name, x, is_given(c, w) ? " * " : "",
-                 is_given(c, w) ? given_kinds[w].name : "", is_given(c, w) ? "^T" : "",
-                 is_given(c, b) ? " + " : "");
-    size_t n = strlen(title);
-    if (is_given(c, b)) snprintf(title + n, 64 - n, "%s", given_kinds[b].name);
+    Line title = {.n = 0};
+    if (!is_given(c, w) && !is_given(c, b) && x[0] == name - 'A' + 'a') {
+        line_add(&title, "%c, as it stands in the file", name);
+        return title;
+    }
+    line_add(&title, "%c = %s", name, x);
+    if (is_given(c, w)) line_add(&title, " * %s^T", given_kinds[w].name);
+    if (is_given(c, b)) line_add(&title, " + %s", given_kinds[b].name);
+    return title;
 }
 
+static const Labels dims = {NULL, 'd'};
+
 static void print_vectors(const Report *report, const Case *c, const Labels *queries, const Labels *keys) {
-    static const Labels dims = {NULL, 'd'};
     static const struct {
         StepKind step;
         GivenKind source, w, b;
@@ -528,17 +519,15 @@ static void print_vectors(const Report *report, const Case *c, const Labels *que
         plain &= !is_given(c, vectors[i].source) && !is_given(c, vectors[i].w) && !is_given(c, vectors[i].b);
     for (int i = 0; i < (plain ? 1 : 3); i++) {
         const Table *table = &c->steps[vectors[i].step];
-        char title[64];
-        title_of(title, c, "QKV"[i], vectors[i].source, vectors[i].w, vectors[i].b);
-        print_table(report, plain ? "Q = K = V = x" : title, table, 0, table->rows, i ? keys : queries,
+        Line title = title_of(c, "QKV"[i], vectors[i].source, vectors[i].w, vectors[i].b);
+        print_table(report, plain ? "Q = K = V = x" : title.text, table, 0, table->rows, i ? keys : queries,
                     &dims);
     }
     size_t d_q = c->steps[Q].cols / c->n_head, d_v = c->steps[V].cols / c->n_head;
     if (c->n_head == 1) return;
-    print_style(report, STYLE_DIM);
-    printf("head h takes d(%zu*h) to d(%zu*h + %zu) of Q and K, d(%zu*h) to d(%zu*h + %zu) of V\n", d_q, d_q,
-           d_q - 1, d_v, d_v, d_v - 1);
-    print_style(report, STYLE_PLAIN);
+    print_styled(report, STYLE_DIM,
+                 "head h takes d(%zu*h) to d(%zu*h + %zu) of Q and K, d(%zu*h) to d(%zu*h + %zu) of V\n", d_q,
+                 d_q, d_q - 1, d_v, d_v, d_v - 1);
 }
 
 /* From scores to weights, of one head. */
@@ -572,9 +561,9 @@ static void print_expected(const Report *report, const Case *c) {
         double largest = largest_difference(c, kind);
         if (!any) putchar('\n');
         any = true;
-        print_style(report, largest <= tolerance ? STYLE_GOOD : STYLE_BAD);
-        printf("%s: %s the file expects", given_kinds[kind].name, largest <= tolerance ? "as" : "NOT as");
-        print_style(report, STYLE_PLAIN);
+        bool good = largest <= tolerance;
+        print_styled(report, good ? STYLE_GOOD : STYLE_BAD, "%s: %s the file expects", given_kinds[kind].name,
+                     good ? "as" : "NOT as");
         printf(" (largest difference %.2g)\n", largest);
     }
 }
@@ -596,7 +585,6 @@ static void print_case(const Report *report, const Case *c) {
     print_vectors(report, c, &queries, &keys);
     for (size_t head = 0; head < c->n_head; head++) print_head(report, c, head, &queries, &keys);
 
-    static const Labels dims = {NULL, 'd'};
     print_table(report, c->n_head > 1 ? "context = weights * V, heads side by side" : "context = weights * V",
                 &c->steps[CONTEXT], 0, n, &queries, &dims);
     print_context_example(report, c);
@@ -612,11 +600,7 @@ static void print_case(const Report *report, const Case *c) {
 /* Rows [first, first + n) as an array of arrays. */
 static void json_rows(Report *report, const char *key, const Table *table, size_t first, size_t n) {
     json_array(report, key);
-    for (size_t i = first; i < first + n; i++) {
-        json_array(report, NULL);
-        for (size_t j = 0; j < table->cols; j++) json_real(report, NULL, row_of(table, i)[j]);
-        json_end_array(report);
-    }
+    for (size_t i = first; i < first + n; i++) json_reals(report, NULL, row_of(table, i), table->cols);
     json_end_array(report);
 }
 

@@ -37,10 +37,12 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
                      "the text is empty: give some with -p, or --bos to begin with what begins a text");
 }
 
+size_t study_n_ctx(const Study *study) {
+    return study->options->n_ctx ? (size_t)study->options->n_ctx : model_config(study->model)->n_ctx;
+}
+
 Session *study_session(const Study *study, size_t n_ctx, const Probe *probe, Error *error) {
-    const StudyOptions *options = study->options;
-    const Config *config = model_config(study->model);
-    size_t limit = options->n_ctx ? (size_t)options->n_ctx : config->n_ctx;
+    size_t limit = study_n_ctx(study);
     if (n_ctx == 0 && study->tokens.n > limit) {
         error_set(
             error,
@@ -49,7 +51,7 @@ Session *study_session(const Study *study, size_t n_ctx, const Probe *probe, Err
         return NULL;
     }
     SessionOptions session = {.n_ctx = n_ctx ? n_ctx : study->tokens.n,
-                              .kv_dtype = strcmp(options->kv, "f16") == 0 ? DTYPE_F16 : DTYPE_F32,
+                              .kv_dtype = strcmp(study->options->kv, "f16") == 0 ? DTYPE_F16 : DTYPE_F32,
                               .compute = study->compute,
                               .probe = probe};
     return session_new(study->model, &session, error);
@@ -105,6 +107,29 @@ bool begins_word(const Study *study, size_t at) {
     return at == 0 || (at == 1 && study->bos) || (piece.n > 0 && memchr(" \t\n\r", piece.data[0], 4));
 }
 
+bool join_tokens(const Study *study, bool special, JoinedText *text, Error *error) {
+    const Tokens *tokens = &study->tokens;
+    size_t n = 0;
+    for (size_t i = 0; i < tokens->n; i++) n += tokenizer_piece(study->tokenizer, tokens->ids[i], special).n;
+    *text = (JoinedText){malloc(n + 1), calloc(tokens->n + 1, sizeof *text->offsets)};
+    if (!text->bytes || !text->offsets) return error_set(error, "not enough memory for %zu words", tokens->n);
+    for (size_t i = 0; i < tokens->n; i++) {
+        String piece = tokenizer_piece(study->tokenizer, tokens->ids[i], special);
+        if (piece.n > 0) memcpy(text->bytes + text->offsets[i], piece.data, piece.n);
+        text->offsets[i + 1] = text->offsets[i] + piece.n;
+    }
+    return true;
+}
+
+void joined_free(JoinedText *text) {
+    free(text->bytes);
+    free(text->offsets);
+}
+
+void json_joined(Report *report, const char *key, const JoinedText *text, size_t begin, size_t end) {
+    json_text(report, key, text->bytes + text->offsets[begin], text->offsets[end] - text->offsets[begin]);
+}
+
 static bool check_below(const char *what, int64_t value, size_t n, Error *error) {
     if (value < (int64_t)n) return true;
     return error_set(error, "%s %" PRId64 " does not exist: there are %zu, from 0 on", what, value, n);
@@ -118,24 +143,8 @@ bool study_check_place(const Study *study, Error *error) {
            check_below("query", options->query, study->tokens.n, error);
 }
 
-/* Whether text, after `prefix`, is one token; how many it is goes to *n. */
-static bool encodes_to_one(const Study *study, const char *prefix, const char *text, int32_t *id, size_t *n,
-                           Error *error) {
-    size_t room = strlen(prefix) + strlen(text) + 1;
-    char *whole = malloc(room);
-    Tokens tokens = {0};
-    if (!whole) return error_set(error, "not enough memory");
-    snprintf(whole, room, "%s%s", prefix, text);
-    bool ok = tokenizer_encode(study->tokenizer, whole, room - 1, ENCODE_SPECIAL, &tokens, error);
-    free(whole);
-    *n = tokens.n;
-    if (ok && tokens.n == 1) *id = tokens.ids[0];
-    tokens_free(&tokens);
-    return ok;
-}
-
 bool study_token(const Study *study, const char *text, int32_t *id, Error *error) {
-    size_t n_vocab = tokenizer_n_vocab(study->tokenizer), n, n_after_space;
+    size_t n_vocab = tokenizer_n_vocab(study->tokenizer);
     if (!text[0]) return error_set(error, "--token is empty: give the text of a token, or its id, as #123");
     if (text[0] == '#' && text[1]) {
         char *end;
@@ -146,13 +155,49 @@ bool study_token(const Study *study, const char *text, int32_t *id, Error *error
         *id = (int32_t)number;
         return true;
     }
-    if (!encodes_to_one(study, "", text, id, &n, error)) return false;
-    if (n == 1) return true;
-    if (!encodes_to_one(study, " ", text, id, &n_after_space, error)) return false;
-    return n_after_space == 1 ||
-           error_set(error,
-                     "'%s' is %zu tokens of this vocabulary, and one is wanted; name it by its id, as #123",
-                     text, n);
+    size_t length = strlen(text);
+    char *spaced = malloc(length + 2);
+    Tokens tokens = {0};
+    if (!spaced) return error_set(error, "not enough memory");
+    snprintf(spaced, length + 2, " %s", text);
+    bool ok = tokenizer_encode(study->tokenizer, spaced + 1, length, ENCODE_SPECIAL, &tokens, error);
+    size_t n = tokens.n;
+    if (ok && n != 1) {
+        tokens.n = 0;
+        ok = tokenizer_encode(study->tokenizer, spaced, length + 1, ENCODE_SPECIAL, &tokens, error);
+    }
+    if (ok && tokens.n != 1)
+        ok = error_set(error,
+                       "'%s' is %zu tokens of this vocabulary, and one is wanted; name it by its id, as #123",
+                       text, n);
+    if (ok) *id = tokens.ids[0];
+    free(spaced);
+    tokens_free(&tokens);
+    return ok;
+}
+
+bool parse_choice(const char *option, const char *value, const char *const *names, size_t n, size_t *choice,
+                  Error *error) {
+    char all[128] = "";
+    for (size_t i = 0; i < n; i++) {
+        size_t used = strlen(all);
+        *choice = value ? i : 0;
+        if (!value || strcmp(value, names[i]) == 0) return true;
+        snprintf(all + used, sizeof all - used, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", names[i]);
+    }
+    return error_set(error, "%s takes %s, not '%s'", option, all, value);
+}
+
+double norm_mean(const Config *config, const float *x) {
+    double sum = 0;
+    for (size_t i = 0; i < config->d_model && config->family->norm == NORM_LAYER; i++) sum += (double)x[i];
+    return sum / (double)config->d_model;
+}
+
+double norm_scale(const Config *config, const float *x) {
+    double mean = norm_mean(config, x), sum = 0;
+    for (size_t i = 0; i < config->d_model; i++) sum += ((double)x[i] - mean) * ((double)x[i] - mean);
+    return sqrt(sum / (double)config->d_model + (double)config->norm_eps);
 }
 
 Distribution distribution_of(const float *logits, size_t n_vocab) {
@@ -188,6 +233,17 @@ size_t logits_top(const float *logits, size_t n_vocab, size_t k, int32_t *ids) {
         ids[at] = (int32_t)i;
     }
     return n;
+}
+
+size_t largest_of(const double *values, size_t n, size_t k, size_t *places) {
+    size_t found = 0;
+    for (size_t i = 0; k > 0 && i < n; i++) {
+        if (found == k && !(values[i] > values[places[k - 1]])) continue;
+        size_t at = found < k ? found++ : k - 1;
+        for (; at > 0 && values[i] > values[places[at - 1]]; at--) places[at] = places[at - 1];
+        places[at] = i;
+    }
+    return found;
 }
 
 double logits_kl(const float *p, const float *q, size_t n_vocab) {

@@ -75,7 +75,7 @@ static bool check_same_vocabulary(const Study *a, Study *b, Error *error) {
     const char *text = a->options->prompt ? a->options->prompt : a->text.data;
     size_t n_text = a->options->prompt ? strlen(text) : a->text.n;
     if (!study_encode(b, text, n_text, &b->tokens, &b->bos, error)) return false;
-    size_t n = a->tokens.n < b->tokens.n ? a->tokens.n : b->tokens.n, same = 0;
+    size_t n = at_most(a->tokens.n, b->tokens.n), same = 0;
     while (same < n && a->tokens.ids[same] == b->tokens.ids[same]) same++;
     if (same == a->tokens.n && same == b->tokens.n) return true;
     if (same < n)
@@ -90,7 +90,7 @@ static bool check_same_vocabulary(const Study *a, Study *b, Error *error) {
 static bool allocate(Comparison *comparison, Error *error) {
     const Config *a = model_config(comparison->a->model), *b = model_config(comparison->b->model);
     comparison->n = comparison->a->tokens.n;
-    comparison->piece = comparison->n < PIECE ? comparison->n : PIECE;
+    comparison->piece = at_most(comparison->n, PIECE);
     if (a->n_layer == b->n_layer && a->n_head == b->n_head) {
         comparison->n_layer = a->n_layer;
         comparison->n_head = a->n_head;
@@ -118,7 +118,7 @@ static bool run(Comparison *comparison, Error *error) {
     for (int i = 0; ok && i < 2; i++) ok = (sessions[i] = study_session(studies[i], 0, &probes[i], error));
     for (size_t m; ok && comparison->start < tokens->n; comparison->start += m) {
         size_t start = comparison->start;
-        m = tokens->n - start < comparison->piece ? tokens->n - start : comparison->piece;
+        m = at_most(tokens->n - start, comparison->piece);
         show_progress("tokens", start, tokens->n);
         ok = !interrupted() || error_set(error, "interrupted");
         for (int i = 0; ok && i < 2; i++)
@@ -139,7 +139,7 @@ static double mean_change(const Comparison *comparison, size_t layer) {
     return comparison->layers[layer].sum / ((double)comparison->n_head * n * (n + 1) / 2);
 }
 
-static void print_file_json(Report *report, const char *key, const char *path, const Study *study) {
+static void json_file(Report *report, const char *key, const char *path, const Study *study) {
     json_object(report, key);
     json_text(report, "model", path, SIZE_MAX);
     json_text(report, "type", weight_type(model_checkpoint(study->model)), SIZE_MAX);
@@ -150,8 +150,8 @@ static void print_json(Report *report, const Comparison *comparison) {
     const Difference *difference = &comparison->difference;
     const StudyOptions *options = comparison->a->options;
     double a = difference_nll_a(difference), b = difference_nll_b(difference);
-    print_file_json(report, "a", options->model, comparison->a);
-    print_file_json(report, "b", options->other, comparison->b);
+    json_file(report, "a", options->model, comparison->a);
+    json_file(report, "b", options->other, comparison->b);
     json_int(report, "n", (int64_t)difference->n_scored);
     json_real(report, "a_nll_nats", a);
     json_real(report, "b_nll_nats", b);
@@ -159,7 +159,7 @@ static void print_json(Report *report, const Comparison *comparison) {
     json_real(report, "kl_nats", difference_kl(difference));
     json_real(report, "top1_agreement", 1 - difference_top1_changed(difference));
     if (!comparison->n_layer) {
-        json_real(report, "layers", NAN); /* null */
+        json_null(report, "layers");
         return;
     }
     json_array(report, "layers");
@@ -188,42 +188,36 @@ static void print_patterns(Report *report, const Comparison *comparison) {
     double most = 0;
     for (size_t layer = 0; layer < comparison->n_layer; layer++)
         if (comparison->layers[layer].largest > most) most = comparison->layers[layer].largest;
-    printf("\n%-6s %9s %9s  %-16s\n", "layer", "mean", "largest", "at");
+    print_styled(report, STYLE_BOLD, "\n%-6s %9s %9s  at\n", "layer", "mean", "largest");
     for (size_t layer = 0; layer < comparison->n_layer; layer++) {
         const PatternChange *change = &comparison->layers[layer];
-        printf("%-6zu %9.6f %9.6f  ", layer, mean_change(comparison, layer), change->largest);
-        int used = 0;
-        if (change->largest > 0)
-            used = printf("%s %zu>%zu", head_name(name, layer, change->head), change->query, change->key);
-        printf("%*s ", used < 16 ? 16 - used : 0, "");
-        print_bar(report, most > 0 ? change->largest / most : 0, 24);
+        printf("%-6zu %9.6f %9.6f", layer, mean_change(comparison, layer), change->largest);
+        if (change->largest > 0) {
+            int n = printf("  %s %zu>%zu", head_name(name, layer, change->head), change->query, change->key);
+            if (report->bars) printf("%*s", n < 18 ? 18 - n : 0, "");
+            print_bar(report, change->largest / most, 24);
+        }
         putchar('\n');
     }
-    print_style(report, STYLE_DIM);
-    printf("|A_B - A_A| of the attention weights, over heads, queries and keys\n"
-           "at L3H7 12>5: in head 7 of layer 3, query 12 looking at key 5\n");
-    print_style(report, STYLE_PLAIN);
+    print_styled(report, STYLE_DIM,
+                 "|A_B - A_A| of the attention weights, over heads, queries and keys\n"
+                 "at L3H7 12>5: in head 7 of layer 3, query 12 looking at key 5\n");
 }
 
 static void print_text(Report *report, const Comparison *comparison) {
     const Difference *difference = &comparison->difference;
     const StudyOptions *options = comparison->a->options;
-    double a = difference_nll_a(difference), b = difference_nll_b(difference);
-    printf("\nA  %s  %s\n", options->model, weight_type(model_checkpoint(comparison->a->model)));
+    printf("A  %s  %s\n", options->model, weight_type(model_checkpoint(comparison->a->model)));
     printf("B  %s  %s\n", options->other, weight_type(model_checkpoint(comparison->b->model)));
-    printf("\n%-16s %10s %10s %10s\n", "", "A", "B", "B - A");
-    printf("%-16s %10.5f %10.5f %+10.5f\n", "nll, bits", a * BITS_PER_NAT, b * BITS_PER_NAT,
-           (b - a) * BITS_PER_NAT);
-    printf("%-16s %10.5g %10.5g %+10.4g\n", "perplexity", exp(a), exp(b), exp(b) - exp(a));
-    printf("%-16s %32.6f\n", "KL, bits", difference_kl(difference) * BITS_PER_NAT);
-    printf("%-16s %31.1f%%  %zu of %zu positions\n", "same top-1",
+    putchar('\n');
+    difference_print(report, difference, "A", "B", "B - A");
+    printf("%-14s %31.1f%%  %zu of %zu positions\n", "same top-1",
            100 * (1 - difference_top1_changed(difference)), difference->n - difference->top1_changed,
            difference->n);
-    print_style(report, STYLE_DIM);
-    printf("nll: of the %zu tokens after the first, mean; KL: bits by which the prediction\n"
-           "moved, mean over positions; same top-1: both expect the same token most\n",
-           difference->n_scored);
-    print_style(report, STYLE_PLAIN);
+    print_styled(report, STYLE_DIM,
+                 "nll: of the %zu tokens after the first, mean; KL: bits by which the prediction\n"
+                 "moved, mean over positions; same top-1: both expect the same token most\n",
+                 difference->n_scored);
     print_patterns(report, comparison);
 }
 

@@ -8,6 +8,7 @@
 #include "views/difference.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { BLOCK = 64 /* positions whose numbers are held at a time */ };
 
@@ -84,4 +85,14 @@ double difference_kl(const Difference *difference) { return difference->kl / (do
 
 double difference_top1_changed(const Difference *difference) {
     return (double)difference->top1_changed / (double)difference->n;
+}
+
+void difference_print(const Report *report, const Difference *difference, const char *a, const char *b,
+                      const char *change) {
+    double nll_a = difference_nll_a(difference), nll_b = difference_nll_b(difference);
+    print_styled(report, STYLE_BOLD, "%-14s %10s %10s %10s\n", "", a, b, change);
+    printf("%-14s %10.5f %10.5f %+10.5f\n", "nll, bits", nll_a * BITS_PER_NAT, nll_b * BITS_PER_NAT,
+           (nll_b - nll_a) * BITS_PER_NAT);
+    printf("%-14s %10.5g %10.5g %+10.4g\n", "perplexity", exp(nll_a), exp(nll_b), exp(nll_b) - exp(nll_a));
+    printf("%-14s %32.6f\n", "KL, bits", difference_kl(difference) * BITS_PER_NAT);
 }

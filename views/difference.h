@@ -3,6 +3,7 @@
 #define ATTN_STUDY_DIFFERENCE_H
 
 #include "threads.h"
+#include "views/report.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,5 +30,9 @@ double difference_nll_a(const Difference *difference);
 double difference_nll_b(const Difference *difference);
 double difference_kl(const Difference *difference);
 double difference_top1_changed(const Difference *difference); /* a share */
+
+/* For people: nll, perplexity and KL under the names of a, b and b − a. */
+void difference_print(const Report *report, const Difference *difference, const char *a, const char *b,
+                      const char *change);
 
 #endif

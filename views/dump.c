@@ -1,7 +1,7 @@
 /*
- * Arrays for NumPy under TransformerLens's names. What is wanted of which layers, heads and positions gives
- * a list of arrays of known shapes; the probe then puts each row in its place in the file as the forward
- * pass comes by, so memory holds one row, whatever is dumped.
+ * dump: arrays for NumPy under TransformerLens's names. What is wanted of which layers, heads and positions
+ * gives a list of arrays of known shapes; the probe then puts each row in its place in the file as the
+ * forward pass comes by, so memory holds one row, whatever is dumped.
  */
 #include "npz.h"
 #include "unicode.h"
@@ -96,7 +96,7 @@ static bool choose_kv_heads(Dump *dump, Error *error) {
     if (!kv_heads->row) return error_set(error, "not enough memory");
     for (size_t i = 0; i < kv_heads->n_all; i++) kv_heads->row[i] = NOT_CHOSEN;
     for (size_t head = 0; head < config->n_head; head++) {
-        size_t *row = &kv_heads->row[head * config->n_head_kv / config->n_head];
+        size_t *row = &kv_heads->row[kv_head_of(config, head)];
         if (dump->heads.row[head] != NOT_CHOSEN && *row == NOT_CHOSEN) *row = kv_heads->n++;
     }
     return true;
@@ -135,12 +135,16 @@ static const Chosen *heads_of(const Dump *dump, ProbeSite site) {
     }
 }
 
+static size_t *array_of(const Dump *dump, ProbeSite site, size_t layer) {
+    return &dump->array_of[(size_t)site * (model_config(dump->study->model)->n_layer + 1) + layer];
+}
+
 static void add_site(Dump *dump, ProbeSite site, size_t layer) {
     const Config *config = model_config(dump->study->model);
     const char *dtype = dump->study->options->half ? "<f2" : "<f4";
-    size_t n = dump->positions.n, n_layer = config->n_layer, item_bytes = dump->study->options->half ? 2 : 4;
+    size_t n = dump->positions.n, item_bytes = dump->study->options->half ? 2 : 4;
     const Chosen *heads = heads_of(dump, site);
-    dump->array_of[(size_t)site * (n_layer + 1) + layer] = dump->n_arrays;
+    *array_of(dump, site, layer) = dump->n_arrays;
     NpzArray *array;
     if (site == PROBE_SCORES || site == PROBE_PATTERN)
         array = add_array(dump, dtype, item_bytes, heads->n, n, dump->positions.n_all);
@@ -249,15 +253,12 @@ static void write_row(Dump *dump, size_t array, const ProbeView *view, size_t ro
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     const Dump *dump = user;
     const Chosen *heads = heads_of(dump, site);
-    return dump->array_of[(size_t)site * (model_config(dump->study->model)->n_layer + 1) + layer] !=
-               NOT_CHOSEN &&
-           (!heads || heads->row[head] != NOT_CHOSEN);
+    return *array_of(dump, site, layer) != NOT_CHOSEN && (!heads || heads->row[head] != NOT_CHOSEN);
 }
 
 static void visit(void *user, const ProbeView *view) {
     Dump *dump = user;
-    size_t n_layer = model_config(dump->study->model)->n_layer;
-    size_t array = dump->array_of[(size_t)view->site * (n_layer + 1) + view->layer];
+    size_t array = *array_of(dump, view->site, view->layer);
     for (size_t i = 0; i < view->n_rows && !dump->failed; i++) {
         size_t row = dump->positions.row[view->position + i];
         if (row != NOT_CHOSEN) write_row(dump, array, view, row, view->data + i * view->stride);
@@ -321,62 +322,63 @@ static bool write_arrays(Dump *dump, Error *error) {
     return ok && !dump->failed;
 }
 
-static void print_report(Dump *dump, Report *report) {
-    const char *path = dump->study->options->output;
+static void print_json(Report *report, const Dump *dump) {
     uint64_t total = 0;
-    report_open(report, dump->study);
-    if (report->json) {
-        json_text(report, "file", path, SIZE_MAX);
-        json_array(report, "arrays");
-    } else {
-        putchar('\n');
-        print_style(report, STYLE_DIM);
-        printf("%-36s %-6s %12s  shape\n", "key", "type", "bytes");
-        print_style(report, STYLE_PLAIN);
-    }
+    json_text(report, "file", dump->study->options->output, SIZE_MAX);
+    json_array(report, "arrays");
     for (size_t i = 0; i < dump->n_arrays; i++) {
         const NpzArray *array = &dump->arrays[i];
-        uint64_t bytes = npz_array_bytes(array);
-        total += bytes;
-        if (report->json) {
-            json_object(report, NULL);
-            json_text(report, "key", array->key, SIZE_MAX);
-            json_text(report, "dtype", array->dtype, SIZE_MAX);
-            json_array(report, "shape");
-            for (size_t j = 0; j < array->n_dims; j++) json_int(report, NULL, (int64_t)array->shape[j]);
-            json_end_array(report);
-            json_int(report, "bytes", (int64_t)bytes);
-            json_end_object(report);
-            continue;
-        }
-        printf("%-36s %-6s %12" PRIu64 "  ", array->key, array->dtype, bytes);
+        total += npz_array_bytes(array);
+        json_object(report, NULL);
+        json_text(report, "key", array->key, SIZE_MAX);
+        json_text(report, "dtype", array->dtype, SIZE_MAX);
+        json_array(report, "shape");
+        for (size_t j = 0; j < array->n_dims; j++) json_int(report, NULL, (int64_t)array->shape[j]);
+        json_end_array(report);
+        json_int(report, "bytes", (int64_t)npz_array_bytes(array));
+        json_end_object(report);
+    }
+    json_end_array(report);
+    json_int(report, "bytes", (int64_t)total);
+    json_int(report, "n_overflowed", (int64_t)dump->n_overflowed);
+}
+
+static void print_text(const Report *report, const Dump *dump) {
+    const char *path = dump->study->options->output;
+    uint64_t total = 0;
+    print_styled(report, STYLE_BOLD, "%-36s %-6s %12s  shape\n", "key", "type", "bytes");
+    for (size_t i = 0; i < dump->n_arrays; i++) {
+        const NpzArray *array = &dump->arrays[i];
+        total += npz_array_bytes(array);
+        printf("%-36s %-6s %12" PRIu64 "  ", array->key, array->dtype, npz_array_bytes(array));
         for (size_t j = 0; j < array->n_dims; j++) printf("%s%zu", j ? " x " : "", array->shape[j]);
         putchar('\n');
     }
-    if (report->json) {
-        json_end_array(report);
-        json_int(report, "bytes", (int64_t)total);
-        json_int(report, "n_overflowed", (int64_t)dump->n_overflowed);
-    } else {
-        printf("\n%s: %zu arrays, %.1f MB; numpy.load(\"%s\")[\"tokens\"]\n", path, dump->n_arrays,
-               (double)total / 1e6, path);
-        if (dump->n_overflowed)
-            printf("%" PRIu64 " numbers are beyond float16's 65504 and became infinite; leave out --half\n",
-                   dump->n_overflowed);
-    }
-    report_close(report);
+    printf("\n%s: %zu arrays, %.1f MB; numpy.load(\"%s\")[\"tokens\"]\n", path, dump->n_arrays,
+           (double)total / 1e6, path);
+    if (dump->n_overflowed)
+        printf("%" PRIu64 " numbers are beyond float16's 65504 and became infinite; leave out --half\n",
+               dump->n_overflowed);
 }
 
 bool view_dump(Study *study, Error *error) {
     if (!study->options->output) return error_set(error, "dump writes a file: name it with -o FILE.npz");
     Dump dump = {.study = study, .error = error};
+    Report *report = &study->report;
     bool ok = choose_all(&dump, error) && list_arrays(&dump, error) && write_arrays(&dump, error);
     if (ok) {
         ok = npz_finish(dump.writer, error);
         dump.writer = NULL;
     }
     npz_abandon(dump.writer);
-    if (ok) print_report(&dump, &study->report);
+    if (ok) {
+        report_open(report, study);
+        if (report->json)
+            print_json(report, &dump);
+        else
+            print_text(report, &dump);
+        report_close(report);
+    }
     free(dump.layers.row);
     free(dump.heads.row);
     free(dump.kv_heads.row);

@@ -1,7 +1,8 @@
 /*
- * One head at one query, step by step as in a textbook: dot products, scaling, mask, softmax, weighted values,
- * and what the head's output does to the next token's logits if it goes straight to the unembedding (direct
- * logit attribution; Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits").
+ * explain: one head at one query, step by step as in a textbook: dot products, scaling, mask, softmax,
+ * weighted values, and what the head's output does to the next token's logits if it goes straight to the
+ * unembedding (direct logit attribution; Elhage et al. 2021, "A Mathematical Framework for Transformer
+ * Circuits").
  */
 #include "views/patterns.h"
 
@@ -68,20 +69,6 @@ static void visit(void *user, const ProbeView *view) {
     }
 }
 
-/* By what the final norm divides the residual stream: √(var + eps) or √(mean x² + eps). */
-static double final_scale(const Explain *explain) {
-    const Config *config = model_config(explain->study->model);
-    size_t d = config->d_model;
-    double mean = 0, square = 0;
-    if (config->family->norm == NORM_LAYER)
-        for (size_t i = 0; i < d; i++) mean += (double)explain->resid[i] / (double)d;
-    for (size_t i = 0; i < d; i++) {
-        double x = (double)explain->resid[i] - mean;
-        square += x * x / (double)d;
-    }
-    return sqrt(square + (double)config->norm_eps);
-}
-
 /*
  * effects_v = Σ_d c_d·g_d/σ·W_U[v][d], minus their mean over the vocabulary, which the softmax does not feel.
  * c = z W_O^h, centred where the final norm centres; σ is the scale that the norm has there anyway.
@@ -94,7 +81,7 @@ static bool find_effects(Explain *explain, Error *error) {
     float *columns = head_output(study, explain->layer, explain->head, error);
     if (!columns) return false;
     float *c = floats_new(1, d);
-    double square = 0, mean = 0, scale = final_scale(explain);
+    double square = 0, mean = 0, scale = norm_scale(config, explain->resid);
     for (size_t i = 0; c && i < d; i++) {
         double sum = 0;
         for (size_t j = 0; j < d_head; j++) sum += (double)columns[i * d_head + j] * (double)explain->z[j];
@@ -141,7 +128,7 @@ static bool allocate(Explain *explain, Error *error) {
 }
 
 /* Up to the query, without the tokens after it, which it cannot see. */
-static bool watch(Explain *explain, Error *error) {
+static bool feed(Explain *explain, Error *error) {
     const Study *study = explain->study;
     Probe probe = {explain, wants, visit};
     Session *session = study_session(study, 0, &probe, error);
@@ -167,7 +154,7 @@ static void json_effects(const Explain *explain, Report *report, const char *key
     json_end_array(report);
 }
 
-static void write_json(const Explain *explain, Report *report) {
+static void print_json(const Explain *explain, Report *report) {
     const Study *study = explain->study;
     json_int(report, "layer", (int64_t)explain->layer);
     json_int(report, "head", (int64_t)explain->head);
@@ -193,21 +180,13 @@ static void write_json(const Explain *explain, Report *report) {
     json_effects(explain, report, "lowered", explain->lowered);
 }
 
-static void dim_line(const Report *report, const char *text, const char *ascii) {
-    print_style(report, STYLE_DIM);
-    puts(report->ascii ? ascii : text);
-    print_style(report, STYLE_PLAIN);
-}
-
 static void print_formula(const Explain *explain) {
     const Study *study = explain->study;
     const Report *report = &study->report;
     const Config *config = model_config(study->model);
     char name[32];
     bool rope = config->family->rope != ROPE_NONE;
-    print_style(report, STYLE_BOLD);
-    printf("%s", head_name(name, explain->layer, explain->head));
-    print_style(report, STYLE_PLAIN);
+    print_styled(report, STYLE_BOLD, "%s", head_name(name, explain->layer, explain->head));
     printf(", query %zu ", explain->query);
     print_token(report, study, study->tokens.ids[explain->query], 0);
     if (config->n_head_kv < config->n_head)
@@ -219,7 +198,7 @@ static void print_formula(const Explain *explain) {
                "  output   = W_O sum_k weight_k v_k              added to the residual stream\n",
                config->d_head, root_of_d_head(explain), rope ? "; q, k after RoPE" : "", explain->query);
     else
-        printf("  score_k  = q·k_k / √d_head                 d_head = %zu, √d_head = %.4g%s\n"
+        printf("  score_k  = q·k_k / √d_head                  d_head = %zu, √d_head = %.4g%s\n"
                "  weight_k = exp(score_k) / Σ_j exp(score_j)  over keys j ≤ %zu; later ones are masked\n"
                "  output   = W_O Σ_k weight_k v_k             added to the residual stream\n",
                config->d_head, root_of_d_head(explain), rope ? "; q, k after RoPE" : "", explain->query);
@@ -241,7 +220,7 @@ static void print_key(const Explain *explain, size_t key, double sum) {
     double weighted = weight * explain->value_norms[key];
     printf("%5zu ", key);
     print_token(report, study, study->tokens.ids[key], TOKEN_WIDTH);
-    printf(" %9.3f %8.3f %6d %7.4f %8.3f %8.4f  ", score * root_of_d_head(explain), score, 0, weight,
+    printf(" %9.3f %8.3f %6d %7.4f %8.3f %10.4f", score * root_of_d_head(explain), score, 0, weight,
            explain->value_norms[key], weighted);
     print_bar(report, weighted / sum, BAR_WIDTH);
     putchar('\n');
@@ -251,7 +230,7 @@ static void print_key(const Explain *explain, size_t key, double sum) {
 static void print_masked(const Explain *explain) {
     const Study *study = explain->study;
     const Report *report = &study->report;
-    size_t first = explain->query + 1, n = study->tokens.n - first, shown = n < MAX_MASKED ? n : MAX_MASKED;
+    size_t first = explain->query + 1, n = study->tokens.n - first, shown = at_most(n, MAX_MASKED);
     print_style(report, STYLE_DIM);
     for (size_t key = first; key < first + shown; key++) {
         printf("%5zu ", key);
@@ -267,8 +246,10 @@ static void print_keys(const Explain *explain) {
     const Report *report = &explain->study->report;
     double least = least_shown(explain), weights = 0, weighted = 0, left_out = 0;
     size_t n_left_out = 0;
-    dim_line(report, "  key token                q·k  ÷√d_head  +mask  weight      ‖v‖  weight×‖v‖",
-             "  key token                q.k  /sqrt(d)  +mask  weight      |v|  weight*|v|");
+    print_styled(report, STYLE_BOLD, "%s\n",
+                 report->ascii
+                     ? "  key token                q.k /sqrt(d)  +mask  weight      |v| weight*|v|"
+                     : "  key token                q·k ÷√d_head  +mask  weight      ‖v‖ weight×‖v‖");
     for (size_t key = 0; key <= explain->query; key++) {
         weights += (double)explain->weights[key];
         weighted += (double)explain->weights[key] * explain->value_norms[key];
@@ -296,19 +277,19 @@ static void print_effects(const Explain *explain) {
                : "‖z W_O‖ = %.4f: the length of what the head adds, without bias. Straight to the\n",
            explain->output_norm);
     puts("unembedding it changes the next token's logits most at:");
-    dim_line(report, "  raised                  lowered", "  raised                  lowered");
+    print_styled(report, STYLE_BOLD, "  raised                  lowered\n");
     for (size_t i = 0; i < explain->n_top; i++) {
         fputs("  ", stdout);
         print_token(report, study, explain->raised[i], TOKEN_WIDTH);
-        printf(" %+.3f  ", (double)explain->effects[explain->raised[i]]);
+        printf("%+8.3f  ", (double)explain->effects[explain->raised[i]]);
         print_token(report, study, explain->lowered[i], TOKEN_WIDTH);
-        printf(" %+.3f\n", (double)explain->effects[explain->lowered[i]]);
+        printf("%+8.3f\n", (double)explain->effects[explain->lowered[i]]);
     }
-    dim_line(report, "Relative to the mean over the vocabulary; what later layers make of it is not counted.",
-             "Relative to the mean over the vocabulary; what later layers make of it is not counted.");
+    print_styled(report, STYLE_DIM,
+                 "Relative to the mean over the vocabulary; what later layers make of it is not counted.\n");
 }
 
-static void release(const Explain *explain) {
+static void explain_free(const Explain *explain) {
     free(explain->scores);
     free(explain->weights);
     free(explain->value_norms);
@@ -331,14 +312,13 @@ bool view_explain(Study *study, Error *error) {
                        .head = (size_t)o->head,
                        .kv_head = kv_head_of(config, (size_t)o->head),
                        .query = o->query < 0 ? study->tokens.n - 1 : (size_t)o->query,
-                       .n_top = o->top < 0 ? TOP : (size_t)o->top};
-    bool ok = allocate(&explain, error) && watch(&explain, error) && find_effects(&explain, error);
+                       .n_top = study_top(study, TOP)};
+    bool ok = allocate(&explain, error) && feed(&explain, error) && find_effects(&explain, error);
     if (ok) {
         report_open(report, study);
         if (report->json) {
-            write_json(&explain, report);
+            print_json(&explain, report);
         } else {
-            putchar('\n');
             print_formula(&explain);
             putchar('\n');
             print_keys(&explain);
@@ -347,6 +327,6 @@ bool view_explain(Study *study, Error *error) {
         }
         report_close(report);
     }
-    release(&explain);
+    explain_free(&explain);
     return ok;
 }

@@ -79,15 +79,14 @@ static bool draw_texts(const Study *study, Heads *heads, Error *error) {
 /* The shape of the random texts. */
 static bool plan_texts(Study *study, Heads *heads, Error *error) {
     const StudyOptions *options = study->options;
-    size_t limit = options->n_ctx > 0 ? (size_t)options->n_ctx : model_config(study->model)->n_ctx;
+    size_t limit = study_n_ctx(study);
     if (study->tokens.n > 0)
         return error_set(error, "--repeat and --batch make texts of their own: leave out %s",
                          options->prompt ? "-p" : "-f");
     study->bos = !options->no_bos && tokenizer_bos(study->tokenizer) >= 0;
     heads->n_batch = options->batch > 0 ? (size_t)options->batch : DEFAULT_BATCH;
     size_t most = limit < study->bos ? 0 : (limit - study->bos) / 2;
-    size_t period = most < DEFAULT_PERIOD ? most : DEFAULT_PERIOD;
-    if (options->repeat > 0) period = (size_t)options->repeat;
+    size_t period = options->repeat > 0 ? (size_t)options->repeat : at_most(most, DEFAULT_PERIOD);
     if (period > most)
         return error_set(
             error, "--repeat %zu makes a text of %zu tokens, more than the context of %zu: at most %zu fits",
@@ -204,7 +203,7 @@ static double column_value(const Column *column, const HeadScores *scores) {
 
 static HeadScores scores_at(const Heads *heads, size_t i) { return head_scores(&heads->sums[i]); }
 
-static void print_json_scores(Report *report, const HeadScores *scores) {
+static void json_scores(Report *report, const HeadScores *scores) {
     for (size_t i = 0; i < N_COLUMNS; i++)
         json_real(report, columns[i].key, column_value(&columns[i], scores));
 }
@@ -227,7 +226,7 @@ static void print_json(Report *report, const Heads *heads) {
         json_end_array(report);
     }
     json_object(report, "chance");
-    print_json_scores(report, &scores);
+    json_scores(report, &scores);
     json_end_object(report);
     json_array(report, "heads");
     for (size_t i = 0; i < n_heads; i++) {
@@ -237,7 +236,7 @@ static void print_json(Report *report, const Heads *heads) {
         json_text(report, "name", head_name(name, i / heads->n_head, i % heads->n_head), SIZE_MAX);
         json_int(report, "layer", (int64_t)(i / heads->n_head));
         json_int(report, "head", (int64_t)(i % heads->n_head));
-        print_json_scores(report, &scores);
+        json_scores(report, &scores);
         json_int(report, "n_dup", n_repeated);
         json_int(report, "n_ind", n_repeated);
         json_text(report, "label", head_label(&scores), SIZE_MAX);
@@ -280,14 +279,12 @@ static void print_scores(const Report *report, const bool *shown, const HeadScor
         const Column *column = &columns[i];
         double value = column_value(column, scores);
         if (!shown[i]) continue;
-        if (isnan(value)) {
-            printf("%*s", column->width, "-");
-            continue;
-        }
         bool strong = column->strong > 0 && value >= column->strong;
-        if (strong) print_style(report, STYLE_BOLD);
-        printf("%*.*f", column->width, column->offset == SCORE(distance) ? 1 : digits, value * column->unit);
-        if (strong) print_style(report, STYLE_PLAIN);
+        if (isnan(value))
+            printf("%*s", column->width, "-");
+        else
+            print_styled(report, strong ? STYLE_BOLD : STYLE_PLAIN, "%*.*f", column->width,
+                         column->offset == SCORE(distance) ? 1 : digits, value * column->unit);
     }
 }
 
@@ -332,12 +329,14 @@ static void print_text(const Report *report, const Heads *heads, bool bos) {
     size_t n_heads = heads->n_layer * heads->n_head;
     bool shown[N_COLUMNS];
     choose_columns(report, heads, shown);
-    putchar('\n');
     print_legend(report, heads, shown, bos);
+    print_style(report, STYLE_BOLD);
     printf("\n%-*s", NAME_WIDTH, "head");
     for (size_t i = 0; i < N_COLUMNS; i++)
         if (shown[i]) printf("%*s", columns[i].width, columns[i].name);
-    printf("  label\n%-*s", NAME_WIDTH, "chance");
+    puts("  label");
+    print_style(report, STYLE_PLAIN);
+    printf("%-*s", NAME_WIDTH, "chance");
     HeadScores scores = scores_at(heads, n_heads);
     print_scores(report, shown, &scores, 3);
     putchar('\n');

@@ -50,21 +50,6 @@ static void keep_resid(void *user, const ProbeView *view) {
            lens->d_model * sizeof *lens->resid);
 }
 
-/* What the final norm takes off x [d_model]: its mean, or, for RMSNorm, nothing. */
-static double norm_mean(const Config *config, const float *x) {
-    double sum = 0;
-    if (config->family->norm == NORM_RMS) return 0;
-    for (size_t i = 0; i < config->d_model; i++) sum += (double)x[i];
-    return sum / (double)config->d_model;
-}
-
-/* What it divides by: √(var + eps), for RMSNorm √(mean x² + eps). */
-static double norm_scale(const Config *config, const float *x) {
-    double mean = norm_mean(config, x), sum = 0;
-    for (size_t i = 0; i < config->d_model; i++) sum += ((double)x[i] - mean) * ((double)x[i] - mean);
-    return sqrt(sum / (double)config->d_model + (double)config->norm_eps);
-}
-
 /* The final norm of all rows with the scale of the last, in place. */
 static void norm_frozen(const Lens *lens) {
     const Config *config = model_config(lens->study->model);
@@ -104,8 +89,7 @@ static bool prepare(const Study *study, Lens *lens, Error *error) {
     lens->n_rows = lens->n_layer * lens->per_layer + 1;
     lens->d_model = config->d_model;
     lens->n_vocab = config->n_vocab;
-    lens->n_top = options->top >= 0 ? (size_t)options->top : TOP;
-    if (lens->n_top > lens->n_vocab) lens->n_top = lens->n_vocab;
+    lens->n_top = at_most(study_top(study, TOP), lens->n_vocab);
     lens->resid = floats_new(lens->n_rows, lens->d_model);
     lens->logits = floats_new(lens->n_rows, lens->n_vocab);
     lens->top = calloc(lens->n_top + 1, sizeof *lens->top);
@@ -250,16 +234,16 @@ static void print_text(const Report *report, const Lens *lens) {
     enum { NARROWEST = 8, WIDEST = 14, BESIDE_TOKEN = 7 };
     size_t used = lens->target >= 0 ? 51 : 38, room = report->width > used ? report->width - used : 0;
     size_t n_shown = room / (NARROWEST + BESIDE_TOKEN), token_width = WIDEST;
-    if (n_shown == 0) n_shown = 1;
-    if (n_shown > lens->n_top) n_shown = lens->n_top;
+    n_shown = at_most(n_shown ? n_shown : 1, lens->n_top);
     while (token_width > NARROWEST && n_shown * (token_width + BESIDE_TOKEN) > room) token_width--;
-    putchar('\n');
     print_legend(report, lens);
+    print_style(report, STYLE_BOLD);
     printf("\n%-10s %6s %5s", "row", "rank", "p");
     if (lens->target >= 0) printf(" %6s %5s", "rank'", "p'");
     printf(" %6s %7s", "KL", "entropy");
     if (n_shown > 0) printf("  likeliest");
     if (n_shown < lens->n_top) printf(" (%zu of %zu fit)", n_shown, lens->n_top);
+    print_style(report, STYLE_PLAIN);
     putchar('\n');
     for (size_t i = 0; i < lens->n_rows; i++) {
         char name[32];

@@ -1,6 +1,7 @@
 /*
- * What the model expects after the text: the likeliest tokens at temperature 1, how much probability they hold
- * together, and what temperature, top-k, top-p and min-p, in the sampler's hands, would leave of each.
+ * next: what the model expects after the text: the likeliest tokens at temperature 1, how much probability
+ * they hold together, and what temperature, top-k, top-p and min-p, in the sampler's hands, would leave of
+ * each.
  */
 #include "views/study.h"
 
@@ -22,18 +23,11 @@ typedef struct Next {
     double entropy_of_kept; /* nats, of what is drawn */
 } Next;
 
-static void keep_logits(void *user, size_t position, const float *logits) {
-    (void)position;
-    Next *next = user;
-    for (size_t i = 0; i < next->n_vocab; i++) next->logits[i] = logits[i];
-}
-
 static bool feed(const Study *study, Next *next, Error *error) {
     const Tokens *tokens = &study->tokens;
     Session *session = study_session(study, 0, NULL, error);
-    bool ok = session &&
-              (tokens->n == 1 || study_feed(study, session, tokens->ids, tokens->n - 1, NULL, NULL, error));
-    ok = ok && study_feed(study, session, tokens->ids + tokens->n - 1, 1, keep_logits, next, error);
+    bool ok = session && study_feed(study, session, tokens->ids, tokens->n - 1, NULL, NULL, error) &&
+              session_feed(session, tokens->ids + tokens->n - 1, 1, next->logits, 1, error);
     session_free(session);
     return ok;
 }
@@ -107,23 +101,17 @@ static bool filters(const SamplerOptions *sampling) {
 /* Columns left for the bar: 0 where there is to be none. */
 static size_t bar_width(const Report *report, bool after) {
     size_t row = ROW_WIDTH + (after ? AFTER_WIDTH : 0) + 2;
-    if ((!report->terminal && !report->ascii) || report->width <= row) return 0;
-    return report->width - row < BAR_WIDTH ? report->width - row : BAR_WIDTH;
+    return report->width > row ? at_most(report->width - row, BAR_WIDTH) : 0;
 }
 
 static void print_table(const Report *report, const Study *study, const Next *next) {
     bool after = filters(&next->sampling);
     size_t width = bar_width(report, after);
     double cumulative = 0;
-    print_style(report, STYLE_DIM);
-    printf("p: probability of coming next; bits: -log2 p; sum: p down to here%s",
-           after ? "; after: p once filtered" : "");
-    print_style(report, STYLE_PLAIN);
-    putchar('\n');
-    print_style(report, STYLE_BOLD);
-    printf(" rank  token                    p    bits      logit       sum%s", after ? "     after" : "");
-    print_style(report, STYLE_PLAIN);
-    putchar('\n');
+    print_styled(report, STYLE_DIM, "p: probability of coming next; bits: -log2 p; sum: p down to here%s\n",
+                 after ? "; after: p once filtered" : "");
+    print_styled(report, STYLE_BOLD, " rank  token                    p    bits      logit       sum%s\n",
+                 after ? "     after" : "");
     for (size_t i = 0; i < next->n_top; i++) {
         int32_t id = next->top[i];
         double p = probability(next, id), logit = (double)next->logits[id];
@@ -136,10 +124,7 @@ static void print_table(const Report *report, const Study *study, const Next *ne
             printf("  %7.3f%%", 100 * next->after[id]);
         else if (after)
             printf("  %8s", "-");
-        if (width > 0) {
-            fputs("  ", stdout);
-            print_bar(report, p, width);
-        }
+        print_bar(report, p, width);
         putchar('\n');
     }
 }
@@ -147,15 +132,12 @@ static void print_table(const Report *report, const Study *study, const Next *ne
 static void print_text(const Report *report, const Study *study, const Next *next) {
     const SamplerOptions *sampling = &next->sampling;
     double entropy = next->distribution.entropy;
-    putchar('\n');
     print_table(report, study, next);
     printf("\nentropy %.3f bits: as open as an even choice among %.1f of the %zu tokens\n",
            entropy * BITS_PER_NAT, exp(entropy), next->n_vocab);
     if (!filters(sampling)) {
-        print_style(report, STYLE_DIM);
-        fputs("--temp, --top-k, --top-p, --min-p show what a sampler would leave of it", stdout);
-        print_style(report, STYLE_PLAIN);
-        putchar('\n');
+        print_styled(report, STYLE_DIM,
+                     "--temp, --top-k, --top-p, --min-p show what a sampler would leave of it\n");
         return;
     }
     fputs("after", stdout);
@@ -172,22 +154,21 @@ bool view_next(Study *study, Error *error) {
     Report *report = &study->report;
     Next next = {
         .n_vocab = model_config(study->model)->n_vocab,
-        .n_top = options->top >= 0 ? (size_t)options->top : TOP,
+        .n_top = study_top(study, TOP),
         .sampling = {.temperature = options->temp < 0 ? 1 : options->temp,
                      .top_k = (size_t)options->top_k,
                      .top_p = options->top_p,
                      .min_p = options->min_p,
                      .repeat_penalty = 1},
     };
-    if (next.n_top > next.n_vocab) next.n_top = next.n_vocab;
-    next.logits = calloc(next.n_vocab, sizeof *next.logits);
+    next.logits = floats_new(1, next.n_vocab);
     next.after = calloc(next.n_vocab, sizeof *next.after);
     next.top = calloc(next.n_top + 1, sizeof *next.top);
     bool ok = (next.logits && next.after && next.top) || error_set(error, "not enough memory for the logits");
     ok = ok && feed(study, &next, error);
     if (ok) {
         next.distribution = distribution_of(next.logits, next.n_vocab);
-        logits_top(next.logits, next.n_vocab, next.n_top, next.top);
+        next.n_top = logits_top(next.logits, next.n_vocab, next.n_top, next.top);
         ok = filter(&next, error);
     }
     if (ok) {

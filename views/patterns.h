@@ -55,9 +55,4 @@ double *patterns_row(const Patterns *patterns, size_t map, size_t query);
 /* W_O^h [d_model][d_head]: the columns of the output projection that read head h. The caller frees it. */
 float *head_output(const Study *study, size_t layer, size_t head, Error *error);
 
-/* The kv head that a head reads under grouped-query attention. */
-static inline size_t kv_head_of(const Config *config, size_t head) {
-    return head * config->n_head_kv / config->n_head;
-}
-
 #endif

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +15,10 @@
 enum { WIDTH_ELSEWHERE = 100 };
 
 Report report_begin(bool json, bool ascii) {
-    Report report = {.json = json, .ascii = ascii, .width = WIDTH_ELSEWHERE};
+    Report report = {.json = json, .ascii = ascii, .bars = ascii, .width = WIDTH_ELSEWHERE};
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     if (!isatty(STDOUT_FILENO)) return report;
-    report.terminal = true;
+    report.bars = true;
     report.colour = !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
     struct winsize size;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) report.width = size.ws_col;
@@ -46,11 +47,9 @@ void report_open(Report *report, const Study *study) {
     size_t n = study->tokens.n;
     if (!report->json) {
         if (!model) return;
-        print_style(report, STYLE_DIM);
-        printf("%s  %s %s  %zu token%s  bos %s  seed %" PRIu64, study->options->model, architecture, type, n,
-               n == 1 ? "" : "s", study->bos ? "yes" : "no", study->seed);
-        print_style(report, STYLE_PLAIN);
-        putchar('\n');
+        print_styled(report, STYLE_DIM, "%s  %s %s  %zu token%s  bos %s  seed %" PRIu64 "\n\n",
+                     study->options->model, architecture, type, n, n == 1 ? "" : "s",
+                     study->bos ? "yes" : "no", study->seed);
         return;
     }
     json_object(report, NULL);
@@ -117,16 +116,18 @@ void json_real(Report *report, const char *key, double value) {
         fputs("null", stdout);
 }
 
+void json_reals(Report *report, const char *key, const double *values, size_t n) {
+    json_array(report, key);
+    for (size_t i = 0; i < n; i++) json_real(report, NULL, values[i]);
+    json_end_array(report);
+}
+
 void json_bool(Report *report, const char *key, bool value) {
     json_begin(report, key);
     fputs(value ? "true" : "false", stdout);
 }
 
-void json_reals(Report *report, const char *key, const float *values, size_t n) {
-    json_array(report, key);
-    for (size_t i = 0; i < n; i++) json_real(report, NULL, (double)values[i]);
-    json_end_array(report);
-}
+void json_null(Report *report, const char *key) { json_real(report, key, NAN); }
 
 void json_token(Report *report, int32_t id, const Study *study) {
     String piece = tokenizer_piece(study->tokenizer, id, true);
@@ -134,7 +135,7 @@ void json_token(Report *report, int32_t id, const Study *study) {
     json_text(report, "token", piece.data, piece.n);
 }
 
-/* Columns that a terminal gives a character: none for marks that combine, two for the wide scripts of East Asia and emoji. */
+/* Columns of a terminal: none for marks that combine, two for the wide scripts of East Asia and for emoji. */
 static size_t columns(uint32_t c) {
     if ((c >= 0x300 && c < 0x370) || c == 0x200b || c == 0x200d || (c >= 0xfe00 && c < 0xfe10)) return 0;
     bool wide = (c >= 0x1100 && c < 0x1160) || (c >= 0x2e80 && c < 0xa4d0) || (c >= 0xac00 && c < 0xd7a4) ||
@@ -195,7 +196,7 @@ static size_t print_cut(const Report *report, const char *text, size_t n, size_t
 
 void print_column(const Report *report, const char *text, size_t n, size_t width) {
     size_t used = print_cut(report, text, n, width ? width : SIZE_MAX);
-    for (; used < width; used++) putchar(' ');
+    if (used < width) printf("%*s", (int)(width - used), "");
 }
 
 void print_token(const Report *report, const Study *study, int32_t id, size_t width) {
@@ -207,43 +208,48 @@ void print_quoted(const Report *report, const char *text, size_t n, size_t width
     putchar('"');
     size_t used = print_cut(report, text, n, width > 3 ? width - 2 : SIZE_MAX) + 2;
     putchar('"');
-    for (; used < width; used++) putchar(' ');
+    if (used < width) printf("%*s", (int)(width - used), "");
 }
 
-void print_bar(const Report *report, double share, size_t width) {
+static double clamped(double share) { return share > 0 ? fmin(share, 1) : 0; /* NaN too */ }
+
+size_t print_bar(const Report *report, double share, size_t width) {
     static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-    if (!report->terminal && !report->ascii) return;
-    if (!(share > 0)) share = 0;
-    if (share > 1) share = 1;
-    size_t filled = (size_t)(share * (double)width * 8 + 0.5), at = 0;
-    for (; at < filled / 8; at++) fputs(report->ascii ? "#" : "█", stdout);
-    if (!report->ascii && filled % 8) fputs(eighths[filled % 8], stdout), at++;
-    for (; at < width; at++) putchar(' ');
+    size_t steps = report->ascii ? 1 : 8, filled = (size_t)(clamped(share) * (double)(width * steps) + 0.5);
+    if (!report->bars || filled == 0) return 0;
+    fputs("  ", stdout);
+    for (size_t i = 0; i < filled / steps; i++) fputs(report->ascii ? "#" : "█", stdout);
+    fputs(eighths[filled % steps], stdout);
+    return 2 + (filled + steps - 1) / steps;
 }
 
 void print_heat(const Report *report, double share) {
     static const char ascii[] = " .:-=+*#%@";
     static const char *const blocks[] = {"  ", "░░", "▒▒", "▓▓", "██"};
-    static const int blues[] = {-1, 17, 18, 19, 20, 26,
-                                32, 38, 44, 50, 87, 159}; /* of the 256-colour palette */
-    if (!(share > 0)) share = 0;
-    if (share > 1) share = 1;
+    static const int blues[] = {17, 18, 19, 20, 26, 32, 38, 44, 50, 87, 159}; /* of the 256-colour palette */
+    share = clamped(share);
     if (report->ascii) {
         char c = ascii[(size_t)(share * 9 + 0.5)];
-        putchar(c);
-        putchar(c);
-    } else if (!report->colour) {
-        fputs(blocks[(size_t)(share * 4 + 0.5)], stdout);
-    } else {
-        int colour = blues[(size_t)(share * 11 + 0.5)];
-        if (colour < 0)
-            fputs("  ", stdout);
-        else
-            printf("\033[48;5;%dm  \033[0m", colour);
+        printf("%c%c", c, c);
+        return;
     }
+    size_t blue = report->colour ? (size_t)(share * 11 + 0.5) : 0;
+    if (blue > 0)
+        printf("\033[48;5;%dm  \033[0m", blues[blue - 1]);
+    else
+        fputs(blocks[report->colour ? 0 : (size_t)(share * 4 + 0.5)], stdout);
 }
 
 void print_style(const Report *report, Style style) {
     static const char *const codes[] = {"0", "1", "2", "32", "31"};
     if (report->colour) printf("\033[%sm", codes[style]);
+}
+
+void print_styled(const Report *report, Style style, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    print_style(report, style);
+    vprintf(format, args);
+    print_style(report, STYLE_PLAIN);
+    va_end(args);
 }

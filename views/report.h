@@ -1,6 +1,6 @@
 /*
- * How a view speaks: text for people (bits, colour and bars on a terminal only) or, with --json, one object for
- * programs (nats). All of it goes to stdout.
+ * How a view speaks: text for people (bits; colour and bars on a terminal only) or, with --json, one object
+ * for programs (nats). All of it goes to stdout.
  */
 #ifndef ATTN_STUDY_REPORT_H
 #define ATTN_STUDY_REPORT_H
@@ -16,10 +16,9 @@ struct Checkpoint;
 
 typedef struct Report {
     bool json, ascii;
-    bool terminal; /* stdout is one: bars make sense */
-    bool colour;
-    size_t width; /* columns of the terminal; 100 when stdout is none */
-    int depth;    /* of open JSON objects and arrays */
+    bool bars, colour; /* bars: on a terminal, or with --ascii */
+    size_t width;      /* columns of the terminal; 100 when stdout is none */
+    int depth;         /* of open JSON objects and arrays */
     bool needs_comma;
 } Report;
 
@@ -27,8 +26,9 @@ typedef struct Report {
 Report report_begin(bool json, bool ascii);
 
 /*
- * Opens the report: model, weight type, tokens, bos, seed; with --json an object that holds these as
- * "command", "model", "architecture", "type", "n_tokens", "bos", "seed" and "tokens": [{"id", "text"}, …].
+ * Opens the report: model, weight type, tokens, bos, seed and an empty line; with --json an object that holds
+ * these as "command", "model", "architecture", "type", "n_tokens", "bos", "seed" and "tokens":
+ * [{"id", "token"}, …].
  * report_close ends the object.
  */
 void report_open(Report *report, const struct Study *study);
@@ -45,13 +45,14 @@ void json_end_array(Report *report);
 void json_text(Report *report, const char *key, const char *text, size_t n); /* n bytes; (size_t)-1: strlen */
 void json_int(Report *report, const char *key, int64_t value);
 void json_real(Report *report, const char *key, double value); /* nine digits */
+void json_reals(Report *report, const char *key, const double *values, size_t n);
 void json_bool(Report *report, const char *key, bool value);
-void json_reals(Report *report, const char *key, const float *values, size_t n);
+void json_null(Report *report, const char *key);
 void json_token(Report *report, int32_t id, const struct Study *study); /* "id": …, "token": "…" */
 
 /*
- * For people: n bytes of any text, control characters and (with --ascii) all beyond ASCII escaped, cut to `width`
- * columns and padded to it (0: neither). text_width: the columns that it takes uncut.
+ * For people: n bytes of any text, control characters and (with --ascii) all beyond ASCII escaped, cut to
+ * `width` columns and padded to it (0: neither). text_width: the columns that it takes uncut.
  */
 void print_column(const Report *report, const char *text, size_t n, size_t width);
 size_t text_width(const Report *report, const char *text, size_t n);
@@ -60,8 +61,11 @@ size_t text_width(const Report *report, const char *text, size_t n);
 void print_quoted(const Report *report, const char *text, size_t n, size_t width);
 void print_token(const Report *report, const struct Study *study, int32_t id, size_t width);
 
-/* A bar of `width` columns filled to a share from 0 to 1; nothing where stdout is no terminal, but with --ascii. */
-void print_bar(const Report *report, double share, size_t width);
+/*
+ * Two spaces and a bar that is `width` columns at a share of 1; nothing at 0, or where bars are off. Returns
+ * the columns it took.
+ */
+size_t print_bar(const Report *report, double share, size_t width);
 
 /* One cell of a heat map, two columns wide, darker (or a denser character) from 0 to 1. */
 void print_heat(const Report *report, double share);
@@ -69,5 +73,9 @@ void print_heat(const Report *report, double share);
 /* Switches bold, dim or plain where colour is on. */
 typedef enum Style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_GOOD, STYLE_BAD } Style;
 void print_style(const Report *report, Style style);
+
+/* printf in a style, and back to plain. */
+void print_styled(const Report *report, Style style, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

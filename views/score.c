@@ -1,12 +1,12 @@
 /*
- * How well the model foresaw the text: for each token its surprisal −ln p, its rank, the entropy of what was
- * expected and the tokens that were likelier; then totals. What a token is scored in is a window: as much of
- * the text as the context holds. A longer text takes several, by one of two rules:
+ * score: how well the model foresaw the text: for each token its surprisal −ln p, its rank, the entropy of
+ * what was expected and the tokens that were likelier; then totals. What a token is scored in is a window:
+ * as much of the text as the context holds. A longer text takes several, by one of two rules:
  *
  *   sliding: each window begins half a window after the last and scores its second half (the first one scores
  *            all but token 0), so that every token is scored once, with at least half a window before it;
- *   chunks:  llama.cpp's perplexity. Windows do not overlap, BOS, if the text has one, replaces the first token
- *            of each, the second half is scored, and what does not fill a window is left out.
+ *   chunks:  llama.cpp's perplexity. Windows do not overlap; BOS, if the text has one, replaces the first
+ *            token of each; the second half is scored, and what does not fill a window is left out.
  *
  * study_feed runs a window through the model and shows the logits to score_token, which keeps their numbers.
  */
@@ -68,8 +68,7 @@ typedef struct Score {
 
 /* Of a token that has been scored: how many likelier ones are kept. */
 static size_t n_likelier(const Score *score, size_t at) {
-    size_t n = score->tokens[at].rank - 1;
-    return n < score->n_likelier ? n : score->n_likelier;
+    return at_most(score->tokens[at].rank - 1, score->n_likelier);
 }
 
 /* Logits at a position of the window are the prediction of the next token. */
@@ -102,8 +101,7 @@ static bool feed(Score *score, Session *session, const int32_t *ids, size_t n, L
                  Error *error) {
     for (size_t done = 0, m; done < n; done += m) {
         char what[64];
-        size_t piece = each ? PIECE : SESSION_CHUNK;
-        m = n - done < piece ? n - done : piece;
+        m = at_most(n - done, each ? PIECE : SESSION_CHUNK);
         snprintf(what, sizeof what, "%7.1f tokens/s, scored",
                  (double)score->totals.n / (seconds_since(score->start_ms) + 1e-9));
         if (score->n_to_score > PIECE) show_progress(what, score->totals.n, score->n_to_score);
@@ -117,9 +115,8 @@ static bool feed(Score *score, Session *session, const int32_t *ids, size_t n, L
 static Window window_at(const Score *score, size_t i) {
     size_t n_ctx = score->n_ctx, n_tokens = score->study->tokens.n, half = n_ctx / 2;
     if (score->chunks) return (Window){i * n_ctx, i * n_ctx + half + 1, (i + 1) * n_ctx};
-    Window window = {i * half, i == 0 ? 1 : i * half + n_ctx - half + 1, i * half + n_ctx + 1};
-    if (window.end > n_tokens) window.end = n_tokens;
-    return window;
+    return (Window){i * half, i == 0 ? 1 : i * half + n_ctx - half + 1,
+                    at_most(i * half + n_ctx + 1, n_tokens)};
 }
 
 static bool score_window(Score *score, Session *session, int32_t *ids, Error *error) {
@@ -134,7 +131,7 @@ static bool score_window(Score *score, Session *session, int32_t *ids, Error *er
 }
 
 static bool score_text(Score *score, Error *error) {
-    size_t n_tokens = score->study->tokens.n, n = score->n_ctx < n_tokens ? score->n_ctx : n_tokens;
+    size_t n = at_most(score->n_ctx, score->study->tokens.n);
     Session *session = study_session(score->study, n, NULL, error);
     int32_t *ids = session ? calloc(n, sizeof *ids) : NULL;
     bool ok = session && (ids || error_set(error, "not enough memory for a window of %zu tokens", n));
@@ -194,8 +191,7 @@ static bool score_new(Score *score, const Study *study, Error *error) {
     *score = (Score){.study = study,
                      .chunks = options->chunks,
                      .n_vocab = model_config(study->model)->n_vocab,
-                     .n_likelier = options->top >= 0 ? (size_t)options->top : TOP};
-    if (score->n_likelier >= score->n_vocab) score->n_likelier = score->n_vocab - 1;
+                     .n_likelier = at_most(study_top(study, TOP), model_config(study->model)->n_vocab - 1)};
     if (!plan(score, error)) return false;
     bool ok;
     if (score->chunks) {
@@ -244,7 +240,7 @@ static double word_surprisal(const Score *score, size_t begin, size_t end) {
     return sum;
 }
 
-static void print_json_tokens(Report *report, const Score *score) {
+static void json_positions(Report *report, const Score *score) {
     const Study *study = score->study;
     json_array(report, "positions");
     for (size_t at = 1; at < study->tokens.n; at++) {
@@ -269,19 +265,13 @@ static void print_json_tokens(Report *report, const Score *score) {
     json_end_array(report);
 }
 
-static void print_json_words(Report *report, const Score *score, TextBuffer *text) {
+static void json_words(Report *report, const Score *score, const JoinedText *text) {
     const Study *study = score->study;
     json_array(report, "words");
     for (size_t begin = 1, end; begin < study->tokens.n; begin = end) {
         end = end_of_word(study, begin);
-        text->n = 0;
-        for (size_t i = begin; i < end; i++) {
-            String piece = tokenizer_piece(study->tokenizer, study->tokens.ids[i], false);
-            memcpy(text->data + text->n, piece.data, piece.n);
-            text->n += piece.n;
-        }
         json_object(report, NULL);
-        json_text(report, "text", text->data, text->n);
+        json_joined(report, "text", text, begin, end);
         json_int(report, "position", (int64_t)begin);
         json_int(report, "n_tokens", (int64_t)(end - begin));
         json_real(report, "surprisal_nats", word_surprisal(score, begin, end));
@@ -290,7 +280,7 @@ static void print_json_words(Report *report, const Score *score, TextBuffer *tex
     json_end_array(report);
 }
 
-static void print_json_chunks(Report *report, const Score *score) {
+static void json_chunks(Report *report, const Score *score) {
     json_array(report, "chunks");
     for (size_t i = 0; i < score->n_windows; i++) {
         const ChunkScore *chunk = &score->by_chunk[i];
@@ -303,15 +293,15 @@ static void print_json_chunks(Report *report, const Score *score) {
     json_end_array(report);
 }
 
-static void print_json(Report *report, const Score *score, TextBuffer *scratch) {
+static void print_json(Report *report, const Score *score, const JoinedText *text) {
     const Totals *totals = &score->totals;
     json_int(report, "n_ctx", (int64_t)score->n_ctx);
     json_int(report, "n_windows", (int64_t)score->n_windows);
     if (score->chunks)
-        print_json_chunks(report, score);
+        json_chunks(report, score);
     else
-        print_json_tokens(report, score);
-    if (score->study->options->words) print_json_words(report, score, scratch);
+        json_positions(report, score);
+    if (score->study->options->words) json_words(report, score, text);
     json_object(report, "totals");
     json_int(report, "n", (int64_t)totals->n);
     json_real(report, "nll_nats", mean_nll(totals));
@@ -323,20 +313,10 @@ static void print_json(Report *report, const Score *score, TextBuffer *scratch) 
     json_end_object(report);
 }
 
-/* One line in a style, with its end. */
-static void print_line(const Report *report, Style style, const char *line) {
-    print_style(report, style);
-    fputs(line, stdout);
-    print_style(report, STYLE_PLAIN);
-    putchar('\n');
-}
-
-static bool has_bars(const Report *report) { return report->terminal || report->ascii; }
-
-/* The likelier tokens of one row: what the line has room for, or all, on further lines, if --top asked for them. */
+/* The likelier tokens of a row: what the line has room for or, on further lines, all that --top asks for. */
 static void print_likelier(const Report *report, const Score *score, size_t at) {
     const Likelier *likelier = score->likelier + at * score->n_likelier;
-    size_t row_width = ROW_WIDTH + (has_bars(report) ? 2 + BAR_WIDTH : 0);
+    size_t row_width = ROW_WIDTH + (report->bars ? 2 + BAR_WIDTH : 0);
     size_t n = n_likelier(score, at), room = report->width > row_width ? report->width - row_width : 0;
     size_t per_line = room < CELL_WIDTH ? 1 : room / CELL_WIDTH;
     if (score->study->options->top < 0 && n > room / CELL_WIDTH) n = room / CELL_WIDTH;
@@ -351,34 +331,31 @@ static void print_likelier(const Report *report, const Score *score, size_t at) 
 
 static void print_tokens(const Report *report, const Score *score) {
     const Study *study = score->study;
-    print_line(report, STYLE_DIM,
-               "bits: surprisal -log2 p of the token; rank 1: the likeliest; entropy: the bits "
-               "expected before it");
-    print_line(report, STYLE_BOLD,
-               has_bars(report) ? "  pos  token             bits            rank  entropy  likelier, with p"
-                                : "  pos  token             bits    rank  entropy  likelier, with p");
+    int bar_width = report->bars ? 2 + BAR_WIDTH : 0;
+    print_styled(report, STYLE_DIM,
+                 "bits: surprisal -log2 p of the token; rank 1: the likeliest; entropy: the bits "
+                 "expected before it\n");
+    print_styled(report, STYLE_BOLD, "  pos  token             bits%*s    rank  entropy  likelier, with p\n",
+                 bar_width, "");
     for (size_t at = 0; at < study->tokens.n; at++) {
         const TokenScore *token = &score->tokens[at];
         printf("%5zu  ", at);
         print_token(report, study, study->tokens.ids[at], 14);
         if (at == 0) {
-            printf("%8s%*s%9s\n", "-", has_bars(report) ? 10 + BAR_WIDTH : 8, "-", "-");
+            printf("%8s%*s%9s\n", "-", 8 + bar_width, "-", "-");
             continue;
         }
         printf("%8.2f", token->surprisal * BITS_PER_NAT);
-        if (has_bars(report)) {
-            fputs("  ", stdout);
-            print_bar(report, token->surprisal / log((double)score->n_vocab), BAR_WIDTH);
-        }
-        printf("%8zu%9.2f", token->rank, token->entropy * BITS_PER_NAT);
+        int used = (int)print_bar(report, token->surprisal / log((double)score->n_vocab), BAR_WIDTH);
+        printf("%*zu%9.2f", 8 + bar_width - used, token->rank, token->entropy * BITS_PER_NAT);
         print_likelier(report, score, at);
     }
 }
 
 static void print_words(const Report *report, const Score *score) {
     const Study *study = score->study;
-    print_line(report, STYLE_DIM, "bits: surprisal -log2 p of the word, the sum over its tokens");
-    print_line(report, STYLE_BOLD, "  pos  tokens    bits  word");
+    print_styled(report, STYLE_DIM, "bits: surprisal -log2 p of the word, the sum over its tokens\n");
+    print_styled(report, STYLE_BOLD, "  pos  tokens    bits  word\n");
     for (size_t begin = 1, end; begin < study->tokens.n; begin = end) {
         end = end_of_word(study, begin);
         printf("%5zu%8zu%8.2f ", begin, end - begin, word_surprisal(score, begin, end) * BITS_PER_NAT);
@@ -391,8 +368,8 @@ static void print_words(const Report *report, const Score *score) {
 }
 
 static void print_chunks(const Report *report, const Score *score) {
-    print_line(report, STYLE_DIM, "bits: mean surprisal in the chunk; perplexity: of all chunks so far");
-    print_line(report, STYLE_BOLD, "chunk  tokens    bits  perplexity");
+    print_styled(report, STYLE_DIM, "bits: mean surprisal in the chunk; perplexity: of all chunks so far\n");
+    print_styled(report, STYLE_BOLD, "chunk  tokens    bits  perplexity\n");
     for (size_t i = 0; i < score->n_windows; i++) {
         const ChunkScore *chunk = &score->by_chunk[i];
         printf("%5zu%8zu%8.3f%12.4f\n", i + 1, chunk->n, chunk->sum / (double)chunk->n * BITS_PER_NAT,
@@ -419,7 +396,6 @@ static void print_totals(const Report *report, const Score *score) {
 }
 
 static void print_text(const Report *report, const Score *score) {
-    putchar('\n');
     if (score->chunks)
         print_chunks(report, score);
     else if (score->study->options->words)
@@ -440,22 +416,19 @@ static void tell_speed(const Score *score, double seconds) {
 bool view_score(Study *study, Error *error) {
     Report *report = &study->report;
     Score score;
-    TextBuffer scratch = {0}; /* for a word, which may be the whole text */
+    JoinedText text = {0};
     bool ok = score_new(&score, study, error) && score_text(&score, error);
-    if (ok && study->options->words) {
-        scratch.data = malloc(score.totals.n_bytes + 1);
-        ok = scratch.data || error_set(error, "not enough memory for the words");
-    }
+    ok = ok && (!study->options->words || join_tokens(study, false, &text, error));
     if (ok) {
         tell_speed(&score, seconds_since(score.start_ms));
         report_open(report, study);
         if (report->json)
-            print_json(report, &score, &scratch);
+            print_json(report, &score, &text);
         else
             print_text(report, &score);
         report_close(report);
     }
-    free(scratch.data);
+    joined_free(&text);
     score_free(&score);
     return ok;
 }

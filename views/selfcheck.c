@@ -1,8 +1,8 @@
 /*
- * Whether the engine agrees with itself, on any model. The text goes through four sessions in step, a chunk
- * at a time: one that nobody watches, whose logits are the measure; one with every site watched; one that is fed
- * token by token; and one that ablates nothing: a probe holds every head and MLP and leaves them as they are,
- * and the layers from the middle up run again, as ablate has them do.
+ * selfcheck: whether the engine agrees with itself, on any model. The text goes through four sessions in
+ * step, a chunk at a time: one that nobody watches, whose logits are the measure; one with every site
+ * watched; one that is fed token by token; and one that ablates nothing: a probe holds every head and MLP
+ * and leaves them as they are, and the layers from the middle up run again, as ablate has them do.
  *
  * Differences of logits are given as a share of their span (the largest less the smallest), which a constant
  * in all logits does not hide. Allowed is 1e-4 with an F32 cache: sums of floats in another order differ by
@@ -159,8 +159,7 @@ static bool run_chunks(Selfcheck *selfcheck, Session *const sessions[N_SESSIONS]
     bool ok = true;
     for (size_t n; ok && selfcheck->position < tokens->n; selfcheck->position += n) {
         const int32_t *ids = tokens->ids + selfcheck->position;
-        n = tokens->n - selfcheck->position;
-        if (n > selfcheck->n_chunk) n = selfcheck->n_chunk;
+        n = at_most(tokens->n - selfcheck->position, selfcheck->n_chunk);
         show_progress("tokens", selfcheck->position, tokens->n);
         ok = run_plain(selfcheck, sessions[0], ids, n, error) &&
              run_watched(selfcheck, sessions[1], ids, n, error) &&
@@ -201,11 +200,10 @@ static bool run_checks(Selfcheck *selfcheck, Error *error) {
 
 /* As much of our own text as the context holds, when there is none. */
 static bool provide_text(Study *study, Error *error) {
-    size_t limit = model_config(study->model)->n_ctx, asked = (size_t)study->options->n_ctx;
-    if (asked > 0 && asked < limit) limit = asked;
     if (study->tokens.n > 0) return true;
     if (!study_encode(study, own_text, sizeof own_text - 1, &study->tokens, &study->bos, error)) return false;
-    if (study->tokens.n > limit) study->tokens.n = limit;
+    study->tokens.n =
+        at_most(study->tokens.n, at_most(study_n_ctx(study), model_config(study->model)->n_ctx));
     return true;
 }
 
@@ -226,23 +224,16 @@ static void print_json(Report *report, const Check *checks, bool all_passed) {
 }
 
 static void print_table(const Report *report, const Check *checks) {
-    putchar('\n');
-    print_style(report, STYLE_DIM);
-    printf("      %-36s %10s %10s\n", "", "largest", "allowed");
-    print_style(report, STYLE_PLAIN);
+    print_styled(report, STYLE_BOLD, "      %-36s %10s %10s\n", "", "largest", "allowed");
     for (size_t i = 0; i < N_CHECKS; i++) {
         bool good = passed(&checks[i]);
-        print_style(report, good ? STYLE_GOOD : STYLE_BAD);
-        printf("%s", good ? "pass" : "FAIL");
-        print_style(report, STYLE_PLAIN);
+        print_styled(report, good ? STYLE_GOOD : STYLE_BAD, "%s", good ? "pass" : "FAIL");
         printf("  %-36s %10.2g %10.2g\n", checks[i].name, checks[i].largest, checks[i].allowed);
-        print_style(report, STYLE_DIM);
-        printf("      %s\n", checks[i].how);
-        print_style(report, STYLE_PLAIN);
+        print_styled(report, STYLE_DIM, "      %s\n", checks[i].how);
     }
-    print_style(report, STYLE_DIM);
-    puts("\nDifferences of logits: shares of their span, largest less smallest; 0 means the same bits.");
-    print_style(report, STYLE_PLAIN);
+    print_styled(
+        report, STYLE_DIM,
+        "\nDifferences of logits: shares of their span, largest less smallest; 0 means the same bits.\n");
 }
 
 static bool print_report(Study *study, const Check *checks, Error *error) {
@@ -288,8 +279,7 @@ bool view_selfcheck(Study *study, Error *error) {
         .biggest = -INFINITY,
     };
     size_t n_fit = CHUNK_BYTES / sizeof(float) / config->n_vocab + 1;
-    selfcheck.n_chunk = n_fit < SESSION_CHUNK ? n_fit : SESSION_CHUNK;
-    if (selfcheck.n_chunk > study->tokens.n) selfcheck.n_chunk = study->tokens.n;
+    selfcheck.n_chunk = at_most(at_most(n_fit, SESSION_CHUNK), study->tokens.n);
     if (!run_checks(&selfcheck, error)) return false;
 
     double span = selfcheck.biggest - selfcheck.smallest;

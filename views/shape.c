@@ -1,6 +1,6 @@
 /*
- * The shape of a model, of a file or of a name: parameters of every kind of matrix, what they weigh, what a
- * token costs, and how attention grows with the length n of the text, by the plain formula and as
+ * shape: what a file or the name of a model holds: parameters of every kind of matrix, what they weigh,
+ * what a token costs, and how attention grows with the length n of the text, by the plain formula and as
  * attention.c does it.
  *
  * A multiply-add counts as two FLOPs. Every parameter of a matrix is multiplied once a token, but for the
@@ -169,12 +169,6 @@ static void print_flops(double value, int width) {
     print_scaled(value, 1000, units, width);
 }
 
-static void print_dim(const Report *report, const char *line) {
-    print_style(report, STYLE_DIM);
-    puts(line);
-    print_style(report, STYLE_PLAIN);
-}
-
 static void print_total(const char *name, Count count, bool wide) {
     printf("%-14s%*s%13s%15s", name, wide ? 17 : 0, "", "", "");
     print_count(count.parameters, 18);
@@ -205,10 +199,8 @@ static void print_parameters(const Report *report, const Shape *shape) {
     bool wide = report->width >= WIDE;
     Count all = {shape->matrices.parameters + shape->apart.parameters,
                  shape->matrices.bytes + shape->apart.bytes};
-    print_style(report, STYLE_BOLD);
-    printf("%-14s%*s%13s%15s%18s%18s\n", "parameters", wide ? 17 : 0, wide ? "outputs x inputs" : "",
-           "per head", "per layer", "in all", "bytes");
-    print_style(report, STYLE_PLAIN);
+    print_styled(report, STYLE_BOLD, "%-14s%*s%13s%15s%18s%18s\n", "parameters", wide ? 17 : 0,
+                 wide ? "outputs x inputs" : "", "per head", "per layer", "in all", "bytes");
     for (CountKind kind = 0; kind < N_MATRIX_COUNTS; kind++) print_matrix(shape, kind, wide);
     print_style(report, STYLE_BOLD);
     print_total("all matrices", shape->matrices, wide);
@@ -224,11 +216,11 @@ static void print_growth(const Report *report, const Shape *shape, const double 
     printf("FLOPs in the matrices (2 a parameter; the embedding is\nlooked up) and ");
     print_bytes((double)shape->kv_bytes, 0);
     printf(" of KV cache in F16. Attention over n tokens costs:\n\n");
-    print_style(report, STYLE_BOLD);
-    printf("%9s  %30s  %18s  %16s\n", "", "bytes", "FLOPs of the text", "of its last one");
-    printf("%9s  %10s%10s%10s  %9s%9s  %9s%7s\n", "n", "plain", "attn", "KV cache", "plain", "attn", "FLOPs",
-           "share");
-    print_style(report, STYLE_PLAIN);
+    print_styled(report, STYLE_BOLD,
+                 "%9s  %30s  %18s  %16s\n"
+                 "%9s  %10s%10s%10s  %9s%9s  %9s%7s\n",
+                 "", "bytes", "FLOPs of the text", "of its last one", "n", "plain", "attn", "KV cache",
+                 "plain", "attn", "FLOPs", "share");
     for (int i = 0; i < N_LENGTHS; i++) {
         Growth growth = growth_at(shape, lengths[i]);
         printf("%9.0f  ", growth.n);
@@ -242,30 +234,34 @@ static void print_growth(const Report *report, const Shape *shape, const double 
         print_flops(growth.last_flops, 9);
         printf("%6.1f%%\n", 100 * growth.last_share);
     }
-    print_dim(report, "Bytes: plain keeps the n x n scores of a layer's heads in F32, attn a tile of 64");
-    print_dim(report, "keys by 32 queries in each thread, so that only the cache grows. FLOPs: plain");
-    print_dim(report, "takes every pair, attn the n(n + 1)/2 that the causal mask leaves (and the edge");
-    print_dim(report, "of a tile). Share: of all the FLOPs that the last token costs.");
+    print_styled(report, STYLE_DIM,
+                 "Bytes: plain keeps the n x n scores of a layer's heads in F32, attn a tile of 64\n"
+                 "keys by 32 queries in each thread, so that only the cache grows. FLOPs: plain\n"
+                 "takes every pair, attn the n(n + 1)/2 that the causal mask leaves (and the edge\n"
+                 "of a tile). Share: of all the FLOPs that the last token costs.\n");
 }
 
-static void print_shape(const Study *study, const Shape *shape, const double lengths[N_LENGTHS]) {
+static void print_text(const Study *study, const Shape *shape, const double lengths[N_LENGTHS]) {
     const Report *report = &study->report;
     const Config *config = shape->config;
     if (!study->model)
-        printf("%s  a shape without weights: bytes as if the matrices were F16\n", study->options->preset);
-    printf("\nn_layer %zu  n_head %zu  n_head_kv %zu  d_head %zu\n", config->n_layer, config->n_head,
+        print_styled(report, STYLE_DIM, "%s  a shape without weights: bytes as if the matrices were F16\n\n",
+                     study->options->preset);
+    printf("n_layer %zu  n_head %zu  n_head_kv %zu  d_head %zu\n", config->n_layer, config->n_head,
            config->n_head_kv, config->d_head);
     printf("d_model %zu  d_ff %zu  n_vocab %zu  ", config->d_model, config->d_ff, config->n_vocab);
     printf("n_ctx %zu\n\n", config->n_ctx);
     print_parameters(report, shape);
     if (config->n_head_kv < config->n_head)
-        print_dim(report, "Key and value have fewer heads: each is shared by several query heads.");
+        print_styled(report, STYLE_DIM,
+                     "Key and value have fewer heads: each is shared by several query heads.\n");
     if (!study->model && !config->tied)
-        print_dim(report, "Embedding and unembedding are counted apart, as is usual for this model.");
+        print_styled(report, STYLE_DIM,
+                     "Embedding and unembedding are counted apart, as is usual for this model.\n");
     print_growth(report, shape, lengths);
 }
 
-/* A whole number; as real once it is beyond what int64_t holds. */
+/* A whole number; as real once it is beyond what int64_t holds; null for NaN. */
 static void json_whole(Report *report, const char *key, double value) {
     if (value < 0x1p63)
         json_int(report, key, (int64_t)value);
@@ -292,14 +288,8 @@ static void json_count(Report *report, const Shape *shape, CountKind kind) {
     bool is_matrix = kind < N_MATRIX_COUNTS;
     json_object(report, NULL);
     json_text(report, "matrix", count_name(kind), SIZE_MAX);
-    if (is_matrix && matrix.n_heads)
-        json_whole(report, "per_head", each / (double)matrix.n_heads);
-    else
-        json_real(report, "per_head", NAN);
-    if (is_matrix && matrix.in_layers)
-        json_whole(report, "per_layer", each);
-    else
-        json_real(report, "per_layer", NAN);
+    json_whole(report, "per_head", is_matrix && matrix.n_heads ? each / (double)matrix.n_heads : NAN);
+    json_whole(report, "per_layer", is_matrix && matrix.in_layers ? each : NAN);
     json_int(report, "total", (int64_t)shape->counts[kind].parameters);
     json_int(report, "bytes", (int64_t)shape->counts[kind].bytes);
     json_end_object(report);
@@ -323,7 +313,7 @@ static void json_growth(Report *report, const Shape *shape, const double lengths
     json_end_array(report);
 }
 
-static void json_shape(Study *study, const Shape *shape, const double lengths[N_LENGTHS]) {
+static void print_json(Study *study, const Shape *shape, const double lengths[N_LENGTHS]) {
     Report *report = &study->report;
     if (!study->model) json_text(report, "preset", study->options->preset, SIZE_MAX);
     json_config(report, shape->config);
@@ -348,13 +338,12 @@ bool view_shape(Study *study, Error *error) {
     if (!study->model && !find_preset(study->options->preset, &preset, error)) return false;
     Shape shape = shape_of(config, study->model);
     double lengths[N_LENGTHS];
-    lengths_around((double)(study->options->n_ctx ? (uint64_t)study->options->n_ctx : config->n_ctx),
-                   lengths);
+    lengths_around((double)(study->options->n_ctx ? (size_t)study->options->n_ctx : config->n_ctx), lengths);
     report_open(&study->report, study);
     if (study->report.json)
-        json_shape(study, &shape, lengths);
+        print_json(study, &shape, lengths);
     else
-        print_shape(study, &shape, lengths);
+        print_text(study, &shape, lengths);
     report_close(&study->report);
     return true;
 }

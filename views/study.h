@@ -56,6 +56,9 @@ void study_close(Study *study);
  */
 bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens, bool *bos, Error *error);
 
+/* --ctx-size, or the model's context. */
+size_t study_n_ctx(const Study *study);
+
 /* A session for n_ctx positions (0: as many as the tokens of the study) that `probe` (or NULL) looks into. */
 Session *study_session(const Study *study, size_t n_ctx, const Probe *probe, Error *error);
 
@@ -78,8 +81,21 @@ const char *head_name(char *buffer, size_t layer, size_t head);
  */
 bool parse_list(const char *list, const char *what, size_t n, bool *chosen, Error *error);
 
-/* Whether token `at` of the text begins a word: the first two do if the first is BOS, and those with white space in front. */
+/* Whether a token of the text begins a word: the first, the next if that is BOS, those after white space. */
 bool begins_word(const Study *study, size_t at);
+
+/* The bytes of the study's tokens, end to end; token i's from offsets[i] to offsets[i + 1]. Starts as {0}. */
+typedef struct JoinedText {
+    char *bytes;
+    size_t *offsets;
+} JoinedText;
+
+/* `special`: control tokens give their names. joined_free also after a failure. */
+bool join_tokens(const Study *study, bool special, JoinedText *text, Error *error);
+void joined_free(JoinedText *text);
+
+/* Tokens [begin, end) of it as a JSON text. */
+void json_joined(Report *report, const char *key, const JoinedText *text, size_t begin, size_t end);
 
 /* Checks --layer, --head, --query against the model and the tokens; −1 passes. */
 bool study_check_place(const Study *study, Error *error);
@@ -88,6 +104,29 @@ bool study_check_place(const Study *study, Error *error);
  * The id of --token: a text that is exactly one token (tried as given and with a space before it), or "#123".
  */
 bool study_token(const Study *study, const char *text, int32_t *id, Error *error);
+
+/*
+ * Which of n names the value of an option is; of no value (NULL) the first. The error names the option and
+ * what it takes.
+ */
+bool parse_choice(const char *option, const char *value, const char *const *names, size_t n, size_t *choice,
+                  Error *error);
+
+/* --top, or what the view lists without it. */
+static inline size_t study_top(const Study *study, size_t usual) {
+    return study->options->top < 0 ? usual : (size_t)study->options->top;
+}
+
+static inline size_t at_most(size_t n, size_t limit) { return n < limit ? n : limit; }
+
+/* The kv head that a head reads under grouped-query attention. */
+static inline size_t kv_head_of(const Config *config, size_t head) {
+    return head * config->n_head_kv / config->n_head;
+}
+
+/* The final norm maps x [d_model] to (x − mean)/scale·gain + bias; RMSNorm's mean is 0. */
+double norm_mean(const Config *config, const float *x);
+double norm_scale(const Config *config, const float *x);
 
 /* What a row of logits says, at temperature 1 and unfiltered; sums in double. */
 typedef struct Distribution {
@@ -103,6 +142,9 @@ size_t logits_rank(const float *logits, size_t n_vocab, int32_t id);
 
 /* The k (≤ n_vocab) ids with the largest logits, largest first; ties by lower id. Returns k. */
 size_t logits_top(const float *logits, size_t n_vocab, size_t k, int32_t *ids);
+
+/* Likewise the places of the k (≤ n) largest of n numbers; ties by place. */
+size_t largest_of(const double *values, size_t n, size_t k, size_t *places);
 
 /* KL(p ‖ q) in nats of two rows of logits. */
 double logits_kl(const float *p, const float *q, size_t n_vocab);
