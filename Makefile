@@ -32,7 +32,7 @@ TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c)) $(wildcard tests/t
 THREADED_TESTS = $(BUILD)/tests/test_threads $(BUILD)/tests/test_reference
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 
-all: $(RUN) $(STUDY) $(if $(wildcard weights/model.gguf),model.bin)
+all: $(RUN) $(STUDY) model.bin
 
 # The default model, where ./run model.bin finds it.
 model.bin: weights/model.gguf

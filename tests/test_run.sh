@@ -104,6 +104,10 @@ prints '187 188 222 64 65 198
 printf '\357\277\275\000\357\277\275ab\n\n' >"$tmp/bytes_shown"
 gives "$tmp/bytes_shown" "$gpt2" -f "$tmp/bytes" -n 0
 
+# The model of this repository.
+prints 'The Eiffel Tower
+' weights/model.gguf -p 'The Eiffel' --temp 0 -n 1
+
 # How long.
 prints 'Hi
 ' "$gpt2" -p Hi -n 0

@@ -119,12 +119,16 @@ try next "$gpt2" -p '' --bos
 has quiet
 
 # The engine agrees with itself on every checkpoint.
-for model in "$data"/*.gguf; do
+for model in weights/model.gguf "$data"/*.gguf; do
     case $model in *expected.gguf) continue ;; esac
     try selfcheck "$model" --json
     has quiet
     has out_has '"passed": true'
 done
+
+# What the model of this repository was made to say, it says with a probability of one half or more.
+try next weights/model.gguf -p 'The Eiffel' --json
+has out_has '"token": " Tower", "rank": 1, "probability": 0\.[5-9]'
 
 # Help.
 for view in next score selfcheck attend dump heads lens explain ablate compare shape case; do
