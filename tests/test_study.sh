@@ -237,6 +237,9 @@ refuses 1 'none' ablate "$gpt2" -p Hello --heads L0H0 --by mean --with "$tmp/non
 
 # Where dump writes.
 refuses 1 '-o' dump "$gpt2" -p Hello
+cp "$gpt2" "$tmp/own.gguf"
+refuses 1 'is the model itself' dump "$tmp/own.gguf" -p Hello -o "$tmp/../${tmp##*/}/own.gguf"
+has cmp -s "$gpt2" "$tmp/own.gguf"
 refuses 1 'none/x.npz: cannot write' dump "$gpt2" -p Hello -o "$tmp/none/x.npz"
 refuses 1 "$tmp: " dump "$gpt2" -p Hello -o "$tmp"
 refuses 1 "'patterns'" dump "$gpt2" -p Hello -o "$tmp/x.npz" --what q,patterns
