@@ -6,34 +6,10 @@ gpt2=tests/data/reference/gpt2-f32.gguf   # 257 tokens: the bytes in GPT-2's ord
 llama=tests/data/reference/llama-f32.gguf # 261 tokens, SentencePiece
 shared=../shared/data
 stories="$shared/llama2c/stories260K.bin -z $shared/llama2c/tok512.bin"
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-input=/dev/null
-passed=0 failed=0 skipped=0
-LC_ALL=C
-export LC_ALL
+program=$run name=run
+. tests/program.sh
 
-# count STATUS WHAT: one more test, passed if the status is 0.
-count() {
-    if [ "$1" -eq 0 ]; then
-        passed=$((passed + 1))
-        return
-    fi
-    failed=$((failed + 1))
-    echo "FAILED $2 (exit code $code after: $command)"
-    head -n 3 "$tmp/err"
-}
-
-# try ARG…: runs the program; leaves $code, $tmp/out and $tmp/err.
-try() {
-    "$run" "$@" <"$input" >"$tmp/out" 2>"$tmp/err"
-    code=$? command=$*
-}
-
-quiet() { [ "$code" -eq 0 ] && [ ! -s "$tmp/err" ]; }
-one_line() { [ "$(wc -l <"$tmp/err")" -eq 1 ] && grep -q "^run: .*$1" "$tmp/err"; }
 out_is() { printf %s "$1" | cmp -s - "$tmp/out"; }
-out_has() { grep -q "$1" "$tmp/out"; }
 ends_line() { [ "$(tail -c 1 "$tmp/out" | od -An -tx1)" = ' 0a' ]; }
 number() { sed -n "s/.*\"$1\": \([0-9.]*\).*/\1/p" "$tmp/out"; } # of a field of --json
 
@@ -53,21 +29,6 @@ gives() {
     try "$@"
     quiet && cmp -s "$file" "$tmp/out"
     count $? "gives what is in $file"
-}
-
-# refuses CODE WORDS ARG…: nothing on stdout, one line with these words on stderr.
-refuses() {
-    expected=$1 words=$2
-    shift 2
-    try "$@"
-    [ "$code" -eq "$expected" ] && [ ! -s "$tmp/out" ] && one_line "$words"
-    count $? "refuses with $expected and '$words'"
-}
-
-# has CHECK…: a further promise about the last try.
-has() {
-    "$@"
-    count $? "$*"
 }
 
 skip() {

@@ -5,49 +5,10 @@ study=${STUDY:-./study}
 data=tests/data/reference
 gpt2=$data/gpt2-f32.gguf   # 2 layers of 2 heads; a token for each byte and <|endoftext|>; 192 positions
 llama=$data/llama-f32.gguf # 2 layers of 4 heads, 2 kv heads; SentencePiece, BOS in front
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-input=/dev/null
-passed=0 failed=0
-LC_ALL=C
-export LC_ALL
+program=$study name=study
+. tests/program.sh
 
-# count STATUS WHAT: one more test, passed if the status is 0.
-count() {
-    if [ "$1" -eq 0 ]; then
-        passed=$((passed + 1))
-        return
-    fi
-    failed=$((failed + 1))
-    echo "FAILED $2 (exit code $code after: $command)"
-    head -n 3 "$tmp/err"
-}
-
-# try ARG…: runs the program; leaves $code, $tmp/out and $tmp/err.
-try() {
-    "$study" "$@" <"$input" >"$tmp/out" 2>"$tmp/err"
-    code=$? command=$*
-}
-
-quiet() { [ "$code" -eq 0 ] && [ ! -s "$tmp/err" ]; }
-one_line() { [ "$(wc -l <"$tmp/err")" -eq 1 ] && grep -q "^study: .*$1" "$tmp/err"; }
-out_has() { grep -q "$1" "$tmp/out"; }
 narrow() { ! LC_ALL=C.UTF-8 grep -q "^.\{$(($1 + 1))\}" "$tmp/out"; } # no line wider
-
-# refuses CODE WORDS ARG…: nothing on stdout, one line with these words on stderr.
-refuses() {
-    expected=$1 words=$2
-    shift 2
-    try "$@"
-    [ "$code" -eq "$expected" ] && [ ! -s "$tmp/out" ] && one_line "$words"
-    count $? "refuses with $expected and '$words'"
-}
-
-# has CHECK…: a further promise about the last try.
-has() {
-    "$@"
-    count $? "$*"
-}
 
 # Every command on both families: text of 100 columns at most, without colour, and one object of JSON.
 printf 'The Eiffel tower stands' >"$tmp/prompt"
