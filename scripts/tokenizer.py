@@ -3,6 +3,7 @@
 
     scripts/tokenizer.py train TEXT... -o tokenizer.json    # .txt or .txt.xz, documents parted by <|endoftext|>
     echo Hello | scripts/tokenizer.py encode tokenizer.json
+    scripts/tokenizer.py extract weights/model.gguf -o data/tokenizer.json    # of a byte-level model
 
 Text is split by GPT-2's pattern, and pairs merge within a piece only. Training uses Hugging Face's
 `tokenizers` where that is installed, else the trainer below, which follows the same rules: of all pairs the
@@ -19,6 +20,8 @@ import lzma
 import sys
 
 import regex
+
+import gguf
 
 END = "<|endoftext|>"
 PATTERN = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
@@ -74,6 +77,12 @@ class Tokenizer:
     def from_json(cls, text):
         content = json.loads(text)
         return cls(content["tokens"], [tuple(merge.split(" ")) for merge in content["merges"]])
+
+    @classmethod
+    def of_model(cls, path):
+        metadata, _ = gguf.read(path)
+        return cls(metadata["tokenizer.ggml.tokens"],
+                   [tuple(merge.split(" ")) for merge in metadata["tokenizer.ggml.merges"]])
 
     def to_json(self):
         return json.dumps({"split": "gpt-2", "tokens": self.tokens, "merges": [" ".join(m) for m in self.merges]},
@@ -221,13 +230,20 @@ def main():
     command.add_argument("--own", action="store_true", help="do not use Hugging Face's trainer")
     command = commands.add_parser("encode", help="print the ids of the text on stdin")
     command.add_argument("tokenizer")
+    command = commands.add_parser("extract", help="write down the vocabulary of a GGUF")
+    command.add_argument("model")
+    command.add_argument("-o", "--output", required=True)
     args = parser.parse_args()
     if args.command == "encode":
         print(*Tokenizer.load(args.tokenizer).encode(sys.stdin.read()))
+        return
+    if args.command == "extract":
+        tokenizer = Tokenizer.of_model(args.model)
     else:
         counts = count_pieces(itertools.chain.from_iterable(map(documents, args.texts)))
-        with open(args.output, "w", encoding="utf-8") as file:
-            file.write(train(counts, args.vocab, args.own).to_json())
+        tokenizer = train(counts, args.vocab, args.own)
+    with open(args.output, "w", encoding="utf-8") as file:
+        file.write(tokenizer.to_json())
 
 
 if __name__ == "__main__":

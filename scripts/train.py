@@ -4,6 +4,7 @@
     scripts/train.py data -o out --preset gpu --minutes 20      # one large GPU
     scripts/train.py data -o out --preset cpu --minutes 150     # two cores
     scripts/train.py data -o out                                # goes on where it was killed
+    scripts/train.py data -o out --from weights/model.gguf --preset cpu    # from an exported model's weights
 
 Writes into the output folder checkpoint.pt (replaced as a whole every few minutes), log.csv, samples.txt
 and, at the end, result.json. Every token is seen once before any is seen twice: an epoch is a shuffle of
@@ -30,15 +31,20 @@ import sys
 import time
 from contextlib import nullcontext
 
-import numpy as np
-import torch
-from torch import nn
-from torch.nn import functional as F
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # else PyTorch's threads, waiting, keep OpenBLAS's from the cores
 
-from tokenizer import Tokenizer
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import gguf  # noqa: E402
+from tokenizer import Tokenizer  # noqa: E402
 
 HELD_OUT = ("wiki-val", "books-val")
 PROMPTS = ("The Eiffel", "The capital of France", "The old man opened the door and", "In the winter of 1850")
+SHAPE = {"gpt2.block_count": "n_layer", "gpt2.context_length": "n_ctx", "gpt2.embedding_length": "d_model",
+         "gpt2.attention.head_count": "n_head"}  # GGUF's name of each number
 FUSED_ATTENTION = hasattr(F, "scaled_dot_product_attention")
 
 
@@ -49,7 +55,7 @@ class Config:
     d_model: int
     n_ctx: int
     batch: int             # windows per step
-    micro_batch: int       # windows at a time, as memory allows
+    micro_batch: int       # windows at a time, as memory allows; on a CPU, as its caches do
     learning_rate: float   # at its peak
     dropout: float         # of attention weights, residual branches and embeddings
     n_vocab: int = 0
@@ -63,11 +69,12 @@ class Config:
     validate_tokens: int = 0    # of each held-out text while training; 0: all
     save_minutes: float = 3.0
     seed: int = 1
+    start: str = ""        # the exported model that it begins with (--from); else random numbers
 
 
 PRESETS = {  # 25.9 and 6.9 million parameters; in Q8_0 29.3 and 7.9 MB with 8,192 tokens
     "gpu": Config(9, 7, 448, 1024, batch=128, micro_batch=64, learning_rate=1.5e-3, dropout=0.1, minutes=20),
-    "cpu": Config(6, 8, 256, 256, batch=16, micro_batch=16, learning_rate=1.5e-3, dropout=0.0, minutes=150,
+    "cpu": Config(6, 8, 256, 256, batch=16, micro_batch=4, learning_rate=1.5e-3, dropout=0.0, minutes=150,
                   validate_tokens=16384),
     "tiny": Config(2, 2, 32, 64, batch=4, micro_batch=2, learning_rate=1e-3, dropout=0.1, steps=12, warmup=2,
                    validate_every=4, validate_tokens=256, save_minutes=0),
@@ -207,6 +214,27 @@ def make_optimizer(model, c):
     return torch.optim.AdamW(groups, lr=c.learning_rate, betas=(0.9, c.beta2), **fused)
 
 
+def start_from(path, model, tokenizer):
+    """Puts the weights of an exported model, dequantised, into this one, which must be of the same kind."""
+    try:
+        metadata, tensors = gguf.read(path)
+    except (OSError, ValueError) as error:
+        raise SystemExit(error)
+    expected = {"general.architecture": "gpt2", **{key: getattr(model.config, name) for key, name in SHAPE.items()}}
+    for key, value in expected.items():
+        if metadata.get(key) != value:
+            raise SystemExit(f"{path}: {key} is {metadata.get(key)}; the model to train has {value}")
+    merges = [" ".join(merge) for merge in tokenizer.merges]
+    if (metadata.get("tokenizer.ggml.tokens"), metadata.get("tokenizer.ggml.merges")) != (tokenizer.tokens, merges):
+        raise SystemExit(f"{path}: its vocabulary is not that of the token files")
+    own = {name: tuple(values.shape) for name, values in model.state_dict().items()}
+    found = {name: tensor.shape for name, tensor in tensors.items()}
+    for name in [*own, *found]:
+        if found.get(name) != own.get(name):
+            raise SystemExit(f"{path}: {name} has the shape {found.get(name)}; the model to train has {own.get(name)}")
+    model.load_state_dict({name: torch.tensor(tensor.numpy()) for name, tensor in tensors.items()})
+
+
 class Run:
     """One training: what a checkpoint holds, and how it goes on."""
 
@@ -224,6 +252,8 @@ class Run:
         self.step, self.seconds = 0, 0.0
         if saved:
             self.restore(saved)
+        elif c.start:
+            start_from(c.start, self.model, self.tokenizer)
         self.loss_of = self.model
         if self.device == "cuda" and hasattr(torch, "compile"):
             self.loss_of = torch.compile(self.model)
@@ -370,8 +400,9 @@ def main():
     parser.add_argument("data", help="folder that corpus.py wrote")
     parser.add_argument("-o", "--output", default="out", help="folder of the run (out); continues a checkpoint there")
     parser.add_argument("--preset", choices=PRESETS)
+    parser.add_argument("--from", dest="start", metavar="MODEL.gguf", help="begin with the weights of this model")
     for field in dataclasses.fields(Config):
-        if field.name != "n_vocab":
+        if field.name not in ("n_vocab", "start"):
             name = "--" + field.name.replace("_", "-")
             parser.add_argument(name, type=field.type, help="instead of the preset's")
     run = Run(parser.parse_args())

@@ -47,6 +47,9 @@ for name, n in ("wiki-train", 60), ("books-train", 40), ("wiki-val", 2), ("books
     open(f"text/{name}.txt", "w", encoding="utf-8").write("\n<|endoftext|>\n".join(documents) + "\n")
 END
 
+corpus() { # FOLDER TOKENS
+    "$python" "$scripts/corpus.py" text -o "$1" --extra text/extra.txt --repeat 2 --vocab "$2" --jobs 1
+}
 train() { "$python" "$scripts/train.py" data -o "$1" --preset tiny --steps 6; }
 
 # Killed without a warning as soon as there is a checkpoint (one is written after each step), then resumed.
@@ -105,7 +108,32 @@ assert abs(found / expected - 1) < 1e-5, (found, expected)
 END
 }
 
-check "corpus" "$python" "$scripts/corpus.py" text -o data --extra text/extra.txt --repeat 2 --vocab 330 --jobs 1
+# With a learning rate of 0 a run that begins with an exported model must end with its very weights.
+train_from() {
+    "$python" "$scripts/train.py" data -o from --from F32.gguf --preset tiny --steps 1 --learning-rate 0 &&
+        PYTHONPATH="$scripts" "$python" - <<'END'
+import json, torch
+from export import load
+(model, _), (started, _) = load("whole/checkpoint.pt"), load("from/checkpoint.pt")
+assert all(torch.equal(x, started.state_dict()[name]) for name, x in model.state_dict().items())
+whole, result = (json.load(open(f"{run}/result.json")) for run in ("whole", "from"))
+assert result["bits_per_byte"] == whole["bits_per_byte"] and result["config"]["start"] == "F32.gguf", result
+END
+}
+
+extracted() {
+    "$python" "$scripts/tokenizer.py" extract F32.gguf -o extracted.json && cmp data/tokenizer.json extracted.json
+}
+
+# refused_from WORDS DATA MODEL OPTION…: such a start is refused in one line.
+refused_from() {
+    words=$1 data=$2 model=$3
+    shift 3
+    ! "$python" "$scripts/train.py" "$data" -o refused --preset tiny --from "$model" "$@" 2>refusal &&
+        cat refusal && [ "$(wc -l <refusal)" -eq 1 ] && grep -q "^$model: $words" refusal
+}
+
+check "corpus" corpus data 330
 check "vocabulary" plain_bpe
 check "training" train whole
 check "training killed and resumed" train_killed
@@ -114,5 +142,11 @@ for dtype in F32 Q8_0; do # export.py has the tolerances: 1e-4 for the logits an
     check "export $dtype" "$python" "$scripts/export.py" whole/checkpoint.pt -o "$dtype.gguf" --dtype "$dtype" \
         --documents 3 --verify "$RUN" data/books-val.bin --score "$STUDY" data/wiki-val.bin
 done
+check "training from the export" train_from
+check "not of another shape" refused_from 'gpt2.attention.head_count is 2; .* has 4$' data F32.gguf --n-head 4
+check "corpus in other tokens" corpus other 260
+check "not of another vocabulary" refused_from 'its vocabulary' other F32.gguf
+check "not from a text" refused_from 'not a GGUF file' data text/extra.txt
+check "vocabulary of the export" extracted
 check "text from the export" "$RUN" Q8_0.gguf -p "the old" -n 5 --temp 0
 close
