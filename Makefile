@@ -53,7 +53,11 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(FLAGS) -c -o $@ $<
 
-$(BUILD)/tests/test_json $(BUILD)/tests/test_case $(BUILD)/tests/test_study: $(BUILD)/views/json.o
+# What page.c has the assembler put into it, no compiler sees.
+$(BUILD)/views/page.o: $(wildcard views/page/*)
+
+$(BUILD)/tests/test_json $(BUILD)/tests/test_case $(BUILD)/tests/test_study $(BUILD)/tests/test_view: $(BUILD)/views/json.o
+$(BUILD)/tests/test_view: $(BUILD)/views/base64.o $(BUILD)/views/packedrows.o $(BUILD)/views/sha256.o
 $(BUILD)/tests/test_heads: $(BUILD)/views/headscores.o
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libattn.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)

@@ -157,8 +157,7 @@ uint64_t peak_rss_bytes(void) {
     return (uint64_t)usage.ru_maxrss * 1024;
 }
 
-void print_json_string(FILE *file, const char *text, size_t n) {
-    putc('"', file);
+void print_json_characters(FILE *file, const char *text, size_t n) {
     for (size_t i = 0, length; i < n; i += length) {
         uint32_t c;
         length = utf8_decode(text + i, n - i, &c);
@@ -173,5 +172,10 @@ void print_json_string(FILE *file, const char *text, size_t n) {
         else
             fwrite(text + i, 1, length, file);
     }
+}
+
+void print_json_string(FILE *file, const char *text, size_t n) {
+    putc('"', file);
+    print_json_characters(file, text, n);
     putc('"', file);
 }

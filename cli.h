@@ -71,7 +71,8 @@ void show_progress(const char *what, size_t done, size_t total);
 double now_ms(void);
 uint64_t peak_rss_bytes(void);
 
-/* A JSON string with its quotes; bytes that are no UTF-8 become U+FFFD. */
+/* A JSON string, and one without its quotes; bytes that are no UTF-8 become U+FFFD. */
 void print_json_string(FILE *file, const char *text, size_t n);
+void print_json_characters(FILE *file, const char *text, size_t n);
 
 #endif

@@ -43,7 +43,8 @@ bool output_open(OutputFile *output, const char *path, Error *error) {
 }
 
 bool output_finish(OutputFile *output, Error *error) {
-    int failed = fclose(output->file);
+    bool failed = fflush(output->file) != 0 || ferror(output->file);
+    failed = fclose(output->file) != 0 || failed;
     output->file = NULL;
     if (failed || (output->temporary[0] && rename(output->temporary, output->path) != 0))
         return output_failed(output, error);

@@ -89,6 +89,19 @@ static const View views[] = {
      "  --what LIST     pattern,scores,q,k,v,z,resid_pre,resid_mid,resid_post,attn_out,mlp_out,logits (all)\n"
      "  --layers LIST, --heads LIST, --positions LIST   0,3,5-7 (all)\n"
      "  --half          float16\n"},
+    {"view", "all of it in one page, for a browser", view_view, NEEDS_MODEL | NEEDS_TEXT,
+     "Writes a web page that needs nothing but itself: surprisal of each token, what was expected, every\n"
+     "head's pattern and scores, the logit lens, one head step by step.\n"
+     "\n"
+     "  -o, --output FILE.html   (needed; --json prints the page's numbers instead)\n"
+     "  -n N [--temp X]     let the model write N tokens first, greedily or at a temperature\n"
+     "  --top K             tokens kept of each distribution (20)\n"
+     "  --layers LIST       whose patterns are kept: 0,3,5-7 (all)\n"
+     "  --query Q           whose scores are kept where there is no room for all (the prompt's last)\n"
+     "  --ablate LIST       also without these heads: L3H7,L4H0, or L3 for all of a layer\n"
+     "  --svg L3H7          instead of a page, this head's pattern as a figure\n"
+     "\n"
+     "  ./study view model.bin -p \"The Eiffel\" -n 4 -o page.html\n"},
     {"selfcheck", "whether the engine agrees with itself", view_selfcheck,
      NEEDS_MODEL | NEEDS_TEXT | TEXT_IS_OPTIONAL,
      "Rows sum to 1, nothing looks ahead, whole prompt = token by token, last lens row = output, and\n"
@@ -144,8 +157,8 @@ static bool parse_options(const View *view, StudyOptions *o, bool *help, int arg
         {{"--json", NULL, OPTION_ON, &o->json, 0, 0}, NULL},
         {{"--ascii", NULL, OPTION_ON, &o->ascii, 0, 0}, NULL},
         {{"--help", "-h", OPTION_ON, help, 0, 0}, NULL},
-        {{"--top", NULL, OPTION_INT, &o->top, 0, 1000}, "next score attend lens explain"},
-        {{"--temp", NULL, OPTION_REAL, &o->temp, 0, huge}, "next attend"},
+        {{"--top", NULL, OPTION_INT, &o->top, 0, 1000}, "next score attend lens explain view"},
+        {{"--temp", NULL, OPTION_REAL, &o->temp, 0, huge}, "next attend view"},
         {{"--top-k", NULL, OPTION_INT, &o->top_k, 0, huge}, "next"},
         {{"--top-p", NULL, OPTION_REAL, &o->top_p, 0, 1}, "next"},
         {{"--min-p", NULL, OPTION_REAL, &o->min_p, 0, 1}, "next"},
@@ -153,16 +166,18 @@ static bool parse_options(const View *view, StudyOptions *o, bool *help, int arg
         {{"--chunks", NULL, OPTION_ON, &o->chunks, 0, 0}, "score"},
         {{"--layer", NULL, OPTION_INT, &o->layer, 0, huge}, "attend explain"},
         {{"--head", NULL, OPTION_INT, &o->head, 0, huge}, "attend explain"},
-        {{"--query", NULL, OPTION_INT, &o->query, 0, huge}, "attend explain lens"},
+        {{"--query", NULL, OPTION_INT, &o->query, 0, huge}, "attend explain lens view"},
         {{"--reduce", NULL, OPTION_TEXT, &o->reduce, 0, 0}, "attend"},
         {{"--no-sink", NULL, OPTION_ON, &o->no_sink, 0, 0}, "attend"},
         {{"--by", NULL, OPTION_TEXT, &o->by, 0, 0}, "attend ablate"},
         {{"--norm", NULL, OPTION_ON, &o->norm, 0, 0}, "attend"},
-        {{"--predict", "-n", OPTION_INT, &o->n_predict, 0, huge}, "attend"},
-        {{"--output", "-o", OPTION_TEXT, &o->output, 0, 0}, "dump"},
+        {{"--predict", "-n", OPTION_INT, &o->n_predict, 0, huge}, "attend view"},
+        {{"--output", "-o", OPTION_TEXT, &o->output, 0, 0}, "dump view"},
         {{"--what", NULL, OPTION_TEXT, &o->what, 0, 0}, "dump"},
-        {{"--layers", NULL, OPTION_TEXT, &o->layers, 0, 0}, "dump"},
+        {{"--layers", NULL, OPTION_TEXT, &o->layers, 0, 0}, "dump view"},
         {{"--heads", NULL, OPTION_TEXT, &o->heads, 0, 0}, "dump ablate"},
+        {{"--ablate", NULL, OPTION_TEXT, &o->ablate, 0, 0}, "view"},
+        {{"--svg", NULL, OPTION_TEXT, &o->svg, 0, 0}, "view"},
         {{"--positions", NULL, OPTION_TEXT, &o->positions, 0, 0}, "dump"},
         {{"--half", NULL, OPTION_ON, &o->half, 0, 0}, "dump"},
         {{"--repeat", NULL, OPTION_INT, &o->repeat, 2, 1e6}, "heads"},
@@ -228,7 +243,8 @@ static void print_usage(void) {
         "examples:\n"
         "  ./study next model.bin -p \"The Eiffel\"\n"
         "  ./study attend model.bin -p \"The mole dug a hole\" --layer 1 --head 2\n"
-        "  ./study score model.bin -f essay.txt --words");
+        "  ./study score model.bin -f essay.txt --words\n"
+        "  ./study view model.bin -p \"The Eiffel\" -n 4 -o page.html");
 }
 
 static void print_view_help(const View *view) {
@@ -313,7 +329,9 @@ int main(int argc, char **argv) {
     Study study = {.options = &options,
                    .command = view->name,
                    .seed = (uint64_t)options.seed,
-                   .report = report_begin(options.json, options.ascii)};
+                   .report = report_begin(options.json, options.ascii),
+                   .argc = argc - 1,
+                   .argv = argv + 1};
     bool ok = run_view(view, &study, &error);
     study_close(&study);
     threads_free(study.threads);

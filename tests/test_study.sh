@@ -92,7 +92,7 @@ try next weights/model.gguf -p 'The Eiffel' --json
 has out_has '"token": " Tower", "rank": 1, "probability": 0\.[5-9]'
 
 # Help.
-for view in next score selfcheck attend dump heads lens explain ablate compare shape case; do
+for view in next score selfcheck attend dump heads lens explain ablate compare view shape case; do
     try $view --help
     has quiet
     has out_has "^usage: .*study $view "
@@ -130,7 +130,7 @@ head -c 20000 "$gpt2" >"$tmp/cut.gguf"
 echo 'This is a text and no model at all.' >"$tmp/text.gguf"
 head -c 500 /dev/zero | tr '\0' a >"$tmp/long"
 for arguments in next score attend heads lens 'explain --layer 0 --head 0' 'ablate --heads L0H0' \
-    "dump -o $tmp/x.npz"; do
+    "dump -o $tmp/x.npz" "view -o $tmp/x.html"; do
     view=${arguments%% *} rest=
     [ "$arguments" = "$view" ] || rest=${arguments#* }
     refuses 1 'none.gguf: .*No such file' $view "$tmp/none.gguf" -p Hi $rest
@@ -210,16 +210,18 @@ has test ! -e "$tmp/x.npz"
 try dump "$gpt2" -p Hello -o "$tmp/x.npz"
 has quiet
 cp "$tmp/x.npz" "$tmp/before"
-limited() { # a file may grow to 8 × 512 bytes
+limited() { # FILE ARG…: a file may grow to 8 × 512 bytes
+    file=$1
+    shift
     (
         trap '' XFSZ
         ulimit -f 8
-        "$study" dump "$gpt2" -p 'Hello hello hello' -o "$tmp/x.npz" >"$tmp/out" 2>"$tmp/err"
+        "$study" "$@" -p 'Hello hello hello' -o "$tmp/$file" >"$tmp/out" 2>"$tmp/err"
     )
-    code=$?
-    [ "$code" -eq 1 ] && one_line 'x.npz: cannot write.*File too large' && ! ls "$tmp"/x.npz.* 2>/dev/null
+    code=$? command=$*
+    [ "$code" -eq 1 ] && one_line "$file: cannot write.*File too large" && ! ls "$tmp/$file".* 2>/dev/null
 }
-has limited
+has limited x.npz dump "$gpt2"
 has cmp -s "$tmp/before" "$tmp/x.npz"
 ln -s /dev/full "$tmp/full"
 refuses 1 'full: ' dump "$gpt2" -p Hello -o "$tmp/full"
@@ -236,6 +238,54 @@ PYTHON
     try dump "$gpt2" -p Hello -o "$tmp/x.npz" --half
     has /usr/bin/python3 "$tmp/load.py" "$tmp/x.npz"
 fi
+
+# The page that view writes, and the figure. What is in them: test_view.c, and here who can read them.
+refuses 1 '-o page.html' view "$gpt2" -p Hello
+refuses 1 '-o figure.svg' view "$gpt2" -p Hello --svg L0H1
+refuses 1 'is the model itself' view "$tmp/own.gguf" -p Hello -o "$tmp/own.gguf"
+refuses 1 'is the text itself' view "$gpt2" -f "$tmp/prompt" -o "$tmp/prompt"
+refuses 1 'is the vocabulary itself' view "$gpt2" -p Hello -z "$tmp/own.gguf" -o "$tmp/own.gguf"
+has cmp -s "$gpt2" "$tmp/own.gguf"
+refuses 1 'none/x.html: cannot write' view "$gpt2" -p Hello -o "$tmp/none/x.html"
+refuses 1 "$tmp: " view "$gpt2" -p Hello -o "$tmp"
+refuses 1 'full: .*No space' view "$gpt2" -p Hello -o "$tmp/full"
+has [ -h "$tmp/full" ]
+refuses 1 'leave out -o' view "$gpt2" -p Hello -o "$tmp/x.html" --json
+refuses 1 'leave out --svg' view "$gpt2" -p Hello --svg L0H1 --json
+refuses 1 '-n 188.*187' view "$gpt2" -p Hello -o "$tmp/x.html" -n 188
+refuses 1 'layer 2 ' view "$gpt2" -p Hello -o "$tmp/x.html" --layers 2
+refuses 1 'query 5.*5' view "$gpt2" -p Hello -o "$tmp/x.html" --query 5
+refuses 1 '--ablate: head 2 ' view "$gpt2" -p Hello -o "$tmp/x.html" --ablate L1H2
+refuses 1 "--ablate: 'L0H'" view "$gpt2" -p Hello -o "$tmp/x.html" --ablate L0H
+refuses 1 '--ablate.*two' view "$gpt2" -p H -o "$tmp/x.html" --ablate L0
+refuses 1 'no L2H0' view "$gpt2" -p Hello -o "$tmp/x.html" --svg L2H0
+refuses 1 'leave out --ablate' view "$gpt2" -p Hello -o "$tmp/x.html" --svg L0H0 --top 3
+for head in '' L0 L0H L0H0,L1H1 h0; do refuses 1 "'$head'" view "$gpt2" -p Hello -o "$tmp/x.html" --svg "$head"; done
+has test ! -e "$tmp/x.html"
+tells() { [ "$code" -eq 0 ] && [ ! -s "$tmp/err" ] && [ "$(wc -l <"$tmp/out")" -eq 1 ] && out_has "$1"; }
+try view "$gpt2" -f "$tmp/prompt" -n 3 --ablate L0H1 -o "$tmp/x.html"
+has tells 'x.html: 26 tokens, 4 heads, [0-9]* kB$'
+cp "$tmp/x.html" "$tmp/before"
+has limited x.html view "$gpt2"
+has cmp -s "$tmp/before" "$tmp/x.html"
+try view "$gpt2" -f "$tmp/prompt" -n 3 --ablate L0H1 -o "$tmp/x.html" -t 3
+sed 's/ -t 3//' "$tmp/x.html" >"$tmp/y.html"
+has cmp -s "$tmp/before" "$tmp/y.html" # the number of threads changes nothing
+if openssl version >/dev/null 2>&1; then
+    awk '/<script>/ {on = 1; sub(/.*<script>/, "")} on && /<\/script>/ {sub(/<\/script>.*/, ""); printf "%s", $0; exit}
+        on' "$tmp/x.html" >"$tmp/script"
+    has grep -qF "script-src 'sha256-$(openssl dgst -sha256 -binary "$tmp/script" | openssl base64)'" "$tmp/x.html"
+fi
+printf '<a>&"\001\302\205\377 \327\251\327\234 \360\237\230\200\342\200\256\357\277\277]]>\r\n' >"$tmp/odd"
+for model in "$gpt2" "$llama" weights/model.gguf; do
+    try view "$model" -f "$tmp/odd" -n 2 -o "$tmp/x.svg" --svg L1H1
+    has tells 'x.svg: [0-9]* tokens, 1 head, [0-9]* kB$'
+    if python3 -c '' 2>/dev/null; then
+        has python3 -c 'import sys, xml.etree.ElementTree as tree
+figure = tree.parse(sys.argv[1]).getroot()
+assert figure.tag.endswith("}svg") and sum(1 for cell in figure.iter() if cell.tag.endswith("}rect")) > 20' "$tmp/x.svg"
+    fi
+done
 
 # Files that worked examples come from, named shapes.
 printf '{"x": [[1, 2], [3' >"$tmp/cut.json"
@@ -271,12 +321,20 @@ for option in '' --json; do
         full_disk ${arguments%% *} "$gpt2" -f "$tmp/prompt" ${arguments#"${arguments%% *}"} $option
     done
 done
+left_alone view "$gpt2" -f "$tmp/prompt" --json
+full_disk view "$gpt2" -f "$tmp/prompt" --json
 interrupt() { # ARG…: Ctrl-C after a moment; --foreground sends it once
     timeout --foreground --preserve-status -s INT 0.5 "$study" "$@" <"$input" >"$tmp/out" 2>"$tmp/err"
     code=$? command=$*
     [ "$code" -eq 130 ] && [ ! -s "$tmp/out" ] && [ ! -s "$tmp/err" ]
 }
 has interrupt heads "$gpt2" --repeat 90 --batch 10000
+rm -f "$tmp"/x.html*
+ATTN_KERNEL=scalar
+export ATTN_KERNEL
+has interrupt view weights/model.gguf -f "$tmp/prompt" -n 240 --temp 5 -t 1 -o "$tmp/x.html"
+unset ATTN_KERNEL
+if ls "$tmp"/x.html* >"$tmp/list" 2>&1; then has false; fi
 head -c 1000000 /dev/zero | tr '\0' a >"$tmp/endless"
 has interrupt score "$gpt2" -f "$tmp/endless"
 has interrupt score "$gpt2" -f "$tmp/endless" --chunks

@@ -462,42 +462,25 @@ static void open_generation(const Attend *attend) {
     show_generated(attend);
 }
 
-/* Chooses and feeds up to n_predict tokens, showing each one's row as it is made. */
-static bool generate(Attend *attend, Session *session, Sampler *sampler, float *logits, Error *error) {
-    Study *study = attend->study;
-    Patterns *patterns = &attend->patterns;
-    for (int64_t i = 0; i < study->options->n_predict && !interrupted(); i++) {
-        int32_t id = sampler_next(sampler, logits);
-        if (tokenizer_is_end(study->tokenizer, id)) break;
-        patterns_expect(patterns, session_position(session));
-        if (!tokens_push(&study->tokens, id, error) || !session_feed(session, &id, 1, logits, 1, error))
-            return false;
-        patterns_finish(patterns);
-        show_generated(attend);
-    }
-    return true;
+/* A token has been fed: shows its row and makes room for that of the next. */
+static void go_on(void *user) {
+    Attend *attend = user;
+    patterns_finish(&attend->patterns);
+    show_generated(attend);
+    patterns_expect(&attend->patterns, attend->study->tokens.n);
 }
 
 static bool show_generation(Attend *attend, Error *error) {
     Study *study = attend->study;
-    const StudyOptions *o = study->options;
-    size_t n_vocab = model_config(study->model)->n_vocab;
+    if (!study_check_predict(study, error)) return false;
     Patterns *patterns = &attend->patterns;
-    size_t n = study->tokens.n, limit = study_n_ctx(study);
-    if (n > limit || (size_t)o->n_predict > limit - n)
-        return error_set(error,
-                         "-n %" PRId64 ": after %zu tokens of text the context of %zu has room for %zu",
-                         o->n_predict, n, limit, n < limit ? limit - n : 0);
-    size_t n_positions = n + (size_t)o->n_predict;
+    size_t n = study->tokens.n, n_positions = n + (size_t)study->options->n_predict;
     attend->first = n - 1;
     attend->n_shown = 1;
-    SamplerOptions sampling = {
-        .temperature = o->temp < 0 ? 0 : o->temp, .top_p = 1, .repeat_penalty = 1, .seed = study->seed};
-    float *logits = floats_new(1, n_vocab);
-    Sampler *sampler = sampler_new(&sampling, n_vocab, error);
+    float *logits = floats_new(1, model_config(study->model)->n_vocab);
     Session *session = NULL;
     bool ok = logits || error_set(error, "not enough memory for the logits");
-    ok = ok && sampler && find_items(attend, n_positions, error) &&
+    ok = ok && find_items(attend, n_positions, error) &&
          patterns_begin(patterns, study, 1, n_positions, error);
     if (ok) {
         patterns_expect(patterns, attend->first);
@@ -508,12 +491,12 @@ static bool show_generation(Attend *attend, Error *error) {
     if (ok) {
         patterns_finish(patterns);
         open_generation(attend);
-        ok = generate(attend, session, sampler, logits, error);
+        patterns_expect(patterns, n);
+        ok = study_generate(study, session, logits, go_on, attend, error);
         if (study->report.json) json_end_array(&study->report);
         report_close(&study->report);
     }
     session_free(session);
-    sampler_free(sampler);
     free(logits);
     return ok;
 }

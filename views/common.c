@@ -5,8 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { LOGITS_CHUNK = 64 /* positions whose logits are held at a time */ };
+#include <sys/stat.h>
 
 bool study_open(Study *study, const char *path, Error *error) {
     const char *vocabulary = study->options->tokenizer;
@@ -41,15 +40,17 @@ size_t study_n_ctx(const Study *study) {
     return study->options->n_ctx ? (size_t)study->options->n_ctx : model_config(study->model)->n_ctx;
 }
 
+bool study_check_length(const Study *study, Error *error) {
+    size_t n = study->tokens.n, limit = study_n_ctx(study);
+    return n <= limit ||
+           error_set(
+               error,
+               "the text has %zu tokens, more than the context of %zu; shorten it (score takes long texts)",
+               n, limit);
+}
+
 Session *study_session(const Study *study, size_t n_ctx, const Probe *probe, Error *error) {
-    size_t limit = study_n_ctx(study);
-    if (n_ctx == 0 && study->tokens.n > limit) {
-        error_set(
-            error,
-            "the text has %zu tokens, more than the context of %zu; shorten it (score takes long texts)",
-            study->tokens.n, limit);
-        return NULL;
-    }
+    if (n_ctx == 0 && !study_check_length(study, error)) return NULL;
     SessionOptions session = {.n_ctx = n_ctx ? n_ctx : study->tokens.n,
                               .kv_dtype = strcmp(study->options->kv, "f16") == 0 ? DTYPE_F16 : DTYPE_F32,
                               .compute = study->compute,
@@ -75,9 +76,49 @@ bool study_feed(const Study *study, Session *session, const int32_t *ids, size_t
     return ok;
 }
 
+bool study_check_predict(const Study *study, Error *error) {
+    size_t n = study->tokens.n, limit = study_n_ctx(study), room = n < limit ? limit - n : 0;
+    int64_t n_predict = study->options->n_predict;
+    if (n <= limit && (uint64_t)n_predict <= room) return true;
+    return error_set(error, "-n %" PRId64 ": after %zu tokens of text the context of %zu has room for %zu",
+                     n_predict, n, limit, room);
+}
+
+bool study_generate(Study *study, Session *session, float *logits, void (*each)(void *user), void *user,
+                    Error *error) {
+    const StudyOptions *o = study->options;
+    SamplerOptions sampling = {
+        .temperature = o->temp < 0 ? 0 : o->temp, .top_p = 1, .repeat_penalty = 1, .seed = study->seed};
+    Sampler *sampler = sampler_new(&sampling, model_config(study->model)->n_vocab, error);
+    bool ok = sampler;
+    for (int64_t i = 0; ok && i < o->n_predict && !interrupted(); i++) {
+        int32_t id = sampler_next(sampler, logits);
+        if (tokenizer_is_end(study->tokenizer, id)) break;
+        ok = tokens_push(&study->tokens, id, error) && session_feed(session, &id, 1, logits, 1, error);
+        if (ok && each) each(user);
+    }
+    sampler_free(sampler);
+    return ok;
+}
+
 const char *head_name(char *buffer, size_t layer, size_t head) {
     snprintf(buffer, 32, "L%zuH%zu", layer, head);
     return buffer;
+}
+
+/* The number behind a letter, as the 3 of "L3"; false, and nothing read, where there is none. */
+static bool read_numbered(const char **at, char letter, unsigned long long *number) {
+    if (**at != letter || (*at)[1] < '0' || (*at)[1] > '9') return false;
+    char *end;
+    *number = strtoull(*at + 1, &end, 10); /* what is too large becomes the largest: refused all the same */
+    *at = end;
+    return true;
+}
+
+bool parse_head(const char **at, unsigned long long *layer, unsigned long long *head, bool *one) {
+    if (!read_numbered(at, 'L', layer)) return false;
+    *one = read_numbered(at, 'H', head);
+    return true;
 }
 
 bool parse_list(const char *list, const char *what, size_t n, bool *chosen, Error *error) {
@@ -99,6 +140,24 @@ bool parse_list(const char *list, const char *what, size_t n, bool *chosen, Erro
         for (size_t i = (size_t)first; i <= last; i++) chosen[i] = true;
         at = *end ? end + 1 : NULL;
     }
+    return true;
+}
+
+static bool is_same_file(const char *a, const char *b) {
+    struct stat of_a, of_b;
+    return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+           of_a.st_ino == of_b.st_ino;
+}
+
+bool study_check_output(const Study *study, const char *example, Error *error) {
+    const StudyOptions *o = study->options;
+    const struct {
+        const char *path, *name;
+    } read[] = {{o->model, "model"}, {o->tokenizer, "vocabulary"}, {o->prompt_file, "text"}};
+    if (!o->output) return error_set(error, "%s writes a file: name it with -o %s", study->command, example);
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        if (read[i].path && is_same_file(o->output, read[i].path))
+            return error_set(error, "-o %s is the %s itself; choose another name", o->output, read[i].name);
     return true;
 }
 

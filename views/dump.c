@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static const size_t NOT_CHOSEN = SIZE_MAX;
 
@@ -362,16 +361,8 @@ static void print_text(const Report *report, const Dump *dump) {
                dump->n_overflowed);
 }
 
-static bool is_same_file(const char *a, const char *b) {
-    struct stat of_a, of_b;
-    return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
-           of_a.st_ino == of_b.st_ino;
-}
-
 bool view_dump(Study *study, Error *error) {
-    if (!study->options->output) return error_set(error, "dump writes a file: name it with -o FILE.npz");
-    if (is_same_file(study->options->output, study->options->model))
-        return error_set(error, "-o %s is the model itself; choose another name", study->options->output);
+    if (!study_check_output(study, "FILE.npz", error)) return false;
     Dump dump = {.study = study, .error = error};
     Report *report = &study->report;
     bool ok = choose_all(&dump, error) && list_arrays(&dump, error) && write_arrays(&dump, error);

@@ -4,7 +4,7 @@
  * unembedding (direct logit attribution; Elhage et al. 2021, "A Mathematical Framework for Transformer
  * Circuits").
  */
-#include "views/patterns.h"
+#include "views/outputnorms.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,11 +2,8 @@
  * heads: what each head attends to, in numbers (headscores.h), on a text or, with --repeat, on random tokens
  * that stand there twice, where only a head that looks for repetition can tell what comes next. The same
  * scores of a pattern that looks everywhere alike are the chance level.
- *
- * Patterns come row by row and are summed at once; what is held is one HeadSums per head.
  */
-#include "views/headscores.h"
-#include "views/study.h"
+#include "views/heads.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -16,30 +13,17 @@
 
 enum { DEFAULT_PERIOD = 50, DEFAULT_BATCH = 10 };
 
-typedef struct Heads {
-    size_t n_layer, n_head, n_vocab;
-    bool random;        /* --repeat */
-    size_t n_batch;     /* texts: 1 without --repeat */
-    int32_t *ids;       /* [n_batch][text.n] */
-    const int32_t *row; /* of ids: the text under way */
-    size_t *earlier;    /* [text.n] of the text under way */
-    float *uniform;     /* [text.n] */
-    HeadText text;
-    HeadSums *sums;     /* [n_layer][n_head], and one more: chance */
-    double copy_nll[2]; /* nats, sums over the tokens of the first and of the second copy */
-    size_t copy_n[2];
-} Heads;
-
 static bool wants_pattern(void *user, ProbeSite site, size_t layer, size_t head) {
     (void)user, (void)layer, (void)head;
     return site == PROBE_PATTERN;
 }
 
-static void add_row(void *user, const ProbeView *view) {
-    Heads *heads = user;
+void heads_add(Heads *heads, const ProbeView *view) {
     head_sums_add(&heads->sums[view->layer * heads->n_head + view->head], &heads->text, view->position,
                   view->data);
 }
+
+static void add_row(void *user, const ProbeView *view) { heads_add(user, view); }
 
 /* xorshift64*, as the sampler draws. */
 static uint32_t draw(uint64_t *state) {
@@ -68,7 +52,7 @@ static bool draw_texts(const Study *study, Heads *heads, Error *error) {
     uint64_t state = study->seed ? study->seed : 1;
     int32_t *id = heads->ids;
     for (size_t text = 0; n_ordinary && text < heads->n_batch; text++) {
-        if (study->bos) *id++ = tokenizer_bos(study->tokenizer);
+        if (heads->bos) *id++ = tokenizer_bos(study->tokenizer);
         for (size_t i = 0; i < period; i++) id[i] = id[period + i] = ordinary[draw(&state) % n_ordinary];
         id += 2 * period;
     }
@@ -76,37 +60,48 @@ static bool draw_texts(const Study *study, Heads *heads, Error *error) {
     return n_ordinary > 0 || error_set(error, "--repeat: no token of this vocabulary stands for text");
 }
 
+static bool opens_with_bos(const Study *study) {
+    return !study->options->no_bos && tokenizer_bos(study->tokenizer) >= 0;
+}
+
+/* The largest S of which a text fits the context. */
+static size_t longest_period(const Study *study) {
+    size_t limit = study_n_ctx(study), bos = opens_with_bos(study);
+    return limit < bos ? 0 : (limit - bos) / 2;
+}
+
+bool heads_can_repeat(const Study *study) {
+    size_t id = 0, n_vocab = model_config(study->model)->n_vocab;
+    while (id < n_vocab && tokenizer_piece(study->tokenizer, (int32_t)id, false).n == 0) id++;
+    return id < n_vocab && longest_period(study) > 0;
+}
+
 /* The shape of the random texts. */
-static bool plan_texts(Study *study, Heads *heads, Error *error) {
+static bool plan_texts(const Study *study, Heads *heads, Error *error) {
     const StudyOptions *options = study->options;
-    size_t limit = study_n_ctx(study);
-    if (study->tokens.n > 0)
-        return error_set(error, "--repeat and --batch make texts of their own: leave out %s",
-                         options->prompt ? "-p" : "-f");
-    study->bos = !options->no_bos && tokenizer_bos(study->tokenizer) >= 0;
+    heads->bos = opens_with_bos(study);
     heads->n_batch = options->batch > 0 ? (size_t)options->batch : DEFAULT_BATCH;
-    size_t most = limit < study->bos ? 0 : (limit - study->bos) / 2;
+    size_t most = longest_period(study);
     size_t period = options->repeat > 0 ? (size_t)options->repeat : at_most(most, DEFAULT_PERIOD);
     if (period > most)
         return error_set(
             error, "--repeat %zu makes a text of %zu tokens, more than the context of %zu: at most %zu fits",
-            period, 2 * period + study->bos, limit, most);
+            period, 2 * period + heads->bos, study_n_ctx(study), most);
     heads->text.period = period;
-    heads->text.n = 2 * period + study->bos;
+    heads->text.n = 2 * period + heads->bos;
     return true;
 }
 
-/* Sizes and the memory for them; the ids. */
-static bool prepare(Study *study, Heads *heads, Error *error) {
-    const StudyOptions *options = study->options;
+bool heads_begin(Heads *heads, const Study *study, bool random, Error *error) {
     const Config *config = model_config(study->model);
     heads->n_layer = config->n_layer;
     heads->n_head = config->n_head;
     heads->n_vocab = config->n_vocab;
-    heads->random = options->repeat > 0 || options->batch > 0 || study->tokens.n == 0;
+    heads->random = random;
+    heads->bos = study->bos;
     heads->n_batch = 1;
     heads->text.n = study->tokens.n;
-    if (heads->random && !plan_texts(study, heads, error)) return false;
+    if (random && !plan_texts(study, heads, error)) return false;
     if (heads->text.n < 2)
         return error_set(error, "heads takes a text of two tokens or more: the first sees only itself");
     size_t n = heads->text.n, n_ids;
@@ -119,7 +114,7 @@ static bool prepare(Study *study, Heads *heads, Error *error) {
     if (!heads->ids || !heads->earlier || !heads->uniform || !heads->sums)
         return error_set(error, "not enough memory for %zu texts of %zu tokens", heads->n_batch, n);
     heads->text.earlier = heads->earlier;
-    if (heads->random) return draw_texts(study, heads, error);
+    if (random) return draw_texts(study, heads, error);
     memcpy(heads->ids, study->tokens.ids, n * sizeof *heads->ids);
     return true;
 }
@@ -143,14 +138,18 @@ static void add_chance(Heads *heads) {
     }
 }
 
-static bool feed_texts(const Study *study, Heads *heads, Error *error) {
+void heads_start(Heads *heads, size_t text) {
+    heads->row = heads->ids + text * heads->text.n;
+    find_earlier(heads->row, heads->text.n, heads->earlier);
+    add_chance(heads);
+}
+
+bool heads_feed(Heads *heads, const Study *study, Error *error) {
     Probe probe = {heads, wants_pattern, add_row};
     Session *session = study_session(study, heads->random ? heads->text.n : 0, &probe, error);
     bool ok = session;
     for (size_t i = 0; ok && i < heads->n_batch; i++) {
-        heads->row = heads->ids + i * heads->text.n;
-        find_earlier(heads->row, heads->text.n, heads->earlier);
-        add_chance(heads);
+        heads_start(heads, i);
         session_rewind(session, 0);
         ok = study_feed(study, session, heads->row, heads->text.n, heads->random ? add_nll : NULL, heads,
                         error);
@@ -208,7 +207,7 @@ static void json_scores(Report *report, const HeadScores *scores) {
         json_real(report, columns[i].key, column_value(&columns[i], scores));
 }
 
-static void print_json(Report *report, const Heads *heads) {
+void heads_json(const Heads *heads, Report *report) {
     size_t n_heads = heads->n_layer * heads->n_head;
     HeadScores scores = scores_at(heads, n_heads);
     int64_t n_repeated = (int64_t)heads->sums[n_heads].n_repeated;
@@ -289,11 +288,11 @@ static void print_scores(const Report *report, const bool *shown, const HeadScor
 }
 
 /* What was measured and what the columns say. */
-static void print_legend(const Report *report, const Heads *heads, const bool *shown, bool bos) {
+static void print_legend(const Report *report, const Heads *heads, const bool *shown) {
     const HeadSums *chance = &heads->sums[heads->n_layer * heads->n_head];
     if (heads->random) {
         printf("%zu time%s %s%zu random tokens and the same again", heads->n_batch,
-               heads->n_batch == 1 ? "" : "s", bos ? "BOS, " : "", heads->text.period);
+               heads->n_batch == 1 ? "" : "s", heads->bos ? "BOS, " : "", heads->text.period);
         double gain = repeat_gain(heads) * BITS_PER_NAT;
         if (!isnan(gain)) printf("; repeat gain %.2f bits a token", gain);
         putchar('\n');
@@ -325,11 +324,11 @@ static void print_legend(const Report *report, const Heads *heads, const bool *s
     print_style(report, STYLE_PLAIN);
 }
 
-static void print_text(const Report *report, const Heads *heads, bool bos) {
+static void print_text(const Report *report, const Heads *heads) {
     size_t n_heads = heads->n_layer * heads->n_head;
     bool shown[N_COLUMNS];
     choose_columns(report, heads, shown);
-    print_legend(report, heads, shown, bos);
+    print_legend(report, heads, shown);
     print_style(report, STYLE_BOLD);
     printf("\n%-*s", NAME_WIDTH, "head");
     for (size_t i = 0; i < N_COLUMNS; i++)
@@ -350,7 +349,7 @@ static void print_text(const Report *report, const Heads *heads, bool bos) {
     }
 }
 
-static void heads_free(Heads *heads) {
+void heads_free(Heads *heads) {
     free(heads->ids);
     free(heads->earlier);
     free(heads->uniform);
@@ -359,22 +358,29 @@ static void heads_free(Heads *heads) {
 
 /* The tokens of the report are those of the first random text. */
 static bool show_first_text(Study *study, const Heads *heads, Error *error) {
-    for (size_t i = 0; heads->random && i < heads->text.n; i++)
+    if (!heads->random) return true;
+    study->bos = heads->bos;
+    for (size_t i = 0; i < heads->text.n; i++)
         if (!tokens_push(&study->tokens, heads->ids[i], error)) return false;
     return true;
 }
 
 bool view_heads(Study *study, Error *error) {
-    Heads heads = {0};
+    const StudyOptions *options = study->options;
     Report *report = &study->report;
-    bool ok = prepare(study, &heads, error) && show_first_text(study, &heads, error) &&
-              feed_texts(study, &heads, error);
+    Heads heads = {0};
+    bool asked = options->repeat > 0 || options->batch > 0;
+    if (asked && study->tokens.n > 0)
+        return error_set(error, "--repeat and --batch make texts of their own: leave out %s",
+                         options->prompt ? "-p" : "-f");
+    bool ok = heads_begin(&heads, study, asked || study->tokens.n == 0, error) &&
+              show_first_text(study, &heads, error) && heads_feed(&heads, study, error);
     if (ok) {
         report_open(report, study);
         if (report->json)
-            print_json(report, &heads);
+            heads_json(&heads, report);
         else
-            print_text(report, &heads, study->bos);
+            print_text(report, &heads);
         report_close(report);
     }
     heads_free(&heads);

@@ -4,45 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-float *head_output(const Study *study, size_t layer, size_t head, Error *error) {
-    const Config *config = model_config(study->model);
-    const Matrix *w = &model_weights(study->model)->layers[layer].attention.out.w;
-    size_t d_head = config->d_head, row_bytes = dtype_bytes(w->dtype, w->cols);
-    float *columns = floats_new(w->rows, d_head), *row = floats_new(1, w->cols);
-    for (size_t r = 0; columns && row && r < w->rows; r++) {
-        /* Blocks of a quantised type may straddle heads: whole rows are unpacked. */
-        study->compute.kernels->unpack(row, w->dtype, (const char *)w->data + r * row_bytes, w->cols);
-        memcpy(columns + r * d_head, row + head * d_head, d_head * sizeof *row);
-    }
-    if (!columns || !row) {
-        error_set(error, "not enough memory for the output projection of a head");
-        free(columns);
-        columns = NULL;
-    }
-    free(row);
-    return columns;
-}
-
-/* gram [n][n] = WᵀW of w [rows][n]. */
-static void gram_of(double *gram, const float *w, size_t rows, size_t n) {
-    for (size_t r = 0; r < rows; r++, w += n)
-        for (size_t i = 0; i < n; i++)
-            for (size_t j = 0; j <= i; j++) gram[i * n + j] += (double)w[i] * (double)w[j];
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = i + 1; j < n; j++) gram[i * n + j] = gram[j * n + i];
-}
-
-/* √(vᵀ G v) */
-static double norm_under(const double *gram, const float *v, size_t n) {
-    double square = 0;
-    for (size_t i = 0; i < n; i++) {
-        double sum = 0;
-        for (size_t j = 0; j < n; j++) sum += gram[i * n + j] * (double)v[j];
-        square += (double)v[i] * sum;
-    }
-    return square > 0 ? sqrt(square) : 0;
-}
-
 static bool is_watched(const Patterns *patterns, size_t layer, size_t head) {
     return layer >= patterns->layer && layer - patterns->layer < patterns->n_layers &&
            head >= patterns->head && head - patterns->head < patterns->n_heads;
@@ -60,25 +21,12 @@ static size_t place_of(const Patterns *patterns, size_t layer, size_t head) {
     return (layer - patterns->layer) * patterns->n_heads + head - patterns->head;
 }
 
-/* Values of a kv head, weighed by the output projection of each watched head that reads it. */
-static void visit_values(Patterns *patterns, const ProbeView *view) {
-    const Config *config = model_config(patterns->study->model);
-    size_t d_head = config->d_head;
-    for (size_t head = patterns->head; head < patterns->head + patterns->n_heads; head++) {
-        if (kv_head_of(config, head) != view->head) continue;
-        size_t place = place_of(patterns, view->layer, head);
-        const double *gram = patterns->grams + place * d_head * d_head;
-        double *norms = patterns->norms + place * patterns->n_positions + view->position;
-        for (size_t t = 0; t < view->n_rows; t++)
-            norms[t] = norm_under(gram, view->data + t * view->stride, d_head);
-    }
-}
-
 static void visit_row(Patterns *patterns, const ProbeView *view) {
     size_t place = place_of(patterns, view->layer, view->head),
            n_heads = patterns->n_layers * patterns->n_heads;
     double *row = patterns_row(patterns, patterns->reduce ? 0 : place, view->position);
-    const double *norms = patterns->by_value ? patterns->norms + place * patterns->n_positions : NULL;
+    const double *norms =
+        patterns->by_value ? output_norms_of(&patterns->values, view->layer, view->head) : NULL;
     for (size_t key = 0; key <= view->position; key++) {
         double weight = (double)view->data[key] * (norms ? norms[key] : 1);
         switch (patterns->reduce) {
@@ -92,7 +40,7 @@ static void visit_row(Patterns *patterns, const ProbeView *view) {
 static void visit(void *user, const ProbeView *view) {
     Patterns *patterns = user;
     if (view->site == PROBE_V)
-        visit_values(patterns, view);
+        output_norms_add(&patterns->values, view);
     else if (view->position >= patterns->first && view->position - patterns->first < patterns->n_rows)
         visit_row(patterns, view);
 }
@@ -100,29 +48,11 @@ static void visit(void *user, const ProbeView *view) {
 /* Numbers in the first n rows when the first of them is that of query `first`. */
 static size_t rows_size(size_t first, size_t n) { return n * (first + 1) + n * (n - (n > 0)) / 2; }
 
-static bool make_grams(Patterns *patterns, Error *error) {
-    const Config *config = model_config(patterns->study->model);
-    size_t n = patterns->n_layers * patterns->n_heads, d_head = config->d_head;
-    patterns->grams = calloc(n, d_head * d_head * sizeof *patterns->grams);
-    patterns->norms = calloc(n, patterns->n_positions * sizeof *patterns->norms);
-    if (!patterns->grams || !patterns->norms)
-        return error_set(error, "not enough memory for --by value over %zu heads; choose a --layer", n);
-    for (size_t i = 0; i < n; i++) {
-        size_t layer = patterns->layer + i / patterns->n_heads, head = patterns->head + i % patterns->n_heads;
-        float *w = head_output(patterns->study, layer, head, error);
-        if (!w) return false;
-        gram_of(patterns->grams + i * d_head * d_head, w, config->d_model, d_head);
-        free(w);
-    }
-    return true;
-}
-
 bool patterns_begin(Patterns *patterns, const Study *study, size_t n_rows, size_t n_positions, Error *error) {
     patterns->study = study;
     patterns->probe = (Probe){patterns, wants, visit};
     patterns->n_maps = patterns->reduce ? 1 : patterns->n_layers * patterns->n_heads;
     patterns->n_rows = n_rows;
-    patterns->n_positions = n_positions;
     patterns->map_size = rows_size(n_positions - n_rows, n_rows);
     patterns->rows = calloc(patterns->n_maps, patterns->map_size * sizeof *patterns->rows);
     patterns->dropped = calloc(patterns->n_maps, n_rows * sizeof *patterns->dropped);
@@ -130,14 +60,17 @@ bool patterns_begin(Patterns *patterns, const Study *study, size_t n_rows, size_
         return error_set(
             error, "not enough memory for %zu patterns of %zu rows; choose a --layer, --head or --query",
             patterns->n_maps, n_rows);
-    return !patterns->by_value || make_grams(patterns, error);
+    patterns->values = (OutputNorms){.layer = patterns->layer,
+                                     .n_layers = patterns->n_layers,
+                                     .head = patterns->head,
+                                     .n_heads = patterns->n_heads};
+    return !patterns->by_value || output_norms_begin(&patterns->values, study, n_positions, error);
 }
 
 void patterns_free(Patterns *patterns) {
     free(patterns->rows);
     free(patterns->dropped);
-    free(patterns->grams);
-    free(patterns->norms);
+    output_norms_free(&patterns->values);
 }
 
 void patterns_expect(Patterns *patterns, size_t first) {

@@ -5,6 +5,7 @@
 #ifndef ATTN_STUDY_PATTERNS_H
 #define ATTN_STUDY_PATTERNS_H
 
+#include "views/outputnorms.h"
 #include "views/study.h"
 
 #include <stdbool.h>
@@ -26,11 +27,10 @@ typedef struct Patterns {
     Probe probe; /* for the session; its user is this struct */
     const Study *study;
     bool collecting;
-    size_t n_positions, map_size;
-    double *rows;    /* [n_maps][map_size]: row after row, that of query q has q + 1 numbers */
-    double *dropped; /* [n_maps][n_rows] what no_sink left out of each */
-    double *grams; /* [n_layers][n_heads][d_head][d_head] W_O^hᵀ W_O^h, so that ‖v W_O^h‖² = vᵀ G v */
-    double *norms; /* [n_layers][n_heads][n_positions] ‖v_k W_O^h‖ */
+    size_t map_size;
+    double *rows;       /* [n_maps][map_size]: row after row, that of query q has q + 1 numbers */
+    double *dropped;    /* [n_maps][n_rows] what no_sink left out of each */
+    OutputNorms values; /* with by_value */
 } Patterns;
 
 /*
@@ -51,8 +51,5 @@ void patterns_finish(Patterns *patterns);
 
 /* The q + 1 numbers of a query's row. */
 double *patterns_row(const Patterns *patterns, size_t map, size_t query);
-
-/* W_O^h [d_model][d_head]: the columns of the output projection that read head h. The caller frees it. */
-float *head_output(const Study *study, size_t layer, size_t head, Error *error);
 
 #endif

@@ -1,6 +1,7 @@
 #include "views/report.h"
 
 #include "unicode.h"
+#include "views/base64.h"
 #include "views/study.h"
 
 #include <inttypes.h>
@@ -15,7 +16,7 @@
 enum { WIDTH_ELSEWHERE = 100 };
 
 Report report_begin(bool json, bool ascii) {
-    Report report = {.json = json, .ascii = ascii, .bars = ascii, .width = WIDTH_ELSEWHERE};
+    Report report = {.json = json, .ascii = ascii, .bars = ascii, .width = WIDTH_ELSEWHERE, .out = stdout};
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     if (!isatty(STDOUT_FILENO)) return report;
     report.bars = true;
@@ -75,22 +76,22 @@ void report_close(Report *report) {
 }
 
 static void json_begin(Report *report, const char *key) {
-    if (report->needs_comma) fputs(", ", stdout);
+    if (report->needs_comma) fputs(", ", report->out);
     report->needs_comma = true;
-    if (key) printf("\"%s\": ", key);
+    if (key) fprintf(report->out, "\"%s\": ", key);
 }
 
 static void json_open(Report *report, const char *key, char bracket) {
     json_begin(report, key);
-    putchar(bracket);
+    putc(bracket, report->out);
     report->depth++;
     report->needs_comma = false;
 }
 
 static void json_end(Report *report, char bracket) {
-    putchar(bracket);
+    putc(bracket, report->out);
     report->needs_comma = true;
-    if (--report->depth == 0) putchar('\n');
+    if (--report->depth == 0) putc('\n', report->out);
 }
 
 void json_object(Report *report, const char *key) { json_open(report, key, '{'); }
@@ -98,23 +99,35 @@ void json_array(Report *report, const char *key) { json_open(report, key, '['); 
 void json_end_object(Report *report) { json_end(report, '}'); }
 void json_end_array(Report *report) { json_end(report, ']'); }
 
+/* '<' is escaped, so that no text can end the element of a page in which the object stands. */
 void json_text(Report *report, const char *key, const char *text, size_t n) {
+    if (n == SIZE_MAX) n = strlen(text);
     json_begin(report, key);
-    print_json_string(stdout, text, n == SIZE_MAX ? strlen(text) : n);
+    putc('"', report->out);
+    for (const char *at; n > 0 && (at = memchr(text, '<', n)); text = at + 1) {
+        print_json_characters(report->out, text, (size_t)(at - text));
+        fputs("\\u003c", report->out);
+        n -= (size_t)(at - text) + 1;
+    }
+    print_json_characters(report->out, text, n);
+    putc('"', report->out);
 }
 
 void json_int(Report *report, const char *key, int64_t value) {
     json_begin(report, key);
-    printf("%" PRId64, value);
+    fprintf(report->out, "%" PRId64, value);
 }
 
-void json_real(Report *report, const char *key, double value) {
+static void json_number(Report *report, const char *key, double value, int digits) {
     json_begin(report, key);
     if (isfinite(value))
-        printf("%.9g", value);
+        fprintf(report->out, "%.*g", digits, value);
     else
-        fputs("null", stdout);
+        fputs("null", report->out);
 }
+
+void json_real(Report *report, const char *key, double value) { json_number(report, key, value, 9); }
+void json_rounded(Report *report, const char *key, double value) { json_number(report, key, value, 6); }
 
 void json_reals(Report *report, const char *key, const double *values, size_t n) {
     json_array(report, key);
@@ -124,15 +137,56 @@ void json_reals(Report *report, const char *key, const double *values, size_t n)
 
 void json_bool(Report *report, const char *key, bool value) {
     json_begin(report, key);
-    fputs(value ? "true" : "false", stdout);
+    fputs(value ? "true" : "false", report->out);
 }
 
 void json_null(Report *report, const char *key) { json_real(report, key, NAN); }
+
+void json_base64(Report *report, const char *key, const void *bytes, size_t n) {
+    enum { PIECE = 3 * 1024 }; /* whole groups of three, so that only the last piece is padded */
+    char text[BASE64_SIZE(PIECE)];
+    const unsigned char *at = bytes;
+    json_begin(report, key);
+    putc('"', report->out);
+    for (size_t m; n > 0; n -= m, at += m) {
+        m = at_most(n, PIECE);
+        fwrite(text, 1, base64_encode(text, at, m), report->out);
+    }
+    putc('"', report->out);
+}
+
+static bool is_utf8(String text) {
+    for (size_t at = 0; at < text.n;) {
+        uint32_t c;
+        at += utf8_decode(text.data + at, text.n - at, &c);
+        if (c >= UTF8_INVALID) return false;
+    }
+    return true;
+}
+
+static void json_hex(Report *report, String bytes) {
+    json_begin(report, "hex");
+    putc('"', report->out);
+    for (size_t i = 0; i < bytes.n; i++) fprintf(report->out, "%02x", (unsigned)(unsigned char)bytes.data[i]);
+    putc('"', report->out);
+}
 
 void json_token(Report *report, int32_t id, const Study *study) {
     String piece = tokenizer_piece(study->tokenizer, id, true);
     json_int(report, "id", id);
     json_text(report, "token", piece.data, piece.n);
+    if (!is_utf8(piece)) json_hex(report, piece);
+}
+
+void json_piece(Report *report, const char *key, const Study *study, int32_t id) {
+    String piece = tokenizer_piece(study->tokenizer, id, true);
+    if (is_utf8(piece)) {
+        json_text(report, key, piece.data, piece.n);
+        return;
+    }
+    json_object(report, key);
+    json_hex(report, piece);
+    json_end_object(report);
 }
 
 /* Columns of a terminal: none for marks that combine, two for the wide scripts of East Asia and for emoji. */
@@ -144,15 +198,13 @@ static size_t columns(uint32_t c) {
     return wide ? 2 : 1;
 }
 
-/* Direction marks and other controls would rearrange the line they stand in. */
-static bool is_control(uint32_t c) {
+bool is_control(uint32_t c) {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c < 0x2010) ||
            (c >= 0x2028 && c < 0x202f) || (c >= 0x2060 && c < 0x2070) || c == 0xfeff || c == 0xad ||
-           c == 0x61c;
+           c == 0x61c || (c & 0xfffe) == 0xfffe;
 }
 
-/* What is shown for the character at text[0, n): its length in bytes, the text, its columns. */
-static size_t show_char(const Report *report, const char *text, size_t n, char shown[16], size_t *width) {
+size_t show_char(const Report *report, const char *text, size_t n, char shown[16], size_t *width) {
     uint32_t c;
     size_t length = utf8_decode(text, n, &c);
     if (c >= UTF8_INVALID) {

@@ -1,6 +1,6 @@
 /*
  * How a view speaks: text for people (bits; colour and bars on a terminal only) or, with --json, one object
- * for programs (nats). All of it goes to stdout.
+ * for programs (nats). Both go to stdout, but JSON to a file where a view embeds it in one.
  */
 #ifndef ATTN_STUDY_REPORT_H
 #define ATTN_STUDY_REPORT_H
@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct Study;
 struct Checkpoint;
@@ -18,6 +19,7 @@ typedef struct Report {
     bool json, ascii;
     bool bars, colour; /* bars: on a terminal, or with --ascii */
     size_t width;      /* columns of the terminal; 100 when stdout is none */
+    FILE *out;         /* of JSON: stdout */
     int depth;         /* of open JSON objects and arrays */
     bool needs_comma;
 } Report;
@@ -44,11 +46,28 @@ void json_end_object(Report *report);
 void json_end_array(Report *report);
 void json_text(Report *report, const char *key, const char *text, size_t n); /* n bytes; (size_t)-1: strlen */
 void json_int(Report *report, const char *key, int64_t value);
-void json_real(Report *report, const char *key, double value); /* nine digits */
+void json_real(Report *report, const char *key, double value);    /* nine digits */
+void json_rounded(Report *report, const char *key, double value); /* six */
 void json_reals(Report *report, const char *key, const double *values, size_t n);
 void json_bool(Report *report, const char *key, bool value);
 void json_null(Report *report, const char *key);
-void json_token(Report *report, int32_t id, const struct Study *study); /* "id": …, "token": "…" */
+void json_base64(Report *report, const char *key, const void *bytes, size_t n); /* a text: RFC 4648 */
+
+/*
+ * A token's "id" and "token", its text; where that is no UTF-8 of its own, as when a character is split over
+ * tokens, "hex" gives the bytes. json_piece: such a text under `key`, or in its place {"hex"}.
+ */
+void json_token(Report *report, int32_t id, const struct Study *study);
+void json_piece(Report *report, const char *key, const struct Study *study, int32_t id);
+
+/* Direction marks and other controls, which would rearrange the line they stand in; also what is no character. */
+bool is_control(uint32_t c);
+
+/*
+ * What people are shown for the character at text[0, n), n > 0: itself, or "\n", "\u200e" for a control, "\xff"
+ * for a byte that is none. Returns its length in bytes; *width is the columns that it takes.
+ */
+size_t show_char(const Report *report, const char *text, size_t n, char shown[16], size_t *width);
 
 /*
  * For people: n bytes of any text, control characters and (with --ascii) all beyond ASCII escaped, cut to

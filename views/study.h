@@ -24,7 +24,7 @@ typedef struct StudyOptions {
 
     int64_t layer, head, query;             /* −1: not given */
     const char *layers, *heads, *positions; /* lists: "0,3,5-7"; ablate's heads: "L3H7,L4H0" */
-    const char *mlps, *by, *with, *sweep, *reduce, *token, *what, *output, *preset;
+    const char *mlps, *by, *with, *sweep, *reduce, *token, *what, *output, *preset, *ablate, *svg;
     int64_t top, n_predict, top_k, repeat, batch;
     float temp, top_p, min_p;
     bool words, chunks, no_sink, norm, mid, frozen_norm, hard_zero, half;
@@ -44,6 +44,8 @@ typedef struct Study {
     bool bos;        /* tokens.ids[0] is a BOS that stands before the text */
     uint64_t seed;
     Report report;
+    int argc; /* the command line, the view's name first */
+    char **argv;
 } Study;
 
 /* Opens the model at path and its vocabulary; study_close releases all that the study owns. */
@@ -59,27 +61,54 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
 /* --ctx-size, or the model's context. */
 size_t study_n_ctx(const Study *study);
 
+/* Whether the study's tokens fit that. */
+bool study_check_length(const Study *study, Error *error);
+
 /* A session for n_ctx positions (0: as many as the tokens of the study) that `probe` (or NULL) looks into. */
 Session *study_session(const Study *study, size_t n_ctx, const Probe *probe, Error *error);
+
+enum { LOGITS_CHUNK = 64 }; /* positions whose logits are held at a time */
 
 /* Gets the logits [n_vocab] at each position in turn. */
 typedef void LogitsVisit(void *user, size_t position, const float *logits);
 
 /*
  * Feeds n tokens with progress on a terminal and an ear for Ctrl-C. With `each`, logits of all positions are
- * computed, some at a time, and shown to it; without, none are.
+ * computed, LOGITS_CHUNK at a time, and shown to it; without, none are.
  */
 bool study_feed(const Study *study, Session *session, const int32_t *ids, size_t n, LogitsVisit *each,
                 void *user, Error *error);
 
+/* Whether --predict fits the context behind the study's tokens. */
+bool study_check_predict(const Study *study, Error *error);
+
+/*
+ * Lets the model write on behind the study's tokens, all of which have been fed, and after the last of which it
+ * expects logits [n_vocab] (overwritten): up to --predict tokens, at --temp (0), until the text ends or Ctrl-C.
+ * Each is appended to the study's tokens and fed; then `each`, which may be NULL, is called.
+ */
+bool study_generate(Study *study, Session *session, float *logits, void (*each)(void *user), void *user,
+                    Error *error);
+
 /* "L3H7"; n bytes are enough at 32. Returns buffer. */
 const char *head_name(char *buffer, size_t layer, size_t head);
+
+/*
+ * Moves *at behind "L3H7", or (*one is false, *head untouched) behind "L3". False where there is neither. Numbers
+ * that are too large become the largest.
+ */
+bool parse_head(const char **at, unsigned long long *layer, unsigned long long *head, bool *one);
 
 /*
  * A list such as "0,3,5-7" over [0, n): chosen[i] is set for every member; NULL chooses all. Fails on a
  * number that is not below n, naming `what` ("layer").
  */
 bool parse_list(const char *list, const char *what, size_t n, bool *chosen, Error *error);
+
+/*
+ * Whether -o is given and none of the files that are read, which it would replace. `example` is a name for it.
+ */
+bool study_check_output(const Study *study, const char *example, Error *error);
 
 /* Whether a token of the text begins a word: the first, the next if that is BOS, those after white space. */
 bool begins_word(const Study *study, size_t at);
@@ -152,6 +181,6 @@ double logits_kl(const float *p, const float *q, size_t n_vocab);
 /* The views, each in its file: next.c, score.c … Return false with an error. */
 typedef bool StudyView(Study *study, Error *error);
 StudyView view_next, view_score, view_selfcheck, view_attend, view_dump, view_heads, view_lens, view_explain,
-    view_ablate, view_compare, view_shape, view_case;
+    view_ablate, view_compare, view_shape, view_case, view_view;
 
 #endif

@@ -1,0 +1,14 @@
+#!/bin/sh
+# The page of `study view` in a headless browser (page.js): skipped without node, Chromium or playwright-core,
+# which `npm install --no-save playwright-core` puts here, or wherever NODE_PATH points.
+cd "$(dirname "$0")" || exit 1
+CHROMIUM=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome)}
+export CHROMIUM
+if [ -z "$CHROMIUM" ] || ! node -e 'require("playwright-core")' 2>/dev/null; then
+    echo "skipped: the page in a browser needs node, chromium and playwright-core"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+node page.js "${STUDY:?}" "$PWD/../weights/model.gguf" "$tmp"
