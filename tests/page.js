@@ -113,7 +113,7 @@ async function testNext(page, query) {
     shows(row[4], text.top[i].logit, `logit of rank ${i + 1}`);
   }
   shows((await textOf(page, '#next-summary')).match(/entropy ([\d.]+) bits/)[1], bits(text.entropy_nats), 'entropy');
-  for (const [temperature, topP] of [[0.7, 1], [1.35, 1], [1, 0.5], [0.6, 0.3], [2, 0.05]]) {
+  for (const [temperature, topP] of [[0.7, 1], [1.4, 1], [1, 0.5], [0.6, 0.3], [2, 0.05]]) {
     await setRange(page, '#temperature', temperature);
     await setRange(page, '#top-p', topP);
     const drawn = about('next', '--top', '20', '--temp', String(temperature), '--top-p', String(topP));
@@ -292,7 +292,7 @@ async function testKeyboard(browser, url) {
   check((await textOf(page, '#next-summary')).includes('position 2'), 'and so does the next view');
   while ((await focused()) !== 'temperature') await press(page, 'Tab');
   await press(page, 'ArrowLeft', 4);
-  check((await page.inputValue('#temperature')) === '0.8', 'arrows move the temperature');
+  check((await page.inputValue('#temperature')) === '0.6', 'arrows move the temperature');
   while (!/^L\d+H\d+$/.test(await focused())) await press(page, 'Tab');
   await press(page, 'Home');
   await press(page, 'Enter');

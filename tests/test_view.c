@@ -174,10 +174,10 @@ static void check_steps(const Json *view, const char *model, const char *text, s
         }
 }
 
-/* What a page makes of "next": p of the i-th token at temperature 0.05·j. */
+/* What a page makes of "next": p of the i-th token at temperature 0.1·j. */
 static double drawn_p(const Json *next, size_t i, size_t j) {
     const Json *top = json_get(next, "top");
-    double temperature = 0.05 * (double)j, max = number(top, "1"), rest = number(next, "rest.%zu", j - 1),
+    double temperature = 0.1 * (double)j, max = number(top, "1"), rest = number(next, "rest.%zu", j - 1),
            sum = isnan(rest) ? 0 : exp(rest);
     for (size_t k = 1; k < top->n; k += 2) sum += exp((top->items[k].number - max) / temperature);
     return exp((top->items[2 * i + 1].number - max) / temperature) / sum;
@@ -201,7 +201,7 @@ static void check_next(const Json *view, const char *model) {
     static const struct {
         const char *temperature;
         size_t j;
-    } drawn[] = {{"0.05", 1}, {"0.5", 10}, {"1", 20}, {"1.3", 26}, {"2", 40}};
+    } drawn[] = {{"0.1", 1}, {"0.5", 5}, {"1", 10}, {"1.3", 13}, {"2", 20}};
     const Json *all = json_get(view, "next"), *next = &all->items[all->n - 1];
     for (size_t t = 0; t < sizeof drawn / sizeof *drawn; t++) {
         Json *expected =
@@ -259,13 +259,31 @@ static void check_lens(const Json *view, const char *model) {
     }
 }
 
+/* The rows of a table against the objects of `heads --json`. */
+static void check_scores(const Json *table, const Json *heads) {
+    const Json *columns = json_get(table, "columns"), *rows = json_get(table, "rows");
+    CHECK(columns->n == 12 && rows->n == json_get(heads, "heads")->n, "%zu columns, %zu rows", columns->n,
+          rows->n);
+    CHECK(number_at(table, "n_queries") == number_at(heads, "n_queries"), "queries");
+    for (size_t i = 0; i <= rows->n; i++) {
+        const Json *row = i < rows->n ? &rows->items[i] : json_get(table, "chance");
+        const Json *head = i < rows->n ? &json_get(heads, "heads")->items[i] : json_get(heads, "chance");
+        for (size_t j = 0; j < columns->n; j++) {
+            const Json *want = json_get(head, columns->items[j].text), *got = &row->items[j];
+            CHECK(want && want->kind == got->kind, "head %zu: %s", i, columns->items[j].text);
+            if (got->kind == JSON_NUMBER)
+                CHECK_NEAR(got->number, want->number, 1e-5 * fmax(1, fabs(want->number)));
+        }
+        if (i < rows->n)
+            CHECK(strcmp(json_get(table, "labels")->items[i].text, json_get(head, "label")->text) == 0,
+                  "label %zu", i);
+    }
+}
+
 static void check_heads(const Json *view, const char *model) {
     Json *text = json_of("heads", model, "-p", TEXT, NULL), *repeat = json_of("heads", model, NULL);
-    Comparison comparison = {.name = "heads.text", .tolerance = TOLERANCE};
-    compare_values(&comparison, json_at(view, "heads.text"), text);
-    comparison = (Comparison){.name = "heads.repeat", .tolerance = TOLERANCE};
-    compare_values(&comparison, json_at(view, "heads.repeat"), repeat);
-    CHECK(json_at(view, "heads.text.heads") && json_at(view, "heads.repeat.heads"), "no scores");
+    check_scores(json_at(view, "heads.text"), text);
+    check_scores(json_at(view, "heads.repeat"), repeat);
     json_free(text);
     json_free(repeat);
 }
@@ -323,15 +341,16 @@ static void test_long(void) {
     CHECK(number_at(view, "steps.first") == 100 && number_at(view, "steps.n") == 1, "another's");
     check_steps(view, GPT2, text, 100);
     json_free(view);
-    view = json_of("view", GPT2, "-p", text, "--layers", "1", "--top", "0", NULL);
+    view = json_of("view", GPT2, "-p", text, "--layers", "1", "--top", "2", NULL);
     CHECK(number_at(view, "steps.first") == 0 && number_at(view, "steps.n") == 185, "all again");
     CHECK(number_at(view, "patterns.layers.0") == 1 && json_at(view, "patterns.data")->n == 1 &&
-              json_get(view, "output_norms")->n == 1 && json_at(view, "heads.text.heads")->n == 4,
+              json_get(view, "output_norms")->n == 1 && json_at(view, "heads.text.rows")->n == 4,
           "one layer's patterns, all heads' scores");
-    CHECK(json_at(view, "next.7.top")->n == 0, "--top 0");
+    CHECK(json_at(view, "next.7.top")->n == 4, "--top 2");
     Json *best = json_of("view", GPT2, "-p", text, "--layers", "1", "--top", "1", NULL);
-    CHECK_NEAR(number_at(view, "next.7.rest.19"),
-               number_at(view, "next.7.log_sum") - number_at(best, "next.7.top.1"), 1e-5);
+    double rest = number_at(view, "next.7.rest.9"), max = number_at(view, "next.7.top.1");
+    CHECK_NEAR(number_at(best, "next.7.rest.9"), log(exp(rest) + exp(number_at(view, "next.7.top.3") - max)),
+               1e-5);
     json_free(best);
     json_free(view);
 }
@@ -345,7 +364,7 @@ static void test_short(void) {
           "one token");
     CHECK(json_at(view, "next.0.top")->n == 2 * 257 && json_at(view, "next.0.rest.0")->kind == JSON_NULL,
           "all of the vocabulary");
-    CHECK(json_at(view, "heads.repeat.heads"), "repeated text");
+    CHECK(json_at(view, "heads.repeat.rows")->n == 4, "repeated text");
     json_free(view);
     view = json_of("view", LLAMA, "-p", "", "-c", "2", NULL); /* BOS alone, and no room for it and two more */
     CHECK(json_get(view, "n_tokens")->number == 1 && json_at(view, "heads.repeat")->kind == JSON_NULL, "BOS");
@@ -510,8 +529,8 @@ static void test_packed_rows(void) {
     size_t size = 0, at = 0;
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) { /* each run in two rows */
         size_t half = runs[i] / 2;
-        bool ok = packed_rows_add(&packed, some, 3) && packed_rows_add(&packed, zeros, half) &&
-                  packed_rows_add(&packed, zeros, runs[i] - half);
+        bool ok = packed_rows_add(&packed, some, 3, 0) && packed_rows_add(&packed, zeros, half, 0) &&
+                  packed_rows_add(&packed, zeros, runs[i] - half, 0);
         CHECK(ok, "no memory");
         size += 3 + runs[i];
     }
@@ -525,6 +544,12 @@ static void test_packed_rows(void) {
             for (size_t j = at + 3; j < at + 3 + runs[i]; j++) CHECK(triangle[j] == 0, "run %zu", i);
             at += 3 + runs[i];
         }
+    free(packed.bytes);
+
+    static const float row[] = {1.0f / 255, 0.9f / 255, 0.2f}; /* of these the second is not kept */
+    packed = (PackedRows){0};
+    CHECK(packed_rows_add(&packed, row, 3, 1.0f / 255) && packed_rows_finish(&packed), "no memory");
+    CHECK(packed.n == 4 && memcmp(packed.bytes, (unsigned char[]){1, 0, 1, 51}, 4) == 0, "least");
     free(packed.bytes);
 }
 

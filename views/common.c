@@ -199,7 +199,7 @@ bool study_check_place(const Study *study, Error *error) {
     const Config *config = model_config(study->model);
     return check_below("layer", options->layer, config->n_layer, error) &&
            check_below("head", options->head, config->n_head, error) &&
-           check_below("query", options->query, study->tokens.n, error);
+           check_below("query", options->query, study->tokens.n + (size_t)options->n_predict, error);
 }
 
 bool study_token(const Study *study, const char *text, int32_t *id, Error *error) {

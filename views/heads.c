@@ -144,15 +144,14 @@ void heads_start(Heads *heads, size_t text) {
     add_chance(heads);
 }
 
-bool heads_feed(Heads *heads, const Study *study, Error *error) {
+bool heads_feed(Heads *heads, const Study *study, bool gain, Error *error) {
     Probe probe = {heads, wants_pattern, add_row};
     Session *session = study_session(study, heads->random ? heads->text.n : 0, &probe, error);
     bool ok = session;
     for (size_t i = 0; ok && i < heads->n_batch; i++) {
         heads_start(heads, i);
         session_rewind(session, 0);
-        ok = study_feed(study, session, heads->row, heads->text.n, heads->random ? add_nll : NULL, heads,
-                        error);
+        ok = study_feed(study, session, heads->row, heads->text.n, gain ? add_nll : NULL, heads, error);
     }
     session_free(session);
     return ok;
@@ -240,6 +239,34 @@ void heads_json(const Heads *heads, Report *report) {
         json_int(report, "n_ind", n_repeated);
         json_text(report, "label", head_label(&scores), SIZE_MAX);
         json_end_object(report);
+    }
+    json_end_array(report);
+}
+
+static void json_row(Report *report, const char *key, const HeadScores *scores) {
+    json_array(report, key);
+    for (size_t i = 0; i < N_COLUMNS; i++) json_rounded(report, NULL, column_value(&columns[i], scores));
+    json_end_array(report);
+}
+
+void heads_json_table(const Heads *heads, Report *report) {
+    size_t n_heads = heads->n_layer * heads->n_head;
+    HeadScores scores = scores_at(heads, n_heads);
+    json_int(report, "n_queries", (int64_t)heads->sums[n_heads].n_queries);
+    json_array(report, "columns");
+    for (size_t i = 0; i < N_COLUMNS; i++) json_text(report, NULL, columns[i].key, SIZE_MAX);
+    json_end_array(report);
+    json_row(report, "chance", &scores);
+    json_array(report, "rows");
+    for (size_t i = 0; i < n_heads; i++) {
+        scores = scores_at(heads, i);
+        json_row(report, NULL, &scores);
+    }
+    json_end_array(report);
+    json_array(report, "labels");
+    for (size_t i = 0; i < n_heads; i++) {
+        scores = scores_at(heads, i);
+        json_text(report, NULL, head_label(&scores), SIZE_MAX);
     }
     json_end_array(report);
 }
@@ -374,7 +401,7 @@ bool view_heads(Study *study, Error *error) {
         return error_set(error, "--repeat and --batch make texts of their own: leave out %s",
                          options->prompt ? "-p" : "-f");
     bool ok = heads_begin(&heads, study, asked || study->tokens.n == 0, error) &&
-              show_first_text(study, &heads, error) && heads_feed(&heads, study, error);
+              show_first_text(study, &heads, error) && heads_feed(&heads, study, heads.random, error);
     if (ok) {
         report_open(report, study);
         if (report->json)

@@ -36,8 +36,11 @@ bool heads_can_repeat(const Study *study);
 bool heads_begin(Heads *heads, const Study *study, bool random, Error *error);
 void heads_free(Heads *heads);
 
-/* Feeds all texts to a session of its own. */
-bool heads_feed(Heads *heads, const Study *study, Error *error);
+/*
+ * Feeds all texts to a session of its own. `gain`: of random texts also how much easier the second copy is, which
+ * takes the logits of all positions and as long again.
+ */
+bool heads_feed(Heads *heads, const Study *study, bool gain, Error *error);
 
 /*
  * For who feeds the study's text anyway: heads_start, then each row of each pattern to heads_add (a probe's
@@ -48,5 +51,8 @@ void heads_add(Heads *heads, const ProbeView *view);
 
 /* The members "mode", "n_queries", "chance", "heads" … */
 void heads_json(const Heads *heads, Report *report);
+
+/* The same scores in few bytes: "columns" names them, "chance" and each of "rows" (head after head) hold them. */
+void heads_json_table(const Heads *heads, Report *report);
 
 #endif

@@ -25,10 +25,10 @@ bool packed_rows_finish(PackedRows *packed) {
     return push(packed, (unsigned char)left);
 }
 
-bool packed_rows_add(PackedRows *packed, const float *row, size_t n) {
+bool packed_rows_add(PackedRows *packed, const float *row, size_t n, float least) {
     for (size_t i = 0; i < n; i++) {
         long level = lrintf(row[i] * 255);
-        if (level <= 0)
+        if (level <= 0 || row[i] < least)
             packed->zeros++;
         else if (!packed_rows_finish(packed) || !push(packed, (unsigned char)(level < 255 ? level : 255)))
             return false;

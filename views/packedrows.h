@@ -16,8 +16,11 @@ typedef struct PackedRows {
     size_t zeros; /* at the end, not yet written */
 } PackedRows;
 
-/* Appends a row of n weights in [0, 1]; packed_rows_finish what is held back. False when memory runs out. */
-bool packed_rows_add(PackedRows *packed, const float *row, size_t n);
+/*
+ * Appends a row of n weights in [0, 1], those below `least` as 0; packed_rows_finish what is held back. False when
+ * memory runs out.
+ */
+bool packed_rows_add(PackedRows *packed, const float *row, size_t n, float least);
 bool packed_rows_finish(PackedRows *packed);
 
 #endif

@@ -26,6 +26,9 @@ void predictions_free(Predictions *predictions) {
     free(predictions->others);
 }
 
+/* exp(−50) = 2e-22 of the largest: a million such tokens are below the last digit of a sum in double. */
+#define EXP_NEGLIGIBLE 50
+
 typedef struct RestLoop {
     const double *others; /* [n_vocab] logit − max; −∞ for those that do not count */
     size_t n_vocab;
@@ -36,8 +39,10 @@ static void sum_rest(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const RestLoop *loop = context;
     for (size_t j = begin; j < end; j++) {
-        double sum = 0, temperature = TEMPERATURE_STEP * (double)(j + 1);
-        for (size_t i = 0; i < loop->n_vocab; i++) sum += exp(loop->others[i] / temperature);
+        double sum = 0, temperature = TEMPERATURE_STEP * (double)(j + 1),
+               least = -EXP_NEGLIGIBLE * temperature;
+        for (size_t i = 0; i < loop->n_vocab; i++)
+            if (loop->others[i] > least) sum += exp(loop->others[i] / temperature);
         loop->rest[j] = log(sum);
     }
 }

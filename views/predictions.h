@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { N_TEMPERATURES = 40 }; /* T_j = TEMPERATURE_STEP·j for j = 1 … 40 */
-#define TEMPERATURE_STEP 0.05
+enum { N_TEMPERATURES = 20 }; /* T_j = TEMPERATURE_STEP·j for j = 1 … 20 */
+#define TEMPERATURE_STEP 0.1
 
 typedef struct Prediction {
     double log_sum, entropy; /* nats */

@@ -112,8 +112,9 @@ static bool run_plain(Selfcheck *selfcheck, Session *session, const int32_t *ids
     if (!session_feed(session, ids, n, selfcheck->logits, n, error)) return false;
     note_all(selfcheck, DIAGONAL, selfcheck->other, selfcheck->logits, half * n_vocab);
     for (size_t i = 0; i < n * n_vocab; i++) {
-        selfcheck->smallest = fmin(selfcheck->smallest, (double)selfcheck->logits[i]);
-        selfcheck->biggest = fmax(selfcheck->biggest, (double)selfcheck->logits[i]);
+        double logit = (double)selfcheck->logits[i];
+        if (logit < selfcheck->smallest) selfcheck->smallest = logit;
+        if (logit > selfcheck->biggest) selfcheck->biggest = logit;
     }
     return true;
 }

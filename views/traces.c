@@ -5,7 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SCORES = 1 << 16 /* numbers of all heads, up to which every query's are kept */ };
+enum {
+    MAX_SCORES = 1 << 16, /* numbers of all heads, up to which every query's are kept */
+    LONG_TEXT = 512,      /* tokens; of longer ones weights that would be less than one step are not kept */
+};
+
+#define STEP (1.0f / 255)
 
 /* Numbers in the rows of queries 0 … n − 1. */
 static size_t triangle(size_t n) { return n * (n + 1) / 2; }
@@ -27,6 +32,7 @@ bool traces_begin(Traces *traces, const Study *study, const bool *layers, size_t
     bool all = triangle(n) <= MAX_SCORES / n_heads;
     traces->first = all ? 0 : query;
     traces->n_queries = all ? n : 1;
+    traces->least = n > LONG_TEXT ? STEP : STEP / 2;
     traces->patterns = calloc(n_heads, sizeof *traces->patterns);
     traces->value_norms = calloc(traces->n_layers * config->n_head_kv, n * sizeof *traces->value_norms);
     traces->scores = calloc(n_heads, scores_of_head(traces) * sizeof *traces->scores);
@@ -78,7 +84,8 @@ void traces_add(Traces *traces, const ProbeView *view) {
     }
     size_t place = place_of(traces, view->layer, view->head);
     if (view->site == PROBE_PATTERN) {
-        if (!packed_rows_add(&traces->patterns[place], view->data, view->n_cols)) traces->failed = true;
+        if (!packed_rows_add(&traces->patterns[place], view->data, view->n_cols, traces->least))
+            traces->failed = true;
     } else if (view->position >= traces->first && view->position - traces->first < traces->n_queries) {
         size_t before = triangle(view->position) - triangle(traces->first);
         memcpy(traces->scores + place * scores_of_head(traces) + before, view->data,
@@ -155,6 +162,7 @@ bool traces_json(const Traces *traces, Report *report, Error *error) {
     unsigned char *scratch = malloc(2 * traces->n);
     if (!scratch) return error_set(error, "not enough memory for the norms of %zu values", traces->n);
     json_object(report, "patterns");
+    json_rounded(report, "least", (double)traces->least);
     json_array(report, "layers");
     for (size_t layer = 0; layer < config->n_layer; layer++)
         if (traces->layers[layer]) json_int(report, NULL, (int64_t)layer);

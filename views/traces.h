@@ -18,6 +18,7 @@ typedef struct Traces {
     size_t *place;           /* [n_layer] of a traced layer among those, n_layers in all */
     size_t n_layers, n;      /* n: tokens */
     size_t first, n_queries; /* whose scores are kept */
+    float least;             /* weights below it are left out of patterns */
     PackedRows *patterns;    /* [n_layers][n_head] */
     double *value_norms;     /* [n_layers][n_head_kv][n] ‖v_k‖ */
     OutputNorms output_norms;

@@ -80,16 +80,23 @@ static bool generate(View *view, Error *error) {
     return ok;
 }
 
+/* The position that the page shows first, and whose scores it has in any case. */
+static size_t first_query(const View *view) {
+    int64_t query = view->study->options->query;
+    return query >= 0 ? (size_t)query : view->n_prompt - 1;
+}
+
 static bool allocate(View *view, Error *error) {
     const Study *study = view->study;
-    int64_t query = study->options->query;
+    if (first_query(view) >= study->tokens.n)
+        return error_set(error, "--query %zu: the model ended the text after token %zu", first_query(view),
+                         study->tokens.n - 1);
     view->used = calloc(view->config->n_vocab, sizeof *view->used);
     if (!view->used) return error_set(error, "not enough memory");
     return predictions_begin(&view->predictions, study, at_most(study_top(study, TOP), view->config->n_vocab),
                              error) &&
            lens_rows_begin(&view->lens, study, error) &&
-           traces_begin(&view->traces, study, view->layers, query >= 0 ? (size_t)query : view->n_prompt - 1,
-                        error) &&
+           traces_begin(&view->traces, study, view->layers, first_query(view), error) &&
            (study->tokens.n < 2 || heads_begin(&view->text, study, false, error)) &&
            (!heads_can_repeat(study) || heads_begin(&view->repeat, study, true, error));
 }
@@ -105,7 +112,7 @@ static bool gather(View *view, Error *error) {
     session_free(view->session);
     view->session = NULL;
     return ok && traces_finish(&view->traces, error) &&
-           (view->repeat.n_batch == 0 || heads_feed(&view->repeat, study, error));
+           (view->repeat.n_batch == 0 || heads_feed(&view->repeat, study, false, error));
 }
 
 /* --ablate: the text once more without these heads. */
@@ -170,6 +177,7 @@ static void json_model(const View *view, Report *report) {
     const Config *config = view->config;
     const StudyOptions *o = view->study->options;
     json_int(report, "n_prompt", (int64_t)view->n_prompt);
+    json_int(report, "query", (int64_t)first_query(view));
     json_real(report, "temperature", o->temp < 0 ? 0 : (double)o->temp);
     json_int(report, "n_layer", (int64_t)config->n_layer);
     json_int(report, "n_head", (int64_t)config->n_head);
@@ -187,7 +195,7 @@ static void json_scores(Report *report, const char *key, const Heads *heads) {
         return;
     }
     json_object(report, key);
-    heads_json(heads, report);
+    heads_json_table(heads, report);
     json_end_object(report);
 }
 
@@ -317,6 +325,7 @@ static bool check_options(View *view, Error *error) {
     if (o->json && (o->output || o->svg))
         return error_set(error, "--json prints the data alone: leave out %s", o->svg ? "--svg" : "-o");
     if (!o->json && !study_check_output(study, o->svg ? "figure.svg" : "page.html", error)) return false;
+    if (o->top == 0) return error_set(error, "--top 0 leaves nothing to show: take 1 or more");
     if (o->svg && (o->ablate || o->layers || o->query >= 0 || o->top >= 0))
         return error_set(error, "--svg draws one pattern: leave out --ablate, --layers, --query and --top");
     if (o->svg) {

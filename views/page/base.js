@@ -17,7 +17,7 @@ applyTheme('system');
 
 /* What is chosen. change() is the only one to write to it; every view draws from it. */
 const state = {
-  query: data.n_prompt - 1,
+  query: data.query,
   heads: [], // names; the first is the one that "step by step" takes
   by: 'weight', // or 'value'
   noSink: false,

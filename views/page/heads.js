@@ -159,15 +159,27 @@ function paintCells(size, paint) {
   fillSelect(measured, Object.fromEntries(Object.entries(MEASURED).filter(([key]) => data.heads[key])));
   if (measured.options.length === 0) for (const control of [sort, colour, measured]) control.disabled = true;
 
-  const scoresFor = (name) => data.heads[measured.value]?.heads.find((head) => head.name === name);
+  /* {"prev": …, …, "label"} of every head by its name. */
+  function tableOf(scores) {
+    return scores && Object.fromEntries(scores.rows.map((row, i) => [
+      `L${Math.floor(i / data.n_head)}H${i % data.n_head}`,
+      { ...Object.fromEntries(scores.columns.map((column, j) => [column, row[j]])), label: scores.labels[i] },
+    ]));
+  }
+
+  const tables = { text: tableOf(data.heads.text), repeat: tableOf(data.heads.repeat) };
+  const scoresFor = (name) => tables[measured.value]?.[name];
 
   const buttons = new Map(headNames.map((name) => [name, make(
     'button', { type: 'button', class: 'thumb', tabindex: -1, 'data-head': name, 'aria-pressed': 'false' },
-    make('canvas', { width: 1, height: 1 }), make('span', {}, name), make('i', {}),
+    make('b', {}), make('span', {}, name), make('i', {}),
   )]));
   grid.style.setProperty('--columns', data.n_head);
   buttons.get(headNames[0]).tabIndex = 0;
 
+  const canvas = byId('thumbs');
+  const pictures = new Map(); // of heads that have come into view
+  const toPaint = [];
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       if (entry.isIntersecting) {
@@ -177,12 +189,15 @@ function paintCells(size, paint) {
     }
     paintSome();
   }, { rootMargin: '200px' });
-  const toPaint = [];
 
   /* A few thumbnails a frame, so that the page stays alive while hundreds come into view. */
   function paintSome() {
     const end = performance.now() + 8;
-    while (toPaint.length > 0 && performance.now() < end) paintThumb(toPaint.shift());
+    while (toPaint.length > 0 && performance.now() < end) {
+      const name = toPaint.shift();
+      pictures.set(name, paintThumb(name));
+      placeThumb(name);
+    }
     if (toPaint.length > 0) requestAnimationFrame(paintSome);
   }
 
@@ -190,10 +205,21 @@ function paintCells(size, paint) {
     const size = Math.min(nTokens, THUMB);
     const triangle = decodePattern(name);
     const cells = pooled(size, (query) => triangle.subarray(rowStart(query), rowStart(query + 1)));
-    const canvas = buttons.get(name).querySelector('canvas');
-    canvas.width = size;
-    canvas.height = size;
-    canvas.getContext('2d').drawImage(paintCells(size, (i) => ramp[cells[i]]), 0, 0);
+    return paintCells(size, (i) => ramp[cells[i]]);
+  }
+
+  function placeThumb(name) {
+    const place = buttons.get(name).firstElementChild;
+    const context = canvas.getContext('2d');
+    context.imageSmoothingEnabled = false;
+    context.fillStyle = styleOf('--heat-0');
+    context.fillRect(place.offsetLeft, place.offsetTop, place.offsetWidth, place.offsetHeight);
+    context.drawImage(pictures.get(name), place.offsetLeft, place.offsetTop, place.offsetWidth, place.offsetHeight);
+  }
+
+  function placeThumbs() {
+    sized(canvas, grid.offsetWidth, grid.offsetHeight);
+    for (const name of pictures.keys()) placeThumb(name);
   }
 
   /* In the order of the layers, or from the largest score to the smallest. */
@@ -202,6 +228,7 @@ function paintCells(size, paint) {
     const value = (name) => scoresFor(name)?.[key] ?? -Infinity;
     const names = key === 'layer' ? headNames : [...headNames].sort((a, b) => value(b) - value(a));
     grid.replaceChildren(...names.map((name) => buttons.get(name)));
+    placeThumbs();
   }
 
   function drawScores() {
@@ -212,6 +239,7 @@ function paintCells(size, paint) {
       button.style.setProperty('--share', score > 0 ? score / largest : 0);
       button.classList.toggle('scored', key !== 'none');
     }
+    placeThumbs(); // their bars may have moved them
   }
 
   function drawChosen() {
@@ -260,8 +288,11 @@ function paintCells(size, paint) {
     drawScores();
   });
   addView(['heads', 'theme'], drawChosen);
+  addView(['size'], placeThumbs);
   addView(['theme'], () => {
     ramp = heatRamp();
+    pictures.clear();
+    placeThumbs();
     for (const button of buttons.values()) seen.observe(button);
   });
   arrange();
@@ -271,9 +302,9 @@ function paintCells(size, paint) {
 
   /* Where there is something to see: the head surest of what it looks at, unless that is the first token. */
   function initialHead() {
-    const scores = data.heads.text?.heads.filter((head) => headNames.includes(head.name)) ?? [];
-    const interest = ({ confidence, sink }) => confidence * (1 - sink);
-    return scores.reduce((best, head) => (best && interest(best) >= interest(head) ? best : head), null)?.name ?? headNames[0];
+    if (!tables.text) return headNames[0];
+    const interest = (name) => tables.text[name].confidence * (1 - tables.text[name].sink);
+    return headNames.reduce((best, name) => (interest(name) > interest(best) ? name : best));
   }
 
   function fillSelect(select, options) {
@@ -470,7 +501,7 @@ function paintCells(size, paint) {
     } else {
       note.textContent = `query ${placeOf(query)}: where its ${what} goes`;
     }
-    if (!state.heads.every(() => hasScores(query))) note.textContent += ' (kept to 1/255; less than half of that is not in the page)';
+    if (!hasScores(query)) note.textContent += ` (to 1/255; weights below ${data.patterns.least.toFixed(4)} are not in this page)`;
     byId('keys').replaceChildren(...state.heads.map((name, i) => keysOf(name, i, query)));
   }
 

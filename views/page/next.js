@@ -4,7 +4,7 @@
  * every probability here is exact.
  */
 
-const TEMPERATURE_STEP = 0.05;
+const TEMPERATURE_STEP = 0.1;
 
 /* {entropy, top: [{id, logit, p}]} after a position; p at temperature 1, unfiltered. */
 function distributionAfter(position) {
@@ -58,7 +58,7 @@ function drawnFrom(position, temperature, topP) {
     const filtered = state.temperature !== 1 || state.topP < 1;
     temperature.value = state.temperature;
     topP.value = state.topP;
-    byId('temperature-value').value = state.temperature.toFixed(2);
+    byId('temperature-value').value = state.temperature.toFixed(1);
     byId('top-p-value').value = state.topP.toFixed(2);
     byId('next-reset').disabled = !filtered;
     byId('next-summary').replaceChildren(
