@@ -77,23 +77,34 @@ static unsigned char *decode(const Json *text, size_t *n) {
     return ok ? bytes : NULL;
 }
 
-/* A pattern's triangle of n rows in [0, 255], from its runs. */
+/* Half a byte; beyond the end 0. */
+static unsigned nibble_at(const unsigned char *bytes, size_t n, size_t at) {
+    return at / 2 < n ? bytes[at / 2] >> (at % 2 * 4) & 15 : 0;
+}
+
+/* A pattern's triangle of n rows in [0, 255], from its half bytes. */
 static bool unpack(unsigned char *triangle, size_t size, const Json *text) {
     size_t n = SIZE_MAX, at = 0, filled = 0;
     unsigned char *bytes = decode(text, &n);
-    while (bytes && at < n && filled < size) {
-        if (bytes[at]) {
-            triangle[filled++] = bytes[at++];
-            continue;
+    while (bytes && at < 2 * n && filled < size) {
+        unsigned first = nibble_at(bytes, n, at++);
+        if (first == 15) {
+            triangle[filled++] = (unsigned char)(nibble_at(bytes, n, at) | nibble_at(bytes, n, at + 1) << 4);
+            at += 2;
+        } else if (first > 0) {
+            triangle[filled++] = (unsigned char)first;
+        } else {
+            size_t run = 0;
+            for (int shift = 0;; shift += 3) {
+                unsigned group = nibble_at(bytes, n, at++);
+                run |= (size_t)(group & 7) << shift;
+                if (group < 8) break;
+            }
+            while (run-- && filled < size) triangle[filled++] = 0;
         }
-        size_t run = 0;
-        int shift = 0;
-        do run |= (size_t)(bytes[++at] & 127) << shift, shift += 7;
-        while (at < n && bytes[at] & 128);
-        at++;
-        while (run-- && filled < size) triangle[filled++] = 0;
     }
-    CHECK(bytes && at == n && filled == size, "%zu of %zu bytes give %zu of %zu cells", at, n, filled, size);
+    CHECK(bytes && (at + 1) / 2 == n && filled == size, "%zu of %zu bytes give %zu of %zu cells",
+          (at + 1) / 2, n, filled, size);
     free(bytes);
     return filled == size;
 }
@@ -522,34 +533,36 @@ static void test_base64(void) { /* RFC 4648, section 10 */
 }
 
 static void test_packed_rows(void) {
-    static const size_t runs[] = {0, 1, 127, 128, 16383, 16384, 5};
-    static const float zeros[16384], some[] = {1, 0.4f / 255, 0.6f / 255};
+    static const size_t runs[] = {0, 1, 7, 8, 63, 64, 16384, 5};
+    static const float zeros[16384],
+        some[] = {1, 0.4f / 255, 0.6f / 255, 14.0f / 255, 15.0f / 255, 16.0f / 255};
+    static const unsigned char levels[] = {255, 0, 1, 14, 15, 16};
     unsigned char triangle[65536];
     PackedRows packed = {0};
     size_t size = 0, at = 0;
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) { /* each run in two rows */
         size_t half = runs[i] / 2;
-        bool ok = packed_rows_add(&packed, some, 3, 0) && packed_rows_add(&packed, zeros, half, 0) &&
+        bool ok = packed_rows_add(&packed, some, 6, 0) && packed_rows_add(&packed, zeros, half, 0) &&
                   packed_rows_add(&packed, zeros, runs[i] - half, 0);
         CHECK(ok, "no memory");
-        size += 3 + runs[i];
+        size += 6 + runs[i];
     }
-    CHECK(packed_rows_finish(&packed) && packed.n < 64, "%zu bytes", packed.n);
-    char text[BASE64_SIZE(64) + 1];
+    CHECK(packed_rows_finish(&packed) && packed.n < 96, "%zu bytes", packed.n);
+    char text[BASE64_SIZE(96) + 1];
     Json json = {.kind = JSON_TEXT, .text = text, .text_n = base64_encode(text, packed.bytes, packed.n)};
     text[json.text_n] = '\0';
     if (unpack(triangle, size, &json))
         for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-            CHECK(triangle[at] == 255 && triangle[at + 1] == 0 && triangle[at + 2] == 1, "before run %zu", i);
-            for (size_t j = at + 3; j < at + 3 + runs[i]; j++) CHECK(triangle[j] == 0, "run %zu", i);
-            at += 3 + runs[i];
+            CHECK(memcmp(triangle + at, levels, 6) == 0, "before run %zu", i);
+            for (size_t j = at + 6; j < at + 6 + runs[i]; j++) CHECK(triangle[j] == 0, "run %zu", i);
+            at += 6 + runs[i];
         }
     free(packed.bytes);
 
     static const float row[] = {1.0f / 255, 0.9f / 255, 0.2f}; /* of these the second is not kept */
     packed = (PackedRows){0};
     CHECK(packed_rows_add(&packed, row, 3, 1.0f / 255) && packed_rows_finish(&packed), "no memory");
-    CHECK(packed.n == 4 && memcmp(packed.bytes, (unsigned char[]){1, 0, 1, 51}, 4) == 0, "least");
+    CHECK(packed.n == 3 && memcmp(packed.bytes, (unsigned char[]){0x01, 0xf1, 0x33}, 3) == 0, "least");
     free(packed.bytes);
 }
 

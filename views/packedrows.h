@@ -1,7 +1,11 @@
 /*
- * A pattern in few bytes: its lower triangle, row after row, in bytes round(255·A). A byte 0 is followed by the
- * number of zeros in this run, which may go on over rows, in LEB128: seven bits a byte, the lowest first, the
- * eighth set where more follow.
+ * A pattern in few bytes: the lower triangle, row after row, of levels round(255·A), most of which are small. They are
+ * written in half bytes, the lower half first:
+ *
+ *     1 … 14   a level
+ *     15 l h   the level 16·h + l
+ *     0 r …    a run of zeros, which may go on over rows; its length in groups of three bits, the lowest first, the
+ *              fourth bit set where more follow
  */
 #ifndef ATTN_STUDY_PACKEDROWS_H
 #define ATTN_STUDY_PACKEDROWS_H
@@ -14,6 +18,7 @@ typedef struct PackedRows {
     unsigned char *bytes;
     size_t n, capacity;
     size_t zeros; /* at the end, not yet written */
+    bool half;    /* the last byte has room for one more */
 } PackedRows;
 
 /*

@@ -26,22 +26,28 @@ function remembered(compute, limit) {
   };
 }
 
-/* The lower triangle of a head's pattern in bytes: a 0 is followed by the LEB128 length of its run of zeros. */
+/* The lower triangle of a head's pattern, levels round(255·A); how it is packed stands in views/packedrows.h. */
 function decodePattern(name) {
   const { row, head } = headOf(name);
   const packed = bytesOf(data.patterns.data[row][head]);
   const triangle = new Uint8Array(rowStart(nTokens));
-  for (let from = 0, to = 0; from < packed.length;) {
-    if (packed[from] !== 0) {
-      triangle[to++] = packed[from++];
-      continue;
+  let from = 0;
+  const next = () => (packed[from >> 1] >> (4 * (from++ & 1))) & 15;
+  for (let to = 0; to < triangle.length;) {
+    const first = next();
+    if (first === 15) {
+      triangle[to++] = next() | (next() << 4);
+    } else if (first > 0) {
+      triangle[to++] = first;
+    } else {
+      let group = next();
+      let run = group & 7;
+      for (let shift = 3; group > 7; shift += 3) {
+        group = next();
+        run |= (group & 7) << shift;
+      }
+      to += run;
     }
-    let run = 0;
-    let shift = 0;
-    do run |= (packed[++from] & 127) << (7 * shift++);
-    while (packed[from] & 128);
-    from++;
-    to += run;
   }
   return triangle;
 }
@@ -219,6 +225,7 @@ function paintCells(size, paint) {
 
   function placeThumbs() {
     sized(canvas, grid.offsetWidth, grid.offsetHeight);
+    grid.style.setProperty('--width', `${grid.offsetWidth}px`); // kept on paper, where nothing is drawn anew
     for (const name of pictures.keys()) placeThumb(name);
   }
 

@@ -37,12 +37,5 @@
     if (innerWidth !== width) change({ size: (width = innerWidth) });
   });
 
-  /* Printing does not wait for a frame. */
-  const drawAll = () => views.forEach((view) => view.draw());
-  addEventListener('beforeprint', () => {
-    applyTheme('light');
-    drawAll();
-  });
-  addEventListener('afterprint', () => change({ theme: state.theme }));
-  drawAll();
+  for (const view of views) view.draw();
 })();
