@@ -1,0 +1,34 @@
+#!/usr/bin/env node
+/*
+ * The pictures of a page of `study view` that the documents show: scripts/page_pictures.js ./study model.bin docs
+ * writes page-text.png, page-heads.png, … there. Needs what tests/test_page.sh needs.
+ */
+'use strict';
+const { execFileSync } = require('child_process');
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const { chromium } = require('playwright-core');
+
+const [study, model, folder] = process.argv.slice(2);
+const PROMPT = 'The Eiffel Tower is an iron tower in Paris. The tower was built by';
+const PICTURES = [['text', 'light', 560], ['heads', 'light', 900], ['heads', 'dark', 900], ['lens', 'light', 700], ['steps', 'light', 760]];
+
+(async () => {
+  const page = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'page-')), 'page.html');
+  execFileSync(study, ['view', model, '-p', PROMPT, '-n', '6', '--ablate', 'L4H1', '-o', page]);
+  const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
+  for (const [section, colorScheme, height] of PICTURES) {
+    const tab = await browser.newPage({ viewport: { width: 1180, height }, colorScheme, deviceScaleFactor: 1.25 });
+    await tab.goto(`file://${page}`);
+    await tab.click('[data-head=L4H1]');
+    if (section === 'steps') await tab.check('input[name=step][value="4"]');
+    await tab.evaluate((id) => document.getElementById(id).scrollIntoView(), section);
+    await tab.waitForTimeout(1000); // the thumbnails come a few a frame
+    await tab.screenshot({ path: path.join(folder, `page-${section}${colorScheme === 'dark' ? '-dark' : ''}.png`) });
+    await tab.close();
+  }
+  await browser.close();
+  fs.rmSync(path.dirname(page), { recursive: true });
+})();
