@@ -196,6 +196,12 @@ async function testHeads(page, query) {
   check((await page.locator('#keys > div').count()) === 2, 'keys of both heads');
   await click(page, thumb(name), { modifiers: ['Shift'] });
   check((await textsOf(page, '#chosen .chip')).join() === 'L0H0', 'and takes it away');
+  await page.check('#several');
+  await click(page, thumb(name));
+  check((await textsOf(page, '#chosen .chip')).join() === `L0H0,${name}`, 'several heads at once: a click adds');
+  await page.uncheck('#several');
+  await click(page, thumb('L0H0'));
+  check((await textsOf(page, '#chosen .chip')).join() === 'L0H0', 'one head at once again');
   await page.check('input[name=shape][value=lines]');
   await settle(page);
   check((await page.isVisible('#lines')) && !(await page.isVisible('#map')), 'lines take the place of the map');

@@ -285,7 +285,7 @@ function paintCells(size, paint) {
   grid.addEventListener('focusin', show);
   grid.addEventListener('click', (event) => {
     const button = event.target.closest('.thumb');
-    if (button) choose(button.dataset.head, event.shiftKey || event.ctrlKey || event.metaKey);
+    if (button) choose(button.dataset.head, byId('several').checked || event.shiftKey || event.ctrlKey || event.metaKey);
   });
   walkWithKeys(grid, () => data.n_head, () => {});
   sort.addEventListener('change', arrange);
@@ -486,7 +486,7 @@ function paintCells(size, paint) {
       const chip = make('span', { class: 'chip' }, name);
       chip.style.setProperty('--mark', coloursOfHeads[i]);
       return chip;
-    }), ...(state.heads.length === 1 ? [make('span', { class: 'dim' }, 'queries are rows, keys columns; shift-click a head to add it')] : []));
+    }), ...(state.heads.length === 1 ? [make('span', { class: 'dim' }, 'queries are rows, keys columns')] : []));
     const names = state.heads.join(', ');
     map.setAttribute('aria-label', `Attention pattern of ${names}, queries down, keys across; arrow keys choose a query`);
     lines.setAttribute('aria-label', `Attention of ${names} as lines from queries, left, to keys, right; arrow keys choose a query`);
