@@ -144,14 +144,14 @@ function paintCells(size, paint) {
 (() => {
   const THUMB = 64; // cells a side at most
   const SCORES = { // of `study heads`: key → name, largest value of the bar
-    prev: ['previous token (prev)', 1],
+    prev: ['previous (prev)', 1],
     ind: ['induction (ind)', 1],
-    dup: ['duplicate token (dup)', 1],
-    sink: ['first token (sink)', 1],
-    self: ['itself (self)', 1],
+    dup: ['duplicate (dup)', 1],
+    sink: ['sink', 1],
+    self: ['self', 1],
     confidence: ['confidence (conf)', 1],
-    entropy_share: ['entropy, of the most possible (/max)', 1],
-    distance: ['mean distance (dist)', null],
+    entropy_share: ['entropy (/max)', 1],
+    distance: ['distance (dist)', null],
   };
   const MEASURED = { repeat: 'random tokens, twice', text: 'this text' };
   const grid = byId('grid');
