@@ -21,8 +21,9 @@
 
 EMBED("template", FILE_OF("page.html"));
 EMBED("style", FILE_OF("page.css"));
-EMBED("script", FILE_OF("base.js") FILE_OF("text.js") FILE_OF("next.js") FILE_OF("heads.js")
-                    FILE_OF("lens.js") FILE_OF("steps.js") FILE_OF("main.js"));
+EMBED("script",
+      FILE_OF("base.js") FILE_OF("text.js") FILE_OF("next.js") FILE_OF("weights.js") FILE_OF("heads.js")
+          FILE_OF("attend.js") FILE_OF("lens.js") FILE_OF("steps.js") FILE_OF("main.js"));
 
 extern const char page_template[], page_template_end[], page_style[], page_style_end[], page_script[],
     page_script_end[];
