@@ -199,12 +199,12 @@
     const shown = order.filter((key) => row[key] > 0);
     const others = sum - shown.reduce((total, key) => total + row[key], 0);
     const list = make('ol', { class: 'bars' }, ...shown.map((key) => make(
-      'li', {}, make('bdi', {}, placeOf(key)), makeBar(row[key] / largest), make('span', {}, valueOf(row[key])),
+      'li', {}, make('span', {}, placeOf(key)), makeBar(row[key] / largest), make('span', {}, valueOf(row[key])),
     )));
     if (query + 1 > shown.length) {
-      list.append(make('li', { class: 'dim' }, make('span', {}, `${query + 1 - shown.length} others`), makeBar(others / largest), make('span', {}, valueOf(others))));
+      list.append(make('li', { class: 'dim' }, make('span', {}, plural(query + 1 - shown.length, 'other')), makeBar(others / largest), make('span', {}, valueOf(others))));
     }
-    const block = make('div', {}, make('h3', {}, make('span', { class: 'chip' }, name), ' from ', make('bdi', {}, placeOf(query))), list);
+    const block = make('div', {}, make('h3', {}, make('span', { class: 'chip' }, name), ' from ', placeOf(query)), list);
     block.style.setProperty('--mark', coloursOfHeads[place]);
     return block;
   }

@@ -137,8 +137,10 @@ const labelOf = (position) => {
   return text === '' && hex ? asBytes(hex) : asLabel(text);
 };
 
-/* A token of the text with its position, as in the command line's tables. */
-const placeOf = (position) => `${position} ${labelOf(position)}`;
+/* A token of the text with its position; isolated, so that one written from right to left leaves the number where it is. */
+const placeOf = (position) => `${position} \u2068${labelOf(position)}\u2069`;
+
+const plural = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;
 
 /* Numbers. */
 function percent(p) {

@@ -61,7 +61,7 @@
     const { p, rank, top, final } = answerAt(cell);
     const name = columns[cell.column];
     readout.replaceChildren(
-      make('h3', {}, make('span', { class: 'dim' }, `${name}, after `), make('bdi', {}, placeOf(cell.position))),
+      make('h3', {}, make('span', { class: 'dim' }, `${name}, after `), placeOf(cell.position)),
       make('dl', {},
         make('div', {}, make('dt', {}, 'final answer'), make('dd', {}, make('bdi', {}, labelOfId(final)))),
         make('div', {}, make('dt', {}, 'its probability here'), make('dd', { 'data-key': 'p' }, percent(p))),

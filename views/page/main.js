@@ -1,16 +1,16 @@
 /* The frame around the views: what the page is about, the chosen position, themes, sizes; then the first drawing. */
 
 (() => {
-  const facts = [data.model, `${data.architecture}, ${data.type}`, `${data.n_layer} layers × ${data.n_head} heads`, `${nTokens} tokens`];
+  const facts = [data.model, `${data.architecture}, ${data.type}`, `${plural(data.n_layer, 'layer')} × ${plural(data.n_head, 'head')}`, plural(nTokens, 'token')];
   if (data.n_prompt < nTokens) facts.push(`the last ${nTokens - data.n_prompt} generated`);
-  if (keptLayers.length < data.n_layer) facts.push(`patterns of ${keptLayers.length} layers kept (--layers)`);
+  if (keptLayers.length < data.n_layer) facts.push(`patterns of ${plural(keptLayers.length, 'layer')} kept (--layers)`);
   byId('facts').textContent = facts.join(' · ');
   byId('made-by').replaceChildren(`Made by attn ${data.version}: `, make('code', {}, visible(data.made_by)));
 
   byId('back').addEventListener('click', () => chooseQuery(state.query - 1));
   byId('forth').addEventListener('click', () => chooseQuery(state.query + 1));
   addView(['query'], () => {
-    byId('place').replaceChildren('position ', make('bdi', {}, placeOf(state.query)));
+    byId('place').replaceChildren('position ', placeOf(state.query));
     byId('back').disabled = state.query === 0;
     byId('forth').disabled = state.query === nTokens - 1;
   });

@@ -100,7 +100,7 @@ function drawnFrom(position, temperature, topP) {
       if (state.temperature === 0) note += ': at temperature 0 always the likeliest token.';
       else if (drawn.all) note += ': every token can be drawn.';
       else if (drawn.kept === null) note += `: more than ${top.length} tokens can be drawn (how many is not in this page).`;
-      else note += `: ${drawn.kept} token${drawn.kept === 1 ? '' : 's'} can be drawn.`;
+      else note += `: ${plural(drawn.kept, 'token')} can be drawn.`;
     }
     byId('next-note').textContent = note;
   }

@@ -36,7 +36,7 @@
   function drawFormula(name) {
     const rotated = data.rope ? '; q and k after RoPE' : '';
     const shared = data.n_head_kv < data.n_head ? `; its keys and values are those of kv head ${headOf(name).kvHead}` : '';
-    byId('step-place').replaceChildren(make('b', {}, name), ', query ', make('bdi', {}, placeOf(state.query)),
+    byId('step-place').replaceChildren(make('b', {}, name), ', query ', placeOf(state.query),
       `; d_head = ${data.d_head}, its root ${root.toFixed(3)}${shared}${rotated}`);
     [...byId('formulas').children].forEach((formula, i) => {
       formula.hidden = i !== step;
