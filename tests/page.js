@@ -113,7 +113,7 @@ async function testNext(page, query) {
     shows(row[4], text.top[i].logit, `logit of rank ${i + 1}`);
   }
   shows((await textOf(page, '#next-summary')).match(/entropy ([\d.]+) bits/)[1], bits(text.entropy_nats), 'entropy');
-  for (const [temperature, topP] of [[0.7, 1], [1.4, 1], [1, 0.5], [0.6, 0.3], [2, 0.05]]) {
+  for (const [temperature, topP] of [[0.7, 1], [1.4, 1], [1, 0.5], [0.6, 0.3], [2, 0.05], [2, 0.6]]) {
     await setRange(page, '#temperature', temperature);
     await setRange(page, '#top-p', topP);
     const drawn = about('next', '--top', '20', '--temp', String(temperature), '--top-p', String(topP));
@@ -323,6 +323,10 @@ async function testHostile(browser) {
     '</script><script>alert(1)</script>', '<img src=x onerror=alert(1)>', '<!--<script>', '&lt;b&gt; \'"`${alert(1)}',
     'one\u0001two\u001b[31mthree', 'שלום עולם \u202eabc\u202c', '😀 naïve 日本', '  \n\n\t x',
   ];
+  const page = await open(browser, write('plain.html', '-p', 'x'));
+  const script = await page.locator('script:not([type])').textContent();
+  check(script.length > 1000 && !/(inner|outer|Adjacent)HTML|document\.write|eval\(|new Function/.test(script), 'no text is read as markup or as script');
+  await page.close();
   for (const [i, text] of texts.entries()) {
     const page = await open(browser, write(`hostile${i}.html`, '-p', text, '-n', '1'));
     check(page.complaints.length === 0, `${JSON.stringify(text)} stays text`, page.complaints.join('; '));
@@ -330,6 +334,9 @@ async function testHostile(browser) {
     const shown = await page.evaluate(() => [...document.querySelectorAll('#tokens .token:not(.generated)')].map((element) => element.textContent).join(''));
     const expected = text.replace(/\t/g, '⇥').replace(/[\u0000-\u0008\u000b-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0))).replace(/[\u202c\u202e]/g, (c) => `⟨${c.charCodeAt(0).toString(16)}⟩`).replace(/\n/g, '↵\n');
     check(shown.replace(/⟨[0-9a-f]{2}( [0-9a-f]{2})*⟩/g, '') === expected, 'and is shown whole', `${JSON.stringify(shown)} for ${JSON.stringify(expected)}`);
+    const marks = await page.locator('#tokens .mark').allTextContents();
+    const pieces = json('score', model, '-p', text).tokens.flatMap(({ hex }) => (hex ? [`⟨${hex.match(/../g).join(' ')}⟩`] : []));
+    check(marks.every((mark) => mark === '↵' || pieces.includes(mark)), 'bytes stand in their order', marks.join());
     await page.close();
   }
 }
@@ -373,6 +380,259 @@ async function testAccess(browser, url) {
   }
 }
 
+/* The pixels of a canvas, [r, g, b, alpha] at each of the points, in CSS pixels. */
+const pixelsOf = (page, selector, points) => page.locator(selector).evaluate((canvas, list) => {
+  const context = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', { willReadFrequently: true });
+  context.drawImage(canvas, 0, 0);
+  return list.map(([x, y]) => [...context.getImageData(Math.floor(x), Math.floor(y), 1, 1).data]);
+}, points);
+
+const rgbOf = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+
+/* Colours of the style sheet, --name-1 and so on, as the page has them now. */
+const coloursOf = async (page, names) => (await page.evaluate((list) => {
+  const style = getComputedStyle(document.documentElement);
+  return list.map((name) => style.getPropertyValue(name).trim());
+}, names)).map(rgbOf);
+
+/* From a share in [0, 1] to the colour that stands for it in the map. */
+async function heatOf(page) {
+  const stops = await coloursOf(page, [0, 1, 2, 3, 4].map((i) => `--heat-${i}`));
+  return (share) => {
+    const at = (Math.round(255 * share) / 255) * 4;
+    const low = Math.min(Math.floor(at), 3);
+    return stops[low].map((from, c) => from + (at - low) * (stops[low + 1][c] - from));
+  };
+}
+
+/* Of pixels, how many are not of their colours (null: transparent), by a few levels each. */
+const wrongOf = (pixels, colours) => pixels.filter((pixel, i) => (
+  colours[i] ? pixel[3] !== 255 || colours[i].some((c, j) => Math.abs(c - pixel[j]) > 8) : pixel[3] !== 0)).length;
+
+/* That every cell of the map, n × n from (left, top), has its colour, and that those of masked keys have none. */
+async function checkMap(page, n, colourAt, what, [left, top, below] = [92, 78, 2]) {
+  const cell = (await page.locator('#map canvas').first().evaluate((canvas) => canvas.clientHeight) - top - below) / n;
+  const cells = Array.from({ length: n * n }, (_, i) => [Math.floor(i / n), i % n]);
+  const pixels = await pixelsOf(page, '#map canvas:first-child', cells.map(([q, k]) => [left + (k + 0.5) * cell, top + (q + 0.5) * cell]));
+  const wrong = wrongOf(pixels, cells.map(([q, k]) => (k <= q ? colourAt(q, k) : null)));
+  check(wrong === 0, `the picture of ${what}`, `${wrong} of ${n * n} cells have another colour`);
+}
+
+/* That every thumbnail shows its head's rows, wherever it stands; where several cells are one, the largest of them. */
+async function checkThumbs(page, rowsOf, what) {
+  const heat = await heatOf(page);
+  let wrong = Infinity;
+  await page.locator('#grid').scrollIntoViewIfNeeded();
+  for (let tries = 0; tries < 40 && wrong > 0; tries++) { // a few are painted each frame
+    await settle(page);
+    const places = await page.locator('.thumb').evaluateAll((list) => list.map((button) => {
+      const { offsetLeft: x, offsetTop: y, offsetWidth: side } = button.firstElementChild;
+      return { name: button.dataset.head, x, y, side };
+    }));
+    const points = [];
+    const colours = [];
+    for (const { name, x, y, side } of [places[0], places[1], places.at(-1)]) {
+      const rows = rowsOf(name);
+      const size = Math.min(64, rows.length);
+      const cells = new Float64Array(size * size);
+      rows.forEach((row, q) => row.forEach((weight, k) => {
+        const cell = Math.floor((q * size) / rows.length) * size + Math.floor((k * size) / rows.length);
+        cells[cell] = Math.max(cells[cell], weight);
+      }));
+      for (let i = 0; i < side; i += 3) {
+        for (let j = 0; j < i - 2; j += 3) {
+          points.push([x + j, y + i]);
+          colours.push(heat(cells[Math.floor(((i + 0.5) * size) / side) * size + Math.floor(((j + 0.5) * size) / side)]));
+        }
+      }
+    }
+    wrong = Math.max(0, wrongOf(await pixelsOf(page, '#thumbs', points), colours) - 0.02 * points.length);
+  }
+  check(wrong === 0, `thumbnails ${what}`, `${wrong} pixels have another colour`);
+}
+
+async function testPictures(browser, url) {
+  const page = await open(browser, url);
+  const { patterns, tokens } = about('attend');
+  const n = tokens.length;
+  const rowsOf = (name) => patterns.find(({ layer, head }) => name === `L${layer}H${head}`).rows;
+  const [one, two] = ['L0H0', await page.locator('.thumb').last().getAttribute('data-head')];
+  await click(page, thumb(two));
+  let heat = await heatOf(page);
+  await checkMap(page, n, (q, k) => heat(rowsOf(two)[q][k]), two);
+  await page.check('input[name=by][value=value]');
+  await settle(page);
+  const values = about('attend', '--by', 'value', '--layer', two.match(/\d+/)[0], '--head', two.match(/\d+$/)[0]).patterns[0].rows;
+  const largest = Math.max(...values.flat());
+  await checkMap(page, n, (q, k) => heat(values[q][k] / largest), `${two} by value`);
+  shows(await textOf(page, '#pattern-scale span:last-child'), largest, 'what the darkest is');
+  await page.check('input[name=by][value=weight]');
+  await page.selectOption('#sort', 'prev');
+  await checkThumbs(page, rowsOf, 'sorted');
+
+  await page.evaluate(() => { // what is written on canvas, and where
+    const { fillText } = CanvasRenderingContext2D.prototype;
+    window.written = [];
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
+      window.written.push({ text, x, y });
+      fillText.call(this, text, x, y, ...rest);
+    };
+  });
+  await click(page, '#theme');
+  await click(page, '#theme');
+  heat = await heatOf(page);
+  await checkMap(page, n, (q, k) => heat(rowsOf(two)[q][k]), `${two} in the dark`);
+  await checkThumbs(page, rowsOf, 'in the dark');
+  const cell = (await page.locator('#map canvas').first().evaluate((canvas) => canvas.clientHeight) - 80) / n;
+  const labels = (await page.evaluate(() => window.written)).filter(({ x }) => x === 87).slice(-n);
+  check(labels.every(({ text, y }, i) => text === tokens[i].token.replace(/^ /, '␣') && Math.abs(y - 78 - (i + 0.5) * cell) < 0.01), 'names of the rows', JSON.stringify(labels));
+
+  await click(page, thumb(one), { modifiers: ['Shift'] });
+  const [paper, first, second] = await coloursOf(page, ['--heat-0', '--head-1', '--head-2']);
+  const over = (under, colour, share) => under.map((c, i) => c + (colour[i] - c) * share);
+  await checkMap(page, n, (q, k) => over(over(paper, first, rowsOf(two)[q][k]), second, rowsOf(one)[q][k]), 'two heads');
+
+  await pointAtCell(page, 3, 1);
+  await page.mouse.down();
+  await page.mouse.up();
+  await page.mouse.move(0, 0);
+  await settle(page);
+  check((await textOf(page, '#place')).startsWith('position 3 '), 'a click on the map chooses the query');
+  const height = await page.locator('#map canvas').last().evaluate((canvas) => canvas.clientHeight);
+  const column = await pixelsOf(page, '#map canvas:last-child', Array.from({ length: Math.floor(height) }, (_, y) => [91.5, y]));
+  const marked = column.flatMap((pixel, y) => (pixel[3] > 0 ? [y] : []));
+  check(Math.abs(marked[0] - (78 + 3 * cell)) < 2 && Math.abs(marked.at(-1) - (78 + 4 * cell)) < 2, 'and its row is marked', marked.join());
+
+  await click(page, thumb(two));
+  await page.check('input[name=shape][value=lines]');
+  await settle(page);
+  const width = await page.locator('#lines').evaluate((element) => element.clientWidth);
+  const side = Math.min(150, width * 0.32);
+  const inkAt = async (x) => (await pixelsOf(page, '#lines canvas:last-child', tokens.map((_, i) => [x, 15 + 22 * i]))).map((pixel) => pixel[3]);
+  const [left, right] = [await inkAt(side + 8), await inkAt(width - side - 8)];
+  check(left.every((ink, i) => (ink > 0) === (i === 3)), 'lines start left, at the query', left.join());
+  check(right.every((ink, i) => (i <= 3 && rowsOf(two)[3][i] > 0.05 ? ink > 0 : i <= 3 || ink === 0)), 'and end right, at the keys', right.join());
+  const box = await page.locator('#lines').boundingBox();
+  await page.mouse.move(box.x + box.width - 20, box.y + 4 + 22 * 2.5);
+  await settle(page);
+  check(/query 3 .* → key 2 /.test(await textOf(page, '#pattern-note')), 'a line’s key', await textOf(page, '#pattern-note'));
+  await page.check('input[name=shape][value=map]');
+
+  await page.setViewportSize({ width: 700, height: 900 });
+  await settle(page);
+  await checkMap(page, n, (q, k) => heat(rowsOf(two)[q][k]), 'a narrower window');
+  check(await page.locator('#map').evaluate((map) => map.firstElementChild.clientWidth === map.clientWidth), 'the map fits it');
+  check(page.complaints.length === 0, 'pictures are without a complaint', page.complaints.join('; '));
+  await page.close();
+}
+
+/* Clicks on tokens, what follows in the text, colours, the switch. */
+async function testChoice(browser, url) {
+  const page = await open(browser, url);
+  const { positions } = about('score');
+  const known = positions.find(({ rank }) => rank > 1 && rank <= 10);
+  await click(page, token(known.position - 1));
+  check((await textOf(page, '#place')).startsWith(`position ${known.position - 1} `), 'a click chooses a token');
+  check((await textsOf(page, '#distribution .itself td:first-child')).join() === String(known.rank), 'what follows in the text is marked');
+  for (const items of ['.thumb', '.token']) check((await page.locator(`${items}[tabindex="0"]`).count()) === 1, `one ${items} is a stop of Tab`);
+  await press(page, 'End');
+  check((await page.getAttribute(token(positions.at(-1).position), 'aria-selected')) === 'true', 'End chooses the last token');
+  const alphas = await page.locator('#tokens .token').evaluateAll((list) => list.map((element) => Number(getComputedStyle(element).backgroundColor.match(/([\d.]+)\)$/)[1])));
+  for (const { position, surprisal_nats: nats } of positions) {
+    check(Math.abs(alphas[position] - 0.75 * Math.min(1, bits(nats) / 12)) < 0.01, `colour as seen, of token ${position}`, String(alphas[position]));
+  }
+  await page.check('#without-input');
+  for (const expected of positions.slice(0, 3)) {
+    await page.hover(token(expected.position));
+    const p = await textOf(page, '#token [data-key=probability]');
+    check((await textsOf(page, '#token .bars .itself span:last-child')).join() === p, `alternatives without the heads, token ${expected.position}`);
+    shows(await textOf(page, '#token [data-key=with-all]'), Math.exp(-expected.surprisal_nats), 'probability with all heads');
+  }
+  await page.uncheck('#without-input');
+  const query = positions.at(-1).position;
+  const lens = about('lens', '--query', String(query));
+  const cells = await page.locator(`[data-position="${query}"] [data-column]`).evaluateAll((list) => list.map((element) => [Number(element.style.getPropertyValue('--share')), element.classList.contains('agrees')]));
+  for (const [column, expected] of lens.rows.entries()) {
+    const [share, agrees] = cells[column];
+    check(Math.abs(share - expected.final_probability) < 0.001, `colour of lens ${expected.row}`);
+    check(agrees === (expected.top[0].id === lens.final.id), `lens ${expected.row} is bold where it agrees`);
+  }
+  await page.close();
+}
+
+/* The rows of "step by step" against explain, for the head and the query that are chosen. */
+async function checkSteps(page, expected, what) {
+  const rows = await page.locator('#step-table tbody tr:not(.out)').evaluateAll((list) => list.map((row) => [Number(row.dataset.key), ...[...row.cells].map((cell) => cell.innerText)]));
+  for (const [key, , , dot, score, , weight, norm] of rows) {
+    shows(dot, expected[key].dot, `dot product with key ${key}, ${what}`);
+    shows(score, expected[key].score, `score of key ${key}, ${what}`);
+    shows(weight, expected[key].weight, `weight of key ${key}, ${what}`);
+    check(Math.abs(parseFloat(norm) - expected[key].value_norm) < 0.001, `length of value ${key}, ${what}`, norm); // kept in 16 bits
+  }
+  return rows.map(([key]) => key);
+}
+
+/* A text too long for the scores of all queries: weights from bytes, pictures of several cells in one. */
+async function testLong(browser) {
+  const text = 'The Eiffel Tower is in Paris. '.repeat(14);
+  const page = await open(browser, write('long.html', '-p', text));
+  const { patterns, tokens } = json('attend', model, '-p', text);
+  const n = tokens.length;
+  const rowsOf = (name) => patterns.find(({ layer, head }) => name === `L${layer}H${head}`).rows;
+  await page.selectOption('#sort', 'prev'); // rows with long runs of zeros
+  const name = await page.locator('.thumb').first().getAttribute('data-head');
+  await click(page, thumb(name));
+  const rows = rowsOf(name);
+  const heat = await heatOf(page);
+  await checkMap(page, n, (q, k) => heat(rows[q][k]), 'a long text', [2, 2, 2]);
+  await checkThumbs(page, rowsOf, 'of a long text');
+  const [layer, head] = name.slice(1).split('H');
+  const expected = json('explain', model, '-p', text, '--layer', layer, '--head', head, '--query', String(n - 1)).keys;
+  const kept = await checkSteps(page, expected, 'in a long text');
+  const others = expected.filter((_, key) => !kept.includes(key)).map(({ weight }) => weight);
+  check(kept.length === 40 && Math.max(...others) <= Math.min(...kept.map((key) => expected[key].weight)), 'the heaviest 40 keys are in the table');
+  shows((await textOf(page, '#step-note')).match(/left out: ([\d.]+)/)[1], others.reduce((a, b) => a + b, 0), 'weight of the others');
+
+  for (const query of [0, 40, n - 2]) {
+    await click(page, token(query));
+    const items = await page.locator('#keys .bars li').evaluateAll((list) => list.map((item) => [item.firstElementChild.innerText, item.lastElementChild.innerText]));
+    const keys = items.filter(([place]) => !/ others?$/.test(place));
+    for (const [place, value] of keys) check(Math.abs(parseFloat(value) - rows[query][parseInt(place, 10)]) < 0.51 / 255 + 0.0005, `weight of key ${place} for query ${query}, from a byte`, value);
+    check(rows[query][parseInt(keys[0][0], 10)] > Math.max(...rows[query]) - 1 / 255, 'the heaviest stands first');
+    if (query === 0) check(keys[0][1] === '1.000', 'a weight of 1 is 1', keys[0][1]);
+    else check(Math.abs(items.reduce((sum, [, value]) => sum + parseFloat(value.replace('< ', '')), 0) - 1) < 0.5 * n / 255, 'with the others all of it', JSON.stringify(items));
+  }
+  await click(page, '#step-note button');
+  check((await textOf(page, '#place')).startsWith(`position ${n - 1} `), 'a button leads to the query whose scores are kept');
+  await page.locator('#lens-grid').evaluate((frame) => frame.scrollTo(0, 0));
+  await settle(page);
+  check((await page.locator('[data-position="0"] [data-column="0"]').count()) === 1 && (await page.locator(`[data-position="${n - 1}"]`).count()) === 0, 'rows of the lens come and go');
+  check(page.complaints.length === 0, 'a long text is without a complaint', page.complaints.join('; '));
+  await page.close();
+}
+
+/* Pages of some layers, and of a model whose heads share keys and values. */
+async function testParts(browser) {
+  const shared = path.join(__dirname, 'data/reference/llama-f32.gguf');
+  for (const [file, layers, options, text] of [[model, [1, 3], ['--layers', '1,3'], PROMPT], [shared, [0, 1], [], 'some words']]) {
+    const output = path.join(folder, 'parts.html');
+    execFileSync(study, ['view', file, '-p', text, ...options, '-o', output]);
+    const page = await open(browser, `file://${output}`);
+    const names = await page.locator('#step-head option').evaluateAll((list) => list.map((option) => option.value));
+    const nHeads = names.length / 2;
+    check(names.join() === layers.flatMap((layer) => Array.from({ length: nHeads }, (_, head) => `L${layer}H${head}`)).join(), 'heads of the layers that are kept', names.join());
+    for (const name of [names[2], names.at(-1)]) {
+      const [layer, head] = name.slice(1).split('H');
+      await page.selectOption('#step-head', name);
+      await settle(page);
+      const { keys } = json('explain', file, '-p', text, '--layer', layer, '--head', head);
+      check((await checkSteps(page, keys, `${name} of ${path.basename(file)}`)).length === keys.length, `all keys of ${name}`);
+    }
+    check(page.complaints.length === 0, 'parts are without a complaint', page.complaints.join('; '));
+    await page.close();
+  }
+}
+
 (async () => {
   const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args });
@@ -389,6 +649,10 @@ async function testAccess(browser, url) {
   check((await textOf(page, '#place')).startsWith(`position ${query - 1} `), 'one position back');
   await testSteps(page, query - 1);
   check(page.complaints.length === 0, 'no complaint and no request', page.complaints.join('; '));
+  await testPictures(browser, url);
+  await testChoice(browser, url);
+  await testLong(browser);
+  await testParts(browser);
   await testKeyboard(browser, url);
   await testHostile(browser);
   await testLooks(browser, url);

@@ -59,7 +59,7 @@ static void put_policy(FILE *file, String script, String style) {
     put_hash(file, script);
     fputs("; style-src ", file);
     put_hash(file, style);
-    fputs("; base-uri 'none'; form-action 'none'", file);
+    fputs("; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'", file);
 }
 
 /* Where the next marker begins; the end when there is none. */

@@ -188,7 +188,7 @@
     } else {
       note.textContent = `query ${placeOf(query)}: where its ${what} goes`;
     }
-    if (!hasScores(query)) note.textContent += ` (to 1/255; weights below ${data.patterns.least.toFixed(4)} are not in this page)`;
+    if (!hasScores(query) && state.by === 'weight' && !state.noSink) note.textContent += ` (to 1/255; weights below ${data.patterns.least.toFixed(4)} are not in this page)`;
     byId('keys').replaceChildren(...state.heads.map((name, i) => keysOf(name, i, query)));
   }
 
@@ -201,7 +201,8 @@
     const list = make('ol', { class: 'bars' }, ...shown.map((key) => make(
       'li', {}, make('span', {}, placeOf(key)), makeBar(row[key] / largest), make('span', {}, valueOf(row[key])),
     )));
-    if (query + 1 > shown.length) {
+    if (sum === 0) list.append(make('li', { class: 'dim' }, 'nothing is left'));
+    else if (query + 1 > shown.length) {
       list.append(make('li', { class: 'dim' }, make('span', {}, plural(query + 1 - shown.length, 'other')), makeBar(others / largest), make('span', {}, valueOf(others))));
     }
     const block = make('div', {}, make('h3', {}, make('span', { class: 'chip' }, name), ' from ', placeOf(query)), list);
@@ -240,8 +241,11 @@
   map.addEventListener('pointermove', (event) => point(cellAt(event)));
   lines.addEventListener('pointermove', (event) => point(lineAt(event)));
   for (const element of [map, lines]) {
-    element.addEventListener('pointerleave', () => point(null));
-    element.addEventListener('click', () => pointed && pointed.query !== null && chooseQuery(pointed.query));
+    element.addEventListener('pointerleave', (event) => event.pointerType === 'mouse' && point(null)); // a finger that leaves has pointed
+    element.addEventListener('click', (event) => {
+      const place = shape === 'map' ? cellAt(event) : lineAt(event);
+      if (place && place.query !== null) chooseQuery(place.query);
+    });
     element.addEventListener('keydown', (event) => {
       const steps = { ArrowUp: -1, ArrowDown: 1, Home: -nTokens, End: nTokens };
       if (!(event.key in steps)) return;

@@ -144,7 +144,7 @@ const plural = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;
 
 /* Numbers. */
 function percent(p) {
-  const digits = p >= 0.9995 ? 1 : p >= 0.0995 ? 1 : p >= 0.00995 ? 2 : 3;
+  const digits = p >= 0.0995 ? 1 : p >= 0.00995 ? 2 : 3;
   return p > 0 && p < 0.000005 ? '< 0.001 %' : `${(100 * p).toFixed(digits)} %`;
 }
 

@@ -100,13 +100,12 @@
     if (row) chooseQuery(Number(row.dataset.position));
   });
   frame.addEventListener('keydown', (event) => {
-    const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-    if (!(event.key in steps)) return;
+    const rows = { ArrowUp: -1, ArrowDown: 1, Home: -nTokens, End: nTokens };
+    const right = { ArrowLeft: -1, ArrowRight: 1 };
+    if (!(event.key in rows || event.key in right)) return;
     event.preventDefault();
-    const [down, right] = steps[event.key];
-    cell = { position: state.query, column: Math.max(0, Math.min(columns.length - 1, cell.column + right)) };
-    if (down) chooseQuery(state.query + down);
-    else point(cell);
+    if (event.key in rows) chooseQuery(cell.position + rows[event.key]);
+    else point({ ...cell, column: Math.max(0, Math.min(columns.length - 1, cell.column + right[event.key])) });
   });
 
   addView(['query'], () => {

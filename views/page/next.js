@@ -1,7 +1,7 @@
 /*
  * The distribution after the chosen position, and what temperature and top-p would leave of it. The page holds
  * the logits of the likeliest tokens and, for each temperature of the slider, what all the others sum to, so that
- * every probability here is exact.
+ * probabilities are exact; but where top-p reaches beyond the tokens listed, what it holds is not known to the last one.
  */
 
 const TEMPERATURE_STEP = 0.1;

@@ -99,7 +99,11 @@ const ALTERNATIVES = 8;
     const scale = make('span', { class: 'scale', 'aria-hidden': 'true' });
     const parts = ['0 ', scale, ` ${SURPRISAL_FULL} bits of surprisal or more`];
     if (data.n_prompt < nTokens) parts.push(' · ', make('span', { class: 'generated' }, 'underlined'), ': generated');
-    if (totals.n > 0) parts.push(` · ${bits(totals.nll_nats)} bits a token, perplexity ${totals.perplexity < 1000 ? totals.perplexity.toPrecision(3) : totals.perplexity.toFixed(0)}`);
+    if (totals.n > 0) {
+      const nll = state.without ? data.ablation.nll_nats : totals.nll_nats;
+      const perplexity = Math.exp(nll);
+      parts.push(` · ${bits(nll)} bits a token, perplexity ${perplexity < 1000 ? perplexity.toPrecision(3) : perplexity.toFixed(0)}`);
+    }
     byId('tokens-legend').replaceChildren(...parts);
   }
 
