@@ -22,7 +22,7 @@ const PICTURES = [['text', 'light', 560], ['heads', 'light', 900], ['heads', 'da
   for (const [section, colorScheme, height] of PICTURES) {
     const tab = await browser.newPage({ viewport: { width: 1180, height }, colorScheme, deviceScaleFactor: 1.25 });
     await tab.goto(`file://${page}`);
-    await tab.click('[data-head=L4H1]');
+    await tab.evaluate(() => window.change({ heads: ['L4H1'] }));
     if (section === 'steps') await tab.check('input[name=step][value="4"]');
     await tab.evaluate((id) => document.getElementById(id).scrollIntoView(), section);
     await tab.waitForTimeout(1000); // the thumbnails come a few a frame
