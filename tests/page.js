@@ -359,6 +359,26 @@ async function testLooks(browser, url) {
   await page.close();
 }
 
+/* A finger has no pointer that stays: what it taps is chosen, and stays in the sentence below. */
+async function testTouch(browser, url) {
+  const page = await open(browser, url, { hasTouch: true });
+  const n = await page.locator('#tokens .token').count();
+  await page.locator('#map').scrollIntoViewIfNeeded();
+  let box = await page.locator('#map canvas').first().boundingBox();
+  const cell = (box.height - 80) / n;
+  await page.touchscreen.tap(box.x + 92 + 1.5 * cell, box.y + 78 + 2.5 * cell);
+  await settle(page);
+  check((await textOf(page, '#place')).startsWith('position 2 '), 'a tap on the map chooses the query', await textOf(page, '#place'));
+  await page.locator('label:has(input[value=lines])').tap();
+  await settle(page);
+  box = await page.locator('#lines').boundingBox();
+  await page.touchscreen.tap(box.x + 20, box.y + 4 + 22 * 4.5);
+  await settle(page);
+  check((await textOf(page, '#place')).startsWith('position 4 '), 'a tap on the lines too', await textOf(page, '#place'));
+  check(page.complaints.length === 0, 'touch is without a complaint', page.complaints.join('; '));
+  await page.close();
+}
+
 /* Roles, names, contrast: by the rules of axe-core, where it is installed. */
 async function testAccess(browser, url) {
   let axe;
@@ -656,6 +676,7 @@ async function testParts(browser) {
   await testKeyboard(browser, url);
   await testHostile(browser);
   await testLooks(browser, url);
+  await testTouch(browser, url);
   await testAccess(browser, url);
   const generated = await open(browser, write('generated.html', '-p', 'The Eiffel', '-n', '3'));
   check((await generated.locator('.token.generated').count()) === 3, 'what was generated is marked');
