@@ -441,7 +441,7 @@ Detokenizer detokenizer_begin(const Tokenizer *tokenizer, bool special) {
     return (Detokenizer){.tokenizer = tokenizer, .special = special, .at_start = tokenizer->vocab.add_space};
 }
 
-static bool append(TextBuffer *out, const void *bytes, size_t n) {
+bool text_append(TextBuffer *out, const void *bytes, size_t n) {
     if (n > out->capacity - out->n) {
         char *data = n > SIZE_MAX - out->n ? NULL : grow(out->data, 1, out->n + n, &out->capacity);
         if (!data) return false;
@@ -460,7 +460,7 @@ static bool flush(Detokenizer *detokenizer, bool at_end, TextBuffer *out) {
         uint32_t c;
         size_t n = utf8_decode((const char *)pending, detokenizer->n_pending, &c);
         if (c == UTF8_CUT && !at_end) break;
-        ok = (c < UTF8_INVALID ? append(out, pending, n) : append(out, "\xef\xbf\xbd", 3)) && ok;
+        ok = (c < UTF8_INVALID ? text_append(out, pending, n) : text_append(out, "\xef\xbf\xbd", 3)) && ok;
         detokenizer->n_pending -= n; /* without memory too: the next byte needs the room */
         memmove(pending, pending + n, detokenizer->n_pending);
     }

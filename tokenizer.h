@@ -65,6 +65,9 @@ typedef struct TextBuffer {
     size_t n, capacity;
 } TextBuffer;
 
+/* False when memory runs out; the text is then as it was. */
+bool text_append(TextBuffer *text, const void *bytes, size_t n);
+
 /*
  * Turns tokens back into text whole characters at a time: a UTF-8 character split over tokens is
  * held back until it is complete, and bytes that can be no character become U+FFFD.

@@ -8,7 +8,7 @@ const { execFileSync } = require('child_process');
 const fs = require('fs');
 const os = require('os');
 const path = require('path');
-const { chromium } = require('playwright-core');
+const { launch } = require('../tests/browser');
 
 const [study, model, ...lengths] = process.argv.slice(2);
 const WORDS = 'the tower stands near a river and the people who live there walk along it when the evening comes '.split(' ');
@@ -60,8 +60,7 @@ async function framesOver(page, selector) {
 
 (async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'page-'));
-  const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
+  const browser = await launch();
   for (const wanted of lengths.length > 0 ? lengths.map(Number) : [256, 1024]) {
     const { file, seconds, n } = write(folder, wanted);
     const times = [];

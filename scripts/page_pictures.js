@@ -8,7 +8,7 @@ const { execFileSync } = require('child_process');
 const fs = require('fs');
 const os = require('os');
 const path = require('path');
-const { chromium } = require('playwright-core');
+const { launch } = require('../tests/browser');
 
 const [study, model, folder] = process.argv.slice(2);
 const PROMPT = 'The Eiffel Tower is an iron tower in Paris. The tower was built by';
@@ -17,8 +17,7 @@ const PICTURES = [['text', 'light', 560], ['heads', 'light', 900], ['heads', 'da
 (async () => {
   const page = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'page-')), 'page.html');
   execFileSync(study, ['view', model, '-p', PROMPT, '-n', '6', '--ablate', 'L4H1', '-o', page]);
-  const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
+  const browser = await launch();
   for (const [section, colorScheme, height] of PICTURES) {
     const tab = await browser.newPage({ viewport: { width: 1180, height }, colorScheme, deviceScaleFactor: 1.25 });
     await tab.goto(`file://${page}`);

@@ -6,7 +6,7 @@
 'use strict';
 const { execFileSync } = require('child_process');
 const path = require('path');
-const { chromium } = require('playwright-core');
+const { launch } = require('./browser');
 
 const [study, model, folder] = process.argv.slice(2);
 const PROMPT = 'The Eiffel Tower is in Paris. The Eiffel';
@@ -654,8 +654,7 @@ async function testParts(browser) {
 }
 
 (async () => {
-  const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args });
+  const browser = await launch();
   const url = write('page.html', '-p', PROMPT, '--ablate', ABLATED);
   const page = await open(browser, url);
   const query = about('score').n_tokens - 1;

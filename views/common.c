@@ -247,6 +247,12 @@ bool parse_choice(const char *option, const char *value, const char *const *name
     return error_set(error, "%s takes %s, not '%s'", option, all, value);
 }
 
+double vector_norm(const float *x, size_t n) {
+    double square = 0;
+    for (size_t i = 0; i < n; i++) square += (double)x[i] * (double)x[i];
+    return sqrt(square);
+}
+
 double norm_mean(const Config *config, const float *x) {
     double sum = 0;
     for (size_t i = 0; i < config->d_model && config->family->norm == NORM_LAYER; i++) sum += (double)x[i];

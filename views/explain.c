@@ -47,19 +47,14 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     }
 }
 
-static double norm_of(const float *x, size_t n) {
-    double square = 0;
-    for (size_t i = 0; i < n; i++) square += (double)x[i] * (double)x[i];
-    return sqrt(square);
-}
-
 static void visit(void *user, const ProbeView *view) {
     Explain *explain = user;
     size_t bytes = view->n_cols * sizeof *view->data;
     switch (view->site) {
     case PROBE_V:
         for (size_t t = 0; t < view->n_rows; t++)
-            explain->value_norms[view->position + t] = norm_of(view->data + t * view->stride, view->n_cols);
+            explain->value_norms[view->position + t] =
+                vector_norm(view->data + t * view->stride, view->n_cols);
         break;
     case PROBE_SCORES: memcpy(explain->scores, view->data, bytes); break;
     case PROBE_PATTERN: memcpy(explain->weights, view->data, bytes); break;

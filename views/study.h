@@ -153,6 +153,9 @@ static inline size_t kv_head_of(const Config *config, size_t head) {
     return head * config->n_head_kv / config->n_head;
 }
 
+/* ‖x‖ of n numbers; the sum in double. */
+double vector_norm(const float *x, size_t n);
+
 /* The final norm maps x [d_model] to (x − mean)/scale·gain + bias; RMSNorm's mean is 0. */
 double norm_mean(const Config *config, const float *x);
 double norm_scale(const Config *config, const float *x);

@@ -58,12 +58,6 @@ bool traces_want(const Traces *traces, ProbeSite site, size_t layer) {
     return (site == PROBE_V || site == PROBE_SCORES || site == PROBE_PATTERN) && traces->layers[layer];
 }
 
-static double norm_of(const float *x, size_t n) {
-    double square = 0;
-    for (size_t i = 0; i < n; i++) square += (double)x[i] * (double)x[i];
-    return sqrt(square);
-}
-
 static double *value_norms_of(const Traces *traces, size_t layer, size_t head) {
     size_t n_head_kv = model_config(traces->study->model)->n_head_kv;
     return traces->value_norms + (traces->place[layer] * n_head_kv + head) * traces->n;
@@ -78,7 +72,7 @@ void traces_add(Traces *traces, const ProbeView *view) {
     if (view->site == PROBE_V) {
         double *norms = value_norms_of(traces, view->layer, view->head) + view->position;
         for (size_t t = 0; t < view->n_rows; t++)
-            norms[t] = norm_of(view->data + t * view->stride, view->n_cols);
+            norms[t] = vector_norm(view->data + t * view->stride, view->n_cols);
         output_norms_add(&traces->output_norms, view);
         return;
     }

@@ -138,36 +138,23 @@ static void view_free(View *view) {
     predictions_free(&view->without);
 }
 
-static bool append(TextBuffer *line, const char *bytes, size_t n) {
-    if (line->capacity - line->n < n) {
-        size_t capacity = 2 * (line->capacity + n);
-        char *data = realloc(line->data, capacity);
-        if (!data) return false;
-        line->data = data;
-        line->capacity = capacity;
-    }
-    memcpy(line->data + line->n, bytes, n);
-    line->n += n;
-    return true;
-}
-
 /* A word as a shell reads it: as it is, or in single quotes. */
 static bool append_word(TextBuffer *line, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
     size_t n = strlen(word);
-    if (n > 0 && strspn(word, plain) == n) return append(line, word, n);
-    bool ok = append(line, "'", 1);
+    if (n > 0 && strspn(word, plain) == n) return text_append(line, word, n);
+    bool ok = text_append(line, "'", 1);
     for (const char *at = word; ok && *at; at++)
-        ok = *at == '\'' ? append(line, "'\\''", 4) : append(line, at, 1);
-    return ok && append(line, "'", 1);
+        ok = *at == '\'' ? text_append(line, "'\\''", 4) : text_append(line, at, 1);
+    return ok && text_append(line, "'", 1);
 }
 
 /* The command line, so that whoever has the page can make it again. */
 static bool json_command(const Study *study, Report *report, Error *error) {
     TextBuffer line = {0};
-    bool ok = append(&line, "study", 5);
+    bool ok = text_append(&line, "study", 5);
     for (int i = 0; ok && i < study->argc; i++)
-        ok = append(&line, " ", 1) && append_word(&line, study->argv[i]);
+        ok = text_append(&line, " ", 1) && append_word(&line, study->argv[i]);
     if (ok) json_text(report, "made_by", line.data, line.n);
     free(line.data);
     return ok || error_set(error, "not enough memory for the command line");
@@ -273,7 +260,7 @@ static bool make_title(const View *view, TextBuffer *title, Error *error) {
     while (at < end && (text.bytes[at] == ' ' || text.bytes[at] == '\n')) at++;
     size_t begin = at;
     for (uint32_t c; at < end && n < TITLE_CHARACTERS; n++) at += utf8_decode(text.bytes + at, end - at, &c);
-    if (ok && !(append(title, "attn: ", 6) && append(title, text.bytes + begin, at - begin)))
+    if (ok && !(text_append(title, "attn: ", 6) && text_append(title, text.bytes + begin, at - begin)))
         ok = error_set(error, "not enough memory for the title");
     joined_free(&text);
     return ok;

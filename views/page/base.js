@@ -155,7 +155,7 @@ const fixed = (x, digits) => minus(x.toFixed(digits));
 /* With the heads of --ablate switched off, or as the model is. */
 const shownRun = () => (state.without ? data.ablation : data);
 
-/* Whether a colour of the style sheet is to be read anew: what is drawn on canvas does not follow by itself. */
+/* A value of the style sheet as the theme has it now; a canvas does not follow it by itself. */
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function rgbOf(colour) {

@@ -21,7 +21,7 @@ const ALTERNATIVES = 8;
   });
   container.append(...spans);
 
-  /* Every token of a word of the text is one element; which one an event is about. */
+  /* The token that an event is about; −1 between them. */
   const positionOf = (event) => spans.indexOf(event.target.closest('.token'));
 
   container.addEventListener('pointerover', (event) => point(positionOf(event)));
