@@ -31,6 +31,7 @@ enum {
 /* One worker's scratch: a tile of queries against a tile of keys. */
 typedef struct Tile {
     float *q;      /* [rows][d_head] scaled by 1/√d_head */
+    float *packed; /* q as matmul wants it */
     float *z;      /* [rows][d_head] Σ exp(score − max)·v so far */
     float *scores; /* [rows][KEY_TILE] */
     float *v;      /* [KEY_TILE][d_head] unpacked values */
@@ -90,7 +91,7 @@ static size_t tile_rows(const AttentionShape *shape) {
 }
 
 static size_t tile_floats(const AttentionShape *shape) {
-    return tile_rows(shape) * (2 * shape->d_head + KEY_TILE + 2) + KEY_TILE * shape->d_head;
+    return tile_rows(shape) * (3 * shape->d_head + KEY_TILE + 2) + KEY_TILE * shape->d_head;
 }
 
 size_t attention_tile_bytes(const AttentionShape *shape) { return tile_floats(shape) * sizeof(float); }
@@ -221,12 +222,18 @@ static void rotate_and_store(void *context, size_t begin, size_t end, unsigned w
 static Tile worker_tile(const Attention *attention, unsigned worker) {
     size_t rows = tile_rows(&attention->shape), d_head = attention->shape.d_head;
     float *at = attention->tiles + worker * attention->tile_floats;
-    Tile tile = {.q = at, .z = at + rows * d_head};
+    Tile tile = {.q = at, .packed = at + rows * d_head, .z = at + 2 * rows * d_head};
     tile.scores = tile.z + rows * d_head;
     tile.v = tile.scores + rows * KEY_TILE;
     tile.max = tile.v + KEY_TILE * d_head;
     tile.sum = tile.max + rows;
     return tile;
+}
+
+static void pack_queries(const Attention *attention, const Tile *tile, size_t n) {
+    const Kernels *kernels = attention->compute.kernels;
+    for (size_t g = 0; g * kernels->group < n; g++)
+        kernels->pack(tile->packed, attention->kv_dtype, tile->q, n, attention->shape.d_head, g);
 }
 
 /* n cached values as floats: where they lie if they are floats already, else unpacked into scratch. */
@@ -258,8 +265,9 @@ static void attend_watched(const Attention *attention, size_t layer, size_t head
         ProbeView view = {PROBE_SCORES, layer, head, position, 1, n_keys, n_keys, row};
 
         for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * scale;
+        pack_queries(attention, &tile, 1);
         /* row[key] = q · k_key */
-        kernels->matmul(row, n_keys, &keys, NULL, 0, n_keys, tile.q, d_head, 1);
+        kernels->matmul(row, n_keys, &keys, NULL, 0, n_keys, tile.packed, 1);
         if (see_scores) probe->visit(probe->user, &view);
         float sum = kernels->exp_sum(row, kernels->max(row, n_keys), n_keys);
         kernels->scale(row, 1.0f / sum, n_keys);
@@ -306,13 +314,14 @@ static void attend_tile(const Attention *attention, size_t layer, size_t kv_head
         tile->max[row] = -INFINITY;
         tile->sum[row] = 0;
     }
+    pack_queries(attention, tile, n_rows);
     memset(tile->z, 0, n_rows * d_head * sizeof *tile->z);
 
     for (size_t key = 0; key < n_keys; key += KEY_TILE) {
         size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
         Matrix keys = {cached_keys(attention, layer, kv_head, key), attention->kv_dtype, n, d_head};
         /* scores[row][key] = q_row · k_key */
-        kernels->matmul(tile->scores, KEY_TILE, &keys, NULL, 0, n, tile->q, d_head, n_rows);
+        kernels->matmul(tile->scores, KEY_TILE, &keys, NULL, 0, n, tile->packed, n_rows);
         const float *v = values_of(attention, cached_values(attention, layer, kv_head, key), n, tile->v);
         for (size_t row = 0; row < n_rows; row++) {
             size_t visible = attention->position + first + row / group + 1; /* the causal mask */

@@ -44,6 +44,7 @@ struct Session {
     float *branch;   /* [n_chunk][d_model] what attention or MLP adds */
     float *hidden;   /* [n_chunk][d_ff] */
     float *gate;     /* [n_chunk][d_ff], touched only where the MLP has a gate */
+    float *packed;   /* [n_chunk][the widest input of a matrix], linear_forward's own */
 };
 
 Model *model_open(const char *path, Error *error) {
@@ -95,8 +96,11 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
                   path, n_ctx, config->n_ctx);
         return NULL;
     }
+    size_t d_attn = config->n_head * config->d_head, widest = config->d_model;
+    if (widest < d_attn) widest = d_attn;
+    if (widest < config->d_ff) widest = config->d_ff;
     size_t token_floats =
-        3 * config->d_model + 2 * config->d_ff + 2 * (config->n_head + config->n_head_kv) * config->d_head;
+        3 * config->d_model + 2 * config->d_ff + widest + 2 * d_attn + 2 * config->n_head_kv * config->d_head;
     size_t max_chunk = MAX_SCRATCH_BYTES / sizeof(float) / token_floats + 1;
     if (n_chunk > max_chunk) n_chunk = max_chunk;
     if (n_chunk > n_ctx) n_chunk = n_ctx;
@@ -113,9 +117,13 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     session->branch = floats_new(n_chunk, config->d_model);
     session->hidden = floats_new(n_chunk, config->d_ff);
     session->gate = floats_new(n_chunk, config->d_ff);
-    if (!session->resid || !session->normed || !session->branch || !session->hidden || !session->gate)
+    session->packed = floats_new(n_chunk, widest);
+    if (!session->resid || !session->normed || !session->branch || !session->hidden || !session->gate ||
+        !session->packed)
         goto no_memory;
-    session->attention = attention_new(&shape, n_ctx, options->kv_dtype, n_chunk, &options->compute, error);
+    session->compute.packed = session->packed;
+    session->compute.n_packed = n_chunk * widest;
+    session->attention = attention_new(&shape, n_ctx, options->kv_dtype, n_chunk, &session->compute, error);
     if (!session->attention) goto fail;
     return session;
 no_memory:
@@ -133,6 +141,7 @@ void session_free(Session *session) {
     free(session->branch);
     free(session->hidden);
     free(session->gate);
+    free(session->packed);
     free(session);
 }
 

@@ -172,7 +172,7 @@ static bool open_session(Run *run, Error *error) {
     if (!run->threads) return false;
     SessionOptions options = {.n_ctx = (size_t)s->n_ctx,
                               .kv_dtype = strcmp(s->kv, "f32") == 0 ? DTYPE_F32 : DTYPE_F16,
-                              .compute = {kernels, run->threads}};
+                              .compute = {.kernels = kernels, .threads = run->threads}};
     run->session = session_new(run->model, &options, error);
     if (!run->session) return false;
     if (session_n_ctx(run->session) > config->n_ctx)

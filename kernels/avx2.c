@@ -1,14 +1,15 @@
 /* x86-64 with AVX2, FMA and F16C: eight floats at once, sixteen registers. */
 #if defined(__x86_64__)
 
-#include <immintrin.h>
+#include "x86.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LANES = 8, ROWS = 4, TOKENS = 3 };
+enum { LANES = 8 };
 
 typedef __m256 Vec;
-typedef __m128i Bytes;
+typedef __m256i Ints;
 
 /* All ones in the first n of eight lanes. */
 static __m256i first_lanes(size_t n) {
@@ -39,10 +40,13 @@ static Vec vec_ldexp(Vec v, Vec k) {
     return _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23)));
 }
 
-static void vec_sum4(const Vec v[4], float out[4]) {
-    __m256 sums = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
-    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1)));
+static float vec_sum(Vec v) {
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
+
+static void vec_transpose(Vec v[LANES]) { transpose8(v); }
 
 static Vec vec_from_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128(p)); }
 
@@ -54,20 +58,23 @@ static void vec_to_f16(uint16_t *p, Vec v) {
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-static float half_to_float(uint16_t half) { return _cvtsh_ss(half); }
-
-static Bytes bytes_load(const void *p) { return _mm_loadu_si128(p); }
-
-static Bytes nibbles_low(Bytes bytes) {
-    return _mm_sub_epi8(_mm_and_si128(bytes, _mm_set1_epi8(15)), _mm_set1_epi8(8));
+static Vec vec_from_int8(const void *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
 }
 
-static Bytes nibbles_high(Bytes bytes) { return nibbles_low(_mm_srli_epi16(bytes, 4)); }
-
-static void vec_from_bytes(Vec v[2], Bytes bytes) {
-    v[0] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
-    v[1] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes)));
+static Vec vec_from_nibbles(const void *p, size_t high) {
+    __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
+    __m256i nibbles = high ? _mm256_srli_epi32(bytes, 4) : _mm256_and_si256(bytes, _mm256_set1_epi32(15));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(nibbles, _mm256_set1_epi32(8)));
 }
+
+#define HAS_INT16
+
+static Ints ints_zero(void) { return _mm256_setzero_si256(); }
+static Ints ints_load(const void *p) { return _mm256_load_si256(p); }
+static Ints ints_spread(const void *p) { return _mm256_castps_si256(_mm256_broadcast_ss(p)); }
+static Ints ints_dot(Ints sum, Ints a, Ints b) { return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)); }
+static Vec vec_from_ints(Ints v) { return _mm256_cvtepi32_ps(v); }
 
 #include "vector.h"
 

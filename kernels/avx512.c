@@ -1,14 +1,15 @@
 /* x86-64 with AVX-512 (F, BW, DQ, VL): sixteen floats at once, thirty-two registers. */
 #if defined(__x86_64__)
 
-#include <immintrin.h>
+#include "x86.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LANES = 16, ROWS = 8, TOKENS = 3 };
+enum { LANES = 16 };
 
 typedef __m512 Vec;
-typedef __m128i Bytes;
+typedef __m512i Ints;
 
 static __mmask16 first_lanes(size_t n) { return (__mmask16)((1u << n) - 1); }
 
@@ -27,16 +28,31 @@ static Vec vec_fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 static Vec vec_round(Vec v) { return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 static Vec vec_ldexp(Vec v, Vec k) { return _mm512_scalef_ps(v, k); }
 
-/* Each vector's four quarters are added first, so that its sum is one of four lanes, as a transpose needs it.
- */
-static void vec_sum4(const Vec v[4], float out[4]) {
-    __m128 quarter[4];
-    for (int i = 0; i < 4; i++) {
-        __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v[i]), _mm512_extractf32x8_ps(v[i], 1));
-        quarter[i] = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+static float vec_sum(Vec v) { return _mm512_reduce_add_ps(v); }
+
+static void vec_transpose(Vec v[LANES]) {
+    __m512 pairs[LANES], fours[LANES], eights[LANES];
+    for (int i = 0; i < LANES; i += 2) {
+        pairs[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
+        pairs[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
     }
-    _MM_TRANSPOSE4_PS(quarter[0], quarter[1], quarter[2], quarter[3]);
-    _mm_storeu_ps(out, _mm_add_ps(_mm_add_ps(quarter[0], quarter[1]), _mm_add_ps(quarter[2], quarter[3])));
+    for (int i = 0; i < LANES; i += 4)
+        for (int j = 0; j < 2; j++) {
+            fours[i + 2 * j] = _mm512_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0x44);
+            fours[i + 2 * j + 1] = _mm512_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0xee);
+        }
+    /* fours[4a + b] holds, in its quarter c, column 4c + b of rows 4a to 4a + 3. */
+    for (int i = 0; i < LANES; i += 8)
+        for (int j = 0; j < 4; j++) {
+            eights[i + j] = _mm512_shuffle_f32x4(fours[i + j], fours[i + j + 4], 0x88);
+            eights[i + j + 4] = _mm512_shuffle_f32x4(fours[i + j], fours[i + j + 4], 0xdd);
+        }
+    for (int j = 0; j < 4; j++) {
+        v[j] = _mm512_shuffle_f32x4(eights[j], eights[j + 8], 0x88);
+        v[j + 8] = _mm512_shuffle_f32x4(eights[j], eights[j + 8], 0xdd);
+        v[j + 4] = _mm512_shuffle_f32x4(eights[j + 4], eights[j + 12], 0x88);
+        v[j + 12] = _mm512_shuffle_f32x4(eights[j + 4], eights[j + 12], 0xdd);
+    }
 }
 
 static Vec vec_from_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
@@ -49,17 +65,23 @@ static void vec_to_f16(uint16_t *p, Vec v) {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-static float half_to_float(uint16_t half) { return _cvtsh_ss(half); }
-
-static Bytes bytes_load(const void *p) { return _mm_loadu_si128(p); }
-
-static Bytes nibbles_low(Bytes bytes) {
-    return _mm_sub_epi8(_mm_and_si128(bytes, _mm_set1_epi8(15)), _mm_set1_epi8(8));
+static Vec vec_from_int8(const void *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
 }
 
-static Bytes nibbles_high(Bytes bytes) { return nibbles_low(_mm_srli_epi16(bytes, 4)); }
+static Vec vec_from_nibbles(const void *p, size_t high) {
+    __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(p));
+    __m512i nibbles = high ? _mm512_srli_epi32(bytes, 4) : _mm512_and_si512(bytes, _mm512_set1_epi32(15));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(nibbles, _mm512_set1_epi32(8)));
+}
 
-static void vec_from_bytes(Vec v[1], Bytes bytes) { v[0] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)); }
+#define HAS_INT16
+
+static Ints ints_zero(void) { return _mm512_setzero_si512(); }
+static Ints ints_load(const void *p) { return _mm512_load_si512(p); }
+static Ints ints_spread(const void *p) { return _mm512_castps_si512(_mm512_set1_ps(*(const float *)p)); }
+static Ints ints_dot(Ints sum, Ints a, Ints b) { return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)); }
+static Vec vec_from_ints(Ints v) { return _mm512_cvtepi32_ps(v); }
 
 #include "vector.h"
 

@@ -34,6 +34,8 @@ const DTypeInfo *dtype_info(uint32_t dtype) {
 
 size_t dtype_bytes(DType dtype, size_t n) { return n / infos[dtype].block * infos[dtype].block_bytes; }
 
+bool dtype_is_quantised(DType dtype) { return infos[dtype].block > 1; }
+
 float f16_to_f32(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     uint32_t magnitude = half & 0x7fffu;

@@ -2,6 +2,7 @@
 #ifndef ATTN_DTYPE_H
 #define ATTN_DTYPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,9 @@ const DTypeInfo *dtype_info(uint32_t dtype);
 
 /* Bytes of a row of n weights; n must be a multiple of the block. */
 size_t dtype_bytes(DType dtype, size_t n);
+
+/* Whether weights are small integers in blocks that share a scale. */
+bool dtype_is_quantised(DType dtype);
 
 /* IEEE 754 binary16 and back, round to nearest even; overflow gives infinity, NaN stays NaN. */
 float f16_to_f32(uint16_t half);

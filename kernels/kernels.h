@@ -30,12 +30,22 @@ typedef struct Kernels {
     const char *name; /* what kernels_pick chooses by: "scalar", "avx2", "avx512", "neon" */
 
     /*
-     * y[t][r] = bias[r] + Σ_c w[r][c]·x[t][c] for r in [row_begin, row_end) and t in [0, n).
-     * Rows of y lie y_stride floats apart, rows of x x_stride; bias may be NULL. The order of each
-     * sum depends on w's shape alone, never on n or the row range.
+     * Lays activations as matmul wants them for weights of a dtype: x [n][cols], contiguous, to packed, which has
+     * room for n·cols floats and begins at a cache line. Goes by groups of tokens that no other group touches: a
+     * call takes tokens [group·g, min(n, group·(g + 1))), g < ⌈n/group⌉. The layout depends on whether the dtype is
+     * quantised, on n and cols, and on nothing else about the dtype.
+     */
+    void (*pack)(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t g);
+    size_t group;
+
+    /*
+     * y[t][r] = bias[r] + Σ_c w[r][c]·x[t][c] for r in [row_begin, row_end) and t in [0, n), of packed x.
+     * Rows of y lie y_stride floats apart; bias may be NULL. The order of each sum depends on w's shape
+     * and on whether n is 1, never on n beyond that or the row range. With quantised weights a set may round x to 16 bits
+     * by blocks of 32: errors of 2^-16 of the block's largest.
      */
     void (*matmul)(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
-                   size_t row_end, const float *x, size_t x_stride, size_t n);
+                   size_t row_end, const void *packed, size_t n);
 
     /* dst[i] = src[i] as float, i in [0, n), n a multiple of the dtype's block. */
     void (*unpack)(float *dst, DType dtype, const void *src, size_t n);
@@ -91,10 +101,12 @@ const Kernels *kernels_pick(const char *name, Error *error);
  */
 float *floats_new(size_t rows, size_t cols);
 
-/* What every room that computes is handed: the instruction set and the pool. Borrowed. */
+/* What every room that computes is handed: the instruction set, the pool, and scratch. Borrowed. */
 typedef struct Compute {
     const Kernels *kernels;
     Threads *threads;
+    float *packed;   /* what linear_forward packs activations in; from floats_new */
+    size_t n_packed; /* floats: enough for one token, better for a whole chunk */
 } Compute;
 
 /* One output of a pass over x: y [n][linear->w.rows], contiguous. */
@@ -105,8 +117,8 @@ typedef struct LinearOutput {
 
 /*
  * outputs[i].y[t] = outputs[i].linear (x[t]) for every i < n_outputs and t < n, as one parallel loop
- * over all rows of all outputs, so that q, k and v (or gate and up) pay for one barrier.
- * x is [n][cols] contiguous, and all outputs share its cols.
+ * over all rows of all outputs, so that q, k and v (or gate and up) share one packed x and one barrier.
+ * x is [n][cols] contiguous, and all outputs share its cols ≤ compute->n_packed.
  */
 void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t n_outputs, const float *x,
                     size_t n);

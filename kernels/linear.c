@@ -1,23 +1,38 @@
 /*
  * y = W·x + bias for several matrices at once. The rows of all of them, laid end to end, are one loop:
- * a piece of it is cut where one matrix ends and the next begins.
+ * a piece of it is cut where one matrix ends and the next begins. Quantised and other matrices want x packed
+ * differently, so where both come together each kind has a loop of its own.
  */
 #include "kernels.h"
 
 enum {
-    ROW_TILE = 8,            /* rows that the kernel sets take at once; pieces are multiples of it */
+    ROW_TILE = 32,           /* a multiple of the rows that any kernel set takes at once; pieces are, too */
     PIECES_PER_WORKER = 4,   /* so that one slow worker holds the others up by little */
     MAX_PIECE_ROWS = 128,    /* so that a piece's part of y stays in cache while a chunk of tokens passes */
     MIN_PIECE_MADDS = 16384, /* multiply-adds worth the trouble of dealing them: a few µs */
 };
 
 typedef struct LinearLoop {
-    const Kernels *kernels;
+    const Compute *compute;
     const LinearOutput *outputs;
     size_t n_outputs;
-    const float *x;
-    size_t n;
+    bool quantised; /* which of the outputs this loop is about */
+    const float *x; /* [n][cols] */
+    size_t n, cols;
+    size_t token; /* where in each y the first of the n goes */
 } LinearLoop;
+
+static bool belongs(const LinearLoop *loop, size_t i) {
+    return dtype_is_quantised(loop->outputs[i].linear->w.dtype) == loop->quantised;
+}
+
+static void pack_groups(void *context, size_t begin, size_t end, unsigned worker) {
+    (void)worker;
+    const LinearLoop *loop = context;
+    for (size_t g = begin; g < end; g++)
+        loop->compute->kernels->pack(loop->compute->packed, loop->quantised ? DTYPE_Q8_0 : DTYPE_F32, loop->x,
+                                     loop->n, loop->cols, g);
+}
 
 static void linear_rows(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
@@ -26,11 +41,12 @@ static void linear_rows(void *context, size_t begin, size_t end, unsigned worker
     for (size_t i = 0; i < loop->n_outputs && first < end; i++) {
         const Linear *linear = loop->outputs[i].linear;
         size_t rows = linear->w.rows;
+        if (!belongs(loop, i)) continue;
         if (begin < first + rows) {
             size_t row_begin = begin > first ? begin - first : 0;
             size_t row_end = end < first + rows ? end - first : rows;
-            loop->kernels->matmul(loop->outputs[i].y, rows, &linear->w, linear->bias, row_begin, row_end,
-                                  loop->x, linear->w.cols, loop->n);
+            loop->compute->kernels->matmul(loop->outputs[i].y + loop->token * rows, rows, &linear->w,
+                                           linear->bias, row_begin, row_end, loop->compute->packed, loop->n);
         }
         first += rows;
     }
@@ -38,16 +54,29 @@ static void linear_rows(void *context, size_t begin, size_t end, unsigned worker
 
 static size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
-void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t n_outputs, const float *x,
-                    size_t n) {
-    LinearLoop loop = {compute->kernels, outputs, n_outputs, x, n};
-    size_t rows = 0;
-    for (size_t i = 0; i < n_outputs; i++) rows += outputs[i].linear->w.rows;
-    if (rows == 0 || n == 0) return;
+static void run_loop(LinearLoop *loop) {
+    Threads *threads = loop->compute->threads;
+    size_t rows = 0, group = loop->compute->kernels->group;
+    for (size_t i = 0; i < loop->n_outputs; i++)
+        if (belongs(loop, i)) rows += loop->outputs[i].linear->w.rows;
+    if (rows == 0) return;
 
-    size_t row_madds = outputs[0].linear->w.cols * n + 1;
-    size_t grain = rows / (PIECES_PER_WORKER * threads_count(compute->threads));
+    parallel_for(threads, (loop->n + group - 1) / group, 1, pack_groups, loop);
+
+    size_t row_madds = loop->cols * loop->n + 1;
+    size_t grain = rows / (PIECES_PER_WORKER * threads_count(threads));
     if (grain > MAX_PIECE_ROWS) grain = MAX_PIECE_ROWS;
     if (grain < MIN_PIECE_MADDS / row_madds) grain = MIN_PIECE_MADDS / row_madds;
-    parallel_for(compute->threads, rows, round_up(grain + !grain, ROW_TILE), linear_rows, &loop);
+    parallel_for(threads, rows, round_up(grain + !grain, ROW_TILE), linear_rows, loop);
+}
+
+void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t n_outputs, const float *x,
+                    size_t n) {
+    size_t cols = outputs[0].linear->w.cols;
+    size_t most = cols ? compute->n_packed / cols : n; /* tokens that the scratch has room for */
+    for (size_t token = 0, m; token < n; token += m) {
+        m = n - token < most ? n - token : most;
+        for (int quantised = 0; quantised < 2; quantised++)
+            run_loop(&(LinearLoop){compute, outputs, n_outputs, quantised, x + token * cols, m, cols, token});
+    }
 }

@@ -6,10 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { LANES = 4, ROWS = 8, TOKENS = 3 };
+enum { LANES = 4 };
 
 typedef float32x4_t Vec;
-typedef int8x16_t Bytes;
 
 static Vec vec_load_first(const float *p, size_t n) {
     float lanes[LANES] = {0};
@@ -43,8 +42,15 @@ static Vec vec_ldexp(Vec v, Vec k) {
     return vmulq_f32(v, vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(rest, bias), 23)));
 }
 
-static void vec_sum4(const Vec v[4], float out[4]) {
-    vst1q_f32(out, vpaddq_f32(vpaddq_f32(v[0], v[1]), vpaddq_f32(v[2], v[3])));
+static float vec_sum(Vec v) { return vaddvq_f32(v); }
+
+static void vec_transpose(Vec v[LANES]) {
+    float32x4x2_t low = vzipq_f32(v[0], v[2]), high = vzipq_f32(v[1], v[3]);
+    float32x4x2_t first = vzipq_f32(low.val[0], high.val[0]), last = vzipq_f32(low.val[1], high.val[1]);
+    v[0] = first.val[0];
+    v[1] = first.val[1];
+    v[2] = last.val[0];
+    v[3] = last.val[1];
 }
 
 static Vec vec_from_f16(const void *p) {
@@ -65,20 +71,19 @@ static float half_to_float(uint16_t half) {
     return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(half))), 0);
 }
 
-static Bytes bytes_load(const void *p) { return vld1q_s8(p); }
-
-static Bytes nibbles_low(Bytes bytes) { return vsubq_s8(vandq_s8(bytes, vdupq_n_s8(15)), vdupq_n_s8(8)); }
-
-static Bytes nibbles_high(Bytes bytes) {
-    return vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(vreinterpretq_u8_s8(bytes), 4)), vdupq_n_s8(8));
+/* Four bytes as four int16. */
+static int16x4_t load_bytes(const void *p) {
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    return vget_low_s16(vmovl_s8(vcreate_s8(four)));
 }
 
-static void vec_from_bytes(Vec v[4], Bytes bytes) {
-    int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
-    v[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(low)));
-    v[1] = vcvtq_f32_s32(vmovl_s16(vget_high_s16(low)));
-    v[2] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(high)));
-    v[3] = vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)));
+static Vec vec_from_int8(const void *p) { return vcvtq_f32_s32(vmovl_s16(load_bytes(p))); }
+
+static Vec vec_from_nibbles(const void *p, size_t high) {
+    int16x4_t bytes = load_bytes(p);
+    int16x4_t nibbles = vand_s16(high ? vshr_n_s16(bytes, 4) : bytes, vdup_n_s16(15));
+    return vcvtq_f32_s32(vmovl_s16(vsub_s16(nibbles, vdup_n_s16(8))));
 }
 
 #include "vector.h"

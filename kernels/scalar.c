@@ -5,6 +5,7 @@
 #include "kernels.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
     LANES = 8,
@@ -24,8 +25,14 @@ static float dot(const float *a, const float *b, size_t n) {
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
+static void pack(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t g) {
+    (void)dtype, (void)n;
+    memcpy((float *)packed + g * cols, x + g * cols, cols * sizeof *x);
+}
+
 static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
-                   size_t row_end, const float *x, size_t x_stride, size_t n) {
+                   size_t row_end, const void *packed, size_t n) {
+    const float *x = packed;
     for (size_t r = row_begin; r < row_end; r++) {
         const unsigned char *row = (const unsigned char *)w->data + r * dtype_bytes(w->dtype, w->cols);
         for (size_t t = 0; t < n; t++) y[t * y_stride + r] = bias ? bias[r] : 0.0f;
@@ -33,7 +40,7 @@ static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias
             size_t cols = w->cols - c < PANEL ? w->cols - c : PANEL;
             float panel[PANEL];
             dtype_unpack(panel, w->dtype, row + dtype_bytes(w->dtype, c), cols);
-            for (size_t t = 0; t < n; t++) y[t * y_stride + r] += dot(panel, x + t * x_stride + c, cols);
+            for (size_t t = 0; t < n; t++) y[t * y_stride + r] += dot(panel, x + t * w->cols + c, cols);
         }
     }
 }
@@ -101,6 +108,8 @@ static void silu_mul(float *gate, const float *up, size_t n) {
 
 const Kernels kernels_scalar = {
     .name = "scalar",
+    .pack = pack,
+    .group = 1,
     .matmul = matmul,
     .unpack = dtype_unpack,
     .pack_f16 = pack_f16,

@@ -2,19 +2,16 @@
  * The kernels for any instruction set with vectors of LANES floats. Each set's file defines a few
  * operations on its own vectors and includes this once; what is said here holds for all of them.
  *
- *   Vec, LANES (4, 8 or 16), ROWS × TOKENS: the register tile of matmul, ROWS 4 or 8
+ *   Vec, LANES (4, 8 or 16)
  *   vec_set(a)  vec_load(p)  vec_store(p, v)  vec_add, _sub, _mul, _div, _min, _max(a, b)
- *   vec_load_first(p, n), vec_store_first(p, v, n): the first n < LANES lanes, zeros in the others
+ *   vec_load_first(p, n), vec_store_first(p, v, n): the first n ≤ LANES lanes, zeros in the others
  *   vec_fma(a, b, c) = a·b + c     vec_round(v) to the nearest integer     vec_ldexp(v, k) = v·2^k
- *   vec_sum4(v, out): the sums of the lanes of four vectors, each in an order that is always the same
- *   vec_from_f16(p), vec_from_bf16(p), vec_to_f16(p, v)
- *   Bytes: 16 int8; bytes_load(p); nibbles_low, nibbles_high(bytes), less 8; vec_from_bytes(v, bytes)
+ *   vec_sum(v): the lanes added up, in an order that is always the same
+ *   vec_transpose(v): lane j of v[i] changes places with lane i of v[j], LANES vectors
+ *   vec_from_f16(p), vec_from_bf16(p), vec_from_int8(p), vec_to_f16(p, v)
+ *   vec_from_nibbles(p, high): the low or the high halves of LANES bytes, less 8
  *   half_to_float(h)
- *
- * matmul cuts the columns into panels. The weights of a panel become floats, in registers for a single
- * token, otherwise in a scratch that stays in L1. Each sum of a tile is one vector; it is reduced and added
- * to y at the end of its panel, whatever the tile's shape, so that a sum's order depends on the number of
- * columns alone.
+ *   HAS_INT16 where the set can multiply quantised weights as integers: see int16.h
  */
 #include "kernels.h"
 
@@ -22,15 +19,13 @@
 #include <string.h>
 
 enum {
-    PANEL = 512, /* columns: 8 rows of floats take 16 KB, half of an L1 of 32 KB */
-    BLOCK = 32,  /* columns of a quantised block, which share a scale */
-    BLOCK_VECS = BLOCK / LANES,
-    MATVEC_ROWS = 8,   /* sums in flight for one token: as many as hide the latency of FMA */
-    L2_FLOATS = 65536, /* x up to 256 KB stays in L2 as a whole */
-    BATCH = 96,        /* tokens passing at once: their panel of x takes 192 KB of L2 */
+    TOKENS = 6,          /* with two vectors of rows, twelve sums: as many as hide the latency of FMA */
+    ROWS = 2 * LANES,    /* of a tile */
+    PANEL = 4096 / ROWS, /* columns whose weights take 16 KB, half of an L1 of 32 KB */
+    BLOCK = 32,          /* columns of a quantised block, which share a scale */
 };
 
-/* Tells the compiler that v may have changed, so that it cannot fetch it from memory once more. */
+/* Tells the compiler that v may have changed, so that it can neither fetch it once more nor put its sum off. */
 #if defined(__x86_64__)
 #define KEEP_IN_REGISTER(v) __asm__("" : "+v"(v))
 #else
@@ -40,50 +35,57 @@ enum {
 /* Forces functions open, so that their sizes are constants and their vectors registers. */
 #define OPENED static inline __attribute__((always_inline))
 
+/* Opens a function once for each dtype, which is its first argument. */
+#define FOR_DTYPE(dtype, function, ...)                                                                      \
+    switch (dtype) {                                                                                         \
+    case DTYPE_F32: function(DTYPE_F32, __VA_ARGS__); break;                                                 \
+    case DTYPE_F16: function(DTYPE_F16, __VA_ARGS__); break;                                                 \
+    case DTYPE_BF16: function(DTYPE_BF16, __VA_ARGS__); break;                                               \
+    case DTYPE_Q4_0: function(DTYPE_Q4_0, __VA_ARGS__); break;                                               \
+    case DTYPE_Q8_0: function(DTYPE_Q8_0, __VA_ARGS__); break;                                               \
+    }
+
+/* Opens a function once for each number of tokens in a tile, which is its first argument. */
+#define FOR_TOKENS(tokens, function, ...)                                                                    \
+    switch (tokens) {                                                                                        \
+    case 1: function(1, __VA_ARGS__); break;                                                                 \
+    case 2: function(2, __VA_ARGS__); break;                                                                 \
+    case 3: function(3, __VA_ARGS__); break;                                                                 \
+    case 4: function(4, __VA_ARGS__); break;                                                                 \
+    case 5: function(5, __VA_ARGS__); break;                                                                 \
+    case TOKENS: function(TOKENS, __VA_ARGS__); break;                                                       \
+    }
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
 static float block_scale(const unsigned char *block) {
     uint16_t half;
     memcpy(&half, block, sizeof half);
     return half_to_float(half);
 }
 
-/* 32 weights from column c on, a multiple of 32, of a row of any dtype. */
-OPENED void load_block(Vec w[BLOCK_VECS], DType dtype, const unsigned char *row, size_t c) {
-    if (dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0) {
-        const unsigned char *block = row + c / BLOCK * (dtype == DTYPE_Q8_0 ? 34 : 18);
-        Vec d = vec_set(block_scale(block));
-        Bytes bytes = bytes_load(block + 2);
-        vec_from_bytes(w, dtype == DTYPE_Q8_0 ? bytes : nibbles_low(bytes));
-        vec_from_bytes(w + BLOCK_VECS / 2,
-                       dtype == DTYPE_Q8_0 ? bytes_load(block + 18) : nibbles_high(bytes));
-        for (size_t k = 0; k < BLOCK_VECS; k++) w[k] = vec_mul(d, w[k]);
-        return;
+/* LANES weights from column c on, a multiple of LANES, of a row of any dtype. */
+OPENED Vec load_weights(DType dtype, const unsigned char *row, size_t c) {
+    const unsigned char *q8 = row + c / BLOCK * 34, *q4 = row + c / BLOCK * 18;
+    size_t i = c % BLOCK;
+    switch (dtype) {
+    case DTYPE_F16: return vec_from_f16(row + 2 * c);
+    case DTYPE_BF16: return vec_from_bf16(row + 2 * c);
+    case DTYPE_Q8_0: return vec_mul(vec_set(block_scale(q8)), vec_from_int8(q8 + 2 + i));
+    case DTYPE_Q4_0: return vec_mul(vec_set(block_scale(q4)), vec_from_nibbles(q4 + 2 + i % 16, i / 16));
+    case DTYPE_F32: break;
     }
-    for (size_t k = 0; k < BLOCK_VECS; k++) {
-        size_t at = c + k * LANES;
-        w[k] = dtype == DTYPE_F16    ? vec_from_f16(row + 2 * at)
-               : dtype == DTYPE_BF16 ? vec_from_bf16(row + 2 * at)
-                                     : vec_load((const float *)(const void *)(row + 4 * at));
-    }
+    return vec_load((const float *)(const void *)(row + 4 * c));
 }
 
-OPENED void unpack_blocks(float *dst, DType dtype, const unsigned char *src, size_t n) {
+OPENED void unpack_row(DType dtype, float *dst, const unsigned char *src, size_t n) {
     size_t c = 0;
-    for (; c + BLOCK <= n; c += BLOCK) {
-        Vec w[BLOCK_VECS];
-        load_block(w, dtype, src, c);
-        for (size_t k = 0; k < BLOCK_VECS; k++) vec_store(dst + c + k * LANES, w[k]);
-    }
+    for (; c + LANES <= n; c += LANES) vec_store(dst + c, load_weights(dtype, src, c));
     if (c < n) dtype_unpack(dst + c, dtype, src + dtype_bytes(dtype, c), n - c);
 }
 
 static void unpack(float *dst, DType dtype, const void *src, size_t n) {
-    switch (dtype) {
-    case DTYPE_F32: unpack_blocks(dst, DTYPE_F32, src, n); break;
-    case DTYPE_F16: unpack_blocks(dst, DTYPE_F16, src, n); break;
-    case DTYPE_BF16: unpack_blocks(dst, DTYPE_BF16, src, n); break;
-    case DTYPE_Q4_0: unpack_blocks(dst, DTYPE_Q4_0, src, n); break;
-    case DTYPE_Q8_0: unpack_blocks(dst, DTYPE_Q8_0, src, n); break;
-    }
+    FOR_DTYPE(dtype, unpack_row, dst, src, n)
 }
 
 static void pack_f16(uint16_t *dst, const float *src, size_t n) {
@@ -92,150 +94,183 @@ static void pack_f16(uint16_t *dst, const float *src, size_t n) {
     for (; i < n; i++) dst[i] = f32_to_f16(src[i]);
 }
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+/*
+ * matmul of several tokens. The lanes are rows of weights. A tile is ROWS rows × at most TOKENS tokens, whose sums stay in
+ * registers while the columns pass: each column brings ROWS weights, and one number of each token, spread over
+ * a vector (Goto & van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication"). For that weights
+ * are transposed, a panel of columns at a time, in a scratch that stays in L1 while all tokens pass. A sum
+ * begins with the bias and takes column after column, whatever the tile.
+ */
 
-/* y[r] += the sum of the lanes of sums[r], r < rows; rows is a multiple of 4, or 1. */
-OPENED void reduce(float *y, const Vec *sums, size_t rows) {
-    float sum[4];
-    for (size_t r = 0; r + 4 <= rows; r += 4) {
-        vec_sum4(sums + r, sum);
-        for (size_t i = 0; i < 4; i++) y[r + i] += sum[i];
-    }
-    if (rows == 1) {
-        const Vec alone[4] = {sums[0], vec_set(0), vec_set(0), vec_set(0)};
-        vec_sum4(alone, sum);
-        y[0] += sum[0];
+/* Where rows [r, r + ROWS) begin. Beyond row_end it is the last one's place: something to read, never kept. */
+static void find_rows(const unsigned char *rows[ROWS], const Matrix *w, size_t r, size_t row_end) {
+    size_t row_bytes = dtype_bytes(w->dtype, w->cols);
+    for (size_t i = 0; i < ROWS; i++)
+        rows[i] = (const unsigned char *)w->data + smaller(r + i, row_end - 1) * row_bytes;
+}
+
+/* The y of `rows` ≤ ROWS rows of one token. */
+OPENED void load_sums(Vec sums[2], const float *y, size_t rows) {
+    if (rows == ROWS) {
+        sums[0] = vec_load(y);
+        sums[1] = vec_load(y + LANES);
+    } else {
+        sums[0] = vec_load_first(y, smaller(rows, LANES));
+        sums[1] = vec_load_first(y + LANES, rows - smaller(rows, LANES));
     }
 }
 
-/* One token: y[r] += Σ_c w[r][c]·x[c] for `rows` rows, 8 or 1, from `row` on; cols is a multiple of 32. */
-OPENED void matvec_rows(float *y, DType dtype, const unsigned char *row, size_t row_bytes, size_t rows,
-                        const float *x, size_t cols) {
-    for (size_t begin = 0; begin < cols; begin += PANEL) {
-        Vec sums[MATVEC_ROWS];
-        for (size_t r = 0; r < rows; r++) sums[r] = vec_set(0);
-        for (size_t c = begin; c < smaller(begin + PANEL, cols); c += BLOCK)
-            for (size_t r = 0; r < rows; r++) {
-                Vec w[BLOCK_VECS];
-                load_block(w, dtype, row + r * row_bytes, c);
-                for (size_t k = 0; k < BLOCK_VECS; k++)
-                    sums[r] = vec_fma(w[k], vec_load(x + c + k * LANES), sums[r]);
-            }
-        reduce(y, sums, rows);
+OPENED void store_sums(float *y, const Vec sums[2], size_t rows) {
+    if (rows == ROWS) {
+        vec_store(y, sums[0]);
+        vec_store(y + LANES, sums[1]);
+    } else {
+        vec_store_first(y, sums[0], smaller(rows, LANES));
+        vec_store_first(y + LANES, sums[1], rows - smaller(rows, LANES));
     }
 }
 
-OPENED void matvec_dtype(float *y, DType dtype, const Matrix *w, size_t row_begin, size_t row_end,
-                         const float *x) {
-    size_t row_bytes = dtype_bytes(dtype, w->cols), r = row_begin;
-    const unsigned char *rows = w->data;
-    for (; r + MATVEC_ROWS <= row_end; r += MATVEC_ROWS)
-        matvec_rows(y + r, dtype, rows + r * row_bytes, row_bytes, MATVEC_ROWS, x, w->cols);
-    for (; r < row_end; r++) matvec_rows(y + r, dtype, rows + r * row_bytes, row_bytes, 1, x, w->cols);
+/* LANES rows × n ≤ LANES columns from c on, as one vector a column. */
+OPENED void load_columns(Vec columns[LANES], DType dtype, const unsigned char *const rows[LANES], size_t c,
+                         size_t n) {
+    for (size_t r = 0; r < LANES; r++) {
+        if (n == LANES) {
+            columns[r] = load_weights(dtype, rows[r], c);
+        } else {
+            float few[LANES] = {0};
+            dtype_unpack(few, dtype, rows[r] + dtype_bytes(dtype, c), n);
+            columns[r] = vec_load(few);
+        }
+    }
+    vec_transpose(columns);
 }
 
-static void matvec(float *y, const Matrix *w, size_t row_begin, size_t row_end, const float *x) {
-    switch (w->dtype) {
-    case DTYPE_F32: matvec_dtype(y, DTYPE_F32, w, row_begin, row_end, x); break;
-    case DTYPE_F16: matvec_dtype(y, DTYPE_F16, w, row_begin, row_end, x); break;
-    case DTYPE_BF16: matvec_dtype(y, DTYPE_BF16, w, row_begin, row_end, x); break;
-    case DTYPE_Q4_0: matvec_dtype(y, DTYPE_Q4_0, w, row_begin, row_end, x); break;
-    case DTYPE_Q8_0: matvec_dtype(y, DTYPE_Q8_0, w, row_begin, row_end, x); break;
-    }
-}
-
-/* One panel of some rows of w and some tokens: y[t][r] += Σ_c w[r][c]·x[t][c]. */
-typedef struct Panel {
-    float *y;
-    const float *w, *x;
-    size_t y_stride, x_stride;
-    size_t rows, n, cols;
-} Panel;
-
-/* `lanes` columns from c on of every sum of a tile. */
-OPENED void tile_step(Vec *sums, const Panel *panel, const float *w, const float *x, size_t c, size_t rows,
-                      size_t tokens, size_t lanes) {
-    Vec xs[TOKENS];
-    for (size_t t = 0; t < tokens; t++) {
-        const float *at = x + t * panel->x_stride + c;
-        xs[t] = lanes == LANES ? vec_load(at) : vec_load_first(at, lanes);
-    }
-    for (size_t r = 0; r < rows; r++) {
-        const float *at = w + r * PANEL + c;
-        Vec ws = lanes == LANES ? vec_load(at) : vec_load_first(at, lanes);
-        KEEP_IN_REGISTER(ws); /* or compilers load it again for every token */
-        for (size_t t = 0; t < tokens; t++) sums[t * rows + r] = vec_fma(ws, xs[t], sums[t * rows + r]);
-    }
-}
-
-/* rows × tokens sums at (row, token): rows is ROWS, 4 or 1, tokens at most TOKENS, both constants. */
-OPENED void tile(const Panel *panel, size_t row, size_t token, size_t rows, size_t tokens) {
-    const float *w = panel->w + row * PANEL;
-    const float *x = panel->x + token * panel->x_stride;
-    Vec sums[ROWS * TOKENS];
-    for (size_t i = 0; i < rows * tokens; i++) sums[i] = vec_set(0);
+/*
+ * One token. Here the lanes are columns, and one row follows another, so that memory is read as it lies: prefetching
+ * hardware follows one stream well. Four sums hide the latency of FMA and are added up at the end of the row.
+ */
+OPENED float dot_row(DType dtype, const unsigned char *row, const float *x, size_t cols) {
+    enum { SUMS = 4 };
+    Vec sums[SUMS];
+    for (size_t i = 0; i < SUMS; i++) sums[i] = vec_set(0);
     size_t c = 0;
-    for (; c + LANES <= panel->cols; c += LANES) tile_step(sums, panel, w, x, c, rows, tokens, LANES);
-    if (c < panel->cols) tile_step(sums, panel, w, x, c, rows, tokens, panel->cols - c);
+    for (; c + SUMS * LANES <= cols; c += SUMS * LANES)
+        for (size_t i = 0; i < SUMS; i++) {
+            Vec w = load_weights(dtype, row, c + i * LANES);
+            sums[i] = vec_fma(w, vec_load(x + c + i * LANES), sums[i]);
+        }
+    for (; c + LANES <= cols; c += LANES)
+        sums[0] = vec_fma(load_weights(dtype, row, c), vec_load(x + c), sums[0]);
+    if (c < cols) {
+        float few[LANES] = {0};
+        dtype_unpack(few, dtype, row + dtype_bytes(dtype, c), cols - c);
+        sums[1] = vec_fma(vec_load(few), vec_load_first(x + c, cols - c), sums[1]);
+    }
+    return vec_sum(vec_add(vec_add(sums[0], sums[1]), vec_add(sums[2], sums[3])));
+}
+
+OPENED void matvec_dtype(DType dtype, float *y, const Matrix *w, size_t row_begin, size_t row_end,
+                         const float *x) {
+    size_t row_bytes = dtype_bytes(dtype, w->cols);
+    for (size_t r = row_begin; r < row_end; r++)
+        y[r] += dot_row(dtype, (const unsigned char *)w->data + r * row_bytes, x, w->cols);
+}
+
+/* Columns [begin, end) of ROWS rows as panel[column][ROWS]. */
+OPENED void unpack_panel(DType dtype, float *panel, const unsigned char *const rows[ROWS], size_t begin,
+                         size_t end) {
+    for (size_t half = 0; half < 2; half++) {
+        Vec columns[LANES];
+        float *to = panel + half * LANES;
+        size_t c = begin;
+        for (; c + LANES <= end; c += LANES) {
+            load_columns(columns, dtype, rows + half * LANES, c, LANES);
+            for (size_t i = 0; i < LANES; i++, to += ROWS) vec_store(to, columns[i]);
+        }
+        if (c == end) continue;
+        load_columns(columns, dtype, rows + half * LANES, c, end - c);
+        for (size_t i = 0; i < end - c; i++, to += ROWS) vec_store(to, columns[i]);
+    }
+}
+
+/* y[t][r] += Σ_c panel[c][r]·x[c][t] for `rows` ≤ ROWS rows and all tokens of the tile. */
+OPENED void tile(size_t tokens, float *y, size_t y_stride, size_t rows, const float *panel, const float *x,
+                 size_t cols) {
+    Vec sums[2 * TOKENS];
+    for (size_t t = 0; t < tokens; t++) load_sums(sums + 2 * t, y + t * y_stride, rows);
+    for (size_t c = 0; c < cols; c++) {
+        Vec w0 = vec_load(panel + c * ROWS), w1 = vec_load(panel + c * ROWS + LANES);
+        KEEP_IN_REGISTER(w0);
+        KEEP_IN_REGISTER(w1);
+        for (size_t t = 0; t < tokens; t++) {
+            Vec xs = vec_set(x[c * tokens + t]);
+            sums[2 * t] = vec_fma(w0, xs, sums[2 * t]);
+            sums[2 * t + 1] = vec_fma(w1, xs, sums[2 * t + 1]);
+            KEEP_IN_REGISTER(sums[2 * t]);
+            KEEP_IN_REGISTER(sums[2 * t + 1]);
+        }
+    }
+    for (size_t t = 0; t < tokens; t++) store_sums(y + t * y_stride, sums + 2 * t, rows);
+}
+
+/* The tokens of tile `group` begin here, and are so many. */
+static size_t group_tokens(size_t n, size_t group) { return smaller(TOKENS, n - group * TOKENS); }
+
+static void pack_floats(float *packed, const float *x, size_t n, size_t cols, size_t group) {
+    size_t first = group * TOKENS, tokens = group_tokens(n, group);
+    float *to = packed + first * cols;
     for (size_t t = 0; t < tokens; t++)
-        reduce(panel->y + (token + t) * panel->y_stride + row, sums + t * rows, rows);
+        for (size_t c = 0; c < cols; c++) to[c * tokens + t] = x[(first + t) * cols + c];
 }
 
-OPENED void tile_tokens(const Panel *panel, size_t row, size_t rows) {
-    size_t t = 0;
-    for (; t + TOKENS <= panel->n; t += TOKENS) tile(panel, row, t, rows, TOKENS);
-    for (; t < panel->n; t++) tile(panel, row, t, rows, 1);
+static void matmul_floats(float *y, size_t y_stride, const Matrix *w, size_t row_begin, size_t row_end,
+                          const float *x, size_t n) {
+    _Alignas(64) float panel[PANEL * ROWS];
+    for (size_t begin = 0; begin < w->cols; begin += PANEL) {
+        size_t end = smaller(begin + PANEL, w->cols);
+        for (size_t r = row_begin; r < row_end; r += ROWS) {
+            const unsigned char *rows[ROWS];
+            size_t n_rows = smaller(ROWS, row_end - r);
+            find_rows(rows, w, r, row_end);
+            FOR_DTYPE(w->dtype, unpack_panel, panel, rows, begin, end)
+            for (size_t t = 0; t < n; t += TOKENS) {
+                size_t tokens = group_tokens(n, t / TOKENS);
+                FOR_TOKENS(tokens, tile, y + t * y_stride + r, y_stride, n_rows, panel,
+                           x + t * w->cols + begin * tokens, end - begin)
+            }
+        }
+    }
 }
 
-/* Columns [c, c + cols) of rows [row, row + rows), at most ROWS of them. */
-static void matmul_panel(Panel *panel, const Matrix *w, size_t row, size_t c) {
-    size_t row_bytes = dtype_bytes(w->dtype, w->cols), r = 0;
-    const unsigned char *src = (const unsigned char *)w->data + row * row_bytes + dtype_bytes(w->dtype, c);
-    _Alignas(64) float scratch[ROWS * PANEL]; /* a vector that crosses a cache line costs two loads */
-    for (size_t i = 0; i < panel->rows; i++)
-        unpack(scratch + i * PANEL, w->dtype, src + i * row_bytes, panel->cols);
-    panel->w = scratch;
-    if (panel->rows == ROWS) {
-        tile_tokens(panel, 0, ROWS);
+#ifdef HAS_INT16
+#include "int16.h"
+#endif
+
+static void pack(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t group) {
+#ifdef HAS_INT16
+    if (dtype_is_quantised(dtype)) {
+        pack_int16(packed, x, n, cols, group);
         return;
     }
-    for (; r + 4 <= panel->rows; r += 4) tile_tokens(panel, r, 4);
-    for (; r < panel->rows; r++) tile_tokens(panel, r, 1);
-}
-
-/* n ≤ BATCH tokens. While x stays in cache the weights stream by once, row after row; else panels take turns. */
-static void matmul_batch(float *y, size_t y_stride, const Matrix *w, size_t row_begin, size_t row_end,
-                         const float *x, size_t x_stride, size_t n) {
-    size_t span = n * w->cols <= L2_FLOATS ? w->cols : PANEL;
-    for (size_t begin = 0; begin < w->cols; begin += span)
-        for (size_t r = row_begin; r < row_end; r += ROWS)
-            for (size_t c = begin; c < smaller(begin + span, w->cols); c += PANEL) {
-                Panel panel = {.y = y + r, .y_stride = y_stride, .x = x + c, .x_stride = x_stride};
-                panel.rows = smaller(ROWS, row_end - r);
-                panel.cols = smaller(PANEL, w->cols - c);
-                panel.n = n;
-                matmul_panel(&panel, w, r, c);
-            }
+#endif
+    (void)dtype;
+    pack_floats(packed, x, n, cols, group);
 }
 
 static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
-                   size_t row_end, const float *x, size_t x_stride, size_t n) {
+                   size_t row_end, const void *packed, size_t n) {
     for (size_t t = 0; t < n; t++)
         for (size_t r = row_begin; r < row_end; r++) y[t * y_stride + r] = bias ? bias[r] : 0.0f;
-    if (n == 1 && w->cols % BLOCK == 0) {
-        matvec(y, w, row_begin, row_end, x);
+#ifdef HAS_INT16
+    if (dtype_is_quantised(w->dtype)) {
+        matmul_int16(y, y_stride, w, row_begin, row_end, packed, n);
         return;
     }
-    for (size_t t = 0; t < n; t += BATCH)
-        matmul_batch(y + t * y_stride, y_stride, w, row_begin, row_end, x + t * x_stride, x_stride,
-                     smaller(BATCH, n - t));
-}
-
-static float sum_lanes(Vec v) {
-    const Vec alone[4] = {v, vec_set(0), vec_set(0), vec_set(0)};
-    float sum[4];
-    vec_sum4(alone, sum);
-    return sum[0];
+#endif
+    if (n == 1)
+        FOR_DTYPE(w->dtype, matvec_dtype, y, w, row_begin, row_end, packed)
+    else
+        matmul_floats(y, y_stride, w, row_begin, row_end, packed, n);
 }
 
 /* These two have nothing that the compiler's own vectors would miss. */
@@ -312,7 +347,7 @@ static float exp_sum(float *x, float largest, size_t n) {
         vec_store_first(x + i, vec_exp(vec_sub(vec_load_first(x + i, n - i), shift)), n - i);
         sum = vec_add(sum, vec_load_first(x + i, n - i));
     }
-    return sum_lanes(sum);
+    return vec_sum(sum);
 }
 
 /*
@@ -327,7 +362,7 @@ static float sum_squares(const float *x, float mean, size_t n) {
         Vec d = vec_sub(vec_load(x + i), shift);
         sum = vec_fma(d, d, sum);
     }
-    float total = sum_lanes(sum);
+    float total = vec_sum(sum);
     for (; i < n; i++) total += (x[i] - mean) * (x[i] - mean);
     return total;
 }
@@ -386,6 +421,6 @@ static void silu_mul(float *gate, const float *up, size_t n) {
 
 /* The table, but for its name. */
 #define VECTOR_KERNELS                                                                                       \
-    .matmul = matmul, .unpack = unpack, .pack_f16 = pack_f16, .add = add, .scale = scale,                    \
-    .weighted_sum = weighted_sum, .max = max, .exp_sum = exp_sum, .layer_norm = layer_norm,                  \
+    .group = TOKENS, .pack = pack, .matmul = matmul, .unpack = unpack, .pack_f16 = pack_f16, .add = add,     \
+    .scale = scale, .weighted_sum = weighted_sum, .max = max, .exp_sum = exp_sum, .layer_norm = layer_norm,  \
     .rms_norm = rms_norm, .gelu_tanh = gelu_tanh, .silu_mul = silu_mul

@@ -302,7 +302,7 @@ static void test_vocabulary_elements(void) {
 /* Chunks of two tokens, so that a text of three takes more than one. */
 static Session *begin(const Model *model, size_t n_ctx, Error *error) {
     SessionOptions options = {
-        .n_ctx = n_ctx, .kv_dtype = DTYPE_F16, .n_chunk = 2, .compute = {kernels_pick(NULL, error), pool}};
+        .n_ctx = n_ctx, .kv_dtype = DTYPE_F16, .n_chunk = 2, .compute = {.kernels = kernels_pick(NULL, error), .threads = pool}};
     return session_new(model, &options, error);
 }
 
@@ -413,7 +413,7 @@ static int session_within(const Model *model, size_t n_bytes) {
         SessionOptions options = {.n_ctx = 1 << 17,
                                   .n_chunk = 1 << 17,
                                   .kv_dtype = DTYPE_F32,
-                                  .compute = {kernels_pick(NULL, &error), pool}};
+                                  .compute = {.kernels = kernels_pick(NULL, &error), .threads = pool}};
         Session *session = session_new(model, &options, &error);
         session_free(session);
         bool told = strstr(error.message, "not enough memory") || strstr(error.message, "cannot reserve");

@@ -37,7 +37,7 @@ static World open_world(const char *path) {
     }
     world.tokenizer = tokenizer_new(model_checkpoint(world.model), &error);
     world.threads = threads_new(1, &error);
-    SessionOptions options = {.kv_dtype = DTYPE_F32, .compute = {kernels_pick(NULL, &error), world.threads}};
+    SessionOptions options = {.kv_dtype = DTYPE_F32, .compute = {.kernels = kernels_pick(NULL, &error), .threads = world.threads}};
     world.session = session_new(world.model, &options, &error);
     world.n_vocab = model_config(world.model)->n_vocab;
     world.logits = calloc(world.n_vocab, sizeof *world.logits);

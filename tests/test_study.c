@@ -452,14 +452,18 @@ static void check_reference(const char *model, const char *option, double bound)
     checkpoint_close(checkpoint);
 }
 
+/* The fastest kernels, too: they round what quantised weights are multiplied with (ROUNDED_BOUND in test_reference.c). */
 static void test_dump_of_longer_texts(void) {
-    check_reference("gpt2-f32", NULL, 1e-5);
     check_reference("gpt2-q8_0", NULL, 1e-5);
+    unsetenv("ATTN_KERNEL");
+    check_reference("gpt2-f32", NULL, 1e-5);
+    check_reference("gpt2-q8_0", NULL, 3e-4);
     check_reference("gpt2-bf16", "--half", 1e-3);
 }
 
 int main(void) {
     if (!scratch_begin()) return 1;
+    setenv("ATTN_KERNEL", "scalar", 1); /* what the views compute is in question here, not how fast */
     RUN(test_next);
     RUN(test_score);
     RUN(test_lens);
@@ -469,8 +473,8 @@ int main(void) {
     RUN(test_ablate);
     RUN(test_compare);
     RUN(test_dump);
-    RUN(test_dump_of_longer_texts);
     RUN(test_text_says_it_too);
+    RUN(test_dump_of_longer_texts); /* changes the kernels */
     scratch_end();
     return test_end();
 }

@@ -75,7 +75,7 @@ static bool find_effects(Explain *explain, Error *error) {
     size_t d = config->d_model, d_head = config->d_head, n_vocab = config->n_vocab;
     float *columns = head_output(study, explain->layer, explain->head, error);
     if (!columns) return false;
-    float *c = floats_new(1, d);
+    float *c = floats_new(2, d); /* and as much for packing it */
     double square = 0, mean = 0, scale = norm_scale(config, explain->resid);
     for (size_t i = 0; c && i < d; i++) {
         double sum = 0;
@@ -91,7 +91,8 @@ static bool find_effects(Explain *explain, Error *error) {
     for (size_t i = 0; i < d; i++)
         c[i] = (float)(((double)c[i] - mean) * (double)weights->final_norm.gain[i] / scale);
     Linear unembedding = {weights->unembedding.w, NULL};
-    linear_forward(&study->compute, &(LinearOutput){explain->effects, &unembedding}, 1, c, 1);
+    Compute compute = {study->compute.kernels, study->compute.threads, c + d, d};
+    linear_forward(&compute, &(LinearOutput){explain->effects, &unembedding}, 1, c, 1);
     free(c);
 
     mean = 0;

@@ -17,7 +17,7 @@ typedef struct Lens {
     size_t query, n_layer, n_rows, n_top;
     size_t per_layer; /* rows: 1, or 2 with --mid (a parallel layer has no middle) */
     size_t d_model, n_vocab;
-    float *resid;   /* [n_rows][d_model] at the query */
+    float *resid;   /* [n_rows][d_model] at the query; behind it as much for packing them */
     float *logits;  /* [n_rows][n_vocab] */
     int32_t *top;   /* [n_top] */
     int32_t final;  /* the model's answer */
@@ -73,7 +73,10 @@ static void unembed(Lens *lens, const Session *session) {
         session_unembed(session, lens->resid + n * lens->d_model, 1, lens->logits + n * lens->n_vocab);
         norm_frozen(lens);
         LinearOutput output = {lens->logits, &model_weights(study->model)->unembedding};
-        linear_forward(&study->compute, &output, 1, lens->resid, n);
+        Compute compute = study->compute;
+        compute.packed = lens->resid + lens->n_rows * lens->d_model;
+        compute.n_packed = lens->n_rows * lens->d_model;
+        linear_forward(&compute, &output, 1, lens->resid, n);
     } else {
         session_unembed(session, lens->resid, n, lens->logits);
     }
@@ -90,7 +93,7 @@ static bool prepare(const Study *study, Lens *lens, Error *error) {
     lens->d_model = config->d_model;
     lens->n_vocab = config->n_vocab;
     lens->n_top = at_most(study_top(study, TOP), lens->n_vocab);
-    lens->resid = floats_new(lens->n_rows, lens->d_model);
+    lens->resid = floats_new(2 * lens->n_rows, lens->d_model);
     lens->logits = floats_new(lens->n_rows, lens->n_vocab);
     lens->top = calloc(lens->n_top + 1, sizeof *lens->top);
     return (lens->resid && lens->logits && lens->top) ||

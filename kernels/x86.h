@@ -1,0 +1,28 @@
+/* What the two sets of x86-64 have in common. */
+#ifndef ATTN_X86_H
+#define ATTN_X86_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+static inline float half_to_float(uint16_t half) { return _cvtsh_ss(half); }
+
+/* Lane j of v[i] changes places with lane i of v[j]. */
+static inline void transpose8(__m256 v[8]) {
+    __m256 pairs[8], fours[8];
+    for (int i = 0; i < 8; i += 2) {
+        pairs[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+        pairs[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; j++) {
+            fours[i + 2 * j] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0x44);
+            fours[i + 2 * j + 1] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0xee);
+        }
+    for (int i = 0; i < 4; i++) {
+        v[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+        v[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+    }
+}
+
+#endif
