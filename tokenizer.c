@@ -4,6 +4,9 @@
  * ─► merged pair by pair, the best pair of the piece first, until none is left ─► ids.
  * Decoding: ids ─► bytes ─► whole UTF-8 characters.
  *
+ * Most words of a text stood in it before: a call remembers short pieces with their ids, as many as the
+ * text's length promises and 2 MiB hold; of pieces that share a slot the latest.
+ *
  * Merging keeps the pairs that could merge in a heap and the symbols in a linked list, so that n symbols
  * take O(n log n) time: a megabyte of one letter is a single word.
  */
@@ -19,6 +22,30 @@ struct Tokenizer {
     Vocab vocab;
 };
 
+/* Room for `needed` items: doubles, so that appending n takes O(n) time. */
+static void *grow(void *items, size_t size, size_t needed, size_t *capacity) {
+    size_t larger = *capacity < 64 ? 64 : *capacity;
+    while (larger < needed && larger <= SIZE_MAX / 2) larger *= 2;
+    if (larger < needed || larger > SIZE_MAX / size) return NULL;
+    items = realloc(items, larger * size);
+    if (items) *capacity = larger;
+    return items;
+}
+
+static bool tokens_reserve(Tokens *tokens, size_t n, Error *error) {
+    if (n <= tokens->capacity - tokens->n) return true;
+    int32_t *ids = grow(tokens->ids, sizeof *ids, tokens->n + n, &tokens->capacity);
+    if (!ids) return error_set(error, "not enough memory for %zu tokens", tokens->n + n);
+    tokens->ids = ids;
+    return true;
+}
+
+bool tokens_push(Tokens *tokens, int32_t id, Error *error) {
+    if (!tokens_reserve(tokens, 1, error)) return false;
+    tokens->ids[tokens->n++] = id;
+    return true;
+}
+
 /*
  * The patterns by which byte-level BPE cuts text into words. Bytes that are not UTF-8 count as
  * characters, one each, that are neither letter, number nor space.
@@ -31,8 +58,8 @@ static size_t character_length(const char *text, size_t n, uint32_t *c) {
 }
 
 static CharClass class_at(const char *text, size_t n, size_t *length) {
-    uint32_t c;
-    *length = character_length(text, n, &c);
+    uint32_t c = (unsigned char)*text;
+    *length = c < 0x80 ? 1 : character_length(text, n, &c);
     return unicode_class(c);
 }
 
@@ -121,13 +148,23 @@ typedef struct Candidate {
     int32_t id; /* what they become */
 } Candidate;
 
+enum { CACHED_BYTES = 15, CACHED_IDS = 4, MAX_CACHE = 1 << 16 };
+
+/* A piece of text that was merged before, and its tokens; two to a line of the processor's cache. */
+typedef struct CachedPiece {
+    uint64_t text[2];        /* its bytes, zeros, and in the last byte their number, 0 in a free slot */
+    int32_t ids[CACHED_IDS]; /* −1 behind the last */
+} CachedPiece;
+
 /* One call of tokenizer_encode. */
 typedef struct Encoder {
     const Vocab *vocab;
     Tokens *tokens;
     Error *error;
-    const char *text; /* what is being merged */
-    Symbol *symbols;  /* [capacity] */
+    CachedPiece *cache; /* [n_cache] by hash */
+    size_t n_cache;     /* a power of two */
+    const char *text;   /* what is being merged */
+    Symbol *symbols;    /* [capacity] */
     Candidate *heap; /* [2 · capacity]: n symbols begin with n − 1 pairs, and a merge trades one for two */
     size_t n_heap, capacity;
 } Encoder;
@@ -245,15 +282,6 @@ static bool encode_word(Encoder *encoder, const char *text, size_t n) {
     return true;
 }
 
-static bool encode_words(Encoder *encoder, const char *text, size_t n) {
-    for (size_t i = 0, length; i < n; i += length) {
-        length = encoder->vocab->kind == VOCAB_LLAMA3 ? word_length_llama3(text + i, n - i)
-                                                      : word_length_gpt2(text + i, n - i);
-        if (!encode_word(encoder, text + i, length)) return false;
-    }
-    return true;
-}
-
 /* A character that merged with none: its token, or those of its bytes, or the unknown token. */
 static bool push_character(Encoder *encoder, const char *text, size_t n) {
     const Vocab *vocab = encoder->vocab;
@@ -301,6 +329,51 @@ static bool encode_span(Encoder *encoder, const char *text, size_t n) {
     return true;
 }
 
+/* The slot for a piece of at most CACHED_BYTES, whose bytes become `key`. */
+static CachedPiece *cache_slot(const Encoder *encoder, const char *text, size_t n, uint64_t key[2]) {
+    key[0] = text_word(text, n < 8 ? n : 8);
+    key[1] = (n > 8 ? text_word(text + 8, n - 8) : 0) | (uint64_t)n << 56;
+    uint64_t hash = (key[0] ^ (key[1] << 29 | key[1] >> 35)) * 0x9e3779b97f4a7c15u;
+    return &encoder->cache[hash >> 32 & (encoder->n_cache - 1)];
+}
+
+static bool merge_piece(Encoder *encoder, const char *text, size_t n) {
+    return encoder->vocab->kind == VOCAB_SPM ? encode_span(encoder, text, n) : encode_word(encoder, text, n);
+}
+
+/* A piece of text that merges with nothing around it. */
+static bool encode_piece(Encoder *encoder, const char *text, size_t n) {
+    if (n > CACHED_BYTES) return merge_piece(encoder, text, n);
+    Tokens *tokens = encoder->tokens;
+    uint64_t key[2];
+    CachedPiece *slot = cache_slot(encoder, text, n, key);
+    if (slot->text[0] == key[0] && slot->text[1] == key[1]) {
+        if (!tokens_reserve(tokens, CACHED_IDS, encoder->error)) return false;
+        memcpy(tokens->ids + tokens->n, slot->ids, sizeof slot->ids);
+        tokens->n++;
+        for (int i = 1; i < CACHED_IDS; i++) tokens->n += slot->ids[i] >= 0;
+        return true;
+    }
+    size_t before = tokens->n;
+    if (!merge_piece(encoder, text, n)) return false;
+    size_t n_ids = tokens->n - before;
+    if (n_ids <= CACHED_IDS) {
+        memcpy(slot->text, key, sizeof key);
+        memset(slot->ids, -1, sizeof slot->ids);
+        memcpy(slot->ids, tokens->ids + before, n_ids * sizeof *slot->ids);
+    }
+    return true;
+}
+
+static bool encode_words(Encoder *encoder, const char *text, size_t n) {
+    for (size_t i = 0, length; i < n; i += length) {
+        length = encoder->vocab->kind == VOCAB_LLAMA3 ? word_length_llama3(text + i, n - i)
+                                                      : word_length_gpt2(text + i, n - i);
+        if (!encode_piece(encoder, text + i, length)) return false;
+    }
+    return true;
+}
+
 /*
  * SentencePiece takes a ▁ in the text for a space (and cannot give it back): it writes every space as ▁.
  * Here every ▁ becomes a space, in the vocabulary and in the text.
@@ -313,7 +386,7 @@ static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool a
     bool ok = true;
     for (size_t i = 0, length; ok && i < n_spaced; i += length) {
         length = span_length(encoder->vocab, spaced + i, n_spaced - i);
-        ok = encode_span(encoder, spaced + i, length);
+        ok = encode_piece(encoder, spaced + i, length);
     }
     free(spaced);
     return ok;
@@ -332,7 +405,9 @@ static bool encode(Encoder *encoder, const char *text, size_t n, unsigned flags)
     if ((flags & ENCODE_ENDS) && vocab->add_bos && !tokens_push(encoder->tokens, vocab->bos, encoder->error))
         return false;
     for (size_t i = 0; vocab->n_specials && i < n;) {
-        int32_t id = vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL);
+        int32_t id = vocab_begins_special(vocab, text[i])
+                         ? vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL)
+                         : -1;
         if (id < 0) {
             i++;
             continue;
@@ -349,33 +424,17 @@ static bool encode(Encoder *encoder, const char *text, size_t n, unsigned flags)
 
 bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_bytes, unsigned flags,
                       Tokens *tokens, Error *error) {
-    Encoder encoder = {.vocab = &tokenizer->vocab, .tokens = tokens, .error = error};
+    Encoder encoder = {.vocab = &tokenizer->vocab, .tokens = tokens, .error = error, .n_cache = 16};
     size_t n_before = tokens->n;
-    bool ok = encode(&encoder, text, n_bytes, flags);
+    while (encoder.n_cache < n_bytes / 4 && encoder.n_cache < MAX_CACHE) encoder.n_cache *= 2;
+    encoder.cache = calloc(encoder.n_cache, sizeof *encoder.cache);
+    bool ok = encoder.cache ? encode(&encoder, text, n_bytes, flags)
+                            : error_set(error, "not enough memory to tokenize %zu bytes", n_bytes);
     if (!ok) tokens->n = n_before;
+    free(encoder.cache);
     free(encoder.symbols);
     free(encoder.heap);
     return ok;
-}
-
-/* Room for one more element: doubles, so that appending n takes O(n) time. */
-static void *grow(void *items, size_t size, size_t needed, size_t *capacity) {
-    size_t larger = *capacity < 64 ? 64 : *capacity;
-    while (larger < needed && larger <= SIZE_MAX / 2) larger *= 2;
-    if (larger < needed || larger > SIZE_MAX / size) return NULL;
-    items = realloc(items, larger * size);
-    if (items) *capacity = larger;
-    return items;
-}
-
-bool tokens_push(Tokens *tokens, int32_t id, Error *error) {
-    if (tokens->n == tokens->capacity) {
-        int32_t *ids = grow(tokens->ids, sizeof *ids, tokens->n + 1, &tokens->capacity);
-        if (!ids) return error_set(error, "not enough memory for %zu tokens", tokens->n + 1);
-        tokens->ids = ids;
-    }
-    tokens->ids[tokens->n++] = id;
-    return true;
 }
 
 void tokens_free(Tokens *tokens) {

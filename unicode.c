@@ -192,12 +192,7 @@ size_t utf8_decode(const char *text, size_t n, uint32_t *code_point) {
     return length;
 }
 
-CharClass unicode_class(uint32_t code_point) {
-    if (code_point < 0x80) { /* most text: not worth a search */
-        if ((code_point | 0x20) - 'a' < 26) return CHAR_LETTER;
-        if (code_point - '0' < 10) return CHAR_NUMBER;
-        return code_point == ' ' || code_point - '\t' < 5 ? CHAR_SPACE : CHAR_OTHER;
-    }
+CharClass unicode_search_class(uint32_t code_point) {
     if (code_point > 0x10ffff) return CHAR_OTHER;
     size_t low = 0, high = sizeof changes / sizeof *changes; /* changes[low] ≤ key < changes[high] */
     uint32_t key = code_point << 2 | 3;

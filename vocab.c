@@ -35,25 +35,20 @@ static uint64_t mix(uint64_t x) {
 }
 
 static uint64_t hash_text(String text) {
-    uint64_t hash = text.n, word;
-    while (text.n >= sizeof word) {
-        memcpy(&word, text.data, sizeof word);
-        hash = mix(hash ^ word);
-        text.data += sizeof word, text.n -= sizeof word;
-    }
-    word = 0;
-    for (size_t i = 0; i < text.n; i++) word = word << 8 | (unsigned char)text.data[i];
-    return mix(mix(hash ^ word));
+    uint64_t hash = text.n;
+    for (; text.n > 8; text.data += 8, text.n -= 8) hash = mix(hash ^ text_word(text.data, 8));
+    return mix(mix(hash ^ text_word(text.data, text.n)));
 }
 
 static uint64_t hash_pair(uint32_t left, uint32_t right) { return mix((uint64_t)left << 32 | right); }
 
-/* Slots of a table for n entries, a power of two, less one. */
-static size_t mask_for(size_t n) {
-    size_t capacity = 16;
-    while (capacity / 2 < n) capacity *= 2;
-    return capacity - 1;
-}
+/*
+ * A table for n entries has 2n places, and behind the last one slots to probe. The place of a hash is its
+ * upper half as a fraction of all places: with powers of two a table would be up to twice as large, and
+ * what a start-up waits for is memory.
+ */
+static size_t table_slots(size_t n) { return 2 * n + MAX_PROBES; }
+static size_t table_place(uint64_t hash, size_t n) { return (size_t)((hash >> 32) * (2 * n) >> 32); }
 
 String vocab_text(const Vocab *vocab, int32_t id) {
     uint32_t start = vocab->starts[id];
@@ -62,21 +57,19 @@ String vocab_text(const Vocab *vocab, int32_t id) {
 
 /* The slot that holds the text, or the free one where it belongs; NULL when there is none in reach. */
 static TextSlot *text_slot(const Vocab *vocab, String text, uint64_t hash) {
-    for (size_t probe = 0; probe < MAX_PROBES; probe++) {
-        TextSlot *slot = &vocab->by_text[(hash + probe) & vocab->text_mask];
+    TextSlot *slot = &vocab->by_text[table_place(hash, vocab->n)], *end = slot + MAX_PROBES;
+    for (; slot < end; slot++)
         if (!slot->entry ||
-            (slot->hash == hash >> 32 && equal(vocab_text(vocab, (int32_t)slot->entry - 1), text)))
+            (slot->hash == (uint32_t)hash && equal(vocab_text(vocab, (int32_t)slot->entry - 1), text)))
             return slot;
-    }
     return NULL;
 }
 
 static Merge *merge_slot(const Vocab *vocab, uint32_t left, uint32_t right) {
-    uint64_t hash = hash_pair(left, right);
-    for (size_t probe = 0; probe < MAX_PROBES; probe++) {
-        Merge *slot = &vocab->merges[(hash + probe) & vocab->merge_mask];
+    Merge *slot = &vocab->merges[table_place(hash_pair(left, right), vocab->n_merges)],
+          *end = slot + MAX_PROBES;
+    for (; slot < end; slot++)
         if (!slot->order || (slot->left == left && slot->right == right)) return slot;
-    }
     return NULL;
 }
 
@@ -102,13 +95,34 @@ static int spelt_byte(uint32_t c) {
     return c == 0x143 ? 0xad : -1;
 }
 
-/* Writes the bytes that a spelling of byte-level BPE stands for; with other characters it stands for itself.
+/*
+ * Whether all 8 bytes lie between ! and ~, the visible ASCII, which is spelt as itself. The highest bit
+ * of a byte says: not ASCII; beyond ~, once 1 is added; before !, once that is subtracted. What carries
+ * over from a byte to the next, carries over from one that is out already.
+ */
+static bool is_visible(uint64_t word) {
+    const uint64_t each = 0x0101010101010101u;
+    return ((word | (word + each * (0x80 - 0x7f)) | (word - each * 0x21)) & each * 0x80) == 0;
+}
+
+/*
+ * Writes the bytes that a spelling of byte-level BPE stands for; with other characters it stands for itself.
+ * `out` has room for text.n bytes and 8 more.
  */
 static size_t unspell_bytes(String text, char *out) {
-    size_t n = 0;
-    for (size_t i = 0; i < text.n;) {
-        uint32_t c = (unsigned char)text.data[i];
-        i += c < 0x80 ? 1 : utf8_decode(text.data + i, text.n - i, &c);
+    size_t n = 0, i = 0;
+    if (text.n >= 2 && memcmp(text.data, "\xc4\xa0", 2) == 0) out[n++] = ' ', i = 2;
+    while (i < text.n) {
+        size_t n_word = text.n - i < 8 ? text.n - i : 8;
+        uint64_t word = text_word(text.data + i, n_word), filled = word;
+        if (n_word < 8) filled |= 0x6161616161616161u << 8 * n_word;
+        if (is_visible(filled)) { /* most are: without a loop, whose end a processor cannot foresee */
+            memcpy(out + n, &word, 8);
+            i += n_word, n += n_word;
+            continue;
+        }
+        uint32_t c;
+        i += utf8_decode(text.data + i, text.n - i, &c);
         int byte = spelt_byte(c);
         if (byte < 0) {
             memcpy(out, text.data, text.n);
@@ -230,8 +244,10 @@ static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Er
     if (!slot)
         return error_set(error, "%s: tokenizer.ggml.tokens: too many texts share a hash value",
                          checkpoint_path(checkpoint));
-    if (!slot->entry) /* real vocabularies hold some texts twice: the first id is used */
-        *slot = (TextSlot){(uint32_t)(hash >> 32), (uint32_t)id + 1};
+    if (slot->entry) /* real vocabularies hold some texts twice: the first id is used */
+        vocab->distinct = false;
+    else
+        *slot = (TextSlot){(uint32_t)hash, (uint32_t)id + 1};
     if (text.n > vocab->longest) vocab->longest = text.n;
     for (size_t i = 1; vocab->kind == VOCAB_SPM && i < text.n; i++) {
         unsigned char a = (unsigned char)text.data[i - 1], b = (unsigned char)text.data[i];
@@ -240,9 +256,12 @@ static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Er
     return true;
 }
 
-static bool read_texts(Vocab *vocab, const Checkpoint *checkpoint, const String *spelt, Error *error) {
-    size_t n = vocab->n, total = 0; /* cannot overflow: the texts lie in the file, none in another */
-    for (size_t i = 0; i < n; i++) total += spelt[i].n;
+static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    StringArray spelt;
+    if (!checkpoint_string_array(checkpoint, "tokenizer.ggml.tokens", &spelt, error)) return false;
+    size_t n = vocab->n = spelt.n;
+    size_t total = 0; /* cannot overflow: the texts lie in the file, none in another */
+    for (StringArray rest = spelt; rest.n;) total += string_array_take(&rest).n;
     if (n == 0)
         return error_set(error, "%s: tokenizer.ggml.tokens is missing or empty", checkpoint_path(checkpoint));
     if (n > INT32_MAX || total > UINT32_MAX)
@@ -250,27 +269,25 @@ static bool read_texts(Vocab *vocab, const Checkpoint *checkpoint, const String 
                          "%s: tokenizer.ggml.tokens has %zu elements of %zu bytes, more than 32 bits count",
                          checkpoint_path(checkpoint), n, total);
     if (!load_types(vocab, checkpoint, error)) return false;
-    vocab->bytes = malloc(total + 1);
+    vocab->bytes = malloc(total + 8);
     vocab->starts = malloc((n + 1) * sizeof *vocab->starts);
-    vocab->text_mask = mask_for(n);
-    vocab->by_text = calloc(vocab->text_mask + 1, sizeof *vocab->by_text);
+    vocab->by_text = calloc(table_slots(n), sizeof *vocab->by_text);
     if (!vocab->bytes || !vocab->starts || !vocab->by_text) return out_of_memory(checkpoint, error);
     vocab->starts[0] = 0;
     bool ok = true;
     for (size_t i = 0, n_bytes = 0; ok && i < n; i++) {
-        ok = unspell(vocab, checkpoint, i, spelt[i], vocab->bytes + vocab->starts[i], &n_bytes, error);
+        ok = unspell(vocab, checkpoint, i, string_array_take(&spelt), vocab->bytes + vocab->starts[i],
+                     &n_bytes, error);
         if (ok) vocab->starts[i + 1] = vocab->starts[i] + (uint32_t)n_bytes;
         ok = ok && index_text(vocab, checkpoint, i, error);
     }
     return ok;
 }
 
-static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    String *spelt;
-    bool ok = checkpoint_strings(checkpoint, "tokenizer.ggml.tokens", &spelt, &vocab->n, error) &&
-              read_texts(vocab, checkpoint, spelt, error);
-    free(spelt);
-    return ok;
+/* vocab_find for a text that is most likely the token behind `last`. */
+static int32_t find_next(const Vocab *vocab, String text, int32_t last) {
+    bool is_next = vocab->distinct && (size_t)last + 1 < vocab->n && equal(vocab_text(vocab, last + 1), text);
+    return is_next ? last + 1 : vocab_find(vocab, text);
 }
 
 /*
@@ -290,7 +307,7 @@ static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, 
     int32_t ids[] = {
         vocab_find(vocab, (String){scratch, left}),
         vocab_find(vocab, (String){scratch + left, right}),
-        vocab_find(vocab, (String){scratch, left + right}),
+        find_next(vocab, (String){scratch, left + right}, (int32_t)merge->result),
     };
     if (ids[0] < 0 || ids[1] < 0 || ids[2] < 0)
         return error_set(error, "%s: tokenizer.ggml.merges: '%.*s' %s not in tokenizer.ggml.tokens", path,
@@ -302,23 +319,26 @@ static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, 
 
 static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     const char *path = checkpoint_path(checkpoint);
-    String *lines;
-    size_t n, longest = 1;
-    if (!checkpoint_strings(checkpoint, "tokenizer.ggml.merges", &lines, &n, error)) return false;
-    if (!lines) return error_set(error, "%s: tokenizer.ggml.merges is missing", path);
-    for (size_t i = 0; i < n; i++)
-        if (lines[i].n > longest) longest = lines[i].n;
-    char *scratch = malloc(longest);
-    vocab->merge_mask = mask_for(n);
-    vocab->merges = calloc(vocab->merge_mask + 1, sizeof *vocab->merges);
+    StringArray lines;
+    if (!checkpoint_string_array(checkpoint, "tokenizer.ggml.merges", &lines, error)) return false;
+    if (!lines.next) return error_set(error, "%s: tokenizer.ggml.merges is missing", path);
+    size_t n = lines.n, longest = 0;
+    for (StringArray rest = lines; rest.n;) {
+        String line = string_array_take(&rest);
+        if (line.n > longest) longest = line.n;
+    }
+    char *scratch = malloc(longest + 8);
+    vocab->n_merges = n;
+    vocab->merges = calloc(table_slots(n), sizeof *vocab->merges);
     bool ok = true;
     if (n > INT32_MAX)
         ok = error_set(error, "%s: tokenizer.ggml.merges has %zu elements, more than 31 bits count", path, n);
     else if (!scratch || !vocab->merges)
         ok = out_of_memory(checkpoint, error);
+    Merge merge = {0};
     for (size_t i = 0; ok && i < n; i++) {
-        Merge merge = {.order = (uint32_t)i + 1};
-        ok = read_merge(vocab, checkpoint, lines[i], scratch, &merge, error);
+        merge.order = (uint32_t)i + 1;
+        ok = read_merge(vocab, checkpoint, string_array_take(&lines), scratch, &merge, error);
         if (!ok) break;
         Merge *slot = merge_slot(vocab, merge.left, merge.right);
         if (!slot)
@@ -331,7 +351,6 @@ static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, Error *error
         vocab->byte_ids[byte] = vocab_find(vocab, (String){&text, 1});
     }
     free(scratch);
-    free(lines);
     return ok;
 }
 
@@ -425,7 +444,6 @@ int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool 
     const Special *specials = vocab->specials;
     unsigned char first = (unsigned char)*text;
     size_t low = vocab->specials_from[first], high = vocab->specials_from[first + 1];
-    if (low == high) return -1;
     while (low < high) { /* specials[low − 1] ≤ text < specials[high] */
         size_t middle = low + (high - low) / 2;
         if (string_compare(specials[middle].text, (String){text, n}) <= 0)
@@ -486,7 +504,7 @@ static bool load_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error)
 }
 
 bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    *vocab = (Vocab){0};
+    *vocab = (Vocab){.distinct = true};
     for (int byte = 0; byte < 256; byte++) vocab->byte_ids[byte] = -1;
     return load_kind(vocab, checkpoint, error) && load_texts(vocab, checkpoint, error) &&
            (vocab->kind == VOCAB_SPM ? load_scores(vocab, checkpoint, error)

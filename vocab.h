@@ -36,7 +36,7 @@ typedef struct Merge {
 
 /* The same for texts. */
 typedef struct TextSlot {
-    uint32_t hash;  /* upper half: tells most other texts apart without looking at them */
+    uint32_t hash;  /* lower half: tells most other texts apart without looking at them */
     uint32_t entry; /* id + 1; 0: the slot is free */
 } TextSlot;
 
@@ -52,15 +52,15 @@ typedef struct Vocab {
     size_t n;         /* tokens */
     char *bytes;      /* all texts, one behind the other, as in running text; of control tokens the names */
     uint32_t *starts; /* [n + 1] text i is bytes[starts[i], starts[i + 1]) */
-    unsigned char *types; /* [n] TokenType */
-    TextSlot *by_text;    /* [text_mask + 1] */
-    size_t text_mask;
+    unsigned char *types;          /* [n] TokenType */
+    TextSlot *by_text;             /* table of n texts, as vocab.c places them */
     size_t longest;                /* bytes of the longest text in by_text */
+    bool distinct;                 /* no text is that of two tokens */
     unsigned char joined[256][32]; /* bit: byte b follows byte a within some text of by_text */
     int32_t byte_ids[256];         /* −1: no token */
 
-    Merge *merges; /* [merge_mask + 1] of byte-level BPE */
-    size_t merge_mask;
+    Merge *merges; /* likewise of n_merges; byte-level BPE's */
+    size_t n_merges;
     uint32_t *orders; /* [n] of SentencePiece: pairs that make the token of the lowest order merge first */
 
     Special *specials; /* [n_specials] ascending by text; control, unknown and user-defined tokens */
@@ -70,6 +70,23 @@ typedef struct Vocab {
     int32_t bos, eos, eot, unknown; /* ids, −1: none */
     bool add_bos, add_eos, add_space;
 } Vocab;
+
+/* Up to 8 bytes as a number: the first in its lowest byte, zeros behind the last. */
+static inline uint64_t text_word(const char *text, size_t n) {
+    uint64_t word = 0;
+    uint32_t half[2];
+    if (n == 8) {
+        memcpy(&word, text, 8);
+    } else if (n >= 4) {
+        memcpy(&half[0], text, 4);
+        memcpy(&half[1], text + n - 4, 4);
+        word = half[0] | (uint64_t)half[1] << 8 * (n - 4);
+    } else if (n > 0) {
+        word = (unsigned char)text[0] | (uint64_t)(unsigned char)text[n / 2] << 8 * (n / 2) |
+               (uint64_t)(unsigned char)text[n - 1] << 8 * (n - 1);
+    }
+    return word;
+}
 
 /* Fills *vocab from tokenizer.ggml.…; on failure too it is to be given to vocab_free. */
 bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error);
@@ -91,6 +108,12 @@ static inline bool vocab_joins(const Vocab *vocab, char a, char b) {
 
 /* What two neighbours become, or NULL. */
 const Merge *vocab_find_merge(const Vocab *vocab, uint32_t left, uint32_t right);
+
+/* Whether a special token starts with this byte. */
+static inline bool vocab_begins_special(const Vocab *vocab, char first) {
+    const size_t *from = &vocab->specials_from[(unsigned char)first];
+    return from[0] < from[1];
+}
 
 /* The longest special token that text[0, n), n > 0, starts with, or −1; without `control`, user-defined only. */
 int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control);

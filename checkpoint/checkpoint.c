@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -258,58 +259,74 @@ bool checkpoint_string(const Checkpoint *checkpoint, const char *key, String *va
     return true;
 }
 
-/* The array under key if it has that element type, with room for it in *values; entry NULL if missing. */
+/* The array under key if it has one of two element types; *entry is NULL if there is no such key. */
 static bool find_array(const Checkpoint *checkpoint, const char *key, ValueType element, ValueType other,
-                       size_t size, const Entry **entry, void **values, size_t *n, Error *error) {
-    *values = NULL;
-    *n = 0;
+                       const Entry **entry, Error *error) {
     *entry = find_entry(checkpoint, key);
     if (!*entry) return true;
-    if ((*entry)->type != VALUE_ARRAY || ((*entry)->element != element && (*entry)->element != other)) {
-        char wanted[40] = "array of ";
-        strcat(wanted, type_name(element));
-        return wrong_type(checkpoint, *entry, wanted, error);
-    }
+    if ((*entry)->type == VALUE_ARRAY && ((*entry)->element == element || (*entry)->element == other))
+        return true;
+    char wanted[40] = "array of ";
+    strcat(wanted, type_name(element));
+    return wrong_type(checkpoint, *entry, wanted, error);
+}
+
+/* Room for the n elements of the array under key, or NULL with an error. */
+static void *array_new(const Checkpoint *checkpoint, const char *key, uint64_t n, size_t size, Error *error) {
     uint64_t bytes;
-    *n = (size_t)(*entry)->n;
-    if (!multiply(*n, size, &bytes) || !(*values = malloc(bytes ? (size_t)bytes : 1)))
-        return error_set(error, "%s: not enough memory for '%s' of %zu elements", checkpoint->path, key, *n);
+    void *array = multiply(n, size, &bytes) ? malloc(bytes ? (size_t)bytes : 1) : NULL;
+    if (!array)
+        error_set(error, "%s: not enough memory for '%s' of %" PRIu64 " elements", checkpoint->path, key, n);
+    return array;
+}
+
+bool checkpoint_string_array(const Checkpoint *checkpoint, const char *key, StringArray *array,
+                             Error *error) {
+    const Entry *entry;
+    *array = (StringArray){0};
+    if (!find_array(checkpoint, key, VALUE_STRING, VALUE_STRING, &entry, error)) return false;
+    if (entry) *array = (StringArray){(size_t)entry->n, (const char *)entry->data};
     return true;
 }
 
 bool checkpoint_strings(const Checkpoint *checkpoint, const char *key, String **values, size_t *n,
                         Error *error) {
+    StringArray array;
+    *values = NULL;
+    bool ok = checkpoint_string_array(checkpoint, key, &array, error);
+    *n = array.n;
+    if (!array.next) return ok;
+    if (!(*values = array_new(checkpoint, key, array.n, sizeof **values, error))) return false;
+    for (size_t i = 0; i < *n; i++) (*values)[i] = string_array_take(&array);
+    return true;
+}
+
+/* Numbers of either type, which are of one size. */
+static bool copy_numbers(const Checkpoint *checkpoint, const char *key, ValueType element, ValueType other,
+                         void **values, size_t *n, Error *error) {
     const Entry *entry;
-    void *room;
-    bool ok =
-        find_array(checkpoint, key, VALUE_STRING, VALUE_STRING, sizeof **values, &entry, &room, n, error);
-    *values = room;
-    const unsigned char *at = entry ? entry->data : NULL;
-    for (size_t i = 0; ok && i < *n; i++) {
-        uint64_t length;
-        memcpy(&length, at, sizeof length);
-        at += sizeof length;
-        (*values)[i] = (String){(const char *)at, (size_t)length};
-        at += length;
-    }
-    return ok;
+    size_t size = format_value_bytes(element);
+    *values = NULL;
+    *n = 0;
+    if (!find_array(checkpoint, key, element, other, &entry, error)) return false;
+    if (!entry) return true;
+    if (!(*values = array_new(checkpoint, key, entry->n, size, error))) return false;
+    *n = (size_t)entry->n;
+    memcpy(*values, entry->data, *n * size);
+    return true;
 }
 
 bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, float **values, size_t *n, Error *error) {
-    const Entry *entry;
-    void *room;
-    bool ok = find_array(checkpoint, key, VALUE_F32, VALUE_F32, sizeof **values, &entry, &room, n, error);
-    *values = room;
-    if (ok && *n) memcpy(room, entry->data, *n * sizeof **values);
+    void *numbers;
+    bool ok = copy_numbers(checkpoint, key, VALUE_F32, VALUE_F32, &numbers, n, error);
+    *values = numbers;
     return ok;
 }
 
 bool checkpoint_i32s(const Checkpoint *checkpoint, const char *key, int32_t **values, size_t *n,
                      Error *error) {
-    const Entry *entry;
-    void *room;
-    bool ok = find_array(checkpoint, key, VALUE_I32, VALUE_U32, sizeof **values, &entry, &room, n, error);
-    *values = room;
-    if (ok && *n) memcpy(room, entry->data, *n * sizeof **values);
+    void *numbers;
+    bool ok = copy_numbers(checkpoint, key, VALUE_I32, VALUE_U32, &numbers, n, error);
+    *values = numbers;
     return ok;
 }

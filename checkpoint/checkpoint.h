@@ -82,6 +82,27 @@ bool checkpoint_bool(const Checkpoint *checkpoint, const char *key, bool *value,
 bool checkpoint_string(const Checkpoint *checkpoint, const char *key, String *value, Error *error);
 
 /*
+ * The strings of an array one after another, where they lie: for a vocabulary, whose hundreds of thousands
+ * are looked at once. A missing key gives next = NULL, n = 0 and succeeds.
+ */
+typedef struct StringArray {
+    size_t n; /* strings left */
+    const char *next;
+} StringArray;
+
+bool checkpoint_string_array(const Checkpoint *checkpoint, const char *key, StringArray *array, Error *error);
+
+/* The next string, which is then taken off the array; n > 0. */
+static inline String string_array_take(StringArray *array) {
+    uint64_t n;
+    memcpy(&n, array->next, sizeof n);
+    String string = {array->next + sizeof n, (size_t)n};
+    array->next = string.data + n;
+    array->n--;
+    return string;
+}
+
+/*
  * Arrays by key, copied out because metadata is not aligned: *values is malloc'ed (the caller frees;
  * the strings in it stay borrowed). A missing key gives *values = NULL, *n = 0 and succeeds; an
  * array of another type fails.

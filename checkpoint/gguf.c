@@ -97,11 +97,14 @@ static bool skip_array(Cursor *cursor, Entry *entry, int depth) {
                          "%s: metadata key '%.*s' claims %" PRIu64 " elements, more than the file holds",
                          cursor->checkpoint->path, string_shown(entry->key), entry->key.data, n);
     const unsigned char *data = cursor->at;
+    String string;
     if (size)
         cursor->at += bytes;
     else
         for (uint64_t i = 0; i < n; i++)
-            if (!skip_value(cursor, entry, element, depth + 1)) return false;
+            if (!(element == VALUE_STRING ? take_string(cursor, &string, "a metadata string")
+                                          : skip_value(cursor, entry, element, depth + 1)))
+                return false;
     entry->element = (ValueType)element;
     entry->n = n;
     entry->data = data;

@@ -273,6 +273,47 @@ static void test_long_runs(void) {
     check_long_runs(sentencepiece);
 }
 
+/*
+ * Words come back by memory in a long text, and every word alone as in a text of its own. More different
+ * words than are remembered; their lengths go beyond what is remembered; NULs are words that differ in
+ * length alone. Each run of letters and of NULs is a word to both patterns, and to SentencePiece a space
+ * begins one, which it puts in front of a text as well.
+ */
+static void check_words(const char *path, bool is_sentence) {
+    enum { N_WORDS = 150000, LONGEST = 20 };
+    Opened opened = open_tokenizer(path);
+    if (!opened.tokenizer) return;
+    char *text = malloc(N_WORDS * (LONGEST + 1));
+    Tokens expected = {0};
+    size_t n = 0;
+    uint64_t state = 3;
+    for (int i = 0; i < N_WORDS; i++) {
+        char word[LONGEST + 1];
+        size_t length = 1 + next_random(&state) % (next_random(&state) % LONGEST + 1);
+        bool letters = is_sentence || i % 2;
+        for (size_t k = 0; k < length; k++) word[k] = letters ? "etaoinsh"[next_random(&state) % 8] : 0;
+        if (is_sentence && i) text[n++] = ' ';
+        memcpy(text + n, word, length);
+        n += length;
+        Tokens alone = encode(opened.tokenizer, word, length, 0);
+        for (size_t k = 0; k < alone.n; k++) tokens_push(&expected, alone.ids[k], NULL);
+        tokens_free(&alone);
+    }
+    Tokens got = encode(opened.tokenizer, text, n, 0);
+    CHECK(got.n == expected.n && memcmp(got.ids, expected.ids, got.n * sizeof *got.ids) == 0,
+          "%s: %zu tokens, %zu word by word", path, got.n, expected.n);
+    tokens_free(&got);
+    tokens_free(&expected);
+    free(text);
+    close_tokenizer(opened);
+}
+
+static void test_words(void) {
+    check_words(gpt2, false);
+    check_words(llama3, false);
+    check_words(sentencepiece, true);
+}
+
 static void test_detokenizer_holds_back(void) {
     static const char emoji[] = "\xf0\x9f\x98\x80";
     Opened opened = open_tokenizer(gpt2);
@@ -571,6 +612,84 @@ static void test_missing_bytes(void) {
     unlink(path);
 }
 
+/* How GPT-2 spells a byte, as UTF-8: its table written out (encoder.py, bytes_to_unicode). */
+static size_t spell_byte(unsigned byte, char *out) {
+    unsigned n_before = 0; /* bytes below that are not spelt as themselves */
+    bool is_itself = false;
+    for (unsigned b = 0; b <= byte; b++) {
+        is_itself = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+        if (b < byte) n_before += !is_itself;
+    }
+    unsigned c = is_itself ? byte : 256 + n_before;
+    if (c < 0x80) {
+        *out = (char)c;
+        return 1;
+    }
+    out[0] = (char)(0xc0 | c >> 6);
+    out[1] = (char)(0x80 | (c & 0x3f));
+    return 2;
+}
+
+/* Tokens of every length and of all bytes, mostly letters; and what is in no such spelling stands for itself. */
+static void test_spelling(void) {
+    enum { N = 2000, LONGEST = 20 };
+    static const char *const strangers[] = {
+        "visible then\xc5\x84", "eight by\xc4\xa0", "eight\177by\xc4\xa0", "eight\377by\xc4\xa0", "\xc4",
+        "\xe2\x96\x81tower"};
+    enum { N_STRANGERS = sizeof strangers / sizeof *strangers };
+    char path[32], (*texts)[LONGEST] = malloc(N * sizeof *texts);
+    char *spelt = malloc(N * (2 * LONGEST + 1) + 200), *at = spelt;
+    size_t *lengths = malloc(N * sizeof *lengths);
+    uint64_t state = 4;
+    for (size_t i = 0; i < N; i++) {
+        lengths[i] = 1 + next_random(&state) % LONGEST;
+        for (size_t k = 0; k < lengths[i]; k++) {
+            unsigned byte = next_random(&state) % 256;
+            if (i % 4 && byte % 8) byte = (unsigned char)"etaoinsh"[byte % 8];
+            if (byte == '|') byte = ' '; /* parts the tokens in add_strings */
+            texts[i][k] = (char)byte;
+            at += spell_byte(byte, at);
+        }
+        *at++ = '|';
+    }
+    for (size_t i = 0; i < N_STRANGERS; i++) at += sprintf(at, "%s%s", i ? "|" : "", strangers[i]);
+    Writer writer = begin_gpt2(path, spelt, NULL);
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    for (size_t i = 0; opened.tokenizer && i < N; i++) {
+        String piece = tokenizer_piece(opened.tokenizer, (int32_t)i, false);
+        CHECK(piece.n == lengths[i] && memcmp(piece.data, texts[i], piece.n) == 0, "token %zu", i);
+    }
+    for (int i = 0; opened.tokenizer && i < N_STRANGERS; i++)
+        check_piece(opened.tokenizer, N + i, false, strangers[i]);
+    close_tokenizer(opened);
+    unlink(path);
+    free(lengths);
+    free(spelt);
+    free(texts);
+}
+
+/*
+ * Merges whose results do not follow one another as tokens, and a text that two tokens have: the first
+ * of them counts, even where the second follows the result before.
+ */
+static void test_merge_order(void) {
+    char path[32];
+    Writer writer = begin_gpt2(path, "a|b|c|abc|ab|abc|ca", "a b|ab c|c a");
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    if (!opened.tokenizer) return;
+    static const int32_t expected[] = {4, 0, 3, 6}; /* ab, a; then abc, ca */
+    Tokens tokens = encode(opened.tokenizer, "aba", 3, 0);
+    check_ids(tokens, (Tokens){(int32_t *)(uintptr_t)expected, 2, 2}, "ab, a");
+    tokens_free(&tokens);
+    tokens = encode(opened.tokenizer, "abcca", 5, 0);
+    check_ids(tokens, (Tokens){(int32_t *)(uintptr_t)expected + 2, 2, 2}, "abc, ca");
+    tokens_free(&tokens);
+    close_tokenizer(opened);
+    unlink(path);
+}
+
 /* "abc" with scores for ab and bc: the higher one merges, the left one if they are equal. */
 static void check_scores(float ab, float bc, bool left_first) {
     const float scores[] = {0, 0, 0, ab, bc};
@@ -650,6 +769,7 @@ int main(void) {
     RUN(test_vectors_llama);
     RUN(test_random_bytes);
     RUN(test_long_runs);
+    RUN(test_words);
     RUN(test_detokenizer_holds_back);
     RUN(test_pieces_and_ends);
     RUN(test_refuses_models);
@@ -657,6 +777,8 @@ int main(void) {
     RUN(test_refuses_merges);
     RUN(test_refuses_scores);
     RUN(test_refuses_ids);
+    RUN(test_spelling);
+    RUN(test_merge_order);
     RUN(test_missing_bytes);
     RUN(test_scores);
     RUN(test_specials);
