@@ -21,7 +21,10 @@ LIBS = -lm -lpthread $(if $(OPENMP),-fopenmp)
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 ifeq ($(ARCH),x86_64)
 $(BUILD)/kernels/avx2.o: FLAGS += -mavx2 -mfma -mf16c
-$(BUILD)/kernels/avx512.o: FLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+$(BUILD)/kernels/avx512.o: FLAGS += $(AVX512) -mfma -mf16c
+$(BUILD)/kernels/avx512vnni.o: FLAGS += $(AVX512) $(VNNI) -mfma -mf16c
+AVX512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl
+VNNI = -mavx512vnni
 endif
 
 # What only programs need: the library neither prints nor reads options.
@@ -62,14 +65,21 @@ $(BUILD)/tests/test_heads: $(BUILD)/views/headscores.o
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libattn.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
+$(BUILD)/bench/bench: $(addprefix $(BUILD)/,bench/measure.o bench/peaks.o bench/report.o bench/shapes.o npy.o)
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/cli.o $(BUILD)/libattn.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
 test: $(RUN) $(STUDY) $(TESTS)
 	@RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' tests/run.sh $(TESTS)
 
 test-threaded: $(THREADED_TESTS)
 	@tests/run.sh $^
+
+# AVX-512 on a CPU without it, by Debian's libsimde-dev.
+emulated:
+	$(MAKE) BUILD=build/emulated VNNI= AVX512="-mavx2 -include tests/avx512.h -Wno-psabi" \
+	    CFLAGS="-O1 -g -D'__builtin_cpu_supports(feature)=1'" build/emulated/tests/test_kernels
+	build/emulated/tests/test_kernels
 
 debug:
 	$(MAKE) BUILD=build/debug RUN=build/debug/run CFLAGS="-O0 -g"
@@ -92,6 +102,6 @@ install: $(RUN) $(STUDY)
 clean:
 	rm -rf build run study model.bin
 
-.PHONY: all test test-threaded debug sanitize tsan bench install clean
+.PHONY: all test test-threaded emulated debug sanitize tsan bench install clean
 .PRECIOUS: $(BUILD)/%.o
 -include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)

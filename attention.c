@@ -25,16 +25,14 @@
 
 enum {
     KEY_TILE = 64,   /* keys whose scores are held at a time */
-    QUERY_TILE = 32, /* queries (all heads of a group counted) that share a tile of keys */
+    QUERY_TILE = 24, /* queries (all heads of a group counted) that share a tile of keys */
 };
 
 /* One worker's scratch: a tile of queries against a tile of keys. */
 typedef struct Tile {
     float *q;      /* [rows][d_head] scaled by 1/√d_head */
-    float *packed; /* q as matmul wants it */
     float *z;      /* [rows][d_head] Σ exp(score − max)·v so far */
     float *scores; /* [rows][KEY_TILE] */
-    float *v;      /* [KEY_TILE][d_head] unpacked values */
     float *max;    /* [rows] of the scores so far */
     float *sum;    /* [rows] Σ exp(score − max) so far */
 } Tile;
@@ -43,10 +41,15 @@ struct Attention {
     AttentionShape shape;
     Compute compute;
     size_t n_ctx, n_chunk;
+    size_t n_room;      /* n_ctx rounded up to whole tiles of keys */
     size_t position, n; /* of the chunk under way */
     size_t tile_tokens; /* in a query tile */
 
-    /* The cache: k of all layers, then v, each [n_layer][n_head_kv][n_ctx][d_head] in kv_dtype. */
+    /*
+     * The cache, in kv_dtype: k of all layers, [n_layer][n_head_kv][n_room/KEY_TILE][d_head][KEY_TILE], then v,
+     * [n_layer][n_head_kv][n_room][d_head]. A tile of keys has a row for each dimension, so that scores of
+     * neighbouring keys are neighbouring lanes, and both of attention's products are weighted sums of rows.
+     */
     DType kv_dtype;
     unsigned char *cache;
     size_t cache_bytes;
@@ -55,7 +58,7 @@ struct Attention {
     float *k, *v;   /* [n_chunk][n_head_kv][d_head] */
     float *z;       /* [n_chunk][n_head][d_head] */
     float *cos_sin; /* [n_chunk][rope_dim/2][2] cos and sin of each pair's angle */
-    float *row;     /* [n_ctx] scores of one query that a probe watches */
+    float *row;     /* [n_room] scores of one query that a probe watches */
     float *tiles;   /* [n_threads][tile_floats] */
     size_t tile_floats;
 };
@@ -67,7 +70,7 @@ size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype) {
 /* Reserves address space only: pages come as positions are written. */
 static bool map_cache(Attention *attention, Error *error) {
     size_t position_bytes = attention_kv_bytes(&attention->shape, attention->kv_dtype);
-    if (__builtin_mul_overflow(position_bytes, attention->n_ctx, &attention->cache_bytes))
+    if (__builtin_mul_overflow(position_bytes, attention->n_room, &attention->cache_bytes))
         return error_set(error, "a KV cache of %zu positions cannot be addressed; ask for a smaller context",
                          attention->n_ctx);
     void *cache = mmap(NULL, attention->cache_bytes, PROT_READ | PROT_WRITE,
@@ -91,7 +94,7 @@ static size_t tile_rows(const AttentionShape *shape) {
 }
 
 static size_t tile_floats(const AttentionShape *shape) {
-    return tile_rows(shape) * (3 * shape->d_head + KEY_TILE + 2) + KEY_TILE * shape->d_head;
+    return tile_rows(shape) * (2 * shape->d_head + KEY_TILE + 2);
 }
 
 size_t attention_tile_bytes(const AttentionShape *shape) { return tile_floats(shape) * sizeof(float); }
@@ -103,6 +106,8 @@ Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dty
     size_t d_head = shape->d_head;
     *attention = (Attention){
         .shape = *shape, .compute = *compute, .n_ctx = n_ctx, .n_chunk = n_chunk, .kv_dtype = kv_dtype};
+    if (n_ctx > SIZE_MAX - KEY_TILE) goto no_memory;
+    attention->n_room = (n_ctx + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
     attention->tile_tokens = tile_tokens(shape);
     attention->tile_floats = tile_floats(shape);
     attention->q = floats_new(n_chunk, shape->n_head * d_head);
@@ -110,7 +115,7 @@ Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dty
     attention->v = floats_new(n_chunk, shape->n_head_kv * d_head);
     attention->z = floats_new(n_chunk, shape->n_head * d_head);
     attention->cos_sin = floats_new(n_chunk, shape->rope_dim);
-    attention->row = floats_new(1, n_ctx);
+    attention->row = floats_new(1, attention->n_room);
     attention->tiles = floats_new(threads_count(compute->threads), attention->tile_floats);
     if (!attention->q || !attention->k || !attention->v || !attention->z || !attention->cos_sin ||
         !attention->row || !attention->tiles)
@@ -137,19 +142,20 @@ void attention_free(Attention *attention) {
     free(attention);
 }
 
-/* Row `row` of [2·n_layer·n_head_kv] rows of [n_ctx][d_head], at a position. */
-static void *cache_row(const Attention *attention, size_t row, size_t position) {
+/* Where the n_room positions of row `row` of [2·n_layer·n_head_kv] begin, or those from a position on. */
+static unsigned char *cache_row(const Attention *attention, size_t row, size_t position) {
     size_t position_bytes = dtype_bytes(attention->kv_dtype, attention->shape.d_head);
-    return attention->cache + (row * attention->n_ctx + position) * position_bytes;
+    return attention->cache + (row * attention->n_room + position) * position_bytes;
 }
 
-/* The keys of a kv head from a position on: they lie one after another. */
-static void *cached_keys(const Attention *attention, size_t layer, size_t kv_head, size_t position) {
-    return cache_row(attention, layer * attention->shape.n_head_kv + kv_head, position);
+/* The tile of a kv head's keys that begins at position `first`, a multiple of KEY_TILE: [d_head][KEY_TILE]. */
+static unsigned char *cached_keys(const Attention *attention, size_t layer, size_t kv_head, size_t first) {
+    return cache_row(attention, layer * attention->shape.n_head_kv + kv_head, first);
 }
 
-/* Likewise its values, which lie behind the keys of all layers. */
-static void *cached_values(const Attention *attention, size_t layer, size_t kv_head, size_t position) {
+/* A kv head's values from a position on, [..][d_head]; they lie behind the keys of all layers. */
+static unsigned char *cached_values(const Attention *attention, size_t layer, size_t kv_head,
+                                    size_t position) {
     const AttentionShape *shape = &attention->shape;
     return cache_row(attention, (shape->n_layer + layer) * shape->n_head_kv + kv_head, position);
 }
@@ -181,12 +187,27 @@ static void rotate(const AttentionShape *shape, float *x, const float *cos_sin) 
     }
 }
 
-static void store(const Attention *attention, void *dst, const float *src) {
-    size_t d_head = attention->shape.d_head;
+/* n numbers to dst in kv_dtype. */
+static void convert(const Attention *attention, void *dst, const float *src, size_t n) {
     if (attention->kv_dtype == DTYPE_F16)
-        attention->compute.kernels->pack_f16(dst, src, d_head);
+        attention->compute.kernels->pack_f16(dst, src, n);
     else
-        memcpy(dst, src, d_head * sizeof *src);
+        memcpy(dst, src, n * sizeof *src);
+}
+
+/* One key becomes a column of its tile. */
+static void store_key(const Attention *attention, size_t layer, size_t kv_head, size_t position,
+                      const float *k) {
+    enum { STEP = 64 };
+    size_t size = dtype_bytes(attention->kv_dtype, 1), column = position % KEY_TILE;
+    unsigned char *tile = cached_keys(attention, layer, kv_head, position - column);
+    unsigned char converted[STEP * sizeof(float)];
+    for (size_t begin = 0; begin < attention->shape.d_head; begin += STEP) {
+        size_t n = attention->shape.d_head - begin < STEP ? attention->shape.d_head - begin : STEP;
+        convert(attention, converted, k + begin, n);
+        for (size_t i = 0; i < n; i++)
+            memcpy(tile + ((begin + i) * KEY_TILE + column) * size, converted + i * size, size);
+    }
 }
 
 /* A loop over the chunk: what one layer's loops are told. */
@@ -212,9 +233,9 @@ static void rotate_and_store(void *context, size_t begin, size_t end, unsigned w
             for (size_t h = 0; h < shape->n_head_kv; h++) rotate(shape, k + h * d_head, cos_sin);
         }
         for (size_t h = 0; h < shape->n_head_kv; h++) {
-            store(attention, cached_keys(attention, loop->layer, h, attention->position + t), k + h * d_head);
-            store(attention, cached_values(attention, loop->layer, h, attention->position + t),
-                  v + h * d_head);
+            size_t position = attention->position + t;
+            store_key(attention, loop->layer, h, position, k + h * d_head);
+            convert(attention, cached_values(attention, loop->layer, h, position), v + h * d_head, d_head);
         }
     }
 }
@@ -222,25 +243,30 @@ static void rotate_and_store(void *context, size_t begin, size_t end, unsigned w
 static Tile worker_tile(const Attention *attention, unsigned worker) {
     size_t rows = tile_rows(&attention->shape), d_head = attention->shape.d_head;
     float *at = attention->tiles + worker * attention->tile_floats;
-    Tile tile = {.q = at, .packed = at + rows * d_head, .z = at + 2 * rows * d_head};
+    Tile tile = {.q = at, .z = at + rows * d_head};
     tile.scores = tile.z + rows * d_head;
-    tile.v = tile.scores + rows * KEY_TILE;
-    tile.max = tile.v + KEY_TILE * d_head;
+    tile.max = tile.scores + rows * KEY_TILE;
     tile.sum = tile.max + rows;
     return tile;
 }
 
-static void pack_queries(const Attention *attention, const Tile *tile, size_t n) {
-    const Kernels *kernels = attention->compute.kernels;
-    for (size_t g = 0; g * kernels->group < n; g++)
-        kernels->pack(tile->packed, attention->kv_dtype, tile->q, n, attention->shape.d_head, g);
+/* scores[row][key] = q_row · k_key for n rows of q and the tile of keys from `first` on; rows of scores lie stride apart. */
+static void score_tile(const Attention *attention, size_t layer, size_t kv_head, size_t first, const float *q,
+                       size_t n, float *scores, size_t stride) {
+    size_t d_head = attention->shape.d_head;
+    for (size_t row = 0; row < n; row++) memset(scores + row * stride, 0, KEY_TILE * sizeof *scores);
+    attention->compute.kernels->weighted_sums(scores, stride, q, d_head, n, attention->kv_dtype,
+                                              cached_keys(attention, layer, kv_head, first), KEY_TILE, d_head,
+                                              KEY_TILE);
 }
 
-/* n cached values as floats: where they lie if they are floats already, else unpacked into scratch. */
-static const float *values_of(const Attention *attention, const void *cached_v, size_t n, float *scratch) {
-    if (attention->kv_dtype == DTYPE_F32) return cached_v;
-    attention->compute.kernels->unpack(scratch, attention->kv_dtype, cached_v, n * attention->shape.d_head);
-    return scratch;
+/* z_row += Σ_key pattern[row][key]·v_key over n_keys keys from `first` on. */
+static void add_values(const Attention *attention, size_t layer, size_t kv_head, size_t first, size_t n_keys,
+                       const float *pattern, size_t stride, size_t n, float *z) {
+    size_t d_head = attention->shape.d_head;
+    attention->compute.kernels->weighted_sums(z, d_head, pattern, stride, n, attention->kv_dtype,
+                                              cached_values(attention, layer, kv_head, first), d_head, n_keys,
+                                              d_head);
 }
 
 /*
@@ -261,13 +287,11 @@ static void attend_watched(const Attention *attention, size_t layer, size_t head
         size_t position = attention->position + t, n_keys = position + 1;
         const float *q = attention->q + (t * shape->n_head + head) * d_head;
         float *z = attention->z + (t * shape->n_head + head) * d_head;
-        Matrix keys = {cached_keys(attention, layer, kv_head, 0), attention->kv_dtype, n_keys, d_head};
         ProbeView view = {PROBE_SCORES, layer, head, position, 1, n_keys, n_keys, row};
 
         for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * scale;
-        pack_queries(attention, &tile, 1);
-        /* row[key] = q · k_key */
-        kernels->matmul(row, n_keys, &keys, NULL, 0, n_keys, tile.packed, 1);
+        for (size_t key = 0; key < n_keys; key += KEY_TILE)
+            score_tile(attention, layer, kv_head, key, tile.q, 1, row + key, KEY_TILE);
         if (see_scores) probe->visit(probe->user, &view);
         float sum = kernels->exp_sum(row, kernels->max(row, n_keys), n_keys);
         kernels->scale(row, 1.0f / sum, n_keys);
@@ -277,25 +301,28 @@ static void attend_watched(const Attention *attention, size_t layer, size_t head
         memset(z, 0, d_head * sizeof *z);
         for (size_t key = 0; key < n_keys; key += KEY_TILE) {
             size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
-            const float *v = values_of(attention, cached_values(attention, layer, kv_head, key), n, tile.v);
-            kernels->weighted_sum(z, row + key, v, n, d_head);
+            add_values(attention, layer, kv_head, key, n, row + key, KEY_TILE, 1, z);
         }
     }
 }
 
-/* Takes the scores of one query over the next n keys into its running softmax and weighted values. */
-static void softmax_update(const Kernels *kernels, const Tile *tile, size_t row, size_t n, const float *v,
+/*
+ * One query's scores of the next tile of keys, of which it sees the first `visible`, become weights exp(score − max), the
+ * others 0; its running softmax takes them in, and what it has is rescaled when the maximum grows.
+ */
+static void softmax_update(const Kernels *kernels, const Tile *tile, size_t row, size_t visible,
                            size_t d_head) {
-    float *scores = tile->scores + row * KEY_TILE, *z = tile->z + row * d_head;
-    float max = kernels->max(scores, n);
+    float *scores = tile->scores + row * KEY_TILE;
+    memset(scores + visible, 0, (KEY_TILE - visible) * sizeof *scores);
+    if (visible == 0) return;
+    float max = kernels->max(scores, visible);
     if (max > tile->max[row]) {
         float shrink = expf(tile->max[row] - max); /* 0 at the first tile, whose max was −∞ */
-        kernels->scale(z, shrink, d_head);
+        kernels->scale(tile->z + row * d_head, shrink, d_head);
         tile->sum[row] *= shrink;
         tile->max[row] = max;
     }
-    tile->sum[row] += kernels->exp_sum(scores, tile->max[row], n);
-    kernels->weighted_sum(z, scores, v, n, d_head);
+    tile->sum[row] += kernels->exp_sum(scores, tile->max[row], visible);
 }
 
 /* Attention of the tokens [first, last] of the chunk for all heads that share kv_head. */
@@ -314,20 +341,17 @@ static void attend_tile(const Attention *attention, size_t layer, size_t kv_head
         tile->max[row] = -INFINITY;
         tile->sum[row] = 0;
     }
-    pack_queries(attention, tile, n_rows);
     memset(tile->z, 0, n_rows * d_head * sizeof *tile->z);
 
     for (size_t key = 0; key < n_keys; key += KEY_TILE) {
         size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
-        Matrix keys = {cached_keys(attention, layer, kv_head, key), attention->kv_dtype, n, d_head};
-        /* scores[row][key] = q_row · k_key */
-        kernels->matmul(tile->scores, KEY_TILE, &keys, NULL, 0, n, tile->packed, n_rows);
-        const float *v = values_of(attention, cached_values(attention, layer, kv_head, key), n, tile->v);
+        score_tile(attention, layer, kv_head, key, tile->q, n_rows, tile->scores, KEY_TILE);
         for (size_t row = 0; row < n_rows; row++) {
-            size_t visible = attention->position + first + row / group + 1; /* the causal mask */
-            if (visible > key)
-                softmax_update(kernels, tile, row, visible - key < n ? visible - key : n, v, d_head);
+            size_t seen = attention->position + first + row / group + 1; /* the causal mask */
+            size_t visible = seen <= key ? 0 : seen - key < n ? seen - key : n;
+            softmax_update(kernels, tile, row, visible, d_head);
         }
+        add_values(attention, layer, kv_head, key, n, tile->scores, KEY_TILE, n_rows, tile->z);
     }
     for (size_t row = 0; row < n_rows; row++) {
         size_t token = first + row / group, head = kv_head * group + row % group;

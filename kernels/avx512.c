@@ -30,7 +30,8 @@ static Vec vec_ldexp(Vec v, Vec k) { return _mm512_scalef_ps(v, k); }
 
 static float vec_sum(Vec v) { return _mm512_reduce_add_ps(v); }
 
-static void vec_transpose(Vec v[LANES]) {
+/* Forced open, or gcc calls it and all sixteen vectors go through memory, to and fro. */
+static inline __attribute__((always_inline)) void vec_transpose(Vec v[LANES]) {
     __m512 pairs[LANES], fours[LANES], eights[LANES];
     for (int i = 0; i < LANES; i += 2) {
         pairs[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
@@ -75,17 +76,22 @@ static Vec vec_from_nibbles(const void *p, size_t high) {
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(nibbles, _mm512_set1_epi32(8)));
 }
 
+#ifndef AVX512_SET /* avx512vnni.c says its own and includes this file */
+#define AVX512_SET kernels_avx512
+#define AVX512_NAME "avx512"
+static Ints ints_dot(Ints sum, Ints a, Ints b) { return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)); }
+#endif
+
 #define HAS_INT16
 
 static Ints ints_zero(void) { return _mm512_setzero_si512(); }
 static Ints ints_load(const void *p) { return _mm512_load_si512(p); }
 static Ints ints_spread(const void *p) { return _mm512_castps_si512(_mm512_set1_ps(*(const float *)p)); }
-static Ints ints_dot(Ints sum, Ints a, Ints b) { return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)); }
 static Vec vec_from_ints(Ints v) { return _mm512_cvtepi32_ps(v); }
 
 #include "vector.h"
 
-const Kernels kernels_avx512 = {.name = "avx512", VECTOR_KERNELS};
+const Kernels AVX512_SET = {.name = AVX512_NAME, VECTOR_KERNELS};
 
 #else
 typedef int no_avx512_here; /* ISO C has no empty files */

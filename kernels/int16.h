@@ -15,7 +15,7 @@
 enum {
     PAIRS = BLOCK / 2,     /* of columns, in a block */
     INT_PANEL = 2 * PANEL, /* columns whose weights take 16 KB */
-    AHEAD = 2048, /* bytes that one token's weights are fetched ahead of their use, into the next rows */
+    AHEAD = 512,           /* bytes: how far before its use one token's row, or the next one, is fetched */
 };
 
 /* The packed activations of one tile. */
@@ -203,23 +203,25 @@ OPENED __m256 dot_blocks(DType dtype, __m256 sums, const unsigned char *row, con
     return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), d, sums);
 }
 
-/* One token, row after row, so that memory is read as it lies. */
-OPENED void matvec_int16(DType dtype, float *y, const Matrix *w, size_t row_begin, size_t row_end,
-                         const Int16Tile *x) {
-    const size_t block_bytes = dtype == DTYPE_Q8_0 ? 34 : 18, blocks = w->cols / BLOCK;
-    for (size_t r = row_begin; r < row_end; r++) {
-        const unsigned char *row = (const unsigned char *)w->data + r * blocks * block_bytes;
-        __m256 sums = _mm256_setzero_ps();
-        size_t b = 0;
-        for (; b + 8 <= blocks; b += 8) {
+OPENED void dot_int16(DType dtype, float dots[MATVEC_STREAMS],
+                      const unsigned char *const rows[MATVEC_STREAMS], const void *packed, size_t cols) {
+    const Int16Tile x = int16_tile(packed, 0, 1, cols);
+    const size_t block_bytes = dtype == DTYPE_Q8_0 ? 34 : 18;
+    __m256 sums[MATVEC_STREAMS];
+    size_t blocks = cols / BLOCK, b = 0;
+    for (size_t k = 0; k < MATVEC_STREAMS; k++) sums[k] = _mm256_setzero_ps();
+    for (; b + 8 <= blocks; b += 8)
+        for (size_t k = 0; k < MATVEC_STREAMS; k++) {
             for (size_t i = 0; i < 8 * block_bytes; i += 64)
-                __builtin_prefetch(row + b * block_bytes + i + AHEAD);
-            sums = dot_blocks(dtype, sums, row, x, b, 8);
+                __builtin_prefetch(rows[k] + b * block_bytes + i + AHEAD);
+            sums[k] = dot_blocks(dtype, sums[k], rows[k], &x, b, 8);
         }
-        if (b < blocks) sums = dot_blocks(dtype, sums, row, x, b, blocks - b);
-        __m128 four = _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
+    for (size_t k = 0; k < MATVEC_STREAMS && b < blocks; k++)
+        sums[k] = dot_blocks(dtype, sums[k], rows[k], &x, b, blocks - b);
+    for (size_t k = 0; k < MATVEC_STREAMS; k++) {
+        __m128 four = _mm_add_ps(_mm256_castps256_ps128(sums[k]), _mm256_extractf128_ps(sums[k], 1));
         __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-        y[r] += _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+        dots[k] = _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
     }
 }
 
@@ -282,14 +284,6 @@ static void matmul_int16(float *y, size_t y_stride, const Matrix *w, size_t row_
                          const void *packed, size_t n) {
     _Alignas(64) int16_t panel[INT_PANEL * ROWS];
     _Alignas(64) float scales[INT_PANEL / BLOCK * ROWS];
-    if (n == 1) {
-        Int16Tile x = int16_tile(packed, 0, 1, w->cols);
-        if (w->dtype == DTYPE_Q8_0)
-            matvec_int16(DTYPE_Q8_0, y, w, row_begin, row_end, &x);
-        else
-            matvec_int16(DTYPE_Q4_0, y, w, row_begin, row_end, &x);
-        return;
-    }
     for (size_t begin = 0; begin < w->cols / BLOCK; begin += INT_PANEL / BLOCK) {
         size_t end = smaller(begin + INT_PANEL / BLOCK, w->cols / BLOCK);
         for (size_t r = row_begin; r < row_end; r += ROWS) {

@@ -22,6 +22,7 @@ float *floats_new(size_t rows, size_t cols) {
 /* Fastest first. */
 static const Kernels *const sets[] = {
 #if defined(__x86_64__)
+    &kernels_avx512vnni,
     &kernels_avx512,
     &kernels_avx2,
 #elif defined(__aarch64__)
@@ -33,6 +34,7 @@ enum { N_SETS = sizeof sets / sizeof *sets };
 
 static bool cpu_runs(const Kernels *set) {
 #if defined(__x86_64__)
+    if (set == &kernels_avx512vnni) return cpu_runs(&kernels_avx512) && __builtin_cpu_supports("avx512vnni");
     if (set == &kernels_avx512)
         return cpu_runs(&kernels_avx2) && __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&

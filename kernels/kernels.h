@@ -26,8 +26,12 @@ typedef struct Linear {
     const float *bias; /* [rows], or NULL */
 } Linear;
 
+enum { MATVEC_STREAMS = 4 };
+
+static inline size_t matvec_rows(size_t rows) { return (rows + MATVEC_STREAMS - 1) / MATVEC_STREAMS; }
+
 typedef struct Kernels {
-    const char *name; /* what kernels_pick chooses by: "scalar", "avx2", "avx512", "neon" */
+    const char *name; /* what kernels_pick chooses by: "scalar", "avx2", "avx512", "avx512vnni", "neon" */
 
     /*
      * Lays activations as matmul wants them for weights of a dtype: x [n][cols], contiguous, to packed, which has
@@ -39,13 +43,20 @@ typedef struct Kernels {
     size_t group;
 
     /*
-     * y[t][r] = bias[r] + Σ_c w[r][c]·x[t][c] for r in [row_begin, row_end) and t in [0, n), of packed x.
+     * y[t][r] = bias[r] + Σ_c w[r][c]·x[t][c] for r in [row_begin, row_end) and t in [0, n), of packed x, n ≥ 2.
      * Rows of y lie y_stride floats apart; bias may be NULL. The order of each sum depends on w's shape
-     * and on whether n is 1, never on n beyond that or the row range. With quantised weights a set may round x to 16 bits
-     * by blocks of 32: errors of 2^-16 of the block's largest.
+     * alone, never on n or the row range. With quantised weights a set may round x to 16 bits by blocks
+     * of 32: errors of 2^-16 of the block's largest.
      */
     void (*matmul)(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
                    size_t row_end, const void *packed, size_t n);
+
+    /*
+     * The same for one token, y [rows], bound by memory: rows r, r + m, r + 2m and r + 3m for r in [begin, end), where
+     * m = matvec_rows(w->rows). Four places at once, far apart, are read up to twice as fast as one.
+     */
+    void (*matvec)(float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
+                   const void *packed);
 
     /* dst[i] = src[i] as float, i in [0, n), n a multiple of the dtype's block. */
     void (*unpack)(float *dst, DType dtype, const void *src, size_t n);
@@ -59,8 +70,14 @@ typedef struct Kernels {
     /* y[i] *= a. */
     void (*scale)(float *y, float a, size_t n);
 
-    /* The weighted values of attention: z[i] += Σ_j p[j]·v[j][i], i in [0, d), v [n][d] contiguous. */
-    void (*weighted_sum)(float *z, const float *p, const float *v, size_t n, size_t d);
+    /*
+     * n weighted sums of the same vectors: z[t][i] += Σ_j p[t][j]·v[j][i] for t < n, j < n_v, i < d, one j after
+     * another. That is what attention does twice: its values weighted by the pattern, and its scores, where p is
+     * queries and v[j] is dimension j of d keys. v is F32 or F16, rows v_stride numbers apart; rows of z and p
+     * lie z_stride and p_stride floats apart.
+     */
+    void (*weighted_sums)(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,
+                          const void *v, size_t v_stride, size_t n_v, size_t d);
 
     /* max_i x[i]; n ≥ 1. NaN may be passed over. */
     float (*max)(const float *x, size_t n);
@@ -84,7 +101,7 @@ typedef struct Kernels {
 /* The sets compiled in; a set that this CPU cannot run is found by kernels_pick, not here. */
 extern const Kernels kernels_scalar;
 #if defined(__x86_64__)
-extern const Kernels kernels_avx2, kernels_avx512;
+extern const Kernels kernels_avx2, kernels_avx512, kernels_avx512vnni;
 #elif defined(__aarch64__)
 extern const Kernels kernels_neon;
 #endif

@@ -34,19 +34,30 @@ static void pack_groups(void *context, size_t begin, size_t end, unsigned worker
                                      loop->n, loop->cols, g);
 }
 
+/* What the loop counts of an output: its rows, or for a single token the steps of its matvec. */
+static size_t count_rows(const LinearLoop *loop, size_t i) {
+    size_t rows = loop->outputs[i].linear->w.rows;
+    return loop->n == 1 ? matvec_rows(rows) : rows;
+}
+
 static void linear_rows(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const LinearLoop *loop = context;
+    const Kernels *kernels = loop->compute->kernels;
+    const void *packed = loop->compute->packed;
     size_t first = 0; /* where the rows of output i begin in the loop */
     for (size_t i = 0; i < loop->n_outputs && first < end; i++) {
         const Linear *linear = loop->outputs[i].linear;
-        size_t rows = linear->w.rows;
+        float *y = loop->outputs[i].y + loop->token * linear->w.rows;
         if (!belongs(loop, i)) continue;
+        size_t rows = count_rows(loop, i);
         if (begin < first + rows) {
             size_t row_begin = begin > first ? begin - first : 0;
             size_t row_end = end < first + rows ? end - first : rows;
-            loop->compute->kernels->matmul(loop->outputs[i].y + loop->token * rows, rows, &linear->w,
-                                           linear->bias, row_begin, row_end, loop->compute->packed, loop->n);
+            if (loop->n == 1)
+                kernels->matvec(y, &linear->w, linear->bias, row_begin, row_end, packed);
+            else
+                kernels->matmul(y, rows, &linear->w, linear->bias, row_begin, row_end, packed, loop->n);
         }
         first += rows;
     }
@@ -58,16 +69,16 @@ static void run_loop(LinearLoop *loop) {
     Threads *threads = loop->compute->threads;
     size_t rows = 0, group = loop->compute->kernels->group;
     for (size_t i = 0; i < loop->n_outputs; i++)
-        if (belongs(loop, i)) rows += loop->outputs[i].linear->w.rows;
+        if (belongs(loop, i)) rows += count_rows(loop, i);
     if (rows == 0) return;
 
     parallel_for(threads, (loop->n + group - 1) / group, 1, pack_groups, loop);
 
-    size_t row_madds = loop->cols * loop->n + 1;
+    size_t row_madds = loop->cols * (loop->n == 1 ? MATVEC_STREAMS : loop->n) + 1;
     size_t grain = rows / (PIECES_PER_WORKER * threads_count(threads));
     if (grain > MAX_PIECE_ROWS) grain = MAX_PIECE_ROWS;
     if (grain < MIN_PIECE_MADDS / row_madds) grain = MIN_PIECE_MADDS / row_madds;
-    parallel_for(threads, rows, round_up(grain + !grain, ROW_TILE), linear_rows, loop);
+    parallel_for(threads, rows, round_up(grain + !grain, loop->n == 1 ? 1 : ROW_TILE), linear_rows, loop);
 }
 
 void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t n_outputs, const float *x,

@@ -45,6 +45,13 @@ static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias
     }
 }
 
+static void matvec(float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
+                   const void *packed) {
+    size_t apart = matvec_rows(w->rows);
+    for (size_t first = 0; first < w->rows; first += apart)
+        matmul(y, 0, w, bias, first + begin, first + end < w->rows ? first + end : w->rows, packed, 1);
+}
+
 static void pack_f16(uint16_t *dst, const float *src, size_t n) {
     for (size_t i = 0; i < n; i++) dst[i] = f32_to_f16(src[i]);
 }
@@ -57,9 +64,16 @@ static void scale(float *y, float a, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] *= a;
 }
 
-static void weighted_sum(float *z, const float *p, const float *v, size_t n, size_t d) {
-    for (size_t j = 0; j < n; j++)
-        for (size_t i = 0; i < d; i++) z[i] += p[j] * v[j * d + i];
+static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,
+                          const void *v, size_t v_stride, size_t n_v, size_t d) {
+    for (size_t j = 0; j < n_v; j++)
+        for (size_t begin = 0; begin < d; begin += PANEL) {
+            size_t cols = d - begin < PANEL ? d - begin : PANEL;
+            float row[PANEL];
+            dtype_unpack(row, dtype, (const char *)v + dtype_bytes(dtype, j * v_stride + begin), cols);
+            for (size_t t = 0; t < n; t++)
+                for (size_t i = 0; i < cols; i++) z[t * z_stride + begin + i] += p[t * p_stride + j] * row[i];
+        }
 }
 
 static float max(const float *x, size_t n) {
@@ -111,11 +125,12 @@ const Kernels kernels_scalar = {
     .pack = pack,
     .group = 1,
     .matmul = matmul,
+    .matvec = matvec,
     .unpack = dtype_unpack,
     .pack_f16 = pack_f16,
     .add = add,
     .scale = scale,
-    .weighted_sum = weighted_sum,
+    .weighted_sums = weighted_sums,
     .max = max,
     .exp_sum = exp_sum,
     .layer_norm = layer_norm,

@@ -95,7 +95,7 @@ static void pack_f16(uint16_t *dst, const float *src, size_t n) {
 }
 
 /*
- * matmul of several tokens. The lanes are rows of weights. A tile is ROWS rows × at most TOKENS tokens, whose sums stay in
+ * matmul. The lanes are rows of weights. A tile is ROWS rows × at most TOKENS tokens, whose sums stay in
  * registers while the columns pass: each column brings ROWS weights, and one number of each token, spread over
  * a vector (Goto & van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication"). For that weights
  * are transposed, a panel of columns at a time, in a scratch that stays in L1 while all tokens pass. A sum
@@ -143,37 +143,6 @@ OPENED void load_columns(Vec columns[LANES], DType dtype, const unsigned char *c
         }
     }
     vec_transpose(columns);
-}
-
-/*
- * One token. Here the lanes are columns, and one row follows another, so that memory is read as it lies: prefetching
- * hardware follows one stream well. Four sums hide the latency of FMA and are added up at the end of the row.
- */
-OPENED float dot_row(DType dtype, const unsigned char *row, const float *x, size_t cols) {
-    enum { SUMS = 4 };
-    Vec sums[SUMS];
-    for (size_t i = 0; i < SUMS; i++) sums[i] = vec_set(0);
-    size_t c = 0;
-    for (; c + SUMS * LANES <= cols; c += SUMS * LANES)
-        for (size_t i = 0; i < SUMS; i++) {
-            Vec w = load_weights(dtype, row, c + i * LANES);
-            sums[i] = vec_fma(w, vec_load(x + c + i * LANES), sums[i]);
-        }
-    for (; c + LANES <= cols; c += LANES)
-        sums[0] = vec_fma(load_weights(dtype, row, c), vec_load(x + c), sums[0]);
-    if (c < cols) {
-        float few[LANES] = {0};
-        dtype_unpack(few, dtype, row + dtype_bytes(dtype, c), cols - c);
-        sums[1] = vec_fma(vec_load(few), vec_load_first(x + c, cols - c), sums[1]);
-    }
-    return vec_sum(vec_add(vec_add(sums[0], sums[1]), vec_add(sums[2], sums[3])));
-}
-
-OPENED void matvec_dtype(DType dtype, float *y, const Matrix *w, size_t row_begin, size_t row_end,
-                         const float *x) {
-    size_t row_bytes = dtype_bytes(dtype, w->cols);
-    for (size_t r = row_begin; r < row_end; r++)
-        y[r] += dot_row(dtype, (const unsigned char *)w->data + r * row_bytes, x, w->cols);
 }
 
 /* Columns [begin, end) of ROWS rows as panel[column][ROWS]. */
@@ -267,10 +236,58 @@ static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias
         return;
     }
 #endif
-    if (n == 1)
-        FOR_DTYPE(w->dtype, matvec_dtype, y, w, row_begin, row_end, packed)
-    else
-        matmul_floats(y, y_stride, w, row_begin, row_end, packed, n);
+    matmul_floats(y, y_stride, w, row_begin, row_end, packed, n);
+}
+
+/*
+ * One token. Here the lanes are columns, and of each row in hand two vectors of sums are added up at its end.
+ */
+OPENED void dot_floats(DType dtype, float dots[MATVEC_STREAMS],
+                       const unsigned char *const rows[MATVEC_STREAMS], const float *x, size_t cols) {
+    Vec sums[MATVEC_STREAMS][2];
+    for (size_t k = 0; k < MATVEC_STREAMS; k++) sums[k][0] = sums[k][1] = vec_set(0);
+    size_t c = 0;
+    for (; c + 2 * LANES <= cols; c += 2 * LANES)
+        for (size_t k = 0; k < MATVEC_STREAMS; k++)
+            for (size_t i = 0; i < 2; i++) {
+                Vec w = load_weights(dtype, rows[k], c + i * LANES);
+                sums[k][i] = vec_fma(w, vec_load(x + c + i * LANES), sums[k][i]);
+                KEEP_IN_REGISTER(sums[k][i]);
+            }
+    for (size_t n; c < cols; c += n) {
+        n = smaller(LANES, cols - c);
+        for (size_t k = 0; k < MATVEC_STREAMS; k++) {
+            float few[LANES] = {0};
+            dtype_unpack(few, dtype, rows[k] + dtype_bytes(dtype, c), n);
+            sums[k][0] = vec_fma(vec_load(few), vec_load_first(x + c, n), sums[k][0]);
+        }
+    }
+    for (size_t k = 0; k < MATVEC_STREAMS; k++) dots[k] = vec_sum(vec_add(sums[k][0], sums[k][1]));
+}
+
+OPENED void matvec_dtype(DType dtype, float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
+                         const void *packed) {
+    size_t row_bytes = dtype_bytes(dtype, w->cols), apart = matvec_rows(w->rows);
+    for (size_t r = begin; r < end; r++) {
+        const unsigned char *rows[MATVEC_STREAMS];
+        float dots[MATVEC_STREAMS];
+        for (size_t k = 0; k < MATVEC_STREAMS;
+             k++) /* beyond the last row it is read once more, but not kept */
+            rows[k] = (const unsigned char *)w->data + smaller(r + k * apart, w->rows - 1) * row_bytes;
+#ifdef HAS_INT16
+        if (dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0)
+            dot_int16(dtype, dots, rows, packed, w->cols);
+        else
+#endif
+            dot_floats(dtype, dots, rows, packed, w->cols);
+        for (size_t k = 0; k < MATVEC_STREAMS && r + k * apart < w->rows; k++)
+            y[r + k * apart] = (bias ? bias[r + k * apart] : 0.0f) + dots[k];
+    }
+}
+
+static void matvec(float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
+                   const void *packed) {
+    FOR_DTYPE(w->dtype, matvec_dtype, y, w, bias, begin, end, packed)
 }
 
 /* These two have nothing that the compiler's own vectors would miss. */
@@ -282,25 +299,67 @@ static void scale(float *y, float a, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] *= a;
 }
 
-/* `vectors` vectors of z, kept in registers while all n values pass. */
-OPENED void weighted_columns(float *z, const float *p, const float *v, size_t n, size_t d, size_t vectors) {
-    Vec sums[8];
-    for (size_t k = 0; k < vectors; k++) sums[k] = vec_load(z + k * LANES);
-    for (size_t j = 0; j < n; j++) {
-        Vec weight = vec_set(p[j]);
+/* The sums of a few rows over `vectors` vectors of each v, which stay in registers while all v pass. */
+typedef struct WeightedSums {
+    float *z;
+    const float *p;
+    const unsigned char *v;
+    size_t z_stride, p_stride, v_stride, n_v;
+} WeightedSums;
+
+OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, size_t rows, size_t vectors) {
+    Vec sums[2 * TOKENS];
+    float *z = w->z + t * w->z_stride + i;
+    for (size_t r = 0; r < rows; r++)
         for (size_t k = 0; k < vectors; k++)
-            sums[k] = vec_fma(weight, vec_load(v + j * d + k * LANES), sums[k]);
+            sums[r * vectors + k] = vec_load(z + r * w->z_stride + k * LANES);
+    for (size_t j = 0; j < w->n_v; j++) {
+        Vec v[8];
+        for (size_t k = 0; k < vectors; k++) {
+            v[k] = load_weights(dtype, w->v, j * w->v_stride + i + k * LANES);
+            if (rows > 1) KEEP_IN_REGISTER(v[k]);
+        }
+        for (size_t r = 0; r < rows; r++) {
+            Vec p = vec_set(w->p[(t + r) * w->p_stride + j]);
+            for (size_t k = 0; k < vectors; k++) {
+                sums[r * vectors + k] = vec_fma(v[k], p, sums[r * vectors + k]);
+                KEEP_IN_REGISTER(sums[r * vectors + k]);
+            }
+        }
     }
-    for (size_t k = 0; k < vectors; k++) vec_store(z + k * LANES, sums[k]);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t k = 0; k < vectors; k++)
+            vec_store(z + r * w->z_stride + k * LANES, sums[r * vectors + k]);
 }
 
-static void weighted_sum(float *z, const float *p, const float *v, size_t n, size_t d) {
+/* All of [0, d): as many vectors at a time as make enough sums, then fewer, then the last few numbers. */
+OPENED void sum_rows(size_t rows, const WeightedSums *w, DType dtype, size_t t, size_t d) {
     size_t i = 0;
-    for (; i + 8 * LANES <= d; i += 8 * LANES) weighted_columns(z + i, p, v + i, n, d, 8);
-    for (; i + 4 * LANES <= d; i += 4 * LANES) weighted_columns(z + i, p, v + i, n, d, 4);
-    for (; i + LANES <= d; i += LANES) weighted_columns(z + i, p, v + i, n, d, 1);
+    if (rows == 1)
+        for (; i + 8 * LANES <= d; i += 8 * LANES) sum_vectors(w, dtype, t, i, rows, 8);
+    if (rows <= 2)
+        for (; i + 4 * LANES <= d; i += 4 * LANES) sum_vectors(w, dtype, t, i, rows, 4);
+    for (; i + 2 * LANES <= d; i += 2 * LANES) sum_vectors(w, dtype, t, i, rows, 2);
+    for (; i + LANES <= d; i += LANES) sum_vectors(w, dtype, t, i, rows, 1);
     for (; i < d; i++)
-        for (size_t j = 0; j < n; j++) z[i] = fmaf(p[j], v[j * d + i], z[i]);
+        for (size_t r = t; r < t + rows; r++)
+            for (size_t j = 0; j < w->n_v; j++) {
+                float v;
+                dtype_unpack(&v, dtype, w->v + dtype_bytes(dtype, j * w->v_stride + i), 1);
+                w->z[r * w->z_stride + i] = fmaf(w->p[r * w->p_stride + j], v, w->z[r * w->z_stride + i]);
+            }
+}
+
+static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,
+                          const void *v, size_t v_stride, size_t n_v, size_t d) {
+    WeightedSums w = {z, p, v, z_stride, p_stride, v_stride, n_v};
+    for (size_t t = 0; t < n; t += TOKENS) {
+        size_t rows = smaller(TOKENS, n - t);
+        if (dtype == DTYPE_F16)
+            FOR_TOKENS(rows, sum_rows, &w, DTYPE_F16, t, d)
+        else
+            FOR_TOKENS(rows, sum_rows, &w, DTYPE_F32, t, d)
+    }
 }
 
 static float max(const float *x, size_t n) {
@@ -421,6 +480,7 @@ static void silu_mul(float *gate, const float *up, size_t n) {
 
 /* The table, but for its name. */
 #define VECTOR_KERNELS                                                                                       \
-    .group = TOKENS, .pack = pack, .matmul = matmul, .unpack = unpack, .pack_f16 = pack_f16, .add = add,     \
-    .scale = scale, .weighted_sum = weighted_sum, .max = max, .exp_sum = exp_sum, .layer_norm = layer_norm,  \
-    .rms_norm = rms_norm, .gelu_tanh = gelu_tanh, .silu_mul = silu_mul
+    .group = TOKENS, .pack = pack, .matmul = matmul, .matvec = matvec, .unpack = unpack,                     \
+    .pack_f16 = pack_f16, .add = add, .scale = scale, .weighted_sums = weighted_sums, .max = max,            \
+    .exp_sum = exp_sum, .layer_norm = layer_norm, .rms_norm = rms_norm, .gelu_tanh = gelu_tanh,              \
+    .silu_mul = silu_mul

@@ -16,7 +16,7 @@ static const Kernels *sets[4];
 static size_t n_sets;
 
 static void find_sets(void) {
-    static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
+    static const char *const names[] = {"scalar", "avx2", "avx512", "avx512vnni", "neon"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const Kernels *set = kernels_pick(names[i], NULL);
         if (set)
@@ -295,17 +295,23 @@ static void check_product(const Product *p, const float *bias, const float *y, c
     free(row);
 }
 
-/* y [n][y_stride] = rows [begin, end) of w · x, tokens [t, t + n), by way of pack; no float to spare. */
+/*
+ * y [n][y_stride] = rows [begin, end) of w · x, tokens [t, t + n), by way of pack; no float to spare. Of a single token
+ * they are the rows that matvec counts.
+ */
 static void multiply(const Kernels *set, const Product *p, const float *bias, size_t begin, size_t end,
                      size_t t, size_t n, float *y, size_t y_stride) {
     float *packed = allocate(n * p->w.cols * sizeof *packed);
     for (size_t g = 0; g * set->group < n; g++)
         set->pack(packed, p->w.dtype, p->x + t * p->w.cols, n, p->w.cols, g);
-    set->matmul(y, y_stride, &p->w, bias, begin, end, packed, n);
+    if (n == 1)
+        set->matvec(y, &p->w, bias, begin, end, packed);
+    else
+        set->matmul(y, y_stride, &p->w, bias, begin, end, packed, n);
     free(packed);
 }
 
-/* Rows [begin, end) for n ≥ 2 tokens, or 1, have the bits that `all` has, and nothing else is touched. */
+/* Rows [begin, end) for n tokens have the bits that `all` has, and nothing else is touched. */
 static void check_part(const Kernels *set, const Product *p, const float *all, size_t begin, size_t end,
                        size_t n) {
     float y[MAX_TOKENS * (MAX_ROWS + GAP)];
@@ -313,7 +319,8 @@ static void check_part(const Kernels *set, const Product *p, const float *all, s
     for (size_t i = 0; i < n * stride; i++) y[i] = 1e30f;
     multiply(set, p, p->bias, begin, end, 0, n, y, stride);
     for (size_t i = 0; i < n * stride; i++) {
-        int inside = i % stride >= begin && i % stride < end;
+        size_t row = i % stride, counted = n == 1 ? row % matvec_rows(p->w.rows) : row;
+        int inside = row < p->w.rows && counted >= begin && counted < end;
         CHECK(same_bits(y[i], inside ? all[i] : 1e30f), "%s %s: rows [%zu, %zu), %zu tokens, %zu columns",
               set->name, dtype_info(p->w.dtype)->name, begin, end, n, p->w.cols);
     }
@@ -322,18 +329,21 @@ static void check_part(const Kernels *set, const Product *p, const float *all, s
 static void check_matmul(DType dtype, size_t cols) {
     Product p = product_new(dtype, MAX_ROWS, cols, MAX_TOKENS);
     float all[MAX_TOKENS * (MAX_ROWS + GAP)], alone[MAX_ROWS];
+    size_t counted = matvec_rows(MAX_ROWS);
     for (size_t s = 0; s < n_sets; s++) {
         multiply(sets[s], &p, NULL, 0, MAX_ROWS, 0, MAX_TOKENS, all, MAX_ROWS + GAP);
         check_product(&p, NULL, all, sets[s]->name);
         multiply(sets[s], &p, p.bias, 0, MAX_ROWS, 0, MAX_TOKENS, all, MAX_ROWS + GAP);
         check_product(&p, p.bias, all, sets[s]->name);
-        multiply(sets[s], &p, p.bias, 0, MAX_ROWS, 0, 1, alone, MAX_ROWS);
-        for (size_t n = 1; n <= MAX_TOKENS; n++) {
+        for (size_t n = 2; n <= MAX_TOKENS; n++) {
             for (size_t rows = 1; rows <= MAX_ROWS; rows++) {
-                check_part(sets[s], &p, n == 1 ? alone : all, 0, rows, n);
-                check_part(sets[s], &p, n == 1 ? alone : all, MAX_ROWS - rows, MAX_ROWS, n);
+                check_part(sets[s], &p, all, 0, rows, n);
+                check_part(sets[s], &p, all, MAX_ROWS - rows, MAX_ROWS, n);
             }
         }
+        multiply(sets[s], &p, p.bias, 0, counted, 0, 1, alone, MAX_ROWS);
+        for (size_t begin = 0; begin < counted; begin++)
+            for (size_t end = begin + 1; end <= counted; end++) check_part(sets[s], &p, alone, begin, end, 1);
     }
     product_free(&p);
 }
@@ -358,7 +368,7 @@ static void test_matmul_chunk(void) {
             multiply(sets[s], &p, p.bias, 0, ROWS, 0, TOKENS, all, STRIDE);
             check_product(&p, p.bias, all, sets[s]->name);
             for (size_t t = 0; t < TOKENS; t++)
-                multiply(sets[s], &p, p.bias, 0, ROWS, t, 1, all + t * STRIDE, STRIDE);
+                multiply(sets[s], &p, p.bias, 0, matvec_rows(ROWS), t, 1, all + t * STRIDE, STRIDE);
             check_product(&p, p.bias, all, sets[s]->name);
         }
         free(all);
@@ -377,13 +387,13 @@ static void test_matmul_of_odd_numbers(void) {
             for (size_t n = 1; n <= TOKENS; n += TOKENS - 1) {
                 for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
                     p.x[(n - 1) * COLS + 40] = odd[i];
-                    multiply(sets[s], &p, NULL, 0, ROWS, 0, n, y, STRIDE);
+                    multiply(sets[s], &p, NULL, 0, n == 1 ? matvec_rows(ROWS) : ROWS, 0, n, y, STRIDE);
                     for (size_t r = 0; r < ROWS; r++)
                         CHECK(!isfinite(y[(n - 1) * STRIDE + r]), "%s %s: %g of %g", sets[s]->name,
                               dtype_info(dtypes[d])->name, (double)y[(n - 1) * STRIDE + r], (double)odd[i]);
                 }
                 for (size_t c = 0; c < COLS; c++) p.x[(n - 1) * COLS + c] = c < 64 ? 0x1p-149f : 0;
-                multiply(sets[s], &p, NULL, 0, ROWS, 0, n, y, STRIDE);
+                multiply(sets[s], &p, NULL, 0, n == 1 ? matvec_rows(ROWS) : ROWS, 0, n, y, STRIDE);
                 for (size_t r = 0; r < ROWS; r++) CHECK_NEAR(y[(n - 1) * STRIDE + r], 0, 0x1p-130);
             }
         product_free(&p);
@@ -412,7 +422,8 @@ static void check_linear_forward(const Kernels *set, unsigned n_threads, size_t 
     free(packed);
     for (size_t i = 0; i < 3; i++) {
         memcpy(p[i].x, x, n * cols * sizeof *x);
-        multiply(set, &p[i], linears[i].bias, 0, rows[i], 0, n, alone, rows[i]);
+        multiply(set, &p[i], linears[i].bias, 0, n == 1 ? matvec_rows(rows[i]) : rows[i], 0, n, alone,
+                 rows[i]);
         CHECK(memcmp(alone, outputs[i].y, n * rows[i] * sizeof *alone) == 0,
               "%s, output %zu, %u threads, %zu tokens", set->name, i, n_threads, n);
         free(outputs[i].y);
@@ -454,29 +465,41 @@ static void test_add_scale(void) {
     }
 }
 
-static void test_weighted_sum(void) {
-    enum { MAX_D = 140, MAX_N = 33 };
-    static float p[MAX_N], v[MAX_N * MAX_D], start[MAX_D], z[MAX_D + 1];
-    for (size_t d = 1; d <= MAX_D; d++) {
-        size_t n = d % (MAX_N + 1);
-        random_floats(p, n);
-        random_floats(v, n * d);
-        random_floats(start, d);
-        for (size_t s = 0; s < n_sets; s++) {
-            memcpy(z, start, d * sizeof *z);
-            z[d] = 7;
-            sets[s]->weighted_sum(z, p, v, n, d);
-            for (size_t i = 0; i < d; i++) {
-                double sum = (double)start[i], size = fabs(sum);
-                for (size_t j = 0; j < n; j++) {
-                    sum += (double)p[j] * (double)v[j * d + i];
-                    size += fabs((double)p[j] * (double)v[j * d + i]);
-                }
-                CHECK_NEAR(z[i], sum, ((double)n + 2) * EPS * size);
+/* Strides are larger than they must be, and what lies between the rows stays as it is. */
+static void check_weighted_sums(const Kernels *set, DType dtype, size_t n, size_t n_v, size_t d) {
+    size_t z_stride = d + 3, p_stride = n_v + 1, v_stride = d + 2;
+    float *p = allocate(n * p_stride * sizeof *p), *start = allocate(n * z_stride * sizeof *start);
+    float *z = allocate(n * z_stride * sizeof *z);
+    unsigned char *v = allocate(dtype_bytes(dtype, n_v * v_stride) + 1);
+    random_floats(p, n * p_stride);
+    random_floats(start, n * z_stride);
+    random_weights(v, dtype, n_v * v_stride);
+    memcpy(z, start, n * z_stride * sizeof *z);
+    set->weighted_sums(z, z_stride, p, p_stride, n, dtype, v, v_stride, n_v, d);
+    for (size_t t = 0; t < n; t++)
+        for (size_t i = 0; i < z_stride; i++) {
+            double sum = (double)start[t * z_stride + i], size = fabs(sum);
+            for (size_t j = 0; j < n_v && i < d; j++) {
+                double term = (double)p[t * p_stride + j] * weight_value(dtype, v, j * v_stride + i);
+                sum += term;
+                size += fabs(term);
             }
-            CHECK(z[d] == 7, "%s writes past %zu", sets[s]->name, d);
+            double tolerance = i < d ? ((double)n_v + 2) * EPS * size : 0;
+            CHECK_NEAR(z[t * z_stride + i], sum, tolerance);
         }
-    }
+    free(p);
+    free(start);
+    free(z);
+    free(v);
+}
+
+static void test_weighted_sums(void) {
+    static const DType caches[] = {DTYPE_F32, DTYPE_F16};
+    for (size_t s = 0; s < n_sets; s++)
+        for (size_t k = 0; k < 2; k++) {
+            for (size_t d = 1; d <= 140; d++) check_weighted_sums(sets[s], caches[k], d % 15 + 1, d % 34, d);
+            for (size_t n = 1; n <= 13; n++) check_weighted_sums(sets[s], caches[k], n, 64, 64);
+        }
 }
 
 static void test_max(void) {
@@ -683,7 +706,7 @@ int main(void) {
     RUN(test_matmul_of_odd_numbers);
     RUN(test_linear_forward);
     RUN(test_add_scale);
-    RUN(test_weighted_sum);
+    RUN(test_weighted_sums);
     RUN(test_max);
     RUN(test_exp);
     RUN(test_softmax_rows);

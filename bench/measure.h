@@ -1,0 +1,48 @@
+/* The speed of one checkpoint, held against limits that are measured right beside it. */
+#ifndef ATTN_BENCH_MEASURE_H
+#define ATTN_BENCH_MEASURE_H
+
+#include "error.h"
+#include "kernels/kernels.h"
+#include "peaks.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { N_CONTEXTS = 3, MAX_CONTEXT = 4096, MAX_REPEATS = 99 };
+
+/* What measuring needs. All borrowed. */
+typedef struct Bench {
+    const char *program; /* our own path, to be started anew */
+    Compute compute;
+    Peaks *peaks;
+    size_t max_context; /* generation is not measured beyond it */
+} Bench;
+
+/* Of something that is done again and again: medians. */
+typedef struct Speed {
+    double tokens_per_s;
+    double rate;  /* bytes or operations a second */
+    double limit; /* of the machine's memory or arithmetic, in the same unit; 0: not known */
+    double share; /* of the limit: each one's own, not the medians' */
+} Speed;
+
+typedef struct Row {
+    const char *shape, *type; /* "gpt2-124m" or a file's path, "Q8_0" */
+    double bytes_per_token;   /* of the weights that one token reads */
+    size_t n_prompt;
+    Speed prompt; /* against arithmetic */
+    bool has_context[N_CONTEXTS];
+    size_t context[N_CONTEXTS];
+    Speed generate[N_CONTEXTS]; /* tokens one by one from that context on, against memory */
+    double extra_mib;           /* memory beyond file and KV cache */
+    double first_ms;            /* from a process's start to its first logits */
+} Row;
+
+/* Fills in all of row but `shape`, which names it in the progress shown. False with an error also after Ctrl-C. */
+bool measure_checkpoint(const Bench *bench, Row *row, const char *path, int n_repeats, Error *error);
+
+/* What that process does: all that lies between a program's start and the logits after 5 tokens. */
+bool reach_first_logits(const char *path, const Compute *compute, Error *error);
+
+#endif

@@ -1,0 +1,29 @@
+/* What a machine can do at most, measured by loops that do nothing else: the limits that speed is a share of. */
+#ifndef ATTN_BENCH_PEAKS_H
+#define ATTN_BENCH_PEAKS_H
+
+#include "error.h"
+#include "threads.h"
+
+typedef enum PeakKind {
+    PEAK_READ, /* bytes read from memory that no cache holds */
+    PEAK_F32,  /* operations of fused multiply-adds; a multiplication and an addition count as two */
+    PEAK_BF16, /* operations of BF16 dots summed in F32 */
+    PEAK_INT8, /* operations of 8-bit dots summed in 32 bits */
+} PeakKind;
+
+enum { N_PEAKS = PEAK_INT8 + 1 };
+
+/* Holds the 512 MB that are read. Borrows the threads; peaks_free accepts NULL. */
+typedef struct Peaks Peaks;
+
+Peaks *peaks_new(Threads *threads, Error *error);
+void peaks_free(Peaks *peaks);
+
+/* The instructions that reach the peak, the fastest that this CPU has: "vpdpbusd zmm". NULL: it has none. */
+const char *peak_name(PeakKind kind);
+
+/* Bytes or operations a second of all threads together: the best of n_passes passes of 10 to 30 ms. 0: none. */
+double peaks_measure(Peaks *peaks, PeakKind kind, int n_passes);
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * AVX-512 for a CPU without it, by SIMDe, for `make emulated`: the compiler reads this before kernels/avx512*.c.
+ * Here is what Debian's SIMDe 0.7.4 lacks or has wrong; what neither knows would not compile without -mavx512f.
+ */
+#ifndef ATTN_TEST_AVX512_H
+#define ATTN_TEST_AVX512_H
+
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <simde/x86/avx512.h>
+#include <string.h>
+
+typedef int32_t Int32s __attribute__((vector_size(64)));
+typedef int8_t Int8s __attribute__((vector_size(16)));
+typedef uint8_t UInt8s __attribute__((vector_size(16)));
+typedef uint16_t UInt16s __attribute__((vector_size(32)));
+
+static inline __m512 emulated_from_halves(__m256i halves) {
+    __m512 v;
+    for (int i = 0; i < 16; i++) v[i] = _cvtsh_ss(((UInt16s)halves)[i]);
+    return v;
+}
+
+static inline __m256i emulated_to_halves(__m512 v) {
+    UInt16s halves;
+    for (int i = 0; i < 16; i++) halves[i] = _cvtss_sh(v[i], _MM_FROUND_TO_NEAREST_INT);
+    return (__m256i)halves;
+}
+
+static inline __m512 emulated_load(__mmask16 mask, const float *p) {
+    __m512 v;
+    for (int i = 0; i < 16; i++) v[i] = mask >> i & 1 ? p[i] : 0.0f;
+    return v;
+}
+
+static inline void emulated_store(float *p, __mmask16 mask, __m512 v) {
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1) p[i] = v[i];
+}
+
+static inline float emulated_sum(__m512 v) {
+    for (int n = 8; n; n /= 2)
+        for (int i = 0; i < n; i++) v[i] += v[i + n];
+    return v[0];
+}
+
+/* SIMDe takes numbers so small for 0 and 2^128 for infinity. */
+static inline __m512 emulated_ldexp(__m512 v, __m512 k) {
+    for (int i = 0; i < 16; i++) v[i] = isnan(k[i]) ? k[i] : ldexpf(v[i], (int)k[i]);
+    return v;
+}
+
+#undef _mm512_madd_epi16
+#undef _mm512_scalef_ps
+#undef _mm512_cvtps_ph
+#undef _mm512_shuffle_f32x4
+#define _mm512_cvtepi8_epi32(v) ((__m512i) __builtin_convertvector((Int8s)(v), Int32s))
+#define _mm512_cvtepu8_epi32(v) ((__m512i) __builtin_convertvector((UInt8s)(v), Int32s))
+#define _mm512_cvtepu16_epi32(v) ((__m512i) __builtin_convertvector((UInt16s)(v), Int32s))
+#define _mm512_cvtepi32_ps(v) __builtin_convertvector((Int32s)(v), __m512)
+#define _mm512_cvtph_ps emulated_from_halves
+#define _mm512_cvtps_ph(v, rounding) emulated_to_halves(v)
+#define _mm512_maskz_loadu_ps emulated_load
+#define _mm512_mask_storeu_ps emulated_store
+#define _mm512_reduce_add_ps emulated_sum
+#define _mm512_scalef_ps emulated_ldexp
+#define _mm512_madd_epi16 simde_mm512_madd_epi16
+#define _mm512_shuffle_f32x4 simde_mm512_shuffle_f32x4
+
+#define __asm__(...) (void)0 /* no register is so wide that one could keep a vector in it */
+
+#endif
