@@ -5,8 +5,9 @@
  * and leaves them as they are, and the layers from the middle up run again, as ablate has them do.
  *
  * Differences of logits are given as a share of their span (the largest less the smallest), which a constant
- * in all logits does not hide. Allowed is 1e-4 with an F32 cache: sums of floats in another order differ by
- * some 1e-6 of it, and a mistake (a position off by one, a key too many) by 1e-2 and more. With an F16 cache,
+ * in all logits does not hide. Allowed is 3e-4 with an F32 cache: sums of floats in another order differ by
+ * some 1e-6 of it, which what quantised weights are multiplied with, rounded to 16 bits, makes some 1e-5; a
+ * mistake (a position off by one, a key too many) differs by 1e-2 and more. With an F16 cache,
  * a last bit can round a key or value to the other neighbour, 5e-4 of it away: 2e-3. Where arithmetic is the
  * same by design, no difference is allowed.
  */
@@ -21,7 +22,7 @@
 enum { N_SESSIONS = 4, CHUNK_BYTES = 64 << 20 /* of logits */ };
 
 #define ALLOWED_ROW_SUM 1e-5
-#define ALLOWED_F32 1e-4
+#define ALLOWED_F32 3e-4
 #define ALLOWED_F16 2e-3
 
 /* Longer than the 64 keys of a tile of attention in most vocabularies. */
