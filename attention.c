@@ -250,7 +250,7 @@ static Tile worker_tile(const Attention *attention, unsigned worker) {
     return tile;
 }
 
-/* scores[row][key] = q_row · k_key for n rows of q and the tile of keys from `first` on; rows of scores lie stride apart. */
+/* scores[row][key] = q_row · k_key for n rows of q and the tile of keys from `first` on; rows lie stride apart. */
 static void score_tile(const Attention *attention, size_t layer, size_t kv_head, size_t first, const float *q,
                        size_t n, float *scores, size_t stride) {
     size_t d_head = attention->shape.d_head;
@@ -307,8 +307,9 @@ static void attend_watched(const Attention *attention, size_t layer, size_t head
 }
 
 /*
- * One query's scores of the next tile of keys, of which it sees the first `visible`, become weights exp(score − max), the
- * others 0; its running softmax takes them in, and what it has is rescaled when the maximum grows.
+ * One query's scores of the next tile of keys, of which it sees the first `visible`, become weights
+ * exp(score − max), the others 0; its running softmax takes them in, and what it has is rescaled when the
+ * maximum grows.
  */
 static void softmax_update(const Kernels *kernels, const Tile *tile, size_t row, size_t visible,
                            size_t d_head) {

@@ -1,11 +1,11 @@
 /*
- * Quantised weights as integers, on x86-64. Activations are rounded to 16 bits by blocks of 32 columns, x ≈ d·q with
- * d = max |x| / 32767: an error of at most 2^-16 of the block's largest number, far below that of the weights. A
- * block's products with int8 or int4 weights are added up exactly in 32 bits (32 · 128 · 32767 < 2^27) and
- * then scaled by both d's, so that only these sums are rounded.
+ * Quantised weights as integers, on x86-64. Activations are rounded to 16 bits by blocks of 32 columns,
+ * x ≈ d·q with d = max |x| / 32767: an error of at most 2^-16 of the block's largest number, far below that
+ * of the weights. A block's products with int8 or int4 weights are added up exactly in 32 bits
+ * (32 · 128 · 32767 < 2^27) and then scaled by both d's, so that only these sums are rounded.
  *
- * The multiply instruction adds pairs of neighbours. A block is taken as its 16 even columns and then its 16 odd
- * ones: so few operations make int16 of bytes or nibbles.
+ * The multiply instruction adds pairs of neighbours. A block is taken as its 16 even columns and then its 16
+ * odd ones: so few operations make int16 of bytes or nibbles.
  *
  * Ints is a vector of LANES int32, each of which may be seen as a pair of int16:
  *   ints_zero()  ints_load(p)  ints_spread(p): one pair in all lanes
@@ -20,10 +20,9 @@ enum {
 
 /* The packed activations of one tile. */
 typedef struct Int16Tile {
-    int16_t *q; /* [blocks][PAIRS][tokens][2]; of a single token see pack_alone */
-    float *d;   /* [blocks][tokens] */
-    int32_t
-        *q_sum_8; /* 8·Σ q of a single token's blocks: what nibbles, which are 8 too large, add too much */
+    int16_t *q;       /* [blocks][PAIRS][tokens][2]; of a single token see pack_alone */
+    float *d;         /* [blocks][tokens] */
+    int32_t *q_sum_8; /* 8·Σ q of a single token's blocks: what nibbles, 8 too large, add too much */
 } Int16Tile;
 
 /* It has room for `tokens`·cols floats and takes little more than half. */
@@ -71,9 +70,9 @@ static int32_t sum_block(const __m256i q[2]) {
 }
 
 /*
- * A single token's blocks go in pairs, so that a vector has one block in each of its 128-bit halves: the lower halves
- * of both blocks' even columns, the upper ones, and likewise the odd ones. Sums of eight blocks come as
- * lanes 0, 2, 4, 6, 1, 3, 5, 7, and so do d and q_sum_8.
+ * A single token's blocks go in pairs, so that a vector has one block in each of its 128-bit halves: the lower
+ * halves of both blocks' even columns, the upper ones, and likewise the odd ones. Sums of eight blocks come
+ * as lanes 0, 2, 4, 6, 1, 3, 5, 7, and so do d and q_sum_8.
  */
 static size_t lane_of(size_t block) { return block / 8 * 8 + block % 2 * 4 + block % 8 / 2; }
 
@@ -138,7 +137,7 @@ OPENED __m256i load_halves(const unsigned char *p, size_t stride) {
                                    _mm_loadu_si128((const __m128i *)(const void *)(p + stride)), 1);
 }
 
-/* A row's two blocks times one token's: the sum of the first in the lower four lanes, of the second in the upper ones. */
+/* A row's two blocks times one token's: the sum of the first in the lower lanes, of the second in the upper ones. */
 OPENED __m256i dot_two_blocks(DType dtype, const unsigned char *blocks, const int16_t *q) {
     const __m256i *x = (const __m256i *)(const void *)q;
     __m256i w[4]; /* in the order of pack_alone */

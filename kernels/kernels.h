@@ -34,10 +34,9 @@ typedef struct Kernels {
     const char *name; /* what kernels_pick chooses by: "scalar", "avx2", "avx512", "avx512vnni", "neon" */
 
     /*
-     * Lays activations as matmul wants them for weights of a dtype: x [n][cols], contiguous, to packed, which has
-     * room for n·cols floats and begins at a cache line. Goes by groups of tokens that no other group touches: a
-     * call takes tokens [group·g, min(n, group·(g + 1))), g < ⌈n/group⌉. The layout depends on whether the dtype is
-     * quantised, on n and cols, and on nothing else about the dtype.
+     * Lays activations as matmul and matvec want them for weights of a dtype: x [n][cols], contiguous, to
+     * packed, which has room for n·cols floats. A call packs the tokens [group·g, min(n, group·(g + 1))), g
+     * < ⌈n/group⌉, and touches no others. The layout depends on n, on cols and on whether the dtype is quantised.
      */
     void (*pack)(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t g);
     size_t group;
@@ -52,8 +51,8 @@ typedef struct Kernels {
                    size_t row_end, const void *packed, size_t n);
 
     /*
-     * The same for one token, y [rows], bound by memory: rows r, r + m, r + 2m and r + 3m for r in [begin, end), where
-     * m = matvec_rows(w->rows). Four places at once, far apart, are read up to twice as fast as one.
+     * The same for one token, y [rows], which is bound by memory: rows r, r + m, r + 2m and r + 3m for r in
+     * [begin, end), m = matvec_rows(w->rows). Four places at once, far apart, are read up to twice as fast as one.
      */
     void (*matvec)(float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
                    const void *packed);

@@ -239,9 +239,7 @@ static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias
     matmul_floats(y, y_stride, w, row_begin, row_end, packed, n);
 }
 
-/*
- * One token. Here the lanes are columns, and of each row in hand two vectors of sums are added up at its end.
- */
+/* One token. Here the lanes are columns, and a row's two vectors of sums are added up at its end. */
 OPENED void dot_floats(DType dtype, float dots[MATVEC_STREAMS],
                        const unsigned char *const rows[MATVEC_STREAMS], const float *x, size_t cols) {
     Vec sums[MATVEC_STREAMS][2];
@@ -271,8 +269,7 @@ OPENED void matvec_dtype(DType dtype, float *y, const Matrix *w, const float *bi
     for (size_t r = begin; r < end; r++) {
         const unsigned char *rows[MATVEC_STREAMS];
         float dots[MATVEC_STREAMS];
-        for (size_t k = 0; k < MATVEC_STREAMS;
-             k++) /* beyond the last row it is read once more, but not kept */
+        for (size_t k = 0; k < MATVEC_STREAMS; k++) /* beyond the last row that one again, not kept */
             rows[k] = (const unsigned char *)w->data + smaller(r + k * apart, w->rows - 1) * row_bytes;
 #ifdef HAS_INT16
         if (dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0)

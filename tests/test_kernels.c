@@ -296,8 +296,8 @@ static void check_product(const Product *p, const float *bias, const float *y, c
 }
 
 /*
- * y [n][y_stride] = rows [begin, end) of w · x, tokens [t, t + n), by way of pack; no float to spare. Of a single token
- * they are the rows that matvec counts.
+ * y [n][y_stride] = rows [begin, end) of w · x, tokens [t, t + n), by way of pack; no float to spare. Of a
+ * single token they are the rows that matvec counts.
  */
 static void multiply(const Kernels *set, const Product *p, const float *bias, size_t begin, size_t end,
                      size_t t, size_t n, float *y, size_t y_stride) {
@@ -400,7 +400,7 @@ static void test_matmul_of_odd_numbers(void) {
     }
 }
 
-/* Three matrices at once, and room to pack so many tokens: the bits of each multiplied alone, whatever the threads. */
+/* Three matrices at once, and room to pack so many tokens: the bits of each alone, whatever the threads. */
 static void check_linear_forward(const Kernels *set, unsigned n_threads, size_t cols, size_t n, size_t room) {
     static const size_t rows[3] = {37, 5, 150};
     static const DType kinds[3] = {DTYPE_F32, DTYPE_Q4_0, DTYPE_F16};

@@ -313,7 +313,7 @@ static bool wants_all_but_rows(void *user, ProbeSite site, size_t layer, size_t 
 
 static void look(void *user, const ProbeView *view) { (void)user, (void)view; }
 
-/* Asking for the last logits alone (a single one is summed otherwise), or looking on the way, must not change them. */
+/* Asking for the last logits alone (two: a single one is summed otherwise), or looking, must not change them. */
 static void check_bystanders(const Reference *reference) {
     Error error;
     size_t n = reference->n, n_vocab = reference->n_vocab;
