@@ -57,8 +57,10 @@ static void try_model(const char *path, Threads *threads) {
     if (model == NULL) return;
     size_t n_vocab = model_config(model)->n_vocab;
     const int32_t tokens[] = {0, (int32_t)n_vocab - 1, 0};
-    SessionOptions options = {
-        .n_ctx = 4, .kv_dtype = DTYPE_F16, .n_chunk = 2, .compute = {kernels_pick(NULL, &error), threads}};
+    SessionOptions options = {.n_ctx = 4,
+                              .kv_dtype = DTYPE_F16,
+                              .n_chunk = 2,
+                              .compute = {.kernels = kernels_pick(NULL, &error), .threads = threads}};
     Session *session = session_new(model, &options, &error);
     check(session != NULL, &error, NULL);
     float *logits = malloc(n_vocab * sizeof *logits);
