@@ -252,15 +252,15 @@ OPENED void dot_floats(DType dtype, float dots[MATVEC_STREAMS],
                 sums[k][i] = vec_fma(w, vec_load(x + c + i * LANES), sums[k][i]);
                 KEEP_IN_REGISTER(sums[k][i]);
             }
+    for (size_t k = 0; k < MATVEC_STREAMS; k++) dots[k] = vec_sum(vec_add(sums[k][0], sums[k][1]));
     for (size_t n; c < cols; c += n) {
         n = smaller(LANES, cols - c);
         for (size_t k = 0; k < MATVEC_STREAMS; k++) {
             float few[LANES] = {0};
             dtype_unpack(few, dtype, rows[k] + dtype_bytes(dtype, c), n);
-            sums[k][0] = vec_fma(vec_load(few), vec_load_first(x + c, n), sums[k][0]);
+            dots[k] += vec_sum(vec_mul(vec_load(few), vec_load_first(x + c, n)));
         }
     }
-    for (size_t k = 0; k < MATVEC_STREAMS; k++) dots[k] = vec_sum(vec_add(sums[k][0], sums[k][1]));
 }
 
 OPENED void matvec_dtype(DType dtype, float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
