@@ -44,7 +44,6 @@ struct Session {
     float *branch;   /* [n_chunk][d_model] what attention or MLP adds */
     float *hidden;   /* [n_chunk][d_ff] */
     float *gate;     /* [n_chunk][d_ff], touched only where the MLP has a gate */
-    float *packed;   /* [n_chunk][the widest input of a matrix], linear_forward's own */
 };
 
 Model *model_open(const char *path, Error *error) {
@@ -108,7 +107,8 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     Session *session = calloc(1, sizeof *session);
     if (!session) goto no_memory;
     *session = (Session){.model = model,
-                         .compute = options->compute,
+                         .compute = {options->compute.kernels, options->compute.threads,
+                                     floats_new(n_chunk, widest), n_chunk * widest},
                          .probe = options->probe,
                          .n_ctx = n_ctx,
                          .n_chunk = n_chunk};
@@ -117,12 +117,9 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     session->branch = floats_new(n_chunk, config->d_model);
     session->hidden = floats_new(n_chunk, config->d_ff);
     session->gate = floats_new(n_chunk, config->d_ff);
-    session->packed = floats_new(n_chunk, widest);
     if (!session->resid || !session->normed || !session->branch || !session->hidden || !session->gate ||
-        !session->packed)
+        !session->compute.packed)
         goto no_memory;
-    session->compute.packed = session->packed;
-    session->compute.n_packed = n_chunk * widest;
     session->attention = attention_new(&shape, n_ctx, options->kv_dtype, n_chunk, &session->compute, error);
     if (!session->attention) goto fail;
     return session;
@@ -141,7 +138,7 @@ void session_free(Session *session) {
     free(session->branch);
     free(session->hidden);
     free(session->gate);
-    free(session->packed);
+    free(session->compute.packed);
     free(session);
 }
 

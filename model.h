@@ -33,11 +33,10 @@ AttentionShape model_attention_shape(const Model *model);
 enum { SESSION_CHUNK = 256 }; /* tokens that go through the layers together unless asked otherwise */
 
 typedef struct SessionOptions {
-    size_t n_ctx;   /* positions to make room for; 0: the model's own n_ctx */
-    DType kv_dtype; /* DTYPE_F16 or DTYPE_F32 */
-    size_t n_chunk; /* tokens that go through the layers together; 0: SESSION_CHUNK */
-    Compute
-        compute; /* kernels and threads, borrowed: must outlive the session, which has scratch of its own */
+    size_t n_ctx;       /* positions to make room for; 0: the model's own n_ctx */
+    DType kv_dtype;     /* DTYPE_F16 or DTYPE_F32 */
+    size_t n_chunk;     /* tokens that go through the layers together; 0: SESSION_CHUNK */
+    Compute compute;    /* kernels and threads, which must outlive the session; its scratch is its own */
     const Probe *probe; /* borrowed, or NULL */
 } SessionOptions;
 

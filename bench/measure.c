@@ -44,9 +44,9 @@ static void count_weights(Subject *subject) {
                                          &layer->mlp.down};
         for (size_t j = 0; j < sizeof linears / sizeof *linears; j++) add_linear(subject, linears[j]);
     }
-    double layer_weights = subject->layer_weights;
-    add_linear(subject, &weights->unembedding);
-    subject->layer_weights = layer_weights;
+    const Matrix *unembedding = &weights->unembedding.w;
+    subject->weight_bytes +=
+        (double)unembedding->rows * (double)dtype_bytes(unembedding->dtype, unembedding->cols);
     subject->d_all = (double)(config->n_layer * config->n_head * config->d_head);
 }
 

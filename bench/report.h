@@ -9,8 +9,7 @@
 typedef struct Results {
     const char *kernels;
     unsigned n_threads;
-    double
-        limits[N_PEAKS]; /* bytes or operations a second, at the start; 0: the CPU has no such instruction */
+    double limits[N_PEAKS]; /* bytes or operations a second, at the start; 0: the CPU cannot do that */
     Row rows[16];
     size_t n_rows;
 } Results;

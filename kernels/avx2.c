@@ -40,11 +40,7 @@ static Vec vec_ldexp(Vec v, Vec k) {
     return _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23)));
 }
 
-static float vec_sum(Vec v) {
-    __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
+static float vec_sum(Vec v) { return sum8(v); }
 
 static void vec_transpose(Vec v[LANES]) { transpose8(v); }
 

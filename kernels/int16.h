@@ -182,7 +182,7 @@ OPENED __m256 load_scales(const unsigned char *blocks, size_t block_bytes, size_
 /* sums += n ≤ 8 blocks of a row times one token's, from block b on, a multiple of 8. */
 OPENED __m256 dot_blocks(DType dtype, __m256 sums, const unsigned char *row, const Int16Tile *x, size_t b,
                          size_t n) {
-    const size_t block_bytes = dtype == DTYPE_Q8_0 ? 34 : 18;
+    const size_t block_bytes = BLOCK_BYTES(dtype);
     __m256i two[4];
     for (size_t i = 0; i < 4; i++)
         two[i] = n >= 2 * i + 2
@@ -205,7 +205,7 @@ OPENED __m256 dot_blocks(DType dtype, __m256 sums, const unsigned char *row, con
 OPENED void dot_int16(DType dtype, float dots[MATVEC_STREAMS],
                       const unsigned char *const rows[MATVEC_STREAMS], const void *packed, size_t cols) {
     const Int16Tile x = int16_tile(packed, 0, 1, cols);
-    const size_t block_bytes = dtype == DTYPE_Q8_0 ? 34 : 18;
+    const size_t block_bytes = BLOCK_BYTES(dtype);
     __m256 sums[MATVEC_STREAMS];
     size_t blocks = cols / BLOCK, b = 0;
     for (size_t k = 0; k < MATVEC_STREAMS; k++) sums[k] = _mm256_setzero_ps();
@@ -217,17 +217,13 @@ OPENED void dot_int16(DType dtype, float dots[MATVEC_STREAMS],
         }
     for (size_t k = 0; k < MATVEC_STREAMS && b < blocks; k++)
         sums[k] = dot_blocks(dtype, sums[k], rows[k], &x, b, blocks - b);
-    for (size_t k = 0; k < MATVEC_STREAMS; k++) {
-        __m128 four = _mm_add_ps(_mm256_castps256_ps128(sums[k]), _mm256_extractf128_ps(sums[k], 1));
-        __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-        dots[k] = _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-    }
+    for (size_t k = 0; k < MATVEC_STREAMS; k++) dots[k] = sum8(sums[k]);
 }
 
 /* Blocks [begin, end) of ROWS rows as panel[block][PAIRS][ROWS][2], and their scales[block][ROWS]. */
 OPENED void unpack_int16_panel(DType dtype, int16_t *panel, float *scales,
                                const unsigned char *const rows[ROWS], size_t begin, size_t end) {
-    const size_t block_bytes = dtype == DTYPE_Q8_0 ? 34 : 18;
+    const size_t block_bytes = BLOCK_BYTES(dtype);
     for (size_t b = begin; b < end; b++, panel += BLOCK * ROWS, scales += ROWS)
         for (size_t eight = 0; eight < ROWS; eight += 8) {
             __m256 pairs[2][8];

@@ -26,20 +26,21 @@ typedef struct Linear {
     const float *bias; /* [rows], or NULL */
 } Linear;
 
-enum { MATVEC_STREAMS = 4 };
+enum { MATVEC_STREAMS = 4 }; /* rows that matvec reads at once */
 
+/* How far apart they lie, and so how many steps a matvec over all rows has. */
 static inline size_t matvec_rows(size_t rows) { return (rows + MATVEC_STREAMS - 1) / MATVEC_STREAMS; }
 
 typedef struct Kernels {
     const char *name; /* what kernels_pick chooses by: "scalar", "avx2", "avx512", "avx512vnni", "neon" */
 
     /*
-     * Lays activations as matmul and matvec want them for weights of a dtype: x [n][cols], contiguous, to
-     * packed, which has room for n·cols floats. A call packs the tokens [group·g, min(n, group·(g + 1))), g
-     * < ⌈n/group⌉, and touches no others. The layout depends on n, on cols and on whether the dtype is quantised.
+     * Lays activations as matmul and matvec want them for weights that are quantised, or not: x [n][cols],
+     * contiguous, to packed, which has room for n·cols floats. A call packs the tokens
+     * [group·g, min(n, group·(g + 1))), g < ⌈n/group⌉, and touches no others.
      */
-    void (*pack)(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t g);
-    size_t group;
+    void (*pack)(void *packed, bool quantised, const float *x, size_t n, size_t cols, size_t g);
+    size_t group; /* tokens that lie together */
 
     /*
      * y[t][r] = bias[r] + Σ_c w[r][c]·x[t][c] for r in [row_begin, row_end) and t in [0, n), of packed x, n ≥ 2.

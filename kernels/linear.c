@@ -30,8 +30,7 @@ static void pack_groups(void *context, size_t begin, size_t end, unsigned worker
     (void)worker;
     const LinearLoop *loop = context;
     for (size_t g = begin; g < end; g++)
-        loop->compute->kernels->pack(loop->compute->packed, loop->quantised ? DTYPE_Q8_0 : DTYPE_F32, loop->x,
-                                     loop->n, loop->cols, g);
+        loop->compute->kernels->pack(loop->compute->packed, loop->quantised, loop->x, loop->n, loop->cols, g);
 }
 
 /* What the loop counts of an output: its rows, or for a single token the steps of its matvec. */

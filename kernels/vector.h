@@ -25,6 +25,8 @@ enum {
     BLOCK = 32,          /* columns of a quantised block, which share a scale */
 };
 
+#define BLOCK_BYTES(dtype) ((dtype) == DTYPE_Q8_0 ? 34 : 18) /* a constant, where the dtype is one */
+
 /* Tells the compiler that v may have changed, so that it can neither fetch it once more nor put its sum off. */
 #if defined(__x86_64__)
 #define KEEP_IN_REGISTER(v) __asm__("" : "+v"(v))
@@ -66,7 +68,8 @@ static float block_scale(const unsigned char *block) {
 
 /* LANES weights from column c on, a multiple of LANES, of a row of any dtype. */
 OPENED Vec load_weights(DType dtype, const unsigned char *row, size_t c) {
-    const unsigned char *q8 = row + c / BLOCK * 34, *q4 = row + c / BLOCK * 18;
+    const unsigned char *q8 = row + c / BLOCK * BLOCK_BYTES(DTYPE_Q8_0),
+                        *q4 = row + c / BLOCK * BLOCK_BYTES(DTYPE_Q4_0);
     size_t i = c % BLOCK;
     switch (dtype) {
     case DTYPE_F16: return vec_from_f16(row + 2 * c);
@@ -215,14 +218,14 @@ static void matmul_floats(float *y, size_t y_stride, const Matrix *w, size_t row
 #include "int16.h"
 #endif
 
-static void pack(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t group) {
+static void pack(void *packed, bool quantised, const float *x, size_t n, size_t cols, size_t group) {
 #ifdef HAS_INT16
-    if (dtype_is_quantised(dtype)) {
+    if (quantised) {
         pack_int16(packed, x, n, cols, group);
         return;
     }
 #endif
-    (void)dtype;
+    (void)quantised;
     pack_floats(packed, x, n, cols, group);
 }
 

@@ -7,6 +7,12 @@
 
 static inline float half_to_float(uint16_t half) { return _cvtsh_ss(half); }
 
+static inline float sum8(__m256 v) {
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
 /* Lane j of v[i] changes places with lane i of v[j]. */
 static inline void transpose8(__m256 v[8]) {
     __m256 pairs[8], fours[8];

@@ -303,7 +303,7 @@ static void multiply(const Kernels *set, const Product *p, const float *bias, si
                      size_t t, size_t n, float *y, size_t y_stride) {
     float *packed = allocate(n * p->w.cols * sizeof *packed);
     for (size_t g = 0; g * set->group < n; g++)
-        set->pack(packed, p->w.dtype, p->x + t * p->w.cols, n, p->w.cols, g);
+        set->pack(packed, dtype_is_quantised(p->w.dtype), p->x + t * p->w.cols, n, p->w.cols, g);
     if (n == 1)
         set->matvec(y, &p->w, bias, begin, end, packed);
     else
