@@ -342,6 +342,9 @@ static void check_matmul(DType dtype, size_t cols) {
             }
         }
         multiply(sets[s], &p, p.bias, 0, counted, 0, 1, alone, MAX_ROWS);
+        Product first = p;
+        first.n = 1;
+        check_product(&first, p.bias, alone, sets[s]->name);
         for (size_t begin = 0; begin < counted; begin++)
             for (size_t end = begin + 1; end <= counted; end++) check_part(sets[s], &p, alone, begin, end, 1);
     }
