@@ -2,10 +2,8 @@
  * Quantised weights as integers, on x86-64. Activations are rounded to 16 bits by blocks of 32 columns,
  * x ≈ d·q with d = max |x| / 32767: an error of at most 2^-16 of the block's largest number, far below that
  * of the weights. A block's products with int8 or int4 weights are added up exactly in 32 bits
- * (32 · 128 · 32767 < 2^27) and then scaled by both d's, so that only these sums are rounded.
- *
- * The multiply instruction adds pairs of neighbours. A block is taken as its 16 even columns and then its 16
- * odd ones: so few operations make int16 of bytes or nibbles.
+ * (32 · 128 · 32767 < 2^27) and then scaled by both d's, so that only these sums are rounded. The multiply
+ * instruction adds pairs of neighbours.
  *
  * Ints is a vector of LANES int32, each of which may be seen as a pair of int16:
  *   ints_zero()  ints_load(p)  ints_spread(p): one pair in all lanes
@@ -20,23 +18,22 @@ enum {
 
 /* The packed activations of one tile. */
 typedef struct Int16Tile {
-    int16_t *q;       /* [blocks][PAIRS][tokens][2]; of a single token see pack_alone */
-    float *d;         /* [blocks][tokens] */
-    int32_t *q_sum_8; /* 8·Σ q of a single token's blocks: what nibbles, 8 too large, add too much */
+    int16_t *q;     /* [blocks][PAIRS][tokens][2] */
+    float *d;       /* [blocks][tokens]; a single token's go on with zeros, to a multiple of 8 */
+    float *q_sum_8; /* [blocks] of a single token: 8·Σ q < 2^23, what nibbles, 8 too large, add too much */
 } Int16Tile;
 
 /* It has room for `tokens`·cols floats and takes little more than half. */
 static Int16Tile int16_tile(const void *packed, size_t first, size_t tokens, size_t cols) {
     float *room = (float *)(uintptr_t)packed + first * cols;
     Int16Tile tile = {.q = (int16_t *)(void *)room, .d = room + tokens * cols / 2};
-    tile.q_sum_8 = (int32_t *)(void *)(tile.d + (cols / BLOCK + 7) / 8 * 8);
+    tile.q_sum_8 = tile.d + (cols / BLOCK + 7) / 8 * 8;
     return tile;
 }
 
-/* 32 numbers as int16, even columns in q[0], odd ones in q[1]; returns d. What is not finite makes d NaN. */
+/* 32 numbers as int16, 16 in each vector; returns d. What is not finite makes d NaN. */
 static float round_block(__m256i q[2], const float *x) {
-    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff),
-                  pairs = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
     __m256i four = _mm256_setzero_si256();
     for (int i = 0; i < 4; i++) /* the bits of non-negative floats order as integers do, NaN above all */
         four = _mm256_max_epi32(four,
@@ -49,15 +46,10 @@ static float round_block(__m256i q[2], const float *x) {
     if (!isfinite(max)) return NAN;
     if (max < 0x1p-100f) return 0; /* or 1/d would overflow */
     __m256 factor = _mm256_set1_ps(32767.0f / max);
-    __m256 v[4];
-    for (int i = 0; i < 4; i++)
-        v[i] = _mm256_castsi256_ps(_mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), factor)));
-    for (int odd = 0; odd < 2; odd++) {
-        __m256 low = odd ? _mm256_shuffle_ps(v[0], v[1], 0xdd) : _mm256_shuffle_ps(v[0], v[1], 0x88);
-        __m256 high = odd ? _mm256_shuffle_ps(v[2], v[3], 0xdd) : _mm256_shuffle_ps(v[2], v[3], 0x88);
-        q[odd] = _mm256_packs_epi32(_mm256_castps_si256(low), _mm256_castps_si256(high));
-        q[odd] = _mm256_permutevar8x32_epi32(q[odd], pairs);
-    }
+    __m256i v[4];
+    for (int i = 0; i < 4; i++) v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), factor));
+    for (int i = 0; i < 2; i++) /* packs works within 128 bits */
+        q[i] = _mm256_permute4x64_epi64(_mm256_packs_epi32(v[2 * i], v[2 * i + 1]), 0xd8);
     return max / 32767.0f;
 }
 
@@ -69,30 +61,13 @@ static int32_t sum_block(const __m256i q[2]) {
     return sum;
 }
 
-/*
- * A single token's blocks go in pairs, so that a vector has one block in each of its 128-bit halves: the lower
- * halves of both blocks' even columns, the upper ones, and likewise the odd ones. Sums of eight blocks come
- * as lanes 0, 2, 4, 6, 1, 3, 5, 7, and so do d and q_sum_8.
- */
-static size_t lane_of(size_t block) { return block / 8 * 8 + block % 2 * 4 + block % 8 / 2; }
-
 static void pack_alone(const Int16Tile *tile, const float *x, size_t blocks) {
-    for (size_t b = 0; b < (blocks + 7) / 8 * 8; b++) tile->d[b] = 0, tile->q_sum_8[b] = 0;
-    for (size_t b = 0; b < blocks; b += 2) {
-        size_t n = smaller(2, blocks - b);
-        __m256i q[2][2], *to = (__m256i *)(void *)(tile->q + b * BLOCK);
-        for (size_t i = 0; i < n; i++) {
-            tile->d[lane_of(b + i)] = round_block(q[i], x + (b + i) * BLOCK);
-            tile->q_sum_8[lane_of(b + i)] = 8 * sum_block(q[i]);
-        }
-        for (size_t odd = 0; odd < 2; odd++) {
-            if (n == 2) {
-                _mm256_storeu_si256(to + 2 * odd, _mm256_permute2x128_si256(q[0][odd], q[1][odd], 0x20));
-                _mm256_storeu_si256(to + 2 * odd + 1, _mm256_permute2x128_si256(q[0][odd], q[1][odd], 0x31));
-            } else {
-                _mm256_storeu_si256(to + odd, q[0][odd]);
-            }
-        }
+    for (size_t b = 0; b < (blocks + 7) / 8 * 8; b++) tile->d[b] = tile->q_sum_8[b] = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        __m256i q[2];
+        tile->d[b] = round_block(q, x + b * BLOCK);
+        tile->q_sum_8[b] = (float)(8 * sum_block(q));
+        memcpy(tile->q + b * BLOCK, q, sizeof q);
     }
 }
 
@@ -114,109 +89,63 @@ static void pack_int16(void *packed, const float *x, size_t n, size_t cols, size
         }
 }
 
-/* A block's 32 weights as int16, even and odd columns; of Q4_0 they are 8 too large. */
+/* A block's 32 weights as int16; of Q4_0 they are 8 too large. */
 OPENED void load_int16(DType dtype, __m256i w[2], const unsigned char *block) {
+    const __m128i *bytes = (const __m128i *)(const void *)(block + 2);
     if (dtype == DTYPE_Q8_0) {
-        __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)(block + 2));
-        w[0] = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8);
-        w[1] = _mm256_srai_epi16(bytes, 8);
+        w[0] = _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes));
+        w[1] = _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes + 1));
         return;
     }
-    const __m256i low_nibbles = _mm256_set1_epi16(15);
-    __m256i bytes = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(block + 2)));
-    /* The lower lane takes low nibbles, columns 0 to 15, the upper one high nibbles, 16 to 31. */
-    w[0] = _mm256_and_si256(_mm256_srlv_epi32(bytes, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4)), low_nibbles);
-    w[1] = _mm256_and_si256(_mm256_srlv_epi32(bytes, _mm256_setr_epi32(8, 8, 8, 8, 12, 12, 12, 12)),
-                            low_nibbles);
+    __m256i nibbles = _mm256_cvtepu8_epi16(_mm_loadu_si128(bytes));
+    w[0] = _mm256_and_si256(nibbles, _mm256_set1_epi16(15));
+    w[1] = _mm256_srli_epi16(nibbles, 4);
 }
 
-/* The 16 bytes at p and, in the upper half, at p + stride. */
-OPENED __m256i load_halves(const unsigned char *p, size_t stride) {
-    __m128i low = _mm_loadu_si128((const __m128i *)(const void *)p);
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(low),
-                                   _mm_loadu_si128((const __m128i *)(const void *)(p + stride)), 1);
-}
-
-/* A row's two blocks times one token's: the sum of the first in the lower lanes, of the second in the upper ones. */
-OPENED __m256i dot_two_blocks(DType dtype, const unsigned char *blocks, const int16_t *q) {
-    const __m256i *x = (const __m256i *)(const void *)q;
-    __m256i w[4]; /* in the order of pack_alone */
-    if (dtype == DTYPE_Q8_0) {
-        for (size_t half = 0; half < 2; half++) {
-            __m256i bytes = load_halves(blocks + 2 + 16 * half, 34);
-            w[half] = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8);
-            w[half + 2] = _mm256_srai_epi16(bytes, 8);
-        }
-    } else {
-        const __m256i low_nibbles = _mm256_set1_epi16(15);
-        __m256i bytes = load_halves(blocks + 2, 18);
-        w[0] = _mm256_and_si256(bytes, low_nibbles);
-        w[1] = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), low_nibbles);
-        w[2] = _mm256_and_si256(_mm256_srli_epi16(bytes, 8), low_nibbles);
-        w[3] = _mm256_srli_epi16(bytes, 12);
-    }
-    for (size_t i = 0; i < 4; i++) w[i] = _mm256_madd_epi16(w[i], _mm256_loadu_si256(x + i));
-    return _mm256_add_epi32(_mm256_add_epi32(w[0], w[1]), _mm256_add_epi32(w[2], w[3]));
-}
-
-/* A row's last block, if it has no other to go with. */
-OPENED __m256i dot_last_block(DType dtype, const unsigned char *block, const int16_t *q) {
-    const __m256i *x = (const __m256i *)(const void *)q;
-    __m256i w[2];
-    load_int16(dtype, w, block);
-    __m256i sum = _mm256_add_epi32(_mm256_madd_epi16(w[0], _mm256_loadu_si256(x)),
-                                   _mm256_madd_epi16(w[1], _mm256_loadu_si256(x + 1)));
-    __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-    return _mm256_inserti128_si256(_mm256_setzero_si256(), half, 0);
-}
-
-/* The scales with which n ≤ 8 blocks begin, 0 for the others, in the order 0, 2, 4, 6, 1, 3, 5, 7. */
+/* The scales with which n ≤ 8 blocks begin, 0 for the others. Put together where no vector unit is kept busy. */
 OPENED __m256 load_scales(const unsigned char *blocks, size_t block_bytes, size_t n) {
-    uint16_t halves[8] = {0};
-    for (size_t i = 0; i < n; i++) memcpy(&halves[i], blocks + i * block_bytes, sizeof *halves);
-    return _mm256_cvtph_ps(_mm_setr_epi16((short)halves[0], (short)halves[2], (short)halves[4],
-                                          (short)halves[6], (short)halves[1], (short)halves[3],
-                                          (short)halves[5], (short)halves[7]));
+    uint64_t halves[2] = {0};
+    for (size_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, blocks + i * block_bytes, sizeof half);
+        halves[i / 4] |= (uint64_t)half << (i % 4 * 16);
+    }
+    return _mm256_cvtph_ps(_mm_set_epi64x((long long)halves[1], (long long)halves[0]));
 }
 
-/* sums += n ≤ 8 blocks of a row times one token's, from block b on, a multiple of 8. */
-OPENED __m256 dot_blocks(DType dtype, __m256 sums, const unsigned char *row, const Int16Tile *x, size_t b,
-                         size_t n) {
+/* sums[k] += n ≤ 8 blocks of row k times one token's, from block b on, a multiple of 8. */
+OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS],
+                       const unsigned char *const rows[MATVEC_STREAMS], const Int16Tile *x, size_t b,
+                       size_t n) {
     const size_t block_bytes = BLOCK_BYTES(dtype);
-    __m256i two[4];
-    for (size_t i = 0; i < 4; i++)
-        two[i] = n >= 2 * i + 2
-                     ? dot_two_blocks(dtype, row + (b + 2 * i) * block_bytes, x->q + (b + 2 * i) * BLOCK)
-                 : n == 2 * i + 1
-                     ? dot_last_block(dtype, row + (b + 2 * i) * block_bytes, x->q + (b + 2 * i) * BLOCK)
-                     : _mm256_setzero_si256();
-    __m256i four[2];
-    for (size_t i = 0; i < 2; i++)
-        four[i] = _mm256_add_epi32(_mm256_unpacklo_epi32(two[2 * i], two[2 * i + 1]),
-                                   _mm256_unpackhi_epi32(two[2 * i], two[2 * i + 1]));
-    __m256i sum =
-        _mm256_add_epi32(_mm256_unpacklo_epi64(four[0], four[1]), _mm256_unpackhi_epi64(four[0], four[1]));
-    if (dtype == DTYPE_Q4_0)
-        sum = _mm256_sub_epi32(sum, _mm256_loadu_si256((const __m256i *)(const void *)(x->q_sum_8 + b)));
-    __m256 d = _mm256_mul_ps(load_scales(row + b * block_bytes, block_bytes, n), _mm256_loadu_ps(x->d + b));
-    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), d, sums);
+    float d[MATVEC_STREAMS][8];
+    for (size_t k = 0; k < MATVEC_STREAMS; k++) {
+        for (size_t i = 0; i < n * block_bytes; i += 64)
+            __builtin_prefetch(rows[k] + b * block_bytes + i + AHEAD);
+        __m256 scales = load_scales(rows[k] + b * block_bytes, block_bytes, n);
+        scales = _mm256_mul_ps(scales, _mm256_loadu_ps(x->d + b));
+        _mm256_storeu_ps(d[k], scales);
+        if (dtype == DTYPE_Q4_0) sums[k] = _mm256_fnmadd_ps(scales, _mm256_loadu_ps(x->q_sum_8 + b), sums[k]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const __m256i *q = (const __m256i *)(const void *)(x->q + (b + i) * BLOCK);
+        __m256i q0 = _mm256_loadu_si256(q), q1 = _mm256_loadu_si256(q + 1), w[2];
+        for (size_t k = 0; k < MATVEC_STREAMS; k++) {
+            load_int16(dtype, w, rows[k] + (b + i) * block_bytes);
+            __m256i dot = _mm256_add_epi32(_mm256_madd_epi16(w[0], q0), _mm256_madd_epi16(w[1], q1));
+            sums[k] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), _mm256_set1_ps(d[k][i]), sums[k]);
+        }
+    }
 }
 
 OPENED void dot_int16(DType dtype, float dots[MATVEC_STREAMS],
                       const unsigned char *const rows[MATVEC_STREAMS], const void *packed, size_t cols) {
     const Int16Tile x = int16_tile(packed, 0, 1, cols);
-    const size_t block_bytes = BLOCK_BYTES(dtype);
     __m256 sums[MATVEC_STREAMS];
     size_t blocks = cols / BLOCK, b = 0;
     for (size_t k = 0; k < MATVEC_STREAMS; k++) sums[k] = _mm256_setzero_ps();
-    for (; b + 8 <= blocks; b += 8)
-        for (size_t k = 0; k < MATVEC_STREAMS; k++) {
-            for (size_t i = 0; i < 8 * block_bytes; i += 64)
-                __builtin_prefetch(rows[k] + b * block_bytes + i + AHEAD);
-            sums[k] = dot_blocks(dtype, sums[k], rows[k], &x, b, 8);
-        }
-    for (size_t k = 0; k < MATVEC_STREAMS && b < blocks; k++)
-        sums[k] = dot_blocks(dtype, sums[k], rows[k], &x, b, blocks - b);
+    for (; b + 8 <= blocks; b += 8) dot_blocks(dtype, sums, rows, &x, b, 8);
+    if (b < blocks) dot_blocks(dtype, sums, rows, &x, b, blocks - b);
     for (size_t k = 0; k < MATVEC_STREAMS; k++) dots[k] = sum8(sums[k]);
 }
 
@@ -227,19 +156,19 @@ OPENED void unpack_int16_panel(DType dtype, int16_t *panel, float *scales,
     for (size_t b = begin; b < end; b++, panel += BLOCK * ROWS, scales += ROWS)
         for (size_t eight = 0; eight < ROWS; eight += 8) {
             __m256 pairs[2][8];
-            for (int i = 0; i < 8; i++) {
+            for (size_t i = 0; i < 8; i++) {
                 __m256i w[2];
-                load_int16(dtype, w, rows[eight + (size_t)i] + b * block_bytes);
-                for (int odd = 0; odd < 2; odd++) {
-                    if (dtype == DTYPE_Q4_0) w[odd] = _mm256_sub_epi16(w[odd], _mm256_set1_epi16(8));
-                    pairs[odd][i] = _mm256_castsi256_ps(w[odd]);
+                load_int16(dtype, w, rows[eight + i] + b * block_bytes);
+                for (size_t half = 0; half < 2; half++) {
+                    if (dtype == DTYPE_Q4_0) w[half] = _mm256_sub_epi16(w[half], _mm256_set1_epi16(8));
+                    pairs[half][i] = _mm256_castsi256_ps(w[half]);
                 }
             }
-            for (size_t odd = 0; odd < 2; odd++) {
-                transpose8(pairs[odd]);
+            for (size_t half = 0; half < 2; half++) {
+                transpose8(pairs[half]);
                 for (size_t i = 0; i < 8; i++)
-                    _mm256_storeu_ps((float *)(void *)(panel + ((8 * odd + i) * ROWS + eight) * 2),
-                                     pairs[odd][i]);
+                    _mm256_storeu_ps((float *)(void *)(panel + ((8 * half + i) * ROWS + eight) * 2),
+                                     pairs[half][i]);
             }
             for (size_t i = eight; i < eight + 8; i++) scales[i] = block_scale(rows[i] + b * block_bytes);
         }
