@@ -199,14 +199,17 @@ static void convert(const Attention *attention, void *dst, const float *src, siz
 static void store_key(const Attention *attention, size_t layer, size_t kv_head, size_t position,
                       const float *k) {
     enum { STEP = 64 };
-    size_t size = dtype_bytes(attention->kv_dtype, 1), column = position % KEY_TILE;
-    unsigned char *tile = cached_keys(attention, layer, kv_head, position - column);
-    unsigned char converted[STEP * sizeof(float)];
-    for (size_t begin = 0; begin < attention->shape.d_head; begin += STEP) {
-        size_t n = attention->shape.d_head - begin < STEP ? attention->shape.d_head - begin : STEP;
-        convert(attention, converted, k + begin, n);
-        for (size_t i = 0; i < n; i++)
-            memcpy(tile + ((begin + i) * KEY_TILE + column) * size, converted + i * size, size);
+    size_t column = position % KEY_TILE, d_head = attention->shape.d_head;
+    void *tile = cached_keys(attention, layer, kv_head, position - column);
+    if (attention->kv_dtype == DTYPE_F32) {
+        for (size_t i = 0; i < d_head; i++) ((float *)tile)[i * KEY_TILE + column] = k[i];
+        return;
+    }
+    for (size_t begin = 0; begin < d_head; begin += STEP) {
+        uint16_t halves[STEP];
+        size_t n = d_head - begin < STEP ? d_head - begin : STEP;
+        attention->compute.kernels->pack_f16(halves, k + begin, n);
+        for (size_t i = 0; i < n; i++) ((uint16_t *)tile)[(begin + i) * KEY_TILE + column] = halves[i];
     }
 }
 

@@ -174,11 +174,12 @@ OPENED void unpack_int16_panel(DType dtype, int16_t *panel, float *scales,
         }
 }
 
-/* y[t][r] += Σ_block scale[r]·d[t]·Σ_pair panel[pair][r]·q[pair][t] for `rows` ≤ ROWS rows. */
-OPENED void int16_tile_sums(size_t tokens, float *y, size_t y_stride, size_t rows, const int16_t *panel,
-                            const float *scales, const int16_t *q, const float *d, size_t blocks) {
+/* As tile: y[t][r] = start[r] + Σ_block scale[r]·d[t]·Σ_pair panel[pair][r]·q[pair][t] for `rows` ≤ ROWS rows. */
+OPENED void int16_tile_sums(size_t tokens, float *y, size_t y_stride, size_t rows, const float *start,
+                            const int16_t *panel, const float *scales, const int16_t *q, const float *d,
+                            size_t blocks) {
     Vec totals[2 * TOKENS];
-    for (size_t t = 0; t < tokens; t++) load_sums(totals + 2 * t, y + t * y_stride, rows);
+    for (size_t t = 0; t < tokens; t++) load_sums(totals + 2 * t, start ? start : y + t * y_stride, rows);
     for (size_t b = 0; b < blocks; b++, panel += BLOCK * ROWS, q += BLOCK * tokens) {
         Ints sums[2 * TOKENS];
         for (size_t i = 0; i < 2 * tokens; i++) sums[i] = ints_zero();
@@ -204,8 +205,8 @@ OPENED void int16_tile_sums(size_t tokens, float *y, size_t y_stride, size_t row
     for (size_t t = 0; t < tokens; t++) store_sums(y + t * y_stride, totals + 2 * t, rows);
 }
 
-static void matmul_int16(float *y, size_t y_stride, const Matrix *w, size_t row_begin, size_t row_end,
-                         const void *packed, size_t n) {
+static void matmul_int16(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
+                         size_t row_end, const void *packed, size_t n) {
     _Alignas(64) int16_t panel[INT_PANEL * ROWS];
     _Alignas(64) float scales[INT_PANEL / BLOCK * ROWS];
     for (size_t begin = 0; begin < w->cols / BLOCK; begin += INT_PANEL / BLOCK) {
@@ -221,8 +222,9 @@ static void matmul_int16(float *y, size_t y_stride, const Matrix *w, size_t row_
             for (size_t t = 0; t < n; t += TOKENS) {
                 size_t tokens = group_tokens(n, t / TOKENS);
                 Int16Tile x = int16_tile(packed, t, tokens, w->cols);
-                FOR_TOKENS(tokens, int16_tile_sums, y + t * y_stride + r, y_stride, n_rows, panel, scales,
-                           x.q + begin * BLOCK * tokens, x.d + begin * tokens, end - begin)
+                FOR_TOKENS(tokens, int16_tile_sums, y + t * y_stride + r, y_stride, n_rows,
+                           sums_start(bias, r, begin), panel, scales, x.q + begin * BLOCK * tokens,
+                           x.d + begin * tokens, end - begin)
             }
         }
     }

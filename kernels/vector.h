@@ -165,11 +165,14 @@ OPENED void unpack_panel(DType dtype, float *panel, const unsigned char *const r
     }
 }
 
-/* y[t][r] += Σ_c panel[c][r]·x[c][t] for `rows` ≤ ROWS rows and all tokens of the tile. */
-OPENED void tile(size_t tokens, float *y, size_t y_stride, size_t rows, const float *panel, const float *x,
-                 size_t cols) {
+/*
+ * y[t][r] = start[r] + Σ_c panel[c][r]·x[c][t] for `rows` ≤ ROWS rows and all tokens of the tile; without a
+ * start y goes on from what it is.
+ */
+OPENED void tile(size_t tokens, float *y, size_t y_stride, size_t rows, const float *start,
+                 const float *panel, const float *x, size_t cols) {
     Vec sums[2 * TOKENS];
-    for (size_t t = 0; t < tokens; t++) load_sums(sums + 2 * t, y + t * y_stride, rows);
+    for (size_t t = 0; t < tokens; t++) load_sums(sums + 2 * t, start ? start : y + t * y_stride, rows);
     for (size_t c = 0; c < cols; c++) {
         Vec w0 = vec_load(panel + c * ROWS), w1 = vec_load(panel + c * ROWS + LANES);
         KEEP_IN_REGISTER(w0);
@@ -195,8 +198,14 @@ static void pack_floats(float *packed, const float *x, size_t n, size_t cols, si
         for (size_t c = 0; c < cols; c++) to[c * tokens + t] = x[(first + t) * cols + c];
 }
 
-static void matmul_floats(float *y, size_t y_stride, const Matrix *w, size_t row_begin, size_t row_end,
-                          const float *x, size_t n) {
+/* What the sums of rows from r on begin with, for the panel that begins at a column. */
+static const float *sums_start(const float *bias, size_t r, size_t column) {
+    static const float zeros[ROWS];
+    return column ? NULL : bias ? bias + r : zeros;
+}
+
+static void matmul_floats(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
+                          size_t row_end, const float *x, size_t n) {
     _Alignas(64) float panel[PANEL * ROWS];
     for (size_t begin = 0; begin < w->cols; begin += PANEL) {
         size_t end = smaller(begin + PANEL, w->cols);
@@ -207,8 +216,8 @@ static void matmul_floats(float *y, size_t y_stride, const Matrix *w, size_t row
             FOR_DTYPE(w->dtype, unpack_panel, panel, rows, begin, end)
             for (size_t t = 0; t < n; t += TOKENS) {
                 size_t tokens = group_tokens(n, t / TOKENS);
-                FOR_TOKENS(tokens, tile, y + t * y_stride + r, y_stride, n_rows, panel,
-                           x + t * w->cols + begin * tokens, end - begin)
+                FOR_TOKENS(tokens, tile, y + t * y_stride + r, y_stride, n_rows, sums_start(bias, r, begin),
+                           panel, x + t * w->cols + begin * tokens, end - begin)
             }
         }
     }
@@ -231,15 +240,13 @@ static void pack(void *packed, bool quantised, const float *x, size_t n, size_t 
 
 static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
                    size_t row_end, const void *packed, size_t n) {
-    for (size_t t = 0; t < n; t++)
-        for (size_t r = row_begin; r < row_end; r++) y[t * y_stride + r] = bias ? bias[r] : 0.0f;
 #ifdef HAS_INT16
     if (dtype_is_quantised(w->dtype)) {
-        matmul_int16(y, y_stride, w, row_begin, row_end, packed, n);
+        matmul_int16(y, y_stride, w, bias, row_begin, row_end, packed, n);
         return;
     }
 #endif
-    matmul_floats(y, y_stride, w, row_begin, row_end, packed, n);
+    matmul_floats(y, y_stride, w, bias, row_begin, row_end, packed, n);
 }
 
 /* One token. Here the lanes are columns, and a row's two vectors of sums are added up at its end. */
