@@ -25,6 +25,8 @@ $(BUILD)/kernels/avx512.o: FLAGS += $(AVX512) -mfma -mf16c
 $(BUILD)/kernels/avx512vnni.o: FLAGS += $(AVX512) $(VNNI) -mfma -mf16c
 AVX512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl
 VNNI = -mavx512vnni
+else ifeq ($(ARCH),aarch64)
+$(BUILD)/kernels/neondot.o: FLAGS += -march=armv8.2-a+dotprod
 endif
 
 # What only programs need: the library neither prints nor reads options.

@@ -64,7 +64,7 @@ static Vec vec_from_nibbles(const void *p, size_t high) {
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(nibbles, _mm256_set1_epi32(8)));
 }
 
-#define HAS_INT16
+#define HAS_INTS
 
 static Ints ints_zero(void) { return _mm256_setzero_si256(); }
 static Ints ints_load(const void *p) { return _mm256_load_si256(p); }

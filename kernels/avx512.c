@@ -82,7 +82,7 @@ static Vec vec_from_nibbles(const void *p, size_t high) {
 static Ints ints_dot(Ints sum, Ints a, Ints b) { return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)); }
 #endif
 
-#define HAS_INT16
+#define HAS_INTS
 
 static Ints ints_zero(void) { return _mm512_setzero_si512(); }
 static Ints ints_load(const void *p) { return _mm512_load_si512(p); }

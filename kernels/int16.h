@@ -1,9 +1,5 @@
 /*
- * Quantised weights as integers, on x86-64. Activations are rounded to 16 bits by blocks of 32 columns,
- * x ≈ d·q with d = max |x| / 32767: an error of at most 2^-16 of the block's largest number, far below that
- * of the weights. A block's products with int8 or int4 weights are added up exactly in 32 bits
- * (32 · 128 · 32767 < 2^27) and then scaled by both d's, so that only these sums are rounded. The multiply
- * instruction adds pairs of neighbours.
+ * Integers on x86-64, whose multiply instruction adds the products of two neighbouring int16.
  *
  * Ints is a vector of LANES int32, each of which may be seen as a pair of int16:
  *   ints_zero()  ints_load(p)  ints_spread(p): one pair in all lanes
@@ -11,28 +7,15 @@
  */
 
 enum {
-    PAIRS = BLOCK / 2,     /* of columns, in a block */
-    INT_PANEL = 2 * PANEL, /* columns whose weights take 16 KB */
-    AHEAD = 512,           /* bytes: how far before its use one token's row, or the next one, is fetched */
+    UNIT = 2 * sizeof(int16_t),
+    PAIRS = BLOCK / 2,
+    INT_PANEL = 2 * PANEL,
+    AHEAD = 512, /* bytes: how far before its use one token's row, or the next one, is fetched */
 };
 
-/* The packed activations of one tile. */
-typedef struct Int16Tile {
-    int16_t *q;     /* [blocks][PAIRS][tokens][2] */
-    float *d;       /* [blocks][tokens]; a single token's go on with zeros, to a multiple of 8 */
-    float *q_sum_8; /* [blocks] of a single token: 8·Σ q < 2^23, what nibbles, 8 too large, add too much */
-} Int16Tile;
+typedef int16_t PanelInt;
 
-/* It has room for `tokens`·cols floats and takes little more than half. */
-static Int16Tile int16_tile(const void *packed, size_t first, size_t tokens, size_t cols) {
-    float *room = (float *)(uintptr_t)packed + first * cols;
-    Int16Tile tile = {.q = (int16_t *)(void *)room, .d = room + tokens * cols / 2};
-    tile.q_sum_8 = tile.d + (cols / BLOCK + 7) / 8 * 8;
-    return tile;
-}
-
-/* 32 numbers as int16, 16 in each vector; returns d. What is not finite makes d NaN. */
-static float round_block(__m256i q[2], const float *x) {
+static float round_block(int16_t q[BLOCK], const float *x) {
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
     __m256i four = _mm256_setzero_si256();
     for (int i = 0; i < 4; i++) /* the bits of non-negative floats order as integers do, NaN above all */
@@ -42,51 +25,31 @@ static float round_block(__m256i q[2], const float *x) {
     two = _mm_max_epi32(two, _mm_shuffle_epi32(two, 0x4e));
     two = _mm_max_epi32(two, _mm_shuffle_epi32(two, 0xb1));
     float max = _mm_cvtss_f32(_mm_castsi128_ps(two));
-    q[0] = q[1] = _mm256_setzero_si256();
+    memset(q, 0, BLOCK * sizeof *q);
     if (!isfinite(max)) return NAN;
     if (max < 0x1p-100f) return 0; /* or 1/d would overflow */
     __m256 factor = _mm256_set1_ps(32767.0f / max);
     __m256i v[4];
     for (int i = 0; i < 4; i++) v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), factor));
     for (int i = 0; i < 2; i++) /* packs works within 128 bits */
-        q[i] = _mm256_permute4x64_epi64(_mm256_packs_epi32(v[2 * i], v[2 * i + 1]), 0xd8);
+        _mm256_storeu_si256((__m256i *)(void *)(q + 16 * i),
+                            _mm256_permute4x64_epi64(_mm256_packs_epi32(v[2 * i], v[2 * i + 1]), 0xd8));
     return max / 32767.0f;
 }
 
-static int32_t sum_block(const __m256i q[2]) {
-    int16_t numbers[BLOCK];
-    int32_t sum = 0;
-    memcpy(numbers, q, sizeof numbers);
-    for (size_t i = 0; i < BLOCK; i++) sum += numbers[i];
-    return sum;
-}
+/* Of a single token's blocks: 8·Σ q < 2^23, what nibbles, 8 too large, add too much. They and d go on with zeros. */
+static float *q_sum_8(const IntsTile *tile, size_t blocks) { return tile->d + (blocks + 7) / 8 * 8; }
 
-static void pack_alone(const Int16Tile *tile, const float *x, size_t blocks) {
-    for (size_t b = 0; b < (blocks + 7) / 8 * 8; b++) tile->d[b] = tile->q_sum_8[b] = 0;
+static void pack_alone(const IntsTile *tile, const float *x, size_t blocks) {
+    float *sums = q_sum_8(tile, blocks);
+    for (size_t b = 0; b < (blocks + 7) / 8 * 8; b++) tile->d[b] = sums[b] = 0;
     for (size_t b = 0; b < blocks; b++) {
-        __m256i q[2];
+        int16_t *q = tile->q + b * BLOCK;
+        int32_t sum = 0;
         tile->d[b] = round_block(q, x + b * BLOCK);
-        tile->q_sum_8[b] = (float)(8 * sum_block(q));
-        memcpy(tile->q + b * BLOCK, q, sizeof q);
+        for (size_t i = 0; i < BLOCK; i++) sum += q[i];
+        sums[b] = (float)(8 * sum);
     }
-}
-
-static void pack_int16(void *packed, const float *x, size_t n, size_t cols, size_t group) {
-    size_t first = group * TOKENS, tokens = group_tokens(n, group);
-    Int16Tile tile = int16_tile(packed, first, tokens, cols);
-    if (n == 1) {
-        pack_alone(&tile, x, cols / BLOCK);
-        return;
-    }
-    for (size_t t = 0; t < tokens; t++)
-        for (size_t b = 0; b < cols / BLOCK; b++) {
-            __m256i q[2];
-            int32_t pairs[PAIRS];
-            int16_t *to = tile.q + b * BLOCK * tokens + 2 * t;
-            tile.d[b * tokens + t] = round_block(q, x + (first + t) * cols + b * BLOCK);
-            memcpy(pairs, q, sizeof pairs);
-            for (size_t i = 0; i < PAIRS; i++) memcpy(to + 2 * i * tokens, pairs + i, sizeof *pairs);
-        }
 }
 
 /* A block's 32 weights as int16; of Q4_0 they are 8 too large. */
@@ -115,8 +78,8 @@ OPENED __m256 load_scales(const unsigned char *blocks, size_t block_bytes, size_
 
 /* sums[k] += n ≤ 8 blocks of row k times one token's, from block b on, a multiple of 8. */
 OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS],
-                       const unsigned char *const rows[MATVEC_STREAMS], const Int16Tile *x, size_t b,
-                       size_t n) {
+                       const unsigned char *const rows[MATVEC_STREAMS], const IntsTile *x, const float *sum_8,
+                       size_t b, size_t n) {
     const size_t block_bytes = BLOCK_BYTES(dtype);
     float d[MATVEC_STREAMS][8];
     for (size_t k = 0; k < MATVEC_STREAMS; k++) {
@@ -125,7 +88,7 @@ OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS],
         __m256 scales = load_scales(rows[k] + b * block_bytes, block_bytes, n);
         scales = _mm256_mul_ps(scales, _mm256_loadu_ps(x->d + b));
         _mm256_storeu_ps(d[k], scales);
-        if (dtype == DTYPE_Q4_0) sums[k] = _mm256_fnmadd_ps(scales, _mm256_loadu_ps(x->q_sum_8 + b), sums[k]);
+        if (dtype == DTYPE_Q4_0) sums[k] = _mm256_fnmadd_ps(scales, _mm256_loadu_ps(sum_8 + b), sums[k]);
     }
     for (size_t i = 0; i < n; i++) {
         const __m256i *q = (const __m256i *)(const void *)(x->q + (b + i) * BLOCK);
@@ -138,20 +101,21 @@ OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS],
     }
 }
 
-OPENED void dot_int16(DType dtype, float dots[MATVEC_STREAMS],
-                      const unsigned char *const rows[MATVEC_STREAMS], const void *packed, size_t cols) {
-    const Int16Tile x = int16_tile(packed, 0, 1, cols);
+OPENED void dot_ints(DType dtype, float dots[MATVEC_STREAMS], const unsigned char *const rows[MATVEC_STREAMS],
+                     const void *packed, size_t cols) {
+    const IntsTile x = ints_tile(packed, 0, 1, cols);
     __m256 sums[MATVEC_STREAMS];
     size_t blocks = cols / BLOCK, b = 0;
+    const float *sum_8 = q_sum_8(&x, blocks);
     for (size_t k = 0; k < MATVEC_STREAMS; k++) sums[k] = _mm256_setzero_ps();
-    for (; b + 8 <= blocks; b += 8) dot_blocks(dtype, sums, rows, &x, b, 8);
-    if (b < blocks) dot_blocks(dtype, sums, rows, &x, b, blocks - b);
+    for (; b + 8 <= blocks; b += 8) dot_blocks(dtype, sums, rows, &x, sum_8, b, 8);
+    if (b < blocks) dot_blocks(dtype, sums, rows, &x, sum_8, b, blocks - b);
     for (size_t k = 0; k < MATVEC_STREAMS; k++) dots[k] = sum8(sums[k]);
 }
 
 /* Blocks [begin, end) of ROWS rows as panel[block][PAIRS][ROWS][2], and their scales[block][ROWS]. */
-OPENED void unpack_int16_panel(DType dtype, int16_t *panel, float *scales,
-                               const unsigned char *const rows[ROWS], size_t begin, size_t end) {
+OPENED void unpack_ints_panel(DType dtype, PanelInt *panel, float *scales,
+                              const unsigned char *const rows[ROWS], size_t begin, size_t end) {
     const size_t block_bytes = BLOCK_BYTES(dtype);
     for (size_t b = begin; b < end; b++, panel += BLOCK * ROWS, scales += ROWS)
         for (size_t eight = 0; eight < ROWS; eight += 8) {
@@ -174,12 +138,11 @@ OPENED void unpack_int16_panel(DType dtype, int16_t *panel, float *scales,
         }
 }
 
-/* As tile: y[t][r] = start[r] + Σ_block scale[r]·d[t]·Σ_pair panel[pair][r]·q[pair][t] for `rows` ≤ ROWS rows. */
-OPENED void int16_tile_sums(size_t tokens, float *y, size_t y_stride, size_t rows, const float *start,
-                            const int16_t *panel, const float *scales, const int16_t *q, const float *d,
-                            size_t blocks) {
+/* As tile: y[t][r] = start[r] + Σ_block scale[r]·d[t]·Σ_pair panel[pair][r]·q[pair][t]. */
+OPENED void sum_tile(size_t tokens, const TileSums *y, const PanelInt *panel, const float *scales,
+                     const int16_t *q, const float *d, size_t blocks) {
     Vec totals[2 * TOKENS];
-    for (size_t t = 0; t < tokens; t++) load_sums(totals + 2 * t, start ? start : y + t * y_stride, rows);
+    load_sums(totals, y, tokens);
     for (size_t b = 0; b < blocks; b++, panel += BLOCK * ROWS, q += BLOCK * tokens) {
         Ints sums[2 * TOKENS];
         for (size_t i = 0; i < 2 * tokens; i++) sums[i] = ints_zero();
@@ -202,30 +165,5 @@ OPENED void int16_tile_sums(size_t tokens, float *y, size_t y_stride, size_t row
                     vec_fma(vec_from_ints(sums[2 * t + half]), scale, totals[2 * t + half]);
             }
     }
-    for (size_t t = 0; t < tokens; t++) store_sums(y + t * y_stride, totals + 2 * t, rows);
-}
-
-static void matmul_int16(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
-                         size_t row_end, const void *packed, size_t n) {
-    _Alignas(64) int16_t panel[INT_PANEL * ROWS];
-    _Alignas(64) float scales[INT_PANEL / BLOCK * ROWS];
-    for (size_t begin = 0; begin < w->cols / BLOCK; begin += INT_PANEL / BLOCK) {
-        size_t end = smaller(begin + INT_PANEL / BLOCK, w->cols / BLOCK);
-        for (size_t r = row_begin; r < row_end; r += ROWS) {
-            size_t n_rows = smaller(ROWS, row_end - r);
-            const unsigned char *rows[ROWS];
-            find_rows(rows, w, r, row_end);
-            if (w->dtype == DTYPE_Q8_0)
-                unpack_int16_panel(DTYPE_Q8_0, panel, scales, rows, begin, end);
-            else
-                unpack_int16_panel(DTYPE_Q4_0, panel, scales, rows, begin, end);
-            for (size_t t = 0; t < n; t += TOKENS) {
-                size_t tokens = group_tokens(n, t / TOKENS);
-                Int16Tile x = int16_tile(packed, t, tokens, w->cols);
-                FOR_TOKENS(tokens, int16_tile_sums, y + t * y_stride + r, y_stride, n_rows,
-                           sums_start(bias, r, begin), panel, scales, x.q + begin * BLOCK * tokens,
-                           x.d + begin * tokens, end - begin)
-            }
-        }
-    }
+    store_sums(y, totals, tokens);
 }

@@ -7,6 +7,9 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 enum { CACHE_LINE = 64 };
@@ -26,6 +29,7 @@ static const Kernels *const sets[] = {
     &kernels_avx512,
     &kernels_avx2,
 #elif defined(__aarch64__)
+    &kernels_neondot,
     &kernels_neon,
 #endif
     &kernels_scalar,
@@ -46,6 +50,9 @@ static bool cpu_runs(const Kernels *set) {
     }
 #elif defined(__aarch64__)
     if (set == &kernels_neon) return true;
+#if defined(__linux__)
+    if (set == &kernels_neondot) return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+#endif
 #endif
     return set == &kernels_scalar;
 }

@@ -32,7 +32,8 @@ enum { MATVEC_STREAMS = 4 }; /* rows that matvec reads at once */
 static inline size_t matvec_rows(size_t rows) { return (rows + MATVEC_STREAMS - 1) / MATVEC_STREAMS; }
 
 typedef struct Kernels {
-    const char *name; /* what kernels_pick chooses by: "scalar", "avx2", "avx512", "avx512vnni", "neon" */
+    const char
+        *name; /* what kernels_pick chooses by: "scalar", "avx2", "avx512", "avx512vnni", "neon", "neondot" */
 
     /*
      * Lays activations as matmul and matvec want them for weights that are quantised, or not: x [n][cols],
@@ -103,7 +104,7 @@ extern const Kernels kernels_scalar;
 #if defined(__x86_64__)
 extern const Kernels kernels_avx2, kernels_avx512, kernels_avx512vnni;
 #elif defined(__aarch64__)
-extern const Kernels kernels_neon;
+extern const Kernels kernels_neon, kernels_neondot;
 #endif
 
 /*

@@ -11,7 +11,7 @@
  *   vec_from_f16(p), vec_from_bf16(p), vec_from_int8(p), vec_to_f16(p, v)
  *   vec_from_nibbles(p, high): the low or the high halves of LANES bytes, less 8
  *   half_to_float(h)
- *   HAS_INT16 where the set can multiply quantised weights as integers: see int16.h
+ *   HAS_INTS where the set can multiply quantised weights as integers: see ints.h
  */
 #include "kernels.h"
 
@@ -112,25 +112,40 @@ static void find_rows(const unsigned char *rows[ROWS], const Matrix *w, size_t r
         rows[i] = (const unsigned char *)w->data + smaller(r + i, row_end - 1) * row_bytes;
 }
 
-/* The y of `rows` ≤ ROWS rows of one token. */
-OPENED void load_sums(Vec sums[2], const float *y, size_t rows) {
-    if (rows == ROWS) {
-        sums[0] = vec_load(y);
-        sums[1] = vec_load(y + LANES);
-    } else {
-        sums[0] = vec_load_first(y, smaller(rows, LANES));
-        sums[1] = vec_load_first(y + LANES, rows - smaller(rows, LANES));
-    }
+/* Where a tile's sums begin and go: in y, or, where fewer rows are left than a tile has, in a room of its own. */
+typedef struct TileSums {
+    float *y;
+    size_t stride;
+    const float *start; /* [ROWS] what all tokens' sums begin with, or NULL: with what y is */
+    float room[TOKENS * ROWS];
+} TileSums;
+
+OPENED void sums_begin(TileSums *sums, float *y, size_t y_stride, const float *start, size_t tokens,
+                       size_t rows) {
+    sums->y = y;
+    sums->stride = y_stride;
+    sums->start = start;
+    if (rows == ROWS) return;
+    memset(sums->room, 0, sizeof sums->room);
+    for (size_t t = 0; t < tokens; t++)
+        memcpy(sums->room + t * ROWS, start ? start : y + t * y_stride, rows * sizeof *y);
+    sums->y = sums->room;
+    sums->stride = ROWS;
+    sums->start = NULL;
 }
 
-OPENED void store_sums(float *y, const Vec sums[2], size_t rows) {
-    if (rows == ROWS) {
-        vec_store(y, sums[0]);
-        vec_store(y + LANES, sums[1]);
-    } else {
-        vec_store_first(y, sums[0], smaller(rows, LANES));
-        vec_store_first(y + LANES, sums[1], rows - smaller(rows, LANES));
-    }
+OPENED void sums_end(const TileSums *sums, float *y, size_t y_stride, size_t tokens, size_t rows) {
+    for (size_t t = 0; t < tokens && rows < ROWS; t++)
+        memcpy(y + t * y_stride, sums->room + t * ROWS, rows * sizeof *y);
+}
+
+OPENED void load_sums(Vec v[2 * TOKENS], const TileSums *sums, size_t tokens) {
+    for (size_t i = 0; i < 2 * tokens; i++)
+        v[i] = vec_load((sums->start ? sums->start : sums->y + i / 2 * sums->stride) + i % 2 * LANES);
+}
+
+OPENED void store_sums(const TileSums *sums, const Vec v[2 * TOKENS], size_t tokens) {
+    for (size_t i = 0; i < 2 * tokens; i++) vec_store(sums->y + i / 2 * sums->stride + i % 2 * LANES, v[i]);
 }
 
 /* LANES rows × n ≤ LANES columns from c on, as one vector a column. */
@@ -165,14 +180,10 @@ OPENED void unpack_panel(DType dtype, float *panel, const unsigned char *const r
     }
 }
 
-/*
- * y[t][r] = start[r] + Σ_c panel[c][r]·x[c][t] for `rows` ≤ ROWS rows and all tokens of the tile; without a
- * start y goes on from what it is.
- */
-OPENED void tile(size_t tokens, float *y, size_t y_stride, size_t rows, const float *start,
-                 const float *panel, const float *x, size_t cols) {
+/* y[t][r] = start[r] + Σ_c panel[c][r]·x[c][t] for all rows and tokens of the tile. */
+OPENED void tile(size_t tokens, const TileSums *y, const float *panel, const float *x, size_t cols) {
     Vec sums[2 * TOKENS];
-    for (size_t t = 0; t < tokens; t++) load_sums(sums + 2 * t, start ? start : y + t * y_stride, rows);
+    load_sums(sums, y, tokens);
     for (size_t c = 0; c < cols; c++) {
         Vec w0 = vec_load(panel + c * ROWS), w1 = vec_load(panel + c * ROWS + LANES);
         KEEP_IN_REGISTER(w0);
@@ -185,7 +196,7 @@ OPENED void tile(size_t tokens, float *y, size_t y_stride, size_t rows, const fl
             KEEP_IN_REGISTER(sums[2 * t + 1]);
         }
     }
-    for (size_t t = 0; t < tokens; t++) store_sums(y + t * y_stride, sums + 2 * t, rows);
+    store_sums(y, sums, tokens);
 }
 
 /* The tokens of tile `group` begin here, and are so many. */
@@ -216,21 +227,23 @@ static void matmul_floats(float *y, size_t y_stride, const Matrix *w, const floa
             FOR_DTYPE(w->dtype, unpack_panel, panel, rows, begin, end)
             for (size_t t = 0; t < n; t += TOKENS) {
                 size_t tokens = group_tokens(n, t / TOKENS);
-                FOR_TOKENS(tokens, tile, y + t * y_stride + r, y_stride, n_rows, sums_start(bias, r, begin),
-                           panel, x + t * w->cols + begin * tokens, end - begin)
+                TileSums sums;
+                sums_begin(&sums, y + t * y_stride + r, y_stride, sums_start(bias, r, begin), tokens, n_rows);
+                FOR_TOKENS(tokens, tile, &sums, panel, x + t * w->cols + begin * tokens, end - begin)
+                sums_end(&sums, y + t * y_stride + r, y_stride, tokens, n_rows);
             }
         }
     }
 }
 
-#ifdef HAS_INT16
-#include "int16.h"
+#ifdef HAS_INTS
+#include "ints.h"
 #endif
 
 static void pack(void *packed, bool quantised, const float *x, size_t n, size_t cols, size_t group) {
-#ifdef HAS_INT16
+#ifdef HAS_INTS
     if (quantised) {
-        pack_int16(packed, x, n, cols, group);
+        pack_ints(packed, x, n, cols, group);
         return;
     }
 #endif
@@ -240,9 +253,9 @@ static void pack(void *packed, bool quantised, const float *x, size_t n, size_t 
 
 static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
                    size_t row_end, const void *packed, size_t n) {
-#ifdef HAS_INT16
+#ifdef HAS_INTS
     if (dtype_is_quantised(w->dtype)) {
-        matmul_int16(y, y_stride, w, bias, row_begin, row_end, packed, n);
+        matmul_ints(y, y_stride, w, bias, row_begin, row_end, packed, n);
         return;
     }
 #endif
@@ -281,9 +294,9 @@ OPENED void matvec_dtype(DType dtype, float *y, const Matrix *w, const float *bi
         float dots[MATVEC_STREAMS];
         for (size_t k = 0; k < MATVEC_STREAMS; k++) /* beyond the last row that one again, not kept */
             rows[k] = (const unsigned char *)w->data + smaller(r + k * apart, w->rows - 1) * row_bytes;
-#ifdef HAS_INT16
+#ifdef HAS_INTS
         if (dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0)
-            dot_int16(dtype, dots, rows, packed, w->cols);
+            dot_ints(dtype, dots, rows, packed, w->cols);
         else
 #endif
             dot_floats(dtype, dots, rows, packed, w->cols);

@@ -16,7 +16,7 @@ static const Kernels *sets[4];
 static size_t n_sets;
 
 static void find_sets(void) {
-    static const char *const names[] = {"scalar", "avx2", "avx512", "avx512vnni", "neon"};
+    static const char *const names[] = {"scalar", "avx2", "avx512", "avx512vnni", "neon", "neondot"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const Kernels *set = kernels_pick(names[i], NULL);
         if (set)
