@@ -49,6 +49,17 @@ static void pack_ints(void *packed, const float *x, size_t n, size_t cols, size_
         }
 }
 
+/*
+ * Fetches blocks [begin, end) of the next ROWS rows, for which a short prompt would wait longer than it multiplies.
+ * Not worth it for floats, of which a row's piece is long enough for the processor to follow.
+ */
+static void prefetch_next(const unsigned char *const rows[ROWS], const Matrix *w, size_t begin, size_t end) {
+    size_t block_bytes = BLOCK_BYTES(w->dtype), ahead = ROWS * dtype_bytes(w->dtype, w->cols);
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t byte = begin * block_bytes; byte < end * block_bytes; byte += 64)
+            __builtin_prefetch(rows[i] + ahead + byte);
+}
+
 static void matmul_ints(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
                         size_t row_end, const void *packed, size_t n) {
     _Alignas(64) PanelInt panel[INT_PANEL * ROWS];
@@ -63,6 +74,7 @@ static void matmul_ints(float *y, size_t y_stride, const Matrix *w, const float 
                 unpack_ints_panel(DTYPE_Q8_0, panel, scales, rows, begin, end);
             else
                 unpack_ints_panel(DTYPE_Q4_0, panel, scales, rows, begin, end);
+            prefetch_next(rows, w, begin, end);
             for (size_t t = 0; t < n; t += TOKENS) {
                 size_t tokens = group_tokens(n, t / TOKENS);
                 IntsTile x = ints_tile(packed, t, tokens, w->cols);
