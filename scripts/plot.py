@@ -38,7 +38,7 @@ def main():
     left.plot(millions, log["loss"], color="#c6d4e1", linewidth=0.8)
     left.plot(millions, smooth, color="#1f4e79", linewidth=1.6)
     left.set(title="training loss", xlabel="million tokens", ylabel="nats per token")
-    left.set_ylim(math.floor(2 * min(smooth)) / 2, smooth[0])
+    left.set_ylim(math.floor(10 * min(smooth)) / 10, max(smooth))
     for name, colour in (("wiki-val", "#1f4e79"), ("books-val", "#b35c1e")):
         points = [point for point in zip(millions, log[name]) if point[1] is not None]
         right.plot(*zip(*points), marker="o", markersize=3, color=colour, label=name)
