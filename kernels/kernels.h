@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A weight matrix where it lies: [rows = outputs][cols = inputs], rows contiguous. Borrowed. */
+/* A weight matrix where it lies: [rows = outputs][cols = inputs], both at least 1, rows contiguous. Borrowed. */
 typedef struct Matrix {
     const void *data;
     DType dtype;
