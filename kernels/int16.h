@@ -10,7 +10,7 @@ enum {
     UNIT = 2 * sizeof(int16_t),
     PAIRS = BLOCK / 2,
     INT_PANEL = 2 * PANEL,
-    AHEAD = 512, /* bytes: how far before its use one token's row, or the next one, is fetched */
+    AHEAD = 512, /* bytes: how far before its use a row is fetched when there is one token */
 };
 
 typedef int16_t PanelInt;
