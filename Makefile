@@ -20,13 +20,13 @@ LIBS = -lm -lpthread $(if $(OPENMP),-fopenmp)
 # Instruction sets beyond the compiler's default get their flags here, file by file: one binary for all.
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 ifeq ($(ARCH),x86_64)
-$(BUILD)/kernels/avx2.o: FLAGS += -mavx2 -mfma -mf16c
+$(BUILD)/kernels/avx2.o $(BUILD)/kernels/avx2_int8.o: FLAGS += -mavx2 -mfma -mf16c
 $(BUILD)/kernels/avx512.o: FLAGS += $(AVX512) -mfma -mf16c
-$(BUILD)/kernels/avx512vnni.o: FLAGS += $(AVX512) $(VNNI) -mfma -mf16c
+$(BUILD)/kernels/avx512_int8.o: FLAGS += $(AVX512) $(VNNI) -mfma -mf16c
 AVX512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl
 VNNI = -mavx512vnni
 else ifeq ($(ARCH),aarch64)
-$(BUILD)/kernels/neondot.o: FLAGS += -march=armv8.2-a+dotprod
+$(BUILD)/kernels/neondot.o $(BUILD)/kernels/neondot_int8.o: FLAGS += -march=armv8.2-a+dotprod
 endif
 
 # What only programs need: the library neither prints nor reads options.

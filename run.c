@@ -166,7 +166,9 @@ static uint64_t clock_seed(void) {
 static bool open_session(Run *run, Error *error) {
     const Settings *s = run->settings;
     const Config *config = model_config(run->model);
-    const Kernels *kernels = kernels_pick(getenv("ATTN_KERNEL"), error);
+    const char *name = getenv("ATTN_KERNEL");
+    bool any = (!name || !*name) && !s->logits; /* logits are written to be compared */
+    const Kernels *kernels = any ? kernels_fastest() : kernels_pick(name, error);
     if (!kernels) return false;
     run->threads = threads_new(s->n_threads ? (unsigned)s->n_threads : threads_physical_cores(), error);
     if (!run->threads) return false;

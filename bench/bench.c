@@ -223,7 +223,8 @@ int main(int argc, char **argv) {
     run.bench = (Bench){.program = argv[0], .max_context = (size_t)settings.max_context};
     Compute *compute = &run.bench.compute;
     unsigned n_threads = settings.n_threads ? (unsigned)settings.n_threads : threads_physical_cores();
-    compute->kernels = kernels_pick(getenv("ATTN_KERNEL"), &error);
+    const char *name = getenv("ATTN_KERNEL");
+    compute->kernels = name && *name ? kernels_pick(name, &error) : kernels_fastest(); /* as run does */
     compute->threads = compute->kernels ? threads_new(n_threads, &error) : NULL;
     bool ok = compute->threads && (settings.first_token ? reach_first_logits(settings.model, compute, &error)
                                                         : measure_all(&run, &error));

@@ -1,6 +1,14 @@
 /* x86-64 with AVX2, FMA and F16C: eight floats at once, sixteen registers. */
 #if defined(__x86_64__)
 
+#ifndef AVX2_SET /* avx2_int8.c says its own and includes this file */
+#define AVX2_SET kernels_avx2
+#define AVX2_NAME "avx2"
+#define Q4_BYTES 2
+#define Q8_BYTES 2
+#define BYTE_DOT 0
+#endif
+
 #include "x86.h"
 
 #include <stddef.h>
@@ -66,21 +74,23 @@ static Vec vec_from_nibbles(const void *p, size_t high) {
 
 #define HAS_INTS
 
-static Ints ints_zero(void) { return _mm256_setzero_si256(); }
 static Ints ints_load(const void *p) { return _mm256_load_si256(p); }
 static Ints ints_spread(const void *p) { return _mm256_castps_si256(_mm256_broadcast_ss(p)); }
 
 /* In assembly, or gcc sums elsewhere and moves the result: one instruction in three is then a copy. */
-static Ints ints_dot(Ints sum, Ints a, Ints b) {
-    __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(_mm256_madd_epi16(a, b)));
-    return sum;
+static Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
+    if (bytes == 1)
+        __asm__("vpaddw %1, %0, %0" : "+x"(dots) : "x"(_mm256_maddubs_epi16(w, x)));
+    else
+        __asm__("vpaddd %1, %0, %0" : "+x"(dots) : "x"(_mm256_madd_epi16(w, x)));
+    return dots;
 }
 
-static Vec vec_from_ints(Ints v) { return _mm256_cvtepi32_ps(v); }
+#define ints_total total8
 
 #include "vector.h"
 
-const Kernels kernels_avx2 = {.name = "avx2", VECTOR_KERNELS};
+const Kernels AVX2_SET = {.name = AVX2_NAME, VECTOR_KERNELS};
 
 #else
 typedef int no_avx2_here; /* ISO C has no empty files */

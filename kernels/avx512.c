@@ -1,6 +1,14 @@
 /* x86-64 with AVX-512 (F, BW, DQ, VL): sixteen floats at once, thirty-two registers. */
 #if defined(__x86_64__)
 
+#ifndef AVX512_SET /* avx512_int8.c says its own and includes this file */
+#define AVX512_SET kernels_avx512
+#define AVX512_NAME "avx512"
+#define Q4_BYTES 2
+#define Q8_BYTES 2
+#define BYTE_DOT 0
+#endif
+
 #include "x86.h"
 
 #include <stddef.h>
@@ -76,18 +84,21 @@ static Vec vec_from_nibbles(const void *p, size_t high) {
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(nibbles, _mm512_set1_epi32(8)));
 }
 
-#ifndef AVX512_SET /* avx512vnni.c says its own and includes this file */
-#define AVX512_SET kernels_avx512
-#define AVX512_NAME "avx512"
-static Ints ints_dot(Ints sum, Ints a, Ints b) { return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)); }
-#endif
-
 #define HAS_INTS
 
-static Ints ints_zero(void) { return _mm512_setzero_si512(); }
 static Ints ints_load(const void *p) { return _mm512_load_si512(p); }
 static Ints ints_spread(const void *p) { return _mm512_castps_si512(_mm512_set1_ps(*(const float *)p)); }
-static Vec vec_from_ints(Ints v) { return _mm512_cvtepi32_ps(v); }
+
+static Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
+    (void)bytes;
+#if BYTE_DOT
+    return _mm512_dpbusd_epi32(dots, w, x);
+#else
+    return _mm512_add_epi32(dots, _mm512_madd_epi16(w, x));
+#endif
+}
+
+#define ints_total(bytes, dots) _mm512_cvtepi32_ps(dots)
 
 #include "vector.h"
 

@@ -1,52 +1,56 @@
 /*
- * Quantised weights as integers. Activations are rounded to 16 bits by blocks of 32 columns, x ≈ d·q with
- * d = max |x| / 32767 (arm64: 32639): an error of about 2^-16 of the block's largest number, far below that of
- * the weights. A block's products with int8 or int4 weights are added up exactly in 32 bits
- * (32 · 128 · 32767 < 2^27) and then scaled by both d's, so that only these sums are rounded.
+ * Quantised weights as integers. Activations are rounded by blocks of 32 columns, x ≈ d·q with
+ * d = max |x| / max |q|, so that a block's products with int8 or int4 weights can be added up exactly; then they
+ * are scaled by both d's, and only these sums are rounded.
  *
- * How integers are multiplied stands in int16.h for x86-64, in int8.h for arm64:
- *   PanelInt      a weight of a panel     INT_PANEL: columns whose weights take 16 KB
- *   UNIT          bytes of one token's q that lie together, while those of different tokens alternate
- *   round_block(q, x): 32 numbers as q, in units; returns d, which what is not finite makes NaN
- *   pack_alone(tile, x, blocks): likewise all blocks of a single token, and what dot_ints wants besides
+ * A set says how many bytes a q has that goes with weights of a type, Q4_BYTES and Q8_BYTES. Two err by no more
+ * than 2^-16 of the block's largest, far less than the weights themselves. One errs as much as Q8_0's weights
+ * do: enough for text, but two ways to the same logits may end 1e-2 of their span apart, where a float's last
+ * bit decides which way a q is rounded.
+ *
+ * How integers are multiplied stands in ints_x86.h and ints_arm64.h:
+ *   round_block(dtype, q, start, x): 32 numbers as q and, where it wants one, what a product with q begins with;
+ *                  returns d, which what is not finite makes NaN
  *   unpack_ints_panel(dtype, panel, scales, rows, begin, end): blocks [begin, end) of ROWS rows
- *   sum_tile(tokens, y, panel, scales, q, d, blocks): as tile, but of blocks
- *   dot_ints(dtype, dots, rows, packed, cols): as dot_floats
+ *   sum_tile(tokens, dtype, y, panel, scales, x, begin, end): as tile, but of blocks
+ *   arrange_alone(dtype, x, blocks): puts a lone token's q in the order that dot_ints wants
+ *   dot_ints(dtype, dots, rows, x, blocks): as dot_floats
  */
 
-/* The packed activations of one tile. */
+#define Q_BYTES(dtype) ((size_t)((dtype) == DTYPE_Q4_0 ? Q4_BYTES : Q8_BYTES))
+
+/* The packed activations of a tile, in the room of `tokens`·cols floats. A lone token's d, start end in zeros. */
 typedef struct IntsTile {
-    int16_t *q; /* [blocks][BLOCK·2/UNIT][tokens][UNIT bytes] */
-    float *d;   /* [blocks][tokens] */
+    unsigned char *q; /* [blocks][tokens][BLOCK] int8 or int16 */
+    float *d;         /* [blocks, up to a multiple of 8][tokens] */
+    int32_t *start;   /* likewise */
 } IntsTile;
 
-/* It has room for `tokens`·cols floats and takes little more than half. */
-static IntsTile ints_tile(const void *packed, size_t first, size_t tokens, size_t cols) {
+static IntsTile ints_tile(DType dtype, const void *packed, size_t first, size_t tokens, size_t cols) {
     float *room = (float *)(uintptr_t)packed + first * cols;
-    return (IntsTile){.q = (int16_t *)(void *)room, .d = room + tokens * cols / 2};
+    float *d = room + tokens * cols * Q_BYTES(dtype) / sizeof *room;
+    float *start = d + (cols / BLOCK + 7) / 8 * 8 * tokens;
+    return (IntsTile){.q = (unsigned char *)room, .d = d, .start = (int32_t *)(void *)start};
 }
 
 #if defined(__x86_64__)
-#include "int16.h"
+#include "ints_x86.h"
 #else
-#include "int8.h"
+#include "ints_arm64.h"
 #endif
 
-static void pack_ints(void *packed, const float *x, size_t n, size_t cols, size_t group) {
-    size_t first = group * TOKENS, tokens = group_tokens(n, group);
-    IntsTile tile = ints_tile(packed, first, tokens, cols);
-    if (n == 1) {
-        pack_alone(&tile, x, cols / BLOCK);
-        return;
-    }
+OPENED void pack_ints(DType dtype, void *packed, const float *x, size_t n, size_t cols, size_t group) {
+    size_t first = group * TOKENS, tokens = group_tokens(n, group), blocks = cols / BLOCK;
+    IntsTile tile = ints_tile(dtype, packed, first, tokens, cols);
     for (size_t t = 0; t < tokens; t++)
-        for (size_t b = 0; b < cols / BLOCK; b++) {
-            int16_t q[BLOCK];
-            unsigned char *to = (unsigned char *)(tile.q + b * BLOCK * tokens) + t * UNIT;
-            tile.d[b * tokens + t] = round_block(q, x + (first + t) * cols + b * BLOCK);
-            for (size_t i = 0; i < sizeof q / UNIT; i++)
-                memcpy(to + i * tokens * UNIT, (unsigned char *)q + i * UNIT, UNIT);
+        for (size_t b = 0; b < blocks; b++) {
+            size_t i = b * tokens + t;
+            tile.d[i] = round_block(dtype, tile.q + i * BLOCK * Q_BYTES(dtype), &tile.start[i],
+                                    x + (first + t) * cols + b * BLOCK);
         }
+    if (n > 1) return;
+    for (size_t b = blocks; b % 8; b++) tile.d[b] = 0, tile.start[b] = 0;
+    arrange_alone(dtype, &tile, blocks);
 }
 
 /*
@@ -60,28 +64,26 @@ static void prefetch_next(const unsigned char *const rows[ROWS], const Matrix *w
             __builtin_prefetch(rows[i] + ahead + byte);
 }
 
-static void matmul_ints(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
-                        size_t row_end, const void *packed, size_t n) {
-    _Alignas(64) PanelInt panel[INT_PANEL * ROWS];
-    _Alignas(64) float scales[INT_PANEL / BLOCK * ROWS];
-    for (size_t begin = 0; begin < w->cols / BLOCK; begin += INT_PANEL / BLOCK) {
-        size_t end = smaller(begin + INT_PANEL / BLOCK, w->cols / BLOCK);
+OPENED void matmul_ints(DType dtype, float *y, size_t y_stride, const Matrix *w, const float *bias,
+                        size_t row_begin, size_t row_end, const void *packed, size_t n) {
+    enum { PANEL_BLOCKS = 4 * PANEL / BLOCK }; /* of bytes, 16 KB; of int16 half as many */
+    _Alignas(64) unsigned char panel[PANEL_BLOCKS * BLOCK * ROWS];
+    _Alignas(64) float scales[PANEL_BLOCKS * ROWS];
+    size_t blocks = w->cols / BLOCK, panel_blocks = PANEL_BLOCKS / Q_BYTES(dtype);
+    for (size_t begin = 0; begin < blocks; begin += panel_blocks) {
+        size_t end = smaller(begin + panel_blocks, blocks);
         for (size_t r = row_begin; r < row_end; r += ROWS) {
             size_t n_rows = smaller(ROWS, row_end - r);
             const unsigned char *rows[ROWS];
             find_rows(rows, w, r, row_end);
-            if (w->dtype == DTYPE_Q8_0)
-                unpack_ints_panel(DTYPE_Q8_0, panel, scales, rows, begin, end);
-            else
-                unpack_ints_panel(DTYPE_Q4_0, panel, scales, rows, begin, end);
+            unpack_ints_panel(dtype, panel, scales, rows, begin, end);
             prefetch_next(rows, w, begin, end);
             for (size_t t = 0; t < n; t += TOKENS) {
                 size_t tokens = group_tokens(n, t / TOKENS);
-                IntsTile x = ints_tile(packed, t, tokens, w->cols);
+                IntsTile x = ints_tile(dtype, packed, t, tokens, w->cols);
                 TileSums sums;
                 sums_begin(&sums, y + t * y_stride + r, y_stride, sums_start(bias, r, begin), tokens, n_rows);
-                FOR_TOKENS(tokens, sum_tile, &sums, panel, scales, x.q + begin * BLOCK * tokens,
-                           x.d + begin * tokens, end - begin)
+                FOR_TOKENS(tokens, sum_tile, dtype, &sums, panel, scales, &x, begin, end)
                 sums_end(&sums, y + t * y_stride + r, y_stride, tokens, n_rows);
             }
         }

@@ -25,10 +25,9 @@ float *floats_new(size_t rows, size_t cols) {
 /* Fastest first. */
 static const Kernels *const sets[] = {
 #if defined(__x86_64__)
-    &kernels_avx512vnni,
-    &kernels_avx512,
-    &kernels_avx2,
+    &kernels_avx512_int8, &kernels_avx512, &kernels_avx2_int8, &kernels_avx2,
 #elif defined(__aarch64__)
+    &kernels_neondot_int8,
     &kernels_neondot,
     &kernels_neon,
 #endif
@@ -38,12 +37,12 @@ enum { N_SETS = sizeof sets / sizeof *sets };
 
 static bool cpu_runs(const Kernels *set) {
 #if defined(__x86_64__)
-    if (set == &kernels_avx512vnni) return cpu_runs(&kernels_avx512) && __builtin_cpu_supports("avx512vnni");
+    if (set == &kernels_avx512_int8) return cpu_runs(&kernels_avx512) && __builtin_cpu_supports("avx512vnni");
     if (set == &kernels_avx512)
         return cpu_runs(&kernels_avx2) && __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                __builtin_cpu_supports("avx512vl");
-    if (set == &kernels_avx2) {
+    if (set == &kernels_avx2 || set == &kernels_avx2_int8) {
         unsigned eax, ebx, ecx, edx; /* F16C is asked for by hand: clang's builtin does not know the name */
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
@@ -51,10 +50,18 @@ static bool cpu_runs(const Kernels *set) {
 #elif defined(__aarch64__)
     if (set == &kernels_neon) return true;
 #if defined(__linux__)
-    if (set == &kernels_neondot) return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+    if (set == &kernels_neondot || set == &kernels_neondot_int8) return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
 #endif
 #endif
     return set == &kernels_scalar;
+}
+
+static bool rounds_to_int8(const Kernels *set) { return strstr(set->name, "-int8"); }
+
+const Kernels *kernels_fastest(void) {
+    size_t i = 0;
+    while (!cpu_runs(sets[i])) i++;
+    return sets[i];
 }
 
 const Kernels *kernels_pick(const char *name, Error *error) {
@@ -62,7 +69,7 @@ const Kernels *kernels_pick(const char *name, Error *error) {
     char choices[128] = "";
     for (size_t i = 0; i < N_SETS; i++) {
         if (!cpu_runs(sets[i])) continue;
-        if (any || strcmp(name, sets[i]->name) == 0) return sets[i];
+        if (any ? !rounds_to_int8(sets[i]) : strcmp(name, sets[i]->name) == 0) return sets[i];
         size_t used = strlen(choices);
         snprintf(choices + used, sizeof choices - used, "%s%s", used ? ", " : "", sets[i]->name);
     }

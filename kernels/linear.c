@@ -1,7 +1,7 @@
 /*
  * y = W·x + bias for several matrices at once. The rows of all of them, laid end to end, are one loop:
- * a piece of it is cut where one matrix ends and the next begins. Quantised and other matrices want x packed
- * differently, so where both come together each kind has a loop of its own.
+ * a piece of it is cut where one matrix ends and the next begins. Each dtype may want x packed in another way, so
+ * where several come together each has a loop of its own.
  */
 #include "kernels.h"
 
@@ -16,21 +16,21 @@ typedef struct LinearLoop {
     const Compute *compute;
     const LinearOutput *outputs;
     size_t n_outputs;
-    bool quantised; /* which of the outputs this loop is about */
+    DType dtype;    /* which of the outputs this loop is about */
     const float *x; /* [n][cols] */
     size_t n, cols;
     size_t token; /* where in each y the first of the n goes */
 } LinearLoop;
 
-static bool belongs(const LinearLoop *loop, size_t i) {
-    return dtype_is_quantised(loop->outputs[i].linear->w.dtype) == loop->quantised;
-}
+static DType dtype_of(const LinearOutput *output) { return output->linear->w.dtype; }
+
+static bool belongs(const LinearLoop *loop, size_t i) { return dtype_of(&loop->outputs[i]) == loop->dtype; }
 
 static void pack_groups(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const LinearLoop *loop = context;
     for (size_t g = begin; g < end; g++)
-        loop->compute->kernels->pack(loop->compute->packed, loop->quantised, loop->x, loop->n, loop->cols, g);
+        loop->compute->kernels->pack(loop->compute->packed, loop->dtype, loop->x, loop->n, loop->cols, g);
 }
 
 /* What the loop counts of an output: its rows, or for a single token the steps of its matvec. */
@@ -69,7 +69,6 @@ static void run_loop(LinearLoop *loop) {
     size_t rows = 0, group = loop->compute->kernels->group;
     for (size_t i = 0; i < loop->n_outputs; i++)
         if (belongs(loop, i)) rows += count_rows(loop, i);
-    if (rows == 0) return;
 
     parallel_for(threads, (loop->n + group - 1) / group, 1, pack_groups, loop);
 
@@ -86,7 +85,12 @@ void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t 
     size_t most = cols ? compute->n_packed / cols : n; /* tokens that the scratch has room for */
     for (size_t token = 0, m; token < n; token += m) {
         m = n - token < most ? n - token : most;
-        for (int quantised = 0; quantised < 2; quantised++)
-            run_loop(&(LinearLoop){compute, outputs, n_outputs, quantised, x + token * cols, m, cols, token});
+        for (size_t i = 0; i < n_outputs; i++) {
+            size_t first = 0; /* output of this dtype */
+            while (dtype_of(&outputs[first]) != dtype_of(&outputs[i])) first++;
+            if (first == i)
+                run_loop(&(LinearLoop){compute, outputs, n_outputs, dtype_of(&outputs[i]), x + token * cols,
+                                       m, cols, token});
+        }
     }
 }

@@ -25,8 +25,8 @@ static float dot(const float *a, const float *b, size_t n) {
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
-static void pack(void *packed, bool quantised, const float *x, size_t n, size_t cols, size_t g) {
-    (void)quantised, (void)n;
+static void pack(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t g) {
+    (void)dtype, (void)n;
     memcpy((float *)packed + g * cols, x + g * cols, cols * sizeof *x);
 }
 

@@ -240,23 +240,25 @@ static void matmul_floats(float *y, size_t y_stride, const Matrix *w, const floa
 #include "ints.h"
 #endif
 
-static void pack(void *packed, bool quantised, const float *x, size_t n, size_t cols, size_t group) {
+static void pack(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t group) {
 #ifdef HAS_INTS
-    if (quantised) {
-        pack_ints(packed, x, n, cols, group);
-        return;
+    switch (dtype) {
+    case DTYPE_Q8_0: pack_ints(DTYPE_Q8_0, packed, x, n, cols, group); return;
+    case DTYPE_Q4_0: pack_ints(DTYPE_Q4_0, packed, x, n, cols, group); return;
+    default: break;
     }
 #endif
-    (void)quantised;
+    (void)dtype;
     pack_floats(packed, x, n, cols, group);
 }
 
 static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
                    size_t row_end, const void *packed, size_t n) {
 #ifdef HAS_INTS
-    if (dtype_is_quantised(w->dtype)) {
-        matmul_ints(y, y_stride, w, bias, row_begin, row_end, packed, n);
-        return;
+    switch (w->dtype) {
+    case DTYPE_Q8_0: matmul_ints(DTYPE_Q8_0, y, y_stride, w, bias, row_begin, row_end, packed, n); return;
+    case DTYPE_Q4_0: matmul_ints(DTYPE_Q4_0, y, y_stride, w, bias, row_begin, row_end, packed, n); return;
+    default: break;
     }
 #endif
     matmul_floats(y, y_stride, w, bias, row_begin, row_end, packed, n);
@@ -295,9 +297,10 @@ OPENED void matvec_dtype(DType dtype, float *y, const Matrix *w, const float *bi
         for (size_t k = 0; k < MATVEC_STREAMS; k++) /* beyond the last row that one again, not kept */
             rows[k] = (const unsigned char *)w->data + smaller(r + k * apart, w->rows - 1) * row_bytes;
 #ifdef HAS_INTS
-        if (dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0)
-            dot_ints(dtype, dots, rows, packed, w->cols);
-        else
+        if (dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0) {
+            IntsTile x = ints_tile(dtype, packed, 0, 1, w->cols);
+            dot_ints(dtype, dots, rows, &x, w->cols / BLOCK);
+        } else
 #endif
             dot_floats(dtype, dots, rows, packed, w->cols);
         for (size_t k = 0; k < MATVEC_STREAMS && r + k * apart < w->rows; k++)

@@ -12,11 +12,12 @@
 static const DType dtypes[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0, DTYPE_Q4_0};
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
-static const Kernels *sets[4];
+static const Kernels *sets[5];
 static size_t n_sets;
 
 static void find_sets(void) {
-    static const char *const names[] = {"scalar", "avx2", "avx512", "avx512vnni", "neon", "neondot"};
+    static const char *const names[] = {"scalar",      "avx2", "avx2-int8", "avx512",
+                                        "avx512-int8", "neon", "neondot",   "neondot-int8"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const Kernels *set = kernels_pick(names[i], NULL);
         if (set)
@@ -252,19 +253,24 @@ static void product_free(Product *p) {
     free(p->bias);
 }
 
-/*
- * What rounding x to 16 bits by blocks of 32 may change in Σ w·x: half a step, max |x| / 32767 / 2, for each x.
- * No set rounds x for weights that are floats themselves.
- */
-static double rounded_x(DType dtype, const double *w, const float *x, size_t cols) {
+/* What a set rounds the largest x of a block to, ints.h; 0 where it does not round. */
+static int largest_q(const char *set, DType dtype) {
+    if (!dtype_is_quantised(dtype) || strcmp(set, "scalar") == 0 || strcmp(set, "neon") == 0) return 0;
+    if (!strstr(set, "-int8") || (strcmp(set, "avx2-int8") == 0 && dtype == DTYPE_Q8_0))
+        return strcmp(set, "neondot") == 0 ? 32639 : 32767;
+    return 127;
+}
+
+/* What this may change in Σ w·x: half a step, max |x| / largest_q / 2, for each x. */
+static double rounded_x(int largest, const double *w, const float *x, size_t cols) {
     double change = 0;
-    for (size_t b = 0; b < cols && dtype_is_quantised(dtype); b += 32) {
+    for (size_t b = 0; b < cols && largest; b += 32) {
         double max = 0, weights = 0;
         for (size_t c = b; c < b + 32; c++) {
             max = fmax(max, fabs((double)x[c]));
             weights += fabs(w[c]);
         }
-        change += 1.001 * max / 65534 * weights;
+        change += 1.001 * max / largest / 2 * weights;
     }
     return change;
 }
@@ -287,7 +293,7 @@ static void check_product(const Product *p, const float *bias, const float *y, c
                 size += fabs(term);
             }
             double got = (double)y[t * (rows + GAP) + r], tolerance = ((double)cols + 2) * EPS * size;
-            tolerance += rounded_x(p->w.dtype, row, p->x + t * cols, cols);
+            tolerance += rounded_x(largest_q(set, p->w.dtype), row, p->x + t * cols, cols);
             CHECK(fabs(got - sum) <= tolerance, "%s %s, row %zu, token %zu, %zu columns: %g against %g", set,
                   dtype_info(p->w.dtype)->name, r, t, cols, got, sum);
         }
@@ -303,7 +309,7 @@ static void multiply(const Kernels *set, const Product *p, const float *bias, si
                      size_t t, size_t n, float *y, size_t y_stride) {
     float *packed = allocate(n * p->w.cols * sizeof *packed);
     for (size_t g = 0; g * set->group < n; g++)
-        set->pack(packed, dtype_is_quantised(p->w.dtype), p->x + t * p->w.cols, n, p->w.cols, g);
+        set->pack(packed, p->w.dtype, p->x + t * p->w.cols, n, p->w.cols, g);
     if (n == 1)
         set->matvec(y, &p->w, bias, begin, end, packed);
     else
@@ -688,13 +694,14 @@ static void test_norms(void) {
 
 static void test_kernels_pick(void) {
     Error error = {""};
-    const Kernels *fastest = kernels_pick(NULL, &error);
-    CHECK(fastest && fastest == kernels_pick("", &error), "NULL and an empty name mean the same");
+    const Kernels *fastest = kernels_fastest(), *exact = kernels_pick(NULL, &error);
+    CHECK(exact && exact == kernels_pick("", &error), "NULL and an empty name mean the same");
+    CHECK(exact && !strstr(exact->name, "-int8"), "%s was not asked for", exact->name);
     CHECK(kernels_pick("scalar", &error) == &kernels_scalar, "%s", error.message);
     CHECK(n_sets > 0 && fastest == sets[n_sets - 1], "the list of sets here begins with the slowest");
     CHECK(kernels_pick("sse9", &error) == NULL, "there is no such set");
     CHECK(strstr(error.message, "sse9") && strstr(error.message, "scalar"), "%s", error.message);
-    CHECK(fastest && strstr(error.message, fastest->name), "%s", error.message);
+    CHECK(strstr(error.message, fastest->name) && strstr(error.message, exact->name), "%s", error.message);
 }
 
 int main(void) {

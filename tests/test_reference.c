@@ -17,11 +17,13 @@
  * 1.5e-6 over these shapes (measured); quantised weights are the same exact numbers to both.
  * ROUNDED_BOUND: where a kernel set rounds what quantised weights are multiplied with to 16 bits (kernels.h); 1.2e-4
  * measured.
+ * INT8_BOUND: the same of kernel sets that round it to 8 bits; 4e-2 measured, where a mistake makes 1.
  * F16_CACHE_BOUND: where our key or value and float64's lie on two sides of a rounding boundary of
  * binary16, they enter the cache 5e-4 of their size apart.
  */
 static const double BOUND = 1e-5;
 static const double ROUNDED_BOUND = 3e-4;
+static const double INT8_BOUND = 0.1;
 static const double F16_CACHE_BOUND = 3e-4, ROUNDED_F16_CACHE_BOUND = 1e-3;
 
 typedef struct Reference {
@@ -300,6 +302,16 @@ static void check_roads(const Reference *reference) {
             check_logits(reference, roads[i].name, logits, "logits", NULL, bound_of(reference));
         free(logits);
     }
+    free(plain);
+    plain = logits_of(reference, (Way){.kernels = kernels_fastest()->name, .n_threads = 1});
+    check_logits(reference, "8 bits", plain, "logits", NULL, is_quantised(reference) ? INT8_BOUND : BOUND);
+    float *logits = logits_of(reference, (Way){.kernels = kernels_fastest()->name, .n_threads = 3});
+    CHECK(same_bits(reference, plain, logits), "%s: 8 bits, 3 threads", reference->name);
+    free(logits);
+    logits = logits_of(reference, (Way){.kernels = kernels_fastest()->name, .n_feed = 1});
+    check_logits(reference, "8 bits, token by token", logits, "logits", NULL,
+                 is_quantised(reference) ? INT8_BOUND : BOUND);
+    free(logits);
     free(plain);
 }
 

@@ -1,0 +1,263 @@
+/*
+ * Integers on x86-64, by units of 4 bytes: of four columns a byte each, or of two an int16. Instructions for
+ * bytes want one factor unsigned, so weights are EXCESS(dtype) too large, as nibbles are anyway; what this adds
+ * to a block's product, EXCESS·Σ q, is what the product begins with, negative.
+ *
+ * Ints is a vector of LANES units, or of dots: what units, multiplied, add up to, in int32. Dots of bytes are in
+ * two int16 each where not BYTE_DOT; these have room for sixteen columns with weights up to 15.
+ *   BYTE_DOT   1 where an instruction adds up four products of bytes (VNNI)
+ *   ints_load(p)  ints_spread(p): one unit in all lanes
+ *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
+ *   ints_total(bytes, dots): as floats
+ */
+
+enum { AHEAD = 512 }; /* bytes: how far before its use a row is fetched when there is one token */
+
+#define EXCESS(dtype) ((dtype) == DTYPE_Q4_0 ? 8 : Q_BYTES(dtype) == 1 ? 128 : 0)
+
+OPENED __m128i load16(const unsigned char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
+OPENED __m256i load32(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+OPENED void store32(unsigned char *p, __m256i v) { _mm256_storeu_si256((__m256i *)(void *)p, v); }
+
+/* As the operations on Ints, with 256 bits. */
+OPENED __m256i dot8(size_t bytes, __m256i w, __m256i x) {
+#if BYTE_DOT
+    (void)bytes;
+    return _mm256_dpbusd_epi32(_mm256_setzero_si256(), w, x);
+#else
+    return bytes == 1 ? _mm256_maddubs_epi16(w, x) : _mm256_madd_epi16(w, x);
+#endif
+}
+
+OPENED bool in_int16(size_t bytes) { return bytes == 1 && !BYTE_DOT; }
+
+OPENED __m256 total8(size_t bytes, __m256i dots) {
+    return _mm256_cvtepi32_ps(in_int16(bytes) ? _mm256_madd_epi16(dots, _mm256_set1_epi16(1)) : dots);
+}
+
+OPENED __m256i add_dots(size_t bytes, __m256i a, __m256i b) {
+    return in_int16(bytes) ? _mm256_add_epi16(a, b) : _mm256_add_epi32(a, b);
+}
+
+OPENED __m256i hadd_dots(size_t bytes, __m256i a, __m256i b) {
+    return in_int16(bytes) ? _mm256_hadd_epi16(a, b) : _mm256_hadd_epi32(a, b);
+}
+
+/* −EXCESS·Σ q, as the unit that a sum begins with. */
+OPENED int32_t start_of(DType dtype, const unsigned char *q) {
+    const size_t bytes = Q_BYTES(dtype);
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i dots;
+    if (bytes == 1) {
+        dots = dot8(bytes, _mm256_set1_epi8((char)EXCESS(dtype)), _mm256_sub_epi8(zero, load32(q)));
+    } else {
+        __m256i excess = _mm256_set1_epi16(EXCESS(dtype));
+        __m256i first = dot8(bytes, excess, _mm256_sub_epi16(zero, load32(q)));
+        dots = add_dots(bytes, first, dot8(bytes, excess, _mm256_sub_epi16(zero, load32(q + 32))));
+    }
+    dots = add_dots(bytes, dots, _mm256_permute4x64_epi64(dots, 0x4e));
+    dots = add_dots(bytes, dots, _mm256_shuffle_epi32(dots, 0x4e));
+    dots = add_dots(bytes, dots, _mm256_shuffle_epi32(dots, 0xb1));
+    return _mm_cvtsi128_si32(_mm256_castsi256_si128(dots));
+}
+
+OPENED float round_block(DType dtype, unsigned char *q, int32_t *start, const float *x) {
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    const float max_q = Q_BYTES(dtype) == 1 ? 127 : 32767;
+    __m256i four = _mm256_setzero_si256();
+    for (int i = 0; i < 4; i++) /* the bits of non-negative floats order as integers do, NaN above all */
+        four = _mm256_max_epi32(four,
+                                _mm256_and_si256(_mm256_castps_si256(_mm256_loadu_ps(x + 8 * i)), magnitude));
+    __m128i two = _mm_max_epi32(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1));
+    two = _mm_max_epi32(two, _mm_shuffle_epi32(two, 0x4e));
+    two = _mm_max_epi32(two, _mm_shuffle_epi32(two, 0xb1));
+    float max = _mm_cvtss_f32(_mm_castsi128_ps(two));
+    memset(q, 0, BLOCK * Q_BYTES(dtype));
+    *start = 0;
+    if (!isfinite(max)) return NAN;
+    if (max < 0x1p-100f) return 0; /* or 1/d would overflow */
+    __m256 factor = _mm256_set1_ps(max_q / max);
+    __m256i v[4];
+    for (int i = 0; i < 4; i++) v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), factor));
+    __m256i low = _mm256_packs_epi32(v[0], v[1]), high = _mm256_packs_epi32(v[2], v[3]); /* within 128 bits */
+    if (Q_BYTES(dtype) == 1) {
+        const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        store32(q, _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order));
+    } else {
+        store32(q, _mm256_permute4x64_epi64(low, 0xd8));
+        store32(q + 32, _mm256_permute4x64_epi64(high, 0xd8));
+    }
+    if (EXCESS(dtype)) *start = start_of(dtype, q);
+    return max / max_q;
+}
+
+/* A block's 32 weights, with their excess: as bytes in w[0], or as int16 in both. */
+OPENED void load_ints(DType dtype, __m256i w[2], const unsigned char *block) {
+    const unsigned char *bytes = block + 2;
+    if (dtype == DTYPE_Q4_0 && Q_BYTES(dtype) == 1) {
+        __m128i nibbles = load16(bytes);
+        w[0] = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(nibbles, 4), nibbles), _mm256_set1_epi8(15));
+    } else if (dtype == DTYPE_Q4_0) {
+        __m256i nibbles = _mm256_cvtepu8_epi16(load16(bytes));
+        w[0] = _mm256_and_si256(nibbles, _mm256_set1_epi16(15));
+        w[1] = _mm256_srli_epi16(nibbles, 4);
+    } else if (Q_BYTES(dtype) == 1) {
+        w[0] = _mm256_xor_si256(load32(bytes), _mm256_set1_epi8((char)EXCESS(dtype)));
+    } else {
+        w[0] = _mm256_cvtepi8_epi16(load16(bytes));
+        w[1] = _mm256_cvtepi8_epi16(load16(bytes + 16));
+    }
+}
+
+/* The scales with which n ≤ 8 blocks begin, 0 for the others. */
+OPENED __m256 load_scales(const unsigned char *blocks, size_t block_bytes, size_t n) {
+    int16_t half[8] = {0};
+    for (size_t i = 0; i < 8; i++)
+        if (i < n) memcpy(&half[i], blocks + i * block_bytes, sizeof half[i]);
+    return _mm256_cvtph_ps(
+        _mm_setr_epi16(half[0], half[1], half[2], half[3], half[4], half[5], half[6], half[7]));
+}
+
+/* sums[k] += n ≤ 8 blocks of row k times one token's, from block b on, a multiple of 8. */
+OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS],
+                       const unsigned char *const rows[MATVEC_STREAMS], const IntsTile *x, size_t b,
+                       size_t n) {
+    const size_t block_bytes = BLOCK_BYTES(dtype), bytes = Q_BYTES(dtype);
+    float d[MATVEC_STREAMS][8];
+    for (size_t k = 0; k < MATVEC_STREAMS; k++) {
+        for (size_t i = 0; i < n * block_bytes; i += 64)
+            __builtin_prefetch(rows[k] + b * block_bytes + i + AHEAD);
+        __m256 scales = load_scales(rows[k] + b * block_bytes, block_bytes, n);
+        scales = _mm256_mul_ps(scales, _mm256_loadu_ps(x->d + b));
+        _mm256_storeu_ps(d[k], scales);
+        if (EXCESS(dtype)) sums[k] = _mm256_fmadd_ps(scales, total8(bytes, load32(x->start + b)), sums[k]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char *q = x->q + (b + i) * BLOCK * bytes;
+        for (size_t k = 0; k < MATVEC_STREAMS; k++) {
+            __m256i w[2], dots;
+            load_ints(dtype, w, rows[k] + (b + i) * block_bytes);
+            dots = dot8(bytes, w[0], load32(q));
+            if (bytes == 2) dots = add_dots(bytes, dots, dot8(bytes, w[1], load32(q + 32)));
+            sums[k] = _mm256_fmadd_ps(total8(bytes, dots), _mm256_set1_ps(d[k][i]), sums[k]);
+        }
+    }
+}
+
+/*
+ * The same of eight blocks of Q4_0 in fewer operations: vectors hold halves of blocks i and i + 4, whose q's
+ * arrange_alone has put beside each other, and the eight blocks' products end in one vector, where all scales are.
+ */
+OPENED __m256i dot_two_q4(const unsigned char *block, const unsigned char *q) {
+    const __m256i low = _mm256_set1_epi8(15);
+    __m256i nibbles = _mm256_set_m128i(load16(block + 4 * BLOCK_BYTES(DTYPE_Q4_0) + 2), load16(block + 2));
+    __m256i first = dot8(1, _mm256_and_si256(nibbles, low), load32(q));
+    __m256i last = dot8(1, _mm256_and_si256(_mm256_srli_epi16(nibbles, 4), low), load32(q + 32));
+    return add_dots(1, first, last);
+}
+
+/* Two scales a load, from where they come to lie in the 32-bit lanes that they are taken over in. */
+OPENED __m256 load_scales_q4(const unsigned char *blocks) {
+    const size_t apart = 2 * BLOCK_BYTES(DTYPE_Q4_0) - 4;
+    __m256i two = load32(blocks);
+    two = _mm256_blend_epi32(two, load32(blocks + apart), 0x22);
+    two = _mm256_blend_epi32(two, load32(blocks + 2 * apart), 0x44);
+    two = _mm256_blend_epi32(two, load32(blocks + 3 * apart), 0x88);
+    return _mm256_cvtph_ps(
+        _mm_blend_epi16(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1), 0xaa));
+}
+
+OPENED void dot_eight_q4(__m256 sums[MATVEC_STREAMS], const unsigned char *const rows[MATVEC_STREAMS],
+                         const IntsTile *x, size_t b) {
+    const size_t block_bytes = BLOCK_BYTES(DTYPE_Q4_0);
+    for (size_t k = 0; k < MATVEC_STREAMS; k++) {
+        const unsigned char *blocks = rows[k] + b * block_bytes, *q = x->q + b * BLOCK;
+        __m256i dots[4];
+        for (size_t i = 0; i < 8 * block_bytes; i += 64) __builtin_prefetch(blocks + i + AHEAD);
+        for (size_t i = 0; i < 4; i++) dots[i] = dot_two_q4(blocks + i * block_bytes, q + i * 2 * BLOCK);
+        __m256i eight = hadd_dots(1, hadd_dots(1, dots[0], dots[1]), hadd_dots(1, dots[2], dots[3]));
+        /* In int16 they are at most 8·127·(8 + 15 + 8) < 2^15, as halves of a block and of its start differ. */
+        eight = add_dots(1, eight, load32(x->start + b));
+        __m256 scales = _mm256_mul_ps(load_scales_q4(blocks), _mm256_loadu_ps(x->d + b));
+        sums[k] = _mm256_fmadd_ps(total8(1, eight), scales, sums[k]);
+    }
+}
+
+OPENED void arrange_alone(DType dtype, const IntsTile *x, size_t blocks) {
+    if (dtype != DTYPE_Q4_0 || Q_BYTES(dtype) != 1) return;
+    for (size_t b = 0; b + 8 <= blocks; b += 8) {
+        unsigned char natural[8 * BLOCK], *q = x->q + b * BLOCK;
+        memcpy(natural, q, sizeof natural);
+        for (size_t i = 0; i < 8; i++)
+            for (size_t half = 0; half < 2; half++)
+                memcpy(q + (4 * (i % 4) + 2 * half + i / 4) * 16, natural + (2 * i + half) * 16, 16);
+    }
+}
+
+OPENED void dot_ints(DType dtype, float dots[MATVEC_STREAMS], const unsigned char *const rows[MATVEC_STREAMS],
+                     const IntsTile *x, size_t blocks) {
+    __m256 sums[MATVEC_STREAMS];
+    size_t b = 0;
+    for (size_t k = 0; k < MATVEC_STREAMS; k++) sums[k] = _mm256_setzero_ps();
+    for (; b + 8 <= blocks; b += 8)
+        if (dtype == DTYPE_Q4_0 && Q_BYTES(dtype) == 1)
+            dot_eight_q4(sums, rows, x, b);
+        else
+            dot_blocks(dtype, sums, rows, x, b, 8);
+    if (b < blocks) dot_blocks(dtype, sums, rows, x, b, blocks - b);
+    for (size_t k = 0; k < MATVEC_STREAMS; k++) dots[k] = sum8(sums[k]);
+}
+
+/* Blocks [begin, end) of ROWS rows as panel[block][unit][ROWS][4], and their scales[block][ROWS]. */
+OPENED void unpack_ints_panel(DType dtype, unsigned char *panel, float *scales,
+                              const unsigned char *const rows[ROWS], size_t begin, size_t end) {
+    const size_t block_bytes = BLOCK_BYTES(dtype);
+    for (size_t b = begin; b < end; b++, panel += BLOCK * Q_BYTES(dtype) * ROWS, scales += ROWS)
+        for (size_t eight = 0; eight < ROWS; eight += 8) {
+            __m256 units[2][8];
+            for (size_t i = 0; i < 8; i++) {
+                const unsigned char *block = rows[eight + i] + b * block_bytes;
+                __m256i w[2];
+                load_ints(dtype, w, block);
+                for (size_t half = 0; half < Q_BYTES(dtype); half++)
+                    units[half][i] = _mm256_castsi256_ps(w[half]);
+                scales[eight + i] = block_scale(block);
+            }
+            for (size_t half = 0; half < Q_BYTES(dtype); half++) {
+                transpose8(units[half]);
+                for (size_t i = 0; i < 8; i++)
+                    _mm256_storeu_ps((float *)(void *)(panel + ((8 * half + i) * ROWS + eight) * 4),
+                                     units[half][i]);
+            }
+        }
+}
+
+/* As tile: y[t][r] = start[r] + Σ_block scale[r]·d[t]·(start[t] + Σ_unit panel[unit][r]·q[t][unit]). */
+OPENED void sum_tile(size_t tokens, DType dtype, const TileSums *y, const unsigned char *panel,
+                     const float *scales, const IntsTile *x, size_t begin, size_t end) {
+    const size_t bytes = Q_BYTES(dtype), q_bytes = BLOCK * bytes;
+    Vec totals[2 * TOKENS];
+    load_sums(totals, y, tokens);
+    for (size_t b = begin; b < end; b++, scales += ROWS) {
+        const unsigned char *q = x->q + b * tokens * q_bytes;
+        Ints sums[2 * TOKENS];
+        for (size_t i = 0; i < 2 * tokens; i++) sums[i] = ints_spread(x->start + b * tokens + i / 2);
+        for (size_t byte = 0; byte < q_bytes; byte += 4, panel += 4 * ROWS) {
+            Ints w0 = ints_load(panel), w1 = ints_load(panel + 4 * LANES);
+            KEEP_IN_REGISTER(w0);
+            KEEP_IN_REGISTER(w1);
+            for (size_t t = 0; t < tokens; t++) {
+                Ints xs = ints_spread(q + t * q_bytes + byte);
+                sums[2 * t] = ints_dot(bytes, sums[2 * t], w0, xs);
+                KEEP_IN_REGISTER(sums[2 * t]);
+                sums[2 * t + 1] = ints_dot(bytes, sums[2 * t + 1], w1, xs);
+                KEEP_IN_REGISTER(sums[2 * t + 1]);
+            }
+        }
+        for (size_t i = 0; i < 2 * tokens; i++) {
+            Vec scale = vec_mul(vec_load(scales + i % 2 * LANES), vec_set(x->d[b * tokens + i / 2]));
+            totals[i] = vec_fma(ints_total(bytes, sums[i]), scale, totals[i]);
+        }
+    }
+    store_sums(y, totals, tokens);
+}
