@@ -39,8 +39,9 @@ static IntsTile ints_tile(DType dtype, const void *packed, size_t first, size_t 
 #include "ints_arm64.h"
 #endif
 
-OPENED void pack_ints(DType dtype, void *packed, const float *x, size_t n, size_t cols, size_t group) {
-    size_t first = group * TOKENS, tokens = group_tokens(n, group), blocks = cols / BLOCK;
+OPENED void pack_ints(DType dtype, void *packed, const float *x, size_t first, size_t tokens, size_t cols,
+                      bool alone) {
+    size_t blocks = cols / BLOCK;
     IntsTile tile = ints_tile(dtype, packed, first, tokens, cols);
     for (size_t t = 0; t < tokens; t++)
         for (size_t b = 0; b < blocks; b++) {
@@ -48,7 +49,7 @@ OPENED void pack_ints(DType dtype, void *packed, const float *x, size_t n, size_
             tile.d[i] = round_block(dtype, tile.q + i * BLOCK * Q_BYTES(dtype), &tile.start[i],
                                     x + (first + t) * cols + b * BLOCK);
         }
-    if (n > 1) return;
+    if (!alone) return;
     for (size_t b = blocks; b % 8; b++) tile.d[b] = 0, tile.start[b] = 0;
     arrange_alone(dtype, &tile, blocks);
 }
@@ -79,7 +80,7 @@ OPENED void matmul_ints(DType dtype, float *y, size_t y_stride, const Matrix *w,
             unpack_ints_panel(dtype, panel, scales, rows, begin, end);
             prefetch_next(rows, w, begin, end);
             for (size_t t = 0; t < n; t += TOKENS) {
-                size_t tokens = group_tokens(n, t / TOKENS);
+                size_t tokens = tile_tokens(n, t);
                 IntsTile x = ints_tile(dtype, packed, t, tokens, w->cols);
                 TileSums sums;
                 sums_begin(&sums, y + t * y_stride + r, y_stride, sums_start(bias, r, begin), tokens, n_rows);

@@ -28,7 +28,12 @@ typedef struct Linear {
 
 enum { MATVEC_STREAMS = 4 }; /* rows that matvec reads at once */
 
-/* How far apart they lie, and so how many steps a matvec over all rows has. */
+/* Up to so many tokens go through matvec, more through matmul: as many as were measured to be faster that way. */
+static inline size_t matvec_tokens(DType dtype) {
+    return dtype == DTYPE_Q4_0 ? 3 : dtype == DTYPE_Q8_0 ? 6 : 10;
+}
+
+/* How far apart those rows lie, and so how many steps a matvec over all rows has. */
 static inline size_t matvec_rows(size_t rows) { return (rows + MATVEC_STREAMS - 1) / MATVEC_STREAMS; }
 
 typedef struct Kernels {
@@ -40,10 +45,11 @@ typedef struct Kernels {
      * g < ⌈n/group⌉, and touches no others.
      */
     void (*pack)(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t g);
-    size_t group; /* tokens that lie together */
+    size_t group; /* tokens that lie together, unless they go through matvec */
 
     /*
-     * y[t][r] = bias[r] + Σ_c w[r][c]·x[t][c] for r in [row_begin, row_end) and t in [0, n), of packed x, n ≥ 2.
+     * y[t][r] = bias[r] + Σ_c w[r][c]·x[t][c] for r in [row_begin, row_end) and t in [0, n), of packed x,
+     * n > matvec_tokens(w->dtype).
      * Rows of y lie y_stride floats apart; bias may be NULL. The order of each sum depends on w's shape
      * alone, never on n or the row range. With quantised weights a set may round x by blocks of 32, to 16 bits,
      * or to 8 if its name ends in "-int8": errors of up to 2^-16, or 2^-8, of the block's largest.
@@ -52,11 +58,12 @@ typedef struct Kernels {
                    size_t row_end, const void *packed, size_t n);
 
     /*
-     * The same for one token, y [rows], which is bound by memory: rows r, r + m, r + 2m and r + 3m for r in
+     * The same for n ≤ matvec_tokens(w->dtype), which is bound by memory: rows r, r + m, r + 2m and r + 3m for r in
      * [begin, end), m = matvec_rows(w->rows). Four places at once, far apart, are read up to twice as fast as one.
+     * A token's sums are the same to the bit whether it comes alone or with others.
      */
-    void (*matvec)(float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
-                   const void *packed);
+    void (*matvec)(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin, size_t end,
+                   const void *packed, size_t n);
 
     /* dst[i] = src[i] as float, i in [0, n), n a multiple of the dtype's block. */
     void (*unpack)(float *dst, DType dtype, const void *src, size_t n);

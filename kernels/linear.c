@@ -33,10 +33,12 @@ static void pack_groups(void *context, size_t begin, size_t end, unsigned worker
         loop->compute->kernels->pack(loop->compute->packed, loop->dtype, loop->x, loop->n, loop->cols, g);
 }
 
-/* What the loop counts of an output: its rows, or for a single token the steps of its matvec. */
+static bool few_tokens(const LinearLoop *loop) { return loop->n <= matvec_tokens(loop->dtype); }
+
+/* What the loop counts of an output: its rows, or for a few tokens the steps of its matvec. */
 static size_t count_rows(const LinearLoop *loop, size_t i) {
     size_t rows = loop->outputs[i].linear->w.rows;
-    return loop->n == 1 ? matvec_rows(rows) : rows;
+    return few_tokens(loop) ? matvec_rows(rows) : rows;
 }
 
 static void linear_rows(void *context, size_t begin, size_t end, unsigned worker) {
@@ -53,10 +55,8 @@ static void linear_rows(void *context, size_t begin, size_t end, unsigned worker
         if (begin < first + rows) {
             size_t row_begin = begin > first ? begin - first : 0;
             size_t row_end = end < first + rows ? end - first : rows;
-            if (loop->n == 1)
-                kernels->matvec(y, &linear->w, linear->bias, row_begin, row_end, packed);
-            else
-                kernels->matmul(y, rows, &linear->w, linear->bias, row_begin, row_end, packed, loop->n);
+            (few_tokens(loop) ? kernels->matvec : kernels->matmul)(
+                y, linear->w.rows, &linear->w, linear->bias, row_begin, row_end, packed, loop->n);
         }
         first += rows;
     }
@@ -72,11 +72,11 @@ static void run_loop(LinearLoop *loop) {
 
     parallel_for(threads, (loop->n + group - 1) / group, 1, pack_groups, loop);
 
-    size_t row_madds = loop->cols * (loop->n == 1 ? MATVEC_STREAMS : loop->n) + 1;
+    size_t row_madds = loop->cols * loop->n * (few_tokens(loop) ? MATVEC_STREAMS : 1) + 1;
     size_t grain = rows / (PIECES_PER_WORKER * threads_count(threads));
     if (grain > MAX_PIECE_ROWS) grain = MAX_PIECE_ROWS;
     if (grain < MIN_PIECE_MADDS / row_madds) grain = MIN_PIECE_MADDS / row_madds;
-    parallel_for(threads, rows, round_up(grain + !grain, loop->n == 1 ? 1 : ROW_TILE), linear_rows, loop);
+    parallel_for(threads, rows, round_up(grain + !grain, few_tokens(loop) ? 1 : ROW_TILE), linear_rows, loop);
 }
 
 void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t n_outputs, const float *x,

@@ -45,11 +45,11 @@ static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias
     }
 }
 
-static void matvec(float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
-                   const void *packed) {
+static void matvec(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin, size_t end,
+                   const void *packed, size_t n) {
     size_t apart = matvec_rows(w->rows);
     for (size_t first = 0; first < w->rows; first += apart)
-        matmul(y, 0, w, bias, first + begin, first + end < w->rows ? first + end : w->rows, packed, 1);
+        matmul(y, y_stride, w, bias, first + begin, first + end < w->rows ? first + end : w->rows, packed, n);
 }
 
 static void pack_f16(uint16_t *dst, const float *src, size_t n) {

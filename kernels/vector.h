@@ -199,11 +199,10 @@ OPENED void tile(size_t tokens, const TileSums *y, const float *panel, const flo
     store_sums(y, sums, tokens);
 }
 
-/* The tokens of tile `group` begin here, and are so many. */
-static size_t group_tokens(size_t n, size_t group) { return smaller(TOKENS, n - group * TOKENS); }
+/* So many tokens, of n, from the first one on make a tile. */
+static size_t tile_tokens(size_t n, size_t first) { return smaller(TOKENS, n - first); }
 
-static void pack_floats(float *packed, const float *x, size_t n, size_t cols, size_t group) {
-    size_t first = group * TOKENS, tokens = group_tokens(n, group);
+static void pack_floats(float *packed, const float *x, size_t first, size_t tokens, size_t cols) {
     float *to = packed + first * cols;
     for (size_t t = 0; t < tokens; t++)
         for (size_t c = 0; c < cols; c++) to[c * tokens + t] = x[(first + t) * cols + c];
@@ -226,7 +225,7 @@ static void matmul_floats(float *y, size_t y_stride, const Matrix *w, const floa
             find_rows(rows, w, r, row_end);
             FOR_DTYPE(w->dtype, unpack_panel, panel, rows, begin, end)
             for (size_t t = 0; t < n; t += TOKENS) {
-                size_t tokens = group_tokens(n, t / TOKENS);
+                size_t tokens = tile_tokens(n, t);
                 TileSums sums;
                 sums_begin(&sums, y + t * y_stride + r, y_stride, sums_start(bias, r, begin), tokens, n_rows);
                 FOR_TOKENS(tokens, tile, &sums, panel, x + t * w->cols + begin * tokens, end - begin)
@@ -240,16 +239,27 @@ static void matmul_floats(float *y, size_t y_stride, const Matrix *w, const floa
 #include "ints.h"
 #endif
 
-static void pack(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t group) {
+/* A tile, or a lone token for matvec. */
+static void pack_tile(void *packed, DType dtype, const float *x, size_t first, size_t tokens, size_t cols,
+                      bool alone) {
 #ifdef HAS_INTS
     switch (dtype) {
-    case DTYPE_Q8_0: pack_ints(DTYPE_Q8_0, packed, x, n, cols, group); return;
-    case DTYPE_Q4_0: pack_ints(DTYPE_Q4_0, packed, x, n, cols, group); return;
+    case DTYPE_Q8_0: pack_ints(DTYPE_Q8_0, packed, x, first, tokens, cols, alone); return;
+    case DTYPE_Q4_0: pack_ints(DTYPE_Q4_0, packed, x, first, tokens, cols, alone); return;
     default: break;
     }
 #endif
-    (void)dtype;
-    pack_floats(packed, x, n, cols, group);
+    (void)dtype, (void)alone;
+    pack_floats(packed, x, first, tokens, cols);
+}
+
+static void pack(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t group) {
+    size_t first = group * TOKENS, tokens = tile_tokens(n, first);
+    if (n > matvec_tokens(dtype)) {
+        pack_tile(packed, dtype, x, first, tokens, cols, false);
+        return;
+    }
+    for (size_t t = first; t < first + tokens; t++) pack_tile(packed, dtype, x, t, 1, cols, true);
 }
 
 static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
@@ -264,7 +274,7 @@ static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias
     matmul_floats(y, y_stride, w, bias, row_begin, row_end, packed, n);
 }
 
-/* One token. Here the lanes are columns, and a row's two vectors of sums are added up at its end. */
+/* Few tokens. Here the lanes are columns, and a row's two vectors of sums are added up at its end. */
 OPENED void dot_floats(DType dtype, float dots[MATVEC_STREAMS],
                        const unsigned char *const rows[MATVEC_STREAMS], const float *x, size_t cols) {
     Vec sums[MATVEC_STREAMS][2];
@@ -288,29 +298,31 @@ OPENED void dot_floats(DType dtype, float dots[MATVEC_STREAMS],
     }
 }
 
-OPENED void matvec_dtype(DType dtype, float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
-                         const void *packed) {
+OPENED void matvec_dtype(DType dtype, float *y, size_t y_stride, const Matrix *w, const float *bias,
+                         size_t begin, size_t end, const float *packed, size_t n) {
     size_t row_bytes = dtype_bytes(dtype, w->cols), apart = matvec_rows(w->rows);
     for (size_t r = begin; r < end; r++) {
         const unsigned char *rows[MATVEC_STREAMS];
-        float dots[MATVEC_STREAMS];
         for (size_t k = 0; k < MATVEC_STREAMS; k++) /* beyond the last row that one again, not kept */
             rows[k] = (const unsigned char *)w->data + smaller(r + k * apart, w->rows - 1) * row_bytes;
+        for (size_t t = 0; t < n; t++) { /* from the second one on the rows are in L1 */
+            float dots[MATVEC_STREAMS];
 #ifdef HAS_INTS
-        if (dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0) {
-            IntsTile x = ints_tile(dtype, packed, 0, 1, w->cols);
-            dot_ints(dtype, dots, rows, &x, w->cols / BLOCK);
-        } else
+            if (dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0) {
+                IntsTile x = ints_tile(dtype, packed, t, 1, w->cols);
+                dot_ints(dtype, dots, rows, &x, w->cols / BLOCK);
+            } else
 #endif
-            dot_floats(dtype, dots, rows, packed, w->cols);
-        for (size_t k = 0; k < MATVEC_STREAMS && r + k * apart < w->rows; k++)
-            y[r + k * apart] = (bias ? bias[r + k * apart] : 0.0f) + dots[k];
+                dot_floats(dtype, dots, rows, packed + t * w->cols, w->cols);
+            for (size_t k = 0; k < MATVEC_STREAMS && r + k * apart < w->rows; k++)
+                y[t * y_stride + r + k * apart] = (bias ? bias[r + k * apart] : 0.0f) + dots[k];
+        }
     }
 }
 
-static void matvec(float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
-                   const void *packed) {
-    FOR_DTYPE(w->dtype, matvec_dtype, y, w, bias, begin, end, packed)
+static void matvec(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin, size_t end,
+                   const void *packed, size_t n) {
+    FOR_DTYPE(w->dtype, matvec_dtype, y, y_stride, w, bias, begin, end, packed, n)
 }
 
 /* These two have nothing that the compiler's own vectors would miss. */

@@ -301,19 +301,19 @@ static void check_product(const Product *p, const float *bias, const float *y, c
     free(row);
 }
 
-/*
- * y [n][y_stride] = rows [begin, end) of w · x, tokens [t, t + n), by way of pack; no float to spare. Of a
- * single token they are the rows that matvec counts.
- */
+/* What a product of n tokens with p counts: its rows, or matvec's steps. */
+static bool few(const Product *p, size_t n) { return n <= matvec_tokens(p->w.dtype); }
+static size_t counted_rows(const Product *p, size_t n) {
+    return few(p, n) ? matvec_rows(p->w.rows) : p->w.rows;
+}
+
+/* y [n][y_stride] = what is counted as [begin, end) of w · x, tokens [t, t + n), by way of pack; no float to spare. */
 static void multiply(const Kernels *set, const Product *p, const float *bias, size_t begin, size_t end,
                      size_t t, size_t n, float *y, size_t y_stride) {
     float *packed = allocate(n * p->w.cols * sizeof *packed);
     for (size_t g = 0; g * set->group < n; g++)
         set->pack(packed, p->w.dtype, p->x + t * p->w.cols, n, p->w.cols, g);
-    if (n == 1)
-        set->matvec(y, &p->w, bias, begin, end, packed);
-    else
-        set->matmul(y, y_stride, &p->w, bias, begin, end, packed, n);
+    (few(p, n) ? set->matvec : set->matmul)(y, y_stride, &p->w, bias, begin, end, packed, n);
     free(packed);
 }
 
@@ -325,7 +325,7 @@ static void check_part(const Kernels *set, const Product *p, const float *all, s
     for (size_t i = 0; i < n * stride; i++) y[i] = 1e30f;
     multiply(set, p, p->bias, begin, end, 0, n, y, stride);
     for (size_t i = 0; i < n * stride; i++) {
-        size_t row = i % stride, counted = n == 1 ? row % matvec_rows(p->w.rows) : row;
+        size_t row = i % stride, counted = few(p, n) ? row % matvec_rows(p->w.rows) : row;
         int inside = row < p->w.rows && counted >= begin && counted < end;
         CHECK(same_bits(y[i], inside ? all[i] : 1e30f), "%s %s: rows [%zu, %zu), %zu tokens, %zu columns",
               set->name, dtype_info(p->w.dtype)->name, begin, end, n, p->w.cols);
@@ -334,25 +334,31 @@ static void check_part(const Kernels *set, const Product *p, const float *all, s
 
 static void check_matmul(DType dtype, size_t cols) {
     Product p = product_new(dtype, MAX_ROWS, cols, MAX_TOKENS);
-    float all[MAX_TOKENS * (MAX_ROWS + GAP)], alone[MAX_ROWS];
-    size_t counted = matvec_rows(MAX_ROWS);
+    enum { STRIDE = MAX_ROWS + GAP };
+    float all[MAX_TOKENS * STRIDE], each[MAX_TOKENS * STRIDE];
+    size_t counted = matvec_rows(MAX_ROWS), most = matvec_tokens(dtype);
+    Product first = p;
+    first.n = most;
     for (size_t s = 0; s < n_sets; s++) {
-        multiply(sets[s], &p, NULL, 0, MAX_ROWS, 0, MAX_TOKENS, all, MAX_ROWS + GAP);
+        multiply(sets[s], &p, NULL, 0, MAX_ROWS, 0, MAX_TOKENS, all, STRIDE);
         check_product(&p, NULL, all, sets[s]->name);
-        multiply(sets[s], &p, p.bias, 0, MAX_ROWS, 0, MAX_TOKENS, all, MAX_ROWS + GAP);
+        multiply(sets[s], &p, p.bias, 0, MAX_ROWS, 0, MAX_TOKENS, all, STRIDE);
         check_product(&p, p.bias, all, sets[s]->name);
-        for (size_t n = 2; n <= MAX_TOKENS; n++) {
+        for (size_t n = most + 1; n <= MAX_TOKENS; n++) {
             for (size_t rows = 1; rows <= MAX_ROWS; rows++) {
                 check_part(sets[s], &p, all, 0, rows, n);
                 check_part(sets[s], &p, all, MAX_ROWS - rows, MAX_ROWS, n);
             }
         }
-        multiply(sets[s], &p, p.bias, 0, counted, 0, 1, alone, MAX_ROWS);
-        Product first = p;
-        first.n = 1;
-        check_product(&first, p.bias, alone, sets[s]->name);
+        for (size_t t = 0; t < most; t++)
+            multiply(sets[s], &p, p.bias, 0, counted, t, 1, each + t * STRIDE, STRIDE);
+        check_product(&first, p.bias, each, sets[s]->name);
         for (size_t begin = 0; begin < counted; begin++)
-            for (size_t end = begin + 1; end <= counted; end++) check_part(sets[s], &p, alone, begin, end, 1);
+            for (size_t end = begin + 1; end <= counted; end++) check_part(sets[s], &p, each, begin, end, 1);
+        for (size_t n = 2; n <= most; n++) {
+            check_part(sets[s], &p, each, 0, counted, n);
+            check_part(sets[s], &p, each, counted / 3, counted / 2, n);
+        }
     }
     product_free(&p);
 }
@@ -396,13 +402,13 @@ static void test_matmul_of_odd_numbers(void) {
             for (size_t n = 1; n <= TOKENS; n += TOKENS - 1) {
                 for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
                     p.x[(n - 1) * COLS + 40] = odd[i];
-                    multiply(sets[s], &p, NULL, 0, n == 1 ? matvec_rows(ROWS) : ROWS, 0, n, y, STRIDE);
+                    multiply(sets[s], &p, NULL, 0, counted_rows(&p, n), 0, n, y, STRIDE);
                     for (size_t r = 0; r < ROWS; r++)
                         CHECK(!isfinite(y[(n - 1) * STRIDE + r]), "%s %s: %g of %g", sets[s]->name,
                               dtype_info(dtypes[d])->name, (double)y[(n - 1) * STRIDE + r], (double)odd[i]);
                 }
                 for (size_t c = 0; c < COLS; c++) p.x[(n - 1) * COLS + c] = c < 64 ? 0x1p-149f : 0;
-                multiply(sets[s], &p, NULL, 0, n == 1 ? matvec_rows(ROWS) : ROWS, 0, n, y, STRIDE);
+                multiply(sets[s], &p, NULL, 0, counted_rows(&p, n), 0, n, y, STRIDE);
                 for (size_t r = 0; r < ROWS; r++) CHECK_NEAR(y[(n - 1) * STRIDE + r], 0, 0x1p-130);
             }
         product_free(&p);
@@ -431,8 +437,7 @@ static void check_linear_forward(const Kernels *set, unsigned n_threads, size_t 
     free(packed);
     for (size_t i = 0; i < 3; i++) {
         memcpy(p[i].x, x, n * cols * sizeof *x);
-        multiply(set, &p[i], linears[i].bias, 0, n == 1 ? matvec_rows(rows[i]) : rows[i], 0, n, alone,
-                 rows[i]);
+        multiply(set, &p[i], linears[i].bias, 0, counted_rows(&p[i], n), 0, n, alone, rows[i]);
         CHECK(memcmp(alone, outputs[i].y, n * rows[i] * sizeof *alone) == 0,
               "%s, output %zu, %u threads, %zu tokens", set->name, i, n_threads, n);
         free(outputs[i].y);
@@ -448,8 +453,9 @@ static void test_linear_forward(void) {
     for (size_t s = 0; s < n_sets; s++) {
         for (size_t i = 0; i < 4; i++) {
             check_linear_forward(sets[s], counts[i], 96, 1, 1); /* little work: one piece */
-            check_linear_forward(sets[s], counts[i], 96, 7, 7);
-            check_linear_forward(sets[s], counts[i], 96, 18, 8); /* a room that holds not all */
+            check_linear_forward(sets[s], counts[i], 96, 5, 5);
+            check_linear_forward(sets[s], counts[i], 96, 11, 11);
+            check_linear_forward(sets[s], counts[i], 96, 22, 11); /* a room that holds not all */
             check_linear_forward(sets[s], counts[i], 2048, 1, 1);
         }
     }

@@ -325,15 +325,15 @@ static bool wants_all_but_rows(void *user, ProbeSite site, size_t layer, size_t 
 
 static void look(void *user, const ProbeView *view) { (void)user, (void)view; }
 
-/* Asking for the last logits alone (two: a single one is summed otherwise), or looking, must not change them. */
+/* Asking for the last logits alone, or looking, must not change them. A few tokens' would be summed otherwise. */
 static void check_bystanders(const Reference *reference) {
     Error error;
-    size_t n = reference->n, n_vocab = reference->n_vocab;
-    float *plain = logits_of(reference, (Way){0}), *last = calloc(2 * n_vocab, sizeof *last);
+    size_t n = reference->n, n_vocab = reference->n_vocab, n_last = matvec_tokens(DTYPE_F32) + 1;
+    float *plain = logits_of(reference, (Way){0}), *last = calloc(n_last * n_vocab, sizeof *last);
     Run run = run_begin(reference, (Way){0});
-    if (run.session != NULL) session_feed(run.session, reference->tokens, n, last, 2, &error);
-    CHECK(memcmp(last, plain + (n - 2) * n_vocab, 2 * n_vocab * sizeof *last) == 0,
-          "%s: the last two logits alone differ", reference->name);
+    if (run.session != NULL) session_feed(run.session, reference->tokens, n, last, n_last, &error);
+    CHECK(memcmp(last, plain + (n - n_last) * n_vocab, n_last * n_vocab * sizeof *last) == 0,
+          "%s: the last %zu logits alone differ", reference->name, n_last);
     run_end(&run);
     Probe probe = {NULL, wants_all_but_rows, look};
     float *watched = logits_of(reference, (Way){.probe = &probe});
@@ -408,7 +408,7 @@ static void check_resume(const Reference *reference) {
     Probe probe = {&entering, wants_stream, keep_stream}, second_probe = {&left, wants_stream, keep_stream};
     Error error = {{0}};
     float *plain = logits_of(reference, (Way){.probe = &probe});
-    Run run = run_begin(reference, (Way){.probe = &second_probe, .n_chunk = 7});
+    Run run = run_begin(reference, (Way){.probe = &second_probe, .n_chunk = n / 3 + 1}); /* no chunk of few */
     if (run.session != NULL) {
         size_t too_many = session_n_ctx(run.session) + 1;
         CHECK(!session_resume(run.session, last, resid, too_many, NULL, 0, &error), "no room");
