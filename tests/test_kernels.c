@@ -231,6 +231,7 @@ typedef struct Product {
     unsigned char *memory;
     float *x, *bias; /* x [n][cols] */
     size_t n;
+    bool whole; /* x is such that no set rounds it */
 } Product;
 
 static Product product_new(DType dtype, size_t rows, size_t cols, size_t n) {
@@ -293,7 +294,7 @@ static void check_product(const Product *p, const float *bias, const float *y, c
                 size += fabs(term);
             }
             double got = (double)y[t * (rows + GAP) + r], tolerance = ((double)cols + 2) * EPS * size;
-            tolerance += rounded_x(largest_q(set, p->w.dtype), row, p->x + t * cols, cols);
+            if (!p->whole) tolerance += rounded_x(largest_q(set, p->w.dtype), row, p->x + t * cols, cols);
             CHECK(fabs(got - sum) <= tolerance, "%s %s, row %zu, token %zu, %zu columns: %g against %g", set,
                   dtype_info(p->w.dtype)->name, r, t, cols, got, sum);
         }
@@ -389,6 +390,33 @@ static void test_matmul_chunk(void) {
         free(all);
         product_free(&p);
     }
+}
+
+/*
+ * Whole numbers up to the largest that a set rounds to, which each block has: nothing is rounded, and integers that
+ * are added up must be right to the last one.
+ */
+static void test_matmul_of_whole_numbers(void) {
+    enum { ROWS = 37, TOKENS = 13, STRIDE = ROWS + GAP };
+    static const size_t wide[] = {32, 256, 1120};
+    for (size_t d = 0; d < N_DTYPES; d++)
+        for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+            Product p = product_new(dtypes[d], ROWS, wide[i], TOKENS);
+            float y[TOKENS * STRIDE];
+            p.whole = true;
+            for (size_t s = 0; s < n_sets; s++) {
+                int largest = largest_q(sets[s]->name, dtypes[d]);
+                for (size_t j = 0; j < TOKENS * wide[i]; j++)
+                    p.x[j] = (float)(j % 32 ? (int)(random_bits() % (2 * (unsigned)largest + 1)) - largest
+                                            : largest);
+                multiply(sets[s], &p, p.bias, 0, ROWS, 0, TOKENS, y, STRIDE);
+                check_product(&p, p.bias, y, sets[s]->name);
+                for (size_t t = 0; t < TOKENS; t++)
+                    multiply(sets[s], &p, p.bias, 0, matvec_rows(ROWS), t, 1, y + t * STRIDE, STRIDE);
+                check_product(&p, p.bias, y, sets[s]->name);
+            }
+            product_free(&p);
+        }
 }
 
 /* What is not finite stays so, however x is packed; what is very small does no harm. */
@@ -719,6 +747,7 @@ int main(void) {
     RUN(test_unpack);
     RUN(test_matmul);
     RUN(test_matmul_chunk);
+    RUN(test_matmul_of_whole_numbers);
     RUN(test_matmul_of_odd_numbers);
     RUN(test_linear_forward);
     RUN(test_add_scale);
