@@ -95,7 +95,7 @@ OPENED void unpack_ints_panel(DType dtype, unsigned char *panel, float *scales,
         }
 }
 
-/* sums[t][half][part] += half the rows' w · part of t's x, whose lane is a quad of columns. */
+/* sums[2·t + half][part] += half the rows' w · part of t's x, whose lane is a quad of columns. */
 #define DOT_QUAD(lane)                                                                                       \
     for (size_t t = 0; t < tokens; t++)                                                                      \
         for (size_t part = 0; part < Q_BYTES(dtype); part++)                                                 \

@@ -114,8 +114,8 @@ extern const Kernels kernels_neon, kernels_neondot, kernels_neondot_int8;
 #endif
 
 /*
- * The set called `name`, or, when name is NULL or empty, the fastest that this CPU runs and that rounds nothing to
- * 8 bits: its logits are the same, whichever way a text is fed, but for 1e-5 of their span.
+ * The set called `name`, or, when name is NULL or empty, the fastest that this CPU runs and that rounds nothing
+ * to 8 bits: its logits are the same, whichever way a text is fed, but for 1e-5 of their span.
  * NULL with an error for an unknown name, or one that this CPU cannot run.
  */
 const Kernels *kernels_pick(const char *name, Error *error);

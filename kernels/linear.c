@@ -1,7 +1,7 @@
 /*
  * y = W·x + bias for several matrices at once. The rows of all of them, laid end to end, are one loop:
- * a piece of it is cut where one matrix ends and the next begins. Each dtype may want x packed in another way, so
- * where several come together each has a loop of its own.
+ * a piece of it is cut where one matrix ends and the next begins. Each dtype may want x packed in another way,
+ * so where several come together each has a loop of its own.
  */
 #include "kernels.h"
 

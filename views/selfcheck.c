@@ -9,7 +9,8 @@
  * some 1e-6 of it, which what quantised weights are multiplied with, rounded to 16 bits, makes some 1e-5; a
  * mistake (a position off by one, a key too many) differs by 1e-2 and more. With an F16 cache,
  * a last bit can round a key or value to the other neighbour, 5e-4 of it away: 2e-3. Where arithmetic is the
- * same by design, no difference is allowed.
+ * same by design, no difference is allowed. Kernel sets that round to 8 bits (ATTN_KERNEL=…-int8) fail: with
+ * them logits do depend, by up to 1e-2, on the way that a text took.
  */
 #include "views/study.h"
 
