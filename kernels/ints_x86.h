@@ -11,7 +11,7 @@
  *   ints_total(bytes, dots): as floats
  */
 
-enum { AHEAD = 512 }; /* bytes: how far before its use a row is fetched when there is one token */
+enum { AHEAD = 512 }; /* bytes: how far before its use a row of a matvec is fetched */
 
 #define EXCESS(dtype) ((dtype) == DTYPE_Q4_0 ? 8 : Q_BYTES(dtype) == 1 ? 128 : 0)
 
@@ -176,7 +176,10 @@ OPENED void dot_eight_q4(__m256 sums[MATVEC_STREAMS], const unsigned char *const
         for (size_t i = 0; i < 8 * block_bytes; i += 64) __builtin_prefetch(blocks + i + AHEAD);
         for (size_t i = 0; i < 4; i++) dots[i] = dot_two_q4(blocks + i * block_bytes, q + i * 2 * BLOCK);
         __m256i eight = hadd_dots(1, hadd_dots(1, dots[0], dots[1]), hadd_dots(1, dots[2], dots[3]));
-        /* In int16 they are at most 8·127·(8 + 15 + 8) < 2^15, as halves of a block and of its start differ. */
+        /*
+         * Without BYTE_DOT an int16 of a block's dots is about other columns than that of its start: eight of
+         * them are in both (8·127 each at most), eight in the first (15·127), eight in the second (8·127). It fits.
+         */
         eight = add_dots(1, eight, load32(x->start + b));
         __m256 scales = _mm256_mul_ps(load_scales_q4(blocks), _mm256_loadu_ps(x->d + b));
         sums[k] = _mm256_fmadd_ps(total8(1, eight), scales, sums[k]);
