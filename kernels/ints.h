@@ -54,17 +54,6 @@ OPENED void pack_ints(DType dtype, void *packed, const float *x, size_t first, s
     arrange_alone(dtype, &tile, blocks);
 }
 
-/*
- * Fetches blocks [begin, end) of the next ROWS rows, for which a short prompt would wait longer than it multiplies.
- * With floats, of which a row's piece is longer, it was measured to cost a tenth.
- */
-static void prefetch_next(const unsigned char *const rows[ROWS], const Matrix *w, size_t begin, size_t end) {
-    size_t block_bytes = BLOCK_BYTES(w->dtype), ahead = ROWS * dtype_bytes(w->dtype, w->cols);
-    for (size_t i = 0; i < ROWS; i++)
-        for (size_t byte = begin * block_bytes; byte < end * block_bytes; byte += 64)
-            __builtin_prefetch(rows[i] + ahead + byte);
-}
-
 OPENED void matmul_ints(DType dtype, float *y, size_t y_stride, const Matrix *w, const float *bias,
                         size_t row_begin, size_t row_end, const void *packed, size_t n) {
     enum { PANEL_BLOCKS = 4 * PANEL / BLOCK }; /* of bytes, 16 KB; of int16 half as many */
@@ -78,12 +67,13 @@ OPENED void matmul_ints(DType dtype, float *y, size_t y_stride, const Matrix *w,
             const unsigned char *rows[ROWS];
             find_rows(rows, w, r, row_end);
             unpack_ints_panel(dtype, panel, scales, rows, begin, end);
-            prefetch_next(rows, w, begin, end);
             for (size_t t = 0; t < n; t += TOKENS) {
                 size_t tokens = tile_tokens(n, t);
                 IntsTile x = ints_tile(dtype, packed, t, tokens, w->cols);
                 TileSums sums;
                 sums_begin(&sums, y + t * y_stride + r, y_stride, sums_start(bias, r, begin), tokens, n_rows);
+                prefetch_next(rows, w, begin * BLOCK_BYTES(dtype), (end - begin) * BLOCK_BYTES(dtype), t,
+                              tokens, n);
                 FOR_TOKENS(tokens, sum_tile, dtype, &sums, panel, scales, &x, begin, end)
                 sums_end(&sums, y + t * y_stride + r, y_stride, tokens, n_rows);
             }

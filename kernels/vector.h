@@ -214,6 +214,17 @@ static const float *sums_start(const float *bias, size_t r, size_t column) {
     return column ? NULL : bias ? bias + r : zeros;
 }
 
+/*
+ * With each tile of tokens [t, t + tokens) of n, their share of what the next ROWS rows have in `bytes` bytes from
+ * `offset` on is fetched into L2. All at once would be more than a core can wait for; in L1 the panel would give way.
+ */
+static void prefetch_next(const unsigned char *const rows[ROWS], const Matrix *w, size_t offset, size_t bytes,
+                          size_t t, size_t tokens, size_t n) {
+    size_t lines = (bytes + 63) / 64 * ROWS, ahead = offset + ROWS * dtype_bytes(w->dtype, w->cols);
+    for (size_t line = lines * t / n; line < lines * (t + tokens) / n; line++)
+        __builtin_prefetch(rows[line % ROWS] + ahead + line / ROWS * 64, 0, 2);
+}
+
 static void matmul_floats(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
                           size_t row_end, const float *x, size_t n) {
     _Alignas(64) float panel[PANEL * ROWS];
@@ -228,6 +239,8 @@ static void matmul_floats(float *y, size_t y_stride, const Matrix *w, const floa
                 size_t tokens = tile_tokens(n, t);
                 TileSums sums;
                 sums_begin(&sums, y + t * y_stride + r, y_stride, sums_start(bias, r, begin), tokens, n_rows);
+                prefetch_next(rows, w, dtype_bytes(w->dtype, begin), dtype_bytes(w->dtype, end - begin), t,
+                              tokens, n);
                 FOR_TOKENS(tokens, tile, &sums, panel, x + t * w->cols + begin * tokens, end - begin)
                 sums_end(&sums, y + t * y_stride + r, y_stride, tokens, n_rows);
             }
@@ -334,7 +347,10 @@ static void scale(float *y, float a, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] *= a;
 }
 
-/* The sums of a few rows over `vectors` vectors of each v, which stay in registers while all v pass. */
+/*
+ * The sums of a few rows over `vectors` vectors of each v, which stay in registers while all v pass. Meanwhile what
+ * lies behind these v, in the cache the next tile, is fetched into L2, row by row: all at once gains nothing.
+ */
 typedef struct WeightedSums {
     float *z;
     const float *p;
@@ -348,8 +364,11 @@ OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, 
     for (size_t r = 0; r < rows; r++)
         for (size_t k = 0; k < vectors; k++)
             sums[r * vectors + k] = vec_load(z + r * w->z_stride + k * LANES);
+    size_t bytes = dtype == DTYPE_F16 ? 2 : 4; /* of a number */
     for (size_t j = 0; j < w->n_v; j++) {
         Vec v[8];
+        for (size_t k = 0; k < vectors * LANES; k += 64 / bytes)
+            __builtin_prefetch(w->v + ((w->n_v + j) * w->v_stride + i + k) * bytes, 0, 2);
         for (size_t k = 0; k < vectors; k++) {
             v[k] = load_weights(dtype, w->v, j * w->v_stride + i + k * LANES);
             if (rows > 1) KEEP_IN_REGISTER(v[k]);
