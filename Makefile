@@ -23,8 +23,14 @@ ifeq ($(ARCH),x86_64)
 $(BUILD)/kernels/avx2.o $(BUILD)/kernels/avx2_int8.o: FLAGS += -mavx2 -mfma -mf16c
 $(BUILD)/kernels/avx512.o: FLAGS += $(AVX512) -mfma -mf16c
 $(BUILD)/kernels/avx512_int8.o: FLAGS += $(AVX512) $(VNNI) -mfma -mf16c
+$(BUILD)/kernels/avx512_int8_bf16.o: FLAGS += $(AVX512) $(VNNI) $(BF16) -mfma -mf16c
+$(BUILD)/kernels/avxvnni_int8.o: FLAGS += -mavx2 $(AVXVNNI) -mfma -mf16c
 AVX512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl
 VNNI = -mavx512vnni
+# Compilers before 2020 do not know these two; they leave the sets out.
+if_known = $(shell $(CC) $(1) -x c -E /dev/null >/dev/null 2>&1 && echo $(1))
+BF16 := $(call if_known,-mavx512bf16)
+AVXVNNI := $(call if_known,-mavxvnni)
 else ifeq ($(ARCH),aarch64)
 $(BUILD)/kernels/neondot.o $(BUILD)/kernels/neondot_int8.o: FLAGS += -march=armv8.2-a+dotprod
 endif
@@ -77,11 +83,13 @@ test: $(RUN) $(STUDY) $(TESTS)
 test-threaded: $(THREADED_TESTS)
 	@tests/run.sh $^
 
-# AVX-512 on a CPU without it, by Debian's libsimde-dev.
+# AVX-512 and AVX-VNNI on a CPU without them, by Debian's libsimde-dev.
 emulated:
-	$(MAKE) BUILD=build/emulated VNNI= AVX512="-mavx2 -include tests/avx512.h -Wno-psabi" \
-	    CFLAGS="-O1 -g -D'__builtin_cpu_supports(feature)=1'" build/emulated/tests/test_kernels
+	$(MAKE) BUILD=build/emulated AVX512="-mavx2 -include tests/avx512.h -Wno-psabi" VNNI= BF16= \
+	    AVXVNNI="-include tests/avx512.h -Wno-psabi" CFLAGS="-O1 -g -include tests/anycpu.h" \
+	    build/emulated/tests/test_kernels build/emulated/tests/test_reference
 	build/emulated/tests/test_kernels
+	build/emulated/tests/test_reference
 
 debug:
 	$(MAKE) BUILD=build/debug RUN=build/debug/run CFLAGS="-O0 -g"

@@ -1,12 +1,11 @@
 /* x86-64 with AVX2, FMA and F16C: eight floats at once, sixteen registers. */
 #if defined(__x86_64__)
 
-#ifndef AVX2_SET /* avx2_int8.c says its own and includes this file */
+#ifndef AVX2_SET /* other files say their own and include this one */
 #define AVX2_SET kernels_avx2
 #define AVX2_NAME "avx2"
 #define Q4_BYTES 2
 #define Q8_BYTES 2
-#define BYTE_DOT 0
 #endif
 
 #include "x86.h"
@@ -79,11 +78,16 @@ static Ints ints_spread(const void *p) { return _mm256_castps_si256(_mm256_broad
 
 /* In assembly, or gcc sums elsewhere and moves the result: one instruction in three is then a copy. */
 static Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
+#ifdef BYTE_DOT
+    (void)bytes;
+    return BYTE_DOT(dots, w, x);
+#else
     if (bytes == 1)
         __asm__("vpaddw %1, %0, %0" : "+x"(dots) : "x"(_mm256_maddubs_epi16(w, x)));
     else
         __asm__("vpaddd %1, %0, %0" : "+x"(dots) : "x"(_mm256_madd_epi16(w, x)));
     return dots;
+#endif
 }
 
 #define ints_total total8

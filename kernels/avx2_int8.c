@@ -3,5 +3,4 @@
 #define AVX2_NAME "avx2-int8"
 #define Q4_BYTES 1
 #define Q8_BYTES 2
-#define BYTE_DOT 0
 #include "avx2.c"

@@ -1,12 +1,11 @@
 /* x86-64 with AVX-512 (F, BW, DQ, VL): sixteen floats at once, thirty-two registers. */
 #if defined(__x86_64__)
 
-#ifndef AVX512_SET /* avx512_int8.c says its own and includes this file */
+#ifndef AVX512_SET /* other files say their own and include this one */
 #define AVX512_SET kernels_avx512
 #define AVX512_NAME "avx512"
 #define Q4_BYTES 2
 #define Q8_BYTES 2
-#define BYTE_DOT 0
 #endif
 
 #include "x86.h"
@@ -91,7 +90,7 @@ static Ints ints_spread(const void *p) { return _mm512_castps_si512(_mm512_set1_
 
 static Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
     (void)bytes;
-#if BYTE_DOT
+#ifdef BYTE_DOT
     return _mm512_dpbusd_epi32(dots, w, x);
 #else
     return _mm512_add_epi32(dots, _mm512_madd_epi16(w, x));
@@ -99,6 +98,13 @@ static Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
 }
 
 #define ints_total(bytes, dots) _mm512_cvtepi32_ps(dots)
+
+#ifdef HAS_BF16_DOT
+static Vec vec_dot_bf16(Vec a, Vec b, Vec c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
+static void vec_to_bf16(uint16_t *p, Vec v) {
+    _mm256_storeu_si256((__m256i *)p, (__m256i)_mm512_cvtneps_pbh(v));
+}
+#endif
 
 #include "vector.h"
 

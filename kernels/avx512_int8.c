@@ -3,5 +3,5 @@
 #define AVX512_NAME "avx512-int8"
 #define Q4_BYTES 1
 #define Q8_BYTES 1
-#define BYTE_DOT 1
+#define BYTE_DOT _mm256_dpbusd_epi32
 #include "avx512.c"

@@ -4,8 +4,8 @@
  * to a block's product, EXCESS·Σ q, is what the product begins with, negative.
  *
  * Ints is a vector of LANES units, or of dots: what units, multiplied, add up to, in int32. Dots of bytes are in
- * two int16 each where not BYTE_DOT; these have room for sixteen columns with weights up to 15.
- *   BYTE_DOT   1 where an instruction adds up four products of bytes (VNNI)
+ * two int16 each where there is no BYTE_DOT; these have room for sixteen columns with weights up to 15.
+ *   BYTE_DOT   the instruction, for 256 bits, that adds up four products of bytes (VNNI), where there is one
  *   ints_load(p)  ints_spread(p): one unit in all lanes
  *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
  *   ints_total(bytes, dots): as floats
@@ -21,15 +21,22 @@ OPENED void store32(unsigned char *p, __m256i v) { _mm256_storeu_si256((__m256i 
 
 /* As the operations on Ints, with 256 bits. */
 OPENED __m256i dot8(size_t bytes, __m256i w, __m256i x) {
-#if BYTE_DOT
+#ifdef BYTE_DOT
     (void)bytes;
-    return _mm256_dpbusd_epi32(_mm256_setzero_si256(), w, x);
+    return BYTE_DOT(_mm256_setzero_si256(), w, x);
 #else
     return bytes == 1 ? _mm256_maddubs_epi16(w, x) : _mm256_madd_epi16(w, x);
 #endif
 }
 
-OPENED bool in_int16(size_t bytes) { return bytes == 1 && !BYTE_DOT; }
+OPENED bool in_int16(size_t bytes) {
+#ifdef BYTE_DOT
+    (void)bytes;
+    return false;
+#else
+    return bytes == 1;
+#endif
+}
 
 OPENED __m256 total8(size_t bytes, __m256i dots) {
     return _mm256_cvtepi32_ps(in_int16(bytes) ? _mm256_madd_epi16(dots, _mm256_set1_epi16(1)) : dots);

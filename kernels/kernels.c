@@ -25,7 +25,8 @@ float *floats_new(size_t rows, size_t cols) {
 /* Fastest first. */
 static const Kernels *const sets[] = {
 #if defined(__x86_64__)
-    &kernels_avx512_int8, &kernels_avx512, &kernels_avx2_int8, &kernels_avx2,
+    &kernels_avx512_int8_bf16, &kernels_avx512_int8, &kernels_avx512,
+    &kernels_avxvnni_int8,     &kernels_avx2_int8,   &kernels_avx2,
 #elif defined(__aarch64__)
     &kernels_neondot_int8,
     &kernels_neondot,
@@ -35,8 +36,20 @@ static const Kernels *const sets[] = {
 };
 enum { N_SETS = sizeof sets / sizeof *sets };
 
-static bool cpu_runs(const Kernels *set) {
 #if defined(__x86_64__)
+/* CPUID's leaf 7, subleaf 1, whose names compilers' builtins learnt late or never. */
+static bool has_feature(unsigned eax_bit) {
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & eax_bit);
+}
+#endif
+
+static bool cpu_runs(const Kernels *set) {
+    if (!set->name) return false;
+#if defined(__x86_64__)
+    enum { AVX_VNNI = 1 << 4, AVX512_BF16 = 1 << 5 };
+    if (set == &kernels_avx512_int8_bf16) return cpu_runs(&kernels_avx512_int8) && has_feature(AVX512_BF16);
+    if (set == &kernels_avxvnni_int8) return cpu_runs(&kernels_avx2) && has_feature(AVX_VNNI);
     if (set == &kernels_avx512_int8) return cpu_runs(&kernels_avx512) && __builtin_cpu_supports("avx512vnni");
     if (set == &kernels_avx512)
         return cpu_runs(&kernels_avx2) && __builtin_cpu_supports("avx512f") &&

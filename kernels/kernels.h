@@ -52,7 +52,8 @@ typedef struct Kernels {
      * n > matvec_tokens(w->dtype).
      * Rows of y lie y_stride floats apart; bias may be NULL. The order of each sum depends on w's shape
      * alone, never on n or the row range. With quantised weights a set may round x by blocks of 32, to 16 bits,
-     * or to 8 if its name ends in "-int8": errors of up to 2^-16, or 2^-8, of the block's largest.
+     * or to 8 if "-int8" is in its name: errors of up to 2^-16, or 2^-8, of the block's largest. With weights of BF16
+     * one with "-bf16" in its name rounds x to that: errors of up to 2^-8 of each x.
      */
     void (*matmul)(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
                    size_t row_end, const void *packed, size_t n);
@@ -105,10 +106,11 @@ typedef struct Kernels {
     void (*silu_mul)(float *gate, const float *up, size_t n);
 } Kernels;
 
-/* The sets compiled in; a set that this CPU cannot run is found by kernels_pick, not here. */
+/* The sets compiled in, without a name those for which the compiler is too old. What this CPU runs, kernels_pick finds. */
 extern const Kernels kernels_scalar;
 #if defined(__x86_64__)
-extern const Kernels kernels_avx2, kernels_avx2_int8, kernels_avx512, kernels_avx512_int8;
+extern const Kernels kernels_avx2, kernels_avx2_int8, kernels_avxvnni_int8, kernels_avx512,
+    kernels_avx512_int8, kernels_avx512_int8_bf16;
 #elif defined(__aarch64__)
 extern const Kernels kernels_neon, kernels_neondot, kernels_neondot_int8;
 #endif
@@ -121,7 +123,7 @@ extern const Kernels kernels_neon, kernels_neondot, kernels_neondot_int8;
 const Kernels *kernels_pick(const char *name, Error *error);
 
 /*
- * The fastest of all, for quantised weights up to twice as fast. It changes a text's perplexity by 0.05 %, but
+ * The fastest of all, for quantised weights and BF16 up to twice as fast. It changes a text's perplexity by 0.05 %, but
  * single logits by up to 1e-2 of their span: for generating text, not for comparing two runs.
  */
 const Kernels *kernels_fastest(void);

@@ -12,6 +12,8 @@
  *   vec_from_nibbles(p, high): the low or the high halves of LANES bytes, less 8
  *   half_to_float(h)
  *   HAS_INTS where the set can multiply quantised weights as integers: see ints.h
+ *   HAS_BF16_DOT where it can multiply pairs of BF16, which lie where a vector has a float:
+ *     vec_dot_bf16(a, b, c) = c + both products     vec_to_bf16(p, v)
  */
 #include "kernels.h"
 
@@ -180,8 +182,17 @@ OPENED void unpack_panel(DType dtype, float *panel, const unsigned char *const r
     }
 }
 
-/* y[t][r] = start[r] + Σ_c panel[c][r]·x[c][t] for all rows and tokens of the tile. */
-OPENED void tile(size_t tokens, const TileSums *y, const float *panel, const float *x, size_t cols) {
+OPENED Vec multiply_add(bool pairs, Vec w, Vec x, Vec sum) {
+#ifdef HAS_BF16_DOT
+    if (pairs) return vec_dot_bf16(w, x, sum);
+#endif
+    (void)pairs;
+    return vec_fma(w, x, sum);
+}
+
+/* y[t][r] = start[r] + Σ_c panel[c][r]·x[c][t] for all rows and tokens of the tile; columns may be pairs of BF16. */
+OPENED void tile(size_t tokens, bool pairs, const TileSums *y, const float *panel, const float *x,
+                 size_t cols) {
     Vec sums[2 * TOKENS];
     load_sums(sums, y, tokens);
     for (size_t c = 0; c < cols; c++) {
@@ -190,8 +201,8 @@ OPENED void tile(size_t tokens, const TileSums *y, const float *panel, const flo
         KEEP_IN_REGISTER(w1);
         for (size_t t = 0; t < tokens; t++) {
             Vec xs = vec_set(x[c * tokens + t]);
-            sums[2 * t] = vec_fma(w0, xs, sums[2 * t]);
-            sums[2 * t + 1] = vec_fma(w1, xs, sums[2 * t + 1]);
+            sums[2 * t] = multiply_add(pairs, w0, xs, sums[2 * t]);
+            sums[2 * t + 1] = multiply_add(pairs, w1, xs, sums[2 * t + 1]);
             KEEP_IN_REGISTER(sums[2 * t]);
             KEEP_IN_REGISTER(sums[2 * t + 1]);
         }
@@ -225,8 +236,8 @@ static void prefetch_next(const unsigned char *const rows[ROWS], const Matrix *w
         __builtin_prefetch(rows[line % ROWS] + ahead + line / ROWS * 64, 0, 2);
 }
 
-static void matmul_floats(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
-                          size_t row_end, const float *x, size_t n) {
+OPENED void matmul_columns(bool pairs, float *y, size_t y_stride, const Matrix *w, const float *bias,
+                           size_t row_begin, size_t row_end, const float *x, size_t n) {
     _Alignas(64) float panel[PANEL * ROWS];
     for (size_t begin = 0; begin < w->cols; begin += PANEL) {
         size_t end = smaller(begin + PANEL, w->cols);
@@ -241,12 +252,44 @@ static void matmul_floats(float *y, size_t y_stride, const Matrix *w, const floa
                 sums_begin(&sums, y + t * y_stride + r, y_stride, sums_start(bias, r, begin), tokens, n_rows);
                 prefetch_next(rows, w, dtype_bytes(w->dtype, begin), dtype_bytes(w->dtype, end - begin), t,
                               tokens, n);
-                FOR_TOKENS(tokens, tile, &sums, panel, x + t * w->cols + begin * tokens, end - begin)
+                FOR_TOKENS(tokens, tile, pairs, &sums, panel, x + t * w->cols + begin * tokens, end - begin)
                 sums_end(&sums, y + t * y_stride + r, y_stride, tokens, n_rows);
             }
         }
     }
 }
+
+static void matmul_floats(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
+                          size_t row_end, const float *x, size_t n) {
+    matmul_columns(false, y, y_stride, w, bias, row_begin, row_end, x, n);
+}
+
+#ifdef HAS_BF16_DOT
+/*
+ * Weights of BF16 as they lie, two columns where a float has one. Activations are rounded to BF16, too, each by 2^-8
+ * of itself at most: as much as Q8_0's weights err, so for sets that round to 8 bits (ints.h).
+ */
+static void pack_pairs(float *packed, const float *x, size_t first, size_t tokens, size_t cols) {
+    float *to = packed + first * (cols / 2);
+    for (size_t t = 0; t < tokens; t++)
+        for (size_t c = 0, n; c < cols; c += n) {
+            float pairs[LANES / 2];
+            uint16_t halves[LANES];
+            n = smaller(LANES, cols - c);
+            vec_to_bf16(halves, vec_load_first(x + (first + t) * cols + c, n));
+            memcpy(pairs, halves, sizeof pairs);
+            for (size_t i = 0; i < n / 2; i++) to[(c / 2 + i) * tokens + t] = pairs[i];
+        }
+}
+
+static bool in_pairs(DType dtype, size_t cols) { return dtype == DTYPE_BF16 && cols % 2 == 0; }
+
+static void matmul_pairs(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
+                         size_t row_end, const float *x, size_t n) {
+    Matrix pairs = {w->data, DTYPE_F32, w->rows, w->cols / 2};
+    matmul_columns(true, y, y_stride, &pairs, bias, row_begin, row_end, x, n);
+}
+#endif
 
 #ifdef HAS_INTS
 #include "ints.h"
@@ -260,6 +303,12 @@ static void pack_tile(void *packed, DType dtype, const float *x, size_t first, s
     case DTYPE_Q8_0: pack_ints(DTYPE_Q8_0, packed, x, first, tokens, cols, alone); return;
     case DTYPE_Q4_0: pack_ints(DTYPE_Q4_0, packed, x, first, tokens, cols, alone); return;
     default: break;
+    }
+#endif
+#ifdef HAS_BF16_DOT
+    if (in_pairs(dtype, cols) && !alone) {
+        pack_pairs(packed, x, first, tokens, cols);
+        return;
     }
 #endif
     (void)dtype, (void)alone;
@@ -282,6 +331,12 @@ static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias
     case DTYPE_Q8_0: matmul_ints(DTYPE_Q8_0, y, y_stride, w, bias, row_begin, row_end, packed, n); return;
     case DTYPE_Q4_0: matmul_ints(DTYPE_Q4_0, y, y_stride, w, bias, row_begin, row_end, packed, n); return;
     default: break;
+    }
+#endif
+#ifdef HAS_BF16_DOT
+    if (in_pairs(w->dtype, w->cols)) {
+        matmul_pairs(y, y_stride, w, bias, row_begin, row_end, packed, n);
+        return;
     }
 #endif
     matmul_floats(y, y_stride, w, bias, row_begin, row_end, packed, n);

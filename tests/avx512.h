@@ -1,5 +1,5 @@
 /*
- * AVX-512 for a CPU without it, by SIMDe, for `make emulated`: the compiler reads this before kernels/avx512*.c.
+ * AVX-512 and AVX-VNNI for a CPU without them, by SIMDe, for `make emulated`: the compiler reads this before kernels/avx512*.c and avxvnni*.c.
  * Here is what Debian's SIMDe 0.7.4 lacks or has wrong; what neither knows would not compile without -mavx512f.
  */
 #ifndef ATTN_TEST_AVX512_H
@@ -68,6 +68,47 @@ static inline __m512 emulated_ldexp(__m512 v, __m512 k) {
 #define _mm512_scalef_ps emulated_ldexp
 #define _mm512_madd_epi16 simde_mm512_madd_epi16
 #define _mm512_shuffle_f32x4 simde_mm512_shuffle_f32x4
+
+/* Intel, "BFLOAT16 Hardware Numerics Definition": numbers so small that they are denormal are 0. */
+static inline float emulated_flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
+
+static inline float emulated_from_bf16(uint16_t bf16) {
+    uint32_t bits = (uint32_t)bf16 << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return emulated_flush(x);
+}
+
+typedef UInt16s emulated_m256bh;
+typedef uint16_t emulated_m512bh __attribute__((vector_size(64)));
+
+static inline emulated_m256bh emulated_to_bf16(__m512 v) {
+    emulated_m256bh halves;
+    for (int i = 0; i < 16; i++) {
+        float x = emulated_flush(v[i]);
+        uint32_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        bits = isnan(x) ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1); /* to nearest even */
+        halves[i] = (uint16_t)(bits >> 16);
+    }
+    return halves;
+}
+
+static inline __m512 emulated_dot_bf16(__m512 sum, emulated_m512bh a, emulated_m512bh b) {
+    for (int i = 0; i < 16; i++)
+        for (int half = 1; half >= 0; half--)
+            sum[i] = emulated_flush(
+                fmaf(emulated_from_bf16(a[2 * i + half]), emulated_from_bf16(b[2 * i + half]), sum[i]));
+    return sum;
+}
+
+#undef _mm512_dpbf16_ps
+#define __m512bh emulated_m512bh
+#define _mm512_cvtneps_pbh emulated_to_bf16
+#define _mm512_dpbf16_ps emulated_dot_bf16
+#define _mm256_dpbusd_avx_epi32 simde_mm256_dpbusd_epi32
+#define __AVX512BF16__ 1
+#define __AVXVNNI__ 1
 
 #define __asm__(...) (void)0 /* no register is so wide that one could keep a vector in it */
 

@@ -12,12 +12,13 @@
 static const DType dtypes[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0, DTYPE_Q4_0};
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
-static const Kernels *sets[5];
+static const Kernels *sets[7];
 static size_t n_sets;
 
 static void find_sets(void) {
-    static const char *const names[] = {"scalar",      "avx2", "avx2-int8", "avx512",
-                                        "avx512-int8", "neon", "neondot",   "neondot-int8"};
+    static const char *const names[] = {"scalar",  "avx2",        "avx2-int8",        "avxvnni-int8",
+                                        "avx512",  "avx512-int8", "avx512-int8-bf16", "neon",
+                                        "neondot", "neondot-int8"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const Kernels *set = kernels_pick(names[i], NULL);
         if (set)
@@ -262,9 +263,15 @@ static int largest_q(const char *set, DType dtype) {
     return 127;
 }
 
-/* What this may change in Σ w·x: half a step, max |x| / largest_q / 2, for each x. */
-static double rounded_x(int largest, const double *w, const float *x, size_t cols) {
+/* Whether a set makes BF16 of the x of a product of n tokens: in pairs, so not of odd columns. */
+static int makes_bf16(const char *set, DType dtype, size_t cols, size_t n) {
+    return strstr(set, "-bf16") && dtype == DTYPE_BF16 && cols % 2 == 0 && n > matvec_tokens(dtype);
+}
+
+/* What rounding x may change in Σ w·x: half a step for each, which is max |x| / largest_q, or 2^-7·|x| of BF16. */
+static double rounded_x(int largest, int bf16, const double *w, const float *x, size_t cols) {
     double change = 0;
+    for (size_t c = 0; c < cols && bf16; c++) change += 0x1p-8 * fabs(w[c] * (double)x[c]);
     for (size_t b = 0; b < cols && largest; b += 32) {
         double max = 0, weights = 0;
         for (size_t c = b; c < b + 32; c++) {
@@ -294,7 +301,9 @@ static void check_product(const Product *p, const float *bias, const float *y, c
                 size += fabs(term);
             }
             double got = (double)y[t * (rows + GAP) + r], tolerance = ((double)cols + 2) * EPS * size;
-            if (!p->whole) tolerance += rounded_x(largest_q(set, p->w.dtype), row, p->x + t * cols, cols);
+            if (!p->whole)
+                tolerance += rounded_x(largest_q(set, p->w.dtype), makes_bf16(set, p->w.dtype, cols, p->n),
+                                       row, p->x + t * cols, cols);
             CHECK(fabs(got - sum) <= tolerance, "%s %s, row %zu, token %zu, %zu columns: %g against %g", set,
                   dtype_info(p->w.dtype)->name, r, t, cols, got, sum);
         }
