@@ -1,6 +1,7 @@
 /*
- * AVX-512 and AVX-VNNI for a CPU without them, by SIMDe, for `make emulated`: the compiler reads this before kernels/avx512*.c and avxvnni*.c.
- * Here is what Debian's SIMDe 0.7.4 lacks or has wrong; what neither knows would not compile without -mavx512f.
+ * AVX-512 and AVX-VNNI for a CPU without them, by SIMDe, for `make emulated`: the compiler reads this before
+ * kernels/avx512*.c and avxvnni*.c. Here is what Debian's SIMDe 0.7.4 lacks or has wrong; what neither knows would
+ * not compile without -mavx512f.
  */
 #ifndef ATTN_TEST_AVX512_H
 #define ATTN_TEST_AVX512_H
