@@ -132,8 +132,6 @@ OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS],
     const size_t block_bytes = BLOCK_BYTES(dtype), bytes = Q_BYTES(dtype);
     float d[MATVEC_STREAMS][8];
     for (size_t k = 0; k < MATVEC_STREAMS; k++) {
-        for (size_t i = 0; i < n * block_bytes; i += 64)
-            __builtin_prefetch(rows[k] + b * block_bytes + i + AHEAD);
         __m256 scales = load_scales(rows[k] + b * block_bytes, block_bytes, n);
         scales = _mm256_mul_ps(scales, _mm256_loadu_ps(x->d + b));
         _mm256_storeu_ps(d[k], scales);
@@ -143,6 +141,7 @@ OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS],
         const unsigned char *q = x->q + (b + i) * BLOCK * bytes;
         for (size_t k = 0; k < MATVEC_STREAMS; k++) {
             __m256i w[2], dots;
+            __builtin_prefetch(rows[k] + (b + i) * block_bytes + AHEAD, 0, 2);
             load_ints(dtype, w, rows[k] + (b + i) * block_bytes);
             dots = dot8(bytes, w[0], load32(q));
             if (bytes == 2) dots = add_dots(bytes, dots, dot8(bytes, w[1], load32(q + 32)));
