@@ -281,6 +281,18 @@ Distribution distribution_of(const float *logits, size_t n_vocab) {
     return d;
 }
 
+double sum_of_exp(const Study *study, const float *logits, size_t n_vocab, float max, float temperature) {
+    enum { BLOCK = 512 };
+    double sum = 0;
+    for (size_t begin = 0, n; begin < n_vocab; begin += n) {
+        float x[BLOCK];
+        n = at_most(BLOCK, n_vocab - begin);
+        for (size_t i = 0; i < n; i++) x[i] = (logits[begin + i] - max) / temperature;
+        sum += (double)study->compute.kernels->exp_sum(x, 0, n);
+    }
+    return sum;
+}
+
 size_t logits_rank(const float *logits, size_t n_vocab, int32_t id) {
     size_t rank = 1;
     for (size_t i = 0; i < n_vocab; i++) rank += logits[i] > logits[id];

@@ -5,22 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* So many rows of logits are made at a time that unpacking the weights for them costs little. */
+enum { ENOUGH_ROWS = 48 };
+
 bool lens_rows_begin(LensRows *lens, const Study *study, Error *error) {
     const Config *config = model_config(study->model);
-    size_t n = study->tokens.n;
+    size_t n = study->tokens.n, n_batch = 1;
+    while (n_batch < LOGITS_CHUNK && 2 * n_batch * config->n_layer <= ENOUGH_ROWS) n_batch *= 2;
     *lens = (LensRows){
         .study = study,
         .n_layer = config->n_layer,
         .n_vocab = config->n_vocab,
         .d_model = config->d_model,
+        .n_batch = n_batch,
         .n_top = at_most(LENS_TOP, config->n_vocab),
         .final = calloc(n, sizeof *lens->final),
         .rows = calloc(n, (config->n_layer + 1) * sizeof *lens->rows),
         .resid = floats_new(LOGITS_CHUNK * config->n_layer, config->d_model),
-        .logits = floats_new(config->n_layer, config->n_vocab),
+        .logits = floats_new(n_batch * config->n_layer, config->n_vocab),
     };
     return (lens->final && lens->rows && lens->resid && lens->logits) ||
-           error_set(error, "not enough memory for %zu rows of %zu logits", config->n_layer, config->n_vocab);
+           error_set(error, "not enough memory for %zu rows of %zu logits", n_batch * config->n_layer,
+                     config->n_vocab);
 }
 
 void lens_rows_free(LensRows *lens) {
@@ -44,8 +50,9 @@ void lens_rows_keep(LensRows *lens, const ProbeView *view) {
 /* The rows of one position. */
 typedef struct RowLoop {
     const LensRows *lens;
-    const float *last; /* [n_vocab] the model's own logits */
-    LensRow *rows;     /* [n_layer + 1] */
+    const float *inner; /* [n_layer][n_vocab] logits of the rows before the last */
+    const float *last;  /* [n_vocab] the model's own */
+    LensRow *rows;      /* [n_layer + 1] */
     int32_t final;
 } RowLoop;
 
@@ -55,8 +62,9 @@ static void read_row(void *context, size_t begin, size_t end, unsigned worker) {
     const LensRows *lens = loop->lens;
     for (size_t i = begin; i < end; i++) {
         LensRow *row = &loop->rows[i];
-        const float *logits = i < lens->n_layer ? lens->logits + i * lens->n_vocab : loop->last;
-        double log_sum = distribution_of(logits, lens->n_vocab).log_sum;
+        const float *logits = i < lens->n_layer ? loop->inner + i * lens->n_vocab : loop->last;
+        float max = lens->study->compute.kernels->max(logits, lens->n_vocab);
+        double log_sum = (double)max + log(sum_of_exp(lens->study, logits, lens->n_vocab, max, 1));
         row->final_p = (float)exp((double)logits[loop->final] - log_sum);
         row->final_rank = (int32_t)logits_rank(logits, lens->n_vocab, loop->final);
         logits_top(logits, lens->n_vocab, lens->n_top, row->top);
@@ -66,9 +74,13 @@ static void read_row(void *context, size_t begin, size_t end, unsigned worker) {
 }
 
 void lens_rows_add(LensRows *lens, const Session *session, size_t position, const float *logits) {
-    session_unembed(session, resid_at(lens, position), lens->n_layer, lens->logits);
-    lens->final[position] = distribution_of(logits, lens->n_vocab).best;
-    RowLoop loop = {lens, logits, lens->rows + position * (lens->n_layer + 1), lens->final[position]};
+    size_t at = position % lens->n_batch, left = lens->study->tokens.n - position;
+    if (at == 0)
+        session_unembed(session, resid_at(lens, position), at_most(lens->n_batch, left) * lens->n_layer,
+                        lens->logits);
+    logits_top(logits, lens->n_vocab, 1, &lens->final[position]);
+    RowLoop loop = {lens, lens->logits + at * lens->n_layer * lens->n_vocab, logits,
+                    lens->rows + position * (lens->n_layer + 1), lens->final[position]};
     parallel_for(lens->study->threads, lens->n_layer + 1, 1, read_row, &loop);
 }
 

@@ -23,10 +23,11 @@ typedef struct LensRow {
 typedef struct LensRows {
     const Study *study;
     size_t n_layer, n_vocab, d_model, n_top;
+    size_t n_batch; /* positions whose rows are unembedded together, a divisor of LOGITS_CHUNK */
     int32_t *final; /* [n_tokens] the model's answer after each */
     LensRow *rows;  /* [n_tokens][n_layer + 1] */
     float *resid;   /* [LOGITS_CHUNK][n_layer][d_model] entering each layer, of the chunk under way */
-    float *logits;  /* [n_layer][n_vocab] of one position */
+    float *logits;  /* [n_batch][n_layer][n_vocab] */
 } LensRows;
 
 /* Room for the study's tokens, to be fed from the first on. lens_rows_free also after a failure. */
@@ -36,7 +37,10 @@ void lens_rows_free(LensRows *lens);
 /* Keeps what a visit of PROBE_RESID_PRE shows until the logits of these positions are there. */
 void lens_rows_keep(LensRows *lens, const ProbeView *view);
 
-/* Makes the rows of a position whose logits [n_vocab] have just been computed. */
+/*
+ * Makes the rows of a position, each in its turn, whose logits [n_vocab] have just been computed, and with which the
+ * streams of its whole chunk (study_feed) have been kept.
+ */
 void lens_rows_add(LensRows *lens, const Session *session, size_t position, const float *logits);
 
 /* "lens": {"rows": ["0_pre", …, "final_post"], "positions": [{"final", "rows": [[p, rank, id, p, …], …]}, …]} */

@@ -26,25 +26,19 @@ void predictions_free(Predictions *predictions) {
     free(predictions->others);
 }
 
-/* exp(−50) = 2e-22 of the largest: a million such tokens are below the last digit of a sum in double. */
-#define EXP_NEGLIGIBLE 50
-
 typedef struct RestLoop {
-    const double *others; /* [n_vocab] logit − max; −∞ for those that do not count */
-    size_t n_vocab;
+    const Predictions *predictions;
+    float max;
     double *rest; /* [N_TEMPERATURES] */
 } RestLoop;
 
 static void sum_rest(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const RestLoop *loop = context;
-    for (size_t j = begin; j < end; j++) {
-        double sum = 0, temperature = TEMPERATURE_STEP * (double)(j + 1),
-               least = -EXP_NEGLIGIBLE * temperature;
-        for (size_t i = 0; i < loop->n_vocab; i++)
-            if (loop->others[i] > least) sum += exp(loop->others[i] / temperature);
-        loop->rest[j] = log(sum);
-    }
+    const Predictions *predictions = loop->predictions;
+    for (size_t j = begin; j < end; j++)
+        loop->rest[j] = log(sum_of_exp(predictions->study, predictions->others, predictions->n_vocab,
+                                       loop->max, TEMPERATURE_STEP * (float)(j + 1)));
 }
 
 /* Logits at a position are the prediction of the token after it. */
@@ -59,12 +53,12 @@ void predictions_add(void *user, size_t position, const float *logits) {
     item->entropy = distribution.entropy;
 
     logits_top(logits, n_vocab, n_top, top);
-    for (size_t i = 0; i < n_vocab; i++) predictions->others[i] = (double)logits[i] - distribution.max;
+    memcpy(predictions->others, logits, n_vocab * sizeof *logits);
     for (size_t i = 0; i < n_top; i++) {
         predictions->top_logits[position * n_top + i] = logits[top[i]];
         predictions->others[top[i]] = -INFINITY;
     }
-    RestLoop loop = {predictions->others, n_vocab, item->rest};
+    RestLoop loop = {predictions, (float)distribution.max, item->rest};
     parallel_for(study->threads, N_TEMPERATURES, 1, sum_rest, &loop);
 
     if (position + 1 == study->tokens.n) return;

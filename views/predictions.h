@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum { N_TEMPERATURES = 20 }; /* T_j = TEMPERATURE_STEP·j for j = 1 … 20 */
-#define TEMPERATURE_STEP 0.1
+#define TEMPERATURE_STEP 0.1f
 
 typedef struct Prediction {
     double log_sum, entropy; /* nats */
@@ -33,7 +33,7 @@ typedef struct Predictions {
     Prediction *items;  /* [n_tokens]: after each token */
     int32_t *top;       /* [n_tokens][n_top] likeliest first */
     float *top_logits;  /* [n_tokens][n_top] */
-    double *others;     /* [n_vocab] scratch */
+    float *others;      /* [n_vocab] logits, −∞ for those in top */
     size_t n_bytes;     /* of the tokens that were foreseen */
     double surprisal;   /* nats, sum */
     size_t n_surprised; /* tokens in that sum */
