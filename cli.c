@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t was_interrupted;
+static char cut_short[96]; /* what on_bus_error says: it must not format anything itself */
 
 static bool set_int(const Option *option, const char *text, Error *error) {
     char *end;
@@ -128,11 +129,22 @@ static void on_interrupt(int signal_number) {
     was_interrupted = 1;
 }
 
-void catch_signals(void) {
+/* Reading a mapping beyond the end that its file has by now, or where its disk fails. */
+static void on_bus_error(int signal_number) {
+    (void)signal_number;
+    ssize_t written = write(STDERR_FILENO, cut_short, strlen(cut_short));
+    (void)written;
+    _exit(EXIT_BAD_INPUT);
+}
+
+void catch_signals(const char *program) {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, before;
     sigaction(SIGINT, NULL, &before);
     if (before.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL); /* nohup and & ask not to be heard */
     signal(SIGPIPE, SIG_IGN);
+    snprintf(cut_short, sizeof cut_short, "%s: the model's file was cut short, or could not be read further\n",
+             program);
+    signal(SIGBUS, on_bus_error);
 }
 
 bool interrupted(void) { return was_interrupted; }

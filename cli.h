@@ -60,8 +60,11 @@ bool check_vocabulary(const Model *model, const Tokenizer *tokenizer, const char
  */
 bool read_text(const char *path, TextBuffer *text, Error *error);
 
-/* From now on Ctrl-C sets what interrupted() tells (a second one kills), and writing to a closed pipe fails. */
-void catch_signals(void);
+/*
+ * From now on Ctrl-C sets what interrupted() tells (a second one kills), writing to a closed pipe fails, and where a
+ * mapped file has been cut short meanwhile `program` says so and ends with EXIT_BAD_INPUT.
+ */
+void catch_signals(const char *program);
 bool interrupted(void);
 
 /* "prompt 256/1024" on a line that is written over, when stderr is a terminal. done = total wipes it. */

@@ -17,16 +17,18 @@ bool output_failed(const OutputFile *output, Error *error) {
 
 /* A temporary file has the permissions that fopen would give it (mkstemp's are the owner's alone). */
 bool output_open(OutputFile *output, const char *path, Error *error) {
-    size_t n = strlen(path) + sizeof ".XXXXXX";
-    output->path = strdup(path);
+    struct stat status;
+    bool exists = stat(path, &status) == 0, in_place = exists && !S_ISREG(status.st_mode);
+    if (strcmp(path, "-") == 0) return error_set(error, "-: this goes to a file, not to stdout; name one");
+    output->path = exists && !in_place ? realpath(path, NULL) : strdup(path);
+    size_t n = (output->path ? strlen(output->path) : 0) + sizeof ".XXXXXX";
     output->temporary = calloc(1, n);
     if (!output->path || !output->temporary) return error_set(error, "%s: not enough memory", path);
-    struct stat status;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) { /* a device or pipe must not be replaced */
+    if (in_place) { /* a device or pipe must not be replaced */
         output->file = fopen(path, "wb");
         return output->file || output_failed(output, error);
     }
-    snprintf(output->temporary, n, "%s.XXXXXX", path);
+    snprintf(output->temporary, n, "%s.XXXXXX", output->path);
     int file = mkstemp(output->temporary);
     if (file < 0) {
         output_failed(output, error);

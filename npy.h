@@ -18,8 +18,8 @@ void npy_header(unsigned char header[NPY_HEADER_BYTES], const char *dtype, const
                 size_t n_dims);
 
 /*
- * A file being written under a temporary name beside its own until it is whole. What is no regular file (a
- * device, a pipe) is written in place instead. Starts as {0}.
+ * A file being written under a temporary name beside its own until it is whole; a link stays one. What is no regular
+ * file (a device, a pipe) is written in place instead. Starts as {0}.
  */
 typedef struct OutputFile {
     FILE *file;

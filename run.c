@@ -567,7 +567,7 @@ int main(int argc, char **argv) {
         free(settings.stop.items);
         return EXIT_USAGE;
     }
-    catch_signals();
+    catch_signals("run");
     bool ok = true;
     if (settings.help)
         fputs(help, stdout);

@@ -325,7 +325,7 @@ int main(int argc, char **argv) {
         print_view_help(view);
         return EXIT_SUCCESS;
     }
-    catch_signals();
+    catch_signals("study");
     Study study = {.options = &options,
                    .command = view->name,
                    .seed = (uint64_t)options.seed,

@@ -217,7 +217,7 @@ int main(int argc, char **argv) {
         return EXIT_USAGE;
     }
     if (settings.help) return fputs(help, stdout) < 0;
-    catch_signals();
+    catch_signals("bench");
     static Run run;
     run.settings = &settings;
     run.bench = (Bench){.program = argv[0], .max_context = (size_t)settings.max_context};

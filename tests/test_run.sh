@@ -221,6 +221,11 @@ has [ -p "$tmp/pipe" ]
 ln -s /dev/full "$tmp/full"
 refuses 1 'full: cannot write: No space' "$gpt2" -p 'Hi!' -n 0 --logits "$tmp/full"
 has [ -h "$tmp/full" ]
+refuses 1 '-: this goes to a file' "$gpt2" -p 'Hi!' -n 0 --logits -
+ln -s through.npy "$tmp/link.npy" # what a link leads to is replaced, not the link
+try "$gpt2" -p 'Hi' -n 0 --logits "$tmp/link.npy"
+has shape "$tmp/through.npy" 2 257
+has [ -h "$tmp/link.npy" ]
 refuses 1 'none/x.npy: cannot write' "$gpt2" -p 'Hi!' -n 0 --logits "$tmp/none/x.npy"
 refuses 1 "$tmp: cannot write" "$gpt2" -p 'Hi!' -n 0 --logits "$tmp"
 cp "$tmp/logits.npy" "$tmp/before"
@@ -394,6 +399,18 @@ has interrupt "$gpt2"
 has interrupt "$gpt2" -i
 input=/dev/null
 kill $!
+
+cp "$gpt2" "$tmp/cut.gguf" # a file that is cut short while it is in use
+{
+    sleep 0.5
+    : >"$tmp/cut.gguf"
+    printf Hi
+} >"$tmp/pipe" &
+input=$tmp/pipe
+try "$tmp/cut.gguf" -n 3
+input=/dev/null
+has [ "$code" -eq 1 ]
+has one_line 'cut'
 
 # Texts that llama2.c's program prints for its own model, the second published in its doc/stories260K.md, and
 # ids of GPT-2's and Llama's own tokenizers.
