@@ -27,10 +27,11 @@ $(BUILD)/kernels/avx512_int8_bf16.o: FLAGS += $(AVX512) $(VNNI) $(BF16) -mfma -m
 $(BUILD)/kernels/avxvnni_int8.o: FLAGS += -mavx2 $(AVXVNNI) -mfma -mf16c
 AVX512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl
 VNNI = -mavx512vnni
-# Compilers before 2020 do not know these two; they leave the sets out.
-if_known = $(shell $(CC) $(1) -x c -E /dev/null >/dev/null 2>&1 && echo $(1))
-BF16 := $(call if_known,-mavx512bf16)
-AVXVNNI := $(call if_known,-mavxvnni)
+# Compilers or assemblers before 2021 do not know these two; they leave the sets out.
+COMMA = ,
+if_known = $(shell echo '__asm__("$(2)");' | $(CC) $(1) -x c -c -o /dev/null - >/dev/null 2>&1 && echo $(1))
+BF16 := $(call if_known,-mavx512bf16,vdpbf16ps %zmm0$(COMMA) %zmm0$(COMMA) %zmm0)
+AVXVNNI := $(call if_known,-mavxvnni,{vex} vpdpbusd %ymm0$(COMMA) %ymm0$(COMMA) %ymm0)
 else ifeq ($(ARCH),aarch64)
 $(BUILD)/kernels/neondot.o $(BUILD)/kernels/neondot_int8.o: FLAGS += -march=armv8.2-a+dotprod
 endif

@@ -1,5 +1,6 @@
 #include "cli.h"
 
+#include "npy.h"
 #include "unicode.h"
 
 #include <errno.h>
@@ -134,6 +135,7 @@ static void on_bus_error(int signal_number) {
     (void)signal_number;
     ssize_t written = write(STDERR_FILENO, cut_short, strlen(cut_short));
     (void)written;
+    output_remove_unfinished();
     _exit(EXIT_BAD_INPUT);
 }
 

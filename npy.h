@@ -18,8 +18,8 @@ void npy_header(unsigned char header[NPY_HEADER_BYTES], const char *dtype, const
                 size_t n_dims);
 
 /*
- * A file being written under a temporary name beside its own until it is whole; a link stays one. What is no regular
- * file (a device, a pipe) is written in place instead. Starts as {0}.
+ * A file being written under a temporary name beside its own until it is whole; a link to a file stays one. What is
+ * no regular file (a device, a pipe) is written in place instead, and stdout is refused. Starts as {0}.
  */
 typedef struct OutputFile {
     FILE *file;
@@ -33,6 +33,9 @@ bool output_finish(OutputFile *output, Error *error);
 
 /* Closes what is open, removes what is not whole, frees what output holds. */
 void output_abandon(OutputFile *output);
+
+/* Removes what is not whole, for a signal handler that ends the process. */
+void output_remove_unfinished(void);
 
 /* "PATH: cannot write: …" by errno; returns false. */
 bool output_failed(const OutputFile *output, Error *error);

@@ -48,7 +48,8 @@ enum { N_SUMS = 12 };
 #define FMA_YMM(i) FMA("ymm", i)
 #define FMA_ZMM(i) FMA("zmm", i)
 #define BF16_ZMM(i) "vdpbf16ps %%zmm15, %%zmm15, %%zmm" i "\n"
-#define VNNI_YMM(i) "%{vex%} vpdpbusd %%ymm15, %%ymm15, %%ymm" i "\n"
+/* vpdpbusd %ymm15, %ymm15, %ymm<i> as AVX-VNNI encodes it, which assemblers before 2021 do not know. */
+#define VNNI_YMM(i) ".byte 0xc4, 0xc2 ^ (" i " >> 3 << 7), 0x05, 0x50, 0xc7 + ((" i " & 7) << 3)\n"
 #define VNNI_ZMM(i) "vpdpbusd %%zmm15, %%zmm15, %%zmm" i "\n"
 #define INT8(vector, i)                                                                                      \
     "vpmaddubsw %%" vector "15, %%" vector "15, %%" vector "14\n"                                            \
@@ -80,8 +81,7 @@ static Loop fastest_loop(PeakKind kind) {
         return (Loop){"vdpbf16ps zmm", N_SUMS * 64, bf16_zmm};
     if (kind == PEAK_INT8 && __builtin_cpu_supports("avx512vnni"))
         return (Loop){"vpdpbusd zmm", N_SUMS * 128, vnni_zmm};
-    if (kind == PEAK_INT8 && avx2 && has_avx_vnni())
-        return (Loop){"vpdpbusd ymm", N_SUMS * 64, vnni_ymm};
+    if (kind == PEAK_INT8 && avx2 && has_avx_vnni()) return (Loop){"vpdpbusd ymm", N_SUMS * 64, vnni_ymm};
     if (kind == PEAK_INT8 && __builtin_cpu_supports("avx512bw"))
         return (Loop){"vpmaddubsw zmm", N_SUMS * 128, int8_zmm};
     if (kind == PEAK_INT8 && avx2) return (Loop){"vpmaddubsw ymm", N_SUMS * 64, int8_ymm};

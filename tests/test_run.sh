@@ -222,6 +222,7 @@ ln -s /dev/full "$tmp/full"
 refuses 1 'full: cannot write: No space' "$gpt2" -p 'Hi!' -n 0 --logits "$tmp/full"
 has [ -h "$tmp/full" ]
 refuses 1 '-: this goes to a file' "$gpt2" -p 'Hi!' -n 0 --logits -
+refuses 1 'stdout: this goes to a file' "$gpt2" -p 'Hi!' -n 0 --logits /dev/stdout
 ln -s through.npy "$tmp/link.npy" # what a link leads to is replaced, not the link
 try "$gpt2" -p 'Hi' -n 0 --logits "$tmp/link.npy"
 has shape "$tmp/through.npy" 2 257
@@ -407,10 +408,11 @@ cp "$gpt2" "$tmp/cut.gguf" # a file that is cut short while it is in use
     printf Hi
 } >"$tmp/pipe" &
 input=$tmp/pipe
-try "$tmp/cut.gguf" -n 3
+try "$tmp/cut.gguf" -n 3 --logits "$tmp/cut.npy"
 input=/dev/null
 has [ "$code" -eq 1 ]
-has one_line 'cut'
+has one_line 'cut short'
+has [ "$(echo "$tmp"/cut.npy*)" = "$tmp/cut.npy*" ]
 
 # Texts that llama2.c's program prints for its own model, the second published in its doc/stories260K.md, and
 # ids of GPT-2's and Llama's own tokenizers.

@@ -170,7 +170,7 @@ typedef struct Distribution {
 Distribution distribution_of(const float *logits, size_t n_vocab);
 
 /*
- * Σ exp((logits[i] − max)/temperature), max ≥ all of them, to 1e-5 of itself: in floats, by the kernel set, a dozen times
+ * Σ exp((logits[i] − max)/temperature), max ≥ all of them, to 1e-5 of itself down to e^-84: in floats, by the kernel set, a dozen times
  * as fast as doubles, which is felt where every layer at every position is asked. 0 where all are −∞.
  */
 double sum_of_exp(const Study *study, const float *logits, size_t n_vocab, float max, float temperature);
