@@ -144,8 +144,8 @@ void catch_signals(const char *program) {
     sigaction(SIGINT, NULL, &before);
     if (before.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL); /* nohup and & ask not to be heard */
     signal(SIGPIPE, SIG_IGN);
-    snprintf(cut_short, sizeof cut_short, "%s: the model's file was cut short, or could not be read further\n",
-             program);
+    snprintf(cut_short, sizeof cut_short,
+             "%s: the model's file was cut short, or could not be read further\n", program);
     signal(SIGBUS, on_bus_error);
 }
 

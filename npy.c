@@ -11,8 +11,8 @@ struct NpyWriter {
     OutputFile output;
 };
 
-static const char
-    *volatile unfinished; /* the temporary name of the file being written: there is one at a time */
+/* The temporary name of the file being written: there is one at a time. */
+static const char *volatile unfinished;
 
 void output_remove_unfinished(void) {
     if (unfinished) unlink(unfinished);
