@@ -72,8 +72,8 @@ OPENED void matmul_ints(DType dtype, float *y, size_t y_stride, const Matrix *w,
                 IntsTile x = ints_tile(dtype, packed, t, tokens, w->cols);
                 TileSums sums;
                 sums_begin(&sums, y + t * y_stride + r, y_stride, sums_start(bias, r, begin), tokens, n_rows);
-                prefetch_next(rows, w, begin * BLOCK_BYTES(dtype), (end - begin) * BLOCK_BYTES(dtype), t,
-                              tokens, n);
+                prefetch_next(rows, (ROWS * blocks + begin) * BLOCK_BYTES(dtype),
+                              (end - begin) * BLOCK_BYTES(dtype), t, tokens, n);
                 FOR_TOKENS(tokens, sum_tile, dtype, &sums, panel, scales, &x, begin, end)
                 sums_end(&sums, y + t * y_stride + r, y_stride, tokens, n_rows);
             }

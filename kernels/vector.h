@@ -226,12 +226,13 @@ static const float *sums_start(const float *bias, size_t r, size_t column) {
 }
 
 /*
- * With each tile of tokens [t, t + tokens) of n, their share of what the next ROWS rows have in `bytes` bytes from
- * `offset` on is fetched into L2. All at once would be more than a core can wait for; in L1 the panel would give way.
+ * With each tile of tokens [t, t + tokens) of n, their share of the `bytes` bytes that lie `ahead` of each row, those
+ * of the next panel, is fetched into L2. All at once would be more than a core can wait for; in L1 this panel would
+ * give way.
  */
-static void prefetch_next(const unsigned char *const rows[ROWS], const Matrix *w, size_t offset, size_t bytes,
-                          size_t t, size_t tokens, size_t n) {
-    size_t lines = (bytes + 63) / 64 * ROWS, ahead = offset + ROWS * dtype_bytes(w->dtype, w->cols);
+static void prefetch_next(const unsigned char *const rows[ROWS], size_t ahead, size_t bytes, size_t t,
+                          size_t tokens, size_t n) {
+    size_t lines = (bytes + 63) / 64 * ROWS;
     for (size_t line = lines * t / n; line < lines * (t + tokens) / n; line++)
         __builtin_prefetch(rows[line % ROWS] + ahead + line / ROWS * 64, 0, 2);
 }
@@ -240,7 +241,8 @@ OPENED void matmul_columns(bool pairs, float *y, size_t y_stride, const Matrix *
                            size_t row_begin, size_t row_end, const float *x, size_t n) {
     _Alignas(64) float panel[PANEL * ROWS];
     for (size_t begin = 0; begin < w->cols; begin += PANEL) {
-        size_t end = smaller(begin + PANEL, w->cols);
+        size_t end = smaller(begin + PANEL, w->cols), bytes = dtype_bytes(w->dtype, end - begin),
+               ahead = ROWS * dtype_bytes(w->dtype, w->cols) + dtype_bytes(w->dtype, begin);
         for (size_t r = row_begin; r < row_end; r += ROWS) {
             const unsigned char *rows[ROWS];
             size_t n_rows = smaller(ROWS, row_end - r);
@@ -250,8 +252,7 @@ OPENED void matmul_columns(bool pairs, float *y, size_t y_stride, const Matrix *
                 size_t tokens = tile_tokens(n, t);
                 TileSums sums;
                 sums_begin(&sums, y + t * y_stride + r, y_stride, sums_start(bias, r, begin), tokens, n_rows);
-                prefetch_next(rows, w, dtype_bytes(w->dtype, begin), dtype_bytes(w->dtype, end - begin), t,
-                              tokens, n);
+                prefetch_next(rows, ahead, bytes, t, tokens, n);
                 FOR_TOKENS(tokens, tile, pairs, &sums, panel, x + t * w->cols + begin * tokens, end - begin)
                 sums_end(&sums, y + t * y_stride + r, y_stride, tokens, n_rows);
             }
