@@ -5,9 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#elif defined(__aarch64__) && defined(__linux__)
+#if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
 
@@ -66,12 +64,6 @@ LOOP(int8_zmm, "zmm", 0x01010101, INT8_ZMM)
 LOOP(vnni_ymm, "ymm", 0x01010101, VNNI_YMM)
 LOOP(vnni_zmm, "zmm", 0x01010101, VNNI_ZMM)
 
-/* CPUID's leaf 7, subleaf 1: a name that compilers' builtins learnt late. */
-static bool has_avx_vnni(void) {
-    unsigned eax, ebx, ecx, edx;
-    return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & 1 << 4);
-}
-
 static Loop fastest_loop(PeakKind kind) {
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
          avx512 = __builtin_cpu_supports("avx512f");
@@ -81,7 +73,8 @@ static Loop fastest_loop(PeakKind kind) {
         return (Loop){"vdpbf16ps zmm", N_SUMS * 64, bf16_zmm};
     if (kind == PEAK_INT8 && __builtin_cpu_supports("avx512vnni"))
         return (Loop){"vpdpbusd zmm", N_SUMS * 128, vnni_zmm};
-    if (kind == PEAK_INT8 && avx2 && has_avx_vnni()) return (Loop){"vpdpbusd ymm", N_SUMS * 64, vnni_ymm};
+    if (kind == PEAK_INT8 && kernels_pick("avxvnni-int8", NULL))
+        return (Loop){"vpdpbusd ymm", N_SUMS * 64, vnni_ymm};
     if (kind == PEAK_INT8 && __builtin_cpu_supports("avx512bw"))
         return (Loop){"vpmaddubsw zmm", N_SUMS * 128, int8_zmm};
     if (kind == PEAK_INT8 && avx2) return (Loop){"vpmaddubsw ymm", N_SUMS * 64, int8_ymm};

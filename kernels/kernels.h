@@ -106,7 +106,7 @@ typedef struct Kernels {
     void (*silu_mul)(float *gate, const float *up, size_t n);
 } Kernels;
 
-/* The sets compiled in, without a name those for which the compiler is too old. What this CPU runs, kernels_pick finds. */
+/* The sets; those that the compiler is too old for have no name. Which of them this CPU runs, kernels_pick tells. */
 extern const Kernels kernels_scalar;
 #if defined(__x86_64__)
 extern const Kernels kernels_avx2, kernels_avx2_int8, kernels_avxvnni_int8, kernels_avx512,
@@ -123,7 +123,7 @@ extern const Kernels kernels_neon, kernels_neondot, kernels_neondot_int8;
 const Kernels *kernels_pick(const char *name, Error *error);
 
 /*
- * The fastest of all, for quantised weights and BF16 up to twice as fast. It changes a text's perplexity by 0.05 %, but
+ * The fastest of all: with AVX2 prompts of Q4_0 go 1.7 times as fast. It changes a text's perplexity by 0.05 %, but
  * single logits by up to 1e-2 of their span: for generating text, not for comparing two runs.
  */
 const Kernels *kernels_fastest(void);

@@ -237,8 +237,8 @@ static void prefetch_next(const unsigned char *const rows[ROWS], size_t ahead, s
         __builtin_prefetch(rows[line % ROWS] + ahead + line / ROWS * 64, 0, 2);
 }
 
-OPENED void matmul_columns(bool pairs, float *y, size_t y_stride, const Matrix *w, const float *bias,
-                           size_t row_begin, size_t row_end, const float *x, size_t n) {
+OPENED void matmul_floats(bool pairs, float *y, size_t y_stride, const Matrix *w, const float *bias,
+                          size_t row_begin, size_t row_end, const float *x, size_t n) {
     _Alignas(64) float panel[PANEL * ROWS];
     for (size_t begin = 0; begin < w->cols; begin += PANEL) {
         size_t end = smaller(begin + PANEL, w->cols), bytes = dtype_bytes(w->dtype, end - begin),
@@ -260,11 +260,6 @@ OPENED void matmul_columns(bool pairs, float *y, size_t y_stride, const Matrix *
     }
 }
 
-static void matmul_floats(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
-                          size_t row_end, const float *x, size_t n) {
-    matmul_columns(false, y, y_stride, w, bias, row_begin, row_end, x, n);
-}
-
 #ifdef HAS_BF16_DOT
 /*
  * Weights of BF16 as they lie, two columns where a float has one. Activations are rounded to BF16, too, each by 2^-8
@@ -284,12 +279,6 @@ static void pack_pairs(float *packed, const float *x, size_t first, size_t token
 }
 
 static bool in_pairs(DType dtype, size_t cols) { return dtype == DTYPE_BF16 && cols % 2 == 0; }
-
-static void matmul_pairs(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
-                         size_t row_end, const float *x, size_t n) {
-    Matrix pairs = {w->data, DTYPE_F32, w->rows, w->cols / 2};
-    matmul_columns(true, y, y_stride, &pairs, bias, row_begin, row_end, x, n);
-}
 #endif
 
 #ifdef HAS_INTS
@@ -336,11 +325,12 @@ static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias
 #endif
 #ifdef HAS_BF16_DOT
     if (in_pairs(w->dtype, w->cols)) {
-        matmul_pairs(y, y_stride, w, bias, row_begin, row_end, packed, n);
+        Matrix pairs = {w->data, DTYPE_F32, w->rows, w->cols / 2};
+        matmul_floats(true, y, y_stride, &pairs, bias, row_begin, row_end, packed, n);
         return;
     }
 #endif
-    matmul_floats(y, y_stride, w, bias, row_begin, row_end, packed, n);
+    matmul_floats(false, y, y_stride, w, bias, row_begin, row_end, packed, n);
 }
 
 /* Few tokens. Here the lanes are columns, and a row's two vectors of sums are added up at its end. */

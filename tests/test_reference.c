@@ -17,7 +17,7 @@
  * 1.5e-6 over these shapes (measured); quantised weights are the same exact numbers to both.
  * ROUNDED_BOUND: where a kernel set rounds what quantised weights are multiplied with to 16 bits (kernels.h); 1.2e-4
  * measured.
- * INT8_BOUND: the same of kernel sets that round it to 8 bits; 4e-2 measured, where a mistake makes 1.
+ * INT8_BOUND: the same of kernel sets that round it to 8 bits, or to BF16; 4e-2 measured, where a mistake makes 1.
  * F16_CACHE_BOUND: where our key or value and float64's lie on two sides of a rounding boundary of
  * binary16, they enter the cache 5e-4 of their size apart.
  */

@@ -170,8 +170,9 @@ typedef struct Distribution {
 Distribution distribution_of(const float *logits, size_t n_vocab);
 
 /*
- * Σ exp((logits[i] − max)/temperature), max ≥ all of them, to 1e-5 of itself down to e^-84: in floats, by the kernel set, a dozen times
- * as fast as doubles, which is felt where every layer at every position is asked. 0 where all are −∞.
+ * Σ exp((logits[i] − max)/temperature), max ≥ all of them, to 1e-5 of itself down to e^-84; 0 where all are −∞. In
+ * floats, by the kernel set: where every layer at every position is asked, distribution_of's doubles took most of the
+ * time.
  */
 double sum_of_exp(const Study *study, const float *logits, size_t n_vocab, float max, float temperature);
 
