@@ -24,6 +24,7 @@ $(BUILD)/kernels/avx2.o $(BUILD)/kernels/avx2_int8.o: FLAGS += -mavx2 -mfma -mf1
 $(BUILD)/kernels/avx512.o: FLAGS += $(AVX512) -mfma -mf16c
 $(BUILD)/kernels/avx512_int8.o: FLAGS += $(AVX512) $(VNNI) -mfma -mf16c
 $(BUILD)/kernels/avx512_int8_bf16.o: FLAGS += $(AVX512) $(VNNI) $(BF16) -mfma -mf16c
+$(BUILD)/kernels/avx512_int8_amx.o: FLAGS += $(AVX512) $(VNNI) $(BF16) $(AMX) -mfma -mf16c
 $(BUILD)/kernels/avxvnni_int8.o: FLAGS += -mavx2 $(AVXVNNI) -mfma -mf16c
 AVX512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl
 VNNI = -mavx512vnni
@@ -31,6 +32,7 @@ VNNI = -mavx512vnni
 COMMA = ,
 if_known = $(shell echo '__asm__("$(2)");' | $(CC) $(1) -x c -c -o /dev/null - >/dev/null 2>&1 && echo $(1))
 BF16 := $(call if_known,-mavx512bf16,vdpbf16ps %zmm0$(COMMA) %zmm0$(COMMA) %zmm0)
+AMX := $(call if_known,-DHAS_AMX,tdpbf16ps %tmm0$(COMMA) %tmm1$(COMMA) %tmm2)
 AVXVNNI := $(call if_known,-mavxvnni,{vex} vpdpbusd %ymm0$(COMMA) %ymm0$(COMMA) %ymm0)
 else ifeq ($(ARCH),aarch64)
 $(BUILD)/kernels/neondot.o $(BUILD)/kernels/neondot_int8.o: FLAGS += -march=armv8.2-a+dotprod
@@ -84,9 +86,9 @@ test: $(RUN) $(STUDY) $(TESTS)
 test-threaded: $(THREADED_TESTS)
 	@tests/run.sh $^
 
-# AVX-512 and AVX-VNNI on a CPU without them, by Debian's libsimde-dev.
+# AVX-512, AMX and AVX-VNNI on a CPU without them, by Debian's libsimde-dev.
 emulated:
-	$(MAKE) BUILD=build/emulated AVX512="-mavx2 -include tests/avx512.h -Wno-psabi" VNNI= BF16= \
+	$(MAKE) BUILD=build/emulated AVX512="-mavx2 -include tests/avx512.h -Wno-psabi" VNNI= BF16= AMX=-DHAS_AMX \
 	    AVXVNNI="-include tests/avx512.h -Wno-psabi" CFLAGS="-O1 -g -include tests/anycpu.h" \
 	    build/emulated/tests/test_kernels build/emulated/tests/test_reference
 	build/emulated/tests/test_kernels

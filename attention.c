@@ -195,21 +195,19 @@ static void convert(const Attention *attention, void *dst, const float *src, siz
         memcpy(dst, src, n * sizeof *src);
 }
 
-/* One key becomes a column of its tile. */
-static void store_key(const Attention *attention, size_t layer, size_t kv_head, size_t position,
-                      const float *k) {
-    enum { STEP = 64 };
-    size_t column = position % KEY_TILE, d_head = attention->shape.d_head;
-    void *tile = cached_keys(attention, layer, kv_head, position - column);
-    if (attention->kv_dtype == DTYPE_F32) {
-        for (size_t i = 0; i < d_head; i++) ((float *)tile)[i * KEY_TILE + column] = k[i];
-        return;
-    }
-    for (size_t begin = 0; begin < d_head; begin += STEP) {
-        uint16_t halves[STEP];
-        size_t n = d_head - begin < STEP ? d_head - begin : STEP;
-        attention->compute.kernels->pack_f16(halves, k + begin, n);
-        for (size_t i = 0; i < n; i++) ((uint16_t *)tile)[(begin + i) * KEY_TILE + column] = halves[i];
+/* Tokens [begin, end) of the chunk become columns of their tiles, a dimension of neighbours at a time. */
+static void store_keys(const Attention *attention, size_t layer, size_t kv_head, size_t begin, size_t end) {
+    size_t d_head = attention->shape.d_head, stride = attention->shape.n_head_kv * d_head;
+    const float *k = attention->k + kv_head * d_head;
+    for (size_t t = begin, n; t < end; t += n) {
+        size_t column = (attention->position + t) % KEY_TILE;
+        unsigned char *tile = cached_keys(attention, layer, kv_head, attention->position + t - column);
+        n = end - t < KEY_TILE - column ? end - t : KEY_TILE - column;
+        for (size_t i = 0; i < d_head; i++) {
+            float row[KEY_TILE];
+            for (size_t j = 0; j < n; j++) row[j] = k[(t + j) * stride + i];
+            convert(attention, tile + dtype_bytes(attention->kv_dtype, i * KEY_TILE + column), row, n);
+        }
     }
 }
 
@@ -235,12 +233,11 @@ static void rotate_and_store(void *context, size_t begin, size_t end, unsigned w
             for (size_t h = 0; h < shape->n_head; h++) rotate(shape, q + h * d_head, cos_sin);
             for (size_t h = 0; h < shape->n_head_kv; h++) rotate(shape, k + h * d_head, cos_sin);
         }
-        for (size_t h = 0; h < shape->n_head_kv; h++) {
-            size_t position = attention->position + t;
-            store_key(attention, loop->layer, h, position, k + h * d_head);
-            convert(attention, cached_values(attention, loop->layer, h, position), v + h * d_head, d_head);
-        }
+        for (size_t h = 0; h < shape->n_head_kv; h++)
+            convert(attention, cached_values(attention, loop->layer, h, attention->position + t),
+                    v + h * d_head, d_head);
     }
+    for (size_t h = 0; h < shape->n_head_kv; h++) store_keys(attention, loop->layer, h, begin, end);
 }
 
 static Tile worker_tile(const Attention *attention, unsigned worker) {
@@ -395,7 +392,7 @@ void attention_forward(Attention *attention, const AttentionWeights *weights, si
     probe_heads(probe, PROBE_K, layer, position, attention->k, n, shape->n_head_kv, shape->d_head);
     probe_heads(probe, PROBE_V, layer, position, attention->v, n, shape->n_head_kv, shape->d_head);
 
-    parallel_for(compute->threads, n, 8, rotate_and_store, &loop);
+    parallel_for(compute->threads, n, 32, rotate_and_store, &loop);
     parallel_for(compute->threads, shape->n_head_kv * query_tiles(attention), 1, attend_tiles, &loop);
     for (size_t head = 0; probe && head < shape->n_head; head++)
         attend_watched(attention, layer, head, probe);

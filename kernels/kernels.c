@@ -7,6 +7,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -25,8 +27,8 @@ float *floats_new(size_t rows, size_t cols) {
 /* Fastest first. */
 static const Kernels *const sets[] = {
 #if defined(__x86_64__)
-    &kernels_avx512_int8_bf16, &kernels_avx512_int8, &kernels_avx512,
-    &kernels_avxvnni_int8,     &kernels_avx2_int8,   &kernels_avx2,
+    &kernels_avx512_int8_amx, &kernels_avx512_int8_bf16, &kernels_avx512_int8, &kernels_avx512,
+    &kernels_avxvnni_int8,    &kernels_avx2_int8,        &kernels_avx2,
 #elif defined(__aarch64__)
     &kernels_neondot_int8,
     &kernels_neondot,
@@ -44,10 +46,19 @@ static bool has_feature(unsigned eax_bit) {
 }
 #endif
 
+/* Linux hands out the tiles' 8 KB of registers to who asks. */
+static bool may_use_tiles(void) {
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18, TILES = 1 << 24, BF16_TILES = 1 << 22 };
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & TILES) && (edx & BF16_TILES) &&
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+
 static bool cpu_runs(const Kernels *set) {
     if (!set->name) return false;
 #if defined(__x86_64__)
     enum { AVX_VNNI = 1 << 4, AVX512_BF16 = 1 << 5 };
+    if (set == &kernels_avx512_int8_amx) return cpu_runs(&kernels_avx512_int8_bf16) && may_use_tiles();
     if (set == &kernels_avx512_int8_bf16) return cpu_runs(&kernels_avx512_int8) && has_feature(AVX512_BF16);
     if (set == &kernels_avxvnni_int8) return cpu_runs(&kernels_avx2) && has_feature(AVX_VNNI);
     if (set == &kernels_avx512_int8) return cpu_runs(&kernels_avx512) && __builtin_cpu_supports("avx512vnni");

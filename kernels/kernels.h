@@ -110,7 +110,7 @@ typedef struct Kernels {
 extern const Kernels kernels_scalar;
 #if defined(__x86_64__)
 extern const Kernels kernels_avx2, kernels_avx2_int8, kernels_avxvnni_int8, kernels_avx512,
-    kernels_avx512_int8, kernels_avx512_int8_bf16;
+    kernels_avx512_int8, kernels_avx512_int8_bf16, kernels_avx512_int8_amx;
 #elif defined(__aarch64__)
 extern const Kernels kernels_neon, kernels_neondot, kernels_neondot_int8;
 #endif

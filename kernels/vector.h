@@ -96,7 +96,11 @@ static void unpack(float *dst, DType dtype, const void *src, size_t n) {
 static void pack_f16(uint16_t *dst, const float *src, size_t n) {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) vec_to_f16(dst + i, vec_load(src + i));
-    for (; i < n; i++) dst[i] = f32_to_f16(src[i]);
+    if (i < n) {
+        uint16_t few[LANES];
+        vec_to_f16(few, vec_load_first(src + i, n - i));
+        memcpy(dst + i, few, (n - i) * sizeof *dst);
+    }
 }
 
 /*
@@ -285,6 +289,13 @@ static bool in_pairs(DType dtype, size_t cols) { return dtype == DTYPE_BF16 && c
 #include "ints.h"
 #endif
 
+#ifdef HAS_TILES
+#include "tiles.h"
+enum { GROUP = 48 }; /* tokens: whole tiles of both kinds */
+#else
+enum { GROUP = TOKENS };
+#endif
+
 /* A tile, or a lone token for matvec. */
 static void pack_tile(void *packed, DType dtype, const float *x, size_t first, size_t tokens, size_t cols,
                       bool alone) {
@@ -306,16 +317,28 @@ static void pack_tile(void *packed, DType dtype, const float *x, size_t first, s
 }
 
 static void pack(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t group) {
-    size_t first = group * TOKENS, tokens = tile_tokens(n, first);
-    if (n > matvec_tokens(dtype)) {
-        pack_tile(packed, dtype, x, first, tokens, cols, false);
+    size_t first = group * GROUP, end = smaller(first + GROUP, n), side = TOKENS;
+    bool alone = n <= matvec_tokens(dtype);
+    if (alone) side = 1;
+#ifdef HAS_TILES
+    if (!alone && in_tiles(cols)) {
+        for (size_t t = first; t < end; t += SIDE)
+            pack_for_tiles(packed, dtype, x, t, smaller(SIDE, end - t), cols);
         return;
     }
-    for (size_t t = first; t < first + tokens; t++) pack_tile(packed, dtype, x, t, 1, cols, true);
+#endif
+    for (size_t t = first; t < end; t += side)
+        pack_tile(packed, dtype, x, t, smaller(side, end - t), cols, alone);
 }
 
 static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
                    size_t row_end, const void *packed, size_t n) {
+#ifdef HAS_TILES
+    if (in_tiles(w->cols)) {
+        FOR_DTYPE(w->dtype, matmul_tiles, y, y_stride, w, bias, row_begin, row_end, packed, n)
+        return;
+    }
+#endif
 #ifdef HAS_INTS
     switch (w->dtype) {
     case DTYPE_Q8_0: matmul_ints(DTYPE_Q8_0, y, y_stride, w, bias, row_begin, row_end, packed, n); return;
@@ -580,7 +603,7 @@ static void silu_mul(float *gate, const float *up, size_t n) {
 
 /* The table, but for its name. */
 #define VECTOR_KERNELS                                                                                       \
-    .group = TOKENS, .pack = pack, .matmul = matmul, .matvec = matvec, .unpack = unpack,                     \
+    .group = GROUP, .pack = pack, .matmul = matmul, .matvec = matvec, .unpack = unpack,                      \
     .pack_f16 = pack_f16, .add = add, .scale = scale, .weighted_sums = weighted_sums, .max = max,            \
     .exp_sum = exp_sum, .layer_norm = layer_norm, .rms_norm = rms_norm, .gelu_tanh = gelu_tanh,              \
     .silu_mul = silu_mul

@@ -1,5 +1,5 @@
 /*
- * AVX-512 and AVX-VNNI for a CPU without them, by SIMDe, for `make emulated`: the compiler reads this before
+ * AVX-512, AMX and AVX-VNNI for a CPU without them, by SIMDe, for `make emulated`: the compiler reads this before
  * kernels/avx512*.c and avxvnni*.c. Here is what Debian's SIMDe 0.7.4 lacks or has wrong; what neither knows would
  * not compile without -mavx512f.
  */
@@ -110,6 +110,74 @@ static inline __m512 emulated_dot_bf16(__m512 sum, emulated_m512bh a, emulated_m
 #define _mm256_dpbusd_avx_epi32 simde_mm256_dpbusd_epi32
 #define __AVX512BF16__ 1
 #define __AVXVNNI__ 1
+
+static inline emulated_m512bh emulated_two_to_bf16(__m512 high, __m512 low) {
+    UInt16s halves[2] = {emulated_to_bf16(low), emulated_to_bf16(high)};
+    emulated_m512bh both;
+    memcpy(&both, halves, sizeof both);
+    return both;
+}
+
+static inline __m512 emulated_sub(__mmask16 mask, __m512 a, __m512 b) {
+    for (int i = 0; i < 16; i++) a[i] = mask >> i & 1 ? a[i] - b[i] : 0.0f;
+    return a;
+}
+
+static inline __mmask16 emulated_equal(__m512 a, __m512 b) {
+    __mmask16 mask = 0;
+    for (int i = 0; i < 16; i++) mask = (__mmask16)(mask | (a[i] == b[i]) << i);
+    return mask;
+}
+
+#undef _mm512_maskz_sub_ps
+#undef _mm512_cmp_ps_mask
+#define _mm512_cvtne2ps_pbh emulated_two_to_bf16
+#define _mm512_maskz_sub_ps emulated_sub
+#define _mm512_cmp_ps_mask(a, b, how) emulated_equal(a, b)
+
+/* As Intel's manual has AMX: ldtilecfg's sizes, and for each instruction what it does to a tile. */
+typedef struct EmulatedTile {
+    _Alignas(64) uint16_t bf16[16][32];
+} EmulatedTile;
+
+static _Thread_local EmulatedTile emulated_tiles[8];
+static _Thread_local uint8_t emulated_sizes[64];
+
+static inline size_t emulated_rows(size_t tile) { return emulated_sizes[48 + tile]; }
+static inline size_t emulated_bytes(size_t tile) {
+    return emulated_sizes[16 + 2 * tile] + 256u * emulated_sizes[17 + 2 * tile];
+}
+
+static inline void emulated_load_tile(size_t tile, const void *p, size_t stride) {
+    memset(&emulated_tiles[tile], 0, sizeof *emulated_tiles);
+    for (size_t i = 0; i < emulated_rows(tile); i++)
+        memcpy(emulated_tiles[tile].bf16[i], (const char *)p + i * stride, emulated_bytes(tile));
+}
+
+static inline void emulated_store_tile(size_t tile, void *p, size_t stride) {
+    for (size_t i = 0; i < emulated_rows(tile); i++)
+        memcpy((char *)p + i * stride, emulated_tiles[tile].bf16[i], emulated_bytes(tile));
+}
+
+static inline void emulated_dot(size_t sums, size_t a, size_t b) {
+    for (size_t i = 0; i < emulated_rows(a); i++)
+        for (size_t j = 0; j < emulated_bytes(b) / 4; j++) {
+            float sum;
+            memcpy(&sum, &emulated_tiles[sums].bf16[i][2 * j], sizeof sum);
+            for (size_t k = 0; k < emulated_bytes(a) / 2; k++)
+                sum = emulated_flush(fmaf(emulated_from_bf16(emulated_tiles[a].bf16[i][k]),
+                                          emulated_from_bf16(emulated_tiles[b].bf16[k / 2][2 * j + k % 2]),
+                                          sum));
+            memcpy(&emulated_tiles[sums].bf16[i][2 * j], &sum, sizeof sum);
+        }
+}
+
+#define TILES_CONFIGURE(sizes) memcpy(emulated_sizes, sizes, sizeof emulated_sizes)
+#define TILES_RELEASE() memset(emulated_sizes, 0, sizeof emulated_sizes)
+#define TILE_ZERO(i) memset(&emulated_tiles[i], 0, sizeof *emulated_tiles)
+#define TILE_LOAD emulated_load_tile
+#define TILE_STORE emulated_store_tile
+#define TILE_DOT emulated_dot
 
 #define __asm__(...) (void)0 /* no register is so wide that one could keep a vector in it */
 

@@ -12,13 +12,13 @@
 static const DType dtypes[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0, DTYPE_Q4_0};
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
-static const Kernels *sets[7];
+static const Kernels *sets[8];
 static size_t n_sets;
 
 static void find_sets(void) {
-    static const char *const names[] = {"scalar",  "avx2",        "avx2-int8",        "avxvnni-int8",
-                                        "avx512",  "avx512-int8", "avx512-int8-bf16", "neon",
-                                        "neondot", "neondot-int8"};
+    static const char *const names[] = {"scalar", "avx2",        "avx2-int8",        "avxvnni-int8",
+                                        "avx512", "avx512-int8", "avx512-int8-bf16", "avx512-int8-amx",
+                                        "neon",   "neondot",     "neondot-int8"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const Kernels *set = kernels_pick(names[i], NULL);
         if (set)
@@ -263,15 +263,29 @@ static int largest_q(const char *set, DType dtype) {
     return 127;
 }
 
-/* Whether a set makes BF16 of the x of a product of n tokens: in pairs, so not of odd columns. */
-static int makes_bf16(const char *set, DType dtype, size_t cols, size_t n) {
-    return strstr(set, "-bf16") && dtype == DTYPE_BF16 && cols % 2 == 0 && n > matvec_tokens(dtype);
+/* Whether a set multiplies tiles of BF16; with fewer than 32 columns in the last one it does not. */
+static bool by_tiles(const char *set, DType dtype, size_t cols, size_t n) {
+    return strstr(set, "-amx") && cols % 32 == 0 && n > matvec_tokens(dtype);
 }
 
-/* What rounding x may change in Σ w·x: half a step for each, which is max |x| / largest_q, or 2^-7·|x| of BF16. */
-static double rounded_x(int largest, int bf16, const double *w, const float *x, size_t cols) {
+/*
+ * What a set's BF16 may change in each w·x, relative to it. Rounding to BF16 is 2^-8 of a number; two of them, as in
+ * tiles.h, leave 2^-16 of it, and what the products lack is as much. x of whole numbers is not rounded.
+ */
+static double bf16_error(const char *set, const Product *p) {
+    DType dtype = p->w.dtype;
+    bool tiles = by_tiles(set, dtype, p->w.cols, p->n);
+    bool pairs =
+        strstr(set, "-bf16") && dtype == DTYPE_BF16 && p->w.cols % 2 == 0 && p->n > matvec_tokens(dtype);
+    if (tiles && (dtype == DTYPE_F32 || dtype == DTYPE_F16)) return 3 * 0x1p-16;
+    double x = (tiles || pairs) && !p->whole ? 0x1p-8 : 0,
+           w = tiles && dtype_is_quantised(dtype) ? 0x1p-8 : 0;
+    return x + w + x * w;
+}
+
+/* What rounding x by blocks to whole numbers may change in Σ w·x: half a step for each, max |x| / largest. */
+static double block_error(int largest, const double *w, const float *x, size_t cols) {
     double change = 0;
-    for (size_t c = 0; c < cols && bf16; c++) change += 0x1p-8 * fabs(w[c] * (double)x[c]);
     for (size_t b = 0; b < cols && largest; b += 32) {
         double max = 0, weights = 0;
         for (size_t c = b; c < b + 32; c++) {
@@ -285,7 +299,7 @@ static double rounded_x(int largest, int bf16, const double *w, const float *x, 
 
 /*
  * y [n][rows + GAP] against the sum in double. A product passes through at most cols + 2 roundings on its way
- * into a sum, each of relative size EPS; Higham 2002, section 3.1.
+ * into a sum, each of relative size EPS, or 3 cols + 2 where it is three; Higham 2002, section 3.1.
  */
 static void check_product(const Product *p, const float *bias, const float *y, const char *set) {
     size_t cols = p->w.cols, rows = p->w.rows;
@@ -300,10 +314,10 @@ static void check_product(const Product *p, const float *bias, const float *y, c
                 sum += term;
                 size += fabs(term);
             }
-            double got = (double)y[t * (rows + GAP) + r], tolerance = ((double)cols + 2) * EPS * size;
-            if (!p->whole)
-                tolerance += rounded_x(largest_q(set, p->w.dtype), makes_bf16(set, p->w.dtype, cols, p->n),
-                                       row, p->x + t * cols, cols);
+            double got = (double)y[t * (rows + GAP) + r], error = bf16_error(set, p);
+            double tolerance = ((error > 0 ? 3 : 1) * (double)cols + 2) * EPS * size + error * size;
+            if (!p->whole && !by_tiles(set, p->w.dtype, cols, p->n))
+                tolerance += block_error(largest_q(set, p->w.dtype), row, p->x + t * cols, cols);
             CHECK(fabs(got - sum) <= tolerance, "%s %s, row %zu, token %zu, %zu columns: %g against %g", set,
                   dtype_info(p->w.dtype)->name, r, t, cols, got, sum);
         }
@@ -385,13 +399,19 @@ static void test_matmul(void) {
 
 /* A chunk of tokens too large for any cache blocking to take in one go, and each of them alone. */
 static void test_matmul_chunk(void) {
-    enum { ROWS = 11, COLS = 1056, TOKENS = 101, STRIDE = ROWS + GAP };
+    enum { ROWS = 41, COLS = 2144, TOKENS = 101, STRIDE = ROWS + GAP, SOME = 20, SOME_ROWS = 35 };
     for (size_t d = 0; d < N_DTYPES; d++) {
         Product p = product_new(dtypes[d], ROWS, COLS, TOKENS);
-        float *all = allocate(TOKENS * STRIDE * sizeof *all);
+        float *all = allocate(TOKENS * STRIDE * sizeof *all), some[SOME * STRIDE];
         for (size_t s = 0; s < n_sets; s++) {
             multiply(sets[s], &p, p.bias, 0, ROWS, 0, TOKENS, all, STRIDE);
             check_product(&p, p.bias, all, sets[s]->name);
+            for (size_t t = 0; t + SOME <= TOKENS; t += 27) {
+                multiply(sets[s], &p, p.bias, 0, SOME_ROWS, t, SOME, some, STRIDE);
+                for (size_t i = 0; i < SOME; i++)
+                    CHECK(memcmp(some + i * STRIDE, all + (t + i) * STRIDE, SOME_ROWS * sizeof *all) == 0,
+                          "%s %s: token %zu", sets[s]->name, dtype_info(dtypes[d])->name, t + i);
+            }
             for (size_t t = 0; t < TOKENS; t++)
                 multiply(sets[s], &p, p.bias, 0, matvec_rows(ROWS), t, 1, all + t * STRIDE, STRIDE);
             check_product(&p, p.bias, all, sets[s]->name);

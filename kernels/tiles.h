@@ -1,0 +1,279 @@
+/*
+ * Prompts by AMX. One instruction adds the products of two tiles of 16 × 32 BF16 to a tile of 16 × 16 sums: 8192
+ * multiply-adds in 16 cycles, sixteen times what AVX-512 does. Intel 64 and IA-32 Architectures Software Developer's
+ * Manual, volume 1, chapter 18.
+ *
+ * A tile of sums is [row of weights][token], so that weights lie as in their matrix and only activations, which all
+ * rows share, are packed in pairs. Both are rounded to BF16, which errs less than blocks of 8 bits do. What is F32
+ * or F16 is instead split in two, x ≈ x_0 + x_1, and w·x ≈ w_0·x_0 + w_1·x_0 + w_0·x_1: errors of up to 3·2^-16
+ * (Henry, Tang & Heinecke 2019, arXiv:1904.06376).
+ *
+ *   TILES_CONFIGURE(sizes)   TILES_RELEASE()   TILE_ZERO(i)
+ *   TILE_LOAD(i, p, stride)   TILE_STORE(i, p, stride): rows lie stride bytes apart
+ *   TILE_DOT(sums, w, x)
+ */
+#ifndef TILE_LOAD
+#define TILES_CONFIGURE(sizes) __asm__ volatile("ldtilecfg %0" : : "m"(*(sizes)))
+#define TILES_RELEASE() __asm__ volatile("tilerelease" : :)
+#define TILE_ZERO(i) __asm__ volatile("tilezero %%tmm" #i : :)
+#define TILE_LOAD(i, p, stride)                                                                              \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #i : : "r"(p), "r"((size_t)(stride)) : "memory")
+#define TILE_STORE(i, p, stride)                                                                             \
+    __asm__ volatile("tilestored %%tmm" #i ", (%0,%1,1)" : : "r"(p), "r"((size_t)(stride)) : "memory")
+#define TILE_DOT(sums, w, x) __asm__ volatile("tdpbf16ps %%tmm" #x ", %%tmm" #w ", %%tmm" #sums : :)
+#endif
+
+enum {
+    SIDE = 16,               /* rows of weights, or tokens, of a tile */
+    STEP = 32,               /* its columns, sixteen pairs */
+    PANEL_BYTES = 128 << 10, /* of ROWS rows' weights, unpacked; two of them are a tenth of L2 */
+    UNPACK_ROWS = 4,         /* that are unpacked at a time, while tiles are multiplied */
+    UNPACK_AHEAD = 8,        /* steps: how far before its use a row is fetched */
+};
+
+/* How many BF16 make a number of a dtype. */
+#define PARTS(dtype) ((size_t)((dtype) == DTYPE_F32 || (dtype) == DTYPE_F16 ? 2 : 1))
+
+/* Of STEP weights; of quantised ones that is a block. */
+OPENED size_t step_bytes(DType dtype) {
+    bool quantised = dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0;
+    return quantised ? BLOCK_BYTES(dtype) : dtype == DTYPE_F32 ? 4 * STEP : 2 * STEP;
+}
+
+static bool in_tiles(size_t cols) { return cols % STEP == 0; }
+
+/* x less what it was rounded to; 0 if that is not finite. */
+static Vec bf16_rest(Vec x, __m256i rounded) {
+    Vec back = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded), 16));
+    __mmask16 finite = _mm512_cmp_ps_mask(vec_sub(back, back), vec_set(0), _CMP_EQ_OQ);
+    return _mm512_maskz_sub_ps(finite, x, back);
+}
+
+/* The parts of STEP numbers, each of sixteen pairs of BF16. */
+OPENED void split(size_t n_parts, Vec parts[2], Vec low, Vec high) {
+    __m512i pairs = (__m512i)_mm512_cvtne2ps_pbh(high, low);
+    parts[0] = _mm512_castsi512_ps(pairs);
+    if (n_parts == 1) return;
+    low = bf16_rest(low, _mm512_castsi512_si256(pairs));
+    high = bf16_rest(high, _mm512_extracti64x4_epi64(pairs, 1));
+    parts[1] = _mm512_castsi512_ps((__m512i)_mm512_cvtne2ps_pbh(high, low));
+}
+
+/* Up to SIDE tokens from the first one on, as packed[step][part][pair][token][2]. */
+OPENED void pack_pairs_of_tile(size_t n_parts, float *packed, const float *x, size_t first, size_t tokens,
+                               size_t cols) {
+    float *to = packed + first * cols * n_parts / 2;
+    for (size_t c = 0; c < cols; c += STEP) {
+        Vec parts[2][SIDE];
+        for (size_t t = 0; t < SIDE; t++) { /* beyond the last token that one again, not kept */
+            const float *from = x + (first + smaller(t, tokens - 1)) * cols + c;
+            Vec split_x[2];
+            split(n_parts, split_x, vec_load(from), vec_load(from + LANES));
+            for (size_t i = 0; i < n_parts; i++) parts[i][t] = split_x[i];
+        }
+        for (size_t i = 0; i < n_parts; i++) {
+            vec_transpose(parts[i]);
+            for (size_t pair = 0; pair < STEP / 2; pair++, to += tokens)
+                vec_store_first(to, parts[i][pair], tokens);
+        }
+    }
+}
+
+static void pack_for_tiles(float *packed, DType dtype, const float *x, size_t first, size_t tokens,
+                           size_t cols) {
+    if (PARTS(dtype) == 1)
+        pack_pairs_of_tile(1, packed, x, first, tokens, cols);
+    else
+        pack_pairs_of_tile(2, packed, x, first, tokens, cols);
+}
+
+/* STEP weights; the scale of quantised ones in fewer operations than block_scale's. */
+OPENED void load_step(DType dtype, Vec w[2], const unsigned char *step) {
+    int16_t half;
+    memcpy(&half, step, sizeof half);
+    Vec scale = _mm512_cvtph_ps(_mm256_set1_epi16(half));
+    for (size_t i = 0; i < 2; i++)
+        w[i] = dtype == DTYPE_Q8_0   ? vec_mul(scale, vec_from_int8(step + 2 + i * LANES))
+               : dtype == DTYPE_Q4_0 ? vec_mul(scale, vec_from_nibbles(step + 2, i))
+                                     : load_weights(dtype, step, i * LANES);
+}
+
+/* Panels go through all blocks of ROWS rows before they go on to the next columns. */
+typedef struct Panel {
+    size_t r, begin, steps; /* its first row and column; 0 steps: there is none any more */
+} Panel;
+
+OPENED Panel panel_at(DType dtype, size_t i, size_t row_begin, size_t row_end, size_t cols) {
+    const size_t panel_cols = PANEL_BYTES / sizeof(uint16_t) / ROWS / PARTS(dtype);
+    size_t n_blocks = (row_end - row_begin + ROWS - 1) / ROWS, begin = i / n_blocks * panel_cols;
+    size_t left = begin < cols ? cols - begin : 0;
+    return (Panel){row_begin + i % n_blocks * ROWS, begin, smaller(panel_cols, left) / STEP};
+}
+
+/* A panel on its way from ROWS rows to panel[step][part][row][STEP]. */
+typedef struct Unpacking {
+    const unsigned char *rows[ROWS]; /* the first of the steps that are left */
+    uint16_t *panel;                 /* where it goes */
+    size_t row, steps;               /* the first row of it that is left; steps that are left */
+} Unpacking;
+
+OPENED void begin_unpacking(DType dtype, Unpacking *left, const Matrix *w, size_t row_end, const Panel *panel,
+                            uint16_t *to) {
+    left->panel = to;
+    left->row = 0;
+    left->steps = panel->steps;
+    if (!panel->steps) return;
+    find_rows(left->rows, w, panel->r, row_end);
+    for (size_t r = 0; r < ROWS; r++) left->rows[r] += panel->begin / STEP * step_bytes(dtype);
+}
+
+/* n times UNPACK_ROWS rows of a step, or what is left. */
+OPENED void unpack_rows(DType dtype, Unpacking *left, size_t n) {
+    for (; n && left->steps; n--) {
+        for (size_t r = left->row; r < left->row + UNPACK_ROWS; r++) {
+            const unsigned char *from = left->rows[r];
+            Vec w[2], parts[2];
+            left->rows[r] += step_bytes(dtype);
+            __builtin_prefetch(from + UNPACK_AHEAD * step_bytes(dtype));
+            if (dtype == DTYPE_BF16) {
+                memcpy(left->panel + r * STEP, from, 2 * STEP);
+                continue;
+            }
+            load_step(dtype, w, from);
+            split(PARTS(dtype), parts, w[0], w[1]);
+            for (size_t i = 0; i < PARTS(dtype); i++)
+                vec_store((float *)(void *)(left->panel + (i * ROWS + r) * STEP), parts[i]);
+        }
+        left->row += UNPACK_ROWS;
+        if (left->row < ROWS) continue;
+        left->row = 0;
+        left->steps--;
+        left->panel += PARTS(dtype) * ROWS * STEP;
+    }
+}
+
+/* The sums of ROWS rows and two tiles of tokens on their way to y. */
+typedef struct TilesResult {
+    _Alignas(64) float sums[4][SIDE * SIDE]; /* [token tile, row tile][row][token] */
+    float *y;                                /* of the first row and token */
+    size_t y_stride, n_rows, n_tokens;
+    const float *start; /* [n_rows] what y begins with, or NULL: with what it is */
+} TilesResult;
+
+static void finish_tile(const TilesResult *result, size_t i) {
+    size_t t = i / 2 * SIDE, r = i % 2 * SIDE;
+    if (t >= result->n_tokens || r >= result->n_rows) return;
+    size_t n_rows = smaller(SIDE, result->n_rows - r);
+    float *y = result->y + t * result->y_stride + r;
+    Vec tokens[SIDE];
+    for (size_t j = 0; j < SIDE; j++) tokens[j] = vec_load(result->sums[i] + j * SIDE);
+    vec_transpose(tokens);
+    for (size_t j = 0; j < SIDE && t + j < result->n_tokens; j++, y += result->y_stride) {
+        Vec start = vec_load_first(result->start ? result->start + r : y, n_rows);
+        vec_store_first(y, vec_add(start, tokens[j]), n_rows);
+    }
+}
+
+/* Tiles 0 to 3 are sums, 4 and 5 weights, 6 and 7 tokens; 2, 3 and 7 belong to the second tile of tokens. */
+static void configure_tiles(size_t n_tokens) {
+    struct {
+        uint8_t palette, start_row, zeros[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } sizes = {.palette = 1};
+    size_t first = smaller(SIDE, n_tokens), second = n_tokens - first;
+    const size_t columns[8] = {first, first, second, second, SIDE, SIDE, first, second};
+    for (size_t i = 0; i < 8; i++) {
+        sizes.rows[i] = columns[i] ? SIDE : 0;
+        sizes.row_bytes[i] = (uint16_t)(4 * columns[i]);
+    }
+    TILES_CONFIGURE(&sizes);
+}
+
+OPENED void dot_tiles(bool two) {
+    TILE_DOT(0, 4, 6);
+    TILE_DOT(1, 5, 6);
+    if (!two) return;
+    TILE_DOT(2, 4, 7);
+    TILE_DOT(3, 5, 7);
+}
+
+/*
+ * result->sums = a panel's weights · one or two tiles of tokens, x [steps][part] tiles each. The tiles' unit has
+ * enough to do meanwhile that the vectors' can finish the result before this one and unpack the next panel.
+ */
+OPENED void multiply_tiles(DType dtype, bool two, TilesResult *result, const TilesResult *before,
+                           const uint16_t *panel, const uint16_t *x0, const uint16_t *x1, size_t steps,
+                           Unpacking *next, size_t unpack) {
+    const size_t tokens0 = smaller(SIDE, result->n_tokens), tokens1 = result->n_tokens - tokens0;
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+    if (two) {
+        TILE_ZERO(2);
+        TILE_ZERO(3);
+    }
+    for (size_t step = 0, line = 0; step < steps; step++) {
+        for (size_t x_part = 0; x_part < PARTS(dtype); x_part++) {
+            TILE_LOAD(6, x0, 4 * tokens0);
+            if (two) TILE_LOAD(7, x1, 4 * tokens1);
+            for (size_t w_part = PARTS(dtype) - x_part; w_part--;) {
+                TILE_LOAD(4, panel + w_part * ROWS * STEP, 2 * STEP);
+                TILE_LOAD(5, panel + (w_part * ROWS + SIDE) * STEP, 2 * STEP);
+                dot_tiles(two);
+            }
+            x0 += tokens0 * STEP, x1 += tokens1 * STEP;
+        }
+        panel += PARTS(dtype) * ROWS * STEP;
+        for (; line * steps < 2 * result->n_tokens * (step + 1); line++) /* of y, which is far apart */
+            __builtin_prefetch(result->y + line / 2 * result->y_stride + line % 2 * SIDE, 1, 2);
+        if (step < 4) finish_tile(before, step);
+        unpack_rows(dtype, next, unpack);
+    }
+    for (size_t i = steps; i < 4; i++) finish_tile(before, i);
+    TILE_STORE(0, result->sums[0], 4 * SIDE);
+    TILE_STORE(1, result->sums[1], 4 * SIDE);
+    if (two) {
+        TILE_STORE(2, result->sums[2], 4 * SIDE);
+        TILE_STORE(3, result->sums[3], 4 * SIDE);
+    }
+}
+
+OPENED void matmul_tiles(DType dtype, float *y, size_t y_stride, const Matrix *w, const float *bias,
+                         size_t row_begin, size_t row_end, const uint16_t *x, size_t n) {
+    _Alignas(64) uint16_t panels[2][PANEL_BYTES / sizeof(uint16_t)];
+    TilesResult results[2];
+    Unpacking next;
+    size_t n_panels = 0, configured = 0, turn = 0;
+    Panel then = panel_at(dtype, 0, row_begin, row_end, w->cols);
+    begin_unpacking(dtype, &next, w, row_end, &then, panels[0]);
+    results[1].n_tokens = 0;
+    while (then.steps) {
+        const Panel panel = then;
+        const uint16_t *weights = panels[n_panels % 2];
+        unpack_rows(dtype, &next, SIZE_MAX);
+        then = panel_at(dtype, ++n_panels, row_begin, row_end, w->cols);
+        begin_unpacking(dtype, &next, w, row_end, &then, panels[n_panels % 2]);
+        size_t calls = panel.steps * ((n + 2 * SIDE - 1) / (2 * SIDE)); /* of unpack_rows, meanwhile */
+        size_t unpack = (then.steps * (ROWS / UNPACK_ROWS) + calls - 1) / calls;
+        for (size_t t = 0; t < n; t += 2 * SIDE, turn = !turn) {
+            size_t tokens = smaller(2 * SIDE, n - t), first = smaller(SIDE, tokens);
+            const uint16_t *x0 = x + PARTS(dtype) * (t * w->cols + panel.begin * first),
+                           *x1 = x + PARTS(dtype) * ((t + first) * w->cols + panel.begin * (tokens - first));
+            TilesResult *result = &results[turn];
+            result->y = y + t * y_stride + panel.r;
+            result->y_stride = y_stride;
+            result->n_rows = smaller(ROWS, row_end - panel.r);
+            result->n_tokens = tokens;
+            result->start = sums_start(bias, panel.r, panel.begin);
+            if (tokens != configured) configure_tiles(configured = tokens);
+            if (tokens > SIDE)
+                multiply_tiles(dtype, true, result, &results[!turn], weights, x0, x1, panel.steps, &next,
+                               unpack);
+            else
+                multiply_tiles(dtype, false, result, &results[!turn], weights, x0, x1, panel.steps, &next,
+                               unpack);
+        }
+    }
+    for (size_t i = 0; i < 4; i++) finish_tile(&results[!turn], i);
+    TILES_RELEASE();
+}
