@@ -25,7 +25,7 @@
 
 enum {
     KEY_TILE = 64,   /* keys whose scores are held at a time */
-    QUERY_TILE = 24, /* queries (all heads of a group counted) that share a tile of keys */
+    QUERY_TILE = 64, /* queries (all heads of a group counted) that share a tile of keys */
 };
 
 /* One worker's scratch: a tile of queries against a tile of keys. */
@@ -250,21 +250,21 @@ static Tile worker_tile(const Attention *attention, unsigned worker) {
     return tile;
 }
 
-/* scores[row][key] = q_row · k_key for n rows of q and the tile of keys from `first` on; rows lie stride apart. */
+/* scores[row][key] = q_row · k_key for n rows of q and the tile of keys from `first` on. */
 static void score_tile(const Attention *attention, size_t layer, size_t kv_head, size_t first, const float *q,
-                       size_t n, float *scores, size_t stride) {
+                       size_t n, float *scores) {
     size_t d_head = attention->shape.d_head;
-    for (size_t row = 0; row < n; row++) memset(scores + row * stride, 0, KEY_TILE * sizeof *scores);
-    attention->compute.kernels->weighted_sums(scores, stride, q, d_head, n, attention->kv_dtype,
+    memset(scores, 0, n * KEY_TILE * sizeof *scores);
+    attention->compute.kernels->weighted_sums(scores, KEY_TILE, q, d_head, n, attention->kv_dtype,
                                               cached_keys(attention, layer, kv_head, first), KEY_TILE, d_head,
                                               KEY_TILE);
 }
 
 /* z_row += Σ_key pattern[row][key]·v_key over n_keys keys from `first` on. */
 static void add_values(const Attention *attention, size_t layer, size_t kv_head, size_t first, size_t n_keys,
-                       const float *pattern, size_t stride, size_t n, float *z) {
+                       const float *pattern, size_t n, float *z) {
     size_t d_head = attention->shape.d_head;
-    attention->compute.kernels->weighted_sums(z, d_head, pattern, stride, n, attention->kv_dtype,
+    attention->compute.kernels->weighted_sums(z, d_head, pattern, KEY_TILE, n, attention->kv_dtype,
                                               cached_values(attention, layer, kv_head, first), d_head, n_keys,
                                               d_head);
 }
@@ -291,7 +291,7 @@ static void attend_watched(const Attention *attention, size_t layer, size_t head
 
         for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * scale;
         for (size_t key = 0; key < n_keys; key += KEY_TILE)
-            score_tile(attention, layer, kv_head, key, tile.q, 1, row + key, KEY_TILE);
+            score_tile(attention, layer, kv_head, key, tile.q, 1, row + key);
         if (see_scores) probe->visit(probe->user, &view);
         float sum = kernels->exp_sum(row, kernels->max(row, n_keys), n_keys);
         kernels->scale(row, 1.0f / sum, n_keys);
@@ -301,7 +301,7 @@ static void attend_watched(const Attention *attention, size_t layer, size_t head
         memset(z, 0, d_head * sizeof *z);
         for (size_t key = 0; key < n_keys; key += KEY_TILE) {
             size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
-            add_values(attention, layer, kv_head, key, n, row + key, KEY_TILE, 1, z);
+            add_values(attention, layer, kv_head, key, n, row + key, 1, z);
         }
     }
 }
@@ -346,13 +346,13 @@ static void attend_tile(const Attention *attention, size_t layer, size_t kv_head
 
     for (size_t key = 0; key < n_keys; key += KEY_TILE) {
         size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
-        score_tile(attention, layer, kv_head, key, tile->q, n_rows, tile->scores, KEY_TILE);
+        score_tile(attention, layer, kv_head, key, tile->q, n_rows, tile->scores);
         for (size_t row = 0; row < n_rows; row++) {
             size_t seen = attention->position + first + row / group + 1; /* the causal mask */
             size_t visible = seen <= key ? 0 : seen - key < n ? seen - key : n;
             softmax_update(kernels, tile, row, visible, d_head);
         }
-        add_values(attention, layer, kv_head, key, n, tile->scores, KEY_TILE, n_rows, tile->z);
+        add_values(attention, layer, kv_head, key, n, tile->scores, n_rows, tile->z);
     }
     for (size_t row = 0; row < n_rows; row++) {
         size_t token = first + row / group, head = kv_head * group + row % group;

@@ -8,7 +8,7 @@
 enum {
     ROW_TILE = 32,           /* a multiple of the rows that any kernel set takes at once; pieces are, too */
     PIECES_PER_WORKER = 4,   /* so that one slow worker holds the others up by little */
-    MAX_PIECE_ROWS = 128,    /* so that a piece's part of y stays in cache while a chunk of tokens passes */
+    MAX_PIECE_ROWS = 256,    /* so that a piece's part of y stays in cache while a chunk of tokens passes */
     MIN_PIECE_MADDS = 16384, /* multiply-adds worth the trouble of dealing them: a few µs */
 };
 
@@ -73,10 +73,12 @@ static void run_loop(LinearLoop *loop) {
     parallel_for(threads, (loop->n + group - 1) / group, 1, pack_groups, loop);
 
     size_t row_madds = loop->cols * loop->n * (few_tokens(loop) ? MATVEC_STREAMS : 1) + 1;
-    size_t grain = rows / (PIECES_PER_WORKER * threads_count(threads));
-    if (grain > MAX_PIECE_ROWS) grain = MAX_PIECE_ROWS;
+    size_t step = few_tokens(loop) ? 1 : ROW_TILE, n_workers = threads_count(threads);
+    size_t pieces = round_up(rows / MAX_PIECE_ROWS + 1, n_workers); /* as many for each worker */
+    if (pieces < PIECES_PER_WORKER * n_workers) pieces = PIECES_PER_WORKER * n_workers;
+    size_t grain = rows / pieces;
     if (grain < MIN_PIECE_MADDS / row_madds) grain = MIN_PIECE_MADDS / row_madds;
-    parallel_for(threads, rows, round_up(grain + !grain, few_tokens(loop) ? 1 : ROW_TILE), linear_rows, loop);
+    parallel_for(threads, rows, grain > step ? grain / step * step : step, linear_rows, loop);
 }
 
 void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t n_outputs, const float *x,

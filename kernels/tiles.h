@@ -24,8 +24,10 @@
 #endif
 
 enum {
-    SIDE = 16,               /* rows of weights, or tokens, of a tile */
-    STEP = 32,               /* its columns, sixteen pairs */
+    SIDE = 16,  /* rows of weights, or tokens, of a tile */
+    PAIRS = 16, /* of its columns */
+    STEP = 2 * PAIRS,
+    PART = SIDE * STEP,      /* BF16s of a tile */
     PANEL_BYTES = 128 << 10, /* of ROWS rows' weights, unpacked; two of them are a tenth of L2 */
     UNPACK_ROWS = 4,         /* that are unpacked at a time, while tiles are multiplied */
     UNPACK_AHEAD = 8,        /* steps: how far before its use a row is fetched */
@@ -73,7 +75,7 @@ OPENED void pack_pairs_of_tile(size_t n_parts, float *packed, const float *x, si
         }
         for (size_t i = 0; i < n_parts; i++) {
             vec_transpose(parts[i]);
-            for (size_t pair = 0; pair < STEP / 2; pair++, to += tokens)
+            for (size_t pair = 0; pair < PAIRS; pair++, to += tokens)
                 vec_store_first(to, parts[i][pair], tokens);
         }
     }
@@ -174,28 +176,35 @@ static void finish_tile(const TilesResult *result, size_t i) {
     }
 }
 
-/* Tiles 0 to 3 are sums, 4 and 5 weights, 6 and 7 tokens; 2, 3 and 7 belong to the second tile of tokens. */
-static void configure_tiles(size_t n_tokens) {
+/*
+ * Tiles 0 to 3 are sums, 4 and 5 what they have rows of, 6 and 7 what they have columns of: 0 and 1 go with 6, 2 and
+ * 3 with 7, 0 and 2 with 4, 1 and 3 with 5. Up to 2·SIDE rows and columns.
+ */
+static void configure_tiles(size_t n_rows, size_t n_columns) {
     struct {
         uint8_t palette, start_row, zeros[14];
         uint16_t row_bytes[16];
         uint8_t rows[16];
     } sizes = {.palette = 1};
-    size_t first = smaller(SIDE, n_tokens), second = n_tokens - first;
-    const size_t columns[8] = {first, first, second, second, SIDE, SIDE, first, second};
+    size_t rows[2] = {smaller(SIDE, n_rows)}, columns[2] = {smaller(SIDE, n_columns)};
+    rows[1] = n_rows - rows[0];
+    columns[1] = n_columns - columns[0];
     for (size_t i = 0; i < 8; i++) {
-        sizes.rows[i] = columns[i] ? SIDE : 0;
-        sizes.row_bytes[i] = (uint16_t)(4 * columns[i]);
+        size_t row = i < 6 ? rows[i % 2] : PAIRS, column = i < 4   ? columns[i / 2]
+                                                           : i < 6 ? PAIRS
+                                                                   : columns[i % 2];
+        sizes.rows[i] = (uint8_t)(column ? row : 0);
+        sizes.row_bytes[i] = (uint16_t)(row ? 4 * column : 0);
     }
     TILES_CONFIGURE(&sizes);
 }
 
-OPENED void dot_tiles(bool two) {
+/* The products of one or two tiles high and one or two wide. */
+OPENED void dot_tiles(bool two, bool wide) {
     TILE_DOT(0, 4, 6);
-    TILE_DOT(1, 5, 6);
-    if (!two) return;
-    TILE_DOT(2, 4, 7);
-    TILE_DOT(3, 5, 7);
+    if (two) TILE_DOT(1, 5, 6);
+    if (wide) TILE_DOT(2, 4, 7);
+    if (two && wide) TILE_DOT(3, 5, 7);
 }
 
 /*
@@ -219,7 +228,7 @@ OPENED void multiply_tiles(DType dtype, bool two, TilesResult *result, const Til
             for (size_t w_part = PARTS(dtype) - x_part; w_part--;) {
                 TILE_LOAD(4, panel + w_part * ROWS * STEP, 2 * STEP);
                 TILE_LOAD(5, panel + (w_part * ROWS + SIDE) * STEP, 2 * STEP);
-                dot_tiles(two);
+                dot_tiles(true, two);
             }
             x0 += tokens0 * STEP, x1 += tokens1 * STEP;
         }
@@ -265,7 +274,7 @@ OPENED void matmul_tiles(DType dtype, float *y, size_t y_stride, const Matrix *w
             result->n_rows = smaller(ROWS, row_end - panel.r);
             result->n_tokens = tokens;
             result->start = sums_start(bias, panel.r, panel.begin);
-            if (tokens != configured) configure_tiles(configured = tokens);
+            if (tokens != configured) configure_tiles(ROWS, configured = tokens);
             if (tokens > SIDE)
                 multiply_tiles(dtype, true, result, &results[!turn], weights, x0, x1, panel.steps, &next,
                                unpack);

@@ -473,9 +473,19 @@ OPENED void sum_rows(size_t rows, const WeightedSums *w, DType dtype, size_t t, 
             }
 }
 
+#ifdef HAS_TILES
+#include "tile_sums.h"
+#endif
+
 static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,
                           const void *v, size_t v_stride, size_t n_v, size_t d) {
     WeightedSums w = {z, p, v, z_stride, p_stride, v_stride, n_v};
+#ifdef HAS_TILES
+    if (sums_in_tiles(n, d)) {
+        sum_in_tiles(&w, dtype, n, d);
+        return;
+    }
+#endif
     for (size_t t = 0; t < n; t += TOKENS) {
         size_t rows = smaller(TOKENS, n - t);
         if (dtype == DTYPE_F16)

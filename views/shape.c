@@ -236,7 +236,7 @@ static void print_growth(const Report *report, const Shape *shape, const double 
     }
     print_styled(report, STYLE_DIM,
                  "Bytes: plain keeps the n x n scores of a layer's heads in F32, attn a tile of 64\n"
-                 "keys by 24 queries in each thread, so that only the cache grows. FLOPs: plain\n"
+                 "keys by 64 queries in each thread, so that only the cache grows. FLOPs: plain\n"
                  "takes every pair, attn the n(n + 1)/2 that the causal mask leaves (and the edge\n"
                  "of a tile). Share: of all the FLOPs that the last token costs.\n");
 }
