@@ -25,6 +25,7 @@ $(BUILD)/kernels/avx512.o: FLAGS += $(AVX512) -mfma -mf16c
 $(BUILD)/kernels/avx512_int8.o: FLAGS += $(AVX512) $(VNNI) -mfma -mf16c
 $(BUILD)/kernels/avx512_int8_bf16.o: FLAGS += $(AVX512) $(VNNI) $(BF16) -mfma -mf16c
 $(BUILD)/kernels/avx512_int8_amx.o: FLAGS += $(AVX512) $(VNNI) $(BF16) $(AMX) -mfma -mf16c
+$(BUILD)/bench/peaks.o: FLAGS += $(AMX)
 $(BUILD)/kernels/avxvnni_int8.o: FLAGS += -mavx2 $(AVXVNNI) -mfma -mf16c
 AVX512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl
 VNNI = -mavx512vnni

@@ -64,7 +64,34 @@ LOOP(int8_zmm, "zmm", 0x01010101, INT8_ZMM)
 LOOP(vnni_ymm, "ymm", 0x01010101, VNNI_YMM)
 LOOP(vnni_zmm, "zmm", 0x01010101, VNNI_ZMM)
 
+#ifdef HAS_AMX
+/* A tile a round, four sums of 16 rows by 64 bytes in turns; all of them 0. */
+static void tiles(size_t rounds) {
+    struct {
+        uint8_t palette, zeros[15];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } sizes = {1, {0}, {64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16}};
+    rounds /= 4;
+    __asm__ volatile("ldtilecfg %1\n"
+                     "1: tdpbf16ps %%tmm5, %%tmm4, %%tmm0\n"
+                     "tdpbf16ps %%tmm5, %%tmm4, %%tmm1\n"
+                     "tdpbf16ps %%tmm5, %%tmm4, %%tmm2\n"
+                     "tdpbf16ps %%tmm5, %%tmm4, %%tmm3\n"
+                     "dec %0\n"
+                     "jnz 1b\n"
+                     "tilerelease\n"
+                     : "+r"(rounds)
+                     : "m"(sizes)
+                     : "cc");
+}
+#endif
+
 static Loop fastest_loop(PeakKind kind) {
+#ifdef HAS_AMX
+    if (kind == PEAK_TILE && kernels_pick("avx512-int8-amx", NULL)) /* which asks the kernel for tiles */
+        return (Loop){"tdpbf16ps", 16 * 16 * 64, tiles};
+#endif
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
          avx512 = __builtin_cpu_supports("avx512f");
     if (kind == PEAK_F32 && avx512) return (Loop){"vfmadd zmm", N_SUMS * 32, fma_zmm};

@@ -10,9 +10,10 @@ typedef enum PeakKind {
     PEAK_F32,  /* operations of fused multiply-adds; a multiplication and an addition count as two */
     PEAK_BF16, /* operations of BF16 dots summed in F32 */
     PEAK_INT8, /* operations of 8-bit dots summed in 32 bits */
+    PEAK_TILE, /* operations of AMX's tiles of BF16 summed in F32 */
 } PeakKind;
 
-enum { N_PEAKS = PEAK_INT8 + 1 };
+enum { N_PEAKS = PEAK_TILE + 1 };
 
 /* Holds the 512 MB that are read. Borrows the threads; peaks_free accepts NULL. */
 typedef struct Peaks Peaks;

@@ -45,6 +45,7 @@ void print_limits(const Results *results) {
     print_limit(results, PEAK_F32, "F32 multiply-add", "GFLOP/s");
     print_limit(results, PEAK_BF16, "BF16 dot", "GFLOP/s");
     print_limit(results, PEAK_INT8, "8-bit dot", "GOP/s");
+    print_limit(results, PEAK_TILE, "BF16 tiles", "GFLOP/s");
     fflush(stdout);
 }
 
@@ -83,7 +84,7 @@ static void json_row(FILE *file, const Row *row) {
 }
 
 void write_json(FILE *file, const Results *results) {
-    static const char *const names[N_PEAKS] = {"read", "f32", "bf16", "int8"};
+    static const char *const names[N_PEAKS] = {"read", "f32", "bf16", "int8", "tile"};
     fprintf(file, "{\"version\": \"%s\", \"kernels\": \"%s\", \"threads\": %u,\n \"limits\": {", ATTN_VERSION,
             results->kernels, results->n_threads);
     for (int i = 0; i < N_PEAKS; i++) {
