@@ -105,6 +105,7 @@ void parallel_for(Threads *threads, size_t n, size_t grain, LoopBody *body, void
 enum {
     SPIN_NS = 40000,      /* longer than the serial stretch between two loops, shorter than anybody notices */
     SPINS_PER_CLOCK = 32, /* looks at the counter between two looks at the clock */
+    STACK_BYTES = 1 << 20, /* of a worker, on which unpacked weights lie; some systems give 128 KB */
 };
 
 struct Threads {
@@ -235,25 +236,30 @@ Threads *threads_new(unsigned n_threads, Error *error) {
         return NULL;
     }
     cpu_set_t cpus;
+    pthread_attr_t attributes;
     threads->n_threads = n_threads;
     threads->spin = n_threads <= allowed_cpus(&cpus);
     pthread_mutex_init(&threads->mutex, NULL);
     pthread_cond_init(&threads->wake, NULL);
     pthread_cond_init(&threads->finished, NULL);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
     for (unsigned i = 0; i + 1 < n_threads; i++) {
         struct Worker *worker = &threads->workers[i];
         worker->threads = threads;
         worker->index = i + 1;
-        int failure = pthread_create(&worker->handle, NULL, worker_main, worker);
+        int failure = pthread_create(&worker->handle, &attributes, worker_main, worker);
         if (failure) {
             error_set(error, "the system refuses thread %u of %u (%s); ask for fewer", i + 2, n_threads,
                       strerror(failure));
-            threads_free(threads);
-            return NULL;
+            break;
         }
         threads->n_started++;
     }
-    return threads;
+    pthread_attr_destroy(&attributes);
+    if (threads->n_started + 1 == n_threads) return threads;
+    threads_free(threads);
+    return NULL;
 }
 
 void threads_free(Threads *threads) {

@@ -44,11 +44,9 @@ OPENED size_t step_bytes(DType dtype) {
 
 static bool in_tiles(size_t cols) { return cols % STEP == 0; }
 
-/* x less what it was rounded to; 0 if that is not finite. */
+/* x less what it was rounded to. */
 static Vec bf16_rest(Vec x, __m256i rounded) {
-    Vec back = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded), 16));
-    __mmask16 finite = _mm512_cmp_ps_mask(vec_sub(back, back), vec_set(0), _CMP_EQ_OQ);
-    return _mm512_maskz_sub_ps(finite, x, back);
+    return vec_sub(x, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded), 16)));
 }
 
 /* The parts of STEP numbers, each of sixteen pairs of BF16. */
@@ -247,21 +245,25 @@ OPENED void multiply_tiles(DType dtype, bool two, TilesResult *result, const Til
     }
 }
 
-OPENED void matmul_tiles(DType dtype, float *y, size_t y_stride, const Matrix *w, const float *bias,
-                         size_t row_begin, size_t row_end, const uint16_t *x, size_t n) {
-    _Alignas(64) uint16_t panels[2][PANEL_BYTES / sizeof(uint16_t)];
+/* The panel that is multiplied and the next one. */
+typedef struct Panels {
+    _Alignas(64) uint16_t bf16[2][PANEL_BYTES / sizeof(uint16_t)];
+} Panels;
+
+OPENED void matmul_tiles(DType dtype, Panels *panels, float *y, size_t y_stride, const Matrix *w,
+                         const float *bias, size_t row_begin, size_t row_end, const uint16_t *x, size_t n) {
     TilesResult results[2];
     Unpacking next;
     size_t n_panels = 0, configured = 0, turn = 0;
     Panel then = panel_at(dtype, 0, row_begin, row_end, w->cols);
-    begin_unpacking(dtype, &next, w, row_end, &then, panels[0]);
+    begin_unpacking(dtype, &next, w, row_end, &then, panels->bf16[0]);
     results[1].n_tokens = 0;
     while (then.steps) {
         const Panel panel = then;
-        const uint16_t *weights = panels[n_panels % 2];
+        const uint16_t *weights = panels->bf16[n_panels % 2];
         unpack_rows(dtype, &next, SIZE_MAX);
         then = panel_at(dtype, ++n_panels, row_begin, row_end, w->cols);
-        begin_unpacking(dtype, &next, w, row_end, &then, panels[n_panels % 2]);
+        begin_unpacking(dtype, &next, w, row_end, &then, panels->bf16[n_panels % 2]);
         size_t calls = panel.steps * ((n + 2 * SIDE - 1) / (2 * SIDE)); /* of unpack_rows, meanwhile */
         size_t unpack = (then.steps * (ROWS / UNPACK_ROWS) + calls - 1) / calls;
         for (size_t t = 0; t < n; t += 2 * SIDE, turn = !turn) {

@@ -335,7 +335,8 @@ static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias
                    size_t row_end, const void *packed, size_t n) {
 #ifdef HAS_TILES
     if (in_tiles(w->cols)) {
-        FOR_DTYPE(w->dtype, matmul_tiles, y, y_stride, w, bias, row_begin, row_end, packed, n)
+        Panels panels;
+        FOR_DTYPE(w->dtype, matmul_tiles, &panels, y, y_stride, w, bias, row_begin, row_end, packed, n)
         return;
     }
 #endif
