@@ -105,7 +105,8 @@ void parallel_for(Threads *threads, size_t n, size_t grain, LoopBody *body, void
 enum {
     SPIN_NS = 40000,      /* longer than the serial stretch between two loops, shorter than anybody notices */
     SPINS_PER_CLOCK = 32, /* looks at the counter between two looks at the clock */
-    STACK_BYTES = 1 << 20, /* of a worker, on which unpacked weights lie; some systems give 128 KB */
+    STACK_BYTES =
+        1 << 20, /* of a worker, at least: unpacked weights lie on it, and some systems give 128 KB */
 };
 
 struct Threads {
@@ -237,13 +238,15 @@ Threads *threads_new(unsigned n_threads, Error *error) {
     }
     cpu_set_t cpus;
     pthread_attr_t attributes;
+    size_t stack_bytes;
     threads->n_threads = n_threads;
     threads->spin = n_threads <= allowed_cpus(&cpus);
     pthread_mutex_init(&threads->mutex, NULL);
     pthread_cond_init(&threads->wake, NULL);
     pthread_cond_init(&threads->finished, NULL);
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_getstacksize(&attributes, &stack_bytes);
+    if (stack_bytes < STACK_BYTES) pthread_attr_setstacksize(&attributes, STACK_BYTES);
     for (unsigned i = 0; i + 1 < n_threads; i++) {
         struct Worker *worker = &threads->workers[i];
         worker->threads = threads;

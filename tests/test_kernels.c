@@ -157,12 +157,14 @@ static void check_to_half(float x) {
     CHECK(isnan(x) ? isnan(got) : got == expected, "%a gives %04x", (double)x, plain);
     CHECK(!signbit(got) == !signbit(x), "%a gives %04x", (double)x, plain);
     for (size_t s = 0; s < n_sets; s++) {
-        float eight[9];
-        uint16_t packed[9]; /* a vector of eight and one left over */
-        for (size_t i = 0; i < 9; i++) eight[i] = x;
-        sets[s]->pack_f16(packed, eight, 9);
-        for (size_t i = 0; i < 9; i++)
+        float many[17];
+        uint16_t packed[18] = {0}; /* a vector of sixteen, or two of eight, and one left over */
+        for (size_t i = 0; i < 17; i++) many[i] = x;
+        packed[17] = 0x1234;
+        sets[s]->pack_f16(packed, many, 17);
+        for (size_t i = 0; i < 17; i++)
             CHECK(packed[i] == plain, "%s: %a gives %04x", sets[s]->name, (double)x, packed[i]);
+        CHECK(packed[17] == 0x1234, "%s writes on", sets[s]->name);
     }
 }
 
@@ -546,6 +548,7 @@ static void check_weighted_sums(const Kernels *set, DType dtype, size_t n, size_
     float *z = allocate(n * z_stride * sizeof *z);
     unsigned char *v = allocate(dtype_bytes(dtype, n_v * v_stride) + 1);
     random_floats(p, n * p_stride);
+    for (size_t t = 0; t < n; t++) p[t * p_stride + n_v] = NAN; /* belongs to nobody */
     random_floats(start, n * z_stride);
     random_weights(v, dtype, n_v * v_stride);
     memcpy(z, start, n * z_stride * sizeof *z);
