@@ -7,8 +7,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -44,15 +46,19 @@ static bool has_feature(unsigned eax_bit) {
     unsigned eax, ebx, ecx, edx;
     return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & eax_bit);
 }
-#endif
 
-/* Linux hands out the tiles' 8 KB of registers to who asks. */
+/* Linux hands out the tiles' 8 KB of registers to a process that asks; others are not known to. */
 static bool may_use_tiles(void) {
+#if defined(__linux__)
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18, TILES = 1 << 24, BF16_TILES = 1 << 22 };
     unsigned eax, ebx, ecx, edx;
     return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & TILES) && (edx & BF16_TILES) &&
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return false;
+#endif
 }
+#endif
 
 static bool cpu_runs(const Kernels *set) {
     if (!set->name) return false;
