@@ -13,7 +13,7 @@
  * when nobody looks is attend_tile: no n × n buffer, but tiles of keys, over which each query keeps
  * the running maximum m and sum of its softmax, rescaling what it has when m grows (Milakov & Gimelshein 2018,
  * arXiv:1805.02867; Dao et al. 2022, arXiv:2205.14135). Tiles start at fixed positions, so that a
- * token's result does not depend on the chunk or the thread it came in.
+ * token's result does not depend on the thread it came in, nor on the chunk but for how a kernel set rounds.
  */
 #include "attention.h"
 

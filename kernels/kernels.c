@@ -97,11 +97,15 @@ const Kernels *kernels_fastest(void) {
 const Kernels *kernels_pick(const char *name, Error *error) {
     bool any = !name || !*name;
     char choices[128] = "";
+    for (size_t i = 0; i < N_SETS;
+         i++) { /* whether the CPU runs it comes last: some sets ask the system for more */
+        if (!sets[i]->name || (any ? rounds_to_int8(sets[i]) : strcmp(name, sets[i]->name) != 0)) continue;
+        if (cpu_runs(sets[i])) return sets[i];
+    }
     for (size_t i = 0; i < N_SETS; i++) {
-        if (!cpu_runs(sets[i])) continue;
-        if (any ? !rounds_to_int8(sets[i]) : strcmp(name, sets[i]->name) == 0) return sets[i];
         size_t used = strlen(choices);
-        snprintf(choices + used, sizeof choices - used, "%s%s", used ? ", " : "", sets[i]->name);
+        if (cpu_runs(sets[i]))
+            snprintf(choices + used, sizeof choices - used, "%s%s", used ? ", " : "", sets[i]->name);
     }
     error_set(error, "no kernel set '%s' on this CPU; choose one of: %s", name, choices);
     return NULL;

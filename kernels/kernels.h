@@ -54,7 +54,8 @@ typedef struct Kernels {
      * alone, never on n or the row range. With quantised weights a set may round x by blocks of 32, to 16 bits,
      * or to 8 if "-int8" is in its name: errors of up to 2^-16, or 2^-8, of the block's largest. With weights of BF16
      * one with "-bf16" in its name rounds x to that: errors of up to 2^-8 of each x. One with "-amx" rounds x and w
-     * to BF16, or F32 and F16 to two of them, if cols is a multiple of 32: errors of up to 2^-7, or 3·2^-16, of w·x.
+     * to BF16, or F32 and F16 to two of them, if cols is a multiple of 32: errors of up to 2^-7, or 3·2^-16, of w·x;
+     * what is smaller than 2^-110 errs by more, and from 2^128 − 2^119 on it is infinite. It needs 512 KB of stack.
      */
     void (*matmul)(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
                    size_t row_end, const void *packed, size_t n);

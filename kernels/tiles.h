@@ -105,6 +105,7 @@ typedef struct Panel {
 
 OPENED Panel panel_at(DType dtype, size_t i, size_t row_begin, size_t row_end, size_t cols) {
     const size_t panel_cols = PANEL_BYTES / sizeof(uint16_t) / ROWS / PARTS(dtype);
+    if (row_begin >= row_end) return (Panel){0};
     size_t n_blocks = (row_end - row_begin + ROWS - 1) / ROWS, begin = i / n_blocks * panel_cols;
     size_t left = begin < cols ? cols - begin : 0;
     return (Panel){row_begin + i % n_blocks * ROWS, begin, smaller(panel_cols, left) / STEP};

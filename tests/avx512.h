@@ -118,22 +118,7 @@ static inline emulated_m512bh emulated_two_to_bf16(__m512 high, __m512 low) {
     return both;
 }
 
-static inline __m512 emulated_sub(__mmask16 mask, __m512 a, __m512 b) {
-    for (int i = 0; i < 16; i++) a[i] = mask >> i & 1 ? a[i] - b[i] : 0.0f;
-    return a;
-}
-
-static inline __mmask16 emulated_equal(__m512 a, __m512 b) {
-    __mmask16 mask = 0;
-    for (int i = 0; i < 16; i++) mask = (__mmask16)(mask | (a[i] == b[i]) << i);
-    return mask;
-}
-
-#undef _mm512_maskz_sub_ps
-#undef _mm512_cmp_ps_mask
 #define _mm512_cvtne2ps_pbh emulated_two_to_bf16
-#define _mm512_maskz_sub_ps emulated_sub
-#define _mm512_cmp_ps_mask(a, b, how) emulated_equal(a, b)
 
 /* As Intel's manual has AMX: ldtilecfg's sizes, and for each instruction what it does to a tile. */
 typedef struct EmulatedTile {

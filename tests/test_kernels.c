@@ -375,6 +375,7 @@ static void check_matmul(DType dtype, size_t cols) {
                 check_part(sets[s], &p, all, 0, rows, n);
                 check_part(sets[s], &p, all, MAX_ROWS - rows, MAX_ROWS, n);
             }
+            check_part(sets[s], &p, all, 7, 7, n);
         }
         for (size_t t = 0; t < most; t++)
             multiply(sets[s], &p, p.bias, 0, counted, t, 1, each + t * STRIDE, STRIDE);
@@ -578,7 +579,8 @@ static void test_weighted_sums(void) {
             for (size_t d = 1; d <= 140; d++) check_weighted_sums(sets[s], caches[k], d % 15 + 1, d % 34, d);
             for (size_t n = 1; n <= 70; n++) check_weighted_sums(sets[s], caches[k], n, 64, 64);
             for (size_t n = 15; n <= 80; n += 11) /* whole tiles, parts of them, several blocks */
-                for (size_t d = 16; d <= 144; d += 32) check_weighted_sums(sets[s], caches[k], n, n + d / 16, d);
+                for (size_t d = 16; d <= 144; d += 32)
+                    check_weighted_sums(sets[s], caches[k], n, n + d / 16, d);
         }
 }
 
