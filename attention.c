@@ -26,6 +26,8 @@
 enum {
     KEY_TILE = 64,   /* keys whose scores are held at a time */
     QUERY_TILE = 64, /* queries (all heads of a group counted) that share a tile of keys */
+    STORE_TILE =
+        32, /* tokens that a worker puts into the cache: in a dimension of keys a cache line of F16 */
 };
 
 /* One worker's scratch: a tile of queries against a tile of keys. */
@@ -392,7 +394,7 @@ void attention_forward(Attention *attention, const AttentionWeights *weights, si
     probe_heads(probe, PROBE_K, layer, position, attention->k, n, shape->n_head_kv, shape->d_head);
     probe_heads(probe, PROBE_V, layer, position, attention->v, n, shape->n_head_kv, shape->d_head);
 
-    parallel_for(compute->threads, n, 32, rotate_and_store, &loop);
+    parallel_for(compute->threads, n, STORE_TILE, rotate_and_store, &loop);
     parallel_for(compute->threads, shape->n_head_kv * query_tiles(attention), 1, attend_tiles, &loop);
     for (size_t head = 0; probe && head < shape->n_head; head++)
         attend_watched(attention, layer, head, probe);

@@ -57,7 +57,7 @@ static void pack_rows(uint16_t *packed, const WeightedSums *w, size_t t, size_t 
 }
 
 /* Adds to z, one or two tiles high and one or two wide, the products of these packed rows and vectors. */
-OPENED void add_tiles(bool two, bool wide, float *z, size_t z_stride, const uint16_t *p, const uint16_t *v) {
+static void add_tiles(bool two, bool wide, float *z, size_t z_stride, const uint16_t *p, const uint16_t *v) {
     const size_t stride = z_stride * sizeof *z, v_stride = 2 * SUMS_BLOCK * sizeof *v;
     TILE_LOAD(0, z, stride);
     if (two) TILE_LOAD(1, z + SIDE * z_stride, stride);
@@ -87,15 +87,7 @@ static void add_block(float *z, size_t z_stride, size_t rows, size_t width, cons
         configure_tiles(high, 2 * SIDE);
         for (size_t i = 0; i < width; i += 2 * SIDE) {
             float *to = z + t * z_stride + i;
-            bool two = high > SIDE, wide = width - i > SIDE;
-            if (two && wide)
-                add_tiles(true, true, to, z_stride, p, v + 2 * i);
-            else if (two)
-                add_tiles(true, false, to, z_stride, p, v + 2 * i);
-            else if (wide)
-                add_tiles(false, true, to, z_stride, p, v + 2 * i);
-            else
-                add_tiles(false, false, to, z_stride, p, v + 2 * i);
+            add_tiles(high > SIDE, width - i > SIDE, to, z_stride, p, v + 2 * i);
         }
     }
 }

@@ -24,11 +24,11 @@
 #endif
 
 enum {
-    SIDE = 16,  /* rows of weights, or tokens, of a tile */
-    PAIRS = 16, /* of its columns */
-    STEP = 2 * PAIRS,
+    SIDE = 16,               /* rows of weights, or tokens, of a tile */
+    PAIRS = 16,              /* of its columns */
+    STEP = 2 * PAIRS,        /* columns */
     PART = SIDE * STEP,      /* BF16s of a tile */
-    PANEL_BYTES = 128 << 10, /* of ROWS rows' weights, unpacked; two of them are a tenth of L2 */
+    PANEL_BYTES = 128 << 10, /* of ROWS rows' weights, unpacked; two of them are an eighth of L2 */
     UNPACK_ROWS = 4,         /* that are unpacked at a time, while tiles are multiplied */
     UNPACK_AHEAD = 8,        /* steps: how far before its use a row is fetched */
 };
@@ -210,10 +210,11 @@ OPENED void dot_tiles(bool two, bool wide) {
  * result->sums = a panel's weights · one or two tiles of tokens, x [steps][part] tiles each. The tiles' unit has
  * enough to do meanwhile that the vectors' can finish the result before this one and unpack the next panel.
  */
-OPENED void multiply_tiles(DType dtype, bool two, TilesResult *result, const TilesResult *before,
-                           const uint16_t *panel, const uint16_t *x0, const uint16_t *x1, size_t steps,
-                           Unpacking *next, size_t unpack) {
+OPENED void multiply_tiles(DType dtype, TilesResult *result, const TilesResult *before, const uint16_t *panel,
+                           const uint16_t *x0, const uint16_t *x1, size_t steps, Unpacking *next,
+                           size_t unpack) {
     const size_t tokens0 = smaller(SIDE, result->n_tokens), tokens1 = result->n_tokens - tokens0;
+    const bool two = tokens1 > 0;
     TILE_ZERO(0);
     TILE_ZERO(1);
     if (two) {
@@ -278,12 +279,7 @@ OPENED void matmul_tiles(DType dtype, Panels *panels, float *y, size_t y_stride,
             result->n_tokens = tokens;
             result->start = sums_start(bias, panel.r, panel.begin);
             if (tokens != configured) configure_tiles(ROWS, configured = tokens);
-            if (tokens > SIDE)
-                multiply_tiles(dtype, true, result, &results[!turn], weights, x0, x1, panel.steps, &next,
-                               unpack);
-            else
-                multiply_tiles(dtype, false, result, &results[!turn], weights, x0, x1, panel.steps, &next,
-                               unpack);
+            multiply_tiles(dtype, result, &results[!turn], weights, x0, x1, panel.steps, &next, unpack);
         }
     }
     for (size_t i = 0; i < 4; i++) finish_tile(&results[!turn], i);

@@ -14,6 +14,7 @@
  *   HAS_INTS where the set can multiply quantised weights as integers: see ints.h
  *   HAS_BF16_DOT where it can multiply pairs of BF16, which lie where a vector has a float:
  *     vec_dot_bf16(a, b, c) = c + both products     vec_to_bf16(p, v)
+ *   HAS_TILES where it has AMX's, beside AVX-512: see tiles.h and tile_sums.h
  */
 #include "kernels.h"
 
@@ -317,9 +318,8 @@ static void pack_tile(void *packed, DType dtype, const float *x, size_t first, s
 }
 
 static void pack(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t group) {
-    size_t first = group * GROUP, end = smaller(first + GROUP, n), side = TOKENS;
+    size_t first = group * GROUP, end = smaller(first + GROUP, n);
     bool alone = n <= matvec_tokens(dtype);
-    if (alone) side = 1;
 #ifdef HAS_TILES
     if (!alone && in_tiles(cols)) {
         for (size_t t = first; t < end; t += SIDE)
@@ -327,8 +327,10 @@ static void pack(void *packed, DType dtype, const float *x, size_t n, size_t col
         return;
     }
 #endif
-    for (size_t t = first; t < end; t += side)
-        pack_tile(packed, dtype, x, t, smaller(side, end - t), cols, alone);
+    for (size_t t = first, tokens; t < end; t += tokens) {
+        tokens = alone ? 1 : tile_tokens(end, t);
+        pack_tile(packed, dtype, x, t, tokens, cols, alone);
+    }
 }
 
 static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,

@@ -265,7 +265,7 @@ static int largest_q(const char *set, DType dtype) {
     return 127;
 }
 
-/* Whether a set multiplies tiles of BF16; with fewer than 32 columns in the last one it does not. */
+/* Whether a set multiplies a product of n tokens by tiles of BF16, which want whole steps of 32 columns. */
 static bool by_tiles(const char *set, DType dtype, size_t cols, size_t n) {
     return strstr(set, "-amx") && cols % 32 == 0 && n > matvec_tokens(dtype);
 }
