@@ -9,7 +9,8 @@
  * (Henry, Tang & Heinecke 2019, arXiv:1904.06376).
  *
  *   TILES_CONFIGURE(sizes)   TILES_RELEASE()   TILE_ZERO(i)
- *   TILE_LOAD(i, p, stride)   TILE_STORE(i, p, stride): rows lie stride bytes apart
+ *   TILE_LOAD(i, p, stride)   TILE_STREAM(i, p, stride)   TILE_STORE(i, p, stride): rows lie stride bytes apart; what
+ *                             is streamed from L2 leaves L1 to others
  *   TILE_DOT(sums, w, x)
  */
 #ifndef TILE_LOAD
@@ -18,19 +19,21 @@
 #define TILE_ZERO(i) __asm__ volatile("tilezero %%tmm" #i : :)
 #define TILE_LOAD(i, p, stride)                                                                              \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #i : : "r"(p), "r"((size_t)(stride)) : "memory")
+#define TILE_STREAM(i, p, stride)                                                                            \
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #i : : "r"(p), "r"((size_t)(stride)) : "memory")
 #define TILE_STORE(i, p, stride)                                                                             \
     __asm__ volatile("tilestored %%tmm" #i ", (%0,%1,1)" : : "r"(p), "r"((size_t)(stride)) : "memory")
 #define TILE_DOT(sums, w, x) __asm__ volatile("tdpbf16ps %%tmm" #x ", %%tmm" #w ", %%tmm" #sums : :)
 #endif
 
 enum {
-    SIDE = 16,               /* rows of weights, or tokens, of a tile */
-    PAIRS = 16,              /* of its columns */
-    STEP = 2 * PAIRS,        /* columns */
-    PART = SIDE * STEP,      /* BF16s of a tile */
-    PANEL_BYTES = 128 << 10, /* of ROWS rows' weights, unpacked; two of them are an eighth of L2 */
-    UNPACK_ROWS = 4,         /* that are unpacked at a time, while tiles are multiplied */
-    UNPACK_AHEAD = 8,        /* steps: how far before its use a row is fetched */
+    SIDE = 16,              /* rows of weights, or tokens, of a tile */
+    PAIRS = 16,             /* of its columns */
+    STEP = 2 * PAIRS,       /* columns */
+    PART = SIDE * STEP,     /* BF16s of a tile */
+    PANEL_BYTES = 96 << 10, /* of ROWS rows' weights, unpacked, at most; two of them are a tenth of L2 */
+    IN_L1_BYTES = 24 << 10, /* so much of a panel is left in L1, half of that */
+    UNPACK_STEPS = 4,       /* of a row that are unpacked at a time, while tiles are multiplied */
 };
 
 /* How many BF16 make a number of a dtype. */
@@ -98,58 +101,65 @@ OPENED void load_step(DType dtype, Vec w[2], const unsigned char *step) {
                                      : load_weights(dtype, step, i * LANES);
 }
 
-/* Panels go through all blocks of ROWS rows before they go on to the next columns. */
+/* Panels go through all blocks of ROWS rows before they go on to the next columns, as many as before. */
 typedef struct Panel {
     size_t r, begin, steps; /* its first row and column; 0 steps: there is none any more */
 } Panel;
 
 OPENED Panel panel_at(DType dtype, size_t i, size_t row_begin, size_t row_end, size_t cols) {
-    const size_t panel_cols = PANEL_BYTES / sizeof(uint16_t) / ROWS / PARTS(dtype);
+    const size_t most = PANEL_BYTES / sizeof(uint16_t) / PART / (ROWS / SIDE) / PARTS(dtype);
     if (row_begin >= row_end) return (Panel){0};
-    size_t n_blocks = (row_end - row_begin + ROWS - 1) / ROWS, begin = i / n_blocks * panel_cols;
-    size_t left = begin < cols ? cols - begin : 0;
-    return (Panel){row_begin + i % n_blocks * ROWS, begin, smaller(panel_cols, left) / STEP};
+    size_t n_blocks = (row_end - row_begin + ROWS - 1) / ROWS, steps = cols / STEP,
+           n_panels = (steps + most - 1) / most, panel_steps = (steps + n_panels - 1) / n_panels,
+           begin = smaller(i / n_blocks * panel_steps, steps);
+    return (Panel){row_begin + i % n_blocks * ROWS, begin * STEP, smaller(panel_steps, steps - begin)};
 }
 
-/* A panel on its way from ROWS rows to panel[step][part][row][STEP]. */
+/* A panel on its way from ROWS rows to panel[step][part][row][STEP]: row by row, since memory is fastest in order. */
 typedef struct Unpacking {
-    const unsigned char *rows[ROWS]; /* the first of the steps that are left */
-    uint16_t *panel;                 /* where it goes */
-    size_t row, steps;               /* the first row of it that is left; steps that are left */
+    const unsigned char *row; /* its first step */
+    size_t row_bytes;
+    uint16_t *panel;
+    size_t r, n_rows;   /* which row that is; beyond n_rows the last one comes again, not kept */
+    size_t step, steps; /* of the row */
 } Unpacking;
 
 OPENED void begin_unpacking(DType dtype, Unpacking *left, const Matrix *w, size_t row_end, const Panel *panel,
                             uint16_t *to) {
-    left->panel = to;
-    left->row = 0;
-    left->steps = panel->steps;
+    size_t row_bytes = w->cols / STEP * step_bytes(dtype);
+    *left = (Unpacking){.row_bytes = row_bytes, .panel = to, .r = ROWS};
     if (!panel->steps) return;
-    find_rows(left->rows, w, panel->r, row_end);
-    for (size_t r = 0; r < ROWS; r++) left->rows[r] += panel->begin / STEP * step_bytes(dtype);
+    left->row =
+        (const unsigned char *)w->data + panel->r * row_bytes + panel->begin / STEP * step_bytes(dtype);
+    left->r = 0;
+    left->n_rows = row_end - panel->r;
+    left->steps = panel->steps;
 }
 
-/* n times UNPACK_ROWS rows of a step, or what is left. */
-OPENED void unpack_rows(DType dtype, Unpacking *left, size_t n) {
-    for (; n && left->steps; n--) {
-        for (size_t r = left->row; r < left->row + UNPACK_ROWS; r++) {
-            const unsigned char *from = left->rows[r];
+/* n times UNPACK_STEPS steps of a row, or what is left of it; as much of the next row is fetched. */
+OPENED void unpack_steps(DType dtype, Unpacking *left, size_t n) {
+    for (; n && left->r < ROWS; n--) {
+        const size_t step_size = PARTS(dtype) * ROWS * STEP;
+        const unsigned char *from = left->row + left->step * step_bytes(dtype);
+        uint16_t *to = left->panel + left->step * step_size + left->r * STEP;
+        for (size_t line = 0; line < UNPACK_STEPS * step_bytes(dtype); line += 64)
+            __builtin_prefetch(from + left->row_bytes + line);
+        size_t end = smaller(left->step + UNPACK_STEPS, left->steps);
+        for (; left->step < end; left->step++, from += step_bytes(dtype), to += step_size) {
             Vec w[2], parts[2];
-            left->rows[r] += step_bytes(dtype);
-            __builtin_prefetch(from + UNPACK_AHEAD * step_bytes(dtype));
             if (dtype == DTYPE_BF16) {
-                memcpy(left->panel + r * STEP, from, 2 * STEP);
+                memcpy(to, from, 2 * STEP);
                 continue;
             }
             load_step(dtype, w, from);
             split(PARTS(dtype), parts, w[0], w[1]);
             for (size_t i = 0; i < PARTS(dtype); i++)
-                vec_store((float *)(void *)(left->panel + (i * ROWS + r) * STEP), parts[i]);
+                vec_store((float *)(void *)(to + i * ROWS * STEP), parts[i]);
         }
-        left->row += UNPACK_ROWS;
-        if (left->row < ROWS) continue;
-        left->row = 0;
-        left->steps--;
-        left->panel += PARTS(dtype) * ROWS * STEP;
+        if (end < left->steps) continue;
+        left->step = 0;
+        left->r++;
+        if (left->r < left->n_rows) left->row += left->row_bytes;
     }
 }
 
@@ -215,30 +225,36 @@ OPENED void multiply_tiles(DType dtype, TilesResult *result, const TilesResult *
                            size_t unpack) {
     const size_t tokens0 = smaller(SIDE, result->n_tokens), tokens1 = result->n_tokens - tokens0;
     const bool two = tokens1 > 0;
+    size_t finished = 0;
     TILE_ZERO(0);
     TILE_ZERO(1);
     if (two) {
         TILE_ZERO(2);
         TILE_ZERO(3);
     }
-    for (size_t step = 0, line = 0; step < steps; step++) {
+    for (size_t step = 0; step < steps; step++) {
+        const bool in_l1 = step < IN_L1_BYTES / (PARTS(dtype) * ROWS * STEP * sizeof *panel);
         for (size_t x_part = 0; x_part < PARTS(dtype); x_part++) {
-            TILE_LOAD(6, x0, 4 * tokens0);
-            if (two) TILE_LOAD(7, x1, 4 * tokens1);
+            TILE_STREAM(6, x0, 4 * tokens0);
+            if (two) TILE_STREAM(7, x1, 4 * tokens1);
             for (size_t w_part = PARTS(dtype) - x_part; w_part--;) {
-                TILE_LOAD(4, panel + w_part * ROWS * STEP, 2 * STEP);
-                TILE_LOAD(5, panel + (w_part * ROWS + SIDE) * STEP, 2 * STEP);
+                const uint16_t *w0 = panel + w_part * ROWS * STEP, *w1 = w0 + PART;
+                if (in_l1) {
+                    TILE_LOAD(4, w0, 2 * STEP);
+                    TILE_LOAD(5, w1, 2 * STEP);
+                } else {
+                    TILE_STREAM(4, w0, 2 * STEP);
+                    TILE_STREAM(5, w1, 2 * STEP);
+                }
                 dot_tiles(true, two);
             }
             x0 += tokens0 * STEP, x1 += tokens1 * STEP;
         }
         panel += PARTS(dtype) * ROWS * STEP;
-        for (; line * steps < 2 * result->n_tokens * (step + 1); line++) /* of y, which is far apart */
-            __builtin_prefetch(result->y + line / 2 * result->y_stride + line % 2 * SIDE, 1, 2);
-        if (step < 4) finish_tile(before, step);
-        unpack_rows(dtype, next, unpack);
+        if (step % 4 == 2 && finished < 4) finish_tile(before, finished++);
+        unpack_steps(dtype, next, unpack);
     }
-    for (size_t i = steps; i < 4; i++) finish_tile(before, i);
+    while (finished < 4) finish_tile(before, finished++);
     TILE_STORE(0, result->sums[0], 4 * SIDE);
     TILE_STORE(1, result->sums[1], 4 * SIDE);
     if (two) {
@@ -263,11 +279,11 @@ OPENED void matmul_tiles(DType dtype, Panels *panels, float *y, size_t y_stride,
     while (then.steps) {
         const Panel panel = then;
         const uint16_t *weights = panels->bf16[n_panels % 2];
-        unpack_rows(dtype, &next, SIZE_MAX);
+        unpack_steps(dtype, &next, SIZE_MAX);
         then = panel_at(dtype, ++n_panels, row_begin, row_end, w->cols);
         begin_unpacking(dtype, &next, w, row_end, &then, panels->bf16[n_panels % 2]);
-        size_t calls = panel.steps * ((n + 2 * SIDE - 1) / (2 * SIDE)); /* of unpack_rows, meanwhile */
-        size_t unpack = (then.steps * (ROWS / UNPACK_ROWS) + calls - 1) / calls;
+        size_t calls = panel.steps * ((n + 2 * SIDE - 1) / (2 * SIDE)); /* of unpack_steps, meanwhile */
+        size_t unpack = (ROWS * ((then.steps + UNPACK_STEPS - 1) / UNPACK_STEPS) + calls - 1) / calls;
         for (size_t t = 0; t < n; t += 2 * SIDE, turn = !turn) {
             size_t tokens = smaller(2 * SIDE, n - t), first = smaller(SIDE, tokens);
             const uint16_t *x0 = x + PARTS(dtype) * (t * w->cols + panel.begin * first),

@@ -161,6 +161,7 @@ static inline void emulated_dot(size_t sums, size_t a, size_t b) {
 #define TILES_RELEASE() memset(emulated_sizes, 0, sizeof emulated_sizes)
 #define TILE_ZERO(i) memset(&emulated_tiles[i], 0, sizeof *emulated_tiles)
 #define TILE_LOAD emulated_load_tile
+#define TILE_STREAM emulated_load_tile
 #define TILE_STORE emulated_store_tile
 #define TILE_DOT emulated_dot
 
