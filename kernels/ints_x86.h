@@ -251,6 +251,7 @@ OPENED void sum_tile(size_t tokens, DType dtype, const TileSums *y, const unsign
         const unsigned char *q = x->q + b * tokens * q_bytes;
         Ints sums[2 * TOKENS];
         for (size_t i = 0; i < 2 * tokens; i++) sums[i] = ints_spread(x->start + b * tokens + i / 2);
+#pragma GCC unroll 8
         for (size_t byte = 0; byte < q_bytes; byte += 4, panel += 4 * ROWS) {
             Ints w0 = ints_load(panel), w1 = ints_load(panel + 4 * LANES);
             KEEP_IN_REGISTER(w0);
