@@ -28,16 +28,14 @@ typedef struct Linear {
 
 enum { MATVEC_STREAMS = 4 }; /* rows that matvec reads at once */
 
-/* Up to so many tokens go through matvec, more through matmul: as many as were measured to be faster that way. */
-static inline size_t matvec_tokens(DType dtype) {
-    return dtype == DTYPE_Q4_0 ? 3 : dtype == DTYPE_Q8_0 ? 6 : 10;
-}
-
 /* How far apart those rows lie, and so how many steps a matvec over all rows has. */
 static inline size_t matvec_rows(size_t rows) { return (rows + MATVEC_STREAMS - 1) / MATVEC_STREAMS; }
 
 typedef struct Kernels {
     const char *name; /* what kernels_pick chooses by: "avx2" */
+
+    /* Up to so many tokens go through matvec, more through matmul: as many as were measured to be faster that way. */
+    size_t (*matvec_tokens)(DType dtype);
 
     /*
      * Lays activations as matmul and matvec want them for weights of a dtype: x [n][cols], contiguous, to

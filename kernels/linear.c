@@ -33,7 +33,9 @@ static void pack_groups(void *context, size_t begin, size_t end, unsigned worker
         loop->compute->kernels->pack(loop->compute->packed, loop->dtype, loop->x, loop->n, loop->cols, g);
 }
 
-static bool few_tokens(const LinearLoop *loop) { return loop->n <= matvec_tokens(loop->dtype); }
+static bool few_tokens(const LinearLoop *loop) {
+    return loop->n <= loop->compute->kernels->matvec_tokens(loop->dtype);
+}
 
 /* What the loop counts of an output: its rows, or for a few tokens the steps of its matvec. */
 static size_t count_rows(const LinearLoop *loop, size_t i) {

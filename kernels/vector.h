@@ -298,6 +298,14 @@ enum { GROUP = 48 }; /* tokens: whole tiles of both kinds */
 enum { GROUP = TOKENS };
 #endif
 
+static size_t matvec_tokens(DType dtype) {
+#ifdef HAS_TILES
+    if (dtype == DTYPE_BF16) return 4;
+    if (dtype == DTYPE_Q8_0) return 5;
+#endif
+    return dtype == DTYPE_Q4_0 ? 3 : dtype == DTYPE_Q8_0 ? 6 : 10;
+}
+
 /* A tile, or a lone token for matvec. */
 static void pack_tile(void *packed, DType dtype, const float *x, size_t first, size_t tokens, size_t cols,
                       bool alone) {
@@ -624,7 +632,7 @@ static void silu_mul(float *gate, const float *up, size_t n) {
 
 /* The table, but for its name. */
 #define VECTOR_KERNELS                                                                                       \
-    .group = GROUP, .pack = pack, .matmul = matmul, .matvec = matvec, .unpack = unpack,                      \
-    .pack_f16 = pack_f16, .add = add, .scale = scale, .weighted_sums = weighted_sums, .max = max,            \
-    .exp_sum = exp_sum, .layer_norm = layer_norm, .rms_norm = rms_norm, .gelu_tanh = gelu_tanh,              \
+    .matvec_tokens = matvec_tokens, .group = GROUP, .pack = pack, .matmul = matmul, .matvec = matvec,        \
+    .unpack = unpack, .pack_f16 = pack_f16, .add = add, .scale = scale, .weighted_sums = weighted_sums,      \
+    .max = max, .exp_sum = exp_sum, .layer_norm = layer_norm, .rms_norm = rms_norm, .gelu_tanh = gelu_tanh,  \
     .silu_mul = silu_mul

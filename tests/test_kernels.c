@@ -28,6 +28,12 @@ static void find_sets(void) {
     }
 }
 
+static const Kernels *set_called(const char *name) {
+    for (size_t s = 0; s < n_sets; s++)
+        if (strcmp(sets[s]->name, name) == 0) return sets[s];
+    abort();
+}
+
 static uint64_t random_state = 88172645463325252u;
 
 /* Marsaglia 2003, "Xorshift RNGs". */
@@ -267,7 +273,7 @@ static int largest_q(const char *set, DType dtype) {
 
 /* Whether a set multiplies a product of n tokens by tiles of BF16, which want whole steps of 32 columns. */
 static bool by_tiles(const char *set, DType dtype, size_t cols, size_t n) {
-    return strstr(set, "-amx") && cols % 32 == 0 && n > matvec_tokens(dtype);
+    return strstr(set, "-amx") && cols % 32 == 0 && n > set_called(set)->matvec_tokens(dtype);
 }
 
 /*
@@ -277,8 +283,8 @@ static bool by_tiles(const char *set, DType dtype, size_t cols, size_t n) {
 static double bf16_error(const char *set, const Product *p) {
     DType dtype = p->w.dtype;
     bool tiles = by_tiles(set, dtype, p->w.cols, p->n);
-    bool pairs =
-        strstr(set, "-bf16") && dtype == DTYPE_BF16 && p->w.cols % 2 == 0 && p->n > matvec_tokens(dtype);
+    bool pairs = strstr(set, "-bf16") && dtype == DTYPE_BF16 && p->w.cols % 2 == 0 &&
+                 p->n > set_called(set)->matvec_tokens(dtype);
     if (tiles && (dtype == DTYPE_F32 || dtype == DTYPE_F16)) return 3 * 0x1p-16;
     double x = (tiles || pairs) && !p->whole ? 0x1p-8 : 0,
            w = tiles && dtype_is_quantised(dtype) ? 0x1p-8 : 0;
@@ -328,9 +334,11 @@ static void check_product(const Product *p, const float *bias, const float *y, c
 }
 
 /* What a product of n tokens with p counts: its rows, or matvec's steps. */
-static bool few(const Product *p, size_t n) { return n <= matvec_tokens(p->w.dtype); }
-static size_t counted_rows(const Product *p, size_t n) {
-    return few(p, n) ? matvec_rows(p->w.rows) : p->w.rows;
+static bool few(const Kernels *set, const Product *p, size_t n) {
+    return n <= set->matvec_tokens(p->w.dtype);
+}
+static size_t counted_rows(const Kernels *set, const Product *p, size_t n) {
+    return few(set, p, n) ? matvec_rows(p->w.rows) : p->w.rows;
 }
 
 /* y [n][y_stride] = what is counted as [begin, end) of w · x, tokens [t, t + n), by way of pack; no float to spare. */
@@ -339,7 +347,7 @@ static void multiply(const Kernels *set, const Product *p, const float *bias, si
     float *packed = allocate(n * p->w.cols * sizeof *packed);
     for (size_t g = 0; g * set->group < n; g++)
         set->pack(packed, p->w.dtype, p->x + t * p->w.cols, n, p->w.cols, g);
-    (few(p, n) ? set->matvec : set->matmul)(y, y_stride, &p->w, bias, begin, end, packed, n);
+    (few(set, p, n) ? set->matvec : set->matmul)(y, y_stride, &p->w, bias, begin, end, packed, n);
     free(packed);
 }
 
@@ -351,7 +359,7 @@ static void check_part(const Kernels *set, const Product *p, const float *all, s
     for (size_t i = 0; i < n * stride; i++) y[i] = 1e30f;
     multiply(set, p, p->bias, begin, end, 0, n, y, stride);
     for (size_t i = 0; i < n * stride; i++) {
-        size_t row = i % stride, counted = few(p, n) ? row % matvec_rows(p->w.rows) : row;
+        size_t row = i % stride, counted = few(set, p, n) ? row % matvec_rows(p->w.rows) : row;
         int inside = row < p->w.rows && counted >= begin && counted < end;
         CHECK(same_bits(y[i], inside ? all[i] : 1e30f), "%s %s: rows [%zu, %zu), %zu tokens, %zu columns",
               set->name, dtype_info(p->w.dtype)->name, begin, end, n, p->w.cols);
@@ -362,10 +370,11 @@ static void check_matmul(DType dtype, size_t cols) {
     Product p = product_new(dtype, MAX_ROWS, cols, MAX_TOKENS);
     enum { STRIDE = MAX_ROWS + GAP };
     float all[MAX_TOKENS * STRIDE], each[MAX_TOKENS * STRIDE];
-    size_t counted = matvec_rows(MAX_ROWS), most = matvec_tokens(dtype);
-    Product first = p;
-    first.n = most;
+    size_t counted = matvec_rows(MAX_ROWS);
     for (size_t s = 0; s < n_sets; s++) {
+        size_t most = sets[s]->matvec_tokens(dtype);
+        Product first = p;
+        first.n = most;
         multiply(sets[s], &p, NULL, 0, MAX_ROWS, 0, MAX_TOKENS, all, STRIDE);
         check_product(&p, NULL, all, sets[s]->name);
         multiply(sets[s], &p, p.bias, 0, MAX_ROWS, 0, MAX_TOKENS, all, STRIDE);
@@ -464,13 +473,13 @@ static void test_matmul_of_odd_numbers(void) {
             for (size_t n = 1; n <= TOKENS; n += TOKENS - 1) {
                 for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
                     p.x[(n - 1) * COLS + 40] = odd[i];
-                    multiply(sets[s], &p, NULL, 0, counted_rows(&p, n), 0, n, y, STRIDE);
+                    multiply(sets[s], &p, NULL, 0, counted_rows(sets[s], &p, n), 0, n, y, STRIDE);
                     for (size_t r = 0; r < ROWS; r++)
                         CHECK(!isfinite(y[(n - 1) * STRIDE + r]), "%s %s: %g of %g", sets[s]->name,
                               dtype_info(dtypes[d])->name, (double)y[(n - 1) * STRIDE + r], (double)odd[i]);
                 }
                 for (size_t c = 0; c < COLS; c++) p.x[(n - 1) * COLS + c] = c < 64 ? 0x1p-149f : 0;
-                multiply(sets[s], &p, NULL, 0, counted_rows(&p, n), 0, n, y, STRIDE);
+                multiply(sets[s], &p, NULL, 0, counted_rows(sets[s], &p, n), 0, n, y, STRIDE);
                 for (size_t r = 0; r < ROWS; r++) CHECK_NEAR(y[(n - 1) * STRIDE + r], 0, 0x1p-130);
             }
         product_free(&p);
@@ -499,7 +508,7 @@ static void check_linear_forward(const Kernels *set, unsigned n_threads, size_t 
     free(packed);
     for (size_t i = 0; i < 3; i++) {
         memcpy(p[i].x, x, n * cols * sizeof *x);
-        multiply(set, &p[i], linears[i].bias, 0, counted_rows(&p[i], n), 0, n, alone, rows[i]);
+        multiply(set, &p[i], linears[i].bias, 0, counted_rows(set, &p[i], n), 0, n, alone, rows[i]);
         CHECK(memcmp(alone, outputs[i].y, n * rows[i] * sizeof *alone) == 0,
               "%s, output %zu, %u threads, %zu tokens", set->name, i, n_threads, n);
         free(outputs[i].y);

@@ -339,7 +339,8 @@ static void look(void *user, const ProbeView *view) { (void)user, (void)view; }
 /* Asking for the last logits alone, or looking, must not change them. A few tokens' would be summed otherwise. */
 static void check_bystanders(const Reference *reference) {
     Error error;
-    size_t n = reference->n, n_vocab = reference->n_vocab, n_last = matvec_tokens(DTYPE_F32) + 1;
+    size_t n = reference->n, n_vocab = reference->n_vocab,
+           n_last = kernels_pick(NULL, &error)->matvec_tokens(DTYPE_F32) + 1;
     float *plain = logits_of(reference, (Way){0}), *last = calloc(n_last * n_vocab, sizeof *last);
     Run run = run_begin(reference, (Way){0});
     if (run.session != NULL) session_feed(run.session, reference->tokens, n, last, n_last, &error);
