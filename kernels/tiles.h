@@ -32,7 +32,7 @@ enum {
     STEP = 2 * PAIRS,       /* columns */
     PART = SIDE * STEP,     /* BF16s of a tile */
     PANEL_BYTES = 96 << 10, /* of ROWS rows' weights, unpacked, at most; two of them are a tenth of L2 */
-    IN_L1_BYTES = 24 << 10, /* so much of a panel is left in L1, half of that */
+    IN_L1_BYTES = 24 << 10, /* so much of a panel stays in L1, beside sums and what is being unpacked */
     UNPACK_STEPS = 4,       /* of a row that are unpacked at a time, while tiles are multiplied */
 };
 
@@ -101,7 +101,7 @@ OPENED void load_step(DType dtype, Vec w[2], const unsigned char *step) {
                                      : load_weights(dtype, step, i * LANES);
 }
 
-/* Panels go through all blocks of ROWS rows before they go on to the next columns, as many as before. */
+/* Panels go through all blocks of ROWS rows before they go on to the next columns, as many each time but the last. */
 typedef struct Panel {
     size_t r, begin, steps; /* its first row and column; 0 steps: there is none any more */
 } Panel;
