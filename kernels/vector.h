@@ -24,9 +24,8 @@
 enum {
     TOKENS = 6,       /* with two vectors of rows, twelve sums: as many as hide the latency of FMA */
     ROWS = 2 * LANES, /* of a tile */
-    PANEL = (LANES == 16 ? 8192 : 4096) /
-            ROWS, /* columns whose weights take 32 KB, or 16, half of an L1 of 32 KB */
-    BLOCK = 32,   /* columns of a quantised block, which share a scale */
+    PANEL = (LANES == 16 ? 8192 : 4096) / ROWS, /* columns: 32 KB of weights, or 16, half of L1 */
+    BLOCK = 32,                                 /* columns of a quantised block, which share a scale */
 };
 
 #define BLOCK_BYTES(dtype) ((dtype) == DTYPE_Q8_0 ? 34 : 18) /* a constant, where the dtype is one */
@@ -565,7 +564,7 @@ static float exp_sum(float *x, float largest, size_t n) {
 
 /*
  * Σ (x − mean)², in four sums, which do not wait for each other. Float lanes will do here: no term is negative, so that
- * rounding stays below (n/(4·LANES) + 18)·2^-24 of the sum, and far below that in practice.
+ * rounding stays below (n/(4·LANES) + 4·LANES + 8)·2^-24 of the sum, and far below that in practice.
  */
 static float sum_squares(const float *x, float mean, size_t n) {
     const Vec shift = vec_set(mean);
