@@ -1,5 +1,5 @@
 /*
- * A checkpoint is named tensors and named metadata, all views into one file mapped read-only.
+ * A checkpoint is named tensors and named metadata, all views into one file mapped read-only, or a copy of it.
  * checkpoint_open tells the format by content; each format has a file of its own in this folder and
  * speaks GGUF's names here, so that nobody above knows which it was. Every number from a file is
  * checked before it is used.

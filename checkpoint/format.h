@@ -40,7 +40,7 @@ typedef struct Entry {
 struct Checkpoint {
     char *path;
     const char *format;
-    const unsigned char *bytes; /* the mapped file */
+    const unsigned char *bytes; /* the mapped file, or a copy in its place */
     size_t n_bytes;
     Tensor *tensors; /* in the file's order */
     size_t n_tensors;

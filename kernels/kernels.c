@@ -97,8 +97,8 @@ const Kernels *kernels_fastest(void) {
 const Kernels *kernels_pick(const char *name, Error *error) {
     bool any = !name || !*name;
     char choices[128] = "";
-    for (size_t i = 0; i < N_SETS;
-         i++) { /* whether the CPU runs it comes last: some sets ask the system for more */
+    /* Whether the CPU runs it comes last: some sets ask the system for more. */
+    for (size_t i = 0; i < N_SETS; i++) {
         if (!sets[i]->name || (any ? rounds_to_int8(sets[i]) : strcmp(name, sets[i]->name) != 0)) continue;
         if (cpu_runs(sets[i])) return sets[i];
     }

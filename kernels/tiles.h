@@ -251,6 +251,7 @@ OPENED void multiply_tiles(DType dtype, TilesResult *result, const TilesResult *
             x0 += tokens0 * STEP, x1 += tokens1 * STEP;
         }
         panel += PARTS(dtype) * ROWS * STEP;
+        /* Spread over the steps, so that the tiles' unit always has some before it: 1.02 × of one after another. */
         if (step % 4 == 2 && finished < 4) finish_tile(before, finished++);
         unpack_steps(dtype, next, unpack);
     }

@@ -304,7 +304,6 @@ static void test_tensors(void) {
         }
 }
 
-/* No tensors: a vocabulary, or nothing at all. */
 /* Everything points where it did, and nothing depends on the file any more. */
 static void test_huge_pages(void) {
     Gguf gguf = tensors_of_every_type(3, 32);
@@ -329,6 +328,7 @@ static void test_huge_pages(void) {
     checkpoint_close(checkpoint);
 }
 
+/* No tensors: a vocabulary, or nothing at all. */
 static void test_no_tensors(void) {
     Gguf gguf = gguf_begin(3);
     for (int i = 0; i < 2; i++) {
