@@ -188,14 +188,14 @@ def prepare(args):
         parts = [encode(find(args.corpus, name)) for name in TRAIN]
         held_out = [encode(find(args.corpus, name)) for name in HELD_OUT]
     share = args.megabytes * 1e6 / len(parts) if args.megabytes else np.inf
-    chosen = [(part, part.readable(share)) for part in parts]
+    chosen = [(part, np.tile(part.readable(share), times)) for part, times in zip(parts, (args.wiki_repeat, 1))]
     summary = {"train": write(out / "train.bin", mix(chosen, extra, args.repeat, args.seed), tokenizer.end)}
     for name, part in zip(HELD_OUT, held_out):
         summary[name] = write(out / f"{name}.bin", ((part, i) for i in range(len(part))), tokenizer.end)
     for part in [extra, *parts, *held_out]:
         part.path.unlink()
     summary["train"].update(extra_repeat=args.repeat, extra_bytes=int(args.repeat * extra.n_bytes.sum()),
-                            megabytes=args.megabytes, seed=args.seed)
+                            wiki_repeat=args.wiki_repeat, megabytes=args.megabytes, seed=args.seed)
     (out / "corpus.json").write_text(json.dumps({"n_vocab": tokenizer.n_vocab, **summary}, indent=1) + "\n")
     for name in ("train", *HELD_OUT):
         print("{:12} {bytes:12,} bytes {tokens:12,} tokens {documents:8,} documents".format(name, **summary[name]))
@@ -208,6 +208,7 @@ def main():
     parser.add_argument("--extra", default=pathlib.Path(__file__).with_name("extra.txt"),
                         help="our own passages (extra.txt beside this script)")
     parser.add_argument("--repeat", type=int, default=40, help="how often they are mixed in (40)")
+    parser.add_argument("--wiki-repeat", type=int, default=1, help="how often the articles are taken (1)")
     parser.add_argument("--vocab", type=int, default=8192, help="tokens of the vocabulary (8192)")
     parser.add_argument("--megabytes", type=float, help="only the most readable text, half of it from each source")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (one for each core)")

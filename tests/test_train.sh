@@ -50,15 +50,52 @@ END
 corpus() { # FOLDER TOKENS
     "$python" "$scripts/corpus.py" text -o "$1" --extra text/extra.txt --repeat 2 --vocab "$2" --jobs 1
 }
-train() { "$python" "$scripts/train.py" data -o "$1" --preset tiny --steps 6; }
+train() { # FOLDER OPTION...
+    "$python" "$scripts/train.py" data --preset tiny --steps 6 -o "$@"
+}
 
 # Killed without a warning as soon as there is a checkpoint (one is written after each step), then resumed.
-train_killed() {
-    "$python" "$scripts/train.py" data -o killed --preset tiny --steps 6 >killed.log 2>&1 &
-    while [ ! -e killed/checkpoint.pt ] && kill -0 $! 2>/dev/null; do sleep 0.02; done
+train_killed() { # FOLDER OPTION...
+    "$python" "$scripts/train.py" data --preset tiny --steps 6 -o "$@" >killed.log 2>&1 &
+    while [ ! -e "$1/checkpoint.pt" ] && kill -0 $! 2>/dev/null; do sleep 0.02; done
     kill -9 $! 2>/dev/null
     wait $! 2>/dev/null
-    train killed
+    train "$1"
+}
+
+same_weights() { # FOLDER FOLDER
+    PYTHONPATH="$scripts" "$python" - "$@" <<'END'
+import sys
+import torch
+from export import load
+(model, _), (other, _) = (load(f"{folder}/checkpoint.pt") for folder in sys.argv[1:])
+assert all(torch.equal(x, other.state_dict()[name]) for name, x in model.state_dict().items())
+END
+}
+
+# Attention in blocks is attention; Muon moves a matrix by its momentum's U V^T, and each of Q, K and V for itself.
+pieces_of_training() {
+    PYTHONPATH="$scripts" "$python" - <<'END'
+import math
+import torch
+from train import Muon, attention_in_blocks
+torch.manual_seed(1)
+q, k, v = torch.randn(3, 2, 3, 21, 8)
+future = torch.ones(21, 21, dtype=torch.bool).triu(1)
+expected = (q @ k.transpose(2, 3) / math.sqrt(8)).masked_fill(future, -math.inf).softmax(3) @ v
+for block in 1, 8, 21, 64:
+    assert torch.allclose(attention_in_blocks(q, k, v, 0.0, block), expected, atol=1e-6), block
+for shape, parts in ((40, 24), 1), ((24, 40), 1), ((72, 24), 3):
+    p, gradient = torch.nn.Parameter(torch.zeros(shape)), torch.randn(shape)
+    p.grad = gradient.clone()
+    Muon([{"params": [p], "muon": True, "weight_decay": 0.0}], lr=0.01).step()
+    for moved, g in zip(p.detach().chunk(parts), gradient.chunk(parts)):
+        u, _, vh = torch.linalg.svd(g, full_matrices=False)
+        found = u.T @ moved @ vh.T / (-0.2 * math.sqrt(max(moved.shape)) * 0.01)
+        diagonal = found.diagonal()
+        assert 0.6 < diagonal.min() and diagonal.max() < 1.3, (shape, diagonal)
+        assert (found - diagonal.diag()).abs().max() < 0.05, shape
+END
 }
 
 # Merges and tokens of the trainer, counted again from the definition, pair by pair.
@@ -85,15 +122,14 @@ assert tokenizer.decode(tokenizer.encode(text)).decode() == text
 END
 }
 
-# The resumed run must end as the other did, and their bits per byte be those that train.py's rule gives when
+# The resumed run must have logged what the other did, and the bits per byte be those that train.py's rule gives when
 # it is followed token by token.
-weights_and_bits() {
+log_and_bits() {
     PYTHONPATH="$scripts" "$python" - <<'END'
 import json, math
 import numpy as np, torch
 from export import load
-(model, tokenizer), (resumed, _) = load("whole/checkpoint.pt"), load("killed/checkpoint.pt")
-assert all(torch.equal(x, resumed.state_dict()[name]) for name, x in model.state_dict().items())
+model, tokenizer = load("whole/checkpoint.pt")
 steps = [[row.split(",")[0] for row in open(f"{run}/log.csv")] for run in ("whole", "killed")]
 assert steps[0] == steps[1] and steps[0][-1] == "4", steps
 ids, half, nats = np.fromfile("data/wiki-val.bin", np.uint16).astype(int), model.config.n_ctx // 2, 0
@@ -111,11 +147,8 @@ END
 # With a learning rate of 0 a run that begins with an exported model must end with its very weights.
 train_from() {
     "$python" "$scripts/train.py" data -o from --from F32.gguf --preset tiny --steps 1 --learning-rate 0 &&
-        PYTHONPATH="$scripts" "$python" - <<'END'
-import json, torch
-from export import load
-(model, _), (started, _) = load("whole/checkpoint.pt"), load("from/checkpoint.pt")
-assert all(torch.equal(x, started.state_dict()[name]) for name, x in model.state_dict().items())
+        same_weights whole from && "$python" - <<'END'
+import json
 whole, result = (json.load(open(f"{run}/result.json")) for run in ("whole", "from"))
 assert result["bits_per_byte"] == whole["bits_per_byte"] and result["config"]["start"] == "F32.gguf", result
 END
@@ -136,8 +169,13 @@ refused_from() {
 check "corpus" corpus data 330
 check "vocabulary" plain_bpe
 check "training" train whole
-check "training killed and resumed" train_killed
-check "the same weights after a kill, bits per byte" weights_and_bits
+check "training killed and resumed" train_killed killed
+check "the same weights after a kill" same_weights whole killed
+check "its log, bits per byte" log_and_bits
+check "attention in blocks, Muon's step" pieces_of_training
+check "training by Muon" train muon --optimizer muon
+check "training by Muon killed and resumed" train_killed muon_killed --optimizer muon
+check "the same weights after a kill, by Muon" same_weights muon muon_killed
 for dtype in F32 Q8_0; do # export.py has the tolerances: 1e-4 for the logits and bits per byte in F32
     check "export $dtype" "$python" "$scripts/export.py" whole/checkpoint.pt -o "$dtype.gguf" --dtype "$dtype" \
         --documents 3 --verify "$RUN" data/books-val.bin --score "$STUDY" data/wiki-val.bin
