@@ -258,7 +258,7 @@ static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Er
 
 static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     StringArray spelt;
-    if (!checkpoint_string_array(checkpoint, "tokenizer.ggml.tokens", &spelt, error)) return false;
+    if (!checkpoint_strings(checkpoint, "tokenizer.ggml.tokens", &spelt, error)) return false;
     size_t n = vocab->n = spelt.n;
     size_t total = 0; /* cannot overflow: the texts lie in the file, none in another */
     for (StringArray rest = spelt; rest.n;) total += string_array_take(&rest).n;
@@ -320,7 +320,7 @@ static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, 
 static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     const char *path = checkpoint_path(checkpoint);
     StringArray lines;
-    if (!checkpoint_string_array(checkpoint, "tokenizer.ggml.merges", &lines, error)) return false;
+    if (!checkpoint_strings(checkpoint, "tokenizer.ggml.merges", &lines, error)) return false;
     if (!lines.next) return error_set(error, "%s: tokenizer.ggml.merges is missing", path);
     size_t n = lines.n, longest = 0;
     for (StringArray rest = lines; rest.n;) {

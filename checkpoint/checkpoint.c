@@ -298,17 +298,7 @@ static bool find_array(const Checkpoint *checkpoint, const char *key, ValueType 
     return wrong_type(checkpoint, *entry, wanted, error);
 }
 
-/* Room for the n elements of the array under key, or NULL with an error. */
-static void *array_new(const Checkpoint *checkpoint, const char *key, uint64_t n, size_t size, Error *error) {
-    uint64_t bytes;
-    void *array = multiply(n, size, &bytes) ? malloc(bytes ? (size_t)bytes : 1) : NULL;
-    if (!array)
-        error_set(error, "%s: not enough memory for '%s' of %" PRIu64 " elements", checkpoint->path, key, n);
-    return array;
-}
-
-bool checkpoint_string_array(const Checkpoint *checkpoint, const char *key, StringArray *array,
-                             Error *error) {
+bool checkpoint_strings(const Checkpoint *checkpoint, const char *key, StringArray *array, Error *error) {
     const Entry *entry;
     *array = (StringArray){0};
     if (!find_array(checkpoint, key, VALUE_STRING, VALUE_STRING, &entry, error)) return false;
@@ -316,30 +306,21 @@ bool checkpoint_string_array(const Checkpoint *checkpoint, const char *key, Stri
     return true;
 }
 
-bool checkpoint_strings(const Checkpoint *checkpoint, const char *key, String **values, size_t *n,
-                        Error *error) {
-    StringArray array;
-    *values = NULL;
-    bool ok = checkpoint_string_array(checkpoint, key, &array, error);
-    *n = array.n;
-    if (!array.next) return ok;
-    if (!(*values = array_new(checkpoint, key, array.n, sizeof **values, error))) return false;
-    for (size_t i = 0; i < *n; i++) (*values)[i] = string_array_take(&array);
-    return true;
-}
-
 /* Numbers of either type, which are of one size. */
 static bool copy_numbers(const Checkpoint *checkpoint, const char *key, ValueType element, ValueType other,
                          void **values, size_t *n, Error *error) {
     const Entry *entry;
-    size_t size = format_value_bytes(element);
+    uint64_t bytes;
     *values = NULL;
     *n = 0;
     if (!find_array(checkpoint, key, element, other, &entry, error)) return false;
     if (!entry) return true;
-    if (!(*values = array_new(checkpoint, key, entry->n, size, error))) return false;
+    if (multiply(entry->n, format_value_bytes(element), &bytes)) *values = malloc(bytes ? (size_t)bytes : 1);
+    if (!*values)
+        return error_set(error, "%s: not enough memory for '%s' of %" PRIu64 " elements", checkpoint->path,
+                         key, entry->n);
     *n = (size_t)entry->n;
-    memcpy(*values, entry->data, *n * size);
+    memcpy(*values, entry->data, (size_t)bytes);
     return true;
 }
 

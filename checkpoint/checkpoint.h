@@ -97,7 +97,7 @@ typedef struct StringArray {
     const char *next;
 } StringArray;
 
-bool checkpoint_string_array(const Checkpoint *checkpoint, const char *key, StringArray *array, Error *error);
+bool checkpoint_strings(const Checkpoint *checkpoint, const char *key, StringArray *array, Error *error);
 
 /* The next string, which is then taken off the array; n > 0. */
 static inline String string_array_take(StringArray *array) {
@@ -110,12 +110,9 @@ static inline String string_array_take(StringArray *array) {
 }
 
 /*
- * Arrays by key, copied out because metadata is not aligned: *values is malloc'ed (the caller frees;
- * the strings in it stay borrowed). A missing key gives *values = NULL, *n = 0 and succeeds; an
- * array of another type fails.
+ * Numbers by key, copied out because metadata is not aligned: *values is malloc'ed (the caller frees).
+ * A missing key gives *values = NULL, *n = 0 and succeeds; an array of another type fails.
  */
-bool checkpoint_strings(const Checkpoint *checkpoint, const char *key, String **values, size_t *n,
-                        Error *error);
 bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, float **values, size_t *n, Error *error);
 bool checkpoint_i32s(const Checkpoint *checkpoint, const char *key, int32_t **values, size_t *n,
                      Error *error);

@@ -252,7 +252,7 @@ def orthogonal(g):
     x = x.mT if tall else x
     for _ in range(5):
         a = x @ x.mT
-        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+        x = torch.baddbmm(x, torch.baddbmm(a, a, a, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
     return (x.mT if tall else x).type_as(g)
 
 

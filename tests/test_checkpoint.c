@@ -41,7 +41,8 @@ typedef struct Values {
     uint64_t u64;
     float f32;
     bool boolean;
-    String string, *strings;
+    String string;
+    StringArray strings;
     float *f32s;
     int32_t *i32s;
     size_t n; /* of the array */
@@ -54,14 +55,13 @@ static bool get(const Checkpoint *checkpoint, unsigned getter, const char *key, 
     case GET_F32: return checkpoint_f32(checkpoint, key, &values->f32, error);
     case GET_BOOL: return checkpoint_bool(checkpoint, key, &values->boolean, error);
     case GET_STRING: return checkpoint_string(checkpoint, key, &values->string, error);
-    case GET_STRINGS: return checkpoint_strings(checkpoint, key, &values->strings, &values->n, error);
+    case GET_STRINGS: return checkpoint_strings(checkpoint, key, &values->strings, error);
     case GET_F32S: return checkpoint_f32s(checkpoint, key, &values->f32s, &values->n, error);
     default: return checkpoint_i32s(checkpoint, key, &values->i32s, &values->n, error);
     }
 }
 
 static void values_free(Values *values) {
-    free(values->strings);
     free(values->f32s);
     free(values->i32s);
     *values = (Values){.u64 = 77, .f32 = 77};
@@ -162,7 +162,7 @@ static void check_getters(const Checkpoint *checkpoint, const char *key, unsigne
             CHECK(strstr(error.message, quoted) && strstr(error.message, scratch_path()), "%s",
                   error.message);
             CHECK(values.u64 == 77 && values.f32 == 77 && !values.boolean && !values.string.data, "%s", key);
-            CHECK(!values.strings && !values.f32s && !values.i32s && values.n == 0, "%s", key);
+            CHECK(!values.strings.next && !values.f32s && !values.i32s && values.n == 0, "%s", key);
         }
         values_free(&values);
     }
@@ -207,8 +207,9 @@ static void test_values(void) {
     CHECK(get(checkpoint, GET_STRING, "last", &values, NULL) && is(values.string, "still here"),
           "what follows the nested arrays");
 
-    CHECK(get(checkpoint, GET_STRINGS, "array.strings", &values, NULL) && values.n == 3 &&
-              is(values.strings[0], "one") && is(values.strings[1], "") && is(values.strings[2], "three"),
+    CHECK(get(checkpoint, GET_STRINGS, "array.strings", &values, NULL) && values.strings.n == 3 &&
+              is(string_array_take(&values.strings), "one") && is(string_array_take(&values.strings), "") &&
+              is(string_array_take(&values.strings), "three") && values.strings.n == 0,
           "strings");
     values_free(&values);
     CHECK(get(checkpoint, GET_F32S, "array.f32", &values, NULL) && values.n == 3 && values.f32s[0] == 0.5f &&
@@ -223,8 +224,8 @@ static void test_values(void) {
               values.i32s[1] == 6,
           "unsigned integers");
     values_free(&values);
-    CHECK(get(checkpoint, GET_STRINGS, "array.strings.none", &values, NULL) && values.n == 0 &&
-              values.strings,
+    CHECK(get(checkpoint, GET_STRINGS, "array.strings.none", &values, NULL) && values.strings.n == 0 &&
+              values.strings.next,
           "an empty array is not a missing one");
     values_free(&values);
     checkpoint_close(checkpoint);
@@ -240,13 +241,14 @@ static void test_missing_keys(void) {
         CHECK(!checkpoint_has(checkpoint, keys[k]), "%s", keys[k]);
         Values values = {.u64 = 77, .f32 = 77, .boolean = true, .string = {"before", 6}};
         for (unsigned i = 0; i < N_GETTERS; i++) {
-            values.n = 77;
+            values.n = values.strings.n = 77;
             CHECK(get(checkpoint, 1u << i, keys[k], &values, NULL), "%s, getter %u", keys[k], i);
-            CHECK(1u << i < GET_STRINGS || values.n == 0, "%s, getter %u", keys[k], i);
+            const size_t n = 1u << i == GET_STRINGS ? values.strings.n : values.n;
+            CHECK(1u << i < GET_STRINGS || n == 0, "%s, getter %u", keys[k], i);
         }
         CHECK(values.u64 == 77 && values.f32 == 77 && values.boolean && is(values.string, "before"), "%s",
               keys[k]);
-        CHECK(!values.strings && !values.f32s && !values.i32s, "%s", keys[k]);
+        CHECK(!values.strings.next && !values.f32s && !values.i32s, "%s", keys[k]);
     }
     CHECK(checkpoint_find(checkpoint, "u8") == NULL, "a key is no tensor");
     checkpoint_close(checkpoint);
@@ -478,19 +480,20 @@ static void test_llama2c_vocabulary(void) {
           checkpoint_format(checkpoint));
     CHECK(get(checkpoint, GET_STRING, "tokenizer.ggml.model", &tokens, NULL) && is(tokens.string, "llama"),
           "model");
-    CHECK(get(checkpoint, GET_STRINGS, "tokenizer.ggml.tokens", &tokens, NULL) && tokens.n == N, "%zu",
-          tokens.n);
+    CHECK(get(checkpoint, GET_STRINGS, "tokenizer.ggml.tokens", &tokens, NULL) && tokens.strings.n == N,
+          "%zu", tokens.strings.n);
     CHECK(get(checkpoint, GET_F32S, "tokenizer.ggml.scores", &scores, NULL) && scores.n == N, "%zu",
           scores.n);
     CHECK(get(checkpoint, GET_I32S, "tokenizer.ggml.token_type", &types, NULL) && types.n == N, "%zu",
           types.n);
-    for (size_t id = 0; id < N && tokens.n == N && scores.n == N && types.n == N; id++) {
+    for (size_t id = 0; tokens.strings.n && scores.n == N && types.n == N; id++) {
         bool is_byte = id >= 3 && id < 3 + N_BYTES;
         size_t edge = id < 3 ? id : id - N_BYTES;
         char byte[8];
         snprintf(byte, sizeof byte, "<0x%02X>", (unsigned)(id - 3) & 255);
-        CHECK(is(tokens.strings[id], is_byte ? byte : edges[edge].expected), "token %zu is '%.*s'", id,
-              (int)tokens.strings[id].n, tokens.strings[id].data);
+        const String token = string_array_take(&tokens.strings);
+        CHECK(is(token, is_byte ? byte : edges[edge].expected), "token %zu is '%.*s'", id, (int)token.n,
+              token.data);
         CHECK(scores.f32s[id] == -0.5f * (float)id, "token %zu", id);
         CHECK(types.i32s[id] == (is_byte ? 6 : edges[edge].type), "token %zu", id);
     }

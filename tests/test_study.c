@@ -307,43 +307,44 @@ static Npz dump(Command command) {
 }
 
 /* str_tokens: UTF-32, filled up with zeros. Only ASCII is looked at. */
-static void check_texts(const Npz *npz, const char *name, const String *tokens, size_t n_tokens) {
+static void check_texts(const Npz *npz, const char *name, StringArray tokens) {
     Array array;
-    bool ok = npz_find(npz, "str_tokens", &array) && array.n_dims == 1 && array.n == n_tokens &&
+    bool ok = npz_find(npz, "str_tokens", &array) && array.n_dims == 1 && array.n == tokens.n &&
               strncmp(array.type, "<U", 2) == 0;
-    CHECK(ok, "%s: no str_tokens of %zu tokens", name, n_tokens);
+    CHECK(ok, "%s: no str_tokens of %zu tokens", name, tokens.n);
     size_t width = ok ? strtoul(array.type + 2, NULL, 10) : 0;
-    for (size_t i = 0; ok && i < n_tokens; i++)
+    for (size_t i = 0; ok && tokens.n; i++) {
+        const String token = string_array_take(&tokens);
         for (size_t c = 0; c < width; c++) {
-            unsigned char want = c < tokens[i].n ? (unsigned char)tokens[i].data[c] : 0;
+            unsigned char want = c < token.n ? (unsigned char)token.data[c] : 0;
             if (want >= 128) break;
             CHECK(little(array.data + 4 * (i * width + c), 4) == want, "%s: str_tokens[%zu]", name, i);
         }
+    }
 }
 
 static void check_dump(const char *path) {
     Error error = {{0}};
-    String *arguments = NULL, *tokens = NULL;
-    size_t n_arguments = 0, n_tokens = 0;
+    StringArray arguments, tokens;
     Checkpoint *expected = checkpoint_open(path, &error);
-    bool ok = expected &&
-              checkpoint_strings(expected, "expected.arguments", &arguments, &n_arguments, &error) &&
-              checkpoint_strings(expected, "expected.str_tokens", &tokens, &n_tokens, &error);
+    bool ok = expected && checkpoint_strings(expected, "expected.arguments", &arguments, &error) &&
+              checkpoint_strings(expected, "expected.str_tokens", &tokens, &error);
     CHECK(ok, "%s", error.message);
     if (ok) {
         Command command = command_begin();
-        for (size_t i = 0; i < n_arguments; i++) command_add(&command, arguments[i].data, arguments[i].n);
+        while (arguments.n) {
+            const String argument = string_array_take(&arguments);
+            command_add(&command, argument.data, argument.n);
+        }
         Npz npz = dump(command);
         if (npz.bytes) {
             size_t n = checkpoint_n_tensors(expected);
             for (size_t i = 0; i < n; i++) check_array(&npz, path, checkpoint_tensor(expected, i), 1e-5);
-            check_texts(&npz, path, tokens, n_tokens);
+            check_texts(&npz, path, tokens);
             CHECK(npz_count(&npz) == n + 1, "%s: %zu arrays, expected %zu", path, npz_count(&npz), n + 1);
         }
         free(npz.bytes);
     }
-    free(arguments);
-    free(tokens);
     checkpoint_close(expected);
 }
 
@@ -359,10 +360,9 @@ static void test_dump(void) {
 /* The longer texts of test_reference.c: a vocabulary of bytes turns their ids into a text that has these. */
 static void write_text(const Checkpoint *model, const Tensor *ids) {
     Error error;
-    String *names;
-    size_t n_names;
+    StringArray names;
     FILE *file = fopen(scratch_path("text"), "wb");
-    bool ok = file && checkpoint_strings(model, "tokenizer.ggml.tokens", &names, &n_names, &error);
+    bool ok = file && checkpoint_strings(model, "tokenizer.ggml.tokens", &names, &error);
     CHECK(ok, "no text");
     if (!ok) return;
     for (size_t i = 0; i < ids->dims[0]; i++) {
@@ -370,13 +370,15 @@ static void write_text(const Checkpoint *model, const Tensor *ids) {
         size_t byte = id < 94 ? id + 0x21 : id < 106 ? id - 94 + 0xa1 : id - 106 + 0xae; /* GPT-2's order */
         size_t other = id - printable;
         if (id >= printable) byte = other < 33 ? other : other < 67 ? other - 33 + 0x7f : 0xad;
-        if (id < 256)
+        if (id < 256) {
             putc((int)byte, file);
-        else
-            fwrite(names[id].data, 1, names[id].n, file);
+        } else {
+            String name = {0};
+            for (StringArray rest = names; rest.n && names.n - rest.n <= id;) name = string_array_take(&rest);
+            fwrite(name.data, 1, name.n, file);
+        }
     }
     fclose(file);
-    free(names);
 }
 
 /* blk.LAYER.SITE [head][recorded position][…] against an array [head][position] or [position][head]. */
