@@ -11,7 +11,7 @@ const path = require('path');
 const { launch } = require('../tests/browser');
 
 const [study, model, folder] = process.argv.slice(2);
-const PROMPT = 'The Eiffel Tower is an iron tower in Paris. The tower was built by';
+const PROMPT = 'The red fox met the old bear. The red fox met';
 const PICTURES = [['text', 'light', 560], ['heads', 'light', 900], ['heads', 'dark', 900], ['lens', 'light', 700], ['steps', 'light', 760]];
 
 (async () => {
