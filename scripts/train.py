@@ -2,7 +2,8 @@
 """Trains a model of the GPT-2 family (Radford et al. 2019) on the token files of corpus.py, with PyTorch.
 
     scripts/train.py data -o out --preset gpu --minutes 20      # one large GPU
-    scripts/train.py data -o out --preset cpu --minutes 150     # two cores
+    scripts/train.py data -o out --preset amx --minutes 120     # two cores with AMX
+    scripts/train.py data -o out --preset cpu --minutes 150     # two cores without
     scripts/train.py data -o out                                # goes on where it was killed
     scripts/train.py data -o out --from weights/model.gguf --preset cpu    # from an exported model's weights
 
@@ -69,7 +70,7 @@ class Config:
     warmup: int = 200      # steps
     weight_decay: float = 0.1
     beta2: float = 0.95
-    optimizer: str = "adamw"    # or "muon"
+    optimizer: str = "adamw"  # or "muon"
     clip: float = 1.0      # norm of the gradient
     validate_every: int = 500   # steps
     validate_tokens: int = 0    # of each held-out text while training; 0: all
@@ -78,7 +79,7 @@ class Config:
     start: str = ""        # the exported model that it begins with (--from); else random numbers
 
 
-PRESETS = {  # 25.9, 14.0 and 6.9 million parameters; in Q8_0 29.3, 15.7 and 7.9 MB with 8,192 tokens
+PRESETS = {  # 25.9, 14.0 and 6.9 million parameters; in Q8_0 29.3, 15.8 and 7.9 MB with 8,192 tokens
     "gpu": Config(9, 7, 448, 1024, batch=128, micro_batch=64, learning_rate=1.5e-3, dropout=0.1, minutes=20),
     "amx": Config(6, 6, 384, 512, batch=16, micro_batch=8, learning_rate=3e-3, dropout=0.0, minutes=120, beta2=0.99,
                   optimizer="muon", validate_tokens=16384),
