@@ -11,8 +11,6 @@
  *   ints_total(bytes, dots): as floats
  */
 
-enum { AHEAD = 512 }; /* bytes: how far before its use a row of a matvec is fetched */
-
 #define EXCESS(dtype) ((dtype) == DTYPE_Q4_0 ? 8 : Q_BYTES(dtype) == 1 ? 128 : 0)
 
 OPENED __m128i load16(const unsigned char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
@@ -141,7 +139,7 @@ OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS],
         const unsigned char *q = x->q + (b + i) * BLOCK * bytes;
         for (size_t k = 0; k < MATVEC_STREAMS; k++) {
             __m256i w[2], dots;
-            __builtin_prefetch(rows[k] + (b + i) * block_bytes + AHEAD, 0, 2);
+            FETCH_AHEAD(rows[k] + (b + i) * block_bytes);
             load_ints(dtype, w, rows[k] + (b + i) * block_bytes);
             dots = dot8(bytes, w[0], load32(q));
             if (bytes == 2) dots = add_dots(bytes, dots, dot8(bytes, w[1], load32(q + 32)));
@@ -151,16 +149,14 @@ OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS],
 }
 
 /*
- * The same of eight blocks of Q4_0 in fewer operations: vectors hold halves of blocks i and i + 4, whose q's
- * arrange_alone has put beside each other, and the eight blocks' products end in one vector, where all scales are.
+ * Q4_0 in fewer operations, eight blocks at a time: a vector holds halves of BESIDE blocks, 8/BESIDE apart, whose
+ * q's arrange_alone has put beside each other, and all products end in one vector, where all scales are.
  */
-OPENED __m256i dot_two_q4(const unsigned char *block, const unsigned char *q) {
-    const __m256i low = _mm256_set1_epi8(15);
-    __m256i nibbles = _mm256_set_m128i(load16(block + 4 * BLOCK_BYTES(DTYPE_Q4_0) + 2), load16(block + 2));
-    __m256i first = dot8(1, _mm256_and_si256(nibbles, low), load32(q));
-    __m256i last = dot8(1, _mm256_and_si256(_mm256_srli_epi16(nibbles, 4), low), load32(q + 32));
-    return add_dots(1, first, last);
-}
+#if defined(BYTE_DOT) && defined(__AVX512F__)
+enum { BESIDE = 4 };
+#else
+enum { BESIDE = 2 };
+#endif
 
 /* Two scales a load, from where they come to lie in the 32-bit lanes that they are taken over in. */
 OPENED __m256 load_scales_q4(const unsigned char *blocks) {
@@ -173,33 +169,96 @@ OPENED __m256 load_scales_q4(const unsigned char *blocks) {
         _mm_blend_epi16(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1), 0xaa));
 }
 
-OPENED void dot_eight_q4(__m256 sums[MATVEC_STREAMS], const unsigned char *const rows[MATVEC_STREAMS],
-                         const IntsTile *x, size_t b) {
-    const size_t block_bytes = BLOCK_BYTES(DTYPE_Q4_0);
-    for (size_t k = 0; k < MATVEC_STREAMS; k++) {
-        const unsigned char *blocks = rows[k] + b * block_bytes, *q = x->q + b * BLOCK;
-        __m256i dots[4];
-        for (size_t i = 0; i < 8 * block_bytes; i += 64) __builtin_prefetch(blocks + i + AHEAD);
-        for (size_t i = 0; i < 4; i++) dots[i] = dot_two_q4(blocks + i * block_bytes, q + i * 2 * BLOCK);
-        __m256i eight = hadd_dots(1, hadd_dots(1, dots[0], dots[1]), hadd_dots(1, dots[2], dots[3]));
-        /*
-         * Without BYTE_DOT an int16 of a block's dots is about other columns than that of its start: eight of
-         * them are in both (8·127 each at most), eight in the first (15·127), eight in the second (8·127). It fits.
-         */
-        eight = add_dots(1, eight, load32(x->start + b));
-        __m256 scales = _mm256_mul_ps(load_scales_q4(blocks), _mm256_loadu_ps(x->d + b));
-        sums[k] = _mm256_fmadd_ps(total8(1, eight), scales, sums[k]);
-    }
+OPENED void fetch_eight_q4(const unsigned char *blocks) {
+    for (size_t i = 0; i < 8 * BLOCK_BYTES(DTYPE_Q4_0); i += 64) __builtin_prefetch(blocks + i + AHEAD);
 }
 
+#if defined(BYTE_DOT) && defined(__AVX512F__)
+/* In each quarter a block's product, in four sums. */
+OPENED __m512i dot_four_q4(const unsigned char *block, const unsigned char *q) {
+    const size_t apart = 2 * BLOCK_BYTES(DTYPE_Q4_0);
+    const __m512i low = _mm512_set1_epi8(15);
+    __m512i nibbles = _mm512_castsi128_si512(load16(block + 2));
+    nibbles = _mm512_inserti32x4(nibbles, load16(block + apart + 2), 1);
+    nibbles = _mm512_inserti32x4(nibbles, load16(block + 2 * apart + 2), 2);
+    nibbles = _mm512_inserti32x4(nibbles, load16(block + 3 * apart + 2), 3);
+    __m512i first = _mm512_and_si512(nibbles, low),
+            last = _mm512_and_si512(_mm512_srli_epi16(nibbles, 4), low),
+            dots = _mm512_dpbusd_epi32(_mm512_setzero_si512(), first, _mm512_loadu_si512(q));
+    return _mm512_dpbusd_epi32(dots, last, _mm512_loadu_si512(q + 64));
+}
+
+/* sums[k] += all eights of blocks of row k times one token's; returns how many blocks that was. */
+OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const unsigned char *const rows[MATVEC_STREAMS],
+                            const IntsTile *x, size_t blocks) {
+    const size_t block_bytes = BLOCK_BYTES(DTYPE_Q4_0);
+    const __m512i twice = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3); /* two scales, in each quarter */
+    __m512 wide[MATVEC_STREAMS];
+    size_t b = 0;
+    for (size_t k = 0; k < MATVEC_STREAMS; k++) wide[k] = _mm512_setzero_ps();
+    for (; b + 8 <= blocks; b += 8)
+        for (size_t k = 0; k < MATVEC_STREAMS; k++) {
+            const unsigned char *at = rows[k] + b * block_bytes, *q = x->q + b * BLOCK;
+            fetch_eight_q4(at);
+            __m512i even = dot_four_q4(at, q), odd = dot_four_q4(at + block_bytes, q + 4 * BLOCK),
+                    dots =
+                        _mm512_add_epi32(_mm512_unpacklo_epi32(even, odd), _mm512_unpackhi_epi32(even, odd));
+            __m256 scales = _mm256_mul_ps(load_scales_q4(at), _mm256_loadu_ps(x->d + b));
+            __m512d spread = _mm512_permutexvar_pd(twice, _mm512_castpd256_pd512(_mm256_castps_pd(scales)));
+            sums[k] = _mm256_fmadd_ps(scales, _mm256_cvtepi32_ps(load32(x->start + b)), sums[k]);
+            wide[k] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots), _mm512_castpd_ps(spread), wide[k]);
+        }
+    for (size_t k = 0; k < MATVEC_STREAMS; k++) {
+        __m256 high = _mm512_extractf32x8_ps(wide[k], 1);
+        sums[k] = _mm256_add_ps(sums[k], _mm256_add_ps(_mm512_castps512_ps256(wide[k]), high));
+    }
+    return b;
+}
+#else
+OPENED __m256i dot_two_q4(const unsigned char *block, const unsigned char *q) {
+    const __m256i low = _mm256_set1_epi8(15);
+    __m256i nibbles = _mm256_set_m128i(load16(block + 4 * BLOCK_BYTES(DTYPE_Q4_0) + 2), load16(block + 2));
+    __m256i first = dot8(1, _mm256_and_si256(nibbles, low), load32(q));
+    __m256i last = dot8(1, _mm256_and_si256(_mm256_srli_epi16(nibbles, 4), low), load32(q + 32));
+    return add_dots(1, first, last);
+}
+
+/* sums[k] += all eights of blocks of row k times one token's; returns how many blocks that was. */
+OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const unsigned char *const rows[MATVEC_STREAMS],
+                            const IntsTile *x, size_t blocks) {
+    const size_t block_bytes = BLOCK_BYTES(DTYPE_Q4_0);
+    size_t b = 0;
+    for (; b + 8 <= blocks; b += 8)
+        for (size_t k = 0; k < MATVEC_STREAMS; k++) {
+            const unsigned char *at = rows[k] + b * block_bytes, *q = x->q + b * BLOCK;
+            __m256i dots[4];
+            fetch_eight_q4(at);
+            for (size_t i = 0; i < 4; i++) dots[i] = dot_two_q4(at + i * block_bytes, q + i * 2 * BLOCK);
+            __m256i eight = hadd_dots(1, hadd_dots(1, dots[0], dots[1]), hadd_dots(1, dots[2], dots[3]));
+            /*
+             * Without BYTE_DOT an int16 of a block's dots is about other columns than that of its start: eight of
+             * them are in both (8·127 each at most), eight in the first (15·127), eight in the second (8·127). It
+             * fits.
+             */
+            eight = add_dots(1, eight, load32(x->start + b));
+            __m256 scales = _mm256_mul_ps(load_scales_q4(at), _mm256_loadu_ps(x->d + b));
+            sums[k] = _mm256_fmadd_ps(total8(1, eight), scales, sums[k]);
+        }
+    return b;
+}
+#endif
+
+/* Of eight blocks [half][16], as [block mod 8/BESIDE][half][block / (8/BESIDE)][16]. */
 OPENED void arrange_alone(DType dtype, const IntsTile *x, size_t blocks) {
+    const size_t apart = 8 / BESIDE;
     if (dtype != DTYPE_Q4_0 || Q_BYTES(dtype) != 1) return;
     for (size_t b = 0; b + 8 <= blocks; b += 8) {
         unsigned char natural[8 * BLOCK], *q = x->q + b * BLOCK;
         memcpy(natural, q, sizeof natural);
         for (size_t i = 0; i < 8; i++)
             for (size_t half = 0; half < 2; half++)
-                memcpy(q + (4 * (i % 4) + 2 * half + i / 4) * 16, natural + (2 * i + half) * 16, 16);
+                memcpy(q + ((i % apart * 2 + half) * BESIDE + i / apart) * 16, natural + (2 * i + half) * 16,
+                       16);
     }
 }
 
@@ -208,11 +267,8 @@ OPENED void dot_ints(DType dtype, float dots[MATVEC_STREAMS], const unsigned cha
     __m256 sums[MATVEC_STREAMS];
     size_t b = 0;
     for (size_t k = 0; k < MATVEC_STREAMS; k++) sums[k] = _mm256_setzero_ps();
-    for (; b + 8 <= blocks; b += 8)
-        if (dtype == DTYPE_Q4_0 && Q_BYTES(dtype) == 1)
-            dot_eight_q4(sums, rows, x, b);
-        else
-            dot_blocks(dtype, sums, rows, x, b, 8);
+    if (dtype == DTYPE_Q4_0 && Q_BYTES(dtype) == 1) b = dot_eights_q4(sums, rows, x, blocks);
+    for (; b + 8 <= blocks; b += 8) dot_blocks(dtype, sums, rows, x, b, 8);
     if (b < blocks) dot_blocks(dtype, sums, rows, x, b, blocks - b);
     for (size_t k = 0; k < MATVEC_STREAMS; k++) dots[k] = sum8(sums[k]);
 }

@@ -26,7 +26,11 @@ enum {
     ROWS = 2 * LANES, /* of a tile */
     PANEL = (LANES == 16 ? 8192 : 4096) / ROWS, /* columns: 32 KB of weights, or 16, half of L1 */
     BLOCK = 32,                                 /* columns of a quantised block, which share a scale */
+    AHEAD = LANES == 16 ? 2048 : 512, /* bytes: how far before its use a row of a matvec is fetched */
 };
+
+/* Into L1, or L2, as is faster: on machines with AVX-512, and on one with AVX2. */
+#define FETCH_AHEAD(p) __builtin_prefetch((p) + AHEAD, 0, LANES == 16 ? 3 : 2)
 
 #define BLOCK_BYTES(dtype) ((dtype) == DTYPE_Q8_0 ? 34 : 18) /* a constant, where the dtype is one */
 
@@ -372,14 +376,18 @@ OPENED void dot_floats(DType dtype, float dots[MATVEC_STREAMS],
                        const unsigned char *const rows[MATVEC_STREAMS], const float *x, size_t cols) {
     Vec sums[MATVEC_STREAMS][2];
     for (size_t k = 0; k < MATVEC_STREAMS; k++) sums[k][0] = sums[k][1] = vec_set(0);
+    const size_t bytes = dtype == DTYPE_F32 ? 4 : 2; /* of a number */
     size_t c = 0;
     for (; c + 2 * LANES <= cols; c += 2 * LANES)
-        for (size_t k = 0; k < MATVEC_STREAMS; k++)
+        for (size_t k = 0; k < MATVEC_STREAMS; k++) {
+            if (LANES == 16) /* with AVX2 it was slower */
+                for (size_t i = 0; i < 2 * LANES * bytes; i += 64) FETCH_AHEAD(rows[k] + c * bytes + i);
             for (size_t i = 0; i < 2; i++) {
                 Vec w = load_weights(dtype, rows[k], c + i * LANES);
                 sums[k][i] = vec_fma(w, vec_load(x + c + i * LANES), sums[k][i]);
                 KEEP_IN_REGISTER(sums[k][i]);
             }
+        }
     for (size_t k = 0; k < MATVEC_STREAMS; k++) dots[k] = vec_sum(vec_add(sums[k][0], sums[k][1]));
     for (size_t n; c < cols; c += n) {
         n = smaller(LANES, cols - c);
