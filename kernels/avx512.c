@@ -84,14 +84,17 @@ static Vec vec_from_nibbles(const void *p, size_t high) {
 }
 
 #define HAS_INTS
+#ifdef BYTE_DOT
+#define WIDE_BYTE_DOT _mm512_dpbusd_epi32
+#endif
 
 static Ints ints_load(const void *p) { return _mm512_load_si512(p); }
 static Ints ints_spread(const void *p) { return _mm512_castps_si512(_mm512_set1_ps(*(const float *)p)); }
 
 static Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
     (void)bytes;
-#ifdef BYTE_DOT
-    return _mm512_dpbusd_epi32(dots, w, x);
+#ifdef WIDE_BYTE_DOT
+    return WIDE_BYTE_DOT(dots, w, x);
 #else
     return _mm512_add_epi32(dots, _mm512_madd_epi16(w, x));
 #endif

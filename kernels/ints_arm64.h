@@ -52,8 +52,8 @@ OPENED Vec sum_parts(DType dtype, const int32x4_t parts[2]) {
     return vcvtq_f32_s32(Q_BYTES(dtype) == 1 ? parts[0] : vaddq_s32(vshlq_n_s32(parts[0], 8), parts[1]));
 }
 
-OPENED void dot_ints(DType dtype, float dots[MATVEC_STREAMS], const unsigned char *const rows[MATVEC_STREAMS],
-                     const IntsTile *x, size_t blocks) {
+OPENED void dot_ints(DType dtype, float dots[MATVEC_STREAMS], const Streams *streams, const IntsTile *x,
+                     size_t blocks) {
     Vec sums[MATVEC_STREAMS];
     for (size_t k = 0; k < MATVEC_STREAMS; k++) sums[k] = vec_set(0);
     for (size_t b = 0; b < blocks; b++) {
@@ -61,7 +61,7 @@ OPENED void dot_ints(DType dtype, float dots[MATVEC_STREAMS], const unsigned cha
         for (size_t i = 0; i < 2 * Q_BYTES(dtype); i++)
             q[i / 2][i % 2] = vld1q_s8((const int8_t *)x->q + b * BLOCK * Q_BYTES(dtype) + 16 * i);
         for (size_t k = 0; k < MATVEC_STREAMS; k++) {
-            const unsigned char *block = rows[k] + b * BLOCK_BYTES(dtype);
+            const unsigned char *block = streams->rows[k] + b * BLOCK_BYTES(dtype);
             int32x4_t parts[2];
             load_int8(dtype, w, block);
             for (size_t part = 0; part < Q_BYTES(dtype); part++)

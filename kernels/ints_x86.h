@@ -5,7 +5,8 @@
  *
  * Ints is a vector of LANES units, or of dots: what units, multiplied, add up to, in int32. Dots of bytes are in
  * two int16 each where there is no BYTE_DOT; these have room for sixteen columns with weights up to 15.
- *   BYTE_DOT   the instruction, for 256 bits, that adds up four products of bytes (VNNI), where there is one
+ *   BYTE_DOT   the instruction, for 256 bits, that adds up four products of bytes (VNNI), where there is one;
+ *   WIDE_BYTE_DOT for 512
  *   ints_load(p)  ints_spread(p): one unit in all lanes
  *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
  *   ints_total(bytes, dots): as floats
@@ -124,13 +125,12 @@ OPENED __m256 load_scales(const unsigned char *blocks, size_t block_bytes, size_
 }
 
 /* sums[k] += n ≤ 8 blocks of row k times one token's, from block b on, a multiple of 8. */
-OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS],
-                       const unsigned char *const rows[MATVEC_STREAMS], const IntsTile *x, size_t b,
-                       size_t n) {
+OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS], const Streams *streams, const IntsTile *x,
+                       size_t b, size_t n) {
     const size_t block_bytes = BLOCK_BYTES(dtype), bytes = Q_BYTES(dtype);
     float d[MATVEC_STREAMS][8];
     for (size_t k = 0; k < MATVEC_STREAMS; k++) {
-        __m256 scales = load_scales(rows[k] + b * block_bytes, block_bytes, n);
+        __m256 scales = load_scales(streams->rows[k] + b * block_bytes, block_bytes, n);
         scales = _mm256_mul_ps(scales, _mm256_loadu_ps(x->d + b));
         _mm256_storeu_ps(d[k], scales);
         if (EXCESS(dtype)) sums[k] = _mm256_fmadd_ps(scales, total8(bytes, load32(x->start + b)), sums[k]);
@@ -138,9 +138,10 @@ OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS],
     for (size_t i = 0; i < n; i++) {
         const unsigned char *q = x->q + (b + i) * BLOCK * bytes;
         for (size_t k = 0; k < MATVEC_STREAMS; k++) {
+            const unsigned char *block = streams->rows[k] + (b + i) * block_bytes;
             __m256i w[2], dots;
-            FETCH_AHEAD(rows[k] + (b + i) * block_bytes);
-            load_ints(dtype, w, rows[k] + (b + i) * block_bytes);
+            fetch(block + streams->ahead, 1);
+            load_ints(dtype, w, block);
             dots = dot8(bytes, w[0], load32(q));
             if (bytes == 2) dots = add_dots(bytes, dots, dot8(bytes, w[1], load32(q + 32)));
             sums[k] = _mm256_fmadd_ps(total8(bytes, dots), _mm256_set1_ps(d[k][i]), sums[k]);
@@ -152,7 +153,7 @@ OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS],
  * Q4_0 in fewer operations, eight blocks at a time: a vector holds halves of BESIDE blocks, 8/BESIDE apart, whose
  * q's arrange_alone has put beside each other, and all products end in one vector, where all scales are.
  */
-#if defined(BYTE_DOT) && defined(__AVX512F__)
+#ifdef WIDE_BYTE_DOT
 enum { BESIDE = 4 };
 #else
 enum { BESIDE = 2 };
@@ -169,11 +170,7 @@ OPENED __m256 load_scales_q4(const unsigned char *blocks) {
         _mm_blend_epi16(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1), 0xaa));
 }
 
-OPENED void fetch_eight_q4(const unsigned char *blocks) {
-    for (size_t i = 0; i < 8 * BLOCK_BYTES(DTYPE_Q4_0); i += 64) __builtin_prefetch(blocks + i + AHEAD);
-}
-
-#if defined(BYTE_DOT) && defined(__AVX512F__)
+#ifdef WIDE_BYTE_DOT
 /* In each quarter a block's product, in four sums. */
 OPENED __m512i dot_four_q4(const unsigned char *block, const unsigned char *q) {
     const size_t apart = 2 * BLOCK_BYTES(DTYPE_Q4_0);
@@ -184,13 +181,13 @@ OPENED __m512i dot_four_q4(const unsigned char *block, const unsigned char *q) {
     nibbles = _mm512_inserti32x4(nibbles, load16(block + 3 * apart + 2), 3);
     __m512i first = _mm512_and_si512(nibbles, low),
             last = _mm512_and_si512(_mm512_srli_epi16(nibbles, 4), low),
-            dots = _mm512_dpbusd_epi32(_mm512_setzero_si512(), first, _mm512_loadu_si512(q));
-    return _mm512_dpbusd_epi32(dots, last, _mm512_loadu_si512(q + 64));
+            dots = WIDE_BYTE_DOT(_mm512_setzero_si512(), first, _mm512_loadu_si512(q));
+    return WIDE_BYTE_DOT(dots, last, _mm512_loadu_si512(q + 64));
 }
 
 /* sums[k] += all eights of blocks of row k times one token's; returns how many blocks that was. */
-OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const unsigned char *const rows[MATVEC_STREAMS],
-                            const IntsTile *x, size_t blocks) {
+OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const Streams *streams, const IntsTile *x,
+                            size_t blocks) {
     const size_t block_bytes = BLOCK_BYTES(DTYPE_Q4_0);
     const __m512i twice = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3); /* two scales, in each quarter */
     __m512 wide[MATVEC_STREAMS];
@@ -198,8 +195,8 @@ OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const unsigned char *co
     for (size_t k = 0; k < MATVEC_STREAMS; k++) wide[k] = _mm512_setzero_ps();
     for (; b + 8 <= blocks; b += 8)
         for (size_t k = 0; k < MATVEC_STREAMS; k++) {
-            const unsigned char *at = rows[k] + b * block_bytes, *q = x->q + b * BLOCK;
-            fetch_eight_q4(at);
+            const unsigned char *at = streams->rows[k] + b * block_bytes, *q = x->q + b * BLOCK;
+            fetch(at + streams->ahead, 8 * block_bytes);
             __m512i even = dot_four_q4(at, q), odd = dot_four_q4(at + block_bytes, q + 4 * BLOCK),
                     dots =
                         _mm512_add_epi32(_mm512_unpacklo_epi32(even, odd), _mm512_unpackhi_epi32(even, odd));
@@ -209,7 +206,7 @@ OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const unsigned char *co
             wide[k] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots), _mm512_castpd_ps(spread), wide[k]);
         }
     for (size_t k = 0; k < MATVEC_STREAMS; k++) {
-        __m256 high = _mm512_extractf32x8_ps(wide[k], 1);
+        __m256 high = _mm256_castsi256_ps(_mm512_extracti64x4_epi64(_mm512_castps_si512(wide[k]), 1));
         sums[k] = _mm256_add_ps(sums[k], _mm256_add_ps(_mm512_castps512_ps256(wide[k]), high));
     }
     return b;
@@ -224,15 +221,15 @@ OPENED __m256i dot_two_q4(const unsigned char *block, const unsigned char *q) {
 }
 
 /* sums[k] += all eights of blocks of row k times one token's; returns how many blocks that was. */
-OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const unsigned char *const rows[MATVEC_STREAMS],
-                            const IntsTile *x, size_t blocks) {
+OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const Streams *streams, const IntsTile *x,
+                            size_t blocks) {
     const size_t block_bytes = BLOCK_BYTES(DTYPE_Q4_0);
     size_t b = 0;
     for (; b + 8 <= blocks; b += 8)
         for (size_t k = 0; k < MATVEC_STREAMS; k++) {
-            const unsigned char *at = rows[k] + b * block_bytes, *q = x->q + b * BLOCK;
+            const unsigned char *at = streams->rows[k] + b * block_bytes, *q = x->q + b * BLOCK;
             __m256i dots[4];
-            fetch_eight_q4(at);
+            fetch(at + streams->ahead, 8 * block_bytes);
             for (size_t i = 0; i < 4; i++) dots[i] = dot_two_q4(at + i * block_bytes, q + i * 2 * BLOCK);
             __m256i eight = hadd_dots(1, hadd_dots(1, dots[0], dots[1]), hadd_dots(1, dots[2], dots[3]));
             /*
@@ -262,14 +259,14 @@ OPENED void arrange_alone(DType dtype, const IntsTile *x, size_t blocks) {
     }
 }
 
-OPENED void dot_ints(DType dtype, float dots[MATVEC_STREAMS], const unsigned char *const rows[MATVEC_STREAMS],
-                     const IntsTile *x, size_t blocks) {
+OPENED void dot_ints(DType dtype, float dots[MATVEC_STREAMS], const Streams *streams, const IntsTile *x,
+                     size_t blocks) {
     __m256 sums[MATVEC_STREAMS];
     size_t b = 0;
     for (size_t k = 0; k < MATVEC_STREAMS; k++) sums[k] = _mm256_setzero_ps();
-    if (dtype == DTYPE_Q4_0 && Q_BYTES(dtype) == 1) b = dot_eights_q4(sums, rows, x, blocks);
-    for (; b + 8 <= blocks; b += 8) dot_blocks(dtype, sums, rows, x, b, 8);
-    if (b < blocks) dot_blocks(dtype, sums, rows, x, b, blocks - b);
+    if (dtype == DTYPE_Q4_0 && Q_BYTES(dtype) == 1) b = dot_eights_q4(sums, streams, x, blocks);
+    for (; b + 8 <= blocks; b += 8) dot_blocks(dtype, sums, streams, x, b, 8);
+    if (b < blocks) dot_blocks(dtype, sums, streams, x, b, blocks - b);
     for (size_t k = 0; k < MATVEC_STREAMS; k++) dots[k] = sum8(sums[k]);
 }
 

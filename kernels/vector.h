@@ -11,6 +11,7 @@
  *   vec_from_f16(p), vec_from_bf16(p), vec_from_int8(p), vec_to_f16(p, v)
  *   vec_from_nibbles(p, high): the low or the high halves of LANES bytes, less 8
  *   half_to_float(h)
+ *   fetches_far(): whether the CPU gains by rows that are fetched far before matvec uses them
  *   HAS_INTS where the set can multiply quantised weights as integers: see ints.h
  *   HAS_BF16_DOT where it can multiply pairs of BF16, which lie where a vector has a float:
  *     vec_dot_bf16(a, b, c) = c + both products     vec_to_bf16(p, v)
@@ -26,11 +27,7 @@ enum {
     ROWS = 2 * LANES, /* of a tile */
     PANEL = (LANES == 16 ? 8192 : 4096) / ROWS, /* columns: 32 KB of weights, or 16, half of L1 */
     BLOCK = 32,                                 /* columns of a quantised block, which share a scale */
-    AHEAD = LANES == 16 ? 2048 : 512, /* bytes: how far before its use a row of a matvec is fetched */
 };
-
-/* Into L1, or L2, as is faster: on machines with AVX-512, and on one with AVX2. */
-#define FETCH_AHEAD(p) __builtin_prefetch((p) + AHEAD, 0, LANES == 16 ? 3 : 2)
 
 #define BLOCK_BYTES(dtype) ((dtype) == DTYPE_Q8_0 ? 34 : 18) /* a constant, where the dtype is one */
 
@@ -290,6 +287,16 @@ static void pack_pairs(float *packed, const float *x, size_t first, size_t token
 static bool in_pairs(DType dtype, size_t cols) { return dtype == DTYPE_BF16 && cols % 2 == 0; }
 #endif
 
+/* The rows that matvec reads at once, and how many bytes before its use each is fetched; 0: by the hardware alone. */
+typedef struct Streams {
+    const unsigned char *rows[MATVEC_STREAMS];
+    size_t ahead;
+} Streams;
+
+OPENED void fetch(const unsigned char *from, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
+}
+
 #ifdef HAS_INTS
 #include "ints.h"
 #endif
@@ -372,19 +379,18 @@ static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias
 }
 
 /* Few tokens. Here the lanes are columns, and a row's two vectors of sums are added up at its end. */
-OPENED void dot_floats(DType dtype, float dots[MATVEC_STREAMS],
-                       const unsigned char *const rows[MATVEC_STREAMS], const float *x, size_t cols) {
+OPENED void dot_floats(DType dtype, float dots[MATVEC_STREAMS], const Streams *w, const float *x,
+                       size_t cols) {
     Vec sums[MATVEC_STREAMS][2];
     for (size_t k = 0; k < MATVEC_STREAMS; k++) sums[k][0] = sums[k][1] = vec_set(0);
     const size_t bytes = dtype == DTYPE_F32 ? 4 : 2; /* of a number */
     size_t c = 0;
     for (; c + 2 * LANES <= cols; c += 2 * LANES)
         for (size_t k = 0; k < MATVEC_STREAMS; k++) {
-            if (LANES == 16) /* with AVX2 it was slower */
-                for (size_t i = 0; i < 2 * LANES * bytes; i += 64) FETCH_AHEAD(rows[k] + c * bytes + i);
+            if (w->ahead) fetch(w->rows[k] + c * bytes + w->ahead, 2 * LANES * bytes);
             for (size_t i = 0; i < 2; i++) {
-                Vec w = load_weights(dtype, rows[k], c + i * LANES);
-                sums[k][i] = vec_fma(w, vec_load(x + c + i * LANES), sums[k][i]);
+                Vec weights = load_weights(dtype, w->rows[k], c + i * LANES);
+                sums[k][i] = vec_fma(weights, vec_load(x + c + i * LANES), sums[k][i]);
                 KEEP_IN_REGISTER(sums[k][i]);
             }
         }
@@ -393,28 +399,30 @@ OPENED void dot_floats(DType dtype, float dots[MATVEC_STREAMS],
         n = smaller(LANES, cols - c);
         for (size_t k = 0; k < MATVEC_STREAMS; k++) {
             float few[LANES] = {0};
-            dtype_unpack(few, dtype, rows[k] + dtype_bytes(dtype, c), n);
+            dtype_unpack(few, dtype, w->rows[k] + dtype_bytes(dtype, c), n);
             dots[k] += vec_sum(vec_mul(vec_load(few), vec_load_first(x + c, n)));
         }
     }
 }
 
-OPENED void matvec_dtype(DType dtype, float *y, size_t y_stride, const Matrix *w, const float *bias,
+OPENED void matvec_dtype(DType dtype, bool far, float *y, size_t y_stride, const Matrix *w, const float *bias,
                          size_t begin, size_t end, const float *packed, size_t n) {
+    const bool quantised = dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0;
     size_t row_bytes = dtype_bytes(dtype, w->cols), apart = matvec_rows(w->rows);
+    Streams streams = {.ahead = far ? 2048 : quantised ? 512 : 0};
     for (size_t r = begin; r < end; r++) {
-        const unsigned char *rows[MATVEC_STREAMS];
         for (size_t k = 0; k < MATVEC_STREAMS; k++) /* beyond the last row that one again, not kept */
-            rows[k] = (const unsigned char *)w->data + smaller(r + k * apart, w->rows - 1) * row_bytes;
+            streams.rows[k] =
+                (const unsigned char *)w->data + smaller(r + k * apart, w->rows - 1) * row_bytes;
         for (size_t t = 0; t < n; t++) { /* from the second one on the rows are in L1 */
             float dots[MATVEC_STREAMS];
 #ifdef HAS_INTS
-            if (dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0) {
+            if (quantised) {
                 IntsTile x = ints_tile(dtype, packed, t, 1, w->cols);
-                dot_ints(dtype, dots, rows, &x, w->cols / BLOCK);
+                dot_ints(dtype, dots, &streams, &x, w->cols / BLOCK);
             } else
 #endif
-                dot_floats(dtype, dots, rows, packed + t * w->cols, w->cols);
+                dot_floats(dtype, dots, &streams, packed + t * w->cols, w->cols);
             for (size_t k = 0; k < MATVEC_STREAMS && r + k * apart < w->rows; k++)
                 y[t * y_stride + r + k * apart] = (bias ? bias[r + k * apart] : 0.0f) + dots[k];
         }
@@ -423,7 +431,10 @@ OPENED void matvec_dtype(DType dtype, float *y, size_t y_stride, const Matrix *w
 
 static void matvec(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin, size_t end,
                    const void *packed, size_t n) {
-    FOR_DTYPE(w->dtype, matvec_dtype, y, y_stride, w, bias, begin, end, packed, n)
+    if (fetches_far())
+        FOR_DTYPE(w->dtype, matvec_dtype, true, y, y_stride, w, bias, begin, end, packed, n)
+    else
+        FOR_DTYPE(w->dtype, matvec_dtype, false, y, y_stride, w, bias, begin, end, packed, n)
 }
 
 /* These two have nothing that the compiler's own vectors would miss. */

@@ -3,9 +3,16 @@
 #define ATTN_X86_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 static inline float half_to_float(uint16_t half) { return _cvtsh_ss(half); }
+
+/*
+ * By what was measured on one CPU of each maker: Intel's gains (floats 1.05 to 1.25 ×, blocks 1.05 to 1.2 × a token),
+ * AMD's does not, and there floats lose even from rows fetched near (0.84 to 1.02 ×).
+ */
+static inline bool fetches_far(void) { return __builtin_cpu_is("intel"); }
 
 static inline float sum8(__m256 v) {
     __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
