@@ -457,11 +457,8 @@ typedef struct WeightedSums {
     size_t z_stride, p_stride, v_stride, n_v;
 } WeightedSums;
 
-/* Rows of p at a time. With 32 registers eight fit, and so many queries share a key in many a model. */
-enum { SUM_ROWS = LANES == 16 ? 8 : TOKENS };
-
 OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, size_t rows, size_t vectors) {
-    Vec sums[2 * SUM_ROWS];
+    Vec sums[4 * TOKENS];
     float *z = w->z + t * w->z_stride + i;
     for (size_t r = 0; r < rows; r++)
         for (size_t k = 0; k < vectors; k++)
@@ -488,12 +485,15 @@ OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, 
             vec_store(z + r * w->z_stride + k * LANES, sums[r * vectors + k]);
 }
 
-/* All of [0, d): as many vectors at a time as make enough sums, then fewer, then the last few numbers. */
+/*
+ * All of [0, d): as many vectors at a time as make enough sums, then fewer, then the last few numbers. With 32 registers
+ * that is four whatever the rows, so that a row of 64 numbers is read at once: memory is fastest in order.
+ */
 OPENED void sum_rows(size_t rows, const WeightedSums *w, DType dtype, size_t t, size_t d) {
     size_t i = 0;
     if (rows == 1)
         for (; i + 8 * LANES <= d; i += 8 * LANES) sum_vectors(w, dtype, t, i, rows, 8);
-    if (rows <= 2)
+    if (rows <= 2 || LANES == 16)
         for (; i + 4 * LANES <= d; i += 4 * LANES) sum_vectors(w, dtype, t, i, rows, 4);
     for (; i + 2 * LANES <= d; i += 2 * LANES) sum_vectors(w, dtype, t, i, rows, 2);
     for (; i + LANES <= d; i += LANES) sum_vectors(w, dtype, t, i, rows, 1);
@@ -519,13 +519,7 @@ static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_st
         return;
     }
 #endif
-    size_t t = 0;
-    for (; t + SUM_ROWS <= n; t += SUM_ROWS)
-        if (dtype == DTYPE_F16)
-            sum_rows(SUM_ROWS, &w, DTYPE_F16, t, d);
-        else
-            sum_rows(SUM_ROWS, &w, DTYPE_F32, t, d);
-    for (size_t rows; t < n; t += rows) {
+    for (size_t t = 0, rows; t < n; t += rows) {
         rows = smaller(TOKENS, n - t);
         if (dtype == DTYPE_F16)
             FOR_TOKENS(rows, sum_rows, &w, DTYPE_F16, t, d)
