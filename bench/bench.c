@@ -38,7 +38,7 @@ static const char help[] =
     "        the peak of F32 FMA, of the BF16 dot where there is one, or of the 8-bit dot for Q8_0 and Q4_0; with\n"
     "        AMX that can be more than all of it\n"
     "tg N    tokens/s of 32 tokens, one by one, that begin at context N (or just below the last position); of\n"
-    "        read: bytes of the weights and the cache that each must read, over the bandwidth\n"
+    "        read: bytes of the weights and the cache that each must read, over the bandwidth of plain loads\n"
     "extra   MiB of memory beyond file and KV cache\n"
     "first   ms from the start of a process to the logits after 5 tokens, with the file in the page cache\n"
     "\n"

@@ -6,11 +6,12 @@
 #include "threads.h"
 
 typedef enum PeakKind {
-    PEAK_READ, /* bytes read from memory that no cache holds */
-    PEAK_F32,  /* operations of fused multiply-adds; a multiplication and an addition count as two */
-    PEAK_BF16, /* operations of BF16 dots summed in F32 */
-    PEAK_INT8, /* operations of 8-bit dots summed in 32 bits */
-    PEAK_TILE, /* operations of AMX's tiles of BF16 summed in F32 */
+    PEAK_READ,       /* bytes read from memory that no cache holds */
+    PEAK_READ_AHEAD, /* the same, with each line fetched 2 KB before it is read */
+    PEAK_F32,        /* operations of fused multiply-adds; a multiplication and an addition count as two */
+    PEAK_BF16,       /* operations of BF16 dots summed in F32 */
+    PEAK_INT8,       /* operations of 8-bit dots summed in 32 bits */
+    PEAK_TILE,       /* operations of AMX's tiles of BF16 summed in F32 */
 } PeakKind;
 
 enum { N_PEAKS = PEAK_TILE + 1 };

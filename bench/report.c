@@ -42,6 +42,7 @@ void print_limits(const Results *results) {
     printf("kernels %s, %u threads; the most that loops of nothing else reach, at the start:\n",
            results->kernels, results->n_threads);
     print_limit(results, PEAK_READ, "read bandwidth", "GB/s");
+    print_limit(results, PEAK_READ_AHEAD, "read bandwidth, ahead", "GB/s");
     print_limit(results, PEAK_F32, "F32 multiply-add", "GFLOP/s");
     print_limit(results, PEAK_BF16, "BF16 dot", "GFLOP/s");
     print_limit(results, PEAK_INT8, "8-bit dot", "GOP/s");
@@ -84,7 +85,7 @@ static void json_row(FILE *file, const Row *row) {
 }
 
 void write_json(FILE *file, const Results *results) {
-    static const char *const names[N_PEAKS] = {"read", "f32", "bf16", "int8", "tile"};
+    static const char *const names[N_PEAKS] = {"read", "read_ahead", "f32", "bf16", "int8", "tile"};
     fprintf(file, "{\"version\": \"%s\", \"kernels\": \"%s\", \"threads\": %u,\n \"limits\": {", ATTN_VERSION,
             results->kernels, results->n_threads);
     for (int i = 0; i < N_PEAKS; i++) {
