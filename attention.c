@@ -26,8 +26,8 @@
 enum {
     KEY_TILE = 64,   /* keys whose scores are held at a time */
     QUERY_TILE = 64, /* queries (all heads of a group counted) that share a tile of keys */
-    STORE_TILE =
-        32, /* tokens that a worker puts into the cache: in a dimension of keys a cache line of F16 */
+    STORE_TILE = 32, /* tokens that a worker puts into the cache: of each dimension a cache line of F16 */
+    MANY_KEYS = 16,  /* so many of them, or more, are turned over together */
 };
 
 /* One worker's scratch: a tile of queries against a tile of keys. */
@@ -197,7 +197,18 @@ static void convert(const Attention *attention, void *dst, const float *src, siz
         memcpy(dst, src, n * sizeof *src);
 }
 
-/* Tokens [begin, end) of the chunk become columns of their tiles, a dimension of neighbours at a time. */
+/* One token's key [d_head] becomes a column of its tile of F16. */
+static void store_key(const Attention *attention, unsigned char *tile, size_t column, const float *k) {
+    size_t d_head = attention->shape.d_head;
+    for (size_t i = 0, n; i < d_head; i += n) {
+        uint16_t halves[KEY_TILE], *to = (uint16_t *)(void *)tile + i * KEY_TILE + column;
+        n = d_head - i < KEY_TILE ? d_head - i : KEY_TILE;
+        attention->compute.kernels->pack_f16(halves, k + i, n);
+        for (size_t j = 0; j < n; j++) to[j * KEY_TILE] = halves[j];
+    }
+}
+
+/* Tokens [begin, end) of the chunk become columns of their tiles, many of them a dimension of neighbours at a time. */
 static void store_keys(const Attention *attention, size_t layer, size_t kv_head, size_t begin, size_t end) {
     size_t d_head = attention->shape.d_head, stride = attention->shape.n_head_kv * d_head;
     const float *k = attention->k + kv_head * d_head;
@@ -205,6 +216,10 @@ static void store_keys(const Attention *attention, size_t layer, size_t kv_head,
         size_t column = (attention->position + t) % KEY_TILE;
         unsigned char *tile = cached_keys(attention, layer, kv_head, attention->position + t - column);
         n = end - t < KEY_TILE - column ? end - t : KEY_TILE - column;
+        if (n < MANY_KEYS && attention->kv_dtype == DTYPE_F16) {
+            for (size_t j = 0; j < n; j++) store_key(attention, tile, column + j, k + (t + j) * stride);
+            continue;
+        }
         for (size_t i = 0; i < d_head; i++) {
             float row[KEY_TILE];
             for (size_t j = 0; j < n; j++) row[j] = k[(t + j) * stride + i];
