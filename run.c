@@ -168,7 +168,12 @@ static uint64_t clock_seed(void) {
 static bool open_session(Run *run, Error *error) {
     const Settings *s = run->settings;
     const Config *config = model_config(run->model);
-    if (s->huge_pages && !model_copy_to_huge_pages(run->model, error)) return false;
+    if (s->huge_pages) {
+        show_progress("copying the weights", 0, 1);
+        bool copied = model_copy_to_huge_pages(run->model, error);
+        show_progress("copying the weights", 1, 1);
+        if (!copied) return false;
+    }
     const char *name = getenv("ATTN_KERNEL");
     bool any = (!name || !*name) && !s->logits; /* logits are written to be compared */
     const Kernels *kernels = any ? kernels_fastest() : kernels_pick(name, error);
