@@ -67,10 +67,6 @@ void model_close(Model *model) {
     free(model);
 }
 
-bool model_copy_to_huge_pages(Model *model, Error *error) {
-    return checkpoint_copy_to_huge_pages(model->checkpoint, error);
-}
-
 const Config *model_config(const Model *model) { return &model->config; }
 const Weights *model_weights(const Model *model) { return &model->weights; }
 const Checkpoint *model_checkpoint(const Model *model) { return model->checkpoint; }

@@ -25,9 +25,6 @@ typedef struct Model Model;
 Model *model_open(const char *path, Error *error);
 void model_close(Model *model);
 
-/* As checkpoint_copy_to_huge_pages; before sessions are made. */
-bool model_copy_to_huge_pages(Model *model, Error *error);
-
 const Config *model_config(const Model *model);
 const Weights *model_weights(const Model *model);
 const Checkpoint *model_checkpoint(const Model *model);

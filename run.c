@@ -40,7 +40,6 @@ static const char help[] =
     "      --logits FILE.npy  write the logits of every prompt position, float32 [n_tokens][n_vocab]\n"
     "      --json             print one object: text, tokens, logprobs (nats), timings\n"
     "      --info             print what the checkpoint holds and end\n"
-    "      --huge-pages       copy the weights into huge pages: starts later, may generate faster\n"
     "  -v, --verbose          timings on stderr           --version, -h, --help\n"
     "\n"
     "examples:\n"
@@ -53,7 +52,7 @@ typedef struct Settings {
     const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits;
     int64_t n_predict, n_threads, n_ctx, top_k, repeat_last_n, seed;
     float temp, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
-    bool shift, special, echo, tokens, json, info, interactive, huge_pages, verbose, version, help;
+    bool shift, special, echo, tokens, json, info, interactive, verbose, version, help;
     StringList stop;
 } Settings;
 
@@ -87,7 +86,6 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
         {"--seed", "-s", OPTION_INT, &s->seed, 0, 9e15},
         {"--tokenizer", "-z", OPTION_TEXT, &s->tokenizer, 0, 0},
         {"--kv", NULL, OPTION_TEXT, &s->kv, 0, 0},
-        {"--huge-pages", NULL, OPTION_ON, &s->huge_pages, 0, 0},
         {"--shift", NULL, OPTION_ON, &s->shift, 0, 0},
         {"--special", NULL, OPTION_ON, &s->special, 0, 0},
         {"--stop", NULL, OPTION_LIST, &s->stop, 0, 0},
@@ -168,12 +166,6 @@ static uint64_t clock_seed(void) {
 static bool open_session(Run *run, Error *error) {
     const Settings *s = run->settings;
     const Config *config = model_config(run->model);
-    if (s->huge_pages) {
-        show_progress("copying the weights", 0, 1);
-        bool copied = model_copy_to_huge_pages(run->model, error);
-        show_progress("copying the weights", 1, 1);
-        if (!copied) return false;
-    }
     const char *name = getenv("ATTN_KERNEL");
     bool any = (!name || !*name) && !s->logits; /* logits are written to be compared */
     const Kernels *kernels = any ? kernels_fastest() : kernels_pick(name, error);

@@ -2,8 +2,6 @@
  * Opening a checkpoint: map the file, let the format that recognises it fill in tensors and metadata,
  * then check what holds for every format. Below that, the look-ups.
  */
-#define _GNU_SOURCE /* mremap */
-
 #include "format.h"
 
 #include <errno.h>
@@ -141,31 +139,6 @@ Checkpoint *checkpoint_open(const char *path, Error *error) {
 fail:
     checkpoint_close(checkpoint);
     return NULL;
-}
-
-bool checkpoint_copy_to_huge_pages(Checkpoint *checkpoint, Error *error) {
-    const size_t huge = 2 << 20, page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t n = (checkpoint->n_bytes + page - 1) / page * page, room_bytes = n + huge;
-    unsigned char *mapped = (unsigned char *)(uintptr_t)checkpoint->bytes;
-    unsigned char *room = mmap(NULL, room_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED)
-        return error_set(error, "%s: no memory for a copy of %zu MiB (%s); leave it mapped", checkpoint->path,
-                         n >> 20, strerror(errno));
-    /* As far from a huge page's begin as the mapping is, so that whole ones can take its place. */
-    const size_t before = ((uintptr_t)mapped - (uintptr_t)room) % huge;
-    unsigned char *copy = room + before;
-    madvise(room, room_bytes, MADV_HUGEPAGE); /* where the system has none, small ones do */
-    memcpy(copy, mapped, checkpoint->n_bytes);
-    mprotect(copy, n, PROT_READ);
-    bool ok = mremap(copy, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, mapped) != MAP_FAILED;
-    if (!ok) {
-        error_set(error, "%s: the copy cannot take the mapping's place: %s", checkpoint->path,
-                  strerror(errno));
-        munmap(copy, n);
-    }
-    if (before) munmap(room, before);
-    if (before < huge) munmap(copy + n, huge - before);
-    return ok;
 }
 
 void checkpoint_close(Checkpoint *checkpoint) {

@@ -58,13 +58,6 @@ typedef struct Checkpoint Checkpoint;
 Checkpoint *checkpoint_open(const char *path, Error *error);
 void checkpoint_close(Checkpoint *checkpoint);
 
-/*
- * Puts a copy in huge pages where the mapping is, so that all that points there stays right. A mapping in small
- * pages, as the page cache has what was written little by little, is read up to a fifth slower.
- * False with an error when there is no memory for it; the mapping stays.
- */
-bool checkpoint_copy_to_huge_pages(Checkpoint *checkpoint, Error *error);
-
 const char *checkpoint_path(const Checkpoint *checkpoint);
 const char *checkpoint_format(const Checkpoint *checkpoint); /* "GGUF v3", "llama2.c" … */
 uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint);

@@ -306,30 +306,6 @@ static void test_tensors(void) {
         }
 }
 
-/* Everything points where it did, and nothing depends on the file any more. */
-static void test_huge_pages(void) {
-    Gguf gguf = tensors_of_every_type(3, 32);
-    size_t n = gguf_write(&gguf, file);
-    Checkpoint *checkpoint = open_bytes(file, n);
-    if (!checkpoint) return;
-    size_t n_tensors = checkpoint_n_tensors(checkpoint);
-    const void *data[16];
-    unsigned char bytes[16];
-    CHECK(n_tensors > 0 && n_tensors <= 16, "%zu tensors", n_tensors);
-    for (size_t i = 0; i < n_tensors; i++) {
-        data[i] = checkpoint_tensor(checkpoint, i)->data;
-        bytes[i] = *(const unsigned char *)data[i];
-    }
-    Error error;
-    CHECK(checkpoint_copy_to_huge_pages(checkpoint, &error), "%s", error.message);
-    CHECK(truncate(scratch_path(), 0) == 0, "cannot shorten %s", scratch_path());
-    for (size_t i = 0; i < n_tensors; i++) {
-        const Tensor *tensor = checkpoint_tensor(checkpoint, i);
-        CHECK(tensor->data == data[i] && *(const unsigned char *)tensor->data == bytes[i], "tensor %zu", i);
-    }
-    checkpoint_close(checkpoint);
-}
-
 /* No tensors: a vocabulary, or nothing at all. */
 static void test_no_tensors(void) {
     Gguf gguf = gguf_begin(3);
@@ -588,7 +564,6 @@ int main(void) {
     RUN(test_values);
     RUN(test_missing_keys);
     RUN(test_tensors);
-    RUN(test_huge_pages);
     RUN(test_no_tensors);
     RUN(test_llama2c);
     RUN(test_llama2c_vocabulary);

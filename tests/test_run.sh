@@ -328,11 +328,6 @@ for good in '-n 0' '-t 1024' '--temp 1e9' '--temp 1e-9' '--top-p 0' '--top-p 1' 
     try "$gpt2" -p Hi -n 3 $good
     has quiet
 done
-try "$gpt2" -p Hi -n 8 --temp 0
-plain=$(cat "$tmp/out")
-try "$gpt2" -p Hi -n 8 --temp 0 --huge-pages
-has quiet
-has [ "$(cat "$tmp/out")" = "$plain" ]
 
 # Bad input.
 echo 'This is a text and no model at all, whatever its name may say.' >"$tmp/text.gguf"
