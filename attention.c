@@ -197,7 +197,7 @@ static void convert(const Attention *attention, void *dst, const float *src, siz
         memcpy(dst, src, n * sizeof *src);
 }
 
-/* One token's key [d_head] becomes a column of its tile of F16. */
+/* One token's key [d_head] becomes a column of its tile of F16: a call for 64 numbers, not for each of them. */
 static void store_key(const Attention *attention, unsigned char *tile, size_t column, const float *k) {
     size_t d_head = attention->shape.d_head;
     for (size_t i = 0, n; i < d_head; i += n) {

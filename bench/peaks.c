@@ -207,9 +207,8 @@ static inline __attribute__((always_inline)) void read_pieces(const Peaks *peaks
                 sums[k] += line[0] + line[1];
             }
     sums[0] += sums[1] + sums[2] + sums[3];
-    __asm__ volatile(""
-                     :
-                     : "r"(sums[0][0] + sums[0][1] + sums[0][2] + sums[0][3])); /* so that it is computed */
+    uint64_t sum = sums[0][0] + sums[0][1] + sums[0][2] + sums[0][3];
+    __asm__ volatile("" : : "r"(sum)); /* so that it is computed */
 }
 
 static void read_plainly(void *context, size_t begin, size_t end, unsigned worker) {

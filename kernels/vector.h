@@ -409,6 +409,7 @@ OPENED void matvec_dtype(DType dtype, bool far, float *y, size_t y_stride, const
                          size_t begin, size_t end, const float *packed, size_t n) {
     const bool quantised = dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0;
     size_t row_bytes = dtype_bytes(dtype, w->cols), apart = matvec_rows(w->rows);
+    /* Far: from 1 KB on the distance made no difference. Near: tuned on the CPU that does not gain by more. */
     Streams streams = {.ahead = far ? 2048 : quantised ? 512 : 0};
     for (size_t r = begin; r < end; r++) {
         for (size_t k = 0; k < MATVEC_STREAMS; k++) /* beyond the last row that one again, not kept */

@@ -9,7 +9,7 @@
 static inline float half_to_float(uint16_t half) { return _cvtsh_ss(half); }
 
 /*
- * By what was measured on one CPU of each maker: Intel's gains (floats 1.05 to 1.25 ×, blocks 1.05 to 1.2 × a token),
+ * By what was measured on one CPU of each maker: Intel's gains (a token of floats 1.02 to 1.29 ×, of blocks 1.0 to 1.27 ×),
  * AMD's does not, and there floats lose even from rows fetched near (0.84 to 1.02 ×).
  */
 static inline bool fetches_far(void) { return __builtin_cpu_is("intel"); }
