@@ -20,14 +20,16 @@ LIBS = -lm -lpthread $(if $(OPENMP),-fopenmp)
 # Instruction sets beyond the compiler's default get their flags here, file by file: one binary for all.
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 ifeq ($(ARCH),x86_64)
-$(BUILD)/kernels/avx2.o $(BUILD)/kernels/avx2_int8.o: FLAGS += -mavx2 -mfma -mf16c
-$(BUILD)/kernels/avx512.o: FLAGS += $(AVX512) -mfma -mf16c
-$(BUILD)/kernels/avx512_int8.o: FLAGS += $(AVX512) $(VNNI) -mfma -mf16c
-$(BUILD)/kernels/avx512_int8_bf16.o: FLAGS += $(AVX512) $(VNNI) $(BF16) -mfma -mf16c
-$(BUILD)/kernels/avx512_int8_amx.o: FLAGS += $(AVX512) $(VNNI) $(BF16) $(AMX) -mfma -mf16c
+# A set's lanes are those of its flags (kernels/lanes.h), so none may have more, whatever CFLAGS say.
+$(BUILD)/kernels/avx2.o $(BUILD)/kernels/avx2_int8.o: FLAGS += $(AVX2)
+$(BUILD)/kernels/avxvnni_int8.o: FLAGS += $(AVX2) $(AVXVNNI)
+$(BUILD)/kernels/avx512.o: FLAGS += $(AVX512)
+$(BUILD)/kernels/avx512_int8.o: FLAGS += $(AVX512) $(VNNI)
+$(BUILD)/kernels/avx512_int8_bf16.o: FLAGS += $(AVX512) $(VNNI) $(BF16)
+$(BUILD)/kernels/avx512_int8_amx.o: FLAGS += $(AVX512) $(VNNI) $(BF16) $(AMX)
 $(BUILD)/bench/peaks.o: FLAGS += $(AMX)
-$(BUILD)/kernels/avxvnni_int8.o: FLAGS += -mavx2 $(AVXVNNI) -mfma -mf16c
-AVX512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl
+AVX2 = -mavx2 -mfma -mf16c -mno-avx512f
+AVX512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 VNNI = -mavx512vnni
 # Compilers or assemblers before 2021 do not know these two; they leave the sets out.
 COMMA = ,
@@ -88,9 +90,10 @@ test-threaded: $(THREADED_TESTS)
 	@tests/run.sh $^
 
 # AVX-512, AMX and AVX-VNNI on a CPU without them, by Debian's libsimde-dev.
+SIMDE = -include tests/avx512.h -Wno-psabi
 emulated:
-	$(MAKE) BUILD=build/emulated AVX512="-mavx2 -include tests/avx512.h -Wno-psabi" VNNI= BF16= AMX=-DHAS_AMX \
-	    AVXVNNI="-include tests/avx512.h -Wno-psabi" CFLAGS="-O1 -g -include tests/anycpu.h" \
+	$(MAKE) BUILD=build/emulated AVX512="$(AVX2) -DEMULATED_AVX512 $(SIMDE)" VNNI= BF16= AMX=-DHAS_AMX \
+	    AVXVNNI="$(SIMDE)" CFLAGS="-O1 -g -include tests/anycpu.h" \
 	    build/emulated/tests/test_kernels build/emulated/tests/test_reference
 	build/emulated/tests/test_kernels
 	build/emulated/tests/test_reference

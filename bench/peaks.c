@@ -1,13 +1,11 @@
 #include "peaks.h"
 
 #include "cli.h"
+#include "kernels/cpu.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
-#endif
 
 /* A loop of arithmetic that touches no memory: `operations` a round. */
 typedef struct Loop {
@@ -89,22 +87,16 @@ static void tiles(size_t rounds) {
 
 static Loop fastest_loop(PeakKind kind) {
 #ifdef HAS_AMX
-    if (kind == PEAK_TILE && kernels_pick("avx512-int8-amx", NULL)) /* which asks the kernel for tiles */
+    if (kind == PEAK_TILE && cpu_has_amx_bf16()) /* which asks Linux for tiles */
         return (Loop){"tdpbf16ps", 16 * 16 * 64, tiles};
 #endif
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
-         avx512 = __builtin_cpu_supports("avx512f");
-    if (kind == PEAK_F32 && avx512) return (Loop){"vfmadd zmm", N_SUMS * 32, fma_zmm};
-    if (kind == PEAK_F32 && avx2) return (Loop){"vfmadd ymm", N_SUMS * 16, fma_ymm};
-    if (kind == PEAK_BF16 && __builtin_cpu_supports("avx512bf16"))
-        return (Loop){"vdpbf16ps zmm", N_SUMS * 64, bf16_zmm};
-    if (kind == PEAK_INT8 && __builtin_cpu_supports("avx512vnni"))
-        return (Loop){"vpdpbusd zmm", N_SUMS * 128, vnni_zmm};
-    if (kind == PEAK_INT8 && kernels_pick("avxvnni-int8", NULL))
-        return (Loop){"vpdpbusd ymm", N_SUMS * 64, vnni_ymm};
-    if (kind == PEAK_INT8 && __builtin_cpu_supports("avx512bw"))
-        return (Loop){"vpmaddubsw zmm", N_SUMS * 128, int8_zmm};
-    if (kind == PEAK_INT8 && avx2) return (Loop){"vpmaddubsw ymm", N_SUMS * 64, int8_ymm};
+    if (kind == PEAK_F32 && cpu_has_avx512()) return (Loop){"vfmadd zmm", N_SUMS * 32, fma_zmm};
+    if (kind == PEAK_F32 && cpu_has_avx2()) return (Loop){"vfmadd ymm", N_SUMS * 16, fma_ymm};
+    if (kind == PEAK_BF16 && cpu_has_avx512_bf16()) return (Loop){"vdpbf16ps zmm", N_SUMS * 64, bf16_zmm};
+    if (kind == PEAK_INT8 && cpu_has_avx512_vnni()) return (Loop){"vpdpbusd zmm", N_SUMS * 128, vnni_zmm};
+    if (kind == PEAK_INT8 && cpu_has_avx_vnni()) return (Loop){"vpdpbusd ymm", N_SUMS * 64, vnni_ymm};
+    if (kind == PEAK_INT8 && cpu_has_avx512()) return (Loop){"vpmaddubsw zmm", N_SUMS * 128, int8_zmm};
+    if (kind == PEAK_INT8 && cpu_has_avx2()) return (Loop){"vpmaddubsw ymm", N_SUMS * 64, int8_ymm};
     return (Loop){0};
 }
 
@@ -137,7 +129,7 @@ LOOP(sdot, 0x01010101, SDOT)
 
 static Loop fastest_loop(PeakKind kind) {
     if (kind == PEAK_F32) return (Loop){"fmla", N_SUMS * 8, fmla};
-    if (kind == PEAK_INT8 && getauxval(AT_HWCAP) & HWCAP_ASIMDDP) return (Loop){"sdot", N_SUMS * 32, sdot};
+    if (kind == PEAK_INT8 && cpu_has_dot()) return (Loop){"sdot", N_SUMS * 32, sdot};
     return (Loop){0};
 }
 

@@ -1,101 +1,32 @@
-/* x86-64 with AVX2, FMA and F16C: eight floats at once, sixteen registers. */
+/* x86-64 with AVX2, FMA and F16C. Quantised weights are multiplied by activations of 16 bits. */
 #if defined(__x86_64__)
+#include "cpu.h"
+#include "floats.h"
+#include "ints.h"
+#include "sets.h"
+#include "vectors.h"
 
-#ifndef AVX2_SET /* other files say their own and include this one */
-#define AVX2_SET kernels_avx2
-#define AVX2_NAME "avx2"
-#define Q4_BYTES 2
-#define Q8_BYTES 2
-#endif
+INT_PRODUCTS(q8_0, DTYPE_Q8_0, 2)
+INT_PRODUCTS(q4_0, DTYPE_Q4_0, 2)
 
-#include "x86.h"
+const Product avx2_matvec_floats = MATVEC_FLOATS;
+const Product avx2_matmul_floats = MATMUL_FLOATS;
+const Product avx2_matvec_q8_0 = MATVEC_INTS(q8_0);
+const Product avx2_matmul_q8_0 = MATMUL_INTS(q8_0);
+static const Product matvec_of_q4_0 = MATVEC_INTS(q4_0);
+static const Product matmul_of_q4_0 = MATMUL_INTS(q4_0);
 
-#include <stddef.h>
-#include <stdint.h>
-
-enum { LANES = 8 };
-
-typedef __m256 Vec;
-typedef __m256i Ints;
-
-/* All ones in the first n of eight lanes. */
-static __m256i first_lanes(size_t n) {
-    static const int32_t ones_then_zeros[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
-    return _mm256_loadu_si256((const __m256i *)(ones_then_zeros + LANES - n));
-}
-
-static Vec vec_set(float a) { return _mm256_set1_ps(a); }
-static Vec vec_load(const float *p) { return _mm256_loadu_ps(p); }
-static Vec vec_load_first(const float *p, size_t n) { return _mm256_maskload_ps(p, first_lanes(n)); }
-static void vec_store(float *p, Vec v) { _mm256_storeu_ps(p, v); }
-static void vec_store_first(float *p, Vec v, size_t n) { _mm256_maskstore_ps(p, first_lanes(n), v); }
-static Vec vec_add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
-static Vec vec_sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
-static Vec vec_mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
-static Vec vec_div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
-static Vec vec_min(Vec a, Vec b) { return _mm256_min_ps(a, b); }
-static Vec vec_max(Vec a, Vec b) { return _mm256_max_ps(a, b); }
-static Vec vec_fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
-static Vec vec_round(Vec v) { return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-
-/* 2^k in two factors, since alone it may be too large or too small for a float. */
-static Vec vec_ldexp(Vec v, Vec k) {
-    const __m256i bias = _mm256_set1_epi32(127);
-    __m256i exponent = _mm256_cvtps_epi32(k), half = _mm256_srai_epi32(exponent, 1);
-    __m256i rest = _mm256_sub_epi32(exponent, half);
-    v = _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23)));
-    return _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23)));
-}
-
-static float vec_sum(Vec v) { return sum8(v); }
-
-static void vec_transpose(Vec v[LANES]) { transpose8(v); }
-
-static Vec vec_from_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128(p)); }
-
-static Vec vec_from_bf16(const void *p) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
-}
-
-static void vec_to_f16(uint16_t *p, Vec v) {
-    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
-}
-
-static Vec vec_from_int8(const void *p) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
-}
-
-static Vec vec_from_nibbles(const void *p, size_t high) {
-    __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
-    __m256i nibbles = high ? _mm256_srli_epi32(bytes, 4) : _mm256_and_si256(bytes, _mm256_set1_epi32(15));
-    return _mm256_cvtepi32_ps(_mm256_sub_epi32(nibbles, _mm256_set1_epi32(8)));
-}
-
-#define HAS_INTS
-
-static Ints ints_load(const void *p) { return _mm256_load_si256(p); }
-static Ints ints_spread(const void *p) { return _mm256_castps_si256(_mm256_broadcast_ss(p)); }
-
-/* In assembly, or gcc sums elsewhere and moves the result: one instruction in three is then a copy. */
-static Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
-#ifdef BYTE_DOT
-    (void)bytes;
-    return BYTE_DOT(dots, w, x);
-#else
-    if (bytes == 1)
-        __asm__("vpaddw %1, %0, %0" : "+x"(dots) : "x"(_mm256_maddubs_epi16(w, x)));
-    else
-        __asm__("vpaddd %1, %0, %0" : "+x"(dots) : "x"(_mm256_madd_epi16(w, x)));
-    return dots;
-#endif
-}
-
-#define ints_total total8
-
-#include "vector.h"
-
-const Kernels AVX2_SET = {.name = AVX2_NAME, VECTOR_KERNELS};
-
+const Kernels kernels_avx2 = {
+    .name = "avx2",
+    .runs_here = cpu_has_avx2,
+    .products = {[DTYPE_F32] = {FEW_FLOATS, &avx2_matvec_floats, &avx2_matmul_floats},
+                 [DTYPE_F16] = {FEW_FLOATS, &avx2_matvec_floats, &avx2_matmul_floats},
+                 [DTYPE_BF16] = {FEW_FLOATS, &avx2_matvec_floats, &avx2_matmul_floats},
+                 [DTYPE_Q8_0] = {FEW_Q8_0, &avx2_matvec_q8_0, &avx2_matmul_q8_0},
+                 [DTYPE_Q4_0] = {FEW_Q4_0, &matvec_of_q4_0, &matmul_of_q4_0}},
+    .weighted_sums = avx2_weighted_sums,
+    SHARED_KERNELS(avx2),
+};
 #else
 typedef int no_avx2_here; /* ISO C has no empty files */
 #endif

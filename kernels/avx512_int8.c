@@ -1,7 +1,28 @@
 /* AVX-512 with activations of 8 bits, by VNNI: one instruction adds the products of four bytes to a sum. */
-#define AVX512_SET kernels_avx512_int8
-#define AVX512_NAME "avx512-int8"
-#define Q4_BYTES 1
-#define Q8_BYTES 1
-#define BYTE_DOT _mm256_dpbusd_epi32
-#include "avx512.c"
+#if defined(__x86_64__)
+#include "cpu.h"
+#include "ints.h"
+#include "sets.h"
+
+INT_PRODUCTS(q8_0, DTYPE_Q8_0, 1)
+INT_PRODUCTS(q4_0, DTYPE_Q4_0, 1)
+
+const Product avx512_matvec_q8_0_int8 = MATVEC_INTS(q8_0);
+const Product avx512_matmul_q8_0_int8 = MATMUL_INTS(q8_0);
+const Product avx512_matvec_q4_0_int8 = MATVEC_INTS(q4_0);
+const Product avx512_matmul_q4_0_int8 = MATMUL_INTS(q4_0);
+
+const Kernels kernels_avx512_int8 = {
+    .name = "avx512-int8",
+    .runs_here = cpu_has_avx512_vnni,
+    .products = {[DTYPE_F32] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats},
+                 [DTYPE_F16] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats},
+                 [DTYPE_BF16] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats},
+                 [DTYPE_Q8_0] = {FEW_Q8_0, &avx512_matvec_q8_0_int8, &avx512_matmul_q8_0_int8},
+                 [DTYPE_Q4_0] = {FEW_Q4_0, &avx512_matvec_q4_0_int8, &avx512_matmul_q4_0_int8}},
+    .weighted_sums = avx512_weighted_sums,
+    SHARED_KERNELS(avx512),
+};
+#else
+typedef int no_avx512_int8_here; /* ISO C has no empty files */
+#endif

@@ -1,12 +1,30 @@
 /* AVX2 with activations of 8 bits, by VNNI without AVX-512: what laptops have since 2021. */
-#if defined(__x86_64__) && !defined(__AVXVNNI__)
-#include "kernels.h"
-const Kernels kernels_avxvnni_int8; /* this compiler does not know the instruction */
+#include "cpu.h"
+#include "sets.h"
+
+#if defined(__x86_64__) && defined(__AVXVNNI__)
+#include "ints.h"
+
+INT_PRODUCTS(q8_0, DTYPE_Q8_0, 1)
+INT_PRODUCTS(q4_0, DTYPE_Q4_0, 1)
+
+static const Product matvec_of_q8_0 = MATVEC_INTS(q8_0);
+static const Product matmul_of_q8_0 = MATMUL_INTS(q8_0);
+static const Product matvec_of_q4_0 = MATVEC_INTS(q4_0);
+static const Product matmul_of_q4_0 = MATMUL_INTS(q4_0);
+
+const Kernels kernels_avxvnni_int8 = {
+    .name = "avxvnni-int8",
+    .runs_here = cpu_has_avx_vnni,
+    .products = {[DTYPE_F32] = {FEW_FLOATS, &avx2_matvec_floats, &avx2_matmul_floats},
+                 [DTYPE_F16] = {FEW_FLOATS, &avx2_matvec_floats, &avx2_matmul_floats},
+                 [DTYPE_BF16] = {FEW_FLOATS, &avx2_matvec_floats, &avx2_matmul_floats},
+                 [DTYPE_Q8_0] = {FEW_Q8_0, &matvec_of_q8_0, &matmul_of_q8_0},
+                 [DTYPE_Q4_0] = {FEW_Q4_0, &matvec_of_q4_0, &matmul_of_q4_0}},
+    .weighted_sums = avx2_weighted_sums,
+    SHARED_KERNELS(avx2),
+};
 #else
-#define AVX2_SET kernels_avxvnni_int8
-#define AVX2_NAME "avxvnni-int8"
-#define Q4_BYTES 1
-#define Q8_BYTES 1
-#define BYTE_DOT _mm256_dpbusd_avx_epi32
-#include "avx2.c"
+const Kernels kernels_avxvnni_int8 = {.name =
+                                          "avxvnni-int8"}; /* the compiler does not know the instruction */
 #endif

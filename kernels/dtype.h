@@ -16,6 +16,8 @@ typedef enum DType {
     DTYPE_BF16 = 30,
 } DType;
 
+enum { DTYPE_LIMIT = DTYPE_BF16 + 1 }; /* above them all */
+
 /* How a dtype lies in memory. */
 typedef struct DTypeInfo {
     const char *name;   /* as GGUF names it, "Q8_0" */

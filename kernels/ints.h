@@ -1,37 +1,16 @@
 /*
- * Quantised weights as integers. Activations are rounded by blocks of 32 columns, x ≈ d·q with
- * d = max |x| / max |q|, so that a block's products with int8 or int4 weights can be added up exactly; then they
- * are scaled by both d's, and only these sums are rounded.
- *
- * A set says how many bytes a q has that goes with weights of a type, Q4_BYTES and Q8_BYTES. Two err by no more
- * than 2^-16 of the block's largest, far less than the weights themselves. One errs as much as Q8_0's weights
- * do: enough for text, but two ways to the same logits may end 1e-2 of their span apart, where a float's last
- * bit decides which way a q is rounded.
- *
- * How integers are multiplied stands in ints_x86.h and ints_arm64.h:
- *   round_block(dtype, q, start, x): 32 numbers as q and, where it wants one, what a product with q begins with;
- *                  returns d, which what is not finite makes NaN
- *   unpack_ints_panel(dtype, panel, scales, rows, begin, end): blocks [begin, end) of ROWS rows
- *   sum_tile(tokens, dtype, y, panel, scales, x, begin, end): as tile, but of blocks
- *   arrange_alone(dtype, x, blocks): puts a lone token's q in the order that dot_ints wants
- *   dot_ints(dtype, dots, rows, x, blocks): as dot_floats
+ * Products of quantised weights, as integers. How integers are multiplied stands in ints_x86.h and ints_arm64.h;
+ * `bytes` is how many a q has, 1 or 2:
+ *   LARGEST_Q(bytes): the largest q that activations are rounded to
+ *   round_block(dtype, bytes, q, start, x): 32 numbers as q and, where weights have an excess, what a product with q
+ *                  begins with; returns d, which is NaN if any x is not finite
+ *   unpack_ints_panel(dtype, bytes, panel, scales, rows, begin, end): blocks [begin, end) of ROWS rows
+ *   micro_ints(tokens, bytes, y, panel, scales, x, begin, end): the micro-kernel, of blocks
+ *   arrange_alone(dtype, bytes, x, blocks): puts the q of a token of matvec in the order that dot_ints wants
+ *   dot_ints(dtype, bytes, dots, rows, x, blocks): as dot_floats
  */
-
-#define Q_BYTES(dtype) ((size_t)((dtype) == DTYPE_Q4_0 ? Q4_BYTES : Q8_BYTES))
-
-/* The packed activations of a tile, in the room of `tokens`·cols floats. A lone token's d, start end in zeros. */
-typedef struct IntsTile {
-    unsigned char *q; /* [blocks][tokens][BLOCK] int8 or int16 */
-    float *d;         /* [blocks, up to a multiple of 8][tokens] */
-    int32_t *start;   /* likewise */
-} IntsTile;
-
-static IntsTile ints_tile(DType dtype, const void *packed, size_t first, size_t tokens, size_t cols) {
-    float *room = (float *)(uintptr_t)packed + first * cols;
-    float *d = room + tokens * cols * Q_BYTES(dtype) / sizeof *room;
-    float *start = d + (cols / BLOCK + 7) / 8 * 8 * tokens;
-    return (IntsTile){.q = (unsigned char *)room, .d = d, .start = (int32_t *)(void *)start};
-}
+#ifndef ATTN_INTS_H
+#define ATTN_INTS_H
 
 #if defined(__x86_64__)
 #include "ints_x86.h"
@@ -39,44 +18,99 @@ static IntsTile ints_tile(DType dtype, const void *packed, size_t first, size_t 
 #include "ints_arm64.h"
 #endif
 
-OPENED void pack_ints(DType dtype, void *packed, const float *x, size_t first, size_t tokens, size_t cols,
-                      bool alone) {
+#include <stdbool.h>
+#include <stddef.h>
+
+OPENED void pack_ints(DType dtype, size_t bytes, void *packed, const float *x, size_t first, size_t tokens,
+                      size_t cols, bool alone) {
     size_t blocks = cols / BLOCK;
-    IntsTile tile = ints_tile(dtype, packed, first, tokens, cols);
+    PackedInts to = packed_ints(bytes, packed, first, tokens, cols);
     for (size_t t = 0; t < tokens; t++)
         for (size_t b = 0; b < blocks; b++) {
             size_t i = b * tokens + t;
-            tile.d[i] = round_block(dtype, tile.q + i * BLOCK * Q_BYTES(dtype), &tile.start[i],
-                                    x + (first + t) * cols + b * BLOCK);
+            to.d[i] = round_block(dtype, bytes, to.q + i * BLOCK * bytes, &to.start[i],
+                                  x + (first + t) * cols + b * BLOCK);
         }
     if (!alone) return;
-    for (size_t b = blocks; b % 8; b++) tile.d[b] = 0, tile.start[b] = 0;
-    arrange_alone(dtype, &tile, blocks);
+    for (size_t b = blocks; b % 8; b++) to.d[b] = 0, to.start[b] = 0;
+    arrange_alone(dtype, bytes, &to, blocks);
 }
 
-OPENED void matmul_ints(DType dtype, float *y, size_t y_stride, const Matrix *w, const float *bias,
-                        size_t row_begin, size_t row_end, const void *packed, size_t n) {
+OPENED void matmul_ints(DType dtype, size_t bytes, float *y, size_t y_stride, const Matrix *w,
+                        const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
     enum { PANEL_BLOCKS = 4 * PANEL / BLOCK }; /* of bytes, 16 KB; of int16 half as many */
     _Alignas(64) unsigned char panel[PANEL_BLOCKS * BLOCK * ROWS];
     _Alignas(64) float scales[PANEL_BLOCKS * ROWS];
-    size_t blocks = w->cols / BLOCK, panel_blocks = PANEL_BLOCKS / Q_BYTES(dtype);
+    size_t blocks = w->cols / BLOCK, panel_blocks = PANEL_BLOCKS / bytes;
     for (size_t begin = 0; begin < blocks; begin += panel_blocks) {
         size_t end = smaller(begin + panel_blocks, blocks);
         for (size_t r = row_begin; r < row_end; r += ROWS) {
             size_t n_rows = smaller(ROWS, row_end - r);
             const unsigned char *rows[ROWS];
             find_rows(rows, w, r, row_end);
-            unpack_ints_panel(dtype, panel, scales, rows, begin, end);
+            unpack_ints_panel(dtype, bytes, panel, scales, rows, begin, end);
             for (size_t t = 0; t < n; t += TOKENS) {
-                size_t tokens = tile_tokens(n, t);
-                IntsTile x = ints_tile(dtype, packed, t, tokens, w->cols);
-                TileSums sums;
+                size_t tokens = micro_tokens(n, t);
+                PackedInts x = packed_ints(bytes, packed, t, tokens, w->cols);
+                MicroSums sums;
                 sums_begin(&sums, y + t * y_stride + r, y_stride, sums_start(bias, r, begin), tokens, n_rows);
                 prefetch_next(rows, (ROWS * blocks + begin) * BLOCK_BYTES(dtype),
                               (end - begin) * BLOCK_BYTES(dtype), t, tokens, n);
-                FOR_TOKENS(tokens, sum_tile, dtype, &sums, panel, scales, &x, begin, end)
+                FOR_TOKENS(tokens, micro_ints, bytes, &sums, panel, scales, &x, begin, end)
                 sums_end(&sums, y + t * y_stride + r, y_stride, tokens, n_rows);
             }
         }
     }
 }
+
+OPENED void matvec_ints(DType dtype, size_t bytes, size_t ahead, float *y, size_t y_stride, const Matrix *w,
+                        const float *bias, size_t begin, size_t end, const void *packed, size_t n) {
+    size_t row_bytes = dtype_bytes(dtype, w->cols), apart = steps_of(MATVEC_STREAMS, w->rows);
+    Streams streams = {.ahead = ahead};
+    for (size_t r = begin; r < end; r++) {
+        streams_seek(&streams, w, r, apart, row_bytes);
+        for (size_t t = 0; t < n; t++) { /* from the second one on the rows are in L1 */
+            float dots[MATVEC_STREAMS];
+            PackedInts x = packed_ints(bytes, packed, t, 1, w->cols);
+            dot_ints(dtype, bytes, dots, &streams, &x, w->cols / BLOCK);
+            keep_dots(y + t * y_stride, w, bias, r, apart, dots);
+        }
+    }
+}
+
+/*
+ * Defines the functions of both products of weights of a type with a q of so many bytes, for a set's file, and what
+ * MATVEC_INTS and MATMUL_INTS make of them.
+ */
+#define INT_PRODUCTS(name, dtype, bytes)                                                                     \
+    enum { LARGEST_##name = LARGEST_Q(bytes) };                                                              \
+    static void pack_alone_##name(void *packed, const float *x, size_t n, size_t cols, size_t i) {           \
+        for (size_t t = i * TOKENS, end = t + micro_tokens(n, t); t < end; t++)                              \
+            pack_ints(dtype, bytes, packed, x, t, 1, cols, true);                                            \
+    }                                                                                                        \
+    static void pack_##name(void *packed, const float *x, size_t n, size_t cols, size_t i) {                 \
+        pack_ints(dtype, bytes, packed, x, i *TOKENS, micro_tokens(n, i *TOKENS), cols, false);              \
+    }                                                                                                        \
+    static void matvec_##name(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin,   \
+                              size_t end, const void *packed, size_t n) {                                    \
+        if (fetches_far())                                                                                   \
+            matvec_ints(dtype, bytes, AHEAD_FAR, y, y_stride, w, bias, begin, end, packed, n);               \
+        else                                                                                                 \
+            matvec_ints(dtype, bytes, AHEAD_NEAR, y, y_stride, w, bias, begin, end, packed, n);              \
+    }                                                                                                        \
+    static void matmul_##name(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin,   \
+                              size_t end, const void *packed, size_t n) {                                    \
+        matmul_ints(dtype, bytes, y, y_stride, w, bias, begin, end, packed, n);                              \
+    }
+#define MATVEC_INTS(name)                                                                                    \
+    {                                                                                                        \
+        .streams = MATVEC_STREAMS, .pack_tokens = TOKENS, .rounding = {.largest_q = LARGEST_##name},         \
+        .pack = pack_alone_##name, .multiply = matvec_##name                                                 \
+    }
+#define MATMUL_INTS(name)                                                                                    \
+    {                                                                                                        \
+        .streams = 1, .pack_tokens = TOKENS, .rounding = {.largest_q = LARGEST_##name}, .pack = pack_##name, \
+        .multiply = matmul_##name                                                                            \
+    }
+
+#endif

@@ -1,45 +1,25 @@
 /*
- * Integers on x86-64, by units of 4 bytes: of four columns a byte each, or of two an int16. Instructions for
- * bytes want one factor unsigned, so weights are EXCESS(dtype) too large, as nibbles are anyway; what this adds
- * to a block's product, EXCESS·Σ q, is what the product begins with, negative.
- *
- * Ints is a vector of LANES units, or of dots: what units, multiplied, add up to, in int32. Dots of bytes are in
- * two int16 each where there is no BYTE_DOT; these have room for sixteen columns with weights up to 15.
- *   BYTE_DOT   the instruction, for 256 bits, that adds up four products of bytes (VNNI), where there is one;
- *   WIDE_BYTE_DOT for 512
- *   ints_load(p)  ints_spread(p): one unit in all lanes
- *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
- *   ints_total(bytes, dots): as floats
+ * Integers on x86-64. Instructions for bytes want one factor unsigned, so weights are EXCESS(dtype, bytes) too large,
+ * as nibbles are anyway. What this adds to a block's product, EXCESS·Σ q, is what the product begins with, negative.
  */
+#ifndef ATTN_INTS_X86_H
+#define ATTN_INTS_X86_H
 
-#define EXCESS(dtype) ((dtype) == DTYPE_Q4_0 ? 8 : Q_BYTES(dtype) == 1 ? 128 : 0)
+#include "packed_ints.h"
+
+#include <immintrin.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LARGEST_Q(bytes) ((bytes) == 1 ? 127 : 32767)
+#define EXCESS(dtype, bytes) ((dtype) == DTYPE_Q4_0 ? 8 : (bytes) == 1 ? 128 : 0)
 
 OPENED __m128i load16(const unsigned char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
 OPENED __m256i load32(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 OPENED void store32(unsigned char *p, __m256i v) { _mm256_storeu_si256((__m256i *)(void *)p, v); }
-
-/* As the operations on Ints, with 256 bits. */
-OPENED __m256i dot8(size_t bytes, __m256i w, __m256i x) {
-#ifdef BYTE_DOT
-    (void)bytes;
-    return BYTE_DOT(_mm256_setzero_si256(), w, x);
-#else
-    return bytes == 1 ? _mm256_maddubs_epi16(w, x) : _mm256_madd_epi16(w, x);
-#endif
-}
-
-OPENED bool in_int16(size_t bytes) {
-#ifdef BYTE_DOT
-    (void)bytes;
-    return false;
-#else
-    return bytes == 1;
-#endif
-}
-
-OPENED __m256 total8(size_t bytes, __m256i dots) {
-    return _mm256_cvtepi32_ps(in_int16(bytes) ? _mm256_madd_epi16(dots, _mm256_set1_epi16(1)) : dots);
-}
 
 OPENED __m256i add_dots(size_t bytes, __m256i a, __m256i b) {
     return in_int16(bytes) ? _mm256_add_epi16(a, b) : _mm256_add_epi32(a, b);
@@ -50,14 +30,13 @@ OPENED __m256i hadd_dots(size_t bytes, __m256i a, __m256i b) {
 }
 
 /* −EXCESS·Σ q, as the unit that a sum begins with. */
-OPENED int32_t start_of(DType dtype, const unsigned char *q) {
-    const size_t bytes = Q_BYTES(dtype);
+OPENED int32_t start_of(DType dtype, size_t bytes, const unsigned char *q) {
     const __m256i zero = _mm256_setzero_si256();
     __m256i dots;
     if (bytes == 1) {
-        dots = dot8(bytes, _mm256_set1_epi8((char)EXCESS(dtype)), _mm256_sub_epi8(zero, load32(q)));
+        dots = dot8(bytes, _mm256_set1_epi8((char)EXCESS(dtype, bytes)), _mm256_sub_epi8(zero, load32(q)));
     } else {
-        __m256i excess = _mm256_set1_epi16(EXCESS(dtype));
+        __m256i excess = _mm256_set1_epi16(EXCESS(dtype, bytes));
         __m256i first = dot8(bytes, excess, _mm256_sub_epi16(zero, load32(q)));
         dots = add_dots(bytes, first, dot8(bytes, excess, _mm256_sub_epi16(zero, load32(q + 32))));
     }
@@ -67,9 +46,9 @@ OPENED int32_t start_of(DType dtype, const unsigned char *q) {
     return _mm_cvtsi128_si32(_mm256_castsi256_si128(dots));
 }
 
-OPENED float round_block(DType dtype, unsigned char *q, int32_t *start, const float *x) {
+OPENED float round_block(DType dtype, size_t bytes, unsigned char *q, int32_t *start, const float *x) {
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
-    const float max_q = Q_BYTES(dtype) == 1 ? 127 : 32767;
+    const float max_q = LARGEST_Q(bytes);
     __m256i four = _mm256_setzero_si256();
     for (int i = 0; i < 4; i++) /* the bits of non-negative floats order as integers do, NaN above all */
         four = _mm256_max_epi32(four,
@@ -78,7 +57,7 @@ OPENED float round_block(DType dtype, unsigned char *q, int32_t *start, const fl
     two = _mm_max_epi32(two, _mm_shuffle_epi32(two, 0x4e));
     two = _mm_max_epi32(two, _mm_shuffle_epi32(two, 0xb1));
     float max = _mm_cvtss_f32(_mm_castsi128_ps(two));
-    memset(q, 0, BLOCK * Q_BYTES(dtype));
+    memset(q, 0, BLOCK * bytes);
     *start = 0;
     if (!isfinite(max)) return NAN;
     if (max < 0x1p-100f) return 0; /* or 1/d would overflow */
@@ -86,32 +65,32 @@ OPENED float round_block(DType dtype, unsigned char *q, int32_t *start, const fl
     __m256i v[4];
     for (int i = 0; i < 4; i++) v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), factor));
     __m256i low = _mm256_packs_epi32(v[0], v[1]), high = _mm256_packs_epi32(v[2], v[3]); /* within 128 bits */
-    if (Q_BYTES(dtype) == 1) {
+    if (bytes == 1) {
         const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
         store32(q, _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order));
     } else {
         store32(q, _mm256_permute4x64_epi64(low, 0xd8));
         store32(q + 32, _mm256_permute4x64_epi64(high, 0xd8));
     }
-    if (EXCESS(dtype)) *start = start_of(dtype, q);
+    if (EXCESS(dtype, bytes)) *start = start_of(dtype, bytes, q);
     return max / max_q;
 }
 
 /* A block's 32 weights, with their excess: as bytes in w[0], or as int16 in both. */
-OPENED void load_ints(DType dtype, __m256i w[2], const unsigned char *block) {
-    const unsigned char *bytes = block + 2;
-    if (dtype == DTYPE_Q4_0 && Q_BYTES(dtype) == 1) {
-        __m128i nibbles = load16(bytes);
+OPENED void load_ints(DType dtype, size_t bytes, __m256i w[2], const unsigned char *block) {
+    const unsigned char *from = block + 2;
+    if (dtype == DTYPE_Q4_0 && bytes == 1) {
+        __m128i nibbles = load16(from);
         w[0] = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(nibbles, 4), nibbles), _mm256_set1_epi8(15));
     } else if (dtype == DTYPE_Q4_0) {
-        __m256i nibbles = _mm256_cvtepu8_epi16(load16(bytes));
+        __m256i nibbles = _mm256_cvtepu8_epi16(load16(from));
         w[0] = _mm256_and_si256(nibbles, _mm256_set1_epi16(15));
         w[1] = _mm256_srli_epi16(nibbles, 4);
-    } else if (Q_BYTES(dtype) == 1) {
-        w[0] = _mm256_xor_si256(load32(bytes), _mm256_set1_epi8((char)EXCESS(dtype)));
+    } else if (bytes == 1) {
+        w[0] = _mm256_xor_si256(load32(from), _mm256_set1_epi8((char)EXCESS(dtype, bytes)));
     } else {
-        w[0] = _mm256_cvtepi8_epi16(load16(bytes));
-        w[1] = _mm256_cvtepi8_epi16(load16(bytes + 16));
+        w[0] = _mm256_cvtepi8_epi16(load16(from));
+        w[1] = _mm256_cvtepi8_epi16(load16(from + 16));
     }
 }
 
@@ -125,15 +104,16 @@ OPENED __m256 load_scales(const unsigned char *blocks, size_t block_bytes, size_
 }
 
 /* sums[k] += n ≤ 8 blocks of row k times one token's, from block b on, a multiple of 8. */
-OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS], const Streams *streams, const IntsTile *x,
-                       size_t b, size_t n) {
-    const size_t block_bytes = BLOCK_BYTES(dtype), bytes = Q_BYTES(dtype);
+OPENED void dot_blocks(DType dtype, size_t bytes, __m256 sums[MATVEC_STREAMS], const Streams *streams,
+                       const PackedInts *x, size_t b, size_t n) {
+    const size_t block_bytes = BLOCK_BYTES(dtype);
     float d[MATVEC_STREAMS][8];
     for (size_t k = 0; k < MATVEC_STREAMS; k++) {
         __m256 scales = load_scales(streams->rows[k] + b * block_bytes, block_bytes, n);
         scales = _mm256_mul_ps(scales, _mm256_loadu_ps(x->d + b));
         _mm256_storeu_ps(d[k], scales);
-        if (EXCESS(dtype)) sums[k] = _mm256_fmadd_ps(scales, total8(bytes, load32(x->start + b)), sums[k]);
+        if (EXCESS(dtype, bytes))
+            sums[k] = _mm256_fmadd_ps(scales, total8(bytes, load32(x->start + b)), sums[k]);
     }
     for (size_t i = 0; i < n; i++) {
         const unsigned char *q = x->q + (b + i) * BLOCK * bytes;
@@ -141,7 +121,7 @@ OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS], const Streams *
             const unsigned char *block = streams->rows[k] + (b + i) * block_bytes;
             __m256i w[2], dots;
             fetch(block + streams->ahead, 1);
-            load_ints(dtype, w, block);
+            load_ints(dtype, bytes, w, block);
             dots = dot8(bytes, w[0], load32(q));
             if (bytes == 2) dots = add_dots(bytes, dots, dot8(bytes, w[1], load32(q + 32)));
             sums[k] = _mm256_fmadd_ps(total8(bytes, dots), _mm256_set1_ps(d[k][i]), sums[k]);
@@ -150,8 +130,8 @@ OPENED void dot_blocks(DType dtype, __m256 sums[MATVEC_STREAMS], const Streams *
 }
 
 /*
- * Q4_0 in fewer operations, eight blocks at a time: a vector holds halves of BESIDE blocks, 8/BESIDE apart, whose
- * q's arrange_alone has put beside each other, and all products end in one vector, where all scales are.
+ * Q4_0 in fewer operations, eight blocks at a time: a vector holds halves of BESIDE blocks, 8/BESIDE apart, whose q's
+ * were put beside each other by arrange_alone. All products end in one vector, as all scales do.
  */
 #ifdef WIDE_BYTE_DOT
 enum { BESIDE = 4 };
@@ -159,7 +139,7 @@ enum { BESIDE = 4 };
 enum { BESIDE = 2 };
 #endif
 
-/* Two scales a load, from where they come to lie in the 32-bit lanes that they are taken over in. */
+/* Two scales come with each load, from a place where they lie in the 32-bit lanes that the blends keep. */
 OPENED __m256 load_scales_q4(const unsigned char *blocks) {
     const size_t apart = 2 * BLOCK_BYTES(DTYPE_Q4_0) - 4;
     __m256i two = load32(blocks);
@@ -186,7 +166,7 @@ OPENED __m512i dot_four_q4(const unsigned char *block, const unsigned char *q) {
 }
 
 /* sums[k] += all eights of blocks of row k times one token's; returns how many blocks that was. */
-OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const Streams *streams, const IntsTile *x,
+OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const Streams *streams, const PackedInts *x,
                             size_t blocks) {
     const size_t block_bytes = BLOCK_BYTES(DTYPE_Q4_0);
     const __m512i twice = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3); /* two scales, in each quarter */
@@ -221,7 +201,7 @@ OPENED __m256i dot_two_q4(const unsigned char *block, const unsigned char *q) {
 }
 
 /* sums[k] += all eights of blocks of row k times one token's; returns how many blocks that was. */
-OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const Streams *streams, const IntsTile *x,
+OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const Streams *streams, const PackedInts *x,
                             size_t blocks) {
     const size_t block_bytes = BLOCK_BYTES(DTYPE_Q4_0);
     size_t b = 0;
@@ -246,9 +226,9 @@ OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const Streams *streams,
 #endif
 
 /* Of eight blocks [half][16], as [block mod 8/BESIDE][half][block / (8/BESIDE)][16]. */
-OPENED void arrange_alone(DType dtype, const IntsTile *x, size_t blocks) {
+OPENED void arrange_alone(DType dtype, size_t bytes, const PackedInts *x, size_t blocks) {
     const size_t apart = 8 / BESIDE;
-    if (dtype != DTYPE_Q4_0 || Q_BYTES(dtype) != 1) return;
+    if (dtype != DTYPE_Q4_0 || bytes != 1) return;
     for (size_t b = 0; b + 8 <= blocks; b += 8) {
         unsigned char natural[8 * BLOCK], *q = x->q + b * BLOCK;
         memcpy(natural, q, sizeof natural);
@@ -259,33 +239,32 @@ OPENED void arrange_alone(DType dtype, const IntsTile *x, size_t blocks) {
     }
 }
 
-OPENED void dot_ints(DType dtype, float dots[MATVEC_STREAMS], const Streams *streams, const IntsTile *x,
-                     size_t blocks) {
+OPENED void dot_ints(DType dtype, size_t bytes, float dots[MATVEC_STREAMS], const Streams *streams,
+                     const PackedInts *x, size_t blocks) {
     __m256 sums[MATVEC_STREAMS];
     size_t b = 0;
     for (size_t k = 0; k < MATVEC_STREAMS; k++) sums[k] = _mm256_setzero_ps();
-    if (dtype == DTYPE_Q4_0 && Q_BYTES(dtype) == 1) b = dot_eights_q4(sums, streams, x, blocks);
-    for (; b + 8 <= blocks; b += 8) dot_blocks(dtype, sums, streams, x, b, 8);
-    if (b < blocks) dot_blocks(dtype, sums, streams, x, b, blocks - b);
+    if (dtype == DTYPE_Q4_0 && bytes == 1) b = dot_eights_q4(sums, streams, x, blocks);
+    for (; b + 8 <= blocks; b += 8) dot_blocks(dtype, bytes, sums, streams, x, b, 8);
+    if (b < blocks) dot_blocks(dtype, bytes, sums, streams, x, b, blocks - b);
     for (size_t k = 0; k < MATVEC_STREAMS; k++) dots[k] = sum8(sums[k]);
 }
 
 /* Blocks [begin, end) of ROWS rows as panel[block][unit][ROWS][4], and their scales[block][ROWS]. */
-OPENED void unpack_ints_panel(DType dtype, unsigned char *panel, float *scales,
+OPENED void unpack_ints_panel(DType dtype, size_t bytes, unsigned char *panel, float *scales,
                               const unsigned char *const rows[ROWS], size_t begin, size_t end) {
     const size_t block_bytes = BLOCK_BYTES(dtype);
-    for (size_t b = begin; b < end; b++, panel += BLOCK * Q_BYTES(dtype) * ROWS, scales += ROWS)
+    for (size_t b = begin; b < end; b++, panel += BLOCK * bytes * ROWS, scales += ROWS)
         for (size_t eight = 0; eight < ROWS; eight += 8) {
             __m256 units[2][8];
             for (size_t i = 0; i < 8; i++) {
                 const unsigned char *block = rows[eight + i] + b * block_bytes;
                 __m256i w[2];
-                load_ints(dtype, w, block);
-                for (size_t half = 0; half < Q_BYTES(dtype); half++)
-                    units[half][i] = _mm256_castsi256_ps(w[half]);
+                load_ints(dtype, bytes, w, block);
+                for (size_t half = 0; half < bytes; half++) units[half][i] = _mm256_castsi256_ps(w[half]);
                 scales[eight + i] = block_scale(block);
             }
-            for (size_t half = 0; half < Q_BYTES(dtype); half++) {
+            for (size_t half = 0; half < bytes; half++) {
                 transpose8(units[half]);
                 for (size_t i = 0; i < 8; i++)
                     _mm256_storeu_ps((float *)(void *)(panel + ((8 * half + i) * ROWS + eight) * 4),
@@ -294,10 +273,10 @@ OPENED void unpack_ints_panel(DType dtype, unsigned char *panel, float *scales,
         }
 }
 
-/* As tile: y[t][r] = start[r] + Σ_block scale[r]·d[t]·(start[t] + Σ_unit panel[unit][r]·q[t][unit]). */
-OPENED void sum_tile(size_t tokens, DType dtype, const TileSums *y, const unsigned char *panel,
-                     const float *scales, const IntsTile *x, size_t begin, size_t end) {
-    const size_t bytes = Q_BYTES(dtype), q_bytes = BLOCK * bytes;
+/* y[t][r] = start[r] + Σ_block scale[r]·d[t]·(start[t] + Σ_unit panel[unit][r]·q[t][unit]). */
+OPENED void micro_ints(size_t tokens, size_t bytes, const MicroSums *y, const unsigned char *panel,
+                       const float *scales, const PackedInts *x, size_t begin, size_t end) {
+    const size_t q_bytes = BLOCK * bytes;
     Vec totals[2 * TOKENS];
     load_sums(totals, y, tokens);
     for (size_t b = begin; b < end; b++, scales += ROWS) {
@@ -324,3 +303,5 @@ OPENED void sum_tile(size_t tokens, DType dtype, const TileSums *y, const unsign
     }
     store_sums(y, totals, tokens);
 }
+
+#endif

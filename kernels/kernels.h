@@ -1,10 +1,12 @@
 /*
- * The arithmetic of the engine behind one table of functions, one table for each instruction set.
- * scalar.c is the truth; every other set is tested against it. Nothing here knows what a layer is.
+ * The arithmetic of the engine behind one table of functions, one table for each instruction set. scalar.c is the one
+ * in plain C. All of them, that one too, are tested against closed formulas in double. Nothing here knows what a layer
+ * is.
  */
 #ifndef ATTN_KERNELS_H
 #define ATTN_KERNELS_H
 
+#include "aligned.h"
 #include "dtype.h"
 #include "error.h"
 #include "threads.h"
@@ -26,45 +28,66 @@ typedef struct Linear {
     const float *bias; /* [rows], or NULL */
 } Linear;
 
-enum { MATVEC_STREAMS = 4 }; /* rows that matvec reads at once */
+/*
+ * What a product rounds, beside what each operation on floats does; all 0: nothing.
+ *
+ * By blocks: an error of up to max |x| / largest_q / 2 in each x, max |x| being that of its block. By BF16: an error of
+ * up to 2^-8 of each x or w with one, 2^-16 with two. Where both are split in two, three products stand for one, and
+ * w·x errs by up to 3·2^-16. Of what is rounded to BF16, numbers smaller than 2^-110 err by more, and from
+ * 2^128 − 2^119 on they are infinite.
+ */
+typedef struct Rounding {
+    int largest_q;      /* x, by blocks of 32 columns, to whole multiples of max |x| / largest_q; 0: not */
+    int x_bf16, w_bf16; /* x, or w, to a sum of so many BF16, which have 8 bits each; 0: not */
+} Rounding;
 
-/* How far apart those rows lie, and so how many steps a matvec over all rows has. */
-static inline size_t matvec_rows(size_t rows) { return (rows + MATVEC_STREAMS - 1) / MATVEC_STREAMS; }
+/*
+ * One way to multiply weights of a type: y[t][r] = bias[r] + Σ_c w[r][c]·x[t][c]. Steps of the loop over rows may be
+ * dealt to threads. The order of each sum depends on w's shape alone, never on n or on which steps are done together.
+ */
+typedef struct Product {
+    size_t
+        streams; /* step r does rows r, r + m, r + 2m, … < rows, so many of them; m = steps_of(streams, rows) */
+    size_t pack_tokens; /* tokens that one call of pack packs */
+    size_t whole_cols;  /* where cols is no multiple of this, `otherwise` is taken; 0: any will do */
+    const struct Product *otherwise;
+    Rounding rounding;
+
+    /*
+     * Lays activations as multiply wants them: x [n][cols], contiguous, to packed, which has room for n·cols floats.
+     * Call i < ⌈n / pack_tokens⌉ packs the tokens [pack_tokens·i, min(n, pack_tokens·(i + 1))) and touches no others.
+     */
+    void (*pack)(void *packed, const float *x, size_t n, size_t cols, size_t i);
+
+    /*
+     * Steps [begin, end) for the n tokens that were packed together. Rows of y lie y_stride floats apart; bias may be
+     * NULL. Needs up to 512 KB of stack.
+     */
+    void (*multiply)(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin, size_t end,
+                     const void *packed, size_t n);
+} Product;
+
+/* How many steps a product of w has. */
+static inline size_t steps_of(size_t streams, size_t rows) { return (rows + streams - 1) / streams; }
+
+/* How weights of one type are multiplied. */
+typedef struct Products {
+    size_t
+        matvec_tokens; /* up to so many tokens go through matvec: as many as were measured to be faster that way */
+    /*
+     * Few tokens are bound by memory. Rows are read from several places at once, far apart, which is up to twice as
+     * fast as from one. A token's sums are the same to the bit whether it comes alone or with others.
+     */
+    const Product *matvec;
+    const Product *matmul; /* for more tokens, bound by arithmetic */
+} Products;
 
 typedef struct Kernels {
-    const char *name; /* what kernels_pick chooses by: "avx2" */
+    const char *name;        /* what kernels_pick chooses by: "avx2" */
+    bool (*runs_here)(void); /* whether this CPU, and the system, run the set; NULL: this build lacks it */
 
-    /* Up to so many tokens go through matvec, more through matmul: as many as were measured to be faster that way. */
-    size_t (*matvec_tokens)(DType dtype);
-
-    /*
-     * Lays activations as matmul and matvec want them for weights of a dtype: x [n][cols], contiguous, to
-     * packed, which has room for n·cols floats. A call packs the tokens [group·g, min(n, group·(g + 1))),
-     * g < ⌈n/group⌉, and touches no others.
-     */
-    void (*pack)(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t g);
-    size_t group; /* tokens that lie together, unless they go through matvec */
-
-    /*
-     * y[t][r] = bias[r] + Σ_c w[r][c]·x[t][c] for r in [row_begin, row_end) and t in [0, n), of packed x,
-     * n > matvec_tokens(w->dtype).
-     * Rows of y lie y_stride floats apart; bias may be NULL. The order of each sum depends on w's shape
-     * alone, never on n or the row range. With quantised weights a set may round x by blocks of 32, to 16 bits,
-     * or to 8 if "-int8" is in its name: errors of up to 2^-16, or 2^-8, of the block's largest. With weights of BF16
-     * one with "-bf16" in its name rounds x to that: errors of up to 2^-8 of each x. One with "-amx" rounds x and w
-     * to BF16, or F32 and F16 to two of them, if cols is a multiple of 32: errors of up to 2^-7, or 3·2^-16, of w·x;
-     * what is smaller than 2^-110 errs by more, and from 2^128 − 2^119 on it is infinite. It needs 512 KB of stack.
-     */
-    void (*matmul)(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
-                   size_t row_end, const void *packed, size_t n);
-
-    /*
-     * The same for n ≤ matvec_tokens(w->dtype), which is bound by memory: rows r, r + m, r + 2m and r + 3m for r in
-     * [begin, end), m = matvec_rows(w->rows). Four places at once, far apart, are read up to twice as fast as one.
-     * A token's sums are the same to the bit whether it comes alone or with others.
-     */
-    void (*matvec)(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin, size_t end,
-                   const void *packed, size_t n);
+    Products products[DTYPE_LIMIT]; /* by the type of the weights */
+    int sums_bf16; /* weighted_sums may split p and v in so many BF16: errors of up to 3·2^-15 of each product; 0: not */
 
     /* dst[i] = src[i] as float, i in [0, n), n a multiple of the dtype's block. */
     void (*unpack)(float *dst, DType dtype, const void *src, size_t n);
@@ -82,7 +105,7 @@ typedef struct Kernels {
      * n weighted sums of the same vectors: z[t][i] += Σ_j p[t][j]·v[j][i] for t < n, j < n_v, i < d, one j after
      * another. That is what attention does twice: its values weighted by the pattern, and its scores, where p is
      * queries and v[j] is dimension j of d keys. v is F32 or F16, rows v_stride numbers apart; rows of z and p
-     * lie z_stride and p_stride floats apart. A set with "-amx" in its name may err by 3·2^-15 of each product.
+     * lie z_stride and p_stride floats apart.
      */
     void (*weighted_sums)(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,
                           const void *v, size_t v_stride, size_t n_v, size_t d);
@@ -106,19 +129,16 @@ typedef struct Kernels {
     void (*silu_mul)(float *gate, const float *up, size_t n);
 } Kernels;
 
-/* The sets; those that the compiler is too old for have no name. Which of them this CPU runs, kernels_pick tells. */
-extern const Kernels kernels_scalar;
-#if defined(__x86_64__)
-extern const Kernels kernels_avx2, kernels_avx2_int8, kernels_avxvnni_int8, kernels_avx512,
-    kernels_avx512_int8, kernels_avx512_int8_bf16, kernels_avx512_int8_amx;
-#elif defined(__aarch64__)
-extern const Kernels kernels_neon, kernels_neondot, kernels_neondot_int8;
-#endif
+/* Set i, from the slowest, which is plain C, to the fastest, whether or not this CPU runs it; NULL beyond the last. */
+const Kernels *kernels_set(size_t i);
+
+/* What multiplies n tokens of so many columns by weights of a type. */
+const Product *kernels_product(const Kernels *kernels, DType dtype, size_t n, size_t cols);
 
 /*
- * The set called `name`, or, when name is NULL or empty, the fastest that this CPU runs and that rounds nothing
- * to 8 bits: its logits are the same, whichever way a text is fed, but for 1e-5 of their span.
- * NULL with an error for an unknown name, or one that this CPU cannot run.
+ * The set called `name`. When name is NULL or empty, the fastest that this CPU runs and that rounds nothing to 8 bits:
+ * whichever way a text is fed to it, its logits are the same but for 1e-5 of their span.
+ * NULL with an error for an unknown name, or for a set that this CPU cannot run.
  */
 const Kernels *kernels_pick(const char *name, Error *error);
 
@@ -127,12 +147,6 @@ const Kernels *kernels_pick(const char *name, Error *error);
  * perplexity by 0.05 %, but single logits by up to 1e-2 of their span: for generating text, not for comparing two runs.
  */
 const Kernels *kernels_fastest(void);
-
-/*
- * Room for [rows][cols] floats, not set to anything, beginning at a cache line, so that vectors of whole
- * rows do not straddle two. NULL when memory runs out or the size overflows; free() releases it.
- */
-float *floats_new(size_t rows, size_t cols);
 
 /* What every room that computes is handed: the instruction set, the pool, and scratch. Borrowed. */
 typedef struct Compute {

@@ -6,7 +6,7 @@
 #include "kernels.h"
 
 enum {
-    ROW_TILE = 32,           /* a multiple of the rows that any kernel set takes at once; pieces are, too */
+    ROW_STEP = 32,           /* a multiple of the rows that any kernel set takes at once; pieces are, too */
     PIECES_PER_WORKER = 4,   /* so that one slow worker holds the others up by little */
     MAX_PIECE_ROWS = 256,    /* so that a piece's part of y stays in cache while a chunk of tokens passes */
     MIN_PIECE_MADDS = 16384, /* multiply-adds worth the trouble of dealing them: a few µs */
@@ -16,7 +16,8 @@ typedef struct LinearLoop {
     const Compute *compute;
     const LinearOutput *outputs;
     size_t n_outputs;
-    DType dtype;    /* which of the outputs this loop is about */
+    DType dtype; /* which of the outputs this loop is about */
+    const Product *product;
     const float *x; /* [n][cols] */
     size_t n, cols;
     size_t token; /* where in each y the first of the n goes */
@@ -26,41 +27,32 @@ static DType dtype_of(const LinearOutput *output) { return output->linear->w.dty
 
 static bool belongs(const LinearLoop *loop, size_t i) { return dtype_of(&loop->outputs[i]) == loop->dtype; }
 
-static void pack_groups(void *context, size_t begin, size_t end, unsigned worker) {
+static void pack_loop_tokens(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const LinearLoop *loop = context;
-    for (size_t g = begin; g < end; g++)
-        loop->compute->kernels->pack(loop->compute->packed, loop->dtype, loop->x, loop->n, loop->cols, g);
+    for (size_t i = begin; i < end; i++)
+        loop->product->pack(loop->compute->packed, loop->x, loop->n, loop->cols, i);
 }
 
-static bool few_tokens(const LinearLoop *loop) {
-    return loop->n <= loop->compute->kernels->matvec_tokens(loop->dtype);
+/* How many steps of the loop an output takes: one for each of its rows, or for as many rows as are read together. */
+static size_t count_steps(const LinearLoop *loop, size_t i) {
+    return steps_of(loop->product->streams, loop->outputs[i].linear->w.rows);
 }
 
-/* What the loop counts of an output: its rows, or for a few tokens the steps of its matvec. */
-static size_t count_rows(const LinearLoop *loop, size_t i) {
-    size_t rows = loop->outputs[i].linear->w.rows;
-    return few_tokens(loop) ? matvec_rows(rows) : rows;
-}
-
-static void linear_rows(void *context, size_t begin, size_t end, unsigned worker) {
+static void linear_steps(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const LinearLoop *loop = context;
-    const Kernels *kernels = loop->compute->kernels;
-    const void *packed = loop->compute->packed;
-    size_t first = 0; /* where the rows of output i begin in the loop */
+    size_t first = 0; /* where the steps of output i begin in the loop */
     for (size_t i = 0; i < loop->n_outputs && first < end; i++) {
         const Linear *linear = loop->outputs[i].linear;
         float *y = loop->outputs[i].y + loop->token * linear->w.rows;
         if (!belongs(loop, i)) continue;
-        size_t rows = count_rows(loop, i);
-        if (begin < first + rows) {
-            size_t row_begin = begin > first ? begin - first : 0;
-            size_t row_end = end < first + rows ? end - first : rows;
-            (few_tokens(loop) ? kernels->matvec : kernels->matmul)(
-                y, linear->w.rows, &linear->w, linear->bias, row_begin, row_end, packed, loop->n);
-        }
-        first += rows;
+        size_t steps = count_steps(loop, i);
+        if (begin < first + steps)
+            loop->product->multiply(
+                y, linear->w.rows, &linear->w, linear->bias, begin > first ? begin - first : 0,
+                end < first + steps ? end - first : steps, loop->compute->packed, loop->n);
+        first += steps;
     }
 }
 
@@ -68,19 +60,20 @@ static size_t round_up(size_t value, size_t step) { return (value + step - 1) / 
 
 static void run_loop(LinearLoop *loop) {
     Threads *threads = loop->compute->threads;
-    size_t rows = 0, group = loop->compute->kernels->group;
+    size_t steps = 0, streams = loop->product->streams, pack_tokens = loop->product->pack_tokens;
     for (size_t i = 0; i < loop->n_outputs; i++)
-        if (belongs(loop, i)) rows += count_rows(loop, i);
+        if (belongs(loop, i)) steps += count_steps(loop, i);
 
-    parallel_for(threads, (loop->n + group - 1) / group, 1, pack_groups, loop);
+    parallel_for(threads, (loop->n + pack_tokens - 1) / pack_tokens, 1, pack_loop_tokens, loop);
 
-    size_t row_madds = loop->cols * loop->n * (few_tokens(loop) ? MATVEC_STREAMS : 1) + 1;
-    size_t step = few_tokens(loop) ? 1 : ROW_TILE, n_workers = threads_count(threads);
-    size_t pieces = round_up(rows / MAX_PIECE_ROWS + 1, n_workers); /* as many for each worker */
+    size_t step_madds = loop->cols * loop->n * streams + 1;
+    size_t multiple = streams > 1 ? 1 : ROW_STEP, n_workers = threads_count(threads);
+    size_t pieces = round_up(steps / MAX_PIECE_ROWS + 1, n_workers); /* as many for each worker */
     if (pieces < PIECES_PER_WORKER * n_workers) pieces = PIECES_PER_WORKER * n_workers;
-    size_t grain = rows / pieces;
-    if (grain < MIN_PIECE_MADDS / row_madds) grain = MIN_PIECE_MADDS / row_madds;
-    parallel_for(threads, rows, grain > step ? grain / step * step : step, linear_rows, loop);
+    size_t grain = steps / pieces;
+    if (grain < MIN_PIECE_MADDS / step_madds) grain = MIN_PIECE_MADDS / step_madds;
+    parallel_for(threads, steps, grain > multiple ? grain / multiple * multiple : multiple, linear_steps,
+                 loop);
 }
 
 void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t n_outputs, const float *x,
@@ -91,10 +84,12 @@ void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t 
         m = n - token < most ? n - token : most;
         for (size_t i = 0; i < n_outputs; i++) {
             size_t first = 0; /* output of this dtype */
-            while (dtype_of(&outputs[first]) != dtype_of(&outputs[i])) first++;
+            DType dtype = dtype_of(&outputs[i]);
+            while (dtype_of(&outputs[first]) != dtype) first++;
             if (first == i)
-                run_loop(&(LinearLoop){compute, outputs, n_outputs, dtype_of(&outputs[i]), x + token * cols,
-                                       m, cols, token});
+                run_loop(&(LinearLoop){compute, outputs, n_outputs, dtype,
+                                       kernels_product(compute->kernels, dtype, m, cols), x + token * cols, m,
+                                       cols, token});
         }
     }
 }

@@ -1,9 +1,28 @@
-/* arm64 with the dot product of int8, which most processors since 2018 have. */
-#ifndef NEON_SET /* neondot_int8.c says its own and includes this file */
-#define NEON_SET kernels_neondot
-#define NEON_NAME "neondot"
-#define Q4_BYTES 2
-#define Q8_BYTES 2
+/* arm64 with the dot product of int8, which most processors since 2018 have, and activations of 16 bits. */
+#if defined(__aarch64__)
+#include "cpu.h"
+#include "ints.h"
+#include "sets.h"
+
+INT_PRODUCTS(q8_0, DTYPE_Q8_0, 2)
+INT_PRODUCTS(q4_0, DTYPE_Q4_0, 2)
+
+static const Product matvec_of_q8_0 = MATVEC_INTS(q8_0);
+static const Product matmul_of_q8_0 = MATMUL_INTS(q8_0);
+static const Product matvec_of_q4_0 = MATVEC_INTS(q4_0);
+static const Product matmul_of_q4_0 = MATMUL_INTS(q4_0);
+
+const Kernels kernels_neondot = {
+    .name = "neondot",
+    .runs_here = cpu_has_dot,
+    .products = {[DTYPE_F32] = {FEW_FLOATS, &neon_matvec_floats, &neon_matmul_floats},
+                 [DTYPE_F16] = {FEW_FLOATS, &neon_matvec_floats, &neon_matmul_floats},
+                 [DTYPE_BF16] = {FEW_FLOATS, &neon_matvec_floats, &neon_matmul_floats},
+                 [DTYPE_Q8_0] = {FEW_Q8_0, &matvec_of_q8_0, &matmul_of_q8_0},
+                 [DTYPE_Q4_0] = {FEW_Q4_0, &matvec_of_q4_0, &matmul_of_q4_0}},
+    .weighted_sums = neon_weighted_sums,
+    SHARED_KERNELS(neon),
+};
+#else
+typedef int no_neondot_here; /* ISO C has no empty files */
 #endif
-#define HAS_INTS
-#include "neon.c"

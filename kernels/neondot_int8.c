@@ -1,6 +1,28 @@
-/* The same with activations of 8 bits. */
-#define NEON_SET kernels_neondot_int8
-#define NEON_NAME "neondot-int8"
-#define Q4_BYTES 1
-#define Q8_BYTES 1
-#include "neondot.c"
+/* arm64 with the dot product of int8, and activations of 8 bits. */
+#if defined(__aarch64__)
+#include "cpu.h"
+#include "ints.h"
+#include "sets.h"
+
+INT_PRODUCTS(q8_0, DTYPE_Q8_0, 1)
+INT_PRODUCTS(q4_0, DTYPE_Q4_0, 1)
+
+static const Product matvec_of_q8_0 = MATVEC_INTS(q8_0);
+static const Product matmul_of_q8_0 = MATMUL_INTS(q8_0);
+static const Product matvec_of_q4_0 = MATVEC_INTS(q4_0);
+static const Product matmul_of_q4_0 = MATMUL_INTS(q4_0);
+
+const Kernels kernels_neondot_int8 = {
+    .name = "neondot-int8",
+    .runs_here = cpu_has_dot,
+    .products = {[DTYPE_F32] = {FEW_FLOATS, &neon_matvec_floats, &neon_matmul_floats},
+                 [DTYPE_F16] = {FEW_FLOATS, &neon_matvec_floats, &neon_matmul_floats},
+                 [DTYPE_BF16] = {FEW_FLOATS, &neon_matvec_floats, &neon_matmul_floats},
+                 [DTYPE_Q8_0] = {FEW_Q8_0, &matvec_of_q8_0, &matmul_of_q8_0},
+                 [DTYPE_Q4_0] = {FEW_Q4_0, &matvec_of_q4_0, &matmul_of_q4_0}},
+    .weighted_sums = neon_weighted_sums,
+    SHARED_KERNELS(neon),
+};
+#else
+typedef int no_neondot_int8_here; /* ISO C has no empty files */
+#endif

@@ -1,8 +1,9 @@
 /*
- * The kernels in plain C: the truth that every other set is tested against, and what runs where there
- * is no other. Weights of every dtype are unpacked a panel at a time and multiplied in float32.
+ * The kernels in plain C: what one reads first, and what runs where there is no other set. Weights of every dtype are
+ * unpacked a panel at a time and multiplied in float32.
  */
-#include "kernels.h"
+#include "cpu.h"
+#include "sets.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,9 +26,9 @@ static float dot(const float *a, const float *b, size_t n) {
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
-static void pack(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t g) {
-    (void)dtype, (void)n;
-    memcpy((float *)packed + g * cols, x + g * cols, cols * sizeof *x);
+static void pack(void *packed, const float *x, size_t n, size_t cols, size_t i) {
+    (void)n;
+    memcpy((float *)packed + i * cols, x + i * cols, cols * sizeof *x);
 }
 
 static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t row_begin,
@@ -43,13 +44,6 @@ static void matmul(float *y, size_t y_stride, const Matrix *w, const float *bias
             for (size_t t = 0; t < n; t++) y[t * y_stride + r] += dot(panel, x + t * w->cols + c, cols);
         }
     }
-}
-
-static void matvec(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin, size_t end,
-                   const void *packed, size_t n) {
-    size_t apart = matvec_rows(w->rows);
-    for (size_t first = 0; first < w->rows; first += apart)
-        matmul(y, y_stride, w, bias, first + begin, first + end < w->rows ? first + end : w->rows, packed, n);
 }
 
 static void pack_f16(uint16_t *dst, const float *src, size_t n) {
@@ -120,19 +114,20 @@ static void silu_mul(float *gate, const float *up, size_t n) {
     for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
 }
 
-/* Both ways cost the same here. */
-static size_t matvec_tokens(DType dtype) {
-    (void)dtype;
-    return 1;
-}
+static const Product product = {.streams = 1, .pack_tokens = 1, .pack = pack, .multiply = matmul};
+
+/* However many tokens there are, both ways are the same here. */
+#define BOTH_WAYS                                                                                            \
+    { .matvec_tokens = 1, .matvec = &product, .matmul = &product }
 
 const Kernels kernels_scalar = {
     .name = "scalar",
-    .matvec_tokens = matvec_tokens,
-    .pack = pack,
-    .group = 1,
-    .matmul = matmul,
-    .matvec = matvec,
+    .runs_here = cpu_is_any,
+    .products = {[DTYPE_F32] = BOTH_WAYS,
+                 [DTYPE_F16] = BOTH_WAYS,
+                 [DTYPE_BF16] = BOTH_WAYS,
+                 [DTYPE_Q8_0] = BOTH_WAYS,
+                 [DTYPE_Q4_0] = BOTH_WAYS},
     .unpack = dtype_unpack,
     .pack_f16 = pack_f16,
     .add = add,

@@ -109,7 +109,11 @@ static inline __m512 emulated_dot_bf16(__m512 sum, emulated_m512bh a, emulated_m
 #define _mm512_dpbf16_ps emulated_dot_bf16
 #define _mm256_dpbusd_avx_epi32 simde_mm256_dpbusd_epi32
 #define __AVX512BF16__ 1
+#ifdef EMULATED_AVX512
+#define __AVX512VNNI__ 1
+#else
 #define __AVXVNNI__ 1
+#endif
 
 static inline emulated_m512bh emulated_two_to_bf16(__m512 high, __m512 low) {
     UInt16s halves[2] = {emulated_to_bf16(low), emulated_to_bf16(high)};

@@ -12,26 +12,27 @@
 static const DType dtypes[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0, DTYPE_Q4_0};
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
-static const Kernels *sets[8];
+/* Those that run here, slowest first. */
+static const Kernels **sets;
 static size_t n_sets;
 
-static void find_sets(void) {
-    static const char *const names[] = {"scalar", "avx2",        "avx2-int8",        "avxvnni-int8",
-                                        "avx512", "avx512-int8", "avx512-int8-bf16", "avx512-int8-amx",
-                                        "neon",   "neondot",     "neondot-int8"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const Kernels *set = kernels_pick(names[i], NULL);
-        if (set)
-            sets[n_sets++] = set;
-        else
-            printf("this CPU does not run %s\n", names[i]);
-    }
+static void *allocate(size_t bytes) {
+    void *memory = malloc(bytes);
+    if (!memory) exit(2);
+    return memory;
 }
 
-static const Kernels *set_called(const char *name) {
-    for (size_t s = 0; s < n_sets; s++)
-        if (strcmp(sets[s]->name, name) == 0) return sets[s];
-    abort();
+static void find_sets(void) {
+    size_t n = 0;
+    while (kernels_set(n)) n++;
+    sets = allocate(n * sizeof *sets);
+    for (size_t i = 0; i < n; i++) {
+        const Kernels *set = kernels_set(i);
+        if (kernels_pick(set->name, NULL) == set)
+            sets[n_sets++] = set;
+        else
+            printf("this CPU, or this build, does not run %s\n", set->name);
+    }
 }
 
 static uint64_t random_state = 88172645463325252u;
@@ -55,12 +56,6 @@ static float float_of_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
-}
-
-static void *allocate(size_t bytes) {
-    void *memory = malloc(bytes);
-    if (!memory) exit(2);
-    return memory;
 }
 
 static int same_bits(float a, float b) { return memcmp(&a, &b, sizeof a) == 0; }
@@ -235,18 +230,18 @@ static void test_unpack(void) {
 enum { MAX_ROWS = 37, MAX_TOKENS = 13, GAP = 5 };
 
 /* What a matrix, its x and its y need; y has a stride larger than it must be. */
-typedef struct Product {
+typedef struct Multiplication {
     Matrix w;
     unsigned char *memory;
     float *x, *bias; /* x [n][cols] */
     size_t n;
     bool whole; /* x is such that no set rounds it */
-} Product;
+} Multiplication;
 
-static Product product_new(DType dtype, size_t rows, size_t cols, size_t n) {
+static Multiplication multiplication_new(DType dtype, size_t rows, size_t cols, size_t n) {
     size_t offset = dtype == DTYPE_F32 ? 4 : 2;
     size_t bytes = rows * dtype_bytes(dtype, cols);
-    Product p = {.n = n};
+    Multiplication p = {.n = n};
     p.memory = allocate(offset + bytes);
     p.w = (Matrix){p.memory + offset, dtype, rows, cols};
     random_weights(p.memory + offset, dtype, rows * cols);
@@ -257,37 +252,24 @@ static Product product_new(DType dtype, size_t rows, size_t cols, size_t n) {
     return p;
 }
 
-static void product_free(Product *p) {
+static void multiplication_free(Multiplication *p) {
     free(p->memory);
     free(p->x);
     free(p->bias);
 }
 
-/* What a set rounds the largest x of a block to, ints.h; 0 where it does not round. */
-static int largest_q(const char *set, DType dtype) {
-    if (!dtype_is_quantised(dtype) || strcmp(set, "scalar") == 0 || strcmp(set, "neon") == 0) return 0;
-    if (!strstr(set, "-int8") || (strcmp(set, "avx2-int8") == 0 && dtype == DTYPE_Q8_0))
-        return strcmp(set, "neondot") == 0 ? 32639 : 32767;
-    return 127;
-}
-
-/* Whether a set multiplies a product of n tokens by tiles of BF16, which want whole steps of 32 columns. */
-static bool by_tiles(const char *set, DType dtype, size_t cols, size_t n) {
-    return strstr(set, "-amx") && cols % 32 == 0 && n > set_called(set)->matvec_tokens(dtype);
+/* What multiplies a set's tokens. */
+static const Product *product_of(const Kernels *set, const Multiplication *m, size_t n) {
+    return kernels_product(set, m->w.dtype, n, m->w.cols);
 }
 
 /*
- * What a set's BF16 may change in each w·x, relative to it. Rounding to BF16 is 2^-8 of a number; two of them, as in
- * tiles.h, leave 2^-16 of it, and what the products lack is as much. x of whole numbers is not rounded.
+ * What BF16 may change in each w·x, relative to it. Rounding to BF16 is 2^-8 of a number; two of them leave 2^-16 of
+ * it, and what their three products lack is as much. x of whole numbers is not rounded.
  */
-static double bf16_error(const char *set, const Product *p) {
-    DType dtype = p->w.dtype;
-    bool tiles = by_tiles(set, dtype, p->w.cols, p->n);
-    bool pairs = strstr(set, "-bf16") && dtype == DTYPE_BF16 && p->w.cols % 2 == 0 &&
-                 p->n > set_called(set)->matvec_tokens(dtype);
-    if (tiles && (dtype == DTYPE_F32 || dtype == DTYPE_F16)) return 3 * 0x1p-16;
-    double x = (tiles || pairs) && !p->whole ? 0x1p-8 : 0,
-           w = tiles && dtype_is_quantised(dtype) ? 0x1p-8 : 0;
+static double bf16_error(const Rounding *rounding, const Multiplication *m) {
+    if (rounding->x_bf16 == 2 && rounding->w_bf16 == 2) return 3 * 0x1p-16;
+    double x = rounding->x_bf16 && !m->whole ? 0x1p-8 : 0, w = rounding->w_bf16 ? 0x1p-8 : 0;
     return x + w + x * w;
 }
 
@@ -306,79 +288,77 @@ static double block_error(int largest, const double *w, const float *x, size_t c
 }
 
 /*
- * y [n][rows + GAP] against the sum in double. A product passes through at most cols + 2 roundings on its way
+ * y [n][rows + GAP], of so many tokens together, against the sum in double. A product passes through at most cols + 2 roundings on its way
  * into a sum, each of relative size EPS, or 3 cols + 2 where it is three; Higham 2002, section 3.1.
  */
-static void check_product(const Product *p, const float *bias, const float *y, const char *set) {
-    size_t cols = p->w.cols, rows = p->w.rows;
+static void check_multiplication(const Kernels *set, const Multiplication *m, const float *bias,
+                                 const float *y, size_t together) {
+    const Rounding *rounding = &product_of(set, m, together)->rounding;
+    size_t cols = m->w.cols, rows = m->w.rows;
     double *row = allocate(cols * sizeof *row);
     for (size_t r = 0; r < rows; r++) {
-        const unsigned char *data = (const unsigned char *)p->w.data + r * dtype_bytes(p->w.dtype, cols);
-        for (size_t c = 0; c < cols; c++) row[c] = weight_value(p->w.dtype, data, c);
-        for (size_t t = 0; t < p->n; t++) {
+        const unsigned char *data = (const unsigned char *)m->w.data + r * dtype_bytes(m->w.dtype, cols);
+        for (size_t c = 0; c < cols; c++) row[c] = weight_value(m->w.dtype, data, c);
+        for (size_t t = 0; t < m->n; t++) {
             double sum = bias ? (double)bias[r] : 0, size = fabs(sum);
             for (size_t c = 0; c < cols; c++) {
-                double term = row[c] * (double)p->x[t * cols + c];
+                double term = row[c] * (double)m->x[t * cols + c];
                 sum += term;
                 size += fabs(term);
             }
-            double got = (double)y[t * (rows + GAP) + r], error = bf16_error(set, p);
+            double got = (double)y[t * (rows + GAP) + r], error = bf16_error(rounding, m);
             double tolerance = ((error > 0 ? 3 : 1) * (double)cols + 2) * EPS * size + error * size;
-            if (!p->whole && !by_tiles(set, p->w.dtype, cols, p->n))
-                tolerance += block_error(largest_q(set, p->w.dtype), row, p->x + t * cols, cols);
-            CHECK(fabs(got - sum) <= tolerance, "%s %s, row %zu, token %zu, %zu columns: %g against %g", set,
-                  dtype_info(p->w.dtype)->name, r, t, cols, got, sum);
+            if (!m->whole) tolerance += block_error(rounding->largest_q, row, m->x + t * cols, cols);
+            CHECK(fabs(got - sum) <= tolerance, "%s %s, row %zu, token %zu, %zu columns: %g against %g",
+                  set->name, dtype_info(m->w.dtype)->name, r, t, cols, got, sum);
         }
     }
     free(row);
 }
 
-/* What a product of n tokens with p counts: its rows, or matvec's steps. */
-static bool few(const Kernels *set, const Product *p, size_t n) {
-    return n <= set->matvec_tokens(p->w.dtype);
-}
-static size_t counted_rows(const Kernels *set, const Product *p, size_t n) {
-    return few(set, p, n) ? matvec_rows(p->w.rows) : p->w.rows;
+/* How many steps a product of n tokens has. */
+static size_t steps(const Kernels *set, const Multiplication *m, size_t n) {
+    return steps_of(product_of(set, m, n)->streams, m->w.rows);
 }
 
-/* y [n][y_stride] = what is counted as [begin, end) of w · x, tokens [t, t + n), by way of pack; no float to spare. */
-static void multiply(const Kernels *set, const Product *p, const float *bias, size_t begin, size_t end,
+/* y [n][y_stride] = steps [begin, end) of w · x, tokens [t, t + n), by way of pack; no float to spare. */
+static void multiply(const Kernels *set, const Multiplication *m, const float *bias, size_t begin, size_t end,
                      size_t t, size_t n, float *y, size_t y_stride) {
-    float *packed = allocate(n * p->w.cols * sizeof *packed);
-    for (size_t g = 0; g * set->group < n; g++)
-        set->pack(packed, p->w.dtype, p->x + t * p->w.cols, n, p->w.cols, g);
-    (few(set, p, n) ? set->matvec : set->matmul)(y, y_stride, &p->w, bias, begin, end, packed, n);
+    const Product *product = product_of(set, m, n);
+    float *packed = allocate(n * m->w.cols * sizeof *packed);
+    for (size_t i = 0; i * product->pack_tokens < n; i++)
+        product->pack(packed, m->x + t * m->w.cols, n, m->w.cols, i);
+    product->multiply(y, y_stride, &m->w, bias, begin, end, packed, n);
     free(packed);
 }
 
-/* Rows [begin, end) for n tokens have the bits that `all` has, and nothing else is touched. */
-static void check_part(const Kernels *set, const Product *p, const float *all, size_t begin, size_t end,
-                       size_t n) {
+/* Steps [begin, end) for n tokens have the bits that `all` has, and nothing else is touched. */
+static void check_part(const Kernels *set, const Multiplication *p, const float *all, size_t begin,
+                       size_t end, size_t n) {
     float y[MAX_TOKENS * (MAX_ROWS + GAP)];
     size_t stride = p->w.rows + GAP;
     for (size_t i = 0; i < n * stride; i++) y[i] = 1e30f;
     multiply(set, p, p->bias, begin, end, 0, n, y, stride);
     for (size_t i = 0; i < n * stride; i++) {
-        size_t row = i % stride, counted = few(set, p, n) ? row % matvec_rows(p->w.rows) : row;
-        int inside = row < p->w.rows && counted >= begin && counted < end;
-        CHECK(same_bits(y[i], inside ? all[i] : 1e30f), "%s %s: rows [%zu, %zu), %zu tokens, %zu columns",
+        size_t row = i % stride, step = row % steps(set, p, n);
+        int inside = row < p->w.rows && step >= begin && step < end;
+        CHECK(same_bits(y[i], inside ? all[i] : 1e30f), "%s %s: steps [%zu, %zu), %zu tokens, %zu columns",
               set->name, dtype_info(p->w.dtype)->name, begin, end, n, p->w.cols);
     }
 }
 
 static void check_matmul(DType dtype, size_t cols) {
-    Product p = product_new(dtype, MAX_ROWS, cols, MAX_TOKENS);
+    Multiplication p = multiplication_new(dtype, MAX_ROWS, cols, MAX_TOKENS);
     enum { STRIDE = MAX_ROWS + GAP };
     float all[MAX_TOKENS * STRIDE], each[MAX_TOKENS * STRIDE];
-    size_t counted = matvec_rows(MAX_ROWS);
     for (size_t s = 0; s < n_sets; s++) {
-        size_t most = sets[s]->matvec_tokens(dtype);
-        Product first = p;
+        size_t most = sets[s]->products[dtype].matvec_tokens, counted = steps(sets[s], &p, 1);
+        Multiplication first = p;
         first.n = most;
         multiply(sets[s], &p, NULL, 0, MAX_ROWS, 0, MAX_TOKENS, all, STRIDE);
-        check_product(&p, NULL, all, sets[s]->name);
+        check_multiplication(sets[s], &p, NULL, all, MAX_TOKENS);
         multiply(sets[s], &p, p.bias, 0, MAX_ROWS, 0, MAX_TOKENS, all, STRIDE);
-        check_product(&p, p.bias, all, sets[s]->name);
+        check_multiplication(sets[s], &p, p.bias, all, MAX_TOKENS);
         for (size_t n = most + 1; n <= MAX_TOKENS; n++) {
             for (size_t rows = 1; rows <= MAX_ROWS; rows++) {
                 check_part(sets[s], &p, all, 0, rows, n);
@@ -388,7 +368,7 @@ static void check_matmul(DType dtype, size_t cols) {
         }
         for (size_t t = 0; t < most; t++)
             multiply(sets[s], &p, p.bias, 0, counted, t, 1, each + t * STRIDE, STRIDE);
-        check_product(&first, p.bias, each, sets[s]->name);
+        check_multiplication(sets[s], &first, p.bias, each, 1);
         for (size_t begin = 0; begin < counted; begin++)
             for (size_t end = begin + 1; end <= counted; end++) check_part(sets[s], &p, each, begin, end, 1);
         for (size_t n = 2; n <= most; n++) {
@@ -396,7 +376,7 @@ static void check_matmul(DType dtype, size_t cols) {
             check_part(sets[s], &p, each, counted / 3, counted / 2, n);
         }
     }
-    product_free(&p);
+    multiplication_free(&p);
 }
 
 static void test_matmul(void) {
@@ -413,11 +393,11 @@ static void test_matmul(void) {
 static void test_matmul_chunk(void) {
     enum { ROWS = 41, COLS = 2144, TOKENS = 101, STRIDE = ROWS + GAP, SOME = 20, SOME_ROWS = 35 };
     for (size_t d = 0; d < N_DTYPES; d++) {
-        Product p = product_new(dtypes[d], ROWS, COLS, TOKENS);
+        Multiplication p = multiplication_new(dtypes[d], ROWS, COLS, TOKENS);
         float *all = allocate(TOKENS * STRIDE * sizeof *all), some[SOME * STRIDE];
         for (size_t s = 0; s < n_sets; s++) {
             multiply(sets[s], &p, p.bias, 0, ROWS, 0, TOKENS, all, STRIDE);
-            check_product(&p, p.bias, all, sets[s]->name);
+            check_multiplication(sets[s], &p, p.bias, all, TOKENS);
             for (size_t t = 0; t + SOME <= TOKENS; t += 27) { /* 17: a tile of 16 and a lone one */
                 size_t n = t ? SOME : 17;
                 multiply(sets[s], &p, p.bias, 0, SOME_ROWS, t, n, some, STRIDE);
@@ -426,12 +406,21 @@ static void test_matmul_chunk(void) {
                           "%s %s: token %zu", sets[s]->name, dtype_info(dtypes[d])->name, t + i);
             }
             for (size_t t = 0; t < TOKENS; t++)
-                multiply(sets[s], &p, p.bias, 0, matvec_rows(ROWS), t, 1, all + t * STRIDE, STRIDE);
-            check_product(&p, p.bias, all, sets[s]->name);
+                multiply(sets[s], &p, p.bias, 0, steps(sets[s], &p, 1), t, 1, all + t * STRIDE, STRIDE);
+            check_multiplication(sets[s], &p, p.bias, all, 1);
         }
         free(all);
-        product_free(&p);
+        multiplication_free(&p);
     }
+}
+
+/* The largest whole number that neither of a set's products rounds. */
+static int largest_exact(const Kernels *set, const Multiplication *m) {
+    int alone = product_of(set, m, 1)->rounding.largest_q,
+        many = product_of(set, m, m->n)->rounding.largest_q;
+    if (!alone) alone = 256; /* so far BF16 holds all of them */
+    if (!many) many = 256;
+    return alone < many ? alone : many;
 }
 
 /*
@@ -443,22 +432,21 @@ static void test_matmul_of_whole_numbers(void) {
     static const size_t wide[] = {32, 256, 1120};
     for (size_t d = 0; d < N_DTYPES; d++)
         for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
-            Product p = product_new(dtypes[d], ROWS, wide[i], TOKENS);
+            Multiplication p = multiplication_new(dtypes[d], ROWS, wide[i], TOKENS);
             float y[TOKENS * STRIDE];
             p.whole = true;
             for (size_t s = 0; s < n_sets; s++) {
-                int largest = largest_q(sets[s]->name, dtypes[d]);
-                if (!largest) largest = 256; /* so far BF16 holds all of them */
+                int largest = largest_exact(sets[s], &p);
                 for (size_t j = 0; j < TOKENS * wide[i]; j++)
                     p.x[j] = (float)(j % 32 ? (int)(random_bits() % (2 * (unsigned)largest + 1)) - largest
                                             : largest);
                 multiply(sets[s], &p, p.bias, 0, ROWS, 0, TOKENS, y, STRIDE);
-                check_product(&p, p.bias, y, sets[s]->name);
+                check_multiplication(sets[s], &p, p.bias, y, TOKENS);
                 for (size_t t = 0; t < TOKENS; t++)
-                    multiply(sets[s], &p, p.bias, 0, matvec_rows(ROWS), t, 1, y + t * STRIDE, STRIDE);
-                check_product(&p, p.bias, y, sets[s]->name);
+                    multiply(sets[s], &p, p.bias, 0, steps(sets[s], &p, 1), t, 1, y + t * STRIDE, STRIDE);
+                check_multiplication(sets[s], &p, p.bias, y, 1);
             }
-            product_free(&p);
+            multiplication_free(&p);
         }
 }
 
@@ -467,22 +455,22 @@ static void test_matmul_of_odd_numbers(void) {
     enum { ROWS = 5, COLS = 96, TOKENS = 11, STRIDE = ROWS + GAP };
     static const float odd[] = {INFINITY, -INFINITY, NAN};
     for (size_t d = 0; d < N_DTYPES; d++) {
-        Product p = product_new(dtypes[d], ROWS, COLS, TOKENS);
+        Multiplication p = multiplication_new(dtypes[d], ROWS, COLS, TOKENS);
         float y[TOKENS * STRIDE];
         for (size_t s = 0; s < n_sets; s++)
             for (size_t n = 1; n <= TOKENS; n += TOKENS - 1) {
                 for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
                     p.x[(n - 1) * COLS + 40] = odd[i];
-                    multiply(sets[s], &p, NULL, 0, counted_rows(sets[s], &p, n), 0, n, y, STRIDE);
+                    multiply(sets[s], &p, NULL, 0, steps(sets[s], &p, n), 0, n, y, STRIDE);
                     for (size_t r = 0; r < ROWS; r++)
                         CHECK(!isfinite(y[(n - 1) * STRIDE + r]), "%s %s: %g of %g", sets[s]->name,
                               dtype_info(dtypes[d])->name, (double)y[(n - 1) * STRIDE + r], (double)odd[i]);
                 }
                 for (size_t c = 0; c < COLS; c++) p.x[(n - 1) * COLS + c] = c < 64 ? 0x1p-149f : 0;
-                multiply(sets[s], &p, NULL, 0, counted_rows(sets[s], &p, n), 0, n, y, STRIDE);
+                multiply(sets[s], &p, NULL, 0, steps(sets[s], &p, n), 0, n, y, STRIDE);
                 for (size_t r = 0; r < ROWS; r++) CHECK_NEAR(y[(n - 1) * STRIDE + r], 0, 0x1p-130);
             }
-        product_free(&p);
+        multiplication_free(&p);
     }
 }
 
@@ -495,11 +483,11 @@ static void check_linear_forward(const Kernels *set, unsigned n_threads, size_t 
     if (!threads) return;
     float *x = allocate(n * cols * sizeof *x), *alone = allocate(n * 150 * sizeof *alone);
     random_floats(x, n * cols);
-    Product p[3];
+    Multiplication p[3];
     Linear linears[3];
     LinearOutput outputs[3];
     for (size_t i = 0; i < 3; i++) {
-        p[i] = product_new(kinds[i], rows[i], cols, n);
+        p[i] = multiplication_new(kinds[i], rows[i], cols, n);
         linears[i] = (Linear){p[i].w, i == 1 ? NULL : p[i].bias};
         outputs[i] = (LinearOutput){allocate(n * rows[i] * sizeof(float)), &linears[i]};
     }
@@ -508,11 +496,11 @@ static void check_linear_forward(const Kernels *set, unsigned n_threads, size_t 
     free(packed);
     for (size_t i = 0; i < 3; i++) {
         memcpy(p[i].x, x, n * cols * sizeof *x);
-        multiply(set, &p[i], linears[i].bias, 0, counted_rows(set, &p[i], n), 0, n, alone, rows[i]);
+        multiply(set, &p[i], linears[i].bias, 0, steps(set, &p[i], n), 0, n, alone, rows[i]);
         CHECK(memcmp(alone, outputs[i].y, n * rows[i] * sizeof *alone) == 0,
               "%s, output %zu, %u threads, %zu tokens", set->name, i, n_threads, n);
         free(outputs[i].y);
-        product_free(&p[i]);
+        multiplication_free(&p[i]);
     }
     free(alone);
     free(x);
@@ -554,7 +542,7 @@ static void test_add_scale(void) {
 /* Strides are larger than they must be, and what lies between the rows stays as it is. */
 static void check_weighted_sums(const Kernels *set, DType dtype, size_t n, size_t n_v, size_t d) {
     size_t z_stride = d + 3, p_stride = n_v + 1, v_stride = d + 2;
-    bool tiles = strstr(set->name, "-amx") && n >= 16 && d % 16 == 0; /* tile_sums.h */
+    bool split = set->sums_bf16 && n >= 16 && d % 16 == 0; /* amx_sums.h */
     float *p = allocate(n * p_stride * sizeof *p), *start = allocate(n * z_stride * sizeof *start);
     float *z = allocate(n * z_stride * sizeof *z);
     unsigned char *v = allocate(dtype_bytes(dtype, n_v * v_stride) + 1);
@@ -572,8 +560,8 @@ static void check_weighted_sums(const Kernels *set, DType dtype, size_t n, size_
                 sum += term;
                 size += fabs(term);
             }
-            double tolerance = i < d ? ((double)(tiles ? 3 : 1) * (double)n_v + 2) * EPS * size : 0;
-            if (tiles && i < d) tolerance += 3 * 0x1p-15 * size;
+            double tolerance = i < d ? ((double)(split ? 3 : 1) * (double)n_v + 2) * EPS * size : 0;
+            if (split && i < d) tolerance += 3 * 0x1p-15 * size;
             CHECK_NEAR(z[t * z_stride + i], sum, tolerance);
         }
     free(p);
@@ -779,9 +767,15 @@ static void test_kernels_pick(void) {
     Error error = {""};
     const Kernels *fastest = kernels_fastest(), *exact = kernels_pick(NULL, &error);
     CHECK(exact && exact == kernels_pick("", &error), "NULL and an empty name mean the same");
-    CHECK(exact && !strstr(exact->name, "-int8"), "%s was not asked for", exact->name);
-    CHECK(kernels_pick("scalar", &error) == &kernels_scalar, "%s", error.message);
-    CHECK(n_sets > 0 && fastest == sets[n_sets - 1], "the list of sets here begins with the slowest");
+    for (size_t d = 0; exact && d < N_DTYPES; d++)
+        for (size_t n = 1; n <= 1000; n += 999) {
+            const Rounding *rounding = &kernels_product(exact, dtypes[d], n, 32)->rounding;
+            bool to_8_bits = (rounding->largest_q && rounding->largest_q < 32639) || rounding->x_bf16 == 1;
+            CHECK(!to_8_bits, "%s was not asked for", exact->name);
+        }
+    CHECK(kernels_pick("scalar", &error) == kernels_set(0), "%s", error.message);
+    CHECK(n_sets > 0 && fastest == sets[n_sets - 1], "the table of sets begins with the slowest");
+    CHECK(kernels_set(SIZE_MAX) == NULL, "beyond the table");
     CHECK(kernels_pick("sse9", &error) == NULL, "there is no such set");
     CHECK(strstr(error.message, "sse9") && strstr(error.message, "scalar"), "%s", error.message);
     CHECK(strstr(error.message, fastest->name) && strstr(error.message, exact->name), "%s", error.message);
@@ -808,5 +802,6 @@ int main(void) {
     RUN(test_silu_mul);
     RUN(test_norms);
     RUN(test_kernels_pick);
+    free(sets);
     return test_end();
 }

@@ -69,9 +69,10 @@ static bool is_quantised(const Reference *reference) {
 static double bound_of(const Reference *reference) { return is_quantised(reference) ? ROUNDED_BOUND : BOUND; }
 
 static double bound_of_fastest(const Reference *reference) {
-    bool tiles = strstr(kernels_fastest()->name, "-amx"), pairs = strstr(kernels_fastest()->name, "-bf16");
-    bool rounds_bf16 = (tiles || pairs) && has_weights(reference, DTYPE_BF16);
-    return is_quantised(reference) || rounds_bf16 ? INT8_BOUND : tiles ? SPLIT_BOUND : BOUND;
+    const Kernels *fastest = kernels_fastest();
+    bool rounds_bf16 = fastest->products[DTYPE_BF16].matmul->rounding.x_bf16 && has_weights(reference, DTYPE_BF16);
+    bool splits = fastest->products[DTYPE_F32].matmul->rounding.x_bf16;
+    return is_quantised(reference) || rounds_bf16 ? INT8_BOUND : splits ? SPLIT_BOUND : BOUND;
 }
 
 static double largest(const float *x, size_t n) {
@@ -340,7 +341,7 @@ static void look(void *user, const ProbeView *view) { (void)user, (void)view; }
 static void check_bystanders(const Reference *reference) {
     Error error;
     size_t n = reference->n, n_vocab = reference->n_vocab,
-           n_last = kernels_pick(NULL, &error)->matvec_tokens(DTYPE_F32) + 1;
+           n_last = kernels_pick(NULL, &error)->products[DTYPE_F32].matvec_tokens + 1;
     float *plain = logits_of(reference, (Way){0}), *last = calloc(n_last * n_vocab, sizeof *last);
     Run run = run_begin(reference, (Way){0});
     if (run.session != NULL) session_feed(run.session, reference->tokens, n, last, n_last, &error);

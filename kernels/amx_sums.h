@@ -1,18 +1,24 @@
 /*
- * Attention's weighted sums by AMX, of numbers split in two as in tiles.h. p lies in its rows as tiles want it, rows of
- * v are packed in pairs. Here v is cut, not rounded, which is exact for F16; errors of up to 3·2^-15.
+ * Attention's weighted sums by AMX, of numbers split in two as in amx.h. p lies in its rows as tiles want it, but rows
+ * of v are packed in pairs. Here v is cut, not rounded, which is exact for F16. Errors are up to 3·2^-15.
  */
+#ifndef ATTN_AMX_SUMS_H
+#define ATTN_AMX_SUMS_H
+
+#include "amx.h"
+#include "weighted_sums.h"
+
 enum {
     SUMS_BLOCK = 64, /* rows of p, of v, and numbers of v's rows that are packed at a time */
     SUMS_STEPS = SUMS_BLOCK / STEP,
     SUMS_ROWS = 16, /* of p: with fewer, packing v costs more than it saves */
 };
 
-static bool sums_in_tiles(size_t n, size_t d) { return n >= SUMS_ROWS && d % SIDE == 0; }
+static inline bool sums_in_tiles(size_t n, size_t d) { return n >= SUMS_ROWS && d % SIDE == 0; }
 
 /*
  * Rows [j, end) of v, numbers [i, i + n) of each, as packed[step][part][pair][SUMS_BLOCK][2], and zeros behind the
- * last row. The rows that follow, in the cache the next tile, are fetched meanwhile.
+ * last row. The rows that follow, in the cache the next key tile, are fetched meanwhile.
  */
 OPENED void pack_vectors(DType dtype, uint16_t *packed, const WeightedSums *w, size_t j, size_t end, size_t i,
                          size_t n) {
@@ -41,7 +47,8 @@ OPENED void pack_vectors(DType dtype, uint16_t *packed, const WeightedSums *w, s
 }
 
 /* Rows [t, end) of p, numbers [j, j + n) of each, as packed[row tile][step][part][row][STEP], and zeros behind them. */
-static void pack_rows(uint16_t *packed, const WeightedSums *w, size_t t, size_t end, size_t j, size_t n) {
+static inline void pack_rows(uint16_t *packed, const WeightedSums *w, size_t t, size_t end, size_t j,
+                             size_t n) {
     for (size_t row = 0; t + row < end; row++)
         for (size_t step = 0; step < SUMS_STEPS; step++) {
             uint16_t *to = packed + (row / SIDE * SUMS_STEPS + step) * 2 * PART + row % SIDE * STEP;
@@ -57,7 +64,8 @@ static void pack_rows(uint16_t *packed, const WeightedSums *w, size_t t, size_t 
 }
 
 /* Adds to z, one or two tiles high and one or two wide, the products of these packed rows and vectors. */
-static void add_tiles(bool two, bool wide, float *z, size_t z_stride, const uint16_t *p, const uint16_t *v) {
+static inline void add_tiles(bool two, bool wide, float *z, size_t z_stride, const uint16_t *p,
+                             const uint16_t *v) {
     const size_t stride = z_stride * sizeof *z, v_stride = 2 * SUMS_BLOCK * sizeof *v;
     TILE_LOAD(0, z, stride);
     if (two) TILE_LOAD(1, z + SIDE * z_stride, stride);
@@ -80,8 +88,8 @@ static void add_tiles(bool two, bool wide, float *z, size_t z_stride, const uint
 }
 
 /* The sums of `rows` packed rows, at most SUMS_BLOCK, with `width` numbers of the vectors. */
-static void add_block(float *z, size_t z_stride, size_t rows, size_t width, const uint16_t *p,
-                      const uint16_t *v) {
+static inline void add_block(float *z, size_t z_stride, size_t rows, size_t width, const uint16_t *p,
+                             const uint16_t *v) {
     for (size_t t = 0, high; t < rows; t += 2 * SIDE, p += 2 * SUMS_STEPS * 2 * PART) {
         high = smaller(2 * SIDE, rows - t);
         configure_tiles(high, 2 * SIDE);
@@ -92,7 +100,7 @@ static void add_block(float *z, size_t z_stride, size_t rows, size_t width, cons
     }
 }
 
-static void sum_in_tiles(const WeightedSums *w, DType dtype, size_t n, size_t d) {
+static inline void sum_in_tiles(const WeightedSums *w, DType dtype, size_t n, size_t d) {
     _Alignas(64) uint16_t v[SUMS_STEPS * 2 * STEP * SUMS_BLOCK], p[SUMS_BLOCK * SUMS_STEPS * 2 * STEP];
     for (size_t i = 0; i < d; i += SUMS_BLOCK)
         for (size_t j = 0; j < w->n_v; j += SUMS_BLOCK) {
@@ -109,3 +117,5 @@ static void sum_in_tiles(const WeightedSums *w, DType dtype, size_t n, size_t d)
         }
     TILES_RELEASE();
 }
+
+#endif

@@ -1,5 +1,6 @@
 /*
- * Prompts by AMX. One instruction adds the products of two tiles of 16 × 32 BF16 to a tile of 16 × 16 sums: 8192
+ * Prompts by AMX, whose registers are tiles. One instruction adds the products of two tiles of 16 × 32 BF16 to a tile
+ * of 16 × 16 sums: 8192
  * multiply-adds in 16 cycles, sixteen times what AVX-512 does. Intel 64 and IA-32 Architectures Software Developer's
  * Manual, volume 1, chapter 18.
  *
@@ -13,6 +14,17 @@
  *                             is streamed from L2 leaves L1 to others
  *   TILE_DOT(sums, w, x)
  */
+#ifndef ATTN_AMX_H
+#define ATTN_AMX_H
+
+#include "microkernel.h"
+
+#include <immintrin.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
 #ifndef TILE_LOAD
 #define TILES_CONFIGURE(sizes) __asm__ volatile("ldtilecfg %0" : : "m"(*(sizes)))
 #define TILES_RELEASE() __asm__ volatile("tilerelease" : :)
@@ -33,6 +45,7 @@ enum {
     PART = SIDE * STEP,     /* BF16s of a tile */
     PANEL_BYTES = 96 << 10, /* of ROWS rows' weights, unpacked, at most; two of them are a tenth of L2 */
     IN_L1_BYTES = 24 << 10, /* so much of a panel stays in L1, beside sums and what is being unpacked */
+    PACK_TOKENS = 48,       /* that one call packs */
     UNPACK_STEPS = 4,       /* of a row that are unpacked at a time, while tiles are multiplied */
 };
 
@@ -45,10 +58,8 @@ OPENED size_t step_bytes(DType dtype) {
     return quantised ? BLOCK_BYTES(dtype) : dtype == DTYPE_F32 ? 4 * STEP : 2 * STEP;
 }
 
-static bool in_tiles(size_t cols) { return cols % STEP == 0; }
-
 /* x less what it was rounded to. */
-static Vec bf16_rest(Vec x, __m256i rounded) {
+static inline Vec bf16_rest(Vec x, __m256i rounded) {
     return vec_sub(x, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded), 16)));
 }
 
@@ -82,12 +93,20 @@ OPENED void pack_pairs_of_tile(size_t n_parts, float *packed, const float *x, si
     }
 }
 
-static void pack_for_tiles(float *packed, DType dtype, const float *x, size_t first, size_t tokens,
-                           size_t cols) {
-    if (PARTS(dtype) == 1)
-        pack_pairs_of_tile(1, packed, x, first, tokens, cols);
-    else
-        pack_pairs_of_tile(2, packed, x, first, tokens, cols);
+/* Tokens [first, first + PACK_TOKENS) of n. */
+OPENED void pack_for_tiles(size_t n_parts, void *packed, const float *x, size_t n, size_t cols,
+                           size_t first) {
+    size_t end = smaller(first + PACK_TOKENS, n);
+    for (size_t t = first; t < end; t += SIDE)
+        pack_pairs_of_tile(n_parts, packed, x, t, smaller(SIDE, end - t), cols);
+}
+
+static inline void pack_rounded(void *packed, const float *x, size_t n, size_t cols, size_t i) {
+    pack_for_tiles(1, packed, x, n, cols, i * PACK_TOKENS);
+}
+
+static inline void pack_split(void *packed, const float *x, size_t n, size_t cols, size_t i) {
+    pack_for_tiles(2, packed, x, n, cols, i * PACK_TOKENS);
 }
 
 /* STEP weights; the scale of quantised ones in fewer operations than block_scale's. */
@@ -171,7 +190,7 @@ typedef struct TilesResult {
     const float *start; /* [n_rows] what y begins with, or NULL: with what it is */
 } TilesResult;
 
-static void finish_tile(const TilesResult *result, size_t i) {
+static inline void finish_tile(const TilesResult *result, size_t i) {
     size_t t = i / 2 * SIDE, r = i % 2 * SIDE;
     if (t >= result->n_tokens || r >= result->n_rows) return;
     size_t n_rows = smaller(SIDE, result->n_rows - r);
@@ -189,7 +208,7 @@ static void finish_tile(const TilesResult *result, size_t i) {
  * Tiles 0 to 3 are sums, 4 and 5 what they have rows of, 6 and 7 what they have columns of: 0 and 1 go with 6, 2 and
  * 3 with 7, 0 and 2 with 4, 1 and 3 with 5. Up to 2·SIDE rows and columns.
  */
-static void configure_tiles(size_t n_rows, size_t n_columns) {
+static inline void configure_tiles(size_t n_rows, size_t n_columns) {
     struct {
         uint8_t palette, start_row, zeros[14];
         uint16_t row_bytes[16];
@@ -269,7 +288,7 @@ typedef struct Panels {
     _Alignas(64) uint16_t bf16[2][PANEL_BYTES / sizeof(uint16_t)];
 } Panels;
 
-OPENED void matmul_tiles(DType dtype, Panels *panels, float *y, size_t y_stride, const Matrix *w,
+OPENED void matmul_dtype(DType dtype, Panels *panels, float *y, size_t y_stride, const Matrix *w,
                          const float *bias, size_t row_begin, size_t row_end, const uint16_t *x, size_t n) {
     TilesResult results[2];
     Unpacking next;
@@ -302,3 +321,11 @@ OPENED void matmul_tiles(DType dtype, Panels *panels, float *y, size_t y_stride,
     for (size_t i = 0; i < 4; i++) finish_tile(&results[!turn], i);
     TILES_RELEASE();
 }
+
+static inline void matmul_tiles(float *y, size_t y_stride, const Matrix *w, const float *bias,
+                                size_t row_begin, size_t row_end, const void *packed, size_t n) {
+    Panels panels;
+    FOR_DTYPE(w->dtype, matmul_dtype, &panels, y, y_stride, w, bias, row_begin, row_end, packed, n)
+}
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * Lanes: the vector of floats of one instruction set, and the operations on it that all kernels are written in. They
+ * are those of the instruction set that the compiler's flags for a file allow. What is said here holds for all of them.
+ *
+ *   Vec, LANES (4, 8 or 16)
+ *   vec_set(a)  vec_load(p)  vec_store(p, v)  vec_add, _sub, _mul, _div, _min, _max(a, b)
+ *   vec_load_first(p, n), vec_store_first(p, v, n): the first n ≤ LANES lanes, zeros in the others
+ *   vec_fma(a, b, c) = a·b + c     vec_round(v) to the nearest integer     vec_ldexp(v, k) = v·2^k
+ *   vec_sum(v): the lanes added up, in an order that is always the same
+ *   vec_transpose(v): lane j of v[i] changes places with lane i of v[j], LANES vectors
+ *   vec_from_f16(p), vec_from_bf16(p), vec_from_int8(p), vec_to_f16(p, v)
+ *   vec_from_nibbles(p, high): the low or the high halves of LANES bytes, less 8
+ *   half_to_float(h)
+ *   fetches_far(): whether the CPU gains by rows that are fetched far before matvec uses them
+ *   SHARED(name): the name of a function that several sets share, with the prefix of these lanes
+ *
+ * HAS_BF16_DOT is defined where pairs of BF16 can be multiplied, which lie where a vector has a float:
+ *   vec_dot_bf16(a, b, c) = c + both products     vec_to_bf16(p, v)
+ *
+ * Ints, on x86-64: a vector of LANES units of integers, or of dots, which are what units, multiplied, add up to.
+ *   ints_load(p)  ints_spread(p): one unit in all lanes
+ *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
+ *   ints_total(bytes, dots): as floats
+ */
+#ifndef ATTN_LANES_H
+#define ATTN_LANES_H
+
+#if defined(__AVX512F__) || defined(EMULATED_AVX512)
+#include "lanes_avx512.h"
+#elif defined(__AVX2__)
+#include "lanes_avx2.h"
+#elif defined(__aarch64__)
+#include "lanes_neon.h"
+#else
+#error "the flags of a kernel set are missing; see the Makefile"
+#endif
+
+/* Tells the compiler that v may have changed, so that it can neither fetch it once more nor put its sum off. */
+#if defined(__x86_64__)
+#define KEEP_IN_REGISTER(v) __asm__("" : "+v"(v))
+#else
+#define KEEP_IN_REGISTER(v) __asm__("" : "+w"(v))
+#endif
+
+/* Forces functions open, so that their sizes are constants and their vectors registers. */
+#define OPENED static inline __attribute__((always_inline))
+
+#endif

@@ -1,0 +1,89 @@
+/* Lanes of x86-64 with AVX2, FMA and F16C: eight floats at once, sixteen registers. */
+#ifndef ATTN_LANES_AVX2_H
+#define ATTN_LANES_AVX2_H
+
+#include "lanes_x86.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHARED(name) avx2_##name
+
+enum { LANES = 8 };
+
+typedef __m256 Vec;
+typedef __m256i Ints;
+
+/* All ones in the first n of eight lanes. */
+static inline __m256i first_lanes(size_t n) {
+    static const int32_t ones_then_zeros[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256((const __m256i *)(ones_then_zeros + LANES - n));
+}
+
+static inline Vec vec_set(float a) { return _mm256_set1_ps(a); }
+static inline Vec vec_load(const float *p) { return _mm256_loadu_ps(p); }
+static inline Vec vec_load_first(const float *p, size_t n) { return _mm256_maskload_ps(p, first_lanes(n)); }
+static inline void vec_store(float *p, Vec v) { _mm256_storeu_ps(p, v); }
+static inline void vec_store_first(float *p, Vec v, size_t n) { _mm256_maskstore_ps(p, first_lanes(n), v); }
+static inline Vec vec_add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
+static inline Vec vec_sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
+static inline Vec vec_mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
+static inline Vec vec_div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
+static inline Vec vec_min(Vec a, Vec b) { return _mm256_min_ps(a, b); }
+static inline Vec vec_max(Vec a, Vec b) { return _mm256_max_ps(a, b); }
+static inline Vec vec_fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+static inline Vec vec_round(Vec v) {
+    return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* 2^k in two factors, since alone it may be too large or too small for a float. */
+static inline Vec vec_ldexp(Vec v, Vec k) {
+    const __m256i bias = _mm256_set1_epi32(127);
+    __m256i exponent = _mm256_cvtps_epi32(k), half = _mm256_srai_epi32(exponent, 1);
+    __m256i rest = _mm256_sub_epi32(exponent, half);
+    v = _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23)));
+    return _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23)));
+}
+
+static inline float vec_sum(Vec v) { return sum8(v); }
+
+static inline void vec_transpose(Vec v[LANES]) { transpose8(v); }
+
+static inline Vec vec_from_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128(p)); }
+
+static inline Vec vec_from_bf16(const void *p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
+}
+
+static inline void vec_to_f16(uint16_t *p, Vec v) {
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+static inline Vec vec_from_int8(const void *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
+}
+
+static inline Vec vec_from_nibbles(const void *p, size_t high) {
+    __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
+    __m256i nibbles = high ? _mm256_srli_epi32(bytes, 4) : _mm256_and_si256(bytes, _mm256_set1_epi32(15));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(nibbles, _mm256_set1_epi32(8)));
+}
+
+static inline Ints ints_load(const void *p) { return _mm256_load_si256(p); }
+static inline Ints ints_spread(const void *p) { return _mm256_castps_si256(_mm256_broadcast_ss(p)); }
+
+/* In assembly, because gcc would sum elsewhere and move the result: one instruction in three is then a copy. */
+static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
+#ifdef BYTE_DOT
+    if (bytes == 1) return BYTE_DOT(dots, w, x);
+#endif
+    if (bytes == 1)
+        __asm__("vpaddw %1, %0, %0" : "+x"(dots) : "x"(_mm256_maddubs_epi16(w, x)));
+    else
+        __asm__("vpaddd %1, %0, %0" : "+x"(dots) : "x"(_mm256_madd_epi16(w, x)));
+    return dots;
+}
+
+static inline Vec ints_total(size_t bytes, Ints dots) { return total8(bytes, dots); }
+
+#endif

@@ -1,0 +1,117 @@
+/* Lanes of x86-64 with AVX-512 (F, BW, DQ, VL): sixteen floats at once, thirty-two registers. */
+#ifndef ATTN_LANES_AVX512_H
+#define ATTN_LANES_AVX512_H
+
+#include "lanes_x86.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHARED(name) avx512_##name
+
+enum { LANES = 16 };
+
+typedef __m512 Vec;
+typedef __m512i Ints;
+
+static inline __mmask16 first_lanes(size_t n) { return (__mmask16)((1u << n) - 1); }
+
+static inline Vec vec_set(float a) { return _mm512_set1_ps(a); }
+static inline Vec vec_load(const float *p) { return _mm512_loadu_ps(p); }
+static inline Vec vec_load_first(const float *p, size_t n) {
+    return _mm512_maskz_loadu_ps(first_lanes(n), p);
+}
+static inline void vec_store(float *p, Vec v) { _mm512_storeu_ps(p, v); }
+static inline void vec_store_first(float *p, Vec v, size_t n) { _mm512_mask_storeu_ps(p, first_lanes(n), v); }
+static inline Vec vec_add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+static inline Vec vec_sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
+static inline Vec vec_mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
+static inline Vec vec_div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
+static inline Vec vec_min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
+static inline Vec vec_max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
+static inline Vec vec_fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+static inline Vec vec_round(Vec v) {
+    return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+static inline Vec vec_ldexp(Vec v, Vec k) { return _mm512_scalef_ps(v, k); }
+
+static inline float vec_sum(Vec v) { return _mm512_reduce_add_ps(v); }
+
+/* Forced open, because gcc would call it, and all sixteen vectors would go through memory, to and fro. */
+static inline __attribute__((always_inline)) void vec_transpose(Vec v[LANES]) {
+    __m512 pairs[LANES], fours[LANES], eights[LANES];
+    for (int i = 0; i < LANES; i += 2) {
+        pairs[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
+        pairs[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
+    }
+    for (int i = 0; i < LANES; i += 4)
+        for (int j = 0; j < 2; j++) {
+            fours[i + 2 * j] = _mm512_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0x44);
+            fours[i + 2 * j + 1] = _mm512_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0xee);
+        }
+    /* fours[4a + b] holds, in its quarter c, column 4c + b of rows 4a to 4a + 3. */
+    for (int i = 0; i < LANES; i += 8)
+        for (int j = 0; j < 4; j++) {
+            eights[i + j] = _mm512_shuffle_f32x4(fours[i + j], fours[i + j + 4], 0x88);
+            eights[i + j + 4] = _mm512_shuffle_f32x4(fours[i + j], fours[i + j + 4], 0xdd);
+        }
+    for (int j = 0; j < 4; j++) {
+        v[j] = _mm512_shuffle_f32x4(eights[j], eights[j + 8], 0x88);
+        v[j + 8] = _mm512_shuffle_f32x4(eights[j], eights[j + 8], 0xdd);
+        v[j + 4] = _mm512_shuffle_f32x4(eights[j + 4], eights[j + 12], 0x88);
+        v[j + 12] = _mm512_shuffle_f32x4(eights[j + 4], eights[j + 12], 0xdd);
+    }
+}
+
+static inline Vec vec_from_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
+
+static inline Vec vec_from_bf16(const void *p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16));
+}
+
+static inline void vec_to_f16(uint16_t *p, Vec v) {
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+static inline Vec vec_from_int8(const void *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
+}
+
+static inline Vec vec_from_nibbles(const void *p, size_t high) {
+    __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(p));
+    __m512i nibbles = high ? _mm512_srli_epi32(bytes, 4) : _mm512_and_si512(bytes, _mm512_set1_epi32(15));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(nibbles, _mm512_set1_epi32(8)));
+}
+
+#ifdef BYTE_DOT
+#define WIDE_BYTE_DOT _mm512_dpbusd_epi32
+#endif
+
+static inline Ints ints_load(const void *p) { return _mm512_load_si512(p); }
+static inline Ints ints_spread(const void *p) {
+    return _mm512_castps_si512(_mm512_set1_ps(*(const float *)p));
+}
+
+/* Bytes only where there is WIDE_BYTE_DOT. */
+static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
+#ifdef WIDE_BYTE_DOT
+    if (bytes == 1) return WIDE_BYTE_DOT(dots, w, x);
+#endif
+    (void)bytes;
+    return _mm512_add_epi32(dots, _mm512_madd_epi16(w, x));
+}
+
+static inline Vec ints_total(size_t bytes, Ints dots) {
+    (void)bytes;
+    return _mm512_cvtepi32_ps(dots);
+}
+
+#ifdef __AVX512BF16__
+#define HAS_BF16_DOT
+static inline Vec vec_dot_bf16(Vec a, Vec b, Vec c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
+static inline void vec_to_bf16(uint16_t *p, Vec v) {
+    _mm256_storeu_si256((__m256i *)p, (__m256i)_mm512_cvtneps_pbh(v));
+}
+#endif
+
+#endif

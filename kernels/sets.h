@@ -1,0 +1,70 @@
+/*
+ * The table of sets, slowest to fastest, one line each; and what their files share. A file of a set defines
+ * `const Kernels kernels_NAME`. One that its compiler is too old for, or that is for another kind of CPU, may have
+ * nothing but a name.
+ */
+#ifndef ATTN_SETS_H
+#define ATTN_SETS_H
+
+#include "kernels.h"
+
+#if defined(__x86_64__)
+#define KERNEL_SETS(SET)                                                                                     \
+    SET(scalar)                                                                                              \
+    SET(avx2)                                                                                                \
+    SET(avx2_int8)                                                                                           \
+    SET(avxvnni_int8)                                                                                        \
+    SET(avx512)                                                                                              \
+    SET(avx512_int8)                                                                                         \
+    SET(avx512_int8_bf16)                                                                                    \
+    SET(avx512_int8_amx)
+#elif defined(__aarch64__)
+#define KERNEL_SETS(SET)                                                                                     \
+    SET(scalar)                                                                                              \
+    SET(neon)                                                                                                \
+    SET(neondot)                                                                                             \
+    SET(neondot_int8)
+#else
+#define KERNEL_SETS(SET) SET(scalar)
+#endif
+
+#define DECLARE_SET(name) extern const Kernels kernels_##name;
+KERNEL_SETS(DECLARE_SET)
+
+/* What sets on the same lanes share, compiled once: the kernels of vectors.h and the products of floats. */
+#define DECLARE_SHARED(lanes)                                                                                \
+    void lanes##_unpack(float *dst, DType dtype, const void *src, size_t n);                                 \
+    void lanes##_pack_f16(uint16_t *dst, const float *src, size_t n);                                        \
+    void lanes##_add(float *restrict y, const float *restrict x, size_t n);                                  \
+    void lanes##_scale(float *y, float a, size_t n);                                                         \
+    void lanes##_weighted_sums(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n,         \
+                               DType dtype, const void *v, size_t v_stride, size_t n_v, size_t d);           \
+    float lanes##_max(const float *x, size_t n);                                                             \
+    float lanes##_exp_sum(float *x, float max, size_t n);                                                    \
+    void lanes##_layer_norm(float *y, const float *x, const float *gain, const float *bias, size_t n,        \
+                            float eps);                                                                      \
+    void lanes##_rms_norm(float *y, const float *x, const float *gain, size_t n, float eps);                 \
+    void lanes##_gelu_tanh(float *x, size_t n);                                                              \
+    void lanes##_silu_mul(float *gate, const float *up, size_t n);                                           \
+    extern const Product lanes##_matvec_floats, lanes##_matmul_floats;
+
+/* The entries of a set's table that it takes from there, but for weighted_sums. */
+#define SHARED_KERNELS(lanes)                                                                                \
+    .unpack = lanes##_unpack, .pack_f16 = lanes##_pack_f16, .add = lanes##_add, .scale = lanes##_scale,      \
+    .max = lanes##_max, .exp_sum = lanes##_exp_sum, .layer_norm = lanes##_layer_norm,                        \
+    .rms_norm = lanes##_rms_norm, .gelu_tanh = lanes##_gelu_tanh, .silu_mul = lanes##_silu_mul
+
+/* How many tokens go through matvec, where nothing else was measured. */
+enum { FEW_FLOATS = 10, FEW_Q8_0 = 6, FEW_Q4_0 = 3 };
+
+#if defined(__x86_64__)
+DECLARE_SHARED(avx2)
+DECLARE_SHARED(avx512)
+extern const Product avx2_matvec_q8_0, avx2_matmul_q8_0; /* by x of 16 bits */
+extern const Product avx512_matvec_q8_0_int8, avx512_matmul_q8_0_int8, avx512_matvec_q4_0_int8,
+    avx512_matmul_q4_0_int8; /* by VNNI */
+#elif defined(__aarch64__)
+DECLARE_SHARED(neon)
+#endif
+
+#endif

@@ -1,0 +1,72 @@
+/* Attention's weighted sums, in registers. */
+#ifndef ATTN_WEIGHTED_SUMS_H
+#define ATTN_WEIGHTED_SUMS_H
+
+#include "microkernel.h"
+
+#include <math.h>
+#include <stddef.h>
+
+/* What the kernel's arguments of the same names are. */
+typedef struct WeightedSums {
+    float *z;
+    const float *p;
+    const unsigned char *v;
+    size_t z_stride, p_stride, v_stride, n_v;
+} WeightedSums;
+
+/*
+ * The sums of a few rows over `vectors` vectors of each v, which stay in registers while all v pass. Meanwhile the rows
+ * behind these v, in the cache the next key tile, are fetched into L2, row by row: all at once gains nothing.
+ */
+OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, size_t rows, size_t vectors) {
+    Vec sums[4 * TOKENS];
+    float *z = w->z + t * w->z_stride + i;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t k = 0; k < vectors; k++)
+            sums[r * vectors + k] = vec_load(z + r * w->z_stride + k * LANES);
+    size_t bytes = dtype == DTYPE_F16 ? 2 : 4; /* of a number */
+    for (size_t j = 0; j < w->n_v; j++) {
+        Vec v[8];
+        for (size_t k = 0; k < vectors * LANES; k += 64 / bytes)
+            __builtin_prefetch(w->v + ((w->n_v + j) * w->v_stride + i + k) * bytes, 0, 2);
+        for (size_t k = 0; k < vectors; k++) {
+            v[k] = load_weights(dtype, w->v, j * w->v_stride + i + k * LANES);
+            if (rows > 1) KEEP_IN_REGISTER(v[k]);
+        }
+        for (size_t r = 0; r < rows; r++) {
+            Vec p = vec_set(w->p[(t + r) * w->p_stride + j]);
+            for (size_t k = 0; k < vectors; k++) {
+                sums[r * vectors + k] = vec_fma(v[k], p, sums[r * vectors + k]);
+                KEEP_IN_REGISTER(sums[r * vectors + k]);
+            }
+        }
+    }
+    for (size_t r = 0; r < rows; r++)
+        for (size_t k = 0; k < vectors; k++)
+            vec_store(z + r * w->z_stride + k * LANES, sums[r * vectors + k]);
+}
+
+/*
+ * All of [0, d): first as many vectors at a time as make enough sums, then fewer, then the last few numbers. With 32
+ * registers that is four vectors for any number of rows, so that 64 numbers of v are read in one go: memory is fastest
+ * in order.
+ */
+OPENED void sum_rows(size_t rows, const WeightedSums *w, DType dtype, size_t t, size_t d) {
+    size_t i = 0;
+    if (rows == 1)
+        for (; i + 8 * LANES <= d; i += 8 * LANES) sum_vectors(w, dtype, t, i, rows, 8);
+    if (rows <= 2 || LANES == 16)
+        for (; i + 4 * LANES <= d; i += 4 * LANES) sum_vectors(w, dtype, t, i, rows, 4);
+    for (; i + 2 * LANES <= d; i += 2 * LANES) sum_vectors(w, dtype, t, i, rows, 2);
+    for (; i + LANES <= d; i += LANES) sum_vectors(w, dtype, t, i, rows, 1);
+    for (; i < d; i++)
+        for (size_t r = t; r < t + rows; r++)
+            for (size_t j = 0; j < w->n_v; j++) {
+                float v;
+                dtype_unpack(&v, dtype, w->v + dtype_bytes(dtype, j * w->v_stride + i), 1);
+                w->z[r * w->z_stride + i] = fmaf(w->p[r * w->p_stride + j], v, w->z[r * w->z_stride + i]);
+            }
+}
+
+#endif
