@@ -6,7 +6,13 @@
 # OPENMP=1 makes build/openmp/run, whose loops run on OpenMP instead of our own pool; WERROR=1 turns
 # warnings into errors; CC=clang, CFLAGS=… as usual.
 
-CFLAGS ?= -O3 -g
+# All cores work, unless -j, here or in the environment, says how many. After `clean` the order matters.
+ifeq ($(MAKELEVEL)$(filter -j% --jobserver%,$(shell echo "$$MAKEFLAGS"))$(filter clean,$(MAKECMDGOALS)),0)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN || echo 1)
+endif
+
+# -g1: lines for backtraces and profiles. Variables, which `make debug` has, take a quarter of the time.
+CFLAGS ?= -O3 -g1
 PREFIX ?= /usr/local
 BUILD ?= $(if $(OPENMP),build/openmp,build)
 RUN ?= $(if $(OPENMP),build/openmp/run,run)
