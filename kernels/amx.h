@@ -1,17 +1,16 @@
 /*
  * Prompts by AMX, whose registers are tiles. One instruction adds the products of two tiles of 16 × 32 BF16 to a tile
- * of 16 × 16 sums: 8192
- * multiply-adds in 16 cycles, sixteen times what AVX-512 does. Intel 64 and IA-32 Architectures Software Developer's
- * Manual, volume 1, chapter 18.
+ * of 16 × 16 sums. That is 8192 multiply-adds in 16 cycles, sixteen times what AVX-512 does. Intel 64 and IA-32
+ * Architectures Software Developer's Manual, volume 1, chapter 18.
  *
- * A tile of sums is [row of weights][token], so that weights lie as in their matrix and only activations, which all
- * rows share, are packed in pairs. Both are rounded to BF16, which errs less than blocks of 8 bits do. What is F32
- * or F16 is instead split in two, x ≈ x_0 + x_1, and w·x ≈ w_0·x_0 + w_1·x_0 + w_0·x_1: errors of up to 3·2^-16
- * (Henry, Tang & Heinecke 2019, arXiv:1904.06376).
+ * A tile of sums is [row of weights][token], so that weights lie as in their matrix. Only activations, which all rows
+ * share, are packed in pairs. Both are rounded to BF16, which errs less than blocks of 8 bits do. But F32 and F16 are
+ * split in two: x ≈ x_0 + x_1 and w·x ≈ w_0·x_0 + w_1·x_0 + w_0·x_1, with errors of up to 3·2^-16 (Henry, Tang &
+ * Heinecke 2019, arXiv:1904.06376).
  *
  *   TILES_CONFIGURE(sizes)   TILES_RELEASE()   TILE_ZERO(i)
- *   TILE_LOAD(i, p, stride)   TILE_STREAM(i, p, stride)   TILE_STORE(i, p, stride): rows lie stride bytes apart; what
- *                             is streamed from L2 leaves L1 to others
+ *   TILE_LOAD(i, p, stride)   TILE_STREAM(i, p, stride)   TILE_STORE(i, p, stride): rows lie stride bytes apart;
+ *                             TILE_STREAM reads from L2 and leaves L1 to others
  *   TILE_DOT(sums, w, x)
  */
 #ifndef ATTN_AMX_H
@@ -109,7 +108,7 @@ static inline void pack_split(void *packed, const float *x, size_t n, size_t col
     pack_for_tiles(2, packed, x, n, cols, i * PACK_TOKENS);
 }
 
-/* STEP weights; the scale of quantised ones in fewer operations than block_scale's. */
+/* STEP weights. The scale of quantised ones takes fewer operations here than block_scale takes. */
 OPENED void load_step(DType dtype, Vec w[2], const unsigned char *step) {
     int16_t half;
     memcpy(&half, step, sizeof half);
@@ -120,26 +119,29 @@ OPENED void load_step(DType dtype, Vec w[2], const unsigned char *step) {
                                      : load_weights(dtype, step, i * LANES);
 }
 
-/* Panels go through all blocks of ROWS rows before they go on to the next columns, as many each time but the last. */
+/*
+ * Panels go through all strips of ROWS rows before they go on to the next columns. They have as many columns each time,
+ * but fewer the last time.
+ */
 typedef struct Panel {
-    size_t r, begin, steps; /* its first row and column; 0 steps: there is none any more */
+    size_t r, begin, steps; /* its first row and column; 0 steps: there are no more panels */
 } Panel;
 
 OPENED Panel panel_at(DType dtype, size_t i, size_t row_begin, size_t row_end, size_t cols) {
     const size_t most = PANEL_BYTES / sizeof(uint16_t) / PART / (ROWS / SIDE) / PARTS(dtype);
     if (row_begin >= row_end) return (Panel){0};
-    size_t n_blocks = (row_end - row_begin + ROWS - 1) / ROWS, steps = cols / STEP,
+    size_t n_strips = (row_end - row_begin + ROWS - 1) / ROWS, steps = cols / STEP,
            n_panels = (steps + most - 1) / most, panel_steps = (steps + n_panels - 1) / n_panels,
-           begin = smaller(i / n_blocks * panel_steps, steps);
-    return (Panel){row_begin + i % n_blocks * ROWS, begin * STEP, smaller(panel_steps, steps - begin)};
+           begin = smaller(i / n_strips * panel_steps, steps);
+    return (Panel){row_begin + i % n_strips * ROWS, begin * STEP, smaller(panel_steps, steps - begin)};
 }
 
-/* A panel on its way from ROWS rows to panel[step][part][row][STEP]: row by row, since memory is fastest in order. */
+/* A panel on its way from ROWS rows to panel[step][part][row][STEP]: row by row, because memory is fastest in order. */
 typedef struct Unpacking {
     const unsigned char *row; /* its first step */
     size_t row_bytes;
     uint16_t *panel;
-    size_t r, n_rows;   /* which row that is; beyond n_rows the last one comes again, not kept */
+    size_t r, n_rows;   /* which row that is; beyond n_rows the last one comes again and is not kept */
     size_t step, steps; /* of the row */
 } Unpacking;
 
@@ -155,7 +157,7 @@ OPENED void begin_unpacking(DType dtype, Unpacking *left, const Matrix *w, size_
     left->steps = panel->steps;
 }
 
-/* n times UNPACK_STEPS steps of a row, or what is left of it; as much of the next row is fetched. */
+/* Unpacks n times UNPACK_STEPS steps of a row, or what is left of it, and fetches as much of the next row. */
 OPENED void unpack_steps(DType dtype, Unpacking *left, size_t n) {
     for (; n && left->r < ROWS; n--) {
         const size_t step_size = PARTS(dtype) * ROWS * STEP;
@@ -182,7 +184,7 @@ OPENED void unpack_steps(DType dtype, Unpacking *left, size_t n) {
     }
 }
 
-/* The sums of ROWS rows and two tiles of tokens on their way to y. */
+/* The sums of ROWS rows and two tiles of tokens, on their way to y. */
 typedef struct TilesResult {
     _Alignas(64) float sums[4][SIDE * SIDE]; /* [token tile, row tile][row][token] */
     float *y;                                /* of the first row and token */
@@ -205,8 +207,8 @@ static inline void finish_tile(const TilesResult *result, size_t i) {
 }
 
 /*
- * Tiles 0 to 3 are sums, 4 and 5 what they have rows of, 6 and 7 what they have columns of: 0 and 1 go with 6, 2 and
- * 3 with 7, 0 and 2 with 4, 1 and 3 with 5. Up to 2·SIDE rows and columns.
+ * Tiles 0 to 3 hold sums of up to 2·SIDE rows and columns. Tiles 4 and 5 hold their rows' factors, 6 and 7 their
+ * columns': 4 belongs to sums 0 and 2, 5 to 1 and 3, 6 to 0 and 1, 7 to 2 and 3.
  */
 static inline void configure_tiles(size_t n_rows, size_t n_columns) {
     struct {
@@ -236,8 +238,8 @@ OPENED void dot_tiles(bool two, bool wide) {
 }
 
 /*
- * result->sums = a panel's weights · one or two tiles of tokens, x [steps][part] tiles each. The tiles' unit has
- * enough to do meanwhile that the vectors' can finish the result before this one and unpack the next panel.
+ * result->sums = a panel's weights · one or two tiles of tokens, x [steps][part] tiles each. While the tiles' unit is
+ * busy, the vectors' unit finishes the result before this one and unpacks the next panel.
  */
 OPENED void multiply_tiles(DType dtype, TilesResult *result, const TilesResult *before, const uint16_t *panel,
                            const uint16_t *x0, const uint16_t *x1, size_t steps, Unpacking *next,
@@ -270,7 +272,7 @@ OPENED void multiply_tiles(DType dtype, TilesResult *result, const TilesResult *
             x0 += tokens0 * STEP, x1 += tokens1 * STEP;
         }
         panel += PARTS(dtype) * ROWS * STEP;
-        /* Spread over the steps, so that the tiles' unit always has some before it: 1.02 × of one after another. */
+        /* Spread over the steps, so that the tiles' unit never runs dry: 1.02 times as fast as all at once. */
         if (step % 4 == 2 && finished < 4) finish_tile(before, finished++);
         unpack_steps(dtype, next, unpack);
     }
@@ -302,7 +304,8 @@ OPENED void matmul_dtype(DType dtype, Panels *panels, float *y, size_t y_stride,
         unpack_steps(dtype, &next, SIZE_MAX);
         then = panel_at(dtype, ++n_panels, row_begin, row_end, w->cols);
         begin_unpacking(dtype, &next, w, row_end, &then, panels->bf16[n_panels % 2]);
-        size_t calls = panel.steps * ((n + 2 * SIDE - 1) / (2 * SIDE)); /* of unpack_steps, meanwhile */
+        size_t calls = panel.steps *
+                       ((n + 2 * SIDE - 1) / (2 * SIDE)); /* of unpack_steps, while this one is multiplied */
         size_t unpack = (ROWS * ((then.steps + UNPACK_STEPS - 1) / UNPACK_STEPS) + calls - 1) / calls;
         for (size_t t = 0; t < n; t += 2 * SIDE, turn = !turn) {
             size_t tokens = smaller(2 * SIDE, n - t), first = smaller(SIDE, tokens);

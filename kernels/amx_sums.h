@@ -9,22 +9,22 @@
 #include "weighted_sums.h"
 
 enum {
-    SUMS_BLOCK = 64, /* rows of p, of v, and numbers of v's rows that are packed at a time */
-    SUMS_STEPS = SUMS_BLOCK / STEP,
+    SUMS_SIDE = 64, /* rows of p, rows of v, and numbers of v's rows that are packed at a time */
+    SUMS_STEPS = SUMS_SIDE / STEP,
     SUMS_ROWS = 16, /* of p: with fewer, packing v costs more than it saves */
 };
 
 static inline bool sums_in_tiles(size_t n, size_t d) { return n >= SUMS_ROWS && d % SIDE == 0; }
 
 /*
- * Rows [j, end) of v, numbers [i, i + n) of each, as packed[step][part][pair][SUMS_BLOCK][2], and zeros behind the
+ * Rows [j, end) of v, numbers [i, i + n) of each, as packed[step][part][pair][SUMS_SIDE][2], and zeros behind the
  * last row. The rows that follow, in the cache the next key tile, are fetched meanwhile.
  */
 OPENED void pack_vectors(DType dtype, uint16_t *packed, const WeightedSums *w, size_t j, size_t end, size_t i,
                          size_t n) {
     const __m512i high = _mm512_set1_epi32(-0x10000), half = _mm512_set1_epi32(0x8000);
-    for (size_t pair = 0; pair < SUMS_BLOCK / 2; pair++) {
-        uint16_t *to = packed + (pair / PAIRS * 2 * PAIRS + pair % PAIRS) * 2 * SUMS_BLOCK;
+    for (size_t pair = 0; pair < SUMS_SIDE / 2; pair++) {
+        uint16_t *to = packed + (pair / PAIRS * 2 * PAIRS + pair % PAIRS) * 2 * SUMS_SIDE;
         for (size_t k = 0; k < n; k += LANES) {
             __m512i parts[2][2]; /* in the upper halves of floats */
             for (size_t second = 0; second < 2; second++) {
@@ -39,7 +39,7 @@ OPENED void pack_vectors(DType dtype, uint16_t *packed, const WeightedSums *w, s
             for (size_t part = 0; part < 2; part++) {
                 __m512i low = _mm512_srli_epi32(parts[part][0], 16),
                         both = _mm512_or_si512(low, _mm512_and_si512(parts[part][1], high));
-                vec_store((float *)(void *)(to + part * PAIRS * 2 * SUMS_BLOCK + 2 * k),
+                vec_store((float *)(void *)(to + part * PAIRS * 2 * SUMS_SIDE + 2 * k),
                           _mm512_castsi512_ps(both));
             }
         }
@@ -66,13 +66,13 @@ static inline void pack_rows(uint16_t *packed, const WeightedSums *w, size_t t, 
 /* Adds to z, one or two tiles high and one or two wide, the products of these packed rows and vectors. */
 static inline void add_tiles(bool two, bool wide, float *z, size_t z_stride, const uint16_t *p,
                              const uint16_t *v) {
-    const size_t stride = z_stride * sizeof *z, v_stride = 2 * SUMS_BLOCK * sizeof *v;
+    const size_t stride = z_stride * sizeof *z, v_stride = 2 * SUMS_SIDE * sizeof *v;
     TILE_LOAD(0, z, stride);
     if (two) TILE_LOAD(1, z + SIDE * z_stride, stride);
     if (wide) TILE_LOAD(2, z + SIDE, stride);
     if (two && wide) TILE_LOAD(3, z + SIDE * z_stride + SIDE, stride);
     for (size_t step = 0; step < SUMS_STEPS; step++, p += 2 * PART)
-        for (size_t v_part = 0; v_part < 2; v_part++, v += PAIRS * 2 * SUMS_BLOCK) {
+        for (size_t v_part = 0; v_part < 2; v_part++, v += PAIRS * 2 * SUMS_SIDE) {
             TILE_LOAD(6, v, v_stride);
             if (wide) TILE_LOAD(7, v + 2 * SIDE, v_stride);
             for (size_t p_part = 2 - v_part; p_part--;) {
@@ -87,9 +87,9 @@ static inline void add_tiles(bool two, bool wide, float *z, size_t z_stride, con
     if (two && wide) TILE_STORE(3, z + SIDE * z_stride + SIDE, stride);
 }
 
-/* The sums of `rows` packed rows, at most SUMS_BLOCK, with `width` numbers of the vectors. */
-static inline void add_block(float *z, size_t z_stride, size_t rows, size_t width, const uint16_t *p,
-                             const uint16_t *v) {
+/* The sums of `rows` packed rows, at most SUMS_SIDE, with `width` numbers of the vectors. */
+static inline void add_rows(float *z, size_t z_stride, size_t rows, size_t width, const uint16_t *p,
+                            const uint16_t *v) {
     for (size_t t = 0, high; t < rows; t += 2 * SIDE, p += 2 * SUMS_STEPS * 2 * PART) {
         high = smaller(2 * SIDE, rows - t);
         configure_tiles(high, 2 * SIDE);
@@ -101,18 +101,18 @@ static inline void add_block(float *z, size_t z_stride, size_t rows, size_t widt
 }
 
 static inline void sum_in_tiles(const WeightedSums *w, DType dtype, size_t n, size_t d) {
-    _Alignas(64) uint16_t v[SUMS_STEPS * 2 * STEP * SUMS_BLOCK], p[SUMS_BLOCK * SUMS_STEPS * 2 * STEP];
-    for (size_t i = 0; i < d; i += SUMS_BLOCK)
-        for (size_t j = 0; j < w->n_v; j += SUMS_BLOCK) {
-            size_t width = smaller(SUMS_BLOCK, d - i), n_v = smaller(SUMS_BLOCK, w->n_v - j);
+    _Alignas(64) uint16_t v[SUMS_STEPS * 2 * STEP * SUMS_SIDE], p[SUMS_SIDE * SUMS_STEPS * 2 * STEP];
+    for (size_t i = 0; i < d; i += SUMS_SIDE)
+        for (size_t j = 0; j < w->n_v; j += SUMS_SIDE) {
+            size_t width = smaller(SUMS_SIDE, d - i), n_v = smaller(SUMS_SIDE, w->n_v - j);
             if (dtype == DTYPE_F16)
                 pack_vectors(DTYPE_F16, v, w, j, j + n_v, i, width);
             else
                 pack_vectors(DTYPE_F32, v, w, j, j + n_v, i, width);
-            for (size_t t = 0; t < n; t += SUMS_BLOCK) {
-                size_t rows = smaller(SUMS_BLOCK, n - t);
+            for (size_t t = 0; t < n; t += SUMS_SIDE) {
+                size_t rows = smaller(SUMS_SIDE, n - t);
                 pack_rows(p, w, t, t + rows, j, n_v); /* all at once: a tile just stored is slow to load */
-                add_block(w->z + t * w->z_stride + i, w->z_stride, rows, width, p, v);
+                add_rows(w->z + t * w->z_stride + i, w->z_stride, rows, width, p, v);
             }
         }
     TILES_RELEASE();

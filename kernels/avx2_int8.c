@@ -12,10 +12,7 @@ static const Product matmul_of_q4_0 = MATMUL_INTS(q4_0);
 const Kernels kernels_avx2_int8 = {
     .name = "avx2-int8",
     .runs_here = cpu_has_avx2,
-    .products = {[DTYPE_F32] = {FEW_FLOATS, &avx2_matvec_floats, &avx2_matmul_floats},
-                 [DTYPE_F16] = {FEW_FLOATS, &avx2_matvec_floats, &avx2_matmul_floats},
-                 [DTYPE_BF16] = {FEW_FLOATS, &avx2_matvec_floats, &avx2_matmul_floats},
-                 [DTYPE_Q8_0] = {FEW_Q8_0, &avx2_matvec_q8_0, &avx2_matmul_q8_0},
+    .products = {SHARED_PRODUCTS(avx2), [DTYPE_Q8_0] = {FEW_Q8_0, &avx2_matvec_q8_0, &avx2_matmul_q8_0},
                  [DTYPE_Q4_0] = {FEW_Q4_0, &matvec_of_q4_0, &matmul_of_q4_0}},
     .weighted_sums = avx2_weighted_sums,
     SHARED_KERNELS(avx2),

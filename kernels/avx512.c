@@ -19,10 +19,7 @@ static const Product matmul_of_q4_0 = MATMUL_INTS(q4_0);
 const Kernels kernels_avx512 = {
     .name = "avx512",
     .runs_here = cpu_has_avx512,
-    .products = {[DTYPE_F32] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats},
-                 [DTYPE_F16] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats},
-                 [DTYPE_BF16] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats},
-                 [DTYPE_Q8_0] = {FEW_Q8_0, &matvec_of_q8_0, &matmul_of_q8_0},
+    .products = {SHARED_PRODUCTS(avx512), [DTYPE_Q8_0] = {FEW_Q8_0, &matvec_of_q8_0, &matmul_of_q8_0},
                  [DTYPE_Q4_0] = {FEW_Q4_0, &matvec_of_q4_0, &matmul_of_q4_0}},
     .weighted_sums = avx512_weighted_sums,
     SHARED_KERNELS(avx512),

@@ -15,9 +15,7 @@ const Product avx512_matmul_q4_0_int8 = MATMUL_INTS(q4_0);
 const Kernels kernels_avx512_int8 = {
     .name = "avx512-int8",
     .runs_here = cpu_has_avx512_vnni,
-    .products = {[DTYPE_F32] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats},
-                 [DTYPE_F16] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats},
-                 [DTYPE_BF16] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats},
+    .products = {SHARED_PRODUCTS(avx512),
                  [DTYPE_Q8_0] = {FEW_Q8_0, &avx512_matvec_q8_0_int8, &avx512_matmul_q8_0_int8},
                  [DTYPE_Q4_0] = {FEW_Q4_0, &avx512_matvec_q4_0_int8, &avx512_matmul_q4_0_int8}},
     .weighted_sums = avx512_weighted_sums,

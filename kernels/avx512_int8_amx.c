@@ -38,6 +38,6 @@ const Kernels kernels_avx512_int8_amx = {
     SHARED_KERNELS(avx512),
 };
 #else
-const Kernels kernels_avx512_int8_amx = {.name =
-                                             "avx512-int8-amx"}; /* compiler or assembler do not know AMX */
+/* The compiler or the assembler does not know AMX. */
+const Kernels kernels_avx512_int8_amx = {.name = "avx512-int8-amx"};
 #endif

@@ -1,7 +1,7 @@
 /*
- * AVX-512 with activations of 8 bits. By weights of BF16 they are multiplied as BF16, too, whose numbers have 8 bits:
- * weights stay as they lie, two columns where a float has one. Each activation errs by 2^-8 of itself at most, as much
- * as Q8_0's weights do.
+ * AVX-512 with activations of 8 bits. For weights of BF16 they are rounded to BF16, too, which has 8 bits. The weights
+ * stay as they lie, two columns where a float has one. Each activation errs by 2^-8 of itself at most, as much as
+ * Q8_0's weights do.
  */
 #include "cpu.h"
 #include "sets.h"
@@ -51,6 +51,6 @@ const Kernels kernels_avx512_int8_bf16 = {
     SHARED_KERNELS(avx512),
 };
 #else
-const Kernels kernels_avx512_int8_bf16 = {
-    .name = "avx512-int8-bf16"}; /* the compiler does not know the instruction */
+/* The compiler does not know the instruction. */
+const Kernels kernels_avx512_int8_bf16 = {.name = "avx512-int8-bf16"};
 #endif

@@ -16,15 +16,12 @@ static const Product matmul_of_q4_0 = MATMUL_INTS(q4_0);
 const Kernels kernels_avxvnni_int8 = {
     .name = "avxvnni-int8",
     .runs_here = cpu_has_avx_vnni,
-    .products = {[DTYPE_F32] = {FEW_FLOATS, &avx2_matvec_floats, &avx2_matmul_floats},
-                 [DTYPE_F16] = {FEW_FLOATS, &avx2_matvec_floats, &avx2_matmul_floats},
-                 [DTYPE_BF16] = {FEW_FLOATS, &avx2_matvec_floats, &avx2_matmul_floats},
-                 [DTYPE_Q8_0] = {FEW_Q8_0, &matvec_of_q8_0, &matmul_of_q8_0},
+    .products = {SHARED_PRODUCTS(avx2), [DTYPE_Q8_0] = {FEW_Q8_0, &matvec_of_q8_0, &matmul_of_q8_0},
                  [DTYPE_Q4_0] = {FEW_Q4_0, &matvec_of_q4_0, &matmul_of_q4_0}},
     .weighted_sums = avx2_weighted_sums,
     SHARED_KERNELS(avx2),
 };
 #else
-const Kernels kernels_avxvnni_int8 = {.name =
-                                          "avxvnni-int8"}; /* the compiler does not know the instruction */
+/* The compiler does not know the instruction. */
+const Kernels kernels_avxvnni_int8 = {.name = "avxvnni-int8"};
 #endif

@@ -14,7 +14,7 @@
 bool cpu_is_any(void) { return true; }
 
 #if defined(__x86_64__)
-/* CPUID's leaf 7, subleaf 1, whose names compilers' builtins learnt late or never. */
+/* CPUID's leaf 7, subleaf 1. Compilers' builtins learnt these names late or never. */
 static bool has_feature(unsigned eax_bit) {
     unsigned eax, ebx, ecx, edx;
     return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & eax_bit);

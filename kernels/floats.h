@@ -108,19 +108,19 @@ static inline void matmul_floats(float *y, size_t y_stride, const Matrix *w, con
     matmul_panels(false, false, y, y_stride, w, bias, row_begin, row_end, packed, n);
 }
 
-/* Quantised weights, too, for sets that do not multiply integers. */
+/* Of quantised weights, for sets that do not multiply integers. */
 static inline void matmul_blocks(float *y, size_t y_stride, const Matrix *w, const float *bias,
                                  size_t row_begin, size_t row_end, const void *packed, size_t n) {
     matmul_panels(false, true, y, y_stride, w, bias, row_begin, row_end, packed, n);
 }
 
-/* A few tokens, as they lie. */
+/* For matvec: as they lie. */
 static inline void pack_plainly(void *packed, const float *x, size_t n, size_t cols, size_t i) {
     size_t first = i * TOKENS;
     memcpy((float *)packed + first * cols, x + first * cols, micro_tokens(n, first) * cols * sizeof *x);
 }
 
-/* A row's two vectors of sums are added up at its end. */
+/* The lanes are columns. A row's two vectors of sums are added up at its end. */
 OPENED void dot_floats(DType dtype, float dots[MATVEC_STREAMS], const Streams *w, const float *x,
                        size_t cols) {
     Vec sums[MATVEC_STREAMS][2];

@@ -1,6 +1,6 @@
 /*
- * Products of quantised weights, as integers. How integers are multiplied stands in ints_x86.h and ints_arm64.h;
- * `bytes` is how many a q has, 1 or 2:
+ * Products of quantised weights, as integers. ints_x86.h and ints_arm64.h say how integers are multiplied; a q has
+ * `bytes` bytes, 1 or 2:
  *   LARGEST_Q(bytes): the largest q that activations are rounded to
  *   round_block(dtype, bytes, q, start, x): 32 numbers as q and, where weights have an excess, what a product with q
  *                  begins with; returns d, which is NaN if any x is not finite
@@ -79,8 +79,8 @@ OPENED void matvec_ints(DType dtype, size_t bytes, size_t ahead, float *y, size_
 }
 
 /*
- * Defines the functions of both products of weights of a type with a q of so many bytes, for a set's file, and what
- * MATVEC_INTS and MATMUL_INTS make of them.
+ * For a set's file: defines the functions with which weights of a type are multiplied by q's of so many bytes.
+ * MATVEC_INTS(name) and MATMUL_INTS(name) are the products with them.
  */
 #define INT_PRODUCTS(name, dtype, bytes)                                                                     \
     enum { LARGEST_##name = LARGEST_Q(bytes) };                                                              \

@@ -103,7 +103,7 @@ OPENED __m256 load_scales(const unsigned char *blocks, size_t block_bytes, size_
         _mm_setr_epi16(half[0], half[1], half[2], half[3], half[4], half[5], half[6], half[7]));
 }
 
-/* sums[k] += n ≤ 8 blocks of row k times one token's, from block b on, a multiple of 8. */
+/* sums[k] += n ≤ 8 blocks of row k times those of one token; b is a multiple of 8. */
 OPENED void dot_blocks(DType dtype, size_t bytes, __m256 sums[MATVEC_STREAMS], const Streams *streams,
                        const PackedInts *x, size_t b, size_t n) {
     const size_t block_bytes = BLOCK_BYTES(dtype);
@@ -151,7 +151,7 @@ OPENED __m256 load_scales_q4(const unsigned char *blocks) {
 }
 
 #ifdef WIDE_BYTE_DOT
-/* In each quarter a block's product, in four sums. */
+/* Each quarter holds a block's product, in four sums. */
 OPENED __m512i dot_four_q4(const unsigned char *block, const unsigned char *q) {
     const size_t apart = 2 * BLOCK_BYTES(DTYPE_Q4_0);
     const __m512i low = _mm512_set1_epi8(15);
@@ -165,7 +165,7 @@ OPENED __m512i dot_four_q4(const unsigned char *block, const unsigned char *q) {
     return WIDE_BYTE_DOT(dots, last, _mm512_loadu_si512(q + 64));
 }
 
-/* sums[k] += all eights of blocks of row k times one token's; returns how many blocks that was. */
+/* sums[k] += all eights of blocks of row k times those of one token; returns how many blocks that was. */
 OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const Streams *streams, const PackedInts *x,
                             size_t blocks) {
     const size_t block_bytes = BLOCK_BYTES(DTYPE_Q4_0);
@@ -200,7 +200,7 @@ OPENED __m256i dot_two_q4(const unsigned char *block, const unsigned char *q) {
     return add_dots(1, first, last);
 }
 
-/* sums[k] += all eights of blocks of row k times one token's; returns how many blocks that was. */
+/* sums[k] += all eights of blocks of row k times those of one token; returns how many blocks that was. */
 OPENED size_t dot_eights_q4(__m256 sums[MATVEC_STREAMS], const Streams *streams, const PackedInts *x,
                             size_t blocks) {
     const size_t block_bytes = BLOCK_BYTES(DTYPE_Q4_0);

@@ -44,7 +44,7 @@ const Kernels *kernels_fastest(void) {
 const Kernels *kernels_pick(const char *name, Error *error) {
     bool any = !name || !*name;
     char choices[128] = "";
-    /* Whether the CPU runs it comes last: some sets ask the system for more. */
+    /* Whether a set runs here is asked last, because some ask the system for registers. */
     for (size_t i = N_SETS; i--;) {
         if (any ? rounds_to_8_bits(sets[i]) : strcmp(name, sets[i]->name) != 0) continue;
         if (runs_here(sets[i])) return sets[i];

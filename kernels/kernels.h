@@ -28,17 +28,20 @@ typedef struct Linear {
     const float *bias; /* [rows], or NULL */
 } Linear;
 
-/*
- * What a product rounds, beside what each operation on floats does; all 0: nothing.
- *
- * By blocks: an error of up to max |x| / largest_q / 2 in each x, max |x| being that of its block. By BF16: an error of
- * up to 2^-8 of each x or w with one, 2^-16 with two. Where both are split in two, three products stand for one, and
- * w·x errs by up to 3·2^-16. Of what is rounded to BF16, numbers smaller than 2^-110 err by more, and from
- * 2^128 − 2^119 on they are infinite.
- */
+/* What a product rounds, beyond what each operation on floats rounds. All 0: nothing. */
 typedef struct Rounding {
-    int largest_q;      /* x, by blocks of 32 columns, to whole multiples of max |x| / largest_q; 0: not */
-    int x_bf16, w_bf16; /* x, or w, to a sum of so many BF16, which have 8 bits each; 0: not */
+    /*
+     * x is rounded by blocks of 32 columns, to whole multiples of max |x| / largest_q: 127 makes that 8 bits, 32767 makes
+     * it 16. Each x errs by up to half of such a step. 0: it is not.
+     */
+    int largest_q;
+
+    /*
+     * x, or w, is rounded to a sum of so many BF16, which have 8 bits each. It errs by up to 2^-8 of itself with one. If
+     * both have two, w·x errs by up to 3·2^-16. Numbers smaller than 2^-110 err by more, and from 2^128 − 2^119 on they
+     * become infinite. 0: it is not.
+     */
+    int x_bf16, w_bf16;
 } Rounding;
 
 /*
@@ -46,11 +49,10 @@ typedef struct Rounding {
  * dealt to threads. The order of each sum depends on w's shape alone, never on n or on which steps are done together.
  */
 typedef struct Product {
-    size_t
-        streams; /* step r does rows r, r + m, r + 2m, … < rows, so many of them; m = steps_of(streams, rows) */
-    size_t pack_tokens; /* tokens that one call of pack packs */
-    size_t whole_cols;  /* where cols is no multiple of this, `otherwise` is taken; 0: any will do */
-    const struct Product *otherwise;
+    size_t streams; /* rows of a step: step r does r, r + m, r + 2m, …, where m = steps_of(streams, rows) */
+    size_t pack_tokens;              /* tokens that one call of pack packs */
+    size_t whole_cols;               /* cols must be a multiple of this; 0: any number will do */
+    const struct Product *otherwise; /* what is taken where they are not */
     Rounding rounding;
 
     /*
@@ -73,21 +75,26 @@ static inline size_t steps_of(size_t streams, size_t rows) { return (rows + stre
 /* How weights of one type are multiplied. */
 typedef struct Products {
     size_t
-        matvec_tokens; /* up to so many tokens go through matvec: as many as were measured to be faster that way */
+        matvec_tokens; /* up to so many tokens go through matvec: those that were measured to be faster that way */
+
     /*
-     * Few tokens are bound by memory. Rows are read from several places at once, far apart, which is up to twice as
-     * fast as from one. A token's sums are the same to the bit whether it comes alone or with others.
+     * For a few tokens, which are bound by memory. A step's rows are read from places that are far apart, which is up to
+     * twice as fast as from one place. A token's sums are the same to the bit whether it comes alone or with others.
      */
     const Product *matvec;
-    const Product *matmul; /* for more tokens, bound by arithmetic */
+
+    /* For more tokens, which are bound by arithmetic. */
+    const Product *matmul;
 } Products;
 
 typedef struct Kernels {
     const char *name;        /* what kernels_pick chooses by: "avx2" */
-    bool (*runs_here)(void); /* whether this CPU, and the system, run the set; NULL: this build lacks it */
+    bool (*runs_here)(void); /* whether this CPU and its system run the set; NULL: this build lacks it */
 
-    Products products[DTYPE_LIMIT]; /* by the type of the weights */
-    int sums_bf16; /* weighted_sums may split p and v in so many BF16: errors of up to 3·2^-15 of each product; 0: not */
+    Products products[DTYPE_LIMIT]; /* [dtype of the weights] */
+
+    /* weighted_sums may split p and v into so many BF16, with errors of up to 3·2^-15 of each product; 0: it does not. */
+    int sums_bf16;
 
     /* dst[i] = src[i] as float, i in [0, n), n a multiple of the dtype's block. */
     void (*unpack)(float *dst, DType dtype, const void *src, size_t n);

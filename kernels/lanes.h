@@ -17,7 +17,7 @@
  * HAS_BF16_DOT is defined where pairs of BF16 can be multiplied, which lie where a vector has a float:
  *   vec_dot_bf16(a, b, c) = c + both products     vec_to_bf16(p, v)
  *
- * Ints, on x86-64: a vector of LANES units of integers, or of dots, which are what units, multiplied, add up to.
+ * Ints, on x86-64: a vector of LANES units of integers, or of the dots of units (lanes_x86.h).
  *   ints_load(p)  ints_spread(p): one unit in all lanes
  *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
  *   ints_total(bytes, dots): as floats

@@ -36,7 +36,7 @@ static inline Vec vec_round(Vec v) {
     return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* 2^k in two factors, since alone it may be too large or too small for a float. */
+/* 2^k in two factors, because alone it may be too large or too small for a float. */
 static inline Vec vec_ldexp(Vec v, Vec k) {
     const __m256i bias = _mm256_set1_epi32(127);
     __m256i exponent = _mm256_cvtps_epi32(k), half = _mm256_srai_epi32(exponent, 1);

@@ -40,7 +40,7 @@ static inline Vec vec_max(Vec a, Vec b) { return vmaxq_f32(a, b); }
 static inline Vec vec_fma(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
 static inline Vec vec_round(Vec v) { return vrndnq_f32(v); }
 
-/* 2^k in two factors, since alone it may be too large or too small for a float. */
+/* 2^k in two factors, because alone it may be too large or too small for a float. */
 static inline Vec vec_ldexp(Vec v, Vec k) {
     const int32x4_t bias = vdupq_n_s32(127);
     int32x4_t exponent = vcvtq_s32_f32(k), half = vshrq_n_s32(exponent, 1), rest = vsubq_s32(exponent, half);

@@ -52,7 +52,7 @@ static inline void transpose8(__m256 v[8]) {
 #define BYTE_DOT _mm256_dpbusd_avx_epi32
 #endif
 
-/* The dots of eight units: what each, multiplied, adds up to. */
+/* The dots of eight units. The dot of two units is what the products of their columns add up to. */
 static inline __m256i dot8(size_t bytes, __m256i w, __m256i x) {
 #ifdef BYTE_DOT
     if (bytes == 1) return BYTE_DOT(_mm256_setzero_si256(), w, x);

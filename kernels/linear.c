@@ -1,13 +1,13 @@
 /*
- * y = W·x + bias for several matrices at once. The rows of all of them, laid end to end, are one loop:
- * a piece of it is cut where one matrix ends and the next begins. Each dtype may want x packed in another way,
- * so where several come together each has a loop of its own.
+ * y = W·x + bias for several matrices at once. The rows of all of them, laid end to end, are one loop. A piece of it is
+ * cut where one matrix ends and the next begins. Each dtype may want x packed in another way, so each has a loop of its
+ * own.
  */
 #include "kernels.h"
 
 enum {
     ROW_STEP = 32,           /* a multiple of the rows that any kernel set takes at once; pieces are, too */
-    PIECES_PER_WORKER = 4,   /* so that one slow worker holds the others up by little */
+    PIECES_PER_WORKER = 4,   /* so that one slow worker hardly holds the others up */
     MAX_PIECE_ROWS = 256,    /* so that a piece's part of y stays in cache while a chunk of tokens passes */
     MIN_PIECE_MADDS = 16384, /* multiply-adds worth the trouble of dealing them: a few µs */
 };

@@ -37,7 +37,7 @@ enum {
     case TOKENS: function(TOKENS, __VA_ARGS__); break;                                                       \
     }
 
-/* Where rows [r, r + ROWS) begin. Beyond row_end it is the last one's place: something to read, never kept. */
+/* Where rows [r, r + ROWS) begin. Beyond row_end the last one comes again and is not kept. */
 static inline void find_rows(const unsigned char *rows[ROWS], const Matrix *w, size_t r, size_t row_end) {
     size_t row_bytes = dtype_bytes(w->dtype, w->cols);
     for (size_t i = 0; i < ROWS; i++)
@@ -116,7 +116,7 @@ OPENED void fetch(const unsigned char *from, size_t bytes) {
     for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
 }
 
-/* Step r of a matvec: rows r, r + apart, … Beyond the last row they are that one again, which is not kept. */
+/* Step r of a matvec: rows r, r + apart, … Beyond the last row that one comes again and is not kept. */
 OPENED void streams_seek(Streams *streams, const Matrix *w, size_t r, size_t apart, size_t row_bytes) {
     for (size_t k = 0; k < MATVEC_STREAMS; k++)
         streams->rows[k] = (const unsigned char *)w->data + smaller(r + k * apart, w->rows - 1) * row_bytes;

@@ -13,10 +13,7 @@ static const Product matmul_of_blocks = MATMUL_BLOCKS;
 const Kernels kernels_neon = {
     .name = "neon",
     .runs_here = cpu_is_any,
-    .products = {[DTYPE_F32] = {FEW_FLOATS, &neon_matvec_floats, &neon_matmul_floats},
-                 [DTYPE_F16] = {FEW_FLOATS, &neon_matvec_floats, &neon_matmul_floats},
-                 [DTYPE_BF16] = {FEW_FLOATS, &neon_matvec_floats, &neon_matmul_floats},
-                 [DTYPE_Q8_0] = {FEW_Q8_0, &matvec_of_blocks, &matmul_of_blocks},
+    .products = {SHARED_PRODUCTS(neon), [DTYPE_Q8_0] = {FEW_Q8_0, &matvec_of_blocks, &matmul_of_blocks},
                  [DTYPE_Q4_0] = {FEW_Q4_0, &matvec_of_blocks, &matmul_of_blocks}},
     .weighted_sums = neon_weighted_sums,
     SHARED_KERNELS(neon),

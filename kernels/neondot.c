@@ -15,10 +15,7 @@ static const Product matmul_of_q4_0 = MATMUL_INTS(q4_0);
 const Kernels kernels_neondot = {
     .name = "neondot",
     .runs_here = cpu_has_dot,
-    .products = {[DTYPE_F32] = {FEW_FLOATS, &neon_matvec_floats, &neon_matmul_floats},
-                 [DTYPE_F16] = {FEW_FLOATS, &neon_matvec_floats, &neon_matmul_floats},
-                 [DTYPE_BF16] = {FEW_FLOATS, &neon_matvec_floats, &neon_matmul_floats},
-                 [DTYPE_Q8_0] = {FEW_Q8_0, &matvec_of_q8_0, &matmul_of_q8_0},
+    .products = {SHARED_PRODUCTS(neon), [DTYPE_Q8_0] = {FEW_Q8_0, &matvec_of_q8_0, &matmul_of_q8_0},
                  [DTYPE_Q4_0] = {FEW_Q4_0, &matvec_of_q4_0, &matmul_of_q4_0}},
     .weighted_sums = neon_weighted_sums,
     SHARED_KERNELS(neon),

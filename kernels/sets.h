@@ -54,6 +54,12 @@ KERNEL_SETS(DECLARE_SET)
     .max = lanes##_max, .exp_sum = lanes##_exp_sum, .layer_norm = lanes##_layer_norm,                        \
     .rms_norm = lanes##_rms_norm, .gelu_tanh = lanes##_gelu_tanh, .silu_mul = lanes##_silu_mul
 
+/* And of its products. */
+#define SHARED_PRODUCTS(lanes)                                                                               \
+    [DTYPE_F32] = {FEW_FLOATS, &lanes##_matvec_floats, &lanes##_matmul_floats},                              \
+    [DTYPE_F16] = {FEW_FLOATS, &lanes##_matvec_floats, &lanes##_matmul_floats},                              \
+    [DTYPE_BF16] = {FEW_FLOATS, &lanes##_matvec_floats, &lanes##_matmul_floats}
+
 /* How many tokens go through matvec, where nothing else was measured. */
 enum { FEW_FLOATS = 10, FEW_Q8_0 = 6, FEW_Q4_0 = 3 };
 

@@ -31,7 +31,7 @@ void SHARED(pack_f16)(uint16_t *dst, const float *src, size_t n) {
     }
 }
 
-/* These two have nothing that the compiler's own vectors would miss. */
+/* The compiler's own vectors are good enough for these two. */
 void SHARED(add)(float *restrict y, const float *restrict x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += x[i];
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* What the kernel's arguments of the same names are. */
+/* The arguments of the kernel that have these names. */
 typedef struct WeightedSums {
     float *z;
     const float *p;

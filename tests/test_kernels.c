@@ -288,8 +288,9 @@ static double block_error(int largest, const double *w, const float *x, size_t c
 }
 
 /*
- * y [n][rows + GAP], of so many tokens together, against the sum in double. A product passes through at most cols + 2 roundings on its way
- * into a sum, each of relative size EPS, or 3 cols + 2 where it is three; Higham 2002, section 3.1.
+ * y [n][rows + GAP], computed for so many tokens together, against the sum in double. A product passes through at most
+ * cols + 2 roundings on its way into a sum, each of relative size EPS, or 3 cols + 2 where it is three; Higham 2002,
+ * section 3.1.
  */
 static void check_multiplication(const Kernels *set, const Multiplication *m, const float *bias,
                                  const float *y, size_t together) {

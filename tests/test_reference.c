@@ -70,7 +70,8 @@ static double bound_of(const Reference *reference) { return is_quantised(referen
 
 static double bound_of_fastest(const Reference *reference) {
     const Kernels *fastest = kernels_fastest();
-    bool rounds_bf16 = fastest->products[DTYPE_BF16].matmul->rounding.x_bf16 && has_weights(reference, DTYPE_BF16);
+    bool rounds_bf16 =
+        fastest->products[DTYPE_BF16].matmul->rounding.x_bf16 && has_weights(reference, DTYPE_BF16);
     bool splits = fastest->products[DTYPE_F32].matmul->rounding.x_bf16;
     return is_quantised(reference) || rounds_bf16 ? INT8_BOUND : splits ? SPLIT_BOUND : BOUND;
 }
