@@ -1,7 +1,8 @@
 # make              ./run and ./study            make test       all tests, offline
 # make debug        build/debug/, -O0            make sanitize   the tests under ASan and UBSan
 # make bench        speed against the machine's  make tsan       the threaded ones under TSan
-# make install      attn-run, attn-study and their man pages, under PREFIX
+# make install      programs, library, attn.h, man pages, completions and the default model, under PREFIX;
+#                   make uninstall takes them away again
 #
 # OPENMP=1 makes build/openmp/run, whose loops run on OpenMP instead of our own pool; WERROR=1 turns
 # warnings into errors; CC=clang, CFLAGS=… as usual.
@@ -14,12 +15,18 @@ endif
 # -g1: lines for backtraces and profiles. Variables, which `make debug` has, take a quarter of the time.
 CFLAGS ?= -O3 -g1
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR ?= $(PREFIX)/share/man
 BUILD ?= $(if $(OPENMP),build/openmp,build)
 RUN ?= $(if $(OPENMP),build/openmp/run,run)
 STUDY ?= $(patsubst %run,%study,$(RUN))
 
-WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
+WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
+    -Wno-missing-field-initializers # what a row of a table leaves out is zero
 FLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -ffp-contract=off -I. -MMD -MP $(WARNINGS)
+# The library shows attn.h's names alone; one set of objects serves it, shared or not, and the programs.
+FLAGS += -fPIC -fvisibility=hidden
 FLAGS += $(if $(WERROR),-Werror) $(if $(OPENMP),-fopenmp)
 LIBS = -lm -lpthread $(if $(OPENMP),-fopenmp)
 
@@ -47,49 +54,66 @@ else ifeq ($(ARCH),aarch64)
 $(BUILD)/kernels/neondot.o $(BUILD)/kernels/neondot_int8.o: FLAGS += -march=armv8.2-a+dotprod
 endif
 
-# What only programs need: the library neither prints nor reads options.
-PROGRAM = cli.c counts.c info.c npy.c npz.c
-VIEWS = $(wildcard views/*.c)
-LIB = $(patsubst %.c,$(BUILD)/%.o,$(filter-out run.c study.c $(PROGRAM),$(wildcard *.c)) $(wildcard checkpoint/*.c kernels/*.c))
+objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
+ENGINE = $(filter-out $(BUILD)/attn.o $(BUILD)/run.o $(BUILD)/study.o,$(call objects,*.c text/*.c checkpoint/*.c kernels/*.c))
+# What only programs need: the engine neither prints nor reads options.
+PROGRAMS = $(call objects,cli/*.c measures/*.c web/*.c)
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c)) $(wildcard tests/test_*.sh)
-THREADED_TESTS = $(BUILD)/tests/test_threads $(BUILD)/tests/test_reference
+THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference attn)
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 
-all: $(RUN) $(STUDY) model.bin
+VERSION := $(shell sed -n 's/^\#define ATTN_VERSION "\(.*\)"/\1/p' attn.h)
+# A new second number may change what attn.h says.
+SONAME = libattn.so.$(basename $(VERSION))
+SHARED = $(BUILD)/libattn.so.$(VERSION)
+BUILT = $(RUN) $(STUDY) $(BUILD)/libattn.a $(SHARED)
+
+all: $(BUILT) model.bin
 
 # The default model, where ./run model.bin finds it.
 model.bin: weights/model.gguf
 	ln -sf $< $@
 
-$(RUN): $(BUILD)/run.o $(PROGRAM:%.c=$(BUILD)/%.o) $(BUILD)/libattn.a
+$(RUN): $(BUILD)/run.o $(BUILD)/programs.a $(BUILD)/engine.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(STUDY): $(BUILD)/study.o $(VIEWS:%.c=$(BUILD)/%.o) $(PROGRAM:%.c=$(BUILD)/%.o) $(BUILD)/libattn.a
+$(STUDY): $(BUILD)/study.o $(call objects,views/*.c) $(BUILD)/programs.a $(BUILD)/engine.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(BUILD)/libattn.a: $(LIB)
+# Programs and tests link the engine with all its names; the library is one object in which all others are local.
+$(BUILD)/engine.a: $(ENGINE)
+	rm -f $@ && $(AR) rcs $@ $^
+
+$(BUILD)/libattn.a: $(ENGINE) $(BUILD)/attn.o
+	$(CC) -r -nostdlib -o $(BUILD)/libattn.o $^
+	$(shell $(CC) -print-prog-name=objcopy) --localize-hidden $(BUILD)/libattn.o
+	rm -f $@ && $(AR) rcs $@ $(BUILD)/libattn.o
+
+$(SHARED): $(ENGINE) $(BUILD)/attn.o
+	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LIBS)
+	ln -sf $(@F) $(BUILD)/$(SONAME) && ln -sf $(@F) $(BUILD)/libattn.so
+
+$(BUILD)/programs.a: $(PROGRAMS)
 	rm -f $@ && $(AR) rcs $@ $^
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(FLAGS) -c -o $@ $<
 
-# What page.c has the assembler put into it, no compiler sees.
-$(BUILD)/views/page.o: $(wildcard views/page/*)
+# No compiler sees what page.c has the assembler put into it.
+$(BUILD)/web/page.o: $(wildcard web/*.js web/*.css web/*.html)
 
-$(BUILD)/tests/test_json $(BUILD)/tests/test_case $(BUILD)/tests/test_study $(BUILD)/tests/test_view: $(BUILD)/views/json.o
-$(BUILD)/tests/test_view: $(BUILD)/views/base64.o $(BUILD)/views/packedrows.o $(BUILD)/views/sha256.o
-$(BUILD)/tests/test_heads: $(BUILD)/views/headscores.o
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libattn.a
+$(BUILD)/tests/test_attn: $(BUILD)/attn.o
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
-$(BUILD)/bench/bench: $(addprefix $(BUILD)/,bench/measure.o bench/peaks.o bench/report.o bench/shapes.o npy.o)
-$(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/cli.o $(BUILD)/libattn.a
+$(BUILD)/bench/bench: $(addprefix $(BUILD)/,bench/measure.o bench/peaks.o bench/report.o bench/shapes.o)
+$(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
-test: $(RUN) $(STUDY) $(TESTS)
+test: $(BUILT) $(TESTS)
 	@RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' tests/run.sh $(TESTS)
 
 test-threaded: $(THREADED_TESTS)
@@ -116,15 +140,35 @@ tsan:
 bench: $(BUILD)/bench/bench
 	$<
 
-install: $(RUN) $(STUDY)
-	install -D -m 755 $(RUN) $(DESTDIR)$(PREFIX)/bin/attn-run
-	install -D -m 755 $(STUDY) $(DESTDIR)$(PREFIX)/bin/attn-study
-	install -D -m 644 docs/attn-run.1 $(DESTDIR)$(PREFIX)/share/man/man1/attn-run.1
-	install -D -m 644 docs/attn-study.1 $(DESTDIR)$(PREFIX)/share/man/man1/attn-study.1
+# What is installed, and where to. The programs look for the model at ../share/attn, as seen from their folder.
+COMPLETIONS = scripts/completions/attn
+INSTALLED = $(RUN):$(PREFIX)/bin/attn-run $(STUDY):$(PREFIX)/bin/attn-study \
+    weights/model.gguf:$(PREFIX)/share/attn/model.gguf attn.h:$(INCLUDEDIR)/attn.h \
+    $(BUILD)/libattn.a:$(LIBDIR)/libattn.a $(SHARED):$(LIBDIR)/$(notdir $(SHARED)) \
+    docs/attn-run.1:$(MANDIR)/man1/attn-run.1 docs/attn-study.1:$(MANDIR)/man1/attn-study.1 \
+    docs/attn.3:$(MANDIR)/man3/attn.3 $(COMPLETIONS).zsh:$(PREFIX)/share/zsh/site-functions/_attn \
+    $(foreach name,attn-run attn-study,$(COMPLETIONS).bash:$(PREFIX)/share/bash-completion/completions/$(name) \
+    $(COMPLETIONS).fish:$(PREFIX)/share/fish/vendor_completions.d/$(name).fish)
+PKGCONFIG = $(LIBDIR)/pkgconfig/attn.pc
+LINKS = $(LIBDIR)/libattn.so $(LIBDIR)/$(SONAME)
+
+install: $(BUILT)
+	@for file in $(INSTALLED); do \
+	    from=$${file%%:*} to=$(DESTDIR)$${file#*:} mode=644; if [ -x $$from ]; then mode=755; fi; \
+	    echo "install $$to"; install -D -m $$mode $$from $$to || exit 1; \
+	done
+	for link in $(LINKS); do ln -sf $(notdir $(SHARED)) $(DESTDIR)$$link || exit 1; done
+	mkdir -p $(DESTDIR)$(dir $(PKGCONFIG))
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
+	    -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(LIBS))|' attn.pc.in >$(DESTDIR)$(PKGCONFIG)
+
+uninstall:
+	rm -f $(addprefix $(DESTDIR),$(foreach file,$(INSTALLED),$(lastword $(subst :, ,$(file)))) $(LINKS) $(PKGCONFIG))
+	-rmdir $(DESTDIR)$(PREFIX)/share/attn
 
 clean:
 	rm -rf build run study model.bin
 
-.PHONY: all test test-threaded emulated debug sanitize tsan bench install clean
+.PHONY: all test test-threaded emulated debug sanitize tsan bench install uninstall clean
 .PRECIOUS: $(BUILD)/%.o
 -include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)

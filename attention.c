@@ -9,11 +9,11 @@
  *
  * Grouped-query attention: head h reads the keys and values of kv head ⌊h·n_head_kv/n_head⌋.
  *
- * attend_watched is this formula for one query after the other, on a whole row of scores. What runs
- * when nobody looks is attend_tile: no n × n buffer, but tiles of keys, over which each query keeps
- * the running maximum m and sum of its softmax, rescaling what it has when m grows (Milakov & Gimelshein 2018,
- * arXiv:1805.02867; Dao et al. 2022, arXiv:2205.14135). Tiles start at fixed positions, so that a
- * token's result does not depend on the thread it came in, nor on the chunk but for how a kernel set rounds.
+ * attend_watched computes this formula query by query, on a whole row of scores, for heads that a probe
+ * watches. attend_tile is the fast way, without an n × n buffer. It takes the keys tile by tile, and each query
+ * keeps the maximum m and the sum of its softmax so far. When m grows, what the query has is rescaled (Milakov &
+ * Gimelshein 2018, arXiv:1805.02867; Dao et al. 2022, arXiv:2205.14135). Tiles start at fixed positions. So a
+ * token's result does not depend on the thread, and on the chunk only through the rounding of the kernel set.
  */
 #include "attention.h"
 
@@ -24,10 +24,10 @@
 #include <sys/mman.h>
 
 enum {
-    KEY_TILE = 64,   /* keys whose scores are held at a time */
+    KEY_TILE = 64,   /* keys whose scores are held at once */
     QUERY_TILE = 64, /* queries (all heads of a group counted) that share a tile of keys */
-    STORE_TILE = 32, /* tokens that a worker puts into the cache: of each dimension a cache line of F16 */
-    MANY_KEYS = 16,  /* so many of them, or more, are turned over together */
+    STORE_TILE = 32, /* tokens that a worker puts into the cache: 32 F16 of a dimension fill a cache line */
+    MANY_KEYS = 16,  /* from this many tokens on, keys are stored a dimension at a time */
 };
 
 /* One worker's scratch: a tile of queries against a tile of keys. */
@@ -144,7 +144,7 @@ void attention_free(Attention *attention) {
     free(attention);
 }
 
-/* Where the n_room positions of row `row` of [2·n_layer·n_head_kv] begin, or those from a position on. */
+/* Where a position lies in one of the cache's 2·n_layer·n_head_kv rows of n_room positions. */
 static unsigned char *cache_row(const Attention *attention, size_t row, size_t position) {
     size_t position_bytes = dtype_bytes(attention->kv_dtype, attention->shape.d_head);
     return attention->cache + (row * attention->n_room + position) * position_bytes;
@@ -155,7 +155,7 @@ static unsigned char *cached_keys(const Attention *attention, size_t layer, size
     return cache_row(attention, layer * attention->shape.n_head_kv + kv_head, first);
 }
 
-/* A kv head's values from a position on, [..][d_head]; they lie behind the keys of all layers. */
+/* A kv head's values from `position` on, [..][d_head]. All values lie after the keys of all layers. */
 static unsigned char *cached_values(const Attention *attention, size_t layer, size_t kv_head,
                                     size_t position) {
     const AttentionShape *shape = &attention->shape;
@@ -189,7 +189,7 @@ static void rotate(const AttentionShape *shape, float *x, const float *cos_sin) 
     }
 }
 
-/* n numbers to dst in kv_dtype. */
+/* Writes n numbers to dst in kv_dtype. */
 static void convert(const Attention *attention, void *dst, const float *src, size_t n) {
     if (attention->kv_dtype == DTYPE_F16)
         attention->compute.kernels->pack_f16(dst, src, n);
@@ -197,7 +197,7 @@ static void convert(const Attention *attention, void *dst, const float *src, siz
         memcpy(dst, src, n * sizeof *src);
 }
 
-/* One token's key [d_head] becomes a column of its tile of F16: a call for 64 numbers, not for each of them. */
+/* Writes one token's key [d_head] as a column of its F16 tile. One call converts 64 numbers; a call each is slow. */
 static void store_key(const Attention *attention, unsigned char *tile, size_t column, const float *k) {
     size_t d_head = attention->shape.d_head;
     for (size_t i = 0, n; i < d_head; i += n) {
@@ -208,7 +208,7 @@ static void store_key(const Attention *attention, unsigned char *tile, size_t co
     }
 }
 
-/* Tokens [begin, end) of the chunk become columns of their tiles, many of them a dimension of neighbours at a time. */
+/* Writes the keys of tokens [begin, end) of the chunk as columns of their tiles. */
 static void store_keys(const Attention *attention, size_t layer, size_t kv_head, size_t begin, size_t end) {
     size_t d_head = attention->shape.d_head, stride = attention->shape.n_head_kv * d_head;
     const float *k = attention->k + kv_head * d_head;
@@ -228,13 +228,13 @@ static void store_keys(const Attention *attention, size_t layer, size_t kv_head,
     }
 }
 
-/* A loop over the chunk: what one layer's loops are told. */
+/* The context of one layer's loops over the chunk. */
 typedef struct LayerLoop {
     Attention *attention;
     size_t layer;
 } LayerLoop;
 
-/* Tokens [begin, end) of the chunk take their positions and join the cache. */
+/* Rotates q and k of tokens [begin, end) of the chunk, and writes k and v to the cache. */
 static void rotate_and_store(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const LayerLoop *loop = context;
@@ -287,8 +287,8 @@ static void add_values(const Attention *attention, size_t layer, size_t kv_head,
 }
 
 /*
- * A head that a probe watches: the formula, one query after the other. Takes the place of what
- * attend_tile found, so that what the probe saw, or wrote, is what counts.
+ * Computes a head that a probe watches by the formula, query by query. Its z replaces that of attend_tile,
+ * so the forward pass goes on with what the probe saw, or wrote.
  */
 static void attend_watched(const Attention *attention, size_t layer, size_t head, const Probe *probe) {
     const AttentionShape *shape = &attention->shape;
@@ -304,16 +304,16 @@ static void attend_watched(const Attention *attention, size_t layer, size_t head
         size_t position = attention->position + t, n_keys = position + 1;
         const float *q = attention->q + (t * shape->n_head + head) * d_head;
         float *z = attention->z + (t * shape->n_head + head) * d_head;
-        ProbeView view = {PROBE_SCORES, layer, head, position, 1, n_keys, n_keys, row};
+        Activation seen = {PROBE_SCORES, layer, head, position, 1, n_keys, n_keys, row};
 
         for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * scale;
         for (size_t key = 0; key < n_keys; key += KEY_TILE)
             score_tile(attention, layer, kv_head, key, tile.q, 1, row + key);
-        if (see_scores) probe->visit(probe->user, &view);
+        if (see_scores) probe->visit(probe->user, &seen);
         float sum = kernels->exp_sum(row, kernels->max(row, n_keys), n_keys);
         kernels->scale(row, 1.0f / sum, n_keys);
-        view.site = PROBE_PATTERN;
-        if (see_pattern) probe->visit(probe->user, &view);
+        seen.site = PROBE_PATTERN;
+        if (see_pattern) probe->visit(probe->user, &seen);
 
         memset(z, 0, d_head * sizeof *z);
         for (size_t key = 0; key < n_keys; key += KEY_TILE) {
@@ -324,9 +324,9 @@ static void attend_watched(const Attention *attention, size_t layer, size_t head
 }
 
 /*
- * One query's scores of the next tile of keys, of which it sees the first `visible`, become weights
- * exp(score − max), the others 0; its running softmax takes them in, and what it has is rescaled when the
- * maximum grows.
+ * Turns one query's scores of the next tile of keys into weights exp(score − max) and adds them to its running
+ * softmax. The query sees the first `visible` keys; the others get weight 0. When the maximum grows, z and the
+ * sum so far are rescaled first.
  */
 static void softmax_update(const Kernels *kernels, const Tile *tile, size_t row, size_t visible,
                            size_t d_head) {

@@ -34,26 +34,26 @@ typedef struct AttentionWeights {
     Linear out; /* [d_model][n_head·d_head] */
 } AttentionWeights;
 
-/* The KV cache and scratch of one session. Owned by the session; not for two threads at once. */
+/* The KV cache and scratch of one session, which owns it. Two threads must not use it at once. */
 typedef struct Attention Attention;
 
 /*
- * A cache of n_ctx positions in kv_dtype (F16 or F32), reserved but touched only as it fills, and
- * scratch for n_chunk tokens. NULL with an error when memory runs out. attention_free accepts NULL.
+ * Reserves a cache of n_ctx positions in kv_dtype (F16 or F32), whose pages are touched only as it fills, and
+ * allocates scratch for n_chunk tokens. NULL with an error when memory runs out. attention_free accepts NULL.
  */
 Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dtype, size_t n_chunk,
                          const Compute *compute, Error *error);
 void attention_free(Attention *attention);
 
-/* Bytes of one thread's scratch for a tile of queries against a tile of keys: the same for every length of text. */
+/* Bytes of scratch that a thread needs for a tile of queries and a tile of keys, however long the text is. */
 size_t attention_tile_bytes(const AttentionShape *shape);
 
 /* Bytes of cache for one position in all layers. */
 size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype);
 
 /*
- * Says which tokens the next calls of attention_forward are for: n ≤ n_chunk of them, at positions
- * position … position + n − 1, whose predecessors are in the cache.
+ * Sets the tokens that the next calls of attention_forward are for: n ≤ n_chunk of them, at positions
+ * position … position + n − 1. All earlier positions are in the cache already.
  */
 void attention_begin(Attention *attention, size_t position, size_t n);
 

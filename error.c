@@ -6,7 +6,7 @@
 
 bool error_set(Error *error, const char *format, ...) {
     if (!error) return false;
-    char line[8192]; /* holds the longest path, so that what is wrong with it still fits behind */
+    char line[8192]; /* room for the longest path and for what is wrong with it */
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);

@@ -1,4 +1,4 @@
-/* Errors are values: what can fail returns false or NULL and says here what went wrong. */
+/* Errors are values: a function that can fail returns false or NULL and says here what went wrong. */
 #ifndef ATTN_ERROR_H
 #define ATTN_ERROR_H
 

@@ -17,6 +17,14 @@ static const Family families[] = {
     {"llama", .norm = NORM_RMS, .rope = ROPE_NEIGHBOURS, .mlp = MLP_SWIGLU},
 };
 
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
+const Family *family_find(String architecture) {
+    for (size_t i = 0; i < N_FAMILIES; i++)
+        if (string_equals(architecture, families[i].architecture)) return &families[i];
+    return NULL;
+}
+
 enum {
     MAX_NUMBER = 1 << 24, /* of heads, dimensions …: keeps every product of three far from overflow */
     MAX_CONTEXT = 1 << 30,
@@ -81,9 +89,23 @@ static float read_float(KeyReader *reader, const char *suffix, float otherwise) 
     return reader->ok ? value : 1;
 }
 
+/* A part of a split file has some of the tensors, and all but the first have few keys. */
+static bool refuse_part(KeyReader *reader) {
+    uint64_t n = 0, i = 0;
+    reader->ok = checkpoint_u64(reader->checkpoint, "split.count", &n, reader->error) &&
+                 checkpoint_u64(reader->checkpoint, "split.no", &i, reader->error);
+    if (reader->ok && n > 1)
+        fail(reader,
+             "this is one part (number %" PRIu64 " of %" PRIu64 ") of a split GGUF: join them first, with "
+             "llama.cpp's llama-gguf-split --merge FIRST-PART WHOLE",
+             i + 1, n);
+    return reader->ok;
+}
+
 static const Family *read_family(KeyReader *reader) {
     String name = {"", 0};
     char known[128] = "";
+    if (!refuse_part(reader)) return NULL;
     if (!checkpoint_has(reader->checkpoint, "general.architecture")) {
         fail(reader, "no model in it: metadata key 'general.architecture' is missing");
         return NULL;
@@ -92,12 +114,20 @@ static const Family *read_family(KeyReader *reader) {
         reader->ok = false;
         return NULL;
     }
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        if (string_equals(name, families[i].architecture)) return &families[i];
+    if (checkpoint_n_tensors(reader->checkpoint) == 0) {
+        fail(reader, "holds a vocabulary only, no weights");
+        return NULL;
+    }
+    const Family *family = family_find(name);
+    if (family) return family;
+    for (size_t i = 0; i < N_FAMILIES; i++) {
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", families[i].architecture);
     }
-    fail(reader, "architecture '%.*s' is not supported; these are: %s", string_shown(name), name.data, known);
+    fail(reader,
+         "architecture '%.*s' is not supported; these are: %s. Take a model of one of them, or run this one "
+         "with llama.cpp",
+         string_shown(name), name.data, known);
     return NULL;
 }
 
@@ -188,9 +218,7 @@ bool config_read(Config *config, const Checkpoint *checkpoint, Error *error) {
     if (reader.ok) check_config(&reader, config);
 
     const Tensor *embedding = checkpoint_find(checkpoint, "token_embd.weight");
-    if (reader.ok && !embedding)
-        fail(&reader, checkpoint_n_tensors(checkpoint) ? "tensor 'token_embd.weight' is missing"
-                                                       : "holds a vocabulary only, no weights");
+    if (reader.ok && !embedding) fail(&reader, "tensor 'token_embd.weight' is missing");
     if (reader.ok && embedding->dims[1] > MAX_NUMBER)
         fail(&reader, "a vocabulary of %" PRIu64 " is absurd", embedding->dims[1]);
     if (reader.ok) config->n_vocab = (size_t)embedding->dims[1];
@@ -218,13 +246,37 @@ static Key tensor_name(const char *name, size_t layer, const char *kind) {
     return key;
 }
 
-/* The tensor [rows][cols], or [cols] when rows is 0. NULL if it is misshapen, or missing (if required). */
+static void refuse_dtype(Binder *binder, const Tensor *tensor) {
+    const DTypeInfo *info = checkpoint_type(tensor->dtype);
+    char known[160] = "", number[16];
+    for (uint32_t type = 0; type < 64; type++) {
+        size_t n = strlen(known);
+        if (dtype_info(type))
+            snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", dtype_info(type)->name);
+    }
+    snprintf(number, sizeof number, "%" PRIu32, (uint32_t)tensor->dtype);
+    fail(&binder->reader,
+         "tensor '%.*s' has type %s, which is not supported; these are: %s. Get the model in one of them%s",
+         string_shown(tensor->name), tensor->name.data, info ? info->name : number, known,
+         info && info->block > 1
+             ? ", or make it so: llama-quantize (of llama.cpp) --allow-requantize IN OUT Q8_0"
+             : "");
+}
+
+/*
+ * The tensor [rows][cols], or [cols] when rows is 0. NULL if its type is not supported, if it is misshapen, or
+ * missing (if required).
+ */
 static const Tensor *find(Binder *binder, const char *name, bool required, size_t rows, size_t cols) {
     const Checkpoint *checkpoint = binder->reader.checkpoint;
     const Tensor *tensor = checkpoint_find(checkpoint, name);
     if (!binder->reader.ok) return NULL;
     if (!tensor) {
         if (required) fail(&binder->reader, "tensor '%s' is missing", name);
+        return NULL;
+    }
+    if (!dtype_info(tensor->dtype)) {
+        refuse_dtype(binder, tensor);
         return NULL;
     }
     uint64_t n_rows = rows ? rows : 1;
@@ -333,7 +385,8 @@ static bool reserve(Binder *binder, const Config *config) {
     size_t n_tensors = checkpoint_n_tensors(checkpoint), n_floats = 0;
     for (size_t i = 0; i < n_tensors; i++) {
         const Tensor *tensor = checkpoint_tensor(checkpoint, i);
-        if (tensor->dims[1] == 1 && tensor->dtype != DTYPE_F32) n_floats += (size_t)tensor->dims[0];
+        bool has_copy = tensor->dims[1] == 1 && tensor->dtype != DTYPE_F32 && dtype_info(tensor->dtype);
+        if (has_copy) n_floats += (size_t)tensor->dims[0];
     }
     if (config->n_layer > n_tensors)
         return fail(&binder->reader, "%zu layers, but only %zu tensors", config->n_layer, n_tensors);

@@ -27,6 +27,9 @@ typedef struct Family {
     bool biases;    /* linear layers and LayerNorms must have one; without, a linear layer may */
 } Family;
 
+/* The family whose architecture is so called; NULL: there is none. */
+const Family *family_find(String architecture);
+
 typedef struct Config {
     const Family *family;
     size_t n_layer, n_head, n_head_kv;
@@ -40,6 +43,11 @@ typedef struct Config {
     bool parallel_residual; /* attention and MLP both read resid_pre */
     bool tied;              /* the unembedding is the embedding */
 } Config;
+
+/* The kv head that a head reads under grouped-query attention. */
+static inline size_t kv_head_of(const Config *config, size_t head) {
+    return head * config->n_head_kv / config->n_head;
+}
 
 typedef struct Norm {
     const float *gain; /* [d_model] */

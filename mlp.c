@@ -1,16 +1,16 @@
 #include "mlp.h"
 
-typedef struct Activation {
+typedef struct ActivationLoop {
     const Kernels *kernels;
     MlpKind kind;
     size_t d_ff;
     float *hidden, *gate; /* [n][d_ff] */
-} Activation;
+} ActivationLoop;
 
 /* Tokens [begin, end): GELU(hidden) in hidden, or SiLU(gate)·hidden in gate. */
 static void activate(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
-    const Activation *a = context;
+    const ActivationLoop *a = context;
     size_t at = begin * a->d_ff, n = (end - begin) * a->d_ff;
     switch (a->kind) {
     case MLP_GELU_TANH: a->kernels->gelu_tanh(a->hidden + at, n); break;
@@ -22,8 +22,8 @@ void mlp_forward(const Compute *compute, MlpKind kind, const MlpWeights *weights
                  float *out, float *hidden, float *gate) {
     bool gated = mlp_has_gate(kind);
     const LinearOutput up[] = {{hidden, &weights->up}, {gate, &weights->gate}};
-    Activation activation = {compute->kernels, kind, weights->up.w.rows, hidden, gate};
+    ActivationLoop loop = {compute->kernels, kind, weights->up.w.rows, hidden, gate};
     linear_forward(compute, up, gated ? 2 : 1, x, n);
-    parallel_for(compute->threads, n, 4, activate, &activation);
+    parallel_for(compute->threads, n, 4, activate, &loop);
     linear_forward(compute, &(LinearOutput){out, &weights->down}, 1, gated ? gate : hidden, n);
 }

@@ -1,5 +1,5 @@
 /*
- * The forward pass. Tokens become vectors, each layer adds to them twice, the last vector becomes
+ * The forward pass. Tokens become vectors, each layer adds to them twice, and the last vector becomes
  * logits:
  *
  *   resid = embedding[token] (+ position)
@@ -7,10 +7,10 @@
  *                    resid += mlp(norm(resid))
  *   logits = unembedding · norm(resid)
  *
- * A chunk of n tokens and a single token go the same way. In GPT-2 124M a token's residual stream has
- * 768 numbers; in each of 12 layers it becomes 12 queries, keys and values of 64, whose weighted values
- * (12 × 64 again) return as 768, and 3,072 hidden numbers of the MLP, which return as 768; at the end
- * 768 become 50,257 logits.
+ * A chunk of n tokens takes the same way as a single token. In GPT-2 124M a token's residual stream has 768
+ * numbers. In each of 12 layers, attention makes 12 queries, keys and values of 64 numbers from it; the weighted
+ * values (12 × 64 again) return as 768. The MLP makes 3,072 hidden numbers, which also return as 768. At the end
+ * the 768 become 50,257 logits.
  */
 #include "model.h"
 
@@ -39,6 +39,7 @@ struct Session {
     const Probe *probe;
     size_t n_ctx, n_chunk;
     size_t position; /* tokens fed so far */
+    int32_t *tokens; /* [n_ctx] those tokens */
     float *resid;    /* [n_chunk][d_model] the residual stream */
     float *normed;   /* [n_chunk][d_model] */
     float *branch;   /* [n_chunk][d_model] what attention or MLP adds */
@@ -117,11 +118,13 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     session->branch = floats_new(n_chunk, config->d_model);
     session->hidden = floats_new(n_chunk, config->d_ff);
     session->gate = floats_new(n_chunk, config->d_ff);
-    if (!session->resid || !session->normed || !session->branch || !session->hidden || !session->gate ||
-        !session->compute.packed)
+    if (!session->resid || !session->normed || !session->branch || !session->hidden ||
+        !session->gate || !session->compute.packed)
         goto no_memory;
     session->attention = attention_new(&shape, n_ctx, options->kv_dtype, n_chunk, &session->compute, error);
     if (!session->attention) goto fail;
+    session->tokens = calloc(n_ctx, sizeof *session->tokens);
+    if (!session->tokens) goto no_memory;
     return session;
 no_memory:
     error_set(error, "%s: not enough memory for a session of %zu tokens at a time", path, n_chunk);
@@ -133,6 +136,7 @@ fail:
 void session_free(Session *session) {
     if (!session) return;
     attention_free(session->attention);
+    free(session->tokens);
     free(session->resid);
     free(session->normed);
     free(session->branch);
@@ -144,6 +148,8 @@ void session_free(Session *session) {
 
 size_t session_n_ctx(const Session *session) { return session->n_ctx; }
 size_t session_position(const Session *session) { return session->position; }
+const Model *session_model(const Session *session) { return session->model; }
+const int32_t *session_tokens(const Session *session) { return session->tokens; }
 
 void session_rewind(Session *session, size_t position) {
     if (position < session->position) session->position = position;
@@ -198,7 +204,7 @@ static void norm_to(const Session *session, float *y, const Norm *norm, const fl
     parallel_for(session->compute.threads, n, 8, norm_rows, &loop);
 }
 
-/* n ≤ n_chunk tokens, whose residual stream is in session->resid, through the layers from `first` on. */
+/* Takes n ≤ n_chunk tokens, whose residual stream is in session->resid, through the layers from `first` on. */
 static void forward(Session *session, size_t first, size_t n) {
     const Config *config = &session->model->config;
     const Weights *weights = &session->model->weights;
@@ -217,7 +223,7 @@ static void forward(Session *session, size_t first, size_t n) {
         probe_rows(probe, PROBE_ATTN_OUT, layer, position, branch, n, d);
 
         if (config->parallel_residual)
-            norm_to(session, normed, &w->mlp_norm, resid, n); /* what attention read */
+            norm_to(session, normed, &w->mlp_norm, resid, n); /* before attention adds */
         kernels->add(resid, branch, n * d);
         if (!config->parallel_residual) {
             probe_rows(probe, PROBE_RESID_MID, layer, position, resid, n, d);
@@ -269,7 +275,7 @@ static bool check_finite(const Session *session, const float *logits, size_t n, 
     return true;
 }
 
-/* Feeds n tokens from a layer on: resid [n][d_model] enters it, or, when NULL, the tokens' embeddings. */
+/* Feeds n tokens from a layer on. resid [n][d_model] enters it; if NULL, the tokens' embeddings do. */
 static bool feed(Session *session, const int32_t *tokens, size_t layer, const float *resid, size_t n,
                  float *logits, size_t n_logits, Error *error) {
     const Config *config = &session->model->config;
@@ -282,7 +288,7 @@ static bool feed(Session *session, const int32_t *tokens, size_t layer, const fl
         else
             embed(session, tokens + done, m);
         forward(session, layer, m);
-        size_t skipped = n - n_logits > done ? n - n_logits - done : 0; /* of this chunk: no logits wanted */
+        size_t skipped = n - n_logits > done ? n - n_logits - done : 0; /* without logits, of this chunk */
         if (skipped < m) {
             session_unembed(session, session->resid + skipped * d, m - skipped, logits);
             probe_rows(session->probe, PROBE_LOGITS, config->n_layer, session->position + skipped, logits,
@@ -293,6 +299,8 @@ static bool feed(Session *session, const int32_t *tokens, size_t layer, const fl
             }
             logits += (m - skipped) * n_vocab;
         }
+        for (size_t i = 0; i < m; i++)
+            session->tokens[session->position + i] = tokens ? tokens[done + i] : -1;
         session->position += m;
     }
     return true;

@@ -1,6 +1,6 @@
 /*
- * A Model is a checkpoint with its Config and Weights: immutable, to be shared by any number of
- * Sessions, each of which holds the KV cache, scratch and position of one text under way.
+ * A Model is a checkpoint with its Config and Weights. It is immutable, and any number of Sessions may share it.
+ * A Session holds the KV cache, the scratch and the position of one text.
  */
 #ifndef ATTN_MODEL_H
 #define ATTN_MODEL_H
@@ -30,6 +30,13 @@ const Weights *model_weights(const Model *model);
 const Checkpoint *model_checkpoint(const Model *model);
 AttentionShape model_attention_shape(const Model *model);
 
+/*
+ * Called from time to time during long work: `done` of `total` are finished. `what` names what is counted
+ * ("tokens"); it is NULL when there is too little to report. At the end done = total. If it returns false, the work
+ * stops and fails with the error "interrupted".
+ */
+typedef bool Progress(void *user, const char *what, size_t done, size_t total);
+
 enum { SESSION_CHUNK = 256 }; /* tokens that go through the layers together unless asked otherwise */
 
 typedef struct SessionOptions {
@@ -42,14 +49,18 @@ typedef struct SessionOptions {
 
 typedef struct Session Session;
 
-/* All memory that a run needs: afterwards nothing can run out. session_free accepts NULL. */
+/* Allocates all memory that a run needs: nothing can run out afterwards. session_free accepts NULL. */
 Session *session_new(const Model *model, const SessionOptions *options, Error *error);
 void session_free(Session *session);
 
 size_t session_n_ctx(const Session *session);
 size_t session_position(const Session *session); /* tokens fed so far = position of the next */
+const Model *session_model(const Session *session);
 
-/* Forgets every position ≥ position (≤ session_position): the next token goes there. */
+/* The tokens at positions 0 … session_position − 1; −1 where session_resume was given vectors. */
+const int32_t *session_tokens(const Session *session);
+
+/* Forgets all positions from `position` (≤ session_position) on. The next token goes there. */
 void session_rewind(Session *session, size_t position);
 
 /*
@@ -62,16 +73,16 @@ bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logi
                   Error *error);
 
 /*
- * As session_feed, for n tokens whose residual stream entering `layer`, resid [n][d_model], is known: the layers
- * below are not run, and what the cache holds of these positions in them is not touched. So a text whose
- * change begins at a layer costs only that layer and those above.
+ * Like session_feed, for n tokens whose residual stream entering `layer` is known: resid [n][d_model]. The layers
+ * below do not run, and their part of the cache is not touched. So if a change begins at a layer, only that layer
+ * and those above it are computed again.
  */
 bool session_resume(Session *session, size_t layer, const float *resid, size_t n, float *logits,
                     size_t n_logits, Error *error);
 
 /*
- * The logits [n][n_vocab] that n residual vectors [n][d_model] would give if they left the last layer: final norm
- * and unembedding, the logit lens of nostalgebraist (2020). No probe sees it, and nothing is fed.
+ * Computes the logits [n][n_vocab] that n residual vectors [n][d_model] would give if they left the last layer:
+ * final norm and unembedding. This is the logit lens (nostalgebraist 2020). No probe sees it, and nothing is fed.
  */
 void session_unembed(const Session *session, const float *resid, size_t n, float *logits);
 

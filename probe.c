@@ -11,7 +11,7 @@ const char *probe_site_name(ProbeSite site) {
 void probe_rows(const Probe *probe, ProbeSite site, size_t layer, size_t position, float *data, size_t n,
                 size_t d) {
     if (!probe || !probe->wants(probe->user, site, layer, 0)) return;
-    probe->visit(probe->user, &(ProbeView){site, layer, 0, position, n, d, d, data});
+    probe->visit(probe->user, &(Activation){site, layer, 0, position, n, d, d, data});
 }
 
 void probe_heads(const Probe *probe, ProbeSite site, size_t layer, size_t position, float *data, size_t n,
@@ -19,6 +19,6 @@ void probe_heads(const Probe *probe, ProbeSite site, size_t layer, size_t positi
     if (!probe) return;
     for (size_t head = 0; head < n_head; head++)
         if (probe->wants(probe->user, site, layer, head))
-            probe->visit(probe->user, &(ProbeView){site, layer, head, position, n, d_head, n_head * d_head,
+            probe->visit(probe->user, &(Activation){site, layer, head, position, n, d_head, n_head * d_head,
                                                    data + head * d_head});
 }

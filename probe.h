@@ -1,7 +1,7 @@
 /*
  * The one interface by which anyone sees, or changes, a vector on its way through the forward pass.
- * A Session without a probe pays nothing for it. Looking changes nothing, but for one thing: a head
- * whose scores or pattern are watched is computed row by row instead of tile by tile, and its sums
+ * A Session without a probe pays nothing for it. Looking changes nothing, with one exception: a head
+ * whose scores or pattern are watched is computed row by row instead of tile by tile, so its sums
  * round differently in the last bits.
  */
 #ifndef ATTN_PROBE_H
@@ -30,32 +30,32 @@ typedef enum ProbeSite {
 /* The site's name as TransformerLens users know it: "resid_pre", "pattern". */
 const char *probe_site_name(ProbeSite site);
 
-/* What a visit shows: n_rows rows of n_cols floats, rows `stride` floats apart. Valid during the visit. */
-typedef struct ProbeView {
+/* What a visit shows of one site: n_rows rows of n_cols floats, `stride` floats apart. Valid during the visit. */
+typedef struct Activation {
     ProbeSite site;
     size_t layer;    /* n_layer for PROBE_LOGITS */
     size_t head;     /* q, scores, pattern, z: head; k, v: kv head; otherwise 0 */
     size_t position; /* of row 0 in the sequence; row i is position + i */
     size_t n_rows, n_cols, stride;
-    float *data; /* what is written here is what the forward pass goes on with */
-} ProbeView;
+    float *data; /* the forward pass goes on with what is written here */
+} Activation;
 
 /*
- * Both functions are called on the thread that runs the session, in each layer in the order of ProbeSite;
- * but scores and pattern take turns, head by head and query by query.
+ * Both functions are called on the thread that runs the session. Within a layer, sites come in the order of
+ * ProbeSite, except that scores and pattern alternate, head by head and query by query.
  */
 typedef struct Probe {
     void *user;
     /* Whether to visit this site, asked once for each layer, head and chunk of tokens. */
     bool (*wants)(void *user, ProbeSite site, size_t layer, size_t head);
-    void (*visit)(void *user, const ProbeView *view);
+    void (*visit)(void *user, const Activation *seen);
 } Probe;
 
 /* Visits [n][d] contiguous rows at `site`, if there is a probe and it wants them. */
 void probe_rows(const Probe *probe, ProbeSite site, size_t layer, size_t position, float *data, size_t n,
                 size_t d);
 
-/* Visits each head of [n][n_head][d_head] contiguous rows in turn, likewise. */
+/* Likewise visits each head of [n][n_head][d_head] contiguous rows in turn. */
 void probe_heads(const Probe *probe, ProbeSite site, size_t layer, size_t position, float *data, size_t n,
                  size_t n_head, size_t d_head);
 

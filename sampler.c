@@ -16,7 +16,7 @@ struct Sampler {
     float *p;              /* [n_vocab] */
     Candidate *candidates; /* [n_vocab] */
     int32_t *recent;       /* [penalty_window] ring of the last tokens */
-    uint32_t *counts;      /* [n_vocab] how often each stands in it */
+    uint32_t *counts;      /* [n_vocab] how often each token is in it */
     size_t n_recent, next_recent;
 };
 
@@ -27,7 +27,8 @@ Sampler *sampler_new(const SamplerOptions *options, size_t n_vocab, Error *error
             (Sampler){.options = *options, .n_vocab = n_vocab, .state = options->seed ? options->seed : 1};
         sampler->p = calloc(n_vocab, sizeof *sampler->p);
         sampler->candidates = calloc(n_vocab, sizeof *sampler->candidates);
-        sampler->recent = calloc(options->penalty_window + 1, sizeof *sampler->recent);
+        if (options->penalty_window < SIZE_MAX)
+            sampler->recent = calloc(options->penalty_window + 1, sizeof *sampler->recent);
         sampler->counts = calloc(n_vocab, sizeof *sampler->counts);
         if (sampler->p && sampler->candidates && sampler->recent && sampler->counts) return sampler;
     }
@@ -58,15 +59,17 @@ void sampler_accept(Sampler *sampler, int32_t id) {
     sampler->next_recent = (sampler->next_recent + 1) % window;
 }
 
-/* xorshift64* (Vigna 2016, arXiv:1402.6246), its upper 24 bits as a float in [0, 1). */
-static float draw_float(Sampler *sampler) {
-    uint64_t x = sampler->state;
+uint32_t random_draw(uint64_t *state) {
+    uint64_t x = *state;
     x ^= x >> 12;
     x ^= x << 25;
     x ^= x >> 27;
-    sampler->state = x;
-    return (float)((uint32_t)((x * 0x2545F4914F6CDD1Dull) >> 32) >> 8) / 16777216.0f;
+    *state = x;
+    return (uint32_t)((x * 0x2545F4914F6CDD1Dull) >> 32);
 }
+
+/* 24 bits as a float in [0, 1). */
+static float draw_float(uint64_t *state) { return (float)(random_draw(state) >> 8) / 16777216.0f; }
 
 static bool penalises(const SamplerOptions *options) {
     return options->repeat_penalty != 1 || options->presence_penalty != 0 || options->frequency_penalty != 0;
@@ -103,7 +106,7 @@ static void softmax(float *x, size_t n, float temperature) {
     for (size_t i = 0; i < n; i++) x[i] /= sum;
 }
 
-/* Likelier first; equals in the order of their ids. */
+/* Likelier first; of equals the lower id. */
 static int by_probability(const void *a, const void *b) {
     const Candidate *x = a, *y = b;
     if (x->p != y->p) return x->p > y->p ? -1 : 1;
@@ -136,8 +139,8 @@ static bool keeps_top_k(const Sampler *sampler) {
 static bool keeps_top_p(const SamplerOptions *options) { return options->top_p > 0 && options->top_p < 1; }
 
 /*
- * What the filters keep, likeliest first. Unless top-k is to choose among all, tokens that cannot pass are
- * left out before anything is sorted.
+ * Returns what the filters keep, likeliest first. Tokens that cannot pass are left out before the sort, unless
+ * top-k chooses among all tokens.
  */
 static Candidates filter(const Sampler *sampler) {
     const SamplerOptions *options = &sampler->options;
@@ -193,7 +196,7 @@ Candidates sampler_candidates(Sampler *sampler, const float *logits) {
 
 int32_t sampler_next(Sampler *sampler, const float *logits) {
     Candidates candidates = sampler_candidates(sampler, logits);
-    float coin = draw_float(sampler), sum = 0;
+    float coin = draw_float(&sampler->state), sum = 0;
     for (size_t i = 0; i < candidates.n; i++)
         if (coin * candidates.mass < (sum += candidates.items[i].p)) return candidates.items[i].id;
     return candidates.items[candidates.n - 1].id; /* rounding left the sum below the coin */

@@ -15,7 +15,7 @@
  * Min-p: Nguyen et al. 2024, arXiv:2407.01082.
  */
 typedef struct SamplerOptions {
-    float temperature;       /* 0, or so small that logits over it overflow: the likeliest token */
+    float temperature;       /* 0, or so small that logits divided by it overflow: the likeliest token */
     size_t top_k;            /* keep the k likeliest; 0: all */
     float top_p;             /* keep the smallest set with mass > p; ≤ 0 or ≥ 1: all */
     float min_p;             /* keep tokens with p ≥ min_p × the largest p; 0: all */
@@ -32,7 +32,7 @@ typedef struct Sampler Sampler;
 Sampler *sampler_new(const SamplerOptions *options, size_t n_vocab, Error *error);
 void sampler_free(Sampler *sampler);
 
-/* Tells the penalties that this token stands in the text now, prompt tokens included. */
+/* Tells the penalties that the text now ends in this token. Prompt tokens count too. */
 void sampler_accept(Sampler *sampler, int32_t id);
 
 /* A token that may be drawn, with its probability at this temperature among all tokens. */
@@ -49,7 +49,7 @@ typedef struct Candidates {
 } Candidates;
 
 /*
- * What sampler_next would draw from: likeliest first where a filter is on, by id where none is. logits
+ * The tokens that sampler_next would draw from: the likeliest first if a filter is on, otherwise by id. logits
  * [n_vocab] must be finite; they are not changed.
  */
 Candidates sampler_candidates(Sampler *sampler, const float *logits);
@@ -59,5 +59,8 @@ int32_t sampler_next(Sampler *sampler, const float *logits);
 
 /* ln softmax(logits)[id]: the model's own log-probability, before penalties, temperature and filters. */
 double sampler_logprob(const float *logits, size_t n_vocab, int32_t id);
+
+/* 32 random bits by xorshift64* (Vigna 2016, arXiv:1402.6246), as samplers draw them; *state must not be 0. */
+uint32_t random_draw(uint64_t *state);
 
 #endif

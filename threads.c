@@ -1,12 +1,12 @@
 /*
- * The pool. A loop is cut into pieces, and one atomic counter holds how many are still to be dealt:
- * whoever takes it down by one owns a piece, and while somebody owns a piece the loop cannot end, so
- * its description stays put. A worker that sleeps through a whole loop is simply not missed.
+ * The pool. A loop is cut into pieces, and one atomic counter holds how many are still to be dealt.
+ * Whoever takes it down by one owns a piece. While somebody owns a piece the loop cannot end, so its
+ * description stays valid. A worker that sleeps through a whole loop is simply not missed.
  *
- * Both ways of waiting, for a loop and for its end, spin for a moment first, since the loops of one
- * forward pass follow each other within microseconds, and then sleep.
+ * Whoever waits, for a loop or for its end, spins for a moment and then sleeps: the loops of one
+ * forward pass follow each other within microseconds.
  *
- * With OpenMP (make OPENMP=1) its runtime is the pool.
+ * With OpenMP (make OPENMP=1), OpenMP's runtime is the pool.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 
@@ -28,7 +28,7 @@
 #include <time.h>
 #endif
 
-/* A number in /sys/devices/system/cpu/cpuN/topology; false when the kernel does not tell. */
+/* Reads a number in /sys/devices/system/cpu/cpuN/topology; false when the kernel does not give it. */
 static bool read_topology(size_t cpu, const char *file, int *value) {
     char path[96];
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/%s", cpu, file);
@@ -106,7 +106,7 @@ enum {
     SPIN_NS = 40000,      /* longer than the serial stretch between two loops, shorter than anybody notices */
     SPINS_PER_CLOCK = 32, /* looks at the counter between two looks at the clock */
     STACK_BYTES =
-        1 << 20, /* of a worker, at least: unpacked weights lie on it, and some systems give 128 KB */
+        1 << 20, /* a worker needs this much: unpacked weights lie on it, and some systems give 128 KB */
 };
 
 struct Threads {
@@ -121,8 +121,8 @@ struct Threads {
 
     pthread_mutex_t mutex;
     pthread_cond_t wake, finished;
-    atomic_uint n_sleepers;    /* workers at `wake`, or about to be */
-    atomic_bool caller_sleeps; /* at `finished`, or about to */
+    atomic_uint n_sleepers;    /* workers that sleep at `wake`, or are about to */
+    atomic_bool caller_sleeps; /* at `finished`, or is about to */
 
     bool spin; /* false when there are more workers than CPUs: spinning would keep the others from theirs */
     unsigned n_threads, n_started;
@@ -208,7 +208,7 @@ static void wake_caller(Threads *threads) {
 static void work(Threads *threads, unsigned worker) {
     size_t left = atomic_load(&threads->to_deal);
     while (left > 0) {
-        /* A failed exchange reloads `left`. A stale `left` that fits again, in a later loop, is as good. */
+        /* A failed exchange reloads `left`. A stale `left` may fit again in a later loop; that does no harm. */
         if (!atomic_compare_exchange_weak(&threads->to_deal, &left, left - 1)) continue;
         size_t piece = threads->n_pieces - left;
         run_piece(threads->body, threads->context, threads->n, threads->grain, piece, worker);

@@ -4,16 +4,16 @@
  * ─► merged pair by pair, the best pair of the piece first, until none is left ─► ids.
  * Decoding: ids ─► bytes ─► whole UTF-8 characters.
  *
- * Most words of a text stood in it before: a call remembers short pieces with their ids, as many as the
- * text's length promises and 2 MiB hold; of pieces that share a slot the latest.
+ * Most words of a text stood in it before. So a call remembers short pieces with their ids, as many as the
+ * length of the text promises and 2 MiB hold. When two pieces share a slot, the later one stays.
  *
- * Merging keeps the pairs that could merge in a heap and the symbols in a linked list, so that n symbols
- * take O(n log n) time: a megabyte of one letter is a single word.
+ * Merging keeps the pairs that could merge in a heap and the symbols in a linked list. So n symbols take
+ * O(n log n) time, which matters: a megabyte of one letter is a single word.
  */
 #include "tokenizer.h"
 
-#include "unicode.h"
-#include "vocab.h"
+#include "text/unicode.h"
+#include "text/vocab.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,16 +21,6 @@
 struct Tokenizer {
     Vocab vocab;
 };
-
-/* Room for `needed` items: doubles, so that appending n takes O(n) time. */
-static void *grow(void *items, size_t size, size_t needed, size_t *capacity) {
-    size_t larger = *capacity < 64 ? 64 : *capacity;
-    while (larger < needed && larger <= SIZE_MAX / 2) larger *= 2;
-    if (larger < needed || larger > SIZE_MAX / size) return NULL;
-    items = realloc(items, larger * size);
-    if (items) *capacity = larger;
-    return items;
-}
 
 static bool tokens_reserve(Tokens *tokens, size_t n, Error *error) {
     if (n <= tokens->capacity - tokens->n) return true;
@@ -63,7 +53,7 @@ static CharClass class_at(const char *text, size_t n, size_t *length) {
     return unicode_class(c);
 }
 
-/* Where the run of characters of that class from text[i] on ends. */
+/* Where the run of characters of this class that begins at text[i] ends. */
 static size_t skip_class(const char *text, size_t n, size_t i, CharClass class) {
     size_t length;
     while (i < n && class_at(text + i, n - i, &length) == class) i += length;
@@ -85,7 +75,7 @@ static size_t contraction(const char *text, size_t n, bool ignore_case) {
     return ignore_case && n >= 3 && memcmp(text + 1, "\xc5\xbf", 2) == 0 ? 3 : 0;
 }
 
-/* \s+(?!\S)|\s+ — white space, but not its last character when a word follows, which may begin with it. */
+/* \s+(?!\S)|\s+ — white space, without its last character if a word follows, since the word may begin with it. */
 static size_t space_length(const char *text, size_t n) {
     size_t last = 0, end = 0, length;
     while (end < n && class_at(text + end, n - end, &length) == CHAR_SPACE) last = end, end += length;
@@ -143,17 +133,17 @@ typedef struct Symbol {
 
 /* A pair that could merge: symbols[left] and the next. */
 typedef struct Candidate {
-    uint64_t key; /* order << 32 | left: the lowest goes first, of equal order the leftmost */
-    uint32_t n; /* bytes of both when it was found; should they have another length, they have merged since */
-    int32_t id; /* what they become */
+    uint64_t key; /* order << 32 | left: the lowest merges first, so of equal orders the leftmost */
+    uint32_t n;   /* bytes of both when the pair was found; another length means that one has merged since */
+    int32_t id;   /* what they become */
 } Candidate;
 
 enum { CACHED_BYTES = 15, CACHED_IDS = 4, MAX_CACHE = 1 << 16 };
 
-/* A piece of text that was merged before, and its tokens; two to a line of the processor's cache. */
+/* A piece of text that was merged before, and its tokens. Two fill a line of the processor's cache. */
 typedef struct CachedPiece {
-    uint64_t text[2];        /* its bytes, zeros, and in the last byte their number, 0 in a free slot */
-    int32_t ids[CACHED_IDS]; /* −1 behind the last */
+    uint64_t text[2];        /* its bytes, then zeros; the last byte is their number, 0 in a free slot */
+    int32_t ids[CACHED_IDS]; /* −1 after the last */
 } CachedPiece;
 
 /* One call of tokenizer_encode. */
@@ -196,7 +186,7 @@ static void consider(Encoder *encoder, uint32_t left) {
     const Symbol *b = &encoder->symbols[a->next];
     Candidate candidate = {.n = a->n + b->n};
     uint32_t order;
-    if (vocab->kind == VOCAB_SPM) { /* any neighbours whose text is a token, the highest score first */
+    if (vocab->kind == VOCAB_SPM) { /* neighbours whose joined text is a token; the highest score first */
         candidate.id = vocab_find(vocab, (String){encoder->text + a->start, candidate.n});
         if (candidate.id < 0) return;
         order = vocab->orders[candidate.id];
@@ -262,7 +252,7 @@ static void set_symbol(Encoder *encoder, uint32_t i, size_t start, size_t n, boo
 /* Byte-level BPE of one word. */
 static bool encode_word(Encoder *encoder, const char *text, size_t n) {
     const Vocab *vocab = encoder->vocab;
-    if (vocab->kind == VOCAB_LLAMA3) { /* merges do not reach all its tokens: the whole word wins */
+    if (vocab->kind == VOCAB_LLAMA3) { /* merges do not reach all its tokens: a whole word wins */
         int32_t id = vocab_find(vocab, (String){text, n});
         if (id >= 0 && vocab->types[id] != TOKEN_CONTROL)
             return tokens_push(encoder->tokens, id, encoder->error);
@@ -282,7 +272,7 @@ static bool encode_word(Encoder *encoder, const char *text, size_t n) {
     return true;
 }
 
-/* A character that merged with none: its token, or those of its bytes, or the unknown token. */
+/* Adds a character that did not merge: as its token, or those of its bytes, or the unknown token. */
 static bool push_character(Encoder *encoder, const char *text, size_t n) {
     const Vocab *vocab = encoder->vocab;
     int32_t id = vocab_find(vocab, (String){text, n});
@@ -301,7 +291,7 @@ static bool push_character(Encoder *encoder, const char *text, size_t n) {
     return tokens_push(encoder->tokens, id, encoder->error);
 }
 
-/* How far the text goes before a place that no token spans. */
+/* The length of the text up to the first place that no token spans. */
 static size_t span_length(const Vocab *vocab, const char *text, size_t n) {
     uint32_t c;
     size_t end = character_length(text, n, &c);
@@ -341,7 +331,7 @@ static bool merge_piece(Encoder *encoder, const char *text, size_t n) {
     return encoder->vocab->kind == VOCAB_SPM ? encode_span(encoder, text, n) : encode_word(encoder, text, n);
 }
 
-/* A piece of text that merges with nothing around it. */
+/* Encodes a piece of text that merges with nothing around it. */
 static bool encode_piece(Encoder *encoder, const char *text, size_t n) {
     if (n > CACHED_BYTES) return merge_piece(encoder, text, n);
     Tokens *tokens = encoder->tokens;
@@ -375,7 +365,7 @@ static bool encode_words(Encoder *encoder, const char *text, size_t n) {
 }
 
 /*
- * SentencePiece takes a ▁ in the text for a space (and cannot give it back): it writes every space as ▁.
+ * SentencePiece writes every space as ▁. So it takes a ▁ in the text for a space and cannot give it back.
  * Here every ▁ becomes a space, in the vocabulary and in the text.
  */
 static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool add_space) {
@@ -459,6 +449,15 @@ void tokenizer_free(Tokenizer *tokenizer) {
     free(tokenizer);
 }
 
+Tokenizer *tokenizer_open(const char *path, const Checkpoint *own, Checkpoint **file, Error *error) {
+    *file = NULL;
+    if (path && !(*file = checkpoint_open(path, error))) return NULL;
+    const Checkpoint *source = path ? *file : own;
+    if (checkpoint_has(source, "tokenizer.ggml.model")) return tokenizer_new(source, error);
+    error_set(error, "%s: holds no vocabulary; name a file that does with -z", checkpoint_path(source));
+    return NULL;
+}
+
 size_t tokenizer_n_vocab(const Tokenizer *tokenizer) { return tokenizer->vocab.n; }
 int32_t tokenizer_bos(const Tokenizer *tokenizer) { return tokenizer->vocab.bos; }
 int32_t tokenizer_eos(const Tokenizer *tokenizer) { return tokenizer->vocab.eos; }
@@ -475,7 +474,7 @@ const char *tokenizer_kind(const Tokenizer *tokenizer) {
 
 static bool is_token(const Vocab *vocab, int32_t id) { return id >= 0 && (size_t)id < vocab->n; }
 
-/* Files often name only one of a chat model's ends by id; the others are known by these names. */
+/* A file often gives the id of only one of a chat model's end tokens. The others are known by name. */
 bool tokenizer_is_end(const Tokenizer *tokenizer, int32_t id) {
     static const char *const names[] = {"<|eot_id|>", "<|end_of_text|>", "<|endoftext|>", "<|im_end|>"};
     const Vocab *vocab = &tokenizer->vocab;
@@ -500,18 +499,7 @@ Detokenizer detokenizer_begin(const Tokenizer *tokenizer, bool special) {
     return (Detokenizer){.tokenizer = tokenizer, .special = special, .at_start = tokenizer->vocab.add_space};
 }
 
-bool text_append(TextBuffer *out, const void *bytes, size_t n) {
-    if (n > out->capacity - out->n) {
-        char *data = n > SIZE_MAX - out->n ? NULL : grow(out->data, 1, out->n + n, &out->capacity);
-        if (!data) return false;
-        out->data = data;
-    }
-    memcpy(out->data + out->n, bytes, n);
-    out->n += n;
-    return true;
-}
-
-/* Moves what is decided from `pending` to `out`: everything, at the end of the text. */
+/* Moves what can no longer change from `pending` to `out`: at the end of the text, everything. */
 static bool flush(Detokenizer *detokenizer, bool at_end, TextBuffer *out) {
     bool ok = true;
     while (detokenizer->n_pending) {
@@ -520,7 +508,7 @@ static bool flush(Detokenizer *detokenizer, bool at_end, TextBuffer *out) {
         size_t n = utf8_decode((const char *)pending, detokenizer->n_pending, &c);
         if (c == UTF8_CUT && !at_end) break;
         ok = (c < UTF8_INVALID ? text_append(out, pending, n) : text_append(out, "\xef\xbf\xbd", 3)) && ok;
-        detokenizer->n_pending -= n; /* without memory too: the next byte needs the room */
+        detokenizer->n_pending -= n; /* also if memory ran out: the next byte needs the room */
         memmove(pending, pending + n, detokenizer->n_pending);
     }
     return ok;

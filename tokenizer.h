@@ -4,6 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "error.h"
+#include "text/buffer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +21,12 @@ typedef struct Tokenizer Tokenizer;
  */
 Tokenizer *tokenizer_new(const Checkpoint *checkpoint, Error *error);
 void tokenizer_free(Tokenizer *tokenizer);
+
+/*
+ * Likewise for the file at path, or for the checkpoint `own` if path is NULL. *file becomes the checkpoint that was
+ * opened for it, or NULL if it is `own`; close it after tokenizer_free.
+ */
+Tokenizer *tokenizer_open(const char *path, const Checkpoint *own, Checkpoint **file, Error *error);
 
 size_t tokenizer_n_vocab(const Tokenizer *tokenizer);
 const char *tokenizer_kind(const Tokenizer *tokenizer); /* for people: "byte-level BPE (gpt-2)" */
@@ -46,7 +53,7 @@ enum {
 };
 
 /*
- * Appends the tokens of n_bytes of text to `tokens`. Any bytes will do; time is near-linear in them.
+ * Appends the tokens of n_bytes of text to `tokens`. Any bytes will do; the time is near-linear in n_bytes.
  * Fails only when memory runs out, or when the vocabulary has no way to write a byte.
  */
 bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_bytes, unsigned flags,
@@ -59,18 +66,9 @@ bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_byt
  */
 String tokenizer_piece(const Tokenizer *tokenizer, int32_t id, bool special);
 
-/* Text under construction. Starts as {0}; the owner frees data. */
-typedef struct TextBuffer {
-    char *data; /* n bytes, not NUL-terminated */
-    size_t n, capacity;
-} TextBuffer;
-
-/* False when memory runs out; the text is then as it was. */
-bool text_append(TextBuffer *text, const void *bytes, size_t n);
-
 /*
  * Turns tokens back into text whole characters at a time: a UTF-8 character split over tokens is
- * held back until it is complete, and bytes that can be no character become U+FFFD.
+ * held back until it is complete, and bytes that are no character become U+FFFD.
  */
 typedef struct Detokenizer {
     const Tokenizer *tokenizer;
@@ -85,7 +83,7 @@ Detokenizer detokenizer_begin(const Tokenizer *tokenizer, bool special);
 /* Appends the text that became complete with this token to `out`. False when memory runs out. */
 bool detokenizer_push(Detokenizer *detokenizer, int32_t id, TextBuffer *out);
 
-/* Appends what was still held back (as U+FFFD): the text is over. */
+/* Appends what is still held back, as U+FFFD, at the end of the text. */
 bool detokenizer_end(Detokenizer *detokenizer, TextBuffer *out);
 
 #endif

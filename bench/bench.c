@@ -1,11 +1,12 @@
 /*
- * How fast, and how near to the machine's limit: prompt and generation speed of checkpoints of random weights in
- * the shapes of known models, or of any checkpoint that is named. A limit is measured right beside each thing that
- * is held against it, since a machine that others share changes from second to second.
+ * How fast attn is, and how near to the machine's limit: prompt and generation speed of checkpoints with random
+ * weights in the shapes of known models, or of any checkpoint that is named. Each limit is measured right beside the
+ * thing that is compared with it, since a machine that others share changes from second to second.
  */
-#include "cli.h"
+#include "cli/npy.h"
+#include "cli/options.h"
+#include "cli/program.h"
 #include "measure.h"
-#include "npy.h"
 #include "report.h"
 #include "shapes.h"
 
@@ -54,7 +55,7 @@ typedef struct Settings {
     bool first_token, help;
 } Settings;
 
-/* A file that has no name any more, and so leaves nothing behind whatever ends us; /dev/fd/N opens it. */
+/* A file without a name, which leaves nothing behind however the program ends; /dev/fd/N opens it. */
 static FILE *nameless_file(const char *folder, Error *error) {
     char path[4096];
     snprintf(path, sizeof path, "%s/attn-bench-XXXXXX", folder);
@@ -65,11 +66,11 @@ static FILE *nameless_file(const char *folder, Error *error) {
     return file;
 }
 
-/* Whether there is room for a checkpoint of that size; if not, says so in the table's place. */
+/* Whether there is room for a checkpoint of that size; if not, says so on stderr. */
 static bool has_room(const char *folder, const ModelShape *shape, DType dtype) {
     struct statvfs disk;
     uint64_t needed = shape_bytes(shape, dtype) + (1 << 20);
-    if (statvfs(folder, &disk) != 0) return true; /* and see whether it can be written */
+    if (statvfs(folder, &disk) != 0) return true; /* unknown: try to write it */
     uint64_t available = (uint64_t)disk.f_frsize * disk.f_bavail;
     if (available >= needed) return true;
     fprintf(stderr, "bench: %s %s left out: %s has %.1f GB free, %.1f GB are needed (set TMPDIR)\n",
@@ -119,7 +120,7 @@ static bool is_listed(const StringList *list, const char *name) {
     return false;
 }
 
-/* TinyLlama in types of 16 and 32 bits takes minutes, and is measured when it is asked for. */
+/* TinyLlama in types of 16 and 32 bits takes minutes, so it is measured only on request. */
 static bool is_wanted(const Settings *settings, const ModelShape *shape, DType dtype) {
     bool quick = shape == &model_shapes[0] || dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0;
     return (settings->shapes.n == 0 || is_listed(&settings->shapes, shape->name)) &&
@@ -138,7 +139,7 @@ static bool measure_shapes(Run *run, Error *error) {
     return true;
 }
 
-/* The results under the name of --json; with none yet, whether they could be: better now than after minutes. */
+/* Writes the results to the file of --json. Without results yet, tests that it can: minutes later is too late. */
 static bool save_json(const Results *results, const char *path, Error *error) {
     OutputFile output = {0};
     if (!path) return true;
@@ -190,19 +191,22 @@ static bool check_names(const Settings *s, Error *error) {
     return true;
 }
 
+#define AT(member) offsetof(Settings, member)
+
+static const Option known_options[] = {
+    {"--shape", NULL, OPTION_LIST, AT(shapes), 0, 0},
+    {"--type", NULL, OPTION_LIST, AT(types), 0, 0},
+    {"--context", NULL, OPTION_INT, AT(max_context), 0, MAX_CONTEXT},
+    {"--repeats", NULL, OPTION_INT, AT(n_repeats), 1, MAX_REPEATS},
+    {"--threads", "-t", OPTION_INT, AT(n_threads), 1, 1024},
+    {"--json", NULL, OPTION_TEXT, AT(json), 0, 0},
+    {"--first-token", NULL, OPTION_ON, AT(first_token), 0, 0},
+    {"--help", "-h", OPTION_ON, AT(help), 0, 0},
+};
+
 static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
-    const Option options[] = {
-        {"--shape", NULL, OPTION_LIST, &s->shapes, 0, 0},
-        {"--type", NULL, OPTION_LIST, &s->types, 0, 0},
-        {"--context", NULL, OPTION_INT, &s->max_context, 0, MAX_CONTEXT},
-        {"--repeats", NULL, OPTION_INT, &s->n_repeats, 1, MAX_REPEATS},
-        {"--threads", "-t", OPTION_INT, &s->n_threads, 1, 1024},
-        {"--json", NULL, OPTION_TEXT, &s->json, 0, 0},
-        {"--first-token", NULL, OPTION_ON, &s->first_token, 0, 0},
-        {"--help", "-h", OPTION_ON, &s->help, 0, 0},
-    };
-    if (!options_parse(options, sizeof options / sizeof *options, argc, argv, &s->model, 1, error))
-        return false;
+    const Options table = {known_options, sizeof known_options / sizeof *known_options, s};
+    if (!options_parse(&table, 1, argc, argv, &s->model, 1, error)) return false;
     if (s->help) return true;
     if (s->first_token && !s->model) return error_set(error, "--first-token needs a MODEL");
     if (s->model && (s->shapes.n || s->types.n))

@@ -1,6 +1,6 @@
 #include "measure.h"
 
-#include "cli.h"
+#include "cli/program.h"
 #include "model.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static void add_linear(Subject *subject, const Linear *linear) {
     subject->layer_weights += (double)linear->w.rows * (double)linear->w.cols;
 }
 
-/* The embedding is read only as far as it is the unembedding, too, and norms weigh next to nothing. */
+/* The embedding counts only if it is also the unembedding; norms weigh next to nothing. */
 static void count_weights(Subject *subject) {
     const Config *config = model_config(subject->model);
     const Weights *weights = model_weights(subject->model);
@@ -83,8 +83,8 @@ static double median(double *values, int n) {
 }
 
 /*
- * n_steps feeds of n_tokens each, from `position` on, which take `work` bytes or operations in all; every repeat
- * has the machine's own rate measured before and after it.
+ * Times n_steps feeds of n_tokens each, from `position` on, which take `work` bytes or operations in all. The
+ * machine's own rate is measured before and after every repeat.
  */
 static bool repeat(Subject *subject, Speed *speed, const char *what, PeakKind kind, size_t position,
                    size_t n_steps, size_t n_tokens, double work, Error *error) {
@@ -92,7 +92,7 @@ static bool repeat(Subject *subject, Speed *speed, const char *what, PeakKind ki
     char name[96];
     int n = subject->n_repeats;
     snprintf(name, sizeof name, "%s %s, %s", subject->row->shape, subject->row->type, what);
-    for (int i = -1; i < n; i++) { /* the first one brings everything in and does not count */
+    for (int i = -1; i < n; i++) { /* the first one warms the caches and does not count */
         show_progress(name, (size_t)(i + 1), (size_t)n + 1);
         double before = i < 0 ? 0 : peaks_measure(subject->bench->peaks, kind, 2);
         session_rewind(subject->session, position);
@@ -116,7 +116,7 @@ static PeakKind prompt_limit(DType dtype) {
     return dtype == DTYPE_BF16 && peak_name(PEAK_BF16) ? PEAK_BF16 : PEAK_F32;
 }
 
-/* Resident memory that is no file's: what a run adds to the mapped checkpoint. */
+/* Resident memory that belongs to no file: what a run adds to the mapped checkpoint. */
 static uint64_t anonymous_bytes(void) {
     FILE *file = fopen("/proc/self/status", "r");
     char line[128];
@@ -169,7 +169,7 @@ static bool measure_session(Subject *subject, Error *error) {
     return true;
 }
 
-/* Room for the longest context of the table, where the family knows positions beyond its training. */
+/* Room for the longest context of the table, but for no more positions than the model has learned. */
 static size_t context_room(const Subject *subject) {
     const Config *config = model_config(subject->model);
     size_t wanted = subject->bench->max_context + GENERATE;
@@ -191,7 +191,7 @@ bool reach_first_logits(const char *path, const Compute *compute, Error *error) 
     return ok;
 }
 
-/* Milliseconds until such a process has said that it is there, by closing its stdout. */
+/* Starts a process for the first logits and times it until it closes its stdout, the sign that it has them. */
 static bool time_first_token(const Bench *bench, const char *path, double *ms, Error *error) {
     int ends[2], status;
     char threads[16], byte;

@@ -19,12 +19,12 @@ typedef struct Bench {
     size_t max_context; /* generation is not measured beyond it */
 } Bench;
 
-/* Of something that is done again and again: medians. */
+/* Medians over the repeats of one measurement. */
 typedef struct Speed {
     double tokens_per_s;
     double rate;  /* bytes or operations a second */
     double limit; /* of the machine's memory or arithmetic, in the same unit; 0: not known */
-    double share; /* of the limit: each one's own, not the medians' */
+    double share; /* median of each repeat's share of its own limit, not rate / limit */
 } Speed;
 
 typedef struct Row {
@@ -39,10 +39,10 @@ typedef struct Row {
     double first_ms;            /* from a process's start to its first logits */
 } Row;
 
-/* Fills in all of row but `shape`, which names it in the progress shown. False with an error also after Ctrl-C. */
+/* Fills in all of row except `shape`, which names it in the progress. False with an error also after Ctrl-C. */
 bool measure_checkpoint(const Bench *bench, Row *row, const char *path, int n_repeats, Error *error);
 
-/* What that process does: all that lies between a program's start and the logits after 5 tokens. */
+/* What the timed process does: everything between a program's start and the logits after 5 tokens. */
 bool reach_first_logits(const char *path, const Compute *compute, Error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * How fast the page of `study view` is, in a browser without a GPU: node bench/page.js ./study MODEL [TOKENS…]
- * (256 and 1024). Prints its size, the time from opening to the last drawing, and frames per second while the
- * pointer moves over the pattern, medians of five. Needs what tests/test_page.sh needs.
+ * How fast the page of `study view` is in a browser without a GPU: node bench/page.js ./study MODEL [TOKENS…]
+ * (256 and 1024). Prints the page's size, the time from opening to the last drawing, and frames per second while the
+ * pointer moves over the pattern: medians of five. Needs what tests/test_page.sh needs.
  */
 'use strict';
 const { execFileSync } = require('child_process');

@@ -1,6 +1,6 @@
 #include "peaks.h"
 
-#include "cli.h"
+#include "cli/program.h"
 #include "kernels/cpu.h"
 
 #include <stdint.h>
@@ -15,8 +15,8 @@ typedef struct Loop {
 } Loop;
 
 /*
- * In assembly, since a compiler moves what does not change out of such a loop and may keep sums in memory. Each
- * round adds to N_SUMS registers, more than an instruction's latency times the units that run it.
+ * In assembly, since a compiler moves what does not change out of such a loop, and may keep sums in memory. Each
+ * round adds to N_SUMS registers. That is more than an instruction's latency times the number of units that run it.
  */
 #if defined(__x86_64__)
 
@@ -26,7 +26,7 @@ enum { N_SUMS = 12 };
     step("0") step("1") step("2") step("3") step("4") step("5") step("6") step("7") step("8") step("9")      \
         step("10") step("11")
 
-/* Register 15 holds `bits` in every 32-bit lane, and is what all steps multiply. */
+/* Register 15 holds `bits` in every 32-bit lane; all steps multiply it. */
 #define LOOP(name, vector, bits, step)                                                                       \
     static void name(size_t rounds) {                                                                        \
         const uint32_t x = bits;                                                                             \
@@ -63,7 +63,7 @@ LOOP(vnni_ymm, "ymm", 0x01010101, VNNI_YMM)
 LOOP(vnni_zmm, "zmm", 0x01010101, VNNI_ZMM)
 
 #ifdef HAS_AMX
-/* A tile a round, four sums of 16 rows by 64 bytes in turns; all of them 0. */
+/* Each round multiplies into four tiles of sums in turn, 16 rows by 64 bytes each; all numbers are 0. */
 static void tiles(size_t rounds) {
     struct {
         uint8_t palette, zeros[15];
@@ -155,7 +155,7 @@ enum {
     N_PIECES = 64,
     ROUNDS = 160000, /* of a piece of arithmetic: about 0.3 ms */
     PIECES_PER_THREAD = 32,
-    AHEAD = 2048 / sizeof(Words), /* as matvec has it on Intel's CPUs */
+    AHEAD = 2048 / sizeof(Words), /* as in matvec on Intel's CPUs */
 };
 
 struct Peaks {

@@ -22,7 +22,7 @@ typedef struct Peaks Peaks;
 Peaks *peaks_new(Threads *threads, Error *error);
 void peaks_free(Peaks *peaks);
 
-/* The instructions that reach the peak, the fastest that this CPU has: "vpdpbusd zmm". NULL: it has none. */
+/* The fastest instructions of this CPU for the peak, such as "vpdpbusd zmm". NULL: it has none. */
 const char *peak_name(PeakKind kind);
 
 /* Bytes or operations a second of all threads together: the best of n_passes passes of 10 to 30 ms. 0: none. */

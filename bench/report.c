@@ -1,6 +1,6 @@
 #include "report.h"
 
-#include "cli.h"
+#include "cli/program.h"
 
 #include <string.h>
 

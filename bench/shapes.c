@@ -1,6 +1,6 @@
 #include "shapes.h"
 
-#include "cli.h"
+#include "cli/program.h"
 
 #include <errno.h>
 #include <string.h>

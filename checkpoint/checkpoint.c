@@ -19,36 +19,6 @@
 
 static const Format *const formats[] = {&format_gguf, &format_llama2c_tokenizer, &format_llama2c};
 
-/* Files that people try first, by their first bytes: a refusal by name tells them what to do. */
-static const struct {
-    size_t offset;
-    const char *magic;
-    const char *what;
-} strangers[] = {
-    {0, "FUGG", "a big-endian GGUF file; convert the model to little-endian"},
-    {0, "PK\003\004", "a zip archive (a PyTorch checkpoint?); convert it to GGUF"},
-    {0, "\x80\x02", "a Python pickle (an old PyTorch checkpoint?); convert it to GGUF"},
-    {0, "24ka", "a llama2.c checkpoint of version 1 or 2; only version 0 is read"},
-    {0, "lmgg", "an old GGML file; convert the model to GGUF"},
-    {0, "fmgg", "an old GGMF file; convert the model to GGUF"},
-    {0, "tjgg", "an old GGJT file; convert the model to GGUF"},
-    {0, "\x93NUMPY", "a NumPy array"},
-    {8, "{\"", "a safetensors file; convert the model to GGUF"},
-    {0, "\x1f\x8b", "a gzip file; unpack it first"},
-    {0, "\3757zXZ", "an xz file; unpack it first"},
-};
-
-static bool refuse_stranger(const Checkpoint *checkpoint, Error *error) {
-    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
-        size_t n = strlen(strangers[i].magic), offset = strangers[i].offset;
-        if (checkpoint->n_bytes >= offset + n &&
-            memcmp(checkpoint->bytes + offset, strangers[i].magic, n) == 0)
-            return error_set(error, "%s: this is %s", checkpoint->path, strangers[i].what);
-    }
-    return error_set(error, "%s: not a checkpoint: neither GGUF nor llama2.c (.bin) by its content",
-                     checkpoint->path);
-}
-
 static bool map_file(Checkpoint *checkpoint, Error *error) {
     const char *path = checkpoint->path;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not block */
@@ -58,11 +28,11 @@ static bool map_file(Checkpoint *checkpoint, Error *error) {
     if (fstat(file, &status) != 0)
         error_set(error, "%s: cannot examine: %s", path, strerror(errno));
     else if (S_ISDIR(status.st_mode))
-        error_set(error, "%s: is a directory; name the checkpoint file in it", path);
+        refuse_folder(path, error);
     else if (!S_ISREG(status.st_mode))
         error_set(error, "%s: not a regular file; a checkpoint must be one, so that it can be mapped", path);
     else if (status.st_size == 0)
-        error_set(error, "%s: the file is empty", path);
+        error_set(error, "%s: the file is empty: download or convert it again", path);
     else
         ok = true;
     if (ok) {
@@ -108,7 +78,7 @@ static bool check_structure(Checkpoint *checkpoint, Error *error) {
     for (size_t i = 0; i < n; i++) sorted[i] = &checkpoint->tensors[i];
     qsort(sorted, n, sizeof *sorted, compare_places);
     for (size_t i = 1; i < n; i++)
-        if ((const char *)sorted[i - 1]->data + sorted[i - 1]->n_bytes > (const char *)sorted[i]->data)
+        if ((const char *)sorted[i - 1]->data + tensor_extent(sorted[i - 1]) > (const char *)sorted[i]->data)
             return error_set(error, "%s: tensors '%.*s' and '%.*s' overlap", path,
                              string_shown(sorted[i - 1]->name), sorted[i - 1]->name.data,
                              string_shown(sorted[i]->name), sorted[i]->name.data);
@@ -131,7 +101,7 @@ Checkpoint *checkpoint_open(const char *path, Error *error) {
     for (size_t i = 0; i < sizeof formats / sizeof *formats && !format; i++)
         if (formats[i]->recognise(checkpoint->bytes, checkpoint->n_bytes)) format = formats[i];
     if (!format) {
-        refuse_stranger(checkpoint, error);
+        refuse_foreign(checkpoint, error);
         goto fail;
     }
     if (!format->read(checkpoint, error) || !check_structure(checkpoint, error)) goto fail;

@@ -40,20 +40,24 @@ enum { TENSOR_MAX_DIMS = 4 };
 /* dims[0] varies fastest, as in GGUF: a matrix [rows][cols] has dims {cols, rows}. Unused dims are 1. */
 typedef struct Tensor {
     String name;
-    DType dtype;
+    DType dtype; /* the file's number; dtype_info is NULL where nothing here computes with such a type */
     uint32_t n_dims;
     uint64_t dims[TENSOR_MAX_DIMS];
     const void *data; /* borrowed until checkpoint_close */
-    uint64_t n_bytes;
+    uint64_t n_bytes; /* 0 where checkpoint_type is NULL: nobody can tell where the data ends */
 } Tensor;
+
+/* How weights of any type of ggml lie in a file, also of those that dtype_info lacks; NULL for other numbers. */
+const DTypeInfo *checkpoint_type(uint32_t type);
 
 typedef struct Checkpoint Checkpoint;
 
 /*
  * Maps the file at path and checks its whole structure: afterwards every tensor lies inside the file,
- * overlaps no other, has the bytes its shape asks for, and no name or key occurs twice. A file that is
- * made shorter while it is open kills the process (SIGBUS), as with any mapping.
- * NULL with an error that names the file and what is wrong. checkpoint_close accepts NULL.
+ * overlaps no other, has the bytes its shape asks for, and no name or key occurs twice. Whether anything can
+ * be computed with it is not asked: tensors may be of any type. A file that is made shorter while it is open
+ * kills the process (SIGBUS), as with any mapping.
+ * NULL with an error that names the file, what is wrong and what to do. checkpoint_close accepts NULL.
  */
 Checkpoint *checkpoint_open(const char *path, Error *error);
 void checkpoint_close(Checkpoint *checkpoint);

@@ -64,6 +64,16 @@ extern const Format format_gguf;
 extern const Format format_llama2c;           /* a model */
 extern const Format format_llama2c_tokenizer; /* its vocabulary */
 
+/* Each fails: it says what a file or folder is that is no checkpoint, and what to do with it. */
+bool refuse_foreign(const Checkpoint *checkpoint, Error *error);
+bool refuse_folder(const char *path, Error *error);
+
+#define BIG_ENDIAN_GGUF                                                                                      \
+    "a big-endian GGUF file; convert it with 'gguf-convert-endian FILE little' (of Python's package gguf)"
+
+/* Bytes that a tensor takes at least: it has some even where its type does not tell how many. */
+static inline uint64_t tensor_extent(const Tensor *tensor) { return tensor->n_bytes ? tensor->n_bytes : 1; }
+
 /* a·b into *product; false when it overflows. */
 static inline bool multiply(uint64_t a, uint64_t b, uint64_t *product) {
     return !__builtin_mul_overflow(a, b, product);

@@ -20,14 +20,30 @@ enum { DEFAULT_ALIGNMENT = 32, MAX_KEY_BYTES = 65535, MAX_ARRAY_DEPTH = 4 };
 /* Least bytes that an entry or a tensor info can take: bounds what a count may claim. */
 enum { MIN_ENTRY_BYTES = 8 + 1 + 4 + 1, MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8 };
 
-/* Names of ggml_type, for refusing by name what dtype.h does not have. */
-static const char *const type_names[] = {
-    "F32",      "F16",      "Q4_0",    "Q4_1",  "Q4_2",       "Q4_3",       "Q5_0",       "Q5_1",
-    "Q8_0",     "Q8_1",     "Q2_K",    "Q3_K",  "Q4_K",       "Q5_K",       "Q6_K",       "Q8_K",
-    "IQ2_XXS",  "IQ2_XS",   "IQ3_XXS", "IQ1_S", "IQ4_NL",     "IQ3_S",      "IQ2_S",      "IQ4_XS",
-    "I8",       "I16",      "I32",     "I64",   "F64",        "IQ1_M",      "BF16",       "Q4_0_4_4",
-    "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",   "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4",
+/*
+ * The types of ggml that dtype.h does not have (enum ggml_type of ggml.h, blocks of ggml-common.h, September 2026).
+ * 31 to 33 and 36 to 38, which ggml has since removed, were Q4_0 and IQ4_NL with their rows interleaved.
+ */
+static const DTypeInfo other_types[] = {
+    [3] = {"Q4_1", 32, 20},        [6] = {"Q5_0", 32, 22},        [7] = {"Q5_1", 32, 24},
+    [9] = {"Q8_1", 32, 36},        [10] = {"Q2_K", 256, 84},      [11] = {"Q3_K", 256, 110},
+    [12] = {"Q4_K", 256, 144},     [13] = {"Q5_K", 256, 176},     [14] = {"Q6_K", 256, 210},
+    [15] = {"Q8_K", 256, 292},     [16] = {"IQ2_XXS", 256, 66},   [17] = {"IQ2_XS", 256, 74},
+    [18] = {"IQ3_XXS", 256, 98},   [19] = {"IQ1_S", 256, 50},     [20] = {"IQ4_NL", 32, 18},
+    [21] = {"IQ3_S", 256, 110},    [22] = {"IQ2_S", 256, 82},     [23] = {"IQ4_XS", 256, 136},
+    [24] = {"I8", 1, 1},           [25] = {"I16", 1, 2},          [26] = {"I32", 1, 4},
+    [27] = {"I64", 1, 8},          [28] = {"F64", 1, 8},          [29] = {"IQ1_M", 256, 56},
+    [31] = {"Q4_0_4_4", 32, 18},   [32] = {"Q4_0_4_8", 32, 18},   [33] = {"Q4_0_8_8", 32, 18},
+    [34] = {"TQ1_0", 256, 54},     [35] = {"TQ2_0", 256, 66},     [36] = {"IQ4_NL_4_4", 32, 18},
+    [37] = {"IQ4_NL_4_8", 32, 18}, [38] = {"IQ4_NL_8_8", 32, 18}, [39] = {"MXFP4", 32, 17},
+    [40] = {"NVFP4", 64, 36},      [41] = {"Q1_0", 128, 18},      [42] = {"Q2_0", 64, 18},
 };
+
+const DTypeInfo *checkpoint_type(uint32_t type) {
+    if (dtype_info(type)) return dtype_info(type);
+    bool known = type < sizeof other_types / sizeof *other_types && other_types[type].name;
+    return known ? &other_types[type] : NULL;
+}
 
 typedef struct Cursor {
     const Checkpoint *checkpoint;
@@ -123,11 +139,11 @@ static bool read_entry(Cursor *cursor, Entry *entry) {
     return true;
 }
 
-/* Bytes of a tensor from its dims and dtype; all are checked. */
+/* Bytes of a tensor from its dims and type; all are checked. They stay 0 where the type's blocks are not known. */
 static bool tensor_size(const Cursor *cursor, Tensor *tensor) {
     const char *path = cursor->checkpoint->path, *name = tensor->name.data;
     int n_name = string_shown(tensor->name);
-    const DTypeInfo *info = dtype_info(tensor->dtype);
+    const DTypeInfo *info = checkpoint_type(tensor->dtype);
     uint64_t n = 1;
     for (uint32_t i = 0; i < tensor->n_dims; i++) {
         if (tensor->dims[i] == 0)
@@ -136,6 +152,7 @@ static bool tensor_size(const Cursor *cursor, Tensor *tensor) {
             return error_set(cursor->error, "%s: tensor '%.*s' has more weights than can be counted", path,
                              n_name, name);
     }
+    if (!info) return true;
     if (tensor->dims[0] % info->block != 0)
         return error_set(cursor->error,
                          "%s: tensor '%.*s' of type %s has rows of %" PRIu64 ", not a multiple of %zu", path,
@@ -144,19 +161,6 @@ static bool tensor_size(const Cursor *cursor, Tensor *tensor) {
         return error_set(cursor->error, "%s: tensor '%.*s' has more bytes than can be counted", path, n_name,
                          name);
     return true;
-}
-
-static bool refuse_dtype(const Cursor *cursor, const Tensor *tensor, uint32_t type) {
-    enum { N_TYPES = sizeof type_names / sizeof *type_names };
-    char known[128] = "";
-    for (uint32_t i = 0; i < N_TYPES; i++) {
-        size_t n = strlen(known);
-        if (dtype_info(i)) snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", type_names[i]);
-    }
-    return error_set(cursor->error,
-                     "%s: tensor type %s (%" PRIu32 ") of %.*s is not supported; these are: %s",
-                     cursor->checkpoint->path, type < N_TYPES ? type_names[type] : "unknown", type,
-                     string_shown(tensor->name), tensor->name.data, known);
 }
 
 /* Reads a tensor info; data still holds nothing, *offset is counted from the start of the data. */
@@ -180,7 +184,6 @@ static bool read_tensor(Cursor *cursor, Tensor *tensor, uint64_t *offset) {
     if (!take(cursor, &type, sizeof type, "a tensor's type") ||
         !take(cursor, offset, sizeof *offset, "a tensor's offset"))
         return false;
-    if (!dtype_info(type)) return refuse_dtype(cursor, tensor, type);
     tensor->dtype = (DType)type;
     return tensor_size(cursor, tensor);
 }
@@ -202,7 +205,7 @@ static bool read_alignment(Cursor *cursor, const Entry *entries, size_t n, uint6
     return true;
 }
 
-/* Turns a tensor's offset into a pointer, once it is known to lie in the file. */
+/* Turns a tensor's offset into a pointer, once all its bytes, or where it begins, are known to lie in the file. */
 static bool place_tensor(const Cursor *cursor, Tensor *tensor, uint64_t data_start, uint64_t offset,
                          uint64_t alignment) {
     const Checkpoint *checkpoint = cursor->checkpoint;
@@ -212,7 +215,8 @@ static bool place_tensor(const Cursor *cursor, Tensor *tensor, uint64_t data_sta
                          "%s: tensor '%.*s' lies at offset %" PRIu64
                          ", not a multiple of the alignment %" PRIu64,
                          checkpoint->path, string_shown(tensor->name), tensor->name.data, offset, alignment);
-    if (!add(data_start, offset, &begin) || !add(begin, tensor->n_bytes, &end) || end > checkpoint->n_bytes)
+    if (!add(data_start, offset, &begin) || !add(begin, tensor_extent(tensor), &end) ||
+        end > checkpoint->n_bytes)
         return error_set(cursor->error,
                          "%s: tensor '%.*s' (%" PRIu64 " bytes at offset %" PRIu64 ") leaves the file of %zu "
                          "bytes; is it cut?",
@@ -232,8 +236,13 @@ static bool check_version(const Cursor *cursor, uint32_t version, Checkpoint *ch
         return true;
     }
     if ((version & 0xffff) == 0 && version != 0)
-        return error_set(cursor->error, "%s: a big-endian GGUF file; convert the model to little-endian",
-                         checkpoint->path);
+        return error_set(cursor->error, "%s: this is %s", checkpoint->path, BIG_ENDIAN_GGUF);
+    if (version == 1)
+        return error_set(
+            cursor->error,
+            "%s: GGUF version 1 (of August 2023); versions 2 and 3 are read: convert the original model "
+            "again, or download a newer conversion",
+            checkpoint->path);
     return error_set(cursor->error, "%s: GGUF version %" PRIu32 "; versions 2 and 3 are read",
                      checkpoint->path, version);
 }

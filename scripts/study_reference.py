@@ -80,7 +80,7 @@ CASES = {
     "attend-parallel-value": "attend llama-f32-parallel -p 'The tower' --layer 0 --by value --head 1",
     "attend-gpt2-words": "attend gpt2-f32 -p 'The tower is tall' --layer 1 --words",
     "attend-llama-words": "attend llama-f32 -p 'The tower\nis tall' --layer 0 --head 2 --words",
-    "attend-gpt2-words-query": "attend gpt2-f32 -p 'The tower is tall' --bos --words --query 11 --layer 1 --head 0",
+    "attend-gpt2-words-query": "attend gpt2-f32 -p 'The tower is tall' --bos --words --query 3 --layer 1 --head 0",
     "attend-llama-all": "attend llama-f32 -p 'The tower is' --words --no-sink --by value --norm --reduce mean --layer 1",
     "attend-gpt2-generate": "attend gpt2-f32 -p 'The tower' --layer 1 --head 1 -n 3",
     "attend-llama-generate": "attend llama-f32 -p 'The tower' --layer 0 --reduce mean -n 2 --no-sink",
@@ -557,7 +557,7 @@ def map_entry(run, options, query, spans, layer, head, a, dropped):
         a, dropped = (torch.stack([x[begin:end].mean(0) for begin, end in spans]) for x in (a, dropped))
         queries = range(len(spans))
     if query is not None:
-        queries = [query] if not spans else [i for i, (begin, end) in enumerate(spans) if begin <= query < end]
+        queries = [query]  # a word's index if there are words
     entry["rows"] = [a[q, :q + 1] for q in queries]
     if options.no_sink:
         entry["dropped"] = [dropped[q] for q in queries]
@@ -784,7 +784,7 @@ def main():
     os.makedirs(args.folder, exist_ok=True)
     for name, text in TEXTS.items():
         with open(os.path.join(args.folder, name), "w") as file:
-            file.write(text)
+            file.write(text + "\n" if text.endswith("\n") else text)  # -f drops the last newline
     unsure = []
     for cases, write in ((CASES, write_case), (DUMPS, write_dump)):
         for name, line in cases.items():

@@ -8,7 +8,7 @@ import pathlib
 import unicodedata
 
 OTHER, LETTER, NUMBER, SPACE = range(4)
-SOURCE = pathlib.Path(__file__).parent.parent / "unicode.c"
+SOURCE = pathlib.Path(__file__).parent.parent / "text/unicode.c"
 BEGIN, END = "/* Written by scripts/unicode.py", "};\n"
 
 

@@ -1,16 +1,17 @@
 /*
- * Any bytes as a checkpoint: through everything that reads a file, then a text and three tokens if it will
- * do. The entry of libFuzzer; make test goes through it with the files that test_bad_input damages.
+ * Any bytes as a checkpoint: through everything that reads a file and describes it, then a text and three tokens
+ * if it will do. The entry of libFuzzer; make test goes through it with the files that test_bad_input damages.
  * tests/data/tokenizer has good seeds.
  *
  *   make CC=clang BUILD=/tmp/fuzz CFLAGS='-O1 -g -fsanitize=fuzzer-no-link,address,undefined \
- *       -fno-sanitize-recover=undefined' /tmp/fuzz/libattn.a
+ *       -fno-sanitize-recover=undefined' /tmp/fuzz/programs.a /tmp/fuzz/libattn.a
  *   clang -O1 -g -std=c11 -I. -fsanitize=fuzzer,address,undefined -o /tmp/fuzz/fuzz tests/fuzz.c \
- *       /tmp/fuzz/libattn.a -lm -lpthread
+ *       /tmp/fuzz/programs.a /tmp/fuzz/libattn.a -lm -lpthread
  *   /tmp/fuzz/fuzz -max_len=70000 -timeout=5 -rss_limit_mb=1024 CORPUS
  */
 #define _GNU_SOURCE /* memfd_create */
 
+#include "cli/info.h"
 #include "model.h"
 #include "tokenizer.h"
 
@@ -72,11 +73,13 @@ static void try_model(const char *path, Threads *threads) {
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n) {
     static int file = -1;
+    static FILE *nowhere;
     static Threads *threads;
     static char path[64];
     Error error = {{0}};
     if (file < 0) {
         file = memfd_create("checkpoint", 0);
+        nowhere = fopen("/dev/null", "w");
         threads = threads_new(1, &error);
         snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     }
@@ -84,6 +87,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n) {
     Checkpoint *checkpoint = checkpoint_open(path, &error);
     check(checkpoint != NULL, &error, path);
     if (checkpoint) try_tokenizer(checkpoint);
+    bool told = print_info(nowhere, path, NULL, &error);
+    check(told == (checkpoint != NULL), &error, path);
     checkpoint_close(checkpoint);
     try_model(path, threads);
     return 0;

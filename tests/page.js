@@ -109,6 +109,8 @@ async function testNext(page, query) {
   const text = about('next', '--top', '20');
   const rows = () => page.locator('#distribution tbody tr').evaluateAll((list) => list.map((row) => [...row.cells].map((cell) => cell.innerText)));
   check((await textOf(page, '#next-summary')).includes(`position ${query}`), 'next is about the chosen position');
+  const { temperature_step: step, next } = about('view');
+  check((await page.getAttribute('#temperature', 'step')) === String(step) && (await page.getAttribute('#temperature', 'max')) === String(step * next[0].rest.length), 'the slider has the temperatures that the data has');
   for (const [i, row] of (await rows()).entries()) {
     shows(row[2], text.top[i].probability, `p of rank ${i + 1}`);
     shows(row[3], bits(-text.top[i].logprob_nats), `bits of rank ${i + 1}`);
@@ -297,7 +299,7 @@ async function testKeyboard(browser, url) {
   await press(page, 'ArrowRight', 2);
   check((await page.getAttribute(token(2), 'aria-selected')) === 'true', 'right twice: the third');
   check((await textOf(page, '#place')).startsWith('position 2 '), 'and the bar says so');
-  check((await textOf(page, '#next-summary')).includes('position 2'), 'and so does the next view');
+  check((await textOf(page, '#next-summary')).includes('position 2'), 'and so does the next section');
   while ((await focused()) !== 'temperature') await press(page, 'Tab');
   await press(page, 'ArrowLeft', 4);
   check((await page.inputValue('#temperature')) === '0.6', 'arrows move the temperature');

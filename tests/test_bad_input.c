@@ -1,9 +1,9 @@
 /*
- * Files that are no checkpoint, or one whose structure is wrong, one way at a time; at the end, files with
- * random damage, for which any answer but a crash will do. What is a right checkpoint but no model that can
- * run is test_bad_model's.
+ * Files that are not a checkpoint, and checkpoints whose structure is wrong in one way at a time. At the end come
+ * files with random damage, for which any answer but a crash will do. test_bad_model has the checkpoints whose
+ * structure is right, but which are no model that can run.
  */
-#include "fuzz.c" /* first, because it asks more of the system's headers; the last test runs its entry */
+#include "fuzz.c" /* first, because it needs more of the system's headers; the last test calls its entry */
 
 #include "bad.h"
 
@@ -25,38 +25,98 @@ static void test_no_file(void) {
     unlink(scratch_path());
 }
 
+/* Bytes that are no checkpoint, and what the refusal says that they are and what to do. */
+typedef struct Foreign {
+    const char *bytes;
+    size_t n; /* 0: as many as strlen says */
+    const char *is, *next;
+} Foreign;
+
+static void refuse_foreign_bytes(const Foreign *foreign) {
+    n_file = foreign->n ? foreign->n : strlen(foreign->bytes);
+    memcpy(file, foreign->bytes, n_file);
+    refuse_file(foreign->is, foreign->bytes);
+    refuse_file(foreign->next, foreign->bytes);
+}
+
 static void test_other_formats(void) {
-    static const char *const others[][2] = {
-        {"PK\003\004 a PyTorch checkpoint", "zip archive"},
-        {"\x80\x02}q", "pickle"},
-        {"lmgg and more", "GGML"},
-        {"fmgg and more", "GGMF"},
-        {"tjgg and more", "GGJT"},
-        {"FUGG backwards", "big-endian"},
-        {"24ka version 1", "llama2.c checkpoint of version 1"},
-        {"\x93NUMPY\1", "NumPy"},
-        {"\x1f\x8b\x08 packed", "gzip"},
-        {"\3757zXZ packed", "xz"},
-        {"\177ELF is a program, no model at all", "not a checkpoint"},
-        {"Once upon a time, there was a little girl named Lily.", "not a checkpoint"},
-        {"version https://git-lfs.github.com/spec/v1\n", "not a checkpoint"},
-        {"G", "not a checkpoint"},
-        {"GGU", "not a checkpoint"},
-        {"GGUF", "ends at byte 4 inside the header"},
+    static const char zip[] = "PK\3\4", torch[] = "PK\3\4\0\0\x08\x08\0\0\0\0\0\0archive/data.pkl";
+    static const char safetensors[] = "\x40\0\0\0\0\0\0\0{\"__metadata__\":{}}",
+                      huge[] = "\x40\0\0\0\0\0\1\0{\"__metadata__\":{}}",
+                      onnx[] = "\x08\x07\x12\x07pytorch\x1a\x04"
+                               "2.41";
+    static const Foreign others[] = {
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 29334912\n", 0,
+         "a Git-LFS pointer, not the file", "run 'git lfs pull'"},
+        {"<!DOCTYPE html>\n<html>", 0, "an HTML page",
+         "download went wrong; take the link to the file itself"},
+        {"\xef\xbb\xbf\n <HTML lang=en>", 0, "an HTML page", "/resolve/, not /blob/"},
+        {"<?xml version=\"1.0\"?><Error><Code>AccessDenied", 0, "an HTML page", "log in"},
+        {"{\"error\":\"Repository not found\"}", 0, "a JSON text, not the weights", "Hugging Face folder"},
+        {"{\n  \"architectures\": [", 0, "a JSON text, not the weights", "a failed download"},
+        {safetensors, sizeof safetensors - 1, "a safetensors file", "convert_hf_to_gguf.py"},
+        {huge, sizeof huge - 1, "not a checkpoint", "by its content"}, /* a header of 2^48 bytes */
+        {torch, sizeof torch - 1, "a PyTorch checkpoint", "convert_hf_to_gguf.py (scripts/export.py"},
+        {zip, 0, "a zip archive", "unpack it first"},
+        {"\x80\x02}q", 0, "a Python pickle (an old PyTorch checkpoint?)", "convert_hf_to_gguf.py"},
+        {"\x80\x05\x95\x10", 0, "a Python pickle", "convert_hf_to_gguf.py"},
+        {"\x80\x06\x95\x10", 0, "not a checkpoint", ""},
+        {"lmgg and more", 0, "an old GGML file",
+         "get the model as GGUF, or try llama.cpp's convert_llama_ggml"},
+        {"fmgg and more", 0, "an old GGMF file", "get the model as GGUF"},
+        {"tjgg and more", 0, "an old GGJT file", "get the model as GGUF"},
+        {"algg and more", 0, "an adapter (LoRA) of the old GGLA format", "merged"},
+        {"FUGG backwards", 0, "a big-endian GGUF file", "gguf-convert-endian FILE little"},
+        {"24ka version 1", 0, "llama2.c checkpoint of version 1 or 2", "only version 0 is read"},
+        {onnx, sizeof onnx - 1, "an ONNX file", "as GGUF, or as safetensors"},
+        {"\x89HDF\r\n\x1a\n", 0, "an HDF5 file", "as GGUF, or as safetensors"},
+        {"\x93NUMPY\1", 0, "a NumPy array", ""},
+        {"\x1f\x8b\x08 packed", 0, "a gzip file", "unpack it first"},
+        {"\3757zXZ packed", 0, "an xz file", "unpack it first"},
+        {"\x28\xb5\x2f\xfd packed", 0, "a zstd file", "unpack it first"},
+        {"BZh91AY", 0, "a bzip2 file", "unpack it first"},
+        {"7z\xbc\xaf\x27\x1c", 0, "a 7z archive", "unpack it first"},
+        {"\177ELF is a program, no model at all", 0, "not a checkpoint", "neither GGUF nor llama2.c"},
+        {"Once upon a time, there was a little girl named Lily.", 0, "not a checkpoint",
+         "neither GGUF nor llama2.c"},
+        {"G", 0, "not a checkpoint", ""},
+        {"GGU", 0, "not a checkpoint", ""},
+        {"GGUF", 0, "ends at byte 4 inside the header", "is it cut?"},
     };
-    for (size_t i = 0; i < COUNT(others); i++) {
-        n_file = strlen(others[i][0]);
-        memcpy(file, others[i][0], n_file);
-        refuse_file(others[i][1], others[i][0]);
-    }
-    static const char safetensors[] = "\x40\0\0\0\0\0\0\0{\"__metadata__\":{}}";
-    memcpy(file, safetensors, n_file = sizeof safetensors - 1);
-    refuse_file("safetensors", "safetensors");
+    for (size_t i = 0; i < COUNT(others); i++) refuse_foreign_bytes(&others[i]);
+    memset(file, 'a', n_file = 512);
+    memcpy(file + 257, "ustar", 5);
+    refuse_file("a tar archive; unpack it first", "tar");
     for (int byte = 0; byte <= 255; byte += 255) { /* also as many as a llama2.c header has */
         memset(file, byte, 64);
         for (n_file = 0; n_file <= 64; n_file++)
-            refuse_file(n_file ? "not a checkpoint" : "empty", "one byte repeated");
+            refuse_file(n_file ? "not a checkpoint" : "the file is empty: download", "one byte repeated");
     }
+}
+
+/* An empty file in the scratch folder, or none. */
+static void put_file(const char *name, bool there) {
+    char path[sizeof scratch_folder + 32];
+    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
+    if (!there) {
+        unlink(path);
+        return;
+    }
+    FILE *empty = fopen(path, "w");
+    CHECK(empty && fclose(empty) == 0, "%s", path);
+}
+
+static void test_folders(void) {
+    static const char name_it[] = "is a directory; name the checkpoint file in it";
+    refuse_path(scratch_folder, name_it, "an empty folder");
+    put_file("config.json", true);
+    refuse_path(scratch_folder,
+                "a Hugging Face folder: convert it to GGUF with llama.cpp's convert_hf_to_gguf.py",
+                "a Hugging Face folder");
+    put_file("model.gguf", true);
+    refuse_path(scratch_folder, name_it, "one that has been converted");
+    put_file("config.json", false);
+    put_file("model.gguf", false);
 }
 
 /* Every length: those below `needed` are refused, those above lack padding alone. */
@@ -96,9 +156,9 @@ static void test_header(void) {
         const char *tells;
     } patches[] = {
         {4, 4, 0, "GGUF version 0"},
-        {4, 4, 1, "GGUF version 1"},
+        {4, 4, 1, "GGUF version 1 (of August 2023); versions 2 and 3 are read: convert the original"},
         {4, 4, 4, "GGUF version 4"},
-        {4, 4, 0x03000000, "big-endian"},
+        {4, 4, 0x03000000, "a big-endian GGUF file; convert it with 'gguf-convert-endian"},
         {4, 4, UINT32_MAX, "GGUF version 4294967295"},
         {8, 8, 1ull << 63, "claims"},
         {8, 8, UINT64_MAX, "claims"},
@@ -123,7 +183,7 @@ static void test_header(void) {
 static void test_strings_and_arrays(void) {
     static const struct {
         const char *key;
-        size_t at, n; /* in its value: of an array type, length, elements; of a string length, bytes */
+        size_t at, n; /* in its value: an array's type, length, elements; a string's length, bytes */
         uint64_t value;
         const char *tells;
     } patches[] = {
@@ -179,7 +239,7 @@ static void test_keys(void) {
                      alignments[i].tells);
 }
 
-/* An error has room for 511 bytes, but a key or a path may be longer: what is wrong must still be told. */
+/* An error has room for 511 bytes, but a key or a path may be longer. It must still say what is wrong. */
 static void test_long_names(void) {
     static char name[70001], path[600];
     memset(name, 'k', 70000);
@@ -250,36 +310,54 @@ static void test_tensor_descriptions(void) {
     refuse(&nameless, "name of 0 bytes", "a tensor without a name");
 }
 
-/* The types of ggml that are not read (enum ggml_type of docs/gguf.md), and numbers that are none. */
+/* Rows of whole blocks, also of types that no kernel reads; where a type is not known, its place still is. */
 static void test_tensor_types(void) {
     static const struct {
         uint32_t type;
-        const char *name;
+        const char *tells;
     } types[] = {
-        {3, "Q4_1"},     {6, "Q5_0"},     {7, "Q5_1"},
-        {9, "Q8_1"},     {10, "Q2_K"},    {11, "Q3_K"},
-        {12, "Q4_K"},    {13, "Q5_K"},    {14, "Q6_K"},
-        {15, "Q8_K"},    {16, "IQ2_XXS"}, {17, "IQ2_XS"},
-        {18, "IQ3_XXS"}, {19, "IQ1_S"},   {20, "IQ4_NL"},
-        {21, "IQ3_S"},   {22, "IQ2_S"},   {23, "IQ4_XS"},
-        {24, "I8"},      {25, "I16"},     {26, "I32"},
-        {27, "I64"},     {28, "F64"},     {29, "IQ1_M"},
-        {34, "TQ1_0"},   {35, "TQ2_0"},   {39, "MXFP4"},
-        {4, ""},         {5, ""},         {31, ""},
-        {38, ""},        {40, "unknown"}, {UINT32_MAX, "unknown"},
+        {T_Q8_0, "of type Q8_0 has rows of 4, not a multiple of 32"},
+        {3, "of type Q4_1 has rows of 4, not a multiple of 32"},
+        {12, "of type Q4_K has rows of 4, not a multiple of 256"},
+        {41, "of type Q1_0 has rows of 4, not a multiple of 128"},
+        {42, "of type Q2_0 has rows of 4, not a multiple of 64"},
     };
     for (size_t i = 0; i < COUNT(types); i++) {
         Gguf gguf = good_model(GPT2);
-        char tells[64];
         gguf_find_tensor(&gguf, "blk.0.ffn_up.weight")->type = types[i].type;
-        snprintf(tells, sizeof tells, "%s (%u) of blk.0.ffn_up.weight is not supported", types[i].name,
-                 types[i].type);
-        refuse(&gguf, tells, tells);
+        refuse(&gguf, types[i].tells, types[i].tells);
     }
-    Gguf gguf = good_model(GPT2);
-    gguf_find_tensor(&gguf, "blk.0.ffn_up.weight")->type = T_Q8_0;
-    refuse(&gguf, "'blk.0.ffn_up.weight' of type Q8_0 has rows of 4, not a multiple of 32",
-           "no whole blocks");
+    static const struct {
+        uint32_t type;
+        uint64_t dims[2], offset;
+        size_t n_bytes;
+        const char *tells;
+    } places[] = {
+        {12, {256, 2}, 0, 287, "'last' (288 bytes at offset"},
+        {28, {1, 1}, 0, 7, "'last' (8 bytes at offset"},
+        {12, {256, 1ull << 56}, 0, 0, "'last' has more weights than can be counted"},
+        {28, {1ull << 62, 1}, 0, 0, "'last' has more bytes than can be counted"},
+        {99, {1ull << 62, 4}, 0, 64, "'last' has more weights than can be counted"},
+        {99, {1, 1}, 0, 0, "'last' (0 bytes at offset"},           /* it begins at the file's end … */
+        {99, {1, 1}, 1ull << 63, 64, "'last' (0 bytes at offset"}, /* … far behind it … */
+        {99,
+         {1, 1},
+         (uint64_t)-32,
+         64,
+         "'first' and 'last' overlap"}, /* … in another, or where another begins */
+        {UINT32_MAX, {1, 1}, (uint64_t)-64, 64, "' overlap"},
+        {99, {1, 0}, 0, 64, "'last' has a dimension of 0"},
+    };
+    for (size_t i = 0; i < COUNT(places); i++) {
+        Gguf gguf = gguf_begin(3);
+        gguf_tensor(&gguf, "first", T_F32, 0, 16);
+        GgufTensor *last = gguf_tensor(&gguf, "last", places[i].type, 1, 1);
+        memcpy(last->dims, places[i].dims, sizeof places[i].dims);
+        last->n_bytes = places[i].n_bytes, last->offset_error = places[i].offset;
+        n_file = gguf_write(&gguf, file) - gguf_round_up(last->n_bytes, 32) +
+                 last->n_bytes; /* no padding behind it */
+        refuse_file(places[i].tells, places[i].tells);
+    }
 }
 
 static void test_llama2c_model(void) {
@@ -369,8 +447,10 @@ static void damage(unsigned char *bytes, size_t *n) {
 
 static void test_random_damage(void) {
     static unsigned char damaged[1 << 14];
-    for (int base = 0; base < 4; base++) {
+    for (int base = 0; base < 5; base++) {
         Gguf gguf = good_model(base == 1 ? GPT2 : LLAMA);
+        for (size_t i = 0; base == 4 && i < gguf.n_tensors; i++) /* types that are not read, or not known */
+            gguf.tensors[i].type = i % 2 ? 26 : 60 + (uint32_t)i;
         n_file = gguf_write(&gguf, file);
         if (base == 2) write_llama2c_model();
         if (base == 3) write_llama2c_vocabulary(260);
@@ -388,11 +468,12 @@ static void test_random_damage(void) {
 }
 
 int main(void) {
-    setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not take what was found before with it */
-    alarm(300);                       /* what hangs is a failure */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not lose what was found before it */
+    alarm(300);                       /* a test that hangs is a failure */
     scratch_begin();
     RUN(test_no_file);
     RUN(test_other_formats);
+    RUN(test_folders);
     RUN(test_cut);
     RUN(test_header);
     RUN(test_strings_and_arrays);

@@ -1,7 +1,7 @@
 /*
- * Checkpoints of a right structure that are no model which can run: keys and tensors that are missing,
- * absurd or contradict each other, vocabularies that are wrong, weights that are not finite, tokens and
- * contexts that cannot be. One way at a time; each is refused where it can first be noticed.
+ * Checkpoints whose structure is right, but which are no model that can run: keys and tensors are missing, absurd
+ * or contradict each other, vocabularies are wrong, weights are not finite, tokens and contexts are impossible.
+ * Each is wrong in one way, and must be refused where that can first be noticed.
  */
 #include "bad.h"
 
@@ -55,7 +55,7 @@ static void test_keys(void) {
         }
 }
 
-/* Values that are possible, but not with the others; and what is not computed here. */
+/* Values that contradict the others, and features that are not computed here. */
 static void test_config(void) {
     static const struct {
         Which which;
@@ -103,7 +103,15 @@ static void test_config(void) {
     gguf_drop(&gguf, gguf_find(&gguf, "general.architecture"));
     refuse(&gguf, "'general.architecture' is missing", "no architecture");
     gguf = good_model(LLAMA);
+    gguf_string(&gguf, "general.architecture", "qwen2");
+    refuse(
+        &gguf,
+        "architecture 'qwen2' is not supported; these are: gpt2, llama. Take a model of one of them, or run this one "
+        "with llama.cpp",
+        "another family");
     gguf.n_tensors = 0;
+    refuse(&gguf, "vocabulary only", "no tensors of another family");
+    gguf_string(&gguf, "general.architecture", "llama");
     refuse(&gguf, "vocabulary only", "no tensors");
 }
 
@@ -129,6 +137,57 @@ static void test_tensors(void) {
                 refuse(&gguf, tells, tells);
             }
         }
+}
+
+/* Types of right checkpoints that no kernel reads; one that has blocks can be made another by llama-quantize. */
+static void test_tensor_types(void) {
+    static const struct {
+        uint32_t type;
+        const char *name;
+        bool quantised;
+    } types[] = {
+        {3, "Q4_1", true},      {12, "Q4_K", true},    {19, "IQ1_S", true},
+        {31, "Q4_0_4_4", true}, {39, "MXFP4", true},   {42, "Q2_0", true},
+        {26, "I32", false},     {28, "F64", false},    {4, "4", false},
+        {43, "43", false},      {63, "63", false},     {64, "64", false},
+        {99, "99", false},      {1000, "1000", false}, {UINT32_MAX, "4294967295", false},
+    };
+    for (size_t i = 0; i < COUNT(types); i++) {
+        Gguf gguf = good_model(GPT2);
+        GgufTensor *tensor = gguf_find_tensor(&gguf, "blk.0.ffn_up.weight");
+        char tells[96];
+        tensor->type = types[i].type, tensor->dims[0] = 256, tensor->n_bytes = 1 << 14;
+        snprintf(tells, sizeof tells, "tensor '%s' has type %s, which is not supported; these are: F32, F16",
+                 tensor->name, types[i].name);
+        refuse(&gguf, tells, tells);
+        refuse_file(types[i].quantised
+                        ? "or make it so: llama-quantize (of llama.cpp) --allow-requantize IN OUT Q8_0"
+                        : "Get the model in one of them",
+                    tells);
+    }
+    Gguf gguf = good_model(LLAMA); /* a vector of more weights than memory has, which nothing unpacks */
+    gguf_find_tensor(&gguf, "output_norm.weight")->type = 99;
+    gguf_find_tensor(&gguf, "output_norm.weight")->dims[0] = 1ull << 45;
+    refuse(&gguf, "'output_norm.weight' has type 99", "a claim");
+}
+
+/* Each part has the keys of the splitting; only the first has others. Joined again, the count is 0. */
+static void test_parts(void) {
+    static const char join[] = "join them first, with llama.cpp's llama-gguf-split --merge FIRST-PART WHOLE";
+    Gguf gguf = good_model(LLAMA), rest = gguf_begin(3);
+    gguf_key(&gguf, "split.no", U16, (const uint16_t[]){0}, 2);
+    gguf_key(&gguf, "split.count", U16, (const uint16_t[]){3}, 2);
+    refuse(&gguf, "one part (number 1 of 3) of a split GGUF", "the first part");
+    refuse_file(join, "the first part");
+    gguf_key(&rest, "split.no", U16, (const uint16_t[]){2}, 2);
+    gguf_key(&rest, "split.count", U16, (const uint16_t[]){3}, 2);
+    gguf_tensor(&rest, "blk.1.attn_q.weight", T_F32, 4, 4);
+    refuse(&rest, "one part (number 3 of 3) of a split GGUF", "the last part");
+    refuse_value(LLAMA, "split.count", F32, &(float){3}, 4, "'split.count' is of type float32");
+    for (uint16_t n = 0; n < 2; n++) {
+        gguf_key(&gguf, "split.count", U16, &n, 2);
+        model_close(accept(&gguf));
+    }
 }
 
 /* The file is large enough for all these rows, though nobody has written them. */
@@ -262,7 +321,7 @@ static void test_vocabulary_keys(void) {
     }
 }
 
-/* Changes element 5 of an array of numbers of 4 bytes, behind its type and length. */
+/* Changes element 5 of an array of 4-byte numbers, which stand after its type and length. */
 static void refuse_element(Which which, const char *key, const void *value, const char *tells) {
     Gguf gguf = good_model(which);
     memcpy(gguf_find(&gguf, key)->value + 12 + 4 * 5, value, 4);
@@ -301,8 +360,10 @@ static void test_vocabulary_elements(void) {
 
 /* Chunks of two tokens, so that a text of three takes more than one. */
 static Session *begin(const Model *model, size_t n_ctx, Error *error) {
-    SessionOptions options = {
-        .n_ctx = n_ctx, .kv_dtype = DTYPE_F16, .n_chunk = 2, .compute = {.kernels = kernels_pick(NULL, error), .threads = pool}};
+    SessionOptions options = {.n_ctx = n_ctx,
+                              .kv_dtype = DTYPE_F16,
+                              .n_chunk = 2,
+                              .compute = {.kernels = kernels_pick(NULL, error), .threads = pool}};
     return session_new(model, &options, error);
 }
 
@@ -332,7 +393,7 @@ static void test_weights_not_finite(void) {
         }
 }
 
-/* Nothing is fed by a call that is refused, and the session goes on as if it had not been. */
+/* A call that is refused feeds nothing, and the session goes on as if there had been none. */
 static void test_tokens(void) {
     static const int32_t good[] = {5, 6, 7, 0, 1, 2, 3, 4}, negative[] = {5, -1}, lowest[] = {INT32_MIN},
                          beyond[] = {N_VOCAB}, many[9] = {0};
@@ -399,7 +460,7 @@ static void test_context_beyond_memory(void) {
     model_close(model);
 }
 
-/* In a process with so much more address space: 0 when a session fits, 1 when it is refused, else a crash. */
+/* Tries a session in a process with n_bytes more address space. 0: it fits, 1: it is refused, else a crash. */
 static int session_within(const Model *model, size_t n_bytes) {
     pid_t child = fork();
     if (child == 0) {
@@ -424,7 +485,7 @@ static int session_within(const Model *model, size_t n_bytes) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* Each of the allocations of a session, which are megabytes here, fails in its turn. */
+/* Each of a session's allocations fails in its turn. They are megabytes here. */
 static void test_out_of_memory(void) {
     if (ADDRESS_SANITIZER) SKIP("AddressSanitizer needs all address space");
     Gguf gguf = good_model(LLAMA);
@@ -441,13 +502,15 @@ static void test_out_of_memory(void) {
 
 int main(void) {
     Error error = {{0}};
-    setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not take what was found before with it */
-    alarm(300);                       /* what hangs is a failure */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not lose what was found before it */
+    alarm(300);                       /* a test that hangs is a failure */
     scratch_begin();
     pool = threads_new(1, &error);
     RUN(test_keys);
     RUN(test_config);
     RUN(test_tensors);
+    RUN(test_tensor_types);
+    RUN(test_parts);
     RUN(test_absurd_vocabulary);
     RUN(test_more_tensors);
     RUN(test_vectors_of_more_dimensions);

@@ -1,6 +1,6 @@
 /*
- * Files that are right, read back value by value: GGUF files that the test builds, llama2.c's two kinds of
- * file, and three of the reference checkpoints. Wrong files are for test_bad_input and test_bad_model.
+ * Correct files, read back value by value: GGUF files that the test builds, llama2.c's two kinds of file, and
+ * three of the reference checkpoints. test_bad_input and test_bad_model have the wrong files.
  */
 #include "checkpoint/checkpoint.h"
 #include "gguf.h"
@@ -24,7 +24,7 @@ static bool same(String string, const char *text, size_t n) {
 
 static bool is(String string, const char *text) { return same(string, text, strlen(text)); }
 
-/* The getters, as bits: which of them a key's value is for. */
+/* The getters, as bits: which of them can read a key's value. */
 enum {
     GET_U64 = 1,
     GET_F32 = 2,
@@ -73,7 +73,7 @@ static const struct {
     uint32_t type;
     uint64_t bits; /* the value, little-endian: its lowest bytes are written */
     size_t n;
-    unsigned getter;   /* that it is for; 0: none */
+    unsigned getter;   /* that can read it; 0: none */
     const char *named; /* as errors call the type */
 } numbers[] = {
     {"u8", U8, 255, 1, GET_U64, "uint8"},
@@ -136,7 +136,7 @@ static Gguf metadata_of_every_type(uint32_t version) {
     gguf_array(&gguf, "array.bool", BOOL, 2, "\0\1", 2);
     gguf_array(&gguf, "array.i64", I64, 1, (const int64_t[]){-1}, 8);
     gguf_array(&gguf, "array.f64", F64, 1, (const double[]){1}, 8);
-    /* [[1, 2], ["x"], []]: what follows is found only if each is stepped over right */
+    /* [[1, 2], ["x"], []]: what follows is found only if each is skipped correctly */
     GgufKey *nested = gguf_array(&gguf, "array.arrays", ARRAY, 3, (const uint32_t[]){U16}, 4);
     gguf_put(nested, (const uint64_t[]){2}, 8);
     gguf_put(nested, (const uint16_t[]){1, 2}, 4);
@@ -149,7 +149,7 @@ static Gguf metadata_of_every_type(uint32_t version) {
     return gguf;
 }
 
-/* A getter that a value is not for: fails, leaves its own value, and says which key has which type. */
+/* Any getter but the `right` ones fails, leaves its output alone, and says which key has which type. */
 static void check_getters(const Checkpoint *checkpoint, const char *key, unsigned right, const char *named) {
     for (unsigned i = 0; i < N_GETTERS; i++) {
         Error error = {{0}};
@@ -306,6 +306,56 @@ static void test_tensors(void) {
         }
 }
 
+/* Every other type of ggml: a file is right with it, though nothing here computes with it. */
+static void test_other_types(void) {
+    static const struct {
+        uint32_t type;
+        const char *name;
+        size_t block, bytes;
+    } types[] = {
+        {3, "Q4_1", 32, 20},        {6, "Q5_0", 32, 22},        {7, "Q5_1", 32, 24},
+        {9, "Q8_1", 32, 36},        {10, "Q2_K", 256, 84},      {11, "Q3_K", 256, 110},
+        {12, "Q4_K", 256, 144},     {13, "Q5_K", 256, 176},     {14, "Q6_K", 256, 210},
+        {15, "Q8_K", 256, 292},     {16, "IQ2_XXS", 256, 66},   {17, "IQ2_XS", 256, 74},
+        {18, "IQ3_XXS", 256, 98},   {19, "IQ1_S", 256, 50},     {20, "IQ4_NL", 32, 18},
+        {21, "IQ3_S", 256, 110},    {22, "IQ2_S", 256, 82},     {23, "IQ4_XS", 256, 136},
+        {24, "I8", 1, 1},           {25, "I16", 1, 2},          {26, "I32", 1, 4},
+        {27, "I64", 1, 8},          {28, "F64", 1, 8},          {29, "IQ1_M", 256, 56},
+        {31, "Q4_0_4_4", 32, 18},   {32, "Q4_0_4_8", 32, 18},   {33, "Q4_0_8_8", 32, 18},
+        {34, "TQ1_0", 256, 54},     {35, "TQ2_0", 256, 66},     {36, "IQ4_NL_4_4", 32, 18},
+        {37, "IQ4_NL_4_8", 32, 18}, {38, "IQ4_NL_8_8", 32, 18}, {39, "MXFP4", 32, 17},
+        {40, "NVFP4", 64, 36},      {41, "Q1_0", 128, 18},      {42, "Q2_0", 64, 18},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const DTypeInfo *info = checkpoint_type(types[i].type);
+        CHECK(info && strcmp(info->name, types[i].name) == 0 && info->block == types[i].block &&
+                  info->block_bytes == types[i].bytes,
+              "%s", types[i].name);
+        Gguf gguf = gguf_begin(3);
+        GgufTensor *tensor = gguf_tensor(&gguf, "other", types[i].type, 3, 2 * types[i].block);
+        tensor->n_bytes = 6 * types[i].bytes;
+        gguf_tensor(&gguf, "next", T_F32, 0,
+                    3); /* right behind it: a byte more would overlap, where 32 divides them */
+        check_tensors(&gguf);
+    }
+    static const uint32_t unknown[] = {4, 5, 43, 63, 64, 1000, UINT32_MAX};
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        CHECK(checkpoint_type(unknown[i]) == NULL, "%u", unknown[i]);
+        Gguf gguf = gguf_begin(3);
+        gguf_tensor(&gguf, "unknown", unknown[i], 3, 5)->n_bytes = 77;
+        gguf_tensor(&gguf, "next", T_F32, 0, 3);
+        Checkpoint *checkpoint = open_gguf(&gguf);
+        if (!checkpoint) return;
+        const Tensor *tensor = checkpoint_tensor(checkpoint, 0);
+        CHECK((uint32_t)tensor->dtype == unknown[i] && tensor->n_bytes == 0 && tensor->dims[0] == 5 &&
+                  tensor->dims[1] == 3 && memcmp(tensor->data, file + gguf.tensors[0].data_at, 77) == 0,
+              "%u", unknown[i]);
+        checkpoint_close(checkpoint);
+    }
+    for (uint32_t type = 0; type < 64; type++)
+        CHECK(!dtype_info(type) || dtype_info(type) == checkpoint_type(type), "%u", type);
+}
+
 /* No tensors: a vocabulary, or nothing at all. */
 static void test_no_tensors(void) {
     Gguf gguf = gguf_begin(3);
@@ -323,8 +373,8 @@ static void test_no_tensors(void) {
 }
 
 /*
- * llama2.c's model file as its run.c lays it out (memory_map_weights): these tensors one behind the other,
- * where the n-th float of the file after the header has the value n.
+ * llama2.c's model file as its run.c lays it out (memory_map_weights): these tensors, one after the other. Float n
+ * after the header has the value n.
  */
 enum {
     DIM = 8,
@@ -564,6 +614,7 @@ int main(void) {
     RUN(test_values);
     RUN(test_missing_keys);
     RUN(test_tensors);
+    RUN(test_other_types);
     RUN(test_no_tensors);
     RUN(test_llama2c);
     RUN(test_llama2c_vocabulary);

@@ -2,8 +2,10 @@
  * What ./run generates, against the library called step by step: every token here is drawn from the logits
  * of a session that was rewound to nothing and fed the whole text anew, so the program's cache, chunks and
  * shifts of the context must not show. That needs kernels that round nothing to 8 bits; the program's own choice is
- * for speed. The logits that it writes are compared with PyTorch's, by its own choice for those.
+ * for speed. The logits that it writes are compared with PyTorch's, by its own choice for those. How texts end, and how
+ * they are shown, is tested with a model that is made to write a script.
  */
+#include "generate.h"
 #include "model.h"
 #include "sampler.h"
 #include "test.h"
@@ -199,7 +201,7 @@ static void test_draws_are_the_samplers(void) {
     close_world(&world);
 }
 
-/* A typed line goes on where the text stopped, with all that came before it but the token that ended it. */
+/* A typed line continues the text: all that came before it stays, except the token that ended the text. */
 static void check_conversation(const char *path, size_t n_predict) {
     static const char *const lines[] = {"The sea", "one", "", "three"};
     char arguments[128];
@@ -288,6 +290,191 @@ static void test_written_logits_are_pytorchs(void) { /* with test_reference.c's 
                          "tests/data/reference/gpt2-q4_0.expected.gguf", 3e-4);
 }
 
+/*
+ * A Generator whose model is made to write a script, by a probe that replaces the logits: so it is known what it
+ * says, byte for byte, since each byte is a token of gpt2-f32.gguf.
+ */
+typedef struct Play {
+    Model *model;
+    Tokenizer *tokenizer;
+    Threads *threads;
+    Session *session;
+    Generator *generator;
+    Tokens script;
+    size_t next, n_fed; /* tokens of the script sampled, and any fed */
+    char pieces[MAX_TEXT];
+    size_t n_pieces, n_text, n_tokens,
+        most; /* pieces: what was shown, each with a '|' behind; most: text is cut after these */
+} Play;
+
+static bool wants_logits(void *user, ProbeSite site, size_t layer, size_t head) {
+    (void)user, (void)layer, (void)head;
+    return site == PROBE_LOGITS || (site == PROBE_RESID_PRE && layer == 0);
+}
+
+static void prompt_next(void *user, const Activation *seen) {
+    Play *play = user;
+    if (seen->site == PROBE_RESID_PRE) {
+        play->n_fed += seen->n_rows;
+        return;
+    }
+    for (size_t i = 0; i < seen->n_cols; i++) seen->data[i] = 0;
+    seen->data[play->script.ids[play->next++ % play->script.n]] = 1;
+}
+
+static Play *play_begin(const char *script, size_t n_ctx, GeneratorOptions options) {
+    static Play play;
+    static Probe probe = {&play, wants_logits, prompt_next};
+    Error error;
+    play = (Play){.most = SIZE_MAX, .model = model_open("tests/data/reference/gpt2-f32.gguf", &error)};
+    play.tokenizer = tokenizer_new(model_checkpoint(play.model), &error);
+    play.threads = threads_new(1, &error);
+    SessionOptions session = {.n_ctx = n_ctx,
+                              .kv_dtype = DTYPE_F32,
+                              .compute = {.kernels = kernels_pick(NULL, &error), .threads = play.threads},
+                              .probe = &probe};
+    play.session = session_new(play.model, &session, &error);
+    options.sampling.repeat_penalty = 1;
+    play.generator = generator_new(play.model, play.tokenizer, play.session, &options, &error);
+    tokenizer_encode(play.tokenizer, script, strlen(script), ENCODE_SPECIAL, &play.script, &error);
+    return &play;
+}
+
+static void play_end(Play *play) {
+    generator_free(play->generator);
+    session_free(play->session);
+    threads_free(play->threads);
+    tokens_free(&play->script);
+    tokenizer_free(play->tokenizer);
+    model_close(play->model);
+}
+
+static bool keep_piece(void *user, int32_t id, const char *text, size_t n) {
+    Play *play = user;
+    memcpy(play->pieces + play->n_text, text, n);
+    play->n_text += n;
+    if (n > 0) play->pieces[play->n_text++] = '|';
+    play->pieces[play->n_text] = '\0';
+    play->n_tokens += id >= 0;
+    return ++play->n_pieces < play->most;
+}
+
+/* Feeds "abc", generates up to n tokens and checks what is shown and why it ends. */
+static Play *act(const char *script, size_t n, GeneratorOptions options, const char *pieces, TextEnd wanted) {
+    static const int32_t abc[] = {64, 65, 66}; /* GPT-2's order of the bytes */
+    Play *play = play_begin(script, 16, options);
+    Error error = {""};
+    TextEnd end = END_CALLER;
+    bool fits, ok = generator_add(play->generator, abc, 3, &(Feed){0}, &fits, &error) && fits &&
+                    generator_run(play->generator, n, keep_piece, play, &end, &error);
+    CHECK(ok, "%s", error.message);
+    CHECK(end == wanted, "%s: ended for reason %d, not %d", script, (int)end, (int)wanted);
+    CHECK(strcmp(play->pieces, pieces) == 0, "%s: '%s', not '%s'", script, play->pieces, pieces);
+    return play;
+}
+
+static void check_act(const char *script, size_t n, GeneratorOptions options, const char *pieces,
+                      TextEnd wanted) {
+    play_end(act(script, n, options, pieces, wanted));
+}
+
+/* Each letter is a token: all of these texts begin and end between tokens' borders. */
+static void test_stop_texts(void) {
+    GeneratorOptions stop = {.stop = (const char *[]){"STOP", "end"}, .n_stop = 2};
+    check_act("a STOP", 12, stop, "a| |", END_STOP);
+    check_act("STO STOP", 12, stop, "STO |", END_STOP);
+    check_act("SSTOP", 12, stop, "S|", END_STOP);
+    check_act("STenSTOP", 12, stop, "ST|en|", END_STOP); /* what begins one stop text may break another */
+    check_act("lend", 12, stop, "l|", END_STOP);
+    check_act("a STOP", 5, stop, "a| |STO|", END_LIMIT); /* a beginning alone is text after all */
+    check_act("a ST<|endoftext|>", 12, stop, "a| |ST|", END_TOKEN);
+    GeneratorOptions twice = {.stop = (const char *[]){"ababX"}, .n_stop = 1};
+    check_act("cabababX", 12, twice, "c|ab|",
+              END_STOP); /* held back from its first beginning, not from its last */
+    Play *play = act("STOP", 12, stop, "", END_STOP);
+    CHECK(play->n_tokens == 4 && play->n_pieces == 4, "%zu tokens in %zu pieces", play->n_tokens,
+          play->n_pieces);
+    play_end(play);
+}
+
+static void test_characters_stay_whole(void) {
+    GeneratorOptions none = {0};
+    check_act("né€!", 7, none, "n|é|€|!|", END_LIMIT);
+    check_act("né", 2, none, "n|\xef\xbf\xbd|", END_LIMIT); /* the first half of é */
+    check_act("n\xc3?", 3, none, "n|\xef\xbf\xbd?|", END_LIMIT);
+    check_act("n€<|endoftext|>", 12, none, "n|€|", END_TOKEN);
+}
+
+static void test_ends(void) {
+    GeneratorOptions none = {0}, special = {.special = true}, shift = {.shift = true};
+    check_act("xy", 0, none, "", END_LIMIT);
+    check_act("xy", 4, none, "x|y|x|y|", END_LIMIT);
+    check_act("xy<|endoftext|>z", 9, none, "x|y|", END_TOKEN);
+    check_act("x<|endoftext|>z", 9, special, "x|<|endoftext|>|", END_TOKEN);
+    /* 16 positions: 3 of the prompt, 13 fed, and one more is sampled after the last of them. */
+    Play *play = act("xy", SIZE_MAX, none, "x|y|x|y|x|y|x|y|x|y|x|y|x|y|", END_CONTEXT);
+    CHECK(session_position(play->session) == 16 && play->n_tokens == 14, "%zu tokens", play->n_tokens);
+    play_end(play);
+    play = act("x", 18, shift, "x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|", END_LIMIT);
+    CHECK(session_position(play->session) == 14, "16 less 6 and 4 more are not %zu",
+          session_position(play->session));
+    CHECK(session_tokens(play->session)[0] == 64, "the first token is gone");
+    play_end(play);
+}
+
+static void test_a_callback_ends_the_text(void) {
+    Play *play = play_begin("xyz", 16, (GeneratorOptions){0});
+    Error error;
+    TextEnd end;
+    play->most = 2;
+    bool fits;
+    CHECK(generator_add(play->generator, &(int32_t){64}, 1, &(Feed){0}, &fits, &error) && fits,
+          "cannot feed");
+    CHECK(generator_run(play->generator, 9, keep_piece, play, &end, &error), "%s", error.message);
+    CHECK(end == END_CALLER && strcmp(play->pieces, "x|y|") == 0, "%d: %s", (int)end, play->pieces);
+    play_end(play);
+}
+
+/* *fits tells of what has no room, and nothing is fed. */
+static void test_room(void) {
+    static const int32_t many[17];
+    Error error = {""};
+    bool fits = true;
+    Play *play = play_begin("x", 16, (GeneratorOptions){.shift = true});
+    Generator *generator = play->generator;
+    CHECK(generator_add(generator, many, 17, &(Feed){0}, &fits, &error) && !fits, "17 fit 16");
+    CHECK(play->n_fed == 0 && generator_add(generator, many, 16, &(Feed){0}, &fits, &error) && fits, "%s",
+          error.message);
+    CHECK(generator_add(generator, many, 3, &(Feed){0}, &fits, &error) && fits, "no shift for 3");
+    CHECK(session_position(play->session) == 13, "4 first, 6 last and 3 new are not %zu",
+          session_position(play->session));
+    play_end(play);
+}
+
+/* session_sync feeds what is new, and the last token in any case. */
+static void test_sync_feeds_what_is_new(void) {
+    static const struct {
+        const char *text;
+        size_t n_fed;
+    } steps[] = {{"abcdefgh", 8}, {"abcdefgh", 1}, {"abcdefghij", 2}, {"abcdeXYZ", 3}, {"abc", 1}, {"b", 1}};
+    float logits[257];
+    Error error = {""};
+    Play *play = play_begin("x", 16, (GeneratorOptions){0});
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        Tokens tokens = {0};
+        size_t n = strlen(steps[i].text);
+        play->n_fed = 0;
+        CHECK(tokenizer_encode(play->tokenizer, steps[i].text, n, 0, &tokens, &error), "%s", error.message);
+        CHECK(session_sync(play->session, tokens.ids, n, logits, &(Feed){0}, &error), "%s", error.message);
+        CHECK(play->n_fed == steps[i].n_fed, "%s: %zu fed", steps[i].text, play->n_fed);
+        CHECK(session_position(play->session) == n &&
+                  memcmp(session_tokens(play->session), tokens.ids, n * sizeof *tokens.ids) == 0,
+              "%s is not what the session holds", steps[i].text);
+        tokens_free(&tokens);
+    }
+    play_end(play);
+}
+
 int main(void) {
     if (!mkdtemp(folder)) return 1;
     setenv("ATTN_KERNEL", kernels_pick(NULL, NULL)->name, 1);
@@ -297,6 +484,12 @@ int main(void) {
     RUN(test_a_conversation_is_one_text);
     unsetenv("ATTN_KERNEL");
     RUN(test_written_logits_are_pytorchs);
+    RUN(test_stop_texts);
+    RUN(test_characters_stay_whole);
+    RUN(test_ends);
+    RUN(test_a_callback_ends_the_text);
+    RUN(test_room);
+    RUN(test_sync_feeds_what_is_new);
     rmdir(folder);
     return test_end();
 }

@@ -2,7 +2,7 @@
  * The scores of study's heads on patterns made by hand, whose values are known in closed form or from
  * TransformerLens, and against the definitions written out over whole matrices.
  */
-#include "views/headscores.h"
+#include "measures/headscores.h"
 #include "tests/test.h"
 
 #include <stdint.h>
@@ -117,7 +117,7 @@ static void previous_and_duplicate(void) {
     CHECK(strcmp(head_label(&scores), "duplicate") == 0, "%s", head_label(&scores));
 }
 
-/* Nothing repeats: there is nothing that dup and ind could be the mean of. */
+/* Nothing repeats, so dup and ind have nothing to be the mean of. */
 static void no_repeats(void) {
     for (size_t q = 0; q < 10; q++) {
         ids[q] = (int32_t)q;

@@ -1,33 +1,33 @@
 /* The reader of JSON: every kind of value, what is refused and in which line, and hostile bytes. */
-#include "views/json.h"
+#include "cli/jsonvalue.h"
 #include "test.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-static Json *parse(const char *text) {
+static JsonValue *parse(const char *text) {
     Error error = {{0}};
-    Json *json = json_parse(text, strlen(text), &error);
+    JsonValue *json = jsonvalue_parse(text, strlen(text), &error);
     CHECK(json != NULL, "%s: %s", text, error.message);
     return json;
 }
 
 /* Whether an object's member is of that kind. */
-static bool is(const Json *object, const char *key, JsonKind kind) {
-    const Json *value = json_get(object, key);
+static bool is(const JsonValue *object, const char *key, JsonKind kind) {
+    const JsonValue *value = jsonvalue_get(object, key);
     return value && value->kind == kind;
 }
 
 static void test_values(void) {
-    Json *json =
+    JsonValue *json =
         parse(" {\"null\": null, \"yes\":true,\n\t\"no\" : false, \"a\": [1, [], {}, \"x\"], \"\": 7}\r\n");
     if (!json) return;
     CHECK(json->kind == JSON_OBJECT && json->n == 5, "%zu members", json->n);
     CHECK(is(json, "null", JSON_NULL), "null");
-    CHECK(is(json, "yes", JSON_BOOL) && json_get(json, "yes")->boolean, "true");
-    CHECK(is(json, "no", JSON_BOOL) && !json_get(json, "no")->boolean, "false");
-    CHECK(is(json, "", JSON_NUMBER) && json_get(json, "")->number == 7, "an empty key");
-    const Json *array = json_get(json, "a");
+    CHECK(is(json, "yes", JSON_BOOL) && jsonvalue_get(json, "yes")->boolean, "true");
+    CHECK(is(json, "no", JSON_BOOL) && !jsonvalue_get(json, "no")->boolean, "false");
+    CHECK(is(json, "", JSON_NUMBER) && jsonvalue_get(json, "")->number == 7, "an empty key");
+    const JsonValue *array = jsonvalue_get(json, "a");
     if (is(json, "a", JSON_ARRAY) && array->n == 4) {
         CHECK(array->items[0].kind == JSON_NUMBER && array->items[0].number == 1, "a number");
         CHECK(array->items[1].kind == JSON_ARRAY && array->items[1].n == 0, "an empty array");
@@ -36,10 +36,10 @@ static void test_values(void) {
     } else {
         CHECK(false, "no array of four");
     }
-    CHECK(!json_get(json, "none") && !json_get(array, "a") && !json_get(NULL, "a"),
+    CHECK(!jsonvalue_get(json, "none") && !jsonvalue_get(array, "a") && !jsonvalue_get(NULL, "a"),
           "found what is not there");
-    json_free(json);
-    json_free(NULL);
+    jsonvalue_free(json);
+    jsonvalue_free(NULL);
 }
 
 static void test_numbers(void) {
@@ -58,14 +58,14 @@ static void test_numbers(void) {
                    {"1.7976931348623157e308", 1.7976931348623157e308},
                    {"9007199254740993", 9007199254740992.0}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        Json *json = parse(numbers[i].text);
+        JsonValue *json = parse(numbers[i].text);
         CHECK(json && json->kind == JSON_NUMBER && json->number == numbers[i].value, "%s", numbers[i].text);
-        json_free(json);
+        jsonvalue_free(json);
     }
     /* Read to the end of the bytes, not to a NUL. */
-    Json *json = json_parse("123456", 3, NULL);
+    JsonValue *json = jsonvalue_parse("123456", 3, NULL);
     CHECK(json && json->number == 123, "123456 of which 3 bytes count");
-    json_free(json);
+    jsonvalue_free(json);
 }
 
 static void test_texts(void) {
@@ -80,11 +80,11 @@ static void test_texts(void) {
                  {"\"\xe7\xac\x94\xf0\x9f\x98\x80\x7f\"", "\xe7\xac\x94\xf0\x9f\x98\x80\x7f", 8},
                  {"\"a\\u0000b\"", "a\0b", 3}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        Json *json = parse(texts[i].text);
+        JsonValue *json = parse(texts[i].text);
         CHECK(json && json->kind == JSON_TEXT && json->text_n == texts[i].n &&
                   memcmp(json->text, texts[i].value, texts[i].n + 1) == 0,
               "%s", texts[i].text);
-        json_free(json);
+        jsonvalue_free(json);
     }
 }
 
@@ -140,13 +140,13 @@ static void test_refused(void) {
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         Error error = {{0}};
-        Json *json = json_parse(wrong[i].text, strlen(wrong[i].text), &error);
+        JsonValue *json = jsonvalue_parse(wrong[i].text, strlen(wrong[i].text), &error);
         CHECK(!json, "accepted: %s", wrong[i].text);
         CHECK(strncmp(error.message, "line ", 5) == 0 && strstr(error.message, wrong[i].says), "%s: %s",
               wrong[i].text, error.message);
-        json_free(json);
+        jsonvalue_free(json);
     }
-    CHECK(!json_parse("[1\0]", 4, NULL), "a NUL is not the end");
+    CHECK(!jsonvalue_parse("[1\0]", 4, NULL), "a NUL is not the end");
 }
 
 static void test_depth(void) {
@@ -154,15 +154,15 @@ static void test_depth(void) {
     for (int depth = JSON_MAX_DEPTH; depth <= JSON_MAX_DEPTH + 1; depth++) {
         memset(text, '[', (size_t)depth);
         memset(text + depth, ']', (size_t)depth);
-        Json *json = json_parse(text, 2 * (size_t)depth, NULL);
+        JsonValue *json = jsonvalue_parse(text, 2 * (size_t)depth, NULL);
         CHECK((json != NULL) == (depth == JSON_MAX_DEPTH), "%d brackets", depth);
-        json_free(json);
+        jsonvalue_free(json);
     }
     size_t n = 1 << 20;
     char *many = malloc(n);
     if (!many) return;
     memset(many, '[', n);
-    CHECK(!json_parse(many, n, NULL), "%zu brackets", n);
+    CHECK(!jsonvalue_parse(many, n, NULL), "%zu brackets", n);
     free(many);
 }
 
@@ -175,7 +175,7 @@ static void test_hostile(void) {
         char *copy = malloc(i + 1); /* of just this size, so that a sanitizer sees a read beyond it */
         if (!copy) return;
         memcpy(copy, text, i);
-        Json *json = json_parse(copy, i, NULL);
+        JsonValue *json = jsonvalue_parse(copy, i, NULL);
         CHECK(!json, "accepted the first %zu bytes", i);
         free(copy);
     }
@@ -184,9 +184,9 @@ static void test_hostile(void) {
         for (int byte = 0; byte < 256; byte++) {
             memcpy(changed, text, n);
             changed[i] = (char)byte;
-            Json *json = json_parse(changed, n, NULL);
+            JsonValue *json = jsonvalue_parse(changed, n, NULL);
             accepted += json != NULL;
-            json_free(json);
+            jsonvalue_free(json);
         }
     CHECK(accepted >= n && accepted < 128 * n, "%zu of %zu", accepted, 256 * n);
 }

@@ -1,6 +1,6 @@
 /*
- * Every kernel set that this CPU runs, held against formulas in double that are written here once more;
- * what need not be rounded must be right to the bit. Sizes are odd and pointers unaligned on purpose.
+ * Every kernel set that this CPU runs, compared with formulas in double that are written here once more.
+ * What need not be rounded must be right to the bit. Sizes are odd and pointers unaligned on purpose.
  */
 #include "kernels/kernels.h"
 #include "tests/test.h"
@@ -273,7 +273,7 @@ static double bf16_error(const Rounding *rounding, const Multiplication *m) {
     return x + w + x * w;
 }
 
-/* What rounding x by blocks to whole numbers may change in Σ w·x: half a step for each, max |x| / largest. */
+/* How much rounding x to whole numbers may change Σ w·x: half a step each; a block's step is max |x| / largest. */
 static double block_error(int largest, const double *w, const float *x, size_t cols) {
     double change = 0;
     for (size_t b = 0; b < cols && largest; b += 32) {
@@ -390,7 +390,7 @@ static void test_matmul(void) {
     }
 }
 
-/* A chunk of tokens too large for any cache blocking to take in one go, and each of them alone. */
+/* A chunk of tokens that is too large for one block of any cache, and each of its tokens alone. */
 static void test_matmul_chunk(void) {
     enum { ROWS = 41, COLS = 2144, TOKENS = 101, STRIDE = ROWS + GAP, SOME = 20, SOME_ROWS = 35 };
     for (size_t d = 0; d < N_DTYPES; d++) {
@@ -425,8 +425,8 @@ static int largest_exact(const Kernels *set, const Multiplication *m) {
 }
 
 /*
- * Whole numbers up to the largest that a set rounds to, which each block has: nothing is rounded, and integers that
- * are added up must be right to the last one.
+ * Whole numbers up to the largest that a set rounds to, which occurs in each block. So nothing is rounded, and sums of
+ * integers must be exact.
  */
 static void test_matmul_of_whole_numbers(void) {
     enum { ROWS = 37, TOKENS = 13, STRIDE = ROWS + GAP };
@@ -475,7 +475,7 @@ static void test_matmul_of_odd_numbers(void) {
     }
 }
 
-/* Three matrices at once, and room to pack so many tokens: the bits of each alone, whatever the threads. */
+/* Three matrices at once, with room to pack `room` tokens, give the bits of each alone, for any number of threads. */
 static void check_linear_forward(const Kernels *set, unsigned n_threads, size_t cols, size_t n, size_t room) {
     static const size_t rows[3] = {37, 5, 150};
     static const DType kinds[3] = {DTYPE_F32, DTYPE_Q4_0, DTYPE_F16};
@@ -663,7 +663,7 @@ static double gelu_value(double x) {
     return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
 }
 
-/* u's rounding moves tanh by less than 2·EPS, and one plus that is rounded once more: 4·EPS of |x| in all. */
+/* The rounding of u moves tanh by less than 2·EPS, and 1 + tanh is rounded once more: 4·EPS of |x| in all. */
 static void test_gelu(void) {
     enum { N = 40003 };
     float *x = allocate(N * sizeof *x), *y = allocate((N + 1) * sizeof *y);
@@ -716,8 +716,8 @@ static void test_silu_mul(void) {
 }
 
 /*
- * Rounding the mean to float moves every difference by |mean|·EPS, which the spread then divides by; the
- * rest is a handful of roundings and the relative error of a sum of squares in eight lanes.
+ * Rounding the mean to float moves every difference by |mean|·EPS, and the spread divides that. The rest is a
+ * handful of roundings and the relative error of a sum of squares in eight lanes.
  */
 static void check_norms(const float *x, size_t n) {
     float *gain = allocate(n * sizeof *gain), *bias = allocate(n * sizeof *bias);

@@ -1,8 +1,8 @@
 /*
  * The engine against PyTorch: scripts/reference.py made the checkpoints in tests/data/reference and, for
  * each NAME.gguf, what it must compute (NAME.expected.gguf): every probe site at some positions, all
- * logits, logits of runs with an edit. Each test goes through all checkpoints. The sites are compared as
- * the forward pass comes by them, so the failure printed is the first site that went wrong.
+ * logits, logits of runs with an edit. Each test goes through all checkpoints. Sites are compared in the order of
+ * the forward pass, so the failure that is printed is the first site that went wrong.
  */
 #include "model.h"
 #include "test.h"
@@ -15,10 +15,10 @@
  * How far a number may be from PyTorch's, as a share of the largest expected number of its tensor.
  * BOUND: the expected numbers come from float64, ours from float, whose rounding of 6e-8 a step adds up to
  * 1.5e-6 over these shapes (measured); quantised weights are the same exact numbers to both.
- * ROUNDED_BOUND: where a kernel set rounds what quantised weights are multiplied with to 16 bits (kernels.h); 1.2e-4
+ * ROUNDED_BOUND: where a kernel set rounds to 16 bits what it multiplies quantised weights with (kernels.h); 1.2e-4
  * measured.
  * SPLIT_BOUND: where a kernel set multiplies two BF16 for each float; 1.2e-5 measured.
- * INT8_BOUND: the same of kernel sets that round it to 8 bits, or to BF16; 4e-2 measured, where a mistake makes 1.
+ * INT8_BOUND: the same for kernel sets that round it to 8 bits, or to BF16; 4e-2 measured. A mistake makes 1.
  * F16_CACHE_BOUND: where our key or value and float64's lie on two sides of a rounding boundary of
  * binary16, they enter the cache 5e-4 of their size apart.
  */
@@ -37,7 +37,7 @@ typedef struct Reference {
     size_t n_positions;
 } Reference;
 
-/* How a text is fed. Zeros are the plain way: fastest kernels, all tokens at once. */
+/* How a text is fed. All zero is the plain way: fastest kernels, all tokens at once. */
 typedef struct Way {
     const char *kernels;
     unsigned n_threads; /* 0: 2 */
@@ -151,7 +151,7 @@ static void run_end(Run *run) {
     threads_free(run->threads);
 }
 
-/* Feeds tokens [begin, end) in pieces of n_feed, their logits to logits [end − begin][n_vocab]. */
+/* Feeds tokens [begin, end) in pieces of n_feed and writes their logits to logits [end − begin][n_vocab]. */
 static void run_feed(Run *run, const Reference *reference, size_t begin, size_t end, size_t n_feed,
                      float *logits) {
     Error error;
@@ -200,7 +200,7 @@ static void check_logits(const Reference *reference, const char *way, const floa
 typedef struct SiteCheck {
     const Reference *reference;
     const char *way;
-    bool no_rows;  /* leaves out scores and pattern: a head whose rows are watched takes a plainer road */
+    bool no_rows;  /* without scores and pattern: a head whose rows are watched takes a plainer way */
     size_t n_rows; /* compared */
     bool failed;   /* at the first site that was wrong; later ones follow from it */
 } SiteCheck;
@@ -220,31 +220,31 @@ static const float *recorded_row(const Reference *reference, const float *expect
     return NULL;
 }
 
-static void check_site(void *user, const ProbeView *view) {
+static void check_site(void *user, const Activation *seen) {
     SiteCheck *check = user;
     const Reference *reference = check->reference;
-    if (check->failed || view->site == PROBE_LOGITS) return; /* check_logits has those */
+    if (check->failed || seen->site == PROBE_LOGITS) return; /* check_logits has those */
     char name[64];
     const Tensor *tensor;
-    snprintf(name, sizeof name, "blk.%zu.%s", view->layer, probe_site_name(view->site));
+    snprintf(name, sizeof name, "blk.%zu.%s", seen->layer, probe_site_name(seen->site));
     const float *expected = expected_floats(reference, name, &tensor);
-    bool is_row = view->site == PROBE_SCORES || view->site == PROBE_PATTERN;
-    size_t n_cols = expected == NULL ? 0 : is_row ? view->position + 1 : tensor->dims[0];
-    check->failed = n_cols != view->n_cols || view->head >= tensor->dims[2];
+    bool is_row = seen->site == PROBE_SCORES || seen->site == PROBE_PATTERN;
+    size_t n_cols = expected == NULL ? 0 : is_row ? seen->position + 1 : tensor->dims[0];
+    check->failed = n_cols != seen->n_cols || seen->head >= tensor->dims[2];
     CHECK(!check->failed, "%s, %s: %s head %zu has %zu columns, expected %zu", reference->name, check->way,
-          name, view->head, view->n_cols, n_cols);
+          name, seen->head, seen->n_cols, n_cols);
     if (check->failed) return;
     double allowed = bound_of(reference) * largest(expected, tensor->n_bytes / sizeof *expected);
-    for (size_t row = 0; row < view->n_rows; row++) {
-        size_t position = view->position + row;
-        const float *want = recorded_row(reference, expected, tensor, view->head, position);
+    for (size_t row = 0; row < seen->n_rows; row++) {
+        size_t position = seen->position + row;
+        const float *want = recorded_row(reference, expected, tensor, seen->head, position);
         if (want == NULL) continue;
         check->n_rows++;
         for (size_t i = 0; i < n_cols && !check->failed; i++) {
-            double got = (double)view->data[row * view->stride + i];
+            double got = (double)seen->data[row * seen->stride + i];
             check->failed = !(fabs(got - (double)want[i]) <= allowed);
             CHECK(!check->failed, "%s, %s: %s head %zu position %zu [%zu]: got %.9g, expected %.9g ± %.2g",
-                  reference->name, check->way, name, view->head, position, i, got, (double)want[i], allowed);
+                  reference->name, check->way, name, seen->head, position, i, got, (double)want[i], allowed);
         }
     }
 }
@@ -330,15 +330,15 @@ static void check_roads(const Reference *reference) {
 
 static void test_every_road_leads_to_the_same_logits(void) { for_each_reference(check_roads); }
 
-/* All but the sites for which a head takes a plainer road, where sums round otherwise. */
+/* All sites except those for which a head takes a plainer way, where sums round differently. */
 static bool wants_all_but_rows(void *user, ProbeSite site, size_t layer, size_t head) {
     (void)user, (void)layer, (void)head;
     return site != PROBE_SCORES && site != PROBE_PATTERN;
 }
 
-static void look(void *user, const ProbeView *view) { (void)user, (void)view; }
+static void look(void *user, const Activation *seen) { (void)user, (void)seen; }
 
-/* Asking for the last logits alone, or looking, must not change them. A few tokens' would be summed otherwise. */
+/* Asking for the last logits alone, or looking, must not change them. (A few tokens would be summed differently.) */
 static void check_bystanders(const Reference *reference) {
     Error error;
     size_t n = reference->n, n_vocab = reference->n_vocab,
@@ -371,7 +371,7 @@ static void check_f16_cache(const Reference *reference) {
 
 static void test_f16_cache_rounds_as_in_pytorch(void) { for_each_reference(check_f16_cache); }
 
-/* A text left and taken up again at `middle` must go on as if the detour had never been. */
+/* A text that is left and taken up again at `middle` must go on as if there had been no detour. */
 static void check_rewind(const Reference *reference) {
     size_t n = reference->n, middle = n / 2;
     float *straight = calloc(n * reference->n_vocab, sizeof *straight);
@@ -406,13 +406,13 @@ static bool wants_stream(void *user, ProbeSite site, size_t layer, size_t head) 
     return site == stream->site && layer == stream->layer && head == 0;
 }
 
-static void keep_stream(void *user, const ProbeView *view) {
+static void keep_stream(void *user, const Activation *seen) {
     const Stream *stream = user;
-    memcpy(stream->resid + view->position * view->n_cols, view->data,
-           view->n_rows * view->n_cols * sizeof *view->data);
+    memcpy(stream->resid + seen->position * seen->n_cols, seen->data,
+           seen->n_rows * seen->n_cols * sizeof *seen->data);
 }
 
-/* What enters the last layer is all that it and the logits depend on, and what leaves it is all that the logits do. */
+/* The last layer and the logits depend only on what enters it; the logits only on what leaves it. */
 static void check_resume(const Reference *reference) {
     const Config *config = model_config(reference->model);
     size_t n = reference->n, n_vocab = reference->n_vocab, last = config->n_layer - 1;
@@ -453,12 +453,12 @@ static bool wants_edited(void *user, ProbeSite site, size_t layer, size_t head) 
 }
 
 /* z becomes 0 everywhere; a pattern becomes uniform for the last position. */
-static void apply_edit(void *user, const ProbeView *view) {
+static void apply_edit(void *user, const Activation *seen) {
     const Edit *edit = user;
-    for (size_t row = 0; row < view->n_rows; row++) {
-        float *data = view->data + row * view->stride;
-        if (edit->site == PROBE_PATTERN && view->position + row + 1 < edit->n) continue;
-        for (size_t i = 0; i < view->n_cols; i++)
+    for (size_t row = 0; row < seen->n_rows; row++) {
+        float *data = seen->data + row * seen->stride;
+        if (edit->site == PROBE_PATTERN && seen->position + row + 1 < edit->n) continue;
+        for (size_t i = 0; i < seen->n_cols; i++)
             data[i] = edit->site == PROBE_PATTERN ? 1.0f / (float)edit->n : 0.0f;
     }
 }
@@ -484,7 +484,7 @@ static void check_edits(const Reference *reference) {
 
 static void test_edits_go_on_as_in_pytorch(void) { for_each_reference(check_edits); }
 
-/* Neither family pairs RoPE's dimensions in halves, so attention is called by itself: llama-f32's layer 0. */
+/* No family pairs RoPE's dimensions in halves, so attention is called alone, with layer 0 of llama-f32. */
 static void test_rope_in_halves(void) {
     Reference reference;
     Error error = {{0}};

@@ -59,7 +59,7 @@ for model in "$gpt2" "$llama"; do # an empty prompt is BOS
     cp "$tmp/out" "$tmp/empty"
     gives "$tmp/empty" "$model" --temp 0 -n 5
 done
-printf '\377\000\200ab\n' >"$tmp/bytes" # any bytes will do; in a text, those that are no UTF-8 become U+FFFD
+printf '\377\000\200ab\n\n' >"$tmp/bytes" # any bytes will do; those that are no UTF-8 become U+FFFD, and the last newline is dropped
 prints '187 188 222 64 65 198
 ' "$gpt2" -f "$tmp/bytes" --tokens
 printf '\357\277\275\000\357\277\275ab\n\n' >"$tmp/bytes_shown"
@@ -249,6 +249,20 @@ for words in 'family gpt2' 'n_layer 2, n_head 2' 'context .*192' 'byte-level BPE
     'embedding  *10280  *41120' 'unembedding  *= embedding'; do
     has out_has "$words"
 done
+# A right file that cannot run is described too, and why it cannot; -z must still name a vocabulary.
+sed 's/general.architecture/general.architecturX/' "$gpt2" >"$tmp/no-family.gguf"
+for file in "${gpt2%.gguf}.expected.gguf" "$tmp/no-family.gguf"; do
+    try "$file" --info
+    has quiet
+    has out_has '^file  .*GGUF v3'
+    has out_has '^F32  *28  *[0-9]*  *[0-9]*$'
+    has grep -q '^cannot run: [^/]*$' "$tmp/out"
+done
+has out_has '^model        no architecture is named, named "gpt2-f32"$'
+has out_has '^tokenizer    byte-level BPE (gpt-2), 257 tokens'
+refuses 1 'none: cannot open' "$tmp/no-family.gguf" --info -z "$tmp/none"
+try "$tmp/no-family.gguf" -p Hi --tokens # a vocabulary is all that this needs
+has quiet
 try --version
 has quiet
 has grep -qx 'attn [0-9.]*' "$tmp/out"
@@ -336,6 +350,10 @@ refuses 1 'none.gguf: .*No such file' "$tmp/none.gguf" -p Hi
 refuses 1 "$tmp: " "$tmp" -p Hi
 refuses 1 'text.gguf: ' "$tmp/text.gguf" -p Hi
 refuses 1 '/dev/null: ' /dev/null -p Hi
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n' >"$tmp/pointer.gguf"
+for ask in '-p Hi' --info --tokens; do
+    refuses 1 "pointer.gguf: this is a Git-LFS pointer, .*: run 'git lfs pull'" "$tmp/pointer.gguf" $ask
+done
 refuses 1 'cut.gguf: ' "$tmp/cut.gguf" -p Hi
 refuses 1 'expected.gguf: .*expected' "${gpt2%.gguf}.expected.gguf" -p Hi
 refuses 1 'expected.gguf: holds no vocabulary.*-z' "${gpt2%.gguf}.expected.gguf" -p Hi --tokens

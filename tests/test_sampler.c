@@ -1,7 +1,7 @@
 /*
  * The sampler against the definitions in sampler.h, computed here by brute force in double: penalties,
  * softmax, and filters over a fully sorted list. The generator's first values come from Python, so every
- * single draw can be told beforehand. Limits on one option at a time are in closed form.
+ * single draw is known beforehand. The limits of each option alone are in closed form.
  */
 #include "sampler.h"
 #include "test.h"
@@ -11,7 +11,7 @@
 
 enum { MAX_VOCAB = 1000 };
 
-/* Draws whose coin is closer than this to the edge between two tokens may fall to either: float sums. */
+/* If a coin is closer than this to the edge between two tokens, either may be drawn: sums are floats. */
 static const double EDGE = 1e-5;
 
 static const SamplerOptions PLAIN = {.temperature = 1, .repeat_penalty = 1, .penalty_window = 64, .seed = 42};
@@ -41,7 +41,7 @@ static double next_coin(uint64_t *state) {
     return (double)(*state * 0x2545F4914F6CDD1Dull >> 40) / 16777216;
 }
 
-/* What may be drawn, in the order in which the coin walks over it; p adds up to 1. */
+/* What may be drawn, in the order in which the coin passes over it; p adds up to 1. */
 typedef struct Expected {
     int32_t ids[MAX_VOCAB];
     double p[MAX_VOCAB];

@@ -4,7 +4,7 @@
  * cases of a command.
  */
 #include "checkpoint/checkpoint.h"
-#include "study.h"
+#include "programs.h"
 #include "test.h"
 
 #include <glob.h>
@@ -18,24 +18,24 @@ static void check_case(const char *path) {
     Error error = {{0}};
     size_t n, n_output = 0;
     char *text = read_whole(path, &n), *output = NULL;
-    Json *test = text ? json_parse(text, n, &error) : NULL, *got = NULL;
-    const Json *arguments = json_get(test, "arguments"), *tolerance = json_get(test, "tolerance");
-    CHECK(arguments && tolerance && json_get(test, "expect"), "%s: %s", path, error.message);
+    JsonValue *test = text ? jsonvalue_parse(text, n, &error) : NULL, *got = NULL;
+    const JsonValue *arguments = jsonvalue_get(test, "arguments"), *tolerance = jsonvalue_get(test, "tolerance");
+    CHECK(arguments && tolerance && jsonvalue_get(test, "expect"), "%s: %s", path, error.message);
     if (arguments && tolerance) {
         Command command = command_begin();
         for (size_t i = 0; i < arguments->n; i++)
             command_add(&command, arguments->items[i].text, arguments->items[i].text_n);
         output = output_of(command, &n_output);
-        got = json_parse(output, n_output, &error);
+        got = jsonvalue_parse(output, n_output, &error);
         CHECK(got, "%s: no JSON: %s: %.200s", path, error.message, output);
     }
     if (got) {
         Comparison comparison = {.name = path + strlen(FOLDER), .tolerance = tolerance->number};
-        compare_values(&comparison, json_get(test, "expect"), got);
+        compare_values(&comparison, jsonvalue_get(test, "expect"), got);
         if (comparison.n_wrong > MAX_REPORTS) printf("… %zu differences in all\n", comparison.n_wrong);
     }
-    json_free(got);
-    json_free(test);
+    jsonvalue_free(got);
+    jsonvalue_free(test);
     free(output);
     free(text);
 }
@@ -58,7 +58,7 @@ static void test_attend(void) { check_cases(FOLDER "attend-*.json", 15); }
 static void test_ablate(void) { check_cases(FOLDER "ablate-*.json", 15); }
 static void test_compare(void) { check_cases(FOLDER "compare-*.json", 2); }
 
-/* A number that people read too. `path`: "rows.1.kl_nats"; `unit`: what the text multiplies it by. */
+/* A number that the text prints too. `path`: "rows.1.kl_nats"; `unit`: what the text multiplies it by. */
 typedef struct Said {
     const char *name, *path;
     double unit;
@@ -66,7 +66,7 @@ typedef struct Said {
 
 static const double BITS = 1.4426950408889634; /* in a nat */
 
-/* Whether a number of at least two decimals stands in the text that is `value` rounded to them. */
+/* Whether the text holds a number with at least two decimals that is `value` rounded to them. */
 static bool says(const char *text, double value) {
     while (*(text += strcspn(text, "0123456789"))) {
         char *end;
@@ -88,9 +88,9 @@ static void check_said(const Said *said) {
     size_t n = 0;
     snprintf(path, sizeof path, FOLDER "%s.json", said->name);
     char *bytes = read_whole(path, &n);
-    Json *test = bytes ? json_parse(bytes, n, &error) : NULL;
-    const Json *arguments = json_get(test, "arguments"),
-               *value = json_at(json_get(test, "expect"), said->path);
+    JsonValue *test = bytes ? jsonvalue_parse(bytes, n, &error) : NULL;
+    const JsonValue *arguments = jsonvalue_get(test, "arguments"),
+               *value = json_at(jsonvalue_get(test, "expect"), said->path);
     CHECK(arguments && value, "%s: no %s", path, said->path);
     if (arguments && value) {
         Command command = command_begin();
@@ -102,7 +102,7 @@ static void check_said(const Said *said) {
               value->number * said->unit, output);
         free(output);
     }
-    json_free(test);
+    jsonvalue_free(test);
     free(bytes);
 }
 
@@ -187,7 +187,7 @@ static const unsigned char *npz_next(const Npz *npz, const unsigned char *entry)
     return little(entry, 4) == 0x02014b50 ? entry : NULL;
 }
 
-/* Bytes and place of a member, from its entry, or from the field of 64 bits where that says so. */
+/* Size and place of a member, from its entry or, if that says so, from the 64-bit field. */
 static void npz_place(const unsigned char *entry, uint64_t *size, uint64_t *offset) {
     const unsigned char *extra = entry + 46 + little(entry + 28, 2), *end = extra + little(entry + 30, 2);
     *size = little(entry + 24, 4);
@@ -357,7 +357,7 @@ static void test_dump(void) {
     globfree(&found);
 }
 
-/* The longer texts of test_reference.c: a vocabulary of bytes turns their ids into a text that has these. */
+/* Writes the longer texts of test_reference.c: in a vocabulary of bytes, ids become a text that encodes to them. */
 static void write_text(const Checkpoint *model, const Tensor *ids) {
     Error error;
     StringArray names;
@@ -454,7 +454,7 @@ static void check_reference(const char *model, const char *option, double bound)
     checkpoint_close(checkpoint);
 }
 
-/* The fastest kernels, too: they round what quantised weights are multiplied with (ROUNDED_BOUND in test_reference.c). */
+/* The fastest kernels too, which round what they multiply quantised weights with (test_reference.c: ROUNDED_BOUND). */
 static void test_dump_of_longer_texts(void) {
     check_reference("gpt2-q8_0", NULL, 1e-5);
     unsetenv("ATTN_KERNEL");
@@ -465,7 +465,7 @@ static void test_dump_of_longer_texts(void) {
 
 int main(void) {
     if (!scratch_begin()) return 1;
-    setenv("ATTN_KERNEL", "scalar", 1); /* what the views compute is in question here, not how fast */
+    setenv("ATTN_KERNEL", "scalar", 1); /* the tests ask what the views compute, not how fast */
     RUN(test_next);
     RUN(test_score);
     RUN(test_lens);

@@ -172,6 +172,31 @@ refuses 1 '--reduce' attend "$gpt2" -p Hello --reduce mean --head 1
 refuses 1 '-n' attend "$gpt2" -p Hello -n 3
 refuses 1 '-n' attend "$gpt2" -p Hello -n 3 --layer 0 --head 0 --query 1
 refuses 1 '-n 188.*187' attend "$gpt2" -p Hello --layer 0 --head 0 -n 188
+
+# The query of attend: a number counts tokens, or words; anything else is a text, in its last place.
+queried() { # QUERY POSITION ARG…
+    query=$1 position=$2
+    shift 2
+    try attend weights/model.gguf -p 'The red fox met the bear. The red fox saw foxes.' --query "$query" --json "$@"
+    quiet && out_has "\"query\": $position, \"patterns\""
+}
+has queried 3 3
+has queried 3 3 --words
+has out_has '"top": \[{"key": [0-3], "word"'
+has queried red 9 # the last of two
+has queried ' red' 9
+has queried The 8
+has queried fox 11 # two tokens, " f" and "ox"; not in "foxes"
+has queried fox 8 --words
+has queried foxes 15
+has queried foxes 10 --words
+has queried bear 5 --words # its word is " bear."
+for bad in bears xfo 1.5 -1 ''; do
+    refuses 1 "--query: '$bad' is no token or word .* 0 to 16" attend weights/model.gguf \
+        -p 'The red fox met the bear. The red fox saw foxes.' --query "$bad"
+done
+refuses 1 'query 11.*11' attend weights/model.gguf -p 'The red fox met the bear. The red fox saw foxes.' \
+    --words --query 11
 refuses 1 '--repeat 96.*95' heads "$gpt2" --repeat 96
 refuses 1 '' heads "$gpt2" --repeat 5 -p Hi
 

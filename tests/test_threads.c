@@ -58,7 +58,7 @@ static void add_one(void *context, size_t begin, size_t end, unsigned worker) {
     for (size_t i = begin; i < end; i++) ((unsigned *)context)[i]++;
 }
 
-/* Loop upon loop without a pause: a wake-up or an end that is missed once would hang here. */
+/* Loop after loop without a pause: one missed wake-up or end would hang here. */
 static void test_short_loops(void) {
     enum { LOOPS = 10000, N = 5 };
     for (unsigned n_threads = 2; n_threads <= MAX_THREADS; n_threads += 2) {
@@ -71,7 +71,7 @@ static void test_short_loops(void) {
     }
 }
 
-/* Pauses around the length for which workers spin, so that loops begin while they are falling asleep. */
+/* Pauses about as long as workers spin, so that loops begin while workers fall asleep. */
 static void test_loops_after_pauses(void) {
     enum { LOOPS = 300, N = 16 };
     Threads *threads = threads_new(2, NULL);

@@ -4,7 +4,7 @@
  * holds for any bytes, and vocabularies that must be refused.
  */
 #include "tokenizer.h"
-#include "unicode.h"
+#include "text/unicode.h"
 
 #include "test.h"
 
@@ -62,7 +62,7 @@ static TextBuffer decode(const Tokenizer *tokenizer, Tokens tokens, bool special
     return out;
 }
 
-/* Reads "1 2 3"; *end is behind the last. */
+/* Reads "1 2 3"; *end is after the last number. */
 static Tokens parse_ids(const char *text, char **end) {
     Tokens tokens = {0};
     for (*end = (char *)(uintptr_t)text;; text = *end) {
@@ -209,7 +209,7 @@ static void test_utf8(void) {
     }
 }
 
-/* Every byte string comes back: as concatenated pieces, and, as far as it is UTF-8, from the detokenizer. */
+/* Every byte string comes back: as joined pieces, and, where it is UTF-8, from the detokenizer. */
 static void check_round_trip(const Tokenizer *tokenizer, const char *text, size_t n, const char *what) {
     Tokens tokens = encode(tokenizer, text, n, 0);
     TextBuffer pieces = {.data = malloc(n * 4 + 16)};
@@ -252,7 +252,7 @@ static void test_random_bytes(void) {
     check_random_bytes(sentencepiece);
 }
 
-/* A long run is one word of byte-level BPE, so that this hangs if merging is quadratic. */
+/* A long run is one word of byte-level BPE, so this hangs if merging is quadratic. */
 static void check_long_runs(const char *path) {
     static const char *const units[] = {"a",    " ",  "1",      "\n", "'", "the ", "\xf0\x9f\x98\x80",
                                         "\xff", "ab", "\t \r\n"};
@@ -274,10 +274,10 @@ static void test_long_runs(void) {
 }
 
 /*
- * Words come back by memory in a long text, and every word alone as in a text of its own. More different
- * words than are remembered; their lengths go beyond what is remembered; NULs are words that differ in
- * length alone. Each run of letters and of NULs is a word to both patterns, and to SentencePiece a space
- * begins one, which it puts in front of a text as well.
+ * In a long text, remembered words must get the ids that each word gets in a text of its own. There are more
+ * different words than are remembered, and some are longer than what is remembered. NULs are words that differ only
+ * in length. Each run of letters and of NULs is a word to both patterns. To SentencePiece a space begins a word, and
+ * it puts one in front of a text as well.
  */
 static void check_words(const char *path, bool is_sentence) {
     enum { N_WORDS = 150000, LONGEST = 20 };
@@ -417,7 +417,7 @@ static void add_true(Writer *writer, const char *key) {
     put(writer, "\1", 1);
 }
 
-/* An array of the words of a text that '|' parts; NULL: none. */
+/* An array of the words of a text, which '|' separates; NULL: none. */
 static void add_strings(Writer *writer, const char *key, const char *words) {
     uint64_t n = words != NULL;
     for (const char *c = words; c && *c; c++) n += *c == '|';
@@ -457,7 +457,7 @@ static void finish_file(Writer *writer) {
     fclose(writer->file);
 }
 
-/* Ends the file; the tokenizer must refuse it with an error that holds the words. */
+/* Ends the file. The tokenizer must refuse it, with an error that contains the words. */
 static void check_refused(Writer *writer, const char *path, const char *words) {
     Error error = {{0}};
     finish_file(writer);
@@ -575,7 +575,7 @@ static void test_refuses_ids(void) {
     check_refused(&writer, path, "tokenizer.ggml.add_bos_token");
 }
 
-/* Without all the bytes: what cannot be written is an error that names the byte, and gives no tokens. */
+/* A vocabulary without some bytes: text that needs one gives no tokens, but an error that names the byte. */
 static void test_missing_bytes(void) {
     char path[32];
     Error error = {{0}};
@@ -594,8 +594,7 @@ static void test_missing_bytes(void) {
     close_tokenizer(opened);
     unlink(path);
 
-    /* SentencePiece has a token for what is unknown, by default the first. Without types, names tell bytes.
-     */
+    /* SentencePiece has a token for what is unknown, by default the first. Without types, names mark bytes. */
     static const float scores[] = {0, 0, 0, 0, 0, -1};
     writer = begin_file(path);
     add_string(&writer, "model", "llama");
@@ -614,7 +613,7 @@ static void test_missing_bytes(void) {
 
 /* How GPT-2 spells a byte, as UTF-8: its table written out (encoder.py, bytes_to_unicode). */
 static size_t spell_byte(unsigned byte, char *out) {
-    unsigned n_before = 0; /* bytes below that are not spelt as themselves */
+    unsigned n_before = 0; /* lower bytes that are not spelt as themselves */
     bool is_itself = false;
     for (unsigned b = 0; b <= byte; b++) {
         is_itself = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
@@ -630,7 +629,7 @@ static size_t spell_byte(unsigned byte, char *out) {
     return 2;
 }
 
-/* Tokens of every length and of all bytes, mostly letters; and what is in no such spelling stands for itself. */
+/* Tokens of every length and of all bytes, mostly letters. What is not such a spelling stands for itself. */
 static void test_spelling(void) {
     enum { N = 2000, LONGEST = 20 };
     static const char *const strangers[] = {
@@ -646,7 +645,7 @@ static void test_spelling(void) {
         for (size_t k = 0; k < lengths[i]; k++) {
             unsigned byte = next_random(&state) % 256;
             if (i % 4 && byte % 8) byte = (unsigned char)"etaoinsh"[byte % 8];
-            if (byte == '|') byte = ' '; /* parts the tokens in add_strings */
+            if (byte == '|') byte = ' '; /* separates the tokens in add_strings */
             texts[i][k] = (char)byte;
             at += spell_byte(byte, at);
         }
@@ -670,8 +669,8 @@ static void test_spelling(void) {
 }
 
 /*
- * Merges whose results do not follow one another as tokens, and a text that two tokens have: the first
- * of them counts, even where the second follows the result before.
+ * Merges whose results are not neighbouring tokens, and a text that two tokens have: the first of them
+ * counts, even if the second comes right after the previous result.
  */
 static void test_merge_order(void) {
     char path[32];

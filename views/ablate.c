@@ -1,7 +1,9 @@
 /*
  * ablate: what changes when heads or MLPs are switched off (ablation.h): together, or, in a sweep, each in turn.
  */
-#include "views/ablation.h"
+#include "measures/ablation.h"
+
+#include "views/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,69 +15,82 @@ typedef enum Sweep { SWEEP_NONE, SWEEP_HEADS, SWEEP_MLPS } Sweep;
 static const char *const by_names[] = {"zero", "mean", "resample"};
 static const char *const sweep_names[] = {"", "heads", "mlps"}; /* an option's from 1 on */
 
-typedef struct Ablate {
+/* A part that a sweep switched off. */
+typedef struct Cell {
+    char name[32];
+    size_t layer, head; /* head: none (SIZE_MAX) of an MLP */
+    DifferenceMeans means;
+    double share; /* its KL as a share of the largest */
+} Cell;
+
+/* A token that is likeliest after the text, with everything on or without the parts. */
+typedef struct Answer {
+    int32_t id;
+    double baseline, ablated; /* its probability */
+} Answer;
+
+typedef struct AblateView {
+    const char *heads, *mlps, *sweep_name, *by_name, *with;
+    bool hard_zero;
+
     Ablation ablation;
     Sweep sweep;
-    Difference *cells; /* [n_cells] baseline against ablated */
-    double *kl;        /* [n_cells] their KL(baseline ‖ ablated), nats */
-    size_t n_cells;    /* parts in a sweep, else 1 */
-} Ablate;
+    Difference difference; /* baseline against ablated; in a sweep, by the part under way */
+    Cell *cells;           /* [ablation.n_chosen] of a sweep */
+    size_t strongest[STRONGEST], n_strongest; /* those that moved predictions most */
+    Answer answers[2];                        /* the two may be one */
+    size_t n_answers;
+} AblateView;
 
 static bool choose_mlps(Ablation *ablation, const char *list, Error *error) {
     size_t n_layer = ablation->config->n_layer;
-    bool *layers = calloc(n_layer, sizeof *layers);
-    if (!layers) return error_set(error, "not enough memory");
+    bool *layers = arena_new(ablation->arena, n_layer, sizeof *layers);
     Error cause;
-    bool ok =
-        parse_list(list, "layer", n_layer, layers, &cause) || error_set(error, "--mlps: %s", cause.message);
-    for (size_t layer = 0; ok && layer < n_layer; layer++)
+    if (!arena_ok(ablation->arena, error, "a list of %zu layers", n_layer)) return false;
+    if (!parse_list(list, "layer", n_layer, layers, &cause))
+        return error_set(error, "--mlps: %s", cause.message);
+    for (size_t layer = 0; layer < n_layer; layer++)
         if (layers[layer]) ablation_choose(ablation, layer, ablation->config->n_head);
-    free(layers);
-    return ok;
+    return true;
 }
 
-static bool read_options(Ablate *ablate, Error *error) {
-    Ablation *ablation = &ablate->ablation;
-    const StudyOptions *options = ablation->study->options;
+static bool read_options(AblateView *v, const Subject *subject, Error *error) {
+    Ablation *ablation = &v->ablation;
+    const Config *config = ablation->config;
     size_t by, sweep;
-    if (!parse_choice("--by", options->by, by_names, 3, &by, error) ||
-        !parse_choice("--sweep", options->sweep, sweep_names + 1, 2, &sweep, error))
+    if (!parse_choice("--by", v->by_name, by_names, 3, &by, error) ||
+        !parse_choice("--sweep", v->sweep_name, sweep_names + 1, 2, &sweep, error))
         return false;
-    sweep = options->sweep ? sweep + 1 : SWEEP_NONE;
-    ablate->sweep = (Sweep)sweep;
+    v->sweep = v->sweep_name ? (Sweep)(sweep + 1) : SWEEP_NONE;
     ablation->by = (By)by;
-    ablation->in_turn = sweep != SWEEP_NONE;
-    if (ablation->study->tokens.n < 2)
+    ablation->hard_zero = v->hard_zero;
+    ablation->in_turn = v->sweep;
+    if (subject->tokens.n < 2)
         return error_set(error,
                          "ablate scores each token after the first: give a text of two tokens or more");
-    if (!options->heads && !options->mlps && !sweep)
+    if (!v->heads && !v->mlps && !v->sweep)
         return error_set(error, "say what to switch off: --heads L0H1, --mlps 0, or --sweep heads|mlps");
-    if ((options->heads || options->mlps) && sweep)
+    if ((v->heads || v->mlps) && v->sweep)
         return error_set(error, "--sweep takes all %s in turn: give it without --heads and --mlps",
-                         sweep_names[sweep]);
-    if (options->hard_zero && by != BY_ZERO)
+                         sweep_names[v->sweep]);
+    if (v->hard_zero && by != BY_ZERO)
         return error_set(error, "--hard-zero says what zero is: it does not go with --by %s", by_names[by]);
-    if (options->with && by == BY_ZERO)
+    if (v->with && by == BY_ZERO)
         return error_set(error,
                          "--with is the reference text of --by mean or --by resample; give one of these");
-    if (!options->with && by == BY_RESAMPLE)
+    if (!v->with && by == BY_RESAMPLE)
         return error_set(error, "--by resample takes its values from another text: give it by --with FILE");
-    const Config *config = ablation->config;
-    for (size_t layer = 0; layer < config->n_layer; layer++) {
-        for (size_t head = 0; sweep == SWEEP_HEADS && head < config->n_head; head++)
-            ablation_choose(ablation, layer, head);
-        if (sweep == SWEEP_MLPS) ablation_choose(ablation, layer, config->n_head);
-    }
-    return (!options->heads || ablation_choose_heads(ablation, "--heads", options->heads, error)) &&
-           (!options->mlps || choose_mlps(ablation, options->mlps, error));
+    for (size_t layer = 0; v->sweep && layer < config->n_layer; layer++)
+        for (size_t head = 0; head <= config->n_head; head++)
+            if ((head < config->n_head) == (v->sweep == SWEEP_HEADS)) ablation_choose(ablation, layer, head);
+    return (!v->heads || choose_heads(ablation, "--heads", v->heads, error)) &&
+           (!v->mlps || choose_mlps(ablation, v->mlps, error));
 }
 
-static bool read_reference(Ablation *ablation, Error *error) {
-    const Study *study = ablation->study;
-    const char *path = study->options->with;
-    size_t n = study->tokens.n, limit = study_n_ctx(study);
+static bool read_reference(const Study *study, Ablation *ablation, const char *path, Error *error) {
+    size_t n = study->subject.tokens.n, limit = subject_n_ctx(&study->subject);
     TextBuffer text = {0};
-    bool bos, ok = read_text(path, &text, error);
+    bool bos, ok = read_prompt_text(path, &text, error);
     if (ok && text.n == 0) ok = error_set(error, "--with %s: the file is empty", path);
     ok = ok && study_encode(study, text.data, text.n, &ablation->reference, &bos, error);
     free(text.data);
@@ -88,75 +103,120 @@ static bool read_reference(Ablation *ablation, Error *error) {
                      ablation->reference.n, limit);
 }
 
-static bool run_cells(Ablate *ablate, Error *error) {
-    Ablation *ablation = &ablate->ablation;
-    ablate->n_cells = ablate->sweep ? ablation->n_chosen : 1;
-    ablate->cells = calloc(ablate->n_cells, sizeof *ablate->cells);
-    ablate->kl = calloc(ablate->n_cells, sizeof *ablate->kl);
-    if (!ablate->cells || !ablate->kl) return error_set(error, "not enough memory for ablate");
-    if (!ablation_baseline(ablation, error)) return false;
-    if (!ablate->sweep)
-        return ablation_run(ablation, ablation_first_layer(ablation), ablate->cells, NULL, NULL, error);
-    bool ok = true;
-    for (size_t i = 0; ok && i < ablate->n_cells; i++) {
+static bool run_in_turn(AblateView *v, const Subject *subject, Error *error) {
+    Ablation *ablation = &v->ablation;
+    const char *what = sweep_names[v->sweep];
+    size_t n = ablation->n_chosen;
+    v->cells = arena_new(ablation->arena, n, sizeof *v->cells);
+    double *kl = arena_new(ablation->arena, n, sizeof *kl);
+    bool ok = arena_ok(ablation->arena, error, "%zu %s", n, what);
+    for (size_t i = 0; ok && i < n; i++) {
         size_t place = ablation->chosen[i];
-        show_progress(sweep_names[ablate->sweep], i, ablate->n_cells);
+        Cell *cell = &v->cells[i];
+        cell->layer = part_layer(ablation, place);
+        cell->head = part_head(ablation, place);
+        part_name(cell->name, ablation, place);
         ablation->off[place] = true;
-        ok = ablation_run(ablation, part_layer(ablation, place), &ablate->cells[i], NULL, NULL, error);
+        v->difference = (Difference){0};
+        ok = subject_go_on(subject, what, i, n, error) &&
+             ablation_run(ablation, cell->layer, &v->difference, NULL, NULL, error);
         ablation->off[place] = false;
-        ablate->kl[i] = difference_kl(&ablate->cells[i]);
+        cell->means = difference_means(&v->difference);
+        kl[i] = cell->means.kl;
     }
-    show_progress(sweep_names[ablate->sweep], 1, 1);
-    return ok;
+    subject_go_on(subject, what, n, n, NULL);
+    if (!ok) return false;
+    v->n_strongest = largest_of(kl, n, STRONGEST, v->strongest);
+    for (size_t i = 0; i < n; i++) v->cells[i].share = kl[i] / kl[v->strongest[0]];
+    return true;
 }
 
-static void print_json(Report *report, const Ablate *ablate) {
-    const Ablation *ablation = &ablate->ablation;
+static void compare_answers(AblateView *v) {
+    const float *logits[] = {ablation_last_logits(&v->ablation, false),
+                             ablation_last_logits(&v->ablation, true)};
+    Distribution baseline = distribution_of(logits[0], v->ablation.config->n_vocab);
+    Distribution ablated = distribution_of(logits[1], v->ablation.config->n_vocab);
+    const int32_t ids[] = {baseline.best, ablated.best};
+    v->n_answers = ids[0] == ids[1] ? 1 : 2;
+    for (size_t i = 0; i < v->n_answers; i++)
+        v->answers[i] = (Answer){ids[i], probability_of(logits[0], ids[i], baseline.log_sum),
+                                 probability_of(logits[1], ids[i], ablated.log_sum)};
+}
+
+static bool compute(Study *study, void *view, Error *error) {
+    AblateView *v = view;
+    Ablation *ablation = &v->ablation;
+    const Subject *subject = &study->subject;
+    if (!ablation_begin(ablation, subject, &study->arena, error) || !read_options(v, subject, error) ||
+        (v->with && !read_reference(study, ablation, v->with, error)) || !ablation_baseline(ablation, error))
+        return false;
+    if (v->sweep) return run_in_turn(v, subject, error);
+    if (!ablation_run(ablation, ablation_first_layer(ablation), &v->difference, NULL, NULL, error))
+        return false;
+    compare_answers(v);
+    return true;
+}
+
+#define CELL(member) offsetof(Cell, member)
+
+static const Column columns[] = {
+    {NULL, "head", CELL_NAME, CELL(name), -8},
+    {NULL, "MLP", CELL_NAME, CELL(name), -8},
+    {"layer", NULL, CELL_SIZE, CELL(layer)},
+    {"head", NULL, CELL_SIZE, CELL(head)},
+    {"delta_nll_nats", "change", CELL_REAL, CELL(means.nll_change), 10, 4, BITS_PER_NAT, .format = '+'},
+    {"kl_nats", "KL", CELL_REAL, CELL(means.kl), 10, 4, BITS_PER_NAT},
+    {"top1_changed", "top-1", CELL_REAL, CELL(means.top1_changed), 9, 1, 100, "%"},
+    {NULL, "", CELL_BAR, CELL(share), 24},
+};
+enum { OF_HEADS = 1 << 0 | 1 << 3, OF_MLPS = 1 << 1 }; /* columns of one sweep alone */
+
+static const Column answer_columns[] = {
+    {"token", "next token", CELL_TOKEN, offsetof(Answer, id), 14, 14},
+    {"baseline", "baseline", CELL_REAL, offsetof(Answer, baseline), 11, 1, 100, "%"},
+    {"ablated", "ablated", CELL_REAL, offsetof(Answer, ablated), 11, 1, 100, "%"},
+};
+static const Table answers_table = TABLE("next", answer_columns);
+
+static const Table cells_table = TABLE("cells", columns);
+
+static Columns left_out(const AblateView *v) { return v->sweep == SWEEP_HEADS ? OF_MLPS : OF_HEADS; }
+
+static void json_ablate(Report *report, const AblateView *v) {
+    const Ablation *ablation = &v->ablation;
     char name[32];
     json_text(report, "by", by_names[ablation->by], SIZE_MAX);
-    json_bool(report, "hard_zero", ablation->study->options->hard_zero);
-    json_object(report, "baseline");
-    json_int(report, "n", (int64_t)ablate->cells->n_scored);
-    json_real(report, "nll_nats", difference_nll_a(ablate->cells));
-    json_end_object(report);
-    if (!ablate->sweep) {
-        json_array(report, "ablated");
-        for (size_t i = 0; i < ablation->n_chosen; i++)
-            json_text(report, NULL, part_name(name, ablation, ablation->chosen[i]), SIZE_MAX);
-        json_end_array(report);
-        json_object(report, "ablation");
-        json_real(report, "nll_nats", difference_nll_b(ablate->cells));
-        json_ablated(report, ablate->cells);
-        json_end_object(report);
+    json_bool(report, "hard_zero", v->hard_zero);
+    json_baseline(report, &v->difference);
+    if (v->sweep) {
+        json_text(report, "sweep", sweep_names[v->sweep], SIZE_MAX);
+        table_show(report, &cells_table, left_out(v), v->cells, ablation->n_chosen, sizeof *v->cells);
         return;
     }
-    json_text(report, "sweep", sweep_names[ablate->sweep], SIZE_MAX);
-    json_array(report, "cells");
-    for (size_t i = 0; i < ablate->n_cells; i++) {
-        json_object(report, NULL);
-        json_int(report, "layer", (int64_t)part_layer(ablation, ablation->chosen[i]));
-        if (ablate->sweep == SWEEP_HEADS)
-            json_int(report, "head", (int64_t)part_head(ablation, ablation->chosen[i]));
-        json_ablated(report, &ablate->cells[i]);
-        json_end_object(report);
-    }
+    json_array(report, "ablated");
+    for (size_t i = 0; i < ablation->n_chosen; i++)
+        json_text(report, NULL, part_name(name, ablation, ablation->chosen[i]), SIZE_MAX);
     json_end_array(report);
+    json_object(report, "ablation");
+    json_ablated(report, &v->difference);
+    json_end_object(report);
+    table_show(report, &answers_table, 0, v->answers, v->n_answers, sizeof *v->answers);
 }
 
-static void print_how(Report *report, const Ablation *ablation) {
-    const StudyOptions *options = ablation->study->options;
+static void print_how(const Report *report, const AblateView *v) {
+    const Ablation *ablation = &v->ablation;
     bool has_head = part_head(ablation, *ablation->chosen) < ablation->config->n_head;
     switch (ablation->by) {
     case BY_ZERO:
-        printf("set to zero%s\n", !has_head            ? ""
-                                  : options->hard_zero ? ", value bias and all"
-                                                       : " (a head: to its value bias, if it has one)");
+        printf("set to zero%s\n", !has_head      ? ""
+                                  : v->hard_zero ? ", value bias and all"
+                                                 : " (a head: to its value bias, if it has one)");
         break;
     case BY_MEAN:
-        printf("set to the mean over %s (%zu tokens)\n", options->with ? options->with : "this text",
-               options->with ? ablation->reference.n : ablation->study->tokens.n);
+        printf("set to the mean over %s (%zu tokens)\n", v->with ? v->with : "this text",
+               v->with ? ablation->reference.n : ablation->subject->tokens.n);
         break;
-    case BY_RESAMPLE: printf("set to the values on %s\n", options->with); break;
+    case BY_RESAMPLE: printf("set to the values on %s\n", v->with); break;
     }
     print_styled(report, STYLE_DIM,
                  "change: nll without it minus nll with it, bits a token; above 0: it helped\n"
@@ -164,9 +224,9 @@ static void print_how(Report *report, const Ablation *ablation) {
                  "another; both over all positions\n");
 }
 
-static void print_one(Report *report, const Ablate *ablate) {
-    const Ablation *ablation = &ablate->ablation;
-    const Difference *difference = ablate->cells;
+static void print_together(Report *report, const AblateView *v) {
+    static const char *const titles[] = {"baseline", "ablated", "change"};
+    const Ablation *ablation = &v->ablation;
     char name[32];
     size_t column = 0;
     for (size_t i = 0; i < ablation->n_chosen; i++) {
@@ -175,27 +235,16 @@ static void print_one(Report *report, const Ablate *ablate) {
         column += (size_t)printf("%s ", name);
     }
     if (column + 60 > report->width) putchar('\n'); /* what print_how adds */
-    print_how(report, ablation);
+    print_how(report, v);
     putchar('\n');
-    difference_print(report, difference, "baseline", "ablated", "change");
-    printf("%-14s %31.1f%%  %zu of %zu positions\n", "top-1 changed",
-           100 * difference_top1_changed(difference), difference->top1_changed, difference->n);
-}
-
-static void print_cell(Report *report, const Ablate *ablate, size_t cell, double most) {
-    const Ablation *ablation = &ablate->ablation;
-    const Difference *difference = &ablate->cells[cell];
-    char name[32];
-    printf("%-8s %+9.4f %9.4f %7.1f%%", part_name(name, ablation, ablation->chosen[cell]),
-           ablated_delta_nll(difference) * BITS_PER_NAT, difference_kl(difference) * BITS_PER_NAT,
-           100 * difference_top1_changed(difference));
-    print_bar(report, difference_kl(difference) / most, 24);
+    difference_print(report, &v->difference, titles, false);
     putchar('\n');
+    table_show(report, &answers_table, 0, v->answers, v->n_answers, sizeof *v->answers);
 }
 
 /* Layers down, heads across, as many as the window is wide at a time. */
-static void print_map(Report *report, const Ablate *ablate, double most) {
-    const Config *config = ablate->ablation.config;
+static void print_map(const Report *report, const AblateView *v) {
+    const Config *config = v->ablation.config;
     size_t n_head = config->n_head, room = (report->width - 7) / 2;
     for (size_t first = 0, n; first < n_head; first += n) {
         n = at_most(n_head - first, room);
@@ -205,49 +254,72 @@ static void print_map(Report *report, const Ablate *ablate, double most) {
         for (size_t layer = 0; layer < config->n_layer; layer++) {
             printf("L%-5zu ", layer);
             for (size_t head = first; head < first + n; head++)
-                print_heat(report, ablate->kl[layer * n_head + head] / most);
+                print_heat(report, v->cells[layer * n_head + head].share);
             putchar('\n');
         }
     }
 }
 
-static void print_sweep(Report *report, const Ablate *ablate) {
-    const Ablation *ablation = &ablate->ablation;
-    size_t strongest[STRONGEST], n_strongest = largest_of(ablate->kl, ablate->n_cells, STRONGEST, strongest);
-    double most = ablate->kl[strongest[0]];
-    bool heads = ablate->sweep == SWEEP_HEADS;
+static void print_sweep(Report *report, const AblateView *v) {
+    bool heads = v->sweep == SWEEP_HEADS;
+    Cell strongest[STRONGEST];
+    for (size_t i = 0; i < v->n_strongest; i++) strongest[i] = v->cells[v->strongest[i]];
     printf("each %s in turn ", heads ? "head" : "MLP");
-    print_how(report, ablation);
-    printf("baseline: nll %.4f bits a token over %zu\n", difference_nll_a(ablate->cells) * BITS_PER_NAT,
-           ablate->cells->n_scored);
+    print_how(report, v);
+    printf("baseline: nll %.4f bits a token over %zu\n", v->cells->means.nll_a * BITS_PER_NAT,
+           v->cells->means.n);
     if (heads) {
-        print_map(report, ablate, most);
-        print_styled(report, STYLE_DIM, "shade: KL, from 0 to %.4f bits\n", most * BITS_PER_NAT);
+        print_map(report, v);
+        print_styled(report, STYLE_DIM, "shade: KL, from 0 to %.4f bits\n",
+                     strongest->means.kl * BITS_PER_NAT);
     }
-    print_styled(report, STYLE_BOLD, "\n%-8s %9s %9s %8s\n", heads ? "head" : "MLP", "change", "KL", "top-1");
-    if (!heads)
-        for (size_t i = 0; i < ablate->n_cells; i++) print_cell(report, ablate, i, most);
-    for (size_t i = 0; heads && i < n_strongest; i++) print_cell(report, ablate, strongest[i], most);
+    putchar('\n');
+    table_show(report, &cells_table, left_out(v), heads ? strongest : v->cells,
+               heads ? v->n_strongest : v->ablation.n_chosen, sizeof *v->cells);
 }
 
-bool view_ablate(Study *study, Error *error) {
-    Report *report = &study->report;
-    Ablate ablate = {0};
-    Ablation *ablation = &ablate.ablation;
-    bool ok = ablation_begin(ablation, study, error) && read_options(&ablate, error) &&
-              (!study->options->with || read_reference(ablation, error)) && run_cells(&ablate, error);
-    if (ok) {
-        report_open(report, study);
-        if (report->json)
-            print_json(report, &ablate);
-        else if (ablate.sweep)
-            print_sweep(report, &ablate);
-        else
-            print_one(report, &ablate);
-        report_close(report);
-    }
-    ablation_free(ablation);
-    free(ablate.cells);
-    free(ablate.kl);
-    return ok;
+static bool show(Study *study, void *view, Error *error) {
+    const AblateView *v = view;
+    (void)error;
+    if (study->report.json)
+        json_ablate(&study->report, v);
+    else if (v->sweep)
+        print_sweep(&study->report, v);
+    else
+        print_together(&study->report, v);
+    return true;
 }
+
+static void free_ablate(void *view) { ablation_free(&((AblateView *)view)->ablation); }
+
+#define AT(member) offsetof(AblateView, member)
+
+static const Option options[] = {
+    {"--heads", NULL, OPTION_TEXT, AT(heads), 0, 0},
+    {"--mlps", NULL, OPTION_TEXT, AT(mlps), 0, 0},
+    {"--sweep", NULL, OPTION_TEXT, AT(sweep_name), 0, 0},
+    {"--by", NULL, OPTION_TEXT, AT(by_name), 0, 0},
+    {"--with", NULL, OPTION_TEXT, AT(with), 0, 0},
+    {"--hard-zero", NULL, OPTION_ON, AT(hard_zero), 0, 0},
+};
+
+const View view_ablate = {
+    .name = "ablate",
+    .summary = "what changes if a head is switched off",
+    .usage = TEXT_USAGE,
+    .help =
+        "Change in surprisal, divergence KL(before || after), share of positions whose best token changed,\n"
+        "and the likeliest next token with and without.\n"
+        "\n"
+        "  --heads LIST    L3H7,L4H0, or L3 for all of a layer     --mlps LIST   0,2-3\n"
+        "  --sweep heads|mlps   each in turn\n"
+        "  --by zero|mean|resample   zero: a head gives its value bias alone; mean: what it gives on\n"
+        "                  average; resample: what it gives on another text     --hard-zero   zero itself\n"
+        "  --with FILE     the text that mean (the text itself) and resample take it from\n",
+    .needs = NEEDS_MODEL | NEEDS_TEXT,
+    VIEW_OPTIONS(options),
+    .size = sizeof(AblateView),
+    .compute = compute,
+    .show = show,
+    .free = free_ablate,
+};

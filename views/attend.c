@@ -6,12 +6,15 @@
  * Rows and columns are items: the tokens, or with --words runs of them. The weight of a word as key is the
  * sum over its tokens, its row as query the mean over theirs.
  */
-#include "views/patterns.h"
+#include "measures/patterns.h"
+
+#include "views/view.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     ITEM_WIDTH = 14,                  /* columns of a token */
@@ -19,66 +22,152 @@ enum {
     KEY_WIDTH = 2 + ITEM_WIDTH + 6,   /* a strong key and its weight */
     SINK_WIDTH = 2 + 11,
     MIN_MAP_WIDTH = 12, /* the name of what it shows stands above it */
-    TOP = 10,
 };
 
+/* A key of a row. */
+typedef struct Key {
+    const struct Attend *attend;
+    size_t item;
+    double weight, share; /* share: of the longest bar */
+} Key;
+
 typedef struct Attend {
+    int64_t layer, head, top, n_predict;
+    const char *query, *reduce, *by;
+    bool words;
+    float temp;
+
     Study *study;
-    Patterns patterns;
+    Patterns patterns; /* two of its fields are options */
+    Session *session;
+    float *logits; /* [n_vocab] with -n, after the token fed last */
     size_t *begin; /* [n_items + 1] first token of each item; the last is the number of tokens */
     size_t n_items;
-    JoinedText text;       /* with --words */
+    JoinedText text;       /* of the prompt */
+    bool single;           /* one query's row alone is shown */
     size_t first, n_shown; /* items whose rows are shown */
     double *row;           /* of one item, [n_items] */
-    size_t *strongest;     /* keys of a row, [n_items] */
+    size_t *places;        /* scratch, [n_items] */
+    Key *strongest;        /* keys of a row, [n_items] */
 } Attend;
 
 static bool read_choices(Attend *attend, Error *error) {
-    const StudyOptions *o = attend->study->options;
     const Config *config = model_config(attend->study->model);
     Patterns *patterns = &attend->patterns;
+    int64_t layer = attend->layer, head = attend->head;
     static const char *const bys[] = {"weight", "value"}, *const reduces[] = {"mean", "max"};
     size_t by, reduce;
-    if (!parse_choice("--by", o->by, bys, 2, &by, error) ||
-        !parse_choice("--reduce", o->reduce, reduces, 2, &reduce, error))
+    if (!parse_choice("--by", attend->by, bys, 2, &by, error) ||
+        !parse_choice("--reduce", attend->reduce, reduces, 2, &reduce, error))
         return false;
-    if (o->reduce && o->head >= 0)
-        return error_set(error, "--reduce takes all heads together; leave out --head %" PRId64, o->head);
-    if (o->n_predict > 0 && (o->layer < 0 || (o->head < 0 && !o->reduce)))
+    if (attend->reduce && head >= 0)
+        return error_set(error, "--reduce takes all heads together; leave out --head %" PRId64, head);
+    if (attend->n_predict > 0 && (layer < 0 || (head < 0 && !attend->reduce)))
         return error_set(
             error, "-n shows one row for each new token: choose it with --layer and --head or --reduce");
-    if (o->n_predict > 0 && (o->query >= 0 || o->words))
+    if (attend->n_predict > 0 && (attend->query || attend->words))
         return error_set(error, "-n goes without %s: its queries are the new tokens",
-                         o->words ? "--words" : "--query");
-    patterns->layer = o->layer < 0 ? 0 : (size_t)o->layer;
-    patterns->n_layers = o->layer < 0 ? config->n_layer : 1;
-    patterns->head = o->head < 0 ? 0 : (size_t)o->head;
-    patterns->n_heads = o->head < 0 ? config->n_head : 1;
+                         attend->words ? "--words" : "--query");
+    patterns->layer = layer < 0 ? 0 : (size_t)layer;
+    patterns->n_layers = layer < 0 ? config->n_layer : 1;
+    patterns->head = head < 0 ? 0 : (size_t)head;
+    patterns->n_heads = head < 0 ? config->n_head : 1;
     patterns->by_value = by == 1;
-    patterns->reduce = !o->reduce ? REDUCE_NONE : reduce == 0 ? REDUCE_MEAN : REDUCE_MAX;
-    patterns->no_sink = o->no_sink;
-    patterns->normalise = o->norm;
+    patterns->reduce = !attend->reduce ? REDUCE_NONE : reduce == 0 ? REDUCE_MEAN : REDUCE_MAX;
     return true;
 }
 
 /* The items of the text, and room for those of n_tokens. */
 static bool find_items(Attend *attend, size_t n_tokens, Error *error) {
-    const Study *study = attend->study;
-    attend->begin = calloc(n_tokens + 1, sizeof *attend->begin);
-    attend->row = calloc(n_tokens, sizeof *attend->row);
-    attend->strongest = calloc(n_tokens, sizeof *attend->strongest);
-    if (!attend->begin || !attend->row || !attend->strongest)
-        return error_set(error, "not enough memory for %zu tokens", n_tokens);
+    const Subject *subject = &attend->study->subject;
+    Arena *arena = &attend->study->arena;
+    attend->begin = arena_new(arena, n_tokens + 1, sizeof *attend->begin);
+    attend->row = arena_new(arena, n_tokens, sizeof *attend->row);
+    attend->places = arena_new(arena, n_tokens, sizeof *attend->places);
+    attend->strongest = arena_new(arena, n_tokens, sizeof *attend->strongest);
+    attend->logits = arena_floats(arena, 1, model_config(subject->model)->n_vocab);
+    if (!arena_ok(arena, error, "%zu tokens", n_tokens)) return false;
     for (size_t i = 0; i < n_tokens; i++)
-        if (!study->options->words || begins_word(study, i)) attend->begin[attend->n_items++] = i;
+        if (!attend->words || begins_word(subject, i)) attend->begin[attend->n_items++] = i;
     attend->begin[attend->n_items] = n_tokens;
-    return !study->options->words || join_tokens(study, true, &attend->text, error);
+    return join_tokens(subject, arena, true, &attend->text, error);
 }
 
-static size_t item_of(const Attend *attend, size_t token) {
-    size_t item = 0;
-    while (attend->begin[item + 1] <= token) item++;
-    return item;
+static bool is_of_word(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80);
+}
+
+static bool is_inside_word(const char *bytes, size_t at) {
+    return at > 0 && is_of_word(bytes[at - 1]) && is_of_word(bytes[at]);
+}
+
+/*
+ * The last token with which `wanted` ends, where that is the token (with or without the space before it) or stands in
+ * the text as a word. False where there is none.
+ */
+static bool find_text(const Attend *attend, const char *wanted, size_t *token) {
+    const char *bytes = attend->text.bytes; /* a zero stands behind them */
+    const size_t *offsets = attend->text.offsets;
+    size_t n = strlen(wanted);
+    for (size_t i = attend->study->subject.tokens.n; n > 0 && i-- > 0 && offsets[i + 1] >= n;) {
+        size_t end = offsets[i + 1], begin = end - n;
+        bool is_token = begin == offsets[i] || (begin == offsets[i] + 1 && bytes[offsets[i]] == ' ');
+        bool is_word = !is_inside_word(bytes, begin) && !is_inside_word(bytes, end);
+        *token = i;
+        if ((is_token || is_word) && memcmp(bytes + begin, wanted, n) == 0) return true;
+    }
+    return false;
+}
+
+/* The item that --query means: its number, or the last that has its text. */
+static bool find_query(Attend *attend, Error *error) {
+    const char *query = attend->query;
+    size_t token;
+    if (*query && !query[strspn(query, "0123456789")]) {
+        long long number = strtoll(query, NULL, 10); /* too large: the largest, and refused all the same */
+        attend->first = (size_t)number;
+        return study_check_place(attend->study, -1, -1, number, attend->n_items, error);
+    }
+    if (!find_text(attend, query, &token))
+        return error_set(
+            error, "--query: '%s' is no token or word of the text; it may also be a number from 0 to %zu",
+            query, attend->n_items - 1);
+    while (attend->begin[attend->first + 1] <= token) attend->first++;
+    return true;
+}
+
+/* As many of the last items as fit the window, as keys and queries of all maps; or the one that was asked for. */
+static bool choose_items(Attend *attend, Error *error) {
+    const Report *report = &attend->study->report;
+    size_t n = attend->n_items, n_tokens = attend->study->subject.tokens.n;
+    attend->single = attend->query || attend->n_predict > 0;
+    attend->n_shown = attend->single ? 1 : report->json ? n : at_most(n, (report->width - LABEL_WIDTH) / 2);
+    attend->first = attend->query ? 0 : attend->n_predict > 0 ? n_tokens - 1 : n - attend->n_shown;
+    return !attend->query || find_query(attend, error);
+}
+
+static bool compute(Study *study, void *own, Error *error) {
+    Attend *attend = own;
+    const Subject *subject = &study->subject;
+    const int32_t *ids = subject->tokens.ids;
+    Patterns *patterns = &attend->patterns;
+    size_t n_new = (size_t)attend->n_predict, n_positions = subject->tokens.n + n_new;
+    attend->study = study;
+    if (!study_check_place(study, attend->layer, attend->head, -1, 0, error) ||
+        !read_choices(attend, error) || (n_new && !study_check_predict(study, attend->n_predict, error)) ||
+        !find_items(attend, n_positions, error) || !choose_items(attend, error))
+        return false;
+    /* What comes after the last query cannot change its row. */
+    size_t begin = attend->begin[attend->first], end = attend->begin[attend->first + attend->n_shown];
+    if (!patterns_begin(patterns, subject, &study->arena, end - begin, n_new ? n_positions : end, error))
+        return false;
+    patterns_expect(patterns, begin);
+    attend->session = subject_session(subject, n_new ? n_positions : 0, &patterns->probe, error);
+    if (!attend->session || !patterns_feed(patterns, attend->session, ids, n_new ? begin : end, error) ||
+        (n_new && !session_feed(attend->session, &ids[begin], 1, attend->logits, 1, error)))
+        return false;
+    patterns_finish(patterns);
+    return true;
 }
 
 /* The item + 1 numbers of an item's row. */
@@ -111,21 +200,24 @@ static void name_map(const Attend *attend, size_t map, char name[64]) {
     const char *reduce = patterns->reduce == REDUCE_MEAN ? "mean" : "max";
     if (!patterns->reduce)
         head_name(name, patterns->layer + map / patterns->n_heads, patterns->head + map % patterns->n_heads);
-    else if (patterns->n_layers == 1 && attend->study->options->layer >= 0)
+    else if (patterns->n_layers == 1 && attend->layer >= 0)
         snprintf(name, 64, "L%zu %s of heads", patterns->layer, reduce);
     else
         snprintf(name, 64, "%s of all heads", reduce);
 }
 
+static String word_of(const Attend *attend, size_t item) {
+    size_t begin = attend->text.offsets[attend->begin[item]];
+    return (String){attend->text.bytes + begin, attend->text.offsets[attend->begin[item + 1]] - begin};
+}
+
 /* For people: an item in `width` columns. */
 static void print_item(const Attend *attend, size_t item, size_t width) {
     const Study *study = attend->study;
-    const size_t *begin = &attend->begin[item], *offsets = attend->text.offsets;
-    if (study->options->words)
-        print_quoted(&study->report, attend->text.bytes + offsets[begin[0]],
-                     offsets[begin[1]] - offsets[begin[0]], width);
+    if (attend->words)
+        print_quoted(&study->report, word_of(attend, item).data, word_of(attend, item).n, width);
     else
-        print_token(&study->report, study, study->tokens.ids[begin[0]], width);
+        print_token(&study->report, study->subject.tokens.ids[item], width);
 }
 
 static void print_label(const Attend *attend, size_t item) {
@@ -151,18 +243,48 @@ static void print_meaning(const Attend *attend) {
     print_style(report, STYLE_PLAIN);
 }
 
-static void print_strong_key(const Attend *attend, const double *row, size_t key) {
+/* Finds up to k strongest keys of a row's n; returns how many. */
+static size_t find_strongest(const Attend *attend, const double *row, size_t n, size_t k) {
+    size_t found = largest_of(row, n, k, attend->places);
+    double longest = found && attend->patterns.by_value ? row[attend->places[0]] : 1;
+    for (size_t i = 0; i < found; i++) {
+        double weight = row[attend->places[i]], share = longest > 0 ? weight / longest : 0;
+        attend->strongest[i] = (Key){attend, attend->places[i], weight, share};
+    }
+    return found;
+}
+
+static void show_item(Report *report, const char *key, const void *cell) {
+    const Key *strong = cell;
+    const Attend *attend = strong->attend;
+    (void)key;
+    if (!report->json)
+        print_label(attend, strong->item);
+    else if (attend->words)
+        json_text(report, "word", word_of(attend, strong->item).data, word_of(attend, strong->item).n);
+    else
+        json_token(report, attend->study->subject.tokens.ids[strong->item]);
+}
+
+static const Column key_columns[] = {
+    {"key", NULL, CELL_SIZE, offsetof(Key, item)},
+    {"token", "", CELL_SHOWN, 0, LABEL_WIDTH - 1, .show = show_item},
+    {"weight", "", CELL_REAL, offsetof(Key, weight), 8, 4},
+    {NULL, "", CELL_BAR, offsetof(Key, share), 30},
+};
+static const Table top_table = TABLE("top", key_columns);
+
+static void print_strong_key(const Key *key) {
     fputs("  ", stdout);
-    print_item(attend, key, ITEM_WIDTH);
-    printf("%6.3f", row[key]);
+    print_item(key->attend, key->item, ITEM_WIDTH);
+    printf("%6.3f", key->weight);
 }
 
 /* The strongest keys of a row on what is left of a line. */
 static void print_strongest(const Attend *attend, const double *row, size_t n, size_t used) {
-    const Report *report = &attend->study->report;
-    size_t room = report->width > used + KEY_WIDTH ? (report->width - used) / KEY_WIDTH : 1;
-    size_t k = largest_of(row, n, at_most(study_top(attend->study, TOP), room), attend->strongest);
-    for (size_t i = 0; i < k; i++) print_strong_key(attend, row, attend->strongest[i]);
+    size_t width = attend->study->report.width, room = width > used ? (width - used) / KEY_WIDTH : 0;
+    size_t k = find_strongest(attend, row, n, at_most((size_t)attend->top, room ? room : 1));
+    for (size_t i = 0; i < k; i++) print_strong_key(&attend->strongest[i]);
     putchar('\n');
 }
 
@@ -189,10 +311,8 @@ static void print_legend(const Report *report, double scale) {
 
 /* Beside the row of a map that stands alone: its strongest key, and what the sink held. */
 static void print_note(const Attend *attend, size_t map, size_t item, const double *row) {
-    size_t strongest = 0;
-    for (size_t key = 1; key <= item; key++)
-        if (row[key] > row[strongest]) strongest = key;
-    if (row[strongest] > 0) print_strong_key(attend, row, strongest);
+    if (find_strongest(attend, row, item + 1, 1) && attend->strongest->weight > 0)
+        print_strong_key(attend->strongest);
     if (attend->patterns.no_sink && item > 0) printf("  sink %6.3f", item_dropped(attend, map, item));
 }
 
@@ -231,14 +351,6 @@ static void print_maps(const Attend *attend, size_t map, size_t n, double scale,
     }
 }
 
-/* As many of the last items as fit the window, as keys and queries of all maps. */
-static void choose_window(Attend *attend) {
-    const Report *report = &attend->study->report;
-    size_t n = attend->n_items;
-    attend->n_shown = report->json ? n : at_most(n, (report->width - LABEL_WIDTH) / 2);
-    attend->first = n - attend->n_shown;
-}
-
 static void print_all_maps(const Attend *attend) {
     const Report *report = &attend->study->report;
     size_t n_maps = attend->patterns.n_maps, width = 2 * attend->n_shown, room = report->width - LABEL_WIDTH;
@@ -252,30 +364,25 @@ static void print_all_maps(const Attend *attend) {
     if (attend->first > 0)
         print_styled(report, STYLE_DIM,
                      "Only the last %zu of %zu %s fit; --query Q shows any one's keys, --json everything.\n",
-                     attend->n_shown, attend->n_items, attend->study->options->words ? "words" : "tokens");
+                     attend->n_shown, attend->n_items, attend->words ? "words" : "tokens");
     for (size_t map = 0; map < n_maps; map += side_by_side)
         print_maps(attend, map, at_most(n_maps - map, side_by_side), scale, notes);
 }
 
 /* One query, one map: a line for each of the strongest keys. */
 static void print_keys(const Attend *attend, const double *row, size_t item) {
-    const Report *report = &attend->study->report;
-    size_t k = largest_of(row, item + 1, study_top(attend->study, TOP), attend->strongest);
-    double largest = k ? row[attend->strongest[0]] : 1, total = 0, listed = 0;
-    if (!attend->patterns.by_value) largest = 1;
-    for (size_t key = 0; key <= item; key++) total += row[key];
-    print_styled(report, STYLE_BOLD, " key %-*s %7s\n", ITEM_WIDTH,
-                 attend->study->options->words ? "word" : "token",
+    Report *report = &attend->study->report;
+    size_t k = find_strongest(attend, row, item + 1, (size_t)attend->top);
+    double others = 0, listed = 0;
+    for (size_t key = 0; key <= item; key++) others += row[key];
+    print_styled(report, STYLE_BOLD, " key %-*s %7s\n", ITEM_WIDTH, attend->words ? "word" : "token",
                  attend->patterns.by_value ? "value" : "weight");
     for (size_t i = 0; i < k; i++) {
-        size_t key = attend->strongest[i];
-        print_label(attend, key);
-        printf(" %7.4f", row[key]);
-        print_bar(report, largest > 0 ? row[key] / largest : 0, 30);
+        table_print_row(report, &top_table, 0, &attend->strongest[i]);
         putchar('\n');
-        listed += row[key];
+        listed += attend->strongest[i].weight;
     }
-    if (k <= item) printf("     %-*s %7.4f\n", ITEM_WIDTH, "others", total - listed);
+    if (k <= item) printf("     %-*s %7.4f\n", ITEM_WIDTH, "others", others - listed);
 }
 
 static void print_query(const Attend *attend, size_t item) {
@@ -303,60 +410,35 @@ static void print_query(const Attend *attend, size_t item) {
     }
 }
 
+/* A map's layer and head; null where it is of several. */
 static void json_place(const Attend *attend, Report *report, size_t map) {
     const Patterns *patterns = &attend->patterns;
-    bool all_layers = patterns->reduce && attend->study->options->layer < 0;
-    if (all_layers)
-        json_null(report, "layer");
-    else
-        json_int(report, "layer", (int64_t)(patterns->layer + map / patterns->n_heads));
-    if (patterns->reduce)
-        json_null(report, "head");
-    else
-        json_int(report, "head", (int64_t)(patterns->head + map % patterns->n_heads));
-}
-
-static void json_word(const Attend *attend, Report *report, const char *key, size_t item) {
-    json_joined(report, key, &attend->text, attend->begin[item], attend->begin[item + 1]);
-}
-
-/* The strongest keys of a row. */
-static void json_top(const Attend *attend, Report *report, const double *row, size_t n) {
-    const Study *study = attend->study;
-    size_t k = largest_of(row, n, study_top(study, TOP), attend->strongest);
-    json_array(report, "top");
-    for (size_t i = 0; i < k; i++) {
-        size_t key = attend->strongest[i];
-        json_object(report, NULL);
-        json_int(report, "key", (int64_t)key);
-        if (study->options->words)
-            json_word(attend, report, "word", key);
-        else
-            json_token(report, study->tokens.ids[key], study);
-        json_real(report, "weight", row[key]);
-        json_end_object(report);
-    }
-    json_end_array(report);
+    double layer = (double)(patterns->layer + map / patterns->n_heads),
+           head = (double)(patterns->head + map % patterns->n_heads);
+    json_real(report, "layer", patterns->reduce && attend->layer < 0 ? NAN : layer);
+    json_real(report, "head", patterns->reduce ? NAN : head);
 }
 
 /* What was asked for. */
 static void json_choices(const Attend *attend, Report *report) {
-    const StudyOptions *o = attend->study->options;
     json_text(report, "by", attend->patterns.by_value ? "value" : "weight", SIZE_MAX);
-    if (o->reduce)
-        json_text(report, "reduce", o->reduce, SIZE_MAX);
+    if (attend->reduce)
+        json_text(report, "reduce", attend->reduce, SIZE_MAX);
     else
         json_null(report, "reduce");
-    json_bool(report, "no_sink", o->no_sink);
-    json_bool(report, "norm", o->norm);
-    if (!o->words) return;
-    json_array(report, "words");
-    for (size_t item = 0; item < attend->n_items; item++) json_word(attend, report, NULL, item);
-    json_end_array(report);
+    json_bool(report, "no_sink", attend->patterns.no_sink);
+    json_bool(report, "norm", attend->patterns.normalise);
+    if (attend->words) {
+        json_array(report, "words");
+        for (size_t item = 0; item < attend->n_items; item++)
+            json_text(report, NULL, word_of(attend, item).data, word_of(attend, item).n);
+        json_end_array(report);
+    }
+    if (attend->single) json_int(report, "query", (int64_t)attend->first);
 }
 
 /* The rows shown of every map, and of a single one its strongest keys. */
-static void json_patterns(const Attend *attend, Report *report, bool single) {
+static void json_patterns(const Attend *attend, Report *report) {
     size_t first = attend->first, end = first + attend->n_shown;
     json_array(report, "patterns");
     for (size_t map = 0; map < attend->patterns.n_maps; map++) {
@@ -372,59 +454,24 @@ static void json_patterns(const Attend *attend, Report *report, bool single) {
                 json_real(report, NULL, item_dropped(attend, map, item));
             json_end_array(report);
         }
-        if (single) json_top(attend, report, item_row(attend, map, first), first + 1);
+        if (attend->single) {
+            size_t k = find_strongest(attend, item_row(attend, map, first), end, (size_t)attend->top);
+            table_show(report, &top_table, 0, attend->strongest, k, sizeof *attend->strongest);
+        }
         json_end_object(report);
     }
     json_end_array(report);
 }
 
-static bool show_text(Attend *attend, Error *error) {
-    Study *study = attend->study;
-    Report *report = &study->report;
-    const StudyOptions *o = study->options;
-    size_t n = study->tokens.n;
-    if (!find_items(attend, n, error)) return false;
-    if (o->query >= 0) {
-        attend->first = item_of(attend, (size_t)o->query);
-        attend->n_shown = 1;
-    } else {
-        choose_window(attend);
-    }
-    /* What comes after the last query cannot change its row. */
-    size_t begin = attend->begin[attend->first], end = attend->begin[attend->first + attend->n_shown];
-    Patterns *patterns = &attend->patterns;
-    if (!patterns_begin(patterns, study, end - begin, end, error)) return false;
-    patterns_expect(patterns, begin);
-    Session *session = study_session(study, 0, &patterns->probe, error);
-    bool ok = session && patterns_feed(patterns, session, study->tokens.ids, end, error);
-    session_free(session);
-    if (!ok) return false;
-    patterns_finish(patterns);
-
-    report_open(report, study);
-    if (report->json) {
-        json_choices(attend, report);
-        if (o->query >= 0) json_int(report, "query", o->query);
-        json_patterns(attend, report, o->query >= 0);
-    } else if (o->query >= 0) {
-        print_query(attend, attend->first);
-    } else {
-        print_all_maps(attend);
-    }
-    report_close(report);
-    return true;
-}
-
 /* The row of the token fed last, the only one that patterns keep here. */
 static void show_generated(const Attend *attend) {
-    const Study *study = attend->study;
     const Patterns *patterns = &attend->patterns;
+    Report *report = &attend->study->report;
     size_t position = patterns->first;
     const double *row = patterns_row(patterns, 0, position);
-    if (study->report.json) {
-        Report *report = &attend->study->report;
+    if (report->json) {
         json_object(report, NULL);
-        json_token(report, study->tokens.ids[position], study);
+        json_token(report, attend->study->subject.tokens.ids[position]);
         json_int(report, "position", (int64_t)position);
         json_array(report, "patterns");
         json_object(report, NULL);
@@ -441,74 +488,94 @@ static void show_generated(const Attend *attend) {
     fflush(stdout);
 }
 
-/* The row of the last token of the prompt, after which the first new one is chosen. */
-static void open_generation(const Attend *attend) {
-    Report *report = &attend->study->report;
-    char name[64];
-    report_open(report, attend->study);
-    if (report->json) {
-        json_choices(attend, report);
-        json_int(report, "query", (int64_t)attend->first);
-        json_patterns(attend, report, true);
-        json_array(report, "generated");
-        return;
-    }
-    print_meaning(attend);
-    print_styled(report, STYLE_DIM,
-                 "Each line: a token and its strongest keys; after it the model chose the token of the next "
-                 "line.\n");
-    name_map(attend, 0, name);
-    print_styled(report, STYLE_BOLD, "\n%s\n", name);
-    show_generated(attend);
-}
-
 /* A token has been fed: shows its row and makes room for that of the next. */
 static void go_on(void *user) {
     Attend *attend = user;
     patterns_finish(&attend->patterns);
     show_generated(attend);
-    patterns_expect(&attend->patterns, attend->study->tokens.n);
+    patterns_expect(&attend->patterns, attend->study->subject.tokens.n);
 }
 
+/* The row of the last token of the prompt, after which the first new one is chosen, and of each new one as it comes. */
 static bool show_generation(Attend *attend, Error *error) {
-    Study *study = attend->study;
-    if (!study_check_predict(study, error)) return false;
-    Patterns *patterns = &attend->patterns;
-    size_t n = study->tokens.n, n_positions = n + (size_t)study->options->n_predict;
-    attend->first = n - 1;
-    attend->n_shown = 1;
-    float *logits = floats_new(1, model_config(study->model)->n_vocab);
-    Session *session = NULL;
-    bool ok = logits || error_set(error, "not enough memory for the logits");
-    ok = ok && find_items(attend, n_positions, error) &&
-         patterns_begin(patterns, study, 1, n_positions, error);
-    if (ok) {
-        patterns_expect(patterns, attend->first);
-        session = study_session(study, n_positions, &patterns->probe, error);
-        ok = session && patterns_feed(patterns, session, study->tokens.ids, n - 1, error) &&
-             session_feed(session, &study->tokens.ids[n - 1], 1, logits, 1, error);
+    Report *report = &attend->study->report;
+    char name[64];
+    if (report->json) {
+        json_patterns(attend, report);
+        json_array(report, "generated");
+    } else {
+        print_meaning(attend);
+        print_styled(
+            report, STYLE_DIM,
+            "Each line: a token and its strongest keys; after it the model chose the token of the next "
+            "line.\n");
+        name_map(attend, 0, name);
+        print_styled(report, STYLE_BOLD, "\n%s\n", name);
+        show_generated(attend);
     }
-    if (ok) {
-        patterns_finish(patterns);
-        open_generation(attend);
-        patterns_expect(patterns, n);
-        ok = study_generate(study, session, logits, go_on, attend, error);
-        if (study->report.json) json_end_array(&study->report);
-        report_close(&study->report);
-    }
-    session_free(session);
-    free(logits);
+    patterns_expect(&attend->patterns, attend->first + 1);
+    bool ok = study_generate(attend->study, attend->session, attend->logits, attend->n_predict, attend->temp,
+                             go_on, attend, error);
+    if (report->json) json_end_array(report);
     return ok;
 }
 
-bool view_attend(Study *study, Error *error) {
-    Attend attend = {.study = study};
-    bool ok = read_choices(&attend, error) &&
-              (study->options->n_predict > 0 ? show_generation(&attend, error) : show_text(&attend, error));
-    patterns_free(&attend.patterns);
-    free(attend.begin);
-    free(attend.row);
-    free(attend.strongest);
-    joined_free(&attend.text);
-    return ok;
+static bool show(Study *study, void *own, Error *error) {
+    Attend *attend = own;
+    Report *report = &study->report;
+    if (report->json) json_choices(attend, report);
+    if (attend->n_predict > 0) return show_generation(attend, error);
+    if (report->json)
+        json_patterns(attend, report);
+    else if (attend->single)
+        print_query(attend, attend->first);
+    else
+        print_all_maps(attend);
+    return true;
 }
+
+static void free_attend(void *own) { session_free(((Attend *)own)->session); }
+
+static const Attend defaults = {.layer = -1, .head = -1, .top = 10};
+
+#define AT(member) offsetof(Attend, member)
+
+static const Option options[] = {
+    {"--layer", NULL, OPTION_INT, AT(layer), 0, 1e9},
+    {"--head", NULL, OPTION_INT, AT(head), 0, 1e9},
+    {"--query", NULL, OPTION_TEXT, AT(query), 0, 0},
+    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},
+    {"--reduce", NULL, OPTION_TEXT, AT(reduce), 0, 0},
+    {"--no-sink", NULL, OPTION_ON, AT(patterns.no_sink), 0, 0},
+    {"--by", NULL, OPTION_TEXT, AT(by), 0, 0},
+    {"--norm", NULL, OPTION_ON, AT(patterns.normalise), 0, 0},
+    {"--words", NULL, OPTION_ON, AT(words), 0, 0},
+    {"--predict", "-n", OPTION_INT, AT(n_predict), 0, 1e9},
+    {"--temp", NULL, OPTION_REAL, AT(temp), 0, 1e9},
+};
+
+const View view_attend = {
+    .name = "attend",
+    .summary = "which tokens a head looks at",
+    .usage = TEXT_USAGE,
+    .help =
+        "The attention pattern: row = query, column = key, each row sums to 1.\n"
+        "\n"
+        "  --layer L, --head H   of one layer, one head (all)\n"
+        "  --query Q             one query's strongest keys    --top K   so many (10)\n"
+        "                        Q: a number (of a word with --words), or the text of a token or a word,\n"
+        "                        the last in the text\n"
+        "  --reduce mean|max     over the heads (of all layers without --layer)\n"
+        "  --no-sink             leave out the first token and renormalise\n"
+        "  --by weight|value     weight A, or A * |v W_O| (Kobayashi et al. 2020); --norm: rows sum to 1\n"
+        "  --words               add up keys, average queries, word by word\n"
+        "  -n N [--temp X]       generate N tokens (greedily), a row for each; needs --layer and --head,\n"
+        "                        or --reduce\n",
+    .needs = NEEDS_MODEL | NEEDS_TEXT,
+    VIEW_OPTIONS(options),
+    .defaults = &defaults,
+    .size = sizeof(Attend),
+    .compute = compute,
+    .show = show,
+    .free = free_attend,
+};

@@ -5,14 +5,15 @@
  *   Q = X_q W_q^T + b_q    K = X_k W_k^T + b_k    V = X_v W_v^T + b_v    cut into heads of equal width; then
  *   scores_ij: dot q_i·k_j, bilinear k_j·W q_i (Luong et al. 2015, arXiv:1508.04025), or
  *              additive v_a·tanh(W k_j + U q_i) (Bahdanau et al. 2015, arXiv:1409.0473)
- *   scaled = scores/√d for "scaled-dot"    masked: −∞ where j > i, if causal    weights: softmax of each row
+ *   scaled = scores, over √d for "scaled-dot", over the temperature    masked: −∞ where j > i, if causal
+ *   weights: softmax of each row
  *   context = weights V, heads side by side    output = context W_o^T + b_o
  *
- * Every case is worked out twice: to check them all before the first is printed, and to print it.
+ * All cases are worked out before the first is printed, so that a mistake in the last prints none.
  */
-#include "unicode.h"
-#include "views/json.h"
-#include "views/study.h"
+#include "cli/jsonvalue.h"
+#include "text/unicode.h"
+#include "views/view.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -26,62 +27,22 @@ enum {
     LABEL = 12,    /* at most, of a row's name */
 };
 
-static const double tolerance = 1e-5; /* between what comes out and what the file expects */
+static const double usual_tolerance = 1e-5; /* between what comes out and what the file expects */
 
-typedef struct Table {
+typedef struct Grid {
     size_t rows, cols;
-    double *data; /* [rows][cols], owned; NULL: there is none */
-} Table;
+    double *data; /* [rows][cols]; NULL: there is none */
+} Grid;
 
-/* What a file gives … */
-typedef enum GivenKind {
-    GIVEN_X,
-    GIVEN_Q,
-    GIVEN_K,
-    GIVEN_V,
-    W_Q,
-    W_K,
-    W_V,
-    W_O,
-    B_Q,
-    B_K,
-    B_V,
-    B_O,
-    SCORE_W,
-    SCORE_U,
-    SCORE_V,
-    EXPECTED_SCORES, /* scaled, as formulas usually have them */
-    EXPECTED_WEIGHTS,
-    EXPECTED_CONTEXT, /* the output, unless that is given too */
-    EXPECTED_OUTPUT,
-    N_GIVEN
-} GivenKind;
+/* What a file gives; of each kind Q, K, V and, with matrices and biases, O follow each other. Then what it expects. */
+enum { GIVEN_X, GIVEN_Q, GIVEN_K, GIVEN_V, W_Q, W_O = W_Q + 3, B_Q, B_O = B_Q + 3 };
+enum { SCORE_W = B_O + 1, SCORE_U, SCORE_V };
+enum { EXPECTED_SCORES = SCORE_V + 1, EXPECTED_WEIGHTS, EXPECTED_CONTEXT, EXPECTED_OUTPUT, N_GIVEN };
 
-/* … under these names, as vectors (1 deep), matrices (2) or a matrix for each head (3). */
-static const struct {
-    const char *name;
-    size_t min_depth, max_depth;
-} given_kinds[N_GIVEN] = {
-    [GIVEN_X] = {"x", 2, 2},
-    [GIVEN_Q] = {"q", 2, 2},
-    [GIVEN_K] = {"k", 2, 2},
-    [GIVEN_V] = {"v", 2, 2},
-    [W_Q] = {"w_q", 2, 2},
-    [W_K] = {"w_k", 2, 2},
-    [W_V] = {"w_v", 2, 2},
-    [W_O] = {"w_o", 2, 2},
-    [B_Q] = {"b_q", 1, 1},
-    [B_K] = {"b_k", 1, 1},
-    [B_V] = {"b_v", 1, 1},
-    [B_O] = {"b_o", 1, 1},
-    [SCORE_W] = {"w", 2, 2},
-    [SCORE_U] = {"u", 2, 2},
-    [SCORE_V] = {"v_a", 1, 1},
-    [EXPECTED_SCORES] = {"scores", 2, 3},
-    [EXPECTED_WEIGHTS] = {"weights", 2, 3},
-    [EXPECTED_CONTEXT] = {"context", 2, 2},
-    [EXPECTED_OUTPUT] = {"output", 2, 2},
-};
+/* The names of both there. */
+static const char *const given_names[N_GIVEN] = {"x",   "q",      "k",       "v",       "w_q",   "w_k", "w_v",
+                                                 "w_o", "b_q",    "b_k",     "b_v",     "b_o",   "w",   "u",
+                                                 "v_a", "scores", "weights", "context", "output"};
 
 /* What comes out. Scores to weights hold the rows of all heads, [n_head·queries][keys]. */
 typedef enum StepKind { Q, K, V, SCORES, SCALED, MASKED, WEIGHTS, CONTEXT, OUTPUT, N_STEPS } StepKind;
@@ -92,30 +53,63 @@ static const char *const step_names[N_STEPS] = {"q",      "k",       "v",       
 typedef enum ScoreKind { SCORE_DOT, SCORE_SCALED_DOT, SCORE_BILINEAR, SCORE_ADDITIVE, N_SCORES } ScoreKind;
 
 static const char *const score_names[N_SCORES] = {"dot", "scaled-dot", "bilinear", "additive"};
+static const char *const mask_names[] = {"none", "causal"};
+
+/* The names of the rows or columns of a table: texts of the file, or a letter and a number. */
+typedef struct Labels {
+    const JsonValue *texts; /* or NULL */
+    char letter;
+} Labels;
+
+/* A table that the file expects, and how far what came out is from it, at most. */
+typedef struct Expected {
+    const char *table;
+    bool agrees;
+    double largest_difference;
+} Expected;
 
 typedef struct Case {
-    const Json *json;
-    char name[64]; /* for error lines */
+    const JsonValue *json;
+    Arena *arena;  /* of all grids */
+    Error *error;  /* where what is wrong with the case is said */
+    char name[64]; /* the file's, or its number there */
     ScoreKind score;
     bool causal;
     size_t n_head;
-    Table given[N_GIVEN];
-    Table steps[N_STEPS];
+    double tolerance, temperature;
+    Grid given[N_GIVEN];
+    Grid steps[N_STEPS];
+    Labels queries, keys;
+    Expected expected[N_GIVEN - EXPECTED_SCORES];
+    size_t n_expected;
 } Case;
 
-static void case_free(Case *c) {
-    for (int i = 0; i < N_GIVEN; i++) free(c->given[i].data);
-    for (int i = 0; i < N_STEPS; i++) free(c->steps[i].data);
+typedef struct Cases {
+    JsonValue *json; /* the file; owned */
+    Case *items;     /* [n] */
+    size_t n, n_wrong;
+    double exceeded; /* the smallest tolerance of those that are wrong */
+} Cases;
+
+static bool fail(const Case *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static bool fail(const Case *c, const char *format, ...) {
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return error_set(c->error, "case '%s': %s", c->name, text);
 }
 
-static bool is_given(const Case *c, GivenKind kind) { return c->given[kind].data != NULL; }
+static bool is_given(const Case *c, size_t kind) { return c->given[kind].data != NULL; }
 
-static bool table_new(Table *table, size_t rows, size_t cols, Error *error) {
-    *table = (Table){rows, cols, calloc(rows * cols, sizeof *table->data)};
-    return table->data || error_set(error, "not enough memory for a table of %zu x %zu numbers", rows, cols);
+static bool grid_new(const Case *c, Grid *grid, size_t rows, size_t cols) {
+    *grid = (Grid){rows, cols, arena_new(c->arena, rows * cols, sizeof *grid->data)};
+    return arena_ok(c->arena, c->error, "a table of %zu x %zu numbers", rows, cols);
 }
 
-static double *row_of(const Table *table, size_t row) { return table->data + row * table->cols; }
+static double *row_of(const Grid *grid, size_t row) { return grid->data + row * grid->cols; }
 
 static double dot(const double *a, const double *b, size_t n) {
     double sum = 0;
@@ -124,171 +118,182 @@ static double dot(const double *a, const double *b, size_t n) {
 }
 
 /* Copies the numbers of an array nested `depth` deep, whose lengths from the outermost on are sizes. */
-static bool copy_numbers(const Case *c, const char *key, const Json *value, const size_t *sizes, size_t depth,
-                         double **to, Error *error) {
+static bool copy_numbers(const Case *c, const char *key, const JsonValue *value, const size_t *sizes,
+                         size_t depth, double **to) {
     if (depth == 0) {
-        if (value->kind != JSON_NUMBER)
-            return error_set(error, "case '%s': \"%s\" holds something that is no number", c->name, key);
+        if (value->kind != JSON_NUMBER) return fail(c, "\"%s\" holds something that is no number", key);
         *(*to)++ = value->number;
         return true;
     }
     if (value->kind != JSON_ARRAY || value->n != sizes[0])
-        return error_set(error, "case '%s': \"%s\" has rows of different lengths", c->name, key);
+        return fail(c, "\"%s\" has rows of different lengths", key);
     for (size_t i = 0; i < value->n; i++)
-        if (!copy_numbers(c, key, &value->items[i], sizes + 1, depth - 1, to, error)) return false;
+        if (!copy_numbers(c, key, &value->items[i], sizes + 1, depth - 1, to)) return false;
     return true;
 }
 
-static bool read_table(Case *c, GivenKind kind, const Json *value, Error *error) {
-    const char *key = given_kinds[kind].name;
+/* A vector is an array 1 deep, a matrix 2; what has a matrix for each head may be 3. */
+static size_t max_depth(size_t kind) {
+    if ((kind >= B_Q && kind <= B_O) || kind == SCORE_V) return 1;
+    return kind == EXPECTED_SCORES || kind == EXPECTED_WEIGHTS ? 3 : 2;
+}
+
+static bool read_grid(Case *c, size_t kind, const JsonValue *value) {
+    const char *key = given_names[kind];
     size_t sizes[3] = {1, 1, 1}, depth = 0;
-    for (const Json *v = value; v->kind == JSON_ARRAY && depth < 3; v = &v->items[0]) {
+    for (const JsonValue *v = value; v->kind == JSON_ARRAY && depth < 3; v = &v->items[0]) {
         if (v->n == 0 || v->n > MAX_SIDE)
-            return error_set(error, "case '%s': \"%s\" has %zu rows, columns or heads; 1 to %d can be shown",
-                             c->name, key, v->n, MAX_SIDE);
+            return fail(c, "\"%s\" has %zu rows, columns or heads; 1 to %d can be shown", key, v->n,
+                        MAX_SIDE);
         sizes[depth++] = v->n;
     }
-    if (depth < given_kinds[kind].min_depth || depth > given_kinds[kind].max_depth)
-        return error_set(error, "case '%s': \"%s\" should be %s of numbers", c->name, key,
-                         given_kinds[kind].max_depth == 1 ? "an array" : "an array of rows");
-    Table *table = &c->given[kind];
+    size_t most = max_depth(kind);
+    if (depth > most || depth < (most == 1 ? 1 : 2))
+        return fail(c, "\"%s\" should be %s of numbers", key, most == 1 ? "an array" : "an array of rows");
+    Grid *grid = &c->given[kind];
     size_t cols = sizes[depth - 1], rows = depth == 1 ? 1 : depth == 2 ? sizes[0] : sizes[0] * sizes[1];
-    if (!table_new(table, rows, cols, error)) return false;
-    double *to = table->data;
-    return copy_numbers(c, key, value, sizes, depth, &to, error);
+    if (!grid_new(c, grid, rows, cols)) return false;
+    double *to = grid->data;
+    return copy_numbers(c, key, value, sizes, depth, &to);
 }
 
 /* Which of n names a text is; the first if it is missing. */
-static bool read_choice(const Case *c, const char *key, const char *const *names, size_t n, size_t *choice,
-                        Error *error) {
-    const Json *value = json_get(c->json, key);
+static bool read_choice(const Case *c, const char *key, const char *const *names, size_t n, size_t *choice) {
+    const JsonValue *value = jsonvalue_get(c->json, key);
     char what[128];
+    if (value && value->kind != JSON_TEXT) return fail(c, "\"%s\" should be a text", key);
     snprintf(what, sizeof what, "case '%s': \"%s\"", c->name, key);
-    if (value && value->kind != JSON_TEXT) return error_set(error, "%s should be a text", what);
-    return parse_choice(what, value ? value->text : NULL, names, n, choice, error);
+    return parse_choice(what, value ? value->text : NULL, names, n, choice, c->error);
 }
 
-static bool read_labels(const Case *c, const char *key, size_t n, Error *error) {
-    const Json *labels = json_get(c->json, key);
-    bool ok = !labels || (labels->kind == JSON_ARRAY && labels->n == n);
-    for (size_t i = 0; labels && ok && i < n; i++) ok = labels->items[i].kind == JSON_TEXT;
-    return ok || error_set(error, "case '%s': \"%s\" should be %zu texts", c->name, key, n);
+static bool is_one_of(const char *word, const char *const *words, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(word, words[i]) == 0) return true;
+    return false;
+}
+
+static bool read_labels(const Case *c, const char *key, size_t n, Labels *labels) {
+    const JsonValue *texts = jsonvalue_get(c->json, key);
+    bool ok = !texts || (texts->kind == JSON_ARRAY && texts->n == n);
+    for (size_t i = 0; texts && ok && i < n; i++) ok = texts->items[i].kind == JSON_TEXT;
+    if (texts) labels->texts = texts;
+    return ok || fail(c, "\"%s\" should be %zu texts", key, n);
+}
+
+/* A member that is a number above 0, or missing (then *value stays). */
+static bool read_positive(const JsonValue *object, const char *key, double *value) {
+    const JsonValue *number = jsonvalue_get(object, key);
+    if (number) *value = number->kind == JSON_NUMBER ? number->number : 0;
+    return *value > 0;
 }
 
 /* Every key of the case that is none of ours is a mistake in writing. */
-static bool read_keys(Case *c, Error *error) {
-    static const char *const others[] = {"name",       "about", "source", "tokens",
-                                         "key_tokens", "score", "mask",   "heads"};
+static bool read_keys(Case *c) {
+    static const char *const others[] = {"name",  "about", "source", "tokens",    "key_tokens",
+                                         "score", "mask",  "heads",  "tolerance", "temperature"};
     for (size_t i = 0; i < c->json->n; i++) {
         const char *key = c->json->keys[i];
-        bool known = false;
-        for (size_t j = 0; j < sizeof others / sizeof *others; j++) known |= strcmp(key, others[j]) == 0;
-        for (GivenKind kind = 0; !known && kind < N_GIVEN; kind++) {
-            if (strcmp(key, given_kinds[kind].name) != 0) continue;
-            if (!read_table(c, kind, &c->json->items[i], error)) return false;
-            known = true;
-        }
-        if (!known) return error_set(error, "case '%s': unknown key \"%s\"", c->name, key);
+        size_t kind = 0;
+        while (kind < N_GIVEN && strcmp(key, given_names[kind]) != 0) kind++;
+        if (kind < N_GIVEN && !read_grid(c, kind, &c->json->items[i])) return false;
+        if (kind == N_GIVEN && !is_one_of(key, others, sizeof others / sizeof *others))
+            return fail(c, "unknown key \"%s\"", key);
     }
     return true;
 }
 
-static bool read_case(Case *c, const Json *json, size_t number, Error *error) {
-    static const char *const masks[] = {"none", "causal"};
-    const Json *name = json_get(json, "name"), *about = json_get(json, "about"),
-               *heads = json_get(json, "heads");
-    *c = (Case){.json = json, .n_head = 1};
-    if (json->kind != JSON_OBJECT) return error_set(error, "case %zu is no JSON object", number);
+/* c begins with its arena, its error and the file's tolerance. */
+static bool read_case(Case *c, const JsonValue *json, size_t number) {
+    const JsonValue *name = jsonvalue_get(json, "name"), *about = jsonvalue_get(json, "about"),
+                    *heads = jsonvalue_get(json, "heads");
+    c->json = json;
+    c->n_head = 1;
+    c->temperature = 1;
+    if (json->kind != JSON_OBJECT) return error_set(c->error, "case %zu is no JSON object", number);
     if (name && name->kind == JSON_TEXT)
         snprintf(c->name, sizeof c->name, "%s", name->text);
     else
         snprintf(c->name, sizeof c->name, "%zu", number);
     if ((name && name->kind != JSON_TEXT) || (about && about->kind != JSON_TEXT))
-        return error_set(error, "case '%s': \"name\" and \"about\" should be texts", c->name);
+        return fail(c, "\"name\" and \"about\" should be texts");
     if (heads) {
         bool whole = heads->kind == JSON_NUMBER && heads->number >= 1 && heads->number <= MAX_SIDE;
         c->n_head = whole ? (size_t)heads->number : 0;
         if (!whole || (double)c->n_head != heads->number)
-            return error_set(error, "case '%s': \"heads\" should be a whole number from 1 to %d", c->name,
-                             MAX_SIDE);
+            return fail(c, "\"heads\" should be a whole number from 1 to %d", MAX_SIDE);
     }
+    if (!read_positive(json, "tolerance", &c->tolerance) ||
+        !read_positive(json, "temperature", &c->temperature))
+        return fail(c, "\"tolerance\" and \"temperature\" should be numbers above 0");
     size_t score, mask;
-    if (!read_choice(c, "score", score_names, N_SCORES, &score, error)) return false;
-    if (!read_choice(c, "mask", masks, 2, &mask, error)) return false;
+    if (!read_choice(c, "score", score_names, N_SCORES, &score)) return false;
+    if (!read_choice(c, "mask", mask_names, 2, &mask)) return false;
     c->score = (ScoreKind)score;
     c->causal = mask == 1;
-    return read_keys(c, error);
+    return read_keys(c);
 }
 
 /* Fails unless a table that is given has these sizes; rows 0: any number. */
-static bool check_size(const Case *c, GivenKind kind, size_t rows, size_t cols, Error *error) {
-    const Table *table = &c->given[kind];
-    if (!table->data || ((!rows || table->rows == rows) && table->cols == cols)) return true;
+static bool check_size(const Case *c, size_t kind, size_t rows, size_t cols) {
+    const Grid *grid = &c->given[kind];
+    if (!grid->data || ((!rows || grid->rows == rows) && grid->cols == cols)) return true;
     char wanted[32] = "any number of";
     if (rows) snprintf(wanted, sizeof wanted, "%zu", rows);
-    return error_set(error,
-                     "case '%s': \"%s\" has %zu rows of %zu numbers; %s rows of %zu would fit the rest",
-                     c->name, given_kinds[kind].name, table->rows, table->cols, wanted, cols);
+    return fail(c, "\"%s\" has %zu rows of %zu numbers; %s rows of %zu would fit the rest", given_names[kind],
+                grid->rows, grid->cols, wanted, cols);
 }
 
-/* out = x W^T + b; without W it is x itself, and b is still added. */
-static bool project(Case *c, StepKind step, const Table *x, GivenKind w_kind, GivenKind b_kind,
-                    Error *error) {
-    const Table *w = &c->given[w_kind], *b = &c->given[b_kind];
-    Table *out = &c->steps[step];
-    if (!check_size(c, w_kind, 0, x->cols, error)) return false;
-    if (!check_size(c, b_kind, 1, w->data ? w->rows : x->cols, error)) return false;
-    if (!table_new(out, x->rows, w->data ? w->rows : x->cols, error)) return false;
-    for (size_t i = 0; i < out->rows; i++)
-        for (size_t j = 0; j < out->cols; j++) {
-            double *y = row_of(out, i) + j;
-            *y = w->data ? dot(row_of(w, j), row_of(x, i), x->cols) : row_of(x, i)[j];
-            if (b->data) *y += b->data[j];
+/* out = x W^T + b, with W and b of Q, K, V or O (i = 0 … 3); without W it is x itself, and b is still added. */
+static bool project(Case *c, StepKind step, const Grid *x, size_t i) {
+    const Grid *w = &c->given[W_Q + i], *b = &c->given[B_Q + i];
+    Grid *out = &c->steps[step];
+    if (!check_size(c, W_Q + i, 0, x->cols)) return false;
+    if (!check_size(c, B_Q + i, 1, w->data ? w->rows : x->cols)) return false;
+    if (!grid_new(c, out, x->rows, w->data ? w->rows : x->cols)) return false;
+    for (size_t row = 0; row < out->rows; row++)
+        for (size_t col = 0; col < out->cols; col++) {
+            const double *from = row_of(x, row);
+            double y = w->data ? dot(row_of(w, col), from, x->cols) : from[col];
+            row_of(out, row)[col] = b->data ? y + b->data[col] : y;
         }
     return true;
 }
 
 /* Where queries, keys and values come from: what is not given comes from x, values from the keys' vectors. */
-static const Table *source_of(const Case *c, GivenKind kind) {
+static const Grid *source_of(const Case *c, size_t kind) {
     if (is_given(c, kind)) return &c->given[kind];
     return kind == GIVEN_V && is_given(c, GIVEN_K) ? &c->given[GIVEN_K] : &c->given[GIVEN_X];
 }
 
 /* Q, K and V, and whether all that is given fits them. */
-static bool make_vectors(Case *c, Error *error) {
-    const Table *q = source_of(c, GIVEN_Q), *k = source_of(c, GIVEN_K), *v = source_of(c, GIVEN_V);
-    if (!q->data || !k->data)
-        return error_set(error, "case '%s': give \"x\", or \"q\" and \"k\" (and \"v\")", c->name);
-    if (!project(c, Q, q, W_Q, B_Q, error) || !project(c, K, k, W_K, B_K, error) ||
-        !project(c, V, v, W_V, B_V, error))
-        return false;
+static bool make_vectors(Case *c) {
+    const Grid *q = source_of(c, GIVEN_Q), *k = source_of(c, GIVEN_K), *v = source_of(c, GIVEN_V);
+    if (!q->data || !k->data) return fail(c, "give \"x\", or \"q\" and \"k\" (and \"v\")");
+    if (!project(c, Q, q, 0) || !project(c, K, k, 1) || !project(c, V, v, 2)) return false;
     size_t h = c->n_head, d_q = c->steps[Q].cols, d_k = c->steps[K].cols, d_v = c->steps[V].cols;
     if (d_q % h || d_k % h || d_v % h)
-        return error_set(error, "case '%s': %zu heads do not divide vectors of %zu, %zu and %zu", c->name, h,
-                         d_q, d_k, d_v);
-    if (k->rows != v->rows)
-        return error_set(error, "case '%s': %zu keys, but %zu values", c->name, k->rows, v->rows);
+        return fail(c, "%zu heads do not divide vectors of %zu, %zu and %zu", h, d_q, d_k, d_v);
+    if (k->rows != v->rows) return fail(c, "%zu keys, but %zu values", k->rows, v->rows);
     if (c->causal && q->rows != k->rows)
-        return error_set(error, "case '%s': a causal mask wants as many queries as keys, not %zu and %zu",
-                         c->name, q->rows, k->rows);
+        return fail(c, "a causal mask wants as many queries as keys, not %zu and %zu", q->rows, k->rows);
     if (c->score <= SCORE_SCALED_DOT && d_q != d_k)
-        return error_set(error, "case '%s': queries of %zu numbers have no dot product with keys of %zu",
-                         c->name, d_q, d_k);
+        return fail(c, "queries of %zu numbers have no dot product with keys of %zu", d_q, d_k);
     bool wants_w = c->score >= SCORE_BILINEAR, wants_u = c->score == SCORE_ADDITIVE;
     if (is_given(c, SCORE_W) != wants_w || is_given(c, SCORE_U) != wants_u || is_given(c, SCORE_V) != wants_u)
-        return error_set(
-            error,
-            "case '%s': bilinear scores take \"w\", additive ones \"w\", \"u\" and \"v_a\", others none",
-            c->name);
+        return fail(c, "bilinear scores take \"w\", additive ones \"w\", \"u\" and \"v_a\", others none");
     size_t hidden = wants_u ? c->given[SCORE_W].rows : d_k / h;
-    return check_size(c, SCORE_W, hidden, c->score == SCORE_BILINEAR ? d_q / h : d_k / h, error) &&
-           check_size(c, SCORE_U, hidden, d_q / h, error) && check_size(c, SCORE_V, 1, hidden, error) &&
-           read_labels(c, "tokens", q->rows, error) && read_labels(c, "key_tokens", k->rows, error);
+    c->queries.letter = 'q';
+    c->keys.letter = 'k';
+    if (!read_labels(c, "tokens", q->rows, &c->queries)) return false;
+    if (q == k) c->keys.texts = c->queries.texts; /* self-attention */
+    return read_labels(c, "key_tokens", k->rows, &c->keys) &&
+           check_size(c, SCORE_W, hidden, c->score == SCORE_BILINEAR ? d_q / h : d_k / h) &&
+           check_size(c, SCORE_U, hidden, d_q / h) && check_size(c, SCORE_V, 1, hidden);
 }
 
 /* The score of one head's query q [d_q] and key k [d_k]. */
 static double score_of(const Case *c, const double *q, size_t d_q, const double *k, size_t d_k) {
-    const Table *w = &c->given[SCORE_W], *u = &c->given[SCORE_U];
+    const Grid *w = &c->given[SCORE_W], *u = &c->given[SCORE_U];
     double sum = 0;
     switch (c->score) {
     case SCORE_BILINEAR:
@@ -304,7 +309,7 @@ static double score_of(const Case *c, const double *q, size_t d_q, const double 
 
 /* One row: from a head's query to its part of the context. */
 static void attend(Case *c, size_t head, size_t query) {
-    const Table *k = &c->steps[K], *v = &c->steps[V];
+    const Grid *k = &c->steps[K], *v = &c->steps[V];
     size_t n_keys = k->rows, n_queries = c->steps[Q].rows, row = head * n_queries + query;
     size_t d_q = c->steps[Q].cols / c->n_head, d_k = k->cols / c->n_head, d_v = v->cols / c->n_head;
     double *scores = row_of(&c->steps[SCORES], row), *scaled = row_of(&c->steps[SCALED], row);
@@ -313,7 +318,7 @@ static void attend(Case *c, size_t head, size_t query) {
     for (size_t j = 0; j < n_keys; j++) {
         scores[j] =
             score_of(c, row_of(&c->steps[Q], query) + head * d_q, d_q, row_of(k, j) + head * d_k, d_k);
-        scaled[j] = c->score == SCORE_SCALED_DOT ? scores[j] / sqrt((double)d_q) : scores[j];
+        scaled[j] = scores[j] / (c->score == SCORE_SCALED_DOT ? sqrt((double)d_q) : 1) / c->temperature;
         masked[j] = c->causal && j > query ? -INFINITY : scaled[j];
         max = fmax(max, masked[j]);
     }
@@ -325,7 +330,7 @@ static void attend(Case *c, size_t head, size_t query) {
 }
 
 /* The step that an expected table is for. */
-static StepKind step_expected(const Case *c, GivenKind kind) {
+static StepKind step_expected(const Case *c, size_t kind) {
     switch (kind) {
     case EXPECTED_SCORES: return SCALED;
     case EXPECTED_WEIGHTS: return WEIGHTS;
@@ -334,41 +339,87 @@ static StepKind step_expected(const Case *c, GivenKind kind) {
     }
 }
 
-/* All steps. Fails on what does not fit together and on numbers beyond double's range. */
-static bool work_out(Case *c, Error *error) {
-    if (!make_vectors(c, error)) return false;
-    size_t n_queries = c->steps[Q].rows, n_keys = c->steps[K].rows;
-    for (StepKind step = SCORES; step <= WEIGHTS; step++)
-        if (!table_new(&c->steps[step], c->n_head * n_queries, n_keys, error)) return false;
-    if (!table_new(&c->steps[CONTEXT], n_queries, c->steps[V].cols, error)) return false;
-    for (size_t head = 0; head < c->n_head; head++)
-        for (size_t query = 0; query < n_queries; query++) attend(c, head, query);
-    if (!project(c, OUTPUT, &c->steps[CONTEXT], W_O, B_O, error)) return false;
-    for (StepKind step = Q; step < N_STEPS; step++)
-        for (size_t i = 0; step != MASKED && i < c->steps[step].rows * c->steps[step].cols; i++)
-            if (!isfinite(c->steps[step].data[i]))
-                return error_set(error, "case '%s': its numbers are too large: \"%s\" is not finite", c->name,
-                                 step_names[step]);
-    for (GivenKind kind = EXPECTED_SCORES; kind < N_GIVEN; kind++) {
-        const Table *step = &c->steps[step_expected(c, kind)];
-        if (!check_size(c, kind, step->rows, step->cols, error)) return false;
+/* How far what came out is from what the file expects, table by table. */
+static bool compare(Case *c) {
+    for (size_t kind = EXPECTED_SCORES; kind < N_GIVEN; kind++) {
+        const Grid *expected = &c->given[kind], *found = &c->steps[step_expected(c, kind)];
+        double largest = 0;
+        if (!expected->data) continue;
+        if (!check_size(c, kind, found->rows, found->cols)) return false;
+        for (size_t i = 0; i < found->rows * found->cols; i++)
+            largest = fmax(largest, fabs(found->data[i] - expected->data[i]));
+        c->expected[c->n_expected++] = (Expected){given_names[kind], largest <= c->tolerance, largest};
     }
     return true;
 }
 
-/* How far what came out is from what the file expects, at most. */
-static double largest_difference(const Case *c, GivenKind kind) {
-    const Table *expected = &c->given[kind], *found = &c->steps[step_expected(c, kind)];
-    double largest = 0;
-    for (size_t i = 0; i < found->rows * found->cols; i++)
-        largest = fmax(largest, fabs(found->data[i] - expected->data[i]));
-    return largest;
+/* All steps. Fails on what does not fit together and on numbers beyond double's range. */
+static bool work_out(Case *c) {
+    if (!make_vectors(c)) return false;
+    size_t n_queries = c->steps[Q].rows, n_keys = c->steps[K].rows;
+    for (StepKind step = SCORES; step <= WEIGHTS; step++)
+        if (!grid_new(c, &c->steps[step], c->n_head * n_queries, n_keys)) return false;
+    if (!grid_new(c, &c->steps[CONTEXT], n_queries, c->steps[V].cols)) return false;
+    for (size_t head = 0; head < c->n_head; head++)
+        for (size_t query = 0; query < n_queries; query++) attend(c, head, query);
+    if (!project(c, OUTPUT, &c->steps[CONTEXT], 3)) return false;
+    for (StepKind step = Q; step < N_STEPS; step++)
+        for (size_t i = 0; step != MASKED && i < c->steps[step].rows * c->steps[step].cols; i++)
+            if (!isfinite(c->steps[step].data[i]))
+                return fail(c, "its numbers are too large: \"%s\" is not finite", step_names[step]);
+    return compare(c);
 }
 
-static bool agrees(const Case *c) {
-    for (GivenKind kind = EXPECTED_SCORES; kind < N_GIVEN; kind++)
-        if (is_given(c, kind) && largest_difference(c, kind) > tolerance) return false;
+/* The cases of a file, or the file itself as one. */
+static bool cases_of(const JsonValue *file, const JsonValue **cases, size_t *n, double *tolerance,
+                     Error *error) {
+    static const char *const known[] = {"cases", "about", "source", "tolerance"};
+    const JsonValue *list = jsonvalue_get(file, "cases");
+    *cases = list ? list->items : file;
+    *n = list ? list->n : 1;
+    if (!list) return true;
+    if (list->kind != JSON_ARRAY || list->n == 0)
+        return error_set(error, "\"cases\" should be an array of cases");
+    for (size_t i = 0; i < file->n; i++)
+        if (!is_one_of(file->keys[i], known, sizeof known / sizeof *known))
+            return error_set(
+                error, "beside \"cases\" there may be \"about\", \"source\" and \"tolerance\", not \"%s\"",
+                file->keys[i]);
+    return read_positive(file, "tolerance", tolerance) ||
+           error_set(error, "\"tolerance\" should be a number above 0");
+}
+
+static bool work_out_all(Cases *cases, Arena *arena, Error *error) {
+    const JsonValue *json;
+    double tolerance = usual_tolerance;
+    if (!cases_of(cases->json, &json, &cases->n, &tolerance, error)) return false;
+    cases->items = arena_new(arena, cases->n, sizeof *cases->items);
+    if (!arena_ok(arena, error, "%zu cases", cases->n)) return false;
+    for (size_t i = 0; i < cases->n; i++) {
+        Case *c = &cases->items[i];
+        *c = (Case){.arena = arena, .error = error, .tolerance = tolerance};
+        if (!read_case(c, &json[i], i) || !work_out(c)) return false;
+        bool agrees = true;
+        for (size_t j = 0; j < c->n_expected; j++) agrees &= c->expected[j].agrees;
+        if (agrees) continue;
+        cases->exceeded = cases->n_wrong++ ? fmin(cases->exceeded, c->tolerance) : c->tolerance;
+    }
     return true;
+}
+
+static bool compute(Study *study, void *view, Error *error) {
+    Cases *cases = view;
+    const char *path = study->options->model;
+    TextBuffer text = {0};
+    Error why;
+    bool ok = read_text(path, &text, error);
+    if (ok) {
+        cases->json = jsonvalue_parse(text.data, text.n, &why);
+        ok = (cases->json && work_out_all(cases, &study->arena, &why)) ||
+             error_set(error, "%s: %s", path, why.message);
+    }
+    free(text.data);
+    return ok;
 }
 
 /* Breaks lines at spaces where the window ends. */
@@ -388,12 +439,6 @@ static void print_wrapped(const Report *report, const char *text, size_t n) {
     putchar('\n');
 }
 
-/* The names of the rows or columns of a table: texts of the file, or a letter and a number. */
-typedef struct Labels {
-    const Json *texts; /* or NULL */
-    char letter;
-} Labels;
-
 /* Cut to `width` columns and padded to it, on the left for a column's name. */
 static void print_name(const Report *report, const Labels *labels, size_t i, size_t width, bool right) {
     char name[32];
@@ -405,7 +450,7 @@ static void print_name(const Report *report, const Labels *labels, size_t i, siz
     print_column(report, text, n, right && used < width ? 0 : width);
 }
 
-static void print_cell(double value) {
+static void print_number(double value) {
     if (value == -INFINITY)
         printf("%*s", CELL, "-inf");
     else if (fabs(value) < 1000)
@@ -415,12 +460,12 @@ static void print_cell(double value) {
 }
 
 /* Rows [first, first + n) of a table under a title, in as many blocks of columns as the window asks for. */
-static void print_table(const Report *report, const char *title, const Table *table, size_t first, size_t n,
-                        const Labels *rows, const Labels *cols) {
+static void print_grid(const Report *report, const char *title, const Grid *grid, size_t first, size_t n,
+                       const Labels *rows, const Labels *cols) {
     size_t fits = (report->width - LABEL) / (CELL + 1);
     print_styled(report, STYLE_BOLD, "\n%s\n", title);
-    for (size_t begin = 0; begin < table->cols; begin += fits) {
-        size_t end = begin + fits < table->cols ? begin + fits : table->cols;
+    for (size_t begin = 0; begin < grid->cols; begin += fits) {
+        size_t end = begin + fits < grid->cols ? begin + fits : grid->cols;
         print_style(report, STYLE_DIM);
         printf("%*s", LABEL, "");
         for (size_t j = begin; j < end; j++) {
@@ -433,7 +478,7 @@ static void print_table(const Report *report, const char *title, const Table *ta
             print_name(report, rows, i, LABEL, false);
             for (size_t j = begin; j < end; j++) {
                 putchar(' ');
-                print_cell(row_of(table, first + i)[j]);
+                print_number(row_of(grid, first + i)[j]);
             }
             putchar('\n');
         }
@@ -461,15 +506,17 @@ static void print_line(const Report *report, const Line *line) {
 
 static const char first_number[] = "last row, first number: ";
 
-/* How the last row's first number of head 0 came about, term by term, in the three steps that are sums. */
-static void print_dot_example(const Report *report, const Case *c) {
-    size_t last = c->steps[Q].rows - 1, d = c->steps[Q].cols / c->n_head;
-    const double *q = row_of(&c->steps[Q], last), *k = row_of(&c->steps[K], 0);
+/*
+ * How the last row's first number of head 0 came about, term by term, in the three steps that are sums: here a product
+ * of n numbers with n others, which lie `stride` apart.
+ */
+static void print_product(const Report *report, const double *a, const double *b, size_t stride, size_t n,
+                          double sum) {
     Line line = {.n = 0};
     line_add(&line, "%s", first_number);
-    for (size_t i = 0; i < d; i++) line_add(&line, "%s%.4g*%.4g", i ? " + " : "", q[i], k[i]);
-    line_add(&line, " = %.4f", row_of(&c->steps[SCORES], last)[0]);
-    if (c->score <= SCORE_SCALED_DOT) print_line(report, &line);
+    for (size_t i = 0; i < n; i++) line_add(&line, "%s%.4g*%.4g", i ? " + " : "", a[i], b[i * stride]);
+    line_add(&line, " = %.4f", sum);
+    print_line(report, &line);
 }
 
 static void print_softmax_example(const Report *report, const Case *c) {
@@ -482,46 +529,31 @@ static void print_softmax_example(const Report *report, const Case *c) {
     print_line(report, &line);
 }
 
-static void print_context_example(const Report *report, const Case *c) {
-    size_t last = c->steps[Q].rows - 1;
-    const double *weights = row_of(&c->steps[WEIGHTS], last);
-    Line line = {.n = 0};
-    line_add(&line, "%s", first_number);
-    for (size_t j = 0; j < c->steps[K].rows; j++)
-        line_add(&line, "%s%.4g*%.4g", j ? " + " : "", weights[j], row_of(&c->steps[V], j)[0]);
-    line_add(&line, " = %.4f", row_of(&c->steps[CONTEXT], last)[0]);
-    print_line(report, &line);
-}
-
-/* "Q = x * w_q^T + b_q", by what there is of it. */
-static Line title_of(const Case *c, char name, GivenKind source, GivenKind w, GivenKind b) {
-    const char *x = given_kinds[source_of(c, source) - c->given].name;
+/* "Q = x * w_q^T + b_q" (i = 0; K, V: 1, 2), by what there is of it. */
+static Line title_of(const Case *c, size_t i) {
+    const char *x = given_names[source_of(c, GIVEN_Q + i) - c->given];
+    bool has_w = is_given(c, W_Q + i), has_b = is_given(c, B_Q + i);
     Line title = {.n = 0};
-    if (!is_given(c, w) && !is_given(c, b) && x[0] == name - 'A' + 'a') {
-        line_add(&title, "%c, as it stands in the file", name);
-        return title;
-    }
-    line_add(&title, "%c = %s", name, x);
-    if (is_given(c, w)) line_add(&title, " * %s^T", given_kinds[w].name);
-    if (is_given(c, b)) line_add(&title, " + %s", given_kinds[b].name);
+    line_add(&title, "%c", "QKV"[i]);
+    if (!has_w && !has_b && x[0] == "qkv"[i])
+        line_add(&title, ", as it stands in the file");
+    else
+        line_add(&title, " = %s", x);
+    if (has_w) line_add(&title, " * %s^T", given_names[W_Q + i]);
+    if (has_b) line_add(&title, " + %s", given_names[B_Q + i]);
     return title;
 }
 
 static const Labels dims = {NULL, 'd'};
 
-static void print_vectors(const Report *report, const Case *c, const Labels *queries, const Labels *keys) {
-    static const struct {
-        StepKind step;
-        GivenKind source, w, b;
-    } vectors[] = {{Q, GIVEN_Q, W_Q, B_Q}, {K, GIVEN_K, W_K, B_K}, {V, GIVEN_V, W_V, B_V}};
+static void print_vectors(const Report *report, const Case *c) {
     bool plain = is_given(c, GIVEN_X);
-    for (int i = 0; i < 3; i++)
-        plain &= !is_given(c, vectors[i].source) && !is_given(c, vectors[i].w) && !is_given(c, vectors[i].b);
-    for (int i = 0; i < (plain ? 1 : 3); i++) {
-        const Table *table = &c->steps[vectors[i].step];
-        Line title = title_of(c, "QKV"[i], vectors[i].source, vectors[i].w, vectors[i].b);
-        print_table(report, plain ? "Q = K = V = x" : title.text, table, 0, table->rows, i ? keys : queries,
-                    &dims);
+    for (size_t i = 0; i < 3; i++)
+        plain &= !is_given(c, GIVEN_Q + i) && !is_given(c, W_Q + i) && !is_given(c, B_Q + i);
+    for (size_t i = 0; i < (plain ? 1 : 3); i++) {
+        const Grid *grid = &c->steps[Q + i];
+        print_grid(report, plain ? "Q = K = V = x" : title_of(c, i).text, grid, 0, grid->rows,
+                   i ? &c->keys : &c->queries, &dims);
     }
     size_t d_q = c->steps[Q].cols / c->n_head, d_v = c->steps[V].cols / c->n_head;
     if (c->n_head == 1) return;
@@ -530,173 +562,145 @@ static void print_vectors(const Report *report, const Case *c, const Labels *que
                  d_q, d_q - 1, d_v, d_v, d_v - 1);
 }
 
+/* A step between scores and weights, of one head; the title begins with the head where there are several. */
+static void print_step(const Report *report, const Case *c, StepKind step, size_t head, Line title) {
+    size_t n = c->steps[Q].rows;
+    Line whole = {.n = 0};
+    if (c->n_head > 1) line_add(&whole, "head %zu: ", head);
+    line_add(&whole, "%s", title.text);
+    print_grid(report, whole.text, &c->steps[step], head * n, n, &c->queries, &c->keys);
+}
+
 /* From scores to weights, of one head. */
-static void print_head(const Report *report, const Case *c, size_t head, const Labels *queries,
-                       const Labels *keys) {
+static void print_head(const Report *report, const Case *c, size_t head) {
     static const char *const formulas[N_SCORES] = {"q . k", "q . k", "k . (w * q)",
                                                    "v_a . tanh(w * k + u * q)"};
-    size_t n = c->steps[Q].rows, d = c->steps[Q].cols / c->n_head;
-    char title[96], of_head[32] = "";
-    if (c->n_head > 1) snprintf(of_head, sizeof of_head, "head %zu: ", head);
-    snprintf(title, sizeof title, "%sscores = %s", of_head, formulas[c->score]);
-    print_table(report, title, &c->steps[SCORES], head * n, n, queries, keys);
-    if (head == 0) print_dot_example(report, c);
-    if (c->score == SCORE_SCALED_DOT) {
-        snprintf(title, sizeof title, "%sscaled = scores / sqrt(%zu)", of_head, d);
-        print_table(report, title, &c->steps[SCALED], head * n, n, queries, keys);
-    }
-    if (c->causal) {
-        snprintf(title, sizeof title, "%smasked: no query sees a key that comes after it", of_head);
-        print_table(report, title, &c->steps[MASKED], head * n, n, queries, keys);
-    }
-    snprintf(title, sizeof title, "%sweights = softmax of each row", of_head);
-    print_table(report, title, &c->steps[WEIGHTS], head * n, n, queries, keys);
+    size_t last = c->steps[Q].rows - 1, d = c->steps[Q].cols / c->n_head;
+    Line scores = {.n = 0}, scaled = {"scaled = scores", 15};
+    line_add(&scores, "scores = %s", formulas[c->score]);
+    print_step(report, c, SCORES, head, scores);
+    if (head == 0 && c->score <= SCORE_SCALED_DOT)
+        print_product(report, row_of(&c->steps[Q], last), c->steps[K].data, 1, d,
+                      row_of(&c->steps[SCORES], last)[0]);
+    if (c->score == SCORE_SCALED_DOT) line_add(&scaled, " / sqrt(%zu)", d);
+    if (c->temperature != 1) line_add(&scaled, " / %g", c->temperature);
+    if (scaled.n > 15) print_step(report, c, SCALED, head, scaled);
+    if (c->causal)
+        print_step(report, c, MASKED, head, (Line){"masked: no query sees a key that comes after it"});
+    print_step(report, c, WEIGHTS, head, (Line){"weights = softmax of each row"});
     if (head == 0) print_softmax_example(report, c);
 }
 
 static void print_expected(const Report *report, const Case *c) {
-    bool any = false;
-    for (GivenKind kind = EXPECTED_SCORES; kind < N_GIVEN; kind++) {
-        if (!is_given(c, kind)) continue;
-        double largest = largest_difference(c, kind);
-        if (!any) putchar('\n');
-        any = true;
-        bool good = largest <= tolerance;
-        print_styled(report, good ? STYLE_GOOD : STYLE_BAD, "%s: %s the file expects", given_kinds[kind].name,
-                     good ? "as" : "NOT as");
-        printf(" (largest difference %.2g)\n", largest);
+    for (size_t i = 0; i < c->n_expected; i++) {
+        const Expected *expected = &c->expected[i];
+        if (i == 0) putchar('\n');
+        print_style(report, expected->agrees ? STYLE_GOOD : STYLE_BAD);
+        print_column(report, c->name, strlen(c->name), 0);
+        printf(": %s %s the file expects", expected->table, expected->agrees ? "as" : "NOT as");
+        print_style(report, STYLE_PLAIN);
+        printf(" (largest difference %.2g", expected->largest_difference);
+        if (c->tolerance != usual_tolerance) printf(", tolerance %g", c->tolerance);
+        puts(")");
     }
 }
 
 static void print_case(const Report *report, const Case *c) {
-    const Json *about = json_get(c->json, "about"), *tokens = json_get(c->json, "tokens");
-    const Json *key_tokens = json_get(c->json, "key_tokens");
+    const JsonValue *about = jsonvalue_get(c->json, "about");
     size_t n = c->steps[Q].rows;
-    bool same =
-        source_of(c, GIVEN_Q) == source_of(c, GIVEN_K); /* self-attention: keys bear the queries' names */
-    Labels queries = {tokens, 'q'}, keys = {key_tokens ? key_tokens : same ? tokens : NULL, 'k'};
     print_style(report, STYLE_BOLD);
     print_wrapped(report, c->name, strlen(c->name));
     print_style(report, STYLE_PLAIN);
     if (about) print_wrapped(report, about->text, about->text_n);
-    printf("score %s, mask %s, %zu head%s, %zu quer%s, %zu key%s\n", score_names[c->score],
-           c->causal ? "causal" : "none", c->n_head, c->n_head == 1 ? "" : "s", n, n == 1 ? "y" : "ies",
+    printf("score %s, mask %s, %zu head%s, %zu quer%s, %zu key%s", score_names[c->score],
+           mask_names[c->causal], c->n_head, c->n_head == 1 ? "" : "s", n, n == 1 ? "y" : "ies",
            c->steps[K].rows, c->steps[K].rows == 1 ? "" : "s");
-    print_vectors(report, c, &queries, &keys);
-    for (size_t head = 0; head < c->n_head; head++) print_head(report, c, head, &queries, &keys);
+    if (c->temperature != 1) printf(", temperature %g", c->temperature);
+    putchar('\n');
+    print_vectors(report, c);
+    for (size_t head = 0; head < c->n_head; head++) print_head(report, c, head);
 
-    print_table(report, c->n_head > 1 ? "context = weights * V, heads side by side" : "context = weights * V",
-                &c->steps[CONTEXT], 0, n, &queries, &dims);
-    print_context_example(report, c);
+    print_grid(report, c->n_head > 1 ? "context = weights * V, heads side by side" : "context = weights * V",
+               &c->steps[CONTEXT], 0, n, &c->queries, &dims);
+    const Grid *v = &c->steps[V];
+    print_product(report, row_of(&c->steps[WEIGHTS], n - 1), v->data, v->cols, v->rows,
+                  row_of(&c->steps[CONTEXT], n - 1)[0]);
     if (is_given(c, W_O) || is_given(c, B_O))
-        print_table(report,
-                    !is_given(c, B_O)   ? "output = context * w_o^T"
-                    : !is_given(c, W_O) ? "output = context + b_o"
-                                        : "output = context * w_o^T + b_o",
-                    &c->steps[OUTPUT], 0, n, &queries, &dims);
+        print_grid(report,
+                   !is_given(c, B_O)   ? "output = context * w_o^T"
+                   : !is_given(c, W_O) ? "output = context + b_o"
+                                       : "output = context * w_o^T + b_o",
+                   &c->steps[OUTPUT], 0, n, &c->queries, &dims);
     print_expected(report, c);
 }
 
 /* Rows [first, first + n) as an array of arrays. */
-static void json_rows(Report *report, const char *key, const Table *table, size_t first, size_t n) {
+static void json_rows(Report *report, const char *key, const Grid *grid, size_t first, size_t n) {
     json_array(report, key);
-    for (size_t i = first; i < first + n; i++) json_reals(report, NULL, row_of(table, i), table->cols);
+    for (size_t i = first; i < first + n; i++) json_reals(report, NULL, row_of(grid, i), grid->cols);
     json_end_array(report);
 }
 
 /* Scores to weights are [head][query][key], without the first where there is one head. */
 static void json_step(Report *report, const Case *c, StepKind step) {
-    const Table *table = &c->steps[step];
+    const Grid *grid = &c->steps[step];
     size_t n = c->steps[Q].rows;
-    if (c->n_head == 1 || table->rows == n) {
-        json_rows(report, step_names[step], table, 0, table->rows);
-        return;
-    }
+    bool of_heads = c->n_head > 1 && step >= SCORES && step <= WEIGHTS;
+    if (!of_heads) json_rows(report, step_names[step], grid, 0, grid->rows);
+    if (!of_heads) return;
     json_array(report, step_names[step]);
-    for (size_t head = 0; head < c->n_head; head++) json_rows(report, NULL, table, head * n, n);
+    for (size_t head = 0; head < c->n_head; head++) json_rows(report, NULL, grid, head * n, n);
     json_end_array(report);
 }
 
-static void json_case(Report *report, const Case *c) {
-    json_object(report, NULL);
-    json_text(report, "name", c->name, SIZE_MAX);
-    json_text(report, "score", score_names[c->score], SIZE_MAX);
-    json_text(report, "mask", c->causal ? "causal" : "none", SIZE_MAX);
-    json_int(report, "heads", (int64_t)c->n_head);
-    for (StepKind step = Q; step < N_STEPS; step++) json_step(report, c, step);
-    json_array(report, "expected");
-    for (GivenKind kind = EXPECTED_SCORES; kind < N_GIVEN; kind++) {
-        if (!is_given(c, kind)) continue;
-        double largest = largest_difference(c, kind);
+static const Column expected_columns[] = {
+    {"table", NULL, CELL_TEXT, offsetof(Expected, table)},
+    {"agrees", NULL, CELL_BOOL, offsetof(Expected, agrees)},
+    {"largest_difference", NULL, CELL_REAL, offsetof(Expected, largest_difference)},
+};
+static const Table expected_table = TABLE("expected", expected_columns);
+
+static void json_cases(Report *report, const Cases *cases) {
+    json_array(report, "cases");
+    for (size_t i = 0; i < cases->n; i++) {
+        const Case *c = &cases->items[i];
         json_object(report, NULL);
-        json_text(report, "table", given_kinds[kind].name, SIZE_MAX);
-        json_bool(report, "agrees", largest <= tolerance);
-        json_real(report, "largest_difference", largest);
+        json_text(report, "name", c->name, SIZE_MAX);
+        json_text(report, "score", score_names[c->score], SIZE_MAX);
+        json_text(report, "mask", mask_names[c->causal], SIZE_MAX);
+        json_int(report, "heads", (int64_t)c->n_head);
+        json_real(report, "tolerance", c->tolerance);
+        json_real(report, "temperature", c->temperature);
+        for (StepKind step = Q; step < N_STEPS; step++) json_step(report, c, step);
+        table_show(report, &expected_table, 0, c->expected, c->n_expected, sizeof(Expected));
         json_end_object(report);
     }
     json_end_array(report);
-    json_end_object(report);
 }
 
-/* The cases of a file, or the file itself as one. */
-static bool cases_of(const Json *file, const Json **cases, size_t *n, Error *error) {
-    const Json *list = json_get(file, "cases");
-    *cases = list ? list->items : file;
-    *n = list ? list->n : 1;
-    if (list && (list->kind != JSON_ARRAY || list->n == 0))
-        return error_set(error, "\"cases\" should be an array of cases");
-    for (size_t i = 0; list && i < file->n; i++)
-        if (strcmp(file->keys[i], "cases") != 0 && strcmp(file->keys[i], "about") != 0 &&
-            strcmp(file->keys[i], "source") != 0)
-            return error_set(error, "beside \"cases\" there may be \"about\" and \"source\", not \"%s\"",
-                             file->keys[i]);
-    return true;
+static bool show(Study *study, void *view, Error *error) {
+    const Cases *cases = view;
+    if (study->report.json) json_cases(&study->report, cases);
+    for (size_t i = 0; !study->report.json && i < cases->n; i++) {
+        if (i) puts("\n");
+        print_case(&study->report, &cases->items[i]);
+    }
+    return !cases->n_wrong ||
+           error_set(error, "%s: %zu of %zu cases differ from what the file expects by more than %g",
+                     study->options->model, cases->n_wrong, cases->n, cases->exceeded);
 }
 
-/* Works every case out and, with `print`, shows it. *n_wrong: how many differ from what they expect. */
-static bool go_through(Study *study, const Json *cases, size_t n, bool print, size_t *n_wrong, Error *error) {
-    Report *report = &study->report;
-    bool ok = true;
-    *n_wrong = 0;
-    for (size_t i = 0; ok && i < n; i++) {
-        Case c;
-        ok = read_case(&c, &cases[i], i, error) && work_out(&c, error);
-        if (ok) *n_wrong += !agrees(&c);
-        if (ok && print && report->json) json_case(report, &c);
-        if (ok && print && !report->json) {
-            if (i) puts("\n");
-            print_case(report, &c);
-        }
-        case_free(&c);
-    }
-    return ok;
-}
+static void free_cases(void *view) { jsonvalue_free(((Cases *)view)->json); }
 
-bool view_case(Study *study, Error *error) {
-    Report *report = &study->report;
-    TextBuffer text = {0};
-    const char *path = study->options->model;
-    const Json *cases;
-    size_t n, n_wrong;
-    Error why;
-    Json *file = NULL;
-    bool ok = read_text(path, &text, error);
-    if (ok) {
-        file = json_parse(text.data, text.n, &why);
-        ok = file && cases_of(file, &cases, &n, &why) && go_through(study, cases, n, false, &n_wrong, &why);
-        if (!ok) error_set(error, "%s: %s", path, why.message);
-    }
-    if (ok) {
-        report_open(report, study);
-        if (report->json) json_array(report, "cases");
-        ok = go_through(study, cases, n, true, &n_wrong, error);
-        if (report->json) json_end_array(report);
-        report_close(report);
-    }
-    if (ok && n_wrong)
-        ok = error_set(error, "%s: %zu of %zu cases differ from what the file expects by more than %g", path,
-                       n_wrong, n, tolerance);
-    json_free(file);
-    free(text.data);
-    return ok;
-}
+const View view_case = {
+    .name = "case",
+    .summary = "attention worked by hand, from a JSON file",
+    .usage = "FILE.json [--json] [--ascii]",
+    .help =
+        "Every table from Q, K, V to the output, of each case in the file, and whether it is what the file\n"
+        "expects (to 1e-5, or its \"tolerance\"; exit code 1 if not). docs/COURSE.md is a course in such files.\n",
+    .size = sizeof(Cases),
+    .compute = compute,
+    .show = show,
+    .free = free_cases,
+};

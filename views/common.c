@@ -1,26 +1,34 @@
-#include "views/study.h"
+#include "views/view.h"
+
+#include "generate.h"
+#include "measures/ablation.h"
+#include "sampler.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 bool study_open(Study *study, const char *path, Error *error) {
     const char *vocabulary = study->options->tokenizer;
-    study->model = model_open(path, error);
+    study->subject.model = study->model = model_open(path, error);
     if (!study->model) return false;
-    study->tokenizer = open_vocabulary(vocabulary, model_checkpoint(study->model), &study->vocabulary, error);
-    return study->tokenizer && check_vocabulary(study->model, study->tokenizer, vocabulary, error);
+    if (study->view->needs & WEIGHTS_ALONE) return true;
+    study->tokenizer = tokenizer_open(vocabulary, model_checkpoint(study->model), &study->vocabulary, error);
+    study->subject.tokenizer = study->report.tokenizer = study->tokenizer;
+    return study->tokenizer && vocabulary_fits(study->model, study->tokenizer, vocabulary, error);
 }
 
 void study_close(Study *study) {
     tokenizer_free(study->tokenizer);
     checkpoint_close(study->vocabulary);
     model_close(study->model);
-    tokens_free(&study->tokens);
+    threads_free(study->threads);
+    tokens_free(&study->subject.tokens);
     free(study->text.data);
+    arena_free(&study->arena);
 }
 
 bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens, bool *bos, Error *error) {
@@ -36,111 +44,78 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
                      "the text is empty: give some with -p, or --bos to begin with what begins a text");
 }
 
-size_t study_n_ctx(const Study *study) {
-    return study->options->n_ctx ? (size_t)study->options->n_ctx : model_config(study->model)->n_ctx;
-}
-
-bool study_check_length(const Study *study, Error *error) {
-    size_t n = study->tokens.n, limit = study_n_ctx(study);
-    return n <= limit ||
-           error_set(
-               error,
-               "the text has %zu tokens, more than the context of %zu; shorten it (score takes long texts)",
-               n, limit);
-}
-
-Session *study_session(const Study *study, size_t n_ctx, const Probe *probe, Error *error) {
-    if (n_ctx == 0 && !study_check_length(study, error)) return NULL;
-    SessionOptions session = {.n_ctx = n_ctx ? n_ctx : study->tokens.n,
-                              .kv_dtype = strcmp(study->options->kv, "f16") == 0 ? DTYPE_F16 : DTYPE_F32,
-                              .compute = study->compute,
-                              .probe = probe};
-    return session_new(study->model, &session, error);
-}
-
-bool study_feed(const Study *study, Session *session, const int32_t *ids, size_t n, LogitsVisit *each,
-                void *user, Error *error) {
-    size_t n_vocab = model_config(study->model)->n_vocab, chunk = each ? LOGITS_CHUNK : SESSION_CHUNK;
-    float *logits = each ? floats_new(n < chunk ? n : chunk, n_vocab) : NULL;
-    bool ok = !each || logits || error_set(error, "not enough memory for the logits of %zu tokens", chunk);
-    for (size_t done = 0, m; ok && done < n; done += m) {
-        size_t position = session_position(session);
-        m = n - done < chunk ? n - done : chunk;
-        if (n > chunk) show_progress("tokens", done, n);
-        ok = interrupted() ? error_set(error, "interrupted")
-                           : session_feed(session, ids + done, m, logits, each ? m : 0, error);
-        for (size_t i = 0; ok && each && i < m; i++) each(user, position + i, logits + i * n_vocab);
+const char *weight_type(const Checkpoint *checkpoint) {
+    const char *name = "none";
+    uint64_t most = 0;
+    for (uint32_t dtype = 0; dtype < 64; dtype++) {
+        const DTypeInfo *info = dtype_info(dtype);
+        uint64_t bytes = 0;
+        for (size_t i = 0; info && i < checkpoint_n_tensors(checkpoint); i++) {
+            const Tensor *tensor = checkpoint_tensor(checkpoint, i);
+            if (tensor->dtype == (DType)dtype && tensor->n_dims > 1) bytes += tensor->n_bytes;
+        }
+        if (bytes > most) most = bytes, name = info->name;
     }
-    if (n > chunk) show_progress("tokens", n, n);
-    free(logits);
-    return ok;
+    return name;
 }
 
-bool study_check_predict(const Study *study, Error *error) {
-    size_t n = study->tokens.n, limit = study_n_ctx(study), room = n < limit ? limit - n : 0;
-    int64_t n_predict = study->options->n_predict;
+void report_open(Report *report, const Study *study) {
+    const Model *model = study->model;
+    const char *type = model ? weight_type(model_checkpoint(model)) : NULL;
+    const char *architecture = model ? model_config(model)->family->architecture : NULL;
+    size_t n = study->subject.tokens.n;
+    if (!report->json) {
+        if (!model) return;
+        print_styled(report, STYLE_DIM, "%s  %s %s  %zu token%s  bos %s  seed %" PRIu64 "\n\n",
+                     study->options->model, architecture, type, n, n == 1 ? "" : "s",
+                     study->subject.bos ? "yes" : "no", study->seed);
+        return;
+    }
+    json_object(report, NULL);
+    json_text(report, "command", study->view->name, SIZE_MAX);
+    if (!model) return;
+    json_text(report, "model", study->options->model, SIZE_MAX);
+    json_text(report, "architecture", architecture, SIZE_MAX);
+    json_text(report, "type", type, SIZE_MAX);
+    json_int(report, "n_tokens", (int64_t)n);
+    json_bool(report, "bos", study->subject.bos);
+    json_int(report, "seed", (int64_t)study->seed);
+    json_array(report, "tokens");
+    for (size_t i = 0; i < n; i++) {
+        json_object(report, NULL);
+        json_token(report, study->subject.tokens.ids[i]);
+        json_end_object(report);
+    }
+    json_end_array(report);
+}
+
+void report_close(Report *report) {
+    if (report->json) json_end_object(report);
+}
+
+bool study_check_predict(const Study *study, int64_t n_predict, Error *error) {
+    size_t n = study->subject.tokens.n, limit = subject_n_ctx(&study->subject),
+           room = n < limit ? limit - n : 0;
     if (n <= limit && (uint64_t)n_predict <= room) return true;
     return error_set(error, "-n %" PRId64 ": after %zu tokens of text the context of %zu has room for %zu",
                      n_predict, n, limit, room);
 }
 
-bool study_generate(Study *study, Session *session, float *logits, void (*each)(void *user), void *user,
-                    Error *error) {
-    const StudyOptions *o = study->options;
+bool study_generate(Study *study, Session *session, float *logits, int64_t n_predict, float temperature,
+                    void (*each)(void *user), void *user, Error *error) {
     SamplerOptions sampling = {
-        .temperature = o->temp < 0 ? 0 : o->temp, .top_p = 1, .repeat_penalty = 1, .seed = study->seed};
+        .temperature = temperature, .top_p = 1, .repeat_penalty = 1, .seed = study->seed};
     Sampler *sampler = sampler_new(&sampling, model_config(study->model)->n_vocab, error);
     bool ok = sampler;
-    for (int64_t i = 0; ok && i < o->n_predict && !interrupted(); i++) {
+    for (int64_t i = 0; ok && i < n_predict && !interrupted(); i++) {
         int32_t id = sampler_next(sampler, logits);
         if (tokenizer_is_end(study->tokenizer, id)) break;
-        ok = tokens_push(&study->tokens, id, error) && session_feed(session, &id, 1, logits, 1, error);
+        ok =
+            tokens_push(&study->subject.tokens, id, error) && session_feed(session, &id, 1, logits, 1, error);
         if (ok && each) each(user);
     }
     sampler_free(sampler);
     return ok;
-}
-
-const char *head_name(char *buffer, size_t layer, size_t head) {
-    snprintf(buffer, 32, "L%zuH%zu", layer, head);
-    return buffer;
-}
-
-/* The number behind a letter, as the 3 of "L3"; false, and nothing read, where there is none. */
-static bool read_numbered(const char **at, char letter, unsigned long long *number) {
-    if (**at != letter || (*at)[1] < '0' || (*at)[1] > '9') return false;
-    char *end;
-    *number = strtoull(*at + 1, &end, 10); /* what is too large becomes the largest: refused all the same */
-    *at = end;
-    return true;
-}
-
-bool parse_head(const char **at, unsigned long long *layer, unsigned long long *head, bool *one) {
-    if (!read_numbered(at, 'L', layer)) return false;
-    *one = read_numbered(at, 'H', head);
-    return true;
-}
-
-bool parse_list(const char *list, const char *what, size_t n, bool *chosen, Error *error) {
-    for (size_t i = 0; i < n; i++) chosen[i] = !list;
-    const char *at = list;
-    while (at) {
-        char *end;
-        errno = 0;
-        unsigned long long first = strtoull(at, &end, 10), last = first;
-        bool ok = *at >= '0' && *at <= '9';
-        if (ok && *end == '-') {
-            ok = end[1] >= '0' && end[1] <= '9';
-            last = strtoull(end + 1, &end, 10);
-        }
-        if (!ok || errno || first > last || (*end && *end != ','))
-            return error_set(error, "'%s' is no list of %ss such as 0,3,5-7", list, what);
-        if (last >= n)
-            return error_set(error, "%s %llu does not exist: there are %zu, from 0 on", what, last, n);
-        for (size_t i = (size_t)first; i <= last; i++) chosen[i] = true;
-        at = *end ? end + 1 : NULL;
-    }
-    return true;
 }
 
 static bool is_same_file(const char *a, const char *b) {
@@ -149,40 +124,16 @@ static bool is_same_file(const char *a, const char *b) {
            of_a.st_ino == of_b.st_ino;
 }
 
-bool study_check_output(const Study *study, const char *example, Error *error) {
+bool study_check_output(const Study *study, const char *output, const char *example, Error *error) {
     const StudyOptions *o = study->options;
     const struct {
         const char *path, *name;
     } read[] = {{o->model, "model"}, {o->tokenizer, "vocabulary"}, {o->prompt_file, "text"}};
-    if (!o->output) return error_set(error, "%s writes a file: name it with -o %s", study->command, example);
+    if (!output) return error_set(error, "%s writes a file: name it with -o %s", study->view->name, example);
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
-        if (read[i].path && is_same_file(o->output, read[i].path))
-            return error_set(error, "-o %s is the %s itself; choose another name", o->output, read[i].name);
+        if (read[i].path && is_same_file(output, read[i].path))
+            return error_set(error, "-o %s is the %s itself; choose another name", output, read[i].name);
     return true;
-}
-
-bool begins_word(const Study *study, size_t at) {
-    String piece = tokenizer_piece(study->tokenizer, study->tokens.ids[at], true);
-    return at == 0 || (at == 1 && study->bos) || (piece.n > 0 && memchr(" \t\n\r", piece.data[0], 4));
-}
-
-bool join_tokens(const Study *study, bool special, JoinedText *text, Error *error) {
-    const Tokens *tokens = &study->tokens;
-    size_t n = 0;
-    for (size_t i = 0; i < tokens->n; i++) n += tokenizer_piece(study->tokenizer, tokens->ids[i], special).n;
-    *text = (JoinedText){malloc(n + 1), calloc(tokens->n + 1, sizeof *text->offsets)};
-    if (!text->bytes || !text->offsets) return error_set(error, "not enough memory for %zu words", tokens->n);
-    for (size_t i = 0; i < tokens->n; i++) {
-        String piece = tokenizer_piece(study->tokenizer, tokens->ids[i], special);
-        if (piece.n > 0) memcpy(text->bytes + text->offsets[i], piece.data, piece.n);
-        text->offsets[i + 1] = text->offsets[i] + piece.n;
-    }
-    return true;
-}
-
-void joined_free(JoinedText *text) {
-    free(text->bytes);
-    free(text->offsets);
 }
 
 void json_joined(Report *report, const char *key, const JoinedText *text, size_t begin, size_t end) {
@@ -194,12 +145,11 @@ static bool check_below(const char *what, int64_t value, size_t n, Error *error)
     return error_set(error, "%s %" PRId64 " does not exist: there are %zu, from 0 on", what, value, n);
 }
 
-bool study_check_place(const Study *study, Error *error) {
-    const StudyOptions *options = study->options;
+bool study_check_place(const Study *study, int64_t layer, int64_t head, int64_t query, size_t n_tokens,
+                       Error *error) {
     const Config *config = model_config(study->model);
-    return check_below("layer", options->layer, config->n_layer, error) &&
-           check_below("head", options->head, config->n_head, error) &&
-           check_below("query", options->query, study->tokens.n + (size_t)options->n_predict, error);
+    return check_below("layer", layer, config->n_layer, error) &&
+           check_below("head", head, config->n_head, error) && check_below("query", query, n_tokens, error);
 }
 
 bool study_token(const Study *study, const char *text, int32_t *id, Error *error) {
@@ -235,100 +185,95 @@ bool study_token(const Study *study, const char *text, int32_t *id, Error *error
     return ok;
 }
 
-bool parse_choice(const char *option, const char *value, const char *const *names, size_t n, size_t *choice,
-                  Error *error) {
-    char all[128] = "";
-    for (size_t i = 0; i < n; i++) {
-        size_t used = strlen(all);
-        *choice = value ? i : 0;
-        if (!value || strcmp(value, names[i]) == 0) return true;
-        snprintf(all + used, sizeof all - used, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", names[i]);
+bool choose_heads(Ablation *ablation, const char *option, const char *list, Error *error) {
+    const Config *config = ablation->config;
+    for (const char *at = list;; at++) {
+        unsigned long long layer = 0, head = 0;
+        bool one, ok = parse_head(&at, &layer, &head, &one);
+        if (!ok || (*at && *at != ','))
+            return error_set(error, "%s: '%s' is no list of heads such as L3H7,L4 (L4: all heads of layer 4)",
+                             option, list);
+        if (layer >= config->n_layer)
+            return error_set(error, "%s: layer %llu does not exist: there are %zu, from 0 on", option, layer,
+                             config->n_layer);
+        if (head >= config->n_head)
+            return error_set(error, "%s: head %llu does not exist: a layer has %zu, from 0 on", option, head,
+                             config->n_head);
+        for (size_t h = 0; h < config->n_head; h++)
+            if (!one || h == head) ablation_choose(ablation, layer, h);
+        if (!*at) return true;
     }
-    return error_set(error, "%s takes %s, not '%s'", option, all, value);
 }
 
-double vector_norm(const float *x, size_t n) {
-    double square = 0;
-    for (size_t i = 0; i < n; i++) square += (double)x[i] * (double)x[i];
-    return sqrt(square);
+#define TOTAL(member) offsetof(TextScore, member)
+
+static const Column totals_columns[] = {
+    {"n", NULL, CELL_SIZE, TOTAL(n)},
+    {"nll_nats", NULL, CELL_REAL, TOTAL(nll)},
+    {"perplexity", NULL, CELL_REAL, TOTAL(perplexity)},
+    {"perplexity_error", NULL, CELL_REAL, TOTAL(perplexity_error)},
+    {"bits_per_byte", NULL, CELL_REAL, TOTAL(bits_per_byte)},
+    {"n_bytes", NULL, CELL_SIZE, TOTAL(n_bytes)},
+    {"top1_accuracy", NULL, CELL_REAL, TOTAL(top1_accuracy)},
+};
+static const Table totals_table = TABLE(NULL, totals_columns);
+static const Columns NOT_ON_THE_PAGE = 1 << 3 | 1 << 5 | 1 << 6;
+
+void json_totals(Report *report, const Totals *totals, bool page) {
+    TextScore score = text_score(totals);
+    json_object(report, "totals");
+    table_json_members(report, &totals_table, page ? NOT_ON_THE_PAGE : 0, &score);
+    json_end_object(report);
 }
 
-double norm_mean(const Config *config, const float *x) {
-    double sum = 0;
-    for (size_t i = 0; i < config->d_model && config->family->norm == NORM_LAYER; i++) sum += (double)x[i];
-    return sum / (double)config->d_model;
+#define MEAN(member) offsetof(DifferenceMeans, member)
+
+static const Column difference_columns[] = {
+    {"n", NULL, CELL_SIZE, MEAN(n)},
+    {"nll_nats", NULL, CELL_REAL, MEAN(nll_a)},
+    {"a_nll_nats", "nll, bits", CELL_REAL, MEAN(nll_a), 11, 5, BITS_PER_NAT},
+    {"nll_nats", NULL, CELL_REAL, MEAN(nll_b)},
+    {"b_nll_nats", "", CELL_REAL, MEAN(nll_b), 11, 5, BITS_PER_NAT},
+    {"delta_nll_nats", "", CELL_REAL, MEAN(nll_change), 11, 5, BITS_PER_NAT, .format = '+'},
+    {NULL, "perplexity", CELL_REAL, MEAN(perplexity_a), 11, 5, .format = 'g'},
+    {NULL, "", CELL_REAL, MEAN(perplexity_b), 11, 5, .format = 'g'},
+    {NULL, "", CELL_REAL, MEAN(perplexity_change), 11, 4, .format = 'G'},
+    {"kl_nats", "KL, bits", CELL_REAL, MEAN(kl), 33, 6, BITS_PER_NAT},
+    {"top1_changed", "top-1 changed", CELL_REAL, MEAN(top1_changed), 33, 1, 100, "%"},
+    {"top1_agreement", "same top-1", CELL_REAL, MEAN(top1_same), 33, 1, 100, "%"},
+};
+static const Table difference_table = TABLE(NULL, difference_columns);
+
+/* Columns of it. */
+enum {
+    BASELINE = 1 << 0 | 1 << 1,
+    ABLATED = 1 << 3 | 1 << 5 | 1 << 9 | 1 << 10,
+    TOP1_CHANGED = 1 << 10,
+    NOT_COMPARED = 1 << 1 | 1 << 3 | TOP1_CHANGED,
+    TOP1_SAME = 1 << 11,
+};
+
+void json_baseline(Report *report, const Difference *difference) {
+    DifferenceMeans means = difference_means(difference);
+    json_object(report, "baseline");
+    table_json_members(report, &difference_table, ~(Columns)BASELINE, &means);
+    json_end_object(report);
 }
 
-double norm_scale(const Config *config, const float *x) {
-    double mean = norm_mean(config, x), sum = 0;
-    for (size_t i = 0; i < config->d_model; i++) sum += ((double)x[i] - mean) * ((double)x[i] - mean);
-    return sqrt(sum / (double)config->d_model + (double)config->norm_eps);
+void json_ablated(Report *report, const Difference *difference) {
+    DifferenceMeans means = difference_means(difference);
+    table_json_members(report, &difference_table, ~(Columns)ABLATED, &means);
 }
 
-Distribution distribution_of(const float *logits, size_t n_vocab) {
-    Distribution d = {.max = (double)logits[0]};
-    for (size_t i = 1; i < n_vocab; i++)
-        if ((double)logits[i] > d.max) d.max = (double)logits[i], d.best = (int32_t)i;
-    /* With e_i = exp(x_i − max): H = ln Σe − Σ e·(x − max) / Σe. */
-    double sum = 0, weighted = 0;
-    for (size_t i = 0; i < n_vocab; i++) {
-        double x = (double)logits[i] - d.max, e = exp(x);
-        sum += e;
-        if (e > 0) weighted += e * x;
-    }
-    d.log_sum = d.max + log(sum);
-    d.entropy = log(sum) - weighted / sum;
-    return d;
+void json_compared(Report *report, const Difference *difference) {
+    DifferenceMeans means = difference_means(difference);
+    table_json_members(report, &difference_table, NOT_COMPARED, &means);
 }
 
-double sum_of_exp(const Study *study, const float *logits, size_t n_vocab, float max, float temperature) {
-    enum { BLOCK = 512 };
-    double sum = 0;
-    for (size_t begin = 0, n; begin < n_vocab; begin += n) {
-        float x[BLOCK];
-        n = at_most(BLOCK, n_vocab - begin);
-        for (size_t i = 0; i < n; i++) x[i] = (logits[begin + i] - max) / temperature;
-        sum += (double)study->compute.kernels->exp_sum(x, 0, n);
-    }
-    return sum;
-}
-
-size_t logits_rank(const float *logits, size_t n_vocab, int32_t id) {
-    size_t rank = 1;
-    for (size_t i = 0; i < n_vocab; i++) rank += logits[i] > logits[id];
-    return rank;
-}
-
-/* The least of the k found so far stands last; k is a handful, so a new one is inserted in its place. */
-size_t logits_top(const float *logits, size_t n_vocab, size_t k, int32_t *ids) {
-    size_t n = 0;
-    if (k > n_vocab) k = n_vocab;
-    for (size_t i = 0; k && i < n_vocab; i++) {
-        if (n == k && !(logits[i] > logits[ids[n - 1]])) continue;
-        size_t at = n < k ? n++ : n - 1;
-        for (; at > 0 && logits[i] > logits[ids[at - 1]]; at--) ids[at] = ids[at - 1];
-        ids[at] = (int32_t)i;
-    }
-    return n;
-}
-
-size_t largest_of(const double *values, size_t n, size_t k, size_t *places) {
-    size_t found = 0;
-    for (size_t i = 0; k > 0 && i < n; i++) {
-        if (found == k && !(values[i] > values[places[k - 1]])) continue;
-        size_t at = found < k ? found++ : k - 1;
-        for (; at > 0 && values[i] > values[places[at - 1]]; at--) places[at] = places[at - 1];
-        places[at] = i;
-    }
-    return found;
-}
-
-double logits_kl(const float *p, const float *q, size_t n_vocab) {
-    Distribution dp = distribution_of(p, n_vocab), dq = distribution_of(q, n_vocab);
-    double kl = 0;
-    for (size_t i = 0; i < n_vocab; i++) {
-        double log_p = (double)p[i] - dp.log_sum, log_q = (double)q[i] - dq.log_sum;
-        kl += exp(log_p) * (log_p - log_q);
-    }
-    return kl > 0 ? kl : 0; /* what is below zero is rounding */
+void difference_print(Report *report, const Difference *difference, const char *const titles[3], bool same) {
+    DifferenceMeans means = difference_means(difference);
+    size_t n = difference->n, changed = difference->top1_changed;
+    print_styled(report, STYLE_BOLD, "%25s %10s %10s\n", titles[0], titles[1], titles[2]);
+    table_print_lines(report, &difference_table, same ? TOP1_CHANGED : TOP1_SAME, 14, &means);
+    printf("  %zu of %zu positions\n", same ? n - changed : changed, n);
 }

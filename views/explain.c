@@ -4,33 +4,43 @@
  * unembedding (direct logit attribution; Elhage et al. 2021, "A Mathematical Framework for Transformer
  * Circuits").
  */
-#include "views/outputnorms.h"
+#include "measures/outputnorms.h"
+
+#include "views/view.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum {
-    TOP = 5,
-    TOKEN_WIDTH = 14,
-    BAR_WIDTH = 24,
-    MAX_KEYS = 40,  /* rows of the table; of a longer text the heaviest keys */
-    MAX_MASKED = 3, /* masked tokens shown */
-};
+enum { TOKEN_WIDTH = 14 };
+
+/* A key. */
+typedef struct Row {
+    size_t key, mask; /* mask: what is added to the score, 0 */
+    int32_t id;
+    double dot, score, weight, value_norm;
+    double weighted; /* weight·‖v‖ */
+    double share;    /* of it in the sum over all keys */
+} Row;
+
+typedef struct Effect {
+    int32_t id;
+    double logit; /* what is added to it, the mean over the vocabulary left out */
+} Effect;
 
 typedef struct Explain {
-    Study *study;
-    size_t layer, head, kv_head, query;
+    int64_t asked_layer, asked_head, asked_query, top;
+
+    size_t layer, head, kv_head, query, n_layer, n_top;
+    double root_of_d_head;
     bool at_query;            /* the token being fed is the query */
-    float *scores, *weights;  /* [query + 1] */
-    double *value_norms;      /* [query + 1] ‖v_k‖ */
+    float *scores, *weight;   /* [query + 1] */
+    Row *rows;                /* [query + 1] */
+    double weights;           /* their sum */
     float *z;                 /* [d_head] Σ weight·v */
     float *resid;             /* [d_model] leaving the last layer */
     double output_norm;       /* ‖z W_O^h‖ */
-    float *effects, *negated; /* [n_vocab] on the logits, mean 0 */
-    int32_t *raised, *lowered;
-    size_t n_top;
+    Effect *raised, *lowered; /* [n_top] */
 } Explain;
 
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
@@ -41,233 +51,219 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     case PROBE_SCORES:
     case PROBE_PATTERN:
     case PROBE_Z: return explain->at_query && here && head == explain->head;
-    case PROBE_RESID_POST:
-        return explain->at_query && layer + 1 == model_config(explain->study->model)->n_layer;
+    case PROBE_RESID_POST: return explain->at_query && layer + 1 == explain->n_layer;
     default: return false;
     }
 }
 
-static void visit(void *user, const ProbeView *view) {
+static void visit(void *user, const Activation *seen) {
     Explain *explain = user;
-    size_t bytes = view->n_cols * sizeof *view->data;
-    switch (view->site) {
+    size_t bytes = seen->n_cols * sizeof *seen->data;
+    switch (seen->site) {
     case PROBE_V:
-        for (size_t t = 0; t < view->n_rows; t++)
-            explain->value_norms[view->position + t] =
-                vector_norm(view->data + t * view->stride, view->n_cols);
+        for (size_t t = 0; t < seen->n_rows; t++)
+            explain->rows[seen->position + t].value_norm =
+                vector_norm(seen->data + t * seen->stride, seen->n_cols);
         break;
-    case PROBE_SCORES: memcpy(explain->scores, view->data, bytes); break;
-    case PROBE_PATTERN: memcpy(explain->weights, view->data, bytes); break;
-    case PROBE_Z: memcpy(explain->z, view->data, bytes); break;
-    case PROBE_RESID_POST: memcpy(explain->resid, view->data, bytes); break;
+    case PROBE_SCORES:
+        for (size_t key = 0; key < seen->n_cols; key++) explain->rows[key].score = (double)seen->data[key];
+        break;
+    case PROBE_PATTERN: memcpy(explain->weight, seen->data, bytes); break;
+    case PROBE_Z: memcpy(explain->z, seen->data, bytes); break;
+    case PROBE_RESID_POST: memcpy(explain->resid, seen->data, bytes); break;
     default: break;
     }
+}
+
+/* Up to the query, without the tokens after it, which it cannot see. */
+static bool feed(const Subject *subject, Explain *explain, Error *error) {
+    Probe probe = {explain, wants, visit};
+    const int32_t *ids = subject->tokens.ids;
+    Session *session = subject_session(subject, 0, &probe, error);
+    bool ok = session && subject_feed(subject, session, ids, explain->query, NULL, NULL, error);
+    explain->at_query = true;
+    ok = ok && subject_feed(subject, session, ids + explain->query, 1, NULL, NULL, error);
+    session_free(session);
+    return ok;
+}
+
+static void fill_rows(const Subject *subject, Explain *explain) {
+    double weighted = 0;
+    for (size_t key = 0; key <= explain->query; key++) {
+        Row *row = &explain->rows[key];
+        row->key = key;
+        row->id = subject->tokens.ids[key];
+        row->dot = row->score * explain->root_of_d_head;
+        row->weight = (double)explain->weight[key];
+        row->weighted = row->weight * row->value_norm;
+        explain->weights += row->weight;
+        weighted += row->weighted;
+    }
+    for (size_t key = 0; key <= explain->query; key++)
+        explain->rows[key].share = explain->rows[key].weighted / weighted;
 }
 
 /*
  * effects_v = Σ_d c_d·g_d/σ·W_U[v][d], minus their mean over the vocabulary, which the softmax does not feel.
  * c = z W_O^h, centred where the final norm centres; σ is the scale that the norm has there anyway.
  */
-static bool find_effects(Explain *explain, Error *error) {
-    const Study *study = explain->study;
+static bool find_effects(Study *study, Explain *explain, Error *error) {
+    Arena *arena = &study->arena;
     const Config *config = model_config(study->model);
     const Weights *weights = model_weights(study->model);
     size_t d = config->d_model, d_head = config->d_head, n_vocab = config->n_vocab;
-    float *columns = head_output(study, explain->layer, explain->head, error);
-    if (!columns) return false;
-    float *c = floats_new(2, d); /* and as much for packing it */
+    size_t n_top = explain->n_top = at_most((size_t)explain->top, n_vocab);
+    const float *columns = head_output(&study->subject, arena, explain->layer, explain->head, error);
+    float *c = arena_floats(arena, 2, d); /* and as much for packing it */
+    float *effects = arena_floats(arena, 1, n_vocab), *negated = arena_floats(arena, 1, n_vocab);
+    explain->raised = arena_new(arena, n_top, sizeof *explain->raised);
+    explain->lowered = arena_new(arena, n_top, sizeof *explain->lowered);
+    int32_t *ids = arena_new(arena, n_top, sizeof *ids);
+    if (!columns || !arena_ok(arena, error, "the output of a head")) return false;
     double square = 0, mean = 0, scale = norm_scale(config, explain->resid);
-    for (size_t i = 0; c && i < d; i++) {
+    for (size_t i = 0; i < d; i++) {
         double sum = 0;
         for (size_t j = 0; j < d_head; j++) sum += (double)columns[i * d_head + j] * (double)explain->z[j];
         c[i] = (float)sum;
         square += sum * sum;
         mean += sum / (double)d;
     }
-    free(columns);
-    if (!c) return error_set(error, "not enough memory for the output of a head");
     explain->output_norm = sqrt(square);
     if (config->family->norm != NORM_LAYER) mean = 0;
     for (size_t i = 0; i < d; i++)
         c[i] = (float)(((double)c[i] - mean) * (double)weights->final_norm.gain[i] / scale);
     Linear unembedding = {weights->unembedding.w, NULL};
-    Compute compute = {study->compute.kernels, study->compute.threads, c + d, d};
-    linear_forward(&compute, &(LinearOutput){explain->effects, &unembedding}, 1, c, 1);
-    free(c);
+    Compute compute = {study->subject.compute.kernels, study->subject.compute.threads, c + d, d};
+    linear_forward(&compute, &(LinearOutput){effects, &unembedding}, 1, c, 1);
 
     mean = 0;
-    for (size_t i = 0; i < n_vocab; i++) mean += (double)explain->effects[i] / (double)n_vocab;
+    for (size_t i = 0; i < n_vocab; i++) mean += (double)effects[i] / (double)n_vocab;
     for (size_t i = 0; i < n_vocab; i++) {
-        explain->effects[i] = (float)((double)explain->effects[i] - mean);
-        explain->negated[i] = -explain->effects[i];
+        effects[i] = (float)((double)effects[i] - mean);
+        negated[i] = -effects[i];
     }
-    explain->n_top = logits_top(explain->effects, n_vocab, explain->n_top, explain->raised);
-    logits_top(explain->negated, n_vocab, explain->n_top, explain->lowered);
+    logits_top(effects, n_vocab, n_top, ids);
+    for (size_t i = 0; i < n_top; i++) explain->raised[i] = (Effect){ids[i], (double)effects[ids[i]]};
+    logits_top(negated, n_vocab, n_top, ids);
+    for (size_t i = 0; i < n_top; i++) explain->lowered[i] = (Effect){ids[i], (double)effects[ids[i]]};
     return true;
 }
 
-static bool allocate(Explain *explain, Error *error) {
-    const Config *config = model_config(explain->study->model);
+static bool compute(Study *study, void *own, Error *error) {
+    Explain *explain = own;
+    const Subject *subject = &study->subject;
+    const Config *config = model_config(study->model);
+    Arena *arena = &study->arena;
+    if (!study_check_place(study, explain->asked_layer, explain->asked_head, explain->asked_query,
+                           subject->tokens.n, error))
+        return false;
+    if (explain->asked_layer < 0 || explain->asked_head < 0)
+        return error_set(error, "explain takes one head: name it with --layer and --head");
+    explain->layer = (size_t)explain->asked_layer;
+    explain->head = (size_t)explain->asked_head;
+    explain->kv_head = kv_head_of(config, explain->head);
+    explain->query = explain->asked_query < 0 ? subject->tokens.n - 1 : (size_t)explain->asked_query;
+    explain->n_layer = config->n_layer;
+    explain->root_of_d_head = sqrt((double)config->d_head);
     size_t n = explain->query + 1;
-    explain->scores = floats_new(1, n);
-    explain->weights = floats_new(1, n);
-    explain->value_norms = calloc(n, sizeof *explain->value_norms);
-    explain->z = floats_new(1, config->d_head);
-    explain->resid = floats_new(1, config->d_model);
-    explain->effects = floats_new(1, config->n_vocab);
-    explain->negated = floats_new(1, config->n_vocab);
-    explain->raised = calloc(explain->n_top + 1, sizeof *explain->raised);
-    explain->lowered = calloc(explain->n_top + 1, sizeof *explain->lowered);
-    return (explain->scores && explain->weights && explain->value_norms && explain->z && explain->resid &&
-            explain->effects && explain->negated && explain->raised && explain->lowered) ||
-           error_set(error, "not enough memory to explain %zu keys", n);
+    explain->weight = arena_floats(arena, 1, n);
+    explain->rows = arena_new(arena, n, sizeof *explain->rows);
+    explain->z = arena_floats(arena, 1, config->d_head);
+    explain->resid = arena_floats(arena, 1, config->d_model);
+    if (!arena_ok(arena, error, "%zu keys", n) || !feed(subject, explain, error)) return false;
+    fill_rows(subject, explain);
+    return find_effects(study, explain, error);
 }
 
-/* Up to the query, without the tokens after it, which it cannot see. */
-static bool feed(Explain *explain, Error *error) {
-    const Study *study = explain->study;
-    Probe probe = {explain, wants, visit};
-    Session *session = study_session(study, 0, &probe, error);
-    bool ok = session && study_feed(study, session, study->tokens.ids, explain->query, NULL, NULL, error);
-    explain->at_query = true;
-    ok = ok && study_feed(study, session, study->tokens.ids + explain->query, 1, NULL, NULL, error);
-    session_free(session);
-    return ok;
-}
+#define ROW(member) offsetof(Row, member)
 
-static double root_of_d_head(const Explain *explain) {
-    return sqrt((double)model_config(explain->study->model)->d_head);
-}
+static const Column key_columns[] = {
+    {"key", "  key", CELL_SIZE, ROW(key), 5},
+    {"token", "token", CELL_TOKEN, ROW(id), TOKEN_WIDTH + 1, TOKEN_WIDTH},
+    {"dot", "q·k", CELL_REAL, ROW(dot), 10, 3, .ascii = "q.k"},
+    {"score", "÷√d_head", CELL_REAL, ROW(score), 9, 3, .ascii = "/sqrt(d)"},
+    {NULL, "+mask", CELL_SIZE, ROW(mask), 7},
+    {"weight", "weight", CELL_REAL, ROW(weight), 8, 4},
+    {"value_norm", "‖v‖", CELL_REAL, ROW(value_norm), 9, 3, .ascii = "|v|"},
+    {"weighted", "weight×‖v‖", CELL_REAL, ROW(weighted), 11, 4, .ascii = "weight*|v|"},
+    {NULL, "", CELL_BAR, ROW(share), 24},
+};
 
-static void json_effects(const Explain *explain, Report *report, const char *key, const int32_t *ids) {
-    json_array(report, key);
-    for (size_t i = 0; i < explain->n_top; i++) {
-        json_object(report, NULL);
-        json_token(report, ids[i], explain->study);
-        json_real(report, "effect", (double)explain->effects[ids[i]]);
-        json_end_object(report);
-    }
-    json_end_array(report);
-}
+static const Column effect_columns[] = {
+    {"token", "", CELL_TOKEN, offsetof(Effect, id), TOKEN_WIDTH + 2, TOKEN_WIDTH},
+    {"effect", "", CELL_REAL, offsetof(Effect, logit), 8, 3, .format = '+'},
+};
 
-static void print_json(const Explain *explain, Report *report) {
-    const Study *study = explain->study;
-    json_int(report, "layer", (int64_t)explain->layer);
-    json_int(report, "head", (int64_t)explain->head);
-    json_int(report, "kv_head", (int64_t)explain->kv_head);
-    json_int(report, "query", (int64_t)explain->query);
-    json_int(report, "d_head", (int64_t)model_config(study->model)->d_head);
-    json_array(report, "keys");
-    for (size_t key = 0; key <= explain->query; key++) {
-        double weight = (double)explain->weights[key];
-        json_object(report, NULL);
-        json_int(report, "key", (int64_t)key);
-        json_token(report, study->tokens.ids[key], study);
-        json_real(report, "dot", (double)explain->scores[key] * root_of_d_head(explain));
-        json_real(report, "score", (double)explain->scores[key]);
-        json_real(report, "weight", weight);
-        json_real(report, "value_norm", explain->value_norms[key]);
-        json_real(report, "weighted", weight * explain->value_norms[key]);
-        json_end_object(report);
-    }
-    json_end_array(report);
-    json_real(report, "output_norm", explain->output_norm);
-    json_effects(explain, report, "raised", explain->raised);
-    json_effects(explain, report, "lowered", explain->lowered);
-}
+static const Table keys_table = TABLE("keys", key_columns), raised_table = TABLE("raised", effect_columns),
+                   lowered_table = TABLE("lowered", effect_columns);
 
-static void print_formula(const Explain *explain) {
-    const Study *study = explain->study;
+static void print_formula(const Study *study, const Explain *explain) {
     const Report *report = &study->report;
     const Config *config = model_config(study->model);
+    const char *rope = config->family->rope != ROPE_NONE ? "; q, k after RoPE" : "";
     char name[32];
-    bool rope = config->family->rope != ROPE_NONE;
     print_styled(report, STYLE_BOLD, "%s", head_name(name, explain->layer, explain->head));
     printf(", query %zu ", explain->query);
-    print_token(report, study, study->tokens.ids[explain->query], 0);
+    print_token(report, study->subject.tokens.ids[explain->query], 0);
     if (config->n_head_kv < config->n_head)
         printf(" (it shares kv head %zu with other heads)", explain->kv_head);
     putchar('\n');
-    if (report->ascii)
-        printf("  score_k  = q.k_k / sqrt(d_head)                d_head = %zu, sqrt(d_head) = %.4g%s\n"
-               "  weight_k = exp(score_k) / sum_j exp(score_j)   over keys j <= %zu; later ones are masked\n"
-               "  output   = W_O sum_k weight_k v_k              added to the residual stream\n",
-               config->d_head, root_of_d_head(explain), rope ? "; q, k after RoPE" : "", explain->query);
-    else
-        printf("  score_k  = q·k_k / √d_head                  d_head = %zu, √d_head = %.4g%s\n"
-               "  weight_k = exp(score_k) / Σ_j exp(score_j)  over keys j ≤ %zu; later ones are masked\n"
-               "  output   = W_O Σ_k weight_k v_k             added to the residual stream\n",
-               config->d_head, root_of_d_head(explain), rope ? "; q, k after RoPE" : "", explain->query);
+    printf(
+        report->ascii
+            ? "  score_k  = q.k_k / sqrt(d_head)                d_head = %zu, sqrt(d_head) = %.4g%s\n"
+              "  weight_k = exp(score_k) / sum_j exp(score_j)   over keys j <= %zu; later ones are masked\n"
+              "  output   = W_O sum_k weight_k v_k              added to the residual stream\n\n"
+            : "  score_k  = q·k_k / √d_head                  d_head = %zu, √d_head = %.4g%s\n"
+              "  weight_k = exp(score_k) / Σ_j exp(score_j)  over keys j ≤ %zu; later ones are masked\n"
+              "  output   = W_O Σ_k weight_k v_k             added to the residual stream\n\n",
+        config->d_head, explain->root_of_d_head, rope, explain->query);
 }
 
 /* The weight from which on a key is in the table, so that about MAX_KEYS are. */
 static double least_shown(const Explain *explain) {
-    size_t n = explain->query + 1;
     int32_t heaviest[MAX_KEYS];
-    if (n <= MAX_KEYS) return 0;
-    return (double)explain->weights[heaviest[logits_top(explain->weights, n, MAX_KEYS, heaviest) - 1]];
-}
-
-/* The bar is the key's share in the sum of weight·‖v‖. */
-static void print_key(const Explain *explain, size_t key, double sum) {
-    const Study *study = explain->study;
-    const Report *report = &study->report;
-    double score = (double)explain->scores[key], weight = (double)explain->weights[key];
-    double weighted = weight * explain->value_norms[key];
-    printf("%5zu ", key);
-    print_token(report, study, study->tokens.ids[key], TOKEN_WIDTH);
-    printf(" %9.3f %8.3f %6d %7.4f %8.3f %10.4f", score * root_of_d_head(explain), score, 0, weight,
-           explain->value_norms[key], weighted);
-    print_bar(report, weighted / sum, BAR_WIDTH);
-    putchar('\n');
+    if (explain->query < MAX_KEYS) return 0;
+    logits_top(explain->weight, explain->query + 1, MAX_KEYS, heaviest);
+    return (double)explain->weight[heaviest[MAX_KEYS - 1]];
 }
 
 /* Tokens after the query: their scores are −∞, so their weights exp(−∞) = 0. */
-static void print_masked(const Explain *explain) {
-    const Study *study = explain->study;
+static void print_masked(const Study *study, const Explain *explain) {
     const Report *report = &study->report;
-    size_t first = explain->query + 1, n = study->tokens.n - first, shown = at_most(n, MAX_MASKED);
+    size_t first = explain->query + 1, n = study->subject.tokens.n - first, shown = at_most(n, MAX_MASKED);
     print_style(report, STYLE_DIM);
     for (size_t key = first; key < first + shown; key++) {
         printf("%5zu ", key);
-        print_token(report, study, study->tokens.ids[key], TOKEN_WIDTH);
-        printf(" %9s %8s %*s %7d\n", "-", "-", report->ascii ? 6 : 10, report->ascii ? "-inf" : "−∞", 0);
+        print_token(report, study->subject.tokens.ids[key], TOKEN_WIDTH);
+        printf(" %9s %8s   %s %7d\n", "-", "-", report->ascii ? "-inf" : "  −∞", 0);
     }
     if (n > shown) printf("      %zu more are masked\n", n - shown);
     if (!n) puts("      (the query is the last token: there is none after it to mask)");
     print_style(report, STYLE_PLAIN);
 }
 
-static void print_keys(const Explain *explain) {
-    const Report *report = &explain->study->report;
-    double least = least_shown(explain), weights = 0, weighted = 0, left_out = 0;
+static void print_keys(Study *study, const Explain *explain) {
+    Report *report = &study->report;
+    double least = least_shown(explain), left_out = 0;
     size_t n_left_out = 0;
-    print_styled(report, STYLE_BOLD, "%s\n",
-                 report->ascii
-                     ? "  key token                q.k /sqrt(d)  +mask  weight      |v| weight*|v|"
-                     : "  key token                q·k ÷√d_head  +mask  weight      ‖v‖ weight×‖v‖");
+    table_print_titles(report, &keys_table, 0, NULL);
     for (size_t key = 0; key <= explain->query; key++) {
-        weights += (double)explain->weights[key];
-        weighted += (double)explain->weights[key] * explain->value_norms[key];
-    }
-    for (size_t key = 0; key <= explain->query; key++) {
-        double weight = (double)explain->weights[key];
-        if (weight >= least) {
-            print_key(explain, key, weighted);
-        } else {
-            left_out += weight;
+        const Row *row = &explain->rows[key];
+        if (row->weight < least) {
+            left_out += row->weight;
             n_left_out++;
+            continue;
         }
+        table_print_row(report, &keys_table, 0, row);
+        putchar('\n');
     }
     if (n_left_out)
         printf("      %zu lighter keys left out: %.4f in all (--json has every one)\n", n_left_out, left_out);
-    print_masked(explain);
-    printf("      %-*s %9s %8s %6s %7.4f\n", TOKEN_WIDTH, "sum", "", "", "", weights);
+    print_masked(study, explain);
+    printf("      %-*s %9s %8s %6s %7.4f\n\n", TOKEN_WIDTH, "sum", "", "", "", explain->weights);
 }
 
-static void print_effects(const Explain *explain) {
-    const Study *study = explain->study;
-    const Report *report = &study->report;
+static void print_effects(Report *report, const Explain *explain) {
     printf(report->ascii
                ? "|z W_O| = %.4f: the length of what the head adds, without bias. Straight to the\n"
                : "‖z W_O‖ = %.4f: the length of what the head adds, without bias. Straight to the\n",
@@ -275,54 +271,60 @@ static void print_effects(const Explain *explain) {
     puts("unembedding it changes the next token's logits most at:");
     print_styled(report, STYLE_BOLD, "  raised                  lowered\n");
     for (size_t i = 0; i < explain->n_top; i++) {
-        fputs("  ", stdout);
-        print_token(report, study, explain->raised[i], TOKEN_WIDTH);
-        printf("%+8.3f  ", (double)explain->effects[explain->raised[i]]);
-        print_token(report, study, explain->lowered[i], TOKEN_WIDTH);
-        printf("%+8.3f\n", (double)explain->effects[explain->lowered[i]]);
+        table_print_row(report, &raised_table, 0, &explain->raised[i]);
+        table_print_row(report, &lowered_table, 0, &explain->lowered[i]);
+        putchar('\n');
     }
     print_styled(report, STYLE_DIM,
                  "Relative to the mean over the vocabulary; what later layers make of it is not counted.\n");
 }
 
-static void explain_free(const Explain *explain) {
-    free(explain->scores);
-    free(explain->weights);
-    free(explain->value_norms);
-    free(explain->z);
-    free(explain->resid);
-    free(explain->effects);
-    free(explain->negated);
-    free(explain->raised);
-    free(explain->lowered);
+static bool show(Study *study, void *own, Error *error) {
+    const Explain *explain = own;
+    Report *report = &study->report;
+    (void)error;
+    if (!report->json) {
+        print_formula(study, explain);
+        print_keys(study, explain);
+        print_effects(report, explain);
+        return true;
+    }
+    json_int(report, "layer", (int64_t)explain->layer);
+    json_int(report, "head", (int64_t)explain->head);
+    json_int(report, "kv_head", (int64_t)explain->kv_head);
+    json_int(report, "query", (int64_t)explain->query);
+    json_int(report, "d_head", (int64_t)model_config(study->model)->d_head);
+    table_show(report, &keys_table, 0, explain->rows, explain->query + 1, sizeof *explain->rows);
+    json_real(report, "output_norm", explain->output_norm);
+    table_show(report, &raised_table, 0, explain->raised, explain->n_top, sizeof *explain->raised);
+    table_show(report, &lowered_table, 0, explain->lowered, explain->n_top, sizeof *explain->lowered);
+    return true;
 }
 
-bool view_explain(Study *study, Error *error) {
-    const StudyOptions *o = study->options;
-    Report *report = &study->report;
-    if (o->layer < 0 || o->head < 0)
-        return error_set(error, "explain takes one head: name it with --layer and --head");
-    const Config *config = model_config(study->model);
-    Explain explain = {.study = study,
-                       .layer = (size_t)o->layer,
-                       .head = (size_t)o->head,
-                       .kv_head = kv_head_of(config, (size_t)o->head),
-                       .query = o->query < 0 ? study->tokens.n - 1 : (size_t)o->query,
-                       .n_top = study_top(study, TOP)};
-    bool ok = allocate(&explain, error) && feed(&explain, error) && find_effects(&explain, error);
-    if (ok) {
-        report_open(report, study);
-        if (report->json) {
-            print_json(&explain, report);
-        } else {
-            print_formula(&explain);
-            putchar('\n');
-            print_keys(&explain);
-            putchar('\n');
-            print_effects(&explain);
-        }
-        report_close(report);
-    }
-    explain_free(&explain);
-    return ok;
-}
+static const Explain defaults = {.asked_layer = -1, .asked_head = -1, .asked_query = -1, .top = 5};
+
+#define AT(member) offsetof(Explain, member)
+
+static const Option options[] = {
+    {"--layer", NULL, OPTION_INT, AT(asked_layer), 0, 1e9},
+    {"--head", NULL, OPTION_INT, AT(asked_head), 0, 1e9},
+    {"--query", NULL, OPTION_INT, AT(asked_query), 0, 1e9},
+    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},
+};
+
+const View view_explain = {
+    .name = "explain",
+    .summary = "one head and query, step by step",
+    .usage = TEXT_USAGE,
+    .help =
+        "q.k, divided by the root of d_head, masked, softmax, weight * |v|, and the tokens that the head's\n"
+        "output raises and lowers most.\n"
+        "\n"
+        "  --layer L, --head H   which (needed)     --query Q   whose row (the last)     --top K  (5)\n",
+    .needs = NEEDS_MODEL | NEEDS_TEXT,
+    VIEW_OPTIONS(options),
+    .defaults = &defaults,
+    .size = sizeof(Explain),
+    .compute = compute,
+    .show = show,
+};

@@ -3,43 +3,56 @@
  * they hold together, and what temperature, top-k, top-p and min-p, in the sampler's hands, would leave of
  * each.
  */
-#include "views/study.h"
+#include "views/view.h"
+
+#include "sampler.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { TOP = 10, ROW_WIDTH = 62, AFTER_WIDTH = 10, BAR_WIDTH = 20 /* columns */ };
+enum { TOP = 10, BAR_WIDTH = 20 /* columns */ };
+
+/* A token that may come next. */
+typedef struct Row {
+    int32_t id;
+    size_t rank;        /* 1 + the number of tokens with a larger logit */
+    double probability; /* at temperature 1, unfiltered */
+    double logprob;     /* nats */
+    double surprisal;   /* nats */
+    double logit;
+    double cumulative;  /* probability of the rows down to here */
+    double after, kept; /* probability that the token is drawn; filtered out: 0, and in `kept` NAN */
+} Row;
 
 typedef struct Next {
+    int64_t top, top_k;
+    float temp, top_p, min_p;
+    StringList tokens; /* of --token */
+
     float *logits; /* [n_vocab] after the last token */
     size_t n_vocab, n_top;
-    int32_t *top; /* [n_top] likeliest first */
+    Row *rows;  /* [n_top] likeliest first */
+    Row *named; /* [tokens.n] */
     Distribution distribution;
 
     SamplerOptions sampling;
-    double *after;          /* [n_vocab] probability that a token is drawn; 0 when it is filtered out */
+    double *after;          /* [n_vocab] */
     size_t n_kept;          /* tokens that may be drawn */
     double mass;            /* what they hold at temperature 1, unfiltered */
     double entropy_of_kept; /* nats, of what is drawn */
 } Next;
 
-static bool feed(const Study *study, Next *next, Error *error) {
-    const Tokens *tokens = &study->tokens;
-    Session *session = study_session(study, 0, NULL, error);
-    bool ok = session && study_feed(study, session, tokens->ids, tokens->n - 1, NULL, NULL, error) &&
+static bool feed(const Subject *subject, Next *next, Error *error) {
+    const Tokens *tokens = &subject->tokens;
+    Session *session = subject_session(subject, 0, NULL, error);
+    bool ok = session && subject_feed(subject, session, tokens->ids, tokens->n - 1, NULL, NULL, error) &&
               session_feed(session, tokens->ids + tokens->n - 1, 1, next->logits, 1, error);
     session_free(session);
     return ok;
 }
 
 static double probability(const Next *next, int32_t id) {
-    return exp((double)next->logits[id] - next->distribution.log_sum);
-}
-
-/* 1 + the number of tokens with a larger logit than the i-th likeliest. */
-static size_t rank_of(const Next *next, size_t i) {
-    while (i > 0 && next->logits[next->top[i - 1]] == next->logits[next->top[i]]) i--;
-    return i + 1;
+    return probability_of(next->logits, id, next->distribution.log_sum);
 }
 
 /* Lets a sampler filter the logits. */
@@ -60,36 +73,90 @@ static bool filter(Next *next, Error *error) {
     return true;
 }
 
-static void print_json(Report *report, const Study *study, const Next *next) {
-    const SamplerOptions *sampling = &next->sampling;
-    double cumulative = 0;
-    json_real(report, "entropy_nats", next->distribution.entropy);
-    json_array(report, "top");
-    for (size_t i = 0; i < next->n_top; i++) {
-        int32_t id = next->top[i];
-        double logit = (double)next->logits[id];
-        cumulative += probability(next, id);
-        json_object(report, NULL);
-        json_token(report, id, study);
-        json_int(report, "rank", (int64_t)rank_of(next, i));
-        json_real(report, "probability", probability(next, id));
-        json_real(report, "logprob_nats", logit - next->distribution.log_sum);
-        json_real(report, "logit", logit);
-        json_real(report, "cumulative", cumulative);
-        json_real(report, "after", next->after[id]);
-        json_end_object(report);
-    }
-    json_end_array(report);
-    json_object(report, "after");
-    json_real(report, "temperature", (double)sampling->temperature);
-    json_int(report, "top_k", (int64_t)sampling->top_k);
-    json_real(report, "top_p", (double)sampling->top_p);
-    json_real(report, "min_p", (double)sampling->min_p);
-    json_int(report, "n_kept", (int64_t)next->n_kept);
-    json_real(report, "mass", next->mass);
-    json_real(report, "entropy_nats", next->entropy_of_kept);
-    json_end_object(report);
+static Row row_of(const Next *next, int32_t id, size_t rank) {
+    double logit = (double)next->logits[id], after = next->after[id];
+    return (Row){.id = id,
+                 .rank = rank,
+                 .probability = probability(next, id),
+                 .logprob = logit - next->distribution.log_sum,
+                 .surprisal = surprisal_of(next->logits, id, next->distribution.log_sum),
+                 .logit = logit,
+                 .cumulative = NAN,
+                 .after = after,
+                 .kept = after > 0 ? after : NAN};
 }
+
+static void fill_rows(Next *next, const int32_t *top) {
+    double cumulative = 0;
+    for (size_t i = 0; i < next->n_top; i++) {
+        bool tie = i > 0 && next->logits[top[i]] == next->logits[top[i - 1]];
+        next->rows[i] = row_of(next, top[i], tie ? next->rows[i - 1].rank : i + 1);
+        next->rows[i].cumulative = cumulative += next->rows[i].probability;
+    }
+}
+
+static bool find_named(const Study *study, Next *next, Error *error) {
+    for (size_t i = 0; i < next->tokens.n; i++) {
+        int32_t id;
+        if (!study_token(study, next->tokens.items[i], &id, error)) return false;
+        next->named[i] = row_of(next, id, logits_rank(next->logits, next->n_vocab, id));
+    }
+    return true;
+}
+
+static bool compute(Study *study, void *view, Error *error) {
+    Next *next = view;
+    Arena *arena = &study->arena;
+    next->n_vocab = model_config(study->model)->n_vocab;
+    next->sampling = (SamplerOptions){.temperature = next->temp,
+                                      .top_k = (size_t)next->top_k,
+                                      .top_p = next->top_p,
+                                      .min_p = next->min_p,
+                                      .repeat_penalty = 1};
+    next->n_top = (size_t)next->top;
+    next->logits = arena_floats(arena, 1, next->n_vocab);
+    next->after = arena_new(arena, next->n_vocab, sizeof *next->after);
+    next->rows = arena_new(arena, next->n_top + 1, sizeof *next->rows);
+    next->named = arena_new(arena, next->tokens.n + 1, sizeof *next->named);
+    int32_t *top = arena_new(arena, next->n_top + 1, sizeof *top);
+    if (!arena_ok(arena, error, "%zu logits", next->n_vocab) || !feed(&study->subject, next, error))
+        return false;
+    next->distribution = distribution_of(next->logits, next->n_vocab);
+    next->n_top = logits_top(next->logits, next->n_vocab, next->n_top, top);
+    if (!filter(next, error)) return false;
+    fill_rows(next, top);
+    return find_named(study, next, error);
+}
+
+#define ROW(member) offsetof(Row, member)
+
+static const Column columns[] = {
+    {NULL, "rank", CELL_SIZE, ROW(rank), 5},
+    {"token", "token", CELL_TOKEN, ROW(id), 18, 16},
+    {"rank", NULL, CELL_SIZE, ROW(rank)},
+    {"probability", "p", CELL_REAL, ROW(probability), 10, 3, 100, "%"},
+    {"logprob_nats", NULL, CELL_REAL, ROW(logprob)},
+    {NULL, "bits", CELL_REAL, ROW(surprisal), 8, 2, BITS_PER_NAT},
+    {"logit", "logit", CELL_REAL, ROW(logit), 11, 3},
+    {"cumulative", "sum", CELL_REAL, ROW(cumulative), 10, 3, 100, "%"},
+    {"after", NULL, CELL_REAL, ROW(after)},
+    {NULL, "after", CELL_REAL, ROW(kept), 10, 3, 100, "%"},
+    {NULL, "", CELL_BAR, ROW(probability), BAR_WIDTH, .need = 1},
+};
+enum { CUMULATIVE = 1 << 7, AFTER = 1 << 9 }; /* columns that may be left out */
+
+static const Table top_table = TABLE("top", columns), named_table = TABLE("named", columns);
+
+static const Column after_columns[] = {
+    {"temperature", NULL, CELL_FLOAT, offsetof(Next, sampling.temperature)},
+    {"top_k", NULL, CELL_SIZE, offsetof(Next, sampling.top_k)},
+    {"top_p", NULL, CELL_FLOAT, offsetof(Next, sampling.top_p)},
+    {"min_p", NULL, CELL_FLOAT, offsetof(Next, sampling.min_p)},
+    {"n_kept", NULL, CELL_SIZE, offsetof(Next, n_kept)},
+    {"mass", NULL, CELL_REAL, offsetof(Next, mass)},
+    {"entropy_nats", NULL, CELL_REAL, offsetof(Next, entropy_of_kept)},
+};
+static const Table after_table = TABLE(NULL, after_columns);
 
 static bool keeps_top_p(const SamplerOptions *sampling) { return sampling->top_p > 0 && sampling->top_p < 1; }
 
@@ -98,48 +165,8 @@ static bool filters(const SamplerOptions *sampling) {
     return sampling->temperature != 1 || sampling->top_k > 0 || keeps_top_p(sampling) || sampling->min_p > 0;
 }
 
-/* Columns left for the bar: 0 where there is to be none. */
-static size_t bar_width(const Report *report, bool after) {
-    size_t row = ROW_WIDTH + (after ? AFTER_WIDTH : 0) + 2;
-    return report->width > row ? at_most(report->width - row, BAR_WIDTH) : 0;
-}
-
-static void print_table(const Report *report, const Study *study, const Next *next) {
-    bool after = filters(&next->sampling);
-    size_t width = bar_width(report, after);
-    double cumulative = 0;
-    print_styled(report, STYLE_DIM, "p: probability of coming next; bits: -log2 p; sum: p down to here%s\n",
-                 after ? "; after: p once filtered" : "");
-    print_styled(report, STYLE_BOLD, " rank  token                    p    bits      logit       sum%s\n",
-                 after ? "     after" : "");
-    for (size_t i = 0; i < next->n_top; i++) {
-        int32_t id = next->top[i];
-        double p = probability(next, id), logit = (double)next->logits[id];
-        cumulative += p;
-        printf("%5zu  ", rank_of(next, i));
-        print_token(report, study, id, 16);
-        printf("  %7.3f%%  %6.2f  %9.3f  %7.3f%%", 100 * p,
-               (next->distribution.log_sum - logit) * BITS_PER_NAT, logit, 100 * cumulative);
-        if (after && next->after[id] > 0)
-            printf("  %7.3f%%", 100 * next->after[id]);
-        else if (after)
-            printf("  %8s", "-");
-        print_bar(report, p, width);
-        putchar('\n');
-    }
-}
-
-static void print_text(const Report *report, const Study *study, const Next *next) {
+static void print_sampling(const Next *next) {
     const SamplerOptions *sampling = &next->sampling;
-    double entropy = next->distribution.entropy;
-    print_table(report, study, next);
-    printf("\nentropy %.3f bits: as open as an even choice among %.1f of the %zu tokens\n",
-           entropy * BITS_PER_NAT, exp(entropy), next->n_vocab);
-    if (!filters(sampling)) {
-        print_styled(report, STYLE_DIM,
-                     "--temp, --top-k, --top-p, --min-p show what a sampler would leave of it\n");
-        return;
-    }
     fputs("after", stdout);
     if (sampling->temperature != 1) printf(" temperature %g,", (double)sampling->temperature);
     if (sampling->top_k > 0) printf(" top-k %zu,", sampling->top_k);
@@ -149,38 +176,70 @@ static void print_text(const Report *report, const Study *study, const Next *nex
            next->n_kept == 1 ? "" : "s", 100 * next->mass, next->entropy_of_kept * BITS_PER_NAT);
 }
 
-bool view_next(Study *study, Error *error) {
-    const StudyOptions *options = study->options;
+static bool show(Study *study, void *view, Error *error) {
+    const Next *next = view;
     Report *report = &study->report;
-    Next next = {
-        .n_vocab = model_config(study->model)->n_vocab,
-        .n_top = study_top(study, TOP),
-        .sampling = {.temperature = options->temp < 0 ? 1 : options->temp,
-                     .top_k = (size_t)options->top_k,
-                     .top_p = options->top_p,
-                     .min_p = options->min_p,
-                     .repeat_penalty = 1},
-    };
-    next.logits = floats_new(1, next.n_vocab);
-    next.after = calloc(next.n_vocab, sizeof *next.after);
-    next.top = calloc(next.n_top + 1, sizeof *next.top);
-    bool ok = (next.logits && next.after && next.top) || error_set(error, "not enough memory for the logits");
-    ok = ok && feed(study, &next, error);
-    if (ok) {
-        next.distribution = distribution_of(next.logits, next.n_vocab);
-        next.n_top = logits_top(next.logits, next.n_vocab, next.n_top, next.top);
-        ok = filter(&next, error);
+    bool after = filters(&next->sampling);
+    Columns left_out = after ? 0 : AFTER;
+    double entropy = next->distribution.entropy;
+    (void)error;
+    if (report->json)
+        json_real(report, "entropy_nats", entropy);
+    else
+        print_styled(report, STYLE_DIM,
+                     "p: probability of coming next; bits: -log2 p; sum: p down to here%s\n",
+                     after ? "; after: p once filtered" : "");
+    table_show(report, &top_table, left_out, next->rows, next->n_top, sizeof *next->rows);
+    if (next->tokens.n > 0) {
+        if (!report->json) putchar('\n');
+        table_show(report, &named_table, left_out | CUMULATIVE, next->named, next->tokens.n,
+                   sizeof *next->named);
     }
-    if (ok) {
-        report_open(report, study);
-        if (report->json)
-            print_json(report, study, &next);
-        else
-            print_text(report, study, &next);
-        report_close(report);
+    if (report->json) {
+        json_object(report, "after");
+        table_json_members(report, &after_table, 0, next);
+        json_end_object(report);
+        return true;
     }
-    free(next.logits);
-    free(next.after);
-    free(next.top);
-    return ok;
+    printf("\nentropy %.3f bits: as open as an even choice among %.1f of the %zu tokens\n",
+           entropy * BITS_PER_NAT, exp(entropy), next->n_vocab);
+    if (after)
+        print_sampling(next);
+    else
+        print_styled(report, STYLE_DIM,
+                     "--temp, --top-k, --top-p, --min-p show what a sampler would leave of it\n");
+    return true;
 }
+
+static void free_next(void *view) { free(((Next *)view)->tokens.items); }
+
+static const Next defaults = {.top = TOP, .temp = 1, .top_p = 1};
+
+#define AT(member) offsetof(Next, member)
+
+static const Option options[] = {
+    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},   {"--token", NULL, OPTION_LIST, AT(tokens), 0, 0},
+    {"--temp", NULL, OPTION_REAL, AT(temp), 0, 1e9}, {"--top-k", NULL, OPTION_INT, AT(top_k), 0, 1e9},
+    {"--top-p", NULL, OPTION_REAL, AT(top_p), 0, 1}, {"--min-p", NULL, OPTION_REAL, AT(min_p), 0, 1},
+};
+
+const View view_next = {
+    .name = "next",
+    .summary = "what the model expects after the text",
+    .usage = TEXT_USAGE,
+    .help =
+        "The distribution of the next token: rank, probability, logit (before the softmax), cumulative\n"
+        "probability, and what temperature and filters would make of it.\n"
+        "\n"
+        "  --top K         tokens to list (10)\n"
+        "  --token T       this token too (a text, or #id); may be given several times\n"
+        "  --temp X        divide the logits by X (1)     --top-k N   keep the N likeliest (0: all)\n"
+        "  --top-p X       keep this mass (1: all)        --min-p X   keep p >= X * the best p (0: all)\n",
+    .needs = NEEDS_MODEL | NEEDS_TEXT,
+    VIEW_OPTIONS(options),
+    .defaults = &defaults,
+    .size = sizeof(Next),
+    .compute = compute,
+    .show = show,
+    .free = free_next,
+};

@@ -1,102 +1,361 @@
 /*
- * The files of views/page are put into the program by the assembler. The template holds markers, {{style}}, each
- * in place of something; what is put there is not searched for markers again.
+ * view: what a model does with a text, as one web page: the text's surprisal, what was expected, patterns and scores of
+ * all heads, the logit lens. The program gathers the numbers, in one pass over the text, and puts them as JSON into a
+ * page that draws them (web/); docs/STUDY.md defines them.
+ *
+ * With -n the model first writes on; the pass is then over all of it.
  */
-#include "views/page.h"
-
-#include "unicode.h"
-#include "views/base64.h"
-#include "views/report.h"
-#include "views/sha256.h"
+#include "web/page.h"
+#include "cli/output.h"
+#include "measures/ablation.h"
+#include "measures/patterns.h"
+#include "text/unicode.h"
+#include "views/pagedata.h"
+#include "views/view.h"
+#include "web/svg.h"
 
 #include <string.h>
 
-/* The bytes between page_NAME and page_NAME_end are those of the files. */
-#define EMBED(name, files)                                                                                   \
-    __asm__(".pushsection .rodata\n"                                                                         \
-            ".globl page_" name "\n.globl page_" name "_end\n"                                               \
-            "page_" name ":\n" files "page_" name "_end:\n"                                                  \
-            ".popsection\n")
-#define FILE_OF(name) ".incbin \"views/page/" name "\"\n"
+enum { TOP = 20, TITLE_CHARACTERS = 60, LARGE_MB = 16 };
 
-EMBED("template", FILE_OF("page.html"));
-EMBED("style", FILE_OF("page.css"));
-EMBED("script",
-      FILE_OF("base.js") FILE_OF("text.js") FILE_OF("next.js") FILE_OF("weights.js") FILE_OF("heads.js")
-          FILE_OF("attend.js") FILE_OF("lens.js") FILE_OF("steps.js") FILE_OF("main.js"));
+typedef struct Page {
+    const char *output, *layer_list, *ablate, *svg;
+    int64_t n_predict, top, query;
+    float temp;
 
-extern const char page_template[], page_template_end[], page_style[], page_style_end[], page_script[],
-    page_script_end[];
+    Study *study;
+    const Config *config;
+    OutputFile file;
+    Patterns figure;    /* of --svg */
+    size_t n_prompt;    /* tokens from here on were generated */
+    size_t first_query; /* the position shown first, whose scores the page has in any case */
+    bool *layers;       /* [n_layer] whose heads' patterns are kept */
+    Session *session;
+    Predictions predictions;
+    LensRows lens;
+    Traces traces;
+    Heads text, repeat; /* without sums where there can be none */
+    Ablation ablation;  /* of --ablate */
+    Difference difference;
+    Predictions without;   /* … those heads */
+    const char *made_by;   /* the command line */
+    bool *named;           /* [n_vocab] tokens that the page names by id */
+    unsigned char *levels; /* [n_tokens][2] norms on their way into the page */
+} Page;
 
-static String between(const char *begin, const char *end) { return (String){begin, (size_t)(end - begin)}; }
+static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
+    const Page *page = user;
+    (void)head;
+    return lens_rows_want(&page->lens, site, layer) || (site == PROBE_PATTERN && page->text.sums) ||
+           traces_want(&page->traces, site, layer);
+}
 
-static void put(FILE *file, String bytes) { fwrite(bytes.data, 1, bytes.n, file); }
+static void visit(void *user, const Activation *seen) {
+    Page *page = user;
+    if (lens_rows_want(&page->lens, seen->site, seen->layer)) lens_rows_keep(&page->lens, seen);
+    if (seen->site == PROBE_PATTERN && page->text.sums) heads_add(&page->text, seen);
+    if (traces_want(&page->traces, seen->site, seen->layer)) traces_add(&page->traces, seen);
+}
 
-/* Bytes as text of HTML, in an element or in double quotes; what is no character, or a control, is a space. */
-static void put_escaped(FILE *file, String text) {
-    for (size_t i = 0, length; i < text.n; i += length) {
-        uint32_t c;
-        length = utf8_decode(text.data + i, text.n - i, &c);
-        if (c >= UTF8_INVALID || is_control(c))
-            putc(' ', file);
-        else if (c == '<' || c == '>' || c == '&' || c == '"')
-            fprintf(file, "&#%u;", (unsigned)c);
-        else
-            fwrite(text.data + i, 1, length, file);
+static void add_logits(void *user, size_t position, const float *logits) {
+    Page *page = user;
+    predictions_add(&page->predictions, position, logits);
+    lens_rows_add(&page->lens, page->session, position, logits);
+}
+
+static void tell_progress(void *user) {
+    const Page *page = user;
+    show_progress("generated", page->study->subject.tokens.n - page->n_prompt, (size_t)page->n_predict);
+}
+
+/* -n: the study's tokens become the prompt and what the model wrote behind it. */
+static bool generate(Page *page, Error *error) {
+    Study *study = page->study;
+    Subject *subject = &study->subject;
+    size_t n = page->n_prompt;
+    float *logits = arena_floats(&study->arena, 1, page->config->n_vocab);
+    if (!arena_ok(&study->arena, error, "%zu logits", page->config->n_vocab)) return false;
+    Session *session = subject_session(subject, n + (size_t)page->n_predict, NULL, error);
+    bool ok = session && subject_feed(subject, session, subject->tokens.ids, n - 1, NULL, NULL, error) &&
+              session_feed(session, &subject->tokens.ids[n - 1], 1, logits, 1, error) &&
+              study_generate(study, session, logits, page->n_predict, page->temp, tell_progress, page, error);
+    show_progress("", 1, 1);
+    session_free(session);
+    return ok;
+}
+
+/* The command line as a shell reads it, so that whoever has the page can make it again. */
+static const char *command_line(Study *study, Error *error) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
+    size_t n = sizeof "study";
+    for (int i = 0; i < study->argc; i++) n += 4 * strlen(study->argv[i]) + 3;
+    char *line = arena_new(&study->arena, n, 1), *at = line;
+    if (!arena_ok(&study->arena, error, "the command line")) return NULL;
+    at += sprintf(at, "study");
+    for (int i = 0; i < study->argc; i++) {
+        const char *word = study->argv[i];
+        bool is_plain = *word && word[strspn(word, plain)] == '\0';
+        at += sprintf(at, is_plain ? " " : " '");
+        for (; *word; *at++ = *word++)
+            if (*word == '\'') at += sprintf(at, "'\\'");
+        if (!is_plain) *at++ = '\'';
     }
+    return line;
 }
 
-/* 'sha256-…', by which a policy names a script or style: Content Security Policy Level 3, section 2.3.1. */
-static void put_hash(FILE *file, String bytes) {
-    unsigned char digest[SHA256_BYTES];
-    char text[BASE64_SIZE(SHA256_BYTES)];
-    sha256(digest, bytes.data, bytes.n);
-    fprintf(file, "'sha256-%.*s'", (int)base64_encode(text, digest, sizeof digest), text);
+static bool allocate(Page *page, Error *error) {
+    Study *study = page->study;
+    const Subject *subject = &study->subject;
+    Arena *arena = &study->arena;
+    size_t n = subject->tokens.n, n_vocab = page->config->n_vocab;
+    RandomTexts random = {.bos = repeats_with_bos(study), .seed = study->seed};
+    page->first_query = page->query >= 0 ? (size_t)page->query : page->n_prompt - 1;
+    if (page->first_query >= n)
+        return error_set(error, "--query %zu: the model ended the text after token %zu", page->first_query,
+                         n - 1);
+    page->named = arena_new(arena, n_vocab, sizeof *page->named);
+    page->levels = arena_new(arena, n, 2);
+    page->made_by = command_line(study, error);
+    return page->made_by &&
+           predictions_begin(&page->predictions, subject, arena, at_most(top_or(page->top, TOP), n_vocab),
+                             error) &&
+           lens_rows_begin(&page->lens, subject, arena, error) &&
+           traces_begin(&page->traces, subject, arena, page->layers, page->first_query, error) &&
+           (n < 2 || heads_begin(&page->text, subject, arena, NULL, error)) &&
+           (!heads_can_repeat(subject, random.bos) ||
+            heads_begin(&page->repeat, subject, arena, &random, error));
 }
 
-static void put_policy(FILE *file, String script, String style) {
-    fputs("default-src 'none'; script-src ", file);
-    put_hash(file, script);
-    fputs("; style-src ", file);
-    put_hash(file, style);
-    fputs("; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'", file);
+static bool gather(Page *page, Error *error) {
+    const Subject *subject = &page->study->subject;
+    Probe probe = {page, wants, visit};
+    if (!allocate(page, error)) return false;
+    if (page->text.sums) heads_start(&page->text, 0);
+    page->session = subject_session(subject, 0, &probe, error);
+    bool ok = page->session && subject_feed(subject, page->session, subject->tokens.ids, subject->tokens.n,
+                                            add_logits, page, error);
+    session_free(page->session);
+    return ok && traces_finish(&page->traces, error) &&
+           (!page->repeat.sums || heads_feed(&page->repeat, false, error));
 }
 
-/* Where the next marker begins; the end when there is none. */
-static size_t find_marker(String text) {
-    for (size_t i = 0; i + 1 < text.n; i++)
-        if (text.data[i] == '{' && text.data[i + 1] == '{') return i;
-    return text.n;
+/* --ablate: the text once more without these heads. */
+static bool gather_without(Page *page, Error *error) {
+    Study *study = page->study;
+    Ablation *ablation = &page->ablation;
+    if (study->subject.tokens.n < 2)
+        return error_set(error, "--ablate scores each token after the first: give a text of two or more");
+    return predictions_begin(&page->without, &study->subject, &study->arena, page->predictions.n_top,
+                             error) &&
+           ablation_baseline(ablation, error) &&
+           ablation_run(ablation, ablation_first_layer(ablation), &page->difference, predictions_add,
+                        &page->without, error);
 }
 
-/* Whether text starts with "{{name}}"; if so, moves behind it. */
-static bool take_marker(String *text, const char *name) {
-    size_t n = strlen(name);
-    if (text->n < n + 4 || memcmp(text->data + 2, name, n) != 0 || memcmp(text->data + 2 + n, "}}", 2) != 0)
-        return false;
-    text->data += n + 4, text->n -= n + 4;
+static void json_model(Report *report, const Page *page) {
+    const Config *config = page->config;
+    json_text(report, "version", ATTN_VERSION, SIZE_MAX);
+    json_text(report, "made_by", page->made_by, SIZE_MAX);
+    json_int(report, "n_prompt", (int64_t)page->n_prompt);
+    json_int(report, "query", (int64_t)page->first_query);
+    json_real(report, "temperature", (double)page->temp);
+    json_rounded(report, "temperature_step", (double)TEMPERATURE_STEP);
+    json_int(report, "n_layer", (int64_t)config->n_layer);
+    json_int(report, "n_head", (int64_t)config->n_head);
+    json_int(report, "n_head_kv", (int64_t)config->n_head_kv);
+    json_int(report, "d_head", (int64_t)config->d_head);
+    json_int(report, "d_model", (int64_t)config->d_model);
+    json_int(report, "n_vocab", (int64_t)config->n_vocab);
+    json_int(report, "n_ctx", (int64_t)config->n_ctx);
+    json_bool(report, "rope", config->family->rope != ROPE_NONE);
+}
+
+static void json_ablation(Report *report, const Page *page) {
+    const Ablation *ablation = &page->ablation;
+    char name[32];
+    if (!page->ablate) {
+        json_null(report, "ablation");
+        return;
+    }
+    json_object(report, "ablation");
+    json_array(report, "heads");
+    for (size_t i = 0; i < ablation->n_chosen; i++)
+        json_text(report, NULL, part_name(name, ablation, ablation->chosen[i]), SIZE_MAX);
+    json_end_array(report);
+    json_text(report, "by", "zero", SIZE_MAX);
+    json_predictions(report, &page->without, false);
+    json_baseline(report, &page->difference);
+    json_ablated(report, &page->difference);
+    json_end_object(report);
+}
+
+/* The text of every token that is named by its id. */
+static void json_vocabulary(Report *report, const Page *page) {
+    predictions_mark(&page->predictions, page->named);
+    lens_rows_mark(&page->lens, page->named);
+    if (page->ablate) predictions_mark(&page->without, page->named);
+    json_object(report, "vocabulary");
+    for (size_t id = 0; id < page->config->n_vocab; id++) {
+        char key[24];
+        snprintf(key, sizeof key, "%zu", id);
+        if (page->named[id]) json_piece(report, key, (int32_t)id);
+    }
+    json_end_object(report);
+}
+
+static void write_data(void *user, FILE *file) {
+    const Page *page = user;
+    Report json = page->study->report, *report = &json;
+    report->json = true;
+    report->out = file;
+    report_open(report, page->study);
+    json_model(report, page);
+    json_predictions(report, &page->predictions, true);
+    json_lens(report, &page->lens);
+    json_object(report, "heads");
+    json_head_scores(report, "text", &page->text);
+    json_head_scores(report, "repeat", &page->repeat);
+    json_end_object(report);
+    json_traces(report, &page->traces, page->levels);
+    json_ablation(report, page);
+    json_vocabulary(report, page);
+    report_close(report);
+}
+
+/* The page is called by how its text begins. */
+static bool write_page(Page *page, Error *error) {
+    Study *study = page->study;
+    JoinedText text;
+    if (!join_tokens(&study->subject, &study->arena, false, &text, error)) return false;
+    size_t end = text.offsets[page->n_prompt], begin = 0, n = 0;
+    while (begin < end && (text.bytes[begin] == ' ' || text.bytes[begin] == '\n')) begin++;
+    size_t at = begin;
+    for (uint32_t c; at < end && n < TITLE_CHARACTERS; n++) at += utf8_decode(text.bytes + at, end - at, &c);
+    page_write(page->file.file, (String){text.bytes + begin, at - begin}, write_data, page);
     return true;
 }
 
-bool page_write(FILE *file, String title, PageData *data, void *user, Error *error) {
-    String left = between(page_template, page_template_end), style = between(page_style, page_style_end),
-           script = between(page_script, page_script_end);
-    for (;;) {
-        size_t n = find_marker(left);
-        put(file, (String){left.data, n});
-        left.data += n, left.n -= n;
-        if (left.n == 0) return true;
-        if (take_marker(&left, "title"))
-            put_escaped(file, title);
-        else if (take_marker(&left, "policy"))
-            put_policy(file, script, style);
-        else if (take_marker(&left, "style"))
-            put(file, style);
-        else if (take_marker(&left, "script"))
-            put(file, script);
-        else if (!take_marker(&left, "data"))
-            return error_set(error, "views/page/page.html: an unknown marker: %.20s", left.data);
-        else if (!data(user, file, error))
-            return false;
-    }
+/* --svg: the pattern of one head. */
+static bool write_figure(Page *page, Error *error) {
+    Study *study = page->study;
+    const Tokens *tokens = &study->subject.tokens;
+    Patterns *figure = &page->figure;
+    if (!patterns_begin(figure, &study->subject, &study->arena, tokens->n, tokens->n, error)) return false;
+    Session *session = subject_session(&study->subject, 0, &figure->probe, error);
+    bool ok = session && patterns_feed(figure, session, tokens->ids, tokens->n, error);
+    if (ok) svg_write(page->file.file, &study->report, figure);
+    session_free(session);
+    return ok;
 }
+
+/* The file gets its name, and one line tells of it. */
+static bool finish(Page *page, Error *error) {
+    long bytes = ftell(page->file.file); /* −1: a pipe cannot tell */
+    if (!output_finish(&page->file, error)) return false;
+    size_t n = page->study->subject.tokens.n,
+           n_heads = page->svg ? 1 : page->traces.n_layers * page->config->n_head;
+    printf("%s: %zu token%s, %zu head%s", page->output, n, n == 1 ? "" : "s", n_heads,
+           n_heads == 1 ? "" : "s");
+    if (bytes >= 0) printf(", %ld kB", (bytes + 500) / 1000);
+    if (bytes > LARGE_MB * 1000000L && !page->svg) fputs("; --layers makes it smaller", stdout);
+    putchar('\n');
+    return true;
+}
+
+static bool check_svg(Page *page, Error *error) {
+    const Config *config = page->config;
+    const char *at = page->svg;
+    unsigned long long layer, head;
+    bool one;
+    if (page->ablate || page->layer_list || page->query >= 0 || page->top >= 0)
+        return error_set(error, "--svg draws one pattern: leave out --ablate, --layers, --query and --top");
+    if (!parse_head(&at, &layer, &head, &one) || !one || *at)
+        return error_set(error, "--svg takes a head such as L3H7, not '%s'", page->svg);
+    if (layer >= config->n_layer || head >= config->n_head)
+        return error_set(error, "--svg: there is no %s: the model has %zu layers of %zu heads, from 0 on",
+                         page->svg, config->n_layer, config->n_head);
+    page->figure = (Patterns){.layer = (size_t)layer, .n_layers = 1, .head = (size_t)head, .n_heads = 1};
+    return true;
+}
+
+/* What can be refused before the model runs. */
+static bool check(Page *page, Error *error) {
+    Study *study = page->study;
+    Arena *arena = &study->arena;
+    bool json = study->options->json;
+    size_t n_layer = page->config->n_layer, n_positions = page->n_prompt + (size_t)page->n_predict;
+    if (!study_check_place(study, -1, -1, page->query, n_positions, error)) return false;
+    if (json && (page->output || page->svg))
+        return error_set(error, "--json prints the data alone: leave out %s", page->svg ? "--svg" : "-o");
+    if (!json && !study_check_output(study, page->output, page->svg ? "figure.svg" : "page.html", error))
+        return false;
+    if (page->top == 0) return error_set(error, "--top 0 leaves nothing to show: take 1 or more");
+    if (page->svg && !check_svg(page, error)) return false;
+    page->layers = arena_new(arena, n_layer, sizeof *page->layers);
+    return arena_ok(arena, error, "%zu layers", n_layer) && subject_check_length(&study->subject, error) &&
+           study_check_predict(study, page->n_predict, error) &&
+           parse_list(page->layer_list, "layer", n_layer, page->layers, error) &&
+           ablation_begin(&page->ablation, &study->subject, arena, error) &&
+           (!page->ablate || choose_heads(&page->ablation, "--ablate", page->ablate, error));
+}
+
+static bool compute(Study *study, void *view, Error *error) {
+    Page *page = view;
+    bool json = study->options->json;
+    page->study = study;
+    page->config = model_config(study->model);
+    page->n_prompt = study->subject.tokens.n;
+    if (!check(page, error) || !(json || output_open(&page->file, page->output, error)) ||
+        !(page->n_predict == 0 || generate(page, error)))
+        return false;
+    if (page->svg) return write_figure(page, error) && finish(page, error);
+    if (!gather(page, error) || (page->ablate && !gather_without(page, error))) return false;
+    if (json) write_data(page, stdout);
+    return json || (write_page(page, error) && finish(page, error));
+}
+
+static void free_page(void *view) {
+    Page *page = view;
+    output_abandon(&page->file);
+    ablation_free(&page->ablation);
+}
+
+static const Page defaults = {.top = -1, .query = -1};
+
+#define AT(member) offsetof(Page, member)
+
+static const Option options[] = {
+    {"--output", "-o", OPTION_TEXT, AT(output), 0, 0},
+    {"--predict", "-n", OPTION_INT, AT(n_predict), 0, 1e9},
+    {"--temp", NULL, OPTION_REAL, AT(temp), 0, 1e9},
+    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},
+    {"--layers", NULL, OPTION_TEXT, AT(layer_list), 0, 0},
+    {"--query", NULL, OPTION_INT, AT(query), 0, 1e9},
+    {"--ablate", NULL, OPTION_TEXT, AT(ablate), 0, 0},
+    {"--svg", NULL, OPTION_TEXT, AT(svg), 0, 0},
+};
+
+const View view_page = {
+    .name = "view",
+    .summary = "all of it in one page, for a browser",
+    .usage = TEXT_USAGE,
+    .help =
+        "Writes a web page that needs nothing but itself: surprisal of each token, what was expected, every\n"
+        "head's pattern and scores, the logit lens, one head step by step.\n"
+        "\n"
+        "  -o, --output FILE.html   (needed; --json prints the page's numbers instead)\n"
+        "  -n N [--temp X]     let the model write N tokens first, greedily or at a temperature\n"
+        "  --top K             tokens kept of each distribution (20)\n"
+        "  --layers LIST       whose patterns are kept: 0,3,5-7 (all)\n"
+        "  --query Q           whose scores are kept where there is no room for all (the prompt's last)\n"
+        "  --ablate LIST       also without these heads: L3H7,L4H0, or L3 for all of a layer\n"
+        "  --svg L3H7          instead of a page, this head's pattern as a figure\n"
+        "\n"
+        "  ./study view model.bin -p \"The Eiffel\" -n 4 -o page.html\n",
+    .needs = NEEDS_MODEL | NEEDS_TEXT,
+    VIEW_OPTIONS(options),
+    .defaults = &defaults,
+    .size = sizeof(Page),
+    .compute = compute,
+    .free = free_page,
+};

@@ -8,18 +8,17 @@
  *   chunks:  llama.cpp's perplexity. Windows do not overlap; BOS, if the text has one, replaces the first
  *            token of each; the second half is scored, and what does not fill a window is left out.
  *
- * study_feed runs a window through the model and shows the logits to score_token, which keeps their numbers.
+ * subject_feed runs a window through the model and shows the logits to add_token, which keeps their numbers.
  */
-#include "views/study.h"
+#include "views/view.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
     TOP = 3,
     CHUNK_CTX = 512,
-    PIECE = 64, /* tokens scored between two looks at the clock */
     ROW_WIDTH = 46,
     BAR_WIDTH = 6,
     CELL_WIDTH = 18, /* columns: a row, the bar in it, a likelier token behind */
@@ -30,133 +29,137 @@ typedef struct Likelier {
     float p;
 } Likelier;
 
-typedef struct TokenScore {
-    double surprisal, entropy; /* nats */
-    size_t rank;
-} TokenScore;
+typedef struct Row {
+    size_t position;
+    int32_t id;
+    TokenScore score;   /* of token 0, which nothing foresaw: none */
+    double share;       /* surprisal as a share of that of an even choice among all tokens */
+    Likelier *likelier; /* [n_likelier] likeliest first */
+    size_t n_likelier;
+    bool all; /* of them are shown, on as many lines as it takes */
+} Row;
 
-typedef struct Totals {
-    double sum, sum_of_squares; /* of the surprisals */
-    size_t n, n_best;           /* tokens, and those of them that greedy decoding would have chosen */
-    size_t n_bytes;             /* of their pieces */
-} Totals;
+/* A word of tokens [position, position + n). */
+typedef struct Word {
+    size_t position, n;
+    double surprisal; /* nats, the sum over its tokens */
+    const int32_t *ids;
+    const JoinedText *text; /* of all tokens */
+} Word;
 
 typedef struct Window {
     size_t begin, first, end; /* tokens [begin, end − 1) are fed and [first, end) scored */
 } Window;
 
-typedef struct ChunkScore {
-    size_t n;          /* tokens scored in it */
-    double sum;        /* of their surprisals */
+typedef struct Chunk {
+    size_t number, n;  /* from 1 on; tokens scored in it */
+    double nll;        /* nats a token */
     double perplexity; /* of all chunks up to here */
-} ChunkScore;
+} Chunk;
 
 typedef struct Score {
-    const Study *study;
-    bool chunks;
+    int64_t top;
+    bool words, chunks;
+
+    const Subject *subject;
     size_t n_vocab, n_ctx, n_windows;
-    size_t n_likelier;    /* at most that many for each token */
-    TokenScore *tokens;   /* [n_tokens], from 1 on; NULL with chunks */
-    Likelier *likelier;   /* [n_tokens][n_likelier] likeliest first */
-    int32_t *top;         /* [n_likelier] scratch */
-    ChunkScore *by_chunk; /* [n_windows], or NULL */
-    Window window;        /* the one under way */
+    size_t n_likelier; /* at most that many for each token */
+    int32_t *best;     /* [n_likelier] scratch */
+    Row *rows;         /* [n_tokens]; NULL with chunks */
+    Word *by_word;     /* [n_words] of the tokens after the first; NULL unless asked for */
+    size_t n_words;
+    JoinedText text; /* with words */
+    Chunk *by_chunk; /* [n_windows], or NULL */
+    Window window;   /* the one under way */
     Totals totals;
     size_t n_to_score, n_fed; /* tokens */
     double start_ms;
 } Score;
 
-/* Of a token that has been scored: how many likelier ones are kept. */
-static size_t n_likelier(const Score *score, size_t at) {
-    return at_most(score->tokens[at].rank - 1, score->n_likelier);
-}
-
 /* Logits at a position of the window are the prediction of the next token. */
-static void score_token(void *user, size_t position, const float *logits) {
+static void add_token(void *user, size_t position, const float *logits) {
     Score *score = user;
     size_t at = score->window.begin + position + 1;
-    int32_t id = score->study->tokens.ids[at];
+    int32_t id = score->subject->tokens.ids[at];
     Distribution expected = distribution_of(logits, score->n_vocab);
-    double surprisal = expected.log_sum - (double)logits[id];
-
-    Totals *totals = &score->totals;
-    totals->n++;
-    totals->sum += surprisal;
-    totals->sum_of_squares += surprisal * surprisal;
-    totals->n_best += expected.best == id;
-    totals->n_bytes += tokenizer_piece(score->study->tokenizer, id, false).n;
+    TokenScore token = token_score(&expected, logits, score->n_vocab, id);
+    totals_add(&score->totals, &token, tokenizer_piece(score->subject->tokenizer, id, false).n);
     if (score->chunks) return;
 
-    Likelier *likelier = score->likelier + at * score->n_likelier;
-    score->tokens[at] = (TokenScore){surprisal, expected.entropy, logits_rank(logits, score->n_vocab, id)};
-    logits_top(logits, score->n_vocab, n_likelier(score, at), score->top);
-    for (size_t i = 0; i < n_likelier(score, at); i++)
-        likelier[i] = (Likelier){score->top[i], (float)exp((double)logits[score->top[i]] - expected.log_sum)};
+    Row *row = &score->rows[at];
+    row->score = token;
+    row->share = token.surprisal / log((double)score->n_vocab);
+    row->n_likelier = at_most(token.rank - 1, score->n_likelier);
+    logits_top(logits, score->n_vocab, row->n_likelier, score->best);
+    for (size_t i = 0; i < row->n_likelier; i++)
+        row->likelier[i] =
+            (Likelier){score->best[i], (float)probability_of(logits, score->best[i], expected.log_sum)};
 }
 
-static double seconds_since(double start_ms) { return 1e-3 * (now_ms() - start_ms); }
+static double per_second(const Score *score, size_t n) {
+    return (double)n / (1e-3 * (now_ms() - score->start_ms) + 1e-9);
+}
 
-/* Feeds ids [n] and scores what each predicts, or with `each` NULL nothing. */
-static bool feed(Score *score, Session *session, const int32_t *ids, size_t n, LogitsVisit *each,
-                 Error *error) {
-    for (size_t done = 0, m; done < n; done += m) {
-        char what[64];
-        m = at_most(n - done, each ? PIECE : SESSION_CHUNK);
-        snprintf(what, sizeof what, "%7.1f tokens/s, scored",
-                 (double)score->totals.n / (seconds_since(score->start_ms) + 1e-9));
-        if (score->n_to_score > PIECE) show_progress(what, score->totals.n, score->n_to_score);
-        if (!study_feed(score->study, session, ids + done, m, each, score, error)) return false;
-        score->n_fed += m;
-    }
-    return true;
+/* Of all windows, whichever is fed. */
+static bool tell_progress(void *user, const char *what, size_t done, size_t total) {
+    const Score *score = user;
+    const Subject *subject = score->subject;
+    char speed[64];
+    (void)what, (void)done, (void)total;
+    snprintf(speed, sizeof speed, "%7.1f tokens/s, scored", per_second(score, score->totals.n));
+    return subject_go_on(subject, score->n_to_score > LOGITS_CHUNK ? speed : NULL, score->totals.n,
+                         score->n_to_score, NULL);
 }
 
 /* The i-th of n_windows. */
 static Window window_at(const Score *score, size_t i) {
-    size_t n_ctx = score->n_ctx, n_tokens = score->study->tokens.n, half = n_ctx / 2;
+    size_t n_ctx = score->n_ctx, n_tokens = score->subject->tokens.n, half = n_ctx / 2;
     if (score->chunks) return (Window){i * n_ctx, i * n_ctx + half + 1, (i + 1) * n_ctx};
     return (Window){i * half, i == 0 ? 1 : i * half + n_ctx - half + 1,
                     at_most(i * half + n_ctx + 1, n_tokens)};
 }
 
 static bool score_window(Score *score, Session *session, int32_t *ids, Error *error) {
-    const Study *study = score->study;
+    Subject subject = *score->subject;
     const Window *window = &score->window;
     size_t n = window->end - window->begin - 1, n_before = window->first - window->begin - 1;
-    memcpy(ids, study->tokens.ids + window->begin, n * sizeof *ids);
-    if (score->chunks && study->bos) ids[0] = study->tokens.ids[0];
+    subject.progress = tell_progress;
+    subject.progress_user = score;
+    memcpy(ids, subject.tokens.ids + window->begin, n * sizeof *ids);
+    if (score->chunks && subject.bos) ids[0] = subject.tokens.ids[0];
     session_rewind(session, 0);
-    return feed(score, session, ids, n_before, NULL, error) &&
-           feed(score, session, ids + n_before, n - n_before, score_token, error);
+    score->n_fed += n;
+    return subject_feed(&subject, session, ids, n_before, NULL, NULL, error) &&
+           subject_feed(&subject, session, ids + n_before, n - n_before, add_token, score, error);
 }
 
-static bool score_text(Score *score, Error *error) {
-    size_t n = at_most(score->n_ctx, score->study->tokens.n);
-    Session *session = study_session(score->study, n, NULL, error);
-    int32_t *ids = session ? calloc(n, sizeof *ids) : NULL;
-    bool ok = session && (ids || error_set(error, "not enough memory for a window of %zu tokens", n));
+static bool score_text(Score *score, Arena *arena, Error *error) {
+    size_t n = at_most(score->n_ctx, score->subject->tokens.n);
+    int32_t *ids = arena_new(arena, n, sizeof *ids);
+    if (!arena_ok(arena, error, "a window of %zu tokens", n)) return false;
+    Session *session = subject_session(score->subject, n, NULL, error);
+    bool ok = session;
     score->start_ms = now_ms();
     for (size_t i = 0; i < score->n_windows && ok; i++) {
         Totals before = score->totals, *totals = &score->totals;
         score->window = window_at(score, i);
         ok = score_window(score, session, ids, error);
-        if (score->chunks)
-            score->by_chunk[i] = (ChunkScore){totals->n - before.n, totals->sum - before.sum,
-                                              exp(totals->sum / (double)totals->n)};
+        if (!score->chunks) continue;
+        size_t n_scored = totals->n - before.n;
+        score->by_chunk[i] = (Chunk){i + 1, n_scored, (totals->sum - before.sum) / (double)n_scored,
+                                     text_score(totals).perplexity};
     }
-    if (score->n_to_score > PIECE) show_progress("", 1, 1);
-    free(ids);
+    if (score->n_to_score > LOGITS_CHUNK) subject_go_on(score->subject, "", 1, 1, NULL);
     session_free(session);
     return ok;
 }
 
 /* What the options and the length of the text make of n_ctx, n_windows, n_to_score. */
-static bool plan(Score *score, Error *error) {
-    const StudyOptions *options = score->study->options;
-    size_t n_tokens = score->study->tokens.n, limit = model_config(score->study->model)->n_ctx, n_ctx = limit;
+static bool plan(Score *score, const Subject *subject, Error *error) {
+    size_t n_tokens = subject->tokens.n, limit = model_config(subject->model)->n_ctx, n_ctx = limit;
     if (score->chunks && n_ctx > CHUNK_CTX) n_ctx = CHUNK_CTX;
-    if (options->n_ctx) n_ctx = (size_t)options->n_ctx;
-    if (score->chunks && options->words)
+    if (subject->n_ctx) n_ctx = subject->n_ctx;
+    if (score->chunks && score->words)
         return error_set(error, "--chunks prints no tokens, so that --words has none to join; choose one");
     if (n_ctx > limit)
         return error_set(error, "-c %zu is more than the %zu positions that the model knows", n_ctx, limit);
@@ -175,7 +178,7 @@ static bool plan(Score *score, Error *error) {
         return true;
     }
     if (n_tokens < 2)
-        return error_set(error, score->study->bos
+        return error_set(error, subject->bos
                                     ? "the text is empty: there is nothing to score"
                                     : "the text is one token, and nothing stands before it to foresee it; "
                                       "--bos puts a token there");
@@ -185,208 +188,151 @@ static bool plan(Score *score, Error *error) {
     return true;
 }
 
-static bool score_new(Score *score, const Study *study, Error *error) {
-    const StudyOptions *options = study->options;
-    size_t n = study->tokens.n;
-    *score = (Score){.study = study,
-                     .chunks = options->chunks,
-                     .n_vocab = model_config(study->model)->n_vocab,
-                     .n_likelier = at_most(study_top(study, TOP), model_config(study->model)->n_vocab - 1)};
-    if (!plan(score, error)) return false;
-    bool ok;
+static bool allocate(Score *score, Arena *arena, Error *error) {
+    const Tokens *tokens = &score->subject->tokens;
+    size_t n = tokens->n, n_likelier = score->n_likelier;
     if (score->chunks) {
-        score->by_chunk = calloc(score->n_windows, sizeof *score->by_chunk);
-        ok = score->by_chunk != NULL;
-    } else {
-        score->tokens = calloc(n, sizeof *score->tokens);
-        score->likelier = calloc(n, (score->n_likelier + 1) * sizeof *score->likelier);
-        score->top = calloc(score->n_likelier + 1, sizeof *score->top);
-        ok = score->tokens && score->likelier && score->top;
+        score->by_chunk = arena_new(arena, score->n_windows, sizeof *score->by_chunk);
+        return arena_ok(arena, error, "the scores of %zu chunks", score->n_windows);
     }
-    return ok || error_set(error, "not enough memory for the scores of %zu tokens", n);
+    Likelier *likelier = arena_new(arena, n, (n_likelier + 1) * sizeof *likelier);
+    score->best = arena_new(arena, n_likelier + 1, sizeof *score->best);
+    score->rows = arena_new(arena, n, sizeof *score->rows);
+    if (score->words) score->by_word = arena_new(arena, n, sizeof *score->by_word);
+    if (!arena_ok(arena, error, "the scores of %zu tokens", n)) return false;
+    for (size_t i = 0; i < n; i++)
+        score->rows[i] = (Row){.position = i,
+                               .id = tokens->ids[i],
+                               .score = {NAN, NAN, SIZE_MAX, false},
+                               .likelier = likelier + i * n_likelier,
+                               .all = score->top >= 0};
+    return true;
 }
 
-static void score_free(Score *score) {
-    free(score->tokens);
-    free(score->likelier);
-    free(score->top);
-    free(score->by_chunk);
-}
-
-static double mean_nll(const Totals *totals) { return totals->sum / (double)totals->n; }
-
-/* The standard error of the mean carried through exp; NaN for a single token. */
-static double perplexity_error(const Totals *totals) {
-    double mean = mean_nll(totals), variance = totals->sum_of_squares / (double)totals->n - mean * mean;
-    if (totals->n < 2) return NAN;
-    return exp(mean) * sqrt(fmax(variance, 0) / (double)(totals->n - 1));
-}
-
-/* NaN when the tokens stand for no bytes. */
-static double bits_per_byte(const Totals *totals) {
-    return totals->n_bytes ? totals->sum * BITS_PER_NAT / (double)totals->n_bytes : NAN;
-}
-
-/* Where the word ends that begins at token `at`. */
-static size_t end_of_word(const Study *study, size_t at) {
-    for (at++; at < study->tokens.n && !begins_word(study, at); at++) {
+static bool join_words(Score *score, Arena *arena, Error *error) {
+    const Subject *subject = score->subject;
+    if (!join_tokens(subject, arena, false, &score->text, error)) return false;
+    for (size_t at = 1; at < subject->tokens.n; at++) {
+        if (at == 1 || begins_word(subject, at))
+            score->by_word[score->n_words++] =
+                (Word){.position = at, .ids = subject->tokens.ids + at, .text = &score->text};
+        Word *word = &score->by_word[score->n_words - 1];
+        word->n++;
+        word->surprisal += score->rows[at].score.surprisal;
     }
-    return at;
+    return true;
 }
 
-static double word_surprisal(const Score *score, size_t begin, size_t end) {
-    double sum = 0;
-    for (size_t i = begin; i < end; i++) sum += score->tokens[i].surprisal;
-    return sum;
+/* How fast a long text went, for those who plan a longer one. */
+static void tell_speed(const Score *score) {
+    if (score->n_windows == 1) return;
+    fprintf(stderr, "study: %zu tokens scored in %.1f s, %.1f a second; %zu were fed, %.1f a second\n",
+            score->totals.n, 1e-3 * (now_ms() - score->start_ms), per_second(score, score->totals.n),
+            score->n_fed, per_second(score, score->n_fed));
 }
 
-static void json_positions(Report *report, const Score *score) {
-    const Study *study = score->study;
-    json_array(report, "positions");
-    for (size_t at = 1; at < study->tokens.n; at++) {
-        const TokenScore *token = &score->tokens[at];
-        const Likelier *likelier = score->likelier + at * score->n_likelier;
-        json_object(report, NULL);
-        json_int(report, "position", (int64_t)at);
-        json_token(report, study->tokens.ids[at], study);
-        json_real(report, "surprisal_nats", token->surprisal);
-        json_int(report, "rank", (int64_t)token->rank);
-        json_real(report, "entropy_nats", token->entropy);
-        json_array(report, "likelier");
-        for (size_t i = 0; i < n_likelier(score, at); i++) {
-            json_object(report, NULL);
-            json_token(report, likelier[i].id, study);
-            json_real(report, "probability", (double)likelier[i].p);
-            json_end_object(report);
-        }
-        json_end_array(report);
-        json_end_object(report);
+static bool compute(Study *study, void *view, Error *error) {
+    Score *score = view;
+    Arena *arena = &study->arena;
+    score->subject = &study->subject;
+    score->n_vocab = model_config(study->model)->n_vocab;
+    score->n_likelier = at_most(top_or(score->top, TOP), score->n_vocab - 1);
+    if (!plan(score, score->subject, error) || !allocate(score, arena, error) ||
+        !score_text(score, arena, error))
+        return false;
+    tell_speed(score);
+    return !score->words || join_words(score, arena, error);
+}
+
+static const Column likelier_columns[] = {
+    {"token", "", CELL_TOKEN, offsetof(Likelier, id), 12, 10},
+    {"probability", "", CELL_FLOAT, offsetof(Likelier, p), 6, 1, 100, "%"},
+};
+static const Table likelier_table = TABLE("likelier", likelier_columns);
+
+/* What the line has room for or, on further lines, all. */
+static void show_likelier(Report *report, const char *key, const void *cell) {
+    const Row *row = cell;
+    (void)key;
+    if (report->json) {
+        table_show(report, &likelier_table, 0, row->likelier, row->n_likelier, sizeof *row->likelier);
+        return;
     }
-    json_end_array(report);
-}
-
-static void json_words(Report *report, const Score *score, const JoinedText *text) {
-    const Study *study = score->study;
-    json_array(report, "words");
-    for (size_t begin = 1, end; begin < study->tokens.n; begin = end) {
-        end = end_of_word(study, begin);
-        json_object(report, NULL);
-        json_joined(report, "text", text, begin, end);
-        json_int(report, "position", (int64_t)begin);
-        json_int(report, "n_tokens", (int64_t)(end - begin));
-        json_real(report, "surprisal_nats", word_surprisal(score, begin, end));
-        json_end_object(report);
-    }
-    json_end_array(report);
-}
-
-static void json_chunks(Report *report, const Score *score) {
-    json_array(report, "chunks");
-    for (size_t i = 0; i < score->n_windows; i++) {
-        const ChunkScore *chunk = &score->by_chunk[i];
-        json_object(report, NULL);
-        json_int(report, "n", (int64_t)chunk->n);
-        json_real(report, "nll_nats", chunk->sum / (double)chunk->n);
-        json_real(report, "perplexity", chunk->perplexity);
-        json_end_object(report);
-    }
-    json_end_array(report);
-}
-
-static void print_json(Report *report, const Score *score, const JoinedText *text) {
-    const Totals *totals = &score->totals;
-    json_int(report, "n_ctx", (int64_t)score->n_ctx);
-    json_int(report, "n_windows", (int64_t)score->n_windows);
-    if (score->chunks)
-        json_chunks(report, score);
-    else
-        json_positions(report, score);
-    if (score->study->options->words) json_words(report, score, text);
-    json_object(report, "totals");
-    json_int(report, "n", (int64_t)totals->n);
-    json_real(report, "nll_nats", mean_nll(totals));
-    json_real(report, "perplexity", exp(mean_nll(totals)));
-    json_real(report, "perplexity_error", perplexity_error(totals));
-    json_real(report, "bits_per_byte", bits_per_byte(totals));
-    json_int(report, "n_bytes", (int64_t)totals->n_bytes);
-    json_real(report, "top1_accuracy", (double)totals->n_best / (double)totals->n);
-    json_end_object(report);
-}
-
-/* The likelier tokens of a row: what the line has room for or, on further lines, all that --top asks for. */
-static void print_likelier(const Report *report, const Score *score, size_t at) {
-    const Likelier *likelier = score->likelier + at * score->n_likelier;
-    size_t row_width = ROW_WIDTH + (report->bars ? 2 + BAR_WIDTH : 0);
-    size_t n = n_likelier(score, at), room = report->width > row_width ? report->width - row_width : 0;
+    size_t row_width = ROW_WIDTH + (report->bars ? 2 + BAR_WIDTH : 0), n = row->n_likelier;
+    size_t room = report->width > row_width ? report->width - row_width : 0;
     size_t per_line = room < CELL_WIDTH ? 1 : room / CELL_WIDTH;
-    if (score->study->options->top < 0 && n > room / CELL_WIDTH) n = room / CELL_WIDTH;
+    if (!row->all) n = at_most(n, room / CELL_WIDTH);
     for (size_t i = 0; i < n; i++) {
         if (i > 0 && i % per_line == 0) printf("\n%*s", (int)row_width, "");
-        fputs("  ", stdout);
-        print_token(report, score->study, likelier[i].id, CELL_WIDTH - 8);
-        printf("%5.1f%%", 100 * (double)likelier[i].p);
-    }
-    putchar('\n');
-}
-
-static void print_tokens(const Report *report, const Score *score) {
-    const Study *study = score->study;
-    int bar_width = report->bars ? 2 + BAR_WIDTH : 0;
-    print_styled(report, STYLE_DIM,
-                 "bits: surprisal -log2 p of the token; rank 1: the likeliest; entropy: the bits "
-                 "expected before it\n");
-    print_styled(report, STYLE_BOLD, "  pos  token             bits%*s    rank  entropy  likelier, with p\n",
-                 bar_width, "");
-    for (size_t at = 0; at < study->tokens.n; at++) {
-        const TokenScore *token = &score->tokens[at];
-        printf("%5zu  ", at);
-        print_token(report, study, study->tokens.ids[at], 14);
-        if (at == 0) {
-            printf("%8s%*s%9s\n", "-", 8 + bar_width, "-", "-");
-            continue;
-        }
-        printf("%8.2f", token->surprisal * BITS_PER_NAT);
-        int used = (int)print_bar(report, token->surprisal / log((double)score->n_vocab), BAR_WIDTH);
-        printf("%*zu%9.2f", 8 + bar_width - used, token->rank, token->entropy * BITS_PER_NAT);
-        print_likelier(report, score, at);
+        table_print_row(report, &likelier_table, 0, &row->likelier[i]);
     }
 }
 
-static void print_words(const Report *report, const Score *score) {
-    const Study *study = score->study;
-    print_styled(report, STYLE_DIM, "bits: surprisal -log2 p of the word, the sum over its tokens\n");
-    print_styled(report, STYLE_BOLD, "  pos  tokens    bits  word\n");
-    for (size_t begin = 1, end; begin < study->tokens.n; begin = end) {
-        end = end_of_word(study, begin);
-        printf("%5zu%8zu%8.2f ", begin, end - begin, word_surprisal(score, begin, end) * BITS_PER_NAT);
-        for (size_t i = begin; i < end; i++) {
-            putchar(' ');
-            print_token(report, study, study->tokens.ids[i], 0);
-        }
-        putchar('\n');
+static void show_word(Report *report, const char *key, const void *row) {
+    const Word *word = row;
+    if (report->json) {
+        json_joined(report, key, word->text, word->position, word->position + word->n);
+        return;
+    }
+    putchar(' ');
+    for (size_t i = 0; i < word->n; i++) {
+        putchar(' ');
+        print_token(report, word->ids[i], 0);
     }
 }
 
-static void print_chunks(const Report *report, const Score *score) {
-    print_styled(report, STYLE_DIM, "bits: mean surprisal in the chunk; perplexity: of all chunks so far\n");
-    print_styled(report, STYLE_BOLD, "chunk  tokens    bits  perplexity\n");
-    for (size_t i = 0; i < score->n_windows; i++) {
-        const ChunkScore *chunk = &score->by_chunk[i];
-        printf("%5zu%8zu%8.3f%12.4f\n", i + 1, chunk->n, chunk->sum / (double)chunk->n * BITS_PER_NAT,
-               chunk->perplexity);
-    }
+static const Column token_columns[] = {
+    {"position", "pos", CELL_SIZE, offsetof(Row, position), 5},
+    {"token", "token", CELL_TOKEN, offsetof(Row, id), 16, 14},
+    {"surprisal_nats", "bits", CELL_REAL, offsetof(Row, score.surprisal), 8, 2, BITS_PER_NAT},
+    {NULL, "", CELL_BAR, offsetof(Row, share), BAR_WIDTH},
+    {"rank", "rank", CELL_SIZE, offsetof(Row, score.rank), 8},
+    {"entropy_nats", "entropy", CELL_REAL, offsetof(Row, score.entropy), 9, 2, BITS_PER_NAT},
+    {"likelier", "  likelier, with p", CELL_SHOWN, .show = show_likelier},
+};
+static const Column word_columns[] = {
+    {"text", NULL, CELL_SHOWN, .show = show_word},
+    {"position", "pos", CELL_SIZE, offsetof(Word, position), 5},
+    {"n_tokens", "tokens", CELL_SIZE, offsetof(Word, n), 8},
+    {"surprisal_nats", "bits", CELL_REAL, offsetof(Word, surprisal), 8, 2, BITS_PER_NAT},
+    {NULL, "  word", CELL_SHOWN, .show = show_word},
+};
+static const Column chunk_columns[] = {
+    {NULL, "chunk", CELL_SIZE, offsetof(Chunk, number), 5},
+    {"n", "tokens", CELL_SIZE, offsetof(Chunk, n), 8},
+    {"nll_nats", "bits", CELL_REAL, offsetof(Chunk, nll), 8, 3, BITS_PER_NAT},
+    {"perplexity", "perplexity", CELL_REAL, offsetof(Chunk, perplexity), 12, 4},
+};
+static const Table token_table = TABLE("positions", token_columns), word_table = TABLE("words", word_columns),
+                   chunk_table = TABLE("chunks", chunk_columns);
+
+/* What the tables list: chunks, or tokens and words (for people one of these). */
+static void show_tables(Report *report, const Score *score) {
+    bool json = report->json, tokens = !score->chunks && (json || !score->words);
+    if (!json)
+        print_styled(report, STYLE_DIM, "%s\n",
+                     score->chunks  ? "bits: mean surprisal in the chunk; perplexity: of all chunks so far"
+                     : score->words ? "bits: surprisal -log2 p of the word, the sum over its tokens"
+                                    : "bits: surprisal -log2 p of the token; rank 1: the likeliest; "
+                                      "entropy: the bits expected before it");
+    if (score->chunks)
+        table_show(report, &chunk_table, 0, score->by_chunk, score->n_windows, sizeof *score->by_chunk);
+    if (tokens) /* in JSON without the first, of which there is nothing to say */
+        table_show(report, &token_table, 0, score->rows + json, score->subject->tokens.n - json,
+                   sizeof *score->rows);
+    if (score->words)
+        table_show(report, &word_table, 0, score->by_word, score->n_words, sizeof *score->by_word);
 }
 
 static void print_totals(const Report *report, const Score *score) {
-    const Totals *totals = &score->totals;
-    double mean = mean_nll(totals), error = perplexity_error(totals), per_byte = bits_per_byte(totals);
-    printf("\n%zu token%s scored: %.4f bits (%.4f nats) each, perplexity %.4f", totals->n,
-           totals->n == 1 ? "" : "s", mean * BITS_PER_NAT, mean, exp(mean));
-    if (isfinite(error)) printf(" %s %.4f", report->ascii ? "+-" : "±", error);
+    TextScore all = text_score(&score->totals);
+    printf("\n%zu token%s scored: %.4f bits (%.4f nats) each, perplexity %.4f", all.n, all.n == 1 ? "" : "s",
+           all.nll * BITS_PER_NAT, all.nll, all.perplexity);
+    if (isfinite(all.perplexity_error)) printf(" %s %.4f", report->ascii ? "+-" : "±", all.perplexity_error);
     putchar('\n');
-    if (isfinite(per_byte)) printf("%.4f bits per byte (%zu bytes); ", per_byte, totals->n_bytes);
-    printf("the likeliest token was right %.1f%% of the time\n",
-           100 * (double)totals->n_best / (double)totals->n);
+    if (isfinite(all.bits_per_byte))
+        printf("%.4f bits per byte (%zu bytes); ", all.bits_per_byte, all.n_bytes);
+    printf("the likeliest token was right %.1f%% of the time\n", 100 * all.top1_accuracy);
     if (score->chunks)
         printf("%zu chunks of %zu tokens, the second half of each scored (llama.cpp's rule)\n",
                score->n_windows, score->n_ctx);
@@ -395,40 +341,49 @@ static void print_totals(const Report *report, const Score *score) {
                score->n_ctx / 2);
 }
 
-static void print_text(const Report *report, const Score *score) {
-    if (score->chunks)
-        print_chunks(report, score);
-    else if (score->study->options->words)
-        print_words(report, score);
-    else
-        print_tokens(report, score);
-    print_totals(report, score);
-}
-
-/* How fast a long text went, for those who plan a longer one. */
-static void tell_speed(const Score *score, double seconds) {
-    if (score->n_windows == 1) return;
-    fprintf(stderr, "study: %zu tokens scored in %.1f s, %.1f a second; %zu were fed, %.1f a second\n",
-            score->totals.n, seconds, (double)score->totals.n / (seconds + 1e-9), score->n_fed,
-            (double)score->n_fed / (seconds + 1e-9));
-}
-
-bool view_score(Study *study, Error *error) {
+static bool show(Study *study, void *view, Error *error) {
+    const Score *score = view;
     Report *report = &study->report;
-    Score score;
-    JoinedText text = {0};
-    bool ok = score_new(&score, study, error) && score_text(&score, error);
-    ok = ok && (!study->options->words || join_tokens(study, false, &text, error));
-    if (ok) {
-        tell_speed(&score, seconds_since(score.start_ms));
-        report_open(report, study);
-        if (report->json)
-            print_json(report, &score, &text);
-        else
-            print_text(report, &score);
-        report_close(report);
+    (void)error;
+    if (report->json) {
+        json_int(report, "n_ctx", (int64_t)score->n_ctx);
+        json_int(report, "n_windows", (int64_t)score->n_windows);
     }
-    joined_free(&text);
-    score_free(&score);
-    return ok;
+    show_tables(report, score);
+    if (report->json)
+        json_totals(report, &score->totals, false);
+    else
+        print_totals(report, score);
+    return true;
 }
+
+static const Score defaults = {.top = -1};
+
+#define AT(member) offsetof(Score, member)
+
+static const Option options[] = {
+    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},
+    {"--words", NULL, OPTION_ON, AT(words), 0, 0},
+    {"--chunks", NULL, OPTION_ON, AT(chunks), 0, 0},
+};
+
+const View view_score = {
+    .name = "score",
+    .summary = "how surprised it was by each token, and in all",
+    .usage = TEXT_USAGE,
+    .help =
+        "Each token's surprisal -log2 p, its rank, the entropy of the prediction, and the likelier tokens.\n"
+        "In all: mean surprisal (nll), perplexity e^nll with its standard error, bits per byte, accuracy.\n"
+        "A text longer than the context is read in windows that begin half a context (-c) apart.\n"
+        "\n"
+        "  --top K         likelier tokens to list (3)\n"
+        "  --words         surprisal of words: sums over their tokens\n"
+        "  --chunks        perplexity by llama.cpp's rule: windows of -c N (512) side by side, second\n"
+        "                  halves scored\n",
+    .needs = NEEDS_MODEL | NEEDS_TEXT,
+    VIEW_OPTIONS(options),
+    .defaults = &defaults,
+    .size = sizeof(Score),
+    .compute = compute,
+    .show = show,
+};

@@ -12,12 +12,11 @@
  * same by design, no difference is allowed. Kernel sets that round to 8 bits (ATTN_KERNEL=…-int8) fail: with
  * them logits do depend, by up to 1e-2, on the way that a text took.
  */
-#include "views/study.h"
+#include "views/view.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { N_SESSIONS = 4, CHUNK_BYTES = 64 << 20 /* of logits */ };
@@ -38,10 +37,11 @@ typedef enum CheckId { ROWS, DIAGONAL, STEPS, LENS, ABLATION, WATCHING, N_CHECKS
 typedef struct Check {
     const char *name, *how; /* how: for people */
     double largest, allowed;
+    bool passed;
 } Check;
 
 typedef struct Selfcheck {
-    const Study *study;
+    const Subject *subject;
     Check checks[N_CHECKS];
     size_t n_vocab, d_model;
     size_t n_chunk, middle;           /* tokens in a chunk; the layer to run again from */
@@ -69,26 +69,26 @@ static bool wants_all(void *user, ProbeSite site, size_t layer, size_t head) {
     return true;
 }
 
-static void check_row(Selfcheck *selfcheck, const ProbeView *view) {
+static void check_row(Selfcheck *selfcheck, const Activation *seen) {
     double sum = 0;
-    for (size_t key = 0; key < view->n_cols; key++) sum += (double)view->data[key];
+    for (size_t key = 0; key < seen->n_cols; key++) sum += (double)seen->data[key];
     note(selfcheck, ROWS, fabs(sum - 1));
-    for (size_t key = view->position + 1; key < view->n_cols; key++)
-        note(selfcheck, DIAGONAL, fabs((double)view->data[key]));
+    for (size_t key = seen->position + 1; key < seen->n_cols; key++)
+        note(selfcheck, DIAGONAL, fabs((double)seen->data[key]));
 }
 
-static void keep_rows(const Selfcheck *selfcheck, const ProbeView *view, float *kept) {
-    size_t row = view->position - selfcheck->position, d = selfcheck->d_model;
-    for (size_t i = 0; i < view->n_rows; i++)
-        memcpy(kept + (row + i) * d, view->data + i * view->stride, d * sizeof *kept);
+static void keep_rows(const Selfcheck *selfcheck, const Activation *seen, float *kept) {
+    size_t row = seen->position - selfcheck->position, d = selfcheck->d_model;
+    for (size_t i = 0; i < seen->n_rows; i++)
+        memcpy(kept + (row + i) * d, seen->data + i * seen->stride, d * sizeof *kept);
 }
 
-static void watch_all(void *user, const ProbeView *view) {
+static void watch_all(void *user, const Activation *seen) {
     Selfcheck *selfcheck = user;
-    size_t last = model_config(selfcheck->study->model)->n_layer - 1;
-    if (view->site == PROBE_PATTERN) check_row(selfcheck, view);
-    if (view->site == PROBE_RESID_POST && view->layer == last)
-        keep_rows(selfcheck, view, selfcheck->resid_last);
+    size_t last = model_config(selfcheck->subject->model)->n_layer - 1;
+    if (seen->site == PROBE_PATTERN) check_row(selfcheck, seen);
+    if (seen->site == PROBE_RESID_POST && seen->layer == last)
+        keep_rows(selfcheck, seen, selfcheck->resid_last);
 }
 
 /* What ablate holds, and where it runs again from. */
@@ -99,9 +99,9 @@ static bool wants_ablatable(void *user, ProbeSite site, size_t layer, size_t hea
            (site == PROBE_RESID_PRE && layer == selfcheck->middle);
 }
 
-static void ablate_nothing(void *user, const ProbeView *view) {
+static void ablate_nothing(void *user, const Activation *seen) {
     const Selfcheck *selfcheck = user;
-    if (view->site == PROBE_RESID_PRE) keep_rows(selfcheck, view, selfcheck->resid_middle);
+    if (seen->site == PROBE_RESID_PRE) keep_rows(selfcheck, seen, selfcheck->resid_middle);
 }
 
 /* The measure; before it, the chunk with other tokens from its middle on, which none before may notice. */
@@ -136,8 +136,9 @@ static bool run_watched(Selfcheck *selfcheck, Session *session, const int32_t *i
 static bool run_stepped(Selfcheck *selfcheck, Session *session, const int32_t *ids, size_t n, Error *error) {
     size_t half = n / 2, n_vocab = selfcheck->n_vocab;
     for (size_t i = 0; i < n; i++) {
-        if (interrupted()) return error_set(error, "interrupted");
-        if (!session_feed(session, ids + i, 1, selfcheck->one, 1, error)) return false;
+        if (!subject_go_on(selfcheck->subject, NULL, i, n, error) ||
+            !session_feed(session, ids + i, 1, selfcheck->one, 1, error))
+            return false;
         note_all(selfcheck, STEPS, selfcheck->one, selfcheck->logits + i * n_vocab, n_vocab);
     }
     session_rewind(session, selfcheck->position + half);
@@ -158,18 +159,18 @@ static bool run_ablated(Selfcheck *selfcheck, Session *session, const int32_t *i
 }
 
 static bool run_chunks(Selfcheck *selfcheck, Session *const sessions[N_SESSIONS], Error *error) {
-    const Tokens *tokens = &selfcheck->study->tokens;
+    const Tokens *tokens = &selfcheck->subject->tokens;
     bool ok = true;
     for (size_t n; ok && selfcheck->position < tokens->n; selfcheck->position += n) {
         const int32_t *ids = tokens->ids + selfcheck->position;
         n = at_most(tokens->n - selfcheck->position, selfcheck->n_chunk);
-        show_progress("tokens", selfcheck->position, tokens->n);
-        ok = run_plain(selfcheck, sessions[0], ids, n, error) &&
+        ok = subject_go_on(selfcheck->subject, "tokens", selfcheck->position, tokens->n, error) &&
+             run_plain(selfcheck, sessions[0], ids, n, error) &&
              run_watched(selfcheck, sessions[1], ids, n, error) &&
              run_stepped(selfcheck, sessions[2], ids, n, error) &&
              run_ablated(selfcheck, sessions[3], ids, n, error);
     }
-    show_progress("tokens", tokens->n, tokens->n);
+    subject_go_on(selfcheck->subject, "tokens", tokens->n, tokens->n, NULL);
     return ok;
 }
 
@@ -178,60 +179,81 @@ static bool run_checks(Selfcheck *selfcheck, Error *error) {
     const Probe ablating = {selfcheck, wants_ablatable, ablate_nothing};
     const Probe *const probes[N_SESSIONS] = {NULL, &watching, NULL, &ablating};
     Session *sessions[N_SESSIONS] = {NULL};
-    size_t n = selfcheck->n_chunk;
-    selfcheck->logits = floats_new(n, selfcheck->n_vocab);
-    selfcheck->other = floats_new(n, selfcheck->n_vocab);
-    selfcheck->one = floats_new(1, selfcheck->n_vocab);
-    selfcheck->resid_middle = floats_new(n, selfcheck->d_model);
-    selfcheck->resid_last = floats_new(n, selfcheck->d_model);
-    selfcheck->changed = malloc(n * sizeof *selfcheck->changed);
-    bool ok = (selfcheck->logits && selfcheck->other && selfcheck->one && selfcheck->resid_middle &&
-               selfcheck->resid_last && selfcheck->changed) ||
-              error_set(error, "not enough memory for the logits of %zu tokens", n);
+    bool ok = true;
     for (size_t i = 0; ok && i < N_SESSIONS; i++)
-        ok = (sessions[i] = study_session(selfcheck->study, 0, probes[i], error)) != NULL;
+        ok = (sessions[i] = subject_session(selfcheck->subject, 0, probes[i], error)) != NULL;
     ok = ok && run_chunks(selfcheck, sessions, error);
     for (size_t i = 0; i < N_SESSIONS; i++) session_free(sessions[i]);
-    free(selfcheck->logits);
-    free(selfcheck->other);
-    free(selfcheck->one);
-    free(selfcheck->resid_middle);
-    free(selfcheck->resid_last);
-    free(selfcheck->changed);
     return ok;
+}
+
+static bool allocate(Selfcheck *selfcheck, Arena *arena, Error *error) {
+    const Config *config = model_config(selfcheck->subject->model);
+    size_t n_vocab = config->n_vocab, n_fit = CHUNK_BYTES / sizeof(float) / n_vocab + 1;
+    size_t n = at_most(at_most(n_fit, SESSION_CHUNK), selfcheck->subject->tokens.n);
+    selfcheck->n_vocab = n_vocab;
+    selfcheck->d_model = config->d_model;
+    selfcheck->middle = config->n_layer / 2;
+    selfcheck->n_chunk = n;
+    selfcheck->logits = arena_floats(arena, n, n_vocab);
+    selfcheck->other = arena_floats(arena, n, n_vocab);
+    selfcheck->one = arena_floats(arena, 1, n_vocab);
+    selfcheck->resid_middle = arena_floats(arena, n, config->d_model);
+    selfcheck->resid_last = arena_floats(arena, n, config->d_model);
+    selfcheck->changed = arena_new(arena, n, sizeof *selfcheck->changed);
+    return arena_ok(arena, error, "the logits of %zu tokens", n);
 }
 
 /* As much of our own text as the context holds, when there is none. */
 static bool provide_text(Study *study, Error *error) {
-    if (study->tokens.n > 0) return true;
-    if (!study_encode(study, own_text, sizeof own_text - 1, &study->tokens, &study->bos, error)) return false;
-    study->tokens.n =
-        at_most(study->tokens.n, at_most(study_n_ctx(study), model_config(study->model)->n_ctx));
+    Subject *subject = &study->subject;
+    Tokens *tokens = &subject->tokens;
+    if (tokens->n > 0) return true;
+    if (!study_encode(study, own_text, sizeof own_text - 1, tokens, &subject->bos, error)) return false;
+    tokens->n = at_most(tokens->n, at_most(subject_n_ctx(subject), model_config(subject->model)->n_ctx));
     return true;
 }
 
-static bool passed(const Check *check) { return check->largest <= check->allowed; }
-
-static void print_json(Report *report, const Check *checks, bool all_passed) {
-    json_array(report, "checks");
+static bool compute(Study *study, void *view, Error *error) {
+    Selfcheck *selfcheck = view;
+    selfcheck->subject = &study->subject;
+    if (study->subject.kv_dtype == DTYPE_F16)
+        selfcheck->checks[STEPS].allowed = selfcheck->checks[WATCHING].allowed = ALLOWED_F16;
+    if (!provide_text(study, error) || !allocate(selfcheck, &study->arena, error) ||
+        !run_checks(selfcheck, error))
+        return false;
+    double span = selfcheck->biggest - selfcheck->smallest;
     for (size_t i = 0; i < N_CHECKS; i++) {
-        json_object(report, NULL);
-        json_text(report, "name", checks[i].name, SIZE_MAX);
-        json_bool(report, "passed", passed(&checks[i]));
-        json_real(report, "largest_difference", checks[i].largest);
-        json_real(report, "tolerance", checks[i].allowed);
-        json_end_object(report);
+        Check *check = &selfcheck->checks[i];
+        if (i >= STEPS && span > 0) check->largest /= span;
+        check->passed = check->largest <= check->allowed;
     }
-    json_end_array(report);
-    json_bool(report, "passed", all_passed);
+    return true;
 }
 
-static void print_table(const Report *report, const Check *checks) {
-    print_styled(report, STYLE_BOLD, "      %-36s %10s %10s\n", "", "largest", "allowed");
+static void show_verdict(Report *report, const char *key, const void *row) {
+    const Check *check = row;
+    (void)key;
+    print_styled(report, check->passed ? STYLE_GOOD : STYLE_BAD, "%s", check->passed ? "pass" : "FAIL");
+    fputs("  ", stdout);
+}
+
+#define CHECK(member) offsetof(Check, member)
+
+static const Column columns[] = {
+    {NULL, "", CELL_SHOWN, .width = 6, .show = show_verdict},
+    {"name", "", CELL_TEXT, CHECK(name), -36},
+    {"passed", NULL, CELL_BOOL, CHECK(passed)},
+    {"largest_difference", "largest", CELL_REAL, CHECK(largest), 11, 2, .format = 'g'},
+    {"tolerance", "allowed", CELL_REAL, CHECK(allowed), 11, 2, .format = 'g'},
+};
+static const Table checks_table = TABLE("checks", columns);
+
+static void print_checks(Report *report, const Check *checks) {
+    table_print_titles(report, &checks_table, 0, NULL);
     for (size_t i = 0; i < N_CHECKS; i++) {
-        bool good = passed(&checks[i]);
-        print_styled(report, good ? STYLE_GOOD : STYLE_BAD, "%s", good ? "pass" : "FAIL");
-        printf("  %-36s %10.2g %10.2g\n", checks[i].name, checks[i].largest, checks[i].allowed);
+        table_print_row(report, &checks_table, 0, &checks[i]);
+        putchar('\n');
         print_styled(report, STYLE_DIM, "      %s\n", checks[i].how);
     }
     print_styled(
@@ -239,53 +261,50 @@ static void print_table(const Report *report, const Check *checks) {
         "\nDifferences of logits: shares of their span, largest less smallest; 0 means the same bits.\n");
 }
 
-static bool print_report(Study *study, const Check *checks, Error *error) {
+static bool show(Study *study, void *view, Error *error) {
+    const Check *checks = ((const Selfcheck *)view)->checks, *failed = NULL;
     Report *report = &study->report;
-    const Check *failed = NULL;
     for (size_t i = 0; i < N_CHECKS && !failed; i++)
-        if (!passed(&checks[i])) failed = &checks[i];
-    report_open(report, study);
-    if (report->json)
-        print_json(report, checks, !failed);
-    else
-        print_table(report, checks);
-    report_close(report);
+        if (!checks[i].passed) failed = &checks[i];
+    if (report->json) {
+        table_show(report, &checks_table, 0, checks, N_CHECKS, sizeof *checks);
+        json_bool(report, "passed", !failed);
+    } else {
+        print_checks(report, checks);
+    }
     return !failed || error_set(error, "%s: the check '%s' failed: %.2g, where %.2g is allowed",
                                 study->options->model, failed->name, failed->largest, failed->allowed);
 }
 
-bool view_selfcheck(Study *study, Error *error) {
-    if (!provide_text(study, error)) return false;
-    const Config *config = model_config(study->model);
-    bool f16 = strcmp(study->options->kv, "f16") == 0;
-    double rounding = f16 ? ALLOWED_F16 : ALLOWED_F32;
-    Selfcheck selfcheck = {
-        .study = study,
-        .checks = {[ROWS] = {"pattern rows sum to 1", "every layer, head and query", 0, ALLOWED_ROW_SUM},
-                   [DIAGONAL] =
-                       {"nothing above the diagonal",
-                        "logits of the first half, when the second half is another (not divided by the span)",
-                        0, 0},
-                   [STEPS] = {"whole prompt equals token by token",
-                              "logits of every position, and of the second half after single tokens", 0,
-                              rounding},
-                   [LENS] = {"last lens row equals the output",
-                             "final norm and unembedding of the last residual", 0, ALLOWED_F32},
-                   [ABLATION] = {"ablating nothing changes nothing",
-                                 "an empty ablation of all layers, then of the upper half run again", 0, 0},
-                   [WATCHING] = {"watching changes nothing", "every site of every layer and head watched", 0,
-                                 rounding}},
-        .n_vocab = config->n_vocab,
-        .d_model = config->d_model,
-        .middle = config->n_layer / 2,
-        .smallest = INFINITY,
-        .biggest = -INFINITY,
-    };
-    size_t n_fit = CHUNK_BYTES / sizeof(float) / config->n_vocab + 1;
-    selfcheck.n_chunk = at_most(at_most(n_fit, SESSION_CHUNK), study->tokens.n);
-    if (!run_checks(&selfcheck, error)) return false;
+static const Selfcheck defaults = {
+    .checks =
+        {[ROWS] = {"pattern rows sum to 1", "every layer, head and query", 0, ALLOWED_ROW_SUM},
+         [DIAGONAL] = {"nothing above the diagonal",
+                       "logits of the first half, when the second half is another (not divided by the span)",
+                       0, 0},
+         [STEPS] = {"whole prompt equals token by token",
+                    "logits of every position, and of the second half after single tokens", 0, ALLOWED_F32},
+         [LENS] = {"last lens row equals the output", "final norm and unembedding of the last residual", 0,
+                   ALLOWED_F32},
+         [ABLATION] = {"ablating nothing changes nothing",
+                       "an empty ablation of all layers, then of the upper half run again", 0, 0},
+         [WATCHING] = {"watching changes nothing", "every site of every layer and head watched", 0,
+                       ALLOWED_F32}},
+    .smallest = INFINITY,
+    .biggest = -INFINITY,
+};
 
-    double span = selfcheck.biggest - selfcheck.smallest;
-    for (size_t i = STEPS; i < N_CHECKS && span > 0; i++) selfcheck.checks[i].largest /= span;
-    return print_report(study, selfcheck.checks, error);
-}
+const View view_selfcheck = {
+    .name = "selfcheck",
+    .summary = "whether the engine agrees with itself",
+    .usage = TEXT_USAGE,
+    .help =
+        "Rows sum to 1, nothing looks ahead, whole prompt = token by token, last lens row = output, and\n"
+        "ablating nothing or watching changes nothing. Exit code 1 when one fails. Without -p or -f, on a\n"
+        "short text of its own.\n",
+    .needs = NEEDS_MODEL | NEEDS_TEXT | TEXT_IS_OPTIONAL,
+    .defaults = &defaults,
+    .size = sizeof(Selfcheck),
+    .compute = compute,
+    .show = show,
+};

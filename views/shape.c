@@ -8,15 +8,14 @@
  * adds for each layer and head n dot products q·k and n weighted values, all of d_head:
  * 4·n_layer·n_head·d_head·n. Norms, activations and the softmax are small beside these and not counted.
  */
-#include "counts.h"
-#include "views/study.h"
+#include "cli/counts.h"
+#include "views/view.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { PRESET_VOCAB = 50257, WIDE = 95 /* columns of the table with "rows x cols" */, N_LENGTHS = 5 };
+enum { PRESET_VOCAB = 50257, N_LENGTHS = 5 };
 
 /* Radford et al. 2019, table 2; Brown et al. 2020 (arXiv:2005.14165), table 2.1. */
 typedef struct Preset {
@@ -32,13 +31,44 @@ static const Preset presets[] = {
 };
 enum { N_PRESETS = sizeof presets / sizeof *presets };
 
+/* A kind of matrix, or what is counted beside them. NAN: it has no heads, or does not stand in each layer. */
+typedef struct Row {
+    const char *name;
+    char size[32]; /* "outputs x inputs" */
+    double per_head, per_layer, total, bytes;
+} Row;
+
+/* Attention over a text of n tokens. */
+typedef struct Growth {
+    double n;
+    double plain_bytes;              /* the n × n scores of all heads of one layer in F32 */
+    double tiled_bytes;              /* attention.c's scratch for a tile, per thread */
+    double kv_bytes;                 /* the cache, in F16 */
+    double plain_flops, tiled_flops; /* all layers and tokens: every pair; only those the mask leaves */
+    double last_flops, last_share;   /* the last token's, and their share in all that it costs */
+} Growth;
+
+typedef struct Shape {
+    const char *preset; /* its name, or NULL */
+    Config config;
+
+    Row matrices[N_MATRIX_COUNTS], apart[N_COUNTS - N_MATRIX_COUNTS]; /* apart: positions, norms, biases */
+    size_t n_matrices, n_apart;
+    Row sum, all; /* of the matrices; with what is apart */
+    double attention, attention_share;
+    double full_map, low_rank_map; /* from what a head looks at to what it adds: as one matrix, as its two */
+
+    double flops;    /* of a token, in the matrices */
+    double kv_bytes; /* of a token, in F16 */
+    Growth growth[N_LENGTHS];
+} Shape;
+
 static bool find_preset(const char *name, Config *config, Error *error) {
-    static const Family gpt2 = {"gpt2", NORM_LAYER, ROPE_NONE, true, MLP_GELU_TANH, true, true};
     char names[256] = "";
     for (size_t i = 0; i < N_PRESETS; i++) {
         const Preset *p = &presets[i];
         if (strcmp(p->name, name) == 0) {
-            *config = (Config){.family = &gpt2,
+            *config = (Config){.family = family_find((String){"gpt2", 4}),
                                .n_layer = p->n_layer,
                                .n_head = p->n_head,
                                .n_head_kv = p->n_head,
@@ -56,184 +86,197 @@ static bool find_preset(const char *name, Config *config, Error *error) {
     return error_set(error, "--preset: there is no '%s'; there are %s", name, names);
 }
 
-/* A kind of matrix: [rows][cols], in each layer or once. */
-typedef struct MatrixShape {
-    size_t rows, cols;
-    size_t n_heads; /* that share it evenly; 0: not of heads */
-    bool in_layers;
-} MatrixShape;
-
-static MatrixShape matrix_shape(const Config *config, CountKind kind) {
-    size_t d_model = config->d_model, d_ff = config->d_ff;
-    size_t d_q = config->n_head * config->d_head, d_kv = config->n_head_kv * config->d_head;
-    switch (kind) {
-    case COUNT_QUERY: return (MatrixShape){d_q, d_model, config->n_head, true};
-    case COUNT_KEY:
-    case COUNT_VALUE: return (MatrixShape){d_kv, d_model, config->n_head_kv, true};
-    case COUNT_OUTPUT: return (MatrixShape){d_model, d_q, config->n_head, true};
-    case COUNT_UP:
-    case COUNT_GATE: return (MatrixShape){d_ff, d_model, 0, true};
-    case COUNT_DOWN: return (MatrixShape){d_model, d_ff, 0, true};
-    default: return (MatrixShape){config->n_vocab, d_model, 0, false};
-    }
+static Row row_of(const Config *config, CountKind kind, Count count) {
+    Row row = {.name = count_name(kind),
+               .per_head = NAN,
+               .per_layer = NAN,
+               .total = (double)count.parameters,
+               .bytes = (double)count.bytes};
+    if (kind >= N_MATRIX_COUNTS) return row;
+    MatrixShape matrix = count_shape(config, kind);
+    double each = (double)matrix.rows * (double)matrix.cols;
+    snprintf(row.size, sizeof row.size, "%zu x %zu", matrix.rows, matrix.cols);
+    if (matrix.n_heads) row.per_head = each / (double)matrix.n_heads;
+    if (matrix.in_layers) row.per_layer = each;
+    return row;
 }
 
-/* What the tables show. */
-typedef struct Shape {
-    const Config *config;
+static void fill_rows(Shape *shape, const Model *model) {
+    const Config *config = &shape->config;
     Count counts[N_COUNTS];
-    Count matrices, apart; /* sums: of the matrices; of positions, norms and biases */
-    double flops;          /* of a token, in the matrices */
-    size_t kv_bytes;       /* of a token, in F16 */
-    size_t tile_bytes;     /* of attention.c's scratch for a tile, per thread */
-} Shape;
-
-static Shape shape_of(const Config *config, const Model *model) {
-    Shape shape = {.config = config};
     if (model)
-        count_weights(model, shape.counts);
+        count_weights(model, counts);
     else
-        count_config(config, DTYPE_F16, shape.counts);
+        count_config(config, DTYPE_F16, counts);
+    shape->sum = (Row){.name = "all matrices", .per_head = NAN, .per_layer = NAN};
+    shape->all = (Row){.name = "with these", .per_head = NAN, .per_layer = NAN};
     for (CountKind kind = 0; kind < N_COUNTS; kind++) {
-        Count *sum = kind < N_MATRIX_COUNTS ? &shape.matrices : &shape.apart;
-        sum->parameters += shape.counts[kind].parameters;
-        sum->bytes += shape.counts[kind].bytes;
+        if (counts[kind].parameters == 0) continue;
+        bool is_matrix = kind < N_MATRIX_COUNTS;
+        Row *row = is_matrix ? &shape->matrices[shape->n_matrices++] : &shape->apart[shape->n_apart++];
+        *row = row_of(config, kind, counts[kind]);
+        shape->all.total += row->total;
+        shape->all.bytes += row->bytes;
+        if (is_matrix) shape->sum.total += row->total;
+        if (is_matrix) shape->sum.bytes += row->bytes;
+        if (kind >= COUNT_QUERY && kind <= COUNT_OUTPUT) shape->attention += row->total;
+        if (kind == COUNT_VALUE || kind == COUNT_OUTPUT) shape->low_rank_map += row->per_head;
     }
-    shape.flops = 2 * (double)(shape.matrices.parameters -
-                               (config->tied ? 0 : shape.counts[COUNT_EMBEDDING].parameters));
+    shape->attention_share = shape->attention / shape->sum.total;
+    shape->full_map = (double)config->d_model * (double)config->d_model;
+    shape->flops = 2 * (shape->sum.total - (config->tied ? 0 : (double)counts[COUNT_EMBEDDING].parameters));
+}
+
+/* A quarter and a sixteenth of the context n_ctx, the context, and beyond it. */
+static void fill_growth(Shape *shape, double n_ctx) {
+    const Config *config = &shape->config;
     AttentionShape attention = {.n_layer = config->n_layer,
                                 .n_head = config->n_head,
                                 .n_head_kv = config->n_head_kv,
                                 .d_head = config->d_head};
-    shape.kv_bytes = attention_kv_bytes(&attention, DTYPE_F16);
-    shape.tile_bytes = attention_tile_bytes(&attention);
-    return shape;
-}
-
-/* Attention over a text of n tokens. */
-typedef struct Growth {
-    double n;
-    double plain_bytes;              /* the n × n scores of all heads of one layer in F32 */
-    double kv_bytes;                 /* the cache, in F16 */
-    double plain_flops, tiled_flops; /* all layers and tokens: every pair; only those the mask leaves */
-    double last_flops, last_share;   /* the last token's, and their share in all that it costs */
-} Growth;
-
-static Growth growth_at(const Shape *shape, double n) {
-    const Config *config = shape->config;
     double pair = 4.0 * (double)config->n_layer * (double)config->n_head * (double)config->d_head;
-    Growth growth = {.n = n,
-                     .plain_bytes = (double)sizeof(float) * (double)config->n_head * n * n,
-                     .kv_bytes = (double)shape->kv_bytes * n,
-                     .plain_flops = pair * n * n,
-                     .tiled_flops = pair * n * (n + 1) / 2,
-                     .last_flops = pair * n};
-    growth.last_share = growth.last_flops / (growth.last_flops + shape->flops);
-    return growth;
-}
-
-/* A quarter and a sixteenth of the context, the context, and beyond it. */
-static void lengths_around(double n_ctx, double lengths[N_LENGTHS]) {
-    for (int i = 0; i < N_LENGTHS; i++) lengths[i] = fmax(1, floor(n_ctx * pow(4, i - 2)));
-}
-
-/* "14,495,514,624", flush right in `width` columns; 0 is shown as nothing. */
-static void print_count(uint64_t value, int width) {
-    char digits[24], shown[32];
-    int n = value ? snprintf(digits, sizeof digits, "%" PRIu64, value) : 0, at = 0;
-    for (int i = 0; i < n; i++) {
-        if (i && (n - i) % 3 == 0) shown[at++] = ',';
-        shown[at++] = digits[i];
-    }
-    shown[at] = '\0';
-    printf("%*s", width, shown);
-}
-
-/* Three digits and a unit: "1.23 GiB", "45.6 G". */
-static void print_scaled(double value, double step, const char *const *units, int width) {
-    size_t unit = 0;
-    char shown[32];
-    for (; value >= 999.5 && units[unit + 1]; unit++) value /= step;
-    int decimals = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-    snprintf(shown, sizeof shown, "%.*f %s", decimals, value, units[unit]);
-    printf("%*s", width, shown);
-}
-
-static void print_bytes(double value, int width) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", NULL};
-    print_scaled(value, 1024, units, width);
-}
-
-static void print_flops(double value, int width) {
-    static const char *const units[] = {"", "k", "M", "G", "T", "P", "E", NULL};
-    print_scaled(value, 1000, units, width);
-}
-
-static void print_total(const char *name, Count count, bool wide) {
-    printf("%-14s%*s%13s%15s", name, wide ? 17 : 0, "", "", "");
-    print_count(count.parameters, 18);
-    print_count(count.bytes, 18);
-    putchar('\n');
-}
-
-static void print_matrix(const Shape *shape, CountKind kind, bool wide) {
-    MatrixShape matrix = matrix_shape(shape->config, kind);
-    Count count = shape->counts[kind];
-    uint64_t each = (uint64_t)matrix.rows * matrix.cols;
-    char size[48] = "";
-    if (kind == COUNT_UNEMBEDDING && shape->config->tied) {
-        printf("%-14s%*s\n", count_name(kind), 64 + (wide ? 17 : 0), "is the embedding");
-        return;
-    }
-    if (count.parameters == 0) return;
-    if (wide) snprintf(size, sizeof size, "%zu x %zu", matrix.rows, matrix.cols);
-    printf("%-14s%*s", count_name(kind), wide ? 17 : 0, size);
-    print_count(matrix.n_heads ? each / matrix.n_heads : 0, 13);
-    print_count(matrix.in_layers ? each : 0, 15);
-    print_count(count.parameters, 18);
-    print_count(count.bytes, 18);
-    putchar('\n');
-}
-
-static void print_parameters(const Report *report, const Shape *shape) {
-    bool wide = report->width >= WIDE;
-    Count all = {shape->matrices.parameters + shape->apart.parameters,
-                 shape->matrices.bytes + shape->apart.bytes};
-    print_styled(report, STYLE_BOLD, "%-14s%*s%13s%15s%18s%18s\n", "parameters", wide ? 17 : 0,
-                 wide ? "outputs x inputs" : "", "per head", "per layer", "in all", "bytes");
-    for (CountKind kind = 0; kind < N_MATRIX_COUNTS; kind++) print_matrix(shape, kind, wide);
-    print_style(report, STYLE_BOLD);
-    print_total("all matrices", shape->matrices, wide);
-    print_style(report, STYLE_PLAIN);
-    for (CountKind kind = N_MATRIX_COUNTS; kind < N_COUNTS; kind++)
-        if (shape->counts[kind].parameters) print_total(count_name(kind), shape->counts[kind], wide);
-    print_total("with these", all, wide);
-}
-
-static void print_growth(const Report *report, const Shape *shape, const double lengths[N_LENGTHS]) {
-    printf("\nA token costs ");
-    print_flops(shape->flops, 0);
-    printf("FLOPs in the matrices (2 a parameter; the embedding is\nlooked up) and ");
-    print_bytes((double)shape->kv_bytes, 0);
-    printf(" of KV cache in F16. Attention over n tokens costs:\n\n");
-    print_styled(report, STYLE_BOLD,
-                 "%9s  %30s  %18s  %16s\n"
-                 "%9s  %10s%10s%10s  %9s%9s  %9s%7s\n",
-                 "", "bytes", "FLOPs of the text", "of its last one", "n", "plain", "attn", "KV cache",
-                 "plain", "attn", "FLOPs", "share");
+    shape->kv_bytes = (double)attention_kv_bytes(&attention, DTYPE_F16);
     for (int i = 0; i < N_LENGTHS; i++) {
-        Growth growth = growth_at(shape, lengths[i]);
-        printf("%9.0f  ", growth.n);
-        print_bytes(growth.plain_bytes, 10);
-        print_bytes((double)shape->tile_bytes, 10);
-        print_bytes(growth.kv_bytes, 10);
-        printf("  ");
-        print_flops(growth.plain_flops, 9);
-        print_flops(growth.tiled_flops, 9);
-        printf("  ");
-        print_flops(growth.last_flops, 9);
-        printf("%6.1f%%\n", 100 * growth.last_share);
+        double n = fmax(1, floor(n_ctx * pow(4, i - 2)));
+        shape->growth[i] = (Growth){.n = n,
+                                    .plain_bytes = (double)sizeof(float) * (double)config->n_head * n * n,
+                                    .tiled_bytes = (double)attention_tile_bytes(&attention),
+                                    .kv_bytes = shape->kv_bytes * n,
+                                    .plain_flops = pair * n * n,
+                                    .tiled_flops = pair * n * (n + 1) / 2,
+                                    .last_flops = pair * n,
+                                    .last_share = pair * n / (pair * n + shape->flops)};
     }
+}
+
+static bool check(const StudyOptions *options, const void *view, Error *error) {
+    const Shape *shape = view;
+    if (!options->model && !shape->preset)
+        return error_set(error, "no model is named: see ./study shape --help");
+    if (options->model && shape->preset)
+        return error_set(error, "--preset stands for a model; '%s' is one too many", options->model);
+    return true;
+}
+
+static bool compute(Study *study, void *view, Error *error) {
+    Shape *shape = view;
+    int64_t n_ctx = study->options->n_ctx;
+    if (study->model)
+        shape->config = *model_config(study->model);
+    else if (!find_preset(shape->preset, &shape->config, error))
+        return false;
+    fill_rows(shape, study->model);
+    fill_growth(shape, (double)(n_ctx ? (size_t)n_ctx : shape->config.n_ctx));
+    return true;
+}
+
+#define ROW(member) offsetof(Row, member)
+
+static const Column row_columns[] = {
+    {"matrix", "parameters", CELL_TEXT, ROW(name), -14},
+    {NULL, "outputs x inputs", CELL_NAME, ROW(size), 17, .need = 1},
+    {"per_head", "per head", CELL_COUNT, ROW(per_head), 13, .format = ','},
+    {"per_layer", "per layer", CELL_COUNT, ROW(per_layer), 15, .format = ','},
+    {"total", "in all", CELL_COUNT, ROW(total), 18, .format = ','},
+    {"bytes", "bytes", CELL_COUNT, ROW(bytes), 18, .format = ','},
+};
+enum { SIZE_COLUMN = 1 << 1, SUM_COLUMNS = 3 << 4 };
+
+static const Table matrices_table = TABLE("parameters", row_columns),
+                   apart_table = TABLE("apart", row_columns);
+
+#define GROWTH(member) offsetof(Growth, member)
+
+static const Column growth_columns[] = {
+    {"n", "n", CELL_COUNT, GROWTH(n), 9},
+    {"plain_bytes", "plain", CELL_COUNT, GROWTH(plain_bytes), 12, .format = 'B'},
+    {"tiled_bytes", "attn", CELL_COUNT, GROWTH(tiled_bytes), 10, .format = 'B'},
+    {"kv_bytes", "KV cache", CELL_COUNT, GROWTH(kv_bytes), 10, .format = 'B'},
+    {"plain_flops", "plain", CELL_COUNT, GROWTH(plain_flops), 11, .format = 'k'},
+    {"tiled_flops", "attn", CELL_COUNT, GROWTH(tiled_flops), 9, .format = 'k'},
+    {"flops_per_token", "FLOPs", CELL_COUNT, GROWTH(last_flops), 11, .format = 'k'},
+    {"share", "share", CELL_REAL, GROWTH(last_share), 7, 1, 100, "%"},
+};
+static const Table growth_table = TABLE("attention", growth_columns);
+
+#define CONFIG(member) offsetof(Shape, config.member)
+#define SHAPE(member) offsetof(Shape, member)
+
+static const Column config_columns[] = {
+    {"n_layer", NULL, CELL_SIZE, CONFIG(n_layer)},     {"n_head", NULL, CELL_SIZE, CONFIG(n_head)},
+    {"n_head_kv", NULL, CELL_SIZE, CONFIG(n_head_kv)}, {"d_model", NULL, CELL_SIZE, CONFIG(d_model)},
+    {"d_head", NULL, CELL_SIZE, CONFIG(d_head)},       {"d_ff", NULL, CELL_SIZE, CONFIG(d_ff)},
+    {"n_vocab", NULL, CELL_SIZE, CONFIG(n_vocab)},     {"n_ctx", NULL, CELL_SIZE, CONFIG(n_ctx)},
+    {"tied", NULL, CELL_BOOL, CONFIG(tied)},
+};
+static const Column sum_columns[] = {
+    {"attention_total", NULL, CELL_COUNT, SHAPE(attention)},
+    {"attention_share", NULL, CELL_REAL, SHAPE(attention_share)},
+    {"value_map_full", NULL, CELL_COUNT, SHAPE(full_map)},
+    {"value_map_low_rank", NULL, CELL_COUNT, SHAPE(low_rank_map)},
+    {"flops_per_token", NULL, CELL_COUNT, SHAPE(flops)},
+    {"kv_bytes_per_token", NULL, CELL_COUNT, SHAPE(kv_bytes)},
+};
+static const Table config_table = TABLE(NULL, config_columns), sum_table = TABLE(NULL, sum_columns);
+
+static void json_shape(Report *report, const Shape *shape) {
+    if (shape->preset) json_text(report, "preset", shape->preset, SIZE_MAX);
+    table_json_members(report, &config_table, 0, shape);
+    table_show(report, &matrices_table, 0, shape->matrices, shape->n_matrices, sizeof(Row));
+    table_json_members(report, &matrices_table, ~(Columns)SUM_COLUMNS, &shape->sum);
+    table_show(report, &apart_table, 0, shape->apart, shape->n_apart, sizeof(Row));
+    table_json_members(report, &sum_table, 0, shape);
+    table_show(report, &growth_table, 0, shape->growth, N_LENGTHS, sizeof(Growth));
+}
+
+static void print_sum(Report *report, Columns left_out, const Row *row) {
+    table_print_row(report, &matrices_table, left_out, row);
+    putchar('\n');
+}
+
+static void print_parameters(Report *report, const Shape *shape) {
+    const Config *config = &shape->config;
+    Columns left_out = table_too_wide(&matrices_table, 0, report->width);
+    table_show(report, &matrices_table, left_out, shape->matrices, shape->n_matrices, sizeof(Row));
+    if (config->tied)
+        printf("%-14s%*s\n", count_name(COUNT_UNEMBEDDING), left_out & SIZE_COLUMN ? 64 : 81,
+               "is the embedding");
+    print_style(report, STYLE_BOLD);
+    print_sum(report, left_out, &shape->sum);
+    print_style(report, STYLE_PLAIN);
+    for (size_t i = 0; i < shape->n_apart; i++) print_sum(report, left_out, &shape->apart[i]);
+    print_sum(report, left_out, &shape->all);
+    if (config->n_head_kv < config->n_head)
+        print_styled(report, STYLE_DIM,
+                     "Key and value have fewer heads: each is shared by several query heads.\n");
+    if (shape->preset && !config->tied)
+        print_styled(report, STYLE_DIM,
+                     "Embedding and unembedding are counted apart, as is usual for this model.\n");
+}
+
+static void print_attention(const Shape *shape) {
+    char attention[32], total[32], low_rank[32], full[32];
+    format_count(attention, shape->attention, ',');
+    format_count(total, shape->sum.total, ',');
+    format_count(low_rank, shape->low_rank_map, ',');
+    format_count(full, shape->full_map, ',');
+    printf("\nAttention (query, key, value, output) holds %s of the\n"
+           "%s parameters in matrices: %.1f%%. A head's value and output maps,\n"
+           "one after the other, take d_model numbers to d_model by way of d_head: that is\n"
+           "%s parameters, where one full matrix would have d_model^2 = %s.\n",
+           attention, total, 100 * shape->attention_share, low_rank, full);
+}
+
+static void print_growth(Report *report, const Shape *shape) {
+    char flops[32], kv_bytes[32];
+    format_count(flops, shape->flops, 'k');
+    format_count(kv_bytes, shape->kv_bytes, 'B');
+    printf("\nA token costs %sFLOPs in the matrices (2 a parameter; the embedding is\n"
+           "looked up) and %s of KV cache in F16. Attention over n tokens costs:\n\n",
+           flops, kv_bytes);
+    print_styled(report, STYLE_BOLD, "%9s  %30s  %18s  %16s\n", "", "bytes", "FLOPs of the text",
+                 "of its last one");
+    table_show(report, &growth_table, 0, shape->growth, N_LENGTHS, sizeof(Growth));
     print_styled(report, STYLE_DIM,
                  "Bytes: plain keeps the n x n scores of a layer's heads in F32, attn a tile of 64\n"
                  "keys by 64 queries in each thread, so that only the cache grows. FLOPs: plain\n"
@@ -241,109 +284,40 @@ static void print_growth(const Report *report, const Shape *shape, const double 
                  "of a tile). Share: of all the FLOPs that the last token costs.\n");
 }
 
-static void print_text(const Study *study, const Shape *shape, const double lengths[N_LENGTHS]) {
-    const Report *report = &study->report;
-    const Config *config = shape->config;
-    if (!study->model)
+static bool show(Study *study, void *view, Error *error) {
+    const Shape *shape = view;
+    const Config *config = &shape->config;
+    Report *report = &study->report;
+    (void)error;
+    if (report->json) {
+        json_shape(report, shape);
+        return true;
+    }
+    if (shape->preset)
         print_styled(report, STYLE_DIM, "%s  a shape without weights: bytes as if the matrices were F16\n\n",
-                     study->options->preset);
+                     shape->preset);
     printf("n_layer %zu  n_head %zu  n_head_kv %zu  d_head %zu\n", config->n_layer, config->n_head,
            config->n_head_kv, config->d_head);
-    printf("d_model %zu  d_ff %zu  n_vocab %zu  ", config->d_model, config->d_ff, config->n_vocab);
-    printf("n_ctx %zu\n\n", config->n_ctx);
+    printf("d_model %zu  d_ff %zu  n_vocab %zu  n_ctx %zu\n\n", config->d_model, config->d_ff,
+           config->n_vocab, config->n_ctx);
     print_parameters(report, shape);
-    if (config->n_head_kv < config->n_head)
-        print_styled(report, STYLE_DIM,
-                     "Key and value have fewer heads: each is shared by several query heads.\n");
-    if (!study->model && !config->tied)
-        print_styled(report, STYLE_DIM,
-                     "Embedding and unembedding are counted apart, as is usual for this model.\n");
-    print_growth(report, shape, lengths);
-}
-
-/* A whole number; as real once it is beyond what int64_t holds; null for NaN. */
-static void json_whole(Report *report, const char *key, double value) {
-    if (value < 0x1p63)
-        json_int(report, key, (int64_t)value);
-    else
-        json_real(report, key, value);
-}
-
-static void json_config(Report *report, const Config *config) {
-    json_int(report, "n_layer", (int64_t)config->n_layer);
-    json_int(report, "n_head", (int64_t)config->n_head);
-    json_int(report, "n_head_kv", (int64_t)config->n_head_kv);
-    json_int(report, "d_model", (int64_t)config->d_model);
-    json_int(report, "d_head", (int64_t)config->d_head);
-    json_int(report, "d_ff", (int64_t)config->d_ff);
-    json_int(report, "n_vocab", (int64_t)config->n_vocab);
-    json_int(report, "n_ctx", (int64_t)config->n_ctx);
-    json_bool(report, "tied", config->tied);
-}
-
-/* A row of "parameters", or of "apart"; what has no heads or layers has null there. */
-static void json_count(Report *report, const Shape *shape, CountKind kind) {
-    MatrixShape matrix = matrix_shape(shape->config, kind);
-    double each = (double)matrix.rows * (double)matrix.cols;
-    bool is_matrix = kind < N_MATRIX_COUNTS;
-    json_object(report, NULL);
-    json_text(report, "matrix", count_name(kind), SIZE_MAX);
-    json_whole(report, "per_head", is_matrix && matrix.n_heads ? each / (double)matrix.n_heads : NAN);
-    json_whole(report, "per_layer", is_matrix && matrix.in_layers ? each : NAN);
-    json_int(report, "total", (int64_t)shape->counts[kind].parameters);
-    json_int(report, "bytes", (int64_t)shape->counts[kind].bytes);
-    json_end_object(report);
-}
-
-static void json_growth(Report *report, const Shape *shape, const double lengths[N_LENGTHS]) {
-    json_array(report, "attention");
-    for (int i = 0; i < N_LENGTHS; i++) {
-        Growth growth = growth_at(shape, lengths[i]);
-        json_object(report, NULL);
-        json_whole(report, "n", growth.n);
-        json_whole(report, "plain_bytes", growth.plain_bytes);
-        json_int(report, "tiled_bytes", (int64_t)shape->tile_bytes);
-        json_whole(report, "kv_bytes", growth.kv_bytes);
-        json_whole(report, "plain_flops", growth.plain_flops);
-        json_whole(report, "tiled_flops", growth.tiled_flops);
-        json_whole(report, "flops_per_token", growth.last_flops);
-        json_real(report, "share", growth.last_share);
-        json_end_object(report);
-    }
-    json_end_array(report);
-}
-
-static void print_json(Study *study, const Shape *shape, const double lengths[N_LENGTHS]) {
-    Report *report = &study->report;
-    if (!study->model) json_text(report, "preset", study->options->preset, SIZE_MAX);
-    json_config(report, shape->config);
-    json_array(report, "parameters");
-    for (CountKind kind = 0; kind < N_MATRIX_COUNTS; kind++)
-        if (shape->counts[kind].parameters) json_count(report, shape, kind);
-    json_end_array(report);
-    json_int(report, "total", (int64_t)shape->matrices.parameters);
-    json_int(report, "bytes", (int64_t)shape->matrices.bytes);
-    json_array(report, "apart");
-    for (CountKind kind = N_MATRIX_COUNTS; kind < N_COUNTS; kind++)
-        if (shape->counts[kind].parameters) json_count(report, shape, kind);
-    json_end_array(report);
-    json_whole(report, "flops_per_token", shape->flops);
-    json_int(report, "kv_bytes_per_token", (int64_t)shape->kv_bytes);
-    json_growth(report, shape, lengths);
-}
-
-bool view_shape(Study *study, Error *error) {
-    Config preset;
-    const Config *config = study->model ? model_config(study->model) : &preset;
-    if (!study->model && !find_preset(study->options->preset, &preset, error)) return false;
-    Shape shape = shape_of(config, study->model);
-    double lengths[N_LENGTHS];
-    lengths_around((double)(study->options->n_ctx ? (size_t)study->options->n_ctx : config->n_ctx), lengths);
-    report_open(&study->report, study);
-    if (study->report.json)
-        print_json(study, &shape, lengths);
-    else
-        print_text(study, &shape, lengths);
-    report_close(&study->report);
+    print_attention(shape);
+    print_growth(report, shape);
     return true;
 }
+
+static const Option options[] = {{"--preset", NULL, OPTION_TEXT, offsetof(Shape, preset), 0, 0}};
+
+const View view_shape = {
+    .name = "shape",
+    .summary = "parameters, bytes and work, matrix by matrix",
+    .usage = "MODEL | --preset NAME [options]",
+    .help = "  --preset NAME   instead of a file: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt3-175b\n"
+            "  -c N            attention's growth around n = N (the model's context)\n",
+    .needs = NEEDS_MODEL | FILE_IS_OPTIONAL | WEIGHTS_ALONE,
+    VIEW_OPTIONS(options),
+    .size = sizeof(Shape),
+    .check = check,
+    .compute = compute,
+    .show = show,
+};

@@ -1,0 +1,276 @@
+/*
+ * attn: a tiny GPT-style inference engine around the attention block. This header is all that a program needs.
+ *
+ * A first program:
+ *
+ *     #include <attn.h>
+ *     #include <stdio.h>
+ *
+ *     static bool show(void *user, const char *text, size_t n) {
+ *         (void)user;
+ *         return fwrite(text, 1, n, stdout) == n;
+ *     }
+ *
+ *     int main(void) {
+ *         AttnError error;
+ *         AttnModel *model = attn_model_open("model.bin", NULL, &error);
+ *         AttnSession *session = attn_session_new(model, NULL, &error);
+ *         AttnGenerateOptions options = {.text = show};
+ *         bool ok = attn_generate(session, "The Eiffel", &options, NULL, &error);
+ *         if (!ok) fprintf(stderr, "%s\n", error.message);
+ *         attn_session_free(session);
+ *         attn_model_close(model);
+ *         return !ok;
+ *     }
+ *
+ * Build it with: cc first.c $(pkg-config --cflags --libs attn)
+ *
+ * Objects. A model is a file, mapped read-only, with its vocabulary; nothing changes it. A session is one text under
+ * way: its tokens, and the keys and values of all layers. Whoever gets an object from a function called …_open or …_new
+ * gives it back to …_close or …_free, which accept NULL; a model last, after its sessions and samplers.
+ *
+ * Errors. What can fail returns NULL or false and writes one line for a person to *error, which may be NULL. A
+ * function that is given NULL for an object returns NULL, 0 or false and leaves *error as it was: so a chain of calls is
+ * checked once, at its end. Nothing is printed, and nothing exits. A file that is made shorter while it is open raises
+ * SIGBUS, as with any mapping.
+ *
+ * Options. A struct of options that is all zero is a good choice, and NULL stands for it. Options are copied; what their
+ * `user` points to must live as long as the callbacks are called.
+ *
+ * Threads. Any number of threads may share a model. A session or a sampler belongs to one thread at a time. Each session
+ * has a pool of threads of its own, which sleeps between calls. Logits are the same to the bit for every number of
+ * threads.
+ *
+ * Callbacks are called on the thread that called the library. They return, without an exception or longjmp, and do not
+ * use the session that is at work; the model they may ask.
+ *
+ * Names: [a][b] is an array of a rows of b numbers, row after row. n_layer, n_head, n_vocab … are those of
+ * attn_model_shape. Positions, layers and heads count from 0.
+ */
+#ifndef ATTN_H
+#define ATTN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ATTN_API __attribute__((visibility("default")))
+#else
+#define ATTN_API
+#endif
+
+/* Of this header. Before 1.0.0 a new second number may change what is here; the third never does. */
+#define ATTN_VERSION "0.1.0"
+
+/* Of the library that is linked. */
+ATTN_API const char *attn_version(void);
+
+/* One line for a person: what, where, what to do. */
+typedef struct AttnError {
+    char message[512];
+} AttnError;
+
+typedef struct AttnModel AttnModel;
+typedef struct AttnSession AttnSession;
+typedef struct AttnSampler AttnSampler;
+
+typedef struct AttnModelOptions {
+    const char *tokenizer; /* a file whose vocabulary is taken (GGUF, llama2.c's); NULL: the model's own */
+} AttnModelOptions;
+
+/* Opens a GGUF or llama2.c checkpoint, after checking every byte that is not a weight. */
+ATTN_API AttnModel *attn_model_open(const char *path, const AttnModelOptions *options, AttnError *error);
+ATTN_API void attn_model_close(AttnModel *model);
+
+typedef struct AttnShape {
+    size_t n_layer, n_head, n_head_kv; /* query heads, and the key-value heads that they share evenly */
+    size_t d_model, d_head, d_ff; /* numbers of the residual stream, of a head, of the MLP's hidden layer */
+    size_t n_vocab;               /* tokens */
+    size_t n_ctx;                 /* positions that the model was trained for */
+} AttnShape;
+
+/* All 0 for NULL. */
+ATTN_API AttnShape attn_model_shape(const AttnModel *model);
+
+/* "gpt2", "llama". */
+ATTN_API const char *attn_model_architecture(const AttnModel *model);
+
+/* Flags of attn_tokenize. */
+enum {
+    ATTN_TOKENIZE_ENDS = 1,   /* with the tokens that begin and end a text, where the file asks for them */
+    ATTN_TOKENIZE_SPECIAL = 2 /* control tokens such as <|endoftext|> are read in the text */
+};
+
+/*
+ * The tokens of n bytes of text: the first `capacity` of them are written to tokens, and *n_tokens says how many there
+ * are. With capacity 0 tokens may be NULL.
+ */
+ATTN_API bool attn_tokenize(const AttnModel *model, const char *text, size_t n, unsigned flags,
+                            int32_t *tokens, size_t capacity, size_t *n_tokens, AttnError *error);
+
+/*
+ * The *n bytes that a token stands for in running text, not NUL-terminated, borrowed from the model: part of a UTF-8
+ * character, perhaps. A control token gives its name; an id that does not exist nothing.
+ */
+ATTN_API const char *attn_token_text(const AttnModel *model, int32_t token, size_t *n);
+
+/* The tokens that begin and end a text; −1: there is none. */
+ATTN_API int32_t attn_token_bos(const AttnModel *model);
+ATTN_API int32_t attn_token_eos(const AttnModel *model);
+
+/* Whether a token ends the text that a model writes. */
+ATTN_API bool attn_token_is_end(const AttnModel *model, int32_t token);
+
+/*
+ * Where a vector can be seen, and changed, on its way: in the order of the forward pass, n tokens at a time. The names
+ * are those of TransformerLens's hooks.
+ */
+typedef enum AttnSite {
+    ATTN_RESID_PRE,  /* [n][d_model]  the residual stream entering the layer */
+    ATTN_Q,          /* [n][d_head]   a head's query, before RoPE */
+    ATTN_K,          /* [n][d_head]   a kv head's key, before RoPE and before it is cached */
+    ATTN_V,          /* [n][d_head]   a kv head's value, before it is cached */
+    ATTN_SCORES,     /* [1][pos + 1]  q·k/√d_head of the query at `position` over its keys 0 … pos */
+    ATTN_PATTERN,    /* [1][pos + 1]  softmax of that row: the attention weights */
+    ATTN_Z,          /* [n][d_head]   a head's weighted values, before the output projection */
+    ATTN_ATTN_OUT,   /* [n][d_model]  what attention adds to the residual stream */
+    ATTN_RESID_MID,  /* [n][d_model]  between attention and MLP (a layer with both side by side has none) */
+    ATTN_MLP_OUT,    /* [n][d_model]  what the MLP adds */
+    ATTN_RESID_POST, /* [n][d_model]  the residual stream leaving the layer */
+    ATTN_LOGITS      /* [n][n_vocab]  of the positions whose logits were asked for */
+} AttnSite;
+
+/* "resid_pre", "pattern" … */
+ATTN_API const char *attn_site_name(AttnSite site);
+
+/* n_rows rows of n_cols numbers, `stride` apart; valid during the visit. */
+typedef struct AttnActivation {
+    AttnSite site;
+    size_t layer;    /* n_layer for ATTN_LOGITS */
+    size_t head;     /* q, scores, pattern, z: head; k, v: kv head; otherwise 0 */
+    size_t position; /* of row 0 in the text; row i is position + i */
+    size_t n_rows, n_cols, stride;
+    float *data; /* what is written here is what the model goes on with */
+} AttnActivation;
+
+/*
+ * All zero: nobody looks, and nothing is paid for it. To look changes nothing but this: a head whose scores or pattern
+ * are seen is computed row by row, and its sums round differently in the last bits.
+ */
+typedef struct AttnProbe {
+    void *user;
+    /* Whether to visit; asked once for each site, layer, head and chunk of tokens. NULL: always. */
+    bool (*wants)(void *user, AttnSite site, size_t layer, size_t head);
+    void (*visit)(void *user, const AttnActivation *activation);
+} AttnProbe;
+
+typedef struct AttnSessionOptions {
+    size_t n_ctx;       /* positions to make room for; 0: as many as the model was trained for */
+    unsigned n_threads; /* 0: a thread for each core */
+    bool f32_cache;     /* keys and values in F32; false: in F16 */
+    bool fast;          /* activations in 8 bits where that is faster: fit for text, not to compare runs */
+    AttnProbe probe;
+} AttnSessionOptions;
+
+/* Takes all memory that a text needs; the cache's is touched only as far as it is filled. */
+ATTN_API AttnSession *attn_session_new(const AttnModel *model, const AttnSessionOptions *options,
+                                       AttnError *error);
+ATTN_API void attn_session_free(AttnSession *session);
+
+/* The tokens that the session holds, borrowed until its next call. *n is how many: the position of the next. */
+ATTN_API const int32_t *attn_session_tokens(const AttnSession *session, size_t *n);
+ATTN_API size_t attn_session_n_ctx(const AttnSession *session);
+
+/*
+ * Forgets all positions from `position` on. Who changes vectors by a probe, and then changes them otherwise, rewinds to
+ * the first that this concerns: what a session holds it does not compute again.
+ */
+ATTN_API void attn_rewind(AttnSession *session, size_t position);
+
+/*
+ * Feeds n ≥ 1 tokens behind those that the session holds, and writes the logits of the last n_logits ≤ n of them to
+ * logits [n_logits][n_vocab] (0: it may be NULL). Fails, with nothing fed, on a token that does not exist, on a context
+ * that is too short, and on logits that are not finite.
+ */
+ATTN_API bool attn_feed(AttnSession *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
+                        AttnError *error);
+
+/*
+ * Makes the session hold exactly these n ≥ 1 tokens, whatever it held, and writes the logits of the last to logits
+ * [n_vocab] (NULL: they are not wanted). What the two have in common at the beginning is not computed again, but for the
+ * last token, which is always fed. Fails as attn_feed does; some of the tokens may then have been fed.
+ */
+ATTN_API bool attn_sync(AttnSession *session, const int32_t *tokens, size_t n, float *logits,
+                        AttnError *error);
+
+/*
+ * The logits [n][n_vocab] that n residual vectors [n][d_model] would give if they left the last layer: the logit lens
+ * of nostalgebraist (2020). Nothing is fed, and no probe sees it.
+ */
+ATTN_API bool attn_unembed(const AttnSession *session, const float *resid, size_t n, float *logits);
+
+/* Applied in this order. The numbers drawn are those of llama2.c. */
+typedef struct AttnSampling {
+    float repeat_penalty;    /* logits of recent tokens: ÷ if positive, × if negative; 0 or 1: off */
+    float presence_penalty;  /* subtracted once from the logit of a recent token */
+    float frequency_penalty; /* subtracted for each time it occurred */
+    size_t penalty_window;   /* tokens that are recent; 0: 64 */
+    float temperature;       /* logits are divided by it; 0: always the likeliest token */
+    size_t top_k;            /* keep the k likeliest; 0: all */
+    float top_p;             /* keep the fewest that hold more than this mass; 0 or 1: all */
+    float min_p;             /* keep p ≥ min_p × the largest p; 0: all */
+    uint64_t seed;           /* the same seed draws the same tokens */
+} AttnSampling;
+
+/* For whoever feeds tokens one by one; attn_generate has its own. */
+ATTN_API AttnSampler *attn_sampler_new(const AttnModel *model, const AttnSampling *sampling,
+                                       AttnError *error);
+ATTN_API void attn_sampler_free(AttnSampler *sampler);
+
+/* The next token, from finite logits [n_vocab]; it counts as recent. −1 for NULL. */
+ATTN_API int32_t attn_sample(AttnSampler *sampler, const float *logits);
+
+/* Counts a token as recent that was not sampled: of the prompt, say. */
+ATTN_API void attn_sampler_accept(AttnSampler *sampler, int32_t token);
+
+/* Why a text ended. */
+typedef enum AttnEnd {
+    ATTN_END_LIMIT,   /* as many tokens as were asked for */
+    ATTN_END_TOKEN,   /* the model ended it */
+    ATTN_END_STOP,    /* a stop text came */
+    ATTN_END_CONTEXT, /* the context is full */
+    ATTN_END_CALLER   /* the callback returned false */
+} AttnEnd;
+
+typedef struct AttnGenerateOptions {
+    AttnSampling sampling;
+    size_t n_tokens;         /* to generate at most; 0: 256; SIZE_MAX: until something else ends the text */
+    const char *const *stop; /* [n_stop] texts, none empty, before which the text ends */
+    size_t n_stop;
+    bool shift;   /* a full context drops its oldest half and goes on */
+    bool special; /* control tokens are read in the prompt, and shown by name */
+
+    /* Called with n bytes of text, whole UTF-8 characters and no NUL behind, as they come; false ends the text. */
+    bool (*text)(void *user, const char *text, size_t n);
+    void *user;
+} AttnGenerateOptions;
+
+/*
+ * Writes on behind a prompt (NUL-terminated): the session comes to hold its tokens, computing only what it did not hold
+ * before (attn_sync), and then those that are generated, but for the last, which nobody has asked what follows it. So a
+ * chat hands over its whole text each time. The prompt is not given to `text`. An empty one is the token that begins a
+ * text. *end, which may be NULL, says why the text ended.
+ */
+ATTN_API bool attn_generate(AttnSession *session, const char *prompt, const AttnGenerateOptions *options,
+                            AttnEnd *end, AttnError *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,18 @@
+/* What a checkpoint holds, for people: run --info. */
+#ifndef ATTN_INFO_H
+#define ATTN_INFO_H
+
+#include "error.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/*
+ * Prints what the file at path holds: shape, context, tokenizer (of the file at `vocabulary` where that is not NULL),
+ * types of tensors, parameters. A well-formed file that cannot run is described too, as far as its keys and tensors
+ * tell, and a last line for each reason says why it cannot. False, with nothing printed, when the file is no
+ * checkpoint, or `vocabulary` does not go with it.
+ */
+bool print_info(FILE *out, const char *path, const char *vocabulary, Error *error);
+
+#endif

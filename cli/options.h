@@ -1,0 +1,70 @@
+/* The options of a command line, from const tables: each says where in a struct its value goes. */
+#ifndef ATTN_OPTIONS_H
+#define ATTN_OPTIONS_H
+
+#include "error.h"
+
+#include <stddef.h>
+
+typedef enum OptionKind {
+    OPTION_ON,   /* bool: set to true */
+    OPTION_OFF,  /* bool: set to false */
+    OPTION_TEXT, /* const char * */
+    OPTION_ONCE, /* likewise, NULL before it is given; a second one is refused */
+    OPTION_LIST, /* StringList: one more each time */
+    OPTION_INT,  /* int64_t in [min, max] */
+    OPTION_SIZE, /* size_t in [min, max], min ≥ 0 */
+    OPTION_REAL, /* float in [min, max] */
+} OptionKind;
+
+/* Starts as {0}; the owner frees items. */
+typedef struct StringList {
+    const char **items; /* [n] borrowed from the command line */
+    size_t n;
+} StringList;
+
+typedef struct Option {
+    const char *name;       /* "--temp" */
+    const char *short_name; /* "-s", or NULL */
+    OptionKind kind;
+    size_t offset; /* of the value, of the kind's type, in the struct that holds it */
+    double min, max;
+} Option;
+
+/* A table, and the struct that its offsets are of. */
+typedef struct Options {
+    const Option *table; /* [n] */
+    size_t n;
+    void *values;
+} Options;
+
+/*
+ * Fills the values of all tables [n_tables] from argv[1 …] and words [n_words] with what is no option. Fails on an
+ * unknown option (and names the one that was probably meant), a missing or bad value, one word too many.
+ */
+bool options_parse(const Options *tables, size_t n_tables, int argc, char **argv, const char **words,
+                   size_t n_words, Error *error);
+
+/*
+ * Which of n names the value of an option is; of no value (NULL) the first. The error names the option and
+ * what it takes.
+ */
+bool parse_choice(const char *option, const char *value, const char *const *names, size_t n, size_t *choice,
+                  Error *error);
+
+/*
+ * Moves *at behind "L3H7", or (*one is false, *head untouched) behind "L3". False where there is neither. Numbers
+ * that are too large become the largest.
+ */
+bool parse_head(const char **at, unsigned long long *layer, unsigned long long *head, bool *one);
+
+/*
+ * A list such as "0,3,5-7" over [0, n): chosen[i] is set for every member; NULL chooses all. Fails on a
+ * number that is not below n, naming `what` ("layer").
+ */
+bool parse_list(const char *list, const char *what, size_t n, bool *chosen, Error *error);
+
+/* The name [n] nearest to a word that is none of them, a slip or two away (Damerau-Levenshtein); NULL: none is. */
+const char *nearest_name(const char *word, const char *const *names, size_t n);
+
+#endif

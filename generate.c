@@ -1,0 +1,246 @@
+/*
+ * The loop of a language model: feed what was sampled last, sample the next from the logits, show it.
+ *
+ *   tokens ─► session_feed ─► logits of the last ─► sampler ─► token ─► detokenizer ─► whole characters
+ *      ▲                                                         │               ─► behind any stop text ─► piece
+ *      └─────────────────────────────────────────────────────────┘
+ */
+#include "generate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHIFT_KEEP = 4 /* tokens at the start of the context, which a shift keeps */ };
+
+struct Generator {
+    const Tokenizer *tokenizer;
+    Session *session;
+    Sampler *sampler;
+    GeneratorOptions options;
+    size_t n_vocab;
+    float *logits;   /* [n_vocab] after the last token that was fed */
+    int32_t pending; /* sampled but not yet fed, or −1 */
+    Detokenizer detokenizer;
+    TextBuffer text; /* not yet shown: it may be the beginning of a stop text */
+};
+
+bool vocabulary_fits(const Model *model, const Tokenizer *tokenizer, const char *path, Error *error) {
+    size_t n_vocab = model_config(model)->n_vocab;
+    if (tokenizer_n_vocab(tokenizer) == n_vocab) return true;
+    return error_set(error, "%s: embeds %zu tokens, but the vocabulary%s%s has %zu",
+                     checkpoint_path(model_checkpoint(model)), n_vocab, path ? " of " : "", path ? path : "",
+                     tokenizer_n_vocab(tokenizer));
+}
+
+bool session_feed_all(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
+                      Error *error) {
+    size_t n_vocab = model_config(session_model(session))->n_vocab,
+           chunk = feed->sink ? FEED_ROWS : SESSION_CHUNK;
+    float *rows = feed->sink ? floats_new(chunk, n_vocab) : logits;
+    bool ok =
+        !feed->sink || rows || error_set(error, "not enough memory for the logits of %zu tokens", chunk);
+    for (size_t done = 0, m; ok && done < n; done += m) {
+        m = n - done < chunk ? n - done : chunk;
+        size_t n_rows = feed->sink ? m : logits && done + m == n; /* whose logits are wanted */
+        if (feed->progress && !feed->progress(feed->user, n > chunk ? "prompt" : NULL, done, n))
+            ok = error_set(error, "interrupted");
+        ok = ok && session_feed(session, tokens + done, m, rows, n_rows, error);
+        for (size_t i = 0; ok && feed->sink && i < m; i++)
+            ok = feed->sink(feed->user, rows + i * n_vocab, n_vocab, error);
+        if (ok && feed->sink && logits) memcpy(logits, rows + (m - 1) * n_vocab, n_vocab * sizeof *logits);
+    }
+    if (feed->progress && n > chunk) feed->progress(feed->user, "prompt", n, n);
+    if (feed->sink) free(rows);
+    return ok;
+}
+
+bool session_sync(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
+                  Error *error) {
+    const int32_t *held = session_tokens(session);
+    size_t same = 0, most = session_position(session) < n ? session_position(session) : n - 1;
+    while (same < most && held[same] == tokens[same]) same++;
+    if (n > session_n_ctx(session))
+        return error_set(error, "%zu tokens are more than the context of %zu holds", n,
+                         session_n_ctx(session));
+    session_rewind(session, same);
+    return session_feed_all(session, tokens + same, n - same, logits, feed, error);
+}
+
+Generator *generator_new(const Model *model, const Tokenizer *tokenizer, Session *session,
+                         const GeneratorOptions *options, Error *error) {
+    size_t n_vocab = model_config(model)->n_vocab;
+    Generator *generator = calloc(1, sizeof *generator);
+    if (!generator) goto no_memory;
+    *generator = (Generator){.tokenizer = tokenizer,
+                             .session = session,
+                             .options = *options,
+                             .n_vocab = n_vocab,
+                             .logits = calloc(n_vocab, sizeof *generator->logits),
+                             .pending = -1,
+                             .detokenizer = detokenizer_begin(tokenizer, options->special)};
+    if (!generator->logits) goto no_memory;
+    generator->sampler = sampler_new(&options->sampling, n_vocab, error);
+    if (generator->sampler) return generator;
+    generator_free(generator);
+    return NULL;
+no_memory:
+    error_set(error, "not enough memory for %zu logits", n_vocab);
+    generator_free(generator);
+    return NULL;
+}
+
+void generator_free(Generator *generator) {
+    if (!generator) return;
+    sampler_free(generator->sampler);
+    free(generator->logits);
+    free(generator->text.data);
+    free(generator);
+}
+
+float *generator_logits(const Generator *generator) { return generator->logits; }
+
+static size_t room(const Generator *generator) {
+    return session_n_ctx(generator->session) - session_position(generator->session);
+}
+
+/*
+ * The context is full: keeps its first tokens, where attention likes to rest (Xiao et al. 2023,
+ * arXiv:2309.17453), drops the older half of the others and recomputes the rest at its new positions.
+ */
+static bool shift(Generator *generator, Error *error) {
+    Session *session = generator->session;
+    size_t n = session_position(session), keep = n > 2 * SHIFT_KEEP ? SHIFT_KEEP : 0;
+    size_t from = keep + (n - keep + 1) / 2, n_rest = n - from;
+    int32_t *rest = malloc((n_rest + 1) * sizeof *rest);
+    if (!rest) return error_set(error, "not enough memory for %zu tokens", n_rest);
+    memcpy(rest, session_tokens(session) + from, n_rest * sizeof *rest);
+    session_rewind(session, keep);
+    bool ok = n_rest == 0 || session_feed(session, rest, n_rest, NULL, 0, error);
+    free(rest);
+    return ok;
+}
+
+static bool no_memory(Error *error) { return error_set(error, "not enough memory for the text"); }
+
+bool generator_echo(Generator *generator, const int32_t *ids, size_t n, TextPiece *piece, void *user, Error *error) {
+    TextBuffer *text = &generator->text;
+    for (size_t i = 0; i < n; i++)
+        if (!detokenizer_push(&generator->detokenizer, ids[i], text)) return no_memory(error);
+    if (piece) piece(user, -1, text->data, text->n);
+    text->n = 0;
+    return true;
+}
+
+/* One chunk for both, so that the pending token takes no pass of its own. */
+static bool feed_behind_pending(Generator *generator, const int32_t *ids, size_t n, const Feed *feed,
+                                Error *error) {
+    if (generator->pending < 0)
+        return session_feed_all(generator->session, ids, n, generator->logits, feed, error);
+    int32_t *all = malloc((n + 1) * sizeof *all);
+    if (!all) return error_set(error, "not enough memory for %zu tokens", n + 1);
+    all[0] = generator->pending;
+    memcpy(all + 1, ids, n * sizeof *ids);
+    bool ok = session_feed_all(generator->session, all, n + 1, generator->logits, feed, error);
+    if (ok) generator->pending = -1;
+    free(all);
+    return ok;
+}
+
+static void accept(Generator *generator, const int32_t *ids, size_t n) {
+    for (size_t i = 0; i < n; i++) sampler_accept(generator->sampler, ids[i]);
+}
+
+bool generator_add(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, bool *fits, Error *error) {
+    size_t n_all = n + (generator->pending >= 0), n_ctx = session_n_ctx(generator->session);
+    bool can_shift = generator->options.shift && n_all + SHIFT_KEEP < n_ctx / 2; /* and have room afterwards */
+    if (can_shift && n_all > room(generator) && !shift(generator, error)) return false;
+    *fits = n_all <= room(generator);
+    if (!*fits || n == 0) return true;
+    if (!feed_behind_pending(generator, ids, n, feed, error)) return false;
+    accept(generator, ids, n);
+    return true;
+}
+
+bool generator_sync(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, Error *error) {
+    if (!session_sync(generator->session, ids, n, generator->logits, feed, error)) return false;
+    generator->pending = -1;
+    generator->detokenizer = detokenizer_begin(generator->tokenizer, generator->options.special);
+    accept(generator, ids, n);
+    return generator_echo(generator, ids, n, NULL, NULL, error);
+}
+
+bool generator_settle(Generator *generator, Error *error) {
+    int32_t id = generator->pending;
+    if (id < 0) return true;
+    if (!session_feed(generator->session, &id, 1, generator->logits, 1, error)) return false;
+    generator->pending = -1;
+    return true;
+}
+
+bool generator_sample(Generator *generator, int32_t *id, TextEnd *end, Error *error) {
+    *end = END_LIMIT;
+    if (generator->pending >= 0 && room(generator) == 0) {
+        if (!generator->options.shift) {
+            *end = END_CONTEXT;
+            return true;
+        }
+        if (!shift(generator, error)) return false;
+    }
+    if (!generator_settle(generator, error)) return false;
+    *id = sampler_next(generator->sampler, generator->logits);
+    sampler_accept(generator->sampler, *id);
+    if (tokenizer_is_end(generator->tokenizer, *id))
+        *end = END_TOKEN;
+    else
+        generator->pending = *id;
+    return true;
+}
+
+/* Where a stop text stands in the text, or begins without an end to it; its length when there is none. */
+static size_t find_stop(const Generator *generator, bool *complete) {
+    const TextBuffer *text = &generator->text;
+    size_t beginning = text->n;
+    *complete = false;
+    for (size_t at = 0; at < text->n; at++)
+        for (size_t i = 0; i < generator->options.n_stop; i++) {
+            const char *stop = generator->options.stop[i];
+            size_t n = strlen(stop), left = text->n - at;
+            if (memcmp(text->data + at, stop, n < left ? n : left) != 0) continue;
+            *complete = n <= left;
+            if (*complete) return at;
+            if (at < beginning) beginning = at;
+        }
+    return beginning;
+}
+
+/* Gives away what cannot be the beginning of a stop text, or all that is left once the text is `over`. */
+static void show_text(Generator *generator, int32_t id, bool over, TextPiece *piece, void *user,
+                      TextEnd *end) {
+    TextBuffer *text = &generator->text;
+    bool complete;
+    size_t n = find_stop(generator, &complete);
+    if (complete)
+        *end = END_STOP, text->n = n; /* what stands behind it is gone */
+    else if (over)
+        n = text->n;
+    if ((id >= 0 || n > 0) && !piece(user, id, text->data, n) && *end == END_LIMIT) *end = END_CALLER;
+    if (n > 0) memmove(text->data, text->data + n, text->n - n);
+    text->n -= n;
+}
+
+bool generator_run(Generator *generator, size_t n, TextPiece *piece, void *user, TextEnd *end, Error *error) {
+    *end = END_LIMIT;
+    for (size_t i = 0; i < n && *end == END_LIMIT; i++) {
+        int32_t id;
+        if (!generator_sample(generator, &id, end, error)) return false;
+        if (*end == END_CONTEXT) break;
+        bool shown = *end != END_TOKEN || generator->options.special;
+        if (shown && !detokenizer_push(&generator->detokenizer, id, &generator->text))
+            return no_memory(error);
+        show_text(generator, id, false, piece, user, end);
+    }
+    if (*end == END_STOP) return true;
+    if (!detokenizer_end(&generator->detokenizer, &generator->text)) return no_memory(error);
+    show_text(generator, -1, true, piece, user, end);
+    return true;
+}

@@ -1,0 +1,109 @@
+/*
+ * From tokens to text: a Generator feeds a session, samples token after token and gives the text away in whole
+ * characters, until something ends it. The session holds the tokens; a caller who has the whole text at hand, a chat say,
+ * gives it to session_sync, which computes only what is new.
+ */
+#ifndef ATTN_GENERATE_H
+#define ATTN_GENERATE_H
+
+#include "error.h"
+#include "model.h"
+#include "sampler.h"
+#include "tokenizer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whether a model's embedding has a row for each token of the vocabulary, which came from path (NULL: its own). */
+bool vocabulary_fits(const Model *model, const Tokenizer *tokenizer, const char *path, Error *error);
+
+/* Gets the logits [n_vocab] of one token after another. False with an error. */
+typedef bool LogitsSink(void *user, const float *logits, size_t n_vocab, Error *error);
+
+/* How tokens are fed. All zero: without anyone looking on. */
+typedef struct Feed {
+    Progress *progress; /* asked before each chunk, or NULL */
+    LogitsSink *
+        sink; /* gets the logits of all tokens, FEED_ROWS at a time; NULL: those of the last alone are computed */
+    void *user; /* of both */
+} Feed;
+
+enum { FEED_ROWS = 32 };
+
+/*
+ * Feeds n ≥ 1 tokens in chunks. The logits of the last are written to logits [n_vocab]; NULL: they are not computed.
+ * Fails like session_feed, and with "interrupted" when `progress` says so; what was fed until then stays.
+ */
+bool session_feed_all(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
+                      Error *error);
+
+/*
+ * Makes the session hold exactly these n ≥ 1 tokens: it keeps the longest common prefix of what it has computed, drops
+ * what differs and feeds the rest, the last token in any case, since its logits [n_vocab] are wanted.
+ */
+bool session_sync(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
+                  Error *error);
+
+/* Why a text ended. */
+typedef enum TextEnd {
+    END_LIMIT,   /* as many tokens as were asked for */
+    END_TOKEN,   /* the model ended it */
+    END_STOP,    /* a stop text came */
+    END_CONTEXT, /* the context is full */
+    END_CALLER,  /* the callback said so */
+} TextEnd;
+
+/*
+ * Called for each token as it is sampled: `text` [n] is what can be shown since the last call, whole characters that
+ * belong to no stop text; it may be empty. id is −1 when text is left over at the end. False ends the text.
+ */
+typedef bool TextPiece(void *user, int32_t id, const char *text, size_t n);
+
+typedef struct GeneratorOptions {
+    SamplerOptions sampling;
+    const char *const *stop; /* [n_stop] texts that end the text before them; borrowed */
+    size_t n_stop;
+    bool special; /* control tokens are shown by name */
+    bool shift;   /* a full context drops its oldest half */
+} GeneratorOptions;
+
+typedef struct Generator Generator;
+
+/* Model and tokenizer must have the same vocabulary, and outlive it, like the session. generator_free accepts NULL. */
+Generator *generator_new(const Model *model, const Tokenizer *tokenizer, Session *session,
+                         const GeneratorOptions *options, Error *error);
+void generator_free(Generator *generator);
+
+/* [n_vocab] after the last token that was fed: what the next one is sampled from. */
+float *generator_logits(const Generator *generator);
+
+/*
+ * Adds n tokens to the text, behind what was generated, and feeds them. *fits is false, and nothing done, when the context
+ * has no room for them even after a shift.
+ */
+bool generator_add(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, bool *fits, Error *error);
+
+/*
+ * Gives the text of tokens that were added to `piece` (NULL: to nobody), in one piece with id −1. A character that they
+ * leave open goes on in what is generated.
+ */
+bool generator_echo(Generator *generator, const int32_t *ids, size_t n, TextPiece *piece, void *user, Error *error);
+
+/* Makes the text exactly these n ≥ 1 tokens (session_sync), and echoes them to nobody. */
+bool generator_sync(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, Error *error);
+
+/*
+ * Samples the next token from generator_logits, after feeding the one sampled before if that has not been fed. *end is
+ * END_CONTEXT, and *id untouched, when there is no room for it; END_TOKEN when the token ends the text, and it is then
+ * not to be fed; else END_LIMIT.
+ */
+bool generator_sample(Generator *generator, int32_t *id, TextEnd *end, Error *error);
+
+/* Feeds the token sampled last, so that the session holds the whole text. */
+bool generator_settle(Generator *generator, Error *error);
+
+/* Generates up to n tokens (SIZE_MAX: until something else ends the text); *end says what did. */
+bool generator_run(Generator *generator, size_t n, TextPiece *piece, void *user, TextEnd *end, Error *error);
+
+#endif

@@ -1,0 +1,135 @@
+#include "measures/heads.h"
+
+#include "sampler.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { DEFAULT_PERIOD = 50, DEFAULT_BATCH = 10 };
+
+static bool wants_pattern(void *user, ProbeSite site, size_t layer, size_t head) {
+    (void)user, (void)layer, (void)head;
+    return site == PROBE_PATTERN;
+}
+
+void heads_add(Heads *heads, const Activation *seen) {
+    head_sums_add(&heads->sums[seen->layer * heads->n_head + seen->head], &heads->text, seen->position,
+                  seen->data);
+}
+
+static void add_row(void *user, const Activation *seen) { heads_add(user, seen); }
+
+/* The ids that stand for text, ascending; returns how many. Control tokens are none. */
+static size_t find_ordinary(const Heads *heads, int32_t *ordinary) {
+    size_t n = 0;
+    for (size_t id = 0; id < heads->n_vocab; id++)
+        if (tokenizer_piece(heads->subject->tokenizer, (int32_t)id, false).n > 0) ordinary[n++] = (int32_t)id;
+    return n;
+}
+
+/* Each text: BOS, if there is one, then S tokens drawn alike, twice. */
+static bool draw_texts(Heads *heads, Arena *arena, uint64_t seed, Error *error) {
+    size_t period = heads->text.period;
+    int32_t *ordinary = arena_new(arena, heads->n_vocab, sizeof *ordinary), *id = heads->ids;
+    if (!arena_ok(arena, error, "a list of %zu tokens", heads->n_vocab)) return false;
+    size_t n_ordinary = find_ordinary(heads, ordinary);
+    if (n_ordinary == 0) return error_set(error, "no token of this vocabulary stands for text");
+    uint64_t state = seed ? seed : 1;
+    for (size_t text = 0; text < heads->n_batch; text++) {
+        if (heads->bos) *id++ = tokenizer_bos(heads->subject->tokenizer);
+        for (size_t i = 0; i < period; i++)
+            id[i] = id[period + i] = ordinary[random_draw(&state) % n_ordinary];
+        id += 2 * period;
+    }
+    return true;
+}
+
+size_t heads_longest_period(const Subject *subject, bool bos) {
+    size_t limit = subject_n_ctx(subject);
+    return limit < bos ? 0 : (limit - bos) / 2;
+}
+
+bool heads_can_repeat(const Subject *subject, bool bos) {
+    size_t id = 0, n_vocab = model_config(subject->model)->n_vocab;
+    while (id < n_vocab && tokenizer_piece(subject->tokenizer, (int32_t)id, false).n == 0) id++;
+    return id < n_vocab && heads_longest_period(subject, bos) > 0;
+}
+
+/* The shape of the random texts. */
+static void plan_texts(Heads *heads, const RandomTexts *random) {
+    size_t most = heads_longest_period(heads->subject, random->bos);
+    heads->random = true;
+    heads->bos = random->bos;
+    heads->n_batch = random->n ? random->n : DEFAULT_BATCH;
+    heads->text.period = at_most(random->period ? random->period : DEFAULT_PERIOD, most);
+    heads->text.n = 2 * heads->text.period + heads->bos;
+}
+
+bool heads_begin(Heads *heads, const Subject *subject, Arena *arena, const RandomTexts *random,
+                 Error *error) {
+    const Config *config = model_config(subject->model);
+    *heads = (Heads){.subject = subject,
+                     .n_layer = config->n_layer,
+                     .n_head = config->n_head,
+                     .n_vocab = config->n_vocab,
+                     .bos = subject->bos,
+                     .n_batch = 1,
+                     .text.n = subject->tokens.n};
+    if (random) plan_texts(heads, random);
+    if (heads->text.n < 2)
+        return error_set(error, "heads takes a text of two tokens or more: the first sees only itself");
+    size_t n = heads->text.n;
+    heads->ids = arena_new(arena, heads->n_batch, n * sizeof *heads->ids);
+    heads->earlier = arena_new(arena, n, sizeof *heads->earlier);
+    heads->uniform = arena_new(arena, n, sizeof *heads->uniform);
+    heads->sums = arena_new(arena, heads->n_layer * heads->n_head + 1, sizeof *heads->sums);
+    if (!arena_ok(arena, error, "%zu texts of %zu tokens", heads->n_batch, n)) return false;
+    heads->text.earlier = heads->earlier;
+    if (random) return draw_texts(heads, arena, random->seed, error);
+    memcpy(heads->ids, subject->tokens.ids, n * sizeof *heads->ids);
+    return true;
+}
+
+/* Adds the nll of the token after this position to that of the copy which it belongs to. */
+static void add_nll(void *user, size_t position, const float *logits) {
+    Heads *heads = user;
+    size_t next = position + 1, n = heads->text.n;
+    if (next == n) return;
+    bool second = next >= n - heads->text.period;
+    heads->copy_nll[second] -= sampler_logprob(logits, heads->n_vocab, heads->row[next]);
+    heads->copy_n[second]++;
+}
+
+/* The same rows of a head that looks everywhere alike. */
+static void add_chance(Heads *heads) {
+    HeadSums *chance = &heads->sums[heads->n_layer * heads->n_head];
+    for (size_t q = 0; q < heads->text.n; q++) {
+        for (size_t k = 0; k <= q; k++) heads->uniform[k] = 1.0f / (float)(q + 1);
+        head_sums_add(chance, &heads->text, q, heads->uniform);
+    }
+}
+
+void heads_start(Heads *heads, size_t text) {
+    heads->row = heads->ids + text * heads->text.n;
+    find_earlier(heads->row, heads->text.n, heads->earlier);
+    add_chance(heads);
+}
+
+bool heads_feed(Heads *heads, bool gain, Error *error) {
+    Probe probe = {heads, wants_pattern, add_row};
+    const Subject *subject = heads->subject;
+    Session *session = subject_session(subject, heads->random ? heads->text.n : 0, &probe, error);
+    bool ok = session;
+    for (size_t i = 0; ok && i < heads->n_batch; i++) {
+        heads_start(heads, i);
+        session_rewind(session, 0);
+        ok = subject_feed(subject, session, heads->row, heads->text.n, gain ? add_nll : NULL, heads, error);
+    }
+    session_free(session);
+    return ok;
+}
+
+double heads_repeat_gain(const Heads *heads) {
+    if (heads->copy_n[0] == 0 || heads->copy_n[1] == 0) return NAN;
+    return heads->copy_nll[0] / (double)heads->copy_n[0] - heads->copy_nll[1] / (double)heads->copy_n[1];
+}

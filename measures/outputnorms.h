@@ -1,0 +1,39 @@
+/*
+ * How much a key's value amounts to in the output of each head that reads it: ‖v_k W_O^h‖ (Kobayashi et al. 2020,
+ * arXiv:2004.10102). The values come from a probe.
+ */
+#ifndef ATTN_OUTPUTNORMS_H
+#define ATTN_OUTPUTNORMS_H
+
+#include "measures/subject.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct OutputNorms {
+    size_t layer, n_layers, head, n_heads; /* n_layers × n_heads from these on */
+    const bool *layers;                    /* [n_layer of the model] those that count; NULL: all */
+
+    const Subject *subject;
+    size_t n_positions;
+    double *grams; /* [n_layers][n_heads][d_head][d_head] W_O^hᵀ W_O^h, so that ‖v W_O^h‖² = vᵀ G v */
+    double *norms; /* [n_layers][n_heads][n_positions] */
+} OutputNorms;
+
+/*
+ * Makes room for a text of up to n_positions tokens. The fields up to `layers` are set by the caller, all
+ * others zero.
+ */
+bool output_norms_begin(OutputNorms *norms, const Subject *subject, Arena *arena, size_t n_positions,
+                        Error *error);
+
+/* Takes in a visit of PROBE_V in one of the layers. */
+void output_norms_add(OutputNorms *norms, const Activation *seen);
+
+/* A head's norms, [n_positions]. */
+const double *output_norms_of(const OutputNorms *norms, size_t layer, size_t head);
+
+/* W_O^h [d_model][d_head]: the columns of the output projection that read head h. NULL with an error when memory runs out. */
+float *head_output(const Subject *subject, Arena *arena, size_t layer, size_t head, Error *error);
+
+#endif

@@ -1,0 +1,74 @@
+#include "measures/subject.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t subject_n_ctx(const Subject *subject) {
+    return subject->n_ctx ? subject->n_ctx : model_config(subject->model)->n_ctx;
+}
+
+bool subject_check_length(const Subject *subject, Error *error) {
+    size_t n = subject->tokens.n, limit = subject_n_ctx(subject);
+    return n <= limit ||
+           error_set(
+               error,
+               "the text has %zu tokens, more than the context of %zu; shorten it (score takes long texts)",
+               n, limit);
+}
+
+Session *subject_session(const Subject *subject, size_t n_ctx, const Probe *probe, Error *error) {
+    if (n_ctx == 0 && !subject_check_length(subject, error)) return NULL;
+    SessionOptions session = {.n_ctx = n_ctx ? n_ctx : subject->tokens.n,
+                              .kv_dtype = subject->kv_dtype,
+                              .compute = subject->compute,
+                              .probe = probe};
+    return session_new(subject->model, &session, error);
+}
+
+bool subject_go_on(const Subject *subject, const char *what, size_t done, size_t total, Error *error) {
+    return !subject->progress || subject->progress(subject->progress_user, what, done, total) ||
+           error_set(error, "interrupted");
+}
+
+bool subject_feed(const Subject *subject, Session *session, const int32_t *ids, size_t n, LogitsVisit *each,
+                  void *user, Error *error) {
+    size_t n_vocab = model_config(subject->model)->n_vocab, chunk = each ? LOGITS_CHUNK : SESSION_CHUNK;
+    float *logits = each ? floats_new(n < chunk ? n : chunk, n_vocab) : NULL;
+    bool ok = !each || logits || error_set(error, "not enough memory for the logits of %zu tokens", chunk);
+    for (size_t done = 0, m; ok && done < n; done += m) {
+        size_t position = session_position(session);
+        m = n - done < chunk ? n - done : chunk;
+        ok = subject_go_on(subject, n > chunk ? "tokens" : NULL, done, n, error) &&
+             session_feed(session, ids + done, m, logits, each ? m : 0, error);
+        for (size_t i = 0; ok && each && i < m; i++) each(user, position + i, logits + i * n_vocab);
+    }
+    if (n > chunk) subject_go_on(subject, "tokens", n, n, NULL);
+    free(logits);
+    return ok;
+}
+
+bool begins_word(const Subject *subject, size_t at) {
+    String piece = tokenizer_piece(subject->tokenizer, subject->tokens.ids[at], true);
+    return at == 0 || (at == 1 && subject->bos) || (piece.n > 0 && memchr(" \t\n\r", piece.data[0], 4));
+}
+
+bool join_tokens(const Subject *subject, Arena *arena, bool special, JoinedText *text, Error *error) {
+    const Tokens *tokens = &subject->tokens;
+    size_t n = 0;
+    for (size_t i = 0; i < tokens->n; i++)
+        n += tokenizer_piece(subject->tokenizer, tokens->ids[i], special).n;
+    *text = (JoinedText){arena_new(arena, n + 1, 1), arena_new(arena, tokens->n + 1, sizeof *text->offsets)};
+    if (!arena_ok(arena, error, "%zu words", tokens->n)) return false;
+    for (size_t i = 0; i < tokens->n; i++) {
+        String piece = tokenizer_piece(subject->tokenizer, tokens->ids[i], special);
+        if (piece.n > 0) memcpy(text->bytes + text->offsets[i], piece.data, piece.n);
+        text->offsets[i + 1] = text->offsets[i] + piece.n;
+    }
+    return true;
+}
+
+const char *head_name(char *buffer, size_t layer, size_t head) {
+    snprintf(buffer, 32, "L%zuH%zu", layer, head);
+    return buffer;
+}

@@ -1,0 +1,70 @@
+/*
+ * What is measured: a model, a text, and what computes. Every measure of this folder takes a Subject and plain
+ * arguments. A measure prints nothing and knows no options. It sees the forward pass through probe.h alone.
+ */
+#ifndef ATTN_SUBJECT_H
+#define ATTN_SUBJECT_H
+
+#include "measures/arena.h"
+#include "model.h"
+#include "tokenizer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* All pointers are borrowed. The owner frees the tokens. */
+typedef struct Subject {
+    const Model *model;         /* NULL where none is needed */
+    const Tokenizer *tokenizer; /* likewise */
+    Tokens tokens;              /* of the text, BOS included */
+    bool bos;                   /* tokens.ids[0] is a BOS that stands before the text */
+    Compute compute;            /* kernels and threads */
+    DType kv_dtype;             /* of the caches of its sessions */
+    size_t n_ctx;               /* positions that a text may have; 0: as many as the model was trained for */
+    Progress *progress;         /* or NULL; `progress_user` is its first argument */
+    void *progress_user;
+} Subject;
+
+/* How many positions a text may have. */
+size_t subject_n_ctx(const Subject *subject);
+
+/* Whether the subject's tokens are no more than that. */
+bool subject_check_length(const Subject *subject, Error *error);
+
+/* A session for n_ctx positions (0: as many as the tokens of the subject) that `probe` (or NULL) looks into. */
+Session *subject_session(const Subject *subject, size_t n_ctx, const Probe *probe, Error *error);
+
+/* Reports progress. False with an error if the work is to stop. */
+bool subject_go_on(const Subject *subject, const char *what, size_t done, size_t total, Error *error);
+
+enum { LOGITS_CHUNK = 64 }; /* positions whose logits are held at a time */
+
+/* Gets the logits [n_vocab] at each position in turn. */
+typedef void LogitsVisit(void *user, size_t position, const float *logits);
+
+/*
+ * Feeds n tokens to a session. If `each` is given, the logits of all positions are computed, LOGITS_CHUNK at a time,
+ * and shown to it; otherwise none are.
+ */
+bool subject_feed(const Subject *subject, Session *session, const int32_t *ids, size_t n, LogitsVisit *each,
+                  void *user, Error *error);
+
+/* Whether a token of the text begins a word: the first, the one after a BOS, or one that begins with white space. */
+bool begins_word(const Subject *subject, size_t at);
+
+/* The bytes of the subject's tokens, end to end; token i's from offsets[i] to offsets[i + 1]. */
+typedef struct JoinedText {
+    char *bytes;
+    size_t *offsets; /* [n_tokens + 1] */
+} JoinedText;
+
+/* With `special`, control tokens give their names. */
+bool join_tokens(const Subject *subject, Arena *arena, bool special, JoinedText *text, Error *error);
+
+/* "L3H7"; 32 bytes are enough. Returns buffer. */
+const char *head_name(char *buffer, size_t layer, size_t head);
+
+static inline size_t at_most(size_t n, size_t limit) { return n < limit ? n : limit; }
+
+#endif

@@ -1,0 +1,101 @@
+#include "measures/traces.h"
+
+#include "measures/distribution.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    MAX_SCORES = 1 << 16, /* numbers of all heads, up to which every query's are kept */
+    LONG_TEXT = 512,      /* tokens; of longer ones weights that would be less than one step are not kept */
+};
+
+#define STEP (1.0f / 255)
+
+/* Numbers in the rows of queries 0 … n − 1. */
+static size_t triangle(size_t n) { return n * (n + 1) / 2; }
+
+/* Numbers in the rows whose scores are kept, of one head. */
+static size_t scores_of_head(const Traces *traces) {
+    return triangle(traces->first + traces->n_queries) - triangle(traces->first);
+}
+
+bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bool *layers, size_t query,
+                  Error *error) {
+    const Config *config = model_config(subject->model);
+    size_t n = subject->tokens.n;
+    *traces = (Traces){.subject = subject, .layers = layers, .n = n};
+    traces->place = arena_new(arena, config->n_layer, sizeof *traces->place);
+    if (!arena_ok(arena, error, "%zu layers", config->n_layer)) return false;
+    for (size_t layer = 0; layer < config->n_layer; layer++)
+        if (layers[layer]) traces->place[layer] = traces->n_layers++;
+    size_t n_heads = traces->n_layers * config->n_head;
+    bool all = triangle(n) <= MAX_SCORES / n_heads;
+    traces->first = all ? 0 : query;
+    traces->n_queries = all ? n : 1;
+    traces->least = n > LONG_TEXT ? STEP : STEP / 2;
+    traces->patterns = arena_new(arena, n_heads, sizeof *traces->patterns);
+    traces->value_norms =
+        arena_new(arena, traces->n_layers * config->n_head_kv, n * sizeof *traces->value_norms);
+    traces->scores = arena_new(arena, n_heads, scores_of_head(traces) * sizeof *traces->scores);
+    if (!arena_ok(arena, error, "%zu heads over %zu tokens; choose fewer layers", n_heads, n)) return false;
+    for (size_t i = 0; i < n_heads; i++) traces->patterns[i].arena = arena;
+    traces->output_norms =
+        (OutputNorms){.n_layers = config->n_layer, .n_heads = config->n_head, .layers = layers};
+    return output_norms_begin(&traces->output_norms, subject, arena, n, error);
+}
+
+bool traces_want(const Traces *traces, ProbeSite site, size_t layer) {
+    return (site == PROBE_V || site == PROBE_SCORES || site == PROBE_PATTERN) && traces->layers[layer];
+}
+
+static double *value_norms_of(const Traces *traces, size_t layer, size_t head) {
+    size_t n_head_kv = model_config(traces->subject->model)->n_head_kv;
+    return traces->value_norms + (traces->place[layer] * n_head_kv + head) * traces->n;
+}
+
+/* A traced head among all that are. */
+static size_t place_of(const Traces *traces, size_t layer, size_t head) {
+    return traces->place[layer] * model_config(traces->subject->model)->n_head + head;
+}
+
+const PackedRows *traces_pattern(const Traces *traces, size_t layer, size_t head) {
+    return &traces->patterns[place_of(traces, layer, head)];
+}
+
+const double *traces_value_norms(const Traces *traces, size_t layer, size_t head) {
+    return value_norms_of(traces, layer, head);
+}
+
+const float *traces_scores(const Traces *traces, size_t layer, size_t head, size_t *n) {
+    *n = scores_of_head(traces);
+    return traces->scores + place_of(traces, layer, head) * *n;
+}
+
+void traces_add(Traces *traces, const Activation *seen) {
+    if (seen->site == PROBE_V) {
+        double *norms = value_norms_of(traces, seen->layer, seen->head) + seen->position;
+        for (size_t t = 0; t < seen->n_rows; t++)
+            norms[t] = vector_norm(seen->data + t * seen->stride, seen->n_cols);
+        output_norms_add(&traces->output_norms, seen);
+        return;
+    }
+    size_t place = place_of(traces, seen->layer, seen->head);
+    if (seen->site == PROBE_PATTERN) {
+        if (!packed_rows_add(&traces->patterns[place], seen->data, seen->n_cols, traces->least))
+            traces->failed = true;
+    } else if (seen->position >= traces->first && seen->position - traces->first < traces->n_queries) {
+        size_t before = triangle(seen->position) - triangle(traces->first);
+        memcpy(traces->scores + place * scores_of_head(traces) + before, seen->data,
+               seen->n_cols * sizeof *seen->data);
+    }
+}
+
+bool traces_finish(Traces *traces, Error *error) {
+    size_t n_heads = traces->n_layers * model_config(traces->subject->model)->n_head;
+    for (size_t i = 0; i < n_heads; i++)
+        if (!packed_rows_finish(&traces->patterns[i])) traces->failed = true;
+    return !traces->failed ||
+           error_set(error, "not enough memory for %zu patterns of %zu tokens", n_heads, traces->n);
+}

@@ -1,0 +1,52 @@
+/*
+ * What heads did over a whole text, in few bytes: patterns, the norms of values, scores. A probe takes them row by
+ * row. They are written as base64 for a page that draws any of them.
+ */
+#ifndef ATTN_TRACES_H
+#define ATTN_TRACES_H
+
+#include "measures/outputnorms.h"
+#include "measures/packedrows.h"
+#include "measures/subject.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct Traces {
+    const Subject *subject;
+    const bool *layers;      /* [n_layer] those whose heads are traced; borrowed */
+    size_t *place;           /* [n_layer] index of a traced layer among the n_layers that are traced */
+    size_t n_layers, n;      /* n: tokens */
+    size_t first, n_queries; /* the queries whose scores are kept */
+    float least;             /* weights below it are left out of patterns */
+    PackedRows *patterns;    /* [n_layers][n_head] */
+    double *value_norms;     /* [n_layers][n_head_kv][n] ‖v_k‖ */
+    OutputNorms output_norms;
+    float *
+        scores; /* [n_layers][n_head] rows first … first + n_queries − 1; that of query q has q + 1 numbers */
+    bool failed; /* memory ran out on the way */
+} Traces;
+
+/*
+ * Room for the subject's tokens. Scores are kept for all queries if these are few numbers, otherwise for `query`
+ * alone.
+ */
+bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bool *layers, size_t query,
+                  Error *error);
+
+/* For the functions of a probe. */
+bool traces_want(const Traces *traces, ProbeSite site, size_t layer);
+void traces_add(Traces *traces, const Activation *seen);
+
+/* To be called once all rows are there. */
+bool traces_finish(Traces *traces, Error *error);
+
+/*
+ * For a head of a traced layer: its pattern; for a kv head ‖v_k‖ [n]; for a head its scores, *n numbers in the rows
+ * first … first + n_queries − 1.
+ */
+const PackedRows *traces_pattern(const Traces *traces, size_t layer, size_t head);
+const double *traces_value_norms(const Traces *traces, size_t layer, size_t head);
+const float *traces_scores(const Traces *traces, size_t layer, size_t head, size_t *n);
+
+#endif

@@ -1,0 +1,20 @@
+# Completions of attn-run and attn-study for fish. The programs' own --help says what there is.
+function __attn_words
+    set -l before (commandline -opc)
+    set -l program (string replace -r '^~' $HOME -- $before[1])
+    set -l help ($program --help 2>/dev/null | sed '/^examples:/,$d')
+    if string match -q '*study' -- $program
+        if not set -q before[2]
+            string replace -rf '^  ([a-z]+) +(.*)' '$1\t$2' -- $help
+        else
+            set -a help ($program $before[2] --help 2>/dev/null)
+        end
+    end
+    if string match -q -- '-*' (commandline -ct) # options
+        string match -ra '(?:^|[ ,(])(--?[a-z][a-z0-9-]*)' -- $help | string match -r '^-.*'
+    else if string match -qr '^--?[a-z-]+$' -- $before[-1] # a choice, as of --kv f16|f32
+        string replace -rf ".* $before[-1] ([a-z0-9]+(\|[a-z0-9]+)+).*" '$1' -- $help | string split '|'
+    end
+end
+complete -c attn-run -a '(__attn_words)'
+complete -c attn-study -a '(__attn_words)'

@@ -1,0 +1,15 @@
+#compdef attn-run attn-study
+# Completions for zsh. The programs' own --help says what there is.
+local program=${words[1]/#\~/$HOME} before=${words[CURRENT - 1]} view= help
+local -a found
+if [[ $program == *study ]] && ((CURRENT > 2)); then view=${words[2]}; fi
+help=$("$program" --help 2>/dev/null | sed '/^examples:/,$d')
+if [[ -n $view ]]; then help+=$'\n'$("$program" "$view" --help 2>/dev/null); fi
+if [[ ${words[CURRENT]} == -* ]]; then # options
+    found=($(grep -oE '(^|[ ,(])--?[a-z][a-z0-9-]*' <<<"$help" | grep -o -- '-.*'))
+elif [[ $program == *study && -z $view ]]; then
+    found=($(sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' <<<"$help"))
+elif [[ $before =~ '^--?[a-z-]+$' ]]; then # a choice, as of --kv f16|f32
+    found=($(sed -nE "s/.* $before ([a-z0-9]+(\|[a-z0-9]+)+).*/\1/p" <<<"$help" | tr '|' '\n'))
+fi
+if (($#found)); then compadd -- $found; else _files; fi

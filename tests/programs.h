@@ -1,0 +1,188 @@
+/* What tests of the study program share: a folder of their own, running it, comparing what it prints. */
+#ifndef ATTN_TESTS_STUDY_H
+#define ATTN_TESTS_STUDY_H
+
+#include "test.h"
+#include "cli/jsonvalue.h"
+
+#include <stdbool.h>
+#include <unistd.h>
+
+enum { MAX_REPORTS = 4 /* differences shown for each case */ };
+
+static char scratch[256]; /* a folder of this process */
+
+static bool scratch_begin(void) {
+    const char *parent = getenv("TMPDIR");
+    snprintf(scratch, sizeof scratch, "%.200s/attn-test.XXXXXX", parent ? parent : "/tmp");
+    if (mkdtemp(scratch)) return true;
+    perror(scratch);
+    return false;
+}
+
+static void scratch_end(void) { rmdir(scratch); }
+
+/* The path of a file there; valid until the next but three. */
+static const char *scratch_path(const char *name) {
+    static char paths[4][sizeof scratch + 32];
+    static int last;
+    char *path = paths[last = (last + 1) % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", scratch, name);
+    return path;
+}
+
+/* A command line under construction. */
+typedef struct Command {
+    char line[4096];
+    size_t n;
+} Command;
+
+/* Appends an argument in quotes, for the shell. */
+static void command_add(Command *command, const char *argument, size_t n) {
+    command->line[command->n++] = '\'';
+    for (size_t i = 0; i < n && command->n + 8 < sizeof command->line; i++) {
+        const char *quoted = argument[i] == '\'' ? "'\\''" : (char[]){argument[i], 0};
+        while (*quoted) command->line[command->n++] = *quoted++;
+    }
+    command->line[command->n++] = '\'';
+    command->line[command->n++] = ' ';
+    command->line[command->n] = '\0';
+}
+
+static Command command_begin(void) {
+    Command command = {.n = 0};
+    const char *study = getenv("STUDY");
+    if (!study) study = "./study";
+    command_add(&command, study, strlen(study));
+    return command;
+}
+
+/* A file's bytes, a NUL behind them. */
+static char *read_whole(const char *path, size_t *n) {
+    FILE *file = fopen(path, "rb");
+    char *bytes = NULL;
+    long size = -1;
+    if (file && fseek(file, 0, SEEK_END) == 0) size = ftell(file);
+    if (size >= 0) bytes = malloc((size_t)size + 1);
+    if (!bytes || fseek(file, 0, SEEK_SET) != 0 || fread(bytes, 1, (size_t)size, file) != (size_t)size) {
+        CHECK(false, "cannot read %s", path);
+        free(bytes);
+        bytes = NULL;
+    } else {
+        bytes[size] = '\0';
+        *n = (size_t)size;
+    }
+    if (file) fclose(file);
+    return bytes;
+}
+
+/* What the program prints: `n` bytes, NUL-terminated, to be freed. Checks that it ends well. */
+static char *output_of(Command command, size_t *n) {
+    size_t capacity = 1 << 16;
+    char *text = malloc(capacity);
+    char whole[sizeof command.line + sizeof scratch + 32];
+    snprintf(whole, sizeof whole, "%s2>'%s' </dev/null", command.line, scratch_path("error"));
+    FILE *pipe = popen(whole, "r");
+    if (!text || !pipe) {
+        perror(command.line);
+        exit(1);
+    }
+    *n = 0;
+    for (size_t got; (got = fread(text + *n, 1, capacity - *n - 1, pipe)) > 0;) {
+        *n += got;
+        if (capacity - *n > 1 << 15) continue;
+        text = realloc(text, capacity *= 2);
+        if (!text) exit(1);
+    }
+    text[*n] = '\0';
+    int status = pclose(pipe);
+    if (status != 0) {
+        size_t n_error;
+        char *error = read_whole(scratch_path("error"), &n_error);
+        CHECK(status == 0, "%s: status %d: %s", command.line, status, error);
+        free(error);
+    }
+    unlink(scratch_path("error"));
+    return text;
+}
+
+/* One comparison of what was expected with what was printed. */
+typedef struct Comparison {
+    const char *name; /* of the case */
+    double tolerance; /* as a share of max(1, |number|) */
+    size_t n_wrong;
+    char path[256]; /* of the value in hand: ".rows[3].rank" */
+} Comparison;
+
+static void report(Comparison *comparison, const char *what) {
+    bool show = comparison->n_wrong++ < MAX_REPORTS;
+    if (show) CHECK(false, "%s%s: %s", comparison->name, comparison->path, what);
+}
+
+static void compare_values(Comparison *comparison, const JsonValue *want, const JsonValue *got);
+
+/* Compares a part of a value, whose name is put behind the path meanwhile. */
+static void compare_part(Comparison *comparison, const char *part, const JsonValue *want, const JsonValue *got) {
+    size_t n = strlen(comparison->path);
+    snprintf(comparison->path + n, sizeof comparison->path - n, "%s", part);
+    compare_values(comparison, want, got);
+    comparison->path[n] = '\0';
+}
+
+static void compare_values(Comparison *comparison, const JsonValue *want, const JsonValue *got) {
+    static const char *const kinds[] = {"null", "a bool", "a number", "a text", "an array", "an object"};
+    char line[400];
+    if (!got || got->kind != want->kind) {
+        snprintf(line, sizeof line, "expected %s, got %s", kinds[want->kind],
+                 got ? kinds[got->kind] : "nothing");
+        report(comparison, line);
+        return;
+    }
+    switch (want->kind) {
+    case JSON_NULL: break;
+    case JSON_BOOL:
+        if (want->boolean != got->boolean)
+            report(comparison, want->boolean ? "expected true" : "expected false");
+        break;
+    case JSON_NUMBER: {
+        double size = fmax(1, fabs(want->number)), off = fabs(want->number - got->number) / size;
+        snprintf(line, sizeof line, "expected %.9g, got %.9g", want->number, got->number);
+        if (!(off <= comparison->tolerance)) report(comparison, line);
+        break;
+    }
+    case JSON_TEXT:
+        snprintf(line, sizeof line, "expected \"%.150s\", got \"%.150s\"", want->text, got->text);
+        if (want->text_n != got->text_n || memcmp(want->text, got->text, want->text_n) != 0)
+            report(comparison, line);
+        break;
+    case JSON_ARRAY:
+        snprintf(line, sizeof line, "expected %zu items, got %zu", want->n, got->n);
+        if (want->n != got->n) {
+            report(comparison, line);
+            break;
+        }
+        for (size_t i = 0; i < want->n; i++) {
+            snprintf(line, sizeof line, "[%zu]", i);
+            compare_part(comparison, line, &want->items[i], &got->items[i]);
+        }
+        break;
+    case JSON_OBJECT:
+        for (size_t i = 0; i < want->n; i++) {
+            snprintf(line, sizeof line, ".%s", want->keys[i]);
+            compare_part(comparison, line, &want->items[i], jsonvalue_get(got, want->keys[i]));
+        }
+        break;
+    }
+}
+
+/* "rows.1.kl_nats" */
+static const JsonValue *json_at(const JsonValue *value, const char *path) {
+    char part[32];
+    for (int n; value && sscanf(path, "%31[^.]%n", part, &n) == 1; path += n + (path[n] == '.')) {
+        size_t i = value->kind == JSON_ARRAY ? strtoul(part, NULL, 10) : 0;
+        value = value->kind != JSON_ARRAY ? jsonvalue_get(value, part) : i < value->n ? &value->items[i] : NULL;
+    }
+    return value;
+}
+
+#endif

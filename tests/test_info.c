@@ -1,0 +1,190 @@
+/*
+ * What --info prints, word by word: of models that run (which test_run.sh and the reference files show at length),
+ * and above all of right checkpoints that cannot run.
+ */
+#define _GNU_SOURCE /* open_memstream */
+
+#include "bad.h"
+
+#include "cli/info.h"
+
+/* What print_info prints of the scratch file, in a buffer that the next call writes over; NULL if it fails. */
+static const char *info_of(const char *vocabulary, Error *error) {
+    static char text[1 << 14];
+    char *printed = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&printed, &n);
+    if (!out) abort();
+    bool ok = print_info(out, scratch_path(), vocabulary, error);
+    fclose(out);
+    CHECK(n < sizeof text && (ok || n == 0), "%zu bytes", n);
+    snprintf(text, sizeof text, "%s", printed);
+    free(printed);
+    return ok ? text : NULL;
+}
+
+/* The lines of the scratch file, but for the first, which must name the file and its format. */
+static void expect(Gguf *gguf, const char *expected) {
+    Error error = {{0}};
+    scratch_write(file, gguf_write(gguf, file));
+    const char *text = info_of(NULL, &error), *second = text ? strchr(text, '\n') : NULL;
+    CHECK(text != NULL, "%s", error.message);
+    if (!second) return;
+    size_t n = strlen(scratch_path());
+    CHECK(strncmp(text, "file         ", 13) == 0 && strncmp(text + 13, scratch_path(), n) == 0 &&
+              strncmp(text + 13 + n, " (GGUF v3, 0.0 MiB)\n", 20) == 0,
+          "%s", text);
+    CHECK(strcmp(second + 1, expected) == 0, "\n%s---- expected:\n%s", second + 1, expected);
+}
+
+static void test_runs(void) {
+    Gguf gguf = good_model(LLAMA);
+    expect(&gguf, "model        family llama\n"
+                  "shape        n_layer 1, n_head 2, n_head_kv 1, d_model 4, d_head 2, d_ff 6, n_vocab 8\n"
+                  "context      8 tokens, KV cache 8 bytes a token in F16, 16 in F32\n"
+                  "tokenizer    SentencePiece BPE, 8 tokens, bos 1 (put in front), eos 2\n"
+                  "types        F32 in 11 tensors \n"
+                  "\n"
+                  "                  parameters           bytes\n"
+                  "embedding                 32             128\n"
+                  "query                     16              64\n"
+                  "key                        8              32\n"
+                  "value                      8              32\n"
+                  "output                    16              64\n"
+                  "up                        24              96\n"
+                  "gate                      24              96\n"
+                  "down                      24              96\n"
+                  "unembedding      = embedding                \n"
+                  "norms                     12              48\n"
+                  "all                      164             656\n");
+}
+
+/* A family that is not here, whose layers differ, with types that are not here either. */
+static void test_unsupported(void) {
+    static const char *const texts[] = {"a", "b", "c"};
+    Gguf gguf = gguf_begin(3);
+    gguf_string(&gguf, "general.architecture", "qwen9\x1b[2J");
+    gguf_string(&gguf, "general.type", "adapter");
+    gguf_string(&gguf, "general.name", "Nine \"9\"");
+    gguf_u32(&gguf, "qwen9\x1b[2J.block_count", 3);
+    gguf_array(&gguf, "qwen9\x1b[2J.attention.head_count", U32, 3, (const uint32_t[]){16, 12, 20}, 12);
+    gguf_array(&gguf, "qwen9\x1b[2J.attention.head_count_kv", I32, 2, (const int32_t[]){4, 4}, 8);
+    gguf_key(&gguf, "qwen9\x1b[2J.embedding_length", U64, (const uint64_t[]){1ull << 40}, 8);
+    gguf_string(&gguf, "qwen9\x1b[2J.attention.key_length", "no number");
+    gguf_array(&gguf, "qwen9\x1b[2J.feed_forward_length", I32, 0, NULL, 0);
+    gguf_u32(&gguf, "qwen9\x1b[2J.expert_count", 8);
+    gguf_u32(&gguf, "qwen9\x1b[2J.expert_used_count", 2);
+    gguf_u32(&gguf, "qwen9\x1b[2J.vocab_size", 3);
+    gguf_u32(&gguf, "qwen9\x1b[2J.context_length", 32768);
+    gguf_string(&gguf, "tokenizer.ggml.model", "gpt2");
+    gguf_string(&gguf, "tokenizer.ggml.pre", "qwen9");
+    gguf_strings(&gguf, "tokenizer.ggml.tokens", texts, 3);
+    gguf_tensor(&gguf, "token_embd.weight", 12, 3, 512)->n_bytes = 6 * 144;
+    gguf_tensor(&gguf, "a", 40, 1, 128)->n_bytes = 2 * 36;
+    gguf_tensor(&gguf, "b", T_F32, 0, 7);
+    gguf_tensor(&gguf, "c", 12, 1, 256)->n_bytes = 144;
+    gguf_tensor(&gguf, "d", 28, 0, 5)->n_bytes = 40;
+    static const char head[] =
+        "model        architecture \"qwen9\\u001b[2J\", type \"adapter\", named \"Nine \\\"9\\\"\"\n"
+        "shape        n_layer 3, n_head 12 to 20, n_head_kv 4, d_model 1099511627776, n_expert 8, n_expert_used 2, "
+        "n_vocab 3\n"
+        "context      32768 tokens\n"
+        "tokenizer    \"gpt2\", pre \"qwen9\", 3 tokens\n"
+        "\n"
+        "               tensors      parameters           bytes\n"
+        "F32                  1               7              28\n"
+        "Q4_K                 2            1792            1008  not supported\n"
+        "F64                  1               5              40  not supported\n"
+        "NVFP4                1             128              72  not supported\n";
+    static const char reasons[] =
+        "\n"
+        "cannot run: architecture 'qwen9?[2J' is not supported; these are: gpt2, llama. Take a model of one of them, or "
+        "run this one with llama.cpp\n"
+        "cannot run: tokenizer.ggml.pre 'qwen9' is not supported; 'gpt-2' and 'llama-bpe' are\n";
+    char expected[2048];
+    snprintf(expected, sizeof expected, "%s%s%s", head,
+             "all                  5            1932            1148\n", reasons);
+    expect(&gguf, expected);
+
+    for (uint32_t i = 0; i < 2; i++) { /* types without a size: their numbers may be any */
+        GgufTensor *tensor =
+            gguf_tensor(&gguf, i ? "f" : "e", i ? UINT32_MAX : 64, i ? UINT64_MAX : 2, i ? 1 : 5);
+        tensor->n_bytes = 32;
+        snprintf(expected, sizeof expected,
+                 "%sunknown %14u %15s         unknown  not supported\n"
+                 "all     %14u %15s            1148  and more\n%s",
+                 head, i + 1, i ? "18446744073709551615" : "10", 6 + i, i ? "18446744073709551615" : "1942",
+                 reasons);
+        expect(&gguf, expected);
+    }
+}
+
+/* A family that is here, but something in the file that is not. */
+static void test_cannot_run(void) {
+    static const char shape[] =
+        "shape        n_layer 1, n_head 2, d_model 4, d_ff 6\ncontext      8 tokens\n"
+        "tokenizer    byte-level BPE (gpt-2), 8 tokens, bos 7 (put in front), eos -1\n";
+    char expected[2048];
+    Gguf gguf = good_model(GPT2);
+    GgufTensor *tensor = gguf_find_tensor(&gguf, "blk.0.ffn_up.weight");
+    tensor->type = 99;
+    snprintf(
+        expected, sizeof expected,
+        "model        architecture \"gpt2\"\n%s\n"
+        "               tensors      parameters           bytes\n"
+        "F32                 15             202             808\n"
+        "unknown              1              24         unknown  not supported\n"
+        "all                 16             226             808  and more\n\n"
+        "cannot run: tensor 'blk.0.ffn_up.weight' has type 99, which is not supported; these are: F32, F16, Q4_0, "
+        "Q8_0, BF16. Get the model in one of them\n",
+        shape);
+    expect(&gguf, expected);
+    gguf.n_tensors = 0;
+    snprintf(expected, sizeof expected,
+             "model        architecture \"gpt2\"\n%s\n"
+             "cannot run: holds a vocabulary only, no weights\n",
+             shape);
+    expect(&gguf, expected);
+
+    gguf = good_model(GPT2); /* the model is right, and described as one that runs */
+    gguf_u32(&gguf, "tokenizer.ggml.bos_token_id", 9);
+    scratch_write(file, gguf_write(&gguf, file));
+    const char *text = info_of(NULL, NULL);
+    CHECK(text && strstr(text, "model        family gpt2\n") &&
+              strstr(text, "\ntokenizer    \"gpt2\", 8 tokens\n") &&
+              strstr(text,
+                     "\n\ncannot run: tokenizer.ggml.bos_token_id is 9, but the vocabulary has 8 tokens\n"),
+          "%s", text);
+
+    gguf = gguf_begin(3);
+    expect(&gguf,
+           "model        no architecture is named\ntokenizer    none in this file; name one with -z\n\n"
+           "cannot run: no model in it: metadata key 'general.architecture' is missing\n");
+}
+
+/* What -z names must go with the model; a file that is no checkpoint is an error as ever. */
+static void test_refused(void) {
+    Error error = {{0}};
+    Gguf gguf = good_model(LLAMA);
+    n_file = gguf_write(&gguf, file);
+    scratch_write(file, n_file);
+    CHECK(info_of("tests/absent", &error) == NULL && strstr(error.message, "tests/absent: cannot open"), "%s",
+          error.message);
+    CHECK(info_of("tests/data/reference/gpt2-f32.gguf", &error) == NULL &&
+              strstr(error.message, "embeds 8 tokens, but the vocabulary of tests/data"),
+          "%s", error.message);
+    CHECK(info_of(scratch_path(), &error) != NULL, "%s", error.message);
+    scratch_write(file, n_file / 2);
+    CHECK(info_of(NULL, &error) == NULL, "half a file");
+    check_message(&error, scratch_path(), "is it cut?", "half a file");
+}
+
+int main(void) {
+    scratch_begin();
+    RUN(test_runs);
+    RUN(test_unsupported);
+    RUN(test_cannot_run);
+    RUN(test_refused);
+    scratch_end();
+    return test_end();
+}

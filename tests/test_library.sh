@@ -1,0 +1,224 @@
+#!/bin/sh
+# The library as others meet it: the names that it shows, its header alone, and what `make install` puts where: a program
+# built from it, the examples, the completions, the default model; and that `make uninstall` leaves nothing.
+program=make name=make
+. tests/program.sh
+prefix=/opt/attn # not of this machine
+dest=$tmp/dest
+there=$dest$prefix
+warnings='-Wall -Wextra -Wpedantic -Werror'
+CC=${CC:-cc} CXX=${CXX:-g++}
+gpt2=$PWD/tests/data/reference/gpt2-f32.gguf
+
+skip() {
+    skipped=$((skipped + $1))
+    echo "skipped: $2"
+}
+run_in() { # FOLDER COMMAND…: like `try`, of any program
+    folder=$1
+    shift
+    (cd "$folder" && exec "$@") <"$input" >"$tmp/out" 2>"$tmp/err"
+    code=$? command=$*
+}
+builds() { # COMMAND…
+    run_in "$tmp/new" "$@"
+    count $? "$*"
+}
+err_has() { grep -q "$1" "$tmp/err"; }
+one_line_of() { [ "$(wc -l <"$tmp/err")" -eq 1 ] && err_has "^$1"; }
+ok() { [ "$code" -eq 0 ]; }
+
+# What is built is installed, and not built again.
+try all
+try install DESTDIR="$dest" PREFIX=$prefix
+has ok
+if grep -e ' -o ' -e ' -c ' "$tmp/out"; then has false; fi
+for file in bin/attn-run bin/attn-study lib/libattn.a lib/libattn.so include/attn.h share/attn/model.gguf \
+    share/man/man1/attn-run.1 share/man/man1/attn-study.1 share/man/man3/attn.3; do
+    has [ -s "$there/$file" ]
+done
+version=$(sed -n 's/^#define ATTN_VERSION "\(.*\)"/\1/p' attn.h)
+has [ "$(readlink "$there/lib/libattn.so")" = "libattn.so.$version" ]
+has [ "$(readlink "$there/lib/libattn.so.${version%.*}")" = "libattn.so.$version" ]
+
+# Both libraries define what the header declares, and nothing else that others see.
+sed -n 's/^ATTN_API .*[ *]\(attn_[a-z0-9_]*\)(.*/\1/p' attn.h | sort >"$tmp/declared"
+has [ "$(wc -l <"$tmp/declared")" -eq "$(grep -c '^ATTN_API' attn.h)" ]
+names() { sed -n 's/.* [A-TV-Z] \([^@]*\).*/\1/p' | sort; }
+case ${CFLAGS:-} in
+*-fsanitize*) skip 2 'a sanitizer has names of its own' ;;
+*)
+    nm -g --defined-only "$there/lib/libattn.a" | names >"$tmp/static"
+    has cmp "$tmp/declared" "$tmp/static"
+    nm -D --defined-only "$there/lib/libattn.so" | names >"$tmp/shared"
+    has cmp "$tmp/declared" "$tmp/shared"
+    ;;
+esac
+
+# The header alone, as C and as C++.
+mkdir "$tmp/new"
+cp "$there/include/attn.h" "$tmp/new"
+builds $CC -std=c11 $warnings -fsyntax-only -x c attn.h
+rm "$tmp/new/attn.h"
+
+# The manual shows the header's first program.
+sed -n '/^ \*     #include/,/^ \* Build it/p' attn.h | sed -e '$d' -e 's/^ \* \{0,5\}//' | sed '$d' >"$tmp/new/first.c"
+sed -n '/^#include/,/^\.Ed/p' docs/attn.3 | sed -e '/^\.Ed/d' -e 's/\\e/\\/g' >"$tmp/manual.c"
+has cmp "$tmp/new/first.c" "$tmp/manual.c"
+
+# It is built in an empty folder by what pkg-config says, with the shared library and with the other, and runs.
+PKG_CONFIG_SYSROOT_DIR=$dest PKG_CONFIG_PATH=$there/lib/pkgconfig LD_LIBRARY_PATH=$there/lib
+export PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_PATH LD_LIBRARY_PATH
+model=$there/share/attn/model.gguf
+attn() { pkg-config --cflags --libs "$@" attn; }
+begins() { [ "$(head -c ${#1} "$tmp/out")" = "$1" ]; }
+if pkg-config --version >"$tmp/out" 2>&1; then
+    has [ "$(pkg-config --modversion attn)" = "$version" ]
+    builds $CC -std=c11 $warnings ${CFLAGS:-} -o first first.c $(attn)
+    run_in "$tmp/new" ./first
+    has [ "$code" -eq 1 ]
+    has err_has '^model.bin: .*No such file'
+    ln -s "$model" "$tmp/new/model.bin"
+    run_in "$tmp/new" ./first
+    has quiet
+    has begins ' Tower'
+    cp "$tmp/out" "$tmp/text"
+    case ${CFLAGS:-} in
+    *-fsanitize*) skip 4 'a sanitizer is not linked statically' ;;
+    *)
+        has [ "$(ldd "$tmp/new/first" | grep -c "$there/lib/libattn.so.${version%.*} ")" -eq 1 ]
+        builds $CC -std=c11 ${CFLAGS:-} -static -o static first.c $(attn --static)
+        run_in "$tmp/new" ./static
+        has quiet
+        has cmp "$tmp/text" "$tmp/out"
+        ;;
+    esac
+
+    # Each example says how it is built and called.
+    for example in generate watch_head steer; do
+        has grep -q "cc -o $example $example.c \$(pkg-config --cflags --libs attn)\$" examples/$example.c
+        builds $CC -std=c11 $warnings ${CFLAGS:-} -o $example "$PWD/examples/$example.c" $(attn)
+    done
+    run_in "$tmp/new" ./generate model.bin 'The Eiffel'
+    has quiet
+    has begins ' Tower'
+    run_in "$tmp/new" ./watch_head model.bin 4 1 'The king Zorvan rode out. Then king Zor'
+    has quiet
+    has [ "$(wc -l <"$tmp/out")" -eq 12 ]
+    has out_has '^  11 "or" looks at   4 "van" 0.9'
+    run_in "$tmp/new" ./steer model.bin 3 0.7 ' death' ' wedding' 'I went to the'
+    has quiet
+    has [ "$(grep -c ': I went to the ' "$tmp/out")" -eq 2 ]
+    has out_has '^0.7: .*danc'
+    for example in generate watch_head steer; do
+        run_in "$tmp/new" ./$example none.gguf 4 1 5 6 7
+        [ $example = steer ] || run_in "$tmp/new" ./$example none.gguf
+        has [ "$code" -ne 0 ]
+        has [ "$(wc -l <"$tmp/err")" -eq 1 ]
+    done
+    if $CXX --version >"$tmp/out" 2>&1; then
+        builds $CXX -std=c++11 $warnings ${CFLAGS:-} -o tokens "$PWD/examples/tokens.cpp" $(attn)
+        run_in "$tmp/new" ./tokens model.bin 'The Eiffel Tower is in Paris'
+        has quiet
+        has [ "$(wc -l <"$tmp/out")" -eq 5 ]
+        has out_has '^  0\.0.*" Tower"$'
+        run_in "$tmp/new" ./tokens none.gguf a
+        has one_line_of 'tokens: none.gguf: '
+    else
+        skip 5 "no C++ compiler $CXX"
+    fi
+else
+    skip 40 'no pkg-config'
+fi
+
+# The default model: ./model.bin, else the installed one, wherever the tree has been moved to.
+mkdir "$tmp/empty" "$tmp/full"
+ln -s "$gpt2" "$tmp/full/model.bin"
+mv "$there" "$tmp/moved"
+bin=$tmp/moved/bin
+installed=$tmp/moved/share/attn/model.gguf
+takes() { # PROGRAM MODEL: the one note of the last run
+    ok && [ "$(cat "$tmp/err")" = "$1: note: no model is named; taking $2" ]
+}
+run_in "$tmp/empty" "$bin/attn-run" -p 'The Eiffel' -n 1 --temp 0
+has takes run "$installed"
+has begins 'The Eiffel Tower'
+run_in "$tmp/full" "$bin/attn-run" -p 'The Eiffel' --tokens
+has takes run model.bin
+has [ "$(wc -w <"$tmp/out")" -eq 10 ]
+run_in "$tmp/empty" "$bin/attn-study" next -p 'The Eiffel' --top 1
+has takes study "$installed"
+has out_has '1  " Tower"'
+run_in "$tmp/full" "$bin/attn-study" next -p 'The Eiffel'
+has takes study model.bin
+for program in attn-run 'attn-study next' 'attn-study heads'; do # nothing is asked, so nothing is taken
+    run_in "$tmp/full" "$bin/"$program
+    has [ "$code" -eq 2 ]
+    has one_line_of '.*: no model is named: '
+done
+run_in "$tmp/full" "$bin/attn-run" -p a -f b
+has [ "$code" -eq 2 ]
+has one_line_of 'run: -p and -f'
+mv "$installed" "$tmp/model.gguf"
+for program in attn-run 'attn-study next'; do
+    run_in "$tmp/empty" "$bin/"$program -p 'The Eiffel'
+    has [ "$code" -eq 2 ]
+    has one_line_of '.*: no model is named, here is no ./model.bin, and none is installed: .*--help'
+done
+mv "$tmp/model.gguf" "$installed"
+mv "$tmp/moved" "$there"
+
+# Completions. A shell is asked what it would offer for a line.
+PATH=$there/bin:$PATH
+offers() { # SHELL WORDS WORD…: exactly these words, in any order
+    shell=$1 words=$2
+    shift 2
+    printf '%s\n' "$@" | sort >"$tmp/wanted"
+    complete_$shell $words >"$tmp/out" 2>"$tmp/err"
+    code=$? command="$shell: $words"
+    tr ' ' '\n' <"$tmp/out" | grep . | sort -u | cmp -s - "$tmp/wanted"
+    count $? "offers $* for '$words'"
+}
+complete_bash() {
+    bash -c '. "$0"; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _attn "$1" "${@: -1}" "${@: -2:1}"
+        echo "${COMPREPLY[@]}"' "$there/share/bash-completion/completions/attn-run" "$@"
+}
+complete_zsh() { # a compadd of our own takes those that fit the last word
+    zsh -fc 'compadd() { shift; print -l -- ${(M)@:#$words[CURRENT]*}; }; _files() { print files; }
+        file=$1; shift; words=("$@") CURRENT=$#; . $file' zsh "$there/share/zsh/site-functions/_attn" "$@"
+}
+complete_fish() {
+    HOME=$tmp/empty fish -Nc "source $there/share/fish/vendor_completions.d/$1.fish; cd $tmp/empty; complete -C '$*'" |
+        cut -f 1
+}
+for shell in bash zsh fish; do
+    if command -v $shell >"$tmp/out"; then
+        offers $shell 'attn-run --te' --temp
+        offers $shell 'attn-run --top' --top-k --top-p
+        offers $shell 'attn-run --kv f' f16 f32
+        offers $shell 'attn-study ne' next
+        offers $shell 'attn-study next --to' --token --tokenizer --top --top-k --top-p
+        offers $shell 'attn-study heads --to' --tokenizer
+        offers $shell 'attn-study next --kv f1' f16
+    else
+        skip 7 "no $shell"
+    fi
+done
+
+# And away again.
+program=make
+try uninstall DESTDIR="$dest" PREFIX=$prefix
+has ok
+has [ -z "$(find "$dest" ! -type d)" ]
+has [ ! -e "$there/share/attn" ]
+
+# Each folder may be named; PREFIX is where it is not.
+try install DESTDIR="$dest" PREFIX=/usr LIBDIR=/usr/lib/here INCLUDEDIR=/inc MANDIR=/man
+has [ -s "$dest/inc/attn.h" ]
+has [ -s "$dest/man/man3/attn.3" ]
+has grep -q '^libdir=/usr/lib/here$' "$dest/usr/lib/here/pkgconfig/attn.pc"
+has grep -q "^Libs.private: -lm -lpthread${OPENMP:+ -fopenmp}\$" "$dest/usr/lib/here/pkgconfig/attn.pc"
+try uninstall DESTDIR="$dest" PREFIX=/usr LIBDIR=/usr/lib/here INCLUDEDIR=/inc MANDIR=/man
+has [ -z "$(find "$dest" ! -type d)" ]
+
+echo "$passed passed, $failed failed, $skipped skipped"

@@ -1,0 +1,523 @@
+/*
+ * Loading: model and pattern ─► texts and types of the tokens ─► hash of texts ─► merges or scores
+ * ─► special tokens ─► ids with a role. The file spells bytes in its own way (byte-level BPE writes a
+ * space as Ġ, SentencePiece as ▁); that is undone here, once, so that encoding and decoding see bytes.
+ *
+ * Against hostile files, everything is checked against the number of tokens, and memory is a small multiple of
+ * the file's size. The hashes have no secret seed, so a file may make its texts collide. Look-ups therefore
+ * give up after MAX_PROBES slots, and a vocabulary that needs more is refused.
+ */
+#include "text/vocab.h"
+
+#include "text/unicode.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* Tables are at most half full: an honest vocabulary needs k probes with probability below 0.83^k. */
+    MAX_PROBES = 256,
+    /* Special tokens are compared with every place of a text; real ones are far shorter. */
+    MAX_SPECIAL_BYTES = 256,
+};
+
+static bool out_of_memory(const Checkpoint *checkpoint, Error *error) {
+    return error_set(error, "%s: not enough memory for the vocabulary", checkpoint_path(checkpoint));
+}
+
+static bool equal(String a, String b) { return a.n == b.n && memcmp(a.data, b.data, a.n) == 0; }
+
+static uint64_t mix(uint64_t x) {
+    x *= 0x9e3779b97f4a7c15u;
+    return x ^ x >> 32;
+}
+
+static uint64_t hash_text(String text) {
+    uint64_t hash = text.n;
+    for (; text.n > 8; text.data += 8, text.n -= 8) hash = mix(hash ^ text_word(text.data, 8));
+    return mix(mix(hash ^ text_word(text.data, text.n)));
+}
+
+static uint64_t hash_pair(uint32_t left, uint32_t right) { return mix((uint64_t)left << 32 | right); }
+
+/*
+ * A table for n entries has 2n places, and more slots to probe after the last. The place of a hash is its
+ * upper half as a fraction of all places. Powers of two would make a table up to twice as large, and a start-up
+ * waits for memory.
+ */
+static size_t table_slots(size_t n) { return 2 * n + MAX_PROBES; }
+static size_t table_place(uint64_t hash, size_t n) { return (size_t)((hash >> 32) * (2 * n) >> 32); }
+
+String vocab_text(const Vocab *vocab, int32_t id) {
+    uint32_t start = vocab->starts[id];
+    return (String){vocab->bytes + start, vocab->starts[id + 1] - start};
+}
+
+/* The slot that holds the text, or the free one where it belongs; NULL when neither is in reach. */
+static TextSlot *text_slot(const Vocab *vocab, String text, uint64_t hash) {
+    TextSlot *slot = &vocab->by_text[table_place(hash, vocab->n)], *end = slot + MAX_PROBES;
+    for (; slot < end; slot++)
+        if (!slot->entry ||
+            (slot->hash == (uint32_t)hash && equal(vocab_text(vocab, (int32_t)slot->entry - 1), text)))
+            return slot;
+    return NULL;
+}
+
+static Merge *merge_slot(const Vocab *vocab, uint32_t left, uint32_t right) {
+    Merge *slot = &vocab->merges[table_place(hash_pair(left, right), vocab->n_merges)],
+          *end = slot + MAX_PROBES;
+    for (; slot < end; slot++)
+        if (!slot->order || (slot->left == left && slot->right == right)) return slot;
+    return NULL;
+}
+
+int32_t vocab_find(const Vocab *vocab, String text) {
+    if (text.n > vocab->longest) return -1;
+    const TextSlot *slot = text_slot(vocab, text, hash_text(text));
+    return slot && slot->entry ? (int32_t)(slot->entry - 1) : -1;
+}
+
+const Merge *vocab_find_merge(const Vocab *vocab, uint32_t left, uint32_t right) {
+    const Merge *slot = merge_slot(vocab, left, right);
+    return slot && slot->order ? slot : NULL;
+}
+
+/*
+ * GPT-2 spells each byte as a visible character (Radford et al. 2019, bytes_to_unicode in encoder.py):
+ * printable Latin-1 as itself, the other 68 bytes, in order, as U+0100 and up. −1: not such a character.
+ */
+static int spelt_byte(uint32_t c) {
+    if ((c > 0x20 && c < 0x7f) || (c > 0xa0 && c < 0x100 && c != 0xad)) return (int)c;
+    if (c >= 0x100 && c < 0x121) return (int)(c - 0x100);
+    if (c >= 0x121 && c < 0x143) return (int)(c - 0x121 + 0x7f);
+    return c == 0x143 ? 0xad : -1;
+}
+
+/*
+ * Whether all 8 bytes lie between ! and ~: visible ASCII, which is spelt as itself. A byte's highest bit is set
+ * if it is not ASCII, if it lies beyond ~ and 1 is added, or if it lies before ! and ! is subtracted. Only a byte
+ * that is out of range already carries over into the next.
+ */
+static bool is_visible(uint64_t word) {
+    const uint64_t each = 0x0101010101010101u;
+    return ((word | (word + each * (0x80 - 0x7f)) | (word - each * 0x21)) & each * 0x80) == 0;
+}
+
+/*
+ * Writes the bytes that a spelling of byte-level BPE stands for. A text with other characters stands for itself.
+ * `out` has room for text.n bytes and 8 more.
+ */
+static size_t unspell_bytes(String text, char *out) {
+    size_t n = 0, i = 0;
+    if (text.n >= 2 && memcmp(text.data, "\xc4\xa0", 2) == 0) out[n++] = ' ', i = 2;
+    while (i < text.n) {
+        size_t n_word = text.n - i < 8 ? text.n - i : 8;
+        uint64_t word = text_word(text.data + i, n_word), filled = word;
+        if (n_word < 8) filled |= 0x6161616161616161u << 8 * n_word;
+        if (is_visible(filled)) { /* most are: no loop, whose end a processor cannot predict */
+            memcpy(out + n, &word, 8);
+            i += n_word, n += n_word;
+            continue;
+        }
+        uint32_t c;
+        i += utf8_decode(text.data + i, text.n - i, &c);
+        int byte = spelt_byte(c);
+        if (byte < 0) {
+            memcpy(out, text.data, text.n);
+            return text.n;
+        }
+        out[n++] = (char)byte;
+    }
+    return n;
+}
+
+size_t vocab_unspell_spaces(String text, char *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < text.n;) {
+        bool is_space = text.n - i >= 3 && memcmp(text.data + i, "\xe2\x96\x81", 3) == 0;
+        out[n++] = is_space ? ' ' : text.data[i];
+        i += is_space ? 3 : 1;
+    }
+    return n;
+}
+
+/* The byte that a name such as <0x0A> stands for, or −1. */
+static int named_byte(String name) {
+    static const char digits[] = "0123456789ABCDEF";
+    if (name.n != 6 || memcmp(name.data, "<0x", 3) != 0 || name.data[5] != '>') return -1;
+    const char *high = memchr(digits, name.data[3], 16), *low = memchr(digits, name.data[4], 16);
+    return high && low ? (int)((high - digits) << 4 | (low - digits)) : -1;
+}
+
+static bool load_kind(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    static const struct {
+        const char *pre;
+        VocabKind kind;
+    } patterns[] = {
+        {"default", VOCAB_GPT2},  {"gpt-2", VOCAB_GPT2},      {"llama-bpe", VOCAB_LLAMA3},
+        {"llama3", VOCAB_LLAMA3}, {"llama-v3", VOCAB_LLAMA3},
+    };
+    const char *path = checkpoint_path(checkpoint);
+    String model = {0}, pre = {"default", 7};
+    if (!checkpoint_string(checkpoint, "tokenizer.ggml.model", &model, error) ||
+        !checkpoint_string(checkpoint, "tokenizer.ggml.pre", &pre, error))
+        return false;
+    if (!model.data) return error_set(error, "%s: has no vocabulary (tokenizer.ggml.model is missing)", path);
+    if (string_equals(model, "llama")) {
+        vocab->kind = VOCAB_SPM;
+        return true;
+    }
+    if (!string_equals(model, "gpt2"))
+        return error_set(error, "%s: tokenizer.ggml.model '%.*s' is not supported; 'gpt2' and 'llama' are",
+                         path, string_shown(model), model.data);
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        if (string_equals(pre, patterns[i].pre)) {
+            vocab->kind = patterns[i].kind;
+            return true;
+        }
+    return error_set(error, "%s: tokenizer.ggml.pre '%.*s' is not supported; 'gpt-2' and 'llama-bpe' are",
+                     path, string_shown(pre), pre.data);
+}
+
+static bool load_types(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    int32_t *types;
+    size_t n;
+    if (!checkpoint_i32s(checkpoint, "tokenizer.ggml.token_type", &types, &n, error)) return false;
+    bool ok = (vocab->types = malloc(vocab->n)) != NULL;
+    if (!ok) {
+        out_of_memory(checkpoint, error);
+    } else if (!types) {
+        memset(vocab->types, TOKEN_NORMAL, vocab->n);
+    } else if (n != vocab->n) {
+        ok = error_set(error, "%s: tokenizer.ggml.token_type has %zu elements for %zu tokens",
+                       checkpoint_path(checkpoint), n, vocab->n);
+    } else {
+        for (size_t i = 0; ok && i < n; i++) {
+            vocab->types[i] = (unsigned char)types[i];
+            if (types[i] < TOKEN_NORMAL || types[i] > TOKEN_BYTE)
+                ok = error_set(error,
+                               "%s: tokenizer.ggml.token_type of token %zu is %" PRId32 ", expected 1 to 6",
+                               checkpoint_path(checkpoint), i, types[i]);
+        }
+    }
+    free(types);
+    return ok;
+}
+
+/*
+ * Rewrites token id from the file's spelling to bytes at `out`, which has room for them; *n is their number.
+ * Names of control and unknown tokens are not text and stay as they are. So do user-defined tokens of byte-level BPE.
+ */
+static bool unspell(Vocab *vocab, const Checkpoint *checkpoint, size_t id, String text, char *out, size_t *n,
+                    Error *error) {
+    TokenType type = vocab->types[id];
+    bool is_spm = vocab->kind == VOCAB_SPM;
+    int byte = is_spm && (type == TOKEN_NORMAL || type == TOKEN_BYTE) ? named_byte(text) : -1;
+    if (byte >= 0) {
+        vocab->types[id] = TOKEN_BYTE; /* in a file without types, the name tells */
+        if (vocab->byte_ids[byte] < 0) vocab->byte_ids[byte] = (int32_t)id;
+        *out = (char)byte;
+        *n = 1;
+    } else if (is_spm && type == TOKEN_BYTE) {
+        return error_set(
+            error, "%s: tokenizer.ggml.tokens: byte token %zu is named '%.*s', expected <0x00> to <0xFF>",
+            checkpoint_path(checkpoint), id, string_shown(text), text.data);
+    } else if (type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || (type == TOKEN_USER_DEFINED && !is_spm)) {
+        memcpy(out, text.data, text.n);
+        *n = text.n;
+    } else {
+        *n = is_spm ? vocab_unspell_spaces(text, out) : unspell_bytes(text, out);
+    }
+    return true;
+}
+
+/* Adds token id, whose text is known, to by_text. */
+static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Error *error) {
+    TokenType type = vocab->types[id];
+    String text = vocab_text(vocab, (int32_t)id);
+    bool is_text = type != TOKEN_CONTROL && type != TOKEN_UNKNOWN && type != TOKEN_BYTE;
+    if (text.n == 0 || (vocab->kind == VOCAB_SPM && !is_text)) return true;
+    uint64_t hash = hash_text(text);
+    TextSlot *slot = text_slot(vocab, text, hash);
+    if (!slot)
+        return error_set(error, "%s: tokenizer.ggml.tokens: too many texts share a hash value",
+                         checkpoint_path(checkpoint));
+    if (slot->entry) /* real vocabularies hold some texts twice: the first id counts */
+        vocab->distinct = false;
+    else
+        *slot = (TextSlot){(uint32_t)hash, (uint32_t)id + 1};
+    if (text.n > vocab->longest) vocab->longest = text.n;
+    for (size_t i = 1; vocab->kind == VOCAB_SPM && i < text.n; i++) {
+        unsigned char a = (unsigned char)text.data[i - 1], b = (unsigned char)text.data[i];
+        vocab->joined[a][b / 8] |= (unsigned char)(1u << b % 8);
+    }
+    return true;
+}
+
+static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    StringArray spelt;
+    if (!checkpoint_strings(checkpoint, "tokenizer.ggml.tokens", &spelt, error)) return false;
+    size_t n = vocab->n = spelt.n;
+    size_t total = 0; /* cannot overflow: the texts lie in the file and do not overlap */
+    for (StringArray rest = spelt; rest.n;) total += string_array_take(&rest).n;
+    if (n == 0)
+        return error_set(error, "%s: tokenizer.ggml.tokens is missing or empty", checkpoint_path(checkpoint));
+    if (n > INT32_MAX || total > UINT32_MAX)
+        return error_set(error,
+                         "%s: tokenizer.ggml.tokens has %zu elements of %zu bytes, more than 32 bits count",
+                         checkpoint_path(checkpoint), n, total);
+    if (!load_types(vocab, checkpoint, error)) return false;
+    vocab->bytes = malloc(total + 8);
+    vocab->starts = malloc((n + 1) * sizeof *vocab->starts);
+    vocab->by_text = calloc(table_slots(n), sizeof *vocab->by_text);
+    if (!vocab->bytes || !vocab->starts || !vocab->by_text) return out_of_memory(checkpoint, error);
+    vocab->starts[0] = 0;
+    bool ok = true;
+    for (size_t i = 0, n_bytes = 0; ok && i < n; i++) {
+        ok = unspell(vocab, checkpoint, i, string_array_take(&spelt), vocab->bytes + vocab->starts[i],
+                     &n_bytes, error);
+        if (ok) vocab->starts[i + 1] = vocab->starts[i] + (uint32_t)n_bytes;
+        ok = ok && index_text(vocab, checkpoint, i, error);
+    }
+    return ok;
+}
+
+/* Like vocab_find, for a text that is most likely the token after `last`. */
+static int32_t find_next(const Vocab *vocab, String text, int32_t last) {
+    bool is_next = vocab->distinct && (size_t)last + 1 < vocab->n && equal(vocab_text(vocab, last + 1), text);
+    return is_next ? last + 1 : vocab_find(vocab, text);
+}
+
+/*
+ * Reads "left right", spelt as the tokens are. Both, and what they become, must be tokens, since merging goes by
+ * ids. If a merge were left out silently, text would be split in another way than the model was trained with.
+ */
+static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, char *scratch, Merge *merge,
+                       Error *error) {
+    const char *path = checkpoint_path(checkpoint);
+    const char *space = line.n ? memchr(line.data, ' ', line.n) : NULL;
+    size_t n_left = space ? (size_t)(space - line.data) : 0, n_right = space ? line.n - n_left - 1 : 0;
+    if (n_left == 0 || n_right == 0 || memchr(space + 1, ' ', n_right))
+        return error_set(error, "%s: tokenizer.ggml.merges: '%.*s' is not two parts with a space between",
+                         path, string_shown(line), line.data);
+    size_t left = unspell_bytes((String){line.data, n_left}, scratch);
+    size_t right = unspell_bytes((String){space + 1, n_right}, scratch + left);
+    int32_t ids[] = {
+        vocab_find(vocab, (String){scratch, left}),
+        vocab_find(vocab, (String){scratch + left, right}),
+        find_next(vocab, (String){scratch, left + right}, (int32_t)merge->result),
+    };
+    if (ids[0] < 0 || ids[1] < 0 || ids[2] < 0)
+        return error_set(error, "%s: tokenizer.ggml.merges: '%.*s' %s not in tokenizer.ggml.tokens", path,
+                         string_shown(line), line.data,
+                         ids[0] < 0 || ids[1] < 0 ? "has a part that is" : "makes a token that is");
+    merge->left = (uint32_t)ids[0], merge->right = (uint32_t)ids[1], merge->result = (uint32_t)ids[2];
+    return true;
+}
+
+static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    const char *path = checkpoint_path(checkpoint);
+    StringArray lines;
+    if (!checkpoint_strings(checkpoint, "tokenizer.ggml.merges", &lines, error)) return false;
+    if (!lines.next) return error_set(error, "%s: tokenizer.ggml.merges is missing", path);
+    size_t n = lines.n, longest = 0;
+    for (StringArray rest = lines; rest.n;) {
+        String line = string_array_take(&rest);
+        if (line.n > longest) longest = line.n;
+    }
+    char *scratch = malloc(longest + 8);
+    vocab->n_merges = n;
+    vocab->merges = calloc(table_slots(n), sizeof *vocab->merges);
+    bool ok = true;
+    if (n > INT32_MAX)
+        ok = error_set(error, "%s: tokenizer.ggml.merges has %zu elements, more than 31 bits count", path, n);
+    else if (!scratch || !vocab->merges)
+        ok = out_of_memory(checkpoint, error);
+    Merge merge = {0};
+    for (size_t i = 0; ok && i < n; i++) {
+        merge.order = (uint32_t)i + 1;
+        ok = read_merge(vocab, checkpoint, string_array_take(&lines), scratch, &merge, error);
+        if (!ok) break;
+        Merge *slot = merge_slot(vocab, merge.left, merge.right);
+        if (!slot)
+            ok = error_set(error, "%s: tokenizer.ggml.merges: too many pairs share a hash value", path);
+        else if (!slot->order) /* if a pair is listed twice, the first place counts */
+            *slot = merge;
+    }
+    for (int byte = 0; byte < 256; byte++) {
+        char text = (char)byte;
+        vocab->byte_ids[byte] = vocab_find(vocab, (String){&text, 1});
+    }
+    free(scratch);
+    return ok;
+}
+
+/* A number that falls as the score rises. A float's bits, as an integer, keep its order. */
+static uint32_t order_of_score(float score) {
+    uint32_t bits;
+    score += 0.0f; /* −0 is 0 */
+    memcpy(&bits, &score, sizeof bits);
+    return bits >> 31 ? bits : ~bits ^ 0x80000000u;
+}
+
+static bool load_scores(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    const char *path = checkpoint_path(checkpoint);
+    float *scores;
+    size_t n;
+    if (!checkpoint_f32s(checkpoint, "tokenizer.ggml.scores", &scores, &n, error)) return false;
+    bool ok = true;
+    if (!scores)
+        ok = error_set(error, "%s: tokenizer.ggml.scores is missing", path);
+    else if (n != vocab->n)
+        ok = error_set(error, "%s: tokenizer.ggml.scores has %zu elements for %zu tokens", path, n, vocab->n);
+    else if (!(vocab->orders = malloc(n * sizeof *vocab->orders)))
+        ok = out_of_memory(checkpoint, error);
+    for (size_t i = 0; ok && i < n; i++) {
+        vocab->orders[i] = order_of_score(scores[i]);
+        if (isnan(scores[i]))
+            ok = error_set(error, "%s: tokenizer.ggml.scores of token %zu is not a number", path, i);
+    }
+    free(scores);
+    return ok;
+}
+
+static bool is_special(const Vocab *vocab, size_t id) {
+    TokenType type = vocab->types[id];
+    return (type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || type == TOKEN_USER_DEFINED) &&
+           vocab_text(vocab, (int32_t)id).n;
+}
+
+static int compare_specials(const void *a, const void *b) {
+    const Special *x = a, *y = b;
+    int order = string_compare(x->text, y->text);
+    return order ? order : (x->id > y->id) - (x->id < y->id);
+}
+
+static size_t shared_length(String a, String b) {
+    size_t n = 0;
+    while (n < a.n && n < b.n && a.data[n] == b.data[n]) n++;
+    return n;
+}
+
+/* Adds a special that sorts after all so far. Any special that it begins with is the one before, or begins that. */
+static void add_special(Vocab *vocab, Special special) {
+    int32_t last = (int32_t)vocab->n_specials - 1;
+    special.prefix = last;
+    if (last >= 0) {
+        size_t shared = shared_length(vocab->specials[last].text, special.text);
+        if (shared == special.text.n) return; /* equal texts: the first id stays */
+        while (special.prefix >= 0 && vocab->specials[special.prefix].text.n > shared)
+            special.prefix = vocab->specials[special.prefix].prefix;
+    }
+    vocab->specials[vocab->n_specials++] = special;
+    vocab->specials_from[(unsigned char)*special.text.data + 1]++;
+}
+
+static bool load_specials(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    size_t n = 0;
+    for (size_t id = 0; id < vocab->n; id++) {
+        n += is_special(vocab, id);
+        if (is_special(vocab, id) && vocab_text(vocab, (int32_t)id).n > MAX_SPECIAL_BYTES)
+            return error_set(
+                error, "%s: tokenizer.ggml.tokens: special token %zu has %zu bytes, at most %d are read",
+                checkpoint_path(checkpoint), id, vocab_text(vocab, (int32_t)id).n, MAX_SPECIAL_BYTES);
+    }
+    if (n == 0) return true;
+    Special *specials = vocab->specials = malloc(n * sizeof *specials);
+    if (!specials) return out_of_memory(checkpoint, error);
+    n = 0;
+    for (size_t id = 0; id < vocab->n; id++)
+        if (is_special(vocab, id)) specials[n++] = (Special){vocab_text(vocab, (int32_t)id), (int32_t)id, -1};
+    qsort(specials, n, sizeof *specials, compare_specials);
+    for (size_t i = 0; i < n; i++) add_special(vocab, specials[i]);
+    for (int byte = 0; byte < 256; byte++) vocab->specials_from[byte + 1] += vocab->specials_from[byte];
+    return true;
+}
+
+/*
+ * A special that the text starts with sorts before the text, and all that sort between the two start with
+ * it as well. So it is the last one before the text, or a prefix of that one.
+ */
+int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control) {
+    const Special *specials = vocab->specials;
+    unsigned char first = (unsigned char)*text;
+    size_t low = vocab->specials_from[first], high = vocab->specials_from[first + 1];
+    while (low < high) { /* specials[low − 1] ≤ text < specials[high] */
+        size_t middle = low + (high - low) / 2;
+        if (string_compare(specials[middle].text, (String){text, n}) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    int32_t i = (int32_t)low - 1;
+    size_t shared = i < 0 ? 0 : shared_length(specials[i].text, (String){text, n});
+    for (; i >= 0; i = specials[i].prefix)
+        if (specials[i].text.n <= shared && (control || vocab->types[specials[i].id] == TOKEN_USER_DEFINED))
+            return specials[i].id;
+    return -1;
+}
+
+/* Reads a token's id. If the file lacks the key, *id stays; it becomes −1 if the vocabulary has no such id. */
+static bool load_id(const Vocab *vocab, const Checkpoint *checkpoint, const char *key, int32_t *id,
+                    Error *error) {
+    uint64_t value = UINT64_MAX;
+    if (!checkpoint_has(checkpoint, key)) {
+        if (*id >= (int64_t)vocab->n) *id = -1;
+        return true;
+    }
+    if (!checkpoint_u64(checkpoint, key, &value, error)) return false;
+    if (value >= vocab->n)
+        return error_set(error, "%s: %s is %" PRIu64 ", but the vocabulary has %zu tokens",
+                         checkpoint_path(checkpoint), key, value, vocab->n);
+    *id = (int32_t)value;
+    return true;
+}
+
+/* The defaults are llama.cpp's. */
+static bool load_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    bool is_spm = vocab->kind == VOCAB_SPM;
+    vocab->bos = is_spm ? 1 : -1;
+    vocab->eos = is_spm ? 2 : -1;
+    vocab->unknown = is_spm ? 0 : -1;
+    vocab->eot = -1;
+    if (!load_id(vocab, checkpoint, "tokenizer.ggml.bos_token_id", &vocab->bos, error) ||
+        !load_id(vocab, checkpoint, "tokenizer.ggml.eos_token_id", &vocab->eos, error) ||
+        !load_id(vocab, checkpoint, "tokenizer.ggml.eot_token_id", &vocab->eot, error) ||
+        !load_id(vocab, checkpoint, "tokenizer.ggml.unknown_token_id", &vocab->unknown, error))
+        return false;
+    vocab->add_bos = vocab->kind != VOCAB_GPT2 && vocab->bos >= 0;
+    vocab->add_space = is_spm;
+    if (!checkpoint_bool(checkpoint, "tokenizer.ggml.add_bos_token", &vocab->add_bos, error) ||
+        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_eos_token", &vocab->add_eos, error) ||
+        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_space_prefix", &vocab->add_space, error))
+        return false;
+    vocab->add_space = vocab->add_space && is_spm;
+    const char *missing = vocab->add_bos && vocab->bos < 0   ? "bos"
+                          : vocab->add_eos && vocab->eos < 0 ? "eos"
+                                                             : NULL;
+    return !missing ||
+           error_set(error,
+                     "%s: tokenizer.ggml.add_%s_token is true, but tokenizer.ggml.%s_token_id is missing",
+                     checkpoint_path(checkpoint), missing, missing);
+}
+
+bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    *vocab = (Vocab){.distinct = true};
+    for (int byte = 0; byte < 256; byte++) vocab->byte_ids[byte] = -1;
+    return load_kind(vocab, checkpoint, error) && load_texts(vocab, checkpoint, error) &&
+           (vocab->kind == VOCAB_SPM ? load_scores(vocab, checkpoint, error)
+                                     : load_merges(vocab, checkpoint, error)) &&
+           load_specials(vocab, checkpoint, error) && load_roles(vocab, checkpoint, error);
+}
+
+void vocab_free(Vocab *vocab) {
+    free(vocab->starts);
+    free(vocab->types);
+    free(vocab->bytes);
+    free(vocab->by_text);
+    free(vocab->merges);
+    free(vocab->orders);
+    free(vocab->specials);
+}

@@ -1,0 +1,121 @@
+/*
+ * The vocabulary of a tokenizer as a file describes it: the bytes of every token, what kind of token it
+ * is, which pairs merge, and fast look-ups of all that. For tokenizer.c only.
+ */
+#ifndef ATTN_VOCAB_H
+#define ATTN_VOCAB_H
+
+#include "checkpoint/checkpoint.h"
+#include "error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* How text is split. The first two are byte-level BPE and differ in their pattern. */
+typedef enum VocabKind { VOCAB_GPT2, VOCAB_LLAMA3, VOCAB_SPM } VocabKind;
+
+/* The values are GGUF's own (tokenizer.ggml.token_type). */
+typedef enum TokenType {
+    TOKEN_NORMAL = 1,
+    TOKEN_UNKNOWN,      /* stands for what has no token */
+    TOKEN_CONTROL,      /* <|endoftext|>: steers the model and is not text */
+    TOKEN_USER_DEFINED, /* text that is one token wherever it appears */
+    TOKEN_UNUSED,
+    TOKEN_BYTE, /* SentencePiece's <0x0A> */
+} TokenType;
+
+/*
+ * Two neighbouring tokens and what they become. This is also the slot of a hash table with open addressing,
+ * so that a look-up touches one place in memory.
+ */
+typedef struct Merge {
+    uint32_t left, right, result; /* ids */
+    uint32_t order;               /* 1 for the merge that goes first, and up; 0: the slot is free */
+} Merge;
+
+/* The same for texts. */
+typedef struct TextSlot {
+    uint32_t hash;  /* lower half: rules out most other texts without reading them */
+    uint32_t entry; /* id + 1; 0: the slot is free */
+} TextSlot;
+
+/* A text that is found before the rest of the text is split. */
+typedef struct Special {
+    String text;
+    int32_t id;
+    int32_t prefix; /* index of the longest special that this one starts with, −1: none */
+} Special;
+
+typedef struct Vocab {
+    VocabKind kind;
+    size_t n;             /* tokens */
+    char *bytes;          /* all texts end to end, as in running text; for control tokens their names */
+    uint32_t *starts;     /* [n + 1] text i is bytes[starts[i], starts[i + 1]) */
+    unsigned char *types; /* [n] TokenType */
+    TextSlot *by_text;    /* table of n texts, as vocab.c places them */
+    size_t longest;       /* bytes of the longest text in by_text */
+    bool distinct;        /* no two tokens have the same text */
+    unsigned char joined[256][32]; /* bit: byte b follows byte a within some text of by_text */
+    int32_t byte_ids[256];         /* −1: no token */
+
+    Merge *merges; /* likewise a table of n_merges, for byte-level BPE */
+    size_t n_merges;
+    uint32_t *orders; /* [n] SentencePiece only: the pair whose token has the lowest order merges first */
+
+    Special *specials; /* [n_specials] ascending by text; control, unknown and user-defined tokens */
+    size_t n_specials;
+    size_t specials_from[257]; /* specials whose first byte is b: [specials_from[b], specials_from[b + 1]) */
+
+    int32_t bos, eos, eot, unknown; /* ids, −1: none */
+    bool add_bos, add_eos, add_space;
+} Vocab;
+
+/* Up to 8 bytes as a number: the first in its lowest byte, zeros after the last. */
+static inline uint64_t text_word(const char *text, size_t n) {
+    uint64_t word = 0;
+    uint32_t half[2];
+    if (n == 8) {
+        memcpy(&word, text, 8);
+    } else if (n >= 4) {
+        memcpy(&half[0], text, 4);
+        memcpy(&half[1], text + n - 4, 4);
+        word = half[0] | (uint64_t)half[1] << 8 * (n - 4);
+    } else if (n > 0) {
+        word = (unsigned char)text[0] | (uint64_t)(unsigned char)text[n / 2] << 8 * (n / 2) |
+               (uint64_t)(unsigned char)text[n - 1] << 8 * (n - 1);
+    }
+    return word;
+}
+
+/* Fills *vocab from tokenizer.ggml.…. Call vocab_free after a failure too. */
+bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error);
+void vocab_free(Vocab *vocab);
+
+/* The text of a token of the vocabulary. */
+String vocab_text(const Vocab *vocab, int32_t id);
+
+/* Writes the text with every ▁ (U+2581), SentencePiece's space, as a space; returns the bytes, at most text.n. */
+size_t vocab_unspell_spaces(String text, char *out);
+
+/* The token of exactly this text, or −1. SentencePiece's control and byte tokens are not text. */
+int32_t vocab_find(const Vocab *vocab, String text);
+
+/* Whether some token spans a place between these two bytes. If not, no merge ever crosses it. */
+static inline bool vocab_joins(const Vocab *vocab, char a, char b) {
+    return vocab->joined[(unsigned char)a][(unsigned char)b / 8] >> (unsigned char)b % 8 & 1;
+}
+
+/* What two neighbours become, or NULL. */
+const Merge *vocab_find_merge(const Vocab *vocab, uint32_t left, uint32_t right);
+
+/* Whether a special token starts with this byte. */
+static inline bool vocab_begins_special(const Vocab *vocab, char first) {
+    const size_t *from = &vocab->specials_from[(unsigned char)first];
+    return from[0] < from[1];
+}
+
+/* The longest special token that text[0, n), n > 0, starts with, or −1; without `control`, user-defined only. */
+int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control);
+
+#endif

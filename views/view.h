@@ -1,0 +1,179 @@
+/*
+ * What a view is: a command of the study program that shows what a model does with a text. Each is one file of this
+ * folder, which ends in its description, a View; study.c lists them, and does what all of them have in common: options,
+ * opening the model, reading the text, opening and closing the report.
+ */
+#ifndef ATTN_VIEW_H
+#define ATTN_VIEW_H
+
+#include "cli/options.h"
+#include "cli/program.h"
+#include "cli/report.h"
+#include "cli/table.h"
+#include "measures/difference.h"
+#include "measures/distribution.h"
+#include "measures/subject.h"
+#include "measures/surprisal.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a view asks for before it runs. */
+enum {
+    NEEDS_MODEL = 1,
+    NEEDS_TEXT = 2,
+    TEXT_IS_OPTIONAL = 4,
+    NEEDS_OTHER = 8,       /* a second model */
+    FILE_IS_OPTIONAL = 16, /* an option may stand for it, which `check` looks after */
+    WEIGHTS_ALONE = 32,    /* a model without its vocabulary will do */
+};
+
+/* Options that all views have in common; a view that needs no model, or no text, knows only some of them. */
+typedef struct StudyOptions {
+    const char *model, *other; /* the files; other: compare's second */
+    const char *prompt, *prompt_file, *tokenizer, *kv;
+    int64_t n_threads, n_ctx, seed;
+    bool bos, no_bos, special, json, ascii, help;
+} StudyOptions;
+
+typedef struct View View;
+
+/* A view under way. */
+typedef struct Study {
+    const View *view;
+    const StudyOptions *options;
+    Subject subject;        /* what is studied: borrows what the study owns */
+    Model *model;           /* NULL in views that need none */
+    Checkpoint *vocabulary; /* of -z, or NULL */
+    Tokenizer *tokenizer;
+    Threads *threads;
+    TextBuffer text; /* the prompt's bytes, in views that read one */
+    uint64_t seed;
+    Arena arena; /* memory of the view, freed once at the end */
+    Report report;
+    int argc; /* the command line, the view's name first */
+    char **argv;
+} Study;
+
+struct View {
+    const char *name, *summary;
+    const char *usage; /* the words behind its name */
+    const char *help;
+    unsigned needs;
+
+    /*
+     * Its own options. Their values lie in the struct of `size` bytes that compute and show are given, which begins as a
+     * copy of `defaults` (NULL: zeros).
+     */
+    const Option *options;
+    size_t n_options;
+    const void *defaults;
+    size_t size;
+
+    /* Whether the options go together, where that is more than one option's matter; NULL: they do. */
+    bool (*check)(const StudyOptions *options, const void *view, Error *error);
+
+    /*
+     * compute fills that struct with numbers. Then the report is opened, show writes the view's tables, and the report
+     * is closed. A view without `show` writes its report itself. Both return false with an error.
+     */
+    bool (*compute)(Study *study, void *view, Error *error);
+    bool (*show)(Study *study, void *view, Error *error);
+
+    /* Frees what the arena does not hold (sessions, files); called in any case. NULL: there is nothing. */
+    void (*free)(void *view);
+};
+
+/* In the order in which help lists them. */
+extern const View view_next, view_score, view_attend, view_heads, view_lens, view_explain, view_ablate,
+    view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case;
+
+#define TEXT_USAGE "[MODEL] [-p TEXT | -f FILE | stdin] [options]"
+#define VIEW_OPTIONS(table) .options = (table), .n_options = sizeof(table) / sizeof *(table)
+
+/* Opens the model at path and, if the view needs it, its vocabulary; study_close releases all that the study owns. */
+bool study_open(Study *study, const char *path, Error *error);
+void study_close(Study *study);
+
+/*
+ * The tokens of n bytes of text as the options ask (BOS, --special). Appends to *tokens; *bos says whether
+ * a BOS was put in front. Fails when there would be none.
+ */
+bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens, bool *bos, Error *error);
+
+/*
+ * Opens the report: model, weight type, tokens, bos, seed and an empty line; with --json an object that holds
+ * these as "command", "model", "architecture", "type", "n_tokens", "bos", "seed" and "tokens":
+ * [{"id", "token"}, …].
+ * report_close ends the object.
+ */
+void report_open(Report *report, const Study *study);
+void report_close(Report *report);
+
+/* The name of the type that most bytes of the checkpoint's matrices have. */
+const char *weight_type(const Checkpoint *checkpoint);
+
+/* Whether layer and head exist in the model, and position `query` in a text of n_tokens; −1 passes. */
+bool study_check_place(const Study *study, int64_t layer, int64_t head, int64_t query, size_t n_tokens,
+                       Error *error);
+
+/* Whether n_predict tokens fit the context behind the study's. */
+bool study_check_predict(const Study *study, int64_t n_predict, Error *error);
+
+/*
+ * Lets the model write on behind the study's tokens, all of which have been fed, and after the last of which it
+ * expects logits [n_vocab] (overwritten): up to n_predict tokens at a temperature, until the text ends or Ctrl-C.
+ * Each is appended to the study's tokens and fed; then `each`, which may be NULL, is called.
+ */
+bool study_generate(Study *study, Session *session, float *logits, int64_t n_predict, float temperature,
+                    void (*each)(void *user), void *user, Error *error);
+
+/*
+ * Whether -o is given and none of the files that are read, which it would replace. `example` is a name for it.
+ */
+bool study_check_output(const Study *study, const char *output, const char *example, Error *error);
+
+/* Tokens [begin, end) of it as a JSON text. */
+void json_joined(Report *report, const char *key, const JoinedText *text, size_t begin, size_t end);
+
+/*
+ * The id of --token: a text that is exactly one token (tried as given and with a space before it), or "#123".
+ */
+bool study_token(const Study *study, const char *text, int32_t *id, Error *error);
+
+/* Chooses the heads of "L3H7,L4": a head, and all heads of a layer. The error names the option. */
+struct Ablation;
+bool choose_heads(struct Ablation *ablation, const char *option, const char *list, Error *error);
+
+/*
+ * "totals": {"n", "nll_nats", "perplexity", "perplexity_error", "bits_per_byte", "n_bytes", "top1_accuracy"}. The page
+ * does without perplexity_error, n_bytes and top1_accuracy.
+ */
+void json_totals(Report *report, const Totals *totals, bool page);
+
+/* A baseline against an ablated run: "baseline": {"n", "nll_nats"} of the one … */
+void json_baseline(Report *report, const Difference *difference);
+
+/* … and the members "nll_nats", "delta_nll_nats", "kl_nats", "top1_changed" of the other. */
+void json_ablated(Report *report, const Difference *difference);
+
+/* Two files: the members "n", "a_nll_nats", "b_nll_nats", "delta_nll_nats", "kl_nats", "top1_agreement". */
+void json_compared(Report *report, const Difference *difference);
+
+/*
+ * For people: nll and perplexity under the titles of a, b and b − a; KL; at how many positions the likeliest token is
+ * another or, with `same`, the same.
+ */
+void difference_print(Report *report, const Difference *difference, const char *const titles[3], bool same);
+
+/* Whether texts of random tokens begin with a BOS. */
+bool repeats_with_bos(const Study *study);
+
+/* explain and the page list a query's heaviest keys, and a few of those that it cannot see. */
+enum { MAX_KEYS = 40, MAX_MASKED = 3 };
+
+/* --top, or what the view lists without it (−1). */
+static inline size_t top_or(int64_t top, size_t usual) { return top < 0 ? usual : (size_t)top; }
+
+#endif
