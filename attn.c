@@ -271,17 +271,6 @@ static bool give_text(void *user, int32_t id, const char *text, size_t n) {
     return false;
 }
 
-/* The prompt's tokens; of an empty one, the token that begins every text. */
-static bool encode_prompt(const AttnModel *model, const char *prompt, bool special, Tokens *tokens,
-                          Error *error) {
-    unsigned flags = ENCODE_ENDS | (special ? ENCODE_SPECIAL : 0u);
-    if (!tokenizer_encode(model->tokenizer, prompt, strlen(prompt), flags, tokens, error)) return false;
-    if (tokens->n > 0) return true;
-    int32_t bos = tokenizer_bos(model->tokenizer);
-    if (bos >= 0) return tokens_push(tokens, bos, error);
-    return error_set(error, "the prompt is empty, and the vocabulary has no token to begin with");
-}
-
 static bool generate(AttnSession *session, const char *prompt, const AttnGenerateOptions *options,
                      TextEnd *end, Error *error) {
     const AttnModel *model = session->model;
@@ -292,9 +281,13 @@ static bool generate(AttnSession *session, const char *prompt, const AttnGenerat
                                     .shift = options->shift};
     Tokens tokens = {0};
     AttnGenerateOptions copy = *options;
+    unsigned flags = ENCODE_ENDS | (options->special ? ENCODE_SPECIAL : 0u);
     Generator *generator = generator_new(model->model, model->tokenizer, session->session, &inner, error);
     bool ok =
-        generator && encode_prompt(model, prompt, options->special, &tokens, error) &&
+        generator && tokenizer_encode(model->tokenizer, prompt, strlen(prompt), flags, &tokens, error) &&
+        prompt_or_bos(model->tokenizer, &tokens, error) &&
+        (tokens.n > 0 ||
+         error_set(error, "the prompt is empty, and the vocabulary has no token to begin with")) &&
         generator_sync(generator, tokens.ids, tokens.n, &(Feed){0}, error) &&
         generator_run(generator, options->n_tokens ? options->n_tokens : 256, give_text, &copy, end, error);
     tokens_free(&tokens);

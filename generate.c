@@ -32,6 +32,11 @@ bool vocabulary_fits(const Model *model, const Tokenizer *tokenizer, const char 
                      tokenizer_n_vocab(tokenizer));
 }
 
+bool prompt_or_bos(const Tokenizer *tokenizer, Tokens *prompt, Error *error) {
+    int32_t bos = tokenizer_bos(tokenizer);
+    return prompt->n > 0 || bos < 0 || tokens_push(prompt, bos, error);
+}
+
 bool session_feed_all(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
                       Error *error) {
     size_t n_vocab = model_config(session_model(session))->n_vocab,
@@ -122,7 +127,8 @@ static bool shift(Generator *generator, Error *error) {
 
 static bool no_memory(Error *error) { return error_set(error, "not enough memory for the text"); }
 
-bool generator_echo(Generator *generator, const int32_t *ids, size_t n, TextPiece *piece, void *user, Error *error) {
+bool generator_echo(Generator *generator, const int32_t *ids, size_t n, TextPiece *piece, void *user,
+                    Error *error) {
     TextBuffer *text = &generator->text;
     for (size_t i = 0; i < n; i++)
         if (!detokenizer_push(&generator->detokenizer, ids[i], text)) return no_memory(error);
@@ -150,9 +156,11 @@ static void accept(Generator *generator, const int32_t *ids, size_t n) {
     for (size_t i = 0; i < n; i++) sampler_accept(generator->sampler, ids[i]);
 }
 
-bool generator_add(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, bool *fits, Error *error) {
+bool generator_add(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, bool *fits,
+                   Error *error) {
     size_t n_all = n + (generator->pending >= 0), n_ctx = session_n_ctx(generator->session);
-    bool can_shift = generator->options.shift && n_all + SHIFT_KEEP < n_ctx / 2; /* and have room afterwards */
+    bool can_shift =
+        generator->options.shift && n_all + SHIFT_KEEP < n_ctx / 2; /* and have room afterwards */
     if (can_shift && n_all > room(generator) && !shift(generator, error)) return false;
     *fits = n_all <= room(generator);
     if (!*fits || n == 0) return true;

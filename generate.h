@@ -18,6 +18,9 @@
 /* Whether a model's embedding has a row for each token of the vocabulary, which came from path (NULL: its own). */
 bool vocabulary_fits(const Model *model, const Tokenizer *tokenizer, const char *path, Error *error);
 
+/* Of an empty prompt makes the token that begins every text; it stays empty where the vocabulary has none. */
+bool prompt_or_bos(const Tokenizer *tokenizer, Tokens *prompt, Error *error);
+
 /* Gets the logits [n_vocab] of one token after another. False with an error. */
 typedef bool LogitsSink(void *user, const float *logits, size_t n_vocab, Error *error);
 
@@ -82,13 +85,15 @@ float *generator_logits(const Generator *generator);
  * Adds n tokens to the text, behind what was generated, and feeds them. *fits is false, and nothing done, when the context
  * has no room for them even after a shift.
  */
-bool generator_add(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, bool *fits, Error *error);
+bool generator_add(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, bool *fits,
+                   Error *error);
 
 /*
  * Gives the text of tokens that were added to `piece` (NULL: to nobody), in one piece with id −1. A character that they
  * leave open goes on in what is generated.
  */
-bool generator_echo(Generator *generator, const int32_t *ids, size_t n, TextPiece *piece, void *user, Error *error);
+bool generator_echo(Generator *generator, const int32_t *ids, size_t n, TextPiece *piece, void *user,
+                    Error *error);
 
 /* Makes the text exactly these n ≥ 1 tokens (session_sync), and echoes them to nobody. */
 bool generator_sync(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, Error *error);

@@ -186,7 +186,7 @@ static void close_run(Run *run) {
 }
 
 /* The prompt of -p, -f or stdin as tokens; stdin is left alone if it is a terminal, and by -i. */
-static bool encode_prompt(const Run *run, Tokens *tokens, Error *error) {
+static bool read_prompt(const Run *run, Tokens *tokens, Error *error) {
     const Settings *s = run->settings;
     TextBuffer text = {0};
     const char *bytes = s->prompt;
@@ -204,20 +204,6 @@ static bool encode_prompt(const Run *run, Tokens *tokens, Error *error) {
     return ok;
 }
 
-static void print_tokens(const Run *run, const Tokens *tokens) {
-    for (size_t i = 0; i < tokens->n; i++) {
-        String piece = tokenizer_piece(run->tokenizer, tokens->ids[i], true);
-        if (!run->settings->verbose) {
-            printf("%s%" PRId32, i ? " " : "", tokens->ids[i]);
-            continue;
-        }
-        printf("%6" PRId32 " ", tokens->ids[i]);
-        print_json_string(stdout, piece.data, piece.n);
-        putchar('\n');
-    }
-    if (!run->settings->verbose) putchar('\n');
-}
-
 /* For callbacks, which cannot fail but by ending the text. */
 static bool fail(Run *run, const char *what, const char *why) {
     run->failed = true;
@@ -232,14 +218,7 @@ static bool write_text(Run *run, const char *text, size_t n) {
     return !run->piped_out && fail(run, "cannot write the text", strerror(errno));
 }
 
-static bool end_line(Run *run) { return write_text(run, "\n", 1) || run->piped_out; }
-
-static bool show_prompt(void *user, int32_t id, const char *text, size_t n) {
-    Run *run = user;
-    (void)id;
-    return !run->settings->echo || run->settings->json || write_text(run, text, n);
-}
-
+/* What was generated, or the prompt (id −1) where it is echoed. */
 static bool show_piece(void *user, int32_t id, const char *text, size_t n) {
     Run *run = user;
     run->summary.n_predicted += id >= 0;
@@ -258,24 +237,28 @@ static bool write_logits(void *user, const float *logits, size_t n_vocab, Error 
 
 /* Feeds the prompt and shows it, as the tokens say it, if it is to be echoed; --logits writes those of all positions. */
 static bool begin_text(Run *run, const Tokens *prompt, Error *error) {
+    if (prompt->n == 0)
+        return error_set(
+            error, "the prompt is empty and the vocabulary has no token to begin with; give one with -p");
     const Settings *s = run->settings;
     size_t n_vocab = model_config(run->model)->n_vocab;
     double start = now_ms();
+    bool echo = s->echo && !s->json;
     NpyWriter *file = s->logits ? npy_create(s->logits, prompt->n, n_vocab, error) : NULL;
     if (s->logits && !file) return false;
     Feed feed = {.progress = progress_or_stop, .sink = file ? write_logits : NULL, .user = file};
     bool fits, ok = generator_add(run->generator, prompt->ids, prompt->n, &feed, &fits, error);
     if (ok && !fits)
         ok = error_set(error,
-                       "the prompt has %zu tokens, more than the context of %zu; raise -c or shorten it", prompt->n,
-                       session_n_ctx(run->session));
+                       "the prompt has %zu tokens, more than the context of %zu; raise -c or shorten it",
+                       prompt->n, session_n_ctx(run->session));
     if (ok && file)
         ok = npy_finish(file, error);
     else
         npy_abandon(file);
     run->summary.n_prompt = prompt->n;
     run->summary.prompt_ms = now_ms() - start;
-    return ok && generator_echo(run->generator, prompt->ids, prompt->n, show_prompt, run, error);
+    return ok && generator_echo(run->generator, prompt->ids, prompt->n, echo ? show_piece : NULL, run, error);
 }
 
 static const char *const end_names[] = {"limit", "end", "stop", "context", "interrupted"};
@@ -335,7 +318,7 @@ static bool converse(Run *run, Error *error) {
             continue;
         }
         if (session_position(run->session) == 0) continue; /* nobody has said anything yet */
-        ok = ok && generate(run, error) && end_line(run);
+        ok = ok && generate(run, error) && (write_text(run, "\n", 1) || run->piped_out);
         if (ok) note_end(run);
     }
     if (isatty(STDERR_FILENO)) fputc('\n', stderr);
@@ -343,25 +326,16 @@ static bool converse(Run *run, Error *error) {
     return ok;
 }
 
-/* The prompt's tokens; when there are none, the one that begins every text. */
-static bool prepare_prompt(const Run *run, Tokens *prompt, Error *error) {
-    if (!encode_prompt(run, prompt, error)) return false;
-    int32_t bos = tokenizer_bos(run->tokenizer);
-    if (prompt->n > 0) return true;
-    if (bos >= 0) return tokens_push(prompt, bos, error);
-    return error_set(error,
-                     "the prompt is empty and the vocabulary has no token to begin with; give one with -p");
-}
-
 /* Feeds the prompt, and generates and shows what follows it. */
 static bool answer_prompt(Run *run, Error *error) {
     Tokens prompt = {0};
-    bool ok = prepare_prompt(run, &prompt, error) && begin_text(run, &prompt, error) && generate(run, error);
+    bool ok = read_prompt(run, &prompt, error) && prompt_or_bos(run->tokenizer, &prompt, error) &&
+              begin_text(run, &prompt, error) && generate(run, error);
     tokens_free(&prompt);
     if (ok && run->settings->json)
         summary_print_json(&run->summary);
     else
-        ok = ok && end_line(run);
+        ok = ok && (write_text(run, "\n", 1) || run->piped_out);
     if (ok) note_end(run);
     return ok;
 }
@@ -371,8 +345,7 @@ static bool run_model(Run *run, Error *error) {
     const Settings *s = run->settings;
     double start = now_ms();
     if (s->info) return print_info(stdout, s->model, s->tokenizer, error);
-    if (!open_model(run, error)) return false;
-    if (!open_generator(run, error)) return false;
+    if (!open_model(run, error) || !open_generator(run, error)) return false;
     run->summary.model = s->model;
     run->summary.load_ms = now_ms() - start;
 
@@ -389,8 +362,8 @@ static bool run_tokens(Run *run, Error *error) {
     Checkpoint *checkpoint = run->settings->tokenizer ? NULL : checkpoint_open(run->settings->model, error);
     if (checkpoint || run->settings->tokenizer)
         run->tokenizer = tokenizer_open(run->settings->tokenizer, checkpoint, &run->vocabulary, error);
-    bool ok = run->tokenizer && encode_prompt(run, &prompt, error);
-    if (ok) print_tokens(run, &prompt);
+    bool ok = run->tokenizer && read_prompt(run, &prompt, error);
+    if (ok) print_tokens(run->tokenizer, &prompt, run->settings->verbose);
     tokens_free(&prompt);
     tokenizer_free(run->tokenizer);
     run->tokenizer = NULL;

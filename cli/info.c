@@ -248,3 +248,17 @@ bool print_info(FILE *out, const char *path, const char *vocabulary, Error *erro
     model_close(info.model);
     return ok;
 }
+
+void print_tokens(const Tokenizer *tokenizer, const Tokens *tokens, bool verbose) {
+    for (size_t i = 0; i < tokens->n; i++) {
+        String piece = tokenizer_piece(tokenizer, tokens->ids[i], true);
+        if (!verbose) {
+            printf("%s%" PRId32, i ? " " : "", tokens->ids[i]);
+            continue;
+        }
+        printf("%6" PRId32 " ", tokens->ids[i]);
+        print_json_string(stdout, piece.data, piece.n);
+        putchar('\n');
+    }
+    if (!verbose) putchar('\n');
+}

@@ -3,6 +3,7 @@
 #define ATTN_INFO_H
 
 #include "error.h"
+#include "tokenizer.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,5 +15,8 @@
  * checkpoint, or `vocabulary` does not go with it.
  */
 bool print_info(FILE *out, const char *path, const char *vocabulary, Error *error);
+
+/* run --tokens: ids on one line, or (verbose) id and piece a line each. */
+void print_tokens(const Tokenizer *tokenizer, const Tokens *tokens, bool verbose);
 
 #endif
