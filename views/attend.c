@@ -40,8 +40,8 @@ typedef struct Attend {
     Study *study;
     Patterns patterns; /* two of its fields are options */
     Session *session;
-    float *logits; /* [n_vocab] with -n, after the token fed last */
-    size_t *begin; /* [n_items + 1] first token of each item; the last is the number of tokens */
+    Generator *generator; /* with -n; it has the text up to the token shown last */
+    size_t *begin;        /* [n_items + 1] first token of each item; the last is the number of tokens */
     size_t n_items;
     JoinedText text;       /* of the prompt */
     bool single;           /* one query's row alone is shown */
@@ -85,7 +85,6 @@ static bool find_items(Attend *attend, size_t n_tokens, Error *error) {
     attend->row = arena_new(arena, n_tokens, sizeof *attend->row);
     attend->places = arena_new(arena, n_tokens, sizeof *attend->places);
     attend->strongest = arena_new(arena, n_tokens, sizeof *attend->strongest);
-    attend->logits = arena_floats(arena, 1, model_config(subject->model)->n_vocab);
     if (!arena_ok(arena, error, "%zu tokens", n_tokens)) return false;
     for (size_t i = 0; i < n_tokens; i++)
         if (!attend->words || begins_word(subject, i)) attend->begin[attend->n_items++] = i;
@@ -164,7 +163,7 @@ static bool compute(Study *study, void *own, Error *error) {
     patterns_expect(patterns, begin);
     attend->session = subject_session(subject, n_new ? n_positions : 0, &patterns->probe, error);
     if (!attend->session || !patterns_feed(patterns, attend->session, ids, n_new ? begin : end, error) ||
-        (n_new && !session_feed(attend->session, &ids[begin], 1, attend->logits, 1, error)))
+        (n_new && !(attend->generator = study_generator(study, attend->session, attend->temp, error))))
         return false;
     patterns_finish(patterns);
     return true;
@@ -514,8 +513,7 @@ static bool show_generation(Attend *attend, Error *error) {
         show_generated(attend);
     }
     patterns_expect(&attend->patterns, attend->first + 1);
-    bool ok = study_generate(attend->study, attend->session, attend->logits, attend->n_predict, attend->temp,
-                             go_on, attend, error);
+    bool ok = study_generate(attend->study, attend->generator, attend->n_predict, go_on, attend, error);
     if (report->json) json_end_array(report);
     return ok;
 }
@@ -534,7 +532,11 @@ static bool show(Study *study, void *own, Error *error) {
     return true;
 }
 
-static void free_attend(void *own) { session_free(((Attend *)own)->session); }
+static void free_attend(void *own) {
+    Attend *attend = own;
+    generator_free(attend->generator);
+    session_free(attend->session);
+}
 
 static const Attend defaults = {.layer = -1, .head = -1, .top = 10};
 

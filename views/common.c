@@ -2,7 +2,6 @@
 
 #include "generate.h"
 #include "measures/ablation.h"
-#include "sampler.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -101,20 +100,30 @@ bool study_check_predict(const Study *study, int64_t n_predict, Error *error) {
                      n_predict, n, limit, room);
 }
 
-bool study_generate(Study *study, Session *session, float *logits, int64_t n_predict, float temperature,
-                    void (*each)(void *user), void *user, Error *error) {
-    SamplerOptions sampling = {
-        .temperature = temperature, .top_p = 1, .repeat_penalty = 1, .seed = study->seed};
-    Sampler *sampler = sampler_new(&sampling, model_config(study->model)->n_vocab, error);
-    bool ok = sampler;
+Generator *study_generator(const Study *study, Session *session, float temperature, Error *error) {
+    const Subject *subject = &study->subject;
+    GeneratorOptions options = {
+        .sampling = {.temperature = temperature, .top_p = 1, .repeat_penalty = 1, .seed = study->seed}};
+    Generator *generator = generator_new(subject->model, subject->tokenizer, session, &options, error);
+    bool fits;
+    if (generator &&
+        generator_add(generator, &subject->tokens.ids[subject->tokens.n - 1], 1, &(Feed){0}, &fits, error))
+        return generator;
+    generator_free(generator);
+    return NULL;
+}
+
+bool study_generate(Study *study, Generator *generator, int64_t n_predict, void (*each)(void *user),
+                    void *user, Error *error) {
+    bool ok = true;
     for (int64_t i = 0; ok && i < n_predict && !interrupted(); i++) {
-        int32_t id = sampler_next(sampler, logits);
-        if (tokenizer_is_end(study->tokenizer, id)) break;
-        ok =
-            tokens_push(&study->subject.tokens, id, error) && session_feed(session, &id, 1, logits, 1, error);
-        if (ok && each) each(user);
+        int32_t id;
+        TextEnd end;
+        if (!generator_sample(generator, &id, &end, error)) return false;
+        if (end != END_LIMIT) break;
+        ok = tokens_push(&study->subject.tokens, id, error) && generator_settle(generator, error);
+        if (ok) each(user);
     }
-    sampler_free(sampler);
     return ok;
 }
 

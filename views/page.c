@@ -73,12 +73,12 @@ static bool generate(Page *page, Error *error) {
     Study *study = page->study;
     Subject *subject = &study->subject;
     size_t n = page->n_prompt;
-    float *logits = arena_floats(&study->arena, 1, page->config->n_vocab);
-    if (!arena_ok(&study->arena, error, "%zu logits", page->config->n_vocab)) return false;
+    Generator *generator = NULL;
     Session *session = subject_session(subject, n + (size_t)page->n_predict, NULL, error);
     bool ok = session && subject_feed(subject, session, subject->tokens.ids, n - 1, NULL, NULL, error) &&
-              session_feed(session, &subject->tokens.ids[n - 1], 1, logits, 1, error) &&
-              study_generate(study, session, logits, page->n_predict, page->temp, tell_progress, page, error);
+              (generator = study_generator(study, session, page->temp, error)) &&
+              study_generate(study, generator, page->n_predict, tell_progress, page, error);
+    generator_free(generator);
     show_progress("", 1, 1);
     session_free(session);
     return ok;

@@ -10,6 +10,7 @@
 #include "cli/program.h"
 #include "cli/report.h"
 #include "cli/table.h"
+#include "generate.h"
 #include "measures/difference.h"
 #include "measures/distribution.h"
 #include "measures/subject.h"
@@ -122,12 +123,17 @@ bool study_check_place(const Study *study, int64_t layer, int64_t head, int64_t 
 bool study_check_predict(const Study *study, int64_t n_predict, Error *error);
 
 /*
- * Lets the model write on behind the study's tokens, all of which have been fed, and after the last of which it
- * expects logits [n_vocab] (overwritten): up to n_predict tokens at a temperature, until the text ends or Ctrl-C.
- * Each is appended to the study's tokens and fed; then `each`, which may be NULL, is called.
+ * A generator behind the study's tokens, all but the last of which the session holds: it feeds that one. NULL with an
+ * error; the caller frees it.
  */
-bool study_generate(Study *study, Session *session, float *logits, int64_t n_predict, float temperature,
-                    void (*each)(void *user), void *user, Error *error);
+Generator *study_generator(const Study *study, Session *session, float temperature, Error *error);
+
+/*
+ * Lets the model write on: up to n_predict tokens, until the text ends or Ctrl-C. Each is appended to the study's tokens
+ * and fed; then `each` is called.
+ */
+bool study_generate(Study *study, Generator *generator, int64_t n_predict, void (*each)(void *user),
+                    void *user, Error *error);
 
 /*
  * Whether -o is given and none of the files that are read, which it would replace. `example` is a name for it.
