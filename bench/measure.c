@@ -16,7 +16,7 @@ enum { PROMPT = 512, GENERATE = 32, FIRST = 5 };
 static const size_t contexts[N_CONTEXTS] = {0, 1024, MAX_CONTEXT};
 
 /* One checkpoint under measurement. */
-typedef struct Subject {
+typedef struct Timed {
     const Bench *bench;
     Row *row;
     int n_repeats;
@@ -24,52 +24,52 @@ typedef struct Subject {
     Session *session;
     float *logits;                             /* [n_vocab] */
     double weight_bytes, layer_weights, d_all; /* what a token reads and multiplies; n_layer·n_head·d_head */
-} Subject;
+} Timed;
 
-static void add_linear(Subject *subject, const Linear *linear) {
+static void add_linear(Timed *timed, const Linear *linear) {
     if (!linear->w.data) return;
-    subject->weight_bytes += (double)linear->w.rows * (double)dtype_bytes(linear->w.dtype, linear->w.cols);
-    subject->weight_bytes += linear->bias ? sizeof(float) * (double)linear->w.rows : 0;
-    subject->layer_weights += (double)linear->w.rows * (double)linear->w.cols;
+    timed->weight_bytes += (double)linear->w.rows * (double)dtype_bytes(linear->w.dtype, linear->w.cols);
+    timed->weight_bytes += linear->bias ? sizeof(float) * (double)linear->w.rows : 0;
+    timed->layer_weights += (double)linear->w.rows * (double)linear->w.cols;
 }
 
 /* The embedding counts only if it is also the unembedding; norms weigh next to nothing. */
-static void count_weights(Subject *subject) {
-    const Config *config = model_config(subject->model);
-    const Weights *weights = model_weights(subject->model);
+static void count_weights(Timed *timed) {
+    const Config *config = model_config(timed->model);
+    const Weights *weights = model_weights(timed->model);
     for (size_t i = 0; i < config->n_layer; i++) {
         const LayerWeights *layer = &weights->layers[i];
         const Linear *const linears[] = {&layer->attention.q,   &layer->attention.k, &layer->attention.v,
                                          &layer->attention.out, &layer->mlp.up,      &layer->mlp.gate,
                                          &layer->mlp.down};
-        for (size_t j = 0; j < sizeof linears / sizeof *linears; j++) add_linear(subject, linears[j]);
+        for (size_t j = 0; j < sizeof linears / sizeof *linears; j++) add_linear(timed, linears[j]);
     }
     const Matrix *unembedding = &weights->unembedding.w;
-    subject->weight_bytes +=
+    timed->weight_bytes +=
         (double)unembedding->rows * (double)dtype_bytes(unembedding->dtype, unembedding->cols);
-    subject->d_all = (double)(config->n_layer * config->n_head * config->d_head);
+    timed->d_all = (double)(config->n_layer * config->n_head * config->d_head);
 }
 
 /* Operations of a prompt: 2 for each weight, 4 for each dimension of a head and key; one row of logits. */
-static double prompt_operations(const Subject *subject, size_t n) {
-    const Matrix *w = &model_weights(subject->model)->unembedding.w;
+static double prompt_operations(const Timed *timed, size_t n) {
+    const Matrix *w = &model_weights(timed->model)->unembedding.w;
     double keys = 0.5 * (double)n * (double)(n + 1);
-    return 2 * subject->layer_weights * (double)n + 4 * subject->d_all * keys +
+    return 2 * timed->layer_weights * (double)n + 4 * timed->d_all * keys +
            2 * (double)w->rows * (double)w->cols;
 }
 
-static double token_bytes(const Subject *subject, size_t context) {
-    AttentionShape shape = model_attention_shape(subject->model);
+static double token_bytes(const Timed *timed, size_t context) {
+    AttentionShape shape = model_attention_shape(timed->model);
     double keys = (double)context + 0.5 * (GENERATE + 1);
-    return subject->weight_bytes + keys * (double)attention_kv_bytes(&shape, DTYPE_F16);
+    return timed->weight_bytes + keys * (double)attention_kv_bytes(&shape, DTYPE_F16);
 }
 
-static bool feed(Subject *subject, size_t n, Error *error) {
+static bool feed(Timed *timed, size_t n, Error *error) {
     static int32_t tokens[PROMPT];
-    size_t n_vocab = model_config(subject->model)->n_vocab, position = session_position(subject->session);
+    size_t n_vocab = model_config(timed->model)->n_vocab, position = session_position(timed->session);
     for (size_t i = 0; i < n; i++) tokens[i] = (int32_t)((position + i) * 7919 % n_vocab);
     if (interrupted()) return error_set(error, "interrupted");
-    return session_feed(subject->session, tokens, n, subject->logits, 1, error);
+    return session_feed(timed->session, tokens, n, timed->logits, 1, error);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -86,22 +86,22 @@ static double median(double *values, int n) {
  * Times n_steps feeds of n_tokens each, from `position` on, which take `work` bytes or operations in all. The
  * machine's own rate is measured before and after every repeat.
  */
-static bool repeat(Subject *subject, Speed *speed, const char *what, PeakKind kind, size_t position,
+static bool repeat(Timed *timed, Speed *speed, const char *what, PeakKind kind, size_t position,
                    size_t n_steps, size_t n_tokens, double work, Error *error) {
     double seconds[MAX_REPEATS], limits[MAX_REPEATS], shares[MAX_REPEATS];
     char name[96];
-    int n = subject->n_repeats;
-    snprintf(name, sizeof name, "%s %s, %s", subject->row->shape, subject->row->type, what);
+    int n = timed->n_repeats;
+    snprintf(name, sizeof name, "%s %s, %s", timed->row->shape, timed->row->type, what);
     for (int i = -1; i < n; i++) { /* the first one warms the caches and does not count */
         show_progress(name, (size_t)(i + 1), (size_t)n + 1);
-        double before = i < 0 ? 0 : peaks_measure(subject->bench->peaks, kind, 2);
-        session_rewind(subject->session, position);
+        double before = i < 0 ? 0 : peaks_measure(timed->bench->peaks, kind, 2);
+        session_rewind(timed->session, position);
         double start = now_ms();
         for (size_t j = 0; j < (i < 0 && n_tokens == 1 ? 1 : n_steps); j++)
-            if (!feed(subject, n_tokens, error)) return false;
+            if (!feed(timed, n_tokens, error)) return false;
         if (i < 0) continue;
         seconds[i] = 1e-3 * (now_ms() - start);
-        limits[i] = fmax(before, peaks_measure(subject->bench->peaks, kind, 2));
+        limits[i] = fmax(before, peaks_measure(timed->bench->peaks, kind, 2));
         shares[i] = limits[i] > 0 ? work / seconds[i] / limits[i] : 0;
     }
     show_progress(name, 1, 1);
@@ -127,52 +127,52 @@ static uint64_t anonymous_bytes(void) {
 }
 
 /* The context at which column i is measured: that of its name, or just below the last learned position. */
-static bool find_context(const Subject *subject, int i, size_t *context) {
-    const Config *config = model_config(subject->model);
+static bool find_context(const Timed *timed, int i, size_t *context) {
+    const Config *config = model_config(timed->model);
     size_t last = config->n_ctx < GENERATE ? 0 : config->n_ctx - GENERATE;
     *context = contexts[i];
     if (i > 0 && config->family->learned_positions && *context > last) *context = last;
-    return *context <= subject->bench->max_context && (i == 0 || *context > contexts[i - 1]);
+    return *context <= timed->bench->max_context && (i == 0 || *context > contexts[i - 1]);
 }
 
-static bool fill_cache(Subject *subject, size_t context, Error *error) {
+static bool fill_cache(Timed *timed, size_t context, Error *error) {
     char name[96];
-    snprintf(name, sizeof name, "%s %s, filling the cache", subject->row->shape, subject->row->type);
-    for (size_t n, position; (position = session_position(subject->session)) < context;) {
+    snprintf(name, sizeof name, "%s %s, filling the cache", timed->row->shape, timed->row->type);
+    for (size_t n, position; (position = session_position(timed->session)) < context;) {
         show_progress(name, position, context);
         n = context - position < SESSION_CHUNK ? context - position : SESSION_CHUNK;
-        if (!feed(subject, n, error)) return false;
+        if (!feed(timed, n, error)) return false;
     }
     show_progress(name, 1, 1);
     return true;
 }
 
-static bool measure_session(Subject *subject, Error *error) {
-    Row *row = subject->row;
-    size_t n_ctx = model_config(subject->model)->n_ctx;
-    DType dtype = model_weights(subject->model)->layers[0].attention.q.w.dtype;
+static bool measure_session(Timed *timed, Error *error) {
+    Row *row = timed->row;
+    size_t n_ctx = model_config(timed->model)->n_ctx;
+    DType dtype = model_weights(timed->model)->layers[0].attention.q.w.dtype;
     row->type = dtype_info(dtype)->name;
-    row->bytes_per_token = subject->weight_bytes;
+    row->bytes_per_token = timed->weight_bytes;
     row->n_prompt = n_ctx < PROMPT ? n_ctx : PROMPT;
-    if (!repeat(subject, &row->prompt, "prompt", prompt_limit(dtype), 0, 1, row->n_prompt,
-                prompt_operations(subject, row->n_prompt), error))
+    if (!repeat(timed, &row->prompt, "prompt", prompt_limit(dtype), 0, 1, row->n_prompt,
+                prompt_operations(timed, row->n_prompt), error))
         return false;
     for (int i = 0; i < N_CONTEXTS; i++) {
         size_t context;
-        if (!(row->has_context[i] = find_context(subject, i, &context))) continue;
+        if (!(row->has_context[i] = find_context(timed, i, &context))) continue;
         row->context[i] = context;
-        if (!fill_cache(subject, context, error)) return false;
-        if (!repeat(subject, &row->generate[i], "generation", PEAK_READ, context, GENERATE, 1,
-                    GENERATE * token_bytes(subject, context), error))
+        if (!fill_cache(timed, context, error)) return false;
+        if (!repeat(timed, &row->generate[i], "generation", PEAK_READ, context, GENERATE, 1,
+                    GENERATE * token_bytes(timed, context), error))
             return false;
     }
     return true;
 }
 
 /* Room for the longest context of the table, but for no more positions than the model has learned. */
-static size_t context_room(const Subject *subject) {
-    const Config *config = model_config(subject->model);
-    size_t wanted = subject->bench->max_context + GENERATE;
+static size_t context_room(const Timed *timed) {
+    const Config *config = model_config(timed->model);
+    size_t wanted = timed->bench->max_context + GENERATE;
     if (wanted < PROMPT) wanted = PROMPT;
     return config->family->learned_positions && wanted > config->n_ctx ? config->n_ctx : wanted;
 }
@@ -216,32 +216,32 @@ static bool time_first_token(const Bench *bench, const char *path, double *ms, E
 }
 
 bool measure_checkpoint(const Bench *bench, Row *row, const char *path, int n_repeats, Error *error) {
-    Subject subject = {.bench = bench, .row = row, .n_repeats = n_repeats};
+    Timed timed = {.bench = bench, .row = row, .n_repeats = n_repeats};
     double first[MAX_REPEATS];
     uint64_t before = anonymous_bytes();
-    subject.model = model_open(path, error);
-    bool ok = subject.model != NULL;
+    timed.model = model_open(path, error);
+    bool ok = timed.model != NULL;
     for (int i = -1; i < n_repeats && ok; i++)
         ok = time_first_token(bench, path, &first[i < 0 ? 0 : i], error); /* the first one does not count */
     if (ok) row->first_ms = median(first, n_repeats);
     if (ok) {
-        count_weights(&subject);
+        count_weights(&timed);
         SessionOptions options = {
-            .n_ctx = context_room(&subject), .kv_dtype = DTYPE_F16, .compute = bench->compute};
-        subject.session = session_new(subject.model, &options, error);
-        subject.logits = malloc(model_config(subject.model)->n_vocab * sizeof(float));
+            .n_ctx = context_room(&timed), .kv_dtype = DTYPE_F16, .compute = bench->compute};
+        timed.session = session_new(timed.model, &options, error);
+        timed.logits = malloc(model_config(timed.model)->n_vocab * sizeof(float));
     }
-    if (subject.session && !subject.logits) error_set(error, "not enough memory");
-    ok = subject.session && subject.logits && measure_session(&subject, error);
+    if (timed.session && !timed.logits) error_set(error, "not enough memory");
+    ok = timed.session && timed.logits && measure_session(&timed, error);
     if (ok) {
-        AttentionShape shape = model_attention_shape(subject.model);
-        size_t filled = session_position(subject.session);
+        AttentionShape shape = model_attention_shape(timed.model);
+        size_t filled = session_position(timed.session);
         if (filled < row->n_prompt) filled = row->n_prompt;
         double cache = (double)attention_kv_bytes(&shape, DTYPE_F16) * (double)filled;
         row->extra_mib = ((double)(anonymous_bytes() - before) - cache) / (1 << 20);
     }
-    free(subject.logits);
-    session_free(subject.session);
-    model_close(subject.model);
+    free(timed.logits);
+    session_free(timed.session);
+    model_close(timed.model);
     return ok;
 }
