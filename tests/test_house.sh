@@ -1,0 +1,66 @@
+#!/bin/sh
+# The house of docs/ARCHITECTURE.md: includes go downhill, there are no circles, headers compile alone, and the root has the
+# engine's files and no others.
+cd "$(dirname "$0")/.." || exit 1
+passed=0 failed=0 skipped=0
+
+# check WHAT FOUND: passed when nothing was found.
+check() {
+    if [ -z "$2" ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'FAILED %s:\n%s\n' "$1" "$2"
+    fi
+}
+
+sources=$(find . -name '*.[ch]' -not -path './build/*' -not -path './tests/*' -not -path './bench/*' \
+    -not -path './examples/*' | sed 's|^\./||' | sort)
+
+# "FILE INCLUDED" a line, both from the root; an include of a neighbour has its folder put before it.
+includes=$(for file in $sources; do
+    sed -n 's/^ *# *include "\([^"]*\)".*/\1/p' "$file" | while read -r name; do
+        [ -f "$name" ] || name=$(dirname "$file")/$name
+        echo "$file $name"
+    done
+done)
+
+# The floor of each room, the ground first.
+floors='
+function floor(file) {
+    if (file ~ /^(run|study)\.c$/) return 9
+    if (file ~ /^views\//) return 8
+    if (file ~ /^web\//) return 7
+    if (file ~ /^cli\//) return 6
+    if (file ~ /^measures\//) return 5
+    if (file ~ /^attn\./) return 4
+    if (file ~ /^(generate|model|family|attention|mlp|tokenizer|sampler)\./) return 3
+    if (file ~ /^text\//) return 2
+    if (file ~ /^checkpoint\//) return 2
+    return 1
+}'
+check "an include goes uphill" "$(echo "$includes" |
+    awk "$floors"' floor($1) < floor($2) { print "  " $0 }')"
+check "an include is of no file here" "$(echo "$includes" |
+    while read -r file name; do [ -f "$name" ] || echo "  $file $name"; done)"
+check "includes go in a circle" "$(echo "$includes" | grep '\.h .*\.h$' | tsort 2>&1 >/dev/null)"
+check "a circle of rooms" "$(echo "$includes" | awk '
+    function room(file) { return file ~ /\// ? substr(file, 1, index(file, "/") - 1) : "" }
+    room($1) != "" && room($2) != "" && room($1) != room($2) { print room($1), room($2) }' | sort -u |
+    tsort 2>&1 >/dev/null)"
+check "C files in the root that are not the engine's" "$(ls ./*.[ch] |
+    grep -vE '^\./(run|study|attn|generate|model|attention|mlp|family|tokenizer|sampler|probe|threads|error)\.[ch]$')"
+check "the library prints or exits" "$(echo "$sources" |
+    grep -vE '^(run|study)\.c$|^(views|web|cli)/' | xargs grep -nE '\b(exit|abort|f?printf|puts|perror)[[:space:]]*\(' |
+    grep -v ':[[:space:]]*\*')"
+
+# Headers of instruction sets that this compiler is not asked for are left out.
+cc=${CC:-cc}
+check "headers that do not compile alone" "$(echo "$sources" | grep '\.h$' |
+    grep -vE '^kernels/.*(arm64|neon|amx|avx|x86|lanes|weights|floats|ints|micro|sums|vectors)' | while read -r header; do
+    $cc -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -I. -fsyntax-only -w -x c "$header" 2>/dev/null ||
+        echo "  $header"
+done)"
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
