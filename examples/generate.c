@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
         attn_session_new(model, NULL, &error); /* no model: no session, and the error stays */
     AttnGenerateOptions options = {.sampling = {.temperature = 0.8f, .top_p = 0.95f}, .text = show};
     bool ok = attn_generate(session, argv[2], &options, NULL, &error);
-    if (!ok) fprintf(stderr, "generate: %s", error.message);
+    if (!ok) fprintf(stderr, "generate: %s\n", error.message);
     putchar('\n');
     attn_session_free(session);
     attn_model_close(model);
