@@ -5,8 +5,8 @@
 #ifndef ATTN_PREDICTIONS_H
 #define ATTN_PREDICTIONS_H
 
+#include "measures/distribution.h"
 #include "measures/subject.h"
-#include "measures/surprisal.h"
 
 #include <stdbool.h>
 #include <stddef.h>

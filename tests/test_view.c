@@ -4,7 +4,7 @@
  */
 #include "cli/base64.h"
 #include "cli/sha256.h"
-#include "measures/packedrows.h"
+#include "measures/traces.h"
 #include "programs.h"
 #include "test.h"
 

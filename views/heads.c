@@ -1,11 +1,10 @@
 /*
- * heads: what each head attends to, in numbers (headscores.h), on a text or, with --repeat, on random tokens
+ * heads: what each head attends to, in numbers (measures/heads.h), on a text or, with --repeat, on random tokens
  * that stand there twice, where only a head that looks for repetition can tell what comes next. The same
  * scores of a pattern that looks everywhere alike are the chance level.
  */
 #include "measures/heads.h"
 
-#include "views/pagedata.h"
 #include "views/view.h"
 
 #include <math.h>

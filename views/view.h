@@ -13,7 +13,6 @@
 #include "measures/difference.h"
 #include "measures/distribution.h"
 #include "measures/subject.h"
-#include "measures/surprisal.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -169,6 +168,13 @@ void difference_print(Report *report, const Difference *difference, const char *
 
 /* Whether texts of random tokens begin with a BOS. */
 bool repeats_with_bos(const Study *study);
+
+/*
+ * Scores in few bytes: "columns" names them, "chance" and each of "rows" (head after head) hold them, "labels"; null of
+ * heads that were not measured.
+ */
+struct Heads;
+void json_head_scores(Report *report, const char *key, const struct Heads *heads);
 
 /* explain and the page list a query's heaviest keys, and a few of those that it cannot see. */
 enum { MAX_KEYS = 40, MAX_MASKED = 3 };
