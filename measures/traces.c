@@ -96,7 +96,7 @@ bool packed_rows_add(PackedRows *packed, const float *row, size_t n, float least
     return true;
 }
 
-static double *value_norms_of(const Traces *traces, size_t layer, size_t head) {
+double *traces_value_norms(const Traces *traces, size_t layer, size_t head) {
     size_t n_head_kv = model_config(traces->subject->model)->n_head_kv;
     return traces->value_norms + (traces->place[layer] * n_head_kv + head) * traces->n;
 }
@@ -110,10 +110,6 @@ const PackedRows *traces_pattern(const Traces *traces, size_t layer, size_t head
     return &traces->patterns[place_of(traces, layer, head)];
 }
 
-const double *traces_value_norms(const Traces *traces, size_t layer, size_t head) {
-    return value_norms_of(traces, layer, head);
-}
-
 const float *traces_scores(const Traces *traces, size_t layer, size_t head, size_t *n) {
     *n = scores_of_head(traces);
     return traces->scores + place_of(traces, layer, head) * *n;
@@ -121,7 +117,7 @@ const float *traces_scores(const Traces *traces, size_t layer, size_t head, size
 
 void traces_add(Traces *traces, const Activation *seen) {
     if (seen->site == PROBE_V) {
-        double *norms = value_norms_of(traces, seen->layer, seen->head) + seen->position;
+        double *norms = traces_value_norms(traces, seen->layer, seen->head) + seen->position;
         for (size_t t = 0; t < seen->n_rows; t++)
             norms[t] = vector_norm(seen->data + t * seen->stride, seen->n_cols);
         output_norms_add(&traces->output_norms, seen);

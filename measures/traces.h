@@ -71,7 +71,7 @@ bool traces_finish(Traces *traces, Error *error);
  * first … first + n_queries − 1.
  */
 const PackedRows *traces_pattern(const Traces *traces, size_t layer, size_t head);
-const double *traces_value_norms(const Traces *traces, size_t layer, size_t head);
+double *traces_value_norms(const Traces *traces, size_t layer, size_t head);
 const float *traces_scores(const Traces *traces, size_t layer, size_t head, size_t *n);
 
 #endif

@@ -378,8 +378,7 @@ static void print_keys(const Attend *attend, const double *row, size_t item) {
     print_styled(report, STYLE_BOLD, " key %-*s %7s\n", ITEM_WIDTH, attend->words ? "word" : "token",
                  attend->patterns.by_value ? "value" : "weight");
     for (size_t i = 0; i < k; i++) {
-        table_print_row(report, &top_table, 0, &attend->strongest[i]);
-        putchar('\n');
+        table_print_line(report, &top_table, 0, &attend->strongest[i]);
         listed += attend->strongest[i].weight;
     }
     if (k <= item) printf("     %-*s %7.4f\n", ITEM_WIDTH, "others", others - listed);
@@ -557,7 +556,6 @@ static const Option options[] = {
 const View view_attend = {
     .name = "attend",
     .summary = "which tokens a head looks at",
-    .usage = TEXT_USAGE,
     .help =
         "The attention pattern: row = query, column = key, each row sums to 1.\n"
         "\n"

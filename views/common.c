@@ -89,10 +89,6 @@ void report_open(Report *report, const Study *study) {
     json_end_array(report);
 }
 
-void report_close(Report *report) {
-    if (report->json) json_end_object(report);
-}
-
 bool study_check_predict(const Study *study, int64_t n_predict, Error *error) {
     size_t n = study->subject.tokens.n, limit = subject_n_ctx(&study->subject),
            room = n < limit ? limit - n : 0;
@@ -221,9 +217,7 @@ static const Columns NOT_ON_THE_PAGE = 1 << 3 | 1 << 5 | 1 << 6;
 
 void json_totals(Report *report, const Totals *totals, bool page) {
     TextScore score = text_score(totals);
-    json_object(report, "totals");
-    table_json_members(report, &totals_table, page ? NOT_ON_THE_PAGE : 0, &score);
-    json_end_object(report);
+    table_json_object(report, "totals", &totals_table, page ? NOT_ON_THE_PAGE : 0, &score);
 }
 
 #define MEAN(member) offsetof(DifferenceMeans, member)
@@ -244,30 +238,14 @@ static const Column difference_columns[] = {
 };
 static const Table difference_table = TABLE(NULL, difference_columns);
 
-/* Columns of it. */
-enum {
-    BASELINE = 1 << 0 | 1 << 1,
-    ABLATED = 1 << 3 | 1 << 5 | 1 << 9 | 1 << 10,
-    TOP1_CHANGED = 1 << 10,
-    NOT_COMPARED = 1 << 1 | 1 << 3 | TOP1_CHANGED,
-    TOP1_SAME = 1 << 11,
-};
+enum { TOP1_CHANGED = 1 << 10, TOP1_SAME = 1 << 11 }; /* columns of it */
 
-void json_baseline(Report *report, const Difference *difference) {
+void json_difference(Report *report, const Difference *difference, DifferencePart part) {
+    static const Columns shown[] = {[BASELINE] = 1 << 0 | 1 << 1,
+                                    [ABLATED] = 1 << 3 | 1 << 5 | 1 << 9 | TOP1_CHANGED,
+                                    [COMPARED] = 1 << 0 | 1 << 2 | 3 << 4 | 1 << 9 | TOP1_SAME};
     DifferenceMeans means = difference_means(difference);
-    json_object(report, "baseline");
-    table_json_members(report, &difference_table, ~(Columns)BASELINE, &means);
-    json_end_object(report);
-}
-
-void json_ablated(Report *report, const Difference *difference) {
-    DifferenceMeans means = difference_means(difference);
-    table_json_members(report, &difference_table, ~(Columns)ABLATED, &means);
-}
-
-void json_compared(Report *report, const Difference *difference) {
-    DifferenceMeans means = difference_means(difference);
-    table_json_members(report, &difference_table, NOT_COMPARED, &means);
+    table_json_members(report, &difference_table, ~shown[part], &means);
 }
 
 void difference_print(Report *report, const Difference *difference, const char *const titles[3], bool same) {

@@ -198,7 +198,7 @@ static void show_file(Report *report, bool other, const char *path, const Study 
 static void show_difference(Report *report, const Difference *difference) {
     static const char *const titles[] = {"A", "B", "B - A"};
     if (report->json) {
-        json_compared(report, difference);
+        json_difference(report, difference, COMPARED);
         return;
     }
     putchar('\n');

@@ -376,7 +376,6 @@ static const Option options[] = {
 const View view_dump = {
     .name = "dump",
     .summary = "arrays for NumPy, with TransformerLens's names",
-    .usage = TEXT_USAGE,
     .help =
         "  -o, --output FILE.npz   (needed)\n"
         "  --what LIST     pattern,scores,q,k,v,z,resid_pre,resid_mid,resid_post,attn_out,mlp_out,logits (all)\n"

@@ -254,8 +254,7 @@ static void print_keys(Study *study, const Explain *explain) {
             n_left_out++;
             continue;
         }
-        table_print_row(report, &keys_table, 0, row);
-        putchar('\n');
+        table_print_line(report, &keys_table, 0, row);
     }
     if (n_left_out)
         printf("      %zu lighter keys left out: %.4f in all (--json has every one)\n", n_left_out, left_out);
@@ -272,8 +271,7 @@ static void print_effects(Report *report, const Explain *explain) {
     print_styled(report, STYLE_BOLD, "  raised                  lowered\n");
     for (size_t i = 0; i < explain->n_top; i++) {
         table_print_row(report, &raised_table, 0, &explain->raised[i]);
-        table_print_row(report, &lowered_table, 0, &explain->lowered[i]);
-        putchar('\n');
+        table_print_line(report, &lowered_table, 0, &explain->lowered[i]);
     }
     print_styled(report, STYLE_DIM,
                  "Relative to the mean over the vocabulary; what later layers make of it is not counted.\n");
@@ -315,7 +313,6 @@ static const Option options[] = {
 const View view_explain = {
     .name = "explain",
     .summary = "one head and query, step by step",
-    .usage = TEXT_USAGE,
     .help =
         "q.k, divided by the root of d_head, masked, softmax, weight * |v|, and the tokens that the head's\n"
         "output raises and lowers most.\n"

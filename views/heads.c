@@ -254,7 +254,6 @@ static const Option options[] = {
 const View view_heads = {
     .name = "heads",
     .summary = "what each head does: scores and labels",
-    .usage = TEXT_USAGE,
     .help =
         "Scores of every head, means over queries: entropy, confidence (largest weight), attention to the\n"
         "first token (sink), to itself, to the previous token, mean distance, to earlier occurrences of\n"

@@ -225,10 +225,8 @@ static bool show(Study *study, void *own, Error *error) {
     if (view->n_shown < view->n_top)
         snprintf(title, sizeof title, "  likeliest (%zu of %zu fit)", view->n_shown, view->n_top);
     table_print_titles(report, &lens_table, left_out, !view->n_top || *title ? title : "  likeliest");
-    for (size_t i = 0; i < view->lens.n_rows; i++) {
-        table_print_row(report, &lens_table, left_out, &view->rows[i]);
-        putchar('\n');
-    }
+    for (size_t i = 0; i < view->lens.n_rows; i++)
+        table_print_line(report, &lens_table, left_out, &view->rows[i]);
     return true;
 }
 
@@ -245,7 +243,6 @@ static const Option options[] = {
 const View view_lens = {
     .name = "lens",
     .summary = "what each layer would predict",
-    .usage = TEXT_USAGE,
     .help = "The logit lens: the final norm and the unembedding on the residual stream before each layer.\n"
             "\n"
             "  --query Q       at this position (the last)\n"

@@ -196,9 +196,7 @@ static bool show(Study *study, void *view, Error *error) {
                    sizeof *next->named);
     }
     if (report->json) {
-        json_object(report, "after");
-        table_json_members(report, &after_table, 0, next);
-        json_end_object(report);
+        table_json_object(report, "after", &after_table, 0, next);
         return true;
     }
     printf("\nentropy %.3f bits: as open as an even choice among %.1f of the %zu tokens\n",
@@ -226,7 +224,6 @@ static const Option options[] = {
 const View view_next = {
     .name = "next",
     .summary = "what the model expects after the text",
-    .usage = TEXT_USAGE,
     .help =
         "The distribution of the next token: rank, probability, logit (before the softmax), cumulative\n"
         "probability, and what temperature and filters would make of it.\n"

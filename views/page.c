@@ -152,8 +152,7 @@ static bool gather_without(Page *page, Error *error) {
     return predictions_begin(&page->without, &study->subject, &study->arena, page->predictions.n_top,
                              error) &&
            ablation_baseline(ablation, error) &&
-           ablation_run(ablation, ablation_first_layer(ablation), &page->difference, predictions_add,
-                        &page->without, error);
+           ablation_run(ablation, &page->difference, predictions_add, &page->without, error);
 }
 
 #define PREDICTION(member) offsetof(Prediction, member)
@@ -169,11 +168,8 @@ static const Table position_table = TABLE(NULL, position_columns);
 static void json_positions(Report *report, const Predictions *predictions) {
     json_array(report, "positions");
     json_null(report, NULL);
-    for (size_t at = 1; at < predictions->subject->tokens.n; at++) {
-        json_object(report, NULL);
-        table_json_members(report, &position_table, 0, &predictions->items[at - 1]);
-        json_end_object(report);
-    }
+    for (size_t at = 1; at < predictions->subject->tokens.n; at++)
+        table_json_object(report, NULL, &position_table, 0, &predictions->items[at - 1]);
     json_end_array(report);
 }
 
@@ -347,8 +343,10 @@ static void json_ablation(Report *report, const Page *page) {
     json_end_array(report);
     json_text(report, "by", "zero", SIZE_MAX);
     json_predictions(report, &page->without, false);
-    json_baseline(report, &page->difference);
-    json_ablated(report, &page->difference);
+    json_object(report, "baseline");
+    json_difference(report, &page->difference, BASELINE);
+    json_end_object(report);
+    json_difference(report, &page->difference, ABLATED);
     json_end_object(report);
 }
 
@@ -382,7 +380,7 @@ static void write_data(void *user, FILE *file) {
     json_traces(report, &page->traces, page->levels);
     json_ablation(report, page);
     json_vocabulary(report, page);
-    report_close(report);
+    json_end_object(report);
 }
 
 /* The page is called by how its text begins. */
@@ -501,7 +499,6 @@ static const Option options[] = {
 const View view_page = {
     .name = "view",
     .summary = "all of it in one page, for a browser",
-    .usage = TEXT_USAGE,
     .help =
         "Writes a web page that needs nothing but itself: surprisal of each token, what was expected, every\n"
         "head's pattern and scores, the logit lens, one head step by step.\n"

@@ -370,7 +370,6 @@ static const Option options[] = {
 const View view_score = {
     .name = "score",
     .summary = "how surprised it was by each token, and in all",
-    .usage = TEXT_USAGE,
     .help =
         "Each token's surprisal -log2 p, its rank, the entropy of the prediction, and the likelier tokens.\n"
         "In all: mean surprisal (nll), perplexity e^nll with its standard error, bits per byte, accuracy.\n"

@@ -57,7 +57,7 @@ typedef struct Study {
 
 struct View {
     const char *name, *summary;
-    const char *usage; /* the words behind its name */
+    const char *usage; /* the words behind its name; NULL: those of a view of one model and one text */
     const char *help;
     unsigned needs;
 
@@ -88,7 +88,6 @@ struct View {
 extern const View view_next, view_score, view_attend, view_heads, view_lens, view_explain, view_ablate,
     view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case;
 
-#define TEXT_USAGE "[MODEL] [-p TEXT | -f FILE | stdin] [options]"
 #define VIEW_OPTIONS(table) .options = (table), .n_options = sizeof(table) / sizeof *(table)
 
 /* Opens the model at path and, if the view needs it, its vocabulary; study_close releases all that the study owns. */
@@ -104,11 +103,9 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
 /*
  * Opens the report: model, weight type, tokens, bos, seed and an empty line; with --json an object that holds
  * these as "command", "model", "architecture", "type", "n_tokens", "bos", "seed" and "tokens":
- * [{"id", "token"}, …].
- * report_close ends the object.
+ * [{"id", "token"}, …]. Who opened it ends the object.
  */
 void report_open(Report *report, const Study *study);
-void report_close(Report *report);
 
 /* The name of the type that most bytes of the checkpoint's matrices have. */
 const char *weight_type(const Checkpoint *checkpoint);
@@ -151,14 +148,13 @@ bool choose_heads(struct Ablation *ablation, const char *option, const char *lis
  */
 void json_totals(Report *report, const Totals *totals, bool page);
 
-/* A baseline against an ablated run: "baseline": {"n", "nll_nats"} of the one … */
-void json_baseline(Report *report, const Difference *difference);
-
-/* … and the members "nll_nats", "delta_nll_nats", "kl_nats", "top1_changed" of the other. */
-void json_ablated(Report *report, const Difference *difference);
-
-/* Two files: the members "n", "a_nll_nats", "b_nll_nats", "delta_nll_nats", "kl_nats", "top1_agreement". */
-void json_compared(Report *report, const Difference *difference);
+/* Members: of a baseline, of the ablated run that it is held against, or of two files compared. */
+typedef enum DifferencePart {
+    BASELINE, /* "n", "nll_nats" */
+    ABLATED,  /* "nll_nats", "delta_nll_nats", "kl_nats", "top1_changed" */
+    COMPARED, /* "n", "a_nll_nats", "b_nll_nats", "delta_nll_nats", "kl_nats", "top1_agreement" */
+} DifferencePart;
+void json_difference(Report *report, const Difference *difference, DifferencePart part);
 
 /*
  * For people: nll and perplexity under the titles of a, b and b − a; KL; at how many positions the likeliest token is
