@@ -21,12 +21,13 @@ void find_earlier(const int32_t *ids, size_t n, size_t *earlier) {
     }
 }
 
-typedef struct RowShape {
-    double total, largest, entropy, distance;
-} RowShape;
-
-static RowShape row_shape(const float *row, size_t query) {
-    double total = 0, entropy = 0, distance = 0;
+/*
+ * A row A[q][0 … q] is passed over once for its  What it says of repeated tokens touches only the positions where
+ * the query's token stood before, along a list of them.
+ */
+void head_sums_add(HeadSums *sums, const HeadText *text, size_t query, const float *row) {
+    size_t period = text->period, n_earlier = 0;
+    double total = 0, entropy = 0, distance = 0, duplicate = 0, induction = 0;
     float largest = 0;
     for (size_t k = 0; k <= query; k++) {
         float a = row[k];
@@ -35,17 +36,6 @@ static RowShape row_shape(const float *row, size_t query) {
         if (a > largest) largest = a;
         if (a > NEGLIGIBLE) entropy -= (double)a * (double)logf(a);
     }
-    return (RowShape){total, (double)largest, entropy, distance};
-}
-
-/*
- * A row A[q][0 … q] is passed over once for its shape. What it says of repeated tokens touches only the positions where
- * the query's token stood before, along a list of them.
- */
-void head_sums_add(HeadSums *sums, const HeadText *text, size_t query, const float *row) {
-    RowShape shape = row_shape(row, query);
-    size_t period = text->period, n_earlier = 0;
-    double duplicate = 0, induction = 0;
     for (size_t k = query; text->earlier[k] < k; n_earlier++) {
         k = text->earlier[k];
         duplicate += (double)row[k];
@@ -54,9 +44,9 @@ void head_sums_add(HeadSums *sums, const HeadText *text, size_t query, const flo
 
     /* Detection pattern D[q][k] = 1 where x_(k−1) = x_q, k ≤ q: its ones are what induction counts. */
     sums->n_rows++;
-    sums->weight += shape.total;
+    sums->weight += total;
     sums->detected += induction;
-    sums->difference += shape.total - induction + ((double)n_earlier - induction);
+    sums->difference += total - induction + ((double)n_earlier - induction);
     if (period && query + 1 >= period) {
         sums->n_diagonal++;
         sums->diagonal += (double)row[query + 1 - period];
@@ -64,13 +54,13 @@ void head_sums_add(HeadSums *sums, const HeadText *text, size_t query, const flo
 
     if (query == 0) return;
     sums->n_queries++;
-    sums->entropy += shape.entropy;
-    sums->entropy_share += shape.entropy / log((double)query + 1);
-    sums->confidence += shape.largest;
+    sums->entropy += entropy;
+    sums->entropy_share += entropy / log((double)query + 1);
+    sums->confidence += (double)largest;
     sums->sink += (double)row[0];
     sums->self += (double)row[query];
     sums->previous += (double)row[query - 1];
-    sums->distance += shape.distance;
+    sums->distance += distance;
     if (period ? query >= text->n - period : n_earlier > 0) {
         sums->n_repeated++;
         sums->duplicate += period ? (double)row[query - period] : duplicate;
@@ -118,24 +108,18 @@ void heads_add(Heads *heads, const Activation *seen) {
 
 static void add_row(void *user, const Activation *seen) { heads_add(user, seen); }
 
-/* The ids that stand for text, ascending; returns how many. Control tokens are none. */
-static size_t find_ordinary(const Heads *heads, int32_t *ordinary) {
-    size_t n = 0;
-    for (size_t id = 0; id < heads->n_vocab; id++)
-        if (tokenizer_piece(heads->subject->tokenizer, (int32_t)id, false).n > 0) ordinary[n++] = (int32_t)id;
-    return n;
-}
-
-/* Each text: BOS, if there is one, then S tokens drawn alike, twice. */
+/* Each text: BOS, if there is one, then S tokens drawn alike from those that stand for text (control tokens do not), twice. */
 static bool draw_texts(Heads *heads, Arena *arena, uint64_t seed, Error *error) {
-    size_t period = heads->text.period;
+    const Tokenizer *tokenizer = heads->subject->tokenizer;
+    size_t period = heads->text.period, n_ordinary = 0;
     int32_t *ordinary = arena_new(arena, heads->n_vocab, sizeof *ordinary), *id = heads->ids;
     if (!arena_ok(arena, error, "a list of %zu tokens", heads->n_vocab)) return false;
-    size_t n_ordinary = find_ordinary(heads, ordinary);
+    for (int32_t i = 0; i < (int32_t)heads->n_vocab; i++)
+        if (tokenizer_piece(tokenizer, i, false).n > 0) ordinary[n_ordinary++] = i;
     if (n_ordinary == 0) return error_set(error, "no token of this vocabulary stands for text");
     uint64_t state = seed ? seed : 1;
     for (size_t text = 0; text < heads->n_batch; text++) {
-        if (heads->bos) *id++ = tokenizer_bos(heads->subject->tokenizer);
+        if (heads->bos) *id++ = tokenizer_bos(tokenizer);
         for (size_t i = 0; i < period; i++)
             id[i] = id[period + i] = ordinary[random_draw(&state) % n_ordinary];
         id += 2 * period;

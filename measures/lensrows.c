@@ -142,10 +142,3 @@ const char *lens_row_name(const LensRows *lens, size_t row, char *buffer) {
     snprintf(buffer, 32, "%zu_%s", row / lens->per_layer, row % lens->per_layer ? "mid" : "pre");
     return buffer;
 }
-
-void lens_rows_mark(const LensRows *lens, bool *used) {
-    size_t n = lens->subject->tokens.n;
-    for (size_t at = 0; at < n; at++) used[lens->final[at]] = true;
-    for (size_t i = 0; i < n * lens->n_rows; i++)
-        for (size_t k = 0; k < lens->n_top; k++) used[lens->rows[i].top[k]] = true;
-}

@@ -65,7 +65,4 @@ bool lens_rows_unembed(LensRows *lens, const Session *session, Arena *arena, boo
 /* "0_pre", "0_mid", "final_post", as TransformerLens's accumulated_resid labels them; 32 bytes are enough. */
 const char *lens_row_name(const LensRows *lens, size_t row, char *buffer);
 
-/* Sets used[id] of every token in the rows of all positions. */
-void lens_rows_mark(const LensRows *lens, bool *used);
-
 #endif

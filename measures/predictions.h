@@ -45,7 +45,4 @@ bool predictions_begin(Predictions *predictions, const Subject *subject, Arena *
 /* Takes in the logits at a position; user is the Predictions. */
 LogitsVisit predictions_add;
 
-/* Sets used[id] of every token in top. */
-void predictions_mark(const Predictions *predictions, bool *used);
-
 #endif

@@ -3,7 +3,6 @@
 #include "measures/distribution.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 enum {

@@ -2,7 +2,6 @@
  * ablate: what changes when heads or MLPs are switched off (ablation.h): together, or, in a sweep, each in turn.
  */
 #include "measures/ablation.h"
-
 #include "views/view.h"
 
 #include <stdlib.h>

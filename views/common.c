@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -89,21 +88,21 @@ void report_open(Report *report, const Study *study) {
     json_end_array(report);
 }
 
-bool study_check_predict(const Study *study, int64_t n_predict, Error *error) {
+bool study_check_predict(const Study *study, size_t n_predict, Error *error) {
     size_t n = study->subject.tokens.n, limit = subject_n_ctx(&study->subject),
            room = n < limit ? limit - n : 0;
-    if (n <= limit && (uint64_t)n_predict <= room) return true;
-    return error_set(error, "-n %" PRId64 ": after %zu tokens of text the context of %zu has room for %zu",
-                     n_predict, n, limit, room);
+    if (n <= limit && n_predict <= room) return true;
+    return error_set(error, "-n %zu: after %zu tokens of text the context of %zu has room for %zu", n_predict,
+                     n, limit, room);
 }
 
-bool study_generate(Study *study, Session *session, float *logits, int64_t n_predict, float temperature,
+bool study_generate(Study *study, Session *session, float *logits, size_t n_predict, float temperature,
                     void (*each)(void *user), void *user, Error *error) {
     SamplerOptions sampling = {
         .temperature = temperature, .top_p = 1, .repeat_penalty = 1, .seed = study->seed};
     Sampler *sampler = sampler_new(&sampling, model_config(study->model)->n_vocab, error);
     bool ok = sampler;
-    for (int64_t i = 0; ok && i < n_predict && !interrupted(); i++) {
+    for (size_t i = 0; ok && i < n_predict && !interrupted(); i++) {
         int32_t id = sampler_next(sampler, logits);
         if (tokenizer_is_end(study->tokenizer, id)) break;
         ok =
@@ -132,16 +131,12 @@ bool study_check_output(const Study *study, const char *output, const char *exam
     return true;
 }
 
-void json_joined(Report *report, const char *key, const JoinedText *text, size_t begin, size_t end) {
-    json_text(report, key, text->bytes + text->offsets[begin], text->offsets[end] - text->offsets[begin]);
+static bool check_below(const char *what, size_t value, size_t n, Error *error) {
+    if (value < n || value == NOT_GIVEN) return true;
+    return error_set(error, "%s %zu does not exist: there are %zu, from 0 on", what, value, n);
 }
 
-static bool check_below(const char *what, int64_t value, size_t n, Error *error) {
-    if (value < (int64_t)n) return true;
-    return error_set(error, "%s %" PRId64 " does not exist: there are %zu, from 0 on", what, value, n);
-}
-
-bool study_check_place(const Study *study, int64_t layer, int64_t head, int64_t query, size_t n_tokens,
+bool study_check_place(const Study *study, size_t layer, size_t head, size_t query, size_t n_tokens,
                        Error *error) {
     const Config *config = model_config(study->model);
     return check_below("layer", layer, config->n_layer, error) &&

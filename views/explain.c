@@ -5,11 +5,9 @@
  * Circuits").
  */
 #include "measures/outputnorms.h"
-
 #include "views/view.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { TOKEN_WIDTH = 14 };
@@ -29,9 +27,9 @@ typedef struct Effect {
 } Effect;
 
 typedef struct Explain {
-    int64_t asked_layer, asked_head, asked_query, top;
+    size_t layer, head, query, n_top;
 
-    size_t layer, head, kv_head, query, n_layer, n_top;
+    size_t kv_head, n_layer;
     double root_of_d_head;
     bool at_query;            /* the token being fed is the query */
     float *scores, *weight;   /* [query + 1] */
@@ -112,7 +110,7 @@ static bool find_effects(Study *study, Explain *explain, Error *error) {
     const Config *config = model_config(study->model);
     const Weights *weights = model_weights(study->model);
     size_t d = config->d_model, d_head = config->d_head, n_vocab = config->n_vocab;
-    size_t n_top = explain->n_top = at_most((size_t)explain->top, n_vocab);
+    size_t n_top = explain->n_top = at_most(explain->n_top, n_vocab);
     const float *columns = head_output(&study->subject, arena, explain->layer, explain->head, error);
     float *c = arena_floats(arena, 2, d); /* and as much for packing it */
     float *effects = arena_floats(arena, 1, n_vocab), *negated = arena_floats(arena, 1, n_vocab);
@@ -154,15 +152,12 @@ static bool compute(Study *study, void *own, Error *error) {
     const Subject *subject = &study->subject;
     const Config *config = model_config(study->model);
     Arena *arena = &study->arena;
-    if (!study_check_place(study, explain->asked_layer, explain->asked_head, explain->asked_query,
-                           subject->tokens.n, error))
+    if (!study_check_place(study, explain->layer, explain->head, explain->query, subject->tokens.n, error))
         return false;
-    if (explain->asked_layer < 0 || explain->asked_head < 0)
+    if (explain->layer == NOT_GIVEN || explain->head == NOT_GIVEN)
         return error_set(error, "explain takes one head: name it with --layer and --head");
-    explain->layer = (size_t)explain->asked_layer;
-    explain->head = (size_t)explain->asked_head;
     explain->kv_head = kv_head_of(config, explain->head);
-    explain->query = explain->asked_query < 0 ? subject->tokens.n - 1 : (size_t)explain->asked_query;
+    if (explain->query == NOT_GIVEN) explain->query = subject->tokens.n - 1;
     explain->n_layer = config->n_layer;
     explain->root_of_d_head = sqrt((double)config->d_head);
     size_t n = explain->query + 1;
@@ -299,15 +294,15 @@ static bool show(Study *study, void *own, Error *error) {
     return true;
 }
 
-static const Explain defaults = {.asked_layer = -1, .asked_head = -1, .asked_query = -1, .top = 5};
+static const Explain defaults = {.layer = NOT_GIVEN, .head = NOT_GIVEN, .query = NOT_GIVEN, .n_top = 5};
 
 #define AT(member) offsetof(Explain, member)
 
 static const Option options[] = {
-    {"--layer", NULL, OPTION_INT, AT(asked_layer), 0, 1e9},
-    {"--head", NULL, OPTION_INT, AT(asked_head), 0, 1e9},
-    {"--query", NULL, OPTION_INT, AT(asked_query), 0, 1e9},
-    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},
+    {"--layer", NULL, OPTION_SIZE, AT(layer), 0, 1e9},
+    {"--head", NULL, OPTION_SIZE, AT(head), 0, 1e9},
+    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
+    {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
 };
 
 const View view_explain = {

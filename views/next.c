@@ -25,17 +25,15 @@ typedef struct Row {
 } Row;
 
 typedef struct Next {
-    int64_t top, top_k;
-    float temp, top_p, min_p;
+    SamplerOptions sampling;
     StringList tokens; /* of --token */
 
-    float *logits; /* [n_vocab] after the last token */
-    size_t n_vocab, n_top;
-    Row *rows;  /* [n_top] likeliest first */
-    Row *named; /* [tokens.n] */
+    float *logits;         /* [n_vocab] after the last token */
+    size_t n_vocab, n_top; /* n_top: as many as asked for, or as there are */
+    Row *rows;             /* [n_top] likeliest first */
+    Row *named;            /* [tokens.n] */
     Distribution distribution;
 
-    SamplerOptions sampling;
     double *after;          /* [n_vocab] */
     size_t n_kept;          /* tokens that may be drawn */
     double mass;            /* what they hold at temperature 1, unfiltered */
@@ -108,12 +106,6 @@ static bool compute(Study *study, void *view, Error *error) {
     Next *next = view;
     Arena *arena = &study->arena;
     next->n_vocab = model_config(study->model)->n_vocab;
-    next->sampling = (SamplerOptions){.temperature = next->temp,
-                                      .top_k = (size_t)next->top_k,
-                                      .top_p = next->top_p,
-                                      .min_p = next->min_p,
-                                      .repeat_penalty = 1};
-    next->n_top = (size_t)next->top;
     next->logits = arena_floats(arena, 1, next->n_vocab);
     next->after = arena_new(arena, next->n_vocab, sizeof *next->after);
     next->rows = arena_new(arena, next->n_top + 1, sizeof *next->rows);
@@ -211,14 +203,17 @@ static bool show(Study *study, void *view, Error *error) {
 
 static void free_next(void *view) { free(((Next *)view)->tokens.items); }
 
-static const Next defaults = {.top = TOP, .temp = 1, .top_p = 1};
+static const Next defaults = {.n_top = TOP, .sampling = {.temperature = 1, .top_p = 1, .repeat_penalty = 1}};
 
 #define AT(member) offsetof(Next, member)
 
 static const Option options[] = {
-    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},   {"--token", NULL, OPTION_LIST, AT(tokens), 0, 0},
-    {"--temp", NULL, OPTION_REAL, AT(temp), 0, 1e9}, {"--top-k", NULL, OPTION_INT, AT(top_k), 0, 1e9},
-    {"--top-p", NULL, OPTION_REAL, AT(top_p), 0, 1}, {"--min-p", NULL, OPTION_REAL, AT(min_p), 0, 1},
+    {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
+    {"--token", NULL, OPTION_LIST, AT(tokens), 0, 0},
+    {"--temp", NULL, OPTION_REAL, AT(sampling.temperature), 0, 1e9},
+    {"--top-k", NULL, OPTION_SIZE, AT(sampling.top_k), 0, 1e9},
+    {"--top-p", NULL, OPTION_REAL, AT(sampling.top_p), 0, 1},
+    {"--min-p", NULL, OPTION_REAL, AT(sampling.min_p), 0, 1},
 };
 
 const View view_next = {

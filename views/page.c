@@ -24,7 +24,7 @@ enum { TOP = 20, TITLE_CHARACTERS = 60, LARGE_MB = 16 };
 
 typedef struct Page {
     const char *output, *layer_list, *ablate, *svg;
-    int64_t n_predict, top, query;
+    size_t n_predict, top, query;
     float temp;
 
     Study *study;
@@ -69,7 +69,7 @@ static void add_logits(void *user, size_t position, const float *logits) {
 
 static void tell_progress(void *user) {
     const Page *page = user;
-    show_progress("generated", page->study->subject.tokens.n - page->n_prompt, (size_t)page->n_predict);
+    show_progress("generated", page->study->subject.tokens.n - page->n_prompt, page->n_predict);
 }
 
 /* -n: the study's tokens become the prompt and what the model wrote behind it. */
@@ -79,7 +79,7 @@ static bool generate(Page *page, Error *error) {
     size_t n = page->n_prompt;
     float *logits = arena_floats(&study->arena, 1, page->config->n_vocab);
     if (!arena_ok(&study->arena, error, "%zu logits", page->config->n_vocab)) return false;
-    Session *session = subject_session(subject, n + (size_t)page->n_predict, NULL, error);
+    Session *session = subject_session(subject, n + page->n_predict, NULL, error);
     bool ok = session && subject_feed(subject, session, subject->tokens.ids, n - 1, NULL, NULL, error) &&
               session_feed(session, &subject->tokens.ids[n - 1], 1, logits, 1, error) &&
               study_generate(study, session, logits, page->n_predict, page->temp, tell_progress, page, error);
@@ -113,7 +113,7 @@ static bool allocate(Page *page, Error *error) {
     Arena *arena = &study->arena;
     size_t n = subject->tokens.n, n_vocab = page->config->n_vocab;
     RandomTexts random = {.bos = repeats_with_bos(study), .seed = study->seed};
-    page->first_query = page->query >= 0 ? (size_t)page->query : page->n_prompt - 1;
+    page->first_query = page->query != NOT_GIVEN ? page->query : page->n_prompt - 1;
     if (page->first_query >= n)
         return error_set(error, "--query %zu: the model ended the text after token %zu", page->first_query,
                          n - 1);
@@ -121,8 +121,8 @@ static bool allocate(Page *page, Error *error) {
     page->levels = arena_new(arena, n, 2);
     page->made_by = command_line(study, error);
     return page->made_by &&
-           predictions_begin(&page->predictions, subject, arena, at_most(top_or(page->top, TOP), n_vocab),
-                             error) &&
+           predictions_begin(&page->predictions, subject, arena,
+                             at_most(page->top == NOT_GIVEN ? TOP : page->top, n_vocab), error) &&
            lens_rows_begin(&page->lens, subject, arena, error) &&
            traces_begin(&page->traces, subject, arena, page->layers, page->first_query, error) &&
            (n < 2 || heads_begin(&page->text, subject, arena, NULL, error)) &&
@@ -173,8 +173,14 @@ static void json_positions(Report *report, const Predictions *predictions) {
     json_end_array(report);
 }
 
+/* A token by its id, whose text the page's vocabulary gives. */
+static void json_id(Report *report, const char *key, const Page *page, int32_t id) {
+    page->named[id] = true;
+    json_int(report, key, id);
+}
+
 /* What was expected after each token. Logits are written in full: p is e to the power of their difference to log_sum. */
-static void json_next(Report *report, const Predictions *predictions) {
+static void json_next(Report *report, const Page *page, const Predictions *predictions) {
     size_t n_top = predictions->n_top;
     json_array(report, "next");
     for (size_t at = 0; at < predictions->subject->tokens.n; at++) {
@@ -184,7 +190,7 @@ static void json_next(Report *report, const Predictions *predictions) {
         json_real(report, "log_sum", item->log_sum);
         json_array(report, "top"); /* id, logit, … */
         for (size_t i = at * n_top; i < (at + 1) * n_top; i++) {
-            json_int(report, NULL, predictions->top[i]);
+            json_id(report, NULL, page, predictions->top[i]);
             json_real(report, NULL, (double)predictions->top_logits[i]);
         }
         json_end_array(report);
@@ -201,26 +207,27 @@ static void json_next(Report *report, const Predictions *predictions) {
  * with `totals` "totals": {"n", "nll_nats", "perplexity", "bits_per_byte"};
  * "next": [{"entropy_nats", "log_sum", "top": [id, logit, …], "rest": […]}, …], after each token.
  */
-static void json_predictions(Report *report, const Predictions *predictions, bool totals) {
+static void json_predictions(Report *report, const Page *page, const Predictions *predictions, bool totals) {
     json_positions(report, predictions);
     if (totals) json_totals(report, &predictions->totals, true);
-    json_next(report, predictions);
+    json_next(report, page, predictions);
 }
 
 /* [p, rank, id, p, …]: of the final answer, then the likeliest. */
-static void json_lens_row(Report *report, const LensRow *row, size_t n_top) {
+static void json_lens_row(Report *report, const Page *page, const LensRow *row) {
     json_array(report, NULL);
     json_rounded(report, NULL, (double)row->final_p);
     json_int(report, NULL, row->final_rank);
-    for (size_t k = 0; k < n_top; k++) {
-        json_int(report, NULL, row->top[k]);
+    for (size_t k = 0; k < page->lens.n_top; k++) {
+        json_id(report, NULL, page, row->top[k]);
         json_rounded(report, NULL, (double)row->top_p[k]);
     }
     json_end_array(report);
 }
 
 /* "lens": {"rows": ["0_pre", …, "final_post"], "positions": [{"final", "rows": [[p, rank, id, p, …], …]}, …]} */
-static void json_lens(Report *report, const LensRows *lens) {
+static void json_lens(Report *report, const Page *page) {
+    const LensRows *lens = &page->lens;
     char name[32];
     json_object(report, "lens");
     json_array(report, "rows");
@@ -229,10 +236,10 @@ static void json_lens(Report *report, const LensRows *lens) {
     json_array(report, "positions");
     for (size_t at = 0; at < lens->subject->tokens.n; at++) {
         json_object(report, NULL);
-        json_int(report, "final", lens->final[at]);
+        json_id(report, "final", page, lens->final[at]);
         json_array(report, "rows");
         for (size_t i = 0; i < lens->n_rows; i++)
-            json_lens_row(report, &lens->rows[at * lens->n_rows + i], lens->n_top);
+            json_lens_row(report, page, &lens->rows[at * lens->n_rows + i]);
         json_end_array(report);
         json_end_object(report);
     }
@@ -241,7 +248,9 @@ static void json_lens(Report *report, const LensRows *lens) {
 }
 
 /* [scale, base64 of norms/scale in 16 bits each, little-endian] */
-static void json_norms(Report *report, const double *norms, size_t n, unsigned char *levels) {
+static void json_norms(Report *report, const Page *page, const double *norms) {
+    unsigned char *levels = page->levels;
+    size_t n = page->traces.n;
     double largest = 0;
     for (size_t i = 0; i < n; i++) largest = fmax(largest, norms[i]);
     for (size_t i = 0; i < n; i++) {
@@ -258,56 +267,54 @@ static void json_norms(Report *report, const double *norms, size_t n, unsigned c
 typedef enum Trace { TRACE_PATTERN, TRACE_OUTPUT_NORMS, TRACE_VALUE_NORMS, TRACE_SCORES } Trace;
 
 /* What is kept of a head, value norms of a kv head. Scores are written as they lie in memory: little-endian, wherever we run. */
-static void json_trace(Report *report, const Traces *traces, Trace trace, size_t layer, size_t head,
-                       unsigned char *levels) {
+static void json_trace(Report *report, const Page *page, Trace trace, size_t layer, size_t head) {
+    const Traces *traces = &page->traces;
     const PackedRows *packed = traces_pattern(traces, layer, head);
     size_t n_scores;
     const float *scores = traces_scores(traces, layer, head, &n_scores);
     switch (trace) {
     case TRACE_PATTERN: json_base64(report, NULL, packed->bytes, packed->n); break;
     case TRACE_OUTPUT_NORMS:
-        json_norms(report, output_norms_of(&traces->output_norms, layer, head), traces->n, levels);
+        json_norms(report, page, output_norms_of(&traces->output_norms, layer, head));
         break;
-    case TRACE_VALUE_NORMS:
-        json_norms(report, traces_value_norms(traces, layer, head), traces->n, levels);
-        break;
+    case TRACE_VALUE_NORMS: json_norms(report, page, traces_value_norms(traces, layer, head)); break;
     case TRACE_SCORES: json_base64(report, NULL, scores, n_scores * sizeof *scores); break;
     }
 }
 
 /* [[one for each head] for each traced layer] */
-static void json_by_head(Report *report, const char *key, const Traces *traces, Trace trace,
-                         unsigned char *levels) {
-    const Config *config = model_config(traces->subject->model);
+static void json_by_head(Report *report, const char *key, const Page *page, Trace trace) {
+    const Config *config = page->config;
     size_t n_head = trace == TRACE_VALUE_NORMS ? config->n_head_kv : config->n_head;
     json_array(report, key);
     for (size_t layer = 0; layer < config->n_layer; layer++) {
-        if (!traces->layers[layer]) continue;
+        if (!page->layers[layer]) continue;
         json_array(report, NULL);
-        for (size_t head = 0; head < n_head; head++) json_trace(report, traces, trace, layer, head, levels);
+        for (size_t head = 0; head < n_head; head++) json_trace(report, page, trace, layer, head);
         json_end_array(report);
     }
     json_end_array(report);
 }
 
-/* The members "patterns", "output_norms", "value_norms" and "steps". levels [n_tokens][2] is scratch. */
-static void json_traces(Report *report, const Traces *traces, unsigned char *levels) {
+/* The members "patterns", "output_norms", "value_norms" and "steps". */
+static void json_traces(Report *report, const Page *page) {
+    const Traces *traces = &page->traces;
     json_object(report, "patterns");
     json_rounded(report, "least", (double)traces->least);
     json_array(report, "layers");
-    for (size_t layer = 0; layer < model_config(traces->subject->model)->n_layer; layer++)
-        if (traces->layers[layer]) json_int(report, NULL, (int64_t)layer);
+    for (size_t layer = 0; layer < page->config->n_layer; layer++)
+        if (page->layers[layer]) json_int(report, NULL, (int64_t)layer);
     json_end_array(report);
-    json_by_head(report, "data", traces, TRACE_PATTERN, levels);
+    json_by_head(report, "data", page, TRACE_PATTERN);
     json_end_object(report);
-    json_by_head(report, "output_norms", traces, TRACE_OUTPUT_NORMS, levels);
-    json_by_head(report, "value_norms", traces, TRACE_VALUE_NORMS, levels);
+    json_by_head(report, "output_norms", page, TRACE_OUTPUT_NORMS);
+    json_by_head(report, "value_norms", page, TRACE_VALUE_NORMS);
     json_object(report, "steps");
     json_int(report, "first", (int64_t)traces->first);
     json_int(report, "n", (int64_t)traces->n_queries);
     json_int(report, "max_keys", MAX_KEYS);
     json_int(report, "max_masked", MAX_MASKED);
-    json_by_head(report, "scores", traces, TRACE_SCORES, levels);
+    json_by_head(report, "scores", page, TRACE_SCORES);
     json_end_object(report);
 }
 
@@ -342,7 +349,7 @@ static void json_ablation(Report *report, const Page *page) {
         json_text(report, NULL, part_name(name, ablation, ablation->chosen[i]), SIZE_MAX);
     json_end_array(report);
     json_text(report, "by", "zero", SIZE_MAX);
-    json_predictions(report, &page->without, false);
+    json_predictions(report, page, &page->without, false);
     json_object(report, "baseline");
     json_difference(report, &page->difference, BASELINE);
     json_end_object(report);
@@ -350,11 +357,8 @@ static void json_ablation(Report *report, const Page *page) {
     json_end_object(report);
 }
 
-/* The text of every token that is named by its id. */
+/* The text of every token that was named by its id. */
 static void json_vocabulary(Report *report, const Page *page) {
-    predictions_mark(&page->predictions, page->named);
-    lens_rows_mark(&page->lens, page->named);
-    if (page->ablate) predictions_mark(&page->without, page->named);
     json_object(report, "vocabulary");
     for (size_t id = 0; id < page->config->n_vocab; id++) {
         char key[24];
@@ -371,13 +375,13 @@ static void write_data(void *user, FILE *file) {
     report->out = file;
     report_open(report, page->study);
     json_model(report, page);
-    json_predictions(report, &page->predictions, true);
-    json_lens(report, &page->lens);
+    json_predictions(report, page, &page->predictions, true);
+    json_lens(report, page);
     json_object(report, "heads");
     json_head_scores(report, "text", &page->text);
     json_head_scores(report, "repeat", &page->repeat);
     json_end_object(report);
-    json_traces(report, &page->traces, page->levels);
+    json_traces(report, page);
     json_ablation(report, page);
     json_vocabulary(report, page);
     json_end_object(report);
@@ -428,7 +432,7 @@ static bool check_svg(Page *page, Error *error) {
     const char *at = page->svg;
     unsigned long long layer, head;
     bool one;
-    if (page->ablate || page->layer_list || page->query >= 0 || page->top >= 0)
+    if (page->ablate || page->layer_list || page->query != NOT_GIVEN || page->top != NOT_GIVEN)
         return error_set(error, "--svg draws one pattern: leave out --ablate, --layers, --query and --top");
     if (!parse_head(&at, &layer, &head, &one) || !one || *at)
         return error_set(error, "--svg takes a head such as L3H7, not '%s'", page->svg);
@@ -444,8 +448,8 @@ static bool check(Page *page, Error *error) {
     Study *study = page->study;
     Arena *arena = &study->arena;
     bool json = study->options->json;
-    size_t n_layer = page->config->n_layer, n_positions = page->n_prompt + (size_t)page->n_predict;
-    if (!study_check_place(study, -1, -1, page->query, n_positions, error)) return false;
+    size_t n_layer = page->config->n_layer, n_positions = page->n_prompt + page->n_predict;
+    if (!study_check_place(study, NOT_GIVEN, NOT_GIVEN, page->query, n_positions, error)) return false;
     if (json && (page->output || page->svg))
         return error_set(error, "--json prints the data alone: leave out %s", page->svg ? "--svg" : "-o");
     if (!json && !study_check_output(study, page->output, page->svg ? "figure.svg" : "page.html", error))
@@ -481,17 +485,17 @@ static void free_page(void *view) {
     ablation_free(&page->ablation);
 }
 
-static const Page defaults = {.top = -1, .query = -1};
+static const Page defaults = {.top = NOT_GIVEN, .query = NOT_GIVEN};
 
 #define AT(member) offsetof(Page, member)
 
 static const Option options[] = {
     {"--output", "-o", OPTION_TEXT, AT(output), 0, 0},
-    {"--predict", "-n", OPTION_INT, AT(n_predict), 0, 1e9},
+    {"--predict", "-n", OPTION_SIZE, AT(n_predict), 0, 1e9},
     {"--temp", NULL, OPTION_REAL, AT(temp), 0, 1e9},
-    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},
+    {"--top", NULL, OPTION_SIZE, AT(top), 0, 1000},
     {"--layers", NULL, OPTION_TEXT, AT(layer_list), 0, 0},
-    {"--query", NULL, OPTION_INT, AT(query), 0, 1e9},
+    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
     {"--ablate", NULL, OPTION_TEXT, AT(ablate), 0, 0},
     {"--svg", NULL, OPTION_TEXT, AT(svg), 0, 0},
 };

@@ -16,7 +16,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { N_SESSIONS = 4, CHUNK_BYTES = 64 << 20 /* of logits */ };

@@ -12,7 +12,6 @@
 #include "views/view.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { PRESET_VOCAB = 50257, N_LENGTHS = 5 };

@@ -110,28 +110,28 @@ void report_open(Report *report, const Study *study);
 /* The name of the type that most bytes of the checkpoint's matrices have. */
 const char *weight_type(const Checkpoint *checkpoint);
 
-/* Whether layer and head exist in the model, and position `query` in a text of n_tokens; −1 passes. */
-bool study_check_place(const Study *study, int64_t layer, int64_t head, int64_t query, size_t n_tokens,
+/* A number that no option gave. */
+#define NOT_GIVEN SIZE_MAX
+
+/* Whether layer and head exist in the model, and position `query` in a text of n_tokens, as far as they are given. */
+bool study_check_place(const Study *study, size_t layer, size_t head, size_t query, size_t n_tokens,
                        Error *error);
 
 /* Whether n_predict tokens fit the context behind the study's. */
-bool study_check_predict(const Study *study, int64_t n_predict, Error *error);
+bool study_check_predict(const Study *study, size_t n_predict, Error *error);
 
 /*
  * Lets the model write on behind the study's tokens, all of which have been fed, and after the last of which it
  * expects logits [n_vocab] (overwritten): up to n_predict tokens at a temperature, until the text ends or Ctrl-C.
  * Each is appended to the study's tokens and fed; then `each`, which may be NULL, is called.
  */
-bool study_generate(Study *study, Session *session, float *logits, int64_t n_predict, float temperature,
+bool study_generate(Study *study, Session *session, float *logits, size_t n_predict, float temperature,
                     void (*each)(void *user), void *user, Error *error);
 
 /*
  * Whether -o is given and none of the files that are read, which it would replace. `example` is a name for it.
  */
 bool study_check_output(const Study *study, const char *output, const char *example, Error *error);
-
-/* Tokens [begin, end) of it as a JSON text. */
-void json_joined(Report *report, const char *key, const JoinedText *text, size_t begin, size_t end);
 
 /*
  * The id of --token: a text that is exactly one token (tried as given and with a space before it), or "#123".
@@ -174,8 +174,5 @@ void json_head_scores(Report *report, const char *key, const struct Heads *heads
 
 /* explain and the page list a query's heaviest keys, and a few of those that it cannot see. */
 enum { MAX_KEYS = 40, MAX_MASKED = 3 };
-
-/* --top, or what the view lists without it (−1). */
-static inline size_t top_or(int64_t top, size_t usual) { return top < 0 ? usual : (size_t)top; }
 
 #endif
