@@ -101,12 +101,11 @@ static bool wants_pattern(void *user, ProbeSite site, size_t layer, size_t head)
     return site == PROBE_PATTERN;
 }
 
-void heads_add(Heads *heads, const Activation *seen) {
+void heads_add(void *user, const Activation *seen) {
+    Heads *heads = user;
     head_sums_add(&heads->sums[seen->layer * heads->n_head + seen->head], &heads->text, seen->position,
                   seen->data);
 }
-
-static void add_row(void *user, const Activation *seen) { heads_add(user, seen); }
 
 /* Each text: BOS, if there is one, then S tokens drawn alike from those that stand for text (control tokens do not), twice. */
 static bool draw_texts(Heads *heads, Arena *arena, uint64_t seed, Error *error) {
@@ -199,7 +198,7 @@ void heads_start(Heads *heads, size_t text) {
 }
 
 bool heads_feed(Heads *heads, bool gain, Error *error) {
-    Probe probe = {heads, wants_pattern, add_row};
+    Probe probe = {heads, wants_pattern, heads_add};
     const Subject *subject = heads->subject;
     Session *session = subject_session(subject, heads->random ? heads->text.n : 0, &probe, error);
     bool ok = session;

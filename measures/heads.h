@@ -109,7 +109,7 @@ bool heads_feed(Heads *heads, bool gain, Error *error);
  * (from a probe's visit).
  */
 void heads_start(Heads *heads, size_t text);
-void heads_add(Heads *heads, const Activation *seen);
+void heads_add(void *heads, const Activation *seen);
 
 /* How much less surprising the second copy was, nats a token; NAN without `gain`. */
 double heads_repeat_gain(const Heads *heads);

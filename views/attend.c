@@ -36,9 +36,8 @@ typedef struct Attend {
 
     Study *study;
     Patterns patterns; /* two of its fields are options */
-    Session *session;
-    float *logits; /* [n_vocab] with -n, after the token fed last */
-    size_t *begin; /* [n_items + 1] first token of each item; the last is the number of tokens */
+    float *logits;     /* [n_vocab] with -n, after the token fed last */
+    size_t *begin;     /* [n_items + 1] first token of each item; the last is the number of tokens */
     size_t n_items;
     JoinedText text;       /* of the prompt */
     bool single;           /* one query's row alone is shown */
@@ -121,8 +120,8 @@ static bool find_query(Attend *attend, Error *error) {
     const char *query = attend->query;
     size_t token;
     if (*query && !query[strspn(query, "0123456789")]) {
-        attend->first =
-            (size_t)strtoll(query, NULL, 10); /* too large: the largest, and refused all the same */
+        /* Too large: the largest, and refused all the same. */
+        attend->first = (size_t)strtoll(query, NULL, 10);
         return study_check_place(attend->study, NOT_GIVEN, NOT_GIVEN, attend->first, attend->n_items, error);
     }
     if (!find_text(attend, query, &token))
@@ -159,9 +158,9 @@ static bool compute(Study *study, void *own, Error *error) {
     if (!patterns_begin(patterns, subject, &study->arena, end - begin, n_new ? n_positions : end, error))
         return false;
     patterns_expect(patterns, begin);
-    attend->session = subject_session(subject, n_new ? n_positions : 0, &patterns->probe, error);
-    if (!attend->session || !patterns_feed(patterns, attend->session, ids, n_new ? begin : end, error) ||
-        (n_new && !session_feed(attend->session, &ids[begin], 1, attend->logits, 1, error)))
+    study->session = subject_session(subject, n_new ? n_positions : 0, &patterns->probe, error);
+    if (!study->session || !patterns_feed(patterns, study->session, ids, n_new ? begin : end, error) ||
+        (n_new && !session_feed(study->session, &ids[begin], 1, attend->logits, 1, error)))
         return false;
     patterns_finish(patterns);
     return true;
@@ -510,8 +509,8 @@ static bool show_generation(Attend *attend, Error *error) {
         show_generated(attend);
     }
     patterns_expect(&attend->patterns, attend->first + 1);
-    bool ok = study_generate(attend->study, attend->session, attend->logits, attend->n_predict, attend->temp,
-                             go_on, attend, error);
+    bool ok = study_generate(attend->study, attend->study->session, attend->logits, attend->n_predict,
+                             attend->temp, go_on, attend, error);
     if (report->json) json_end_array(report);
     return ok;
 }
@@ -529,8 +528,6 @@ static bool show(Study *study, void *own, Error *error) {
         print_all_maps(attend);
     return true;
 }
-
-static void free_attend(void *own) { session_free(((Attend *)own)->session); }
 
 static const Attend defaults = {.layer = NOT_GIVEN, .head = NOT_GIVEN, .top = 10};
 
@@ -572,5 +569,4 @@ const View view_attend = {
     .size = sizeof(Attend),
     .compute = compute,
     .show = show,
-    .free = free_attend,
 };

@@ -21,6 +21,7 @@ bool study_open(Study *study, const char *path, Error *error) {
 }
 
 void study_close(Study *study) {
+    session_free(study->session);
     tokenizer_free(study->tokenizer);
     checkpoint_close(study->vocabulary);
     model_close(study->model);
@@ -41,6 +42,12 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
     return tokens->n > 0 ||
            error_set(error,
                      "the text is empty: give some with -p, or --bos to begin with what begins a text");
+}
+
+bool study_feed(Study *study, const Probe *probe, size_t n, Error *error) {
+    const Subject *subject = &study->subject;
+    study->session = subject_session(subject, 0, probe, error);
+    return study->session && subject_feed(subject, study->session, subject->tokens.ids, n, NULL, NULL, error);
 }
 
 const char *weight_type(const Checkpoint *checkpoint) {

@@ -32,7 +32,7 @@ typedef struct Explain {
     size_t kv_head, n_layer;
     double root_of_d_head;
     bool at_query;            /* the token being fed is the query */
-    float *scores, *weight;   /* [query + 1] */
+    float *weight;            /* [query + 1] */
     Row *rows;                /* [query + 1] */
     double weights;           /* their sum */
     float *z;                 /* [d_head] Σ weight·v */
@@ -74,15 +74,12 @@ static void visit(void *user, const Activation *seen) {
 }
 
 /* Up to the query, without the tokens after it, which it cannot see. */
-static bool feed(const Subject *subject, Explain *explain, Error *error) {
+static bool feed(Study *study, Explain *explain, Error *error) {
     Probe probe = {explain, wants, visit};
-    const int32_t *ids = subject->tokens.ids;
-    Session *session = subject_session(subject, 0, &probe, error);
-    bool ok = session && subject_feed(subject, session, ids, explain->query, NULL, NULL, error);
+    const int32_t *query = study->subject.tokens.ids + explain->query;
+    if (!study_feed(study, &probe, explain->query, error)) return false;
     explain->at_query = true;
-    ok = ok && subject_feed(subject, session, ids + explain->query, 1, NULL, NULL, error);
-    session_free(session);
-    return ok;
+    return subject_feed(&study->subject, study->session, query, 1, NULL, NULL, error);
 }
 
 static void fill_rows(const Subject *subject, Explain *explain) {
@@ -165,7 +162,7 @@ static bool compute(Study *study, void *own, Error *error) {
     explain->rows = arena_new(arena, n, sizeof *explain->rows);
     explain->z = arena_floats(arena, 1, config->d_head);
     explain->resid = arena_floats(arena, 1, config->d_model);
-    if (!arena_ok(arena, error, "%zu keys", n) || !feed(subject, explain, error)) return false;
+    if (!arena_ok(arena, error, "%zu keys", n) || !feed(study, explain, error)) return false;
     fill_rows(subject, explain);
     return find_effects(study, explain, error);
 }

@@ -37,25 +37,6 @@ typedef struct LensView {
     size_t n_shown, token_width; /* tokens of a row that fit the line, and their columns */
 } LensView;
 
-static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
-    (void)head;
-    return lens_rows_want(user, site, layer);
-}
-
-static void visit(void *user, const Activation *seen) { lens_rows_keep(user, seen); }
-
-/* What comes after the query changes nothing at it, and is not fed. */
-static bool feed(Study *study, LensView *view, Error *error) {
-    const Subject *subject = &study->subject;
-    Probe probe = {&view->lens, wants, visit};
-    Session *session = subject_session(subject, 0, &probe, error);
-    bool ok = session &&
-              subject_feed(subject, session, subject->tokens.ids, view->query + 1, NULL, NULL, error) &&
-              lens_rows_unembed(&view->lens, session, &study->arena, view->frozen, error);
-    session_free(session);
-    return ok;
-}
-
 static Followed follow(const Row *row, int32_t id) {
     if (id < 0) return (Followed){0};
     return (Followed){logits_rank(row->logits, row->view->lens.n_vocab, id),
@@ -94,7 +75,11 @@ static bool compute(Study *study, void *own, Error *error) {
     view->n_top = at_most(view->n_top, view->lens.n_vocab);
     view->rows = arena_new(arena, n_rows, sizeof *view->rows);
     int32_t *top = arena_new(arena, n_rows, (view->n_top + 1) * sizeof *top);
-    if (!arena_ok(arena, error, "%zu rows", n_rows) || !feed(study, view, error)) return false;
+    Probe probe = {&view->lens, lens_rows_want, lens_rows_keep};
+    /* What comes after the query changes nothing at it, and is not fed. */
+    if (!arena_ok(arena, error, "%zu rows", n_rows) || !study_feed(study, &probe, view->query + 1, error) ||
+        !lens_rows_unembed(&view->lens, study->session, arena, view->frozen, error))
+        return false;
     fill_rows(view, top);
     return true;
 }

@@ -40,15 +40,6 @@ typedef struct Next {
     double entropy_of_kept; /* nats, of what is drawn */
 } Next;
 
-static bool feed(const Subject *subject, Next *next, Error *error) {
-    const Tokens *tokens = &subject->tokens;
-    Session *session = subject_session(subject, 0, NULL, error);
-    bool ok = session && subject_feed(subject, session, tokens->ids, tokens->n - 1, NULL, NULL, error) &&
-              session_feed(session, tokens->ids + tokens->n - 1, 1, next->logits, 1, error);
-    session_free(session);
-    return ok;
-}
-
 static double probability(const Next *next, int32_t id) {
     return probability_of(next->logits, id, next->distribution.log_sum);
 }
@@ -111,7 +102,10 @@ static bool compute(Study *study, void *view, Error *error) {
     next->rows = arena_new(arena, next->n_top + 1, sizeof *next->rows);
     next->named = arena_new(arena, next->tokens.n + 1, sizeof *next->named);
     int32_t *top = arena_new(arena, next->n_top + 1, sizeof *top);
-    if (!arena_ok(arena, error, "%zu logits", next->n_vocab) || !feed(&study->subject, next, error))
+    const Tokens *tokens = &study->subject.tokens;
+    if (!arena_ok(arena, error, "%zu logits", next->n_vocab) ||
+        !study_feed(study, NULL, tokens->n - 1, error) ||
+        !session_feed(study->session, &tokens->ids[tokens->n - 1], 1, next->logits, 1, error))
         return false;
     next->distribution = distribution_of(next->logits, next->n_vocab);
     next->n_top = logits_top(next->logits, next->n_vocab, next->n_top, top);

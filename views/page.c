@@ -24,16 +24,16 @@ enum { TOP = 20, TITLE_CHARACTERS = 60, LARGE_MB = 16 };
 
 typedef struct Page {
     const char *output, *layer_list, *ablate, *svg;
-    size_t n_predict, top, query;
+    size_t n_predict, top;
+    size_t query; /* the position shown first, whose scores the page has in any case */
     float temp;
 
     Study *study;
     const Config *config;
     OutputFile file;
-    Patterns figure;    /* of --svg */
-    size_t n_prompt;    /* tokens from here on were generated */
-    size_t first_query; /* the position shown first, whose scores the page has in any case */
-    bool *layers;       /* [n_layer] whose heads' patterns are kept */
+    Patterns figure; /* of --svg */
+    size_t n_prompt; /* tokens from here on were generated */
+    bool *layers;    /* [n_layer] whose heads' patterns are kept */
     Session *session;
     Predictions predictions;
     LensRows lens;
@@ -48,15 +48,14 @@ typedef struct Page {
 } Page;
 
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
-    const Page *page = user;
-    (void)head;
-    return lens_rows_want(&page->lens, site, layer) || (site == PROBE_PATTERN && page->text.sums) ||
+    Page *page = user;
+    return lens_rows_want(&page->lens, site, layer, head) || (site == PROBE_PATTERN && page->text.sums) ||
            traces_want(&page->traces, site, layer);
 }
 
 static void visit(void *user, const Activation *seen) {
     Page *page = user;
-    if (lens_rows_want(&page->lens, seen->site, seen->layer)) lens_rows_keep(&page->lens, seen);
+    if (lens_rows_want(&page->lens, seen->site, seen->layer, seen->head)) lens_rows_keep(&page->lens, seen);
     if (seen->site == PROBE_PATTERN && page->text.sums) heads_add(&page->text, seen);
     if (traces_want(&page->traces, seen->site, seen->layer)) traces_add(&page->traces, seen);
 }
@@ -113,10 +112,9 @@ static bool allocate(Page *page, Error *error) {
     Arena *arena = &study->arena;
     size_t n = subject->tokens.n, n_vocab = page->config->n_vocab;
     RandomTexts random = {.bos = repeats_with_bos(study), .seed = study->seed};
-    page->first_query = page->query != NOT_GIVEN ? page->query : page->n_prompt - 1;
-    if (page->first_query >= n)
-        return error_set(error, "--query %zu: the model ended the text after token %zu", page->first_query,
-                         n - 1);
+    if (page->query == NOT_GIVEN) page->query = page->n_prompt - 1;
+    if (page->query >= n)
+        return error_set(error, "--query %zu: the model ended the text after token %zu", page->query, n - 1);
     page->named = arena_new(arena, n_vocab, sizeof *page->named);
     page->levels = arena_new(arena, n, 2);
     page->made_by = command_line(study, error);
@@ -124,7 +122,7 @@ static bool allocate(Page *page, Error *error) {
            predictions_begin(&page->predictions, subject, arena,
                              at_most(page->top == NOT_GIVEN ? TOP : page->top, n_vocab), error) &&
            lens_rows_begin(&page->lens, subject, arena, error) &&
-           traces_begin(&page->traces, subject, arena, page->layers, page->first_query, error) &&
+           traces_begin(&page->traces, subject, arena, page->layers, page->query, error) &&
            (n < 2 || heads_begin(&page->text, subject, arena, NULL, error)) &&
            (!heads_can_repeat(subject, random.bos) ||
             heads_begin(&page->repeat, subject, arena, &random, error));
@@ -323,7 +321,7 @@ static void json_model(Report *report, const Page *page) {
     json_text(report, "version", ATTN_VERSION, SIZE_MAX);
     json_text(report, "made_by", page->made_by, SIZE_MAX);
     json_int(report, "n_prompt", (int64_t)page->n_prompt);
-    json_int(report, "query", (int64_t)page->first_query);
+    json_int(report, "query", (int64_t)page->query);
     json_real(report, "temperature", (double)page->temp);
     json_rounded(report, "temperature_step", (double)TEMPERATURE_STEP);
     json_int(report, "n_layer", (int64_t)config->n_layer);

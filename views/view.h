@@ -47,7 +47,8 @@ typedef struct Study {
     Checkpoint *vocabulary; /* of -z, or NULL */
     Tokenizer *tokenizer;
     Threads *threads;
-    TextBuffer text; /* the prompt's bytes, in views that read one */
+    Session *session; /* of a view that feeds one text once; or NULL */
+    TextBuffer text;  /* the prompt's bytes, in views that read one */
     uint64_t seed;
     Arena arena; /* memory of the view, freed once at the end */
     Report report;
@@ -106,6 +107,9 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
  * [{"id", "token"}, …]. Who opened it ends the object.
  */
 void report_open(Report *report, const Study *study);
+
+/* Opens the study's session, which `probe` (or NULL) looks into, and feeds it the first n tokens of the text. */
+bool study_feed(Study *study, const Probe *probe, size_t n, Error *error);
 
 /* The name of the type that most bytes of the checkpoint's matrices have. */
 const char *weight_type(const Checkpoint *checkpoint);
