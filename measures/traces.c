@@ -24,7 +24,7 @@ bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bo
                   Error *error) {
     const Config *config = model_config(subject->model);
     size_t n = subject->tokens.n;
-    *traces = (Traces){.subject = subject, .layers = layers, .n = n};
+    *traces = (Traces){.subject = subject, .arena = arena, .layers = layers, .n = n};
     traces->place = arena_new(arena, config->n_layer, sizeof *traces->place);
     if (!arena_ok(arena, error, "%zu layers", config->n_layer)) return false;
     for (size_t layer = 0; layer < config->n_layer; layer++)
@@ -49,50 +49,48 @@ bool traces_want(const Traces *traces, ProbeSite site, size_t layer) {
     return (site == PROBE_V || site == PROBE_SCORES || site == PROBE_PATTERN) && traces->layers[layer];
 }
 
-/* Appends half a byte. */
-static bool push(PackedRows *packed, size_t nibble) {
+/* Appends half a byte; without memory nothing, which the arena remembers. */
+static void push(PackedRows *packed, size_t nibble) {
     if (packed->half) {
         packed->bytes[packed->n - 1] |= (unsigned char)(nibble << 4);
         packed->half = false;
-        return true;
+        return;
     }
     if (packed->n == packed->capacity) {
         size_t capacity = 2 * packed->capacity + 256;
         unsigned char *bytes = arena_new(packed->arena, capacity, 1);
-        if (!bytes) return false;
+        if (!bytes) return;
         if (packed->n > 0) memcpy(bytes, packed->bytes, packed->n);
         packed->bytes = bytes;
         packed->capacity = capacity;
     }
     packed->bytes[packed->n++] = (unsigned char)nibble;
     packed->half = true;
-    return true;
 }
 
-bool packed_rows_finish(PackedRows *packed) {
+void packed_rows_finish(PackedRows *packed) {
     size_t left = packed->zeros;
-    if (left == 0) return true;
+    if (left == 0) return;
     packed->zeros = 0;
-    if (!push(packed, 0)) return false;
-    for (; left > 7; left >>= 3)
-        if (!push(packed, (left & 7) | 8)) return false;
-    return push(packed, left);
+    push(packed, 0);
+    for (; left > 7; left >>= 3) push(packed, (left & 7) | 8);
+    push(packed, left);
 }
 
-static bool push_level(PackedRows *packed, size_t level) {
-    if (level < 15) return push(packed, level);
-    return push(packed, 15) && push(packed, level & 15) && push(packed, level >> 4);
-}
-
-bool packed_rows_add(PackedRows *packed, const float *row, size_t n, float least) {
+void packed_rows_add(PackedRows *packed, const float *row, size_t n, float least) {
     for (size_t i = 0; i < n; i++) {
-        long level = lrintf(row[i] * 255);
-        if (level <= 0 || row[i] < least)
+        long rounded = lrintf(row[i] * 255);
+        if (rounded <= 0 || row[i] < least) {
             packed->zeros++;
-        else if (!packed_rows_finish(packed) || !push_level(packed, level < 255 ? (size_t)level : 255))
-            return false;
+            continue;
+        }
+        size_t level = rounded < 255 ? (size_t)rounded : 255;
+        packed_rows_finish(packed);
+        push(packed, level < 15 ? level : 15);
+        if (level < 15) continue;
+        push(packed, level & 15);
+        push(packed, level >> 4);
     }
-    return true;
 }
 
 double *traces_value_norms(const Traces *traces, size_t layer, size_t head) {
@@ -124,8 +122,7 @@ void traces_add(Traces *traces, const Activation *seen) {
     }
     size_t place = place_of(traces, seen->layer, seen->head);
     if (seen->site == PROBE_PATTERN) {
-        if (!packed_rows_add(&traces->patterns[place], seen->data, seen->n_cols, traces->least))
-            traces->failed = true;
+        packed_rows_add(&traces->patterns[place], seen->data, seen->n_cols, traces->least);
     } else if (seen->position >= traces->first && seen->position - traces->first < traces->n_queries) {
         size_t before = triangle(seen->position) - triangle(traces->first);
         memcpy(traces->scores + place * scores_of_head(traces) + before, seen->data,
@@ -135,8 +132,6 @@ void traces_add(Traces *traces, const Activation *seen) {
 
 bool traces_finish(Traces *traces, Error *error) {
     size_t n_heads = traces->n_layers * model_config(traces->subject->model)->n_head;
-    for (size_t i = 0; i < n_heads; i++)
-        if (!packed_rows_finish(&traces->patterns[i])) traces->failed = true;
-    return !traces->failed ||
-           error_set(error, "not enough memory for %zu patterns of %zu tokens", n_heads, traces->n);
+    for (size_t i = 0; i < n_heads; i++) packed_rows_finish(&traces->patterns[i]);
+    return arena_ok(traces->arena, error, "%zu patterns of %zu tokens", n_heads, traces->n);
 }

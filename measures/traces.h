@@ -31,14 +31,15 @@ typedef struct PackedRows {
 } PackedRows;
 
 /*
- * Appends a row of n weights in [0, 1]; those below `least` become 0. packed_rows_finish appends what is held back.
- * False when memory runs out.
+ * Appends a row of n weights in [0, 1]; those below `least` become 0. packed_rows_finish appends what is held back. Ask
+ * the arena whether memory sufficed.
  */
-bool packed_rows_add(PackedRows *packed, const float *row, size_t n, float least);
-bool packed_rows_finish(PackedRows *packed);
+void packed_rows_add(PackedRows *packed, const float *row, size_t n, float least);
+void packed_rows_finish(PackedRows *packed);
 
 typedef struct Traces {
     const Subject *subject;
+    Arena *arena;
     const bool *layers;      /* [n_layer] those whose heads are traced; borrowed */
     size_t *place;           /* [n_layer] index of a traced layer among the n_layers that are traced */
     size_t n_layers, n;      /* n: tokens */
@@ -49,7 +50,6 @@ typedef struct Traces {
     OutputNorms output_norms;
     float *
         scores; /* [n_layers][n_head] rows first … first + n_queries − 1; that of query q has q + 1 numbers */
-    bool failed; /* memory ran out on the way */
 } Traces;
 
 /*
