@@ -15,11 +15,6 @@ enum {
 /* Numbers in the rows of queries 0 … n − 1. */
 static size_t triangle(size_t n) { return n * (n + 1) / 2; }
 
-/* Numbers in the rows whose scores are kept, of one head. */
-static size_t scores_of_head(const Traces *traces) {
-    return triangle(traces->first + traces->n_queries) - triangle(traces->first);
-}
-
 bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bool *layers, size_t query,
                   Error *error) {
     const Config *config = model_config(subject->model);
@@ -33,11 +28,12 @@ bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bo
     bool all = triangle(n) <= MAX_SCORES / n_heads;
     traces->first = all ? 0 : query;
     traces->n_queries = all ? n : 1;
+    traces->n_scores = triangle(traces->first + traces->n_queries) - triangle(traces->first);
     traces->least = n > LONG_TEXT ? STEP : STEP / 2;
     traces->patterns = arena_new(arena, n_heads, sizeof *traces->patterns);
     traces->value_norms =
         arena_new(arena, traces->n_layers * config->n_head_kv, n * sizeof *traces->value_norms);
-    traces->scores = arena_new(arena, n_heads, scores_of_head(traces) * sizeof *traces->scores);
+    traces->scores = arena_new(arena, n_heads, traces->n_scores * sizeof *traces->scores);
     if (!arena_ok(arena, error, "%zu heads over %zu tokens; choose fewer layers", n_heads, n)) return false;
     for (size_t i = 0; i < n_heads; i++) traces->patterns[i].arena = arena;
     traces->output_norms =
@@ -98,18 +94,8 @@ double *traces_value_norms(const Traces *traces, size_t layer, size_t head) {
     return traces->value_norms + (traces->place[layer] * n_head_kv + head) * traces->n;
 }
 
-/* A traced head among all that are. */
-static size_t place_of(const Traces *traces, size_t layer, size_t head) {
+size_t traces_place(const Traces *traces, size_t layer, size_t head) {
     return traces->place[layer] * model_config(traces->subject->model)->n_head + head;
-}
-
-const PackedRows *traces_pattern(const Traces *traces, size_t layer, size_t head) {
-    return &traces->patterns[place_of(traces, layer, head)];
-}
-
-const float *traces_scores(const Traces *traces, size_t layer, size_t head, size_t *n) {
-    *n = scores_of_head(traces);
-    return traces->scores + place_of(traces, layer, head) * *n;
 }
 
 void traces_add(Traces *traces, const Activation *seen) {
@@ -120,12 +106,12 @@ void traces_add(Traces *traces, const Activation *seen) {
         output_norms_add(&traces->output_norms, seen);
         return;
     }
-    size_t place = place_of(traces, seen->layer, seen->head);
+    size_t place = traces_place(traces, seen->layer, seen->head);
     if (seen->site == PROBE_PATTERN) {
         packed_rows_add(&traces->patterns[place], seen->data, seen->n_cols, traces->least);
     } else if (seen->position >= traces->first && seen->position - traces->first < traces->n_queries) {
         size_t before = triangle(seen->position) - triangle(traces->first);
-        memcpy(traces->scores + place * scores_of_head(traces) + before, seen->data,
+        memcpy(traces->scores + place * traces->n_scores + before, seen->data,
                seen->n_cols * sizeof *seen->data);
     }
 }

@@ -44,12 +44,12 @@ typedef struct Traces {
     size_t *place;           /* [n_layer] index of a traced layer among the n_layers that are traced */
     size_t n_layers, n;      /* n: tokens */
     size_t first, n_queries; /* the queries whose scores are kept */
+    size_t n_scores;         /* in their rows, of one head */
     float least;             /* weights below it are left out of patterns */
     PackedRows *patterns;    /* [n_layers][n_head] */
     double *value_norms;     /* [n_layers][n_head_kv][n] ‖v_k‖ */
     OutputNorms output_norms;
-    float *
-        scores; /* [n_layers][n_head] rows first … first + n_queries − 1; that of query q has q + 1 numbers */
+    float *scores; /* [n_layers][n_head][n_scores] row after row; that of query q has q + 1 numbers */
 } Traces;
 
 /*
@@ -66,12 +66,8 @@ void traces_add(Traces *traces, const Activation *seen);
 /* To be called once all rows are there. */
 bool traces_finish(Traces *traces, Error *error);
 
-/*
- * For a head of a traced layer: its pattern; for a kv head ‖v_k‖ [n]; for a head its scores, *n numbers in the rows
- * first … first + n_queries − 1.
- */
-const PackedRows *traces_pattern(const Traces *traces, size_t layer, size_t head);
+/* The place of a traced layer's head in patterns and scores; ‖v_k‖ [n] of a kv head. */
+size_t traces_place(const Traces *traces, size_t layer, size_t head);
 double *traces_value_norms(const Traces *traces, size_t layer, size_t head);
-const float *traces_scores(const Traces *traces, size_t layer, size_t head, size_t *n);
 
 #endif

@@ -267,16 +267,17 @@ typedef enum Trace { TRACE_PATTERN, TRACE_OUTPUT_NORMS, TRACE_VALUE_NORMS, TRACE
 /* What is kept of a head, value norms of a kv head. Scores are written as they lie in memory: little-endian, wherever we run. */
 static void json_trace(Report *report, const Page *page, Trace trace, size_t layer, size_t head) {
     const Traces *traces = &page->traces;
-    const PackedRows *packed = traces_pattern(traces, layer, head);
-    size_t n_scores;
-    const float *scores = traces_scores(traces, layer, head, &n_scores);
+    size_t place = traces_place(traces, layer, head), n_scores = traces->n_scores;
+    const PackedRows *packed = &traces->patterns[place];
     switch (trace) {
     case TRACE_PATTERN: json_base64(report, NULL, packed->bytes, packed->n); break;
     case TRACE_OUTPUT_NORMS:
         json_norms(report, page, output_norms_of(&traces->output_norms, layer, head));
         break;
     case TRACE_VALUE_NORMS: json_norms(report, page, traces_value_norms(traces, layer, head)); break;
-    case TRACE_SCORES: json_base64(report, NULL, scores, n_scores * sizeof *scores); break;
+    case TRACE_SCORES:
+        json_base64(report, NULL, traces->scores + place * n_scores, n_scores * sizeof *traces->scores);
+        break;
     }
 }
 

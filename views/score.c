@@ -359,12 +359,10 @@ static bool show(Study *study, void *view, Error *error) {
 
 static const Score defaults = {.top = NOT_GIVEN};
 
-#define AT(member) offsetof(Score, member)
-
 static const Option options[] = {
-    {"--top", NULL, OPTION_SIZE, AT(top), 0, 1000},
-    {"--words", NULL, OPTION_ON, AT(words), 0, 0},
-    {"--chunks", NULL, OPTION_ON, AT(chunks), 0, 0},
+    {"--top", NULL, OPTION_SIZE, offsetof(Score, top), 0, 1000},
+    {"--words", NULL, OPTION_ON, offsetof(Score, words), 0, 0},
+    {"--chunks", NULL, OPTION_ON, offsetof(Score, chunks), 0, 0},
 };
 
 const View view_score = {
