@@ -99,8 +99,9 @@ static void print_usage(void) {
 }
 
 static void print_view_help(const View *view) {
-    printf("usage: study %s %s\n%c%s.\n\n%s", view->name, view->usage, view->summary[0] - 'a' + 'A',
-           view->summary + 1, view->help);
+    printf("usage: study %s %s\n%c%s.\n\n%s", view->name,
+           view->usage ? view->usage : "[MODEL] [-p TEXT | -f FILE | stdin] [options]",
+           view->summary[0] - 'a' + 'A', view->summary + 1, view->help);
     if (view->needs & NEEDS_TEXT)
         puts(
             "\nOptions of all commands (--bos, --json, --special …): ./study --help. Definitions: docs/STUDY.md");
@@ -140,7 +141,7 @@ static bool run_view(Study *study, void *own, Error *error) {
     if (!view->show) return true;
     report_open(&study->report, study);
     bool ok = view->show(study, own, error);
-    report_close(&study->report);
+    if (study->report.json) json_end_object(&study->report);
     return ok;
 }
 

@@ -223,6 +223,18 @@ void table_print_row(Report *report, const Table *table, Columns left_out, const
             print_cell(report, &table->columns[i], row, room, i + 1 == table->n_columns);
 }
 
+void table_print_line(Report *report, const Table *table, Columns left_out, const void *row) {
+    table_print_row(report, table, left_out, row);
+    putchar('\n');
+}
+
+void table_json_object(Report *report, const char *key, const Table *table, Columns left_out,
+                       const void *row) {
+    json_object(report, key);
+    table_json_members(report, table, left_out, row);
+    json_end_object(report);
+}
+
 void table_print_lines(Report *report, const Table *table, Columns left_out, int title_width,
                        const void *row) {
     const char *gap = "";
@@ -261,14 +273,12 @@ void table_show(Report *report, const Table *table, Columns left_out, const void
     if (!report->json) table_print_titles(report, table, left_out, NULL);
     for (size_t i = 0; i < n; i++) {
         const char *row = (const char *)rows + i * row_bytes;
-        if (!report->json) {
-            table_print_row(report, table, left_out, row);
-            putchar('\n');
-            continue;
-        }
-        if (table->key) json_object(report, NULL);
-        table_json_members(report, table, left_out, row);
-        if (table->key) json_end_object(report);
+        if (!report->json)
+            table_print_line(report, table, left_out, row);
+        else if (table->key)
+            table_json_object(report, NULL, table, left_out, row);
+        else
+            table_json_members(report, table, left_out, row);
     }
     if (report->json && table->key) json_end_array(report);
 }

@@ -73,10 +73,11 @@ void table_show(Report *report, const Table *table, Columns left_out, const void
 
 /*
  * The parts, for who has something to put between them; for people only. `more` (or NULL) is a further title. A row ends
- * without its newline.
+ * without its newline, a line with it.
  */
 void table_print_titles(const Report *report, const Table *table, Columns left_out, const char *more);
 void table_print_row(Report *report, const Table *table, Columns left_out, const void *row);
+void table_print_line(Report *report, const Table *table, Columns left_out, const void *row);
 
 /*
  * A row down the page, for people only: a column whose title is not empty begins a line with it, flush left in
@@ -85,7 +86,9 @@ void table_print_row(Report *report, const Table *table, Columns left_out, const
 void table_print_lines(Report *report, const Table *table, Columns left_out, int title_width,
                        const void *row);
 
-/* The cells of one row as members of the JSON object that is open. */
+/* The cells of one row as members of the JSON object that is open; or of an object of their own. */
 void table_json_members(Report *report, const Table *table, Columns left_out, const void *row);
+void table_json_object(Report *report, const char *key, const Table *table, Columns left_out,
+                       const void *row);
 
 #endif

@@ -37,17 +37,17 @@ static bool touches_mlp(const Ablation *ablation, size_t layer) {
     return layer_parts(ablation, layer)[ablation->config->n_head];
 }
 
-/* Whether a run with parts off begins here: at every layer when parts take turns, else at the lowest that is touched. */
-static bool begins_at(const Ablation *ablation, size_t layer) {
-    for (size_t below = 0; !ablation->in_turn && below < layer; below++)
-        if (touches_heads(ablation, below) || touches_mlp(ablation, below)) return false;
-    return touches_heads(ablation, layer) || touches_mlp(ablation, layer);
+/* The lowest layer of which a part is off. */
+static size_t first_layer(const Ablation *ablation) {
+    size_t place = 0;
+    while (!ablation->off[place]) place++;
+    return part_layer(ablation, place);
 }
 
-size_t ablation_first_layer(const Ablation *ablation) {
-    size_t layer = 0;
-    while (!touches_heads(ablation, layer) && !touches_mlp(ablation, layer)) layer++;
-    return layer;
+/* Whether a run with parts off begins here: at every layer that is touched when parts take turns, else at the lowest. */
+static bool begins_at(const Ablation *ablation, size_t layer) {
+    if (!ablation->in_turn) return layer == first_layer(ablation);
+    return touches_heads(ablation, layer) || touches_mlp(ablation, layer);
 }
 
 static bool check_size(const Ablation *ablation, Error *error) {
@@ -215,8 +215,8 @@ bool ablation_baseline(Ablation *ablation, Error *error) {
     return true;
 }
 
-bool ablation_run(Ablation *ablation, size_t layer, Difference *difference, LogitsVisit *each, void *user,
-                  Error *error) {
+bool ablation_run(Ablation *ablation, Difference *difference, LogitsVisit *each, void *user, Error *error) {
+    size_t layer = first_layer(ablation);
     const Config *config = ablation->config;
     const Tokens *tokens = &ablation->subject->tokens;
     Session *session = ablation->session;

@@ -66,17 +66,13 @@ void ablation_choose(Ablation *ablation, size_t layer, size_t head);
 bool ablation_baseline(Ablation *ablation, Error *error);
 
 /*
- * Runs the text again from `layer` up, without the parts that `off` marks, all of which lie in that layer or above.
- * Adds to *difference how the result differs from the baseline. `each` (or NULL) sees the logits of this run.
+ * Runs the text again without the parts that `off` marks, from the lowest layer of theirs up. Adds to *difference how
+ * the result differs from the baseline. `each` (or NULL) sees the logits of this run.
  */
-bool ablation_run(Ablation *ablation, size_t layer, Difference *difference, LogitsVisit *each, void *user,
-                  Error *error);
+bool ablation_run(Ablation *ablation, Difference *difference, LogitsVisit *each, void *user, Error *error);
 
 /* The logits [n_vocab] after the last token, with everything on and without the parts; after ablation_run. */
 const float *ablation_last_logits(const Ablation *ablation, bool ablated);
-
-/* The lowest layer that holds a chosen part. */
-size_t ablation_first_layer(const Ablation *ablation);
 
 /* The layer, head and name ("L3H7", "L1MLP") of a place in `off`. */
 size_t part_layer(const Ablation *ablation, size_t place);

@@ -17,7 +17,7 @@ static void *refuse(Arena *arena) {
 }
 
 /* calloc'ed, so that pages of what is never touched cost nothing; aligned by hand, within one line more. */
-static void *take(Arena *arena, size_t n, size_t size) {
+void *arena_new(Arena *arena, size_t n, size_t size) {
     size_t n_bytes, whole;
     if (__builtin_mul_overflow(n, size, &n_bytes) ||
         __builtin_add_overflow(n_bytes, sizeof(ArenaBlock) + CACHE_LINE, &whole))
@@ -29,12 +29,10 @@ static void *take(Arena *arena, size_t n, size_t size) {
     return (void *)(((uintptr_t)(block + 1) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
 }
 
-void *arena_new(Arena *arena, size_t n, size_t size) { return take(arena, n, size); }
-
 float *arena_floats(Arena *arena, size_t rows, size_t cols) {
     size_t row_bytes;
     if (__builtin_mul_overflow(cols, sizeof(float), &row_bytes)) return refuse(arena);
-    return take(arena, rows, row_bytes);
+    return arena_new(arena, rows, row_bytes);
 }
 
 bool arena_ok(const Arena *arena, Error *error, const char *format, ...) {

@@ -5,6 +5,7 @@
 #include "family.h"
 #include "kernels/kernels.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,5 +46,36 @@ size_t logits_top(const float *logits, size_t n_vocab, size_t k, int32_t *ids);
 
 /* Likewise the places of the k (≤ n) largest of n numbers; ties by lower place. */
 size_t largest_of(const double *values, size_t n, size_t k, size_t *places);
+
+typedef struct TokenScore {
+    double surprisal; /* nats: −ln p */
+    double entropy;   /* nats, of what was expected in its place */
+    size_t rank;      /* 1 + the number of tokens with a larger logit */
+    bool best;        /* greedy decoding would have chosen it */
+} TokenScore;
+
+/* Of token `id` where the logits [n_vocab], whose distribution is `expected`, were the prediction. */
+TokenScore token_score(const Distribution *expected, const float *logits, size_t n_vocab, int32_t id);
+
+/* Sums over tokens. Starts as {0}. */
+typedef struct Totals {
+    double sum, sum_of_squares; /* of the surprisals */
+    size_t n, n_best;           /* tokens, and the best among them */
+    size_t n_bytes;             /* of their pieces */
+} Totals;
+
+void totals_add(Totals *totals, const TokenScore *score, size_t n_bytes);
+
+/* Of no tokens all are NaN. */
+typedef struct TextScore {
+    size_t n, n_bytes;
+    double nll;              /* nats a token: the mean surprisal */
+    double perplexity;       /* e^nll */
+    double perplexity_error; /* the standard error of nll carried through exp; NaN for a single token */
+    double bits_per_byte;    /* NaN when the tokens stand for no bytes */
+    double top1_accuracy;    /* share of the best */
+} TextScore;
+
+TextScore text_score(const Totals *totals);
 
 #endif

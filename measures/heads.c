@@ -7,36 +7,118 @@
 
 enum { DEFAULT_PERIOD = 50, DEFAULT_BATCH = 10 };
 
+/*
+ * Weights up to this are left out of the entropy, to spare a row's long tail its logarithms. Each would add
+ * at most 2⁻⁴⁰·ln 2⁴⁰ nats, 3e-11; the float logarithm of the others is good to 1e-7 of the entropy.
+ */
+static const float NEGLIGIBLE = 0x1p-40f;
+
+void find_earlier(const int32_t *ids, size_t n, size_t *earlier) {
+    for (size_t q = 0; q < n; q++) {
+        size_t k = q;
+        while (k > 0 && ids[k - 1] != ids[q]) k--;
+        earlier[q] = k > 0 ? k - 1 : q;
+    }
+}
+
+/*
+ * A row A[q][0 … q] is passed over once for its  What it says of repeated tokens touches only the positions where
+ * the query's token stood before, along a list of them.
+ */
+void head_sums_add(HeadSums *sums, const HeadText *text, size_t query, const float *row) {
+    size_t period = text->period, n_earlier = 0;
+    double total = 0, entropy = 0, distance = 0, duplicate = 0, induction = 0;
+    float largest = 0;
+    for (size_t k = 0; k <= query; k++) {
+        float a = row[k];
+        total += (double)a;
+        distance += (double)a * (double)(query - k);
+        if (a > largest) largest = a;
+        if (a > NEGLIGIBLE) entropy -= (double)a * (double)logf(a);
+    }
+    for (size_t k = query; text->earlier[k] < k; n_earlier++) {
+        k = text->earlier[k];
+        duplicate += (double)row[k];
+        induction += (double)row[k + 1];
+    }
+
+    /* Detection pattern D[q][k] = 1 where x_(k−1) = x_q, k ≤ q: its ones are what induction counts. */
+    sums->n_rows++;
+    sums->weight += total;
+    sums->detected += induction;
+    sums->difference += total - induction + ((double)n_earlier - induction);
+    if (period && query + 1 >= period) {
+        sums->n_diagonal++;
+        sums->diagonal += (double)row[query + 1 - period];
+    }
+
+    if (query == 0) return;
+    sums->n_queries++;
+    sums->entropy += entropy;
+    sums->entropy_share += entropy / log((double)query + 1);
+    sums->confidence += (double)largest;
+    sums->sink += (double)row[0];
+    sums->self += (double)row[query];
+    sums->previous += (double)row[query - 1];
+    sums->distance += distance;
+    if (period ? query >= text->n - period : n_earlier > 0) {
+        sums->n_repeated++;
+        sums->duplicate += period ? (double)row[query - period] : duplicate;
+        sums->induction += period ? (double)row[query - period + 1] : induction;
+    }
+}
+
+static double mean(double sum, size_t n) { return n ? sum / (double)n : NAN; }
+
+HeadScores head_scores(const HeadSums *sums) {
+    size_t n = sums->n_queries;
+    return (HeadScores){
+        .entropy = mean(sums->entropy, n),
+        .entropy_share = mean(sums->entropy_share, n),
+        .confidence = mean(sums->confidence, n),
+        .sink = mean(sums->sink, n),
+        .self = mean(sums->self, n),
+        .previous = mean(sums->previous, n),
+        .distance = mean(sums->distance, n),
+        .duplicate = mean(sums->duplicate, sums->n_repeated),
+        .induction = mean(sums->induction, sums->n_repeated),
+        .tl_diag = mean(sums->diagonal, sums->n_diagonal),
+        .tl_mul = sums->n_rows ? sums->detected / sums->weight : NAN,
+        .tl_abs = 1 - mean(sums->difference, sums->n_rows),
+    };
+}
+
+const char *head_label(const HeadScores *scores) {
+    if (scores->induction >= HEAD_THRESHOLD) return "induction";
+    if (scores->duplicate >= HEAD_THRESHOLD) return "duplicate";
+    if (scores->previous >= HEAD_THRESHOLD) return "previous";
+    if (scores->sink >= SINK_THRESHOLD) return "parked on first token";
+    return "";
+}
+
 static bool wants_pattern(void *user, ProbeSite site, size_t layer, size_t head) {
     (void)user, (void)layer, (void)head;
     return site == PROBE_PATTERN;
 }
 
-void heads_add(Heads *heads, const Activation *seen) {
+void heads_add(void *user, const Activation *seen) {
+    Heads *heads = user;
     head_sums_add(&heads->sums[seen->layer * heads->n_head + seen->head], &heads->text, seen->position,
                   seen->data);
 }
 
-static void add_row(void *user, const Activation *seen) { heads_add(user, seen); }
-
-/* The ids that stand for text, ascending; returns how many. Control tokens are none. */
-static size_t find_ordinary(const Heads *heads, int32_t *ordinary) {
-    size_t n = 0;
-    for (size_t id = 0; id < heads->n_vocab; id++)
-        if (tokenizer_piece(heads->subject->tokenizer, (int32_t)id, false).n > 0) ordinary[n++] = (int32_t)id;
-    return n;
-}
-
-/* Each text: BOS, if there is one, then S tokens drawn alike, twice. */
+/* Each text: BOS, if there is one, then S tokens drawn alike from those that stand for text (control tokens do not), twice. */
 static bool draw_texts(Heads *heads, Arena *arena, uint64_t seed, Error *error) {
-    size_t period = heads->text.period;
+    const Tokenizer *tokenizer = heads->subject->tokenizer;
+    size_t period = heads->text.period, n_ordinary = 0;
     int32_t *ordinary = arena_new(arena, heads->n_vocab, sizeof *ordinary), *id = heads->ids;
     if (!arena_ok(arena, error, "a list of %zu tokens", heads->n_vocab)) return false;
-    size_t n_ordinary = find_ordinary(heads, ordinary);
+    for (int32_t i = 0; i < (int32_t)heads->n_vocab; i++)
+        if (tokenizer_piece(tokenizer, i, false).n > 0) ordinary[n_ordinary++] = i;
     if (n_ordinary == 0) return error_set(error, "no token of this vocabulary stands for text");
     uint64_t state = seed ? seed : 1;
     for (size_t text = 0; text < heads->n_batch; text++) {
-        if (heads->bos) *id++ = tokenizer_bos(heads->subject->tokenizer);
+        if (heads->bos) *id++ = tokenizer_bos(tokenizer);
         for (size_t i = 0; i < period; i++)
             id[i] = id[period + i] = ordinary[random_draw(&state) % n_ordinary];
         id += 2 * period;
@@ -116,7 +198,7 @@ void heads_start(Heads *heads, size_t text) {
 }
 
 bool heads_feed(Heads *heads, bool gain, Error *error) {
-    Probe probe = {heads, wants_pattern, add_row};
+    Probe probe = {heads, wants_pattern, heads_add};
     const Subject *subject = heads->subject;
     Session *session = subject_session(subject, heads->random ? heads->text.n : 0, &probe, error);
     bool ok = session;

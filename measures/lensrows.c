@@ -53,12 +53,15 @@ static float *resid_at(const LensRows *lens, size_t position) {
     return lens->resid + position % lens->n_kept * lens->n_streams * lens->d_model;
 }
 
-bool lens_rows_want(const LensRows *lens, ProbeSite site, size_t layer) {
+bool lens_rows_want(void *user, ProbeSite site, size_t layer, size_t head) {
+    const LensRows *lens = user;
+    (void)head;
     return site == PROBE_RESID_PRE || (site == PROBE_RESID_MID && lens->per_layer == 2) ||
            (site == PROBE_RESID_POST && layer + 1 == lens->n_layer && lens->n_streams == lens->n_rows);
 }
 
-void lens_rows_keep(LensRows *lens, const Activation *seen) {
+void lens_rows_keep(void *user, const Activation *seen) {
+    const LensRows *lens = user;
     size_t row = seen->layer * lens->per_layer + (seen->site == PROBE_RESID_MID);
     if (seen->site == PROBE_RESID_POST) row = lens->n_rows - 1;
     for (size_t i = 0; i < seen->n_rows; i++)
@@ -141,11 +144,4 @@ const char *lens_row_name(const LensRows *lens, size_t row, char *buffer) {
     if (row + 1 == lens->n_rows) return strcpy(buffer, "final_post");
     snprintf(buffer, 32, "%zu_%s", row / lens->per_layer, row % lens->per_layer ? "mid" : "pre");
     return buffer;
-}
-
-void lens_rows_mark(const LensRows *lens, bool *used) {
-    size_t n = lens->subject->tokens.n;
-    for (size_t at = 0; at < n; at++) used[lens->final[at]] = true;
-    for (size_t i = 0; i < n * lens->n_rows; i++)
-        for (size_t k = 0; k < lens->n_top; k++) used[lens->rows[i].top[k]] = true;
 }

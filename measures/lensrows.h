@@ -47,8 +47,8 @@ bool lens_rows_begin_at(LensRows *lens, const Subject *subject, Arena *arena, si
                         Error *error);
 
 /* For a probe: keeps the streams that it sees until they are unembedded. */
-bool lens_rows_want(const LensRows *lens, ProbeSite site, size_t layer);
-void lens_rows_keep(LensRows *lens, const Activation *seen);
+bool lens_rows_want(void *lens, ProbeSite site, size_t layer, size_t head);
+void lens_rows_keep(void *lens, const Activation *seen);
 
 /*
  * Makes the rows of a position; positions come in order. Its logits [n_vocab] have just been computed, and
@@ -64,8 +64,5 @@ bool lens_rows_unembed(LensRows *lens, const Session *session, Arena *arena, boo
 
 /* "0_pre", "0_mid", "final_post", as TransformerLens's accumulated_resid labels them; 32 bytes are enough. */
 const char *lens_row_name(const LensRows *lens, size_t row, char *buffer);
-
-/* Sets used[id] of every token in the rows of all positions. */
-void lens_rows_mark(const LensRows *lens, bool *used);
 
 #endif

@@ -37,8 +37,6 @@ static double norm_under(const double *gram, const float *v, size_t n) {
     return square > 0 ? sqrt(square) : 0;
 }
 
-static bool counts(const OutputNorms *norms, size_t layer) { return !norms->layers || norms->layers[layer]; }
-
 static size_t place_of(const OutputNorms *norms, size_t layer, size_t head) {
     return (layer - norms->layer) * norms->n_heads + head - norms->head;
 }
@@ -54,7 +52,7 @@ bool output_norms_begin(OutputNorms *norms, const Subject *subject, Arena *arena
     if (!arena_ok(arena, error, "the values of %zu heads; choose fewer layers", n)) return false;
     for (size_t i = 0; i < n; i++) {
         size_t layer = norms->layer + i / norms->n_heads, head = norms->head + i % norms->n_heads;
-        if (!counts(norms, layer)) continue;
+        if (norms->layers && !norms->layers[layer]) continue;
         Arena scratch = {0};
         float *w = head_output(subject, &scratch, layer, head, error);
         if (w) gram_of(norms->grams + i * d_head * d_head, w, config->d_model, d_head);

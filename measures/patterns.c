@@ -15,14 +15,9 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     return site == PROBE_V && patterns->by_value && is_watched(patterns, layer, patterns->head);
 }
 
-/* The place of a watched head among all that are watched. */
-static size_t place_of(const Patterns *patterns, size_t layer, size_t head) {
-    return (layer - patterns->layer) * patterns->n_heads + head - patterns->head;
-}
-
 static void visit_row(Patterns *patterns, const Activation *seen) {
-    size_t place = place_of(patterns, seen->layer, seen->head),
-           n_heads = patterns->n_layers * patterns->n_heads;
+    size_t place = (seen->layer - patterns->layer) * patterns->n_heads + seen->head - patterns->head;
+    size_t n_heads = patterns->n_layers * patterns->n_heads;
     double *row = patterns_row(patterns, patterns->reduce ? 0 : place, seen->position);
     const double *norms =
         patterns->by_value ? output_norms_of(&patterns->values, seen->layer, seen->head) : NULL;

@@ -60,8 +60,3 @@ void predictions_add(void *user, size_t position, const float *logits) {
     item->rank = score.rank;
     totals_add(&predictions->totals, &score, tokenizer_piece(subject->tokenizer, id, false).n);
 }
-
-void predictions_mark(const Predictions *predictions, bool *used) {
-    size_t n = predictions->subject->tokens.n * predictions->n_top;
-    for (size_t i = 0; i < n; i++) used[predictions->top[i]] = true;
-}

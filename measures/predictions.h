@@ -5,8 +5,8 @@
 #ifndef ATTN_PREDICTIONS_H
 #define ATTN_PREDICTIONS_H
 
+#include "measures/distribution.h"
 #include "measures/subject.h"
-#include "measures/surprisal.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,8 +44,5 @@ bool predictions_begin(Predictions *predictions, const Subject *subject, Arena *
 
 /* Takes in the logits at a position; user is the Predictions. */
 LogitsVisit predictions_add;
-
-/* Sets used[id] of every token in top. */
-void predictions_mark(const Predictions *predictions, bool *used);
 
 #endif

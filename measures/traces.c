@@ -3,7 +3,6 @@
 #include "measures/distribution.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 enum {
@@ -16,16 +15,11 @@ enum {
 /* Numbers in the rows of queries 0 … n − 1. */
 static size_t triangle(size_t n) { return n * (n + 1) / 2; }
 
-/* Numbers in the rows whose scores are kept, of one head. */
-static size_t scores_of_head(const Traces *traces) {
-    return triangle(traces->first + traces->n_queries) - triangle(traces->first);
-}
-
 bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bool *layers, size_t query,
                   Error *error) {
     const Config *config = model_config(subject->model);
     size_t n = subject->tokens.n;
-    *traces = (Traces){.subject = subject, .layers = layers, .n = n};
+    *traces = (Traces){.subject = subject, .arena = arena, .layers = layers, .n = n};
     traces->place = arena_new(arena, config->n_layer, sizeof *traces->place);
     if (!arena_ok(arena, error, "%zu layers", config->n_layer)) return false;
     for (size_t layer = 0; layer < config->n_layer; layer++)
@@ -34,11 +28,12 @@ bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bo
     bool all = triangle(n) <= MAX_SCORES / n_heads;
     traces->first = all ? 0 : query;
     traces->n_queries = all ? n : 1;
+    traces->n_scores = triangle(traces->first + traces->n_queries) - triangle(traces->first);
     traces->least = n > LONG_TEXT ? STEP : STEP / 2;
     traces->patterns = arena_new(arena, n_heads, sizeof *traces->patterns);
     traces->value_norms =
         arena_new(arena, traces->n_layers * config->n_head_kv, n * sizeof *traces->value_norms);
-    traces->scores = arena_new(arena, n_heads, scores_of_head(traces) * sizeof *traces->scores);
+    traces->scores = arena_new(arena, n_heads, traces->n_scores * sizeof *traces->scores);
     if (!arena_ok(arena, error, "%zu heads over %zu tokens; choose fewer layers", n_heads, n)) return false;
     for (size_t i = 0; i < n_heads; i++) traces->patterns[i].arena = arena;
     traces->output_norms =
@@ -50,52 +45,79 @@ bool traces_want(const Traces *traces, ProbeSite site, size_t layer) {
     return (site == PROBE_V || site == PROBE_SCORES || site == PROBE_PATTERN) && traces->layers[layer];
 }
 
-static double *value_norms_of(const Traces *traces, size_t layer, size_t head) {
+/* Appends half a byte; without memory nothing, which the arena remembers. */
+static void push(PackedRows *packed, size_t nibble) {
+    if (packed->half) {
+        packed->bytes[packed->n - 1] |= (unsigned char)(nibble << 4);
+        packed->half = false;
+        return;
+    }
+    if (packed->n == packed->capacity) {
+        size_t capacity = 2 * packed->capacity + 256;
+        unsigned char *bytes = arena_new(packed->arena, capacity, 1);
+        if (!bytes) return;
+        if (packed->n > 0) memcpy(bytes, packed->bytes, packed->n);
+        packed->bytes = bytes;
+        packed->capacity = capacity;
+    }
+    packed->bytes[packed->n++] = (unsigned char)nibble;
+    packed->half = true;
+}
+
+void packed_rows_finish(PackedRows *packed) {
+    size_t left = packed->zeros;
+    if (left == 0) return;
+    packed->zeros = 0;
+    push(packed, 0);
+    for (; left > 7; left >>= 3) push(packed, (left & 7) | 8);
+    push(packed, left);
+}
+
+void packed_rows_add(PackedRows *packed, const float *row, size_t n, float least) {
+    for (size_t i = 0; i < n; i++) {
+        long rounded = lrintf(row[i] * 255);
+        if (rounded <= 0 || row[i] < least) {
+            packed->zeros++;
+            continue;
+        }
+        size_t level = rounded < 255 ? (size_t)rounded : 255;
+        packed_rows_finish(packed);
+        push(packed, level < 15 ? level : 15);
+        if (level < 15) continue;
+        push(packed, level & 15);
+        push(packed, level >> 4);
+    }
+}
+
+double *traces_value_norms(const Traces *traces, size_t layer, size_t head) {
     size_t n_head_kv = model_config(traces->subject->model)->n_head_kv;
     return traces->value_norms + (traces->place[layer] * n_head_kv + head) * traces->n;
 }
 
-/* A traced head among all that are. */
-static size_t place_of(const Traces *traces, size_t layer, size_t head) {
+size_t traces_place(const Traces *traces, size_t layer, size_t head) {
     return traces->place[layer] * model_config(traces->subject->model)->n_head + head;
-}
-
-const PackedRows *traces_pattern(const Traces *traces, size_t layer, size_t head) {
-    return &traces->patterns[place_of(traces, layer, head)];
-}
-
-const double *traces_value_norms(const Traces *traces, size_t layer, size_t head) {
-    return value_norms_of(traces, layer, head);
-}
-
-const float *traces_scores(const Traces *traces, size_t layer, size_t head, size_t *n) {
-    *n = scores_of_head(traces);
-    return traces->scores + place_of(traces, layer, head) * *n;
 }
 
 void traces_add(Traces *traces, const Activation *seen) {
     if (seen->site == PROBE_V) {
-        double *norms = value_norms_of(traces, seen->layer, seen->head) + seen->position;
+        double *norms = traces_value_norms(traces, seen->layer, seen->head) + seen->position;
         for (size_t t = 0; t < seen->n_rows; t++)
             norms[t] = vector_norm(seen->data + t * seen->stride, seen->n_cols);
         output_norms_add(&traces->output_norms, seen);
         return;
     }
-    size_t place = place_of(traces, seen->layer, seen->head);
+    size_t place = traces_place(traces, seen->layer, seen->head);
     if (seen->site == PROBE_PATTERN) {
-        if (!packed_rows_add(&traces->patterns[place], seen->data, seen->n_cols, traces->least))
-            traces->failed = true;
+        packed_rows_add(&traces->patterns[place], seen->data, seen->n_cols, traces->least);
     } else if (seen->position >= traces->first && seen->position - traces->first < traces->n_queries) {
         size_t before = triangle(seen->position) - triangle(traces->first);
-        memcpy(traces->scores + place * scores_of_head(traces) + before, seen->data,
+        memcpy(traces->scores + place * traces->n_scores + before, seen->data,
                seen->n_cols * sizeof *seen->data);
     }
 }
 
 bool traces_finish(Traces *traces, Error *error) {
     size_t n_heads = traces->n_layers * model_config(traces->subject->model)->n_head;
-    for (size_t i = 0; i < n_heads; i++)
-        if (!packed_rows_finish(&traces->patterns[i])) traces->failed = true;
-    return !traces->failed ||
-           error_set(error, "not enough memory for %zu patterns of %zu tokens", n_heads, traces->n);
+    for (size_t i = 0; i < n_heads; i++) packed_rows_finish(&traces->patterns[i]);
+    return arena_ok(traces->arena, error, "%zu patterns of %zu tokens", n_heads, traces->n);
 }

@@ -2,7 +2,7 @@
  * The scores of study's heads on patterns made by hand, whose values are known in closed form or from
  * TransformerLens, and against the definitions written out over whole matrices.
  */
-#include "measures/headscores.h"
+#include "measures/heads.h"
 #include "tests/test.h"
 
 #include <stdint.h>

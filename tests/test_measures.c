@@ -1,6 +1,6 @@
 /* Numbers made of logits, against what paper gives. Whether whole texts get the right ones is test_study.c's. */
 #include "measures/difference.h"
-#include "measures/surprisal.h"
+#include "measures/distribution.h"
 #include "test.h"
 
 #include <math.h>

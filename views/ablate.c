@@ -2,7 +2,6 @@
  * ablate: what changes when heads or MLPs are switched off (ablation.h): together, or, in a sweep, each in turn.
  */
 #include "measures/ablation.h"
-
 #include "views/view.h"
 
 #include <stdlib.h>
@@ -119,7 +118,7 @@ static bool run_in_turn(AblateView *v, const Subject *subject, Error *error) {
         ablation->off[place] = true;
         v->difference = (Difference){0};
         ok = subject_go_on(subject, what, i, n, error) &&
-             ablation_run(ablation, cell->layer, &v->difference, NULL, NULL, error);
+             ablation_run(ablation, &v->difference, NULL, NULL, error);
         ablation->off[place] = false;
         cell->means = difference_means(&v->difference);
         kl[i] = cell->means.kl;
@@ -151,8 +150,7 @@ static bool compute(Study *study, void *view, Error *error) {
         (v->with && !read_reference(study, ablation, v->with, error)) || !ablation_baseline(ablation, error))
         return false;
     if (v->sweep) return run_in_turn(v, subject, error);
-    if (!ablation_run(ablation, ablation_first_layer(ablation), &v->difference, NULL, NULL, error))
-        return false;
+    if (!ablation_run(ablation, &v->difference, NULL, NULL, error)) return false;
     compare_answers(v);
     return true;
 }
@@ -187,7 +185,9 @@ static void json_ablate(Report *report, const AblateView *v) {
     char name[32];
     json_text(report, "by", by_names[ablation->by], SIZE_MAX);
     json_bool(report, "hard_zero", v->hard_zero);
-    json_baseline(report, &v->difference);
+    json_object(report, "baseline");
+    json_difference(report, &v->difference, BASELINE);
+    json_end_object(report);
     if (v->sweep) {
         json_text(report, "sweep", sweep_names[v->sweep], SIZE_MAX);
         table_show(report, &cells_table, left_out(v), v->cells, ablation->n_chosen, sizeof *v->cells);
@@ -198,7 +198,7 @@ static void json_ablate(Report *report, const AblateView *v) {
         json_text(report, NULL, part_name(name, ablation, ablation->chosen[i]), SIZE_MAX);
     json_end_array(report);
     json_object(report, "ablation");
-    json_ablated(report, &v->difference);
+    json_difference(report, &v->difference, ABLATED);
     json_end_object(report);
     table_show(report, &answers_table, 0, v->answers, v->n_answers, sizeof *v->answers);
 }
@@ -306,7 +306,6 @@ static const Option options[] = {
 const View view_ablate = {
     .name = "ablate",
     .summary = "what changes if a head is switched off",
-    .usage = TEXT_USAGE,
     .help =
         "Change in surprisal, divergence KL(before || after), share of positions whose best token changed,\n"
         "and the likeliest next token with and without.\n"

@@ -7,12 +7,9 @@
  * sum over its tokens, its row as query the mean over theirs.
  */
 #include "measures/patterns.h"
-
 #include "views/view.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,14 +29,13 @@ typedef struct Key {
 } Key;
 
 typedef struct Attend {
-    int64_t layer, head, top, n_predict;
+    size_t layer, head, top, n_predict;
     const char *query, *reduce, *by;
     bool words;
     float temp;
 
     Study *study;
-    Patterns patterns; /* two of its fields are options */
-    Session *session;
+    Patterns patterns;    /* two of its fields are options */
     Generator *generator; /* with -n; it has the text up to the token shown last */
     size_t *begin;        /* [n_items + 1] first token of each item; the last is the number of tokens */
     size_t n_items;
@@ -54,24 +50,24 @@ typedef struct Attend {
 static bool read_choices(Attend *attend, Error *error) {
     const Config *config = model_config(attend->study->model);
     Patterns *patterns = &attend->patterns;
-    int64_t layer = attend->layer, head = attend->head;
+    size_t layer = attend->layer, head = attend->head;
     static const char *const bys[] = {"weight", "value"}, *const reduces[] = {"mean", "max"};
     size_t by, reduce;
     if (!parse_choice("--by", attend->by, bys, 2, &by, error) ||
         !parse_choice("--reduce", attend->reduce, reduces, 2, &reduce, error))
         return false;
-    if (attend->reduce && head >= 0)
-        return error_set(error, "--reduce takes all heads together; leave out --head %" PRId64, head);
-    if (attend->n_predict > 0 && (layer < 0 || (head < 0 && !attend->reduce)))
+    if (attend->reduce && head != NOT_GIVEN)
+        return error_set(error, "--reduce takes all heads together; leave out --head %zu", head);
+    if (attend->n_predict > 0 && (layer == NOT_GIVEN || (head == NOT_GIVEN && !attend->reduce)))
         return error_set(
             error, "-n shows one row for each new token: choose it with --layer and --head or --reduce");
     if (attend->n_predict > 0 && (attend->query || attend->words))
         return error_set(error, "-n goes without %s: its queries are the new tokens",
                          attend->words ? "--words" : "--query");
-    patterns->layer = layer < 0 ? 0 : (size_t)layer;
-    patterns->n_layers = layer < 0 ? config->n_layer : 1;
-    patterns->head = head < 0 ? 0 : (size_t)head;
-    patterns->n_heads = head < 0 ? config->n_head : 1;
+    patterns->layer = layer == NOT_GIVEN ? 0 : layer;
+    patterns->n_layers = layer == NOT_GIVEN ? config->n_layer : 1;
+    patterns->head = head == NOT_GIVEN ? 0 : head;
+    patterns->n_heads = head == NOT_GIVEN ? config->n_head : 1;
     patterns->by_value = by == 1;
     patterns->reduce = !attend->reduce ? REDUCE_NONE : reduce == 0 ? REDUCE_MEAN : REDUCE_MAX;
     return true;
@@ -123,9 +119,9 @@ static bool find_query(Attend *attend, Error *error) {
     const char *query = attend->query;
     size_t token;
     if (*query && !query[strspn(query, "0123456789")]) {
-        long long number = strtoll(query, NULL, 10); /* too large: the largest, and refused all the same */
-        attend->first = (size_t)number;
-        return study_check_place(attend->study, -1, -1, number, attend->n_items, error);
+        /* Too large: the largest, and refused all the same. */
+        attend->first = (size_t)strtoll(query, NULL, 10);
+        return study_check_place(attend->study, NOT_GIVEN, NOT_GIVEN, attend->first, attend->n_items, error);
     }
     if (!find_text(attend, query, &token))
         return error_set(
@@ -150,9 +146,9 @@ static bool compute(Study *study, void *own, Error *error) {
     const Subject *subject = &study->subject;
     const int32_t *ids = subject->tokens.ids;
     Patterns *patterns = &attend->patterns;
-    size_t n_new = (size_t)attend->n_predict, n_positions = subject->tokens.n + n_new;
+    size_t n_new = attend->n_predict, n_positions = subject->tokens.n + n_new;
     attend->study = study;
-    if (!study_check_place(study, attend->layer, attend->head, -1, 0, error) ||
+    if (!study_check_place(study, attend->layer, attend->head, NOT_GIVEN, 0, error) ||
         !read_choices(attend, error) || (n_new && !study_check_predict(study, attend->n_predict, error)) ||
         !find_items(attend, n_positions, error) || !choose_items(attend, error))
         return false;
@@ -161,9 +157,9 @@ static bool compute(Study *study, void *own, Error *error) {
     if (!patterns_begin(patterns, subject, &study->arena, end - begin, n_new ? n_positions : end, error))
         return false;
     patterns_expect(patterns, begin);
-    attend->session = subject_session(subject, n_new ? n_positions : 0, &patterns->probe, error);
-    if (!attend->session || !patterns_feed(patterns, attend->session, ids, n_new ? begin : end, error) ||
-        (n_new && !(attend->generator = study_generator(study, attend->session, attend->temp, error))))
+    study->session = subject_session(subject, n_new ? n_positions : 0, &patterns->probe, error);
+    if (!study->session || !patterns_feed(patterns, study->session, ids, n_new ? begin : end, error) ||
+        (n_new && !(attend->generator = study_generator(study, study->session, attend->temp, error))))
         return false;
     patterns_finish(patterns);
     return true;
@@ -199,7 +195,7 @@ static void name_map(const Attend *attend, size_t map, char name[64]) {
     const char *reduce = patterns->reduce == REDUCE_MEAN ? "mean" : "max";
     if (!patterns->reduce)
         head_name(name, patterns->layer + map / patterns->n_heads, patterns->head + map % patterns->n_heads);
-    else if (patterns->n_layers == 1 && attend->layer >= 0)
+    else if (patterns->n_layers == 1 && attend->layer != NOT_GIVEN)
         snprintf(name, 64, "L%zu %s of heads", patterns->layer, reduce);
     else
         snprintf(name, 64, "%s of all heads", reduce);
@@ -282,7 +278,7 @@ static void print_strong_key(const Key *key) {
 /* The strongest keys of a row on what is left of a line. */
 static void print_strongest(const Attend *attend, const double *row, size_t n, size_t used) {
     size_t width = attend->study->report.width, room = width > used ? (width - used) / KEY_WIDTH : 0;
-    size_t k = find_strongest(attend, row, n, at_most((size_t)attend->top, room ? room : 1));
+    size_t k = find_strongest(attend, row, n, at_most(attend->top, room ? room : 1));
     for (size_t i = 0; i < k; i++) print_strong_key(&attend->strongest[i]);
     putchar('\n');
 }
@@ -371,14 +367,13 @@ static void print_all_maps(const Attend *attend) {
 /* One query, one map: a line for each of the strongest keys. */
 static void print_keys(const Attend *attend, const double *row, size_t item) {
     Report *report = &attend->study->report;
-    size_t k = find_strongest(attend, row, item + 1, (size_t)attend->top);
+    size_t k = find_strongest(attend, row, item + 1, attend->top);
     double others = 0, listed = 0;
     for (size_t key = 0; key <= item; key++) others += row[key];
     print_styled(report, STYLE_BOLD, " key %-*s %7s\n", ITEM_WIDTH, attend->words ? "word" : "token",
                  attend->patterns.by_value ? "value" : "weight");
     for (size_t i = 0; i < k; i++) {
-        table_print_row(report, &top_table, 0, &attend->strongest[i]);
-        putchar('\n');
+        table_print_line(report, &top_table, 0, &attend->strongest[i]);
         listed += attend->strongest[i].weight;
     }
     if (k <= item) printf("     %-*s %7.4f\n", ITEM_WIDTH, "others", others - listed);
@@ -414,7 +409,7 @@ static void json_place(const Attend *attend, Report *report, size_t map) {
     const Patterns *patterns = &attend->patterns;
     double layer = (double)(patterns->layer + map / patterns->n_heads),
            head = (double)(patterns->head + map % patterns->n_heads);
-    json_real(report, "layer", patterns->reduce && attend->layer < 0 ? NAN : layer);
+    json_real(report, "layer", patterns->reduce && attend->layer == NOT_GIVEN ? NAN : layer);
     json_real(report, "head", patterns->reduce ? NAN : head);
 }
 
@@ -454,7 +449,7 @@ static void json_patterns(const Attend *attend, Report *report) {
             json_end_array(report);
         }
         if (attend->single) {
-            size_t k = find_strongest(attend, item_row(attend, map, first), end, (size_t)attend->top);
+            size_t k = find_strongest(attend, item_row(attend, map, first), end, attend->top);
             table_show(report, &top_table, 0, attend->strongest, k, sizeof *attend->strongest);
         }
         json_end_object(report);
@@ -532,34 +527,29 @@ static bool show(Study *study, void *own, Error *error) {
     return true;
 }
 
-static void free_attend(void *own) {
-    Attend *attend = own;
-    generator_free(attend->generator);
-    session_free(attend->session);
-}
+static void free_attend(void *own) { generator_free(((Attend *)own)->generator); }
 
-static const Attend defaults = {.layer = -1, .head = -1, .top = 10};
+static const Attend defaults = {.layer = NOT_GIVEN, .head = NOT_GIVEN, .top = 10};
 
 #define AT(member) offsetof(Attend, member)
 
 static const Option options[] = {
-    {"--layer", NULL, OPTION_INT, AT(layer), 0, 1e9},
-    {"--head", NULL, OPTION_INT, AT(head), 0, 1e9},
+    {"--layer", NULL, OPTION_SIZE, AT(layer), 0, 1e9},
+    {"--head", NULL, OPTION_SIZE, AT(head), 0, 1e9},
     {"--query", NULL, OPTION_TEXT, AT(query), 0, 0},
-    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},
+    {"--top", NULL, OPTION_SIZE, AT(top), 0, 1000},
     {"--reduce", NULL, OPTION_TEXT, AT(reduce), 0, 0},
     {"--no-sink", NULL, OPTION_ON, AT(patterns.no_sink), 0, 0},
     {"--by", NULL, OPTION_TEXT, AT(by), 0, 0},
     {"--norm", NULL, OPTION_ON, AT(patterns.normalise), 0, 0},
     {"--words", NULL, OPTION_ON, AT(words), 0, 0},
-    {"--predict", "-n", OPTION_INT, AT(n_predict), 0, 1e9},
+    {"--predict", "-n", OPTION_SIZE, AT(n_predict), 0, 1e9},
     {"--temp", NULL, OPTION_REAL, AT(temp), 0, 1e9},
 };
 
 const View view_attend = {
     .name = "attend",
     .summary = "which tokens a head looks at",
-    .usage = TEXT_USAGE,
     .help =
         "The attention pattern: row = query, column = key, each row sums to 1.\n"
         "\n"

@@ -17,7 +17,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,9 +90,7 @@ typedef struct Cases {
     double exceeded; /* the smallest tolerance of those that are wrong */
 } Cases;
 
-static bool fail(const Case *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static bool fail(const Case *c, const char *format, ...) {
+static bool __attribute__((format(printf, 2, 3))) fail(const Case *c, const char *format, ...) {
     char text[400];
     va_list args;
     va_start(args, format);
@@ -645,9 +642,10 @@ static void json_rows(Report *report, const char *key, const Grid *grid, size_t 
 static void json_step(Report *report, const Case *c, StepKind step) {
     const Grid *grid = &c->steps[step];
     size_t n = c->steps[Q].rows;
-    bool of_heads = c->n_head > 1 && step >= SCORES && step <= WEIGHTS;
-    if (!of_heads) json_rows(report, step_names[step], grid, 0, grid->rows);
-    if (!of_heads) return;
+    if (c->n_head == 1 || step < SCORES || step > WEIGHTS) {
+        json_rows(report, step_names[step], grid, 0, grid->rows);
+        return;
+    }
     json_array(report, step_names[step]);
     for (size_t head = 0; head < c->n_head; head++) json_rows(report, NULL, grid, head * n, n);
     json_end_array(report);

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +20,7 @@ bool study_open(Study *study, const char *path, Error *error) {
 }
 
 void study_close(Study *study) {
+    session_free(study->session);
     tokenizer_free(study->tokenizer);
     checkpoint_close(study->vocabulary);
     model_close(study->model);
@@ -41,6 +41,12 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
     return tokens->n > 0 ||
            error_set(error,
                      "the text is empty: give some with -p, or --bos to begin with what begins a text");
+}
+
+bool study_feed(Study *study, const Probe *probe, size_t n, Error *error) {
+    const Subject *subject = &study->subject;
+    study->session = subject_session(subject, 0, probe, error);
+    return study->session && subject_feed(subject, study->session, subject->tokens.ids, n, NULL, NULL, error);
 }
 
 const char *weight_type(const Checkpoint *checkpoint) {
@@ -88,16 +94,12 @@ void report_open(Report *report, const Study *study) {
     json_end_array(report);
 }
 
-void report_close(Report *report) {
-    if (report->json) json_end_object(report);
-}
-
-bool study_check_predict(const Study *study, int64_t n_predict, Error *error) {
+bool study_check_predict(const Study *study, size_t n_predict, Error *error) {
     size_t n = study->subject.tokens.n, limit = subject_n_ctx(&study->subject),
            room = n < limit ? limit - n : 0;
-    if (n <= limit && (uint64_t)n_predict <= room) return true;
-    return error_set(error, "-n %" PRId64 ": after %zu tokens of text the context of %zu has room for %zu",
-                     n_predict, n, limit, room);
+    if (n <= limit && n_predict <= room) return true;
+    return error_set(error, "-n %zu: after %zu tokens of text the context of %zu has room for %zu", n_predict,
+                     n, limit, room);
 }
 
 Generator *study_generator(const Study *study, Session *session, float temperature, Error *error) {
@@ -113,10 +115,10 @@ Generator *study_generator(const Study *study, Session *session, float temperatu
     return NULL;
 }
 
-bool study_generate(Study *study, Generator *generator, int64_t n_predict, void (*each)(void *user),
+bool study_generate(Study *study, Generator *generator, size_t n_predict, void (*each)(void *user),
                     void *user, Error *error) {
     bool ok = true;
-    for (int64_t i = 0; ok && i < n_predict && !interrupted(); i++) {
+    for (size_t i = 0; ok && i < n_predict && !interrupted(); i++) {
         int32_t id;
         TextEnd end;
         if (!generator_sample(generator, &id, &end, error)) return false;
@@ -145,16 +147,12 @@ bool study_check_output(const Study *study, const char *output, const char *exam
     return true;
 }
 
-void json_joined(Report *report, const char *key, const JoinedText *text, size_t begin, size_t end) {
-    json_text(report, key, text->bytes + text->offsets[begin], text->offsets[end] - text->offsets[begin]);
+static bool check_below(const char *what, size_t value, size_t n, Error *error) {
+    if (value < n || value == NOT_GIVEN) return true;
+    return error_set(error, "%s %zu does not exist: there are %zu, from 0 on", what, value, n);
 }
 
-static bool check_below(const char *what, int64_t value, size_t n, Error *error) {
-    if (value < (int64_t)n) return true;
-    return error_set(error, "%s %" PRId64 " does not exist: there are %zu, from 0 on", what, value, n);
-}
-
-bool study_check_place(const Study *study, int64_t layer, int64_t head, int64_t query, size_t n_tokens,
+bool study_check_place(const Study *study, size_t layer, size_t head, size_t query, size_t n_tokens,
                        Error *error) {
     const Config *config = model_config(study->model);
     return check_below("layer", layer, config->n_layer, error) &&
@@ -230,9 +228,7 @@ static const Columns NOT_ON_THE_PAGE = 1 << 3 | 1 << 5 | 1 << 6;
 
 void json_totals(Report *report, const Totals *totals, bool page) {
     TextScore score = text_score(totals);
-    json_object(report, "totals");
-    table_json_members(report, &totals_table, page ? NOT_ON_THE_PAGE : 0, &score);
-    json_end_object(report);
+    table_json_object(report, "totals", &totals_table, page ? NOT_ON_THE_PAGE : 0, &score);
 }
 
 #define MEAN(member) offsetof(DifferenceMeans, member)
@@ -253,30 +249,14 @@ static const Column difference_columns[] = {
 };
 static const Table difference_table = TABLE(NULL, difference_columns);
 
-/* Columns of it. */
-enum {
-    BASELINE = 1 << 0 | 1 << 1,
-    ABLATED = 1 << 3 | 1 << 5 | 1 << 9 | 1 << 10,
-    TOP1_CHANGED = 1 << 10,
-    NOT_COMPARED = 1 << 1 | 1 << 3 | TOP1_CHANGED,
-    TOP1_SAME = 1 << 11,
-};
+enum { TOP1_CHANGED = 1 << 10, TOP1_SAME = 1 << 11 }; /* columns of it */
 
-void json_baseline(Report *report, const Difference *difference) {
+void json_difference(Report *report, const Difference *difference, DifferencePart part) {
+    static const Columns shown[] = {[BASELINE] = 1 << 0 | 1 << 1,
+                                    [ABLATED] = 1 << 3 | 1 << 5 | 1 << 9 | TOP1_CHANGED,
+                                    [COMPARED] = 1 << 0 | 1 << 2 | 3 << 4 | 1 << 9 | TOP1_SAME};
     DifferenceMeans means = difference_means(difference);
-    json_object(report, "baseline");
-    table_json_members(report, &difference_table, ~(Columns)BASELINE, &means);
-    json_end_object(report);
-}
-
-void json_ablated(Report *report, const Difference *difference) {
-    DifferenceMeans means = difference_means(difference);
-    table_json_members(report, &difference_table, ~(Columns)ABLATED, &means);
-}
-
-void json_compared(Report *report, const Difference *difference) {
-    DifferenceMeans means = difference_means(difference);
-    table_json_members(report, &difference_table, NOT_COMPARED, &means);
+    table_json_members(report, &difference_table, ~shown[part], &means);
 }
 
 void difference_print(Report *report, const Difference *difference, const char *const titles[3], bool same) {

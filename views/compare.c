@@ -198,7 +198,7 @@ static void show_file(Report *report, bool other, const char *path, const Study 
 static void show_difference(Report *report, const Difference *difference) {
     static const char *const titles[] = {"A", "B", "B - A"};
     if (report->json) {
-        json_compared(report, difference);
+        json_difference(report, difference, COMPARED);
         return;
     }
     putchar('\n');
@@ -210,13 +210,9 @@ static void show_difference(Report *report, const Difference *difference) {
     putchar('\n');
 }
 
-static void tell_shapes(const Config *a, const Config *b) {
-    printf("patterns are not compared: %zu layers of %zu heads against %zu of %zu\n", a->n_layer, a->n_head,
-           b->n_layer, b->n_head);
-}
-
 static bool show(Study *study, void *view, Error *error) {
     const Comparison *comparison = view;
+    const Config *a = model_config(study->model), *b = model_config(comparison->b.model);
     Report *report = &study->report;
     (void)error;
     show_file(report, false, study->options->model, study);
@@ -228,7 +224,8 @@ static bool show(Study *study, void *view, Error *error) {
     else if (report->json)
         json_null(report, "layers");
     else
-        tell_shapes(model_config(study->model), model_config(comparison->b.model));
+        printf("patterns are not compared: %zu layers of %zu heads against %zu of %zu\n", a->n_layer,
+               a->n_head, b->n_layer, b->n_head);
     if (comparison->n_layer && !report->json)
         print_styled(report, STYLE_DIM,
                      "|A_B - A_A| of the attention weights, over heads, queries and keys\n"

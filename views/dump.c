@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const size_t NONE = SIZE_MAX;
@@ -20,13 +19,6 @@ typedef struct Chosen {
     size_t n_all, n;
     size_t *row; /* [n_all], or NONE */
 } Chosen;
-
-/* A line of the report: an array of the file. */
-typedef struct Row {
-    NpzArray *array;
-    const char *key, *dtype;
-    uint64_t n_bytes;
-} Row;
 
 typedef struct Dump {
     const char *output, *what;
@@ -45,9 +37,7 @@ typedef struct Dump {
     uint64_t n_overflowed; /* finite, but beyond float16 */
     bool failed;           /* with `error`: the forward pass cannot be left for it */
     Error *error;
-
-    Row *rows; /* [n_arrays] */
-    uint64_t n_bytes;
+    uint64_t n_bytes; /* of all arrays */
 } Dump;
 
 /* --what: names of sites, separated by commas; NULL is all that the model has. */
@@ -113,11 +103,10 @@ static const Chosen *heads_of(const Dump *dump, ProbeSite site) {
 /* Of shape [a][b][c]; b or c is 0 where there is no such dimension. */
 static void add_array(Dump *dump, const char *key, const char *dtype, size_t item_bytes, size_t a, size_t b,
                       size_t c) {
-    NpzArray *array = &dump->arrays[dump->n_arrays];
+    NpzArray *array = &dump->arrays[dump->n_arrays++];
     *array = (NpzArray){.item_bytes = item_bytes, .n_dims = c ? 3 : b ? 2 : 1, .shape = {a, b, c}};
     snprintf(array->key, sizeof array->key, "%s", key);
     snprintf(array->dtype, sizeof array->dtype, "%s", dtype);
-    dump->rows[dump->n_arrays++] = (Row){array, array->key, array->dtype, npz_array_bytes(array)};
     dump->n_bytes += npz_array_bytes(array);
 }
 
@@ -301,7 +290,6 @@ static bool allocate(Dump *dump, Arena *arena, Error *error) {
     if (config->d_head > longest) longest = config->d_head;
     if (dump->positions.n_all > longest) longest = dump->positions.n_all;
     dump->arrays = arena_new(arena, n_slots + 5, sizeof *dump->arrays);
-    dump->rows = arena_new(arena, n_slots + 5, sizeof *dump->rows);
     dump->array_of = arena_new(arena, n_slots, sizeof *dump->array_of);
     dump->row = arena_floats(arena, 1, longest);
     dump->halves = arena_new(arena, dump->half ? longest : 0, sizeof *dump->halves);
@@ -321,8 +309,16 @@ static bool compute(Study *study, void *view, Error *error) {
     return write_arrays(dump, arena, error);
 }
 
+static void show_bytes(Report *report, const char *key, const void *array) {
+    uint64_t n_bytes = npz_array_bytes(array);
+    if (report->json)
+        json_int(report, key, (int64_t)n_bytes);
+    else
+        printf("%12" PRIu64, n_bytes);
+}
+
 static void show_shape(Report *report, const char *key, const void *row) {
-    const NpzArray *array = ((const Row *)row)->array;
+    const NpzArray *array = row;
     if (report->json) json_array(report, key);
     for (size_t i = 0; i < array->n_dims; i++)
         if (report->json)
@@ -332,12 +328,12 @@ static void show_shape(Report *report, const char *key, const void *row) {
     if (report->json) json_end_array(report);
 }
 
-#define ROW(member) offsetof(Row, member)
-
 static const Column columns[] = {
-    {"key", "key", CELL_TEXT, ROW(key), -37},      {"dtype", "type", CELL_TEXT, ROW(dtype), -7},
-    {NULL, "bytes", CELL_WHOLE, ROW(n_bytes), 12}, {"shape", "  shape", CELL_SHOWN, .show = show_shape},
-    {"bytes", NULL, CELL_WHOLE, ROW(n_bytes)},
+    {"key", "key", CELL_NAME, offsetof(NpzArray, key), -37},
+    {"dtype", "type", CELL_NAME, offsetof(NpzArray, dtype), -7},
+    {NULL, "bytes", CELL_SHOWN, .width = 12, .show = show_bytes},
+    {"shape", "  shape", CELL_SHOWN, .show = show_shape},
+    {"bytes", NULL, CELL_SHOWN, .show = show_bytes},
 };
 static const Table table = TABLE("arrays", columns);
 
@@ -346,7 +342,7 @@ static bool show(Study *study, void *view, Error *error) {
     Report *report = &study->report;
     (void)error;
     if (report->json) json_text(report, "file", dump->output, SIZE_MAX);
-    table_show(report, &table, 0, dump->rows, dump->n_arrays, sizeof *dump->rows);
+    table_show(report, &table, 0, dump->arrays, dump->n_arrays, sizeof *dump->arrays);
     if (report->json) {
         json_int(report, "bytes", (int64_t)dump->n_bytes);
         json_int(report, "n_overflowed", (int64_t)dump->n_overflowed);
@@ -376,7 +372,6 @@ static const Option options[] = {
 const View view_dump = {
     .name = "dump",
     .summary = "arrays for NumPy, with TransformerLens's names",
-    .usage = TEXT_USAGE,
     .help =
         "  -o, --output FILE.npz   (needed)\n"
         "  --what LIST     pattern,scores,q,k,v,z,resid_pre,resid_mid,resid_post,attn_out,mlp_out,logits (all)\n"

@@ -5,11 +5,9 @@
  * Circuits").
  */
 #include "measures/outputnorms.h"
-
 #include "views/view.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { TOKEN_WIDTH = 14 };
@@ -29,12 +27,12 @@ typedef struct Effect {
 } Effect;
 
 typedef struct Explain {
-    int64_t asked_layer, asked_head, asked_query, top;
+    size_t layer, head, query, n_top;
 
-    size_t layer, head, kv_head, query, n_layer, n_top;
+    size_t kv_head, n_layer;
     double root_of_d_head;
     bool at_query;            /* the token being fed is the query */
-    float *scores, *weight;   /* [query + 1] */
+    float *weight;            /* [query + 1] */
     Row *rows;                /* [query + 1] */
     double weights;           /* their sum */
     float *z;                 /* [d_head] Σ weight·v */
@@ -76,15 +74,12 @@ static void visit(void *user, const Activation *seen) {
 }
 
 /* Up to the query, without the tokens after it, which it cannot see. */
-static bool feed(const Subject *subject, Explain *explain, Error *error) {
+static bool feed(Study *study, Explain *explain, Error *error) {
     Probe probe = {explain, wants, visit};
-    const int32_t *ids = subject->tokens.ids;
-    Session *session = subject_session(subject, 0, &probe, error);
-    bool ok = session && subject_feed(subject, session, ids, explain->query, NULL, NULL, error);
+    const int32_t *query = study->subject.tokens.ids + explain->query;
+    if (!study_feed(study, &probe, explain->query, error)) return false;
     explain->at_query = true;
-    ok = ok && subject_feed(subject, session, ids + explain->query, 1, NULL, NULL, error);
-    session_free(session);
-    return ok;
+    return subject_feed(&study->subject, study->session, query, 1, NULL, NULL, error);
 }
 
 static void fill_rows(const Subject *subject, Explain *explain) {
@@ -112,7 +107,7 @@ static bool find_effects(Study *study, Explain *explain, Error *error) {
     const Config *config = model_config(study->model);
     const Weights *weights = model_weights(study->model);
     size_t d = config->d_model, d_head = config->d_head, n_vocab = config->n_vocab;
-    size_t n_top = explain->n_top = at_most((size_t)explain->top, n_vocab);
+    size_t n_top = explain->n_top = at_most(explain->n_top, n_vocab);
     const float *columns = head_output(&study->subject, arena, explain->layer, explain->head, error);
     float *c = arena_floats(arena, 2, d); /* and as much for packing it */
     float *effects = arena_floats(arena, 1, n_vocab), *negated = arena_floats(arena, 1, n_vocab);
@@ -154,15 +149,12 @@ static bool compute(Study *study, void *own, Error *error) {
     const Subject *subject = &study->subject;
     const Config *config = model_config(study->model);
     Arena *arena = &study->arena;
-    if (!study_check_place(study, explain->asked_layer, explain->asked_head, explain->asked_query,
-                           subject->tokens.n, error))
+    if (!study_check_place(study, explain->layer, explain->head, explain->query, subject->tokens.n, error))
         return false;
-    if (explain->asked_layer < 0 || explain->asked_head < 0)
+    if (explain->layer == NOT_GIVEN || explain->head == NOT_GIVEN)
         return error_set(error, "explain takes one head: name it with --layer and --head");
-    explain->layer = (size_t)explain->asked_layer;
-    explain->head = (size_t)explain->asked_head;
     explain->kv_head = kv_head_of(config, explain->head);
-    explain->query = explain->asked_query < 0 ? subject->tokens.n - 1 : (size_t)explain->asked_query;
+    if (explain->query == NOT_GIVEN) explain->query = subject->tokens.n - 1;
     explain->n_layer = config->n_layer;
     explain->root_of_d_head = sqrt((double)config->d_head);
     size_t n = explain->query + 1;
@@ -170,7 +162,7 @@ static bool compute(Study *study, void *own, Error *error) {
     explain->rows = arena_new(arena, n, sizeof *explain->rows);
     explain->z = arena_floats(arena, 1, config->d_head);
     explain->resid = arena_floats(arena, 1, config->d_model);
-    if (!arena_ok(arena, error, "%zu keys", n) || !feed(subject, explain, error)) return false;
+    if (!arena_ok(arena, error, "%zu keys", n) || !feed(study, explain, error)) return false;
     fill_rows(subject, explain);
     return find_effects(study, explain, error);
 }
@@ -254,8 +246,7 @@ static void print_keys(Study *study, const Explain *explain) {
             n_left_out++;
             continue;
         }
-        table_print_row(report, &keys_table, 0, row);
-        putchar('\n');
+        table_print_line(report, &keys_table, 0, row);
     }
     if (n_left_out)
         printf("      %zu lighter keys left out: %.4f in all (--json has every one)\n", n_left_out, left_out);
@@ -272,8 +263,7 @@ static void print_effects(Report *report, const Explain *explain) {
     print_styled(report, STYLE_BOLD, "  raised                  lowered\n");
     for (size_t i = 0; i < explain->n_top; i++) {
         table_print_row(report, &raised_table, 0, &explain->raised[i]);
-        table_print_row(report, &lowered_table, 0, &explain->lowered[i]);
-        putchar('\n');
+        table_print_line(report, &lowered_table, 0, &explain->lowered[i]);
     }
     print_styled(report, STYLE_DIM,
                  "Relative to the mean over the vocabulary; what later layers make of it is not counted.\n");
@@ -301,21 +291,20 @@ static bool show(Study *study, void *own, Error *error) {
     return true;
 }
 
-static const Explain defaults = {.asked_layer = -1, .asked_head = -1, .asked_query = -1, .top = 5};
+static const Explain defaults = {.layer = NOT_GIVEN, .head = NOT_GIVEN, .query = NOT_GIVEN, .n_top = 5};
 
 #define AT(member) offsetof(Explain, member)
 
 static const Option options[] = {
-    {"--layer", NULL, OPTION_INT, AT(asked_layer), 0, 1e9},
-    {"--head", NULL, OPTION_INT, AT(asked_head), 0, 1e9},
-    {"--query", NULL, OPTION_INT, AT(asked_query), 0, 1e9},
-    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},
+    {"--layer", NULL, OPTION_SIZE, AT(layer), 0, 1e9},
+    {"--head", NULL, OPTION_SIZE, AT(head), 0, 1e9},
+    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
+    {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
 };
 
 const View view_explain = {
     .name = "explain",
     .summary = "one head and query, step by step",
-    .usage = TEXT_USAGE,
     .help =
         "q.k, divided by the root of d_head, masked, softmax, weight * |v|, and the tokens that the head's\n"
         "output raises and lowers most.\n"

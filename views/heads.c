@@ -1,20 +1,18 @@
 /*
- * heads: what each head attends to, in numbers (headscores.h), on a text or, with --repeat, on random tokens
+ * heads: what each head attends to, in numbers (measures/heads.h), on a text or, with --repeat, on random tokens
  * that stand there twice, where only a head that looks for repetition can tell what comes next. The same
  * scores of a pattern that looks everywhere alike are the chance level.
  */
 #include "measures/heads.h"
-
-#include "views/pagedata.h"
 #include "views/view.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct HeadsView {
-    int64_t repeat, batch;
+    RandomTexts random; /* of --repeat and --batch */
     Heads heads;
+    struct Row *rows; /* [n_layer·n_head], and chance */
 } HeadsView;
 
 /* A head in the table. */
@@ -25,6 +23,14 @@ typedef struct Row {
     size_t n_repeated; /* queries that "dup" and "ind" are means over */
     const char *label;
 } Row;
+
+static void show_label(Report *report, const char *key, const void *cell) {
+    const char *label = *(const char *const *)cell;
+    if (report->json)
+        json_text(report, key, label, SIZE_MAX);
+    else
+        printf("%s%s", *label ? "  " : "", label);
+}
 
 #define ROW(member) offsetof(Row, member)
 #define SCORE(member) offsetof(Row, scores.member)
@@ -47,7 +53,7 @@ static const Column columns[] = {
     {"distance", "dist", CELL_REAL, SCORE(distance), 8, 1, .need = 3},
     {"n_dup", NULL, CELL_SIZE, ROW(n_repeated)},
     {"n_ind", NULL, CELL_SIZE, ROW(n_repeated)},
-    {"label", NULL, CELL_TEXT, ROW(label)},
+    {"label", "  label", CELL_SHOWN, ROW(label), .show = show_label},
 };
 enum { N_COLUMNS = sizeof columns / sizeof *columns, FIRST_SCORE = 3, TL_DIAG = 11, END_OF_SCORES = 15 };
 
@@ -60,16 +66,14 @@ static size_t n_heads(const Heads *heads) { return heads->n_layer * heads->n_hea
 static Row row_of(const Heads *heads, size_t i) {
     Row row = {.layer = i / heads->n_head, .head = i % heads->n_head, .scores = head_scores(&heads->sums[i])};
     row.n_repeated = heads->sums[n_heads(heads)].n_repeated;
-    row.label = head_label(&row.scores);
-    if (i < n_heads(heads))
-        head_name(row.name, row.layer, row.head);
-    else
-        strcpy(row.name, "chance");
+    row.label = i < n_heads(heads) ? head_label(&row.scores) : "";
+    head_name(row.name, row.layer, row.head);
+    if (i == n_heads(heads)) strcpy(row.name, "chance");
     return row;
 }
 
-static void json_heads(const Heads *heads, Report *report) {
-    Row row = row_of(heads, n_heads(heads));
+static void json_heads(const HeadsView *view, Report *report) {
+    const Heads *heads = &view->heads;
     json_text(report, "mode", heads->random ? "repeat" : "text", SIZE_MAX);
     json_int(report, "n_queries", (int64_t)heads->sums[n_heads(heads)].n_queries);
     if (heads->random) {
@@ -83,17 +87,8 @@ static void json_heads(const Heads *heads, Report *report) {
         }
         json_end_array(report);
     }
-    json_object(report, "chance");
-    table_json_members(report, &heads_table, ~SCORES, &row);
-    json_end_object(report);
-    json_array(report, heads_table.key);
-    for (size_t i = 0; i < n_heads(heads); i++) {
-        row = row_of(heads, i);
-        json_object(report, NULL);
-        table_json_members(report, &heads_table, 0, &row);
-        json_end_object(report);
-    }
-    json_end_array(report);
+    table_json_object(report, "chance", &heads_table, ~SCORES, &view->rows[n_heads(heads)]);
+    table_show(report, &heads_table, 0, view->rows, n_heads(heads), sizeof *view->rows);
 }
 
 static void json_values(Report *report, const char *key, const Row *row) {
@@ -168,36 +163,32 @@ static void print_legend(const Report *report, const Heads *heads, Columns left_
 }
 
 /* The columns of the longest label, with the space before it. */
-static size_t label_width(const Heads *heads) {
+static size_t label_width(const HeadsView *view) {
     size_t width = 0;
-    for (size_t i = 0; i < n_heads(heads); i++) {
-        size_t n = strlen(row_of(heads, i).label);
+    for (size_t i = 0; i < n_heads(&view->heads); i++) {
+        size_t n = strlen(view->rows[i].label);
         if (n > 0 && n + 2 > width) width = n + 2;
     }
     return width;
 }
 
-static void print_heads(Report *report, const Heads *heads) {
+static void print_heads(Report *report, const HeadsView *view) {
+    const Heads *heads = &view->heads;
     Columns left_out = heads->random ? 0 : 1 << TL_DIAG; /* a text has no one diagonal */
-    size_t labels = label_width(heads), room = report->width > labels ? report->width - labels : 0;
+    size_t labels = label_width(view), room = report->width > labels ? report->width - labels : 0;
     Columns too_wide = table_too_wide(&heads_table, left_out, room);
     Column finer[N_COLUMNS]; /* chance, with one digit more than heads */
     memcpy(finer, columns, sizeof finer);
     for (size_t i = 0; i < N_COLUMNS; i++)
         if (finer[i].digits == 2) finer[i].digits = 3;
     Table chance_table = TABLE(NULL, finer);
-    Row row = row_of(heads, n_heads(heads));
     print_legend(report, heads, left_out, too_wide);
     left_out |= too_wide;
     putchar('\n');
-    table_print_titles(report, &heads_table, left_out, "  label");
-    table_print_row(report, &chance_table, left_out, &row);
-    putchar('\n');
-    for (size_t i = 0; i < n_heads(heads); i++) {
-        row = row_of(heads, i);
-        table_print_row(report, &heads_table, left_out, &row);
-        printf("%s%s\n", *row.label ? "  " : "", row.label);
-    }
+    table_print_titles(report, &heads_table, left_out, NULL);
+    table_print_line(report, &chance_table, left_out, &view->rows[n_heads(heads)]);
+    for (size_t i = 0; i < n_heads(heads); i++)
+        table_print_line(report, &heads_table, left_out, &view->rows[i]);
 }
 
 /* The tokens of the report are those of the first random text. */
@@ -213,49 +204,53 @@ bool repeats_with_bos(const Study *study) {
     return !study->options->no_bos && tokenizer_bos(study->tokenizer) >= 0;
 }
 
-static bool check_repeat(const Study *study, int64_t repeat, bool bos, Error *error) {
+static bool check_repeat(const Study *study, size_t repeat, bool bos, Error *error) {
     size_t most = heads_longest_period(&study->subject, bos);
-    if (repeat <= 0 || (uint64_t)repeat <= most) return true;
+    if (repeat <= most) return true;
     return error_set(
         error, "--repeat %zu makes a text of %zu tokens, more than the context of %zu: at most %zu fits",
-        (size_t)repeat, 2 * (size_t)repeat + bos, subject_n_ctx(&study->subject), most);
+        repeat, 2 * repeat + bos, subject_n_ctx(&study->subject), most);
 }
 
 static bool compute(Study *study, void *view, Error *error) {
     HeadsView *v = view;
     Subject *subject = &study->subject;
-    bool asked = v->repeat > 0 || v->batch > 0, random = asked || subject->tokens.n == 0;
+    RandomTexts *texts = &v->random;
+    bool asked = texts->period > 0 || texts->n > 0, random = asked || subject->tokens.n == 0;
     if (asked && subject->tokens.n > 0)
         return error_set(error, "--repeat and --batch make texts of their own: leave out %s",
                          study->options->prompt ? "-p" : "-f");
-    RandomTexts texts = {.bos = repeats_with_bos(study),
-                         .period = (size_t)v->repeat,
-                         .n = (size_t)v->batch,
-                         .seed = study->seed};
-    return (!random || check_repeat(study, v->repeat, texts.bos, error)) &&
-           heads_begin(&v->heads, subject, &study->arena, random ? &texts : NULL, error) &&
-           show_first_text(subject, &v->heads, error) && heads_feed(&v->heads, random, error);
+    texts->bos = repeats_with_bos(study);
+    texts->seed = study->seed;
+    if ((random && !check_repeat(study, texts->period, texts->bos, error)) ||
+        !heads_begin(&v->heads, subject, &study->arena, random ? texts : NULL, error) ||
+        !show_first_text(subject, &v->heads, error) || !heads_feed(&v->heads, random, error))
+        return false;
+    size_t n = n_heads(&v->heads);
+    v->rows = arena_new(&study->arena, n + 1, sizeof *v->rows);
+    if (!arena_ok(&study->arena, error, "%zu rows", n)) return false;
+    for (size_t i = 0; i <= n; i++) v->rows[i] = row_of(&v->heads, i);
+    return true;
 }
 
 static bool show(Study *study, void *view, Error *error) {
     const HeadsView *v = view;
     (void)error;
     if (study->report.json)
-        json_heads(&v->heads, &study->report);
+        json_heads(v, &study->report);
     else
-        print_heads(&study->report, &v->heads);
+        print_heads(&study->report, v);
     return true;
 }
 
 static const Option options[] = {
-    {"--repeat", NULL, OPTION_INT, offsetof(HeadsView, repeat), 2, 1e6},
-    {"--batch", NULL, OPTION_INT, offsetof(HeadsView, batch), 1, 10000},
+    {"--repeat", NULL, OPTION_SIZE, offsetof(HeadsView, random.period), 2, 1e6},
+    {"--batch", NULL, OPTION_SIZE, offsetof(HeadsView, random.n), 1, 10000},
 };
 
 const View view_heads = {
     .name = "heads",
     .summary = "what each head does: scores and labels",
-    .usage = TEXT_USAGE,
     .help =
         "Scores of every head, means over queries: entropy, confidence (largest weight), attention to the\n"
         "first token (sink), to itself, to the previous token, mean distance, to earlier occurrences of\n"

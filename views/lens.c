@@ -4,10 +4,7 @@
  * last one.
  */
 #include "measures/lensrows.h"
-
 #include "views/view.h"
-
-#include <stdio.h>
 
 enum { NARROWEST = 8, WIDEST = 14, BESIDE_TOKEN = 7 }; /* columns of a token in a row, and around it */
 
@@ -28,37 +25,17 @@ typedef struct Row {
 } Row;
 
 typedef struct LensView {
-    int64_t query, top;
+    size_t query, n_top;
     const char *token;
     bool mid, frozen;
 
     LensRows lens;
-    size_t position, n_top;
     int32_t final;  /* the model's answer */
     int32_t target; /* of --token, or −1 */
     Row *rows;      /* [lens.n_rows] */
 
     size_t n_shown, token_width; /* tokens of a row that fit the line, and their columns */
 } LensView;
-
-static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
-    (void)head;
-    return lens_rows_want(user, site, layer);
-}
-
-static void visit(void *user, const Activation *seen) { lens_rows_keep(user, seen); }
-
-/* What comes after the query changes nothing at it, and is not fed. */
-static bool feed(Study *study, LensView *view, Error *error) {
-    const Subject *subject = &study->subject;
-    Probe probe = {&view->lens, wants, visit};
-    Session *session = subject_session(subject, 0, &probe, error);
-    bool ok = session &&
-              subject_feed(subject, session, subject->tokens.ids, view->position + 1, NULL, NULL, error) &&
-              lens_rows_unembed(&view->lens, session, &study->arena, view->frozen, error);
-    session_free(session);
-    return ok;
-}
 
 static Followed follow(const Row *row, int32_t id) {
     if (id < 0) return (Followed){0};
@@ -89,17 +66,20 @@ static void fill_rows(LensView *view, int32_t *top) {
 static bool compute(Study *study, void *own, Error *error) {
     LensView *view = own;
     Arena *arena = &study->arena;
-    if (!study_check_place(study, -1, -1, view->query, study->subject.tokens.n, error) ||
+    if (!study_check_place(study, NOT_GIVEN, NOT_GIVEN, view->query, study->subject.tokens.n, error) ||
         (view->token && !study_token(study, view->token, &view->target, error)))
         return false;
-    view->position = view->query >= 0 ? (size_t)view->query : study->subject.tokens.n - 1;
-    if (!lens_rows_begin_at(&view->lens, &study->subject, arena, view->position, view->mid, error))
-        return false;
+    if (view->query == NOT_GIVEN) view->query = study->subject.tokens.n - 1;
+    if (!lens_rows_begin_at(&view->lens, &study->subject, arena, view->query, view->mid, error)) return false;
     size_t n_rows = view->lens.n_rows;
-    view->n_top = at_most((size_t)view->top, view->lens.n_vocab);
+    view->n_top = at_most(view->n_top, view->lens.n_vocab);
     view->rows = arena_new(arena, n_rows, sizeof *view->rows);
     int32_t *top = arena_new(arena, n_rows, (view->n_top + 1) * sizeof *top);
-    if (!arena_ok(arena, error, "%zu rows", n_rows) || !feed(study, view, error)) return false;
+    Probe probe = {&view->lens, lens_rows_want, lens_rows_keep};
+    /* What comes after the query changes nothing at it, and is not fed. */
+    if (!arena_ok(arena, error, "%zu rows", n_rows) || !study_feed(study, &probe, view->query + 1, error) ||
+        !lens_rows_unembed(&view->lens, study->session, arena, view->frozen, error))
+        return false;
     fill_rows(view, top);
     return true;
 }
@@ -167,8 +147,8 @@ static const char *settled(const LensView *view) {
 static void print_legend(const Study *study, const LensView *view) {
     const Report *report = &study->report;
     printf("After ");
-    print_token(report, study->subject.tokens.ids[view->position], 0);
-    printf(" (position %zu) the model expects ", view->position);
+    print_token(report, study->subject.tokens.ids[view->query], 0);
+    printf(" (position %zu) the model expects ", view->query);
     print_token(report, view->final, 0);
     printf(": on top from %s on", settled(view));
     if (view->target >= 0) {
@@ -213,7 +193,7 @@ static bool show(Study *study, void *own, Error *error) {
     Columns left_out = view->target < 0 ? TARGET : 0;
     (void)error;
     if (report->json) {
-        json_int(report, "query", (int64_t)view->position);
+        json_int(report, "query", (int64_t)view->query);
         json_followed(report, "final", view->final);
         json_followed(report, "target", view->target);
         table_show(report, &lens_table, left_out, view->rows, view->lens.n_rows, sizeof *view->rows);
@@ -225,27 +205,24 @@ static bool show(Study *study, void *own, Error *error) {
     if (view->n_shown < view->n_top)
         snprintf(title, sizeof title, "  likeliest (%zu of %zu fit)", view->n_shown, view->n_top);
     table_print_titles(report, &lens_table, left_out, !view->n_top || *title ? title : "  likeliest");
-    for (size_t i = 0; i < view->lens.n_rows; i++) {
-        table_print_row(report, &lens_table, left_out, &view->rows[i]);
-        putchar('\n');
-    }
+    for (size_t i = 0; i < view->lens.n_rows; i++)
+        table_print_line(report, &lens_table, left_out, &view->rows[i]);
     return true;
 }
 
-static const LensView defaults = {.query = -1, .top = 5, .target = -1};
+static const LensView defaults = {.query = NOT_GIVEN, .n_top = 5, .target = -1};
 
 #define AT(member) offsetof(LensView, member)
 
 static const Option options[] = {
-    {"--query", NULL, OPTION_INT, AT(query), 0, 1e9},     {"--token", NULL, OPTION_TEXT, AT(token), 0, 0},
-    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},        {"--mid", NULL, OPTION_ON, AT(mid), 0, 0},
+    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},    {"--token", NULL, OPTION_TEXT, AT(token), 0, 0},
+    {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},     {"--mid", NULL, OPTION_ON, AT(mid), 0, 0},
     {"--frozen-norm", NULL, OPTION_ON, AT(frozen), 0, 0},
 };
 
 const View view_lens = {
     .name = "lens",
     .summary = "what each layer would predict",
-    .usage = TEXT_USAGE,
     .help = "The logit lens: the final norm and the unembedding on the residual stream before each layer.\n"
             "\n"
             "  --query Q       at this position (the last)\n"

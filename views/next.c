@@ -25,31 +25,20 @@ typedef struct Row {
 } Row;
 
 typedef struct Next {
-    int64_t top, top_k;
-    float temp, top_p, min_p;
+    SamplerOptions sampling;
     StringList tokens; /* of --token */
 
-    float *logits; /* [n_vocab] after the last token */
-    size_t n_vocab, n_top;
-    Row *rows;  /* [n_top] likeliest first */
-    Row *named; /* [tokens.n] */
+    float *logits;         /* [n_vocab] after the last token */
+    size_t n_vocab, n_top; /* n_top: as many as asked for, or as there are */
+    Row *rows;             /* [n_top] likeliest first */
+    Row *named;            /* [tokens.n] */
     Distribution distribution;
 
-    SamplerOptions sampling;
     double *after;          /* [n_vocab] */
     size_t n_kept;          /* tokens that may be drawn */
     double mass;            /* what they hold at temperature 1, unfiltered */
     double entropy_of_kept; /* nats, of what is drawn */
 } Next;
-
-static bool feed(const Subject *subject, Next *next, Error *error) {
-    const Tokens *tokens = &subject->tokens;
-    Session *session = subject_session(subject, 0, NULL, error);
-    bool ok = session && subject_feed(subject, session, tokens->ids, tokens->n - 1, NULL, NULL, error) &&
-              session_feed(session, tokens->ids + tokens->n - 1, 1, next->logits, 1, error);
-    session_free(session);
-    return ok;
-}
 
 static double probability(const Next *next, int32_t id) {
     return probability_of(next->logits, id, next->distribution.log_sum);
@@ -108,18 +97,15 @@ static bool compute(Study *study, void *view, Error *error) {
     Next *next = view;
     Arena *arena = &study->arena;
     next->n_vocab = model_config(study->model)->n_vocab;
-    next->sampling = (SamplerOptions){.temperature = next->temp,
-                                      .top_k = (size_t)next->top_k,
-                                      .top_p = next->top_p,
-                                      .min_p = next->min_p,
-                                      .repeat_penalty = 1};
-    next->n_top = (size_t)next->top;
     next->logits = arena_floats(arena, 1, next->n_vocab);
     next->after = arena_new(arena, next->n_vocab, sizeof *next->after);
     next->rows = arena_new(arena, next->n_top + 1, sizeof *next->rows);
     next->named = arena_new(arena, next->tokens.n + 1, sizeof *next->named);
     int32_t *top = arena_new(arena, next->n_top + 1, sizeof *top);
-    if (!arena_ok(arena, error, "%zu logits", next->n_vocab) || !feed(&study->subject, next, error))
+    const Tokens *tokens = &study->subject.tokens;
+    if (!arena_ok(arena, error, "%zu logits", next->n_vocab) ||
+        !study_feed(study, NULL, tokens->n - 1, error) ||
+        !session_feed(study->session, &tokens->ids[tokens->n - 1], 1, next->logits, 1, error))
         return false;
     next->distribution = distribution_of(next->logits, next->n_vocab);
     next->n_top = logits_top(next->logits, next->n_vocab, next->n_top, top);
@@ -196,9 +182,7 @@ static bool show(Study *study, void *view, Error *error) {
                    sizeof *next->named);
     }
     if (report->json) {
-        json_object(report, "after");
-        table_json_members(report, &after_table, 0, next);
-        json_end_object(report);
+        table_json_object(report, "after", &after_table, 0, next);
         return true;
     }
     printf("\nentropy %.3f bits: as open as an even choice among %.1f of the %zu tokens\n",
@@ -213,20 +197,22 @@ static bool show(Study *study, void *view, Error *error) {
 
 static void free_next(void *view) { free(((Next *)view)->tokens.items); }
 
-static const Next defaults = {.top = TOP, .temp = 1, .top_p = 1};
+static const Next defaults = {.n_top = TOP, .sampling = {.temperature = 1, .top_p = 1, .repeat_penalty = 1}};
 
 #define AT(member) offsetof(Next, member)
 
 static const Option options[] = {
-    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},   {"--token", NULL, OPTION_LIST, AT(tokens), 0, 0},
-    {"--temp", NULL, OPTION_REAL, AT(temp), 0, 1e9}, {"--top-k", NULL, OPTION_INT, AT(top_k), 0, 1e9},
-    {"--top-p", NULL, OPTION_REAL, AT(top_p), 0, 1}, {"--min-p", NULL, OPTION_REAL, AT(min_p), 0, 1},
+    {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
+    {"--token", NULL, OPTION_LIST, AT(tokens), 0, 0},
+    {"--temp", NULL, OPTION_REAL, AT(sampling.temperature), 0, 1e9},
+    {"--top-k", NULL, OPTION_SIZE, AT(sampling.top_k), 0, 1e9},
+    {"--top-p", NULL, OPTION_REAL, AT(sampling.top_p), 0, 1},
+    {"--min-p", NULL, OPTION_REAL, AT(sampling.min_p), 0, 1},
 };
 
 const View view_next = {
     .name = "next",
     .summary = "what the model expects after the text",
-    .usage = TEXT_USAGE,
     .help =
         "The distribution of the next token: rank, probability, logit (before the softmax), cumulative\n"
         "probability, and what temperature and filters would make of it.\n"

@@ -8,28 +8,32 @@
 #include "web/page.h"
 #include "cli/output.h"
 #include "measures/ablation.h"
+#include "measures/heads.h"
+#include "measures/lensrows.h"
 #include "measures/patterns.h"
+#include "measures/predictions.h"
+#include "measures/traces.h"
 #include "text/unicode.h"
-#include "views/pagedata.h"
 #include "views/view.h"
 #include "web/svg.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { TOP = 20, TITLE_CHARACTERS = 60, LARGE_MB = 16 };
 
 typedef struct Page {
     const char *output, *layer_list, *ablate, *svg;
-    int64_t n_predict, top, query;
+    size_t n_predict, top;
+    size_t query; /* the position shown first, whose scores the page has in any case */
     float temp;
 
     Study *study;
     const Config *config;
     OutputFile file;
-    Patterns figure;    /* of --svg */
-    size_t n_prompt;    /* tokens from here on were generated */
-    size_t first_query; /* the position shown first, whose scores the page has in any case */
-    bool *layers;       /* [n_layer] whose heads' patterns are kept */
+    Patterns figure; /* of --svg */
+    size_t n_prompt; /* tokens from here on were generated */
+    bool *layers;    /* [n_layer] whose heads' patterns are kept */
     Session *session;
     Predictions predictions;
     LensRows lens;
@@ -44,15 +48,14 @@ typedef struct Page {
 } Page;
 
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
-    const Page *page = user;
-    (void)head;
-    return lens_rows_want(&page->lens, site, layer) || (site == PROBE_PATTERN && page->text.sums) ||
+    Page *page = user;
+    return lens_rows_want(&page->lens, site, layer, head) || (site == PROBE_PATTERN && page->text.sums) ||
            traces_want(&page->traces, site, layer);
 }
 
 static void visit(void *user, const Activation *seen) {
     Page *page = user;
-    if (lens_rows_want(&page->lens, seen->site, seen->layer)) lens_rows_keep(&page->lens, seen);
+    if (lens_rows_want(&page->lens, seen->site, seen->layer, seen->head)) lens_rows_keep(&page->lens, seen);
     if (seen->site == PROBE_PATTERN && page->text.sums) heads_add(&page->text, seen);
     if (traces_want(&page->traces, seen->site, seen->layer)) traces_add(&page->traces, seen);
 }
@@ -65,7 +68,7 @@ static void add_logits(void *user, size_t position, const float *logits) {
 
 static void tell_progress(void *user) {
     const Page *page = user;
-    show_progress("generated", page->study->subject.tokens.n - page->n_prompt, (size_t)page->n_predict);
+    show_progress("generated", page->study->subject.tokens.n - page->n_prompt, page->n_predict);
 }
 
 /* -n: the study's tokens become the prompt and what the model wrote behind it. */
@@ -74,7 +77,7 @@ static bool generate(Page *page, Error *error) {
     Subject *subject = &study->subject;
     size_t n = page->n_prompt;
     Generator *generator = NULL;
-    Session *session = subject_session(subject, n + (size_t)page->n_predict, NULL, error);
+    Session *session = subject_session(subject, n + page->n_predict, NULL, error);
     bool ok = session && subject_feed(subject, session, subject->tokens.ids, n - 1, NULL, NULL, error) &&
               (generator = study_generator(study, session, page->temp, error)) &&
               study_generate(study, generator, page->n_predict, tell_progress, page, error);
@@ -109,18 +112,17 @@ static bool allocate(Page *page, Error *error) {
     Arena *arena = &study->arena;
     size_t n = subject->tokens.n, n_vocab = page->config->n_vocab;
     RandomTexts random = {.bos = repeats_with_bos(study), .seed = study->seed};
-    page->first_query = page->query >= 0 ? (size_t)page->query : page->n_prompt - 1;
-    if (page->first_query >= n)
-        return error_set(error, "--query %zu: the model ended the text after token %zu", page->first_query,
-                         n - 1);
+    if (page->query == NOT_GIVEN) page->query = page->n_prompt - 1;
+    if (page->query >= n)
+        return error_set(error, "--query %zu: the model ended the text after token %zu", page->query, n - 1);
     page->named = arena_new(arena, n_vocab, sizeof *page->named);
     page->levels = arena_new(arena, n, 2);
     page->made_by = command_line(study, error);
     return page->made_by &&
-           predictions_begin(&page->predictions, subject, arena, at_most(top_or(page->top, TOP), n_vocab),
-                             error) &&
+           predictions_begin(&page->predictions, subject, arena,
+                             at_most(page->top == NOT_GIVEN ? TOP : page->top, n_vocab), error) &&
            lens_rows_begin(&page->lens, subject, arena, error) &&
-           traces_begin(&page->traces, subject, arena, page->layers, page->first_query, error) &&
+           traces_begin(&page->traces, subject, arena, page->layers, page->query, error) &&
            (n < 2 || heads_begin(&page->text, subject, arena, NULL, error)) &&
            (!heads_can_repeat(subject, random.bos) ||
             heads_begin(&page->repeat, subject, arena, &random, error));
@@ -148,8 +150,171 @@ static bool gather_without(Page *page, Error *error) {
     return predictions_begin(&page->without, &study->subject, &study->arena, page->predictions.n_top,
                              error) &&
            ablation_baseline(ablation, error) &&
-           ablation_run(ablation, ablation_first_layer(ablation), &page->difference, predictions_add,
-                        &page->without, error);
+           ablation_run(ablation, &page->difference, predictions_add, &page->without, error);
+}
+
+#define PREDICTION(member) offsetof(Prediction, member)
+
+static const Column position_columns[] = {
+    {"surprisal_nats", NULL, CELL_REAL, PREDICTION(surprisal)},
+    {"rank", NULL, CELL_SIZE, PREDICTION(rank)},
+    {"entropy_nats", NULL, CELL_REAL, PREDICTION(entropy)},
+};
+static const Table position_table = TABLE(NULL, position_columns);
+
+/* Each token as it was foreseen; nothing foresees the first. */
+static void json_positions(Report *report, const Predictions *predictions) {
+    json_array(report, "positions");
+    json_null(report, NULL);
+    for (size_t at = 1; at < predictions->subject->tokens.n; at++)
+        table_json_object(report, NULL, &position_table, 0, &predictions->items[at - 1]);
+    json_end_array(report);
+}
+
+/* A token by its id, whose text the page's vocabulary gives. */
+static void json_id(Report *report, const char *key, const Page *page, int32_t id) {
+    page->named[id] = true;
+    json_int(report, key, id);
+}
+
+/* What was expected after each token. Logits are written in full: p is e to the power of their difference to log_sum. */
+static void json_next(Report *report, const Page *page, const Predictions *predictions) {
+    size_t n_top = predictions->n_top;
+    json_array(report, "next");
+    for (size_t at = 0; at < predictions->subject->tokens.n; at++) {
+        const Prediction *item = &predictions->items[at];
+        json_object(report, NULL);
+        json_rounded(report, "entropy_nats", item->entropy);
+        json_real(report, "log_sum", item->log_sum);
+        json_array(report, "top"); /* id, logit, … */
+        for (size_t i = at * n_top; i < (at + 1) * n_top; i++) {
+            json_id(report, NULL, page, predictions->top[i]);
+            json_real(report, NULL, (double)predictions->top_logits[i]);
+        }
+        json_end_array(report);
+        json_array(report, "rest");
+        for (size_t j = 0; j < N_TEMPERATURES; j++) json_rounded(report, NULL, item->rest[j]);
+        json_end_array(report);
+        json_end_object(report);
+    }
+    json_end_array(report);
+}
+
+/*
+ * "positions": [null, {"surprisal_nats", "rank", "entropy_nats"}, …], of each token as it was foreseen;
+ * with `totals` "totals": {"n", "nll_nats", "perplexity", "bits_per_byte"};
+ * "next": [{"entropy_nats", "log_sum", "top": [id, logit, …], "rest": […]}, …], after each token.
+ */
+static void json_predictions(Report *report, const Page *page, const Predictions *predictions, bool totals) {
+    json_positions(report, predictions);
+    if (totals) json_totals(report, &predictions->totals, true);
+    json_next(report, page, predictions);
+}
+
+/* [p, rank, id, p, …]: of the final answer, then the likeliest. */
+static void json_lens_row(Report *report, const Page *page, const LensRow *row) {
+    json_array(report, NULL);
+    json_rounded(report, NULL, (double)row->final_p);
+    json_int(report, NULL, row->final_rank);
+    for (size_t k = 0; k < page->lens.n_top; k++) {
+        json_id(report, NULL, page, row->top[k]);
+        json_rounded(report, NULL, (double)row->top_p[k]);
+    }
+    json_end_array(report);
+}
+
+/* "lens": {"rows": ["0_pre", …, "final_post"], "positions": [{"final", "rows": [[p, rank, id, p, …], …]}, …]} */
+static void json_lens(Report *report, const Page *page) {
+    const LensRows *lens = &page->lens;
+    char name[32];
+    json_object(report, "lens");
+    json_array(report, "rows");
+    for (size_t i = 0; i < lens->n_rows; i++) json_text(report, NULL, lens_row_name(lens, i, name), SIZE_MAX);
+    json_end_array(report);
+    json_array(report, "positions");
+    for (size_t at = 0; at < lens->subject->tokens.n; at++) {
+        json_object(report, NULL);
+        json_id(report, "final", page, lens->final[at]);
+        json_array(report, "rows");
+        for (size_t i = 0; i < lens->n_rows; i++)
+            json_lens_row(report, page, &lens->rows[at * lens->n_rows + i]);
+        json_end_array(report);
+        json_end_object(report);
+    }
+    json_end_array(report);
+    json_end_object(report);
+}
+
+/* [scale, base64 of norms/scale in 16 bits each, little-endian] */
+static void json_norms(Report *report, const Page *page, const double *norms) {
+    unsigned char *levels = page->levels;
+    size_t n = page->traces.n;
+    double largest = 0;
+    for (size_t i = 0; i < n; i++) largest = fmax(largest, norms[i]);
+    for (size_t i = 0; i < n; i++) {
+        long level = largest > 0 ? lrint(norms[i] / largest * UINT16_MAX) : 0;
+        levels[2 * i] = (unsigned char)(level & 255);
+        levels[2 * i + 1] = (unsigned char)(level >> 8);
+    }
+    json_array(report, NULL);
+    json_real(report, NULL, largest / UINT16_MAX);
+    json_base64(report, NULL, levels, 2 * n);
+    json_end_array(report);
+}
+
+typedef enum Trace { TRACE_PATTERN, TRACE_OUTPUT_NORMS, TRACE_VALUE_NORMS, TRACE_SCORES } Trace;
+
+/* What is kept of a head, value norms of a kv head. Scores are written as they lie in memory: little-endian, wherever we run. */
+static void json_trace(Report *report, const Page *page, Trace trace, size_t layer, size_t head) {
+    const Traces *traces = &page->traces;
+    size_t place = traces_place(traces, layer, head), n_scores = traces->n_scores;
+    const PackedRows *packed = &traces->patterns[place];
+    switch (trace) {
+    case TRACE_PATTERN: json_base64(report, NULL, packed->bytes, packed->n); break;
+    case TRACE_OUTPUT_NORMS:
+        json_norms(report, page, output_norms_of(&traces->output_norms, layer, head));
+        break;
+    case TRACE_VALUE_NORMS: json_norms(report, page, traces_value_norms(traces, layer, head)); break;
+    case TRACE_SCORES:
+        json_base64(report, NULL, traces->scores + place * n_scores, n_scores * sizeof *traces->scores);
+        break;
+    }
+}
+
+/* [[one for each head] for each traced layer] */
+static void json_by_head(Report *report, const char *key, const Page *page, Trace trace) {
+    const Config *config = page->config;
+    size_t n_head = trace == TRACE_VALUE_NORMS ? config->n_head_kv : config->n_head;
+    json_array(report, key);
+    for (size_t layer = 0; layer < config->n_layer; layer++) {
+        if (!page->layers[layer]) continue;
+        json_array(report, NULL);
+        for (size_t head = 0; head < n_head; head++) json_trace(report, page, trace, layer, head);
+        json_end_array(report);
+    }
+    json_end_array(report);
+}
+
+/* The members "patterns", "output_norms", "value_norms" and "steps". */
+static void json_traces(Report *report, const Page *page) {
+    const Traces *traces = &page->traces;
+    json_object(report, "patterns");
+    json_rounded(report, "least", (double)traces->least);
+    json_array(report, "layers");
+    for (size_t layer = 0; layer < page->config->n_layer; layer++)
+        if (page->layers[layer]) json_int(report, NULL, (int64_t)layer);
+    json_end_array(report);
+    json_by_head(report, "data", page, TRACE_PATTERN);
+    json_end_object(report);
+    json_by_head(report, "output_norms", page, TRACE_OUTPUT_NORMS);
+    json_by_head(report, "value_norms", page, TRACE_VALUE_NORMS);
+    json_object(report, "steps");
+    json_int(report, "first", (int64_t)traces->first);
+    json_int(report, "n", (int64_t)traces->n_queries);
+    json_int(report, "max_keys", MAX_KEYS);
+    json_int(report, "max_masked", MAX_MASKED);
+    json_by_head(report, "scores", page, TRACE_SCORES);
+    json_end_object(report);
 }
 
 static void json_model(Report *report, const Page *page) {
@@ -157,7 +322,7 @@ static void json_model(Report *report, const Page *page) {
     json_text(report, "version", ATTN_VERSION, SIZE_MAX);
     json_text(report, "made_by", page->made_by, SIZE_MAX);
     json_int(report, "n_prompt", (int64_t)page->n_prompt);
-    json_int(report, "query", (int64_t)page->first_query);
+    json_int(report, "query", (int64_t)page->query);
     json_real(report, "temperature", (double)page->temp);
     json_rounded(report, "temperature_step", (double)TEMPERATURE_STEP);
     json_int(report, "n_layer", (int64_t)config->n_layer);
@@ -183,17 +348,16 @@ static void json_ablation(Report *report, const Page *page) {
         json_text(report, NULL, part_name(name, ablation, ablation->chosen[i]), SIZE_MAX);
     json_end_array(report);
     json_text(report, "by", "zero", SIZE_MAX);
-    json_predictions(report, &page->without, false);
-    json_baseline(report, &page->difference);
-    json_ablated(report, &page->difference);
+    json_predictions(report, page, &page->without, false);
+    json_object(report, "baseline");
+    json_difference(report, &page->difference, BASELINE);
+    json_end_object(report);
+    json_difference(report, &page->difference, ABLATED);
     json_end_object(report);
 }
 
-/* The text of every token that is named by its id. */
+/* The text of every token that was named by its id. */
 static void json_vocabulary(Report *report, const Page *page) {
-    predictions_mark(&page->predictions, page->named);
-    lens_rows_mark(&page->lens, page->named);
-    if (page->ablate) predictions_mark(&page->without, page->named);
     json_object(report, "vocabulary");
     for (size_t id = 0; id < page->config->n_vocab; id++) {
         char key[24];
@@ -210,16 +374,16 @@ static void write_data(void *user, FILE *file) {
     report->out = file;
     report_open(report, page->study);
     json_model(report, page);
-    json_predictions(report, &page->predictions, true);
-    json_lens(report, &page->lens);
+    json_predictions(report, page, &page->predictions, true);
+    json_lens(report, page);
     json_object(report, "heads");
     json_head_scores(report, "text", &page->text);
     json_head_scores(report, "repeat", &page->repeat);
     json_end_object(report);
-    json_traces(report, &page->traces, page->levels);
+    json_traces(report, page);
     json_ablation(report, page);
     json_vocabulary(report, page);
-    report_close(report);
+    json_end_object(report);
 }
 
 /* The page is called by how its text begins. */
@@ -267,7 +431,7 @@ static bool check_svg(Page *page, Error *error) {
     const char *at = page->svg;
     unsigned long long layer, head;
     bool one;
-    if (page->ablate || page->layer_list || page->query >= 0 || page->top >= 0)
+    if (page->ablate || page->layer_list || page->query != NOT_GIVEN || page->top != NOT_GIVEN)
         return error_set(error, "--svg draws one pattern: leave out --ablate, --layers, --query and --top");
     if (!parse_head(&at, &layer, &head, &one) || !one || *at)
         return error_set(error, "--svg takes a head such as L3H7, not '%s'", page->svg);
@@ -283,8 +447,8 @@ static bool check(Page *page, Error *error) {
     Study *study = page->study;
     Arena *arena = &study->arena;
     bool json = study->options->json;
-    size_t n_layer = page->config->n_layer, n_positions = page->n_prompt + (size_t)page->n_predict;
-    if (!study_check_place(study, -1, -1, page->query, n_positions, error)) return false;
+    size_t n_layer = page->config->n_layer, n_positions = page->n_prompt + page->n_predict;
+    if (!study_check_place(study, NOT_GIVEN, NOT_GIVEN, page->query, n_positions, error)) return false;
     if (json && (page->output || page->svg))
         return error_set(error, "--json prints the data alone: leave out %s", page->svg ? "--svg" : "-o");
     if (!json && !study_check_output(study, page->output, page->svg ? "figure.svg" : "page.html", error))
@@ -320,17 +484,17 @@ static void free_page(void *view) {
     ablation_free(&page->ablation);
 }
 
-static const Page defaults = {.top = -1, .query = -1};
+static const Page defaults = {.top = NOT_GIVEN, .query = NOT_GIVEN};
 
 #define AT(member) offsetof(Page, member)
 
 static const Option options[] = {
     {"--output", "-o", OPTION_TEXT, AT(output), 0, 0},
-    {"--predict", "-n", OPTION_INT, AT(n_predict), 0, 1e9},
+    {"--predict", "-n", OPTION_SIZE, AT(n_predict), 0, 1e9},
     {"--temp", NULL, OPTION_REAL, AT(temp), 0, 1e9},
-    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},
+    {"--top", NULL, OPTION_SIZE, AT(top), 0, 1000},
     {"--layers", NULL, OPTION_TEXT, AT(layer_list), 0, 0},
-    {"--query", NULL, OPTION_INT, AT(query), 0, 1e9},
+    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
     {"--ablate", NULL, OPTION_TEXT, AT(ablate), 0, 0},
     {"--svg", NULL, OPTION_TEXT, AT(svg), 0, 0},
 };
@@ -338,7 +502,6 @@ static const Option options[] = {
 const View view_page = {
     .name = "view",
     .summary = "all of it in one page, for a browser",
-    .usage = TEXT_USAGE,
     .help =
         "Writes a web page that needs nothing but itself: surprisal of each token, what was expected, every\n"
         "head's pattern and scores, the logit lens, one head step by step.\n"

@@ -13,7 +13,6 @@
 #include "views/view.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -58,7 +57,7 @@ typedef struct Chunk {
 } Chunk;
 
 typedef struct Score {
-    int64_t top;
+    size_t top;
     bool words, chunks;
 
     const Subject *subject;
@@ -205,7 +204,7 @@ static bool allocate(Score *score, Arena *arena, Error *error) {
                                .id = tokens->ids[i],
                                .score = {NAN, NAN, SIZE_MAX, false},
                                .likelier = likelier + i * n_likelier,
-                               .all = score->top >= 0};
+                               .all = score->top != NOT_GIVEN};
     return true;
 }
 
@@ -236,7 +235,7 @@ static bool compute(Study *study, void *view, Error *error) {
     Arena *arena = &study->arena;
     score->subject = &study->subject;
     score->n_vocab = model_config(study->model)->n_vocab;
-    score->n_likelier = at_most(top_or(score->top, TOP), score->n_vocab - 1);
+    score->n_likelier = at_most(score->top == NOT_GIVEN ? TOP : score->top, score->n_vocab - 1);
     if (!plan(score, score->subject, error) || !allocate(score, arena, error) ||
         !score_text(score, arena, error))
         return false;
@@ -271,7 +270,8 @@ static void show_likelier(Report *report, const char *key, const void *cell) {
 static void show_word(Report *report, const char *key, const void *row) {
     const Word *word = row;
     if (report->json) {
-        json_joined(report, key, word->text, word->position, word->position + word->n);
+        const size_t *offsets = word->text->offsets + word->position;
+        json_text(report, key, word->text->bytes + *offsets, offsets[word->n] - *offsets);
         return;
     }
     putchar(' ');
@@ -357,20 +357,17 @@ static bool show(Study *study, void *view, Error *error) {
     return true;
 }
 
-static const Score defaults = {.top = -1};
-
-#define AT(member) offsetof(Score, member)
+static const Score defaults = {.top = NOT_GIVEN};
 
 static const Option options[] = {
-    {"--top", NULL, OPTION_INT, AT(top), 0, 1000},
-    {"--words", NULL, OPTION_ON, AT(words), 0, 0},
-    {"--chunks", NULL, OPTION_ON, AT(chunks), 0, 0},
+    {"--top", NULL, OPTION_SIZE, offsetof(Score, top), 0, 1000},
+    {"--words", NULL, OPTION_ON, offsetof(Score, words), 0, 0},
+    {"--chunks", NULL, OPTION_ON, offsetof(Score, chunks), 0, 0},
 };
 
 const View view_score = {
     .name = "score",
     .summary = "how surprised it was by each token, and in all",
-    .usage = TEXT_USAGE,
     .help =
         "Each token's surprisal -log2 p, its rank, the entropy of the prediction, and the likelier tokens.\n"
         "In all: mean surprisal (nll), perplexity e^nll with its standard error, bits per byte, accuracy.\n"

@@ -16,7 +16,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { N_SESSIONS = 4, CHUNK_BYTES = 64 << 20 /* of logits */ };
@@ -252,8 +251,7 @@ static const Table checks_table = TABLE("checks", columns);
 static void print_checks(Report *report, const Check *checks) {
     table_print_titles(report, &checks_table, 0, NULL);
     for (size_t i = 0; i < N_CHECKS; i++) {
-        table_print_row(report, &checks_table, 0, &checks[i]);
-        putchar('\n');
+        table_print_line(report, &checks_table, 0, &checks[i]);
         print_styled(report, STYLE_DIM, "      %s\n", checks[i].how);
     }
     print_styled(
@@ -297,7 +295,6 @@ static const Selfcheck defaults = {
 const View view_selfcheck = {
     .name = "selfcheck",
     .summary = "whether the engine agrees with itself",
-    .usage = TEXT_USAGE,
     .help =
         "Rows sum to 1, nothing looks ahead, whole prompt = token by token, last lens row = output, and\n"
         "ablating nothing or watching changes nothing. Exit code 1 when one fails. Without -p or -f, on a\n"

@@ -12,7 +12,6 @@
 #include "views/view.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { PRESET_VOCAB = 50257, N_LENGTHS = 5 };
@@ -229,11 +228,6 @@ static void json_shape(Report *report, const Shape *shape) {
     table_show(report, &growth_table, 0, shape->growth, N_LENGTHS, sizeof(Growth));
 }
 
-static void print_sum(Report *report, Columns left_out, const Row *row) {
-    table_print_row(report, &matrices_table, left_out, row);
-    putchar('\n');
-}
-
 static void print_parameters(Report *report, const Shape *shape) {
     const Config *config = &shape->config;
     Columns left_out = table_too_wide(&matrices_table, 0, report->width);
@@ -242,10 +236,11 @@ static void print_parameters(Report *report, const Shape *shape) {
         printf("%-14s%*s\n", count_name(COUNT_UNEMBEDDING), left_out & SIZE_COLUMN ? 64 : 81,
                "is the embedding");
     print_style(report, STYLE_BOLD);
-    print_sum(report, left_out, &shape->sum);
+    table_print_line(report, &matrices_table, left_out, &shape->sum);
     print_style(report, STYLE_PLAIN);
-    for (size_t i = 0; i < shape->n_apart; i++) print_sum(report, left_out, &shape->apart[i]);
-    print_sum(report, left_out, &shape->all);
+    for (size_t i = 0; i < shape->n_apart; i++)
+        table_print_line(report, &matrices_table, left_out, &shape->apart[i]);
+    table_print_line(report, &matrices_table, left_out, &shape->all);
     if (config->n_head_kv < config->n_head)
         print_styled(report, STYLE_DIM,
                      "Key and value have fewer heads: each is shared by several query heads.\n");

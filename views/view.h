@@ -14,7 +14,6 @@
 #include "measures/difference.h"
 #include "measures/distribution.h"
 #include "measures/subject.h"
-#include "measures/surprisal.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,7 +48,8 @@ typedef struct Study {
     Checkpoint *vocabulary; /* of -z, or NULL */
     Tokenizer *tokenizer;
     Threads *threads;
-    TextBuffer text; /* the prompt's bytes, in views that read one */
+    Session *session; /* of a view that feeds one text once; or NULL */
+    TextBuffer text;  /* the prompt's bytes, in views that read one */
     uint64_t seed;
     Arena arena; /* memory of the view, freed once at the end */
     Report report;
@@ -59,7 +59,7 @@ typedef struct Study {
 
 struct View {
     const char *name, *summary;
-    const char *usage; /* the words behind its name */
+    const char *usage; /* the words behind its name; NULL: those of a view of one model and one text */
     const char *help;
     unsigned needs;
 
@@ -90,7 +90,6 @@ struct View {
 extern const View view_next, view_score, view_attend, view_heads, view_lens, view_explain, view_ablate,
     view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case;
 
-#define TEXT_USAGE "[MODEL] [-p TEXT | -f FILE | stdin] [options]"
 #define VIEW_OPTIONS(table) .options = (table), .n_options = sizeof(table) / sizeof *(table)
 
 /* Opens the model at path and, if the view needs it, its vocabulary; study_close releases all that the study owns. */
@@ -106,21 +105,25 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
 /*
  * Opens the report: model, weight type, tokens, bos, seed and an empty line; with --json an object that holds
  * these as "command", "model", "architecture", "type", "n_tokens", "bos", "seed" and "tokens":
- * [{"id", "token"}, …].
- * report_close ends the object.
+ * [{"id", "token"}, …]. Who opened it ends the object.
  */
 void report_open(Report *report, const Study *study);
-void report_close(Report *report);
+
+/* Opens the study's session, which `probe` (or NULL) looks into, and feeds it the first n tokens of the text. */
+bool study_feed(Study *study, const Probe *probe, size_t n, Error *error);
 
 /* The name of the type that most bytes of the checkpoint's matrices have. */
 const char *weight_type(const Checkpoint *checkpoint);
 
-/* Whether layer and head exist in the model, and position `query` in a text of n_tokens; −1 passes. */
-bool study_check_place(const Study *study, int64_t layer, int64_t head, int64_t query, size_t n_tokens,
+/* A number that no option gave. */
+#define NOT_GIVEN SIZE_MAX
+
+/* Whether layer and head exist in the model, and position `query` in a text of n_tokens, as far as they are given. */
+bool study_check_place(const Study *study, size_t layer, size_t head, size_t query, size_t n_tokens,
                        Error *error);
 
 /* Whether n_predict tokens fit the context behind the study's. */
-bool study_check_predict(const Study *study, int64_t n_predict, Error *error);
+bool study_check_predict(const Study *study, size_t n_predict, Error *error);
 
 /*
  * A generator behind the study's tokens, all but the last of which the session holds: it feeds that one. NULL with an
@@ -132,16 +135,13 @@ Generator *study_generator(const Study *study, Session *session, float temperatu
  * Lets the model write on: up to n_predict tokens, until the text ends or Ctrl-C. Each is appended to the study's tokens
  * and fed; then `each` is called.
  */
-bool study_generate(Study *study, Generator *generator, int64_t n_predict, void (*each)(void *user),
+bool study_generate(Study *study, Generator *generator, size_t n_predict, void (*each)(void *user),
                     void *user, Error *error);
 
 /*
  * Whether -o is given and none of the files that are read, which it would replace. `example` is a name for it.
  */
 bool study_check_output(const Study *study, const char *output, const char *example, Error *error);
-
-/* Tokens [begin, end) of it as a JSON text. */
-void json_joined(Report *report, const char *key, const JoinedText *text, size_t begin, size_t end);
 
 /*
  * The id of --token: a text that is exactly one token (tried as given and with a space before it), or "#123".
@@ -158,14 +158,13 @@ bool choose_heads(struct Ablation *ablation, const char *option, const char *lis
  */
 void json_totals(Report *report, const Totals *totals, bool page);
 
-/* A baseline against an ablated run: "baseline": {"n", "nll_nats"} of the one … */
-void json_baseline(Report *report, const Difference *difference);
-
-/* … and the members "nll_nats", "delta_nll_nats", "kl_nats", "top1_changed" of the other. */
-void json_ablated(Report *report, const Difference *difference);
-
-/* Two files: the members "n", "a_nll_nats", "b_nll_nats", "delta_nll_nats", "kl_nats", "top1_agreement". */
-void json_compared(Report *report, const Difference *difference);
+/* Members: of a baseline, of the ablated run that it is held against, or of two files compared. */
+typedef enum DifferencePart {
+    BASELINE, /* "n", "nll_nats" */
+    ABLATED,  /* "nll_nats", "delta_nll_nats", "kl_nats", "top1_changed" */
+    COMPARED, /* "n", "a_nll_nats", "b_nll_nats", "delta_nll_nats", "kl_nats", "top1_agreement" */
+} DifferencePart;
+void json_difference(Report *report, const Difference *difference, DifferencePart part);
 
 /*
  * For people: nll and perplexity under the titles of a, b and b − a; KL; at how many positions the likeliest token is
@@ -176,10 +175,14 @@ void difference_print(Report *report, const Difference *difference, const char *
 /* Whether texts of random tokens begin with a BOS. */
 bool repeats_with_bos(const Study *study);
 
+/*
+ * Scores in few bytes: "columns" names them, "chance" and each of "rows" (head after head) hold them, "labels"; null of
+ * heads that were not measured.
+ */
+struct Heads;
+void json_head_scores(Report *report, const char *key, const struct Heads *heads);
+
 /* explain and the page list a query's heaviest keys, and a few of those that it cannot see. */
 enum { MAX_KEYS = 40, MAX_MASKED = 3 };
-
-/* --top, or what the view lists without it (−1). */
-static inline size_t top_or(int64_t top, size_t usual) { return top < 0 ? usual : (size_t)top; }
 
 #endif

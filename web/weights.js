@@ -26,7 +26,7 @@ function remembered(compute, limit) {
   };
 }
 
-/* The lower triangle of a head's pattern, levels round(255·A); how it is packed stands in measures/packedrows.h. */
+/* The lower triangle of a head's pattern, levels round(255·A); how it is packed stands in measures/traces.h. */
 function decodePattern(name) {
   const { row, head } = headOf(name);
   const packed = bytesOf(data.patterns.data[row][head]);
