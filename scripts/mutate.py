@@ -119,7 +119,8 @@ def sites(text):
         if token in ("if", "while") and after[1] == "(":
             last = tokens[closing(tokens, i + 1)]
             yield after[3], last[2], f"!({text[after[3]:last[2]]})"
-        if token == "(" and before[0] == "id" and before[1] not in KEYWORDS:
+        declares = i > 1 and (tokens[i - 2][0] == "id" and tokens[i - 2][1] not in KEYWORDS or tokens[i - 2][1] == "*")
+        if token == "(" and before[0] == "id" and before[1] not in KEYWORDS and not declares:
             yield from swaps(text, tokens, i)
         if kind == "id" and before[1] in (";", "{", "}", ")", "else") and token not in KEYWORDS and \
                 (after[1] in ("(", "=", "[", ".", "->", "++", "--", "+=", "-=", "*=", "|=", "&=") or
@@ -181,9 +182,9 @@ class Tree:
         return subprocess.run(["make", "-s", "-j1", f"CC={cc}", f"BUILD={build}", f"RUN={build}/run", WARNINGS,
                                f"CFLAGS={cflags or self.cflags}", *targets], cwd=self.path, capture_output=True, text=True)
 
-    def make_test(self, test, build="build"):
+    def make_test(self, test, build="build", programs=("run", "study")):
         binary = [] if test.endswith(".sh") else [f"{build}/tests/{test}"]
-        return self.make(f"{build}/run", f"{build}/study", *binary, build=build)
+        return self.make(*(f"{build}/{program}" for program in programs), *binary, build=build)
 
     def run(self, test, limit, build="build"):
         """(what it printed or "hang" if it failed, else None; seconds)."""
@@ -282,7 +283,7 @@ def judge(tree, mutant, state, targets):
     fast = [target.replace("build", "build/fast") for target in targets]
     kills = state["kills"].setdefault(mutant["file"], {})
     for test in sorted(tests_of(state["reach"], mutant), key=lambda test: tree.seconds[test] / (0.5 + kills.get(test, 0))):
-        if tree.make_test(test).returncode != 0:
+        if tree.make_test(test, programs=state["programs"][test]).returncode != 0:
             return "uncompilable", ""
         why, _ = tree.run(test, 5 * tree.seconds[test] + 5)
         if why:
@@ -309,9 +310,13 @@ def work(tree, mutants, state, lock, options):
             mutant["text"] = text
             file = mutant["file"]
             targets = [f"build/{file[:-2]}.o"] if file.endswith(".c") else ["build/run", "build/study"]
+            objects = {path: path.read_bytes() for path in [tree.path / targets[0]] if path.suffix == ".o"}
             verdict, why = judge(tree, mutant, state, targets)
             (tree.path / file).write_text(text)
-            tree.make(*targets)
+            for path, data in objects.items():
+                path.write_bytes(data)
+            if not objects:
+                tree.make(*targets)
         with lock:
             state[verdict] += 1
             del mutant["text"]
@@ -371,6 +376,8 @@ def main():
     trees = list(pool.map(lambda i: prepare(ROOT / "build" / "mutate" / str(i), options, tests), range(options.jobs)))
     tests = [test for test in tests if all(tree.seconds[test] for tree in trees)]
     state["reach"] = learn(trees[0], tests)
+    state["programs"] = {test: [program for program in ("run", "study")
+                                if any(test in by for by in state["reach"][f"{program}.c"].values())] for test in tests}
     source = iter(mutants) if options.retry else draw(files, options.n, options.seed)
     lock, begin = threading.Lock(), time.monotonic()
     list(pool.map(lambda tree: work(tree, source, state, lock, options), trees))

@@ -101,6 +101,9 @@ cp "$tmp/out" "$tmp/ended"
 try "${llama%f32.gguf}q8_0.gguf" -p 'The sea' --temp 0 -n 6 --json
 has out_has '"stop": "limit"'
 has [ "$(sed 's/.*"text": \(".*"\), "tokens.*/\1/' "$tmp/out")" = "$(sed 's/.*"text": \(".*"\), "tokens.*/\1/' "$tmp/ended")" ]
+sed 's/\(eos_token_id\x04\x00\x00\x00\)\x02/\1\x3b/' "${llama%f32.gguf}q8_0.gguf" >"$tmp/eos.gguf" # its third token
+try "$tmp/eos.gguf" -p 'The sea' --temp 0 -n 60 --json
+has out_has '"tokens": \[215, 218, 59\],.*"stop": "end"'
 
 # Where to stop: texts are pieces of what it says anyway, and every token is one byte.
 try "$llama" -p hello --temp 0 -n 24 --no-echo
