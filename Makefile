@@ -3,6 +3,7 @@
 # make bench        speed against the machine's  make tsan       the threaded ones under TSan
 # make install      programs, library, attn.h, man pages, completions and the default model, under PREFIX;
 #                   make uninstall takes them away again
+# make coverage     the branches that the tests take, and the reasons for those that they do not
 #
 # OPENMP=1 makes build/openmp/run, whose loops run on OpenMP instead of our own pool; WERROR=1 turns
 # warnings into errors; CC=clang, CFLAGS=… as usual.
@@ -147,6 +148,22 @@ sanitize:
 tsan:
 	$(MAKE) test-threaded BUILD=build/tsan CFLAGS="$(SANITIZE) -fsanitize=thread"
 
+# Clang counts each condition of the source, both ways; gcc counts jumps, which -O0 already folds and splits. All processes
+# of a program count into one mapped file (%c%m), so those that end by a signal count, too.
+# Each program tells its counts from others' by its first counted function, so tests are counted, too.
+COVERED = $(call objects,checkpoint/*.c text/*.c cli/*.c views/*.c web/*.c tests/*.c) \
+    $(addprefix $(BUILD)/,tokenizer.o error.o run.o study.o)
+NOT_COVERING = $(addprefix tests/test_,house.sh library.sh page.sh train.sh)
+$(if $(COVERAGE),$(COVERED): FLAGS += -fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic \
+    -mllvm -runtime-counter-relocation)
+coverage:
+	rm -rf build/coverage/counts
+	-LLVM_PROFILE_FILE='$(CURDIR)/build/coverage/counts/%c%m.profraw' ATTN_LONG_TESTS=1 $(MAKE) test COVERAGE=1 \
+	    CC='$(if $(findstring clang,$(CC)),$(CC),clang)' LDFLAGS=-fprofile-instr-generate \
+	    BUILD=build/coverage RUN=build/coverage/run \
+	    TESTS='$(patsubst build/%,build/coverage/%,$(filter-out $(NOT_COVERING),$(TESTS)))'
+	scripts/coverage.py build/coverage tests/coverage.txt
+
 bench: $(BUILD)/bench/bench
 	$<
 
@@ -179,6 +196,6 @@ uninstall:
 clean:
 	rm -rf build run study model.bin
 
-.PHONY: all test test-threaded emulated debug sanitize tsan bench install uninstall clean
+.PHONY: all test test-threaded emulated debug sanitize tsan coverage bench install uninstall clean
 .PRECIOUS: $(BUILD)/%.o
 -include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)
