@@ -140,11 +140,11 @@ def lines_around(text, start, end, other):
     return text.count("\n", 0, start) + 1, text[first:last], text[first:start] + other + gone + text[end:last]
 
 
-def draw(files, n, seed):
+def draw(root, files, n, seed):
     """Mutants without end, but none twice."""
     chance, by_line = random.Random(seed), {}
     for file in files:
-        text = (ROOT / file).read_text()
+        text = (root / file).read_text()
         for start, end, other in sites(text):
             line, before, after = lines_around(text, start, end, other)
             by_line.setdefault((file, line), []).append(dict(file=file, line=line, before=before, after=after))
@@ -379,7 +379,7 @@ def main():
     state["reach"], state["seconds"] = learn(trees[0], tests)
     state["programs"] = {test: [program for program in ("run", "study")
                                 if any(test in by for by in state["reach"][f"{program}.c"].values())] for test in tests}
-    source = iter(mutants) if options.retry else draw(files, options.n, options.seed)
+    source = iter(mutants) if options.retry else draw(trees[0].path, files, options.n, options.seed)
     lock, begin = threading.Lock(), time.monotonic()
     list(pool.map(lambda tree: work(tree, source, state, lock, options), trees))
     counted = state["killed"] + state["survived"]
