@@ -161,6 +161,8 @@ def draw(root, files, n, seed):
 class Tree:
     """A copy of the working tree, where mutants are built and run."""
 
+    lacking = []  # sources that this CPU cannot run, which are built once
+
     def __init__(self, folder, cflags):
         self.path, self.tmp, self.cflags = folder / "attn", folder / "tmp", cflags
         shutil.rmtree(self.tmp, ignore_errors=True)
@@ -179,7 +181,8 @@ class Tree:
 
     def make(self, *targets, build="build", cflags=None):
         cc = "ccache gcc" if shutil.which("ccache") else "gcc"
-        return subprocess.run(["make", "-s", "-j1", f"CC={cc}", f"BUILD={build}", f"RUN={build}/run", WARNINGS,
+        old = [option for file in self.lacking for option in ("-o", f"{build}/{file[:-2]}.o") if file.endswith(".c")]
+        return subprocess.run(["make", "-s", "-j1", f"CC={cc}", f"BUILD={build}", f"RUN={build}/run", WARNINGS, *old,
                                f"CFLAGS={cflags or self.cflags}", *targets], cwd=self.path, capture_output=True, text=True)
 
     def make_test(self, test, build="build", cflags=None, programs=("run", "study")):
@@ -345,6 +348,7 @@ def prepare(folder, options, tests):
     for test in tests:
         tree.must_make(test)
     tree.base = tree.objects()
+    tree.lacking = options.lacking
     return tree
 
 
@@ -362,11 +366,11 @@ def main():
 
     flags = pathlib.Path("/proc/cpuinfo").read_text().split()
     files = options.files or sorted(str(path.relative_to(ROOT)) for pattern in SOURCES for path in ROOT.glob(pattern))
-    lacking = [file for file in files if file.startswith("kernels/") and
-               any(part in file and flag not in flags for part, flag in NEEDS)]
-    files = [file for file in files if file not in lacking]
-    if lacking:
-        print("left out, this CPU cannot run them:", *lacking)
+    options.lacking = [file for file in files if file.startswith("kernels/") and
+                       any(part in file and flag not in flags for part, flag in NEEDS)]
+    files = [file for file in files if file not in options.lacking]
+    if options.lacking:
+        print("left out, this CPU cannot run them:", *options.lacking)
     if options.retry:
         mutants = [json.loads(line) for line in open(options.retry)]
         options.n = len(mutants)
