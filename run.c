@@ -212,7 +212,7 @@ static bool fail(Run *run, const char *what, const char *why) {
 
 /* Writes n bytes at once; a reader who has gone away ends the text, and is no error. */
 static bool write_text(Run *run, const char *text, size_t n) {
-    if (run->piped_out) return false;
+    if (run->piped_out || run->failed) return false;
     if ((n == 0 || fwrite(text, 1, n, stdout) == n) && fflush(stdout) == 0) return true;
     run->piped_out = errno == EPIPE;
     return !run->piped_out && fail(run, "cannot write the text", strerror(errno));
@@ -307,6 +307,8 @@ static bool converse(Run *run, Error *error) {
     while (ok && !interrupted() && !run->piped_out) {
         if (isatty(STDERR_FILENO)) fputs("> ", stderr);
         ssize_t n = getline(&line, &capacity, stdin);
+        if (n < 0 && !feof(stdin) && !interrupted())
+            ok = error_set(error, "cannot read what is typed: %s", strerror(errno));
         if (n < 0) break;
         if (n > 0 && line[n - 1] == '\n') n--;
         bool fits = false;
@@ -378,7 +380,6 @@ int main(int argc, char **argv) {
     if (!parse_settings(&settings, argc, argv, &run.error) ||
         !find_model(&settings, path, sizeof path, &run.error)) {
         fprintf(stderr, "run: %s\n", run.error.message);
-        free(settings.stop.items);
         return EXIT_USAGE;
     }
     catch_signals("run");
@@ -390,7 +391,6 @@ int main(int argc, char **argv) {
     else
         ok = settings.tokens ? run_tokens(&run, &run.error) : run_model(&run, &run.error);
     close_run(&run);
-    free(settings.stop.items);
     if (ok && !run.piped_out && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
         ok = error_set(&run.error, "cannot write the text: %s", strerror(errno));
     if (!ok && !interrupted()) fprintf(stderr, "run: %s\n", run.error.message);
