@@ -47,6 +47,11 @@ static bool map_file(Checkpoint *checkpoint, Error *error) {
     return ok;
 }
 
+bool refuse_changed(const Checkpoint *checkpoint, Error *error) {
+    return error_set(error, "%s: the file changed while it was read; try again when nobody writes to it",
+                     checkpoint->path);
+}
+
 static int compare_names(const void *a, const void *b) {
     return string_compare((*(const Tensor *const *)a)->name, (*(const Tensor *const *)b)->name);
 }
@@ -245,7 +250,9 @@ bool checkpoint_strings(const Checkpoint *checkpoint, const char *key, StringArr
     const Entry *entry;
     *array = (StringArray){0};
     if (!find_array(checkpoint, key, VALUE_STRING, VALUE_STRING, &entry, error)) return false;
-    if (entry) *array = (StringArray){(size_t)entry->n, (const char *)entry->data};
+    if (entry)
+        *array = (StringArray){(size_t)entry->n, (const char *)entry->data,
+                               (const char *)entry->data + entry->n_bytes};
     return true;
 }
 
