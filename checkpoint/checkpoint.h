@@ -67,6 +67,12 @@ const char *checkpoint_path(const Checkpoint *checkpoint);
 const char *checkpoint_format(const Checkpoint *checkpoint); /* "GGUF v3", "llama2.c" … */
 uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint);
 
+/*
+ * Whether the file has been written to since it was opened, so that what was computed may be of old and new weights.
+ * A file that was renamed, deleted, or replaced by another of its name has not: the mapping keeps it.
+ */
+bool checkpoint_changed(const Checkpoint *checkpoint);
+
 /* Tensors in the file's order; checkpoint_tensor(i), i < checkpoint_n_tensors. */
 size_t checkpoint_n_tensors(const Checkpoint *checkpoint);
 const Tensor *checkpoint_tensor(const Checkpoint *checkpoint, size_t i);

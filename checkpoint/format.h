@@ -4,6 +4,8 @@
 
 #include "checkpoint.h"
 
+#include <sys/stat.h>
+
 /* Types of metadata values, with GGUF's numbers. */
 typedef enum ValueType {
     VALUE_U8 = 0,
@@ -43,7 +45,9 @@ struct Checkpoint {
     const char *format;
     const unsigned char *bytes; /* the mapped file: may change between two looks at one byte */
     size_t n_bytes;
-    Tensor *tensors; /* in the file's order */
+    int file;           /* −1: none is open */
+    struct stat opened; /* what the file was when it was opened */
+    Tensor *tensors;    /* in the file's order */
     size_t n_tensors;
     Entry *entries;
     size_t n_entries;
