@@ -390,6 +390,7 @@ int main(int argc, char **argv) {
         puts("attn " ATTN_VERSION);
     else
         ok = settings.tokens ? run_tokens(&run, &run.error) : run_model(&run, &run.error);
+    note_changed("run", run.model);
     close_run(&run);
     if (ok && !run.piped_out && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
         ok = error_set(&run.error, "cannot write the text: %s", strerror(errno));

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -62,9 +63,11 @@ static void on_interrupt(int signal_number) {
     was_interrupted = 1;
 }
 
-/* Reading a mapping beyond the end that its file has by now, or where its disk fails. */
+/* Reading a mapping beyond the end that its file has by now, or where its disk fails. Of several threads one speaks. */
 static void on_bus_error(int signal_number) {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
     (void)signal_number;
+    while (atomic_flag_test_and_set(&told)) pause();
     ssize_t written = write(STDERR_FILENO, cut_short, strlen(cut_short));
     (void)written;
     output_remove_unfinished();
@@ -82,6 +85,14 @@ void catch_signals(const char *program) {
 }
 
 bool interrupted(void) { return was_interrupted; }
+
+void note_changed(const char *program, const Model *model) {
+    Error line; /* which the path cannot break */
+    if (!model || !checkpoint_changed(model_checkpoint(model))) return;
+    error_set(&line, "%s: note: %s was written to while it was in use; old and new weights may be mixed here",
+              program, checkpoint_path(model_checkpoint(model)));
+    fprintf(stderr, "%s\n", line.message);
+}
 
 void show_progress(const char *what, size_t done, size_t total) {
     if (!isatty(STDERR_FILENO)) return;

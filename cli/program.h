@@ -37,6 +37,9 @@ const char *default_model(char *buffer, size_t size);
 void catch_signals(const char *program);
 bool interrupted(void);
 
+/* Tells on stderr if the model's file (NULL: there is none) was written to while it was used. */
+void note_changed(const char *program, const Model *model);
+
 /* "prompt 256/1024" on a line that is written over, when stderr is a terminal. done = total wipes it. */
 void show_progress(const char *what, size_t done, size_t total);
 

@@ -20,6 +20,7 @@ bool study_open(Study *study, const char *path, Error *error) {
 }
 
 void study_close(Study *study) {
+    note_changed("study", study->model);
     session_free(study->session);
     tokenizer_free(study->tokenizer);
     checkpoint_close(study->vocabulary);
