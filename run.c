@@ -117,12 +117,9 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
 /* With options alone the default model does, and is named. */
 static bool find_model(Settings *s, char *path, size_t size, Error *error) {
     if (s->model || s->help || s->version) return true;
-    s->model = default_model(path, size);
-    if (!s->model)
-        return error_set(error, "no model is named, here is no ./model.bin, and none is installed: "
-                                "./run MODEL -p PROMPT (see ./run --help)");
-    fprintf(stderr, "run: note: no model is named; taking %s\n", s->model);
-    return true;
+    s->model = default_model("run", path, size);
+    return s->model || error_set(error, "no model is named, here is no ./model.bin, and none is installed: "
+                                        "./run MODEL -p PROMPT (see ./run --help)");
 }
 
 typedef struct Run {
@@ -136,6 +133,7 @@ typedef struct Run {
 
     Summary summary; /* tokens and text are kept for --json alone */
     TextEnd end;
+    bool cr;        /* of print_text */
     bool piped_out; /* whoever read the text has gone away */
     bool failed;    /* within a callback, which has no way to say so */
     Error error;    /* of all functions here: what each is given */
@@ -213,7 +211,7 @@ static bool fail(Run *run, const char *what, const char *why) {
 /* Writes n bytes at once; a reader who has gone away ends the text, and is no error. */
 static bool write_text(Run *run, const char *text, size_t n) {
     if (run->piped_out || run->failed) return false;
-    if ((n == 0 || fwrite(text, 1, n, stdout) == n) && fflush(stdout) == 0) return true;
+    if (print_text(stdout, text, n, &run->cr) && fflush(stdout) == 0) return true;
     run->piped_out = errno == EPIPE;
     return !run->piped_out && fail(run, "cannot write the text", strerror(errno));
 }

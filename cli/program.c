@@ -45,7 +45,7 @@ bool read_prompt_text(const char *path, TextBuffer *text, Error *error) {
     return true;
 }
 
-const char *default_model(char *buffer, size_t size) {
+static const char *find_default(char *buffer, size_t size) {
     static const char here[] = "model.bin", installed[] = "share/attn/model.gguf";
     if (access(here, R_OK) == 0) return here;
     ssize_t n = readlink("/proc/self/exe", buffer, size);
@@ -56,6 +56,15 @@ const char *default_model(char *buffer, size_t size) {
     if (n <= 0 || (size_t)n + sizeof installed > size) return NULL;
     memcpy(buffer + n, installed, sizeof installed);
     return access(buffer, R_OK) == 0 ? buffer : NULL;
+}
+
+const char *default_model(const char *program, char *buffer, size_t size) {
+    const char *path = find_default(buffer, size);
+    if (!path) return NULL;
+    fprintf(stderr, "%s: note: no model is named; taking ", program);
+    print_name(stderr, path);
+    putc('\n', stderr);
+    return path;
 }
 
 static void on_interrupt(int signal_number) {
@@ -126,6 +135,38 @@ uint64_t peak_rss_bytes(void) {
     return (uint64_t)usage.ru_maxrss * 1024;
 }
 
+void print_name(FILE *file, const char *name) {
+    char shown[16];
+    for (size_t at = 0, n = strlen(name); at < n;) {
+        at += unicode_show(name + at, n - at, shown);
+        fputs(shown, file);
+    }
+}
+
+bool print_text(FILE *file, const char *text, size_t n, bool *cr) {
+    if (!isatty(fileno(file))) return n == 0 || fwrite(text, 1, n, file) == n;
+    char shown[16];
+    for (size_t at = 0; at < n;) {
+        char c = text[at];
+        if (*cr && c != '\n') fputs("\\r", file);
+        *cr = c == '\r';
+        if (c == '\n' || c == '\t') putc(c, file);
+        if (c == '\n' || c == '\t' || c == '\r') {
+            at++;
+            continue;
+        }
+        at += unicode_show(text + at, n - at, shown);
+        fputs(shown, file);
+    }
+    return !ferror(file);
+}
+
+/* A code point as JSON writes it: one beyond 16 bits as two surrogates (RFC 8259, section 7). */
+static void print_json_escape(FILE *file, uint32_t c) {
+    if (c >= 0x10000) fprintf(file, "\\u%04x", 0xd800 + ((unsigned)c - 0x10000) / 0x400);
+    fprintf(file, "\\u%04x", c < 0x10000 ? (unsigned)c : 0xdc00 + (unsigned)c % 0x400);
+}
+
 void print_json_characters(FILE *file, const char *text, size_t n) {
     for (size_t i = 0, length; i < n; i += length) {
         uint32_t c;
@@ -136,8 +177,8 @@ void print_json_characters(FILE *file, const char *text, size_t n) {
             fprintf(file, "\\%c", (char)c);
         else if (c == '\n')
             fputs("\\n", file);
-        else if (c < 0x20 || c == 0x7f)
-            fprintf(file, "\\u%04x", (unsigned)c);
+        else if (c < 0x20 || !unicode_is_safe(c))
+            print_json_escape(file, c);
         else
             fwrite(text + i, 1, length, file);
     }

@@ -25,10 +25,10 @@ bool read_text(const char *path, TextBuffer *text, Error *error);
 bool read_prompt_text(const char *path, TextBuffer *text, Error *error);
 
 /*
- * The model of those who name none: ./model.bin, else the one that `make install` put beside this program's folder, at
- * ../share/attn/model.gguf of it, written to buffer [size]. NULL: there is neither.
+ * The model of those who name none, which a note then does: ./model.bin, else the one that `make install` put beside
+ * this program's folder, at ../share/attn/model.gguf of it, written to buffer [size]. NULL: there is neither.
  */
-const char *default_model(char *buffer, size_t size);
+const char *default_model(const char *program, char *buffer, size_t size);
 
 /*
  * From now on Ctrl-C sets what interrupted() tells (a second one kills), writing to a closed pipe fails, and where a
@@ -53,7 +53,18 @@ uint64_t clock_seed(void);
 double now_ms(void);
 uint64_t peak_rss_bytes(void);
 
-/* A JSON string, and one without its quotes; bytes that are no UTF-8 become U+FFFD. */
+/*
+ * What strangers wrote (text/unicode.h says what of it is safe to show). print_name: a name within a line of ours, in its
+ * visible form wherever the line goes. print_text: n bytes of a text that comes in pieces, unchanged, but in their visible
+ * form where the file is a terminal; there a CR waits in *cr, false at first, for what follows: a newline swallows it.
+ */
+void print_name(FILE *file, const char *name);
+bool print_text(FILE *file, const char *text, size_t n, bool *cr);
+
+/*
+ * A JSON string, and one without its quotes. Bytes that are no UTF-8 become U+FFFD; what is not safe to show is escaped, so
+ * that JSON may go to a terminal, too.
+ */
 void print_json_string(FILE *file, const char *text, size_t n);
 void print_json_characters(FILE *file, const char *text, size_t n);
 
