@@ -173,7 +173,7 @@ static void test_wrong_kinds(void) {
     gguf_string(&gguf, "general.architecture", "unheard-of");
     scratch_write(file, gguf_write(&gguf, file));
     const char *text = info_of(NULL, &error);
-    CHECK(text && strstr(text, "\ntokenizer    \"llama\"\n"), "%s", text);
+    CHECK(text && strstr(text, "\ntokenizer    \"llama\"\n"), "%s", text ? text : "nothing");
     CHECK(text &&
               strstr(text,
                      "\ncannot run: metadata key 'tokenizer.ggml.pre' is of type uint32, expected string\n"),
