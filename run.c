@@ -5,6 +5,7 @@
 #include "cli/info.h"
 #include "cli/npy.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/program.h"
 #include "cli/summary.h"
 #include "generate.h"
@@ -197,7 +198,7 @@ static bool read_prompt(const Run *run, Tokens *tokens, Error *error) {
         bytes = text.data, n = text.n;
     }
     unsigned flags = ENCODE_ENDS | (s->generator.special ? ENCODE_SPECIAL : 0);
-    bool ok = interrupted() || tokenizer_encode(run->tokenizer, bytes ? bytes : "", n, flags, tokens, error);
+    bool ok = tokenizer_encode(run->tokenizer, bytes ? bytes : "", n, flags, tokens, error);
     free(text.data);
     return ok;
 }
@@ -323,7 +324,7 @@ static bool converse(Run *run, Error *error) {
     }
     if (isatty(STDERR_FILENO)) fputc('\n', stderr);
     free(line);
-    return ok;
+    return ok && (!interrupted() || error_set(error, "interrupted"));
 }
 
 /* Feeds the prompt, and generates and shows what follows it. */
@@ -340,11 +341,19 @@ static bool answer_prompt(Run *run, Error *error) {
     return ok;
 }
 
+/* --logits must not replace what is read. */
+static bool check_logits(const Settings *s, Error *error) {
+    return !s->logits || (output_spares("--logits", s->logits, s->model, "model", error) &&
+                          output_spares("--logits", s->logits, s->tokenizer, "vocabulary", error) &&
+                          output_spares("--logits", s->logits, s->prompt_file, "prompt", error));
+}
+
 /* Everything after the options. */
 static bool run_model(Run *run, Error *error) {
     const Settings *s = run->settings;
     double start = now_ms();
     if (s->info) return print_info(stdout, s->model, s->tokenizer, error);
+    if (!check_logits(s, error)) return false;
     if (!open_model(run, error) || !open_generator(run, error)) return false;
     run->summary.model = s->model;
     run->summary.load_ms = now_ms() - start;
@@ -393,5 +402,6 @@ int main(int argc, char **argv) {
     if (ok && !run.piped_out && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
         ok = error_set(&run.error, "cannot write the text: %s", strerror(errno));
     if (!ok && !interrupted()) fprintf(stderr, "run: %s\n", run.error.message);
-    return interrupted() ? EXIT_INTERRUPTED : ok ? EXIT_SUCCESS : EXIT_BAD_INPUT;
+    bool stopped = run.end == END_CALLER && interrupted();
+    return end_program(ok && !stopped ? EXIT_SUCCESS : EXIT_BAD_INPUT);
 }

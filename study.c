@@ -211,5 +211,5 @@ int main(int argc, char **argv) {
         code = EXIT_BAD_INPUT;
     }
     if (code != EXIT_SUCCESS && !interrupted()) fprintf(stderr, "study: %s\n", error.message);
-    return interrupted() ? EXIT_INTERRUPTED : code;
+    return end_program(code);
 }

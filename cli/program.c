@@ -4,6 +4,8 @@
 #include "text/unicode.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t was_interrupted;
+static pthread_t main_thread;
 static char cut_short[96]; /* what on_bus_error says: it must not format anything itself */
 
 bool read_text(const char *path, TextBuffer *text, Error *error) {
@@ -31,8 +34,9 @@ bool read_text(const char *path, TextBuffer *text, Error *error) {
         }
         if (ok) text->n += fread(text->data + text->n, 1, text->capacity - text->n, file);
     }
-    if (ok && ferror(file))
-        ok = error_set(error, "%s: cannot read: %s", from_stdin ? "stdin" : path, strerror(errno));
+    if (ok && !feof(file)) /* Ctrl-C sets no errno where it came between two reads */
+        ok = error_set(error, "%s: cannot read: %s", from_stdin ? "stdin" : path,
+                       strerror(was_interrupted ? EINTR : errno));
     if (!from_stdin) fclose(file);
     return ok;
 }
@@ -67,9 +71,23 @@ const char *default_model(const char *program, char *buffer, size_t size) {
     return path;
 }
 
-static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    was_interrupted = 1;
+/* As if nobody had caught the signal; within its handler, when that returns. */
+static void end_by(int signal_number) {
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+/* The main thread writes files, and is not to go on with one that is removed meanwhile. */
+static void on_signal(int signal_number) {
+    if (!pthread_equal(pthread_self(), main_thread)) {
+        pthread_kill(main_thread, signal_number);
+        return;
+    }
+    bool first = !was_interrupted;
+    if (signal_number == SIGINT) was_interrupted = 1;
+    if (signal_number == SIGINT && first) return;
+    output_remove_unfinished();
+    end_by(signal_number);
 }
 
 /* Reading a mapping beyond the end that its file has by now, or where its disk fails. Of several threads one speaks. */
@@ -83,11 +101,28 @@ static void on_bus_error(int signal_number) {
     _exit(EXIT_BAD_INPUT);
 }
 
+/*
+ * A standard stream that is closed would be the next file that is opened: a model read as the prompt, a text written into
+ * an output. Each is opened the wrong way round, so that reading or writing fails as it does while it is closed.
+ */
+static void occupy_closed_streams(void) {
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++)
+        if (fcntl(i, F_GETFD) < 0) open("/dev/null", i == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 void catch_signals(const char *program) {
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, before;
-    sigaction(SIGINT, NULL, &before);
-    if (before.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL); /* nohup and & ask not to be heard */
+    occupy_closed_streams();
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
+    struct sigaction action = {.sa_handler = on_signal}, before;
+    sigfillset(&action.sa_mask);
+    main_thread = pthread_self();
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        sigaction(ends[i], NULL, &before);
+        if (before.sa_handler != SIG_IGN)
+            sigaction(ends[i], &action, NULL); /* nohup and & ask not to be heard */
+    }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     snprintf(cut_short, sizeof cut_short,
              "%s: the model's file was cut short, or could not be read further\n", program);
     signal(SIGBUS, on_bus_error);
@@ -101,6 +136,13 @@ void note_changed(const char *program, const Model *model) {
     error_set(&line, "%s: note: %s was written to while it was in use; old and new weights may be mixed here",
               program, checkpoint_path(model_checkpoint(model)));
     fprintf(stderr, "%s\n", line.message);
+}
+
+int end_program(int code) {
+    if (code == EXIT_SUCCESS || !was_interrupted) return code;
+    fflush(NULL);
+    end_by(SIGINT);
+    return EXIT_INTERRUPTED;
 }
 
 void show_progress(const char *what, size_t done, size_t total) {

@@ -15,10 +15,7 @@
 /* Exit codes. */
 enum { EXIT_BAD_INPUT = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
-/*
- * The whole of a file, or of stdin when path is "-"; after Ctrl-C, what there was until then. The caller
- * frees text->data.
- */
+/* The whole of a file, or of stdin when path is "-". The caller frees text->data. Fails after Ctrl-C. */
 bool read_text(const char *path, TextBuffer *text, Error *error);
 
 /* The text of a prompt: of a file, or of stdin when path is NULL, without its final newline, which ends the line. */
@@ -31,14 +28,22 @@ bool read_prompt_text(const char *path, TextBuffer *text, Error *error);
 const char *default_model(const char *program, char *buffer, size_t size);
 
 /*
- * From now on Ctrl-C sets what interrupted() tells (a second one kills), writing to a closed pipe fails, and where a
- * mapped file has been cut short meanwhile `program` says so and ends with EXIT_BAD_INPUT.
+ * From now on Ctrl-C sets what interrupted() tells. A second one, or another signal that ends a process, removes the file
+ * that is not whole (output.h) and ends the process as that signal does; those that were ignored stay ignored. Writing to
+ * a closed pipe, or beyond a limit on files, fails; so does using a standard stream that was closed at the start. Where a mapped file has been cut short meanwhile `program` says so and
+ * ends with EXIT_BAD_INPUT. For the main thread.
  */
 void catch_signals(const char *program);
 bool interrupted(void);
 
 /* Tells on stderr if the model's file (NULL: there is none) was written to while it was used. */
 void note_changed(const char *program, const Model *model);
+
+/*
+ * The exit code, for main to return when all else is done. 0 says that all was done that was asked for, even after a
+ * Ctrl-C that came too late; any other code after Ctrl-C ends the process by SIGINT, so that a shell's loop ends, too.
+ */
+int end_program(int code);
 
 /* "prompt 256/1024" on a line that is written over, when stderr is a terminal. done = total wipes it. */
 void show_progress(const char *what, size_t done, size_t total);
