@@ -526,11 +526,14 @@ static void test_errors(void) {
     static const char bad[] = "a\x1b]0;owned\x07\xc2\x9b"
                               "5m\xe2\x80\xae\n\r\t\xff";
     static char long_name[700]; /* of characters of three bytes, to be cut in its middle */
+    static char many[4000];     /* to be cut once it is visible */
     for (size_t i = 0; i + 3 < sizeof long_name; i += 3) memcpy(long_name + i, "\xe6\x97\xa5", 3);
     memcpy(long_name + 690, bad, 9);
+    memset(many, 0x1b, sizeof many - 1);
     const char *const commands[][MOST_WORDS] = {
         {run, bad, "-p", "x", NULL},
         {run, long_name, "-p", "x", NULL},
+        {run, many, "-p", "x", NULL},
         {run, broken_name, "-p", "x", NULL},
         {run, model_name, bad, NULL},
         {run, "--\x1b[5m", NULL},
@@ -571,6 +574,8 @@ static void test_errors(void) {
             CHECK(err.n > 10 && strchr(err.bytes, '\n') == err.bytes + err.n - 1, "'%s' is not one line",
                   errors());
             CHECK(!strchr(err.bytes, '\t'), "a tab in '%s'", errors());
+            CHECK(i > 0 || strstr(err.bytes, "a\\u001b]0;owned\\u0007\\u009b5m\\u202e\\n\\r\\t\\xff"), "%s",
+                  errors());
         }
 }
 
