@@ -308,7 +308,7 @@ static bool converse(Run *run, Error *error) {
         if (isatty(STDERR_FILENO)) fputs("> ", stderr);
         ssize_t n = getline(&line, &capacity, stdin);
         if (n < 0) break;
-        if (n > 0 && line[n - 1] == '\n') n--;
+        if (line[n - 1] == '\n') n--;
         bool fits = false;
         ok = feed_line(run, line, (size_t)n, &fits, error);
         if (ok && !fits) {
