@@ -309,7 +309,7 @@ static bool converse(Run *run, Error *error) {
         if (n < 0 && !feof(stdin) && !interrupted())
             ok = error_set(error, "cannot read what is typed: %s", strerror(errno));
         if (n < 0) break;
-        if (n > 0 && line[n - 1] == '\n') n--;
+        if (line[n - 1] == '\n') n--;
         bool fits = false;
         ok = feed_line(run, line, (size_t)n, &fits, error);
         if (ok && !fits) {

@@ -428,7 +428,7 @@ static void print_wrapped(const Report *report, const char *text, size_t n) {
         if (column > 0 && column + width > report->width) {
             putchar('\n');
             column = 0;
-            if (text[at] == ' ') at++, width--;
+            at++, width--; /* the space */
         }
         print_column(report, text + at, end - at, 0);
         column += width;
