@@ -463,10 +463,12 @@ static void test_cut_archive(void) {
     NpzWriter *writer = npz_create(path_of("x.npz"), &array, 1, &error);
     CHECK(writer, "%s", error.message);
     if (!writer) return;
-    DIR *folder = opendir(scratch_folder);
-    for (const struct dirent *entry; folder && (entry = readdir(folder));)
-        if (strncmp(entry->d_name, "x.npz", 5) == 0) CHECK(truncate(path_of(entry->d_name), 100) == 0, "cut");
-    closedir(folder);
+    for (int file = 3; file < 64; file++) { /* it may have no name */
+        char link[32], path[512] = "";
+        snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+        if (readlink(link, path, sizeof path - 1) > 0 && strstr(path, scratch_folder))
+            CHECK(truncate(link, 100) == 0, "%s is not cut", path);
+    }
     CHECK(!npz_finish(writer, &error), "finished");
     CHECK(strstr(error.message, "x.npz: cannot read back what was written"), "%s", error.message);
     CHECK(access(path_of("x.npz"), F_OK) != 0, "a file is left");
