@@ -35,8 +35,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ["*.c", "text/*.c", "checkpoint/*.c", "kernels/*.[ch]", "measures/*.c", "cli/*.c", "views/*.c", "web/*.c"]
 NEEDS = [("avx512", "avx512f"), ("amx", "amx_int8"), ("bf16", "avx512_bf16"), ("avxvnni", "avx_vnni"), ("neon", "asimd"),
          ("arm64", "asimd"), ("avx2", "avx2"), ("x86", "avx2")]  # part of a name of kernels/, flag of /proc/cpuinfo
-# What these look at is not what the programs compute: names, installing, training, the page's scripts.
-NOT_RUN = {"test_house.sh", "test_library.sh", "test_train.sh", "test_page.sh"}
+# What these look at is not what the programs compute: names, installing, training, the page's scripts; or they measure time.
+NOT_RUN = {"test_house.sh", "test_library.sh", "test_train.sh", "test_page.sh", "test_interrupt.sh", "test_changing.sh",
+           "test_changing"}
 SANITIZE = "-O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=address,undefined"
 WARNINGS = "WARNINGS=-Werror=incompatible-pointer-types -Werror=int-conversion -Werror=implicit-function-declaration"
 MOST_BYTES = 12 << 30  # of memory, or in a file, for a process of a test
@@ -187,6 +188,8 @@ class Tree:
 
     def make_test(self, test, build="build", cflags=None, programs=("run", "study")):
         binary = [] if test.endswith(".sh") else [f"{build}/tests/{test}"]
+        if "FAULTY" in (self.path / "tests" / (test if test.endswith(".sh") else test + ".c")).read_text():
+            programs = [*programs, "tests/faulty_run", "tests/faulty_study"]
         return self.make(*(f"{build}/{program}" for program in programs), *binary, build=build, cflags=cflags)
 
     def must_make(self, test, build="build", cflags=None):
@@ -197,8 +200,8 @@ class Tree:
     def run(self, test, limit, build="build"):
         """(what it printed or "hang" if it failed, else None; seconds)."""
         program = f"tests/{test}" if test.endswith(".sh") else f"{build}/tests/{test}"
-        environment = dict(os.environ, RUN=f"{self.path}/{build}/run", STUDY=f"{self.path}/{build}/study", TMPDIR=str(self.tmp),
-                           UBSAN_OPTIONS="halt_on_error=1")
+        environment = dict(os.environ, RUN=f"{self.path}/{build}/run", STUDY=f"{self.path}/{build}/study",
+                           FAULTY=f"{self.path}/{build}/tests/faulty_", TMPDIR=str(self.tmp), UBSAN_OPTIONS="halt_on_error=1")
         least = 1 << 50 if "address" in self.cflags else MOST_BYTES  # ASan's shadow takes terabytes of addresses
 
         def limits():
