@@ -158,10 +158,24 @@ typedef struct Case {
     const char *has[5]; /* words that are printed; a first '!': that are not */
 } Case;
 
+/* Each style ends before the next begins, and before the text does. */
+static void check_styles(const char *command) {
+    bool styled = false;
+    for (const char *at = text; (at = strstr(at, "\033[")); at++) {
+        size_t n = strspn(at + 2, "0123456789;");
+        if (at[2 + n] != 'm') continue; /* a line of progress is wiped */
+        bool ends = n == 1 && at[2] == '0';
+        CHECK(ends == styled, "%s: %s: %.80s", command, ends ? "nothing to end" : "one style in another", at);
+        styled = !ends;
+    }
+    CHECK(!styled, "%s: a style does not end", command);
+}
+
 static void check_cases(const Case *cases, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int code = shell(cases[i].columns, cases[i].command);
         CHECK(code == cases[i].code, "%s: %d: %s", cases[i].command, code, text);
+        check_styles(cases[i].command);
         for (const char *const *has = cases[i].has; *has && has < cases[i].has + 5; has++) {
             bool wanted = **has != '!';
             CHECK((strstr(text, *has + !wanted) != NULL) == wanted, "%s: '%s' in:\n%.1200s", cases[i].command,
