@@ -13,6 +13,7 @@
 
 #include "cli/info.h"
 #include "model.h"
+#include "text/unicode.h"
 #include "tokenizer.h"
 
 #include <stdio.h>
@@ -23,11 +24,15 @@
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n);
 
-/* A failure must have left one line, which begins with the path if there is one. */
+/* A failure must have left one line, safe to show, which begins with the path if there is one. */
 static void check(bool ok, const Error *error, const char *path) {
     if (ok) return;
     bool is_line = error->message[0] != '\0';
-    for (const char *c = error->message; *c; c++) is_line = is_line && (unsigned char)*c >= 0x20;
+    for (size_t at = 0, n = strlen(error->message); at < n;) {
+        uint32_t c;
+        at += utf8_decode(error->message + at, n - at, &c);
+        is_line = is_line && c >= ' ' && unicode_is_safe(c);
+    }
     if (is_line && (!path || strncmp(error->message, path, strlen(path)) == 0)) return;
     fprintf(stderr, "a failure that says '%s'\n", error->message);
     abort();
