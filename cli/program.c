@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { GRACE_US = 100000 }; /* after Ctrl-C, to notice it and end in order */
 
 static volatile sig_atomic_t was_interrupted;
 static char cut_short[96]; /* what on_bus_error says: it must not format anything itself */
@@ -57,9 +60,22 @@ const char *default_model(char *buffer, size_t size) {
     return access(buffer, R_OK) == 0 ? buffer : NULL;
 }
 
+/* setitimer is on no list of what a handler may call, but it is no more than a call of the system. */
+static void set_grace(suseconds_t us) {
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = us}, NULL);
+}
+
 static void on_interrupt(int signal_number) {
     (void)signal_number;
     was_interrupted = 1;
+    set_grace(GRACE_US);
+}
+
+/* A file is being opened, say, or a layer computed, and nobody has looked at interrupted() since. */
+static void on_grace_over(int signal_number) {
+    (void)signal_number;
+    output_remove_unfinished();
+    _exit(EXIT_INTERRUPTED);
 }
 
 /* Reading a mapping beyond the end that its file has by now, or where its disk fails. */
@@ -75,6 +91,7 @@ void catch_signals(const char *program) {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, before;
     sigaction(SIGINT, NULL, &before);
     if (before.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL); /* nohup and & ask not to be heard */
+    signal(SIGALRM, on_grace_over);
     signal(SIGPIPE, SIG_IGN);
     snprintf(cut_short, sizeof cut_short,
              "%s: the model's file was cut short, or could not be read further\n", program);
@@ -82,6 +99,8 @@ void catch_signals(const char *program) {
 }
 
 bool interrupted(void) { return was_interrupted; }
+
+void last_words(void) { set_grace(0); }
 
 void show_progress(const char *what, size_t done, size_t total) {
     if (!isatty(STDERR_FILENO)) return;

@@ -31,11 +31,15 @@ bool read_prompt_text(const char *path, TextBuffer *text, Error *error);
 const char *default_model(char *buffer, size_t size);
 
 /*
- * From now on Ctrl-C sets what interrupted() tells (a second one kills), writing to a closed pipe fails, and where a
+ * From now on Ctrl-C sets what interrupted() tells (a second one kills). Where that is not enough to end the process
+ * within a tenth of a second, it ends with EXIT_INTERRUPTED, whatever it is at. Writing to a closed pipe fails, and where a
  * mapped file has been cut short meanwhile `program` says so and ends with EXIT_BAD_INPUT.
  */
 void catch_signals(const char *program);
 bool interrupted(void);
+
+/* A program that has noticed Ctrl-C in time may print what it has, however long that takes. */
+void last_words(void);
 
 /* "prompt 256/1024" on a line that is written over, when stderr is a terminal. done = total wipes it. */
 void show_progress(const char *what, size_t done, size_t total);
