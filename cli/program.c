@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t was_interrupted;
+static volatile sig_atomic_t stopped_by; /* a signal that asked for an end, or 0 */
 static pthread_t main_thread;
 static char cut_short[96]; /* what on_bus_error says: it must not format anything itself */
 
@@ -22,7 +22,7 @@ bool read_text(const char *path, TextBuffer *text, Error *error) {
     if (!file) return error_set(error, "%s: cannot open: %s", path, strerror(errno));
     bool ok = true;
     errno = 0;
-    while (ok && !feof(file) && !ferror(file) && !was_interrupted) {
+    while (ok && !feof(file) && !ferror(file) && !stopped_by) {
         if (text->capacity - text->n < 65536) {
             size_t capacity = 2 * text->capacity + 65536;
             char *data = realloc(text->data, capacity);
@@ -34,7 +34,7 @@ bool read_text(const char *path, TextBuffer *text, Error *error) {
     }
     if (ok && !feof(file)) /* Ctrl-C sets no errno where it came between two reads */
         ok = error_set(error, "%s: cannot read: %s", from_stdin ? "stdin" : path,
-                       strerror(was_interrupted ? EINTR : errno));
+                       strerror(stopped_by ? EINTR : errno));
     if (!from_stdin) fclose(file);
     return ok;
 }
@@ -72,9 +72,10 @@ static void on_signal(int signal_number) {
         pthread_kill(main_thread, signal_number);
         return;
     }
-    bool first = !was_interrupted;
-    if (signal_number == SIGINT) was_interrupted = 1;
-    if (signal_number == SIGINT && first) return;
+    if (!stopped_by && (signal_number == SIGINT || output_is_finished())) {
+        stopped_by = signal_number;
+        return;
+    }
     output_remove_unfinished();
     end_by(signal_number);
 }
@@ -105,12 +106,12 @@ void catch_signals(const char *program) {
     signal(SIGBUS, on_bus_error);
 }
 
-bool interrupted(void) { return was_interrupted; }
+bool interrupted(void) { return stopped_by; }
 
 int end_program(int code) {
-    if (code == EXIT_SUCCESS || !was_interrupted) return code;
+    if (code == EXIT_SUCCESS || !stopped_by) return code;
     fflush(NULL);
-    end_by(SIGINT);
+    end_by(stopped_by);
     return EXIT_INTERRUPTED;
 }
 

@@ -29,16 +29,16 @@ const char *default_model(char *buffer, size_t size);
 
 /*
  * From now on Ctrl-C sets what interrupted() tells. A second one, or another signal that ends a process, removes the file
- * that is not whole (output.h) and ends the process as that signal does; those that were ignored stay ignored. Writing to
- * a closed pipe, or beyond a limit on files, fails. Where a mapped file has been cut short meanwhile `program` says so and
- * ends with EXIT_BAD_INPUT. For the main thread.
+ * that is not whole (output.h) and ends the process as that signal does; once a file has its name the first such signal is
+ * as Ctrl-C. Those that were ignored stay ignored. Writing to a closed pipe, or beyond a limit on files, fails. Where a
+ * mapped file has been cut short meanwhile `program` says so and ends with EXIT_BAD_INPUT. For the main thread.
  */
 void catch_signals(const char *program);
 bool interrupted(void);
 
 /*
  * The exit code, for main to return when all else is done. 0 says that all was done that was asked for, even after a
- * Ctrl-C that came too late; any other code after Ctrl-C ends the process by SIGINT, so that a shell's loop ends, too.
+ * signal that came too late; any other code ends the process by the signal that came, so that a shell's loop ends, too.
  */
 int end_program(int code);
 
