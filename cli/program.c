@@ -152,7 +152,6 @@ void last_words(void) { set_grace(0); }
 
 int end_program(int code) {
     if (code == EXIT_SUCCESS || !stopped_by) return code;
-    last_words();
     fflush(NULL);
     end_by(stopped_by);
     return EXIT_INTERRUPTED;
