@@ -307,18 +307,14 @@ static bool feed_line(Run *run, const char *line, size_t n, bool *fits, Error *e
 
 /* -i: what is typed is fed after what was generated, and the text goes on, until the input ends. */
 static bool converse(Run *run, Error *error) {
-    char *line = NULL;
-    size_t capacity = 0;
-    bool ok = true;
+    TextBuffer line = {0};
+    bool ok = true, ends = false;
     while (ok && !interrupted() && !run->piped_out) {
         if (isatty(STDERR_FILENO)) fputs("> ", stderr);
-        ssize_t n = getline(&line, &capacity, stdin);
-        if (n < 0 && !feof(stdin) && !interrupted())
-            ok = error_set(error, "cannot read what is typed: %s", strerror(errno));
-        if (n < 0) break;
-        if (line[n - 1] == '\n') n--;
+        ok = read_line(&line, &ends, error);
+        if (!ok || ends) break;
         bool fits = false;
-        ok = feed_line(run, line, (size_t)n, &fits, error);
+        ok = feed_line(run, line.n ? line.data : "", line.n, &fits, error);
         if (ok && !fits) {
             fprintf(stderr, "run: note: the context of %zu has no room for that line%s\n",
                     session_n_ctx(run->session),
@@ -330,7 +326,7 @@ static bool converse(Run *run, Error *error) {
         if (ok) note_end(run);
     }
     if (isatty(STDERR_FILENO)) fputc('\n', stderr);
-    free(line);
+    free(line.data);
     return ok && (!interrupted() || error_set(error, "interrupted"));
 }
 

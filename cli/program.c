@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,31 +22,53 @@ static volatile sig_atomic_t stopped_by; /* a signal that asked for an end, or 0
 static pthread_t main_thread;
 static char cut_short[96]; /* what on_bus_error says: it must not format anything itself */
 
-bool read_text(const char *path, TextBuffer *text, Error *error) {
-    bool from_stdin = strcmp(path, "-") == 0;
+static bool too_long(const char *name, size_t most, Error *error) {
+    return error_set(error, "%s: has more than %zu bytes, the most that is read", name, most);
+}
+
+bool read_text(const char *path, size_t most, TextBuffer *text, Error *error) {
+    bool from_stdin = strcmp(path, "-") == 0, ok = true;
+    const char *name = from_stdin ? "stdin" : path;
     FILE *file = from_stdin ? stdin : fopen(path, "rb");
+    struct stat status;
     if (!file) return error_set(error, "%s: cannot open: %s", path, strerror(errno));
-    bool ok = true;
+    if (!from_stdin && fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode))
+        ok = (uint64_t)status.st_size <= most || too_long(name, most, error);
     errno = 0;
     while (ok && !feof(file) && !ferror(file) && !stopped_by) {
         if (text->capacity - text->n < 65536) {
             size_t capacity = 2 * text->capacity + 65536;
             char *data = realloc(text->data, capacity);
             if (!data)
-                ok = error_set(error, "%s: not enough memory for its %zu bytes and more", path, text->n);
+                ok = error_set(error, "%s: not enough memory for its %zu bytes and more", name, text->n);
             if (ok) text->data = data, text->capacity = capacity;
         }
-        if (ok) text->n += fread(text->data + text->n, 1, text->capacity - text->n, file);
+        size_t room = text->capacity - text->n, left = most + 1 - text->n;
+        if (ok) text->n += fread(text->data + text->n, 1, room < left ? room : left, file);
+        if (ok && text->n > most) ok = too_long(name, most, error);
     }
     if (ok && !feof(file)) /* Ctrl-C sets no errno where it came between two reads */
-        ok = error_set(error, "%s: cannot read: %s", from_stdin ? "stdin" : path,
-                       strerror(stopped_by ? EINTR : errno));
+        ok = error_set(error, "%s: cannot read: %s", name, strerror(stopped_by ? EINTR : errno));
     if (!from_stdin) fclose(file);
     return ok;
 }
 
+bool read_line(TextBuffer *line, bool *ends, Error *error) {
+    char c = '\0';
+    int next = 0;
+    line->n = 0;
+    while (c != '\n' && line->n <= MAX_LINE_BYTES && (next = getc(stdin)) != EOF) {
+        c = (char)next;
+        if (c != '\n' && !text_append(line, &c, 1))
+            return error_set(error, "stdin: not enough memory for a line of %zu bytes", line->n);
+    }
+    *ends = (next == EOF && line->n == 0) || stopped_by;
+    if (line->n > MAX_LINE_BYTES) return too_long("a line of stdin", MAX_LINE_BYTES, error);
+    return stopped_by || !ferror(stdin) || error_set(error, "stdin: cannot read: %s", strerror(errno));
+}
+
 bool read_prompt_text(const char *path, TextBuffer *text, Error *error) {
-    if (!read_text(path ? path : "-", text, error)) return false;
+    if (!read_text(path ? path : "-", MAX_TEXT_BYTES, text, error)) return false;
     if (text->n == 0 || text->data[text->n - 1] != '\n') return true;
     text->n--;
     if (text->n > 0 && text->data[text->n - 1] == '\r') text->n--;

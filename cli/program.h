@@ -15,8 +15,22 @@
 /* Exit codes. */
 enum { EXIT_BAD_INPUT = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
-/* The whole of a file, or of stdin when path is "-". The caller frees text->data. Fails after Ctrl-C. */
-bool read_text(const char *path, TextBuffer *text, Error *error);
+enum {
+    MAX_TEXT_BYTES = 1 << 28, /* of a prompt, or a text to score: its tokens take some five times as much */
+    MAX_LINE_BYTES = 1 << 24, /* of what is typed */
+};
+
+/*
+ * The whole of a file, or of stdin when path is "-". What has more than `most` bytes is refused: a file unread, anything
+ * else where it crosses them. Fails after Ctrl-C. The caller frees text->data.
+ */
+bool read_text(const char *path, size_t most, TextBuffer *text, Error *error);
+
+/*
+ * A line of stdin, without its newline, in place of what `line` held; *ends, with no line read, where there is none
+ * any more, or after Ctrl-C. The caller frees line->data.
+ */
+bool read_line(TextBuffer *line, bool *ends, Error *error);
 
 /* The text of a prompt: of a file, or of stdin when path is NULL, without its final newline, which ends the line. */
 bool read_prompt_text(const char *path, TextBuffer *text, Error *error);
