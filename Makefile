@@ -7,6 +7,8 @@
 # OPENMP=1 makes build/openmp/run, whose loops run on OpenMP instead of our own pool; WERROR=1 turns
 # warnings into errors; CC=clang, CFLAGS=… as usual.
 
+COMMA = ,
+
 # All cores work, unless -j, here or in the environment, says how many. After `clean` the order matters.
 ifeq ($(MAKELEVEL)$(filter -j% --jobserver%,$(shell echo "$$MAKEFLAGS"))$(filter clean,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN || echo 1)
@@ -45,7 +47,6 @@ AVX2 = -mavx2 -mfma -mf16c -mno-avx512f
 AVX512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 VNNI = -mavx512vnni
 # Compilers or assemblers before 2021 do not know these two; they leave the sets out.
-COMMA = ,
 if_known = $(shell echo '__asm__("$(2)");' | $(CC) $(1) -x c -c -o /dev/null - >/dev/null 2>&1 && echo $(1))
 BF16 := $(call if_known,-mavx512bf16,vdpbf16ps %zmm0$(COMMA) %zmm0$(COMMA) %zmm0)
 AMX := $(call if_known,-DHAS_AMX,tdpbf16ps %tmm0$(COMMA) %tmm1$(COMMA) %tmm2)
@@ -137,6 +138,24 @@ sanitize:
 tsan:
 	$(MAKE) test-threaded BUILD=build/tsan CFLAGS="$(SANITIZE) -fsanitize=thread"
 
+# Fuzzing, with clang's libFuzzer; tests/fuzz.sh starts it.
+FUZZ = build/fuzz
+FUZZ_CFLAGS = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=fuzzer-no-link,address,undefined
+FUZZ_WRAPS = $(addprefix -Wl$(COMMA)--wrap=,isatty catch_signals clock_seed now_ms peak_rss_bytes)
+FUZZ_SECONDS ?= 60
+# A call of run or study within the process that checks it.
+CALLED = $(call objects,tests/fuzz/call.c tests/fuzz/run.c tests/fuzz/study.c views/*.c)
+
+fuzz:
+	@$(MAKE) CC=clang BUILD=$(FUZZ) CFLAGS="$(FUZZ_CFLAGS)" $(FUZZ)/fuzzer
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz.sh $(FUZZ)
+
+$(BUILD)/fuzzer: $(CALLED) $(call objects,tests/fuzz/*.c) $(BUILD)/programs.a $(BUILD)/engine.a
+	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) $(FUZZ_WRAPS) -o $@ $(sort $(filter %.o,$^)) $(filter %.a,$^) $(LIBS)
+
+$(BUILD)/tests/test_fuzz: $(CALLED)
+$(BUILD)/tests/test_fuzz: LDFLAGS += $(FUZZ_WRAPS)
+
 bench: $(BUILD)/bench/bench
 	$<
 
@@ -169,6 +188,6 @@ uninstall:
 clean:
 	rm -rf build run study model.bin
 
-.PHONY: all test test-threaded emulated debug sanitize tsan bench install uninstall clean
+.PHONY: all fuzz test test-threaded emulated debug sanitize tsan bench install uninstall clean
 .PRECIOUS: $(BUILD)/%.o
 -include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)
