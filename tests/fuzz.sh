@@ -7,9 +7,9 @@
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$build/corpus" "$build/found"
-FUZZ_SCRATCH=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")")
-export FUZZ_SCRATCH
-trap 'rm -rf "$FUZZ_SCRATCH"' EXIT
+TMPDIR=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")")
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
 trap 'exit 130' INT TERM
 # What is larger counts as "not enough memory", which programs must bear.
 export ASAN_OPTIONS=max_allocation_size_mb=256:allocator_may_return_null=1:handle_abort=0

@@ -31,8 +31,7 @@ enum { MAX_WORDS = 48, WORD_BYTES = 4096,  };
 /* The call under way. */
 static bool has_stdin, has_terminal;
 static double clock_ms;
-static bool twice;       /* it is made again */
-static bool own_context; /* the model's, however large, unless -c says another */
+static bool twice; /* it is made again */
 
 int __wrap_isatty(int file) { return file == STDIN_FILENO ? !has_stdin : has_terminal; }
 void __wrap_catch_signals(const char *program) { (void)program; }
@@ -86,16 +85,37 @@ Part *call_find(Call *call, char tag) {
 
 static int folder = -1, home = -1;
 
+/* Removes the files in the folder that `keep` does not want kept. */
+static void empty_folder(bool (*keep)(const char *name)) {
+    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY);
+    DIR *entries = fdopendir(copy);
+    for (struct dirent *entry; entries && (entry = readdir(entries));)
+        if (entry->d_name[0] != '.' && !keep(entry->d_name)) unlinkat(folder, entry->d_name, 0);
+    closedir(entries);
+}
+
+static char folder_path[256];
+
+static bool none(const char *name) {
+    (void)name;
+    return false;
+}
+
+static void folder_end(void) {
+    empty_folder(none);
+    rmdir(folder_path);
+}
+
 static void folder_begin(void) {
-    static char path[256];
-    const char *parent = getenv("FUZZ_SCRATCH");
-    snprintf(path, sizeof path, "%.200s/attn-fuzz.XXXXXX", parent ? parent : "/tmp");
-    if (!mkdtemp(path)) {
-        perror(path);
+    const char *parent = getenv("TMPDIR");
+    snprintf(folder_path, sizeof folder_path, "%.200s/attn-fuzz.XXXXXX", parent ? parent : "/tmp");
+    if (!mkdtemp(folder_path)) {
+        perror(folder_path);
         exit(1);
     }
     home = open(".", O_RDONLY | O_DIRECTORY);
-    folder = open(path, O_RDONLY | O_DIRECTORY);
+    folder = open(folder_path, O_RDONLY | O_DIRECTORY);
+    atexit(folder_end);
 }
 
 static const char *file_of(char tag) {
@@ -106,15 +126,6 @@ static void write_file(const char *name, const Part *part) {
     int file = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     if (file < 0 || (part->n && write(file, part->bytes, part->n) != (ssize_t)part->n)) abort();
     close(file);
-}
-
-/* Calls each name in the folder; removes all files that `keep` does not want kept. */
-static void empty_folder(bool (*keep)(const char *name)) {
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY);
-    DIR *entries = fdopendir(copy);
-    for (struct dirent *entry; entries && (entry = readdir(entries));)
-        if (entry->d_name[0] != '.' && !keep(entry->d_name)) unlinkat(folder, entry->d_name, 0);
-    closedir(entries);
 }
 
 /* ---- What is asked ---- */
@@ -210,11 +221,9 @@ static void ask(const Call *call) {
     if (strcmp(view, "shape") != 0) limit("--ctx-size", "-c", 96);
     if (is_run && n_arguments > 1) {
         give(1, "--predict", "-n", "3");
-        if (!own_context) give(1, "--ctx-size", "-c", "64");
         give(1, "--threads", "-t", "1");
     }
     if (is_study && n_arguments > 2 && strcmp(view, "case") != 0 && strcmp(view, "shape") != 0) {
-        if (!own_context) give(2, "--ctx-size", "-c", "64");
         give(2, "--threads", "-t", "1");
     }
     arguments[n_arguments] = NULL;
@@ -286,11 +295,6 @@ static bool was_asked_for(const char *name) {
     return false;
 }
 
-static bool none(const char *name) {
-    (void)name;
-    return false;
-}
-
 /* ---- The call ---- */
 
 static Outcome perform(const Part *input) {
@@ -350,7 +354,7 @@ static void call_program(Call *call) {
 void fuzz_call(const unsigned char *bytes, size_t n) {
     if (folder < 0) folder_begin();
     Call call = call_read(bytes, n);
-    twice = n % 16 == 0, own_context = n % 5 == 0;
+    twice = n % 16 == 0;
     ask(&call);
     if (strcmp(arguments[0], "run") != 0 && strcmp(arguments[0], "study") != 0) {
         const Part *file = call_find(&call, 'a');

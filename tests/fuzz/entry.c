@@ -2,7 +2,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n);

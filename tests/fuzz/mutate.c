@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 1 << 18 };
+enum { ROOM = 1 << 18 }; /* bytes of a call, and of a file */
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 #define ONE_OF(table) (table[random_below(COUNT(table))])
@@ -214,20 +214,20 @@ static void change_file(Call *call) {
     static unsigned char bytes[2][ROOM];
     for (int tries = 0; tries < 8; tries++) {
         Part *part = &call->parts[random_below(call->n)];
-        if (!strchr("abmi", part->tag) || part->n > ROOM / 2) continue;
+        if (!strchr("abmi", part->tag) || part->n > ROOM / 4) continue;
         unsigned char *copy = bytes[tries & 1];
         size_t n = part->n;
         memcpy(copy, part->bytes, n);
         if (part->tag != 'i' && random_below(24) == 0)
             n = seed_model((int)random_below(2), (int)random_below(5), copy);
         if (n >= 4 && memcmp(copy, "GGUF", 4) == 0)
-            n = mutate_gguf(copy, n, ROOM / 2);
+            n = mutate_gguf(copy, n, ROOM / 4);
         else if (n && strchr("[{ \n", copy[0]))
-            n = change_json(copy, n, ROOM / 2);
+            n = change_json(copy, n, ROOM / 4);
         else if (part->tag == 'i')
             n = LLVMFuzzerMutate(copy, n, n + 64);
         else
-            n = change_numbers(copy, n, ROOM / 2);
+            n = change_numbers(copy, n, ROOM / 4);
         part->bytes = copy, part->n = n;
         return;
     }

@@ -28,11 +28,32 @@ static void widen(Gguf *gguf) {
             gguf->tensors[i].dims[k] = widened(gguf->tensors[i].dims[k]);
 }
 
+enum { CONTEXT = 16 };
+
+/* A context longer than bad.h's, and where the weights are small two layers. */
+static void lengthen(Gguf *gguf, bool two_layers) {
+    static char names[COUNT(model_tensors)][32];
+    for (size_t i = 0; i < gguf->n_keys; i++)
+        if (strstr(gguf->keys[i].name, "context_length")) memcpy(gguf->keys[i].value, &(uint32_t){CONTEXT}, 4);
+    for (size_t i = 0; i < gguf->n_keys && two_layers; i++)
+        if (strstr(gguf->keys[i].name, "block_count")) memcpy(gguf->keys[i].value, &(uint32_t){2}, 4);
+    size_t n = gguf->n_tensors;
+    for (size_t i = 0; i < n; i++) {
+        GgufTensor *tensor = &gguf->tensors[i];
+        if (strstr(tensor->name, "position_embd")) tensor->dims[1] = CONTEXT;
+        if (!two_layers || strncmp(tensor->name, "blk.0.", 6) != 0) continue;
+        snprintf(names[i], sizeof names[i], "blk.1.%s", tensor->name + 6);
+        gguf->tensors[gguf->n_tensors] = *tensor;
+        gguf->tensors[gguf->n_tensors++].name = names[i];
+    }
+}
+
 size_t seed_model(int which, int type, unsigned char *bytes) {
     static Gguf gguf;
     gguf = good_model((Which)which);
     uint32_t of_tensors = weight_types[type];
     if (type >= 3) widen(&gguf);
+    lengthen(&gguf, type < 3);
     for (size_t i = 0; i < gguf.n_tensors; i++) {
         GgufTensor *tensor = &gguf.tensors[i];
         bool matrix = tensor->n_dims > 1;
@@ -75,21 +96,25 @@ static const char *const on_models[] = {
     "run a --logits out -p abc --kv f32 -t 2",
     "run a -p ab --stop a --stop bc --top-p 0.5 --no-echo",
     "run -p ab",
-    "study next a -p ab --top 3 --token a --token #1 --temp 0.5 --top-k 4 --top-p 0.9 --min-p 0.01",
+    "study next a -p ab --top 3 --token #6 --token #1 --temp 0.5 --top-k 4 --top-p 0.9 --min-p 0.01",
     "study next a -p ab --json",
     "study score a -p abcabcabcab --words -c 4",
-    "study score a -p abcab --json --chunks --bos",
+    "study score a -p abcab --json --chunks -c 2",
     "study attend a -p abc --layer 0 --head 1 --by value",
-    "study attend a -p abcab --json --reduce mean --no-sink --words -n 2 --temp 1",
+    "study attend a -p ab_cab_a --json --reduce mean --no-sink --words",
+    "study attend a -p ab --layer 0 --head 1 -n 2 --temp 1",
+    "study attend a -p ab_a_b --layer 0 --reduce max --query 1 --top 3",
+    "study attend a -p ab --json --layer 0 --norm",
     "study heads a -p abab",
     "study heads a --repeat 3 --batch 2 --json",
-    "study lens a -p ab --mid --token a --frozen-norm",
+    "study lens a -p ab --mid --token #5 --frozen-norm",
     "study lens a -p ab --json --query 0",
     "study explain a -p abc --layer 0 --head 0 --query 1",
     "study explain a -p abc --layer 0 --head 1 --json",
     "study ablate a -p abcab --heads L0H0",
-    "study ablate a -p abcab --sweep heads --json --with mean",
-    "study ablate a -p abcab --mlps 0 --with resample --by kl",
+    "study ablate a -p abcab --sweep heads --json",
+    "study ablate a -p ab --mlps 0 --by mean --with b",
+    "study ablate a -p abba --heads L0H1 --by resample --with b --json",
     "study compare a b -p abc",
     "study compare a b -p abc --json",
     "study dump a -p abc -o out",
@@ -113,7 +138,10 @@ static void write_model_seeds(void) {
             int type = (int)(i % 5), other = (int)((i + 1) % 5);
             Part parts[4] = {{'a', models[which][type], n[which][type]}};
             size_t n_parts = 1;
-            if (strstr(on_models[i], " b")) parts[n_parts++] = (Part){'b', models[which][other], n[which][other]};
+            if (strstr(on_models[i], "--with b"))
+                parts[n_parts++] = (Part){'b', (const unsigned char *)"abba", 4};
+            else if (strstr(on_models[i], " b"))
+                parts[n_parts++] = (Part){'b', models[which][other], n[which][other]};
             if (!strstr(on_models[i], " a")) parts[0].tag = 'm';
             if (strstr(on_models[i], " -i")) parts[n_parts++] = (Part){'i', (const unsigned char *)"ab\nabc\n\na", 9};
             if (i % 7 == 6) parts[n_parts++] = (Part){'t', NULL, 0};
@@ -122,18 +150,33 @@ static void write_model_seeds(void) {
         }
 }
 
+/* Behind the special and byte tokens of bad.h some that are texts, each likelier than the next. */
+static size_t write_vocabulary(void) {
+    static const char *const pieces[] = {"a", "b", "ab", " ", " a", "\xc3\xa9", "\x1b[31m", "c"};
+    write_llama2c_vocabulary(259);
+    for (size_t i = 0; i < COUNT(pieces); i++) {
+        int32_t length = (int32_t)strlen(pieces[i]);
+        float score = i == 2 ? 1 : -(float)i;
+        memcpy(file + n_file, &score, 4);
+        memcpy(file + n_file + 4, &length, 4);
+        memcpy(file + n_file + 8, pieces[i], (size_t)length);
+        n_file += 8 + (size_t)length;
+    }
+    return 259 + COUNT(pieces);
+}
+
 static void write_llama2c_seeds(void) {
-    static const char *const lines[] = {"run a -z b -p ab", "run a -z b --json", "study next a -z b -p ab",
-                                        "study shape a --json", "load"};
-    static unsigned char model[1 << 16];
-    write_llama2c_model();
+    static const char *const lines[] = {"run a -z b -p ab",          "run a -z b --json -n 2", "study next a -z b -p ab",
+                                        "study shape a --json",      "run a -z b --info",      "load",
+                                        "run a -z b --tokens -p ab", "study view a -z b -p ab --json"};
+    static unsigned char vocabulary[1 << 16];
+    int n_vocab = (int)write_vocabulary();
     size_t n = n_file;
-    memcpy(model, file, n);
-    write_llama2c_vocabulary(N_VOCAB);
+    memcpy(vocabulary, file, n);
+    write_llama2c_model_of(n_vocab);
     for (size_t i = 0; i < COUNT(lines); i++)
-        write_seed(lines[i], (const Part[]){{'a', model, n}, {'b', file, n_file}}, 2);
-    write_llama2c_vocabulary(260);
-    write_seed("run b -z b --tokens -p ab", (const Part[]){{'b', file, n_file}}, 1);
+        write_seed(lines[i], (const Part[]){{'a', file, n_file}, {'b', vocabulary, n}}, 2);
+    write_seed("load", &(Part){'a', vocabulary, n}, 1);
 }
 
 static void write_file_seeds(void) {
