@@ -143,6 +143,8 @@ FUZZ = build/fuzz
 FUZZ_CFLAGS = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=fuzzer-no-link,address,undefined
 FUZZ_WRAPS = $(addprefix -Wl$(COMMA)--wrap=,isatty catch_signals clock_seed now_ms peak_rss_bytes)
 FUZZ_SECONDS ?= 60
+# The kernels' loops tell nothing new, and would take most of the time.
+$(FUZZ)/kernels/%.o: FLAGS += -fno-sanitize=fuzzer-no-link
 # A call of run or study within the process that checks it.
 CALLED = $(call objects,tests/fuzz/call.c tests/fuzz/run.c tests/fuzz/study.c views/*.c)
 
