@@ -3,6 +3,7 @@
 # make bench        speed against the machine's  make tsan       the threaded ones under TSan
 # make install      programs, library, attn.h, man pages, completions and the default model, under PREFIX;
 #                   make uninstall takes them away again
+# make coverage     the branches that the tests take, and the reasons for those that they do not
 #
 # OPENMP=1 makes build/openmp/run, whose loops run on OpenMP instead of our own pool; WERROR=1 turns
 # warnings into errors; CC=clang, CFLAGS=… as usual.
@@ -31,6 +32,8 @@ FLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -ffp-contract=off -
 FLAGS += -fPIC -fvisibility=hidden
 FLAGS += $(if $(WERROR),-Werror) $(if $(OPENMP),-fopenmp)
 LIBS = -lm -lpthread $(if $(OPENMP),-fopenmp)
+
+COMMA = ,
 
 # Instruction sets beyond the compiler's default get their flags here, file by file: one binary for all.
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
@@ -110,12 +113,21 @@ $(BUILD)/tests/test_attn: $(BUILD)/attn.o
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
+# The programs with calls of the system that fail on request (tests/faults.c).
+FAULTY = $(addprefix $(BUILD)/tests/faulty_,run study)
+WRAPPED := $(shell sed -n -e 's/^WRAP.\([a-z_]*\), .*/\1/p' -e 's/^[a-z_]* __wrap_\([a-z]*\).*;/\1/p' tests/faults.c)
+$(BUILD)/tests/faulty_run: $(BUILD)/run.o
+$(BUILD)/tests/faulty_study: $(BUILD)/study.o $(call objects,views/*.c)
+$(FAULTY): $(BUILD)/tests/faults.o $(BUILD)/programs.a $(BUILD)/engine.a
+	$(CC) $(CFLAGS) $(LDFLAGS) $(addprefix -Wl$(COMMA)--wrap=,$(WRAPPED)) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
+
 $(BUILD)/bench/bench: $(addprefix $(BUILD)/,bench/measure.o bench/peaks.o bench/report.o bench/shapes.o)
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
-test: $(BUILT) $(TESTS)
-	@RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' tests/run.sh $(TESTS)
+test: $(BUILT) $(TESTS) $(FAULTY)
+	@RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' FAULTY='$(abspath $(BUILD))/tests/faulty_' \
+	    tests/run.sh $(TESTS)
 
 test-threaded: $(THREADED_TESTS)
 	@tests/run.sh $^
@@ -157,6 +169,21 @@ $(BUILD)/fuzzer: $(CALLED) $(call objects,tests/fuzz/*.c) $(BUILD)/programs.a $(
 
 $(BUILD)/tests/test_fuzz: $(CALLED)
 $(BUILD)/tests/test_fuzz: LDFLAGS += $(FUZZ_WRAPS)
+# Clang counts each condition of the source, both ways; gcc counts jumps, which -O0 already folds and splits. All processes
+# of a program count into one mapped file (%c%m), so those that end by a signal count, too.
+# Each program tells its counts from others' by its first counted function, so tests are counted, too.
+COVERED = $(call objects,checkpoint/*.c text/*.c cli/*.c views/*.c web/*.c tests/*.c) \
+    $(addprefix $(BUILD)/,tokenizer.o error.o run.o study.o)
+NOT_COVERING = $(addprefix tests/test_,house.sh library.sh page.sh train.sh)
+$(if $(COVERAGE),$(COVERED): FLAGS += -fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic \
+    -mllvm -runtime-counter-relocation)
+coverage:
+	rm -rf build/coverage/counts
+	-LLVM_PROFILE_FILE='$(CURDIR)/build/coverage/counts/%c%m.profraw' ATTN_LONG_TESTS=1 $(MAKE) test COVERAGE=1 \
+	    CC='$(if $(findstring clang,$(CC)),$(CC),clang)' LDFLAGS=-fprofile-instr-generate \
+	    BUILD=build/coverage RUN=build/coverage/run \
+	    TESTS='$(patsubst build/%,build/coverage/%,$(filter-out $(NOT_COVERING),$(TESTS)))'
+	scripts/coverage.py build/coverage tests/coverage.txt
 
 bench: $(BUILD)/bench/bench
 	$<
@@ -190,6 +217,6 @@ uninstall:
 clean:
 	rm -rf build run study model.bin
 
-.PHONY: all fuzz test test-threaded emulated debug sanitize tsan bench install uninstall clean
+.PHONY: all test test-threaded emulated debug sanitize tsan fuzz coverage bench install uninstall clean
 .PRECIOUS: $(BUILD)/%.o
 -include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)

@@ -11,8 +11,8 @@ typedef struct Error {
 
 /*
  * Writes the formatted line to `error` (which may be NULL) and returns false, so that a function can
- * end with `return error_set(error, …)`. Control characters, which a hostile file may put into a
- * name, are replaced by '?'; a line that is too long loses its middle.
+ * end with `return error_set(error, …)`. What is not safe to show (text/unicode.h), and a hostile file may put into
+ * a name, gets its visible form; a line that is too long loses its middle.
  */
 bool error_set(Error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

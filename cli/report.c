@@ -150,28 +150,21 @@ static size_t columns(uint32_t c) {
 }
 
 bool is_control(uint32_t c) {
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c < 0x2010) ||
-           (c >= 0x2028 && c < 0x202f) || (c >= 0x2060 && c < 0x2070) || c == 0xfeff || c == 0xad ||
-           c == 0x61c || (c & 0xfffe) == 0xfffe;
+    return c < 0x20 || !unicode_is_safe(c) || c == 0xad || (c >= 0x200b && c < 0x200e) ||
+           (c >= 0x2060 && c < 0x2066);
 }
 
 size_t show_char(const Report *report, const char *text, size_t n, char shown[16], size_t *width) {
     uint32_t c;
     size_t length = utf8_decode(text, n, &c);
-    if (c >= UTF8_INVALID) {
-        length = 1;
-        snprintf(shown, 16, "\\x%02x", (unsigned)(unsigned char)text[0]);
-    } else if (c == '\n' || c == '\t' || c == '\r') {
-        snprintf(shown, 16, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
-    } else if (is_control(c) || (report->ascii && c > 0x7e)) {
-        snprintf(shown, 16, "\\u%04x", (unsigned)c);
-    } else {
-        memcpy(shown, text, length);
-        shown[length] = '\0';
-        *width = columns(c);
+    if (is_control(c) || (report->ascii && c > 0x7e)) {
+        length = unicode_escape(text, n, shown);
+        *width = strlen(shown);
         return length;
     }
-    *width = strlen(shown);
+    memcpy(shown, text, length);
+    shown[length] = '\0';
+    *width = columns(c);
     return length;
 }
 

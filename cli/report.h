@@ -46,7 +46,7 @@ void json_base64(Report *report, const char *key, const void *bytes, size_t n); 
 void json_token(Report *report, int32_t id);
 void json_piece(Report *report, const char *key, int32_t id);
 
-/* Direction marks and other controls, which would rearrange the line they stand in; also what is no character. */
+/* What is not safe within a line (text/unicode.h), and what would not be seen in a token: a joiner, a soft hyphen. */
 bool is_control(uint32_t c);
 
 /*

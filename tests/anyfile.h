@@ -9,6 +9,7 @@
 
 #include "cli/info.h"
 #include "model.h"
+#include "text/unicode.h"
 #include "tokenizer.h"
 
 #include <stdio.h>
@@ -17,11 +18,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A failure must have left one line, which begins with the path if there is one. */
+/* Whether a terminal may be given that line. */
+static bool is_safe_line(const char *line, size_t n) {
+    uint32_t c;
+    for (size_t at = 0; at < n;) {
+        at += utf8_decode(line + at, n - at, &c);
+        if (c < ' ' || !unicode_is_safe(c)) return false;
+    }
+    return true;
+}
+
+/* A failure must have left one line, safe to show, which begins with the path if there is one. */
 static void check(bool ok, const Error *error, const char *path) {
     if (ok) return;
-    bool is_line = error->message[0] != '\0';
-    for (const char *c = error->message; *c; c++) is_line = is_line && (unsigned char)*c >= 0x20;
+    bool is_line = error->message[0] && is_safe_line(error->message, strlen(error->message));
     if (is_line && (!path || strncmp(error->message, path, strlen(path)) == 0)) return;
     fprintf(stderr, "a failure that says '%s'\n", error->message);
     abort();

@@ -1,8 +1,11 @@
 /*
- * UTF-8 and character classes. The table holds the code points where the class changes, each with the
+ * UTF-8, character classes, and what is safe to show. The table holds the code points where the class changes, each with the
  * class that holds from there on: code point · 4 + class, ascending, found by bisection.
  */
 #include "text/unicode.h"
+
+#include <stdio.h>
+#include <string.h>
 
 /* Written by scripts/unicode.py from Unicode 14.0.0. */
 static const uint32_t changes[] = {
@@ -204,4 +207,40 @@ CharClass unicode_search_class(uint32_t code_point) {
             high = middle;
     }
     return (CharClass)(changes[low] & 3);
+}
+
+bool unicode_is_safe(uint32_t c) {
+    static const struct {
+        uint32_t first, last;
+    } unsafe[] = {
+        {0x00, 0x08},     {0x0b, 0x1f},     {0x7f, 0x9f},       {0x61c, 0x61c},
+        {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x206f},   {0xfdd0, 0xfdef},
+        {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}, {0x110000, UINT32_MAX},
+    };
+    for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe && unsafe[i].first <= c; i++)
+        if (c <= unsafe[i].last) return false;
+    return (c & 0xfffe) != 0xfffe;
+}
+
+size_t unicode_escape(const char *text, size_t n, char shown[16]) {
+    uint32_t c;
+    size_t length = utf8_decode(text, n, &c);
+    if (c >= UTF8_INVALID) {
+        snprintf(shown, 16, "\\x%02x", (unsigned)(unsigned char)text[0]);
+        return 1;
+    }
+    if (c == '\n' || c == '\t' || c == '\r')
+        snprintf(shown, 16, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
+    else
+        snprintf(shown, 16, "\\u%04x", (unsigned)c);
+    return length;
+}
+
+size_t unicode_show(const char *text, size_t n, char shown[16]) {
+    uint32_t c;
+    size_t length = utf8_decode(text, n, &c);
+    if (c < ' ' || !unicode_is_safe(c)) return unicode_escape(text, n, shown);
+    memcpy(shown, text, length);
+    shown[length] = '\0';
+    return length;
 }

@@ -245,21 +245,43 @@ static void __attribute__((noreturn)) wrong(const Outcome *outcome, const char *
     abort();
 }
 
-static bool is_safe(const char *text, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) return false;
-    return true;
+/* The bytes of a style or a progress line of our own that the text begins with, of those that report.c knows; or 0. */
+static size_t own_escape(const char *text) {
+    static const char *const escapes[] = {"\r", "\033[K", "\033[0m", "\033[1m", "\033[2m", "\033[31m", "\033[32m"};
+    static const char blue[] = "\033[48;5;";
+    for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++)
+        if (strncmp(text, escapes[i], strlen(escapes[i])) == 0) return strlen(escapes[i]);
+    size_t digits = strncmp(text, blue, sizeof blue - 1) == 0 ? strspn(text + sizeof blue - 1, "0123456789") : 0;
+    return digits && text[sizeof blue - 1 + digits] == 'm' ? sizeof blue + digits : 0;
+}
+
+/* What goes to a terminal holds lines, tabs, our own escapes, and what is safe. */
+static void check_terminal(const Outcome *outcome, const char *text, size_t n) {
+    uint32_t c;
+    for (size_t at = 0; at < n;) {
+        size_t own = own_escape(text + at);
+        if (own) {
+            at += own;
+            continue;
+        }
+        at += utf8_decode(text + at, n - at, &c);
+        if (!unicode_is_safe(c)) wrong(outcome, "an unsafe character on a terminal");
+    }
 }
 
 /* One line for a failure, besides notes, and each begins with the program's name. */
 static void check_stderr(const Outcome *outcome, const char *program) {
     size_t n_program = strlen(program), n_failures = 0;
-    if (has_terminal) return;
+    if (has_terminal) {
+        check_terminal(outcome, outcome->out, outcome->n_out);
+        check_terminal(outcome, outcome->err, outcome->n_err);
+        return;
+    }
     for (const char *line = outcome->err, *end; *line; line = end + 1) {
         end = strchr(line, '\n');
         if (!end) wrong(outcome, "a line on stderr without an end");
         bool timing = outcome->code == 0 && (said("-v") || said("--verbose"));
-        if (!is_safe(line, (size_t)(end - line))) wrong(outcome, "an unsafe character on stderr");
+        if (!is_safe_line(line, (size_t)(end - line))) wrong(outcome, "an unsafe character on stderr");
         if (timing) continue;
         if (strncmp(line, program, n_program) != 0 || strncmp(line + n_program, ": ", 2) != 0)
             wrong(outcome, "a line on stderr without the program's name");

@@ -1,0 +1,234 @@
+/*
+ * Calls of the system that fail on request. Linked with -Wl,--wrap=… for each function below, into faulty_run and
+ * faulty_study, it stands between the programs and the C library:
+ *
+ *   ATTN_FAULT=malloc:3       the third allocation fails (of any kind: all that allocate count together)
+ *   ATTN_FAULT=malloc:3+      that one and all after it
+ *   ATTN_FAULT=fsync:1=TERM   at that call a signal is raised instead, and the call goes on (STOP: a test may then
+ *                             change files, and CONT it)
+ *   ATTN_FAULT=a:1,b:2        several
+ *   ATTN_FAULT_LOG=FILE       gets a line "struck malloc 3" as a fault strikes, and, as the program ends in an
+ *                             orderly way, "calls malloc 57" for each name
+ *
+ * A failing call sets errno, and a stream's error, as the real one would. What the C library calls within itself
+ * is not seen: printf fails through fflush.
+ */
+#define _GNU_SOURCE
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_NAMES = 64, MAX_FAULTS = 8, IO_ERR_SEEN = 0x20 /* glibc's flag, which ferror reads */ };
+
+typedef struct Fault {
+    char name[32];
+    unsigned long first; /* call that it strikes, from 1 */
+    bool and_after;
+    int signal; /* raised instead of failing, or 0 */
+} Fault;
+
+/* The calls of one name; those of one function find theirs by a search, once. */
+typedef struct Calls {
+    const char *name;
+    atomic_ulong n;
+} Calls;
+
+static Fault faults[MAX_FAULTS];
+static size_t n_faults;
+static Calls calls[MAX_NAMES];
+static atomic_size_t n_calls;
+static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
+static const char *log_path;
+static atomic_bool ready; /* what happens before main is let through */
+
+int __real_open(const char *path, int flags, ...);
+int __real_close(int file);
+ssize_t __real_write(int file, const void *bytes, size_t n);
+
+static void log_line(const char *what, const char *name, unsigned long n) {
+    char line[96];
+    int file = log_path ? __real_open(log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : -1;
+    if (file < 0) return;
+    int length = snprintf(line, sizeof line, "%s %s %lu\n", what, name, n);
+    if (__real_write(file, line, (size_t)length) != length) abort();
+    __real_close(file);
+}
+
+static int signal_number(const char *name) {
+    static const struct {
+        const char *name;
+        int number;
+    } known[] = {{"HUP", SIGHUP},   {"INT", SIGINT},   {"KILL", SIGKILL}, {"TERM", SIGTERM},
+                 {"STOP", SIGSTOP}, {"QUIT", SIGQUIT}, {"PIPE", SIGPIPE}, {"BUS", SIGBUS}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i].name) == 0) return known[i].number;
+    return -1;
+}
+
+/* "malloc:3", "malloc:3+", "fsync:1=TERM" */
+static bool read_fault(const char *text, Fault *fault) {
+    char signal_name[8] = "";
+    int end = 0, plus = 0;
+    if (sscanf(text, "%31[a-z_0-9]:%lu%n", fault->name, &fault->first, &end) != 2 || !fault->first)
+        return false;
+    sscanf(text + end, "+%n", &plus);
+    fault->and_after = plus > 0;
+    text += end + plus;
+    if (!*text) return true;
+    if (sscanf(text, "=%7[A-Z]%n", signal_name, &end) != 1 || text[end]) return false;
+    return (fault->signal = signal_number(signal_name)) > 0;
+}
+
+static void __attribute__((constructor)) begin(void) {
+    const char *given = getenv("ATTN_FAULT");
+    char copy[256], *rest = copy;
+    snprintf(copy, sizeof copy, "%s", given ? given : "");
+    log_path = getenv("ATTN_FAULT_LOG");
+    for (char *one; (one = strsep(&rest, ",")) && *one; n_faults++)
+        if (n_faults == MAX_FAULTS || !read_fault(one, &faults[n_faults])) {
+            fprintf(stderr, "ATTN_FAULT: '%s' is no fault such as malloc:3, malloc:3+, fsync:1=TERM\n", one);
+            _exit(99);
+        }
+    atomic_store(&ready, true);
+}
+
+static void __attribute__((destructor)) end(void) {
+    for (size_t i = 0; i < atomic_load(&n_calls); i++)
+        log_line("calls", calls[i].name, atomic_load(&calls[i].n));
+}
+
+static Calls *calls_of(const char *name) {
+    pthread_mutex_lock(&naming);
+    size_t i = 0, n = atomic_load(&n_calls);
+    while (i < n && strcmp(calls[i].name, name) != 0) i++;
+    if (i == MAX_NAMES) abort();
+    calls[i].name = name;
+    if (i == n) atomic_store(&n_calls, n + 1);
+    pthread_mutex_unlock(&naming);
+    return &calls[i];
+}
+
+/* Counts a call; whether it is to fail. */
+static bool strikes(const char *name) {
+    if (!atomic_load(&ready)) return false;
+    unsigned long n = atomic_fetch_add(&calls_of(name)->n, 1) + 1;
+    for (size_t i = 0; i < n_faults; i++) {
+        const Fault *fault = &faults[i];
+        if (strcmp(fault->name, name) != 0 || (fault->and_after ? n < fault->first : n != fault->first))
+            continue;
+        int before = errno;
+        log_line("struck", name, n);
+        errno = before;
+        if (!fault->signal) return true;
+        raise(fault->signal);
+    }
+    return false;
+}
+
+/* A function that, when `name` strikes, sets errno to `code` and returns `failure`. */
+#define WRAP(function, name, code, failure, type, parameters, arguments)                                     \
+    type __real_##function parameters;                                                                       \
+    type __wrap_##function parameters;                                                                       \
+    type __wrap_##function parameters {                                                                      \
+        if (!strikes(name)) return __real_##function arguments;                                              \
+        errno = code;                                                                                        \
+        return failure;                                                                                      \
+    }
+
+/* The Makefile reads the names: WRAP and a name begin a line, so does the type of what is written out below. */
+WRAP(malloc, "malloc", ENOMEM, NULL, void *, (size_t n), (n))
+WRAP(calloc, "malloc", ENOMEM, NULL, void *, (size_t n, size_t size), (n, size))
+WRAP(realloc, "malloc", ENOMEM, NULL, void *, (void *old, size_t n), (old, n))
+WRAP(aligned_alloc, "malloc", ENOMEM, NULL, void *, (size_t to, size_t n), (to, n))
+WRAP(strdup, "malloc", ENOMEM, NULL, char *, (const char *text), (text))
+WRAP(realpath, "malloc", ENOMEM, NULL, char *, (const char *path, char *to), (path, to))
+WRAP(getline, "malloc", ENOMEM, -1, ssize_t, (char **line, size_t *n, FILE *from), (line, n, from))
+WRAP(opendir, "malloc", ENOMEM, NULL, DIR *, (const char *path), (path))
+WRAP(mmap, "mmap", ENOMEM, MAP_FAILED, void *,
+     (void *at, size_t n, int protection, int flags, int file, off_t offset),
+     (at, n, protection, flags, file, offset))
+WRAP(pthread_create, "pthread_create", 0, EAGAIN, int,
+     (pthread_t * thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument),
+     (thread, attributes, body, argument))
+WRAP(fopen, "fopen", EMFILE, NULL, FILE *, (const char *path, const char *mode), (path, mode))
+WRAP(fdopen, "fdopen", ENOMEM, NULL, FILE *, (int file, const char *mode), (file, mode))
+WRAP(mkstemp, "mkstemp", ENOSPC, -1, int, (char *path), (path))
+WRAP(close, "close", EIO, (__real_close(file), -1), int, (int file), (file))
+WRAP(write, "write", ENOSPC, -1, ssize_t, (int file, const void *bytes, size_t n), (file, bytes, n))
+WRAP(pwrite, "pwrite", ENOSPC, -1, ssize_t, (int file, const void *bytes, size_t n, off_t at),
+     (file, bytes, n, at))
+WRAP(pread, "pread", EIO, -1, ssize_t, (int file, void *bytes, size_t n, off_t at), (file, bytes, n, at))
+WRAP(posix_fallocate, "posix_fallocate", 0, ENOSPC, int, (int file, off_t at, off_t n), (file, at, n))
+WRAP(ftruncate, "ftruncate", EIO, -1, int, (int file, off_t n), (file, n))
+WRAP(fchmod, "fchmod", EPERM, -1, int, (int file, mode_t mode), (file, mode))
+WRAP(fstat, "fstat", EIO, -1, int, (int file, struct stat *status), (file, status))
+WRAP(fsync, "fsync", EIO, -1, int, (int file), (file))
+WRAP(fdatasync, "fsync", EIO, -1, int, (int file), (file))
+WRAP(rename, "rename", ENOSPC, -1, int, (const char *from, const char *to), (from, to))
+WRAP(unlink, "unlink", EACCES, -1, int, (const char *path), (path))
+
+/* Fails, and says so in the stream. */
+static void stream_fails(FILE *stream, int code) {
+    stream->_flags |= IO_ERR_SEEN;
+    errno = code;
+}
+
+size_t __real_fwrite(const void *items, size_t size, size_t n, FILE *to);
+size_t __wrap_fwrite(const void *items, size_t size, size_t n, FILE *to);
+size_t __wrap_fwrite(const void *items, size_t size, size_t n, FILE *to) {
+    if (!strikes("fwrite")) return __real_fwrite(items, size, n, to);
+    stream_fails(to, ENOSPC);
+    return 0;
+}
+
+size_t __real_fread(void *items, size_t size, size_t n, FILE *from);
+size_t __wrap_fread(void *items, size_t size, size_t n, FILE *from);
+size_t __wrap_fread(void *items, size_t size, size_t n, FILE *from) {
+    if (!strikes("fread")) return __real_fread(items, size, n, from);
+    stream_fails(from, EIO);
+    return 0;
+}
+
+int __real_fflush(FILE *stream);
+int __wrap_fflush(FILE *stream);
+int __wrap_fflush(FILE *stream) {
+    if (!strikes("fflush")) return __real_fflush(stream);
+    stream_fails(stream ? stream : stdout, ENOSPC);
+    return EOF;
+}
+
+int __real_fclose(FILE *stream);
+int __wrap_fclose(FILE *stream);
+int __wrap_fclose(FILE *stream) {
+    bool fails = strikes("fclose");
+    int result = __real_fclose(stream); /* closed it is, whatever it says */
+    if (!fails) return result;
+    errno = EIO;
+    return EOF;
+}
+
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...) {
+    mode_t mode = 0;
+    if (flags & O_CREAT) {
+        va_list rest;
+        va_start(rest, flags);
+        mode = va_arg(rest, mode_t);
+        va_end(rest);
+    }
+    if (!strikes("open")) return __real_open(path, flags, mode);
+    errno = EMFILE;
+    return -1;
+}
