@@ -15,21 +15,21 @@ typedef struct Bytes {
     size_t n;
 } Bytes;
 
-typedef struct Key {
+typedef struct FileKey {
     Bytes name, value; /* value: as it lies in the file */
     uint32_t type;
-} Key;
+} FileKey;
 
-typedef struct Weights {
+typedef struct FileTensor {
     Bytes name, data;
     uint32_t n_dims, type;
     uint64_t dims[MAX_DIMS], offset_error;
-} Weights;
+} FileTensor;
 
 typedef struct File {
     uint32_t version;
-    Key keys[MOST];
-    Weights tensors[MOST];
+    FileKey keys[MOST];
+    FileTensor tensors[MOST];
     size_t n_keys, n_tensors, alignment;
     uint64_t keys_error, tensors_error; /* added to the counts */
 } File;
@@ -106,7 +106,7 @@ static bool read_file(File *file, unsigned char *bytes, size_t n) {
     file->version = (uint32_t)number(&reader, 4);
     uint64_t n_tensors = number(&reader, 8), n_keys = number(&reader, 8);
     for (; file->n_keys < MOST && file->n_keys < n_keys && reader.ok; file->n_keys++) {
-        Key *key = &file->keys[file->n_keys];
+        FileKey *key = &file->keys[file->n_keys];
         key->name = string(&reader);
         key->type = (uint32_t)number(&reader, 4);
         key->value = value_of(&reader, key->type);
@@ -116,7 +116,7 @@ static bool read_file(File *file, unsigned char *bytes, size_t n) {
     }
     if (file->alignment == 0 || file->alignment > 4096) file->alignment = 32;
     for (; file->n_tensors < MOST && file->n_tensors < n_tensors && reader.ok; file->n_tensors++) {
-        Weights *tensor = &file->tensors[file->n_tensors];
+        FileTensor *tensor = &file->tensors[file->n_tensors];
         tensor->name = string(&reader);
         tensor->n_dims = (uint32_t)number(&reader, 4);
         for (uint32_t i = 0; i < tensor->n_dims && i < MAX_DIMS; i++) tensor->dims[i] = number(&reader, 8);
@@ -159,13 +159,13 @@ static void write_file(const File *file) {
     put_u32(file->version);
     put_u64(file->n_tensors + file->tensors_error);
     put_u64(file->n_keys + file->keys_error);
-    for (const Key *key = file->keys; key < file->keys + file->n_keys; key++) {
+    for (const FileKey *key = file->keys; key < file->keys + file->n_keys; key++) {
         put_string(key->name);
         put_u32(key->type);
         put(key->value.at, key->value.n);
     }
     uint64_t offset = 0;
-    for (const Weights *tensor = file->tensors; tensor < file->tensors + file->n_tensors; tensor++) {
+    for (const FileTensor *tensor = file->tensors; tensor < file->tensors + file->n_tensors; tensor++) {
         put_string(tensor->name);
         put_u32(tensor->n_dims);
         put(tensor->dims, 8 * (tensor->n_dims < MAX_DIMS ? tensor->n_dims : MAX_DIMS));
@@ -203,6 +203,7 @@ static void change_scalar(unsigned char *at, uint32_t type) {
 
 /* The text that a string's value holds is changed, its length told right. */
 static Bytes changed_string(Bytes value) {
+    if (value.n < 8) return value;
     Bytes text = changed((Bytes){value.at + 8, value.n - 8}), whole = keep(&(uint64_t){text.n}, 8, text.n);
     if (whole.n < 8) return value;
     if (text.n) memcpy(whole.at + 8, text.at, text.n);
@@ -236,6 +237,7 @@ static Bytes changed_array(Bytes value) {
     }
     size_t begin = size ? 12 + (size_t)i * size : string_at(value, i);
     size_t end = size ? begin + size : string_at(value, i + 1);
+    if (end > value.n || n > value.n) return value; /* an earlier change told a wrong count */
     Bytes old = {value.at + begin, end - begin}, new = old;
     uint64_t n_new = n;
     if (choice == 2) new.n = 0, n_new--;
@@ -246,7 +248,8 @@ static Bytes changed_array(Bytes value) {
     if (choice > 9) {
         uint64_t k = random_below(n);
         size_t from = size ? 12 + (size_t)k * size : string_at(value, k);
-        new = (Bytes){value.at + from, (size ? from + size : string_at(value, k + 1)) - from};
+        size_t to = size ? from + size : string_at(value, k + 1);
+        if (to <= value.n) new = (Bytes){value.at + from, to - from};
     }
     if (value.n - old.n + new.n > value.n + 4096) return value;
     memcpy(out.at + begin, new.at, new.n);
@@ -256,7 +259,7 @@ static Bytes changed_array(Bytes value) {
     return out;
 }
 
-static void change_value(Key *key) {
+static void change_value(FileKey *key) {
     size_t size = format_value_bytes(key->type);
     if (size && key->value.n == size) {
         key->value = keep(key->value.at, size, 8);
@@ -273,7 +276,7 @@ static void change_value(Key *key) {
 
 static void change_key(File *file) {
     size_t i = (size_t)random_below(file->n_keys), k = (size_t)random_below(file->n_keys);
-    Key *key = &file->keys[i], before = *key;
+    FileKey *key = &file->keys[i], before = *key;
     switch (random_below(12)) {
     case 0: memmove(key, key + 1, (--file->n_keys - i) * sizeof *key); break;
     case 1:
@@ -293,7 +296,7 @@ static const struct {
 } types[] = {{0, 1, 4}, {1, 1, 2}, {30, 1, 2}, {8, 32, 34}, {2, 32, 18}};
 
 /* As many bytes as a type wants, the old ones as far as they go and then again. */
-static void refit(Weights *tensor) {
+static void refit(FileTensor *tensor) {
     uint64_t n = 1;
     for (uint32_t i = 0; i < tensor->n_dims && i < MAX_DIMS; i++) n *= tensor->dims[i] < 65536 ? tensor->dims[i] : 1;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
@@ -306,7 +309,7 @@ static void refit(Weights *tensor) {
     }
 }
 
-static void change_data(Weights *tensor) {
+static void change_data(FileTensor *tensor) {
     if (tensor->data.n < 4) return;
     tensor->data = keep(tensor->data.at, tensor->data.n, 0);
     if (tensor->data.at == pool) return;
@@ -319,7 +322,7 @@ static void change_data(Weights *tensor) {
 
 static void change_tensor(File *file) {
     size_t i = (size_t)random_below(file->n_tensors), k = (size_t)random_below(file->n_tensors);
-    Weights *tensor = &file->tensors[i], before = *tensor;
+    FileTensor *tensor = &file->tensors[i], before = *tensor;
     switch (random_below(14)) {
     case 0: memmove(tensor, tensor + 1, (--file->n_tensors - i) * sizeof *tensor); break;
     case 1:
