@@ -118,12 +118,9 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
 /* With options alone the default model does, and is named. */
 static bool find_model(Settings *s, char *path, size_t size, Error *error) {
     if (s->model || s->help || s->version) return true;
-    s->model = default_model(path, size);
-    if (!s->model)
-        return error_set(error, "no model is named, here is no ./model.bin, and none is installed: "
-                                "./run MODEL -p PROMPT (see ./run --help)");
-    fprintf(stderr, "run: note: no model is named; taking %s\n", s->model);
-    return true;
+    s->model = default_model("run", path, size);
+    return s->model || error_set(error, "no model is named, here is no ./model.bin, and none is installed: "
+                                        "./run MODEL -p PROMPT (see ./run --help)");
 }
 
 typedef struct Run {
@@ -137,6 +134,7 @@ typedef struct Run {
 
     Summary summary; /* tokens and text are kept for --json alone */
     TextEnd end;
+    bool cr;        /* of print_text */
     bool piped_out; /* whoever read the text has gone away */
     bool failed;    /* within a callback, which has no way to say so */
     Error error;    /* of all functions here: what each is given */
@@ -213,8 +211,8 @@ static bool fail(Run *run, const char *what, const char *why) {
 
 /* Writes n bytes at once; a reader who has gone away ends the text, and is no error. */
 static bool write_text(Run *run, const char *text, size_t n) {
-    if (run->piped_out) return false;
-    if ((n == 0 || fwrite(text, 1, n, stdout) == n) && fflush(stdout) == 0) return true;
+    if (run->piped_out || run->failed) return false;
+    if (print_text(stdout, text, n, &run->cr) && fflush(stdout) == 0) return true;
     run->piped_out = errno == EPIPE;
     return !run->piped_out && fail(run, "cannot write the text", strerror(errno));
 }
@@ -308,8 +306,10 @@ static bool converse(Run *run, Error *error) {
     while (ok && !interrupted() && !run->piped_out) {
         if (isatty(STDERR_FILENO)) fputs("> ", stderr);
         ssize_t n = getline(&line, &capacity, stdin);
+        if (n < 0 && !feof(stdin) && !interrupted())
+            ok = error_set(error, "cannot read what is typed: %s", strerror(errno));
         if (n < 0) break;
-        if (n > 0 && line[n - 1] == '\n') n--;
+        if (line[n - 1] == '\n') n--;
         bool fits = false;
         ok = feed_line(run, line, (size_t)n, &fits, error);
         if (ok && !fits) {
@@ -387,7 +387,6 @@ int main(int argc, char **argv) {
     if (!parse_settings(&settings, argc, argv, &run.error) ||
         !find_model(&settings, path, sizeof path, &run.error)) {
         fprintf(stderr, "run: %s\n", run.error.message);
-        free(settings.stop.items);
         return EXIT_USAGE;
     }
     catch_signals("run");
@@ -398,8 +397,8 @@ int main(int argc, char **argv) {
         puts("attn " ATTN_VERSION);
     else
         ok = settings.tokens ? run_tokens(&run, &run.error) : run_model(&run, &run.error);
+    note_changed("run", run.model);
     close_run(&run);
-    free(settings.stop.items);
     if (ok && !run.piped_out && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
         ok = error_set(&run.error, "cannot write the text: %s", strerror(errno));
     if (!ok && !interrupted()) fprintf(stderr, "run: %s\n", run.error.message);

@@ -4,8 +4,10 @@
 #include "text/unicode.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -47,7 +49,7 @@ bool read_prompt_text(const char *path, TextBuffer *text, Error *error) {
     return true;
 }
 
-const char *default_model(char *buffer, size_t size) {
+static const char *find_default(char *buffer, size_t size) {
     static const char here[] = "model.bin", installed[] = "share/attn/model.gguf";
     if (access(here, R_OK) == 0) return here;
     ssize_t n = readlink("/proc/self/exe", buffer, size);
@@ -58,6 +60,15 @@ const char *default_model(char *buffer, size_t size) {
     if (n <= 0 || (size_t)n + sizeof installed > size) return NULL;
     memcpy(buffer + n, installed, sizeof installed);
     return access(buffer, R_OK) == 0 ? buffer : NULL;
+}
+
+const char *default_model(const char *program, char *buffer, size_t size) {
+    const char *path = find_default(buffer, size);
+    if (!path) return NULL;
+    fprintf(stderr, "%s: note: no model is named; taking ", program);
+    print_name(stderr, path);
+    putc('\n', stderr);
+    return path;
 }
 
 /* As if nobody had caught the signal; within its handler, when that returns. */
@@ -80,16 +91,28 @@ static void on_signal(int signal_number) {
     end_by(signal_number);
 }
 
-/* Reading a mapping beyond the end that its file has by now, or where its disk fails. */
+/* Reading a mapping beyond the end that its file has by now, or where its disk fails. Of several threads one speaks. */
 static void on_bus_error(int signal_number) {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
     (void)signal_number;
+    while (atomic_flag_test_and_set(&told)) pause();
     ssize_t written = write(STDERR_FILENO, cut_short, strlen(cut_short));
     (void)written;
     output_remove_unfinished();
     _exit(EXIT_BAD_INPUT);
 }
 
+/*
+ * A standard stream that is closed would be the next file that is opened: a model read as the prompt, a text written into
+ * an output. Each is opened the wrong way round, so that reading or writing fails as it does while it is closed.
+ */
+static void occupy_closed_streams(void) {
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++)
+        if (fcntl(i, F_GETFD) < 0) open("/dev/null", i == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 void catch_signals(const char *program) {
+    occupy_closed_streams();
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
     struct sigaction action = {.sa_handler = on_signal}, before;
     sigfillset(&action.sa_mask);
@@ -107,6 +130,14 @@ void catch_signals(const char *program) {
 }
 
 bool interrupted(void) { return stopped_by; }
+
+void note_changed(const char *program, const Model *model) {
+    Error line; /* which the path cannot break */
+    if (!model || !checkpoint_changed(model_checkpoint(model))) return;
+    error_set(&line, "%s: note: %s was written to while it was in use; old and new weights may be mixed here",
+              program, checkpoint_path(model_checkpoint(model)));
+    fprintf(stderr, "%s\n", line.message);
+}
 
 int end_program(int code) {
     if (code == EXIT_SUCCESS || !stopped_by) return code;
@@ -147,6 +178,38 @@ uint64_t peak_rss_bytes(void) {
     return (uint64_t)usage.ru_maxrss * 1024;
 }
 
+void print_name(FILE *file, const char *name) {
+    char shown[16];
+    for (size_t at = 0, n = strlen(name); at < n;) {
+        at += unicode_show(name + at, n - at, shown);
+        fputs(shown, file);
+    }
+}
+
+bool print_text(FILE *file, const char *text, size_t n, bool *cr) {
+    if (!isatty(fileno(file))) return n == 0 || fwrite(text, 1, n, file) == n;
+    char shown[16];
+    for (size_t at = 0; at < n;) {
+        char c = text[at];
+        if (*cr && c != '\n') fputs("\\r", file);
+        *cr = c == '\r';
+        if (c == '\n' || c == '\t') putc(c, file);
+        if (c == '\n' || c == '\t' || c == '\r') {
+            at++;
+            continue;
+        }
+        at += unicode_show(text + at, n - at, shown);
+        fputs(shown, file);
+    }
+    return !ferror(file);
+}
+
+/* A code point as JSON writes it: one beyond 16 bits as two surrogates (RFC 8259, section 7). */
+static void print_json_escape(FILE *file, uint32_t c) {
+    if (c >= 0x10000) fprintf(file, "\\u%04x", 0xd800 + ((unsigned)c - 0x10000) / 0x400);
+    fprintf(file, "\\u%04x", c < 0x10000 ? (unsigned)c : 0xdc00 + (unsigned)c % 0x400);
+}
+
 void print_json_characters(FILE *file, const char *text, size_t n) {
     for (size_t i = 0, length; i < n; i += length) {
         uint32_t c;
@@ -157,8 +220,8 @@ void print_json_characters(FILE *file, const char *text, size_t n) {
             fprintf(file, "\\%c", (char)c);
         else if (c == '\n')
             fputs("\\n", file);
-        else if (c < 0x20 || c == 0x7f)
-            fprintf(file, "\\u%04x", (unsigned)c);
+        else if (c < 0x20 || !unicode_is_safe(c))
+            print_json_escape(file, c);
         else
             fwrite(text + i, 1, length, file);
     }

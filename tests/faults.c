@@ -51,7 +51,8 @@ static Calls calls[MAX_NAMES];
 static atomic_size_t n_calls;
 static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
 static const char *log_path;
-static atomic_bool ready; /* what happens before main is let through */
+static atomic_bool
+    ready; /* what happens before main and behind it, as a sanitizer's own calls, is let through */
 
 int __real_open(const char *path, int flags, ...);
 int __real_close(int file);
@@ -102,7 +103,15 @@ static void __attribute__((constructor)) begin(void) {
             fprintf(stderr, "ATTN_FAULT: '%s' is no fault such as malloc:3, malloc:3+, fsync:1=TERM\n", one);
             _exit(99);
         }
+}
+
+int __real_main(int argc, char **argv);
+int __wrap_main(int argc, char **argv);
+int __wrap_main(int argc, char **argv) {
     atomic_store(&ready, true);
+    int code = __real_main(argc, argv);
+    atomic_store(&ready, false);
+    return code;
 }
 
 static void __attribute__((destructor)) end(void) {

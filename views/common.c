@@ -20,6 +20,7 @@ bool study_open(Study *study, const char *path, Error *error) {
 }
 
 void study_close(Study *study) {
+    note_changed("study", study->model);
     session_free(study->session);
     tokenizer_free(study->tokenizer);
     checkpoint_close(study->vocabulary);
@@ -71,9 +72,11 @@ void report_open(Report *report, const Study *study) {
     size_t n = study->subject.tokens.n;
     if (!report->json) {
         if (!model) return;
-        print_styled(report, STYLE_DIM, "%s  %s %s  %zu token%s  bos %s  seed %" PRIu64 "\n\n",
-                     study->options->model, architecture, type, n, n == 1 ? "" : "s",
-                     study->subject.bos ? "yes" : "no", study->seed);
+        print_style(report, STYLE_DIM);
+        print_path(report, study->options->model);
+        printf("  %s %s  %zu token%s  bos %s  seed %" PRIu64 "\n\n", architecture, type, n, n == 1 ? "" : "s",
+               study->subject.bos ? "yes" : "no", study->seed);
+        print_style(report, STYLE_PLAIN);
         return;
     }
     json_object(report, NULL);
