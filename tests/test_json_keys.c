@@ -112,6 +112,7 @@ static JsonValue *json_of(const char *section, const char *arguments) {
 }
 
 #define GPT2 "tests/data/reference/gpt2-f32.gguf "
+#define LLAMA "tests/data/reference/llama-f32.gguf "
 #define Q4_0 "tests/data/reference/gpt2-q4_0.gguf "
 
 /* Options under which every key of every view appears; and arrays whose rows the text of these does not show. */
@@ -135,6 +136,7 @@ static const struct {
     {"view", GPT2 "-p 'the mole' --ablate L0H1", "*"},
     {"selfcheck", GPT2},
     {"shape", GPT2},
+    {"shape", LLAMA},
     {"shape", "--preset gpt2"},
     {"case", "docs/cases/5-heads.json", "*"},
     {"run", GPT2 "-p 'the mole' -n 2", "*"},
@@ -297,6 +299,18 @@ static bool is_explained(const char *line) {
     return false;
 }
 
+/* "n_head 4": a number behind a key of the object is that one. */
+static void check_named(const char *what, const JsonValue *json, const char *line) {
+    for (size_t i = 0; i < json->n; i++) {
+        size_t n = strlen(json->keys[i]);
+        const char *at = json->items[i].kind == JSON_NUMBER ? strstr(line, json->keys[i]) : NULL;
+        if (!at || (at > line && at[-1] != ' ') || at[n] != ' ' || at[n + 1] < '0' || at[n + 1] > '9')
+            continue;
+        CHECK(atof(at + n) == json->items[i].number, "%s: \"%s\" is %g: %s", what, json->keys[i],
+              json->items[i].number, line);
+    }
+}
+
 /* How much the second of the two numbers before it is above the first. */
 static bool is_change(const Line *line, size_t i) {
     const Printed *number = &line->numbers[i];
@@ -316,6 +330,7 @@ static void check_text(const char *section, const char *arguments, const char *n
         *line = (Line){.n = 0};
         snprintf(line->text, sizeof line->text, "%s", at);
         read_numbers(line);
+        check_named(what, json, at);
         for (size_t i = 0; i < line->n && !is_explained(at); i++)
             CHECK(holds(json, &line->numbers[i]) || is_change(line, i), "%s: no %g in the JSON: %s", what,
                   line->numbers[i].value, at);
