@@ -236,6 +236,15 @@ static bool holds(const JsonValue *json, const Printed *printed) {
     return false;
 }
 
+/* A side of a matrix, "80 x 72": the product with its neighbour is there. */
+static bool holds_product(const JsonValue *json, const Line *line, size_t i) {
+    for (size_t other = i ? i - 1 : i + 1; other <= i + 1 && other < line->n; other += 2) {
+        Printed product = {line->numbers[i].value * line->numbers[other].value, 0.5};
+        if (strstr(line->text, " x ") && holds(json, &product)) return true;
+    }
+    return false;
+}
+
 /* A row's own texts stand in its line, if they are short and plain. */
 static bool names_row(const JsonValue *row, const char *line) {
     const JsonValue *layer = jsonvalue_get(row, "layer"), *head = jsonvalue_get(row, "head");
@@ -258,7 +267,8 @@ static bool is_line_of(const Line *line, const JsonValue *json, const JsonValue 
     size_t n_own = 0;
     for (size_t j = 0; j < line->n; j++) {
         const Printed *number = &line->numbers[j];
-        bool own = holds(row, number), known = own || number->value == (double)(i + 1);
+        bool own = holds(row, number) || holds_product(row, line, j),
+             known = own || number->value == (double)(i + 1);
         for (size_t k = 0; k < json->n && !known; k++)
             known = json->items[k].kind == JSON_NUMBER && number->value == json->items[k].number;
         if (!known) return false;
@@ -332,8 +342,8 @@ static void check_text(const char *section, const char *arguments, const char *n
         read_numbers(line);
         check_named(what, json, at);
         for (size_t i = 0; i < line->n && !is_explained(at); i++)
-            CHECK(holds(json, &line->numbers[i]) || is_change(line, i), "%s: no %g in the JSON: %s", what,
-                  line->numbers[i].value, at);
+            CHECK(holds(json, &line->numbers[i]) || is_change(line, i) || holds_product(json, line, i),
+                  "%s: no %g in the JSON: %s", what, line->numbers[i].value, at);
     }
     bool rows = !not_shown || *not_shown != '*';
     CHECK(!json || !rows || check_rows(what, not_shown, json, lines, n_lines) > 0, "%s: no rows", what);
