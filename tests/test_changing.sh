@@ -36,6 +36,7 @@ finish() {
 }
 
 over() { head -c "$size" | dd of="$model" conv=notrunc 2>"$tmp/dd"; } # writes stdin over the model
+write_ones() { tr '\0' '\377' </dev/zero 2>"$tmp/tr" | over; } # NaN, as weights
 is_cut() { [ "$code" -eq 1 ] && one_line "the model's file was cut short, or could not be read further\$"; }
 is_noted() { grep -q "^$name: note: $model was written to while it was in use" "$tmp/err"; }
 nothing_left() { ! ls "$tmp"/x.* >"$tmp/list" 2>&1; }
@@ -98,7 +99,7 @@ finish
 has [ "$code" -eq 0 ]
 has is_noted
 begin "$gpt2" "$model" --temp 0 -n 20
-tr '\0' '\377' </dev/zero 2>"$tmp/tr" | over
+write_ones
 finish
 has [ "$code" -eq 1 ]
 has is_noted
@@ -111,6 +112,44 @@ for change in "cp weights/model.gguf $tmp/new && mv $tmp/new $model" "mv $model 
     finish
     has quiet
     has same_text
+done
+
+# At every allocation from the first to the last, so at every stage of loading and after: cut, and written over.
+program=${FAULTY:-build/tests/faulty_}run
+at_allocation() { # K CHANGE…: false if the program ended before
+    cp "$gpt2" "$model"
+    touch -t 202001010000 "$model"
+    command="$2 at allocation $1"
+    ATTN_FAULT=malloc:$1=STOP "$program" "$model" -p 'The Eiffel' --temp 0 -n 3 </dev/null >"$tmp/out" 2>"$tmp/err" &
+    state=R
+    until [ "$state" = T ] || [ "$state" = Z ]; do
+        sleep 0.002
+        read -r _ _ state _ <"/proc/$!/stat" || state=Z
+    done 2>"$tmp/proc"
+    shift
+    "$@"
+    kill -CONT $! 2>"$tmp/kill"
+    wait $!
+    code=$?
+    [ "$state" = T ]
+}
+cut_off() { : >"$model"; }
+write_over() { head -c "$size" tests/data/reference/llama-f32.gguf | dd of="$model" conv=notrunc 2>"$tmp/dd"; }
+ended_well() { # a good text, or a line why not; after either, perhaps the note
+    [ "$code" -le 1 ] && ! grep -v "^run: " "$tmp/err" && [ "$(wc -l <"$tmp/err")" -le $((code + 1)) ] &&
+        { [ "$code" -eq 0 ] || [ -s "$tmp/err" ]; }
+}
+was_cut() { is_cut || one_line 'the file is empty' || { [ "$code" -eq 0 ] && is_noted; }; }
+step=5
+[ -z "$ATTN_LONG_TESTS" ] || step=1
+for change in cut_off write_over write_ones; do
+    k=1
+    while at_allocation $k $change; do
+        has ended_well
+        if [ $change = cut_off ]; then has was_cut; fi
+        k=$((k + step))
+    done
+    has [ $k -gt 10 ]
 done
 
 # study's views.
