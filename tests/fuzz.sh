@@ -17,14 +17,14 @@ export UBSAN_OPTIONS=print_stacktrace=1
 
 log=$build/fuzz.log
 touch "$build/started"
-"$build/fuzzer" -fork="${FUZZ_JOBS:-1}" -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 -max_len=65536 -timeout=5 \
+"$build/fuzzer" -fork="${FUZZ_JOBS:-1}" -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 -max_len=65536 -timeout=20 \
     -rss_limit_mb=1024 -max_total_time="${FUZZ_SECONDS:-60}" -artifact_prefix="$build/found/" "$build/corpus" \
     tests/corpus >"$log" 2>&1
 
 # Each find is called once more, alone, to tell what it is: a sanitizer's report, or a crash or an answer that is wrong.
 crashes=0 hangs=0 reports=0
 for find in $(find "$build/found" -type f -newer "$build/started"); do
-    said=$("$build/fuzzer" -timeout=5 -rss_limit_mb=1024 "$find" 2>&1)
+    said=$("$build/fuzzer" -timeout=20 -rss_limit_mb=1024 "$find" 2>&1)
     case $(basename "$find") in
     timeout-*) hangs=$((hangs + 1)) ;;
     *) case $said in

@@ -13,8 +13,8 @@ static const uint32_t weight_types[] = {T_F32, T_F16, T_BF16, T_Q8_0, T_Q4_0};
 static uint64_t widened(uint64_t n) { return n == N_VOCAB || n <= 1 ? n : n == D_FF ? 64 : 8 * n; }
 
 static void widen(Gguf *gguf) {
-    static const char *const keys[] = {"embedding_length", "feed_forward_length", "key_length", "value_length",
-                                       "dimension_count"};
+    static const char *const keys[] = {"embedding_length", "feed_forward_length", "key_length",
+                                       "value_length", "dimension_count"};
     for (size_t i = 0; i < gguf->n_keys; i++)
         for (size_t k = 0; k < COUNT(keys); k++) {
             uint32_t value;
@@ -34,7 +34,8 @@ enum { CONTEXT = 16 };
 static void lengthen(Gguf *gguf, bool two_layers) {
     static char names[COUNT(model_tensors)][32];
     for (size_t i = 0; i < gguf->n_keys; i++)
-        if (strstr(gguf->keys[i].name, "context_length")) memcpy(gguf->keys[i].value, &(uint32_t){CONTEXT}, 4);
+        if (strstr(gguf->keys[i].name, "context_length"))
+            memcpy(gguf->keys[i].value, &(uint32_t){CONTEXT}, 4);
     for (size_t i = 0; i < gguf->n_keys && two_layers; i++)
         if (strstr(gguf->keys[i].name, "block_count")) memcpy(gguf->keys[i].value, &(uint32_t){2}, 4);
     size_t n = gguf->n_tensors;
@@ -143,7 +144,8 @@ static void write_model_seeds(void) {
             else if (strstr(on_models[i], " b"))
                 parts[n_parts++] = (Part){'b', models[which][other], n[which][other]};
             if (!strstr(on_models[i], " a")) parts[0].tag = 'm';
-            if (strstr(on_models[i], " -i")) parts[n_parts++] = (Part){'i', (const unsigned char *)"ab\nabc\n\na", 9};
+            if (strstr(on_models[i], " -i"))
+                parts[n_parts++] = (Part){'i', (const unsigned char *)"ab\nabc\n\na", 9};
             if (i % 7 == 6) parts[n_parts++] = (Part){'t', NULL, 0};
             if (i % 5 == 4) parts[n_parts++] = (Part){'k', (const unsigned char *)"scalar", 6};
             write_seed(on_models[i], parts, n_parts);
@@ -166,8 +168,9 @@ static size_t write_vocabulary(void) {
 }
 
 static void write_llama2c_seeds(void) {
-    static const char *const lines[] = {"run a -z b -p ab",          "run a -z b --json -n 2", "study next a -z b -p ab",
-                                        "study shape a --json",      "run a -z b --info",      "load",
+    static const char *const lines[] = {"run a -z b -p ab",          "run a -z b --json -n 2",
+                                        "study next a -z b -p ab",   "study shape a --json",
+                                        "run a -z b --info",         "load",
                                         "run a -z b --tokens -p ab", "study view a -z b -p ab --json"};
     static unsigned char vocabulary[1 << 16];
     int n_vocab = (int)write_vocabulary();
@@ -181,9 +184,12 @@ static void write_llama2c_seeds(void) {
 
 static void write_file_seeds(void) {
     static const char *const lines[][2] = {
-        {"docs/cases/1-dot.json", "study case a"},        {"docs/cases/2-scaled.json", "study case a --json"},
-        {"docs/cases/3-qkv.json", "study case a"},        {"docs/cases/4-causal.json", "study case a --ascii"},
-        {"docs/cases/5-heads.json", "study case a"},      {"docs/cases/6-cross.json", "study case a --json"},
+        {"docs/cases/1-dot.json", "study case a"},
+        {"docs/cases/2-scaled.json", "study case a --json"},
+        {"docs/cases/3-qkv.json", "study case a"},
+        {"docs/cases/4-causal.json", "study case a --ascii"},
+        {"docs/cases/5-heads.json", "study case a"},
+        {"docs/cases/6-cross.json", "study case a --json"},
         {"tests/data/tokenizer/gpt2.gguf", "run a --tokens -p don't_12_<|endoftext|> --special"},
         {"tests/data/tokenizer/llama3.gguf", "run a --tokens -v -p Hello_12345_it's"},
         {"tests/data/tokenizer/sentencepiece.gguf", "run a --tokens -p the_cat"},
@@ -198,10 +204,21 @@ static void write_file_seeds(void) {
 }
 
 static void write_word_seeds(void) {
-    static const char *const lines[] = {"run", "run --help", "run --version", "study", "study --help", "study --version",
-                                        "study next --help", "study ablate --help", "study nxt", "run --predikt 3",
-                                        "study shape --preset gpt2", "study shape --preset gpt3-175b --json", "run a",
-                                        "study next a -p x", "run a -n x"};
+    static const char *const lines[] = {"run",
+                                        "run --help",
+                                        "run --version",
+                                        "study",
+                                        "study --help",
+                                        "study --version",
+                                        "study next --help",
+                                        "study ablate --help",
+                                        "study nxt",
+                                        "run --predikt 3",
+                                        "study shape --preset gpt2",
+                                        "study shape --preset gpt3-175b --json",
+                                        "run a",
+                                        "study next a -p x",
+                                        "run a -n x"};
     for (size_t i = 0; i < COUNT(lines); i++) write_seed(lines[i], NULL, 0);
 }
 
