@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Chooses the calls of tests/corpus anew: those that take most branches for their bytes, of tests/corpus itself, of the
-first calls (tests/fuzz/seeds.c) and of what the fuzzer has found since.
+"""Chooses the calls of tests/corpus anew: those that, beside the first ones (tests/fuzz/seeds.c), take most branches for
+their bytes, of tests/corpus itself and of what the fuzzer has found since.
 
     make fuzz FUZZ_SECONDS=3600; scripts/fuzz_corpus.py [BUDGET_BYTES]
 """
@@ -33,10 +33,13 @@ def features(folder, scratch):
     return of
 
 
-def choose(of, budget):
+def choose(of, seeds, budget):
     """Greedily: the most new branches for a byte. A file costs some bytes beside its own."""
     size = {path: os.path.getsize(path) for path in of}
-    left, have, used, chosen = dict(of), set(), 0, []
+    left = {path: branches for path, branches in of.items() if os.path.basename(path) not in seeds}
+    have = set().union(*(of[path] for path in of if path not in left))
+    print(f"{len(have)} branches by the first calls")
+    used, chosen = 0, []
     while left:
         best = max(sorted(left), key=lambda path: len(left[path] - have) / (size[path] + 150))
         new = left.pop(best) - have
@@ -65,10 +68,11 @@ def main():
         every = os.path.join(scratch, "all")
         os.mkdir(every)
         subprocess.run([FUZZER], env=dict(os.environ, FUZZ_SEEDS=every), check=True, capture_output=True)
+        seeds = set(os.listdir(every))
         for folder in filter(os.path.isdir, (CORPUS, FOUND)):
             for name in os.listdir(folder):
                 shutil.copy(os.path.join(folder, name), every)
-        chosen = choose(features(every, scratch), int(sys.argv[1]) if len(sys.argv) > 1 else 280000)
+        chosen = choose(features(every, scratch), seeds, int(sys.argv[1]) if len(sys.argv) > 1 else 280000)
         shutil.rmtree(CORPUS, ignore_errors=True)
         os.mkdir(CORPUS)
         counts = {}

@@ -25,6 +25,10 @@ void __wrap_catch_signals(const char *program);
 uint64_t __wrap_clock_seed(void);
 double __wrap_now_ms(void);
 uint64_t __wrap_peak_rss_bytes(void);
+void *__wrap_mmap(void *at, size_t n, int protection, int flags, int file, off_t offset);
+void *__real_mmap(void *at, size_t n, int protection, int flags, int file, off_t offset);
+int __wrap_munmap(void *at, size_t n);
+int __real_munmap(void *at, size_t n);
 
 enum { MAX_WORDS = 48, WORD_BYTES = 4096, MAX_TEXT = 1000 /* bytes of a text that is read */ };
 
@@ -32,6 +36,31 @@ enum { MAX_WORDS = 48, WORD_BYTES = 4096, MAX_TEXT = 1000 /* bytes of a text tha
 static bool has_stdin, has_terminal;
 static double clock_ms;
 static bool twice; /* it is made again */
+
+/*
+ * A mapped file becomes a copy with as many bytes, so that ASan sees each one that is read behind them: the rest of a page
+ * it does not.
+ */
+static void *copies[16];
+
+void *__wrap_mmap(void *at, size_t n, int protection, int flags, int file, off_t offset) {
+    if (file < 0) return __real_mmap(at, n, protection, flags, file, offset);
+    size_t i = 0;
+    while (i < 16 && copies[i]) i++;
+    if (i == 16 || posix_memalign(&copies[i], 4096, n) != 0) return MAP_FAILED;
+    if (pread(file, copies[i], n, offset) != (ssize_t)n) abort();
+    return copies[i];
+}
+
+int __wrap_munmap(void *at, size_t n) {
+    for (size_t i = 0; i < 16; i++)
+        if (copies[i] == at) {
+            free(at);
+            copies[i] = NULL;
+            return 0;
+        }
+    return __real_munmap(at, n);
+}
 
 int __wrap_isatty(int file) { return file == STDIN_FILENO ? !has_stdin : has_terminal; }
 void __wrap_catch_signals(const char *program) { (void)program; }
@@ -395,13 +424,16 @@ void fuzz_call(const unsigned char *bytes, size_t n) {
     twice = n % 16 == 0;
     ask(&call);
     if (strcmp(arguments[0], "run") != 0 && strcmp(arguments[0], "study") != 0) {
-        const Part *file = call_find(&call, 'a');
+        const Part *seed = call_find(&call, 'A'), *file = call_find(&call, 'a'),
+                   whole = seed ? seed_file(seed) : (Part){0};
+        if (seed) file = &whole;
         if (file) try_any_file(file->bytes, file->n);
         return;
     }
     empty_folder(none);
     for (size_t i = 0; i < call.n; i++) {
-        const Part *part = &call.parts[i];
+        Part *part = &call.parts[i];
+        if (strchr("ABM", part->tag)) *part = seed_file(part);
         const char *name = file_of(part->tag);
         if (name) write_file(name, part->bytes, part->n > MAX_TEXT && is_text(name) ? MAX_TEXT : part->n);
     }

@@ -4,6 +4,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -359,15 +360,22 @@ static size_t change_numbers(unsigned char *bytes, size_t n, size_t room) {
 }
 
 static void change_file(Call *call) {
-    static unsigned char bytes[2][ROOM];
+    static unsigned char bytes[4][ROOM], digits[4][2];
+    static size_t changes;
+    unsigned char *copy = bytes[++changes % 4], *named = digits[changes % 4];
     for (int tries = 0; tries < 8; tries++) {
         Part *part = &call->parts[random_below(call->n)];
-        if (!strchr("abmi", part->tag) || part->n > ROOM / 4) continue;
-        unsigned char *copy = bytes[tries & 1];
+        bool is_seed = strchr("ABM", part->tag);
+        if (!(is_seed || strchr("abmi", part->tag)) || part->n > ROOM / 4) continue;
+        if (part->tag != 'i' && random_below(12) == 0) {
+            named[0] = (unsigned char)('0' + random_below(3)),
+            named[1] = (unsigned char)('0' + random_below(5));
+            *part = (Part){(char)toupper(part->tag), named, 2};
+            return;
+        }
+        if (is_seed) *part = seed_file(part);
         size_t n = part->n;
         memcpy(copy, part->bytes, n);
-        if (part->tag != 'i' && random_below(24) == 0)
-            n = seed_model((int)random_below(2), (int)random_below(5), copy);
         if (n >= 4 && memcmp(copy, "GGUF", 4) == 0)
             n = mutate_gguf(copy, n, ROOM / 4);
         else if (n && strchr("[{ \n", copy[0]))
