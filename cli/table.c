@@ -120,9 +120,11 @@ void format_count(char text[32], double value, char format) {
 
 /* A text in a column: flush right, or left where the width is negative. */
 static void print_padded(const Report *report, const char *text, int width) {
-    size_t used = text_width(report, text, strlen(text)), room = (size_t)abs(width);
+    size_t n = strlen(text), used = text_width(report, text, n), room = (size_t)abs(width);
     int padding = used < room ? (int)(room - used) : 0;
-    printf("%*s%s%*s", width > 0 ? padding : 0, "", text, width < 0 ? padding : 0, "");
+    if (width > 0) printf("%*s", padding, "");
+    print_column(report, text, n, 0);
+    if (width < 0) printf("%*s", padding, "");
 }
 
 static void print_real(const Report *report, const Column *column, double value) {

@@ -312,7 +312,6 @@ static void test_options(void) {
     CHECK(values.list.n == 2 && strcmp(values.list.items[1], "2") == 0, "%zu in the list", values.list.n);
     CHECK(values.whole == -5 && values.size == 100 && values.real == 0.5f, "numbers");
     CHECK(strcmp(words[0], "a") == 0 && strcmp(words[1], "-") == 0, "words: '-' is one");
-    free(values.list.items);
 
     static const char *const refused[][2] = {
         {"--once a --once b", "--once is given twice: 'a' and 'b'; choose one"},
@@ -464,10 +463,12 @@ static void test_cut_archive(void) {
     NpzWriter *writer = npz_create(path_of("x.npz"), &array, 1, &error);
     CHECK(writer, "%s", error.message);
     if (!writer) return;
-    DIR *folder = opendir(scratch_folder);
-    for (const struct dirent *entry; folder && (entry = readdir(folder));)
-        if (strncmp(entry->d_name, "x.npz", 5) == 0) CHECK(truncate(path_of(entry->d_name), 100) == 0, "cut");
-    closedir(folder);
+    for (int file = 3; file < 64; file++) { /* it may have no name */
+        char link[32], path[512] = "";
+        snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+        if (readlink(link, path, sizeof path - 1) > 0 && strstr(path, scratch_folder))
+            CHECK(truncate(link, 100) == 0, "%s is not cut", path);
+    }
     CHECK(!npz_finish(writer, &error), "finished");
     CHECK(strstr(error.message, "x.npz: cannot read back what was written"), "%s", error.message);
     CHECK(access(path_of("x.npz"), F_OK) != 0, "a file is left");

@@ -99,7 +99,7 @@ static void test_unsupported(void) {
         "NVFP4                1             128              72  not supported\n";
     static const char reasons[] =
         "\n"
-        "cannot run: architecture 'qwen9?[2J' is not supported; these are: gpt2, llama. Take a model of one of them, or "
+        "cannot run: architecture 'qwen9\\u001b[2J' is not supported; these are: gpt2, llama. Take a model of one of them, or "
         "run this one with llama.cpp\n"
         "cannot run: tokenizer.ggml.pre 'qwen9' is not supported; 'gpt-2' and 'llama-bpe' are\n";
     char expected[2048];

@@ -187,7 +187,9 @@ static const Table layers_table = TABLE("layers", columns);
 static void show_file(Report *report, bool other, const char *path, const Study *study) {
     const char *type = weight_type(model_checkpoint(study->model));
     if (!report->json) {
-        printf("%c  %s  %s\n", "AB"[other], path, type);
+        printf("%c  ", "AB"[other]);
+        print_path(report, path);
+        printf("  %s\n", type);
         return;
     }
     json_object(report, other ? "b" : "a");
