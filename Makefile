@@ -182,13 +182,14 @@ $(BUILD)/tests/test_fuzz: LDFLAGS += $(FUZZ_WRAPS)
 COVERED = $(call objects,checkpoint/*.c text/*.c cli/*.c views/*.c web/*.c tests/*.c) \
     $(addprefix $(BUILD)/,tokenizer.o error.o run.o study.o)
 NOT_COVERING = $(addprefix tests/test_,house.sh library.sh page.sh train.sh)
-$(if $(COVERAGE),$(COVERED): FLAGS += -fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic \
-    -mllvm -runtime-counter-relocation)
+ifdef COVERAGE
+$(COVERED): FLAGS += -fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic -mllvm -runtime-counter-relocation
+LDFLAGS += -fprofile-instr-generate
+endif
 coverage:
 	rm -rf build/coverage/counts
 	-LLVM_PROFILE_FILE='$(CURDIR)/build/coverage/counts/%c%m.profraw' ATTN_LONG_TESTS=1 $(MAKE) test COVERAGE=1 \
-	    CC='$(if $(findstring clang,$(CC)),$(CC),clang)' LDFLAGS=-fprofile-instr-generate \
-	    BUILD=build/coverage RUN=build/coverage/run \
+	    CC='$(if $(findstring clang,$(CC)),$(CC),clang)' BUILD=build/coverage RUN=build/coverage/run \
 	    TESTS='$(patsubst build/%,build/coverage/%,$(filter-out $(NOT_COVERING),$(TESTS)))'
 	scripts/coverage.py build/coverage tests/coverage.txt
 
