@@ -137,7 +137,7 @@ static void test_texts(void) {
                     "ablate",
                     GPT2,
                     "-p",
-                    "a",
+                    "ab",
                     "--heads",
                     "L0",
                     "--by",
