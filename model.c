@@ -23,7 +23,7 @@
 #include <string.h>
 
 enum {
-    MAX_SCRATCH_BYTES = 256 << 20, /* a chunk shrinks to this: a small file may claim wide layers */
+    MAX_SCRATCH_MIB = 256, /* a chunk shrinks to this: a small file may claim wide layers */
 };
 
 struct Model {
@@ -99,12 +99,22 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     size_t d_attn = config->n_head * config->d_head, widest = config->d_model;
     if (widest < d_attn) widest = d_attn;
     if (widest < config->d_ff) widest = config->d_ff;
-    size_t token_floats =
-        3 * config->d_model + 2 * config->d_ff + widest + 2 * d_attn + 2 * config->n_head_kv * config->d_head;
-    size_t max_chunk = MAX_SCRATCH_BYTES / sizeof(float) / token_floats + 1;
+    size_t token_floats = 3 * config->d_model + 2 * config->d_ff + widest + 2 * d_attn +
+                          2 * config->n_head_kv * config->d_head + config->rope_dim;
+    AttentionShape shape = model_attention_shape(model);
+    if (attention_tile_bytes(&shape) == 0) {
+        error_set(error, "%s: heads of %zu numbers are more than the %d KiB of a thread's scratch hold", path,
+                  config->d_head, ATTENTION_TILE_BYTES >> 10);
+        return NULL;
+    }
+    size_t max_chunk = ((size_t)MAX_SCRATCH_MIB << 20) / sizeof(float) / token_floats;
+    if (max_chunk == 0) {
+        error_set(error, "%s: a token alone needs %zu MiB of scratch, more than the %d that a session has",
+                  path, token_floats * sizeof(float) >> 20, MAX_SCRATCH_MIB);
+        return NULL;
+    }
     if (n_chunk > max_chunk) n_chunk = max_chunk;
     if (n_chunk > n_ctx) n_chunk = n_ctx;
-    AttentionShape shape = model_attention_shape(model);
     Session *session = calloc(1, sizeof *session);
     if (!session) goto no_memory;
     *session = (Session){.model = model,
@@ -118,8 +128,8 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     session->branch = floats_new(n_chunk, config->d_model);
     session->hidden = floats_new(n_chunk, config->d_ff);
     session->gate = floats_new(n_chunk, config->d_ff);
-    if (!session->resid || !session->normed || !session->branch || !session->hidden ||
-        !session->gate || !session->compute.packed)
+    if (!session->resid || !session->normed || !session->branch || !session->hidden || !session->gate ||
+        !session->compute.packed)
         goto no_memory;
     session->attention = attention_new(&shape, n_ctx, options->kv_dtype, n_chunk, &session->compute, error);
     if (!session->attention) goto fail;

@@ -5,6 +5,7 @@
 #include "cli/info.h"
 #include "cli/npy.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/program.h"
 #include "cli/summary.h"
 #include "generate.h"
@@ -117,12 +118,9 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
 /* With options alone the default model does, and is named. */
 static bool find_model(Settings *s, char *path, size_t size, Error *error) {
     if (s->model || s->help || s->version) return true;
-    s->model = default_model(path, size);
-    if (!s->model)
-        return error_set(error, "no model is named, here is no ./model.bin, and none is installed: "
-                                "./run MODEL -p PROMPT (see ./run --help)");
-    fprintf(stderr, "run: note: no model is named; taking %s\n", s->model);
-    return true;
+    s->model = default_model("run", path, size);
+    return s->model || error_set(error, "no model is named, here is no ./model.bin, and none is installed: "
+                                        "./run MODEL -p PROMPT (see ./run --help)");
 }
 
 typedef struct Run {
@@ -136,6 +134,7 @@ typedef struct Run {
 
     Summary summary; /* tokens and text are kept for --json alone */
     TextEnd end;
+    bool cr;        /* of print_text */
     bool piped_out; /* whoever read the text has gone away */
     bool failed;    /* within a callback, which has no way to say so */
     Error error;    /* of all functions here: what each is given */
@@ -199,7 +198,7 @@ static bool read_prompt(const Run *run, Tokens *tokens, Error *error) {
         bytes = text.data, n = text.n;
     }
     unsigned flags = ENCODE_ENDS | (s->generator.special ? ENCODE_SPECIAL : 0);
-    bool ok = interrupted() || tokenizer_encode(run->tokenizer, bytes ? bytes : "", n, flags, tokens, error);
+    bool ok = tokenizer_encode(run->tokenizer, bytes ? bytes : "", n, flags, tokens, error);
     free(text.data);
     return ok;
 }
@@ -213,7 +212,7 @@ static bool fail(Run *run, const char *what, const char *why) {
 /* Writes n bytes at once; a reader who has gone away ends the text, and is no error. */
 static bool write_text(Run *run, const char *text, size_t n) {
     if (run->piped_out || run->failed) return false;
-    if ((n == 0 || fwrite(text, 1, n, stdout) == n) && fflush(stdout) == 0) return true;
+    if (print_text(stdout, text, n, &run->cr) && fflush(stdout) == 0) return true;
     run->piped_out = errno == EPIPE;
     return !run->piped_out && fail(run, "cannot write the text", strerror(errno));
 }
@@ -321,7 +320,7 @@ static bool converse(Run *run, Error *error) {
     }
     if (isatty(STDERR_FILENO)) fputc('\n', stderr);
     free(line.data);
-    return ok;
+    return ok && (!interrupted() || error_set(error, "interrupted"));
 }
 
 /* Feeds the prompt, and generates and shows what follows it. */
@@ -338,11 +337,19 @@ static bool answer_prompt(Run *run, Error *error) {
     return ok;
 }
 
+/* --logits must not replace what is read. */
+static bool check_logits(const Settings *s, Error *error) {
+    return !s->logits || (output_spares("--logits", s->logits, s->model, "model", error) &&
+                          output_spares("--logits", s->logits, s->tokenizer, "vocabulary", error) &&
+                          output_spares("--logits", s->logits, s->prompt_file, "prompt", error));
+}
+
 /* Everything after the options. */
 static bool run_model(Run *run, Error *error) {
     const Settings *s = run->settings;
     double start = now_ms();
     if (s->info) return print_info(stdout, s->model, s->tokenizer, error);
+    if (!check_logits(s, error)) return false;
     if (!open_model(run, error) || !open_generator(run, error)) return false;
     run->summary.model = s->model;
     run->summary.load_ms = now_ms() - start;
@@ -386,9 +393,11 @@ int main(int argc, char **argv) {
         puts("attn " ATTN_VERSION);
     else
         ok = settings.tokens ? run_tokens(&run, &run.error) : run_model(&run, &run.error);
+    note_changed("run", run.model);
     close_run(&run);
     if (ok && !run.piped_out && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
         ok = error_set(&run.error, "cannot write the text: %s", strerror(errno));
     if (!ok && !interrupted()) fprintf(stderr, "run: %s\n", run.error.message);
-    return interrupted() ? EXIT_INTERRUPTED : ok ? EXIT_SUCCESS : EXIT_BAD_INPUT;
+    bool stopped = run.end == END_CALLER && interrupted();
+    return end_program(ok && !stopped ? EXIT_SUCCESS : EXIT_BAD_INPUT);
 }

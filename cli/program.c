@@ -4,7 +4,10 @@
 #include "text/unicode.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -13,6 +16,7 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t was_interrupted;
+static pthread_t main_thread;
 static char cut_short[96]; /* what on_bus_error says: it must not format anything itself */
 
 static bool too_long(const char *name, size_t most, Error *error) {
@@ -40,7 +44,8 @@ bool read_text(const char *path, size_t most, TextBuffer *text, Error *error) {
         if (ok) text->n += fread(text->data + text->n, 1, room < left ? room : left, file);
         if (ok && text->n > most) ok = too_long(name, most, error);
     }
-    if (ok && ferror(file)) ok = error_set(error, "%s: cannot read: %s", name, strerror(errno));
+    if (ok && !feof(file)) /* Ctrl-C sets no errno where it came between two reads */
+        ok = error_set(error, "%s: cannot read: %s", name, strerror(was_interrupted ? EINTR : errno));
     if (!from_stdin) fclose(file);
     return ok;
 }
@@ -67,7 +72,7 @@ bool read_prompt_text(const char *path, TextBuffer *text, Error *error) {
     return true;
 }
 
-const char *default_model(char *buffer, size_t size) {
+static const char *find_default(char *buffer, size_t size) {
     static const char here[] = "model.bin", installed[] = "share/attn/model.gguf";
     if (access(here, R_OK) == 0) return here;
     ssize_t n = readlink("/proc/self/exe", buffer, size);
@@ -80,31 +85,88 @@ const char *default_model(char *buffer, size_t size) {
     return access(buffer, R_OK) == 0 ? buffer : NULL;
 }
 
-static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    was_interrupted = 1;
+const char *default_model(const char *program, char *buffer, size_t size) {
+    const char *path = find_default(buffer, size);
+    if (!path) return NULL;
+    fprintf(stderr, "%s: note: no model is named; taking ", program);
+    print_name(stderr, path);
+    putc('\n', stderr);
+    return path;
 }
 
-/* Reading a mapping beyond the end that its file has by now, or where its disk fails. */
+/* As if nobody had caught the signal; within its handler, when that returns. */
+static void end_by(int signal_number) {
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+/* The main thread writes files, and is not to go on with one that is removed meanwhile. */
+static void on_signal(int signal_number) {
+    if (!pthread_equal(pthread_self(), main_thread)) {
+        pthread_kill(main_thread, signal_number);
+        return;
+    }
+    bool first = !was_interrupted;
+    if (signal_number == SIGINT) was_interrupted = 1;
+    if (signal_number == SIGINT && first) return;
+    output_remove_unfinished();
+    end_by(signal_number);
+}
+
+/* Reading a mapping beyond the end that its file has by now, or where its disk fails. Of several threads one speaks. */
 static void on_bus_error(int signal_number) {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
     (void)signal_number;
+    while (atomic_flag_test_and_set(&told)) pause();
     ssize_t written = write(STDERR_FILENO, cut_short, strlen(cut_short));
     (void)written;
     output_remove_unfinished();
     _exit(EXIT_BAD_INPUT);
 }
 
+/*
+ * A standard stream that is closed would be the next file that is opened: a model read as the prompt, a text written into
+ * an output. Each is opened the wrong way round, so that reading or writing fails as it does while it is closed.
+ */
+static void occupy_closed_streams(void) {
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++)
+        if (fcntl(i, F_GETFD) < 0) open("/dev/null", i == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 void catch_signals(const char *program) {
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, before;
-    sigaction(SIGINT, NULL, &before);
-    if (before.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL); /* nohup and & ask not to be heard */
+    occupy_closed_streams();
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
+    struct sigaction action = {.sa_handler = on_signal}, before;
+    sigfillset(&action.sa_mask);
+    main_thread = pthread_self();
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        sigaction(ends[i], NULL, &before);
+        if (before.sa_handler != SIG_IGN)
+            sigaction(ends[i], &action, NULL); /* nohup and & ask not to be heard */
+    }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     snprintf(cut_short, sizeof cut_short,
              "%s: the model's file was cut short, or could not be read further\n", program);
     signal(SIGBUS, on_bus_error);
 }
 
 bool interrupted(void) { return was_interrupted; }
+
+void note_changed(const char *program, const Model *model) {
+    Error line; /* which the path cannot break */
+    if (!model || !checkpoint_changed(model_checkpoint(model))) return;
+    error_set(&line, "%s: note: %s was written to while it was in use; old and new weights may be mixed here",
+              program, checkpoint_path(model_checkpoint(model)));
+    fprintf(stderr, "%s\n", line.message);
+}
+
+int end_program(int code) {
+    if (code == EXIT_SUCCESS || !was_interrupted) return code;
+    fflush(NULL);
+    end_by(SIGINT);
+    return EXIT_INTERRUPTED;
+}
 
 void show_progress(const char *what, size_t done, size_t total) {
     if (!isatty(STDERR_FILENO)) return;
@@ -138,6 +200,38 @@ uint64_t peak_rss_bytes(void) {
     return (uint64_t)usage.ru_maxrss * 1024;
 }
 
+void print_name(FILE *file, const char *name) {
+    char shown[16];
+    for (size_t at = 0, n = strlen(name); at < n;) {
+        at += unicode_show(name + at, n - at, shown);
+        fputs(shown, file);
+    }
+}
+
+bool print_text(FILE *file, const char *text, size_t n, bool *cr) {
+    if (!isatty(fileno(file))) return n == 0 || fwrite(text, 1, n, file) == n;
+    char shown[16];
+    for (size_t at = 0; at < n;) {
+        char c = text[at];
+        if (*cr && c != '\n') fputs("\\r", file);
+        *cr = c == '\r';
+        if (c == '\n' || c == '\t') putc(c, file);
+        if (c == '\n' || c == '\t' || c == '\r') {
+            at++;
+            continue;
+        }
+        at += unicode_show(text + at, n - at, shown);
+        fputs(shown, file);
+    }
+    return !ferror(file);
+}
+
+/* A code point as JSON writes it: one beyond 16 bits as two surrogates (RFC 8259, section 7). */
+static void print_json_escape(FILE *file, uint32_t c) {
+    if (c >= 0x10000) fprintf(file, "\\u%04x", 0xd800 + ((unsigned)c - 0x10000) / 0x400);
+    fprintf(file, "\\u%04x", c < 0x10000 ? (unsigned)c : 0xdc00 + (unsigned)c % 0x400);
+}
+
 void print_json_characters(FILE *file, const char *text, size_t n) {
     for (size_t i = 0, length; i < n; i += length) {
         uint32_t c;
@@ -148,8 +242,8 @@ void print_json_characters(FILE *file, const char *text, size_t n) {
             fprintf(file, "\\%c", (char)c);
         else if (c == '\n')
             fputs("\\n", file);
-        else if (c < 0x20 || c == 0x7f)
-            fprintf(file, "\\u%04x", (unsigned)c);
+        else if (c < 0x20 || !unicode_is_safe(c))
+            print_json_escape(file, c);
         else
             fwrite(text + i, 1, length, file);
     }

@@ -437,7 +437,7 @@ static void print_wrapped(const Report *report, const char *text, size_t n) {
         if (column > 0 && column + width > report->width) {
             putchar('\n');
             column = 0;
-            if (text[at] == ' ') at++, width--;
+            at++, width--; /* the space */
         }
         print_column(report, text + at, end - at, 0);
         column += width;
@@ -446,7 +446,7 @@ static void print_wrapped(const Report *report, const char *text, size_t n) {
 }
 
 /* Cut to `width` columns and padded to it, on the left for a column's name. */
-static void print_name(const Report *report, const Labels *labels, size_t i, size_t width, bool right) {
+static void print_label(const Report *report, const Labels *labels, size_t i, size_t width, bool right) {
     char name[32];
     size_t n = (size_t)snprintf(name, sizeof name, "%c%zu", labels->letter, i);
     const char *text = labels->texts ? labels->texts->items[i].text : name;
@@ -476,12 +476,12 @@ static void print_grid(const Report *report, const char *title, const Grid *grid
         printf("%*s", LABEL, "");
         for (size_t j = begin; j < end; j++) {
             printf("  ");
-            print_name(report, cols, j, CELL - 1, true);
+            print_label(report, cols, j, CELL - 1, true);
         }
         print_style(report, STYLE_PLAIN);
         putchar('\n');
         for (size_t i = 0; i < n; i++) {
-            print_name(report, rows, i, LABEL, false);
+            print_label(report, rows, i, LABEL, false);
             for (size_t j = begin; j < end; j++) {
                 putchar(' ');
                 print_number(row_of(grid, first + i)[j]);
