@@ -3,10 +3,13 @@
 # make bench        speed against the machine's  make tsan       the threaded ones under TSan
 # make install      programs, library, attn.h, man pages, completions and the default model, under PREFIX;
 #                   make uninstall takes them away again
+# make fuzz         run and study called at random for a minute (FUZZ_SECONDS), under ASan and UBSan
 # make coverage     the branches that the tests take, and the reasons for those that they do not
 #
 # OPENMP=1 makes build/openmp/run, whose loops run on OpenMP instead of our own pool; WERROR=1 turns
 # warnings into errors; CC=clang, CFLAGS=… as usual.
+
+COMMA = ,
 
 # All cores work, unless -j, here or in the environment, says how many. After `clean` the order matters.
 ifeq ($(MAKELEVEL)$(filter -j% --jobserver%,$(shell echo "$$MAKEFLAGS"))$(filter clean,$(MAKECMDGOALS)),0)
@@ -149,6 +152,30 @@ sanitize:
 tsan:
 	$(MAKE) test-threaded BUILD=build/tsan CFLAGS="$(SANITIZE) -fsanitize=thread"
 
+# Calls of run and of every view, changed by clang's libFuzzer (tests/fuzz): FUZZ_SECONDS of them in FUZZ_JOBS processes.
+FUZZ = build/fuzz
+FUZZ_CFLAGS = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=fuzzer-no-link,address,undefined
+FUZZ_WRAPS = $(addprefix -Wl$(COMMA)--wrap=,isatty catch_signals clock_seed now_ms peak_rss_bytes)
+FUZZ_SECONDS ?= 60
+FUZZ_JOBS ?= 1
+# The kernels' loops tell nothing new, and would take most of the time.
+$(FUZZ)/kernels/%.o: FLAGS += -fno-sanitize=fuzzer-no-link
+# UBSan takes a minute to compile these; scalar.c has it.
+$(FUZZ)/kernels/avx%.o: FLAGS += -fno-sanitize=fuzzer-no-link,undefined
+# A call of run or study within the process that checks it.
+CALLED = $(call objects,tests/fuzz/call.c tests/fuzz/run.c tests/fuzz/study.c views/*.c)
+
+fuzz:
+	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null || \
+	    { echo "make fuzz needs clang with libFuzzer (Debian's clang and libclang-rt-14-dev)"; exit 1; }
+	@$(MAKE) CC=clang BUILD=$(FUZZ) CFLAGS="$(FUZZ_CFLAGS)" $(FUZZ)/fuzzer
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_JOBS=$(FUZZ_JOBS) tests/fuzz.sh $(FUZZ)
+
+$(BUILD)/fuzzer: $(CALLED) $(call objects,tests/fuzz/*.c) $(BUILD)/programs.a $(BUILD)/engine.a
+	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) $(FUZZ_WRAPS) -o $@ $(sort $(filter %.o,$^)) $(filter %.a,$^) $(LIBS)
+
+$(BUILD)/tests/test_fuzz: $(CALLED)
+$(BUILD)/tests/test_fuzz: LDFLAGS += $(FUZZ_WRAPS)
 # Clang counts each condition of the source, both ways; gcc counts jumps, which -O0 already folds and splits. All processes
 # of a program count into one mapped file (%c%m), so those that end by a signal count, too.
 # Each program tells its counts from others' by its first counted function, so tests are counted, too.
@@ -197,6 +224,6 @@ uninstall:
 clean:
 	rm -rf build run study model.bin
 
-.PHONY: all test test-threaded emulated debug sanitize tsan coverage bench install uninstall clean
+.PHONY: all test test-threaded emulated debug sanitize tsan fuzz coverage bench install uninstall clean
 .PRECIOUS: $(BUILD)/%.o
 -include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)

@@ -37,6 +37,8 @@ struct Session {
     Attention *attention;
     Compute compute;
     const Probe *probe;
+    bool (*stop)(void *user); /* or NULL */
+    void *stop_user;
     size_t n_ctx, n_chunk;
     size_t position; /* tokens fed so far */
     int32_t *tokens; /* [n_ctx] those tokens */
@@ -121,6 +123,8 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
                          .compute = {options->compute.kernels, options->compute.threads,
                                      floats_new(n_chunk, widest), n_chunk * widest},
                          .probe = options->probe,
+                         .stop = options->stop,
+                         .stop_user = options->stop_user,
                          .n_ctx = n_ctx,
                          .n_chunk = n_chunk};
     session->resid = floats_new(n_chunk, config->d_model);
@@ -214,8 +218,11 @@ static void norm_to(const Session *session, float *y, const Norm *norm, const fl
     parallel_for(session->compute.threads, n, 8, norm_rows, &loop);
 }
 
-/* Takes n ≤ n_chunk tokens, whose residual stream is in session->resid, through the layers from `first` on. */
-static void forward(Session *session, size_t first, size_t n) {
+/*
+ * Takes n ≤ n_chunk tokens, whose residual stream is in session->resid, through the layers from `first` on. False when it
+ * was stopped.
+ */
+static bool forward(Session *session, size_t first, size_t n) {
     const Config *config = &session->model->config;
     const Weights *weights = &session->model->weights;
     const Probe *probe = session->probe;
@@ -226,6 +233,7 @@ static void forward(Session *session, size_t first, size_t n) {
     attention_begin(session->attention, position, n);
     for (size_t layer = first; layer < config->n_layer; layer++) {
         const LayerWeights *w = &weights->layers[layer];
+        if (session->stop && session->stop(session->stop_user)) return false;
 
         probe_rows(probe, PROBE_RESID_PRE, layer, position, resid, n, d);
         norm_to(session, normed, &w->attn_norm, resid, n);
@@ -246,6 +254,7 @@ static void forward(Session *session, size_t first, size_t n) {
         kernels->add(resid, branch, n * d);
         probe_rows(probe, PROBE_RESID_POST, layer, position, resid, n, d);
     }
+    return true;
 }
 
 void session_unembed(const Session *session, const float *resid, size_t n, float *logits) {
@@ -297,7 +306,10 @@ static bool feed(Session *session, const int32_t *tokens, size_t layer, const fl
             memcpy(session->resid, resid + done * d, m * d * sizeof *resid);
         else
             embed(session, tokens + done, m);
-        forward(session, layer, m);
+        if (!forward(session, layer, m)) {
+            session->position = start;
+            return error_set(error, "interrupted");
+        }
         size_t skipped = n - n_logits > done ? n - n_logits - done : 0; /* without logits, of this chunk */
         if (skipped < m) {
             session_unembed(session, session->resid + skipped * d, m - skipped, logits);

@@ -149,6 +149,11 @@ static bool open_model(Run *run, Error *error) {
     return run->tokenizer && vocabulary_fits(run->model, run->tokenizer, s->tokenizer, error);
 }
 
+static bool stop_run(void *user) {
+    (void)user;
+    return interrupted();
+}
+
 static bool open_generator(Run *run, Error *error) {
     const Settings *s = run->settings;
     const Config *config = model_config(run->model);
@@ -160,7 +165,8 @@ static bool open_generator(Run *run, Error *error) {
     if (!run->threads) return false;
     SessionOptions session = {.n_ctx = (size_t)s->n_ctx,
                               .kv_dtype = s->kv && strcmp(s->kv, "f32") == 0 ? DTYPE_F32 : DTYPE_F16,
-                              .compute = {.kernels = kernels, .threads = run->threads}};
+                              .compute = {.kernels = kernels, .threads = run->threads},
+                              .stop = stop_run};
     run->session = session_new(run->model, &session, error);
     if (!run->session) return false;
     if (session_n_ctx(run->session) > config->n_ctx)
@@ -268,6 +274,7 @@ static bool generate(Run *run, Error *error) {
     double start = now_ms();
     if (run->piped_out) return true;
     bool ok = generator_run(run->generator, n < 0 ? SIZE_MAX : (size_t)n, show_piece, run, &run->end, error);
+    if (!ok && interrupted()) ok = true, run->end = END_CALLER; /* within a token, which is given up */
     run->summary.predicted_ms += now_ms() - start;
     run->summary.end = end_names[run->end];
     return ok && !run->failed;
@@ -329,6 +336,7 @@ static bool answer_prompt(Run *run, Error *error) {
     bool ok = read_prompt(run, &prompt, error) && prompt_or_bos(run->tokenizer, &prompt, error) &&
               begin_text(run, &prompt, error) && generate(run, error);
     tokens_free(&prompt);
+    if (ok && interrupted()) last_words();
     if (ok && run->settings->json)
         summary_print_json(&run->summary);
     else

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,10 +12,13 @@
 
 /* The temporary name that may exist: there is one at a time. It stands here before the file has it. */
 static const char *volatile unfinished;
+static volatile sig_atomic_t finished;
 
 void output_remove_unfinished(void) {
     if (unfinished) unlink(unfinished);
 }
+
+bool output_is_finished(void) { return finished; }
 
 bool output_failed(const OutputFile *output, Error *error) {
     return error_set(error, "%s: cannot write: %s", output->path, strerror(errno));
@@ -123,6 +127,7 @@ bool output_open(OutputFile *output, const char *path, Error *error) {
         return output->file || output_failed(output, error);
     }
     if (!make_name(output, error)) return false;
+    finished = 0;
     int descriptor = open_beside(output, exists ? 0600 : 0666);
     if (descriptor < 0 && exists)
         return error_set(error, "%s: cannot write: its folder takes no new file to replace it with: %s", path,
@@ -157,6 +162,7 @@ bool output_finish(OutputFile *output, Error *error) {
     if (!reaches_disk(output->file) || !give_name(output)) return output_failed(output, error);
     bool closed = fclose(output->file) == 0;
     output->file = NULL;
+    finished = closed; /* from here on; a rename that fails is an error, whatever comes */
     if (!closed || (output->temporary && rename(output->temporary, output->path) != 0))
         return output_failed(output, error);
     unfinished = NULL;

@@ -38,8 +38,12 @@ bool output_finish(OutputFile *output, Error *error);
 /* Closes what is open, removes what is not whole, frees what output holds. */
 void output_abandon(OutputFile *output);
 
-/* Removes what is not whole, for a signal handler that ends the process. */
+/*
+ * For a signal handler: removes what is not whole, before the process ends; whether the last file has its name, or gets it
+ * at this moment, so that the signal should wait for the end of the program, whose status then tells of the file.
+ */
 void output_remove_unfinished(void);
+bool output_is_finished(void);
 
 /* "PATH: cannot write: …" by errno; returns false. */
 bool output_failed(const OutputFile *output, Error *error);

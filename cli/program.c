@@ -12,10 +12,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t was_interrupted;
+enum { GRACE_US = 100000 }; /* after Ctrl-C, to notice it and end in order */
+
+static volatile sig_atomic_t stopped_by; /* a signal that asked for an end, or 0 */
 static pthread_t main_thread;
 static char cut_short[96]; /* what on_bus_error says: it must not format anything itself */
 
@@ -32,7 +35,7 @@ bool read_text(const char *path, size_t most, TextBuffer *text, Error *error) {
     if (!from_stdin && fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode))
         ok = (uint64_t)status.st_size <= most || too_long(name, most, error);
     errno = 0;
-    while (ok && !feof(file) && !ferror(file) && !was_interrupted) {
+    while (ok && !feof(file) && !ferror(file) && !stopped_by) {
         if (text->capacity - text->n < 65536) {
             size_t capacity = 2 * text->capacity + 65536;
             char *data = realloc(text->data, capacity);
@@ -45,7 +48,7 @@ bool read_text(const char *path, size_t most, TextBuffer *text, Error *error) {
         if (ok && text->n > most) ok = too_long(name, most, error);
     }
     if (ok && !feof(file)) /* Ctrl-C sets no errno where it came between two reads */
-        ok = error_set(error, "%s: cannot read: %s", name, strerror(was_interrupted ? EINTR : errno));
+        ok = error_set(error, "%s: cannot read: %s", name, strerror(stopped_by ? EINTR : errno));
     if (!from_stdin) fclose(file);
     return ok;
 }
@@ -59,9 +62,9 @@ bool read_line(TextBuffer *line, bool *ends, Error *error) {
         if (c != '\n' && !text_append(line, &c, 1))
             return error_set(error, "stdin: not enough memory for a line of %zu bytes", line->n);
     }
-    *ends = (next == EOF && line->n == 0) || was_interrupted;
+    *ends = (next == EOF && line->n == 0) || stopped_by;
     if (line->n > MAX_LINE_BYTES) return too_long("a line of stdin", MAX_LINE_BYTES, error);
-    return was_interrupted || !ferror(stdin) || error_set(error, "stdin: cannot read: %s", strerror(errno));
+    return stopped_by || !ferror(stdin) || error_set(error, "stdin: cannot read: %s", strerror(errno));
 }
 
 bool read_prompt_text(const char *path, TextBuffer *text, Error *error) {
@@ -94,6 +97,11 @@ const char *default_model(const char *program, char *buffer, size_t size) {
     return path;
 }
 
+/* setitimer is on no list of what a handler may call, but it is no more than a call of the system. */
+static void set_grace(suseconds_t us) {
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = us}, NULL);
+}
+
 /* As if nobody had caught the signal; within its handler, when that returns. */
 static void end_by(int signal_number) {
     signal(signal_number, SIG_DFL);
@@ -106,11 +114,13 @@ static void on_signal(int signal_number) {
         pthread_kill(main_thread, signal_number);
         return;
     }
-    bool first = !was_interrupted;
-    if (signal_number == SIGINT) was_interrupted = 1;
-    if (signal_number == SIGINT && first) return;
+    if (!stopped_by && (signal_number == SIGINT || output_is_finished())) {
+        stopped_by = signal_number;
+        if (!output_is_finished()) set_grace(GRACE_US);
+        return;
+    }
     output_remove_unfinished();
-    end_by(signal_number);
+    end_by(signal_number == SIGALRM && stopped_by ? stopped_by : signal_number); /* SIGALRM: the grace is over */
 }
 
 /* Reading a mapping beyond the end that its file has by now, or where its disk fails. Of several threads one speaks. */
@@ -134,14 +144,14 @@ static void occupy_closed_streams(void) {
 }
 
 void catch_signals(const char *program) {
-    occupy_closed_streams();
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
     struct sigaction action = {.sa_handler = on_signal}, before;
+    occupy_closed_streams();
     sigfillset(&action.sa_mask);
     main_thread = pthread_self();
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         sigaction(ends[i], NULL, &before);
-        if (before.sa_handler != SIG_IGN)
+        if (before.sa_handler != SIG_IGN || ends[i] == SIGALRM)
             sigaction(ends[i], &action, NULL); /* nohup and & ask not to be heard */
     }
     signal(SIGPIPE, SIG_IGN);
@@ -151,7 +161,7 @@ void catch_signals(const char *program) {
     signal(SIGBUS, on_bus_error);
 }
 
-bool interrupted(void) { return was_interrupted; }
+bool interrupted(void) { return stopped_by; }
 
 void note_changed(const char *program, const Model *model) {
     Error line; /* which the path cannot break */
@@ -161,10 +171,12 @@ void note_changed(const char *program, const Model *model) {
     fprintf(stderr, "%s\n", line.message);
 }
 
+void last_words(void) { set_grace(0); }
+
 int end_program(int code) {
-    if (code == EXIT_SUCCESS || !was_interrupted) return code;
+    if (code == EXIT_SUCCESS || !stopped_by) return code;
     fflush(NULL);
-    end_by(SIGINT);
+    end_by(stopped_by);
     return EXIT_INTERRUPTED;
 }
 

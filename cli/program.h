@@ -22,7 +22,7 @@ enum {
 
 /*
  * The whole of a file, or of stdin when path is "-". What has more than `most` bytes is refused: a file unread, anything
- * else where it crosses them. The caller frees text->data. Fails after Ctrl-C.
+ * else where it crosses them. Fails after Ctrl-C. The caller frees text->data.
  */
 bool read_text(const char *path, size_t most, TextBuffer *text, Error *error);
 
@@ -42,20 +42,25 @@ bool read_prompt_text(const char *path, TextBuffer *text, Error *error);
 const char *default_model(const char *program, char *buffer, size_t size);
 
 /*
- * From now on Ctrl-C sets what interrupted() tells. A second one, or another signal that ends a process, removes the file
- * that is not whole (output.h) and ends the process as that signal does; those that were ignored stay ignored. Writing to
- * a closed pipe, or beyond a limit on files, fails; so does using a standard stream that was closed at the start. Where a mapped file has been cut short meanwhile `program` says so and
+ * From now on Ctrl-C sets what interrupted() tells, and the program has a tenth of a second to notice. When that is over, or
+ * at a second Ctrl-C or another signal that ends a process, the file that is not whole goes (output.h), and the process
+ * ends as that signal ends one; once a file has its name the first such signal waits for the end, however long that takes.
+ * Signals that were ignored stay ignored. Writing to a closed pipe, or beyond a limit on files, fails; so does using a
+ * standard stream that was closed at the start. Where a mapped file has been cut short meanwhile `program` says so and
  * ends with EXIT_BAD_INPUT. For the main thread.
  */
 void catch_signals(const char *program);
 bool interrupted(void);
+
+/* A program that has noticed Ctrl-C in time may print what it has, however long that takes. */
+void last_words(void);
 
 /* Tells on stderr if the model's file (NULL: there is none) was written to while it was used. */
 void note_changed(const char *program, const Model *model);
 
 /*
  * The exit code, for main to return when all else is done. 0 says that all was done that was asked for, even after a
- * Ctrl-C that came too late; any other code after Ctrl-C ends the process by SIGINT, so that a shell's loop ends, too.
+ * signal that came too late; any other code ends the process by the signal that came, so that a shell's loop ends, too.
  */
 int end_program(int code);
 

@@ -140,11 +140,11 @@ def lines_around(text, start, end, other):
     return text.count("\n", 0, start) + 1, text[first:last], text[first:start] + other + gone + text[end:last]
 
 
-def draw(files, n, seed):
+def draw(root, files, n, seed):
     """Mutants without end, but none twice."""
     chance, by_line = random.Random(seed), {}
     for file in files:
-        text = (ROOT / file).read_text()
+        text = (root / file).read_text()
         for start, end, other in sites(text):
             line, before, after = lines_around(text, start, end, other)
             by_line.setdefault((file, line), []).append(dict(file=file, line=line, before=before, after=after))
@@ -182,9 +182,14 @@ class Tree:
         return subprocess.run(["make", "-s", "-j1", f"CC={cc}", f"BUILD={build}", f"RUN={build}/run", WARNINGS,
                                f"CFLAGS={cflags or self.cflags}", *targets], cwd=self.path, capture_output=True, text=True)
 
-    def make_test(self, test, build="build", programs=("run", "study")):
+    def make_test(self, test, build="build", cflags=None, programs=("run", "study")):
         binary = [] if test.endswith(".sh") else [f"{build}/tests/{test}"]
-        return self.make(*(f"{build}/{program}" for program in programs), *binary, build=build)
+        return self.make(*(f"{build}/{program}" for program in programs), *binary, build=build, cflags=cflags)
+
+    def must_make(self, test, build="build", cflags=None):
+        made = self.make_test(test, build, cflags)
+        if made.returncode != 0:
+            sys.exit(f"mutate.py: {test} is not built: {made.stderr[-2000:]}")
 
     def run(self, test, limit, build="build"):
         """(what it printed or "hang" if it failed, else None; seconds)."""
@@ -219,27 +224,30 @@ class Tree:
         return (None if status == 0 else "hang" if status is None else why), time.monotonic() - begin
 
     def objects(self, build="build"):
-        return {path: hashlib.sha256(path.read_bytes()).digest() for path in (self.path / build).glob("**/*.o")
-                if path.parent.name not in ("tests", "bench")}
+        rooms = {path.split("/")[0] for path in SOURCES}
+        return {path: hashlib.sha256(path.read_bytes()).digest() for room in rooms
+                for path in (self.path / build).glob(f"{room}/*.o" if "*" not in room else "*.o")}
 
 
 def learn(tree, tests):
-    """{file: {line: tests}} of gcov; kept beside the tree until a source or a test changes."""
-    reach, build, kept = {}, "build/reach", tree.path.parent / "reach.json"
+    """{file: {line: tests}} of gcov and {test: seconds}; kept until a source or a test changes."""
+    reach, seconds, build, kept = {}, {}, "build/reach", ROOT / "build" / "mutate" / "reach.json"
     sources = sorted(path for path in tree.path.glob("**/*") if path.suffix in (".c", ".h", ".sh") and path.is_file())
     state = hashlib.sha256(b"".join(path.read_bytes() for path in sources) + repr(tests).encode()).hexdigest()
-    if kept.exists() and json.loads(kept.read_text())["state"] == state:
-        return {file: {int(line): by for line, by in lines.items()}
-                for file, lines in json.loads(kept.read_text())["reach"].items()}
+    known = json.loads(kept.read_text()) if kept.exists() else {}
+    if known.get("state") == state:
+        return {file: {int(line): by for line, by in lines.items()} for file, lines in known["reach"].items()}, known["seconds"]
     for test in tests:
-        tree.cflags, plain = "-O1 --coverage", tree.cflags
-        made = tree.make_test(test, build)
-        tree.cflags = plain
-        if made.returncode != 0:
-            sys.exit(f"mutate.py: {test} is not built: {made.stderr[-2000:]}")
+        tree.must_make(test, build, "-O1 --coverage")
         for data in tree.path.glob(f"{build}/**/*.gcda"):
             data.unlink()
-        tree.run(test, 600, build)
+        why, seconds[test] = tree.run(test, 600, build)
+        if why:  # gcov writes files and lines of its own
+            why, seconds[test] = tree.run(test, 600)
+        if why:
+            print(f"left out: {test}, which fails without any mutant: {why}", flush=True)
+            del seconds[test]
+            continue
         data = [str(path.relative_to(tree.path)) for path in tree.path.glob(f"{build}/**/*.gcda")]
         gcov = subprocess.run(["gcov", "--json-format", "--stdout", *data], cwd=tree.path, capture_output=True, text=True)
         for document in gcov.stdout.splitlines():
@@ -249,8 +257,8 @@ def learn(tree, tests):
                     by = lines.setdefault(line["line_number"], [])
                     if line["count"] and test not in by:
                         by.append(test)
-    kept.write_text(json.dumps(dict(state=state, reach=reach)))
-    return reach
+    kept.write_text(json.dumps(dict(state=state, reach=reach, seconds=seconds)))
+    return reach, seconds
 
 
 def tests_of(reach, mutant):
@@ -274,7 +282,7 @@ def place(tree, mutant):
     return text
 
 
-def judge(tree, mutant, state, targets):
+def judge(tree, mutant, state, targets, options):
     """"killed", "survived", "equal" or "uncompilable", and who killed it."""
     if tree.make(*targets).returncode != 0:
         return "uncompilable", ""
@@ -282,10 +290,10 @@ def judge(tree, mutant, state, targets):
         return "equal", "at -O1"
     fast = [target.replace("build", "build/fast") for target in targets]
     kills = state["kills"].setdefault(mutant["file"], {})
-    for test in sorted(tests_of(state["reach"], mutant), key=lambda test: tree.seconds[test] / (0.5 + kills.get(test, 0))):
+    for test in sorted(tests_of(state["reach"], mutant), key=lambda test: state["seconds"][test] / (0.5 + kills.get(test, 0))):
         if tree.make_test(test, programs=state["programs"][test]).returncode != 0:
             return "uncompilable", ""
-        why, _ = tree.run(test, 5 * tree.seconds[test] + 5)
+        why, _ = tree.run(test, (15 if options.sanitize else 5) * state["seconds"][test] + 5)
         if why:
             kills[test] = kills.get(test, 0) + 1
             return "killed", f"{test}: {why}"
@@ -311,7 +319,7 @@ def work(tree, mutants, state, lock, options):
             file = mutant["file"]
             targets = [f"build/{file[:-2]}.o"] if file.endswith(".c") else ["build/run", "build/study"]
             objects = {path: path.read_bytes() for path in [tree.path / targets[0]] if path.suffix == ".o"}
-            verdict, why = judge(tree, mutant, state, targets)
+            verdict, why = judge(tree, mutant, state, targets, options)
             (tree.path / file).write_text(text)
             for path, data in objects.items():
                 path.write_bytes(data)
@@ -334,15 +342,8 @@ def work(tree, mutants, state, lock, options):
 
 def prepare(folder, options, tests):
     tree = Tree(folder, SANITIZE if options.sanitize else "-O1")
-    tree.seconds = {}
     for test in tests:
-        made = tree.make_test(test)
-        if made.returncode != 0:
-            sys.exit(f"mutate.py: {test} is not built: {made.stderr[-2000:]}")
-        why, tree.seconds[test] = tree.run(test, 600)
-        if why:
-            print(f"left out: {test}, which fails without any mutant: {why}", flush=True)
-            tree.seconds[test] = None
+        tree.must_make(test)
     tree.base = tree.objects()
     return tree
 
@@ -373,12 +374,12 @@ def main():
     tests = [test for test in tests if test not in NOT_RUN]
     state = dict.fromkeys(["killed", "survived", "equal", "uncompilable", "gone"], 0) | {"kills": {}}
     pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
-    trees = list(pool.map(lambda i: prepare(ROOT / "build" / "mutate" / str(i), options, tests), range(options.jobs)))
-    tests = [test for test in tests if all(tree.seconds[test] for tree in trees)]
-    state["reach"] = learn(trees[0], tests)
+    folders = [ROOT / "build" / "mutate" / f"{'sanitized' if options.sanitize else ''}{i}" for i in range(options.jobs)]
+    trees = list(pool.map(lambda folder: prepare(folder, options, tests), folders))
+    state["reach"], state["seconds"] = learn(trees[0], tests)
     state["programs"] = {test: [program for program in ("run", "study")
                                 if any(test in by for by in state["reach"][f"{program}.c"].values())] for test in tests}
-    source = iter(mutants) if options.retry else draw(files, options.n, options.seed)
+    source = iter(mutants) if options.retry else draw(trees[0].path, files, options.n, options.seed)
     lock, begin = threading.Lock(), time.monotonic()
     list(pool.map(lambda tree: work(tree, source, state, lock, options), trees))
     counted = state["killed"] + state["survived"]

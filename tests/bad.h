@@ -113,14 +113,16 @@ static inline Gguf good_model(Which which) {
 }
 
 /* llama2.c's model: dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len, then the floats. */
-static inline void write_llama2c_model(void) {
-    static const int32_t header[] = {D_MODEL, D_FF, 1, N_HEAD, 1, N_VOCAB, N_CTX};
-    size_t n_floats = N_VOCAB * D_MODEL + 2 * D_MODEL + 2 * D_MODEL * D_MODEL + 2 * D_KV * D_MODEL +
+static inline void write_llama2c_model_of(int n_vocab) {
+    const int32_t header[] = {D_MODEL, D_FF, 1, N_HEAD, 1, n_vocab, N_CTX};
+    size_t n_floats = (size_t)n_vocab * D_MODEL + 2 * D_MODEL + 2 * D_MODEL * D_MODEL + 2 * D_KV * D_MODEL +
                       3 * D_MODEL * D_FF + D_MODEL + N_CTX * D_HEAD;
     memcpy(file, header, sizeof header);
     n_file = sizeof header;
     for (size_t i = 0; i < n_floats; i++, n_file += 4) memcpy(file + n_file, &(float){(float)(i % 9) / 8}, 4);
 }
+
+static inline void write_llama2c_model(void) { write_llama2c_model_of(N_VOCAB); }
 
 /* The first n tokens of its tokenizer.bin: a score, a length and the text of each. */
 static inline void write_llama2c_vocabulary(size_t n) {

@@ -51,7 +51,7 @@ static int test_broken, test_left_out; /* of the running test */
     } while (0)
 
 /* Prints the closing line; the value for main to return. */
-static int test_end(void) {
+static inline int test_end(void) {
     printf("%d passed, %d failed, %d skipped\n", test_passed, test_failed, test_skipped);
     return test_failed != 0;
 }

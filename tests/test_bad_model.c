@@ -88,7 +88,8 @@ static void test_config(void) {
         {GPT2, "gpt2.context_length", U32, N_CTX - 1, NULL, "'position_embd.weight' has shape"},
         {LLAMA, "general.architecture", STRING, 0, "mamba", "architecture 'mamba' is not supported"},
         {LLAMA, "general.architecture", STRING, 0, "", "architecture '' is not supported"},
-        {LLAMA, "general.architecture", STRING, 0, "a\nb\x1b[2J\x7f", "architecture 'a\\nb\\u001b[2J\\u007f'"},
+        {LLAMA, "general.architecture", STRING, 0, "a\nb\x1b[2J\x7f",
+         "architecture 'a\\nb\\u001b[2J\\u007f'"},
         {LLAMA, "general.architecture", U32, 1, NULL, "'general.architecture' is of type uint32"},
     };
     for (size_t i = 0; i < COUNT(edits); i++) {

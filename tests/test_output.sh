@@ -63,8 +63,8 @@ ends() {
 # nameless files, which access:2 makes: /proc seems to be missing.
 stages_of() {
     case $1 in
-    dump) echo posix_fallocate:1 pwrite:9 pread:2 fsync:1 linkat:1 fclose:1 rename:1 ;;
-    *) echo fwrite:1 fflush:1 fsync:1 linkat:1 fclose:1 rename:1 ;;
+    dump) echo posix_fallocate:1 pwrite:9 pread:2 fsync:1 linkat:1 fclose:1 ;;
+    *) echo fwrite:1 fflush:1 fsync:1 linkat:1 fclose:1 ;;
     esac
 }
 killed() { # SIGNAL [FAULT,]
@@ -74,7 +74,12 @@ killed() { # SIGNAL [FAULT,]
         *) has ends "$2$stage=$1" $1 old ;;
         esac
     done
-    has ends "$2fsync:2=$1" $1 new
+    for stage in rename:1 fsync:2; do # a signal that comes as late changes nothing, unless there is more to do
+        case $kind in
+        text) has ends "$2$stage=$1" $1 new ;;
+        *) has ends "$2$stage=$1" 0 new ;;
+        esac
+    done
 }
 for each in logits text dump view; do
     writes $each
@@ -89,7 +94,7 @@ for each in ${long:+logits text view} dump; do
         has ends access:2,fsync:1=$signal $signal old
     done
     for stage in $(stages_of $kind); do # a file without a name needs nobody to remove it
-        [ $stage = rename:1 ] || [ $stage = fclose:1 ] || has ends $stage=KILL KILL old
+        [ $stage = fclose:1 ] || has ends $stage=KILL KILL old
     done
 done
 

@@ -1,14 +1,10 @@
 /*
- * Any bytes as a checkpoint: through everything that reads a file and describes it, then a text and three tokens
- * if it will do. The entry of libFuzzer; make test goes through it with the files that test_bad_input damages.
- * tests/data/tokenizer has good seeds.
- *
- *   make CC=clang BUILD=/tmp/fuzz CFLAGS='-O1 -g -fsanitize=fuzzer-no-link,address,undefined \
- *       -fno-sanitize-recover=undefined' /tmp/fuzz/programs.a /tmp/fuzz/libattn.a
- *   clang -O1 -g -std=c11 -I. -fsanitize=fuzzer,address,undefined -o /tmp/fuzz/fuzz tests/fuzz.c \
- *       /tmp/fuzz/programs.a /tmp/fuzz/libattn.a -lm -lpthread
- *   /tmp/fuzz/fuzz -max_len=70000 -timeout=5 -rss_limit_mb=1024 CORPUS
+ * Any bytes as a checkpoint: through everything of the library that reads a file and describes it, then a text and
+ * three tokens if it will do. test_bad_input does this to the files that it damages, the fuzzer to its own.
  */
+#ifndef ATTN_TESTS_ANYFILE_H
+#define ATTN_TESTS_ANYFILE_H
+
 #define _GNU_SOURCE /* memfd_create */
 
 #include "cli/info.h"
@@ -22,17 +18,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n);
+/* Whether a terminal may be given that line. */
+static bool is_safe_line(const char *line, size_t n) {
+    uint32_t c;
+    for (size_t at = 0; at < n;) {
+        at += utf8_decode(line + at, n - at, &c);
+        if (c < ' ' || !unicode_is_safe(c)) return false;
+    }
+    return true;
+}
 
 /* A failure must have left one line, safe to show, which begins with the path if there is one. */
 static void check(bool ok, const Error *error, const char *path) {
     if (ok) return;
-    bool is_line = error->message[0] != '\0';
-    for (size_t at = 0, n = strlen(error->message); at < n;) {
-        uint32_t c;
-        at += utf8_decode(error->message + at, n - at, &c);
-        is_line = is_line && c >= ' ' && unicode_is_safe(c);
-    }
+    bool is_line = error->message[0] && is_safe_line(error->message, strlen(error->message));
     if (is_line && (!path || strncmp(error->message, path, strlen(path)) == 0)) return;
     fprintf(stderr, "a failure that says '%s'\n", error->message);
     abort();
@@ -76,7 +75,7 @@ static void try_model(const char *path, Threads *threads) {
     model_close(model);
 }
 
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n) {
+static void try_any_file(const unsigned char *bytes, size_t n) {
     static int file = -1;
     static FILE *nowhere;
     static Threads *threads;
@@ -96,5 +95,6 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n) {
     check(told == (checkpoint != NULL), &error, path);
     checkpoint_close(checkpoint);
     try_model(path, threads);
-    return 0;
 }
+
+#endif

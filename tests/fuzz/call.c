@@ -1,0 +1,390 @@
+/*
+ * Makes a call of run or study within this process, and checks it: the exit code, the one line of a failure, JSON that
+ * reads back, no file left half written, and now and then that the same call says the same again. What differs from one
+ * process to the next (clock, memory, terminal, signals) is put in the place of by the linker's --wrap.
+ */
+#include "tests/anyfile.h" /* first, because it needs more of the system's headers */
+#include "tests/fuzz/fuzz.h"
+
+#include "cli/jsonvalue.h"
+#include "cli/program.h"
+#include "text/unicode.h"
+#include "threads.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int __wrap_isatty(int file);
+void __wrap_catch_signals(const char *program);
+uint64_t __wrap_clock_seed(void);
+double __wrap_now_ms(void);
+uint64_t __wrap_peak_rss_bytes(void);
+
+enum { MAX_WORDS = 48, WORD_BYTES = 4096,  };
+
+/* The call under way. */
+static bool has_stdin, has_terminal;
+static double clock_ms;
+static bool twice; /* it is made again */
+
+int __wrap_isatty(int file) { return file == STDIN_FILENO ? !has_stdin : has_terminal; }
+void __wrap_catch_signals(const char *program) { (void)program; }
+uint64_t __wrap_clock_seed(void) { return 42; }
+double __wrap_now_ms(void) { return clock_ms++; }
+uint64_t __wrap_peak_rss_bytes(void) { return 1 << 20; }
+
+/* ---- Calls as bytes ---- */
+
+Call call_read(const unsigned char *bytes, size_t n) {
+    Call call = {.n = 0};
+    size_t at = 0;
+    while (call.n < MAX_PARTS && n - at > 4 && bytes[at + 1] == ' ') {
+        size_t length = 0, i = at + 2;
+        while (i < n && isdigit(bytes[i]) && length <= n) length = 10 * length + bytes[i++] - '0';
+        if (i == n || bytes[i] != '\n' || length > n - i - 1) break;
+        call.parts[call.n++] = (Part){(char)bytes[at], bytes + i + 1, length};
+        at = i + 1 + length;
+        if (at == n || bytes[at] != '\n') break;
+        at++;
+    }
+    return call;
+}
+
+size_t call_write(const Call *call, unsigned char *bytes, size_t room) {
+    size_t n = 0;
+    for (size_t i = 0; i < call->n; i++) {
+        const Part *part = &call->parts[i];
+        char head[32];
+        size_t n_head = (size_t)snprintf(head, sizeof head, "%c %zu\n", part->tag, part->n);
+        if (n_head + part->n + 1 > room - n) continue;
+        memcpy(bytes + n, head, n_head);
+        if (part->n) memcpy(bytes + n + n_head, part->bytes, part->n);
+        n += n_head + part->n;
+        bytes[n++] = '\n';
+    }
+    return n;
+}
+
+void call_add(Call *call, char tag, const void *bytes, size_t n) {
+    if (call->n < MAX_PARTS) call->parts[call->n++] = (Part){tag, bytes, n};
+}
+
+Part *call_find(Call *call, char tag) {
+    for (size_t i = 0; i < call->n; i++)
+        if (call->parts[i].tag == tag) return &call->parts[i];
+    return NULL;
+}
+
+/* ---- The folder where calls are made ---- */
+
+static int folder = -1, home = -1;
+
+/* Removes the files in the folder that `keep` does not want kept. */
+static void empty_folder(bool (*keep)(const char *name)) {
+    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY);
+    DIR *entries = fdopendir(copy);
+    for (struct dirent *entry; entries && (entry = readdir(entries));)
+        if (entry->d_name[0] != '.' && !keep(entry->d_name)) unlinkat(folder, entry->d_name, 0);
+    closedir(entries);
+}
+
+static char folder_path[256];
+
+static bool none(const char *name) {
+    (void)name;
+    return false;
+}
+
+static void folder_end(void) {
+    empty_folder(none);
+    rmdir(folder_path);
+}
+
+static void folder_begin(void) {
+    const char *parent = getenv("TMPDIR");
+    snprintf(folder_path, sizeof folder_path, "%.200s/attn-fuzz.XXXXXX", parent ? parent : "/tmp");
+    if (!mkdtemp(folder_path)) {
+        perror(folder_path);
+        exit(1);
+    }
+    home = open(".", O_RDONLY | O_DIRECTORY);
+    folder = open(folder_path, O_RDONLY | O_DIRECTORY);
+    atexit(folder_end);
+}
+
+static const char *file_of(char tag) {
+    return tag == 'a' ? "a" : tag == 'b' ? "b" : tag == 'm' ? "model.bin" : NULL;
+}
+
+static void write_file(const char *name, const Part *part) {
+    int file = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (file < 0 || (part->n && write(file, part->bytes, part->n) != (ssize_t)part->n)) abort();
+    close(file);
+}
+
+/* ---- What is asked ---- */
+
+static char words[MAX_WORDS][WORD_BYTES];
+static char *arguments[MAX_WORDS + 8];
+static int n_arguments;
+
+static const Option *find_option(const Options *options, const char *word) {
+    for (size_t i = 0; i < options->n; i++) {
+        const Option *option = &options->table[i];
+        if (strcmp(option->name, word) == 0 || (option->short_name && strcmp(option->short_name, word) == 0))
+            return option;
+    }
+    return NULL;
+}
+
+/* The option that a word is to the program that is called, if it is one. */
+static const Option *known(const char *word) {
+    if (strcmp(arguments[0], "run") == 0) return find_option(&fuzz_run_options, word);
+    const Option *option = NULL;
+    for (size_t i = 0; i < 3 && !option; i++) option = find_option(&fuzz_study_options[i], word);
+    for (size_t i = 0; i < fuzz_n_views && !option; i++)
+        if (strcmp(fuzz_views[i]->name, arguments[1]) == 0)
+            option = find_option(&(Options){fuzz_views[i]->options, fuzz_views[i]->n_options, NULL}, word);
+    return option;
+}
+
+/* Where the word stands as an option, or as a file, and not as the value of an option; 0: nowhere. */
+static int said(const char *word) {
+    for (int i = 1; i < n_arguments; i++) {
+        const Option *option = known(arguments[i]);
+        if (strcmp(arguments[i], word) == 0) return i;
+        if (option && option->kind != OPTION_ON && option->kind != OPTION_OFF) i++;
+    }
+    return 0;
+}
+
+static bool is_argument(const char *word) {
+    for (int i = 1; i < n_arguments; i++)
+        if (strcmp(arguments[i], word) == 0) return true;
+    return false;
+}
+
+/* No word leads out of the folder: "/" becomes "_", but of devices that bear it. */
+static void add_word(const char *text, size_t n) {
+    if (n_arguments == MAX_WORDS) return;
+    char *word = words[n_arguments];
+    if (n >= WORD_BYTES) n = WORD_BYTES - 1;
+    memcpy(word, text, n);
+    word[n] = '\0';
+    bool device = strcmp(word, "/dev/full") == 0 || strcmp(word, "/dev/null") == 0;
+    for (char *c = word; *c && !device; c++)
+        if (*c == '/') *c = '_';
+    arguments[n_arguments++] = word;
+}
+
+/* A count that is legal but would take long becomes a small one; which are refused stay. */
+static void limit(const char *name, const char *short_name, long long most) {
+    for (int i = 1; i + 1 < n_arguments; i++) {
+        if (strcmp(arguments[i], name) != 0 && (!short_name || strcmp(arguments[i], short_name) != 0)) continue;
+        char *end;
+        long long value = strtoll(arguments[i + 1], &end, 10);
+        if (!*end && (value > most || value == -1) && value <= 1000000000)
+            snprintf(arguments[i + 1], WORD_BYTES, "%lld", value < 0 ? most : value % most + 1);
+    }
+}
+
+/* "-n 4" and the like where none is given, right behind the program's or the view's name. */
+static void give(int at, const char *name, const char *short_name, const char *value) {
+    if (said(name) || said(short_name) || n_arguments + 2 > MAX_WORDS || n_arguments < at) return;
+    memmove(arguments + at + 2, arguments + at, (size_t)(n_arguments - at) * sizeof *arguments);
+    static char extra[4][2][16];
+    static int used;
+    used = (used + 1) % 4;
+    snprintf(extra[used][0], 16, "%s", short_name);
+    snprintf(extra[used][1], 16, "%s", value);
+    arguments[at] = extra[used][0], arguments[at + 1] = extra[used][1];
+    n_arguments += 2;
+}
+
+static void ask(const Call *call) {
+    n_arguments = 0;
+    for (size_t i = 0; i < call->n; i++)
+        if (call->parts[i].tag == 'w') add_word((const char *)call->parts[i].bytes, call->parts[i].n);
+    if (n_arguments == 0) add_word("load", 4);
+    bool is_run = strcmp(arguments[0], "run") == 0, is_study = strcmp(arguments[0], "study") == 0;
+    const char *view = n_arguments > 1 ? arguments[1] : "";
+    limit("--threads", "-t", 3);
+    limit("--predict", "-n", 8);
+    limit("--batch", NULL, 3);
+    limit("--repeat", NULL, 40);
+    if (strcmp(view, "shape") != 0) limit("--ctx-size", "-c", 96);
+    if (is_run && n_arguments > 1) {
+        give(1, "--predict", "-n", "3");
+        give(1, "--threads", "-t", "1");
+    }
+    if (is_study && n_arguments > 2 && strcmp(view, "case") != 0 && strcmp(view, "shape") != 0) {
+        give(2, "--threads", "-t", "1");
+    }
+    arguments[n_arguments] = NULL;
+}
+
+/* ---- What came of it ---- */
+
+typedef struct Outcome {
+    int code;
+    char *out, *err;
+    size_t n_out, n_err;
+} Outcome;
+
+static void __attribute__((noreturn)) wrong(const Outcome *outcome, const char *what) {
+    fprintf(stderr, "WRONG: %s; exit %d\n  ", what, outcome->code);
+    for (int i = 0; i < n_arguments; i++) fprintf(stderr, " '%s'", arguments[i]);
+    fprintf(stderr, "\n  stderr: %.2000s\n  stdout: %.400s\n", outcome->err, outcome->out);
+    fflush(stderr);
+    abort();
+}
+
+/* The bytes of a style or a progress line of our own that the text begins with, of those that report.c knows; or 0. */
+static size_t own_escape(const char *text) {
+    static const char *const escapes[] = {"\r", "\033[K", "\033[0m", "\033[1m", "\033[2m", "\033[31m", "\033[32m"};
+    static const char blue[] = "\033[48;5;";
+    for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++)
+        if (strncmp(text, escapes[i], strlen(escapes[i])) == 0) return strlen(escapes[i]);
+    size_t digits = strncmp(text, blue, sizeof blue - 1) == 0 ? strspn(text + sizeof blue - 1, "0123456789") : 0;
+    return digits && text[sizeof blue - 1 + digits] == 'm' ? sizeof blue + digits : 0;
+}
+
+/* What goes to a terminal holds lines, tabs, our own escapes, and what is safe. */
+static void check_terminal(const Outcome *outcome, const char *text, size_t n) {
+    uint32_t c;
+    for (size_t at = 0; at < n;) {
+        size_t own = own_escape(text + at);
+        if (own) {
+            at += own;
+            continue;
+        }
+        at += utf8_decode(text + at, n - at, &c);
+        if (!unicode_is_safe(c)) wrong(outcome, "an unsafe character on a terminal");
+    }
+}
+
+/* One line for a failure, besides notes, and each begins with the program's name. */
+static void check_stderr(const Outcome *outcome, const char *program) {
+    size_t n_program = strlen(program), n_failures = 0;
+    if (has_terminal) {
+        check_terminal(outcome, outcome->out, outcome->n_out);
+        check_terminal(outcome, outcome->err, outcome->n_err);
+        return;
+    }
+    for (const char *line = outcome->err, *end; *line; line = end + 1) {
+        end = strchr(line, '\n');
+        if (!end) wrong(outcome, "a line on stderr without an end");
+        bool timing = outcome->code == 0 && (said("-v") || said("--verbose"));
+        if (!is_safe_line(line, (size_t)(end - line))) wrong(outcome, "an unsafe character on stderr");
+        if (timing) continue;
+        if (strncmp(line, program, n_program) != 0 || strncmp(line + n_program, ": ", 2) != 0)
+            wrong(outcome, "a line on stderr without the program's name");
+        n_failures += strncmp(line + n_program, ": note: ", 8) != 0;
+    }
+    if (strlen(outcome->err) != outcome->n_err) wrong(outcome, "a NUL on stderr");
+    if (outcome->code != 0 && n_failures != 1) wrong(outcome, "a failure should say one line");
+}
+
+static void check_stdout(const Outcome *outcome, bool is_study) {
+    const char *view = n_arguments > 1 ? arguments[1] : "";
+    bool verdict = strcmp(view, "case") == 0 || strcmp(view, "selfcheck") == 0;
+    if (outcome->code == 2 && outcome->n_out) wrong(outcome, "wrong usage, and a report all the same");
+    if (outcome->code == 1 && outcome->n_out && is_study && !verdict)
+        wrong(outcome, "a failure with half a report");
+    bool helps = said("--help") || said("-h") || said("--version");
+    if (!said("--json") || helps || (outcome->code == 1 && outcome->n_out == 0) || outcome->code == 2) return;
+    if (!is_study && (said("--info") || said("--tokens"))) return;
+    Error error;
+    JsonValue *json = jsonvalue_parse(outcome->out, outcome->n_out, &error);
+    if (!json) {
+        fprintf(stderr, "JSON: %s\n", error.message);
+        if (strstr(error.message, "not enough memory") == NULL) wrong(outcome, "JSON that cannot be read back");
+    }
+    jsonvalue_free(json);
+}
+
+static const Outcome *being_checked;
+
+static bool was_asked_for(const char *name) {
+    if (strcmp(name, "a") == 0 || strcmp(name, "b") == 0 || strcmp(name, "model.bin") == 0) return true;
+    if (being_checked->code != 0 || !is_argument(name)) wrong(being_checked, "a file left behind");
+    return false;
+}
+
+/* ---- The call ---- */
+
+static Outcome perform(const Part *input) {
+    FILE *const streams[] = {stdin, stdout, stderr};
+    Outcome outcome = {0};
+    FILE *in = fmemopen(input && input->n ? (void *)(uintptr_t)input->bytes : "", input ? input->n : 0, "r");
+    FILE *out = open_memstream(&outcome.out, &outcome.n_out);
+    FILE *err = open_memstream(&outcome.err, &outcome.n_err);
+    if (!in || !out || !err || fchdir(folder) != 0) abort();
+    stdin = in, stdout = out, stderr = err;
+    clock_ms = 0;
+    char *argv[MAX_WORDS + 8]; /* programs may not change it, but views keep it */
+    memcpy(argv, arguments, sizeof argv);
+    outcome.code = strcmp(argv[0], "run") == 0 ? run_main(n_arguments, argv) : study_main(n_arguments, argv);
+    stdin = streams[0], stdout = streams[1], stderr = streams[2];
+    fclose(in), fclose(out), fclose(err);
+    if (fchdir(home) != 0) abort();
+    return outcome;
+}
+
+static void release(Outcome *outcome) {
+    free(outcome->out);
+    free(outcome->err);
+}
+
+static void show(const Outcome *outcome) {
+    for (int i = 0; i < n_arguments; i++) fprintf(stderr, "'%s' ", arguments[i]);
+    fprintf(stderr, "\nexit %d\n%.*s%.*s", outcome->code, (int)outcome->n_out, outcome->out,
+            (int)outcome->n_err, outcome->err);
+}
+
+static void call_program(Call *call) {
+    const Part *input = call_find(call, 'i'), *kernel = call_find(call, 'k');
+    bool is_study = strcmp(arguments[0], "study") == 0;
+    char name[16] = "";
+    has_stdin = input != NULL;
+    has_terminal = call_find(call, 't') != NULL;
+    if (kernel) snprintf(name, sizeof name, "%.*s", (int)kernel->n, (const char *)kernel->bytes);
+    setenv("ATTN_KERNEL", name, 1);
+    Outcome outcome = perform(input);
+    being_checked = &outcome;
+    if (getenv("FUZZ_SHOW")) show(&outcome);
+    if (outcome.code < 0 || outcome.code > 2) wrong(&outcome, "an exit code that there is none of");
+    check_stderr(&outcome, arguments[0]);
+    check_stdout(&outcome, is_study);
+    empty_folder(was_asked_for);
+    if (twice) {
+        Outcome again = perform(input);
+        if (again.code != outcome.code || again.n_out != outcome.n_out ||
+            memcmp(again.out, outcome.out, outcome.n_out) != 0)
+            wrong(&outcome, "the same call says something else");
+        release(&again);
+    }
+    release(&outcome);
+}
+
+void fuzz_call(const unsigned char *bytes, size_t n) {
+    if (folder < 0) folder_begin();
+    Call call = call_read(bytes, n);
+    twice = n % 16 == 0;
+    ask(&call);
+    if (strcmp(arguments[0], "run") != 0 && strcmp(arguments[0], "study") != 0) {
+        const Part *file = call_find(&call, 'a');
+        if (file) try_any_file(file->bytes, file->n);
+        return;
+    }
+    empty_folder(none);
+    for (size_t i = 0; i < call.n; i++)
+        if (file_of(call.parts[i].tag)) write_file(file_of(call.parts[i].tag), &call.parts[i]);
+    call_program(&call);
+}

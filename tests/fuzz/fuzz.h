@@ -1,0 +1,77 @@
+/*
+ * What the fuzzer tries: one call of run or study, with all that it reads. On disk a call is a row of parts, each "TAG
+ * LENGTH", a newline, LENGTH bytes, a newline, so that `less` shows it:
+ *
+ *   w  a word of the command line, the first is the program: run, study, or load (tests/anyfile.h)
+ *   i  stdin; without it stdin is a terminal
+ *   a, b, m  the files a, b and model.bin in the folder where the call is made
+ *   k  the value of ATTN_KERNEL
+ *   t  (any bytes) stdout and stderr are a terminal
+ *
+ * call.c makes the call and checks what came of it, mutate.c makes other calls of it, seeds.c the first ones.
+ */
+#ifndef ATTN_TESTS_FUZZ_H
+#define ATTN_TESTS_FUZZ_H
+
+#include "views/view.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MAX_PARTS = 64 };
+
+typedef struct Part {
+    char tag;
+    const unsigned char *bytes; /* [n] borrowed */
+    size_t n;
+} Part;
+
+typedef struct Call {
+    Part parts[MAX_PARTS];
+    size_t n;
+} Call;
+
+/* The parts that the bytes hold, up to the first that is none. */
+Call call_read(const unsigned char *bytes, size_t n);
+
+/* Writes the parts that have room, and returns how many bytes they take. */
+size_t call_write(const Call *call, unsigned char *bytes, size_t room);
+
+/* Appends a part, if there is room for one. */
+void call_add(Call *call, char tag, const void *bytes, size_t n);
+
+/* The first part of that tag, or NULL. */
+Part *call_find(Call *call, char tag);
+
+/* The programs' main, and their tables of options: those of run, and those that views share. */
+int run_main(int argc, char **argv);
+int study_main(int argc, char **argv);
+extern const Options fuzz_run_options, fuzz_study_options[3];
+extern const View *const *const fuzz_views; /* [fuzz_n_views] */
+extern const size_t fuzz_n_views;
+
+/* Makes the call, and aborts with a line on stderr where what comes of it is not as it must be. */
+void fuzz_call(const unsigned char *bytes, size_t n);
+
+/* Another call made of this one, in place; `seed` says which. */
+size_t mutate_call(unsigned char *bytes, size_t n, size_t room, unsigned seed);
+
+/* The same of a GGUF file alone. */
+size_t mutate_gguf(unsigned char *bytes, size_t n, size_t room);
+
+/* Random numbers of the mutators, [0, n); and libFuzzer's own mutator of bytes, which knows what was compared. */
+uint64_t random_below(uint64_t n);
+size_t LLVMFuzzerMutate(unsigned char *bytes, size_t n, size_t room);
+
+/* Numbers that often go wrong. */
+uint64_t odd_number(void);
+double odd_real(void);
+
+/* Writes the first calls, a file each, into a folder. */
+void write_seeds(const char *folder);
+
+/* A model file of seeds.c, of either family and one of the weight types 0 to 4, into file [1 << 18]; its bytes. */
+size_t seed_model(int which, int type, unsigned char *bytes);
+
+#endif
