@@ -111,6 +111,7 @@ $(BUILD)/%.o: %.c
 $(BUILD)/web/page.o: $(wildcard web/*.js web/*.css web/*.html)
 
 $(BUILD)/tests/test_attn: $(BUILD)/attn.o
+$(BUILD)/tests/test_threads: LDFLAGS += -Wl,--wrap=parallel_for # to count the loops
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 

@@ -24,8 +24,9 @@
 #include <sys/mman.h>
 
 enum {
-    KEY_TILE = 64,   /* keys whose scores are held at once */
-    QUERY_TILE = 64, /* queries (all heads of a group counted) that share a tile of keys */
+    KEY_TILE = 64, /* keys whose scores are held at once */
+    QUERY_TILE =
+        64, /* queries that share a tile of keys, at most: of some heads of a group, or some tokens */
     STORE_TILE = 32, /* tokens that a worker puts into the cache: 32 F16 of a dimension fill a cache line */
     MANY_KEYS = 16,  /* from this many tokens on, keys are stored a dimension at a time */
 };
@@ -45,7 +46,7 @@ struct Attention {
     size_t n_ctx, n_chunk;
     size_t n_room;      /* n_ctx rounded up to whole tiles of keys */
     size_t position, n; /* of the chunk under way */
-    size_t tile_tokens; /* in a query tile */
+    size_t tile_rows;   /* queries in a query tile */
 
     /*
      * The cache, in kv_dtype: k of all layers, [n_layer][n_head_kv][n_room/KEY_TILE][d_head][KEY_TILE], then v,
@@ -61,8 +62,7 @@ struct Attention {
     float *z;       /* [n_chunk][n_head][d_head] */
     float *cos_sin; /* [n_chunk][rope_dim/2][2] cos and sin of each pair's angle */
     float *row;     /* [n_room] scores of one query that a probe watches */
-    float *tiles;   /* [n_threads][tile_floats] */
-    size_t tile_floats;
+    float *tiles;   /* [n_threads][tile_rows][row_floats] */
 };
 
 size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype) {
@@ -85,21 +85,22 @@ static bool map_cache(Attention *attention, Error *error) {
     return true;
 }
 
-/* Tokens in a query tile: each brings n_head/n_head_kv queries to a kv head. */
-static size_t tile_tokens(const AttentionShape *shape) {
-    size_t group = shape->n_head / shape->n_head_kv;
-    return group < QUERY_TILE ? QUERY_TILE / group : 1;
-}
+/* Queries for each token that share a kv head. */
+static size_t group_of(const AttentionShape *shape) { return shape->n_head / shape->n_head_kv; }
 
+/* What a query has in a tile: q, z, its scores, their max and sum. */
+static size_t row_floats(const AttentionShape *shape) { return 2 * shape->d_head + KEY_TILE + 2; }
+
+/* Queries in a tile: of whole tokens, if those of one are no more than a tile holds; 0: not one fits. */
 static size_t tile_rows(const AttentionShape *shape) {
-    return tile_tokens(shape) * (shape->n_head / shape->n_head_kv);
+    size_t group = group_of(shape), most = ATTENTION_TILE_BYTES / sizeof(float) / row_floats(shape);
+    if (most > QUERY_TILE) most = QUERY_TILE;
+    return group < most ? most / group * group : most;
 }
 
-static size_t tile_floats(const AttentionShape *shape) {
-    return tile_rows(shape) * (2 * shape->d_head + KEY_TILE + 2);
+size_t attention_tile_bytes(const AttentionShape *shape) {
+    return tile_rows(shape) * row_floats(shape) * sizeof(float);
 }
-
-size_t attention_tile_bytes(const AttentionShape *shape) { return tile_floats(shape) * sizeof(float); }
 
 Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dtype, size_t n_chunk,
                          const Compute *compute, Error *error) {
@@ -110,15 +111,14 @@ Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dty
         .shape = *shape, .compute = *compute, .n_ctx = n_ctx, .n_chunk = n_chunk, .kv_dtype = kv_dtype};
     if (n_ctx > SIZE_MAX - KEY_TILE) goto no_memory;
     attention->n_room = (n_ctx + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
-    attention->tile_tokens = tile_tokens(shape);
-    attention->tile_floats = tile_floats(shape);
+    attention->tile_rows = tile_rows(shape);
     attention->q = floats_new(n_chunk, shape->n_head * d_head);
     attention->k = floats_new(n_chunk, shape->n_head_kv * d_head);
     attention->v = floats_new(n_chunk, shape->n_head_kv * d_head);
     attention->z = floats_new(n_chunk, shape->n_head * d_head);
     attention->cos_sin = floats_new(n_chunk, shape->rope_dim);
     attention->row = floats_new(1, attention->n_room);
-    attention->tiles = floats_new(threads_count(compute->threads), attention->tile_floats);
+    attention->tiles = floats_new(threads_count(compute->threads), attention->tile_rows * row_floats(shape));
     if (!attention->q || !attention->k || !attention->v || !attention->z || !attention->cos_sin ||
         !attention->row || !attention->tiles)
         goto no_memory;
@@ -258,8 +258,8 @@ static void rotate_and_store(void *context, size_t begin, size_t end, unsigned w
 }
 
 static Tile worker_tile(const Attention *attention, unsigned worker) {
-    size_t rows = tile_rows(&attention->shape), d_head = attention->shape.d_head;
-    float *at = attention->tiles + worker * attention->tile_floats;
+    size_t rows = attention->tile_rows, d_head = attention->shape.d_head;
+    float *at = attention->tiles + worker * rows * row_floats(&attention->shape);
     Tile tile = {.q = at, .z = at + rows * d_head};
     tile.scores = tile.z + rows * d_head;
     tile.max = tile.scores + rows * KEY_TILE;
@@ -343,18 +343,23 @@ static void softmax_update(const Kernels *kernels, const Tile *tile, size_t row,
     tile->sum[row] += kernels->exp_sum(scores, tile->max[row], visible);
 }
 
-/* Attention of the tokens [first, last] of the chunk for all heads that share kv_head. */
-static void attend_tile(const Attention *attention, size_t layer, size_t kv_head, size_t first, size_t last,
+/* Where in q and z, [n_chunk][n_head][d_head], query `row` of a kv head lies: head row mod group of token row / group. */
+static size_t query_at(const AttentionShape *shape, size_t kv_head, size_t row) {
+    size_t group = group_of(shape), token = row / group, head = kv_head * group + row % group;
+    return (token * shape->n_head + head) * shape->d_head;
+}
+
+/* Attention of the queries [first, first + n_rows) of a kv head, those of the chunk's first token first. */
+static void attend_tile(const Attention *attention, size_t layer, size_t kv_head, size_t first, size_t n_rows,
                         const Tile *tile) {
     const AttentionShape *shape = &attention->shape;
     const Kernels *kernels = attention->compute.kernels;
-    size_t d_head = shape->d_head, group = shape->n_head / shape->n_head_kv;
-    size_t n_rows = (last - first + 1) * group, n_keys = attention->position + last + 1;
+    size_t d_head = shape->d_head, group = group_of(shape);
+    size_t n_keys = attention->position + (first + n_rows - 1) / group + 1;
     float scale = 1.0f / sqrtf((float)d_head);
 
     for (size_t row = 0; row < n_rows; row++) {
-        size_t token = first + row / group, head = kv_head * group + row % group;
-        const float *q = attention->q + (token * shape->n_head + head) * d_head;
+        const float *q = attention->q + query_at(shape, kv_head, first + row);
         for (size_t i = 0; i < d_head; i++) tile->q[row * d_head + i] = q[i] * scale;
         tile->max[row] = -INFINITY;
         tile->sum[row] = 0;
@@ -365,33 +370,33 @@ static void attend_tile(const Attention *attention, size_t layer, size_t kv_head
         size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
         score_tile(attention, layer, kv_head, key, tile->q, n_rows, tile->scores);
         for (size_t row = 0; row < n_rows; row++) {
-            size_t seen = attention->position + first + row / group + 1; /* the causal mask */
+            size_t seen = attention->position + (first + row) / group + 1; /* the causal mask */
             size_t visible = seen <= key ? 0 : seen - key < n ? seen - key : n;
             softmax_update(kernels, tile, row, visible, d_head);
         }
         add_values(attention, layer, kv_head, key, n, tile->scores, n_rows, tile->z);
     }
     for (size_t row = 0; row < n_rows; row++) {
-        size_t token = first + row / group, head = kv_head * group + row % group;
-        float *z = attention->z + (token * shape->n_head + head) * d_head;
+        float *z = attention->z + query_at(shape, kv_head, first + row);
         for (size_t i = 0; i < d_head; i++) z[i] = tile->z[row * d_head + i] / tile->sum[row];
     }
 }
 
+/* Query tiles of a kv head in the chunk. */
 static size_t query_tiles(const Attention *attention) {
-    return (attention->n + attention->tile_tokens - 1) / attention->tile_tokens;
+    return (attention->n * group_of(&attention->shape) + attention->tile_rows - 1) / attention->tile_rows;
 }
 
 /* Piece p of the loop is query tile p mod query_tiles of kv head p / query_tiles. */
 static void attend_tiles(void *context, size_t begin, size_t end, unsigned worker) {
     const LayerLoop *loop = context;
     const Attention *attention = loop->attention;
+    size_t n_rows = attention->n * group_of(&attention->shape), n_tiles = query_tiles(attention);
     Tile tile = worker_tile(attention, worker);
     for (size_t piece = begin; piece < end; piece++) {
-        size_t first = piece % query_tiles(attention) * attention->tile_tokens;
-        size_t last = first + attention->tile_tokens - 1;
-        if (last >= attention->n) last = attention->n - 1;
-        attend_tile(attention, loop->layer, piece / query_tiles(attention), first, last, &tile);
+        size_t first = piece % n_tiles * attention->tile_rows, left = n_rows - first;
+        attend_tile(attention, loop->layer, piece / n_tiles, first,
+                    left < attention->tile_rows ? left : attention->tile_rows, &tile);
     }
 }
 

@@ -37,15 +37,21 @@ typedef struct AttentionWeights {
 /* The KV cache and scratch of one session, which owns it. Two threads must not use it at once. */
 typedef struct Attention Attention;
 
+enum { ATTENTION_TILE_BYTES = 256 << 10 /* of scratch that a thread has at most, whatever the shape */ };
+
 /*
  * Reserves a cache of n_ctx positions in kv_dtype (F16 or F32), whose pages are touched only as it fills, and
- * allocates scratch for n_chunk tokens. NULL with an error when memory runs out. attention_free accepts NULL.
+ * allocates scratch: for n_chunk tokens, and ATTENTION_TILE_BYTES or less for each thread. NULL with an error when memory
+ * runs out. attention_free accepts NULL.
  */
 Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dtype, size_t n_chunk,
                          const Compute *compute, Error *error);
 void attention_free(Attention *attention);
 
-/* Bytes of scratch that a thread needs for a tile of queries and a tile of keys, however long the text is. */
+/*
+ * Bytes of scratch that a thread needs for a tile of queries and a tile of keys, however long the text is. 0: heads are so
+ * wide that a query alone needs more than ATTENTION_TILE_BYTES; there is no attention_new of them.
+ */
 size_t attention_tile_bytes(const AttentionShape *shape);
 
 /* Bytes of cache for one position in all layers. */

@@ -369,13 +369,11 @@ static void bind_rope(Binder *binder, const Config *config) {
     }
     const float *factor = bind_vector(binder, tensor_name("rope_freqs", NO_LAYER, "weight"), false, n_pairs);
     for (size_t i = 0; i < n_pairs && binder->reader.ok; i++) {
+        const double divisor = factor ? (double)factor[i] : 1;
         freq[i] = pow((double)config->rope_base, -2.0 * (double)i / (double)config->rope_dim) /
-                  (double)config->rope_scale;
-        if (factor && !(factor[i] > 0 && isfinite(factor[i])))
-            fail(&binder->reader, "tensor 'rope_freqs.weight' holds %g; factors must be positive",
-                 (double)factor[i]);
-        else if (factor)
-            freq[i] /= (double)factor[i];
+                  (double)config->rope_scale / divisor;
+        if (!(divisor > 0 && isfinite(divisor)))
+            fail(&binder->reader, "tensor 'rope_freqs.weight' holds %g; factors must be positive", divisor);
     }
 }
 

@@ -23,7 +23,7 @@
 #include <string.h>
 
 enum {
-    MAX_SCRATCH_BYTES = 256 << 20, /* a chunk shrinks to this: a small file may claim wide layers */
+    MAX_SCRATCH_MIB = 256, /* a chunk shrinks to this: a small file may claim wide layers */
 };
 
 struct Model {
@@ -37,6 +37,8 @@ struct Session {
     Attention *attention;
     Compute compute;
     const Probe *probe;
+    bool (*stop)(void *user); /* or NULL */
+    void *stop_user;
     size_t n_ctx, n_chunk;
     size_t position; /* tokens fed so far */
     int32_t *tokens; /* [n_ctx] those tokens */
@@ -99,18 +101,30 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     size_t d_attn = config->n_head * config->d_head, widest = config->d_model;
     if (widest < d_attn) widest = d_attn;
     if (widest < config->d_ff) widest = config->d_ff;
-    size_t token_floats =
-        3 * config->d_model + 2 * config->d_ff + widest + 2 * d_attn + 2 * config->n_head_kv * config->d_head;
-    size_t max_chunk = MAX_SCRATCH_BYTES / sizeof(float) / token_floats + 1;
+    size_t token_floats = 3 * config->d_model + 2 * config->d_ff + widest + 2 * d_attn +
+                          2 * config->n_head_kv * config->d_head + config->rope_dim;
+    AttentionShape shape = model_attention_shape(model);
+    if (attention_tile_bytes(&shape) == 0) {
+        error_set(error, "%s: heads of %zu numbers are more than the %d KiB of a thread's scratch hold", path,
+                  config->d_head, ATTENTION_TILE_BYTES >> 10);
+        return NULL;
+    }
+    size_t max_chunk = ((size_t)MAX_SCRATCH_MIB << 20) / sizeof(float) / token_floats;
+    if (max_chunk == 0) {
+        error_set(error, "%s: a token alone needs %zu MiB of scratch, more than the %d that a session has",
+                  path, token_floats * sizeof(float) >> 20, MAX_SCRATCH_MIB);
+        return NULL;
+    }
     if (n_chunk > max_chunk) n_chunk = max_chunk;
     if (n_chunk > n_ctx) n_chunk = n_ctx;
-    AttentionShape shape = model_attention_shape(model);
     Session *session = calloc(1, sizeof *session);
     if (!session) goto no_memory;
     *session = (Session){.model = model,
                          .compute = {options->compute.kernels, options->compute.threads,
                                      floats_new(n_chunk, widest), n_chunk * widest},
                          .probe = options->probe,
+                         .stop = options->stop,
+                         .stop_user = options->stop_user,
                          .n_ctx = n_ctx,
                          .n_chunk = n_chunk};
     session->resid = floats_new(n_chunk, config->d_model);
@@ -118,8 +132,8 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     session->branch = floats_new(n_chunk, config->d_model);
     session->hidden = floats_new(n_chunk, config->d_ff);
     session->gate = floats_new(n_chunk, config->d_ff);
-    if (!session->resid || !session->normed || !session->branch || !session->hidden ||
-        !session->gate || !session->compute.packed)
+    if (!session->resid || !session->normed || !session->branch || !session->hidden || !session->gate ||
+        !session->compute.packed)
         goto no_memory;
     session->attention = attention_new(&shape, n_ctx, options->kv_dtype, n_chunk, &session->compute, error);
     if (!session->attention) goto fail;
@@ -204,8 +218,11 @@ static void norm_to(const Session *session, float *y, const Norm *norm, const fl
     parallel_for(session->compute.threads, n, 8, norm_rows, &loop);
 }
 
-/* Takes n ≤ n_chunk tokens, whose residual stream is in session->resid, through the layers from `first` on. */
-static void forward(Session *session, size_t first, size_t n) {
+/*
+ * Takes n ≤ n_chunk tokens, whose residual stream is in session->resid, through the layers from `first` on. False when it
+ * was stopped.
+ */
+static bool forward(Session *session, size_t first, size_t n) {
     const Config *config = &session->model->config;
     const Weights *weights = &session->model->weights;
     const Probe *probe = session->probe;
@@ -216,6 +233,7 @@ static void forward(Session *session, size_t first, size_t n) {
     attention_begin(session->attention, position, n);
     for (size_t layer = first; layer < config->n_layer; layer++) {
         const LayerWeights *w = &weights->layers[layer];
+        if (session->stop && session->stop(session->stop_user)) return false;
 
         probe_rows(probe, PROBE_RESID_PRE, layer, position, resid, n, d);
         norm_to(session, normed, &w->attn_norm, resid, n);
@@ -236,6 +254,7 @@ static void forward(Session *session, size_t first, size_t n) {
         kernels->add(resid, branch, n * d);
         probe_rows(probe, PROBE_RESID_POST, layer, position, resid, n, d);
     }
+    return true;
 }
 
 void session_unembed(const Session *session, const float *resid, size_t n, float *logits) {
@@ -287,7 +306,10 @@ static bool feed(Session *session, const int32_t *tokens, size_t layer, const fl
             memcpy(session->resid, resid + done * d, m * d * sizeof *resid);
         else
             embed(session, tokens + done, m);
-        forward(session, layer, m);
+        if (!forward(session, layer, m)) {
+            session->position = start;
+            return error_set(error, "interrupted");
+        }
         size_t skipped = n - n_logits > done ? n - n_logits - done : 0; /* without logits, of this chunk */
         if (skipped < m) {
             session_unembed(session, session->resid + skipped * d, m - skipped, logits);

@@ -45,11 +45,19 @@ typedef struct SessionOptions {
     size_t n_chunk;     /* tokens that go through the layers together; 0: SESSION_CHUNK */
     Compute compute;    /* kernels and threads, which must outlive the session; its scratch is its own */
     const Probe *probe; /* borrowed, or NULL */
+
+    /* Asked before each layer, or NULL. If it says so, what is being fed is given up: "interrupted". */
+    bool (*stop)(void *user);
+    void *stop_user;
 } SessionOptions;
 
 typedef struct Session Session;
 
-/* Allocates all memory that a run needs: nothing can run out afterwards. session_free accepts NULL. */
+/*
+ * Allocates all memory that a run needs: nothing can run out afterwards. That is the cache and other memory for n_ctx
+ * tokens, touched only as far as it is filled, and scratch: at most 256 MiB, for which n_chunk may shrink, and for each
+ * thread ATTENTION_TILE_BYTES and 512 KiB of stack. Fails where a token, or a head, needs more. session_free accepts NULL.
+ */
 Session *session_new(const Model *model, const SessionOptions *options, Error *error);
 void session_free(Session *session);
 
@@ -66,8 +74,8 @@ void session_rewind(Session *session, size_t position);
 /*
  * Feeds n ≥ 1 tokens. The logits of the last n_logits of them (at most n) are written to
  * logits [n_logits][n_vocab]; the others are not computed. Fails, with nothing fed, on an id outside the
- * vocabulary, on more tokens than the context holds, and on logits that are not finite (the weights
- * hold NaN or infinity).
+ * vocabulary, on more tokens than the context holds, on logits that are not finite (the weights
+ * hold NaN or infinity), and when `stop` says so.
  */
 bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                   Error *error);

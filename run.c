@@ -5,6 +5,7 @@
 #include "cli/info.h"
 #include "cli/npy.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/program.h"
 #include "cli/summary.h"
 #include "generate.h"
@@ -117,12 +118,9 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
 /* With options alone the default model does, and is named. */
 static bool find_model(Settings *s, char *path, size_t size, Error *error) {
     if (s->model || s->help || s->version) return true;
-    s->model = default_model(path, size);
-    if (!s->model)
-        return error_set(error, "no model is named, here is no ./model.bin, and none is installed: "
-                                "./run MODEL -p PROMPT (see ./run --help)");
-    fprintf(stderr, "run: note: no model is named; taking %s\n", s->model);
-    return true;
+    s->model = default_model("run", path, size);
+    return s->model || error_set(error, "no model is named, here is no ./model.bin, and none is installed: "
+                                        "./run MODEL -p PROMPT (see ./run --help)");
 }
 
 typedef struct Run {
@@ -136,6 +134,7 @@ typedef struct Run {
 
     Summary summary; /* tokens and text are kept for --json alone */
     TextEnd end;
+    bool cr;        /* of print_text */
     bool piped_out; /* whoever read the text has gone away */
     bool failed;    /* within a callback, which has no way to say so */
     Error error;    /* of all functions here: what each is given */
@@ -150,6 +149,11 @@ static bool open_model(Run *run, Error *error) {
     return run->tokenizer && vocabulary_fits(run->model, run->tokenizer, s->tokenizer, error);
 }
 
+static bool stop_run(void *user) {
+    (void)user;
+    return interrupted();
+}
+
 static bool open_generator(Run *run, Error *error) {
     const Settings *s = run->settings;
     const Config *config = model_config(run->model);
@@ -161,7 +165,8 @@ static bool open_generator(Run *run, Error *error) {
     if (!run->threads) return false;
     SessionOptions session = {.n_ctx = (size_t)s->n_ctx,
                               .kv_dtype = s->kv && strcmp(s->kv, "f32") == 0 ? DTYPE_F32 : DTYPE_F16,
-                              .compute = {.kernels = kernels, .threads = run->threads}};
+                              .compute = {.kernels = kernels, .threads = run->threads},
+                              .stop = stop_run};
     run->session = session_new(run->model, &session, error);
     if (!run->session) return false;
     if (session_n_ctx(run->session) > config->n_ctx)
@@ -199,7 +204,7 @@ static bool read_prompt(const Run *run, Tokens *tokens, Error *error) {
         bytes = text.data, n = text.n;
     }
     unsigned flags = ENCODE_ENDS | (s->generator.special ? ENCODE_SPECIAL : 0);
-    bool ok = interrupted() || tokenizer_encode(run->tokenizer, bytes ? bytes : "", n, flags, tokens, error);
+    bool ok = tokenizer_encode(run->tokenizer, bytes ? bytes : "", n, flags, tokens, error);
     free(text.data);
     return ok;
 }
@@ -212,8 +217,8 @@ static bool fail(Run *run, const char *what, const char *why) {
 
 /* Writes n bytes at once; a reader who has gone away ends the text, and is no error. */
 static bool write_text(Run *run, const char *text, size_t n) {
-    if (run->piped_out) return false;
-    if ((n == 0 || fwrite(text, 1, n, stdout) == n) && fflush(stdout) == 0) return true;
+    if (run->piped_out || run->failed) return false;
+    if (print_text(stdout, text, n, &run->cr) && fflush(stdout) == 0) return true;
     run->piped_out = errno == EPIPE;
     return !run->piped_out && fail(run, "cannot write the text", strerror(errno));
 }
@@ -269,6 +274,7 @@ static bool generate(Run *run, Error *error) {
     double start = now_ms();
     if (run->piped_out) return true;
     bool ok = generator_run(run->generator, n < 0 ? SIZE_MAX : (size_t)n, show_piece, run, &run->end, error);
+    if (!ok && interrupted()) ok = true, run->end = END_CALLER; /* within a token, which is given up */
     run->summary.predicted_ms += now_ms() - start;
     run->summary.end = end_names[run->end];
     return ok && !run->failed;
@@ -301,16 +307,14 @@ static bool feed_line(Run *run, const char *line, size_t n, bool *fits, Error *e
 
 /* -i: what is typed is fed after what was generated, and the text goes on, until the input ends. */
 static bool converse(Run *run, Error *error) {
-    char *line = NULL;
-    size_t capacity = 0;
-    bool ok = true;
+    TextBuffer line = {0};
+    bool ok = true, ends = false;
     while (ok && !interrupted() && !run->piped_out) {
         if (isatty(STDERR_FILENO)) fputs("> ", stderr);
-        ssize_t n = getline(&line, &capacity, stdin);
-        if (n < 0) break;
-        if (n > 0 && line[n - 1] == '\n') n--;
+        ok = read_line(&line, &ends, error);
+        if (!ok || ends) break;
         bool fits = false;
-        ok = feed_line(run, line, (size_t)n, &fits, error);
+        ok = feed_line(run, line.n ? line.data : "", line.n, &fits, error);
         if (ok && !fits) {
             fprintf(stderr, "run: note: the context of %zu has no room for that line%s\n",
                     session_n_ctx(run->session),
@@ -322,8 +326,8 @@ static bool converse(Run *run, Error *error) {
         if (ok) note_end(run);
     }
     if (isatty(STDERR_FILENO)) fputc('\n', stderr);
-    free(line);
-    return ok;
+    free(line.data);
+    return ok && (!interrupted() || error_set(error, "interrupted"));
 }
 
 /* Feeds the prompt, and generates and shows what follows it. */
@@ -332,6 +336,7 @@ static bool answer_prompt(Run *run, Error *error) {
     bool ok = read_prompt(run, &prompt, error) && prompt_or_bos(run->tokenizer, &prompt, error) &&
               begin_text(run, &prompt, error) && generate(run, error);
     tokens_free(&prompt);
+    if (ok && interrupted()) last_words();
     if (ok && run->settings->json)
         summary_print_json(&run->summary);
     else
@@ -340,11 +345,19 @@ static bool answer_prompt(Run *run, Error *error) {
     return ok;
 }
 
+/* --logits must not replace what is read. */
+static bool check_logits(const Settings *s, Error *error) {
+    return !s->logits || (output_spares("--logits", s->logits, s->model, "model", error) &&
+                          output_spares("--logits", s->logits, s->tokenizer, "vocabulary", error) &&
+                          output_spares("--logits", s->logits, s->prompt_file, "prompt", error));
+}
+
 /* Everything after the options. */
 static bool run_model(Run *run, Error *error) {
     const Settings *s = run->settings;
     double start = now_ms();
     if (s->info) return print_info(stdout, s->model, s->tokenizer, error);
+    if (!check_logits(s, error)) return false;
     if (!open_model(run, error) || !open_generator(run, error)) return false;
     run->summary.model = s->model;
     run->summary.load_ms = now_ms() - start;
@@ -378,7 +391,6 @@ int main(int argc, char **argv) {
     if (!parse_settings(&settings, argc, argv, &run.error) ||
         !find_model(&settings, path, sizeof path, &run.error)) {
         fprintf(stderr, "run: %s\n", run.error.message);
-        free(settings.stop.items);
         return EXIT_USAGE;
     }
     catch_signals("run");
@@ -389,10 +401,11 @@ int main(int argc, char **argv) {
         puts("attn " ATTN_VERSION);
     else
         ok = settings.tokens ? run_tokens(&run, &run.error) : run_model(&run, &run.error);
+    note_changed("run", run.model);
     close_run(&run);
-    free(settings.stop.items);
     if (ok && !run.piped_out && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
         ok = error_set(&run.error, "cannot write the text: %s", strerror(errno));
     if (!ok && !interrupted()) fprintf(stderr, "run: %s\n", run.error.message);
-    return interrupted() ? EXIT_INTERRUPTED : ok ? EXIT_SUCCESS : EXIT_BAD_INPUT;
+    bool stopped = run.end == END_CALLER && interrupted();
+    return end_program(ok && !stopped ? EXIT_SUCCESS : EXIT_BAD_INPUT);
 }

@@ -66,8 +66,7 @@ static bool find_files(const View *view, StudyOptions *o, int argc, char *path, 
         return error_set(error, "%s takes two models; '%s' is one", view->name, o->model);
     if (o->model || needs & FILE_IS_OPTIONAL) return true;
     bool has_default = needs & NEEDS_MODEL && !(needs & NEEDS_OTHER) && argc > 1;
-    if (has_default) o->model = default_model(path, size);
-    if (o->model) fprintf(stderr, "study: note: no model is named; taking %s\n", o->model);
+    if (has_default) o->model = default_model("study", path, size);
     return o->model ||
            error_set(error, "no %s is named%s: see ./study %s --help", needs & NEEDS_MODEL ? "model" : "file",
                      has_default ? ", here is no ./model.bin, and none is installed" : "", view->name);
@@ -212,5 +211,5 @@ int main(int argc, char **argv) {
         code = EXIT_BAD_INPUT;
     }
     if (code != EXIT_SUCCESS && !interrupted()) fprintf(stderr, "study: %s\n", error.message);
-    return interrupted() ? EXIT_INTERRUPTED : code;
+    return end_program(code);
 }

@@ -85,7 +85,7 @@ Threads *threads_new(unsigned n_threads, Error *error) {
     if (threads)
         threads->n_threads = n_threads;
     else
-        error_set(error, n_threads ? "out of memory for the thread pool" : "a pool needs at least 1 thread");
+        error_set(error, n_threads ? "not enough memory for the thread pool" : "a pool needs at least 1 thread");
     return threads;
 }
 
@@ -233,7 +233,7 @@ Threads *threads_new(unsigned n_threads, Error *error) {
     }
     Threads *threads = calloc(1, sizeof *threads + (n_threads - 1) * sizeof *threads->workers);
     if (!threads) {
-        error_set(error, "out of memory for a pool of %u threads", n_threads);
+        error_set(error, "not enough memory for a pool of %u threads", n_threads);
         return NULL;
     }
     cpu_set_t cpus;

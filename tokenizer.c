@@ -284,11 +284,7 @@ static bool push_character(Encoder *encoder, const char *text, size_t n) {
             ok = tokens_push(encoder->tokens, vocab->byte_ids[(unsigned char)text[i]], encoder->error);
         return ok;
     }
-    if (id < 0) id = vocab->unknown;
-    if (id < 0)
-        return error_set(encoder->error, "the vocabulary has no token for byte 0x%02x",
-                         (unsigned char)text[n_bytes]);
-    return tokens_push(encoder->tokens, id, encoder->error);
+    return tokens_push(encoder->tokens, id < 0 ? vocab->unknown : id, encoder->error);
 }
 
 /* The length of the text up to the first place that no token spans. */

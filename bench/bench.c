@@ -238,5 +238,5 @@ int main(int argc, char **argv) {
     threads_free(compute->threads);
     free(settings.shapes.items);
     free(settings.types.items);
-    return ok ? EXIT_SUCCESS : interrupted() ? EXIT_INTERRUPTED : EXIT_BAD_INPUT;
+    return end_program(ok ? EXIT_SUCCESS : EXIT_BAD_INPUT);
 }

@@ -21,30 +21,36 @@ static const Format *const formats[] = {&format_gguf, &format_llama2c_tokenizer,
 
 static bool map_file(Checkpoint *checkpoint, Error *error) {
     const char *path = checkpoint->path;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not block */
+    struct stat *status = &checkpoint->opened;
+    /* A pipe without a writer must not block. */
+    int file = checkpoint->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) return error_set(error, "%s: cannot open: %s", path, strerror(errno));
-    struct stat status;
-    bool ok = false;
-    if (fstat(file, &status) != 0)
-        error_set(error, "%s: cannot examine: %s", path, strerror(errno));
-    else if (S_ISDIR(status.st_mode))
-        refuse_folder(path, error);
-    else if (!S_ISREG(status.st_mode))
-        error_set(error, "%s: not a regular file; a checkpoint must be one, so that it can be mapped", path);
-    else if (status.st_size == 0)
-        error_set(error, "%s: the file is empty: download or convert it again", path);
-    else
-        ok = true;
-    if (ok) {
-        size_t n = (size_t)status.st_size;
-        void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, file, 0);
-        if (bytes == MAP_FAILED)
-            ok = error_set(error, "%s: cannot map %zu bytes: %s", path, n, strerror(errno));
-        else
-            checkpoint->bytes = bytes, checkpoint->n_bytes = n;
-    }
-    close(file);
-    return ok;
+    if (fstat(file, status) != 0) return error_set(error, "%s: cannot examine: %s", path, strerror(errno));
+    if (S_ISDIR(status->st_mode)) return refuse_folder(path, error);
+    if (!S_ISREG(status->st_mode))
+        return error_set(error, "%s: not a regular file; a checkpoint must be one, so that it can be mapped",
+                         path);
+    if (status->st_size == 0)
+        return error_set(error, "%s: the file is empty: download or convert it again", path);
+    size_t n = (size_t)status->st_size;
+    void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, file, 0);
+    if (bytes == MAP_FAILED)
+        return error_set(error, "%s: cannot map %zu bytes: %s", path, n, strerror(errno));
+    checkpoint->bytes = bytes, checkpoint->n_bytes = n;
+    return true;
+}
+
+bool checkpoint_changed(const Checkpoint *checkpoint) {
+    const struct stat *then = &checkpoint->opened;
+    struct stat now;
+    return fstat(checkpoint->file, &now) == 0 &&
+           (now.st_size != then->st_size || now.st_mtim.tv_sec != then->st_mtim.tv_sec ||
+            now.st_mtim.tv_nsec != then->st_mtim.tv_nsec);
+}
+
+bool refuse_changed(const Checkpoint *checkpoint, Error *error) {
+    return error_set(error, "%s: the file changed while it was read; try again when nobody writes to it",
+                     checkpoint->path);
 }
 
 static int compare_names(const void *a, const void *b) {
@@ -92,6 +98,7 @@ static bool check_structure(Checkpoint *checkpoint, Error *error) {
 
 Checkpoint *checkpoint_open(const char *path, Error *error) {
     Checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
+    if (checkpoint) checkpoint->file = -1;
     if (!checkpoint || !(checkpoint->path = strdup(path))) {
         error_set(error, "%s: not enough memory", path);
         goto fail;
@@ -114,6 +121,7 @@ fail:
 void checkpoint_close(Checkpoint *checkpoint) {
     if (!checkpoint) return;
     if (checkpoint->bytes) munmap((void *)(uintptr_t)checkpoint->bytes, checkpoint->n_bytes);
+    if (checkpoint->file >= 0) close(checkpoint->file);
     free(checkpoint->path);
     free(checkpoint->tensors);
     free(checkpoint->entries);
@@ -245,7 +253,9 @@ bool checkpoint_strings(const Checkpoint *checkpoint, const char *key, StringArr
     const Entry *entry;
     *array = (StringArray){0};
     if (!find_array(checkpoint, key, VALUE_STRING, VALUE_STRING, &entry, error)) return false;
-    if (entry) *array = (StringArray){(size_t)entry->n, (const char *)entry->data};
+    if (entry)
+        *array = (StringArray){(size_t)entry->n, (const char *)entry->data,
+                               (const char *)entry->data + entry->n_bytes};
     return true;
 }
 

@@ -1,8 +1,9 @@
 /*
- * A checkpoint is named tensors and named metadata, all views into one file mapped read-only, or a copy of it.
- * checkpoint_open tells the format by content; each format has a file of its own in this folder and
- * speaks GGUF's names here, so that nobody above knows which it was. Every number from a file is
- * checked before it is used.
+ * A checkpoint is named tensors and named metadata. The tensors' data are views into one file mapped read-only. Names
+ * and metadata are copied: whoever writes to the file changes what is mapped, and a length or an index must stay what
+ * it was when it was checked. checkpoint_open tells the format by content; each format has a file of its own in this
+ * folder and speaks GGUF's names here, so that nobody above knows which it was. Every number from a file is checked
+ * before it is used.
  */
 #ifndef ATTN_CHECKPOINT_H
 #define ATTN_CHECKPOINT_H
@@ -15,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes that are not NUL-terminated: a name or text inside the mapped file. Borrowed. */
+/* Bytes that are not NUL-terminated: a name or text of a file. Borrowed. */
 typedef struct String {
     const char *data;
     size_t n; /* bytes */
@@ -55,8 +56,8 @@ typedef struct Checkpoint Checkpoint;
 /*
  * Maps the file at path and checks its whole structure: afterwards every tensor lies inside the file,
  * overlaps no other, has the bytes its shape asks for, and no name or key occurs twice. Whether anything can
- * be computed with it is not asked: tensors may be of any type. A file that is made shorter while it is open
- * kills the process (SIGBUS), as with any mapping.
+ * be computed with it is not asked: tensors may be of any type. Who writes to the file while it is open changes weights
+ * and nothing else; a file that is made shorter kills the process (SIGBUS), as with any mapping.
  * NULL with an error that names the file, what is wrong and what to do. checkpoint_close accepts NULL.
  */
 Checkpoint *checkpoint_open(const char *path, Error *error);
@@ -65,6 +66,12 @@ void checkpoint_close(Checkpoint *checkpoint);
 const char *checkpoint_path(const Checkpoint *checkpoint);
 const char *checkpoint_format(const Checkpoint *checkpoint); /* "GGUF v3", "llama2.c" … */
 uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint);
+
+/*
+ * Whether the file has been written to since it was opened, so that what was computed may be of old and new weights.
+ * A file that was renamed, deleted, or replaced by another of its name has not: the mapping keeps it.
+ */
+bool checkpoint_changed(const Checkpoint *checkpoint);
 
 /* Tensors in the file's order; checkpoint_tensor(i), i < checkpoint_n_tensors. */
 size_t checkpoint_n_tensors(const Checkpoint *checkpoint);
@@ -91,7 +98,7 @@ bool checkpoint_string(const Checkpoint *checkpoint, const char *key, String *va
  */
 typedef struct StringArray {
     size_t n; /* strings left */
-    const char *next;
+    const char *next, *end;
 } StringArray;
 
 bool checkpoint_strings(const Checkpoint *checkpoint, const char *key, StringArray *array, Error *error);
@@ -104,6 +111,11 @@ static inline String string_array_take(StringArray *array) {
     array->next = string.data + n;
     array->n--;
     return string;
+}
+
+/* The bytes of all strings left. */
+static inline size_t string_array_bytes(const StringArray *array) {
+    return (size_t)(array->end - array->next) - array->n * sizeof(uint64_t);
 }
 
 /*

@@ -4,6 +4,8 @@
 
 #include "checkpoint.h"
 
+#include <sys/stat.h>
+
 /* Types of metadata values, with GGUF's numbers. */
 typedef enum ValueType {
     VALUE_U8 = 0,
@@ -27,27 +29,30 @@ size_t format_value_bytes(uint32_t type);
 
 /*
  * One key and its value, which lies at data as GGUF lays it out: a string is a uint64 length and its
- * bytes, an array is n elements of type `element` one after another. Checked to lie in the file.
+ * bytes, an array is n elements of type `element` one after another. It lies in memory that nobody else can change.
  */
 typedef struct Entry {
     String key;
     ValueType type;
     ValueType element; /* of an array */
     uint64_t n;        /* elements of an array; bytes of a string */
+    size_t n_bytes;    /* that an array's elements take */
     const unsigned char *data;
 } Entry;
 
 struct Checkpoint {
     char *path;
     const char *format;
-    const unsigned char *bytes; /* the mapped file, or a copy in its place */
+    const unsigned char *bytes; /* the mapped file: may change between two looks at one byte */
     size_t n_bytes;
-    Tensor *tensors; /* in the file's order */
+    int file;           /* −1: none is open */
+    struct stat opened; /* what the file was when it was opened */
+    Tensor *tensors;    /* in the file's order */
     size_t n_tensors;
     Entry *entries;
     size_t n_entries;
     const Tensor **by_name; /* the tensors sorted by name */
-    void *owned; /* names and values that a format does not hold as GGUF would: malloc'ed, or NULL */
+    void *owned; /* names and values: a copy, or made where the format lacks them. malloc'ed, or NULL */
 };
 
 /*
@@ -63,6 +68,9 @@ typedef struct Format {
 extern const Format format_gguf;
 extern const Format format_llama2c;           /* a model */
 extern const Format format_llama2c_tokenizer; /* its vocabulary */
+
+/* Fails: two looks at the mapped bytes did not agree. */
+bool refuse_changed(const Checkpoint *checkpoint, Error *error);
 
 /* Each fails: it says what a file or folder is that is no checkpoint, and what to do with it. */
 bool refuse_foreign(const Checkpoint *checkpoint, Error *error);

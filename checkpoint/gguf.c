@@ -6,11 +6,14 @@
  *   tensor infos: name, dimensions, type, offset into the data …
  *   padding to the alignment, then the data
  *
- * Every count and length is held against the bytes that remain before it is used.
+ * Every count and length is held against the bytes that remain before it is used. All before the data is read from a
+ * copy, because what others write to the file shows in a mapping at once: a length that was checked there could be
+ * another one when it is used.
  */
 #include "format.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,15 +56,25 @@ typedef struct Cursor {
 
 static size_t remaining(const Cursor *cursor) { return (size_t)(cursor->end - cursor->at); }
 
+/* A copy has all that was there a moment ago. */
 static bool cut(const Cursor *cursor, const char *what) {
-    return error_set(cursor->error, "%s: the file ends at byte %zu inside %s; is it cut?",
-                     cursor->checkpoint->path, cursor->checkpoint->n_bytes, what);
+    const Checkpoint *checkpoint = cursor->checkpoint;
+    if (cursor->end != checkpoint->bytes + checkpoint->n_bytes)
+        return refuse_changed(checkpoint, cursor->error);
+    return error_set(cursor->error, "%s: the file ends at byte %zu inside %s; is it cut?", checkpoint->path,
+                     checkpoint->n_bytes, what);
+}
+
+/* Copies n bytes, and returns where the next ones lie. No compiler reads them again instead of keeping the copy. */
+static const unsigned char *copy_once(void *value, const unsigned char *at, size_t n) {
+    memcpy(value, at, n);
+    atomic_signal_fence(memory_order_acquire);
+    return at + n;
 }
 
 static bool take(Cursor *cursor, void *value, size_t n, const char *what) {
     if (remaining(cursor) < n) return cut(cursor, what);
-    memcpy(value, cursor->at, n);
-    cursor->at += n;
+    cursor->at = copy_once(value, cursor->at, n);
     return true;
 }
 
@@ -74,13 +87,27 @@ static bool take_string(Cursor *cursor, String *string, const char *what) {
     return true;
 }
 
+/* Steps over n strings, in a loop of its own: a vocabulary has hundreds of thousands. */
+static bool skip_strings(Cursor *cursor, uint64_t n) {
+    const unsigned char *at = cursor->at, *end = cursor->end;
+    for (; n > 0; n--) {
+        uint64_t length;
+        if ((size_t)(end - at) < sizeof length) break;
+        at = copy_once(&length, at, sizeof length);
+        if (length > (size_t)(end - at)) break;
+        at += length;
+    }
+    cursor->at = at;
+    return n == 0 || cut(cursor, "a metadata string");
+}
+
 static bool skip_array(Cursor *cursor, Entry *entry, int depth);
 
 /* Steps over one value of a type, leaving entry's data and n on it; entry->key is for messages. */
-static bool skip_value(Cursor *cursor, Entry *entry, uint32_t type, int depth) {
+static bool skip_value(Cursor *cursor, Entry *entry, uint32_t type) {
     String string;
     entry->data = cursor->at;
-    if (type == VALUE_ARRAY) return skip_array(cursor, entry, depth);
+    if (type == VALUE_ARRAY) return skip_array(cursor, entry, 0);
     if (type == VALUE_STRING) {
         if (!take_string(cursor, &string, "a metadata string")) return false;
         entry->n = string.n;
@@ -113,16 +140,13 @@ static bool skip_array(Cursor *cursor, Entry *entry, int depth) {
                          "%s: metadata key '%.*s' claims %" PRIu64 " elements, more than the file holds",
                          cursor->checkpoint->path, string_shown(entry->key), entry->key.data, n);
     const unsigned char *data = cursor->at;
-    String string;
-    if (size)
-        cursor->at += bytes;
-    else
-        for (uint64_t i = 0; i < n; i++)
-            if (!(element == VALUE_STRING ? take_string(cursor, &string, "a metadata string")
-                                          : skip_value(cursor, entry, element, depth + 1)))
-                return false;
+    if (size) cursor->at += bytes;
+    if (element == VALUE_STRING && !skip_strings(cursor, n)) return false;
+    for (uint64_t i = 0; element == VALUE_ARRAY && i < n; i++)
+        if (!skip_array(cursor, entry, depth + 1)) return false;
     entry->element = (ValueType)element;
     entry->n = n;
+    entry->n_bytes = (size_t)(cursor->at - data);
     entry->data = data;
     return true;
 }
@@ -134,7 +158,7 @@ static bool read_entry(Cursor *cursor, Entry *entry) {
         return error_set(cursor->error, "%s: a metadata key of %zu bytes; 1 to %d are allowed",
                          cursor->checkpoint->path, entry->key.n, MAX_KEY_BYTES);
     if (!take(cursor, &type, sizeof type, "a metadata type")) return false;
-    if (!skip_value(cursor, entry, type, 0)) return false;
+    if (!skip_value(cursor, entry, type)) return false;
     entry->type = (ValueType)type;
     return true;
 }
@@ -247,41 +271,76 @@ static bool check_version(const Cursor *cursor, uint32_t version, Checkpoint *ch
                      checkpoint->path, version);
 }
 
-static bool read(Checkpoint *checkpoint, Error *error) {
-    Cursor cursor = {checkpoint, checkpoint->bytes + 4, checkpoint->bytes + checkpoint->n_bytes, error};
-    uint32_t version = 0;
-    uint64_t n_tensors = 0, n_entries = 0, alignment = 0;
-    if (!take(&cursor, &version, sizeof version, "the header") ||
-        !check_version(&cursor, version, checkpoint) ||
-        !take(&cursor, &n_tensors, sizeof n_tensors, "the header") ||
-        !take(&cursor, &n_entries, sizeof n_entries, "the header"))
-        return false;
-    if (n_entries > remaining(&cursor) / MIN_ENTRY_BYTES || n_tensors > remaining(&cursor) / MIN_TENSOR_BYTES)
-        return error_set(error,
-                         "%s: claims %" PRIu64 " metadata entries and %" PRIu64
-                         " tensors, more than its %zu bytes hold",
-                         checkpoint->path, n_entries, n_tensors, checkpoint->n_bytes);
+typedef struct Counts {
+    uint64_t entries, tensors;
+} Counts;
 
-    checkpoint->entries = calloc((size_t)n_entries + 1, sizeof *checkpoint->entries);
-    checkpoint->tensors = calloc((size_t)n_tensors + 1, sizeof *checkpoint->tensors);
-    uint64_t *offsets = calloc((size_t)n_tensors + 1, sizeof *offsets);
+/* The header's fixed part. There is room for as much as it counts. */
+static bool read_counts(Cursor *cursor, Checkpoint *checkpoint, Counts *counts) {
+    uint32_t version = 0;
+    cursor->at += 4; /* "GGUF" */
+    if (!take(cursor, &version, sizeof version, "the header") ||
+        !check_version(cursor, version, checkpoint) ||
+        !take(cursor, &counts->tensors, sizeof counts->tensors, "the header") ||
+        !take(cursor, &counts->entries, sizeof counts->entries, "the header"))
+        return false;
+    if (counts->entries <= remaining(cursor) / MIN_ENTRY_BYTES &&
+        counts->tensors <= remaining(cursor) / MIN_TENSOR_BYTES)
+        return true;
+    return error_set(cursor->error,
+                     "%s: claims %" PRIu64 " metadata entries and %" PRIu64
+                     " tensors, more than its %zu bytes hold",
+                     checkpoint->path, counts->entries, counts->tensors, checkpoint->n_bytes);
+}
+
+/* Steps over the whole header; keeps none of it. */
+static bool skip_header(Cursor *cursor, Checkpoint *checkpoint) {
+    Counts counts;
+    Entry entry;
+    Tensor tensor;
+    uint64_t offset;
+    bool ok = read_counts(cursor, checkpoint, &counts);
+    for (uint64_t i = 0; ok && i < counts.entries; i++) ok = read_entry(cursor, &entry);
+    for (uint64_t i = 0; ok && i < counts.tensors; i++) ok = read_tensor(cursor, &tensor, &offset);
+    return ok;
+}
+
+/* Fills in entries and tensors from a header of n bytes that lies in memory of our own. */
+static bool read_header(Checkpoint *checkpoint, const unsigned char *header, size_t n, Error *error) {
+    Cursor cursor = {checkpoint, header, header + n, error};
+    Counts counts;
+    uint64_t alignment = 0;
+    if (!read_counts(&cursor, checkpoint, &counts)) return false;
+    checkpoint->entries = calloc((size_t)counts.entries + 1, sizeof *checkpoint->entries);
+    checkpoint->tensors = calloc((size_t)counts.tensors + 1, sizeof *checkpoint->tensors);
+    uint64_t *offsets = calloc((size_t)counts.tensors + 1, sizeof *offsets);
     bool ok = checkpoint->entries && checkpoint->tensors && offsets;
     if (!ok) error_set(error, "%s: not enough memory to index the file", checkpoint->path);
 
-    for (; ok && checkpoint->n_entries < n_entries; checkpoint->n_entries++)
+    for (; ok && checkpoint->n_entries < counts.entries; checkpoint->n_entries++)
         ok = read_entry(&cursor, &checkpoint->entries[checkpoint->n_entries]);
-    for (; ok && checkpoint->n_tensors < n_tensors; checkpoint->n_tensors++)
+    for (; ok && checkpoint->n_tensors < counts.tensors; checkpoint->n_tensors++)
         ok = read_tensor(&cursor, &checkpoint->tensors[checkpoint->n_tensors],
                          &offsets[checkpoint->n_tensors]);
-    ok = ok && read_alignment(&cursor, checkpoint->entries, checkpoint->n_entries, &alignment);
-    if (ok) {
-        uint64_t header = (uint64_t)(cursor.at - checkpoint->bytes);
-        uint64_t data_start = (header + alignment - 1) / alignment * alignment;
-        for (size_t i = 0; ok && i < checkpoint->n_tensors; i++)
-            ok = place_tensor(&cursor, &checkpoint->tensors[i], data_start, offsets[i], alignment);
-    }
+    ok = ok && (cursor.at == cursor.end || refuse_changed(checkpoint, error)) &&
+         read_alignment(&cursor, checkpoint->entries, checkpoint->n_entries, &alignment);
+    uint64_t data_start = ok ? (n + alignment - 1) / alignment * alignment : 0;
+    for (size_t i = 0; ok && i < checkpoint->n_tensors; i++)
+        ok = place_tensor(&cursor, &checkpoint->tensors[i], data_start, offsets[i], alignment);
     free(offsets);
     return ok;
+}
+
+/* The header is looked at twice: where it lies, for its length alone, then in the copy. */
+static bool read(Checkpoint *checkpoint, Error *error) {
+    Cursor cursor = {checkpoint, checkpoint->bytes, checkpoint->bytes + checkpoint->n_bytes, error};
+    if (!skip_header(&cursor, checkpoint)) return false;
+    size_t n = (size_t)(cursor.at - checkpoint->bytes);
+    checkpoint->owned = malloc(n);
+    if (!checkpoint->owned)
+        return error_set(error, "%s: not enough memory for its header of %zu bytes", checkpoint->path, n);
+    memcpy(checkpoint->owned, checkpoint->bytes, n);
+    return read_header(checkpoint, checkpoint->owned, n, error);
 }
 
 const Format format_gguf = {recognise, read};

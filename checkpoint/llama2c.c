@@ -11,6 +11,7 @@
 #include "format.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,23 +29,23 @@ typedef struct Header {
     int32_t dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len;
 } Header;
 
-static Header read_header(const unsigned char *bytes) {
-    Header header;
-    memcpy(&header, bytes, sizeof header);
-    return header;
-}
-
 static bool is_plausible(int32_t number) { return number > 0 && number <= MAX_NUMBER; }
 
-/* Numbers of the right order make a model of it, so that a wrong one among them is named below. */
-static bool recognise(const unsigned char *bytes, size_t n) {
+/* Copies the header. Numbers of the right order make a model of it, so that a wrong one among them is named below. */
+static bool read_header(Header *header, const unsigned char *bytes, size_t n) {
     if (n < HEADER_BYTES) return false;
-    Header header = read_header(bytes);
+    memcpy(header, bytes, sizeof *header);
+    atomic_signal_fence(memory_order_acquire); /* what is checked below is the copy, whatever the compiler */
     int32_t n_vocab =
-        header.vocab_size > -MAX_NUMBER && header.vocab_size < 0 ? -header.vocab_size : header.vocab_size;
-    return is_plausible(header.dim) && is_plausible(header.hidden_dim) && is_plausible(header.n_layers) &&
-           is_plausible(n_vocab) && is_plausible(header.seq_len) && header.n_heads >= 0 &&
-           header.n_kv_heads >= 0 && header.n_heads <= MAX_NUMBER && header.n_kv_heads <= MAX_NUMBER;
+        header->vocab_size > -MAX_NUMBER && header->vocab_size < 0 ? -header->vocab_size : header->vocab_size;
+    return is_plausible(header->dim) && is_plausible(header->hidden_dim) && is_plausible(header->n_layers) &&
+           is_plausible(n_vocab) && is_plausible(header->seq_len) && header->n_heads >= 0 &&
+           header->n_kv_heads >= 0 && header->n_heads <= MAX_NUMBER && header->n_kv_heads <= MAX_NUMBER;
+}
+
+static bool recognise(const unsigned char *bytes, size_t n) {
+    Header header;
+    return read_header(&header, bytes, n);
 }
 
 /* A kind of weights: one tensor, or one for each layer, all layers together. */
@@ -181,8 +182,10 @@ static void add_tensor(Checkpoint *checkpoint, const Kind *kind, unsigned layer,
 }
 
 static bool read(Checkpoint *checkpoint, Error *error) {
-    Header header = read_header(checkpoint->bytes);
+    Header header;
     Kind kinds[16];
+    if (!read_header(&header, checkpoint->bytes, checkpoint->n_bytes))
+        return refuse_changed(checkpoint, error);
     if (!check_header(checkpoint, &header, error)) return false;
     size_t n_kinds = list_kinds(&header, kinds);
     if (!check_size(checkpoint, &header, kinds, n_kinds, error)) return false;
@@ -221,12 +224,16 @@ static bool next_piece(const unsigned char **at, const unsigned char *end, float
     if ((size_t)(end - *at) < sizeof *score + sizeof n) return false;
     memcpy(score, *at, sizeof *score);
     memcpy(&n, *at + sizeof *score, sizeof n);
+    atomic_signal_fence(memory_order_acquire); /* the length that is checked is the one that is used */
     *at += sizeof *score + sizeof n;
     if (n < 0 || n > end - *at) return false;
     *piece = (String){(const char *)*at, (size_t)n};
     *at += n;
     return true;
 }
+
+/* The most that write_piece makes of a piece. */
+static size_t piece_room(String piece) { return sizeof(uint64_t) + 3 * piece.n; }
 
 /* Writes a piece as GGUF has it: length, then bytes, with ▁ for the space that llama2.c puts back. */
 static unsigned char *write_piece(unsigned char *out, String piece) {
@@ -250,9 +257,13 @@ static int32_t token_type(size_t id) {
 }
 
 static void add_array(Checkpoint *checkpoint, const char *key, ValueType element, uint64_t n,
-                      const void *data) {
-    checkpoint->entries[checkpoint->n_entries++] =
-        (Entry){.key = {key, strlen(key)}, .type = VALUE_ARRAY, .element = element, .n = n, .data = data};
+                      const void *data, size_t n_bytes) {
+    checkpoint->entries[checkpoint->n_entries++] = (Entry){.key = {key, strlen(key)},
+                                                           .type = VALUE_ARRAY,
+                                                           .element = element,
+                                                           .n = n,
+                                                           .n_bytes = n_bytes,
+                                                           .data = data};
 }
 
 static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
@@ -267,7 +278,7 @@ static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
             return error_set(error, "%s: a llama2.c vocabulary that ends inside token %zu; is it cut?",
                              checkpoint->path, n);
         n++;
-        n_text += 3 * piece.n + sizeof(uint64_t);
+        n_text += piece_room(piece);
     }
     if (n < FIRST_BYTE_TOKEN + N_BYTE_TOKENS)
         return error_set(
@@ -284,7 +295,8 @@ static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
     at = begin;
     for (size_t id = 0; id < n; id++) {
         int32_t type = token_type(id);
-        next_piece(&at, end, &score, &piece);
+        if (!next_piece(&at, end, &score, &piece) || piece_room(piece) > (size_t)(text + n_text - out))
+            return refuse_changed(checkpoint, error);
         memcpy(scores + id * sizeof score, &score, sizeof score);
         memcpy(types + id * sizeof type, &type, sizeof type);
         out = write_piece(out, piece);
@@ -294,9 +306,9 @@ static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
                                                            .type = VALUE_STRING,
                                                            .n = 5,
                                                            .data = (const unsigned char *)model};
-    add_array(checkpoint, "tokenizer.ggml.tokens", VALUE_STRING, n, text);
-    add_array(checkpoint, "tokenizer.ggml.scores", VALUE_F32, n, scores);
-    add_array(checkpoint, "tokenizer.ggml.token_type", VALUE_I32, n, types);
+    add_array(checkpoint, "tokenizer.ggml.tokens", VALUE_STRING, n, text, (size_t)(out - text));
+    add_array(checkpoint, "tokenizer.ggml.scores", VALUE_F32, n, scores, n * sizeof score);
+    add_array(checkpoint, "tokenizer.ggml.token_type", VALUE_I32, n, types, n * sizeof(int32_t));
     return true;
 }
 

@@ -1,6 +1,6 @@
 /*
  * Two descriptions: of a model that can be opened, counted by what its matrices do; and of a checkpoint that cannot,
- * counted by type, with what its keys say. Names come from the file: as JSON strings no control character gets through.
+ * counted by type, with what its keys say. Names come from the file, and are shown as JSON strings.
  */
 #include "cli/info.h"
 
@@ -32,8 +32,10 @@ static void print_string(const Info *info, const char *title, const char *key) {
 }
 
 static void print_file(const Info *info) {
-    fprintf(info->out, "file         %s (%s, %.1f MiB)\n", checkpoint_path(info->checkpoint),
-            checkpoint_format(info->checkpoint), (double)checkpoint_file_bytes(info->checkpoint) / (1 << 20));
+    fputs("file         ", info->out);
+    print_name(info->out, checkpoint_path(info->checkpoint));
+    fprintf(info->out, " (%s, %.1f MiB)\n", checkpoint_format(info->checkpoint),
+            (double)checkpoint_file_bytes(info->checkpoint) / (1 << 20));
 }
 
 static void print_tokenizer(const Info *info) {
@@ -213,9 +215,11 @@ static void print_checkpoint(const Info *info) {
 
 /* The line for a reason, if there is one, without the path that it begins with. */
 static void print_reason(const Info *info, const Error *reason) {
-    size_t n = strlen(info->path);
+    Error begin;
+    error_set(&begin, "%s: ", info->path);
     const char *text = reason->message;
-    if (strncmp(text, info->path, n) == 0 && strncmp(text + n, ": ", 2) == 0) text += n + 2;
+    size_t n = strlen(begin.message);
+    if (strncmp(text, begin.message, n) == 0) text += n;
     if (*text) fprintf(info->out, "cannot run: %s\n", text);
 }
 

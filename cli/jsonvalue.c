@@ -17,6 +17,7 @@ typedef struct Parser {
     const char *text;
     size_t n, at;
     int depth;
+    size_t n_values;
     Error *error;
 } Parser;
 
@@ -150,7 +151,8 @@ static bool parse_text(Parser *parser, char **text, size_t *n_text) {
 static bool parse_value(Parser *parser, JsonValue *value);
 
 /* Room for one more item, a null, in `value`; *capacity is what there is room for. */
-static bool add_item(const Parser *parser, JsonValue *value, size_t *capacity) {
+static bool add_item(Parser *parser, JsonValue *value, size_t *capacity) {
+    if (++parser->n_values == JSON_MAX_VALUES) return fail(parser, "there are more than a million values");
     if (value->n == *capacity) {
         size_t more = *capacity ? 2 * *capacity : 4;
         JsonValue *items =

@@ -10,7 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { JSON_MAX_DEPTH = 64 }; /* of arrays and objects within each other */
+enum {
+    JSON_MAX_DEPTH = 64,       /* of arrays and objects within each other */
+    JSON_MAX_VALUES = 1000000, /* a value of two bytes takes 64 and more of memory */
+};
 
 typedef enum JsonKind { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_TEXT, JSON_ARRAY, JSON_OBJECT } JsonKind;
 

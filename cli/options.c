@@ -71,10 +71,9 @@ static bool set_once(const Option *option, const char *text, const char **to, Er
     return true;
 }
 
-static bool append(StringList *list, const char *text, Error *error) {
-    const char **items = realloc(list->items, (list->n + 1) * sizeof *items);
-    if (!items) return error_set(error, "not enough memory");
-    list->items = items;
+static bool append(const Option *option, const char *text, StringList *list, Error *error) {
+    size_t most = sizeof list->items / sizeof *list->items;
+    if (list->n == most) return error_set(error, "%s may be given %zu times at most", option->name, most);
     list->items[list->n++] = text;
     return true;
 }
@@ -86,7 +85,7 @@ static bool set(const Option *option, void *values, const char *text, Error *err
     case OPTION_OFF: *(bool *)value = false; return true;
     case OPTION_TEXT: *(const char **)value = text; return true;
     case OPTION_ONCE: return set_once(option, text, value, error);
-    case OPTION_LIST: return append(value, text, error);
+    case OPTION_LIST: return append(option, text, value, error);
     case OPTION_INT: return set_int(option, text, value, error);
     case OPTION_SIZE: return set_size(option, text, value, error);
     case OPTION_REAL: return set_real(option, text, value, error);

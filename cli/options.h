@@ -17,9 +17,9 @@ typedef enum OptionKind {
     OPTION_REAL, /* float in [min, max] */
 } OptionKind;
 
-/* Starts as {0}; the owner frees items. */
+/* Starts as {0}. It takes no memory, so a command line that is right never fails. */
 typedef struct StringList {
-    const char **items; /* [n] borrowed from the command line */
+    const char *items[128]; /* [n] borrowed from the command line; more are refused */
     size_t n;
 } StringList;
 

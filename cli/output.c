@@ -1,72 +1,183 @@
+#define _GNU_SOURCE /* O_TMPFILE */
 #include "cli/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
-/* The temporary name of the file being written: there is one at a time. */
+/* The temporary name that may exist: there is one at a time. It stands here before the file has it. */
 static const char *volatile unfinished;
+static volatile sig_atomic_t finished;
 
 void output_remove_unfinished(void) {
     if (unfinished) unlink(unfinished);
 }
 
+bool output_is_finished(void) { return finished; }
+
 bool output_failed(const OutputFile *output, Error *error) {
     return error_set(error, "%s: cannot write: %s", output->path, strerror(errno));
 }
 
-/* A temporary file has the permissions that fopen would give it (mkstemp's are the owner's alone). */
-bool output_open(OutputFile *output, const char *path, Error *error) {
-    struct stat status, out;
-    bool exists = stat(path, &status) == 0, in_place = exists && !S_ISREG(status.st_mode);
-    bool is_stdout = exists && !in_place && fstat(STDOUT_FILENO, &out) == 0 && out.st_ino == status.st_ino &&
-                     out.st_dev == status.st_dev;
-    if (is_stdout || strcmp(path, "-") == 0)
+static bool is_same_file(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+bool output_spares(const char *option, const char *path, const char *read, const char *what, Error *error) {
+    struct stat of_path, of_read;
+    return !read || stat(path, &of_path) != 0 || stat(read, &of_read) != 0 ||
+           !is_same_file(&of_path, &of_read) ||
+           error_set(error, "%s %s is the %s itself; choose another name", option, path, what);
+}
+
+/* The bytes of path that name its folder, with the last slash. */
+static size_t folder_length(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash + 1 - path) : 0;
+}
+
+/* A file descriptor of the folder of path, opened with these flags; −1 with errno. */
+static int open_folder(const char *path, int flags, mode_t mode) {
+    size_t n = folder_length(path);
+    char *folder = n ? strndup(path, n) : strdup(".");
+    int descriptor = folder ? open(folder, flags | O_CLOEXEC, mode) : -1;
+    free(folder);
+    return descriptor;
+}
+
+/* A nameless file gets its name by way of /proc. */
+static void proc_path(char path[32], int descriptor) { snprintf(path, 32, "/proc/self/fd/%d", descriptor); }
+
+/* A file beside path, nameless if that can be, for reading and writing; −1 with errno. */
+static int open_beside(OutputFile *output, mode_t mode) {
+    char link[32];
+    int descriptor = open_folder(output->path, O_TMPFILE | O_RDWR, mode);
+    proc_path(link, descriptor);
+    output->nameless = descriptor >= 0 && access(link, F_OK) == 0;
+    if (output->nameless) return descriptor;
+    if (descriptor >= 0) close(descriptor);
+    unfinished = output->temporary;
+    descriptor = open(output->temporary, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode);
+    if (descriptor < 0) {
+        unfinished = NULL;
+        output->temporary[0] = '\0';
+    }
+    return descriptor;
+}
+
+/*
+ * Gives a file the owner, group, ACL and permissions of the old one at path. Where group or ACL cannot be kept, group and
+ * others get only what both had, so that nobody gains. The ACL that the folder hands down goes in any case.
+ */
+static bool keep_access(int descriptor, const char *path, const struct stat *old) {
+    static const char name[] = "system.posix_acl_access";
+    char acl[4096];
+    mode_t mode = old->st_mode & 0777, both = mode & mode >> 3 & 7;
+    ssize_t n = getxattr(path, name, acl, sizeof acl);
+    bool kept = n >= 0 || errno != ERANGE;
+    fremovexattr(descriptor, name);
+    if (n > 0) kept = fsetxattr(descriptor, name, acl, (size_t)n, 0) == 0;
+    if (fchown(descriptor, old->st_uid, old->st_gid) != 0 && fchown(descriptor, (uid_t)-1, old->st_gid) != 0)
+        kept = false;
+    if (!kept) mode = (mode & 0700) | both << 3 | both;
+    return fchmod(descriptor, mode) == 0;
+}
+
+/* Refuses what would fail after the work only, or what must not be replaced. After a stat that gave `old` (NULL: errno). */
+static bool check_place(const char *path, const struct stat *old, Error *error) {
+    struct stat status;
+    int reason = old ? 0 : errno;
+    if (strcmp(path, "-") == 0 || (old && fstat(STDOUT_FILENO, &status) == 0 && is_same_file(old, &status)))
         return error_set(error, "%s: this goes to a file, not to stdout; name one", path);
+    if (reason == ENOENT && lstat(path, &status) == 0)
+        return error_set(error, "%s: this link leads to no file; remove it, or make the file", path);
+    if (reason == ENOENT && path[folder_length(path)]) return true;
+    if (reason == ENOENT && path[0]) reason = EISDIR;
+    if (old && access(path, W_OK) != 0) reason = errno;
+    return reason == 0 || error_set(error, "%s: cannot write: %s", path, strerror(reason));
+}
+
+/* A temporary name in the folder of output->path. */
+static bool make_name(OutputFile *output, Error *error) {
+    unsigned char noise[8];
+    size_t n = folder_length(output->path);
+    output->temporary = malloc(n + sizeof "attn-0123456789abcdef.tmp");
+    if (!output->temporary) return error_set(error, "%s: not enough memory", output->path);
+    output->temporary[0] = '\0';
+    if (getentropy(noise, sizeof noise) != 0) return output_failed(output, error);
+    char *at = output->temporary + sprintf(output->temporary, "%.*sattn-", (int)n, output->path);
+    for (size_t i = 0; i < sizeof noise; i++) at += sprintf(at, "%02x", noise[i]);
+    strcpy(at, ".tmp");
+    return true;
+}
+
+bool output_open(OutputFile *output, const char *path, Error *error) {
+    struct stat old;
+    bool exists = stat(path, &old) == 0, in_place = exists && !S_ISREG(old.st_mode);
+    if (!check_place(path, exists ? &old : NULL, error)) return false;
     output->path = exists && !in_place ? realpath(path, NULL) : strdup(path);
     if (!output->path) return error_set(error, "%s: cannot write: %s", path, strerror(errno));
-    size_t n = strlen(output->path) + sizeof ".XXXXXX";
-    output->temporary = calloc(1, n);
-    if (!output->temporary) return error_set(error, "%s: not enough memory", path);
     if (in_place) { /* a device or pipe must not be replaced */
         output->file = fopen(path, "wb");
         return output->file || output_failed(output, error);
     }
-    snprintf(output->temporary, n, "%s.XXXXXX", output->path);
-    int file = mkstemp(output->temporary);
-    if (file < 0) {
-        output_failed(output, error);
-        output->temporary[0] = '\0';
-        return false;
-    }
-    unfinished = output->temporary;
-    mode_t mask = umask(0);
-    umask(mask);
-    output->file = fchmod(file, 0666 & ~mask) == 0 ? fdopen(file, "wb") : NULL;
+    if (!make_name(output, error)) return false;
+    finished = 0;
+    int descriptor = open_beside(output, exists ? 0600 : 0666);
+    if (descriptor < 0 && exists)
+        return error_set(error, "%s: cannot write: its folder takes no new file to replace it with: %s", path,
+                         strerror(errno));
+    if (descriptor >= 0 && (!exists || keep_access(descriptor, output->path, &old)))
+        output->file = fdopen(descriptor, "wb");
     if (output->file) return true;
     output_failed(output, error);
-    close(file);
+    if (descriptor >= 0) close(descriptor);
     return false;
 }
 
+/* All that was written is on the disk; what is no disk cannot tell. */
+static bool reaches_disk(FILE *file) {
+    errno = 0;
+    bool ok = fflush(file) == 0 && !ferror(file);
+    if (!ok && errno == 0) errno = EIO; /* the reason was told to whoever wrote */
+    return ok && (fsync(fileno(file)) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS);
+}
+
+/* A nameless file gets its temporary name. */
+static bool give_name(OutputFile *output) {
+    char link[32];
+    if (!output->nameless) return true;
+    proc_path(link, fileno(output->file));
+    unfinished = output->temporary;
+    output->nameless = linkat(AT_FDCWD, link, AT_FDCWD, output->temporary, AT_SYMLINK_FOLLOW) != 0;
+    return !output->nameless;
+}
+
 bool output_finish(OutputFile *output, Error *error) {
-    bool failed = fflush(output->file) != 0 || ferror(output->file);
-    failed = fclose(output->file) != 0 || failed;
+    if (!reaches_disk(output->file) || !give_name(output)) return output_failed(output, error);
+    bool closed = fclose(output->file) == 0;
     output->file = NULL;
-    if (failed || (output->temporary[0] && rename(output->temporary, output->path) != 0))
+    finished = closed; /* from here on; a rename that fails is an error, whatever comes */
+    if (!closed || (output->temporary && rename(output->temporary, output->path) != 0))
         return output_failed(output, error);
     unfinished = NULL;
+    if (!output->temporary) return true;
     output->temporary[0] = '\0';
+    int folder =
+        open_folder(output->path, O_RDONLY | O_DIRECTORY, 0); /* a new name must reach the disk as well */
+    if (folder >= 0) fsync(folder), close(folder);
     return true;
 }
 
 void output_abandon(OutputFile *output) {
     if (output->file) fclose(output->file);
+    if (output->temporary && output->temporary[0] && !output->nameless) unlink(output->temporary);
     unfinished = NULL;
-    if (output->temporary && output->temporary[0]) unlink(output->temporary);
     free(output->path);
     free(output->temporary);
     *output = (OutputFile){0};

@@ -1,4 +1,20 @@
-/* Files that appear under their name only when they are whole. */
+/*
+ * Files that appear under their name only when they are whole.
+ *
+ * Until then a file has no name at all (O_TMPFILE), so that nothing is left behind however the process ends, SIGKILL and a
+ * power cut included. Where the file system has no such files, as NFS, it has a name of its own in the same folder,
+ * attn-….tmp, which output_remove_unfinished removes; SIGKILL then leaves it there.
+ *
+ * What is under the name is at all times the old file or the new one, whole and, when the new one is there, on the disk.
+ * The new file keeps the permissions of the one it replaces, its group, owner and ACL where the system lets us, and never
+ * lets anyone read it who could not read the old one, not even while it is being written. Set-user-ID bits go, as they do
+ * when a file is written to, and so do other extended attributes. It is a new file: hard links to the old one keep the
+ * old content. A link to a file stays one. What the caller may not write to is not replaced.
+ *
+ * How a program ends tells whether it did all that it was asked for: 0 if so, even when a signal came late. Any other end
+ * (an error, a signal) says that something is missing, not that no file was written: a file that was whole before then
+ * stays.
+ */
 #ifndef ATTN_OUTPUT_H
 #define ATTN_OUTPUT_H
 
@@ -7,14 +23,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/*
- * A file being written under a temporary name beside its own until it is whole; a link to a file stays one. What is
- * no regular file (a device, a pipe) is written in place instead, and stdout is refused. Starts as {0}.
- */
+/* What is no regular file (a device, a pipe) is written in place instead, and stdout is refused. Starts as {0}. */
 typedef struct OutputFile {
     FILE *file;
     char *path;
-    char *temporary; /* "" when path is written in place, or the file has its name */
+    char *temporary; /* the name before its own; "" when path is written in place, or the file has its name */
+    bool nameless;   /* it does not even have that yet */
 } OutputFile;
 
 /* output_finish closes the file and gives it its name. After a failure, and at the end, output_abandon. */
@@ -24,10 +38,17 @@ bool output_finish(OutputFile *output, Error *error);
 /* Closes what is open, removes what is not whole, frees what output holds. */
 void output_abandon(OutputFile *output);
 
-/* Removes what is not whole, for a signal handler that ends the process. */
+/*
+ * For a signal handler: removes what is not whole, before the process ends; whether the last file has its name, or gets it
+ * at this moment, so that the signal should wait for the end of the program, whose status then tells of the file.
+ */
 void output_remove_unfinished(void);
+bool output_is_finished(void);
 
 /* "PATH: cannot write: …" by errno; returns false. */
 bool output_failed(const OutputFile *output, Error *error);
+
+/* Refuses path where it is the file `read` (NULL: none), which the same command reads: "-o PATH is the model itself". */
+bool output_spares(const char *option, const char *path, const char *read, const char *what, Error *error);
 
 #endif

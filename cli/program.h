@@ -15,27 +15,54 @@
 /* Exit codes. */
 enum { EXIT_BAD_INPUT = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
+enum {
+    MAX_TEXT_BYTES = 1 << 28, /* of a prompt, or a text to score: its tokens take some five times as much */
+    MAX_LINE_BYTES = 1 << 24, /* of what is typed */
+};
+
 /*
- * The whole of a file, or of stdin when path is "-"; after Ctrl-C, what there was until then. The caller
- * frees text->data.
+ * The whole of a file, or of stdin when path is "-". What has more than `most` bytes is refused: a file unread, anything
+ * else where it crosses them. Fails after Ctrl-C. The caller frees text->data.
  */
-bool read_text(const char *path, TextBuffer *text, Error *error);
+bool read_text(const char *path, size_t most, TextBuffer *text, Error *error);
+
+/*
+ * A line of stdin, without its newline, in place of what `line` held; *ends, with no line read, where there is none
+ * any more, or after Ctrl-C. The caller frees line->data.
+ */
+bool read_line(TextBuffer *line, bool *ends, Error *error);
 
 /* The text of a prompt: of a file, or of stdin when path is NULL, without its final newline, which ends the line. */
 bool read_prompt_text(const char *path, TextBuffer *text, Error *error);
 
 /*
- * The model of those who name none: ./model.bin, else the one that `make install` put beside this program's folder, at
- * ../share/attn/model.gguf of it, written to buffer [size]. NULL: there is neither.
+ * The model of those who name none, which a note then does: ./model.bin, else the one that `make install` put beside
+ * this program's folder, at ../share/attn/model.gguf of it, written to buffer [size]. NULL: there is neither.
  */
-const char *default_model(char *buffer, size_t size);
+const char *default_model(const char *program, char *buffer, size_t size);
 
 /*
- * From now on Ctrl-C sets what interrupted() tells (a second one kills), writing to a closed pipe fails, and where a
- * mapped file has been cut short meanwhile `program` says so and ends with EXIT_BAD_INPUT.
+ * From now on Ctrl-C sets what interrupted() tells, and the program has a tenth of a second to notice. When that is over, or
+ * at a second Ctrl-C or another signal that ends a process, the file that is not whole goes (output.h), and the process
+ * ends as that signal ends one; once a file has its name the first such signal waits for the end, however long that takes.
+ * Signals that were ignored stay ignored. Writing to a closed pipe, or beyond a limit on files, fails; so does using a
+ * standard stream that was closed at the start. Where a mapped file has been cut short meanwhile `program` says so and
+ * ends with EXIT_BAD_INPUT. For the main thread.
  */
 void catch_signals(const char *program);
 bool interrupted(void);
+
+/* A program that has noticed Ctrl-C in time may print what it has, however long that takes. */
+void last_words(void);
+
+/* Tells on stderr if the model's file (NULL: there is none) was written to while it was used. */
+void note_changed(const char *program, const Model *model);
+
+/*
+ * The exit code, for main to return when all else is done. 0 says that all was done that was asked for, even after a
+ * signal that came too late; any other code ends the process by the signal that came, so that a shell's loop ends, too.
+ */
+int end_program(int code);
 
 /* "prompt 256/1024" on a line that is written over, when stderr is a terminal. done = total wipes it. */
 void show_progress(const char *what, size_t done, size_t total);
@@ -50,7 +77,18 @@ uint64_t clock_seed(void);
 double now_ms(void);
 uint64_t peak_rss_bytes(void);
 
-/* A JSON string, and one without its quotes; bytes that are no UTF-8 become U+FFFD. */
+/*
+ * What strangers wrote (text/unicode.h says what of it is safe to show). print_name: a name within a line of ours, in its
+ * visible form wherever the line goes. print_text: n bytes of a text that comes in pieces, unchanged, but in their visible
+ * form where the file is a terminal; there a CR waits in *cr, false at first, for what follows: a newline swallows it.
+ */
+void print_name(FILE *file, const char *name);
+bool print_text(FILE *file, const char *text, size_t n, bool *cr);
+
+/*
+ * A JSON string, and one without its quotes. Bytes that are no UTF-8 become U+FFFD; what is not safe to show is escaped, so
+ * that JSON may go to a terminal, too.
+ */
 void print_json_string(FILE *file, const char *text, size_t n);
 void print_json_characters(FILE *file, const char *text, size_t n);
 

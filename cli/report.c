@@ -195,6 +195,8 @@ void print_column(const Report *report, const char *text, size_t n, size_t width
     if (used < width) printf("%*s", (int)(width - used), "");
 }
 
+void print_path(const Report *report, const char *path) { print_column(report, path, strlen(path), 0); }
+
 void print_token(const Report *report, int32_t id, size_t width) {
     String piece = tokenizer_piece(report->tokenizer, id, true);
     print_quoted(report, piece.data, piece.n, width);

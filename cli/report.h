@@ -61,6 +61,7 @@ size_t show_char(const Report *report, const char *text, size_t n, char shown[16
  */
 void print_column(const Report *report, const char *text, size_t n, size_t width);
 size_t text_width(const Report *report, const char *text, size_t n);
+void print_path(const Report *report, const char *path); /* a text of any width */
 
 /* Likewise in double quotes; print_token: a token as it appears in text. */
 void print_quoted(const Report *report, const char *text, size_t n, size_t width);

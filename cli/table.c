@@ -1,6 +1,5 @@
 #include "cli/table.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,19 +18,10 @@ static double real_of(const Column *column, const void *at) {
     return value;
 }
 
-static uint64_t whole_of(const Column *column, const void *at) {
+static size_t size_of(const void *at) {
     size_t size;
-    uint64_t whole;
-    if (column->kind == CELL_SIZE) {
-        memcpy(&size, at, sizeof size);
-        return size;
-    }
-    memcpy(&whole, at, sizeof whole);
-    return whole;
-}
-
-static bool is_none(const Column *column, const void *at) {
-    return column->kind == CELL_SIZE && whole_of(column, at) == SIZE_MAX;
+    memcpy(&size, at, sizeof size);
+    return size;
 }
 
 static const char *text_of(const Column *column, const void *at) {
@@ -67,11 +57,10 @@ static void json_cell(Report *report, const Column *column, const void *row) {
     case CELL_REAL:
     case CELL_FLOAT: json_real(report, column->key, real_of(column, at)); break;
     case CELL_SIZE:
-    case CELL_WHOLE:
-        if (is_none(column, at))
+        if (size_of(at) == SIZE_MAX)
             json_null(report, column->key);
         else
-            json_int(report, column->key, (int64_t)whole_of(column, at));
+            json_int(report, column->key, (int64_t)size_of(at));
         break;
     case CELL_COUNT: json_count(report, column->key, real_of(column, at)); break;
     case CELL_BOOL: json_bool(report, column->key, flag_of(at)); break;
@@ -131,9 +120,11 @@ void format_count(char text[32], double value, char format) {
 
 /* A text in a column: flush right, or left where the width is negative. */
 static void print_padded(const Report *report, const char *text, int width) {
-    size_t used = text_width(report, text, strlen(text)), room = (size_t)abs(width);
+    size_t n = strlen(text), used = text_width(report, text, n), room = (size_t)abs(width);
     int padding = used < room ? (int)(room - used) : 0;
-    printf("%*s%s%*s", width > 0 ? padding : 0, "", text, width < 0 ? padding : 0, "");
+    if (width > 0) printf("%*s", padding, "");
+    print_column(report, text, n, 0);
+    if (width < 0) printf("%*s", padding, "");
 }
 
 static void print_real(const Report *report, const Column *column, double value) {
@@ -170,11 +161,10 @@ static void print_cell(Report *report, const Column *column, const void *row, si
     case CELL_FLOAT: print_real(report, column, real_of(column, at)); break;
     case CELL_COUNT: print_count(report, column, real_of(column, at)); break;
     case CELL_SIZE:
-    case CELL_WHOLE:
-        if (is_none(column, at))
+        if (size_of(at) == SIZE_MAX)
             printf("%*s", column->width, "-");
         else
-            printf("%*" PRIu64, column->width, whole_of(column, at));
+            printf("%*zu", column->width, size_of(at));
         break;
     case CELL_TEXT:
     case CELL_NAME: print_padded(report, text_of(column, at), column->width); break;
@@ -189,7 +179,7 @@ static void print_cell(Report *report, const Column *column, const void *row, si
 }
 
 static bool is_shown(const Table *table, Columns left_out, size_t i) {
-    return i < table->n_columns && table->columns[i].title && !is_out(left_out, i);
+    return table->columns[i].title && !is_out(left_out, i);
 }
 
 void table_print_titles(const Report *report, const Table *table, Columns left_out, const char *more) {
@@ -269,16 +259,16 @@ Columns table_too_wide(const Table *table, Columns left_out, size_t width) {
 
 void table_show(Report *report, const Table *table, Columns left_out, const void *rows, size_t n,
                 size_t row_bytes) {
-    if (report->json && table->key) json_array(report, table->key);
-    if (!report->json) table_print_titles(report, table, left_out, NULL);
+    if (report->json)
+        json_array(report, table->key);
+    else
+        table_print_titles(report, table, left_out, NULL);
     for (size_t i = 0; i < n; i++) {
         const char *row = (const char *)rows + i * row_bytes;
-        if (!report->json)
-            table_print_line(report, table, left_out, row);
-        else if (table->key)
+        if (report->json)
             table_json_object(report, NULL, table, left_out, row);
         else
-            table_json_members(report, table, left_out, row);
+            table_print_line(report, table, left_out, row);
     }
-    if (report->json && table->key) json_end_array(report);
+    if (report->json) json_end_array(report);
 }

@@ -15,7 +15,6 @@ typedef enum CellKind {
     CELL_REAL,  /* double; JSON has nine digits, and null for what is not finite */
     CELL_FLOAT, /* float, likewise */
     CELL_SIZE,  /* size_t; SIZE_MAX: there is none, null in JSON */
-    CELL_WHOLE, /* uint64_t */
     CELL_COUNT, /* double, a whole number: exact in JSON up to 2^63; NAN: there is none, and people see nothing */
     CELL_BOOL,  /* bool; only in JSON */
     CELL_TEXT,  /* const char * */
@@ -66,7 +65,7 @@ Columns table_too_wide(const Table *table, Columns left_out, size_t width);
 
 /*
  * Writes n rows of `row_bytes` each: for people a bold line of titles and a line a row; as JSON an array of objects under
- * the table's key, or its members alone. Columns in `left_out` are not shown to people, nor in JSON.
+ * the table's key. Columns in `left_out` are not shown to people, nor in JSON.
  */
 void table_show(Report *report, const Table *table, Columns left_out, const void *rows, size_t n,
                 size_t row_bytes);

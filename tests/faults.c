@@ -51,7 +51,8 @@ static Calls calls[MAX_NAMES];
 static atomic_size_t n_calls;
 static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
 static const char *log_path;
-static atomic_bool ready; /* what happens before main is let through */
+static atomic_bool
+    ready; /* what happens before main and behind it, as a sanitizer's own calls, is let through */
 
 int __real_open(const char *path, int flags, ...);
 int __real_close(int file);
@@ -71,7 +72,8 @@ static int signal_number(const char *name) {
         const char *name;
         int number;
     } known[] = {{"HUP", SIGHUP},   {"INT", SIGINT},   {"KILL", SIGKILL}, {"TERM", SIGTERM},
-                 {"STOP", SIGSTOP}, {"QUIT", SIGQUIT}, {"PIPE", SIGPIPE}, {"BUS", SIGBUS}};
+                 {"STOP", SIGSTOP}, {"QUIT", SIGQUIT}, {"PIPE", SIGPIPE}, {"BUS", SIGBUS},
+                 {"XCPU", SIGXCPU}, {"USR", SIGUSR1}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i].name) == 0) return known[i].number;
     return -1;
@@ -101,7 +103,15 @@ static void __attribute__((constructor)) begin(void) {
             fprintf(stderr, "ATTN_FAULT: '%s' is no fault such as malloc:3, malloc:3+, fsync:1=TERM\n", one);
             _exit(99);
         }
+}
+
+int __real_main(int argc, char **argv);
+int __wrap_main(int argc, char **argv);
+int __wrap_main(int argc, char **argv) {
     atomic_store(&ready, true);
+    int code = __real_main(argc, argv);
+    atomic_store(&ready, false);
+    return code;
 }
 
 static void __attribute__((destructor)) end(void) {
@@ -153,6 +163,7 @@ WRAP(calloc, "malloc", ENOMEM, NULL, void *, (size_t n, size_t size), (n, size))
 WRAP(realloc, "malloc", ENOMEM, NULL, void *, (void *old, size_t n), (old, n))
 WRAP(aligned_alloc, "malloc", ENOMEM, NULL, void *, (size_t to, size_t n), (to, n))
 WRAP(strdup, "malloc", ENOMEM, NULL, char *, (const char *text), (text))
+WRAP(strndup, "malloc", ENOMEM, NULL, char *, (const char *text, size_t n), (text, n))
 WRAP(realpath, "malloc", ENOMEM, NULL, char *, (const char *path, char *to), (path, to))
 WRAP(getline, "malloc", ENOMEM, -1, ssize_t, (char **line, size_t *n, FILE *from), (line, n, from))
 WRAP(opendir, "malloc", ENOMEM, NULL, DIR *, (const char *path), (path))
@@ -164,7 +175,7 @@ WRAP(pthread_create, "pthread_create", 0, EAGAIN, int,
      (thread, attributes, body, argument))
 WRAP(fopen, "fopen", EMFILE, NULL, FILE *, (const char *path, const char *mode), (path, mode))
 WRAP(fdopen, "fdopen", ENOMEM, NULL, FILE *, (int file, const char *mode), (file, mode))
-WRAP(mkstemp, "mkstemp", ENOSPC, -1, int, (char *path), (path))
+WRAP(access, "access", ENOENT, -1, int, (const char *path, int mode), (path, mode))
 WRAP(close, "close", EIO, (__real_close(file), -1), int, (int file), (file))
 WRAP(write, "write", ENOSPC, -1, ssize_t, (int file, const void *bytes, size_t n), (file, bytes, n))
 WRAP(pwrite, "pwrite", ENOSPC, -1, ssize_t, (int file, const void *bytes, size_t n, off_t at),
@@ -176,6 +187,9 @@ WRAP(fchmod, "fchmod", EPERM, -1, int, (int file, mode_t mode), (file, mode))
 WRAP(fstat, "fstat", EIO, -1, int, (int file, struct stat *status), (file, status))
 WRAP(fsync, "fsync", EIO, -1, int, (int file), (file))
 WRAP(fdatasync, "fsync", EIO, -1, int, (int file), (file))
+WRAP(linkat, "linkat", ENOSPC, -1, int,
+     (int from_folder, const char *from, int to_folder, const char *to, int flags),
+     (from_folder, from, to_folder, to, flags))
 WRAP(rename, "rename", ENOSPC, -1, int, (const char *from, const char *to), (from, to))
 WRAP(unlink, "unlink", EACCES, -1, int, (const char *path), (path))
 
@@ -222,7 +236,7 @@ int __wrap_fclose(FILE *stream) {
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...) {
     mode_t mode = 0;
-    if (flags & O_CREAT) {
+    if (flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE) {
         va_list rest;
         va_start(rest, flags);
         mode = va_arg(rest, mode_t);

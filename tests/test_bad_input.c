@@ -76,7 +76,16 @@ static void test_other_formats(void) {
         {"\x28\xb5\x2f\xfd packed", 0, "a zstd file", "unpack it first"},
         {"BZh91AY", 0, "a bzip2 file", "unpack it first"},
         {"7z\xbc\xaf\x27\x1c", 0, "a 7z archive", "unpack it first"},
+        {"\x80\x01}q", 0, "not a checkpoint", ""},                  /* pickles of protocol 1 do not tell it */
+        {"\x01\0\0\0\0\0\0\0{}", 10, "not a checkpoint", ""},       /* no header has one byte */
+        {"\x08\x20\x12\x07pytorch", 0, "not a checkpoint", ""},     /* near to ONNX: a version of 32, … */
+        {"\x08\x07\x13\x07pytorch", 0, "not a checkpoint", ""},     /* another field, … */
+        {"\x08\x07\x12\0pytorch", 11, "not a checkpoint", ""},      /* a name of none, … */
+        {"\x08\x07\x12\x40pytorch", 0, "not a checkpoint", ""},     /* of 64 bytes, … */
+        {"\x08\x07\x12\x07\npytorch", 0, "not a checkpoint", ""},   /* with a control character, … */
+        {"\x08\x07\x12\x07\177pytorch", 0, "not a checkpoint", ""}, /* or DEL */
         {"\177ELF is a program, no model at all", 0, "not a checkpoint", "neither GGUF nor llama2.c"},
+        {" \t\r\n  ", 0, "not a checkpoint", "neither GGUF nor llama2.c"},
         {"Once upon a time, there was a little girl named Lily.", 0, "not a checkpoint",
          "neither GGUF nor llama2.c"},
         {"G", 0, "not a checkpoint", ""},
@@ -110,11 +119,14 @@ static void test_folders(void) {
     static const char name_it[] = "is a directory; name the checkpoint file in it";
     refuse_path(scratch_folder, name_it, "an empty folder");
     put_file("config.json", true);
+    for (char i = 'a'; i <= 'h'; i++)
+        put_file((char[]){i, '\0'}, true); /* in whatever order they are listed */
     refuse_path(scratch_folder,
                 "a Hugging Face folder: convert it to GGUF with llama.cpp's convert_hf_to_gguf.py",
                 "a Hugging Face folder");
     put_file("model.gguf", true);
     refuse_path(scratch_folder, name_it, "one that has been converted");
+    for (char i = 'a'; i <= 'h'; i++) put_file((char[]){i, '\0'}, false);
     put_file("config.json", false);
     put_file("model.gguf", false);
 }
@@ -246,6 +258,9 @@ static void test_long_names(void) {
     Gguf gguf = good_model(LLAMA);
     gguf_u32(&gguf, name, 1);
     refuse(&gguf, "key of 70000 bytes; 1 to 65535 are allowed", "a key that is too long");
+    gguf = good_model(LLAMA);
+    gguf.tensors[0].name = name;
+    refuse(&gguf, "a tensor name of 70000 bytes; 1 to 65535 are allowed", "a tensor name that is too long");
     name[600] = '\0';
     for (int i = 0; i < 2; i++) {
         Error error = {{0}};
@@ -303,6 +318,10 @@ static void test_tensor_descriptions(void) {
         }
         refuse(&gguf, patches[i].tells, patches[i].tells);
     }
+    Gguf far = good_model(LLAMA); /* begins within 64 bits, and ends beyond */
+    gguf_find_tensor(&far, "blk.0.attn_norm.weight")->dims[0] = 1ull << 61;
+    gguf_find_tensor(&far, "blk.0.attn_norm.weight")->offset_error = (1ull << 63) - 128;
+    refuse(&far, "(9223372036854775808 bytes at offset 9223372036854775808) leaves the file", "a far tensor");
     Gguf gguf = good_model(LLAMA), nameless = gguf;
     gguf.tensors[gguf.n_tensors++] = *gguf_find_tensor(&gguf, "blk.0.attn_q.weight");
     refuse(&gguf, "'blk.0.attn_q.weight' occurs twice", "a tensor that occurs twice");
@@ -397,6 +416,10 @@ static void test_llama2c_model(void) {
         memcpy(file + 4 * patches[i].field, &patches[i].value, 4);
         refuse_file(patches[i].tells, patches[i].tells);
     }
+    static const int32_t largest[] = {1 << 24, 1 << 24, 4096, 1, 1, 8, 8}; /* four matrices of 2^62 bytes */
+    write_llama2c_model();
+    memcpy(file, largest, sizeof largest);
+    refuse_file("vocabulary 8) has 18446744073709551615 bytes, the file", "sizes beyond 64 bits");
     write_llama2c_model();
     model_close(accept_file());
     file[n_file++] = 0;

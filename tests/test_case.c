@@ -280,6 +280,38 @@ static void test_tolerance(void) {
     }
 }
 
+/* Whether what the program prints for these arguments holds the line, whole. */
+static void check_line(const char *arguments, const char *line) {
+    size_t n;
+    int status;
+    char *text = run_study(arguments, &n, &status), *at = strstr(text, line);
+    while (at && ((at > text && at[-1] != '\n') || at[strlen(line)] != '\n')) at = strstr(at + 1, line);
+    CHECK(status == 0 && at, "study %s: no line \"%s\" in %s", arguments, line, text);
+    free(text);
+}
+
+/* What only people see. */
+static void test_lines(void) {
+    char arguments[128];
+    check_line("case docs/cases/5-heads.json",
+               "head 0: scaled = scores / sqrt(2)"); /* four columns, two heads */
+    check_line("case docs/cases/5-heads.json", "head 1: scaled = scores / sqrt(2)");
+    snprintf(arguments, sizeof arguments, "case %s", scratch);
+    scratch_write("{\"x\": [[1]], \"name\": \"a\", \"about\": \"a b\"}");
+    check_line(arguments, "a");
+    check_line(arguments, "a b");
+    scratch_write(
+        "{\"x\": [[1]], \"about\": \"123456789 123456789 123456789 123456789 123456789 123456789 123456789 "
+        "123456789 123456789 12345678 a bc\"}");
+    check_line(arguments,
+               "123456789 123456789 123456789 123456789 123456789 123456789 123456789 123456789 123456789 "
+               "12345678 a"); /* 100 columns */
+    check_line(arguments, "bc");
+    check_line("shape --preset gpt2",
+               "with these                                                        124,439,808 "
+               "      249,122,304");
+}
+
 static void test_bad_cases(void) {
     static const struct {
         const char *text, *says;
@@ -530,6 +562,7 @@ int main(void) {
     RUN(test_disagreement);
     RUN(test_temperature);
     RUN(test_tolerance);
+    RUN(test_lines);
     RUN(test_bad_cases);
     RUN(test_presets);
     RUN(test_growth);

@@ -6,6 +6,7 @@
 
 #include "bad.h"
 
+#include "cli/counts.h"
 #include "cli/info.h"
 
 /* What print_info prints of the scratch file, in a buffer that the next call writes over; NULL if it fails. */
@@ -98,7 +99,7 @@ static void test_unsupported(void) {
         "NVFP4                1             128              72  not supported\n";
     static const char reasons[] =
         "\n"
-        "cannot run: architecture 'qwen9?[2J' is not supported; these are: gpt2, llama. Take a model of one of them, or "
+        "cannot run: architecture 'qwen9\\u001b[2J' is not supported; these are: gpt2, llama. Take a model of one of them, or "
         "run this one with llama.cpp\n"
         "cannot run: tokenizer.ggml.pre 'qwen9' is not supported; 'gpt-2' and 'llama-bpe' are\n";
     char expected[2048];
@@ -163,6 +164,43 @@ static void test_cannot_run(void) {
 }
 
 /* What -z names must go with the model; a file that is no checkpoint is an error as ever. */
+/* What is not of the kind that its key promises is left out; the reason names it. */
+static void test_wrong_kinds(void) {
+    Error error = {{0}};
+    Gguf gguf = good_model(LLAMA);
+    gguf_u32(&gguf, "tokenizer.ggml.pre", 1);
+    gguf_array(&gguf, "tokenizer.ggml.tokens", I32, 1, "1234", 4);
+    gguf_string(&gguf, "general.architecture", "unheard-of");
+    scratch_write(file, gguf_write(&gguf, file));
+    const char *text = info_of(NULL, &error);
+    CHECK(text && strstr(text, "\ntokenizer    \"llama\"\n"), "%s", text ? text : "nothing");
+    CHECK(text &&
+              strstr(text,
+                     "\ncannot run: metadata key 'tokenizer.ggml.pre' is of type uint32, expected string\n"),
+          "%s", text);
+}
+
+/* A model's weights counted one by one, and from its shape alone. */
+static void test_counts(void) {
+    for (int which = 0; which < 2; which++) {
+        Gguf gguf = good_model(which);
+        if (which) gguf_tensor(&gguf, "output.weight", T_F32, N_VOCAB, D_MODEL);
+        Model *model = accept(&gguf);
+        if (!model) return;
+        Count counts[N_COUNTS], by_shape[N_COUNTS];
+        count_weights(model, counts);
+        count_config(model_config(model), DTYPE_F32, by_shape);
+        for (CountKind kind = 0; kind < N_COUNTS; kind++)
+            CHECK(counts[kind].parameters == by_shape[kind].parameters &&
+                      counts[kind].bytes == by_shape[kind].bytes,
+                  "%s, %s: %g and %g", families[which], count_name(kind), (double)counts[kind].parameters,
+                  (double)by_shape[kind].parameters);
+        CHECK(counts[COUNT_UNEMBEDDING].parameters == (which ? N_VOCAB * D_MODEL : 0),
+              "the output's own matrix");
+        model_close(model);
+    }
+}
+
 static void test_refused(void) {
     Error error = {{0}};
     Gguf gguf = good_model(LLAMA);
@@ -184,6 +222,8 @@ int main(void) {
     RUN(test_runs);
     RUN(test_unsupported);
     RUN(test_cannot_run);
+    RUN(test_wrong_kinds);
+    RUN(test_counts);
     RUN(test_refused);
     scratch_end();
     return test_end();

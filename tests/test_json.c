@@ -166,6 +166,25 @@ static void test_depth(void) {
     free(many);
 }
 
+/* As many as may be, and one more; the array counts, too. */
+static void test_number_of_values(void) {
+    size_t n = 2 * (size_t)JSON_MAX_VALUES;
+    char *many = malloc(n + 1);
+    if (!many) return;
+    for (size_t i = 0; i < n; i += 2) memcpy(many + i, i ? ",1" : "[1", 2);
+    for (size_t more = 0; more <= 1; more++) {
+        Error error = {{0}};
+        size_t end = n - 2 + 2 * more;
+        many[end] = ']';
+        JsonValue *json = jsonvalue_parse(many, end + 1, &error);
+        CHECK((json != NULL) == (more == 0), "%zu more: %s", more, error.message);
+        CHECK(!more || strstr(error.message, "more than a million values"), "%s", error.message);
+        jsonvalue_free(json);
+        memcpy(many + end, ",1", 2 - more);
+    }
+    free(many);
+}
+
 /* Every beginning of a text, and the text with any one byte changed, must neither crash nor leak. */
 static void test_hostile(void) {
     static const char text[] =
@@ -197,6 +216,7 @@ int main(void) {
     RUN(test_texts);
     RUN(test_refused);
     RUN(test_depth);
+    RUN(test_number_of_values);
     RUN(test_hostile);
     return test_end();
 }

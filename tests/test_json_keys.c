@@ -1,11 +1,16 @@
 /*
  * docs/JSON.md is a contract: every key that a program prints with --json stands there, and every key there is printed.
  * Each view is run with options that make all of its keys appear; a key is its path, "top[].rank".
+ *
+ * What the same commands print for people is held against their JSON: every number of a line must be in the object, as it
+ * is or in another unit, and rounded as it is printed; and of an array that is printed as a table, every row must have its
+ * line, with all numbers of the line in that row.
  */
 #include "cli/jsonvalue.h"
 #include "test.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <unistd.h>
 
 enum { MAX_KEYS = 1000, MAX_PATH = 128 };
@@ -76,39 +81,46 @@ static void mark_all(const char *section, const JsonValue *value, const char *pa
 
 static char scratch[64]; /* a file of this process */
 
-/* Marks what `study SECTION arguments --json` prints, or run; its exit status is 0. "@": the scratch file. */
-static void print_and_mark(const char *section, const char *arguments) {
+/* What `study SECTION arguments more` prints, or run: `n` bytes, to be freed. "@" in arguments: the scratch file. */
+static char *output_of(const char *section, const char *arguments, const char *more, size_t *n) {
+    enum { MOST = 1 << 22 };
     bool is_run = strcmp(section, "run") == 0;
     const char *program = getenv(is_run ? "RUN" : "STUDY"), *at = strchr(arguments, '@');
     char command[2048];
     if (!program) program = is_run ? "./run" : "./study";
-    snprintf(command, sizeof command, "'%s' %s %.*s%s%s --json </dev/null 2>/dev/null", program,
+    snprintf(command, sizeof command, "'%s' %s %.*s%s%s %s </dev/null 2>/dev/null", program,
              is_run ? "" : section, (int)(at ? at - arguments : (long)strlen(arguments)), arguments,
-             at ? scratch : "", at ? at + 1 : "");
-    enum { MOST = 1 << 22 };
+             at ? scratch : "", at ? at + 1 : "", more);
     char *text = malloc(MOST);
     FILE *pipe = popen(command, "r");
     if (!text || !pipe) exit(1);
-    size_t n = fread(text, 1, MOST, pipe);
-    Error error = {{0}};
+    *n = fread(text, 1, MOST - 1, pipe);
+    text[*n] = '\0';
     int status = pclose(pipe);
     CHECK(status == 0, "%s: status %d", command, status);
+    return text;
+}
+
+static JsonValue *json_of(const char *section, const char *arguments) {
+    size_t n;
+    Error error = {{0}};
+    char *text = output_of(section, arguments, "--json", &n);
     JsonValue *json = jsonvalue_parse(text, n, &error);
-    CHECK(json != NULL, "%s: %s", command, error.message);
-    if (json) mark_all(section, json, "");
-    jsonvalue_free(json);
+    CHECK(json != NULL, "%s %s: %s", section, arguments, error.message);
     free(text);
+    return json;
 }
 
 #define GPT2 "tests/data/reference/gpt2-f32.gguf "
 #define Q4_0 "tests/data/reference/gpt2-q4_0.gguf "
 
-/* Options under which every key of every view appears. */
+/* Options under which every key of every view appears; and arrays whose rows the text of these does not show. */
 static const struct {
-    const char *section, *arguments;
+    const char *section, *arguments, *not_shown;
 } commands[] = {
     {"next", GPT2 "-p 'na\xc3\xafve' --token a"},
-    {"score", GPT2 "-p 'the mole, the mole' --words"},
+    {"score", GPT2 "-p 'the mole, the mole' --words", "positions"},
+    {"score", GPT2 "-p oooooo"},
     {"score", GPT2 "-p 'the mole, the mole, the mole' --chunks -c 8"},
     {"attend", GPT2 "-p 'the mole' --query 2 --no-sink"},
     {"attend", GPT2 "-p 'the mole' --query 1 --words"},
@@ -120,17 +132,21 @@ static const struct {
     {"ablate", GPT2 "-p 'the mole' --sweep heads"},
     {"compare", GPT2 Q4_0 "-p 'the mole'"},
     {"dump", GPT2 "-p 'the mole' -o @"},
-    {"view", GPT2 "-p 'the mole' --ablate L0H1"},
+    {"view", GPT2 "-p 'the mole' --ablate L0H1", "*"},
     {"selfcheck", GPT2},
     {"shape", GPT2},
     {"shape", "--preset gpt2"},
-    {"case", "docs/cases/5-heads.json"},
-    {"run", GPT2 "-p 'the mole' -n 2"},
+    {"case", "docs/cases/5-heads.json", "*"},
+    {"run", GPT2 "-p 'the mole' -n 2", "*"},
 };
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void test_printed_keys(void) {
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        print_and_mark(commands[i].section, commands[i].arguments);
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        JsonValue *json = json_of(commands[i].section, commands[i].arguments);
+        if (json) mark_all(commands[i].section, json, "");
+        jsonvalue_free(json);
+    }
 }
 
 static void test_documented_keys(void) {
@@ -140,11 +156,190 @@ static void test_documented_keys(void) {
               keys[i].path);
 }
 
+/* A number of a line: "93.020%", "1,234", "4.50 MiB", "-1.79e+04". */
+typedef struct Printed {
+    double value, half; /* half: of its last digit */
+} Printed;
+
+enum { MAX_NUMBERS = 64, MAX_LINES = 500 };
+
+typedef struct Line {
+    char text[512];
+    Printed numbers[MAX_NUMBERS];
+    size_t n;
+} Line;
+
+/* What a unit behind a number multiplies it by; 1 of any other word. */
+static double unit_of(const char *word) {
+    static const char letters[] = "kMGTPE";
+    const char *letter = *word ? strchr(letters, *word == 'K' ? 'k' : *word) : NULL;
+    bool binary = letter && strncmp(word + 1, "iB", 2) == 0;
+    bool decimal = letter && (strncmp(word + 1, "FLOPs", 5) == 0 || !word[1] || strchr(" \nB", word[1]));
+    return binary    ? pow(1024, (double)(letter - letters + 1))
+           : decimal ? pow(1000, (double)(letter - letters + 1))
+                     : 1;
+}
+
+/* Whether a word is a number, brackets and stops around it aside; "L0H1" and "8>3" are none. */
+static bool read_number(const char *word, const char *after, Printed *number) {
+    char digits[64];
+    size_t n = 0, length = strcspn(word, " \n");
+    if (*word == '(') word++, length--;
+    while (length && strchr("),:;.", word[length - 1])) length--;
+    bool percent = length && word[length - 1] == '%';
+    length -= percent;
+    for (size_t i = 0; i < length && n + 1 < sizeof digits; i++)
+        if (word[i] != ',') digits[n++] = word[i];
+    digits[n] = '\0';
+    if (!n || !strpbrk(digits, "0123456789") || strspn(digits, "+-.0123456789e") != n ||
+        !strchr("+-0123456789", *digits))
+        return false;
+    char *end, *point = strchr(digits, '.'), *e = strchr(digits, 'e');
+    double unit = (percent ? 0.01 : 1) * unit_of(after), value = strtod(digits, &end);
+    int decimals = point ? (int)((e ? e : digits + n) - point) - 1 : 0, exponent = e ? atoi(e + 1) : 0;
+    *number = (Printed){value * unit, 0.5 * pow(10, exponent - decimals) * unit};
+    return *end == '\0';
+}
+
+/* The numbers of a line, but for those within quotation marks: tokens. */
+static void read_numbers(Line *line) {
+    for (const char *at = line->text; *at && line->n < MAX_NUMBERS;) {
+        size_t length = strcspn(at, " \n");
+        if (*at == '"') { /* a token may hold spaces; '"""' is one, too */
+            const char *end = strchr(at + 1 + (at[1] == '"'), '"');
+            at = end ? end + 1 : at + 1;
+        } else if (length == 0) {
+            at++;
+        } else {
+            line->n += read_number(at, at + length + (at[length] == ' '), &line->numbers[line->n]);
+            at += length;
+        }
+    }
+}
+
+/* As it is; in bits, or as so many bits of surprise; e to its power: a perplexity; its root: √d_head; in millions: MB. */
+static bool says(const Printed *printed, double value) {
+    const double forms[] = {value, value / log(2), -value / log(2), exp(value), sqrt(value), value / 1e6};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (fabs(forms[i] - printed->value) <= printed->half * 1.000001 + 1e-8 * fabs(printed->value))
+            return true;
+    return false;
+}
+
+static bool holds(const JsonValue *json, const Printed *printed) {
+    if (json->kind == JSON_NUMBER) return says(printed, json->number);
+    if (json->kind == JSON_ARRAY && says(printed, (double)json->n)) return true; /* "25 arrays" */
+    for (size_t i = 0; i < json->n; i++)
+        if (holds(&json->items[i], printed)) return true;
+    return false;
+}
+
+/* A row's own texts stand in its line, if they are short and plain. */
+static bool names_row(const JsonValue *row, const char *line) {
+    const JsonValue *layer = jsonvalue_get(row, "layer"), *head = jsonvalue_get(row, "head");
+    char name[32] = "";
+    if (layer && head) snprintf(name, sizeof name, "L%.0fH%.0f", layer->number, head->number);
+    if (!strstr(line, name)) return false;
+    for (size_t i = 0; i < row->n; i++) {
+        const JsonValue *text = &row->items[i];
+        bool plain = text->kind == JSON_TEXT && text->text_n < 10 && strcmp(row->keys[i], "text") != 0 &&
+                     !jsonvalue_get(row, "hex");
+        for (size_t j = 0; plain && j < text->text_n; j++)
+            plain = text->text[j] >= ' ' && text->text[j] < 0x7f;
+        if (plain && !strstr(line, text->text)) return false;
+    }
+    return true;
+}
+
+/* Its numbers are in row i, two of them at least; or number the row; or are the whole object's, which sizes may be. */
+static bool is_line_of(const Line *line, const JsonValue *json, const JsonValue *row, size_t i) {
+    size_t n_own = 0;
+    for (size_t j = 0; j < line->n; j++) {
+        const Printed *number = &line->numbers[j];
+        bool own = holds(row, number), known = own || number->value == (double)(i + 1);
+        for (size_t k = 0; k < json->n && !known; k++)
+            known = json->items[k].kind == JSON_NUMBER && number->value == json->items[k].number;
+        if (!known) return false;
+        n_own += own;
+    }
+    return n_own >= 2 && names_row(row, line->text);
+}
+
+/* Of an object's arrays of objects: where one row has its line, all have. Returns how many rows have. */
+static size_t check_rows(const char *what, const char *not_shown, const JsonValue *json, const Line *lines,
+                         size_t n_lines) {
+    size_t n_all = 0;
+    for (size_t key = 0; key < json->n; key++) {
+        const JsonValue *rows = &json->items[key];
+        size_t n_found = 0, missing = 0;
+        if (strcmp(json->keys[key], "tokens") == 0 || (not_shown && strcmp(json->keys[key], not_shown) == 0))
+            continue;
+        for (size_t i = 0; rows->kind == JSON_ARRAY && i < rows->n && rows->items[i].kind == JSON_OBJECT;
+             i++) {
+            size_t j = 0;
+            while (j < n_lines && !is_line_of(&lines[j], json, &rows->items[i], i)) j++;
+            n_found += j < n_lines;
+            if (j == n_lines) missing = i;
+        }
+        CHECK(!n_found || n_found == rows->n, "%s: \"%s\" has %zu rows, and %zu have a line; not row %zu",
+              what, json->keys[key], rows->n, n_found, missing);
+        n_all += n_found;
+    }
+    return n_all;
+}
+
+/* Numbers of explanations, which no object holds. */
+static bool is_explained(const char *line) {
+    static const char *const explanations[] = {
+        "(both over the ", "label ", "tl_...  ", "cells: ", "attn a tile of 64", "keys by 64", "with these"};
+    for (size_t i = 0; i < sizeof explanations / sizeof *explanations; i++)
+        if (strstr(line, explanations[i])) return true;
+    return false;
+}
+
+/* How much the second of the two numbers before it is above the first. */
+static bool is_change(const Line *line, size_t i) {
+    const Printed *number = &line->numbers[i];
+    return i >= 2 && fabs(number[-1].value - number[-2].value - number->value) <=
+                         1.000001 * (number->half + number[-1].half + number[-2].half);
+}
+
+static void check_text(const char *section, const char *arguments, const char *not_shown) {
+    static Line lines[MAX_LINES];
+    char what[256];
+    size_t n, n_lines = 0;
+    snprintf(what, sizeof what, "study %s %s", section, arguments);
+    JsonValue *json = json_of(section, arguments);
+    char *text = output_of(section, arguments, "", &n);
+    for (char *at = strtok(text, "\n"); json && at && n_lines < MAX_LINES; at = strtok(NULL, "\n")) {
+        Line *line = &lines[n_lines++];
+        *line = (Line){.n = 0};
+        snprintf(line->text, sizeof line->text, "%s", at);
+        read_numbers(line);
+        for (size_t i = 0; i < line->n && !is_explained(at); i++)
+            CHECK(holds(json, &line->numbers[i]) || is_change(line, i), "%s: no %g in the JSON: %s", what,
+                  line->numbers[i].value, at);
+    }
+    bool rows = !not_shown || *not_shown != '*';
+    CHECK(!json || !rows || check_rows(what, not_shown, json, lines, n_lines) > 0, "%s: no rows", what);
+    jsonvalue_free(json);
+    free(text);
+}
+
+static void test_texts(void) {
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        const char *section = commands[i].section;
+        if (strcmp(section, "run") != 0 && strcmp(section, "view") != 0) /* these write texts and pages */
+            check_text(section, commands[i].arguments, commands[i].not_shown);
+    }
+}
+
 int main(void) {
     snprintf(scratch, sizeof scratch, "/tmp/attn-test-keys-%ld.npz", (long)getpid());
     RUN(read_document);
     RUN(test_printed_keys);
     RUN(test_documented_keys);
+    RUN(test_texts);
     remove(scratch);
     return test_end();
 }

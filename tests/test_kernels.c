@@ -587,6 +587,7 @@ static void test_max(void) {
     float x[70];
     for (size_t s = 0; s < n_sets; s++) {
         for (size_t n = 1; n <= 70; n++) {
+            for (size_t i = n; i < 70; i++) x[i] = 9; /* beyond the end */
             for (size_t at = 0; at < n; at++) {
                 for (size_t i = 0; i < n; i++) x[i] = random_float() - 5;
                 x[at] = -1.5f;

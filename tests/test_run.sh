@@ -93,6 +93,18 @@ try "$llama" -p Hi --temp 0 -c 300 -n 3 # rope goes further than it was trained,
 has [ "$code" -eq 0 ]
 has one_line 'note: .*trained on 192'
 
+# The model ends the text: its last token is the one that says so, and is not shown.
+try "${llama%f32.gguf}q8_0.gguf" -p 'The sea' --temp 0 -n 60 --json
+has out_has '"tokens": \[[0-9, ]*, 1\],.*"stop": "end"'
+has [ "$(number predicted_n)" -eq 7 ]
+cp "$tmp/out" "$tmp/ended"
+try "${llama%f32.gguf}q8_0.gguf" -p 'The sea' --temp 0 -n 6 --json
+has out_has '"stop": "limit"'
+has [ "$(sed 's/.*"text": \(".*"\), "tokens.*/\1/' "$tmp/out")" = "$(sed 's/.*"text": \(".*"\), "tokens.*/\1/' "$tmp/ended")" ]
+sed 's/\(eos_token_id\x04\x00\x00\x00\)\x02/\1\x3b/' "${llama%f32.gguf}q8_0.gguf" >"$tmp/eos.gguf" # its third token
+try "$tmp/eos.gguf" -p 'The sea' --temp 0 -n 60 --json
+has out_has '"tokens": \[215, 218, 59\],.*"stop": "end"'
+
 # Where to stop: texts are pieces of what it says anyway, and every token is one byte.
 try "$llama" -p hello --temp 0 -n 24 --no-echo
 text=$(cat "$tmp/out")
@@ -159,6 +171,12 @@ gives "$tmp/greedy" "$gpt2" -p Hi -n 60 --temp 1.5 --min-p 1
 try "$gpt2" -p Hi -n 150 -s 7 --repeat-penalty 1.5
 cp "$tmp/out" "$tmp/penalty"
 gives "$tmp/penalty" "$gpt2" -p Hi -n 150 -s 7 --repeat-penalty 1.5 --repeat-last-n 64
+try "$gpt2" -p Hi -n 3 -s 0 --json
+has out_has '"seed": 0,'
+try "$gpt2" -p Hi -n 3 --json # without -s every run has a seed of its own
+first=$(number seed)
+try "$gpt2" -p Hi -n 3 --json
+has [ "$(number seed)" != "$first" ]
 try "$gpt2" -p Hi -n 3 -v
 has [ "$code" -eq 0 ]
 seed=$(sed -n 's/^seed *//p' "$tmp/err") # as shown, it can be given again
@@ -294,6 +312,14 @@ printf 'a\n%0120d\nb\n' 0 >"$tmp/lines"
 try "$llama" -i --shift -c 100 --temp 1 -s 7 -n 12 -p 'the quick brown fox jumps over the lazy dog, and again'
 has cmp -s "$tmp/without" "$tmp/out"
 has one_line 'note: .*no room for that line'
+
+# A typed line is no new text: no BOS stands before it.
+printf 'one\n' >"$tmp/lines"
+try "$llama" -i --temp 0 -n 0 -c 8 -p ab # BOS, a space, 2 letters; a space, 3 letters
+has quiet
+try "$llama" -i --temp 0 -n 0 -c 7 -p ab
+has one_line 'no room'
+input=/dev/null
 
 # With -i and no prompt the first line is the prompt, also where there is no token to begin with.
 sed 's/tokenizer.ggml.bos_token_id/tokenizer.ggml.not_token_id/' "$gpt2" >"$tmp/no-bos.gguf"

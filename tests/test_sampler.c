@@ -170,6 +170,14 @@ static void test_coins_are_those_of_xorshift64star(void) {
     free(logits);
 }
 
+/* 753 times 1/753 in floats is 0.999989; the first coin of this seed is 1 − 2^−24. */
+static void test_a_coin_beyond_the_sum_takes_the_last(void) {
+    static const float logits[753];
+    SamplerOptions options = PLAIN;
+    options.seed = 1574392;
+    CHECK(draw_once(&options, logits, 753, NULL, 0) == 752, "not the last");
+}
+
 static void test_temperature_sharpens_and_flattens(void) {
     float logits[200];
     fill_logits(logits, 200);
@@ -226,6 +234,8 @@ static void test_top_p_keeps_the_smallest_set_that_weighs_more(void) {
     options.top_p = 1e-9f;
     CHECK(kept(&options, quarters, 4) == 0x01, "one of four equals");
     CHECK(kept(&options, (float[]){0, 0, 0.01f, 0}, 4) == 0x04, "one that hardly stands out");
+    options.top_p = 0.51f; /* four eighths stand beside one half: none is so light that it may be left out */
+    CHECK(kept(&options, (float[]){0, 0, logf(4), 0, 0}, 5) == 0x05, "a half and an eighth");
 }
 
 static void test_top_p_is_a_share_of_what_top_k_left(void) {
@@ -459,6 +469,7 @@ static void test_logprob_is_log_softmax(void) {
 int main(void) {
     RUN(test_greedy_takes_the_first_of_the_likeliest);
     RUN(test_coins_are_those_of_xorshift64star);
+    RUN(test_a_coin_beyond_the_sum_takes_the_last);
     RUN(test_temperature_sharpens_and_flattens);
     RUN(test_top_k_keeps_k_and_of_equals_the_lowest_ids);
     RUN(test_top_p_keeps_the_smallest_set_that_weighs_more);

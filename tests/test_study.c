@@ -19,7 +19,8 @@ static void check_case(const char *path) {
     size_t n, n_output = 0;
     char *text = read_whole(path, &n), *output = NULL;
     JsonValue *test = text ? jsonvalue_parse(text, n, &error) : NULL, *got = NULL;
-    const JsonValue *arguments = jsonvalue_get(test, "arguments"), *tolerance = jsonvalue_get(test, "tolerance");
+    const JsonValue *arguments = jsonvalue_get(test, "arguments"),
+                    *tolerance = jsonvalue_get(test, "tolerance");
     CHECK(arguments && tolerance && jsonvalue_get(test, "expect"), "%s: %s", path, error.message);
     if (arguments && tolerance) {
         Command command = command_begin();
@@ -90,7 +91,7 @@ static void check_said(const Said *said) {
     char *bytes = read_whole(path, &n);
     JsonValue *test = bytes ? jsonvalue_parse(bytes, n, &error) : NULL;
     const JsonValue *arguments = jsonvalue_get(test, "arguments"),
-               *value = json_at(jsonvalue_get(test, "expect"), said->path);
+                    *value = json_at(jsonvalue_get(test, "expect"), said->path);
     CHECK(arguments && value, "%s: no %s", path, said->path);
     if (arguments && value) {
         Command command = command_begin();
@@ -463,6 +464,48 @@ static void test_dump_of_longer_texts(void) {
     check_reference("gpt2-bf16", "--half", 1e-3);
 }
 
+static double number_of(const JsonValue *json, const char *key) {
+    const JsonValue *value = jsonvalue_get(json, key);
+    return value ? value->number : NAN;
+}
+
+/* What dump says of each array's size, and of all, is what its type and shape make of it, and is in the file. */
+static void check_sizes(const char *option) {
+    const char *file = scratch_path("sizes.npz"), *const arguments[] = {"dump",   MODELS "gpt2-f32.gguf",
+                                                                        "-p",     "Hello",
+                                                                        "-o",     file,
+                                                                        "--json", option};
+    Error error = {{0}};
+    Command command = command_begin();
+    size_t n, n_file = 0;
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments && arguments[i]; i++)
+        command_add(&command, arguments[i], strlen(arguments[i]));
+    char *text = output_of(command, &n), *bytes = read_whole(file, &n_file);
+    JsonValue *json = jsonvalue_parse(text, n, &error);
+    const JsonValue *arrays = jsonvalue_get(json, "arrays");
+    double total = 0;
+    for (size_t i = 0; arrays && i < arrays->n; i++) {
+        const JsonValue *dtype = jsonvalue_get(&arrays->items[i], "dtype"),
+                        *shape = jsonvalue_get(&arrays->items[i], "shape");
+        double size = atof(dtype->text + 2) * (dtype->text[1] == 'U' ? 4 : 1); /* "<f4", "<U7" */
+        for (size_t j = 0; j < shape->n; j++) size *= shape->items[j].number;
+        CHECK_NEAR(number_of(&arrays->items[i], "bytes"), size, 0);
+        total += size;
+    }
+    CHECK(arrays && arrays->n > 20 && number_of(json, "bytes") == total, "%s: %.0f bytes, not %.0f",
+          error.message, number_of(json, "bytes"), total);
+    CHECK((double)n_file > total, "%zu bytes in the file of %.0f", n_file, total);
+    unlink(file);
+    free(bytes);
+    free(text);
+    jsonvalue_free(json);
+}
+
+static void test_dump_sizes(void) {
+    check_sizes(NULL);
+    check_sizes("--half");
+}
+
 int main(void) {
     if (!scratch_begin()) return 1;
     setenv("ATTN_KERNEL", "scalar", 1); /* the tests ask what the views compute, not how fast */
@@ -475,6 +518,7 @@ int main(void) {
     RUN(test_ablate);
     RUN(test_compare);
     RUN(test_dump);
+    RUN(test_dump_sizes);
     RUN(test_text_says_it_too);
     RUN(test_dump_of_longer_texts); /* changes the kernels */
     scratch_end();

@@ -87,6 +87,24 @@ for model in weights/model.gguf "$data"/*.gguf; do
     has out_has '"passed": true'
 done
 
+# The seed that draws where none is given, and the rows and lines that only people see.
+try heads "$gpt2" --repeat 4 --json
+has out_has '"seed": 1,'
+cp "$tmp/out" "$tmp/wanted"
+has same heads "$gpt2" --repeat 4 --json -s 1
+try score "$gpt2" -p Hello
+has out_has '^    0  *"H"  *-  *-  *-$' # nothing foresaw the first token
+has [ "$(grep -c '^ *[0-4]  *"' "$tmp/out")" -eq 5 ]
+try lens "$gpt2" -p Hello --top 1 # the line has room for more
+has [ "$(grep -c '^[^"]*"[^"]*" *[01]\.[0-9]*$' "$tmp/out")" -eq 3 ]
+has out_has 'likeliest$'
+for head in 0 1 2 3; do
+    try explain "$llama" -p Hello --layer 0 --head $head
+    has out_has "^L0H$head, query .* (it shares kv head $((head / 2)) with other heads)$"
+done
+try explain "$gpt2" -p Hello --layer 0 --head 0
+if out_has 'kv head'; then has false; fi
+
 # What the model of this repository was made to say, it says with a probability of one half or more.
 try next weights/model.gguf -p 'The Eiffel' --json
 has out_has '"token": " Tower", "rank": 1, "probability": 0\.[5-9]'

@@ -1,8 +1,13 @@
 /* The pool: every index handed out exactly once, for pools and loops of many sizes, and no lost wake-up. */
+#define _GNU_SOURCE /* CPU_SET */
+
+#include "model.h"
 #include "tests/test.h"
 #include "threads.h"
 
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -143,10 +148,77 @@ static void test_new_and_free(void) {
     CHECK(threads_new(0, &error) == NULL && error.message[0], "a pool of none must be refused with a reason");
 }
 
+/* CPUs that may run us and are the first of those that share their core; 0 when the kernel does not say. */
+static unsigned first_siblings(const cpu_set_t *allowed) {
+    unsigned n = 0;
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        char path[96], list[256] = "";
+        if (!CPU_ISSET(cpu, allowed)) continue;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list", cpu);
+        FILE *file = fopen(path, "r");
+        if (!file || !fgets(list, sizeof list, file)) return 0;
+        fclose(file);
+        bool first = true;
+        for (char *at = list; *at && *at != '\n'; at += *at == ',') { /* "0,64", "0-1" */
+            size_t from = strtoul(at, &at, 10), to = *at == '-' ? strtoul(at + 1, &at, 10) : from;
+            for (size_t other = from; other <= to && other < cpu; other++)
+                first &= !CPU_ISSET(other, allowed);
+        }
+        n += first;
+    }
+    return n;
+}
+
 static void test_physical_cores(void) {
     long online = sysconf(_SC_NPROCESSORS_CONF);
     unsigned cores = threads_physical_cores();
     CHECK(cores >= 1 && (long)cores <= online, "%u cores of %ld CPUs", cores, online);
+
+    cpu_set_t allowed, some;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) SKIP("nobody says which CPUs there are");
+    unsigned n = first_siblings(&allowed);
+    CHECK(n == 0 || cores == n, "%u cores, and %u CPUs are the first of theirs", cores, n);
+    size_t last = CPU_SETSIZE - 1;
+    while (last > 0 && !CPU_ISSET(last, &allowed)) last--;
+    some = allowed;
+    for (size_t cpu = 0; cpu < last; cpu++) CPU_CLR(cpu, &some); /* one is left */
+    if (sched_setaffinity(0, sizeof some, &some) == 0) cores = threads_physical_cores();
+    CHECK(cores == 1, "%u cores of one CPU", cores);
+    sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
+/* Every loop of the engine passes here: how many there are, and how many have a piece for everyone. */
+static size_t n_loops, n_shared;
+
+void __real_parallel_for(Threads *threads, size_t n, size_t grain, LoopBody *body, void *context);
+void __wrap_parallel_for(Threads *threads, size_t n, size_t grain, LoopBody *body, void *context);
+void __wrap_parallel_for(Threads *threads, size_t n, size_t grain, LoopBody *body, void *context) {
+    n_loops++;
+    n_shared += (n - 1) / grain + 1 >= threads_count(threads);
+    __real_parallel_for(threads, n, grain, body, context);
+}
+
+/* Work for all: only then do more threads help, which no result shows. */
+static void test_loops_of_a_forward_pass(void) {
+    Error error;
+    int32_t ids[64] = {0};
+    Model *model = model_open("weights/model.gguf", &error);
+    Threads *threads = threads_new(4, &error);
+    CHECK(model && threads, "%s", error.message);
+    if (!model || !threads) return;
+    for (size_t n = 1; n <= 64; n *= 64) {
+        SessionOptions options = {.kv_dtype = DTYPE_F32,
+                                  .compute = {.kernels = kernels_pick("scalar", &error), .threads = threads}};
+        Session *session = session_new(model, &options, &error);
+        n_loops = n_shared = 0;
+        CHECK(session && session_feed(session, ids, n, NULL, 0, &error), "%s", error.message);
+        /* Of one token there are rows of matrices (four loops a layer) and heads; of many all but its keys and values. */
+        CHECK(n_shared >= (n == 1 ? 5 : 12) * model_config(model)->n_layer, "%zu tokens: %zu of %zu", n,
+              n_shared, n_loops);
+        session_free(session);
+    }
+    threads_free(threads);
+    model_close(model);
 }
 
 int main(void) {
@@ -157,5 +229,6 @@ int main(void) {
     RUN(test_workers_take_part);
     RUN(test_new_and_free);
     RUN(test_physical_cores);
+    RUN(test_loops_of_a_forward_pass);
     return test_end();
 }

@@ -3,8 +3,8 @@
  * vocabularies (../shared/data), and tests/data/tokenizer, which scripts/tokenizer_cases.py makes. Then what
  * holds for any bytes, and vocabularies that must be refused.
  */
-#include "tokenizer.h"
 #include "text/unicode.h"
+#include "tokenizer.h"
 
 #include "test.h"
 
@@ -492,6 +492,9 @@ static void test_refuses_models(void) {
     writer = begin_gpt2(path, "a|b", "a b");
     add_string(&writer, "pre", "qwen2");
     check_refused(&writer, path, "'qwen2' is not supported");
+    writer = begin_gpt2(path, "a|b", "a b");
+    add_u32(&writer, "pre", 1);
+    check_refused(&writer, path, "tokenizer.ggml.pre' is of type uint32, expected string");
 }
 
 static void test_refuses_tokens(void) {
@@ -570,9 +573,86 @@ static void test_refuses_ids(void) {
     writer = begin_gpt2(path, "a|b|ab", "a b");
     add_true(&writer, "add_eos_token");
     check_refused(&writer, path, "tokenizer.ggml.eos_token_id is missing");
-    writer = begin_gpt2(path, "a|b|ab", "a b");
-    add_string(&writer, "add_bos_token", "true");
-    check_refused(&writer, path, "tokenizer.ggml.add_bos_token");
+    static const char *const switches[] = {"add_bos_token", "add_eos_token", "add_space_prefix"};
+    for (size_t i = 0; i < 3; i++) {
+        writer = begin_gpt2(path, "a|b|ab", "a b");
+        add_string(&writer, switches[i], "true");
+        check_refused(&writer, path, switches[i]);
+    }
+}
+
+/* SentencePiece's vocabulary has no <s> where its ids are missing and token 1 is: no BOS is put in front. */
+static void test_no_bos(void) {
+    static const float scores[] = {0};
+    char path[32];
+    Writer writer = begin_file(path);
+    add_string(&writer, "model", "llama");
+    add_strings(&writer, "tokens", "a");
+    add_numbers(&writer, "scores", F32, scores, 1);
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    if (!opened.tokenizer) return;
+    CHECK(tokenizer_bos(opened.tokenizer) == -1 && tokenizer_eos(opened.tokenizer) == -1, "no such tokens");
+    CHECK(!tokenizer_adds_bos(opened.tokenizer), "nothing to add");
+    close_tokenizer(opened);
+    unlink(path);
+
+    /* A file that gives the ends of a turn and of a text. */
+    writer = begin_gpt2(path, "a|b|c", NULL);
+    add_u32(&writer, "eot_token_id", 1);
+    add_u32(&writer, "eos_token_id", 2);
+    add_true(&writer, "add_space_prefix");
+    finish_file(&writer);
+    opened = open_tokenizer(path);
+    if (!opened.tokenizer) return;
+    for (int32_t id = 0; id < 3; id++)
+        CHECK(tokenizer_is_end(opened.tokenizer, id) == (id > 0), "token %d", id);
+    Tokens tokens = encode(opened.tokenizer, "ab", 2, ENCODE_ENDS);
+    CHECK(tokens.n == 2 && tokens.ids[0] == 0, "bytes get no space in front: %zu tokens", tokens.n);
+    tokens_free(&tokens);
+    close_tokenizer(opened);
+    unlink(path);
+}
+
+/* Tokens without text are no text: neither found, nor special, nor shown. */
+static void test_empty_tokens(void) {
+    static const int32_t types[] = {1, 3, 4, 1, 3};
+    char path[32];
+    Writer writer = begin_gpt2(path, "|||a|<x>", NULL);
+    add_numbers(&writer, "token_type", I32, types, 5);
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    if (!opened.tokenizer) return;
+    static const int32_t expected[] = {3, 4, 3};
+    Tokens tokens = encode(opened.tokenizer, "a<x>a", 5, ENCODE_SPECIAL);
+    check_ids(tokens, (Tokens){(int32_t *)(uintptr_t)expected, 3, 3}, "a, <x>, a");
+    tokens_free(&tokens);
+    for (int32_t id = 0; id < 3; id++) check_piece(opened.tokenizer, id, true, "");
+    close_tokenizer(opened);
+    unlink(path);
+}
+
+/* Llama 3 takes a whole word before it merges; a control token of the same name is not that word. */
+static void test_whole_words(void) {
+    for (int32_t type = 1; type <= 3; type += 2) {
+        char path[32];
+        const int32_t types[] = {1, 1, type};
+        Writer writer = begin_gpt2(path, "a|b|ab", NULL);
+        add_string(&writer, "pre", "llama-bpe");
+        add_numbers(&writer, "token_type", I32, types, 3);
+        finish_file(&writer);
+        Opened opened = open_tokenizer(path);
+        if (!opened.tokenizer) return;
+        static const int32_t expected[] = {0, 1, 2};
+        Tokens tokens = encode(opened.tokenizer, "ab", 2, 0);
+        if (type == 1)
+            check_ids(tokens, (Tokens){(int32_t *)(uintptr_t)expected + 2, 1, 1}, "ab");
+        else
+            check_ids(tokens, (Tokens){(int32_t *)(uintptr_t)expected, 2, 2}, "a, b");
+        tokens_free(&tokens);
+        close_tokenizer(opened);
+        unlink(path);
+    }
 }
 
 /* A vocabulary without some bytes: text that needs one gives no tokens, but an error that names the byte. */
@@ -607,6 +687,20 @@ static void test_missing_bytes(void) {
     static const int32_t expected[] = {0, 5, 3, 4, 0}; /* the space in front and é are unknown */
     check_ids(tokens, (Tokens){(int32_t *)(uintptr_t)expected, 5, 5}, "?, _a, a, a byte, ?");
     tokens_free(&tokens);
+    close_tokenizer(opened);
+    unlink(path);
+}
+
+/* GPT-2 spells a soft hyphen U+0143, so U+00AD stands for itself, with all of its word. */
+static void test_soft_hyphen(void) {
+    char path[32];
+    Writer writer = begin_gpt2(path, "\xc2\xad|\xc4\xa0\xc2\xad|\xc5\x83", NULL);
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    if (!opened.tokenizer) return;
+    check_piece(opened.tokenizer, 0, false, "\xc2\xad");
+    check_piece(opened.tokenizer, 1, false, "\xc4\xa0\xc2\xad");
+    check_piece(opened.tokenizer, 2, false, "\xad");
     close_tokenizer(opened);
     unlink(path);
 }
@@ -776,6 +870,10 @@ int main(void) {
     RUN(test_refuses_merges);
     RUN(test_refuses_scores);
     RUN(test_refuses_ids);
+    RUN(test_no_bos);
+    RUN(test_empty_tokens);
+    RUN(test_whole_words);
+    RUN(test_soft_hyphen);
     RUN(test_spelling);
     RUN(test_merge_order);
     RUN(test_missing_bytes);

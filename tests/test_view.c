@@ -495,6 +495,87 @@ static void test_page(void) {
     }
 }
 
+/* The next line of the figure, which must be this one; returns what follows it. */
+static const char *__attribute__((format(printf, 2, 3)))
+expect_line(const char *at, const char *format, ...) {
+    char line[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    size_t n = strlen(line);
+    CHECK(strncmp(at, line, n) == 0 && at[n] == '\n', "not %s, but %.200s", line, at);
+    return strchr(at, '\n') ? strchr(at, '\n') + 1 : at;
+}
+
+/*
+ * A figure of n tokens, each one letter: cells of `cell` pixels, letters 0.65 of that high and 0.62 of this wide, a margin
+ * of 8 pixels, 20 for the title; and for each weight that is at least 1/255 a rectangle where it belongs.
+ */
+static void check_figure(size_t n, double cell) {
+    char text[301];
+    for (size_t i = 0; i < n; i++) text[i] = (char)('a' + i * i % 23);
+    text[n] = '\0';
+    size_t n_output;
+    const char *file = scratch_path("figure.svg"), *const words[] = {"view", GPT2, "-p",    text,
+                                                                     "-o",   file, "--svg", "L1H0"};
+    Command command = command_begin();
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        command_add(&command, words[i], strlen(words[i]));
+    free(output_of(command, &n_output));
+    char *svg = read_whole(file, &n_output);
+    JsonValue *json = json_of("attend", GPT2, "-p", text, "--layer", "1", "--head", "0", NULL);
+    double side = (double)n * cell, font = 0.65 * cell, label = 0.62 * font, x = 8 + label + 4,
+           y = 28 + label + 4, width = x + side + 8, height = y + side + 8, down = 0.35 * font;
+    const char *at = svg ? strstr(svg, "<svg ") : NULL;
+    CHECK(at, "no figure");
+    if (!at) return;
+    at = expect_line(
+        at,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.2f %.2f\" "
+        "font-family=\"sans-serif\">",
+        width, height, width, height);
+    at = expect_line(at, "<title>L1H0</title>");
+    CHECK(strncmp(at, "<desc>Attention pattern of head 0 in layer 1: ", 46) == 0, "%.60s", at);
+    at =
+        expect_line(strstr(at, "<text "),
+                    "<text x=\"8\" y=\"22\" font-size=\"14\" font-weight=\"bold\" fill=\"#222\">L1H0</text>");
+    at = expect_line(at, "<g font-size=\"%.2f\" fill=\"#222\">", font);
+    for (size_t i = 0; i < n; i++) {
+        double middle = ((double)i + 0.5) * cell;
+        at = expect_line(at, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"end\">%c</text>", x - 4,
+                         y + middle + down, text[i]);
+        at = expect_line(at, "<text transform=\"translate(%.2f %.2f) rotate(-90)\">%c</text>",
+                         x + middle + down, y - 4, text[i]);
+    }
+    at = expect_line(at, "</g>");
+    at = expect_line(at, "<g fill=\"#3b4cc0\">");
+    for (size_t q = 0; q < n && !test_broken; q++)
+        for (size_t k = 0; k <= q; k++) {
+            double weight = number(json, "patterns.0.rows.%zu.%zu", q, k);
+            if (weight < 1.0 / 255) continue;
+            at = expect_line(
+                at,
+                "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill-opacity=\"%.3f\"><title>%c "
+                "&#8594; %c %.3f</title></rect>",
+                x + (double)k * cell, y + (double)q * cell, cell, cell, weight, text[q], text[k], weight);
+        }
+    at = expect_line(at, "</g>");
+    expect_line(
+        at,
+        "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"none\" stroke=\"#bbb\" stroke-width=\"0.5\"/>",
+        x, y, side, side);
+    unlink(file);
+    jsonvalue_free(json);
+    free(svg);
+}
+
+static void test_figure(void) {
+    check_figure(5, 18);
+    check_figure(60, 18);
+    check_figure(120, 9); /* 1080 pixels in all */
+}
+
 static void test_sha256(void) {
     char many[1000001];
     memset(many, 'a', sizeof many - 1);
@@ -586,6 +667,7 @@ int main(void) {
     RUN(test_short);
     RUN(test_generated);
     RUN(test_page);
+    RUN(test_figure);
     scratch_end();
     return test_end();
 }

@@ -259,9 +259,7 @@ static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Er
 static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     StringArray spelt;
     if (!checkpoint_strings(checkpoint, "tokenizer.ggml.tokens", &spelt, error)) return false;
-    size_t n = vocab->n = spelt.n;
-    size_t total = 0; /* cannot overflow: the texts lie in the file and do not overlap */
-    for (StringArray rest = spelt; rest.n;) total += string_array_take(&rest).n;
+    size_t n = vocab->n = spelt.n, total = string_array_bytes(&spelt);
     if (n == 0)
         return error_set(error, "%s: tokenizer.ggml.tokens is missing or empty", checkpoint_path(checkpoint));
     if (n > INT32_MAX || total > UINT32_MAX)
@@ -322,12 +320,9 @@ static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, Error *error
     StringArray lines;
     if (!checkpoint_strings(checkpoint, "tokenizer.ggml.merges", &lines, error)) return false;
     if (!lines.next) return error_set(error, "%s: tokenizer.ggml.merges is missing", path);
-    size_t n = lines.n, longest = 0;
-    for (StringArray rest = lines; rest.n;) {
-        String line = string_array_take(&rest);
-        if (line.n > longest) longest = line.n;
-    }
-    char *scratch = malloc(longest + 8);
+    size_t n = lines.n;
+    char *scratch =
+        malloc(string_array_bytes(&lines) + 8); /* for any line; no more is touched than one takes */
     vocab->n_merges = n;
     vocab->merges = calloc(table_slots(n), sizeof *vocab->merges);
     bool ok = true;

@@ -213,10 +213,15 @@ static void print_how(const Report *report, const AblateView *v) {
                                                  : " (a head: to its value bias, if it has one)");
         break;
     case BY_MEAN:
-        printf("set to the mean over %s (%zu tokens)\n", v->with ? v->with : "this text",
-               v->with ? ablation->reference.n : ablation->subject->tokens.n);
+        printf("set to the mean over ");
+        print_path(report, v->with ? v->with : "this text");
+        printf(" (%zu tokens)\n", v->with ? ablation->reference.n : ablation->subject->tokens.n);
         break;
-    case BY_RESAMPLE: printf("set to the values on %s\n", v->with); break;
+    case BY_RESAMPLE:
+        printf("set to the values on ");
+        print_path(report, v->with);
+        putchar('\n');
+        break;
     }
     print_styled(report, STYLE_DIM,
                  "change: nll without it minus nll with it, bits a token; above 0: it helped\n"

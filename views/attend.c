@@ -275,9 +275,9 @@ static void print_strong_key(const Key *key) {
     printf("%6.3f", key->weight);
 }
 
-/* The strongest keys of a row on what is left of a line. */
+/* The strongest keys of a row on what is left of a line, which has 40 columns or more (cli/report.c). */
 static void print_strongest(const Attend *attend, const double *row, size_t n, size_t used) {
-    size_t width = attend->study->report.width, room = width > used ? (width - used) / KEY_WIDTH : 0;
+    size_t room = (attend->study->report.width - used) / KEY_WIDTH;
     size_t k = find_strongest(attend, row, n, at_most(attend->top, room ? room : 1));
     for (size_t i = 0; i < k; i++) print_strong_key(&attend->strongest[i]);
     putchar('\n');
@@ -306,8 +306,8 @@ static void print_legend(const Report *report, double scale) {
 
 /* Beside the row of a map that stands alone: its strongest key, and what the sink held. */
 static void print_note(const Attend *attend, size_t map, size_t item, const double *row) {
-    if (find_strongest(attend, row, item + 1, 1) && attend->strongest->weight > 0)
-        print_strong_key(attend->strongest);
+    find_strongest(attend, row, item + 1, 1);
+    if (attend->strongest->weight > 0) print_strong_key(attend->strongest);
     if (attend->patterns.no_sink && item > 0) printf("  sink %6.3f", item_dropped(attend, map, item));
 }
 

@@ -22,8 +22,11 @@
 
 enum {
     MAX_SIDE = 64, /* rows, columns and heads: more is not worked by hand */
-    CELL = 9,      /* columns of a number */
-    LABEL = 12,    /* at most, of a row's name */
+    MAX_CASES = 1000,
+    MAX_BYTES = 1 << 24,   /* of the file */
+    MAX_NUMBERS = 1 << 23, /* in all tables of all cases, given and worked out */
+    CELL = 9,              /* columns of a number */
+    LABEL = 12,            /* at most, of a row's name */
 };
 
 static const double usual_tolerance = 1e-5; /* between what comes out and what the file expects */
@@ -70,6 +73,7 @@ typedef struct Expected {
 typedef struct Case {
     const JsonValue *json;
     Arena *arena;  /* of all grids */
+    size_t *left;  /* numbers that the file's further grids may have */
     Error *error;  /* where what is wrong with the case is said */
     char name[64]; /* the file's, or its number there */
     ScoreKind score;
@@ -102,6 +106,9 @@ static bool __attribute__((format(printf, 2, 3))) fail(const Case *c, const char
 static bool is_given(const Case *c, size_t kind) { return c->given[kind].data != NULL; }
 
 static bool grid_new(const Case *c, Grid *grid, size_t rows, size_t cols) {
+    if (rows * cols > *c->left)
+        return fail(c, "with its tables there are more than %d numbers to work out", MAX_NUMBERS);
+    *c->left -= rows * cols;
     *grid = (Grid){rows, cols, arena_new(c->arena, rows * cols, sizeof *grid->data)};
     return arena_ok(c->arena, c->error, "a table of %zu x %zu numbers", rows, cols);
 }
@@ -377,6 +384,7 @@ static bool cases_of(const JsonValue *file, const JsonValue **cases, size_t *n, 
     if (!list) return true;
     if (list->kind != JSON_ARRAY || list->n == 0)
         return error_set(error, "\"cases\" should be an array of cases");
+    if (list->n > MAX_CASES) return error_set(error, "%zu cases; a file may have %d", list->n, MAX_CASES);
     for (size_t i = 0; i < file->n; i++)
         if (!is_one_of(file->keys[i], known, sizeof known / sizeof *known))
             return error_set(
@@ -389,12 +397,13 @@ static bool cases_of(const JsonValue *file, const JsonValue **cases, size_t *n, 
 static bool work_out_all(Cases *cases, Arena *arena, Error *error) {
     const JsonValue *json;
     double tolerance = usual_tolerance;
+    size_t left = MAX_NUMBERS;
     if (!cases_of(cases->json, &json, &cases->n, &tolerance, error)) return false;
     cases->items = arena_new(arena, cases->n, sizeof *cases->items);
     if (!arena_ok(arena, error, "%zu cases", cases->n)) return false;
     for (size_t i = 0; i < cases->n; i++) {
         Case *c = &cases->items[i];
-        *c = (Case){.arena = arena, .error = error, .tolerance = tolerance};
+        *c = (Case){.arena = arena, .left = &left, .error = error, .tolerance = tolerance};
         if (!read_case(c, &json[i], i) || !work_out(c)) return false;
         bool agrees = true;
         for (size_t j = 0; j < c->n_expected; j++) agrees &= c->expected[j].agrees;
@@ -409,7 +418,7 @@ static bool compute(Study *study, void *view, Error *error) {
     const char *path = study->options->model;
     TextBuffer text = {0};
     Error why;
-    bool ok = read_text(path, &text, error);
+    bool ok = read_text(path, MAX_BYTES, &text, error);
     if (ok) {
         cases->json = jsonvalue_parse(text.data, text.n, &why);
         ok = (cases->json && work_out_all(cases, &study->arena, &why)) ||
@@ -428,7 +437,7 @@ static void print_wrapped(const Report *report, const char *text, size_t n) {
         if (column > 0 && column + width > report->width) {
             putchar('\n');
             column = 0;
-            if (text[at] == ' ') at++, width--;
+            at++, width--; /* the space */
         }
         print_column(report, text + at, end - at, 0);
         column += width;
@@ -437,7 +446,7 @@ static void print_wrapped(const Report *report, const char *text, size_t n) {
 }
 
 /* Cut to `width` columns and padded to it, on the left for a column's name. */
-static void print_name(const Report *report, const Labels *labels, size_t i, size_t width, bool right) {
+static void print_label(const Report *report, const Labels *labels, size_t i, size_t width, bool right) {
     char name[32];
     size_t n = (size_t)snprintf(name, sizeof name, "%c%zu", labels->letter, i);
     const char *text = labels->texts ? labels->texts->items[i].text : name;
@@ -467,12 +476,12 @@ static void print_grid(const Report *report, const char *title, const Grid *grid
         printf("%*s", LABEL, "");
         for (size_t j = begin; j < end; j++) {
             printf("  ");
-            print_name(report, cols, j, CELL - 1, true);
+            print_label(report, cols, j, CELL - 1, true);
         }
         print_style(report, STYLE_PLAIN);
         putchar('\n');
         for (size_t i = 0; i < n; i++) {
-            print_name(report, rows, i, LABEL, false);
+            print_label(report, rows, i, LABEL, false);
             for (size_t j = begin; j < end; j++) {
                 putchar(' ');
                 print_number(row_of(grid, first + i)[j]);

@@ -1,5 +1,6 @@
 #include "views/view.h"
 
+#include "cli/output.h"
 #include "generate.h"
 #include "measures/ablation.h"
 
@@ -7,7 +8,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 bool study_open(Study *study, const char *path, Error *error) {
     const char *vocabulary = study->options->tokenizer;
@@ -20,6 +20,7 @@ bool study_open(Study *study, const char *path, Error *error) {
 }
 
 void study_close(Study *study) {
+    note_changed("study", study->model);
     session_free(study->session);
     tokenizer_free(study->tokenizer);
     checkpoint_close(study->vocabulary);
@@ -71,9 +72,11 @@ void report_open(Report *report, const Study *study) {
     size_t n = study->subject.tokens.n;
     if (!report->json) {
         if (!model) return;
-        print_styled(report, STYLE_DIM, "%s  %s %s  %zu token%s  bos %s  seed %" PRIu64 "\n\n",
-                     study->options->model, architecture, type, n, n == 1 ? "" : "s",
-                     study->subject.bos ? "yes" : "no", study->seed);
+        print_style(report, STYLE_DIM);
+        print_path(report, study->options->model);
+        printf("  %s %s  %zu token%s  bos %s  seed %" PRIu64 "\n\n", architecture, type, n, n == 1 ? "" : "s",
+               study->subject.bos ? "yes" : "no", study->seed);
+        print_style(report, STYLE_PLAIN);
         return;
     }
     json_object(report, NULL);
@@ -118,9 +121,10 @@ Generator *study_generator(const Study *study, Session *session, float temperatu
 bool study_generate(Study *study, Generator *generator, size_t n_predict, void (*each)(void *user),
                     void *user, Error *error) {
     bool ok = true;
-    for (size_t i = 0; ok && i < n_predict && !interrupted(); i++) {
+    for (size_t i = 0; ok && i < n_predict; i++) {
         int32_t id;
         TextEnd end;
+        if (interrupted()) return error_set(error, "interrupted");
         if (!generator_sample(generator, &id, &end, error)) return false;
         if (end != END_LIMIT) break;
         ok = tokens_push(&study->subject.tokens, id, error) && generator_settle(generator, error);
@@ -129,22 +133,12 @@ bool study_generate(Study *study, Generator *generator, size_t n_predict, void (
     return ok;
 }
 
-static bool is_same_file(const char *a, const char *b) {
-    struct stat of_a, of_b;
-    return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
-           of_a.st_ino == of_b.st_ino;
-}
-
 bool study_check_output(const Study *study, const char *output, const char *example, Error *error) {
     const StudyOptions *o = study->options;
-    const struct {
-        const char *path, *name;
-    } read[] = {{o->model, "model"}, {o->tokenizer, "vocabulary"}, {o->prompt_file, "text"}};
     if (!output) return error_set(error, "%s writes a file: name it with -o %s", study->view->name, example);
-    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
-        if (read[i].path && is_same_file(output, read[i].path))
-            return error_set(error, "-o %s is the %s itself; choose another name", output, read[i].name);
-    return true;
+    return output_spares("-o", output, o->model, "model", error) &&
+           output_spares("-o", output, o->tokenizer, "vocabulary", error) &&
+           output_spares("-o", output, o->prompt_file, "text", error);
 }
 
 static bool check_below(const char *what, size_t value, size_t n, Error *error) {

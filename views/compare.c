@@ -161,11 +161,12 @@ static bool compute(Study *study, void *view, Error *error) {
 /* "L3H7 12>5" and a bar, where anything changed. */
 static void show_place(Report *report, const char *key, const void *row) {
     const PatternChange *change = row;
-    char name[32];
+    char name[32], place[96];
     (void)key;
     if (!(change->largest > 0)) return;
-    int n = printf("  %s %zu>%zu", head_name(name, change->layer, change->head), change->query, change->key);
-    if (report->bars) printf("%*s", n < 18 ? 18 - n : 0, "");
+    snprintf(place, sizeof place, "  %s %zu>%zu", head_name(name, change->layer, change->head), change->query,
+             change->key);
+    printf("%-*s", report->bars ? 18 : 0, place);
     print_bar(report, change->share, 24);
 }
 
@@ -186,7 +187,9 @@ static const Table layers_table = TABLE("layers", columns);
 static void show_file(Report *report, bool other, const char *path, const Study *study) {
     const char *type = weight_type(model_checkpoint(study->model));
     if (!report->json) {
-        printf("%c  %s  %s\n", "AB"[other], path, type);
+        printf("%c  ", "AB"[other]);
+        print_path(report, path);
+        printf("  %s\n", type);
         return;
     }
     json_object(report, other ? "b" : "a");

@@ -348,8 +348,11 @@ static bool show(Study *study, void *view, Error *error) {
         json_int(report, "n_overflowed", (int64_t)dump->n_overflowed);
         return true;
     }
-    printf("\n%s: %zu arrays, %.1f MB; numpy.load(\"%s\")[\"tokens\"]\n", dump->output, dump->n_arrays,
-           (double)dump->n_bytes / 1e6, dump->output);
+    putchar('\n');
+    print_path(report, dump->output);
+    printf(": %zu arrays, %.1f MB; numpy.load(\"", dump->n_arrays, (double)dump->n_bytes / 1e6);
+    print_path(report, dump->output);
+    puts("\")[\"tokens\"]");
     if (dump->n_overflowed)
         printf("%" PRIu64 " numbers are beyond float16's 65504 and became infinite; leave out --half\n",
                dump->n_overflowed);

@@ -175,8 +175,7 @@ static size_t label_width(const HeadsView *view) {
 static void print_heads(Report *report, const HeadsView *view) {
     const Heads *heads = &view->heads;
     Columns left_out = heads->random ? 0 : 1 << TL_DIAG; /* a text has no one diagonal */
-    size_t labels = label_width(view), room = report->width > labels ? report->width - labels : 0;
-    Columns too_wide = table_too_wide(&heads_table, left_out, room);
+    Columns too_wide = table_too_wide(&heads_table, left_out, report->width - label_width(view));
     Column finer[N_COLUMNS]; /* chance, with one digit more than heads */
     memcpy(finer, columns, sizeof finer);
     for (size_t i = 0; i < N_COLUMNS; i++)

@@ -195,7 +195,6 @@ static bool show(Study *study, void *view, Error *error) {
     return true;
 }
 
-static void free_next(void *view) { free(((Next *)view)->tokens.items); }
 
 static const Next defaults = {.n_top = TOP, .sampling = {.temperature = 1, .top_p = 1, .repeat_penalty = 1}};
 
@@ -227,5 +226,4 @@ const View view_next = {
     .size = sizeof(Next),
     .compute = compute,
     .show = show,
-    .free = free_next,
 };

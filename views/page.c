@@ -418,8 +418,8 @@ static bool finish(Page *page, Error *error) {
     if (!output_finish(&page->file, error)) return false;
     size_t n = page->study->subject.tokens.n,
            n_heads = page->svg ? 1 : page->traces.n_layers * page->config->n_head;
-    printf("%s: %zu token%s, %zu head%s", page->output, n, n == 1 ? "" : "s", n_heads,
-           n_heads == 1 ? "" : "s");
+    print_path(&page->study->report, page->output);
+    printf(": %zu token%s, %zu head%s", n, n == 1 ? "" : "s", n_heads, n_heads == 1 ? "" : "s");
     if (bytes >= 0) printf(", %ld kB", (bytes + 500) / 1000);
     if (bytes > LARGE_MB * 1000000L && !page->svg) fputs("; --layers makes it smaller", stdout);
     putchar('\n');

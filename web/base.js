@@ -98,10 +98,10 @@ function bytesOfHex(hex) {
  * Text that would not be seen, or that would rearrange the line it stands in, as something to see: a space in
  * front as ␣, a line feed as ↵, a direction mark as ⟨202e⟩.
  */
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}\p{Noncharacter_Code_Point}]/gu;
 
 function picture(character) {
-  const code = character.charCodeAt(0);
+  const code = character.codePointAt(0);
   if (character === '\n') return '↵';
   if (character === '\t') return '⇥';
   if (code < 0x20) return String.fromCharCode(0x2400 + code);

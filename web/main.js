@@ -1,7 +1,7 @@
 /* The frame around the sections: what the page is about, the chosen position, themes, sizes; then the first drawing. */
 
 (() => {
-  const facts = [data.model, `${data.architecture}, ${data.type}`, `${plural(data.n_layer, 'layer')} × ${plural(data.n_head, 'head')}`, plural(nTokens, 'token')];
+  const facts = [visible(data.model), `${data.architecture}, ${data.type}`, `${plural(data.n_layer, 'layer')} × ${plural(data.n_head, 'head')}`, plural(nTokens, 'token')];
   if (data.n_prompt < nTokens) facts.push(`the last ${nTokens - data.n_prompt} generated`);
   if (keptLayers.length < data.n_layer) facts.push(`patterns of ${plural(keptLayers.length, 'layer')} kept (--layers)`);
   byId('facts').textContent = facts.join(' · ');

@@ -37,7 +37,7 @@ static void put_escaped(FILE *file, String text) {
     for (size_t i = 0, length; i < text.n; i += length) {
         uint32_t c;
         length = utf8_decode(text.data + i, text.n - i, &c);
-        if (c >= UTF8_INVALID || is_control(c))
+        if (is_control(c))
             putc(' ', file);
         else if (c == '<' || c == '>' || c == '&' || c == '"')
             fprintf(file, "&#%u;", (unsigned)c);

@@ -1,0 +1,134 @@
+#!/bin/sh
+# Programs whose model's file others write to, after it is loaded. -f names a pipe: it is opened when the model is
+# loaded, and nothing is computed until the prompt is there. What loading makes of such files is test_changing.c's.
+run=${RUN:-./run} study=${STUDY:-./study}
+gpt2=tests/data/reference/gpt2-f32.gguf
+program=$run name=run
+. tests/program.sh
+pipe=$tmp/pipe model=$tmp/model
+mkfifo "$pipe"
+trap '' PIPE
+
+# begin FILE ARG…: the program with a copy of the file; it has loaded it when this returns.
+begin() {
+    cp "$1" "$model"
+    touch -t 202001010000 "$model" # the clock of files stands still for some milliseconds
+    size=$(wc -c <"$model")
+    shift
+    command=$*
+    rm -f "$tmp/code"
+    (
+        timeout 60 "$program" "$@" -f "$pipe" </dev/null >"$tmp/out" 2>"$tmp/err"
+        echo $? >"$tmp/code"
+        : <"$pipe" # if it never came so far as to open it
+    ) &
+    exec 3>"$pipe"
+}
+
+# finish: gives it the prompt; leaves what `try` leaves.
+finish() {
+    printf 'The Eiffel tower' >&3
+    exec 3>&-
+    until [ -s "$tmp/code" ]; do sleep 0.01; done
+    : <>"$pipe"
+    wait
+    code=$(cat "$tmp/code")
+}
+
+over() { head -c "$size" | dd of="$model" conv=notrunc 2>"$tmp/dd"; } # writes stdin over the model
+is_cut() { [ "$code" -eq 1 ] && one_line "the model's file was cut short, or could not be read further\$"; }
+is_noted() { grep -q "^$name: note: $model was written to while it was in use" "$tmp/err"; }
+nothing_left() { ! ls "$tmp"/x.* >"$tmp/list" 2>&1; }
+
+begin "$gpt2" "$model" --temp 0 -n 20
+finish
+has quiet
+cp "$tmp/out" "$tmp/text"
+same_text() { cmp -s "$tmp/text" "$tmp/out"; }
+
+# Cut: before the prompt is computed, with an output half written, with many threads, while the text is written.
+begin "$gpt2" "$model" -n 20
+: >"$model"
+finish
+has is_cut
+begin "$gpt2" "$model" -n 20 --logits "$tmp/x.npy"
+: >"$model"
+finish
+has is_cut
+has nothing_left
+for threads in 2 3 4 8 16; do
+    begin weights/model.gguf "$model" -n 20 -t $threads
+    : >"$model"
+    finish
+    has is_cut
+done
+mkfifo "$tmp/text_pipe"
+cp "$gpt2" "$model"
+(
+    timeout 60 "$run" "$model" -p 'The Eiffel' --temp 0 -n 10000000 --shift </dev/null >"$tmp/text_pipe" 2>"$tmp/err"
+    echo $? >"$tmp/code"
+) &
+exec 3<"$tmp/text_pipe"
+head -c 100 <&3 >"$tmp/out"
+: >"$model"
+cat <&3 >>"$tmp/out"
+exec 3<&-
+wait
+code=$(cat "$tmp/code") command='cut while it writes'
+has is_cut
+
+# Cut within its last page, which reads as zeros from then on: nobody dies, and the note says why the text is odd.
+begin "$gpt2" "$model" --temp 0 -n 20
+truncate -s -1 "$model"
+finish
+has [ "$code" -eq 0 ]
+has is_noted
+
+# Overwritten in place: by the same bytes, zeros, NaN.
+begin "$gpt2" "$model" --temp 0 -n 20
+over <"$gpt2"
+finish
+has [ "$code" -eq 0 ]
+has same_text
+has is_noted
+has one_line 'old and new weights may be mixed here$'
+begin "$gpt2" "$model" --temp 0 -n 20
+over </dev/zero
+finish
+has [ "$code" -eq 0 ]
+has is_noted
+begin "$gpt2" "$model" --temp 0 -n 20
+tr '\0' '\377' </dev/zero 2>"$tmp/tr" | over
+finish
+has [ "$code" -eq 1 ]
+has is_noted
+has grep -q "^run: $model: the logits are not finite" "$tmp/err"
+
+# Replaced under its name, renamed, deleted: the old file is what runs, and there is nothing to say.
+for change in "cp weights/model.gguf $tmp/new && mv $tmp/new $model" "mv $model $tmp/elsewhere" "rm $model"; do
+    begin "$gpt2" "$model" --temp 0 -n 20
+    sh -c "$change"
+    finish
+    has quiet
+    has same_text
+done
+
+# study's views.
+program=$study name=study
+for view in next score attend heads lens 'explain --layer 0 --head 1' 'ablate --mlps 0' selfcheck "view -o $tmp/x.html" \
+    "dump -o $tmp/x.npz"; do
+    begin "$gpt2" ${view%% *} "$model" ${view#"${view%% *}"}
+    : >"$model"
+    finish
+    has is_cut
+    has [ ! -s "$tmp/out" ]
+    has nothing_left
+done
+begin "$gpt2" next "$model"
+over <"$gpt2"
+finish
+has [ "$code" -eq 0 ]
+has is_noted
+
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]

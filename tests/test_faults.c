@@ -1,0 +1,447 @@
+/*
+ * Each call of the system fails in turn, under `run` and every view of `study` (tests/faults.c does it). Whatever
+ * fails, the program ends with 0 and the same bytes as always, or with 1, the beginning of those bytes and one more
+ * line on stderr; no output file is half written, and nothing is left beside it. Memory that is not freed is a
+ * sanitizer's find (make sanitize).
+ *
+ * The short form takes a few calls of each kind from each command, the long one (ATTN_LONG_TESTS=1) nearly all.
+ */
+#include "test.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GPT2 "@/gpt2-f32.gguf"
+#define LLAMA "@/llama-f32.gguf"
+
+enum { N_SLOTS = 2, MAX_ARGS = 40, HANG_S = 60 };
+
+/* A command line: words with a space between them; @ stands for tests/data/reference. */
+typedef struct Command {
+    const char *program, *words;
+    const char *input;  /* on stdin, or NULL */
+    const char *output; /* the file that it writes, or NULL */
+    bool timed;         /* its numbers are times */
+    bool tells;         /* it may end well if it tells why the model cannot run */
+} Command;
+
+static const Command commands[] = {
+    {"run", GPT2 " -f prompt -n 4 -s 1"},
+    {"run", LLAMA " -p To -n 4 --temp 0 -t 2 -v", NULL, NULL, true},
+    {"run", LLAMA " -n 4 -s 1 --top-k 5 --repeat-penalty 1.1 --kv f32", "The mole"},
+    {"run", GPT2 " -i -n 3 -s 1", "one\ntwo\nthree\n"},
+    {"run", GPT2 " -p To -n 3 -s 1 --json", NULL, NULL, true},
+    {"run", LLAMA " -p Logits --logits out -n 1 -s 1", NULL, "out"},
+    {"run", GPT2 " -f prompt --tokens -v"},
+    {"run", LLAMA " --info", NULL, NULL, false, true},
+    {"run", "stories.bin --info", NULL, NULL, false, true},
+    {"run", "stories.bin -z tok512.bin -p a -n 2 -s 1 --stop b --stop c --shift -c 4"},
+    {"run", "@/absent.gguf -p a"},
+    {"study", "next " LLAMA " -p The --token #104 --json"},
+    {"study", "score " GPT2 " -f prompt -c 8 --words", NULL, NULL, true},
+    {"study", "score " LLAMA " -f prompt -c 8 --chunks --json", NULL, NULL, true},
+    {"study", "attend " GPT2 " -f prompt --layer 1 --head 0 -n 3"},
+    {"study", "attend " LLAMA " --words --by value --json", "The Eiffel tower"},
+    {"study", "heads " GPT2 " -f prompt"},
+    {"study", "heads " LLAMA " --repeat 5 --batch 2 --json"},
+    {"study", "lens " GPT2 " -f prompt --mid --token #104"},
+    {"study", "explain " LLAMA " -f prompt --layer 1 --head 1 --json"},
+    {"study", "ablate " GPT2 " -f prompt --heads L0H1 --by resample --with prompt --mlps 1"},
+    {"study", "ablate " LLAMA " -p The --sweep heads --by mean --json"},
+    {"study", "compare " GPT2 " @/gpt2-q8_0.gguf -p The"},
+    {"study", "dump " GPT2 " -p Up -o out --half --layers 1", NULL, "out"},
+    {"study", "view " GPT2 " -p Up -n 2 -o out --ablate L0H1", NULL, "out"},
+    {"study", "view " LLAMA " -p Up --json"},
+    {"study", "view " GPT2 " -p Up -o out --svg L1H1", NULL, "out"},
+    {"study", "selfcheck " LLAMA " -p The", NULL, NULL, true},
+    {"study", "shape " GPT2},
+    {"study", "shape --preset gpt2 --json"},
+    {"study", "case case.json"},
+    {"study", "case case.json --json"},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+/* What may fail, and words that must stand in the error that follows, if one follows. */
+typedef struct Kind {
+    const char *name, *words;
+} Kind;
+
+static const Kind kinds[] = {
+    {"malloc", "not enough memory"},
+    {"mmap", "Cannot allocate memory"},
+    {"pthread_create", "ask for fewer"},
+    {"open", "Too many open files"},
+    {"fopen", "Too many open files"},
+    {"fdopen", "Cannot allocate memory"},
+    {"fstat", "Input/output error"},
+    {"fread", "Input/output error"},
+    {"pread", "Input/output error"},
+    {"fwrite", "No space left on device"},
+    {"fflush", "No space left on device"},
+    {"pwrite", "No space left on device"},
+    {"posix_fallocate", "No space left on device"},
+    {"mkstemp", "No space left on device"},
+    {"rename", "No space left on device"},
+    {"fchmod", "Operation not permitted"},
+    {"fclose", "Input/output error"},
+    {"close", "Input/output error"},
+    {"fsync", "Input/output error"},
+};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+typedef struct Bytes {
+    char *data; /* a NUL behind them */
+    size_t n;
+} Bytes;
+
+/* What a command does when nothing fails. */
+typedef struct Usual {
+    Bytes out, err, file;
+    unsigned long calls[N_KINDS];
+    int code;
+} Usual;
+
+/* A process under way, in a folder of its own. */
+typedef struct Slot {
+    pid_t process; /* 0: none */
+    char folder[300];
+    const Command *command;
+    const Usual *usual;
+    const Kind *kind;
+    char fault[64];
+} Slot;
+
+static char scratch[256], data[2048], faulty[2048];
+static Slot slots[N_SLOTS];
+static bool long_form;
+static size_t n_runs;
+
+static const char old_file[] = "what stood there before\n";
+
+static const char *in_slot(const Slot *slot, const char *name) {
+    static char paths[4][600];
+    static int last;
+    char *path = paths[last = (last + 1) % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", slot->folder, name);
+    return path;
+}
+
+static void put_file(const char *path, const void *bytes, size_t n) {
+    FILE *file = fopen(path, "wb");
+    if (file && fwrite(bytes, 1, n, file) == n && fclose(file) == 0) return;
+    perror(path);
+    exit(1);
+}
+
+static Bytes get_file(const char *path) {
+    Bytes bytes = {calloc(1, 1), 0};
+    FILE *file = fopen(path, "rb");
+    struct stat status;
+    if (!file || fstat(fileno(file), &status) != 0) return bytes;
+    free(bytes.data);
+    bytes.data = calloc(1, (size_t)status.st_size + 1);
+    if (bytes.data) bytes.n = fread(bytes.data, 1, (size_t)status.st_size, file);
+    fclose(file);
+    return bytes;
+}
+
+static void redirect(const char *path, int flags, int to) {
+    int file = open(path, flags, 0600);
+    if (file < 0 || dup2(file, to) < 0) _exit(126);
+    close(file);
+}
+
+/* The child: the command in the slot's folder, its three streams files there, or stdout where `out` says. */
+static void become(const Slot *slot, const char *out) {
+    char line[2048], *argv[MAX_ARGS], path[2100], *rest = line;
+    size_t n = 0, argc = 0;
+    for (const char *c = slot->command->words; *c && n + sizeof data < sizeof line + sizeof data; c++)
+        n += (size_t)snprintf(line + n, sizeof line - n, *c == '@' ? "%s" : "%.1s", *c == '@' ? data : c);
+    snprintf(path, sizeof path, "%s%s", faulty, slot->command->program);
+    argv[argc++] = path;
+    for (char *word; argc + 1 < MAX_ARGS && (word = strsep(&rest, " "));) argv[argc++] = word;
+    argv[argc] = NULL;
+    if (chdir(slot->folder) != 0) _exit(126);
+    redirect(slot->command->input ? "in" : "/dev/null", O_RDONLY, STDIN_FILENO);
+    redirect(out ? out : "stdout", O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
+    redirect("stderr", O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
+    setenv("ATTN_FAULT", slot->fault, 1);
+    setenv("ATTN_FAULT_LOG", "log", 1);
+    alarm(HANG_S);
+    execv(path, argv);
+    _exit(127);
+}
+
+static void start(Slot *slot, const char *out) {
+    unlink(in_slot(slot, "log"));
+    const Command *command = slot->command;
+    if (command->input) put_file(in_slot(slot, "in"), command->input, strlen(command->input));
+    if (command->output) put_file(in_slot(slot, command->output), old_file, sizeof old_file - 1);
+    slot->process = fork();
+    if (slot->process == 0) become(slot, out);
+    if (slot->process < 0) {
+        perror("fork");
+        exit(1);
+    }
+    n_runs++;
+}
+
+static unsigned long calls_in(const char *log, const char *name) {
+    char line[64];
+    snprintf(line, sizeof line, "calls %s ", name);
+    const char *at = strstr(log, line);
+    return at ? strtoul(at + strlen(line), NULL, 10) : 0;
+}
+
+static size_t count_lines(const char *text) {
+    size_t n = 0;
+    for (; *text; text++) n += *text == '\n';
+    return n;
+}
+
+static bool same(const Bytes *a, const Bytes *b) {
+    return a->n == b->n && memcmp(a->data, b->data, a->n) == 0;
+}
+
+/* Whether what was printed is, or begins, what usually is; times differ, and what follows them. */
+static bool is_usual(const Slot *slot, const Bytes *out, int code) {
+    const Bytes *usual = &slot->usual->out;
+    if (slot->command->timed) return true;
+    if (slot->command->tells && strstr(out->data, "\ncannot run: ") && strstr(out->data, slot->kind->words))
+        return true;
+    if (code == 0) return same(out, usual);
+    /* A report is not ended where one of its many pieces cannot be written. */
+    bool generates = strcmp(slot->command->program, "run") == 0 && strstr(slot->command->words, " -n ");
+    if (strcmp(slot->kind->name, "fwrite") == 0 && !generates) return true;
+    return out->n <= usual->n && memcmp(out->data, usual->data, out->n) == 0;
+}
+
+/* The files that the test has put there, and the output. */
+static bool is_expected_file(const Command *command, const char *name) {
+    static const char *const names[] = {".",  "..",     "stdout",     "stderr",      "log",
+                                        "in", "prompt", "tok512.bin", "stories.bin", "case.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return command->output && strcmp(name, command->output) == 0;
+}
+
+static void remove_leftovers(const Slot *slot, const char *what) {
+    DIR *folder = opendir(slot->folder);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        if (is_expected_file(slot->command, entry->d_name)) continue;
+        CHECK(false, "%s: %s is left behind", what, entry->d_name);
+        unlink(in_slot(slot, entry->d_name));
+    }
+    if (folder) closedir(folder);
+}
+
+/* The last line of stderr names the program and what failed; the others are notes that come without a fault, too. */
+static void check_error(const Slot *slot, const Bytes *err, const char *what) {
+    char begin[16];
+    const char *last = err->data;
+    for (const char *c = err->data; *c; c++)
+        if (*c == '\n' && c[1]) last = c + 1;
+    snprintf(begin, sizeof begin, "%s: ", slot->command->program);
+    size_t most = slot->usual->code ? 1 : count_lines(slot->usual->err.data) + 1;
+    bool is_line = strncmp(last, begin, strlen(begin)) == 0 && err->n > 0 && err->data[err->n - 1] == '\n' &&
+                   count_lines(err->data) <= most;
+    CHECK(is_line, "%s: stderr says\n%s", what, err->data);
+    bool memory = slot->kind == kinds && strstr(last, "Cannot allocate memory"); /* said by the C library */
+    bool flag = strstr(last, "Input/output error"); /* all that a stream keeps of a failed write */
+    bool told =
+        strstr(last, slot->kind->words) || memory || flag || (slot->usual->code && same(err, &slot->usual->err));
+    CHECK(told, "%s: it is not said why: %s", what, last);
+}
+
+/* Waits for the slot's process, and checks how it ended. */
+static void finish(Slot *slot) {
+    int status;
+    char what[400];
+    if (!slot->process) return;
+    waitpid(slot->process, &status, 0);
+    slot->process = 0;
+    const Command *command = slot->command;
+    const Usual *usual = slot->usual;
+    Bytes out = get_file(in_slot(slot, "stdout")), err = get_file(in_slot(slot, "stderr"));
+    Bytes log = get_file(in_slot(slot, "log")), file = {NULL, 0},
+          old = {(char *)old_file, sizeof old_file - 1};
+    snprintf(what, sizeof what, "%s %s %s", slot->fault, command->program, command->words);
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    CHECK(code == 0 || code == 1, "%s: status %d\n%s", what, status, err.data);
+    CHECK(strstr(log.data, "struck"), "%s: no such call", what);
+    CHECK(is_usual(slot, &out, code), "%s: with %d it prints\n%s", what, code, out.data);
+    if (code == 1) check_error(slot, &err, what);
+    if (command->output) {
+        file = get_file(in_slot(slot, command->output));
+        bool whole = same(&file, &usual->file), kept = same(&file, &old);
+        CHECK(whole || (kept && code), "%s: %s has %zu bytes", what, command->output, file.n);
+        unlink(in_slot(slot, command->output));
+    }
+    remove_leftovers(slot, what);
+    free(out.data), free(err.data), free(log.data), free(file.data);
+}
+
+/* Runs the command with a fault, in the next slot that is free. */
+static void run_with(const Command *command, const Usual *usual, const Kind *kind, unsigned long call,
+                     const char *more) {
+    static size_t next;
+    Slot *slot = &slots[next++ % N_SLOTS];
+    finish(slot);
+    slot->command = command, slot->usual = usual, slot->kind = kind;
+    snprintf(slot->fault, sizeof slot->fault, "%s:%lu%s", kind->name, call, more);
+    start(slot, NULL);
+}
+
+static void finish_all(void) {
+    for (size_t i = 0; i < N_SLOTS; i++) finish(&slots[i]);
+}
+
+static Usual run_as_usual(const Command *command) {
+    Usual usual = {.code = 0};
+    Slot *slot = &slots[0];
+    int status;
+    slot->command = command;
+    slot->fault[0] = '\0';
+    start(slot, NULL);
+    waitpid(slot->process, &status, 0);
+    slot->process = 0;
+    usual.out = get_file(in_slot(slot, "stdout"));
+    usual.err = get_file(in_slot(slot, "stderr"));
+    if (command->output) {
+        usual.file = get_file(in_slot(slot, command->output));
+        unlink(in_slot(slot, command->output));
+    }
+    usual.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    CHECK(usual.code == 0 || strstr(command->words, "absent"), "%s %s: status %d\n%s", command->program,
+          command->words, status, usual.err.data);
+    Bytes log = get_file(in_slot(slot, "log"));
+    for (size_t i = 0; i < N_KINDS; i++) usual.calls[i] = calls_in(log.data, kinds[i].name);
+    free(log.data);
+    return usual;
+}
+
+static void free_usual(Usual *usual) { free(usual->out.data), free(usual->err.data), free(usual->file.data); }
+
+/* Of n calls, those that are tried: all, or `most` of them, spread; `seed` moves them. */
+static bool is_tried(unsigned long call, unsigned long n, unsigned long most, unsigned long seed) {
+    if (n <= most || call == 1 || call == n) return true;
+    return (call + seed) * most / n != (call + seed - 1) * most / n;
+}
+
+static void try_kinds(const Command *command, size_t first, size_t n, unsigned long most) {
+    Usual usual = run_as_usual(command);
+    unsigned long seed = (unsigned long)(command - commands);
+    for (size_t i = first; i < first + n; i++)
+        for (unsigned long call = 1; call <= usual.calls[i]; call++) {
+            if (is_tried(call, usual.calls[i], most, seed)) run_with(command, &usual, &kinds[i], call, "");
+            if (is_tried(call, usual.calls[i], most / 2 + 1, seed + 3) && call < usual.calls[i])
+                run_with(command, &usual, &kinds[i], call, "+");
+        }
+    finish_all();
+    free_usual(&usual);
+}
+
+static void test_memory(void) {
+    for (size_t i = 0; i < N_COMMANDS; i++) try_kinds(&commands[i], 0, 1, long_form ? 1000 : 4);
+}
+
+static void test_other_calls(void) {
+    for (size_t i = 0; i < N_COMMANDS; i++) try_kinds(&commands[i], 1, N_KINDS - 1, long_form ? 12 : 1);
+}
+
+/* A disk that is full from the first byte: of all that is printed nothing arrives, and the program says so. */
+static void test_no_room_for_stdout(void) {
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        Slot *slot = &slots[0];
+        int status;
+        if (strstr(commands[i].words, "absent") || (commands[i].output && strcmp(commands[i].program, "run")))
+            continue;
+        *slot = (Slot){.command = &commands[i]};
+        snprintf(slot->folder, sizeof slot->folder, "%s/0", scratch);
+        start(slot, "/dev/full");
+        waitpid(slot->process, &status, 0);
+        slot->process = 0;
+        Bytes err = get_file(in_slot(slot, "stderr"));
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1 && strstr(err.data, "No space left on device"),
+              "%s: status %d\n%s", commands[i].words, status, err.data);
+        free(err.data);
+    }
+}
+
+/* A llama2.c checkpoint of one layer, and its vocabulary: the bytes, and three tokens before them. */
+static void make_stories(const Slot *slot) {
+    enum { D = 8, FF = 16, N_HEAD = 2, N_VOCAB = 3 + 256, N_CTX = 16 };
+    static const int32_t sizes[7] = {D, FF, 1, N_HEAD, N_HEAD, N_VOCAB, N_CTX};
+    static const char *const begin[] = {"<unk>", "\n<s>\n", "\n</s>\n"};
+    size_t n = N_VOCAB * D + 2 * D + 4 * D * D + 3 * D * FF + D + N_CTX * D / N_HEAD;
+    FILE *model = fopen(in_slot(slot, "stories.bin"), "wb"),
+         *vocab = fopen(in_slot(slot, "tok512.bin"), "wb");
+    if (!model || !vocab) exit(1);
+    fwrite(sizes, sizeof *sizes, 7, model);
+    for (size_t i = 0; i < n; i++) fwrite(&(float){(float)sin((double)(i * i))}, sizeof(float), 1, model);
+    fwrite(&(int32_t){6}, sizeof(int32_t), 1, vocab);
+    for (int i = 0; i < N_VOCAB; i++) {
+        char text[16];
+        int32_t length = i < 3 ? snprintf(text, sizeof text, "%s", begin[i])
+                               : snprintf(text, sizeof text, "<0x%02X>", (unsigned)i - 3);
+        fwrite(&(float){0}, sizeof(float), 1, vocab);
+        fwrite(&length, sizeof length, 1, vocab);
+        fwrite(text, 1, (size_t)length, vocab);
+    }
+    fclose(model), fclose(vocab);
+}
+
+static const char a_case[] =
+    "{\"cases\": [{\"name\": \"two\", \"heads\": 2, \"score\": \"scaled-dot\", \"mask\": \"causal\",\n"
+    "  \"tokens\": [\"a\", \"b\"], \"x\": [[1, 2], [3, 4]], \"w_q\": [[1, 0], [0, 1]], \"b_q\": [0, 1]},\n"
+    " {\"x\": [[1]], \"scores\": [[1]]}]}\n";
+
+static void begin_slots(const char *program) {
+    const char *parent = getenv("TMPDIR"), *given = getenv("FAULTY"), *length = getenv("ATTN_LONG_TESTS");
+    const char *slash = strrchr(program, '/');
+    char here[1024];
+    snprintf(scratch, sizeof scratch, "%.200s/attn-test.XXXXXX", parent ? parent : "/tmp");
+    if (!getcwd(here, sizeof here) || !mkdtemp(scratch)) {
+        perror(scratch);
+        exit(1);
+    }
+    snprintf(data, sizeof data, "%s/tests/data/reference", here);
+    if (given)
+        snprintf(faulty, sizeof faulty, "%s", given);
+    else
+        snprintf(faulty, sizeof faulty, "%s/%.*s/faulty_", here, slash ? (int)(slash - program) : 1, program);
+    long_form = length && strcmp(length, "1") == 0;
+    for (size_t i = 0; i < N_SLOTS; i++) {
+        Slot *slot = &slots[i];
+        snprintf(slot->folder, sizeof slot->folder, "%s/%zu", scratch, i);
+        mkdir(slot->folder, 0700);
+        put_file(in_slot(slot, "prompt"), "The Eiffel tower stands", 23);
+        put_file(in_slot(slot, "case.json"), a_case, sizeof a_case - 1);
+        make_stories(slot);
+    }
+}
+
+static void end_slots(void) {
+    for (size_t i = 0; i < N_SLOTS; i++) {
+        static const char *const names[] = {"stdout",     "stderr",      "log",       "in", "prompt",
+                                            "tok512.bin", "stories.bin", "case.json", "out"};
+        for (size_t j = 0; j < sizeof names / sizeof *names; j++) unlink(in_slot(&slots[i], names[j]));
+        rmdir(slots[i].folder);
+    }
+    rmdir(scratch);
+}
+
+int main(int argc, char **argv) {
+    begin_slots(argc > 0 ? argv[0] : "");
+    RUN(test_memory);
+    RUN(test_other_calls);
+    RUN(test_no_room_for_stdout);
+    end_slots();
+    printf("%zu programs were run\n", n_runs);
+    return test_end();
+}

@@ -1,0 +1,715 @@
+/*
+ * What programs tell people: notes and legends, what gives way where a line is too narrow, refusals. Each case is a command
+ * line of a shell, on a terminal as wide as it says or into a pipe, and words that must be printed. The models are the
+ * reference files, and small ones made here, whose answers can be told by looking at them.
+ */
+#define _GNU_SOURCE /* posix_openpt */
+
+#include "bad.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+/* ---- Models made here: family llama, 1 layer, 8 tokens, 8 positions ---- */
+
+static void fill(Gguf *gguf, const char *name, size_t from, size_t n, float value) {
+    for (size_t i = from; i < from + n; i++)
+        memcpy(file + gguf_find_tensor(gguf, name)->data_at + 4 * i, &value, sizeof value);
+}
+
+static void save(const char *name) {
+    char path[sizeof scratch_folder + 32];
+    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
+    FILE *to = fopen(path, "wb");
+    if (to && fwrite(file, 1, n_file, to) == n_file && fclose(to) == 0) return;
+    perror(path);
+    exit(1);
+}
+
+static void save_model(Gguf *gguf, const char *name) {
+    n_file = gguf_write(gguf, file);
+    save(name);
+}
+
+static void resize(Gguf *gguf, const char *name, uint64_t rows, uint64_t cols) {
+    GgufTensor *tensor = gguf_find_tensor(gguf, name);
+    tensor->dims[0] = cols, tensor->dims[1] = rows;
+    tensor->n_bytes = 4 * rows * cols;
+}
+
+/* With other texts for the last three tokens, the last of which is always a token where it stands. */
+static void save_vocabulary(const char *name, const char *five, const char *six, const char *seven) {
+    static const int32_t types[] = {2, 3, 3, 6, 1, 1, 1, 4};
+    Gguf gguf = good_model(LLAMA);
+    gguf_strings(&gguf, "tokenizer.ggml.tokens",
+                 (const char *const[]){"<unk>", "<s>", "</s>", "<0x0A>", "\xe2\x96\x81", five, six, seven},
+                 8);
+    gguf_array(&gguf, "tokenizer.ggml.token_type", I32, 8, types, sizeof types);
+    save_model(&gguf, name);
+}
+
+static void make_models(void) {
+    Gguf gguf = good_model(LLAMA);
+    save_model(&gguf, "one");
+    save_vocabulary("swapped", "a", "ab", "b");
+    save_vocabulary("long", "aa", "b", "ab");
+    save_vocabulary("longest", "a", "b", "an extraordinary length");
+    gguf_u32(&gguf, "llama.context_length", 1024);
+    save_model(&gguf, "wide");
+
+    /* Nothing is added to the residual stream, and all tokens are alike. */
+    gguf = good_model(LLAMA);
+    n_file = gguf_write(&gguf, file);
+    fill(&gguf, "blk.0.attn_output.weight", 0, D_MODEL * D_MODEL, 0);
+    fill(&gguf, "blk.0.attn_v.weight", 0, D_KV * D_MODEL, 0);
+    fill(&gguf, "blk.0.ffn_down.weight", 0, D_MODEL * D_FF, 0);
+    fill(&gguf, "token_embd.weight", 0, N_VOCAB * D_MODEL, 1);
+    fill(&gguf, "output_norm.weight", 0, D_MODEL, 1);
+    save("same");
+    fill(&gguf, "token_embd.weight", 2 * D_MODEL, D_MODEL, 2); /* but </s> is likelier */
+    save("ends");
+    fill(&gguf, "output_norm.weight", 0, D_MODEL, NAN);
+    save("nan");
+    fill(&gguf, "output_norm.weight", 0, D_MODEL, 1);
+    fill(&gguf, "token_embd.weight", 0, N_VOCAB * D_MODEL, 1e6f);
+    save("loud");
+
+    /* Three tokens, vectors of 4 numbers, heads of 6. */
+    gguf = good_model(LLAMA);
+    gguf_strings(&gguf, "tokenizer.ggml.tokens", (const char *const[]){"<unk>", "<s>", "a"}, 3);
+    gguf_array(&gguf, "tokenizer.ggml.token_type", I32, 3, (const int32_t[]){2, 3, 1}, 12);
+    gguf_array(&gguf, "tokenizer.ggml.scores", F32, 3, (const float[]){0, 0, 0}, 12);
+    gguf_u32(&gguf, "llama.attention.key_length", 6);
+    gguf_u32(&gguf, "llama.attention.value_length", 6);
+    gguf_u32(&gguf, "llama.rope.dimension_count", 6);
+    resize(&gguf, "token_embd.weight", 3, D_MODEL);
+    resize(&gguf, "blk.0.attn_q.weight", 12, D_MODEL);
+    resize(&gguf, "blk.0.attn_k.weight", 6, D_MODEL);
+    resize(&gguf, "blk.0.attn_v.weight", 6, D_MODEL);
+    resize(&gguf, "blk.0.attn_output.weight", D_MODEL, 12);
+    save_model(&gguf, "narrow");
+
+    gguf = good_model(GPT2); /* no token begins a text */
+    gguf_drop(&gguf, gguf_find(&gguf, "tokenizer.ggml.bos_token_id"));
+    gguf_drop(&gguf, gguf_find(&gguf, "tokenizer.ggml.add_bos_token"));
+    save_model(&gguf, "nobos");
+
+    gguf = good_model(LLAMA);
+    gguf_u32(&gguf, "llama.block_count", 2);
+    static char names[COUNT(model_tensors)][40];
+    for (size_t i = 0; i < COUNT(model_tensors); i++) {
+        const struct ModelTensor *tensor = &model_tensors[i];
+        if (!tensor->in[LLAMA] || strncmp(tensor->name, "blk.0.", 6) != 0) continue;
+        snprintf(names[i], sizeof names[i], "blk.1.%s", tensor->name + 6);
+        gguf_tensor(&gguf, names[i], T_F32, tensor->rows, tensor->cols);
+    }
+    save_model(&gguf, "two");
+}
+
+/* ---- Commands ---- */
+
+static char text[1 << 20]; /* what the last one printed: stdout, then stderr */
+
+static int terminal_of(int columns, int *slave) {
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) exit(1);
+    *slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    struct winsize size = {.ws_row = 25, .ws_col = (unsigned short)columns};
+    if (*slave < 0 || ioctl(master, TIOCSWINSZ, &size) != 0) exit(1);
+    return master;
+}
+
+/* Reads to the end of a pipe, or until a terminal has no writers left. */
+static size_t read_all(int from, size_t n) {
+    for (ssize_t got; (got = read(from, text + n, sizeof text - 1 - n)) > 0;) n += (size_t)got;
+    text[n] = '\0';
+    close(from);
+    return n;
+}
+
+/* Runs a shell's command, stdout being a terminal if `columns` is not 0; its exit code. */
+static int shell(int columns, const char *command) {
+    int out[2], err[2], status = -1;
+    if (pipe(err) != 0) exit(1);
+    if (columns)
+        out[0] = terminal_of(columns, &out[1]);
+    else if (pipe(out) != 0)
+        exit(1);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+        dup2(out[1], STDOUT_FILENO);
+        dup2(err[1], STDERR_FILENO);
+        for (int i = 0; i < 2; i++) close(out[i]), close(err[i]);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    close(out[1]);
+    close(err[1]);
+    read_all(err[0], read_all(out[0], 0));
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+typedef struct Case {
+    int columns, code;
+    const char *command;
+    const char *has[5]; /* words that are printed; a first '!': that are not */
+} Case;
+
+static void check_cases(const Case *cases, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        int code = shell(cases[i].columns, cases[i].command);
+        CHECK(code == cases[i].code, "%s: %d: %s", cases[i].command, code, text);
+        for (const char *const *has = cases[i].has; *has && has < cases[i].has + 5; has++) {
+            bool wanted = **has != '!';
+            CHECK((strstr(text, *has + !wanted) != NULL) == wanted, "%s: '%s' in:\n%.1200s", cases[i].command,
+                  *has, text);
+        }
+    }
+}
+#define CHECK_CASES(cases) check_cases(cases, COUNT(cases))
+
+static void test_ablate(void) {
+    static const Case cases[] = {
+        {0,
+         0,
+         "$study ablate $g -p Hello --heads L0H0 --hard-zero",
+         {"L0H0 set to zero, value bias and all\n"}},
+        {0, 0, "$study ablate $g -p Hello --heads L0H0", {"L0H0 set to zero (a head: to its value bias"}},
+        {0, 0, "$study ablate $g -p Hello --mlps 1", {"L1MLP set to zero\n"}},
+        {60,
+         0,
+         "NO_COLOR=1 $study ablate $l -p Hello --heads L0,L1 --mlps 0,1",
+         {"L0H0 L0H1 L0H2 L0H3 L1H0 L1H1 L1H2 L1H3 L0MLP L1MLP \r\nset to zero"}},
+        {40,
+         0,
+         "NO_COLOR=1 $study ablate $l -p Hello --heads L0,L1 --mlps 0,1",
+         {"L0H0 L0H1 L0H2 L0H3 L1H0 L1H1 L1H2 L1H3 \r\nL0MLP L1MLP \r\nset to zero"}},
+        {0,
+         1,
+         ": >$T/none; $study ablate $g -p Hello --heads L0H0 --by mean --with $T/none",
+         {"none: the file is empty\n"}},
+        {0,
+         1,
+         "$study ablate $g -p Hello --heads L0H0 --by mean --with $T/500",
+         {"500: 500 tokens, more than the context of 192\n"}},
+    };
+    CHECK_CASES(cases);
+}
+
+static void test_attend(void) {
+    static const Case cases[] = {
+        /* What a map is of, and what its numbers are. */
+        {0,
+         0,
+         "$study attend $g -p Hello --reduce mean",
+         {" mean of all heads\n", "Attention weights of a query", ";\na row sums to 1.\n"}},
+        {0, 0, "$study attend $g -p Hello --reduce max", {" max of all heads\n", "!sums to 1"}},
+        {0, 0, "$study attend $g -p Hello --layer 1 --reduce max", {" L1 max of heads\n"}},
+        {0, 0, "$study attend $T/one -p ab --reduce mean", {" mean of all heads\n"}},
+        {0, 0, "$study attend $T/one -p ab --layer 0 --reduce mean", {" L0 mean of heads\n"}},
+        {0,
+         0,
+         "$study attend $g -p Hello --by value",
+         {"Attention weight × ‖v W_O‖ of a query", "!sums to 1"}},
+        {0, 0, "$study attend $g -p Hello --by value --ascii", {"Attention weight * |v W_O| of a query"}},
+        {0, 0, "$study attend $g -p Hello --by value --norm", {"‖v W_O‖ of a query", "a row sums to 1"}},
+        {0,
+         0,
+         "$study attend $g -p Hello --no-sink --layer 0 --head 1",
+         {"without token 0 (sink: what it held), renormalised", "  sink  0.", "  strongest key\n"}},
+        {120, 0, "NO_COLOR=1 $study attend $g -p Hello", {"; a row sums to 1.\r\n"}},
+        /* Maps side by side, and what does not fit. */
+        {0,
+         0,
+         "$study attend $g -p Hi",
+         {"L0H0          L0H1          L1H0          L1H1\n", " 0 1           0 1 "}},
+        {0,
+         0,
+         "$study attend $g -f $T/60 --layer 0 --head 0",
+         {"Only the last 40 of 60 tokens fit; --query", "!strongest key"}},
+        {0, 0, "$study attend $g -f $T/words --words", {"Only the last 40 of 51 words fit"}},
+        /* One query. */
+        {0,
+         0,
+         "$study attend $g -p Hello --layer 0 --head 0 --query 3 --top 1",
+         {" key token           weight\n", "     others         "}},
+        {0,
+         0,
+         "$study attend $g -p 'a b' --layer 0 --head 0 --query 1 --by value --words",
+         {" key word             value\n", "!others"}},
+        {0, 0, "$study attend $g -p Hello --layer 0 --head 0 --query 3 --no-sink", {"\nL0H0   sink 0."}},
+        {0,
+         0,
+         "$study attend $T/same -p ab --query 1 --by value --layer 0 --head 0",
+         {" value\n", " 0.0000\n"}},
+        {0, 0, "$study attend $T/same -p ab --by value", {"cells:   "}},
+        {0,
+         0,
+         "$study attend $g -p Hello --layer 0 --head 0 --query 3 --top 0 --by value",
+         {"     others         "}},
+        {40,
+         0,
+         "NO_COLOR=1 $study attend $g -p Hello -n 1 --layer 0 --head 0",
+         {"   4 \"o\"             "}}, /* room for one all the same */
+        /* Where a query stands: the last token, or word, of that text. */
+        {0, 0, "$study attend $g -p 'x9 y9z {q} Qa [k]' --query y9z --json", {"\"query\": 5, \"patterns\""}},
+        {0, 0, "$study attend $g -p 'x9 y9z {q} Qa [k]' --query {q --json", {"\"query\": 8, \"patterns\""}},
+        {0,
+         1,
+         "$study attend $g -p 'x9 y9z {q} Qa [k]' --query y9 --json",
+         {"'y9' is no token or word of the text"}},
+        {0,
+         0,
+         "$study attend $g -p 'cat (cat{cat} cat2 cats Cat' --query cat --json",
+         {"\"query\": 11, \"patterns\""}},
+        {0, 0, "$study attend $g -p 'cat caté' --query cat --json", {"\"query\": 2, \"patterns\""}},
+        {0, 0, "$study attend $g -p 'cat Zcat' --query cat --json", {"\"query\": 2, \"patterns\""}},
+        {0,
+         1,
+         "$study attend $g -p Hello --layer 0 -n 3",
+         {"choose it with --layer and --head or --reduce\n"}},
+        {0,
+         1,
+         "$study attend $g -p Hello --layer 0 --head 0 -n 3 --words",
+         {"-n goes without --words: its queries are the new tokens\n"}},
+        {0,
+         1,
+         "$study attend $g -f $T/500 --layer 0 --head 0 -n 3",
+         {"-n 3: after 500 tokens of text the context of 192 has room for 0\n"}},
+        {0,
+         1,
+         "$study attend $g -p Hello --layer 0 --head 0 -n 500",
+         {"-n 500: after 5 tokens of text the context of 192 has room for 187\n"}},
+    };
+    CHECK_CASES(cases);
+}
+
+static void test_compare(void) {
+    static const Case cases[] = {
+        {0, 1, "$study compare $g $g -p H", {"give a text of two tokens or more\n"}},
+        {0, 1, "$study compare $T/one $T/swapped -p ab", {"token 2 of the text is 7 to ", " and 5 to "}},
+        {0, 1, "$study compare $T/one $T/long -p aaaa", {"the text is 6 tokens to ", " and 4 to "}},
+        {0,
+         0,
+         "$study compare $T/one $T/two -p ab",
+         {"patterns are not compared: 1 layers of 2 heads against 2 of 2\n", "!|A_B - A_A|"}},
+        {0, 0, "$study compare $T/one $T/two -p ab --json", {"\"layers\": null}"}},
+        {0,
+         0,
+         "$study compare $T/one $T/same -p ab --ascii",
+         {"  at\n", "  ########################\n", "|A_B - A_A|"}},
+        {0, 0, "$study compare $T/one $T/same -p ab", {"  at\n", "2>0\n", "!#"}},
+        {0, 0, "$study compare $g $g -p Hello", {"0       0.000000  0.000000\n", "!0>"}},
+    };
+    CHECK_CASES(cases);
+}
+
+static void test_dump(void) {
+    static const Case cases[] = {
+        {0, 0, "$study dump $p -p Hi -o $T/x.npz", {"blocks.1.hook_resid_pre", "!hook_resid_mid", "logits"}},
+        {0,
+         1,
+         "$study dump $p -p Hi -o $T/x.npz --what q,resid_mid",
+         {"has no resid_mid; its attention and MLP both read resid_pre\n"}},
+        {0,
+         0,
+         "$study dump $T/narrow -p a -o $T/x.npz",
+         {"attn.hook_q ", "3 x 2 x 6", "hook_resid_pre", "3 x 4", "logits"}},
+        {0, 0, "$study dump $g -p Hi -o $T/x.npz --what q", {"attn.hook_q", "!logits"}},
+        {0,
+         0,
+         "$study dump $T/loud -p ab -o $T/x.npz --what resid_pre --half",
+         {"numbers are beyond float16's 65504 and became infinite; leave out --half\n"}},
+        {0, 0, "$study dump $T/loud -p ab -o $T/x.npz --what resid_pre", {"!beyond float16"}},
+    };
+    CHECK_CASES(cases);
+}
+
+static void test_explain(void) {
+    static const Case cases[] = {
+        {0, 1, "$study explain $g -p Hello", {"explain takes one head: name it with --layer and --head\n"}},
+        {0,
+         1,
+         "$study explain $g -p Hello --head 1",
+         {"explain takes one head: name it with --layer and --head\n"}},
+        {0,
+         0,
+         "$study explain $g -p Hello --layer 0 --head 0 --query 1",
+         {"    2 \"l\"                    -        -     −∞       0\n", "    4 \"o\"", "!more are masked",
+          "!lighter keys"}},
+        {0,
+         0,
+         "$study explain $g -p Hello --layer 0 --head 0 --query 1 --ascii",
+         {" -        -   -inf       0\n"}},
+        {0,
+         0,
+         "$study explain $g -p Hello --layer 0 --head 0",
+         {"(the query is the last token: there is none after it to mask)\n"}},
+        {0,
+         0,
+         "$study explain $g -f $T/60 --layer 0 --head 0 --query 40",
+         {" lighter keys left out: 0.", " more are masked\n"}},
+    };
+    CHECK_CASES(cases);
+}
+
+static void test_heads(void) {
+    static const Case cases[] = {
+        {0,
+         0,
+         "$study heads $g --repeat 9 --batch 1 --no-bos",
+         {"1 time 9 random tokens and the same again; repeat gain "}},
+        {0,
+         0,
+         "$study heads $g --repeat 9 --batch 2",
+         {"2 times BOS, 9 random tokens and the same again; repeat gain "}},
+        {0, 0, "$study heads $T/nobos --repeat 2 --batch 1", {"1 time 2 random tokens and the same again"}},
+        {60,
+         0,
+         "NO_COLOR=1 $study heads $g --repeat 9 --batch 1",
+         {"no room for (see --json): /max, conf, tl_mul, tl_abs, dist\r\n",
+          "head     entropy  sink  self  prev   dup   ind  tl_diag  label"}},
+        {0,
+         0,
+         "$study heads $m --repeat 20 --batch 1",
+         {"  induction\n", "  previous\n", "no room for (see --json): tl_abs\n"}},
+        {0, 1, "$study heads $g -p Hello --repeat 9", {"leave out -p\n"}},
+        {0, 1, "$study heads $g -f $T/60 --batch 2", {"leave out -f\n"}},
+    };
+    CHECK_CASES(cases);
+}
+
+static void test_lens(void) {
+    static const Case cases[] = {
+        {0, 0, "$study lens $T/ends -p ab", {"the model expects \"</s>\": on top from 0_pre on\n"}},
+        {0,
+         0,
+         "$study lens $p -p Hi --mid",
+         {"N_mid    does not exist: this model's attention and MLP stand side by side\n"}},
+        {0,
+         0,
+         "$study lens $g -p Hi --mid",
+         {"N_mid    the same between the layer's attention and its MLP\n"}},
+        {0,
+         0,
+         "$study lens $g -p Hi --frozen-norm",
+         {"Every row is divided by the scale of the last one's norm.\n"}},
+        {0, 0, "$study lens $g -p Hi --top 0", {"!likeliest"}},
+        {0, 0, "$study lens $g -p Hi --top 1", {"  likeliest\n", "!fit)"}},
+        {0, 0, "$study lens $g -p Hi --top 9", {"  likeliest (4 of 9 fit)\n"}},
+        {40,
+         0,
+         "NO_COLOR=1 $study lens $g -p Hi --token '#104'",
+         {"; also followed: \"", "  likeliest (1 of 5 fit)\r\n"}},
+        {0, 0, "$study lens $g -p Hi --token '#'", {"; also followed: \"#\"\n"}},
+    };
+    CHECK_CASES(cases);
+}
+
+static void test_next(void) {
+    static const Case cases[] = {
+        {0,
+         0,
+         "$study next $T/ends -p ab --top 3",
+         {"    1  \"</s>\"", "    2  \"<unk>\"", "    2  \"<s>\"",
+          "--temp, --top-k, --top-p, --min-p show"}}, /* a tie has one rank */
+        {0,
+         0,
+         "$study next $T/same -p ab --top 9",
+         {"    1  \"ab\"", "as open as an even choice among 8.0 of the 8 tokens"}},
+        {0,
+         0,
+         "$study next $T/same -p ab --top-k 5 --min-p 0.25",
+         {"after top-k 5, min-p 0.25, 5 tokens may be drawn, with 62.500% of p"}},
+        {0, 0, "$study next $T/same -p ab --temp 2 --top-p 0", {"after temperature 2, ", "!top-p 0"}},
+        {0, 0, "$study next $T/same -p ab --top-p 0.55", {"after top-p 0.55, 5 tokens may be drawn"}},
+        {0, 0, "$study next $T/ends -p ab --temp 0", {"after temperature 0, 1 token may be drawn, "}},
+        {0,
+         0,
+         "$study next $T/same -p ab --min-p 0.5",
+         {"after min-p 0.5, 8 tokens may be drawn, with 100.000% of p"}},
+    };
+    CHECK_CASES(cases);
+}
+
+static void test_score(void) {
+    static const Case cases[] = {
+        {0, 0, "$study score $g -p Hi", {"\n1 token scored: ", "!tokens scored"}},
+        {0,
+         1,
+         "$study score $g -p Hello -c 2 --chunks",
+         {"-c 2 is too short a window to score in: -c 3 at least\n"}},
+        {0,
+         1,
+         "$study score $T/wide -p ab --chunks",
+         {"--chunks of 512 needs a text of 1024 tokens or more, and this one has 3"}},
+        {0, 1, "$study score $T/one -p '' --bos", {"the text is empty: there is nothing to score\n"}},
+        {0, 1, "$study score $g -p H", {"--bos puts a token there\n"}},
+        {64, 0, "NO_COLOR=1 $study score $g -p Hi --top 2", {"likelier, with p\r\n", "\r\n       "}},
+        {40, 0, "NO_COLOR=1 $study score $g -p Hi --top 2", {"likelier, with p\r\n"}},
+        {40, 0, "NO_COLOR=1 $study score $g -p Hi", {"likelier, with p\r\n", "!%\r\n"}},
+        {0,
+         0,
+         "$study score $g -p Hi --top 4",
+         {"%\n                                              "}}, /* three a line */
+    };
+    CHECK_CASES(cases);
+}
+
+static void test_selfcheck(void) {
+    static const Case cases[] = {
+        {0, 0, "$study selfcheck $g --kv f16", {"pass  whole prompt equals token by token", "!FAIL"}},
+        {0,
+         0,
+         "$study selfcheck $T/same -p ab",
+         {"pass  last lens row equals the output", "!FAIL"}}, /* logits without a span */
+        {0,
+         1,
+         "$study selfcheck $T/nan -p ab",
+         {"nan: the logits are not finite; the weights hold NaN or infinity"}},
+    };
+    CHECK_CASES(cases);
+}
+
+static void test_view(void) {
+    static const Case cases[] = {
+        {0, 0, "$study view $g -p H -o $T/x.html", {"x.html: 1 token, 4 heads, "}},
+        {0,
+         0,
+         "$study view $g -p '\n Hi' -o $T/x.html; grep '<title>' $T/x.html",
+         {"<title>attn: Hi</title>"}},
+        {0,
+         0,
+         "$study view $g -p ' ' -o $T/x.html; grep '<title>' $T/x.html",
+         {"1 token, 4 heads", "<title>attn: </title>"}},
+        {0, 0, "$study view $T/same -p ab --json", {"\"value_norms\": [[[0, \"AAAAAAAA\"]]]"}},
+        {0,
+         0,
+         "mkfifo $T/pipe; cat $T/pipe >$T/y.html & $study view $g -p Hello -o $T/pipe && wait && grep -c '</html>' $T/y.html",
+         {"pipe: 5 tokens, 4 heads\n1\n"}}, /* a pipe does not tell how much went through */
+        {0,
+         1,
+         "$study view $g -p Hello -o $T/z.svg --svg L0H0 --ablate L0H0",
+         {"--svg draws one pattern: leave out --ablate, "}},
+        {0, 1, "$study view $g -p Hello -o $T/z.svg --svg L0H0 --layers 0", {"--svg draws one pattern"}},
+        {0, 1, "$study view $g -p Hello -o $T/z.svg --svg L0H0 --query 0", {"--svg draws one pattern"}},
+        {0,
+         1,
+         "$study view $g -p Hello -o $T/z.svg --svg L1H2",
+         {"there is no L1H2: the model has 2 layers of 2 heads"}},
+        {0,
+         1,
+         "$study view $g -p Hello -o $T/z.html --top 0",
+         {"--top 0 leaves nothing to show: take 1 or more\n"}},
+        {0,
+         1,
+         "$study view $T/ends -p ab -n 4 --query 5 -o $T/z.html",
+         {"--query 5: the model ended the text after token 2\n"}},
+        {0, 0, "ls $T/z*; true", {"No such file"}},
+        {0,
+         1,
+         "printf Hello | $study view $g -f - -o $T/60 --top 0",
+         {"--top 0 leaves"}}, /* the text is no file, so none is itself */
+        {0,
+         0,
+         "$study view $m -p 'an internationalization' -o $T/x.svg --svg L0H0; cat $T/x.svg",
+         {"</svg>"}},
+        {0,
+         0,
+         "$study view $T/longest -p 'an extraordinary length' -o $T/x.svg --svg L0H0; cat $T/x.svg",
+         {">an&#183;extraordinary&#183;le&#8230;<"}},
+        {0,
+         0,
+         "$study view $g -f $T/60 -o $T/x.svg --svg L0H0; cat $T/x.svg",
+         {" tokens, 1 head, ", "!; --layers"}},
+    };
+    CHECK_CASES(cases);
+}
+
+static void test_options(void) {
+    static const Case cases[] = {
+        {0, 2, "$study scroe $g", {"there is no command 'scroe'; did you mean score?\n"}},
+        {0, 0, "$study -h", {"usage: study COMMAND"}},
+        {0, 0, "$study next $g -p Hi --kv f16 --top 1", {"\nentropy "}},
+        {0, 0, "$study next $g -p Hi --kv f32 --top 1", {"\nentropy "}},
+        {0, 1, "ATTN_KERNEL=abacus $study next $g -p Hi", {"study: ", "abacus"}},
+        {0,
+         1,
+         "$study next $T/nobos -p a --bos",
+         {"--bos: the vocabulary has no token that begins a text\n"}},
+        {0,
+         0,
+         "$run $g -p Hi -n 1 --kv f16 --temp 0 && ATTN_KERNEL= $run $g -p Hi -n 1 --kv f32 --temp 0",
+         {"Hi"}},
+        {0, 2, "$run $g --info --tokens", {"--info and --tokens go alone"}},
+        {0, 2, "$run $g --info -i", {"--info and --tokens go alone"}},
+        {0, 2, "$run $g --tokens -i", {"--info and --tokens go alone"}},
+        {0, 2, "$run", {"no model is named: ./run MODEL -p PROMPT (see ./run --help)\n"}},
+        {0,
+         1,
+         "$run $T/nobos -p '' -n 1",
+         {"the prompt is empty and the vocabulary has no token to begin with; give one with -p\n"}},
+        {0, 0, "printf '\\n' | $run $g --tokens --bos 2>&1 || printf '\\n' | $run $g --tokens", {"\n"}},
+        {0, 0, "(printf He; sleep 0.2; printf llo) | $run $g --tokens", {"39 68 75 75 78\n"}},
+        {0, 0, "printf 'Hi<|endoftext|>\\n' | $run $g -i -n 1 --special --temp 0", {"!cannot"}},
+        {0, 0, "printf 'Hi\\n' | $run $g -i -n 1 --temp 0 --logits $T/x.npy -p Ho", {"!cannot"}},
+        {0, 0, "printf 'a' | $run $g -i -n 1 --temp 0", {"!cannot"}}, /* a last line without its end */
+    };
+    CHECK_CASES(cases);
+}
+
+/* Worked examples. */
+#define QKV "\"q\": [[1, 2], [3, 4]], \"k\": [[1, 0], [0, 1]], \"v\": [[1, 2], [3, 4]]"
+
+static void write_case(const char *json) {
+    n_file = strlen(json);
+    memcpy(file, json, n_file);
+    save("case.json");
+}
+
+static void test_case_words(void) {
+    static const struct {
+        const char *json;
+        Case then;
+    } cases[] = {
+        {"{\"q\": [[[[1]]]], \"k\": [[1]]}",
+         {0, 1, "", {"case.json: case '0': \"q\" should be an array of rows of numbers\n"}}},
+        {"{\"q\": [[1]], \"k\": [[1]], \"b_q\": [[1]]}",
+         {0, 1, "", {"\"b_q\" should be an array of numbers\n"}}},
+        {"{\"q\": [[1]], \"k\": [[1]], \"b_q\": 1}", {0, 1, "", {"\"b_q\" should be an array of numbers\n"}}},
+        {"{" QKV ", \"tokens\": \"ab\"}", {0, 1, "", {"\"tokens\" should be 2 texts\n"}}},
+        {"{" QKV ", \"key_tokens\": [\"a\", 1]}", {0, 1, "", {"\"key_tokens\" should be 2 texts\n"}}},
+        {"{" QKV ", \"about\": 1}", {0, 1, "", {"\"name\" and \"about\" should be texts\n"}}},
+        {"{" QKV ", \"heads\": \"2\"}", {0, 1, "", {"\"heads\" should be a whole number from 1 to 64\n"}}},
+        {"{" QKV ", \"heads\": 65}", {0, 1, "", {"\"heads\" should be a whole number from 1 to 64\n"}}},
+        {"{\"q\": [[1, 2]], \"k\": [[1, 2, 3]], \"heads\": 2}",
+         {0, 1, "", {"2 heads do not divide vectors of 2, 3 and 3\n"}}},
+        {"{\"q\": [[1, 2]], \"k\": [[1, 2]], \"v\": [[1, 2, 3]], \"heads\": 2}",
+         {0, 1, "", {"2 heads do not divide vectors of 2, 2 and 3\n"}}},
+        {"{" QKV ", \"u\": [[1, 1]]}",
+         {0, 1, "", {"bilinear scores take \"w\", additive ones \"w\", \"u\" and \"v_a\", others none\n"}}},
+        {"{" QKV ", \"v_a\": [1]}", {0, 1, "", {"bilinear scores take \"w\", "}}},
+        {"{" QKV ", \"score\": \"bilinear\", \"w\": [[1, 2, 3], [1, 2, 3]]}",
+         {0, 1, "", {"\"w\" has 2 rows of 3 numbers; 2 rows of 2 would fit the rest\n"}}},
+        {"{" QKV ", \"score\": \"additive\", \"w\": [[1, 2]], \"u\": [[1, 2]], \"v_a\": [1, 2]}",
+         {0, 1, "", {"\"v_a\" has 1 rows of 2 numbers; 1 rows of 1 would fit the rest\n"}}},
+        {"{\"cases\": 1}", {0, 1, "", {"\"cases\" should be an array of cases\n"}}},
+        {"{\"cases\": []}", {0, 1, "", {"\"cases\" should be an array of cases\n"}}},
+        /* Titles, by what there is. */
+        {"{\"x\": [[1, 2], [3, 4]], \"q\": [[1, 2], [3, 4]], \"b_k\": [1, 1]}",
+         {0, 0, "", {"\nQ, as it stands in the file\n", "\nK = x + b_k\n", "\nV = x\n"}}},
+        {"{\"x\": [[1, 2], [3, 4]], \"w_k\": [[1, 0], [0, 1]], \"b_q\": [1, 1]}",
+         {0, 0, "", {"\nQ = x + b_q\n", "\nK = x * w_k^T\n"}}},
+        {"{" QKV ", \"b_o\": [1, 1]}", {0, 0, "", {"\noutput = context + b_o\n"}}},
+        {"{" QKV ", \"w_o\": [[1, 0], [0, 1]], \"b_o\": [1, 1]}",
+         {0, 0, "", {"\noutput = context * w_o^T + b_o\n"}}},
+        {"{" QKV ", \"w_o\": [[1, 0], [0, 1]]}", {0, 0, "", {"\noutput = context * w_o^T\n"}}},
+        /* Numbers and names that are too wide. */
+        {"{\"q\": [[1000, -2000]], \"k\": [[1, 0]], \"v\": [[123456, 999]], \"key_tokens\": [\"extraordinary\"]}",
+         {0,
+          0,
+          "",
+          {"     1e+03    -2e+03\n", "  1.23e+05  999.0000\n", "  extraor…\n",
+           "last row, first number: 1000*1 + -2000*0 = 1000.0000\n"}}},
+        {"{\"x\": [[1,2,3,4,5,6,7,8,9,10]]}",
+         {0, 0, "", {"        d7\n", "                    d8        d9\n"}}},
+        {"{\"x\": [[1.125,2.125,3.125,4.125,5.125,6.125,7.125,8.125,9.125,10.12]]}",
+         {0, 0, "", {"!last row, first number: 1.125*"}}},
+        {"{\"name\": \"a name of some words that is wider than the terminal\", \"x\": [[1, 2]]}",
+         {40, 0, "", {"a name of some words that is wider than\r\nthe terminal"}}},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        write_case(cases[i].json);
+        Case then = cases[i].then;
+        then.command = then.columns ? "NO_COLOR=1 $study case $T/case.json" : "$study case $T/case.json";
+        check_cases(&then, 1);
+        if (test_broken) printf("%s\n", cases[i].json);
+    }
+    static char long_row[4000]; /* 65 rows; then a sum of 64 products, which is not written down */
+    char *at = long_row + sprintf(long_row, "{\"q\": [");
+    for (int i = 0; i < 65; i++) at += sprintf(at, "%s[1]", i ? "," : "");
+    sprintf(at, "], \"k\": [[1]]}");
+    write_case(long_row);
+    static const Case too_many = {
+        0, 1, "$study case $T/case.json", {"\"q\" has 65 rows, columns or heads; 1 to 64 can be shown\n"}};
+    check_cases(&too_many, 1);
+    at = long_row + sprintf(long_row, "{\"x\": [[");
+    for (int i = 0; i < 64; i++) at += sprintf(at, "%s%d.25", i ? "," : "", i);
+    sprintf(at, "]]}");
+    write_case(long_row);
+    static const Case silent = {0,
+                                0,
+                                "$study case $T/case.json",
+                                {"!first number: 0.25*", "last row, first number: 1*0.25 = 0.2500\n"}};
+    check_cases(&silent, 1);
+}
+
+/* Colours, and the width that a terminal tells. */
+static void test_terminals(void) {
+    static const Case cases[] = {
+        {100, 0, "$study next $g -p Hi", {"\033[1m rank", "\033[2mp: probability", "\033[0m"}},
+        {100,
+         0,
+         "NO_COLOR= $study next $g -p Hi",
+         {"\033[1m rank"}}, /* empty: as if it were not there (no-color.org) */
+        {100, 0, "NO_COLOR=1 $study next $g -p Hi", {"!\033["}},
+        {100, 0, "TERM=dumb $study next $g -p Hi", {"!\033[", "█"}},
+        {100, 0, "unset TERM; $study next $g -p Hi", {"\033[1m rank"}},
+        {100, 0, "TERM=xterm $study next $g -p Hi", {"\033[1m rank"}},
+        {0, 0, "$study next $g -p Hi", {"!\033[", "!█"}},
+        {30,
+         0,
+         "NO_COLOR=1 $study attend $g -f $T/60 --layer 0 --head 0",
+         {"Only the last 40 of 60"}}, /* too narrow: 100 is taken */
+        {80, 0, "NO_COLOR=1 $study attend $g -f $T/60 --layer 0 --head 0", {"Only the last 30 of 60"}},
+        {70, 0, "NO_COLOR=1 $study shape --preset gpt2", {"is the embedding"}},
+    };
+    CHECK_CASES(cases);
+}
+
+static void write_text(const char *name, const char *unit, size_t times) {
+    n_file = 0;
+    for (size_t i = 0; i < times; i++, n_file += strlen(unit)) memcpy(file + n_file, unit, strlen(unit));
+    save(name);
+}
+
+static void set_program(const char *variable, const char *from, const char *fallback) {
+    const char *program = getenv(from);
+    setenv(variable, program ? program : fallback, 1);
+}
+
+int main(void) {
+    scratch_begin();
+    set_program("study", "STUDY", "./study");
+    set_program("run", "RUN", "./run");
+    setenv("T", scratch_folder, 1);
+    setenv("g", "tests/data/reference/gpt2-f32.gguf", 1);
+    setenv("l", "tests/data/reference/llama-f32.gguf", 1);
+    setenv("p", "tests/data/reference/llama-f32-parallel.gguf", 1);
+    setenv("m", "weights/model.gguf", 1);
+    unsetenv("NO_COLOR");
+    unsetenv("ATTN_KERNEL");
+    make_models();
+    write_text("500", "a", 500);
+    write_text("60", "a", 60);
+    write_text("words", "a ", 50);
+    RUN(test_ablate);
+    RUN(test_attend);
+    RUN(test_compare);
+    RUN(test_dump);
+    RUN(test_explain);
+    RUN(test_heads);
+    RUN(test_lens);
+    RUN(test_next);
+    RUN(test_score);
+    RUN(test_selfcheck);
+    RUN(test_view);
+    RUN(test_options);
+    RUN(test_case_words);
+    RUN(test_terminals);
+    if (shell(0, "rm -rf \"$T\"") != 0) perror(scratch_folder);
+    return test_end();
+}
