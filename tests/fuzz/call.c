@@ -412,7 +412,7 @@ static void call_program(Call *call) {
         Outcome again = perform(input);
         if (again.code != outcome.code || again.n_out != outcome.n_out ||
             memcmp(again.out, outcome.out, outcome.n_out) != 0)
-            wrong(&outcome, "the same call says something else");
+            show(&again), wrong(&outcome, "the same call says something else");
         release(&again);
     }
     release(&outcome);
