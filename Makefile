@@ -155,7 +155,7 @@ tsan:
 # Calls of run and of every view, changed by clang's libFuzzer (tests/fuzz): FUZZ_SECONDS of them in FUZZ_JOBS processes.
 FUZZ = build/fuzz
 FUZZ_CFLAGS = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=fuzzer-no-link,address,undefined
-FUZZ_WRAPS = $(addprefix -Wl$(COMMA)--wrap=,isatty catch_signals clock_seed now_ms peak_rss_bytes)
+FUZZ_WRAPS = $(addprefix -Wl$(COMMA)--wrap=,isatty catch_signals clock_seed now_ms peak_rss_bytes mmap munmap)
 FUZZ_SECONDS ?= 60
 FUZZ_JOBS ?= 1
 # The kernels' loops tell nothing new, and would take most of the time.
@@ -163,7 +163,7 @@ $(FUZZ)/kernels/%.o: FLAGS += -fno-sanitize=fuzzer-no-link
 # UBSan takes a minute to compile these; scalar.c has it.
 $(FUZZ)/kernels/avx%.o: FLAGS += -fno-sanitize=fuzzer-no-link,undefined
 # A call of run or study within the process that checks it.
-CALLED = $(call objects,tests/fuzz/call.c tests/fuzz/run.c tests/fuzz/study.c views/*.c)
+CALLED = $(call objects,tests/fuzz/call.c tests/fuzz/run.c tests/fuzz/study.c tests/fuzz/seeds.c views/*.c)
 
 fuzz:
 	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null || \
@@ -182,13 +182,14 @@ $(BUILD)/tests/test_fuzz: LDFLAGS += $(FUZZ_WRAPS)
 COVERED = $(call objects,checkpoint/*.c text/*.c cli/*.c views/*.c web/*.c tests/*.c) \
     $(addprefix $(BUILD)/,tokenizer.o error.o run.o study.o)
 NOT_COVERING = $(addprefix tests/test_,house.sh library.sh page.sh train.sh)
-$(if $(COVERAGE),$(COVERED): FLAGS += -fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic \
-    -mllvm -runtime-counter-relocation)
+ifdef COVERAGE
+$(COVERED): FLAGS += -fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic -mllvm -runtime-counter-relocation
+LDFLAGS += -fprofile-instr-generate
+endif
 coverage:
 	rm -rf build/coverage/counts
 	-LLVM_PROFILE_FILE='$(CURDIR)/build/coverage/counts/%c%m.profraw' ATTN_LONG_TESTS=1 $(MAKE) test COVERAGE=1 \
-	    CC='$(if $(findstring clang,$(CC)),$(CC),clang)' LDFLAGS=-fprofile-instr-generate \
-	    BUILD=build/coverage RUN=build/coverage/run \
+	    CC='$(if $(findstring clang,$(CC)),$(CC),clang)' BUILD=build/coverage RUN=build/coverage/run \
 	    TESTS='$(patsubst build/%,build/coverage/%,$(filter-out $(NOT_COVERING),$(TESTS)))'
 	scripts/coverage.py build/coverage tests/coverage.txt
 
@@ -226,4 +227,4 @@ clean:
 
 .PHONY: all test test-threaded emulated debug sanitize tsan fuzz coverage bench install uninstall clean
 .PRECIOUS: $(BUILD)/%.o
--include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d)
+-include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d $(BUILD)/*/*/*.d)

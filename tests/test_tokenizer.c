@@ -424,7 +424,7 @@ static void add_strings(Writer *writer, const char *key, const char *words) {
     put_key(writer, key, ARRAY);
     put_u32(writer, STRING);
     put_u64(writer, n);
-    for (size_t length; n--; words += length + 1) {
+    for (size_t length; n--; words += length + (n > 0)) {
         length = strcspn(words, "|");
         put_u64(writer, length);
         put(writer, words, length);
@@ -816,6 +816,82 @@ static void test_scores(void) {
     check_scores(-0.0f, 0.0f, true);
 }
 
+static uint64_t mix(uint64_t x) {
+    x *= 0x9e3779b97f4a7c15u;
+    return x ^ x >> 32;
+}
+
+enum { MAX_PROBES = 256 }; /* of text/vocab.c, whose hash functions these are */
+
+/* Whether a hash has the first place in a table of up to 300 entries. */
+static bool is_first(uint64_t hash) { return hash >> 32 < UINT32_MAX / 600; }
+
+/* Writes `n` texts of two characters of four bytes, all with the first place, '|' between them. */
+static void write_colliding(char *at, size_t n) {
+    for (uint32_t c = 0; n > 0; c++) {
+        char bytes[8] = "\xf0\x9f....";
+        uint64_t word;
+        memcpy(bytes + 4, "\xf0\x9f", 2);
+        for (int i = 0; i < 4; i++) bytes[i < 2 ? 2 + i : 4 + i] = (char)(0x80 | (c >> 6 * i & 63));
+        memcpy(&word, bytes, 8);
+        if (!is_first(mix(mix(8 ^ word)))) continue;
+        memcpy(at, bytes, 8);
+        at[8] = --n ? '|' : '\0';
+        at += 9;
+    }
+}
+
+static Writer begin_colliding(char path[static 32], const char *texts, size_t n) {
+    static const float scores[MAX_PROBES + 1];
+    static char tokens[(MAX_PROBES + 2) * 9];
+    memcpy(tokens, texts, 9 * n);
+    tokens[9 * n - 1] = '\0';
+    Writer writer = begin_file(path);
+    add_string(&writer, "model", "llama");
+    add_strings(&writer, "tokens", tokens);
+    add_numbers(&writer, "scores", F32, scores, n);
+    return writer;
+}
+
+/* As many texts of one place as are looked at are found, and what would be one more is not; with it, the file is refused. */
+static void test_colliding_texts(void) {
+    static char texts[(MAX_PROBES + 1) * 9];
+    char path[32];
+    write_colliding(texts, MAX_PROBES + 1);
+    Writer writer = begin_colliding(path, texts, MAX_PROBES);
+    put_key(&writer, "add_space_prefix", BOOL);
+    put(&writer, "", 1);
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    for (int32_t id = 0; opened.tokenizer && id <= MAX_PROBES; id++) {
+        Tokens tokens = encode(opened.tokenizer, texts + 9 * id, 8, 0);
+        if (id < MAX_PROBES)
+            CHECK(tokens.n == 1 && tokens.ids[0] == id, "token %d", id);
+        else
+            CHECK(tokens.n == 2 && tokens.ids[0] == 0 && tokens.ids[1] == 0, "two unknown characters");
+        tokens_free(&tokens);
+    }
+    close_tokenizer(opened);
+    unlink(path);
+    writer = begin_colliding(path, texts, MAX_PROBES + 1);
+    check_refused(&writer, path, "tokenizer.ggml.tokens: too many texts share a hash value");
+}
+
+/* Merges of tokens 0 to 675, "aa" to "zz", whose pairs of ids have one place. */
+static void test_colliding_merges(void) {
+    static char tokens[676 * 3 + (MAX_PROBES + 1) * 5], merges[(MAX_PROBES + 1) * 6];
+    char path[32], *token = tokens, *merge = merges;
+    for (int i = 0; i < 676; i++) token += sprintf(token, "%s%c%c", i ? "|" : "", 'a' + i / 26, 'a' + i % 26);
+    for (uint64_t pair = 0, n = 0; pair < 676 * 676 && n <= MAX_PROBES; pair++) {
+        uint64_t left = pair / 676, right = pair % 676;
+        if (!is_first(mix(left << 32 | right))) continue;
+        token += sprintf(token, "|%.2s%.2s", tokens + 3 * left, tokens + 3 * right);
+        merge += sprintf(merge, "%s%.2s %.2s", n++ ? "|" : "", tokens + 3 * left, tokens + 3 * right);
+    }
+    Writer writer = begin_gpt2(path, tokens, merges);
+    check_refused(&writer, path, "tokenizer.ggml.merges: too many");
+}
+
 /* Special tokens that begin alike, against the definition: leftmost, and there the longest. */
 static void test_specials(void) {
     static const char *const texts[] = {"a",   "b",  "c",   "ab",   "aba", "abab", "ababa",
@@ -878,6 +954,8 @@ int main(void) {
     RUN(test_merge_order);
     RUN(test_missing_bytes);
     RUN(test_scores);
+    RUN(test_colliding_texts);
+    RUN(test_colliding_merges);
     RUN(test_specials);
     return test_end();
 }

@@ -55,6 +55,7 @@ static void make_models(void) {
     save_vocabulary("swapped", "a", "ab", "b");
     save_vocabulary("long", "aa", "b", "ab");
     save_vocabulary("longest", "a", "b", "an extraordinary length");
+    save_vocabulary("twenty", "a", "b", "an extraordinary day");
     gguf_u32(&gguf, "llama.context_length", 1024);
     save_model(&gguf, "wide");
 
@@ -128,17 +129,17 @@ static size_t read_all(int from, size_t n) {
     return n;
 }
 
-/* Runs a shell's command, stdout being a terminal if `columns` is not 0; its exit code. */
+/* Runs a shell's command, stdout being a terminal if `columns` is not 0, and stdin, too, if it is below 0; its exit code. */
 static int shell(int columns, const char *command) {
     int out[2], err[2], status = -1;
     if (pipe(err) != 0) exit(1);
     if (columns)
-        out[0] = terminal_of(columns, &out[1]);
+        out[0] = terminal_of(abs(columns), &out[1]);
     else if (pipe(out) != 0)
         exit(1);
     pid_t child = fork();
     if (child == 0) {
-        dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+        dup2(columns < 0 ? out[1] : open("/dev/null", O_RDONLY), STDIN_FILENO);
         dup2(out[1], STDOUT_FILENO);
         dup2(err[1], STDERR_FILENO);
         for (int i = 0; i < 2; i++) close(out[i]), close(err[i]);
@@ -174,7 +175,7 @@ static void check_styles(const char *command) {
 static void check_cases(const Case *cases, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int code = shell(cases[i].columns, cases[i].command);
-        CHECK(code == cases[i].code, "%s: %d: %s", cases[i].command, code, text);
+        CHECK(code == cases[i].code, "%s: %d: %.1200s", cases[i].command, code, text);
         check_styles(cases[i].command);
         for (const char *const *has = cases[i].has; *has && has < cases[i].has + 5; has++) {
             bool wanted = **has != '!';
@@ -306,6 +307,7 @@ static void test_compare(void) {
         {0, 1, "$study compare $g $g -p H", {"give a text of two tokens or more\n"}},
         {0, 1, "$study compare $T/one $T/swapped -p ab", {"token 2 of the text is 7 to ", " and 5 to "}},
         {0, 1, "$study compare $T/one $T/long -p aaaa", {"the text is 6 tokens to ", " and 4 to "}},
+        {0, 1, "$study compare $T/long $T/one -p aaaa", {"the text is 4 tokens to ", " and 6 to "}},
         {0,
          0,
          "$study compare $T/one $T/two -p ab",
@@ -538,6 +540,19 @@ static void test_view(void) {
           "<text x=\"153.08\""}}, /* 8 + 20 columns of 0.62 × 11.7 pixels */
         {0,
          0,
+         "$study view $T/twenty -p 'an extraordinary day' -o $T/x.svg --svg L0H0; cat $T/x.svg",
+         {">an&#183;extraordinary&#183;day<", "!&#8230;"}},
+        /* Cells of 18 pixels, fewer for many tokens, and 4 at least. */
+        {0,
+         0,
+         "$study view $g -f $T/words -o $T/x.svg --svg L0H0; grep -m 1 .rect $T/x.svg",
+         {"width=\"10.80\" height=\"10.80\""}},
+        {0,
+         0,
+         "$study view $T/wide -f $T/500 -o $T/x.svg --svg L0H0; grep -m 1 .rect $T/x.svg",
+         {"width=\"4.00\" height=\"4.00\""}},
+        {0,
+         0,
          "$study view $g -f $T/60 -o $T/x.svg --svg L0H0; cat $T/x.svg",
          {" tokens, 1 head, ", "!; --layers"}},
     };
@@ -562,7 +577,48 @@ static void test_options(void) {
         {0, 2, "$run $g --info --tokens", {"--info and --tokens go alone"}},
         {0, 2, "$run $g --info -i", {"--info and --tokens go alone"}},
         {0, 2, "$run $g --tokens -i", {"--info and --tokens go alone"}},
+        /* A terminal is not waited for; where nothing is given, BOS begins the text. */
+        {-80,
+         1,
+         "$study next $g",
+         {"the text is empty: give some with -p, or --bos to begin with what begins a text"}},
+        {-80, 0, "$study selfcheck $T/one", {"pass"}},
+        {-80, 0, "$run $T/one -n 0", {"!run:"}},
+        {0,
+         0,
+         "printf 'ab\\n' | $run $T/one -i -n 0 --logits $T/x.npy && wc -c <$T/x.npy",
+         {"160\n"}}, /* of BOS alone */
+        /* A reader who has gone away ends a conversation, and is no error. */
+        {0,
+         0,
+         "{ (sleep 0.1; printf 'ab\\nab\\n') | $run $T/one -i -n 1 2>$T/err; echo $? >$T/code; } | true; sleep 0.2; cat $T/err $T/code",
+         {"0\n", "!run:"}},
+        /* The default model. */
         {0, 2, "$run", {"no model is named: ./run MODEL -p PROMPT (see ./run --help)\n"}},
+        {0,
+         0,
+         "cp $T/one $T/model.bin; cd $T && $run -p ab -n 0",
+         {"run: note: no model is named; taking model.bin\n"}},
+        {0, 0, "cd $T && $study next -p ab", {"study: note: no model is named; taking model.bin\n"}},
+        {0,
+         2,
+         "cd $T && $study compare -p ab",
+         {"no model is named: see ./study compare --help\n", "!taking"}},
+        {0, 2, "cd $T && $study next", {"no model is named: see ./study next --help\n", "!taking"}},
+        {0, 0, "cd $T && $run --version", {"attn ", "!taking"}},
+        {0, 0, "cd $T && $run --help", {"usage: run", "!taking"}},
+        {0,
+         2,
+         "mkdir $T/empty; cd $T/empty && $run -p ab",
+         {"no model is named, here is no ./model.bin, and none is installed: "}},
+        {0,
+         2,
+         "cd $T/empty && $study next -p ab",
+         {"no model is named, here is no ./model.bin, and none is installed: see "}},
+        {0,
+         0,
+         "mkdir $T/bin $T/share $T/share/attn && cp $run $T/bin/attn-run && cp $T/one $T/share/attn/model.gguf && cd $T/empty && $T/bin/attn-run -p ab -n 0",
+         {"run: note: no model is named; taking ", "/share/attn/model.gguf\n"}},
         {0,
          1,
          "$run $T/nobos -p '' -n 1",
@@ -660,6 +716,16 @@ static void test_case_words(void) {
                                 "$study case $T/case.json",
                                 {"!first number: 0.25*", "last row, first number: 1*0.25 = 0.2500\n"}};
     check_cases(&silent, 1);
+    at = long_row +
+         sprintf(long_row, "{\"x\": [["); /* 271 columns, for which the terminal has room, the line not */
+    for (int i = 0; i < 20; i++) at += sprintf(at, "%s1.25", i ? "," : "");
+    sprintf(at, "]]}");
+    write_case(long_row);
+    static const Case cut = {300,
+                             0,
+                             "NO_COLOR=1 $study case $T/case.json",
+                             {"!first number: 1.25*1.25", "last row, first number: 1*1.25 = 1.2500\r\n"}};
+    check_cases(&cut, 1);
 }
 
 /* Colours, and the width that a terminal tells. */
@@ -693,7 +759,10 @@ static void write_text(const char *name, const char *unit, size_t times) {
 
 static void set_program(const char *variable, const char *from, const char *fallback) {
     const char *program = getenv(from);
-    setenv(variable, program ? program : fallback, 1);
+    char *path = realpath(program ? program : fallback, NULL);
+    if (!path) perror(fallback);
+    setenv(variable, path ? path : fallback, 1);
+    free(path);
 }
 
 /* What programs say on a terminal beside their text: a prompt, a newline at its end, progress that is wiped in the end. */

@@ -131,9 +131,7 @@ static void print_legend(const Report *report, const Heads *heads, Columns left_
     if (heads->random) {
         printf("%zu time%s %s%zu random tokens and the same again", heads->n_batch,
                heads->n_batch == 1 ? "" : "s", heads->bos ? "BOS, " : "", heads->text.period);
-        double gain = heads_repeat_gain(heads) * BITS_PER_NAT;
-        if (!isnan(gain)) printf("; repeat gain %.2f bits a token", gain);
-        putchar('\n');
+        printf("; repeat gain %.2f bits a token\n", heads_repeat_gain(heads) * BITS_PER_NAT);
     }
     print_style(report, STYLE_DIM);
     printf("Means over %zu queries: all positions but the first, which sees only itself.\n",
