@@ -268,10 +268,10 @@ def learn(tree, tests):
 
 
 def tests_of(reach, mutant):
-    """Those that reach the line; of a line without code (a table's row), those that reach the file."""
+    """Those that reach the line; if none is known to (a table's row, an inlined line), those that reach the file."""
     lines = reach.get(mutant["file"], {})
     last = mutant["line"] + mutant["before"].count("\n")
-    found = [lines[line] for line in range(mutant["line"], last + 1) if line in lines]
+    found = [lines[line] for line in range(mutant["line"], last + 1) if lines.get(line)]
     return list(dict.fromkeys(test for by in found or lines.values() for test in by))
 
 

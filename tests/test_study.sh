@@ -95,6 +95,8 @@ has same heads "$gpt2" --repeat 4 --json -s 1
 try score "$gpt2" -p Hello
 has out_has '^    0  *"H"  *-  *-  *-$' # nothing foresaw the first token
 has [ "$(grep -c '^ *[0-4]  *"' "$tmp/out")" -eq 5 ]
+try score "$gpt2" -f "$tmp/prompt" -c 8
+has grep -q 'tokens scored in [0-9]\{1,2\}\.[0-9] s, ' "$tmp/err" # not since the machine was started
 try lens "$gpt2" -p Hello --top 1 # the line has room for more
 has [ "$(grep -c '^[^"]*"[^"]*" *[01]\.[0-9]*$' "$tmp/out")" -eq 3 ]
 has out_has 'likeliest$'
