@@ -198,6 +198,7 @@ for field in model text tokens logprobs stop seed timings prompt_n prompt_ms pro
     has out_has "\"$field\": "
 done
 has [ "$(number prompt_n) $(number predicted_n) $(number seed)" = '6 30 7' ]
+if out_has '"\(load_ms\|prompt_ms\|predicted_ms\|prompt_per_second\|predicted_per_second\)": 0\.000'; then has false; fi
 has [ "$(wc -l <"$tmp/out")" -eq 1 ]
 ln -s "$PWD/$gpt2" "$tmp/$(printf 'a\036"\\')"
 try "$tmp/$(printf 'a\036"\\')" -f "$tmp/bytes" -n 30 -s 7 --json
