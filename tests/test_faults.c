@@ -30,7 +30,19 @@ typedef struct Command {
     bool tells;         /* it may end well if it tells why the model cannot run */
 } Command;
 
+/* Texts of more tokens than there is room for at first: special ones, words, characters that are no token but bytes. */
+#define TEN(text) text text text text text text text text text text
+static const char specials[] = TEN("<s><s><s><s><s><s><s>"), words[] = TEN(" ab ab ab ab ab ab ab"),
+                  bytes[] = TEN("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"),
+                  bytes_first[] = TEN("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9") "<s>";
+
 static const Command commands[] = {
+    {"run", LLAMA " --tokens --special", specials},
+    {"run", LLAMA " --tokens", words},
+    {"run", LLAMA " --tokens", bytes},
+    {"run", LLAMA " --tokens --special", bytes_first},
+    {"run", GPT2 " -n 2 -s 1", ""},
+    {"study", "next " GPT2 " -p The --token a"},
     {"run", GPT2 " -f prompt -n 4 -s 1"},
     {"run", LLAMA " -p To -n 4 --temp 0 -t 2 -v", NULL, NULL, true},
     {"run", LLAMA " -n 4 -s 1 --top-k 5 --repeat-penalty 1.1 --kv f32", "The mole"},
@@ -253,8 +265,8 @@ static void check_error(const Slot *slot, const Bytes *err, const char *what) {
     CHECK(is_line, "%s: stderr says\n%s", what, err->data);
     bool memory = slot->kind == kinds && strstr(last, "Cannot allocate memory"); /* said by the C library */
     bool flag = strstr(last, "Input/output error"); /* all that a stream keeps of a failed write */
-    bool told =
-        strstr(last, slot->kind->words) || memory || flag || (slot->usual->code && same(err, &slot->usual->err));
+    bool told = strstr(last, slot->kind->words) || memory || flag ||
+                (slot->usual->code && same(err, &slot->usual->err));
     CHECK(told, "%s: it is not said why: %s", what, last);
 }
 
