@@ -155,7 +155,7 @@ tsan:
 # Calls of run and of every view, changed by clang's libFuzzer (tests/fuzz): FUZZ_SECONDS of them in FUZZ_JOBS processes.
 FUZZ = build/fuzz
 FUZZ_CFLAGS = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=fuzzer-no-link,address,undefined
-FUZZ_WRAPS = $(addprefix -Wl$(COMMA)--wrap=,isatty catch_signals clock_seed now_ms peak_rss_bytes)
+FUZZ_WRAPS = $(addprefix -Wl$(COMMA)--wrap=,isatty catch_signals clock_seed now_ms peak_rss_bytes mmap munmap)
 FUZZ_SECONDS ?= 60
 FUZZ_JOBS ?= 1
 # The kernels' loops tell nothing new, and would take most of the time.
@@ -163,7 +163,7 @@ $(FUZZ)/kernels/%.o: FLAGS += -fno-sanitize=fuzzer-no-link
 # UBSan takes a minute to compile these; scalar.c has it.
 $(FUZZ)/kernels/avx%.o: FLAGS += -fno-sanitize=fuzzer-no-link,undefined
 # A call of run or study within the process that checks it.
-CALLED = $(call objects,tests/fuzz/call.c tests/fuzz/run.c tests/fuzz/study.c views/*.c)
+CALLED = $(call objects,tests/fuzz/call.c tests/fuzz/run.c tests/fuzz/study.c tests/fuzz/seeds.c views/*.c)
 
 fuzz:
 	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null || \

@@ -161,7 +161,9 @@ static bool open_session(AttnSession *session, const AttnSessionOptions *options
     SessionOptions inner = {.n_ctx = options->n_ctx,
                             .kv_dtype = options->f32_cache ? DTYPE_F32 : DTYPE_F16,
                             .compute = {.kernels = kernels, .threads = session->threads},
-                            .probe = options->probe.visit ? &session->inner : NULL};
+                            .probe = options->probe.visit ? &session->inner : NULL,
+                            .stop = options->stop,
+                            .stop_user = options->stop_user};
     session->session = session_new(session->model->model, &inner, error);
     return session->session;
 }

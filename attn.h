@@ -175,9 +175,19 @@ typedef struct AttnSessionOptions {
     bool f32_cache;     /* keys and values in F32; false: in F16 */
     bool fast;          /* activations in 8 bits where that is faster: fit for text, not to compare runs */
     AttnProbe probe;
+
+    /*
+     * Asked before each layer: true ends the call at work, which fails with "interrupted". The session stays good: attn_feed
+     * has then fed nothing, the others perhaps some chunks of 256 tokens. NULL: nobody asks.
+     */
+    bool (*stop)(void *user);
+    void *stop_user;
 } AttnSessionOptions;
 
-/* Takes all memory that a text needs; the cache's is touched only as far as it is filled. */
+/*
+ * Takes all memory that a text needs: the cache's and other memory for n_ctx tokens, touched only as far as it is filled,
+ * at most 256 MiB of scratch, and less than 1 MiB for each thread. Fails where the model's shape needs more.
+ */
 ATTN_API AttnSession *attn_session_new(const AttnModel *model, const AttnSessionOptions *options,
                                        AttnError *error);
 ATTN_API void attn_session_free(AttnSession *session);
@@ -195,7 +205,7 @@ ATTN_API void attn_rewind(AttnSession *session, size_t position);
 /*
  * Feeds n ≥ 1 tokens behind those that the session holds, and writes the logits of the last n_logits ≤ n of them to
  * logits [n_logits][n_vocab] (0: it may be NULL). Fails, with nothing fed, on a token that does not exist, on a context
- * that is too short, and on logits that are not finite.
+ * that is too short, on logits that are not finite, and when the session is stopped.
  */
 ATTN_API bool attn_feed(AttnSession *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                         AttnError *error);

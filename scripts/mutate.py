@@ -35,8 +35,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ["*.c", "text/*.c", "checkpoint/*.c", "kernels/*.[ch]", "measures/*.c", "cli/*.c", "views/*.c", "web/*.c"]
 NEEDS = [("avx512", "avx512f"), ("amx", "amx_int8"), ("bf16", "avx512_bf16"), ("avxvnni", "avx_vnni"), ("neon", "asimd"),
          ("arm64", "asimd"), ("avx2", "avx2"), ("x86", "avx2")]  # part of a name of kernels/, flag of /proc/cpuinfo
-# What these look at is not what the programs compute: names, installing, training, the page's scripts.
-NOT_RUN = {"test_house.sh", "test_library.sh", "test_train.sh", "test_page.sh"}
+# What these look at is not what the programs compute: names, installing, training, the page's scripts; or they measure time.
+NOT_RUN = {"test_house.sh", "test_library.sh", "test_train.sh", "test_page.sh", "test_interrupt.sh", "test_changing.sh",
+           "test_changing"}
 SANITIZE = "-O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=address,undefined"
 WARNINGS = "WARNINGS=-Werror=incompatible-pointer-types -Werror=int-conversion -Werror=implicit-function-declaration"
 MOST_BYTES = 12 << 30  # of memory, or in a file, for a process of a test
@@ -161,6 +162,8 @@ def draw(root, files, n, seed):
 class Tree:
     """A copy of the working tree, where mutants are built and run."""
 
+    lacking = []  # sources that this CPU cannot run, which are built once
+
     def __init__(self, folder, cflags):
         self.path, self.tmp, self.cflags = folder / "attn", folder / "tmp", cflags
         shutil.rmtree(self.tmp, ignore_errors=True)
@@ -179,11 +182,14 @@ class Tree:
 
     def make(self, *targets, build="build", cflags=None):
         cc = "ccache gcc" if shutil.which("ccache") else "gcc"
-        return subprocess.run(["make", "-s", "-j1", f"CC={cc}", f"BUILD={build}", f"RUN={build}/run", WARNINGS,
+        old = [option for file in self.lacking for option in ("-o", f"{build}/{file[:-2]}.o") if file.endswith(".c")]
+        return subprocess.run(["make", "-s", "-j1", f"CC={cc}", f"BUILD={build}", f"RUN={build}/run", WARNINGS, *old,
                                f"CFLAGS={cflags or self.cflags}", *targets], cwd=self.path, capture_output=True, text=True)
 
     def make_test(self, test, build="build", cflags=None, programs=("run", "study")):
         binary = [] if test.endswith(".sh") else [f"{build}/tests/{test}"]
+        if "FAULTY" in (self.path / "tests" / (test if test.endswith(".sh") else test + ".c")).read_text():
+            programs = [*programs, "tests/faulty_run", "tests/faulty_study"]
         return self.make(*(f"{build}/{program}" for program in programs), *binary, build=build, cflags=cflags)
 
     def must_make(self, test, build="build", cflags=None):
@@ -194,8 +200,8 @@ class Tree:
     def run(self, test, limit, build="build"):
         """(what it printed or "hang" if it failed, else None; seconds)."""
         program = f"tests/{test}" if test.endswith(".sh") else f"{build}/tests/{test}"
-        environment = dict(os.environ, RUN=f"{self.path}/{build}/run", STUDY=f"{self.path}/{build}/study", TMPDIR=str(self.tmp),
-                           UBSAN_OPTIONS="halt_on_error=1")
+        environment = dict(os.environ, RUN=f"{self.path}/{build}/run", STUDY=f"{self.path}/{build}/study",
+                           FAULTY=f"{self.path}/{build}/tests/faulty_", TMPDIR=str(self.tmp), UBSAN_OPTIONS="halt_on_error=1")
         least = 1 << 50 if "address" in self.cflags else MOST_BYTES  # ASan's shadow takes terabytes of addresses
 
         def limits():
@@ -345,6 +351,7 @@ def prepare(folder, options, tests):
     for test in tests:
         tree.must_make(test)
     tree.base = tree.objects()
+    tree.lacking = options.lacking
     return tree
 
 
@@ -362,11 +369,11 @@ def main():
 
     flags = pathlib.Path("/proc/cpuinfo").read_text().split()
     files = options.files or sorted(str(path.relative_to(ROOT)) for pattern in SOURCES for path in ROOT.glob(pattern))
-    lacking = [file for file in files if file.startswith("kernels/") and
-               any(part in file and flag not in flags for part, flag in NEEDS)]
-    files = [file for file in files if file not in lacking]
-    if lacking:
-        print("left out, this CPU cannot run them:", *lacking)
+    options.lacking = [file for file in files if file.startswith("kernels/") and
+                       any(part in file and flag not in flags for part, flag in NEEDS)]
+    files = [file for file in files if file not in options.lacking]
+    if options.lacking:
+        print("left out, this CPU cannot run them:", *options.lacking)
     if options.retry:
         mutants = [json.loads(line) for line in open(options.retry)]
         options.n = len(mutants)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fuzzes run and study for FUZZ_SECONDS (60) in FUZZ_JOBS (1) processes at once, and says in its last line how often they
 # were called and what went wrong; fails if anything did. tests/fuzz.sh BUILD, which has the program `fuzzer`.
-# It starts from tests/corpus and from what earlier runs found, in BUILD/corpus. What went wrong is put into BUILD/found:
+# It starts from the calls of tests/fuzz/seeds.c, from tests/corpus, and from what earlier runs found, in BUILD/corpus. What went wrong is put into BUILD/found:
 #
 #   FUZZ_SHOW=1 BUILD/fuzzer FILE   makes that one call again, and shows it
 build=$(cd "$1" && pwd)
@@ -15,16 +15,18 @@ trap 'exit 130' INT TERM
 export ASAN_OPTIONS=max_allocation_size_mb=256:allocator_may_return_null=1:handle_abort=0
 export UBSAN_OPTIONS=print_stacktrace=1
 
+mkdir "$TMPDIR/seeds"
+FUZZ_SEEDS=$TMPDIR/seeds "$build/fuzzer" 2>/dev/null || exit 1
 log=$build/fuzz.log
 touch "$build/started"
-"$build/fuzzer" -fork="${FUZZ_JOBS:-1}" -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 -max_len=65536 -timeout=5 \
+"$build/fuzzer" -fork="${FUZZ_JOBS:-1}" -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 -max_len=65536 -timeout=20 \
     -rss_limit_mb=1024 -max_total_time="${FUZZ_SECONDS:-60}" -artifact_prefix="$build/found/" "$build/corpus" \
-    tests/corpus >"$log" 2>&1
+    "$TMPDIR/seeds" tests/corpus >"$log" 2>&1
 
 # Each find is called once more, alone, to tell what it is: a sanitizer's report, or a crash or an answer that is wrong.
 crashes=0 hangs=0 reports=0
 for find in $(find "$build/found" -type f -newer "$build/started"); do
-    said=$("$build/fuzzer" -timeout=5 -rss_limit_mb=1024 "$find" 2>&1)
+    said=$("$build/fuzzer" -timeout=20 -rss_limit_mb=1024 "$find" 2>&1)
     case $(basename "$find") in
     timeout-*) hangs=$((hangs + 1)) ;;
     *) case $said in

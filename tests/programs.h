@@ -176,7 +176,7 @@ static void compare_values(Comparison *comparison, const JsonValue *want, const 
 }
 
 /* "rows.1.kl_nats" */
-static const JsonValue *json_at(const JsonValue *value, const char *path) {
+static inline const JsonValue *json_at(const JsonValue *value, const char *path) {
     char part[32];
     for (int n; value && sscanf(path, "%31[^.]%n", part, &n) == 1; path += n + (path[n] == '.')) {
         size_t i = value->kind == JSON_ARRAY ? strtoul(part, NULL, 10) : 0;

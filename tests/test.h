@@ -11,7 +11,7 @@
 #include <string.h>
 
 static int test_passed, test_failed, test_skipped;
-static int test_broken, test_left_out; /* of the running test */
+static int test_broken, test_left_out __attribute__((unused)); /* of the running test */
 
 #define CHECK(condition, ...)                                                                                \
     do {                                                                                                     \

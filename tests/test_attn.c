@@ -630,6 +630,33 @@ static void test_two_threads_on_one_model(void) {
     attn_model_close(model);
 }
 
+/* The call of that number, and those behind it, stop. */
+static bool stop_from(void *user) {
+    int *left = user;
+    return (*left)-- <= 0;
+}
+
+/* A prompt is given up after its first layer; asked again, the session gives the same logits. */
+static void test_stop(void) {
+    int left = 1;
+    AttnError error = {{0}};
+    World world = open_world(GPT2, &(AttnSessionOptions){.stop = stop_from, .stop_user = &left}),
+          plain = open_world(GPT2, NULL);
+    int32_t tokens[MAX_TOKENS];
+    float stopped[MAX_VOCAB], wanted[MAX_VOCAB];
+    size_t n = tokens_of(world.model, story, tokens), held;
+    CHECK(!attn_generate(world.session, story, NULL, NULL, &error), "was not stopped");
+    CHECK(strcmp(error.message, "interrupted") == 0, "%s", error.message);
+    attn_session_tokens(world.session, &held);
+    CHECK(held == 0, "%zu tokens", held);
+    left = 1000;
+    CHECK(attn_sync(world.session, tokens, n, stopped, &error), "%s", error.message);
+    CHECK(attn_sync(plain.session, tokens, n, wanted, &error), "%s", error.message);
+    CHECK(memcmp(stopped, wanted, world.n_vocab * sizeof *wanted) == 0, "logits differ");
+    close_world(&world);
+    close_world(&plain);
+}
+
 int main(void) {
     RUN(test_tokens_are_the_programs);
     RUN(test_tokenizing);
@@ -645,6 +672,7 @@ int main(void) {
     RUN(test_an_empty_prompt_is_what_begins_a_text);
     RUN(test_a_model_without_vocabulary);
     RUN(test_errors);
+    RUN(test_stop);
     RUN(test_a_context_without_end);
     RUN(test_null);
     RUN(test_two_threads_on_one_model);

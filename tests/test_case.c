@@ -1,7 +1,7 @@
 /*
  * The commands that need no text: case and shape. Cases are compared with what their files expect: docs/cases,
  * whose numbers PyTorch worked out in float64, and ../shared/data/attention-cases.json. Shapes are compared
- * with published parameter counts and with the tensors of a file. The course must show what is printed.
+ * with published parameter counts and with the tensors of a file.
  */
 #include "checkpoint/checkpoint.h"
 #include "cli/jsonvalue.h"
@@ -516,43 +516,6 @@ static void test_bad_shapes(void) {
     }
 }
 
-/*
- * docs/COURSE.md: a block under "$ ./study case …" holds what the program prints, line by line and in that order.
- * A line "…" stands for lines that are left out.
- */
-static void test_course_text(void) {
-    FILE *file = fopen("docs/COURSE.md", "r");
-    CHECK(file != NULL, "docs/COURSE.md cannot be read");
-    if (!file) return;
-    static const char prompt[] = "$ ./study case ";
-    char line[512], *output = NULL, *at = NULL;
-    size_t n, n_commands = 0, n_lines = 0;
-    while (fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line, prompt, sizeof prompt - 1) == 0) {
-            int status;
-            free(output);
-            at = output = run_study(line + sizeof "$ ./study" - 1, &n, &status);
-            CHECK(status == 0, "%s: status %d", line, status);
-            n_commands++;
-        } else if (strncmp(line, "```", 3) == 0) {
-            at = NULL;
-        } else if (at && line[0] && strcmp(line, "…") != 0) {
-            size_t length = strlen(line);
-            char *found = strstr(at, line);
-            while (found &&
-                   ((found > output && found[-1] != '\n') || (found[length] && found[length] != '\n')))
-                found = strstr(found + 1, line);
-            CHECK(found != NULL, "docs/COURSE.md shows what is not printed (any more): %s", line);
-            if (found) at = found + length;
-            n_lines++;
-        }
-    }
-    CHECK(n_commands >= 6 && n_lines >= 40, "%zu commands and %zu lines of output", n_commands, n_lines);
-    free(output);
-    fclose(file);
-}
-
 int main(void) {
     snprintf(scratch, sizeof scratch, "/tmp/attn-test-case-%ld.json", (long)getpid());
     RUN(test_published_cases);
@@ -568,7 +531,6 @@ int main(void) {
     RUN(test_growth);
     RUN(test_shape_of_files);
     RUN(test_bad_shapes);
-    RUN(test_course_text);
     remove(scratch);
     return test_end();
 }

@@ -321,7 +321,7 @@ static void load_under(Attack attack, const char *what) {
     fflush(stdout);
     pid_t writer = fork();
     if (writer == 0) write_for_ever(attack);
-    double start = now_ms(), limit = getenv("ATTN_LONG_TESTS") ? 2500 : 120, spent = 0;
+    double start = now_ms(), limit = getenv("ATTN_LONG_TESTS") ? 1500 : 120, spent = 0;
     for (; spent < limit || (n_loaded == 0 && spent < 20000); n++, spent = now_ms() - start) {
         int status = 0;
         waitpid(start_loading(attack), &status, 0);

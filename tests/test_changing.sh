@@ -36,6 +36,7 @@ finish() {
 }
 
 over() { head -c "$size" | dd of="$model" conv=notrunc 2>"$tmp/dd"; } # writes stdin over the model
+write_ones() { tr '\0' '\377' </dev/zero 2>"$tmp/tr" | over; } # NaN, as weights
 is_cut() { [ "$code" -eq 1 ] && one_line "the model's file was cut short, or could not be read further\$"; }
 is_noted() { grep -q "^$name: note: $model was written to while it was in use" "$tmp/err"; }
 nothing_left() { ! ls "$tmp"/x.* >"$tmp/list" 2>&1; }
@@ -98,7 +99,7 @@ finish
 has [ "$code" -eq 0 ]
 has is_noted
 begin "$gpt2" "$model" --temp 0 -n 20
-tr '\0' '\377' </dev/zero 2>"$tmp/tr" | over
+write_ones
 finish
 has [ "$code" -eq 1 ]
 has is_noted
@@ -112,6 +113,61 @@ for change in "cp weights/model.gguf $tmp/new && mv $tmp/new $model" "mv $model 
     has quiet
     has same_text
 done
+
+# At every allocation from the first to the last, so at every stage of loading and after: cut, and written over.
+program=${FAULTY:-build/tests/faulty_}run
+at_allocation() { # K CHANGE FILE ARG…: false if the program ended before
+    cp "$3" "$model"
+    touch -t 202001010000 "$model"
+    k=$1 change=$2 command="$2 at allocation $1"
+    shift 3
+    ATTN_FAULT=malloc:$k=STOP "$program" "$@" </dev/null >"$tmp/out" 2>"$tmp/err" &
+    state=R
+    until [ "$state" = T ] || [ "$state" = Z ]; do
+        sleep 0.002
+        read -r _ _ state _ <"/proc/$!/stat" || state=Z
+    done 2>"$tmp/proc"
+    $change
+    kill -CONT $! 2>"$tmp/kill"
+    wait $!
+    code=$?
+    [ "$state" = T ]
+}
+cut_off() { : >"$model"; }
+write_over() { head -c "$size" tests/data/reference/llama-f32.gguf | dd of="$model" conv=notrunc 2>"$tmp/dd"; }
+ended_well() { # a good text, or a line why not; after either, perhaps the note
+    [ "$code" -le 1 ] && ! grep -v "^run: " "$tmp/err" && [ "$(wc -l <"$tmp/err")" -le $((code + 1)) ] &&
+        { [ "$code" -eq 0 ] || [ -s "$tmp/err" ]; }
+}
+was_cut() { is_cut || one_line 'the file is empty' || { [ "$code" -eq 0 ] && is_noted; }; }
+step=5
+[ -z "$ATTN_LONG_TESTS" ] || step=1
+try_allocations() { # STEP CHANGE FILE ARG…
+    step=$1 next=1
+    shift
+    while at_allocation $next "$@"; do
+        has ended_well
+        grep 'changed while it was read' "$tmp/err" >>"$tmp/refused"
+        if [ "$change" = cut_off ]; then has was_cut; fi
+        next=$((next + step))
+    done
+    has [ $next -gt 5 ]
+}
+size=$(wc -c <"$gpt2")
+for change in cut_off write_over write_ones; do
+    try_allocations $step $change "$gpt2" "$model" -p 'The Eiffel' --temp 0 -n 3
+done
+
+# A llama2.c vocabulary is gone through twice: for its size, then for its pieces.
+{
+    printf '\6\0\0\0\0\0\0\0\5\0\0\0<unk>'
+    for i in 1 2 3; do
+        for j in 0 1 2 3 4 5 6 7 8 9; do printf '\0\0\0\0\6\0\0\0aaaaaa%.0s' 0 1 2 3 4 5 6 7 8 9; done
+    done
+} >"$tmp/pieces" # 4 + 13 + 300 · 14 bytes
+write_spaces() { printf '\6\0\0\0\0\0\0\0\155\20\0\0%4205s' ' ' | dd of="$model" conv=notrunc 2>"$tmp/dd"; }
+try_allocations 1 write_spaces "$tmp/pieces" -z "$model" --tokens -p aaaaaa
+has grep -q . "$tmp/refused"
 
 # study's views.
 program=$study name=study

@@ -1,37 +1,50 @@
-/* Makes the calls of the fuzzer's corpus once; tests/fuzz/call.c ends this program where one goes wrong. */
+/* Makes the fuzzer's first calls and those of its corpus once; tests/fuzz/call.c ends this program where one goes wrong. */
 #include "tests/fuzz/fuzz.h"
 
-#include "test.h"
+#include "gguf.h"
 
 #include <dirent.h>
-#include <unistd.h>
 
-static const char corpus[] = "tests/corpus";
 static unsigned char bytes[1 << 18];
 
-static size_t read_call(const char *name) {
+static size_t read_call(const char *folder, const char *name) {
     char path[512];
-    snprintf(path, sizeof path, "%s/%s", corpus, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "rb");
     size_t n = file ? fread(bytes, 1, sizeof bytes, file) : 0;
     if (file) fclose(file);
     return n;
 }
 
-static void test_corpus(void) {
-    DIR *folder = opendir(corpus);
-    CHECK(folder != NULL, "%s: start this in the repository's root", corpus);
+/* Makes all calls of a folder, and returns how many; `removing`: their files go. */
+static int make_calls(const char *path, bool removing) {
+    DIR *folder = opendir(path);
+    CHECK(folder != NULL, "%s: start this in the repository's root", path);
     int n_calls = 0;
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         if (entry->d_name[0] == '.') continue;
-        size_t n = read_call(entry->d_name);
+        size_t n = read_call(path, entry->d_name);
         CHECK(n > 0, "%s is empty", entry->d_name);
         if (getenv("FUZZ_SHOW")) fprintf(stderr, "%s: ", entry->d_name);
         fuzz_call(bytes, n);
         n_calls++;
+        if (removing) unlinkat(dirfd(folder), entry->d_name, 0);
     }
     if (folder) closedir(folder);
-    CHECK(n_calls >= 50, "%d calls", n_calls);
+    return n_calls;
+}
+
+static void test_corpus(void) {
+    int n = make_calls("tests/corpus", false);
+    CHECK(n >= 50, "%d calls", n);
+}
+
+static void test_first_calls(void) {
+    scratch_begin();
+    write_seeds(scratch_folder);
+    int n = make_calls(scratch_folder, true);
+    CHECK(n >= 150, "%d calls", n);
+    scratch_end();
 }
 
 /* A call is the same behind writing and reading; what is cut short is a shorter call. */
@@ -55,6 +68,7 @@ static void test_calls_as_bytes(void) {
 int main(void) {
     alarm(120); /* a test that hangs is a failure */
     RUN(test_calls_as_bytes);
+    RUN(test_first_calls);
     RUN(test_corpus);
     return test_end();
 }

@@ -159,10 +159,24 @@ typedef struct Case {
     const char *has[5]; /* words that are printed; a first '!': that are not */
 } Case;
 
+/* Each style ends before the next begins, and before the text does. */
+static void check_styles(const char *command) {
+    bool styled = false;
+    for (const char *at = text; (at = strstr(at, "\033[")); at++) {
+        size_t n = strspn(at + 2, "0123456789;");
+        if (at[2 + n] != 'm') continue; /* a line of progress is wiped */
+        bool ends = n == 1 && at[2] == '0';
+        CHECK(ends == styled, "%s: %s: %.80s", command, ends ? "nothing to end" : "one style in another", at);
+        styled = !ends;
+    }
+    CHECK(!styled, "%s: a style does not end", command);
+}
+
 static void check_cases(const Case *cases, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int code = shell(cases[i].columns, cases[i].command);
         CHECK(code == cases[i].code, "%s: %d: %.1200s", cases[i].command, code, text);
+        check_styles(cases[i].command);
         for (const char *const *has = cases[i].has; *has && has < cases[i].has + 5; has++) {
             bool wanted = **has != '!';
             CHECK((strstr(text, *has + !wanted) != NULL) == wanted, "%s: '%s' in:\n%.1200s", cases[i].command,
@@ -785,6 +799,48 @@ static void set_program(const char *variable, const char *from, const char *fall
     free(path);
 }
 
+/* Bold, dim, coloured: what they begin they end (check_styles). */
+static void test_styles(void) {
+    static const Case cases[] = {
+        {100, 0, "unset NO_COLOR; TERM=xterm $study next $g -p Hi --token a", {"\033[1m", "\033[0m"}},
+        {100, 0, "unset NO_COLOR; TERM=xterm $study score $g -p Hello --words", {"\033[1m", "\033[2m"}},
+        {100,
+         0,
+         "unset NO_COLOR; TERM=xterm $study attend $g -p Hello",
+         {"\033[1m", "\033[48;5;159m  \033[0m"}},
+        {100, 0, "unset NO_COLOR; TERM=xterm $study attend $g -p Hello --layer 0 --head 0", {"\033[48;5;"}},
+        {100, 0, "unset NO_COLOR; TERM=xterm $study attend $g -p Hello --query 3", {"\033[1m"}},
+        {100, 0, "unset NO_COLOR; TERM=xterm $study attend $g -p Hello --layer 0 --head 0 -n 2", {"\033[1m"}},
+        {100, 0, "unset NO_COLOR; TERM=xterm $study heads $g --repeat 9", {"\033[1m", "\033[2m"}},
+        {100,
+         0,
+         "unset NO_COLOR; TERM=xterm $study lens $g -p Hello --mid --token a",
+         {"\033[1m", "\033[2m"}},
+        {100,
+         0,
+         "unset NO_COLOR; TERM=xterm $study explain $g -p Hello --layer 0 --head 0 --query 2",
+         {"\033[1m"}},
+        {100, 0, "unset NO_COLOR; TERM=xterm $study ablate $g -p Hello --heads L0H0", {"\033[1m", "\033[2m"}},
+        {100,
+         0,
+         "unset NO_COLOR; TERM=xterm $study ablate $g -p Hello --sweep heads",
+         {"\033[1m", "\033[48;5;"}},
+        {100, 0, "unset NO_COLOR; TERM=xterm $study compare $g $g -p Hello", {"\033[1m", "\033[2m"}},
+        {100, 0, "unset NO_COLOR; TERM=xterm $study selfcheck $g", {"\033[32mpass\033[0m"}},
+        {100, 0, "unset NO_COLOR; TERM=xterm $study shape $g", {"\033[1m", "\033[2m"}},
+        {100,
+         0,
+         "unset NO_COLOR; TERM=xterm $study case docs/cases/5-heads.json",
+         {"\033[1m", "\033[2m", "\033[32m"}},
+        {100,
+         1,
+         "unset NO_COLOR; echo '{\"x\": [[1]], \"context\": [[2]]}' >$T/wrong; TERM=xterm $study case $T/wrong",
+         {"\033[31m"}},
+        {100, 0, "unset NO_COLOR; TERM=xterm $study dump $g -p Hello -o $T/x.npz", {"\033[1m"}},
+    };
+    CHECK_CASES(cases);
+}
+
 int main(void) {
     scratch_begin();
     set_program("study", "STUDY", "./study");
@@ -819,6 +875,7 @@ int main(void) {
     RUN(test_folder);
     RUN(test_case_words);
     RUN(test_terminals);
+    RUN(test_styles);
     if (shell(0, "rm -rf \"$T\"") != 0) perror(scratch_folder);
     return test_end();
 }

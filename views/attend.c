@@ -323,6 +323,7 @@ static void print_maps(const Attend *attend, size_t map, size_t n, double scale,
         name_map(attend, map + m, name);
         printf("%-*s", m + 1 < n ? (int)width + gap : 0, name);
     }
+    print_style(report, STYLE_PLAIN);
     print_style(report, STYLE_DIM);
     printf("\n%*s", LABEL_WIDTH, "");
     for (size_t m = 0; m < n; m++) {

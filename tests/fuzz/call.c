@@ -25,13 +25,42 @@ void __wrap_catch_signals(const char *program);
 uint64_t __wrap_clock_seed(void);
 double __wrap_now_ms(void);
 uint64_t __wrap_peak_rss_bytes(void);
+void *__wrap_mmap(void *at, size_t n, int protection, int flags, int file, off_t offset);
+void *__real_mmap(void *at, size_t n, int protection, int flags, int file, off_t offset);
+int __wrap_munmap(void *at, size_t n);
+int __real_munmap(void *at, size_t n);
 
-enum { MAX_WORDS = 48, WORD_BYTES = 4096,  };
+enum { MAX_WORDS = 48, WORD_BYTES = 4096, MAX_TEXT = 1000 /* bytes of a text that is read */ };
 
 /* The call under way. */
 static bool has_stdin, has_terminal;
 static double clock_ms;
 static bool twice; /* it is made again */
+
+/*
+ * A mapped file becomes a copy with as many bytes, so that ASan sees each one that is read behind them: the rest of a page
+ * it does not.
+ */
+static void *copies[16];
+
+void *__wrap_mmap(void *at, size_t n, int protection, int flags, int file, off_t offset) {
+    if (file < 0) return __real_mmap(at, n, protection, flags, file, offset);
+    size_t i = 0;
+    while (i < 16 && copies[i]) i++;
+    if (i == 16 || posix_memalign(&copies[i], 4096, n) != 0) return MAP_FAILED;
+    if (pread(file, copies[i], n, offset) != (ssize_t)n) abort();
+    return copies[i];
+}
+
+int __wrap_munmap(void *at, size_t n) {
+    for (size_t i = 0; i < 16; i++)
+        if (copies[i] == at) {
+            free(at);
+            copies[i] = NULL;
+            return 0;
+        }
+    return __real_munmap(at, n);
+}
 
 int __wrap_isatty(int file) { return file == STDIN_FILENO ? !has_stdin : has_terminal; }
 void __wrap_catch_signals(const char *program) { (void)program; }
@@ -122,9 +151,9 @@ static const char *file_of(char tag) {
     return tag == 'a' ? "a" : tag == 'b' ? "b" : tag == 'm' ? "model.bin" : NULL;
 }
 
-static void write_file(const char *name, const Part *part) {
+static void write_file(const char *name, const unsigned char *bytes, size_t n) {
     int file = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    if (file < 0 || (part->n && write(file, part->bytes, part->n) != (ssize_t)part->n)) abort();
+    if (file < 0 || (n && write(file, bytes, n) != (ssize_t)n)) abort();
     close(file);
 }
 
@@ -164,6 +193,16 @@ static int said(const char *word) {
     return 0;
 }
 
+/* Whether a file is read as a text; a long one would take long. */
+static bool is_text(const char *name) {
+    static const char *const options[] = {"-f", "--file", "--with"};
+    for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+        int i = said(options[k]);
+        if (i && i + 1 < n_arguments && strcmp(arguments[i + 1], name) == 0) return true;
+    }
+    return false;
+}
+
 static bool is_argument(const char *word) {
     for (int i = 1; i < n_arguments; i++)
         if (strcmp(arguments[i], word) == 0) return true;
@@ -186,7 +225,8 @@ static void add_word(const char *text, size_t n) {
 /* A count that is legal but would take long becomes a small one; which are refused stay. */
 static void limit(const char *name, const char *short_name, long long most) {
     for (int i = 1; i + 1 < n_arguments; i++) {
-        if (strcmp(arguments[i], name) != 0 && (!short_name || strcmp(arguments[i], short_name) != 0)) continue;
+        if (strcmp(arguments[i], name) != 0 && (!short_name || strcmp(arguments[i], short_name) != 0))
+            continue;
         char *end;
         long long value = strtoll(arguments[i + 1], &end, 10);
         if (!*end && (value > most || value == -1) && value <= 1000000000)
@@ -223,9 +263,8 @@ static void ask(const Call *call) {
         give(1, "--predict", "-n", "3");
         give(1, "--threads", "-t", "1");
     }
-    if (is_study && n_arguments > 2 && strcmp(view, "case") != 0 && strcmp(view, "shape") != 0) {
+    if (is_study && n_arguments > 2 && strcmp(view, "case") != 0 && strcmp(view, "shape") != 0)
         give(2, "--threads", "-t", "1");
-    }
     arguments[n_arguments] = NULL;
 }
 
@@ -247,11 +286,13 @@ static void __attribute__((noreturn)) wrong(const Outcome *outcome, const char *
 
 /* The bytes of a style or a progress line of our own that the text begins with, of those that report.c knows; or 0. */
 static size_t own_escape(const char *text) {
-    static const char *const escapes[] = {"\r", "\033[K", "\033[0m", "\033[1m", "\033[2m", "\033[31m", "\033[32m"};
+    static const char *const escapes[] = {"\r",      "\033[K",   "\033[0m", "\033[1m",
+                                          "\033[2m", "\033[31m", "\033[32m"};
     static const char blue[] = "\033[48;5;";
     for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++)
         if (strncmp(text, escapes[i], strlen(escapes[i])) == 0) return strlen(escapes[i]);
-    size_t digits = strncmp(text, blue, sizeof blue - 1) == 0 ? strspn(text + sizeof blue - 1, "0123456789") : 0;
+    size_t digits =
+        strncmp(text, blue, sizeof blue - 1) == 0 ? strspn(text + sizeof blue - 1, "0123456789") : 0;
     return digits && text[sizeof blue - 1 + digits] == 'm' ? sizeof blue + digits : 0;
 }
 
@@ -304,7 +345,8 @@ static void check_stdout(const Outcome *outcome, bool is_study) {
     JsonValue *json = jsonvalue_parse(outcome->out, outcome->n_out, &error);
     if (!json) {
         fprintf(stderr, "JSON: %s\n", error.message);
-        if (strstr(error.message, "not enough memory") == NULL) wrong(outcome, "JSON that cannot be read back");
+        if (strstr(error.message, "not enough memory") == NULL)
+            wrong(outcome, "JSON that cannot be read back");
     }
     jsonvalue_free(json);
 }
@@ -313,7 +355,9 @@ static const Outcome *being_checked;
 
 static bool was_asked_for(const char *name) {
     if (strcmp(name, "a") == 0 || strcmp(name, "b") == 0 || strcmp(name, "model.bin") == 0) return true;
-    if (being_checked->code != 0 || !is_argument(name)) wrong(being_checked, "a file left behind");
+    bool may_fail_later = said("-i") || said("--interactive"); /* than --logits is written */
+    if (!is_argument(name) || (being_checked->code != 0 && !may_fail_later))
+        wrong(being_checked, "a file left behind");
     return false;
 }
 
@@ -321,8 +365,9 @@ static bool was_asked_for(const char *name) {
 
 static Outcome perform(const Part *input) {
     FILE *const streams[] = {stdin, stdout, stderr};
+    size_t n_input = !input ? 0 : input->n < MAX_TEXT ? input->n : MAX_TEXT;
     Outcome outcome = {0};
-    FILE *in = fmemopen(input && input->n ? (void *)(uintptr_t)input->bytes : "", input ? input->n : 0, "r");
+    FILE *in = fmemopen(n_input ? (void *)(uintptr_t)input->bytes : "", n_input, "r");
     FILE *out = open_memstream(&outcome.out, &outcome.n_out);
     FILE *err = open_memstream(&outcome.err, &outcome.n_err);
     if (!in || !out || !err || fchdir(folder) != 0) abort();
@@ -379,12 +424,18 @@ void fuzz_call(const unsigned char *bytes, size_t n) {
     twice = n % 16 == 0;
     ask(&call);
     if (strcmp(arguments[0], "run") != 0 && strcmp(arguments[0], "study") != 0) {
-        const Part *file = call_find(&call, 'a');
+        const Part *seed = call_find(&call, 'A'), *file = call_find(&call, 'a'),
+                   whole = seed ? seed_file(seed) : (Part){0};
+        if (seed) file = &whole;
         if (file) try_any_file(file->bytes, file->n);
         return;
     }
     empty_folder(none);
-    for (size_t i = 0; i < call.n; i++)
-        if (file_of(call.parts[i].tag)) write_file(file_of(call.parts[i].tag), &call.parts[i]);
+    for (size_t i = 0; i < call.n; i++) {
+        Part *part = &call.parts[i];
+        if (strchr("ABM", part->tag)) *part = seed_file(part);
+        const char *name = file_of(part->tag);
+        if (name) write_file(name, part->bytes, part->n > MAX_TEXT && is_text(name) ? MAX_TEXT : part->n);
+    }
     call_program(&call);
 }

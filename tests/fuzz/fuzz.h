@@ -5,6 +5,8 @@
  *   w  a word of the command line, the first is the program: run, study, or load (tests/anyfile.h)
  *   i  stdin; without it stdin is a terminal
  *   a, b, m  the files a, b and model.bin in the folder where the call is made
+ *   A, B, M  the same by two digits, of seeds.c: llama, gpt2 or llama2.c's (0, 1, 2), and the type of its weights (0 to 4;
+ *      of llama2.c 1 is the vocabulary). So calls that differ in their options alone take few bytes
  *   k  the value of ATTN_KERNEL
  *   t  (any bytes) stdout and stderr are a terminal
  *
@@ -71,7 +73,7 @@ double odd_real(void);
 /* Writes the first calls, a file each, into a folder. */
 void write_seeds(const char *folder);
 
-/* A model file of seeds.c, of either family and one of the weight types 0 to 4, into file [1 << 18]; its bytes. */
-size_t seed_model(int which, int type, unsigned char *bytes);
+/* The file that a part A, B or M stands for, as a part a, b or m. */
+Part seed_file(const Part *part);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,17 +22,48 @@ uint64_t random_below(uint64_t n) {
 }
 
 uint64_t odd_number(void) {
-    static const uint64_t numbers[] = {
-        0, 1, 2, 3, 4, 7, 8, 16, 31, 32, 33, 63, 64, 127, 128, 255, 256, 1000, 4095, 65535, 65536, 1 << 20, 1 << 24,
-        0x7fffffff, 0x80000000, 0xffffffff, 0x100000000, 0x3fffffffffffffff, 0x4000000000000000, 0x7fffffffffffffff,
-        0x8000000000000000, 0xfffffffffffffff8, 0xffffffffffffffe0, 0xffffffffffffffff};
+    static const uint64_t numbers[] = {0,
+                                       1,
+                                       2,
+                                       3,
+                                       4,
+                                       7,
+                                       8,
+                                       16,
+                                       31,
+                                       32,
+                                       33,
+                                       63,
+                                       64,
+                                       127,
+                                       128,
+                                       255,
+                                       256,
+                                       1000,
+                                       4095,
+                                       65535,
+                                       65536,
+                                       1 << 20,
+                                       1 << 24,
+                                       0x7fffffff,
+                                       0x80000000,
+                                       0xffffffff,
+                                       0x100000000,
+                                       0x3fffffffffffffff,
+                                       0x4000000000000000,
+                                       0x7fffffffffffffff,
+                                       0x8000000000000000,
+                                       0xfffffffffffffff8,
+                                       0xffffffffffffffe0,
+                                       0xffffffffffffffff};
     uint64_t number = ONE_OF(numbers);
     return random_below(4) ? number : number + random_below(5) - 2;
 }
 
 double odd_real(void) {
-    static const char *const reals[] = {"0", "-0", "1", "-1", "nan", "inf", "-inf", "1e-45", "1e-38", "3e38", "-3e38",
-                                        "1e308", "0.5", "1e-5", "10000", "65504", "65520", "1e9", "1e-9", "-1e-9"};
+    static const char *const reals[] = {"0",     "-0",    "1",     "-1",    "nan",   "inf",  "-inf",
+                                        "1e-45", "1e-38", "3e38",  "-3e38", "1e308", "0.5",  "1e-5",
+                                        "10000", "65504", "65520", "1e9",   "1e-9",  "-1e-9"};
     return strtod(ONE_OF(reals), NULL);
 }
 
@@ -47,22 +79,107 @@ static Part word(const char *text) {
 }
 
 static const char *const spoken[] = {
-    "", " ", "a", "ab", "ab ab b", "\xe2\x96\x81 the \xff<s>12'll\xc3", "\n\n\ta", "<s>", "</s>a", "<|endoftext|>b",
-    "\xc2\x85", "\xe2\x80\xae", "\xf0\x9f\x98\x80", "\xed\xa0\x80", "\x1b[31mred", "\"\\", "</script>", "#1", "#-1",
-    "#99999999999", " a", "L0H0", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-    "\xcc\x81\xcc\x81", "A\xcc\x8a", "\xef\xbf\xbf", "3.14 1000000", "  a  b  ", "\r\n", "c bc", "ab\xc4\xa0"};
+    "",
+    " ",
+    "a",
+    "ab",
+    "ab ab b",
+    "\xe2\x96\x81 the \xff<s>12'll\xc3",
+    "\n\n\ta",
+    "<s>",
+    "</s>a",
+    "<|endoftext|>b",
+    "\xc2\x85",
+    "\xe2\x80\xae",
+    "\xf0\x9f\x98\x80",
+    "\xed\xa0\x80",
+    "\x1b[31mred",
+    "\"\\",
+    "</script>",
+    "#1",
+    "#-1",
+    "#99999999999",
+    " a",
+    "L0H0",
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    "\xcc\x81\xcc\x81",
+    "A\xcc\x8a",
+    "\xef\xbf\xbf",
+    "3.14 1000000",
+    "  a  b  ",
+    "\r\n",
+    "c bc",
+    "ab\xc4\xa0"};
 
-static const char *const choices[] = {
-    "f16", "f32", "q8", "0", "1", "0-1", "0,1", "1-0", "0-", "0,,1", "L0", "L0H0", "L0H1", "L0H0,L1", "L9H9", "L0H",
-    "L99999999999999999999H0", "heads", "mlps", "layers", "mean", "max", "zero", "resample", "kl", "nll", "last", "all",
-    "value", "weight", "none", "first", "gpt2", "gpt2-xl", "gpt3-175b", "pattern", "scores", "q,k,v,z", "resid_pre",
-    "resid_mid,resid_post", "attn_out", "mlp_out", "logits", "a", "b", "model.bin", "out", "-", "/dev/null", "/dev/full",
-    "absent", ".", "..", "", "all-heads", "delta", "logit", "positions", "with", "both", "#0", "#7", "#8"};
+static const char *const choices[] = {"f16",
+                                      "f32",
+                                      "q8",
+                                      "0",
+                                      "1",
+                                      "0-1",
+                                      "0,1",
+                                      "1-0",
+                                      "0-",
+                                      "0,,1",
+                                      "L0",
+                                      "L0H0",
+                                      "L0H1",
+                                      "L0H0,L1",
+                                      "L9H9",
+                                      "L0H",
+                                      "L99999999999999999999H0",
+                                      "heads",
+                                      "mlps",
+                                      "layers",
+                                      "mean",
+                                      "max",
+                                      "zero",
+                                      "resample",
+                                      "kl",
+                                      "nll",
+                                      "last",
+                                      "all",
+                                      "value",
+                                      "weight",
+                                      "none",
+                                      "first",
+                                      "gpt2",
+                                      "gpt2-xl",
+                                      "gpt3-175b",
+                                      "pattern",
+                                      "scores",
+                                      "q,k,v,z",
+                                      "resid_pre",
+                                      "resid_mid,resid_post",
+                                      "attn_out",
+                                      "mlp_out",
+                                      "logits",
+                                      "a",
+                                      "b",
+                                      "model.bin",
+                                      "out",
+                                      "-",
+                                      "/dev/null",
+                                      "/dev/full",
+                                      "absent",
+                                      ".",
+                                      "..",
+                                      "",
+                                      "all-heads",
+                                      "delta",
+                                      "logit",
+                                      "positions",
+                                      "with",
+                                      "both",
+                                      "#0",
+                                      "#7",
+                                      "#8"};
 
 static Part number_word(const Option *option) {
     char text[64];
     bool whole = option->kind != OPTION_REAL;
-    double edges[] = {option->min, option->max, option->min - 1, option->max + 1, (option->min + option->max) / 2};
+    double edges[] = {option->min, option->max, option->min - 1, option->max + 1,
+                      (option->min + option->max) / 2};
     uint64_t choice = random_below(12);
     if (choice < 5 && whole)
         snprintf(text, sizeof text, "%d", (int)random_below(9));
@@ -123,7 +240,8 @@ static void drop(Call *call, size_t at) {
 
 static void add_option(Call *call) {
     const Option *option = any_option(call);
-    size_t first = view_of(call) ? 2 : 1, at = call->n < first ? call->n : first + random_below(call->n - first + 1);
+    size_t first = view_of(call) ? 2 : 1,
+           at = call->n < first ? call->n : first + random_below(call->n - first + 1);
     bool takes_value = option->kind != OPTION_ON && option->kind != OPTION_OFF;
     if (takes_value) insert(call, at, value_word(option));
     insert(call, at, word(option->short_name && random_below(2) ? option->short_name : option->name));
@@ -181,11 +299,41 @@ static void change_view(Call *call) {
 
 /* ---- Files and texts ---- */
 
-static const char *const json_words[] = {
-    "null", "true", "-1", "0", "1e999", "1e-999", "-0.0", "[]", "{}", "\"\"", "\"\\ud800\"", "\"\\u0000\"", "[[1,2],[3,4]]",
-    "[1]", "[[1]]", "\"q\"", "\"k\"", "\"v\"", "\"x\"", "\"scores\":", "\"heads\":2,", "\"mask\":\"causal\",",
-    "\"score\":\"additive\",", "\"w_q\":[[1]],", "\"tolerance\":1e9,", "\"temperature\":0.5,", "\"cases\":[", "]", "}",
-    ",", ":", "1e308", "\"name\":\"\\u001b\",", "[[[1,2],[3,4]]]", "0.1"};
+static const char *const json_words[] = {"null",
+                                         "true",
+                                         "-1",
+                                         "0",
+                                         "1e999",
+                                         "1e-999",
+                                         "-0.0",
+                                         "[]",
+                                         "{}",
+                                         "\"\"",
+                                         "\"\\ud800\"",
+                                         "\"\\u0000\"",
+                                         "[[1,2],[3,4]]",
+                                         "[1]",
+                                         "[[1]]",
+                                         "\"q\"",
+                                         "\"k\"",
+                                         "\"v\"",
+                                         "\"x\"",
+                                         "\"scores\":",
+                                         "\"heads\":2,",
+                                         "\"mask\":\"causal\",",
+                                         "\"score\":\"additive\",",
+                                         "\"w_q\":[[1]],",
+                                         "\"tolerance\":1e9,",
+                                         "\"temperature\":0.5,",
+                                         "\"cases\":[",
+                                         "]",
+                                         "}",
+                                         ",",
+                                         ":",
+                                         "1e308",
+                                         "\"name\":\"\\u001b\",",
+                                         "[[[1,2],[3,4]]]",
+                                         "0.1"};
 
 static size_t change_json(unsigned char *bytes, size_t n, size_t room) {
     size_t at = random_below(n + 1), length = random_below(5) ? 0 : random_below(n - at + 1);
@@ -194,7 +342,8 @@ static size_t change_json(unsigned char *bytes, size_t n, size_t room) {
     if (random_below(2)) /* in the place of the token there */
         while (at + length < n && !strchr("[]{},:", bytes[at + length])) length++;
     size_t n_new = random_below(6) ? strlen(new) : 0;
-    if (at + length > n || n - length + n_new > room || random_below(4) == 0) return LLVMFuzzerMutate(bytes, n, room);
+    if (at + length > n || n - length + n_new > room || random_below(4) == 0)
+        return LLVMFuzzerMutate(bytes, n, room);
     memmove(bytes + at + n_new, bytes + at + length, n - at - length);
     memcpy(bytes + at, new, n_new);
     return n - length + n_new;
@@ -211,15 +360,22 @@ static size_t change_numbers(unsigned char *bytes, size_t n, size_t room) {
 }
 
 static void change_file(Call *call) {
-    static unsigned char bytes[2][ROOM];
+    static unsigned char bytes[4][ROOM], digits[4][2];
+    static size_t changes;
+    unsigned char *copy = bytes[++changes % 4], *named = digits[changes % 4];
     for (int tries = 0; tries < 8; tries++) {
         Part *part = &call->parts[random_below(call->n)];
-        if (!strchr("abmi", part->tag) || part->n > ROOM / 4) continue;
-        unsigned char *copy = bytes[tries & 1];
+        bool is_seed = strchr("ABM", part->tag);
+        if (!(is_seed || strchr("abmi", part->tag)) || part->n > ROOM / 4) continue;
+        if (part->tag != 'i' && random_below(12) == 0) {
+            named[0] = (unsigned char)('0' + random_below(3)),
+            named[1] = (unsigned char)('0' + random_below(5));
+            *part = (Part){(char)toupper(part->tag), named, 2};
+            return;
+        }
+        if (is_seed) *part = seed_file(part);
         size_t n = part->n;
         memcpy(copy, part->bytes, n);
-        if (part->tag != 'i' && random_below(24) == 0)
-            n = seed_model((int)random_below(2), (int)random_below(5), copy);
         if (n >= 4 && memcmp(copy, "GGUF", 4) == 0)
             n = mutate_gguf(copy, n, ROOM / 4);
         else if (n && strchr("[{ \n", copy[0]))

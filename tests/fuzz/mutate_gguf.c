@@ -298,7 +298,8 @@ static const struct {
 /* As many bytes as a type wants, the old ones as far as they go and then again. */
 static void refit(FileTensor *tensor) {
     uint64_t n = 1;
-    for (uint32_t i = 0; i < tensor->n_dims && i < MAX_DIMS; i++) n *= tensor->dims[i] < 65536 ? tensor->dims[i] : 1;
+    for (uint32_t i = 0; i < tensor->n_dims && i < MAX_DIMS; i++)
+        n *= tensor->dims[i] < 65536 ? tensor->dims[i] : 1;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (types[i].type != tensor->type || n > (1 << 15)) continue;
         Bytes old = tensor->data, data = keep(NULL, 0, (size_t)n / types[i].per * types[i].bytes);

@@ -3,6 +3,7 @@
 
 #include "tests/bad.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,8 @@ static const uint32_t weight_types[] = {T_F32, T_F16, T_BF16, T_Q8_0, T_Q4_0};
 static uint64_t widened(uint64_t n) { return n == N_VOCAB || n <= 1 ? n : n == D_FF ? 64 : 8 * n; }
 
 static void widen(Gguf *gguf) {
-    static const char *const keys[] = {"embedding_length", "feed_forward_length", "key_length", "value_length",
-                                       "dimension_count"};
+    static const char *const keys[] = {"embedding_length", "feed_forward_length", "key_length",
+                                       "value_length", "dimension_count"};
     for (size_t i = 0; i < gguf->n_keys; i++)
         for (size_t k = 0; k < COUNT(keys); k++) {
             uint32_t value;
@@ -34,7 +35,8 @@ enum { CONTEXT = 16 };
 static void lengthen(Gguf *gguf, bool two_layers) {
     static char names[COUNT(model_tensors)][32];
     for (size_t i = 0; i < gguf->n_keys; i++)
-        if (strstr(gguf->keys[i].name, "context_length")) memcpy(gguf->keys[i].value, &(uint32_t){CONTEXT}, 4);
+        if (strstr(gguf->keys[i].name, "context_length"))
+            memcpy(gguf->keys[i].value, &(uint32_t){CONTEXT}, 4);
     for (size_t i = 0; i < gguf->n_keys && two_layers; i++)
         if (strstr(gguf->keys[i].name, "block_count")) memcpy(gguf->keys[i].value, &(uint32_t){2}, 4);
     size_t n = gguf->n_tensors;
@@ -48,7 +50,7 @@ static void lengthen(Gguf *gguf, bool two_layers) {
     }
 }
 
-size_t seed_model(int which, int type, unsigned char *bytes) {
+static size_t write_model(int which, int type, unsigned char *bytes) {
     static Gguf gguf;
     gguf = good_model((Which)which);
     uint32_t of_tensors = weight_types[type];
@@ -63,10 +65,41 @@ size_t seed_model(int which, int type, unsigned char *bytes) {
     return gguf_write(&gguf, bytes);
 }
 
+/* Behind the special and byte tokens of bad.h some that are texts, each likelier than the next. */
+static size_t write_vocabulary(void) {
+    static const char *const pieces[] = {"a", "b", "ab", " ", " a", "\xc3\xa9", "\x1b[31m", "c"};
+    write_llama2c_vocabulary(259);
+    for (size_t i = 0; i < COUNT(pieces); i++) {
+        int32_t length = (int32_t)strlen(pieces[i]);
+        float score = i == 2 ? 1 : -(float)i;
+        memcpy(file + n_file, &score, 4);
+        memcpy(file + n_file + 4, &length, 4);
+        memcpy(file + n_file + 8, pieces[i], (size_t)length);
+        n_file += 8 + (size_t)length;
+    }
+    return 259 + COUNT(pieces);
+}
+
+Part seed_file(const Part *part) {
+    static unsigned char *files[3][5];
+    static size_t sizes[3][5];
+    int which = part->n > 0 ? part->bytes[0] % 3 : 0, type = part->n > 1 ? part->bytes[1] % 5 : 0;
+    if (!files[which][type]) {
+        size_t n_vocab = which == 2 ? write_vocabulary() : 0;
+        if (which == 2 && type % 2 == 0) write_llama2c_model_of((int)n_vocab);
+        if (which < 2) n_file = write_model(which, type, file);
+        sizes[which][type] = n_file;
+        files[which][type] = malloc(n_file);
+        if (!files[which][type]) abort();
+        memcpy(files[which][type], file, n_file);
+    }
+    return (Part){(char)tolower(part->tag), files[which][type], sizes[which][type]};
+}
+
 static const char *seed_folder;
 static int n_seeds;
 
-/* Words are those between spaces; "_" is a space within one. */
+/* Words are those between spaces; "~" is a space within one. */
 static void write_seed(const char *line, const Part *parts, size_t n_parts) {
     static unsigned char bytes[1 << 19];
     static char text[512];
@@ -75,7 +108,7 @@ static void write_seed(const char *line, const Part *parts, size_t n_parts) {
     snprintf(text, sizeof text, "%s", line);
     for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
         for (char *c = word; *c; c++)
-            if (*c == '_') *c = ' ';
+            if (*c == '~') *c = ' ';
         call_add(&call, 'w', word, strlen(word));
     }
     for (size_t i = 0; i < n_parts; i++) call_add(&call, parts[i].tag, parts[i].bytes, parts[i].n);
@@ -92,18 +125,18 @@ static const char *const on_models[] = {
     "run a -i --shift -c 8 -n 2",
     "run a --info",
     "run a --info -z b",
-    "run a --tokens -v -p ab<s>_a --special",
+    "run a --tokens -v -p ab<s>~a --special",
     "run a --logits out -p abc --kv f32 -t 2",
     "run a -p ab --stop a --stop bc --top-p 0.5 --no-echo",
     "run -p ab",
     "study next a -p ab --top 3 --token #6 --token #1 --temp 0.5 --top-k 4 --top-p 0.9 --min-p 0.01",
     "study next a -p ab --json",
     "study score a -p abcabcabcab --words -c 4",
-    "study score a -p abcab --json --chunks -c 2",
+    "study score a -p abcabab --json --chunks -c 3",
     "study attend a -p abc --layer 0 --head 1 --by value",
-    "study attend a -p ab_cab_a --json --reduce mean --no-sink --words",
+    "study attend a -p ab~cab~a --json --reduce mean --no-sink --words",
     "study attend a -p ab --layer 0 --head 1 -n 2 --temp 1",
-    "study attend a -p ab_a_b --layer 0 --reduce max --query 1 --top 3",
+    "study attend a -p ab~a~b --layer 0 --reduce max --query 1 --top 3",
     "study attend a -p ab --json --layer 0 --norm",
     "study heads a -p abab",
     "study heads a --repeat 3 --batch 2 --json",
@@ -126,67 +159,91 @@ static const char *const on_models[] = {
     "study selfcheck a --json --kv f16 -p ab",
     "study shape a",
     "study shape a --json -c 100",
+    "run a -n 0",
+    "run a -f b -n -1 --shift -c 6 --seed 7",
+    "run a -p ab --echo --special --repeat-last-n 2 -v --json",
+    "run a --info -v",
+    "run a -i -n 1 -p b --no-echo --temp 0",
+    "run a -p abcabcabcabcabcabcabcabcabc",
+    "run a -p a\"b\\c --json -n 1",
+    "study next a -f b --top 0 --bos --kv f16",
+    "study next a -p ab --no-bos --special --ascii --top 1000",
+    "study score a -p abcab --top 0 --ascii",
+    "study score a -p abcab --words --json --top 8",
+    "study attend a -p abcab",
+    "study attend a -p abcab --layer 0 --head 0 --query 2 --top 1 --ascii",
+    "study attend a -p abcab --json --by value --reduce max",
+    "study attend a -p abcab --layer 0 --head 0 --norm --no-sink --json -n 1",
+    "study heads a",
+    "study heads a -p abab --json --seed 3",
+    "study heads a -c 8 --repeat 2 --ascii",
+    "study lens a -p ab --top 1",
+    "study lens a -p ab --top 0 --json",
+    "study lens a -p ab --top 1000 --ascii --mid",
+    "study lens a -p ab --frozen-norm --json --token #0",
+    "study explain a -p abc --layer 0 --head 0 --top 0",
+    "study explain a -p abc --layer 0 --head 1 --top 1000 --ascii",
+    "study explain a -p abc --layer 9 --head 1",
+    "study ablate a -p abcab --heads L0 --by mean --json",
+    "study ablate a -p abcab --sweep mlps",
+    "study ablate a -p abcab --sweep heads --hard-zero",
+    "study ablate a -p abcab --heads L0H0,L0H1 --mlps 0 --hard-zero",
+    "study ablate a -p abba --sweep heads --by resample --with b",
+    "study compare a b -p abc -c 3 --ascii",
+    "study dump a -p abc -o out --positions 0,2 --what resid_pre,resid_mid,resid_post,z",
+    "study dump a -p abc -o out --what scores,k,v,attn_out,mlp_out --half --json",
+    "study dump a -p abc -o a",
+    "study view a -p abc -o out --layers 0 --query 1 --top 1 --temp 1 -n 1",
+    "study view a -p a</script>\"b -o out --ablate L0",
+    "study view a -p abc -o /dev/full",
+    "study view a -p abc --json --ablate L0H1 -n 1",
+    "study selfcheck a -p abcab --ascii",
+    "study shape a --ascii -c 1000000",
+    "study case a",
 };
 
+/* Each line on two files: of each family, of types that differ from line to line. */
 static void write_model_seeds(void) {
-    static unsigned char models[2][5][1 << 18];
-    size_t n[2][5];
-    for (int which = 0; which < 2; which++)
-        for (int type = 0; type < 5; type++) n[which][type] = seed_model(which, type, models[which][type]);
-    for (int which = 0; which < 2; which++)
-        for (size_t i = 0; i < COUNT(on_models); i++) {
-            int type = (int)(i % 5), other = (int)((i + 1) % 5);
-            Part parts[4] = {{'a', models[which][type], n[which][type]}};
-            size_t n_parts = 1;
-            if (strstr(on_models[i], "--with b"))
-                parts[n_parts++] = (Part){'b', (const unsigned char *)"abba", 4};
-            else if (strstr(on_models[i], " b"))
-                parts[n_parts++] = (Part){'b', models[which][other], n[which][other]};
-            if (!strstr(on_models[i], " a")) parts[0].tag = 'm';
-            if (strstr(on_models[i], " -i")) parts[n_parts++] = (Part){'i', (const unsigned char *)"ab\nabc\n\na", 9};
-            if (i % 7 == 6) parts[n_parts++] = (Part){'t', NULL, 0};
-            if (i % 5 == 4) parts[n_parts++] = (Part){'k', (const unsigned char *)"scalar", 6};
-            write_seed(on_models[i], parts, n_parts);
-        }
-}
-
-/* Behind the special and byte tokens of bad.h some that are texts, each likelier than the next. */
-static size_t write_vocabulary(void) {
-    static const char *const pieces[] = {"a", "b", "ab", " ", " a", "\xc3\xa9", "\x1b[31m", "c"};
-    write_llama2c_vocabulary(259);
-    for (size_t i = 0; i < COUNT(pieces); i++) {
-        int32_t length = (int32_t)strlen(pieces[i]);
-        float score = i == 2 ? 1 : -(float)i;
-        memcpy(file + n_file, &score, 4);
-        memcpy(file + n_file + 4, &length, 4);
-        memcpy(file + n_file + 8, pieces[i], (size_t)length);
-        n_file += 8 + (size_t)length;
+    for (size_t i = 0; i < 2 * COUNT(on_models); i++) {
+        const char *line = on_models[i / 2];
+        const unsigned char ours[] = {'0' + i % 2, (unsigned char)('0' + i / 2 % 5)};
+        const unsigned char other[] = {'0' + i % 2, (unsigned char)('0' + (i / 2 + 1) % 5)};
+        Part parts[4] = {{strstr(line, " a") ? 'A' : 'M', ours, 2}};
+        size_t n_parts = 1;
+        if (strstr(line, "--with b") || strstr(line, "-f b"))
+            parts[n_parts++] = (Part){'b', (const unsigned char *)"abba", 4};
+        else if (strstr(line, " b"))
+            parts[n_parts++] = (Part){'B', other, 2};
+        if (strstr(line, " -i") || strstr(line, " -n 0"))
+            parts[n_parts++] = (Part){'i', (const unsigned char *)"ab\nabc\n\na", 9};
+        if (i % 7 == 6) parts[n_parts++] = (Part){'t', NULL, 0};
+        if (i % 5 == 4) parts[n_parts++] = (Part){'k', (const unsigned char *)"scalar", 6};
+        write_seed(line, parts, n_parts);
     }
-    return 259 + COUNT(pieces);
 }
 
 static void write_llama2c_seeds(void) {
-    static const char *const lines[] = {"run a -z b -p ab",          "run a -z b --json -n 2", "study next a -z b -p ab",
-                                        "study shape a --json",      "run a -z b --info",      "load",
+    static const char *const lines[] = {"run a -z b -p ab",          "run a -z b --json -n 2",
+                                        "study next a -z b -p ab",   "study shape a --json",
+                                        "run a -z b --info",         "load",
                                         "run a -z b --tokens -p ab", "study view a -z b -p ab --json"};
-    static unsigned char vocabulary[1 << 16];
-    int n_vocab = (int)write_vocabulary();
-    size_t n = n_file;
-    memcpy(vocabulary, file, n);
-    write_llama2c_model_of(n_vocab);
-    for (size_t i = 0; i < COUNT(lines); i++)
-        write_seed(lines[i], (const Part[]){{'a', file, n_file}, {'b', vocabulary, n}}, 2);
-    write_seed("load", &(Part){'a', vocabulary, n}, 1);
+    const Part parts[] = {{'A', (const unsigned char *)"20", 2}, {'B', (const unsigned char *)"21", 2}};
+    for (size_t i = 0; i < COUNT(lines); i++) write_seed(lines[i], parts, 2);
+    for (int k = 0; k < 6; k++)
+        write_seed("load", &(Part){'A', (const unsigned char *)"210313000411" + 2 * k, 2}, 1);
 }
 
 static void write_file_seeds(void) {
     static const char *const lines[][2] = {
-        {"docs/cases/1-dot.json", "study case a"},        {"docs/cases/2-scaled.json", "study case a --json"},
-        {"docs/cases/3-qkv.json", "study case a"},        {"docs/cases/4-causal.json", "study case a --ascii"},
-        {"docs/cases/5-heads.json", "study case a"},      {"docs/cases/6-cross.json", "study case a --json"},
-        {"tests/data/tokenizer/gpt2.gguf", "run a --tokens -p don't_12_<|endoftext|> --special"},
-        {"tests/data/tokenizer/llama3.gguf", "run a --tokens -v -p Hello_12345_it's"},
-        {"tests/data/tokenizer/sentencepiece.gguf", "run a --tokens -p the_cat"},
+        {"docs/cases/1-dot.json", "study case a"},
+        {"docs/cases/2-scaled.json", "study case a --json"},
+        {"docs/cases/3-qkv.json", "study case a"},
+        {"docs/cases/4-causal.json", "study case a --ascii"},
+        {"docs/cases/5-heads.json", "study case a"},
+        {"docs/cases/6-cross.json", "study case a --json"},
+        {"tests/data/tokenizer/gpt2.gguf", "run a --tokens -p don't~12~<|endoftext|> --special"},
+        {"tests/data/tokenizer/llama3.gguf", "run a --tokens -v -p Hello~12345~it's"},
+        {"tests/data/tokenizer/sentencepiece.gguf", "run a --tokens -p the~cat"},
     };
     for (size_t i = 0; i < COUNT(lines); i++) {
         FILE *in = fopen(lines[i][0], "rb");
@@ -198,10 +255,21 @@ static void write_file_seeds(void) {
 }
 
 static void write_word_seeds(void) {
-    static const char *const lines[] = {"run", "run --help", "run --version", "study", "study --help", "study --version",
-                                        "study next --help", "study ablate --help", "study nxt", "run --predikt 3",
-                                        "study shape --preset gpt2", "study shape --preset gpt3-175b --json", "run a",
-                                        "study next a -p x", "run a -n x"};
+    static const char *const lines[] = {"run",
+                                        "run --help",
+                                        "run --version",
+                                        "study",
+                                        "study --help",
+                                        "study --version",
+                                        "study next --help",
+                                        "study ablate --help",
+                                        "study nxt",
+                                        "run --predikt 3",
+                                        "study shape --preset gpt2",
+                                        "study shape --preset gpt3-175b --json",
+                                        "run a",
+                                        "study next a -p x",
+                                        "run a -n x"};
     for (size_t i = 0; i < COUNT(lines); i++) write_seed(lines[i], NULL, 0);
 }
 
@@ -211,5 +279,4 @@ void write_seeds(const char *folder) {
     write_llama2c_seeds();
     write_file_seeds();
     write_word_seeds();
-    fprintf(stderr, "%d seeds in %s\n", n_seeds, folder);
 }

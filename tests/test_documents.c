@@ -1,0 +1,99 @@
+/*
+ * What README.md, docs/STUDY.md and docs/COURSE.md show is what is printed. A block holds commands, "$ ./study …", and
+ * under each its lines, all of them; a line "…" stands for some that are left out. Numbers with a point may
+ * differ by a thousandth: other kernels round the default model's otherwise.
+ */
+#include "programs.h"
+#include "test.h"
+
+static const char *const documents[] = {"README.md", "docs/STUDY.md", "docs/COURSE.md"};
+
+/* What a command line of a document prints, to be freed; NULL where it is no view's, or writes a file. */
+static char *run_shown(const char *line) {
+    static const char prompt[] = "$ ./study ", link[] = "model.bin", model[] = "weights/model.gguf";
+    size_t n;
+    if (strncmp(line, prompt, sizeof prompt - 1) != 0 || strstr(line, " -o ")) return NULL;
+    Command command = command_begin();
+    const char *rest = line + sizeof prompt - 1, *at = strstr(rest, link);
+    int before = at ? (int)(at - rest) : (int)strlen(rest);
+    command.n += (size_t)snprintf(command.line + command.n, sizeof command.line - command.n, "%.*s%s%s ",
+                                  before, rest, at ? model : "", at ? at + strlen(link) : "");
+    return output_of(command, &n);
+}
+
+/* Two numbers of the same width that differ by a thousandth, or by two of the last digit; moves both behind them. */
+static bool same_number(const char **a, const char **b) {
+    char *end_a, *end_b;
+    double x = strtod(*a, &end_a), y = strtod(*b, &end_b);
+    if (end_a == *a || end_b == *b || end_a - *a != end_b - *b) return false;
+    const char *point = memchr(*a, '.', (size_t)(end_a - *a));
+    double unit = pow(10, point ? -(double)(end_a - point - 1) : 0);
+    *a = end_a, *b = end_b;
+    return point ? fabs(x - y) <= fmax(2.5 * unit, 1e-3 * fabs(x)) : x == y;
+}
+
+static bool same_line(const char *shown, const char *printed) {
+    while (*shown && *printed)
+        if (*shown == *printed && !strchr("+-0123456789", *shown))
+            shown++, printed++;
+        else if (!same_number(&shown, &printed) && *shown++ != *printed++)
+            return false;
+    return *shown == *printed;
+}
+
+static void check_document(const char *path) {
+    FILE *file = fopen(path, "r");
+    char line[512], command[512] = "", *output = NULL, *at = NULL;
+    size_t n_commands = 0, n_lines = 0;
+    bool skips = false;
+    CHECK(file, "%s cannot be read", path);
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = '\0';
+        bool begins = line[0] == '$', ends = strncmp(line, "```", 3) == 0;
+        if (begins || ends) {
+            CHECK(!at || skips || !*at, "%s: under %s something is printed behind what is shown: %.200s",
+                  path, command, at);
+            free(output);
+            at = output = begins ? run_shown(line) : NULL;
+            snprintf(command, sizeof command, "%s", line);
+            n_commands += at != NULL;
+            skips = false;
+        } else if (at && strcmp(line, "…") == 0) {
+            skips = true;
+        } else if (at) {
+            char expected[600], *model = strstr(line, "model.bin");
+            size_t before = model ? (size_t)(model - line) : strlen(line);
+            snprintf(expected, sizeof expected, "%.*s%s%s", (int)before, line,
+                     model ? "weights/model.gguf" : "", model ? model + 9 : "");
+            bool found = false;
+            while (!found && *at) {
+                char *end = at + strcspn(at, "\n");
+                bool last = !*end;
+                *end = '\0';
+                for (char *space = end; space > at && space[-1] == ' ';) *--space = '\0';
+                found = same_line(expected, at);
+                CHECK(found || skips, "%s, %s: not\n%s\nbut\n%s", path, command, expected, at);
+                at = last ? end : end + 1;
+                if (!skips) break;
+            }
+            CHECK(found, "%s, %s: not printed: %s", path, command, expected);
+            skips = false;
+            n_lines++;
+        }
+    }
+    CHECK(n_commands >= 3 && n_lines >= 10 * n_commands, "%s: %zu commands, %zu lines", path, n_commands,
+          n_lines);
+    free(output);
+    if (file) fclose(file);
+}
+
+static void test_documents(void) {
+    for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) check_document(documents[i]);
+}
+
+int main(void) {
+    if (!scratch_begin()) return 1;
+    RUN(test_documents);
+    scratch_end();
+    return test_end();
+}
