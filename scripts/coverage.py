@@ -19,7 +19,7 @@ import sys
 ENOUGH = 0.95
 FOLDED = {"0", "1", "true", "false"}  # loops and do {} while (0): they have one way only
 # Calls that tell of an error and are false, always: "return ok || error_set(…)".
-ALWAYS_FALSE = ("error_set(", "fail(", "output_failed(", "refuse_changed(", "wrong_type(")
+ALWAYS_FALSE = ("cut(", "error_set(", "fail(", "output_failed(", "refuse_changed(", "too_long(", "wrong_type(")
 
 
 def export(build):

@@ -57,7 +57,7 @@ static const Command commands[] = {
     {"study", "next " LLAMA " -p The --token #104 --json"},
     {"study", "score " GPT2 " -f prompt -c 8 --words", NULL, NULL, true},
     {"study", "score " LLAMA " -f prompt -c 8 --chunks --json", NULL, NULL, true},
-    {"study", "attend " GPT2 " -f prompt --layer 1 --head 0 -n 3"},
+    {"study", "attend " GPT2 " -f prompt --layer 1 --head 0 -n 45"},
     {"study", "attend " LLAMA " --words --by value --json", "The Eiffel tower"},
     {"study", "heads " GPT2 " -f prompt"},
     {"study", "heads " LLAMA " --repeat 5 --batch 2 --json"},

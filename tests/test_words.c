@@ -580,6 +580,8 @@ static void test_options(void) {
          {"Hi"}},
         {0, 1, "$run $g -p Hi -z $T/one --logits $T/one", {"--logits ", "is the vocabulary itself"}},
         {0, 1, "$run $g -f $T/60 --logits $T/60", {"--logits ", "is the prompt itself"}},
+        {0, 1, "$run $T/one -i -n 1 <$T", {"run: stdin: cannot read: Is a directory\n"}},
+        {0, 1, "$study dump $g -p Hi -o ''", {"study: : cannot write: No such file or directory\n"}},
         {0, 2, "$run $g --info --tokens", {"--info and --tokens go alone"}},
         {0, 2, "$run $g --info -i", {"--info and --tokens go alone"}},
         {0, 2, "$run $g --tokens -i", {"--info and --tokens go alone"}},
