@@ -32,15 +32,15 @@ typedef struct Command {
 
 /* Texts of more tokens than there is room for at first: special ones, words, characters that are no token but bytes. */
 #define TEN(text) text text text text text text text text text text
-static const char specials[] = TEN("<s><s><s><s><s><s><s>"), words[] = TEN(" ab ab ab ab ab ab ab"),
-                  bytes[] = TEN("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"),
-                  bytes_first[] = TEN("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9") "<s>";
+static const char many_specials[] = TEN("<s><s><s><s><s><s><s>"), many_words[] = TEN(" ab ab ab ab ab ab ab"),
+                  many_bytes[] = TEN("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"),
+                  many_bytes_first[] = TEN("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9") "<s>";
 
 static const Command commands[] = {
-    {"run", LLAMA " --tokens --special", specials},
-    {"run", LLAMA " --tokens", words},
-    {"run", LLAMA " --tokens", bytes},
-    {"run", LLAMA " --tokens --special", bytes_first},
+    {"run", LLAMA " --tokens --special", many_specials},
+    {"run", LLAMA " --tokens", many_words},
+    {"run", LLAMA " --tokens", many_bytes},
+    {"run", LLAMA " --tokens --special", many_bytes_first},
     {"run", GPT2 " -n 2 -s 1", ""},
     {"study", "next " GPT2 " -p The --token a"},
     {"run", GPT2 " -f prompt -n 4 -s 1"},
