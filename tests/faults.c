@@ -73,7 +73,7 @@ static int signal_number(const char *name) {
         int number;
     } known[] = {{"HUP", SIGHUP},   {"INT", SIGINT},   {"KILL", SIGKILL}, {"TERM", SIGTERM},
                  {"STOP", SIGSTOP}, {"QUIT", SIGQUIT}, {"PIPE", SIGPIPE}, {"BUS", SIGBUS},
-                 {"XCPU", SIGXCPU}, {"USR", SIGUSR1}};
+                 {"XCPU", SIGXCPU}, {"USR1", SIGUSR1}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i].name) == 0) return known[i].number;
     return -1;
@@ -89,7 +89,7 @@ static bool read_fault(const char *text, Fault *fault) {
     fault->and_after = plus > 0;
     text += end + plus;
     if (!*text) return true;
-    if (sscanf(text, "=%7[A-Z]%n", signal_name, &end) != 1 || text[end]) return false;
+    if (sscanf(text, "=%7[A-Z0-9]%n", signal_name, &end) != 1 || text[end]) return false;
     return (fault->signal = signal_number(signal_name)) > 0;
 }
 
