@@ -46,7 +46,7 @@ typedef struct Given {
     int32_t tokens[MAX_TOKENS], sampled[N_SAMPLED], held[MAX_TOKENS]; /* held: after attn_generate */
     size_t n_tokens, n_held;
     float fed[N_LOGITS][MAX_VOCAB], synced[MAX_VOCAB], unembedded[MAX_VOCAB], fed_at_last[MAX_VOCAB];
-    char text[MAX_TEXT], shifted[MAX_TEXT];
+    char text[MAX_TEXT], shifted[MAX_TEXT], begun[MAX_TEXT];
     AttnEnd end;
 } Given;
 
@@ -156,6 +156,13 @@ static bool shift(Work *work, AttnError *error) {
     return attn_generate(work->session, prompt, &options, NULL, error);
 }
 
+/* Of an empty prompt nothing is shown, so that there is no memory yet for text. */
+static bool begin(Work *work, AttnError *error) {
+    AttnGenerateOptions options = {.n_tokens = 4, .text = keep, .user = work->given.begun};
+    memset(work->given.begun, 0, sizeof work->given.begun);
+    return attn_generate(work->session, "", &options, NULL, error);
+}
+
 static bool feed_at_last(Work *work, AttnError *error) {
     Given *given = &work->given;
     attn_rewind(work->session, 0);
@@ -165,10 +172,10 @@ static bool feed_at_last(Work *work, AttnError *error) {
 static const struct {
     const char *name;
     bool (*call)(Work *work, AttnError *error);
-} steps[] = {
-    {"open", open_model}, {"tokenize", tokenize},      {"session", new_session}, {"feed", feed},
-    {"sample", sample},   {"sync", sync_behind},       {"unembed", unembed},     {"generate", generate},
-    {"shift", shift},     {"feed again", feed_at_last}};
+} steps[] = {{"open", open_model}, {"tokenize", tokenize},      {"session", new_session},
+             {"feed", feed},       {"sample", sample},          {"sync", sync_behind},
+             {"unembed", unembed}, {"generate", generate},      {"shift", shift},
+             {"begin", begin},     {"feed again", feed_at_last}};
 enum { N_STEPS = sizeof steps / sizeof *steps };
 
 static Given usual;
@@ -251,8 +258,8 @@ static void run_as_usual(const Case *with) {
         CHECK(take(&work, i, &error, with->model), "%s: %s", steps[i].name, error.message);
     }
     memcpy(&usual, &work.given, sizeof usual);
-    CHECK(usual.n_held > usual.n_tokens && strlen(usual.shifted) > strlen(usual.text), "it wrote %zu tokens",
-          usual.n_held - usual.n_tokens);
+    CHECK(usual.n_held > usual.n_tokens && strlen(usual.shifted) > strlen(usual.text) && usual.begun[0],
+          "it wrote %zu tokens", usual.n_held - usual.n_tokens);
     close_all(&work);
 }
 
