@@ -295,7 +295,7 @@ static const Option known[] = {
 /* The words of a line, split at spaces and parsed; false where they are refused. */
 static bool parse(const char *line, Values *values, const char *words[2], Error *error) {
     static char copy[256];
-    char *argv[16] = {(char[]){"program"}};
+    char *argv[32] = {(char[]){"program"}};
     int argc = 1;
     snprintf(copy, sizeof copy, "%s", line);
     for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) argv[argc++] = word;
