@@ -1,7 +1,6 @@
 #include "measures/arena.h"
 
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,8 +21,10 @@ void *arena_new(Arena *arena, size_t n, size_t size) {
     if (__builtin_mul_overflow(n, size, &n_bytes) ||
         __builtin_add_overflow(n_bytes, sizeof(ArenaBlock) + CACHE_LINE, &whole))
         return refuse(arena);
-    ArenaBlock *block = arena->refused ? NULL : calloc(1, whole);
+    bool fits = !arena->refused && whole <= ARENA_BYTES - arena->n_bytes;
+    ArenaBlock *block = fits ? calloc(1, whole) : NULL;
     if (!block) return refuse(arena);
+    arena->n_bytes += whole;
     block->next = arena->blocks;
     arena->blocks = block;
     return (void *)(((uintptr_t)(block + 1) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
@@ -42,7 +43,8 @@ bool arena_ok(const Arena *arena, Error *error, const char *format, ...) {
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    return error_set(error, "not enough memory for %s", what);
+    return error_set(error, "not enough memory for %s; a view may take %d GiB", what,
+                     (int)(ARENA_BYTES >> 30));
 }
 
 void arena_free(Arena *arena) {

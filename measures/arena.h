@@ -9,14 +9,19 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+/* What one arena holds at most: a small file may claim sizes whose products would fill any machine. */
+#define ARENA_BYTES ((uint64_t)4 << 30)
 
 /* Starts as {0}. */
 typedef struct Arena {
     struct ArenaBlock *blocks; /* the newest first */
+    uint64_t n_bytes;          /* of all blocks */
     bool refused;              /* a request has failed */
 } Arena;
 
-/* n items of `size` bytes, all zero. NULL when memory runs out or the size overflows. */
+/* n items of `size` bytes, all zero. NULL when memory runs out, or beyond ARENA_BYTES. */
 void *arena_new(Arena *arena, size_t n, size_t size);
 
 /* [rows][cols] floats, not initialised, aligned to a cache line. */

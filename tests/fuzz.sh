@@ -11,12 +11,10 @@ TMPDIR=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tm
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
 trap 'exit 130' INT TERM
-# What is larger counts as "not enough memory", which programs must bear.
-export ASAN_OPTIONS=max_allocation_size_mb=256:allocator_may_return_null=1:handle_abort=0
 export UBSAN_OPTIONS=print_stacktrace=1
 
 mkdir "$TMPDIR/seeds"
-FUZZ_SEEDS=$TMPDIR/seeds "$build/fuzzer" 2>/dev/null || exit 1
+FUZZ_SEEDS=$TMPDIR/seeds "$build/fuzzer" || exit 1
 log=$build/fuzz.log
 touch "$build/started"
 "$build/fuzzer" -fork="${FUZZ_JOBS:-1}" -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 -max_len=65536 -timeout=20 \

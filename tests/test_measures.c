@@ -1,9 +1,11 @@
 /* Numbers made of logits, against what paper gives. Whether whole texts get the right ones is test_study.c's. */
+#include "measures/arena.h"
 #include "measures/difference.h"
 #include "measures/distribution.h"
 #include "test.h"
 
 #include <math.h>
+#include <string.h>
 
 static void test_score_of_a_token(void) {
     const float logits[] = {logf(2), logf(4), 0, logf(4), logf(5)}; /* p: 2, 4, 1, 4, 5 of 16 */
@@ -65,7 +67,25 @@ static void test_difference(void) {
     CHECK_NEAR(means.top1_same, 0.5, 0);
 }
 
+/* What one request leaves is all that the others may have, and nothing after a refusal is met. */
+static void test_arena(void) {
+    Arena arena = {0};
+    Error error = {{0}};
+    const unsigned char *bytes = arena_new(&arena, 3, 100);
+    CHECK(bytes && bytes[0] == 0 && bytes[299] == 0 && (uintptr_t)bytes % 64 == 0, "300 bytes");
+    CHECK(arena_ok(&arena, &error, "%d rows", 3), "%s", error.message);
+    CHECK(arena_new(&arena, 1, (size_t)(ARENA_BYTES / 2)) != NULL, "half of it");
+    CHECK(!arena_new(&arena, 1, (size_t)(ARENA_BYTES / 2)), "more than all");
+    CHECK(!arena_new(&arena, 1, 1) && !arena_ok(&arena, &error, "%d rows", 3), "after a refusal");
+    CHECK(strcmp(error.message, "not enough memory for 3 rows; a view may take 4 GiB") == 0, "%s",
+          error.message);
+    arena_free(&arena);
+    CHECK(arena_new(&arena, 1, 1) != NULL, "after the end");
+    arena_free(&arena);
+}
+
 int main(void) {
+    RUN(test_arena);
     RUN(test_score_of_a_token);
     RUN(test_score_of_a_text);
     RUN(test_difference);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 int __wrap_isatty(int file);
+const char *__asan_default_options(void);
 void __wrap_catch_signals(const char *program);
 uint64_t __wrap_clock_seed(void);
 double __wrap_now_ms(void);
@@ -31,6 +32,11 @@ int __wrap_munmap(void *at, size_t n);
 int __real_munmap(void *at, size_t n);
 
 enum { MAX_WORDS = 48, WORD_BYTES = 4096, MAX_TEXT = 1000 /* bytes of a text that is read */ };
+
+/* What is larger is "not enough memory", which programs must bear. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void) {
+    return "max_allocation_size_mb=256:allocator_may_return_null=1";
+}
 
 /* The call under way. */
 static bool has_stdin, has_terminal;
@@ -412,7 +418,7 @@ static void call_program(Call *call) {
         Outcome again = perform(input);
         if (again.code != outcome.code || again.n_out != outcome.n_out ||
             memcmp(again.out, outcome.out, outcome.n_out) != 0)
-            wrong(&outcome, "the same call says something else");
+            show(&again), wrong(&outcome, "the same call says something else");
         release(&again);
     }
     release(&outcome);

@@ -29,6 +29,25 @@ static void widen(Gguf *gguf) {
             gguf->tensors[i].dims[k] = widened(gguf->tensors[i].dims[k]);
 }
 
+/* bad.h's vocabulary, and behind it tokens that are more than text to a terminal, to JSON, or to a page. */
+static void make_hostile(Gguf *gguf, Which which) {
+    static const char *const texts[] = {"\"", "\\", "\x1b[31m", "\xe2\x80\xae", "\xc2\x9b", "</script>"};
+    enum { N = N_VOCAB + COUNT(texts) };
+    const char *const tokens = "tokenizer.ggml.tokens", *const types = "tokenizer.ggml.token_type";
+    int32_t type[N];
+    float score[N];
+    GgufKey *key = gguf_find(gguf, tokens);
+    const GgufKey *old = gguf_find(gguf, types);
+    if (!key || !old) abort();
+    for (size_t i = 0; i < COUNT(texts); i++) gguf_put_string(key, texts[i]);
+    memcpy(key->value + 4, &(uint64_t){N}, 8);
+    for (size_t i = 0; i < N; i++) type[i] = 1, score[i] = -(float)i;
+    memcpy(type, old->value + 12, N_VOCAB * 4);
+    gguf_array(gguf, types, I32, N, type, sizeof type);
+    if (which == LLAMA) gguf_array(gguf, "tokenizer.ggml.scores", F32, N, score, sizeof score);
+    gguf_find_tensor(gguf, "token_embd.weight")->dims[1] = N;
+}
+
 enum { CONTEXT = 16 };
 
 /* A context longer than bad.h's, and where the weights are small two layers. */
@@ -56,6 +75,7 @@ static size_t write_model(int which, int type, unsigned char *bytes) {
     uint32_t of_tensors = weight_types[type];
     if (type >= 3) widen(&gguf);
     lengthen(&gguf, type < 3);
+    if (type % 2) make_hostile(&gguf, (Which)which);
     for (size_t i = 0; i < gguf.n_tensors; i++) {
         GgufTensor *tensor = &gguf.tensors[i];
         bool matrix = tensor->n_dims > 1;
@@ -197,6 +217,8 @@ static const char *const on_models[] = {
     "study view a -p a</script>\"b -o out --ablate L0",
     "study view a -p abc -o /dev/full",
     "study view a -p abc --json --ablate L0H1 -n 1",
+    "study view a -p a\"b\\ --json --top 1000",
+    "study next a -p \"\\ --json",
     "study selfcheck a -p abcab --ascii",
     "study shape a --ascii -c 1000000",
     "study case a",
