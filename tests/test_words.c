@@ -658,13 +658,17 @@ static void test_not_finite(void) {
     CHECK_CASES(cases);
 }
 
-/* A folder whose listing cannot be had is still told to be one. */
-static void test_folder(void) {
+/* No memory: for a folder's listing, which is told to be one all the same; for selfcheck's own text. */
+static void test_no_memory(void) {
     static const Case cases[] = {
         {0,
          0,
          "for i in 1 2 3 4 5; do ATTN_FAULT=malloc:$i $faulty tests/data -p a; done 2>&1 | sort | uniq -c",
          {"not enough memory", " run: tests/data: is a directory; name the checkpoint file in it\n"}},
+        {0,
+         0,
+         "for i in $(seq 9 50); do ATTN_FAULT=malloc:$i ${faulty%run}study selfcheck $T/one -t 1; done 2>&1 | sort -u",
+         {"study: not enough memory to tokenize "}},
     };
     CHECK_CASES(cases);
 }
@@ -884,7 +888,7 @@ int main(void) {
     RUN(test_view);
     RUN(test_options);
     RUN(test_not_finite);
-    RUN(test_folder);
+    RUN(test_no_memory);
     RUN(test_case_words);
     RUN(test_terminals);
     RUN(test_stderr);
