@@ -406,13 +406,15 @@ static void test_nearest(void) {
 }
 
 static void test_lists(void) {
-    bool chosen[10];
+    bool chosen[11];
     Error error = {{0}};
     static const struct {
         const char *list, *expected;
     } cases[] = {{NULL, "1111111111"}, {"0", "1000000000"}, {"1,3-5,9", "0101110001"}, {"3-3", "0001000000"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        chosen[10] = cases[i].list != NULL; /* beyond the end, and left alone */
         CHECK(parse_list(cases[i].list, "layer", 10, chosen, &error), "%s", error.message);
+        CHECK(chosen[10] == (cases[i].list != NULL), "case %zu: beyond the end", i);
         for (size_t k = 0; k < 10; k++)
             CHECK(chosen[k] == (cases[i].expected[k] == '1'), "case %zu, item %zu", i, k);
     }

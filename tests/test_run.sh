@@ -342,6 +342,14 @@ input=/dev/null
 try "$gpt2" -i --temp 0 -n 3
 has quiet
 
+# The default model is named in a line of its own.
+mkdir "$tmp/folder"
+ln -s "$PWD/weights/model.gguf" "$tmp/folder/model.bin"
+case $run in /*) there=$run ;; *) there=$PWD/$run ;; esac
+(cd "$tmp/folder" && "$there" -p 'The Eiffel' --temp 0 -n 1 >"$tmp/out" 2>"$tmp/err")
+code=$? command='-p in a folder with model.bin'
+has one_line 'note: no model is named; taking model.bin$'
+
 # Wrong usage.
 refuses 2 'no model'
 refuses 2 'unknown option --nonsense' "$gpt2" --nonsense
