@@ -106,19 +106,19 @@ static bool check_header(const Checkpoint *checkpoint, const Header *header, Err
     return true;
 }
 
-/* Rows and columns are at most 2^24 (d_kv ≤ dim): the bytes of a kind in one layer cannot overflow. */
+/* Rows and columns are at most 2^24 (d_kv ≤ dim), layers 2^12: the bytes of a kind in all layers cannot overflow. */
 static uint64_t kind_bytes(const Kind *kind) {
     return (kind->rows ? kind->rows : 1) * kind->cols * sizeof(float);
 }
 
 static bool check_size(const Checkpoint *checkpoint, const Header *header, const Kind *kinds, size_t n_kinds,
                        Error *error) {
-    uint64_t total = HEADER_BYTES, bytes;
+    uint64_t total = HEADER_BYTES;
     bool fits = true;
     for (size_t i = 0; i < n_kinds; i++)
-        fits = fits &&
-               multiply(kind_bytes(&kinds[i]), kinds[i].in_layers ? (uint64_t)header->n_layers : 1, &bytes) &&
-               add(total, bytes, &total);
+        fits =
+            fits &&
+            add(total, kind_bytes(&kinds[i]) * (kinds[i].in_layers ? (uint64_t)header->n_layers : 1), &total);
     if (!fits || total != checkpoint->n_bytes)
         return error_set(error,
                          "%s: a llama2.c checkpoint of these shapes (dim %" PRId32 ", %" PRId32 " layers, "

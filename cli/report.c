@@ -142,7 +142,7 @@ void json_piece(Report *report, const char *key, int32_t id) {
 
 /* Columns of a terminal: none for marks that combine, two for the wide scripts of East Asia and for emoji. */
 static size_t columns(uint32_t c) {
-    if ((c >= 0x300 && c < 0x370) || c == 0x200b || c == 0x200d || (c >= 0xfe00 && c < 0xfe10)) return 0;
+    if ((c >= 0x300 && c < 0x370) || (c >= 0xfe00 && c < 0xfe10)) return 0;
     bool wide = (c >= 0x1100 && c < 0x1160) || (c >= 0x2e80 && c < 0xa4d0) || (c >= 0xac00 && c < 0xd7a4) ||
                 (c >= 0xf900 && c < 0xfb00) || (c >= 0xfe30 && c < 0xfe70) || (c >= 0xff00 && c < 0xff61) ||
                 (c >= 0x1f300 && c < 0x1fb00) || (c >= 0x20000 && c < 0x40000);

@@ -4,6 +4,7 @@
  */
 #include "cli/npz.h"
 #include "cli/options.h"
+#include "cli/summary.h"
 #include "cli/table.h"
 #include "gguf.h"
 #include "text/buffer.h"
@@ -106,11 +107,11 @@ static const Column columns[] = {
     {"narrow", "narrow", CELL_FLOAT, AT(narrow), 9, 1, .unit = 100, .suffix = "%", .format = '+', .need = 1},
     {"size", "  size", CELL_SIZE, AT(size), 6, .need = 2},
     {"count", "count", CELL_COUNT, AT(count), 10, .format = ','},
-    {"flag", NULL, CELL_BOOL, AT(flag)},
+    {"flag", "", CELL_BOOL, AT(flag)},
     {"text", " text", CELL_TEXT, AT(text), -7},
     {"name", "näme", CELL_NAME, AT(name), 6, .ascii = "name"},
     {"pair", " pair", CELL_SHOWN, AT(real), .show = show_pair},
-    {NULL, "  bar", CELL_BAR, AT(bar), 10, .need = 4},
+    {"bar", "  bar", CELL_BAR, AT(bar), 10, .need = 4},
 };
 static const Table table = TABLE("lines", columns);
 enum { REAL = 1, NARROW = 2, SIZE = 4, BAR = 1 << 8 };
@@ -226,7 +227,8 @@ static void test_widths(void) {
 }
 
 static void test_cut(void) {
-    static const char text[] = "a\r\t\n\x01\xff\xe2\x80\x8b\xc2\xad\xe4\xb8\xad\xe4\xb8\xadz";
+    static const char text[] = "\xe2\x81\xa0\xe2\x81\xa5"
+                               "a\r\t\n\x01\xff\xe2\x80\x8b\xc2\xad\xe4\xb8\xad\xe4\xb8\xadz";
     const Report report = {.width = 80}, ascii = {.width = 80, .ascii = true};
     capture_begin();
     print_column(&report, text, sizeof text - 1, 0);
@@ -240,6 +242,7 @@ static void test_cut(void) {
     print_quoted(&report, "abc", 3, 4);
     print_quoted(&report, "abc", 3, 3);
     check_text(capture_end(),
+               "\\u2060\\u2065"
                "a\\r\\t\\n\\u0001\\xff\\u200b\\u00ad\xe4\xb8\xad\xe4\xb8\xadz|\xe4\xb8\xad… |abc~|"
                "\"abc\"  \"abc\"\"a…\"\"abc\"");
 }
@@ -292,7 +295,7 @@ static const Option known[] = {
 /* The words of a line, split at spaces and parsed; false where they are refused. */
 static bool parse(const char *line, Values *values, const char *words[2], Error *error) {
     static char copy[256];
-    char *argv[16] = {(char[]){"program"}};
+    char *argv[32] = {(char[]){"program"}};
     int argc = 1;
     snprintf(copy, sizeof copy, "%s", line);
     for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) argv[argc++] = word;
@@ -349,6 +352,46 @@ static void test_options(void) {
     check_text(error.message, "one model at a time: 'b' after 'a'");
     CHECK(!options_parse(NULL, 0, 2, argv, one, 0, &error), "a word for none");
     check_text(error.message, "unexpected word 'a'");
+}
+
+/* Of more options than are compared, those behind are not guessed; a list holds what its array does. */
+static void test_many_options(void) {
+    static char names[130][8];
+    static Option many[130];
+    for (size_t i = 0; i < 130; i++) {
+        snprintf(names[i], sizeof names[i], "--%03zu", i);
+        many[i] = (Option){names[i], NULL, OPTION_LIST, OF(list), 0, 0};
+    }
+    strcpy(names[127], "--abcde"), strcpy(names[129], "--vwxyz");
+    Values values = {.on = false};
+    const Options tables = {many, 130, &values};
+    Error error = {{0}};
+    char program[] = "program", near[] = "--abcdf", far[] = "--vwxyy", good[] = "--vwxyz";
+    CHECK(!options_parse(&tables, 1, 2, (char *[]){program, near}, NULL, 0, &error), "unknown");
+    check_text(error.message, "unknown option --abcdf; did you mean --abcde?");
+    CHECK(!options_parse(&tables, 1, 2, (char *[]){program, far}, NULL, 0, &error), "unknown");
+    check_text(error.message, "unknown option --vwxyy");
+    enum { MOST = sizeof values.list.items / sizeof *values.list.items };
+    char *argv[2 * MOST + 3] = {program};
+    for (size_t i = 1; i < sizeof argv / sizeof *argv; i++) argv[i] = i % 2 ? good : near;
+    CHECK(options_parse(&tables, 1, 2 * MOST + 1, argv, NULL, 0, &error) && values.list.n == MOST,
+          "%zu in the list", values.list.n);
+    values.list.n = 0;
+    CHECK(!options_parse(&tables, 1, 2 * MOST + 3, argv, NULL, 0, &error), "one more");
+    CHECK(strncmp(error.message, "--vwxyz may be given ", 21) == 0, "%s", error.message);
+}
+
+/* Nothing took no time: no division by it. */
+static void test_summary(void) {
+    const Summary nothing = {.model = "m", .end = "limit"};
+    capture_begin();
+    summary_print_json(&nothing);
+    const char *json = capture_end();
+    CHECK(strstr(json,
+                 "{\"model\": \"m\", \"text\": \"\", \"tokens\": [], \"logprobs\": [], \"stop\": \"limit\", "
+                 "\"seed\": 0, \"timings\": {\"load_ms\": 0.000, \"prompt_n\": 0, \"prompt_ms\": 0.000, "
+                 "\"prompt_per_second\": 0.000, ") == json,
+          "%s", json);
 }
 
 static void test_nearest(void) {
@@ -502,6 +545,8 @@ int main(void) {
     RUN(test_cut);
     RUN(test_bars_and_heat);
     RUN(test_options);
+    RUN(test_many_options);
+    RUN(test_summary);
     RUN(test_nearest);
     RUN(test_lists);
     RUN(test_large_member);

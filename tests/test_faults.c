@@ -30,7 +30,19 @@ typedef struct Command {
     bool tells;         /* it may end well if it tells why the model cannot run */
 } Command;
 
+/* Texts of more tokens than there is room for at first: special ones, words, characters that are no token but bytes. */
+#define TEN(text) text text text text text text text text text text
+static const char many_specials[] = TEN("<s><s><s><s><s><s><s>"), many_words[] = TEN(" ab ab ab ab ab ab ab"),
+                  many_bytes[] = TEN("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"),
+                  many_bytes_first[] = TEN("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9") "<s>";
+
 static const Command commands[] = {
+    {"run", LLAMA " --tokens --special", many_specials},
+    {"run", LLAMA " --tokens", many_words},
+    {"run", LLAMA " --tokens", many_bytes},
+    {"run", LLAMA " --tokens --special", many_bytes_first},
+    {"run", GPT2 " -n 2 -s 1", ""},
+    {"study", "next " GPT2 " -p The --token a"},
     {"run", GPT2 " -f prompt -n 4 -s 1"},
     {"run", LLAMA " -p To -n 4 --temp 0 -t 2 -v", NULL, NULL, true},
     {"run", LLAMA " -n 4 -s 1 --top-k 5 --repeat-penalty 1.1 --kv f32", "The mole"},
@@ -45,7 +57,7 @@ static const Command commands[] = {
     {"study", "next " LLAMA " -p The --token #104 --json"},
     {"study", "score " GPT2 " -f prompt -c 8 --words", NULL, NULL, true},
     {"study", "score " LLAMA " -f prompt -c 8 --chunks --json", NULL, NULL, true},
-    {"study", "attend " GPT2 " -f prompt --layer 1 --head 0 -n 3"},
+    {"study", "attend " GPT2 " -f prompt --layer 1 --head 0 -n 45"},
     {"study", "attend " LLAMA " --words --by value --json", "The Eiffel tower"},
     {"study", "heads " GPT2 " -f prompt"},
     {"study", "heads " LLAMA " --repeat 5 --batch 2 --json"},

@@ -88,6 +88,20 @@ static void test_texts(void) {
     }
 }
 
+/* The longest double that printf("%f") writes has 317 characters; no number needs more than 400. */
+static void test_long_numbers(void) {
+    char text[403];
+    Error error = {{0}};
+    memset(text, '0', sizeof text);
+    memcpy(text, "1.", 2);
+    JsonValue *json = jsonvalue_parse(text, 400, &error);
+    CHECK(json && json->number == 1, "%s", error.message);
+    jsonvalue_free(json);
+    CHECK(!jsonvalue_parse(text, 401, &error) &&
+              strcmp(error.message, "line 1: a number has too many digits") == 0,
+          "%s", error.message);
+}
+
 static void test_refused(void) {
     static const struct {
         const char *text, *says;
@@ -214,6 +228,7 @@ int main(void) {
     RUN(test_values);
     RUN(test_numbers);
     RUN(test_texts);
+    RUN(test_long_numbers);
     RUN(test_refused);
     RUN(test_depth);
     RUN(test_number_of_values);

@@ -129,7 +129,7 @@ static size_t read_all(int from, size_t n) {
     return n;
 }
 
-/* Runs a shell's command, stdout being a terminal if `columns` is not 0, and stdin, too, if it is below 0; its exit code. */
+/* Runs a shell's command, stdout being a terminal if `columns` is not 0, all three streams if it is below 0; its exit code. */
 static int shell(int columns, const char *command) {
     int out[2], err[2], status = -1;
     if (pipe(err) != 0) exit(1);
@@ -141,7 +141,7 @@ static int shell(int columns, const char *command) {
     if (child == 0) {
         dup2(columns < 0 ? out[1] : open("/dev/null", O_RDONLY), STDIN_FILENO);
         dup2(out[1], STDOUT_FILENO);
-        dup2(err[1], STDERR_FILENO);
+        dup2(columns < 0 ? out[1] : err[1], STDERR_FILENO);
         for (int i = 0; i < 2; i++) close(out[i]), close(err[i]);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
@@ -330,6 +330,10 @@ static void test_dump(void) {
          1,
          "$study dump $p -p Hi -o $T/x.npz --what q,resid_mid",
          {"has no resid_mid; its attention and MLP both read resid_pre\n"}},
+        {-80,
+         0,
+         "$study dump $g -p Hi -o $T/x.npz --what q,k",
+         {"\rchecksums 0/6", "\rchecksums 5/6\r\033[K"}},
         {0,
          0,
          "$study dump $T/narrow -p a -o $T/x.npz",
@@ -492,6 +496,7 @@ static void test_selfcheck(void) {
 
 static void test_view(void) {
     static const Case cases[] = {
+        {-80, 0, "$study view $g -p H -n 3 -o $T/x.html", {"\rgenerated 1/3\rgenerated 2/3\r\033[K"}},
         {0, 0, "$study view $g -p H -o $T/x.html", {"x.html: 1 token, 4 heads, "}},
         {0,
          0,
@@ -574,6 +579,10 @@ static void test_options(void) {
          0,
          "$run $g -p Hi -n 1 --kv f16 --temp 0 && ATTN_KERNEL= $run $g -p Hi -n 1 --kv f32 --temp 0",
          {"Hi"}},
+        {0, 1, "$run $g -p Hi -z $T/one --logits $T/one", {"--logits ", "is the vocabulary itself"}},
+        {0, 1, "$run $g -f $T/60 --logits $T/60", {"--logits ", "is the prompt itself"}},
+        {0, 1, "$run $T/one -i -n 1 <$T", {"run: stdin: cannot read: Is a directory\n"}},
+        {0, 1, "$study dump $g -p Hi -o ''", {"study: : cannot write: No such file or directory\n"}},
         {0, 2, "$run $g --info --tokens", {"--info and --tokens go alone"}},
         {0, 2, "$run $g --info -i", {"--info and --tokens go alone"}},
         {0, 2, "$run $g --tokens -i", {"--info and --tokens go alone"}},
@@ -628,6 +637,38 @@ static void test_options(void) {
         {0, 0, "printf 'Hi<|endoftext|>\\n' | $run $g -i -n 1 --special --temp 0", {"!cannot"}},
         {0, 0, "printf 'Hi\\n' | $run $g -i -n 1 --temp 0 --logits $T/x.npy -p Ho", {"!cannot"}},
         {0, 0, "printf 'a' | $run $g -i -n 1 --temp 0", {"!cannot"}}, /* a last line without its end */
+    };
+    CHECK_CASES(cases);
+}
+
+/* Logits that are not finite end a view wherever they first come. */
+static void test_not_finite(void) {
+    static const Case cases[] = {
+        {0, 1, "$study next $T/nan -p ab", {"nan: the logits are not finite"}},
+        {0, 1, "$study attend $T/nan -p ab --layer 0 --head 0 -n 2", {"nan: the logits are not finite"}},
+        {0, 1, "$study compare $T/one $T/nan -p ab", {"nan: the logits are not finite"}},
+        {0, 1, "$study ablate $T/nan -p ab --heads L0H0", {"nan: the logits are not finite"}},
+        {0, 1, "$study score $T/nan -p ab", {"nan: the logits are not finite"}},
+        {0,
+         1,
+         "$study view $T/nan -p ab -n 2 -o $T/nan.html; ls $T/nan.html && exit 3; exit 1",
+         {"nan: the logits are not finite"}},
+        {0, 1, "$run $T/nan -p ab -n 2", {"nan: the logits are not finite"}},
+    };
+    CHECK_CASES(cases);
+}
+
+/* No memory: for a folder's listing, which is told to be one all the same; for selfcheck's own text. */
+static void test_no_memory(void) {
+    static const Case cases[] = {
+        {0,
+         0,
+         "for i in 1 2 3 4 5; do ATTN_FAULT=malloc:$i $faulty tests/data -p a; done 2>&1 | sort | uniq -c",
+         {"not enough memory", " run: tests/data: is a directory; name the checkpoint file in it\n"}},
+        {0,
+         0,
+         "for i in $(seq 9 50); do ATTN_FAULT=malloc:$i ${faulty%run}study selfcheck $T/one -t 1; done 2>&1 | sort -u",
+         {"study: not enough memory to tokenize "}},
     };
     CHECK_CASES(cases);
 }
@@ -820,6 +861,9 @@ int main(void) {
     scratch_begin();
     set_program("study", "STUDY", "./study");
     set_program("run", "RUN", "./run");
+    char faulty[1024];
+    snprintf(faulty, sizeof faulty, "%srun", getenv("FAULTY") ? getenv("FAULTY") : "build/tests/faulty_");
+    setenv("faulty", faulty, 1);
     setenv("T", scratch_folder, 1);
     setenv("g", "tests/data/reference/gpt2-f32.gguf", 1);
     setenv("l", "tests/data/reference/llama-f32.gguf", 1);
@@ -843,6 +887,8 @@ int main(void) {
     RUN(test_selfcheck);
     RUN(test_view);
     RUN(test_options);
+    RUN(test_not_finite);
+    RUN(test_no_memory);
     RUN(test_case_words);
     RUN(test_terminals);
     RUN(test_stderr);
