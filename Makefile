@@ -111,6 +111,8 @@ $(BUILD)/%.o: %.c
 $(BUILD)/web/page.o: $(wildcard web/*.js web/*.css web/*.html)
 
 $(BUILD)/tests/test_attn: $(BUILD)/attn.o
+$(BUILD)/tests/test_attn_faults: $(BUILD)/attn.o $(BUILD)/tests/faults.o
+$(BUILD)/tests/test_attn_faults: LDFLAGS += $(WRAPS)
 $(BUILD)/tests/test_threads: LDFLAGS += -Wl,--wrap=parallel_for # to count the loops
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
@@ -118,10 +120,11 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 # The programs with calls of the system that fail on request (tests/faults.c).
 FAULTY = $(addprefix $(BUILD)/tests/faulty_,run study)
 WRAPPED := $(shell sed -n -e 's/^WRAP.\([a-z_]*\), .*/\1/p' -e 's/^[a-z_]* __wrap_\([a-z]*\).*;/\1/p' tests/faults.c)
+WRAPS = $(addprefix -Wl$(COMMA)--wrap=,$(WRAPPED))
 $(BUILD)/tests/faulty_run: $(BUILD)/run.o
 $(BUILD)/tests/faulty_study: $(BUILD)/study.o $(call objects,views/*.c)
 $(FAULTY): $(BUILD)/tests/faults.o $(BUILD)/programs.a $(BUILD)/engine.a
-	$(CC) $(CFLAGS) $(LDFLAGS) $(addprefix -Wl$(COMMA)--wrap=,$(WRAPPED)) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
+	$(CC) $(CFLAGS) $(LDFLAGS) $(WRAPS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
 $(BUILD)/bench/bench: $(addprefix $(BUILD)/,bench/measure.o bench/peaks.o bench/report.o bench/shapes.o)
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/programs.a $(BUILD)/engine.a

@@ -24,9 +24,8 @@
 #include <sys/mman.h>
 
 enum {
-    KEY_TILE = 64, /* keys whose scores are held at once */
-    QUERY_TILE =
-        64, /* queries that share a tile of keys, at most: of some heads of a group, or some tokens */
+    KEY_TILE = 64,   /* keys whose scores are held at once */
+    QUERY_TILE = 64, /* queries that share a tile of keys, at most: of a group's heads and a few tokens */
     STORE_TILE = 32, /* tokens that a worker puts into the cache: 32 F16 of a dimension fill a cache line */
     MANY_KEYS = 16,  /* from this many tokens on, keys are stored a dimension at a time */
 };

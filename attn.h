@@ -31,8 +31,9 @@
  *
  * Errors. What can fail returns NULL or false and writes one line for a person to *error, which may be NULL. A
  * function that is given NULL for an object returns NULL, 0 or false and leaves *error as it was: so a chain of calls is
- * checked once, at its end. Nothing is printed, and nothing exits. A file that is made shorter while it is open raises
- * SIGBUS, as with any mapping.
+ * checked once, at its end. After a call that failed, out of memory or otherwise, the objects that it was given are
+ * good: the call can be made again, and attn_session_tokens says what a session holds. Nothing is printed, and nothing
+ * exits. A file that is made shorter while it is open raises SIGBUS, as with any mapping.
  *
  * Options. A struct of options that is all zero is a good choice, and NULL stands for it. Options are copied; what their
  * `user` points to must live as long as the callbacks are called.

@@ -18,23 +18,23 @@ enum { N_VIEWS = sizeof views / sizeof *views };
 #define AT(member) offsetof(StudyOptions, member)
 
 static const Option all_know[] = {
-    {"--json", NULL, OPTION_ON, AT(json), 0, 0},
-    {"--ascii", NULL, OPTION_ON, AT(ascii), 0, 0},
-    {"--help", "-h", OPTION_ON, AT(help), 0, 0},
+    {"--json", NULL, OPTION_ON, AT(json)},
+    {"--ascii", NULL, OPTION_ON, AT(ascii)},
+    {"--help", "-h", OPTION_ON, AT(help)},
 };
 
 static const Option of_a_model[] = {{"--ctx-size", "-c", OPTION_INT, AT(n_ctx), 2, 1e9}};
 
 static const Option of_a_text[] = {
-    {"--prompt", "-p", OPTION_ONCE, AT(prompt), 0, 0},
-    {"--file", "-f", OPTION_ONCE, AT(prompt_file), 0, 0},
-    {"--tokenizer", "-z", OPTION_TEXT, AT(tokenizer), 0, 0},
+    {"--prompt", "-p", OPTION_ONCE, AT(prompt)},
+    {"--file", "-f", OPTION_ONCE, AT(prompt_file)},
+    {"--tokenizer", "-z", OPTION_TEXT, AT(tokenizer)},
     {"--threads", "-t", OPTION_INT, AT(n_threads), 1, 1024},
-    {"--kv", NULL, OPTION_TEXT, AT(kv), 0, 0},
+    {"--kv", NULL, OPTION_TEXT, AT(kv)},
     {"--seed", "-s", OPTION_INT, AT(seed), 0, 9e15},
-    {"--bos", NULL, OPTION_ON, AT(bos), 0, 0},
-    {"--no-bos", NULL, OPTION_ON, AT(no_bos), 0, 0},
-    {"--special", NULL, OPTION_ON, AT(special), 0, 0},
+    {"--bos", NULL, OPTION_ON, AT(bos)},
+    {"--no-bos", NULL, OPTION_ON, AT(no_bos)},
+    {"--special", NULL, OPTION_ON, AT(special)},
 };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))

@@ -431,7 +431,7 @@ void tokens_free(Tokens *tokens) {
 Tokenizer *tokenizer_new(const Checkpoint *checkpoint, Error *error) {
     Tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
     if (!tokenizer) {
-        error_set(error, "not enough memory");
+        error_set(error, "%s: not enough memory for the vocabulary", checkpoint_path(checkpoint));
         return NULL;
     }
     if (vocab_load(&tokenizer->vocab, checkpoint, error)) return tokenizer;

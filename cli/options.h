@@ -28,7 +28,7 @@ typedef struct Option {
     const char *short_name; /* "-s", or NULL */
     OptionKind kind;
     size_t offset; /* of the value, of the kind's type, in the struct that holds it */
-    double min, max;
+    double min, max; /* of a number */
 } Option;
 
 /* A table, and the struct that its offsets are of. */

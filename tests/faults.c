@@ -10,10 +10,14 @@
  *   ATTN_FAULT_LOG=FILE       gets a line "struck malloc 3" as a fault strikes, and, as the program ends in an
  *                             orderly way, "calls malloc 57" for each name
  *
+ * A test that calls the library itself is linked with it, too, and says by faults_arm what fails (tests/faults.h).
+ *
  * A failing call sets errno, and a stream's error, as the real one would. What the C library calls within itself
  * is not seen: printf fails through fflush.
  */
 #define _GNU_SOURCE
+
+#include "faults.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -47,6 +51,7 @@ typedef struct Calls {
 
 static Fault faults[MAX_FAULTS];
 static size_t n_faults;
+static atomic_ulong n_struck;
 static Calls calls[MAX_NAMES];
 static atomic_size_t n_calls;
 static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
@@ -83,6 +88,7 @@ static int signal_number(const char *name) {
 static bool read_fault(const char *text, Fault *fault) {
     char signal_name[8] = "";
     int end = 0, plus = 0;
+    *fault = (Fault){.signal = 0};
     if (sscanf(text, "%31[a-z_0-9]:%lu%n", fault->name, &fault->first, &end) != 2 || !fault->first)
         return false;
     sscanf(text + end, "+%n", &plus);
@@ -93,16 +99,23 @@ static bool read_fault(const char *text, Fault *fault) {
     return (fault->signal = signal_number(signal_name)) > 0;
 }
 
-static void __attribute__((constructor)) begin(void) {
-    const char *given = getenv("ATTN_FAULT");
+unsigned long faults_arm(const char *given) {
     char copy[256], *rest = copy;
-    snprintf(copy, sizeof copy, "%s", given ? given : "");
-    log_path = getenv("ATTN_FAULT_LOG");
+    snprintf(copy, sizeof copy, "%s", given);
+    n_faults = 0;
+    for (size_t i = 0; i < atomic_load(&n_calls); i++) atomic_store(&calls[i].n, 0);
     for (char *one; (one = strsep(&rest, ",")) && *one; n_faults++)
         if (n_faults == MAX_FAULTS || !read_fault(one, &faults[n_faults])) {
-            fprintf(stderr, "ATTN_FAULT: '%s' is no fault such as malloc:3, malloc:3+, fsync:1=TERM\n", one);
+            fprintf(stderr, "'%s' is no fault such as malloc:3, malloc:3+, fsync:1=TERM\n", one);
             _exit(99);
         }
+    return atomic_exchange(&n_struck, 0);
+}
+
+static void __attribute__((constructor)) begin(void) {
+    const char *given = getenv("ATTN_FAULT");
+    log_path = getenv("ATTN_FAULT_LOG");
+    faults_arm(given ? given : "");
 }
 
 int __real_main(int argc, char **argv);
@@ -139,6 +152,7 @@ static bool strikes(const char *name) {
         if (strcmp(fault->name, name) != 0 || (fault->and_after ? n < fault->first : n != fault->first))
             continue;
         int before = errno;
+        atomic_fetch_add(&n_struck, 1);
         log_line("struck", name, n);
         errno = before;
         if (!fault->signal) return true;

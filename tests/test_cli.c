@@ -295,7 +295,7 @@ static const Option known[] = {
 /* The words of a line, split at spaces and parsed; false where they are refused. */
 static bool parse(const char *line, Values *values, const char *words[2], Error *error) {
     static char copy[256];
-    char *argv[16] = {(char[]){"program"}};
+    char *argv[32] = {(char[]){"program"}};
     int argc = 1;
     snprintf(copy, sizeof copy, "%s", line);
     for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) argv[argc++] = word;
@@ -406,13 +406,15 @@ static void test_nearest(void) {
 }
 
 static void test_lists(void) {
-    bool chosen[10];
+    bool chosen[11];
     Error error = {{0}};
     static const struct {
         const char *list, *expected;
     } cases[] = {{NULL, "1111111111"}, {"0", "1000000000"}, {"1,3-5,9", "0101110001"}, {"3-3", "0001000000"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        chosen[10] = cases[i].list != NULL; /* beyond the end, and left alone */
         CHECK(parse_list(cases[i].list, "layer", 10, chosen, &error), "%s", error.message);
+        CHECK(chosen[10] == (cases[i].list != NULL), "case %zu: beyond the end", i);
         for (size_t k = 0; k < 10; k++)
             CHECK(chosen[k] == (cases[i].expected[k] == '1'), "case %zu, item %zu", i, k);
     }

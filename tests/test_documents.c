@@ -25,14 +25,17 @@ static char *run_shown(const char *line) {
 static bool same_number(const char **a, const char **b) {
     char *end_a, *end_b;
     double x = strtod(*a, &end_a), y = strtod(*b, &end_b);
-    if (end_a == *a || end_b == *b || end_a - *a != end_b - *b) return false;
+    if (**a == ' ' || **b == ' ' || end_a == *a || end_b == *b || end_a - *a != end_b - *b) return false;
     const char *point = memchr(*a, '.', (size_t)(end_a - *a));
     double unit = pow(10, point ? -(double)(end_a - point - 1) : 0);
     *a = end_a, *b = end_b;
     return point ? fabs(x - y) <= fmax(2.5 * unit, 1e-3 * fabs(x)) : x == y;
 }
 
+/* How far selfcheck's results are apart is another number everywhere; the rest of its lines is not. */
 static bool same_line(const char *shown, const char *printed) {
+    enum { CHECK_WIDTH = 40 };
+    if (strncmp(shown, "pass  ", 6) == 0) return strncmp(shown, printed, CHECK_WIDTH) == 0;
     while (*shown && *printed)
         if (*shown == *printed && !strchr("+-0123456789", *shown))
             shown++, printed++;

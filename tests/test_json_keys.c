@@ -112,6 +112,7 @@ static JsonValue *json_of(const char *section, const char *arguments) {
 }
 
 #define GPT2 "tests/data/reference/gpt2-f32.gguf "
+#define LLAMA "tests/data/reference/llama-f32.gguf "
 #define Q4_0 "tests/data/reference/gpt2-q4_0.gguf "
 
 /* Options under which every key of every view appears; and arrays whose rows the text of these does not show. */
@@ -135,6 +136,7 @@ static const struct {
     {"view", GPT2 "-p 'the mole' --ablate L0H1", "*"},
     {"selfcheck", GPT2},
     {"shape", GPT2},
+    {"shape", LLAMA},
     {"shape", "--preset gpt2"},
     {"case", "docs/cases/5-heads.json", "*"},
     {"run", GPT2 "-p 'the mole' -n 2", "*"},
@@ -234,6 +236,15 @@ static bool holds(const JsonValue *json, const Printed *printed) {
     return false;
 }
 
+/* A side of a matrix, "80 x 72": the product with its neighbour is there. */
+static bool holds_product(const JsonValue *json, const Line *line, size_t i) {
+    for (size_t other = i ? i - 1 : i + 1; other <= i + 1 && other < line->n; other += 2) {
+        Printed product = {line->numbers[i].value * line->numbers[other].value, 0.5};
+        if (strstr(line->text, " x ") && holds(json, &product)) return true;
+    }
+    return false;
+}
+
 /* A row's own texts stand in its line, if they are short and plain. */
 static bool names_row(const JsonValue *row, const char *line) {
     const JsonValue *layer = jsonvalue_get(row, "layer"), *head = jsonvalue_get(row, "head");
@@ -256,7 +267,8 @@ static bool is_line_of(const Line *line, const JsonValue *json, const JsonValue 
     size_t n_own = 0;
     for (size_t j = 0; j < line->n; j++) {
         const Printed *number = &line->numbers[j];
-        bool own = holds(row, number), known = own || number->value == (double)(i + 1);
+        bool own = holds(row, number) || holds_product(row, line, j),
+             known = own || number->value == (double)(i + 1);
         for (size_t k = 0; k < json->n && !known; k++)
             known = json->items[k].kind == JSON_NUMBER && number->value == json->items[k].number;
         if (!known) return false;
@@ -297,6 +309,18 @@ static bool is_explained(const char *line) {
     return false;
 }
 
+/* "n_head 4": a number behind a key of the object is that one. */
+static void check_named(const char *what, const JsonValue *json, const char *line) {
+    for (size_t i = 0; i < json->n; i++) {
+        size_t n = strlen(json->keys[i]);
+        const char *at = json->items[i].kind == JSON_NUMBER ? strstr(line, json->keys[i]) : NULL;
+        if (!at || (at > line && at[-1] != ' ') || at[n] != ' ' || at[n + 1] < '0' || at[n + 1] > '9')
+            continue;
+        CHECK(atof(at + n) == json->items[i].number, "%s: \"%s\" is %g: %s", what, json->keys[i],
+              json->items[i].number, line);
+    }
+}
+
 /* How much the second of the two numbers before it is above the first. */
 static bool is_change(const Line *line, size_t i) {
     const Printed *number = &line->numbers[i];
@@ -316,9 +340,10 @@ static void check_text(const char *section, const char *arguments, const char *n
         *line = (Line){.n = 0};
         snprintf(line->text, sizeof line->text, "%s", at);
         read_numbers(line);
+        check_named(what, json, at);
         for (size_t i = 0; i < line->n && !is_explained(at); i++)
-            CHECK(holds(json, &line->numbers[i]) || is_change(line, i), "%s: no %g in the JSON: %s", what,
-                  line->numbers[i].value, at);
+            CHECK(holds(json, &line->numbers[i]) || is_change(line, i) || holds_product(json, line, i),
+                  "%s: no %g in the JSON: %s", what, line->numbers[i].value, at);
     }
     bool rows = !not_shown || *not_shown != '*';
     CHECK(!json || !rows || check_rows(what, not_shown, json, lines, n_lines) > 0, "%s: no rows", what);

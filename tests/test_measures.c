@@ -74,6 +74,8 @@ static void test_arena(void) {
     const unsigned char *bytes = arena_new(&arena, 3, 100);
     CHECK(bytes && bytes[0] == 0 && bytes[299] == 0 && (uintptr_t)bytes % 64 == 0, "300 bytes");
     CHECK(arena_ok(&arena, &error, "%d rows", 3), "%s", error.message);
+    for (size_t n = 1; n < 100; n += 7)
+        CHECK((uintptr_t)arena_new(&arena, n, 1) % 64 == 0, "not on a line of the cache");
     CHECK(arena_new(&arena, 1, (size_t)(ARENA_BYTES / 2)) != NULL, "half of it");
     CHECK(!arena_new(&arena, 1, (size_t)(ARENA_BYTES / 2)), "more than all");
     CHECK(!arena_new(&arena, 1, 1) && !arena_ok(&arena, &error, "%d rows", 3), "after a refusal");

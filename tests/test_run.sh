@@ -198,6 +198,7 @@ for field in model text tokens logprobs stop seed timings prompt_n prompt_ms pro
     has out_has "\"$field\": "
 done
 has [ "$(number prompt_n) $(number predicted_n) $(number seed)" = '6 30 7' ]
+if out_has '"\(load_ms\|prompt_ms\|predicted_ms\|prompt_per_second\|predicted_per_second\)": 0\.000'; then has false; fi
 has [ "$(wc -l <"$tmp/out")" -eq 1 ]
 ln -s "$PWD/$gpt2" "$tmp/$(printf 'a\036"\\')"
 try "$tmp/$(printf 'a\036"\\')" -f "$tmp/bytes" -n 30 -s 7 --json
@@ -340,6 +341,14 @@ has out_has 'named "g\\u001b\[31mXY"'
 input=/dev/null
 try "$gpt2" -i --temp 0 -n 3
 has quiet
+
+# The default model is named in a line of its own.
+mkdir "$tmp/folder"
+ln -s "$PWD/weights/model.gguf" "$tmp/folder/model.bin"
+case $run in /*) there=$run ;; *) there=$PWD/$run ;; esac
+(cd "$tmp/folder" && "$there" -p 'The Eiffel' --temp 0 -n 1 >"$tmp/out" 2>"$tmp/err")
+code=$? command='-p in a folder with model.bin'
+has one_line 'note: no model is named; taking model.bin$'
 
 # Wrong usage.
 refuses 2 'no model'

@@ -218,6 +218,20 @@ refuses 1 'query 11.*11' attend weights/model.gguf -p 'The red fox met the bear.
 refuses 1 '--repeat 96.*95' heads "$gpt2" --repeat 96
 refuses 1 '' heads "$gpt2" --repeat 5 -p Hi
 
+# Which of the numbers is which.
+refuses 1 'layer 5 does not exist: there are 2, from 0 on' ablate "$gpt2" -p Hello --heads L5H0
+refuses 1 'head 7 does not exist: a layer has 2, from 0 on' ablate "$gpt2" -p Hello --heads L0H7
+refuses 1 'head 7 does not exist: there are 4, from 0 on' explain "$llama" -p Hello --layer 0 --head 7
+refuses 1 'query 8 does not exist: there are 5, from 0 on' lens "$gpt2" -p Hello --query 8
+refuses 1 'position 9 does not exist: there are 5, from 0 on' dump "$gpt2" -p Hello -o "$tmp/x.npz" --positions 0-9
+refuses 1 '-n 188: after 5 tokens of text the context of 192 has room for 187' attend "$gpt2" -p Hello --layer 0 \
+    --head 0 -n 188
+refuses 1 '--ablate: head 3 does not exist: a layer has 2' view "$gpt2" -p Hello -o "$tmp/x.html" --ablate L1H3
+refuses 1 'there is no L2H3: the model has 2 layers of 4 heads' view "$llama" -p Hello -o "$tmp/x.svg" --svg L2H3
+refuses 1 '-c 193 is more than the 192 positions' score "$gpt2" -p Hello -c 193
+refuses 1 'has 23 tokens.* 5\|23 tokens, but the text has 5' ablate "$gpt2" -p Hello --heads L0H0 --by resample \
+    --with "$tmp/other"
+
 # What to switch off.
 refuses 1 'layer 2 ' ablate "$gpt2" -p Hello --heads L2H0
 refuses 1 'head 2 ' ablate "$gpt2" -p Hello --heads L0H0,L1H2

@@ -541,7 +541,8 @@ static void test_view(void) {
         {0,
          0,
          "$study view $T/longest -p 'an extraordinary length' -o $T/x.svg --svg L0H0; cat $T/x.svg",
-         {">an&#183;extraordinary&#183;le&#8230;<"}},
+         {">an&#183;extraordinary&#183;le&#8230;<",
+          "<text x=\"153.08\""}}, /* 8 + 20 columns of 0.62 × 11.7 pixels */
         {0,
          0,
          "$study view $T/twenty -p 'an extraordinary day' -o $T/x.svg --svg L0H0; cat $T/x.svg",
@@ -805,10 +806,19 @@ static void set_program(const char *variable, const char *from, const char *fall
     free(path);
 }
 
+/* What programs say on a terminal beside their text: a prompt, a newline at its end, progress that is wiped in the end. */
+static void test_stderr(void) {
+    static const Case cases[] = {
+        {100, 0, "printf 'x\\n' | $run $g -i -n 1 --temp 0 2>&1; printf end", {"> ", "\r\n> \r\nend"}},
+        {100, 0, "head -c 300 /dev/zero | tr '\\0' a | $study score $g 2>&1", {"\r\033[K"}},
+    };
+    CHECK_CASES(cases);
+}
+
 /* Bold, dim, coloured: what they begin they end (check_styles). */
 static void test_styles(void) {
     static const Case cases[] = {
-        {100, 0, "unset NO_COLOR; TERM=xterm $study next $g -p Hi --token a", {"\033[1m", "\033[0m"}},
+        {100, 0, "unset NO_COLOR; TERM=xterm $study next $g -p Hi --token a", {"\033[1m", "\033[0m", "█"}},
         {100, 0, "unset NO_COLOR; TERM=xterm $study score $g -p Hello --words", {"\033[1m", "\033[2m"}},
         {100,
          0,
@@ -881,6 +891,7 @@ int main(void) {
     RUN(test_no_memory);
     RUN(test_case_words);
     RUN(test_terminals);
+    RUN(test_stderr);
     RUN(test_styles);
     if (shell(0, "rm -rf \"$T\"") != 0) perror(scratch_folder);
     return test_end();

@@ -300,12 +300,9 @@ static void free_ablate(void *view) { ablation_free(&((AblateView *)view)->ablat
 #define AT(member) offsetof(AblateView, member)
 
 static const Option options[] = {
-    {"--heads", NULL, OPTION_TEXT, AT(heads), 0, 0},
-    {"--mlps", NULL, OPTION_TEXT, AT(mlps), 0, 0},
-    {"--sweep", NULL, OPTION_TEXT, AT(sweep_name), 0, 0},
-    {"--by", NULL, OPTION_TEXT, AT(by_name), 0, 0},
-    {"--with", NULL, OPTION_TEXT, AT(with), 0, 0},
-    {"--hard-zero", NULL, OPTION_ON, AT(hard_zero), 0, 0},
+    {"--heads", NULL, OPTION_TEXT, AT(heads)},      {"--mlps", NULL, OPTION_TEXT, AT(mlps)},
+    {"--sweep", NULL, OPTION_TEXT, AT(sweep_name)}, {"--by", NULL, OPTION_TEXT, AT(by_name)},
+    {"--with", NULL, OPTION_TEXT, AT(with)},        {"--hard-zero", NULL, OPTION_ON, AT(hard_zero)},
 };
 
 const View view_ablate = {

@@ -364,12 +364,12 @@ static void free_dump(void *view) { npz_abandon(((Dump *)view)->writer); }
 #define AT(member) offsetof(Dump, member)
 
 static const Option options[] = {
-    {"--output", "-o", OPTION_TEXT, AT(output), 0, 0},
-    {"--what", NULL, OPTION_TEXT, AT(what), 0, 0},
-    {"--layers", NULL, OPTION_TEXT, AT(layers.list), 0, 0},
-    {"--heads", NULL, OPTION_TEXT, AT(heads.list), 0, 0},
-    {"--positions", NULL, OPTION_TEXT, AT(positions.list), 0, 0},
-    {"--half", NULL, OPTION_ON, AT(half), 0, 0},
+    {"--output", "-o", OPTION_TEXT, AT(output)},
+    {"--what", NULL, OPTION_TEXT, AT(what)},
+    {"--layers", NULL, OPTION_TEXT, AT(layers.list)},
+    {"--heads", NULL, OPTION_TEXT, AT(heads.list)},
+    {"--positions", NULL, OPTION_TEXT, AT(positions.list)},
+    {"--half", NULL, OPTION_ON, AT(half)},
 };
 
 const View view_dump = {

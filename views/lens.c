@@ -215,9 +215,9 @@ static const LensView defaults = {.query = NOT_GIVEN, .n_top = 5, .target = -1};
 #define AT(member) offsetof(LensView, member)
 
 static const Option options[] = {
-    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},    {"--token", NULL, OPTION_TEXT, AT(token), 0, 0},
-    {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},     {"--mid", NULL, OPTION_ON, AT(mid), 0, 0},
-    {"--frozen-norm", NULL, OPTION_ON, AT(frozen), 0, 0},
+    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9}, {"--token", NULL, OPTION_TEXT, AT(token)},
+    {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},  {"--mid", NULL, OPTION_ON, AT(mid)},
+    {"--frozen-norm", NULL, OPTION_ON, AT(frozen)},
 };
 
 const View view_lens = {

@@ -195,14 +195,13 @@ static bool show(Study *study, void *view, Error *error) {
     return true;
 }
 
-
 static const Next defaults = {.n_top = TOP, .sampling = {.temperature = 1, .top_p = 1, .repeat_penalty = 1}};
 
 #define AT(member) offsetof(Next, member)
 
 static const Option options[] = {
     {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
-    {"--token", NULL, OPTION_LIST, AT(tokens), 0, 0},
+    {"--token", NULL, OPTION_LIST, AT(tokens)},
     {"--temp", NULL, OPTION_REAL, AT(sampling.temperature), 0, 1e9},
     {"--top-k", NULL, OPTION_SIZE, AT(sampling.top_k), 0, 1e9},
     {"--top-p", NULL, OPTION_REAL, AT(sampling.top_p), 0, 1},

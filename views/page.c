@@ -489,14 +489,10 @@ static const Page defaults = {.top = NOT_GIVEN, .query = NOT_GIVEN};
 #define AT(member) offsetof(Page, member)
 
 static const Option options[] = {
-    {"--output", "-o", OPTION_TEXT, AT(output), 0, 0},
-    {"--predict", "-n", OPTION_SIZE, AT(n_predict), 0, 1e9},
-    {"--temp", NULL, OPTION_REAL, AT(temp), 0, 1e9},
-    {"--top", NULL, OPTION_SIZE, AT(top), 0, 1000},
-    {"--layers", NULL, OPTION_TEXT, AT(layer_list), 0, 0},
-    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
-    {"--ablate", NULL, OPTION_TEXT, AT(ablate), 0, 0},
-    {"--svg", NULL, OPTION_TEXT, AT(svg), 0, 0},
+    {"--output", "-o", OPTION_TEXT, AT(output)},     {"--predict", "-n", OPTION_SIZE, AT(n_predict), 0, 1e9},
+    {"--temp", NULL, OPTION_REAL, AT(temp), 0, 1e9}, {"--top", NULL, OPTION_SIZE, AT(top), 0, 1000},
+    {"--layers", NULL, OPTION_TEXT, AT(layer_list)}, {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
+    {"--ablate", NULL, OPTION_TEXT, AT(ablate)},     {"--svg", NULL, OPTION_TEXT, AT(svg)},
 };
 
 const View view_page = {

@@ -361,8 +361,8 @@ static const Score defaults = {.top = NOT_GIVEN};
 
 static const Option options[] = {
     {"--top", NULL, OPTION_SIZE, offsetof(Score, top), 0, 1000},
-    {"--words", NULL, OPTION_ON, offsetof(Score, words), 0, 0},
-    {"--chunks", NULL, OPTION_ON, offsetof(Score, chunks), 0, 0},
+    {"--words", NULL, OPTION_ON, offsetof(Score, words)},
+    {"--chunks", NULL, OPTION_ON, offsetof(Score, chunks)},
 };
 
 const View view_score = {

@@ -301,7 +301,7 @@ static bool show(Study *study, void *view, Error *error) {
     return true;
 }
 
-static const Option options[] = {{"--preset", NULL, OPTION_TEXT, offsetof(Shape, preset), 0, 0}};
+static const Option options[] = {{"--preset", NULL, OPTION_TEXT, offsetof(Shape, preset)}};
 
 const View view_shape = {
     .name = "shape",

@@ -1,0 +1,288 @@
+/*
+ * For those who embed the library: each of its calls of the system fails in turn (tests/faults.c does it), once or from
+ * there on, under all that attn.h has. A call that fails says why, prints nothing and leaves its objects good: the same
+ * call, repeated, gives the bits of a run in which nothing failed. Memory that is not freed is a sanitizer's find (make
+ * sanitize).
+ *
+ * The short form tries each call in one of the ways, the long one (ATTN_LONG_TESTS=1) in all.
+ */
+#include "attn.h"
+
+#include "tests/faults.h"
+#include "tests/test.h"
+
+#include <unistd.h>
+
+enum { MAX_TOKENS = 256, MAX_TEXT = 1024, MAX_VOCAB = 300, N_LOGITS = 3, N_SAMPLED = 8 };
+
+static const char prompt[] = "The sea was calm, na\xc3\xafve & \xe2\x82\xac 5.";
+
+typedef struct Case {
+    const char *model, *tokenizer; /* tokenizer: or NULL */
+    unsigned n_threads;
+    bool steers;
+} Case;
+
+static const Case cases[] = {
+    {"tests/data/reference/gpt2-f32.gguf", NULL, 1, false},
+    {"tests/data/reference/llama-q8_0.gguf", "tests/data/reference/llama-f32.gguf", 3, true},
+    {"tests/data/reference/gpt2-q4_0.gguf", NULL, 0, false},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+/* What may fail, and words that must stand in the error that follows, if one follows. */
+typedef struct Kind {
+    const char *name, *words;
+} Kind;
+
+static const Kind kinds[] = {
+    {"malloc", "not enough memory"}, {"mmap", "Cannot allocate memory"}, {"pthread_create", "ask for fewer"},
+    {"open", "Too many open files"}, {"fopen", "Too many open files"},   {"fstat", "Input/output error"},
+};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+/* What the calls give; the same bytes with and without a fault on the way. */
+typedef struct Given {
+    int32_t tokens[MAX_TOKENS], sampled[N_SAMPLED], held[MAX_TOKENS]; /* held: after attn_generate */
+    size_t n_tokens, n_held;
+    float fed[N_LOGITS][MAX_VOCAB], synced[MAX_VOCAB], unembedded[MAX_VOCAB], fed_at_last[MAX_VOCAB];
+    char text[MAX_TEXT], shifted[MAX_TEXT], begun[MAX_TEXT];
+    AttnEnd end;
+} Given;
+
+typedef struct Work {
+    const Case *with;
+    AttnModel *model;
+    AttnSession *session;
+    AttnSampler *sampler;
+    Given given;
+} Work;
+
+static bool open_model(Work *work, AttnError *error) {
+    AttnModelOptions options = {.tokenizer = work->with->tokenizer};
+    work->model = attn_model_open(work->with->model, &options, error);
+    return work->model;
+}
+
+static bool tokenize(Work *work, AttnError *error) {
+    Given *given = &work->given;
+    return attn_tokenize(work->model, prompt, sizeof prompt - 1, ATTN_TOKENIZE_ENDS, given->tokens,
+                         MAX_TOKENS, &given->n_tokens, error);
+}
+
+static bool steer_here(void *user, AttnSite site, size_t layer, size_t head) {
+    (void)user, (void)head;
+    return (site == ATTN_RESID_POST && layer == 0) || site == ATTN_PATTERN;
+}
+
+static void steer(void *user, const AttnActivation *seen) {
+    (void)user;
+    for (size_t i = 0; seen->site == ATTN_RESID_POST && i < seen->n_rows; i++)
+        seen->data[i * seen->stride] += 0.5f;
+}
+
+static bool new_session(Work *work, AttnError *error) {
+    AttnSessionOptions options = {.n_ctx = 44, .n_threads = work->with->n_threads};
+    if (work->with->steers) options.probe = (AttnProbe){.wants = steer_here, .visit = steer};
+    work->session = attn_session_new(work->model, &options, error);
+    return work->session;
+}
+
+static bool feed(Work *work, AttnError *error) {
+    Given *given = &work->given;
+    attn_rewind(work->session, 0);
+    return attn_feed(work->session, given->tokens, given->n_tokens, given->fed[0], N_LOGITS, error);
+}
+
+static bool sample(Work *work, AttnError *error) {
+    AttnSampling sampling = {.temperature = 1, .top_k = 50, .frequency_penalty = 0.5f, .seed = 3};
+    attn_sampler_free(work->sampler);
+    work->sampler = attn_sampler_new(work->model, &sampling, error);
+    for (size_t i = 0; work->sampler && i < N_SAMPLED; i++)
+        work->given.sampled[i] = attn_sample(work->sampler, work->given.fed[0]);
+    return work->sampler;
+}
+
+/* The second half of the tokens, behind the first. */
+static bool sync_behind(Work *work, AttnError *error) {
+    Given *given = &work->given;
+    size_t n = given->n_tokens, half = n / 2;
+    attn_rewind(work->session, 0);
+    return attn_feed(work->session, given->tokens, half, NULL, 0, error) &&
+           attn_sync(work->session, given->tokens, n, given->synced, error);
+}
+
+static bool unembed(Work *work, AttnError *error) {
+    float resid[1024];
+    (void)error;
+    for (size_t i = 0; i < sizeof resid / sizeof *resid; i++) resid[i] = (float)(i % 7) - 3;
+    return attn_unembed(work->session, resid, 1, work->given.unembedded);
+}
+
+/* A callback of its own, which appends to a string. */
+static bool keep(void *user, const char *text, size_t n) {
+    char *to = user;
+    size_t length = strlen(to);
+    if (length + n >= MAX_TEXT) return false;
+    memcpy(to + length, text, n);
+    to[length + n] = '\0';
+    return true;
+}
+
+static bool generate(Work *work, AttnError *error) {
+    Given *given = &work->given;
+    AttnGenerateOptions options = {.n_tokens = 8, .text = keep, .user = given->text};
+    memset(given->text, 0, sizeof given->text);
+    bool ok = attn_generate(work->session, prompt, &options, &given->end, error);
+    const int32_t *held = attn_session_tokens(work->session, &given->n_held);
+    memset(given->held, 0, sizeof given->held);
+    if (held) memcpy(given->held, held, given->n_held * sizeof *held);
+    return ok;
+}
+
+/* Until after the context has been full. */
+static bool shift(Work *work, AttnError *error) {
+    static const char *const stop[] = {"never\x01written", "nor\x02this"};
+    AttnSampling sampling = {.temperature = 1, .repeat_penalty = 1.1f, .min_p = 0.01f, .seed = 9};
+    AttnGenerateOptions options = {.sampling = sampling,
+                                   .n_tokens = 16,
+                                   .stop = stop,
+                                   .n_stop = 2,
+                                   .shift = true,
+                                   .special = true,
+                                   .text = keep,
+                                   .user = work->given.shifted};
+    memset(work->given.shifted, 0, sizeof work->given.shifted);
+    return attn_generate(work->session, prompt, &options, NULL, error);
+}
+
+/* Of an empty prompt nothing is shown, so that there is no memory yet for text. */
+static bool begin(Work *work, AttnError *error) {
+    AttnGenerateOptions options = {.n_tokens = 4, .text = keep, .user = work->given.begun};
+    memset(work->given.begun, 0, sizeof work->given.begun);
+    return attn_generate(work->session, "", &options, NULL, error);
+}
+
+static bool feed_at_last(Work *work, AttnError *error) {
+    Given *given = &work->given;
+    attn_rewind(work->session, 0);
+    return attn_feed(work->session, given->tokens, given->n_tokens, given->fed_at_last, 1, error);
+}
+
+static const struct {
+    const char *name;
+    bool (*call)(Work *work, AttnError *error);
+} steps[] = {{"open", open_model}, {"tokenize", tokenize},      {"session", new_session},
+             {"feed", feed},       {"sample", sample},          {"sync", sync_behind},
+             {"unembed", unembed}, {"generate", generate},      {"shift", shift},
+             {"begin", begin},     {"feed again", feed_at_last}};
+enum { N_STEPS = sizeof steps / sizeof *steps };
+
+static Given usual;
+static FILE *said; /* what is printed while the library is at work */
+static int outs[2];
+
+/* Takes a step, as nothing that it prints would go unseen. */
+static bool take(Work *work, size_t step, AttnError *error, const char *what) {
+    fflush(stdout);
+    dup2(fileno(said), STDOUT_FILENO);
+    dup2(fileno(said), STDERR_FILENO);
+    bool ok = steps[step].call(work, error);
+    fflush(stdout);
+    dup2(outs[0], STDOUT_FILENO);
+    dup2(outs[1], STDERR_FILENO);
+    CHECK(lseek(fileno(said), 0, SEEK_END) == 0, "%s: %s prints", what, steps[step].name);
+    return ok;
+}
+
+/* After attn_generate has failed, what the session holds is the beginning of what it would hold. */
+static void check_held(const Given *given, const char *what) {
+    CHECK(given->n_held <= usual.n_held &&
+              memcmp(given->held, usual.held, given->n_held * sizeof *usual.held) == 0,
+          "%s: %zu other tokens", what, given->n_held);
+}
+
+static void close_all(Work *work) {
+    attn_sampler_free(work->sampler);
+    attn_session_free(work->session);
+    attn_model_close(work->model);
+}
+
+typedef enum Way { ONCE, FROM_THERE_ON, THE_END, N_WAYS } Way; /* THE_END: all is closed after a failure */
+
+/* Without the fault: whatever is not yet there is made, and the steps from the first that failed are taken again. */
+static void repeat(Work *work, size_t first, const char *what) {
+    for (size_t i = first; i < N_STEPS; i++) {
+        AttnError error = {""};
+        if (steps[i].call == open_model ? work->model != NULL : steps[i].call == new_session && work->session)
+            continue;
+        CHECK(take(work, i, &error, what), "%s: %s fails again: %s", what, steps[i].name, error.message);
+    }
+}
+
+/* All steps with the fault; behind the first that fails nobody asks for the error. Returns whether it struck. */
+static bool try_fault(const Case *with, const Kind *kind, size_t call, Way way) {
+    static Work work;
+    char fault[64], what[128];
+    size_t first = N_STEPS; /* that failed */
+    memset(&work, 0, sizeof work);
+    work.with = with;
+    snprintf(fault, sizeof fault, "%s:%zu%s", kind->name, call, way == FROM_THERE_ON ? "+" : "");
+    snprintf(what, sizeof what, "%s, %s%s", with->model, fault, way == THE_END ? ", closed" : "");
+    faults_arm(fault);
+    for (size_t i = 0; i < N_STEPS && (first == N_STEPS || way == FROM_THERE_ON); i++) {
+        AttnError error = {"nothing"};
+        if (take(&work, i, first == N_STEPS ? &error : NULL, what)) continue;
+        CHECK(first < N_STEPS || strstr(error.message, kind->words), "%s: %s says '%s'", what, steps[i].name,
+              error.message);
+        if (first == N_STEPS) first = i;
+        if (steps[i].call == generate) check_held(&work.given, what);
+    }
+    bool struck = faults_arm("") > 0;
+    CHECK(struck || first == N_STEPS, "%s: fails without a fault", what);
+    if (way != THE_END) repeat(&work, first, what);
+    if (way != THE_END || first == N_STEPS)
+        CHECK(memcmp(&work.given, &usual, sizeof usual) == 0, "%s: other tokens, logits or text", what);
+    close_all(&work);
+    return struck;
+}
+
+/* Runs the steps without a fault. */
+static void run_as_usual(const Case *with) {
+    static Work work;
+    memset(&work, 0, sizeof work);
+    work.with = with;
+    faults_arm("");
+    for (size_t i = 0; i < N_STEPS; i++) {
+        AttnError error = {""};
+        CHECK(take(&work, i, &error, with->model), "%s: %s", steps[i].name, error.message);
+    }
+    memcpy(&usual, &work.given, sizeof usual);
+    CHECK(usual.n_held > usual.n_tokens && strlen(usual.shifted) > strlen(usual.text) && usual.begun[0],
+          "it wrote %zu tokens", usual.n_held - usual.n_tokens);
+    close_all(&work);
+}
+
+static void test_each_call_fails(void) {
+    const char *length = getenv("ATTN_LONG_TESTS");
+    bool all = length && strcmp(length, "1") == 0;
+    size_t n_struck[N_KINDS] = {0};
+    for (size_t i = 0; i < N_CASES; i++) {
+        run_as_usual(&cases[i]);
+        for (size_t kind = 0; kind < N_KINDS; kind++)
+            for (size_t way = 0; way < N_WAYS; way++) {
+                size_t call = all ? 1 : 1 + way, step = all ? 1 : N_WAYS;
+                for (; try_fault(&cases[i], &kinds[kind], call, (Way)way); call += step) n_struck[kind]++;
+            }
+    }
+    for (size_t i = 0; i < N_KINDS; i++) CHECK(n_struck[i] > 0, "no call of %s failed", kinds[i].name);
+    printf("%zu allocations failed\n", n_struck[0]);
+}
+
+int main(void) {
+    said = tmpfile();
+    outs[0] = dup(STDOUT_FILENO), outs[1] = dup(STDERR_FILENO);
+    if (!said || outs[0] < 0 || outs[1] < 0) return 1;
+    RUN(test_each_call_fails);
+    return test_end();
+}
