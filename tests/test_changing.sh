@@ -30,8 +30,9 @@ finish() {
     printf 'The Eiffel tower' >&3
     exec 3>&-
     until [ -s "$tmp/code" ]; do sleep 0.01; done
-    : <>"$pipe"
+    exec 4<>"$pipe" # until the other has opened it, too
     wait
+    exec 4>&-
     code=$(cat "$tmp/code")
 }
 
