@@ -183,7 +183,7 @@ static void test_wrong_kinds(void) {
 /* A model's weights counted one by one, and from its shape alone. */
 static void test_counts(void) {
     for (int which = 0; which < 2; which++) {
-        Gguf gguf = good_model(which);
+        Gguf gguf = good_model((Which)which);
         if (which) gguf_tensor(&gguf, "output.weight", T_F32, N_VOCAB, D_MODEL);
         Model *model = accept(&gguf);
         if (!model) return;
