@@ -107,6 +107,14 @@ done
 try explain "$gpt2" -p Hello --layer 0 --head 0
 if out_has 'kv head'; then has false; fi
 
+# The cache's type: f32 unless asked otherwise.
+try score "$gpt2" -p Hello --json
+cp "$tmp/out" "$tmp/wanted"
+has same score "$gpt2" -p Hello --json --kv f32
+try score "$gpt2" -p Hello --json --kv f16
+has quiet
+if cmp -s "$tmp/wanted" "$tmp/out"; then has false; fi
+
 # What the model of this repository was made to say, it says with a probability of one half or more.
 try next weights/model.gguf -p 'The Eiffel' --json
 has out_has '"token": " Tower", "rank": 1, "probability": 0\.[5-9]'

@@ -835,7 +835,7 @@ static void test_styles(void) {
         {100,
          0,
          "unset NO_COLOR; TERM=xterm $study explain $g -p Hello --layer 0 --head 0 --query 2",
-         {"\033[1m"}},
+         {"\033[1m", "█"}},
         {100, 0, "unset NO_COLOR; TERM=xterm $study ablate $g -p Hello --heads L0H0", {"\033[1m", "\033[2m"}},
         {100,
          0,
