@@ -167,7 +167,7 @@ done
     done
 } >"$tmp/pieces" # 4 + 13 + 300 · 14 bytes
 write_spaces() { printf '\6\0\0\0\0\0\0\0\155\20\0\0%4205s' ' ' | dd of="$model" conv=notrunc 2>"$tmp/dd"; }
-try_allocations 1 write_spaces "$tmp/pieces" -z "$model" --tokens -p aaaaaa
+try_allocations 1 write_spaces "$tmp/pieces" "$gpt2" -z "$model" --tokens -p aaaaaa
 has grep -q . "$tmp/refused"
 
 # study's views.
