@@ -237,6 +237,5 @@ int main(int argc, char **argv) {
     peaks_free(run.bench.peaks);
     threads_free(compute->threads);
     free(settings.shapes.items);
-    free(settings.types.items);
     return end_program(ok ? EXIT_SUCCESS : EXIT_BAD_INPUT);
 }

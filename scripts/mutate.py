@@ -182,7 +182,8 @@ class Tree:
 
     def make(self, *targets, build="build", cflags=None):
         cc = "ccache gcc" if shutil.which("ccache") else "gcc"
-        old = [option for file in self.lacking for option in ("-o", f"{build}/{file[:-2]}.o") if file.endswith(".c")]
+        built = [f"{build}/{file[:-2]}.o" for file in self.lacking if file.endswith(".c")]
+        old = [option for file in built if (self.path / file).exists() for option in ("-o", file)]
         return subprocess.run(["make", "-s", "-j1", f"CC={cc}", f"BUILD={build}", f"RUN={build}/run", WARNINGS, *old,
                                f"CFLAGS={cflags or self.cflags}", *targets], cwd=self.path, capture_output=True, text=True)
 
