@@ -236,6 +236,5 @@ int main(int argc, char **argv) {
     if (!ok) fprintf(stderr, "bench: %s\n", error.message);
     peaks_free(run.bench.peaks);
     threads_free(compute->threads);
-    free(settings.shapes.items);
     return end_program(ok ? EXIT_SUCCESS : EXIT_BAD_INPUT);
 }
