@@ -36,8 +36,11 @@ typedef struct Kind {
 } Kind;
 
 static const Kind kinds[] = {
-    {"malloc", "not enough memory"}, {"mmap", "Cannot allocate memory"}, {"pthread_create", "ask for fewer"},
-    {"open", "Too many open files"}, {"fopen", "Too many open files"},   {"fstat", "Input/output error"},
+    {"malloc", "not enough memory"},     {"mmap", "Cannot allocate memory"}, {"open", "Too many open files"},
+    {"fopen", "Too many open files"},    {"fstat", "Input/output error"},
+#ifndef _OPENMP /* whose threads are its own */
+    {"pthread_create", "ask for fewer"},
+#endif
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
