@@ -1,11 +1,19 @@
 /* The number formats, read plainly: one weight after another, on any machine of little-endian bytes. */
 #include "dtype.h"
 
+#include "blocks.h"
+
 #include <string.h>
 
 static const DTypeInfo infos[] = {
-    [DTYPE_F32] = {"F32", 1, 4},     [DTYPE_F16] = {"F16", 1, 2},   [DTYPE_Q4_0] = {"Q4_0", 32, 18},
-    [DTYPE_Q8_0] = {"Q8_0", 32, 34}, [DTYPE_BF16] = {"BF16", 1, 2},
+    [DTYPE_F32] = {"F32", 1, 4},         [DTYPE_F16] = {"F16", 1, 2},
+    [DTYPE_Q4_0] = {"Q4_0", 32, 18},     [DTYPE_Q4_1] = {"Q4_1", 32, 20},
+    [DTYPE_Q5_0] = {"Q5_0", 32, 22},     [DTYPE_Q5_1] = {"Q5_1", 32, 24},
+    [DTYPE_Q8_0] = {"Q8_0", 32, 34},     [DTYPE_Q2_K] = {"Q2_K", 256, 84},
+    [DTYPE_Q3_K] = {"Q3_K", 256, 110},   [DTYPE_Q4_K] = {"Q4_K", 256, 144},
+    [DTYPE_Q5_K] = {"Q5_K", 256, 176},   [DTYPE_Q6_K] = {"Q6_K", 256, 210},
+    [DTYPE_IQ4_NL] = {"IQ4_NL", 32, 18}, [DTYPE_IQ4_XS] = {"IQ4_XS", 256, 136},
+    [DTYPE_BF16] = {"BF16", 1, 2},       [DTYPE_MXFP4] = {"MXFP4", 32, 17},
 };
 
 /* Weights lie where the file puts them, 2-byte aligned at best, so they are copied out, never cast. */
@@ -61,20 +69,12 @@ uint16_t f32_to_f16(float value) {
     return (uint16_t)(sign | half);
 }
 
-static void unpack_q4_0(float *dst, const unsigned char *src, size_t n) {
-    for (; n; n -= 32, dst += 32, src += 18) {
-        float d = f16_to_f32(read_u16(src));
-        for (size_t j = 0; j < 16; j++) {
-            dst[j] = d * (float)((src[2 + j] & 15) - 8);
-            dst[j + 16] = d * (float)((src[2 + j] >> 4) - 8);
-        }
-    }
-}
-
-static void unpack_q8_0(float *dst, const unsigned char *src, size_t n) {
-    for (; n; n -= 32, dst += 32, src += 34) {
-        float d = f16_to_f32(read_u16(src));
-        for (size_t j = 0; j < 32; j++) dst[j] = d * (float)(int8_t)src[2 + j];
+static void unpack_quantised(float *dst, DType dtype, const unsigned char *src, size_t n) {
+    for (size_t cols; n; n -= cols, dst += cols, src += dtype_bytes(dtype, cols)) {
+        Group group;
+        cols = n < GROUP ? n : GROUP;
+        unpack_group(dtype, &group, src, cols);
+        group_floats(dtype, dst, &group, cols);
     }
 }
 
@@ -90,7 +90,6 @@ void dtype_unpack(float *dst, DType dtype, const void *src, size_t n) {
     case DTYPE_BF16: /* the upper half of a float32 */
         for (size_t i = 0; i < n; i++) dst[i] = float_of_bits((uint32_t)read_u16(bytes + 2 * i) << 16);
         break;
-    case DTYPE_Q4_0: unpack_q4_0(dst, bytes, n); break;
-    case DTYPE_Q8_0: unpack_q8_0(dst, bytes, n); break;
+    default: unpack_quantised(dst, dtype, bytes, n);
     }
 }

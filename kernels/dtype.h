@@ -6,17 +6,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The values are GGUF's own (ggml_type), so that a file's number needs no translation. */
+/*
+ * The values are GGUF's own (ggml_type), so that a file's number needs no translation. How the blocks of the quantised
+ * types lie: blocks.h.
+ */
 typedef enum DType {
     DTYPE_F32 = 0,
     DTYPE_F16 = 1,
-    DTYPE_Q4_0 = 2, /* 32 weights in 18 bytes: f16 scale d, 16 bytes; byte j holds weight j (low) and j + 16
-                       (high nibble); d·(nibble − 8) */
-    DTYPE_Q8_0 = 8, /* 32 weights in 34 bytes: f16 scale d, 32 int8; d·q */
+    DTYPE_Q4_0 = 2,
+    DTYPE_Q4_1 = 3,
+    DTYPE_Q5_0 = 6,
+    DTYPE_Q5_1 = 7,
+    DTYPE_Q8_0 = 8,
+    DTYPE_Q2_K = 10,
+    DTYPE_Q3_K = 11,
+    DTYPE_Q4_K = 12,
+    DTYPE_Q5_K = 13,
+    DTYPE_Q6_K = 14,
+    DTYPE_IQ4_NL = 20,
+    DTYPE_IQ4_XS = 23,
     DTYPE_BF16 = 30,
+    DTYPE_MXFP4 = 39,
 } DType;
 
-enum { DTYPE_LIMIT = DTYPE_BF16 + 1 }; /* above them all */
+enum { DTYPE_LIMIT = DTYPE_MXFP4 + 1 }; /* above them all */
 
 /* How a dtype lies in memory. */
 typedef struct DTypeInfo {

@@ -30,6 +30,7 @@ static bool rounds_to_8_bits(const Kernels *set) {
 
 const Product *kernels_product(const Kernels *kernels, DType dtype, size_t n, size_t cols) {
     const Products *products = &kernels->products[dtype];
+    if (!products->matvec) products = &kernels_scalar.products[dtype];
     const Product *product = n <= products->matvec_tokens ? products->matvec : products->matmul;
     while (product->whole_cols && cols % product->whole_cols) product = product->otherwise;
     return product;

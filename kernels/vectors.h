@@ -18,7 +18,10 @@ OPENED void unpack_row(DType dtype, float *dst, const unsigned char *src, size_t
 }
 
 void SHARED(unpack)(float *dst, DType dtype, const void *src, size_t n) {
-    FOR_DTYPE(dtype, unpack_row, dst, src, n)
+    if (dtype_is_quantised(dtype))
+        dtype_unpack(dst, dtype, src, n);
+    else
+        FOR_FLOATS(dtype, unpack_row, dst, src, n)
 }
 
 void SHARED(pack_f16)(uint16_t *dst, const float *src, size_t n) {

@@ -2,14 +2,13 @@
 #ifndef ATTN_WEIGHTS_H
 #define ATTN_WEIGHTS_H
 
+#include "blocks.h"
 #include "dtype.h"
 #include "lanes.h"
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-enum { BLOCK = 32 }; /* columns of a quantised block, which share a scale */
 
 #define BLOCK_BYTES(dtype) ((dtype) == DTYPE_Q8_0 ? 34 : 18) /* a constant, where the dtype is one */
 
@@ -39,6 +38,7 @@ enum { BLOCK = 32 }; /* columns of a quantised block, which share a scale */
     switch (dtype) {                                                                                         \
         FLOAT_CASES(function, __VA_ARGS__)                                                                   \
         BLOCK_CASES(function, __VA_ARGS__)                                                                   \
+    default: break;                                                                                          \
     }
 
 static inline size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
@@ -59,7 +59,7 @@ OPENED Vec load_weights(DType dtype, const unsigned char *row, size_t c) {
     case DTYPE_BF16: return vec_from_bf16(row + 2 * c);
     case DTYPE_Q8_0: return vec_mul(vec_set(block_scale(q8)), vec_from_int8(q8 + 2 + i));
     case DTYPE_Q4_0: return vec_mul(vec_set(block_scale(q4)), vec_from_nibbles(q4 + 2 + i % 16, i / 16));
-    case DTYPE_F32: break;
+    default: break;
     }
     return vec_load((const float *)(const void *)(row + 4 * c));
 }
