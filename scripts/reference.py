@@ -22,7 +22,7 @@ EXAMPLES = """examples:
   scripts/reference.py run tests/data/reference/gpt2-f32.gguf --tokens 1,2,3
   scripts/reference.py run model.gguf --tokens 464,412,733,417 -o logits.npy
 
-Runs any GGUF of the families gpt2 and llama whose tensors are F32, F16, BF16, Q8_0 or Q4_0."""
+Runs any GGUF of the families gpt2 and llama whose tensors gguf.py reads."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,6 @@ class Model:
 # From here on: the committed checkpoints, tiny, random and of odd shapes, and what they must compute.
 
 N_VOCAB = {"gpt2": 257, "llama": 261}
-FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "BF16": 32}  # general.file_type
 
 # Which tensors get which dtype: the first expression found in the name decides.
 VECTORS = ("norm|bias|position|rope_freqs", "F32")
@@ -280,7 +279,7 @@ def model_metadata(case):
                 "general.description": f"random weights, seed {case.seed}, made by scripts/reference.py"}
     metadata.update({key: value for key, value in case.metadata if key.startswith("general.")})
     metadata.update({f"{a}.{key}": value for key, value in usual.items()})
-    metadata["general.file_type"] = np.uint32(FILE_TYPES.get(case.dtype, FILE_TYPES["Q8_0"]))
+    metadata["general.file_type"] = np.uint32(gguf.TYPES["Q8_0" if case.dtype == "mixed" else case.dtype].file_type)
     if case.dtype in ("Q8_0", "Q4_0", "mixed"):
         metadata["general.quantization_version"] = np.uint32(2)
     return {**metadata, **tokenizer_metadata(a)}
