@@ -23,7 +23,9 @@ static bool to_8_bits(const Product *product) {
 static bool rounds_to_8_bits(const Kernels *set) {
     for (size_t i = 0; i < DTYPE_LIMIT; i++) {
         const Products *products = &set->products[i];
-        if (products->matvec && (to_8_bits(products->matvec) || to_8_bits(products->matmul))) return true;
+        const Product *const all[] = {products->matvec, products->matmul, products->prompt};
+        for (size_t j = 0; j < sizeof all / sizeof *all; j++)
+            if (all[j] && to_8_bits(all[j])) return true;
     }
     return false;
 }
@@ -31,7 +33,9 @@ static bool rounds_to_8_bits(const Kernels *set) {
 const Product *kernels_product(const Kernels *kernels, DType dtype, size_t n, size_t cols) {
     const Products *products = &kernels->products[dtype];
     if (!products->matvec) products = &kernels_scalar.products[dtype];
-    const Product *product = n <= products->matvec_tokens ? products->matvec : products->matmul;
+    const Product *product = n <= products->matvec_tokens            ? products->matvec
+                             : n > PACKED_TOKENS && products->prompt ? products->prompt
+                                                                     : products->matmul;
     while (product->whole_cols && cols % product->whole_cols) product = product->otherwise;
     return product;
 }

@@ -5,13 +5,10 @@
  *   Vec, LANES (4, 8 or 16)
  *   vec_set(a)  vec_load(p)  vec_store(p, v)  vec_add, _sub, _mul, _div, _min, _max(a, b)
  *   vec_load_first(p, n), vec_store_first(p, v, n): the first n ≤ LANES lanes, zeros in the others
- *   vec_fma(a, b, c) = a·b + c     vec_round(v) to the nearest integer     vec_ldexp(v, k) = v·2^k
+ *   vec_fma(a, b, c) = a·b + c   vec_fnma(a, b, c) = c − a·b     vec_round(v) to the nearest integer     vec_ldexp(v, k) = v·2^k
  *   vec_sum(v): the lanes added up, in an order that is always the same
  *   vec_transpose(v): lane j of v[i] changes places with lane i of v[j], LANES vectors
- *   vec_from_f16(p), vec_from_bf16(p), vec_from_int8(p), vec_to_f16(p, v)
- *   vec_from_nibbles(p, high): the low or the high halves of LANES bytes, less 8
- *   half_to_float(h)
- *   fetches_far(): whether the CPU gains by rows that are fetched far before matvec uses them
+ *   vec_from_f16(p), vec_from_bf16(p), vec_to_f16(p, v)
  *   SHARED(name): the name of a function that several sets share, with the prefix of these lanes
  *
  * HAS_BF16_DOT is defined where pairs of BF16 can be multiplied, which lie where a vector has a float:
@@ -19,8 +16,9 @@
  *
  * Ints, on x86-64: a vector of LANES units of integers, or of the dots of units (lanes_x86.h).
  *   ints_load(p)  ints_spread(p): one unit in all lanes
+ *   ints_begin(bytes, &offset, d, start): what sums begin with; start [LANES]
  *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
- *   ints_total(bytes, dots): as floats
+ *   ints_end(bytes, dots, offset, start): d·(start + the products' sum), as floats
  */
 #ifndef ATTN_LANES_H
 #define ATTN_LANES_H

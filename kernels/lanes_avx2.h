@@ -32,6 +32,7 @@ static inline Vec vec_div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
 static inline Vec vec_min(Vec a, Vec b) { return _mm256_min_ps(a, b); }
 static inline Vec vec_max(Vec a, Vec b) { return _mm256_max_ps(a, b); }
 static inline Vec vec_fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+static inline Vec vec_fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
 static inline Vec vec_round(Vec v) {
     return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -59,17 +60,7 @@ static inline void vec_to_f16(uint16_t *p, Vec v) {
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-static inline Vec vec_from_int8(const void *p) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
-}
-
-static inline Vec vec_from_nibbles(const void *p, size_t high) {
-    __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
-    __m256i nibbles = high ? _mm256_srli_epi32(bytes, 4) : _mm256_and_si256(bytes, _mm256_set1_epi32(15));
-    return _mm256_cvtepi32_ps(_mm256_sub_epi32(nibbles, _mm256_set1_epi32(8)));
-}
-
-static inline Ints ints_load(const void *p) { return _mm256_load_si256(p); }
+static inline Ints ints_load(const void *p) { return _mm256_loadu_si256(p); }
 static inline Ints ints_spread(const void *p) { return _mm256_castps_si256(_mm256_broadcast_ss(p)); }
 
 /* In assembly, because gcc would sum elsewhere and move the result: one instruction in three is then a copy. */
@@ -84,6 +75,27 @@ static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
     return dots;
 }
 
-static inline Vec ints_total(size_t bytes, Ints dots) { return total8(bytes, dots); }
+static inline Ints ints_begin(size_t bytes, Vec *offset, Vec d, const int32_t *start) {
+    *offset = d;
+    if (bytes != 1) return ints_load(start);
+#ifdef BYTE_DOT
+    *offset = vec_mul(d, vec_set(0x1.8p23f));
+    return _mm256_add_epi32(_mm256_castps_si256(*offset), ints_load(start));
+#else
+    return _mm256_setzero_si256();
+#endif
+}
+
+static inline Vec ints_end(size_t bytes, Ints dots, Vec offset, const int32_t *start) {
+    if (bytes == 1) {
+#ifdef BYTE_DOT
+        return vec_sub(_mm256_castsi256_ps(dots), offset);
+#else
+        dots = _mm256_add_epi32(_mm256_madd_epi16(dots, _mm256_set1_epi16(1)), ints_load(start));
+#endif
+    }
+    (void)start;
+    return vec_mul(_mm256_cvtepi32_ps(dots), offset);
+}
 
 #endif

@@ -30,6 +30,7 @@ static inline Vec vec_div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
 static inline Vec vec_min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
 static inline Vec vec_max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
 static inline Vec vec_fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+static inline Vec vec_fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
 static inline Vec vec_round(Vec v) {
     return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -73,37 +74,33 @@ static inline void vec_to_f16(uint16_t *p, Vec v) {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-static inline Vec vec_from_int8(const void *p) {
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
-}
-
-static inline Vec vec_from_nibbles(const void *p, size_t high) {
-    __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(p));
-    __m512i nibbles = high ? _mm512_srli_epi32(bytes, 4) : _mm512_and_si512(bytes, _mm512_set1_epi32(15));
-    return _mm512_cvtepi32_ps(_mm512_sub_epi32(nibbles, _mm512_set1_epi32(8)));
-}
-
-#ifdef BYTE_DOT
-#define WIDE_BYTE_DOT _mm512_dpbusd_epi32
-#endif
-
-static inline Ints ints_load(const void *p) { return _mm512_load_si512(p); }
+static inline Ints ints_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline Ints ints_spread(const void *p) {
     return _mm512_castps_si512(_mm512_set1_ps(*(const float *)p));
 }
 
-/* Bytes only where there is WIDE_BYTE_DOT. */
+/* Bytes only where there is BYTE_DOT. */
 static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
-#ifdef WIDE_BYTE_DOT
-    if (bytes == 1) return WIDE_BYTE_DOT(dots, w, x);
+#ifdef BYTE_DOT
+    if (bytes == 1) return _mm512_dpbusd_epi32(dots, w, x);
 #endif
     (void)bytes;
     return _mm512_add_epi32(dots, _mm512_madd_epi16(w, x));
 }
 
-static inline Vec ints_total(size_t bytes, Ints dots) {
-    (void)bytes;
-    return _mm512_cvtepi32_ps(dots);
+static inline Ints ints_begin(size_t bytes, Vec *offset, Vec d, const int32_t *start) {
+    if (bytes != 1) {
+        *offset = d;
+        return ints_load(start);
+    }
+    *offset = vec_mul(d, vec_set(0x1.8p23f));
+    return _mm512_add_epi32(_mm512_castps_si512(*offset), ints_load(start));
+}
+
+static inline Vec ints_end(size_t bytes, Ints dots, Vec offset, const int32_t *start) {
+    (void)start;
+    return bytes == 1 ? vec_sub(_mm512_castsi512_ps(dots), offset)
+                      : vec_mul(_mm512_cvtepi32_ps(dots), offset);
 }
 
 #ifdef __AVX512BF16__

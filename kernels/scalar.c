@@ -26,8 +26,8 @@ static float dot(const float *a, const float *b, size_t n) {
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
-static void pack(void *packed, const float *x, size_t n, size_t cols, size_t i) {
-    (void)n;
+static void pack(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t i) {
+    (void)dtype, (void)n;
     memcpy((float *)packed + i * cols, x + i * cols, cols * sizeof *x);
 }
 

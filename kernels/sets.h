@@ -60,15 +60,27 @@ KERNEL_SETS(DECLARE_SET)
     [DTYPE_F16] = {FEW_FLOATS, &lanes##_matvec_floats, &lanes##_matmul_floats},                              \
     [DTYPE_BF16] = {FEW_FLOATS, &lanes##_matvec_floats, &lanes##_matmul_floats}
 
-/* How many tokens go through matvec, where nothing else was measured. */
-enum { FEW_FLOATS = 10, FEW_Q8_0 = 6, FEW_Q4_0 = 3 };
+/* The products of quantised weights, those whose q are below 16 (has_nibbles) and the others. */
+#define NIBBLE_PRODUCTS(few, matvec, matmul, prompt)                                                         \
+    [DTYPE_Q4_0] = {few, &matvec, &matmul, prompt}, [DTYPE_Q4_1] = {few, &matvec, &matmul, prompt},          \
+    [DTYPE_Q2_K] = {few, &matvec, &matmul, prompt}, [DTYPE_Q3_K] = {few, &matvec, &matmul, prompt},          \
+    [DTYPE_Q4_K] = {few, &matvec, &matmul, prompt}
+#define BYTE_PRODUCTS(few, matvec, matmul, prompt)                                                           \
+    [DTYPE_Q5_0] = {few, &matvec, &matmul, prompt}, [DTYPE_Q5_1] = {few, &matvec, &matmul, prompt},          \
+    [DTYPE_Q8_0] = {few, &matvec, &matmul, prompt}, [DTYPE_Q5_K] = {few, &matvec, &matmul, prompt},          \
+    [DTYPE_Q6_K] = {few, &matvec, &matmul, prompt}, [DTYPE_IQ4_NL] = {few, &matvec, &matmul, prompt},        \
+    [DTYPE_IQ4_XS] = {few, &matvec, &matmul, prompt}, [DTYPE_MXFP4] = {few, &matvec, &matmul, prompt}
+#define QUANTISED_PRODUCTS(few, matvec, matmul, prompt)                                                      \
+    NIBBLE_PRODUCTS(few, matvec, matmul, prompt), BYTE_PRODUCTS(few, matvec, matmul, prompt)
+
+/* How many tokens go through matvec: those that were measured to be faster that way. */
+enum { FEW_FLOATS = 8, FEW_INTS = 3 };
 
 #if defined(__x86_64__)
 DECLARE_SHARED(avx2)
 DECLARE_SHARED(avx512)
-extern const Product avx2_matvec_q8_0, avx2_matmul_q8_0; /* by x of 16 bits */
-extern const Product avx512_matvec_q8_0_int8, avx512_matmul_q8_0_int8, avx512_matvec_q4_0_int8,
-    avx512_matmul_q4_0_int8; /* by VNNI */
+extern const Product avx2_matvec_words, avx2_matmul_words;     /* by x of 16 bits */
+extern const Product avx512_matvec_bytes, avx512_matmul_bytes; /* by VNNI */
 #elif defined(__aarch64__)
 DECLARE_SHARED(neon)
 #endif
