@@ -14,7 +14,7 @@
  *   round_block(bytes, q, sums, x): 32 numbers as q; what each half of them adds up to; returns d, NaN if any x is not
  *                  finite
  *   Panel: the weights of ROWS rows and up to GROUP columns
- *   unpack_panel(bytes, panel, dtype, rows, begin, cols)
+ *   unpack_panel(bytes, panel, dtype, rows, at, cols): columns from the byte `at` of each row on
  *   tile_ints(vectors, bytes, span, mins, excess, sums, panel, x, begin, cols): the micro-kernel, of all rows
  *   dot_group(bytes, span, mins, sums, panel, x, begin, cols): sums[ROWS] += the panel · one token
  */
@@ -86,7 +86,7 @@ static inline void pack_ints(size_t bytes, void *packed, DType dtype, const floa
 
 OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
                         const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
-    const size_t row_bytes = dtype_bytes(w->dtype, w->cols);
+    const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
     Sums sums;
     for (size_t first = 0, m; first < n; first += m) {
@@ -96,17 +96,16 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
             size_t n_rows = smaller(ROWS, row_end - r);
             find_rows(rows, w, r, 1, row_end);
             sums_begin(&sums, bias, r, n_rows, m);
-            for (size_t begin = 0; begin < w->cols; begin += GROUP) {
-                size_t end = smaller(begin + GROUP, w->cols),
-                       group_bytes = dtype_bytes(w->dtype, end - begin),
-                       ahead = end < w->cols ? dtype_bytes(w->dtype, end) : ROWS * row_bytes;
+            for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes) {
+                size_t cols = smaller(GROUP, w->cols - begin),
+                       ahead = begin + GROUP < w->cols ? at + group_bytes : ROWS * row_bytes;
                 float *to = sums.of;
-                unpack_panel(bytes, &panel, w->dtype, rows, begin, end - begin);
+                unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
                 for (size_t t = 0, vectors; t < m; t += vectors * LANES) {
                     vectors = tile_vectors(m - t);
                     PackedInts x = packed_ints(bytes, span, packed, first + t, vectors * LANES, w->cols);
                     fetch_next(rows, ahead, group_bytes, t, t + vectors * LANES, m);
-                    FOR_VECTORS(vectors, tile_ints, bytes, span, mins, to, &panel, &x, begin, end - begin)
+                    FOR_VECTORS(vectors, tile_ints, bytes, span, mins, to, &panel, &x, begin, cols)
                     to += ROWS * vectors * LANES;
                 }
             }
@@ -117,7 +116,7 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
 
 OPENED void matvec_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
                         const float *bias, size_t begin, size_t end, const void *packed, size_t n) {
-    const size_t apart = steps_of(ROWS, w->rows);
+    const size_t apart = steps_of(ROWS, w->rows), group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
     for (size_t r = begin; r < end; r++) {
         const unsigned char *rows[ROWS];
@@ -126,11 +125,10 @@ OPENED void matvec_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
         for (size_t t = 0; t < n; t++)
             for (size_t i = 0; i < ROWS; i++)
                 sums[t][i] = bias ? bias[smaller(r + i * apart, w->rows - 1)] : 0.0f;
-        for (size_t c = 0, cols; c < w->cols; c += cols) {
-            cols = smaller(GROUP, w->cols - c);
-            for (size_t i = 0; i < ROWS; i++)
-                fetch(rows[i] + dtype_bytes(w->dtype, c) + FETCHED_BYTES, dtype_bytes(w->dtype, cols));
-            unpack_panel(1, &panel, w->dtype, rows, c, cols);
+        for (size_t c = 0, at = 0; c < w->cols; c += GROUP, at += group_bytes) {
+            size_t cols = smaller(GROUP, w->cols - c);
+            for (size_t i = 0; i < ROWS; i++) fetch(rows[i] + at + FETCHED_BYTES, group_bytes);
+            unpack_panel(1, &panel, w->dtype, rows, at, cols);
             for (size_t t = 0; t < n; t++) {
                 PackedInts x = packed_ints(bytes, span, packed, t, 1, w->cols);
                 dot_group(bytes, span, mins, sums[t], &panel, &x, c, cols);

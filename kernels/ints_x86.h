@@ -68,29 +68,59 @@ OPENED float round_block(size_t bytes, unsigned char *q, int32_t halves[2], cons
 
 /* The weights of ROWS rows and up to GROUP columns. */
 typedef struct Panel {
-    Group rows[ROWS];
+    Group rows[ROWS];                        /* of small blocks q alone */
     _Alignas(64) uint16_t wide[ROWS][GROUP]; /* q, where activations have two bytes */
     _Alignas(64) float scales[GROUP_SPANS][ROWS], mins[GROUP_SPANS][ROWS]; /* of the rows' spans */
 } Panel;
 
-static inline void unpack_panel(size_t bytes, Panel *panel, DType dtype,
-                                const unsigned char *const rows[ROWS], size_t begin, size_t cols) {
-    const size_t spans = cols / span_of(dtype);
-    for (size_t i = 0; i < ROWS; i++)
-        unpack_group(dtype, &panel->rows[i], rows[i] + dtype_bytes(dtype, begin), cols);
-    for (size_t i = 0; i < ROWS && bytes == 2; i++)
-        for (size_t c = 0; c < GROUP; c++) panel->wide[i][c] = panel->rows[i].q[c];
+OPENED void transpose_scales(float (*to)[ROWS], const Group *rows, size_t at, size_t spans) {
     for (size_t r = 0; r < ROWS; r += 8)
         for (size_t s = 0; s < spans; s += 8) {
             __m256 square[8];
-            for (size_t i = 0; i < 8; i++) square[i] = _mm256_load_ps(panel->rows[r + i].scales + s);
+            for (size_t i = 0; i < 8; i++)
+                square[i] =
+                    _mm256_load_ps((const float *)(const void *)((const char *)&rows[r + i] + at) + s);
             transpose8(square);
-            for (size_t i = 0; i < 8; i++) _mm256_store_ps(panel->scales[s + i] + r, square[i]);
-            if (!has_mins(dtype)) continue;
-            for (size_t i = 0; i < 8; i++) square[i] = _mm256_load_ps(panel->rows[r + i].mins + s);
-            transpose8(square);
-            for (size_t i = 0; i < 8; i++) _mm256_store_ps(panel->mins[s + i] + r, square[i]);
+            for (size_t i = 0; i < 8; i++) _mm256_store_ps(to[s + i] + r, square[i]);
         }
+}
+
+/* Small blocks: the halves of all rows are put beside each other first. */
+OPENED void unpack_small_panel(DType dtype, Panel *panel, const unsigned char *const rows[ROWS], size_t at,
+                               size_t blocks) {
+    _Alignas(32) uint16_t scales[GROUP / BLOCK][ROWS], mins[GROUP / BLOCK][ROWS];
+    for (size_t i = 0; i < ROWS; i++) {
+        const unsigned char *from = rows[i] + at;
+        for (size_t b = 0; b < blocks; b++, from += small_block_bytes(dtype)) {
+            unpack_small(dtype, panel->rows[i].q + b * BLOCK, from);
+            if (dtype == DTYPE_MXFP4)
+                panel->scales[b][i] = half_of_e8m0(from[0]);
+            else
+                memcpy(&scales[b][i], from, sizeof scales[b][i]);
+            if (has_mins(dtype)) memcpy(&mins[b][i], from + 2, sizeof mins[b][i]);
+        }
+    }
+    for (size_t b = 0; b < blocks; b++)
+        for (size_t r = 0; r < ROWS; r += LANES) {
+            if (dtype != DTYPE_MXFP4) vec_store(panel->scales[b] + r, vec_from_f16(scales[b] + r));
+            if (has_mins(dtype))
+                vec_store(panel->mins[b] + r, vec_sub(vec_set(-0.0f), vec_from_f16(mins[b] + r)));
+        }
+}
+
+/* Columns from the byte `at` of each row on. */
+static inline void unpack_panel(size_t bytes, Panel *panel, DType dtype,
+                                const unsigned char *const rows[ROWS], size_t at, size_t cols) {
+    switch (dtype) {
+        SMALL_TYPES(unpack_small_panel, panel, rows, at, cols / BLOCK)
+    default:
+        for (size_t i = 0; i < ROWS; i++) unpack_group(dtype, &panel->rows[i], rows[i] + at, cols);
+        transpose_scales(panel->scales, panel->rows, offsetof(Group, scales), cols / span_of(dtype));
+        if (has_mins(dtype))
+            transpose_scales(panel->mins, panel->rows, offsetof(Group, mins), cols / span_of(dtype));
+    }
+    for (size_t i = 0; i < ROWS && bytes == 2; i++)
+        for (size_t c = 0; c < GROUP; c++) panel->wide[i][c] = panel->rows[i].q[c];
 }
 
 /* Four products of bytes that are added up (VNNI), or two of int16. */
@@ -119,6 +149,57 @@ OPENED __m256i add_four(const __m256i v[4]) {
     return _mm256_add_epi32(_mm256_unpacklo_epi64(first, last), _mm256_unpackhi_epi64(first, last));
 }
 
+#ifdef WIDE_BYTE_DOT
+/* Sixteen rows and two blocks at a time: sums[s][row] of the spans in 64 columns. */
+OPENED void dot_rows(size_t span, __m512i sums[4], const Panel *panel, size_t c, const unsigned char *x) {
+    __m512i fours[4]; /* of four rows each, their sums of sixteen columns in quarters */
+    for (size_t i = 0; i < 4; i++) {
+        __m512i v[4];
+        for (size_t j = 0; j < 4; j++)
+            v[j] =
+                WIDE_BYTE_DOT(_mm512_setzero_si512(), _mm512_load_si512(panel->rows[4 * i + j].q + c),
+                                    _mm512_loadu_si512(x));
+        __m512i first =
+                    _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])),
+                last = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+        fours[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(first, last), _mm512_unpackhi_epi64(first, last));
+    }
+    if (span == BLOCK) {
+        __m512i low = _mm512_add_epi32(_mm512_shuffle_i32x4(fours[0], fours[1], 0x88),
+                                       _mm512_shuffle_i32x4(fours[0], fours[1], 0xdd)),
+                high = _mm512_add_epi32(_mm512_shuffle_i32x4(fours[2], fours[3], 0x88),
+                                        _mm512_shuffle_i32x4(fours[2], fours[3], 0xdd));
+        sums[0] = _mm512_shuffle_i32x4(low, high, 0x88);
+        sums[1] = _mm512_shuffle_i32x4(low, high, 0xdd);
+        return;
+    }
+    for (size_t half = 0; half < 2; half++) {
+        __m512i low = half ? _mm512_shuffle_i32x4(fours[0], fours[1], 0xee)
+                           : _mm512_shuffle_i32x4(fours[0], fours[1], 0x44),
+                high = half ? _mm512_shuffle_i32x4(fours[2], fours[3], 0xee)
+                            : _mm512_shuffle_i32x4(fours[2], fours[3], 0x44);
+        sums[2 * half] = _mm512_shuffle_i32x4(low, high, 0x88);
+        sums[2 * half + 1] = _mm512_shuffle_i32x4(low, high, 0xdd);
+    }
+}
+
+OPENED void dot_group(size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
+                      const PackedInts *x, size_t begin, size_t cols) {
+    (void)bytes;
+    Vec sum = vec_load(sums);
+    for (size_t c = 0; c < cols; c += 64) {
+        __m512i dots[4];
+        dot_rows(span, dots, panel, c, x->q + begin + c);
+        for (size_t s = 0; s < 64 / span && c + s * span < cols; s++) {
+            const size_t i = c / span + s, at = begin / span + i;
+            Vec dot = _mm512_cvtepi32_ps(_mm512_add_epi32(dots[s], _mm512_set1_epi32(x->start[at])));
+            sum = vec_fma(vec_mul(dot, vec_set(x->d[at * span / BLOCK])), vec_load(panel->scales[i]), sum);
+            if (mins) sum = vec_fnma(vec_set(x->sums[at]), vec_load(panel->mins[i]), sum);
+        }
+    }
+    vec_store(sums, sum);
+}
+#else
 OPENED void dot_group(size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
                       const PackedInts *x, size_t begin, size_t cols) {
     for (size_t r = 0; r < ROWS; r += 8) {
@@ -146,6 +227,8 @@ OPENED void dot_group(size_t bytes, size_t span, bool mins, float *sums, const P
         _mm256_store_ps(sums + r, sum);
     }
 }
+
+#endif
 
 /*
  * sums[row][token] += Σ_span scale[row]·d[token]·(start[token] + Σ_unit panel[row][unit]·q[unit][token]), less minima.

@@ -74,6 +74,10 @@ static inline void vec_to_f16(uint16_t *p, Vec v) {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
+#ifdef BYTE_DOT
+#define WIDE_BYTE_DOT _mm512_dpbusd_epi32
+#endif
+
 static inline Ints ints_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline Ints ints_spread(const void *p) {
     return _mm512_castps_si512(_mm512_set1_ps(*(const float *)p));
@@ -81,8 +85,8 @@ static inline Ints ints_spread(const void *p) {
 
 /* Bytes only where there is BYTE_DOT. */
 static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
-#ifdef BYTE_DOT
-    if (bytes == 1) return _mm512_dpbusd_epi32(dots, w, x);
+#ifdef WIDE_BYTE_DOT
+    if (bytes == 1) return WIDE_BYTE_DOT(dots, w, x);
 #endif
     (void)bytes;
     return _mm512_add_epi32(dots, _mm512_madd_epi16(w, x));

@@ -39,11 +39,8 @@ static inline void find_rows(const unsigned char *rows[ROWS], const Matrix *w, s
         rows[i] = (const unsigned char *)w->data + smaller(r + i * apart, row_end - 1) * row_bytes;
 }
 
-/* How many vectors of tokens the tile takes that begins with `tokens` tokens left: no tile is much smaller than others. */
-static inline size_t tile_vectors(size_t tokens) {
-    size_t vectors = (tokens + LANES - 1) / LANES;
-    return vectors == VECTORS + 1 ? 2 : smaller(vectors, VECTORS);
-}
+/* How many vectors of tokens the tile takes that begins with so many tokens left. */
+static inline size_t tile_vectors(size_t tokens) { return smaller((tokens + LANES - 1) / LANES, VECTORS); }
 
 /* Opens a function once for each number of vectors, which is its first argument. */
 #define FOR_VECTORS(vectors, function, ...)                                                                  \
