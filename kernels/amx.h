@@ -108,7 +108,7 @@ static inline void pack_split(void *packed, DType dtype, const float *x, size_t 
 }
 
 /* STEP weights of a group, whose spans have 16 or 32 columns. */
-OPENED void load_step(Vec w[2], DType dtype, const Group *group, size_t step) {
+OPENED void load_step(Vec w[2], DType dtype, const PlainGroup *group, size_t step) {
     const __m512i excess = _mm512_set1_epi32(excess_of(dtype));
     for (size_t i = 0; i < 2; i++) {
         const size_t c = step * STEP + i * LANES, span = c / span_of(dtype);
@@ -159,8 +159,8 @@ OPENED void begin_unpacking(Unpacking *left, const Matrix *w, size_t row_end, co
 
 /* n ≤ UNPACK_STEPS steps of quantised weights, STRIP·STEP numbers apart. */
 static void unpack_rounded(uint16_t *to, DType dtype, const unsigned char *from, size_t n) {
-    Group group;
-    unpack_group(dtype, &group, from, n * STEP);
+    PlainGroup group;
+    unpack_plainly(dtype, &group, from, n * STEP);
     for (size_t step = 0; step < n; step++, to += STRIP * STEP) {
         Vec w[2], parts[2];
         load_step(w, dtype, &group, step);

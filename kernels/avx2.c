@@ -6,7 +6,7 @@
 #include "sets.h"
 #include "vectors.h"
 
-INT_PRODUCTS(words, 2, )
+INT_PRODUCTS(words, , 2)
 
 const Product avx2_matvec_floats = MATVEC_FLOATS;
 const Product avx2_matmul_floats = MATMUL_FLOATS;
@@ -14,8 +14,7 @@ const Product avx2_matmul_floats = MATMUL_FLOATS;
 const Kernels kernels_avx2 = {
     .name = "avx2",
     .runs_here = cpu_has_avx2,
-    .products = {SHARED_PRODUCTS(avx2),
-                 QUANTISED_PRODUCTS(FEW_INTS, avx2_matvec_words, avx2_matmul_words, NULL)},
+    .products = {SHARED_PRODUCTS(avx2), QUANTISED_PRODUCTS(avx2, words)},
     .weighted_sums = avx2_weighted_sums,
     SHARED_KERNELS(avx2),
 };

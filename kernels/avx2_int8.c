@@ -7,14 +7,12 @@
 #include "ints.h"
 #include "sets.h"
 
-INT_PRODUCTS(nibbles, 1, static)
+INT_PRODUCTS(nibbles, static, 1)
 
 const Kernels kernels_avx2_int8 = {
     .name = "avx2-int8",
     .runs_here = cpu_has_avx2,
-    .products = {SHARED_PRODUCTS(avx2),
-                 NIBBLE_PRODUCTS(FEW_INTS, avx2_matvec_nibbles, avx2_matmul_nibbles, NULL),
-                 BYTE_PRODUCTS(FEW_INTS, avx2_matvec_words, avx2_matmul_words, NULL)},
+    .products = {SHARED_PRODUCTS(avx2), NIBBLE_PRODUCTS(avx2, nibbles), BYTE_PRODUCTS(avx2, words)},
     .weighted_sums = avx2_weighted_sums,
     SHARED_KERNELS(avx2),
 };

@@ -6,7 +6,7 @@
 #include "sets.h"
 #include "vectors.h"
 
-INT_PRODUCTS(words, 2, static)
+INT_PRODUCTS(words, static, 2)
 
 const Product avx512_matvec_floats = MATVEC_FLOATS;
 const Product avx512_matmul_floats = MATMUL_FLOATS;
@@ -14,8 +14,7 @@ const Product avx512_matmul_floats = MATMUL_FLOATS;
 const Kernels kernels_avx512 = {
     .name = "avx512",
     .runs_here = cpu_has_avx512,
-    .products = {SHARED_PRODUCTS(avx512),
-                 QUANTISED_PRODUCTS(FEW_INTS, avx512_matvec_words, avx512_matmul_words, NULL)},
+    .products = {SHARED_PRODUCTS(avx512), QUANTISED_PRODUCTS(avx512, words)},
     .weighted_sums = avx512_weighted_sums,
     SHARED_KERNELS(avx512),
 };

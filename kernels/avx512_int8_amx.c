@@ -25,13 +25,31 @@ static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_st
     sum_in_tiles(&sums, dtype, n, d);
 }
 
+#undef INT_WAYS
+#define INT_WAYS(lanes, name)                                                                                \
+    {                                                                                                        \
+        {                                                                                                    \
+            {FEW_INTS, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, {                          \
+                SIZE_MAX, &prompt_quantised                                                                  \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+#define FLOATS(prompt)                                                                                       \
+    {                                                                                                        \
+        {                                                                                                    \
+            {FEW_FLOATS, &avx512_matvec_floats}, {PACKED_TOKENS, &avx512_matmul_floats}, {                   \
+                SIZE_MAX, &prompt                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
 const Kernels kernels_avx512_int8_amx = {
     .name = "avx512-int8-amx",
     .runs_here = cpu_has_amx_bf16,
-    .products = {[DTYPE_F32] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats, &prompt_split},
-                 [DTYPE_F16] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats, &prompt_split},
-                 [DTYPE_BF16] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats, &prompt_bf16},
-                 QUANTISED_PRODUCTS(FEW_INTS, avx512_matvec_bytes, avx512_matmul_bytes, &prompt_quantised)},
+    .products = {[DTYPE_F32] = FLOATS(prompt_split),
+                 [DTYPE_F16] = FLOATS(prompt_split),
+                 [DTYPE_BF16] = FLOATS(prompt_bf16),
+                 QUANTISED_PRODUCTS(avx512, bytes)},
     .sums_bf16 = 2,
     .weighted_sums = weighted_sums,
     SHARED_KERNELS(avx512),

@@ -5,13 +5,12 @@
 #if defined(__x86_64__) && defined(__AVXVNNI__)
 #include "ints.h"
 
-INT_PRODUCTS(bytes, 1, static)
+INT_PRODUCTS(bytes, static, 1)
 
 const Kernels kernels_avxvnni_int8 = {
     .name = "avxvnni-int8",
     .runs_here = cpu_has_avx_vnni,
-    .products = {SHARED_PRODUCTS(avx2),
-                 QUANTISED_PRODUCTS(FEW_INTS, avx2_matvec_bytes, avx2_matmul_bytes, NULL)},
+    .products = {SHARED_PRODUCTS(avx2), QUANTISED_PRODUCTS(avx2, bytes)},
     .weighted_sums = avx2_weighted_sums,
     SHARED_KERNELS(avx2),
 };

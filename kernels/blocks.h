@@ -31,9 +31,10 @@ enum {
 
 /* Up to 256 columns of a row. */
 typedef struct Group {
-    _Alignas(64) uint8_t q[GROUP];
-    _Alignas(64) float scales[GROUP_SPANS]; /* of each span */
-    _Alignas(64) float mins[GROUP_SPANS];   /* likewise, where has_mins */
+    uint8_t *q;    /* by sixteens, of which the next ones lie `apart` bytes behind the last ones' beginning */
+    size_t apart;  /* 16: in order */
+    float *scales; /* [GROUP_SPANS] */
+    float *mins;   /* [GROUP_SPANS], written where has_mins */
 } Group;
 
 /* Forced open, so that what a type is, is a constant in the loops. */
@@ -108,7 +109,14 @@ TYPE Bytes16 load16(const void *from) {
     return bytes;
 }
 
-TYPE void store16(uint8_t *to, Bytes16 bytes) { memcpy(to, &bytes, sizeof bytes); }
+/* Sixteen q of a group: number i. */
+TYPE void put16(const Group *g, size_t i, Bytes16 q) { memcpy(g->q + i * g->apart, &q, sizeof q); }
+
+/* Two sixteens. */
+TYPE void put32(const Group *g, size_t i, const Bytes32 *q) {
+    memcpy(g->q + 2 * i * g->apart, q, 16);
+    memcpy(g->q + (2 * i + 1) * g->apart, (const char *)q + 16, 16);
+}
 
 /* Each index is below 16. */
 TYPE Bytes16 look_up(Bytes16 table, Bytes16 index) {
@@ -123,33 +131,9 @@ TYPE Bytes16 look_up(Bytes16 table, Bytes16 index) {
 #endif
 }
 
-/* The low halves of 16 bytes, then the high ones. */
-TYPE void split_nibbles(uint8_t q[32], const unsigned char *bytes) {
-    const Bytes16 both = load16(bytes);
-    store16(q, both & 15);
-    store16(q + 16, both >> 4);
-}
-
-/* q[i] |= 16 where bit i of four bytes is set. */
-TYPE void add_fifth_bits(uint8_t q[32], const unsigned char *bits) {
-    const Bytes16 masks = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128},
-                  table = (Bytes16)(Words4){u32_at(bits)},
-                  first = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
-    for (uint8_t half = 0; half < 2; half++, q += 16) {
-        Bytes16 set = (Bytes16)((look_up(table, first + (uint8_t)(2 * half)) & masks) == masks);
-        store16(q, load16(q) | (set & 16));
-    }
-}
-
 /* The sixteen values of IQ4_NL and IQ4_XS, and of E2M1 (MXFP4) doubled, with their excess. */
 static const Bytes16 iq4_values = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
                      e2m1_values = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
-
-TYPE void look_up_nibbles(uint8_t q[32], Bytes16 table, const unsigned char *bytes) {
-    const Bytes16 both = load16(bytes);
-    store16(q, look_up(table, both & 15));
-    store16(q + 16, look_up(table, both >> 4));
-}
 
 /* 2^(e − 128): half of what E8M0 says, because values are doubled. */
 TYPE float half_of_e8m0(unsigned e) {
@@ -181,22 +165,25 @@ TYPE size_t small_block_bytes(DType dtype) {
     case DTYPE_IQ4_NL: function(DTYPE_IQ4_NL, __VA_ARGS__); break;                                           \
     case DTYPE_MXFP4: function(DTYPE_MXFP4, __VA_ARGS__); break;
 
-/* The integers of a small block. */
-TYPE void unpack_small(DType dtype, uint8_t q[32], const unsigned char *block) {
-    switch (dtype) {
-    case DTYPE_Q4_0: split_nibbles(q, block + 2); break;
-    case DTYPE_Q4_1: split_nibbles(q, block + 4); break;
-    case DTYPE_Q5_0:
-        split_nibbles(q, block + 6);
-        add_fifth_bits(q, block + 2);
-        break;
-    case DTYPE_Q5_1:
-        split_nibbles(q, block + 8);
-        add_fifth_bits(q, block + 4);
-        break;
-    case DTYPE_IQ4_NL: look_up_nibbles(q, iq4_values, block + 2); break;
-    case DTYPE_MXFP4: look_up_nibbles(q, e2m1_values, block + 1); break;
-    default: /* Q8_0 */ store16(q, load16(block + 2) ^ 128); store16(q + 16, load16(block + 18) ^ 128);
+/* 16 where bit i of two bytes is set, for each i. */
+TYPE Bytes16 fifth_bits(const unsigned char *bits, uint8_t half) {
+    const Bytes16 masks = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128},
+                  first = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1},
+                  table = (Bytes16)(Words4){u32_at(bits)};
+    return (Bytes16)((look_up(table, first + (uint8_t)(2 * half)) & masks) == masks) & 16;
+}
+
+/* The integers of small block b: 16 bytes whose low halves come first, but for Q8_0. */
+TYPE void unpack_small(DType dtype, const Group *g, size_t b, const unsigned char *block) {
+    const unsigned char *from = block + small_block_bytes(dtype) - (dtype == DTYPE_Q8_0 ? 32 : 16);
+    for (uint8_t half = 0; half < 2; half++) {
+        Bytes16 q =
+            dtype == DTYPE_Q8_0 ? load16(from + 16 * half) ^ 128 : load16(from) >> (uint8_t)(4 * half) & 15;
+        if (dtype == DTYPE_Q5_0) q |= fifth_bits(block + 2, half);
+        if (dtype == DTYPE_Q5_1) q |= fifth_bits(block + 4, half);
+        if (dtype == DTYPE_IQ4_NL) q = look_up(iq4_values, q);
+        if (dtype == DTYPE_MXFP4) q = look_up(e2m1_values, q);
+        put16(g, 2 * b + half, q);
     }
 }
 
@@ -214,7 +201,7 @@ TYPE void scale_eight(float scales[8], float d, uint64_t bytes, int less) {
 static const uint64_t every_nibble = 0x0f0f0f0f0f0f0f0f, every_pair = 0x0303030303030303;
 
 /* 16 bytes of scales and minima, four bits each; then four times 32 weights of two bits in 32 bytes, for each half. */
-TYPE void unpack_q2_k(Group *g, const unsigned char *block) {
+TYPE void unpack_q2_k(const Group *g, const unsigned char *block) {
     for (size_t i = 0; i < 16; i += 8) {
         scale_eight(g->scales + i, half_at(block + 80), u64_at(block + i) & every_nibble, 0);
         scale_eight(g->mins + i, half_at(block + 82), u64_at(block + i) >> 4 & every_nibble, 0);
@@ -223,12 +210,12 @@ TYPE void unpack_q2_k(Group *g, const unsigned char *block) {
         Bytes32 q;
         memcpy(&q, block + 16 + j / 4 * 32, sizeof q);
         q = q >> (uint8_t)(j % 4 * 2) & 3;
-        memcpy(g->q + 32 * j, &q, sizeof q);
+        put32(g, j, &q);
     }
 }
 
 /* Third bits, that of weight 32·j + i in bit j of byte i; two bits as in Q2_K; four bits of each scale, then two. */
-TYPE void unpack_q3_k(Group *g, const unsigned char *block) {
+TYPE void unpack_q3_k(const Group *g, const unsigned char *block) {
     const uint64_t lower = u64_at(block + 96), pairs = u32_at(block + 104), upper = pairs | pairs >> 2 << 32;
     for (unsigned i = 0; i < 2; i++)
         scale_eight(g->scales + 8 * i, half_at(block + 108),
@@ -238,7 +225,7 @@ TYPE void unpack_q3_k(Group *g, const unsigned char *block) {
         memcpy(&third, block, sizeof third);
         memcpy(&q, block + 32 + j / 4 * 32, sizeof q);
         q = (q >> (uint8_t)(j % 4 * 2) & 3) | (third >> j & 1) << 2;
-        memcpy(g->q + 32 * j, &q, sizeof q);
+        put32(g, j, &q);
     }
 }
 
@@ -246,7 +233,7 @@ TYPE void unpack_q3_k(Group *g, const unsigned char *block) {
  * The scales and minima of Q4_K and Q5_K: eight of six bits each, in twelve bytes. The upper bits of the last four lie
  * above the first four.
  */
-TYPE void unpack_scales_k(Group *g, const unsigned char *block) {
+TYPE void unpack_scales_k(const Group *g, const unsigned char *block) {
     const uint64_t lower = u32_at(block + 12), each = 0x3f3f3f3f;
     for (unsigned i = 0; i < 2; i++) {
         uint64_t first = u32_at(block + 4 + 4 * i),
@@ -256,30 +243,30 @@ TYPE void unpack_scales_k(Group *g, const unsigned char *block) {
 }
 
 /* 32 bytes hold 64 weights: the low halves, then the high ones. */
-TYPE void unpack_q4_k(Group *g, const unsigned char *block) {
+TYPE void unpack_q4_k(const Group *g, const unsigned char *block) {
     unpack_scales_k(g, block);
     for (uint8_t j = 0; j < 8; j++) {
         Bytes32 q;
         memcpy(&q, block + 16 + j / 2 * 32, sizeof q);
         q = q >> (uint8_t)(j % 2 * 4) & 15;
-        memcpy(g->q + 32 * j, &q, sizeof q);
+        put32(g, j, &q);
     }
 }
 
 /* The same, with the fifth bit of weight 32·j + i in bit j of byte i. */
-TYPE void unpack_q5_k(Group *g, const unsigned char *block) {
+TYPE void unpack_q5_k(const Group *g, const unsigned char *block) {
     unpack_scales_k(g, block);
     for (uint8_t j = 0; j < 8; j++) {
         Bytes32 fifth, q;
         memcpy(&fifth, block + 16, sizeof fifth);
         memcpy(&q, block + 48 + j / 2 * 32, sizeof q);
         q = (q >> (uint8_t)(j % 2 * 4) & 15) | (fifth >> j & 1) << 4;
-        memcpy(g->q + 32 * j, &q, sizeof q);
+        put32(g, j, &q);
     }
 }
 
 /* Two halves, each of 64 bytes with the lower four bits of 128 weights, and 32 bytes with the upper two. */
-TYPE void unpack_q6_k(Group *g, const unsigned char *block) {
+TYPE void unpack_q6_k(const Group *g, const unsigned char *block) {
     for (size_t i = 0; i < 16; i += 8)
         scale_eight(g->scales + i, half_at(block + 208), u64_at(block + 192 + i) ^ 0x8080808080808080, 128);
     for (uint8_t j = 0; j < 8; j++) {
@@ -287,12 +274,12 @@ TYPE void unpack_q6_k(Group *g, const unsigned char *block) {
         memcpy(&upper, block + 128 + j / 4 * 32, sizeof upper);
         memcpy(&q, block + j / 4 * 64 + j % 2 * 32, sizeof q);
         q = (q >> (uint8_t)(j % 4 / 2 * 4) & 15) | (upper >> (uint8_t)(j % 4 * 2) & 3) << 4;
-        memcpy(g->q + 32 * j, &q, sizeof q);
+        put32(g, j, &q);
     }
 }
 
 /* The upper two bits of eight scales, then their lower four. */
-TYPE void unpack_iq4_xs(Group *g, const unsigned char *block) {
+TYPE void unpack_iq4_xs(const Group *g, const unsigned char *block) {
     uint64_t upper = u32_at(block) >> 16, lower = u32_at(block + 4);
     upper = (upper | upper << 24) & 0x000000ff000000ff; /* spread over eight bytes */
     upper = (upper | upper << 12) & 0x000f000f000f000f;
@@ -301,19 +288,23 @@ TYPE void unpack_iq4_xs(Group *g, const unsigned char *block) {
     lower = (lower | lower << 8) & 0x00ff00ff00ff00ff;
     lower = (lower | lower << 4) & every_nibble;
     scale_eight(g->scales, half_at(block), lower | upper << 4, 32);
-    for (size_t i = 0; i < 8; i++) look_up_nibbles(g->q + 32 * i, iq4_values, block + 8 + 16 * i);
+    for (size_t i = 0; i < 8; i++) {
+        const Bytes16 both = load16(block + 8 + 16 * i);
+        put16(g, 2 * i, look_up(iq4_values, both & 15));
+        put16(g, 2 * i + 1, look_up(iq4_values, both >> 4));
+    }
 }
 
-TYPE void unpack_blocks(DType dtype, Group *g, const unsigned char *from, size_t cols) {
+TYPE void unpack_blocks(DType dtype, const Group *g, const unsigned char *from, size_t cols) {
     for (size_t b = 0; b < cols / BLOCK; b++, from += small_block_bytes(dtype)) {
-        unpack_small(dtype, g->q + b * BLOCK, from);
+        unpack_small(dtype, g, b, from);
         g->scales[b] = dtype == DTYPE_MXFP4 ? half_of_e8m0(from[0]) : half_at(from);
         if (has_mins(dtype)) g->mins[b] = -half_at(from + 2);
     }
 }
 
 /* cols ≤ GROUP columns from where a block begins; large blocks whole. */
-static inline void unpack_group(DType dtype, Group *g, const unsigned char *from, size_t cols) {
+static inline void unpack_group(DType dtype, const Group *g, const unsigned char *from, size_t cols) {
     switch (dtype) {
         SMALL_TYPES(unpack_blocks, g, from, cols)
     case DTYPE_Q2_K: unpack_q2_k(g, from); break;
@@ -328,8 +319,17 @@ static inline void unpack_group(DType dtype, Group *g, const unsigned char *from
     }
 }
 
-/* The group's weights as floats. */
-static inline void group_floats(DType dtype, float *restrict w, const Group *restrict g, size_t cols) {
+/* A group in order, and its weights as floats. */
+typedef struct PlainGroup {
+    uint8_t q[GROUP];
+    float scales[GROUP_SPANS], mins[GROUP_SPANS];
+} PlainGroup;
+
+static inline void unpack_plainly(DType dtype, PlainGroup *g, const unsigned char *from, size_t cols) {
+    unpack_group(dtype, &(Group){g->q, 16, g->scales, g->mins}, from, cols);
+}
+
+static inline void group_floats(DType dtype, float *restrict w, const PlainGroup *restrict g, size_t cols) {
     const size_t span = span_of(dtype);
     const int excess = excess_of(dtype);
     for (size_t begin = 0; begin < cols; begin += span)

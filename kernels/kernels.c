@@ -21,21 +21,18 @@ static bool to_8_bits(const Product *product) {
 }
 
 static bool rounds_to_8_bits(const Kernels *set) {
-    for (size_t i = 0; i < DTYPE_LIMIT; i++) {
-        const Products *products = &set->products[i];
-        const Product *const all[] = {products->matvec, products->matmul, products->prompt};
-        for (size_t j = 0; j < sizeof all / sizeof *all; j++)
-            if (all[j] && to_8_bits(all[j])) return true;
-    }
+    for (size_t i = 0; i < DTYPE_LIMIT; i++)
+        for (size_t way = 0; way < WAYS; way++) {
+            const Product *product = set->products[i].ways[way].product;
+            if (product && to_8_bits(product)) return true;
+        }
     return false;
 }
 
 const Product *kernels_product(const Kernels *kernels, DType dtype, size_t n, size_t cols) {
-    const Products *products = &kernels->products[dtype];
-    if (!products->matvec) products = &kernels_scalar.products[dtype];
-    const Product *product = n <= products->matvec_tokens            ? products->matvec
-                             : n > PACKED_TOKENS && products->prompt ? products->prompt
-                                                                     : products->matmul;
+    const Way *way = kernels->products[dtype].ways;
+    while (n > way->tokens) way++;
+    const Product *product = way->product;
     while (product->whole_cols && cols % product->whole_cols) product = product->otherwise;
     return product;
 }

@@ -80,21 +80,18 @@ static inline size_t packed_floats(size_t n, size_t cols) {
 static inline size_t steps_of(size_t streams, size_t rows) { return (rows + streams - 1) / streams; }
 
 /*
- * How weights of one type are multiplied. matvec and matmul give a token's numbers the same bits, however many tokens
- * there are.
+ * How weights of one type are multiplied: by the first way that takes so many tokens. All ways give a token's numbers
+ * the same bits, whatever comes with it; but the last way of a set for tiles, which PACKED_TOKENS tokens do not take.
  */
+typedef struct Way {
+    size_t tokens; /* at most: those that were measured to be fastest that way */
+    const Product *product;
+} Way;
+
+enum { WAYS = 4 };
+
 typedef struct Products {
-    size_t
-        matvec_tokens; /* up to so many tokens go through matvec: those that were measured to be faster that way */
-
-    /* For a few tokens, which are bound by memory. A step's rows are read from places that are far apart. */
-    const Product *matvec;
-
-    /* For more tokens, which are bound by arithmetic. */
-    const Product *matmul;
-
-    /* For more than PACKED_TOKENS, where there is a faster way with other bits; or NULL. */
-    const Product *prompt;
+    Way ways[WAYS]; /* to the first whose tokens are SIZE_MAX */
 } Products;
 
 typedef struct Kernels {

@@ -342,7 +342,7 @@ static void look(void *user, const Activation *seen) { (void)user, (void)seen; }
 static void check_bystanders(const Reference *reference) {
     Error error;
     size_t n = reference->n, n_vocab = reference->n_vocab,
-           n_last = kernels_pick(NULL, &error)->products[DTYPE_F32].matvec_tokens + 1;
+           n_last = kernels_pick(NULL, &error)->products[DTYPE_F32].ways[0].tokens + 1;
     float *plain = logits_of(reference, (Way){0}), *last = calloc(n_last * n_vocab, sizeof *last);
     Run run = run_begin(reference, (Way){0});
     if (run.session != NULL) session_feed(run.session, reference->tokens, n, last, n_last, &error);
