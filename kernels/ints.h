@@ -246,7 +246,13 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
     for (size_t i = 0; i < TILE_ROWS * vectors; i++) totals[i] = vec_load(sums + i * LANES);
     for (size_t s = 0; s < cols / span; s++) {
         const size_t at = begin / span + s;
-        const unsigned char *q = x->q + at * units * tokens * 4;
+        const unsigned char *q = x->q + at * units * tokens * 4,
+                            *w = panel_chunk(bytes, panel, s * (units / 4)) + r * 16;
+        const float *scales = panel->scales[s] + r, *spans_mins = panel->mins[s] + r;
+        KEEP_ADDRESS(w);
+        KEEP_ADDRESS(q);
+        KEEP_ADDRESS(scales);
+        KEEP_ADDRESS(spans_mins);
         Ints dots[TILE_ROWS * VECTORS];
         Vec offset[VECTORS];
         for (size_t v = 0; v < vectors; v++) {
@@ -255,17 +261,16 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
             for (size_t i = 0; i < TILE_ROWS; i++) dots[i * vectors + v] = start;
         }
 #pragma GCC unroll 16
-        for (size_t u = 0; u < units; u++, q += tokens * 4) {
+        for (size_t u = 0; u < units; u++) {
             Ints xs[VECTORS];
             for (size_t v = 0; v < vectors; v++) {
-                xs[v] = ints_load(q + v * LANES * 4);
+                xs[v] = ints_load(q + (u * vectors + v) * LANES * 4);
                 KEEP_IN_REGISTER(xs[v]);
             }
             for (size_t i = 0; i < TILE_ROWS; i++) {
-                Ints w = ints_spread(panel_chunk(bytes, panel, s * (units / 4) + u / 4) + (r + i) * 16 +
-                                     u % 4 * 4);
+                Ints unit = ints_spread(w + (u / 4 * ROWS + i) * 16 + u % 4 * 4);
                 for (size_t v = 0; v < vectors; v++) {
-                    dots[i * vectors + v] = ints_dot(bytes, dots[i * vectors + v], w, xs[v]);
+                    dots[i * vectors + v] = ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
                     KEEP_IN_REGISTER(dots[i * vectors + v]);
                 }
             }
@@ -276,8 +281,8 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
                 Vec *total = &totals[i * vectors + v];
                 *total = vec_fma(ints_end(bytes, dots[i * vectors + v], offset[v],
                                           ints_load(x->start + at * tokens + v * LANES)),
-                                 vec_set(panel->scales[s][r + i]), *total);
-                if (mins) *total = vec_fnma(q_sums, vec_set(panel->mins[s][r + i]), *total);
+                                 vec_set(scales[i]), *total);
+                if (mins) *total = vec_fnma(q_sums, vec_set(spans_mins[i]), *total);
             }
         }
     }

@@ -46,6 +46,9 @@
 #define KEEP_IN_REGISTER(v) __asm__("" : "+w"(v))
 #endif
 
+/* Keeps the compiler from an address register of its own for each constant distance from p. */
+#define KEEP_ADDRESS(p) __asm__("" : "+r"(p))
+
 /* Forces functions open, so that their sizes are constants and their vectors registers. */
 #define OPENED static inline __attribute__((always_inline))
 
