@@ -3,6 +3,7 @@
 #include "sets.h"
 
 #if defined(__x86_64__) && defined(__AVX512BF16__) && defined(HAS_AMX)
+#define UNPACKED_ROWS 1
 #include "amx.h"
 #include "amx_sums.h"
 

@@ -23,18 +23,29 @@
 #include <arm_neon.h>
 #endif
 
+/* How many rows are unpacked at once, sixteen bytes of each beside those of the next: as many as fill a vector. */
+#ifndef UNPACKED_ROWS
+#if defined(__AVX512BW__) || defined(EMULATED_AVX512)
+#define UNPACKED_ROWS 4
+#elif defined(__AVX2__)
+#define UNPACKED_ROWS 2
+#else
+#define UNPACKED_ROWS 1
+#endif
+#endif
+
 enum {
     BLOCK = 32,  /* columns of a small block, and of activations that share a scale */
     GROUP = 256, /* columns that are unpacked together: a large block, or eight small ones */
     GROUP_SPANS = GROUP / 16,
 };
 
-/* Up to 256 columns of a row. */
+/* Where up to 256 columns of UNPACKED_ROWS rows go. */
 typedef struct Group {
-    uint8_t *q;    /* by sixteens, of which the next ones lie `apart` bytes behind the last ones' beginning */
-    size_t apart;  /* 16: in order */
-    float *scales; /* [GROUP_SPANS] */
-    float *mins;   /* [GROUP_SPANS], written where has_mins */
+    uint8_t *q; /* sixteen of each row; the next sixteen lie `apart` bytes behind them */
+    size_t apart;
+    float (*scales)[GROUP_SPANS]; /* of each row */
+    float (*mins)[GROUP_SPANS];   /* likewise, written where has_mins */
 } Group;
 
 /* Forced open, so that what a type is, is a constant in the loops. */
@@ -99,33 +110,55 @@ TYPE uint32_t u32_at(const unsigned char *bytes) {
 }
 
 /* Vectors of any machine, since compilers do not always see them in loops. */
+typedef uint8_t Bytes __attribute__((vector_size(16 * UNPACKED_ROWS)));
 typedef uint8_t Bytes16 __attribute__((vector_size(16)));
-typedef uint8_t Bytes32 __attribute__((vector_size(32)));
-typedef uint32_t Words4 __attribute__((vector_size(16)));
 
-TYPE Bytes16 load16(const void *from) {
-    Bytes16 bytes;
-    memcpy(&bytes, from, sizeof bytes);
+/* The same sixteen bytes for each row. */
+TYPE Bytes repeat16(const Bytes16 *bytes) {
+#if UNPACKED_ROWS == 4
+    return (Bytes)_mm512_broadcast_i32x4((__m128i)*bytes);
+#elif UNPACKED_ROWS == 2
+    return (Bytes)_mm256_broadcastsi128_si256((__m128i)*bytes);
+#else
+    return *bytes;
+#endif
+}
+
+/* Sixteen bytes of each row, from the byte `at` on. */
+TYPE Bytes load_pieces(const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
+#if UNPACKED_ROWS > 1
+    __m128i pieces[UNPACKED_ROWS];
+    for (size_t i = 0; i < UNPACKED_ROWS; i++)
+        pieces[i] = _mm_loadu_si128((const __m128i *)(const void *)(rows[i] + at));
+    __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(pieces[0]), pieces[1], 1);
+#if UNPACKED_ROWS == 4
+    __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(pieces[2]), pieces[3], 1);
+    return (Bytes)_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+#else
+    return (Bytes)low;
+#endif
+#else
+    Bytes bytes;
+    memcpy(&bytes, rows[0] + at, sizeof bytes);
     return bytes;
+#endif
 }
 
-/* Sixteen q of a group: number i. */
-TYPE void put16(const Group *g, size_t i, Bytes16 q) { memcpy(g->q + i * g->apart, &q, sizeof q); }
-
-/* Two sixteens. */
-TYPE void put32(const Group *g, size_t i, const Bytes32 *q) {
-    memcpy(g->q + 2 * i * g->apart, q, 16);
-    memcpy(g->q + (2 * i + 1) * g->apart, (const char *)q + 16, 16);
-}
+/* Sixteen q of each row: columns [16·i, 16·i + 16). */
+TYPE void put(const Group *g, size_t i, Bytes q) { memcpy(g->q + i * g->apart, &q, sizeof q); }
 
 /* Each index is below 16. */
-TYPE Bytes16 look_up(Bytes16 table, Bytes16 index) {
-#if defined(__SSSE3__)
-    return (Bytes16)_mm_shuffle_epi8((__m128i)table, (__m128i)index);
+TYPE Bytes look_up(Bytes table, Bytes index) {
+#if UNPACKED_ROWS == 4
+    return (Bytes)_mm512_shuffle_epi8((__m512i)table, (__m512i)index);
+#elif UNPACKED_ROWS == 2
+    return (Bytes)_mm256_shuffle_epi8((__m256i)table, (__m256i)index);
+#elif defined(__SSSE3__)
+    return (Bytes)_mm_shuffle_epi8((__m128i)table, (__m128i)index);
 #elif defined(__aarch64__)
-    return (Bytes16)vqtbl1q_u8((uint8x16_t)table, (uint8x16_t)index);
+    return (Bytes)vqtbl1q_u8((uint8x16_t)table, (uint8x16_t)index);
 #else
-    Bytes16 found;
+    Bytes found;
     for (size_t i = 0; i < 16; i++) found[i] = table[index[i]];
     return found;
 #endif
@@ -143,7 +176,7 @@ TYPE float half_of_e8m0(unsigned e) {
     return value;
 }
 
-/* A constant, where the dtype is one. */
+/* A constant, where the dtype is one; 0: blocks are large. */
 TYPE size_t small_block_bytes(DType dtype) {
     switch (dtype) {
     case DTYPE_Q8_0: return 34;
@@ -151,7 +184,9 @@ TYPE size_t small_block_bytes(DType dtype) {
     case DTYPE_Q5_0: return 22;
     case DTYPE_Q5_1: return 24;
     case DTYPE_MXFP4: return 17;
-    default: return 18; /* Q4_0, IQ4_NL */
+    case DTYPE_Q4_0:
+    case DTYPE_IQ4_NL: return 18;
+    default: return 0;
     }
 }
 
@@ -165,25 +200,29 @@ TYPE size_t small_block_bytes(DType dtype) {
     case DTYPE_IQ4_NL: function(DTYPE_IQ4_NL, __VA_ARGS__); break;                                           \
     case DTYPE_MXFP4: function(DTYPE_MXFP4, __VA_ARGS__); break;
 
-/* 16 where bit i of two bytes is set, for each i. */
-TYPE Bytes16 fifth_bits(const unsigned char *bits, uint8_t half) {
-    const Bytes16 masks = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128},
-                  first = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1},
-                  table = (Bytes16)(Words4){u32_at(bits)};
-    return (Bytes16)((look_up(table, first + (uint8_t)(2 * half)) & masks) == masks) & 16;
+/* 16 where bit i of four bytes of each row is set, for the i of a half. */
+TYPE Bytes fifth_bits(const unsigned char *const rows[UNPACKED_ROWS], size_t at, uint8_t half) {
+    typedef uint32_t Words __attribute__((vector_size(16 * UNPACKED_ROWS)));
+    const Bytes16 mask = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128},
+                  byte = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+    Words bits = {0};
+    for (size_t i = 0; i < UNPACKED_ROWS; i++) bits[4 * i] = u32_at(rows[i] + at);
+    Bytes spread = look_up((Bytes)bits, repeat16(&byte) + (uint8_t)(2 * half));
+    return (Bytes)((spread & repeat16(&mask)) == repeat16(&mask)) & 16;
 }
 
-/* The integers of small block b: 16 bytes whose low halves come first, but for Q8_0. */
-TYPE void unpack_small(DType dtype, const Group *g, size_t b, const unsigned char *block) {
-    const unsigned char *from = block + small_block_bytes(dtype) - (dtype == DTYPE_Q8_0 ? 32 : 16);
+/* The integers of the small block b that begins at the byte `at`: 16 bytes whose low halves come first, but for Q8_0. */
+TYPE void unpack_small(DType dtype, const Group *g, size_t b, const unsigned char *const rows[UNPACKED_ROWS],
+                       size_t at) {
+    const size_t from = at + small_block_bytes(dtype) - (dtype == DTYPE_Q8_0 ? 32 : 16);
     for (uint8_t half = 0; half < 2; half++) {
-        Bytes16 q =
-            dtype == DTYPE_Q8_0 ? load16(from + 16 * half) ^ 128 : load16(from) >> (uint8_t)(4 * half) & 15;
-        if (dtype == DTYPE_Q5_0) q |= fifth_bits(block + 2, half);
-        if (dtype == DTYPE_Q5_1) q |= fifth_bits(block + 4, half);
-        if (dtype == DTYPE_IQ4_NL) q = look_up(iq4_values, q);
-        if (dtype == DTYPE_MXFP4) q = look_up(e2m1_values, q);
-        put16(g, 2 * b + half, q);
+        Bytes q = dtype == DTYPE_Q8_0 ? load_pieces(rows, from + 16 * half) ^ 128
+                                      : load_pieces(rows, from) >> (uint8_t)(4 * half) & 15;
+        if (dtype == DTYPE_Q5_0) q |= fifth_bits(rows, at + 2, half);
+        if (dtype == DTYPE_Q5_1) q |= fifth_bits(rows, at + 4, half);
+        if (dtype == DTYPE_IQ4_NL) q = look_up(repeat16(&iq4_values), q);
+        if (dtype == DTYPE_MXFP4) q = look_up(repeat16(&e2m1_values), q);
+        put(g, 2 * b + half, q);
     }
 }
 
@@ -201,31 +240,34 @@ TYPE void scale_eight(float scales[8], float d, uint64_t bytes, int less) {
 static const uint64_t every_nibble = 0x0f0f0f0f0f0f0f0f, every_pair = 0x0303030303030303;
 
 /* 16 bytes of scales and minima, four bits each; then four times 32 weights of two bits in 32 bytes, for each half. */
-TYPE void unpack_q2_k(const Group *g, const unsigned char *block) {
-    for (size_t i = 0; i < 16; i += 8) {
-        scale_eight(g->scales + i, half_at(block + 80), u64_at(block + i) & every_nibble, 0);
-        scale_eight(g->mins + i, half_at(block + 82), u64_at(block + i) >> 4 & every_nibble, 0);
-    }
-    for (uint8_t j = 0; j < 8; j++) {
-        Bytes32 q;
-        memcpy(&q, block + 16 + j / 4 * 32, sizeof q);
-        q = q >> (uint8_t)(j % 4 * 2) & 3;
-        put32(g, j, &q);
+TYPE void unpack_q2_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
+    for (size_t r = 0; r < UNPACKED_ROWS; r++)
+        for (size_t i = 0; i < 16; i += 8) {
+            const unsigned char *block = rows[r] + at;
+            scale_eight(g->scales[r] + i, half_at(block + 80), u64_at(block + i) & every_nibble, 0);
+            scale_eight(g->mins[r] + i, half_at(block + 82), u64_at(block + i) >> 4 & every_nibble, 0);
+        }
+    for (size_t i = 0; i < 4; i++) {
+        Bytes pairs = load_pieces(rows, at + 16 + 16 * i);
+        for (size_t j = 0; j < 4; j++) put(g, i / 2 * 8 + 2 * j + i % 2, pairs >> (uint8_t)(2 * j) & 3);
     }
 }
 
 /* Third bits, that of weight 32·j + i in bit j of byte i; two bits as in Q2_K; four bits of each scale, then two. */
-TYPE void unpack_q3_k(const Group *g, const unsigned char *block) {
-    const uint64_t lower = u64_at(block + 96), pairs = u32_at(block + 104), upper = pairs | pairs >> 2 << 32;
-    for (unsigned i = 0; i < 2; i++)
-        scale_eight(g->scales + 8 * i, half_at(block + 108),
-                    (lower >> 4 * i & every_nibble) | (upper >> 4 * i & every_pair) << 4, 32);
-    for (uint8_t j = 0; j < 8; j++) {
-        Bytes32 third, q;
-        memcpy(&third, block, sizeof third);
-        memcpy(&q, block + 32 + j / 4 * 32, sizeof q);
-        q = (q >> (uint8_t)(j % 4 * 2) & 3) | (third >> j & 1) << 2;
-        put32(g, j, &q);
+TYPE void unpack_q3_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
+    for (size_t r = 0; r < UNPACKED_ROWS; r++) {
+        const unsigned char *block = rows[r] + at;
+        const uint64_t lower = u64_at(block + 96), pairs = u32_at(block + 104),
+                       upper = pairs | pairs >> 2 << 32;
+        for (unsigned i = 0; i < 2; i++)
+            scale_eight(g->scales[r] + 8 * i, half_at(block + 108),
+                        (lower >> 4 * i & every_nibble) | (upper >> 4 * i & every_pair) << 4, 32);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        Bytes pairs = load_pieces(rows, at + 32 + 16 * i), third = load_pieces(rows, at + i % 2 * 16);
+        for (size_t j = 0; j < 4; j++)
+            put(g, i / 2 * 8 + 2 * j + i % 2,
+                (pairs >> (uint8_t)(2 * j) & 3) | (third >> (uint8_t)(i / 2 * 4 + j) & 1) << 2);
     }
 }
 
@@ -233,100 +275,104 @@ TYPE void unpack_q3_k(const Group *g, const unsigned char *block) {
  * The scales and minima of Q4_K and Q5_K: eight of six bits each, in twelve bytes. The upper bits of the last four lie
  * above the first four.
  */
-TYPE void unpack_scales_k(const Group *g, const unsigned char *block) {
+TYPE void unpack_scales_k(float *scales, float *mins, const unsigned char *block) {
     const uint64_t lower = u32_at(block + 12), each = 0x3f3f3f3f;
     for (unsigned i = 0; i < 2; i++) {
         uint64_t first = u32_at(block + 4 + 4 * i),
                  last = (lower >> 4 * i & 0x0f0f0f0f) | (first >> 6 & 0x03030303) << 4;
-        scale_eight(i ? g->mins : g->scales, half_at(block + 2 * i), (first & each) | last << 32, 0);
+        scale_eight(i ? mins : scales, half_at(block + 2 * i), (first & each) | last << 32, 0);
     }
 }
 
-/* 32 bytes hold 64 weights: the low halves, then the high ones. */
-TYPE void unpack_q4_k(const Group *g, const unsigned char *block) {
-    unpack_scales_k(g, block);
-    for (uint8_t j = 0; j < 8; j++) {
-        Bytes32 q;
-        memcpy(&q, block + 16 + j / 2 * 32, sizeof q);
-        q = q >> (uint8_t)(j % 2 * 4) & 15;
-        put32(g, j, &q);
-    }
-}
-
-/* The same, with the fifth bit of weight 32·j + i in bit j of byte i. */
-TYPE void unpack_q5_k(const Group *g, const unsigned char *block) {
-    unpack_scales_k(g, block);
-    for (uint8_t j = 0; j < 8; j++) {
-        Bytes32 fifth, q;
-        memcpy(&fifth, block + 16, sizeof fifth);
-        memcpy(&q, block + 48 + j / 2 * 32, sizeof q);
-        q = (q >> (uint8_t)(j % 2 * 4) & 15) | (fifth >> j & 1) << 4;
-        put32(g, j, &q);
+/* 32 bytes hold 64 weights: the low halves, then the high ones. Q5_K: the fifth bit of weight 32·j + i in bit j of byte i. */
+TYPE void unpack_q45_k(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
+                       size_t at) {
+    for (size_t r = 0; r < UNPACKED_ROWS; r++) unpack_scales_k(g->scales[r], g->mins[r], rows[r] + at);
+    for (size_t i = 0; i < 8; i++) {
+        Bytes both = load_pieces(rows, at + (dtype == DTYPE_Q5_K ? 48 : 16) + 16 * i),
+              fifth = dtype == DTYPE_Q5_K ? load_pieces(rows, at + 16 + i % 2 * 16) : both & 0;
+        for (size_t j = 0; j < 2; j++)
+            put(g, i / 2 * 4 + 2 * j + i % 2,
+                (both >> (uint8_t)(4 * j) & 15) | (fifth >> (uint8_t)(i / 2 * 2 + j) & 1) << 4);
     }
 }
 
 /* Two halves, each of 64 bytes with the lower four bits of 128 weights, and 32 bytes with the upper two. */
-TYPE void unpack_q6_k(const Group *g, const unsigned char *block) {
-    for (size_t i = 0; i < 16; i += 8)
-        scale_eight(g->scales + i, half_at(block + 208), u64_at(block + 192 + i) ^ 0x8080808080808080, 128);
-    for (uint8_t j = 0; j < 8; j++) {
-        Bytes32 upper, q;
-        memcpy(&upper, block + 128 + j / 4 * 32, sizeof upper);
-        memcpy(&q, block + j / 4 * 64 + j % 2 * 32, sizeof q);
-        q = (q >> (uint8_t)(j % 4 / 2 * 4) & 15) | (upper >> (uint8_t)(j % 4 * 2) & 3) << 4;
-        put32(g, j, &q);
+TYPE void unpack_q6_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
+    for (size_t r = 0; r < UNPACKED_ROWS; r++)
+        for (size_t i = 0; i < 16; i += 8) {
+            const unsigned char *block = rows[r] + at;
+            scale_eight(g->scales[r] + i, half_at(block + 208), u64_at(block + 192 + i) ^ 0x8080808080808080,
+                        128);
+        }
+    for (size_t i = 0; i < 4; i++) {
+        Bytes upper = load_pieces(rows, at + 128 + 16 * i);
+        for (size_t j = 0; j < 2; j++) {
+            Bytes lower = load_pieces(rows, at + i / 2 * 64 + 32 * j + i % 2 * 16);
+            for (size_t k = 0; k < 2; k++)
+                put(g, i / 2 * 8 + 4 * k + 2 * j + i % 2,
+                    (lower >> (uint8_t)(4 * k) & 15) | (upper >> (uint8_t)(4 * k + 2 * j) & 3) << 4);
+        }
     }
 }
 
 /* The upper two bits of eight scales, then their lower four. */
-TYPE void unpack_iq4_xs(const Group *g, const unsigned char *block) {
-    uint64_t upper = u32_at(block) >> 16, lower = u32_at(block + 4);
-    upper = (upper | upper << 24) & 0x000000ff000000ff; /* spread over eight bytes */
-    upper = (upper | upper << 12) & 0x000f000f000f000f;
-    upper = (upper | upper << 6) & every_pair;
-    lower = (lower | lower << 16) & 0x0000ffff0000ffff;
-    lower = (lower | lower << 8) & 0x00ff00ff00ff00ff;
-    lower = (lower | lower << 4) & every_nibble;
-    scale_eight(g->scales, half_at(block), lower | upper << 4, 32);
+TYPE void unpack_iq4_xs(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
+    for (size_t r = 0; r < UNPACKED_ROWS; r++) {
+        uint64_t upper = u32_at(rows[r] + at) >> 16, lower = u32_at(rows[r] + at + 4);
+        upper = (upper | upper << 24) & 0x000000ff000000ff; /* spread over eight bytes */
+        upper = (upper | upper << 12) & 0x000f000f000f000f;
+        upper = (upper | upper << 6) & every_pair;
+        lower = (lower | lower << 16) & 0x0000ffff0000ffff;
+        lower = (lower | lower << 8) & 0x00ff00ff00ff00ff;
+        lower = (lower | lower << 4) & every_nibble;
+        scale_eight(g->scales[r], half_at(rows[r] + at), lower | upper << 4, 32);
+    }
     for (size_t i = 0; i < 8; i++) {
-        const Bytes16 both = load16(block + 8 + 16 * i);
-        put16(g, 2 * i, look_up(iq4_values, both & 15));
-        put16(g, 2 * i + 1, look_up(iq4_values, both >> 4));
+        Bytes both = load_pieces(rows, at + 8 + 16 * i), table = repeat16(&iq4_values);
+        put(g, 2 * i, look_up(table, both & 15));
+        put(g, 2 * i + 1, look_up(table, both >> 4));
     }
 }
 
-TYPE void unpack_blocks(DType dtype, const Group *g, const unsigned char *from, size_t cols) {
-    for (size_t b = 0; b < cols / BLOCK; b++, from += small_block_bytes(dtype)) {
-        unpack_small(dtype, g, b, from);
-        g->scales[b] = dtype == DTYPE_MXFP4 ? half_of_e8m0(from[0]) : half_at(from);
-        if (has_mins(dtype)) g->mins[b] = -half_at(from + 2);
+TYPE void unpack_small_blocks(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
+                              size_t at, size_t cols) {
+    for (size_t b = 0; b < cols / BLOCK; b++, at += small_block_bytes(dtype)) {
+        unpack_small(dtype, g, b, rows, at);
+        for (size_t r = 0; r < UNPACKED_ROWS; r++) {
+            const unsigned char *block = rows[r] + at;
+            g->scales[r][b] = dtype == DTYPE_MXFP4 ? half_of_e8m0(block[0]) : half_at(block);
+            if (has_mins(dtype)) g->mins[r][b] = -half_at(block + 2);
+        }
     }
 }
 
-/* cols ≤ GROUP columns from where a block begins; large blocks whole. */
-static inline void unpack_group(DType dtype, const Group *g, const unsigned char *from, size_t cols) {
+/* cols ≤ GROUP columns from the byte `at` on, where a block begins; large blocks whole. */
+static inline void unpack_group(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
+                                size_t at, size_t cols) {
     switch (dtype) {
-        SMALL_TYPES(unpack_blocks, g, from, cols)
-    case DTYPE_Q2_K: unpack_q2_k(g, from); break;
-    case DTYPE_Q3_K: unpack_q3_k(g, from); break;
-    case DTYPE_Q4_K: unpack_q4_k(g, from); break;
-    case DTYPE_Q5_K: unpack_q5_k(g, from); break;
-    case DTYPE_Q6_K: unpack_q6_k(g, from); break;
-    case DTYPE_IQ4_XS: unpack_iq4_xs(g, from); break;
+        SMALL_TYPES(unpack_small_blocks, g, rows, at, cols)
+    case DTYPE_Q2_K: unpack_q2_k(g, rows, at); break;
+    case DTYPE_Q3_K: unpack_q3_k(g, rows, at); break;
+    case DTYPE_Q4_K: unpack_q45_k(DTYPE_Q4_K, g, rows, at); break;
+    case DTYPE_Q5_K: unpack_q45_k(DTYPE_Q5_K, g, rows, at); break;
+    case DTYPE_Q6_K: unpack_q6_k(g, rows, at); break;
+    case DTYPE_IQ4_XS: unpack_iq4_xs(g, rows, at); break;
     case DTYPE_F32:
     case DTYPE_F16:
     case DTYPE_BF16: break;
     }
 }
 
-/* A group in order, and its weights as floats. */
+#if UNPACKED_ROWS == 1
+/* A group of one row in order, and its weights as floats. */
 typedef struct PlainGroup {
     uint8_t q[GROUP];
-    float scales[GROUP_SPANS], mins[GROUP_SPANS];
+    float scales[1][GROUP_SPANS], mins[1][GROUP_SPANS];
 } PlainGroup;
 
 static inline void unpack_plainly(DType dtype, PlainGroup *g, const unsigned char *from, size_t cols) {
-    unpack_group(dtype, &(Group){g->q, 16, g->scales, g->mins}, from, cols);
+    unpack_group(dtype, &(Group){g->q, 16, g->scales, g->mins}, &from, 0, cols);
 }
 
 static inline void group_floats(DType dtype, float *restrict w, const PlainGroup *restrict g, size_t cols) {
@@ -334,9 +380,10 @@ static inline void group_floats(DType dtype, float *restrict w, const PlainGroup
     const int excess = excess_of(dtype);
     for (size_t begin = 0; begin < cols; begin += span)
         for (size_t c = begin; c < begin + span; c++) {
-            float whole = g->scales[begin / span] * (float)(g->q[c] - excess);
-            w[c] = has_mins(dtype) ? whole - g->mins[begin / span] : whole;
+            float whole = g->scales[0][begin / span] * (float)(g->q[c] - excess);
+            w[c] = has_mins(dtype) ? whole - g->mins[0][begin / span] : whole;
         }
 }
+#endif
 
 #endif

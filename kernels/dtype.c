@@ -1,6 +1,7 @@
 /* The number formats, read plainly: one weight after another, on any machine of little-endian bytes. */
 #include "dtype.h"
 
+#define UNPACKED_ROWS 1
 #include "blocks.h"
 
 #include <string.h>

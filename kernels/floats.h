@@ -72,7 +72,7 @@ OPENED void matmul_panels(DType dtype, bool pairs, float *y, size_t y_stride, co
         for (size_t r = row_begin; r < row_end; r += ROWS) {
             const unsigned char *rows[ROWS];
             size_t n_rows = smaller(ROWS, row_end - r), row_bytes = dtype_bytes(dtype, w->cols);
-            find_rows(rows, w, r, 1, row_end);
+            find_rows(rows, w, r, row_end);
             sums_begin(&sums, bias, r, n_rows, m);
             for (size_t begin = 0; begin < w->cols; begin += FLOAT_COLS) {
                 const float *floats[ROWS];
@@ -148,24 +148,15 @@ OPENED void dot_columns(DType dtype, bool pairs, float (*sums)[ROWS], const unsi
 
 OPENED void rows_of_floats(DType dtype, bool pairs, float *y, size_t y_stride, const Matrix *w,
                            const float *bias, size_t begin, size_t end, const float *x, size_t n) {
-    const size_t apart = steps_of(ROWS, w->rows), bytes = dtype == DTYPE_F32 ? 4 : 2;
-    for (size_t r = begin; r < end; r++) {
-        const unsigned char *rows[ROWS];
+    for (size_t step = begin; step < end; step++) {
+        const unsigned char *rows[ROWS] = {NULL};
         _Alignas(64) float sums[PACKED_TOKENS][ROWS];
-        find_rows(rows, w, r, apart, w->rows);
-        for (size_t t = 0; t < n; t++)
-            for (size_t i = 0; i < ROWS; i++)
-                sums[t][i] = bias ? bias[smaller(r + i * apart, w->rows - 1)] : 0.0f;
+        for (size_t t = 0; t < n; t++) begin_step(rows, sums[t], w, bias, step, ROWS);
         size_t c = 0;
-        for (; c + LANES <= w->cols; c += LANES) {
-            for (size_t i = 0; i < ROWS && c * bytes % 64 == 0; i++)
-                __builtin_prefetch(rows[i] + c * bytes + FETCHED_BYTES);
+        for (; c + LANES <= w->cols; c += LANES)
             dot_columns(dtype, pairs, sums, rows, x, n, w->cols, c, LANES);
-        }
         if (c < w->cols) dot_columns(dtype, pairs, sums, rows, x, n, w->cols, c, w->cols - c);
-        for (size_t t = 0; t < n; t++)
-            for (size_t i = 0; i < ROWS && r + i * apart < w->rows; i++)
-                y[t * y_stride + r + i * apart] = sums[t][i];
+        for (size_t t = 0; t < n; t++) end_step(y + t * y_stride, w, sums[t], step, ROWS);
     }
 }
 

@@ -30,7 +30,7 @@ enum { QUADS = 3 }; /* of tokens, at most, that are multiplied together */
 /* The activations of `tokens` tokens that are multiplied together, in the room of tokens·cols floats. */
 typedef struct PackedInts {
     unsigned char *q; /* [units of 4 bytes][tokens][4]: four columns, or two of int16 */
-    float *d;         /* [blocks][tokens] */
+    float *d;         /* [spans][tokens] */
     int32_t *start;   /* [spans][tokens] −excess·Σ q: what a span's sum begins with */
     float *sums;      /* [spans][tokens] d·Σ q, which the weights' minima are multiplied by */
     size_t tokens;
@@ -39,7 +39,7 @@ typedef struct PackedInts {
 OPENED PackedInts packed_ints(size_t bytes, size_t span, const void *packed, size_t first, size_t tokens,
                               size_t cols) {
     float *room = (float *)(uintptr_t)packed + first * cols, *d = room + tokens * cols * bytes / sizeof *room,
-          *start = d + cols / BLOCK * tokens, *sums = start + cols / span * tokens;
+          *start = d + cols / span * tokens, *sums = start + cols / span * tokens;
     return (PackedInts){(unsigned char *)room, d, (int32_t *)(void *)start, sums, tokens};
 }
 
@@ -62,10 +62,10 @@ static inline void pack_ints(size_t bytes, void *packed, DType dtype, const floa
             float d = first + t < n ? round_block(bytes, q, halves, x + (first + t) * cols + b * BLOCK) : 0;
             for (size_t u = 0; u < units; u++)
                 memcpy(to.q + ((b * units + u) * tokens + t) * 4, q + 4 * u, 4);
-            to.d[b * tokens + t] = d;
             if (span == BLOCK) halves[0] += halves[1];
             for (size_t s = 0; s < BLOCK / span; s++) {
                 size_t i = (b * (BLOCK / span) + s) * tokens + t;
+                to.d[i] = d;
                 to.start[i] = -excess * halves[s];
                 to.sums[i] = d * (float)halves[s];
             }
@@ -74,10 +74,13 @@ static inline void pack_ints(size_t bytes, void *packed, DType dtype, const floa
 
 /* The weights of ROWS rows and up to GROUP columns. */
 typedef struct Panel {
-    _Alignas(64) unsigned char q[GROUP / 16][ROWS][16]; /* as in Group */
-    _Alignas(
-        64) unsigned char wide[GROUP / 8][ROWS][16]; /* the same as int16, for activations of two bytes */
+    _Alignas(64) unsigned char q[GROUP / 16][ROWS][16];                    /* as in Group */
     _Alignas(64) float scales[GROUP_SPANS][ROWS], mins[GROUP_SPANS][ROWS]; /* of the rows' spans */
+    _Alignas(64) unsigned char wide[GROUP / 8][ROWS][16]; /* q as int16, for activations of two bytes */
+
+    /* Scales and minima as unpacking leaves them: of large blocks, and of small ones. */
+    _Alignas(64) float raw[2][ROWS][GROUP_SPANS];
+    _Alignas(64) uint16_t halves[2][GROUP / BLOCK][ROWS];
 } Panel;
 
 /* Sixteen bytes of each row: columns [16·i, 16·i + 16), or eight columns as int16. */
@@ -85,28 +88,20 @@ OPENED const unsigned char *panel_chunk(size_t bytes, const Panel *panel, size_t
     return bytes == 1 ? panel->q[i][0] : panel->wide[i][0];
 }
 
-/* Small blocks: the halves of all rows are put beside each other first. */
-OPENED void unpack_small_panel(DType dtype, Panel *panel, const unsigned char *const rows[ROWS], size_t at,
-                               size_t blocks) {
-    _Alignas(64) uint16_t scales[GROUP / BLOCK][ROWS], mins[GROUP / BLOCK][ROWS];
-    for (size_t i = 0; i < ROWS; i++) {
-        const unsigned char *from = rows[i] + at;
-        const Group group = {panel->q[0][i], sizeof panel->q[0], NULL, NULL};
-        for (size_t b = 0; b < blocks; b++, from += small_block_bytes(dtype)) {
-            unpack_small(dtype, &group, b, from);
+/* Columns from the byte `at` on of the UNPACKED_ROWS rows from `row` on, of n that lie side by side. */
+OPENED void unpack_small_rows(DType dtype, const Group *group, uint16_t *halves, uint16_t *min_halves,
+                              float *scales, size_t n, const unsigned char *const rows[UNPACKED_ROWS],
+                              size_t at, size_t blocks) {
+    for (size_t b = 0; b < blocks; b++, at += small_block_bytes(dtype)) {
+        unpack_small(dtype, group, b, rows, at);
+        for (size_t i = 0; i < UNPACKED_ROWS; i++) {
             if (dtype == DTYPE_MXFP4)
-                panel->scales[b][i] = half_of_e8m0(from[0]);
+                scales[b * n + i] = half_of_e8m0(rows[i][at]);
             else
-                memcpy(&scales[b][i], from, sizeof scales[b][i]);
-            if (has_mins(dtype)) memcpy(&mins[b][i], from + 2, sizeof mins[b][i]);
+                memcpy(&halves[b * n + i], rows[i] + at, 2);
+            if (has_mins(dtype)) memcpy(&min_halves[b * n + i], rows[i] + at + 2, 2);
         }
     }
-    for (size_t b = 0; b < blocks; b++)
-        for (size_t r = 0; r < ROWS; r += LANES) {
-            if (dtype != DTYPE_MXFP4) vec_store(panel->scales[b] + r, vec_from_f16(scales[b] + r));
-            if (has_mins(dtype))
-                vec_store(panel->mins[b] + r, vec_sub(vec_set(-0.0f), vec_from_f16(mins[b] + r)));
-        }
 }
 
 /* to[span][row] = from[row][span] */
@@ -120,48 +115,103 @@ OPENED void transpose_scales(float (*to)[ROWS], float (*from)[GROUP_SPANS], size
         }
 }
 
+OPENED void widen_halves(DType dtype, float *scales, float *mins, const uint16_t *halves,
+                         const uint16_t *min_halves, size_t n) {
+    for (size_t i = 0; i < n; i += LANES) {
+        if (dtype != DTYPE_MXFP4) vec_store(scales + i, vec_from_f16(halves + i));
+        if (has_mins(dtype)) vec_store(mins + i, vec_sub(vec_set(-0.0f), vec_from_f16(min_halves + i)));
+    }
+}
+
 /* Columns from the byte `at` of each row on. */
 static inline void unpack_panel(size_t bytes, Panel *panel, DType dtype,
                                 const unsigned char *const rows[ROWS], size_t at, size_t cols) {
-    switch (dtype) {
-        SMALL_TYPES(unpack_small_panel, panel, rows, at, cols / BLOCK)
-    default: {
-        _Alignas(64) float scales[ROWS][GROUP_SPANS], mins[ROWS][GROUP_SPANS];
-        for (size_t i = 0; i < ROWS; i++) {
-            const Group group = {panel->q[0][i], sizeof panel->q[0], scales[i], mins[i]};
-            unpack_group(dtype, &group, rows[i] + at, cols);
+    for (size_t r = 0; r < ROWS; r += UNPACKED_ROWS) {
+        const Group group = {panel->q[0][r], sizeof panel->q[0], panel->raw[0] + r, panel->raw[1] + r};
+        switch (dtype) {
+            SMALL_TYPES(unpack_small_rows, &group, panel->halves[0][0] + r, panel->halves[1][0] + r,
+                        panel->scales[0] + r, ROWS, rows + r, at, cols / BLOCK)
+        default: unpack_group(dtype, &group, rows + r, at, cols);
         }
-        transpose_scales(panel->scales, scales, cols / span_of(dtype));
-        if (has_mins(dtype)) transpose_scales(panel->mins, mins, cols / span_of(dtype));
     }
+    if (small_block_bytes(dtype)) {
+        widen_halves(dtype, panel->scales[0], panel->mins[0], panel->halves[0][0], panel->halves[1][0],
+                     cols / BLOCK * ROWS);
+    } else {
+        transpose_scales(panel->scales, panel->raw[0], cols / span_of(dtype));
+        if (has_mins(dtype)) transpose_scales(panel->mins, panel->raw[1], cols / span_of(dtype));
     }
     if (bytes == 2) widen(panel->wide[0][0], panel->q[0][0], ROWS, cols / 16);
 }
 
-/* Rows, for a token or two: sums[ROWS] += the panel · one token. */
-OPENED void dot_group(size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
-                      const PackedInts *x, size_t begin, size_t cols) {
-    const size_t chunks = span * bytes / 16;
-    Vec kept[ROWS / LANES];
-    for (size_t i = 0; i < ROWS / LANES; i++) kept[i] = vec_load(sums + i * LANES);
-    for (size_t s = 0; s < cols / span; s++) {
-        const size_t at = begin / span + s;
-        for (size_t i = 0; i < ROWS / LANES; i++) {
-            Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
-            for (size_t c = 0; c < chunks; c++) {
-                const unsigned char *w = panel_chunk(bytes, panel, s * chunks + c) + i * LANES * 16;
-                Ints q = ints_repeat(x->q + (at * chunks + c) * 16);
-                for (size_t j = 0; j < 4; j++)
-                    dots[j] = ints_dot(bytes, dots[j], ints_load(w + j * LANES * 4), q);
-            }
-            for (size_t j = 0; j < 4; j++) dots[j] = ints_rest(bytes, dots[j]);
-            Ints dot = ints_add(ints_add_lanes(dots), ints_set(x->start[at]));
-            kept[i] = vec_fma(vec_mul(vec_from_ints(dot), vec_set(x->d[at * span / BLOCK])),
-                              vec_load(panel->scales[s] + i * LANES), kept[i]);
-            if (mins) kept[i] = vec_fnma(vec_set(x->sums[at]), vec_load(panel->mins[s] + i * LANES), kept[i]);
+/* The same of STREAMS rows; what unpacking leaves is made ready when it is used, a strip later, for it is slow to load at once. */
+typedef struct Strip {
+    _Alignas(64) unsigned char q[GROUP / 16][STREAMS][16];
+    _Alignas(64) unsigned char wide[GROUP / 8][STREAMS][16];
+    _Alignas(64) float scales[GROUP_SPANS][STREAMS], mins[GROUP_SPANS][STREAMS];
+    _Alignas(64) float raw[2][STREAMS][GROUP_SPANS];
+    _Alignas(64) uint16_t halves[2][GROUP / BLOCK][STREAMS];
+} Strip;
+
+OPENED void unpack_strip(Strip *strip, DType dtype, const unsigned char *const rows[STREAMS], size_t at,
+                         size_t cols) {
+    for (size_t r = 0; r < STREAMS; r += UNPACKED_ROWS) {
+        const Group group = {strip->q[0][r], sizeof strip->q[0], strip->raw[0] + r, strip->raw[1] + r};
+        switch (dtype) {
+            SMALL_TYPES(unpack_small_rows, &group, strip->halves[0][0] + r, strip->halves[1][0] + r,
+                        strip->scales[0] + r, STREAMS, rows + r, at, cols / BLOCK)
+        default: unpack_group(dtype, &group, rows + r, at, cols);
         }
     }
-    for (size_t i = 0; i < ROWS / LANES; i++) vec_store(sums + i * LANES, kept[i]);
+}
+
+OPENED void transpose_four(float (*to)[STREAMS], float (*from)[GROUP_SPANS], size_t spans) {
+    for (size_t s = 0; s < spans; s += 4) {
+        Four square[4];
+        for (size_t i = 0; i < 4; i++) square[i] = four_load(from[i] + s);
+        four_transpose(square);
+        for (size_t i = 0; i < 4; i++) four_store(to[s + i], square[i]);
+    }
+}
+
+OPENED void finish_strip(size_t bytes, size_t span, bool mins, Strip *strip, DType dtype, size_t cols) {
+    if (small_block_bytes(dtype)) {
+        widen_halves(dtype, strip->scales[0], strip->mins[0], strip->halves[0][0], strip->halves[1][0],
+                     cols / BLOCK * STREAMS);
+    } else {
+        transpose_four(strip->scales, strip->raw[0], cols / span);
+        if (mins) transpose_four(strip->mins, strip->raw[1], cols / span);
+    }
+    if (bytes == 2) widen(strip->wide[0][0], strip->q[0][0], STREAMS, cols / 16);
+}
+
+/* Rows, for a token or two: sums[STREAMS] += the strip · one token. A vector has some spans' sums of four rows. */
+OPENED void dot_strip(size_t bytes, size_t span, bool mins, float sums[STREAMS], const Strip *strip,
+                      const PackedInts *x, size_t begin, size_t cols) {
+    enum { IN_VECTOR = LANES / 4, PARTS = 4 / IN_VECTOR };
+    const size_t chunks = span * bytes / 16, spans = cols / span, first = begin / span;
+    Four sum = four_load(sums);
+    for (size_t s = 0; s < spans; s += IN_VECTOR) {
+        _Alignas(64) float values[IN_VECTOR][4];
+        Ints dots[4];
+        for (size_t j = 0; j < 4; j++) { /* part j % PARTS of the rows in span s + j / PARTS, or in none */
+            const size_t at = s + j / PARTS;
+            const unsigned char *w = (bytes == 1 ? strip->q[0][0] : strip->wide[0][0]) +
+                                     at * chunks * STREAMS * 16 + j % PARTS * LANES * 4,
+                                *q = x->q + (first + at) * chunks * 16;
+            dots[j] = ints_set(0);
+            for (size_t c = 0; c < chunks; c++)
+                dots[j] = ints_dot(bytes, dots[j], ints_load(w + c * STREAMS * 16), ints_repeat(q + 16 * c));
+            dots[j] = ints_rest(bytes, dots[j]);
+        }
+        Ints total = ints_add(ints_add_lanes(dots), ints_each_four(x->start + first + s));
+        vec_store(values[0], vec_mul(vec_from_ints(total), vec_each_four(x->d + first + s)));
+        for (size_t i = 0; i < IN_VECTOR && s + i < spans; i++) {
+            sum = four_fma(four_load(values[i]), four_load(strip->scales[s + i]), sum);
+            if (mins) sum = four_fnma(four_set(x->sums[first + s + i]), four_load(strip->mins[s + i]), sum);
+        }
+    }
+    four_store(sums, sum);
 }
 
 /*
@@ -186,8 +236,7 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
         Vec offset[QUADS];
         for (size_t v = 0; v < vectors; v++) {
             start[v] = ints_repeat(x->start + at * tokens + 4 * v);
-            Ints first = ints_begin(bytes, &offset[v], vec_repeat(x->d + at * span / BLOCK * tokens + 4 * v),
-                                    start[v]);
+            Ints first = ints_begin(bytes, &offset[v], vec_repeat(x->d + at * tokens + 4 * v), start[v]);
             for (size_t g = 0; g < n_groups; g++) dots[g * vectors + v] = first;
         }
         for (size_t c = 0; c < chunks; c++) {
@@ -256,7 +305,7 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
         Ints dots[TILE_ROWS * VECTORS];
         Vec offset[VECTORS];
         for (size_t v = 0; v < vectors; v++) {
-            Vec d = vec_load(x->d + at * span / BLOCK * tokens + v * LANES);
+            Vec d = vec_load(x->d + at * tokens + v * LANES);
             Ints start = ints_begin(bytes, &offset[v], d, ints_load(x->start + at * tokens + v * LANES));
             for (size_t i = 0; i < TILE_ROWS; i++) dots[i * vectors + v] = start;
         }
@@ -316,7 +365,7 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
         for (size_t r = row_begin; r < row_end; r += ROWS) {
             const unsigned char *rows[ROWS];
             size_t n_rows = smaller(ROWS, row_end - r);
-            find_rows(rows, w, r, 1, row_end);
+            find_rows(rows, w, r, row_end);
             sums_begin(&sums, bias, r, n_rows, m);
             for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes) {
                 size_t cols = smaller(GROUP, w->cols - begin),
@@ -362,7 +411,7 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
         const unsigned char *rows[ROWS];
         float start[ROWS] = {0};
         size_t n_rows = smaller(ROWS, row_end - r);
-        find_rows(rows, w, r, 1, row_end);
+        find_rows(rows, w, r, row_end);
         if (bias) memcpy(start, bias + r, n_rows * sizeof *bias);
         for (size_t i = 0; i < (n + 3) / 4 * 4 * ROWS; i += LANES)
             vec_store(sums + i, vec_each_four(start + i / 4 % ROWS));
@@ -382,29 +431,38 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
     }
 }
 
+/* A strip's sums wait for each other, so two of them go side by side. */
 OPENED void matvec_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
                         const float *bias, size_t begin, size_t end, const void *packed, size_t n) {
-    const size_t apart = steps_of(ROWS, w->rows), group_bytes = dtype_bytes(w->dtype, GROUP);
-    Panel panel;
-    for (size_t r = begin; r < end; r++) {
-        const unsigned char *rows[ROWS];
-        _Alignas(64) float sums[PACKED_TOKENS][ROWS];
-        find_rows(rows, w, r, apart, w->rows);
-        for (size_t t = 0; t < n; t++)
-            for (size_t i = 0; i < ROWS; i++)
-                sums[t][i] = bias ? bias[smaller(r + i * apart, w->rows - 1)] : 0.0f;
+    const size_t group_bytes = dtype_bytes(w->dtype, GROUP), row_bytes = dtype_bytes(w->dtype, w->cols);
+    Strip strips[2][STRIPS];
+    for (size_t step = begin; step < end; step++) {
+        const unsigned char *rows[STREAMS * STRIPS];
+        float sums[PACKED_TOKENS][STREAMS * STRIPS];
+        for (size_t t = 0; t < n; t++) begin_step(rows, sums[t], w, bias, step, STREAMS * STRIPS);
+        for (size_t k = 0; k < STRIPS; k++)
+            unpack_strip(&strips[0][k], w->dtype, rows + k * STREAMS, 0, smaller(GROUP, w->cols));
         for (size_t c = 0, at = 0; c < w->cols; c += GROUP, at += group_bytes) {
-            size_t cols = smaller(GROUP, w->cols - c);
-            for (size_t i = 0; i < ROWS; i++) fetch(rows[i] + at + FETCHED_BYTES, group_bytes);
-            unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
+            const size_t cols = smaller(GROUP, w->cols - c), next = c + GROUP;
+            for (size_t k = 0; k < STRIPS; k++) {
+                for (size_t i = 0; i < STREAMS; i++)
+                    fetch(rows[k * STREAMS + i] + at +
+                              (STRIPS * row_bytes > 2048 ? STRIPS * row_bytes : 2048),
+                          group_bytes);
+                if (next < w->cols)
+                    unpack_strip(&strips[next / GROUP % 2][k], w->dtype, rows + k * STREAMS, at + group_bytes,
+                                 smaller(GROUP, w->cols - next));
+            }
+            for (size_t k = 0; k < STRIPS; k++)
+                finish_strip(bytes, span, mins, &strips[c / GROUP % 2][k], w->dtype, cols);
             for (size_t t = 0; t < n; t++) {
                 PackedInts x = packed_ints(bytes, span, packed, t, 1, w->cols);
-                dot_group(bytes, span, mins, sums[t], &panel, &x, c, cols);
+                for (size_t k = 0; k < STRIPS; k++)
+                    dot_strip(bytes, span, mins, sums[t] + k * STREAMS, &strips[c / GROUP % 2][k], &x, c,
+                              cols);
             }
         }
-        for (size_t t = 0; t < n; t++)
-            for (size_t i = 0; i < ROWS && r + i * apart < w->rows; i++)
-                y[t * y_stride + r + i * apart] = sums[t][i];
+        for (size_t t = 0; t < n; t++) end_step(y + t * y_stride, w, sums[t], step, STREAMS * STRIPS);
     }
 }
 
@@ -427,7 +485,7 @@ OPENED void matvec_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
                                                           .pack = pack_##way##_##name,                       \
                                                           .multiply = multiply_##way##_##name};
 #define INT_PRODUCTS(name, linkage, bytes)                                                                   \
-    INT_PRODUCT(matvec, name, linkage, bytes, ROWS, 1, count)                                                \
+    INT_PRODUCT(matvec, name, linkage, bytes, STREAMS *STRIPS, 1, count)                                     \
     INT_PRODUCT(few, name, linkage, bytes, 1, 4 * QUADS, (count + 3) / 4 * 4)                                \
     INT_PRODUCT(matmul, name, linkage, bytes, 1, TILE_TOKENS, tile_vectors(count) * LANES)
 

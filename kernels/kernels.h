@@ -49,7 +49,8 @@ typedef struct Rounding {
  * dealt to threads. The order of each sum depends on w's shape alone, never on n or on which steps are done together.
  */
 typedef struct Product {
-    size_t streams; /* rows of a step: step r does r, r + m, r + 2m, …, where m = steps_of(streams, rows) */
+    size_t
+        streams; /* rows of a step: step r does rows r, r + m, r + 2m, …, where m = steps_of(streams, rows) */
     size_t pack_tokens;              /* tokens that one call of pack packs */
     size_t whole_cols;               /* cols must be a multiple of this; 0: any number will do */
     const struct Product *otherwise; /* what is taken where they are not */
@@ -78,6 +79,14 @@ static inline size_t packed_floats(size_t n, size_t cols) {
 
 /* How many steps a product of w has. */
 static inline size_t steps_of(size_t streams, size_t rows) { return (rows + streams - 1) / streams; }
+
+enum { STREAMS = 4 }; /* places, as far apart as can be, from which a step takes its rows */
+
+/* Row i of a step of so many rows; it may be none of the matrix. */
+static inline size_t row_of_step(size_t streams, size_t rows, size_t step, size_t i) {
+    if (streams == 1) return step;
+    return (i % STREAMS * steps_of(streams, rows) + step) * (streams / STREAMS) + i / STREAMS;
+}
 
 /*
  * How weights of one type are multiplied: by the first way that takes so many tokens. All ways give a token's numbers

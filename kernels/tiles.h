@@ -23,20 +23,41 @@
 
 enum {
     ROWS = 16,                     /* whose weights are unpacked together */
+    STRIPS = 2,                    /* of STREAMS rows, which a token or two read at once */
     TILE_ROWS = 4,                 /* of a micro-kernel */
     VECTORS = 3,                   /* of tokens, at most: twelve sums hide the latency of a product */
     TILE_TOKENS = VECTORS * LANES, /* at most */
-    FETCHED_BYTES = 512,           /* of each row, before they are used */
     CHUNK_TOKENS = (256 + TILE_TOKENS - 1) / TILE_TOKENS *
                    TILE_TOKENS, /* whose sums are kept, while all columns of some rows pass */
 };
 
-/* Where rows r, r + apart, … begin. Beyond the last one of the matrix, or row_end, that one comes again and is not kept. */
-static inline void find_rows(const unsigned char *rows[ROWS], const Matrix *w, size_t r, size_t apart,
-                             size_t row_end) {
+/* Where rows [r, r + ROWS) begin. Beyond row_end the last one comes again and is not kept. */
+static inline void find_rows(const unsigned char *rows[ROWS], const Matrix *w, size_t r, size_t row_end) {
     size_t row_bytes = dtype_bytes(w->dtype, w->cols);
     for (size_t i = 0; i < ROWS; i++)
-        rows[i] = (const unsigned char *)w->data + smaller(r + i * apart, row_end - 1) * row_bytes;
+        rows[i] = (const unsigned char *)w->data + smaller(r + i, row_end - 1) * row_bytes;
+}
+
+/* Likewise the n rows of a step, and what their sums begin with. */
+static inline void begin_step(const unsigned char *rows[], float *sums, const Matrix *w, const float *bias,
+                              size_t step, size_t n) {
+    size_t row_bytes = dtype_bytes(w->dtype, w->cols);
+    for (size_t i = 0; i < n; i++) {
+        size_t row = smaller(row_of_step(n, w->rows, step, i), w->rows - 1);
+        rows[i] = (const unsigned char *)w->data + row * row_bytes;
+        sums[i] = bias ? bias[row] : 0.0f;
+    }
+}
+
+static inline void end_step(float *y, const Matrix *w, const float *sums, size_t step, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        size_t row = row_of_step(n, w->rows, step, i);
+        if (row < w->rows) y[row] = sums[i];
+    }
+}
+
+OPENED void fetch(const unsigned char *from, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
 }
 
 /* How many vectors of tokens the tile takes that begins with so many tokens left. */
@@ -92,16 +113,12 @@ static inline void sums_end(const Sums *sums, float *y, size_t y_stride, size_t 
     }
 }
 
-OPENED void fetch(const unsigned char *from, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
-}
-
 /*
  * Fetches into L2 the share of tokens [begin, end) of n in the bytes that lie `ahead` of each row, where the next group
  * comes from. All at once would be more than a core can wait for; in L1 the present group would give way.
  */
-static inline void fetch_next(const unsigned char *const rows[ROWS], size_t ahead, size_t bytes, size_t begin,
-                              size_t end, size_t n) {
+OPENED void fetch_next(const unsigned char *const rows[ROWS], size_t ahead, size_t bytes, size_t begin,
+                       size_t end, size_t n) {
     size_t lines = (bytes + 63) / 64 * ROWS, last = lines * smaller(end, n) / n;
     for (size_t line = lines * begin / n; line < last; line++)
         __builtin_prefetch(rows[line % ROWS] + ahead + line / ROWS * 64, 0, 2);
