@@ -11,9 +11,12 @@
  * ints_x86.h and ints_arm64.h have what lanes.h has not; a q has `bytes` bytes:
  *   LARGEST_Q(bytes): the largest q that activations are rounded to
  *   STEPS(bytes): a step is no more than the block's largest x over this
- *   round_block(bytes, q, halves, x): 32 numbers as q; what each half of them adds up to; returns d, NaN if any x is not
- *                  finite
- *   widen(to, from, rows, columns): bytes of a panel as int16
+ *   part_bytes(bytes): q is multiplied in parts of so many bytes, each by the same weights
+ *   next_part(dots): what the first part adds up to, in units of the second
+ *   largest_of(x): the largest |x| of 32, or NaN
+ *   round_to(bytes, span, q, halves, x, factor): 32 numbers times factor as q, of each span part by part; and what each
+ *                  half of them adds up to
+ *   widen(to, from, rows, columns): bytes of a panel as int16, where parts of q are int16
  */
 #ifndef ATTN_INTS_H
 #define ATTN_INTS_H
@@ -29,7 +32,7 @@ enum { QUADS = 3 }; /* of tokens, at most, that are multiplied together */
 
 /* The activations of `tokens` tokens that are multiplied together, in the room of tokens·cols floats. */
 typedef struct PackedInts {
-    unsigned char *q; /* [units of 4 bytes][tokens][4]: four columns, or two of int16 */
+    unsigned char *q; /* [spans][parts][units of 4 bytes][tokens][4]: four columns, or two of int16 */
     float *d;         /* [blocks][tokens] */
     int32_t *start;   /* [spans][tokens] −excess·Σ q: what a span's sum begins with */
     float *sums;      /* [spans][tokens] d·Σ q, which the weights' minima are multiplied by */
@@ -49,6 +52,27 @@ OPENED PackedInts packed_ints(size_t bytes, size_t span, const void *packed, siz
 #include "ints_arm64.h"
 #endif
 
+/* The least power of two that is no less than a normal number. */
+OPENED float next_power(float a) {
+    uint32_t bits;
+    memcpy(&bits, &a, sizeof bits);
+    bits = (bits + 0x7fffff) & 0x7f800000;
+    memcpy(&a, &bits, sizeof bits);
+    return a;
+}
+
+/*
+ * Rounds 32 numbers, and returns d: max |x| / LARGEST_Q, for bytes the next power of two. Blocks of nothing but tiny
+ * numbers become zeros, because 1/d would overflow; from 2^100 on they count as not finite, and d is NaN.
+ */
+OPENED float round_block(size_t bytes, size_t span, unsigned char *q, int32_t halves[2], const float *x) {
+    const float largest_q = LARGEST_Q(bytes), max = largest_of(x), d = max / largest_q, power = next_power(d);
+    if (!(max < 0x1p100f)) return NAN;
+    if (max < 0x1p-100f) return 0;
+    round_to(bytes, span, q, halves, x, bytes == 1 ? 1 / power : largest_q / max);
+    return bytes == 1 ? power : d;
+}
+
 /* Tokens [first, first + tokens) of n, and zeros behind the last one. */
 static inline void pack_ints(size_t bytes, void *packed, DType dtype, const float *x, size_t n, size_t first,
                              size_t tokens, size_t cols) {
@@ -59,7 +83,8 @@ static inline void pack_ints(size_t bytes, void *packed, DType dtype, const floa
         for (size_t b = 0; b < cols / BLOCK; b++) {
             _Alignas(64) unsigned char q[BLOCK * 2] = {0};
             int32_t halves[2] = {0, 0};
-            float d = first + t < n ? round_block(bytes, q, halves, x + (first + t) * cols + b * BLOCK) : 0;
+            float d =
+                first + t < n ? round_block(bytes, span, q, halves, x + (first + t) * cols + b * BLOCK) : 0;
             for (size_t u = 0; u < units; u++)
                 memcpy(to.q + ((b * units + u) * tokens + t) * 4, q + 4 * u, 4);
             to.d[b * tokens + t] = d;
@@ -74,15 +99,14 @@ static inline void pack_ints(size_t bytes, void *packed, DType dtype, const floa
 
 /* The weights of ROWS rows and up to GROUP columns. */
 typedef struct Panel {
-    _Alignas(64) unsigned char q[GROUP / 16][ROWS][16]; /* as in Group */
-    _Alignas(
-        64) unsigned char wide[GROUP / 8][ROWS][16]; /* the same as int16, for activations of two bytes */
+    _Alignas(64) unsigned char q[GROUP / 16][ROWS][16];   /* as in Group */
+    _Alignas(64) unsigned char wide[GROUP / 8][ROWS][16]; /* the same as int16, for parts of two bytes */
     _Alignas(64) float scales[GROUP_SPANS][ROWS], mins[GROUP_SPANS][ROWS]; /* of the rows' spans */
 } Panel;
 
 /* Sixteen bytes of each row: columns [16·i, 16·i + 16), or eight columns as int16. */
 OPENED const unsigned char *panel_chunk(size_t bytes, const Panel *panel, size_t i) {
-    return bytes == 1 ? panel->q[i][0] : panel->wide[i][0];
+    return part_bytes(bytes) == 1 ? panel->q[i][0] : panel->wide[i][0];
 }
 
 /* Small blocks: the halves of all rows are put beside each other first. */
@@ -135,22 +159,23 @@ static inline void unpack_panel(size_t bytes, Panel *panel, DType dtype,
         if (has_mins(dtype)) transpose_scales(panel->mins, mins, cols / span_of(dtype));
     }
     }
-    if (bytes == 2) widen(panel->wide[0][0], panel->q[0][0], ROWS, cols / 16);
+    if (part_bytes(bytes) == 2) widen(panel->wide[0][0], panel->q[0][0], ROWS, cols / 16);
 }
 
 /* Rows, for a token or two: sums[ROWS] += the panel · one token. */
 OPENED void dot_group(size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
                       const PackedInts *x, size_t begin, size_t cols) {
-    const size_t chunks = span * bytes / 16;
+    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16;
     Vec kept[ROWS / LANES];
     for (size_t i = 0; i < ROWS / LANES; i++) kept[i] = vec_load(sums + i * LANES);
     for (size_t s = 0; s < cols / span; s++) {
         const size_t at = begin / span + s;
         for (size_t i = 0; i < ROWS / LANES; i++) {
             Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
-            for (size_t c = 0; c < chunks; c++) {
-                const unsigned char *w = panel_chunk(bytes, panel, s * chunks + c) + i * LANES * 16;
-                Ints q = ints_repeat(x->q + (at * chunks + c) * 16);
+            for (size_t c = 0; c < parts * chunks; c++) {
+                const unsigned char *w = panel_chunk(bytes, panel, s * chunks + c % chunks) + i * LANES * 16;
+                Ints q = ints_repeat(x->q + (at * parts * chunks + c) * 16);
+                for (size_t j = 0; j < 4 && c == chunks; j++) dots[j] = next_part(dots[j]);
                 for (size_t j = 0; j < 4; j++)
                     dots[j] = ints_dot(bytes, dots[j], ints_load(w + j * LANES * 4), q);
             }
@@ -174,14 +199,14 @@ OPENED void dot_group(size_t bytes, size_t span, bool mins, float *sums, const P
 OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t span, bool mins, float *sums,
                         const Panel *panel, size_t group, const PackedInts *x, size_t begin, size_t cols) {
     enum { GROUPS = ROWS / (LANES / 4) };
-    const size_t chunks = span * bytes / 16, tokens = 4 * vectors;
+    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, tokens = 4 * vectors;
     Vec totals[4 * QUADS];
     for (size_t g = 0; g < n_groups; g++)
         for (size_t v = 0; v < vectors; v++)
             totals[g * vectors + v] = vec_load(sums + (v * GROUPS + group + g) * LANES);
     for (size_t s = 0; s < cols / span; s++) {
         const size_t at = begin / span + s;
-        const unsigned char *q = x->q + at * chunks * 4 * tokens * 4;
+        const unsigned char *q = x->q + at * parts * chunks * 4 * tokens * 4;
         Ints dots[4 * QUADS], start[QUADS];
         Vec offset[QUADS];
         for (size_t v = 0; v < vectors; v++) {
@@ -190,10 +215,12 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
                                     start[v]);
             for (size_t g = 0; g < n_groups; g++) dots[g * vectors + v] = first;
         }
-        for (size_t c = 0; c < chunks; c++) {
+        for (size_t c = 0; c < parts * chunks; c++) {
             Ints w[4];
             for (size_t g = 0; g < n_groups; g++)
-                w[g] = ints_load(panel_chunk(bytes, panel, s * chunks + c) + (group + g) * LANES * 4);
+                w[g] =
+                    ints_load(panel_chunk(bytes, panel, s * chunks + c % chunks) + (group + g) * LANES * 4);
+            for (size_t i = 0; i < n_groups * vectors && c == chunks; i++) dots[i] = next_part(dots[i]);
 #define DOT_UNIT(u)                                                                                          \
     {                                                                                                        \
         Ints xs[QUADS];                                                                                      \
@@ -241,12 +268,13 @@ OPENED void quads_of_ints(size_t vectors, size_t bytes, size_t span, bool mins, 
 /* Tiles, for many: a vector has LANES tokens. sums [row][token] likewise. */
 OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
                        size_t r, const PackedInts *x, size_t begin, size_t cols) {
-    const size_t units = span / 4 * bytes, tokens = vectors * LANES;
+    const size_t parts = bytes / part_bytes(bytes), units = span / 4 * bytes / parts,
+                 tokens = vectors * LANES;
     Vec totals[TILE_ROWS * VECTORS];
     for (size_t i = 0; i < TILE_ROWS * vectors; i++) totals[i] = vec_load(sums + i * LANES);
     for (size_t s = 0; s < cols / span; s++) {
         const size_t at = begin / span + s;
-        const unsigned char *q = x->q + at * units * tokens * 4,
+        const unsigned char *q = x->q + at * parts * units * tokens * 4,
                             *w = panel_chunk(bytes, panel, s * (units / 4)) + r * 16;
         const float *scales = panel->scales[s] + r, *spans_mins = panel->mins[s] + r;
         KEEP_ADDRESS(w);
@@ -261,14 +289,15 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
             for (size_t i = 0; i < TILE_ROWS; i++) dots[i * vectors + v] = start;
         }
 #pragma GCC unroll 16
-        for (size_t u = 0; u < units; u++) {
+        for (size_t u = 0; u < parts * units; u++) {
             Ints xs[VECTORS];
+            for (size_t i = 0; i < TILE_ROWS * vectors && u == units; i++) dots[i] = next_part(dots[i]);
             for (size_t v = 0; v < vectors; v++) {
                 xs[v] = ints_load(q + (u * vectors + v) * LANES * 4);
                 KEEP_IN_REGISTER(xs[v]);
             }
             for (size_t i = 0; i < TILE_ROWS; i++) {
-                Ints unit = ints_spread(w + (u / 4 * ROWS + i) * 16 + u % 4 * 4);
+                Ints unit = ints_spread(w + (u % units / 4 * ROWS + i) * 16 + u % 4 * 4);
                 for (size_t v = 0; v < vectors; v++) {
                     dots[i * vectors + v] = ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
                     KEEP_IN_REGISTER(dots[i * vectors + v]);
