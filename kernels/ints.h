@@ -217,10 +217,13 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
         }
         for (size_t c = 0; c < parts * chunks; c++) {
             Ints w[4];
+            if (c == chunks) {
+                KEEP_ADDRESS(panel); /* or all weights would be kept, where there is no room */
+                for (size_t i = 0; i < n_groups * vectors; i++) dots[i] = next_part(dots[i]);
+            }
             for (size_t g = 0; g < n_groups; g++)
                 w[g] =
                     ints_load(panel_chunk(bytes, panel, s * chunks + c % chunks) + (group + g) * LANES * 4);
-            for (size_t i = 0; i < n_groups * vectors && c == chunks; i++) dots[i] = next_part(dots[i]);
 #define DOT_UNIT(u)                                                                                          \
     {                                                                                                        \
         Ints xs[QUADS];                                                                                      \
@@ -291,7 +294,10 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
 #pragma GCC unroll 16
         for (size_t u = 0; u < parts * units; u++) {
             Ints xs[VECTORS];
-            for (size_t i = 0; i < TILE_ROWS * vectors && u == units; i++) dots[i] = next_part(dots[i]);
+            if (u == units) {
+                KEEP_ADDRESS(w);
+                for (size_t i = 0; i < TILE_ROWS * vectors; i++) dots[i] = next_part(dots[i]);
+            }
             for (size_t v = 0; v < vectors; v++) {
                 xs[v] = ints_load(q + (u * vectors + v) * LANES * 4);
                 KEEP_IN_REGISTER(xs[v]);

@@ -43,7 +43,7 @@
 #if defined(__x86_64__)
 #define KEEP_IN_REGISTER(v) __asm__("" : "+v"(v))
 #else
-#define KEEP_IN_REGISTER(v) __asm__("" : "+w"(v))
+#define KEEP_IN_REGISTER(v) __asm__ volatile("" : "+w"(v))
 #endif
 
 /* Keeps the compiler from an address register of its own for each constant distance from p. */
