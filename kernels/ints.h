@@ -24,6 +24,7 @@
 #include "blocks.h"
 #include "tiles.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -5,8 +5,12 @@
 #ifndef ATTN_INTS_ARM64_H
 #define ATTN_INTS_ARM64_H
 
+#include "blocks.h"
+#include "lanes.h"
+
 #include <arm_neon.h>
-#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define LARGEST_Q(bytes) ((bytes) == 1 ? 127 : 127 * 254 + 126)
 #define STEPS(bytes) ((bytes) == 1 ? 63 : LARGEST_Q(2))

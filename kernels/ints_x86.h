@@ -5,8 +5,12 @@
 #ifndef ATTN_INTS_X86_H
 #define ATTN_INTS_X86_H
 
+#include "blocks.h"
+#include "lanes.h"
+
 #include <immintrin.h>
-#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define LARGEST_Q(bytes) ((bytes) == 1 ? 127 : 32767)
 #define STEPS(bytes) ((bytes) == 1 ? 63 : 32767)

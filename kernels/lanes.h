@@ -39,7 +39,10 @@
 #error "the flags of a kernel set are missing; see the Makefile"
 #endif
 
-/* Tells the compiler that v may have changed, so that it can neither fetch it once more nor put its sum off. */
+/*
+ * Tells the compiler that v may have changed, so that it can neither fetch it once more nor put its sum off. On arm64,
+ * for which gcc orders instructions before it deals registers, volatile keeps the order, too, or registers run out.
+ */
 #if defined(__x86_64__)
 #define KEEP_IN_REGISTER(v) __asm__("" : "+v"(v))
 #else
