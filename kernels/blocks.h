@@ -60,12 +60,21 @@ TYPE bool has_mins(DType dtype) {
            dtype == DTYPE_Q5_K;
 }
 
-/* So much larger are q than what they stand for, because instructions for bytes want them unsigned. */
+/* q of eight bits: products of bytes want weights unsigned on x86-64, but signed on arm64. All others are below 64. */
+#if defined(__aarch64__)
+typedef int8_t Q;
+enum { MIDDLE = 0 };
+#else
+typedef uint8_t Q;
+enum { MIDDLE = 128 };
+#endif
+
+/* So much larger are q than what they stand for. */
 TYPE int excess_of(DType dtype) {
     switch (dtype) {
     case DTYPE_Q8_0:
     case DTYPE_IQ4_NL:
-    case DTYPE_IQ4_XS: return 128;
+    case DTYPE_IQ4_XS: return MIDDLE;
     case DTYPE_Q6_K: return 32;
     case DTYPE_Q5_0: return 16;
     case DTYPE_MXFP4: return 12;
@@ -112,6 +121,7 @@ TYPE uint32_t u32_at(const unsigned char *bytes) {
 /* Vectors of any machine, since compilers do not always see them in loops. */
 typedef uint8_t Bytes __attribute__((vector_size(16 * UNPACKED_ROWS)));
 typedef uint8_t Bytes16 __attribute__((vector_size(16)));
+typedef int8_t SignedBytes16 __attribute__((vector_size(16)));
 
 /* The same sixteen bytes for each row. */
 TYPE Bytes repeat16(const Bytes16 *bytes) {
@@ -164,9 +174,15 @@ TYPE Bytes look_up(Bytes table, Bytes index) {
 #endif
 }
 
-/* The sixteen values of IQ4_NL and IQ4_XS, and of E2M1 (MXFP4) doubled, with their excess. */
-static const Bytes16 iq4_values = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
-                     e2m1_values = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+/* The sixteen values of E2M1 (MXFP4) doubled, with their excess. */
+static const Bytes16 e2m1_values = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
+/* Those of IQ4_NL and IQ4_XS. */
+TYPE Bytes look_up_iq4(Bytes index) {
+    const SignedBytes16 values = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    const Bytes16 table = (Bytes16)values + MIDDLE;
+    return look_up(repeat16(&table), index);
+}
 
 /* 2^(e − 128): half of what E8M0 says, because values are doubled. */
 TYPE float half_of_e8m0(unsigned e) {
@@ -216,11 +232,11 @@ TYPE void unpack_small(DType dtype, const Group *g, size_t b, const unsigned cha
                        size_t at) {
     const size_t from = at + small_block_bytes(dtype) - (dtype == DTYPE_Q8_0 ? 32 : 16);
     for (uint8_t half = 0; half < 2; half++) {
-        Bytes q = dtype == DTYPE_Q8_0 ? load_pieces(rows, from + 16 * half) ^ 128
+        Bytes q = dtype == DTYPE_Q8_0 ? load_pieces(rows, from + 16 * half) + MIDDLE
                                       : load_pieces(rows, from) >> (uint8_t)(4 * half) & 15;
         if (dtype == DTYPE_Q5_0) q |= fifth_bits(rows, at + 2, half);
         if (dtype == DTYPE_Q5_1) q |= fifth_bits(rows, at + 4, half);
-        if (dtype == DTYPE_IQ4_NL) q = look_up(repeat16(&iq4_values), q);
+        if (dtype == DTYPE_IQ4_NL) q = look_up_iq4(q);
         if (dtype == DTYPE_MXFP4) q = look_up(repeat16(&e2m1_values), q);
         put(g, 2 * b + half, q);
     }
@@ -329,9 +345,9 @@ TYPE void unpack_iq4_xs(const Group *g, const unsigned char *const rows[UNPACKED
         scale_eight(g->scales[r], half_at(rows[r] + at), lower | upper << 4, 32);
     }
     for (size_t i = 0; i < 8; i++) {
-        Bytes both = load_pieces(rows, at + 8 + 16 * i), table = repeat16(&iq4_values);
-        put(g, 2 * i, look_up(table, both & 15));
-        put(g, 2 * i + 1, look_up(table, both >> 4));
+        Bytes both = load_pieces(rows, at + 8 + 16 * i);
+        put(g, 2 * i, look_up_iq4(both & 15));
+        put(g, 2 * i + 1, look_up_iq4(both >> 4));
     }
 }
 
@@ -380,7 +396,7 @@ static inline void group_floats(DType dtype, float *restrict w, const PlainGroup
     const int excess = excess_of(dtype);
     for (size_t begin = 0; begin < cols; begin += span)
         for (size_t c = begin; c < begin + span; c++) {
-            float whole = g->scales[0][begin / span] * (float)(g->q[c] - excess);
+            float whole = g->scales[0][begin / span] * (float)((Q)g->q[c] - excess);
             w[c] = has_mins(dtype) ? whole - g->mins[0][begin / span] : whole;
         }
 }

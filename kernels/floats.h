@@ -151,12 +151,12 @@ OPENED void rows_of_floats(DType dtype, bool pairs, float *y, size_t y_stride, c
     for (size_t step = begin; step < end; step++) {
         const unsigned char *rows[ROWS] = {NULL};
         _Alignas(64) float sums[PACKED_TOKENS][ROWS];
-        for (size_t t = 0; t < n; t++) begin_step(rows, sums[t], w, bias, step, ROWS);
+        for (size_t t = 0; t < n; t++) begin_step(rows, sums[t], w, bias, step);
         size_t c = 0;
         for (; c + LANES <= w->cols; c += LANES)
             dot_columns(dtype, pairs, sums, rows, x, n, w->cols, c, LANES);
         if (c < w->cols) dot_columns(dtype, pairs, sums, rows, x, n, w->cols, c, w->cols - c);
-        for (size_t t = 0; t < n; t++) end_step(y + t * y_stride, w, sums[t], step, ROWS);
+        for (size_t t = 0; t < n; t++) end_step(y + t * y_stride, w, sums[t], step);
     }
 }
 

@@ -11,9 +11,12 @@
  * ints_x86.h and ints_arm64.h have what lanes.h has not; a q has `bytes` bytes:
  *   LARGEST_Q(bytes): the largest q that activations are rounded to
  *   STEPS(bytes): a step is no more than the block's largest x over this
- *   round_block(bytes, q, halves, x): 32 numbers as q; what each half of them adds up to; returns d, NaN if any x is not
- *                  finite
- *   widen(to, from, rows, columns): bytes of a panel as int16
+ *   part_bytes(bytes): q is multiplied in parts of so many bytes, each by the same weights
+ *   next_part(dots): what the first part adds up to, in units of the second
+ *   largest_of(x): the largest |x| of 32, or NaN
+ *   round_to(bytes, span, q, halves, x, factor): 32 numbers times factor as q, of each span part by part; and what each
+ *                  half of them adds up to
+ *   widen(to, from, rows, columns): bytes of a panel as int16, where parts of q are int16
  */
 #ifndef ATTN_INTS_H
 #define ATTN_INTS_H
@@ -21,6 +24,7 @@
 #include "blocks.h"
 #include "tiles.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +33,7 @@ enum { QUADS = 3 }; /* of tokens, at most, that are multiplied together */
 
 /* The activations of `tokens` tokens that are multiplied together, in the room of tokens·cols floats. */
 typedef struct PackedInts {
-    unsigned char *q; /* [units of 4 bytes][tokens][4]: four columns, or two of int16 */
+    unsigned char *q; /* [spans][parts][units of 4 bytes][tokens][4]: four columns, or two of int16 */
     float *d;         /* [spans][tokens] */
     int32_t *start;   /* [spans][tokens] −excess·Σ q: what a span's sum begins with */
     float *sums;      /* [spans][tokens] d·Σ q, which the weights' minima are multiplied by */
@@ -49,6 +53,27 @@ OPENED PackedInts packed_ints(size_t bytes, size_t span, const void *packed, siz
 #include "ints_arm64.h"
 #endif
 
+/* The least power of two that is no less than a normal number. */
+OPENED float next_power(float a) {
+    uint32_t bits;
+    memcpy(&bits, &a, sizeof bits);
+    bits = (bits + 0x7fffff) & 0x7f800000;
+    memcpy(&a, &bits, sizeof bits);
+    return a;
+}
+
+/*
+ * Rounds 32 numbers, and returns d: max |x| / LARGEST_Q, for bytes the next power of two. Blocks of nothing but tiny
+ * numbers become zeros, because 1/d would overflow; from 2^100 on they count as not finite, and d is NaN.
+ */
+OPENED float round_block(size_t bytes, size_t span, unsigned char *q, int32_t halves[2], const float *x) {
+    const float largest_q = LARGEST_Q(bytes), max = largest_of(x), d = max / largest_q, power = next_power(d);
+    if (!(max < 0x1p100f)) return NAN;
+    if (max < 0x1p-100f) return 0;
+    round_to(bytes, span, q, halves, x, bytes == 1 ? 1 / power : largest_q / max);
+    return bytes == 1 ? power : d;
+}
+
 /* Tokens [first, first + tokens) of n, and zeros behind the last one. */
 static inline void pack_ints(size_t bytes, void *packed, DType dtype, const float *x, size_t n, size_t first,
                              size_t tokens, size_t cols) {
@@ -59,7 +84,8 @@ static inline void pack_ints(size_t bytes, void *packed, DType dtype, const floa
         for (size_t b = 0; b < cols / BLOCK; b++) {
             _Alignas(64) unsigned char q[BLOCK * 2] = {0};
             int32_t halves[2] = {0, 0};
-            float d = first + t < n ? round_block(bytes, q, halves, x + (first + t) * cols + b * BLOCK) : 0;
+            float d =
+                first + t < n ? round_block(bytes, span, q, halves, x + (first + t) * cols + b * BLOCK) : 0;
             for (size_t u = 0; u < units; u++)
                 memcpy(to.q + ((b * units + u) * tokens + t) * 4, q + 4 * u, 4);
             if (span == BLOCK) halves[0] += halves[1];
@@ -76,7 +102,7 @@ static inline void pack_ints(size_t bytes, void *packed, DType dtype, const floa
 typedef struct Panel {
     _Alignas(64) unsigned char q[GROUP / 16][ROWS][16];                    /* as in Group */
     _Alignas(64) float scales[GROUP_SPANS][ROWS], mins[GROUP_SPANS][ROWS]; /* of the rows' spans */
-    _Alignas(64) unsigned char wide[GROUP / 8][ROWS][16]; /* q as int16, for activations of two bytes */
+    _Alignas(64) unsigned char wide[GROUP / 8][ROWS][16]; /* q as int16, for parts of two bytes */
 
     /* Scales and minima as unpacking leaves them: of large blocks, and of small ones. */
     _Alignas(64) float raw[2][ROWS][GROUP_SPANS];
@@ -85,7 +111,7 @@ typedef struct Panel {
 
 /* Sixteen bytes of each row: columns [16·i, 16·i + 16), or eight columns as int16. */
 OPENED const unsigned char *panel_chunk(size_t bytes, const Panel *panel, size_t i) {
-    return bytes == 1 ? panel->q[i][0] : panel->wide[i][0];
+    return part_bytes(bytes) == 1 ? panel->q[i][0] : panel->wide[i][0];
 }
 
 /* Columns from the byte `at` on of the UNPACKED_ROWS rows from `row` on, of n that lie side by side. */
@@ -141,77 +167,34 @@ static inline void unpack_panel(size_t bytes, Panel *panel, DType dtype,
         transpose_scales(panel->scales, panel->raw[0], cols / span_of(dtype));
         if (has_mins(dtype)) transpose_scales(panel->mins, panel->raw[1], cols / span_of(dtype));
     }
-    if (bytes == 2) widen(panel->wide[0][0], panel->q[0][0], ROWS, cols / 16);
+    if (part_bytes(bytes) == 2) widen(panel->wide[0][0], panel->q[0][0], ROWS, cols / 16);
 }
 
-/* The same of STREAMS rows; what unpacking leaves is made ready when it is used, a strip later, for it is slow to load at once. */
-typedef struct Strip {
-    _Alignas(64) unsigned char q[GROUP / 16][STREAMS][16];
-    _Alignas(64) unsigned char wide[GROUP / 8][STREAMS][16];
-    _Alignas(64) float scales[GROUP_SPANS][STREAMS], mins[GROUP_SPANS][STREAMS];
-    _Alignas(64) float raw[2][STREAMS][GROUP_SPANS];
-    _Alignas(64) uint16_t halves[2][GROUP / BLOCK][STREAMS];
-} Strip;
-
-OPENED void unpack_strip(Strip *strip, DType dtype, const unsigned char *const rows[STREAMS], size_t at,
-                         size_t cols) {
-    for (size_t r = 0; r < STREAMS; r += UNPACKED_ROWS) {
-        const Group group = {strip->q[0][r], sizeof strip->q[0], strip->raw[0] + r, strip->raw[1] + r};
-        switch (dtype) {
-            SMALL_TYPES(unpack_small_rows, &group, strip->halves[0][0] + r, strip->halves[1][0] + r,
-                        strip->scales[0] + r, STREAMS, rows + r, at, cols / BLOCK)
-        default: unpack_group(dtype, &group, rows + r, at, cols);
-        }
-    }
-}
-
-OPENED void transpose_four(float (*to)[STREAMS], float (*from)[GROUP_SPANS], size_t spans) {
-    for (size_t s = 0; s < spans; s += 4) {
-        Four square[4];
-        for (size_t i = 0; i < 4; i++) square[i] = four_load(from[i] + s);
-        four_transpose(square);
-        for (size_t i = 0; i < 4; i++) four_store(to[s + i], square[i]);
-    }
-}
-
-OPENED void finish_strip(size_t bytes, size_t span, bool mins, Strip *strip, DType dtype, size_t cols) {
-    if (small_block_bytes(dtype)) {
-        widen_halves(dtype, strip->scales[0], strip->mins[0], strip->halves[0][0], strip->halves[1][0],
-                     cols / BLOCK * STREAMS);
-    } else {
-        transpose_four(strip->scales, strip->raw[0], cols / span);
-        if (mins) transpose_four(strip->mins, strip->raw[1], cols / span);
-    }
-    if (bytes == 2) widen(strip->wide[0][0], strip->q[0][0], STREAMS, cols / 16);
-}
-
-/* Rows, for a token or two: sums[STREAMS] += the strip · one token. A vector has some spans' sums of four rows. */
-OPENED void dot_strip(size_t bytes, size_t span, bool mins, float sums[STREAMS], const Strip *strip,
+/* Rows, for a token or two: sums[ROWS] += the panel · one token. */
+OPENED void dot_group(size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
                       const PackedInts *x, size_t begin, size_t cols) {
-    enum { IN_VECTOR = LANES / 4, PARTS = 4 / IN_VECTOR };
-    const size_t chunks = span * bytes / 16, spans = cols / span, first = begin / span;
-    Four sum = four_load(sums);
-    for (size_t s = 0; s < spans; s += IN_VECTOR) {
-        _Alignas(64) float values[IN_VECTOR][4];
-        Ints dots[4];
-        for (size_t j = 0; j < 4; j++) { /* part j % PARTS of the rows in span s + j / PARTS, or in none */
-            const size_t at = s + j / PARTS;
-            const unsigned char *w = (bytes == 1 ? strip->q[0][0] : strip->wide[0][0]) +
-                                     at * chunks * STREAMS * 16 + j % PARTS * LANES * 4,
-                                *q = x->q + (first + at) * chunks * 16;
-            dots[j] = ints_set(0);
-            for (size_t c = 0; c < chunks; c++)
-                dots[j] = ints_dot(bytes, dots[j], ints_load(w + c * STREAMS * 16), ints_repeat(q + 16 * c));
-            dots[j] = ints_rest(bytes, dots[j]);
-        }
-        Ints total = ints_add(ints_add_lanes(dots), ints_each_four(x->start + first + s));
-        vec_store(values[0], vec_mul(vec_from_ints(total), vec_each_four(x->d + first + s)));
-        for (size_t i = 0; i < IN_VECTOR && s + i < spans; i++) {
-            sum = four_fma(four_load(values[i]), four_load(strip->scales[s + i]), sum);
-            if (mins) sum = four_fnma(four_set(x->sums[first + s + i]), four_load(strip->mins[s + i]), sum);
+    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16;
+    Vec kept[ROWS / LANES];
+    for (size_t i = 0; i < ROWS / LANES; i++) kept[i] = vec_load(sums + i * LANES);
+    for (size_t s = 0; s < cols / span; s++) {
+        const size_t at = begin / span + s;
+        for (size_t i = 0; i < ROWS / LANES; i++) {
+            Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
+            for (size_t c = 0; c < parts * chunks; c++) {
+                const unsigned char *w = panel_chunk(bytes, panel, s * chunks + c % chunks) + i * LANES * 16;
+                Ints q = ints_repeat(x->q + (at * parts * chunks + c) * 16);
+                for (size_t j = 0; j < 4 && c == chunks; j++) dots[j] = next_part(dots[j]);
+                for (size_t j = 0; j < 4; j++)
+                    dots[j] = ints_dot(bytes, dots[j], ints_load(w + j * LANES * 4), q);
+            }
+            for (size_t j = 0; j < 4; j++) dots[j] = ints_rest(bytes, dots[j]);
+            Ints dot = ints_add(ints_add_lanes(dots), ints_set(x->start[at]));
+            kept[i] = vec_fma(vec_mul(vec_from_ints(dot), vec_set(x->d[at])),
+                              vec_load(panel->scales[s] + i * LANES), kept[i]);
+            if (mins) kept[i] = vec_fnma(vec_set(x->sums[at]), vec_load(panel->mins[s] + i * LANES), kept[i]);
         }
     }
-    four_store(sums, sum);
+    for (size_t i = 0; i < ROWS / LANES; i++) vec_store(sums + i * LANES, kept[i]);
 }
 
 /*
@@ -224,14 +207,14 @@ OPENED void dot_strip(size_t bytes, size_t span, bool mins, float sums[STREAMS],
 OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t span, bool mins, float *sums,
                         const Panel *panel, size_t group, const PackedInts *x, size_t begin, size_t cols) {
     enum { GROUPS = ROWS / (LANES / 4) };
-    const size_t chunks = span * bytes / 16, tokens = 4 * vectors;
+    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, tokens = 4 * vectors;
     Vec totals[4 * QUADS];
     for (size_t g = 0; g < n_groups; g++)
         for (size_t v = 0; v < vectors; v++)
             totals[g * vectors + v] = vec_load(sums + (v * GROUPS + group + g) * LANES);
     for (size_t s = 0; s < cols / span; s++) {
         const size_t at = begin / span + s;
-        const unsigned char *q = x->q + at * chunks * 4 * tokens * 4;
+        const unsigned char *q = x->q + at * parts * chunks * 4 * tokens * 4;
         Ints dots[4 * QUADS], start[QUADS];
         Vec offset[QUADS];
         for (size_t v = 0; v < vectors; v++) {
@@ -239,10 +222,15 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
             Ints first = ints_begin(bytes, &offset[v], vec_repeat(x->d + at * tokens + 4 * v), start[v]);
             for (size_t g = 0; g < n_groups; g++) dots[g * vectors + v] = first;
         }
-        for (size_t c = 0; c < chunks; c++) {
+        for (size_t c = 0; c < parts * chunks; c++) {
             Ints w[4];
+            if (c == chunks) {
+                KEEP_ADDRESS(panel); /* or all weights would be kept, where there is no room */
+                for (size_t i = 0; i < n_groups * vectors; i++) dots[i] = next_part(dots[i]);
+            }
             for (size_t g = 0; g < n_groups; g++)
-                w[g] = ints_load(panel_chunk(bytes, panel, s * chunks + c) + (group + g) * LANES * 4);
+                w[g] =
+                    ints_load(panel_chunk(bytes, panel, s * chunks + c % chunks) + (group + g) * LANES * 4);
 #define DOT_UNIT(u)                                                                                          \
     {                                                                                                        \
         Ints xs[QUADS];                                                                                      \
@@ -290,12 +278,13 @@ OPENED void quads_of_ints(size_t vectors, size_t bytes, size_t span, bool mins, 
 /* Tiles, for many: a vector has LANES tokens. sums [row][token] likewise. */
 OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
                        size_t r, const PackedInts *x, size_t begin, size_t cols) {
-    const size_t units = span / 4 * bytes, tokens = vectors * LANES;
+    const size_t parts = bytes / part_bytes(bytes), units = span / 4 * bytes / parts,
+                 tokens = vectors * LANES;
     Vec totals[TILE_ROWS * VECTORS];
     for (size_t i = 0; i < TILE_ROWS * vectors; i++) totals[i] = vec_load(sums + i * LANES);
     for (size_t s = 0; s < cols / span; s++) {
         const size_t at = begin / span + s;
-        const unsigned char *q = x->q + at * units * tokens * 4,
+        const unsigned char *q = x->q + at * parts * units * tokens * 4,
                             *w = panel_chunk(bytes, panel, s * (units / 4)) + r * 16;
         const float *scales = panel->scales[s] + r, *spans_mins = panel->mins[s] + r;
         KEEP_ADDRESS(w);
@@ -310,14 +299,18 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
             for (size_t i = 0; i < TILE_ROWS; i++) dots[i * vectors + v] = start;
         }
 #pragma GCC unroll 16
-        for (size_t u = 0; u < units; u++) {
+        for (size_t u = 0; u < parts * units; u++) {
             Ints xs[VECTORS];
+            if (u == units) {
+                KEEP_ADDRESS(w);
+                for (size_t i = 0; i < TILE_ROWS * vectors; i++) dots[i] = next_part(dots[i]);
+            }
             for (size_t v = 0; v < vectors; v++) {
                 xs[v] = ints_load(q + (u * vectors + v) * LANES * 4);
                 KEEP_IN_REGISTER(xs[v]);
             }
             for (size_t i = 0; i < TILE_ROWS; i++) {
-                Ints unit = ints_spread(w + (u / 4 * ROWS + i) * 16 + u % 4 * 4);
+                Ints unit = ints_spread(w + (u % units / 4 * ROWS + i) * 16 + u % 4 * 4);
                 for (size_t v = 0; v < vectors; v++) {
                     dots[i * vectors + v] = ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
                     KEEP_IN_REGISTER(dots[i * vectors + v]);
@@ -431,38 +424,25 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
     }
 }
 
-/* A strip's sums wait for each other, so two of them go side by side. */
 OPENED void matvec_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
                         const float *bias, size_t begin, size_t end, const void *packed, size_t n) {
-    const size_t group_bytes = dtype_bytes(w->dtype, GROUP), row_bytes = dtype_bytes(w->dtype, w->cols);
-    Strip strips[2][STRIPS];
+    const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP),
+                 ahead = ROWS / STREAMS * row_bytes;
+    Panel panel;
     for (size_t step = begin; step < end; step++) {
-        const unsigned char *rows[STREAMS * STRIPS];
-        float sums[PACKED_TOKENS][STREAMS * STRIPS];
-        for (size_t t = 0; t < n; t++) begin_step(rows, sums[t], w, bias, step, STREAMS * STRIPS);
-        for (size_t k = 0; k < STRIPS; k++)
-            unpack_strip(&strips[0][k], w->dtype, rows + k * STREAMS, 0, smaller(GROUP, w->cols));
+        const unsigned char *rows[ROWS];
+        _Alignas(64) float sums[PACKED_TOKENS][ROWS];
+        for (size_t t = 0; t < n; t++) begin_step(rows, sums[t], w, bias, step);
         for (size_t c = 0, at = 0; c < w->cols; c += GROUP, at += group_bytes) {
-            const size_t cols = smaller(GROUP, w->cols - c), next = c + GROUP;
-            for (size_t k = 0; k < STRIPS; k++) {
-                for (size_t i = 0; i < STREAMS; i++)
-                    fetch(rows[k * STREAMS + i] + at +
-                              (STRIPS * row_bytes > 2048 ? STRIPS * row_bytes : 2048),
-                          group_bytes);
-                if (next < w->cols)
-                    unpack_strip(&strips[next / GROUP % 2][k], w->dtype, rows + k * STREAMS, at + group_bytes,
-                                 smaller(GROUP, w->cols - next));
-            }
-            for (size_t k = 0; k < STRIPS; k++)
-                finish_strip(bytes, span, mins, &strips[c / GROUP % 2][k], w->dtype, cols);
+            const size_t cols = smaller(GROUP, w->cols - c);
+            for (size_t i = 0; i < ROWS; i++) fetch(rows[i] + at + ahead, group_bytes);
+            unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
             for (size_t t = 0; t < n; t++) {
                 PackedInts x = packed_ints(bytes, span, packed, t, 1, w->cols);
-                for (size_t k = 0; k < STRIPS; k++)
-                    dot_strip(bytes, span, mins, sums[t] + k * STREAMS, &strips[c / GROUP % 2][k], &x, c,
-                              cols);
+                dot_group(bytes, span, mins, sums[t], &panel, &x, c, cols);
             }
         }
-        for (size_t t = 0; t < n; t++) end_step(y + t * y_stride, w, sums[t], step, STREAMS * STRIPS);
+        for (size_t t = 0; t < n; t++) end_step(y + t * y_stride, w, sums[t], step);
     }
 }
 

@@ -5,20 +5,18 @@
 #ifndef ATTN_INTS_X86_H
 #define ATTN_INTS_X86_H
 
+#include "blocks.h"
+#include "lanes.h"
+
 #include <immintrin.h>
-#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define LARGEST_Q(bytes) ((bytes) == 1 ? 127 : 32767)
 #define STEPS(bytes) ((bytes) == 1 ? 63 : 32767)
 
-/* The least power of two that is no less than a normal number. */
-OPENED float next_power(float a) {
-    uint32_t bits;
-    memcpy(&bits, &a, sizeof bits);
-    bits = (bits + 0x7fffff) & 0x7f800000;
-    memcpy(&a, &bits, sizeof bits);
-    return a;
-}
+OPENED size_t part_bytes(size_t bytes) { return bytes; } /* there is one part */
+OPENED Ints next_part(Ints dots) { return dots; }
 
 OPENED __m256i load32(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 OPENED void store32(void *p, __m256i v) { _mm256_storeu_si256((__m256i *)p, v); }
@@ -31,13 +29,8 @@ OPENED void add_halves(int32_t halves[2], __m256i v) {
     halves[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(v, 1));
 }
 
-/*
- * d is max |x| / LARGEST_Q, for bytes the next power of two. Blocks of nothing but tiny numbers become zeros, because
- * 1/d would overflow; from 2^100 on they count as not finite.
- */
-OPENED float round_block(size_t bytes, unsigned char *q, int32_t halves[2], const float *x) {
-    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff), ones = _mm256_set1_epi16(1);
-    const float largest_q = LARGEST_Q(bytes);
+OPENED float largest_of(const float *x) {
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
     __m256i four = _mm256_setzero_si256();
     for (int i = 0; i < 4; i++) /* the bits of non-negative floats order as integers do, NaN above all */
         four = _mm256_max_epi32(four,
@@ -45,13 +38,16 @@ OPENED float round_block(size_t bytes, unsigned char *q, int32_t halves[2], cons
     __m128i two = _mm_max_epi32(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1));
     two = _mm_max_epi32(two, _mm_shuffle_epi32(two, 0x4e));
     two = _mm_max_epi32(two, _mm_shuffle_epi32(two, 0xb1));
-    float max = _mm_cvtss_f32(_mm_castsi128_ps(two)), d = max / largest_q;
-    if (!(max < 0x1p100f)) return NAN;
-    if (max < 0x1p-100f) return 0;
-    if (bytes == 1) d = next_power(d);
-    __m256 factor = _mm256_set1_ps(bytes == 1 ? 1 / d : largest_q / max);
+    return _mm_cvtss_f32(_mm_castsi128_ps(two));
+}
+
+OPENED void round_to(size_t bytes, size_t span, unsigned char *q, int32_t halves[2], const float *x,
+                     float factor) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    const __m256 factors = _mm256_set1_ps(factor);
     __m256i v[4];
-    for (int i = 0; i < 4; i++) v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), factor));
+    (void)span;
+    for (int i = 0; i < 4; i++) v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), factors));
     __m256i low = _mm256_permute4x64_epi64(_mm256_packs_epi32(v[0], v[1]), 0xd8),
             high = _mm256_permute4x64_epi64(_mm256_packs_epi32(v[2], v[3]), 0xd8),
             low_sums = _mm256_madd_epi16(low, ones), high_sums = _mm256_madd_epi16(high, ones);
@@ -63,7 +59,6 @@ OPENED float round_block(size_t bytes, unsigned char *q, int32_t halves[2], cons
         store32(q, low);
         store32(q + 32, high);
     }
-    return d;
 }
 
 /* Of sixteen columns as they lie in a panel, so many rows apart, twice as many of eight columns as int16. */

@@ -14,16 +14,12 @@
  * HAS_BF16_DOT is defined where pairs of BF16 can be multiplied, which lie where a vector has a float:
  *   vec_dot_bf16(a, b, c) = c + both products     vec_to_bf16(p, v)
  *
- * Four: a vector of four floats: four_load(p), four_set(a), four_store(p, v), four_fma(a, b, c), four_fnma(a, b, c),
- *   four_transpose(v)
- *
  * Ints: a vector of LANES units of integers, four bytes each, or of the dots of units.
  *   ints_load(p)  ints_set(a)  ints_add(a, b)  vec_from_ints(v)
  *   ints_spread(p): one unit in all lanes
  *   ints_repeat(p), vec_repeat(p): four units, or floats, in each four lanes
  *   ints_unit(v, u): unit u of each four lanes in all of these; u is a constant
- *   vec_each_four(p), ints_each_four(p): LANES/4 numbers, each in four lanes
- *        vec_store_four(to, v): lane 4·i + j to to[j][i]
+ *   vec_each_four(p): LANES/4 floats, each in four lanes      vec_store_four(to, v): lane 4·i + j to to[j][i]
  *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
  *   ints_rest(bytes, dots): in lanes of 32 bits, if they are not yet
  *   ints_add_lanes(v): lane i is what lanes [4·i, 4·i + 4) of v[0] to v[3], laid end to end, add up to
@@ -43,11 +39,14 @@
 #error "the flags of a kernel set are missing; see the Makefile"
 #endif
 
-/* Tells the compiler that v may have changed, so that it can neither fetch it once more nor put its sum off. */
+/*
+ * Tells the compiler that v may have changed, so that it can neither fetch it once more nor put its sum off. On arm64,
+ * for which gcc orders instructions before it deals registers, volatile keeps the order, too, or registers run out.
+ */
 #if defined(__x86_64__)
 #define KEEP_IN_REGISTER(v) __asm__("" : "+v"(v))
 #else
-#define KEEP_IN_REGISTER(v) __asm__("" : "+w"(v))
+#define KEEP_IN_REGISTER(v) __asm__ volatile("" : "+w"(v))
 #endif
 
 /* Keeps the compiler from an address register of its own for each constant distance from p. */

@@ -69,9 +69,6 @@ static inline Vec vec_repeat(const float *p) { return _mm256_broadcast_ps((const
 static inline Vec vec_each_four(const float *p) {
     return _mm256_insertf128_ps(_mm256_set1_ps(p[0]), _mm_set1_ps(p[1]), 1);
 }
-static inline Ints ints_each_four(const int32_t *p) {
-    return _mm256_castps_si256(vec_each_four((const float *)(const void *)p));
-}
 #define ints_unit(v, u) _mm256_shuffle_epi32(v, (u)*0x55)
 
 /* In assembly, because gcc would sum elsewhere and move the result: one instruction in three is then a copy. */

@@ -90,9 +90,6 @@ static inline Vec vec_each_four(const float *p) {
     const __m512i four = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
     return _mm512_permutexvar_ps(four, _mm512_castps128_ps512(_mm_loadu_ps(p)));
 }
-static inline Ints ints_each_four(const int32_t *p) {
-    return _mm512_castps_si512(vec_each_four((const float *)(const void *)p));
-}
 #define ints_unit(v, u) _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)((u)*0x55))
 
 /* Bytes only where there is BYTE_DOT. */

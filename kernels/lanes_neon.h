@@ -13,6 +13,7 @@
 enum { LANES = 4 };
 
 typedef float32x4_t Vec;
+typedef int32x4_t Ints;
 
 static inline Vec vec_load_first(const float *p, size_t n) {
     float lanes[LANES] = {0};
@@ -26,8 +27,6 @@ static inline void vec_store_first(float *p, Vec v, size_t n) {
     memcpy(p, lanes, n * sizeof *p);
 }
 
-static inline bool fetches_far(void) { return false; } /* never timed: no such machine */
-
 static inline Vec vec_set(float a) { return vdupq_n_f32(a); }
 static inline Vec vec_load(const float *p) { return vld1q_f32(p); }
 static inline void vec_store(float *p, Vec v) { vst1q_f32(p, v); }
@@ -38,6 +37,7 @@ static inline Vec vec_div(Vec a, Vec b) { return vdivq_f32(a, b); }
 static inline Vec vec_min(Vec a, Vec b) { return vminq_f32(a, b); }
 static inline Vec vec_max(Vec a, Vec b) { return vmaxq_f32(a, b); }
 static inline Vec vec_fma(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
+static inline Vec vec_fnma(Vec a, Vec b, Vec c) { return vfmsq_f32(c, a, b); }
 static inline Vec vec_round(Vec v) { return vrndnq_f32(v); }
 
 /* 2^k in two factors, because alone it may be too large or too small for a float. */
@@ -73,23 +73,55 @@ static inline Vec vec_from_bf16(const void *p) {
 
 static inline void vec_to_f16(uint16_t *p, Vec v) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v))); }
 
-static inline float half_to_float(uint16_t half) {
-    return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(half))), 0);
+static inline Ints ints_load(const void *p) { return vreinterpretq_s32_s8(vld1q_s8(p)); }
+static inline Ints ints_set(int32_t a) { return vdupq_n_s32(a); }
+static inline Ints ints_add(Ints a, Ints b) { return vaddq_s32(a, b); }
+static inline Ints ints_spread(const void *p) { return vld1q_dup_s32(p); }
+static inline Ints ints_repeat(const void *p) { return ints_load(p); }
+static inline Vec vec_repeat(const float *p) { return vec_load(p); }
+static inline Vec vec_each_four(const float *p) { return vld1q_dup_f32(p); }
+#define ints_unit(v, u) vdupq_laneq_s32(v, u)
+
+/* Both signed. Without the dot product, which came in 2018: two products of bytes, none of x −128, have room in an int16. */
+static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
+    int8x16_t w_bytes = vreinterpretq_s8_s32(w), x_bytes = vreinterpretq_s8_s32(x);
+    (void)bytes;
+#ifdef __ARM_FEATURE_DOTPROD
+    return vdotq_s32(dots, w_bytes, x_bytes);
+#else
+    return vpadalq_s16(dots, vpaddq_s16(vmull_s8(vget_low_s8(w_bytes), vget_low_s8(x_bytes)),
+                                        vmull_high_s8(w_bytes, x_bytes)));
+#endif
 }
 
-/* Four bytes as four int16. */
-static inline int16x4_t load_bytes(const void *p) {
-    uint32_t four;
-    memcpy(&four, p, sizeof four);
-    return vget_low_s16(vmovl_s8(vcreate_s8(four)));
+static inline Ints ints_rest(size_t bytes, Ints dots) {
+    (void)bytes;
+    return dots;
 }
 
-static inline Vec vec_from_int8(const void *p) { return vcvtq_f32_s32(vmovl_s16(load_bytes(p))); }
+static inline Ints ints_add_lanes(const Ints v[4]) {
+    return vpaddq_s32(vpaddq_s32(v[0], v[1]), vpaddq_s32(v[2], v[3]));
+}
 
-static inline Vec vec_from_nibbles(const void *p, size_t high) {
-    int16x4_t bytes = load_bytes(p);
-    int16x4_t nibbles = vand_s16(high ? vshr_n_s16(bytes, 4) : bytes, vdup_n_s16(15));
-    return vcvtq_f32_s32(vmovl_s16(vsub_s16(nibbles, vdup_n_s16(8))));
+static inline Vec vec_from_ints(Ints v) { return vcvtq_f32_s32(v); }
+
+static inline Ints ints_begin(size_t bytes, Vec *offset, Vec d, Ints start) {
+    *offset = d;
+    if (bytes != 1) return vdupq_n_s32(0);
+    *offset = vec_mul(d, vec_set(0x1.8p23f));
+    return ints_add(vreinterpretq_s32_f32(*offset), start);
+}
+
+static inline Vec ints_end(size_t bytes, Ints dots, Vec offset, Ints start) {
+    return bytes == 1 ? vec_sub(vreinterpretq_f32_s32(dots), offset)
+                      : vec_mul(vec_from_ints(ints_add(dots, start)), offset);
+}
+
+static inline void vec_store_four(float *const to[4], Vec v) { /* lane j to to[j][0] */
+    vst1q_lane_f32(to[0], v, 0);
+    vst1q_lane_f32(to[1], v, 1);
+    vst1q_lane_f32(to[2], v, 2);
+    vst1q_lane_f32(to[3], v, 3);
 }
 
 #endif

@@ -13,16 +13,6 @@ static inline float sum8(__m256 v) {
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
-/* Four floats. */
-typedef __m128 Four;
-
-static inline Four four_load(const float *p) { return _mm_loadu_ps(p); }
-static inline Four four_set(float a) { return _mm_set1_ps(a); }
-static inline void four_store(float *p, Four v) { _mm_storeu_ps(p, v); }
-static inline Four four_fma(Four a, Four b, Four c) { return _mm_fmadd_ps(a, b, c); }
-static inline Four four_fnma(Four a, Four b, Four c) { return _mm_fnmadd_ps(a, b, c); }
-static inline void four_transpose(Four v[4]) { _MM_TRANSPOSE4_PS(v[0], v[1], v[2], v[3]); }
-
 /* Lane j of v[i] changes places with lane i of v[j]. */
 static inline void transpose8(__m256 v[8]) {
     __m256 pairs[8], fours[8];

@@ -1,20 +1,20 @@
-/* arm64, of which NEON is a part. Quantised weights become floats. */
+/* arm64, of which NEON is a part. Quantised weights are multiplied by activations of 16 bits. */
 #if defined(__aarch64__)
 #include "cpu.h"
 #include "floats.h"
+#include "ints.h"
 #include "sets.h"
 #include "vectors.h"
 
+INT_PRODUCTS(words, static, 2)
+
 const Product neon_matvec_floats = MATVEC_FLOATS;
 const Product neon_matmul_floats = MATMUL_FLOATS;
-static const Product matvec_of_blocks = MATVEC_BLOCKS;
-static const Product matmul_of_blocks = MATMUL_BLOCKS;
 
 const Kernels kernels_neon = {
     .name = "neon",
     .runs_here = cpu_is_any,
-    .products = {SHARED_PRODUCTS(neon), [DTYPE_Q8_0] = {FEW_Q8_0, &matvec_of_blocks, &matmul_of_blocks},
-                 [DTYPE_Q4_0] = {FEW_Q4_0, &matvec_of_blocks, &matmul_of_blocks}},
+    .products = {SHARED_PRODUCTS(neon), QUANTISED_PRODUCTS(neon, words)},
     .weighted_sums = neon_weighted_sums,
     SHARED_KERNELS(neon),
 };

@@ -23,7 +23,6 @@
 
 enum {
     ROWS = 16,                     /* whose weights are unpacked together */
-    STRIPS = 2,                    /* of STREAMS rows, which a token or two read at once */
     TILE_ROWS = 4,                 /* of a micro-kernel */
     VECTORS = 3,                   /* of tokens, at most: twelve sums hide the latency of a product */
     TILE_TOKENS = VECTORS * LANES, /* at most */
@@ -38,20 +37,20 @@ static inline void find_rows(const unsigned char *rows[ROWS], const Matrix *w, s
         rows[i] = (const unsigned char *)w->data + smaller(r + i, row_end - 1) * row_bytes;
 }
 
-/* Likewise the n rows of a step, and what their sums begin with. */
-static inline void begin_step(const unsigned char *rows[], float *sums, const Matrix *w, const float *bias,
-                              size_t step, size_t n) {
+/* Likewise the rows of a step, and what their sums begin with. */
+static inline void begin_step(const unsigned char *rows[ROWS], float sums[ROWS], const Matrix *w,
+                              const float *bias, size_t step) {
     size_t row_bytes = dtype_bytes(w->dtype, w->cols);
-    for (size_t i = 0; i < n; i++) {
-        size_t row = smaller(row_of_step(n, w->rows, step, i), w->rows - 1);
+    for (size_t i = 0; i < ROWS; i++) {
+        size_t row = smaller(row_of_step(ROWS, w->rows, step, i), w->rows - 1);
         rows[i] = (const unsigned char *)w->data + row * row_bytes;
         sums[i] = bias ? bias[row] : 0.0f;
     }
 }
 
-static inline void end_step(float *y, const Matrix *w, const float *sums, size_t step, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        size_t row = row_of_step(n, w->rows, step, i);
+static inline void end_step(float *y, const Matrix *w, const float sums[ROWS], size_t step) {
+    for (size_t i = 0; i < ROWS; i++) {
+        size_t row = row_of_step(ROWS, w->rows, step, i);
         if (row < w->rows) y[row] = sums[i];
     }
 }
