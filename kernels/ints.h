@@ -465,7 +465,7 @@ OPENED void matvec_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
                                                           .pack = pack_##way##_##name,                       \
                                                           .multiply = multiply_##way##_##name};
 #define INT_PRODUCTS(name, linkage, bytes)                                                                   \
-    INT_PRODUCT(matvec, name, linkage, bytes, STREAMS *STRIPS, 1, count)                                     \
+    INT_PRODUCT(matvec, name, linkage, bytes, ROWS, 1, count)                                                \
     INT_PRODUCT(few, name, linkage, bytes, 1, 4 * QUADS, (count + 3) / 4 * 4)                                \
     INT_PRODUCT(matmul, name, linkage, bytes, 1, TILE_TOKENS, tile_vectors(count) * LANES)
 

@@ -47,6 +47,13 @@ static inline float emulated_sum(__m512 v) {
     return v[0];
 }
 
+/* The same choice in each 128 bits: number i of four is that of bits 2i and 2i + 1. */
+static inline __m512i emulated_shuffle(__m512i v, int choice) {
+    Int32s from = (Int32s)v, to;
+    for (int i = 0; i < 16; i++) to[i] = from[(i & 12) | (choice >> 2 * (i & 3) & 3)];
+    return (__m512i)to;
+}
+
 /* SIMDe takes numbers so small for 0 and 2^128 for infinity. */
 static inline __m512 emulated_ldexp(__m512 v, __m512 k) {
     for (int i = 0; i < 16; i++) v[i] = isnan(k[i]) ? k[i] : ldexpf(v[i], (int)k[i]);
@@ -57,6 +64,7 @@ static inline __m512 emulated_ldexp(__m512 v, __m512 k) {
 #undef _mm512_scalef_ps
 #undef _mm512_cvtps_ph
 #undef _mm512_shuffle_f32x4
+#define _mm512_shuffle_epi32 emulated_shuffle
 #define _mm512_cvtepi8_epi32(v) ((__m512i) __builtin_convertvector((Int8s)(v), Int32s))
 #define _mm512_cvtepu8_epi32(v) ((__m512i) __builtin_convertvector((UInt8s)(v), Int32s))
 #define _mm512_cvtepu16_epi32(v) ((__m512i) __builtin_convertvector((UInt16s)(v), Int32s))

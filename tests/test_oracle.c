@@ -77,13 +77,15 @@ static float random_float(void) {
     return (float)(state >> 40) * 0x1p-23f - 1.0f;
 }
 
-static void add_matrix(Gguf *gguf, const char *name, size_t rows, size_t cols, bool biased) {
-    char *weight = malloc(64), *bias = malloc(64);
-    if (!weight || !bias) exit(2);
-    snprintf(weight, 64, "%s.weight", name);
-    snprintf(bias, 64, "%s.bias", name);
+/* NAME.weight, and NAME.bias; rows 0: a vector. */
+static void add_linear(Gguf *gguf, const char *name, size_t rows, size_t cols, bool biased) {
+    static char names[sizeof gguf->tensors / sizeof *gguf->tensors][32];
+    char *weight = names[gguf->n_tensors], *bias = names[gguf->n_tensors + 1];
+    snprintf(weight, sizeof *names, "%s.weight", name);
     gguf_tensor(gguf, weight, T_F32, rows, cols);
-    if (biased) gguf_tensor(gguf, bias, T_F32, 0, rows ? rows : cols);
+    if (!biased) return;
+    snprintf(bias, sizeof *names, "%s.bias", name);
+    gguf_tensor(gguf, bias, T_F32, 0, rows ? rows : cols);
 }
 
 /* A model of one layer with random weights, in F32. */
@@ -107,23 +109,23 @@ static void write_model(const char *path, bool gpt2) {
     gguf_f32(&gguf, names[7], 1e-5f);
     gguf_string(&gguf, "tokenizer.ggml.model", "no_vocab");
 
-    add_matrix(&gguf, "token_embd", N_VOCAB, D_MODEL, false);
+    add_linear(&gguf, "token_embd", N_VOCAB, D_MODEL, false);
     if (gpt2) {
-        add_matrix(&gguf, "position_embd", 64, D_MODEL, false);
-        add_matrix(&gguf, "blk.0.attn_qkv", 3 * D_MODEL, D_MODEL, true);
+        add_linear(&gguf, "position_embd", 64, D_MODEL, false);
+        add_linear(&gguf, "blk.0.attn_qkv", 3 * D_MODEL, D_MODEL, true);
     } else {
-        add_matrix(&gguf, "output", N_VOCAB, D_MODEL, false);
-        add_matrix(&gguf, "blk.0.attn_q", D_MODEL, D_MODEL, false);
-        add_matrix(&gguf, "blk.0.attn_k", D_KV, D_MODEL, false);
-        add_matrix(&gguf, "blk.0.attn_v", D_KV, D_MODEL, false);
-        add_matrix(&gguf, "blk.0.ffn_gate", D_FF, D_MODEL, false);
+        add_linear(&gguf, "output", N_VOCAB, D_MODEL, false);
+        add_linear(&gguf, "blk.0.attn_q", D_MODEL, D_MODEL, false);
+        add_linear(&gguf, "blk.0.attn_k", D_KV, D_MODEL, false);
+        add_linear(&gguf, "blk.0.attn_v", D_KV, D_MODEL, false);
+        add_linear(&gguf, "blk.0.ffn_gate", D_FF, D_MODEL, false);
     }
-    add_matrix(&gguf, "blk.0.attn_norm", 0, D_MODEL, gpt2);
-    add_matrix(&gguf, "blk.0.ffn_norm", 0, D_MODEL, gpt2);
-    add_matrix(&gguf, "output_norm", 0, D_MODEL, gpt2);
-    add_matrix(&gguf, "blk.0.attn_output", D_MODEL, D_MODEL, gpt2);
-    add_matrix(&gguf, "blk.0.ffn_up", gpt2 ? D_FF_GPT2 : D_FF, D_MODEL, gpt2);
-    add_matrix(&gguf, "blk.0.ffn_down", D_MODEL, gpt2 ? D_FF_GPT2 : D_FF, gpt2);
+    add_linear(&gguf, "blk.0.attn_norm", 0, D_MODEL, gpt2);
+    add_linear(&gguf, "blk.0.ffn_norm", 0, D_MODEL, gpt2);
+    add_linear(&gguf, "output_norm", 0, D_MODEL, gpt2);
+    add_linear(&gguf, "blk.0.attn_output", D_MODEL, D_MODEL, gpt2);
+    add_linear(&gguf, "blk.0.ffn_up", gpt2 ? D_FF_GPT2 : D_FF, D_MODEL, gpt2);
+    add_linear(&gguf, "blk.0.ffn_down", D_MODEL, gpt2 ? D_FF_GPT2 : D_FF, gpt2);
 
     static unsigned char file[1 << 22];
     size_t n = gguf_write(&gguf, file);
@@ -134,7 +136,6 @@ static void write_model(const char *path, bool gpt2) {
             float value = scale * (random_float() + random_float()) + (norm ? 1 : 0);
             memcpy(file + tensor->data_at + 4 * i, &value, 4);
         }
-        free((char *)(uintptr_t)tensor->name);
     }
     FILE *out = fopen(path, "wb");
     if (!out || fwrite(file, 1, n, out) != n || fclose(out) != 0) exit(2);

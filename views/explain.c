@@ -109,7 +109,7 @@ static bool find_effects(Study *study, Explain *explain, Error *error) {
     size_t d = config->d_model, d_head = config->d_head, n_vocab = config->n_vocab;
     size_t n_top = explain->n_top = at_most(explain->n_top, n_vocab);
     const float *columns = head_output(&study->subject, arena, explain->layer, explain->head, error);
-    float *c = arena_floats(arena, 2, d); /* and as much for packing it */
+    float *c = arena_floats(arena, 1, d), *packed = arena_floats(arena, 1, packed_floats(1, d));
     float *effects = arena_floats(arena, 1, n_vocab), *negated = arena_floats(arena, 1, n_vocab);
     explain->raised = arena_new(arena, n_top, sizeof *explain->raised);
     explain->lowered = arena_new(arena, n_top, sizeof *explain->lowered);
@@ -128,7 +128,8 @@ static bool find_effects(Study *study, Explain *explain, Error *error) {
     for (size_t i = 0; i < d; i++)
         c[i] = (float)(((double)c[i] - mean) * (double)weights->final_norm.gain[i] / scale);
     Linear unembedding = {weights->unembedding.w, NULL};
-    Compute compute = {study->subject.compute.kernels, study->subject.compute.threads, c + d, d};
+    Compute compute = {study->subject.compute.kernels, study->subject.compute.threads, packed,
+                       packed_floats(1, d)};
     linear_forward(&compute, &(LinearOutput){effects, &unembedding}, 1, c, 1);
 
     mean = 0;
