@@ -40,8 +40,6 @@ static uint64_t hash_text(String text) {
     return mix(mix(hash ^ text_word(text.data, text.n)));
 }
 
-static uint64_t hash_pair(uint32_t left, uint32_t right) { return mix((uint64_t)left << 32 | right); }
-
 /*
  * A table for n entries has 2n places, and more slots to probe after the last. The place of a hash is its
  * upper half as a fraction of all places. Powers of two would make a table up to twice as large, and a start-up
@@ -65,23 +63,24 @@ static TextSlot *text_slot(const Vocab *vocab, String text, uint64_t hash) {
     return NULL;
 }
 
-static Merge *merge_slot(const Vocab *vocab, uint32_t left, uint32_t right) {
-    Merge *slot = &vocab->merges[table_place(hash_pair(left, right), vocab->n_merges)],
-          *end = slot + MAX_PROBES;
-    for (; slot < end; slot++)
-        if (!slot->order || (slot->left == left && slot->right == right)) return slot;
-    return NULL;
-}
-
 int32_t vocab_find(const Vocab *vocab, String text) {
     if (text.n > vocab->longest) return -1;
     const TextSlot *slot = text_slot(vocab, text, hash_text(text));
     return slot && slot->entry ? (int32_t)(slot->entry - 1) : -1;
 }
 
-const Merge *vocab_find_merge(const Vocab *vocab, uint32_t left, uint32_t right) {
-    const Merge *slot = merge_slot(vocab, left, right);
-    return slot && slot->order ? slot : NULL;
+/* Where the order of the merge stands that makes the token of its first `left` bytes and the others; 0 stands there if none does. */
+static uint32_t *merge_order(const Vocab *vocab, int32_t id, size_t left) {
+    uint32_t *order = &vocab->orders[id];
+    while (*order && vocab->merges[*order].left != left) order = &vocab->merges[*order].next;
+    return order;
+}
+
+int32_t vocab_find_merge(const Vocab *vocab, String text, size_t left, uint32_t *order) {
+    int32_t id = vocab_find(vocab, text);
+    if (id < 0) return -1;
+    *order = vocab->merges ? *merge_order(vocab, id, left) : vocab->orders[id];
+    return vocab->merges && !*order ? -1 : id;
 }
 
 /*
@@ -282,37 +281,34 @@ static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, Error *error)
     return ok;
 }
 
-/* Like vocab_find, for a text that is most likely the token after `last`. */
+/* Like vocab_find, for a text that is most likely the token `last`, or the one after it. */
 static int32_t find_next(const Vocab *vocab, String text, int32_t last) {
-    bool is_next = vocab->distinct && (size_t)last + 1 < vocab->n && equal(vocab_text(vocab, last + 1), text);
-    return is_next ? last + 1 : vocab_find(vocab, text);
+    for (int32_t id = last; vocab->distinct && id < last + 2 && (size_t)id < vocab->n; id++)
+        if (equal(vocab_text(vocab, id), text)) return id;
+    return vocab_find(vocab, text);
 }
 
 /*
- * Reads "left right", spelt as the tokens are. Both, and what they become, must be tokens, since merging goes by
- * ids. If a merge were left out silently, text would be split in another way than the model was trained with.
+ * Reads "left right", spelt as the tokens are: finds the token that they make, which *id was for the line before, and the
+ * bytes of the left part. It must be a token: if a merge were left out silently, text would be split in another way than
+ * the model was trained with. A part that is none does no harm: it is never there to merge, since whatever makes it must
+ * make a token, and a byte that is none cannot be encoded.
  */
-static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, char *scratch, Merge *merge,
-                       Error *error) {
+static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, char *scratch, int32_t *id,
+                       size_t *left, Error *error) {
     const char *path = checkpoint_path(checkpoint);
     const char *space = line.n ? memchr(line.data, ' ', line.n) : NULL;
     size_t n_left = space ? (size_t)(space - line.data) : 0, n_right = space ? line.n - n_left - 1 : 0;
     if (n_left == 0 || n_right == 0 || memchr(space + 1, ' ', n_right))
         return error_set(error, "%s: tokenizer.ggml.merges: '%.*s' is not two parts with a space between",
                          path, string_shown(line), line.data);
-    size_t left = unspell_bytes((String){line.data, n_left}, scratch);
-    size_t right = unspell_bytes((String){space + 1, n_right}, scratch + left);
-    int32_t ids[] = {
-        vocab_find(vocab, (String){scratch, left}),
-        vocab_find(vocab, (String){scratch + left, right}),
-        find_next(vocab, (String){scratch, left + right}, (int32_t)merge->result),
-    };
-    if (ids[0] < 0 || ids[1] < 0 || ids[2] < 0)
-        return error_set(error, "%s: tokenizer.ggml.merges: '%.*s' %s not in tokenizer.ggml.tokens", path,
-                         string_shown(line), line.data,
-                         ids[0] < 0 || ids[1] < 0 ? "has a part that is" : "makes a token that is");
-    merge->left = (uint32_t)ids[0], merge->right = (uint32_t)ids[1], merge->result = (uint32_t)ids[2];
-    return true;
+    *left = unspell_bytes((String){line.data, n_left}, scratch);
+    size_t right = unspell_bytes((String){space + 1, n_right}, scratch + *left);
+    *id = find_next(vocab, (String){scratch, *left + right}, *id);
+    return *id >= 0 || error_set(error,
+                                 "%s: tokenizer.ggml.merges: '%.*s' makes a token that is not in "
+                                 "tokenizer.ggml.tokens",
+                                 path, string_shown(line), line.data);
 }
 
 static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
@@ -320,26 +316,22 @@ static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, Error *error
     StringArray lines;
     if (!checkpoint_strings(checkpoint, "tokenizer.ggml.merges", &lines, error)) return false;
     if (!lines.next) return error_set(error, "%s: tokenizer.ggml.merges is missing", path);
-    size_t n = lines.n;
+    size_t n = lines.n, left = 0;
+    if (n > INT32_MAX)
+        return error_set(error, "%s: tokenizer.ggml.merges has %zu elements, more than 31 bits count", path,
+                         n);
     char *scratch =
         malloc(string_array_bytes(&lines) + 8); /* for any line; no more is touched than one takes */
-    vocab->n_merges = n;
-    vocab->merges = calloc(table_slots(n), sizeof *vocab->merges);
-    bool ok = true;
-    if (n > INT32_MAX)
-        ok = error_set(error, "%s: tokenizer.ggml.merges has %zu elements, more than 31 bits count", path, n);
-    else if (!scratch || !vocab->merges)
-        ok = out_of_memory(checkpoint, error);
-    Merge merge = {0};
-    for (size_t i = 0; ok && i < n; i++) {
-        merge.order = (uint32_t)i + 1;
-        ok = read_merge(vocab, checkpoint, string_array_take(&lines), scratch, &merge, error);
+    vocab->merges = malloc((n + 1) * sizeof *vocab->merges);
+    vocab->orders = calloc(vocab->n, sizeof *vocab->orders);
+    bool ok = (scratch && vocab->merges && vocab->orders) || out_of_memory(checkpoint, error);
+    int32_t id = 0;
+    for (size_t order = 1; ok && order <= n; order++) {
+        ok = read_merge(vocab, checkpoint, string_array_take(&lines), scratch, &id, &left, error);
         if (!ok) break;
-        Merge *slot = merge_slot(vocab, merge.left, merge.right);
-        if (!slot)
-            ok = error_set(error, "%s: tokenizer.ggml.merges: too many pairs share a hash value", path);
-        else if (!slot->order) /* if a pair is listed twice, the first place counts */
-            *slot = merge;
+        vocab->merges[order] = (Merge){.left = (uint32_t)left};
+        uint32_t *place = merge_order(vocab, id, left);
+        if (!*place) *place = (uint32_t)order; /* if a pair is listed twice, the first place counts */
     }
     for (int byte = 0; byte < 256; byte++) {
         char text = (char)byte;

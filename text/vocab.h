@@ -25,20 +25,17 @@ typedef enum TokenType {
     TOKEN_BYTE, /* SentencePiece's <0x0A> */
 } TokenType;
 
-/*
- * Two neighbouring tokens and what they become. This is also the slot of a hash table with open addressing,
- * so that a look-up touches one place in memory.
- */
-typedef struct Merge {
-    uint32_t left, right, result; /* ids */
-    uint32_t order;               /* 1 for the merge that goes first, and up; 0: the slot is free */
-} Merge;
-
-/* The same for texts. */
+/* A slot of a hash table with open addressing. */
 typedef struct TextSlot {
     uint32_t hash;  /* lower half: rules out most other texts without reading them */
     uint32_t entry; /* id + 1; 0: the slot is free */
 } TextSlot;
+
+/* One way to make a token of two. */
+typedef struct Merge {
+    uint32_t left; /* bytes of the first of the two */
+    uint32_t next; /* order of the next merge in the file that makes the same token, 0: none */
+} Merge;
 
 /* A text that is found before the rest of the text is split. */
 typedef struct Special {
@@ -59,9 +56,8 @@ typedef struct Vocab {
     unsigned char joined[256][32]; /* bit: byte b follows byte a within some text of by_text */
     int32_t byte_ids[256];         /* −1: no token */
 
-    Merge *merges; /* likewise a table of n_merges, for byte-level BPE */
-    size_t n_merges;
-    uint32_t *orders; /* [n] SentencePiece only: the pair whose token has the lowest order merges first */
+    uint32_t *orders; /* [n] the pair that makes the token of the lowest order merges first */
+    Merge *merges; /* byte-level BPE: [number + 1] by order, 1 and up; orders has each token's first, or 0 */
 
     Special *specials; /* [n_specials] ascending by text; control, unknown and user-defined tokens */
     size_t n_specials;
@@ -106,8 +102,11 @@ static inline bool vocab_joins(const Vocab *vocab, char a, char b) {
     return vocab->joined[(unsigned char)a][(unsigned char)b / 8] >> (unsigned char)b % 8 & 1;
 }
 
-/* What two neighbours become, or NULL. */
-const Merge *vocab_find_merge(const Vocab *vocab, uint32_t left, uint32_t right);
+/*
+ * The token that the text becomes if its first `left` bytes, a token, and the others, one too, merge, and the merge's
+ * *order; −1 if they do not.
+ */
+int32_t vocab_find_merge(const Vocab *vocab, String text, size_t left, uint32_t *order);
 
 /* Whether a special token starts with this byte. */
 static inline bool vocab_begins_special(const Vocab *vocab, char first) {
