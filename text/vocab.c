@@ -9,6 +9,7 @@
  */
 #include "text/vocab.h"
 
+#include "text/buffer.h"
 #include "text/unicode.h"
 
 #include <inttypes.h>
@@ -34,10 +35,17 @@ static uint64_t mix(uint64_t x) {
     return x ^ x >> 32;
 }
 
-static uint64_t hash_text(String text) {
+/* Like text_word, and quicker, for a text with STRING_PADDING behind it. */
+static uint64_t padded_word(const char *text, size_t n) {
+    uint64_t word;
+    memcpy(&word, text, 8);
+    return n < 8 ? word & ~(UINT64_MAX << 8 * n) : word;
+}
+
+static inline uint64_t hash_text(String text, bool padded) {
     uint64_t hash = text.n;
-    for (; text.n > 8; text.data += 8, text.n -= 8) hash = mix(hash ^ text_word(text.data, 8));
-    return mix(mix(hash ^ text_word(text.data, text.n)));
+    for (; text.n > 8; text.data += 8, text.n -= 8) hash = mix(hash ^ padded_word(text.data, 8));
+    return mix(mix(hash ^ (padded ? padded_word : text_word)(text.data, text.n)));
 }
 
 /*
@@ -54,19 +62,20 @@ String vocab_text(const Vocab *vocab, int32_t id) {
 }
 
 /* The slot that holds the text, or the free one where it belongs; NULL when neither is in reach. */
-static TextSlot *text_slot(const Vocab *vocab, String text, uint64_t hash) {
-    TextSlot *slot = &vocab->by_text[table_place(hash, vocab->n)], *end = slot + MAX_PROBES;
+static uint32_t *text_slot(const Vocab *vocab, String text, uint64_t hash) {
+    uint32_t *slot = &vocab->by_text[table_place(hash, vocab->n)], *end = slot + MAX_PROBES;
+    uint32_t mask = vocab->id_bits, tag = (uint32_t)hash & ~mask; /* rules out most other texts unread */
     for (; slot < end; slot++)
-        if (!slot->entry ||
-            (slot->hash == (uint32_t)hash && equal(vocab_text(vocab, (int32_t)slot->entry - 1), text)))
+        if (!*slot ||
+            ((*slot & ~mask) == tag && equal(vocab_text(vocab, (int32_t)((*slot & mask) - 1)), text)))
             return slot;
     return NULL;
 }
 
 int32_t vocab_find(const Vocab *vocab, String text) {
     if (text.n > vocab->longest) return -1;
-    const TextSlot *slot = text_slot(vocab, text, hash_text(text));
-    return slot && slot->entry ? (int32_t)(slot->entry - 1) : -1;
+    const uint32_t *slot = text_slot(vocab, text, hash_text(text, false));
+    return slot && *slot ? (int32_t)((*slot & vocab->id_bits) - 1) : -1;
 }
 
 /* Where the order of the merge stands that makes the token of its first `left` bytes and the others; 0 stands there if none does. */
@@ -106,16 +115,18 @@ static bool is_visible(uint64_t word) {
 
 /*
  * Writes the bytes that a spelling of byte-level BPE stands for. A text with other characters stands for itself.
- * `out` has room for text.n bytes and 8 more.
+ * `text` has STRING_PADDING behind it, and `out` room for as much behind text.n bytes.
  */
 static size_t unspell_bytes(String text, char *out) {
-    size_t n = 0, i = 0;
-    if (text.n >= 2 && memcmp(text.data, "\xc4\xa0", 2) == 0) out[n++] = ' ', i = 2;
+    bool begins_with_space = text.n >= 2 && memcmp(text.data, "\xc4\xa0", 2) == 0;
+    size_t n = begins_with_space, i = 2 * n;
+    *out = ' ';
     while (i < text.n) {
         size_t n_word = text.n - i < 8 ? text.n - i : 8;
-        uint64_t word = text_word(text.data + i, n_word), filled = word;
-        if (n_word < 8) filled |= 0x6161616161616161u << 8 * n_word;
-        if (is_visible(filled)) { /* most are: no loop, whose end a processor cannot predict */
+        uint64_t word = padded_word(text.data + i, 8), behind = n_word < 8 ? UINT64_MAX << 8 * n_word : 0;
+        if (is_visible((word & ~behind) |
+                       (0x6161616161616161u &
+                        behind))) { /* most are: no loop, whose end a processor cannot predict */
             memcpy(out + n, &word, 8);
             i += n_word, n += n_word;
             continue;
@@ -181,28 +192,23 @@ static bool load_kind(Vocab *vocab, const Checkpoint *checkpoint, Error *error) 
 }
 
 static bool load_types(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    int32_t *types;
-    size_t n;
-    if (!checkpoint_i32s(checkpoint, "tokenizer.ggml.token_type", &types, &n, error)) return false;
-    bool ok = (vocab->types = malloc(vocab->n)) != NULL;
-    if (!ok) {
-        out_of_memory(checkpoint, error);
-    } else if (!types) {
-        memset(vocab->types, TOKEN_NORMAL, vocab->n);
-    } else if (n != vocab->n) {
-        ok = error_set(error, "%s: tokenizer.ggml.token_type has %zu elements for %zu tokens",
-                       checkpoint_path(checkpoint), n, vocab->n);
-    } else {
-        for (size_t i = 0; ok && i < n; i++) {
-            vocab->types[i] = (unsigned char)types[i];
-            if (types[i] < TOKEN_NORMAL || types[i] > TOKEN_BYTE)
-                ok = error_set(error,
-                               "%s: tokenizer.ggml.token_type of token %zu is %" PRId32 ", expected 1 to 6",
-                               checkpoint_path(checkpoint), i, types[i]);
-        }
+    NumberArray types;
+    if (!checkpoint_i32s(checkpoint, "tokenizer.ggml.token_type", &types, error)) return false;
+    if (types.data && types.n != vocab->n)
+        return error_set(error, "%s: tokenizer.ggml.token_type has %zu elements for %zu tokens",
+                         checkpoint_path(checkpoint), types.n, vocab->n);
+    vocab->types = malloc(vocab->n);
+    if (!vocab->types) return out_of_memory(checkpoint, error);
+    memset(vocab->types, TOKEN_NORMAL, vocab->n);
+    for (size_t i = 0; i < types.n; i++) {
+        int32_t type = i32_at(&types, i);
+        vocab->types[i] = (unsigned char)type;
+        if (type < TOKEN_NORMAL || type > TOKEN_BYTE)
+            return error_set(error,
+                             "%s: tokenizer.ggml.token_type of token %zu is %" PRId32 ", expected 1 to 6",
+                             checkpoint_path(checkpoint), i, type);
     }
-    free(types);
-    return ok;
+    return true;
 }
 
 /*
@@ -238,15 +244,15 @@ static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Er
     String text = vocab_text(vocab, (int32_t)id);
     bool is_text = type != TOKEN_CONTROL && type != TOKEN_UNKNOWN && type != TOKEN_BYTE;
     if (text.n == 0 || (vocab->kind == VOCAB_SPM && !is_text)) return true;
-    uint64_t hash = hash_text(text);
-    TextSlot *slot = text_slot(vocab, text, hash);
+    uint64_t hash = hash_text(text, true);
+    uint32_t *slot = text_slot(vocab, text, hash);
     if (!slot)
         return error_set(error, "%s: tokenizer.ggml.tokens: too many texts share a hash value",
                          checkpoint_path(checkpoint));
-    if (slot->entry) /* real vocabularies hold some texts twice: the first id counts */
+    if (*slot) /* real vocabularies hold some texts twice: the first id counts */
         vocab->distinct = false;
     else
-        *slot = (TextSlot){(uint32_t)hash, (uint32_t)id + 1};
+        *slot = ((uint32_t)hash & ~vocab->id_bits) | ((uint32_t)id + 1);
     if (text.n > vocab->longest) vocab->longest = text.n;
     for (size_t i = 1; vocab->kind == VOCAB_SPM && i < text.n; i++) {
         unsigned char a = (unsigned char)text.data[i - 1], b = (unsigned char)text.data[i];
@@ -266,7 +272,8 @@ static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, Error *error)
                          "%s: tokenizer.ggml.tokens has %zu elements of %zu bytes, more than 32 bits count",
                          checkpoint_path(checkpoint), n, total);
     if (!load_types(vocab, checkpoint, error)) return false;
-    vocab->bytes = malloc(total + 8);
+    while (vocab->id_bits < n) vocab->id_bits = 2 * vocab->id_bits + 1;
+    vocab->bytes = malloc(total + STRING_PADDING);
     vocab->starts = malloc((n + 1) * sizeof *vocab->starts);
     vocab->by_text = calloc(table_slots(n), sizeof *vocab->by_text);
     if (!vocab->bytes || !vocab->starts || !vocab->by_text) return out_of_memory(checkpoint, error);
@@ -320,8 +327,8 @@ static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, Error *error
     if (n > INT32_MAX)
         return error_set(error, "%s: tokenizer.ggml.merges has %zu elements, more than 31 bits count", path,
                          n);
-    char *scratch =
-        malloc(string_array_bytes(&lines) + 8); /* for any line; no more is touched than one takes */
+    char *scratch = malloc(string_array_bytes(&lines) +
+                           STRING_PADDING); /* for any line; no more is touched than one takes */
     vocab->merges = malloc((n + 1) * sizeof *vocab->merges);
     vocab->orders = calloc(vocab->n, sizeof *vocab->orders);
     bool ok = (scratch && vocab->merges && vocab->orders) || out_of_memory(checkpoint, error);
@@ -351,23 +358,21 @@ static uint32_t order_of_score(float score) {
 
 static bool load_scores(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     const char *path = checkpoint_path(checkpoint);
-    float *scores;
-    size_t n;
-    if (!checkpoint_f32s(checkpoint, "tokenizer.ggml.scores", &scores, &n, error)) return false;
-    bool ok = true;
-    if (!scores)
-        ok = error_set(error, "%s: tokenizer.ggml.scores is missing", path);
-    else if (n != vocab->n)
-        ok = error_set(error, "%s: tokenizer.ggml.scores has %zu elements for %zu tokens", path, n, vocab->n);
-    else if (!(vocab->orders = malloc(n * sizeof *vocab->orders)))
-        ok = out_of_memory(checkpoint, error);
-    for (size_t i = 0; ok && i < n; i++) {
-        vocab->orders[i] = order_of_score(scores[i]);
-        if (isnan(scores[i]))
-            ok = error_set(error, "%s: tokenizer.ggml.scores of token %zu is not a number", path, i);
+    NumberArray scores;
+    if (!checkpoint_f32s(checkpoint, "tokenizer.ggml.scores", &scores, error)) return false;
+    if (!scores.data) return error_set(error, "%s: tokenizer.ggml.scores is missing", path);
+    if (scores.n != vocab->n)
+        return error_set(error, "%s: tokenizer.ggml.scores has %zu elements for %zu tokens", path, scores.n,
+                         vocab->n);
+    vocab->orders = malloc(scores.n * sizeof *vocab->orders);
+    if (!vocab->orders) return out_of_memory(checkpoint, error);
+    for (size_t i = 0; i < scores.n; i++) {
+        float score = f32_at(&scores, i);
+        vocab->orders[i] = order_of_score(score);
+        if (isnan(score))
+            return error_set(error, "%s: tokenizer.ggml.scores of token %zu is not a number", path, i);
     }
-    free(scores);
-    return ok;
+    return true;
 }
 
 static bool is_special(const Vocab *vocab, size_t id) {
@@ -403,22 +408,24 @@ static void add_special(Vocab *vocab, Special special) {
 }
 
 static bool load_specials(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    size_t n = 0;
+    size_t n = 0, capacity = 0;
     for (size_t id = 0; id < vocab->n; id++) {
-        n += is_special(vocab, id);
-        if (is_special(vocab, id) && vocab_text(vocab, (int32_t)id).n > MAX_SPECIAL_BYTES)
+        if (!is_special(vocab, id)) continue;
+        String text = vocab_text(vocab, (int32_t)id);
+        if (text.n > MAX_SPECIAL_BYTES)
             return error_set(
                 error, "%s: tokenizer.ggml.tokens: special token %zu has %zu bytes, at most %d are read",
-                checkpoint_path(checkpoint), id, vocab_text(vocab, (int32_t)id).n, MAX_SPECIAL_BYTES);
+                checkpoint_path(checkpoint), id, text.n, MAX_SPECIAL_BYTES);
+        if (n == capacity) {
+            Special *specials = grow(vocab->specials, sizeof *specials, n + 1, &capacity);
+            if (!specials) return out_of_memory(checkpoint, error);
+            vocab->specials = specials;
+        }
+        vocab->specials[n++] = (Special){text, (int32_t)id, -1};
     }
     if (n == 0) return true;
-    Special *specials = vocab->specials = malloc(n * sizeof *specials);
-    if (!specials) return out_of_memory(checkpoint, error);
-    n = 0;
-    for (size_t id = 0; id < vocab->n; id++)
-        if (is_special(vocab, id)) specials[n++] = (Special){vocab_text(vocab, (int32_t)id), (int32_t)id, -1};
-    qsort(specials, n, sizeof *specials, compare_specials);
-    for (size_t i = 0; i < n; i++) add_special(vocab, specials[i]);
+    qsort(vocab->specials, n, sizeof *vocab->specials, compare_specials);
+    for (size_t i = 0; i < n; i++) add_special(vocab, vocab->specials[i]);
     for (int byte = 0; byte < 256; byte++) vocab->specials_from[byte + 1] += vocab->specials_from[byte];
     return true;
 }

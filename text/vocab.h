@@ -25,12 +25,6 @@ typedef enum TokenType {
     TOKEN_BYTE, /* SentencePiece's <0x0A> */
 } TokenType;
 
-/* A slot of a hash table with open addressing. */
-typedef struct TextSlot {
-    uint32_t hash;  /* lower half: rules out most other texts without reading them */
-    uint32_t entry; /* id + 1; 0: the slot is free */
-} TextSlot;
-
 /* One way to make a token of two. */
 typedef struct Merge {
     uint32_t left; /* bytes of the first of the two */
@@ -50,9 +44,11 @@ typedef struct Vocab {
     char *bytes;          /* all texts end to end, as in running text; for control tokens their names */
     uint32_t *starts;     /* [n + 1] text i is bytes[starts[i], starts[i + 1]) */
     unsigned char *types; /* [n] TokenType */
-    TextSlot *by_text;    /* table of n texts, as vocab.c places them */
-    size_t longest;       /* bytes of the longest text in by_text */
-    bool distinct;        /* no two tokens have the same text */
+    uint32_t *
+        by_text; /* hash table of n texts, as vocab.c places them: id + 1, and bits of the hash above id_bits */
+    uint32_t id_bits;              /* mask of the bits that hold numbers up to n */
+    size_t longest;                /* bytes of the longest text in by_text */
+    bool distinct;                 /* no two tokens have the same text */
     unsigned char joined[256][32]; /* bit: byte b follows byte a within some text of by_text */
     int32_t byte_ids[256];         /* −1: no token */
 
