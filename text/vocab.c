@@ -9,6 +9,7 @@
  */
 #include "text/vocab.h"
 
+#include "kernels/aligned.h"
 #include "text/buffer.h"
 #include "text/unicode.h"
 
@@ -88,8 +89,12 @@ static uint32_t *merge_order(const Vocab *vocab, int32_t id, size_t left) {
 int32_t vocab_find_merge(const Vocab *vocab, String text, size_t left, uint32_t *order) {
     int32_t id = vocab_find(vocab, text);
     if (id < 0) return -1;
-    *order = vocab->merges ? *merge_order(vocab, id, left) : vocab->orders[id];
-    return vocab->merges && !*order ? -1 : id;
+    if (vocab->kind == VOCAB_SPM) {
+        *order = vocab->orders[id];
+        return id;
+    }
+    *order = *merge_order(vocab, id, left);
+    return *order ? id : -1;
 }
 
 /*
@@ -197,8 +202,6 @@ static bool load_types(Vocab *vocab, const Checkpoint *checkpoint, Error *error)
     if (types.data && types.n != vocab->n)
         return error_set(error, "%s: tokenizer.ggml.token_type has %zu elements for %zu tokens",
                          checkpoint_path(checkpoint), types.n, vocab->n);
-    vocab->types = malloc(vocab->n);
-    if (!vocab->types) return out_of_memory(checkpoint, error);
     memset(vocab->types, TOKEN_NORMAL, vocab->n);
     for (size_t i = 0; i < types.n; i++) {
         int32_t type = i32_at(&types, i);
@@ -261,25 +264,43 @@ static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Er
     return true;
 }
 
-static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    StringArray spelt;
-    if (!checkpoint_strings(checkpoint, "tokenizer.ggml.tokens", &spelt, error)) return false;
-    size_t n = vocab->n = spelt.n, total = string_array_bytes(&spelt);
-    if (n == 0)
-        return error_set(error, "%s: tokenizer.ggml.tokens is missing or empty", checkpoint_path(checkpoint));
+/* Finds the strings of tokens and merges, and makes room for what they become. */
+static bool make_room(Vocab *vocab, const Checkpoint *checkpoint, StringArray *spelt, StringArray *lines,
+                      Error *error) {
+    const char *path = checkpoint_path(checkpoint);
+    *lines = (StringArray){0};
+    if (!checkpoint_strings(checkpoint, "tokenizer.ggml.tokens", spelt, error)) return false;
+    size_t n = vocab->n = spelt->n, total = string_array_bytes(spelt);
+    if (n == 0) return error_set(error, "%s: tokenizer.ggml.tokens is missing or empty", path);
     if (n > INT32_MAX || total > UINT32_MAX)
         return error_set(error,
                          "%s: tokenizer.ggml.tokens has %zu elements of %zu bytes, more than 32 bits count",
-                         checkpoint_path(checkpoint), n, total);
-    if (!load_types(vocab, checkpoint, error)) return false;
-    while (vocab->id_bits < n) vocab->id_bits = 2 * vocab->id_bits + 1;
+                         path, n, total);
+    if (vocab->kind != VOCAB_SPM) {
+        if (!checkpoint_strings(checkpoint, "tokenizer.ggml.merges", lines, error)) return false;
+        if (!lines->next) return error_set(error, "%s: tokenizer.ggml.merges is missing", path);
+        if (lines->n > INT32_MAX)
+            return error_set(error, "%s: tokenizer.ggml.merges has %zu elements, more than 31 bits count",
+                             path, lines->n);
+    }
+    size_t slots = table_slots(n);
     vocab->bytes = malloc(total + STRING_PADDING);
-    vocab->starts = malloc((n + 1) * sizeof *vocab->starts);
-    vocab->by_text = calloc(table_slots(n), sizeof *vocab->by_text);
-    if (!vocab->bytes || !vocab->starts || !vocab->by_text) return out_of_memory(checkpoint, error);
-    vocab->starts[0] = 0;
+    vocab->types = malloc(n);
+    vocab->by_text =
+        block_new((slots + 2 * n + 1) * sizeof *vocab->by_text + (lines->n + 1) * sizeof *vocab->merges);
+    if (!vocab->bytes || !vocab->types || !vocab->by_text) return out_of_memory(checkpoint, error);
+    vocab->orders = vocab->by_text + slots;
+    vocab->starts = vocab->orders + n;
+    vocab->merges = (Merge *)(vocab->starts + n + 1);
+    memset(vocab->by_text, 0, (slots + n) * sizeof *vocab->by_text);
+    while (vocab->id_bits < n) vocab->id_bits = 2 * vocab->id_bits + 1;
+    return true;
+}
+
+static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, StringArray spelt, Error *error) {
     bool ok = true;
-    for (size_t i = 0, n_bytes = 0; ok && i < n; i++) {
+    vocab->starts[0] = 0;
+    for (size_t i = 0, n_bytes = 0; ok && i < vocab->n; i++) {
         ok = unspell(vocab, checkpoint, i, string_array_take(&spelt), vocab->bytes + vocab->starts[i],
                      &n_bytes, error);
         if (ok) vocab->starts[i + 1] = vocab->starts[i] + (uint32_t)n_bytes;
@@ -318,20 +339,11 @@ static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, 
                                  path, string_shown(line), line.data);
 }
 
-static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    const char *path = checkpoint_path(checkpoint);
-    StringArray lines;
-    if (!checkpoint_strings(checkpoint, "tokenizer.ggml.merges", &lines, error)) return false;
-    if (!lines.next) return error_set(error, "%s: tokenizer.ggml.merges is missing", path);
+static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, StringArray lines, Error *error) {
     size_t n = lines.n, left = 0;
-    if (n > INT32_MAX)
-        return error_set(error, "%s: tokenizer.ggml.merges has %zu elements, more than 31 bits count", path,
-                         n);
-    char *scratch = malloc(string_array_bytes(&lines) +
-                           STRING_PADDING); /* for any line; no more is touched than one takes */
-    vocab->merges = malloc((n + 1) * sizeof *vocab->merges);
-    vocab->orders = calloc(vocab->n, sizeof *vocab->orders);
-    bool ok = (scratch && vocab->merges && vocab->orders) || out_of_memory(checkpoint, error);
+    char *scratch =
+        malloc(string_array_bytes(&lines) + STRING_PADDING); /* for any line; most stays untouched */
+    bool ok = scratch || out_of_memory(checkpoint, error);
     int32_t id = 0;
     for (size_t order = 1; ok && order <= n; order++) {
         ok = read_merge(vocab, checkpoint, string_array_take(&lines), scratch, &id, &left, error);
@@ -364,8 +376,6 @@ static bool load_scores(Vocab *vocab, const Checkpoint *checkpoint, Error *error
     if (scores.n != vocab->n)
         return error_set(error, "%s: tokenizer.ggml.scores has %zu elements for %zu tokens", path, scores.n,
                          vocab->n);
-    vocab->orders = malloc(scores.n * sizeof *vocab->orders);
-    if (!vocab->orders) return out_of_memory(checkpoint, error);
     for (size_t i = 0; i < scores.n; i++) {
         float score = f32_at(&scores, i);
         vocab->orders[i] = order_of_score(score);
@@ -498,20 +508,19 @@ static bool load_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error)
 }
 
 bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    StringArray spelt, lines;
     *vocab = (Vocab){.distinct = true};
     for (int byte = 0; byte < 256; byte++) vocab->byte_ids[byte] = -1;
-    return load_kind(vocab, checkpoint, error) && load_texts(vocab, checkpoint, error) &&
+    return load_kind(vocab, checkpoint, error) && make_room(vocab, checkpoint, &spelt, &lines, error) &&
+           load_types(vocab, checkpoint, error) && load_texts(vocab, checkpoint, spelt, error) &&
            (vocab->kind == VOCAB_SPM ? load_scores(vocab, checkpoint, error)
-                                     : load_merges(vocab, checkpoint, error)) &&
+                                     : load_merges(vocab, checkpoint, lines, error)) &&
            load_specials(vocab, checkpoint, error) && load_roles(vocab, checkpoint, error);
 }
 
 void vocab_free(Vocab *vocab) {
-    free(vocab->starts);
     free(vocab->types);
     free(vocab->bytes);
     free(vocab->by_text);
-    free(vocab->merges);
-    free(vocab->orders);
     free(vocab->specials);
 }

@@ -42,18 +42,20 @@ typedef struct Vocab {
     VocabKind kind;
     size_t n;             /* tokens */
     char *bytes;          /* all texts end to end, as in running text; for control tokens their names */
-    uint32_t *starts;     /* [n + 1] text i is bytes[starts[i], starts[i + 1]) */
     unsigned char *types; /* [n] TokenType */
+    uint32_t id_bits;     /* mask of the bits that hold numbers up to n */
+
+    /* One block, which begins with by_text. */
     uint32_t *
         by_text; /* hash table of n texts, as vocab.c places them: id + 1, and bits of the hash above id_bits */
-    uint32_t id_bits;              /* mask of the bits that hold numbers up to n */
+    uint32_t *orders; /* [n] the pair that makes the token of the lowest order merges first */
+    uint32_t *starts; /* [n + 1] text i is bytes[starts[i], starts[i + 1]) */
+    Merge *merges; /* byte-level BPE: [number + 1] by order, 1 and up; orders has each token's first, or 0 */
+
     size_t longest;                /* bytes of the longest text in by_text */
     bool distinct;                 /* no two tokens have the same text */
     unsigned char joined[256][32]; /* bit: byte b follows byte a within some text of by_text */
     int32_t byte_ids[256];         /* −1: no token */
-
-    uint32_t *orders; /* [n] the pair that makes the token of the lowest order merges first */
-    Merge *merges; /* byte-level BPE: [number + 1] by order, 1 and up; orders has each token's first, or 0 */
 
     Special *specials; /* [n_specials] ascending by text; control, unknown and user-defined tokens */
     size_t n_specials;
