@@ -15,7 +15,7 @@ float *floats_new(size_t rows, size_t cols) {
 }
 
 void *block_new(size_t n) {
-    size_t step = n < HUGE_PAGE / 2 ? CACHE_LINE : HUGE_PAGE;
+    size_t step = n < HUGE_PAGE / 4 ? CACHE_LINE : HUGE_PAGE;
     if (n > SIZE_MAX - step) return NULL;
     size_t whole = (n + step) / step * step;
     void *block = aligned_alloc(step, whole);
