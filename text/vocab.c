@@ -320,29 +320,30 @@ static int32_t find_next(const Vocab *vocab, String text, int32_t last) {
  * Reads "left right", spelt as the tokens are: finds the token that they make, which *id was for the line before, and the
  * bytes of the left part. It must be a token: if a merge were left out silently, text would be split in another way than
  * the model was trained with. A part that is none does no harm: it is never there to merge, since whatever makes it must
- * make a token, and a byte that is none cannot be encoded.
+ * make a token, and a byte that is none cannot be encoded. `scratch` has room for the longest text, as spelt.
  */
 static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, char *scratch, int32_t *id,
                        size_t *left, Error *error) {
     const char *path = checkpoint_path(checkpoint);
-    const char *space = line.n ? memchr(line.data, ' ', line.n) : NULL;
+    const char *space = memchr(line.data, ' ', line.n);
     size_t n_left = space ? (size_t)(space - line.data) : 0, n_right = space ? line.n - n_left - 1 : 0;
     if (n_left == 0 || n_right == 0 || memchr(space + 1, ' ', n_right))
         return error_set(error, "%s: tokenizer.ggml.merges: '%.*s' is not two parts with a space between",
                          path, string_shown(line), line.data);
-    *left = unspell_bytes((String){line.data, n_left}, scratch);
-    size_t right = unspell_bytes((String){space + 1, n_right}, scratch + *left);
-    *id = find_next(vocab, (String){scratch, *left + right}, *id);
-    return *id >= 0 || error_set(error,
-                                 "%s: tokenizer.ggml.merges: '%.*s' makes a token that is not in "
-                                 "tokenizer.ggml.tokens",
-                                 path, string_shown(line), line.data);
+    if (n_left + n_right <= 2 * vocab->longest) { /* no byte is spelt by more than two */
+        *left = unspell_bytes((String){line.data, n_left}, scratch);
+        size_t right = unspell_bytes((String){space + 1, n_right}, scratch + *left);
+        *id = find_next(vocab, (String){scratch, *left + right}, *id);
+        if (*id >= 0) return true;
+    }
+    return error_set(error,
+                     "%s: tokenizer.ggml.merges: '%.*s' makes a token that is not in tokenizer.ggml.tokens",
+                     path, string_shown(line), line.data);
 }
 
 static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, StringArray lines, Error *error) {
     size_t n = lines.n, left = 0;
-    char *scratch =
-        malloc(string_array_bytes(&lines) + STRING_PADDING); /* for any line; most stays untouched */
+    char *scratch = malloc(2 * vocab->longest + 1 + STRING_PADDING);
     bool ok = scratch || out_of_memory(checkpoint, error);
     int32_t id = 0;
     for (size_t order = 1; ok && order <= n; order++) {
