@@ -36,11 +36,14 @@ static uint64_t mix(uint64_t x) {
     return x ^ x >> 32;
 }
 
-/* Like text_word, and quicker, for a text with STRING_PADDING behind it. */
+/* All bits of a word's bytes from n ≤ 8 on, without a branch, which lengths of texts would mislead. */
+static uint64_t bytes_from(size_t n) { return UINT64_MAX << 4 * n << 4 * n; }
+
+/* Like text_word, for a text with STRING_PADDING behind it. */
 static uint64_t padded_word(const char *text, size_t n) {
     uint64_t word;
     memcpy(&word, text, 8);
-    return n < 8 ? word & ~(UINT64_MAX << 8 * n) : word;
+    return word & ~bytes_from(n);
 }
 
 static inline uint64_t hash_text(String text, bool padded) {
@@ -123,15 +126,15 @@ static bool is_visible(uint64_t word) {
  * `text` has STRING_PADDING behind it, and `out` room for as much behind text.n bytes.
  */
 static size_t unspell_bytes(String text, char *out) {
-    bool begins_with_space = text.n >= 2 && memcmp(text.data, "\xc4\xa0", 2) == 0;
-    size_t n = begins_with_space, i = 2 * n;
-    *out = ' ';
+    const uint64_t visible = 0x6161616161616161u;
+    size_t n = (text.n >= 2) & (memcmp(text.data, "\xc4\xa0", 2) == 0), i = 2 * n;
+    *out = ' '; /* if the text begins with one */
     while (i < text.n) {
         size_t n_word = text.n - i < 8 ? text.n - i : 8;
-        uint64_t word = padded_word(text.data + i, 8), behind = n_word < 8 ? UINT64_MAX << 8 * n_word : 0;
-        if (is_visible((word & ~behind) |
-                       (0x6161616161616161u &
-                        behind))) { /* most are: no loop, whose end a processor cannot predict */
+        uint64_t word = padded_word(text.data + i, n_word);
+        if (is_visible(word |
+                       (visible &
+                        bytes_from(n_word)))) { /* most are: no loop, whose end a processor cannot predict */
             memcpy(out + n, &word, 8);
             i += n_word, n += n_word;
             continue;
