@@ -877,6 +877,29 @@ static void test_colliding_texts(void) {
     check_refused(&writer, path, "tokenizer.ggml.tokens: too many texts share a hash value");
 }
 
+/* Header and tables of several hundred kilobytes lie in huge pages. */
+static void test_many_tokens(void) {
+    enum { N = 60000 };
+    char path[32], *tokens = malloc(N * 5), *at = tokens;
+    for (int i = 0; i < N; i++, at += 5) {
+        for (int k = 0, rest = i; k < 4; k++, rest /= 26) at[k] = (char)('a' + rest % 26);
+        at[4] = '|';
+    }
+    at[-1] = '\0';
+    Writer writer = begin_gpt2(path, tokens, NULL);
+    add_string(&writer, "pre", "llama-bpe");
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    for (int i = 0; opened.tokenizer && !test_broken && i < N; i++) {
+        Tokens got = encode(opened.tokenizer, tokens + (ptrdiff_t)5 * i, 4, 0);
+        CHECK(got.n == 1 && got.ids[0] == i, "token %d", i);
+        tokens_free(&got);
+    }
+    close_tokenizer(opened);
+    unlink(path);
+    free(tokens);
+}
+
 /* A merge whose part is no token is never met: the part would have to be made first, or is a byte that has no token. */
 static void test_unmet_merges(void) {
     char path[32];
@@ -1033,6 +1056,7 @@ int main(void) {
     RUN(test_missing_bytes);
     RUN(test_scores);
     RUN(test_colliding_texts);
+    RUN(test_many_tokens);
     RUN(test_unmet_merges);
     RUN(test_merges_at_random);
     RUN(test_specials);
