@@ -581,7 +581,7 @@ static void multiply(const Kernels *set, const Multiplication *m, const float *b
     const Product *product = product_of(set, m, n);
     float *packed = allocate((n + 15) / 16 * 16 * m->w.cols * sizeof *packed);
     for (size_t i = 0; i * product->pack_tokens < n; i++)
-        product->pack(packed, m->x + t * m->w.cols, n, m->w.cols, i);
+        product->pack(packed, m->w.dtype, m->x + t * m->w.cols, n, m->w.cols, i);
     product->multiply(y, y_stride, &m->w, bias, begin, end, packed, n);
     free(packed);
 }
@@ -619,7 +619,7 @@ static void check_matmul(DType dtype, size_t cols) {
     float all[MAX_TOKENS * STRIDE], each[MAX_TOKENS * STRIDE];
     multiply_in_double(&p);
     for (size_t s = 0; s < n_sets; s++) {
-        size_t most = sets[s]->products[dtype].matvec_tokens;
+        size_t most = sets[s]->products[dtype].ways[0].tokens;
         if (is_tested(s, &p)) continue;
         multiply_each(sets[s], &p, NULL, 1, each);
         check_multiplication(sets[s], &p, NULL, each, 1, 1);

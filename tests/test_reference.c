@@ -74,8 +74,8 @@ static double bound_of(const Reference *reference) { return is_quantised(referen
 static double bound_of_fastest(const Reference *reference) {
     const Kernels *fastest = kernels_fastest();
     bool rounds_bf16 =
-        fastest->products[DTYPE_BF16].matmul->rounding.x_bf16 && has_weights(reference, DTYPE_BF16);
-    bool splits = fastest->products[DTYPE_F32].matmul->rounding.x_bf16;
+        kernels_product(fastest, DTYPE_BF16, 64, 64)->rounding.x_bf16 && has_weights(reference, DTYPE_BF16);
+    bool splits = kernels_product(fastest, DTYPE_F32, 64, 64)->rounding.x_bf16;
     return is_quantised(reference) || rounds_bf16 ? INT8_BOUND : splits ? SPLIT_BOUND : BOUND;
 }
 
@@ -325,8 +325,7 @@ static void check_roads(const Reference *reference) {
     CHECK(same_bits(reference, plain, logits), "%s: 8 bits, 3 threads", reference->name);
     free(logits);
     logits = logits_of(reference, (Way){.kernels = kernels_fastest()->name, .n_feed = 1});
-    check_logits(reference, "8 bits, token by token", logits, "logits", NULL,
-                 is_quantised(reference) ? INT8_BOUND : BOUND);
+    check_logits(reference, "8 bits, token by token", logits, "logits", NULL, bound_of_fastest(reference));
     free(logits);
     free(plain);
 }
@@ -345,7 +344,7 @@ static void look(void *user, const Activation *seen) { (void)user, (void)seen; }
 static void check_bystanders(const Reference *reference) {
     Error error;
     size_t n = reference->n, n_vocab = reference->n_vocab,
-           n_last = kernels_pick(NULL, &error)->products[DTYPE_F32].matvec_tokens + 1;
+           n_last = kernels_pick(NULL, &error)->products[DTYPE_F32].ways[0].tokens + 1;
     float *plain = logits_of(reference, (Way){0}), *last = calloc(n_last * n_vocab, sizeof *last);
     Run run = run_begin(reference, (Way){0});
     if (run.session != NULL) session_feed(run.session, reference->tokens, n, last, n_last, &error);
