@@ -33,10 +33,8 @@ bool vocabulary_fits(const Model *model, const Tokenizer *tokenizer, const char 
                      tokenizer_n_vocab(tokenizer));
 }
 
-enum {
-    MAPPED_AT_ONCE =
-        1 << 16 /* bytes around the one that is touched: what Linux maps, where pages are small */
-};
+/* Linux maps so many bytes around the one that is touched, where pages are small. */
+enum { MAPPED_AT_ONCE = 1 << 16 };
 
 typedef struct Opening {
     const Model *model;
@@ -49,7 +47,8 @@ typedef struct Opening {
 
 /* Piece 0 opens the vocabulary. Each other one touches a tensor, the last first, until that has ended. */
 static void open_or_touch(void *context, size_t begin, size_t end, unsigned worker) {
-    (void)end, (void)worker;
+    (void)end;
+    (void)worker;
     Opening *opening = context;
     const Checkpoint *own = model_checkpoint(opening->model);
     if (begin == 0) {

@@ -17,7 +17,7 @@ float *floats_new(size_t rows, size_t cols) {
 void *block_new(size_t n) {
     size_t step = n < HUGE_PAGE / 4 ? CACHE_LINE : HUGE_PAGE;
     if (n > SIZE_MAX - step) return NULL;
-    size_t whole = (n + step) / step * step;
+    size_t whole = (n + step - 1) / step * step;
     void *block = aligned_alloc(step, whole);
     if (block && step == HUGE_PAGE) madvise(block, whole, MADV_HUGEPAGE);
     return block;

@@ -68,7 +68,7 @@ String vocab_text(const Vocab *vocab, int32_t id) {
 /* The slot that holds the text, or the free one where it belongs; NULL when neither is in reach. */
 static uint32_t *text_slot(const Vocab *vocab, String text, uint64_t hash) {
     uint32_t *slot = &vocab->by_text[table_place(hash, vocab->n)], *end = slot + MAX_PROBES;
-    uint32_t mask = vocab->id_bits, tag = (uint32_t)hash & ~mask; /* rules out most other texts unread */
+    uint32_t mask = vocab->id_mask, tag = (uint32_t)hash & ~mask; /* rules out most other texts unread */
     for (; slot < end; slot++)
         if (!*slot ||
             ((*slot & ~mask) == tag && equal(vocab_text(vocab, (int32_t)((*slot & mask) - 1)), text)))
@@ -79,7 +79,7 @@ static uint32_t *text_slot(const Vocab *vocab, String text, uint64_t hash) {
 int32_t vocab_find(const Vocab *vocab, String text) {
     if (text.n > vocab->longest) return -1;
     const uint32_t *slot = text_slot(vocab, text, hash_text(text, false));
-    return slot && *slot ? (int32_t)((*slot & vocab->id_bits) - 1) : -1;
+    return slot && *slot ? (int32_t)((*slot & vocab->id_mask) - 1) : -1;
 }
 
 /* Where the order of the merge stands that makes the token of its first `left` bytes and the others; 0 stands there if none does. */
@@ -258,7 +258,7 @@ static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Er
     if (*slot) /* real vocabularies hold some texts twice: the first id counts */
         vocab->distinct = false;
     else
-        *slot = ((uint32_t)hash & ~vocab->id_bits) | ((uint32_t)id + 1);
+        *slot = ((uint32_t)hash & ~vocab->id_mask) | ((uint32_t)id + 1);
     if (text.n > vocab->longest) vocab->longest = text.n;
     for (size_t i = 1; vocab->kind == VOCAB_SPM && i < text.n; i++) {
         unsigned char a = (unsigned char)text.data[i - 1], b = (unsigned char)text.data[i];
@@ -296,7 +296,7 @@ static bool make_room(Vocab *vocab, const Checkpoint *checkpoint, StringArray *s
     vocab->starts = vocab->orders + n;
     vocab->merges = (Merge *)(vocab->starts + n + 1);
     memset(vocab->by_text, 0, (slots + n) * sizeof *vocab->by_text);
-    while (vocab->id_bits < n) vocab->id_bits = 2 * vocab->id_bits + 1;
+    while (vocab->id_mask < n) vocab->id_mask = 2 * vocab->id_mask + 1;
     return true;
 }
 

@@ -43,15 +43,14 @@ typedef struct Vocab {
     size_t n;             /* tokens */
     char *bytes;          /* all texts end to end, as in running text; for control tokens their names */
     unsigned char *types; /* [n] TokenType */
-    uint32_t id_bits;     /* mask of the bits that hold numbers up to n */
 
-    /* One block, which begins with by_text. */
-    uint32_t *
-        by_text; /* hash table of n texts, as vocab.c places them: id + 1, and bits of the hash above id_bits */
-    uint32_t *orders; /* [n] the pair that makes the token of the lowest order merges first */
-    uint32_t *starts; /* [n + 1] text i is bytes[starts[i], starts[i + 1]) */
-    Merge *merges; /* byte-level BPE: [number + 1] by order, 1 and up; orders has each token's first, or 0 */
+    /* Four tables in one block, which begins with the first. */
+    uint32_t *by_text; /* hash table of texts, as vocab.c places them: id + 1, and in other bits a hash's */
+    uint32_t *orders;  /* [n] the pair whose token has the lowest order merges first */
+    uint32_t *starts;  /* [n + 1] text i is bytes[starts[i], starts[i + 1]) */
+    Merge *merges;     /* byte-level BPE: by order, 1 and up; orders has each token's first, or 0 */
 
+    uint32_t id_mask;              /* the bits of by_text that hold id + 1 */
     size_t longest;                /* bytes of the longest text in by_text */
     bool distinct;                 /* no two tokens have the same text */
     unsigned char joined[256][32]; /* bit: byte b follows byte a within some text of by_text */
