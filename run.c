@@ -144,9 +144,10 @@ static bool open_model(Run *run, Error *error) {
     const Settings *s = run->settings;
     run->model = model_open(s->model, error);
     if (!run->model) return false;
-    const Checkpoint *own = model_checkpoint(run->model);
-    run->tokenizer = tokenizer_open(s->tokenizer, own, &run->vocabulary, error);
-    return run->tokenizer && vocabulary_fits(run->model, run->tokenizer, s->tokenizer, error);
+    run->threads = threads_new(s->n_threads ? (unsigned)s->n_threads : threads_physical_cores(), error);
+    if (!run->threads) return false;
+    run->tokenizer = vocabulary_open(run->model, s->tokenizer, run->threads, &run->vocabulary, error);
+    return run->tokenizer;
 }
 
 static bool stop_run(void *user) {
@@ -161,8 +162,6 @@ static bool open_generator(Run *run, Error *error) {
     bool any = (!name || !*name) && !s->logits; /* logits are written to be compared */
     const Kernels *kernels = any ? kernels_fastest() : kernels_pick(name, error);
     if (!kernels) return false;
-    run->threads = threads_new(s->n_threads ? (unsigned)s->n_threads : threads_physical_cores(), error);
-    if (!run->threads) return false;
     SessionOptions session = {.n_ctx = (size_t)s->n_ctx,
                               .kv_dtype = s->kv && strcmp(s->kv, "f32") == 0 ? DTYPE_F32 : DTYPE_F16,
                               .compute = {.kernels = kernels, .threads = run->threads},

@@ -28,13 +28,21 @@
 #include <time.h>
 #endif
 
-/* Reads a number in /sys/devices/system/cpu/cpuN/topology; false when the kernel does not give it. */
-static bool read_topology(size_t cpu, const char *file, int *value) {
+/* Takes the CPUs of one core, those that share it with `cpu`, from `cpus`; false when the kernel does not list them. */
+static bool remove_core(size_t cpu, cpu_set_t *cpus) {
     char path[96];
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/%s", cpu, file);
-    FILE *stream = fopen(path, "r");
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list", cpu);
+    FILE *stream = fopen(path, "r"); /* as "0,64" or "0-1" */
     if (!stream) return false;
-    bool ok = fscanf(stream, "%d", value) == 1;
+    unsigned first, last;
+    bool ok = false;
+    while (fscanf(stream, "%u", &first) == 1) {
+        ok = true;
+        last = first;
+        if (fscanf(stream, "-%u", &last) != 1) last = first;
+        for (unsigned i = first; i <= last && i < CPU_SETSIZE; i++) CPU_CLR(i, cpus);
+        if (getc(stream) != ',') break;
+    }
     fclose(stream);
     return ok;
 }
@@ -48,23 +56,13 @@ static unsigned allowed_cpus(cpu_set_t *cpus) {
 
 unsigned threads_physical_cores(void) {
     cpu_set_t cpus;
-    unsigned n_cpus = allowed_cpus(&cpus);
-    struct {
-        int package, core;
-    } seen[CPU_SETSIZE];
-    unsigned n_seen = 0;
+    unsigned n_cpus = allowed_cpus(&cpus), n_cores = 0;
     for (size_t cpu = 0; n_cpus && cpu < CPU_SETSIZE; cpu++) {
-        int package, core;
         if (!CPU_ISSET(cpu, &cpus)) continue;
-        if (!read_topology(cpu, "physical_package_id", &package) || !read_topology(cpu, "core_id", &core))
-            return n_cpus;
-        unsigned i = 0;
-        while (i < n_seen && (seen[i].package != package || seen[i].core != core)) i++;
-        seen[i].package = package;
-        seen[i].core = core;
-        if (i == n_seen) n_seen++;
+        if (!remove_core(cpu, &cpus)) return n_cpus;
+        n_cores++;
     }
-    return n_seen ? n_seen : 1;
+    return n_cores ? n_cores : 1;
 }
 
 static size_t count_pieces(size_t n, size_t grain) { return n / grain + (n % grain != 0); }
@@ -85,7 +83,8 @@ Threads *threads_new(unsigned n_threads, Error *error) {
     if (threads)
         threads->n_threads = n_threads;
     else
-        error_set(error, n_threads ? "not enough memory for the thread pool" : "a pool needs at least 1 thread");
+        error_set(error,
+                  n_threads ? "not enough memory for the thread pool" : "a pool needs at least 1 thread");
     return threads;
 }
 

@@ -180,22 +180,14 @@ static Candidate heap_pop(Encoder *encoder) {
 
 /* Adds the pair of symbols[left] and the next to the heap if the vocabulary merges it. */
 static void consider(Encoder *encoder, uint32_t left) {
-    const Vocab *vocab = encoder->vocab;
     const Symbol *a = &encoder->symbols[left];
     if (a->next == NONE) return;
     const Symbol *b = &encoder->symbols[a->next];
     Candidate candidate = {.n = a->n + b->n};
     uint32_t order;
-    if (vocab->kind == VOCAB_SPM) { /* neighbours whose joined text is a token; the highest score first */
-        candidate.id = vocab_find(vocab, (String){encoder->text + a->start, candidate.n});
-        if (candidate.id < 0) return;
-        order = vocab->orders[candidate.id];
-    } else {
-        const Merge *merge = vocab_find_merge(vocab, (uint32_t)a->id, (uint32_t)b->id);
-        if (!merge) return;
-        candidate.id = (int32_t)merge->result;
-        order = merge->order;
-    }
+    candidate.id =
+        vocab_find_merge(encoder->vocab, (String){encoder->text + a->start, candidate.n}, a->n, &order);
+    if (candidate.id < 0) return;
     candidate.key = (uint64_t)order << 32 | left;
     heap_push(encoder, candidate);
 }

@@ -37,6 +37,8 @@ static bool map_file(Checkpoint *checkpoint, Error *error) {
     if (bytes == MAP_FAILED)
         return error_set(error, "%s: cannot map %zu bytes: %s", path, n, strerror(errno));
     checkpoint->bytes = bytes, checkpoint->n_bytes = n;
+    /* What the page cache does not hold yet is then read in pages of 2 MB, where the file system has such. */
+    madvise(bytes, n, MADV_HUGEPAGE);
     return true;
 }
 
@@ -260,34 +262,19 @@ bool checkpoint_strings(const Checkpoint *checkpoint, const char *key, StringArr
 }
 
 /* Numbers of either type, which are of one size. */
-static bool copy_numbers(const Checkpoint *checkpoint, const char *key, ValueType element, ValueType other,
-                         void **values, size_t *n, Error *error) {
+static bool find_numbers(const Checkpoint *checkpoint, const char *key, ValueType element, ValueType other,
+                         NumberArray *array, Error *error) {
     const Entry *entry;
-    uint64_t bytes;
-    *values = NULL;
-    *n = 0;
+    *array = (NumberArray){0};
     if (!find_array(checkpoint, key, element, other, &entry, error)) return false;
-    if (!entry) return true;
-    if (multiply(entry->n, format_value_bytes(element), &bytes)) *values = malloc(bytes ? (size_t)bytes : 1);
-    if (!*values)
-        return error_set(error, "%s: not enough memory for '%s' of %" PRIu64 " elements", checkpoint->path,
-                         key, entry->n);
-    *n = (size_t)entry->n;
-    memcpy(*values, entry->data, (size_t)bytes);
+    if (entry) *array = (NumberArray){(size_t)entry->n, entry->data};
     return true;
 }
 
-bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, float **values, size_t *n, Error *error) {
-    void *numbers;
-    bool ok = copy_numbers(checkpoint, key, VALUE_F32, VALUE_F32, &numbers, n, error);
-    *values = numbers;
-    return ok;
+bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, NumberArray *array, Error *error) {
+    return find_numbers(checkpoint, key, VALUE_F32, VALUE_F32, array, error);
 }
 
-bool checkpoint_i32s(const Checkpoint *checkpoint, const char *key, int32_t **values, size_t *n,
-                     Error *error) {
-    void *numbers;
-    bool ok = copy_numbers(checkpoint, key, VALUE_I32, VALUE_U32, &numbers, n, error);
-    *values = numbers;
-    return ok;
+bool checkpoint_i32s(const Checkpoint *checkpoint, const char *key, NumberArray *array, Error *error) {
+    return find_numbers(checkpoint, key, VALUE_I32, VALUE_U32, array, error);
 }

@@ -101,6 +101,8 @@ typedef struct StringArray {
     const char *next, *end;
 } StringArray;
 
+enum { STRING_PADDING = 8 /* bytes that can be read behind each string, whatever they are */ };
+
 bool checkpoint_strings(const Checkpoint *checkpoint, const char *key, StringArray *array, Error *error);
 
 /* The next string, which is then taken off the array; n > 0. */
@@ -118,12 +120,26 @@ static inline size_t string_array_bytes(const StringArray *array) {
     return (size_t)(array->end - array->next) - array->n * sizeof(uint64_t);
 }
 
-/*
- * Numbers by key, copied out because metadata is not aligned: *values is malloc'ed (the caller frees).
- * A missing key gives *values = NULL, *n = 0 and succeeds; an array of another type fails.
- */
-bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, float **values, size_t *n, Error *error);
-bool checkpoint_i32s(const Checkpoint *checkpoint, const char *key, int32_t **values, size_t *n,
-                     Error *error);
+/* Numbers of 4 bytes where they lie, which may be anywhere. A missing key gives data = NULL, n = 0 and succeeds. */
+typedef struct NumberArray {
+    size_t n;
+    const unsigned char *data;
+} NumberArray;
+
+bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, NumberArray *array, Error *error);
+bool checkpoint_i32s(const Checkpoint *checkpoint, const char *key, NumberArray *array,
+                     Error *error); /* or uint32 */
+
+static inline float f32_at(const NumberArray *array, size_t i) {
+    float value;
+    memcpy(&value, array->data + i * sizeof value, sizeof value);
+    return value;
+}
+
+static inline int32_t i32_at(const NumberArray *array, size_t i) {
+    int32_t value;
+    memcpy(&value, array->data + i * sizeof value, sizeof value);
+    return value;
+}
 
 #endif

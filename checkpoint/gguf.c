@@ -12,6 +12,8 @@
  */
 #include "format.h"
 
+#include "kernels/aligned.h"
+
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -333,7 +335,7 @@ static bool read(Checkpoint *checkpoint, Error *error) {
     Cursor cursor = {checkpoint, checkpoint->bytes, checkpoint->bytes + checkpoint->n_bytes, error};
     if (!skip_header(&cursor, checkpoint)) return false;
     size_t n = (size_t)(cursor.at - checkpoint->bytes);
-    checkpoint->owned = malloc(n);
+    checkpoint->owned = block_new(n + STRING_PADDING);
     if (!checkpoint->owned)
         return error_set(error, "%s: not enough memory for its header of %zu bytes", checkpoint->path, n);
     memcpy(checkpoint->owned, checkpoint->bytes, n);

@@ -287,7 +287,8 @@ static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
             checkpoint->path, n, FIRST_BYTE_TOKEN + N_BYTE_TOKENS);
     checkpoint->format = "llama2.c vocabulary";
     checkpoint->entries = calloc(4, sizeof *checkpoint->entries);
-    unsigned char *owned = checkpoint->owned = malloc(n * (sizeof score + sizeof(int32_t)) + n_text);
+    unsigned char *owned = checkpoint->owned =
+        malloc(n * (sizeof score + sizeof(int32_t)) + n_text + STRING_PADDING);
     if (!checkpoint->entries || !owned) return error_set(error, "%s: not enough memory", checkpoint->path);
 
     unsigned char *scores = owned, *types = owned + n * sizeof score, *text = types + n * sizeof(int32_t),

@@ -107,24 +107,20 @@ static void print_model(const Info *info) {
 static bool print_number(const Info *info, const char *title, String architecture, const char *suffix) {
     char key[128];
     uint64_t number = 0;
-    int32_t *numbers, least, most;
-    size_t n;
+    NumberArray numbers;
     snprintf(key, sizeof key, "%.*s.%s", string_shown(architecture), architecture.data, suffix);
     if (!checkpoint_has(info->checkpoint, key)) return false;
     if (checkpoint_u64(info->checkpoint, key, &number, NULL)) {
         fprintf(info->out, "%s%" PRIu64, title, number);
         return true;
     }
-    if (!checkpoint_i32s(info->checkpoint, key, &numbers, &n, NULL) || n == 0) {
-        free(numbers);
-        return false;
+    if (!checkpoint_i32s(info->checkpoint, key, &numbers, NULL) || numbers.n == 0) return false;
+    int32_t least = i32_at(&numbers, 0), most = least;
+    for (size_t i = 1; i < numbers.n; i++) {
+        int32_t value = i32_at(&numbers, i);
+        if (value < least) least = value;
+        if (value > most) most = value;
     }
-    least = most = numbers[0];
-    for (size_t i = 1; i < n; i++) {
-        if (numbers[i] < least) least = numbers[i];
-        if (numbers[i] > most) most = numbers[i];
-    }
-    free(numbers);
     fprintf(info->out, "%s%" PRId32, title, least);
     if (least < most) fprintf(info->out, " to %" PRId32, most);
     return true;

@@ -1,4 +1,4 @@
-/* Memory for vectors of floats. */
+/* Memory for vectors of floats, and large blocks. */
 #ifndef ATTN_ALIGNED_H
 #define ATTN_ALIGNED_H
 
@@ -9,5 +9,12 @@
  * straddle two. NULL when memory runs out or the size overflows; free() releases it.
  */
 float *floats_new(size_t rows, size_t cols);
+
+/*
+ * Room for n bytes, not set to anything, all of which will be used: if they are many they lie in huge pages, where the
+ * system has some, since each small page costs a microsecond when it is first touched. NULL when memory runs out; free()
+ * releases it.
+ */
+void *block_new(size_t n);
 
 #endif

@@ -344,7 +344,7 @@ static void test_vocabulary_elements(void) {
         {"a ", "is not two parts"},
         {"a b c", "is not two parts"},
         {"", "is not two parts"},
-        {"a z", "has a part that is not in"},
+        {"a z", "makes a token that is not in"},
         {"b a", "makes a token that is not in"},
     };
     for (size_t i = 0; i < COUNT(merges); i++) {

@@ -378,6 +378,29 @@ static void check_act(const char *script, size_t n, GeneratorOptions options, co
     play_end(act(script, n, options, pieces, wanted));
 }
 
+/* A vocabulary that is opened while other threads touch the weights is the same, or the same error. */
+static void test_vocabulary_beside_weights(void) {
+    Error error = {{0}};
+    Checkpoint *file = NULL;
+    Model *model = model_open("tests/data/reference/gpt2-f32.gguf", &error);
+    for (unsigned n_threads = 1; model && n_threads <= 4; n_threads++) {
+        Threads *threads = threads_new(n_threads, &error);
+        Tokenizer *tokenizer = vocabulary_open(model, NULL, threads, &file, &error);
+        CHECK(tokenizer && !file && tokenizer_n_vocab(tokenizer) == model_config(model)->n_vocab, "%s",
+              error.message);
+        tokenizer_free(tokenizer);
+        tokenizer = vocabulary_open(model, "tests/data/tokenizer/none.gguf", threads, &file, &error);
+        CHECK(!tokenizer && !file && strstr(error.message, "none.gguf: cannot open"), "%s", error.message);
+        tokenizer = vocabulary_open(model, "tests/data/tokenizer/gpt2.gguf", threads, &file, &error);
+        CHECK(!tokenizer && file &&
+                  strstr(error.message, "but the vocabulary of tests/data/tokenizer/gpt2.gguf has"),
+              "%s", error.message);
+        checkpoint_close(file);
+        threads_free(threads);
+    }
+    model_close(model);
+}
+
 /* Each letter is a token: all of these texts begin and end between tokens' borders. */
 static void test_stop_texts(void) {
     GeneratorOptions stop = {.stop = (const char *[]){"STOP", "end"}, .n_stop = 2};
@@ -484,6 +507,7 @@ int main(void) {
     RUN(test_a_conversation_is_one_text);
     unsetenv("ATTN_KERNEL");
     RUN(test_written_logits_are_pytorchs);
+    RUN(test_vocabulary_beside_weights);
     RUN(test_stop_texts);
     RUN(test_characters_stay_whole);
     RUN(test_ends);

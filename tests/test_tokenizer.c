@@ -877,19 +877,120 @@ static void test_colliding_texts(void) {
     check_refused(&writer, path, "tokenizer.ggml.tokens: too many texts share a hash value");
 }
 
-/* Merges of tokens 0 to 675, "aa" to "zz", whose pairs of ids have one place. */
-static void test_colliding_merges(void) {
-    static char tokens[676 * 3 + (MAX_PROBES + 1) * 5], merges[(MAX_PROBES + 1) * 6];
-    char path[32], *token = tokens, *merge = merges;
-    for (int i = 0; i < 676; i++) token += sprintf(token, "%s%c%c", i ? "|" : "", 'a' + i / 26, 'a' + i % 26);
-    for (uint64_t pair = 0, n = 0; pair < 676 * 676 && n <= MAX_PROBES; pair++) {
-        uint64_t left = pair / 676, right = pair % 676;
-        if (!is_first(mix(left << 32 | right))) continue;
-        token += sprintf(token, "|%.2s%.2s", tokens + 3 * left, tokens + 3 * right);
-        merge += sprintf(merge, "%s%.2s %.2s", n++ ? "|" : "", tokens + 3 * left, tokens + 3 * right);
+/* Header and tables of several hundred kilobytes lie in huge pages. */
+static void test_many_tokens(void) {
+    enum { N = 60000 };
+    char path[32], *tokens = malloc(N * 5), *at = tokens;
+    for (int i = 0; i < N; i++, at += 5) {
+        for (int k = 0, rest = i; k < 4; k++, rest /= 26) at[k] = (char)('a' + rest % 26);
+        at[4] = '|';
     }
-    Writer writer = begin_gpt2(path, tokens, merges);
-    check_refused(&writer, path, "tokenizer.ggml.merges: too many");
+    at[-1] = '\0';
+    Writer writer = begin_gpt2(path, tokens, NULL);
+    add_string(&writer, "pre", "llama-bpe");
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    for (int i = 0; opened.tokenizer && !test_broken && i < N; i++) {
+        Tokens got = encode(opened.tokenizer, tokens + (ptrdiff_t)5 * i, 4, 0);
+        CHECK(got.n == 1 && got.ids[0] == i, "token %d", i);
+        tokens_free(&got);
+    }
+    close_tokenizer(opened);
+    unlink(path);
+    free(tokens);
+}
+
+/* A merge whose part is no token is never met: the part would have to be made first, or is a byte that has no token. */
+static void test_unmet_merges(void) {
+    char path[32];
+    Error error = {{0}};
+    Writer writer = begin_gpt2(path, "a|b|ab|az|abzz", "a z|a b|ab zz");
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    if (!opened.tokenizer) return;
+    static const int32_t expected[] = {2, 0};
+    Tokens tokens = encode(opened.tokenizer, "aba", 3, 0);
+    check_ids(tokens, (Tokens){(int32_t *)(uintptr_t)expected, 2, 2}, "ab, a");
+    CHECK(!tokenizer_encode(opened.tokenizer, "abzz", 4, 0, &tokens, &error), "no token for 'z'");
+    CHECK(strstr(error.message, "0x7a"), "%s", error.message);
+    tokens_free(&tokens);
+    close_tokenizer(opened);
+    unlink(path);
+}
+
+/* The first line that merges these two texts, from 1; 0: none does. */
+static size_t merge_order(char (*merges)[8], size_t n, const char *left, size_t n_left, const char *right,
+                          size_t n_right) {
+    for (size_t i = 0; i < n; i++)
+        if (strlen(merges[i]) == n_left + 1 + n_right && strncmp(merges[i], left, n_left) == 0 &&
+            merges[i][n_left] == ' ' && strncmp(merges[i] + n_left + 1, right, n_right) == 0)
+            return i + 1;
+    return 0;
+}
+
+/* Merges text[0, n), by the definition: again and again the pair whose line comes first, of equals the leftmost. */
+static size_t merge_plainly(char (*merges)[8], size_t n_merges, const char *text, size_t n, size_t *lengths) {
+    for (size_t i = 0; i < n; i++) lengths[i] = 1;
+    for (;;) {
+        size_t best = 0, at = 0, start = 0;
+        for (size_t i = 0; i + 1 < n; start += lengths[i++]) {
+            const char *left = text + start;
+            size_t order = merge_order(merges, n_merges, left, lengths[i], left + lengths[i], lengths[i + 1]);
+            if (order && (!best || order < best)) best = order, at = i;
+        }
+        if (!best) return n;
+        lengths[at] += lengths[at + 1];
+        n--;
+        memmove(lengths + at + 1, lengths + at + 2, (n - at - 1) * sizeof *lengths);
+    }
+}
+
+/* Tokens of up to 6 letters, made in several ways, in any order, some of them listed again. */
+static void test_merges_at_random(void) {
+    enum { N_TOKENS = 2 + 4 + 8 + 16 + 32 + 64, N_MERGES = 150, N_TEXT = 40 };
+    char texts[N_TOKENS][8], merges[N_MERGES][8], tokens[N_TOKENS * 8] = "", lines[N_MERGES * 8] = "";
+    uint64_t state = 6;
+    for (int round = 0; round < 40 && !test_broken; round++) {
+        char path[32];
+        size_t n = 0;
+        *tokens = *lines = '\0';
+        for (size_t length = 1; length <= 6; length++)
+            for (unsigned bits = 0; bits < 1u << length; bits++, n++) {
+                for (size_t i = 0; i < length; i++) texts[n][i] = "ab"[bits >> i & 1];
+                texts[n][length] = '\0';
+            }
+        for (size_t i = n - 1; i > 0; i--) { /* shuffles */
+            char swap[8];
+            size_t j = next_random(&state) % (i + 1);
+            memcpy(swap, texts[i], 8), memcpy(texts[i], texts[j], 8), memcpy(texts[j], swap, 8);
+        }
+        for (size_t i = 0; i < n; i++) strcat(strcat(tokens, i ? "|" : ""), texts[i]);
+        for (size_t i = 0; i < N_MERGES; i++) {
+            const char *token = texts[next_random(&state) % n];
+            while (strlen(token) < 2) token = texts[next_random(&state) % n];
+            size_t left = 1 + next_random(&state) % (strlen(token) - 1);
+            snprintf(merges[i], 8, "%.*s %s", (int)left, token, token + left);
+            strcat(strcat(lines, i ? "|" : ""), merges[i]);
+        }
+        Writer writer = begin_gpt2(path, tokens, lines);
+        finish_file(&writer);
+        Opened opened = open_tokenizer(path);
+        for (int i = 0; opened.tokenizer && i < 20; i++) {
+            char text[N_TEXT + 1] = {0};
+            size_t lengths[N_TEXT], n_text = 1 + next_random(&state) % N_TEXT, at = 0;
+            for (size_t k = 0; k < n_text; k++) text[k] = "ab"[next_random(&state) % 2];
+            size_t n_expected = merge_plainly(merges, N_MERGES, text, n_text, lengths);
+            Tokens got = encode(opened.tokenizer, text, n_text, 0);
+            CHECK(got.n == n_expected, "'%s': %zu tokens, expected %zu", text, got.n, n_expected);
+            for (size_t k = 0; k < got.n && !test_broken; at += lengths[k++])
+                CHECK(strlen(texts[got.ids[k]]) == lengths[k] &&
+                          strncmp(texts[got.ids[k]], text + at, lengths[k]) == 0,
+                      "'%s': token %zu is '%s'", text, k, texts[got.ids[k]]);
+            tokens_free(&got);
+        }
+        close_tokenizer(opened);
+        unlink(path);
+    }
 }
 
 /* Special tokens that begin alike, against the definition: leftmost, and there the longest. */
@@ -955,7 +1056,9 @@ int main(void) {
     RUN(test_missing_bytes);
     RUN(test_scores);
     RUN(test_colliding_texts);
-    RUN(test_colliding_merges);
+    RUN(test_many_tokens);
+    RUN(test_unmet_merges);
+    RUN(test_merges_at_random);
     RUN(test_specials);
     return test_end();
 }

@@ -9,6 +9,8 @@
  */
 #include "text/vocab.h"
 
+#include "kernels/aligned.h"
+#include "text/buffer.h"
 #include "text/unicode.h"
 
 #include <inttypes.h>
@@ -34,13 +36,21 @@ static uint64_t mix(uint64_t x) {
     return x ^ x >> 32;
 }
 
-static uint64_t hash_text(String text) {
-    uint64_t hash = text.n;
-    for (; text.n > 8; text.data += 8, text.n -= 8) hash = mix(hash ^ text_word(text.data, 8));
-    return mix(mix(hash ^ text_word(text.data, text.n)));
+/* All bits of a word's bytes from n ≤ 8 on, without a branch, which lengths of texts would mislead. */
+static uint64_t bytes_from(size_t n) { return UINT64_MAX << 4 * n << 4 * n; }
+
+/* Like text_word, for a text with STRING_PADDING behind it. */
+static uint64_t padded_word(const char *text, size_t n) {
+    uint64_t word;
+    memcpy(&word, text, 8);
+    return word & ~bytes_from(n);
 }
 
-static uint64_t hash_pair(uint32_t left, uint32_t right) { return mix((uint64_t)left << 32 | right); }
+static inline uint64_t hash_text(String text, bool padded) {
+    uint64_t hash = text.n;
+    for (; text.n > 8; text.data += 8, text.n -= 8) hash = mix(hash ^ padded_word(text.data, 8));
+    return mix(mix(hash ^ (padded ? padded_word : text_word)(text.data, text.n)));
+}
 
 /*
  * A table for n entries has 2n places, and more slots to probe after the last. The place of a hash is its
@@ -56,32 +66,38 @@ String vocab_text(const Vocab *vocab, int32_t id) {
 }
 
 /* The slot that holds the text, or the free one where it belongs; NULL when neither is in reach. */
-static TextSlot *text_slot(const Vocab *vocab, String text, uint64_t hash) {
-    TextSlot *slot = &vocab->by_text[table_place(hash, vocab->n)], *end = slot + MAX_PROBES;
+static uint32_t *text_slot(const Vocab *vocab, String text, uint64_t hash) {
+    uint32_t *slot = &vocab->by_text[table_place(hash, vocab->n)], *end = slot + MAX_PROBES;
+    uint32_t mask = vocab->id_mask, tag = (uint32_t)hash & ~mask; /* rules out most other texts unread */
     for (; slot < end; slot++)
-        if (!slot->entry ||
-            (slot->hash == (uint32_t)hash && equal(vocab_text(vocab, (int32_t)slot->entry - 1), text)))
+        if (!*slot ||
+            ((*slot & ~mask) == tag && equal(vocab_text(vocab, (int32_t)((*slot & mask) - 1)), text)))
             return slot;
-    return NULL;
-}
-
-static Merge *merge_slot(const Vocab *vocab, uint32_t left, uint32_t right) {
-    Merge *slot = &vocab->merges[table_place(hash_pair(left, right), vocab->n_merges)],
-          *end = slot + MAX_PROBES;
-    for (; slot < end; slot++)
-        if (!slot->order || (slot->left == left && slot->right == right)) return slot;
     return NULL;
 }
 
 int32_t vocab_find(const Vocab *vocab, String text) {
     if (text.n > vocab->longest) return -1;
-    const TextSlot *slot = text_slot(vocab, text, hash_text(text));
-    return slot && slot->entry ? (int32_t)(slot->entry - 1) : -1;
+    const uint32_t *slot = text_slot(vocab, text, hash_text(text, false));
+    return slot && *slot ? (int32_t)((*slot & vocab->id_mask) - 1) : -1;
 }
 
-const Merge *vocab_find_merge(const Vocab *vocab, uint32_t left, uint32_t right) {
-    const Merge *slot = merge_slot(vocab, left, right);
-    return slot && slot->order ? slot : NULL;
+/* Where the order of the merge stands that makes the token of its first `left` bytes and the others; 0 stands there if none does. */
+static uint32_t *merge_order(const Vocab *vocab, int32_t id, size_t left) {
+    uint32_t *order = &vocab->orders[id];
+    while (*order && vocab->merges[*order].left != left) order = &vocab->merges[*order].next;
+    return order;
+}
+
+int32_t vocab_find_merge(const Vocab *vocab, String text, size_t left, uint32_t *order) {
+    int32_t id = vocab_find(vocab, text);
+    if (id < 0) return -1;
+    if (vocab->kind == VOCAB_SPM) {
+        *order = vocab->orders[id];
+        return id;
+    }
+    *order = *merge_order(vocab, id, left);
+    return *order ? id : -1;
 }
 
 /*
@@ -107,16 +123,18 @@ static bool is_visible(uint64_t word) {
 
 /*
  * Writes the bytes that a spelling of byte-level BPE stands for. A text with other characters stands for itself.
- * `out` has room for text.n bytes and 8 more.
+ * `text` has STRING_PADDING behind it, and `out` room for as much behind text.n bytes.
  */
 static size_t unspell_bytes(String text, char *out) {
-    size_t n = 0, i = 0;
-    if (text.n >= 2 && memcmp(text.data, "\xc4\xa0", 2) == 0) out[n++] = ' ', i = 2;
+    const uint64_t visible = 0x6161616161616161u;
+    size_t n = (text.n >= 2) & (memcmp(text.data, "\xc4\xa0", 2) == 0), i = 2 * n;
+    *out = ' '; /* if the text begins with one */
     while (i < text.n) {
         size_t n_word = text.n - i < 8 ? text.n - i : 8;
-        uint64_t word = text_word(text.data + i, n_word), filled = word;
-        if (n_word < 8) filled |= 0x6161616161616161u << 8 * n_word;
-        if (is_visible(filled)) { /* most are: no loop, whose end a processor cannot predict */
+        uint64_t word = padded_word(text.data + i, n_word);
+        if (is_visible(word |
+                       (visible &
+                        bytes_from(n_word)))) { /* most are: no loop, whose end a processor cannot predict */
             memcpy(out + n, &word, 8);
             i += n_word, n += n_word;
             continue;
@@ -182,28 +200,21 @@ static bool load_kind(Vocab *vocab, const Checkpoint *checkpoint, Error *error) 
 }
 
 static bool load_types(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    int32_t *types;
-    size_t n;
-    if (!checkpoint_i32s(checkpoint, "tokenizer.ggml.token_type", &types, &n, error)) return false;
-    bool ok = (vocab->types = malloc(vocab->n)) != NULL;
-    if (!ok) {
-        out_of_memory(checkpoint, error);
-    } else if (!types) {
-        memset(vocab->types, TOKEN_NORMAL, vocab->n);
-    } else if (n != vocab->n) {
-        ok = error_set(error, "%s: tokenizer.ggml.token_type has %zu elements for %zu tokens",
-                       checkpoint_path(checkpoint), n, vocab->n);
-    } else {
-        for (size_t i = 0; ok && i < n; i++) {
-            vocab->types[i] = (unsigned char)types[i];
-            if (types[i] < TOKEN_NORMAL || types[i] > TOKEN_BYTE)
-                ok = error_set(error,
-                               "%s: tokenizer.ggml.token_type of token %zu is %" PRId32 ", expected 1 to 6",
-                               checkpoint_path(checkpoint), i, types[i]);
-        }
+    NumberArray types;
+    if (!checkpoint_i32s(checkpoint, "tokenizer.ggml.token_type", &types, error)) return false;
+    if (types.data && types.n != vocab->n)
+        return error_set(error, "%s: tokenizer.ggml.token_type has %zu elements for %zu tokens",
+                         checkpoint_path(checkpoint), types.n, vocab->n);
+    memset(vocab->types, TOKEN_NORMAL, vocab->n);
+    for (size_t i = 0; i < types.n; i++) {
+        int32_t type = i32_at(&types, i);
+        vocab->types[i] = (unsigned char)type;
+        if (type < TOKEN_NORMAL || type > TOKEN_BYTE)
+            return error_set(error,
+                             "%s: tokenizer.ggml.token_type of token %zu is %" PRId32 ", expected 1 to 6",
+                             checkpoint_path(checkpoint), i, type);
     }
-    free(types);
-    return ok;
+    return true;
 }
 
 /*
@@ -239,15 +250,15 @@ static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Er
     String text = vocab_text(vocab, (int32_t)id);
     bool is_text = type != TOKEN_CONTROL && type != TOKEN_UNKNOWN && type != TOKEN_BYTE;
     if (text.n == 0 || (vocab->kind == VOCAB_SPM && !is_text)) return true;
-    uint64_t hash = hash_text(text);
-    TextSlot *slot = text_slot(vocab, text, hash);
+    uint64_t hash = hash_text(text, true);
+    uint32_t *slot = text_slot(vocab, text, hash);
     if (!slot)
         return error_set(error, "%s: tokenizer.ggml.tokens: too many texts share a hash value",
                          checkpoint_path(checkpoint));
-    if (slot->entry) /* real vocabularies hold some texts twice: the first id counts */
+    if (*slot) /* real vocabularies hold some texts twice: the first id counts */
         vocab->distinct = false;
     else
-        *slot = (TextSlot){(uint32_t)hash, (uint32_t)id + 1};
+        *slot = ((uint32_t)hash & ~vocab->id_mask) | ((uint32_t)id + 1);
     if (text.n > vocab->longest) vocab->longest = text.n;
     for (size_t i = 1; vocab->kind == VOCAB_SPM && i < text.n; i++) {
         unsigned char a = (unsigned char)text.data[i - 1], b = (unsigned char)text.data[i];
@@ -256,24 +267,43 @@ static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Er
     return true;
 }
 
-static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    StringArray spelt;
-    if (!checkpoint_strings(checkpoint, "tokenizer.ggml.tokens", &spelt, error)) return false;
-    size_t n = vocab->n = spelt.n, total = string_array_bytes(&spelt);
-    if (n == 0)
-        return error_set(error, "%s: tokenizer.ggml.tokens is missing or empty", checkpoint_path(checkpoint));
+/* Finds the strings of tokens and merges, and makes room for what they become. */
+static bool make_room(Vocab *vocab, const Checkpoint *checkpoint, StringArray *spelt, StringArray *lines,
+                      Error *error) {
+    const char *path = checkpoint_path(checkpoint);
+    *lines = (StringArray){0};
+    if (!checkpoint_strings(checkpoint, "tokenizer.ggml.tokens", spelt, error)) return false;
+    size_t n = vocab->n = spelt->n, total = string_array_bytes(spelt);
+    if (n == 0) return error_set(error, "%s: tokenizer.ggml.tokens is missing or empty", path);
     if (n > INT32_MAX || total > UINT32_MAX)
         return error_set(error,
                          "%s: tokenizer.ggml.tokens has %zu elements of %zu bytes, more than 32 bits count",
-                         checkpoint_path(checkpoint), n, total);
-    if (!load_types(vocab, checkpoint, error)) return false;
-    vocab->bytes = malloc(total + 8);
-    vocab->starts = malloc((n + 1) * sizeof *vocab->starts);
-    vocab->by_text = calloc(table_slots(n), sizeof *vocab->by_text);
-    if (!vocab->bytes || !vocab->starts || !vocab->by_text) return out_of_memory(checkpoint, error);
-    vocab->starts[0] = 0;
+                         path, n, total);
+    if (vocab->kind != VOCAB_SPM) {
+        if (!checkpoint_strings(checkpoint, "tokenizer.ggml.merges", lines, error)) return false;
+        if (!lines->next) return error_set(error, "%s: tokenizer.ggml.merges is missing", path);
+        if (lines->n > INT32_MAX)
+            return error_set(error, "%s: tokenizer.ggml.merges has %zu elements, more than 31 bits count",
+                             path, lines->n);
+    }
+    size_t slots = table_slots(n);
+    vocab->bytes = malloc(total + STRING_PADDING);
+    vocab->types = malloc(n);
+    vocab->by_text =
+        block_new((slots + 2 * n + 1) * sizeof *vocab->by_text + (lines->n + 1) * sizeof *vocab->merges);
+    if (!vocab->bytes || !vocab->types || !vocab->by_text) return out_of_memory(checkpoint, error);
+    vocab->orders = vocab->by_text + slots;
+    vocab->starts = vocab->orders + n;
+    vocab->merges = (Merge *)(vocab->starts + n + 1);
+    memset(vocab->by_text, 0, (slots + n) * sizeof *vocab->by_text);
+    while (vocab->id_mask < n) vocab->id_mask = 2 * vocab->id_mask + 1;
+    return true;
+}
+
+static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, StringArray spelt, Error *error) {
     bool ok = true;
-    for (size_t i = 0, n_bytes = 0; ok && i < n; i++) {
+    vocab->starts[0] = 0;
+    for (size_t i = 0, n_bytes = 0; ok && i < vocab->n; i++) {
         ok = unspell(vocab, checkpoint, i, string_array_take(&spelt), vocab->bytes + vocab->starts[i],
                      &n_bytes, error);
         if (ok) vocab->starts[i + 1] = vocab->starts[i] + (uint32_t)n_bytes;
@@ -282,64 +312,49 @@ static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, Error *error)
     return ok;
 }
 
-/* Like vocab_find, for a text that is most likely the token after `last`. */
+/* Like vocab_find, for a text that is most likely the token `last`, or the one after it. */
 static int32_t find_next(const Vocab *vocab, String text, int32_t last) {
-    bool is_next = vocab->distinct && (size_t)last + 1 < vocab->n && equal(vocab_text(vocab, last + 1), text);
-    return is_next ? last + 1 : vocab_find(vocab, text);
+    for (int32_t id = last; vocab->distinct && id < last + 2 && (size_t)id < vocab->n; id++)
+        if (equal(vocab_text(vocab, id), text)) return id;
+    return vocab_find(vocab, text);
 }
 
 /*
- * Reads "left right", spelt as the tokens are. Both, and what they become, must be tokens, since merging goes by
- * ids. If a merge were left out silently, text would be split in another way than the model was trained with.
+ * Reads "left right", spelt as the tokens are: finds the token that they make, which *id was for the line before, and the
+ * bytes of the left part. It must be a token: if a merge were left out silently, text would be split in another way than
+ * the model was trained with. A part that is none does no harm: it is never there to merge, since whatever makes it must
+ * make a token, and a byte that is none cannot be encoded. `scratch` has room for the longest text, as spelt.
  */
-static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, char *scratch, Merge *merge,
-                       Error *error) {
+static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, char *scratch, int32_t *id,
+                       size_t *left, Error *error) {
     const char *path = checkpoint_path(checkpoint);
-    const char *space = line.n ? memchr(line.data, ' ', line.n) : NULL;
+    const char *space = memchr(line.data, ' ', line.n);
     size_t n_left = space ? (size_t)(space - line.data) : 0, n_right = space ? line.n - n_left - 1 : 0;
     if (n_left == 0 || n_right == 0 || memchr(space + 1, ' ', n_right))
         return error_set(error, "%s: tokenizer.ggml.merges: '%.*s' is not two parts with a space between",
                          path, string_shown(line), line.data);
-    size_t left = unspell_bytes((String){line.data, n_left}, scratch);
-    size_t right = unspell_bytes((String){space + 1, n_right}, scratch + left);
-    int32_t ids[] = {
-        vocab_find(vocab, (String){scratch, left}),
-        vocab_find(vocab, (String){scratch + left, right}),
-        find_next(vocab, (String){scratch, left + right}, (int32_t)merge->result),
-    };
-    if (ids[0] < 0 || ids[1] < 0 || ids[2] < 0)
-        return error_set(error, "%s: tokenizer.ggml.merges: '%.*s' %s not in tokenizer.ggml.tokens", path,
-                         string_shown(line), line.data,
-                         ids[0] < 0 || ids[1] < 0 ? "has a part that is" : "makes a token that is");
-    merge->left = (uint32_t)ids[0], merge->right = (uint32_t)ids[1], merge->result = (uint32_t)ids[2];
-    return true;
+    if (n_left + n_right <= 2 * vocab->longest) { /* no byte is spelt by more than two */
+        *left = unspell_bytes((String){line.data, n_left}, scratch);
+        size_t right = unspell_bytes((String){space + 1, n_right}, scratch + *left);
+        *id = find_next(vocab, (String){scratch, *left + right}, *id);
+        if (*id >= 0) return true;
+    }
+    return error_set(error,
+                     "%s: tokenizer.ggml.merges: '%.*s' makes a token that is not in tokenizer.ggml.tokens",
+                     path, string_shown(line), line.data);
 }
 
-static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    const char *path = checkpoint_path(checkpoint);
-    StringArray lines;
-    if (!checkpoint_strings(checkpoint, "tokenizer.ggml.merges", &lines, error)) return false;
-    if (!lines.next) return error_set(error, "%s: tokenizer.ggml.merges is missing", path);
-    size_t n = lines.n;
-    char *scratch =
-        malloc(string_array_bytes(&lines) + 8); /* for any line; no more is touched than one takes */
-    vocab->n_merges = n;
-    vocab->merges = calloc(table_slots(n), sizeof *vocab->merges);
-    bool ok = true;
-    if (n > INT32_MAX)
-        ok = error_set(error, "%s: tokenizer.ggml.merges has %zu elements, more than 31 bits count", path, n);
-    else if (!scratch || !vocab->merges)
-        ok = out_of_memory(checkpoint, error);
-    Merge merge = {0};
-    for (size_t i = 0; ok && i < n; i++) {
-        merge.order = (uint32_t)i + 1;
-        ok = read_merge(vocab, checkpoint, string_array_take(&lines), scratch, &merge, error);
+static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, StringArray lines, Error *error) {
+    size_t n = lines.n, left = 0;
+    char *scratch = malloc(2 * vocab->longest + 1 + STRING_PADDING);
+    bool ok = scratch || out_of_memory(checkpoint, error);
+    int32_t id = 0;
+    for (size_t order = 1; ok && order <= n; order++) {
+        ok = read_merge(vocab, checkpoint, string_array_take(&lines), scratch, &id, &left, error);
         if (!ok) break;
-        Merge *slot = merge_slot(vocab, merge.left, merge.right);
-        if (!slot)
-            ok = error_set(error, "%s: tokenizer.ggml.merges: too many pairs share a hash value", path);
-        else if (!slot->order) /* if a pair is listed twice, the first place counts */
-            *slot = merge;
+        vocab->merges[order] = (Merge){.left = (uint32_t)left};
+        uint32_t *place = merge_order(vocab, id, left);
+        if (!*place) *place = (uint32_t)order; /* if a pair is listed twice, the first place counts */
     }
     for (int byte = 0; byte < 256; byte++) {
         char text = (char)byte;
@@ -359,23 +374,19 @@ static uint32_t order_of_score(float score) {
 
 static bool load_scores(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     const char *path = checkpoint_path(checkpoint);
-    float *scores;
-    size_t n;
-    if (!checkpoint_f32s(checkpoint, "tokenizer.ggml.scores", &scores, &n, error)) return false;
-    bool ok = true;
-    if (!scores)
-        ok = error_set(error, "%s: tokenizer.ggml.scores is missing", path);
-    else if (n != vocab->n)
-        ok = error_set(error, "%s: tokenizer.ggml.scores has %zu elements for %zu tokens", path, n, vocab->n);
-    else if (!(vocab->orders = malloc(n * sizeof *vocab->orders)))
-        ok = out_of_memory(checkpoint, error);
-    for (size_t i = 0; ok && i < n; i++) {
-        vocab->orders[i] = order_of_score(scores[i]);
-        if (isnan(scores[i]))
-            ok = error_set(error, "%s: tokenizer.ggml.scores of token %zu is not a number", path, i);
+    NumberArray scores;
+    if (!checkpoint_f32s(checkpoint, "tokenizer.ggml.scores", &scores, error)) return false;
+    if (!scores.data) return error_set(error, "%s: tokenizer.ggml.scores is missing", path);
+    if (scores.n != vocab->n)
+        return error_set(error, "%s: tokenizer.ggml.scores has %zu elements for %zu tokens", path, scores.n,
+                         vocab->n);
+    for (size_t i = 0; i < scores.n; i++) {
+        float score = f32_at(&scores, i);
+        vocab->orders[i] = order_of_score(score);
+        if (isnan(score))
+            return error_set(error, "%s: tokenizer.ggml.scores of token %zu is not a number", path, i);
     }
-    free(scores);
-    return ok;
+    return true;
 }
 
 static bool is_special(const Vocab *vocab, size_t id) {
@@ -411,22 +422,24 @@ static void add_special(Vocab *vocab, Special special) {
 }
 
 static bool load_specials(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    size_t n = 0;
+    size_t n = 0, capacity = 0;
     for (size_t id = 0; id < vocab->n; id++) {
-        n += is_special(vocab, id);
-        if (is_special(vocab, id) && vocab_text(vocab, (int32_t)id).n > MAX_SPECIAL_BYTES)
+        if (!is_special(vocab, id)) continue;
+        String text = vocab_text(vocab, (int32_t)id);
+        if (text.n > MAX_SPECIAL_BYTES)
             return error_set(
                 error, "%s: tokenizer.ggml.tokens: special token %zu has %zu bytes, at most %d are read",
-                checkpoint_path(checkpoint), id, vocab_text(vocab, (int32_t)id).n, MAX_SPECIAL_BYTES);
+                checkpoint_path(checkpoint), id, text.n, MAX_SPECIAL_BYTES);
+        if (n == capacity) {
+            Special *specials = grow(vocab->specials, sizeof *specials, n + 1, &capacity);
+            if (!specials) return out_of_memory(checkpoint, error);
+            vocab->specials = specials;
+        }
+        vocab->specials[n++] = (Special){text, (int32_t)id, -1};
     }
     if (n == 0) return true;
-    Special *specials = vocab->specials = malloc(n * sizeof *specials);
-    if (!specials) return out_of_memory(checkpoint, error);
-    n = 0;
-    for (size_t id = 0; id < vocab->n; id++)
-        if (is_special(vocab, id)) specials[n++] = (Special){vocab_text(vocab, (int32_t)id), (int32_t)id, -1};
-    qsort(specials, n, sizeof *specials, compare_specials);
-    for (size_t i = 0; i < n; i++) add_special(vocab, specials[i]);
+    qsort(vocab->specials, n, sizeof *vocab->specials, compare_specials);
+    for (size_t i = 0; i < n; i++) add_special(vocab, vocab->specials[i]);
     for (int byte = 0; byte < 256; byte++) vocab->specials_from[byte + 1] += vocab->specials_from[byte];
     return true;
 }
@@ -499,20 +512,19 @@ static bool load_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error)
 }
 
 bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    StringArray spelt, lines;
     *vocab = (Vocab){.distinct = true};
     for (int byte = 0; byte < 256; byte++) vocab->byte_ids[byte] = -1;
-    return load_kind(vocab, checkpoint, error) && load_texts(vocab, checkpoint, error) &&
+    return load_kind(vocab, checkpoint, error) && make_room(vocab, checkpoint, &spelt, &lines, error) &&
+           load_types(vocab, checkpoint, error) && load_texts(vocab, checkpoint, spelt, error) &&
            (vocab->kind == VOCAB_SPM ? load_scores(vocab, checkpoint, error)
-                                     : load_merges(vocab, checkpoint, error)) &&
+                                     : load_merges(vocab, checkpoint, lines, error)) &&
            load_specials(vocab, checkpoint, error) && load_roles(vocab, checkpoint, error);
 }
 
 void vocab_free(Vocab *vocab) {
-    free(vocab->starts);
     free(vocab->types);
     free(vocab->bytes);
     free(vocab->by_text);
-    free(vocab->merges);
-    free(vocab->orders);
     free(vocab->specials);
 }

@@ -25,20 +25,11 @@ typedef enum TokenType {
     TOKEN_BYTE, /* SentencePiece's <0x0A> */
 } TokenType;
 
-/*
- * Two neighbouring tokens and what they become. This is also the slot of a hash table with open addressing,
- * so that a look-up touches one place in memory.
- */
+/* One way to make a token of two. */
 typedef struct Merge {
-    uint32_t left, right, result; /* ids */
-    uint32_t order;               /* 1 for the merge that goes first, and up; 0: the slot is free */
+    uint32_t left; /* bytes of the first of the two */
+    uint32_t next; /* order of the next merge in the file that makes the same token, 0: none */
 } Merge;
-
-/* The same for texts. */
-typedef struct TextSlot {
-    uint32_t hash;  /* lower half: rules out most other texts without reading them */
-    uint32_t entry; /* id + 1; 0: the slot is free */
-} TextSlot;
 
 /* A text that is found before the rest of the text is split. */
 typedef struct Special {
@@ -51,17 +42,19 @@ typedef struct Vocab {
     VocabKind kind;
     size_t n;             /* tokens */
     char *bytes;          /* all texts end to end, as in running text; for control tokens their names */
-    uint32_t *starts;     /* [n + 1] text i is bytes[starts[i], starts[i + 1]) */
     unsigned char *types; /* [n] TokenType */
-    TextSlot *by_text;    /* table of n texts, as vocab.c places them */
-    size_t longest;       /* bytes of the longest text in by_text */
-    bool distinct;        /* no two tokens have the same text */
+
+    /* Four tables in one block, which begins with the first. */
+    uint32_t *by_text; /* hash table of texts, as vocab.c places them: id + 1, and in other bits a hash's */
+    uint32_t *orders;  /* [n] the pair whose token has the lowest order merges first */
+    uint32_t *starts;  /* [n + 1] text i is bytes[starts[i], starts[i + 1]) */
+    Merge *merges;     /* byte-level BPE: by order, 1 and up; orders has each token's first, or 0 */
+
+    uint32_t id_mask;              /* the bits of by_text that hold id + 1 */
+    size_t longest;                /* bytes of the longest text in by_text */
+    bool distinct;                 /* no two tokens have the same text */
     unsigned char joined[256][32]; /* bit: byte b follows byte a within some text of by_text */
     int32_t byte_ids[256];         /* −1: no token */
-
-    Merge *merges; /* likewise a table of n_merges, for byte-level BPE */
-    size_t n_merges;
-    uint32_t *orders; /* [n] SentencePiece only: the pair whose token has the lowest order merges first */
 
     Special *specials; /* [n_specials] ascending by text; control, unknown and user-defined tokens */
     size_t n_specials;
@@ -106,8 +99,11 @@ static inline bool vocab_joins(const Vocab *vocab, char a, char b) {
     return vocab->joined[(unsigned char)a][(unsigned char)b / 8] >> (unsigned char)b % 8 & 1;
 }
 
-/* What two neighbours become, or NULL. */
-const Merge *vocab_find_merge(const Vocab *vocab, uint32_t left, uint32_t right);
+/*
+ * The token that the text becomes if its first `left` bytes, a token, and the others, one too, merge, and the merge's
+ * *order; −1 if they do not.
+ */
+int32_t vocab_find_merge(const Vocab *vocab, String text, size_t left, uint32_t *order);
 
 /* Whether a special token starts with this byte. */
 static inline bool vocab_begins_special(const Vocab *vocab, char first) {
