@@ -1,4 +1,4 @@
-# make              ./run and ./study            make test       all tests, offline
+# make              ./run, ./study, ./quantize   make test       all tests, offline
 # make debug        build/debug/, -O0            make sanitize   the tests under ASan and UBSan
 # make bench        speed against the machine's  make tsan       the threaded ones under TSan
 # make install      programs, library, attn.h, man pages, completions and the default model, under PREFIX;
@@ -25,6 +25,7 @@ MANDIR ?= $(PREFIX)/share/man
 BUILD ?= $(if $(OPENMP),build/openmp,build)
 RUN ?= $(if $(OPENMP),build/openmp/run,run)
 STUDY ?= $(patsubst %run,%study,$(RUN))
+QUANTIZE ?= $(patsubst %run,%quantize,$(RUN))
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
     -Wno-missing-field-initializers # what a row of a table leaves out is zero
@@ -60,7 +61,7 @@ $(BUILD)/kernels/neondot.o $(BUILD)/kernels/neondot_int8.o: FLAGS += -march=armv
 endif
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
-ENGINE = $(filter-out $(BUILD)/attn.o $(BUILD)/run.o $(BUILD)/study.o,$(call objects,*.c text/*.c checkpoint/*.c kernels/*.c))
+ENGINE = $(filter-out $(addprefix $(BUILD)/,attn.o run.o study.o quantize.o),$(call objects,*.c text/*.c checkpoint/*.c kernels/*.c))
 # What only programs need: the engine neither prints nor reads options.
 PROGRAMS = $(call objects,cli/*.c measures/*.c web/*.c)
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c)) $(wildcard tests/test_*.sh)
@@ -71,7 +72,7 @@ VERSION := $(shell sed -n 's/^\#define ATTN_VERSION "\(.*\)"/\1/p' attn.h)
 # A new second number may change what attn.h says.
 SONAME = libattn.so.$(basename $(VERSION))
 SHARED = $(BUILD)/libattn.so.$(VERSION)
-BUILT = $(RUN) $(STUDY) $(BUILD)/libattn.a $(SHARED)
+BUILT = $(RUN) $(STUDY) $(QUANTIZE) $(BUILD)/libattn.a $(SHARED)
 
 all: $(BUILT) model.bin
 
@@ -84,6 +85,10 @@ $(RUN): $(BUILD)/run.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(STUDY): $(BUILD)/study.o $(call objects,views/*.c) $(BUILD)/programs.a $(BUILD)/engine.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(QUANTIZE): $(BUILD)/quantize.o $(call objects,packing/*.c) $(BUILD)/programs.a $(BUILD)/engine.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -226,7 +231,7 @@ uninstall:
 	-rmdir $(DESTDIR)$(PREFIX)/share/attn
 
 clean:
-	rm -rf build run study model.bin
+	rm -rf build run study quantize model.bin
 
 .PHONY: all test test-threaded emulated debug sanitize tsan fuzz coverage bench install uninstall clean
 .PRECIOUS: $(BUILD)/%.o
