@@ -47,6 +47,7 @@ $(BUILD)/kernels/avx512.o: FLAGS += $(AVX512)
 $(BUILD)/kernels/avx512_int8.o: FLAGS += $(AVX512) $(VNNI)
 $(BUILD)/kernels/avx512_int8_bf16.o: FLAGS += $(AVX512) $(VNNI) $(BF16)
 $(BUILD)/kernels/avx512_int8_amx.o: FLAGS += $(AVX512) $(VNNI) $(BF16) $(AMX)
+$(BUILD)/packing/sums_avx2.o: FLAGS += $(AVX2)
 $(BUILD)/bench/peaks.o: FLAGS += $(AMX)
 AVX2 = -mavx2 -mfma -mf16c -mno-avx512f
 AVX512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c

@@ -116,6 +116,7 @@ typedef struct Work {
     DType *types;                   /* [tensors of the model] */
     size_t n_fallbacks;
     Threads *threads;
+    SumTries *adder; /* of this CPU */
     OutputFile output;
     GgufWriter writer;
     float *weights;       /* [threads][PIECE] */
@@ -206,7 +207,7 @@ static void convert_pieces(void *context, size_t begin, size_t end, unsigned wor
         unsigned char *target = work->bytes + dtype_bytes(to, at);
         dtype_unpack(x, from, source, n);
         if (from == to) memcpy(target, source, dtype_bytes(to, n));
-        work->bad[i] = !are_finite(x, n) || (from != to && !pack_row(target, to, x, n));
+        work->bad[i] = !are_finite(x, n) || (from != to && !pack_row(target, to, x, n, work->adder));
     }
 }
 
@@ -296,6 +297,7 @@ static bool quantize(Work *work, Error *error) {
     if (!output_spares("the output", s->out, s->model, "model", error) ||
         !output_spares("the output", s->out, s->tokenizer, "vocabulary", error))
         return false;
+    work->adder = sum_tries_fastest();
     work->threads = threads_new(n_threads, error);
     if (!work->threads) return false;
     work->weights = malloc(n_threads * PIECE * sizeof *work->weights);

@@ -65,14 +65,14 @@ static Scale power_of_two(Parts *parts, const Span *span) {
     return tries[best];
 }
 
-static bool pack_small(Parts *parts, DType dtype, const float *x) {
+static bool pack_small(Parts *parts, SumTries *adder, DType dtype, const float *x) {
     const Levels *levels = &codings[dtype].levels;
     Scale scale;
     if (dtype == DTYPE_Q8_0) {
         scale = round_scale(parts, largest_by_127(x));
     } else {
         Span span;
-        span_begin(&span, levels, has_mins(dtype) ? MIN_ANY : MIN_NONE, x, BLOCK);
+        span_begin(&span, adder, levels, has_mins(dtype) ? MIN_ANY : MIN_NONE, x, BLOCK);
         scale = dtype == DTYPE_MXFP4 ? power_of_two(parts, &span) : round_scale(parts, span_search(&span));
     }
     find_levels(parts->q, levels, x, BLOCK, scale);
@@ -87,7 +87,7 @@ static int within(int value, int lowest, int highest) {
 static Scale settle(Parts *parts, size_t j, const Span *span, const Coding *coding, Scale unit,
                     Scale wanted) {
     const int columns = unit.min > 0 ? 4 : 1, rows = TRIES / columns;
-    const int first = (int)floorf(wanted.scale / unit.scale) - rows / 2 + 1,
+    const int first = unit.scale != 0 ? (int)floorf(wanted.scale / unit.scale) - rows / 2 + 1 : 0,
               first_min = unit.min > 0 ? (int)floorf(wanted.min / unit.min) - 1 : 0;
     int scales[TRIES], mins[TRIES];
     Scale tries[TRIES];
@@ -101,14 +101,14 @@ static Scale settle(Parts *parts, size_t j, const Span *span, const Coding *codi
     return tries[best];
 }
 
-static bool pack_large(Parts *parts, DType dtype, const float *x) {
+static bool pack_large(Parts *parts, SumTries *adder, DType dtype, const float *x) {
     const Coding *coding = &codings[dtype];
     const size_t length = span_of(dtype), n = GROUP / length;
     Span spans[GROUP_SPANS];
     Scale wanted[GROUP_SPANS], largest = {0, 0};
     for (size_t j = 0; j < n; j++) {
-        span_begin(&spans[j], &coding->levels, has_mins(dtype) ? MIN_POSITIVE : MIN_NONE, x + j * length,
-                   length);
+        span_begin(&spans[j], adder, &coding->levels, has_mins(dtype) ? MIN_POSITIVE : MIN_NONE,
+                   x + j * length, length);
         wanted[j] = span_search(&spans[j]);
         if (fabsf(wanted[j].scale) > fabsf(largest.scale)) largest.scale = wanted[j].scale;
         if (wanted[j].min > largest.min) largest.min = wanted[j].min;
@@ -118,9 +118,7 @@ static bool pack_large(Parts *parts, DType dtype, const float *x) {
         round_scale(parts, (Scale){largest.scale / (float)end, largest.min / (float)coding->highest_scale});
     if (!is_finite_half(parts->scale) || !is_finite_half(parts->min)) return false;
     for (size_t j = 0; j < n; j++) {
-        Scale scale = {0, 0};
-        parts->scales[j] = parts->mins[j] = 0;
-        if (unit.scale != 0) scale = settle(parts, j, &spans[j], coding, unit, wanted[j]);
+        Scale scale = settle(parts, j, &spans[j], coding, unit, wanted[j]);
         find_levels(parts->q + j * length, &coding->levels, x + j * length, length, scale);
     }
     return true;
@@ -251,15 +249,22 @@ static void put_large(unsigned char *to, DType dtype, const Parts *parts) {
     }
 }
 
-static bool pack_blocks(unsigned char *to, DType dtype, const float *x, size_t n) {
+/* Far beyond what the scales can be; so that squares can be summed. */
+static bool are_moderate(const float *x, size_t n) {
+    bool ok = true;
+    for (size_t i = 0; i < n; i++) ok &= fabsf(x[i]) < 1e15f;
+    return ok;
+}
+
+static bool pack_blocks(unsigned char *to, DType dtype, const float *x, size_t n, SumTries *adder) {
     const DTypeInfo *info = dtype_info(dtype);
     for (; n; n -= info->block, x += info->block, to += info->block_bytes) {
         Parts parts;
         if (info->block == GROUP) {
-            if (!pack_large(&parts, dtype, x)) return false;
+            if (!pack_large(&parts, adder, dtype, x)) return false;
             put_large(to, dtype, &parts);
         } else {
-            if (!pack_small(&parts, dtype, x)) return false;
+            if (!pack_small(&parts, adder, dtype, x)) return false;
             put_small(to, dtype, &parts);
         }
     }
@@ -284,11 +289,11 @@ static bool pack_halves(unsigned char *to, DType dtype, const float *x, size_t n
     return ok;
 }
 
-bool pack_row(void *to, DType dtype, const float *x, size_t n) {
+bool pack_row(void *to, DType dtype, const float *x, size_t n, SumTries *adder) {
     switch (dtype) {
     case DTYPE_F32: memcpy(to, x, n * sizeof *x); return true;
     case DTYPE_F16:
     case DTYPE_BF16: return pack_halves(to, dtype, x, n);
-    default: return pack_blocks(to, dtype, x, n);
+    default: return are_moderate(x, n) && pack_blocks(to, dtype, x, n, adder);
     }
 }

@@ -3,6 +3,7 @@
 #define ATTN_PACK_H
 
 #include "kernels/dtype.h"
+#include "packing/sums.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +13,6 @@
  * as the search (search.h) finds. What is written depends on the weights alone, not on the machine. False: one is too
  * large for the type.
  */
-bool pack_row(void *to, DType dtype, const float *x, size_t n);
+bool pack_row(void *to, DType dtype, const float *x, size_t n, SumTries *adder);
 
 #endif
