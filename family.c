@@ -246,20 +246,29 @@ static Key tensor_name(const char *name, size_t layer, const char *kind) {
     return key;
 }
 
+/* Whether llama-quantize makes others of it: all but what never lies in files (Q8_1, Q8_K), and what ggml has removed. */
+static bool is_convertible(uint32_t type) {
+    const DTypeInfo *info = checkpoint_type(type);
+    bool removed = (type >= 31 && type <= 33) || (type >= 36 && type <= 38);
+    return info && info->block > 1 && type > 15 && !removed;
+}
+
 static void refuse_dtype(Binder *binder, const Tensor *tensor) {
-    const DTypeInfo *info = checkpoint_type(tensor->dtype);
+    const uint32_t refused = (uint32_t)tensor->dtype;
+    const DTypeInfo *info = checkpoint_type(refused);
     char known[160] = "", number[16];
-    for (uint32_t type = 0; type < 64; type++) {
-        size_t n = strlen(known);
-        if (dtype_info(type))
-            snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", dtype_info(type)->name);
-    }
-    snprintf(number, sizeof number, "%" PRIu32, (uint32_t)tensor->dtype);
+    for (int quantised = 0; quantised < 2; quantised++)
+        for (uint32_t type = 0; type < DTYPE_LIMIT; type++) {
+            size_t n = strlen(known);
+            if (dtype_info(type) && dtype_is_quantised((DType)type) == quantised)
+                snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", dtype_info(type)->name);
+        }
+    snprintf(number, sizeof number, "%" PRIu32, refused);
     fail(&binder->reader,
          "tensor '%.*s' has type %s, which is not supported; these are: %s. Get the model in one of them%s",
          string_shown(tensor->name), tensor->name.data, info ? info->name : number, known,
-         info && info->block > 1
-             ? ", or make it so: llama-quantize (of llama.cpp) --allow-requantize IN OUT Q8_0"
+         is_convertible(refused)
+             ? ", or convert it: llama-quantize (of llama.cpp) --allow-requantize IN OUT Q8_0"
              : "");
 }
 

@@ -121,7 +121,8 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     if (!session) goto no_memory;
     *session = (Session){.model = model,
                          .compute = {options->compute.kernels, options->compute.threads,
-                                     floats_new(n_chunk, widest), n_chunk * widest},
+                                     floats_new(packed_floats(n_chunk, widest), 1),
+                                     packed_floats(n_chunk, widest)},
                          .probe = options->probe,
                          .stop = options->stop,
                          .stop_user = options->stop_user,

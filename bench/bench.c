@@ -16,9 +16,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { N_DTYPES = 5 };
-
-static const DType dtypes[N_DTYPES] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0, DTYPE_Q4_0};
+/* What is measured unless asked otherwise. TinyLlama in types of 16 and 32 bits takes minutes. */
+static const char *const gpt2_types[] = {"F32", "F16", "BF16", "Q8_0", "Q6_K", "Q4_K_M", "Q4_0"};
+static const char *const tinyllama_types[] = {"Q8_0", "Q6_K", "Q4_K_M", "Q4_0"};
 
 static const char help[] =
     "usage: bench [MODEL] [options]\n"
@@ -26,8 +26,10 @@ static const char help[] =
     "machine's memory and arithmetic would allow. Checkpoints are written to $TMPDIR or /tmp and removed.\n"
     "\n"
     "      --shape NAME     gpt2-124m or tinyllama-1.1b; may be given again (both)\n"
-    "      --type TYPE      F32, F16, BF16, Q8_0 or Q4_0; may be given again (all; of TinyLlama, whose F32 is\n"
-    "                       4.4 GB, only Q8_0 and Q4_0)\n"
+    "      --type TYPE      F32, F16, BF16, or a mix of types as llama-quantize makes it: Q8_0, Q6_K, Q5_K_M, Q5_K_S,\n"
+    "                       Q4_K_M, Q4_K_S, Q3_K_L, Q3_K_M, Q3_K_S, Q2_K, IQ4_XS, IQ4_NL, Q5_1, Q5_0, Q4_1, Q4_0;\n"
+    "                       with all matrices in one type: all-Q4_0, Q4_K, MXFP4 and so on; may be given again\n"
+    "                       (F32, F16, BF16, Q8_0, Q6_K, Q4_K_M, Q4_0; TinyLlama: the last four)\n"
     "      --context N      leave out generation at contexts longer than N, 0 to 4096 (4096)\n"
     "      --repeats N      what is measured N times, and the median shown (5; TinyLlama, or a MODEL: 3)\n"
     "  -t, --threads N      (physical cores)\n"
@@ -36,10 +38,12 @@ static const char help[] =
     "  -h, --help\n"
     "\n"
     "pp      tokens/s of a prompt of 512; of peak: operations (2 for each weight and token, attention's too) over\n"
-    "        the peak of F32 FMA, of the BF16 dot where there is one, or of the 8-bit dot for Q8_0 and Q4_0; with\n"
+    "        the peak of F32 FMA, of the BF16 dot where there is one, or of the 8-bit dot for quantised types; with\n"
     "        AMX that can be more than all of it\n"
     "tg N    tokens/s of 32 tokens, one by one, that begin at context N (or just below the last position); of\n"
     "        read: bytes of the weights and the cache that each must read, over the bandwidth of plain loads\n"
+    "x N     N tokens fed together, the logits of the last wanted: their time over that of one token, or over that of\n"
+    "        N tokens of the prompt, whichever is longer. At best 1: they cost what memory or arithmetic asks\n"
     "extra   MiB of memory beyond file and KV cache\n"
     "first   ms from the start of a process to the logits after 5 tokens, with the file in the page cache\n"
     "\n"
@@ -67,14 +71,14 @@ static FILE *nameless_file(const char *folder, Error *error) {
 }
 
 /* Whether there is room for a checkpoint of that size; if not, says so on stderr. */
-static bool has_room(const char *folder, const ModelShape *shape, DType dtype) {
+static bool has_room(const char *folder, const ModelShape *shape, const Mix *mix) {
     struct statvfs disk;
-    uint64_t needed = shape_bytes(shape, dtype) + (1 << 20);
+    uint64_t needed = shape_bytes(shape, mix) + (1 << 20);
     if (statvfs(folder, &disk) != 0) return true; /* unknown: try to write it */
     uint64_t available = (uint64_t)disk.f_frsize * disk.f_bavail;
     if (available >= needed) return true;
     fprintf(stderr, "bench: %s %s left out: %s has %.1f GB free, %.1f GB are needed (set TMPDIR)\n",
-            shape->name, dtype_info(dtype)->name, folder, 1e-9 * (double)available, 1e-9 * (double)needed);
+            shape->name, mix->name, folder, 1e-9 * (double)available, 1e-9 * (double)needed);
     return false;
 }
 
@@ -89,10 +93,13 @@ static bool shows_table(const Settings *settings) {
     return !settings->json || strcmp(settings->json, "-") != 0;
 }
 
-static bool measure_row(Run *run, const char *shape, const char *path, int n_repeats, Error *error) {
+/* type: NULL where the file says it. */
+static bool measure_row(Run *run, const char *shape, const char *type, const char *path, int n_repeats,
+                        Error *error) {
     Results *results = &run->results;
+    if (results->n_rows == MAX_ROWS) return error_set(error, "%d rows are enough", MAX_ROWS);
     Row *row = &results->rows[results->n_rows];
-    row->shape = shape;
+    row->shape = shape, row->type = type;
     if (run->settings->n_repeats) n_repeats = (int)run->settings->n_repeats;
     if (!measure_checkpoint(&run->bench, row, path, n_repeats, error)) return false;
     results->n_rows++;
@@ -100,16 +107,17 @@ static bool measure_row(Run *run, const char *shape, const char *path, int n_rep
     return true;
 }
 
-static bool measure_shape(Run *run, const ModelShape *shape, DType dtype, const char *folder, Error *error) {
+static bool measure_shape(Run *run, const ModelShape *shape, const Mix *mix, const char *folder,
+                          Error *error) {
     char path[32], progress[64];
     FILE *file = nameless_file(folder, error);
     if (!file) return false;
     snprintf(path, sizeof path, "/dev/fd/%d", fileno(file));
-    snprintf(progress, sizeof progress, "%s %s, writing it", shape->name, dtype_info(dtype)->name);
+    snprintf(progress, sizeof progress, "%s %s, writing it", shape->name, mix->name);
     show_progress(progress, 0, 1);
-    bool ok = shape_write(shape, dtype, file, error);
+    bool ok = shape_write(shape, mix, file, error);
     show_progress(progress, 1, 1);
-    ok = ok && measure_row(run, shape->name, path, shape == &model_shapes[0] ? 5 : 3, error);
+    ok = ok && measure_row(run, shape->name, mix->name, path, shape == &model_shapes[0] ? 5 : 3, error);
     fclose(file);
     return ok;
 }
@@ -120,22 +128,29 @@ static bool is_listed(const StringList *list, const char *name) {
     return false;
 }
 
-/* TinyLlama in types of 16 and 32 bits takes minutes, so it is measured only on request. */
-static bool is_wanted(const Settings *settings, const ModelShape *shape, DType dtype) {
-    bool quick = shape == &model_shapes[0] || dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0;
-    return (settings->shapes.n == 0 || is_listed(&settings->shapes, shape->name)) &&
-           (settings->types.n == 0 ? quick : is_listed(&settings->types, dtype_info(dtype)->name));
+static bool measure_types(Run *run, const ModelShape *shape, const char *const *types, size_t n,
+                          Error *error) {
+    const char *folder = getenv("TMPDIR");
+    if (!folder || !*folder) folder = "/tmp";
+    for (size_t i = 0; i < n; i++) {
+        Mix mix = {0};
+        mix_find(&mix, types[i]); /* check_names found it before */
+        if (has_room(folder, shape, &mix) && !measure_shape(run, shape, &mix, folder, error)) return false;
+    }
+    return true;
 }
 
 static bool measure_shapes(Run *run, Error *error) {
-    const char *folder = getenv("TMPDIR");
-    if (!folder || !*folder) folder = "/tmp";
-    for (size_t i = 0; i < N_MODEL_SHAPES; i++)
-        for (size_t j = 0; j < N_DTYPES; j++)
-            if (is_wanted(run->settings, &model_shapes[i], dtypes[j]) &&
-                has_room(folder, &model_shapes[i], dtypes[j]) &&
-                !measure_shape(run, &model_shapes[i], dtypes[j], folder, error))
-                return false;
+    const StringList *shapes = &run->settings->shapes, *types = &run->settings->types;
+    for (size_t i = 0; i < N_MODEL_SHAPES; i++) {
+        const ModelShape *shape = &model_shapes[i];
+        size_t n =
+            i ? sizeof tinyllama_types / sizeof *tinyllama_types : sizeof gpt2_types / sizeof *gpt2_types;
+        if (shapes->n && !is_listed(shapes, shape->name)) continue;
+        if (!(types->n ? measure_types(run, shape, types->items, types->n, error)
+                       : measure_types(run, shape, i ? tinyllama_types : gpt2_types, n, error)))
+            return false;
+    }
     return true;
 }
 
@@ -166,7 +181,7 @@ static bool measure_all(Run *run, Error *error) {
     results->n_threads = threads_count(run->bench.compute.threads);
     for (int i = 0; i < N_PEAKS; i++) results->limits[i] = peaks_measure(run->bench.peaks, (PeakKind)i, 9);
     if (shows_table(settings)) print_limits(results);
-    bool ok = settings->model ? measure_row(run, settings->model, settings->model, 3, error)
+    bool ok = settings->model ? measure_row(run, settings->model, NULL, settings->model, 3, error)
                               : measure_shapes(run, error);
     if (ok && results->n_rows == 0) return error_set(error, "nothing is left to measure");
     return ok && save_json(results, settings->json, error);
@@ -182,11 +197,9 @@ static bool check_names(const Settings *s, Error *error) {
                              s->shapes.items[i]);
     }
     for (size_t i = 0; i < s->types.n; i++) {
-        bool known = false;
-        for (size_t j = 0; j < N_DTYPES; j++)
-            known = known || strcmp(s->types.items[i], dtype_info(dtypes[j])->name) == 0;
-        if (!known)
-            return error_set(error, "--type takes F32, F16, BF16, Q8_0 or Q4_0, not '%s'", s->types.items[i]);
+        Mix mix;
+        if (!mix_find(&mix, s->types.items[i]))
+            return error_set(error, "--type knows no '%s'", s->types.items[i]);
     }
     return true;
 }

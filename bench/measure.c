@@ -13,6 +13,8 @@
 
 enum { PROMPT = 512, GENERATE = 32, FIRST = 5 };
 
+const size_t few_tokens[N_FEW] = {2, 4, 8, 16};
+
 static const size_t contexts[N_CONTEXTS] = {0, 1024, MAX_CONTEXT};
 
 /* One checkpoint under measurement. */
@@ -24,11 +26,17 @@ typedef struct Timed {
     Session *session;
     float *logits;                             /* [n_vocab] */
     double weight_bytes, layer_weights, d_all; /* what a token reads and multiplies; n_layer·n_head·d_head */
+    double weights_of[DTYPE_LIMIT];            /* that a token reads */
 } Timed;
+
+static void add_matrix(Timed *timed, const Matrix *w) {
+    timed->weight_bytes += (double)w->rows * (double)dtype_bytes(w->dtype, w->cols);
+    timed->weights_of[w->dtype] += (double)w->rows * (double)w->cols;
+}
 
 static void add_linear(Timed *timed, const Linear *linear) {
     if (!linear->w.data) return;
-    timed->weight_bytes += (double)linear->w.rows * (double)dtype_bytes(linear->w.dtype, linear->w.cols);
+    add_matrix(timed, &linear->w);
     timed->weight_bytes += linear->bias ? sizeof(float) * (double)linear->w.rows : 0;
     timed->layer_weights += (double)linear->w.rows * (double)linear->w.cols;
 }
@@ -44,10 +52,15 @@ static void count_weights(Timed *timed) {
                                          &layer->mlp.down};
         for (size_t j = 0; j < sizeof linears / sizeof *linears; j++) add_linear(timed, linears[j]);
     }
-    const Matrix *unembedding = &weights->unembedding.w;
-    timed->weight_bytes +=
-        (double)unembedding->rows * (double)dtype_bytes(unembedding->dtype, unembedding->cols);
+    add_matrix(timed, &weights->unembedding.w);
     timed->d_all = (double)(config->n_layer * config->n_head * config->d_head);
+}
+
+static DType most_weights(const Timed *timed) {
+    size_t most = 0;
+    for (size_t i = 1; i < DTYPE_LIMIT; i++)
+        if (timed->weights_of[i] > timed->weights_of[most]) most = i;
+    return (DType)most;
 }
 
 /* Operations of a prompt: 2 for each weight, 4 for each dimension of a head and key; one row of logits. */
@@ -111,8 +124,55 @@ static bool repeat(Timed *timed, Speed *speed, const char *what, PeakKind kind, 
     return true;
 }
 
+/* Seconds that n tokens at the text's beginning take. */
+static bool time_feed(Timed *timed, size_t n, double *seconds, Error *error) {
+    session_rewind(timed->session, 0);
+    double start = now_ms();
+    bool ok = feed(timed, n, error);
+    *seconds = 1e-3 * (now_ms() - start);
+    return ok;
+}
+
+/*
+ * One repeat: times of one token, of few, and of a prompt, from which every ratio is made at once. A few tokens are
+ * over so soon that they are fed several times in turns.
+ */
+static bool time_few(Timed *timed, double few[N_FEW], Error *error) {
+    enum { TURNS = 5 };
+    double prompt, times[N_FEW + 1][TURNS];
+    const size_t n_prompt = timed->row->n_prompt;
+    if (!time_feed(timed, n_prompt, &prompt, error)) return false;
+    for (int turn = 0; turn < TURNS; turn++)
+        for (int i = 0; i <= N_FEW; i++) {
+            size_t n = i ? few_tokens[i - 1] : 1;
+            if (n <= n_prompt && !time_feed(timed, n, &times[i][turn], error)) return false;
+        }
+    const double one = median(times[0], TURNS);
+    for (int i = 0; i < N_FEW; i++) {
+        double least = fmax(one, prompt / (double)n_prompt * (double)few_tokens[i]);
+        few[i] = few_tokens[i] <= n_prompt ? median(times[i + 1], TURNS) / least : 0;
+    }
+    return true;
+}
+
+static bool measure_few(Timed *timed, Error *error) {
+    double few[MAX_REPEATS][N_FEW], column[MAX_REPEATS];
+    char name[96];
+    snprintf(name, sizeof name, "%s %s, a few tokens", timed->row->shape, timed->row->type);
+    for (int i = 0; i < timed->n_repeats; i++) {
+        show_progress(name, (size_t)i, (size_t)timed->n_repeats);
+        if (!time_few(timed, few[i], error)) return false;
+    }
+    show_progress(name, 1, 1);
+    for (int j = 0; j < N_FEW; j++) {
+        for (int i = 0; i < timed->n_repeats; i++) column[i] = few[i][j];
+        timed->row->few[j] = median(column, timed->n_repeats);
+    }
+    return true;
+}
+
 static PeakKind prompt_limit(DType dtype) {
-    if (dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0) return PEAK_INT8;
+    if (dtype_is_quantised(dtype)) return PEAK_INT8;
     return dtype == DTYPE_BF16 && peak_name(PEAK_BF16) ? PEAK_BF16 : PEAK_F32;
 }
 
@@ -150,12 +210,13 @@ static bool fill_cache(Timed *timed, size_t context, Error *error) {
 static bool measure_session(Timed *timed, Error *error) {
     Row *row = timed->row;
     size_t n_ctx = model_config(timed->model)->n_ctx;
-    DType dtype = model_weights(timed->model)->layers[0].attention.q.w.dtype;
-    row->type = dtype_info(dtype)->name;
+    DType dtype = most_weights(timed);
+    if (!row->type) row->type = dtype_info(dtype)->name;
     row->bytes_per_token = timed->weight_bytes;
     row->n_prompt = n_ctx < PROMPT ? n_ctx : PROMPT;
     if (!repeat(timed, &row->prompt, "prompt", prompt_limit(dtype), 0, 1, row->n_prompt,
-                prompt_operations(timed, row->n_prompt), error))
+                prompt_operations(timed, row->n_prompt), error) ||
+        !measure_few(timed, error))
         return false;
     for (int i = 0; i < N_CONTEXTS; i++) {
         size_t context;

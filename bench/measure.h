@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { N_CONTEXTS = 3, MAX_CONTEXT = 4096, MAX_REPEATS = 99 };
+enum { N_CONTEXTS = 3, N_FEW = 4, MAX_CONTEXT = 4096, MAX_REPEATS = 99 };
+
+extern const size_t few_tokens[N_FEW]; /* 2, 4, 8, 16 */
 
 /* What measuring needs. All borrowed. */
 typedef struct Bench {
@@ -28,18 +30,22 @@ typedef struct Speed {
 } Speed;
 
 typedef struct Row {
-    const char *shape, *type; /* "gpt2-124m" or a file's path, "Q8_0" */
+    const char *shape, *type; /* "gpt2-124m" or a file's path; "Q4_K_M", or what most weights of a file are */
     double bytes_per_token;   /* of the weights that one token reads */
     size_t n_prompt;
     Speed prompt; /* against arithmetic */
     bool has_context[N_CONTEXTS];
     size_t context[N_CONTEXTS];
     Speed generate[N_CONTEXTS]; /* tokens one by one from that context on, against memory */
-    double extra_mib;           /* memory beyond file and KV cache */
-    double first_ms;            /* from a process's start to its first logits */
+    double few[N_FEW]; /* time of so many tokens over that of one, or of as many of the prompt; 0: no room */
+    double extra_mib;  /* memory beyond file and KV cache */
+    double first_ms;   /* from a process's start to its first logits */
 } Row;
 
-/* Fills in all of row except `shape`, which names it in the progress. False with an error also after Ctrl-C. */
+/*
+ * Fills in all of row except `shape` and, unless it is NULL, `type`, which name it in the progress. False with an error
+ * also after Ctrl-C.
+ */
 bool measure_checkpoint(const Bench *bench, Row *row, const char *path, int n_repeats, Error *error);
 
 /* What the timed process does: everything between a program's start and the logits after 5 tokens. */

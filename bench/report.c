@@ -16,17 +16,23 @@ static void print_speed(bool measured, const Speed *speed) {
 void print_last_row(const Results *results) {
     const Row *row = &results->rows[results->n_rows - 1];
     if (results->n_rows == 1 || row[-1].shape != row->shape) {
-        printf("\n%s\n%-5s %9s %9s %7s", row->shape, "type", "MB/token", "pp", "of peak");
+        printf("\n%s\n%-10s %9s %9s %7s", row->shape, "type", "MB/token", "pp", "of peak");
         for (int i = 0; i < N_CONTEXTS; i++) {
             char name[24] = "tg -";
             if (row->has_context[i]) snprintf(name, sizeof name, "tg %zu", row->context[i]);
             printf(" %9s %7s", name, "of read");
         }
+        for (int i = 0; i < N_FEW; i++) printf(" %3s%2zu", "x", few_tokens[i]);
         printf(" %6s %6s\n", "extra", "first");
     }
-    printf("%-5s %9.1f", row->type, 1e-6 * row->bytes_per_token);
+    printf("%-10s %9.1f", row->type, 1e-6 * row->bytes_per_token);
     print_speed(true, &row->prompt);
     for (int i = 0; i < N_CONTEXTS; i++) print_speed(row->has_context[i], &row->generate[i]);
+    for (int i = 0; i < N_FEW; i++)
+        if (row->few[i] > 0)
+            printf(" %5.2f", row->few[i]);
+        else
+            printf(" %5s", "-");
     printf(" %6.1f %6.1f\n", row->extra_mib, row->first_ms);
     fflush(stdout);
 }
@@ -78,6 +84,9 @@ static void json_row(FILE *file, const Row *row) {
         json_speed(file, &row->generate[i]);
         putc('}', file);
     }
+    fprintf(file, "],\n   \"few\": [");
+    for (int i = 0; i < N_FEW; i++)
+        fprintf(file, "%s{\"tokens\": %zu, \"ratio\": %.4g}", i ? ", " : "", few_tokens[i], row->few[i]);
     putc(']', file);
     json_number(file, "extra_mib", row->extra_mib, true);
     json_number(file, "first_token_ms", row->first_ms, true);

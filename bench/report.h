@@ -6,11 +6,13 @@
 
 #include <stdio.h>
 
+enum { MAX_ROWS = 64 };
+
 typedef struct Results {
     const char *kernels;
     unsigned n_threads;
     double limits[N_PEAKS]; /* bytes or operations a second, at the start; 0: the CPU cannot do that */
-    Row rows[16];
+    Row rows[MAX_ROWS];
     size_t n_rows;
 } Results;
 

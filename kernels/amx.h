@@ -16,7 +16,9 @@
 #ifndef ATTN_AMX_H
 #define ATTN_AMX_H
 
-#include "microkernel.h"
+#include "blocks.h"
+#include "kernels.h"
+#include "weights.h"
 
 #include <immintrin.h>
 #include <stdbool.h>
@@ -38,24 +40,19 @@
 #endif
 
 enum {
-    SIDE = 16,              /* rows of weights, or tokens, of a tile */
-    PAIRS = 16,             /* of its columns */
-    STEP = 2 * PAIRS,       /* columns */
-    PART = SIDE * STEP,     /* BF16s of a tile */
-    PANEL_BYTES = 96 << 10, /* of ROWS rows' weights, unpacked, at most; two of them are a tenth of L2 */
-    IN_L1_BYTES = 24 << 10, /* so much of a panel stays in L1, beside sums and what is being unpacked */
-    PACK_TOKENS = 48,       /* that one call packs */
-    UNPACK_STEPS = 4,       /* of a row that are unpacked at a time, while tiles are multiplied */
+    SIDE = 16,                   /* rows of weights, or tokens, of a tile */
+    STRIP = 2 * SIDE,            /* rows that are multiplied together */
+    PAIRS = 16,                  /* of its columns */
+    STEP = 2 * PAIRS,            /* columns */
+    PART = SIDE * STEP,          /* BF16s of a tile */
+    PANEL_BYTES = 96 << 10,      /* of a strip's weights, unpacked, at most; two of them are a tenth of L2 */
+    IN_L1_BYTES = 24 << 10,      /* so much of a panel stays in L1, beside sums and what is being unpacked */
+    PACK_TOKENS = 48,            /* that one call packs */
+    UNPACK_STEPS = GROUP / STEP, /* of a row that are unpacked at a time, while tiles are multiplied */
 };
 
 /* How many BF16 make a number of a dtype. */
 #define PARTS(dtype) ((size_t)((dtype) == DTYPE_F32 || (dtype) == DTYPE_F16 ? 2 : 1))
-
-/* Of STEP weights; of quantised ones that is a block. */
-OPENED size_t step_bytes(DType dtype) {
-    bool quantised = dtype == DTYPE_Q8_0 || dtype == DTYPE_Q4_0;
-    return quantised ? BLOCK_BYTES(dtype) : dtype == DTYPE_F32 ? 4 * STEP : 2 * STEP;
-}
 
 /* x less what it was rounded to. */
 static inline Vec bf16_rest(Vec x, __m256i rounded) {
@@ -100,27 +97,29 @@ OPENED void pack_for_tiles(size_t n_parts, void *packed, const float *x, size_t 
         pack_pairs_of_tile(n_parts, packed, x, t, smaller(SIDE, end - t), cols);
 }
 
-static inline void pack_rounded(void *packed, const float *x, size_t n, size_t cols, size_t i) {
+static inline void pack_rounded(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t i) {
+    (void)dtype;
     pack_for_tiles(1, packed, x, n, cols, i * PACK_TOKENS);
 }
 
-static inline void pack_split(void *packed, const float *x, size_t n, size_t cols, size_t i) {
+static inline void pack_split(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t i) {
+    (void)dtype;
     pack_for_tiles(2, packed, x, n, cols, i * PACK_TOKENS);
 }
 
-/* STEP weights. The scale of quantised ones takes fewer operations here than block_scale takes. */
-OPENED void load_step(DType dtype, Vec w[2], const unsigned char *step) {
-    int16_t half;
-    memcpy(&half, step, sizeof half);
-    Vec scale = _mm512_cvtph_ps(_mm256_set1_epi16(half));
-    for (size_t i = 0; i < 2; i++)
-        w[i] = dtype == DTYPE_Q8_0   ? vec_mul(scale, vec_from_int8(step + 2 + i * LANES))
-               : dtype == DTYPE_Q4_0 ? vec_mul(scale, vec_from_nibbles(step + 2, i))
-                                     : load_weights(dtype, step, i * LANES);
+/* STEP weights of a group, whose spans have 16 or 32 columns. */
+OPENED void load_step(Vec w[2], DType dtype, const PlainGroup *group, size_t step) {
+    const __m512i excess = _mm512_set1_epi32(excess_of(dtype));
+    for (size_t i = 0; i < 2; i++) {
+        const size_t c = step * STEP + i * LANES, span = c / span_of(dtype);
+        __m512i q = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(group->q + c)));
+        w[i] = vec_mul(vec_set(group->scales[span]), _mm512_cvtepi32_ps(_mm512_sub_epi32(q, excess)));
+        if (has_mins(dtype)) w[i] = vec_sub(w[i], vec_set(group->mins[span]));
+    }
 }
 
 /*
- * Panels go through all strips of ROWS rows before they go on to the next columns. They have as many columns each time,
+ * Panels go through all strips of STRIP rows before they go on to the next columns. They have as many columns each time,
  * but fewer the last time.
  */
 typedef struct Panel {
@@ -128,16 +127,18 @@ typedef struct Panel {
 } Panel;
 
 OPENED Panel panel_at(DType dtype, size_t i, size_t row_begin, size_t row_end, size_t cols) {
-    const size_t most = PANEL_BYTES / sizeof(uint16_t) / PART / (ROWS / SIDE) / PARTS(dtype);
+    const size_t most = PANEL_BYTES / sizeof(uint16_t) / PART / (STRIP / SIDE) / PARTS(dtype);
     if (row_begin >= row_end) return (Panel){0};
-    size_t n_strips = (row_end - row_begin + ROWS - 1) / ROWS, steps = cols / STEP,
-           n_panels = (steps + most - 1) / most, panel_steps = (steps + n_panels - 1) / n_panels,
+    size_t n_strips = (row_end - row_begin + STRIP - 1) / STRIP, steps = cols / STEP,
+           n_panels = (steps + most - 1) / most,
+           panel_steps = ((steps + n_panels - 1) / n_panels + UNPACK_STEPS - 1) / UNPACK_STEPS * UNPACK_STEPS,
            begin = smaller(i / n_strips * panel_steps, steps);
-    return (Panel){row_begin + i % n_strips * ROWS, begin * STEP, smaller(panel_steps, steps - begin)};
+    return (Panel){row_begin + i % n_strips * STRIP, begin * STEP, smaller(panel_steps, steps - begin)};
 }
 
-/* A panel on its way from ROWS rows to panel[step][part][row][STEP]: row by row, because memory is fastest in order. */
+/* A panel on its way from STRIP rows to panel[step][part][row][STEP]: row by row, because memory is fastest in order. */
 typedef struct Unpacking {
+    DType dtype;
     const unsigned char *row; /* its first step */
     size_t row_bytes;
     uint16_t *panel;
@@ -145,37 +146,51 @@ typedef struct Unpacking {
     size_t step, steps; /* of the row */
 } Unpacking;
 
-OPENED void begin_unpacking(DType dtype, Unpacking *left, const Matrix *w, size_t row_end, const Panel *panel,
+OPENED void begin_unpacking(Unpacking *left, const Matrix *w, size_t row_end, const Panel *panel,
                             uint16_t *to) {
-    size_t row_bytes = w->cols / STEP * step_bytes(dtype);
-    *left = (Unpacking){.row_bytes = row_bytes, .panel = to, .r = ROWS};
+    size_t row_bytes = dtype_bytes(w->dtype, w->cols);
+    *left = (Unpacking){.dtype = w->dtype, .row_bytes = row_bytes, .panel = to, .r = STRIP};
     if (!panel->steps) return;
-    left->row =
-        (const unsigned char *)w->data + panel->r * row_bytes + panel->begin / STEP * step_bytes(dtype);
+    left->row = (const unsigned char *)w->data + panel->r * row_bytes + dtype_bytes(w->dtype, panel->begin);
     left->r = 0;
     left->n_rows = row_end - panel->r;
     left->steps = panel->steps;
 }
 
+/* n ≤ UNPACK_STEPS steps of quantised weights, STRIP·STEP numbers apart. */
+static void unpack_rounded(uint16_t *to, DType dtype, const unsigned char *from, size_t n) {
+    PlainGroup group;
+    unpack_plainly(dtype, &group, from, n * STEP);
+    for (size_t step = 0; step < n; step++, to += STRIP * STEP) {
+        Vec w[2], parts[2];
+        load_step(w, dtype, &group, step);
+        split(1, parts, w[0], w[1]);
+        vec_store((float *)(void *)to, parts[0]);
+    }
+}
+
 /* Unpacks n times UNPACK_STEPS steps of a row, or what is left of it, and fetches as much of the next row. */
-OPENED void unpack_steps(DType dtype, Unpacking *left, size_t n) {
-    for (; n && left->r < ROWS; n--) {
-        const size_t step_size = PARTS(dtype) * ROWS * STEP;
-        const unsigned char *from = left->row + left->step * step_bytes(dtype);
+OPENED void unpack_steps(DType kind, Unpacking *left, size_t n) {
+    for (; n && left->r < STRIP; n--) {
+        const size_t step_size = PARTS(kind) * STRIP * STEP;
+        const unsigned char *from = left->row + dtype_bytes(left->dtype, left->step * STEP);
         uint16_t *to = left->panel + left->step * step_size + left->r * STEP;
-        for (size_t line = 0; line < UNPACK_STEPS * step_bytes(dtype); line += 64)
+        for (size_t line = 0; line < dtype_bytes(left->dtype, UNPACK_STEPS * STEP); line += 64)
             __builtin_prefetch(from + left->row_bytes + line);
         size_t end = smaller(left->step + UNPACK_STEPS, left->steps);
-        for (; left->step < end; left->step++, from += step_bytes(dtype), to += step_size) {
-            Vec w[2], parts[2];
-            if (dtype == DTYPE_BF16) {
+        if (dtype_is_quantised(kind)) {
+            unpack_rounded(to, left->dtype, from, end - left->step);
+            left->step = end;
+        }
+        for (; left->step < end; left->step++, from += dtype_bytes(kind, STEP), to += step_size) {
+            Vec parts[2];
+            if (kind == DTYPE_BF16) {
                 memcpy(to, from, 2 * STEP);
                 continue;
             }
-            load_step(dtype, w, from);
-            split(PARTS(dtype), parts, w[0], w[1]);
-            for (size_t i = 0; i < PARTS(dtype); i++)
-                vec_store((float *)(void *)(to + i * ROWS * STEP), parts[i]);
+            split(PARTS(kind), parts, load_weights(kind, from, 0), load_weights(kind, from, LANES));
+            for (size_t i = 0; i < PARTS(kind); i++)
+                vec_store((float *)(void *)(to + i * STRIP * STEP), parts[i]);
         }
         if (end < left->steps) continue;
         left->step = 0;
@@ -184,7 +199,7 @@ OPENED void unpack_steps(DType dtype, Unpacking *left, size_t n) {
     }
 }
 
-/* The sums of ROWS rows and two tiles of tokens, on their way to y. */
+/* The sums of STRIP rows and two tiles of tokens, on their way to y. */
 typedef struct TilesResult {
     _Alignas(64) float sums[4][SIDE * SIDE]; /* [token tile, row tile][row][token] */
     float *y;                                /* of the first row and token */
@@ -241,7 +256,7 @@ OPENED void dot_tiles(bool two, bool wide) {
  * result->sums = a panel's weights · one or two tiles of tokens, x [steps][part] tiles each. While the tiles' unit is
  * busy, the vectors' unit finishes the result before this one and unpacks the next panel.
  */
-OPENED void multiply_tiles(DType dtype, TilesResult *result, const TilesResult *before, const uint16_t *panel,
+OPENED void multiply_tiles(DType kind, TilesResult *result, const TilesResult *before, const uint16_t *panel,
                            const uint16_t *x0, const uint16_t *x1, size_t steps, Unpacking *next,
                            size_t unpack) {
     const size_t tokens0 = smaller(SIDE, result->n_tokens), tokens1 = result->n_tokens - tokens0;
@@ -254,12 +269,12 @@ OPENED void multiply_tiles(DType dtype, TilesResult *result, const TilesResult *
         TILE_ZERO(3);
     }
     for (size_t step = 0; step < steps; step++) {
-        const bool in_l1 = step < IN_L1_BYTES / (PARTS(dtype) * ROWS * STEP * sizeof *panel);
-        for (size_t x_part = 0; x_part < PARTS(dtype); x_part++) {
+        const bool in_l1 = step < IN_L1_BYTES / (PARTS(kind) * STRIP * STEP * sizeof *panel);
+        for (size_t x_part = 0; x_part < PARTS(kind); x_part++) {
             TILE_STREAM(6, x0, 4 * tokens0);
             if (two) TILE_STREAM(7, x1, 4 * tokens1);
-            for (size_t w_part = PARTS(dtype) - x_part; w_part--;) {
-                const uint16_t *w0 = panel + w_part * ROWS * STEP, *w1 = w0 + PART;
+            for (size_t w_part = PARTS(kind) - x_part; w_part--;) {
+                const uint16_t *w0 = panel + w_part * STRIP * STEP, *w1 = w0 + PART;
                 if (in_l1) {
                     TILE_LOAD(4, w0, 2 * STEP);
                     TILE_LOAD(5, w1, 2 * STEP);
@@ -271,10 +286,10 @@ OPENED void multiply_tiles(DType dtype, TilesResult *result, const TilesResult *
             }
             x0 += tokens0 * STEP, x1 += tokens1 * STEP;
         }
-        panel += PARTS(dtype) * ROWS * STEP;
+        panel += PARTS(kind) * STRIP * STEP;
         /* Spread over the steps, so that the tiles' unit never runs dry: 1.02 times as fast as all at once. */
         if (step % 4 == 2 && finished < 4) finish_tile(before, finished++);
-        unpack_steps(dtype, next, unpack);
+        unpack_steps(kind, next, unpack);
     }
     while (finished < 4) finish_tile(before, finished++);
     TILE_STORE(0, result->sums[0], 4 * SIDE);
@@ -290,35 +305,42 @@ typedef struct Panels {
     _Alignas(64) uint16_t bf16[2][PANEL_BYTES / sizeof(uint16_t)];
 } Panels;
 
-OPENED void matmul_dtype(DType dtype, Panels *panels, float *y, size_t y_stride, const Matrix *w,
-                         const float *bias, size_t row_begin, size_t row_end, const uint16_t *x, size_t n) {
+/* What the sums of rows from r on begin with, for the panel that begins at a column. */
+static inline const float *start_of_strip(const float *bias, size_t r, size_t column) {
+    static const float zeros[STRIP];
+    return column ? NULL : bias ? bias + r : zeros;
+}
+
+/* kind: of floats, or any quantised one for all of these. */
+OPENED void matmul_kind(DType kind, Panels *panels, float *y, size_t y_stride, const Matrix *w,
+                        const float *bias, size_t row_begin, size_t row_end, const uint16_t *x, size_t n) {
     TilesResult results[2];
     Unpacking next;
     size_t n_panels = 0, configured = 0, turn = 0;
-    Panel then = panel_at(dtype, 0, row_begin, row_end, w->cols);
-    begin_unpacking(dtype, &next, w, row_end, &then, panels->bf16[0]);
+    Panel then = panel_at(kind, 0, row_begin, row_end, w->cols);
+    begin_unpacking(&next, w, row_end, &then, panels->bf16[0]);
     results[1].n_tokens = 0;
     while (then.steps) {
         const Panel panel = then;
         const uint16_t *weights = panels->bf16[n_panels % 2];
-        unpack_steps(dtype, &next, SIZE_MAX);
-        then = panel_at(dtype, ++n_panels, row_begin, row_end, w->cols);
-        begin_unpacking(dtype, &next, w, row_end, &then, panels->bf16[n_panels % 2]);
+        unpack_steps(kind, &next, SIZE_MAX);
+        then = panel_at(kind, ++n_panels, row_begin, row_end, w->cols);
+        begin_unpacking(&next, w, row_end, &then, panels->bf16[n_panels % 2]);
         size_t calls = panel.steps *
                        ((n + 2 * SIDE - 1) / (2 * SIDE)); /* of unpack_steps, while this one is multiplied */
-        size_t unpack = (ROWS * ((then.steps + UNPACK_STEPS - 1) / UNPACK_STEPS) + calls - 1) / calls;
+        size_t unpack = (STRIP * ((then.steps + UNPACK_STEPS - 1) / UNPACK_STEPS) + calls - 1) / calls;
         for (size_t t = 0; t < n; t += 2 * SIDE, turn = !turn) {
             size_t tokens = smaller(2 * SIDE, n - t), first = smaller(SIDE, tokens);
-            const uint16_t *x0 = x + PARTS(dtype) * (t * w->cols + panel.begin * first),
-                           *x1 = x + PARTS(dtype) * ((t + first) * w->cols + panel.begin * (tokens - first));
+            const uint16_t *x0 = x + PARTS(kind) * (t * w->cols + panel.begin * first),
+                           *x1 = x + PARTS(kind) * ((t + first) * w->cols + panel.begin * (tokens - first));
             TilesResult *result = &results[turn];
             result->y = y + t * y_stride + panel.r;
             result->y_stride = y_stride;
-            result->n_rows = smaller(ROWS, row_end - panel.r);
+            result->n_rows = smaller(STRIP, row_end - panel.r);
             result->n_tokens = tokens;
-            result->start = sums_start(bias, panel.r, panel.begin);
-            if (tokens != configured) configure_tiles(ROWS, configured = tokens);
-            multiply_tiles(dtype, result, &results[!turn], weights, x0, x1, panel.steps, &next, unpack);
+            result->start = start_of_strip(bias, panel.r, panel.begin);
+            if (tokens != configured) configure_tiles(STRIP, configured = tokens);
+            multiply_tiles(kind, result, &results[!turn], weights, x0, x1, panel.steps, &next, unpack);
         }
     }
     for (size_t i = 0; i < 4; i++) finish_tile(&results[!turn], i);
@@ -328,7 +350,10 @@ OPENED void matmul_dtype(DType dtype, Panels *panels, float *y, size_t y_stride,
 static inline void matmul_tiles(float *y, size_t y_stride, const Matrix *w, const float *bias,
                                 size_t row_begin, size_t row_end, const void *packed, size_t n) {
     Panels panels;
-    FOR_DTYPE(w->dtype, matmul_dtype, &panels, y, y_stride, w, bias, row_begin, row_end, packed, n)
+    if (dtype_is_quantised(w->dtype))
+        matmul_kind(DTYPE_Q8_0, &panels, y, y_stride, w, bias, row_begin, row_end, packed, n);
+    else
+        FOR_FLOATS(w->dtype, matmul_kind, &panels, y, y_stride, w, bias, row_begin, row_end, packed, n)
 }
 
 #endif

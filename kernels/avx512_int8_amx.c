@@ -12,8 +12,8 @@
         .rounding = {.x_bf16 = x_parts, .w_bf16 = w_parts}, .pack = pack_parts, .multiply = matmul_tiles     \
     }
 
-static const Product matmul_split = MATMUL_TILES(2, 2, pack_split), /* F32 and F16 */
-    matmul_bf16 = MATMUL_TILES(1, 0, pack_rounded), matmul_quantised = MATMUL_TILES(1, 1, pack_rounded);
+static const Product prompt_split = MATMUL_TILES(2, 2, pack_split), /* F32 and F16 */
+    prompt_bf16 = MATMUL_TILES(1, 0, pack_rounded), prompt_quantised = MATMUL_TILES(1, 1, pack_rounded);
 
 static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,
                           const void *v, size_t v_stride, size_t n_v, size_t d) {
@@ -25,14 +25,31 @@ static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_st
     sum_in_tiles(&sums, dtype, n, d);
 }
 
+#undef INT_WAYS
+#define INT_WAYS(lanes, name)                                                                                \
+    {                                                                                                        \
+        {                                                                                                    \
+            {FEW_INTS, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, {                          \
+                SIZE_MAX, &prompt_quantised                                                                  \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+#define FLOATS(prompt)                                                                                       \
+    {                                                                                                        \
+        {                                                                                                    \
+            {FEW_FLOATS, &avx512_matvec_floats}, {PACKED_TOKENS, &avx512_matmul_floats}, {                   \
+                SIZE_MAX, &prompt                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
 const Kernels kernels_avx512_int8_amx = {
     .name = "avx512-int8-amx",
     .runs_here = cpu_has_amx_bf16,
-    .products = {[DTYPE_F32] = {FEW_FLOATS, &avx512_matvec_floats, &matmul_split},
-                 [DTYPE_F16] = {FEW_FLOATS, &avx512_matvec_floats, &matmul_split},
-                 [DTYPE_BF16] = {4, &avx512_matvec_floats, &matmul_bf16},
-                 [DTYPE_Q8_0] = {5, &avx512_matvec_q8_0_int8, &matmul_quantised},
-                 [DTYPE_Q4_0] = {FEW_Q4_0, &avx512_matvec_q4_0_int8, &matmul_quantised}},
+    .products = {[DTYPE_F32] = FLOATS(prompt_split),
+                 [DTYPE_F16] = FLOATS(prompt_split),
+                 [DTYPE_BF16] = FLOATS(prompt_bf16),
+                 QUANTISED_PRODUCTS(avx512, bytes)},
     .sums_bf16 = 2,
     .weighted_sums = weighted_sums,
     SHARED_KERNELS(avx512),

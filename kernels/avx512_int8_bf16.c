@@ -11,42 +11,72 @@
 
 #include <string.h>
 
-static void pack_pairs(void *packed, const float *x, size_t n, size_t cols, size_t i) {
-    size_t first = i * TOKENS, tokens = micro_tokens(n, first);
-    float *to = (float *)packed + first * (cols / 2);
-    for (size_t t = 0; t < tokens; t++)
-        for (size_t c = 0, some; c < cols; c += some) {
-            float pairs[LANES / 2];
-            uint16_t halves[LANES];
-            some = smaller(LANES, cols - c);
-            vec_to_bf16(halves, vec_load_first(x + (first + t) * cols + c, some));
-            memcpy(pairs, halves, sizeof pairs);
-            for (size_t k = 0; k < some / 2; k++) to[(c / 2 + k) * tokens + t] = pairs[k];
-        }
+/* Pairs of BF16, where packed activations have a float. */
+static void round_pairs(float *to, const float *x, size_t cols) {
+    for (size_t c = 0, some; c < cols; c += some) {
+        uint16_t halves[LANES];
+        some = smaller(LANES, cols - c);
+        vec_to_bf16(halves, vec_load_first(x + c, some));
+        memcpy(to + c / 2, halves, some * sizeof *halves);
+    }
 }
 
-static void matmul_pairs(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin,
-                         size_t end, const void *packed, size_t n) {
-    Matrix pairs = {w->data, DTYPE_F32, w->rows, w->cols / 2};
-    matmul_panels(true, false, y, y_stride, &pairs, bias, begin, end, packed, n);
+static void pack_pairs(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t i) {
+    (void)dtype, (void)n;
+    round_pairs((float *)packed + i * (cols / 2), x + i * cols, cols);
 }
 
+static void pack_tile_of_pairs(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t i) {
+    (void)dtype;
+    for (size_t t = i * TILE_TOKENS, end = smaller(t + TILE_TOKENS, n), tokens; t < end; t += tokens) {
+        tokens = tile_vectors(end - t) * LANES;
+        float *to = (float *)packed + t * (cols / 2);
+        for (size_t j = 0; j < tokens; j++)
+            for (size_t c = 0, some; c < cols; c += some) {
+                float pairs[LANES / 2] = {0};
+                some = smaller(LANES, cols - c);
+                if (t + j < end) round_pairs(pairs, x + (t + j) * cols + c, some);
+                for (size_t k = 0; k < some / 2; k++) to[(c / 2 + k) * tokens + j] = pairs[k];
+            }
+    }
+}
+
+static Matrix as_pairs(const Matrix *w) { return (Matrix){w->data, DTYPE_F32, w->rows, w->cols / 2}; }
+
+static void multiply_rows(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin,
+                          size_t end, const void *packed, size_t n) {
+    Matrix pairs = as_pairs(w);
+    rows_of_floats(DTYPE_F32, true, y, y_stride, &pairs, bias, begin, end, packed, n);
+}
+
+static void multiply_tiles(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin,
+                           size_t end, const void *packed, size_t n) {
+    Matrix pairs = as_pairs(w);
+    matmul_panels(DTYPE_F32, true, y, y_stride, &pairs, bias, begin, end, packed, n);
+}
+
+static const Product matvec_of_bf16 = {.streams = ROWS,
+                                       .pack_tokens = 1,
+                                       .whole_cols = 2,
+                                       .otherwise = &avx512_matvec_floats,
+                                       .rounding = {.x_bf16 = 1},
+                                       .pack = pack_pairs,
+                                       .multiply = multiply_rows};
 static const Product matmul_of_bf16 = {.streams = 1,
-                                       .pack_tokens = TOKENS,
+                                       .pack_tokens = TILE_TOKENS,
                                        .whole_cols = 2,
                                        .otherwise = &avx512_matmul_floats,
                                        .rounding = {.x_bf16 = 1},
-                                       .pack = pack_pairs,
-                                       .multiply = matmul_pairs};
+                                       .pack = pack_tile_of_pairs,
+                                       .multiply = multiply_tiles};
 
 const Kernels kernels_avx512_int8_bf16 = {
     .name = "avx512-int8-bf16",
     .runs_here = cpu_has_avx512_bf16,
-    .products = {[DTYPE_F32] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats},
-                 [DTYPE_F16] = {FEW_FLOATS, &avx512_matvec_floats, &avx512_matmul_floats},
-                 [DTYPE_BF16] = {FEW_FLOATS, &avx512_matvec_floats, &matmul_of_bf16},
-                 [DTYPE_Q8_0] = {FEW_Q8_0, &avx512_matvec_q8_0_int8, &avx512_matmul_q8_0_int8},
-                 [DTYPE_Q4_0] = {FEW_Q4_0, &avx512_matvec_q4_0_int8, &avx512_matmul_q4_0_int8}},
+    .products = {[DTYPE_F32] = FLOAT_WAYS(avx512),
+                 [DTYPE_F16] = FLOAT_WAYS(avx512),
+                 [DTYPE_BF16] = {{{FEW_FLOATS, &matvec_of_bf16}, {SIZE_MAX, &matmul_of_bf16}}},
+                 QUANTISED_PRODUCTS(avx512, bytes)},
     .weighted_sums = avx512_weighted_sums,
     SHARED_KERNELS(avx512),
 };

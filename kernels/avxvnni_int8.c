@@ -5,19 +5,12 @@
 #if defined(__x86_64__) && defined(__AVXVNNI__)
 #include "ints.h"
 
-INT_PRODUCTS(q8_0, DTYPE_Q8_0, 1)
-INT_PRODUCTS(q4_0, DTYPE_Q4_0, 1)
-
-static const Product matvec_of_q8_0 = MATVEC_INTS(q8_0);
-static const Product matmul_of_q8_0 = MATMUL_INTS(q8_0);
-static const Product matvec_of_q4_0 = MATVEC_INTS(q4_0);
-static const Product matmul_of_q4_0 = MATMUL_INTS(q4_0);
+INT_PRODUCTS(bytes, static, 1)
 
 const Kernels kernels_avxvnni_int8 = {
     .name = "avxvnni-int8",
     .runs_here = cpu_has_avx_vnni,
-    .products = {SHARED_PRODUCTS(avx2), [DTYPE_Q8_0] = {FEW_Q8_0, &matvec_of_q8_0, &matmul_of_q8_0},
-                 [DTYPE_Q4_0] = {FEW_Q4_0, &matvec_of_q4_0, &matmul_of_q4_0}},
+    .products = {SHARED_PRODUCTS(avx2), QUANTISED_PRODUCTS(avx2, bytes)},
     .weighted_sums = avx2_weighted_sums,
     SHARED_KERNELS(avx2),
 };

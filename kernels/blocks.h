@@ -31,9 +31,10 @@ enum {
 
 /* Up to 256 columns of a row. */
 typedef struct Group {
-    _Alignas(64) uint8_t q[GROUP];
-    _Alignas(64) float scales[GROUP_SPANS]; /* of each span */
-    _Alignas(64) float mins[GROUP_SPANS];   /* likewise, where has_mins */
+    uint8_t *q;    /* by sixteens, of which the next ones lie `apart` bytes behind the last ones' beginning */
+    size_t apart;  /* 16: in order */
+    float *scales; /* [GROUP_SPANS] */
+    float *mins;   /* [GROUP_SPANS], written where has_mins */
 } Group;
 
 /* Forced open, so that what a type is, is a constant in the loops. */
@@ -85,47 +86,54 @@ TYPE float half_at(const unsigned char *bytes) {
 #endif
 }
 
-/* to[i] = table[index[i]], 16 of them, each index below 16. */
-TYPE void look_up(uint8_t to[16], const uint8_t table[16], const uint8_t index[16]) {
+TYPE uint64_t u64_at(const unsigned char *bytes) {
+    uint64_t value;
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+TYPE uint32_t u32_at(const unsigned char *bytes) {
+    uint32_t value;
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+/* Vectors of any machine, since compilers do not always see them in loops. */
+typedef uint8_t Bytes16 __attribute__((vector_size(16)));
+typedef uint8_t Bytes32 __attribute__((vector_size(32)));
+typedef uint32_t Words4 __attribute__((vector_size(16)));
+
+TYPE Bytes16 load16(const void *from) {
+    Bytes16 bytes;
+    memcpy(&bytes, from, sizeof bytes);
+    return bytes;
+}
+
+/* Sixteen q of a group: number i. */
+TYPE void put16(const Group *g, size_t i, Bytes16 q) { memcpy(g->q + i * g->apart, &q, sizeof q); }
+
+/* Two sixteens. */
+TYPE void put32(const Group *g, size_t i, const Bytes32 *q) {
+    memcpy(g->q + 2 * i * g->apart, q, 16);
+    memcpy(g->q + (2 * i + 1) * g->apart, (const char *)q + 16, 16);
+}
+
+/* Each index is below 16. */
+TYPE Bytes16 look_up(Bytes16 table, Bytes16 index) {
 #if defined(__SSSE3__)
-    __m128i entries = _mm_loadu_si128((const __m128i *)(const void *)table);
-    _mm_storeu_si128((__m128i *)(void *)to,
-                     _mm_shuffle_epi8(entries, _mm_loadu_si128((const __m128i *)(const void *)index)));
+    return (Bytes16)_mm_shuffle_epi8((__m128i)table, (__m128i)index);
 #elif defined(__aarch64__)
-    vst1q_u8(to, vqtbl1q_u8(vld1q_u8(table), vld1q_u8(index)));
+    return (Bytes16)vqtbl1q_u8((uint8x16_t)table, (uint8x16_t)index);
 #else
-    for (size_t i = 0; i < 16; i++) to[i] = table[index[i]];
+    Bytes16 found;
+    for (size_t i = 0; i < 16; i++) found[i] = table[index[i]];
+    return found;
 #endif
 }
 
-/* The low halves of n bytes, then the high ones. */
-TYPE void split_nibbles(uint8_t *restrict q, const unsigned char *restrict bytes, size_t n) {
-    for (size_t i = 0; i < n; i++) q[i] = bytes[i] & 15;
-    for (size_t i = 0; i < n; i++) q[n + i] = bytes[i] >> 4;
-}
-
-/* q[i] |= 16 where bit i of four bytes is set. */
-TYPE void add_fifth_bits(uint8_t *restrict q, const unsigned char *restrict bits) {
-    static const uint8_t first[16] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1},
-                         masks[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-    for (size_t half = 0; half < 2; half++, q += 16) {
-        uint8_t table[16] = {bits[2 * half], bits[2 * half + 1]}, spread[16];
-        look_up(spread, table, first);
-        for (size_t i = 0; i < 16; i++) q[i] |= spread[i] & masks[i] ? 16 : 0;
-    }
-}
-
 /* The sixteen values of IQ4_NL and IQ4_XS, and of E2M1 (MXFP4) doubled, with their excess. */
-static const uint8_t iq4_values[16] = {1,   24,  45,  63,  79,  93,  106, 118,
-                                       129, 141, 153, 166, 181, 197, 217, 241},
-                     e2m1_values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
-
-TYPE void look_up_nibbles(uint8_t q[32], const uint8_t table[16], const unsigned char *bytes) {
-    uint8_t nibbles[32];
-    split_nibbles(nibbles, bytes, 16);
-    look_up(q, table, nibbles);
-    look_up(q + 16, table, nibbles + 16);
-}
+static const Bytes16 iq4_values = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
+                     e2m1_values = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
 /* 2^(e − 128): half of what E8M0 says, because values are doubled. */
 TYPE float half_of_e8m0(unsigned e) {
@@ -135,137 +143,193 @@ TYPE float half_of_e8m0(unsigned e) {
     return value;
 }
 
-/* A small block; *min is written where the type has minima. */
-TYPE void unpack_block(DType dtype, uint8_t q[32], float *scale, float *min, const unsigned char *block) {
-    *scale = dtype == DTYPE_MXFP4 ? half_of_e8m0(block[0]) : half_at(block);
-    if (has_mins(dtype)) *min = -half_at(block + 2);
+/* A constant, where the dtype is one. */
+TYPE size_t small_block_bytes(DType dtype) {
     switch (dtype) {
-    case DTYPE_Q4_0: split_nibbles(q, block + 2, 16); break;
-    case DTYPE_Q4_1: split_nibbles(q, block + 4, 16); break;
-    case DTYPE_Q5_0:
-        split_nibbles(q, block + 6, 16);
-        add_fifth_bits(q, block + 2);
-        break;
-    case DTYPE_Q5_1:
-        split_nibbles(q, block + 8, 16);
-        add_fifth_bits(q, block + 4);
-        break;
-    case DTYPE_IQ4_NL: look_up_nibbles(q, iq4_values, block + 2); break;
-    case DTYPE_MXFP4: look_up_nibbles(q, e2m1_values, block + 1); break;
-    default: /* Q8_0 */
-        for (size_t i = 0; i < 32; i++) q[i] = block[2 + i] ^ 128;
+    case DTYPE_Q8_0: return 34;
+    case DTYPE_Q4_1: return 20;
+    case DTYPE_Q5_0: return 22;
+    case DTYPE_Q5_1: return 24;
+    case DTYPE_MXFP4: return 17;
+    default: return 18; /* Q4_0, IQ4_NL */
     }
 }
 
-/* Four times 32 numbers of two bits. */
-TYPE void split_pairs(uint8_t q[128], const unsigned char *restrict bytes) {
-    for (size_t j = 0; j < 4; j++)
-        for (size_t i = 0; i < 32; i++) q[32 * j + i] = bytes[i] >> 2 * j & 3;
+/* Opens a function once for each type of small blocks, which is its first argument. */
+#define SMALL_TYPES(function, ...)                                                                           \
+    case DTYPE_Q4_0: function(DTYPE_Q4_0, __VA_ARGS__); break;                                               \
+    case DTYPE_Q4_1: function(DTYPE_Q4_1, __VA_ARGS__); break;                                               \
+    case DTYPE_Q5_0: function(DTYPE_Q5_0, __VA_ARGS__); break;                                               \
+    case DTYPE_Q5_1: function(DTYPE_Q5_1, __VA_ARGS__); break;                                               \
+    case DTYPE_Q8_0: function(DTYPE_Q8_0, __VA_ARGS__); break;                                               \
+    case DTYPE_IQ4_NL: function(DTYPE_IQ4_NL, __VA_ARGS__); break;                                           \
+    case DTYPE_MXFP4: function(DTYPE_MXFP4, __VA_ARGS__); break;
+
+/* 16 where bit i of two bytes is set, for each i. */
+TYPE Bytes16 fifth_bits(const unsigned char *bits, uint8_t half) {
+    const Bytes16 masks = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128},
+                  first = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1},
+                  table = (Bytes16)(Words4){u32_at(bits)};
+    return (Bytes16)((look_up(table, first + (uint8_t)(2 * half)) & masks) == masks) & 16;
 }
 
-/* 16 scales, then 16 minima of four bits, as 64 bytes of two bits, as two halves. */
-TYPE void unpack_q2_k(Group *g, const unsigned char *block) {
-    const float d = half_at(block + 80), d_min = half_at(block + 82);
-    for (size_t i = 0; i < 16; i++) {
-        g->scales[i] = d * (float)(block[i] & 15);
-        g->mins[i] = d_min * (float)(block[i] >> 4);
+/* The integers of small block b: 16 bytes whose low halves come first, but for Q8_0. */
+TYPE void unpack_small(DType dtype, const Group *g, size_t b, const unsigned char *block) {
+    const unsigned char *from = block + small_block_bytes(dtype) - (dtype == DTYPE_Q8_0 ? 32 : 16);
+    for (uint8_t half = 0; half < 2; half++) {
+        Bytes16 q =
+            dtype == DTYPE_Q8_0 ? load16(from + 16 * half) ^ 128 : load16(from) >> (uint8_t)(4 * half) & 15;
+        if (dtype == DTYPE_Q5_0) q |= fifth_bits(block + 2, half);
+        if (dtype == DTYPE_Q5_1) q |= fifth_bits(block + 4, half);
+        if (dtype == DTYPE_IQ4_NL) q = look_up(iq4_values, q);
+        if (dtype == DTYPE_MXFP4) q = look_up(e2m1_values, q);
+        put16(g, 2 * b + half, q);
     }
-    for (size_t half = 0; half < 2; half++) split_pairs(g->q + 128 * half, block + 16 + 32 * half);
 }
 
-/* Third bits of weight 32·j + i in bit j of byte i; two bits; scales of six, four of them in eight bytes, two in four. */
-TYPE void unpack_q3_k(Group *g, const unsigned char *block) {
-    const unsigned char *scales = block + 96;
-    const float d = half_at(block + 108);
-    for (size_t i = 0; i < 16; i++) {
-        int low = scales[i % 8] >> i / 8 * 4 & 15, high = scales[8 + i % 4] >> i / 4 * 2 & 3;
-        g->scales[i] = d * (float)((low | high << 4) - 32);
+/* Eight scales of a large block: d times eight bytes, each less so much. */
+TYPE void scale_eight(float scales[8], float d, uint64_t bytes, int less) {
+#if defined(__AVX2__)
+    __m256i integers = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)bytes));
+    __m256 floats = _mm256_cvtepi32_ps(_mm256_sub_epi32(integers, _mm256_set1_epi32(less)));
+    _mm256_storeu_ps(scales, _mm256_mul_ps(floats, _mm256_set1_ps(d)));
+#else
+    for (size_t i = 0; i < 8; i++) scales[i] = d * (float)((int)(bytes >> 8 * i & 255) - less);
+#endif
+}
+
+static const uint64_t every_nibble = 0x0f0f0f0f0f0f0f0f, every_pair = 0x0303030303030303;
+
+/* 16 bytes of scales and minima, four bits each; then four times 32 weights of two bits in 32 bytes, for each half. */
+TYPE void unpack_q2_k(const Group *g, const unsigned char *block) {
+    for (size_t i = 0; i < 16; i += 8) {
+        scale_eight(g->scales + i, half_at(block + 80), u64_at(block + i) & every_nibble, 0);
+        scale_eight(g->mins + i, half_at(block + 82), u64_at(block + i) >> 4 & every_nibble, 0);
     }
-    for (size_t half = 0; half < 2; half++) split_pairs(g->q + 128 * half, block + 32 + 32 * half);
-    for (size_t j = 0; j < 8; j++)
-        for (size_t i = 0; i < 32; i++) g->q[32 * j + i] |= (uint8_t)((block[i] >> j & 1) << 2);
+    for (uint8_t j = 0; j < 8; j++) {
+        Bytes32 q;
+        memcpy(&q, block + 16 + j / 4 * 32, sizeof q);
+        q = q >> (uint8_t)(j % 4 * 2) & 3;
+        put32(g, j, &q);
+    }
 }
 
-/* The scales and minima of Q4_K and Q5_K: eight of six bits each, in twelve bytes. */
-TYPE void unpack_scales_k(Group *g, const unsigned char *block) {
-    const float d = half_at(block), d_min = half_at(block + 2);
-    uint32_t packed[3], six[4];
-    uint8_t bytes[16];
-    memcpy(packed, block + 4, sizeof packed);
-    six[0] = packed[0] & 0x3f3f3f3f;
-    six[1] = (packed[2] & 0x0f0f0f0f) | (packed[0] >> 6 & 0x03030303) << 4;
-    six[2] = packed[1] & 0x3f3f3f3f;
-    six[3] = (packed[2] >> 4 & 0x0f0f0f0f) | (packed[1] >> 6 & 0x03030303) << 4;
-    memcpy(bytes, six, sizeof bytes);
-    for (size_t i = 0; i < 8; i++) g->scales[i] = d * (float)bytes[i];
-    for (size_t i = 0; i < 8; i++) g->mins[i] = d_min * (float)bytes[8 + i];
+/* Third bits, that of weight 32·j + i in bit j of byte i; two bits as in Q2_K; four bits of each scale, then two. */
+TYPE void unpack_q3_k(const Group *g, const unsigned char *block) {
+    const uint64_t lower = u64_at(block + 96), pairs = u32_at(block + 104), upper = pairs | pairs >> 2 << 32;
+    for (unsigned i = 0; i < 2; i++)
+        scale_eight(g->scales + 8 * i, half_at(block + 108),
+                    (lower >> 4 * i & every_nibble) | (upper >> 4 * i & every_pair) << 4, 32);
+    for (uint8_t j = 0; j < 8; j++) {
+        Bytes32 third, q;
+        memcpy(&third, block, sizeof third);
+        memcpy(&q, block + 32 + j / 4 * 32, sizeof q);
+        q = (q >> (uint8_t)(j % 4 * 2) & 3) | (third >> j & 1) << 2;
+        put32(g, j, &q);
+    }
 }
 
-TYPE void unpack_q4_k(Group *g, const unsigned char *block) {
+/*
+ * The scales and minima of Q4_K and Q5_K: eight of six bits each, in twelve bytes. The upper bits of the last four lie
+ * above the first four.
+ */
+TYPE void unpack_scales_k(const Group *g, const unsigned char *block) {
+    const uint64_t lower = u32_at(block + 12), each = 0x3f3f3f3f;
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t first = u32_at(block + 4 + 4 * i),
+                 last = (lower >> 4 * i & 0x0f0f0f0f) | (first >> 6 & 0x03030303) << 4;
+        scale_eight(i ? g->mins : g->scales, half_at(block + 2 * i), (first & each) | last << 32, 0);
+    }
+}
+
+/* 32 bytes hold 64 weights: the low halves, then the high ones. */
+TYPE void unpack_q4_k(const Group *g, const unsigned char *block) {
     unpack_scales_k(g, block);
-    for (size_t j = 0; j < 4; j++) split_nibbles(g->q + 64 * j, block + 16 + 32 * j, 32);
-}
-
-/* Fifth bits of weight 32·j + i in bit j of byte i. */
-TYPE void unpack_q5_k(Group *g, const unsigned char *block) {
-    unpack_scales_k(g, block);
-    for (size_t j = 0; j < 4; j++) split_nibbles(g->q + 64 * j, block + 48 + 32 * j, 32);
-    for (size_t j = 0; j < 8; j++)
-        for (size_t i = 0; i < 32; i++) g->q[32 * j + i] |= (uint8_t)((block[16 + i] >> j & 1) << 4);
-}
-
-/* Two halves: 64 bytes of low nibbles, 32 of four pairs of upper bits. */
-TYPE void unpack_q6_k(Group *g, const unsigned char *block) {
-    const float d = half_at(block + 208);
-    for (size_t i = 0; i < 16; i++) g->scales[i] = d * (float)(int8_t)block[192 + i];
-    for (size_t half = 0; half < 2; half++) {
-        uint8_t *q = g->q + 128 * half;
-        split_nibbles(q, block + 64 * half, 64);
-        for (size_t j = 0; j < 4; j++)
-            for (size_t i = 0; i < 32; i++)
-                q[32 * j + i] |= (uint8_t)((block[128 + 32 * half + i] >> 2 * j & 3) << 4);
+    for (uint8_t j = 0; j < 8; j++) {
+        Bytes32 q;
+        memcpy(&q, block + 16 + j / 2 * 32, sizeof q);
+        q = q >> (uint8_t)(j % 2 * 4) & 15;
+        put32(g, j, &q);
     }
 }
 
-TYPE void unpack_iq4_xs(Group *g, const unsigned char *block) {
-    const float d = half_at(block);
+/* The same, with the fifth bit of weight 32·j + i in bit j of byte i. */
+TYPE void unpack_q5_k(const Group *g, const unsigned char *block) {
+    unpack_scales_k(g, block);
+    for (uint8_t j = 0; j < 8; j++) {
+        Bytes32 fifth, q;
+        memcpy(&fifth, block + 16, sizeof fifth);
+        memcpy(&q, block + 48 + j / 2 * 32, sizeof q);
+        q = (q >> (uint8_t)(j % 2 * 4) & 15) | (fifth >> j & 1) << 4;
+        put32(g, j, &q);
+    }
+}
+
+/* Two halves, each of 64 bytes with the lower four bits of 128 weights, and 32 bytes with the upper two. */
+TYPE void unpack_q6_k(const Group *g, const unsigned char *block) {
+    for (size_t i = 0; i < 16; i += 8)
+        scale_eight(g->scales + i, half_at(block + 208), u64_at(block + 192 + i) ^ 0x8080808080808080, 128);
+    for (uint8_t j = 0; j < 8; j++) {
+        Bytes32 upper, q;
+        memcpy(&upper, block + 128 + j / 4 * 32, sizeof upper);
+        memcpy(&q, block + j / 4 * 64 + j % 2 * 32, sizeof q);
+        q = (q >> (uint8_t)(j % 4 / 2 * 4) & 15) | (upper >> (uint8_t)(j % 4 * 2) & 3) << 4;
+        put32(g, j, &q);
+    }
+}
+
+/* The upper two bits of eight scales, then their lower four. */
+TYPE void unpack_iq4_xs(const Group *g, const unsigned char *block) {
+    uint64_t upper = u32_at(block) >> 16, lower = u32_at(block + 4);
+    upper = (upper | upper << 24) & 0x000000ff000000ff; /* spread over eight bytes */
+    upper = (upper | upper << 12) & 0x000f000f000f000f;
+    upper = (upper | upper << 6) & every_pair;
+    lower = (lower | lower << 16) & 0x0000ffff0000ffff;
+    lower = (lower | lower << 8) & 0x00ff00ff00ff00ff;
+    lower = (lower | lower << 4) & every_nibble;
+    scale_eight(g->scales, half_at(block), lower | upper << 4, 32);
     for (size_t i = 0; i < 8; i++) {
-        int low = block[4 + i / 2] >> i % 2 * 4 & 15, high = block[2 + i / 4] >> i % 4 * 2 & 3;
-        g->scales[i] = d * (float)((low | high << 4) - 32);
+        const Bytes16 both = load16(block + 8 + 16 * i);
+        put16(g, 2 * i, look_up(iq4_values, both & 15));
+        put16(g, 2 * i + 1, look_up(iq4_values, both >> 4));
     }
-    for (size_t i = 0; i < 8; i++) look_up_nibbles(g->q + 32 * i, iq4_values, block + 8 + 16 * i);
 }
 
-TYPE void unpack_blocks(DType dtype, Group *g, const unsigned char *from, size_t cols) {
-    for (size_t b = 0; b < cols / BLOCK; b++)
-        unpack_block(dtype, g->q + b * BLOCK, &g->scales[b], &g->mins[b],
-                     from + dtype_bytes(dtype, b * BLOCK));
+TYPE void unpack_blocks(DType dtype, const Group *g, const unsigned char *from, size_t cols) {
+    for (size_t b = 0; b < cols / BLOCK; b++, from += small_block_bytes(dtype)) {
+        unpack_small(dtype, g, b, from);
+        g->scales[b] = dtype == DTYPE_MXFP4 ? half_of_e8m0(from[0]) : half_at(from);
+        if (has_mins(dtype)) g->mins[b] = -half_at(from + 2);
+    }
 }
 
 /* cols ≤ GROUP columns from where a block begins; large blocks whole. */
-static inline void unpack_group(DType dtype, Group *g, const unsigned char *from, size_t cols) {
+static inline void unpack_group(DType dtype, const Group *g, const unsigned char *from, size_t cols) {
     switch (dtype) {
-    case DTYPE_F32:
-    case DTYPE_F16:
-    case DTYPE_BF16: break;
-    case DTYPE_Q4_0: unpack_blocks(DTYPE_Q4_0, g, from, cols); break;
-    case DTYPE_Q4_1: unpack_blocks(DTYPE_Q4_1, g, from, cols); break;
-    case DTYPE_Q5_0: unpack_blocks(DTYPE_Q5_0, g, from, cols); break;
-    case DTYPE_Q5_1: unpack_blocks(DTYPE_Q5_1, g, from, cols); break;
-    case DTYPE_Q8_0: unpack_blocks(DTYPE_Q8_0, g, from, cols); break;
-    case DTYPE_IQ4_NL: unpack_blocks(DTYPE_IQ4_NL, g, from, cols); break;
-    case DTYPE_MXFP4: unpack_blocks(DTYPE_MXFP4, g, from, cols); break;
+        SMALL_TYPES(unpack_blocks, g, from, cols)
     case DTYPE_Q2_K: unpack_q2_k(g, from); break;
     case DTYPE_Q3_K: unpack_q3_k(g, from); break;
     case DTYPE_Q4_K: unpack_q4_k(g, from); break;
     case DTYPE_Q5_K: unpack_q5_k(g, from); break;
     case DTYPE_Q6_K: unpack_q6_k(g, from); break;
     case DTYPE_IQ4_XS: unpack_iq4_xs(g, from); break;
+    case DTYPE_F32:
+    case DTYPE_F16:
+    case DTYPE_BF16: break;
     }
 }
 
-/* The group's weights as floats. */
-static inline void group_floats(DType dtype, float *restrict w, const Group *restrict g, size_t cols) {
+/* A group in order, and its weights as floats. */
+typedef struct PlainGroup {
+    uint8_t q[GROUP];
+    float scales[GROUP_SPANS], mins[GROUP_SPANS];
+} PlainGroup;
+
+static inline void unpack_plainly(DType dtype, PlainGroup *g, const unsigned char *from, size_t cols) {
+    unpack_group(dtype, &(Group){g->q, 16, g->scales, g->mins}, from, cols);
+}
+
+static inline void group_floats(DType dtype, float *restrict w, const PlainGroup *restrict g, size_t cols) {
     const size_t span = span_of(dtype);
     const int excess = excess_of(dtype);
     for (size_t begin = 0; begin < cols; begin += span)

@@ -71,9 +71,9 @@ uint16_t f32_to_f16(float value) {
 
 static void unpack_quantised(float *dst, DType dtype, const unsigned char *src, size_t n) {
     for (size_t cols; n; n -= cols, dst += cols, src += dtype_bytes(dtype, cols)) {
-        Group group;
+        PlainGroup group;
         cols = n < GROUP ? n : GROUP;
-        unpack_group(dtype, &group, src, cols);
+        unpack_plainly(dtype, &group, src, cols);
         group_floats(dtype, dst, &group, cols);
     }
 }

@@ -1,12 +1,120 @@
-/* Products of floats: weights of any type become F32, and activations are not rounded. */
+/* Products of weights that are floats. Each sum takes column after column. */
 #ifndef ATTN_FLOATS_H
 #define ATTN_FLOATS_H
 
-#include "microkernel.h"
+#include "tiles.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+
+enum {
+    FLOAT_COLS = 128, /* of a group: with 24 KB of activations it stays in L1 */
+    FLOAT_ROWS = 8,   /* of a micro-kernel */
+};
+
+OPENED Vec multiply_add(bool pairs, Vec w, Vec x, Vec sum) {
+#ifdef HAS_BF16_DOT
+    if (pairs) return vec_dot_bf16(w, x, sum);
+#endif
+    (void)pairs;
+    return vec_fma(w, x, sum);
+}
+
+/* sums[row][token] += Σ_c rows[row][c]·x[c][token]; columns may be pairs of BF16. */
+OPENED void micro_floats(size_t vectors, size_t n_rows, bool pairs, float *sums, const float *const rows[],
+                         const float *x, size_t cols) {
+    Vec kept[FLOAT_ROWS * VECTORS];
+    for (size_t i = 0; i < n_rows * vectors; i++) kept[i] = vec_load(sums + i * LANES);
+    for (size_t c = 0; c < cols; c++, x += vectors * LANES) {
+        Vec xs[VECTORS];
+        for (size_t v = 0; v < vectors; v++) {
+            xs[v] = vec_load(x + v * LANES);
+            KEEP_IN_REGISTER(xs[v]);
+        }
+        for (size_t r = 0; r < n_rows; r++) {
+            Vec w = vec_set(rows[r][c]);
+            for (size_t v = 0; v < vectors; v++) {
+                kept[r * vectors + v] = multiply_add(pairs, w, xs[v], kept[r * vectors + v]);
+                KEEP_IN_REGISTER(kept[r * vectors + v]);
+            }
+        }
+    }
+    for (size_t i = 0; i < n_rows * vectors; i++) vec_store(sums + i * LANES, kept[i]);
+}
+
+/* The rows of a micro-kernel are as many as its registers hold. */
+OPENED void tile_floats(size_t vectors, bool pairs, float *sums, const float *const rows[ROWS],
+                        const float *x, size_t cols) {
+    const size_t n_rows = LANES == 8 ? TILE_ROWS : FLOAT_ROWS;
+    for (size_t r = 0; r < ROWS; r += n_rows)
+        micro_floats(vectors, n_rows, pairs, sums + r * vectors * LANES, rows + r, x, cols);
+}
+
+/* Columns [begin, end) of ROWS rows: where they lie, or as floats in the panel. */
+OPENED void find_floats(DType dtype, const float *floats[ROWS], float *panel,
+                        const unsigned char *const rows[ROWS], size_t begin, size_t end) {
+    for (size_t r = 0; r < ROWS; r++, panel += FLOAT_COLS) {
+        size_t c = begin;
+        floats[r] = dtype == DTYPE_F32 ? (const float *)(const void *)rows[r] + begin : panel;
+        if (dtype == DTYPE_F32) continue;
+        for (; c + LANES <= end; c += LANES) vec_store(panel + c - begin, load_weights(dtype, rows[r], c));
+        if (c < end) dtype_unpack(panel + c - begin, dtype, rows[r] + dtype_bytes(dtype, c), end - c);
+    }
+}
+
+OPENED void matmul_panels(DType dtype, bool pairs, float *y, size_t y_stride, const Matrix *w,
+                          const float *bias, size_t row_begin, size_t row_end, const float *x, size_t n) {
+    _Alignas(64) float panel[ROWS * FLOAT_COLS];
+    Sums sums;
+    for (size_t first = 0, m; first < n; first += m) {
+        m = smaller(CHUNK_TOKENS, n - first);
+        for (size_t r = row_begin; r < row_end; r += ROWS) {
+            const unsigned char *rows[ROWS];
+            size_t n_rows = smaller(ROWS, row_end - r), row_bytes = dtype_bytes(dtype, w->cols);
+            find_rows(rows, w, r, 1, row_end);
+            sums_begin(&sums, bias, r, n_rows, m);
+            for (size_t begin = 0; begin < w->cols; begin += FLOAT_COLS) {
+                const float *floats[ROWS];
+                size_t end = smaller(begin + FLOAT_COLS, w->cols), bytes = dtype_bytes(dtype, end - begin),
+                       ahead = end < w->cols ? dtype_bytes(dtype, end) : ROWS * row_bytes;
+                float *to = sums.of;
+                find_floats(dtype, floats, panel, rows, begin, end);
+                for (size_t t = 0, vectors; t < m; t += vectors * LANES) {
+                    vectors = tile_vectors(m - t);
+                    fetch_next(rows, ahead, bytes, t, t + vectors * LANES, m);
+                    FOR_VECTORS(vectors, tile_floats, pairs, to, floats,
+                                x + (first + t) * w->cols + begin * vectors * LANES, end - begin)
+                    to += ROWS * vectors * LANES;
+                }
+            }
+            sums_end(&sums, y + first * y_stride + r, y_stride, n_rows, m);
+        }
+    }
+}
+
+static inline void matmul_floats(float *y, size_t y_stride, const Matrix *w, const float *bias,
+                                 size_t row_begin, size_t row_end, const void *packed, size_t n) {
+    FOR_FLOATS(w->dtype, matmul_panels, false, y, y_stride, w, bias, row_begin, row_end, packed, n)
+}
+
+/* Tokens that go through a micro-kernel together lie as packed[column][token], with zeros behind the last one. */
+static inline void pack_floats(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t i) {
+    (void)dtype;
+    for (size_t t = i * TILE_TOKENS, end = smaller(t + TILE_TOKENS, n), vectors; t < end;
+         t += vectors * LANES) {
+        vectors = tile_vectors(end - t);
+        float *to = (float *)packed + t * cols;
+        for (size_t c = 0; c < cols; c++)
+            for (size_t j = 0; j < vectors * LANES; j++, to++) *to = t + j < n ? x[(t + j) * cols + c] : 0.0f;
+    }
+}
+
+/* For rows: as they lie. */
+static inline void pack_plainly(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t i) {
+    (void)dtype, (void)n;
+    memcpy((float *)packed + i * cols, x + i * cols, cols * sizeof *x);
+}
 
 /* LANES rows × n ≤ LANES columns from c on, as one vector a column. */
 OPENED void load_columns(Vec columns[LANES], DType dtype, const unsigned char *const rows[LANES], size_t c,
@@ -23,167 +131,53 @@ OPENED void load_columns(Vec columns[LANES], DType dtype, const unsigned char *c
     vec_transpose(columns);
 }
 
-/* Columns [begin, end) of ROWS rows as panel[column][ROWS]. */
-OPENED void unpack_panel(DType dtype, float *panel, const unsigned char *const rows[ROWS], size_t begin,
-                         size_t end) {
-    for (size_t half = 0; half < 2; half++) {
+/* sums[token][ROWS] += columns [c, c + n) · x. */
+OPENED void dot_columns(DType dtype, bool pairs, float (*sums)[ROWS], const unsigned char *const rows[ROWS],
+                        const float *x, size_t tokens, size_t cols, size_t c, size_t n) {
+    for (size_t r = 0; r < ROWS; r += LANES) {
         Vec columns[LANES];
-        float *to = panel + half * LANES;
-        size_t c = begin;
-        for (; c + LANES <= end; c += LANES) {
-            load_columns(columns, dtype, rows + half * LANES, c, LANES);
-            for (size_t i = 0; i < LANES; i++, to += ROWS) vec_store(to, columns[i]);
-        }
-        if (c == end) continue;
-        load_columns(columns, dtype, rows + half * LANES, c, end - c);
-        for (size_t i = 0; i < end - c; i++, to += ROWS) vec_store(to, columns[i]);
-    }
-}
-
-OPENED Vec multiply_add(bool pairs, Vec w, Vec x, Vec sum) {
-#ifdef HAS_BF16_DOT
-    if (pairs) return vec_dot_bf16(w, x, sum);
-#endif
-    (void)pairs;
-    return vec_fma(w, x, sum);
-}
-
-/* y[t][r] = start[r] + Σ_c panel[c][r]·x[c][t] for ROWS rows and all tokens; columns may be pairs of BF16. */
-OPENED void micro_floats(size_t tokens, bool pairs, const MicroSums *y, const float *panel, const float *x,
-                         size_t cols) {
-    Vec sums[2 * TOKENS];
-    load_sums(sums, y, tokens);
-    for (size_t c = 0; c < cols; c++) {
-        Vec w0 = vec_load(panel + c * ROWS), w1 = vec_load(panel + c * ROWS + LANES);
-        KEEP_IN_REGISTER(w0);
-        KEEP_IN_REGISTER(w1);
+        load_columns(columns, dtype, rows + r, c, n);
         for (size_t t = 0; t < tokens; t++) {
-            Vec xs = vec_set(x[c * tokens + t]);
-            sums[2 * t] = multiply_add(pairs, w0, xs, sums[2 * t]);
-            sums[2 * t + 1] = multiply_add(pairs, w1, xs, sums[2 * t + 1]);
-            KEEP_IN_REGISTER(sums[2 * t]);
-            KEEP_IN_REGISTER(sums[2 * t + 1]);
-        }
-    }
-    store_sums(y, sums, tokens);
-}
-
-/* Tokens that go through a micro-kernel together lie as packed[column][token]. */
-static inline void pack_floats(void *packed, const float *x, size_t n, size_t cols, size_t i) {
-    size_t first = i * TOKENS, tokens = micro_tokens(n, first);
-    float *to = (float *)packed + first * cols;
-    for (size_t t = 0; t < tokens; t++)
-        for (size_t c = 0; c < cols; c++) to[c * tokens + t] = x[(first + t) * cols + c];
-}
-
-OPENED void matmul_panels(bool pairs, bool blocks, float *y, size_t y_stride, const Matrix *w,
-                          const float *bias, size_t row_begin, size_t row_end, const float *x, size_t n) {
-    _Alignas(64) float panel[PANEL * ROWS];
-    for (size_t begin = 0; begin < w->cols; begin += PANEL) {
-        size_t end = smaller(begin + PANEL, w->cols), bytes = dtype_bytes(w->dtype, end - begin),
-               ahead = ROWS * dtype_bytes(w->dtype, w->cols) + dtype_bytes(w->dtype, begin);
-        for (size_t r = row_begin; r < row_end; r += ROWS) {
-            const unsigned char *rows[ROWS];
-            size_t n_rows = smaller(ROWS, row_end - r);
-            find_rows(rows, w, r, row_end);
-            if (blocks)
-                FOR_BLOCKS(w->dtype, unpack_panel, panel, rows, begin, end)
-            else
-                FOR_FLOATS(w->dtype, unpack_panel, panel, rows, begin, end)
-            for (size_t t = 0; t < n; t += TOKENS) {
-                size_t tokens = micro_tokens(n, t);
-                MicroSums sums;
-                sums_begin(&sums, y + t * y_stride + r, y_stride, sums_start(bias, r, begin), tokens, n_rows);
-                prefetch_next(rows, ahead, bytes, t, tokens, n);
-                FOR_TOKENS(tokens, micro_floats, pairs, &sums, panel, x + t * w->cols + begin * tokens,
-                           end - begin)
-                sums_end(&sums, y + t * y_stride + r, y_stride, tokens, n_rows);
-            }
+            Vec sum = vec_load(sums[t] + r);
+            for (size_t i = 0; i < n; i++)
+                sum = multiply_add(pairs, columns[i], vec_set(x[t * cols + c + i]), sum);
+            vec_store(sums[t] + r, sum);
         }
     }
 }
 
-static inline void matmul_floats(float *y, size_t y_stride, const Matrix *w, const float *bias,
-                                 size_t row_begin, size_t row_end, const void *packed, size_t n) {
-    matmul_panels(false, false, y, y_stride, w, bias, row_begin, row_end, packed, n);
-}
-
-/* Of quantised weights, for sets that do not multiply integers. */
-static inline void matmul_blocks(float *y, size_t y_stride, const Matrix *w, const float *bias,
-                                 size_t row_begin, size_t row_end, const void *packed, size_t n) {
-    matmul_panels(false, true, y, y_stride, w, bias, row_begin, row_end, packed, n);
-}
-
-/* For matvec: as they lie. */
-static inline void pack_plainly(void *packed, const float *x, size_t n, size_t cols, size_t i) {
-    size_t first = i * TOKENS;
-    memcpy((float *)packed + first * cols, x + first * cols, micro_tokens(n, first) * cols * sizeof *x);
-}
-
-/* The lanes are columns. A row's two vectors of sums are added up at its end. */
-OPENED void dot_floats(DType dtype, float dots[MATVEC_STREAMS], const Streams *w, const float *x,
-                       size_t cols) {
-    Vec sums[MATVEC_STREAMS][2];
-    for (size_t k = 0; k < MATVEC_STREAMS; k++) sums[k][0] = sums[k][1] = vec_set(0);
-    const size_t bytes = dtype == DTYPE_F32 ? 4 : 2; /* of a number */
-    size_t c = 0;
-    for (; c + 2 * LANES <= cols; c += 2 * LANES)
-        for (size_t k = 0; k < MATVEC_STREAMS; k++) {
-            if (w->ahead) fetch(w->rows[k] + c * bytes + w->ahead, 2 * LANES * bytes);
-            for (size_t i = 0; i < 2; i++) {
-                Vec weights = load_weights(dtype, w->rows[k], c + i * LANES);
-                sums[k][i] = vec_fma(weights, vec_load(x + c + i * LANES), sums[k][i]);
-                KEEP_IN_REGISTER(sums[k][i]);
-            }
-        }
-    for (size_t k = 0; k < MATVEC_STREAMS; k++) dots[k] = vec_sum(vec_add(sums[k][0], sums[k][1]));
-    for (size_t n; c < cols; c += n) {
-        n = smaller(LANES, cols - c);
-        for (size_t k = 0; k < MATVEC_STREAMS; k++) {
-            float few[LANES] = {0};
-            dtype_unpack(few, dtype, w->rows[k] + dtype_bytes(dtype, c), n);
-            dots[k] += vec_sum(vec_mul(vec_load(few), vec_load_first(x + c, n)));
-        }
-    }
-}
-
-OPENED void matvec_rows(DType dtype, size_t ahead, float *y, size_t y_stride, const Matrix *w,
-                        const float *bias, size_t begin, size_t end, const float *x, size_t n) {
-    size_t row_bytes = dtype_bytes(dtype, w->cols), apart = steps_of(MATVEC_STREAMS, w->rows);
-    Streams streams = {.ahead = ahead};
+OPENED void rows_of_floats(DType dtype, bool pairs, float *y, size_t y_stride, const Matrix *w,
+                           const float *bias, size_t begin, size_t end, const float *x, size_t n) {
+    const size_t apart = steps_of(ROWS, w->rows), bytes = dtype == DTYPE_F32 ? 4 : 2;
     for (size_t r = begin; r < end; r++) {
-        streams_seek(&streams, w, r, apart, row_bytes);
-        for (size_t t = 0; t < n; t++) { /* from the second one on the rows are in L1 */
-            float dots[MATVEC_STREAMS];
-            dot_floats(dtype, dots, &streams, x + t * w->cols, w->cols);
-            keep_dots(y + t * y_stride, w, bias, r, apart, dots);
+        const unsigned char *rows[ROWS];
+        _Alignas(64) float sums[PACKED_TOKENS][ROWS];
+        find_rows(rows, w, r, apart, w->rows);
+        for (size_t t = 0; t < n; t++)
+            for (size_t i = 0; i < ROWS; i++)
+                sums[t][i] = bias ? bias[smaller(r + i * apart, w->rows - 1)] : 0.0f;
+        size_t c = 0;
+        for (; c + LANES <= w->cols; c += LANES) {
+            for (size_t i = 0; i < ROWS && c * bytes % 64 == 0; i++)
+                __builtin_prefetch(rows[i] + c * bytes + FETCHED_BYTES);
+            dot_columns(dtype, pairs, sums, rows, x, n, w->cols, c, LANES);
         }
+        if (c < w->cols) dot_columns(dtype, pairs, sums, rows, x, n, w->cols, c, w->cols - c);
+        for (size_t t = 0; t < n; t++)
+            for (size_t i = 0; i < ROWS && r + i * apart < w->rows; i++)
+                y[t * y_stride + r + i * apart] = sums[t][i];
     }
 }
 
 static inline void matvec_floats(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin,
                                  size_t end, const void *packed, size_t n) {
-    if (fetches_far())
-        FOR_FLOATS(w->dtype, matvec_rows, AHEAD_FAR, y, y_stride, w, bias, begin, end, packed, n)
-    else
-        FOR_FLOATS(w->dtype, matvec_rows, 0, y, y_stride, w, bias, begin, end, packed, n)
-}
-
-static inline void matvec_blocks(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin,
-                                 size_t end, const void *packed, size_t n) {
-    FOR_BLOCKS(w->dtype, matvec_rows, AHEAD_NEAR, y, y_stride, w, bias, begin, end, packed, n)
+    FOR_FLOATS(w->dtype, rows_of_floats, false, y, y_stride, w, bias, begin, end, packed, n)
 }
 
 /* The products of weights that are floats. */
 #define MATVEC_FLOATS                                                                                        \
-    { .streams = MATVEC_STREAMS, .pack_tokens = TOKENS, .pack = pack_plainly, .multiply = matvec_floats }
+    { .streams = ROWS, .pack_tokens = 1, .pack = pack_plainly, .multiply = matvec_floats }
 #define MATMUL_FLOATS                                                                                        \
-    { .streams = 1, .pack_tokens = TOKENS, .pack = pack_floats, .multiply = matmul_floats }
-
-/* The products of quantised weights that become floats. */
-#define MATVEC_BLOCKS                                                                                        \
-    { .streams = MATVEC_STREAMS, .pack_tokens = TOKENS, .pack = pack_plainly, .multiply = matvec_blocks }
-#define MATMUL_BLOCKS                                                                                        \
-    { .streams = 1, .pack_tokens = TOKENS, .pack = pack_floats, .multiply = matmul_blocks }
+    { .streams = 1, .pack_tokens = TILE_TOKENS, .pack = pack_floats, .multiply = matmul_floats }
 
 #endif

@@ -1,16 +1,47 @@
 /*
- * Products of quantised weights, as integers. ints_x86.h and ints_arm64.h say how integers are multiplied; a q has
- * `bytes` bytes, 1 or 2:
+ * Products of quantised weights, as integers. Activations are rounded by blocks of 32 columns, x ≈ d·q, so that a span's
+ * products with the weights' integers can be added up exactly. Only then they are scaled by both scales, and only these
+ * sums are rounded.
+ *
+ * A q has one byte or two. Two err by no more than 2^-16 of the block's largest, far less than the weights themselves.
+ * One errs as much as Q8_0's weights do, or twice as much, because its d is a power of two: such a d costs nothing where
+ * sums become floats. That is enough for text, but two ways to the same logits may end 1e-2 of their span apart, where a
+ * float's last bit decides which way a q is rounded.
+ *
+ * ints_x86.h and ints_arm64.h have what lanes.h has not; a q has `bytes` bytes:
  *   LARGEST_Q(bytes): the largest q that activations are rounded to
- *   round_block(dtype, bytes, q, start, x): 32 numbers as q and, where weights have an excess, what a product with q
- *                  begins with; returns d, which is NaN if any x is not finite
- *   unpack_ints_panel(dtype, bytes, panel, scales, rows, begin, end): blocks [begin, end) of ROWS rows
- *   micro_ints(tokens, bytes, y, panel, scales, x, begin, end): the micro-kernel, of blocks
- *   arrange_alone(dtype, bytes, x, blocks): puts the q of a token of matvec in the order that dot_ints wants
- *   dot_ints(dtype, bytes, dots, rows, x, blocks): as dot_floats
+ *   STEPS(bytes): a step is no more than the block's largest x over this
+ *   round_block(bytes, q, halves, x): 32 numbers as q; what each half of them adds up to; returns d, NaN if any x is not
+ *                  finite
+ *   widen(to, from, rows, columns): bytes of a panel as int16
  */
 #ifndef ATTN_INTS_H
 #define ATTN_INTS_H
+
+#include "blocks.h"
+#include "tiles.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { QUADS = 3 }; /* of tokens, at most, that are multiplied together */
+
+/* The activations of `tokens` tokens that are multiplied together, in the room of tokens·cols floats. */
+typedef struct PackedInts {
+    unsigned char *q; /* [units of 4 bytes][tokens][4]: four columns, or two of int16 */
+    float *d;         /* [blocks][tokens] */
+    int32_t *start;   /* [spans][tokens] −excess·Σ q: what a span's sum begins with */
+    float *sums;      /* [spans][tokens] d·Σ q, which the weights' minima are multiplied by */
+    size_t tokens;
+} PackedInts;
+
+OPENED PackedInts packed_ints(size_t bytes, size_t span, const void *packed, size_t first, size_t tokens,
+                              size_t cols) {
+    float *room = (float *)(uintptr_t)packed + first * cols, *d = room + tokens * cols * bytes / sizeof *room,
+          *start = d + cols / BLOCK * tokens, *sums = start + cols / span * tokens;
+    return (PackedInts){(unsigned char *)room, d, (int32_t *)(void *)start, sums, tokens};
+}
 
 #if defined(__x86_64__)
 #include "ints_x86.h"
@@ -18,99 +49,386 @@
 #include "ints_arm64.h"
 #endif
 
-#include <stdbool.h>
-#include <stddef.h>
-
-OPENED void pack_ints(DType dtype, size_t bytes, void *packed, const float *x, size_t first, size_t tokens,
-                      size_t cols, bool alone) {
-    size_t blocks = cols / BLOCK;
-    PackedInts to = packed_ints(bytes, packed, first, tokens, cols);
+/* Tokens [first, first + tokens) of n, and zeros behind the last one. */
+static inline void pack_ints(size_t bytes, void *packed, DType dtype, const float *x, size_t n, size_t first,
+                             size_t tokens, size_t cols) {
+    const size_t span = span_of(dtype), units = BLOCK / 4 * bytes;
+    const int32_t excess = excess_of(dtype);
+    PackedInts to = packed_ints(bytes, span, packed, first, tokens, cols);
     for (size_t t = 0; t < tokens; t++)
-        for (size_t b = 0; b < blocks; b++) {
-            size_t i = b * tokens + t;
-            to.d[i] = round_block(dtype, bytes, to.q + i * BLOCK * bytes, &to.start[i],
-                                  x + (first + t) * cols + b * BLOCK);
+        for (size_t b = 0; b < cols / BLOCK; b++) {
+            _Alignas(64) unsigned char q[BLOCK * 2] = {0};
+            int32_t halves[2] = {0, 0};
+            float d = first + t < n ? round_block(bytes, q, halves, x + (first + t) * cols + b * BLOCK) : 0;
+            for (size_t u = 0; u < units; u++)
+                memcpy(to.q + ((b * units + u) * tokens + t) * 4, q + 4 * u, 4);
+            to.d[b * tokens + t] = d;
+            if (span == BLOCK) halves[0] += halves[1];
+            for (size_t s = 0; s < BLOCK / span; s++) {
+                size_t i = (b * (BLOCK / span) + s) * tokens + t;
+                to.start[i] = -excess * halves[s];
+                to.sums[i] = d * (float)halves[s];
+            }
         }
-    if (!alone) return;
-    for (size_t b = blocks; b % 8; b++) to.d[b] = 0, to.start[b] = 0;
-    arrange_alone(dtype, bytes, &to, blocks);
 }
 
-OPENED void matmul_ints(DType dtype, size_t bytes, float *y, size_t y_stride, const Matrix *w,
-                        const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
-    enum { PANEL_BLOCKS = 4 * PANEL / BLOCK }; /* of bytes, 16 KB; of int16 half as many */
-    _Alignas(64) unsigned char panel[PANEL_BLOCKS * BLOCK * ROWS];
-    _Alignas(64) float scales[PANEL_BLOCKS * ROWS];
-    size_t blocks = w->cols / BLOCK, panel_blocks = PANEL_BLOCKS / bytes;
-    for (size_t begin = 0; begin < blocks; begin += panel_blocks) {
-        size_t end = smaller(begin + panel_blocks, blocks);
-        for (size_t r = row_begin; r < row_end; r += ROWS) {
-            size_t n_rows = smaller(ROWS, row_end - r);
-            const unsigned char *rows[ROWS];
-            find_rows(rows, w, r, row_end);
-            unpack_ints_panel(dtype, bytes, panel, scales, rows, begin, end);
-            for (size_t t = 0; t < n; t += TOKENS) {
-                size_t tokens = micro_tokens(n, t);
-                PackedInts x = packed_ints(bytes, packed, t, tokens, w->cols);
-                MicroSums sums;
-                sums_begin(&sums, y + t * y_stride + r, y_stride, sums_start(bias, r, begin), tokens, n_rows);
-                prefetch_next(rows, (ROWS * blocks + begin) * BLOCK_BYTES(dtype),
-                              (end - begin) * BLOCK_BYTES(dtype), t, tokens, n);
-                FOR_TOKENS(tokens, micro_ints, bytes, &sums, panel, scales, &x, begin, end)
-                sums_end(&sums, y + t * y_stride + r, y_stride, tokens, n_rows);
+/* The weights of ROWS rows and up to GROUP columns. */
+typedef struct Panel {
+    _Alignas(64) unsigned char q[GROUP / 16][ROWS][16]; /* as in Group */
+    _Alignas(
+        64) unsigned char wide[GROUP / 8][ROWS][16]; /* the same as int16, for activations of two bytes */
+    _Alignas(64) float scales[GROUP_SPANS][ROWS], mins[GROUP_SPANS][ROWS]; /* of the rows' spans */
+} Panel;
+
+/* Sixteen bytes of each row: columns [16·i, 16·i + 16), or eight columns as int16. */
+OPENED const unsigned char *panel_chunk(size_t bytes, const Panel *panel, size_t i) {
+    return bytes == 1 ? panel->q[i][0] : panel->wide[i][0];
+}
+
+/* Small blocks: the halves of all rows are put beside each other first. */
+OPENED void unpack_small_panel(DType dtype, Panel *panel, const unsigned char *const rows[ROWS], size_t at,
+                               size_t blocks) {
+    _Alignas(64) uint16_t scales[GROUP / BLOCK][ROWS], mins[GROUP / BLOCK][ROWS];
+    for (size_t i = 0; i < ROWS; i++) {
+        const unsigned char *from = rows[i] + at;
+        const Group group = {panel->q[0][i], sizeof panel->q[0], NULL, NULL};
+        for (size_t b = 0; b < blocks; b++, from += small_block_bytes(dtype)) {
+            unpack_small(dtype, &group, b, from);
+            if (dtype == DTYPE_MXFP4)
+                panel->scales[b][i] = half_of_e8m0(from[0]);
+            else
+                memcpy(&scales[b][i], from, sizeof scales[b][i]);
+            if (has_mins(dtype)) memcpy(&mins[b][i], from + 2, sizeof mins[b][i]);
+        }
+    }
+    for (size_t b = 0; b < blocks; b++)
+        for (size_t r = 0; r < ROWS; r += LANES) {
+            if (dtype != DTYPE_MXFP4) vec_store(panel->scales[b] + r, vec_from_f16(scales[b] + r));
+            if (has_mins(dtype))
+                vec_store(panel->mins[b] + r, vec_sub(vec_set(-0.0f), vec_from_f16(mins[b] + r)));
+        }
+}
+
+/* to[span][row] = from[row][span] */
+OPENED void transpose_scales(float (*to)[ROWS], float (*from)[GROUP_SPANS], size_t spans) {
+    for (size_t r = 0; r < ROWS; r += LANES)
+        for (size_t s = 0; s < spans; s += LANES) {
+            Vec square[LANES];
+            for (size_t i = 0; i < LANES; i++) square[i] = vec_load(from[r + i] + s);
+            vec_transpose(square);
+            for (size_t i = 0; i < LANES; i++) vec_store(to[s + i] + r, square[i]);
+        }
+}
+
+/* Columns from the byte `at` of each row on. */
+static inline void unpack_panel(size_t bytes, Panel *panel, DType dtype,
+                                const unsigned char *const rows[ROWS], size_t at, size_t cols) {
+    switch (dtype) {
+        SMALL_TYPES(unpack_small_panel, panel, rows, at, cols / BLOCK)
+    default: {
+        _Alignas(64) float scales[ROWS][GROUP_SPANS], mins[ROWS][GROUP_SPANS];
+        for (size_t i = 0; i < ROWS; i++) {
+            const Group group = {panel->q[0][i], sizeof panel->q[0], scales[i], mins[i]};
+            unpack_group(dtype, &group, rows[i] + at, cols);
+        }
+        transpose_scales(panel->scales, scales, cols / span_of(dtype));
+        if (has_mins(dtype)) transpose_scales(panel->mins, mins, cols / span_of(dtype));
+    }
+    }
+    if (bytes == 2) widen(panel->wide[0][0], panel->q[0][0], ROWS, cols / 16);
+}
+
+/* Rows, for a token or two: sums[ROWS] += the panel · one token. */
+OPENED void dot_group(size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
+                      const PackedInts *x, size_t begin, size_t cols) {
+    const size_t chunks = span * bytes / 16;
+    Vec kept[ROWS / LANES];
+    for (size_t i = 0; i < ROWS / LANES; i++) kept[i] = vec_load(sums + i * LANES);
+    for (size_t s = 0; s < cols / span; s++) {
+        const size_t at = begin / span + s;
+        for (size_t i = 0; i < ROWS / LANES; i++) {
+            Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
+            for (size_t c = 0; c < chunks; c++) {
+                const unsigned char *w = panel_chunk(bytes, panel, s * chunks + c) + i * LANES * 16;
+                Ints q = ints_repeat(x->q + (at * chunks + c) * 16);
+                for (size_t j = 0; j < 4; j++)
+                    dots[j] = ints_dot(bytes, dots[j], ints_load(w + j * LANES * 4), q);
             }
+            for (size_t j = 0; j < 4; j++) dots[j] = ints_rest(bytes, dots[j]);
+            Ints dot = ints_add(ints_add_lanes(dots), ints_set(x->start[at]));
+            kept[i] = vec_fma(vec_mul(vec_from_ints(dot), vec_set(x->d[at * span / BLOCK])),
+                              vec_load(panel->scales[s] + i * LANES), kept[i]);
+            if (mins) kept[i] = vec_fnma(vec_set(x->sums[at]), vec_load(panel->mins[s] + i * LANES), kept[i]);
+        }
+    }
+    for (size_t i = 0; i < ROWS / LANES; i++) vec_store(sums + i * LANES, kept[i]);
+}
+
+/*
+ * Quads, for some tokens: a vector has LANES/4 rows and four tokens. sums [vector][row / (LANES/4)][LANES] +=
+ * Σ_span scale·d·(start + Σ_unit w·q), less minima.
+ *
+ * Where bytes are multiplied by VNNI, sums begin at 1.5·2^23·d as a float's bits, so that they are floats when they are
+ * done: d·(1.5·2^23 + sum), for |sum| < 2^22. That is why d is a power of two.
+ */
+OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t span, bool mins, float *sums,
+                        const Panel *panel, size_t group, const PackedInts *x, size_t begin, size_t cols) {
+    enum { GROUPS = ROWS / (LANES / 4) };
+    const size_t chunks = span * bytes / 16, tokens = 4 * vectors;
+    Vec totals[4 * QUADS];
+    for (size_t g = 0; g < n_groups; g++)
+        for (size_t v = 0; v < vectors; v++)
+            totals[g * vectors + v] = vec_load(sums + (v * GROUPS + group + g) * LANES);
+    for (size_t s = 0; s < cols / span; s++) {
+        const size_t at = begin / span + s;
+        const unsigned char *q = x->q + at * chunks * 4 * tokens * 4;
+        Ints dots[4 * QUADS], start[QUADS];
+        Vec offset[QUADS];
+        for (size_t v = 0; v < vectors; v++) {
+            start[v] = ints_repeat(x->start + at * tokens + 4 * v);
+            Ints first = ints_begin(bytes, &offset[v], vec_repeat(x->d + at * span / BLOCK * tokens + 4 * v),
+                                    start[v]);
+            for (size_t g = 0; g < n_groups; g++) dots[g * vectors + v] = first;
+        }
+        for (size_t c = 0; c < chunks; c++) {
+            Ints w[4];
+            for (size_t g = 0; g < n_groups; g++)
+                w[g] = ints_load(panel_chunk(bytes, panel, s * chunks + c) + (group + g) * LANES * 4);
+#define DOT_UNIT(u)                                                                                          \
+    {                                                                                                        \
+        Ints xs[QUADS];                                                                                      \
+        for (size_t v = 0; v < vectors; v++) {                                                               \
+            xs[v] = ints_repeat(q + ((c * 4 + (u)) * vectors + v) * 16);                                     \
+            KEEP_IN_REGISTER(xs[v]);                                                                         \
+        }                                                                                                    \
+        for (size_t g = 0; g < n_groups; g++) {                                                              \
+            Ints unit = ints_unit(w[g], u);                                                                  \
+            for (size_t v = 0; v < vectors; v++) {                                                           \
+                dots[g * vectors + v] = ints_dot(bytes, dots[g * vectors + v], unit, xs[v]);                 \
+                KEEP_IN_REGISTER(dots[g * vectors + v]);                                                     \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+            DOT_UNIT(0)
+            DOT_UNIT(1)
+            DOT_UNIT(2)
+            DOT_UNIT(3)
+#undef DOT_UNIT
+        }
+        for (size_t g = 0; g < n_groups; g++) {
+            const size_t row = (group + g) * (LANES / 4);
+            Vec scale = vec_each_four(panel->scales[s] + row),
+                min = mins ? vec_each_four(panel->mins[s] + row) : vec_set(0);
+            for (size_t v = 0; v < vectors; v++) {
+                Vec *total = &totals[g * vectors + v];
+                *total = vec_fma(ints_end(bytes, dots[g * vectors + v], offset[v], start[v]), scale, *total);
+                if (mins) *total = vec_fnma(vec_repeat(x->sums + at * tokens + 4 * v), min, *total);
+            }
+        }
+    }
+    for (size_t g = 0; g < n_groups; g++)
+        for (size_t v = 0; v < vectors; v++)
+            vec_store(sums + (v * GROUPS + group + g) * LANES, totals[g * vectors + v]);
+}
+
+OPENED void quads_of_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums,
+                          const Panel *panel, const PackedInts *x, size_t begin, size_t cols) {
+    enum { GROUPS = ROWS / (LANES / 4) };
+    for (size_t group = 0; group < GROUPS; group += 4)
+        micro_quads(vectors, 4, bytes, span, mins, sums, panel, group, x, begin, cols);
+}
+
+/* Tiles, for many: a vector has LANES tokens. sums [row][token] likewise. */
+OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
+                       size_t r, const PackedInts *x, size_t begin, size_t cols) {
+    const size_t units = span / 4 * bytes, tokens = vectors * LANES;
+    Vec totals[TILE_ROWS * VECTORS];
+    for (size_t i = 0; i < TILE_ROWS * vectors; i++) totals[i] = vec_load(sums + i * LANES);
+    for (size_t s = 0; s < cols / span; s++) {
+        const size_t at = begin / span + s;
+        const unsigned char *q = x->q + at * units * tokens * 4,
+                            *w = panel_chunk(bytes, panel, s * (units / 4)) + r * 16;
+        const float *scales = panel->scales[s] + r, *spans_mins = panel->mins[s] + r;
+        KEEP_ADDRESS(w);
+        KEEP_ADDRESS(q);
+        KEEP_ADDRESS(scales);
+        KEEP_ADDRESS(spans_mins);
+        Ints dots[TILE_ROWS * VECTORS];
+        Vec offset[VECTORS];
+        for (size_t v = 0; v < vectors; v++) {
+            Vec d = vec_load(x->d + at * span / BLOCK * tokens + v * LANES);
+            Ints start = ints_begin(bytes, &offset[v], d, ints_load(x->start + at * tokens + v * LANES));
+            for (size_t i = 0; i < TILE_ROWS; i++) dots[i * vectors + v] = start;
+        }
+#pragma GCC unroll 16
+        for (size_t u = 0; u < units; u++) {
+            Ints xs[VECTORS];
+            for (size_t v = 0; v < vectors; v++) {
+                xs[v] = ints_load(q + (u * vectors + v) * LANES * 4);
+                KEEP_IN_REGISTER(xs[v]);
+            }
+            for (size_t i = 0; i < TILE_ROWS; i++) {
+                Ints unit = ints_spread(w + (u / 4 * ROWS + i) * 16 + u % 4 * 4);
+                for (size_t v = 0; v < vectors; v++) {
+                    dots[i * vectors + v] = ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
+                    KEEP_IN_REGISTER(dots[i * vectors + v]);
+                }
+            }
+        }
+        for (size_t v = 0; v < vectors; v++) {
+            Vec q_sums = mins ? vec_load(x->sums + at * tokens + v * LANES) : vec_set(0);
+            for (size_t i = 0; i < TILE_ROWS; i++) {
+                Vec *total = &totals[i * vectors + v];
+                *total = vec_fma(ints_end(bytes, dots[i * vectors + v], offset[v],
+                                          ints_load(x->start + at * tokens + v * LANES)),
+                                 vec_set(scales[i]), *total);
+                if (mins) *total = vec_fnma(q_sums, vec_set(spans_mins[i]), *total);
+            }
+        }
+    }
+    for (size_t i = 0; i < TILE_ROWS * vectors; i++) vec_store(sums + i * LANES, totals[i]);
+}
+
+OPENED void tile_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
+                      const PackedInts *x, size_t begin, size_t cols) {
+    for (size_t r = 0; r < ROWS; r += TILE_ROWS)
+        micro_ints(vectors, bytes, span, mins, sums + r * vectors * LANES, panel, r, x, begin, cols);
+}
+
+/* Opens a function for what a type's spans and minima are. */
+#define FOR_SPANS(dtype, function, ...)                                                                      \
+    if (span_of(dtype) == 16 && has_mins(dtype))                                                             \
+        function(16, true, __VA_ARGS__);                                                                     \
+    else if (span_of(dtype) == 16)                                                                           \
+        function(16, false, __VA_ARGS__);                                                                    \
+    else if (has_mins(dtype))                                                                                \
+        function(32, true, __VA_ARGS__);                                                                     \
+    else                                                                                                     \
+        function(32, false, __VA_ARGS__);
+
+OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
+                        const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
+    const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP);
+    Panel panel;
+    Sums sums;
+    for (size_t first = 0, m; first < n; first += m) {
+        m = smaller(CHUNK_TOKENS, n - first);
+        for (size_t r = row_begin; r < row_end; r += ROWS) {
+            const unsigned char *rows[ROWS];
+            size_t n_rows = smaller(ROWS, row_end - r);
+            find_rows(rows, w, r, 1, row_end);
+            sums_begin(&sums, bias, r, n_rows, m);
+            for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes) {
+                size_t cols = smaller(GROUP, w->cols - begin),
+                       ahead = begin + GROUP < w->cols ? at + group_bytes : ROWS * row_bytes;
+                float *to = sums.of;
+                unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
+                for (size_t t = 0, vectors; t < m; t += vectors * LANES) {
+                    vectors = tile_vectors(m - t);
+                    PackedInts x = packed_ints(bytes, span, packed, first + t, vectors * LANES, w->cols);
+                    fetch_next(rows, ahead, group_bytes, t, t + vectors * LANES, m);
+                    FOR_VECTORS(vectors, tile_ints, bytes, span, mins, to, &panel, &x, begin, cols)
+                    to += ROWS * vectors * LANES;
+                }
+            }
+            sums_end(&sums, y + first * y_stride + r, y_stride, n_rows, m);
         }
     }
 }
 
-OPENED void matvec_ints(DType dtype, size_t bytes, size_t ahead, float *y, size_t y_stride, const Matrix *w,
-                        const float *bias, size_t begin, size_t end, const void *packed, size_t n) {
-    size_t row_bytes = dtype_bytes(dtype, w->cols), apart = steps_of(MATVEC_STREAMS, w->rows);
-    Streams streams = {.ahead = ahead};
-    for (size_t r = begin; r < end; r++) {
-        streams_seek(&streams, w, r, apart, row_bytes);
-        for (size_t t = 0; t < n; t++) { /* from the second one on the rows are in L1 */
-            float dots[MATVEC_STREAMS];
-            PackedInts x = packed_ints(bytes, packed, t, 1, w->cols);
-            dot_ints(dtype, bytes, dots, &streams, &x, w->cols / BLOCK);
-            keep_dots(y + t * y_stride, w, bias, r, apart, dots);
+/* For up to 4·QUADS tokens in y. */
+static inline void keep_quads(const float *sums, float *y, size_t y_stride, size_t n_rows, size_t n) {
+    enum { IN_VECTOR = LANES / 4, GROUPS = ROWS / IN_VECTOR };
+    for (size_t v = 0; v < (n + 3) / 4; v++)
+        for (size_t g = 0; g < GROUPS; g++, sums += LANES) {
+            float room[4][IN_VECTOR], *to[4];
+            const bool whole = (g + 1) * IN_VECTOR <= n_rows && 4 * v + 4 <= n;
+            for (size_t j = 0; j < 4; j++)
+                to[j] = whole ? y + (4 * v + j) * y_stride + g * IN_VECTOR : room[j];
+            vec_store_four(to, vec_load(sums));
+            for (size_t j = 0; j < 4 && 4 * v + j < n && !whole; j++)
+                for (size_t i = 0; i < IN_VECTOR && g * IN_VECTOR + i < n_rows; i++)
+                    y[(4 * v + j) * y_stride + g * IN_VECTOR + i] = room[j][i];
         }
+}
+
+OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
+                     const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
+    enum { IN_VECTOR = LANES / 4, TOKENS = 4 * QUADS };
+    const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP);
+    Panel panel;
+    _Alignas(64) float sums[PACKED_TOKENS * ROWS];
+    for (size_t r = row_begin; r < row_end; r += ROWS) {
+        const unsigned char *rows[ROWS];
+        float start[ROWS] = {0};
+        size_t n_rows = smaller(ROWS, row_end - r);
+        find_rows(rows, w, r, 1, row_end);
+        if (bias) memcpy(start, bias + r, n_rows * sizeof *bias);
+        for (size_t i = 0; i < (n + 3) / 4 * 4 * ROWS; i += LANES)
+            vec_store(sums + i, vec_each_four(start + i / 4 % ROWS));
+        for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes) {
+            size_t cols = smaller(GROUP, w->cols - begin),
+                   ahead = begin + GROUP < w->cols ? at + group_bytes : ROWS * row_bytes;
+            unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
+            for (size_t t = 0; t < n; t += TOKENS) {
+                size_t vectors = (smaller(TOKENS, n - t) + 3) / 4;
+                PackedInts x = packed_ints(bytes, span, packed, t, 4 * vectors, w->cols);
+                fetch_next(rows, ahead, group_bytes, t, t + TOKENS, n);
+                FOR_VECTORS(vectors, quads_of_ints, bytes, span, mins, sums + t * ROWS, &panel, &x, begin,
+                            cols)
+            }
+        }
+        keep_quads(sums, y + r, y_stride, n_rows, n);
+    }
+}
+
+OPENED void matvec_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
+                        const float *bias, size_t begin, size_t end, const void *packed, size_t n) {
+    const size_t apart = steps_of(ROWS, w->rows), group_bytes = dtype_bytes(w->dtype, GROUP);
+    Panel panel;
+    for (size_t r = begin; r < end; r++) {
+        const unsigned char *rows[ROWS];
+        _Alignas(64) float sums[PACKED_TOKENS][ROWS];
+        find_rows(rows, w, r, apart, w->rows);
+        for (size_t t = 0; t < n; t++)
+            for (size_t i = 0; i < ROWS; i++)
+                sums[t][i] = bias ? bias[smaller(r + i * apart, w->rows - 1)] : 0.0f;
+        for (size_t c = 0, at = 0; c < w->cols; c += GROUP, at += group_bytes) {
+            size_t cols = smaller(GROUP, w->cols - c);
+            for (size_t i = 0; i < ROWS; i++) fetch(rows[i] + at + FETCHED_BYTES, group_bytes);
+            unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
+            for (size_t t = 0; t < n; t++) {
+                PackedInts x = packed_ints(bytes, span, packed, t, 1, w->cols);
+                dot_group(bytes, span, mins, sums[t], &panel, &x, c, cols);
+            }
+        }
+        for (size_t t = 0; t < n; t++)
+            for (size_t i = 0; i < ROWS && r + i * apart < w->rows; i++)
+                y[t * y_stride + r + i * apart] = sums[t][i];
     }
 }
 
 /*
- * For a set's file: defines the functions with which weights of a type are multiplied by q's of so many bytes.
- * MATVEC_INTS(name) and MATMUL_INTS(name) are the products with them.
+ * For a set's file: defines the products of quantised weights by q's of so many bytes, from a few tokens to many:
+ * matvec_NAME, few_NAME, and matmul_NAME.
  */
-#define INT_PRODUCTS(name, dtype, bytes)                                                                     \
-    enum { LARGEST_##name = LARGEST_Q(bytes) };                                                              \
-    static void pack_alone_##name(void *packed, const float *x, size_t n, size_t cols, size_t i) {           \
-        for (size_t t = i * TOKENS, end = t + micro_tokens(n, t); t < end; t++)                              \
-            pack_ints(dtype, bytes, packed, x, t, 1, cols, true);                                            \
+#define INT_PRODUCT(way, name, linkage, bytes_, streams_, tokens, packed_tokens)                             \
+    static void pack_##way##_##name(void *packed, DType dtype, const float *x, size_t n, size_t cols,        \
+                                    size_t i) {                                                              \
+        const size_t first = i * (tokens), count = smaller(tokens, n - first);                               \
+        pack_ints(bytes_, packed, dtype, x, n, first, packed_tokens, cols);                                  \
     }                                                                                                        \
-    static void pack_##name(void *packed, const float *x, size_t n, size_t cols, size_t i) {                 \
-        pack_ints(dtype, bytes, packed, x, i *TOKENS, micro_tokens(n, i *TOKENS), cols, false);              \
-    }                                                                                                        \
-    static void matvec_##name(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin,   \
-                              size_t end, const void *packed, size_t n) {                                    \
-        if (fetches_far())                                                                                   \
-            matvec_ints(dtype, bytes, AHEAD_FAR, y, y_stride, w, bias, begin, end, packed, n);               \
-        else                                                                                                 \
-            matvec_ints(dtype, bytes, AHEAD_NEAR, y, y_stride, w, bias, begin, end, packed, n);              \
-    }                                                                                                        \
-    static void matmul_##name(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin,   \
-                              size_t end, const void *packed, size_t n) {                                    \
-        matmul_ints(dtype, bytes, y, y_stride, w, bias, begin, end, packed, n);                              \
-    }
-#define MATVEC_INTS(name)                                                                                    \
-    {                                                                                                        \
-        .streams = MATVEC_STREAMS, .pack_tokens = TOKENS, .rounding = {.largest_q = LARGEST_##name},         \
-        .pack = pack_alone_##name, .multiply = matvec_##name                                                 \
-    }
-#define MATMUL_INTS(name)                                                                                    \
-    {                                                                                                        \
-        .streams = 1, .pack_tokens = TOKENS, .rounding = {.largest_q = LARGEST_##name}, .pack = pack_##name, \
-        .multiply = matmul_##name                                                                            \
-    }
+    static void multiply_##way##_##name(float *y, size_t y_stride, const Matrix *w, const float *bias,       \
+                                        size_t begin, size_t end, const void *packed, size_t n){FOR_SPANS(   \
+        w->dtype, way##_ints, bytes_, y, y_stride, w, bias, begin, end, packed,                              \
+        n)} linkage const Product SHARED(way##_##name) = {.streams = streams_,                               \
+                                                          .pack_tokens = tokens,                             \
+                                                          .rounding = {.largest_q = STEPS(bytes_)},          \
+                                                          .pack = pack_##way##_##name,                       \
+                                                          .multiply = multiply_##way##_##name};
+#define INT_PRODUCTS(name, linkage, bytes)                                                                   \
+    INT_PRODUCT(matvec, name, linkage, bytes, ROWS, 1, count)                                                \
+    INT_PRODUCT(few, name, linkage, bytes, 1, 4 * QUADS, (count + 3) / 4 * 4)                                \
+    INT_PRODUCT(matmul, name, linkage, bytes, 1, TILE_TOKENS, tile_vectors(count) * LANES)
 
 #endif

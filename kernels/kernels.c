@@ -21,17 +21,19 @@ static bool to_8_bits(const Product *product) {
 }
 
 static bool rounds_to_8_bits(const Kernels *set) {
-    for (size_t i = 0; i < DTYPE_LIMIT; i++) {
-        const Products *products = &set->products[i];
-        if (products->matvec && (to_8_bits(products->matvec) || to_8_bits(products->matmul))) return true;
-    }
+    for (size_t i = 0; i < DTYPE_LIMIT; i++)
+        for (size_t way = 0; way < MAX_WAYS; way++) {
+            const Product *product = set->products[i].ways[way].product;
+            if (product && to_8_bits(product)) return true;
+        }
     return false;
 }
 
 const Product *kernels_product(const Kernels *kernels, DType dtype, size_t n, size_t cols) {
     const Products *products = &kernels->products[dtype];
-    if (!products->matvec) products = &kernels_scalar.products[dtype];
-    const Product *product = n <= products->matvec_tokens ? products->matvec : products->matmul;
+    size_t way = 0;
+    while (n > products->ways[way].tokens) way++;
+    const Product *product = products->ways[way].product;
     while (product->whole_cols && cols % product->whole_cols) product = product->otherwise;
     return product;
 }

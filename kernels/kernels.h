@@ -56,10 +56,11 @@ typedef struct Product {
     Rounding rounding;
 
     /*
-     * Lays activations as multiply wants them: x [n][cols], contiguous, to packed, which has room for n·cols floats.
-     * Call i < ⌈n / pack_tokens⌉ packs the tokens [pack_tokens·i, min(n, pack_tokens·(i + 1))) and touches no others.
+     * Lays activations as multiply by weights of a type wants them: x [n][cols], contiguous, to packed, which has room
+     * for packed_floats(n, cols). Call i < ⌈n / pack_tokens⌉ packs the tokens [pack_tokens·i, min(n, pack_tokens·(i + 1)))
+     * and touches no others.
      */
-    void (*pack)(void *packed, const float *x, size_t n, size_t cols, size_t i);
+    void (*pack)(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t i);
 
     /*
      * Steps [begin, end) for the n tokens that were packed together. Rows of y lie y_stride floats apart; bias may be
@@ -69,23 +70,27 @@ typedef struct Product {
                      const void *packed, size_t n);
 } Product;
 
+enum { PACKED_TOKENS = 16 }; /* a product may take so many at a time, and fill up with zeros */
+
+static inline size_t packed_floats(size_t n, size_t cols) {
+    return (n + PACKED_TOKENS - 1) / PACKED_TOKENS * PACKED_TOKENS * cols;
+}
+
 /* How many steps a product of w has. */
 static inline size_t steps_of(size_t streams, size_t rows) { return (rows + streams - 1) / streams; }
 
-/* How weights of one type are multiplied. */
+/*
+ * How weights of one type are multiplied: by the first way that takes so many tokens. All ways give a token's numbers
+ * the same bits, whatever comes with it; but the last way of a set for tiles, which PACKED_TOKENS tokens do not take.
+ */
 typedef struct Products {
-    size_t
-        matvec_tokens; /* up to so many tokens go through matvec: those that were measured to be faster that way */
-
-    /*
-     * For a few tokens, which are bound by memory. A step's rows are read from places that are far apart, which is up to
-     * twice as fast as from one place. A token's sums are the same to the bit whether it comes alone or with others.
-     */
-    const Product *matvec;
-
-    /* For more tokens, which are bound by arithmetic. */
-    const Product *matmul;
+    struct {
+        size_t tokens; /* at most: those that were measured to be fastest that way */
+        const Product *product;
+    } ways[4]; /* to the first whose tokens are SIZE_MAX */
 } Products;
+
+enum { MAX_WAYS = sizeof(Products) / sizeof(((Products *)0)->ways[0]) };
 
 typedef struct Kernels {
     const char *name;        /* what kernels_pick chooses by: "avx2" */
@@ -160,7 +165,7 @@ typedef struct Compute {
     const Kernels *kernels;
     Threads *threads;
     float *packed;   /* what linear_forward packs activations in; from floats_new */
-    size_t n_packed; /* floats: enough for one token, better for a whole chunk */
+    size_t n_packed; /* floats: packed_floats of one token at least, better of a whole chunk */
 } Compute;
 
 /* One output of a pass over x: y [n][linear->w.rows], contiguous. */

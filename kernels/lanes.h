@@ -5,22 +5,26 @@
  *   Vec, LANES (4, 8 or 16)
  *   vec_set(a)  vec_load(p)  vec_store(p, v)  vec_add, _sub, _mul, _div, _min, _max(a, b)
  *   vec_load_first(p, n), vec_store_first(p, v, n): the first n ≤ LANES lanes, zeros in the others
- *   vec_fma(a, b, c) = a·b + c     vec_round(v) to the nearest integer     vec_ldexp(v, k) = v·2^k
+ *   vec_fma(a, b, c) = a·b + c   vec_fnma(a, b, c) = c − a·b     vec_round(v) to the nearest integer     vec_ldexp(v, k) = v·2^k
  *   vec_sum(v): the lanes added up, in an order that is always the same
  *   vec_transpose(v): lane j of v[i] changes places with lane i of v[j], LANES vectors
- *   vec_from_f16(p), vec_from_bf16(p), vec_from_int8(p), vec_to_f16(p, v)
- *   vec_from_nibbles(p, high): the low or the high halves of LANES bytes, less 8
- *   half_to_float(h)
- *   fetches_far(): whether the CPU gains by rows that are fetched far before matvec uses them
+ *   vec_from_f16(p), vec_from_bf16(p), vec_to_f16(p, v)
  *   SHARED(name): the name of a function that several sets share, with the prefix of these lanes
  *
  * HAS_BF16_DOT is defined where pairs of BF16 can be multiplied, which lie where a vector has a float:
  *   vec_dot_bf16(a, b, c) = c + both products     vec_to_bf16(p, v)
  *
- * Ints, on x86-64: a vector of LANES units of integers, or of the dots of units (lanes_x86.h).
- *   ints_load(p)  ints_spread(p): one unit in all lanes
+ * Ints: a vector of LANES units of integers, four bytes each, or of the dots of units.
+ *   ints_load(p)  ints_set(a)  ints_add(a, b)  vec_from_ints(v)
+ *   ints_spread(p): one unit in all lanes
+ *   ints_repeat(p), vec_repeat(p): four units, or floats, in each four lanes
+ *   ints_unit(v, u): unit u of each four lanes in all of these; u is a constant
+ *   vec_each_four(p): LANES/4 floats, each in four lanes      vec_store_four(to, v): lane 4·i + j to to[j][i]
  *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
- *   ints_total(bytes, dots): as floats
+ *   ints_rest(bytes, dots): in lanes of 32 bits, if they are not yet
+ *   ints_add_lanes(v): lane i is what lanes [4·i, 4·i + 4) of v[0] to v[3], laid end to end, add up to
+ *   ints_begin(bytes, &offset, d, start): what sums begin with
+ *   ints_end(bytes, dots, offset, start): d·(start + the sum of dots), as floats
  */
 #ifndef ATTN_LANES_H
 #define ATTN_LANES_H
@@ -41,6 +45,9 @@
 #else
 #define KEEP_IN_REGISTER(v) __asm__("" : "+w"(v))
 #endif
+
+/* Keeps the compiler from an address register of its own for each constant distance from p. */
+#define KEEP_ADDRESS(p) __asm__("" : "+r"(p))
 
 /* Forces functions open, so that their sizes are constants and their vectors registers. */
 #define OPENED static inline __attribute__((always_inline))

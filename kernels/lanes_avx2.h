@@ -32,6 +32,7 @@ static inline Vec vec_div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
 static inline Vec vec_min(Vec a, Vec b) { return _mm256_min_ps(a, b); }
 static inline Vec vec_max(Vec a, Vec b) { return _mm256_max_ps(a, b); }
 static inline Vec vec_fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+static inline Vec vec_fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
 static inline Vec vec_round(Vec v) {
     return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -59,18 +60,16 @@ static inline void vec_to_f16(uint16_t *p, Vec v) {
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-static inline Vec vec_from_int8(const void *p) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
-}
-
-static inline Vec vec_from_nibbles(const void *p, size_t high) {
-    __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
-    __m256i nibbles = high ? _mm256_srli_epi32(bytes, 4) : _mm256_and_si256(bytes, _mm256_set1_epi32(15));
-    return _mm256_cvtepi32_ps(_mm256_sub_epi32(nibbles, _mm256_set1_epi32(8)));
-}
-
-static inline Ints ints_load(const void *p) { return _mm256_load_si256(p); }
+static inline Ints ints_load(const void *p) { return _mm256_loadu_si256(p); }
+static inline Ints ints_set(int32_t a) { return _mm256_set1_epi32(a); }
+static inline Ints ints_add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
 static inline Ints ints_spread(const void *p) { return _mm256_castps_si256(_mm256_broadcast_ss(p)); }
+static inline Ints ints_repeat(const void *p) { return _mm256_broadcastsi128_si256(_mm_loadu_si128(p)); }
+static inline Vec vec_repeat(const float *p) { return _mm256_broadcast_ps((const __m128 *)(const void *)p); }
+static inline Vec vec_each_four(const float *p) {
+    return _mm256_insertf128_ps(_mm256_set1_ps(p[0]), _mm_set1_ps(p[1]), 1);
+}
+#define ints_unit(v, u) _mm256_shuffle_epi32(v, (u)*0x55)
 
 /* In assembly, because gcc would sum elsewhere and move the result: one instruction in three is then a copy. */
 static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
@@ -84,6 +83,54 @@ static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
     return dots;
 }
 
-static inline Vec ints_total(size_t bytes, Ints dots) { return total8(bytes, dots); }
+static inline Ints ints_rest(size_t bytes, Ints dots) {
+#ifdef BYTE_DOT
+    (void)bytes;
+    return dots;
+#else
+    return bytes == 1 ? _mm256_madd_epi16(dots, _mm256_set1_epi16(1)) : dots;
+#endif
+}
+
+static inline Ints ints_add_lanes(const Ints v[4]) {
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    Ints first = ints_add(_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1])),
+         last = ints_add(_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3]));
+    return _mm256_permutevar8x32_epi32(
+        ints_add(_mm256_unpacklo_epi64(first, last), _mm256_unpackhi_epi64(first, last)), order);
+}
+
+static inline Vec vec_from_ints(Ints v) { return _mm256_cvtepi32_ps(v); }
+
+static inline Ints ints_begin(size_t bytes, Vec *offset, Vec d, Ints start) {
+    *offset = d;
+    if (bytes != 1) return start;
+#ifdef BYTE_DOT
+    *offset = vec_mul(d, vec_set(0x1.8p23f));
+    return ints_add(_mm256_castps_si256(*offset), start);
+#else
+    return _mm256_setzero_si256();
+#endif
+}
+
+static inline Vec ints_end(size_t bytes, Ints dots, Vec offset, Ints start) {
+#ifdef BYTE_DOT
+    (void)start;
+    if (bytes == 1) return vec_sub(_mm256_castsi256_ps(dots), offset);
+#else
+    if (bytes == 1) dots = ints_add(ints_rest(1, dots), start);
+#endif
+    return vec_mul(vec_from_ints(dots), offset);
+}
+
+static inline void vec_store_four(float *const to[4], Vec v) { /* lane 4·i + j to to[j][i] */
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    v = _mm256_permutevar8x32_ps(v, order);
+    __m128 low = _mm256_castps256_ps128(v), high = _mm256_extractf128_ps(v, 1);
+    _mm_storel_pi((__m64 *)(void *)to[0], low);
+    _mm_storeh_pi((__m64 *)(void *)to[1], low);
+    _mm_storel_pi((__m64 *)(void *)to[2], high);
+    _mm_storeh_pi((__m64 *)(void *)to[3], high);
+}
 
 #endif

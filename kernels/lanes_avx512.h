@@ -30,6 +30,7 @@ static inline Vec vec_div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
 static inline Vec vec_min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
 static inline Vec vec_max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
 static inline Vec vec_fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+static inline Vec vec_fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
 static inline Vec vec_round(Vec v) {
     return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -73,26 +74,25 @@ static inline void vec_to_f16(uint16_t *p, Vec v) {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-static inline Vec vec_from_int8(const void *p) {
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
-}
-
-static inline Vec vec_from_nibbles(const void *p, size_t high) {
-    __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(p));
-    __m512i nibbles = high ? _mm512_srli_epi32(bytes, 4) : _mm512_and_si512(bytes, _mm512_set1_epi32(15));
-    return _mm512_cvtepi32_ps(_mm512_sub_epi32(nibbles, _mm512_set1_epi32(8)));
-}
-
 #ifdef BYTE_DOT
 #define WIDE_BYTE_DOT _mm512_dpbusd_epi32
 #endif
 
-static inline Ints ints_load(const void *p) { return _mm512_load_si512(p); }
+static inline Ints ints_load(const void *p) { return _mm512_loadu_si512(p); }
+static inline Ints ints_set(int32_t a) { return _mm512_set1_epi32(a); }
+static inline Ints ints_add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 static inline Ints ints_spread(const void *p) {
     return _mm512_castps_si512(_mm512_set1_ps(*(const float *)p));
 }
+static inline Ints ints_repeat(const void *p) { return _mm512_broadcast_i32x4(_mm_loadu_si128(p)); }
+static inline Vec vec_repeat(const float *p) { return _mm512_broadcast_f32x4(_mm_loadu_ps(p)); }
+static inline Vec vec_each_four(const float *p) {
+    const __m512i four = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    return _mm512_permutexvar_ps(four, _mm512_castps128_ps512(_mm_loadu_ps(p)));
+}
+#define ints_unit(v, u) _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)((u)*0x55))
 
-/* Bytes only where there is WIDE_BYTE_DOT. */
+/* Bytes only where there is BYTE_DOT. */
 static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
 #ifdef WIDE_BYTE_DOT
     if (bytes == 1) return WIDE_BYTE_DOT(dots, w, x);
@@ -101,9 +101,40 @@ static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
     return _mm512_add_epi32(dots, _mm512_madd_epi16(w, x));
 }
 
-static inline Vec ints_total(size_t bytes, Ints dots) {
+static inline Ints ints_rest(size_t bytes, Ints dots) {
     (void)bytes;
-    return _mm512_cvtepi32_ps(dots);
+    return dots;
+}
+
+static inline Ints ints_add_lanes(const Ints v[4]) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    Ints first = ints_add(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])),
+         last = ints_add(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    return _mm512_permutexvar_epi32(
+        order, ints_add(_mm512_unpacklo_epi64(first, last), _mm512_unpackhi_epi64(first, last)));
+}
+
+static inline Vec vec_from_ints(Ints v) { return _mm512_cvtepi32_ps(v); }
+
+static inline Ints ints_begin(size_t bytes, Vec *offset, Vec d, Ints start) {
+    *offset = d;
+    if (bytes != 1) return start;
+    *offset = vec_mul(d, vec_set(0x1.8p23f));
+    return ints_add(_mm512_castps_si512(*offset), start);
+}
+
+static inline Vec ints_end(size_t bytes, Ints dots, Vec offset, Ints start) {
+    (void)start;
+    return bytes == 1 ? vec_sub(_mm512_castsi512_ps(dots), offset) : vec_mul(vec_from_ints(dots), offset);
+}
+
+static inline void vec_store_four(float *const to[4], Vec v) { /* lane 4·i + j to to[j][i] */
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    v = _mm512_permutexvar_ps(order, v);
+    _mm_storeu_ps(to[0], _mm512_castps512_ps128(v));
+    _mm_storeu_ps(to[1], _mm512_extractf32x4_ps(v, 1));
+    _mm_storeu_ps(to[2], _mm512_extractf32x4_ps(v, 2));
+    _mm_storeu_ps(to[3], _mm512_extractf32x4_ps(v, 3));
 }
 
 #ifdef __AVX512BF16__

@@ -7,14 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static inline float half_to_float(uint16_t half) { return _cvtsh_ss(half); }
-
-/*
- * This was measured on one CPU of each maker. Intel's gains: a token of floats is 1.02 to 1.29 times as fast, one of
- * blocks 1.0 to 1.27 times. AMD's does not gain, and its floats even lose by rows that are fetched near (0.84 to 1.02).
- */
-static inline bool fetches_far(void) { return __builtin_cpu_is("intel"); }
-
 static inline float sum8(__m256 v) {
     __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
@@ -44,35 +36,12 @@ static inline void transpose8(__m256 v[8]) {
  * many a column has. Instructions for bytes want one factor unsigned; here that is w.
  *
  * BYTE_DOT is the instruction that adds up four products of bytes (VNNI), where there is one. Without it the products
- * of bytes stay in two int16 for each unit, which have room for sixteen columns with weights up to 15.
+ * of bytes stay in two int16 for each unit, which have room for 32 columns with weights up to 15.
  */
 #if defined(__AVX512VNNI__)
 #define BYTE_DOT _mm256_dpbusd_epi32
 #elif defined(__AVXVNNI__)
 #define BYTE_DOT _mm256_dpbusd_avx_epi32
 #endif
-
-/* The dots of eight units. The dot of two units is what the products of their columns add up to. */
-static inline __m256i dot8(size_t bytes, __m256i w, __m256i x) {
-#ifdef BYTE_DOT
-    if (bytes == 1) return BYTE_DOT(_mm256_setzero_si256(), w, x);
-#endif
-    return bytes == 1 ? _mm256_maddubs_epi16(w, x) : _mm256_madd_epi16(w, x);
-}
-
-/* Whether such dots are pairs of int16, which have still to be added up, and not int32. */
-static inline bool in_int16(size_t bytes) {
-#ifdef BYTE_DOT
-    (void)bytes;
-    return false;
-#else
-    return bytes == 1;
-#endif
-}
-
-/* Dots as floats. */
-static inline __m256 total8(size_t bytes, __m256i dots) {
-    return _mm256_cvtepi32_ps(in_int16(bytes) ? _mm256_madd_epi16(dots, _mm256_set1_epi16(1)) : dots);
-}
 
 #endif

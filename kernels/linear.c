@@ -31,7 +31,7 @@ static void pack_loop_tokens(void *context, size_t begin, size_t end, unsigned w
     (void)worker;
     const LinearLoop *loop = context;
     for (size_t i = begin; i < end; i++)
-        loop->product->pack(loop->compute->packed, loop->x, loop->n, loop->cols, i);
+        loop->product->pack(loop->compute->packed, loop->dtype, loop->x, loop->n, loop->cols, i);
 }
 
 /* How many steps of the loop an output takes: one for each of its rows, or for as many rows as are read together. */
@@ -79,7 +79,8 @@ static void run_loop(LinearLoop *loop) {
 void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t n_outputs, const float *x,
                     size_t n) {
     size_t cols = outputs[0].linear->w.cols;
-    size_t most = cols ? compute->n_packed / cols : n; /* tokens that the scratch has room for */
+    size_t most = /* tokens that the scratch has room for */
+        cols ? compute->n_packed / cols / PACKED_TOKENS * PACKED_TOKENS : n;
     for (size_t token = 0, m; token < n; token += m) {
         m = n - token < most ? n - token : most;
         for (size_t i = 0; i < n_outputs; i++) {

@@ -26,8 +26,8 @@ static float dot(const float *a, const float *b, size_t n) {
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
-static void pack(void *packed, const float *x, size_t n, size_t cols, size_t i) {
-    (void)n;
+static void pack(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t i) {
+    (void)dtype, (void)n;
     memcpy((float *)packed + i * cols, x + i * cols, cols * sizeof *x);
 }
 
@@ -116,29 +116,32 @@ static void silu_mul(float *gate, const float *up, size_t n) {
 
 static const Product product = {.streams = 1, .pack_tokens = 1, .pack = pack, .multiply = matmul};
 
-/* However many tokens there are, both ways are the same here. */
-#define BOTH_WAYS                                                                                            \
-    { .matvec_tokens = 1, .matvec = &product, .matmul = &product }
+#define THE_WAY                                                                                              \
+    {                                                                                                        \
+        {                                                                                                    \
+            { SIZE_MAX, &product }                                                                           \
+        }                                                                                                    \
+    }
 
 const Kernels kernels_scalar = {
     .name = "scalar",
     .runs_here = cpu_is_any,
-    .products = {[DTYPE_F32] = BOTH_WAYS,
-                 [DTYPE_F16] = BOTH_WAYS,
-                 [DTYPE_BF16] = BOTH_WAYS,
-                 [DTYPE_Q8_0] = BOTH_WAYS,
-                 [DTYPE_Q4_0] = BOTH_WAYS,
-                 [DTYPE_Q4_1] = BOTH_WAYS,
-                 [DTYPE_Q5_0] = BOTH_WAYS,
-                 [DTYPE_Q5_1] = BOTH_WAYS,
-                 [DTYPE_Q2_K] = BOTH_WAYS,
-                 [DTYPE_Q3_K] = BOTH_WAYS,
-                 [DTYPE_Q4_K] = BOTH_WAYS,
-                 [DTYPE_Q5_K] = BOTH_WAYS,
-                 [DTYPE_Q6_K] = BOTH_WAYS,
-                 [DTYPE_IQ4_NL] = BOTH_WAYS,
-                 [DTYPE_IQ4_XS] = BOTH_WAYS,
-                 [DTYPE_MXFP4] = BOTH_WAYS},
+    .products = {[DTYPE_F32] = THE_WAY,
+                 [DTYPE_F16] = THE_WAY,
+                 [DTYPE_BF16] = THE_WAY,
+                 [DTYPE_Q8_0] = THE_WAY,
+                 [DTYPE_Q4_0] = THE_WAY,
+                 [DTYPE_Q4_1] = THE_WAY,
+                 [DTYPE_Q5_0] = THE_WAY,
+                 [DTYPE_Q5_1] = THE_WAY,
+                 [DTYPE_Q2_K] = THE_WAY,
+                 [DTYPE_Q3_K] = THE_WAY,
+                 [DTYPE_Q4_K] = THE_WAY,
+                 [DTYPE_Q5_K] = THE_WAY,
+                 [DTYPE_Q6_K] = THE_WAY,
+                 [DTYPE_IQ4_NL] = THE_WAY,
+                 [DTYPE_IQ4_XS] = THE_WAY,
+                 [DTYPE_MXFP4] = THE_WAY},
     .unpack = dtype_unpack,
     .pack_f16 = pack_f16,
     .add = add,

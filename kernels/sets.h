@@ -55,20 +55,43 @@ KERNEL_SETS(DECLARE_SET)
     .rms_norm = lanes##_rms_norm, .gelu_tanh = lanes##_gelu_tanh, .silu_mul = lanes##_silu_mul
 
 /* And of its products. */
+#define FLOAT_WAYS(lanes)                                                                                    \
+    {                                                                                                        \
+        {                                                                                                    \
+            {FEW_FLOATS, &lanes##_matvec_floats}, { SIZE_MAX, &lanes##_matmul_floats }                       \
+        }                                                                                                    \
+    }
 #define SHARED_PRODUCTS(lanes)                                                                               \
-    [DTYPE_F32] = {FEW_FLOATS, &lanes##_matvec_floats, &lanes##_matmul_floats},                              \
-    [DTYPE_F16] = {FEW_FLOATS, &lanes##_matvec_floats, &lanes##_matmul_floats},                              \
-    [DTYPE_BF16] = {FEW_FLOATS, &lanes##_matvec_floats, &lanes##_matmul_floats}
+    [DTYPE_F32] = FLOAT_WAYS(lanes), [DTYPE_F16] = FLOAT_WAYS(lanes), [DTYPE_BF16] = FLOAT_WAYS(lanes)
 
-/* How many tokens go through matvec, where nothing else was measured. */
-enum { FEW_FLOATS = 10, FEW_Q8_0 = 6, FEW_Q4_0 = 3 };
+/* The products of quantised weights, those whose q are below 16 (has_nibbles) and the others. */
+#define INT_WAYS(lanes, name)                                                                                \
+    {                                                                                                        \
+        {                                                                                                    \
+            {FEW_INTS, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, {                          \
+                SIZE_MAX, &lanes##_matmul_##name                                                             \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+#define NIBBLE_PRODUCTS(lanes, name)                                                                         \
+    [DTYPE_Q4_0] = INT_WAYS(lanes, name), [DTYPE_Q4_1] = INT_WAYS(lanes, name),                              \
+    [DTYPE_Q2_K] = INT_WAYS(lanes, name), [DTYPE_Q3_K] = INT_WAYS(lanes, name),                              \
+    [DTYPE_Q4_K] = INT_WAYS(lanes, name)
+#define BYTE_PRODUCTS(lanes, name)                                                                           \
+    [DTYPE_Q5_0] = INT_WAYS(lanes, name), [DTYPE_Q5_1] = INT_WAYS(lanes, name),                              \
+    [DTYPE_Q8_0] = INT_WAYS(lanes, name), [DTYPE_Q5_K] = INT_WAYS(lanes, name),                              \
+    [DTYPE_Q6_K] = INT_WAYS(lanes, name), [DTYPE_IQ4_NL] = INT_WAYS(lanes, name),                            \
+    [DTYPE_IQ4_XS] = INT_WAYS(lanes, name), [DTYPE_MXFP4] = INT_WAYS(lanes, name)
+#define QUANTISED_PRODUCTS(lanes, name) NIBBLE_PRODUCTS(lanes, name), BYTE_PRODUCTS(lanes, name)
+
+/* How many tokens go through matvec, and through few: those that were measured to be faster that way. */
+enum { FEW_FLOATS = 8, FEW_INTS = 2, SOME_INTS = PACKED_TOKENS };
 
 #if defined(__x86_64__)
 DECLARE_SHARED(avx2)
 DECLARE_SHARED(avx512)
-extern const Product avx2_matvec_q8_0, avx2_matmul_q8_0; /* by x of 16 bits */
-extern const Product avx512_matvec_q8_0_int8, avx512_matmul_q8_0_int8, avx512_matvec_q4_0_int8,
-    avx512_matmul_q4_0_int8; /* by VNNI */
+extern const Product avx2_matvec_words, avx2_few_words, avx2_matmul_words;       /* by x of 16 bits */
+extern const Product avx512_matvec_bytes, avx512_few_bytes, avx512_matmul_bytes; /* by VNNI */
 #elif defined(__aarch64__)
 DECLARE_SHARED(neon)
 #endif

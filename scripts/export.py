@@ -6,7 +6,8 @@
     scripts/export.py out/checkpoint.pt -o weights/model.gguf --score ./study data/wiki-val.bin
 
 Names, shapes and metadata are those that llama.cpp's converter gives a GPT-2: matrices in the dtype asked
-for; norms, biases and the table of positions in F32; the unembedding is the embedding and not stored twice.
+for, or the one that stands in for it where rows do not divide into its blocks (gguf.py); norms, biases and the
+table of positions in F32; the unembedding is the embedding and not stored twice.
 """
 import argparse
 import json
@@ -23,7 +24,6 @@ import gguf
 from tokenizer import Tokenizer
 from train import Config, Model
 
-FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "BF16": 32}  # general.file_type
 NORMAL, CONTROL = 1, 3  # tokenizer.ggml.token_type
 DATASETS = [
     ("Wikipedia (English articles)", "Wikipedia contributors", "CC BY-SA 4.0"),
@@ -56,7 +56,7 @@ def general_metadata(model, name, dtype):
     for i, (dataset, author, licence) in enumerate(DATASETS):
         metadata.update({f"general.dataset.{i}.name": dataset, f"general.dataset.{i}.author": author,
                          f"general.dataset.{i}.description": f"licence: {licence}"})
-    return {**metadata, "general.file_type": np.uint32(FILE_TYPES[dtype]),
+    return {**metadata, "general.file_type": np.uint32(gguf.TYPES[dtype].file_type),
             "general.quantization_version": np.uint32(2)}
 
 
@@ -81,7 +81,8 @@ def export(model, tokenizer, path, name, dtype):
     tensors = {}
     for tensor, values in model.state_dict().items():
         is_matrix = values.dim() == 2 and not tensor.startswith("position")
-        tensors[tensor] = gguf.Tensor.pack(values.numpy(), dtype if is_matrix else "F32")
+        tensors[tensor] = gguf.Tensor.pack(values.numpy(),
+                                           gguf.fitting(dtype, values.shape[1]) if is_matrix else "F32")
     metadata = {**general_metadata(model, name, dtype), **model_metadata(model.config),
                 **tokenizer_metadata(tokenizer)}
     gguf.write(path, metadata, tensors)
@@ -159,7 +160,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkpoint")
     parser.add_argument("-o", "--output", required=True)
-    parser.add_argument("--dtype", default="Q8_0", choices=FILE_TYPES, help="of the matrices (Q8_0)")
+    parser.add_argument("--dtype", default="Q8_0", choices=gguf.TYPES, help="of the matrices (Q8_0)")
     parser.add_argument("--name", default="attn default model", help="general.name")
     parser.add_argument("--verify", nargs=2, metavar=("RUN", "TOKENS"),
                         help="compare the engine with PyTorch on a token file")

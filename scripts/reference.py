@@ -22,7 +22,7 @@ EXAMPLES = """examples:
   scripts/reference.py run tests/data/reference/gpt2-f32.gguf --tokens 1,2,3
   scripts/reference.py run model.gguf --tokens 464,412,733,417 -o logits.npy
 
-Runs any GGUF of the families gpt2 and llama whose tensors are F32, F16, BF16, Q8_0 or Q4_0."""
+Runs any GGUF of the families gpt2 and llama whose tensors gguf.py reads."""
 
 
 @dataclass(frozen=True)
@@ -174,19 +174,28 @@ class Model:
 # From here on: the committed checkpoints, tiny, random and of odd shapes, and what they must compute.
 
 N_VOCAB = {"gpt2": 257, "llama": 261}
-FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "BF16": 32}  # general.file_type
 
 # Which tensors get which dtype: the first expression found in the name decides.
 VECTORS = ("norm|bias|position|rope_freqs", "F32")
-MIXED = (("blk.0.attn_norm.weight", "F16"), ("position", "Q8_0"), VECTORS, ("token_embd", "F16"),
-         ("attn", "Q8_0"), ("ffn", "Q4_0"), ("", "BF16"))
+MIXES = {
+    "mixed": (("blk.0.attn_norm.weight", "F16"), ("position", "Q8_0"), VECTORS, ("token_embd", "F16"),
+              ("attn", "Q8_0"), ("ffn", "Q4_0"), ("", "BF16")),
+    "mixed-32": (("blk.0.attn_norm.weight", "Q4_1"), ("position", "Q5_0"), VECTORS, ("token_embd", "Q5_1"),
+                 ("0.attn_qkv", "Q5_0"), ("0.attn_out", "Q4_1"), ("0.ffn_up", "IQ4_NL"), ("0.ffn_down", "Q4_K"),
+                 ("1.attn_qkv", "MXFP4"), ("1.attn_out", "Q8_0"), ("1.ffn_up", "Q5_1"), ("1.ffn_down", "Q6_K")),
+    "mixed-k": (("blk.0.attn_norm.weight", "Q6_K"), VECTORS, ("token_embd", "Q3_K"), ("^output", "Q6_K"),
+                ("0.attn_q", "Q4_K"), ("0.attn_k", "Q5_K"), ("0.attn_v", "Q6_K"), ("0.attn_out", "Q5_0"),
+                ("0.ffn_gate", "Q2_K"), ("0.ffn_up", "Q3_K"), ("0.ffn_down", "IQ4_XS"),
+                ("1.attn_q", "IQ4_XS"), ("1.attn_k", "Q3_K"), ("1.attn_v", "Q2_K"), ("1.attn_out", "IQ4_NL"),
+                ("1.ffn_gate", "Q4_K"), ("1.ffn_up", "Q2_K"), ("1.ffn_down", "Q5_K")),
+}
 
 
 @dataclass(frozen=True)
 class Case:
     name: str
     seed: int
-    dtype: str  # of the matrices, or "mixed"
+    dtype: str  # of the matrices, or a key of MIXES
     n_layer: int
     n_head: int
     n_head_kv: int
@@ -203,6 +212,11 @@ class Case:
     @property
     def architecture(self):
         return self.name.split("-")[0]
+
+    @property
+    def file_dtype(self):
+        """What the file is called after."""
+        return "Q8_0" if self.dtype in MIXES else self.dtype
 
     @property
     def n_ctx(self):
@@ -232,6 +246,8 @@ CASES = [
     Case("llama-q8_0", 13, "Q8_0", 2, 3, 1, 32, 96, 160, tied=False),
     Case("llama-q4_0", 14, "Q4_0", 2, 2, 1, 64, 160, 160, tied=False),
     Case("llama-mixed", 15, "mixed", 2, 2, 1, 128, 96, 128, tied=False),
+    Case("gpt2-mixed-32", 16, "mixed-32", 2, 3, 3, 32, 96, 256),
+    Case("llama-mixed-k", 17, "mixed-k", 2, 2, 1, 32, 256, 256, tied=False),
 ]
 
 
@@ -280,8 +296,8 @@ def model_metadata(case):
                 "general.description": f"random weights, seed {case.seed}, made by scripts/reference.py"}
     metadata.update({key: value for key, value in case.metadata if key.startswith("general.")})
     metadata.update({f"{a}.{key}": value for key, value in usual.items()})
-    metadata["general.file_type"] = np.uint32(FILE_TYPES.get(case.dtype, FILE_TYPES["Q8_0"]))
-    if case.dtype in ("Q8_0", "Q4_0", "mixed"):
+    metadata["general.file_type"] = np.uint32(gguf.TYPES[case.file_dtype].file_type)
+    if gguf.TYPES[case.file_dtype].q:
         metadata["general.quantization_version"] = np.uint32(2)
     return {**metadata, **tokenizer_metadata(a)}
 
@@ -327,7 +343,7 @@ def random_weights(case):
 
 
 def pack_weights(case):
-    dtypes = MIXED if case.dtype == "mixed" else (VECTORS, ("", case.dtype))
+    dtypes = MIXES.get(case.dtype, (VECTORS, ("", case.dtype)))
     return {name: gguf.Tensor.pack(values, next(dtype for part, dtype in dtypes if part_of(part, name)))
             for name, values in random_weights(case).items()}
 

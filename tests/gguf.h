@@ -13,7 +13,39 @@
 #include <unistd.h>
 
 enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 }; /* types of metadata values */
-enum { T_F32 = 0, T_F16 = 1, T_Q4_0 = 2, T_Q8_0 = 8, T_BF16 = 30 };           /* types of tensors */
+
+/* Types of tensors. */
+enum {
+    T_F32 = 0,
+    T_F16 = 1,
+    T_Q4_0 = 2,
+    T_Q4_1 = 3,
+    T_Q5_0 = 6,
+    T_Q5_1 = 7,
+    T_Q8_0 = 8,
+    T_Q2_K = 10,
+    T_Q3_K = 11,
+    T_Q4_K = 12,
+    T_Q5_K = 13,
+    T_Q6_K = 14,
+    T_IQ4_NL = 20,
+    T_IQ4_XS = 23,
+    T_BF16 = 30,
+    T_MXFP4 = 39,
+};
+
+/* Weights and bytes of a block of each. */
+static const struct GgufType {
+    uint32_t type;
+    size_t block, bytes;
+} gguf_types[] = {
+    {T_F32, 1, 4},      {T_F16, 1, 2},      {T_BF16, 1, 2},     {T_Q4_0, 32, 18},
+    {T_Q4_1, 32, 20},   {T_Q5_0, 32, 22},   {T_Q5_1, 32, 24},   {T_Q8_0, 32, 34},
+    {T_IQ4_NL, 32, 18}, {T_MXFP4, 32, 17},  {T_Q2_K, 256, 84},  {T_Q3_K, 256, 110},
+    {T_Q4_K, 256, 144}, {T_Q5_K, 256, 176}, {T_Q6_K, 256, 210}, {T_IQ4_XS, 256, 136},
+};
+
+enum { N_GGUF_TYPES = sizeof gguf_types / sizeof *gguf_types };
 
 typedef struct GgufKey {
     const char *name; /* borrowed */
@@ -112,14 +144,11 @@ static inline void gguf_drop_tensor(Gguf *gguf, GgufTensor *tensor) {
     memmove(tensor, tensor + 1, (size_t)(&gguf->tensors[gguf->n_tensors--] - (tensor + 1)) * sizeof *tensor);
 }
 
-/* Bytes of n weights of a type. */
+/* Bytes of n weights of a type; 2 each if there is no such type. */
 static inline size_t gguf_bytes(uint32_t type, size_t n) {
-    switch (type) {
-    case T_F32: return 4 * n;
-    case T_Q4_0: return n / 32 * 18; /* a half and 32 nibbles */
-    case T_Q8_0: return n / 32 * 34; /* a half and 32 bytes */
-    default: return 2 * n;
-    }
+    for (size_t i = 0; i < N_GGUF_TYPES; i++)
+        if (gguf_types[i].type == type) return n / gguf_types[i].block * gguf_types[i].bytes;
+    return 2 * n;
 }
 
 /* A tensor [rows][cols], or [cols] when rows is 0. */

@@ -262,8 +262,10 @@ static Gguf tensors_of_every_type(uint32_t version, uint32_t alignment) {
     gguf_tensor(&gguf, "f32", T_F32, 0, 3);
     gguf_tensor(&gguf, "f16", T_F16, 3, 5);
     gguf_tensor(&gguf, "bf16", T_BF16, 2, 7);
-    gguf_tensor(&gguf, "q8_0", T_Q8_0, 3, 64);
-    gguf_tensor(&gguf, "q4_0", T_Q4_0, 5, 32);
+    static const char names[N_GGUF_TYPES][2] = {"a", "b", "c", "d", "e", "g", "h",
+                                                "i", "j", "k", "l", "m", "n"};
+    for (size_t i = 3; i < N_GGUF_TYPES; i++)
+        gguf_tensor(&gguf, names[i - 3], gguf_types[i].type, 1 + i % 3, (1 + i % 2) * gguf_types[i].block);
     GgufTensor *cube = gguf_tensor(&gguf, "cube", T_F32, 6, 5);
     cube->n_dims = 3, cube->dims[1] = 3, cube->dims[2] = 2;
     GgufTensor *four = gguf_tensor(&gguf, "4", T_F16, 12, 1);

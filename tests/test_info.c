@@ -94,7 +94,7 @@ static void test_unsupported(void) {
         "\n"
         "               tensors      parameters           bytes\n"
         "F32                  1               7              28\n"
-        "Q4_K                 2            1792            1008  not supported\n"
+        "Q4_K                 2            1792            1008\n"
         "F64                  1               5              40  not supported\n"
         "NVFP4                1             128              72  not supported\n";
     static const char reasons[] =
@@ -136,8 +136,8 @@ static void test_cannot_run(void) {
         "F32                 15             202             808\n"
         "unknown              1              24         unknown  not supported\n"
         "all                 16             226             808  and more\n\n"
-        "cannot run: tensor 'blk.0.ffn_up.weight' has type 99, which is not supported; these are: F32, F16, Q4_0, "
-        "Q8_0, BF16. Get the model in one of them\n",
+        "cannot run: tensor 'blk.0.ffn_up.weight' has type 99, which is not supported; these are: F32, F16, BF16, "
+        "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4. Get the model in one of them\n",
         shape);
     expect(&gguf, expected);
     gguf.n_tensors = 0;

@@ -5,8 +5,8 @@
  *   w  a word of the command line, the first is the program: run, study, or load (tests/anyfile.h)
  *   i  stdin; without it stdin is a terminal
  *   a, b, m  the files a, b and model.bin in the folder where the call is made
- *   A, B, M  the same by two digits, of seeds.c: llama, gpt2 or llama2.c's (0, 1, 2), and the type of its weights (0 to 4;
- *      of llama2.c 1 is the vocabulary). So calls that differ in their options alone take few bytes
+ *   A, B, M  the same by two characters, of seeds.c: llama, gpt2 or llama2.c's (0, 1, 2), and the type of its weights (0 to
+ *      4, mixed a to c; of llama2.c 1 is the vocabulary). So calls that differ in their options alone take few bytes
  *   k  the value of ATTN_KERNEL
  *   t  (any bytes) stdout and stderr are a terminal
  *

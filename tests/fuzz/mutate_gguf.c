@@ -5,6 +5,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "checkpoint/format.h"
+#include "tests/gguf.h"
 
 #include <string.h>
 
@@ -290,21 +291,16 @@ static void change_key(File *file) {
     }
 }
 
-static const struct {
-    uint32_t type, per; /* weights of a block */
-    size_t bytes;
-} types[] = {{0, 1, 4}, {1, 1, 2}, {30, 1, 2}, {8, 32, 34}, {2, 32, 18}};
-
 /* As many bytes as a type wants, the old ones as far as they go and then again. */
 static void refit(FileTensor *tensor) {
     uint64_t n = 1;
     for (uint32_t i = 0; i < tensor->n_dims && i < MAX_DIMS; i++)
         n *= tensor->dims[i] < 65536 ? tensor->dims[i] : 1;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (types[i].type != tensor->type || n > (1 << 15)) continue;
-        Bytes old = tensor->data, data = keep(NULL, 0, (size_t)n / types[i].per * types[i].bytes);
+    for (size_t i = 0; i < N_GGUF_TYPES; i++) {
+        if (gguf_types[i].type != tensor->type || n > (1 << 15)) continue;
+        Bytes old = tensor->data, data = keep(NULL, 0, gguf_bytes(tensor->type, (size_t)n));
         if (data.at == pool) return;
-        data.n = (size_t)n / types[i].per * types[i].bytes;
+        data.n = gguf_bytes(tensor->type, (size_t)n);
         for (size_t k = 0; k < data.n; k++) data.at[k] = old.n ? old.at[k % old.n] : 0;
         tensor->data = data;
     }
@@ -330,15 +326,15 @@ static void change_tensor(File *file) {
         if (file->n_tensors < MOST) file->tensors[file->n_tensors++] = before;
         break;
     case 2: *tensor = file->tensors[k], file->tensors[k] = before; break;
-    case 3: tensor->type = (uint32_t)random_below(40); break;
+    case 3: tensor->type = (uint32_t)random_below(45); break;
     case 4: tensor->dims[random_below(2)] = odd_number(); break;
-    case 5: tensor->dims[random_below(2)] = random_below(70), refit(tensor); break;
+    case 5: tensor->dims[random_below(2)] = random_below(8) ? random_below(70) : 256, refit(tensor); break;
     case 6: tensor->n_dims = (uint32_t)random_below(7); break;
     case 7: tensor->offset_error = random_below(2) ? odd_number() : file->alignment; break;
     case 8: tensor->name = changed(tensor->name); break;
     case 9: tensor->data.n = (size_t)random_below(tensor->data.n + 1); break;
     case 10:
-    case 11: tensor->type = types[random_below(5)].type, refit(tensor); break;
+    case 11: tensor->type = gguf_types[random_below(N_GGUF_TYPES)].type, refit(tensor); break;
     default: change_data(tensor);
     }
 }

@@ -8,12 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t weight_types[] = {T_F32, T_F16, T_BF16, T_Q8_0, T_Q4_0};
+/* Digits are a type each; letters are mixes of types that pack 32 weights, and in b and c, where rows are long, 256. */
+static const char kinds[] = "01234abc";
+enum { N_KINDS = sizeof kinds - 1, PACKED = 3, MIXED = 5 };
+static const uint32_t weight_types[MIXED] = {T_F32, T_F16, T_BF16, T_Q8_0, T_Q4_0},
+                      of_32[] = {T_Q4_1, T_Q5_0, T_Q5_1, T_IQ4_NL, T_MXFP4, T_Q8_0, T_Q4_0},
+                      of_256[] = {T_Q4_K, T_Q6_K, T_Q5_K, T_Q3_K, T_Q2_K, T_IQ4_XS};
 
-/* bad.h's sizes, eight times as wide for types that pack 32 weights: the context and the vocabulary stay. */
-static uint64_t widened(uint64_t n) { return n == N_VOCAB || n <= 1 ? n : n == D_FF ? 64 : 8 * n; }
+static uint32_t type_of(int kind, size_t i, uint64_t cols) {
+    if (kind < MIXED) return weight_types[kind];
+    return cols % 256 ? of_32[i % COUNT(of_32)] : of_256[i % COUNT(of_256)];
+}
 
-static void widen(Gguf *gguf) {
+/* bad.h's sizes, eight times as wide for types that pack weights: the context and the vocabulary stay. */
+static uint64_t widened(uint64_t n, int kind) {
+    return n == N_VOCAB || n <= 1 ? n : n != D_FF ? 8 * n : kind > MIXED ? 256 : 64;
+}
+
+static void widen(Gguf *gguf, int kind) {
     static const char *const keys[] = {"embedding_length", "feed_forward_length", "key_length",
                                        "value_length", "dimension_count"};
     for (size_t i = 0; i < gguf->n_keys; i++)
@@ -21,12 +33,12 @@ static void widen(Gguf *gguf) {
             uint32_t value;
             if (!strstr(gguf->keys[i].name, keys[k])) continue;
             memcpy(&value, gguf->keys[i].value, 4);
-            value = (uint32_t)widened(value);
+            value = (uint32_t)widened(value, kind);
             memcpy(gguf->keys[i].value, &value, 4);
         }
     for (size_t i = 0; i < gguf->n_tensors; i++)
         for (size_t k = 0; k < gguf->tensors[i].n_dims; k++)
-            gguf->tensors[i].dims[k] = widened(gguf->tensors[i].dims[k]);
+            gguf->tensors[i].dims[k] = widened(gguf->tensors[i].dims[k], kind);
 }
 
 /* bad.h's vocabulary, and behind it tokens that are more than text to a terminal, to JSON, or to a page. */
@@ -69,17 +81,16 @@ static void lengthen(Gguf *gguf, bool two_layers) {
     }
 }
 
-static size_t write_model(int which, int type, unsigned char *bytes) {
+static size_t write_model(int which, int kind, unsigned char *bytes) {
     static Gguf gguf;
     gguf = good_model((Which)which);
-    uint32_t of_tensors = weight_types[type];
-    if (type >= 3) widen(&gguf);
-    lengthen(&gguf, type < 3);
-    if (type % 2) make_hostile(&gguf, (Which)which);
+    if (kind >= PACKED) widen(&gguf, kind);
+    lengthen(&gguf, kind < PACKED || kind >= MIXED);
+    if (kind % 2) make_hostile(&gguf, (Which)which);
     for (size_t i = 0; i < gguf.n_tensors; i++) {
         GgufTensor *tensor = &gguf.tensors[i];
         bool matrix = tensor->n_dims > 1;
-        tensor->type = matrix ? of_tensors : T_F32;
+        tensor->type = matrix ? type_of(kind, i + 2 * (size_t)kind, tensor->dims[0]) : T_F32;
         tensor->n_bytes = gguf_bytes(tensor->type, tensor->dims[0] * (matrix ? tensor->dims[1] : 1));
     }
     return gguf_write(&gguf, bytes);
@@ -100,20 +111,26 @@ static size_t write_vocabulary(void) {
     return 259 + COUNT(pieces);
 }
 
+/* The number of a kind; any byte has one. */
+static int kind_of(unsigned char byte) {
+    const char *at = byte >= 'a' && byte <= 'c' ? strchr(kinds, byte) : NULL;
+    return at ? (int)(at - kinds) : byte % MIXED;
+}
+
 Part seed_file(const Part *part) {
-    static unsigned char *files[3][5];
-    static size_t sizes[3][5];
-    int which = part->n > 0 ? part->bytes[0] % 3 : 0, type = part->n > 1 ? part->bytes[1] % 5 : 0;
-    if (!files[which][type]) {
+    static unsigned char *files[3][N_KINDS];
+    static size_t sizes[3][N_KINDS];
+    int which = part->n > 0 ? part->bytes[0] % 3 : 0, kind = part->n > 1 ? kind_of(part->bytes[1]) : 0;
+    if (!files[which][kind]) {
         size_t n_vocab = which == 2 ? write_vocabulary() : 0;
-        if (which == 2 && type % 2 == 0) write_llama2c_model_of((int)n_vocab);
-        if (which < 2) n_file = write_model(which, type, file);
-        sizes[which][type] = n_file;
-        files[which][type] = malloc(n_file);
-        if (!files[which][type]) abort();
-        memcpy(files[which][type], file, n_file);
+        if (which == 2 && kind % 2 == 0) write_llama2c_model_of((int)n_vocab);
+        if (which < 2) n_file = write_model(which, kind, file);
+        sizes[which][kind] = n_file;
+        files[which][kind] = malloc(n_file);
+        if (!files[which][kind]) abort();
+        memcpy(files[which][kind], file, n_file);
     }
-    return (Part){(char)tolower(part->tag), files[which][type], sizes[which][type]};
+    return (Part){(char)tolower(part->tag), files[which][kind], sizes[which][kind]};
 }
 
 static const char *seed_folder;
@@ -228,8 +245,8 @@ static const char *const on_models[] = {
 static void write_model_seeds(void) {
     for (size_t i = 0; i < 2 * COUNT(on_models); i++) {
         const char *line = on_models[i / 2];
-        const unsigned char ours[] = {'0' + i % 2, (unsigned char)('0' + i / 2 % 5)};
-        const unsigned char other[] = {'0' + i % 2, (unsigned char)('0' + (i / 2 + 1) % 5)};
+        const unsigned char ours[] = {'0' + i % 2, (unsigned char)kinds[i / 2 % N_KINDS]};
+        const unsigned char other[] = {'0' + i % 2, (unsigned char)kinds[(i / 2 + 1) % N_KINDS]};
         Part parts[4] = {{strstr(line, " a") ? 'A' : 'M', ours, 2}};
         size_t n_parts = 1;
         if (strstr(line, "--with b") || strstr(line, "-f b"))

@@ -1,0 +1,110 @@
+/*
+ * What products have in common, whatever they multiply. There are two ways, which add up in the same order, so that a
+ * token's numbers have the same bits whichever way it takes, alone or with others.
+ *
+ * Tiles, for many tokens: the lanes are tokens. A micro-kernel takes TILE_ROWS rows × up to VECTORS vectors of tokens,
+ * whose sums stay in registers while the columns pass: each column brings one weight of each row, spread over a vector,
+ * and a vector of activations, which were packed that way once for all rows (Goto & van de Geijn 2008, "Anatomy of
+ * High-Performance Matrix Multiplication"; the word is BLIS's). Weights are read as they lie, a group of columns of ROWS
+ * rows at a time, which stays in L1 while all tokens pass.
+ *
+ * Rows, for a few tokens: the lanes end as rows. ROWS rows, far apart, are read as they lie, which is up to twice as
+ * fast as from one place.
+ */
+#ifndef ATTN_TILES_H
+#define ATTN_TILES_H
+
+#include "kernels.h"
+#include "weights.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+enum {
+    ROWS = 16,                     /* whose weights are unpacked together */
+    TILE_ROWS = 4,                 /* of a micro-kernel */
+    VECTORS = 3,                   /* of tokens, at most: twelve sums hide the latency of a product */
+    TILE_TOKENS = VECTORS * LANES, /* at most */
+    FETCHED_BYTES = 512,           /* of each row, before they are used */
+    CHUNK_TOKENS = (256 + TILE_TOKENS - 1) / TILE_TOKENS *
+                   TILE_TOKENS, /* whose sums are kept, while all columns of some rows pass */
+};
+
+/* Where rows r, r + apart, … begin. Beyond the last one of the matrix, or row_end, that one comes again and is not kept. */
+static inline void find_rows(const unsigned char *rows[ROWS], const Matrix *w, size_t r, size_t apart,
+                             size_t row_end) {
+    size_t row_bytes = dtype_bytes(w->dtype, w->cols);
+    for (size_t i = 0; i < ROWS; i++)
+        rows[i] = (const unsigned char *)w->data + smaller(r + i * apart, row_end - 1) * row_bytes;
+}
+
+/* How many vectors of tokens the tile takes that begins with so many tokens left. */
+static inline size_t tile_vectors(size_t tokens) { return smaller((tokens + LANES - 1) / LANES, VECTORS); }
+
+/* Opens a function once for each number of vectors, which is its first argument. */
+#define FOR_VECTORS(vectors, function, ...)                                                                  \
+    switch (vectors) {                                                                                       \
+    case 1: function(1, __VA_ARGS__); break;                                                                 \
+    case 2: function(2, __VA_ARGS__); break;                                                                 \
+    case VECTORS: function(VECTORS, __VA_ARGS__); break;                                                     \
+    }
+
+/* The sums of ROWS rows and a chunk of tokens: [tile][row][tokens of the tile]. */
+typedef struct Sums {
+    _Alignas(64) float of[ROWS * CHUNK_TOKENS];
+} Sums;
+
+/* They begin with the bias. */
+static inline void sums_begin(Sums *sums, const float *bias, size_t r, size_t n_rows, size_t n) {
+    float *to = sums->of;
+    for (size_t t = 0, vectors; t < n; t += vectors * LANES) {
+        vectors = tile_vectors(n - t);
+        for (size_t i = 0; i < ROWS; i++) {
+            Vec start = vec_set(bias && i < n_rows ? bias[r + i] : 0.0f);
+            for (size_t v = 0; v < vectors; v++, to += LANES) vec_store(to, start);
+        }
+    }
+}
+
+/* To y, whose rows are tokens. */
+static inline void sums_end(const Sums *sums, float *y, size_t y_stride, size_t n_rows, size_t n) {
+    const float *from = sums->of;
+    for (size_t t = 0, vectors; t < n; t += vectors * LANES) {
+        vectors = tile_vectors(n - t);
+        for (size_t v = 0; v < vectors; v++) {
+            size_t first = t + v * LANES;
+            for (size_t r = 0; r < n_rows; r += LANES) {
+                Vec square[LANES];
+                for (size_t i = 0; i < LANES; i++)
+                    square[i] = vec_load(from + ((r + i) * vectors + v) * LANES);
+                vec_transpose(square);
+                for (size_t i = 0; i < LANES && first + i < n; i++) {
+                    float *to = y + (first + i) * y_stride + r;
+                    if (r + LANES <= n_rows)
+                        vec_store(to, square[i]);
+                    else
+                        vec_store_first(to, square[i], n_rows - r);
+                }
+            }
+        }
+        from += ROWS * vectors * LANES;
+    }
+}
+
+OPENED void fetch(const unsigned char *from, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
+}
+
+/*
+ * Fetches into L2 the share of tokens [begin, end) of n in the bytes that lie `ahead` of each row, where the next group
+ * comes from. All at once would be more than a core can wait for; in L1 the present group would give way.
+ */
+static inline void fetch_next(const unsigned char *const rows[ROWS], size_t ahead, size_t bytes, size_t begin,
+                              size_t end, size_t n) {
+    size_t lines = (bytes + 63) / 64 * ROWS, last = lines * smaller(end, n) / n;
+    for (size_t line = lines * begin / n; line < last; line++)
+        __builtin_prefetch(rows[line % ROWS] + ahead + line / ROWS * 64, 0, 2);
+}
+
+#endif

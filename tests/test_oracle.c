@@ -1,0 +1,246 @@
+/*
+ * Stock files: what llama-quantize makes, in each of its presets, of a small GPT-2 and a small Llama opens here, and
+ * computes what llama.cpp computes. It needs ../shared/oracle built in $ORACLE or $HOME/oracle. The short form takes a
+ * few presets, the long one (ATTN_LONG_TESTS=1) all.
+ *
+ * - Unpacking is ggml's, to the bit: with the plain kernels logits have the bits of those of the file that llama-quantize
+ *   unpacks to F32.
+ * - Other sets differ from the plain one as kernels.h says: by 1e-4 of the largest logit where activations are rounded to
+ *   16 bits, by 4e-2 where they are to 8 bits.
+ * - llama.cpp rounds activations to 8 bits, too, and takes GELU from a table of F16; 3.6e-2 measured.
+ */
+#include "gguf.h"
+#include "model.h"
+
+static const double ROUNDED_BOUND = 3e-4, INT8_BOUND = 0.1, ORACLE_BOUND = 0.06;
+
+enum {
+    D_MODEL = 256,
+    N_HEAD = 4,
+    D_KV = 128, /* of the Llama: two heads */
+    D_FF = 256,
+    D_FF_GPT2 = 288, /* rows of 288 get types of small blocks */
+    N_LAYER = 1,
+    N_VOCAB = 64,
+    N_TOKENS = 21,
+    N_LOGITS = N_TOKENS * N_VOCAB,
+};
+
+/* The options of llama-quantize; those that come first are the short form. (Its MXFP4_MOE is about experts alone.) */
+static const char *const presets[] = {
+    "Q4_K_M",
+    "Q4_0",
+    "Q2_K",
+    "Q3_K_M",
+    "Q5_K_M",
+    "Q6_K",
+    "--tensor-type ffn=mxfp4 --tensor-type attn=mxfp4 Q8_0",
+    "Q4_1",
+    "Q5_0",
+    "Q5_1",
+    "Q8_0",
+    "Q3_K_S",
+    "Q3_K_L",
+    "Q4_K_S",
+    "Q5_K_S",
+    "IQ4_NL",
+    "IQ4_XS",
+    "BF16",
+    "F16",
+    "--pure Q2_K",
+    "--pure Q3_K_S",
+    "--pure Q4_0",
+    "--pure Q4_K_S",
+    "--pure Q5_K_S",
+    "--pure IQ4_XS",
+};
+
+enum { N_PRESETS = sizeof presets / sizeof *presets, N_SHORT = 7 };
+
+static char oracle[256], ids[N_TOKENS * 4]; /* where it is; the text, as it takes it */
+static int32_t tokens[N_TOKENS];
+
+static bool find_oracle(void) {
+    const char *given = getenv("ORACLE"), *home = getenv("HOME");
+    char path[300];
+    snprintf(oracle, sizeof oracle, "%s%s", given ? given : home ? home : "", given ? "" : "/oracle");
+    snprintf(path, sizeof path, "%s/build/bin/llama-quantize", oracle);
+    return access(path, X_OK) == 0;
+}
+
+/* Uniform in [-1, 1). Marsaglia 2003, "Xorshift RNGs". */
+static float random_float(void) {
+    static uint64_t state = 88172645463325252u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (float)(state >> 40) * 0x1p-23f - 1.0f;
+}
+
+static void add_matrix(Gguf *gguf, const char *name, size_t rows, size_t cols, bool biased) {
+    char *weight = malloc(64), *bias = malloc(64);
+    if (!weight || !bias) exit(2);
+    snprintf(weight, 64, "%s.weight", name);
+    snprintf(bias, 64, "%s.bias", name);
+    gguf_tensor(gguf, weight, T_F32, rows, cols);
+    if (biased) gguf_tensor(gguf, bias, T_F32, 0, rows ? rows : cols);
+}
+
+/* A model of one layer with random weights, in F32. */
+static void write_model(const char *path, bool gpt2) {
+    static Gguf gguf;
+    static const char *const keys[] = {
+        "context_length", "embedding_length",     "feed_forward_length",     "block_count",
+        "vocab_size",     "attention.head_count", "attention.head_count_kv",
+    };
+    const uint32_t values[] = {64,      D_MODEL, gpt2 ? D_FF_GPT2 : D_FF, N_LAYER,
+                               N_VOCAB, N_HEAD,  gpt2 ? N_HEAD : 2};
+    static char names[8][64];
+    const char *family = gpt2 ? "gpt2" : "llama";
+    gguf = gguf_begin(3);
+    gguf_string(&gguf, "general.architecture", family);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        snprintf(names[i], sizeof names[i], "%s.%s", family, keys[i]);
+        gguf_u32(&gguf, names[i], values[i]);
+    }
+    snprintf(names[7], sizeof names[7], "%s.attention.layer_norm_%sepsilon", family, gpt2 ? "" : "rms_");
+    gguf_f32(&gguf, names[7], 1e-5f);
+    gguf_string(&gguf, "tokenizer.ggml.model", "no_vocab");
+
+    add_matrix(&gguf, "token_embd", N_VOCAB, D_MODEL, false);
+    if (gpt2) {
+        add_matrix(&gguf, "position_embd", 64, D_MODEL, false);
+        add_matrix(&gguf, "blk.0.attn_qkv", 3 * D_MODEL, D_MODEL, true);
+    } else {
+        add_matrix(&gguf, "output", N_VOCAB, D_MODEL, false);
+        add_matrix(&gguf, "blk.0.attn_q", D_MODEL, D_MODEL, false);
+        add_matrix(&gguf, "blk.0.attn_k", D_KV, D_MODEL, false);
+        add_matrix(&gguf, "blk.0.attn_v", D_KV, D_MODEL, false);
+        add_matrix(&gguf, "blk.0.ffn_gate", D_FF, D_MODEL, false);
+    }
+    add_matrix(&gguf, "blk.0.attn_norm", 0, D_MODEL, gpt2);
+    add_matrix(&gguf, "blk.0.ffn_norm", 0, D_MODEL, gpt2);
+    add_matrix(&gguf, "output_norm", 0, D_MODEL, gpt2);
+    add_matrix(&gguf, "blk.0.attn_output", D_MODEL, D_MODEL, gpt2);
+    add_matrix(&gguf, "blk.0.ffn_up", gpt2 ? D_FF_GPT2 : D_FF, D_MODEL, gpt2);
+    add_matrix(&gguf, "blk.0.ffn_down", D_MODEL, gpt2 ? D_FF_GPT2 : D_FF, gpt2);
+
+    static unsigned char file[1 << 22];
+    size_t n = gguf_write(&gguf, file);
+    for (const GgufTensor *tensor = gguf.tensors; tensor < gguf.tensors + gguf.n_tensors; tensor++) {
+        bool norm = strstr(tensor->name, "norm.weight") != NULL;
+        float scale = tensor->n_dims > 1 ? 1.6f / sqrtf((float)tensor->dims[0]) : 0.3f;
+        for (size_t i = 0; i < tensor->n_bytes / 4; i++) {
+            float value = scale * (random_float() + random_float()) + (norm ? 1 : 0);
+            memcpy(file + tensor->data_at + 4 * i, &value, 4);
+        }
+        free((char *)(uintptr_t)tensor->name);
+    }
+    FILE *out = fopen(path, "wb");
+    if (!out || fwrite(file, 1, n, out) != n || fclose(out) != 0) exit(2);
+}
+
+/* NAME in the scratch folder; the last four stay. */
+static const char *in_scratch(const char *name) {
+    static char paths[4][300];
+    static size_t next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", scratch_folder, name);
+    return path;
+}
+
+/* llama-quantize OPTIONS FROM TO TYPE, where `how` may be options and a type. */
+static bool quantise(const char *how, const char *from, const char *to) {
+    char command[1400];
+    const char *type = strrchr(how, ' ');
+    type = type ? type + 1 : how;
+    snprintf(command, sizeof command,
+             "'%s/build/bin/llama-quantize' %.*s --allow-requantize '%s' '%s' %s 1 >/dev/null 2>&1", oracle,
+             (int)(type - how), how, from, to, type);
+    return system(command) == 0;
+}
+
+/* llama.cpp's logits [N_TOKENS][N_VOCAB]. */
+static bool read_oracle(const char *path, float *logits) {
+    char command[1400];
+    const char *out = in_scratch("logits");
+    snprintf(command, sizeof command, "'%s/logits' '%s' %s '%s' >/dev/null 2>&1", oracle, path, ids, out);
+    if (system(command) != 0) return false;
+    FILE *file = fopen(out, "rb");
+    bool ok = file && fread(logits, sizeof *logits, N_LOGITS, file) == N_LOGITS;
+    if (file) fclose(file);
+    unlink(out);
+    return ok;
+}
+
+/* Ours, of the text fed whole. */
+static bool compute(const char *path, const Kernels *kernels, float *logits) {
+    Error error = {{0}};
+    Model *model = model_open(path, &error);
+    Threads *threads = threads_new(2, &error);
+    SessionOptions options = {.kv_dtype = DTYPE_F32, .compute = {.kernels = kernels, .threads = threads}};
+    Session *session = model && threads ? session_new(model, &options, &error) : NULL;
+    bool ok = session && model_config(model)->n_vocab == N_VOCAB &&
+              session_feed(session, tokens, N_TOKENS, logits, N_TOKENS, &error);
+    CHECK(ok, "%s", error.message);
+    session_free(session);
+    threads_free(threads);
+    model_close(model);
+    return ok;
+}
+
+/* The largest difference, as a share of the largest number of b. */
+static double difference(const float *a, const float *b) {
+    double most = 0, size = 0;
+    for (size_t i = 0; i < N_LOGITS; i++) {
+        double off = fabs((double)a[i] - (double)b[i]);
+        most = off <= most ? most : off; /* NaN stays */
+        size = fmax(size, fabs((double)b[i]));
+    }
+    return most / size;
+}
+
+static void check_preset(const char *family, const char *model, const char *preset) {
+    static float plain[N_LOGITS], logits[N_LOGITS];
+    const char *file = in_scratch("quantised"), *floats = in_scratch("floats");
+    const Kernels *const sets[] = {kernels_pick("scalar", NULL), kernels_pick(NULL, NULL), kernels_fastest()};
+    bool made = quantise(preset, model, file) && quantise("F32", file, floats);
+    CHECK(made, "llama-quantize does not make a %s of %s", family, preset);
+    if (made && compute(file, sets[0], plain) && compute(floats, sets[0], logits)) {
+        CHECK(memcmp(plain, logits, sizeof plain) == 0,
+              "%s %s: off by %.3g from the weights as llama-quantize has them", family, preset,
+              difference(plain, logits));
+        for (size_t i = 1; i < 3 && compute(file, sets[i], logits); i++)
+            CHECK(difference(logits, plain) <= (i == 1 ? ROUNDED_BOUND : INT8_BOUND),
+                  "%s %s, %s: off by %.3g", family, preset, sets[i]->name, difference(logits, plain));
+        bool ran = read_oracle(file, logits);
+        CHECK(ran && difference(plain, logits) <= ORACLE_BOUND, "%s %s: off by %.3g from llama.cpp", family,
+              preset, ran ? difference(plain, logits) : (double)NAN);
+    }
+    unlink(file);
+    unlink(floats);
+}
+
+static void test_stock_files(void) {
+    if (!find_oracle()) SKIP("no llama-quantize in %s (../shared/oracle/README.md)", oracle);
+    const char *model = in_scratch("model");
+    char path[300];
+    snprintf(path, sizeof path, "%s", model);
+    for (size_t i = 0; i < N_TOKENS; i++) {
+        tokens[i] = (int32_t)(i * i * 7 % N_VOCAB);
+        snprintf(ids + strlen(ids), sizeof ids - strlen(ids), "%d,", (int)tokens[i]);
+    }
+    for (int gpt2 = 0; gpt2 < 2; gpt2++) {
+        write_model(path, gpt2);
+        for (size_t i = 0; i < (getenv("ATTN_LONG_TESTS") ? N_PRESETS : N_SHORT); i++)
+            check_preset(gpt2 ? "GPT-2" : "Llama", path, presets[i]);
+    }
+    unlink(path);
+}
+
+int main(void) {
+    scratch_begin();
+    RUN(test_stock_files);
+    scratch_end();
+    return test_end();
+}
