@@ -65,6 +65,8 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
 ENGINE = $(filter-out $(addprefix $(BUILD)/,attn.o run.o study.o quantize.o),$(call objects,*.c text/*.c checkpoint/*.c kernels/*.c))
 # What only programs need: the engine neither prints nor reads options.
 PROGRAMS = $(call objects,cli/*.c measures/*.c web/*.c)
+# What only quantize needs.
+PACKING = $(call objects,packing/*.c)
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c)) $(wildcard tests/test_*.sh)
 THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference attn)
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
@@ -89,7 +91,7 @@ $(STUDY): $(BUILD)/study.o $(call objects,views/*.c) $(BUILD)/programs.a $(BUILD
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(QUANTIZE): $(BUILD)/quantize.o $(call objects,packing/*.c) $(BUILD)/programs.a $(BUILD)/engine.a
+$(QUANTIZE): $(BUILD)/quantize.o $(PACKING) $(BUILD)/programs.a $(BUILD)/engine.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -119,16 +121,18 @@ $(BUILD)/web/page.o: $(wildcard web/*.js web/*.css web/*.html)
 $(BUILD)/tests/test_attn: $(BUILD)/attn.o
 $(BUILD)/tests/test_attn_faults: $(BUILD)/attn.o $(BUILD)/tests/faults.o
 $(BUILD)/tests/test_attn_faults: LDFLAGS += $(WRAPS)
+$(BUILD)/tests/test_packing $(BUILD)/tests/test_mixes: $(PACKING)
 $(BUILD)/tests/test_threads: LDFLAGS += -Wl,--wrap=parallel_for # to count the loops
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
 # The programs with calls of the system that fail on request (tests/faults.c).
-FAULTY = $(addprefix $(BUILD)/tests/faulty_,run study)
+FAULTY = $(addprefix $(BUILD)/tests/faulty_,run study quantize)
 WRAPPED := $(shell sed -n -e 's/^WRAP.\([a-z_]*\), .*/\1/p' -e 's/^[a-z_]* __wrap_\([a-z]*\).*;/\1/p' tests/faults.c)
 WRAPS = $(addprefix -Wl$(COMMA)--wrap=,$(WRAPPED))
 $(BUILD)/tests/faulty_run: $(BUILD)/run.o
 $(BUILD)/tests/faulty_study: $(BUILD)/study.o $(call objects,views/*.c)
+$(BUILD)/tests/faulty_quantize: $(BUILD)/quantize.o $(PACKING)
 $(FAULTY): $(BUILD)/tests/faults.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) $(WRAPS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
@@ -137,7 +141,7 @@ $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
 test: $(BUILT) $(TESTS) $(FAULTY)
-	@RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' FAULTY='$(abspath $(BUILD))/tests/faulty_' \
+	@RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' QUANTIZE='$(abspath $(QUANTIZE))' FAULTY='$(abspath $(BUILD))/tests/faulty_' \
 	    tests/run.sh $(TESTS)
 
 test-threaded: $(THREADED_TESTS)
@@ -207,12 +211,13 @@ bench: $(BUILD)/bench/bench
 
 # What is installed, and where to. The programs look for the model at ../share/attn, as seen from their folder.
 COMPLETIONS = scripts/completions/attn
-INSTALLED = $(RUN):$(PREFIX)/bin/attn-run $(STUDY):$(PREFIX)/bin/attn-study \
+INSTALLED = $(RUN):$(PREFIX)/bin/attn-run $(STUDY):$(PREFIX)/bin/attn-study $(QUANTIZE):$(PREFIX)/bin/attn-quantize \
     weights/model.gguf:$(PREFIX)/share/attn/model.gguf attn.h:$(INCLUDEDIR)/attn.h \
     $(BUILD)/libattn.a:$(LIBDIR)/libattn.a $(SHARED):$(LIBDIR)/$(notdir $(SHARED)) \
     docs/attn-run.1:$(MANDIR)/man1/attn-run.1 docs/attn-study.1:$(MANDIR)/man1/attn-study.1 \
+    docs/attn-quantize.1:$(MANDIR)/man1/attn-quantize.1 \
     docs/attn.3:$(MANDIR)/man3/attn.3 $(COMPLETIONS).zsh:$(PREFIX)/share/zsh/site-functions/_attn \
-    $(foreach name,attn-run attn-study,$(COMPLETIONS).bash:$(PREFIX)/share/bash-completion/completions/$(name) \
+    $(foreach name,attn-run attn-study attn-quantize,$(COMPLETIONS).bash:$(PREFIX)/share/bash-completion/completions/$(name) \
     $(COMPLETIONS).fish:$(PREFIX)/share/fish/vendor_completions.d/$(name).fish)
 PKGCONFIG = $(LIBDIR)/pkgconfig/attn.pc
 LINKS = $(LIBDIR)/libattn.so $(LIBDIR)/$(SONAME)

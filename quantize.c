@@ -118,7 +118,7 @@ typedef struct Work {
     Threads *threads;
     SumTries *adder; /* of this CPU */
     OutputFile output;
-    GgufWriter writer;
+    Writer writer;
     float *weights;       /* [threads][PIECE] */
     unsigned char *bytes; /* of a batch */
     size_t done, total;   /* bytes read */
@@ -233,7 +233,7 @@ static bool refuse_weight(const Work *work, uint64_t batch_at, Error *error) {
 }
 
 static bool write_bytes(Work *work, const void *bytes, size_t n, Error *error) {
-    return gguf_write(&work->writer, bytes, n) || output_failed(&work->output, error);
+    return writer_add(&work->writer, bytes, n) || output_failed(&work->output, error);
 }
 
 static bool tell_progress(Work *work, size_t n, Error *error) {
@@ -276,15 +276,15 @@ static bool write_file(Work *work, Error *error) {
     const Settings *s = work->settings;
     size_t n = checkpoint_n_tensors(work->model);
     if (!output_open(&work->output, s->out, error)) return false;
-    if (!gguf_begin(&work->writer, work->output.file, work->model, work->vocabulary, work->types,
-                    s->mix.preset->file_type))
+    if (!writer_begin(&work->writer, work->output.file, work->model, work->vocabulary, work->types,
+                      s->mix.preset->file_type))
         return output_failed(&work->output, error);
     for (size_t i = 0; i < n; i++) {
         const Tensor *tensor = checkpoint_tensor(work->model, i);
         bool ok = dtype_info(tensor->dtype) ? convert_tensor(work, tensor, work->types[i], error)
                                             : copy_tensor(work, tensor, error);
         if (!ok) return false;
-        if (!gguf_pad(&work->writer)) return output_failed(&work->output, error);
+        if (!writer_pad(&work->writer)) return output_failed(&work->output, error);
     }
     if (checkpoint_changed(work->model))
         return error_set(error, "%s: the file was written to while it was read; try again", s->model);
@@ -320,7 +320,7 @@ static void print_tensors(const Work *work) {
         print_name(stdout, name);
         printf("%*s %16s  %-6s -> %-6s %12" PRIu64 "\n", 32 - (int)strlen(name), "", shape,
                checkpoint_type(tensor->dtype)->name, checkpoint_type(work->types[i])->name,
-               gguf_tensor_bytes(tensor, work->types[i]));
+               writer_tensor_bytes(tensor, work->types[i]));
     }
 }
 
@@ -332,21 +332,25 @@ static void report(const Work *work) {
         const Tensor *tensor = checkpoint_tensor(work->model, i);
         uint64_t n = 1;
         for (uint32_t k = 0; k < tensor->n_dims; k++) n *= tensor->dims[k];
-        before += tensor->n_bytes, after += gguf_tensor_bytes(tensor, work->types[i]), n_weights += n;
+        before += tensor->n_bytes, after += writer_tensor_bytes(tensor, work->types[i]), n_weights += n;
         if ((uint32_t)work->types[i] < DTYPE_LIMIT) counts[work->types[i]]++;
     }
     if (s->dry_run || s->verbose) print_tensors(work);
     if (s->out) print_name(stdout, s->out), printf(": ");
     printf("%s, %.1f MiB in place of %.1f, %.2f bits a weight\n", s->mix.preset->name, (double)after / 0x1p20,
            (double)before / 0x1p20, 8 * (double)after / (double)n_weights);
-    for (uint32_t i = 0; i < DTYPE_LIMIT; i++)
-        if (counts[i]) printf("%s in %zu tensors  ", dtype_info(i)->name, counts[i]);
+    const char *of = " tensors";
+    for (uint32_t i = 0; i < DTYPE_LIMIT; i++) {
+        if (counts[i]) printf("%s%zu%s in %s", *of ? "" : ", ", counts[i], of, dtype_info(i)->name);
+        if (counts[i]) of = "";
+    }
     putchar('\n');
     if (work->n_fallbacks)
         fprintf(
             stderr,
-            "quantize: note: the rows of %zu tensors are no whole number of blocks; these have types of smaller ones\n",
-            work->n_fallbacks);
+            "quantize: note: %zu tensors have rows that are no whole number of blocks; other types take their "
+            "place%s\n",
+            work->n_fallbacks, s->verbose || s->dry_run ? "" : " (-v shows them)");
 }
 
 static bool work_on(Work *work, Error *error) {

@@ -5,6 +5,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef WIDTH
+#define WIDTH 4
+#define SUM_TRIES sum_tries
+#endif
+
 typedef float Vector __attribute__((vector_size(4 * WIDTH)));
 typedef int32_t Mask __attribute__((vector_size(4 * WIDTH)));
 

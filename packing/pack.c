@@ -58,7 +58,7 @@ static Scale power_of_two(Parts *parts, const Span *span) {
     Scale tries[TRIES] = {{0, 0}};
     int exponent, first;
     frexpf(span->extreme / 12, &exponent);
-    first = exponent - TRIES / 2;
+    first = exponent - TRIES / 2 > -120 ? exponent - TRIES / 2 : -120; /* 1/scale stays a number */
     for (int c = 0; c < TRIES; c++) tries[c].scale = ldexpf(1, first + c);
     size_t best = span_best(span, tries);
     parts->scale = (uint16_t)(first + (int)best + 128);

@@ -2,6 +2,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 
 void span_begin(Span *span, SumTries *adder, const Levels *levels, Minima minima, const float *x, size_t n) {
     float least = x[0], most = x[0], squares = 0;
@@ -40,21 +41,18 @@ static size_t find_least(Fits *fits, const Span *span, const Sums *sums) {
     return best;
 }
 
-/*
- * Least squares: scale and offset that suit the levels best. In a search every try takes the extreme to a level far from
- * that of the least weight, so no divisor is 0.
- */
+/* Least squares: the scale and offset that suit each try's levels best. Where these are all the same the offset is 0. */
 static void fit(Fits *fits, const Span *span, const Sums *sums) {
     const float w = span->sum_w, x = span->sum_x, most = span->minima == MIN_POSITIVE ? -span->base : FLT_MAX;
     for (size_t c = 0; c < TRIES; c++) {
         float level = sums->level[c], square = sums->square[c], product = sums->product[c];
         float divisor = w * square - level * level, offset = (square * x - level * product) / divisor;
-        fits->offset[c] = offset < most ? offset : most;
-        fits->scale[c] =
-            offset < most ? (w * product - level * x) / divisor : (product - most * level) / square;
+        bool apart = span->minima != MIN_NONE && divisor > 1e-5f * w * square,
+             fits_in = apart && offset < most;
+        float fixed = apart ? most : 0;
+        fits->offset[c] = fits_in ? offset : fixed;
+        fits->scale[c] = fits_in ? (w * product - level * x) / divisor : (product - fixed * level) / square;
     }
-    for (size_t c = 0; span->minima == MIN_NONE && c < TRIES; c++)
-        fits->offset[c] = 0, fits->scale[c] = sums->product[c] / sums->square[c];
 }
 
 /* The tries take the extreme to the last level, and up to 0.8 of the levels' distance before it and behind it. */

@@ -1,10 +1,6 @@
-#include "packing/sums.h"
+#include "packing/add_tries.h"
 
 #include "kernels/cpu.h"
-
-#define WIDTH 4
-#define SUM_TRIES sum_tries
-#include "packing/add_tries.h"
 
 SumTries *sum_tries_fastest(void) {
 #if defined(__x86_64__)

@@ -9,14 +9,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-typedef struct GgufWriter {
+typedef struct Writer {
     FILE *file;         /* borrowed */
     uint64_t alignment; /* the checkpoint's own */
     uint64_t at;        /* bytes written */
-} GgufWriter;
+} Writer;
 
 /* Bytes that a tensor takes in another type. */
-uint64_t gguf_tensor_bytes(const Tensor *tensor, DType dtype);
+uint64_t writer_tensor_bytes(const Tensor *tensor, DType dtype);
 
 /*
  * Writes all that comes before the data. The metadata are the checkpoint's, in their order, with general.file_type and
@@ -24,11 +24,11 @@ uint64_t gguf_tensor_bytes(const Tensor *tensor, DType dtype);
  * (NULL: none). types[i] is what tensor i will have. Each function of this file returns false with errno where it cannot
  * write.
  */
-bool gguf_begin(GgufWriter *writer, FILE *file, const Checkpoint *checkpoint, const Checkpoint *vocabulary,
+bool writer_begin(Writer *writer, FILE *file, const Checkpoint *checkpoint, const Checkpoint *vocabulary,
                 const DType *types, uint32_t file_type);
 
 /* The next bytes of the tensors' data, and after each tensor its padding. */
-bool gguf_write(GgufWriter *writer, const void *bytes, size_t n);
-bool gguf_pad(GgufWriter *writer);
+bool writer_add(Writer *writer, const void *bytes, size_t n);
+bool writer_pad(Writer *writer);
 
 #endif
