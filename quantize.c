@@ -211,25 +211,24 @@ static void convert_pieces(void *context, size_t begin, size_t end, unsigned wor
     }
 }
 
-/* The first weight of the batch that has no place in the new type. */
-static bool refuse_weight(const Work *work, uint64_t batch_at, Error *error) {
+/* Says which row of the batch, which begins at weight batch_at, is the first that the new type cannot hold. */
+static bool refuse_weight(Work *work, uint64_t batch_at, Error *error) {
     const Tensor *tensor = work->tensor;
+    const size_t block = dtype_info(work->to)->block;
     size_t piece = 0, i = 0;
     float *x = work->weights;
     while (!work->bad[piece]) piece++;
     size_t at = piece * PIECE, n = work->n_weights - at < PIECE ? work->n_weights - at : PIECE;
     dtype_unpack(x, tensor->dtype, work->from + dtype_bytes(tensor->dtype, at), n);
-    while (i < n && are_finite(x + i, 1)) i++;
-    uint64_t row = (batch_at + at + i % n) / tensor->dims[0];
-    if (i < n)
-        return error_set(error,
-                         "%s: tensor '%.*s' has NaN or infinity in row %" PRIu64 "; the file is damaged",
-                         work->settings->model, string_shown(tensor->name), tensor->name.data, row);
-    return error_set(error,
-                     "%s: tensor '%.*s' has weights in or behind row %" PRIu64
-                     " that are too large for %s; try BF16",
-                     work->settings->model, string_shown(tensor->name), tensor->name.data, row,
-                     dtype_info(work->to)->name);
+    while (i + block < n && are_finite(x + i, block) &&
+           pack_row(work->bytes, work->to, x + i, block, work->adder))
+        i += block;
+    uint64_t row = (batch_at + at + i) / tensor->dims[0];
+    return error_set(
+        error, "%s: tensor '%.*s' has %s in row %" PRIu64 "; %s", work->settings->model,
+        string_shown(tensor->name), tensor->name.data,
+        are_finite(x + i, block) ? "weights that the new type cannot hold" : "NaN or infinity", row,
+        are_finite(x + i, block) ? "they are too large; BF16 and F32 hold more" : "the file is damaged");
 }
 
 static bool write_bytes(Work *work, const void *bytes, size_t n, Error *error) {
@@ -324,24 +323,26 @@ static void print_tensors(const Work *work) {
     }
 }
 
+enum { N_TYPES = 64 /* more than ggml has */ };
+
 static void report(const Work *work) {
     const Settings *s = work->settings;
     uint64_t before = 0, after = 0, n_weights = 0;
-    size_t counts[DTYPE_LIMIT] = {0};
+    size_t counts[N_TYPES] = {0};
     for (size_t i = 0; i < checkpoint_n_tensors(work->model); i++) {
         const Tensor *tensor = checkpoint_tensor(work->model, i);
         uint64_t n = 1;
         for (uint32_t k = 0; k < tensor->n_dims; k++) n *= tensor->dims[k];
         before += tensor->n_bytes, after += writer_tensor_bytes(tensor, work->types[i]), n_weights += n;
-        if ((uint32_t)work->types[i] < DTYPE_LIMIT) counts[work->types[i]]++;
+        if ((uint32_t)work->types[i] < N_TYPES) counts[work->types[i]]++;
     }
     if (s->dry_run || s->verbose) print_tensors(work);
     if (s->out) print_name(stdout, s->out), printf(": ");
     printf("%s, %.1f MiB in place of %.1f, %.2f bits a weight\n", s->mix.preset->name, (double)after / 0x1p20,
            (double)before / 0x1p20, 8 * (double)after / (double)n_weights);
     const char *of = " tensors";
-    for (uint32_t i = 0; i < DTYPE_LIMIT; i++) {
-        if (counts[i]) printf("%s%zu%s in %s", *of ? "" : ", ", counts[i], of, dtype_info(i)->name);
+    for (uint32_t i = 0; i < N_TYPES; i++) {
+        if (counts[i]) printf("%s%zu%s in %s", *of ? "" : ", ", counts[i], of, checkpoint_type(i)->name);
         if (counts[i]) of = "";
     }
     putchar('\n');
