@@ -349,9 +349,10 @@ static void report(const Work *work) {
     if (work->n_fallbacks)
         fprintf(
             stderr,
-            "quantize: note: %zu tensors have rows that are no whole number of blocks; other types take their "
-            "place%s\n",
-            work->n_fallbacks, s->verbose || s->dry_run ? "" : " (-v shows them)");
+            "quantize: note: in %zu of %zu tensors the rows are no whole number of blocks; another type takes the "
+            "place of the one meant%s\n",
+            work->n_fallbacks, checkpoint_n_tensors(work->model),
+            s->verbose || s->dry_run ? "" : " (-v shows which)");
 }
 
 static bool work_on(Work *work, Error *error) {

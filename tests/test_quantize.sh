@@ -21,7 +21,7 @@ info_of() { # FILE COUNT TYPE…: what run --info says of its types, and quantiz
     "$run" "$file" --info 2>"$tmp/err" | grep -q "^types      $expected *\$"
 }
 # Nothing but that some rows, of 64, have types of smaller blocks.
-told() { [ "$code" -eq 0 ] && ! grep -v '^quantize: note: 2 tensors have rows that are no whole number' "$tmp/err"; }
+told() { [ "$code" -eq 0 ] && ! grep -v '^quantize: note: in 2 of 21 tensors the rows are no whole number of blocks' "$tmp/err"; }
 size() { wc -c <"$1"; }
 
 # A model of many types, back in F32.
@@ -60,7 +60,7 @@ try "$model" "$out" MXFP4_MOE # it has no experts
 has info_of "$out" 4 F32 16 Q8_0 1 Q6_K
 try "$gpt2" "$out" Q6_K
 has [ "$code" -eq 0 ]
-has one_line 'note: 9 tensors have rows that are no whole number of blocks'
+has one_line 'note: in 9 of 28 tensors the rows are no whole number of blocks; .*(-v shows which)$'
 has info_of "$out" 19 F32 9 F16
 
 # What is printed.
@@ -81,6 +81,9 @@ has cmp -s "$tmp/verbose" "$tmp/dry"
 bytes=$(sed -n 's/.* -> .* \([0-9]*\)$/\1/p' "$tmp/dry" | awk '{ n += $1 } END { print n }')
 has [ "$(size "$out")" -gt "$bytes" ]
 has [ "$(size "$out")" -lt $((bytes + 20000)) ]
+try weights/model.gguf "$out" Q4_0 --allow-requantize
+sed -n '/^\$ .\/quantize/,/^```/p' README.md | sed -e '1d' -e '$d' -e "s|^/tmp/small.gguf|$out|" >"$tmp/readme"
+has cmp -s "$tmp/out" "$tmp/readme"
 try --help
 has quiet
 has [ "$(wc -l <"$tmp/out")" -le 40 ]
@@ -154,6 +157,31 @@ code=$? command='ulimit -f 100'
 has [ "$code" -eq 1 ]
 has one_line 'limited.gguf: cannot write: File too large'
 has [ "$(ls "$tmp" | grep -c 'limited\|attn-')" -eq 0 ]
+
+# A pipe is written in place. Whoever reads it may stop to write to the model, or to cut it short, meanwhile.
+mkfifo "$tmp/pipe"
+piped() { # COMMAND…: run when the output has begun
+    cp "$model" "$tmp/changing.gguf"
+    touch -t 202001010000 "$tmp/changing.gguf" # the clock of files stands still for some milliseconds
+    "$quantize" "$tmp/changing.gguf" "$tmp/pipe" Q8_0 >"$tmp/out" 2>"$tmp/err" &
+    exec 3<"$tmp/pipe"
+    "$@"
+    cat <&3 >"$tmp/piped.gguf"
+    exec 3<&-
+    wait $!
+    code=$? command="piped $*"
+}
+cut_short() { : >"$tmp/changing.gguf"; }
+try "$model" "$out" Q8_0
+piped true
+has quiet
+has cmp -s "$out" "$tmp/piped.gguf"
+piped cut_short
+has [ "$code" -eq 1 ]
+has one_line "the model's file was cut short, or could not be read further"
+piped touch "$tmp/changing.gguf"
+has [ "$code" -eq 1 ]
+has one_line 'changing.gguf: the file was written to while it was read; try again'
 
 # llama2.c's models become GGUF, with their vocabulary.
 if [ -d $shared/llama2c ]; then
