@@ -220,17 +220,78 @@ static void test_options(void) {
     checkpoint_close(checkpoint);
 }
 
+/* Numbers that differ by layer: the first counts. Here four queries share a key there. */
+static void test_arrays(void) {
+    static unsigned char file[1 << 14];
+    static const int32_t n_head[] = {16, 4}, n_head_kv[] = {4, 4};
+    Gguf gguf = gguf_begin(3);
+    MixOptions options = {.preset = preset_find("Q2_K"), .output = NO_DTYPE, .embedding = NO_DTYPE};
+    DType types[2];
+    size_t n_fallbacks;
+    Error error;
+    gguf_string(&gguf, "general.architecture", "llama");
+    gguf_array(&gguf, "llama.attention.head_count", I32, 2, n_head, sizeof n_head);
+    gguf_tensor(&gguf, "blk.0.attn_v.weight", T_F32, 2, 256);
+    gguf_tensor(&gguf, "blk.1.attn_v.weight", T_F32, 2, 256);
+    for (int i = 0; i < 2; i++) {
+        scratch_write(file, gguf_write(&gguf, file));
+        Checkpoint *checkpoint = checkpoint_open(scratch_path(), &error);
+        bool ok = checkpoint && choose_types(checkpoint, &options, types, &n_fallbacks, &error);
+        CHECK(ok, "%s", error.message);
+        CHECK(ok && types[0] == (i == 0 ? DTYPE_Q3_K : DTYPE_Q4_K) && types[1] == types[0], "%d",
+              (int)types[0]);
+        checkpoint_close(checkpoint);
+        gguf_array(&gguf, "llama.attention.head_count_kv", I32, 2, n_head_kv, sizeof n_head_kv);
+    }
+}
+
+/* The numbers are those of enum llama_ftype (llama.h). */
 static void test_names(void) {
     static const struct {
         const char *name, *known;
-    } cases[] = {{"Q4_K_M", "Q4_K_M"}, {"q4_k_m", "Q4_K_M"}, {"Q4_K", "Q4_K_M"}, {"q3_k", "Q3_K_M"},
-                 {"Q5_K", "Q5_K_M"},   {"iq4_xs", "IQ4_XS"}, {"MXFP4", "MXFP4"}, {"Q2_K", "Q2_K"},
-                 {"Q4", NULL},         {"", NULL},           {"Q2_K_S", NULL},   {"IQ3_M", NULL},
-                 {"Q4_K_M ", NULL},    {"_M", NULL},         {"Q6_K_M", NULL}};
+        uint32_t file_type;
+    } cases[] = {
+        {"F32", "F32", 0},
+        {"F16", "F16", 1},
+        {"BF16", "BF16", 32},
+        {"Q8_0", "Q8_0", 7},
+        {"Q6_K", "Q6_K", 18},
+        {"Q5_K_M", "Q5_K_M", 17},
+        {"Q5_K_S", "Q5_K_S", 16},
+        {"Q5_1", "Q5_1", 9},
+        {"Q5_0", "Q5_0", 8},
+        {"Q4_K_M", "Q4_K_M", 15},
+        {"Q4_K_S", "Q4_K_S", 14},
+        {"Q4_1", "Q4_1", 3},
+        {"Q4_0", "Q4_0", 2},
+        {"IQ4_NL", "IQ4_NL", 25},
+        {"IQ4_XS", "IQ4_XS", 30},
+        {"MXFP4", "MXFP4", 38},
+        {"MXFP4_MOE", "MXFP4_MOE", 38},
+        {"Q3_K_L", "Q3_K_L", 13},
+        {"Q3_K_M", "Q3_K_M", 12},
+        {"Q3_K_S", "Q3_K_S", 11},
+        {"Q2_K", "Q2_K", 10},
+        {"q4_k_m", "Q4_K_M", 15},
+        {"Q4_K", "Q4_K_M", 15},
+        {"q3_k", "Q3_K_M", 12},
+        {"Q5_K", "Q5_K_M", 17},
+        {"iq4_xs", "IQ4_XS", 30},
+        {"Q4", NULL},
+        {"", NULL},
+        {"Q2_K_S", NULL},
+        {"IQ3_M", NULL},
+        {"Q4_K_M ", NULL},
+        {"_M", NULL},
+        {"Q6_K_M", NULL},
+    };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const Preset *preset = preset_find(cases[i].name);
         CHECK(preset ? cases[i].known && strcmp(preset->name, cases[i].known) == 0 : !cases[i].known,
               "'%s' is %s", cases[i].name, preset ? preset->name : "unknown");
+        if (preset)
+            CHECK(preset->file_type == cases[i].file_type, "%s: %u", preset->name,
+                  (unsigned)preset->file_type);
     }
 }
 
@@ -238,6 +299,7 @@ int main(void) {
     scratch_begin();
     RUN(test_presets);
     RUN(test_options);
+    RUN(test_arrays);
     RUN(test_names);
     scratch_end();
     return test_end();
