@@ -1,4 +1,4 @@
-# make              ./run and ./study            make test       all tests, offline
+# make              ./run, ./study, ./quantize   make test       all tests, offline
 # make debug        build/debug/, -O0            make sanitize   the tests under ASan and UBSan
 # make bench        speed against the machine's  make tsan       the threaded ones under TSan
 # make install      programs, library, attn.h, man pages, completions and the default model, under PREFIX;
@@ -25,6 +25,7 @@ MANDIR ?= $(PREFIX)/share/man
 BUILD ?= $(if $(OPENMP),build/openmp,build)
 RUN ?= $(if $(OPENMP),build/openmp/run,run)
 STUDY ?= $(patsubst %run,%study,$(RUN))
+QUANTIZE ?= $(patsubst %run,%quantize,$(RUN))
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
     -Wno-missing-field-initializers # what a row of a table leaves out is zero
@@ -46,6 +47,7 @@ $(BUILD)/kernels/avx512.o: FLAGS += $(AVX512)
 $(BUILD)/kernels/avx512_int8.o: FLAGS += $(AVX512) $(VNNI)
 $(BUILD)/kernels/avx512_int8_bf16.o: FLAGS += $(AVX512) $(VNNI) $(BF16)
 $(BUILD)/kernels/avx512_int8_amx.o: FLAGS += $(AVX512) $(VNNI) $(BF16) $(AMX)
+$(BUILD)/packing/sums_avx2.o: FLAGS += $(AVX2)
 $(BUILD)/bench/peaks.o: FLAGS += $(AMX)
 AVX2 = -mavx2 -mfma -mf16c -mno-avx512f
 AVX512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
@@ -60,9 +62,11 @@ $(BUILD)/kernels/neondot.o $(BUILD)/kernels/neondot_int8.o: FLAGS += -march=armv
 endif
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
-ENGINE = $(filter-out $(BUILD)/attn.o $(BUILD)/run.o $(BUILD)/study.o,$(call objects,*.c text/*.c checkpoint/*.c kernels/*.c))
+ENGINE = $(filter-out $(addprefix $(BUILD)/,attn.o run.o study.o quantize.o),$(call objects,*.c text/*.c checkpoint/*.c kernels/*.c))
 # What only programs need: the engine neither prints nor reads options.
 PROGRAMS = $(call objects,cli/*.c measures/*.c web/*.c)
+# What only quantize needs.
+PACKING = $(call objects,packing/*.c)
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c)) $(wildcard tests/test_*.sh)
 THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference attn)
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
@@ -71,7 +75,7 @@ VERSION := $(shell sed -n 's/^\#define ATTN_VERSION "\(.*\)"/\1/p' attn.h)
 # A new second number may change what attn.h says.
 SONAME = libattn.so.$(basename $(VERSION))
 SHARED = $(BUILD)/libattn.so.$(VERSION)
-BUILT = $(RUN) $(STUDY) $(BUILD)/libattn.a $(SHARED)
+BUILT = $(RUN) $(STUDY) $(QUANTIZE) $(BUILD)/libattn.a $(SHARED)
 
 all: $(BUILT) model.bin
 
@@ -84,6 +88,10 @@ $(RUN): $(BUILD)/run.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(STUDY): $(BUILD)/study.o $(call objects,views/*.c) $(BUILD)/programs.a $(BUILD)/engine.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(QUANTIZE): $(BUILD)/quantize.o $(PACKING) $(BUILD)/programs.a $(BUILD)/engine.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -113,16 +121,18 @@ $(BUILD)/web/page.o: $(wildcard web/*.js web/*.css web/*.html)
 $(BUILD)/tests/test_attn: $(BUILD)/attn.o
 $(BUILD)/tests/test_attn_faults: $(BUILD)/attn.o $(BUILD)/tests/faults.o
 $(BUILD)/tests/test_attn_faults: LDFLAGS += $(WRAPS)
+$(BUILD)/tests/test_packing $(BUILD)/tests/test_mixes: $(PACKING)
 $(BUILD)/tests/test_threads: LDFLAGS += -Wl,--wrap=parallel_for # to count the loops
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
 # The programs with calls of the system that fail on request (tests/faults.c).
-FAULTY = $(addprefix $(BUILD)/tests/faulty_,run study)
+FAULTY = $(addprefix $(BUILD)/tests/faulty_,run study quantize)
 WRAPPED := $(shell sed -n -e 's/^WRAP.\([a-z_]*\), .*/\1/p' -e 's/^[a-z_]* __wrap_\([a-z]*\).*;/\1/p' tests/faults.c)
 WRAPS = $(addprefix -Wl$(COMMA)--wrap=,$(WRAPPED))
 $(BUILD)/tests/faulty_run: $(BUILD)/run.o
 $(BUILD)/tests/faulty_study: $(BUILD)/study.o $(call objects,views/*.c)
+$(BUILD)/tests/faulty_quantize: $(BUILD)/quantize.o $(PACKING)
 $(FAULTY): $(BUILD)/tests/faults.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) $(WRAPS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
@@ -131,7 +141,7 @@ $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
 test: $(BUILT) $(TESTS) $(FAULTY)
-	@RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' FAULTY='$(abspath $(BUILD))/tests/faulty_' \
+	@RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' QUANTIZE='$(abspath $(QUANTIZE))' FAULTY='$(abspath $(BUILD))/tests/faulty_' \
 	    tests/run.sh $(TESTS)
 
 test-threaded: $(THREADED_TESTS)
@@ -201,12 +211,13 @@ bench: $(BUILD)/bench/bench
 
 # What is installed, and where to. The programs look for the model at ../share/attn, as seen from their folder.
 COMPLETIONS = scripts/completions/attn
-INSTALLED = $(RUN):$(PREFIX)/bin/attn-run $(STUDY):$(PREFIX)/bin/attn-study \
+INSTALLED = $(RUN):$(PREFIX)/bin/attn-run $(STUDY):$(PREFIX)/bin/attn-study $(QUANTIZE):$(PREFIX)/bin/attn-quantize \
     weights/model.gguf:$(PREFIX)/share/attn/model.gguf attn.h:$(INCLUDEDIR)/attn.h \
     $(BUILD)/libattn.a:$(LIBDIR)/libattn.a $(SHARED):$(LIBDIR)/$(notdir $(SHARED)) \
     docs/attn-run.1:$(MANDIR)/man1/attn-run.1 docs/attn-study.1:$(MANDIR)/man1/attn-study.1 \
+    docs/attn-quantize.1:$(MANDIR)/man1/attn-quantize.1 \
     docs/attn.3:$(MANDIR)/man3/attn.3 $(COMPLETIONS).zsh:$(PREFIX)/share/zsh/site-functions/_attn \
-    $(foreach name,attn-run attn-study,$(COMPLETIONS).bash:$(PREFIX)/share/bash-completion/completions/$(name) \
+    $(foreach name,attn-run attn-study attn-quantize,$(COMPLETIONS).bash:$(PREFIX)/share/bash-completion/completions/$(name) \
     $(COMPLETIONS).fish:$(PREFIX)/share/fish/vendor_completions.d/$(name).fish)
 PKGCONFIG = $(LIBDIR)/pkgconfig/attn.pc
 LINKS = $(LIBDIR)/libattn.so $(LIBDIR)/$(SONAME)
@@ -226,7 +237,7 @@ uninstall:
 	-rmdir $(DESTDIR)$(PREFIX)/share/attn
 
 clean:
-	rm -rf build run study model.bin
+	rm -rf build run study quantize model.bin
 
 .PHONY: all test test-threaded emulated debug sanitize tsan fuzz coverage bench install uninstall clean
 .PRECIOUS: $(BUILD)/%.o

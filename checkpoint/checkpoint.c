@@ -66,19 +66,28 @@ static int compare_places(const void *a, const void *b) {
 }
 
 static int compare_keys(const void *a, const void *b) {
-    return string_compare(((const Entry *)a)->key, ((const Entry *)b)->key);
+    return string_compare((*(const Entry *const *)a)->key, (*(const Entry *const *)b)->key);
 }
 
-/* Refuses names that occur twice and tensors that share bytes; leaves by_name and entries sorted. */
-static bool check_structure(Checkpoint *checkpoint, Error *error) {
+/* Refuses keys that occur twice; leaves by_key sorted. */
+static bool check_keys(Checkpoint *checkpoint, Error *error) {
     const char *path = checkpoint->path;
-    if (checkpoint->n_entries) /* of two entries with one key, the file's order is lost: both are refused */
-        qsort(checkpoint->entries, checkpoint->n_entries, sizeof *checkpoint->entries, compare_keys);
-    for (size_t i = 1; i < checkpoint->n_entries; i++)
-        if (compare_keys(&checkpoint->entries[i - 1], &checkpoint->entries[i]) == 0)
+    size_t n = checkpoint->n_entries;
+    if (n == 0) return true;
+    const Entry **sorted = checkpoint->by_key = malloc(n * sizeof *sorted);
+    if (!sorted) return error_set(error, "%s: not enough memory to index %zu keys", path, n);
+    for (size_t i = 0; i < n; i++) sorted[i] = &checkpoint->entries[i];
+    qsort(sorted, n, sizeof *sorted, compare_keys);
+    for (size_t i = 1; i < n; i++)
+        if (compare_keys(&sorted[i - 1], &sorted[i]) == 0)
             return error_set(error, "%s: metadata key '%.*s' occurs twice", path,
-                             string_shown(checkpoint->entries[i].key), checkpoint->entries[i].key.data);
+                             string_shown(sorted[i]->key), sorted[i]->key.data);
+    return true;
+}
 
+/* Refuses names that occur twice and tensors that share bytes; leaves by_name sorted. */
+static bool check_tensors(Checkpoint *checkpoint, Error *error) {
+    const char *path = checkpoint->path;
     size_t n = checkpoint->n_tensors;
     if (n == 0) return true;
     const Tensor **sorted = checkpoint->by_name = malloc(n * sizeof *sorted);
@@ -113,7 +122,9 @@ Checkpoint *checkpoint_open(const char *path, Error *error) {
         refuse_foreign(checkpoint, error);
         goto fail;
     }
-    if (!format->read(checkpoint, error) || !check_structure(checkpoint, error)) goto fail;
+    if (!format->read(checkpoint, error) || !check_keys(checkpoint, error) ||
+        !check_tensors(checkpoint, error))
+        goto fail;
     return checkpoint;
 fail:
     checkpoint_close(checkpoint);
@@ -128,6 +139,7 @@ void checkpoint_close(Checkpoint *checkpoint) {
     free(checkpoint->tensors);
     free(checkpoint->entries);
     free(checkpoint->by_name);
+    free(checkpoint->by_key);
     free(checkpoint->owned);
     free(checkpoint);
 }
@@ -150,7 +162,20 @@ const Tensor *checkpoint_find(const Checkpoint *checkpoint, const char *name) {
 static const Entry *find_entry(const Checkpoint *checkpoint, const char *name) {
     if (!checkpoint->n_entries) return NULL;
     Entry key = {.key = {name, strlen(name)}};
-    return bsearch(&key, checkpoint->entries, checkpoint->n_entries, sizeof key, compare_keys);
+    const Entry *pointer = &key;
+    const Entry **found = bsearch(&pointer, checkpoint->by_key, checkpoint->n_entries,
+                                  sizeof *checkpoint->by_key, compare_keys);
+    return found ? *found : NULL;
+}
+
+size_t checkpoint_n_values(const Checkpoint *checkpoint) { return checkpoint->n_entries; }
+
+Value checkpoint_value(const Checkpoint *checkpoint, size_t i) {
+    const Entry *entry = &checkpoint->entries[i];
+    size_t n_bytes = entry->type == VALUE_ARRAY    ? entry->n_bytes
+                     : entry->type == VALUE_STRING ? sizeof(uint64_t) + (size_t)entry->n
+                                                   : format_value_bytes(entry->type);
+    return (Value){entry->key, entry->type, entry->element, entry->n, entry->data, n_bytes};
 }
 
 bool checkpoint_has(const Checkpoint *checkpoint, const char *key) {

@@ -80,6 +80,22 @@ const Tensor *checkpoint_tensor(const Checkpoint *checkpoint, size_t i);
 /* The tensor called name, or NULL. */
 const Tensor *checkpoint_find(const Checkpoint *checkpoint, const char *name);
 
+/*
+ * Metadata as GGUF lays them out, in the file's order, for who writes them on: checkpoint_value(i), i <
+ * checkpoint_n_values. All is borrowed.
+ */
+typedef struct Value {
+    String key;
+    uint32_t type;    /* GGUF's number (enum ValueType of format.h) */
+    uint32_t element; /* of an array, whose n elements follow each other in data */
+    uint64_t n;
+    const void *data; /* of a string its length, a uint64, and its bytes */
+    size_t n_bytes;
+} Value;
+
+size_t checkpoint_n_values(const Checkpoint *checkpoint);
+Value checkpoint_value(const Checkpoint *checkpoint, size_t i);
+
 /* Whether the metadata has the key, of any type. */
 bool checkpoint_has(const Checkpoint *checkpoint, const char *key);
 

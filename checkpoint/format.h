@@ -49,9 +49,10 @@ struct Checkpoint {
     struct stat opened; /* what the file was when it was opened */
     Tensor *tensors;    /* in the file's order */
     size_t n_tensors;
-    Entry *entries;
+    Entry *entries;         /* likewise */
     size_t n_entries;
     const Tensor **by_name; /* the tensors sorted by name */
+    const Entry **by_key;   /* the entries sorted by key */
     void *owned; /* names and values: a copy, or made where the format lacks them. malloc'ed, or NULL */
 };
 

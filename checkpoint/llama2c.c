@@ -131,16 +131,16 @@ static bool check_size(const Checkpoint *checkpoint, const Header *header, const
 
 /* Values and names that GGUF would hold in the file. */
 typedef struct Owned {
-    uint64_t numbers[16];
+    uint32_t numbers[16];
     char names[][NAME_BYTES];
 } Owned;
 
 static void add_number(Checkpoint *checkpoint, const char *key, int32_t value) {
     Owned *owned = checkpoint->owned;
     size_t i = checkpoint->n_entries++;
-    owned->numbers[i] = (uint64_t)value;
+    owned->numbers[i] = (uint32_t)value;
     checkpoint->entries[i] = (Entry){
-        .key = {key, strlen(key)}, .type = VALUE_U64, .data = (const unsigned char *)&owned->numbers[i]};
+        .key = {key, strlen(key)}, .type = VALUE_U32, .data = (const unsigned char *)&owned->numbers[i]};
 }
 
 static void add_metadata(Checkpoint *checkpoint, const Header *header) {

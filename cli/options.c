@@ -179,7 +179,10 @@ bool options_parse(const Options *tables, size_t n_tables, int argc, char **argv
             return n == 0
                        ? error_set(error, "unexpected word '%s'", word)
                        : error_set(error, "%s: '%s' after '%s'",
-                                   n == 1 ? "one model at a time" : "two models at most", word, words[n - 1]);
+                                   n == 1   ? "one model at a time"
+                                   : n == 2 ? "two models at most"
+                                            : "one word too many",
+                                   word, words[n - 1]);
         if (!option) {
             words[n++] = word;
             continue;

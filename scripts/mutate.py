@@ -32,7 +32,8 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SOURCES = ["*.c", "text/*.c", "checkpoint/*.c", "kernels/*.[ch]", "measures/*.c", "cli/*.c", "views/*.c", "web/*.c"]
+SOURCES = ["*.c", "text/*.c", "checkpoint/*.c", "kernels/*.[ch]", "measures/*.c", "packing/*.[ch]", "cli/*.c",
+           "views/*.c", "web/*.c"]
 NEEDS = [("avx512", "avx512f"), ("amx", "amx_int8"), ("bf16", "avx512_bf16"), ("avxvnni", "avx_vnni"), ("neon", "asimd"),
          ("arm64", "asimd"), ("avx2", "avx2"), ("x86", "avx2")]  # part of a name of kernels/, flag of /proc/cpuinfo
 # What these look at is not what the programs compute: names, installing, training, the page's scripts; or they measure time.

@@ -1,5 +1,5 @@
 /*
- * Each call of the system fails in turn, under `run` and every view of `study` (tests/faults.c does it). Whatever
+ * Each call of the system fails in turn, under `run`, `quantize` and every view of `study` (tests/faults.c does it). Whatever
  * fails, the program ends with 0 and the same bytes as always, or with 1, the beginning of those bytes and one more
  * line on stderr; no output file is half written, and nothing is left beside it. Memory that is not freed is a
  * sanitizer's find (make sanitize).
@@ -71,6 +71,9 @@ static const Command commands[] = {
     {"study", "view " LLAMA " -p Up --json"},
     {"study", "view " GPT2 " -p Up -o out --svg L1H1", NULL, "out"},
     {"study", "selfcheck " LLAMA " -p The", NULL, NULL, true},
+    {"quantize", GPT2 " out F16 -t 2 -v", NULL, "out"},
+    {"quantize", "stories.bin out F16 -z tok512.bin", NULL, "out"},
+    {"quantize", "--dry-run " LLAMA " Q8_0"},
     {"study", "shape " GPT2},
     {"study", "shape --preset gpt2 --json"},
     {"study", "case case.json"},

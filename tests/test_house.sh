@@ -28,11 +28,12 @@ done)
 # The floor of each room, the ground first.
 floors='
 function floor(file) {
-    if (file ~ /^(run|study)\.c$/) return 9
+    if (file ~ /^(run|study|quantize)\.c$/) return 9
     if (file ~ /^views\//) return 8
     if (file ~ /^web\//) return 7
     if (file ~ /^cli\//) return 6
     if (file ~ /^measures\//) return 5
+    if (file ~ /^packing\//) return 3
     if (file ~ /^attn\./) return 4
     if (file ~ /^(generate|model|family|attention|mlp|tokenizer|sampler)\./) return 3
     if (file ~ /^text\/unicode\./) return 1 # error.c asks it what is safe to show
@@ -50,9 +51,9 @@ check "a circle of rooms" "$(echo "$includes" | awk '
     room($1) != "" && room($2) != "" && room($1) != room($2) { print room($1), room($2) }' | sort -u |
     tsort 2>&1 >/dev/null)"
 check "C files in the root that are not the engine's" "$(ls ./*.[ch] |
-    grep -vE '^\./(run|study|attn|generate|model|attention|mlp|family|tokenizer|sampler|probe|threads|error)\.[ch]$')"
+    grep -vE '^\./(run|study|quantize|attn|generate|model|attention|mlp|family|tokenizer|sampler|probe|threads|error)\.[ch]$')"
 check "the library prints or exits" "$(echo "$sources" |
-    grep -vE '^(run|study)\.c$|^(views|web|cli)/' | xargs grep -nE '\b(exit|abort|f?printf|puts|perror)[[:space:]]*\(' |
+    grep -vE '^(run|study|quantize)\.c$|^(views|web|cli)/' | xargs grep -nE '\b(exit|abort|f?printf|puts|perror)[[:space:]]*\(' |
     grep -v ':[[:space:]]*\*')"
 
 # Lanes are those of the flags that a set is compiled with; here AVX2's. Those of other CPUs are left out.

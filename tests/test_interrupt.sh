@@ -59,6 +59,7 @@ for arguments in next 'score -c 8' attend 'attend --layer 0 --head 1 -n 3' heads
     # shellcheck disable=SC2086
     interrupts study ${arguments%% *} "$gpt2" $rest -f "$tmp/prompt" -t 1
 done
+interrupts quantize "$gpt2" "$tmp/made" F16 -t 1
 interrupts study heads "$gpt2" --repeat 5 --batch 2 -t 1
 
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -606,7 +606,8 @@ static void check_part(const Kernels *set, const Multiplication *p, const float 
     for (size_t i = 0; i < n * stride; i++) y[i] = 1e30f;
     multiply(set, p, p->bias, begin, end, 0, n, y, stride);
     for (size_t i = 0; i < n * stride; i++) {
-        size_t row = i % stride, step = row % counted;
+        size_t row = i % stride, streams = product_of(set, p, n)->streams,
+               step = streams == 1 ? row : row / (streams / STREAMS) % counted;
         int inside = row < p->w.rows && step >= begin && step < end;
         CHECK(same_bits(y[i], inside ? all[i] : 1e30f), "%s %s: steps [%zu, %zu), %zu tokens, %zu columns",
               set->name, dtype_info(p->w.dtype)->name, begin, end, n, p->w.cols);

@@ -33,8 +33,8 @@ try all
 try install DESTDIR="$dest" PREFIX=$prefix
 has ok
 if grep -e ' -o ' -e ' -c ' "$tmp/out"; then has false; fi
-for file in bin/attn-run bin/attn-study lib/libattn.a lib/libattn.so include/attn.h share/attn/model.gguf \
-    share/man/man1/attn-run.1 share/man/man1/attn-study.1 share/man/man3/attn.3; do
+for file in bin/attn-run bin/attn-study bin/attn-quantize lib/libattn.a lib/libattn.so include/attn.h share/attn/model.gguf \
+    share/man/man1/attn-run.1 share/man/man1/attn-study.1 share/man/man1/attn-quantize.1 share/man/man3/attn.3; do
     has [ -s "$there/$file" ]
 done
 version=$(sed -n 's/^#define ATTN_VERSION "\(.*\)"/\1/p' attn.h)
@@ -200,8 +200,11 @@ for shell in bash zsh fish; do
         offers $shell 'attn-study next --to' --token --tokenizer --top --top-k --top-p
         offers $shell 'attn-study heads --to' --tokenizer
         offers $shell 'attn-study next --kv f1' f16
+        offers $shell 'attn-quantize a.gguf b.gguf Q4' Q4_0 Q4_1 Q4_K_M Q4_K_S
+        offers $shell 'attn-quantize --output-tensor-type B' BF16
+        offers $shell 'attn-quantize --le' --leave-output-tensor
     else
-        skip 7 "no $shell"
+        skip 10 "no $shell"
     fi
 done
 

@@ -4,6 +4,7 @@
 # ATTN_LONG_TESTS=1: every signal at every stage, and kills by the clock.
 run=${RUN:-./run}
 study=${STUDY:-./study}
+quantize=${QUANTIZE:-./quantize}
 faulty=${FAULTY:-build/tests/faulty_}
 long=${ATTN_LONG_TESTS:-}
 gpt2=tests/data/reference/gpt2-f32.gguf
@@ -20,6 +21,7 @@ writes() {
     text) name=run arguments="$gpt2 -p Hi! -n 9 -t 1 --logits $out" ;; # goes on behind the file
     dump) arguments="dump $gpt2 -p Hi! -t 1 -o $out" ;;
     view) arguments="view $gpt2 -p Hi! -t 1 -o $out" ;;
+    gguf) name=quantize arguments="$gpt2 $out F16 -t 1" ;;
     esac
     program=$faulty$name
 }
@@ -31,7 +33,7 @@ old() {
     chmod 640 "$out"
 }
 
-for each in logits text dump view; do # what they write when nothing is in their way
+for each in logits text dump view gguf; do # what they write when nothing is in their way
     old
     writes $each
     try $arguments
@@ -81,11 +83,11 @@ killed() { # SIGNAL [FAULT,]
         esac
     done
 }
-for each in logits text dump view; do
+for each in logits text dump view gguf; do
     writes $each
     killed TERM
 done
-for each in ${long:+logits text view} dump; do
+for each in ${long:+logits text view gguf} dump; do
     writes $each
     killed TERM access:2,
     for signal in HUP QUIT XCPU ${long:+USR1}; do
@@ -113,9 +115,12 @@ has ends pwrite:9=INT INT old
 has ends pread:2=INT INT old
 has ends fsync:1=INT 0 new
 has ends fsync:2=INT 0 new
-writes view
-has ends fsync:1=INT 0 new
-has ends fsync:1=INT,linkat:1=INT INT old
+for each in view gguf; do
+    writes $each
+    has ends fsync:1=INT 0 new
+    has ends fsync:1=INT,linkat:1=INT INT old
+done
+has ends fwrite:9=INT INT old
 
 # What was ignored at the start stays ignored.
 writes view
@@ -140,6 +145,10 @@ writes dump
 fails posix_fallocate:1 'out: cannot write.*No space left'
 fails pwrite:9 'out: cannot write: No space left'
 fails pread:2 'out: cannot read back'
+writes gguf
+for fault in fwrite:1 fwrite:9 linkat:1; do fails $fault 'out: cannot write: No space left'; done
+fails fsync:1 'out: cannot write: Input/output error'
+fails fdopen:1 'out: .*memory'
 writes view
 fails access:2,fsync:1 'out: cannot write: Input/output error'
 has ends fsync:2 0 new # a folder that cannot be synced is none of its errors
@@ -229,10 +238,13 @@ fi
 
 if [ "$long" ]; then # kills by the clock, wherever they fall
     kills=0 lost=0
-    for each in logits dump view; do
+    for each in logits dump view gguf; do
         writes $each
-        program=$run
-        [ $name = run ] || program=$study
+        case $name in
+        run) program=$run ;;
+        study) program=$study ;;
+        quantize) program=$quantize ;;
+        esac
         for signal in TERM HUP INT QUIT XCPU KILL; do
             for delay in 010 015 020 025 030 035 040 045 050 060 070 080; do
                 old
@@ -242,7 +254,7 @@ if [ "$long" ]; then # kills by the clock, wherever they fall
             done
         done
     done
-    has [ "$kills-$lost" = 216-0 ]
+    has [ "$kills-$lost" = 288-0 ]
 fi
 
 echo "$passed passed, $failed failed, $skipped skipped"

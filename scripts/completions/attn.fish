@@ -1,4 +1,4 @@
-# Completions of attn-run and attn-study for fish. The programs' own --help says what there is.
+# Completions of attn-run, attn-study and attn-quantize for fish. The programs' own --help says what there is.
 function __attn_words
     set -l before (commandline -opc)
     set -l program (string replace -r '^~' $HOME -- $before[1])
@@ -12,9 +12,14 @@ function __attn_words
     end
     if string match -q -- '-*' (commandline -ct) # options
         string match -ra '(?:^|[ ,(])(--?[a-z][a-z0-9-]*)' -- $help | string match -r '^-.*'
+    else if string match -q '*quantize' -- $program; and begin # a type
+            test (count $before) -eq 3; or string match -q -- '--*-type' $before[-1]
+        end
+        string match -ra '\b(?:I?Q[0-9]_[A-Z0-9_]+|MXFP4[A-Z_]*|B?F(?:16|32))\b' -- $help
     else if string match -qr '^--?[a-z-]+$' -- $before[-1] # a choice, as of --kv f16|f32
         string replace -rf ".* $before[-1] ([a-z0-9]+(\|[a-z0-9]+)+).*" '$1' -- $help | string split '|'
     end
 end
 complete -c attn-run -a '(__attn_words)'
 complete -c attn-study -a '(__attn_words)'
+complete -c attn-quantize -a '(__attn_words)'

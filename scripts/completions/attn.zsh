@@ -1,4 +1,4 @@
-#compdef attn-run attn-study
+#compdef attn-run attn-study attn-quantize
 # Completions for zsh. The programs' own --help says what there is.
 local program=${words[1]/#\~/$HOME} before=${words[CURRENT - 1]} view= help
 local -a found
@@ -9,6 +9,8 @@ if [[ ${words[CURRENT]} == -* ]]; then # options
     found=($(grep -oE '(^|[ ,(])--?[a-z][a-z0-9-]*' <<<"$help" | grep -o -- '-.*'))
 elif [[ $program == *study && -z $view ]]; then
     found=($(sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' <<<"$help"))
+elif [[ $program == *quantize ]] && { ((CURRENT == 4)) || [[ $before == --*-type ]] }; then # a type
+    found=($(grep -owE 'I?Q[0-9]_[A-Z0-9_]+|MXFP4[A-Z_]*|B?F(16|32)' <<<"$help"))
 elif [[ $before =~ '^--?[a-z-]+$' ]]; then # a choice, as of --kv f16|f32
     found=($(sed -nE "s/.* $before ([a-z0-9]+(\|[a-z0-9]+)+).*/\1/p" <<<"$help" | tr '|' '\n'))
 fi

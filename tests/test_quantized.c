@@ -1,0 +1,242 @@
+/*
+ * What is in a file that quantize has written: all metadata and tensors of the one it read, but for types, two keys, and
+ * weights that are near what they were. And what it says of weights that are no numbers.
+ */
+#include "gguf.h"
+#include "model.h"
+
+#include <sys/wait.h>
+
+static unsigned char file[1 << 18];
+static char out_path[300], error_path[300], said[1000];
+
+/* Runs quantize FILE OUT with these words. Returns its exit code; what it says on stderr is in `said`. */
+static int quantize(const char *words) {
+    const char *program = getenv("QUANTIZE");
+    char command[1500];
+    snprintf(out_path, sizeof out_path, "%s/out", scratch_folder);
+    snprintf(error_path, sizeof error_path, "%s/error", scratch_folder);
+    snprintf(command, sizeof command, "'%s' '%s' '%s' %s >/dev/null 2>'%s'", program ? program : "./quantize",
+             scratch_path(), out_path, words, error_path);
+    int status = system(command);
+    FILE *errors = fopen(error_path, "r");
+    said[errors ? fread(said, 1, sizeof said - 1, errors) : 0] = '\0';
+    if (errors) fclose(errors);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Of all types of values; the two that change stand in the middle. */
+static void add_values(Gguf *gguf) {
+    static const unsigned char wide[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    static const struct {
+        const char *name;
+        uint32_t type;
+        size_t n;
+    } scalars[] = {{"a.u8", U8, 1},   {"a.i8", I8, 1},   {"a.u16", U16, 2},
+                   {"a.i16", I16, 2}, {"a.i32", I32, 4}, {"a.f32", F32, 4},
+                   {"a.u64", U64, 8}, {"a.i64", I64, 8}, {"a.f64", F64, 8}};
+    gguf_string(gguf, "general.architecture", "other");
+    gguf_u32(gguf, "general.alignment", (uint32_t)gguf->alignment);
+    gguf_u32(gguf, "general.file_type", 0);
+    gguf_u32(gguf, "general.quantization_version", 1);
+    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
+        gguf_key(gguf, scalars[i].name, scalars[i].type, wide, scalars[i].n);
+    gguf_key(gguf, "a.bool", BOOL, "\1", 1);
+    gguf_string(gguf, "a.empty", "");
+    gguf_strings(gguf, "a.strings", (const char *const[]){"one", "", "three \x1b[31m"}, 3);
+    gguf_array(gguf, "a.numbers", I16, 3, wide, 6);
+    gguf_array(gguf, "a.nothing", F32, 0, NULL, 0);
+    GgufKey *nested = gguf_array(gguf, "a.nested", ARRAY, 1, NULL, 0);
+    gguf_put(nested, &(uint32_t){U8}, 4);
+    gguf_put(nested, &(uint64_t){2}, 8);
+    gguf_put(nested, wide, 2);
+}
+
+static Gguf make_file(void) {
+    Gguf gguf = gguf_begin(2);
+    gguf.alignment = 64;
+    gguf.data_reversed = true; /* offsets go down */
+    add_values(&gguf);
+    gguf_tensor(&gguf, "token_embd.weight", T_F32, 5, 256);
+    gguf_tensor(&gguf, "norm.bias", T_F32, 0, 7);
+    gguf_tensor(&gguf, "blk.0.ffn_up.weight", T_F16, 3, 64);
+    GgufTensor *experts = gguf_tensor(&gguf, "blk.0.ffn_up_exps.weight", T_F32, 2, 32);
+    experts->n_dims = 3, experts->dims[2] = 3, experts->n_bytes *= 3;
+    gguf_tensor(&gguf, "blk.0.ffn_gate_inp.weight", T_F32, 2, 32);
+    GgufTensor *table = gguf_tensor(&gguf, "tokens", 26, 0, 9); /* I32 */
+    table->n_bytes = 36;
+    return gguf;
+}
+
+static void check_values(const Checkpoint *before, const Checkpoint *after) {
+    size_t k = 0, n = checkpoint_n_values(before);
+    CHECK(checkpoint_n_values(after) == n, "%zu keys", checkpoint_n_values(after));
+    for (size_t i = 0; i < n; i++) {
+        Value a = checkpoint_value(before, i);
+        if (string_equals(a.key, "general.file_type") || string_equals(a.key, "general.quantization_version"))
+            continue;
+        Value b = checkpoint_value(after, k++);
+        CHECK(string_compare(a.key, b.key) == 0 && a.type == b.type && a.element == b.element && a.n == b.n &&
+                  a.n_bytes == b.n_bytes && memcmp(a.data, b.data, a.n_bytes) == 0,
+              "%.*s and %.*s", string_shown(a.key), a.key.data, string_shown(b.key), b.key.data);
+    }
+    uint64_t file_type = 0, version = 0;
+    CHECK(checkpoint_u64(after, "general.file_type", &file_type, NULL) && file_type == 7, "%u",
+          (unsigned)file_type);
+    CHECK(checkpoint_u64(after, "general.quantization_version", &version, NULL) && version == 2, "%u",
+          (unsigned)version);
+}
+
+static void check_tensors(const Checkpoint *before, const Checkpoint *after) {
+    static const DType expected[] = {DTYPE_Q8_0, DTYPE_F32, DTYPE_Q8_0, DTYPE_Q8_0, DTYPE_F32, (DType)26};
+    CHECK(checkpoint_n_tensors(after) == 6, "%zu tensors", checkpoint_n_tensors(after));
+    for (size_t i = 0; i < 6; i++) {
+        const Tensor *a = checkpoint_tensor(before, i), *b = checkpoint_tensor(after, i);
+        const char *name = a->name.data;
+        int shown = string_shown(a->name);
+        float x[2048], y[2048];
+        size_t n = 1;
+        for (size_t k = 0; k < TENSOR_MAX_DIMS; k++) n *= a->dims[k];
+        CHECK(string_compare(a->name, b->name) == 0 && a->n_dims == b->n_dims &&
+                  memcmp(a->dims, b->dims, sizeof a->dims) == 0,
+              "%.*s", shown, name);
+        CHECK(b->dtype == expected[i], "%.*s is of type %u", shown, name, (unsigned)b->dtype);
+        if (b->dtype == a->dtype) {
+            CHECK(memcmp(a->data, b->data, (size_t)a->n_bytes) == 0, "%.*s", shown, name);
+            continue;
+        }
+        dtype_unpack(x, a->dtype, a->data, n);
+        dtype_unpack(y, b->dtype, b->data, n);
+        float largest = 0, farthest = 0;
+        for (size_t k = 0; k < n; k++) {
+            largest = fmaxf(largest, fabsf(x[k]));
+            farthest = fmaxf(farthest, fabsf(x[k] - y[k]));
+        }
+        CHECK(farthest <= largest * 0.51f / 127, "%.*s: off by %g of %g", shown, name, (double)farthest,
+              (double)largest);
+    }
+}
+
+static void test_content(void) {
+    Gguf gguf = make_file();
+    Error error;
+    for (size_t i = 0; i < 2; i++) {
+        scratch_write(file, gguf_write(&gguf, file));
+        CHECK(quantize("Q8_0 -t 2") == 0 && !*said, "%s", said);
+        Checkpoint *before = checkpoint_open(scratch_path(), &error),
+                   *after = checkpoint_open(out_path, &error);
+        CHECK(before && after, "%s", error.message);
+        if (before && after) check_values(before, after), check_tensors(before, after);
+        checkpoint_close(before);
+        checkpoint_close(after);
+        gguf.alignment = 8; /* and once more */
+        gguf_u32(&gguf, "general.alignment", 8);
+    }
+}
+
+/* A number in row 3 of the matrix's 5 rows, and what comes of it. */
+static void test_bad_weights(void) {
+    static const struct {
+        uint32_t type;
+        uint32_t bits; /* of a float, or of a half */
+        const char *words;
+        const char *says; /* NULL: nothing */
+    } cases[] = {
+        {T_F32, 0x7fc00000, "Q8_0", "tensor 'token_embd.weight' has NaN or infinity in row 3"},
+        {T_F32, 0xff800000, "Q4_K", "tensor 'token_embd.weight' has NaN or infinity in row 3"},
+        {T_F32, 0x7f800000, "F16", "has NaN or infinity in row 3; the file is damaged"},
+        {T_F32, 0x7f800000, "F32", "has NaN or infinity in row 3"}, /* it stays as it is, and is looked at */
+        {T_F16, 0x7c00, "Q4_0", "has NaN or infinity in row 3"},
+        {T_F16, 0x7bff, "Q4_0", NULL},
+        {T_F32, 0x477fe000, "F16", NULL}, /* 65504 */
+        {T_F32, 0x47800000, "F16",
+         "has weights that the new type cannot hold in row 3; they are too large"}, /* 65536 */
+        {T_F32, 0x7e000000, "BF16", NULL},
+        {T_F32, 0x7f7fffff, "BF16", "has weights that the new type cannot hold in row 3; they are too large"},
+        {T_F32, 0x7e000000, "Q8_0", "has weights that the new type cannot hold in row 3; they are too large"},
+        {T_F32, 0x4f000000, "Q4_K",
+         "has weights that the new type cannot hold in row 3; they are too large"}, /* the embedding is the output, too */
+        {T_F32, 0x00000001, "Q4_K", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Gguf gguf = gguf_begin(3);
+        gguf_string(&gguf, "general.architecture", "llama");
+        GgufTensor *tensor = gguf_tensor(&gguf, "token_embd.weight", cases[i].type, 5, 256);
+        size_t n = gguf_write(&gguf, file), size = cases[i].type == T_F32 ? 4 : 2;
+        memcpy(file + tensor->data_at + (3 * 256 + 17) * size, &cases[i].bits, size);
+        scratch_write(file, n);
+        unlink(out_path);
+        int code = quantize(cases[i].words);
+        CHECK(code == (cases[i].says ? 1 : 0), "case %zu: %d: %s", i, code, said);
+        CHECK(cases[i].says ? strstr(said, cases[i].says) != NULL : !*said, "case %zu: %s", i, said);
+        CHECK((access(out_path, F_OK) == 0) == !cases[i].says, "case %zu: the file", i);
+    }
+}
+
+/* Tensors that cannot be read here, or not at all. */
+static void test_bad_types(void) {
+    static const struct {
+        const char *name;
+        uint32_t type, bytes; /* of a row of 256 */
+        const char *words, *says;
+    } cases[] = {
+        {"blk.0.ffn_up.weight", 16, 66, "Q4_0",
+         "tensor 'blk.0.ffn_up.weight' is of type IQ2_XXS, which is not read here"},
+        {"blk.0.ffn_norm.weight", 16, 66, "Q4_0", NULL}, /* stays */
+        {"blk.0.ffn_up.weight", 99, 66, "Q4_0", "is of type 99, of which nothing is known here"},
+        {"blk.0.ffn_norm.weight", 99, 66, "Q4_0", "is of type 99, of which nothing is known here"},
+        {"blk.0.ffn_up.weight", 8, 272, "Q4_0", "is quantised already (Q8_0), and to do it twice loses more"},
+        {"blk.0.ffn_up.weight", 8, 272, "Q4_0 --allow-requantize", NULL},
+        {"blk.0.ffn_up.weight", 8, 272, "Q8_0", NULL},
+        {"blk.0.ffn_up.weight", 8, 272, "F16", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Gguf gguf = gguf_begin(3);
+        gguf_string(&gguf, "general.architecture", "llama");
+        GgufTensor *tensor = gguf_tensor(&gguf, cases[i].name, cases[i].type, 2, 256);
+        tensor->n_bytes = 2 * cases[i].bytes;
+        size_t n = gguf_write(&gguf, file);
+        memset(file + tensor->data_at, 0x11, tensor->n_bytes); /* finite in any type */
+        scratch_write(file, n);
+        int code = quantize(cases[i].words);
+        CHECK(code == (cases[i].says ? 1 : 0), "case %zu: %d: %s", i, code, said);
+        CHECK(cases[i].says ? strstr(said, cases[i].says) != NULL : !*said, "case %zu: %s", i, said);
+    }
+}
+
+static void test_odd_files(void) {
+    Gguf gguf = gguf_begin(3);
+    gguf_string(&gguf, "general.architecture", "llama");
+    scratch_write(file, gguf_write(&gguf, file));
+    CHECK(quantize("Q4_0") == 1 && strstr(said, "the file has no tensors"), "%s", said);
+    gguf_tensor(&gguf, "token_embd.weight", T_F32, 2, 32);
+    gguf_u32(&gguf, "split.count", 3);
+    scratch_write(file, gguf_write(&gguf, file));
+    CHECK(quantize("Q4_0") == 1 && strstr(said, "one of 3 parts of a model"), "%s", said);
+    gguf_u32(&gguf, "split.count", 1); /* a whole model, in one part: it is none any more */
+    scratch_write(file, gguf_write(&gguf, file));
+    CHECK(quantize("Q4_0") == 0, "%s", said);
+    Error error;
+    Checkpoint *checkpoint = checkpoint_open(out_path, &error);
+    CHECK(checkpoint && !checkpoint_has(checkpoint, "split.count"), "split.count");
+    checkpoint_close(checkpoint);
+    gguf_string(&gguf, "llama.block_count", "two");
+    scratch_write(file, gguf_write(&gguf, file));
+    CHECK(quantize("Q4_0") == 1 && strstr(said, "'llama.block_count' is of type string"), "%s", said);
+    gguf_drop(&gguf, gguf_find(&gguf, "general.architecture")); /* then nothing is known of layers */
+    gguf_drop(&gguf, gguf_find(&gguf, "llama.block_count"));
+    scratch_write(file, gguf_write(&gguf, file));
+    CHECK(quantize("Q4_0") == 0, "%s", said);
+}
+
+int main(void) {
+    scratch_begin();
+    RUN(test_content);
+    RUN(test_bad_weights);
+    RUN(test_bad_types);
+    RUN(test_odd_files);
+    unlink(out_path);
+    unlink(error_path);
+    scratch_end();
+    return test_end();
+}
