@@ -266,23 +266,30 @@ static Tile worker_tile(const Attention *attention, unsigned worker) {
     return tile;
 }
 
+/* weighted_sums of the set, for as many tokens as are under way. */
+static void sum(const Attention *attention, float *z, size_t z_stride, const float *p, size_t p_stride,
+                size_t n, const void *v, size_t v_stride, size_t n_v, size_t d) {
+    const Kernels *kernels = attention->compute.kernels;
+    bool few = kernels->few_sums && attention->n <= PACKED_TOKENS;
+    (few ? kernels->few_sums : kernels->weighted_sums)(z, z_stride, p, p_stride, n, attention->kv_dtype, v,
+                                                       v_stride, n_v, d);
+}
+
 /* scores[row][key] = q_row · k_key for n rows of q and the tile of keys from `first` on. */
 static void score_tile(const Attention *attention, size_t layer, size_t kv_head, size_t first, const float *q,
                        size_t n, float *scores) {
     size_t d_head = attention->shape.d_head;
     memset(scores, 0, n * KEY_TILE * sizeof *scores);
-    attention->compute.kernels->weighted_sums(scores, KEY_TILE, q, d_head, n, attention->kv_dtype,
-                                              cached_keys(attention, layer, kv_head, first), KEY_TILE, d_head,
-                                              KEY_TILE);
+    sum(attention, scores, KEY_TILE, q, d_head, n, cached_keys(attention, layer, kv_head, first), KEY_TILE,
+        d_head, KEY_TILE);
 }
 
 /* z_row += Σ_key pattern[row][key]·v_key over n_keys keys from `first` on. */
 static void add_values(const Attention *attention, size_t layer, size_t kv_head, size_t first, size_t n_keys,
                        const float *pattern, size_t n, float *z) {
     size_t d_head = attention->shape.d_head;
-    attention->compute.kernels->weighted_sums(z, d_head, pattern, KEY_TILE, n, attention->kv_dtype,
-                                              cached_values(attention, layer, kv_head, first), d_head, n_keys,
-                                              d_head);
+    sum(attention, z, d_head, pattern, KEY_TILE, n, cached_values(attention, layer, kv_head, first), d_head,
+        n_keys, d_head);
 }
 
 /*

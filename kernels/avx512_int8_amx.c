@@ -53,6 +53,7 @@ const Kernels kernels_avx512_int8_amx = {
                  QUANTISED_PRODUCTS(avx512, bytes)},
     .sums_bf16 = 2,
     .weighted_sums = weighted_sums,
+    .few_sums = avx512_weighted_sums,
     SHARED_KERNELS(avx512),
 };
 #else

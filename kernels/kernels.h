@@ -131,6 +131,10 @@ typedef struct Kernels {
     void (*weighted_sums)(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,
                           const void *v, size_t v_stride, size_t n_v, size_t d);
 
+    /* The same for up to PACKED_TOKENS tokens, where weighted_sums gives a row other bits in other company; or NULL. */
+    void (*few_sums)(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,
+                     const void *v, size_t v_stride, size_t n_v, size_t d);
+
     /* max_i x[i]; n ≥ 1. NaN may be passed over. */
     float (*max)(const float *x, size_t n);
 
