@@ -34,8 +34,8 @@ static const Coding codings[DTYPE_LIMIT] = {
 /* A block in parts. */
 typedef struct Parts {
     uint8_t q[GROUP];                           /* levels, from 0 on */
-    int scales[GROUP_SPANS], mins[GROUP_SPANS]; /* of a large block's spans, in units of */
-    uint16_t scale, min;                        /* halves; MXFP4 has an exponent */
+    int scales[GROUP_SPANS], mins[GROUP_SPANS]; /* of a large block's spans: multiples of these two */
+    uint16_t scale, min;                        /* the block's; halves, and MXFP4 has an exponent */
 } Parts;
 
 static bool is_finite_half(uint16_t half) { return (half & 0x7c00) != 0x7c00; }
@@ -124,7 +124,7 @@ static bool pack_large(Parts *parts, SumTries *adder, DType dtype, const float *
     return true;
 }
 
-/* What follows is blocks.h the other way round; each returns where the next byte goes. */
+/* What follows is blocks.h the other way round. Each helper returns where the next byte goes. */
 
 static unsigned char *put_half(unsigned char *to, uint16_t half) {
     memcpy(to, &half, sizeof half);

@@ -9,9 +9,9 @@
 #include <stddef.h>
 
 /*
- * Packs n finite weights (a multiple of the type's block) at x into `to`, of dtype_bytes(dtype, n) bytes, as near to them
- * as the search (search.h) finds. What is written depends on the weights alone, not on the machine. False: one is too
- * large for the type.
+ * Packs n weights (a multiple of the type's block) at x into `to`, of dtype_bytes(dtype, n) bytes, with as little error as
+ * the search (search.h) finds. Any adder gives the same bytes, sum_tries_fastest() in the least time. False where one is no
+ * finite number, or too large for the type.
  */
 bool pack_row(void *to, DType dtype, const float *x, size_t n, SumTries *adder);
 

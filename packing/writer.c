@@ -89,7 +89,7 @@ static bool put_tensors(Writer *writer, const Checkpoint *checkpoint, const DTyp
 }
 
 bool writer_begin(Writer *writer, FILE *file, const Checkpoint *checkpoint, const Checkpoint *vocabulary,
-                const DType *types, uint32_t file_type) {
+                  const DType *types, uint32_t file_type) {
     *writer = (Writer){.file = file, .alignment = DEFAULT_ALIGNMENT};
     checkpoint_u64(checkpoint, "general.alignment", &writer->alignment, NULL); /* the reader has checked it */
     uint64_t n_values = 2 + count_carried(checkpoint, false) + count_carried(vocabulary, true);

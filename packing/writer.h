@@ -25,7 +25,7 @@ uint64_t writer_tensor_bytes(const Tensor *tensor, DType dtype);
  * write.
  */
 bool writer_begin(Writer *writer, FILE *file, const Checkpoint *checkpoint, const Checkpoint *vocabulary,
-                const DType *types, uint32_t file_type);
+                  const DType *types, uint32_t file_type);
 
 /* The next bytes of the tensors' data, and after each tensor its padding. */
 bool writer_add(Writer *writer, const void *bytes, size_t n);
