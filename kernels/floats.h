@@ -21,9 +21,16 @@ OPENED Vec multiply_add(bool pairs, Vec w, Vec x, Vec sum) {
     return vec_fma(w, x, sum);
 }
 
-/* sums[row][token] += Σ_c rows[row][c]·x[c][token]; columns may be pairs of BF16. */
-OPENED void micro_floats(size_t vectors, size_t n_rows, bool pairs, float *sums, const float *const rows[],
-                         const float *x, size_t cols) {
+/* Weights lie where the file puts them, which may be odd for floats. */
+OPENED float float_at(const unsigned char *bytes) {
+    float value;
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+/* sums[row][token] += Σ_c rows[row][c]·x[c][token]; rows of floats, or of pairs of BF16. */
+OPENED void micro_floats(size_t vectors, size_t n_rows, bool pairs, float *sums,
+                         const unsigned char *const rows[], const float *x, size_t cols) {
     Vec kept[FLOAT_ROWS * VECTORS];
     for (size_t i = 0; i < n_rows * vectors; i++) kept[i] = vec_load(sums + i * LANES);
     for (size_t c = 0; c < cols; c++, x += vectors * LANES) {
@@ -33,7 +40,7 @@ OPENED void micro_floats(size_t vectors, size_t n_rows, bool pairs, float *sums,
             KEEP_IN_REGISTER(xs[v]);
         }
         for (size_t r = 0; r < n_rows; r++) {
-            Vec w = vec_set(rows[r][c]);
+            Vec w = vec_set(float_at(rows[r] + c * sizeof(float)));
             for (size_t v = 0; v < vectors; v++) {
                 kept[r * vectors + v] = multiply_add(pairs, w, xs[v], kept[r * vectors + v]);
                 KEEP_IN_REGISTER(kept[r * vectors + v]);
@@ -44,7 +51,7 @@ OPENED void micro_floats(size_t vectors, size_t n_rows, bool pairs, float *sums,
 }
 
 /* The rows of a micro-kernel are as many as its registers hold. */
-OPENED void tile_floats(size_t vectors, bool pairs, float *sums, const float *const rows[ROWS],
+OPENED void tile_floats(size_t vectors, bool pairs, float *sums, const unsigned char *const rows[ROWS],
                         const float *x, size_t cols) {
     const size_t n_rows = LANES == 8 ? TILE_ROWS : FLOAT_ROWS;
     for (size_t r = 0; r < ROWS; r += n_rows)
@@ -52,11 +59,11 @@ OPENED void tile_floats(size_t vectors, bool pairs, float *sums, const float *co
 }
 
 /* Columns [begin, end) of ROWS rows: where they lie, or as floats in the panel. */
-OPENED void find_floats(DType dtype, const float *floats[ROWS], float *panel,
+OPENED void find_floats(DType dtype, const unsigned char *floats[ROWS], float *panel,
                         const unsigned char *const rows[ROWS], size_t begin, size_t end) {
     for (size_t r = 0; r < ROWS; r++, panel += FLOAT_COLS) {
         size_t c = begin;
-        floats[r] = dtype == DTYPE_F32 ? (const float *)(const void *)rows[r] + begin : panel;
+        floats[r] = dtype == DTYPE_F32 ? rows[r] + begin * sizeof(float) : (const unsigned char *)panel;
         if (dtype == DTYPE_F32) continue;
         for (; c + LANES <= end; c += LANES) vec_store(panel + c - begin, load_weights(dtype, rows[r], c));
         if (c < end) dtype_unpack(panel + c - begin, dtype, rows[r] + dtype_bytes(dtype, c), end - c);
@@ -75,7 +82,7 @@ OPENED void matmul_panels(DType dtype, bool pairs, float *y, size_t y_stride, co
             find_rows(rows, w, r, row_end);
             sums_begin(&sums, bias, r, n_rows, m);
             for (size_t begin = 0; begin < w->cols; begin += FLOAT_COLS) {
-                const float *floats[ROWS];
+                const unsigned char *floats[ROWS];
                 size_t end = smaller(begin + FLOAT_COLS, w->cols), bytes = dtype_bytes(dtype, end - begin),
                        ahead = end < w->cols ? dtype_bytes(dtype, end) : ROWS * row_bytes;
                 float *to = sums.of;
