@@ -244,6 +244,8 @@ TYPE size_t small_block_bytes(DType dtype) {
     }
 }
 
+#define QUANTISED_TYPES(T) T(DTYPE_Q4_0) T(DTYPE_Q4_1) T(DTYPE_Q5_0) T(DTYPE_Q5_1) T(DTYPE_Q8_0) T(DTYPE_IQ4_NL) T(DTYPE_MXFP4) T(DTYPE_Q2_K) T(DTYPE_Q3_K) T(DTYPE_Q4_K) T(DTYPE_Q5_K) T(DTYPE_Q6_K) T(DTYPE_IQ4_XS)
+
 /* Opens a function once for each type of small blocks, which is its first argument. */
 #define SMALL_TYPES(function, ...)                                                                           \
     case DTYPE_Q4_0: function(DTYPE_Q4_0, __VA_ARGS__); break;                                               \
@@ -284,8 +286,10 @@ TYPE void unpack_q2_k(const Group *g, const unsigned char *const rows[UNPACKED_R
     const Bytes nibbles = load_pieces(rows, at), last = load_pieces(rows, at + 68);
     put_scales(g->scales, 4, half_at(last, 12), nibbles & 15, 0, 0);
     put_scales(g->mins, 4, half_at(last, 14), nibbles >> 4, 0, 0);
+#pragma GCC unroll 8
     for (size_t i = 0; i < 4; i++) {
         Bytes pairs = load_pieces(rows, at + 16 + 16 * i);
+#pragma GCC unroll 8
         for (size_t j = 0; j < 4; j++) put(g, i / 2 * 8 + 2 * j + i % 2, pairs >> (uint8_t)(2 * j) & 3);
     }
 }
@@ -298,8 +302,10 @@ TYPE void unpack_q3_k(const Group *g, const unsigned char *const rows[UNPACKED_R
     Words nibbles = (Words)look_up(last, repeat16(&lower)) >> repeat_words(0, 0, 4, 4),
           seconds = (Words)look_up(last, repeat16(&upper)) >> repeat_words(0, 2, 4, 6);
     put_scales(g->scales, 4, half_at(last, 14), ((Bytes)nibbles & 15) | ((Bytes)seconds & 3) << 4, 0, 32);
+#pragma GCC unroll 8
     for (size_t i = 0; i < 4; i++) {
         Bytes pairs = load_pieces(rows, at + 32 + 16 * i), third = load_pieces(rows, at + i % 2 * 16);
+#pragma GCC unroll 8
         for (size_t j = 0; j < 4; j++)
             put(g, i / 2 * 8 + 2 * j + i % 2,
                 (pairs >> (uint8_t)(2 * j) & 3) | (third >> (uint8_t)(i / 2 * 4 + j) & 1) << 2);
@@ -324,9 +330,11 @@ TYPE void unpack_scales_k(const Group *g, Bytes head) {
 TYPE void unpack_q45_k(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
                        size_t at) {
     unpack_scales_k(g, load_pieces(rows, at));
+#pragma GCC unroll 8
     for (size_t i = 0; i < 8; i++) {
         Bytes both = load_pieces(rows, at + (dtype == DTYPE_Q5_K ? 48 : 16) + 16 * i),
               fifth = dtype == DTYPE_Q5_K ? load_pieces(rows, at + 16 + i % 2 * 16) : both & 0;
+#pragma GCC unroll 8
         for (size_t j = 0; j < 2; j++)
             put(g, i / 2 * 4 + 2 * j + i % 2,
                 (both >> (uint8_t)(4 * j) & 15) | (fifth >> (uint8_t)(i / 2 * 2 + j) & 1) << 4);
@@ -336,8 +344,10 @@ TYPE void unpack_q45_k(DType dtype, const Group *g, const unsigned char *const r
 /* Two halves, each of 64 bytes with the lower four bits of 128 weights, and 32 bytes with the upper two. */
 TYPE void unpack_q6_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
     put_scales(g->scales, 4, half_at(load_pieces(rows, at + 194), 14), load_pieces(rows, at + 192) ^ 128, 0, 128);
+#pragma GCC unroll 8
     for (size_t i = 0; i < 4; i++) {
         Bytes upper = load_pieces(rows, at + 128 + 16 * i);
+#pragma GCC unroll 8
         for (size_t j = 0; j < 2; j++) {
             Bytes lower = load_pieces(rows, at + i / 2 * 64 + 32 * j + i % 2 * 16);
             for (size_t k = 0; k < 2; k++)
@@ -355,6 +365,7 @@ TYPE void unpack_iq4_xs(const Group *g, const unsigned char *const rows[UNPACKED
     low = (low & 0x000f000f) | (low >> 4 & 0x0f000f00);
     high = (high & 3) << 4 | (high & 0x0c00) << 2 | (high & 0x300000) | (high & 0xc0000000) >> 2;
     put_scales(g->scales, 2, half_at(head, 0), (Bytes)(low | high), 0, 32);
+#pragma GCC unroll 8
     for (size_t i = 0; i < 8; i++) {
         Bytes both = load_pieces(rows, at + 8 + 16 * i);
         put(g, 2 * i, look_up_iq4(both & 15));

@@ -141,6 +141,7 @@ typedef struct Strip {
 OPENED Vec add_strip(size_t bytes, size_t span, bool mins, Vec sums, const Strip *strip, const PackedInts *x,
                      size_t begin, size_t cols) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, spans = cols / span;
+#pragma GCC unroll 4
     for (size_t s = 0; s < spans; s += 4) {
         const size_t at = begin / span + s;
         Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
@@ -155,11 +156,17 @@ OPENED Vec add_strip(size_t bytes, size_t span, bool mins, Vec sums, const Strip
         const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_repeat(x->start + at))),
                   scaled = vec_mul(dot, vec_repeat(x->d + at)), scales = vec_load(strip->scales + s * (LANES / 4)),
                   q_sums = vec_repeat(x->sums + at), min = vec_load(strip->mins + s * (LANES / 4));
-        for (size_t j = 0; j < 4 && s + j < spans; j++) {
-            sums = vec_fma(scaled, scales, sums);
-            if (mins) sums = vec_fnma(q_sums, min, sums);
-            sums = vec_pick(sums, j);
-        }
+#define ADD_SPAN(j)                                                                                          \
+    if (s + (j) < spans) {                                                                                   \
+        sums = vec_fma(scaled, scales, sums);                                                                \
+        if (mins) sums = vec_fnma(q_sums, min, sums);                                                        \
+        sums = vec_unit(sums, j);                                                                            \
+    }
+        ADD_SPAN(0)
+        ADD_SPAN(1)
+        ADD_SPAN(2)
+        ADD_SPAN(3)
+#undef ADD_SPAN
     }
     return sums;
 }
@@ -396,23 +403,21 @@ OPENED void unpack_strip(DType dtype, Strip *strip, const unsigned char *const r
     unpack_group(dtype, &(Group){strip->q[0], sizeof strip->q[0], strip->scales, strip->mins}, rows, at, cols);
 }
 
-/* Forced open for each type, but not for what is left of rows that end within a group. */
+/* Those of small blocks may end within a group. What they end with is not forced open for each type. */
 static void add_rest(DType dtype, size_t bytes, float *sums, const unsigned char *const rows[UNPACKED_ROWS],
                      size_t at, const PackedInts *x, size_t begin, size_t cols) {
     Strip strip;
     unpack_strip(dtype, &strip, rows, at, cols);
-    Vec sum = vec_load(sums);
-    if (span_of(dtype) == 16)
-        sum = has_mins(dtype) ? add_strip(bytes, 16, true, sum, &strip, x, begin, cols) : add_strip(bytes, 16, false, sum, &strip, x, begin, cols);
-    else
-        sum = has_mins(dtype) ? add_strip(bytes, 32, true, sum, &strip, x, begin, cols) : add_strip(bytes, 32, false, sum, &strip, x, begin, cols);
-    vec_store(sums, sum);
+    const Vec sum = vec_load(sums);
+    vec_store(sums, has_mins(dtype) ? add_strip(bytes, BLOCK, true, sum, &strip, x, begin, cols)
+                                    : add_strip(bytes, BLOCK, false, sum, &strip, x, begin, cols));
 }
 
 OPENED void strips_of_ints(DType dtype, size_t bytes, float *y, size_t y_stride, const Matrix *w,
                            const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
     enum { STRIPS = STRIP_ROWS / UNPACKED_ROWS };
-    const size_t row_bytes = dtype_bytes(dtype, w->cols), span = span_of(dtype);
+    const size_t row_bytes = dtype_bytes(dtype, w->cols), group_bytes = dtype_bytes(dtype, GROUP),
+                 span = span_of(dtype);
     for (size_t r = row_begin; r < row_end; r += STRIP_ROWS) {
         const unsigned char *rows[ROWS], *next;
         _Alignas(64) float sums[PACKED_TOKENS][STRIPS][LANES], start[ROWS] = {0};
@@ -423,13 +428,15 @@ OPENED void strips_of_ints(DType dtype, size_t bytes, float *y, size_t y_stride,
             for (size_t i = 0; i < STRIPS; i++)
                 vec_store(sums[t][i], vec_each_four(start + i * UNPACKED_ROWS));
         for (size_t c = 0, at = 0; c < w->cols; c += GROUP) {
-            const size_t cols = smaller(GROUP, w->cols - c), piece = dtype_bytes(dtype, cols);
+            const size_t cols = small_block_bytes(dtype) ? smaller(GROUP, w->cols - c) : GROUP,
+                         piece = cols == GROUP ? group_bytes : dtype_bytes(dtype, cols);
             for (size_t i = 0; i < STRIPS; i++, next += UNPACKED_ROWS * piece) {
                 fetch(next, UNPACKED_ROWS * piece);
                 Strip strip;
                 if (cols == GROUP) unpack_strip(dtype, &strip, rows + i * UNPACKED_ROWS, at, GROUP);
+#pragma GCC unroll 2
                 for (size_t t = 0; t < n; t++) {
-                    const PackedInts x = packed_ints(bytes, span, packed, t, 1, w->cols);
+                    PackedInts x = packed_ints(bytes, span, packed, t, 1, w->cols);
                     if (cols == GROUP) vec_store(sums[t][i], add_strip(bytes, span, has_mins(dtype), vec_load(sums[t][i]), &strip, &x, c, GROUP));
                     else add_rest(w->dtype, bytes, sums[t][i], rows + i * UNPACKED_ROWS, at, &x, c, cols);
                 }
@@ -444,12 +451,18 @@ OPENED void strips_of_ints(DType dtype, size_t bytes, float *y, size_t y_stride,
 
 static void matvec_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w, const float *bias,
                         size_t begin, size_t end, const void *packed, size_t n) {
+#define STRIPS_OF(type)                                                                                     \
+    case type:                                                                                               \
+        if (n == 1)                                                                                          \
+            strips_of_ints(type, bytes, y, y_stride, w, bias, begin, end, packed, 1);                        \
+        else                                                                                                 \
+            strips_of_ints(type, bytes, y, y_stride, w, bias, begin, end, packed, 2);                        \
+        break;
     switch (w->dtype) {
-        SMALL_TYPES(strips_of_ints, bytes, y, y_stride, w, bias, begin, end, packed, n)
-#define LARGE(t) case t: strips_of_ints(t, bytes, y, y_stride, w, bias, begin, end, packed, n); break;
-    LARGE(DTYPE_Q2_K) LARGE(DTYPE_Q3_K) LARGE(DTYPE_Q4_K) LARGE(DTYPE_Q5_K) LARGE(DTYPE_Q6_K) LARGE(DTYPE_IQ4_XS)
+        QUANTISED_TYPES(STRIPS_OF)
     default: break;
     }
+#undef STRIPS_OF
 }
 
 /*

@@ -73,6 +73,7 @@ static inline Vec vec_repeat(const float *p) { return _mm256_broadcast_ps((const
 static inline Vec vec_each_four(const float *p) {
     return _mm256_insertf128_ps(_mm256_set1_ps(p[0]), _mm_set1_ps(p[1]), 1);
 }
+#define vec_unit(v, u) _mm256_permute_ps(v, (u)*0x55)
 static inline Vec vec_pick(Vec v, size_t i) { return _mm256_permutevar_ps(v, _mm256_set1_epi32((int)i)); }
 #define ints_unit(v, u) _mm256_shuffle_epi32(v, (u)*0x55)
 

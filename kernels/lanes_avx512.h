@@ -94,6 +94,7 @@ static inline Vec vec_each_four(const float *p) {
     const __m512i four = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
     return _mm512_permutexvar_ps(four, _mm512_castps128_ps512(_mm_loadu_ps(p)));
 }
+#define vec_unit(v, u) _mm512_permute_ps(v, (u)*0x55)
 static inline Vec vec_pick(Vec v, size_t i) { return _mm512_permutevar_ps(v, _mm512_set1_epi32((int)i)); }
 #define ints_unit(v, u) _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)((u)*0x55))
 

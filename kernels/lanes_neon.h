@@ -80,6 +80,7 @@ static inline Ints ints_spread(const void *p) { return vld1q_dup_s32(p); }
 static inline Ints ints_repeat(const void *p) { return ints_load(p); }
 static inline Vec vec_repeat(const float *p) { return vec_load(p); }
 static inline Vec vec_each_four(const float *p) { return vld1q_dup_f32(p); }
+#define vec_unit(v, u) vdupq_laneq_f32(v, u)
 static inline Vec vec_pick(Vec v, size_t i) {
     float lanes[LANES];
     vst1q_f32(lanes, v);
