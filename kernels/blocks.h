@@ -89,12 +89,6 @@ TYPE bool has_nibbles(DType dtype) {
            dtype == DTYPE_Q4_K;
 }
 
-TYPE uint32_t u32_at(const unsigned char *bytes) {
-    uint32_t value;
-    memcpy(&value, bytes, sizeof value);
-    return value;
-}
-
 /* Vectors of any machine, since compilers do not always see them in loops: sixteen bytes of each row. */
 #define VECTOR_OF(type) type __attribute__((vector_size(16 * UNPACKED_ROWS)))
 typedef VECTOR_OF(uint8_t) Bytes;
@@ -148,17 +142,20 @@ TYPE Bytes load_pieces(const unsigned char *const rows[UNPACKED_ROWS], size_t at
 #endif
 }
 
-/* Four words of each row, one from each byte in `at` on. */
+/* Four words of each row, one from each byte in `at` on, and twelve bytes behind it. */
 TYPE Words load_words(const unsigned char *const rows[UNPACKED_ROWS], const size_t at[4]) {
-#if UNPACKED_ROWS > 1
-    __m128i pieces[UNPACKED_ROWS];
-    for (size_t i = 0; i < UNPACKED_ROWS; i++)
-        pieces[i] = _mm_setr_epi32((int)u32_at(rows[i] + at[0]), (int)u32_at(rows[i] + at[1]),
-                                   (int)u32_at(rows[i] + at[2]), (int)u32_at(rows[i] + at[3]));
-    return (Words)join(pieces);
+    Words words[4];
+    for (size_t i = 0; i < 4; i++) words[i] = (Words)load_pieces(rows, at[i]);
+#if UNPACKED_ROWS == 4
+    __m512i first = _mm512_unpacklo_epi32((__m512i)words[0], (__m512i)words[1]),
+            last = _mm512_unpacklo_epi32((__m512i)words[2], (__m512i)words[3]);
+    return (Words)_mm512_unpacklo_epi64(first, last);
+#elif UNPACKED_ROWS == 2
+    __m256i first = _mm256_unpacklo_epi32((__m256i)words[0], (__m256i)words[1]),
+            last = _mm256_unpacklo_epi32((__m256i)words[2], (__m256i)words[3]);
+    return (Words)_mm256_unpacklo_epi64(first, last);
 #else
-    return (Words){u32_at(rows[0] + at[0]), u32_at(rows[0] + at[1]), u32_at(rows[0] + at[2]),
-                   u32_at(rows[0] + at[3])};
+    return (Words){words[0][0], words[1][0], words[2][0], words[3][0]};
 #endif
 }
 
@@ -244,9 +241,7 @@ TYPE size_t small_block_bytes(DType dtype) {
     }
 }
 
-#define QUANTISED_TYPES(T) T(DTYPE_Q4_0) T(DTYPE_Q4_1) T(DTYPE_Q5_0) T(DTYPE_Q5_1) T(DTYPE_Q8_0) T(DTYPE_IQ4_NL) T(DTYPE_MXFP4) T(DTYPE_Q2_K) T(DTYPE_Q3_K) T(DTYPE_Q4_K) T(DTYPE_Q5_K) T(DTYPE_Q6_K) T(DTYPE_IQ4_XS)
-
-/* Opens a function once for each type of small blocks, which is its first argument. */
+/* Opens a function once for each type of small blocks, or of large ones, which is its first argument. */
 #define SMALL_TYPES(function, ...)                                                                           \
     case DTYPE_Q4_0: function(DTYPE_Q4_0, __VA_ARGS__); break;                                               \
     case DTYPE_Q4_1: function(DTYPE_Q4_1, __VA_ARGS__); break;                                               \
@@ -254,27 +249,38 @@ TYPE size_t small_block_bytes(DType dtype) {
     case DTYPE_Q5_1: function(DTYPE_Q5_1, __VA_ARGS__); break;                                               \
     case DTYPE_Q8_0: function(DTYPE_Q8_0, __VA_ARGS__); break;                                               \
     case DTYPE_IQ4_NL: function(DTYPE_IQ4_NL, __VA_ARGS__); break;                                           \
-    case DTYPE_MXFP4: function(DTYPE_MXFP4, __VA_ARGS__); break;
+    case DTYPE_MXFP4:                                                                                        \
+        function(DTYPE_MXFP4, __VA_ARGS__);                                                                  \
+        break;
+#define LARGE_TYPES(function, ...)                                                                           \
+    case DTYPE_Q2_K: function(DTYPE_Q2_K, __VA_ARGS__); break;                                               \
+    case DTYPE_Q3_K: function(DTYPE_Q3_K, __VA_ARGS__); break;                                               \
+    case DTYPE_Q4_K: function(DTYPE_Q4_K, __VA_ARGS__); break;                                               \
+    case DTYPE_Q5_K: function(DTYPE_Q5_K, __VA_ARGS__); break;                                               \
+    case DTYPE_Q6_K: function(DTYPE_Q6_K, __VA_ARGS__); break;                                               \
+    case DTYPE_IQ4_XS: function(DTYPE_IQ4_XS, __VA_ARGS__); break;
 
-/* 16 where bit i of four bytes of each row is set, for the i of a half. */
-TYPE Bytes fifth_bits(const unsigned char *const rows[UNPACKED_ROWS], size_t at, uint8_t half) {
+/* 16 where bit i of the first four bytes is set, for the i of a half. */
+TYPE Bytes fifth_bits(Bytes bits, uint8_t half) {
     const Bytes16 mask = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128},
                   byte = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
-    Words bits = {0};
-    for (size_t i = 0; i < UNPACKED_ROWS; i++) bits[4 * i] = u32_at(rows[i] + at);
-    Bytes spread = look_up((Bytes)bits, repeat16(&byte) + (uint8_t)(2 * half));
-    return (Bytes)((spread & repeat16(&mask)) == repeat16(&mask)) & 16;
+    bits = look_up(bits, repeat16(&byte) + (uint8_t)(2 * half));
+    return (Bytes)((bits & repeat16(&mask)) == repeat16(&mask)) & 16;
 }
 
-/* The integers of the small block b that begins at the byte `at`: 16 bytes whose low halves come first, but for Q8_0. */
+/*
+ * The integers of the small block b that begins at the byte `at`: 16 bytes whose low halves come first, but for Q8_0. All
+ * is loaded before anything is put, after which a compiler would load it once more.
+ */
 TYPE void unpack_small(DType dtype, const Group *g, size_t b, const unsigned char *const rows[UNPACKED_ROWS],
                        size_t at) {
-    const size_t from = at + small_block_bytes(dtype) - (dtype == DTYPE_Q8_0 ? 32 : 16);
+    const bool whole = dtype == DTYPE_Q8_0, fifth = dtype == DTYPE_Q5_0 || dtype == DTYPE_Q5_1;
+    const size_t end = at + small_block_bytes(dtype);
+    const Bytes first = load_pieces(rows, end - (whole ? 32 : 16)), last = load_pieces(rows, end - 16),
+                bits = fifth ? load_pieces(rows, at + (dtype == DTYPE_Q5_0 ? 2 : 4)) : first;
     for (uint8_t half = 0; half < 2; half++) {
-        Bytes q = dtype == DTYPE_Q8_0 ? load_pieces(rows, from + 16 * half) + MIDDLE
-                                      : load_pieces(rows, from) >> (uint8_t)(4 * half) & 15;
-        if (dtype == DTYPE_Q5_0) q |= fifth_bits(rows, at + 2, half);
-        if (dtype == DTYPE_Q5_1) q |= fifth_bits(rows, at + 4, half);
+        Bytes q = whole ? (half ? last : first) + MIDDLE : first >> (uint8_t)(4 * half) & 15;
+        if (fifth) q |= fifth_bits(bits, half);
         if (dtype == DTYPE_IQ4_NL) q = look_up_iq4(q);
         if (dtype == DTYPE_MXFP4) q = look_up(repeat16(&e2m1_values), q);
         put(g, 2 * b + half, q);
@@ -298,17 +304,18 @@ TYPE void unpack_q2_k(const Group *g, const unsigned char *const rows[UNPACKED_R
 TYPE void unpack_q3_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
     const Bytes16 lower = {2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9},
                   upper = {10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13};
-    const Bytes last = load_pieces(rows, at + 94);
+    const Bytes thirds[] = {load_pieces(rows, at), load_pieces(rows, at + 16)},
+                last = load_pieces(rows, at + 94);
     Words nibbles = (Words)look_up(last, repeat16(&lower)) >> repeat_words(0, 0, 4, 4),
           seconds = (Words)look_up(last, repeat16(&upper)) >> repeat_words(0, 2, 4, 6);
     put_scales(g->scales, 4, half_at(last, 14), ((Bytes)nibbles & 15) | ((Bytes)seconds & 3) << 4, 0, 32);
 #pragma GCC unroll 8
     for (size_t i = 0; i < 4; i++) {
-        Bytes pairs = load_pieces(rows, at + 32 + 16 * i), third = load_pieces(rows, at + i % 2 * 16);
+        Bytes pairs = load_pieces(rows, at + 32 + 16 * i);
 #pragma GCC unroll 8
         for (size_t j = 0; j < 4; j++)
             put(g, i / 2 * 8 + 2 * j + i % 2,
-                (pairs >> (uint8_t)(2 * j) & 3) | (third >> (uint8_t)(i / 2 * 4 + j) & 1) << 2);
+                (pairs >> (uint8_t)(2 * j) & 3) | (thirds[i % 2] >> (uint8_t)(i / 2 * 4 + j) & 1) << 2);
     }
 }
 
@@ -329,21 +336,24 @@ TYPE void unpack_scales_k(const Group *g, Bytes head) {
 /* 32 bytes hold 64 weights: the low halves, then the high ones. Q5_K: the fifth bit of weight 32·j + i in bit j of byte i. */
 TYPE void unpack_q45_k(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
                        size_t at) {
+    const Bytes fifths[] = {load_pieces(rows, at + 16), load_pieces(rows, at + 32)};
     unpack_scales_k(g, load_pieces(rows, at));
 #pragma GCC unroll 8
     for (size_t i = 0; i < 8; i++) {
-        Bytes both = load_pieces(rows, at + (dtype == DTYPE_Q5_K ? 48 : 16) + 16 * i),
-              fifth = dtype == DTYPE_Q5_K ? load_pieces(rows, at + 16 + i % 2 * 16) : both & 0;
+        Bytes both = load_pieces(rows, at + (dtype == DTYPE_Q5_K ? 48 : 16) + 16 * i);
 #pragma GCC unroll 8
-        for (size_t j = 0; j < 2; j++)
-            put(g, i / 2 * 4 + 2 * j + i % 2,
-                (both >> (uint8_t)(4 * j) & 15) | (fifth >> (uint8_t)(i / 2 * 2 + j) & 1) << 4);
+        for (size_t j = 0; j < 2; j++) {
+            Bytes q = both >> (uint8_t)(4 * j) & 15;
+            if (dtype == DTYPE_Q5_K) q |= (fifths[i % 2] >> (uint8_t)(i / 2 * 2 + j) & 1) << 4;
+            put(g, i / 2 * 4 + 2 * j + i % 2, q);
+        }
     }
 }
 
 /* Two halves, each of 64 bytes with the lower four bits of 128 weights, and 32 bytes with the upper two. */
 TYPE void unpack_q6_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
-    put_scales(g->scales, 4, half_at(load_pieces(rows, at + 194), 14), load_pieces(rows, at + 192) ^ 128, 0, 128);
+    put_scales(g->scales, 4, half_at(load_pieces(rows, at + 194), 14), load_pieces(rows, at + 192) ^ 128, 0,
+               128);
 #pragma GCC unroll 8
     for (size_t i = 0; i < 4; i++) {
         Bytes upper = load_pieces(rows, at + 128 + 16 * i);
@@ -388,17 +398,37 @@ TYPE void unpack_small_blocks(DType dtype, const Group *g, const unsigned char *
     }
 }
 
-/* cols ≤ GROUP columns from the byte `at` on, where a block begins; large blocks whole. */
-static inline void unpack_group(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
-                                size_t at, size_t cols) {
+TYPE void unpack_large_block(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
+                             size_t at) {
     switch (dtype) {
-        SMALL_TYPES(unpack_small_blocks, g, rows, at, cols)
     case DTYPE_Q2_K: unpack_q2_k(g, rows, at); break;
     case DTYPE_Q3_K: unpack_q3_k(g, rows, at); break;
-    case DTYPE_Q4_K: unpack_q45_k(DTYPE_Q4_K, g, rows, at); break;
-    case DTYPE_Q5_K: unpack_q45_k(DTYPE_Q5_K, g, rows, at); break;
     case DTYPE_Q6_K: unpack_q6_k(g, rows, at); break;
     case DTYPE_IQ4_XS: unpack_iq4_xs(g, rows, at); break;
+    default: unpack_q45_k(dtype, g, rows, at);
+    }
+}
+
+/* cols ≤ GROUP columns from the byte `at` on, where a block begins; large blocks whole. Forced open, for one type. */
+TYPE void unpack_type(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at,
+                      size_t cols) {
+    if (!small_block_bytes(dtype))
+        unpack_large_block(dtype, g, rows, at);
+    else if (cols == GROUP)
+        unpack_small_blocks(dtype, g, rows, at, GROUP);
+    else
+        unpack_small_blocks(dtype, g, rows, at, cols);
+}
+
+/* For any type. What is said of the group is copied, or all of it would be read again after each byte that is put. */
+static inline void unpack_group(DType dtype, const Group *group,
+                                const unsigned char *const from[UNPACKED_ROWS], size_t at, size_t cols) {
+    const Group g = *group;
+    const unsigned char *rows[UNPACKED_ROWS];
+    for (size_t i = 0; i < UNPACKED_ROWS; i++) rows[i] = from[i];
+    switch (dtype) {
+        SMALL_TYPES(unpack_type, &g, rows, at, cols)
+        LARGE_TYPES(unpack_type, &g, rows, at, cols)
     case DTYPE_F32:
     case DTYPE_F16:
     case DTYPE_BF16: break;

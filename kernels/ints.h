@@ -29,9 +29,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifndef STRIP_ROWS
-#define STRIP_ROWS 16
-#endif
 enum { QUADS = 3 }; /* of tokens, at most, that are multiplied together */
 
 /* The activations of `tokens` tokens that are multiplied together, in the room of tokens·cols floats. */
@@ -103,7 +100,7 @@ static inline void pack_ints(size_t bytes, void *packed, DType dtype, const floa
 
 /* The weights of ROWS rows and up to GROUP columns. */
 typedef struct Panel {
-    _Alignas(64) unsigned char q[GROUP / 16][ROWS][16];                   /* as in Group */
+    _Alignas(64) unsigned char q[GROUP / 16][ROWS][16];                           /* as in Group */
     _Alignas(64) float scales[ROWS / UNPACKED_ROWS][GROUP_SPANS * UNPACKED_ROWS]; /* likewise */
     _Alignas(64) float mins[ROWS / UNPACKED_ROWS][GROUP_SPANS * UNPACKED_ROWS];
     _Alignas(64) unsigned char wide[GROUP / 8][ROWS][16]; /* q as int16, for parts of two bytes */
@@ -122,9 +119,11 @@ OPENED const unsigned char *panel_chunk(size_t bytes, const Panel *panel, size_t
 
 /* Columns from the byte `at` of each row on. */
 static inline void unpack_panel(size_t bytes, Panel *panel, DType dtype,
-                                const unsigned char *const rows[ROWS], size_t at, size_t cols) {
-    for (size_t r = 0; r < ROWS; r += UNPACKED_ROWS) {
+                                const unsigned char *const rows[ROWS], size_t at, size_t cols,
+                                const unsigned char *next, size_t piece) {
+    for (size_t r = 0; r < ROWS; r += UNPACKED_ROWS, next += UNPACKED_ROWS * piece) {
         const size_t i = r / UNPACKED_ROWS;
+        fetch(next, UNPACKED_ROWS * piece);
         unpack_group(dtype, &(Group){panel->q[0][r], sizeof panel->q[0], panel->scales[i], panel->mins[i]},
                      rows + r, at, cols);
     }
@@ -149,13 +148,15 @@ OPENED Vec add_strip(size_t bytes, size_t span, bool mins, Vec sums, const Strip
             for (size_t c = 0; c < parts * chunks; c++) {
                 Ints w = strip_chunk(bytes, strip->q[0], (s + j) * chunks + c % chunks);
                 if (c == chunks) dots[j] = next_part(dots[j]);
-                dots[j] = ints_dot(bytes, dots[j], w, ints_repeat(x->q + ((at + j) * parts * chunks + c) * 16));
+                dots[j] =
+                    ints_dot(bytes, dots[j], w, ints_repeat(x->q + ((at + j) * parts * chunks + c) * 16));
             }
             dots[j] = ints_rest(bytes, dots[j]);
         }
         const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_repeat(x->start + at))),
-                  scaled = vec_mul(dot, vec_repeat(x->d + at)), scales = vec_load(strip->scales + s * (LANES / 4)),
-                  q_sums = vec_repeat(x->sums + at), min = vec_load(strip->mins + s * (LANES / 4));
+                  scaled = vec_mul(dot, vec_repeat(x->d + at)),
+                  scales = vec_load(strip->scales + s * (LANES / 4)), q_sums = vec_repeat(x->sums + at),
+                  min = mins ? vec_load(strip->mins + s * (LANES / 4)) : vec_set(0);
 #define ADD_SPAN(j)                                                                                          \
     if (s + (j) < spans) {                                                                                   \
         sums = vec_fma(scaled, scales, sums);                                                                \
@@ -228,8 +229,8 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
         }
         for (size_t g = 0; g < n_groups; g++) {
             const size_t row = (group + g) * (LANES / 4);
-            Vec scale = vec_pick(vec_load(panel->scales[0] + scale_at(row, s / 4 * 4)), s % 4),
-                min = mins ? vec_pick(vec_load(panel->mins[0] + scale_at(row, s / 4 * 4)), s % 4) : vec_set(0);
+            Vec scale = vec_pick(panel->scales[0] + scale_at(row, s / 4 * 4), s % 4),
+                min = mins ? vec_pick(panel->mins[0] + scale_at(row, s / 4 * 4), s % 4) : vec_set(0);
             for (size_t v = 0; v < vectors; v++) {
                 Vec *total = &totals[g * vectors + v];
                 *total = vec_fma(ints_end(bytes, dots[g * vectors + v], offset[v], start[v]), scale, *total);
@@ -260,7 +261,8 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
         const size_t at = begin / span + s;
         const unsigned char *q = x->q + at * parts * units * tokens * 4,
                             *w = panel_chunk(bytes, panel, s * (units / 4)) + r * 16;
-        const float *scales = panel->scales[0] + scale_at(r, s), *spans_mins = panel->mins[0] + scale_at(r, s);
+        const float *scales = panel->scales[0] + scale_at(r, s),
+                    *spans_mins = panel->mins[0] + scale_at(r, s);
         KEEP_ADDRESS(w);
         KEEP_ADDRESS(q);
         KEEP_ADDRESS(scales);
@@ -338,7 +340,7 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
                 size_t cols = smaller(GROUP, w->cols - begin),
                        ahead = begin + GROUP < w->cols ? at + group_bytes : ROWS * row_bytes;
                 float *to = sums.of;
-                unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
+                unpack_panel(bytes, &panel, w->dtype, rows, at, cols, rows[0], 0);
                 for (size_t t = 0, vectors; t < m; t += vectors * LANES) {
                     vectors = tile_vectors(m - t);
                     PackedInts x = packed_ints(bytes, span, packed, first + t, vectors * LANES, w->cols);
@@ -383,13 +385,12 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
         for (size_t i = 0; i < (n + 3) / 4 * 4 * ROWS; i += LANES)
             vec_store(sums + i, vec_each_four(start + i / 4 % ROWS));
         for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes) {
-            size_t cols = smaller(GROUP, w->cols - begin),
-                   ahead = begin + GROUP < w->cols ? at + group_bytes : ROWS * row_bytes;
-            unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
+            size_t cols = smaller(GROUP, w->cols - begin);
+            unpack_panel(bytes, &panel, w->dtype, rows, at, cols,
+                         (const unsigned char *)w->data + (r + ROWS) * row_bytes + at * ROWS, group_bytes);
             for (size_t t = 0; t < n; t += TOKENS) {
                 size_t vectors = (smaller(TOKENS, n - t) + 3) / 4;
                 PackedInts x = packed_ints(bytes, span, packed, t, 4 * vectors, w->cols);
-                fetch_next(rows, ahead, group_bytes, t, t + TOKENS, n);
                 FOR_VECTORS(vectors, quads_of_ints, bytes, span, mins, sums + t * ROWS, &panel, &x, begin,
                             cols)
             }
@@ -398,32 +399,33 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
     }
 }
 
-OPENED void unpack_strip(DType dtype, Strip *strip, const unsigned char *const rows[UNPACKED_ROWS], size_t at,
-                         size_t cols) {
-    unpack_group(dtype, &(Group){strip->q[0], sizeof strip->q[0], strip->scales, strip->mins}, rows, at, cols);
+OPENED Group strip_group(Strip *strip) {
+    return (Group){strip->q[0], sizeof strip->q[0], strip->scales, strip->mins};
 }
 
 /* Those of small blocks may end within a group. What they end with is not forced open for each type. */
 static void add_rest(DType dtype, size_t bytes, float *sums, const unsigned char *const rows[UNPACKED_ROWS],
                      size_t at, const PackedInts *x, size_t begin, size_t cols) {
     Strip strip;
-    unpack_strip(dtype, &strip, rows, at, cols);
+    Group group = strip_group(&strip);
+    unpack_group(dtype, &group, rows, at, cols);
     const Vec sum = vec_load(sums);
     vec_store(sums, has_mins(dtype) ? add_strip(bytes, BLOCK, true, sum, &strip, x, begin, cols)
                                     : add_strip(bytes, BLOCK, false, sum, &strip, x, begin, cols));
 }
 
 OPENED void strips_of_ints(DType dtype, size_t bytes, float *y, size_t y_stride, const Matrix *w,
-                           const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
-    enum { STRIPS = STRIP_ROWS / UNPACKED_ROWS };
+                           const float *bias, size_t row_begin, size_t row_end, const void *packed,
+                           size_t n) {
+    enum { STRIPS = ROWS / UNPACKED_ROWS };
     const size_t row_bytes = dtype_bytes(dtype, w->cols), group_bytes = dtype_bytes(dtype, GROUP),
                  span = span_of(dtype);
-    for (size_t r = row_begin; r < row_end; r += STRIP_ROWS) {
+    for (size_t r = row_begin; r < row_end; r += ROWS) {
         const unsigned char *rows[ROWS], *next;
         _Alignas(64) float sums[PACKED_TOKENS][STRIPS][LANES], start[ROWS] = {0};
         find_rows(rows, w, r, row_end);
-        next = (const unsigned char *)w->data + (r + STRIP_ROWS) * row_bytes;
-        if (bias) memcpy(start, bias + r, smaller(STRIP_ROWS, row_end - r) * sizeof *bias);
+        next = (const unsigned char *)w->data + (r + ROWS) * row_bytes;
+        if (bias) memcpy(start, bias + r, smaller(ROWS, row_end - r) * sizeof *bias);
         for (size_t t = 0; t < n; t++)
             for (size_t i = 0; i < STRIPS; i++)
                 vec_store(sums[t][i], vec_each_four(start + i * UNPACKED_ROWS));
@@ -433,36 +435,38 @@ OPENED void strips_of_ints(DType dtype, size_t bytes, float *y, size_t y_stride,
             for (size_t i = 0; i < STRIPS; i++, next += UNPACKED_ROWS * piece) {
                 fetch(next, UNPACKED_ROWS * piece);
                 Strip strip;
-                if (cols == GROUP) unpack_strip(dtype, &strip, rows + i * UNPACKED_ROWS, at, GROUP);
-#pragma GCC unroll 2
+                Group group = strip_group(&strip);
+                if (cols == GROUP) unpack_type(dtype, &group, rows + i * UNPACKED_ROWS, at, GROUP);
                 for (size_t t = 0; t < n; t++) {
                     PackedInts x = packed_ints(bytes, span, packed, t, 1, w->cols);
-                    if (cols == GROUP) vec_store(sums[t][i], add_strip(bytes, span, has_mins(dtype), vec_load(sums[t][i]), &strip, &x, c, GROUP));
-                    else add_rest(w->dtype, bytes, sums[t][i], rows + i * UNPACKED_ROWS, at, &x, c, cols);
+                    if (cols == GROUP)
+                        vec_store(sums[t][i], add_strip(bytes, span, has_mins(dtype), vec_load(sums[t][i]),
+                                                        &strip, &x, c, GROUP));
+                    else
+                        add_rest(w->dtype, bytes, sums[t][i], rows + i * UNPACKED_ROWS, at, &x, c, cols);
                 }
             }
             at += piece;
         }
         for (size_t t = 0; t < n; t++)
-            for (size_t i = 0; i < STRIP_ROWS && r + i < row_end; i++)
+            for (size_t i = 0; i < ROWS && r + i < row_end; i++)
                 y[t * y_stride + r + i] = sums[t][i / UNPACKED_ROWS][i % UNPACKED_ROWS * 4];
     }
 }
 
 static void matvec_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w, const float *bias,
                         size_t begin, size_t end, const void *packed, size_t n) {
-#define STRIPS_OF(type)                                                                                     \
-    case type:                                                                                               \
-        if (n == 1)                                                                                          \
-            strips_of_ints(type, bytes, y, y_stride, w, bias, begin, end, packed, 1);                        \
-        else                                                                                                 \
-            strips_of_ints(type, bytes, y, y_stride, w, bias, begin, end, packed, 2);                        \
-        break;
-    switch (w->dtype) {
-        QUANTISED_TYPES(STRIPS_OF)
-    default: break;
-    }
-#undef STRIPS_OF
+    if (n == 1) switch (w->dtype) {
+            SMALL_TYPES(strips_of_ints, bytes, y, y_stride, w, bias, begin, end, packed, 1)
+            LARGE_TYPES(strips_of_ints, bytes, y, y_stride, w, bias, begin, end, packed, 1)
+        default: break;
+        }
+    else
+        switch (w->dtype) {
+            SMALL_TYPES(strips_of_ints, bytes, y, y_stride, w, bias, begin, end, packed, n)
+            LARGE_TYPES(strips_of_ints, bytes, y, y_stride, w, bias, begin, end, packed, n)
+        default: break;
+        }
 }
 
 /*
@@ -476,14 +480,12 @@ static void matvec_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w
         pack_ints(bytes_, packed, dtype, x, n, first, packed_tokens, cols);                                  \
     }                                                                                                        \
     static void multiply_##way##_##name(float *y, size_t y_stride, const Matrix *w, const float *bias,       \
-                                        size_t begin, size_t end, const void *packed, size_t n) {            \
-        __VA_ARGS__                                                                                          \
-    }                                                                                                        \
-    linkage const Product SHARED(way##_##name) = {.streams = 1,                                              \
-                                                  .pack_tokens = tokens,                                     \
-                                                  .rounding = {.largest_q = STEPS(bytes_)},                  \
-                                                  .pack = pack_##way##_##name,                               \
-                                                  .multiply = multiply_##way##_##name};
+                                        size_t begin, size_t end, const void *packed, size_t n){             \
+        __VA_ARGS__} linkage const Product SHARED(way##_##name) = {.streams = 1,                             \
+                                                                   .pack_tokens = tokens,                    \
+                                                                   .rounding = {.largest_q = STEPS(bytes_)}, \
+                                                                   .pack = pack_##way##_##name,              \
+                                                                   .multiply = multiply_##way##_##name};
 #define INT_PRODUCTS(name, linkage, bytes)                                                                   \
     INT_PRODUCT(matvec, name, linkage, bytes, 1, count,                                                      \
                 matvec_ints(bytes, y, y_stride, w, bias, begin, end, packed, n);)                            \

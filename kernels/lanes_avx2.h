@@ -74,7 +74,9 @@ static inline Vec vec_each_four(const float *p) {
     return _mm256_insertf128_ps(_mm256_set1_ps(p[0]), _mm_set1_ps(p[1]), 1);
 }
 #define vec_unit(v, u) _mm256_permute_ps(v, (u)*0x55)
-static inline Vec vec_pick(Vec v, size_t i) { return _mm256_permutevar_ps(v, _mm256_set1_epi32((int)i)); }
+static inline Vec vec_pick(const float *p, size_t i) {
+    return _mm256_permutevar_ps(vec_load(p), _mm256_set1_epi32((int)i));
+}
 #define ints_unit(v, u) _mm256_shuffle_epi32(v, (u)*0x55)
 
 /* In assembly, because gcc would sum elsewhere and move the result: one instruction in three is then a copy. */

@@ -95,7 +95,9 @@ static inline Vec vec_each_four(const float *p) {
     return _mm512_permutexvar_ps(four, _mm512_castps128_ps512(_mm_loadu_ps(p)));
 }
 #define vec_unit(v, u) _mm512_permute_ps(v, (u)*0x55)
-static inline Vec vec_pick(Vec v, size_t i) { return _mm512_permutevar_ps(v, _mm512_set1_epi32((int)i)); }
+static inline Vec vec_pick(const float *p, size_t i) {
+    return _mm512_permutevar_ps(vec_load(p), _mm512_set1_epi32((int)i));
+}
 #define ints_unit(v, u) _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)((u)*0x55))
 
 /* Bytes only where there is BYTE_DOT. */

@@ -81,11 +81,7 @@ static inline Ints ints_repeat(const void *p) { return ints_load(p); }
 static inline Vec vec_repeat(const float *p) { return vec_load(p); }
 static inline Vec vec_each_four(const float *p) { return vld1q_dup_f32(p); }
 #define vec_unit(v, u) vdupq_laneq_f32(v, u)
-static inline Vec vec_pick(Vec v, size_t i) {
-    float lanes[LANES];
-    vst1q_f32(lanes, v);
-    return vdupq_n_f32(lanes[i]);
-}
+static inline Vec vec_pick(const float *p, size_t i) { return vld1q_dup_f32(p + i); }
 #define ints_unit(v, u) vdupq_laneq_s32(v, u)
 
 /* Both signed. Without the dot product, which came in 2018: two products of bytes, none of x −128, have room in an int16. */
