@@ -30,7 +30,7 @@ static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_st
 #define INT_WAYS(lanes, name)                                                                                \
     {                                                                                                        \
         {                                                                                                    \
-            {FEW_INTS, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, {                          \
+            {1, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, {                          \
                 SIZE_MAX, &prompt_quantised                                                                  \
             }                                                                                                \
         }                                                                                                    \

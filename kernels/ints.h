@@ -136,7 +136,7 @@ typedef struct Strip {
     _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
 } Strip;
 
-/* Strips, for a token or two: sums + a strip · one token, for each row in four lanes that are alike. */
+/* Strips, for one token: sums + a strip · the token, for each row in four lanes that are alike. */
 OPENED Vec add_strip(size_t bytes, size_t span, bool mins, Vec sums, const Strip *strip, const PackedInts *x,
                      size_t begin, size_t cols) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, spans = cols / span;
@@ -414,59 +414,48 @@ static void add_rest(DType dtype, size_t bytes, float *sums, const unsigned char
                                     : add_strip(bytes, BLOCK, false, sum, &strip, x, begin, cols));
 }
 
-OPENED void strips_of_ints(DType dtype, size_t bytes, float *y, size_t y_stride, const Matrix *w,
-                           const float *bias, size_t row_begin, size_t row_end, const void *packed,
-                           size_t n) {
+OPENED void strips_of_ints(DType dtype, size_t bytes, float *y, const Matrix *w, const float *bias,
+                           size_t row_begin, size_t row_end, const void *packed) {
     enum { STRIPS = ROWS / UNPACKED_ROWS };
     const size_t row_bytes = dtype_bytes(dtype, w->cols), group_bytes = dtype_bytes(dtype, GROUP),
                  span = span_of(dtype);
+    const PackedInts x = packed_ints(bytes, span, packed, 0, 1, w->cols);
     for (size_t r = row_begin; r < row_end; r += ROWS) {
-        const unsigned char *rows[ROWS], *next;
-        _Alignas(64) float sums[PACKED_TOKENS][STRIPS][LANES], start[ROWS] = {0};
+        const unsigned char *rows[ROWS], *next = (const unsigned char *)w->data + (r + ROWS) * row_bytes;
+        const size_t n_rows = smaller(ROWS, row_end - r);
+        _Alignas(64) float sums[STRIPS][LANES];
+        float start[ROWS] = {0};
         find_rows(rows, w, r, row_end);
-        next = (const unsigned char *)w->data + (r + ROWS) * row_bytes;
-        if (bias) memcpy(start, bias + r, smaller(ROWS, row_end - r) * sizeof *bias);
-        for (size_t t = 0; t < n; t++)
-            for (size_t i = 0; i < STRIPS; i++)
-                vec_store(sums[t][i], vec_each_four(start + i * UNPACKED_ROWS));
-        for (size_t c = 0, at = 0; c < w->cols; c += GROUP) {
-            const size_t cols = small_block_bytes(dtype) ? smaller(GROUP, w->cols - c) : GROUP,
-                         piece = cols == GROUP ? group_bytes : dtype_bytes(dtype, cols);
+        if (bias) memcpy(start, bias + r, n_rows * sizeof *bias);
+        for (size_t i = 0; i < STRIPS; i++) vec_store(sums[i], vec_each_four(start + i * UNPACKED_ROWS));
+        for (size_t c = 0, at = 0, piece; c < w->cols; c += GROUP, at += piece) {
+            const size_t cols = small_block_bytes(dtype) ? smaller(GROUP, w->cols - c) : GROUP;
+            piece = cols == GROUP ? group_bytes : dtype_bytes(dtype, cols);
             for (size_t i = 0; i < STRIPS; i++, next += UNPACKED_ROWS * piece) {
-                fetch(next, UNPACKED_ROWS * piece);
+                const unsigned char *const *strip_rows = rows + i * UNPACKED_ROWS;
                 Strip strip;
                 Group group = strip_group(&strip);
-                if (cols == GROUP) unpack_type(dtype, &group, rows + i * UNPACKED_ROWS, at, GROUP);
-                for (size_t t = 0; t < n; t++) {
-                    PackedInts x = packed_ints(bytes, span, packed, t, 1, w->cols);
-                    if (cols == GROUP)
-                        vec_store(sums[t][i], add_strip(bytes, span, has_mins(dtype), vec_load(sums[t][i]),
-                                                        &strip, &x, c, GROUP));
-                    else
-                        add_rest(w->dtype, bytes, sums[t][i], rows + i * UNPACKED_ROWS, at, &x, c, cols);
+                fetch(next, UNPACKED_ROWS * piece);
+                if (cols < GROUP) {
+                    add_rest(w->dtype, bytes, sums[i], strip_rows, at, &x, c, cols);
+                    continue;
                 }
+                unpack_type(dtype, &group, strip_rows, at, GROUP);
+                vec_store(sums[i],
+                          add_strip(bytes, span, has_mins(dtype), vec_load(sums[i]), &strip, &x, c, GROUP));
             }
-            at += piece;
         }
-        for (size_t t = 0; t < n; t++)
-            for (size_t i = 0; i < ROWS && r + i < row_end; i++)
-                y[t * y_stride + r + i] = sums[t][i / UNPACKED_ROWS][i % UNPACKED_ROWS * 4];
+        for (size_t i = 0; i < n_rows; i++) y[r + i] = sums[i / UNPACKED_ROWS][i % UNPACKED_ROWS * 4];
     }
 }
 
-static void matvec_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w, const float *bias,
-                        size_t begin, size_t end, const void *packed, size_t n) {
-    if (n == 1) switch (w->dtype) {
-            SMALL_TYPES(strips_of_ints, bytes, y, y_stride, w, bias, begin, end, packed, 1)
-            LARGE_TYPES(strips_of_ints, bytes, y, y_stride, w, bias, begin, end, packed, 1)
-        default: break;
-        }
-    else
-        switch (w->dtype) {
-            SMALL_TYPES(strips_of_ints, bytes, y, y_stride, w, bias, begin, end, packed, n)
-            LARGE_TYPES(strips_of_ints, bytes, y, y_stride, w, bias, begin, end, packed, n)
-        default: break;
-        }
+static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
+                        const void *packed) {
+    switch (w->dtype) {
+        SMALL_TYPES(strips_of_ints, bytes, y, w, bias, begin, end, packed)
+        LARGE_TYPES(strips_of_ints, bytes, y, w, bias, begin, end, packed)
+    default: break;
+    }
 }
 
 /*
@@ -487,8 +476,8 @@ static void matvec_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w
                                                                    .pack = pack_##way##_##name,              \
                                                                    .multiply = multiply_##way##_##name};
 #define INT_PRODUCTS(name, linkage, bytes)                                                                   \
-    INT_PRODUCT(matvec, name, linkage, bytes, 1, count,                                                      \
-                matvec_ints(bytes, y, y_stride, w, bias, begin, end, packed, n);)                            \
+    INT_PRODUCT(matvec, name, linkage, bytes, 1, count, (void)n, (void)y_stride;                             \
+                matvec_ints(bytes, y, w, bias, begin, end, packed);)                                         \
     INT_PRODUCT(few, name, linkage, bytes, 4 * QUADS, (count + 3) / 4 * 4,                                   \
                 FOR_SPANS(w->dtype, few_ints, bytes, y, y_stride, w, bias, begin, end, packed, n))           \
     INT_PRODUCT(matmul, name, linkage, bytes, TILE_TOKENS, tile_vectors(count) * LANES,                      \
