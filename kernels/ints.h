@@ -470,8 +470,7 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
     }                                                                                                        \
     static void multiply_##way##_##name(float *y, size_t y_stride, const Matrix *w, const float *bias,       \
                                         size_t begin, size_t end, const void *packed, size_t n){             \
-        __VA_ARGS__} linkage const Product SHARED(way##_##name) = {.streams = 1,                             \
-                                                                   .pack_tokens = tokens,                    \
+        __VA_ARGS__} linkage const Product SHARED(way##_##name) = {.pack_tokens = tokens,                    \
                                                                    .rounding = {.largest_q = STEPS(bytes_)}, \
                                                                    .pack = pack_##way##_##name,              \
                                                                    .multiply = multiply_##way##_##name};
