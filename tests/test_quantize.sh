@@ -196,10 +196,13 @@ if [ -d $shared/llama2c ]; then
     try $stories "$out" F32
     "$run" "$out" -z $vocabulary -p Once --temp 0 -n 50 >"$tmp/out"
     has cmp -s "$tmp/expected" "$tmp/out"
+    cp $vocabulary "$tmp/vocabulary"
+    refuses 1 'the output .*/vocabulary is the vocabulary itself' $stories "$tmp/vocabulary" F32 -z "$tmp/vocabulary"
+    has cmp -s $vocabulary "$tmp/vocabulary"
     refuses 1 'stories260K.bin: no vocabulary is in it' $stories "$out" F32 -z $stories
     refuses 1 'tok512.bin: the file has no tensors' $vocabulary "$out" F32
 else
-    skipped=$((skipped + 6))
+    skipped=$((skipped + 8))
     echo "skipped: $shared is missing"
 fi
 

@@ -134,6 +134,28 @@ static void test_content(void) {
     }
 }
 
+/* A tensor of more weights than go to the file at once, by a few rows: each weight is where it was. */
+static void test_long_tensor(void) {
+    enum { ROWS = 2051, COLS = 512 };
+    static unsigned char bytes[ROWS * COLS * 4 + 4096];
+    static float x[ROWS * COLS], y[ROWS * COLS];
+    Gguf gguf = gguf_begin(3);
+    Error error;
+    gguf_string(&gguf, "general.architecture", "llama");
+    GgufTensor *tensor = gguf_tensor(&gguf, "token_embd.weight", T_F32, ROWS, COLS);
+    gguf_tensor(&gguf, "output_norm.weight", T_F32, 0, COLS);
+    size_t n = gguf_write(&gguf, bytes);
+    for (size_t i = 0; i < ROWS * COLS; i++) x[i] = (float)(i * i % 2039);
+    memcpy(bytes + tensor->data_at, x, sizeof x);
+    scratch_write(bytes, n);
+    CHECK(quantize("F16 -t 3") == 0 && !*said, "%s", said);
+    Checkpoint *checkpoint = checkpoint_open(out_path, &error);
+    CHECK(checkpoint, "%s", error.message);
+    if (checkpoint) dtype_unpack(y, DTYPE_F16, checkpoint_tensor(checkpoint, 0)->data, ROWS * COLS);
+    CHECK(memcmp(x, y, sizeof x) == 0, "weights are others, or elsewhere");
+    checkpoint_close(checkpoint);
+}
+
 /* A number in row 3 of the matrix's 5 rows, and what comes of it. */
 static void test_bad_weights(void) {
     static const struct {
@@ -261,6 +283,7 @@ static void test_vocabulary(void) {
 int main(void) {
     scratch_begin();
     RUN(test_content);
+    RUN(test_long_tensor);
     RUN(test_bad_weights);
     RUN(test_bad_types);
     RUN(test_odd_files);
