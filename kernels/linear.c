@@ -20,7 +20,8 @@ typedef struct LinearLoop {
     const Product *product;
     const float *x; /* [n][cols] */
     size_t n, cols;
-    size_t token; /* where in each y the first of the n goes */
+    size_t token;                  /* where in each y the first of the n goes */
+    size_t rows, grain, n_workers; /* of all its outputs; rows of a piece */
 } LinearLoop;
 
 static DType dtype_of(const LinearOutput *output) { return output->linear->w.dtype; }
@@ -34,9 +35,7 @@ static void pack_loop_tokens(void *context, size_t begin, size_t end, unsigned w
         loop->product->pack(loop->compute->packed, loop->dtype, loop->x, loop->n, loop->cols, i);
 }
 
-static void linear_rows(void *context, size_t begin, size_t end, unsigned worker) {
-    (void)worker;
-    const LinearLoop *loop = context;
+static void linear_rows(const LinearLoop *loop, size_t begin, size_t end) {
     size_t first = 0; /* where the rows of output i begin in the loop */
     for (size_t i = 0; i < loop->n_outputs && first < end; i++) {
         const Linear *linear = loop->outputs[i].linear;
@@ -52,19 +51,42 @@ static void linear_rows(void *context, size_t begin, size_t end, unsigned worker
 
 static size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
+static size_t count_pieces(const LinearLoop *loop) { return (loop->rows + loop->grain - 1) / loop->grain; }
+
+/*
+ * A few tokens: workers that take turns go each through a part of its own, from its first piece to its last, because what
+ * a piece fetches ahead is then what its worker wants next.
+ */
+static size_t piece_of_turn(const LinearLoop *loop, size_t turn) {
+    size_t part = count_pieces(loop) / loop->n_workers;
+    if (loop->n > PACKED_TOKENS || turn >= part * loop->n_workers) return turn;
+    return turn % loop->n_workers * part + turn / loop->n_workers;
+}
+
+static void linear_turns(void *context, size_t turn, size_t end, unsigned worker) {
+    (void)worker;
+    const LinearLoop *loop = context;
+    for (; turn < end; turn++) {
+        size_t first = piece_of_turn(loop, turn) * loop->grain, left = loop->rows - first;
+        linear_rows(loop, first, first + (left < loop->grain ? left : loop->grain));
+    }
+}
+
 static void run_loop(LinearLoop *loop) {
     Threads *threads = loop->compute->threads;
-    size_t rows = 0, pack_tokens = loop->product->pack_tokens, n_workers = threads_count(threads);
+    size_t pack_tokens = loop->product->pack_tokens, n_workers = threads_count(threads);
     for (size_t i = 0; i < loop->n_outputs; i++)
-        if (belongs(loop, i)) rows += loop->outputs[i].linear->w.rows;
+        if (belongs(loop, i)) loop->rows += loop->outputs[i].linear->w.rows;
 
     parallel_for(threads, (loop->n + pack_tokens - 1) / pack_tokens, 1, pack_loop_tokens, loop);
 
-    size_t pieces = round_up(rows / MAX_PIECE_ROWS + 1, n_workers); /* as many for each worker */
+    size_t pieces = round_up(loop->rows / MAX_PIECE_ROWS + 1, n_workers); /* as many for each worker */
     if (pieces < PIECES_PER_WORKER * n_workers) pieces = PIECES_PER_WORKER * n_workers;
-    size_t grain = rows / pieces, least = MIN_PIECE_MADDS / (loop->cols * loop->n + 1);
+    size_t grain = loop->rows / pieces, least = MIN_PIECE_MADDS / (loop->cols * loop->n + 1);
     if (grain < least) grain = least;
-    parallel_for(threads, rows, grain > ROW_STEP ? grain / ROW_STEP * ROW_STEP : ROW_STEP, linear_rows, loop);
+    loop->grain = grain > ROW_STEP ? grain / ROW_STEP * ROW_STEP : ROW_STEP;
+    loop->n_workers = n_workers;
+    parallel_for(threads, count_pieces(loop), 1, linear_turns, loop);
 }
 
 void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t n_outputs, const float *x,
@@ -79,9 +101,15 @@ void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t 
             DType dtype = dtype_of(&outputs[i]);
             while (dtype_of(&outputs[first]) != dtype) first++;
             if (first == i)
-                run_loop(&(LinearLoop){compute, outputs, n_outputs, dtype,
-                                       kernels_product(compute->kernels, dtype, m, cols), x + token * cols, m,
-                                       cols, token});
+                run_loop(&(LinearLoop){.compute = compute,
+                                       .outputs = outputs,
+                                       .n_outputs = n_outputs,
+                                       .dtype = dtype,
+                                       .product = kernels_product(compute->kernels, dtype, m, cols),
+                                       .x = x + token * cols,
+                                       .n = m,
+                                       .cols = cols,
+                                       .token = token});
         }
     }
 }
