@@ -101,6 +101,8 @@ typedef struct Products {
 
 enum { MAX_WAYS = sizeof(Products) / sizeof(((Products *)0)->ways[0]) };
 
+enum { INT8_TILE = 64, INT8_BLOCK = 32 }; /* of unpack_int8 */
+
 typedef struct Kernels {
     const char *name;        /* what kernels_pick chooses by: "avx2" */
     bool (*runs_here)(void); /* whether this CPU and its system run the set; NULL: this build lacks it */
@@ -134,6 +136,14 @@ typedef struct Kernels {
     /* The same for up to PACKED_TOKENS tokens, where weighted_sums gives a row other bits in other company; or NULL. */
     void (*few_sums)(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,
                      const void *v, size_t v_stride, size_t n_v, size_t d);
+
+    /*
+     * What attention caches in eight bits, as floats: dst[r][c] = scale·q[r][c], for r < rows and c < cols, both at most
+     * INT8_TILE. Rows of dst lie INT8_TILE floats apart, those of q q_stride bytes. INT8_BLOCK numbers of a column, or, with
+     * along_rows, of a row, share a scale: scales[r / INT8_BLOCK][c], or scales[c / INT8_BLOCK][r], [.][INT8_TILE].
+     */
+    void (*unpack_int8)(float *dst, const int8_t *q, size_t q_stride, size_t rows, size_t cols,
+                        const float *scales, bool along_rows);
 
     /* max_i x[i]; n ≥ 1. NaN may be passed over. */
     float (*max)(const float *x, size_t n);

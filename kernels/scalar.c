@@ -70,6 +70,15 @@ static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_st
         }
 }
 
+static void unpack_int8(float *dst, const int8_t *q, size_t q_stride, size_t rows, size_t cols,
+                        const float *scales, bool along_rows) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++)
+            dst[r * INT8_TILE + c] =
+                (float)q[r * q_stride + c] *
+                (along_rows ? scales[c / INT8_BLOCK * INT8_TILE + r] : scales[r / INT8_BLOCK * INT8_TILE + c]);
+}
+
 static float max(const float *x, size_t n) {
     float largest = x[0];
     for (size_t i = 1; i < n; i++) largest = x[i] > largest ? x[i] : largest;
@@ -147,6 +156,7 @@ const Kernels kernels_scalar = {
     .add = add,
     .scale = scale,
     .weighted_sums = weighted_sums,
+    .unpack_int8 = unpack_int8,
     .max = max,
     .exp_sum = exp_sum,
     .layer_norm = layer_norm,

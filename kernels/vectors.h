@@ -55,6 +55,19 @@ void SHARED(weighted_sums)(float *z, size_t z_stride, const float *p, size_t p_s
     }
 }
 
+void SHARED(unpack_int8)(float *dst, const int8_t *q, size_t q_stride, size_t rows, size_t cols,
+                         const float *scales, bool along_rows) {
+    for (size_t r = 0; r < rows; r++, dst += INT8_TILE, q += q_stride) {
+        const float *scale = scales + (along_rows ? r : r / INT8_BLOCK * INT8_TILE);
+        size_t c = 0;
+        for (; c + LANES <= cols; c += LANES) {
+            Vec factors = along_rows ? vec_set(scale[c / INT8_BLOCK * INT8_TILE]) : vec_load(scale + c);
+            vec_store(dst + c, vec_mul(vec_from_int8(q + c), factors));
+        }
+        for (; c < cols; c++) dst[c] = (float)q[c] * scale[along_rows ? c / INT8_BLOCK * INT8_TILE : c];
+    }
+}
+
 float SHARED(max)(const float *x, size_t n) {
     float largest = x[0];
     size_t i = 0;

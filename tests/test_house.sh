@@ -35,7 +35,7 @@ function floor(file) {
     if (file ~ /^measures\//) return 5
     if (file ~ /^packing\//) return 3
     if (file ~ /^attn\./) return 4
-    if (file ~ /^(generate|model|family|attention|mlp|tokenizer|sampler)\./) return 3
+    if (file ~ /^(generate|model|family|attention|kv_cache|mlp|tokenizer|sampler)\./) return 3
     if (file ~ /^text\/unicode\./) return 1 # error.c asks it what is safe to show
     if (file ~ /^text\//) return 2
     if (file ~ /^checkpoint\//) return 2
