@@ -11,12 +11,16 @@
 #include <sys/mman.h>
 
 enum {
+    BLOCK = 32,     /* dimensions that share a scale */
+    QUERIES = 64,   /* whose sums are scaled together, at most */
     MANY_KEYS = 16, /* from this many on, keys are stored a dimension at a time */
 };
 
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
 size_t kv_bytes(DType dtype, size_t d_head) {
     if (dtype != DTYPE_Q8_0) return dtype_bytes(dtype, d_head);
-    return d_head + (d_head + INT8_BLOCK - 1) / INT8_BLOCK * sizeof(uint16_t);
+    return d_head + (d_head + BLOCK - 1) / BLOCK * sizeof(uint16_t);
 }
 
 bool kv_cache_open(KvCache *cache, DType dtype, size_t n_heads, size_t d_head, size_t n_ctx,
@@ -79,7 +83,7 @@ static void store_keys(const KvCache *cache, unsigned char *tile, size_t column,
     }
 }
 
-/* Rounds n ≤ INT8_BLOCK numbers to q and returns their scale: max |x| / 127, rounded up to BF16. It is infinite or NaN if an x is. */
+/* Rounds n ≤ BLOCK numbers to q and returns their scale: max |x| / 127, rounded up to BF16. It is infinite or NaN if an x is. */
 static uint16_t quantise(int8_t *q, const float *x, size_t n) {
     int32_t bits, largest = 0; /* of max |x|: bits order sizes as numbers do, and NaN comes last */
     float step;
@@ -104,15 +108,14 @@ static uint16_t quantise(int8_t *q, const float *x, size_t n) {
     return (uint16_t)(bits >> 16);
 }
 
-/* Writes a key, as a column of its tile, or a value, as a row, in Q8_0. */
+/* Writes a key, or a value, in Q8_0. */
 static void store_q8(const KvCache *cache, unsigned char *tile, bool is_key, size_t at, const float *x) {
-    const size_t d_head = cache->d_head, step = is_key ? KEY_TILE : 1;
-    int8_t block[INT8_BLOCK], *to = (int8_t *)tile + (is_key ? at : at * d_head);
-    uint16_t *scales = (uint16_t *)(void *)(tile + d_head * KEY_TILE) + at;
-    for (size_t i = 0, n; i < d_head; i += n, scales += KEY_TILE) {
-        n = d_head - i < INT8_BLOCK ? d_head - i : INT8_BLOCK;
-        *scales = quantise(block, x + i, n);
-        for (size_t j = 0; j < n; j++) to[(i + j) * step] = block[j];
+    uint16_t *scales = (uint16_t *)(void *)(tile + cache->d_head * KEY_TILE) + at;
+    int8_t q[BLOCK], *to = (int8_t *)tile;
+    for (size_t i = 0, n; i < cache->d_head; i += n, to += n * KEY_TILE, scales += KEY_TILE) {
+        n = smaller(BLOCK, cache->d_head - i);
+        *scales = quantise(q, x + i, n);
+        for (size_t j = 0; j < n; j++) to[is_key ? j * KEY_TILE + at : at * n + j] = q[j];
     }
 }
 
@@ -135,55 +138,60 @@ void kv_store(const KvCache *cache, size_t head, size_t position, const float *k
     }
 }
 
-/* Rows that lie in a tile, [n_v][d], as weighted_sums takes them. */
-typedef struct Rows {
-    const unsigned char *numbers;
-    const uint16_t *scales; /* of Q8_0 */
-    size_t n_v, d;
-    bool along_rows; /* a scale is for 32 numbers of a row, not of a column */
-} Rows;
-
-/* z[t] += Σ_j p[t][j]·row j for n rows of z and p. */
-static void sum(const KvCache *cache, const Rows *rows, float *z, size_t z_stride, const float *p,
-                size_t p_stride, size_t n, bool few) {
+/* Weighted sums of rows of the cache, [n_v][v_stride] from v on: z[t][i] += Σ_j p[t][j]·v[j][i] for t < n, i < d. */
+static void add_sums(const KvCache *cache, bool few, float *z, size_t z_stride, const float *p,
+                     size_t p_stride, size_t n, const void *v, size_t n_v, size_t d) {
     const Kernels *kernels = cache->kernels;
-    void (*const weighted_sums)(float *, size_t, const float *, size_t, size_t, DType, const void *, size_t,
-                                size_t, size_t) =
-        few && kernels->few_sums ? kernels->few_sums : kernels->weighted_sums;
-    if (cache->dtype != DTYPE_Q8_0) {
-        weighted_sums(z, z_stride, p, p_stride, n, cache->dtype, rows->numbers, rows->d, rows->n_v, rows->d);
-        return;
-    }
-    _Alignas(64) float panel[INT8_TILE * INT8_TILE], scales[INT8_TILE / INT8_BLOCK * INT8_TILE];
-    for (size_t j = 0, i, n_v, d; j < rows->n_v; j += n_v) {
-        n_v = rows->n_v - j < INT8_TILE ? rows->n_v - j : INT8_TILE;
-        for (i = 0; i < rows->d; i += d) {
-            d = rows->d - i < INT8_TILE ? rows->d - i : INT8_TILE;
-            size_t first = rows->along_rows ? i : j, n_scales = rows->along_rows ? d : n_v;
-            n_scales = (n_scales + INT8_BLOCK - 1) / INT8_BLOCK * INT8_TILE;
-            kernels->unpack(scales, DTYPE_BF16, rows->scales + first / INT8_BLOCK * INT8_TILE, n_scales);
-            kernels->unpack_int8(panel, (const int8_t *)rows->numbers + j * rows->d + i, rows->d, n_v, d,
-                                 scales, rows->along_rows);
-            weighted_sums(z + i, z_stride, p + j, p_stride, n, DTYPE_F32, panel, INT8_TILE, n_v, d);
-        }
-    }
+    few = few && kernels->few_sums;
+    (few ? kernels->few_sums : kernels->weighted_sums)(z, z_stride, p, p_stride, n, cache->dtype, v, d, n_v,
+                                                       d);
 }
 
-static const uint16_t *scales_of(const KvCache *cache, const unsigned char *tile) {
-    return (const uint16_t *)(const void *)(tile + cache->d_head * KEY_TILE);
+/* The scales of block b of a tile, as floats. */
+static void unpack_scales(const KvCache *cache, float scales[KEY_TILE], const unsigned char *tile, size_t b) {
+    const unsigned char *from = tile + (cache->d_head + b * sizeof(uint16_t)) * KEY_TILE;
+    cache->kernels->unpack(scales, DTYPE_BF16, from, KEY_TILE);
 }
 
 void kv_scores(const KvCache *cache, size_t head, size_t first, const float *q, size_t n, bool few,
                float *scores) {
-    const unsigned char *tile = tile_at(cache, head, first);
-    Rows rows = {tile, scales_of(cache, tile), cache->d_head, KEY_TILE, false};
+    const unsigned char *keys = tile_at(cache, head, first);
+    const size_t d_head = cache->d_head;
     memset(scores, 0, n * KEY_TILE * sizeof *scores);
-    sum(cache, &rows, scores, KEY_TILE, q, cache->d_head, n, few);
+    if (cache->dtype != DTYPE_Q8_0) {
+        add_sums(cache, few, scores, KEY_TILE, q, d_head, n, keys, d_head, KEY_TILE);
+        return;
+    }
+    for (size_t i = 0; i < d_head; i += BLOCK) {
+        _Alignas(64) float scale[KEY_TILE], sums[QUERIES * KEY_TILE];
+        unpack_scales(cache, scale, keys, i / BLOCK);
+        for (size_t t = 0, m; t < n; t += m) {
+            m = smaller(QUERIES, n - t);
+            memset(sums, 0, m * KEY_TILE * sizeof *sums);
+            add_sums(cache, few, sums, KEY_TILE, q + t * d_head + i, d_head, m, keys + i * KEY_TILE,
+                     smaller(BLOCK, d_head - i), KEY_TILE);
+            cache->kernels->add_scaled(scores + t * KEY_TILE, sums, scale, m, KEY_TILE);
+        }
+    }
 }
 
 void kv_add_values(const KvCache *cache, size_t head, size_t first, size_t n_keys, const float *pattern,
                    size_t n, bool few, float *z) {
-    const unsigned char *tile = tile_at(cache, cache->n_heads + head, first);
-    Rows rows = {tile, scales_of(cache, tile), n_keys, cache->d_head, true};
-    sum(cache, &rows, z, cache->d_head, pattern, KEY_TILE, n, few);
+    const unsigned char *values = tile_at(cache, cache->n_heads + head, first);
+    const size_t d_head = cache->d_head;
+    if (cache->dtype != DTYPE_Q8_0) {
+        add_sums(cache, few, z, d_head, pattern, KEY_TILE, n, values, n_keys, d_head);
+        return;
+    }
+    for (size_t i = 0; i < d_head; i += BLOCK) {
+        _Alignas(64) float scale[KEY_TILE], scaled[QUERIES * KEY_TILE];
+        unpack_scales(cache, scale, values, i / BLOCK);
+        for (size_t t = 0, m; t < n; t += m) {
+            m = smaller(QUERIES, n - t);
+            memset(scaled, 0, m * KEY_TILE * sizeof *scaled);
+            cache->kernels->add_scaled(scaled, pattern + t * KEY_TILE, scale, m, KEY_TILE);
+            add_sums(cache, few, z + t * d_head + i, d_head, scaled, KEY_TILE, m, values + i * KEY_TILE,
+                     n_keys, smaller(BLOCK, d_head - i));
+        }
+    }
 }

@@ -101,8 +101,6 @@ typedef struct Products {
 
 enum { MAX_WAYS = sizeof(Products) / sizeof(((Products *)0)->ways[0]) };
 
-enum { INT8_TILE = 64, INT8_BLOCK = 32 }; /* of unpack_int8 */
-
 typedef struct Kernels {
     const char *name;        /* what kernels_pick chooses by: "avx2" */
     bool (*runs_here)(void); /* whether this CPU and its system run the set; NULL: this build lacks it */
@@ -121,14 +119,17 @@ typedef struct Kernels {
     /* y[i] += x[i]. */
     void (*add)(float *y, const float *x, size_t n);
 
+    /* y[r][c] += a[c]·x[r][c], r < rows and c < cols, all contiguous. */
+    void (*add_scaled)(float *y, const float *x, const float *a, size_t rows, size_t cols);
+
     /* y[i] *= a. */
     void (*scale)(float *y, float a, size_t n);
 
     /*
      * n weighted sums of the same vectors: z[t][i] += Σ_j p[t][j]·v[j][i] for t < n, j < n_v, i < d, one j after
      * another. That is what attention does twice: its values weighted by the pattern, and its scores, where p is
-     * queries and v[j] is dimension j of d keys. v is F32 or F16, rows v_stride numbers apart; rows of z and p
-     * lie z_stride and p_stride floats apart.
+     * queries and v[j] is dimension j of d keys. v is F32, F16, or Q8_0's int8 without their scales; its rows lie
+     * v_stride numbers apart, those of z and p z_stride and p_stride floats.
      */
     void (*weighted_sums)(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,
                           const void *v, size_t v_stride, size_t n_v, size_t d);
@@ -136,14 +137,6 @@ typedef struct Kernels {
     /* The same for up to PACKED_TOKENS tokens, where weighted_sums gives a row other bits in other company; or NULL. */
     void (*few_sums)(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,
                      const void *v, size_t v_stride, size_t n_v, size_t d);
-
-    /*
-     * What attention caches in eight bits, as floats: dst[r][c] = scale·q[r][c], for r < rows and c < cols, both at most
-     * INT8_TILE. Rows of dst lie INT8_TILE floats apart, those of q q_stride bytes. INT8_BLOCK numbers of a column, or, with
-     * along_rows, of a row, share a scale: scales[r / INT8_BLOCK][c], or scales[c / INT8_BLOCK][r], [.][INT8_TILE].
-     */
-    void (*unpack_int8)(float *dst, const int8_t *q, size_t q_stride, size_t rows, size_t cols,
-                        const float *scales, bool along_rows);
 
     /* max_i x[i]; n ≥ 1. NaN may be passed over. */
     float (*max)(const float *x, size_t n);
