@@ -29,8 +29,8 @@ bool kv_cache_open(KvCache *cache, DType dtype, size_t n_heads, size_t d_head, s
     if (__builtin_add_overflow(n_ctx, KEY_TILE - 1, &cache->n_room) ||
         __builtin_mul_overflow(2 * n_heads * kv_bytes(dtype, d_head), cache->n_room / KEY_TILE * KEY_TILE,
                                &cache->n_bytes))
-        return error_set(error, "a KV cache of %zu positions cannot be addressed; ask for a smaller context",
-                         n_ctx);
+        return error_set(
+            error, "no memory has room for a KV cache of %zu positions; ask for a smaller context", n_ctx);
     cache->n_room = cache->n_room / KEY_TILE * KEY_TILE;
     void *tiles = mmap(NULL, cache->n_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

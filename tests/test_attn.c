@@ -158,7 +158,8 @@ static void engine_logits(const char *path, const int32_t *tokens, size_t n, DTy
 static void test_logits_are_the_engines(void) {
     for (size_t i = 0; i < N_MODELS; i++)
         for (unsigned way = 0; way < 6; way++) {
-            AttnSessionOptions options = {.n_threads = way % 3, .cache = (AttnCache)(way % 3), .fast = way >= 4};
+            AttnSessionOptions options = {
+                .n_threads = way % 3, .cache = (AttnCache)(way % 3), .fast = way >= 4};
             World world = open_world(models[i], &options);
             int32_t tokens[MAX_TOKENS];
             float logits[3 * MAX_VOCAB], wanted[3 * MAX_VOCAB];
@@ -520,6 +521,8 @@ static void test_errors(void) {
     check_error(!attn_model_open(GPT2, &(AttnModelOptions){.tokenizer = "none"}, &e), &e, "none");
     check_error(!attn_session_new(world.model, &(AttnSessionOptions){.n_ctx = 193}, &e), &e, "192");
     check_error(!attn_session_new(world.model, &(AttnSessionOptions){.n_ctx = SIZE_MAX}, &e), &e, "192");
+    check_error(!attn_session_new(world.model, &(AttnSessionOptions){.cache = (AttnCache)3}, &e), &e,
+                "no cache 3");
     CHECK(attn_feed(session, good, 3, NULL, 0, &e), "%s", e.message);
     check_error(!attn_feed(session, bad, 2, logits, 1, &e), &e, "257");
     check_error(!attn_feed(session, negative, 1, logits, 1, &e), &e, "-1");
