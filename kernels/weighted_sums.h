@@ -27,7 +27,8 @@ OPENED float number_at(DType dtype, const unsigned char *v, size_t i) {
 
 /*
  * The sums of a few rows over `vectors` vectors of each v, which stay in registers while all v pass. Meanwhile the rows
- * behind these v, in the cache the next key tile, are fetched into L2, row by row: all at once gains nothing.
+ * behind these v, in the cache the next key tile, are fetched into L2, row by row: all at once gains nothing. Those of Q8_0 come
+ * half a tile at a time, which is too near to be there in time.
  */
 OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, size_t rows, size_t vectors) {
     Vec sums[4 * TOKENS];
@@ -36,10 +37,11 @@ OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, 
         for (size_t k = 0; k < vectors; k++)
             sums[r * vectors + k] = vec_load(z + r * w->z_stride + k * LANES);
     const size_t bytes = bytes_of(dtype);
+    const size_t ahead = dtype == DTYPE_Q8_0 ? 2 * w->n_v : w->n_v;
     for (size_t j = 0; j < w->n_v; j++) {
         Vec v[8];
         for (size_t k = 0; k < vectors * LANES; k += 64 / bytes)
-            __builtin_prefetch(w->v + ((w->n_v + j) * w->v_stride + i + k) * bytes, 0, 2);
+            __builtin_prefetch(w->v + ((ahead + j) * w->v_stride + i + k) * bytes, 0, 2);
         for (size_t k = 0; k < vectors; k++) {
             v[k] = load_weights(dtype, w->v, j * w->v_stride + i + k * LANES);
             if (rows > 1) KEEP_IN_REGISTER(v[k]);
