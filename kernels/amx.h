@@ -113,8 +113,8 @@ OPENED void load_step(Vec w[2], DType dtype, const PlainGroup *group, size_t ste
     for (size_t i = 0; i < 2; i++) {
         const size_t c = step * STEP + i * LANES, span = c / span_of(dtype);
         __m512i q = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(group->q + c)));
-        w[i] = vec_mul(vec_set(group->scales[0][span]), _mm512_cvtepi32_ps(_mm512_sub_epi32(q, excess)));
-        if (has_mins(dtype)) w[i] = vec_sub(w[i], vec_set(group->mins[0][span]));
+        w[i] = vec_mul(vec_set(group->scales[span]), _mm512_cvtepi32_ps(_mm512_sub_epi32(q, excess)));
+        if (has_mins(dtype)) w[i] = vec_sub(w[i], vec_set(group->mins[span]));
     }
 }
 

@@ -9,7 +9,7 @@
 
 #define MATMUL_TILES(x_parts, w_parts, pack_parts)                                                           \
     {                                                                                                        \
-        .streams = 1, .pack_tokens = PACK_TOKENS, .whole_cols = STEP, .otherwise = &avx512_matmul_floats,    \
+        .pack_tokens = PACK_TOKENS, .whole_cols = STEP, .otherwise = &avx512_matmul_floats,                  \
         .rounding = {.x_bf16 = x_parts, .w_bf16 = w_parts}, .pack = pack_parts, .multiply = matmul_tiles     \
     }
 
@@ -30,9 +30,7 @@ static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_st
 #define INT_WAYS(lanes, name)                                                                                \
     {                                                                                                        \
         {                                                                                                    \
-            {FEW_INTS, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, {                          \
-                SIZE_MAX, &prompt_quantised                                                                  \
-            }                                                                                                \
+            {1, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, { SIZE_MAX, &prompt_quantised }   \
         }                                                                                                    \
     }
 #define FLOATS(prompt)                                                                                       \

@@ -55,15 +55,13 @@ static void multiply_tiles(float *y, size_t y_stride, const Matrix *w, const flo
     matmul_panels(DTYPE_F32, true, y, y_stride, &pairs, bias, begin, end, packed, n);
 }
 
-static const Product matvec_of_bf16 = {.streams = ROWS,
-                                       .pack_tokens = 1,
+static const Product matvec_of_bf16 = {.pack_tokens = 1,
                                        .whole_cols = 2,
                                        .otherwise = &avx512_matvec_floats,
                                        .rounding = {.x_bf16 = 1},
                                        .pack = pack_pairs,
                                        .multiply = multiply_rows};
-static const Product matmul_of_bf16 = {.streams = 1,
-                                       .pack_tokens = TILE_TOKENS,
+static const Product matmul_of_bf16 = {.pack_tokens = TILE_TOKENS,
                                        .whole_cols = 2,
                                        .otherwise = &avx512_matmul_floats,
                                        .rounding = {.x_bf16 = 1},

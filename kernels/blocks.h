@@ -44,8 +44,7 @@ enum {
 typedef struct Group {
     uint8_t *q; /* sixteen of each row; the next sixteen lie `apart` bytes behind them */
     size_t apart;
-    float (*scales)[GROUP_SPANS]; /* of each row */
-    float (*mins)[GROUP_SPANS];   /* likewise, written where has_mins */
+    float *scales, *mins; /* [spans / 4][row][4], up to the next four; mins are written where has_mins */
 } Group;
 
 /* Forced open, so that what a type is, is a constant in the loops. */
@@ -90,38 +89,15 @@ TYPE bool has_nibbles(DType dtype) {
            dtype == DTYPE_Q4_K;
 }
 
-TYPE float half_at(const unsigned char *bytes) {
-#if defined(__F16C__)
-    uint16_t half;
-    memcpy(&half, bytes, sizeof half);
-    return _cvtsh_ss(half);
-#elif defined(__aarch64__)
-    __fp16 half;
-    memcpy(&half, bytes, sizeof half);
-    return half;
-#else
-    uint16_t half;
-    memcpy(&half, bytes, sizeof half);
-    return f16_to_f32(half);
-#endif
-}
-
-TYPE uint64_t u64_at(const unsigned char *bytes) {
-    uint64_t value;
-    memcpy(&value, bytes, sizeof value);
-    return value;
-}
-
-TYPE uint32_t u32_at(const unsigned char *bytes) {
-    uint32_t value;
-    memcpy(&value, bytes, sizeof value);
-    return value;
-}
-
-/* Vectors of any machine, since compilers do not always see them in loops. */
-typedef uint8_t Bytes __attribute__((vector_size(16 * UNPACKED_ROWS)));
+/* Vectors of any machine, since compilers do not always see them in loops: sixteen bytes of each row. */
+#define VECTOR_OF(type) type __attribute__((vector_size(16 * UNPACKED_ROWS)))
+typedef VECTOR_OF(uint8_t) Bytes;
+typedef VECTOR_OF(uint32_t) Words;
+typedef VECTOR_OF(int32_t) Integers;
+typedef VECTOR_OF(float) Floats;
 typedef uint8_t Bytes16 __attribute__((vector_size(16)));
 typedef int8_t SignedBytes16 __attribute__((vector_size(16)));
+typedef uint32_t Words4 __attribute__((vector_size(16)));
 
 /* The same sixteen bytes for each row. */
 TYPE Bytes repeat16(const Bytes16 *bytes) {
@@ -134,12 +110,14 @@ TYPE Bytes repeat16(const Bytes16 *bytes) {
 #endif
 }
 
-/* Sixteen bytes of each row, from the byte `at` on. */
-TYPE Bytes load_pieces(const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
+/* The same four words for each row. */
+TYPE Words repeat_words(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    const Words4 words = {a, b, c, d};
+    return (Words)repeat16((const Bytes16 *)&words);
+}
+
 #if UNPACKED_ROWS > 1
-    __m128i pieces[UNPACKED_ROWS];
-    for (size_t i = 0; i < UNPACKED_ROWS; i++)
-        pieces[i] = _mm_loadu_si128((const __m128i *)(const void *)(rows[i] + at));
+TYPE Bytes join(const __m128i pieces[UNPACKED_ROWS]) {
     __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(pieces[0]), pieces[1], 1);
 #if UNPACKED_ROWS == 4
     __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(pieces[2]), pieces[3], 1);
@@ -147,6 +125,16 @@ TYPE Bytes load_pieces(const unsigned char *const rows[UNPACKED_ROWS], size_t at
 #else
     return (Bytes)low;
 #endif
+}
+#endif
+
+/* Sixteen bytes of each row, from the byte `at` on. */
+TYPE Bytes load_pieces(const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
+#if UNPACKED_ROWS > 1
+    __m128i pieces[UNPACKED_ROWS];
+    for (size_t i = 0; i < UNPACKED_ROWS; i++)
+        pieces[i] = _mm_loadu_si128((const __m128i *)(const void *)(rows[i] + at));
+    return join(pieces);
 #else
     Bytes bytes;
     memcpy(&bytes, rows[0] + at, sizeof bytes);
@@ -154,10 +142,43 @@ TYPE Bytes load_pieces(const unsigned char *const rows[UNPACKED_ROWS], size_t at
 #endif
 }
 
+/* Four words of each row, one from each byte in `at` on, and twelve bytes behind it. */
+TYPE Words load_words(const unsigned char *const rows[UNPACKED_ROWS], const size_t at[4]) {
+    Words words[4];
+    for (size_t i = 0; i < 4; i++) words[i] = (Words)load_pieces(rows, at[i]);
+#if UNPACKED_ROWS == 4
+    __m512i first = _mm512_unpacklo_epi32((__m512i)words[0], (__m512i)words[1]),
+            last = _mm512_unpacklo_epi32((__m512i)words[2], (__m512i)words[3]);
+    return (Words)_mm512_unpacklo_epi64(first, last);
+#elif UNPACKED_ROWS == 2
+    __m256i first = _mm256_unpacklo_epi32((__m256i)words[0], (__m256i)words[1]),
+            last = _mm256_unpacklo_epi32((__m256i)words[2], (__m256i)words[3]);
+    return (Words)_mm256_unpacklo_epi64(first, last);
+#else
+    return (Words){words[0][0], words[1][0], words[2][0], words[3][0]};
+#endif
+}
+
+/* The F16 in the lower half of each word. */
+TYPE Floats lower_halves(Words words) {
+#if UNPACKED_ROWS == 4
+    return (Floats)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)words));
+#elif UNPACKED_ROWS == 2
+    __m256i halves = (__m256i)(words & 0xffff);
+    halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(halves, halves), 0x08);
+    return (Floats)_mm256_cvtph_ps(_mm256_castsi256_si128(halves));
+#elif defined(__aarch64__)
+    return (Floats)vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32((uint32x4_t)words)));
+#else
+    return (Floats){f16_to_f32((uint16_t)words[0]), f16_to_f32((uint16_t)words[1]),
+                    f16_to_f32((uint16_t)words[2]), f16_to_f32((uint16_t)words[3])};
+#endif
+}
+
 /* Sixteen q of each row: columns [16·i, 16·i + 16). */
 TYPE void put(const Group *g, size_t i, Bytes q) { memcpy(g->q + i * g->apart, &q, sizeof q); }
 
-/* Each index is below 16. */
+/* 0 where an index is 128 or more; no other is 16 or more. */
 TYPE Bytes look_up(Bytes table, Bytes index) {
 #if UNPACKED_ROWS == 4
     return (Bytes)_mm512_shuffle_epi8((__m512i)table, (__m512i)index);
@@ -169,7 +190,7 @@ TYPE Bytes look_up(Bytes table, Bytes index) {
     return (Bytes)vqtbl1q_u8((uint8x16_t)table, (uint8x16_t)index);
 #else
     Bytes found;
-    for (size_t i = 0; i < 16; i++) found[i] = table[index[i]];
+    for (size_t i = 0; i < 16; i++) found[i] = index[i] < 16 ? table[index[i]] : 0;
     return found;
 #endif
 }
@@ -185,11 +206,25 @@ TYPE Bytes look_up_iq4(Bytes index) {
 }
 
 /* 2^(e − 128): half of what E8M0 says, because values are doubled. */
-TYPE float half_of_e8m0(unsigned e) {
-    uint32_t bits = e < 2 ? UINT32_C(0x00200000) << e : (uint32_t)(e - 1) << 23;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+TYPE Floats halves_of_e8m0(Words e) {
+    Words small = (Words)(e < 2);
+    return (Floats)((small & UINT32_C(0x00200000) << (e & 1)) | (~small & (e - 1) << 23));
+}
+
+/* The F16 from the byte `at` of each piece on, four times. */
+TYPE Floats half_at(Bytes pieces, uint8_t at) {
+    const Bytes16 index = {0, 1, 128, 128, 0, 1, 128, 128, 0, 1, 128, 128, 0, 1, 128, 128};
+    return lower_halves((Words)look_up(pieces, repeat16(&index) + at));
+}
+
+/* The scales of 4·n spans: d times bytes from `first` on, each less so much. */
+TYPE void put_scales(float *to, size_t n, Floats d, Bytes bytes, uint8_t first, int less) {
+    const Bytes16 index = {0, 128, 128, 128, 1, 128, 128, 128, 2, 128, 128, 128, 3, 128, 128, 128};
+    for (size_t i = 0; i < n; i++, to += 4 * UNPACKED_ROWS) {
+        Words words = (Words)look_up(bytes, repeat16(&index) + (uint8_t)(first + 4 * i));
+        Floats scales = d * __builtin_convertvector((Integers)words - less, Floats);
+        memcpy(to, &scales, sizeof scales);
+    }
 }
 
 /* A constant, where the dtype is one; 0: blocks are large. */
@@ -206,7 +241,7 @@ TYPE size_t small_block_bytes(DType dtype) {
     }
 }
 
-/* Opens a function once for each type of small blocks, which is its first argument. */
+/* Opens a function once for each type of small blocks, or of large ones, which is its first argument. */
 #define SMALL_TYPES(function, ...)                                                                           \
     case DTYPE_Q4_0: function(DTYPE_Q4_0, __VA_ARGS__); break;                                               \
     case DTYPE_Q4_1: function(DTYPE_Q4_1, __VA_ARGS__); break;                                               \
@@ -214,76 +249,73 @@ TYPE size_t small_block_bytes(DType dtype) {
     case DTYPE_Q5_1: function(DTYPE_Q5_1, __VA_ARGS__); break;                                               \
     case DTYPE_Q8_0: function(DTYPE_Q8_0, __VA_ARGS__); break;                                               \
     case DTYPE_IQ4_NL: function(DTYPE_IQ4_NL, __VA_ARGS__); break;                                           \
-    case DTYPE_MXFP4: function(DTYPE_MXFP4, __VA_ARGS__); break;
+    case DTYPE_MXFP4:                                                                                        \
+        function(DTYPE_MXFP4, __VA_ARGS__);                                                                  \
+        break;
+#define LARGE_TYPES(function, ...)                                                                           \
+    case DTYPE_Q2_K: function(DTYPE_Q2_K, __VA_ARGS__); break;                                               \
+    case DTYPE_Q3_K: function(DTYPE_Q3_K, __VA_ARGS__); break;                                               \
+    case DTYPE_Q4_K: function(DTYPE_Q4_K, __VA_ARGS__); break;                                               \
+    case DTYPE_Q5_K: function(DTYPE_Q5_K, __VA_ARGS__); break;                                               \
+    case DTYPE_Q6_K: function(DTYPE_Q6_K, __VA_ARGS__); break;                                               \
+    case DTYPE_IQ4_XS: function(DTYPE_IQ4_XS, __VA_ARGS__); break;
 
-/* 16 where bit i of four bytes of each row is set, for the i of a half. */
-TYPE Bytes fifth_bits(const unsigned char *const rows[UNPACKED_ROWS], size_t at, uint8_t half) {
-    typedef uint32_t Words __attribute__((vector_size(16 * UNPACKED_ROWS)));
+/* 16 where bit i of the first four bytes is set, for the i of a half. */
+TYPE Bytes fifth_bits(Bytes bits, uint8_t half) {
     const Bytes16 mask = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128},
                   byte = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
-    Words bits = {0};
-    for (size_t i = 0; i < UNPACKED_ROWS; i++) bits[4 * i] = u32_at(rows[i] + at);
-    Bytes spread = look_up((Bytes)bits, repeat16(&byte) + (uint8_t)(2 * half));
-    return (Bytes)((spread & repeat16(&mask)) == repeat16(&mask)) & 16;
+    bits = look_up(bits, repeat16(&byte) + (uint8_t)(2 * half));
+    return (Bytes)((bits & repeat16(&mask)) == repeat16(&mask)) & 16;
 }
 
-/* The integers of the small block b that begins at the byte `at`: 16 bytes whose low halves come first, but for Q8_0. */
+/*
+ * The integers of the small block b that begins at the byte `at`: 16 bytes whose low halves come first, but for Q8_0. All
+ * is loaded before anything is put, after which a compiler would load it once more.
+ */
 TYPE void unpack_small(DType dtype, const Group *g, size_t b, const unsigned char *const rows[UNPACKED_ROWS],
                        size_t at) {
-    const size_t from = at + small_block_bytes(dtype) - (dtype == DTYPE_Q8_0 ? 32 : 16);
+    const bool whole = dtype == DTYPE_Q8_0, fifth = dtype == DTYPE_Q5_0 || dtype == DTYPE_Q5_1;
+    const size_t end = at + small_block_bytes(dtype);
+    const Bytes first = load_pieces(rows, end - (whole ? 32 : 16)), last = load_pieces(rows, end - 16),
+                bits = fifth ? load_pieces(rows, at + (dtype == DTYPE_Q5_0 ? 2 : 4)) : first;
     for (uint8_t half = 0; half < 2; half++) {
-        Bytes q = dtype == DTYPE_Q8_0 ? load_pieces(rows, from + 16 * half) + MIDDLE
-                                      : load_pieces(rows, from) >> (uint8_t)(4 * half) & 15;
-        if (dtype == DTYPE_Q5_0) q |= fifth_bits(rows, at + 2, half);
-        if (dtype == DTYPE_Q5_1) q |= fifth_bits(rows, at + 4, half);
+        Bytes q = whole ? (half ? last : first) + MIDDLE : first >> (uint8_t)(4 * half) & 15;
+        if (fifth) q |= fifth_bits(bits, half);
         if (dtype == DTYPE_IQ4_NL) q = look_up_iq4(q);
         if (dtype == DTYPE_MXFP4) q = look_up(repeat16(&e2m1_values), q);
         put(g, 2 * b + half, q);
     }
 }
 
-/* Eight scales of a large block: d times eight bytes, each less so much. */
-TYPE void scale_eight(float scales[8], float d, uint64_t bytes, int less) {
-#if defined(__AVX2__)
-    __m256i integers = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)bytes));
-    __m256 floats = _mm256_cvtepi32_ps(_mm256_sub_epi32(integers, _mm256_set1_epi32(less)));
-    _mm256_storeu_ps(scales, _mm256_mul_ps(floats, _mm256_set1_ps(d)));
-#else
-    for (size_t i = 0; i < 8; i++) scales[i] = d * (float)((int)(bytes >> 8 * i & 255) - less);
-#endif
-}
-
-static const uint64_t every_nibble = 0x0f0f0f0f0f0f0f0f, every_pair = 0x0303030303030303;
-
 /* 16 bytes of scales and minima, four bits each; then four times 32 weights of two bits in 32 bytes, for each half. */
 TYPE void unpack_q2_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
-    for (size_t r = 0; r < UNPACKED_ROWS; r++)
-        for (size_t i = 0; i < 16; i += 8) {
-            const unsigned char *block = rows[r] + at;
-            scale_eight(g->scales[r] + i, half_at(block + 80), u64_at(block + i) & every_nibble, 0);
-            scale_eight(g->mins[r] + i, half_at(block + 82), u64_at(block + i) >> 4 & every_nibble, 0);
-        }
+    const Bytes nibbles = load_pieces(rows, at), last = load_pieces(rows, at + 68);
+    put_scales(g->scales, 4, half_at(last, 12), nibbles & 15, 0, 0);
+    put_scales(g->mins, 4, half_at(last, 14), nibbles >> 4, 0, 0);
+#pragma GCC unroll 8
     for (size_t i = 0; i < 4; i++) {
         Bytes pairs = load_pieces(rows, at + 16 + 16 * i);
+#pragma GCC unroll 8
         for (size_t j = 0; j < 4; j++) put(g, i / 2 * 8 + 2 * j + i % 2, pairs >> (uint8_t)(2 * j) & 3);
     }
 }
 
 /* Third bits, that of weight 32·j + i in bit j of byte i; two bits as in Q2_K; four bits of each scale, then two. */
 TYPE void unpack_q3_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
-    for (size_t r = 0; r < UNPACKED_ROWS; r++) {
-        const unsigned char *block = rows[r] + at;
-        const uint64_t lower = u64_at(block + 96), pairs = u32_at(block + 104),
-                       upper = pairs | pairs >> 2 << 32;
-        for (unsigned i = 0; i < 2; i++)
-            scale_eight(g->scales[r] + 8 * i, half_at(block + 108),
-                        (lower >> 4 * i & every_nibble) | (upper >> 4 * i & every_pair) << 4, 32);
-    }
+    const Bytes16 lower = {2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9},
+                  upper = {10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13};
+    const Bytes thirds[] = {load_pieces(rows, at), load_pieces(rows, at + 16)},
+                last = load_pieces(rows, at + 94);
+    Words nibbles = (Words)look_up(last, repeat16(&lower)) >> repeat_words(0, 0, 4, 4),
+          seconds = (Words)look_up(last, repeat16(&upper)) >> repeat_words(0, 2, 4, 6);
+    put_scales(g->scales, 4, half_at(last, 14), ((Bytes)nibbles & 15) | ((Bytes)seconds & 3) << 4, 0, 32);
+#pragma GCC unroll 8
     for (size_t i = 0; i < 4; i++) {
-        Bytes pairs = load_pieces(rows, at + 32 + 16 * i), third = load_pieces(rows, at + i % 2 * 16);
+        Bytes pairs = load_pieces(rows, at + 32 + 16 * i);
+#pragma GCC unroll 8
         for (size_t j = 0; j < 4; j++)
             put(g, i / 2 * 8 + 2 * j + i % 2,
-                (pairs >> (uint8_t)(2 * j) & 3) | (third >> (uint8_t)(i / 2 * 4 + j) & 1) << 2);
+                (pairs >> (uint8_t)(2 * j) & 3) | (thirds[i % 2] >> (uint8_t)(i / 2 * 4 + j) & 1) << 2);
     }
 }
 
@@ -291,38 +323,41 @@ TYPE void unpack_q3_k(const Group *g, const unsigned char *const rows[UNPACKED_R
  * The scales and minima of Q4_K and Q5_K: eight of six bits each, in twelve bytes. The upper bits of the last four lie
  * above the first four.
  */
-TYPE void unpack_scales_k(float *scales, float *mins, const unsigned char *block) {
-    const uint64_t lower = u32_at(block + 12), each = 0x3f3f3f3f;
-    for (unsigned i = 0; i < 2; i++) {
-        uint64_t first = u32_at(block + 4 + 4 * i),
-                 last = (lower >> 4 * i & 0x0f0f0f0f) | (first >> 6 & 0x03030303) << 4;
-        scale_eight(i ? mins : scales, half_at(block + 2 * i), (first & each) | last << 32, 0);
-    }
+TYPE void unpack_scales_k(const Group *g, Bytes head) {
+    const Bytes16 lower = {4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15},
+                  upper = {128, 128, 128, 128, 4, 5, 6, 7, 128, 128, 128, 128, 8, 9, 10, 11};
+    Words low = (Words)look_up(head, repeat16(&lower)) >> repeat_words(0, 0, 0, 4),
+          high = (Words)look_up(head, repeat16(&upper)) >> 2 & 0x30303030;
+    Bytes both = (Bytes)((low & repeat_words(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)) | high);
+    put_scales(g->scales, 2, half_at(head, 0), both, 0, 0);
+    put_scales(g->mins, 2, half_at(head, 2), both, 8, 0);
 }
 
 /* 32 bytes hold 64 weights: the low halves, then the high ones. Q5_K: the fifth bit of weight 32·j + i in bit j of byte i. */
 TYPE void unpack_q45_k(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
                        size_t at) {
-    for (size_t r = 0; r < UNPACKED_ROWS; r++) unpack_scales_k(g->scales[r], g->mins[r], rows[r] + at);
+    const Bytes fifths[] = {load_pieces(rows, at + 16), load_pieces(rows, at + 32)};
+    unpack_scales_k(g, load_pieces(rows, at));
+#pragma GCC unroll 8
     for (size_t i = 0; i < 8; i++) {
-        Bytes both = load_pieces(rows, at + (dtype == DTYPE_Q5_K ? 48 : 16) + 16 * i),
-              fifth = dtype == DTYPE_Q5_K ? load_pieces(rows, at + 16 + i % 2 * 16) : both & 0;
-        for (size_t j = 0; j < 2; j++)
-            put(g, i / 2 * 4 + 2 * j + i % 2,
-                (both >> (uint8_t)(4 * j) & 15) | (fifth >> (uint8_t)(i / 2 * 2 + j) & 1) << 4);
+        Bytes both = load_pieces(rows, at + (dtype == DTYPE_Q5_K ? 48 : 16) + 16 * i);
+#pragma GCC unroll 8
+        for (size_t j = 0; j < 2; j++) {
+            Bytes q = both >> (uint8_t)(4 * j) & 15;
+            if (dtype == DTYPE_Q5_K) q |= (fifths[i % 2] >> (uint8_t)(i / 2 * 2 + j) & 1) << 4;
+            put(g, i / 2 * 4 + 2 * j + i % 2, q);
+        }
     }
 }
 
 /* Two halves, each of 64 bytes with the lower four bits of 128 weights, and 32 bytes with the upper two. */
 TYPE void unpack_q6_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
-    for (size_t r = 0; r < UNPACKED_ROWS; r++)
-        for (size_t i = 0; i < 16; i += 8) {
-            const unsigned char *block = rows[r] + at;
-            scale_eight(g->scales[r] + i, half_at(block + 208), u64_at(block + 192 + i) ^ 0x8080808080808080,
-                        128);
-        }
+    put_scales(g->scales, 4, half_at(load_pieces(rows, at + 194), 14), load_pieces(rows, at + 192) ^ 128, 0,
+               128);
+#pragma GCC unroll 8
     for (size_t i = 0; i < 4; i++) {
         Bytes upper = load_pieces(rows, at + 128 + 16 * i);
+#pragma GCC unroll 8
         for (size_t j = 0; j < 2; j++) {
             Bytes lower = load_pieces(rows, at + i / 2 * 64 + 32 * j + i % 2 * 16);
             for (size_t k = 0; k < 2; k++)
@@ -334,16 +369,13 @@ TYPE void unpack_q6_k(const Group *g, const unsigned char *const rows[UNPACKED_R
 
 /* The upper two bits of eight scales, then their lower four. */
 TYPE void unpack_iq4_xs(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
-    for (size_t r = 0; r < UNPACKED_ROWS; r++) {
-        uint64_t upper = u32_at(rows[r] + at) >> 16, lower = u32_at(rows[r] + at + 4);
-        upper = (upper | upper << 24) & 0x000000ff000000ff; /* spread over eight bytes */
-        upper = (upper | upper << 12) & 0x000f000f000f000f;
-        upper = (upper | upper << 6) & every_pair;
-        lower = (lower | lower << 16) & 0x0000ffff0000ffff;
-        lower = (lower | lower << 8) & 0x00ff00ff00ff00ff;
-        lower = (lower | lower << 4) & every_nibble;
-        scale_eight(g->scales[r], half_at(rows[r] + at), lower | upper << 4, 32);
-    }
+    const Bytes16 lower = {4, 4, 5, 5, 6, 6, 7, 7}, upper = {2, 2, 2, 2, 3, 3, 3, 3};
+    const Bytes head = load_pieces(rows, at);
+    Words low = (Words)look_up(head, repeat16(&lower)), high = (Words)look_up(head, repeat16(&upper));
+    low = (low & 0x000f000f) | (low >> 4 & 0x0f000f00);
+    high = (high & 3) << 4 | (high & 0x0c00) << 2 | (high & 0x300000) | (high & 0xc0000000) >> 2;
+    put_scales(g->scales, 2, half_at(head, 0), (Bytes)(low | high), 0, 32);
+#pragma GCC unroll 8
     for (size_t i = 0; i < 8; i++) {
         Bytes both = load_pieces(rows, at + 8 + 16 * i);
         put(g, 2 * i, look_up_iq4(both & 15));
@@ -353,27 +385,50 @@ TYPE void unpack_iq4_xs(const Group *g, const unsigned char *const rows[UNPACKED
 
 TYPE void unpack_small_blocks(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
                               size_t at, size_t cols) {
-    for (size_t b = 0; b < cols / BLOCK; b++, at += small_block_bytes(dtype)) {
-        unpack_small(dtype, g, b, rows, at);
-        for (size_t r = 0; r < UNPACKED_ROWS; r++) {
-            const unsigned char *block = rows[r] + at;
-            g->scales[r][b] = dtype == DTYPE_MXFP4 ? half_of_e8m0(block[0]) : half_at(block);
-            if (has_mins(dtype)) g->mins[r][b] = -half_at(block + 2);
-        }
+    const size_t block = small_block_bytes(dtype), last = at + (cols / BLOCK - 1) * block;
+    for (size_t b = 0; b < cols / BLOCK; b++) unpack_small(dtype, g, b, rows, at + b * block);
+    for (size_t i = 0; i < cols; i += 4 * BLOCK) {
+        size_t heads[4];
+        for (size_t j = 0; j < 4; j++, at += block) heads[j] = at < last ? at : last;
+        const Words head = load_words(rows, heads);
+        const Floats scales = dtype == DTYPE_MXFP4 ? halves_of_e8m0(head & 255) : lower_halves(head),
+                     mins = -lower_halves(head >> 16);
+        memcpy(g->scales + i / BLOCK * UNPACKED_ROWS, &scales, sizeof scales);
+        if (has_mins(dtype)) memcpy(g->mins + i / BLOCK * UNPACKED_ROWS, &mins, sizeof mins);
     }
 }
 
-/* cols ≤ GROUP columns from the byte `at` on, where a block begins; large blocks whole. */
-static inline void unpack_group(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
-                                size_t at, size_t cols) {
+TYPE void unpack_large_block(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
+                             size_t at) {
     switch (dtype) {
-        SMALL_TYPES(unpack_small_blocks, g, rows, at, cols)
     case DTYPE_Q2_K: unpack_q2_k(g, rows, at); break;
     case DTYPE_Q3_K: unpack_q3_k(g, rows, at); break;
-    case DTYPE_Q4_K: unpack_q45_k(DTYPE_Q4_K, g, rows, at); break;
-    case DTYPE_Q5_K: unpack_q45_k(DTYPE_Q5_K, g, rows, at); break;
     case DTYPE_Q6_K: unpack_q6_k(g, rows, at); break;
     case DTYPE_IQ4_XS: unpack_iq4_xs(g, rows, at); break;
+    default: unpack_q45_k(dtype, g, rows, at);
+    }
+}
+
+/* cols ≤ GROUP columns from the byte `at` on, where a block begins; large blocks whole. Forced open, for one type. */
+TYPE void unpack_type(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at,
+                      size_t cols) {
+    if (!small_block_bytes(dtype))
+        unpack_large_block(dtype, g, rows, at);
+    else if (cols == GROUP)
+        unpack_small_blocks(dtype, g, rows, at, GROUP);
+    else
+        unpack_small_blocks(dtype, g, rows, at, cols);
+}
+
+/* For any type. What is said of the group is copied, or all of it would be read again after each byte that is put. */
+static inline void unpack_group(DType dtype, const Group *group,
+                                const unsigned char *const from[UNPACKED_ROWS], size_t at, size_t cols) {
+    const Group g = *group;
+    const unsigned char *rows[UNPACKED_ROWS];
+    for (size_t i = 0; i < UNPACKED_ROWS; i++) rows[i] = from[i];
+    switch (dtype) {
+        SMALL_TYPES(unpack_type, &g, rows, at, cols)
+        LARGE_TYPES(unpack_type, &g, rows, at, cols)
     case DTYPE_F32:
     case DTYPE_F16:
     case DTYPE_BF16: break;
@@ -384,7 +439,7 @@ static inline void unpack_group(DType dtype, const Group *g, const unsigned char
 /* A group of one row in order, and its weights as floats. */
 typedef struct PlainGroup {
     uint8_t q[GROUP];
-    float scales[1][GROUP_SPANS], mins[1][GROUP_SPANS];
+    float scales[GROUP_SPANS], mins[GROUP_SPANS];
 } PlainGroup;
 
 static inline void unpack_plainly(DType dtype, PlainGroup *g, const unsigned char *from, size_t cols) {
@@ -396,8 +451,8 @@ static inline void group_floats(DType dtype, float *restrict w, const PlainGroup
     const int excess = excess_of(dtype);
     for (size_t begin = 0; begin < cols; begin += span)
         for (size_t c = begin; c < begin + span; c++) {
-            float whole = g->scales[0][begin / span] * (float)((Q)g->q[c] - excess);
-            w[c] = has_mins(dtype) ? whole - g->mins[0][begin / span] : whole;
+            float whole = g->scales[begin / span] * (float)((Q)g->q[c] - excess);
+            w[c] = has_mins(dtype) ? whole - g->mins[begin / span] : whole;
         }
 }
 #endif

@@ -155,15 +155,20 @@ OPENED void dot_columns(DType dtype, bool pairs, float (*sums)[ROWS], const unsi
 
 OPENED void rows_of_floats(DType dtype, bool pairs, float *y, size_t y_stride, const Matrix *w,
                            const float *bias, size_t begin, size_t end, const float *x, size_t n) {
-    for (size_t step = begin; step < end; step++) {
-        const unsigned char *rows[ROWS] = {NULL};
-        _Alignas(64) float sums[PACKED_TOKENS][ROWS];
-        for (size_t t = 0; t < n; t++) begin_step(rows, sums[t], w, bias, step);
+    const size_t row_bytes = dtype_bytes(dtype, w->cols), vector_bytes = dtype_bytes(dtype, LANES);
+    for (size_t r = begin; r < end; r += ROWS) {
+        const unsigned char *rows[ROWS], *next = (const unsigned char *)w->data + (r + ROWS) * row_bytes;
+        const size_t n_rows = smaller(ROWS, end - r);
+        _Alignas(64) float sums[PACKED_TOKENS][ROWS] = {{0}};
+        find_rows(rows, w, r, end);
+        for (size_t t = 0; t < n && bias; t++) memcpy(sums[t], bias + r, n_rows * sizeof *bias);
         size_t c = 0;
-        for (; c + LANES <= w->cols; c += LANES)
+        for (; c + LANES <= w->cols; c += LANES, next += ROWS * vector_bytes) {
+            fetch(next, ROWS * vector_bytes);
             dot_columns(dtype, pairs, sums, rows, x, n, w->cols, c, LANES);
+        }
         if (c < w->cols) dot_columns(dtype, pairs, sums, rows, x, n, w->cols, c, w->cols - c);
-        for (size_t t = 0; t < n; t++) end_step(y + t * y_stride, w, sums[t], step);
+        for (size_t t = 0; t < n; t++) memcpy(y + t * y_stride + r, sums[t], n_rows * sizeof *y);
     }
 }
 
@@ -174,8 +179,8 @@ static inline void matvec_floats(float *y, size_t y_stride, const Matrix *w, con
 
 /* The products of weights that are floats. */
 #define MATVEC_FLOATS                                                                                        \
-    { .streams = ROWS, .pack_tokens = 1, .pack = pack_plainly, .multiply = matvec_floats }
+    { .pack_tokens = 1, .pack = pack_plainly, .multiply = matvec_floats }
 #define MATMUL_FLOATS                                                                                        \
-    { .streams = 1, .pack_tokens = TILE_TOKENS, .pack = pack_floats, .multiply = matmul_floats }
+    { .pack_tokens = TILE_TOKENS, .pack = pack_floats, .multiply = matmul_floats }
 
 #endif

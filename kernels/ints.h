@@ -100,101 +100,76 @@ static inline void pack_ints(size_t bytes, void *packed, DType dtype, const floa
 
 /* The weights of ROWS rows and up to GROUP columns. */
 typedef struct Panel {
-    _Alignas(64) unsigned char q[GROUP / 16][ROWS][16];                    /* as in Group */
-    _Alignas(64) float scales[GROUP_SPANS][ROWS], mins[GROUP_SPANS][ROWS]; /* of the rows' spans */
+    _Alignas(64) unsigned char q[GROUP / 16][ROWS][16];                           /* as in Group */
+    _Alignas(64) float scales[ROWS / UNPACKED_ROWS][GROUP_SPANS * UNPACKED_ROWS]; /* likewise */
+    _Alignas(64) float mins[ROWS / UNPACKED_ROWS][GROUP_SPANS * UNPACKED_ROWS];
     _Alignas(64) unsigned char wide[GROUP / 8][ROWS][16]; /* q as int16, for parts of two bytes */
-
-    /* Scales and minima as unpacking leaves them: of large blocks, and of small ones. */
-    _Alignas(64) float raw[2][ROWS][GROUP_SPANS];
-    _Alignas(64) uint16_t halves[2][GROUP / BLOCK][ROWS];
 } Panel;
+
+/* Where the scale, or minimum, of a row's span lies behind that of the first span of the first row. */
+OPENED size_t scale_at(size_t row, size_t span) {
+    return row / UNPACKED_ROWS * (GROUP_SPANS * UNPACKED_ROWS) + span / 4 * (4 * UNPACKED_ROWS) +
+           row % UNPACKED_ROWS * 4 + span % 4;
+}
 
 /* Sixteen bytes of each row: columns [16·i, 16·i + 16), or eight columns as int16. */
 OPENED const unsigned char *panel_chunk(size_t bytes, const Panel *panel, size_t i) {
     return part_bytes(bytes) == 1 ? panel->q[i][0] : panel->wide[i][0];
 }
 
-/* Columns from the byte `at` on of the UNPACKED_ROWS rows from `row` on, of n that lie side by side. */
-OPENED void unpack_small_rows(DType dtype, const Group *group, uint16_t *halves, uint16_t *min_halves,
-                              float *scales, size_t n, const unsigned char *const rows[UNPACKED_ROWS],
-                              size_t at, size_t blocks) {
-    for (size_t b = 0; b < blocks; b++, at += small_block_bytes(dtype)) {
-        unpack_small(dtype, group, b, rows, at);
-        for (size_t i = 0; i < UNPACKED_ROWS; i++) {
-            if (dtype == DTYPE_MXFP4)
-                scales[b * n + i] = half_of_e8m0(rows[i][at]);
-            else
-                memcpy(&halves[b * n + i], rows[i] + at, 2);
-            if (has_mins(dtype)) memcpy(&min_halves[b * n + i], rows[i] + at + 2, 2);
-        }
-    }
-}
-
-/* to[span][row] = from[row][span] */
-OPENED void transpose_scales(float (*to)[ROWS], float (*from)[GROUP_SPANS], size_t spans) {
-    for (size_t r = 0; r < ROWS; r += LANES)
-        for (size_t s = 0; s < spans; s += LANES) {
-            Vec square[LANES];
-            for (size_t i = 0; i < LANES; i++) square[i] = vec_load(from[r + i] + s);
-            vec_transpose(square);
-            for (size_t i = 0; i < LANES; i++) vec_store(to[s + i] + r, square[i]);
-        }
-}
-
-OPENED void widen_halves(DType dtype, float *scales, float *mins, const uint16_t *halves,
-                         const uint16_t *min_halves, size_t n) {
-    for (size_t i = 0; i < n; i += LANES) {
-        if (dtype != DTYPE_MXFP4) vec_store(scales + i, vec_from_f16(halves + i));
-        if (has_mins(dtype)) vec_store(mins + i, vec_sub(vec_set(-0.0f), vec_from_f16(min_halves + i)));
-    }
-}
-
 /* Columns from the byte `at` of each row on. */
 static inline void unpack_panel(size_t bytes, Panel *panel, DType dtype,
-                                const unsigned char *const rows[ROWS], size_t at, size_t cols) {
-    for (size_t r = 0; r < ROWS; r += UNPACKED_ROWS) {
-        const Group group = {panel->q[0][r], sizeof panel->q[0], panel->raw[0] + r, panel->raw[1] + r};
-        switch (dtype) {
-            SMALL_TYPES(unpack_small_rows, &group, panel->halves[0][0] + r, panel->halves[1][0] + r,
-                        panel->scales[0] + r, ROWS, rows + r, at, cols / BLOCK)
-        default: unpack_group(dtype, &group, rows + r, at, cols);
-        }
-    }
-    if (small_block_bytes(dtype)) {
-        widen_halves(dtype, panel->scales[0], panel->mins[0], panel->halves[0][0], panel->halves[1][0],
-                     cols / BLOCK * ROWS);
-    } else {
-        transpose_scales(panel->scales, panel->raw[0], cols / span_of(dtype));
-        if (has_mins(dtype)) transpose_scales(panel->mins, panel->raw[1], cols / span_of(dtype));
+                                const unsigned char *const rows[ROWS], size_t at, size_t cols,
+                                const unsigned char *next, size_t piece) {
+    for (size_t r = 0; r < ROWS; r += UNPACKED_ROWS, next += UNPACKED_ROWS * piece) {
+        const size_t i = r / UNPACKED_ROWS;
+        fetch(next, UNPACKED_ROWS * piece);
+        unpack_group(dtype, &(Group){panel->q[0][r], sizeof panel->q[0], panel->scales[i], panel->mins[i]},
+                     rows + r, at, cols);
     }
     if (part_bytes(bytes) == 2) widen(panel->wide[0][0], panel->q[0][0], ROWS, cols / 16);
 }
 
-/* Rows, for a token or two: sums[ROWS] += the panel · one token. */
-OPENED void dot_group(size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
-                      const PackedInts *x, size_t begin, size_t cols) {
-    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16;
-    Vec kept[ROWS / LANES];
-    for (size_t i = 0; i < ROWS / LANES; i++) kept[i] = vec_load(sums + i * LANES);
-    for (size_t s = 0; s < cols / span; s++) {
+/* The weights of UNPACKED_ROWS rows and up to GROUP columns, whose q are one vector each. */
+typedef struct Strip {
+    _Alignas(64) unsigned char q[GROUP / 16][LANES * 4];
+    _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
+} Strip;
+
+/* Strips, for one token: sums + a strip · the token, for each row in four lanes that are alike. */
+OPENED Vec add_strip(size_t bytes, size_t span, bool mins, Vec sums, const Strip *strip, const PackedInts *x,
+                     size_t begin, size_t cols) {
+    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, spans = cols / span;
+#pragma GCC unroll 4
+    for (size_t s = 0; s < spans; s += 4) {
         const size_t at = begin / span + s;
-        for (size_t i = 0; i < ROWS / LANES; i++) {
-            Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
+        Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
+        for (size_t j = 0; j < 4 && s + j < spans; j++) {
             for (size_t c = 0; c < parts * chunks; c++) {
-                const unsigned char *w = panel_chunk(bytes, panel, s * chunks + c % chunks) + i * LANES * 16;
-                Ints q = ints_repeat(x->q + (at * parts * chunks + c) * 16);
-                for (size_t j = 0; j < 4 && c == chunks; j++) dots[j] = next_part(dots[j]);
-                for (size_t j = 0; j < 4; j++)
-                    dots[j] = ints_dot(bytes, dots[j], ints_load(w + j * LANES * 4), q);
+                Ints w = strip_chunk(bytes, strip->q[0], (s + j) * chunks + c % chunks);
+                if (c == chunks) dots[j] = next_part(dots[j]);
+                dots[j] =
+                    ints_dot(bytes, dots[j], w, ints_repeat(x->q + ((at + j) * parts * chunks + c) * 16));
             }
-            for (size_t j = 0; j < 4; j++) dots[j] = ints_rest(bytes, dots[j]);
-            Ints dot = ints_add(ints_add_lanes(dots), ints_set(x->start[at]));
-            kept[i] = vec_fma(vec_mul(vec_from_ints(dot), vec_set(x->d[at])),
-                              vec_load(panel->scales[s] + i * LANES), kept[i]);
-            if (mins) kept[i] = vec_fnma(vec_set(x->sums[at]), vec_load(panel->mins[s] + i * LANES), kept[i]);
+            dots[j] = ints_rest(bytes, dots[j]);
         }
+        const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_repeat(x->start + at))),
+                  scaled = vec_mul(dot, vec_repeat(x->d + at)),
+                  scales = vec_load(strip->scales + s * (LANES / 4)), q_sums = vec_repeat(x->sums + at),
+                  min = mins ? vec_load(strip->mins + s * (LANES / 4)) : vec_set(0);
+#define ADD_SPAN(j)                                                                                          \
+    if (s + (j) < spans) {                                                                                   \
+        sums = vec_fma(scaled, scales, sums);                                                                \
+        if (mins) sums = vec_fnma(q_sums, min, sums);                                                        \
+        sums = vec_unit(sums, j);                                                                            \
     }
-    for (size_t i = 0; i < ROWS / LANES; i++) vec_store(sums + i * LANES, kept[i]);
+        ADD_SPAN(0)
+        ADD_SPAN(1)
+        ADD_SPAN(2)
+        ADD_SPAN(3)
+#undef ADD_SPAN
+    }
+    return sums;
 }
 
 /*
@@ -254,8 +229,8 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
         }
         for (size_t g = 0; g < n_groups; g++) {
             const size_t row = (group + g) * (LANES / 4);
-            Vec scale = vec_each_four(panel->scales[s] + row),
-                min = mins ? vec_each_four(panel->mins[s] + row) : vec_set(0);
+            Vec scale = vec_pick(panel->scales[0] + scale_at(row, s / 4 * 4), s % 4),
+                min = mins ? vec_pick(panel->mins[0] + scale_at(row, s / 4 * 4), s % 4) : vec_set(0);
             for (size_t v = 0; v < vectors; v++) {
                 Vec *total = &totals[g * vectors + v];
                 *total = vec_fma(ints_end(bytes, dots[g * vectors + v], offset[v], start[v]), scale, *total);
@@ -286,7 +261,8 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
         const size_t at = begin / span + s;
         const unsigned char *q = x->q + at * parts * units * tokens * 4,
                             *w = panel_chunk(bytes, panel, s * (units / 4)) + r * 16;
-        const float *scales = panel->scales[s] + r, *spans_mins = panel->mins[s] + r;
+        const float *scales = panel->scales[0] + scale_at(r, s),
+                    *spans_mins = panel->mins[0] + scale_at(r, s);
         KEEP_ADDRESS(w);
         KEEP_ADDRESS(q);
         KEEP_ADDRESS(scales);
@@ -323,8 +299,8 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
                 Vec *total = &totals[i * vectors + v];
                 *total = vec_fma(ints_end(bytes, dots[i * vectors + v], offset[v],
                                           ints_load(x->start + at * tokens + v * LANES)),
-                                 vec_set(scales[i]), *total);
-                if (mins) *total = vec_fnma(q_sums, vec_set(spans_mins[i]), *total);
+                                 vec_set(scales[scale_at(i, 0)]), *total);
+                if (mins) *total = vec_fnma(q_sums, vec_set(spans_mins[scale_at(i, 0)]), *total);
             }
         }
     }
@@ -364,7 +340,7 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
                 size_t cols = smaller(GROUP, w->cols - begin),
                        ahead = begin + GROUP < w->cols ? at + group_bytes : ROWS * row_bytes;
                 float *to = sums.of;
-                unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
+                unpack_panel(bytes, &panel, w->dtype, rows, at, cols, rows[0], 0);
                 for (size_t t = 0, vectors; t < m; t += vectors * LANES) {
                     vectors = tile_vectors(m - t);
                     PackedInts x = packed_ints(bytes, span, packed, first + t, vectors * LANES, w->cols);
@@ -409,13 +385,12 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
         for (size_t i = 0; i < (n + 3) / 4 * 4 * ROWS; i += LANES)
             vec_store(sums + i, vec_each_four(start + i / 4 % ROWS));
         for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes) {
-            size_t cols = smaller(GROUP, w->cols - begin),
-                   ahead = begin + GROUP < w->cols ? at + group_bytes : ROWS * row_bytes;
-            unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
+            size_t cols = smaller(GROUP, w->cols - begin);
+            unpack_panel(bytes, &panel, w->dtype, rows, at, cols,
+                         (const unsigned char *)w->data + (r + ROWS) * row_bytes + at * ROWS, group_bytes);
             for (size_t t = 0; t < n; t += TOKENS) {
                 size_t vectors = (smaller(TOKENS, n - t) + 3) / 4;
                 PackedInts x = packed_ints(bytes, span, packed, t, 4 * vectors, w->cols);
-                fetch_next(rows, ahead, group_bytes, t, t + TOKENS, n);
                 FOR_VECTORS(vectors, quads_of_ints, bytes, span, mins, sums + t * ROWS, &panel, &x, begin,
                             cols)
             }
@@ -424,25 +399,62 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
     }
 }
 
-OPENED void matvec_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
-                        const float *bias, size_t begin, size_t end, const void *packed, size_t n) {
-    const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP),
-                 ahead = ROWS / STREAMS * row_bytes;
-    Panel panel;
-    for (size_t step = begin; step < end; step++) {
-        const unsigned char *rows[ROWS];
-        _Alignas(64) float sums[PACKED_TOKENS][ROWS];
-        for (size_t t = 0; t < n; t++) begin_step(rows, sums[t], w, bias, step);
-        for (size_t c = 0, at = 0; c < w->cols; c += GROUP, at += group_bytes) {
-            const size_t cols = smaller(GROUP, w->cols - c);
-            for (size_t i = 0; i < ROWS; i++) fetch(rows[i] + at + ahead, group_bytes);
-            unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
-            for (size_t t = 0; t < n; t++) {
-                PackedInts x = packed_ints(bytes, span, packed, t, 1, w->cols);
-                dot_group(bytes, span, mins, sums[t], &panel, &x, c, cols);
+OPENED Group strip_group(Strip *strip) {
+    return (Group){strip->q[0], sizeof strip->q[0], strip->scales, strip->mins};
+}
+
+/* Those of small blocks may end within a group. What they end with is not forced open for each type. */
+static void add_rest(DType dtype, size_t bytes, float *sums, const unsigned char *const rows[UNPACKED_ROWS],
+                     size_t at, const PackedInts *x, size_t begin, size_t cols) {
+    Strip strip;
+    Group group = strip_group(&strip);
+    unpack_group(dtype, &group, rows, at, cols);
+    const Vec sum = vec_load(sums);
+    vec_store(sums, has_mins(dtype) ? add_strip(bytes, BLOCK, true, sum, &strip, x, begin, cols)
+                                    : add_strip(bytes, BLOCK, false, sum, &strip, x, begin, cols));
+}
+
+OPENED void strips_of_ints(DType dtype, size_t bytes, float *y, const Matrix *w, const float *bias,
+                           size_t row_begin, size_t row_end, const void *packed) {
+    enum { STRIPS = ROWS / UNPACKED_ROWS };
+    const size_t row_bytes = dtype_bytes(dtype, w->cols), group_bytes = dtype_bytes(dtype, GROUP),
+                 span = span_of(dtype);
+    const PackedInts x = packed_ints(bytes, span, packed, 0, 1, w->cols);
+    for (size_t r = row_begin; r < row_end; r += ROWS) {
+        const unsigned char *rows[ROWS], *next = (const unsigned char *)w->data + (r + ROWS) * row_bytes;
+        const size_t n_rows = smaller(ROWS, row_end - r);
+        _Alignas(64) float sums[STRIPS][LANES];
+        float start[ROWS] = {0};
+        find_rows(rows, w, r, row_end);
+        if (bias) memcpy(start, bias + r, n_rows * sizeof *bias);
+        for (size_t i = 0; i < STRIPS; i++) vec_store(sums[i], vec_each_four(start + i * UNPACKED_ROWS));
+        for (size_t c = 0, at = 0, piece; c < w->cols; c += GROUP, at += piece) {
+            const size_t cols = small_block_bytes(dtype) ? smaller(GROUP, w->cols - c) : GROUP;
+            piece = cols == GROUP ? group_bytes : dtype_bytes(dtype, cols);
+            for (size_t i = 0; i < STRIPS; i++, next += UNPACKED_ROWS * piece) {
+                const unsigned char *const *strip_rows = rows + i * UNPACKED_ROWS;
+                Strip strip;
+                Group group = strip_group(&strip);
+                fetch(next, UNPACKED_ROWS * piece);
+                if (cols < GROUP) {
+                    add_rest(w->dtype, bytes, sums[i], strip_rows, at, &x, c, cols);
+                    continue;
+                }
+                unpack_type(dtype, &group, strip_rows, at, GROUP);
+                vec_store(sums[i],
+                          add_strip(bytes, span, has_mins(dtype), vec_load(sums[i]), &strip, &x, c, GROUP));
             }
         }
-        for (size_t t = 0; t < n; t++) end_step(y + t * y_stride, w, sums[t], step);
+        for (size_t i = 0; i < n_rows; i++) y[r + i] = sums[i / UNPACKED_ROWS][i % UNPACKED_ROWS * 4];
+    }
+}
+
+static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
+                        const void *packed) {
+    switch (w->dtype) {
+        SMALL_TYPES(strips_of_ints, bytes, y, w, bias, begin, end, packed)
+        LARGE_TYPES(strips_of_ints, bytes, y, w, bias, begin, end, packed)
+    default: break;
     }
 }
 
@@ -450,23 +462,24 @@ OPENED void matvec_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
  * For a set's file: defines the products of quantised weights by q's of so many bytes, from a few tokens to many:
  * matvec_NAME, few_NAME, and matmul_NAME.
  */
-#define INT_PRODUCT(way, name, linkage, bytes_, streams_, tokens, packed_tokens)                             \
+#define INT_PRODUCT(way, name, linkage, bytes_, tokens, packed_tokens, ...)                                  \
     static void pack_##way##_##name(void *packed, DType dtype, const float *x, size_t n, size_t cols,        \
                                     size_t i) {                                                              \
         const size_t first = i * (tokens), count = smaller(tokens, n - first);                               \
         pack_ints(bytes_, packed, dtype, x, n, first, packed_tokens, cols);                                  \
     }                                                                                                        \
     static void multiply_##way##_##name(float *y, size_t y_stride, const Matrix *w, const float *bias,       \
-                                        size_t begin, size_t end, const void *packed, size_t n){FOR_SPANS(   \
-        w->dtype, way##_ints, bytes_, y, y_stride, w, bias, begin, end, packed,                              \
-        n)} linkage const Product SHARED(way##_##name) = {.streams = streams_,                               \
-                                                          .pack_tokens = tokens,                             \
-                                                          .rounding = {.largest_q = STEPS(bytes_)},          \
-                                                          .pack = pack_##way##_##name,                       \
-                                                          .multiply = multiply_##way##_##name};
+                                        size_t begin, size_t end, const void *packed, size_t n){             \
+        __VA_ARGS__} linkage const Product SHARED(way##_##name) = {.pack_tokens = tokens,                    \
+                                                                   .rounding = {.largest_q = STEPS(bytes_)}, \
+                                                                   .pack = pack_##way##_##name,              \
+                                                                   .multiply = multiply_##way##_##name};
 #define INT_PRODUCTS(name, linkage, bytes)                                                                   \
-    INT_PRODUCT(matvec, name, linkage, bytes, ROWS, 1, count)                                                \
-    INT_PRODUCT(few, name, linkage, bytes, 1, 4 * QUADS, (count + 3) / 4 * 4)                                \
-    INT_PRODUCT(matmul, name, linkage, bytes, 1, TILE_TOKENS, tile_vectors(count) * LANES)
+    INT_PRODUCT(matvec, name, linkage, bytes, 1, count, (void)n, (void)y_stride;                             \
+                matvec_ints(bytes, y, w, bias, begin, end, packed);)                                         \
+    INT_PRODUCT(few, name, linkage, bytes, 4 * QUADS, (count + 3) / 4 * 4,                                   \
+                FOR_SPANS(w->dtype, few_ints, bytes, y, y_stride, w, bias, begin, end, packed, n))           \
+    INT_PRODUCT(matmul, name, linkage, bytes, TILE_TOKENS, tile_vectors(count) * LANES,                      \
+                FOR_SPANS(w->dtype, matmul_ints, bytes, y, y_stride, w, bias, begin, end, packed, n))
 
 #endif

@@ -61,6 +61,11 @@ OPENED void round_to(size_t bytes, size_t span, unsigned char *q, int32_t halves
     }
 }
 
+/* Chunk i of a strip: sixteen columns of each row, or eight as int16. */
+OPENED Ints strip_chunk(size_t bytes, const unsigned char *q, size_t i) {
+    return bytes == 1 ? ints_load(q + i * LANES * 4) : ints_widen(ints_load(q + i / 2 * LANES * 4), i % 2);
+}
+
 /* Of sixteen columns as they lie in a panel, so many rows apart, twice as many of eight columns as int16. */
 OPENED void widen(unsigned char *to, const unsigned char *from, size_t n_rows, size_t columns) {
     for (size_t c = 0; c < columns; c++, to += 2 * n_rows * 16)

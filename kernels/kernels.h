@@ -45,12 +45,10 @@ typedef struct Rounding {
 } Rounding;
 
 /*
- * One way to multiply weights of a type: y[t][r] = bias[r] + Σ_c w[r][c]·x[t][c]. Steps of the loop over rows may be
- * dealt to threads. The order of each sum depends on w's shape alone, never on n or on which steps are done together.
+ * One way to multiply weights of a type: y[t][r] = bias[r] + Σ_c w[r][c]·x[t][c]. Rows may be dealt
+ * to threads. The order of each sum depends on w's shape alone, never on n or on which rows are done together.
  */
 typedef struct Product {
-    size_t
-        streams; /* rows of a step: step r does rows r, r + m, r + 2m, …, where m = steps_of(streams, rows) */
     size_t pack_tokens;              /* tokens that one call of pack packs */
     size_t whole_cols;               /* cols must be a multiple of this; 0: any number will do */
     const struct Product *otherwise; /* what is taken where they are not */
@@ -64,7 +62,7 @@ typedef struct Product {
     void (*pack)(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t i);
 
     /*
-     * Steps [begin, end) for the n tokens that were packed together. Rows of y lie y_stride floats apart; bias may be
+     * Rows [begin, end) for the n tokens that were packed together. Rows of y lie y_stride floats apart; bias may be
      * NULL. Needs up to 512 KB of stack.
      */
     void (*multiply)(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin, size_t end,
@@ -75,17 +73,6 @@ enum { PACKED_TOKENS = 16 }; /* a product may take so many at a time, and fill u
 
 static inline size_t packed_floats(size_t n, size_t cols) {
     return (n + PACKED_TOKENS - 1) / PACKED_TOKENS * PACKED_TOKENS * cols;
-}
-
-/* How many steps a product of w has. */
-static inline size_t steps_of(size_t streams, size_t rows) { return (rows + streams - 1) / streams; }
-
-enum { STREAMS = 4 }; /* places, as far apart as can be, from which a step takes its rows */
-
-/* Row i of a step of so many rows; it may be none of the matrix. */
-static inline size_t row_of_step(size_t streams, size_t rows, size_t step, size_t i) {
-    if (streams == 1) return step;
-    return (i % STREAMS * steps_of(streams, rows) + step) * (streams / STREAMS) + i / STREAMS;
 }
 
 /*

@@ -18,11 +18,13 @@
  *   ints_load(p)  ints_set(a)  ints_add(a, b)  vec_from_ints(v)
  *   ints_spread(p): one unit in all lanes
  *   ints_repeat(p), vec_repeat(p): four units, or floats, in each four lanes
- *   ints_unit(v, u): unit u of each four lanes in all of these; u is a constant
+ *   ints_unit(v, u), vec_unit(v, u): unit u of each four lanes in all of these; u is a constant
+ *   vec_pick(p, i): likewise, of LANES floats at p, for any i
  *   vec_each_four(p): LANES/4 floats, each in four lanes      vec_store_four(to, v): lane 4·i + j to to[j][i]
+ *   ints_widen(v, upper): the lower, or upper, eight bytes of each sixteen as int16, on x86-64
  *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
  *   ints_rest(bytes, dots): in lanes of 32 bits, if they are not yet
- *   ints_add_lanes(v): lane i is what lanes [4·i, 4·i + 4) of v[0] to v[3], laid end to end, add up to
+ *   ints_add_fours(v): lane 4·i + j is what lanes [4·i, 4·i + 4) of v[j] add up to
  *   ints_begin(bytes, &offset, d, start): what sums begin with
  *   ints_end(bytes, dots, offset, start): d·(start + the sum of dots), as floats
  */

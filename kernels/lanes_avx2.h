@@ -64,6 +64,10 @@ static inline void vec_to_f16(uint16_t *p, Vec v) {
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
+static inline Ints ints_widen(Ints v, bool upper) {
+    return upper ? _mm256_unpackhi_epi8(v, _mm256_setzero_si256())
+                 : _mm256_unpacklo_epi8(v, _mm256_setzero_si256());
+}
 static inline Ints ints_load(const void *p) { return _mm256_loadu_si256(p); }
 static inline Ints ints_set(int32_t a) { return _mm256_set1_epi32(a); }
 static inline Ints ints_add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
@@ -72,6 +76,10 @@ static inline Ints ints_repeat(const void *p) { return _mm256_broadcastsi128_si2
 static inline Vec vec_repeat(const float *p) { return _mm256_broadcast_ps((const __m128 *)(const void *)p); }
 static inline Vec vec_each_four(const float *p) {
     return _mm256_insertf128_ps(_mm256_set1_ps(p[0]), _mm_set1_ps(p[1]), 1);
+}
+#define vec_unit(v, u) _mm256_permute_ps(v, (u)*0x55)
+static inline Vec vec_pick(const float *p, size_t i) {
+    return _mm256_permutevar_ps(vec_load(p), _mm256_set1_epi32((int)i));
 }
 #define ints_unit(v, u) _mm256_shuffle_epi32(v, (u)*0x55)
 
@@ -96,12 +104,10 @@ static inline Ints ints_rest(size_t bytes, Ints dots) {
 #endif
 }
 
-static inline Ints ints_add_lanes(const Ints v[4]) {
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+static inline Ints ints_add_fours(const Ints v[4]) {
     Ints first = ints_add(_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1])),
          last = ints_add(_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3]));
-    return _mm256_permutevar8x32_epi32(
-        ints_add(_mm256_unpacklo_epi64(first, last), _mm256_unpackhi_epi64(first, last)), order);
+    return ints_add(_mm256_unpacklo_epi64(first, last), _mm256_unpackhi_epi64(first, last));
 }
 
 static inline Vec vec_from_ints(Ints v) { return _mm256_cvtepi32_ps(v); }

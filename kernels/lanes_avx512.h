@@ -82,6 +82,10 @@ static inline void vec_to_f16(uint16_t *p, Vec v) {
 #define WIDE_BYTE_DOT _mm512_dpbusd_epi32
 #endif
 
+static inline Ints ints_widen(Ints v, bool upper) {
+    return upper ? _mm512_unpackhi_epi8(v, _mm512_setzero_si512())
+                 : _mm512_unpacklo_epi8(v, _mm512_setzero_si512());
+}
 static inline Ints ints_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline Ints ints_set(int32_t a) { return _mm512_set1_epi32(a); }
 static inline Ints ints_add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
@@ -93,6 +97,10 @@ static inline Vec vec_repeat(const float *p) { return _mm512_broadcast_f32x4(_mm
 static inline Vec vec_each_four(const float *p) {
     const __m512i four = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
     return _mm512_permutexvar_ps(four, _mm512_castps128_ps512(_mm_loadu_ps(p)));
+}
+#define vec_unit(v, u) _mm512_permute_ps(v, (u)*0x55)
+static inline Vec vec_pick(const float *p, size_t i) {
+    return _mm512_permutevar_ps(vec_load(p), _mm512_set1_epi32((int)i));
 }
 #define ints_unit(v, u) _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)((u)*0x55))
 
@@ -110,12 +118,10 @@ static inline Ints ints_rest(size_t bytes, Ints dots) {
     return dots;
 }
 
-static inline Ints ints_add_lanes(const Ints v[4]) {
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+static inline Ints ints_add_fours(const Ints v[4]) {
     Ints first = ints_add(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])),
          last = ints_add(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
-    return _mm512_permutexvar_epi32(
-        order, ints_add(_mm512_unpacklo_epi64(first, last), _mm512_unpackhi_epi64(first, last)));
+    return ints_add(_mm512_unpacklo_epi64(first, last), _mm512_unpackhi_epi64(first, last));
 }
 
 static inline Vec vec_from_ints(Ints v) { return _mm512_cvtepi32_ps(v); }

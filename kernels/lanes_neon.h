@@ -86,6 +86,8 @@ static inline Ints ints_spread(const void *p) { return vld1q_dup_s32(p); }
 static inline Ints ints_repeat(const void *p) { return ints_load(p); }
 static inline Vec vec_repeat(const float *p) { return vec_load(p); }
 static inline Vec vec_each_four(const float *p) { return vld1q_dup_f32(p); }
+#define vec_unit(v, u) vdupq_laneq_f32(v, u)
+static inline Vec vec_pick(const float *p, size_t i) { return vld1q_dup_f32(p + i); }
 #define ints_unit(v, u) vdupq_laneq_s32(v, u)
 
 /* Both signed. Without the dot product, which came in 2018: two products of bytes, none of x −128, have room in an int16. */
@@ -105,7 +107,7 @@ static inline Ints ints_rest(size_t bytes, Ints dots) {
     return dots;
 }
 
-static inline Ints ints_add_lanes(const Ints v[4]) {
+static inline Ints ints_add_fours(const Ints v[4]) {
     return vpaddq_s32(vpaddq_s32(v[0], v[1]), vpaddq_s32(v[2], v[3]));
 }
 

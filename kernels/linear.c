@@ -34,25 +34,19 @@ static void pack_loop_tokens(void *context, size_t begin, size_t end, unsigned w
         loop->product->pack(loop->compute->packed, loop->dtype, loop->x, loop->n, loop->cols, i);
 }
 
-/* How many steps of the loop an output takes: one for each of its rows, or for as many rows as are read together. */
-static size_t count_steps(const LinearLoop *loop, size_t i) {
-    return steps_of(loop->product->streams, loop->outputs[i].linear->w.rows);
-}
-
-static void linear_steps(void *context, size_t begin, size_t end, unsigned worker) {
+static void linear_rows(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const LinearLoop *loop = context;
-    size_t first = 0; /* where the steps of output i begin in the loop */
+    size_t first = 0; /* where the rows of output i begin in the loop */
     for (size_t i = 0; i < loop->n_outputs && first < end; i++) {
         const Linear *linear = loop->outputs[i].linear;
-        float *y = loop->outputs[i].y + loop->token * linear->w.rows;
+        const size_t rows = linear->w.rows;
         if (!belongs(loop, i)) continue;
-        size_t steps = count_steps(loop, i);
-        if (begin < first + steps)
-            loop->product->multiply(
-                y, linear->w.rows, &linear->w, linear->bias, begin > first ? begin - first : 0,
-                end < first + steps ? end - first : steps, loop->compute->packed, loop->n);
-        first += steps;
+        if (begin < first + rows)
+            loop->product->multiply(loop->outputs[i].y + loop->token * rows, rows, &linear->w, linear->bias,
+                                    begin > first ? begin - first : 0,
+                                    end < first + rows ? end - first : rows, loop->compute->packed, loop->n);
+        first += rows;
     }
 }
 
@@ -60,20 +54,17 @@ static size_t round_up(size_t value, size_t step) { return (value + step - 1) / 
 
 static void run_loop(LinearLoop *loop) {
     Threads *threads = loop->compute->threads;
-    size_t steps = 0, streams = loop->product->streams, pack_tokens = loop->product->pack_tokens;
+    size_t rows = 0, pack_tokens = loop->product->pack_tokens, n_workers = threads_count(threads);
     for (size_t i = 0; i < loop->n_outputs; i++)
-        if (belongs(loop, i)) steps += count_steps(loop, i);
+        if (belongs(loop, i)) rows += loop->outputs[i].linear->w.rows;
 
     parallel_for(threads, (loop->n + pack_tokens - 1) / pack_tokens, 1, pack_loop_tokens, loop);
 
-    size_t step_madds = loop->cols * loop->n * streams + 1;
-    size_t multiple = streams > 1 ? 1 : ROW_STEP, n_workers = threads_count(threads);
-    size_t pieces = round_up(steps / MAX_PIECE_ROWS + 1, n_workers); /* as many for each worker */
+    size_t pieces = round_up(rows / MAX_PIECE_ROWS + 1, n_workers); /* as many for each worker */
     if (pieces < PIECES_PER_WORKER * n_workers) pieces = PIECES_PER_WORKER * n_workers;
-    size_t grain = steps / pieces;
-    if (grain < MIN_PIECE_MADDS / step_madds) grain = MIN_PIECE_MADDS / step_madds;
-    parallel_for(threads, steps, grain > multiple ? grain / multiple * multiple : multiple, linear_steps,
-                 loop);
+    size_t grain = rows / pieces, least = MIN_PIECE_MADDS / (loop->cols * loop->n + 1);
+    if (grain < least) grain = least;
+    parallel_for(threads, rows, grain > ROW_STEP ? grain / ROW_STEP * ROW_STEP : ROW_STEP, linear_rows, loop);
 }
 
 void linear_forward(const Compute *compute, const LinearOutput *outputs, size_t n_outputs, const float *x,

@@ -121,7 +121,7 @@ static void silu_mul(float *gate, const float *up, size_t n) {
     for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
 }
 
-static const Product product = {.streams = 1, .pack_tokens = 1, .pack = pack, .multiply = matmul};
+static const Product product = {.pack_tokens = 1, .pack = pack, .multiply = matmul};
 
 #define THE_WAY                                                                                              \
     {                                                                                                        \

@@ -71,7 +71,7 @@ KERNEL_SETS(DECLARE_SET)
 #define INT_WAYS(lanes, name)                                                                                \
     {                                                                                                        \
         {                                                                                                    \
-            {FEW_INTS, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, {                          \
+            {1, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, {                                 \
                 SIZE_MAX, &lanes##_matmul_##name                                                             \
             }                                                                                                \
         }                                                                                                    \
@@ -88,7 +88,7 @@ KERNEL_SETS(DECLARE_SET)
 #define QUANTISED_PRODUCTS(lanes, name) NIBBLE_PRODUCTS(lanes, name), BYTE_PRODUCTS(lanes, name)
 
 /* How many tokens go through matvec, and through few: those that were measured to be faster that way. */
-enum { FEW_FLOATS = 8, FEW_INTS = 2, SOME_INTS = PACKED_TOKENS };
+enum { FEW_FLOATS = 8, SOME_INTS = PACKED_TOKENS };
 
 #if defined(__x86_64__)
 DECLARE_SHARED(avx2)

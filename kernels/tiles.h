@@ -8,8 +8,9 @@
  * High-Performance Matrix Multiplication"; the word is BLIS's). Weights are read as they lie, a group of columns of ROWS
  * rows at a time, which stays in L1 while all tokens pass.
  *
- * Rows, for a few tokens: the lanes end as rows. ROWS rows, far apart, are read as they lie, which is up to twice as
- * fast as from one place.
+ * Rows, for a few tokens: the lanes end as rows. ROWS rows are read side by side. Meanwhile the next are fetched in the
+ * order in which they lie, a little at each turn: only such an order lets the CPU fetch ahead by itself, and a core can
+ * wait for some twenty lines at once.
  */
 #ifndef ATTN_TILES_H
 #define ATTN_TILES_H
@@ -35,24 +36,6 @@ static inline void find_rows(const unsigned char *rows[ROWS], const Matrix *w, s
     size_t row_bytes = dtype_bytes(w->dtype, w->cols);
     for (size_t i = 0; i < ROWS; i++)
         rows[i] = (const unsigned char *)w->data + smaller(r + i, row_end - 1) * row_bytes;
-}
-
-/* Likewise the rows of a step, and what their sums begin with. */
-static inline void begin_step(const unsigned char *rows[ROWS], float sums[ROWS], const Matrix *w,
-                              const float *bias, size_t step) {
-    size_t row_bytes = dtype_bytes(w->dtype, w->cols);
-    for (size_t i = 0; i < ROWS; i++) {
-        size_t row = smaller(row_of_step(ROWS, w->rows, step, i), w->rows - 1);
-        rows[i] = (const unsigned char *)w->data + row * row_bytes;
-        sums[i] = bias ? bias[row] : 0.0f;
-    }
-}
-
-static inline void end_step(float *y, const Matrix *w, const float sums[ROWS], size_t step) {
-    for (size_t i = 0; i < ROWS; i++) {
-        size_t row = row_of_step(ROWS, w->rows, step, i);
-        if (row < w->rows) y[row] = sums[i];
-    }
 }
 
 OPENED void fetch(const unsigned char *from, size_t bytes) {
