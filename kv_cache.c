@@ -1,7 +1,8 @@
 /*
  * In Q8_0 a number is scale · q, |q| ≤ 127. The scale is kept in BF16, which has all of a float's range: F16, the scale
- * of this type in files, would make zeros of small values. A sum unpacks 64 × 64 numbers of a tile at a time into floats,
- * once for all queries, and they stay in L1 while the queries pass.
+ * of this type in files, would make zeros of small values. Both sums take a block of 32 dimensions at a time, whose q
+ * become floats on the way into a register. Scales come from outside: into a block's part of the scores after its sum,
+ * and into the pattern before the values are summed.
  */
 #include "kv_cache.h"
 
@@ -63,7 +64,7 @@ static void convert(const KvCache *cache, void *dst, const float *src, size_t n)
 static void store_key(const KvCache *cache, unsigned char *tile, size_t column, const float *k) {
     for (size_t i = 0, n; i < cache->d_head; i += n) {
         uint16_t halves[KEY_TILE], *to = (uint16_t *)(void *)tile + i * KEY_TILE + column;
-        n = cache->d_head - i < KEY_TILE ? cache->d_head - i : KEY_TILE;
+        n = smaller(KEY_TILE, cache->d_head - i);
         cache->kernels->pack_f16(halves, k + i, n);
         for (size_t j = 0; j < n; j++) to[j * KEY_TILE] = halves[j];
     }
@@ -83,7 +84,10 @@ static void store_keys(const KvCache *cache, unsigned char *tile, size_t column,
     }
 }
 
-/* Rounds n ≤ BLOCK numbers to q and returns their scale: max |x| / 127, rounded up to BF16. It is infinite or NaN if an x is. */
+/*
+ * Rounds n ≤ BLOCK numbers to q and returns their scale: max |x| / 127, rounded up to BF16. If an x is infinite or NaN,
+ * so is the scale.
+ */
 static uint16_t quantise(int8_t *q, const float *x, size_t n) {
     int32_t bits, largest = 0; /* of max |x|: bits order sizes as numbers do, and NaN comes last */
     float step;
@@ -123,22 +127,22 @@ void kv_store(const KvCache *cache, size_t head, size_t position, const float *k
               size_t stride, size_t n) {
     for (size_t done = 0, at, m; done < n; done += m, k += m * stride, v += m * stride) {
         at = (position + done) % KEY_TILE;
-        m = n - done < KEY_TILE - at ? n - done : KEY_TILE - at;
+        m = smaller(KEY_TILE - at, n - done);
         unsigned char *keys = tile_at(cache, head, position + done - at),
                       *values = tile_at(cache, cache->n_heads + head, position + done - at);
+        if (cache->dtype == DTYPE_Q8_0) {
+            for (size_t j = 0; j < m; j++) store_q8(cache, keys, true, at + j, k + j * stride);
+            for (size_t j = 0; j < m; j++) store_q8(cache, values, false, at + j, v + j * stride);
+            continue;
+        }
+        store_keys(cache, keys, at, k, stride, m);
         for (size_t j = 0; j < m; j++)
-            if (cache->dtype == DTYPE_Q8_0) {
-                store_q8(cache, keys, true, at + j, k + j * stride);
-                store_q8(cache, values, false, at + j, v + j * stride);
-            } else {
-                convert(cache, values + dtype_bytes(cache->dtype, (at + j) * cache->d_head), v + j * stride,
-                        cache->d_head);
-            }
-        if (cache->dtype != DTYPE_Q8_0) store_keys(cache, keys, at, k, stride, m);
+            convert(cache, values + (at + j) * kv_bytes(cache->dtype, cache->d_head), v + j * stride,
+                    cache->d_head);
     }
 }
 
-/* Weighted sums of rows of the cache, [n_v][v_stride] from v on: z[t][i] += Σ_j p[t][j]·v[j][i] for t < n, i < d. */
+/* Weighted sums of rows of the cache, [n_v][d] from v on: z[t][i] += Σ_j p[t][j]·v[j][i] for t < n, i < d. */
 static void add_sums(const KvCache *cache, bool few, float *z, size_t z_stride, const float *p,
                      size_t p_stride, size_t n, const void *v, size_t n_v, size_t d) {
     const Kernels *kernels = cache->kernels;

@@ -16,8 +16,9 @@ enum { KEY_TILE = 64 /* positions that lie together, and are summed over at once
 /*
  * The keys of n_heads heads, then their values, each as [n_heads][n_room/KEY_TILE] tiles. A tile of keys is
  * [d_head][KEY_TILE]: it has a row for each dimension, so that scores of neighbouring keys are neighbouring lanes, and
- * both sums are weighted sums of rows. A tile of values is [KEY_TILE][d_head]. Behind the numbers of a tile in Q8_0 lie
- * its scales in BF16, [⌈d_head/32⌉][KEY_TILE] for both.
+ * both sums are weighted sums of rows. A tile of values is [KEY_TILE][d_head]; in Q8_0 each 32 dimensions, or the fewer
+ * that are left, lie together as [KEY_TILE][32]. Behind the numbers of a tile in Q8_0 lie its scales in BF16,
+ * [⌈d_head/32⌉][KEY_TILE] for both.
  */
 typedef struct KvCache {
     DType dtype;

@@ -27,8 +27,8 @@ OPENED float number_at(DType dtype, const unsigned char *v, size_t i) {
 
 /*
  * The sums of a few rows over `vectors` vectors of each v, which stay in registers while all v pass. Meanwhile the rows
- * behind these v, in the cache the next key tile, are fetched into L2, row by row: all at once gains nothing. Those of Q8_0 come
- * half a tile at a time, which is too near to be there in time.
+ * behind these v, in the cache the next key tile, are fetched into L2, row by row: all at once gains nothing. Q8_0 comes
+ * by blocks, of which the next one but one is fetched: the next would not be there in time.
  */
 OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, size_t rows, size_t vectors) {
     Vec sums[4 * TOKENS];
