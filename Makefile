@@ -3,7 +3,7 @@
 # make bench        speed against the machine's  make tsan       the threaded ones under TSan
 # make install      programs, library, attn.h, man pages, completions and the default model, under PREFIX;
 #                   make uninstall takes them away again
-# make fuzz         run and study called at random for a minute (FUZZ_SECONDS), under ASan and UBSan
+# make fuzz         the programs called at random for a minute (FUZZ_SECONDS), under ASan and UBSan
 # make coverage     the branches that the tests take, and the reasons for those that they do not
 #
 # OPENMP=1 makes build/openmp/run, whose loops run on OpenMP instead of our own pool; WERROR=1 turns
@@ -165,7 +165,7 @@ sanitize:
 tsan:
 	$(MAKE) test-threaded BUILD=build/tsan CFLAGS="$(SANITIZE) -fsanitize=thread"
 
-# Calls of run and of every view, changed by clang's libFuzzer (tests/fuzz): FUZZ_SECONDS of them in FUZZ_JOBS processes.
+# Calls of run, quantize and every view, changed by clang's libFuzzer (tests/fuzz): FUZZ_SECONDS of them in FUZZ_JOBS processes.
 FUZZ = build/fuzz
 FUZZ_CFLAGS = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=fuzzer-no-link,address,undefined
 FUZZ_WRAPS = $(addprefix -Wl$(COMMA)--wrap=,isatty catch_signals clock_seed now_ms peak_rss_bytes mmap munmap)
@@ -175,8 +175,8 @@ FUZZ_JOBS ?= 1
 $(FUZZ)/kernels/%.o: FLAGS += -fno-sanitize=fuzzer-no-link
 # UBSan takes a minute to compile these; scalar.c has it.
 $(FUZZ)/kernels/avx%.o: FLAGS += -fno-sanitize=fuzzer-no-link,undefined
-# A call of run or study within the process that checks it.
-CALLED = $(call objects,tests/fuzz/call.c tests/fuzz/run.c tests/fuzz/study.c tests/fuzz/seeds.c views/*.c)
+# A call of a program within the process that checks it.
+CALLED = $(call objects,$(addprefix tests/fuzz/,call.c run.c study.c quantize.c seeds.c) views/*.c packing/*.c)
 
 fuzz:
 	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null || \

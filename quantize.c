@@ -68,6 +68,15 @@ static const Option known_options[] = {
     {"--help", "-h", OPTION_ON, AT(help)},
 };
 
+/* Types of llama-quantize that nothing here reads. */
+static bool is_foreign(const char *name) {
+    static const char *const begins[] = {"IQ1_", "IQ2_", "IQ3_", "TQ1_0", "TQ2_0", "NVFP4"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        found |= strncasecmp(name, begins[i], strlen(begins[i])) == 0;
+    return found;
+}
+
 static bool find_preset(Settings *s, const char *name, Error *error) {
     char names[512] = "";
     s->mix.preset = preset_find(name);
@@ -75,7 +84,11 @@ static bool find_preset(Settings *s, const char *name, Error *error) {
         strcat(names, i ? ", " : "");
         strcat(names, preset_at(i)->name);
     }
-    return s->mix.preset || error_set(error, "there is no type '%s'; there are %s", name, names);
+    if (s->mix.preset) return true;
+    if (is_foreign(name))
+        return error_set(error, "%s is neither made nor read here; the smallest types are Q3_K_S and Q2_K",
+                         name);
+    return error_set(error, "there is no type '%s'; there are %s", name, names);
 }
 
 static bool parse_dtype(const char *option, const char *name, int *dtype, Error *error) {
@@ -317,7 +330,8 @@ static void print_tensors(const Work *work) {
             n += (size_t)snprintf(shape + n, sizeof shape - n, "%" PRIu64 "%s", tensor->dims[k],
                                   k ? " x " : "");
         print_name(stdout, name);
-        printf("%*s %16s  %-6s -> %-6s %12" PRIu64 "\n", 32 - (int)strlen(name), "", shape,
+        int padding = 32 - (int)strlen(name);
+        printf("%*s %16s  %-6s -> %-6s %12" PRIu64 "\n", padding > 0 ? padding : 0, "", shape,
                checkpoint_type(tensor->dtype)->name, checkpoint_type(work->types[i])->name,
                writer_tensor_bytes(tensor, work->types[i]));
     }
@@ -353,6 +367,8 @@ static void report(const Work *work) {
             "place of the one meant%s\n",
             work->n_fallbacks, checkpoint_n_tensors(work->model),
             s->verbose || s->dry_run ? "" : " (-v shows which)");
+    if (after >= before && dtype_is_quantised(s->mix.preset->dtype))
+        fputs("quantize: note: this is no smaller than the model was\n", stderr);
 }
 
 static bool work_on(Work *work, Error *error) {

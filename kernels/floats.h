@@ -32,6 +32,7 @@ OPENED float float_at(const unsigned char *bytes) {
 OPENED void micro_floats(size_t vectors, size_t n_rows, bool pairs, float *sums,
                          const unsigned char *const rows[], const float *x, size_t cols) {
     Vec kept[FLOAT_ROWS * VECTORS];
+#pragma GCC unroll 24
     for (size_t i = 0; i < n_rows * vectors; i++) kept[i] = vec_load(sums + i * LANES);
     for (size_t c = 0; c < cols; c++, x += vectors * LANES) {
         Vec xs[VECTORS];
@@ -47,6 +48,7 @@ OPENED void micro_floats(size_t vectors, size_t n_rows, bool pairs, float *sums,
             }
         }
     }
+#pragma GCC unroll 24
     for (size_t i = 0; i < n_rows * vectors; i++) vec_store(sums + i * LANES, kept[i]);
 }
 
@@ -73,30 +75,27 @@ OPENED void find_floats(DType dtype, const unsigned char *floats[ROWS], float *p
 OPENED void matmul_panels(DType dtype, bool pairs, float *y, size_t y_stride, const Matrix *w,
                           const float *bias, size_t row_begin, size_t row_end, const float *x, size_t n) {
     _Alignas(64) float panel[ROWS * FLOAT_COLS];
-    Sums sums;
-    for (size_t first = 0, m; first < n; first += m) {
-        m = smaller(CHUNK_TOKENS, n - first);
-        for (size_t r = row_begin; r < row_end; r += ROWS) {
-            const unsigned char *rows[ROWS];
-            size_t n_rows = smaller(ROWS, row_end - r), row_bytes = dtype_bytes(dtype, w->cols);
-            find_rows(rows, w, r, row_end);
-            sums_begin(&sums, bias, r, n_rows, m);
-            for (size_t begin = 0; begin < w->cols; begin += FLOAT_COLS) {
-                const unsigned char *floats[ROWS];
-                size_t end = smaller(begin + FLOAT_COLS, w->cols), bytes = dtype_bytes(dtype, end - begin),
-                       ahead = end < w->cols ? dtype_bytes(dtype, end) : ROWS * row_bytes;
-                float *to = sums.of;
+    Sums sums[SUMS];
+    FOR_SUMS(row_begin, row_end, n) {
+        sums_begin(sums, bias, block);
+        for (size_t begin = 0; begin < w->cols; begin += FLOAT_COLS) {
+            const size_t end = smaller(begin + FLOAT_COLS, w->cols), bytes = dtype_bytes(dtype, end - begin);
+            for (size_t r = block.row; r < block.row_end; r += ROWS) {
+                const unsigned char *rows[ROWS], *floats[ROWS];
+                float *to = sums[(r - block.row) / ROWS].of;
+                find_rows(rows, w, r, row_end);
                 find_floats(dtype, floats, panel, rows, begin, end);
-                for (size_t t = 0, vectors; t < m; t += vectors * LANES) {
-                    vectors = tile_vectors(m - t);
-                    fetch_next(rows, ahead, bytes, t, t + vectors * LANES, m);
+                for (size_t t = 0, vectors; t < block.n; t += vectors * LANES) {
+                    vectors = tile_vectors(block.n - t);
+                    fetch_next(rows, ahead_of(w, &block, r, begin, FLOAT_COLS), bytes, t, t + vectors * LANES,
+                               block.n);
                     FOR_VECTORS(vectors, tile_floats, pairs, to, floats,
-                                x + (first + t) * w->cols + begin * vectors * LANES, end - begin)
+                                x + (block.token + t) * w->cols + begin * vectors * LANES, end - begin)
                     to += ROWS * vectors * LANES;
                 }
             }
-            sums_end(&sums, y + first * y_stride + r, y_stride, n_rows, m);
         }
+        sums_end(sums, y, y_stride, block);
     }
 }
 

@@ -326,31 +326,29 @@ OPENED void tile_ints(size_t vectors, size_t bytes, size_t span, bool mins, floa
 
 OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
                         const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
-    const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP);
+    const size_t group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
-    Sums sums;
-    for (size_t first = 0, m; first < n; first += m) {
-        m = smaller(CHUNK_TOKENS, n - first);
-        for (size_t r = row_begin; r < row_end; r += ROWS) {
-            const unsigned char *rows[ROWS];
-            size_t n_rows = smaller(ROWS, row_end - r);
-            find_rows(rows, w, r, row_end);
-            sums_begin(&sums, bias, r, n_rows, m);
-            for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes) {
-                size_t cols = smaller(GROUP, w->cols - begin),
-                       ahead = begin + GROUP < w->cols ? at + group_bytes : ROWS * row_bytes;
-                float *to = sums.of;
+    Sums sums[SUMS];
+    FOR_SUMS(row_begin, row_end, n) {
+        sums_begin(sums, bias, block);
+        for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes)
+            for (size_t r = block.row; r < block.row_end; r += ROWS) {
+                const size_t cols = smaller(GROUP, w->cols - begin);
+                const unsigned char *rows[ROWS];
+                float *to = sums[(r - block.row) / ROWS].of;
+                find_rows(rows, w, r, row_end);
                 unpack_panel(bytes, &panel, w->dtype, rows, at, cols, rows[0], 0);
-                for (size_t t = 0, vectors; t < m; t += vectors * LANES) {
-                    vectors = tile_vectors(m - t);
-                    PackedInts x = packed_ints(bytes, span, packed, first + t, vectors * LANES, w->cols);
-                    fetch_next(rows, ahead, group_bytes, t, t + vectors * LANES, m);
+                for (size_t t = 0, vectors; t < block.n; t += vectors * LANES) {
+                    vectors = tile_vectors(block.n - t);
+                    PackedInts x =
+                        packed_ints(bytes, span, packed, block.token + t, vectors * LANES, w->cols);
+                    fetch_next(rows, ahead_of(w, &block, r, begin, GROUP), group_bytes, t,
+                               t + vectors * LANES, block.n);
                     FOR_VECTORS(vectors, tile_ints, bytes, span, mins, to, &panel, &x, begin, cols)
                     to += ROWS * vectors * LANES;
                 }
             }
-            sums_end(&sums, y + first * y_stride + r, y_stride, n_rows, m);
-        }
+        sums_end(sums, y, y_stride, block);
     }
 }
 

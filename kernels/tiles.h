@@ -27,8 +27,8 @@ enum {
     TILE_ROWS = 4,                 /* of a micro-kernel */
     VECTORS = 3,                   /* of tokens, at most: twelve sums hide the latency of a product */
     TILE_TOKENS = VECTORS * LANES, /* at most */
-    CHUNK_TOKENS = (256 + TILE_TOKENS - 1) / TILE_TOKENS *
-                   TILE_TOKENS, /* whose sums are kept, while all columns of some rows pass */
+    CHUNK_TOKENS = (256 + TILE_TOKENS - 1) / TILE_TOKENS * TILE_TOKENS, /* of a block */
+    SUMS = 16,                                                          /* times ROWS rows of a block */
 };
 
 /* Where rows [r, r + ROWS) begin. Beyond row_end the last one comes again and is not kept. */
@@ -58,41 +58,68 @@ typedef struct Sums {
     _Alignas(64) float of[ROWS * CHUNK_TOKENS];
 } Sums;
 
+/*
+ * Rows and tokens whose sums are kept while all columns pass, a group at a time. The group's activations stay in L2, where
+ * those of all columns would not: many rows take them from there.
+ */
+typedef struct Block {
+    size_t row, row_end, token, n;
+} Block;
+
+/* Goes through blocks of rows [row_begin, row_end) and n tokens. */
+#define FOR_SUMS(row_begin, row_end, n_tokens)                                                               \
+    for (Block block = block_at(row_begin, row_end, 0, n_tokens); block.n;                                   \
+         block = next_block(block, row_begin, row_end, n_tokens))
+
+static inline Block block_at(size_t row, size_t row_end, size_t token, size_t n) {
+    return (Block){row, smaller(row + SUMS * ROWS, row_end), token, smaller(CHUNK_TOKENS, n - token)};
+}
+
+static inline Block next_block(Block block, size_t row_begin, size_t row_end, size_t n) {
+    if (block.row_end < row_end) return block_at(block.row_end, row_end, block.token, n);
+    return block_at(row_begin, row_end, block.token + block.n, n);
+}
+
 /* They begin with the bias. */
-static inline void sums_begin(Sums *sums, const float *bias, size_t r, size_t n_rows, size_t n) {
-    float *to = sums->of;
-    for (size_t t = 0, vectors; t < n; t += vectors * LANES) {
-        vectors = tile_vectors(n - t);
-        for (size_t i = 0; i < ROWS; i++) {
-            Vec start = vec_set(bias && i < n_rows ? bias[r + i] : 0.0f);
-            for (size_t v = 0; v < vectors; v++, to += LANES) vec_store(to, start);
+static inline void sums_begin(Sums sums[SUMS], const float *bias, Block block) {
+    for (size_t r = block.row; r < block.row_end; r += ROWS, sums++) {
+        float *to = sums->of;
+        for (size_t t = 0, vectors; t < block.n; t += vectors * LANES) {
+            vectors = tile_vectors(block.n - t);
+            for (size_t i = 0; i < ROWS; i++) {
+                Vec start = vec_set(bias && r + i < block.row_end ? bias[r + i] : 0.0f);
+                for (size_t v = 0; v < vectors; v++, to += LANES) vec_store(to, start);
+            }
         }
     }
 }
 
-/* To y, whose rows are tokens. */
-static inline void sums_end(const Sums *sums, float *y, size_t y_stride, size_t n_rows, size_t n) {
-    const float *from = sums->of;
-    for (size_t t = 0, vectors; t < n; t += vectors * LANES) {
-        vectors = tile_vectors(n - t);
-        for (size_t v = 0; v < vectors; v++) {
-            size_t first = t + v * LANES;
-            for (size_t r = 0; r < n_rows; r += LANES) {
+/* To y, whose rows are tokens: some tokens at a time, or each number would lie in another page than the last. */
+static inline void sums_end(const Sums sums[SUMS], float *y, size_t y_stride, Block block) {
+    for (size_t t = 0, vectors; t < block.n; t += vectors * LANES) {
+        vectors = tile_vectors(block.n - t);
+        for (size_t v = 0; v < vectors; v++)
+            for (size_t r = block.row; r < block.row_end; r += LANES) {
+                const size_t first = t + v * LANES, row = r - block.row;
+                const float *from = sums[row / ROWS].of + t * ROWS + (row % ROWS * vectors + v) * LANES;
+                float *to = y + (block.token + first) * y_stride + r;
                 Vec square[LANES];
-                for (size_t i = 0; i < LANES; i++)
-                    square[i] = vec_load(from + ((r + i) * vectors + v) * LANES);
+                for (size_t i = 0; i < LANES; i++) square[i] = vec_load(from + i * vectors * LANES);
                 vec_transpose(square);
-                for (size_t i = 0; i < LANES && first + i < n; i++) {
-                    float *to = y + (first + i) * y_stride + r;
-                    if (r + LANES <= n_rows)
+                for (size_t i = 0; i < LANES && first + i < block.n; i++, to += y_stride)
+                    if (r + LANES <= block.row_end)
                         vec_store(to, square[i]);
                     else
-                        vec_store_first(to, square[i], n_rows - r);
-                }
+                        vec_store_first(to, square[i], block.row_end - r);
             }
-        }
-        from += ROWS * vectors * LANES;
     }
+}
+
+/* How far behind the group of columns from `begin` on of rows from r on the group lies that comes next. */
+static inline size_t ahead_of(const Matrix *w, const Block *block, size_t r, size_t begin, size_t group) {
+    const size_t here = dtype_bytes(w->dtype, begin), next = dtype_bytes(w->dtype, begin + group);
+    if (r + ROWS < block->row_end) return here + ROWS * dtype_bytes(w->dtype, w->cols);
+    return next - (r - block->row) * dtype_bytes(w->dtype, w->cols);
 }
 
 /*

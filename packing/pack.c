@@ -38,8 +38,6 @@ typedef struct Parts {
     uint16_t scale, min;                        /* the block's; halves, and MXFP4 has an exponent */
 } Parts;
 
-static bool is_finite_half(uint16_t half) { return (half & 0x7c00) != 0x7c00; }
-
 /* Rounds the block's own scale and minimum, and returns them as they are read. */
 static Scale round_scale(Parts *parts, Scale scale) {
     parts->scale = f32_to_f16(scale.scale), parts->min = f32_to_f16(scale.min);
@@ -75,8 +73,9 @@ static bool pack_small(Parts *parts, SumTries *adder, DType dtype, const float *
         span_begin(&span, adder, levels, has_mins(dtype) ? MIN_ANY : MIN_NONE, x, BLOCK);
         scale = dtype == DTYPE_MXFP4 ? power_of_two(parts, &span) : round_scale(parts, span_search(&span));
     }
+    if (!isfinite(scale.scale) || !isfinite(scale.min)) return false;
     find_levels(parts->q, levels, x, BLOCK, scale);
-    return dtype == DTYPE_MXFP4 || (is_finite_half(parts->scale) && is_finite_half(parts->min));
+    return true;
 }
 
 static int within(int value, int lowest, int highest) {
@@ -116,7 +115,7 @@ static bool pack_large(Parts *parts, SumTries *adder, DType dtype, const float *
     const int end = coding->lowest_scale ? coding->lowest_scale : coding->highest_scale;
     Scale unit =
         round_scale(parts, (Scale){largest.scale / (float)end, largest.min / (float)coding->highest_scale});
-    if (!is_finite_half(parts->scale) || !is_finite_half(parts->min)) return false;
+    if (!isfinite(unit.scale) || !isfinite(unit.min)) return false;
     for (size_t j = 0; j < n; j++) {
         Scale scale = settle(parts, j, &spans[j], coding, unit, wanted[j]);
         find_levels(parts->q + j * length, &coding->levels, x + j * length, length, scale);
@@ -249,10 +248,10 @@ static void put_large(unsigned char *to, DType dtype, const Parts *parts) {
     }
 }
 
-/* Far beyond what the scales can be; so that squares can be summed. */
+/* Beyond what scales of F16 reach, 3e8; so that none of the search's sums overflows. */
 static bool are_moderate(const float *x, size_t n) {
     bool ok = true;
-    for (size_t i = 0; i < n; i++) ok &= fabsf(x[i]) < 1e15f;
+    for (size_t i = 0; i < n; i++) ok &= fabsf(x[i]) < 1e9f;
     return ok;
 }
 

@@ -35,7 +35,7 @@ typedef struct Span {
     float sum_w, sum_x;     /* Σw, Σw·x */
 } Span;
 
-/* n ≤ SPAN weights, none beyond ±1e15. */
+/* n ≤ SPAN weights, none beyond ±1e9. */
 void span_begin(Span *span, SumTries *adder, const Levels *levels, Minima minima, const float *x, size_t n);
 
 /* The best scale and minimum of all, each fitted to the levels that its try gave. Where all weights are 0 so is the scale. */

@@ -41,27 +41,33 @@ static bool begins_with(String key, const char *begin) {
     return key.n >= n && memcmp(key.data, begin, n) == 0;
 }
 
-/* What is carried over as it is. */
-static bool is_carried(const Value *value, bool from_vocabulary) {
-    if (from_vocabulary) return begins_with(value->key, "tokenizer.");
-    return !string_equals(value->key, file_type_key) && !string_equals(value->key, version_key) &&
-           !begins_with(value->key, "split.");
+/* Which keys of a file are carried over as they are. */
+typedef enum Part {
+    OF_MODEL,
+    OF_MODEL_ALONE, /* whose vocabulary is another file's */
+    OF_VOCABULARY,
+} Part;
+
+static bool is_carried(const Value *value, Part part) {
+    if (begins_with(value->key, "tokenizer.")) return part != OF_MODEL_ALONE;
+    return part != OF_VOCABULARY && !string_equals(value->key, file_type_key) &&
+           !string_equals(value->key, version_key) && !begins_with(value->key, "split.");
 }
 
-static uint64_t count_carried(const Checkpoint *checkpoint, bool is_vocabulary) {
+static uint64_t count_carried(const Checkpoint *checkpoint, Part part) {
     uint64_t n = 0;
     for (size_t i = 0; checkpoint && i < checkpoint_n_values(checkpoint); i++) {
         Value value = checkpoint_value(checkpoint, i);
-        n += is_carried(&value, is_vocabulary);
+        n += is_carried(&value, part);
     }
     return n;
 }
 
-static bool put_metadata(Writer *writer, const Checkpoint *checkpoint, bool is_vocabulary) {
+static bool put_metadata(Writer *writer, const Checkpoint *checkpoint, Part part) {
     bool ok = true;
     for (size_t i = 0; checkpoint && ok && i < checkpoint_n_values(checkpoint); i++) {
         Value value = checkpoint_value(checkpoint, i);
-        if (is_carried(&value, is_vocabulary)) ok = put_value(writer, &value);
+        if (is_carried(&value, part)) ok = put_value(writer, &value);
     }
     return ok;
 }
@@ -92,10 +98,11 @@ bool writer_begin(Writer *writer, FILE *file, const Checkpoint *checkpoint, cons
                   const DType *types, uint32_t file_type) {
     *writer = (Writer){.file = file, .alignment = DEFAULT_ALIGNMENT};
     checkpoint_u64(checkpoint, "general.alignment", &writer->alignment, NULL); /* the reader has checked it */
-    uint64_t n_values = 2 + count_carried(checkpoint, false) + count_carried(vocabulary, true);
+    const Part part = vocabulary ? OF_MODEL_ALONE : OF_MODEL;
+    uint64_t n_values = 2 + count_carried(checkpoint, part) + count_carried(vocabulary, OF_VOCABULARY);
     return writer_add(writer, "GGUF", 4) && put_u32(writer, VERSION) &&
            put_u64(writer, checkpoint_n_tensors(checkpoint)) && put_u64(writer, n_values) &&
-           put_metadata(writer, checkpoint, false) && put_metadata(writer, vocabulary, true) &&
+           put_metadata(writer, checkpoint, part) && put_metadata(writer, vocabulary, OF_VOCABULARY) &&
            put_number(writer, version_key, QUANTIZATION_VERSION) &&
            put_number(writer, file_type_key, file_type) && put_tensors(writer, checkpoint, types) &&
            writer_pad(writer);

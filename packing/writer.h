@@ -20,8 +20,8 @@ uint64_t writer_tensor_bytes(const Tensor *tensor, DType dtype);
 
 /*
  * Writes all that comes before the data. The metadata are the checkpoint's, in their order, with general.file_type and
- * general.quantization_version set, and those of a split file left out; behind them the "tokenizer." keys of `vocabulary`
- * (NULL: none). types[i] is what tensor i will have. Each function of this file returns false with errno where it cannot
+ * general.quantization_version set, and those of a split file left out; `vocabulary` (NULL: the
+ * checkpoint's own) brings all "tokenizer." keys. types[i] is what tensor i will have. Each function of this file returns false with errno where it cannot
  * write.
  */
 bool writer_begin(Writer *writer, FILE *file, const Checkpoint *checkpoint, const Checkpoint *vocabulary,

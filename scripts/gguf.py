@@ -179,7 +179,7 @@ def largest(x):
 
 def quantise_blocks(x, dtype):
     """x [n][weights of a block] → n blocks. The weight that is farthest from 0 (with minima: the largest and the
-    smallest) gets the last step. llama-quantize searches for scales with a smaller error."""
+    smallest) gets the last step. quantize and llama-quantize search for scales with a smaller error."""
     type = TYPES[dtype]
     blocks, x = np.zeros(len(x), type.layout), x.reshape(len(x), type.weights // type.span, type.span)
     fields, mins, extreme = type.layout.names, None, largest(x)

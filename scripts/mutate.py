@@ -31,6 +31,7 @@ import tempfile
 import threading
 import time
 
+PROGRAMS = ("run", "study", "quantize")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ["*.c", "text/*.c", "checkpoint/*.c", "kernels/*.[ch]", "measures/*.c", "packing/*.[ch]", "cli/*.c",
            "views/*.c", "web/*.c"]
@@ -188,10 +189,10 @@ class Tree:
         return subprocess.run(["make", "-s", "-j1", f"CC={cc}", f"BUILD={build}", f"RUN={build}/run", WARNINGS, *old,
                                f"CFLAGS={cflags or self.cflags}", *targets], cwd=self.path, capture_output=True, text=True)
 
-    def make_test(self, test, build="build", cflags=None, programs=("run", "study")):
+    def make_test(self, test, build="build", cflags=None, programs=PROGRAMS):
         binary = [] if test.endswith(".sh") else [f"{build}/tests/{test}"]
         if "FAULTY" in (self.path / "tests" / (test if test.endswith(".sh") else test + ".c")).read_text():
-            programs = [*programs, "tests/faulty_run", "tests/faulty_study"]
+            programs = [*programs, *(f"tests/faulty_{program}" for program in PROGRAMS)]
         return self.make(*(f"{build}/{program}" for program in programs), *binary, build=build, cflags=cflags)
 
     def must_make(self, test, build="build", cflags=None):
@@ -202,7 +203,8 @@ class Tree:
     def run(self, test, limit, build="build"):
         """(what it printed or "hang" if it failed, else None; seconds)."""
         program = f"tests/{test}" if test.endswith(".sh") else f"{build}/tests/{test}"
-        environment = dict(os.environ, RUN=f"{self.path}/{build}/run", STUDY=f"{self.path}/{build}/study",
+        programs = {program.upper(): f"{self.path}/{build}/{program}" for program in PROGRAMS}
+        environment = dict(os.environ, **programs,
                            FAULTY=f"{self.path}/{build}/tests/faulty_", TMPDIR=str(self.tmp), UBSAN_OPTIONS="halt_on_error=1")
         least = 1 << 50 if "address" in self.cflags else MOST_BYTES  # ASan's shadow takes terabytes of addresses
 
@@ -325,7 +327,7 @@ def work(tree, mutants, state, lock, options):
         else:
             mutant["text"] = text
             file = mutant["file"]
-            targets = [f"build/{file[:-2]}.o"] if file.endswith(".c") else ["build/run", "build/study"]
+            targets = [f"build/{file[:-2]}.o"] if file.endswith(".c") else [f"build/{program}" for program in PROGRAMS]
             objects = {path: path.read_bytes() for path in [tree.path / targets[0]] if path.suffix == ".o"}
             verdict, why = judge(tree, mutant, state, targets, options)
             (tree.path / file).write_text(text)
@@ -386,7 +388,7 @@ def main():
     folders = [ROOT / "build" / "mutate" / f"{'sanitized' if options.sanitize else ''}{i}" for i in range(options.jobs)]
     trees = list(pool.map(lambda folder: prepare(folder, options, tests), folders))
     state["reach"], state["seconds"] = learn(trees[0], tests)
-    state["programs"] = {test: [program for program in ("run", "study")
+    state["programs"] = {test: [program for program in PROGRAMS
                                 if any(test in by for by in state["reach"][f"{program}.c"].values())] for test in tests}
     source = iter(mutants) if options.retry else draw(trees[0].path, files, options.n, options.seed)
     lock, begin = threading.Lock(), time.monotonic()

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fuzzes run and study for FUZZ_SECONDS (60) in FUZZ_JOBS (1) processes at once, and says in its last line how often they
+# Fuzzes the programs for FUZZ_SECONDS (60) in FUZZ_JOBS (1) processes at once, and says in its last line how often they
 # were called and what went wrong; fails if anything did. tests/fuzz.sh BUILD, which has the program `fuzzer`.
 # It starts from the calls of tests/fuzz/seeds.c, from tests/corpus, and from what earlier runs found, in BUILD/corpus. What went wrong is put into BUILD/found:
 #

@@ -2,8 +2,8 @@
 #ifndef ATTN_TESTS_STUDY_H
 #define ATTN_TESTS_STUDY_H
 
-#include "test.h"
 #include "cli/jsonvalue.h"
+#include "test.h"
 
 #include <stdbool.h>
 #include <unistd.h>
@@ -49,13 +49,16 @@ static void command_add(Command *command, const char *argument, size_t n) {
     command->line[command->n] = '\0';
 }
 
-static Command command_begin(void) {
+/* One of a program: that of the environment variable, else the one here. */
+static Command command_of(const char *variable, const char *program) {
     Command command = {.n = 0};
-    const char *study = getenv("STUDY");
-    if (!study) study = "./study";
-    command_add(&command, study, strlen(study));
+    const char *other = getenv(variable);
+    if (other) program = other;
+    command_add(&command, program, strlen(program));
     return command;
 }
+
+static inline Command command_begin(void) { return command_of("STUDY", "./study"); }
 
 /* A file's bytes, a NUL behind them. */
 static char *read_whole(const char *path, size_t *n) {
@@ -122,7 +125,8 @@ static void report(Comparison *comparison, const char *what) {
 static void compare_values(Comparison *comparison, const JsonValue *want, const JsonValue *got);
 
 /* Compares a part of a value, whose name is put behind the path meanwhile. */
-static void compare_part(Comparison *comparison, const char *part, const JsonValue *want, const JsonValue *got) {
+static void compare_part(Comparison *comparison, const char *part, const JsonValue *want,
+                         const JsonValue *got) {
     size_t n = strlen(comparison->path);
     snprintf(comparison->path + n, sizeof comparison->path - n, "%s", part);
     compare_values(comparison, want, got);
@@ -180,7 +184,9 @@ static inline const JsonValue *json_at(const JsonValue *value, const char *path)
     char part[32];
     for (int n; value && sscanf(path, "%31[^.]%n", part, &n) == 1; path += n + (path[n] == '.')) {
         size_t i = value->kind == JSON_ARRAY ? strtoul(part, NULL, 10) : 0;
-        value = value->kind != JSON_ARRAY ? jsonvalue_get(value, part) : i < value->n ? &value->items[i] : NULL;
+        value = value->kind != JSON_ARRAY ? jsonvalue_get(value, part)
+                : i < value->n            ? &value->items[i]
+                                          : NULL;
     }
     return value;
 }

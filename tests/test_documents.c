@@ -1,23 +1,43 @@
 /*
- * What README.md, docs/STUDY.md and docs/COURSE.md show is what is printed. A block holds commands, "$ ./study …", and
- * under each its lines, all of them; a line "…" stands for some that are left out. Numbers with a point may
- * differ by a thousandth: other kernels round the default model's otherwise.
+ * What README.md, docs/STUDY.md and docs/COURSE.md show is what is printed. A block holds commands, "$ ./study …" or
+ * "$ ./quantize …", and under each its lines, all of them; a line "…" stands for some that are left out. Numbers with a
+ * point may differ by a thousandth: other kernels round the default model's otherwise.
  */
 #include "programs.h"
 #include "test.h"
 
 static const char *const documents[] = {"README.md", "docs/STUDY.md", "docs/COURSE.md"};
 
-/* What a command line of a document prints, to be freed; NULL where it is no view's, or writes a file. */
+/* Where files of the documents lie while the tests run: the model, and what quantize makes of it. */
+static struct {
+    const char *shown;
+    char here[300];
+} files[] = {{"model.bin", "weights/model.gguf"}, {"/tmp/small.gguf", ""}};
+
+/* A line of a document, of up to 512 bytes, with those paths in it. */
+static void move_files(char moved[1200], const char *line) {
+    while (*line) {
+        size_t i = 0;
+        while (i < 2 && strncmp(line, files[i].shown, strlen(files[i].shown)) != 0) i++;
+        if (i < 2)
+            moved += sprintf(moved, "%s", files[i].here), line += strlen(files[i].shown);
+        else
+            *moved++ = *line++;
+    }
+    *moved = '\0';
+}
+
+/* What a command line of a document prints, to be freed; NULL where it is another program's, or writes a file by -o. */
 static char *run_shown(const char *line) {
-    static const char prompt[] = "$ ./study ", link[] = "model.bin", model[] = "weights/model.gguf";
-    size_t n;
-    if (strncmp(line, prompt, sizeof prompt - 1) != 0 || strstr(line, " -o ")) return NULL;
-    Command command = command_begin();
-    const char *rest = line + sizeof prompt - 1, *at = strstr(rest, link);
-    int before = at ? (int)(at - rest) : (int)strlen(rest);
-    command.n += (size_t)snprintf(command.line + command.n, sizeof command.line - command.n, "%.*s%s%s ",
-                                  before, rest, at ? model : "", at ? at + strlen(link) : "");
+    static const char *const programs[][3] = {{"$ ./study ", "STUDY", "./study"},
+                                              {"$ ./quantize ", "QUANTIZE", "./quantize"}};
+    char moved[1200];
+    size_t n, i = 0;
+    while (i < 2 && strncmp(line, programs[i][0], strlen(programs[i][0])) != 0) i++;
+    if (i == 2 || strstr(line, " -o ")) return NULL;
+    Command command = command_of(programs[i][1], programs[i][2]);
+    move_files(moved, line + strlen(programs[i][0]));
+    command.n += (size_t)snprintf(command.line + command.n, sizeof command.line - command.n, "%s ", moved);
     return output_of(command, &n);
 }
 
@@ -65,11 +85,9 @@ static void check_document(const char *path) {
         } else if (at && strcmp(line, "…") == 0) {
             skips = true;
         } else if (at) {
-            char expected[600], *model = strstr(line, "model.bin");
-            size_t before = model ? (size_t)(model - line) : strlen(line);
-            snprintf(expected, sizeof expected, "%.*s%s%s", (int)before, line,
-                     model ? "weights/model.gguf" : "", model ? model + 9 : "");
+            char expected[1200];
             bool found = false;
+            move_files(expected, line);
             while (!found && *at) {
                 char *end = at + strcspn(at, "\n");
                 bool last = !*end;
@@ -97,7 +115,9 @@ static void test_documents(void) {
 
 int main(void) {
     if (!scratch_begin()) return 1;
+    snprintf(files[1].here, sizeof files[1].here, "%s", scratch_path("small.gguf"));
     RUN(test_documents);
+    unlink(files[1].here);
     scratch_end();
     return test_end();
 }

@@ -176,7 +176,7 @@ static void test_constant(void) {
 }
 
 static void test_refusals(void) {
-    static const float too_large[] = {INFINITY, -INFINITY, NAN, 1e16f, -FLT_MAX};
+    static const float too_large[] = {INFINITY, -INFINITY, NAN, 1e9f, -FLT_MAX};
     float x[256] = {0}, y[256];
     unsigned char bytes[1024];
     for (size_t i = 0; i < N_TYPES; i++)
@@ -202,6 +202,32 @@ static void test_refusals(void) {
         x[31] = limits[i].above;
         CHECK(!pack(bytes, dtype, x, 256), "%s: %g", dtype_info(dtype)->name, (double)x[31]);
     }
+}
+
+/*
+ * Weights of any size among small ones, so that scales, minima and sums of the search overflow, or come near: what is not
+ * refused is near afterwards. (Where scales end, minima are coarse.)
+ */
+static void test_sizes(void) {
+    for (size_t i = 0; i < N_TYPES; i++)
+        for (int round = 0; round < 3000; round++) {
+            float x[256], y[256];
+            unsigned char bytes[512];
+            const float large = ldexpf(1, 10 + (int)random_below(60));
+            const unsigned every = 1 + random_below(6), first = random_below(8) * 32;
+            double wrong = 0, all = 0;
+            size_t n = dtype_info(types[i])->block;
+            for (size_t k = 0; k < n; k++) x[k] = random_normal();
+            for (size_t k = first % n; k < n && k < first % n + 32; k += every) x[k] *= large;
+            if (!pack(bytes, types[i], x, n)) continue;
+            dtype_unpack(y, types[i], bytes, n);
+            for (size_t k = 0; k < n; k++) {
+                wrong += ((double)x[k] - y[k]) * ((double)x[k] - y[k]);
+                all += (double)x[k] * x[k];
+            }
+            CHECK(wrong <= 0.2 * all, "%s: weights up to %g are off by %g of their squares",
+                  dtype_info(types[i])->name, (double)large, wrong / all);
+        }
 }
 
 /* F16 and BF16 round to the nearest, halves to even; F32 stays. */
@@ -235,6 +261,7 @@ int main(void) {
     RUN(test_same_everywhere);
     RUN(test_constant);
     RUN(test_refusals);
+    RUN(test_sizes);
     RUN(test_floats);
     return test_end();
 }

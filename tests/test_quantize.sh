@@ -58,6 +58,10 @@ try "$model" "$out" MXFP4
 has info_of "$out" 4 F32 2 Q8_0 1 Q6_K 14 MXFP4
 try "$model" "$out" MXFP4_MOE # it has no experts
 has info_of "$out" 4 F32 16 Q8_0 1 Q6_K
+try "$model" "$out" Q8_0
+try "$out" "$tmp/again.gguf" Q8_0 # all is of its type already
+has one_line 'note: this is no smaller than the model was$'
+has cmp -s "$out" "$tmp/again.gguf"
 try "$gpt2" "$out" Q6_K
 has [ "$code" -eq 0 ]
 has one_line 'note: in 9 of 28 tensors the rows are no whole number of blocks; .*(-v shows which)$'
@@ -81,9 +85,6 @@ has cmp -s "$tmp/verbose" "$tmp/dry"
 bytes=$(sed -n 's/.* -> .* \([0-9]*\)$/\1/p' "$tmp/dry" | awk '{ n += $1 } END { print n }')
 has [ "$(size "$out")" -gt "$bytes" ]
 has [ "$(size "$out")" -lt $((bytes + 20000)) ]
-try weights/model.gguf "$out" Q4_0 --allow-requantize
-sed -n '/^\$ .\/quantize/,/^```/p' README.md | sed -e '1d' -e '$d' -e "s|^/tmp/small.gguf|$out|" >"$tmp/readme"
-has cmp -s "$tmp/out" "$tmp/readme"
 try --help
 has quiet
 has [ "$(wc -l <"$tmp/out")" -le 40 ]
@@ -102,6 +103,7 @@ refuses 2 'no output is named' "$model" Q4_K_M
 refuses 2 'no type is named' "$model" "$out"
 refuses 2 "there is no type 'Q4_K_X'; there are F32, F16, .*Q2_K" "$model" "$out" Q4_K_X
 refuses 2 "there is no type 'Q2_K_S'" "$model" "$out" Q2_K_S
+refuses 2 'iq2_xs is neither made nor read here; the smallest types are Q3_K_S and Q2_K' "$model" "$out" iq2_xs
 refuses 2 "there is no type '.*out.gguf'" "$model" Q4_K_M "$out"
 refuses 2 "one word too many: 'more' after 'Q4_0'" "$model" "$out" Q4_0 more
 refuses 2 'unknown option --purer; did you mean --pure' "$model" "$out" Q4_0 --purer
@@ -118,7 +120,7 @@ refuses 1 'cannot write: Is a directory' "$model" "$tmp/" Q4_0
 refuses 1 'this goes to a file, not to stdout' "$model" - Q4_0
 has [ ! -e "$out" ]
 try "$mixed" "$out" Q4_0 --allow-requantize
-has quiet
+has one_line 'note: this is no smaller than the model was$'
 has info_of "$out" 4 F32 15 Q4_0 2 Q6_K
 
 # The model is never written to, under whatever name.
@@ -194,10 +196,13 @@ if [ -d $shared/llama2c ]; then
     try $stories "$out" F32
     "$run" "$out" -z $vocabulary -p Once --temp 0 -n 50 >"$tmp/out"
     has cmp -s "$tmp/expected" "$tmp/out"
+    cp $vocabulary "$tmp/vocabulary"
+    refuses 1 'the output .*/vocabulary is the vocabulary itself' $stories "$tmp/vocabulary" F32 -z "$tmp/vocabulary"
+    has cmp -s $vocabulary "$tmp/vocabulary"
     refuses 1 'stories260K.bin: no vocabulary is in it' $stories "$out" F32 -z $stories
     refuses 1 'tok512.bin: the file has no tensors' $vocabulary "$out" F32
 else
-    skipped=$((skipped + 6))
+    skipped=$((skipped + 8))
     echo "skipped: $shared is missing"
 fi
 

@@ -447,7 +447,7 @@ has interrupt $endless --json
 has out_has '"stop": "interrupted".*}}$'
 has interrupt "$llama" -f "$tmp/long" -c 60000 --logits "$tmp/interrupted.npy" -t 1
 has [ "$(echo "$tmp"/interrupted*)" = "$tmp/interrupted*" ]
-sleep 5 >"$tmp/pipe" & # a prompt that does not come
+sleep 60 >"$tmp/pipe" & # a prompt that does not come
 input=$tmp/pipe
 has interrupt "$gpt2"
 has interrupt "$gpt2" -i

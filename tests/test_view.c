@@ -524,6 +524,7 @@ static void check_figure(size_t n, double cell) {
         command_add(&command, words[i], strlen(words[i]));
     free(output_of(command, &n_output));
     char *svg = read_whole(file, &n_output);
+    unlink(file);
     JsonValue *json = json_of("attend", GPT2, "-p", text, "--layer", "1", "--head", "0", NULL);
     double side = (double)n * cell, font = 0.65 * cell, label = 0.62 * font, x = 8 + label + 4,
            y = 28 + label + 4, width = x + side + 8, height = y + side + 8, down = 0.35 * font;

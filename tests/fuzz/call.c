@@ -1,7 +1,8 @@
 /*
- * Makes a call of run or study within this process, and checks it: the exit code, the one line of a failure, JSON that
- * reads back, no file left half written, and now and then that the same call says the same again. What differs from one
- * process to the next (clock, memory, terminal, signals) is put in the place of by the linker's --wrap.
+ * Makes a call of run, study or quantize within this process, and checks it: the exit code, the one line of a failure, JSON
+ * that reads back, files that quantize makes open, none left half written, and now and then that the same call says the same
+ * again. What differs from one process to the next (clock, memory, terminal, signals) is put in the place of by the linker's
+ * --wrap.
  */
 #include "tests/anyfile.h" /* first, because it needs more of the system's headers */
 #include "tests/fuzz/fuzz.h"
@@ -178,9 +179,12 @@ static const Option *find_option(const Options *options, const char *word) {
     return NULL;
 }
 
+static bool calls(const char *program) { return strcmp(arguments[0], program) == 0; }
+
 /* The option that a word is to the program that is called, if it is one. */
 static const Option *known(const char *word) {
-    if (strcmp(arguments[0], "run") == 0) return find_option(&fuzz_run_options, word);
+    if (calls("run")) return find_option(&fuzz_run_options, word);
+    if (calls("quantize")) return find_option(&fuzz_quantize_options, word);
     const Option *option = NULL;
     for (size_t i = 0; i < 3 && !option; i++) option = find_option(&fuzz_study_options[i], word);
     for (size_t i = 0; i < fuzz_n_views && !option; i++)
@@ -258,18 +262,15 @@ static void ask(const Call *call) {
     for (size_t i = 0; i < call->n; i++)
         if (call->parts[i].tag == 'w') add_word((const char *)call->parts[i].bytes, call->parts[i].n);
     if (n_arguments == 0) add_word("load", 4);
-    bool is_run = strcmp(arguments[0], "run") == 0, is_study = strcmp(arguments[0], "study") == 0;
     const char *view = n_arguments > 1 ? arguments[1] : "";
     limit("--threads", "-t", 3);
     limit("--predict", "-n", 8);
     limit("--batch", NULL, 3);
     limit("--repeat", NULL, 40);
     if (strcmp(view, "shape") != 0) limit("--ctx-size", "-c", 96);
-    if (is_run && n_arguments > 1) {
-        give(1, "--predict", "-n", "3");
-        give(1, "--threads", "-t", "1");
-    }
-    if (is_study && n_arguments > 2 && strcmp(view, "case") != 0 && strcmp(view, "shape") != 0)
+    if (calls("run") && n_arguments > 1) give(1, "--predict", "-n", "3");
+    if (!calls("study") && n_arguments > 1) give(1, "--threads", "-t", "1");
+    if (calls("study") && n_arguments > 2 && strcmp(view, "case") != 0 && strcmp(view, "shape") != 0)
         give(2, "--threads", "-t", "1");
     arguments[n_arguments] = NULL;
 }
@@ -338,15 +339,15 @@ static void check_stderr(const Outcome *outcome, const char *program) {
     if (outcome->code != 0 && n_failures != 1) wrong(outcome, "a failure should say one line");
 }
 
-static void check_stdout(const Outcome *outcome, bool is_study) {
+static void check_stdout(const Outcome *outcome) {
     const char *view = n_arguments > 1 ? arguments[1] : "";
     bool verdict = strcmp(view, "case") == 0 || strcmp(view, "selfcheck") == 0;
     if (outcome->code == 2 && outcome->n_out) wrong(outcome, "wrong usage, and a report all the same");
-    if (outcome->code == 1 && outcome->n_out && is_study && !verdict)
+    if (outcome->code == 1 && outcome->n_out && !calls("run") && !verdict)
         wrong(outcome, "a failure with half a report");
     bool helps = said("--help") || said("-h") || said("--version");
     if (!said("--json") || helps || (outcome->code == 1 && outcome->n_out == 0) || outcome->code == 2) return;
-    if (!is_study && (said("--info") || said("--tokens"))) return;
+    if (calls("run") && (said("--info") || said("--tokens"))) return;
     Error error;
     JsonValue *json = jsonvalue_parse(outcome->out, outcome->n_out, &error);
     if (!json) {
@@ -355,6 +356,17 @@ static void check_stdout(const Outcome *outcome, bool is_study) {
             wrong(outcome, "JSON that cannot be read back");
     }
     jsonvalue_free(json);
+}
+
+/* What quantize has made opens. */
+static void check_made(const Outcome *outcome) {
+    Error error;
+    bool made = fchdir(folder) == 0 && outcome->code == 0 && access("out", F_OK) == 0;
+    Checkpoint *checkpoint = made ? checkpoint_open("out", &error) : NULL;
+    if (made && !checkpoint)
+        fprintf(stderr, "%s\n", error.message), wrong(outcome, "a file that does not open");
+    checkpoint_close(checkpoint);
+    if (fchdir(home) != 0) abort();
 }
 
 static const Outcome *being_checked;
@@ -381,7 +393,7 @@ static Outcome perform(const Part *input) {
     clock_ms = 0;
     char *argv[MAX_WORDS + 8]; /* programs may not change it, but views keep it */
     memcpy(argv, arguments, sizeof argv);
-    outcome.code = strcmp(argv[0], "run") == 0 ? run_main(n_arguments, argv) : study_main(n_arguments, argv);
+    outcome.code = (calls("run") ? run_main : calls("study") ? study_main : quantize_main)(n_arguments, argv);
     stdin = streams[0], stdout = streams[1], stderr = streams[2];
     fclose(in), fclose(out), fclose(err);
     if (fchdir(home) != 0) abort();
@@ -401,7 +413,6 @@ static void show(const Outcome *outcome) {
 
 static void call_program(Call *call) {
     const Part *input = call_find(call, 'i'), *kernel = call_find(call, 'k');
-    bool is_study = strcmp(arguments[0], "study") == 0;
     char name[16] = "";
     has_stdin = input != NULL;
     has_terminal = call_find(call, 't') != NULL;
@@ -412,7 +423,8 @@ static void call_program(Call *call) {
     if (getenv("FUZZ_SHOW")) show(&outcome);
     if (outcome.code < 0 || outcome.code > 2) wrong(&outcome, "an exit code that there is none of");
     check_stderr(&outcome, arguments[0]);
-    check_stdout(&outcome, is_study);
+    check_stdout(&outcome);
+    if (calls("quantize")) check_made(&outcome);
     empty_folder(was_asked_for);
     if (twice) {
         Outcome again = perform(input);
@@ -429,7 +441,7 @@ void fuzz_call(const unsigned char *bytes, size_t n) {
     Call call = call_read(bytes, n);
     twice = n % 16 == 0;
     ask(&call);
-    if (strcmp(arguments[0], "run") != 0 && strcmp(arguments[0], "study") != 0) {
+    if (!calls("run") && !calls("study") && !calls("quantize")) {
         const Part *seed = call_find(&call, 'A'), *file = call_find(&call, 'a'),
                    whole = seed ? seed_file(seed) : (Part){0};
         if (seed) file = &whole;

@@ -1,8 +1,8 @@
 /*
- * What the fuzzer tries: one call of run or study, with all that it reads. On disk a call is a row of parts, each "TAG
+ * What the fuzzer tries: one call of run, study or quantize, with all that it reads. On disk a call is a row of parts, each "TAG
  * LENGTH", a newline, LENGTH bytes, a newline, so that `less` shows it:
  *
- *   w  a word of the command line, the first is the program: run, study, or load (tests/anyfile.h)
+ *   w  a word of the command line, the first is the program: run, study, quantize, or load (tests/anyfile.h)
  *   i  stdin; without it stdin is a terminal
  *   a, b, m  the files a, b and model.bin in the folder where the call is made
  *   A, B, M  the same by two characters, of seeds.c: llama, gpt2 or llama2.c's (0, 1, 2), and the type of its weights (0 to
@@ -49,7 +49,8 @@ Part *call_find(Call *call, char tag);
 /* The programs' main, and their tables of options: those of run, and those that views share. */
 int run_main(int argc, char **argv);
 int study_main(int argc, char **argv);
-extern const Options fuzz_run_options, fuzz_study_options[3];
+int quantize_main(int argc, char **argv);
+extern const Options fuzz_run_options, fuzz_study_options[3], fuzz_quantize_options;
 extern const View *const *const fuzz_views; /* [fuzz_n_views] */
 extern const size_t fuzz_n_views;
 

@@ -176,6 +176,10 @@ static const char *const choices[] = {"f16",
                                       "#7",
                                       "#8"};
 
+static const char *const types[] = {"F32",       "F16",    "BF16", "Q8_0", "Q6_K",   "Q5_K_M", "Q5_1",
+                                    "Q5_0",      "Q4_K",   "Q4_1", "Q4_0", "IQ4_NL", "IQ4_XS", "MXFP4",
+                                    "MXFP4_MOE", "Q3_K_L", "Q3_K", "Q2_K", "Q4_K_S", "IQ2_XS", "q8_0"};
+
 static Part number_word(const Option *option) {
     char text[64];
     bool whole = option->kind != OPTION_REAL;
@@ -204,6 +208,7 @@ static Part value_word(const Option *option) {
     if (is_number) return number_word(option);
     if (is_output && random_below(4)) return word("out");
     if (is_file && random_below(4)) return word(random_below(3) ? "b" : "a");
+    if (strstr(option->name, "-type") && random_below(4)) return word(ONE_OF(types));
     if (strcmp(option->name, "--prompt") == 0 || strcmp(option->name, "--stop") == 0 || random_below(4) == 0)
         return word(ONE_OF(spoken));
     return word(ONE_OF(choices));
@@ -217,14 +222,20 @@ static const View *view_of(const Call *call) {
     return NULL;
 }
 
+static bool calls(const Call *call, const char *program) {
+    size_t n = strlen(program);
+    return call->n > 0 && call->parts[0].n == n && memcmp(call->parts[0].bytes, program, n) == 0;
+}
+
 /* Any option that the program, or its view, knows; now and then one that it does not. */
 static const Option *any_option(const Call *call) {
     const View *view = view_of(call);
-    bool is_run = call->n && call->parts[0].n == 3;
     Options table = random_below(8) == 0 ? ONE_OF(fuzz_study_options) : fuzz_run_options;
     if (view && random_below(3) && view->n_options)
         table = (Options){view->options, view->n_options, NULL};
-    else if (!is_run)
+    else if (calls(call, "quantize"))
+        table = fuzz_quantize_options;
+    else if (!calls(call, "run"))
         table = ONE_OF(fuzz_study_options);
     return &table.table[random_below(table.n)];
 }
@@ -287,7 +298,12 @@ static void change_word(Call *call) {
 
 static void change_view(Call *call) {
     if (call->n < 2) return;
-    bool was_run = call->parts[0].n == 3, is_run = random_below(4) == 0;
+    bool was_run = calls(call, "run"), is_run = random_below(4) == 0;
+    if (calls(call, "quantize")) { /* another type */
+        for (size_t i = 3; i < call->n; i++)
+            if (call->parts[i].tag == 'w') call->parts[i] = word(ONE_OF(types));
+        return;
+    }
     call->parts[0] = word(is_run ? "run" : "study");
     const View *view = fuzz_views[random_below(fuzz_n_views)];
     if (is_run && !was_run) drop(call, 1);

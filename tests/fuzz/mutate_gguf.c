@@ -236,9 +236,10 @@ static Bytes changed_array(Bytes value) {
         memcpy(out.at + 4, &n, 8);
         return out;
     }
+    if (n > value.n) return value; /* an earlier change told a wrong count */
     size_t begin = size ? 12 + (size_t)i * size : string_at(value, i);
     size_t end = size ? begin + size : string_at(value, i + 1);
-    if (end > value.n || n > value.n) return value; /* an earlier change told a wrong count */
+    if (end > value.n) return value;
     Bytes old = {value.at + begin, end - begin}, new = old;
     uint64_t n_new = n;
     if (choice == 2) new.n = 0, n_new--;

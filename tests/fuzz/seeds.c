@@ -111,10 +111,10 @@ static size_t write_vocabulary(void) {
     return 259 + COUNT(pieces);
 }
 
-/* The number of a kind; any byte has one. */
+/* The number of a kind; any byte has one, '0' the first. */
 static int kind_of(unsigned char byte) {
     const char *at = byte >= 'a' && byte <= 'c' ? strchr(kinds, byte) : NULL;
-    return at ? (int)(at - kinds) : byte % MIXED;
+    return at ? (int)(at - kinds) : (byte + MIXED - '0' % MIXED) % MIXED;
 }
 
 Part seed_file(const Part *part) {
@@ -239,6 +239,14 @@ static const char *const on_models[] = {
     "study selfcheck a -p abcab --ascii",
     "study shape a --ascii -c 1000000",
     "study case a",
+    "quantize a out Q4_K_M --allow-requantize -v",
+    "quantize a out Q8_0",
+    "quantize a out Q2_K --pure --output-tensor-type F16 --token-embedding-type Q8_0 --allow-requantize",
+    "quantize --dry-run a Q5_0 --leave-output-tensor",
+    "quantize a out F32",
+    "quantize a out IQ4_XS --allow-requantize -t 2",
+    "quantize a a F16",
+    "quantize a out BF16 -z b",
 };
 
 /* Each line on two files: of each family, of types that differ from line to line. */
@@ -265,7 +273,8 @@ static void write_llama2c_seeds(void) {
     static const char *const lines[] = {"run a -z b -p ab",          "run a -z b --json -n 2",
                                         "study next a -z b -p ab",   "study shape a --json",
                                         "run a -z b --info",         "load",
-                                        "run a -z b --tokens -p ab", "study view a -z b -p ab --json"};
+                                        "run a -z b --tokens -p ab", "study view a -z b -p ab --json",
+                                        "quantize a out F16 -z b",   "quantize a out Q8_0"};
     const Part parts[] = {{'A', (const unsigned char *)"20", 2}, {'B', (const unsigned char *)"21", 2}};
     for (size_t i = 0; i < COUNT(lines); i++) write_seed(lines[i], parts, 2);
     for (int k = 0; k < 6; k++)
@@ -308,7 +317,10 @@ static void write_word_seeds(void) {
                                         "study shape --preset gpt3-175b --json",
                                         "run a",
                                         "study next a -p x",
-                                        "run a -n x"};
+                                        "run a -n x",
+                                        "quantize",
+                                        "quantize --help",
+                                        "quantize a out IQ2_XS"};
     for (size_t i = 0; i < COUNT(lines); i++) write_seed(lines[i], NULL, 0);
 }
 
