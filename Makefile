@@ -149,12 +149,12 @@ test-threaded: $(THREADED_TESTS)
 
 # AVX-512, AMX and AVX-VNNI on a CPU without them, by Debian's libsimde-dev.
 SIMDE = -include tests/avx512.h -Wno-psabi
+EMULATED_TESTS = $(addprefix build/emulated/tests/test_,kernels kv_cache reference)
 emulated:
 	$(MAKE) BUILD=build/emulated AVX512="$(AVX2) -DEMULATED_AVX512 $(SIMDE)" VNNI= BF16= AMX=-DHAS_AMX \
 	    AVXVNNI="$(SIMDE)" CFLAGS="-O1 -g -include tests/anycpu.h" \
-	    build/emulated/tests/test_kernels build/emulated/tests/test_reference
-	build/emulated/tests/test_kernels
-	build/emulated/tests/test_reference
+	    $(EMULATED_TESTS)
+	for test in $(EMULATED_TESTS); do $$test || exit; done
 
 debug:
 	$(MAKE) BUILD=build/debug RUN=build/debug/run CFLAGS="-O0 -g"

@@ -17,17 +17,15 @@
  */
 #include "attention.h"
 
-#include <errno.h>
+#include "kv_cache.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum {
-    KEY_TILE = 64,   /* keys whose scores are held at once */
     QUERY_TILE = 64, /* queries that share a tile of keys, at most: of a group's heads and a few tokens */
     STORE_TILE = 32, /* tokens that a worker puts into the cache: 32 F16 of a dimension fill a cache line */
-    MANY_KEYS = 16,  /* from this many tokens on, keys are stored a dimension at a time */
 };
 
 /* One worker's scratch: a tile of queries against a tile of keys. */
@@ -42,46 +40,21 @@ typedef struct Tile {
 struct Attention {
     AttentionShape shape;
     Compute compute;
-    size_t n_ctx, n_chunk;
-    size_t n_room;      /* n_ctx rounded up to whole tiles of keys */
+    size_t n_chunk;
     size_t position, n; /* of the chunk under way */
     size_t tile_rows;   /* queries in a query tile */
-
-    /*
-     * The cache, in kv_dtype: k of all layers, [n_layer][n_head_kv][n_room/KEY_TILE][d_head][KEY_TILE], then v,
-     * [n_layer][n_head_kv][n_room][d_head]. A tile of keys has a row for each dimension, so that scores of
-     * neighbouring keys are neighbouring lanes, and both of attention's products are weighted sums of rows.
-     */
-    DType kv_dtype;
-    unsigned char *cache;
-    size_t cache_bytes;
+    KvCache cache;      /* of n_layer·n_head_kv heads */
 
     float *q;       /* [n_chunk][n_head][d_head] */
     float *k, *v;   /* [n_chunk][n_head_kv][d_head] */
     float *z;       /* [n_chunk][n_head][d_head] */
     float *cos_sin; /* [n_chunk][rope_dim/2][2] cos and sin of each pair's angle */
-    float *row;     /* [n_room] scores of one query that a probe watches */
+    float *row;     /* [n_ctx, in whole tiles of keys] scores of one query that a probe watches */
     float *tiles;   /* [n_threads][tile_rows][row_floats] */
 };
 
 size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype) {
-    return 2 * shape->n_layer * shape->n_head_kv * dtype_bytes(kv_dtype, shape->d_head);
-}
-
-/* Reserves address space only: pages come as positions are written. */
-static bool map_cache(Attention *attention, Error *error) {
-    size_t position_bytes = attention_kv_bytes(&attention->shape, attention->kv_dtype);
-    if (__builtin_mul_overflow(position_bytes, attention->n_room, &attention->cache_bytes))
-        return error_set(error, "a KV cache of %zu positions cannot be addressed; ask for a smaller context",
-                         attention->n_ctx);
-    void *cache = mmap(NULL, attention->cache_bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (cache == MAP_FAILED)
-        return error_set(
-            error, "cannot reserve %zu MiB of KV cache for %zu positions: %s; ask for a smaller context",
-            attention->cache_bytes >> 20, attention->n_ctx, strerror(errno));
-    attention->cache = cache;
-    return true;
+    return 2 * shape->n_layer * shape->n_head_kv * kv_bytes(kv_dtype, shape->d_head);
 }
 
 /* Queries for each token that share a kv head. */
@@ -106,22 +79,21 @@ Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dty
     Attention *attention = calloc(1, sizeof *attention);
     if (!attention) goto no_memory;
     size_t d_head = shape->d_head;
-    *attention = (Attention){
-        .shape = *shape, .compute = *compute, .n_ctx = n_ctx, .n_chunk = n_chunk, .kv_dtype = kv_dtype};
-    if (n_ctx > SIZE_MAX - KEY_TILE) goto no_memory;
-    attention->n_room = (n_ctx + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
+    *attention = (Attention){.shape = *shape, .compute = *compute, .n_chunk = n_chunk};
+    if (!kv_cache_open(&attention->cache, kv_dtype, shape->n_layer * shape->n_head_kv, d_head, n_ctx,
+                       compute->kernels, error))
+        goto fail;
     attention->tile_rows = tile_rows(shape);
     attention->q = floats_new(n_chunk, shape->n_head * d_head);
     attention->k = floats_new(n_chunk, shape->n_head_kv * d_head);
     attention->v = floats_new(n_chunk, shape->n_head_kv * d_head);
     attention->z = floats_new(n_chunk, shape->n_head * d_head);
     attention->cos_sin = floats_new(n_chunk, shape->rope_dim);
-    attention->row = floats_new(1, attention->n_room);
+    attention->row = floats_new(1, attention->cache.n_room);
     attention->tiles = floats_new(threads_count(compute->threads), attention->tile_rows * row_floats(shape));
     if (!attention->q || !attention->k || !attention->v || !attention->z || !attention->cos_sin ||
         !attention->row || !attention->tiles)
         goto no_memory;
-    if (!map_cache(attention, error)) goto fail;
     return attention;
 no_memory:
     error_set(error, "not enough memory for attention over %zu positions; ask for a smaller context", n_ctx);
@@ -132,7 +104,7 @@ fail:
 
 void attention_free(Attention *attention) {
     if (!attention) return;
-    if (attention->cache) munmap(attention->cache, attention->cache_bytes);
+    kv_cache_close(&attention->cache);
     free(attention->q);
     free(attention->k);
     free(attention->v);
@@ -143,23 +115,13 @@ void attention_free(Attention *attention) {
     free(attention);
 }
 
-/* Where a position lies in one of the cache's 2·n_layer·n_head_kv rows of n_room positions. */
-static unsigned char *cache_row(const Attention *attention, size_t row, size_t position) {
-    size_t position_bytes = dtype_bytes(attention->kv_dtype, attention->shape.d_head);
-    return attention->cache + (row * attention->n_room + position) * position_bytes;
+/* Which of the cache's heads a layer's kv head is. */
+static size_t cached_head(const Attention *attention, size_t layer, size_t kv_head) {
+    return layer * attention->shape.n_head_kv + kv_head;
 }
 
-/* The tile of a kv head's keys that begins at position `first`, a multiple of KEY_TILE: [d_head][KEY_TILE]. */
-static unsigned char *cached_keys(const Attention *attention, size_t layer, size_t kv_head, size_t first) {
-    return cache_row(attention, layer * attention->shape.n_head_kv + kv_head, first);
-}
-
-/* A kv head's values from `position` on, [..][d_head]. All values lie after the keys of all layers. */
-static unsigned char *cached_values(const Attention *attention, size_t layer, size_t kv_head,
-                                    size_t position) {
-    const AttentionShape *shape = &attention->shape;
-    return cache_row(attention, (shape->n_layer + layer) * shape->n_head_kv + kv_head, position);
-}
+/* Whether so few tokens are under way that each must have the bits that it has alone. */
+static bool is_few(const Attention *attention) { return attention->n <= PACKED_TOKENS; }
 
 /* RoPE turns pair i of a token at position p by p·freq_i; one table serves all heads and layers. */
 void attention_begin(Attention *attention, size_t position, size_t n) {
@@ -188,45 +150,6 @@ static void rotate(const AttentionShape *shape, float *x, const float *cos_sin) 
     }
 }
 
-/* Writes n numbers to dst in kv_dtype. */
-static void convert(const Attention *attention, void *dst, const float *src, size_t n) {
-    if (attention->kv_dtype == DTYPE_F16)
-        attention->compute.kernels->pack_f16(dst, src, n);
-    else
-        memcpy(dst, src, n * sizeof *src);
-}
-
-/* Writes one token's key [d_head] as a column of its F16 tile. One call converts 64 numbers; a call each is slow. */
-static void store_key(const Attention *attention, unsigned char *tile, size_t column, const float *k) {
-    size_t d_head = attention->shape.d_head;
-    for (size_t i = 0, n; i < d_head; i += n) {
-        uint16_t halves[KEY_TILE], *to = (uint16_t *)(void *)tile + i * KEY_TILE + column;
-        n = d_head - i < KEY_TILE ? d_head - i : KEY_TILE;
-        attention->compute.kernels->pack_f16(halves, k + i, n);
-        for (size_t j = 0; j < n; j++) to[j * KEY_TILE] = halves[j];
-    }
-}
-
-/* Writes the keys of tokens [begin, end) of the chunk as columns of their tiles. */
-static void store_keys(const Attention *attention, size_t layer, size_t kv_head, size_t begin, size_t end) {
-    size_t d_head = attention->shape.d_head, stride = attention->shape.n_head_kv * d_head;
-    const float *k = attention->k + kv_head * d_head;
-    for (size_t t = begin, n; t < end; t += n) {
-        size_t column = (attention->position + t) % KEY_TILE;
-        unsigned char *tile = cached_keys(attention, layer, kv_head, attention->position + t - column);
-        n = end - t < KEY_TILE - column ? end - t : KEY_TILE - column;
-        if (n < MANY_KEYS && attention->kv_dtype == DTYPE_F16) {
-            for (size_t j = 0; j < n; j++) store_key(attention, tile, column + j, k + (t + j) * stride);
-            continue;
-        }
-        for (size_t i = 0; i < d_head; i++) {
-            float row[KEY_TILE];
-            for (size_t j = 0; j < n; j++) row[j] = k[(t + j) * stride + i];
-            convert(attention, tile + dtype_bytes(attention->kv_dtype, i * KEY_TILE + column), row, n);
-        }
-    }
-}
-
 /* The context of one layer's loops over the chunk. */
 typedef struct LayerLoop {
     Attention *attention;
@@ -243,17 +166,15 @@ static void rotate_and_store(void *context, size_t begin, size_t end, unsigned w
     for (size_t t = begin; t < end; t++) {
         float *q = attention->q + t * shape->n_head * d_head;
         float *k = attention->k + t * shape->n_head_kv * d_head;
-        float *v = attention->v + t * shape->n_head_kv * d_head;
         if (shape->rope != ROPE_NONE) {
             const float *cos_sin = attention->cos_sin + t * (shape->rope_dim / 2) * 2;
             for (size_t h = 0; h < shape->n_head; h++) rotate(shape, q + h * d_head, cos_sin);
             for (size_t h = 0; h < shape->n_head_kv; h++) rotate(shape, k + h * d_head, cos_sin);
         }
-        for (size_t h = 0; h < shape->n_head_kv; h++)
-            convert(attention, cached_values(attention, loop->layer, h, attention->position + t),
-                    v + h * d_head, d_head);
     }
-    for (size_t h = 0; h < shape->n_head_kv; h++) store_keys(attention, loop->layer, h, begin, end);
+    for (size_t h = 0, at = begin * shape->n_head_kv * d_head; h < shape->n_head_kv; h++, at += d_head)
+        kv_store(&attention->cache, cached_head(attention, loop->layer, h), attention->position + begin,
+                 attention->k + at, attention->v + at, shape->n_head_kv * d_head, end - begin);
 }
 
 static Tile worker_tile(const Attention *attention, unsigned worker) {
@@ -266,32 +187,6 @@ static Tile worker_tile(const Attention *attention, unsigned worker) {
     return tile;
 }
 
-/* weighted_sums of the set, for as many tokens as are under way. */
-static void sum(const Attention *attention, float *z, size_t z_stride, const float *p, size_t p_stride,
-                size_t n, const void *v, size_t v_stride, size_t n_v, size_t d) {
-    const Kernels *kernels = attention->compute.kernels;
-    bool few = kernels->few_sums && attention->n <= PACKED_TOKENS;
-    (few ? kernels->few_sums : kernels->weighted_sums)(z, z_stride, p, p_stride, n, attention->kv_dtype, v,
-                                                       v_stride, n_v, d);
-}
-
-/* scores[row][key] = q_row · k_key for n rows of q and the tile of keys from `first` on. */
-static void score_tile(const Attention *attention, size_t layer, size_t kv_head, size_t first, const float *q,
-                       size_t n, float *scores) {
-    size_t d_head = attention->shape.d_head;
-    memset(scores, 0, n * KEY_TILE * sizeof *scores);
-    sum(attention, scores, KEY_TILE, q, d_head, n, cached_keys(attention, layer, kv_head, first), KEY_TILE,
-        d_head, KEY_TILE);
-}
-
-/* z_row += Σ_key pattern[row][key]·v_key over n_keys keys from `first` on. */
-static void add_values(const Attention *attention, size_t layer, size_t kv_head, size_t first, size_t n_keys,
-                       const float *pattern, size_t n, float *z) {
-    size_t d_head = attention->shape.d_head;
-    sum(attention, z, d_head, pattern, KEY_TILE, n, cached_values(attention, layer, kv_head, first), d_head,
-        n_keys, d_head);
-}
-
 /*
  * Computes a head that a probe watches by the formula, query by query. Its z replaces that of attend_tile,
  * so the forward pass goes on with what the probe saw, or wrote.
@@ -299,7 +194,8 @@ static void add_values(const Attention *attention, size_t layer, size_t kv_head,
 static void attend_watched(const Attention *attention, size_t layer, size_t head, const Probe *probe) {
     const AttentionShape *shape = &attention->shape;
     const Kernels *kernels = attention->compute.kernels;
-    size_t d_head = shape->d_head, kv_head = head * shape->n_head_kv / shape->n_head;
+    size_t d_head = shape->d_head, kv_head = head / group_of(shape);
+    size_t cached = cached_head(attention, layer, kv_head);
     float *row = attention->row, scale = 1.0f / sqrtf((float)d_head);
     Tile tile = worker_tile(attention, 0);
     bool see_scores = probe->wants(probe->user, PROBE_SCORES, layer, head);
@@ -314,7 +210,7 @@ static void attend_watched(const Attention *attention, size_t layer, size_t head
 
         for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * scale;
         for (size_t key = 0; key < n_keys; key += KEY_TILE)
-            score_tile(attention, layer, kv_head, key, tile.q, 1, row + key);
+            kv_scores(&attention->cache, cached, key, tile.q, 1, is_few(attention), row + key);
         if (see_scores) probe->visit(probe->user, &seen);
         float sum = kernels->exp_sum(row, kernels->max(row, n_keys), n_keys);
         kernels->scale(row, 1.0f / sum, n_keys);
@@ -324,7 +220,7 @@ static void attend_watched(const Attention *attention, size_t layer, size_t head
         memset(z, 0, d_head * sizeof *z);
         for (size_t key = 0; key < n_keys; key += KEY_TILE) {
             size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
-            add_values(attention, layer, kv_head, key, n, row + key, 1, z);
+            kv_add_values(&attention->cache, cached, key, n, row + key, 1, is_few(attention), z);
         }
     }
 }
@@ -360,7 +256,9 @@ static void attend_tile(const Attention *attention, size_t layer, size_t kv_head
                         const Tile *tile) {
     const AttentionShape *shape = &attention->shape;
     const Kernels *kernels = attention->compute.kernels;
-    size_t d_head = shape->d_head, group = group_of(shape);
+    const KvCache *cache = &attention->cache;
+    const bool few = is_few(attention);
+    size_t d_head = shape->d_head, group = group_of(shape), cached = cached_head(attention, layer, kv_head);
     size_t n_keys = attention->position + (first + n_rows - 1) / group + 1;
     float scale = 1.0f / sqrtf((float)d_head);
 
@@ -374,13 +272,13 @@ static void attend_tile(const Attention *attention, size_t layer, size_t kv_head
 
     for (size_t key = 0; key < n_keys; key += KEY_TILE) {
         size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
-        score_tile(attention, layer, kv_head, key, tile->q, n_rows, tile->scores);
+        kv_scores(cache, cached, key, tile->q, n_rows, few, tile->scores);
         for (size_t row = 0; row < n_rows; row++) {
             size_t seen = attention->position + (first + row) / group + 1; /* the causal mask */
             size_t visible = seen <= key ? 0 : seen - key < n ? seen - key : n;
             softmax_update(kernels, tile, row, visible, d_head);
         }
-        add_values(attention, layer, kv_head, key, n, tile->scores, n_rows, tile->z);
+        kv_add_values(cache, cached, key, n, tile->scores, n_rows, few, tile->z);
     }
     for (size_t row = 0; row < n_rows; row++) {
         float *z = attention->z + query_at(shape, kv_head, first + row);

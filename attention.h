@@ -40,7 +40,7 @@ typedef struct Attention Attention;
 enum { ATTENTION_TILE_BYTES = 256 << 10 /* of scratch that a thread has at most, whatever the shape */ };
 
 /*
- * Reserves a cache of n_ctx positions in kv_dtype (F16 or F32), whose pages are touched only as it fills, and
+ * Reserves a cache of n_ctx positions in kv_dtype (F32, F16 or Q8_0), whose pages are touched only as it fills, and
  * allocates scratch: for n_chunk tokens, and ATTENTION_TILE_BYTES or less for each thread. NULL with an error when memory
  * runs out. attention_free accepts NULL.
  */

@@ -152,6 +152,10 @@ static void probe_visit(void *user, const Activation *seen) {
 }
 
 static bool open_session(AttnSession *session, const AttnSessionOptions *options, Error *error) {
+    static const DType caches[] = {
+        [ATTN_CACHE_F16] = DTYPE_F16, [ATTN_CACHE_F32] = DTYPE_F32, [ATTN_CACHE_Q8_0] = DTYPE_Q8_0};
+    if ((size_t)options->cache >= sizeof caches / sizeof *caches)
+        return error_set(error, "there is no cache %d (see AttnCache)", (int)options->cache);
     const Kernels *kernels = options->fast ? kernels_fastest() : kernels_pick(NULL, error);
     if (!kernels) return false;
     session->threads = threads_new(options->n_threads ? options->n_threads : threads_physical_cores(), error);
@@ -159,7 +163,7 @@ static bool open_session(AttnSession *session, const AttnSessionOptions *options
     session->probe = options->probe;
     session->inner = (Probe){&session->probe, probe_wants, probe_visit};
     SessionOptions inner = {.n_ctx = options->n_ctx,
-                            .kv_dtype = options->f32_cache ? DTYPE_F32 : DTYPE_F16,
+                            .kv_dtype = caches[options->cache],
                             .compute = {.kernels = kernels, .threads = session->threads},
                             .probe = options->probe.visit ? &session->inner : NULL,
                             .stop = options->stop,

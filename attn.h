@@ -170,10 +170,17 @@ typedef struct AttnProbe {
     void (*visit)(void *user, const AttnActivation *activation);
 } AttnProbe;
 
+/* How keys and values are kept. */
+typedef enum AttnCache {
+    ATTN_CACHE_F16,
+    ATTN_CACHE_F32, /* to compare numbers: nothing is rounded */
+    ATTN_CACHE_Q8_0 /* in 8 bits, with a scale for each 32 of a head: long texts take half the memory of F16 */
+} AttnCache;
+
 typedef struct AttnSessionOptions {
     size_t n_ctx;       /* positions to make room for; 0: as many as the model was trained for */
     unsigned n_threads; /* 0: a thread for each core */
-    bool f32_cache;     /* keys and values in F32; false: in F16 */
+    AttnCache cache;
     bool fast;          /* activations in 8 bits where that is faster: fit for text, not to compare runs */
     AttnProbe probe;
 

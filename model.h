@@ -41,7 +41,7 @@ enum { SESSION_CHUNK = 256 }; /* tokens that go through the layers together unle
 
 typedef struct SessionOptions {
     size_t n_ctx;       /* positions to make room for; 0: the model's own n_ctx */
-    DType kv_dtype;     /* DTYPE_F16 or DTYPE_F32 */
+    DType kv_dtype;     /* DTYPE_F32, DTYPE_F16 or DTYPE_Q8_0 */
     size_t n_chunk;     /* tokens that go through the layers together; 0: SESSION_CHUNK */
     Compute compute;    /* kernels and threads, which must outlive the session; its scratch is its own */
     const Probe *probe; /* borrowed, or NULL */

@@ -28,7 +28,7 @@ static const char help[] =
     "                         -1: until the text ends)    --min-p X             keep p >= X * the best p (0)\n"
     "  -c, --ctx-size N       context (the model's own)   --repeat-penalty X    of recent tokens (1: off)\n"
     "  -t, --threads N        (physical cores)            --presence-penalty X  (0: off)\n"
-    "      --kv f16|f32       type of the KV cache (f16)  --frequency-penalty X (0: off)\n"
+    "      --kv f32|f16|q8_0  type of the KV cache (f16)  --frequency-penalty X (0: off)\n"
     "      --shift            context full: drop the      --repeat-last-n N     what is recent (64)\n"
     "                         oldest half and go on       -s, --seed N          (from the clock)\n"
     "      --stop TEXT        end before this text; may   -z, --tokenizer FILE  a vocabulary: GGUF, llama2.c\n"
@@ -49,6 +49,7 @@ static const char help[] =
 
 typedef struct Settings {
     const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits;
+    DType kv_dtype;
     int64_t n_predict, n_threads, n_ctx, seed;
     GeneratorOptions generator;
     StringList stop;
@@ -56,6 +57,7 @@ typedef struct Settings {
 } Settings;
 
 static const Settings defaults = {
+    .kv_dtype = DTYPE_F16,
     .n_predict = 256,
     .seed = -1,
     .generator.sampling = {.temperature = 0.8f, .top_p = 0.95f, .repeat_penalty = 1, .penalty_window = 64},
@@ -103,8 +105,7 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
     if (!s->model && argc == 1)
         return error_set(error, "no model is named: ./run MODEL -p PROMPT (see ./run --help)");
     if (s->prompt && s->prompt_file) return error_set(error, "-p and -f both give a prompt; choose one");
-    if (s->kv && strcmp(s->kv, "f16") != 0 && strcmp(s->kv, "f32") != 0)
-        return error_set(error, "--kv takes f16 or f32, not '%s'", s->kv);
+    if (!parse_kv(s->kv, &s->kv_dtype, error)) return false;
     if (s->interactive && s->json)
         return error_set(error, "--json prints one object a run; it does not go with -i");
     bool only_tells = s->info || s->tokens; /* and generates nothing */
@@ -163,7 +164,7 @@ static bool open_generator(Run *run, Error *error) {
     const Kernels *kernels = any ? kernels_fastest() : kernels_pick(name, error);
     if (!kernels) return false;
     SessionOptions session = {.n_ctx = (size_t)s->n_ctx,
-                              .kv_dtype = s->kv && strcmp(s->kv, "f32") == 0 ? DTYPE_F32 : DTYPE_F16,
+                              .kv_dtype = s->kv_dtype,
                               .compute = {.kernels = kernels, .threads = run->threads},
                               .stop = stop_run};
     run->session = session_new(run->model, &session, error);

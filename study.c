@@ -54,8 +54,6 @@ static bool parse_options(const View *view, StudyOptions *o, void *own, int argc
 static bool check_options(const View *view, const StudyOptions *o, const void *own, Error *error) {
     if (o->prompt && o->prompt_file) return error_set(error, "-p and -f both give a text; choose one");
     if (o->bos && o->no_bos) return error_set(error, "--bos and --no-bos contradict each other");
-    if (o->kv && strcmp(o->kv, "f16") != 0 && strcmp(o->kv, "f32") != 0)
-        return error_set(error, "--kv takes f16 or f32, not '%s'", o->kv);
     return !view->check || view->check(o, own, error);
 }
 
@@ -86,7 +84,7 @@ static void print_usage(void) {
         "      --json             one object for programs, in nats; text for people is in bits\n"
         "      --ascii            no characters beyond ASCII (colour: only on a terminal, NO_COLOR heeded)\n"
         "  -z, --tokenizer FILE   a vocabulary     -t, --threads N     -c, --ctx-size N     -s, --seed N (1)\n"
-        "      --kv f32|f16       type of the KV cache (f32)\n"
+        "      --kv f32|f16|q8_0  type of the KV cache (f32)\n"
         "\n"
         "Layers, heads and positions count from 0, ranks from 1. ./study COMMAND --help tells more.\n"
         "\n"
@@ -169,7 +167,8 @@ static int study_with(const View *view, int argc, char **argv, Error *error) {
     if (view->defaults) memcpy(own, view->defaults, view->size);
     bool ok = parse_options(view, &options, own, argc, argv, error) &&
               (options.help || (find_files(view, &options, argc, path, sizeof path, error) &&
-                                check_options(view, &options, own, error)));
+                                check_options(view, &options, own, error) &&
+                                parse_kv(options.kv, &study.subject.kv_dtype, error)));
     if (ok && options.help) {
         print_view_help(view);
         code = EXIT_SUCCESS;
@@ -177,7 +176,6 @@ static int study_with(const View *view, int argc, char **argv, Error *error) {
         catch_signals("study");
         study.seed = (uint64_t)options.seed;
         study.subject.n_ctx = (size_t)options.n_ctx;
-        study.subject.kv_dtype = options.kv && strcmp(options.kv, "f16") == 0 ? DTYPE_F16 : DTYPE_F32;
         study.subject.progress = progress_or_stop;
         study.report = report_begin(options.json, options.ascii);
         code = run_view(&study, own, error) ? EXIT_SUCCESS : EXIT_BAD_INPUT;

@@ -30,6 +30,7 @@ static const char help[] =
     "                       Q4_K_M, Q4_K_S, Q3_K_L, Q3_K_M, Q3_K_S, Q2_K, IQ4_XS, IQ4_NL, Q5_1, Q5_0, Q4_1, Q4_0;\n"
     "                       with all matrices in one type: all-Q4_0, Q4_K, MXFP4 and so on; may be given again\n"
     "                       (F32, F16, BF16, Q8_0, Q6_K, Q4_K_M, Q4_0; TinyLlama: the last four)\n"
+    "      --kv TYPE        of the KV cache: f32, f16 or q8_0 (f16)\n"
     "      --context N      leave out generation at contexts longer than N, 0 to 4096 (4096)\n"
     "      --repeats N      what is measured N times, and the median shown (5; TinyLlama, or a MODEL: 3)\n"
     "  -t, --threads N      (physical cores)\n"
@@ -53,7 +54,8 @@ static const char help[] =
     "  build/bench/bench gpt2.gguf --context 0 -t 1\n";
 
 typedef struct Settings {
-    const char *model, *json;
+    const char *model, *kv, *json;
+    DType kv_dtype;
     StringList shapes, types;
     int64_t max_context, n_repeats, n_threads;
     bool first_token, help;
@@ -209,6 +211,7 @@ static bool check_names(const Settings *s, Error *error) {
 static const Option known_options[] = {
     {"--shape", NULL, OPTION_LIST, AT(shapes), 0, 0},
     {"--type", NULL, OPTION_LIST, AT(types), 0, 0},
+    {"--kv", NULL, OPTION_TEXT, AT(kv), 0, 0},
     {"--context", NULL, OPTION_INT, AT(max_context), 0, MAX_CONTEXT},
     {"--repeats", NULL, OPTION_INT, AT(n_repeats), 1, MAX_REPEATS},
     {"--threads", "-t", OPTION_INT, AT(n_threads), 1, 1024},
@@ -224,12 +227,12 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
     if (s->first_token && !s->model) return error_set(error, "--first-token needs a MODEL");
     if (s->model && (s->shapes.n || s->types.n))
         return error_set(error, "--shape and --type do not go with a MODEL");
-    return check_names(s, error);
+    return parse_kv(s->kv, &s->kv_dtype, error) && check_names(s, error);
 }
 
 int main(int argc, char **argv) {
     Error error;
-    Settings settings = {.max_context = MAX_CONTEXT};
+    Settings settings = {.kv_dtype = DTYPE_F16, .max_context = MAX_CONTEXT};
     if (!parse_settings(&settings, argc, argv, &error)) {
         fprintf(stderr, "bench: %s (see bench --help)\n", error.message);
         return EXIT_USAGE;
@@ -238,7 +241,8 @@ int main(int argc, char **argv) {
     catch_signals("bench");
     static Run run;
     run.settings = &settings;
-    run.bench = (Bench){.program = argv[0], .max_context = (size_t)settings.max_context};
+    run.bench = (Bench){
+        .program = argv[0], .kv_dtype = settings.kv_dtype, .max_context = (size_t)settings.max_context};
     Compute *compute = &run.bench.compute;
     unsigned n_threads = settings.n_threads ? (unsigned)settings.n_threads : threads_physical_cores();
     const char *name = getenv("ATTN_KERNEL");

@@ -74,7 +74,7 @@ static double prompt_operations(const Timed *timed, size_t n) {
 static double token_bytes(const Timed *timed, size_t context) {
     AttentionShape shape = model_attention_shape(timed->model);
     double keys = (double)context + 0.5 * (GENERATE + 1);
-    return timed->weight_bytes + keys * (double)attention_kv_bytes(&shape, DTYPE_F16);
+    return timed->weight_bytes + keys * (double)attention_kv_bytes(&shape, timed->bench->kv_dtype);
 }
 
 static bool feed(Timed *timed, size_t n, Error *error) {
@@ -288,7 +288,7 @@ bool measure_checkpoint(const Bench *bench, Row *row, const char *path, int n_re
     if (ok) {
         count_weights(&timed);
         SessionOptions options = {
-            .n_ctx = context_room(&timed), .kv_dtype = DTYPE_F16, .compute = bench->compute};
+            .n_ctx = context_room(&timed), .kv_dtype = bench->kv_dtype, .compute = bench->compute};
         timed.session = session_new(timed.model, &options, error);
         timed.logits = malloc(model_config(timed.model)->n_vocab * sizeof(float));
     }
@@ -298,7 +298,7 @@ bool measure_checkpoint(const Bench *bench, Row *row, const char *path, int n_re
         AttentionShape shape = model_attention_shape(timed.model);
         size_t filled = session_position(timed.session);
         if (filled < row->n_prompt) filled = row->n_prompt;
-        double cache = (double)attention_kv_bytes(&shape, DTYPE_F16) * (double)filled;
+        double cache = (double)attention_kv_bytes(&shape, bench->kv_dtype) * (double)filled;
         row->extra_mib = ((double)(anonymous_bytes() - before) - cache) / (1 << 20);
     }
     free(timed.logits);

@@ -18,6 +18,7 @@ typedef struct Bench {
     const char *program; /* our own path, to be started anew */
     Compute compute;
     Peaks *peaks;
+    DType kv_dtype;     /* of the caches */
     size_t max_context; /* generation is not measured beyond it */
 } Bench;
 

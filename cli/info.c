@@ -96,8 +96,10 @@ static void print_model(const Info *info) {
         "\nshape        n_layer %zu, n_head %zu, n_head_kv %zu, d_model %zu, d_head %zu, d_ff %zu, n_vocab %zu\n",
         config->n_layer, config->n_head, config->n_head_kv, config->d_model, config->d_head, config->d_ff,
         config->n_vocab);
-    fprintf(info->out, "context      %zu tokens, KV cache %zu bytes a token in F16, %zu in F32\n",
-            config->n_ctx, attention_kv_bytes(&shape, DTYPE_F16), attention_kv_bytes(&shape, DTYPE_F32));
+    fprintf(info->out,
+            "context      %zu tokens, KV cache %zu bytes a token in F16, %zu in F32, %zu in Q8_0\n",
+            config->n_ctx, attention_kv_bytes(&shape, DTYPE_F16), attention_kv_bytes(&shape, DTYPE_F32),
+            attention_kv_bytes(&shape, DTYPE_Q8_0));
     print_tokenizer(info);
     print_types(info);
     print_counts(info);

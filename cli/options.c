@@ -142,6 +142,15 @@ bool parse_choice(const char *option, const char *value, const char *const *name
     return error_set(error, "%s takes %s, not '%s'", option, all, value);
 }
 
+bool parse_kv(const char *value, DType *dtype, Error *error) {
+    static const char *const names[] = {"f32", "f16", "q8_0"};
+    static const DType types[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0};
+    size_t choice;
+    if (!parse_choice("--kv", value, names, sizeof types / sizeof *types, &choice, error)) return false;
+    if (value) *dtype = types[choice];
+    return true;
+}
+
 static const Option *find_option(const Options *tables, size_t n_tables, const char *word, void **values) {
     for (size_t i = 0; i < n_tables; i++)
         for (size_t j = 0; j < tables[i].n; j++) {
@@ -176,13 +185,12 @@ bool options_parse(const Options *tables, size_t n_tables, int argc, char **argv
         const Option *option = find_option(tables, n_tables, word, &values);
         if (!option && word[0] == '-' && word[1]) return unknown_option(tables, n_tables, word, error);
         if (!option && n == n_words)
-            return n == 0
-                       ? error_set(error, "unexpected word '%s'", word)
-                       : error_set(error, "%s: '%s' after '%s'",
-                                   n == 1   ? "one model at a time"
-                                   : n == 2 ? "two models at most"
-                                            : "one word too many",
-                                   word, words[n - 1]);
+            return n == 0 ? error_set(error, "unexpected word '%s'", word)
+                          : error_set(error, "%s: '%s' after '%s'",
+                                      n == 1   ? "one model at a time"
+                                      : n == 2 ? "two models at most"
+                                               : "one word too many",
+                                      word, words[n - 1]);
         if (!option) {
             words[n++] = word;
             continue;

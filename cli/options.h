@@ -3,6 +3,7 @@
 #define ATTN_OPTIONS_H
 
 #include "error.h"
+#include "kernels/dtype.h"
 
 #include <stddef.h>
 
@@ -27,7 +28,7 @@ typedef struct Option {
     const char *name;       /* "--temp" */
     const char *short_name; /* "-s", or NULL */
     OptionKind kind;
-    size_t offset; /* of the value, of the kind's type, in the struct that holds it */
+    size_t offset;   /* of the value, of the kind's type, in the struct that holds it */
     double min, max; /* of a number */
 } Option;
 
@@ -51,6 +52,9 @@ bool options_parse(const Options *tables, size_t n_tables, int argc, char **argv
  */
 bool parse_choice(const char *option, const char *value, const char *const *names, size_t n, size_t *choice,
                   Error *error);
+
+/* The type of KV cache that --kv names: f32, f16 or q8_0. Of no value (NULL) *dtype stays as it is. */
+bool parse_kv(const char *value, DType *dtype, Error *error);
 
 /*
  * Moves *at behind "L3H7", or (*one is false, *head untouched) behind "L3". False where there is neither. Numbers

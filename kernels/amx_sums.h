@@ -1,6 +1,6 @@
 /*
  * Attention's weighted sums by AMX, of numbers split in two as in amx.h. p lies in its rows as tiles want it, but rows
- * of v are packed in pairs. Here v is cut, not rounded, which is exact for F16. Errors are up to 3·2^-15.
+ * of v are packed in pairs. Here v is cut, not rounded, which is exact for F16 and int8. Errors are up to 3·2^-15.
  */
 #ifndef ATTN_AMX_SUMS_H
 #define ATTN_AMX_SUMS_H
@@ -30,8 +30,7 @@ OPENED void pack_vectors(DType dtype, uint16_t *packed, const WeightedSums *w, s
             for (size_t second = 0; second < 2; second++) {
                 size_t row = j + 2 * pair + second, at = row * w->v_stride + i + k;
                 Vec v = row < end ? load_weights(dtype, w->v, at) : vec_set(0);
-                __builtin_prefetch(w->v + (at + (end - j) * w->v_stride) * (dtype == DTYPE_F16 ? 2 : 4), 0,
-                                   2);
+                __builtin_prefetch(w->v + (at + (end - j) * w->v_stride) * bytes_of(dtype), 0, 2);
                 parts[0][second] = _mm512_and_si512(_mm512_castps_si512(v), high);
                 Vec rest = vec_sub(v, _mm512_castsi512_ps(parts[0][second]));
                 parts[1][second] = _mm512_add_epi32(_mm512_castps_si512(rest), half);
@@ -105,7 +104,9 @@ static inline void sum_in_tiles(const WeightedSums *w, DType dtype, size_t n, si
     for (size_t i = 0; i < d; i += SUMS_SIDE)
         for (size_t j = 0; j < w->n_v; j += SUMS_SIDE) {
             size_t width = smaller(SUMS_SIDE, d - i), n_v = smaller(SUMS_SIDE, w->n_v - j);
-            if (dtype == DTYPE_F16)
+            if (dtype == DTYPE_Q8_0)
+                pack_vectors(DTYPE_Q8_0, v, w, j, j + n_v, i, width);
+            else if (dtype == DTYPE_F16)
                 pack_vectors(DTYPE_F16, v, w, j, j + n_v, i, width);
             else
                 pack_vectors(DTYPE_F32, v, w, j, j + n_v, i, width);

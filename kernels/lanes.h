@@ -8,7 +8,7 @@
  *   vec_fma(a, b, c) = a·b + c   vec_fnma(a, b, c) = c − a·b     vec_round(v) to the nearest integer     vec_ldexp(v, k) = v·2^k
  *   vec_sum(v): the lanes added up, in an order that is always the same
  *   vec_transpose(v): lane j of v[i] changes places with lane i of v[j], LANES vectors
- *   vec_from_f16(p), vec_from_bf16(p), vec_to_f16(p, v)
+ *   vec_from_f16(p), vec_from_bf16(p), vec_from_int8(p), vec_to_f16(p, v)
  *   SHARED(name): the name of a function that several sets share, with the prefix of these lanes
  *
  * HAS_BF16_DOT is defined where pairs of BF16 can be multiplied, which lie where a vector has a float:

@@ -71,6 +71,12 @@ static inline Vec vec_from_bf16(const void *p) {
     return vreinterpretq_f32_u32(vshll_n_u16(upper, 16));
 }
 
+static inline Vec vec_from_int8(const void *p) {
+    int8x8_t bytes = {0};
+    memcpy(&bytes, p, LANES);
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes))));
+}
+
 static inline void vec_to_f16(uint16_t *p, Vec v) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v))); }
 
 static inline Ints ints_load(const void *p) { return vreinterpretq_s32_s8(vld1q_s8(p)); }

@@ -34,9 +34,15 @@ void SHARED(pack_f16)(uint16_t *dst, const float *src, size_t n) {
     }
 }
 
-/* The compiler's own vectors are good enough for these two. */
+/* The compiler's own vectors are good enough for these three. */
 void SHARED(add)(float *restrict y, const float *restrict x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += x[i];
+}
+
+void SHARED(add_scaled)(float *restrict y, const float *restrict x, const float *restrict a, size_t rows,
+                        size_t cols) {
+    for (size_t r = 0; r < rows; r++, y += cols, x += cols)
+        for (size_t c = 0; c < cols; c++) y[c] += a[c] * x[c];
 }
 
 void SHARED(scale)(float *y, float a, size_t n) {
@@ -48,7 +54,9 @@ void SHARED(weighted_sums)(float *z, size_t z_stride, const float *p, size_t p_s
     WeightedSums w = {z, p, v, z_stride, p_stride, v_stride, n_v};
     for (size_t t = 0, rows; t < n; t += rows) {
         rows = smaller(TOKENS, n - t);
-        if (dtype == DTYPE_F16)
+        if (dtype == DTYPE_Q8_0)
+            FOR_TOKENS(rows, sum_rows, &w, DTYPE_Q8_0, t, d)
+        else if (dtype == DTYPE_F16)
             FOR_TOKENS(rows, sum_rows, &w, DTYPE_F16, t, d)
         else
             FOR_TOKENS(rows, sum_rows, &w, DTYPE_F32, t, d)

@@ -15,9 +15,20 @@ typedef struct WeightedSums {
     size_t z_stride, p_stride, v_stride, n_v;
 } WeightedSums;
 
+/* Of a number of v. */
+OPENED size_t bytes_of(DType dtype) { return dtype == DTYPE_F32 ? 4 : dtype == DTYPE_F16 ? 2 : 1; }
+
+/* Number i of v. */
+OPENED float number_at(DType dtype, const unsigned char *v, size_t i) {
+    float number = (float)(int8_t)v[i];
+    if (dtype != DTYPE_Q8_0) dtype_unpack(&number, dtype, v + i * bytes_of(dtype), 1);
+    return number;
+}
+
 /*
  * The sums of a few rows over `vectors` vectors of each v, which stay in registers while all v pass. Meanwhile the rows
- * behind these v, in the cache the next key tile, are fetched into L2, row by row: all at once gains nothing.
+ * behind these v, in the cache the next key tile, are fetched into L2, row by row: all at once gains nothing. Q8_0 comes
+ * by blocks, of which the next one but one is fetched: the next would not be there in time.
  */
 OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, size_t rows, size_t vectors) {
     Vec sums[4 * TOKENS];
@@ -25,11 +36,12 @@ OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, 
     for (size_t r = 0; r < rows; r++)
         for (size_t k = 0; k < vectors; k++)
             sums[r * vectors + k] = vec_load(z + r * w->z_stride + k * LANES);
-    size_t bytes = dtype == DTYPE_F16 ? 2 : 4; /* of a number */
+    const size_t bytes = bytes_of(dtype);
+    const size_t ahead = dtype == DTYPE_Q8_0 ? 2 * w->n_v : w->n_v;
     for (size_t j = 0; j < w->n_v; j++) {
         Vec v[8];
         for (size_t k = 0; k < vectors * LANES; k += 64 / bytes)
-            __builtin_prefetch(w->v + ((w->n_v + j) * w->v_stride + i + k) * bytes, 0, 2);
+            __builtin_prefetch(w->v + ((ahead + j) * w->v_stride + i + k) * bytes, 0, 2);
         for (size_t k = 0; k < vectors; k++) {
             v[k] = load_weights(dtype, w->v, j * w->v_stride + i + k * LANES);
             if (rows > 1) KEEP_IN_REGISTER(v[k]);
@@ -63,8 +75,7 @@ OPENED void sum_rows(size_t rows, const WeightedSums *w, DType dtype, size_t t, 
     for (; i < d; i++)
         for (size_t r = t; r < t + rows; r++)
             for (size_t j = 0; j < w->n_v; j++) {
-                float v;
-                dtype_unpack(&v, dtype, w->v + dtype_bytes(dtype, j * w->v_stride + i), 1);
+                float v = number_at(dtype, w->v, j * w->v_stride + i);
                 w->z[r * w->z_stride + i] = fmaf(w->p[r * w->p_stride + j], v, w->z[r * w->z_stride + i]);
             }
 }

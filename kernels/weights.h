@@ -23,6 +23,7 @@ OPENED Vec load_weights(DType dtype, const unsigned char *row, size_t c) {
     switch (dtype) {
     case DTYPE_F16: return vec_from_f16(row + 2 * c);
     case DTYPE_BF16: return vec_from_bf16(row + 2 * c);
+    case DTYPE_Q8_0: return vec_from_int8(row + c); /* attention's, without their scales */
     default: return vec_load((const float *)(const void *)(row + 4 * c));
     }
 }

@@ -20,7 +20,7 @@ typedef struct Subject {
     Tokens tokens;              /* of the text, BOS included */
     bool bos;                   /* tokens.ids[0] is a BOS that stands before the text */
     Compute compute;            /* kernels and threads */
-    DType kv_dtype;             /* of the caches of its sessions */
+    DType kv_dtype;             /* of the caches of its sessions; F32 unless asked otherwise */
     size_t n_ctx;               /* positions that a text may have; 0: as many as the model was trained for */
     Progress *progress;         /* or NULL; `progress_user` is its first argument */
     void *progress_user;

@@ -158,13 +158,14 @@ static void engine_logits(const char *path, const int32_t *tokens, size_t n, DTy
 static void test_logits_are_the_engines(void) {
     for (size_t i = 0; i < N_MODELS; i++)
         for (unsigned way = 0; way < 6; way++) {
-            AttnSessionOptions options = {.n_threads = way % 3, .f32_cache = way & 1, .fast = way >= 4};
+            AttnSessionOptions options = {
+                .n_threads = way % 3, .cache = (AttnCache)(way % 3), .fast = way >= 4};
             World world = open_world(models[i], &options);
             int32_t tokens[MAX_TOKENS];
             float logits[3 * MAX_VOCAB], wanted[3 * MAX_VOCAB];
             AttnError error;
             size_t n = tokens_of(world.model, story, tokens);
-            engine_logits(models[i], tokens, n, options.f32_cache ? DTYPE_F32 : DTYPE_F16,
+            engine_logits(models[i], tokens, n, (DType[]){DTYPE_F16, DTYPE_F32, DTYPE_Q8_0}[options.cache],
                           options.fast ? kernels_fastest() : kernels_pick(NULL, NULL), wanted);
             CHECK(attn_feed(world.session, tokens, n, logits, 3, &error), "%s", error.message);
             CHECK(memcmp(logits, wanted, 3 * world.n_vocab * sizeof *logits) == 0, "%s, way %u", models[i],
@@ -275,9 +276,9 @@ static void test_sync_keeps_what_it_can(void) {
     } steps[] = {{"abcdefgh", 8}, {"abcdefgh", 1}, {"abcdefghij", 2},
                  {"abcdeXYZ", 3}, {"abc", 1},      {"Xbc", 3}};
     Watch watch = {.only_rows = true};
-    AttnSessionOptions options = {.probe = {&watch, watch_wants, watch_visit}, .f32_cache = true};
+    AttnSessionOptions options = {.probe = {&watch, watch_wants, watch_visit}, .cache = ATTN_CACHE_F32};
     World world = open_world(GPT2, &options),
-          anew = open_world(GPT2, &(AttnSessionOptions){.f32_cache = true});
+          anew = open_world(GPT2, &(AttnSessionOptions){.cache = ATTN_CACHE_F32});
     int32_t tokens[MAX_TOKENS];
     float logits[MAX_VOCAB], wanted[MAX_VOCAB];
     AttnError error;
@@ -520,6 +521,8 @@ static void test_errors(void) {
     check_error(!attn_model_open(GPT2, &(AttnModelOptions){.tokenizer = "none"}, &e), &e, "none");
     check_error(!attn_session_new(world.model, &(AttnSessionOptions){.n_ctx = 193}, &e), &e, "192");
     check_error(!attn_session_new(world.model, &(AttnSessionOptions){.n_ctx = SIZE_MAX}, &e), &e, "192");
+    check_error(!attn_session_new(world.model, &(AttnSessionOptions){.cache = (AttnCache)3}, &e), &e,
+                "no cache 3");
     CHECK(attn_feed(session, good, 3, NULL, 0, &e), "%s", e.message);
     check_error(!attn_feed(session, bad, 2, logits, 1, &e), &e, "257");
     check_error(!attn_feed(session, negative, 1, logits, 1, &e), &e, "-1");

@@ -946,22 +946,49 @@ static void test_add_scale(void) {
     }
 }
 
+static void test_add_scaled(void) {
+    enum { ROWS = 3, COLS = 70 };
+    float x[ROWS * COLS], y[ROWS * COLS], z[ROWS * COLS + 1], a[COLS];
+    for (size_t n = 0; n <= COLS; n++) {
+        random_floats(x, ROWS * n);
+        random_floats(y, ROWS * n);
+        random_floats(a, n);
+        for (size_t s = 0; s < n_sets; s++) {
+            z[ROWS * n] = 7;
+            memcpy(z, y, ROWS * n * sizeof *z);
+            sets[s]->add_scaled(z, x, a, ROWS, n);
+            for (size_t i = 0; i < ROWS * n; i++)
+                CHECK(same_bits(z[i], y[i] + a[i % n] * x[i]), "%s, %zu of %zu", sets[s]->name, i, n);
+            CHECK(z[ROWS * n] == 7, "%s writes past %zu", sets[s]->name, n);
+        }
+    }
+}
+
+/* Number i of what weighted_sums takes: of Q8_0 that is the int8 alone. */
+static double cached_value(DType dtype, const unsigned char *v, size_t i) {
+    return dtype == DTYPE_Q8_0 ? signed_byte(v[i]) : weight_value(dtype, v, i).whole;
+}
+
 /* Strides are larger than they must be, and what lies between the rows stays as it is. */
 static void check_weighted_sums(const Kernels *set, DType dtype, size_t n, size_t n_v, size_t d) {
     size_t z_stride = d + 3, p_stride = n_v + 1, v_stride = d + 2;
     bool split = set->sums_bf16 && n >= 16 && d % 16 == 0; /* amx_sums.h */
     float *p = allocate(n * p_stride * sizeof *p), *start = allocate(n * z_stride * sizeof *start);
     float *z = allocate(n * z_stride * sizeof *z);
-    unsigned char *v = allocate(dtype_bytes(dtype, n_v * v_stride) + 1);
+    size_t v_bytes = dtype == DTYPE_Q8_0 ? n_v * v_stride : dtype_bytes(dtype, n_v * v_stride);
+    unsigned char *v = allocate(v_bytes + 1);
     random_floats(p, n * p_stride);
     for (size_t t = 0; t < n; t++) p[t * p_stride + n_v] = NAN; /* belongs to nobody */
     random_floats(start, n * z_stride);
-    random_weights(v, dtype, n_v * v_stride);
+    if (dtype == DTYPE_Q8_0)
+        for (size_t i = 0; i < v_bytes; i++) v[i] = (unsigned char)random_bits();
+    else
+        random_weights(v, dtype, n_v * v_stride);
     memcpy(z, start, n * z_stride * sizeof *z);
     set->weighted_sums(z, z_stride, p, p_stride, n, dtype, v, v_stride, n_v, d);
     double *values = allocate((n_v * d + 1) * sizeof *values);
     for (size_t j = 0; j < n_v; j++)
-        for (size_t i = 0; i < d; i++) values[j * d + i] = weight_value(dtype, v, j * v_stride + i).whole;
+        for (size_t i = 0; i < d; i++) values[j * d + i] = cached_value(dtype, v, j * v_stride + i);
     for (size_t t = 0; t < n; t++)
         for (size_t i = 0; i < z_stride; i++) {
             double sum = (double)start[t * z_stride + i], size = fabs(sum);
@@ -982,9 +1009,9 @@ static void check_weighted_sums(const Kernels *set, DType dtype, size_t n, size_
 }
 
 static void test_weighted_sums(void) {
-    static const DType caches[] = {DTYPE_F32, DTYPE_F16};
+    static const DType caches[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0};
     for (size_t s = 0; s < n_sets; s++)
-        for (size_t k = 0; k < 2; k++) {
+        for (size_t k = 0; k < 3; k++) {
             for (size_t d = 1; d <= 140; d++) check_weighted_sums(sets[s], caches[k], d % 15 + 1, d % 34, d);
             for (size_t n = 1; n <= 70; n++) check_weighted_sums(sets[s], caches[k], n, 64, 64);
             for (size_t n = 15; n <= 80; n += 11) /* whole tiles, parts of them, several blocks */
@@ -1212,6 +1239,7 @@ int main(void) {
     RUN(test_matmul_with_odd_scales);
     RUN(test_linear_forward);
     RUN(test_add_scale);
+    RUN(test_add_scaled);
     RUN(test_weighted_sums);
     RUN(test_max);
     RUN(test_exp);

@@ -196,6 +196,7 @@ for shell in bash zsh fish; do
         offers $shell 'attn-run --te' --temp
         offers $shell 'attn-run --top' --top-k --top-p
         offers $shell 'attn-run --kv f' f16 f32
+        offers $shell 'attn-run --kv q' q8_0
         offers $shell 'attn-study ne' next
         offers $shell 'attn-study next --to' --token --tokenizer --top --top-k --top-p
         offers $shell 'attn-study heads --to' --tokenizer
@@ -204,7 +205,7 @@ for shell in bash zsh fish; do
         offers $shell 'attn-quantize --output-tensor-type B' BF16
         offers $shell 'attn-quantize --le' --leave-output-tensor
     else
-        skip 10 "no $shell"
+        skip 11 "no $shell"
     fi
 done
 

@@ -21,10 +21,14 @@
  * INT8_BOUND: the same for kernel sets that round it to 8 bits, or to BF16; 4e-2 measured. A mistake makes 1.
  * F16_CACHE_BOUND: where our key or value and float64's lie on two sides of a rounding boundary of
  * binary16, they enter the cache 5e-4 of their size apart.
+ * Q8_0_CACHE_BOUND: a cache in Q8_0 rounds to 1/254 of the largest number of a block, which these models make 4e-2 of
+ * their largest logit. Q8_0_FORMULA_BOUND: where our number and that of the formula lie on two sides of half a step they
+ * are a step apart; 8e-4 measured, 9e-7 where none do.
  */
 static const double BOUND = 1e-5;
 static const double ROUNDED_BOUND = 3e-4;
 static const double SPLIT_BOUND = 1e-4, INT8_BOUND = 0.1;
+static const double Q8_0_CACHE_BOUND = 0.1, Q8_0_FORMULA_BOUND = 3e-3;
 static const double F16_CACHE_BOUND = 3e-4, ROUNDED_F16_CACHE_BOUND = 1e-3;
 
 typedef struct Reference {
@@ -41,7 +45,7 @@ typedef struct Reference {
 typedef struct Way {
     const char *kernels;
     unsigned n_threads; /* 0: 2 */
-    bool f16_cache;
+    DType kv_dtype;     /* 0: F32 */
     size_t n_chunk;
     size_t n_feed; /* tokens to each session_feed; 0: all */
     Probe *probe;
@@ -139,7 +143,7 @@ static Run run_begin(const Reference *reference, Way way) {
     Run run = {.threads = threads_new(way.n_threads > 0 ? way.n_threads : 2, &error)};
     const Kernels *kernels = kernels_pick(way.kernels, &error);
     SessionOptions options = {
-        .kv_dtype = way.f16_cache ? DTYPE_F16 : DTYPE_F32,
+        .kv_dtype = way.kv_dtype,
         .n_chunk = way.n_chunk,
         .compute = {.kernels = kernels, .threads = run.threads},
         .probe = way.probe,
@@ -330,15 +334,16 @@ static void check_roads(const Reference *reference) {
 static void test_every_road_leads_to_the_same_logits(void) { for_each_reference(check_roads); }
 
 /* Whether each token of a text has the bits that it has alone, however many are fed together; with AMX a few may be. */
-static void check_company_on(const Reference *reference, const char *kernels) {
+static void check_company_on(const Reference *reference, const char *kernels, DType kv_dtype) {
     static const size_t together[] = {2, 7, 16, 33, SIZE_MAX};
-    float *alone = logits_of(reference, (Way){.kernels = kernels, .n_feed = 1});
+    float *alone = logits_of(reference, (Way){.kernels = kernels, .n_feed = 1, .kv_dtype = kv_dtype});
     for (size_t i = 0; i < sizeof together / sizeof *together; i++) {
         size_t n_feed = together[i] < reference->n ? together[i] : reference->n;
         if (n_feed > PACKED_TOKENS && strstr(kernels, "amx")) break;
-        float *logits = logits_of(reference, (Way){.kernels = kernels, .n_feed = n_feed});
-        CHECK(same_bits(reference, alone, logits), "%s, %s: %zu tokens fed together", reference->name,
-              kernels, n_feed);
+        float *logits =
+            logits_of(reference, (Way){.kernels = kernels, .n_feed = n_feed, .kv_dtype = kv_dtype});
+        CHECK(same_bits(reference, alone, logits), "%s, %s, %s cache: %zu tokens fed together",
+              reference->name, kernels, dtype_info(kv_dtype)->name, n_feed);
         free(logits);
     }
     free(alone);
@@ -347,10 +352,11 @@ static void check_company_on(const Reference *reference, const char *kernels) {
 /* One text, one answer: by the usual set for all models, by others for those that mix types of weights. */
 static void check_company(const Reference *reference) {
     const Kernels *usual = kernels_pick(NULL, NULL);
-    check_company_on(reference, usual->name);
+    check_company_on(reference, usual->name, DTYPE_F32);
+    check_company_on(reference, usual->name, DTYPE_Q8_0);
     for (size_t i = 0; kernels_set(i) && strstr(reference->name, "mixed"); i++)
         if (kernels_set(i) != usual && kernels_pick(kernels_set(i)->name, NULL))
-            check_company_on(reference, kernels_set(i)->name);
+            check_company_on(reference, kernels_set(i)->name, i % 2 ? DTYPE_Q8_0 : DTYPE_F32);
 }
 
 static void test_company_changes_nothing(void) { for_each_reference(check_company); }
@@ -384,7 +390,8 @@ static void check_bystanders(const Reference *reference) {
 static void test_looking_changes_nothing(void) { for_each_reference(check_bystanders); }
 
 static void check_f16_cache(const Reference *reference) {
-    static const Way ways[] = {{.f16_cache = true}, {.f16_cache = true, .kernels = "scalar", .n_feed = 7}};
+    static const Way ways[] = {{.kv_dtype = DTYPE_F16},
+                               {.kv_dtype = DTYPE_F16, .kernels = "scalar", .n_feed = 7}};
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         float *logits = logits_of(reference, ways[i]);
         check_logits(reference, "F16 cache", logits, "f16_cache.logits", reference->positions,
@@ -394,6 +401,54 @@ static void check_f16_cache(const Reference *reference) {
 }
 
 static void test_f16_cache_rounds_as_in_pytorch(void) { for_each_reference(check_f16_cache); }
+
+/* Rounds keys and values as the cache in Q8_0 does: blocks of 32, scales of 8 bits. */
+static void round_to_q8_0(void *user, const Activation *seen) {
+    (void)user;
+    for (size_t row = 0; row < seen->n_rows; row++)
+        for (size_t i = 0, n; i < seen->n_cols; i += n) {
+            float *x = seen->data + row * seen->stride + i;
+            int exponent;
+            n = seen->n_cols - i < 32 ? seen->n_cols - i : 32;
+            double step = frexp(largest(x, n) / 127, &exponent);
+            step = ldexp(ceil(ldexp(step, 8)), exponent - 8);
+            for (size_t j = 0; j < n; j++)
+                x[j] = step > 0 ? (float)(nearbyint((double)x[j] / step) * step) : 0;
+        }
+}
+
+static bool wants_cached(void *user, ProbeSite site, size_t layer, size_t head) {
+    (void)user, (void)layer, (void)head;
+    return site == PROBE_K || site == PROBE_V;
+}
+
+static double furthest(const Reference *reference, const float *a, const float *b) {
+    double most = 0;
+    for (size_t i = 0; i < reference->n * reference->n_vocab; i++)
+        if (!(fabs((double)a[i] - (double)b[i]) <= most)) most = fabs((double)a[i] - (double)b[i]);
+    return most / largest(b, reference->n * reference->n_vocab);
+}
+
+/*
+ * The logits are those of keys and values that were rounded before they came to a cache in F32, where nothing lies between:
+ * RoPE turns keys only after the probe. With it they are near those without rounding.
+ */
+static void check_q8_0_cache(const Reference *reference) {
+    static const char *const kernels[] = {NULL, "scalar"};
+    bool turns = model_attention_shape(reference->model).rope != ROPE_NONE;
+    double bound = turns ? Q8_0_CACHE_BOUND : Q8_0_FORMULA_BOUND;
+    for (size_t i = 0; i < 2; i++) {
+        Probe probe = {NULL, wants_cached, round_to_q8_0};
+        float *logits = logits_of(reference, (Way){.kernels = kernels[i], .kv_dtype = DTYPE_Q8_0});
+        float *rounded = logits_of(reference, (Way){.kernels = kernels[i], .probe = turns ? NULL : &probe});
+        double off = furthest(reference, logits, rounded);
+        CHECK(off <= bound, "%s: off by %g", reference->name, off);
+        free(logits);
+        free(rounded);
+    }
+}
+
+static void test_q8_0_cache_is_its_formula(void) { for_each_reference(check_q8_0_cache); }
 
 /* A text that is left and taken up again at `middle` must go on as if there had been no detour. */
 static void check_rewind(const Reference *reference) {
@@ -550,6 +605,7 @@ int main(void) {
     RUN(test_company_changes_nothing);
     RUN(test_looking_changes_nothing);
     RUN(test_f16_cache_rounds_as_in_pytorch);
+    RUN(test_q8_0_cache_is_its_formula);
     RUN(test_rewind_gives_the_same_bits);
     RUN(test_resuming_at_a_layer_gives_the_same_bits);
     RUN(test_edits_go_on_as_in_pytorch);

@@ -365,7 +365,7 @@ done
 has test ! -e "$tmp/none.npy"
 refuses 2 '--json .* -i' "$gpt2" -i --json
 refuses 2 '--stop' "$gpt2" -p Hi --stop ''
-refuses 2 "--kv takes f16 or f32, not 'q4'" "$gpt2" -p Hi --kv q4
+refuses 2 "--kv takes f32, f16 or q8_0, not 'q4'" "$gpt2" -p Hi --kv q4
 for bad in '-n x' '-n 1e3' '-n -2' '-n 99999999999999999999' '-n 5.5' '-t 0' '-t -1' '-t 9999' '-c 0' '-c -5' \
     '--temp nan' '--temp -1' '--temp hot' '--temp inf' '--top-p 2' '--top-p -0.1' '--top-k -1' '--min-p 1.1' \
     '--repeat-penalty 0' '--repeat-last-n -1' '--presence-penalty 1e9' '--frequency-penalty x' '-s -1' '-s x'; do
@@ -373,7 +373,7 @@ for bad in '-n x' '-n 1e3' '-n -2' '-n 99999999999999999999' '-n 5.5' '-t 0' '-t
 done
 refuses 2 "takes a whole number .*''" "$gpt2" -p Hi -n ''
 for good in '-n 0' '-t 1024' '--temp 1e9' '--temp 1e-9' '--top-p 0' '--top-p 1' '--top-k 1000000000' '--min-p 1' \
-    '--repeat-penalty 0.01' '--repeat-last-n 0' '-s 0' '-s 9000000000000000' '--kv f32'; do
+    '--repeat-penalty 0.01' '--repeat-last-n 0' '-s 0' '-s 9000000000000000' '--kv f32' '--kv q8_0'; do
     try "$gpt2" -p Hi -n 3 $good
     has quiet
 done

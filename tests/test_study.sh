@@ -146,7 +146,7 @@ refuses 2 '-p needs a value' next "$gpt2" -p
 refuses 2 'two models' compare "$gpt2" -p Hi
 refuses 2 '-p and -f' next "$gpt2" -p Hi -f "$tmp/prompt"
 refuses 2 '--bos and --no-bos' next "$gpt2" -p Hi --bos --no-bos
-refuses 2 "--kv takes f16 or f32, not 'q8'" next "$gpt2" -p Hi --kv q8
+refuses 2 "--kv takes f32, f16 or q8_0, not 'q8'" next "$gpt2" -p Hi --kv q8
 refuses 2 '--preset' shape "$gpt2" --preset gpt2
 for bad in '--top x' '--top -1' '--temp nan' '--temp -1' '--top-p 2' '--min-p -1' '--top-k 1.5' \
     '-c 0' '-s -1' '-t 0'; do

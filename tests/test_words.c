@@ -482,6 +482,7 @@ static void test_score(void) {
 static void test_selfcheck(void) {
     static const Case cases[] = {
         {0, 0, "$study selfcheck $g --kv f16", {"pass  whole prompt equals token by token", "!FAIL"}},
+        {0, 0, "$study selfcheck $g --kv q8_0", {"pass  whole prompt equals token by token", "!FAIL"}},
         {0,
          0,
          "$study selfcheck $T/same -p ab",
@@ -570,6 +571,7 @@ static void test_options(void) {
         {0, 0, "$study -h", {"usage: study COMMAND"}},
         {0, 0, "$study next $g -p Hi --kv f16 --top 1", {"\nentropy "}},
         {0, 0, "$study next $g -p Hi --kv f32 --top 1", {"\nentropy "}},
+        {0, 0, "$study next $g -p Hi --kv q8_0 --top 1", {"\nentropy "}},
         {0, 1, "ATTN_KERNEL=abacus $study next $g -p Hi", {"study: ", "abacus"}},
         {0,
          1,

@@ -23,6 +23,7 @@ enum { N_SESSIONS = 4, CHUNK_BYTES = 64 << 20 /* of logits */ };
 #define ALLOWED_ROW_SUM 1e-5
 #define ALLOWED_F32 3e-4
 #define ALLOWED_F16 2e-3
+#define ALLOWED_Q8_0 2e-2
 
 /* Longer than the 64 keys of a tile of attention in most vocabularies. */
 static const char own_text[] =
@@ -216,8 +217,9 @@ static bool provide_text(Study *study, Error *error) {
 static bool compute(Study *study, void *view, Error *error) {
     Selfcheck *selfcheck = view;
     selfcheck->subject = &study->subject;
-    if (study->subject.kv_dtype == DTYPE_F16)
-        selfcheck->checks[STEPS].allowed = selfcheck->checks[WATCHING].allowed = ALLOWED_F16;
+    if (study->subject.kv_dtype != DTYPE_F32)
+        selfcheck->checks[STEPS].allowed = selfcheck->checks[WATCHING].allowed =
+            study->subject.kv_dtype == DTYPE_F16 ? ALLOWED_F16 : ALLOWED_Q8_0;
     if (!provide_text(study, error) || !allocate(selfcheck, &study->arena, error) ||
         !run_checks(selfcheck, error))
         return false;

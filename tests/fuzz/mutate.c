@@ -113,6 +113,7 @@ static const char *const spoken[] = {
 
 static const char *const choices[] = {"f16",
                                       "f32",
+                                      "q8_0",
                                       "q8",
                                       "0",
                                       "1",
