@@ -162,7 +162,8 @@ TYPE Words load_words(const unsigned char *const rows[UNPACKED_ROWS], const size
 /* The F16 in the lower half of each word. */
 TYPE Floats lower_halves(Words words) {
 #if UNPACKED_ROWS == 4
-    return (Floats)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)words));
+    typedef uint16_t Halves __attribute__((vector_size(32)));
+    return (Floats)_mm512_cvtph_ps((__m256i) __builtin_convertvector(words, Halves));
 #elif UNPACKED_ROWS == 2
     __m256i halves = (__m256i)(words & 0xffff);
     halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(halves, halves), 0x08);

@@ -98,9 +98,10 @@ static inline Vec vec_each_four(const float *p) {
     const __m512i four = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
     return _mm512_permutexvar_ps(four, _mm512_castps128_ps512(_mm_loadu_ps(p)));
 }
-#define vec_unit(v, u) _mm512_permute_ps(v, (u)*0x55)
+#define vec_unit(v, u) _mm512_shuffle_ps(v, v, (u)*0x55)
 static inline Vec vec_pick(const float *p, size_t i) {
-    return _mm512_permutevar_ps(vec_load(p), _mm512_set1_epi32((int)i));
+    const __m512i fours = _mm512_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+    return _mm512_permutexvar_ps(_mm512_add_epi32(fours, _mm512_set1_epi32((int)i)), vec_load(p));
 }
 #define ints_unit(v, u) _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)((u)*0x55))
 
