@@ -116,17 +116,17 @@ static inline void sums_end(const Sums sums[SUMS], float *y, size_t y_stride, Bl
 }
 
 /* How far behind the group of columns from `begin` on of rows from r on the group lies that comes next. */
-static inline size_t ahead_of(const Matrix *w, const Block *block, size_t r, size_t begin, size_t group) {
-    const size_t here = dtype_bytes(w->dtype, begin), next = dtype_bytes(w->dtype, begin + group);
-    if (r + ROWS < block->row_end) return here + ROWS * dtype_bytes(w->dtype, w->cols);
-    return next - (r - block->row) * dtype_bytes(w->dtype, w->cols);
+static inline ptrdiff_t ahead_of(const Matrix *w, const Block *block, size_t r, size_t begin, size_t group) {
+    const ptrdiff_t row_bytes = (ptrdiff_t)dtype_bytes(w->dtype, w->cols);
+    if (r + ROWS < block->row_end) return (ptrdiff_t)dtype_bytes(w->dtype, begin) + ROWS * row_bytes;
+    return (ptrdiff_t)dtype_bytes(w->dtype, begin + group) - (ptrdiff_t)(r - block->row) * row_bytes;
 }
 
 /*
  * Fetches into L2 the share of tokens [begin, end) of n in the bytes that lie `ahead` of each row, where the next group
  * comes from. All at once would be more than a core can wait for; in L1 the present group would give way.
  */
-OPENED void fetch_next(const unsigned char *const rows[ROWS], size_t ahead, size_t bytes, size_t begin,
+OPENED void fetch_next(const unsigned char *const rows[ROWS], ptrdiff_t ahead, size_t bytes, size_t begin,
                        size_t end, size_t n) {
     size_t lines = (bytes + 63) / 64 * ROWS, last = lines * smaller(end, n) / n;
     for (size_t line = lines * begin / n; line < last; line++)
