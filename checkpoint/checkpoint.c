@@ -2,6 +2,7 @@
  * Opening a checkpoint: map the file, let the format that recognises it fill in tensors and metadata,
  * then check what holds for every format. Below that, the look-ups.
  */
+#include "folder.h"
 #include "format.h"
 
 #include "kernels/aligned.h"
@@ -19,7 +20,8 @@
 #error "checkpoints are little-endian and used in place: this machine would have to swap every weight"
 #endif
 
-static const Format *const formats[] = {&format_gguf, &format_llama2c_tokenizer, &format_llama2c};
+static const Format *const formats[] = {&format_gguf, &format_safetensors, &format_llama2c_tokenizer,
+                                        &format_llama2c};
 
 /* Memory that belongs to a checkpoint. Small pieces share the list's first block; each large one has its own. */
 typedef struct Owned {
@@ -59,7 +61,6 @@ static bool map_file(File *file, Error *error) {
     if (file->descriptor < 0) return error_set(error, "%s: cannot open: %s", path, strerror(errno));
     if (fstat(file->descriptor, status) != 0)
         return error_set(error, "%s: cannot examine: %s", path, strerror(errno));
-    if (S_ISDIR(status->st_mode)) return refuse_folder(path, error);
     if (!S_ISREG(status->st_mode))
         return error_set(error, "%s: not a regular file; a checkpoint must be one, so that it can be mapped",
                          path);
@@ -161,37 +162,43 @@ static bool check_tensors(Checkpoint *checkpoint, Error *error) {
     return true;
 }
 
+/* Fills in all but what is sorted. */
+static bool read_path(Checkpoint *checkpoint, Error *error) {
+    struct stat status;
+    if (stat(checkpoint->path, &status) == 0 && S_ISDIR(status.st_mode))
+        return folder_read(checkpoint, checkpoint->path, NULL, error);
+    const File *file = checkpoint_map(checkpoint, checkpoint->path, error);
+    if (!file) return false;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i]->recognise(file->bytes, file->n_bytes)) return formats[i]->read(checkpoint, error);
+    return refuse_foreign(file, error);
+}
+
 Checkpoint *checkpoint_open(const char *path, Error *error) {
     Checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
     if (!checkpoint || !(checkpoint->path = strdup(path))) {
         error_set(error, "%s: not enough memory", path);
         goto fail;
     }
-    const File *file = checkpoint_map(checkpoint, path, error);
-    if (!file) goto fail;
-    const Format *format = NULL;
-    for (size_t i = 0; i < sizeof formats / sizeof *formats && !format; i++)
-        if (formats[i]->recognise(file->bytes, file->n_bytes)) format = formats[i];
-    if (!format) {
-        refuse_foreign(file, error);
-        goto fail;
-    }
-    if (!format->read(checkpoint, error) || !check_keys(checkpoint, error) ||
-        !check_tensors(checkpoint, error))
-        goto fail;
-    return checkpoint;
+    if (read_path(checkpoint, error) && check_keys(checkpoint, error) && check_tensors(checkpoint, error))
+        return checkpoint;
 fail:
     checkpoint_close(checkpoint);
     return NULL;
 }
 
-void checkpoint_close(Checkpoint *checkpoint) {
-    if (!checkpoint) return;
+void checkpoint_unmap(Checkpoint *checkpoint) {
     for (size_t i = 0; i < checkpoint->n_files; i++) {
         const File *file = &checkpoint->files[i];
         if (file->bytes) munmap((void *)(uintptr_t)file->bytes, file->n_bytes);
         if (file->descriptor >= 0) close(file->descriptor);
     }
+    checkpoint->n_files = 0;
+}
+
+void checkpoint_close(Checkpoint *checkpoint) {
+    if (!checkpoint) return;
+    checkpoint_unmap(checkpoint);
     for (Owned *owned = checkpoint->owned, *next; owned; owned = next) next = owned->next, free(owned);
     free(checkpoint->files);
     free(checkpoint->path);
@@ -203,6 +210,7 @@ void checkpoint_close(Checkpoint *checkpoint) {
 }
 
 const char *checkpoint_path(const Checkpoint *checkpoint) { return checkpoint->path; }
+uint64_t checkpoint_turned_bytes(const Checkpoint *checkpoint) { return checkpoint->n_turned; }
 const char *checkpoint_format(const Checkpoint *checkpoint) { return checkpoint->format; }
 
 uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint) {
