@@ -435,7 +435,7 @@ static double furthest(const Reference *reference, const float *a, const float *
  */
 static void check_q8_0_cache(const Reference *reference) {
     static const char *const kernels[] = {NULL, "scalar"};
-    bool turns = model_attention_shape(reference->model).rope != ROPE_NONE;
+    bool turns = model_attention_shape(reference->model).n_ropes > 0;
     double bound = turns ? Q8_0_CACHE_BOUND : Q8_0_FORMULA_BOUND;
     for (size_t i = 0; i < 2; i++) {
         Probe probe = {NULL, wants_cached, round_to_q8_0};
@@ -573,7 +573,10 @@ static void test_rope_in_halves(void) {
         return;
     }
     AttentionShape shape = model_attention_shape(reference.model);
-    shape.rope = ROPE_HALVES;
+    Rope halves = shape.ropes[0];
+    halves.pairing = ROPE_HALVES;
+    AttentionLayer layer = {.rope = &halves};
+    shape.ropes = &halves, shape.layers = &layer, shape.n_layer = 1;
     Threads *threads = threads_new(2, &error);
     enum { N_PACKED = 16 * 128 }; /* 16 tokens */
     _Alignas(64) float packed[N_PACKED];
@@ -581,7 +584,7 @@ static void test_rope_in_halves(void) {
     const float *x = expected_floats(&reference, "halves.x", &tensor);
     const float *expected = expected_floats(&reference, "halves.attn_out", &tensor);
     size_t n = tensor->dims[1], d = tensor->dims[0], first = 7;
-    Attention *attention = attention_new(&shape, n, DTYPE_F32, n, &compute, &error);
+    Attention *attention = attention_new(&shape, n, DTYPE_F32, false, n, &compute, &error);
     float *out = calloc(n * d, sizeof *out);
     const AttentionWeights *weights = &model_weights(reference.model)->layers[0].attention;
     CHECK(attention != NULL, "%s", error.message);
