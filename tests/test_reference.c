@@ -11,6 +11,9 @@
 
 #define FOLDER "tests/data/reference/"
 
+/* Files of these names (and NAME-…) wait for their family: they must not open yet. */
+static const char *const waiting[] = {"gemma", "gemma2", "gemma3", "gptneox", "qwen2", "qwen3", NULL};
+
 /*
  * How far a number may be from PyTorch's, as a share of the largest expected number of its tensor.
  * BOUND: the expected numbers come from float64, ours from float, whose rounding of 6e-8 a step adds up to
@@ -118,6 +121,15 @@ static void reference_close(Reference *reference) {
     model_close(reference->model);
 }
 
+static bool is_waiting(const char *path) {
+    const char *name = path + strlen(FOLDER);
+    for (size_t i = 0; waiting[i]; i++) {
+        size_t n = strlen(waiting[i]);
+        if (strncmp(name, waiting[i], n) == 0 && (name[n] == '.' || name[n] == '-')) return true;
+    }
+    return false;
+}
+
 static void for_each_reference(void (*check)(const Reference *reference)) {
     glob_t found;
     int status = glob(FOLDER "*.expected.gguf", 0, NULL, &found);
@@ -126,6 +138,7 @@ static void for_each_reference(void (*check)(const Reference *reference)) {
     CHECK(found.gl_pathc >= 17, "%zu checkpoints", found.gl_pathc);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         Reference reference;
+        if (is_waiting(found.gl_pathv[i])) continue;
         if (reference_open(&reference, found.gl_pathv[i])) check(&reference);
         reference_close(&reference);
     }
@@ -212,10 +225,14 @@ typedef struct SiteCheck {
     bool failed;   /* at the first site that was wrong; later ones follow from it */
 } SiteCheck;
 
+/* A file of many layers has the sites of some. */
 static bool wants_compared(void *user, ProbeSite site, size_t layer, size_t head) {
     const SiteCheck *check = user;
-    (void)layer, (void)head;
-    return !(check->no_rows && (site == PROBE_SCORES || site == PROBE_PATTERN));
+    char name[64];
+    (void)head;
+    snprintf(name, sizeof name, "blk.%zu.resid_pre", layer);
+    return checkpoint_find(check->reference->expected, name) &&
+           !(check->no_rows && (site == PROBE_SCORES || site == PROBE_PATTERN));
 }
 
 /* The row of `expected` [head][position][cols] that holds this position, or NULL if it is not recorded. */
@@ -248,6 +265,7 @@ static void check_site(void *user, const Activation *seen) {
         if (want == NULL) continue;
         check->n_rows++;
         for (size_t i = 0; i < n_cols && !check->failed; i++) {
+            if (isnan(want[i])) continue; /* the score of a key that has left the window */
             double got = (double)seen->data[row * seen->stride + i];
             check->failed = !(fabs(got - (double)want[i]) <= allowed);
             CHECK(!check->failed, "%s, %s: %s head %zu position %zu [%zu]: got %.9g, expected %.9g ± %.2g",
@@ -298,6 +316,20 @@ static void check_sites(const Reference *reference) {
         }
         free(logits);
     }
+}
+
+/* So that nobody forgets to take a family off the list. */
+static void test_families_that_wait_do_not_open(void) {
+    glob_t found;
+    if (glob(FOLDER "*.gguf", 0, NULL, &found) != 0) return;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        Error error;
+        if (!is_waiting(found.gl_pathv[i]) || strstr(found.gl_pathv[i], ".expected.")) continue;
+        Model *model = model_open(found.gl_pathv[i], &error);
+        CHECK(model == NULL, "%s opens: take it off the list of those that wait", found.gl_pathv[i]);
+        model_close(model);
+    }
+    globfree(&found);
 }
 
 static void test_every_site_is_pytorchs(void) { for_each_reference(check_sites); }
@@ -600,6 +632,7 @@ static void test_rope_in_halves(void) {
 }
 
 int main(void) {
+    RUN(test_families_that_wait_do_not_open);
     RUN(test_every_site_is_pytorchs);
     RUN(test_every_road_leads_to_the_same_logits);
     RUN(test_company_changes_nothing);
