@@ -210,9 +210,23 @@ def edited_runs(model, n):
     return [("ablate", ablate), ("pattern_edit", spread)]
 
 
+class Decided(Model):
+    """A mixture of experts whose routers hesitate so little that no engine's rounding lets others win."""
+    LEAST = 0.1  # between the logits of the last expert chosen and the first that is not
+
+    def linear(self, name, x):
+        out = super().linear(name, x)
+        if name.endswith("ffn_gate_inp"):
+            logits, last = out.sort(-1, descending=True).values, self.config.n_expert_used - 1
+            gap = (logits[:, last] - logits[:, last + 1]).min()
+            if gap < self.LEAST:
+                raise SystemExit(f"{name}: experts are {gap:.3f} apart: another seed is needed")
+        return out
+
+
 def expected(metadata, tensors, seed, n, positions, n_vocab, halves=False):
     """name → array: what the checkpoint must compute. Rows of sites are those of the positions recorded."""
-    model, random = Model(metadata, tensors), np.random.RandomState(1000 + seed)
+    model, random = Decided(metadata, tensors), np.random.RandomState(1000 + seed)
     tokens = random.randint(n_vocab, size=n)
     positions = [p for p in positions if p < n]  # whose sites are recorded
     out = {"tokens": tokens, "positions": np.array(positions)}
@@ -225,7 +239,7 @@ def expected(metadata, tensors, seed, n, positions, n_vocab, halves=False):
     model.forward(tokens, record)
     for name, hook in edited_runs(model, n):
         out[f"{name}.logits"] = model.forward(tokens, hook)[positions].numpy()
-    out["f16_cache.logits"] = Model(metadata, tensors, f16_cache=True).forward(tokens)[positions].numpy()
+    out["f16_cache.logits"] = Decided(metadata, tensors, f16_cache=True).forward(tokens)[positions].numpy()
     if halves:  # layer 0's attention with RoPE's other pairing, which neither family has
         x = random.normal(size=(20, tensors["token_embd.weight"].shape[1])).astype("f4")
         out["halves.x"] = x

@@ -23,6 +23,13 @@ MLP_BIASES = "ffn_norm:d+ ffn_up:fd+ ffn_down:df+ "
 GATED = "ffn_norm:d ffn_gate:fd ffn_up:fd ffn_down:df "
 POST_NORMS = "post_attention_norm:d post_ffw_norm:d "
 EXPERTS = "ffn_norm:d ffn_gate_inp:ed ffn_gate_exps:exd ffn_up_exps:exd ffn_down_exps:edx "
+SHARED = "ffn_gate_shexp:sd ffn_up_shexp:sd ffn_down_shexp:ds "
+PHI3 = "attn_norm:d attn_qkv:cd attn_output:dq ffn_norm:d ffn_up:Fd ffn_down:df "
+LONG_ROPE = "rope_factors_long:p rope_factors_short:p "
+GPT_OSS = ("attn_norm:d attn_q:qd+ attn_k:kd+ attn_v:kd+ attn_output:dq+ attn_sinks:H post_attention_norm:d "
+           "ffn_gate_inp:ed+ ffn_gate_exps:exd+ ffn_up_exps:exd+ ffn_down_exps:edx+ ")
+OLMO2 = "attn_q:qd attn_k:kd attn_v:kd attn_output:dq ffn_gate:fd ffn_up:fd ffn_down:df " + ROW_NORMS + POST_NORMS
+COMMAND_R = SPLIT + "ffn_gate:fd ffn_up:fd ffn_down:df "
 TIED, UNTIED = "token_embd:Vd output_norm:d ", "token_embd:Vd output_norm:d output:Vd "
 TIED_BIASES, UNTIED_BIASES = "token_embd:Vd output_norm:d+ ", "token_embd:Vd output_norm:d+ output:Vd "
 
@@ -62,14 +69,23 @@ def heads(h, **more):
     return dict(h=h, **more)
 
 
+# Keys; a letter stands for its size.
 LENGTHS = {"attention.key_length": "h", "attention.value_length": "h"}
-ROPE = {"rope.dimension_count": "h", "rope.freq_base": f32(10000)}
+ROPE = {"rope.dimension_count": "h", "rope.freq_base": f32(1000)}
+TWO_EXPERTS = {"expert_count": "e", "expert_used_count": u32(2)}
+EXPERT_LENGTH = {"expert_feed_forward_length": "x"}
+GRANITE = {"attention.scale": f32(0.4), "embedding_scale": f32(3), "residual_scale": f32(0.5), "logit_scale": f32(2.5)}
+OSS_KEYS = {**LENGTHS, **TWO_EXPERTS, "attention.sliding_window": u32(5), "rope.freq_base": f32(150),
+            "rope.scaling.type": "yarn", "rope.scaling.factor": f32(32),
+            "rope.scaling.original_context_length": u32(64), "rope.scaling.yarn_beta_fast": f32(4),
+            "rope.scaling.yarn_beta_slow": f32(1)}
+COMMAND_R_KEYS = {"rope.freq_base": f32(1000), "rope.scaling.type": "none", "logit_scale": f32(0.4)}
 
 MODELS = [
     Small("qwen2", 101, GQA, UNTIED, SPLIT_BIASES + GATED, {"rope.freq_base": f32(1000)}),
-    Small("qwen2-tied-yarn", 102, dict(K=1), TIED, SPLIT_BIASES + GATED, {
-        "rope.freq_base": f32(1000), "rope.scaling.type": "yarn", "rope.scaling.factor": f32(4),
-        "rope.scaling.original_context_length": u32(16)}, n_ctx=64),
+    Small("qwen2-tied-yarn", 102, dict(H=2, h=8, K=1), TIED, SPLIT_BIASES + GATED, {
+        "rope.freq_base": f32(150), "rope.scaling.type": "yarn", "rope.scaling.factor": f32(4),
+        "rope.scaling.original_context_length": u32(64)}, n_ctx=256),
     Small("qwen3", 103, heads(6, K=2), TIED, SPLIT + HEAD_NORMS + GATED, {**LENGTHS, "rope.freq_base": f32(1000)}),
     Small("gptneox", 104, dict(H=2, h=8), UNTIED_BIASES, FUSED_BIASES + MLP_BIASES, {
         "rope.dimension_count": u32(4), "use_parallel_residual": True}),
@@ -90,8 +106,88 @@ MODELS = [
         "attention.sliding_window": u32(5)}, n_layer=46, omitted=True),
     Small("gemma3-wide", 111, heads(6, K=1), TIED, SPLIT + HEAD_NORMS + GATED + POST_NORMS, {
         **LENGTHS, "attention.sliding_window": u32(4), "rope.freq_base": f32(1e6)}, n_layer=62, omitted=True),
+    Small("phi2", 112, dict(H=2, h=8), "token_embd:Vd output_norm:d+ output:Vd+",
+          ALL_BIASES + "ffn_up:fd+ ffn_down:df+", {"rope.dimension_count": u32(4)}),
+    Small("phi3", 113, dict(H=2, h=8), UNTIED, PHI3, {
+        **ROPE, "rope.scaling.original_context_length": u32(32), "attention.sliding_window": u32(6)}),
+    Small("phi3-long", 114, dict(H=2, h=8, K=1, p=3), TIED + LONG_ROPE, PHI3, {
+        "rope.dimension_count": u32(6), "rope.freq_base": f32(100), "rope.scaling.original_context_length": u32(16),
+        "rope.scaling.attn_factor": f32(1.19), "attention.sliding_window": u32(0)}, n_ctx=48, n_tokens=24),
+    Small("phi3-short", 115, dict(H=2, h=8, p=4), UNTIED + LONG_ROPE, PHI3, {
+        **ROPE, "rope.scaling.original_context_length": u32(512), "rope.scaling.attn_factor": f32(1.19),
+        "attention.sliding_window": u32(512)}, n_ctx=512),
+    Small("gptj", 116, dict(H=2, h=8), "token_embd:Vd output_norm:d+ output:Vd+",
+          "attn_norm:d+ attn_q:qd attn_k:kd attn_v:kd attn_output:dq ffn_up:fd+ ffn_down:df+",
+          {"rope.dimension_count": u32(4)}),
+    Small("bloom", 117, dict(H=6, d=24), "token_embd:Vd token_embd_norm:d+ output_norm:d+", FUSED_BIASES + MLP_BIASES, {}),
+    Small("mpt", 118, {}, TIED, "attn_norm:d attn_qkv:cd attn_output:dq ffn_norm:d ffn_up:fd ffn_down:df", {
+        "attention.clamp_kqv": f32(1.5), "attention.max_alibi_bias": f32(8)}),
+    Small("mpt-learned", 119, {}, TIED_BIASES + "position_embd:nd",
+          FUSED_BIASES + MLP_BIASES, {"attention.max_alibi_bias": f32(0)}),
+    Small("llama-yarn", 120, dict(H=2, h=8, K=1), TIED, SPLIT + GATED, {
+        "rope.dimension_count": u32(8), "rope.freq_base": f32(100), "rope.scaling.type": "yarn",
+        "rope.scaling.factor": f32(4), "rope.scaling.original_context_length": u32(64),
+        "rope.scaling.attn_factor": f32(1.1)}, n_ctx=256),
+    Small("llama-longrope", 121, dict(H=2, h=8, p=4), TIED + LONG_ROPE, SPLIT + GATED, {
+        **ROPE, "rope.scaling.type": "longrope", "rope.scaling.original_context_length": u32(16),
+        "rope.scaling.attn_factor": f32(1.19)}, n_ctx=64),
+    Small("llama-experts", 55122, dict(K=2, e=4, x=24), UNTIED, SPLIT + EXPERTS, {**ROPE, **TWO_EXPERTS}),
+    Small("qwen2moe", 87123, dict(K=2, e=4, x=12, s=20), UNTIED, SPLIT_BIASES + EXPERTS + "ffn_gate_inp_shexp:d " + SHARED, {
+        "rope.freq_base": f32(1000), **TWO_EXPERTS, **EXPERT_LENGTH, "expert_shared_feed_forward_length": "s"}),
+    Small("qwen3moe", 16124, heads(6, K=2, e=6, x=12), UNTIED, SPLIT + HEAD_NORMS + EXPERTS, {
+        **LENGTHS, "rope.freq_base": f32(1000), "expert_count": "e", "expert_used_count": u32(3), **EXPERT_LENGTH}),
+    Small("olmoe", 98125, dict(e=4, x=24), UNTIED, SPLIT + ROW_NORMS + EXPERTS, TWO_EXPERTS),
+    Small("granitemoe", 34126, dict(K=2, e=4, x=24, s=16), TIED, SPLIT + EXPERTS + SHARED, {
+        **ROPE, **GRANITE, **TWO_EXPERTS, "expert_shared_feed_forward_length": "s"}),
+    Small("gpt-oss", 8127, heads(8, H=2, K=1, e=4, x=12), UNTIED, GPT_OSS, {
+        **OSS_KEYS, "expert_feed_forward_length": "x"}, "gpt-oss", n_layer=3, n_ctx=256),
+    Small("gpt-oss-mxfp4", 80128, heads(8, H=2, K=1, d=32, e=4, x=32, f=32), UNTIED, GPT_OSS, {
+        **OSS_KEYS, "expert_feed_forward_length": "x"}, "gpt-oss", n_ctx=256,
+        packed=(("exps.weight", "MXFP4"),)),
+    Small("gpt_neo", 129, {}, TIED_BIASES + "position_embd:nd",
+          "attn_norm:d+ attn_q:qd attn_k:kd attn_v:kd attn_output:dq+ " + MLP_BIASES, {
+              "attention.scale": f32(1), "attention.sliding_window": u32(6),
+              "attention.sliding_window_pattern": np.array([False, True, False])}, n_layer=3),
+    Small("opt", 130, dict(N=34), TIED_BIASES + "position_embd:Nd", ALL_BIASES + MLP_BIASES, {"position_offset": u32(2)}),
+    Small("olmo", 131, {}, "token_embd:Vd ",
+          "attn_q:qd attn_k:kd attn_v:kd attn_output:dq ffn_gate:fd ffn_up:fd ffn_down:df", {
+              **ROPE, "attention.clamp_kqv": f32(1.5)}),
+    Small("olmo2", 132, {}, UNTIED, OLMO2, {"rope.freq_base": f32(1000)}),
+    Small("olmo2-3", 133, dict(H=2, h=8), UNTIED, OLMO2, {
+        "rope.freq_base": f32(150), "rope.scaling.type": "yarn", "rope.scaling.factor": f32(8),
+        "rope.scaling.original_context_length": u32(64), "rope.scaling.yarn_attn_factor": f32(1.2079441541679836),
+        "rope.scaling.yarn_beta_fast": f32(32), "rope.scaling.yarn_beta_slow": f32(1),
+        "attention.sliding_window": u32(5),
+        "attention.sliding_window_pattern": np.array([True, True, False])}, n_layer=3, n_ctx=512),
+    Small("granite", 134, dict(K=2), TIED, SPLIT + GATED, {**ROPE, **GRANITE}),
+    Small("smollm3", 135, dict(K=2), TIED, SPLIT + GATED, ROPE, n_layer=5),
+    Small("stablelm", 136, dict(H=2, h=8), UNTIED_BIASES,
+          "attn_norm:d+ attn_q:qd+ attn_k:kd+ attn_v:kd+ attn_output:dq " + "ffn_norm:d+ ffn_gate:fd ffn_up:fd ffn_down:df",
+          {"rope.dimension_count": u32(2), "use_parallel_residual": False}),
+    Small("stablelm-parallel", 137, dict(H=2, h=8, K=1), UNTIED_BIASES,
+          "attn_norm:d+ attn_q:qd attn_k:kd attn_v:kd attn_output:dq " + EACH_HEAD_NORMS +
+          "ffn_gate:fd ffn_up:fd ffn_down:df", {"rope.dimension_count": u32(4), "use_parallel_residual": True}),
+    Small("falcon", 138, dict(K=1), TIED_BIASES, "attn_norm:d+ attn_qkv:cd attn_output:dq ffn_up:fd ffn_down:df",
+          {"tensor_data_layout": "jploski"}),
+    Small("falcon-two-norms", 139, dict(K=2), UNTIED_BIASES,
+          "attn_norm:d+ attn_norm_2:d+ attn_qkv:cd attn_output:dq ffn_up:fd ffn_down:df",
+          {"tensor_data_layout": "jploski"}),
+    Small("starcoder", 140, dict(K=1), TIED_BIASES + "position_embd:nd", FUSED_BIASES + MLP_BIASES, {}),
+    Small("starcoder2", 141, dict(K=2), TIED_BIASES, ALL_BIASES + MLP_BIASES, {"rope.freq_base": f32(1000)}),
+    Small("exaone", 142, dict(K=2, p=2), TIED + "rope_freqs:p", SPLIT + GATED, ROPE),
+    Small("internlm2", 143, dict(K=2), UNTIED, SPLIT + GATED, ROPE),
+    Small("baichuan", 144, dict(d=8, H=2, f=8), UNTIED, SPLIT + GATED, ROPE, n_layer=32),
+    Small("baichuan-alibi", 145, dict(d=8, H=2, f=8), UNTIED, SPLIT + GATED, ROPE, n_layer=40),
+    Small("command-r", 146, dict(K=2), TIED, COMMAND_R, COMMAND_R_KEYS, "command-r"),
+    Small("command-r-plus", 147, dict(K=2), TIED, COMMAND_R + EACH_HEAD_NORMS, COMMAND_R_KEYS, "command-r"),
+    Small("command-r-64", 148, dict(K=2), TIED, COMMAND_R + EACH_HEAD_NORMS, COMMAND_R_KEYS, "command-r", n_layer=64,
+          omitted=True),
+    Small("cohere2", 149, dict(K=2), TIED, COMMAND_R, {
+        **COMMAND_R_KEYS, "rope.dimension_count": "h", "attention.sliding_window": u32(5)}, n_layer=5),
+    Small("nemotron", 150, dict(H=2, h=8, K=1), UNTIED_BIASES,
+          "attn_norm:d+ attn_q:qd attn_k:kd attn_v:kd attn_output:dq ffn_norm:d+ ffn_up:fd ffn_down:df", {
+              "rope.dimension_count": u32(4), "rope.scaling.type": "none"}),
 ]
-BY_NAME = {model.name: model for model in MODELS}
 
 
 def model_metadata(model):
@@ -100,7 +196,7 @@ def model_metadata(model):
     usual = {"context_length": u32(model.n_ctx), "embedding_length": u32(model.d), "block_count": u32(model.n_layer),
              "feed_forward_length": u32(model.f), "attention.head_count": u32(model.H),
              "attention.head_count_kv": u32(model.K), "attention." + norm: f32(1e-5), "vocab_size": u32(model.V)}
-    usual.update({key: u32(getattr(model, value)) if value in ("h",) else value for key, value in model.keys.items()})
+    usual.update({key: u32(getattr(model, value)) if isinstance(value, str) and len(value) == 1 else value for key, value in model.keys.items()})
     return {"general.architecture": a, "general.type": "model", "general.name": model.name,
             "general.description": f"random weights, seed {model.seed}, made by scripts/reference.py",
             **{f"{a}.{key}": value for key, value in usual.items()}, "tokenizer.ggml.model": "no_vocab"}
@@ -112,7 +208,7 @@ def norm_kind(architecture):
 
 
 # How wide the weights of a tensor spread: the first part found in its name decides. Matrices divide by √inputs.
-SPREADS = [("attn_q", 1.5), ("attn_k", 1.5), ("attn_qkv", 1.3), ("ffn_gate_inp", 4.0), ("ffn_gate", 1.5), ("ffn_up", 1.5),
+SPREADS = [("attn_q", 1.5), ("attn_k", 1.5), ("attn_qkv", 1.3), ("ffn_gate_inp", 5.0), ("ffn_gate", 1.5), ("ffn_up", 1.5),
            ("output.weight", 2.0), ("", 1.0)]
 
 

@@ -35,21 +35,42 @@ from families import FAMILIES, read_config
 
 BASE_KEYS = ("context_length embedding_length feed_forward_length block_count vocab_size attention.head_count "
              "attention.head_count_kv attention.key_length attention.value_length rope.dimension_count rope.freq_base").split()
+EXPERTS = ["expert_count", "expert_used_count"]
+GRANITE = ["attention.scale", "embedding_scale", "residual_scale", "logit_scale"]
 KEYS = {
     "gptneox": ["use_parallel_residual"],
     "gemma2": ["attn_logit_softcapping", "final_logit_softcapping", "attention.sliding_window"],
     "gemma3": ["attention.sliding_window"],
+    "phi3": ["rope.scaling.original_context_length", "rope.scaling.attn_factor", "attention.sliding_window"],
+    "mpt": ["attention.clamp_kqv", "attention.max_alibi_bias"],
+    "llama": EXPERTS,
+    "qwen2moe": [*EXPERTS, "expert_feed_forward_length", "expert_shared_feed_forward_length"],
+    "qwen3moe": [*EXPERTS, "expert_feed_forward_length"],
+    "olmoe": EXPERTS,
+    "granite": GRANITE,
+    "granitemoe": [*EXPERTS, *GRANITE, "expert_shared_feed_forward_length"],
+    "gpt-oss": [*EXPERTS, "expert_feed_forward_length", "attention.sliding_window"],
+    "olmo": ["attention.clamp_kqv"],
+    "olmo2": ["attention.sliding_window"],
+    "stablelm": ["use_parallel_residual"],
+    "falcon": ["tensor_data_layout"],
+    "command-r": ["logit_scale"],
+    "cohere2": ["logit_scale", "attention.sliding_window"],
 }
 STRANGE_ALWAYS = r"\.(input_)?scale$"
 STRANGE = {
     "qwen2": r"^output\.bias",
     "qwen3": r"^cls|attn_[qkv]\.bias",
+    "mpt": r"attn_k_norm|act\.scales",  # a norm without that of q; AWQ
+    "baichuan": r"attn_[qkv]\.bias",
     "gemma": r"attn_[qkv]\.bias",
     "gemma2": r"attn_[qkv]\.bias",
     "gemma3": r"attn_[qkv]\.bias|^dense",
 }
 # The oracle's file of a family, where it is not FAMILY-dense.gguf.
-FILES = {}
+FILES = {"baichuan": [],  # two layers: llama.cpp knows by 32 and 40 what to compute
+         "llama": ["llama-dense", "llama-moe"], "granitemoe": ["granitemoe-dense", "granitemoe-moe"],
+         **{family: [family + "-moe"] for family in ("qwen2moe", "qwen3moe", "olmoe", "gpt-oss")}}
 
 
 def without_strange(path):
