@@ -51,6 +51,8 @@ class Config:
     logit_cap: float = 0.0
     clamp: float = 0.0              # q, k, v to [−clamp, clamp]; 0: not
     alibi: float = 0.0              # arXiv:2108.12409: the first head's slope is 2^(−alibi/n_head); 0: none
+    n_key_heads: int = 0            # of a delta net
+    d_state: int = 0                # numbers of its queries, keys and values
     n_expert_used: int = 0
     renormalised: bool = True       # the weights of the chosen experts sum to 1
     f16_cache: bool = False         # keys and values are rounded to binary16 before they are used
@@ -101,6 +103,8 @@ FAMILIES = {
     "cohere2": {**LAYER, **NEIGHBOURS, **ONE_NORM, "mlp": "silu", "period": 4, "local_scaling": True,
                 "rope_on": lambda layer, window: window is not None},
     "nemotron": {**LAYER, **HALVES, "mlp": "relu2"},
+    "lfm2": {**RMS, **HALVES, "mlp": "silu", "output_norm": "token_embd_norm"},
+    "qwen35": {**RMS, **HALVES, "mlp": "silu", "ffn_norm": "post_attention_norm"},
 }
 
 
@@ -116,10 +120,10 @@ class Metadata:
             raise SystemExit(f"the metadata lacks {self.architecture}.{key}")
         return np.asarray(value).item() if np.ndim(value) == 0 else list(value)
 
-    def of_layers(self, key, default, n_layer):
-        """One value for each layer; the file may have one for all."""
+    def largest(self, key, default):
+        """Of a number for each layer, or the one for all: a layer without attention has 0."""
         value = self(key, default)
-        return tuple(value) if isinstance(value, list) else (value,) * n_layer
+        return int(max(value)) if isinstance(value, list) else value
 
 
 def read_windows(family, get, n_layer):
@@ -155,7 +159,7 @@ def read_config(metadata):
     if get.architecture not in FAMILIES:
         raise SystemExit(f"architecture {get.architecture} is not implemented here; {', '.join(FAMILIES)} are")
     family = FAMILIES[get.architecture]
-    n_layer, n_head, d_model = get("block_count"), get("attention.head_count"), get("embedding_length")
+    n_layer, n_head, d_model = get("block_count"), get.largest("attention.head_count", None), get("embedding_length")
     d_head = get("attention.key_length", d_model // n_head)
     windows = read_windows(family, get, n_layer)
     logit_scale = get("logit_scale", 1.0) or 1.0
@@ -166,7 +170,7 @@ def read_config(metadata):
     rope = "none" if "alibi_layers" in family and alibi else family.get("rope", "none")
     return Config(
         n_layer=n_layer, n_head=n_head, d_head=d_head,
-        n_head_kv=get("attention.head_count_kv", n_head),
+        n_head_kv=get.largest("attention.head_count_kv", n_head),
         norm=family["norm"], mlp=family["mlp"], rope=rope,
         norm_eps=get("attention.layer_norm_epsilon" if family["norm"] == "layer" else
                      "attention.layer_norm_rms_epsilon"),
@@ -181,4 +185,5 @@ def read_config(metadata):
         score_cap=get("attn_logit_softcapping", family.get("score_cap", 0.0)), logit_cap=get("final_logit_softcapping", family.get("logit_cap", 0.0)),
         logit_scale=1 / logit_scale if family.get("divide_logits") else logit_scale,
         clamp=get("attention.clamp_kqv", 0.0), alibi=alibi,
+        n_key_heads=get("ssm.group_count", 0), d_state=get("ssm.state_size", 0),
         n_expert_used=get("expert_used_count", 0), renormalised=family.get("renormalised", True))

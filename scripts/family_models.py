@@ -3,7 +3,8 @@ file of it: random weights, a vocabulary without text, texts that cross windows 
 
 Tensors are listed as name:shape, each letter a size: d the residual stream, h a head, H heads, K kv heads, q = H·h,
 k = K·h, c = q + 2k, f the MLP's hidden layer, F = 2f, e experts, x the hidden layer of one, s of the shared one, n
-positions, p pairs of RoPE, V tokens. A + says that there is a bias as well."""
+positions, p pairs of RoPE, w the reach of lfm2's convolution, Q = 2q, T = 3d; of qwen35's delta net Y value heads of S
+numbers, y = Y·S, X = y + those of queries and keys, u its convolution's reach; V tokens. A + says that there is a bias as well, a dot that .weight does not follow."""
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,11 @@ GPT_OSS = ("attn_norm:d attn_q:qd+ attn_k:kd+ attn_v:kd+ attn_output:dq+ attn_si
            "ffn_gate_inp:ed+ ffn_gate_exps:exd+ ffn_up_exps:exd+ ffn_down_exps:edx+ ")
 OLMO2 = "attn_q:qd attn_k:kd attn_v:kd attn_output:dq ffn_gate:fd ffn_up:fd ffn_down:df " + ROW_NORMS + POST_NORMS
 COMMAND_R = SPLIT + "ffn_gate:fd ffn_up:fd ffn_down:df "
+CONVOLUTION = "attn_norm:d shortconv.conv:dw shortconv.in_proj:Td shortconv.out_proj:dd " + GATED
+BEHIND_MIXER = "post_attention_norm:d ffn_gate:fd ffn_up:fd ffn_down:df "
+GATED_ATTENTION = "attn_norm:d attn_q:Qd attn_k:kd attn_v:kd attn_output:dq " + HEAD_NORMS + BEHIND_MIXER
+DELTA_NET = ("attn_norm:d attn_qkv:Xd attn_gate:yd ssm_conv1d:Xu ssm_a.:Y ssm_dt.bias:Y ssm_alpha:Yd ssm_beta:Yd "
+             "ssm_norm:S ssm_out:dy " + BEHIND_MIXER)
 TIED, UNTIED = "token_embd:Vd output_norm:d ", "token_embd:Vd output_norm:d output:Vd "
 TIED_BIASES, UNTIED_BIASES = "token_embd:Vd output_norm:d+ ", "token_embd:Vd output_norm:d+ output:Vd "
 
@@ -52,7 +58,8 @@ class Small:
     def __getattr__(self, letter):
         sizes = {**SIZES, **self.sizes, "n": self.n_ctx}
         sizes.setdefault("K", sizes["H"])
-        sizes.update(q=sizes["H"] * sizes["h"], k=sizes["K"] * sizes["h"], F=2 * sizes["f"])
+        sizes.update(q=sizes["H"] * sizes["h"], k=sizes["K"] * sizes["h"], F=2 * sizes["f"], T=3 * sizes["d"],
+                     Q=2 * sizes["H"] * sizes["h"], w=3)
         sizes["c"] = sizes["q"] + 2 * sizes["k"]
         if letter not in sizes:
             raise AttributeError(letter)
@@ -72,6 +79,10 @@ def heads(h, **more):
 # Keys; a letter stands for its size.
 LENGTHS = {"attention.key_length": "h", "attention.value_length": "h"}
 ROPE = {"rope.dimension_count": "h", "rope.freq_base": f32(1000)}
+DELTA = dict(S=6, Y=4, y=24, X=24 + 2 * 2 * 6, u=4)  # two heads of queries and keys
+DELTA_KEYS = {"ssm.conv_kernel": "u", "ssm.inner_size": "y", "ssm.state_size": "S", "ssm.time_step_rank": "Y",
+              "ssm.group_count": u32(2), "full_attention_interval": u32(2), "rope.dimension_count": u32(4),
+              "rope.freq_base": f32(1000), "rope.dimension_sections": np.array([1, 1, 0, 0], "<i4")}
 TWO_EXPERTS = {"expert_count": "e", "expert_used_count": u32(2)}
 EXPERT_LENGTH = {"expert_feed_forward_length": "x"}
 GRANITE = {"attention.scale": f32(0.4), "embedding_scale": f32(3), "residual_scale": f32(0.5), "logit_scale": f32(2.5)}
@@ -187,6 +198,12 @@ MODELS = [
     Small("nemotron", 150, dict(H=2, h=8, K=1), UNTIED_BIASES,
           "attn_norm:d+ attn_q:qd attn_k:kd attn_v:kd attn_output:dq ffn_norm:d+ ffn_up:fd ffn_down:df", {
               "rope.dimension_count": u32(4), "rope.scaling.type": "none"}),
+    Small("lfm2", 151, dict(H=2, h=8, K=1), "token_embd:Vd token_embd_norm:d", [
+        CONVOLUTION, SPLIT + HEAD_NORMS + GATED, CONVOLUTION], {
+            "attention.head_count_kv": np.array([0, 1, 0], "<u4"), "shortconv.l_cache": u32(3),
+            "rope.freq_base": f32(1000)}, n_layer=3),
+    Small("qwen35", 152, dict(H=2, h=8, K=1, **DELTA), TIED, [DELTA_NET, GATED_ATTENTION] * 2, {
+        **LENGTHS, **DELTA_KEYS, "attention.layer_norm_rms_epsilon": f32(1e-6)}, n_layer=4),
 ]
 
 
@@ -213,6 +230,8 @@ SPREADS = [("attn_q", 1.5), ("attn_k", 1.5), ("attn_qkv", 1.3), ("ffn_gate_inp",
 
 
 def random_tensor(random, name, shape):
+    if name.endswith("ssm_a"):  # less than 0: how fast a head forgets
+        return -np.abs(random(0.5, 0.3, shape)) - 0.05
     if name.endswith(".bias"):
         return random(0, 0.2 if "norm" in name else 0.3, shape)
     if "norm" in name:
@@ -236,7 +255,8 @@ def random_weights(model):
         for tensor in tensors.split():
             name, shape = tensor.split(":")
             shape, has_bias = tuple(getattr(model, letter) for letter in shape.rstrip("+")), shape.endswith("+")
-            weights[f"{prefix}{name}.weight"] = random_tensor(random, f"{prefix}{name}.weight", shape)
+            full = name if name.endswith(".bias") else name.rstrip(".") if name.endswith(".") else name + ".weight"
+            weights[prefix + full] = random_tensor(random, prefix + full, shape)
             if has_bias:  # one for each row, where there are rows
                 rows = shape[:max(1, len(shape) - 1)]
                 weights[f"{prefix}{name}.bias"] = random_tensor(random, f"{prefix}{name}.bias", rows)

@@ -55,6 +55,9 @@ KEYS = {
     "stablelm": ["use_parallel_residual"],
     "falcon": ["tensor_data_layout"],
     "command-r": ["logit_scale"],
+    "lfm2": ["shortconv.l_cache", "attention.sliding_window", "attention.sliding_window_pattern"],
+    "qwen35": ["ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank", "ssm.group_count",
+               "attention.recurrent_layers", "rope.dimension_sections"],
     "cohere2": ["logit_scale", "attention.sliding_window"],
 }
 STRANGE_ALWAYS = r"\.(input_)?scale$"
@@ -113,6 +116,38 @@ def deviations(metadata):
     return changes
 
 
+def halved(matrix, config):
+    """The rows of a projection of heads, so that RoPE's pairs of neighbours lie in two halves."""
+    order = np.arange(config.d_head)
+    order[:config.rope_dim] = np.concatenate([order[:config.rope_dim:2], order[1:config.rope_dim:2]])
+    return matrix.reshape(-1, config.d_head, matrix.shape[-1])[:, order].reshape(matrix.shape)
+
+
+def as_known(metadata, tensors):
+    """The same function as a file of a family that llama.cpp knows: gptj as phi2, gpt_neo (its text shorter than its
+    window) as gpt2. Others as they are."""
+    family, config = metadata["general.architecture"], read_config(metadata)
+    known = {"gptj": "phi2", "gpt_neo": "gpt2"}.get(family)
+    if not known:
+        return metadata, tensors
+    metadata = {key.replace(family + ".", known + "."): value for key, value in metadata.items()
+                if "sliding_window" not in key and "attention.scale" not in key}
+    metadata["general.architecture"] = known
+    weights = {name: tensor.numpy() for name, tensor in tensors.items()}
+    for layer in range(config.n_layer):
+        block, no_bias = f"blk.{layer}.", np.zeros(config.n_head * config.d_head, "f4")
+        q, k, v = (f"{block}attn_{name}." for name in "qkv")
+        if family == "gptj":
+            for name in (q, k):
+                weights[name + "weight"] = halved(weights[name + "weight"], config)
+            weights.update({name + "bias": no_bias for name in (q, k, v, block + "attn_output.")})
+        else:
+            weights[q + "weight"] = weights[q + "weight"] * np.float32(config.d_head ** 0.5)
+            weights[block + "attn_qkv.weight"] = np.concatenate([weights.pop(name + "weight") for name in (q, k, v)])
+            weights[block + "attn_qkv.bias"] = np.concatenate([no_bias] * 3)
+    return metadata, weights
+
+
 def nmse(a, b):
     a, b = a.astype("f8"), b.astype("f8")
     return float(((a - b) ** 2).sum() / (b ** 2).sum())
@@ -160,8 +195,9 @@ class Attn:
 def cases(oracle, folder):
     """(name, path of a file, number of tokens)"""
     for model in family_models.MODELS:
-        path = os.path.join(folder, model.name + ".gguf")
-        yield model.name, path, model.n_tokens, lambda: gguf.write(
+        path, n = os.path.join(folder, model.name + ".gguf"), model.n_tokens
+        n = 6 if model.name == "gpt_neo" else n  # llama.cpp gets it as a family without windows
+        yield model.name, path, n, lambda: gguf.write(
             path, family_models.model_metadata(model), family_models.pack_weights(model))
     for family in FAMILIES:
         for file in FILES.get(family, [family + "-dense"]):
@@ -199,7 +235,9 @@ def compare(oracle, attn, name, path, n, folder):
     tokens = np.random.RandomState(7).randint(n_vocab, size=n).tolist()
     exact = reference.Model(metadata, tensors).forward(tokens).numpy()
     same = reference.Model(metadata, tensors, **deviations(metadata)).forward(tokens).numpy()
+    gguf.write(path, *as_known(metadata, tensors))
     theirs = oracle_logits(oracle, path, tokens, folder)
+    gguf.write(path, metadata, tensors)
     row = {"model": name, "family": metadata["general.architecture"]}
     if theirs is not None:
         row.update({"f64:llama": nmse(exact, theirs), "same:llama": nmse(same, theirs)})

@@ -6,6 +6,7 @@ any engine compared with it. Model.forward calls a hook at every site that attn'
 same names and values; the hook may look, or return something else to go on with. Where families differ:
 
   q, k, v         as projected, with bias and clamp; the norms of q and k, and RoPE, come after
+  z               pattern · v, before qwen35's gate
   scores          scaled, soft-capped, with ALiBi; pattern: a sink takes its share, so that rows may sum to less than 1
   attn_out, mlp_out   what is added to the residual stream: after a norm behind the branch, and scaled
   resid_mid       between the two; a parallel layer has none
@@ -150,6 +151,9 @@ class Model:
                 [c.n_head * c.d_head, c.n_head_kv * c.d_head, c.n_head_kv * c.d_head], -1)
         else:
             q, k, v = (self.linear(block + name, x) for name in ("attn_q", "attn_k", "attn_v"))
+        gate = None
+        if q.shape[-1] == 2 * c.n_head * c.d_head:  # qwen35: each head's query, then what its output is gated with
+            q, gate = (rows.flatten(1) for rows in q.unflatten(-1, (c.n_head, 2, c.d_head)).unbind(2))
         if c.clamp:
             q, k, v = (rows.clamp(-c.clamp, c.clamp) for rows in (q, k, v))
         q, k, v = (hook(site, layer, rows.unflatten(-1, (-1, c.d_head)).transpose(0, 1))  # [head][n][d_head]
@@ -172,8 +176,51 @@ class Model:
         if sinks is not None:
             scores = torch.cat([scores, sinks[:, None, None].expand(-1, n, 1)], -1)
         pattern = hook("pattern", layer, scores.softmax(-1)[..., :n])
-        z = hook("z", layer, pattern @ v)
-        return self.linear(block + "attn_output", z.transpose(0, 1).flatten(1))
+        z = hook("z", layer, pattern @ v).transpose(0, 1).flatten(1)
+        return self.linear(block + "attn_output", z if gate is None else z * torch.sigmoid(gate))
+
+    def convolved(self, name, x):
+        """Each column of x [n][columns] as a weighted sum of its last few rows: a causal, depthwise convolution."""
+        kernel, n = self.weight(name), len(x)
+        padded = F.pad(x, (0, 0, kernel.shape[1] - 1, 0))
+        return sum(kernel[:, i] * padded[i:i + n] for i in range(kernel.shape[1]))
+
+    def short_convolution(self, block, x):
+        """lfm2's (arXiv:2511.23404): gates before and behind a convolution, in the place of attention."""
+        before, behind, x = self.linear(block + "in_proj", x).chunk(3, -1)
+        return self.linear(block + "out_proj", behind * self.convolved(block + "conv.weight", before * x))
+
+    def delta_net(self, block, x):
+        """Gated delta net (arXiv:2412.06464), as in qwen3-next: each head has a matrix that maps keys to values, which fades
+        and is corrected by what it says wrong about the newest key."""
+        c, n = self.config, len(x)
+        qkv = F.silu(self.convolved(block + "ssm_conv1d.weight", self.linear(block + "attn_qkv", x)))
+        d_keys = c.n_key_heads * c.d_state
+        q, k, v = (rows.unflatten(-1, (-1, c.d_state)) for rows in
+                   qkv.split([d_keys, d_keys, qkv.shape[-1] - 2 * d_keys], -1))  # [n][head][d_state]
+        q, k = (rows / torch.sqrt(rows.pow(2).sum(-1, keepdim=True) + 1e-6) for rows in (q, k))
+        times = v.shape[1] // c.n_key_heads  # value head i has key head i mod n_key_heads
+        q, k = q.repeat(1, times, 1) * c.d_state ** -0.5, k.repeat(1, times, 1)
+        step = F.softplus(self.linear(block + "ssm_alpha", x) + self.weight(block + "ssm_dt.bias"))
+        fade = torch.exp(self.weight(block + "ssm_a") * step)  # [n][head]
+        pace = torch.sigmoid(self.linear(block + "ssm_beta", x))
+        state, out = torch.zeros(v.shape[1], c.d_state, c.d_state, dtype=torch.float64), torch.zeros_like(v)
+        for i in range(n):
+            state = state * fade[i, :, None, None]  # [head][value][key]
+            error = v[i] - (state @ k[i, :, :, None])[..., 0]
+            state = state + pace[i, :, None, None] * error[:, :, None] * k[i, :, None, :]
+            out[i] = (state @ q[i, :, :, None])[..., 0]
+        gate = self.linear(block + "attn_gate", x).view_as(out)
+        return self.linear(block + "ssm_out", (self.norm(block + "ssm_norm", out) * F.silu(gate)).flatten(1))
+
+    def mixer(self, layer, x, hook):
+        """Attention, or what stands in its place and has no sites but what it adds."""
+        block = f"blk.{layer}."
+        if block + "shortconv.conv.weight" in self.tensors:
+            return self.short_convolution(block + "shortconv.", x)
+        if block + "ssm_a" in self.tensors:
+            return self.delta_net(block, x)
+        return self.attention(layer, x, hook)
 
     def activate(self, gate, up):
         """arXiv:2002.05202 where there is a gate."""
@@ -242,7 +289,7 @@ class Model:
             parallel = shared or c.parallel_residual is True
             normed = self.before(block + "attn_norm", x)
             second = block + "attn_norm_2" if block + "attn_norm_2.weight" in self.tensors else None
-            attn_out = self.attention(layer, self.norm(second, x) if second else normed, hook)
+            attn_out = self.mixer(layer, self.norm(second, x) if second else normed, hook)
             attn_out = hook("attn_out", layer, self.behind(block + "post_attention_norm", attn_out))
             mid = x if parallel else hook("resid_mid", layer, x + attn_out)
             mlp_out = self.mlp(layer, normed if shared else self.before(block + c.ffn_norm, mid), hook)

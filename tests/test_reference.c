@@ -13,12 +13,12 @@
 
 /* Files of these names (and NAME-…) wait for their family: they must not open yet. */
 static const char *const waiting[] = {
-    "baichuan",   "bloom",     "cohere2",   "command-r",  "exaone",     "falcon",         "gemma",
-    "gemma2",     "gemma3",    "gpt-oss",   "gpt_neo",    "gptj",       "gptneox",        "granite",
-    "granitemoe", "internlm2", "mpt",       "nemotron",   "olmo",       "olmo2",          "olmoe",
-    "opt",        "phi2",      "phi3",      "qwen2",      "qwen2moe",   "qwen3",          "qwen3moe",
-    "smollm3",    "stablelm",  "starcoder", "starcoder2", "llama-yarn", "llama-longrope", "llama-experts",
-    NULL};
+    "baichuan",       "bloom",         "cohere2", "command-r", "exaone",    "falcon",     "gemma",
+    "gemma2",         "gemma3",        "gpt-oss", "gpt_neo",   "gptj",      "gptneox",    "granite",
+    "granitemoe",     "internlm2",     "lfm2",    "qwen35",    "mpt",       "nemotron",   "olmo",
+    "olmo2",          "olmoe",         "opt",     "phi2",      "phi3",      "qwen2",      "qwen2moe",
+    "qwen3",          "qwen3moe",      "smollm3", "stablelm",  "starcoder", "starcoder2", "llama-yarn",
+    "llama-longrope", "llama-experts", NULL};
 
 /*
  * How far a number may be from PyTorch's, as a share of the largest expected number of its tensor.
