@@ -251,6 +251,7 @@ static void attend_watched(const LayerLoop *loop, size_t head, const Probe *prob
     for (size_t t = 0; t < attention->n; t++) {
         size_t position = attention->position + t, n_keys = position + 1;
         size_t hidden = first_seen(attention, loop->layer, position), first = hidden / KEY_TILE * KEY_TILE;
+        if (cache == &attention->whole) first = 0; /* the probe may give weight to what the window hides */
         const float *q = attention->q + (t * shape->n_head + head) * d_head;
         float *z = attention->z + (t * shape->n_head + head) * d_head;
         Activation seen = {PROBE_SCORES, loop->layer, head, position, 1, n_keys, n_keys, row};

@@ -371,7 +371,9 @@ bool weights_bind(Weights *weights, const Config *config, const Checkpoint *chec
         weights->embedding = bind_matrix(&binder, "token_embd", NO_LAYER, config->n_vocab, config->d_model);
         weights->embedding_norm = bind_norm(&binder, "token_embd_norm", NO_LAYER, false);
         if (config->family->bare_norms) weights->embedding_norm.gain = NULL;
-        if (config->family->learned_positions)
+        bool may_learn =
+            config->family->rope == ROPE_NONE && look(&binder, "position_embd", NO_LAYER); /* MPT */
+        if (config->family->learned_positions || may_learn)
             weights->positions = bind_matrix(&binder, "position_embd", NO_LAYER,
                                              config->position_offset + config->n_ctx, config->d_model);
         for (size_t layer = 0; layer < config->n_layer && binder.ok; layer++) bind_layer(&binder, layer);

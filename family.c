@@ -31,8 +31,10 @@ static const Family families[] = {
      .window_period = 2, .renormalises_experts = true, .yarn_exact = true, .biases = true},
     {"phi2", NORM_LAYER, MLP_GELU_TANH, ROPE_HALVES, .residual = RESIDUAL_PARALLEL, .biases = true},
     {"phi3", NORM_RMS, MLP_SWIGLU, ROPE_HALVES},
-    {"gptj", NORM_LAYER, MLP_GELU_TANH, ROPE_NEIGHBOURS, .residual = RESIDUAL_PARALLEL, .trained_neighbours = true},
-    {"codegen", NORM_LAYER, MLP_GELU_TANH, ROPE_NEIGHBOURS, .residual = RESIDUAL_PARALLEL, .trained_neighbours = true},
+    {"gptj", NORM_LAYER, MLP_GELU_TANH, ROPE_NEIGHBOURS, .residual = RESIDUAL_PARALLEL,
+     .trained_neighbours = true},
+    {"codegen", NORM_LAYER, MLP_GELU_TANH, ROPE_NEIGHBOURS, .residual = RESIDUAL_PARALLEL,
+     .trained_neighbours = true},
     {"bloom", NORM_LAYER, MLP_GELU_TANH, .max_alibi_bias = 8, .biases = true},
     {"mpt", NORM_LAYER, MLP_GELU_ERF},
     {"opt", NORM_LAYER, MLP_RELU, .learned_positions = true},
@@ -50,9 +52,10 @@ static const Family families[] = {
     {"internlm2", NORM_RMS, MLP_SWIGLU, ROPE_NEIGHBOURS},
     {"baichuan", NORM_RMS, MLP_SWIGLU, ROPE_NEIGHBOURS, .layers_of_odd = 40, .odd_alibi = true,
      .max_alibi_bias = 8},
-    {"command-r", NORM_LAYER, MLP_SWIGLU, ROPE_NEIGHBOURS, .residual = RESIDUAL_PARALLEL, .trained_neighbours = true},
-    {"cohere2", NORM_LAYER, MLP_SWIGLU, ROPE_NEIGHBOURS, .residual = RESIDUAL_PARALLEL, .trained_neighbours = true, .window_period = 4,
-     .rope_layers = ROPE_LOCAL_ONLY},
+    {"command-r", NORM_LAYER, MLP_SWIGLU, ROPE_NEIGHBOURS, .residual = RESIDUAL_PARALLEL,
+     .trained_neighbours = true},
+    {"cohere2", NORM_LAYER, MLP_SWIGLU, ROPE_NEIGHBOURS, .residual = RESIDUAL_PARALLEL,
+     .trained_neighbours = true, .window_period = 4, .rope_layers = ROPE_LOCAL_ONLY},
     {"nemotron", NORM_LAYER, MLP_RELU_SQUARED, ROPE_HALVES},
 };
 
@@ -315,9 +318,10 @@ static void refuse_unsupported(KeyReader *reader, const Config *config) {
              family_key(reader, "attention.causal").name);
     if (config->family->residual == RESIDUAL_SERIAL && config->parallel_residual)
         fail(reader, "'%s' has no meaning in this family", family_key(reader, "use_parallel_residual").name);
-    /* Both layouts have q and k as the family's RoPE pairing expects them. */
+    /* These layouts have q and k as the family's RoPE pairing expects them. */
     String layout = read_text(reader, "tensor_data_layout", "reference");
-    if (!string_equals(layout, "reference") && !string_equals(layout, "Meta AI original pth"))
+    if (!string_equals(layout, "reference") && !string_equals(layout, "Meta AI original pth") &&
+        !string_equals(layout, "jploski"))
         fail(reader, "'%s' is '%.*s', which is not supported", family_key(reader, "tensor_data_layout").name,
              string_shown(layout), layout.data);
 }

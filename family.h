@@ -54,7 +54,7 @@ typedef struct Family {
     bool odd_scale;            /* … scores are scaled by 1/√(d_model/n_head) */
     bool odd_alibi;            /* … heads have ALiBi instead of RoPE */
     float max_alibi_bias;      /* where no key says it */
-    bool trained_neighbours;    /* RoPE's pairs were neighbours in training, too, and not only in GGUF */
+    bool trained_neighbours;   /* RoPE's pairs were neighbours in training, too, and not only in GGUF */
     bool learned_positions;    /* position_embd is added to the embeddings */
     bool scales_embedding;     /* by √d_model */
     bool divides_logits;       /* logit_scale divides them; elsewhere it multiplies them */

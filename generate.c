@@ -162,7 +162,8 @@ static bool shift(Generator *generator, Error *error) {
     memcpy(rest + keep, session_tokens(session) + from, n_rest * sizeof *rest);
     session_rewind(session, keep);
     size_t held = session_position(session);
-    bool ok = keep + n_rest == held || session_feed(session, rest + held, keep + n_rest - held, NULL, 0, error);
+    bool ok =
+        keep + n_rest == held || session_feed(session, rest + held, keep + n_rest - held, NULL, 0, error);
     free(rest);
     return ok;
 }

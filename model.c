@@ -111,7 +111,7 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     const char *path = checkpoint_path(model->checkpoint);
     size_t n_ctx = options->n_ctx ? options->n_ctx : config->n_ctx;
     size_t n_chunk = options->n_chunk ? options->n_chunk : SESSION_CHUNK;
-    if (config->family->learned_positions && n_ctx > config->n_ctx) {
+    if (model->weights.positions.data && n_ctx > config->n_ctx) {
         error_set(error, "%s: a context of %zu is more than the %zu positions that the model has learned",
                   path, n_ctx, config->n_ctx);
         return NULL;
@@ -207,12 +207,12 @@ static void embed(Session *session, const int32_t *tokens, size_t n) {
     size_t d = config->d_model;
     for (size_t t = 0; t < n; t++) {
         unpack_row(session, session->resid + t * d, &weights->embedding, (size_t)tokens[t]);
+        if (config->embedding_scale != 1) kernels->scale(session->resid + t * d, config->embedding_scale, d);
         if (!weights->positions.data) continue;
         float *position = session->normed; /* free until the first layer */
         unpack_row(session, position, &weights->positions, config->position_offset + session->position + t);
         kernels->add(session->resid + t * d, position, d);
     }
-    if (config->embedding_scale != 1) kernels->scale(session->resid, config->embedding_scale, n * d);
     if (weights->embedding_norm.gain)
         norm_forward(&session->compute, &weights->embedding_norm, session->resid, session->resid, n, d);
 }

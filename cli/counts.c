@@ -7,10 +7,19 @@
 
 const char *count_name(CountKind kind) {
     static const char *const names[N_COUNTS] = {
-        [COUNT_EMBEDDING] = "embedding", [COUNT_QUERY] = "query",   [COUNT_KEY] = "key",
-        [COUNT_VALUE] = "value",         [COUNT_OUTPUT] = "output", [COUNT_UP] = "up",
-        [COUNT_GATE] = "gate",           [COUNT_DOWN] = "down", [COUNT_ROUTER]="router",    [COUNT_UNEMBEDDING] = "unembedding",
-        [COUNT_POSITIONS] = "positions", [COUNT_NORMS] = "norms",   [COUNT_BIASES] = "biases",
+        [COUNT_EMBEDDING] = "embedding",
+        [COUNT_QUERY] = "query",
+        [COUNT_KEY] = "key",
+        [COUNT_VALUE] = "value",
+        [COUNT_OUTPUT] = "output",
+        [COUNT_UP] = "up",
+        [COUNT_GATE] = "gate",
+        [COUNT_DOWN] = "down",
+        [COUNT_ROUTER] = "router",
+        [COUNT_UNEMBEDDING] = "unembedding",
+        [COUNT_POSITIONS] = "positions",
+        [COUNT_NORMS] = "norms",
+        [COUNT_BIASES] = "biases",
     };
     return names[kind];
 }
