@@ -212,7 +212,7 @@ def edited_runs(model, n):
 
 class Decided(Model):
     """A mixture of experts whose routers hesitate so little that no engine's rounding lets others win."""
-    LEAST = 0.1  # between the logits of the last expert chosen and the first that is not
+    LEAST = 0.05  # between the logits of the last expert chosen and the first that is not
 
     def linear(self, name, x):
         out = super().linear(name, x)

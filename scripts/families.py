@@ -62,8 +62,15 @@ LAYER, RMS = dict(norm="layer"), dict(norm="rms")
 NEIGHBOURS, HALVES = dict(rope="neighbours"), dict(rope="halves")
 ONE_NORM = dict(parallel_residual="without ffn_norm")
 
-# What is not a field of Config: scale_embedding (by √d_model), period and first_full (of windows: all layers but one in
-# each `period` have one; local_scaling: their RoPE is scaled as well), rope_on (which layers turn).
+# What is not a field of Config:
+#   scale_embedding  by √d_model
+#   period           of `period` layers all but the last have a window; 1: all have, where the file says how wide
+#   window           where the file does not say
+#   local_scaling    layers with a window turn as the others do; without it by their own base (local_base), unscaled
+#   rope_on          which layers turn, by their number and window
+#   wide_layers      a model of so many layers takes d_model/n_head for d_head in the scale of its scores
+#   alibi_layers     a model of so many layers has ALiBi in place of RoPE
+#   divide_logits    by the key logit_scale; others multiply
 FAMILIES = {
     "gpt2": {**LAYER, "mlp": "gelu_tanh"},
     "llama": {**RMS, **NEIGHBOURS, "mlp": "silu"},

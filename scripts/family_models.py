@@ -11,6 +11,7 @@ import numpy as np
 
 import dtype_models
 import gguf
+from families import FAMILIES
 from reference import Model
 
 SPLIT = "attn_norm:d attn_q:qd attn_k:kd attn_v:kd attn_output:dq "
@@ -53,6 +54,7 @@ class Small:
     n_tokens: int = 20
     n_ctx: int = 32
     packed: tuple = ()      # (part of a name, its type of weights): F32 where none is found
+    spreads: tuple = ()     # (part of a name, how wide its weights spread): before SPREADS
     omitted: bool = False   # only compared with llama.cpp: not among the committed files
 
     def __getattr__(self, letter):
@@ -67,13 +69,7 @@ class Small:
 
 
 SIZES = dict(d=16, H=4, h=4, f=24, V=37)
-GQA = dict(K=2)
 u32, f32 = np.uint32, np.float32
-
-
-def heads(h, **more):
-    """Sizes of heads that do not divide the residual stream, as the keys say."""
-    return dict(h=h, **more)
 
 
 # Keys; a letter stands for its size.
@@ -90,32 +86,33 @@ OSS_KEYS = {**LENGTHS, **TWO_EXPERTS, "attention.sliding_window": u32(5), "rope.
             "rope.scaling.type": "yarn", "rope.scaling.factor": f32(32),
             "rope.scaling.original_context_length": u32(64), "rope.scaling.yarn_beta_fast": f32(4),
             "rope.scaling.yarn_beta_slow": f32(1)}
+LOUD = (("ffn_gate_exps.weight", 4.0), ("ffn_up_exps.weight", 4.0), ("ffn_down_exps.weight", 0.4))  # beyond the limit of 7
 COMMAND_R_KEYS = {"rope.freq_base": f32(1000), "rope.scaling.type": "none", "logit_scale": f32(0.4)}
 
 MODELS = [
-    Small("qwen2", 101, GQA, UNTIED, SPLIT_BIASES + GATED, {"rope.freq_base": f32(1000)}),
+    Small("qwen2", 101, dict(K=2), UNTIED, SPLIT_BIASES + GATED, {"rope.freq_base": f32(1000)}),
     Small("qwen2-tied-yarn", 102, dict(H=2, h=8, K=1), TIED, SPLIT_BIASES + GATED, {
         "rope.freq_base": f32(150), "rope.scaling.type": "yarn", "rope.scaling.factor": f32(4),
         "rope.scaling.original_context_length": u32(64)}, n_ctx=256),
-    Small("qwen3", 103, heads(6, K=2), TIED, SPLIT + HEAD_NORMS + GATED, {**LENGTHS, "rope.freq_base": f32(1000)}),
+    Small("qwen3", 103, dict(h=6, K=2), TIED, SPLIT + HEAD_NORMS + GATED, {**LENGTHS, "rope.freq_base": f32(1000)}),
     Small("gptneox", 104, dict(H=2, h=8), UNTIED_BIASES, FUSED_BIASES + MLP_BIASES, {
         "rope.dimension_count": u32(4), "use_parallel_residual": True}),
     Small("gptneox-sequential", 105, dict(H=2, h=8), UNTIED_BIASES, FUSED_BIASES + MLP_BIASES, {
-        "rope.dimension_count": u32(2), "use_parallel_residual": False}),
-    Small("gemma", 106, heads(6, K=1), TIED, SPLIT + GATED, LENGTHS),
-    Small("gemma2", 107, heads(6, K=2), TIED, SPLIT + GATED + POST_NORMS, {
+        "rope.dimension_count": u32(4), "use_parallel_residual": False}),
+    Small("gemma", 106, dict(h=6, K=1), TIED, SPLIT + GATED, LENGTHS),
+    Small("gemma2", 107, dict(h=6, K=2), TIED, SPLIT + GATED + POST_NORMS, {
         **LENGTHS, "attn_logit_softcapping": f32(2.5), "final_logit_softcapping": f32(3),
-        "attention.sliding_window": u32(5)}),
-    Small("gemma3", 108, heads(6, K=1), TIED, SPLIT + HEAD_NORMS + GATED + POST_NORMS, {
+        "attention.sliding_window": u32(20)}, n_tokens=70, n_ctx=80),
+    Small("gemma3", 108, dict(h=6, K=1), TIED, SPLIT + HEAD_NORMS + GATED + POST_NORMS, {
         **LENGTHS, "attention.sliding_window": u32(4), "rope.freq_base": f32(1e6),
         "rope.scaling.type": "linear", "rope.scaling.factor": f32(8)}, n_layer=7),
-    Small("gemma3-long", 109, heads(6, K=2), TIED, SPLIT + HEAD_NORMS + GATED + POST_NORMS, {
+    Small("gemma3-long", 109, dict(h=6, K=2), TIED, SPLIT + HEAD_NORMS + GATED + POST_NORMS, {
         **LENGTHS, "attention.sliding_window": u32(40), "attention.sliding_window_pattern": u32(2),
         "rope.freq_base": f32(1e6), "rope.freq_base_swa": f32(500)}, n_tokens=150, n_ctx=160),
-    Small("gemma2-wide", 110, heads(6, K=2), TIED, SPLIT + GATED + POST_NORMS, {
+    Small("gemma2-wide", 110, dict(h=6, K=2), TIED, SPLIT + GATED + POST_NORMS, {
         **LENGTHS, "attn_logit_softcapping": f32(2.5), "final_logit_softcapping": f32(3),
         "attention.sliding_window": u32(5)}, n_layer=46, omitted=True),
-    Small("gemma3-wide", 111, heads(6, K=1), TIED, SPLIT + HEAD_NORMS + GATED + POST_NORMS, {
+    Small("gemma3-wide", 111, dict(h=6, K=1), TIED, SPLIT + HEAD_NORMS + GATED + POST_NORMS, {
         **LENGTHS, "attention.sliding_window": u32(4), "rope.freq_base": f32(1e6)}, n_layer=62, omitted=True),
     Small("phi2", 112, dict(H=2, h=8), "token_embd:Vd output_norm:d+ output:Vd+",
           ALL_BIASES + "ffn_up:fd+ ffn_down:df+", {"rope.dimension_count": u32(4)}),
@@ -132,7 +129,7 @@ MODELS = [
           {"rope.dimension_count": u32(4)}),
     Small("bloom", 117, dict(H=6, d=24), "token_embd:Vd token_embd_norm:d+ output_norm:d+", FUSED_BIASES + MLP_BIASES, {}),
     Small("mpt", 118, {}, TIED, "attn_norm:d attn_qkv:cd attn_output:dq ffn_norm:d ffn_up:fd ffn_down:df", {
-        "attention.clamp_kqv": f32(1.5), "attention.max_alibi_bias": f32(8)}),
+        "attention.clamp_kqv": f32(1.5), "attention.max_alibi_bias": f32(8)}, n_tokens=70, n_ctx=80),
     Small("mpt-learned", 119, {}, TIED_BIASES + "position_embd:nd",
           FUSED_BIASES + MLP_BIASES, {"attention.max_alibi_bias": f32(0)}),
     Small("llama-yarn", 120, dict(H=2, h=8, K=1), TIED, SPLIT + GATED, {
@@ -142,19 +139,20 @@ MODELS = [
     Small("llama-longrope", 121, dict(H=2, h=8, p=4), TIED + LONG_ROPE, SPLIT + GATED, {
         **ROPE, "rope.scaling.type": "longrope", "rope.scaling.original_context_length": u32(16),
         "rope.scaling.attn_factor": f32(1.19)}, n_ctx=64),
-    Small("llama-experts", 55122, dict(K=2, e=4, x=24), UNTIED, SPLIT + EXPERTS, {**ROPE, **TWO_EXPERTS}),
-    Small("qwen2moe", 87123, dict(K=2, e=4, x=12, s=20), UNTIED, SPLIT_BIASES + EXPERTS + "ffn_gate_inp_shexp:d " + SHARED, {
+    Small("llama-experts", 1122, dict(K=2, e=4, x=24), UNTIED, SPLIT + EXPERTS, {**ROPE, **TWO_EXPERTS}),
+    Small("qwen2moe", 123, dict(K=2, e=4, x=12, s=20), UNTIED, SPLIT_BIASES + EXPERTS + "ffn_gate_inp_shexp:d " + SHARED, {
         "rope.freq_base": f32(1000), **TWO_EXPERTS, **EXPERT_LENGTH, "expert_shared_feed_forward_length": "s"}),
-    Small("qwen3moe", 16124, heads(6, K=2, e=6, x=12), UNTIED, SPLIT + HEAD_NORMS + EXPERTS, {
+    Small("qwen3moe", 2124, dict(h=6, K=2, e=6, x=12), UNTIED, SPLIT + HEAD_NORMS + EXPERTS, {
         **LENGTHS, "rope.freq_base": f32(1000), "expert_count": "e", "expert_used_count": u32(3), **EXPERT_LENGTH}),
-    Small("olmoe", 98125, dict(e=4, x=24), UNTIED, SPLIT + ROW_NORMS + EXPERTS, TWO_EXPERTS),
-    Small("granitemoe", 34126, dict(K=2, e=4, x=24, s=16), TIED, SPLIT + EXPERTS + SHARED, {
+    Small("olmoe", 2125, dict(e=4, x=24), UNTIED, SPLIT + ROW_NORMS + EXPERTS, TWO_EXPERTS),
+    Small("granitemoe", 3126, dict(K=2, e=4, x=24, s=16), TIED, SPLIT + EXPERTS + SHARED, {
         **ROPE, **GRANITE, **TWO_EXPERTS, "expert_shared_feed_forward_length": "s"}),
-    Small("gpt-oss", 8127, heads(8, H=2, K=1, e=4, x=12), UNTIED, GPT_OSS, {
-        **OSS_KEYS, "expert_feed_forward_length": "x"}, "gpt-oss", n_layer=3, n_ctx=256),
-    Small("gpt-oss-mxfp4", 80128, heads(8, H=2, K=1, d=32, e=4, x=32, f=32), UNTIED, GPT_OSS, {
+    Small("gpt-oss", 23127, dict(h=8, H=2, K=1, e=4, x=12), UNTIED, GPT_OSS, {
+        **OSS_KEYS, "expert_feed_forward_length": "x"}, "gpt-oss", n_layer=3, n_ctx=256, n_tokens=70,
+        spreads=LOUD),
+    Small("gpt-oss-mxfp4", 3128, dict(h=8, H=2, K=1, d=32, e=4, x=32, f=32), UNTIED, GPT_OSS, {
         **OSS_KEYS, "expert_feed_forward_length": "x"}, "gpt-oss", n_ctx=256,
-        packed=(("exps.weight", "MXFP4"),)),
+        packed=(("exps.weight", "MXFP4"),), spreads=LOUD),
     Small("gpt_neo", 129, {}, TIED_BIASES + "position_embd:nd",
           "attn_norm:d+ attn_q:qd attn_k:kd attn_v:kd attn_output:dq+ " + MLP_BIASES, {
               "attention.scale": f32(1), "attention.sliding_window": u32(6),
@@ -174,7 +172,7 @@ MODELS = [
     Small("smollm3", 135, dict(K=2), TIED, SPLIT + GATED, ROPE, n_layer=5),
     Small("stablelm", 136, dict(H=2, h=8), UNTIED_BIASES,
           "attn_norm:d+ attn_q:qd+ attn_k:kd+ attn_v:kd+ attn_output:dq " + "ffn_norm:d+ ffn_gate:fd ffn_up:fd ffn_down:df",
-          {"rope.dimension_count": u32(2), "use_parallel_residual": False}),
+          {"rope.dimension_count": u32(4), "use_parallel_residual": False}),
     Small("stablelm-parallel", 137, dict(H=2, h=8, K=1), UNTIED_BIASES,
           "attn_norm:d+ attn_q:qd attn_k:kd attn_v:kd attn_output:dq " + EACH_HEAD_NORMS +
           "ffn_gate:fd ffn_up:fd ffn_down:df", {"rope.dimension_count": u32(4), "use_parallel_residual": True}),
@@ -209,19 +207,14 @@ MODELS = [
 
 def model_metadata(model):
     a = model.architecture or model.name.split("-")[0]
-    norm = "layer_norm_epsilon" if norm_kind(a) == "layer" else "layer_norm_rms_epsilon"
+    norm = "layer_norm_epsilon" if FAMILIES[a]["norm"] == "layer" else "layer_norm_rms_epsilon"
     usual = {"context_length": u32(model.n_ctx), "embedding_length": u32(model.d), "block_count": u32(model.n_layer),
              "feed_forward_length": u32(model.f), "attention.head_count": u32(model.H),
-             "attention.head_count_kv": u32(model.K), "attention." + norm: f32(1e-5), "vocab_size": u32(model.V)}
+             "attention.head_count_kv": u32(model.K), "attention." + norm: f32(3e-4), "vocab_size": u32(model.V)}
     usual.update({key: u32(getattr(model, value)) if isinstance(value, str) and len(value) == 1 else value for key, value in model.keys.items()})
     return {"general.architecture": a, "general.type": "model", "general.name": model.name,
             "general.description": f"random weights, seed {model.seed}, made by scripts/reference.py",
             **{f"{a}.{key}": value for key, value in usual.items()}, "tokenizer.ggml.model": "no_vocab"}
-
-
-def norm_kind(architecture):
-    from families import FAMILIES
-    return FAMILIES[architecture]["norm"]
 
 
 # How wide the weights of a tensor spread: the first part found in its name decides. Matrices divide by √inputs.
@@ -229,7 +222,7 @@ SPREADS = [("attn_q", 1.5), ("attn_k", 1.5), ("attn_qkv", 1.3), ("ffn_gate_inp",
            ("output.weight", 2.0), ("", 1.0)]
 
 
-def random_tensor(random, name, shape):
+def random_tensor(random, name, shape, spreads=()):
     if name.endswith("ssm_a"):  # less than 0: how fast a head forgets
         return -np.abs(random(0.5, 0.3, shape)) - 0.05
     if name.endswith(".bias"):
@@ -244,7 +237,7 @@ def random_tensor(random, name, shape):
         return random(0, 0.5, shape)
     if "position_embd" in name:
         return random(0, 0.2, shape)
-    return random(0, next(spread for part, spread in SPREADS if part in name) / shape[-1] ** 0.5, shape)
+    return random(0, next(spread for part, spread in [*spreads, *SPREADS] if part in name) / shape[-1] ** 0.5, shape)
 
 
 def random_weights(model):
@@ -256,7 +249,7 @@ def random_weights(model):
             name, shape = tensor.split(":")
             shape, has_bias = tuple(getattr(model, letter) for letter in shape.rstrip("+")), shape.endswith("+")
             full = name if name.endswith(".bias") else name.rstrip(".") if name.endswith(".") else name + ".weight"
-            weights[prefix + full] = random_tensor(random, prefix + full, shape)
+            weights[prefix + full] = random_tensor(random, prefix + full, shape, model.spreads)
             if has_bias:  # one for each row, where there are rows
                 rows = shape[:max(1, len(shape) - 1)]
                 weights[f"{prefix}{name}.bias"] = random_tensor(random, f"{prefix}{name}.bias", rows)
