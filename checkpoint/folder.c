@@ -228,7 +228,8 @@ static void emit(Folder *folder, const HubName *name, size_t word, const Tensor 
 
 /* [n_expert][rows][cols] as a tensor for each expert, or two, of half the rows each. */
 static void emit_experts(Folder *folder, HubName name, const Tensor *tensor, const Stored *stored) {
-    uint64_t n = hub_number(&folder->maker, ".expert_count"), parts = name.turn == SPLIT_GATE_UP ? 2 : 1,
+    bool for_each = strchr(name.gguf, '#') != NULL;
+    uint64_t n = for_each ? hub_number(&folder->maker, ".expert_count") : 1, parts = name.turn == SPLIT_GATE_UP ? 2 : 1,
              rows = tensor->dims[1] / parts, n_bytes = tensor->n_bytes / tensor->dims[2] / parts;
     if (tensor->dims[2] != n || n > MAX_EXPERTS || tensor->dims[1] % parts != 0 || tensor->dims[3] != 1) {
         make_fail(&folder->maker, "tensor '%.*s' does not hold the weights of %" PRIu64 " experts",

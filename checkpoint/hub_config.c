@@ -17,7 +17,7 @@ static const HubFamily families[] = {
     {"gpt_neo", "gpt_neo", GELU_TANH, .tied = true},
     {"gpt_neox", "gptneox", " gelu ", .has_rope = true},
     {"gptj", "gptj", GELU_TANH, .has_rope = true},
-    {"codegen", "gptj", GELU_TANH, .has_rope = true},
+    {"codegen", "codegen", GELU_TANH, .has_rope = true},
     {"gpt_bigcode", "starcoder", GELU_TANH, .tied = true},
     {"starcoder2", "starcoder2", GELU_TANH, .has_rope = true, .tied = true},
     {"opt", "opt", " relu ", .tied = true},
@@ -50,6 +50,7 @@ static const HubFamily families[] = {
     {"phi", "phi2", GELU_TANH, .has_rope = true},
     {"phi3", "phi3", " silu ", .has_rope = true},
     {"cohere", "command-r", " silu ", .has_rope = true, .tied = true},
+    {"cohere2", "cohere2", " silu ", .has_rope = true, .tied = true},
     {"nemotron", "nemotron", " relu2 ", .gain_minus_one = true, .has_rope = true},
 };
 
@@ -89,8 +90,7 @@ static const KeyRow keys[] = {
     {".expert_count", VALUE_U32, {"num_local_experts", "num_experts"}},
     {".expert_used_count", VALUE_U32, {"num_experts_per_tok"}},
     {".expert_feed_forward_length", VALUE_U32, {"moe_intermediate_size"}},
-    {".expert_shared_feed_forward_length", VALUE_U32, {"shared_expert_intermediate_size"}},
-    {".expert_weights_norm", VALUE_BOOL, {"norm_topk_prob"}},
+    {".expert_shared_feed_forward_length", VALUE_U32, {"shared_expert_intermediate_size", "shared_intermediate_size"}},
     {".vocab_size", VALUE_U32, {"vocab_size"}},
 };
 
@@ -140,8 +140,6 @@ static const struct {
     {"bloom", "apply_residual_connection_post_layernorm", "false"},
     {"falcon", "alibi", "false"},
     {"falcon", "parallel_attn", "true"},
-    {"mpt", "no_bias", "true"},
-    {"mpt", "attn_config.alibi", "true"},
     {"mpt", "attn_config.qk_ln", "false"},
     {"phi", "qk_layernorm", "false"},
     {"stablelm", "qk_layernorm", "false"},
@@ -151,6 +149,9 @@ static const struct {
     {"smollm3", "use_sliding_window", "false"},
     {"qwen2_moe", "decoder_sparse_step", "1"},
     {"qwen3_moe", "decoder_sparse_step", "1"},
+    {"qwen2_moe", "norm_topk_prob", "false"},
+    {"qwen3_moe", "norm_topk_prob", "true"},
+    {"olmoe", "norm_topk_prob", "false"},
     {"qwen2_moe", "mlp_only_layers", "[]"},
     {"qwen3_moe", "mlp_only_layers", "[]"},
     {"gemma3", "use_bidirectional_attention", "false"},
@@ -316,8 +317,12 @@ static void add_special(Maker *maker, const Json *config) {
     const char *architecture = maker->architecture;
     if (strcmp(architecture, "falcon") == 0)
         make_string(maker, ".tensor_data_layout", (String){"jploski", 7});
-    if (strcmp(architecture, "mpt") == 0)
-        make_f32(maker, ".attention.max_alibi_bias", number_of(config, "attn_config.alibi_bias_max", 8));
+    if (strcmp(architecture, "mpt") == 0) {
+        const Json *alibi = hub_get(config, "attn_config.alibi");
+        bool has_alibi = alibi && alibi->boolean;
+        make_f32(maker, ".attention.max_alibi_bias",
+                 has_alibi ? number_of(config, "attn_config.alibi_bias_max", 8) : 0);
+    }
     if (strcmp(architecture, "exaone") == 0)
         make_f32(maker, ".attention.layer_norm_rms_epsilon", number_of(config, "layer_norm_epsilon", 1e-5));
     if (strcmp(architecture, "gpt-oss") == 0)
@@ -435,23 +440,34 @@ static void add_longrope(Maker *maker, const Json *config, const Json *rope, uin
                  rope_dim / 2);
 }
 
-/* YaRN (Peng et al. 2023, arXiv:2309.00071). */
+/*
+ * YaRN (Peng et al. 2023, arXiv:2309.00071). Its scores' factor is 1 + 0.1·ln(factor) squared; what config.json says
+ * instead becomes one more factor.
+ */
 static void add_yarn(Maker *maker, const Json *config, const Json *rope) {
     static const char *const floats[][2] = {{".rope.scaling.yarn_ext_factor", "extrapolation_factor"},
                                             {".rope.scaling.yarn_attn_factor", "attention_factor"},
                                             {".rope.scaling.yarn_beta_fast", "beta_fast"},
                                             {".rope.scaling.yarn_beta_slow", "beta_slow"}};
-    double n_old =
-        number_of(rope, "original_max_position_embeddings", number_of(config, "max_position_embeddings", 0));
+    double factor = number_of(rope, "factor", 1), usual = 1 + 0.1 * log(fmax(factor, 1)),
+           n_old = number_of(rope, "original_max_position_embeddings",
+                             number_of(config, "max_position_embeddings", 0)),
+           magnitude = number_of(rope, "attention_factor", usual);
     make_string(maker, ".rope.scaling.type", (String){"yarn", 4});
-    make_f32(maker, ".rope.scaling.factor", number_of(rope, "factor", 1));
+    make_f32(maker, ".rope.scaling.factor", factor);
     make_u32(maker, ".rope.scaling.original_context_length", (uint64_t)fmin(fmax(n_old, 0), UINT32_MAX));
     for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
         const Json *value = not_null(json_get(rope, floats[i][1]));
         if (value) add_value(maker, floats[i][0], VALUE_F32, floats[i][1], value);
     }
+    if (fabs(magnitude / usual - 1) > 1e-6) make_f32(maker, ".rope.scaling.attn_factor", magnitude / usual);
     const Json *truncate = not_null(json_get(rope, "truncate"));
-    if (truncate) add_value(maker, "attn.rope.yarn_truncate", VALUE_BOOL, "truncate", truncate);
+    bool is_exact = truncate && truncate->kind == JSON_BOOL && !truncate->boolean;
+    if (is_exact != (strcmp(maker->architecture, "gpt-oss") == 0))
+        make_fail(maker, "config.json: YaRN with \"truncate\": %s is not supported in this family",
+                  is_exact ? "false" : "true");
+    if (not_null(json_get(rope, "mscale")) || not_null(json_get(rope, "mscale_all_dim")))
+        make_fail(maker, "config.json: YaRN with \"mscale\" is not supported");
 }
 
 static void add_rope(Maker *maker, const HubFamily *family, const Json *config) {

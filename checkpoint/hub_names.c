@@ -125,6 +125,8 @@ static const Row in_layers[] = {
     {.hub = "mlp.experts.down_proj", .gguf = "ffn_down.#", .turn = SPLIT_EXPERTS},
     {.hub = "block_sparse_moe.input_linear", .gguf = "ffn_gate.# ffn_up.#", .turn = SPLIT_GATE_UP},
     {.hub = "block_sparse_moe.output_linear", .gguf = "ffn_down.#", .turn = SPLIT_EXPERTS},
+    {.hub = "shared_mlp.input_linear", .gguf = "ffn_gate_shexp ffn_up_shexp", .turn = SPLIT_GATE_UP},
+    {.hub = "shared_mlp.output_linear", .gguf = "ffn_down_shexp"},
     {.hub = "mlp.shared_expert.gate_proj", .gguf = "ffn_gate_shexp"},
     {.hub = "mlp.shared_expert.up_proj", .gguf = "ffn_up_shexp"},
     {.hub = "mlp.shared_expert.down_proj", .gguf = "ffn_down_shexp"},
