@@ -90,7 +90,9 @@ static const KeyRow keys[] = {
     {".expert_count", VALUE_U32, {"num_local_experts", "num_experts"}},
     {".expert_used_count", VALUE_U32, {"num_experts_per_tok"}},
     {".expert_feed_forward_length", VALUE_U32, {"moe_intermediate_size"}},
-    {".expert_shared_feed_forward_length", VALUE_U32, {"shared_expert_intermediate_size", "shared_intermediate_size"}},
+    {".expert_shared_feed_forward_length",
+     VALUE_U32,
+     {"shared_expert_intermediate_size", "shared_intermediate_size"}},
     {".vocab_size", VALUE_U32, {"vocab_size"}},
 };
 
@@ -208,8 +210,9 @@ static void check_required(Maker *maker, const HubFamily *family, const Json *co
 /* Weights that are stored in fewer bits than floats have, by some tool's own layout. */
 static void refuse_quantised(Maker *maker, const Json *config) {
     const Json *quantisation = hub_get(config, "quantization_config");
-    if (!quantisation) return;
     String method = json_string(json_get(quantisation, "quant_method"));
+    if (!quantisation || (string_equals(method, "mxfp4") && strcmp(maker->architecture, "gpt-oss") == 0))
+        return;
     make_fail(
         maker,
         "its weights are quantised (%.*s), which is not read: take the folder of the original weights, or the "
@@ -325,6 +328,9 @@ static void add_special(Maker *maker, const Json *config) {
     }
     if (strcmp(architecture, "exaone") == 0)
         make_f32(maker, ".attention.layer_norm_rms_epsilon", number_of(config, "layer_norm_epsilon", 1e-5));
+    if (strcmp(architecture, "phi3") == 0)
+        make_u32(maker, ".rope.scaling.original_context_length",
+                 (uint64_t)number_of(config, "original_max_position_embeddings", 4096));
     if (strcmp(architecture, "gpt-oss") == 0)
         make_u32(maker, ".expert_feed_forward_length", hub_number(maker, ".feed_forward_length"));
     if (strncmp(architecture, "gemma", 5) == 0) {
@@ -432,7 +438,8 @@ static void add_longrope(Maker *maker, const Json *config, const Json *rope, uin
         return;
     }
     make_string(maker, ".rope.scaling.type", (String){"longrope", 8});
-    make_u32(maker, ".rope.scaling.original_context_length", (uint64_t)fmin(n_old, UINT32_MAX));
+    if (!make_has(maker, ".rope.scaling.original_context_length"))
+        make_u32(maker, ".rope.scaling.original_context_length", (uint64_t)fmin(n_old, UINT32_MAX));
     make_f32(maker, ".rope.scaling.attn_factor", number_of(rope, "attention_factor", factor));
     copy_factors(maker, "rope_factors_long.weight", "long_factor", json_get(rope, "long_factor"),
                  rope_dim / 2);

@@ -7,6 +7,7 @@ The inverse of what checkpoint/folder.c does, written from transformers' modelli
 can run it anywhere; made for models of some thousand weights, of F32, F16 or BF16.
 """
 import json
+import math
 import os
 import re
 import struct
@@ -217,6 +218,9 @@ def rope_of(writer, tensors):
                           ("yarn_attn_factor", "attention_factor")):
             if writer.key("rope.scaling." + key) is not None:
                 rope[name] = writer.key("rope.scaling." + key)
+        if writer.key("rope.scaling.attn_factor"):
+            usual = 1 + 0.1 * math.log(rope["factor"])
+            rope["attention_factor"] = usual * writer.key("rope.scaling.attn_factor")
         if writer.architecture == "gpt-oss":
             rope["truncate"] = False
     if "rope_factors_long.weight" in tensors:
@@ -314,6 +318,8 @@ def special(config, writer):
     if architecture == "opt":
         config["ffn_dim"] = config.pop("intermediate_size")
         config["do_layer_norm_before"] = True
+    if architecture == "phi3":
+        config["original_max_position_embeddings"] = writer.key("rope.scaling.original_context_length")
     if architecture == "gemma":
         config["hidden_activation"] = None
 
