@@ -5,7 +5,7 @@ Tensors are listed as name:shape, each letter a size: d the residual stream, h a
 k = K·h, c = q + 2k, f the MLP's hidden layer, F = 2f, e experts, x the hidden layer of one, s of the shared one, n
 positions, p pairs of RoPE, w the reach of lfm2's convolution, Q = 2q, T = 3d; of qwen35's delta net Y value heads of S
 numbers, y = Y·S, X = y + those of queries and keys, u its convolution's reach; V tokens. A + says that there is a bias as well, a dot that .weight does not follow."""
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -133,7 +133,7 @@ MODELS = [
     Small("mpt-learned", 119, {}, TIED_BIASES + "position_embd:nd",
           FUSED_BIASES + MLP_BIASES, {"attention.max_alibi_bias": f32(0)}),
     Small("llama-yarn", 120, dict(H=2, h=8, K=1), TIED, SPLIT + GATED, {
-        "rope.dimension_count": u32(8), "rope.freq_base": f32(100), "rope.scaling.type": "yarn",
+        "rope.dimension_count": "h", "rope.freq_base": f32(100), "rope.scaling.type": "yarn",
         "rope.scaling.factor": f32(4), "rope.scaling.original_context_length": u32(64),
         "rope.scaling.attn_factor": f32(1.1)}, n_ctx=256),
     Small("llama-longrope", 121, dict(H=2, h=8, p=4), TIED + LONG_ROPE, SPLIT + GATED, {
@@ -205,8 +205,12 @@ MODELS = [
 ]
 
 
+def architecture(model):
+    return model.architecture or model.name.split("-")[0]
+
+
 def model_metadata(model):
-    a = model.architecture or model.name.split("-")[0]
+    a = architecture(model)
     norm = "layer_norm_epsilon" if FAMILIES[a]["norm"] == "layer" else "layer_norm_rms_epsilon"
     usual = {"context_length": u32(model.n_ctx), "embedding_length": u32(model.d), "block_count": u32(model.n_layer),
              "feed_forward_length": u32(model.f), "attention.head_count": u32(model.H),
@@ -215,6 +219,47 @@ def model_metadata(model):
     return {"general.architecture": a, "general.type": "model", "general.name": model.name,
             "general.description": f"random weights, seed {model.seed}, made by scripts/reference.py",
             **{f"{a}.{key}": value for key, value in usual.items()}, "tokenizer.ggml.model": "no_vocab"}
+
+
+def varied(model, seed):
+    """The same family with other sizes, lengths and numbers, drawn by a seed."""
+    random = np.random.RandomState(seed)
+    draw = lambda low, high: int(random.randint(low, high + 1))
+    keys, sizes = dict(model.keys), dict(SIZES, **model.sizes)
+    packed = bool(model.packed)  # whose rows are whole blocks
+    if "Y" not in sizes:
+        sizes["h"], heads = 2 * draw(2, 24), draw(1, 8)
+        K = sizes.get("K", sizes["H"])
+        sizes["K"] = heads if K == sizes["H"] else 1 if K == 1 else random.choice([k for k in range(1, heads + 1) if heads % k == 0])
+        sizes["H"] = heads
+        if not packed:
+            sizes["d"] = 2 * draw(4, 40) if "attention.key_length" in keys else heads * sizes["h"]
+    for letter, low, high in (("f", 3, 150), ("V", 11, 300), ("x", 3, 60), ("s", 3, 60), ("e", 3, 9)):
+        if letter in sizes and not (packed and letter in "xf"):
+            sizes[letter] = draw(low, high)
+    if "x" in sizes and "expert_feed_forward_length" not in keys:
+        sizes["x"] = sizes["f"]
+    turning = keys.get("rope.dimension_count")
+    if turning is not None and turning != "h" and "Y" not in sizes:
+        turning = 2 * draw(1, sizes["h"] // 2)
+        keys["rope.dimension_count"] = u32(turning)
+    if "p" in sizes:
+        sizes["p"] = (sizes["h"] if turning == "h" else int(turning)) // 2
+    n_tokens = draw(17 if "rope_factors_long" in model.outer else 2, 200)
+    n_ctx = max(model.n_ctx, n_tokens)
+    if "N" in sizes:
+        sizes["N"] = n_ctx + 2
+    if "expert_used_count" in keys:
+        keys["expert_used_count"] = u32(draw(1, sizes["e"] - 1))
+    for key, value in keys.items():
+        if key == "attention.sliding_window" and value > 0 and model.name != "phi3-short":
+            keys[key] = u32(draw(1, n_tokens + 10))
+        elif isinstance(value, np.float32) and "yarn" not in key and value > 0:
+            keys[key] = f32(value * np.exp(random.uniform(-0.7, 0.7)))
+    free = isinstance(model.layer, str) and model.n_layer < 12 and not isinstance(
+        keys.get("attention.sliding_window_pattern"), np.ndarray)
+    return replace(model, name=f"{model.name}-{seed}", architecture=architecture(model), seed=seed, sizes=sizes, keys=keys,
+                   n_layer=draw(1, 6) if free else model.n_layer, n_tokens=n_tokens, n_ctx=n_ctx)
 
 
 # How wide the weights of a tensor spread: the first part found in its name decides. Matrices divide by √inputs.

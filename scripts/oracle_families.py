@@ -18,6 +18,7 @@ those of KEYS, and the tensors of STRANGE."""
 import argparse
 import ctypes
 import json
+import math
 import os
 import re
 import subprocess
@@ -111,8 +112,14 @@ def deviations(metadata):
         changes["mlp"] = "table_gelu"
     if family == "phi3":  # leaves the window out
         changes["windows"] = (None,) * config.n_layer
-    if family == "gpt-oss":  # rounds YaRN's bounds to whole pairs, as others' files ask for
-        changes["ropes"] = tuple(replace(rope, whole_pairs=True) for rope in config.ropes)
+    if any(rope and rope.yarn for rope in config.ropes):
+        # Rounds YaRN's bounds to whole pairs, for gpt-oss too, whose authors do not; reads neither the bounds nor the
+        # magnitude that a file states.
+        attn_factor = metadata.get(f"{family}.rope.scaling.attn_factor", 1.0)
+        changes["ropes"] = tuple(
+            rope and (replace(rope, whole_pairs=True, beta_fast=32.0, beta_slow=1.0,
+                              magnitude=attn_factor * (0.1 * math.log(rope.scale) + 1)) if rope.yarn else rope)
+            for rope in config.ropes)
     return changes
 
 
@@ -142,7 +149,7 @@ def as_known(metadata, tensors):
                 weights[name + "weight"] = halved(weights[name + "weight"], config)
             weights.update({name + "bias": no_bias for name in (q, k, v, block + "attn_output.")})
         else:
-            weights[q + "weight"] = weights[q + "weight"] * np.float32(config.d_head ** 0.5)
+            weights[q + "weight"] = weights[q + "weight"] * np.float32(config.score_scale * config.d_head ** 0.5)
             weights[block + "attn_qkv.weight"] = np.concatenate([weights.pop(name + "weight") for name in (q, k, v)])
             weights[block + "attn_qkv.bias"] = np.concatenate([no_bias] * 3)
     return metadata, weights
@@ -192,14 +199,18 @@ class Attn:
         return (out if ok else None), error.value.decode()
 
 
-def cases(oracle, folder):
+def cases(oracle, folder, n_varied):
     """(name, path of a file, number of tokens)"""
-    for model in family_models.MODELS:
+    models = family_models.MODELS
+    if n_varied:
+        models = [family_models.varied(model, seed) for model in models if not model.omitted for seed in range(n_varied)]
+    for model in models:
         path, n = os.path.join(folder, model.name + ".gguf"), model.n_tokens
-        n = 6 if model.name == "gpt_neo" else n  # llama.cpp gets it as a family without windows
+        if model.name.startswith("gpt_neo"):  # which llama.cpp gets as a family without windows
+            n = min(n, int(model.keys["attention.sliding_window"]))
         yield model.name, path, n, lambda: gguf.write(
             path, family_models.model_metadata(model), family_models.pack_weights(model))
-    for family in FAMILIES:
+    for family in FAMILIES if not n_varied else []:
         for file in FILES.get(family, [family + "-dense"]):
             source = os.path.join(oracle, "archs", file + ".gguf")
             path = os.path.join(folder, "llama.cpp.gguf")
@@ -212,13 +223,14 @@ def main():
     parser.add_argument("--oracle", default=os.path.expanduser("~/oracle"))
     parser.add_argument("--attn", help="libattn.so")
     parser.add_argument("--json", help="write the table there as well")
+    parser.add_argument("--varied", type=int, metavar="N", help="N variants of each small model, of other sizes and lengths")
     parser.add_argument("names", nargs="*", help="only those whose name, or file of llama.cpp's, begins so")
     args = parser.parse_args()
     torch.set_num_threads(1)
     attn, rows = Attn(args.attn) if args.attn else None, []
     print(f"{'model':34} {'f64:llama':>10} {'same:llama':>10} {'attn:llama':>10} {'attn:f64':>10} {'largest':>9}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, path, n, write in cases(args.oracle, folder):
+        for name, path, n, write in cases(args.oracle, folder, args.varied):
             if args.names and not name.removeprefix("llama.cpp's ").startswith(tuple(args.names)):
                 continue
             write()
