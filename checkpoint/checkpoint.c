@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -182,6 +184,20 @@ bool checkpoint_has(const Checkpoint *checkpoint, const char *key) {
     return find_entry(checkpoint, key) != NULL;
 }
 
+bool checkpoint_is_array(const Checkpoint *checkpoint, const char *key) {
+    const Entry *entry = find_entry(checkpoint, key);
+    return entry && entry->type == VALUE_ARRAY;
+}
+
+bool checkpoint_error(const Checkpoint *checkpoint, Error *error, const char *format, ...) {
+    char text[sizeof error->message];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return error_set(error, "%s: %s", checkpoint->path, text);
+}
+
 size_t format_value_bytes(uint32_t type) {
     static const unsigned char bytes[VALUE_N_TYPES] = {
         [VALUE_U8] = 1,  [VALUE_I8] = 1,   [VALUE_U16] = 2, [VALUE_I16] = 2, [VALUE_U32] = 4, [VALUE_I32] = 4,
@@ -205,33 +221,38 @@ static bool wrong_type(const Checkpoint *checkpoint, const Entry *entry, const c
 }
 
 /* Reads an integer of any width; false if it is none, or negative. */
-static bool read_unsigned(const Entry *entry, uint64_t *value) {
-    switch (entry->type) {
+static bool read_unsigned(uint32_t type, const unsigned char *data, uint64_t *value) {
+    size_t n = format_value_bytes(type);
+    *value = 0;
+    switch (type) {
     case VALUE_U8:
     case VALUE_U16:
     case VALUE_U32:
-    case VALUE_U64:
-        *value = 0;
-        memcpy(value, entry->data,
-               format_value_bytes(entry->type)); /* little-endian: the low bytes come first */
-        return true;
+    case VALUE_U64: memcpy(value, data, n); return true; /* little-endian: the low bytes come first */
     case VALUE_I8:
     case VALUE_I16:
     case VALUE_I32:
-    case VALUE_I64: {
-        size_t n = format_value_bytes(entry->type);
-        if (entry->data[n - 1] & 0x80) return false;
-        *value = 0;
-        memcpy(value, entry->data, n);
-        return true;
-    }
+    case VALUE_I64: memcpy(value, data, n); return !(data[n - 1] & 0x80);
     default: return false;
     }
 }
 
+/* Likewise, or an array of equal ones. */
+static bool read_equal(const Entry *entry, uint64_t *value) {
+    size_t n = format_value_bytes(entry->element);
+    if (entry->type != VALUE_ARRAY) return read_unsigned(entry->type, entry->data, value);
+    for (size_t i = 1; i < entry->n; i++)
+        if (memcmp(entry->data, entry->data + i * n, n) != 0) return false;
+    return entry->n > 0 && read_unsigned(entry->element, entry->data, value);
+}
+
 bool checkpoint_u64(const Checkpoint *checkpoint, const char *key, uint64_t *value, Error *error) {
     const Entry *entry = find_entry(checkpoint, key);
-    return !entry || read_unsigned(entry, value) || wrong_type(checkpoint, entry, "an integer ≥ 0", error);
+    uint64_t read;
+    if (!entry) return true;
+    if (!read_equal(entry, &read)) return wrong_type(checkpoint, entry, "an integer ≥ 0", error);
+    *value = read;
+    return true;
 }
 
 bool checkpoint_f32(const Checkpoint *checkpoint, const char *key, float *value, Error *error) {
@@ -294,6 +315,10 @@ static bool find_numbers(const Checkpoint *checkpoint, const char *key, ValueTyp
     if (!find_array(checkpoint, key, element, other, &entry, error)) return false;
     if (entry) *array = (NumberArray){(size_t)entry->n, entry->data};
     return true;
+}
+
+bool checkpoint_bools(const Checkpoint *checkpoint, const char *key, NumberArray *array, Error *error) {
+    return find_numbers(checkpoint, key, VALUE_BOOL, VALUE_BOOL, array, error);
 }
 
 bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, NumberArray *array, Error *error) {

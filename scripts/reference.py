@@ -10,6 +10,7 @@ same names and values; the hook may look, or return something else to go on with
   scores          scaled, soft-capped, with ALiBi; pattern: a sink takes its share, so that rows may sum to less than 1
   attn_out, mlp_out   what is added to the residual stream: after a norm behind the branch, and scaled
   resid_mid       between the two; a parallel layer has none
+  router_logits   [n][n_expert]: of layers with experts
   expert_weights  [n][n_expert]: what each expert's output is multiplied with, 0 where it was not chosen
   expert_indices  [n][n_expert_used]: the chosen ones, heaviest first (to look at; weights decide)
   logits          scaled and soft-capped
@@ -241,7 +242,7 @@ class Model:
 
     def experts(self, layer, block, x, hook):
         """A mixture of experts (arXiv:2101.03961, arXiv:2401.04088)."""
-        c, logits = self.config, self.linear(block + "ffn_gate_inp", x)
+        c, logits = self.config, hook("router_logits", layer, self.linear(block + "ffn_gate_inp", x))
         chosen = hook("expert_indices", layer, logits.topk(c.n_expert_used).indices)
         weights = torch.zeros_like(logits).scatter(1, chosen, 1) * logits.softmax(-1)
         if c.renormalised:
