@@ -176,6 +176,9 @@ static void bind_attention(Binder *binder, AttentionWeights *attention, size_t l
         attention->k = linear_rows(&qkv, d_q, d_kv);
         attention->v = linear_rows(&qkv, d_q + d_kv, d_kv);
     } else {
+        if (!look(binder, "attn_q", layer))
+            fail(binder, "tensor 'blk.%zu.attn_q.weight' is missing, and so is 'blk.%zu.attn_qkv.weight'",
+                 layer, layer);
         attention->q = bind_linear(binder, "attn_q", layer, d_q, d);
         attention->k = bind_linear(binder, "attn_k", layer, d_kv, d);
         attention->v = bind_linear(binder, "attn_v", layer, d_kv, d);

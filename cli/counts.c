@@ -43,12 +43,13 @@ static void count_linear(Count counts[N_COUNTS], CountKind kind, const Linear *l
     if (linear->w.data && linear->bias) add_floats(&counts[COUNT_BIASES], linear->w.rows);
 }
 
-static void count_norm(Count counts[N_COUNTS], const Norm *norm, size_t d) {
-    if (norm->gain) add_floats(&counts[COUNT_NORMS], (uint64_t)d * (norm->bias ? 2 : 1));
+static void count_norm(Count counts[N_COUNTS], const Config *config, const Norm *norm, size_t d) {
+    if (norm->gain && !config->family->bare_norms)
+        add_floats(&counts[COUNT_NORMS], (uint64_t)d * (norm->bias ? 2 : 1));
 }
 
-static void count_head_norm(Count counts[N_COUNTS], const Norm *norm, size_t n_heads) {
-    count_norm(counts, norm, norm->own_gains ? n_heads * norm->n : norm->n);
+static void count_head_norm(Count counts[N_COUNTS], const Config *config, const Norm *norm, size_t n_heads) {
+    count_norm(counts, config, norm, norm->own_gains ? n_heads * norm->n : norm->n);
 }
 
 static void count_mlp(Count counts[N_COUNTS], const MlpWeights *mlp) {
@@ -65,16 +66,16 @@ void count_weights(const Model *model, Count counts[N_COUNTS]) {
     count_matrix(&counts[COUNT_POSITIONS], &weights->positions);
     for (size_t layer = 0; layer < config->n_layer; layer++) {
         const LayerWeights *w = &weights->layers[layer];
-        count_norm(counts, &w->attn_norm, config->d_model);
-        count_norm(counts, &w->mlp_norm, config->d_model);
+        count_norm(counts, config, &w->attn_norm, config->d_model);
+        count_norm(counts, config, &w->mlp_norm, config->d_model);
         count_linear(counts, COUNT_QUERY, &w->attention.q);
         count_linear(counts, COUNT_KEY, &w->attention.k);
         count_linear(counts, COUNT_VALUE, &w->attention.v);
         count_linear(counts, COUNT_OUTPUT, &w->attention.out);
-        count_norm(counts, &w->attn_post_norm, config->d_model);
-        count_norm(counts, &w->mlp_post_norm, config->d_model);
-        count_head_norm(counts, &w->attention.q_norm, config->n_head);
-        count_head_norm(counts, &w->attention.k_norm, config->n_head_kv);
+        count_norm(counts, config, &w->attn_post_norm, config->d_model);
+        count_norm(counts, config, &w->mlp_post_norm, config->d_model);
+        count_head_norm(counts, config, &w->attention.q_norm, config->n_head);
+        count_head_norm(counts, config, &w->attention.k_norm, config->n_head_kv);
         if (w->attention.sinks) add_floats(&counts[COUNT_BIASES], config->n_head);
         count_mlp(counts, &w->mlp);
         for (size_t e = 0; e < w->experts.n_expert; e++) count_mlp(counts, &w->experts.experts[e]);
@@ -82,8 +83,8 @@ void count_weights(const Model *model, Count counts[N_COUNTS]) {
         count_linear(counts, COUNT_ROUTER, &w->experts.router);
         count_linear(counts, COUNT_ROUTER, &w->experts.shared_gate);
     }
-    count_norm(counts, &weights->final_norm, config->d_model);
-    count_norm(counts, &weights->embedding_norm, config->d_model);
+    count_norm(counts, config, &weights->final_norm, config->d_model);
+    count_norm(counts, config, &weights->embedding_norm, config->d_model);
     if (!config->tied) count_linear(counts, COUNT_UNEMBEDDING, &weights->unembedding);
 }
 
