@@ -493,6 +493,39 @@ static void check_rewind(const Reference *reference) {
     free(detour);
 }
 
+/*
+ * A cache that keeps only a window can go back as far as it still has what is seen there; otherwise to the beginning. A
+ * text that is fed again from where it went has the same bits.
+ */
+static void test_windows_go_back_as_far_as_they_can(void) {
+    Reference reference;
+    if (reference_open(&reference, FOLDER "gemma3-long.expected.gguf")) {
+        const size_t n = reference.n, wanted[] = {n - 5, n - 1, 40, 90};
+        size_t n_vocab = reference.n_vocab, n_began = 0;
+        float *straight = logits_of(&reference, (Way){.n_chunk = 7});
+        float *again = calloc(n * n_vocab, sizeof *again);
+        Run run = run_begin(&reference, (Way){.n_chunk = 7});
+        run_feed(&run, &reference, 0, n, n, again);
+        for (size_t i = 0; i < sizeof wanted / sizeof *wanted && run.session; i++) {
+            memset(again, 0, n * n_vocab * sizeof *again);
+            session_rewind(run.session, wanted[i]);
+            size_t from = session_position(run.session);
+            CHECK(from == wanted[i] || (from == 0 && wanted[i] < n - 7), "%zu of %zu: %zu", wanted[i], n,
+                  from);
+            n_began += from == 0;
+            run_feed(&run, &reference, from, n, n, again + from * n_vocab);
+            CHECK(memcmp(again + from * n_vocab, straight + from * n_vocab,
+                         (n - from) * n_vocab * sizeof *again) == 0,
+                  "from %zu", from);
+        }
+        CHECK(n_began > 0, "the cache of %zu positions went back to the 40th: does it keep all?", n);
+        run_end(&run);
+        free(straight);
+        free(again);
+    }
+    reference_close(&reference);
+}
+
 static void test_rewind_gives_the_same_bits(void) { for_each_reference(check_rewind); }
 
 /* The residual stream [n][d_model] at one site of one layer. */
@@ -632,6 +665,7 @@ int main(void) {
     RUN(test_f16_cache_rounds_as_in_pytorch);
     RUN(test_q8_0_cache_is_its_formula);
     RUN(test_rewind_gives_the_same_bits);
+    RUN(test_windows_go_back_as_far_as_they_can);
     RUN(test_resuming_at_a_layer_gives_the_same_bits);
     RUN(test_edits_go_on_as_in_pytorch);
     RUN(test_rope_in_halves);
