@@ -223,10 +223,11 @@ static void read_rope(KeyReader *reader, Config *config) {
     if (yarn) {
         rope->beta_fast = (double)read_factor(reader, "rope.scaling.yarn_beta_fast", 32);
         rope->beta_slow = (double)read_factor(reader, "rope.scaling.yarn_beta_slow", 1);
-        /* mscale of YaRN's section 3.4; a multiplier takes that part out of it again (DeepSeek-V2). */
+        /* YaRN's section 3.4, or what the file says instead; a multiplier takes that part out again (DeepSeek-V2). */
         double more = 0.1 * (scale > 1 ? log(rope->scale) : 0);
         double multiplier = (double)read_float(reader, "rope.scaling.yarn_log_multiplier", 0, 0);
-        rope->magnitude *= (1 + more) / (1 + more * multiplier);
+        float factor = (float)((1 + more) / (1 + more * multiplier));
+        rope->magnitude *= (double)read_factor(reader, "rope.scaling.yarn_attn_factor", factor);
     }
     config->local_rope = *rope;
     if (family->rope_layers == ROPE_LOCAL_APART)
