@@ -348,7 +348,7 @@ static bool find_specials(const VocabBuilder *builder) {
             if (!specials) return out_of_memory(builder);
             vocab->specials = specials;
         }
-        vocab->specials[n++] = (Special){text, (int32_t)id, -1};
+        vocab->specials[n++] = (Special){.text = text, .id = (int32_t)id};
     }
     if (n == 0) return true;
     qsort(vocab->specials, n, sizeof *vocab->specials, compare_specials);
@@ -372,7 +372,7 @@ bool vocab_end(VocabBuilder *builder, bool ok) {
  * A special that the text starts with sorts before the text, and all that sort between the two start with
  * it as well. So it is the last one before the text, or a prefix of that one.
  */
-int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control) {
+const Special *vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control) {
     const Special *specials = vocab->specials;
     unsigned char first = (unsigned char)*text;
     size_t low = vocab->specials_from[first], high = vocab->specials_from[first + 1];
@@ -387,8 +387,8 @@ int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool 
     size_t shared = i < 0 ? 0 : shared_length(specials[i].text, (String){text, n});
     for (; i >= 0; i = specials[i].prefix)
         if (specials[i].text.n <= shared && (control || vocab->types[specials[i].id] == TOKEN_USER_DEFINED))
-            return specials[i].id;
-    return -1;
+            return &specials[i];
+    return NULL;
 }
 
 void vocab_free(Vocab *vocab) {
@@ -396,4 +396,5 @@ void vocab_free(Vocab *vocab) {
     free(vocab->bytes);
     free(vocab->by_text);
     free(vocab->specials);
+    for (size_t i = 0; i < vocab->n_patterns; i++) pattern_free(vocab->patterns[i]);
 }

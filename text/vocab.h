@@ -7,6 +7,8 @@
 
 #include "checkpoint/checkpoint.h"
 #include "error.h"
+#include "text/pattern.h"
+#include "text/pre.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,11 +37,13 @@ typedef struct Merge {
 typedef struct Special {
     String text;
     int32_t id;
-    int32_t prefix; /* index of the longest special that this one starts with, −1: none */
+    int32_t prefix;   /* index of the longest special that this one starts with, −1: none */
+    bool takes_space; /* the white space behind it goes with it */
 } Special;
 
 typedef struct Vocab {
     VocabKind kind;
+    char name[64];        /* for people */
     bool byte_level;      /* merging begins with bytes; else with characters, and ▁ in a token is a space */
     bool whole_words;     /* a piece of text that is a token is not merged: merges do not reach all tokens */
     size_t n;             /* tokens */
@@ -61,6 +65,10 @@ typedef struct Vocab {
     Special *specials; /* [n_specials] ascending by text; control, unknown and user-defined tokens */
     size_t n_specials;
     size_t specials_from[257]; /* specials whose first byte is b: [specials_from[b], specials_from[b + 1]) */
+
+    /* Each cuts the pieces of text that the one before left, where its matches begin and end. */
+    Pattern *patterns[MAX_PATTERNS];
+    size_t n_patterns;
 
     int32_t bos, eos, eot, unknown; /* ids, −1: none */
     bool add_bos, add_eos, add_space;
@@ -136,7 +144,7 @@ static inline bool vocab_begins_special(const Vocab *vocab, char first) {
     return from[0] < from[1];
 }
 
-/* The longest special token that text[0, n), n > 0, starts with, or −1; without `control`, user-defined only. */
-int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control);
+/* The longest special token that text[0, n), n > 0, starts with, or NULL; without `control`, user-defined only. */
+const Special *vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control);
 
 #endif
