@@ -58,7 +58,7 @@ typedef struct Vocab {
 
     uint32_t id_mask;              /* the bits of by_text that hold id + 1 */
     size_t longest;                /* bytes of the longest text in by_text */
-    bool distinct;                 /* no two tokens have the same text */
+    bool distinct;                 /* no two normal tokens have the same text */
     unsigned char joined[256][32]; /* bit: byte b follows byte a within some text of by_text */
     int32_t byte_ids[256];         /* −1: no token */
 
