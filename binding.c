@@ -347,6 +347,7 @@ static void bind_ropes(Binder *binder) {
         const RopeConfig *rope = config_rope(config, layer);
         AttentionLayer *to = &weights->attention_layers[layer];
         to->absent = weights->layers[layer].state.mixer != MIXER_ATTENTION;
+        if (to->absent) continue;
         if (config_is_local(config, layer)) to->window = config->window;
         if (rope) to->rope = &weights->ropes[rope == &config->local_rope];
         if (rope == &config->local_rope) weights->n_ropes = 2;

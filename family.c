@@ -158,23 +158,9 @@ static bool read_bool(KeyReader *reader, const char *suffix, bool otherwise) {
     return value;
 }
 
-/* A part of a split file has some of the tensors, and all but the first have few keys. */
-static bool refuse_part(KeyReader *reader) {
-    uint64_t n = 0, i = 0;
-    reader->ok = checkpoint_u64(reader->checkpoint, "split.count", &n, reader->error) &&
-                 checkpoint_u64(reader->checkpoint, "split.no", &i, reader->error);
-    if (reader->ok && n > 1)
-        fail(reader,
-             "this is one part (number %" PRIu64 " of %" PRIu64 ") of a split GGUF: join them first, with "
-             "llama.cpp's llama-gguf-split --merge FIRST-PART WHOLE",
-             i + 1, n);
-    return reader->ok;
-}
-
 static const Family *read_family(KeyReader *reader) {
     String name = {"", 0};
     char known[480] = "";
-    if (!refuse_part(reader)) return NULL;
     if (!checkpoint_has(reader->checkpoint, "general.architecture")) {
         fail(reader, "no model in it: metadata key 'general.architecture' is missing");
         return NULL;
@@ -226,10 +212,11 @@ static void read_rope(KeyReader *reader, Config *config) {
     if (yarn) {
         rope->beta_fast = (double)read_factor(reader, "rope.scaling.yarn_beta_fast", 32);
         rope->beta_slow = (double)read_factor(reader, "rope.scaling.yarn_beta_slow", 1);
-        /* mscale of YaRN's section 3.4; a multiplier takes that part out of it again (DeepSeek-V2). */
+        /* YaRN's section 3.4, or what the file says instead; a multiplier takes that part out again (DeepSeek-V2). */
         double more = 0.1 * (scale > 1 ? log(rope->scale) : 0);
         double multiplier = (double)read_float(reader, "rope.scaling.yarn_log_multiplier", 0, 0);
-        rope->magnitude *= (1 + more) / (1 + more * multiplier);
+        float factor = (float)((1 + more) / (1 + more * multiplier));
+        rope->magnitude *= (double)read_factor(reader, "rope.scaling.yarn_attn_factor", factor);
     }
     config->local_rope = *rope;
     if (family->rope_layers == ROPE_LOCAL_APART)

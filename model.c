@@ -158,8 +158,9 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     session->resid = floats_new(n_chunk, config->d_model);
     session->normed = floats_new(n_chunk, config->d_model);
     session->branch = floats_new(n_chunk, config->d_model);
-    session->hidden = floats_new(n_chunk, d_hidden);
-    session->gate = floats_new(n_chunk, d_hidden);
+    size_t n_hidden = n_chunk < config->n_expert_used ? config->n_expert_used : n_chunk;
+    session->hidden = floats_new(n_hidden, d_hidden);
+    session->gate = floats_new(n_hidden, d_hidden);
     if (n_experts) session->experts = floats_new(n_chunk, n_experts);
     if (!session->resid || !session->normed || !session->branch || !session->hidden || !session->gate ||
         (n_experts && !session->experts) || !session->compute.packed)

@@ -130,23 +130,24 @@ static void convolve(void *context, size_t begin, size_t end, unsigned worker) {
     }
 }
 
+/* In several sums side by side, which the compiler makes a vector of. */
+static float dot(const float *x, const float *y, size_t n) {
+    float sums[16] = {0}, sum = 0;
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (size_t j = 0; j < 16; j++) sums[j] += x[i + j] * y[i + j];
+    for (; i < n; i++) sum += x[i] * y[i];
+    for (size_t j = 0; j < 16; j++) sum += sums[j];
+    return sum;
+}
+
 /* y = x / √(|x|² + 10^−6), times `factor`. */
 static void to_length(float *y, const float *x, size_t n, float factor) {
-    float sum = 1e-6f;
-    for (size_t i = 0; i < n; i++) sum += x[i] * x[i];
-    for (size_t i = 0; i < n; i++) y[i] = x[i] * (factor / sqrtf(sum));
+    factor /= sqrtf(dot(x, x, n) + 1e-6f);
+    for (size_t i = 0; i < n; i++) y[i] = x[i] * factor;
 }
 
 static float softplus(float x) { return x > 20 ? x : log1pf(expf(x)); }
-
-/* z[t][i] += Σ_j p[t][j]·v[j][i], exactly as floats, all contiguous. */
-static void add_sums(const Kernels *kernels, float *z, const float *p, size_t n, const float *v, size_t n_v,
-                     size_t d) {
-    if (kernels->few_sums)
-        kernels->few_sums(z, d, p, n_v, n, DTYPE_F32, v, d, n_v, d);
-    else
-        kernels->weighted_sums(z, d, p, n_v, n, DTYPE_F32, v, d, n_v, d);
-}
 
 /* One head's step at token t. */
 static void step(const LayerLoop *loop, size_t head, size_t t) {
@@ -159,7 +160,7 @@ static void step(const LayerLoop *loop, size_t head, size_t t) {
     float *v = states->mixed + t * shape->n_channels + (2 * shape->n_key_head + head) * d;
     float *gate = states->gate + t * shape->d_inner + head * d, *matrix = loop->matrices + head * d * d;
     float unit[2 * STATE_MAX_HEAD];       /* k, then q */
-    float said[2 * STATE_MAX_HEAD] = {0}; /* S k, S q */
+    float said[2 * STATE_MAX_HEAD];       /* S k, S q */
 
     float a = states->alpha[t * shape->n_head + head] + weights->bias[head];
     float alpha = expf(weights->decay[head] * softplus(a));
@@ -167,15 +168,14 @@ static void step(const LayerLoop *loop, size_t head, size_t t) {
     to_length(unit, k, d, 1);
     to_length(unit + d, q, d, 1 / sqrtf((float)d));
 
-    add_sums(kernels, said, unit, 2, matrix, d, d);
-    float *delta = said, kq = 0;
-    for (size_t i = 0; i < d; i++) kq += unit[i] * unit[d + i];
+    memset(said, 0, 2 * d * sizeof *said);
+    kernels->weighted_sums(said, d, unit, d, 2, DTYPE_F32, matrix, d, d, d);
+    float *delta = said, kq = dot(unit, unit + d, d);
     for (size_t i = 0; i < d; i++) {
         delta[i] = beta * (v[i] - alpha * said[i]);
         v[i] = alpha * said[d + i] + kq * delta[i];
     }
-    kernels->scale(matrix, alpha, d * d);
-    add_sums(kernels, matrix, unit, d, delta, 1, d);
+    kernels->fade_add(matrix, alpha, unit, delta, d, d);
 
     norm_row(kernels, &weights->norm, v, v, d);
     kernels->silu_mul(gate, v, d);
