@@ -109,6 +109,9 @@ typedef struct Kernels {
     /* y[r][c] += a[c]·x[r][c], r < rows and c < cols, all contiguous. */
     void (*add_scaled)(float *y, const float *x, const float *a, size_t rows, size_t cols);
 
+    /* y[r][c] = fade·y[r][c] + a[r]·x[c], r < rows and c < cols. */
+    void (*fade_add)(float *y, float fade, const float *a, const float *x, size_t rows, size_t cols);
+
     /* y[i] *= a. */
     void (*scale)(float *y, float a, size_t n);
 

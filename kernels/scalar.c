@@ -58,6 +58,10 @@ static void add_scaled(float *y, const float *x, const float *a, size_t rows, si
     for (size_t i = 0; i < rows * cols; i++) y[i] += a[i % cols] * x[i];
 }
 
+static void fade_add(float *y, float fade, const float *a, const float *x, size_t rows, size_t cols) {
+    for (size_t i = 0; i < rows * cols; i++) y[i] = fade * y[i] + a[i / cols] * x[i % cols];
+}
+
 static void scale(float *y, float a, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] *= a;
 }
@@ -161,6 +165,7 @@ const Kernels kernels_scalar = {
     .pack_f16 = pack_f16,
     .add = add,
     .add_scaled = add_scaled,
+    .fade_add = fade_add,
     .scale = scale,
     .weighted_sums = weighted_sums,
     .max = max,

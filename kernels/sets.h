@@ -38,6 +38,8 @@ KERNEL_SETS(DECLARE_SET)
     void lanes##_add(float *restrict y, const float *restrict x, size_t n);                                  \
     void lanes##_add_scaled(float *restrict y, const float *restrict x, const float *restrict a,             \
                             size_t rows, size_t cols);                                                       \
+    void lanes##_fade_add(float *restrict y, float fade, const float *restrict a, const float *restrict x,   \
+                          size_t rows, size_t cols);                                                         \
     void lanes##_scale(float *y, float a, size_t n);                                                         \
     void lanes##_weighted_sums(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n,         \
                                DType dtype, const void *v, size_t v_stride, size_t n_v, size_t d);           \
@@ -55,10 +57,10 @@ KERNEL_SETS(DECLARE_SET)
 /* The entries of a set's table that it takes from there, but for weighted_sums. */
 #define SHARED_KERNELS(lanes)                                                                                \
     .unpack = lanes##_unpack, .pack_f16 = lanes##_pack_f16, .add = lanes##_add,                              \
-    .add_scaled = lanes##_add_scaled, .scale = lanes##_scale, .max = lanes##_max,                            \
-    .exp_sum = lanes##_exp_sum, .layer_norm = lanes##_layer_norm, .rms_norm = lanes##_rms_norm,              \
-    .gelu_tanh = lanes##_gelu_tanh, .gelu_erf = lanes##_gelu_erf, .soft_cap = lanes##_soft_cap,              \
-    .silu_mul = lanes##_silu_mul
+    .add_scaled = lanes##_add_scaled, .fade_add = lanes##_fade_add, .scale = lanes##_scale,                  \
+    .max = lanes##_max, .exp_sum = lanes##_exp_sum, .layer_norm = lanes##_layer_norm,                        \
+    .rms_norm = lanes##_rms_norm, .gelu_tanh = lanes##_gelu_tanh, .gelu_erf = lanes##_gelu_erf,              \
+    .soft_cap = lanes##_soft_cap, .silu_mul = lanes##_silu_mul
 
 /* And of its products. */
 #define FLOAT_WAYS(lanes)                                                                                    \

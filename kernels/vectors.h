@@ -34,7 +34,7 @@ void SHARED(pack_f16)(uint16_t *dst, const float *src, size_t n) {
     }
 }
 
-/* The compiler's own vectors are good enough for these three. */
+/* The compiler's own vectors are good enough for these four. */
 void SHARED(add)(float *restrict y, const float *restrict x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += x[i];
 }
@@ -43,6 +43,12 @@ void SHARED(add_scaled)(float *restrict y, const float *restrict x, const float 
                         size_t cols) {
     for (size_t r = 0; r < rows; r++, y += cols, x += cols)
         for (size_t c = 0; c < cols; c++) y[c] += a[c] * x[c];
+}
+
+void SHARED(fade_add)(float *restrict y, float fade, const float *restrict a, const float *restrict x,
+                      size_t rows, size_t cols) {
+    for (size_t r = 0; r < rows; r++, y += cols)
+        for (size_t c = 0; c < cols; c++) y[c] = fade * y[c] + a[r] * x[c];
 }
 
 void SHARED(scale)(float *y, float a, size_t n) {
