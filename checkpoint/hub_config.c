@@ -447,27 +447,21 @@ static void add_longrope(Maker *maker, const Json *config, const Json *rope, uin
                  rope_dim / 2);
 }
 
-/*
- * YaRN (Peng et al. 2023, arXiv:2309.00071). Its scores' factor is 1 + 0.1·ln(factor) squared; what config.json says
- * instead becomes one more factor.
- */
+/* YaRN (Peng et al. 2023, arXiv:2309.00071). */
 static void add_yarn(Maker *maker, const Json *config, const Json *rope) {
     static const char *const floats[][2] = {{".rope.scaling.yarn_ext_factor", "extrapolation_factor"},
                                             {".rope.scaling.yarn_attn_factor", "attention_factor"},
                                             {".rope.scaling.yarn_beta_fast", "beta_fast"},
                                             {".rope.scaling.yarn_beta_slow", "beta_slow"}};
-    double factor = number_of(rope, "factor", 1), usual = 1 + 0.1 * log(fmax(factor, 1)),
-           n_old = number_of(rope, "original_max_position_embeddings",
-                             number_of(config, "max_position_embeddings", 0)),
-           magnitude = number_of(rope, "attention_factor", usual);
+    double n_old =
+        number_of(rope, "original_max_position_embeddings", number_of(config, "max_position_embeddings", 0));
     make_string(maker, ".rope.scaling.type", (String){"yarn", 4});
-    make_f32(maker, ".rope.scaling.factor", factor);
+    make_f32(maker, ".rope.scaling.factor", number_of(rope, "factor", 1));
     make_u32(maker, ".rope.scaling.original_context_length", (uint64_t)fmin(fmax(n_old, 0), UINT32_MAX));
     for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
         const Json *value = not_null(json_get(rope, floats[i][1]));
         if (value) add_value(maker, floats[i][0], VALUE_F32, floats[i][1], value);
     }
-    if (fabs(magnitude / usual - 1) > 1e-6) make_f32(maker, ".rope.scaling.attn_factor", magnitude / usual);
     const Json *truncate = not_null(json_get(rope, "truncate"));
     bool is_exact = truncate && truncate->kind == JSON_BOOL && !truncate->boolean;
     if (is_exact != (strcmp(maker->architecture, "gpt-oss") == 0))

@@ -101,9 +101,13 @@ static Value value_of(const Checkpoint *checkpoint, String key) {
 
 /* Whether a key says nothing about what is computed, or the same as its absence. */
 static bool is_idle(const Checkpoint *gguf, String key) {
-    static const char *const idle[] = {
-        "attention.head_count_kv",          "rope.scaling.type",          "expert_shared_feed_forward_length",
-        "attention.sliding_window_pattern", "expert_feed_forward_length", "feed_forward_length"};
+    static const char *const idle[] = {"attention.head_count_kv",
+                                       "rope.scaling.type",
+                                       "rope.scaling.attn_factor",
+                                       "expert_shared_feed_forward_length",
+                                       "attention.sliding_window_pattern",
+                                       "expert_feed_forward_length",
+                                       "feed_forward_length"};
     String architecture = {"", 0};
     checkpoint_string(gguf, "general.architecture", &architecture, NULL);
     if (key.n < architecture.n + 1 || memcmp(key.data, architecture.data, architecture.n) != 0)
