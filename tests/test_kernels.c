@@ -964,9 +964,9 @@ static void test_add_scaled(void) {
     }
 }
 
-/* Number i of what weighted_sums takes: of Q8_0 that is the int8 alone. */
+/* Number i of what weighted_sums takes. */
 static double cached_value(DType dtype, const unsigned char *v, size_t i) {
-    return dtype == DTYPE_Q8_0 ? signed_byte(v[i]) : weight_value(dtype, v, i).whole;
+    return dtype == DTYPE_I8 ? signed_byte(v[i]) : weight_value(dtype, v, i).whole;
 }
 
 /* Strides are larger than they must be, and what lies between the rows stays as it is. */
@@ -975,12 +975,12 @@ static void check_weighted_sums(const Kernels *set, DType dtype, size_t n, size_
     bool split = set->sums_bf16 && n >= 16 && d % 16 == 0; /* amx_sums.h */
     float *p = allocate(n * p_stride * sizeof *p), *start = allocate(n * z_stride * sizeof *start);
     float *z = allocate(n * z_stride * sizeof *z);
-    size_t v_bytes = dtype == DTYPE_Q8_0 ? n_v * v_stride : dtype_bytes(dtype, n_v * v_stride);
+    size_t v_bytes = dtype_bytes(dtype, n_v * v_stride);
     unsigned char *v = allocate(v_bytes + 1);
     random_floats(p, n * p_stride);
     for (size_t t = 0; t < n; t++) p[t * p_stride + n_v] = NAN; /* belongs to nobody */
     random_floats(start, n * z_stride);
-    if (dtype == DTYPE_Q8_0)
+    if (dtype == DTYPE_I8)
         for (size_t i = 0; i < v_bytes; i++) v[i] = (unsigned char)random_bits();
     else
         random_weights(v, dtype, n_v * v_stride);
@@ -1009,7 +1009,7 @@ static void check_weighted_sums(const Kernels *set, DType dtype, size_t n, size_
 }
 
 static void test_weighted_sums(void) {
-    static const DType caches[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0};
+    static const DType caches[] = {DTYPE_F32, DTYPE_F16, DTYPE_I8};
     for (size_t s = 0; s < n_sets; s++)
         for (size_t k = 0; k < 3; k++) {
             for (size_t d = 1; d <= 140; d++) check_weighted_sums(sets[s], caches[k], d % 15 + 1, d % 34, d);
