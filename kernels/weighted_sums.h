@@ -33,8 +33,8 @@ OPENED size_t bytes_of(DType dtype) { return dtype == DTYPE_F32 ? 4 : dtype == D
 
 /* Number i of v. */
 OPENED float number_at(DType dtype, const unsigned char *v, size_t i) {
-    float number;
-    dtype_unpack(&number, dtype, v + i * bytes_of(dtype), 1);
+    float number = (int8_t)v[i];
+    if (dtype != DTYPE_I8) dtype_unpack(&number, dtype, v + i * bytes_of(dtype), 1);
     return number;
 }
 
