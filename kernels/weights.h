@@ -1,4 +1,4 @@
-/* Weights that are floats, and numbers of the KV cache, as lanes. */
+/* Numbers as they are stored, as lanes: weights that are floats, and what the KV cache holds. */
 #ifndef ATTN_WEIGHTS_H
 #define ATTN_WEIGHTS_H
 
