@@ -4,6 +4,9 @@
  */
 #include "bad.h"
 
+#include "cli/counts.h"
+#include "cli/info.h"
+
 #define FIRST "blk.0."
 #define SECOND "blk.1."
 
@@ -265,6 +268,36 @@ static void test_interrupted(void) {
     }
 }
 
+/* No parameter is left out, and what --info says of the cache and the state is what they take. */
+static void test_sizes(void) {
+    static const char *const tells[] = {
+        "KV cache 8 bytes a token in F16, 16 in F32, 8 in Q8_0\nstate        64 bytes, in 1 of 2 layers\n",
+        "KV cache 8 bytes a token in F16, 16 in F32, 8 in Q8_0\nstate        448 bytes, in 1 of 2 layers\n"};
+    for (size_t k = 0; k < COUNT(architectures); k++) {
+        Gguf gguf = state_model(architectures[k]);
+        Model *model = accept(&gguf);
+        if (!model) return;
+        Count counts[N_COUNTS];
+        uint64_t n = 0, expected = 0;
+        count_weights(model, counts);
+        for (size_t i = 0; i < N_COUNTS; i++) n += counts[i].parameters;
+        for (size_t i = 0; i < gguf.n_tensors; i++)
+            expected += gguf.tensors[i].dims[0] * gguf.tensors[i].dims[1];
+        CHECK(n == expected, "%s: %zu parameters, expected %zu", architectures[k], (size_t)n,
+              (size_t)expected);
+        model_close(model);
+        char text[4096] = "";
+        Error error = {{0}};
+        FILE *out = tmpfile();
+        CHECK(out && print_info(out, scratch_path(), NULL, &error), "%s", error.message);
+        if (!out) return;
+        rewind(out);
+        CHECK(fread(text, 1, sizeof text - 1, out) > 0, "nothing");
+        CHECK(strstr(text, tells[k]), "%s", text);
+        fclose(out);
+    }
+}
+
 int main(void) {
     Error error;
     pool = threads_new(1, &error);
@@ -277,6 +310,7 @@ int main(void) {
     RUN(test_layers_left_out);
     RUN(test_cache);
     RUN(test_interrupted);
+    RUN(test_sizes);
     threads_free(pool);
     scratch_end();
     return test_end();
