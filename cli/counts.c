@@ -7,19 +7,11 @@
 
 const char *count_name(CountKind kind) {
     static const char *const names[N_COUNTS] = {
-        [COUNT_EMBEDDING] = "embedding",
-        [COUNT_QUERY] = "query",
-        [COUNT_KEY] = "key",
-        [COUNT_VALUE] = "value",
-        [COUNT_OUTPUT] = "output",
-        [COUNT_UP] = "up",
-        [COUNT_GATE] = "gate",
-        [COUNT_DOWN] = "down",
-        [COUNT_ROUTER] = "router",
-        [COUNT_UNEMBEDDING] = "unembedding",
-        [COUNT_POSITIONS] = "positions",
-        [COUNT_NORMS] = "norms",
-        [COUNT_BIASES] = "biases",
+        [COUNT_EMBEDDING] = "embedding", [COUNT_QUERY] = "query",   [COUNT_KEY] = "key",
+        [COUNT_VALUE] = "value",         [COUNT_OUTPUT] = "output", [COUNT_STATE_IN] = "state in",
+        [COUNT_STATE_OUT] = "state out", [COUNT_UP] = "up",         [COUNT_GATE] = "gate",
+        [COUNT_DOWN] = "down",           [COUNT_ROUTER] = "router", [COUNT_UNEMBEDDING] = "unembedding",
+        [COUNT_POSITIONS] = "positions", [COUNT_NORMS] = "norms",   [COUNT_BIASES] = "biases",
     };
     return names[kind];
 }
@@ -58,6 +50,17 @@ static void count_mlp(Count counts[N_COUNTS], const MlpWeights *mlp) {
     count_linear(counts, COUNT_DOWN, &mlp->down);
 }
 
+static void count_state(Count counts[N_COUNTS], const Config *config, const StateWeights *state) {
+    const StateShape *shape = &config->state;
+    if (state->mixer == MIXER_ATTENTION) return;
+    const Linear *in[] = {&state->in, &state->before, &state->gate, &state->alpha, &state->beta};
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++) count_linear(counts, COUNT_STATE_IN, in[i]);
+    add_floats(&counts[COUNT_STATE_IN], (uint64_t)shape->n_taps * shape->n_channels);
+    count_linear(counts, COUNT_STATE_OUT, &state->out);
+    count_norm(counts, config, &state->norm, state->norm.n);
+    add_floats(&counts[COUNT_BIASES], 2 * (uint64_t)shape->n_head); /* decay and bias */
+}
+
 void count_weights(const Model *model, Count counts[N_COUNTS]) {
     const Config *config = model_config(model);
     const Weights *weights = model_weights(model);
@@ -77,6 +80,7 @@ void count_weights(const Model *model, Count counts[N_COUNTS]) {
         count_head_norm(counts, config, &w->attention.q_norm, config->n_head);
         count_head_norm(counts, config, &w->attention.k_norm, config->n_head_kv);
         if (w->attention.sinks) add_floats(&counts[COUNT_BIASES], config->n_head);
+        count_state(counts, config, &w->state);
         count_mlp(counts, &w->mlp);
         for (size_t e = 0; e < w->experts.n_expert; e++) count_mlp(counts, &w->experts.experts[e]);
         count_mlp(counts, &w->experts.shared);
@@ -92,10 +96,13 @@ MatrixShape count_shape(const Config *config, CountKind kind) {
     size_t d_model = config->d_model, d_ff = config->d_ff;
     size_t d_q = config->n_head * config->d_head, d_kv = config->n_head_kv * config->d_head;
     switch (kind) {
-    case COUNT_QUERY: return (MatrixShape){d_q, d_model, config->n_head, true};
+    case COUNT_QUERY:
+        return (MatrixShape){config->family->gated_attention ? 2 * d_q : d_q, d_model, config->n_head, true};
     case COUNT_KEY:
     case COUNT_VALUE: return (MatrixShape){d_kv, d_model, config->n_head_kv, true};
     case COUNT_OUTPUT: return (MatrixShape){d_model, d_q, config->n_head, true};
+    case COUNT_STATE_IN: return (MatrixShape){states_rows(&config->state), d_model, 0, true};
+    case COUNT_STATE_OUT: return (MatrixShape){d_model, config->state.d_inner, 0, true};
     case COUNT_UP:
     case COUNT_GATE: return (MatrixShape){d_ff, d_model, 0, true};
     case COUNT_DOWN: return (MatrixShape){d_model, d_ff, 0, true};
@@ -113,6 +120,7 @@ void count_config(const Config *config, DType dtype, Count counts[N_COUNTS]) {
         uint64_t n = shape.in_layers ? config->n_layer : 1;
         if (kind == COUNT_GATE && !mlp_has_gate(family->mlp)) continue;
         if (kind == COUNT_ROUTER && !config->n_expert) continue;
+        if (kind == COUNT_STATE_IN || kind == COUNT_STATE_OUT) continue; /* no preset has any */
         if (kind == COUNT_UNEMBEDDING && config->tied) continue;
         add_matrices(&counts[kind], n, dtype, shape.rows, shape.cols);
         if (shape.in_layers && family->biases) add_floats(&counts[COUNT_BIASES], n * shape.rows);

@@ -41,6 +41,25 @@ static void test_add_scaled(void) {
     }
 }
 
+static void test_fade_add(void) {
+    enum { ROWS = 3, COLS = 70 };
+    float x[COLS], y[ROWS * COLS], z[ROWS * COLS + 1], a[ROWS];
+    for (size_t n = 0; n <= COLS; n++) {
+        random_floats(x, n);
+        random_floats(y, ROWS * n);
+        random_floats(a, ROWS);
+        for (size_t s = 0; s < n_sets; s++) {
+            z[ROWS * n] = 7;
+            memcpy(z, y, ROWS * n * sizeof *z);
+            sets[s]->fade_add(z, 0.75f, a, x, ROWS, n);
+            for (size_t i = 0; i < ROWS * n; i++)
+                CHECK(same_bits(z[i], 0.75f * y[i] + a[i / n] * x[i % n]), "%s, %zu of %zu", sets[s]->name, i,
+                      n);
+            CHECK(z[ROWS * n] == 7, "%s writes past %zu", sets[s]->name, n);
+        }
+    }
+}
+
 /* Number i of what weighted_sums takes. */
 static double cached_value(DType dtype, const unsigned char *v, size_t i) {
     return dtype == DTYPE_I8 ? signed_byte(v[i]) : weight_value(dtype, v, i).whole;
@@ -301,6 +320,7 @@ int main(void) {
     find_sets();
     RUN(test_add_scale);
     RUN(test_add_scaled);
+    RUN(test_fade_add);
     RUN(test_weighted_sums);
     RUN(test_max);
     RUN(test_exp);
