@@ -131,9 +131,9 @@ class Vocabulary:
         tokens = metadata["tokenizer.ggml.tokens"]
         self.is_llama = metadata["tokenizer.ggml.model"] == "llama"
         self.bos = int(metadata["tokenizer.ggml.bos_token_id"])
-        if self.is_llama:
-            self.n_control = 3  # <unk> <s> </s>, then the bytes, then "▁" and "▁t"
-            self.pieces = [t.encode() for t in tokens[:3]] + [bytes([b]) for b in range(256)] + [b" ", b" t"]
+        if self.is_llama:  # <unk> <s> </s>, then bytes or letters, and "▁" and "▁t"
+            byte = {f"<0x{b:02X}>": bytes([b]) for b in range(256)}
+            self.pieces = [byte.get(t, t.replace("▁", " ").encode()) for t in tokens]
             self.ordinary = list(range(3, len(tokens)))
         else:
             shown = {name: byte for byte, name in enumerate(bytes_to_unicode())}
@@ -146,8 +146,7 @@ class Vocabulary:
         text, ids = " " + text, []
         while text:
             length = 2 if text.startswith(" t") else 1
-            piece = text[:length].encode()
-            ids.append({b" ": 259, b" t": 260}.get(piece, 3 + piece[0]))
+            ids.append(self.pieces.index(text[:length].encode()))
             text = text[length:]
         return ids
 
@@ -168,13 +167,35 @@ def bytes_to_unicode():
     return [chr(b) if b in printable else chr(next(others)) for b in range(256)]
 
 
+LETTERS = "letters"  # the vocabulary of models that have none, all of 37 tokens: a file of its own, named with -z
+
+
+def letters_metadata():
+    tokens = ["<unk>", "<s>", "</s>", "▁", "▁t", *"abcdefghijklmnopqrstuvwxyz", *",.;:!?"]
+    return {"general.architecture": "llama", "general.name": "letters, for models without a vocabulary",
+            "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens,
+            "tokenizer.ggml.token_type": np.array([2, 3, 3] + [1] * (len(tokens) - 3), "<i4"),
+            "tokenizer.ggml.scores": np.array([0] * 4 + [-1] + [-2] * (len(tokens) - 5), "<f4"),
+            "tokenizer.ggml.unknown_token_id": np.uint32(0), "tokenizer.ggml.bos_token_id": np.uint32(1),
+            "tokenizer.ggml.eos_token_id": np.uint32(2), "tokenizer.ggml.add_bos_token": True,
+            "tokenizer.ggml.add_eos_token": False}
+
+
+def has_vocabulary(name):
+    return checkpoint(name)[0]["tokenizer.ggml.model"] != "no_vocab"
+
+
+def vocabulary_of(name):
+    return Vocabulary(checkpoint(name)[0] if has_vocabulary(name) else letters_metadata())
+
+
 class Run:
     """A forward pass, kept whole: site(name, layer), logits [n][n_vocab], logp."""
 
     def __init__(self, name, ids, edit=unchanged):
         self.model, self.ids, self.sites = Model(*checkpoint(name)), ids, {}
         self.config = self.model.config
-        self.vocabulary = Vocabulary(checkpoint(name)[0])
+        self.vocabulary = vocabulary_of(name)
 
         def keep(site, layer, x):
             x = edit(site, layer, x)
@@ -277,7 +298,7 @@ def encode(options, vocabulary, text):
 def prompt_run(options, name=None):
     name = name or options.model
     text = options.prompt if options.prompt is not None else TEXTS[options.file]
-    return Run(name, encode(options, Vocabulary(checkpoint(name)[0]), text)[0])
+    return Run(name, encode(options, vocabulary_of(name), text)[0])
 
 
 def view_next(options):
@@ -343,7 +364,7 @@ def score_row(vocabulary, position, id, logits, n_likelier):
 
 def view_score(options):
     metadata = checkpoint(options.model)[0]
-    vocabulary = Vocabulary(metadata)
+    vocabulary = vocabulary_of(options.model)
     text = options.prompt if options.prompt is not None else TEXTS[options.file]
     ids, bos = encode(options, vocabulary, text)
     n_ctx = int(metadata[metadata["general.architecture"] + ".context_length"])
@@ -478,7 +499,7 @@ def view_heads(options):
     if options.repeat is None:
         runs = [prompt_run(options)]
     else:
-        vocabulary, s = Vocabulary(checkpoint(options.model)[0]), options.repeat
+        vocabulary, s = vocabulary_of(options.model), options.repeat
         drawn = list(random_ids(vocabulary.ordinary, options.s, s * options.batch))
         begin = [] if options.no_bos else [vocabulary.bos]
         batches = [begin + 2 * drawn[i * s:(i + 1) * s] for i in range(options.batch)]
@@ -705,7 +726,9 @@ def arguments(line):
     """The program's: models and texts by their paths."""
     paths = {name: f"{MODELS}/{name}.gguf" for name in model_names()}
     paths.update({name: f"{FOLDER}/{name}" for name in TEXTS})
-    return [paths.get(word, word) for word in shlex.split(line)]
+    words, models = shlex.split(line), model_names()
+    lettered = any(word in models and not has_vocabulary(word) for word in words)
+    return [paths.get(word, word) for word in words] + ["-z", f"{FOLDER}/{LETTERS}.gguf"] * lettered
 
 
 def model_names():
@@ -785,6 +808,7 @@ def main():
     for name, text in TEXTS.items():
         with open(os.path.join(args.folder, name), "w") as file:
             file.write(text + "\n" if text.endswith("\n") else text)  # -f drops the last newline
+    gguf.write(os.path.join(args.folder, LETTERS + ".gguf"), letters_metadata(), {})
     unsure = []
     for cases, write in ((CASES, write_case), (DUMPS, write_dump)):
         for name, line in cases.items():
