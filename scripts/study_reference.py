@@ -146,7 +146,7 @@ class Vocabulary:
         text, ids = " " + text, []
         while text:
             length = 2 if text.startswith(" t") else 1
-            ids.append(self.pieces.index(text[:length].encode()))
+            ids.append(len(self.pieces) - 1 - self.pieces[::-1].index(text[:length].encode()))  # "▁", not its byte
             text = text[length:]
         return ids
 
