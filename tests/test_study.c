@@ -57,6 +57,7 @@ static void test_heads(void) { check_cases(FOLDER "heads-*.json", 6); }
 static void test_explain(void) { check_cases(FOLDER "explain-*.json", 5); }
 static void test_attend(void) { check_cases(FOLDER "attend-*.json", 15); }
 static void test_ablate(void) { check_cases(FOLDER "ablate-*.json", 15); }
+static void test_experts(void) { check_cases(FOLDER "experts-*.json", 3); }
 static void test_compare(void) { check_cases(FOLDER "compare-*.json", 2); }
 
 /* A number that the text prints too. `path`: "rows.1.kl_nats"; `unit`: what the text multiplies it by. */
@@ -516,6 +517,7 @@ int main(void) {
     RUN(test_explain);
     RUN(test_attend);
     RUN(test_ablate);
+    RUN(test_experts);
     RUN(test_compare);
     RUN(test_dump);
     RUN(test_dump_sizes);
