@@ -55,6 +55,15 @@ for model in "$data"/*.gguf; do
     cat "$tmp/out" >>"$tmp/texts"
 done
 
+# LongRoPE: angles go by the context that ./run has, not by the length of the text.
+model=$data/phi3-long.gguf # 48 positions, of which 16 by the short factors
+try next "$model" $letters -p 'the tin' --json
+cp "$tmp/out" "$tmp/wanted"
+try next "$model" $letters -p 'the tin' --json -c 48
+has cmp -s "$tmp/wanted" "$tmp/out"
+try next "$model" $letters -p 'the tin' --json -c 12
+if cmp -s "$tmp/wanted" "$tmp/out"; then has false; fi
+
 # In JSON a number that is none is null: where there is nothing to tell, in a page beside its first token and as tl_diag.
 none='reduce|layer|head|tl_diag|soft_cap|slope|window|learned_sink|learned_sink_score|score_cap|slopes|sinks|ablation|dot'
 sed -E "s/\"(windows|rest)\": \[[^]]*\]//g; s/\"positions\": \[null//g; s/\"($none)\": null//g; s/(\[([-0-9.e]+, ){8})null/\1/g" "$tmp/objects" |

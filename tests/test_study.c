@@ -135,6 +135,13 @@ static void test_text_says_it_too(void) {
         {"ablate-gpt2", "ablation.delta_nll_nats", BITS},
         {"ablate-gpt2", "ablation.kl_nats", BITS},
         {"ablate-gpt2-sweep", "cells.3.kl_nats", BITS},
+        {"explain-gpt-oss", "learned_sink", 1},
+        {"explain-granite", "keys.4.dot", 1},
+        {"explain-gemma2", "output_norm", 1},
+        {"heads-gpt-oss", "heads.1.learned_sink", 1},
+        {"attend-gpt-oss-no-sink", "patterns.0.learned_sink.0", 1},
+        {"experts-gpt-oss", "layers.0.weights.3.1", 1},
+        {"experts-qwen3moe", "layers.1.load.0", 1},
         {"compare-gpt2", "b_nll_nats", BITS},
         {"compare-gpt2", "layers.1.largest", 1},
     };
