@@ -423,8 +423,8 @@ static void test_families(void) {
         {0,
          0,
          "$study shape ${o% -z*}",
-         {"n_expert 4  n_expert_used 2\n", "7,136 of the\nparameters", "expert down",
-          "last 5 keys alone.\n"}},
+         {"n_expert 4  n_expert_used 2\n", "7,136 of the\nparameters", "expert down", "last 5 keys alone.\n",
+          "8.31 KiB", "2.27 M     17.0 k"}},
     };
     CHECK_CASES(cases);
 }

@@ -146,7 +146,7 @@ static bool find_effects(Study *study, Explain *explain, Error *error) {
         mean += sum / (double)d;
     }
     explain->output_norm = sqrt(square);
-    if (config->family->norm != NORM_LAYER) mean = 0;
+    if (weights->final_norm.kind != NORM_LAYER) mean = 0;
     for (size_t i = 0; i < d; i++)
         c[i] = (float)(((double)c[i] - mean) * (double)weights->final_norm.gain[i] / scale);
     Linear unembedding = {weights->unembedding.w, NULL};
