@@ -64,8 +64,11 @@ Checkpoint *checkpoint_open(const char *path, Error *error);
 void checkpoint_close(Checkpoint *checkpoint);
 
 const char *checkpoint_path(const Checkpoint *checkpoint);
-const char *checkpoint_format(const Checkpoint *checkpoint); /* "GGUF v3", "llama2.c" … */
-uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint);
+const char *checkpoint_format(const Checkpoint *checkpoint);  /* "GGUF v3", "llama2.c" … */
+uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint); /* of all files that hold its weights */
+
+/* Memory that its weights take beyond the files: those that a folder has in another order than GGUF. */
+uint64_t checkpoint_turned_bytes(const Checkpoint *checkpoint);
 
 /*
  * Whether the file has been written to since it was opened, so that what was computed may be of old and new weights.
