@@ -244,7 +244,7 @@ static void set_symbol(Encoder *encoder, uint32_t i, size_t start, size_t n, boo
 /* Byte-level BPE of one word. */
 static bool encode_word(Encoder *encoder, const char *text, size_t n) {
     const Vocab *vocab = encoder->vocab;
-    if (vocab->kind == VOCAB_LLAMA3) { /* merges do not reach all its tokens: a whole word wins */
+    if (vocab->whole_words) { /* merges do not reach all its tokens: a whole word wins */
         int32_t id = vocab_find(vocab, (String){text, n});
         if (id >= 0 && vocab->types[id] != TOKEN_CONTROL)
             return tokens_push(encoder->tokens, id, encoder->error);
@@ -316,7 +316,7 @@ static CachedPiece *cache_slot(const Encoder *encoder, const char *text, size_t 
 }
 
 static bool merge_piece(Encoder *encoder, const char *text, size_t n) {
-    return encoder->vocab->kind == VOCAB_SPM ? encode_span(encoder, text, n) : encode_word(encoder, text, n);
+    return encoder->vocab->byte_level ? encode_word(encoder, text, n) : encode_span(encoder, text, n);
 }
 
 /* Encodes a piece of text that merges with nothing around it. */
@@ -345,8 +345,8 @@ static bool encode_piece(Encoder *encoder, const char *text, size_t n) {
 
 static bool encode_words(Encoder *encoder, const char *text, size_t n) {
     for (size_t i = 0, length; i < n; i += length) {
-        length = encoder->vocab->kind == VOCAB_LLAMA3 ? word_length_llama3(text + i, n - i)
-                                                      : word_length_gpt2(text + i, n - i);
+        length = encoder->vocab->whole_words ? word_length_llama3(text + i, n - i)
+                                             : word_length_gpt2(text + i, n - i);
         if (!encode_piece(encoder, text + i, length)) return false;
     }
     return true;
@@ -373,8 +373,8 @@ static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool a
 /* Text between special tokens. As in llama.cpp, each such fragment is a sentence with a space in front. */
 static bool encode_fragment(Encoder *encoder, const char *text, size_t n) {
     if (n == 0) return true;
-    return encoder->vocab->kind == VOCAB_SPM ? encode_sentence(encoder, text, n, encoder->vocab->add_space)
-                                             : encode_words(encoder, text, n);
+    return encoder->vocab->byte_level ? encode_words(encoder, text, n)
+                                      : encode_sentence(encoder, text, n, encoder->vocab->add_space);
 }
 
 static bool encode(Encoder *encoder, const char *text, size_t n, unsigned flags) {
@@ -452,12 +452,10 @@ int32_t tokenizer_eos(const Tokenizer *tokenizer) { return tokenizer->vocab.eos;
 bool tokenizer_adds_bos(const Tokenizer *tokenizer) { return tokenizer->vocab.add_bos; }
 
 const char *tokenizer_kind(const Tokenizer *tokenizer) {
-    static const char *const names[] = {
-        [VOCAB_GPT2] = "byte-level BPE (gpt-2)",
-        [VOCAB_LLAMA3] = "byte-level BPE (llama-3)",
-        [VOCAB_SPM] = "SentencePiece BPE",
-    };
-    return names[tokenizer->vocab.kind];
+    const Vocab *vocab = &tokenizer->vocab;
+    return vocab->kind == VOCAB_SPM ? "SentencePiece BPE"
+           : vocab->whole_words     ? "byte-level BPE (llama-3)"
+                                    : "byte-level BPE (gpt-2)";
 }
 
 static bool is_token(const Vocab *vocab, int32_t id) { return id >= 0 && (size_t)id < vocab->n; }

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How text is split. The first two are byte-level BPE and differ in their pattern. */
-typedef enum VocabKind { VOCAB_GPT2, VOCAB_LLAMA3, VOCAB_SPM } VocabKind;
+/* What says which pair merges first: a list of merges, or the scores of the tokens that they make. */
+typedef enum VocabKind { VOCAB_BPE, VOCAB_SPM } VocabKind;
 
 /* The values are GGUF's own (tokenizer.ggml.token_type). */
 typedef enum TokenType {
@@ -40,6 +40,8 @@ typedef struct Special {
 
 typedef struct Vocab {
     VocabKind kind;
+    bool byte_level;      /* merging begins with bytes; else with characters, and ▁ in a token is a space */
+    bool whole_words;     /* a piece of text that is a token is not merged: merges do not reach all tokens */
     size_t n;             /* tokens */
     char *bytes;          /* all texts end to end, as in running text; for control tokens their names */
     unsigned char *types; /* [n] TokenType */
@@ -48,7 +50,7 @@ typedef struct Vocab {
     uint32_t *by_text; /* hash table of texts, as vocab.c places them: id + 1, and in other bits a hash's */
     uint32_t *orders;  /* [n] the pair whose token has the lowest order merges first */
     uint32_t *starts;  /* [n + 1] text i is bytes[starts[i], starts[i + 1]) */
-    Merge *merges;     /* byte-level BPE: by order, 1 and up; orders has each token's first, or 0 */
+    Merge *merges;     /* VOCAB_BPE: by order, 1 and up; orders has each token's first, or 0 */
 
     uint32_t id_mask;              /* the bits of by_text that hold id + 1 */
     size_t longest;                /* bytes of the longest text in by_text */
@@ -81,9 +83,32 @@ static inline uint64_t text_word(const char *text, size_t n) {
     return word;
 }
 
-/* Fills *vocab from tokenizer.ggml.…. Call vocab_free after a failure too. */
+/* Fills *vocab from tokenizer.ggml.… (text/vocab_gguf.c). Call vocab_free after a failure too. */
 bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error);
 void vocab_free(Vocab *vocab);
+
+/*
+ * Filling a Vocab of zeros, whose kind and flags are set, from any source: vocab_begin, vocab_add_token for each id from
+ * 0 on, then vocab_add_merge from the first to the last, or vocab_set_score for each id; then vocab_end, also after a
+ * failure. The caller sets the ids with a role. The first five members are the caller's; the others begin as zeros.
+ */
+typedef struct VocabBuilder {
+    Vocab *vocab;
+    Error *error;
+    const char *path, *tokens, *merges; /* for errors: the file, and what it calls its tokens and merges */
+    size_t n_tokens, n_merges;          /* added so far */
+    int32_t last;                       /* the token that the last merge makes */
+    char *scratch;                      /* a merge's text */
+} VocabBuilder;
+
+/* Makes room for n tokens, spelt by n_bytes in all, and n_merges. */
+bool vocab_begin(VocabBuilder *builder, size_t n, size_t n_bytes, size_t n_merges);
+/* Spelt as files do: GPT-2's characters for bytes, or ▁ for spaces and <0x0A> for bytes. STRING_PADDING lies behind it. */
+bool vocab_add_token(VocabBuilder *builder, String spelt, TokenType type);
+bool vocab_add_merge(VocabBuilder *builder, String left, String right); /* likewise */
+void vocab_set_score(Vocab *vocab, size_t id, float score);             /* not NaN */
+/* Returns whether the Vocab is ready, which it is not unless ok. */
+bool vocab_end(VocabBuilder *builder, bool ok);
 
 /* The text of a token of the vocabulary. */
 String vocab_text(const Vocab *vocab, int32_t id);
