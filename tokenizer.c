@@ -22,20 +22,6 @@ struct Tokenizer {
     Vocab vocab;
 };
 
-static bool tokens_reserve(Tokens *tokens, size_t n, Error *error) {
-    if (n <= tokens->capacity - tokens->n) return true;
-    int32_t *ids = grow(tokens->ids, sizeof *ids, tokens->n + n, &tokens->capacity);
-    if (!ids) return error_set(error, "not enough memory for %zu tokens", tokens->n + n);
-    tokens->ids = ids;
-    return true;
-}
-
-bool tokens_push(Tokens *tokens, int32_t id, Error *error) {
-    if (!tokens_reserve(tokens, 1, error)) return false;
-    tokens->ids[tokens->n++] = id;
-    return true;
-}
-
 /*
  * The patterns by which byte-level BPE cuts text into words. Bytes that are not UTF-8 count as
  * characters, one each, that are neither letter, number nor space.
@@ -382,7 +368,7 @@ static bool encode(Encoder *encoder, const char *text, size_t n, unsigned flags)
     size_t start = 0; /* of the fragment */
     if ((flags & ENCODE_ENDS) && vocab->add_bos && !tokens_push(encoder->tokens, vocab->bos, encoder->error))
         return false;
-    for (size_t i = 0; vocab->n_specials && i < n;) {
+    for (size_t i = 0; vocab->specials.n && i < n;) {
         int32_t id = vocab_begins_special(vocab, text[i])
                          ? vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL)
                          : -1;
@@ -413,11 +399,6 @@ bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_byt
     free(encoder.symbols);
     free(encoder.heap);
     return ok;
-}
-
-void tokens_free(Tokens *tokens) {
-    free(tokens->ids);
-    *tokens = (Tokens){0};
 }
 
 Tokenizer *tokenizer_new(const Checkpoint *checkpoint, Error *error) {

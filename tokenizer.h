@@ -5,6 +5,7 @@
 #include "checkpoint/checkpoint.h"
 #include "error.h"
 #include "text/buffer.h"
+#include "text/tokens.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,15 +37,6 @@ bool tokenizer_adds_bos(const Tokenizer *tokenizer);    /* whether ENCODE_ENDS p
 
 /* Whether a generated id ends the text: EOS, end of turn, or BOS (which opens the next text). */
 bool tokenizer_is_end(const Tokenizer *tokenizer, int32_t id);
-
-/* A growing list of ids. Starts as {0}; freed with tokens_free. */
-typedef struct Tokens {
-    int32_t *ids;
-    size_t n, capacity;
-} Tokens;
-
-bool tokens_push(Tokens *tokens, int32_t id, Error *error);
-void tokens_free(Tokens *tokens);
 
 /* Flags of tokenizer_encode. */
 enum {

@@ -10,7 +10,6 @@
 #include "text/vocab.h"
 
 #include "kernels/aligned.h"
-#include "text/buffer.h"
 #include "text/unicode.h"
 
 #include <stdlib.h>
@@ -308,52 +307,17 @@ static bool is_special(const Vocab *vocab, size_t id) {
            vocab_text(vocab, (int32_t)id).n;
 }
 
-static int compare_specials(const void *a, const void *b) {
-    const Special *x = a, *y = b;
-    int order = string_compare(x->text, y->text);
-    return order ? order : (x->id > y->id) - (x->id < y->id);
-}
-
-static size_t shared_length(String a, String b) {
-    size_t n = 0;
-    while (n < a.n && n < b.n && a.data[n] == b.data[n]) n++;
-    return n;
-}
-
-/* Adds a special that sorts after all so far. Any special that it begins with is the one before, or begins that. */
-static void add_special(Vocab *vocab, Special special) {
-    int32_t last = (int32_t)vocab->n_specials - 1;
-    special.prefix = last;
-    if (last >= 0) {
-        size_t shared = shared_length(vocab->specials[last].text, special.text);
-        if (shared == special.text.n) return; /* equal texts: the first id stays */
-        while (special.prefix >= 0 && vocab->specials[special.prefix].text.n > shared)
-            special.prefix = vocab->specials[special.prefix].prefix;
-    }
-    vocab->specials[vocab->n_specials++] = special;
-    vocab->specials_from[(unsigned char)*special.text.data + 1]++;
-}
-
 static bool find_specials(const VocabBuilder *builder) {
     Vocab *vocab = builder->vocab;
-    size_t n = 0, capacity = 0;
     for (size_t id = 0; id < vocab->n; id++) {
         if (!is_special(vocab, id)) continue;
         String text = vocab_text(vocab, (int32_t)id);
         if (text.n > MAX_SPECIAL_BYTES)
             return error_set(builder->error, "%s: %s: special token %zu has %zu bytes, at most %d are read",
                              builder->path, builder->tokens, id, text.n, MAX_SPECIAL_BYTES);
-        if (n == capacity) {
-            Special *specials = grow(vocab->specials, sizeof *specials, n + 1, &capacity);
-            if (!specials) return out_of_memory(builder);
-            vocab->specials = specials;
-        }
-        vocab->specials[n++] = (Special){text, (int32_t)id, -1};
+        if (!prefixes_add(&vocab->specials, text, (int32_t)id)) return out_of_memory(builder);
     }
-    if (n == 0) return true;
-    qsort(vocab->specials, n, sizeof *vocab->specials, compare_specials);
-    for (size_t i = 0; i < n; i++) add_special(vocab, vocab->specials[i]);
-    for (int byte = 0; byte < 256; byte++) vocab->specials_from[byte + 1] += vocab->specials_from[byte];
+    prefixes_sort(&vocab->specials);
     return true;
 }
 
@@ -368,32 +332,16 @@ bool vocab_end(VocabBuilder *builder, bool ok) {
     return ok && find_specials(builder);
 }
 
-/*
- * A special that the text starts with sorts before the text, and all that sort between the two start with
- * it as well. So it is the last one before the text, or a prefix of that one.
- */
 int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control) {
-    const Special *specials = vocab->specials;
-    unsigned char first = (unsigned char)*text;
-    size_t low = vocab->specials_from[first], high = vocab->specials_from[first + 1];
-    while (low < high) { /* specials[low − 1] ≤ text < specials[high] */
-        size_t middle = low + (high - low) / 2;
-        if (string_compare(specials[middle].text, (String){text, n}) <= 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    int32_t i = (int32_t)low - 1;
-    size_t shared = i < 0 ? 0 : shared_length(specials[i].text, (String){text, n});
-    for (; i >= 0; i = specials[i].prefix)
-        if (specials[i].text.n <= shared && (control || vocab->types[specials[i].id] == TOKEN_USER_DEFINED))
-            return specials[i].id;
-    return -1;
+    const Prefix *specials = vocab->specials.items;
+    int32_t i = prefixes_find(&vocab->specials, text, n);
+    while (i >= 0 && !control && vocab->types[specials[i].id] != TOKEN_USER_DEFINED) i = specials[i].shorter;
+    return i < 0 ? -1 : specials[i].id;
 }
 
 void vocab_free(Vocab *vocab) {
     free(vocab->types);
     free(vocab->bytes);
     free(vocab->by_text);
-    free(vocab->specials);
+    prefixes_free(&vocab->specials);
 }

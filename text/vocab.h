@@ -7,6 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "error.h"
+#include "text/prefixes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,13 +32,6 @@ typedef struct Merge {
     uint32_t next; /* order of the next merge in the file that makes the same token, 0: none */
 } Merge;
 
-/* A text that is found before the rest of the text is split. */
-typedef struct Special {
-    String text;
-    int32_t id;
-    int32_t prefix; /* index of the longest special that this one starts with, −1: none */
-} Special;
-
 typedef struct Vocab {
     VocabKind kind;
     bool byte_level;      /* merging begins with bytes; else with characters, and ▁ in a token is a space */
@@ -58,9 +52,8 @@ typedef struct Vocab {
     unsigned char joined[256][32]; /* bit: byte b follows byte a within some text of by_text */
     int32_t byte_ids[256];         /* −1: no token */
 
-    Special *specials; /* [n_specials] ascending by text; control, unknown and user-defined tokens */
-    size_t n_specials;
-    size_t specials_from[257]; /* specials whose first byte is b: [specials_from[b], specials_from[b + 1]) */
+    Prefixes
+        specials; /* control, unknown and user-defined tokens, found before the rest of a text is split */
 
     int32_t bos, eos, eot, unknown; /* ids, −1: none */
     bool add_bos, add_eos, add_space;
@@ -132,8 +125,7 @@ int32_t vocab_find_merge(const Vocab *vocab, String text, size_t left, uint32_t 
 
 /* Whether a special token starts with this byte. */
 static inline bool vocab_begins_special(const Vocab *vocab, char first) {
-    const size_t *from = &vocab->specials_from[(unsigned char)first];
-    return from[0] < from[1];
+    return prefixes_begin(&vocab->specials, first);
 }
 
 /* The longest special token that text[0, n), n > 0, starts with, or −1; without `control`, user-defined only. */
