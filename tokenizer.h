@@ -18,6 +18,9 @@ typedef struct Tokenizer Tokenizer;
  * Builds the tokenizer that the checkpoint's metadata (tokenizer.ggml.…) describes:
  * "gpt2": byte-level BPE with merges (Sennrich et al. 2016, arXiv:1508.07909; Radford et al. 2019);
  * "llama": SentencePiece BPE with scores, ▁ and byte fallback (Kudo & Richardson 2018, arXiv:1808.06226).
+ * Without them, that of the tokenizer.json in tokenizer.huggingface.json: BPE or Unigram (Kudo 2018, arXiv:1804.10959),
+ * as Hugging Face's library has it; whatever in it is not known is refused by name. Two things differ: a character that
+ * no token can write, and the library drops, fails; and text never becomes a special token by merging.
  * Borrows the checkpoint's bytes: close the checkpoint after tokenizer_free, which accepts NULL.
  */
 Tokenizer *tokenizer_new(const Checkpoint *checkpoint, Error *error);
@@ -64,8 +67,9 @@ String tokenizer_piece(const Tokenizer *tokenizer, int32_t id, bool special);
  */
 typedef struct Detokenizer {
     const Tokenizer *tokenizer;
-    bool special;  /* show control tokens by name */
-    bool at_start; /* the next token opens the text: SentencePiece drops the space it put in front */
+    bool special;     /* show control tokens by name */
+    bool at_start;    /* the next token opens the text: SentencePiece drops the space it put in front */
+    size_t n_dropped; /* characters so far of those that are dropped there */
     unsigned char pending[4];
     size_t n_pending;
 } Detokenizer;

@@ -10,7 +10,9 @@
 #include "text/vocab.h"
 
 #include "kernels/aligned.h"
+#include "text/pipeline.h"
 #include "text/unicode.h"
+#include "text/unigram.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +58,12 @@ static inline uint64_t hash_text(String text, bool padded) {
  */
 static size_t table_slots(size_t n) { return 2 * n + MAX_PROBES; }
 static size_t table_place(uint64_t hash, size_t n) { return (size_t)((hash >> 32) * (2 * n) >> 32); }
+
+String vocab_shown(const Vocab *vocab, int32_t id) {
+    if (!vocab->shown_starts) return vocab_text(vocab, id);
+    uint32_t start = vocab->shown_starts[id];
+    return (String){vocab->shown + start, vocab->shown_starts[id + 1] - start};
+}
 
 String vocab_text(const Vocab *vocab, int32_t id) {
     uint32_t start = vocab->starts[id];
@@ -111,6 +119,12 @@ static int spelt_byte(uint32_t c) {
     return c == 0x143 ? 0xad : -1;
 }
 
+uint32_t vocab_spell_byte(char byte) {
+    uint32_t c = (unsigned char)byte;
+    if (spelt_byte(c) == (int)c) return c;
+    return c <= 0x20 ? 0x100 + c : c == 0xad ? 0x143 : 0x121 + c - 0x7f;
+}
+
 /*
  * Whether all 8 bytes lie between ! and ~: visible ASCII, which is spelt as itself. A byte's highest bit is set
  * if it is not ASCII, if it lies beyond ~ and 1 is added, or if it lies before ! and ! is subtracted. Only a byte
@@ -151,6 +165,21 @@ static size_t unspell_bytes(String text, char *out) {
     return n;
 }
 
+bool vocab_append_unspelt(String text, TextBuffer *out) {
+    static const char padding[STRING_PADDING];
+    size_t start = out->n, copy = start + text.n + STRING_PADDING;
+    if (!text_append(out, text.data, text.n) || !text_append(out, padding, STRING_PADDING) ||
+        !text_append(out, text.data, text.n) || !text_append(out, padding, STRING_PADDING))
+        return false;
+    out->n = start + unspell_bytes((String){out->data + copy, text.n}, out->data + start);
+    return true;
+}
+
+static size_t copy_text(String text, char *out) {
+    memcpy(out, text.data, text.n);
+    return text.n;
+}
+
 size_t vocab_unspell_spaces(String text, char *out) {
     size_t n = 0;
     for (size_t i = 0; i < text.n;) {
@@ -177,7 +206,9 @@ static bool unspell(const VocabBuilder *builder, size_t id, String text, char *o
     Vocab *vocab = builder->vocab;
     TokenType type = vocab->types[id];
     bool byte_level = vocab->byte_level;
-    int byte = !byte_level && (type == TOKEN_NORMAL || type == TOKEN_BYTE) ? named_byte(text) : -1;
+    int byte = !byte_level && !vocab->verbatim && (type == TOKEN_NORMAL || type == TOKEN_BYTE)
+                   ? named_byte(text)
+                   : -1;
     if (byte >= 0) {
         vocab->types[id] = TOKEN_BYTE; /* in a file without types, the name tells */
         if (vocab->byte_ids[byte] < 0) vocab->byte_ids[byte] = (int32_t)id;
@@ -186,9 +217,9 @@ static bool unspell(const VocabBuilder *builder, size_t id, String text, char *o
     } else if (!byte_level && type == TOKEN_BYTE) {
         return error_set(builder->error, "%s: %s: byte token %zu is named '%.*s', expected <0x00> to <0xFF>",
                          builder->path, builder->tokens, id, string_shown(text), text.data);
-    } else if (type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || (type == TOKEN_USER_DEFINED && byte_level)) {
-        memcpy(out, text.data, text.n);
-        *n = text.n;
+    } else if (vocab->verbatim || type == TOKEN_CONTROL || type == TOKEN_UNKNOWN ||
+               (type == TOKEN_USER_DEFINED && byte_level)) {
+        *n = copy_text(text, out);
     } else {
         *n = byte_level ? unspell_bytes(text, out) : vocab_unspell_spaces(text, out);
     }
@@ -201,7 +232,7 @@ static bool index_text(const VocabBuilder *builder, size_t id) {
     TokenType type = vocab->types[id];
     String text = vocab_text(vocab, (int32_t)id);
     bool is_text = type != TOKEN_CONTROL && type != TOKEN_UNKNOWN && type != TOKEN_BYTE;
-    if (text.n == 0 || (!vocab->byte_level && !is_text)) return true;
+    if (text.n == 0 || builder->apart || (!vocab->byte_level && !is_text)) return true;
     uint64_t hash = hash_text(text, true);
     uint32_t *slot = text_slot(vocab, text, hash);
     if (!slot)
@@ -279,20 +310,29 @@ static int32_t find_next(const Vocab *vocab, String text, int32_t last) {
  */
 bool vocab_add_merge(VocabBuilder *builder, String left, String right) {
     Vocab *vocab = builder->vocab;
-    size_t (*unspelt)(String, char *) = vocab->byte_level ? unspell_bytes : vocab_unspell_spaces;
+    size_t (*unspelt)(String, char *) = vocab->byte_level ? unspell_bytes
+                                        : vocab->verbatim ? copy_text
+                                                          : vocab_unspell_spaces;
     size_t room = (vocab->byte_level ? 2 : 3) * vocab->longest; /* no byte is spelt by more */
     if (!builder->scratch && !(builder->scratch = malloc(room + 1 + STRING_PADDING)))
         return out_of_memory(builder);
     if (left.n + right.n <= room) {
         size_t n_left = unspelt(left, builder->scratch),
                n = n_left + unspelt(right, builder->scratch + n_left);
+        String parts[2] = {{builder->scratch, n_left}, {builder->scratch + n_left, n - n_left}};
+        for (int i = 0; builder->strict && i < 2; i++)
+            if (vocab_find(vocab, parts[i]) < 0)
+                return error_set(builder->error, "%s: %s: '%.*s' is not in %s", builder->path,
+                                 builder->merges, string_shown(parts[i]), parts[i].data, builder->tokens);
         builder->last =
             find_next(vocab, (String){builder->scratch, n}, builder->last < 0 ? 0 : builder->last);
         if (builder->last >= 0) {
             size_t order = ++builder->n_merges;
             vocab->merges[order] = (Merge){.left = (uint32_t)n_left};
             uint32_t *place = merge_order(vocab, builder->last, n_left);
-            if (!*place) *place = (uint32_t)order; /* if a pair is listed twice, the first place counts */
+            if (*place && builder->strict) vocab->merges[order].next = vocab->merges[*place].next;
+            if (!*place || builder->strict)
+                *place = (uint32_t)order; /* of equal pairs, the first one counts */
             return true;
         }
     }
@@ -340,6 +380,15 @@ int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool 
 }
 
 void vocab_free(Vocab *vocab) {
+    if (vocab->pipeline) pipeline_free(vocab->pipeline);
+    if (vocab->unigram) {
+        prefixes_free(&vocab->unigram->pieces);
+        free(vocab->unigram->scores);
+    }
+    free(vocab->pipeline);
+    free(vocab->unigram);
+    free(vocab->shown);
+    free(vocab->shown_starts);
     free(vocab->types);
     free(vocab->bytes);
     free(vocab->by_text);
