@@ -25,89 +25,13 @@ struct Tokenizer {
 };
 
 /*
- * The patterns by which byte-level BPE cuts text into words. Bytes that are not UTF-8 count as
- * characters, one each, that are neither letter, number nor space.
+ * The length in bytes of the character that text[0, n), n > 0, starts with. Bytes that are not UTF-8 count as characters,
+ * one each.
  */
-
-/* The length in bytes of the character that text[0, n), n > 0, starts with. */
-static size_t character_length(const char *text, size_t n, uint32_t *c) {
-    size_t length = utf8_decode(text, n, c);
-    return *c < UTF8_INVALID ? length : 1;
-}
-
-static CharClass class_at(const char *text, size_t n, size_t *length) {
-    uint32_t c = (unsigned char)*text;
-    *length = c < 0x80 ? 1 : character_length(text, n, &c);
-    return unicode_class(c);
-}
-
-/* Where the run of characters of this class that begins at text[i] ends. */
-static size_t skip_class(const char *text, size_t n, size_t i, CharClass class) {
-    size_t length;
-    while (i < n && class_at(text + i, n - i, &length) == class) i += length;
-    return i;
-}
-
-static bool is_newline(char c) { return c == '\r' || c == '\n'; }
-
-/* 's|'t|'re|'ve|'m|'ll|'d — the length of one at the start of the text, or 0. */
-static size_t contraction(const char *text, size_t n, bool ignore_case) {
-    static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
-    if (n < 2 || text[0] != '\'') return 0;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        size_t length = strlen(endings[i]), k = 0;
-        while (k < length && 1 + k < n && (text[1 + k] | (ignore_case ? 0x20 : 0)) == endings[i][k]) k++;
-        if (k == length) return 1 + length;
-    }
-    /* ſ is an s to a pattern that ignores case. */
-    return ignore_case && n >= 3 && memcmp(text + 1, "\xc5\xbf", 2) == 0 ? 3 : 0;
-}
-
-/* \s+(?!\S)|\s+ — white space, without its last character if a word follows, since the word may begin with it. */
-static size_t space_length(const char *text, size_t n) {
-    size_t last = 0, end = 0, length;
-    while (end < n && class_at(text + end, n - end, &length) == CHAR_SPACE) last = end, end += length;
-    return end < n && last > 0 ? last : end;
-}
-
-/*
- * GPT-2 (Radford et al. 2019, encoder.py):
- * 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
- */
-static size_t word_length_gpt2(const char *text, size_t n) {
-    size_t length = contraction(text, n, false), start = text[0] == ' ' && n > 1;
-    if (length) return length;
-    CharClass class = class_at(text + start, n - start, &length);
-    return class == CHAR_SPACE ? space_length(text, n) : skip_class(text, n, start + length, class);
-}
-
-/*
- * Llama 3 (the pattern of its tokenizer.py, which is that of tiktoken's cl100k_base):
- * (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|
- * \s+(?!\S)|\s+
- */
-static size_t word_length_llama3(const char *text, size_t n) {
-    size_t first, length = contraction(text, n, true), start = text[0] == ' ' && n > 1, end;
-    if (length) return length;
-    CharClass class = class_at(text, n, &first);
-    if (class == CHAR_LETTER) return skip_class(text, n, first, CHAR_LETTER);
-    if (class == CHAR_NUMBER) {
-        end = first;
-        for (int i = 1; i < 3 && end < n && class_at(text + end, n - end, &length) == CHAR_NUMBER; i++)
-            end += length;
-        return end;
-    }
-    if (!is_newline(text[0]) && first < n && class_at(text + first, n - first, &length) == CHAR_LETTER)
-        return skip_class(text, n, first + length, CHAR_LETTER);
-    if (class_at(text + start, n - start, &length) == CHAR_OTHER) {
-        end = skip_class(text, n, start + length, CHAR_OTHER);
-        while (end < n && is_newline(text[end])) end++;
-        return end;
-    }
-    end = 0; /* after the last newline of the white space */
-    for (size_t i = 0; i < n && class_at(text + i, n - i, &length) == CHAR_SPACE; i += length)
-        if (is_newline(text[i])) end = i + 1;
-    return end ? end : space_length(text, n);
+static size_t character_length(const char *text, size_t n) {
+    uint32_t c;
+    size_t length = utf8_decode(text, n, &c);
+    return c < UTF8_INVALID ? length : 1;
 }
 
 static const uint32_t NONE = UINT32_MAX; /* no neighbour */
@@ -141,6 +65,7 @@ typedef struct Encoder {
     Error *error;
     CachedPiece *cache; /* [n_cache] by hash */
     size_t n_cache;     /* a power of two */
+    uint16_t *states;   /* [bytes of the text] for patterns */
     bool after_unknown; /* the last character was unknown, and its token is pushed */
     bool saw_unknown;   /* what was encoded has such a character, and depends on more than its own text */
     TextBuffer swapped; /* a piece of text whose spaces are written as the vocabulary does */
@@ -289,10 +214,9 @@ static bool push_character(Encoder *encoder, const char *text, size_t n) {
 
 /* The length of the text up to the first place that no token spans. */
 static size_t span_length(const Vocab *vocab, const char *text, size_t n) {
-    uint32_t c;
-    size_t end = character_length(text, n, &c);
+    size_t end = character_length(text, n);
     while (end < n && vocab_joins(vocab, text[end - 1], text[end]))
-        end += character_length(text + end, n - end, &c);
+        end += character_length(text + end, n - end);
     return end;
 }
 
@@ -300,9 +224,9 @@ static size_t span_length(const Vocab *vocab, const char *text, size_t n) {
 static bool encode_span(Encoder *encoder, const char *text, size_t n) {
     if (!reserve(encoder, n)) return false;
     encoder->text = text;
-    uint32_t n_symbols = 0, c;
+    uint32_t n_symbols = 0;
     for (size_t i = 0, length; i < n; i += length) {
-        length = character_length(text + i, n - i, &c);
+        length = character_length(text + i, n - i);
         set_symbol(encoder, n_symbols++, i, length, i + length == n);
     }
     merge_symbols(encoder, n_symbols);
@@ -353,13 +277,20 @@ static bool encode_piece(Encoder *encoder, const char *text, size_t n) {
     return true;
 }
 
-static bool encode_words(Encoder *encoder, const char *text, size_t n) {
-    for (size_t i = 0, length; i < n; i += length) {
-        length = encoder->vocab->whole_words ? word_length_llama3(text + i, n - i)
-                                             : word_length_gpt2(text + i, n - i);
-        if (!encode_piece(encoder, text + i, length)) return false;
+/* Encodes text[0, n) after the vocabulary's patterns from that level on have cut it. states: [n] scratch. */
+static bool encode_words(Encoder *encoder, const char *text, size_t n, size_t level, uint16_t *states) {
+    const Vocab *vocab = encoder->vocab;
+    if (n == 0) return true;
+    if (level == vocab->n_patterns) return encode_piece(encoder, text, n);
+    Matches matches = pattern_begin(vocab->patterns[level], text, n, states);
+    size_t done = 0, start, end;
+    while (pattern_next(&matches, &start, &end)) {
+        if (!encode_words(encoder, text + done, start - done, level + 1, states + done) ||
+            !encode_words(encoder, text + start, end - start, level + 1, states + start))
+            return false;
+        done = end;
     }
-    return true;
+    return encode_words(encoder, text + done, n - done, level + 1, states + done);
 }
 
 /* A text cut where no token spans two of its characters. */
@@ -388,9 +319,11 @@ static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool a
 /* Text between special tokens. As in llama.cpp, each such fragment is a sentence with a space in front. */
 static bool encode_fragment(Encoder *encoder, const char *text, size_t n) {
     if (n == 0) return true;
-    return encoder->vocab->byte_level ? encode_words(encoder, text, n)
+    return encoder->vocab->byte_level ? encode_words(encoder, text, n, 0, encoder->states)
                                       : encode_sentence(encoder, text, n, encoder->vocab->add_space);
 }
+
+static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 static bool take_token(void *context, int32_t id) { return push_known(context, id); }
 
@@ -420,17 +353,19 @@ static bool encode_text(Encoder *encoder, const char *text, size_t n, unsigned f
     if (vocab->pipeline)
         return pipeline_run(vocab->pipeline, text, n, flags & ENCODE_SPECIAL, &taker, encoder->error);
     for (size_t i = 0; vocab->specials.n && i < n;) {
-        int32_t id = vocab_begins_special(vocab, text[i])
-                         ? vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL)
-                         : -1;
-        if (id < 0) {
+        const Prefix *special = vocab_begins_special(vocab, text[i])
+                                    ? vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL)
+                                    : NULL;
+        if (!special) {
             i++;
             continue;
         }
         if (!encode_fragment(encoder, text + start, i - start) ||
-            !tokens_push(encoder->tokens, id, encoder->error))
+            !tokens_push(encoder->tokens, special->id, encoder->error))
             return false;
-        start = i += vocab_text(vocab, id).n;
+        i += special->text.n;
+        while (special->takes_space && i < n && is_space(text[i])) i++;
+        start = i;
     }
     return encode_fragment(encoder, text + start, n - start);
 }
@@ -449,10 +384,13 @@ bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_byt
     size_t n_before = tokens->n;
     while (encoder.n_cache < n_bytes / 4 && encoder.n_cache < MAX_CACHE) encoder.n_cache *= 2;
     encoder.cache = calloc(encoder.n_cache, sizeof *encoder.cache);
-    bool ok = encoder.cache ? encode(&encoder, text, n_bytes, flags)
-                            : error_set(error, "not enough memory to tokenize %zu bytes", n_bytes);
+    encoder.states = malloc((tokenizer->vocab.n_patterns ? n_bytes : 0) * sizeof *encoder.states + 1);
+    bool ok = encoder.cache && encoder.states
+                  ? encode(&encoder, text, n_bytes, flags)
+                  : error_set(error, "not enough memory to tokenize %zu bytes", n_bytes);
     if (!ok) tokens->n = n_before;
     free(encoder.cache);
+    free(encoder.states);
     free(encoder.symbols);
     free(encoder.heap);
     free(encoder.swapped.data);
@@ -494,16 +432,7 @@ int32_t tokenizer_bos(const Tokenizer *tokenizer) { return tokenizer->vocab.bos;
 int32_t tokenizer_eos(const Tokenizer *tokenizer) { return tokenizer->vocab.eos; }
 bool tokenizer_adds_bos(const Tokenizer *tokenizer) { return tokenizer->vocab.add_bos; }
 
-const char *tokenizer_kind(const Tokenizer *tokenizer) {
-    const Vocab *vocab = &tokenizer->vocab;
-    if (vocab->pipeline)
-        return vocab->unigram      ? "Unigram (tokenizer.json)"
-               : vocab->byte_level ? "byte-level BPE (tokenizer.json)"
-                                   : "BPE of characters (tokenizer.json)";
-    return vocab->kind == VOCAB_SPM ? "SentencePiece BPE"
-           : vocab->whole_words     ? "byte-level BPE (llama-3)"
-                                    : "byte-level BPE (gpt-2)";
-}
+const char *tokenizer_kind(const Tokenizer *tokenizer) { return tokenizer->vocab.name; }
 
 static bool is_token(const Vocab *vocab, int32_t id) { return id >= 0 && (size_t)id < vocab->n; }
 

@@ -1,5 +1,6 @@
 #include "text/pipeline.h"
 
+#include "text/categories.h"
 #include "text/unicode.h"
 #include "text/vocab.h"
 
@@ -92,10 +93,12 @@ static size_t character_at(String text, size_t i, uint32_t *c) {
     return utf8_decode(text.data + i, text.n - i, c);
 }
 
+/* White_Space (The Unicode Standard, PropList.txt). */
 static bool is_space_at(String text, size_t i, size_t *length) {
     uint32_t c;
     *length = character_at(text, i, &c);
-    return unicode_class(c) == CHAR_SPACE;
+    return c == ' ' || c - '\t' < 5 || c == 0x85 || c == 0xa0 || c == 0x1680 || c - 0x2000 < 11 ||
+           c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 /* Where the character in front of text[i], i > 0, begins. */
@@ -235,12 +238,19 @@ static bool cut(Run *run, size_t step, String text, bool first) {
     return out->n == 0 || cut(run, step + 1, (String){out->data, out->n}, first);
 }
 
-/* \w, as HF's single words are told: letters, marks, decimal digits, joining punctuation and the like. */
-static bool is_word_at(const Run *run, String text, size_t i) {
+/* Alphabetic, marks, decimal digits, joiners (UTS #18, annex C): the neighbours that a single word must not have. */
+static bool is_word_at(String text, size_t i) {
+    static const char *const categories[] = {"L", "M", "Nd", "Nl", "Pc"};
+    static const uint32_t others[][2] = {
+        {0x200c, 0x200d}, {0x24b6, 0x24e9}, {0x1f130, 0x1f149}, {0x1f150, 0x1f169}, {0x1f170, 0x1f189}};
+    Property property;
     uint32_t c;
     character_at(text, i, &c);
-    (void)run;
-    return unicode_class(c) == CHAR_LETTER;
+    for (size_t k = 0; k < 5; k++)
+        if ((c >= others[k][0] && c <= others[k][1]) ||
+            (property_find(categories[k], strlen(categories[k]), &property) && property_holds(property, c)))
+            return true;
+    return false;
 }
 
 /*
@@ -260,8 +270,8 @@ static bool find_added(Run *run, const Prefixes *texts, String text, bool first,
         const AddedToken *added = &run->pipeline->added[texts->items[found].id];
         size_t start = i, end = i += texts->items[found].text.n;
         if (added->special && !run->special) continue;
-        if (added->single_word && ((start > 0 && is_word_at(run, text, character_before(text, start))) ||
-                                   (end < text.n && is_word_at(run, text, end))))
+        if (added->single_word && ((start > 0 && is_word_at(text, character_before(text, start))) ||
+                                   (end < text.n && is_word_at(text, end))))
             continue;
         if (added->lstrip) start = skip_spaces_back(text, start, done);
         if (added->rstrip && !(end >= spaces[0] && end < spaces[1]))

@@ -250,6 +250,14 @@ static bool read_punctuation(TokenizerReader *reader, const Json *json) {
            add_split(reader, "[\\p{P}$+<=>^`|~]", behavior, false);
 }
 
+/* \w+|[^\w\s]+, where \w is what Rust's expressions take for it (UTS #18, annex C). */
+static bool read_whitespace(TokenizerReader *reader) {
+#define WORD                                                                                                 \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}"            \
+    "\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
+    return add_split(reader, "[" WORD "]+|[^" WORD "\\s]+", CUT_REMOVED, true);
+}
+
 bool tokenizer_read_pre_tokenizer(TokenizerReader *reader, const Json *json) {
     String type = tokenizer_type(json);
     if (!is_there(json)) return true;
@@ -258,7 +266,7 @@ bool tokenizer_read_pre_tokenizer(TokenizerReader *reader, const Json *json) {
     if (string_equals(type, "Split")) return read_split(reader, json);
     if (string_equals(type, "Digits")) return read_digits(reader, json);
     if (string_equals(type, "Punctuation")) return read_punctuation(reader, json);
-    if (string_equals(type, "Whitespace")) return add_split(reader, "\\w+|[^\\w\\s]+", CUT_REMOVED, true);
+    if (string_equals(type, "Whitespace")) return read_whitespace(reader);
     if (string_equals(type, "WhitespaceSplit")) return add_split(reader, "\\s", CUT_REMOVED, false);
     if (!string_equals(type, "Sequence"))
         return tokenizer_refuse(reader, "a pre_tokenizer of a type that is not known:", type, "");

@@ -11,7 +11,7 @@ bool prefixes_add(Prefixes *prefixes, String text, int32_t id) {
         if (!items) return false;
         prefixes->items = items;
     }
-    prefixes->items[prefixes->n++] = (Prefix){text, id, -1};
+    prefixes->items[prefixes->n++] = (Prefix){.text = text, .id = id, .shorter = -1};
     return true;
 }
 

@@ -11,7 +11,8 @@
 typedef struct Prefix {
     String text; /* borrowed, not empty */
     int32_t id;
-    int32_t shorter; /* index of the longest other text that this one begins with, −1: none */
+    bool takes_space; /* for who finds it: the white space behind it goes with it */
+    int32_t shorter;  /* index of the longest other text that this one begins with, −1: none */
 } Prefix;
 
 /* Starts as {0}; freed with prefixes_free. */

@@ -136,10 +136,11 @@ static bool is_visible(uint64_t word) {
 }
 
 /*
- * Writes the bytes that a spelling of byte-level BPE stands for. A text with other characters stands for itself.
+ * Writes the bytes that a spelling of byte-level BPE stands for. A text with other characters stands for itself, and
+ * *is_spelt becomes false.
  * `text` has STRING_PADDING behind it, and `out` room for as much behind text.n bytes.
  */
-static size_t unspell_bytes(String text, char *out) {
+static size_t unspell_bytes(String text, char *out, bool *is_spelt) {
     const uint64_t visible = 0x6161616161616161u;
     size_t n = (text.n >= 2) & (memcmp(text.data, "\xc4\xa0", 2) == 0), i = 2 * n;
     *out = ' '; /* if the text begins with one */
@@ -157,6 +158,7 @@ static size_t unspell_bytes(String text, char *out) {
         i += utf8_decode(text.data + i, text.n - i, &c);
         int byte = spelt_byte(c);
         if (byte < 0) {
+            *is_spelt = false;
             memcpy(out, text.data, text.n);
             return text.n;
         }
@@ -171,7 +173,8 @@ bool vocab_append_unspelt(String text, TextBuffer *out) {
     if (!text_append(out, text.data, text.n) || !text_append(out, padding, STRING_PADDING) ||
         !text_append(out, text.data, text.n) || !text_append(out, padding, STRING_PADDING))
         return false;
-    out->n = start + unspell_bytes((String){out->data + copy, text.n}, out->data + start);
+    bool is_spelt;
+    out->n = start + unspell_bytes((String){out->data + copy, text.n}, out->data + start, &is_spelt);
     return true;
 }
 
@@ -198,11 +201,26 @@ static int named_byte(String name) {
     return high && low ? (int)((high - digits) << 4 | (low - digits)) : -1;
 }
 
+/* Likewise for a spelling of this vocabulary. */
+static size_t unspell_text(const Vocab *vocab, String text, char *out, bool *is_spelt) {
+    if (vocab->byte_level) return unspell_bytes(text, out, is_spelt);
+    return vocab->verbatim ? copy_text(text, out) : vocab_unspell_spaces(text, out);
+}
+
+/* Whether byte-level BPE spells a text as itself. */
+static bool is_own_spelling(String text) {
+    size_t n = 0;
+    while (n < text.n && text.data[n] > 0x20 && text.data[n] < 0x7f) n++;
+    return n == text.n;
+}
+
 /*
  * Rewrites token id from the file's spelling to bytes at `out`, which has room for them; *n is their number.
  * Names of control and unknown tokens are not text and stay as they are. So do user-defined tokens of byte-level BPE.
+ * *is_text becomes false for what merging cannot make.
  */
-static bool unspell(const VocabBuilder *builder, size_t id, String text, char *out, size_t *n) {
+static bool unspell(const VocabBuilder *builder, size_t id, String text, char *out, size_t *n,
+                    bool *is_text) {
     Vocab *vocab = builder->vocab;
     TokenType type = vocab->types[id];
     bool byte_level = vocab->byte_level;
@@ -214,14 +232,15 @@ static bool unspell(const VocabBuilder *builder, size_t id, String text, char *o
         if (vocab->byte_ids[byte] < 0) vocab->byte_ids[byte] = (int32_t)id;
         *out = (char)byte;
         *n = 1;
+        *is_text = false;
     } else if (!byte_level && type == TOKEN_BYTE) {
         return error_set(builder->error, "%s: %s: byte token %zu is named '%.*s', expected <0x00> to <0xFF>",
                          builder->path, builder->tokens, id, string_shown(text), text.data);
-    } else if (vocab->verbatim || type == TOKEN_CONTROL || type == TOKEN_UNKNOWN ||
-               (type == TOKEN_USER_DEFINED && byte_level)) {
+    } else if (type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || (type == TOKEN_USER_DEFINED && byte_level)) {
         *n = copy_text(text, out);
+        *is_text = byte_level && is_own_spelling(text);
     } else {
-        *n = byte_level ? unspell_bytes(text, out) : vocab_unspell_spaces(text, out);
+        *n = unspell_text(vocab, text, out, is_text);
     }
     return true;
 }
@@ -229,10 +248,8 @@ static bool unspell(const VocabBuilder *builder, size_t id, String text, char *o
 /* Adds token id, whose text is known, to by_text. */
 static bool index_text(const VocabBuilder *builder, size_t id) {
     Vocab *vocab = builder->vocab;
-    TokenType type = vocab->types[id];
     String text = vocab_text(vocab, (int32_t)id);
-    bool is_text = type != TOKEN_CONTROL && type != TOKEN_UNKNOWN && type != TOKEN_BYTE;
-    if (text.n == 0 || builder->apart || (!vocab->byte_level && !is_text)) return true;
+    if (text.n == 0 || builder->apart) return true;
     uint64_t hash = hash_text(text, true);
     uint32_t *slot = text_slot(vocab, text, hash);
     if (!slot)
@@ -280,10 +297,13 @@ bool vocab_begin(VocabBuilder *builder, size_t n, size_t n_bytes, size_t n_merge
 bool vocab_add_token(VocabBuilder *builder, String spelt, TokenType type) {
     Vocab *vocab = builder->vocab;
     size_t id = builder->n_tokens++, n = 0;
+    bool is_text = true;
     vocab->types[id] = (unsigned char)type;
-    if (!unspell(builder, id, spelt, vocab->bytes + vocab->starts[id], &n)) return false;
+    if (!unspell(builder, id, spelt, vocab->bytes + vocab->starts[id], &n, &is_text)) return false;
     vocab->starts[id + 1] = vocab->starts[id] + (uint32_t)n;
-    return index_text(builder, id);
+    if (!is_text && vocab->types[id] == TOKEN_NORMAL)
+        vocab->distinct = false; /* its bytes may be another's, spelt */
+    return !is_text || index_text(builder, id);
 }
 
 /* A number that falls as the score rises. A float's bits, as an integer, keep its order. */
@@ -299,7 +319,7 @@ void vocab_set_score(Vocab *vocab, size_t id, float score) { vocab->orders[id] =
 /* Like vocab_find, for a text that is most likely the token `last`, or the one after it. */
 static int32_t find_next(const Vocab *vocab, String text, int32_t last) {
     for (int32_t id = last; vocab->distinct && id < last + 2 && (size_t)id < vocab->n; id++)
-        if (equal(vocab_text(vocab, id), text)) return id;
+        if (vocab->types[id] == TOKEN_NORMAL && equal(vocab_text(vocab, id), text)) return id;
     return vocab_find(vocab, text);
 }
 
@@ -310,22 +330,21 @@ static int32_t find_next(const Vocab *vocab, String text, int32_t last) {
  */
 bool vocab_add_merge(VocabBuilder *builder, String left, String right) {
     Vocab *vocab = builder->vocab;
-    size_t (*unspelt)(String, char *) = vocab->byte_level ? unspell_bytes
-                                        : vocab->verbatim ? copy_text
-                                                          : vocab_unspell_spaces;
     size_t room = (vocab->byte_level ? 2 : 3) * vocab->longest; /* no byte is spelt by more */
     if (!builder->scratch && !(builder->scratch = malloc(room + 1 + STRING_PADDING)))
         return out_of_memory(builder);
     if (left.n + right.n <= room) {
-        size_t n_left = unspelt(left, builder->scratch),
-               n = n_left + unspelt(right, builder->scratch + n_left);
-        String parts[2] = {{builder->scratch, n_left}, {builder->scratch + n_left, n - n_left}};
+        char *text = builder->scratch;
+        bool is_spelt = true;
+        size_t n_left = unspell_text(vocab, left, text, &is_spelt);
+        size_t n = n_left + unspell_text(vocab, right, text + n_left, &is_spelt);
+        String parts[2] = {{text, n_left}, {text + n_left, n - n_left}};
         for (int i = 0; builder->strict && i < 2; i++)
             if (vocab_find(vocab, parts[i]) < 0)
                 return error_set(builder->error, "%s: %s: '%.*s' is not in %s", builder->path,
                                  builder->merges, string_shown(parts[i]), parts[i].data, builder->tokens);
         builder->last =
-            find_next(vocab, (String){builder->scratch, n}, builder->last < 0 ? 0 : builder->last);
+            !is_spelt ? -1 : find_next(vocab, (String){text, n}, builder->last < 0 ? 0 : builder->last);
         if (builder->last >= 0) {
             size_t order = ++builder->n_merges;
             vocab->merges[order] = (Merge){.left = (uint32_t)n_left};
@@ -372,11 +391,11 @@ bool vocab_end(VocabBuilder *builder, bool ok) {
     return ok && find_specials(builder);
 }
 
-int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control) {
+const Prefix *vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control) {
     const Prefix *specials = vocab->specials.items;
     int32_t i = prefixes_find(&vocab->specials, text, n);
     while (i >= 0 && !control && vocab->types[specials[i].id] != TOKEN_USER_DEFINED) i = specials[i].shorter;
-    return i < 0 ? -1 : specials[i].id;
+    return i < 0 ? NULL : &specials[i];
 }
 
 void vocab_free(Vocab *vocab) {
@@ -393,4 +412,5 @@ void vocab_free(Vocab *vocab) {
     free(vocab->bytes);
     free(vocab->by_text);
     prefixes_free(&vocab->specials);
+    for (size_t i = 0; i < vocab->n_patterns; i++) pattern_free(vocab->patterns[i]);
 }

@@ -8,6 +8,8 @@
 #include "checkpoint/checkpoint.h"
 #include "error.h"
 #include "text/buffer.h"
+#include "text/pattern.h"
+#include "text/pre.h"
 #include "text/prefixes.h"
 
 #include <stdbool.h>
@@ -35,11 +37,11 @@ typedef struct Merge {
 
 typedef struct Vocab {
     VocabKind kind;
+    char name[64];    /* for people */
     bool byte_level;  /* merging begins with bytes; else with characters, and ▁ in a token is a space */
     bool whole_words; /* a piece of text that is a token is not merged: merges do not reach all tokens */
     bool verbatim;    /* not byte_level, and tokens are as the file has them, apart from … */
-    bool
-        swaps_spaces; /* … ▁, which stands here as a space, and spaces as ▁: in tokens and in pieces of text */
+    bool swaps_spaces; /* … ▁, which stands here as a space, and spaces as ▁: in tokens and pieces of text */
     bool fuses_unknown;   /* unknown characters side by side are one unknown token */
     size_t n;             /* tokens */
     char *bytes;          /* all texts end to end, as in running text; for control tokens their names */
@@ -53,12 +55,16 @@ typedef struct Vocab {
 
     uint32_t id_mask;              /* the bits of by_text that hold id + 1 */
     size_t longest;                /* bytes of the longest text in by_text */
-    bool distinct;                 /* no two tokens have the same text */
+    bool distinct;                 /* no two normal tokens have the same text */
     unsigned char joined[256][32]; /* bit: byte b follows byte a within some text of by_text */
     int32_t byte_ids[256];         /* −1: no token */
 
     Prefixes
         specials; /* control, unknown and user-defined tokens, found before the rest of a text is split */
+
+    /* Each cuts the pieces of text that the one before left, where its matches begin and end. */
+    Pattern *patterns[MAX_PATTERNS];
+    size_t n_patterns;
 
     int32_t bos, eos, eot, unknown; /* ids, −1: none */
     bool add_bos, add_eos, add_space;
@@ -161,7 +167,7 @@ static inline bool vocab_begins_special(const Vocab *vocab, char first) {
     return prefixes_begin(&vocab->specials, first);
 }
 
-/* The longest special token that text[0, n), n > 0, starts with, or −1; without `control`, user-defined only. */
-int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control);
+/* The longest special token that text[0, n), n > 0, starts with, or NULL; without `control`, user-defined only. */
+const Prefix *vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control);
 
 #endif

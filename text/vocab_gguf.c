@@ -3,37 +3,46 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-static bool read_kind(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    static const struct {
-        const char *pre;
-        bool is_llama3;
-    } patterns[] = {
-        {"default", false}, {"gpt-2", false}, {"llama-bpe", true}, {"llama3", true}, {"llama-v3", true},
-    };
-    const char *path = checkpoint_path(checkpoint);
-    String model = {0}, pre = {"default", 7};
-    if (!checkpoint_string(checkpoint, "tokenizer.ggml.model", &model, error) ||
-        !checkpoint_string(checkpoint, "tokenizer.ggml.pre", &pre, error))
-        return false;
-    if (!model.data) return error_set(error, "%s: has no vocabulary (tokenizer.ggml.model is missing)", path);
-    if (string_equals(model, "llama")) {
-        vocab->kind = VOCAB_SPM;
-        return true;
+/* Sets how text is cut, by tokenizer.ggml.pre. */
+static bool read_pre(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    String name = {"gpt-2", 5};
+    if (!checkpoint_string(checkpoint, "tokenizer.ggml.pre", &name, error)) return false;
+    const Pre *pre = pre_find(name);
+    if (!pre)
+        return error_set(
+            error,
+            "%s: tokenizer.ggml.pre '%.*s' is not supported; 'gpt-2', 'llama-bpe', 'qwen2' and many "
+            "others are (docs/MODELS.md)",
+            checkpoint_path(checkpoint), string_shown(name), name.data);
+    snprintf(vocab->name, sizeof vocab->name, "byte-level BPE (%.*s)", (int)name.n, name.data);
+    vocab->whole_words = pre->whole_words;
+    vocab->add_bos = pre->add_bos;
+    for (size_t i = 0; i < MAX_PATTERNS && pre->patterns[i]; i++) {
+        String expression = {pre->patterns[i], strlen(pre->patterns[i])};
+        if (!(vocab->patterns[i] = pattern_new(expression, error))) return false;
+        vocab->n_patterns++;
     }
-    if (!string_equals(model, "gpt2"))
-        return error_set(error, "%s: tokenizer.ggml.model '%.*s' is not supported; 'gpt2' and 'llama' are",
-                         path, string_shown(model), model.data);
-    vocab->kind = VOCAB_BPE;
-    vocab->byte_level = true;
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-        if (string_equals(pre, patterns[i].pre)) {
-            vocab->whole_words = patterns[i].is_llama3;
-            return true;
-        }
-    return error_set(error, "%s: tokenizer.ggml.pre '%.*s' is not supported; 'gpt-2' and 'llama-bpe' are",
-                     path, string_shown(pre), pre.data);
+    return true;
+}
+
+/* SentencePiece's own is "llama". Gemma 4's is BPE by merges, spelt like SentencePiece. */
+static bool read_kind(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    const char *path = checkpoint_path(checkpoint);
+    String model = {0};
+    if (!checkpoint_string(checkpoint, "tokenizer.ggml.model", &model, error)) return false;
+    if (!model.data) return error_set(error, "%s: has no vocabulary (tokenizer.ggml.model is missing)", path);
+    vocab->kind = string_equals(model, "llama") ? VOCAB_SPM : VOCAB_BPE;
+    vocab->byte_level = string_equals(model, "gpt2");
+    vocab->add_bos = !vocab->byte_level;
+    if (vocab->byte_level) return read_pre(vocab, checkpoint, error);
+    strcpy(vocab->name, vocab->kind == VOCAB_SPM ? "SentencePiece BPE" : "BPE (gemma4)");
+    return vocab->kind == VOCAB_SPM || string_equals(model, "gemma4") ||
+           error_set(error,
+                     "%s: tokenizer.ggml.model '%.*s' is not supported; 'gpt2', 'llama' and 'gemma4' are",
+                     path, string_shown(model), model.data);
 }
 
 /* Reads tokenizer.ggml.token_type; data is NULL where the file has none. */
@@ -121,7 +130,6 @@ static bool read_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error)
     vocab->eos = is_spm ? 2 : -1;
     vocab->unknown = is_spm ? 0 : -1;
     vocab->eot = -1;
-    vocab->add_bos = is_spm || vocab->whole_words;
     vocab->add_space = is_spm;
     if (!vocab_read_roles(vocab, checkpoint, error) ||
         !checkpoint_bool(checkpoint, "tokenizer.ggml.add_space_prefix", &vocab->add_space, error))
@@ -153,10 +161,25 @@ static bool fill(VocabBuilder *builder, const Checkpoint *checkpoint) {
     return has_merges || read_scores(vocab, checkpoint, error);
 }
 
+/* In Phi-3's vocabulary, as published, these take the white space behind them; GGUF has no key for that. */
+static bool read_spaces(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    static const char *const others[] = {"<unk>", "<s>", "<|endoftext|>"};
+    String family = {0};
+    if (!checkpoint_string(checkpoint, "general.architecture", &family, error)) return false;
+    for (size_t i = 0; i < vocab->specials.n && vocab->kind == VOCAB_SPM && string_equals(family, "phi3");
+         i++) {
+        vocab->specials.items[i].takes_space = true;
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            if (string_equals(vocab->specials.items[i].text, others[k]))
+                vocab->specials.items[i].takes_space = false;
+    }
+    return true;
+}
+
 bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     VocabBuilder builder = {vocab, error, checkpoint_path(checkpoint), "tokenizer.ggml.tokens",
                             "tokenizer.ggml.merges"};
     *vocab = (Vocab){0};
     return read_kind(vocab, checkpoint, error) && vocab_end(&builder, fill(&builder, checkpoint)) &&
-           read_roles(vocab, checkpoint, error);
+           read_roles(vocab, checkpoint, error) && read_spaces(vocab, checkpoint, error);
 }

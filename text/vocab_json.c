@@ -450,6 +450,12 @@ static bool read_all(VocabReader *from, const Checkpoint *checkpoint) {
            read_ends(from, checkpoint) && read_decoder(from);
 }
 
+static const char *name_of(const Vocab *vocab) {
+    return vocab->unigram      ? "Unigram (tokenizer.json)"
+           : vocab->byte_level ? "byte-level BPE (tokenizer.json)"
+                               : "BPE (tokenizer.json)";
+}
+
 bool vocab_load_json(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     VocabReader from = {.reader = {.path = checkpoint_path(checkpoint), .error = error}, .vocab = vocab};
     String text = {0};
@@ -466,6 +472,7 @@ bool vocab_load_json(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     from.model = json_get(root, "model");
     bool ok = root ? read_all(&from, checkpoint)
                    : error_set(error, "%s: tokenizer.json: %s", from.reader.path, where.message);
+    strcpy(vocab->name, name_of(vocab));
     json_free(root);
     prefixes_free(&from.contents);
     free(from.texts);
