@@ -2,11 +2,16 @@
  * Opening a checkpoint: map the file, let the format that recognises it fill in tensors and metadata,
  * then check what holds for every format. Below that, the look-ups.
  */
+#include "folder.h"
 #include "format.h"
+
+#include "kernels/aligned.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,42 +22,94 @@
 #error "checkpoints are little-endian and used in place: this machine would have to swap every weight"
 #endif
 
-static const Format *const formats[] = {&format_gguf, &format_llama2c_tokenizer, &format_llama2c};
+static const Format *const formats[] = {&format_gguf, &format_safetensors, &format_llama2c_tokenizer,
+                                        &format_llama2c};
 
-static bool map_file(Checkpoint *checkpoint, Error *error) {
-    const char *path = checkpoint->path;
-    struct stat *status = &checkpoint->opened;
+/* Memory that belongs to a checkpoint. Small pieces share the list's first block; each large one has its own. */
+typedef struct Owned {
+    struct Owned *next;
+    size_t n_left; /* bytes of it that are not in use, its last */
+    _Alignas(64) unsigned char bytes[];
+} Owned;
+
+enum { SHARED_BYTES = 16384, SMALL_BYTES = 2048 };
+
+void *checkpoint_own(Checkpoint *checkpoint, size_t n, Error *error) {
+    Owned *first = checkpoint->owned;
+    bool is_small = n <= SMALL_BYTES;
+    size_t whole = is_small ? n / 16 * 16 + 16 : n, room = is_small ? SHARED_BYTES : n;
+    if (is_small && first && first->n_left >= whole) {
+        first->n_left -= whole;
+        return first->bytes + SHARED_BYTES - first->n_left - whole;
+    }
+    Owned *owned = room < SIZE_MAX - sizeof *owned ? block_new(sizeof *owned + room) : NULL;
+    if (!owned) {
+        error_set(error, "%s: not enough memory for %zu bytes", checkpoint->path, n);
+        return NULL;
+    }
+    *owned = (Owned){.next = first, .n_left = room - whole};
+    if (!is_small && first)
+        owned->next = first->next, first->next = owned;
+    else
+        checkpoint->owned = owned;
+    return owned->bytes;
+}
+
+static bool map_file(File *file, Error *error) {
+    const char *path = file->path;
+    struct stat *status = &file->opened;
     /* A pipe without a writer must not block. */
-    int file = checkpoint->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0) return error_set(error, "%s: cannot open: %s", path, strerror(errno));
-    if (fstat(file, status) != 0) return error_set(error, "%s: cannot examine: %s", path, strerror(errno));
-    if (S_ISDIR(status->st_mode)) return refuse_folder(path, error);
+    file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file->descriptor < 0) return error_set(error, "%s: cannot open: %s", path, strerror(errno));
+    if (fstat(file->descriptor, status) != 0)
+        return error_set(error, "%s: cannot examine: %s", path, strerror(errno));
     if (!S_ISREG(status->st_mode))
         return error_set(error, "%s: not a regular file; a checkpoint must be one, so that it can be mapped",
                          path);
     if (status->st_size == 0)
         return error_set(error, "%s: the file is empty: download or convert it again", path);
     size_t n = (size_t)status->st_size;
-    void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, file, 0);
+    void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, file->descriptor, 0);
     if (bytes == MAP_FAILED)
         return error_set(error, "%s: cannot map %zu bytes: %s", path, n, strerror(errno));
-    checkpoint->bytes = bytes, checkpoint->n_bytes = n;
+    file->bytes = bytes, file->n_bytes = n;
     /* What the page cache does not hold yet is then read in pages of 2 MB, where the file system has such. */
     madvise(bytes, n, MADV_HUGEPAGE);
     return true;
 }
 
-bool checkpoint_changed(const Checkpoint *checkpoint) {
-    const struct stat *then = &checkpoint->opened;
+File *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *error) {
+    size_t n = checkpoint->n_files, length = strlen(path) + 1;
+    char *name = checkpoint_own(checkpoint, length, error);
+    File *files = name ? realloc(checkpoint->files, (n + 1) * sizeof *files) : NULL;
+    if (files) checkpoint->files = files;
+    if (!files) {
+        error_set(error, "%s: not enough memory", path);
+        return NULL;
+    }
+    memcpy(name, path, length);
+    checkpoint->n_files++;
+    files[n] = (File){.path = name, .descriptor = -1};
+    return map_file(&files[n], error) ? &files[n] : NULL;
+}
+
+static bool file_changed(const File *file) {
+    const struct stat *then = &file->opened;
     struct stat now;
-    return fstat(checkpoint->file, &now) == 0 &&
+    return fstat(file->descriptor, &now) == 0 &&
            (now.st_size != then->st_size || now.st_mtim.tv_sec != then->st_mtim.tv_sec ||
             now.st_mtim.tv_nsec != then->st_mtim.tv_nsec);
 }
 
-bool refuse_changed(const Checkpoint *checkpoint, Error *error) {
+bool checkpoint_changed(const Checkpoint *checkpoint) {
+    bool changed = false;
+    for (size_t i = 0; i < checkpoint->n_files; i++) changed = changed || file_changed(&checkpoint->files[i]);
+    return changed;
+}
+
+bool refuse_changed(const File *file, Error *error) {
     return error_set(error, "%s: the file changed while it was read; try again when nobody writes to it",
-                     checkpoint->path);
+                     file->path);
 }
 
 static int compare_names(const void *a, const void *b) {
@@ -107,46 +164,63 @@ static bool check_tensors(Checkpoint *checkpoint, Error *error) {
     return true;
 }
 
+/* Fills in all but what is sorted. */
+static bool read_path(Checkpoint *checkpoint, Error *error) {
+    struct stat status;
+    if (stat(checkpoint->path, &status) == 0 && S_ISDIR(status.st_mode))
+        return folder_read(checkpoint, checkpoint->path, NULL, error);
+    const File *file = checkpoint_map(checkpoint, checkpoint->path, error);
+    if (!file) return false;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i]->recognise(file->bytes, file->n_bytes)) return formats[i]->read(checkpoint, error);
+    return refuse_foreign(file, error);
+}
+
 Checkpoint *checkpoint_open(const char *path, Error *error) {
     Checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
-    if (checkpoint) checkpoint->file = -1;
     if (!checkpoint || !(checkpoint->path = strdup(path))) {
         error_set(error, "%s: not enough memory", path);
         goto fail;
     }
-    if (!map_file(checkpoint, error)) goto fail;
-    const Format *format = NULL;
-    for (size_t i = 0; i < sizeof formats / sizeof *formats && !format; i++)
-        if (formats[i]->recognise(checkpoint->bytes, checkpoint->n_bytes)) format = formats[i];
-    if (!format) {
-        refuse_foreign(checkpoint, error);
-        goto fail;
-    }
-    if (!format->read(checkpoint, error) || !check_keys(checkpoint, error) ||
-        !check_tensors(checkpoint, error))
-        goto fail;
-    return checkpoint;
+    if (read_path(checkpoint, error) && check_keys(checkpoint, error) && check_tensors(checkpoint, error))
+        return checkpoint;
 fail:
     checkpoint_close(checkpoint);
     return NULL;
 }
 
+void checkpoint_unmap(Checkpoint *checkpoint) {
+    for (size_t i = 0; i < checkpoint->n_files; i++) {
+        const File *file = &checkpoint->files[i];
+        if (file->bytes) munmap((void *)(uintptr_t)file->bytes, file->n_bytes);
+        if (file->descriptor >= 0) close(file->descriptor);
+    }
+    checkpoint->n_files = 0;
+}
+
 void checkpoint_close(Checkpoint *checkpoint) {
     if (!checkpoint) return;
-    if (checkpoint->bytes) munmap((void *)(uintptr_t)checkpoint->bytes, checkpoint->n_bytes);
-    if (checkpoint->file >= 0) close(checkpoint->file);
+    checkpoint_unmap(checkpoint);
+    for (Owned *owned = checkpoint->owned, *next; owned; owned = next) next = owned->next, free(owned);
+    free(checkpoint->files);
     free(checkpoint->path);
     free(checkpoint->tensors);
     free(checkpoint->entries);
     free(checkpoint->by_name);
     free(checkpoint->by_key);
-    free(checkpoint->owned);
     free(checkpoint);
 }
 
 const char *checkpoint_path(const Checkpoint *checkpoint) { return checkpoint->path; }
+uint64_t checkpoint_turned_bytes(const Checkpoint *checkpoint) { return checkpoint->n_turned; }
 const char *checkpoint_format(const Checkpoint *checkpoint) { return checkpoint->format; }
-uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint) { return checkpoint->n_bytes; }
+
+uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < checkpoint->n_files; i++) n += checkpoint->files[i].n_bytes;
+    return n;
+}
+
 size_t checkpoint_n_tensors(const Checkpoint *checkpoint) { return checkpoint->n_tensors; }
 const Tensor *checkpoint_tensor(const Checkpoint *checkpoint, size_t i) { return &checkpoint->tensors[i]; }
 
@@ -182,6 +256,20 @@ bool checkpoint_has(const Checkpoint *checkpoint, const char *key) {
     return find_entry(checkpoint, key) != NULL;
 }
 
+bool checkpoint_is_array(const Checkpoint *checkpoint, const char *key) {
+    const Entry *entry = find_entry(checkpoint, key);
+    return entry && entry->type == VALUE_ARRAY;
+}
+
+bool checkpoint_error(const Checkpoint *checkpoint, Error *error, const char *format, ...) {
+    char text[sizeof error->message];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return error_set(error, "%s: %s", checkpoint->path, text);
+}
+
 size_t format_value_bytes(uint32_t type) {
     static const unsigned char bytes[VALUE_N_TYPES] = {
         [VALUE_U8] = 1,  [VALUE_I8] = 1,   [VALUE_U16] = 2, [VALUE_I16] = 2, [VALUE_U32] = 4, [VALUE_I32] = 4,
@@ -205,33 +293,42 @@ static bool wrong_type(const Checkpoint *checkpoint, const Entry *entry, const c
 }
 
 /* Reads an integer of any width; false if it is none, or negative. */
-static bool read_unsigned(const Entry *entry, uint64_t *value) {
-    switch (entry->type) {
+static bool read_unsigned(uint32_t type, const unsigned char *data, uint64_t *value) {
+    size_t n = format_value_bytes(type);
+    *value = 0;
+    switch (type) {
     case VALUE_U8:
     case VALUE_U16:
     case VALUE_U32:
-    case VALUE_U64:
-        *value = 0;
-        memcpy(value, entry->data,
-               format_value_bytes(entry->type)); /* little-endian: the low bytes come first */
-        return true;
+    case VALUE_U64: memcpy(value, data, n); return true; /* little-endian: the low bytes come first */
     case VALUE_I8:
     case VALUE_I16:
     case VALUE_I32:
-    case VALUE_I64: {
-        size_t n = format_value_bytes(entry->type);
-        if (entry->data[n - 1] & 0x80) return false;
-        *value = 0;
-        memcpy(value, entry->data, n);
-        return true;
-    }
+    case VALUE_I64: memcpy(value, data, n); return !(data[n - 1] & 0x80);
     default: return false;
     }
 }
 
+bool format_unsigned(const Entry *entry, uint64_t *value) {
+    return read_unsigned(entry->type, entry->data, value);
+}
+
+/* Likewise, or an array of equal ones. */
+static bool read_equal(const Entry *entry, uint64_t *value) {
+    size_t n = format_value_bytes(entry->element);
+    if (entry->type != VALUE_ARRAY) return read_unsigned(entry->type, entry->data, value);
+    for (size_t i = 1; i < entry->n; i++)
+        if (memcmp(entry->data, entry->data + i * n, n) != 0) return false;
+    return entry->n > 0 && read_unsigned(entry->element, entry->data, value);
+}
+
 bool checkpoint_u64(const Checkpoint *checkpoint, const char *key, uint64_t *value, Error *error) {
     const Entry *entry = find_entry(checkpoint, key);
-    return !entry || read_unsigned(entry, value) || wrong_type(checkpoint, entry, "an integer ≥ 0", error);
+    uint64_t read;
+    if (!entry) return true;
+    if (!read_equal(entry, &read)) return wrong_type(checkpoint, entry, "an integer ≥ 0", error);
+    *value = read;
+    return true;
 }
 
 bool checkpoint_f32(const Checkpoint *checkpoint, const char *key, float *value, Error *error) {
@@ -294,6 +391,10 @@ static bool find_numbers(const Checkpoint *checkpoint, const char *key, ValueTyp
     if (!find_array(checkpoint, key, element, other, &entry, error)) return false;
     if (entry) *array = (NumberArray){(size_t)entry->n, entry->data};
     return true;
+}
+
+bool checkpoint_bools(const Checkpoint *checkpoint, const char *key, NumberArray *array, Error *error) {
+    return find_numbers(checkpoint, key, VALUE_BOOL, VALUE_BOOL, array, error);
 }
 
 bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, NumberArray *array, Error *error) {
