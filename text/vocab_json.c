@@ -324,7 +324,6 @@ static bool read_byte_fallback(VocabReader *from) {
     static const char digits[] = "0123456789ABCDEF";
     Vocab *vocab = from->vocab;
     bool falls_back = false;
-    size_t n_bytes = 0;
     if (!tokenizer_flag(&from->reader, from->model, "byte_fallback", false, &falls_back)) return false;
     if (!falls_back || vocab->byte_level) return true;
     for (size_t id = 0; id < from->n; id++) {
@@ -334,10 +333,8 @@ static bool read_byte_fallback(VocabReader *from) {
         const char *high = memchr(digits, text.data[3], 16), *low = memchr(digits, text.data[4], 16);
         if (!high || !low) continue;
         vocab->byte_ids[(high - digits) << 4 | (low - digits)] = (int32_t)id;
-        n_bytes++;
     }
-    if (n_bytes && n_bytes < 256) return refuse_key(from, "some bytes have no token:", "byte_fallback");
-    if (n_bytes && vocab->unigram) vocab->unigram->byte_ids = vocab->byte_ids;
+    if (vocab->unigram) vocab->unigram->byte_ids = vocab->byte_ids;
     return true;
 }
 
