@@ -112,7 +112,8 @@ static bool place_model(VocabReader *from, const Json *vocab, int64_t *ids) {
     return ok;
 }
 
-static bool read_added(VocabReader *from, const Json *added, const int64_t *ids) {
+/* The library numbers added tokens that are not in the model on from its number of tokens, whatever ids the file has. */
+static bool read_added(VocabReader *from, const Json *added, const int64_t *ids, int64_t next) {
     Pipeline *pipeline = from->reader.pipeline;
     for (size_t i = 0; i < added->n; i++) {
         const Json *json = json_item(added, i);
@@ -126,7 +127,10 @@ static bool read_added(VocabReader *from, const Json *added, const int64_t *ids)
             return false;
         from->normalized[i] = !token->special;
         if (!tokenizer_flag(&from->reader, json, "normalized", false, &from->normalized[i])) return false;
-        if (id < 0) json_integer(json_get(json, "id"), &id);
+        if (id < 0) {
+            json_integer(json_get(json, "id"), &id);
+            if (id != next++) return refuse(from, "the id is not the next behind the vocabulary, of", text);
+        }
         TokenType type = token->special ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
         if (ids[i] < 0 && !place_token(from, id, text, type)) return false;
         from->types[id] = (unsigned char)type;
@@ -157,7 +161,7 @@ static bool read_tokens(VocabReader *from) {
     ok = ok &&
          (from->contents.n == added->n ||
           refuse_key(from, "two tokens have the same content:", "added_tokens")) &&
-         place_model(from, vocab, ids) && read_added(from, added, ids);
+         place_model(from, vocab, ids) && read_added(from, added, ids, vocab->n);
     free(ids);
     return ok;
 }
