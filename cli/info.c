@@ -113,6 +113,10 @@ static void print_model(const Info *info) {
             "context      %zu tokens, KV cache %zu bytes a token in F16, %zu in F32, %zu in Q8_0\n",
             config->n_ctx, attention_kv_bytes(&shape, DTYPE_F16), attention_kv_bytes(&shape, DTYPE_F32),
             attention_kv_bytes(&shape, DTYPE_Q8_0));
+    if (model_weights(info->model)->n_states)
+        fprintf(info->out, "state        %zu bytes, in %zu of %zu layers\n",
+                states_bytes(&config->state, model_weights(info->model)->n_states),
+                model_weights(info->model)->n_states, config->n_layer);
     print_windows(info, config);
     if (config->n_expert)
         fprintf(info->out, "experts      %zu of %zu for each token, d_ff %zu\n", config->n_expert_used,
