@@ -149,11 +149,11 @@ static bool open_model(Work *work, Error *error) {
     work->model = checkpoint_open_with(s->model, progress_or_stop, NULL, error);
     if (!work->model) return false;
     if (!s->tokenizer) return true;
-    if (checkpoint_has(work->model, "tokenizer.ggml.model"))
+    if (checkpoint_has_vocabulary(work->model))
         return error_set(error, "%s has a vocabulary of its own; leave out -z", s->model);
     work->vocabulary = checkpoint_open(s->tokenizer, error);
     if (!work->vocabulary) return false;
-    return checkpoint_has(work->vocabulary, "tokenizer.ggml.model") ||
+    return checkpoint_has_vocabulary(work->vocabulary) ||
            error_set(error, "%s: no vocabulary is in it", s->tokenizer);
 }
 

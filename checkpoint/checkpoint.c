@@ -261,6 +261,11 @@ bool checkpoint_has(const Checkpoint *checkpoint, const char *key) {
     return find_entry(checkpoint, key) != NULL;
 }
 
+bool checkpoint_has_vocabulary(const Checkpoint *checkpoint) {
+    return checkpoint_has(checkpoint, "tokenizer.ggml.model") ||
+           checkpoint_has(checkpoint, "tokenizer.huggingface.json");
+}
+
 bool checkpoint_is_array(const Checkpoint *checkpoint, const char *key) {
     const Entry *entry = find_entry(checkpoint, key);
     return entry && entry->type == VALUE_ARRAY;

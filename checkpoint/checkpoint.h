@@ -112,6 +112,9 @@ Value checkpoint_value(const Checkpoint *checkpoint, size_t i);
 
 /* Whether the metadata has the key, of any type; whether its value is an array. */
 bool checkpoint_has(const Checkpoint *checkpoint, const char *key);
+
+/* Whether it holds a vocabulary: GGUF's keys, or a tokenizer.json. */
+bool checkpoint_has_vocabulary(const Checkpoint *checkpoint);
 bool checkpoint_is_array(const Checkpoint *checkpoint, const char *key);
 
 /* Writes the formatted line to *error, with the path of the file before it, and returns false. */
