@@ -314,10 +314,11 @@ static bool encode(Encoder *encoder, const char *text, size_t n, unsigned flags)
     size_t start = 0; /* of the fragment */
     if ((flags & ENCODE_ENDS) && vocab->add_bos && !tokens_push(encoder->tokens, vocab->bos, encoder->error))
         return false;
-    for (size_t i = 0; vocab->n_specials && i < n;) {
-        const Special *special = vocab_begins_special(vocab, text[i])
-                                     ? vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL)
-                                     : NULL;
+    unsigned char wanted = flags & ENCODE_SPECIAL ? BEGINS_SPECIAL : BEGINS_DEFINED;
+    for (size_t i = 0; i < n;) {
+        const Special *special = NULL;
+        if (vocab->begins[(unsigned char)text[i]] & wanted)
+            special = vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL);
         if (!special) {
             i++;
             continue;

@@ -351,7 +351,10 @@ static void add_special(Vocab *vocab, Special special) {
             special.prefix = vocab->specials[special.prefix].prefix;
     }
     vocab->specials[vocab->n_specials++] = special;
-    vocab->specials_from[(unsigned char)*special.text.data + 1]++;
+    unsigned char first = (unsigned char)*special.text.data;
+    vocab->specials_from[first + 1]++;
+    vocab->begins[first] |=
+        vocab->types[special.id] == TOKEN_USER_DEFINED ? BEGINS_SPECIAL | BEGINS_DEFINED : BEGINS_SPECIAL;
 }
 
 static bool find_specials(const VocabBuilder *builder) {

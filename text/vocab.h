@@ -41,6 +41,8 @@ typedef struct Special {
     bool takes_space; /* the white space behind it goes with it */
 } Special;
 
+enum { BEGINS_SPECIAL = 1, BEGINS_DEFINED = 2 };
+
 typedef struct Vocab {
     VocabKind kind;
     char name[64];        /* for people */
@@ -65,6 +67,8 @@ typedef struct Vocab {
     Special *specials; /* [n_specials] ascending by text; control, unknown and user-defined tokens */
     size_t n_specials;
     size_t specials_from[257]; /* specials whose first byte is b: [specials_from[b], specials_from[b + 1]) */
+    /* By first byte: BEGINS_SPECIAL, and BEGINS_DEFINED if one of them is user-defined. */
+    unsigned char begins[256];
 
     /* Each cuts the pieces of text that the one before left, where its matches begin and end. */
     Pattern *patterns[MAX_PATTERNS];
@@ -137,12 +141,6 @@ static inline bool vocab_joins(const Vocab *vocab, char a, char b) {
  * *order; −1 if they do not.
  */
 int32_t vocab_find_merge(const Vocab *vocab, String text, size_t left, uint32_t *order);
-
-/* Whether a special token starts with this byte. */
-static inline bool vocab_begins_special(const Vocab *vocab, char first) {
-    const size_t *from = &vocab->specials_from[(unsigned char)first];
-    return from[0] < from[1];
-}
 
 /* The longest special token that text[0, n), n > 0, starts with, or NULL; without `control`, user-defined only. */
 const Special *vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control);
