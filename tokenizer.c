@@ -422,9 +422,7 @@ Tokenizer *tokenizer_open(const char *path, const Checkpoint *own, Checkpoint **
     *file = NULL;
     if (path && !(*file = checkpoint_open(path, error))) return NULL;
     const Checkpoint *source = path ? *file : own;
-    if (checkpoint_has(source, "tokenizer.ggml.model") ||
-        checkpoint_has(source, "tokenizer.huggingface.json"))
-        return tokenizer_new(source, error);
+    if (checkpoint_has_vocabulary(source)) return tokenizer_new(source, error);
     error_set(error, "%s: holds no vocabulary; name a file that does with -z", checkpoint_path(source));
     return NULL;
 }
