@@ -11,19 +11,6 @@ static const char gpt2[] = "tests/data/tokenizer/gpt2.gguf";
 static const char llama3[] = "tests/data/tokenizer/llama3.gguf";
 static const char sentencepiece[] = "tests/data/tokenizer/sentencepiece.gguf";
 
-static char *read_file(const char *path, size_t *n) {
-    FILE *file = fopen(path, "rb");
-    if (!file) return NULL;
-    fseek(file, 0, SEEK_END);
-    *n = (size_t)ftell(file);
-    rewind(file);
-    char *data = malloc(*n + 1);
-    *n = fread(data, 1, *n, file);
-    data[*n] = 0;
-    fclose(file);
-    return data;
-}
-
 static TextBuffer decode(const Tokenizer *tokenizer, Tokens tokens, bool special) {
     TextBuffer out = {0};
     Detokenizer detokenizer = detokenizer_begin(tokenizer, special);
@@ -41,14 +28,6 @@ static Tokens parse_ids(const char *text, char **end) {
         if (*end == text) return tokens;
         tokens_push(&tokens, (int32_t)id, NULL);
     }
-}
-
-static size_t parse_hex(const char *text, char *out, char **end) {
-    size_t n = 0;
-    unsigned byte;
-    for (; sscanf(text, "%2x", &byte) == 1 && *text != ' '; text += 2) out[n++] = (char)byte;
-    *end = (char *)(uintptr_t)text;
-    return n;
 }
 
 /* Checks every line of a file that scripts/tokenizer_cases.py describes. */
