@@ -15,7 +15,9 @@ typedef struct Tokenizer Tokenizer;
 
 /*
  * Builds the tokenizer that the checkpoint's metadata (tokenizer.ggml.…) describes:
- * "gpt2": byte-level BPE with merges (Sennrich et al. 2016, arXiv:1508.07909; Radford et al. 2019);
+ * "gpt2": byte-level BPE with merges (Sennrich et al. 2016, arXiv:1508.07909; Radford et al. 2019), of text that is cut
+ * as tokenizer.ggml.pre says (text/pre.c);
+ * "gemma4": BPE with merges, ▁ and byte fallback;
  * "llama": SentencePiece BPE with scores, ▁ and byte fallback (Kudo & Richardson 2018, arXiv:1808.06226).
  * Borrows the checkpoint's bytes: close the checkpoint after tokenizer_free, which accepts NULL.
  */
