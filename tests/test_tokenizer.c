@@ -11,19 +11,6 @@ static const char gpt2[] = "tests/data/tokenizer/gpt2.gguf";
 static const char llama3[] = "tests/data/tokenizer/llama3.gguf";
 static const char sentencepiece[] = "tests/data/tokenizer/sentencepiece.gguf";
 
-static char *read_file(const char *path, size_t *n) {
-    FILE *file = fopen(path, "rb");
-    if (!file) return NULL;
-    fseek(file, 0, SEEK_END);
-    *n = (size_t)ftell(file);
-    rewind(file);
-    char *data = malloc(*n + 1);
-    *n = fread(data, 1, *n, file);
-    data[*n] = 0;
-    fclose(file);
-    return data;
-}
-
 static TextBuffer decode(const Tokenizer *tokenizer, Tokens tokens, bool special) {
     TextBuffer out = {0};
     Detokenizer detokenizer = detokenizer_begin(tokenizer, special);
@@ -31,24 +18,6 @@ static TextBuffer decode(const Tokenizer *tokenizer, Tokens tokens, bool special
         CHECK(detokenizer_push(&detokenizer, tokens.ids[i], &out), "out of memory");
     CHECK(detokenizer_end(&detokenizer, &out), "out of memory");
     return out;
-}
-
-/* Reads "1 2 3"; *end is after the last number. */
-static Tokens parse_ids(const char *text, char **end) {
-    Tokens tokens = {0};
-    for (*end = (char *)(uintptr_t)text;; text = *end) {
-        long id = strtol(text, end, 10);
-        if (*end == text) return tokens;
-        tokens_push(&tokens, (int32_t)id, NULL);
-    }
-}
-
-static size_t parse_hex(const char *text, char *out, char **end) {
-    size_t n = 0;
-    unsigned byte;
-    for (; sscanf(text, "%2x", &byte) == 1 && *text != ' '; text += 2) out[n++] = (char)byte;
-    *end = (char *)(uintptr_t)text;
-    return n;
 }
 
 /* Checks every line of a file that scripts/tokenizer_cases.py describes. */
@@ -96,18 +65,19 @@ static void test_cases_llama2c(void) {
     check_cases(path, "tests/data/tokenizer/tok512.cases");
 }
 
-/* llama.cpp's vectors: texts, each closed by a line __ggml_vocab_test__, and a line of ids for each. */
+/* llama.cpp's vectors: texts, each but perhaps the last closed by a line __ggml_vocab_test__, and a line of ids for each. */
 static void check_vectors(const char *vocabulary, size_t n_expected) {
     static const char separator[] = "\n__ggml_vocab_test__\n";
-    char path[200];
-    size_t n_texts, n_ids, n_cases = 0;
+    char path[320];
+    size_t n_texts = 0, n_ids, n_cases = 0;
     snprintf(path, sizeof path, "%s.inp", vocabulary);
     char *texts = read_file(path, &n_texts);
     snprintf(path, sizeof path, "%s.out", vocabulary);
     char *ids = read_file(path, &n_ids);
     Opened opened = open_tokenizer(vocabulary);
     char *text = texts, *line = ids, *end;
-    while (text && line && opened.tokenizer && (end = strstr(text, separator)) != NULL) {
+    while (text && line && opened.tokenizer && *text) {
+        if (!(end = strstr(text, separator))) end = texts + n_texts;
         Tokens got = encode(opened.tokenizer, text, (size_t)(end - text), 0);
         char *next = strchr(line, '\n');
         CHECK(next, "fewer lines of ids than texts");
@@ -117,7 +87,7 @@ static void check_vectors(const char *vocabulary, size_t n_expected) {
         check_ids(got, expected, text);
         tokens_free(&got);
         tokens_free(&expected);
-        text = end + strlen(separator);
+        text = end < texts + n_texts ? end + strlen(separator) : end;
         line = next + 1;
         n_cases++;
     }
@@ -138,6 +108,29 @@ static void test_vectors_llama(void) {
     const char *path = "../shared/data/vocab/ggml-vocab-llama-spm.gguf";
     if (access(path, R_OK) != 0) SKIP("%s is missing", path);
     check_vectors(path, 46);
+}
+
+/* The vocabularies that llama.cpp's source carries with their cases (../shared/oracle). */
+static void test_vectors_oracle(void) {
+    static const struct {
+        const char *name;
+        size_t n_cases;
+    } vocabularies[] = {
+        {"command-r", 46}, {"deepseek-coder", 46}, {"deepseek-llm", 46}, {"falcon", 46},    {"gemma-4", 46},
+        {"gpt-2", 46},     {"llama-bpe", 46},      {"llama-spm", 46},    {"mpt", 46},       {"phi-3", 46},
+        {"qwen2", 46},     {"qwen35", 50},         {"refact", 46},       {"starcoder", 46},
+    };
+    const char *given = getenv("ORACLE"), *home = getenv("HOME");
+    for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++) {
+        char path[300];
+        snprintf(path, sizeof path, "%s%s/source/models/ggml-vocab-%s.gguf",
+                 given  ? given
+                 : home ? home
+                        : "",
+                 given ? "" : "/oracle", vocabularies[i].name);
+        if (access(path, R_OK) != 0) SKIP("%s is missing (../shared/oracle/README.md)", path);
+        check_vectors(path, vocabularies[i].n_cases);
+    }
 }
 
 static void test_utf8(void) {
@@ -320,6 +313,7 @@ int main(void) {
     RUN(test_cases_llama2c);
     RUN(test_vectors_gpt2);
     RUN(test_vectors_llama);
+    RUN(test_vectors_oracle);
     RUN(test_random_bytes);
     RUN(test_long_runs);
     RUN(test_words);

@@ -27,11 +27,42 @@ static inline void close_tokenizer(Opened opened) {
     checkpoint_close(opened.checkpoint);
 }
 
+static inline char *read_file(const char *path, size_t *n) {
+    FILE *file = fopen(path, "rb");
+    if (!file) return NULL;
+    fseek(file, 0, SEEK_END);
+    *n = (size_t)ftell(file);
+    rewind(file);
+    char *data = malloc(*n + 1);
+    *n = fread(data, 1, *n, file);
+    data[*n] = 0;
+    fclose(file);
+    return data;
+}
+
+static inline size_t parse_hex(const char *text, char *out, char **end) {
+    size_t n = 0;
+    unsigned byte;
+    for (; sscanf(text, "%2x", &byte) == 1 && *text != ' '; text += 2) out[n++] = (char)byte;
+    *end = (char *)(uintptr_t)text;
+    return n;
+}
+
 static inline Tokens encode(const Tokenizer *tokenizer, const char *text, size_t n, unsigned flags) {
     Tokens tokens = {0};
     Error error = {{0}};
     CHECK(tokenizer_encode(tokenizer, text, n, flags, &tokens, &error), "%s", error.message);
     return tokens;
+}
+
+/* Reads "1 2 3"; *end is after the last number. */
+static inline Tokens parse_ids(const char *text, char **end) {
+    Tokens tokens = {0};
+    for (*end = (char *)(uintptr_t)text;; text = *end) {
+        long id = strtol(text, end, 10);
+        if (*end == text) return tokens;
+        tokens_push(&tokens, (int32_t)id, NULL);
+    }
 }
 
 static inline void check_ids(Tokens got, Tokens expected, const char *what) {
@@ -48,7 +79,7 @@ static inline void check_piece(const Tokenizer *tokenizer, int32_t id, bool spec
           (int)piece.n, piece.data);
 }
 
-static uint32_t next_random(uint64_t *state) {
+static inline uint32_t next_random(uint64_t *state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(*state >> 33);
 }
