@@ -96,6 +96,8 @@ void *checkpoint_own(Checkpoint *checkpoint, size_t n, Error *error);
 
 extern const Format format_gguf;
 extern const Format format_safetensors;       /* the folder around it */
+extern const Format format_llmc;              /* a model */
+extern const Format format_llmc_tokenizer;    /* its vocabulary */
 extern const Format format_llama2c;           /* a model */
 extern const Format format_llama2c_tokenizer; /* its vocabulary */
 
