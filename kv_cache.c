@@ -148,9 +148,9 @@ void kv_store(const KvCache *cache, size_t head, size_t position, const float *k
 static void add_sums(const KvCache *cache, bool few, float *z, size_t z_stride, const float *p,
                      size_t p_stride, size_t n, const void *v, size_t n_v, size_t d) {
     const Kernels *kernels = cache->kernels;
+    const DType dtype = cache->dtype == DTYPE_Q8_0 ? DTYPE_I8 : cache->dtype;
     few = few && kernels->few_sums;
-    (few ? kernels->few_sums : kernels->weighted_sums)(z, z_stride, p, p_stride, n, cache->dtype, v, d, n_v,
-                                                       d);
+    (few ? kernels->few_sums : kernels->weighted_sums)(z, z_stride, p, p_stride, n, dtype, v, d, n_v, d);
 }
 
 /* The scales of block b of a tile, as floats. */

@@ -36,6 +36,11 @@ static void print_file(const Info *info) {
     print_name(info->out, checkpoint_path(info->checkpoint));
     fprintf(info->out, " (%s, %.1f MiB)\n", checkpoint_format(info->checkpoint),
             (double)checkpoint_file_bytes(info->checkpoint) / (1 << 20));
+    uint64_t turned = checkpoint_turned_bytes(info->checkpoint);
+    if (turned)
+        fprintf(info->out,
+                "turned       %.1f MiB of weights, which lie otherwise in this folder, are in memory\n",
+                (double)turned / (1 << 20));
 }
 
 static void print_tokenizer(const Info *info) {

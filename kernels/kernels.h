@@ -118,7 +118,7 @@ typedef struct Kernels {
     /*
      * n weighted sums of the same vectors: z[t][i] += Σ_j p[t][j]·v[j][i] for t < n, j < n_v, i < d, one j after
      * another. That is what attention does twice: its values weighted by the pattern, and its scores, where p is
-     * queries and v[j] is dimension j of d keys. v is F32, F16, or Q8_0's int8 without their scales; its rows lie
+     * queries and v[j] is dimension j of d keys. v is F32, F16 or I8; its rows lie
      * v_stride numbers apart, those of z and p z_stride and p_stride floats.
      */
     void (*weighted_sums)(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,

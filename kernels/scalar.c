@@ -72,10 +72,7 @@ static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_st
         for (size_t begin = 0; begin < d; begin += PANEL) {
             size_t cols = d - begin < PANEL ? d - begin : PANEL;
             float row[PANEL];
-            for (size_t i = 0; dtype == DTYPE_Q8_0 && i < cols; i++)
-                row[i] = ((const int8_t *)v)[j * v_stride + begin + i];
-            if (dtype != DTYPE_Q8_0)
-                dtype_unpack(row, dtype, (const char *)v + dtype_bytes(dtype, j * v_stride + begin), cols);
+            dtype_unpack(row, dtype, (const char *)v + dtype_bytes(dtype, j * v_stride + begin), cols);
             for (size_t t = 0; t < n; t++)
                 for (size_t i = 0; i < cols; i++) z[t * z_stride + begin + i] += p[t * p_stride + j] * row[i];
         }

@@ -72,25 +72,23 @@ KERNEL_SETS(DECLARE_SET)
 #define SHARED_PRODUCTS(lanes)                                                                               \
     [DTYPE_F32] = FLOAT_WAYS(lanes), [DTYPE_F16] = FLOAT_WAYS(lanes), [DTYPE_BF16] = FLOAT_WAYS(lanes)
 
-/* The products of quantised weights, those whose q are below 16 (has_nibbles) and the others. */
-#define INT_WAYS(lanes, name)                                                                                \
+/* The products of quantised weights, those whose q are below 16 and the others. `many` multiplies prompts. */
+#define INT_WAYS(lanes, name, many)                                                                          \
     {                                                                                                        \
         {                                                                                                    \
-            {1, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, {                                 \
-                SIZE_MAX, &lanes##_matmul_##name                                                             \
-            }                                                                                                \
+            {1, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, { SIZE_MAX, &many }               \
         }                                                                                                    \
     }
-#define NIBBLE_PRODUCTS(lanes, name)                                                                         \
-    [DTYPE_Q4_0] = INT_WAYS(lanes, name), [DTYPE_Q4_1] = INT_WAYS(lanes, name),                              \
-    [DTYPE_Q2_K] = INT_WAYS(lanes, name), [DTYPE_Q3_K] = INT_WAYS(lanes, name),                              \
-    [DTYPE_Q4_K] = INT_WAYS(lanes, name)
-#define BYTE_PRODUCTS(lanes, name)                                                                           \
-    [DTYPE_Q5_0] = INT_WAYS(lanes, name), [DTYPE_Q5_1] = INT_WAYS(lanes, name),                              \
-    [DTYPE_Q8_0] = INT_WAYS(lanes, name), [DTYPE_Q5_K] = INT_WAYS(lanes, name),                              \
-    [DTYPE_Q6_K] = INT_WAYS(lanes, name), [DTYPE_IQ4_NL] = INT_WAYS(lanes, name),                            \
-    [DTYPE_IQ4_XS] = INT_WAYS(lanes, name), [DTYPE_MXFP4] = INT_WAYS(lanes, name)
-#define QUANTISED_PRODUCTS(lanes, name) NIBBLE_PRODUCTS(lanes, name), BYTE_PRODUCTS(lanes, name)
+#define NIBBLE_PRODUCTS(...)                                                                                 \
+    [DTYPE_Q4_0] = INT_WAYS(__VA_ARGS__), [DTYPE_Q4_1] = INT_WAYS(__VA_ARGS__),                              \
+    [DTYPE_Q2_K] = INT_WAYS(__VA_ARGS__), [DTYPE_Q3_K] = INT_WAYS(__VA_ARGS__),                              \
+    [DTYPE_Q4_K] = INT_WAYS(__VA_ARGS__)
+#define BYTE_PRODUCTS(...)                                                                                   \
+    [DTYPE_Q5_0] = INT_WAYS(__VA_ARGS__), [DTYPE_Q5_1] = INT_WAYS(__VA_ARGS__),                              \
+    [DTYPE_Q8_0] = INT_WAYS(__VA_ARGS__), [DTYPE_Q5_K] = INT_WAYS(__VA_ARGS__),                              \
+    [DTYPE_Q6_K] = INT_WAYS(__VA_ARGS__), [DTYPE_IQ4_NL] = INT_WAYS(__VA_ARGS__),                            \
+    [DTYPE_IQ4_XS] = INT_WAYS(__VA_ARGS__), [DTYPE_MXFP4] = INT_WAYS(__VA_ARGS__)
+#define QUANTISED_PRODUCTS(...) NIBBLE_PRODUCTS(__VA_ARGS__), BYTE_PRODUCTS(__VA_ARGS__)
 
 /* How many tokens go through matvec, and through few: those that were measured to be faster that way. */
 enum { FEW_FLOATS = 8, SOME_INTS = PACKED_TOKENS };

@@ -248,6 +248,8 @@ static const char *const on_models[] = {
     "quantize a out IQ4_XS --allow-requantize -t 2",
     "quantize a a F16",
     "quantize a out BF16 -z b",
+    "study experts a -p abc",
+    "study experts a -p abc --json --layer 0",
 };
 
 /* Each line on two files: of each family, of types that differ from line to line. */
