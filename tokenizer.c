@@ -65,7 +65,8 @@ typedef struct Encoder {
     Error *error;
     CachedPiece *cache; /* [n_cache] by hash */
     size_t n_cache;     /* a power of two */
-    uint16_t *states;   /* [bytes of the text] for patterns */
+    uint16_t *states;   /* [n_patterns][n_states] scratch */
+    size_t n_states;    /* bytes of the text */
     bool after_unknown; /* the last character was unknown, and its token is pushed */
     bool saw_unknown;   /* what was encoded has such a character, and depends on more than its own text */
     TextBuffer swapped; /* a piece of text whose spaces are written as the vocabulary does */
@@ -277,20 +278,18 @@ static bool encode_piece(Encoder *encoder, const char *text, size_t n) {
     return true;
 }
 
-/* Encodes text[0, n) after the vocabulary's patterns from that level on have cut it. states: [n] scratch. */
-static bool encode_words(Encoder *encoder, const char *text, size_t n, size_t level, uint16_t *states) {
+/* Encodes text[0, n) after the vocabulary's patterns from that level on have cut it. */
+static bool encode_words(Encoder *encoder, const char *text, size_t n, size_t level) {
     const Vocab *vocab = encoder->vocab;
-    if (n == 0) return true;
     if (level == vocab->n_patterns) return encode_piece(encoder, text, n);
-    Matches matches = pattern_begin(vocab->patterns[level], text, n, states);
-    size_t done = 0, start, end;
-    while (pattern_next(&matches, &start, &end)) {
-        if (!encode_words(encoder, text + done, start - done, level + 1, states + done) ||
-            !encode_words(encoder, text + start, end - start, level + 1, states + start))
-            return false;
-        done = end;
+    Matches matches =
+        pattern_begin(vocab->patterns[level], text, n, encoder->states + level * encoder->n_states);
+    for (size_t done = 0, start = 0, end = 0; done < n; done = end) {
+        if (!pattern_next(&matches, &start, &end)) start = end = n;
+        if (start > done && !encode_words(encoder, text + done, start - done, level + 1)) return false;
+        if (end > start && !encode_words(encoder, text + start, end - start, level + 1)) return false;
     }
-    return encode_words(encoder, text + done, n - done, level + 1, states + done);
+    return true;
 }
 
 /* A text cut where no token spans two of its characters. */
@@ -319,7 +318,7 @@ static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool a
 /* Text between special tokens. As in llama.cpp, each such fragment is a sentence with a space in front. */
 static bool encode_fragment(Encoder *encoder, const char *text, size_t n) {
     if (n == 0) return true;
-    return encoder->vocab->byte_level ? encode_words(encoder, text, n, 0, encoder->states)
+    return encoder->vocab->byte_level ? encode_words(encoder, text, n, 0)
                                       : encode_sentence(encoder, text, n, encoder->vocab->add_space);
 }
 
@@ -352,10 +351,11 @@ static bool encode_text(Encoder *encoder, const char *text, size_t n, unsigned f
     size_t start = 0; /* of the fragment */
     if (vocab->pipeline)
         return pipeline_run(vocab->pipeline, text, n, flags & ENCODE_SPECIAL, &taker, encoder->error);
+    unsigned char wanted = flags & ENCODE_SPECIAL ? BEGINS_SPECIAL : BEGINS_DEFINED;
     for (size_t i = 0; vocab->specials.n && i < n;) {
-        const Prefix *special = vocab_begins_special(vocab, text[i])
-                                    ? vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL)
-                                    : NULL;
+        const Prefix *special = NULL;
+        if (vocab->begins[(unsigned char)text[i]] & wanted)
+            special = vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL);
         if (!special) {
             i++;
             continue;
@@ -384,7 +384,9 @@ bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_byt
     size_t n_before = tokens->n;
     while (encoder.n_cache < n_bytes / 4 && encoder.n_cache < MAX_CACHE) encoder.n_cache *= 2;
     encoder.cache = calloc(encoder.n_cache, sizeof *encoder.cache);
-    encoder.states = malloc((tokenizer->vocab.n_patterns ? n_bytes : 0) * sizeof *encoder.states + 1);
+    encoder.n_states = n_bytes;
+    if (n_bytes < SIZE_MAX / 2 / MAX_PATTERNS)
+        encoder.states = malloc(tokenizer->vocab.n_patterns * n_bytes * sizeof *encoder.states + 1);
     bool ok = encoder.cache && encoder.states
                   ? encode(&encoder, text, n_bytes, flags)
                   : error_set(error, "not enough memory to tokenize %zu bytes", n_bytes);
