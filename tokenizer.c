@@ -352,7 +352,7 @@ static bool encode_text(Encoder *encoder, const char *text, size_t n, unsigned f
     if (vocab->pipeline)
         return pipeline_run(vocab->pipeline, text, n, flags & ENCODE_SPECIAL, &taker, encoder->error);
     unsigned char wanted = flags & ENCODE_SPECIAL ? BEGINS_SPECIAL : BEGINS_DEFINED;
-    for (size_t i = 0; vocab->specials.n && i < n;) {
+    for (size_t i = 0; i < n;) {
         const Prefix *special = NULL;
         if (vocab->begins[(unsigned char)text[i]] & wanted)
             special = vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL);
@@ -422,9 +422,7 @@ Tokenizer *tokenizer_open(const char *path, const Checkpoint *own, Checkpoint **
     *file = NULL;
     if (path && !(*file = checkpoint_open(path, error))) return NULL;
     const Checkpoint *source = path ? *file : own;
-    if (checkpoint_has(source, "tokenizer.ggml.model") ||
-        checkpoint_has(source, "tokenizer.huggingface.json"))
-        return tokenizer_new(source, error);
+    if (checkpoint_has_vocabulary(source)) return tokenizer_new(source, error);
     error_set(error, "%s: holds no vocabulary; name a file that does with -z", checkpoint_path(source));
     return NULL;
 }

@@ -350,9 +350,25 @@ static const char *const json_words[] = {"null",
                                          "1e308",
                                          "\"name\":\"\\u001b\",",
                                          "[[[1,2],[3,4]]]",
-                                         "0.1"};
+                                         "0.1",
+                                         "\"NFKD\"",
+                                         "\"StripAccents\"",
+                                         "\"Metaspace\"",
+                                         "\"ByteLevel\"",
+                                         "\"Unigram\"",
+                                         "\"MergedWithNext\"",
+                                         "\"Contiguous\"",
+                                         "\"invert\":true,",
+                                         "\"lstrip\":true,",
+                                         "\"rstrip\":true,",
+                                         "\"normalized\":true,",
+                                         "\"single_word\":true,",
+                                         "{\"Regex\":\"(a|b)*?|\\\\s+(?!\\\\S)\"}",
+                                         "{\"String\":\" \"}",
+                                         "[\"a\",\"b\"]",
+                                         "\"\\u2581\""};
 
-static size_t change_json(unsigned char *bytes, size_t n, size_t room) {
+size_t mutate_json(unsigned char *bytes, size_t n, size_t room) {
     size_t at = random_below(n + 1), length = random_below(5) ? 0 : random_below(n - at + 1);
     const char *new = ONE_OF(json_words);
     while (random_below(3) && at < n && !strchr("[]{},:", bytes[at])) at++;
@@ -396,7 +412,7 @@ static void change_file(Call *call) {
         if (n >= 4 && memcmp(copy, "GGUF", 4) == 0)
             n = mutate_gguf(copy, n, ROOM / 4);
         else if (n && strchr("[{ \n", copy[0]))
-            n = change_json(copy, n, ROOM / 4);
+            n = mutate_json(copy, n, ROOM / 4);
         else if (part->tag == 'i')
             n = LLVMFuzzerMutate(copy, n, n + 64);
         else

@@ -190,6 +190,14 @@ static Bytes changed(Bytes bytes) {
     return copy;
 }
 
+/* A tokenizer.json. */
+static Bytes changed_json(Bytes bytes) {
+    Bytes copy = keep(bytes.at, bytes.n, 64);
+    if (copy.at == pool) return bytes;
+    copy.n = mutate_json(copy.at, copy.n, copy.n + 64);
+    return copy;
+}
+
 static void change_scalar(unsigned char *at, uint32_t type) {
     uint64_t value = odd_number();
     double real = odd_real();
@@ -205,7 +213,9 @@ static void change_scalar(unsigned char *at, uint32_t type) {
 /* The text that a string's value holds is changed, its length told right. */
 static Bytes changed_string(Bytes value) {
     if (value.n < 8) return value;
-    Bytes text = changed((Bytes){value.at + 8, value.n - 8}), whole = keep(&(uint64_t){text.n}, 8, text.n);
+    Bytes text = {value.at + 8, value.n - 8};
+    text = text.n && *text.at == '{' ? changed_json(text) : changed(text);
+    Bytes whole = keep(&(uint64_t){text.n}, 8, text.n);
     if (whole.n < 8) return value;
     if (text.n) memcpy(whole.at + 8, text.at, text.n);
     whole.n += text.n;

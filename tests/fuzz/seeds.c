@@ -305,6 +305,27 @@ static void write_file_seeds(void) {
     }
 }
 
+/* Each tokenizer.json of the cases as the one key of a GGUF file. */
+static void write_tokenizer_seeds(void) {
+    static const char text[] = "run a --tokens --special -p The~cats'~12345~<s>~é\xcc\x81①<0x0A>▁▁a";
+    static const char head[] =
+        "GGUF\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\x1a\0\0\0\0\0\0\0tokenizer.huggingface.json\x8\0\0\0";
+    FILE *in = fopen("tests/data/tokenizer/json.cases", "rb");
+    char *line = NULL;
+    size_t room = 0;
+    if (!in) abort();
+    for (ssize_t n; (n = getline(&line, &room, in)) > 0;) {
+        if (strncmp(line, "tokenizer ", 10) != 0) continue;
+        uint64_t n_json = (uint64_t)n - 11;
+        memcpy(file, head, sizeof head - 1);
+        memcpy(file + sizeof head - 1, &n_json, 8);
+        memcpy(file + sizeof head + 7, line + 10, n_json);
+        write_seed(text, &(Part){'a', file, sizeof head + 7 + n_json}, 1);
+    }
+    free(line);
+    fclose(in);
+}
+
 /* A small model of each family. */
 static void write_family_seeds(void) {
     glob_t found;
@@ -347,6 +368,7 @@ void write_seeds(const char *folder) {
     write_model_seeds();
     write_llama2c_seeds();
     write_file_seeds();
+    write_tokenizer_seeds();
     write_family_seeds();
     write_word_seeds();
 }
