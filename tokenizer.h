@@ -16,7 +16,9 @@ typedef struct Tokenizer Tokenizer;
 
 /*
  * Builds the tokenizer that the checkpoint's metadata (tokenizer.ggml.…) describes:
- * "gpt2": byte-level BPE with merges (Sennrich et al. 2016, arXiv:1508.07909; Radford et al. 2019);
+ * "gpt2": byte-level BPE with merges (Sennrich et al. 2016, arXiv:1508.07909; Radford et al. 2019), of text that is cut
+ * as tokenizer.ggml.pre says (text/pre.c);
+ * "gemma4": BPE with merges, ▁ and byte fallback;
  * "llama": SentencePiece BPE with scores, ▁ and byte fallback (Kudo & Richardson 2018, arXiv:1808.06226).
  * Without them, that of the tokenizer.json in tokenizer.huggingface.json: BPE or Unigram (Kudo 2018, arXiv:1804.10959),
  * as Hugging Face's library has it; whatever in it is not known is refused by name. Two things differ: a character that

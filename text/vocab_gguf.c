@@ -14,8 +14,7 @@ static bool read_pre(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     if (!pre)
         return error_set(
             error,
-            "%s: tokenizer.ggml.pre '%.*s' is not supported; 'gpt-2', 'llama-bpe', 'qwen2' and many "
-            "others are (docs/MODELS.md)",
+            "%s: tokenizer.ggml.pre '%.*s' is not supported; 'gpt-2', 'llama-bpe', 'qwen2' and many others are",
             checkpoint_path(checkpoint), string_shown(name), name.data);
     snprintf(vocab->name, sizeof vocab->name, "byte-level BPE (%.*s)", (int)name.n, name.data);
     vocab->whole_words = pre->whole_words;
