@@ -89,23 +89,9 @@ static float read_float(KeyReader *reader, const char *suffix, float otherwise) 
     return reader->ok ? value : 1;
 }
 
-/* A part of a split file has some of the tensors, and all but the first have few keys. */
-static bool refuse_part(KeyReader *reader) {
-    uint64_t n = 0, i = 0;
-    reader->ok = checkpoint_u64(reader->checkpoint, "split.count", &n, reader->error) &&
-                 checkpoint_u64(reader->checkpoint, "split.no", &i, reader->error);
-    if (reader->ok && n > 1)
-        fail(reader,
-             "this is one part (number %" PRIu64 " of %" PRIu64 ") of a split GGUF: join them first, with "
-             "llama.cpp's llama-gguf-split --merge FIRST-PART WHOLE",
-             i + 1, n);
-    return reader->ok;
-}
-
 static const Family *read_family(KeyReader *reader) {
     String name = {"", 0};
     char known[128] = "";
-    if (!refuse_part(reader)) return NULL;
     if (!checkpoint_has(reader->checkpoint, "general.architecture")) {
         fail(reader, "no model in it: metadata key 'general.architecture' is missing");
         return NULL;

@@ -4,6 +4,8 @@
  */
 #include "format.h"
 
+#include "kernels/aligned.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,13 +21,44 @@
 
 static const Format *const formats[] = {&format_gguf, &format_llama2c_tokenizer, &format_llama2c};
 
-static bool map_file(Checkpoint *checkpoint, Error *error) {
-    const char *path = checkpoint->path;
-    struct stat *status = &checkpoint->opened;
+/* Memory that belongs to a checkpoint. Small pieces share the list's first block; each large one has its own. */
+typedef struct Owned {
+    struct Owned *next;
+    size_t n_left; /* bytes of it that are not in use, its last */
+    _Alignas(64) unsigned char bytes[];
+} Owned;
+
+enum { SHARED_BYTES = 16384, SMALL_BYTES = 2048 };
+
+void *checkpoint_own(Checkpoint *checkpoint, size_t n, Error *error) {
+    Owned *first = checkpoint->owned;
+    bool is_small = n <= SMALL_BYTES;
+    size_t whole = is_small ? n / 16 * 16 + 16 : n, room = is_small ? SHARED_BYTES : n;
+    if (is_small && first && first->n_left >= whole) {
+        first->n_left -= whole;
+        return first->bytes + SHARED_BYTES - first->n_left - whole;
+    }
+    Owned *owned = room < SIZE_MAX - sizeof *owned ? block_new(sizeof *owned + room) : NULL;
+    if (!owned) {
+        error_set(error, "%s: not enough memory for %zu bytes", checkpoint->path, n);
+        return NULL;
+    }
+    *owned = (Owned){.next = first, .n_left = room - whole};
+    if (!is_small && first)
+        owned->next = first->next, first->next = owned;
+    else
+        checkpoint->owned = owned;
+    return owned->bytes;
+}
+
+static bool map_file(File *file, Error *error) {
+    const char *path = file->path;
+    struct stat *status = &file->opened;
     /* A pipe without a writer must not block. */
-    int file = checkpoint->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0) return error_set(error, "%s: cannot open: %s", path, strerror(errno));
-    if (fstat(file, status) != 0) return error_set(error, "%s: cannot examine: %s", path, strerror(errno));
+    file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file->descriptor < 0) return error_set(error, "%s: cannot open: %s", path, strerror(errno));
+    if (fstat(file->descriptor, status) != 0)
+        return error_set(error, "%s: cannot examine: %s", path, strerror(errno));
     if (S_ISDIR(status->st_mode)) return refuse_folder(path, error);
     if (!S_ISREG(status->st_mode))
         return error_set(error, "%s: not a regular file; a checkpoint must be one, so that it can be mapped",
@@ -33,26 +66,47 @@ static bool map_file(Checkpoint *checkpoint, Error *error) {
     if (status->st_size == 0)
         return error_set(error, "%s: the file is empty: download or convert it again", path);
     size_t n = (size_t)status->st_size;
-    void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, file, 0);
+    void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, file->descriptor, 0);
     if (bytes == MAP_FAILED)
         return error_set(error, "%s: cannot map %zu bytes: %s", path, n, strerror(errno));
-    checkpoint->bytes = bytes, checkpoint->n_bytes = n;
+    file->bytes = bytes, file->n_bytes = n;
     /* What the page cache does not hold yet is then read in pages of 2 MB, where the file system has such. */
     madvise(bytes, n, MADV_HUGEPAGE);
     return true;
 }
 
-bool checkpoint_changed(const Checkpoint *checkpoint) {
-    const struct stat *then = &checkpoint->opened;
+File *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *error) {
+    size_t n = checkpoint->n_files, length = strlen(path) + 1;
+    char *name = checkpoint_own(checkpoint, length, error);
+    File *files = name ? realloc(checkpoint->files, (n + 1) * sizeof *files) : NULL;
+    if (files) checkpoint->files = files;
+    if (!files) {
+        error_set(error, "%s: not enough memory", path);
+        return NULL;
+    }
+    memcpy(name, path, length);
+    checkpoint->n_files++;
+    files[n] = (File){.path = name, .descriptor = -1};
+    return map_file(&files[n], error) ? &files[n] : NULL;
+}
+
+static bool file_changed(const File *file) {
+    const struct stat *then = &file->opened;
     struct stat now;
-    return fstat(checkpoint->file, &now) == 0 &&
+    return fstat(file->descriptor, &now) == 0 &&
            (now.st_size != then->st_size || now.st_mtim.tv_sec != then->st_mtim.tv_sec ||
             now.st_mtim.tv_nsec != then->st_mtim.tv_nsec);
 }
 
-bool refuse_changed(const Checkpoint *checkpoint, Error *error) {
+bool checkpoint_changed(const Checkpoint *checkpoint) {
+    bool changed = false;
+    for (size_t i = 0; i < checkpoint->n_files; i++) changed = changed || file_changed(&checkpoint->files[i]);
+    return changed;
+}
+
+bool refuse_changed(const File *file, Error *error) {
     return error_set(error, "%s: the file changed while it was read; try again when nobody writes to it",
-                     checkpoint->path);
+                     file->path);
 }
 
 static int compare_names(const void *a, const void *b) {
@@ -109,17 +163,17 @@ static bool check_tensors(Checkpoint *checkpoint, Error *error) {
 
 Checkpoint *checkpoint_open(const char *path, Error *error) {
     Checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
-    if (checkpoint) checkpoint->file = -1;
     if (!checkpoint || !(checkpoint->path = strdup(path))) {
         error_set(error, "%s: not enough memory", path);
         goto fail;
     }
-    if (!map_file(checkpoint, error)) goto fail;
+    const File *file = checkpoint_map(checkpoint, path, error);
+    if (!file) goto fail;
     const Format *format = NULL;
     for (size_t i = 0; i < sizeof formats / sizeof *formats && !format; i++)
-        if (formats[i]->recognise(checkpoint->bytes, checkpoint->n_bytes)) format = formats[i];
+        if (formats[i]->recognise(file->bytes, file->n_bytes)) format = formats[i];
     if (!format) {
-        refuse_foreign(checkpoint, error);
+        refuse_foreign(file, error);
         goto fail;
     }
     if (!format->read(checkpoint, error) || !check_keys(checkpoint, error) ||
@@ -133,20 +187,30 @@ fail:
 
 void checkpoint_close(Checkpoint *checkpoint) {
     if (!checkpoint) return;
-    if (checkpoint->bytes) munmap((void *)(uintptr_t)checkpoint->bytes, checkpoint->n_bytes);
-    if (checkpoint->file >= 0) close(checkpoint->file);
+    for (size_t i = 0; i < checkpoint->n_files; i++) {
+        const File *file = &checkpoint->files[i];
+        if (file->bytes) munmap((void *)(uintptr_t)file->bytes, file->n_bytes);
+        if (file->descriptor >= 0) close(file->descriptor);
+    }
+    for (Owned *owned = checkpoint->owned, *next; owned; owned = next) next = owned->next, free(owned);
+    free(checkpoint->files);
     free(checkpoint->path);
     free(checkpoint->tensors);
     free(checkpoint->entries);
     free(checkpoint->by_name);
     free(checkpoint->by_key);
-    free(checkpoint->owned);
     free(checkpoint);
 }
 
 const char *checkpoint_path(const Checkpoint *checkpoint) { return checkpoint->path; }
 const char *checkpoint_format(const Checkpoint *checkpoint) { return checkpoint->format; }
-uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint) { return checkpoint->n_bytes; }
+
+uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < checkpoint->n_files; i++) n += checkpoint->files[i].n_bytes;
+    return n;
+}
+
 size_t checkpoint_n_tensors(const Checkpoint *checkpoint) { return checkpoint->n_tensors; }
 const Tensor *checkpoint_tensor(const Checkpoint *checkpoint, size_t i) { return &checkpoint->tensors[i]; }
 
@@ -204,8 +268,7 @@ static bool wrong_type(const Checkpoint *checkpoint, const Entry *entry, const c
                      entry->type == VALUE_ARRAY ? type_name(entry->element) : "", wanted);
 }
 
-/* Reads an integer of any width; false if it is none, or negative. */
-static bool read_unsigned(const Entry *entry, uint64_t *value) {
+bool format_unsigned(const Entry *entry, uint64_t *value) {
     switch (entry->type) {
     case VALUE_U8:
     case VALUE_U16:
@@ -231,7 +294,7 @@ static bool read_unsigned(const Entry *entry, uint64_t *value) {
 
 bool checkpoint_u64(const Checkpoint *checkpoint, const char *key, uint64_t *value, Error *error) {
     const Entry *entry = find_entry(checkpoint, key);
-    return !entry || read_unsigned(entry, value) || wrong_type(checkpoint, entry, "an integer ≥ 0", error);
+    return !entry || format_unsigned(entry, value) || wrong_type(checkpoint, entry, "an integer ≥ 0", error);
 }
 
 bool checkpoint_f32(const Checkpoint *checkpoint, const char *key, float *value, Error *error) {

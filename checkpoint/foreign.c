@@ -109,13 +109,12 @@ static const char *describe(Head head) {
     return NULL;
 }
 
-bool refuse_foreign(const Checkpoint *checkpoint, Error *error) {
+bool refuse_foreign(const File *file, Error *error) {
     enum { HEAD_BYTES = 512 };
-    const char *what = describe(
-        (Head){checkpoint->bytes, checkpoint->n_bytes < HEAD_BYTES ? checkpoint->n_bytes : HEAD_BYTES});
-    if (what) return error_set(error, "%s: this is %s", checkpoint->path, what);
+    const char *what = describe((Head){file->bytes, file->n_bytes < HEAD_BYTES ? file->n_bytes : HEAD_BYTES});
+    if (what) return error_set(error, "%s: this is %s", file->path, what);
     return error_set(error, "%s: not a checkpoint: neither GGUF nor llama2.c (.bin) by its content",
-                     checkpoint->path);
+                     file->path);
 }
 
 bool refuse_folder(const char *path, Error *error) {

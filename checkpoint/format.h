@@ -40,41 +40,63 @@ typedef struct Entry {
     const unsigned char *data;
 } Entry;
 
-struct Checkpoint {
-    char *path;
-    const char *format;
-    const unsigned char *bytes; /* the mapped file: may change between two looks at one byte */
+/* Reads an integer of any width; false if it is none, or negative. */
+bool format_unsigned(const Entry *entry, uint64_t *value);
+
+/* A file mapped read-only. */
+typedef struct File {
+    const char *path;
+    const unsigned char *bytes; /* may change between two looks at one byte */
     size_t n_bytes;
-    int file;           /* −1: none is open */
-    struct stat opened; /* what the file was when it was opened */
-    Tensor *tensors;    /* in the file's order */
+    int descriptor;     /* of the open file */
+    struct stat opened; /* what it was when it was opened */
+} File;
+
+struct Checkpoint {
+    char *path; /* as it was given: a file or a folder */
+    const char *format;
+    File *files; /* [n_files]; the first is the one at path, where that is a file */
+    size_t n_files;
+    Tensor *tensors; /* in the file's order */
     size_t n_tensors;
-    Entry *entries;         /* likewise */
+    Entry *entries; /* likewise */
     size_t n_entries;
     const Tensor **by_name; /* the tensors sorted by name */
     const Entry **by_key;   /* the entries sorted by key */
-    void *owned; /* names and values: a copy, or made where the format lacks them. malloc'ed, or NULL */
+    struct Owned *owned;    /* of checkpoint_own */
 };
 
 /*
- * Each reader looks at the mapped bytes and fills format, tensors, entries and owned. It may leave
- * names unsorted and tensors overlapping: checkpoint.c checks that for all formats. What it has
- * allocated when it fails is freed by checkpoint_close.
+ * Each reader looks at the first file's bytes and fills format, tensors and entries. It may leave names unsorted and
+ * tensors overlapping: checkpoint.c checks that for all formats. What it has allocated when it fails is freed by
+ * checkpoint_close.
  */
 typedef struct Format {
     bool (*recognise)(const unsigned char *bytes, size_t n);
     bool (*read)(Checkpoint *checkpoint, Error *error);
 } Format;
 
+/*
+ * Maps one more file, checkpoint->files[n_files − 1] afterwards, which moves the others' structs. NULL with an error
+ * that names it when it is no regular file, is empty, or cannot be mapped.
+ */
+File *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *error);
+
+/*
+ * n bytes of memory that checkpoint_close frees, not set to anything: names and values that the file lacks or that
+ * must not change, weights that had to be turned. NULL with an error when memory runs out.
+ */
+void *checkpoint_own(Checkpoint *checkpoint, size_t n, Error *error);
+
 extern const Format format_gguf;
 extern const Format format_llama2c;           /* a model */
 extern const Format format_llama2c_tokenizer; /* its vocabulary */
 
 /* Fails: two looks at the mapped bytes did not agree. */
-bool refuse_changed(const Checkpoint *checkpoint, Error *error);
+bool refuse_changed(const File *file, Error *error);
 
 /* Each fails: it says what a file or folder is that is no checkpoint, and what to do with it. */
-bool refuse_foreign(const Checkpoint *checkpoint, Error *error);
+bool refuse_foreign(const File *file, Error *error);
 bool refuse_folder(const char *path, Error *error);
 
 #define BIG_ENDIAN_GGUF                                                                                      \

@@ -12,8 +12,6 @@
  */
 #include "format.h"
 
-#include "kernels/aligned.h"
-
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -48,7 +46,7 @@ const DTypeInfo *checkpoint_type(uint32_t type) {
 }
 
 typedef struct Cursor {
-    const Checkpoint *checkpoint;
+    const File *file;
     const unsigned char *at, *end;
     Error *error;
 } Cursor;
@@ -57,11 +55,10 @@ static size_t remaining(const Cursor *cursor) { return (size_t)(cursor->end - cu
 
 /* A copy has all that was there a moment ago. */
 static bool cut(const Cursor *cursor, const char *what) {
-    const Checkpoint *checkpoint = cursor->checkpoint;
-    if (cursor->end != checkpoint->bytes + checkpoint->n_bytes)
-        return refuse_changed(checkpoint, cursor->error);
-    return error_set(cursor->error, "%s: the file ends at byte %zu inside %s; is it cut?", checkpoint->path,
-                     checkpoint->n_bytes, what);
+    const File *file = cursor->file;
+    if (cursor->end != file->bytes + file->n_bytes) return refuse_changed(file, cursor->error);
+    return error_set(cursor->error, "%s: the file ends at byte %zu inside %s; is it cut?", file->path,
+                     file->n_bytes, what);
 }
 
 /* Copies n bytes, and returns where the next ones lie. No compiler reads them again instead of keeping the copy. */
@@ -115,7 +112,7 @@ static bool skip_value(Cursor *cursor, Entry *entry, uint32_t type) {
     size_t n = format_value_bytes(type);
     if (n == 0)
         return error_set(cursor->error, "%s: metadata key '%.*s' has unknown type %" PRIu32,
-                         cursor->checkpoint->path, string_shown(entry->key), entry->key.data, type);
+                         cursor->file->path, string_shown(entry->key), entry->key.data, type);
     if (remaining(cursor) < n) return cut(cursor, "a metadata value");
     cursor->at += n;
     return true;
@@ -128,16 +125,16 @@ static bool skip_array(Cursor *cursor, Entry *entry, int depth) {
         !take(cursor, &n, sizeof n, "a metadata array"))
         return false;
     if (depth > MAX_ARRAY_DEPTH)
-        return error_set(cursor->error, "%s: metadata key '%.*s' nests arrays too deeply",
-                         cursor->checkpoint->path, string_shown(entry->key), entry->key.data);
+        return error_set(cursor->error, "%s: metadata key '%.*s' nests arrays too deeply", cursor->file->path,
+                         string_shown(entry->key), entry->key.data);
     if (element >= VALUE_N_TYPES)
         return error_set(cursor->error, "%s: metadata key '%.*s' is an array of unknown type %" PRIu32,
-                         cursor->checkpoint->path, string_shown(entry->key), entry->key.data, element);
+                         cursor->file->path, string_shown(entry->key), entry->key.data, element);
     size_t size = format_value_bytes(element), least = size ? size : sizeof(uint64_t);
     if (!multiply(n, least, &bytes) || bytes > remaining(cursor))
         return error_set(cursor->error,
                          "%s: metadata key '%.*s' claims %" PRIu64 " elements, more than the file holds",
-                         cursor->checkpoint->path, string_shown(entry->key), entry->key.data, n);
+                         cursor->file->path, string_shown(entry->key), entry->key.data, n);
     const unsigned char *data = cursor->at;
     if (size) cursor->at += bytes;
     if (element == VALUE_STRING && !skip_strings(cursor, n)) return false;
@@ -155,7 +152,7 @@ static bool read_entry(Cursor *cursor, Entry *entry) {
     if (!take_string(cursor, &entry->key, "a metadata key")) return false;
     if (entry->key.n == 0 || entry->key.n > MAX_KEY_BYTES)
         return error_set(cursor->error, "%s: a metadata key of %zu bytes; 1 to %d are allowed",
-                         cursor->checkpoint->path, entry->key.n, MAX_KEY_BYTES);
+                         cursor->file->path, entry->key.n, MAX_KEY_BYTES);
     if (!take(cursor, &type, sizeof type, "a metadata type")) return false;
     if (!skip_value(cursor, entry, type)) return false;
     entry->type = (ValueType)type;
@@ -164,7 +161,7 @@ static bool read_entry(Cursor *cursor, Entry *entry) {
 
 /* Bytes of a tensor from its dims and type; all are checked. They stay 0 where the type's blocks are not known. */
 static bool tensor_size(const Cursor *cursor, Tensor *tensor) {
-    const char *path = cursor->checkpoint->path, *name = tensor->name.data;
+    const char *path = cursor->file->path, *name = tensor->name.data;
     int n_name = string_shown(tensor->name);
     const DTypeInfo *info = checkpoint_type(tensor->dtype);
     uint64_t n = 1;
@@ -188,7 +185,7 @@ static bool tensor_size(const Cursor *cursor, Tensor *tensor) {
 
 /* Reads a tensor info; data still holds nothing, *offset is counted from the start of the data. */
 static bool read_tensor(Cursor *cursor, Tensor *tensor, uint64_t *offset) {
-    const char *path = cursor->checkpoint->path;
+    const char *path = cursor->file->path;
     uint32_t type = 0;
     if (!take_string(cursor, &tensor->name, "a tensor name")) return false;
     if (tensor->name.n == 0 || tensor->name.n > MAX_KEY_BYTES)
@@ -222,7 +219,7 @@ static bool read_alignment(Cursor *cursor, const Entry *entries, size_t n, uint6
         if (entries[i].type == VALUE_U32) memcpy(&value, entries[i].data, sizeof value);
         if (value == 0 || value % 8 != 0)
             return error_set(cursor->error, "%s: general.alignment must be a uint32 multiple of 8",
-                             cursor->checkpoint->path);
+                             cursor->file->path);
         *alignment = value;
     }
     return true;
@@ -231,21 +228,20 @@ static bool read_alignment(Cursor *cursor, const Entry *entries, size_t n, uint6
 /* Turns a tensor's offset into a pointer, once all its bytes, or where it begins, are known to lie in the file. */
 static bool place_tensor(const Cursor *cursor, Tensor *tensor, uint64_t data_start, uint64_t offset,
                          uint64_t alignment) {
-    const Checkpoint *checkpoint = cursor->checkpoint;
+    const File *file = cursor->file;
     uint64_t begin, end;
     if (offset % alignment != 0)
         return error_set(cursor->error,
                          "%s: tensor '%.*s' lies at offset %" PRIu64
                          ", not a multiple of the alignment %" PRIu64,
-                         checkpoint->path, string_shown(tensor->name), tensor->name.data, offset, alignment);
-    if (!add(data_start, offset, &begin) || !add(begin, tensor_extent(tensor), &end) ||
-        end > checkpoint->n_bytes)
+                         file->path, string_shown(tensor->name), tensor->name.data, offset, alignment);
+    if (!add(data_start, offset, &begin) || !add(begin, tensor_extent(tensor), &end) || end > file->n_bytes)
         return error_set(cursor->error,
                          "%s: tensor '%.*s' (%" PRIu64 " bytes at offset %" PRIu64 ") leaves the file of %zu "
                          "bytes; is it cut?",
-                         checkpoint->path, string_shown(tensor->name), tensor->name.data, tensor->n_bytes,
-                         offset, checkpoint->n_bytes);
-    tensor->data = checkpoint->bytes + begin;
+                         file->path, string_shown(tensor->name), tensor->name.data, tensor->n_bytes, offset,
+                         file->n_bytes);
+    tensor->data = file->bytes + begin;
     return true;
 }
 
@@ -253,21 +249,18 @@ static bool recognise(const unsigned char *bytes, size_t n) {
     return n >= 4 && memcmp(bytes, "GGUF", 4) == 0;
 }
 
-static bool check_version(const Cursor *cursor, uint32_t version, Checkpoint *checkpoint) {
-    if (version == 2 || version == 3) {
-        checkpoint->format = version == 2 ? "GGUF v2" : "GGUF v3";
-        return true;
-    }
+static bool check_version(const Cursor *cursor, uint32_t version) {
+    const char *path = cursor->file->path;
+    if (version == 2 || version == 3) return true;
     if ((version & 0xffff) == 0 && version != 0)
-        return error_set(cursor->error, "%s: this is %s", checkpoint->path, BIG_ENDIAN_GGUF);
+        return error_set(cursor->error, "%s: this is %s", path, BIG_ENDIAN_GGUF);
     if (version == 1)
         return error_set(
             cursor->error,
             "%s: GGUF version 1 (of August 2023); versions 2 and 3 are read: convert the original model "
             "again, or download a newer conversion",
-            checkpoint->path);
-    return error_set(cursor->error, "%s: GGUF version %" PRIu32 "; versions 2 and 3 are read",
-                     checkpoint->path, version);
+            path);
+    return error_set(cursor->error, "%s: GGUF version %" PRIu32 "; versions 2 and 3 are read", path, version);
 }
 
 typedef struct Counts {
@@ -275,11 +268,9 @@ typedef struct Counts {
 } Counts;
 
 /* The header's fixed part. There is room for as much as it counts. */
-static bool read_counts(Cursor *cursor, Checkpoint *checkpoint, Counts *counts) {
-    uint32_t version = 0;
+static bool read_counts(Cursor *cursor, uint32_t *version, Counts *counts) {
     cursor->at += 4; /* "GGUF" */
-    if (!take(cursor, &version, sizeof version, "the header") ||
-        !check_version(cursor, version, checkpoint) ||
+    if (!take(cursor, version, sizeof *version, "the header") || !check_version(cursor, *version) ||
         !take(cursor, &counts->tensors, sizeof counts->tensors, "the header") ||
         !take(cursor, &counts->entries, sizeof counts->entries, "the header"))
         return false;
@@ -289,57 +280,142 @@ static bool read_counts(Cursor *cursor, Checkpoint *checkpoint, Counts *counts) 
     return error_set(cursor->error,
                      "%s: claims %" PRIu64 " metadata entries and %" PRIu64
                      " tensors, more than its %zu bytes hold",
-                     checkpoint->path, counts->entries, counts->tensors, checkpoint->n_bytes);
+                     cursor->file->path, counts->entries, counts->tensors, cursor->file->n_bytes);
 }
 
 /* Steps over the whole header; keeps none of it. */
-static bool skip_header(Cursor *cursor, Checkpoint *checkpoint) {
+static bool skip_header(Cursor *cursor) {
+    uint32_t version;
     Counts counts;
     Entry entry;
     Tensor tensor;
     uint64_t offset;
-    bool ok = read_counts(cursor, checkpoint, &counts);
+    bool ok = read_counts(cursor, &version, &counts);
     for (uint64_t i = 0; ok && i < counts.entries; i++) ok = read_entry(cursor, &entry);
     for (uint64_t i = 0; ok && i < counts.tensors; i++) ok = read_tensor(cursor, &tensor, &offset);
     return ok;
 }
 
-/* Fills in entries and tensors from a header of n bytes that lies in memory of our own. */
-static bool read_header(Checkpoint *checkpoint, const unsigned char *header, size_t n, Error *error) {
-    Cursor cursor = {checkpoint, header, header + n, error};
+/* What one file has; the arrays are malloc'ed. */
+typedef struct Header {
+    uint32_t version;
+    Entry *entries;
+    Tensor *tensors;
+    size_t n_entries, n_tensors;
+} Header;
+
+/* Fills in entries and tensors from the n bytes of a header that lie in memory of our own. */
+static bool read_copy(Header *header, const File *file, const unsigned char *bytes, size_t n, Error *error) {
+    Cursor cursor = {file, bytes, bytes + n, error};
     Counts counts;
     uint64_t alignment = 0;
-    if (!read_counts(&cursor, checkpoint, &counts)) return false;
-    checkpoint->entries = calloc((size_t)counts.entries + 1, sizeof *checkpoint->entries);
-    checkpoint->tensors = calloc((size_t)counts.tensors + 1, sizeof *checkpoint->tensors);
+    if (!read_counts(&cursor, &header->version, &counts)) return false;
+    header->entries = calloc((size_t)counts.entries + 1, sizeof *header->entries);
+    header->tensors = calloc((size_t)counts.tensors + 1, sizeof *header->tensors);
     uint64_t *offsets = calloc((size_t)counts.tensors + 1, sizeof *offsets);
-    bool ok = checkpoint->entries && checkpoint->tensors && offsets;
-    if (!ok) error_set(error, "%s: not enough memory to index the file", checkpoint->path);
+    bool ok = header->entries && header->tensors && offsets;
+    if (!ok) error_set(error, "%s: not enough memory to index the file", file->path);
 
-    for (; ok && checkpoint->n_entries < counts.entries; checkpoint->n_entries++)
-        ok = read_entry(&cursor, &checkpoint->entries[checkpoint->n_entries]);
-    for (; ok && checkpoint->n_tensors < counts.tensors; checkpoint->n_tensors++)
-        ok = read_tensor(&cursor, &checkpoint->tensors[checkpoint->n_tensors],
-                         &offsets[checkpoint->n_tensors]);
-    ok = ok && (cursor.at == cursor.end || refuse_changed(checkpoint, error)) &&
-         read_alignment(&cursor, checkpoint->entries, checkpoint->n_entries, &alignment);
+    for (; ok && header->n_entries < counts.entries; header->n_entries++)
+        ok = read_entry(&cursor, &header->entries[header->n_entries]);
+    for (; ok && header->n_tensors < counts.tensors; header->n_tensors++)
+        ok = read_tensor(&cursor, &header->tensors[header->n_tensors], &offsets[header->n_tensors]);
+    ok = ok && (cursor.at == cursor.end || refuse_changed(file, error)) &&
+         read_alignment(&cursor, header->entries, header->n_entries, &alignment);
     uint64_t data_start = ok ? (n + alignment - 1) / alignment * alignment : 0;
-    for (size_t i = 0; ok && i < checkpoint->n_tensors; i++)
-        ok = place_tensor(&cursor, &checkpoint->tensors[i], data_start, offsets[i], alignment);
+    for (size_t i = 0; ok && i < header->n_tensors; i++)
+        ok = place_tensor(&cursor, &header->tensors[i], data_start, offsets[i], alignment);
     free(offsets);
     return ok;
 }
 
-/* The header is looked at twice: where it lies, for its length alone, then in the copy. */
+/* A header is looked at twice: where it lies, for its length alone, then in the copy. */
+static bool read_file(Header *header, Checkpoint *checkpoint, const File *file, Error *error) {
+    Cursor cursor = {file, file->bytes, file->bytes + file->n_bytes, error};
+    if (!skip_header(&cursor)) return false;
+    size_t n = (size_t)(cursor.at - file->bytes);
+    unsigned char *copy = checkpoint_own(checkpoint, n + STRING_PADDING, error);
+    if (!copy) return false;
+    memcpy(copy, file->bytes, n);
+    return read_copy(header, file, copy, n, error);
+}
+
+/* An integer among a file's entries, or 0. */
+static uint64_t number_of(const Header *header, const char *key) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < header->n_entries; i++)
+        if (string_equals(header->entries[i].key, key)) format_unsigned(&header->entries[i], &value);
+    return value;
+}
+
+/* Parts have names that end in this; the first is number 1. */
+enum { PART_BYTES = sizeof "-00001-of-00002.gguf", MAX_PARTS = 99999 };
+
+static void part_ending(char ending[static PART_BYTES], uint64_t number, uint64_t n) {
+    snprintf(ending, PART_BYTES, "-%05u-of-%05u.gguf", (unsigned)number % 100000, (unsigned)n % 100000);
+}
+
+/* Reads part `number` of n, whose path is the first's with another ending, and puts its tensors behind the others. */
+static bool read_part(Checkpoint *checkpoint, char *path, uint64_t number, uint64_t n, Error *error) {
+    part_ending(path + strlen(path) - (PART_BYTES - 1), number, n);
+    const File *file = checkpoint_map(checkpoint, path, error);
+    if (!file) return false;
+    if (!recognise(file->bytes, file->n_bytes)) return refuse_foreign(file, error);
+    Header header = {0};
+    bool ok = read_file(&header, checkpoint, file, error);
+    if (ok && (number_of(&header, "split.no") + 1 != number || number_of(&header, "split.count") != n))
+        ok = error_set(error, "%s: is no part number %" PRIu64 " of %" PRIu64 ", as its name says", path,
+                       number, n);
+    size_t total = checkpoint->n_tensors + header.n_tensors;
+    Tensor *tensors = ok ? realloc(checkpoint->tensors, (total + 1) * sizeof *tensors) : NULL;
+    if (ok && !tensors) ok = error_set(error, "%s: not enough memory to index the file", path);
+    if (tensors) {
+        memcpy(tensors + checkpoint->n_tensors, header.tensors, header.n_tensors * sizeof *tensors);
+        checkpoint->tensors = tensors, checkpoint->n_tensors = total;
+    }
+    free(header.entries);
+    free(header.tensors);
+    return ok;
+}
+
+/* The parts behind the first, if there are any. */
+static bool read_parts(Checkpoint *checkpoint, const Header *first, Error *error) {
+    uint64_t n = number_of(first, "split.count"), number = number_of(first, "split.no") + 1;
+    if (n < 2) return true;
+    size_t length = strlen(checkpoint->path);
+    char ending[PART_BYTES];
+    part_ending(ending, number, n);
+    bool is_named = n <= MAX_PARTS && number <= n && length >= PART_BYTES - 1 &&
+                    strcmp(checkpoint->path + length - (PART_BYTES - 1), ending) == 0;
+    if (!is_named)
+        return error_set(error,
+                         "%s: this is part %" PRIu64 " of %" PRIu64
+                         " of a split GGUF: its name must end in '%s', "
+                         "so that the others are found beside it",
+                         checkpoint->path, number, n, ending);
+    if (number != 1) {
+        part_ending(ending, 1, n);
+        return error_set(error, "%s: this is part %" PRIu64 " of a split GGUF: name the first, '…%s'",
+                         checkpoint->path, number, ending);
+    }
+    char *path = strdup(checkpoint->path);
+    bool ok = path || error_set(error, "%s: not enough memory", checkpoint->path);
+    while (ok && number < n) ok = read_part(checkpoint, path, ++number, n, error);
+    free(path);
+    uint64_t n_tensors = number_of(first, "split.tensors.count");
+    if (ok && n_tensors && n_tensors != checkpoint->n_tensors)
+        ok = error_set(error, "%s: its parts have %zu tensors, but should have %" PRIu64, checkpoint->path,
+                       checkpoint->n_tensors, n_tensors);
+    return ok;
+}
+
 static bool read(Checkpoint *checkpoint, Error *error) {
-    Cursor cursor = {checkpoint, checkpoint->bytes, checkpoint->bytes + checkpoint->n_bytes, error};
-    if (!skip_header(&cursor, checkpoint)) return false;
-    size_t n = (size_t)(cursor.at - checkpoint->bytes);
-    checkpoint->owned = block_new(n + STRING_PADDING);
-    if (!checkpoint->owned)
-        return error_set(error, "%s: not enough memory for its header of %zu bytes", checkpoint->path, n);
-    memcpy(checkpoint->owned, checkpoint->bytes, n);
-    return read_header(checkpoint, checkpoint->owned, n, error);
+    Header header = {0};
+    bool ok = read_file(&header, checkpoint, checkpoint->files, error);
+    checkpoint->format = header.version == 2 ? "GGUF v2" : "GGUF v3";
+    checkpoint->entries = header.entries, checkpoint->n_entries = header.n_entries;
+    checkpoint->tensors = header.tensors, checkpoint->n_tensors = header.n_tensors;
+    return ok && read_parts(checkpoint, &header, error);
 }
 
 const Format format_gguf = {recognise, read};

@@ -8,7 +8,7 @@
  *
  * Both are presented under the names that a GGUF file of a Llama model has.
  */
-#include "format.h"
+#include "make.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -20,9 +20,6 @@ enum {
     HEADER_BYTES = 28,
     MAX_NUMBER = 1 << 24,
     MAX_LAYERS = 4096,
-    MAX_TENSORS_BESIDE_LAYERS = 3,
-    TENSORS_PER_LAYER = 9,
-    NAME_BYTES = 40
 };
 
 typedef struct Header {
@@ -119,94 +116,58 @@ static bool check_size(const Checkpoint *checkpoint, const Header *header, const
         fits =
             fits &&
             add(total, kind_bytes(&kinds[i]) * (kinds[i].in_layers ? (uint64_t)header->n_layers : 1), &total);
-    if (!fits || total != checkpoint->n_bytes)
+    if (!fits || total != checkpoint->files->n_bytes)
         return error_set(error,
                          "%s: a llama2.c checkpoint of these shapes (dim %" PRId32 ", %" PRId32 " layers, "
                          "vocabulary %" PRId32 ") has %" PRIu64
                          " bytes, the file %zu; is it cut, or no checkpoint?",
                          checkpoint->path, header->dim, header->n_layers, header->vocab_size,
-                         fits ? total : UINT64_MAX, checkpoint->n_bytes);
+                         fits ? total : UINT64_MAX, checkpoint->files->n_bytes);
     return true;
 }
 
-/* Values and names that GGUF would hold in the file. */
-typedef struct Owned {
-    uint32_t numbers[16];
-    char names[][NAME_BYTES];
-} Owned;
-
-static void add_number(Checkpoint *checkpoint, const char *key, int32_t value) {
-    Owned *owned = checkpoint->owned;
-    size_t i = checkpoint->n_entries++;
-    owned->numbers[i] = (uint32_t)value;
-    checkpoint->entries[i] = (Entry){
-        .key = {key, strlen(key)}, .type = VALUE_U32, .data = (const unsigned char *)&owned->numbers[i]};
+static void add_metadata(Maker *maker, const Header *header) {
+    make_string(maker, "general.architecture", (String){"llama", 5});
+    make_u32(maker, ".embedding_length", (uint64_t)header->dim);
+    make_u32(maker, ".feed_forward_length", (uint64_t)header->hidden_dim);
+    make_u32(maker, ".block_count", (uint64_t)header->n_layers);
+    make_u32(maker, ".attention.head_count", (uint64_t)header->n_heads);
+    make_u32(maker, ".attention.head_count_kv", (uint64_t)header->n_kv_heads);
+    make_u32(maker, ".context_length", (uint64_t)header->seq_len);
+    make_f32(maker, ".attention.layer_norm_rms_epsilon", 1e-5); /* fixed in llama2.c's code */
 }
 
-static void add_metadata(Checkpoint *checkpoint, const Header *header) {
-    static const char architecture[] = "\5\0\0\0\0\0\0\0llama";
-    static const float epsilon = 1e-5f; /* fixed in llama2.c's code */
-    static const char architecture_key[] = "general.architecture",
-                      epsilon_key[] = "llama.attention.layer_norm_rms_epsilon";
-    add_number(checkpoint, "llama.embedding_length", header->dim);
-    add_number(checkpoint, "llama.feed_forward_length", header->hidden_dim);
-    add_number(checkpoint, "llama.block_count", header->n_layers);
-    add_number(checkpoint, "llama.attention.head_count", header->n_heads);
-    add_number(checkpoint, "llama.attention.head_count_kv", header->n_kv_heads);
-    add_number(checkpoint, "llama.context_length", header->seq_len);
-    checkpoint->entries[checkpoint->n_entries++] =
-        (Entry){.key = {architecture_key, sizeof architecture_key - 1},
-                .type = VALUE_STRING,
-                .n = 5,
-                .data = (const unsigned char *)architecture};
-    checkpoint->entries[checkpoint->n_entries++] = (Entry){.key = {epsilon_key, sizeof epsilon_key - 1},
-                                                           .type = VALUE_F32,
-                                                           .data = (const unsigned char *)&epsilon};
-}
-
-static void add_tensor(Checkpoint *checkpoint, const Kind *kind, unsigned layer, const unsigned char *data) {
-    size_t i = checkpoint->n_tensors++;
-    char *name = ((Owned *)checkpoint->owned)->names[i];
-    if (kind->in_layers)
-        snprintf(name, NAME_BYTES, "blk.%u.%s", layer, kind->name);
-    else
-        snprintf(name, NAME_BYTES, "%s", kind->name);
-    checkpoint->tensors[i] = (Tensor){
-        .name = {name, strlen(name)},
-        .dtype = DTYPE_F32,
-        .n_dims = kind->rows ? 2 : 1,
-        .dims = {kind->cols, kind->rows ? kind->rows : 1, 1, 1},
-        .data = data,
-        .n_bytes = kind_bytes(kind),
-    };
+static void add_tensor(Maker *maker, const Kind *kind, unsigned layer, const unsigned char *data) {
+    char prefix[24] = "";
+    if (kind->in_layers) snprintf(prefix, sizeof prefix, "blk.%u.", layer);
+    Tensor tensor = {.dtype = DTYPE_F32,
+                     .n_dims = kind->rows ? 2 : 1,
+                     .dims = {kind->cols, kind->rows ? kind->rows : 1, 1, 1},
+                     .data = data,
+                     .n_bytes = kind_bytes(kind)};
+    make_tensor(maker, &tensor, "%s%s", prefix, kind->name);
 }
 
 static bool read(Checkpoint *checkpoint, Error *error) {
     Header header;
     Kind kinds[16];
-    if (!read_header(&header, checkpoint->bytes, checkpoint->n_bytes))
-        return refuse_changed(checkpoint, error);
+    if (!read_header(&header, checkpoint->files->bytes, checkpoint->files->n_bytes))
+        return refuse_changed(checkpoint->files, error);
     if (!check_header(checkpoint, &header, error)) return false;
     size_t n_kinds = list_kinds(&header, kinds);
     if (!check_size(checkpoint, &header, kinds, n_kinds, error)) return false;
 
-    /* The size fits, so that the file has at least one float for each tensor that is counted here. */
-    size_t n_layers = (size_t)header.n_layers,
-           n_tensors = n_layers * TENSORS_PER_LAYER + MAX_TENSORS_BESIDE_LAYERS;
+    /* The size fits, so that the file has at least one float for each tensor. */
+    Maker maker = {.checkpoint = checkpoint, .error = error, .architecture = "llama", .ok = true};
     checkpoint->format = "llama2.c version 0";
-    checkpoint->entries = calloc(16, sizeof *checkpoint->entries);
-    checkpoint->tensors = calloc(n_tensors, sizeof *checkpoint->tensors);
-    checkpoint->owned = calloc(1, sizeof(Owned) + n_tensors * NAME_BYTES);
-    if (!checkpoint->entries || !checkpoint->tensors || !checkpoint->owned)
-        return error_set(error, "%s: not enough memory to index the file", checkpoint->path);
-    add_metadata(checkpoint, &header);
-    const unsigned char *at = checkpoint->bytes + HEADER_BYTES;
+    add_metadata(&maker, &header);
+    const unsigned char *at = checkpoint->files->bytes + HEADER_BYTES;
     for (size_t i = 0; i < n_kinds; i++)
-        for (unsigned layer = 0; layer < (kinds[i].in_layers ? n_layers : 1); layer++) {
-            if (kinds[i].name) add_tensor(checkpoint, &kinds[i], layer, at);
+        for (unsigned layer = 0; layer < (kinds[i].in_layers ? (unsigned)header.n_layers : 1); layer++) {
+            if (kinds[i].name) add_tensor(&maker, &kinds[i], layer, at);
             at += kind_bytes(&kinds[i]);
         }
-    return true;
+    return maker.ok;
 }
 
 const Format format_llama2c = {recognise, read};
@@ -256,19 +217,9 @@ static int32_t token_type(size_t id) {
     return id < FIRST_BYTE_TOKEN + N_BYTE_TOKENS ? 6 : 1;
 }
 
-static void add_array(Checkpoint *checkpoint, const char *key, ValueType element, uint64_t n,
-                      const void *data, size_t n_bytes) {
-    checkpoint->entries[checkpoint->n_entries++] = (Entry){.key = {key, strlen(key)},
-                                                           .type = VALUE_ARRAY,
-                                                           .element = element,
-                                                           .n = n,
-                                                           .n_bytes = n_bytes,
-                                                           .data = data};
-}
-
 static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
-    const unsigned char *begin = checkpoint->bytes + sizeof(uint32_t),
-                        *end = checkpoint->bytes + checkpoint->n_bytes;
+    const unsigned char *begin = checkpoint->files->bytes + sizeof(uint32_t),
+                        *end = checkpoint->files->bytes + checkpoint->files->n_bytes;
     const unsigned char *at = begin;
     size_t n = 0, n_text = 0;
     float score;
@@ -286,10 +237,9 @@ static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
             "%s: a llama2.c vocabulary of %zu tokens; the special and byte tokens alone are %d; is it cut?",
             checkpoint->path, n, FIRST_BYTE_TOKEN + N_BYTE_TOKENS);
     checkpoint->format = "llama2.c vocabulary";
-    checkpoint->entries = calloc(4, sizeof *checkpoint->entries);
-    unsigned char *owned = checkpoint->owned =
-        malloc(n * (sizeof score + sizeof(int32_t)) + n_text + STRING_PADDING);
-    if (!checkpoint->entries || !owned) return error_set(error, "%s: not enough memory", checkpoint->path);
+    Maker maker = {.checkpoint = checkpoint, .error = error, .ok = true};
+    unsigned char *owned = make_room(&maker, n * (sizeof score + sizeof(int32_t)) + n_text + STRING_PADDING);
+    if (!owned) return false;
 
     unsigned char *scores = owned, *types = owned + n * sizeof score, *text = types + n * sizeof(int32_t),
                   *out = text;
@@ -297,20 +247,16 @@ static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
     for (size_t id = 0; id < n; id++) {
         int32_t type = token_type(id);
         if (!next_piece(&at, end, &score, &piece) || piece_room(piece) > (size_t)(text + n_text - out))
-            return refuse_changed(checkpoint, error);
+            return refuse_changed(checkpoint->files, error);
         memcpy(scores + id * sizeof score, &score, sizeof score);
         memcpy(types + id * sizeof type, &type, sizeof type);
         out = write_piece(out, piece);
     }
-    static const char model[] = "\5\0\0\0\0\0\0\0llama", model_key[] = "tokenizer.ggml.model";
-    checkpoint->entries[checkpoint->n_entries++] = (Entry){.key = {model_key, sizeof model_key - 1},
-                                                           .type = VALUE_STRING,
-                                                           .n = 5,
-                                                           .data = (const unsigned char *)model};
-    add_array(checkpoint, "tokenizer.ggml.tokens", VALUE_STRING, n, text, (size_t)(out - text));
-    add_array(checkpoint, "tokenizer.ggml.scores", VALUE_F32, n, scores, n * sizeof score);
-    add_array(checkpoint, "tokenizer.ggml.token_type", VALUE_I32, n, types, n * sizeof(int32_t));
-    return true;
+    make_string(&maker, "tokenizer.ggml.model", (String){"llama", 5});
+    make_array(&maker, "tokenizer.ggml.tokens", VALUE_STRING, n, text, (size_t)(out - text));
+    make_array(&maker, "tokenizer.ggml.scores", VALUE_F32, n, scores, n * sizeof score);
+    make_array(&maker, "tokenizer.ggml.token_type", VALUE_I32, n, types, n * sizeof(int32_t));
+    return maker.ok;
 }
 
 const Format format_llama2c_tokenizer = {recognise_tokenizer, read_tokenizer};

@@ -2,7 +2,7 @@
 #ifndef ATTN_TESTS_STUDY_H
 #define ATTN_TESTS_STUDY_H
 
-#include "cli/jsonvalue.h"
+#include "json.h"
 #include "test.h"
 
 #include <stdbool.h>
@@ -122,18 +122,17 @@ static void report(Comparison *comparison, const char *what) {
     if (show) CHECK(false, "%s%s: %s", comparison->name, comparison->path, what);
 }
 
-static void compare_values(Comparison *comparison, const JsonValue *want, const JsonValue *got);
+static void compare_values(Comparison *comparison, const Json *want, const Json *got);
 
 /* Compares a part of a value, whose name is put behind the path meanwhile. */
-static void compare_part(Comparison *comparison, const char *part, const JsonValue *want,
-                         const JsonValue *got) {
+static void compare_part(Comparison *comparison, const char *part, const Json *want, const Json *got) {
     size_t n = strlen(comparison->path);
     snprintf(comparison->path + n, sizeof comparison->path - n, "%s", part);
     compare_values(comparison, want, got);
     comparison->path[n] = '\0';
 }
 
-static void compare_values(Comparison *comparison, const JsonValue *want, const JsonValue *got) {
+static void compare_values(Comparison *comparison, const Json *want, const Json *got) {
     static const char *const kinds[] = {"null", "a bool", "a number", "a text", "an array", "an object"};
     char line[400];
     if (!got || got->kind != want->kind) {
@@ -155,12 +154,12 @@ static void compare_values(Comparison *comparison, const JsonValue *want, const 
         break;
     }
     case JSON_TEXT:
-        snprintf(line, sizeof line, "expected \"%.150s\", got \"%.150s\"", want->text, got->text);
-        if (want->text_n != got->text_n || memcmp(want->text, got->text, want->text_n) != 0)
-            report(comparison, line);
+        snprintf(line, sizeof line, "expected \"%.150s\", got \"%.150s\"", c_text(json_string(want)),
+                 c_text(json_string(got)));
+        if (want->n != got->n || memcmp(want->text, got->text, want->n) != 0) report(comparison, line);
         break;
     case JSON_ARRAY:
-        snprintf(line, sizeof line, "expected %zu items, got %zu", want->n, got->n);
+        snprintf(line, sizeof line, "expected %u items, got %u", want->n, got->n);
         if (want->n != got->n) {
             report(comparison, line);
             break;
@@ -172,21 +171,19 @@ static void compare_values(Comparison *comparison, const JsonValue *want, const 
         break;
     case JSON_OBJECT:
         for (size_t i = 0; i < want->n; i++) {
-            snprintf(line, sizeof line, ".%s", want->keys[i]);
-            compare_part(comparison, line, &want->items[i], jsonvalue_get(got, want->keys[i]));
+            snprintf(line, sizeof line, ".%s", c_text(json_key(want, i)));
+            compare_part(comparison, line, json_item(want, i), json_get(got, line + 1));
         }
         break;
     }
 }
 
 /* "rows.1.kl_nats" */
-static inline const JsonValue *json_at(const JsonValue *value, const char *path) {
+static inline const Json *json_at(const Json *value, const char *path) {
     char part[32];
     for (int n; value && sscanf(path, "%31[^.]%n", part, &n) == 1; path += n + (path[n] == '.')) {
         size_t i = value->kind == JSON_ARRAY ? strtoul(part, NULL, 10) : 0;
-        value = value->kind != JSON_ARRAY ? jsonvalue_get(value, part)
-                : i < value->n            ? &value->items[i]
-                                          : NULL;
+        value = value->kind != JSON_ARRAY ? json_get(value, part) : i < value->n ? &value->items[i] : NULL;
     }
     return value;
 }

@@ -4,7 +4,7 @@
  * with published parameter counts and with the tensors of a file.
  */
 #include "checkpoint/checkpoint.h"
-#include "cli/jsonvalue.h"
+#include "json.h"
 #include "test.h"
 
 #include <glob.h>
@@ -50,38 +50,36 @@ static char *run_study(const char *arguments, size_t *n, int *status) {
 }
 
 /* The object that the program prints, or NULL; checks that it ends with the status `expected`. */
-static JsonValue *study_json(const char *arguments, int expected) {
+static Json *study_json(const char *arguments, int expected) {
     size_t n;
     int status;
     Error error = {{0}};
     char *text = run_study(arguments, &n, &status);
     CHECK(status == expected, "study %s: exit status %d", arguments, status);
-    JsonValue *json = jsonvalue_parse(text, n, &error);
+    Json *json = json_take(text, n, &error);
     CHECK(json != NULL, "study %s: %s", arguments, error.message);
-    free(text);
     return json;
 }
 
-static JsonValue *read_json(const char *path) {
+static Json *read_json(const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) return NULL;
     size_t n;
     Error error = {{0}};
     char *text = read_stream(file, &n);
     fclose(file);
-    JsonValue *json = jsonvalue_parse(text, n, &error);
+    Json *json = json_take(text, n, &error);
     CHECK(json != NULL, "%s: %s", path, error.message);
-    free(text);
     return json;
 }
 
-static double number_of(const JsonValue *object, const char *key) {
-    const JsonValue *value = jsonvalue_get(object, key);
+static double number_of(const Json *object, const char *key) {
+    const Json *value = json_get(object, key);
     return value && value->kind == JSON_NUMBER ? value->number : NAN;
 }
 
 /* The largest difference between numbers in two arrays of the same shape; −1 when the shapes differ. */
-static double difference(const JsonValue *a, const JsonValue *b) {
+static double difference(const Json *a, const Json *b) {
     if (!a || !b || a->kind != b->kind) return -1;
     if (a->kind == JSON_NUMBER) return fabs(a->number - b->number);
     if (a->kind != JSON_ARRAY || a->n != b->n) return -1;
@@ -95,19 +93,19 @@ static double difference(const JsonValue *a, const JsonValue *b) {
 }
 
 /* Each table that a case expects against the one that the program printed. Returns how many there were. */
-static size_t compare_case(const char *path, const JsonValue *want, const JsonValue *got) {
+static size_t compare_case(const char *path, const Json *want, const Json *got) {
     static const struct {
         const char *expected, *printed;
     } tables[] = {{"scores", "scaled"}, {"weights", "weights"}, {"context", "output"}, {"output", "output"}};
     size_t n = 0;
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        const JsonValue *table = jsonvalue_get(want, tables[i].expected);
+        const Json *table = json_get(want, tables[i].expected);
         const char *printed = tables[i].printed;
-        if (i == 2 && jsonvalue_get(want, "output")) printed = "context";
+        if (i == 2 && json_get(want, "output")) printed = "context";
         if (!table) continue;
-        double d = difference(table, jsonvalue_get(got, printed));
-        CHECK(d >= 0 && d <= 1e-5, "%s, %s: %s is off by %g", path, jsonvalue_get(want, "name")->text,
-              printed, d);
+        double d = difference(table, json_get(got, printed));
+        CHECK(d >= 0 && d <= 1e-5, "%s, %s: %s is off by %g", path,
+              c_text(json_string(json_get(want, "name"))), printed, d);
         n++;
     }
     return n;
@@ -116,15 +114,15 @@ static size_t compare_case(const char *path, const JsonValue *want, const JsonVa
 static void check_file(const char *path, size_t n_cases, size_t n_tables) {
     char arguments[256];
     snprintf(arguments, sizeof arguments, "case %s --json", path);
-    JsonValue *file = read_json(path), *report = study_json(arguments, 0);
-    const JsonValue *list = jsonvalue_get(file, "cases"), *got = jsonvalue_get(report, "cases");
+    Json *file = read_json(path), *report = study_json(arguments, 0);
+    const Json *list = json_get(file, "cases"), *got = json_get(report, "cases");
     size_t n = list ? list->n : 1, found = 0;
     CHECK(file && got && got->n == n && n >= n_cases, "%s: %zu cases", path, n);
     for (size_t i = 0; file && got && got->n == n && i < n; i++)
         found += compare_case(path, list ? &list->items[i] : file, &got->items[i]);
     CHECK(found >= n_tables, "%s: only %zu tables to compare", path, found);
-    jsonvalue_free(file);
-    jsonvalue_free(report);
+    json_free(file);
+    json_free(report);
 }
 
 static void test_published_cases(void) {
@@ -150,16 +148,15 @@ static void test_steps(void) {
     char arguments[128];
     snprintf(arguments, sizeof arguments, "case %s --json", scratch);
     static const double scores[2][3] = {{1, 2, 10}, {0, 1, 0}};
-    JsonValue *report = study_json(arguments, 0);
-    const JsonValue *cases = jsonvalue_get(report, "cases"),
-                    *one = cases && cases->n == 1 ? &cases->items[0] : NULL;
+    Json *report = study_json(arguments, 0);
+    const Json *cases = json_get(report, "cases"), *one = cases && cases->n == 1 ? &cases->items[0] : NULL;
     const char *const tables[] = {"scores", "scaled", "weights", "output"};
     for (int i = 0; i < 4; i++) {
-        const JsonValue *table = jsonvalue_get(one, tables[i]);
+        const Json *table = json_get(one, tables[i]);
         CHECK(table && table->n == 2 && table->items[0].n == (i == 3 ? 2 : 3), "%s", tables[i]);
         if (!table || table->n != 2) continue;
         for (int q = 0; q < 2; q++) {
-            const JsonValue *row = table->items[q].items;
+            const Json *row = table->items[q].items;
             double e[3], sum = 0, z = 0;
             for (int k = 0; k < 3; k++) sum += e[k] = exp(scores[q][k] / 2);
             z = (e[0] * 2 + e[1] * 3 + e[2] * 5) / sum;
@@ -173,7 +170,7 @@ static void test_steps(void) {
             if (i == 3) CHECK_NEAR(row[1].number, 5 - z, 1e-8);
         }
     }
-    jsonvalue_free(report);
+    json_free(report);
 }
 
 /* A causal mask: nothing (null stands for minus infinity) above the diagonal, all as scaled below it. */
@@ -181,11 +178,10 @@ static void test_mask(void) {
     scratch_write("{\"x\": [[1, 2], [3, -1], [0, 2]], \"mask\": \"causal\"}");
     char arguments[128];
     snprintf(arguments, sizeof arguments, "case %s --json", scratch);
-    JsonValue *report = study_json(arguments, 0);
-    const JsonValue *cases = jsonvalue_get(report, "cases"),
-                    *one = cases && cases->n == 1 ? &cases->items[0] : NULL;
-    const JsonValue *masked = jsonvalue_get(one, "masked"), *weights = jsonvalue_get(one, "weights"),
-                    *scaled = jsonvalue_get(one, "scaled");
+    Json *report = study_json(arguments, 0);
+    const Json *cases = json_get(report, "cases"), *one = cases && cases->n == 1 ? &cases->items[0] : NULL;
+    const Json *masked = json_get(one, "masked"), *weights = json_get(one, "weights"),
+               *scaled = json_get(one, "scaled");
     CHECK(masked && weights && scaled && masked->n == 3 && weights->n == 3, "tables are missing");
     for (size_t q = 0; masked && weights && scaled && q < 3; q++)
         for (size_t k = 0; k < 3; k++) {
@@ -194,7 +190,7 @@ static void test_mask(void) {
             CHECK((weights->items[q].items[k].number > 0) == (k <= q), "query %zu, key %zu", q, k);
             if (!hidden) CHECK_NEAR(masked->items[q].items[k].number, scaled->items[q].items[k].number, 0);
         }
-    jsonvalue_free(report);
+    json_free(report);
 }
 
 /* One number has the wrong sign: the program must say so and end with 1. */
@@ -203,18 +199,17 @@ static void test_disagreement(void) {
     scratch_write(
         "{\"x\": [[1, 0], [0, 1]], \"context\": [[0.731058579, 0.268941421], [0.268941421, -0.731058579]]}");
     snprintf(arguments, sizeof arguments, "case %s --json 2>/dev/null", scratch);
-    JsonValue *report = study_json(arguments, 1);
-    const JsonValue *cases = jsonvalue_get(report, "cases"),
-                    *one = cases && cases->n == 1 ? &cases->items[0] : NULL;
-    const JsonValue *expected = jsonvalue_get(one, "expected");
+    Json *report = study_json(arguments, 1);
+    const Json *cases = json_get(report, "cases"), *one = cases && cases->n == 1 ? &cases->items[0] : NULL;
+    const Json *expected = json_get(one, "expected");
     CHECK(expected && expected->n == 1, "nothing said about what was expected");
     if (expected && expected->n == 1) {
-        const JsonValue *agrees = jsonvalue_get(&expected->items[0], "agrees"),
-                        *off = jsonvalue_get(&expected->items[0], "largest_difference");
+        const Json *agrees = json_get(&expected->items[0], "agrees"),
+                   *off = json_get(&expected->items[0], "largest_difference");
         CHECK(agrees && !agrees->boolean, "agrees");
         if (off) CHECK_NEAR(off->number, 2 * 0.731058579, 1e-8);
     }
-    jsonvalue_free(report);
+    json_free(report);
 }
 
 /* Scores q·k/√4 = 1 and 0, over a temperature of 0.5: 2 and 0, of which the softmax is 1/(1 + e^−2) = 0.880797078. */
@@ -225,10 +220,9 @@ static void test_temperature(void) {
         "{\"q\": [[2, 0, 0, 0]], \"k\": [[1, 0, 0, 0], [0, 1, 0, 0]], \"v\": [[1], [0]],\n"
         " \"score\": \"scaled-dot\", \"temperature\": 0.5, \"scores\": [[2, 0]], \"output\": [[0.880797078]]}");
     snprintf(arguments, sizeof arguments, "case %s --json", scratch);
-    JsonValue *report = study_json(arguments, 0);
-    const JsonValue *cases = jsonvalue_get(report, "cases"),
-                    *one = cases && cases->n == 1 ? cases->items : NULL;
-    const JsonValue *got_scaled = jsonvalue_get(one, "scaled"), *got_weights = jsonvalue_get(one, "weights");
+    Json *report = study_json(arguments, 0);
+    const Json *cases = json_get(report, "cases"), *one = cases && cases->n == 1 ? cases->items : NULL;
+    const Json *got_scaled = json_get(one, "scaled"), *got_weights = json_get(one, "weights");
     CHECK(got_scaled && got_scaled->n == 1 && got_weights && got_weights->n == 1, "tables are missing");
     for (size_t k = 0; got_scaled && got_weights && k < 2; k++) {
         CHECK_NEAR(got_scaled->items[0].items[k].number, scaled[k], 1e-12);
@@ -236,7 +230,7 @@ static void test_temperature(void) {
     }
     CHECK_NEAR(number_of(one, "temperature"), 0.5, 0);
     CHECK_NEAR(number_of(one, "tolerance"), 1e-5, 0);
-    jsonvalue_free(report);
+    json_free(report);
 
     size_t n;
     int status;
@@ -378,17 +372,17 @@ static void test_bad_cases(void) {
 }
 
 /* A row of "parameters" or "apart" by the name of its matrix. */
-static const JsonValue *matrix_row(const JsonValue *report, const char *list, const char *matrix) {
-    const JsonValue *rows = jsonvalue_get(report, list);
+static const Json *matrix_row(const Json *report, const char *list, const char *matrix) {
+    const Json *rows = json_get(report, list);
     for (size_t i = 0; rows && i < rows->n; i++) {
-        const JsonValue *name = jsonvalue_get(&rows->items[i], "matrix");
-        if (name && name->kind == JSON_TEXT && strcmp(name->text, matrix) == 0) return &rows->items[i];
+        const Json *name = json_get(&rows->items[i], "matrix");
+        if (json_equals(name, matrix)) return &rows->items[i];
     }
     return NULL;
 }
 
-static double sum_of(const JsonValue *report, const char *list, const char *key) {
-    const JsonValue *rows = jsonvalue_get(report, list);
+static double sum_of(const Json *report, const char *list, const char *key) {
+    const Json *rows = json_get(report, list);
     double sum = 0;
     for (size_t i = 0; rows && i < rows->n; i++) sum += number_of(&rows->items[i], key);
     return sum;
@@ -405,10 +399,10 @@ static void test_presets(void) {
         {"output", 14495514624, 150994944, 1572864}, {"up", 57982058496, 603979776, NAN},
         {"down", 57982058496, 603979776, NAN},       {"unembedding", 617558016, NAN, NAN},
     };
-    JsonValue *report = study_json("shape --preset gpt3-175b --json", 0);
+    Json *report = study_json("shape --preset gpt3-175b --json", 0);
     CHECK(number_of(report, "total") == 175181291520.0, "%.0f", number_of(report, "total"));
     for (size_t i = 0; i < sizeof gpt3 / sizeof *gpt3; i++) {
-        const JsonValue *row = matrix_row(report, "parameters", gpt3[i].matrix);
+        const Json *row = matrix_row(report, "parameters", gpt3[i].matrix);
         CHECK(number_of(row, "total") == gpt3[i].total, "%s", gpt3[i].matrix);
         CHECK(isnan(gpt3[i].per_layer) || number_of(row, "per_layer") == gpt3[i].per_layer, "%s",
               gpt3[i].matrix);
@@ -422,7 +416,7 @@ static void test_presets(void) {
     CHECK(number_of(report, "value_map_low_rank") == 2 * 1572864, "value and output of a head");
     CHECK(number_of(report, "flops_per_token") == 2 * (175181291520.0 - 617558016), "FLOPs");
     CHECK(number_of(report, "kv_bytes_per_token") == 2.0 * 96 * 12288 * 2, "KV bytes");
-    jsonvalue_free(report);
+    json_free(report);
 
     static const struct {
         const char *name;
@@ -435,17 +429,17 @@ static void test_presets(void) {
         report = study_json(arguments, 0);
         double total = sum_of(report, "parameters", "total") + sum_of(report, "apart", "total");
         CHECK(total == gpt2[i].total, "%s: %.0f", gpt2[i].name, total);
-        jsonvalue_free(report);
+        json_free(report);
     }
 }
 
 /* 4·n_layer·n_head·d_head FLOPs a pair of tokens; plain scores are n² floats for each head of a layer. */
 static void test_growth(void) {
-    JsonValue *report = study_json("shape --preset gpt2 -c 2048 --json", 0);
-    const JsonValue *rows = jsonvalue_get(report, "attention");
+    Json *report = study_json("shape --preset gpt2 -c 2048 --json", 0);
+    const Json *rows = json_get(report, "attention");
     bool has_n = false;
     for (size_t i = 0; rows && i < rows->n; i++) {
-        const JsonValue *row = &rows->items[i];
+        const Json *row = &rows->items[i];
         double n = number_of(row, "n");
         has_n |= n == 2048;
         CHECK(number_of(row, "plain_bytes") == 4.0 * 12 * n * n, "n %g", n);
@@ -456,7 +450,7 @@ static void test_growth(void) {
         CHECK(number_of(row, "tiled_bytes") == number_of(&rows->items[0], "tiled_bytes"), "n %g", n);
     }
     CHECK(rows && rows->n >= 3 && has_n, "-c 2048 is not among the lengths");
-    jsonvalue_free(report);
+    json_free(report);
 }
 
 /* Everything that the file holds must be counted, except a table of RoPE frequencies. */
@@ -466,7 +460,7 @@ static void check_shape_of_file(const char *path) {
     Checkpoint *checkpoint = checkpoint_open(path, &error);
     CHECK(checkpoint != NULL, "%s", error.message);
     snprintf(arguments, sizeof arguments, "shape %s --json", path);
-    JsonValue *report = study_json(arguments, 0);
+    Json *report = study_json(arguments, 0);
     double parameters = 0, bytes = 0; /* bytes of matrices: vectors are held in F32, whatever their type */
     for (size_t j = 0; checkpoint && j < checkpoint_n_tensors(checkpoint); j++) {
         const Tensor *tensor = checkpoint_tensor(checkpoint, j);
@@ -479,13 +473,13 @@ static void check_shape_of_file(const char *path) {
         parameters += n;
         if (tensor->n_dims > 1) bytes += (double)tensor->n_bytes;
     }
-    const JsonValue *positions = matrix_row(report, "apart", "positions");
+    const Json *positions = matrix_row(report, "apart", "positions");
     double counted = sum_of(report, "parameters", "total") + sum_of(report, "apart", "total");
     double weighed = number_of(report, "bytes") + (positions ? number_of(positions, "bytes") : 0);
     CHECK(counted == parameters, "%s: %.0f counted, %.0f in the file", path, counted, parameters);
     CHECK(weighed == bytes, "%s: %.0f bytes counted, %.0f in the file", path, weighed, bytes);
     CHECK(sum_of(report, "parameters", "total") == number_of(report, "total"), "%s: total", path);
-    jsonvalue_free(report);
+    json_free(report);
     checkpoint_close(checkpoint);
 }
 

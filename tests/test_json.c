@@ -1,45 +1,47 @@
 /* The reader of JSON: every kind of value, what is refused and in which line, and hostile bytes. */
-#include "cli/jsonvalue.h"
+#include "checkpoint/json.h"
 #include "test.h"
 
+#include <locale.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-static JsonValue *parse(const char *text) {
+static Json *parse(const char *text) {
     Error error = {{0}};
-    JsonValue *json = jsonvalue_parse(text, strlen(text), &error);
+    Json *json = json_parse(text, strlen(text), &error);
     CHECK(json != NULL, "%s: %s", text, error.message);
     return json;
 }
 
 /* Whether an object's member is of that kind. */
-static bool is(const JsonValue *object, const char *key, JsonKind kind) {
-    const JsonValue *value = jsonvalue_get(object, key);
+static bool is(const Json *object, const char *key, JsonKind kind) {
+    const Json *value = json_get(object, key);
     return value && value->kind == kind;
 }
 
 static void test_values(void) {
-    JsonValue *json =
+    Json *json =
         parse(" {\"null\": null, \"yes\":true,\n\t\"no\" : false, \"a\": [1, [], {}, \"x\"], \"\": 7}\r\n");
     if (!json) return;
-    CHECK(json->kind == JSON_OBJECT && json->n == 5, "%zu members", json->n);
+    CHECK(json->kind == JSON_OBJECT && json->n == 5, "%u members", json->n);
     CHECK(is(json, "null", JSON_NULL), "null");
-    CHECK(is(json, "yes", JSON_BOOL) && jsonvalue_get(json, "yes")->boolean, "true");
-    CHECK(is(json, "no", JSON_BOOL) && !jsonvalue_get(json, "no")->boolean, "false");
-    CHECK(is(json, "", JSON_NUMBER) && jsonvalue_get(json, "")->number == 7, "an empty key");
-    const JsonValue *array = jsonvalue_get(json, "a");
+    CHECK(is(json, "yes", JSON_BOOL) && json_get(json, "yes")->boolean, "true");
+    CHECK(is(json, "no", JSON_BOOL) && !json_get(json, "no")->boolean, "false");
+    CHECK(is(json, "", JSON_NUMBER) && json_get(json, "")->number == 7, "an empty key");
+    const Json *array = json_get(json, "a");
     if (is(json, "a", JSON_ARRAY) && array->n == 4) {
         CHECK(array->items[0].kind == JSON_NUMBER && array->items[0].number == 1, "a number");
         CHECK(array->items[1].kind == JSON_ARRAY && array->items[1].n == 0, "an empty array");
         CHECK(array->items[2].kind == JSON_OBJECT && array->items[2].n == 0, "an empty object");
-        CHECK(array->items[3].kind == JSON_TEXT && strcmp(array->items[3].text, "x") == 0, "a text");
+        CHECK(json_equals(&array->items[3], "x"), "a text");
     } else {
         CHECK(false, "no array of four");
     }
-    CHECK(!jsonvalue_get(json, "none") && !jsonvalue_get(array, "a") && !jsonvalue_get(NULL, "a"),
+    CHECK(!json_get(json, "none") && !json_get(array, "a") && !json_get(NULL, "a"),
           "found what is not there");
-    jsonvalue_free(json);
-    jsonvalue_free(NULL);
+    json_free(json);
+    json_free(NULL);
 }
 
 static void test_numbers(void) {
@@ -58,14 +60,14 @@ static void test_numbers(void) {
                    {"1.7976931348623157e308", 1.7976931348623157e308},
                    {"9007199254740993", 9007199254740992.0}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        JsonValue *json = parse(numbers[i].text);
+        Json *json = parse(numbers[i].text);
         CHECK(json && json->kind == JSON_NUMBER && json->number == numbers[i].value, "%s", numbers[i].text);
-        jsonvalue_free(json);
+        json_free(json);
     }
     /* Read to the end of the bytes, not to a NUL. */
-    JsonValue *json = jsonvalue_parse("123456", 3, NULL);
+    Json *json = json_parse("123456", 3, NULL);
     CHECK(json && json->number == 123, "123456 of which 3 bytes count");
-    jsonvalue_free(json);
+    json_free(json);
 }
 
 static void test_texts(void) {
@@ -80,11 +82,11 @@ static void test_texts(void) {
                  {"\"\xe7\xac\x94\xf0\x9f\x98\x80\x7f\"", "\xe7\xac\x94\xf0\x9f\x98\x80\x7f", 8},
                  {"\"a\\u0000b\"", "a\0b", 3}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        JsonValue *json = parse(texts[i].text);
-        CHECK(json && json->kind == JSON_TEXT && json->text_n == texts[i].n &&
-                  memcmp(json->text, texts[i].value, texts[i].n + 1) == 0,
+        Json *json = parse(texts[i].text);
+        CHECK(json && json->kind == JSON_TEXT && json->n == texts[i].n &&
+                  memcmp(json->text, texts[i].value, texts[i].n) == 0,
               "%s", texts[i].text);
-        jsonvalue_free(json);
+        json_free(json);
     }
 }
 
@@ -94,10 +96,10 @@ static void test_long_numbers(void) {
     Error error = {{0}};
     memset(text, '0', sizeof text);
     memcpy(text, "1.", 2);
-    JsonValue *json = jsonvalue_parse(text, 400, &error);
+    Json *json = json_parse(text, 400, &error);
     CHECK(json && json->number == 1, "%s", error.message);
-    jsonvalue_free(json);
-    CHECK(!jsonvalue_parse(text, 401, &error) &&
+    json_free(json);
+    CHECK(!json_parse(text, 401, &error) &&
               strcmp(error.message, "line 1: a number has too many digits") == 0,
           "%s", error.message);
 }
@@ -154,13 +156,13 @@ static void test_refused(void) {
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         Error error = {{0}};
-        JsonValue *json = jsonvalue_parse(wrong[i].text, strlen(wrong[i].text), &error);
+        Json *json = json_parse(wrong[i].text, strlen(wrong[i].text), &error);
         CHECK(!json, "accepted: %s", wrong[i].text);
         CHECK(strncmp(error.message, "line ", 5) == 0 && strstr(error.message, wrong[i].says), "%s: %s",
               wrong[i].text, error.message);
-        jsonvalue_free(json);
+        json_free(json);
     }
-    CHECK(!jsonvalue_parse("[1\0]", 4, NULL), "a NUL is not the end");
+    CHECK(!json_parse("[1\0]", 4, NULL), "a NUL is not the end");
 }
 
 static void test_depth(void) {
@@ -168,35 +170,110 @@ static void test_depth(void) {
     for (int depth = JSON_MAX_DEPTH; depth <= JSON_MAX_DEPTH + 1; depth++) {
         memset(text, '[', (size_t)depth);
         memset(text + depth, ']', (size_t)depth);
-        JsonValue *json = jsonvalue_parse(text, 2 * (size_t)depth, NULL);
+        Json *json = json_parse(text, 2 * (size_t)depth, NULL);
         CHECK((json != NULL) == (depth == JSON_MAX_DEPTH), "%d brackets", depth);
-        jsonvalue_free(json);
+        json_free(json);
     }
     size_t n = 1 << 20;
     char *many = malloc(n);
     if (!many) return;
     memset(many, '[', n);
-    CHECK(!jsonvalue_parse(many, n, NULL), "%zu brackets", n);
+    CHECK(!json_parse(many, n, NULL), "%zu brackets", n);
     free(many);
 }
 
-/* As many as may be, and one more; the array counts, too. */
-static void test_number_of_values(void) {
-    size_t n = 2 * (size_t)JSON_MAX_VALUES;
-    char *many = malloc(n + 1);
-    if (!many) return;
-    for (size_t i = 0; i < n; i += 2) memcpy(many + i, i ? ",1" : "[1", 2);
-    for (size_t more = 0; more <= 1; more++) {
-        Error error = {{0}};
-        size_t end = n - 2 + 2 * more;
-        many[end] = ']';
-        JsonValue *json = jsonvalue_parse(many, end + 1, &error);
-        CHECK((json != NULL) == (more == 0), "%zu more: %s", more, error.message);
-        CHECK(!more || strstr(error.message, "more than a million values"), "%s", error.message);
-        jsonvalue_free(json);
-        memcpy(many + end, ",1", 2 - more);
+/* Integers of 64 bits are exact, and so is what is not an integer. */
+static void test_integers(void) {
+    static const struct {
+        const char *text;
+        int64_t value;
+        double number;
+    } integers[] = {{"0", 0, 0},
+                    {"-0", 0, 0},
+                    {"-1", -1, -1},
+                    {"50257", 50257, 50257},
+                    {"9007199254740993", 9007199254740993, 9007199254740992.0},
+                    {"-9007199254740993", -9007199254740993, -9007199254740992.0},
+                    {"9223372036854775807", INT64_MAX, 9223372036854775808.0},
+                    {"9223372036854775295", 9223372036854775295, 9223372036854774784.0},
+                    {"-9223372036854775808", INT64_MIN, -9223372036854775808.0}};
+    static const char *const others[] = {"1.0",
+                                         "1e0",
+                                         "9223372036854775808",
+                                         "-9223372036854775809",
+                                         "1000000000000000019884624838656",
+                                         "\"1\"",
+                                         "true",
+                                         "[1]"};
+    int64_t value = 77;
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
+        Json *json = parse(integers[i].text);
+        CHECK(json_integer(json, &value) && value == integers[i].value && json->number == integers[i].number,
+              "%s: %lld, %.17g", integers[i].text, (long long)value, json ? json->number : NAN);
+        json_free(json);
     }
-    free(many);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        Json *json = parse(others[i]);
+        CHECK(!json_integer(json, &value), "%s as an integer", others[i]);
+        json_free(json);
+    }
+    CHECK(!json_integer(NULL, &value), "nothing as an integer");
+}
+
+/* A point is a point in any locale. */
+static void test_locale(void) {
+    static const char *const locales[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"};
+    size_t i = 0;
+    while (i < 4 && !setlocale(LC_NUMERIC, locales[i])) i++;
+    Json *json = parse("1.5e-3");
+    CHECK(json && json->number == 1.5e-3, "1.5e-3");
+    json_free(json);
+    setlocale(LC_NUMERIC, "C");
+}
+
+/* Texts without escapes are where the input has them, members in their order. */
+static void test_places(void) {
+    const char *text = "{\"b\": \"plain \xc3\xa9\", \"a\": \"\\u0061\", \"\\u0062b\": []}";
+    Json *json = parse(text);
+    if (!json) return;
+    CHECK(json_string(json_get(json, "b")).data == text + 7, "a plain text was copied");
+    CHECK(json_equals(json_get(json, "a"), "a") && !json_equals(json_get(json, "a"), "b") &&
+              json_equals(json_get(json, "b"), "plain \xc3\xa9") && !json_equals(NULL, ""),
+          "texts");
+    static const char *const keys[] = {"b", "a", "bb"};
+    for (size_t i = 0; i < 3; i++)
+        CHECK(string_equals(json_key(json, i), keys[i]) && json_item(json, i) == json_get(json, keys[i]),
+              "member %zu", i);
+    json_free(json);
+}
+
+/* Memory is a small multiple of the input, and a value takes 16 bytes of it, however many there are. */
+static void test_many(void) {
+    enum { N = 300000 };
+    char *text = malloc(32 * (size_t)N);
+    if (!text) return;
+    size_t n = 0;
+    for (size_t i = 0; i < N; i++)
+        n += (size_t)sprintf(text + n, "%c\"key %zu\\n\": [%zu]", i ? ',' : '{', i, i);
+    text[n++] = '}';
+    Error error = {{0}};
+    Json *json = json_parse(text, n, &error);
+    CHECK(json && json->n == N, "%s", error.message);
+    for (size_t i = 0; json && i < N; i += 1000) {
+        char key[32];
+        int64_t value = -1;
+        snprintf(key, sizeof key, "key %zu\n", i);
+        CHECK(string_equals(json_key(json, i), key) &&
+                  json_integer(json_item(json_item(json, i), 0), &value) && value == (int64_t)i,
+              "%s", key);
+    }
+    json_free(json);
+    n += (size_t)sprintf(text + n - 1, ", \"key 7\\n\": 1}") - 1;
+    CHECK(!json_parse(text, n, &error) &&
+              strcmp(error.message, "line 1: an object that ends here has a key twice") == 0,
+          "%s", error.message);
+    CHECK(sizeof(Json) == 16, "%zu bytes", sizeof(Json));
+    json_free(json_take(text, 0, NULL)); /* frees the text */
 }
 
 /* Every beginning of a text, and the text with any one byte changed, must neither crash nor leak. */
@@ -208,7 +285,7 @@ static void test_hostile(void) {
         char *copy = malloc(i + 1); /* of just this size, so that a sanitizer sees a read beyond it */
         if (!copy) return;
         memcpy(copy, text, i);
-        JsonValue *json = jsonvalue_parse(copy, i, NULL);
+        Json *json = json_parse(copy, i, NULL);
         CHECK(!json, "accepted the first %zu bytes", i);
         free(copy);
     }
@@ -217,9 +294,9 @@ static void test_hostile(void) {
         for (int byte = 0; byte < 256; byte++) {
             memcpy(changed, text, n);
             changed[i] = (char)byte;
-            JsonValue *json = jsonvalue_parse(changed, n, NULL);
+            Json *json = json_parse(changed, n, NULL);
             accepted += json != NULL;
-            jsonvalue_free(json);
+            json_free(json);
         }
     CHECK(accepted >= n && accepted < 128 * n, "%zu of %zu", accepted, 256 * n);
 }
@@ -231,7 +308,10 @@ int main(void) {
     RUN(test_long_numbers);
     RUN(test_refused);
     RUN(test_depth);
-    RUN(test_number_of_values);
+    RUN(test_integers);
+    RUN(test_locale);
+    RUN(test_places);
+    RUN(test_many);
     RUN(test_hostile);
     return test_end();
 }

@@ -6,7 +6,7 @@
  * is or in another unit, and rounded as it is printed; and of an array that is printed as a table, every row must have its
  * line, with all numbers of the line in that row.
  */
-#include "cli/jsonvalue.h"
+#include "json.h"
 #include "test.h"
 
 #include <stdbool.h>
@@ -66,16 +66,16 @@ static void mark(const char *section, const char *path) {
     if (key) key->printed = true;
 }
 
-static void mark_all(const char *section, const JsonValue *value, const char *path) {
+static void mark_all(const char *section, const Json *value, const char *path) {
     char part[MAX_PATH];
-    for (size_t i = 0; i < value->n; i++) {
+    for (size_t i = 0; i < n_items(value); i++) {
         bool is_object = value->kind == JSON_OBJECT;
         if (is_object)
-            snprintf(part, sizeof part, "%s%s%s", path, *path ? "." : "", value->keys[i]);
+            snprintf(part, sizeof part, "%s%s%s", path, *path ? "." : "", c_text(json_key(value, i)));
         else
             snprintf(part, sizeof part, "%s[]", path);
         if (is_object) mark(section, part);
-        mark_all(section, &value->items[i], part);
+        mark_all(section, json_item(value, i), part);
     }
 }
 
@@ -101,13 +101,12 @@ static char *output_of(const char *section, const char *arguments, const char *m
     return text;
 }
 
-static JsonValue *json_of(const char *section, const char *arguments) {
+static Json *json_of(const char *section, const char *arguments) {
     size_t n;
     Error error = {{0}};
     char *text = output_of(section, arguments, "--json", &n);
-    JsonValue *json = jsonvalue_parse(text, n, &error);
+    Json *json = json_take(text, n, &error);
     CHECK(json != NULL, "%s %s: %s", section, arguments, error.message);
-    free(text);
     return json;
 }
 
@@ -145,9 +144,9 @@ enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void test_printed_keys(void) {
     for (size_t i = 0; i < N_COMMANDS; i++) {
-        JsonValue *json = json_of(commands[i].section, commands[i].arguments);
+        Json *json = json_of(commands[i].section, commands[i].arguments);
         if (json) mark_all(commands[i].section, json, "");
-        jsonvalue_free(json);
+        json_free(json);
     }
 }
 
@@ -228,16 +227,16 @@ static bool says(const Printed *printed, double value) {
     return false;
 }
 
-static bool holds(const JsonValue *json, const Printed *printed) {
+static bool holds(const Json *json, const Printed *printed) {
     if (json->kind == JSON_NUMBER) return says(printed, json->number);
     if (json->kind == JSON_ARRAY && says(printed, (double)json->n)) return true; /* "25 arrays" */
-    for (size_t i = 0; i < json->n; i++)
-        if (holds(&json->items[i], printed)) return true;
+    for (size_t i = 0; i < n_items(json); i++)
+        if (holds(json_item(json, i), printed)) return true;
     return false;
 }
 
 /* A side of a matrix, "80 x 72": the product with its neighbour is there. */
-static bool holds_product(const JsonValue *json, const Line *line, size_t i) {
+static bool holds_product(const Json *json, const Line *line, size_t i) {
     for (size_t other = i ? i - 1 : i + 1; other <= i + 1 && other < line->n; other += 2) {
         Printed product = {line->numbers[i].value * line->numbers[other].value, 0.5};
         if (strstr(line->text, " x ") && holds(json, &product)) return true;
@@ -246,31 +245,30 @@ static bool holds_product(const JsonValue *json, const Line *line, size_t i) {
 }
 
 /* A row's own texts stand in its line, if they are short and plain. */
-static bool names_row(const JsonValue *row, const char *line) {
-    const JsonValue *layer = jsonvalue_get(row, "layer"), *head = jsonvalue_get(row, "head");
+static bool names_row(const Json *row, const char *line) {
+    const Json *layer = json_get(row, "layer"), *head = json_get(row, "head");
     char name[32] = "";
     if (layer && head) snprintf(name, sizeof name, "L%.0fH%.0f", layer->number, head->number);
     if (!strstr(line, name)) return false;
     for (size_t i = 0; i < row->n; i++) {
-        const JsonValue *text = &row->items[i];
-        bool plain = text->kind == JSON_TEXT && text->text_n < 10 && strcmp(row->keys[i], "text") != 0 &&
-                     !jsonvalue_get(row, "hex");
-        for (size_t j = 0; plain && j < text->text_n; j++)
-            plain = text->text[j] >= ' ' && text->text[j] < 0x7f;
-        if (plain && !strstr(line, text->text)) return false;
+        const Json *text = json_item(row, i);
+        bool plain = text->kind == JSON_TEXT && text->n < 10 && !string_equals(json_key(row, i), "text") &&
+                     !json_get(row, "hex");
+        for (size_t j = 0; plain && j < text->n; j++) plain = text->text[j] >= ' ' && text->text[j] < 0x7f;
+        if (plain && !strstr(line, c_text(json_string(text)))) return false;
     }
     return true;
 }
 
 /* Its numbers are in row i, two of them at least; or number the row; or are the whole object's, which sizes may be. */
-static bool is_line_of(const Line *line, const JsonValue *json, const JsonValue *row, size_t i) {
+static bool is_line_of(const Line *line, const Json *json, const Json *row, size_t i) {
     size_t n_own = 0;
     for (size_t j = 0; j < line->n; j++) {
         const Printed *number = &line->numbers[j];
         bool own = holds(row, number) || holds_product(row, line, j),
              known = own || number->value == (double)(i + 1);
         for (size_t k = 0; k < json->n && !known; k++)
-            known = json->items[k].kind == JSON_NUMBER && number->value == json->items[k].number;
+            known = json_item(json, k)->kind == JSON_NUMBER && number->value == json_item(json, k)->number;
         if (!known) return false;
         n_own += own;
     }
@@ -278,14 +276,14 @@ static bool is_line_of(const Line *line, const JsonValue *json, const JsonValue 
 }
 
 /* Of an object's arrays of objects: where one row has its line, all have. Returns how many rows have. */
-static size_t check_rows(const char *what, const char *not_shown, const JsonValue *json, const Line *lines,
+static size_t check_rows(const char *what, const char *not_shown, const Json *json, const Line *lines,
                          size_t n_lines) {
     size_t n_all = 0;
     for (size_t key = 0; key < json->n; key++) {
-        const JsonValue *rows = &json->items[key];
+        const Json *rows = json_item(json, key);
         size_t n_found = 0, missing = 0;
-        if (strcmp(json->keys[key], "tokens") == 0 || (not_shown && strcmp(json->keys[key], not_shown) == 0))
-            continue;
+        const char *name = c_text(json_key(json, key));
+        if (strcmp(name, "tokens") == 0 || (not_shown && strcmp(name, not_shown) == 0)) continue;
         for (size_t i = 0; rows->kind == JSON_ARRAY && i < rows->n && rows->items[i].kind == JSON_OBJECT;
              i++) {
             size_t j = 0;
@@ -293,8 +291,8 @@ static size_t check_rows(const char *what, const char *not_shown, const JsonValu
             n_found += j < n_lines;
             if (j == n_lines) missing = i;
         }
-        CHECK(!n_found || n_found == rows->n, "%s: \"%s\" has %zu rows, and %zu have a line; not row %zu",
-              what, json->keys[key], rows->n, n_found, missing);
+        CHECK(!n_found || n_found == rows->n, "%s: \"%s\" has %u rows, and %zu have a line; not row %zu",
+              what, c_text(json_key(json, key)), rows->n, n_found, missing);
         n_all += n_found;
     }
     return n_all;
@@ -310,14 +308,15 @@ static bool is_explained(const char *line) {
 }
 
 /* "n_head 4": a number behind a key of the object is that one. */
-static void check_named(const char *what, const JsonValue *json, const char *line) {
+static void check_named(const char *what, const Json *json, const char *line) {
     for (size_t i = 0; i < json->n; i++) {
-        size_t n = strlen(json->keys[i]);
-        const char *at = json->items[i].kind == JSON_NUMBER ? strstr(line, json->keys[i]) : NULL;
+        const Json *value = json_item(json, i);
+        const char *key = c_text(json_key(json, i)), *at = strstr(line, key);
+        size_t n = strlen(key);
+        if (value->kind != JSON_NUMBER) continue;
         if (!at || (at > line && at[-1] != ' ') || at[n] != ' ' || at[n + 1] < '0' || at[n + 1] > '9')
             continue;
-        CHECK(atof(at + n) == json->items[i].number, "%s: \"%s\" is %g: %s", what, json->keys[i],
-              json->items[i].number, line);
+        CHECK(atof(at + n) == value->number, "%s: \"%s\" is %g: %s", what, key, value->number, line);
     }
 }
 
@@ -333,7 +332,7 @@ static void check_text(const char *section, const char *arguments, const char *n
     char what[256];
     size_t n, n_lines = 0;
     snprintf(what, sizeof what, "study %s %s", section, arguments);
-    JsonValue *json = json_of(section, arguments);
+    Json *json = json_of(section, arguments);
     char *text = output_of(section, arguments, "", &n);
     for (char *at = strtok(text, "\n"); json && at && n_lines < MAX_LINES; at = strtok(NULL, "\n")) {
         Line *line = &lines[n_lines++];
@@ -347,7 +346,7 @@ static void check_text(const char *section, const char *arguments, const char *n
     }
     bool rows = !not_shown || *not_shown != '*';
     CHECK(!json || !rows || check_rows(what, not_shown, json, lines, n_lines) > 0, "%s: no rows", what);
-    jsonvalue_free(json);
+    json_free(json);
     free(text);
 }
 

@@ -18,25 +18,24 @@ static void check_case(const char *path) {
     Error error = {{0}};
     size_t n, n_output = 0;
     char *text = read_whole(path, &n), *output = NULL;
-    JsonValue *test = text ? jsonvalue_parse(text, n, &error) : NULL, *got = NULL;
-    const JsonValue *arguments = jsonvalue_get(test, "arguments"),
-                    *tolerance = jsonvalue_get(test, "tolerance");
-    CHECK(arguments && tolerance && jsonvalue_get(test, "expect"), "%s: %s", path, error.message);
+    Json *test = text ? json_parse(text, n, &error) : NULL, *got = NULL;
+    const Json *arguments = json_get(test, "arguments"), *tolerance = json_get(test, "tolerance");
+    CHECK(arguments && tolerance && json_get(test, "expect"), "%s: %s", path, error.message);
     if (arguments && tolerance) {
         Command command = command_begin();
         for (size_t i = 0; i < arguments->n; i++)
-            command_add(&command, arguments->items[i].text, arguments->items[i].text_n);
+            command_add(&command, arguments->items[i].text, arguments->items[i].n);
         output = output_of(command, &n_output);
-        got = jsonvalue_parse(output, n_output, &error);
+        got = json_parse(output, n_output, &error);
         CHECK(got, "%s: no JSON: %s: %.200s", path, error.message, output);
     }
     if (got) {
         Comparison comparison = {.name = path + strlen(FOLDER), .tolerance = tolerance->number};
-        compare_values(&comparison, jsonvalue_get(test, "expect"), got);
+        compare_values(&comparison, json_get(test, "expect"), got);
         if (comparison.n_wrong > MAX_REPORTS) printf("… %zu differences in all\n", comparison.n_wrong);
     }
-    jsonvalue_free(got);
-    jsonvalue_free(test);
+    json_free(got);
+    json_free(test);
     free(output);
     free(text);
 }
@@ -89,21 +88,21 @@ static void check_said(const Said *said) {
     size_t n = 0;
     snprintf(path, sizeof path, FOLDER "%s.json", said->name);
     char *bytes = read_whole(path, &n);
-    JsonValue *test = bytes ? jsonvalue_parse(bytes, n, &error) : NULL;
-    const JsonValue *arguments = jsonvalue_get(test, "arguments"),
-                    *value = json_at(jsonvalue_get(test, "expect"), said->path);
+    Json *test = bytes ? json_parse(bytes, n, &error) : NULL;
+    const Json *arguments = json_get(test, "arguments"),
+               *value = json_at(json_get(test, "expect"), said->path);
     CHECK(arguments && value, "%s: no %s", path, said->path);
     if (arguments && value) {
         Command command = command_begin();
         for (size_t i = 0; i < arguments->n; i++)
-            if (strcmp(arguments->items[i].text, "--json") != 0)
-                command_add(&command, arguments->items[i].text, arguments->items[i].text_n);
+            if (!json_equals(&arguments->items[i], "--json"))
+                command_add(&command, arguments->items[i].text, arguments->items[i].n);
         char *output = output_of(command, &n);
         CHECK(says(output, value->number * said->unit), "%s: no %s = %g in:\n%s", said->name, said->path,
               value->number * said->unit, output);
         free(output);
     }
-    jsonvalue_free(test);
+    json_free(test);
     free(bytes);
 }
 
@@ -464,8 +463,8 @@ static void test_dump_of_longer_texts(void) {
     check_reference("gpt2-bf16", "--half", 1e-3);
 }
 
-static double number_of(const JsonValue *json, const char *key) {
-    const JsonValue *value = jsonvalue_get(json, key);
+static double number_of(const Json *json, const char *key) {
+    const Json *value = json_get(json, key);
     return value ? value->number : NAN;
 }
 
@@ -481,12 +480,12 @@ static void check_sizes(const char *option) {
     for (size_t i = 0; i < sizeof arguments / sizeof *arguments && arguments[i]; i++)
         command_add(&command, arguments[i], strlen(arguments[i]));
     char *text = output_of(command, &n), *bytes = read_whole(file, &n_file);
-    JsonValue *json = jsonvalue_parse(text, n, &error);
-    const JsonValue *arrays = jsonvalue_get(json, "arrays");
+    Json *json = json_parse(text, n, &error);
+    const Json *arrays = json_get(json, "arrays");
     double total = 0;
     for (size_t i = 0; arrays && i < arrays->n; i++) {
-        const JsonValue *dtype = jsonvalue_get(&arrays->items[i], "dtype"),
-                        *shape = jsonvalue_get(&arrays->items[i], "shape");
+        const Json *dtype = json_get(&arrays->items[i], "dtype"),
+                   *shape = json_get(&arrays->items[i], "shape");
         double size = atof(dtype->text + 2) * (dtype->text[1] == 'U' ? 4 : 1); /* "<f4", "<U7" */
         for (size_t j = 0; j < shape->n; j++) size *= shape->items[j].number;
         CHECK_NEAR(number_of(&arrays->items[i], "bytes"), size, 0);
@@ -498,7 +497,7 @@ static void check_sizes(const char *option) {
     unlink(file);
     free(bytes);
     free(text);
-    jsonvalue_free(json);
+    json_free(json);
 }
 
 static void test_dump_sizes(void) {

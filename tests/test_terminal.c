@@ -8,7 +8,7 @@
 
 #include "gguf.h"
 
-#include "cli/jsonvalue.h"
+#include "checkpoint/json.h"
 #include "text/unicode.h"
 
 #include <errno.h>
@@ -333,7 +333,7 @@ static Words words_of(const char *program, const char *const *given, const char 
 #define GENERATE "-t", "1", "--temp", "1", "--top-p", "1", "-s", "7"
 
 /* What token ids add to a text, bytes that are no character having become U+FFFD. */
-static void text_of(const JsonValue *ids, bool special, Output *to) {
+static void text_of(const Json *ids, bool special, Output *to) {
     static char bytes[1 << 16];
     size_t n = 0;
     for (size_t i = 0; i < ids->n; i++) {
@@ -385,16 +385,16 @@ static void test_generated(void) {
         CHECK(spawn(TERMINAL, NULL, words) == 0, "%s", escaped(out.bytes, out.n));
         check_safe(&out, false, "stdout", words);
         Error error;
-        JsonValue *json = jsonvalue_parse(out.bytes, out.n, &error);
+        Json *json = json_parse(out.bytes, out.n, &error);
         CHECK(json, "%s", error.message);
-        const JsonValue *text = jsonvalue_get(json, "text"), *ids = jsonvalue_get(json, "tokens");
+        const Json *text = json_get(json, "text"), *ids = json_get(json, "tokens");
         if (!text || !ids) return;
-        CHECK(text->text_n == exact.n - 1 && memcmp(text->text, exact.bytes, exact.n - 1) == 0,
-              "%zu bytes of text", text->text_n);
+        CHECK(text->n == exact.n - 1 && memcmp(text->text, exact.bytes, exact.n - 1) == 0, "%u bytes of text",
+              text->n);
         text_of(ids, special, &expected);
         CHECK(expected.n == exact.n - 1 && memcmp(expected.bytes, exact.bytes, expected.n) == 0,
               "%zu bytes of tokens, %zu of text", expected.n, exact.n - 1);
-        jsonvalue_free(json);
+        json_free(json);
     }
 }
 
@@ -477,9 +477,9 @@ static void test_reports(void) {
             check_safe(&out, true, "stdout", words.items);
             if (j != 1) continue;
             Error error;
-            JsonValue *json = jsonvalue_parse(out.bytes, out.n, &error);
+            Json *json = json_parse(out.bytes, out.n, &error);
             CHECK(json, "%s: %s", views[i][0], error.message);
-            jsonvalue_free(json);
+            json_free(json);
             CHECK(same(&exact, &out), "%s --json differs on a terminal", views[i][0]);
         }
     const char *const tellings[][MOST_WORDS] = {
@@ -504,21 +504,21 @@ static void test_tokens_in_json(void) {
     const char *const words[] = {study, "next", model_name, "-p", "x", "--top", "1000", "--json", NULL};
     Error error;
     CHECK(spawn(TERMINAL, NULL, words) == 0, "%s", escaped(out.bytes, out.n));
-    JsonValue *json = jsonvalue_parse(out.bytes, out.n, &error);
+    Json *json = json_parse(out.bytes, out.n, &error);
     CHECK(json, "%s", error.message);
-    const JsonValue *top = jsonvalue_get(json, "top");
+    const Json *top = json_get(json, "top");
     size_t n_seen = 0;
     for (size_t i = 0; top && i < top->n; i++) {
-        size_t id = (size_t)jsonvalue_get(&top->items[i], "id")->number;
-        const JsonValue *token = jsonvalue_get(&top->items[i], "token");
+        size_t id = (size_t)json_get(&top->items[i], "id")->number;
+        const Json *token = json_get(&top->items[i], "token");
         if (id < N_NAMED + N_BYTES || strstr(vocabulary[id], "\xe2\x96\x81") ||
             strchr(vocabulary[id], '\xff'))
             continue;
         n_seen++;
-        CHECK(strcmp(token->text, vocabulary[id]) == 0, "token %zu", id);
+        CHECK(json_equals(token, vocabulary[id]), "token %zu", id);
     }
     CHECK(n_seen > 30, "%zu tokens", n_seen);
-    jsonvalue_free(json);
+    json_free(json);
 }
 
 /* Error lines and notes are safe wherever stderr goes, and one line. */

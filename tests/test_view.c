@@ -19,7 +19,7 @@
 #define TEXT "The Eiffel tower stands, the tower"
 
 /* What the program prints as JSON; arguments end with NULL. Without it there is nothing to go on with. */
-static JsonValue *json_of(const char *first, ...) {
+static Json *json_of(const char *first, ...) {
     Command command = command_begin();
     va_list arguments;
     va_start(arguments, first);
@@ -30,21 +30,20 @@ static JsonValue *json_of(const char *first, ...) {
     size_t n;
     Error error = {{0}};
     char *output = output_of(command, &n);
-    JsonValue *json = jsonvalue_parse(output, n, &error);
-    free(output);
+    Json *json = json_take(output, n, &error);
     if (json) return json;
     printf("FAILED: %s: %s\n", command.line, error.message);
     scratch_end();
     exit(1);
 }
 
-static double number_at(const JsonValue *json, const char *path) {
-    const JsonValue *value = json_at(json, path);
+static double number_at(const Json *json, const char *path) {
+    const Json *value = json_at(json, path);
     return value && value->kind == JSON_NUMBER ? value->number : NAN;
 }
 
 /* Like number_at, for a path that has numbers in it. */
-static double number(const JsonValue *json, const char *format, ...) {
+static double number(const Json *json, const char *format, ...) {
     char path[128];
     va_list args;
     va_start(args, format);
@@ -54,9 +53,9 @@ static double number(const JsonValue *json, const char *format, ...) {
 }
 
 /* The bytes of a base64 text, exactly *n of them unless *n is SIZE_MAX; sets *n. NULL, and a failure, if not. */
-static unsigned char *decode(const JsonValue *text, size_t *n) {
+static unsigned char *decode(const Json *text, size_t *n) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t length = text ? text->text_n : 1, found = 0;
+    size_t length = text ? text->n : 1, found = 0;
     unsigned char *bytes = malloc(length + 1);
     bool ok = bytes && text && text->kind == JSON_TEXT && length % 4 == 0;
     for (size_t i = 0; ok && i < length; i += 4) {
@@ -71,7 +70,7 @@ static unsigned char *decode(const JsonValue *text, size_t *n) {
         for (size_t j = 0; j + 1 < n_digits; j++) bytes[found++] = (unsigned char)(group >> (16 - 8 * j));
     }
     ok = ok && (*n == SIZE_MAX || *n == found);
-    CHECK(ok, "no base64 of %zu bytes: %.40s", *n, text && text->text ? text->text : "nothing");
+    CHECK(ok, "no base64 of %zu bytes: %.40s", *n, c_text(json_string(text)));
     *n = found;
     if (!ok) free(bytes);
     return ok ? bytes : NULL;
@@ -83,7 +82,7 @@ static unsigned nibble_at(const unsigned char *bytes, size_t n, size_t at) {
 }
 
 /* A pattern's triangle of n rows in [0, 255], from its half bytes. */
-static bool unpack(unsigned char *triangle, size_t size, const JsonValue *text) {
+static bool unpack(unsigned char *triangle, size_t size, const Json *text) {
     size_t n = SIZE_MAX, at = 0, filled = 0;
     unsigned char *bytes = decode(text, &n);
     while (bytes && at < 2 * n && filled < size) {
@@ -110,7 +109,7 @@ static bool unpack(unsigned char *triangle, size_t size, const JsonValue *text) 
 }
 
 /* ‖v‖ at a place of "value_norms" or "output_norms". */
-static double norm_at(const JsonValue *norms, size_t layer, size_t head, size_t n, size_t key) {
+static double norm_at(const Json *norms, size_t layer, size_t head, size_t n, size_t key) {
     char path[64];
     size_t bytes_n = 2 * n;
     snprintf(path, sizeof path, "%zu.%zu.1", layer, head);
@@ -122,7 +121,7 @@ static double norm_at(const JsonValue *norms, size_t layer, size_t head, size_t 
 }
 
 /* The score of a query and a key. The first row kept is that of query `first`. */
-static double score_at(const JsonValue *view, size_t layer, size_t head, size_t query, size_t key) {
+static double score_at(const Json *view, size_t layer, size_t head, size_t query, size_t key) {
     char path[80];
     size_t first = (size_t)number_at(view, "steps.first"), n = (size_t)number_at(view, "steps.n"),
            end = first + n;
@@ -136,11 +135,11 @@ static double score_at(const JsonValue *view, size_t layer, size_t head, size_t 
     return (double)score;
 }
 
-static void check_patterns(const JsonValue *view, const char *model) {
+static void check_patterns(const Json *view, const char *model) {
     size_t n = (size_t)number_at(view, "n_tokens"), n_head = (size_t)number_at(view, "n_head"),
            n_layer = (size_t)number_at(view, "n_layer"), size = n * (n + 1) / 2;
-    JsonValue *attend = json_of("attend", model, "-p", TEXT, NULL);
-    JsonValue *by_value = json_of("attend", model, "-p", TEXT, "--by", "value", NULL);
+    Json *attend = json_of("attend", model, "-p", TEXT, NULL);
+    Json *by_value = json_of("attend", model, "-p", TEXT, "--by", "value", NULL);
     unsigned char *triangle = calloc(size, 1);
     for (size_t layer = 0; layer < n_layer; layer++)
         for (size_t head = 0; head < n_head; head++) {
@@ -156,39 +155,38 @@ static void check_patterns(const JsonValue *view, const char *model) {
             for (size_t key = 0; key < n; key++) {
                 double weight = number(attend, "patterns.%zu.rows.%zu.%zu", map, n - 1, key);
                 double value = number(by_value, "patterns.%zu.rows.%zu.%zu", map, n - 1, key);
-                double norm = norm_at(jsonvalue_get(view, "output_norms"), layer, head, n, key);
+                double norm = norm_at(json_get(view, "output_norms"), layer, head, n, key);
                 CHECK_NEAR(weight * norm, value, 1e-4 * fmax(value, weight));
             }
         }
     free(triangle);
-    jsonvalue_free(attend);
-    jsonvalue_free(by_value);
+    json_free(attend);
+    json_free(by_value);
 }
 
-static void check_steps(const JsonValue *view, const char *model, const char *text, size_t query) {
+static void check_steps(const Json *view, const char *model, const char *text, size_t query) {
     size_t n = (size_t)number_at(view, "n_tokens"), n_head = (size_t)number_at(view, "n_head");
     for (size_t layer = 0; layer < 2; layer++)
         for (size_t head = 0; head < n_head; head += n_head - 1) {
             char words[3][24];
             size_t numbers[] = {layer, head, query};
             for (int i = 0; i < 3; i++) snprintf(words[i], sizeof words[i], "%zu", numbers[i]);
-            JsonValue *explain = json_of("explain", model, "-p", text, "--layer", words[0], "--head",
-                                         words[1], "--query", words[2], NULL);
+            Json *explain = json_of("explain", model, "-p", text, "--layer", words[0], "--head", words[1],
+                                    "--query", words[2], NULL);
             size_t kv_head = (size_t)number_at(explain, "kv_head");
             for (size_t key = 0; key <= query; key++) {
                 CHECK_NEAR(score_at(view, layer, head, query, key), number(explain, "keys.%zu.score", key),
                            1e-5);
                 double norm = number(explain, "keys.%zu.value_norm", key);
-                CHECK_NEAR(norm_at(jsonvalue_get(view, "value_norms"), layer, kv_head, n, key), norm,
-                           1e-4 * norm);
+                CHECK_NEAR(norm_at(json_get(view, "value_norms"), layer, kv_head, n, key), norm, 1e-4 * norm);
             }
-            jsonvalue_free(explain);
+            json_free(explain);
         }
 }
 
 /* What a page makes of "next": p of the i-th token at the j-th temperature. */
-static double drawn_p(const JsonValue *view, const JsonValue *next, size_t i, size_t j) {
-    const JsonValue *top = jsonvalue_get(next, "top");
+static double drawn_p(const Json *view, const Json *next, size_t i, size_t j) {
+    const Json *top = json_get(next, "top");
     double temperature = number_at(view, "temperature_step") * (double)j, max = number(top, "1"),
            rest = number(next, "rest.%zu", j - 1), sum = isnan(rest) ? 0 : exp(rest);
     for (size_t k = 1; k < top->n; k += 2) sum += exp((top->items[k].number - max) / temperature);
@@ -196,31 +194,31 @@ static double drawn_p(const JsonValue *view, const JsonValue *next, size_t i, si
 }
 
 /* The token's text, or the bytes that "hex" gives, as the page knows it by its id. */
-static const JsonValue *piece_of(const JsonValue *view, double id) {
+static const Json *piece_of(const Json *view, double id) {
     char key[24];
     snprintf(key, sizeof key, "%.0f", id);
-    return jsonvalue_get(jsonvalue_get(view, "vocabulary"), key);
+    return json_get(json_get(view, "vocabulary"), key);
 }
 
-static bool same_piece(const JsonValue *piece, const JsonValue *token) {
-    const JsonValue *hex = jsonvalue_get(token, "hex"), *text = jsonvalue_get(token, "token");
-    if (hex) piece = jsonvalue_get(piece, "hex"), text = hex;
-    return piece && text && piece->kind == JSON_TEXT && piece->text_n == text->text_n &&
-           memcmp(piece->text, text->text, text->text_n) == 0;
+static bool same_piece(const Json *piece, const Json *token) {
+    const Json *hex = json_get(token, "hex"), *text = json_get(token, "token");
+    if (hex) piece = json_get(piece, "hex"), text = hex;
+    return piece && text && piece->kind == JSON_TEXT && piece->n == text->n &&
+           memcmp(piece->text, text->text, text->n) == 0;
 }
 
-static void check_next(const JsonValue *view, const char *model) {
+static void check_next(const Json *view, const char *model) {
     static const struct {
         const char *temperature;
         size_t j;
     } drawn[] = {{"0.1", 1}, {"0.5", 5}, {"1", 10}, {"1.3", 13}, {"2", 20}};
-    const JsonValue *all = jsonvalue_get(view, "next"), *next = &all->items[all->n - 1];
+    const Json *all = json_get(view, "next"), *next = &all->items[all->n - 1];
     for (size_t t = 0; t < sizeof drawn / sizeof *drawn; t++) {
-        JsonValue *expected =
+        Json *expected =
             json_of("next", model, "-p", TEXT, "--top", "20", "--temp", drawn[t].temperature, NULL);
         CHECK_NEAR(number_at(next, "entropy_nats"), number_at(expected, "entropy_nats"), 1e-5);
         for (size_t i = 0; i < 20; i++) {
-            const JsonValue *token = &jsonvalue_get(expected, "top")->items[i];
+            const Json *token = &json_get(expected, "top")->items[i];
             double logit = number(next, "top.%zu", 2 * i + 1);
             CHECK_NEAR(number(next, "top.%zu", 2 * i), number_at(token, "id"), 0);
             CHECK_NEAR(logit, number_at(token, "logit"), 1e-5);
@@ -228,93 +226,93 @@ static void check_next(const JsonValue *view, const char *model) {
             CHECK_NEAR(drawn_p(view, next, i, drawn[t].j), number_at(token, "after"), 2e-5);
             CHECK(same_piece(piece_of(view, number_at(token, "id")), token), "token %zu of next", i);
         }
-        jsonvalue_free(expected);
+        json_free(expected);
     }
 }
 
-static void check_score(const JsonValue *view, const char *model) {
-    JsonValue *score = json_of("score", model, "-p", TEXT, NULL);
+static void check_score(const Json *view, const char *model) {
+    Json *score = json_of("score", model, "-p", TEXT, NULL);
     Comparison comparison = {.name = "totals", .tolerance = TOLERANCE};
-    compare_values(&comparison, jsonvalue_get(view, "totals"), jsonvalue_get(score, "totals"));
-    const JsonValue *positions = jsonvalue_get(view, "positions");
+    compare_values(&comparison, json_get(view, "totals"), json_get(score, "totals"));
+    const Json *positions = json_get(view, "positions");
     CHECK(positions->n == (size_t)number_at(view, "n_tokens") && positions->items[0].kind == JSON_NULL,
           "positions");
     for (size_t at = 1; at < positions->n; at++) {
         comparison.name = "positions";
-        compare_values(&comparison, &positions->items[at], &jsonvalue_get(score, "positions")->items[at - 1]);
+        compare_values(&comparison, &positions->items[at], &json_get(score, "positions")->items[at - 1]);
     }
-    jsonvalue_free(score);
+    json_free(score);
 }
 
-static void check_lens(const JsonValue *view, const char *model) {
+static void check_lens(const Json *view, const char *model) {
     for (size_t query = 0; query < 30; query += 9) {
         char word[24];
         snprintf(word, sizeof word, "%zu", query);
-        JsonValue *lens = json_of("lens", model, "-p", TEXT, "--query", word, NULL);
-        const JsonValue *rows = jsonvalue_get(lens, "rows"),
-                        *got = &json_at(view, "lens.positions")->items[query];
+        Json *lens = json_of("lens", model, "-p", TEXT, "--query", word, NULL);
+        const Json *rows = json_get(lens, "rows"), *got = &json_at(view, "lens.positions")->items[query];
         CHECK_NEAR(number_at(got, "final"), number_at(lens, "final.id"), 0);
         for (size_t i = 0; i < rows->n; i++) {
-            const JsonValue *row = &rows->items[i], *name = jsonvalue_get(row, "row");
-            CHECK(strcmp(json_at(view, "lens.rows")->items[i].text, name->text) == 0, "%s", name->text);
+            const Json *row = &rows->items[i], *name = json_get(row, "row");
+            const char *text = c_text(json_string(name));
+            CHECK(json_equals(&json_at(view, "lens.rows")->items[i], text), "%s", text);
             CHECK_NEAR(number(got, "rows.%zu.0", i), number_at(row, "final_probability"), 1e-5);
             CHECK_NEAR(number(got, "rows.%zu.1", i), number_at(row, "final_rank"), 0);
             for (size_t k = 0; k < 5; k++) {
                 CHECK_NEAR(number(got, "rows.%zu.%zu", i, 2 + 2 * k), number(row, "top.%zu.id", k), 0);
                 CHECK_NEAR(number(got, "rows.%zu.%zu", i, 3 + 2 * k), number(row, "top.%zu.probability", k),
                            1e-5);
-                CHECK(same_piece(piece_of(view, number(row, "top.%zu.id", k)),
-                                 &jsonvalue_get(row, "top")->items[k]),
-                      "token %zu of row %zu", k, i);
+                CHECK(
+                    same_piece(piece_of(view, number(row, "top.%zu.id", k)), &json_get(row, "top")->items[k]),
+                    "token %zu of row %zu", k, i);
             }
         }
-        jsonvalue_free(lens);
+        json_free(lens);
     }
 }
 
 /* The rows of a table against the objects of `heads --json`. */
-static void check_scores(const JsonValue *table, const JsonValue *heads) {
-    const JsonValue *columns = jsonvalue_get(table, "columns"), *rows = jsonvalue_get(table, "rows");
-    CHECK(columns->n == 12 && rows->n == jsonvalue_get(heads, "heads")->n, "%zu columns, %zu rows",
-          columns->n, rows->n);
+static void check_scores(const Json *table, const Json *heads) {
+    const Json *columns = json_get(table, "columns"), *rows = json_get(table, "rows");
+    CHECK(columns->n == 12 && rows->n == json_get(heads, "heads")->n, "%u columns, %u rows", columns->n,
+          rows->n);
     CHECK(number_at(table, "n_queries") == number_at(heads, "n_queries"), "queries");
     for (size_t i = 0; i <= rows->n; i++) {
-        const JsonValue *row = i < rows->n ? &rows->items[i] : jsonvalue_get(table, "chance");
-        const JsonValue *head =
-            i < rows->n ? &jsonvalue_get(heads, "heads")->items[i] : jsonvalue_get(heads, "chance");
+        const Json *row = i < rows->n ? &rows->items[i] : json_get(table, "chance");
+        const Json *head = i < rows->n ? &json_get(heads, "heads")->items[i] : json_get(heads, "chance");
         for (size_t j = 0; j < columns->n; j++) {
-            const JsonValue *want = jsonvalue_get(head, columns->items[j].text), *got = &row->items[j];
-            CHECK(want && want->kind == got->kind, "head %zu: %s", i, columns->items[j].text);
+            const char *column = c_text(json_string(&columns->items[j]));
+            const Json *want = json_get(head, column), *got = &row->items[j];
+            CHECK(want && want->kind == got->kind, "head %zu: %s", i, column);
             if (got->kind == JSON_NUMBER)
                 CHECK_NEAR(got->number, want->number, 1e-5 * fmax(1, fabs(want->number)));
         }
         if (i < rows->n)
-            CHECK(strcmp(jsonvalue_get(table, "labels")->items[i].text, jsonvalue_get(head, "label")->text) ==
-                      0,
+            CHECK(string_compare(json_string(&json_get(table, "labels")->items[i]),
+                                 json_string(json_get(head, "label"))) == 0,
                   "label %zu", i);
     }
 }
 
-static void check_heads(const JsonValue *view, const char *model) {
-    JsonValue *text = json_of("heads", model, "-p", TEXT, NULL), *repeat = json_of("heads", model, NULL);
+static void check_heads(const Json *view, const char *model) {
+    Json *text = json_of("heads", model, "-p", TEXT, NULL), *repeat = json_of("heads", model, NULL);
     check_scores(json_at(view, "heads.text"), text);
     check_scores(json_at(view, "heads.repeat"), repeat);
-    jsonvalue_free(text);
-    jsonvalue_free(repeat);
+    json_free(text);
+    json_free(repeat);
 }
 
-static void check_ablation(const JsonValue *view, const char *model) {
-    JsonValue *ablate = json_of("ablate", model, "-p", TEXT, "--heads", "L0H1,L1", NULL);
-    const JsonValue *ablation = jsonvalue_get(view, "ablation"), *next = jsonvalue_get(ablation, "next");
+static void check_ablation(const Json *view, const char *model) {
+    Json *ablate = json_of("ablate", model, "-p", TEXT, "--heads", "L0H1,L1", NULL);
+    const Json *ablation = json_get(view, "ablation"), *next = json_get(ablation, "next");
     Comparison comparison = {.name = "ablation", .tolerance = TOLERANCE};
-    compare_values(&comparison, jsonvalue_get(ablate, "ablation"), ablation);
-    compare_values(&comparison, jsonvalue_get(ablate, "baseline"), jsonvalue_get(ablation, "baseline"));
-    compare_values(&comparison, jsonvalue_get(ablate, "ablated"), jsonvalue_get(ablation, "heads"));
+    compare_values(&comparison, json_get(ablate, "ablation"), ablation);
+    compare_values(&comparison, json_get(ablate, "baseline"), json_get(ablation, "baseline"));
+    compare_values(&comparison, json_get(ablate, "ablated"), json_get(ablation, "heads"));
     double sum = 0, n = number_at(view, "n_tokens");
     for (size_t at = 1; at < (size_t)n; at++) {
         double surprisal = number(ablation, "positions.%zu.surprisal_nats", at),
                id = number(view, "tokens.%zu.id", at);
-        const JsonValue *top = jsonvalue_get(&next->items[at - 1], "top");
+        const Json *top = json_get(&next->items[at - 1], "top");
         sum += surprisal;
         for (size_t i = 0; i < top->n; i += 2)
             if (top->items[i].number == id)
@@ -322,11 +320,11 @@ static void check_ablation(const JsonValue *view, const char *model) {
                            1e-5);
     }
     CHECK_NEAR(sum / (n - 1), number_at(ablation, "nll_nats"), 1e-6);
-    jsonvalue_free(ablate);
+    json_free(ablate);
 }
 
 static void check_model(const char *model) {
-    JsonValue *view = json_of("view", model, "-p", TEXT, "--ablate", "L0H1,L1", NULL);
+    Json *view = json_of("view", model, "-p", TEXT, "--ablate", "L0H1,L1", NULL);
     CHECK(number_at(view, "n_prompt") == number_at(view, "n_tokens"), "nothing was generated");
     check_patterns(view, model);
     check_steps(view, model, TEXT, 1);
@@ -336,7 +334,7 @@ static void check_model(const char *model) {
     check_lens(view, model);
     check_heads(view, model);
     check_ablation(view, model);
-    jsonvalue_free(view);
+    json_free(view);
 }
 
 static void test_gpt2(void) { check_model(GPT2); }
@@ -347,65 +345,62 @@ static void test_long(void) {
     char text[186];
     for (size_t i = 0; i < sizeof text; i++) text[i] = (char)('a' + i * i % 23);
     text[sizeof text - 1] = '\0';
-    JsonValue *view = json_of("view", GPT2, "-p", text, NULL);
+    Json *view = json_of("view", GPT2, "-p", text, NULL);
     CHECK(number_at(view, "steps.first") == 184 && number_at(view, "steps.n") == 1,
           "the last query's scores");
     check_steps(view, GPT2, text, 184);
-    jsonvalue_free(view);
+    json_free(view);
     view = json_of("view", GPT2, "-p", text, "--query", "100", NULL);
     CHECK(number_at(view, "steps.first") == 100 && number_at(view, "steps.n") == 1, "another's");
     check_steps(view, GPT2, text, 100);
-    jsonvalue_free(view);
+    json_free(view);
     view = json_of("view", GPT2, "-p", text, "--layers", "1", "--top", "2", NULL);
     CHECK(number_at(view, "steps.first") == 0 && number_at(view, "steps.n") == 185, "all again");
     CHECK(number_at(view, "patterns.layers.0") == 1 && json_at(view, "patterns.data")->n == 1 &&
-              jsonvalue_get(view, "output_norms")->n == 1 && json_at(view, "heads.text.rows")->n == 4,
+              json_get(view, "output_norms")->n == 1 && json_at(view, "heads.text.rows")->n == 4,
           "one layer's patterns, all heads' scores");
     CHECK(json_at(view, "next.7.top")->n == 4, "--top 2");
-    JsonValue *best = json_of("view", GPT2, "-p", text, "--layers", "1", "--top", "1", NULL);
+    Json *best = json_of("view", GPT2, "-p", text, "--layers", "1", "--top", "1", NULL);
     double rest = number_at(view, "next.7.rest.9"), max = number_at(view, "next.7.top.1");
     CHECK_NEAR(number_at(best, "next.7.rest.9"), log(exp(rest) + exp(number_at(view, "next.7.top.3") - max)),
                1e-5);
-    jsonvalue_free(best);
-    jsonvalue_free(view);
+    json_free(best);
+    json_free(view);
 }
 
 /* One token: only its own row, and null for what needs two. With the whole vocabulary in top there is no rest. */
 static void test_short(void) {
-    JsonValue *view = json_of("view", GPT2, "-p", "H", "--top", "1000", NULL);
-    CHECK(jsonvalue_get(view, "positions")->n == 1 && json_at(view, "heads.text")->kind == JSON_NULL &&
+    Json *view = json_of("view", GPT2, "-p", "H", "--top", "1000", NULL);
+    CHECK(json_get(view, "positions")->n == 1 && json_at(view, "heads.text")->kind == JSON_NULL &&
               json_at(view, "totals.nll_nats")->kind == JSON_NULL &&
-              jsonvalue_get(view, "ablation")->kind == JSON_NULL,
+              json_get(view, "ablation")->kind == JSON_NULL,
           "one token");
     CHECK(json_at(view, "next.0.top")->n == 2 * 257 && json_at(view, "next.0.rest.0")->kind == JSON_NULL,
           "all of the vocabulary");
     CHECK(json_at(view, "heads.repeat.rows")->n == 4, "repeated text");
-    jsonvalue_free(view);
+    json_free(view);
     view = json_of("view", LLAMA, "-p", "", "-c", "2", NULL); /* BOS alone, and no room for it and two more */
-    CHECK(jsonvalue_get(view, "n_tokens")->number == 1 && json_at(view, "heads.repeat")->kind == JSON_NULL,
-          "BOS");
-    jsonvalue_free(view);
+    CHECK(json_get(view, "n_tokens")->number == 1 && json_at(view, "heads.repeat")->kind == JSON_NULL, "BOS");
+    json_free(view);
 }
 
 /* The model writes as with `attend -n`, and the page is about all of it. */
 static void test_generated(void) {
     static const char *const temperatures[] = {"0", "1.5"};
     for (int i = 0; i < 2; i++) {
-        JsonValue *view =
+        Json *view =
             json_of("view", LLAMA, "-p", TEXT, "-n", "5", "--temp", temperatures[i], "-s", "7", NULL);
-        JsonValue *attend = json_of("attend", LLAMA, "-p", TEXT, "-n", "5", "--temp", temperatures[i], "-s",
-                                    "7", "--layer", "0", "--head", "0", NULL);
+        Json *attend = json_of("attend", LLAMA, "-p", TEXT, "-n", "5", "--temp", temperatures[i], "-s", "7",
+                               "--layer", "0", "--head", "0", NULL);
         size_t n_prompt = (size_t)number_at(view, "n_prompt"), n = (size_t)number_at(view, "n_tokens");
-        const JsonValue *generated = jsonvalue_get(attend, "generated");
-        CHECK(generated->n == n - n_prompt && n_prompt == jsonvalue_get(attend, "tokens")->n, "%zu",
-              generated->n);
-        CHECK(jsonvalue_get(view, "positions")->n == n && jsonvalue_get(view, "next")->n == n,
-              "positions of all");
+        const Json *generated = json_get(attend, "generated");
+        CHECK(generated->n == n - n_prompt && n_prompt == json_get(attend, "tokens")->n, "%u", generated->n);
+        CHECK(json_get(view, "positions")->n == n && json_get(view, "next")->n == n, "positions of all");
         CHECK_NEAR(number_at(view, "temperature"), atof(temperatures[i]), 1e-6);
         for (size_t j = 0; j < generated->n; j++)
             CHECK_NEAR(number(view, "tokens.%zu.id", n_prompt + j), number_at(&generated->items[j], "id"), 0);
-        jsonvalue_free(view);
-        jsonvalue_free(attend);
+        json_free(view);
+        json_free(attend);
     }
 }
 
@@ -447,18 +442,17 @@ static void check_hash(char *page, const char *directive, const char *from, cons
 }
 
 /* The text that the tokens of a page stand for, from their bytes. */
-static void check_text(const JsonValue *data, const char *text) {
-    const JsonValue *tokens = jsonvalue_get(data, "tokens");
+static void check_text(const Json *data, const char *text) {
+    const Json *tokens = json_get(data, "tokens");
     char got[512] = "";
     size_t n = 0;
     for (size_t i = 0; i < tokens->n; i++) {
-        const JsonValue *hex = jsonvalue_get(&tokens->items[i], "hex"),
-                        *token = jsonvalue_get(&tokens->items[i], "token");
-        for (size_t j = 0; hex && j + 1 < hex->text_n; j += 2) {
+        const Json *hex = json_get(&tokens->items[i], "hex"), *token = json_get(&tokens->items[i], "token");
+        for (size_t j = 0; hex && j + 1 < hex->n; j += 2) {
             char byte[3] = {hex->text[j], hex->text[j + 1], 0};
             got[n++] = (char)strtol(byte, NULL, 16);
         }
-        if (!hex) memcpy(got + n, token->text, token->text_n), n += token->text_n;
+        if (!hex) memcpy(got + n, token->text, token->n), n += token->n;
     }
     CHECK(n == strlen(text) && memcmp(got, text, n) == 0, "'%.*s' for '%s'", (int)n, got, text);
 }
@@ -477,10 +471,10 @@ static void test_page(void) {
         size_t n = 0, n_scripts = 0;
         Error error = {{0}};
         char *data = between(page, "<script type=\"application/json\" id=\"data\">", "</script>", &n);
-        JsonValue *json = data ? jsonvalue_parse(data, n, &error) : NULL;
+        Json *json = data ? json_parse(data, n, &error) : NULL;
         CHECK(json && !memchr(data, '<', n), "%s: %s", texts[i], error.message);
         if (json) check_text(json, texts[i]);
-        jsonvalue_free(json);
+        json_free(json);
         check_hash(page, "script-src", "<script>", "</script>");
         check_hash(page, "style-src", "<style>", "</style>");
         for (const char *at = page; (at = strstr(at, "<script")); at++) n_scripts++;
@@ -525,7 +519,7 @@ static void check_figure(size_t n, double cell) {
     free(output_of(command, &n_output));
     char *svg = read_whole(file, &n_output);
     unlink(file);
-    JsonValue *json = json_of("attend", GPT2, "-p", text, "--layer", "1", "--head", "0", NULL);
+    Json *json = json_of("attend", GPT2, "-p", text, "--layer", "1", "--head", "0", NULL);
     double side = (double)n * cell, font = 0.65 * cell, label = 0.62 * font, x = 8 + label + 4,
            y = 28 + label + 4, width = x + side + 8, height = y + side + 8, down = 0.35 * font;
     const char *at = svg ? strstr(svg, "<svg ") : NULL;
@@ -567,7 +561,7 @@ static void check_figure(size_t n, double cell) {
         "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"none\" stroke=\"#bbb\" stroke-width=\"0.5\"/>",
         x, y, side, side);
     unlink(file);
-    jsonvalue_free(json);
+    json_free(json);
     free(svg);
 }
 
@@ -640,8 +634,7 @@ static void test_packed_rows(void) {
     packed_rows_finish(&packed);
     CHECK(!arena.refused && packed.n < 96, "%zu bytes", packed.n);
     char text[BASE64_SIZE(96) + 1];
-    JsonValue json = {.kind = JSON_TEXT, .text = text, .text_n = base64_encode(text, packed.bytes, packed.n)};
-    text[json.text_n] = '\0';
+    Json json = {.kind = JSON_TEXT, .text = text, .n = (uint32_t)base64_encode(text, packed.bytes, packed.n)};
     if (unpack(triangle, size, &json))
         for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
             CHECK(memcmp(triangle + at, levels, 6) == 0, "before run %zu", i);

@@ -11,7 +11,7 @@
  *
  * All cases are worked out before the first is printed, so that a mistake in the last prints none.
  */
-#include "cli/jsonvalue.h"
+#include "checkpoint/json.h"
 #include "text/unicode.h"
 #include "views/view.h"
 
@@ -59,7 +59,7 @@ static const char *const mask_names[] = {"none", "causal"};
 
 /* The names of the rows or columns of a table: texts of the file, or a letter and a number. */
 typedef struct Labels {
-    const JsonValue *texts; /* or NULL */
+    const Json *texts; /* or NULL */
     char letter;
 } Labels;
 
@@ -71,7 +71,7 @@ typedef struct Expected {
 } Expected;
 
 typedef struct Case {
-    const JsonValue *json;
+    const Json *json;
     Arena *arena;  /* of all grids */
     size_t *left;  /* numbers that the file's further grids may have */
     Error *error;  /* where what is wrong with the case is said */
@@ -88,8 +88,8 @@ typedef struct Case {
 } Case;
 
 typedef struct Cases {
-    JsonValue *json; /* the file; owned */
-    Case *items;     /* [n] */
+    Json *json;  /* the file; owned, with its text */
+    Case *items; /* [n] */
     size_t n, n_wrong;
     double exceeded; /* the smallest tolerance of those that are wrong */
 } Cases;
@@ -122,8 +122,8 @@ static double dot(const double *a, const double *b, size_t n) {
 }
 
 /* Copies the numbers of an array nested `depth` deep, whose lengths from the outermost on are sizes. */
-static bool copy_numbers(const Case *c, const char *key, const JsonValue *value, const size_t *sizes,
-                         size_t depth, double **to) {
+static bool copy_numbers(const Case *c, const char *key, const Json *value, const size_t *sizes, size_t depth,
+                         double **to) {
     if (depth == 0) {
         if (value->kind != JSON_NUMBER) return fail(c, "\"%s\" holds something that is no number", key);
         *(*to)++ = value->number;
@@ -142,13 +142,12 @@ static size_t max_depth(size_t kind) {
     return kind == EXPECTED_SCORES || kind == EXPECTED_WEIGHTS ? 3 : 2;
 }
 
-static bool read_grid(Case *c, size_t kind, const JsonValue *value) {
+static bool read_grid(Case *c, size_t kind, const Json *value) {
     const char *key = given_names[kind];
     size_t sizes[3] = {1, 1, 1}, depth = 0;
-    for (const JsonValue *v = value; v->kind == JSON_ARRAY && depth < 3; v = &v->items[0]) {
+    for (const Json *v = value; v->kind == JSON_ARRAY && depth < 3; v = &v->items[0]) {
         if (v->n == 0 || v->n > MAX_SIDE)
-            return fail(c, "\"%s\" has %zu rows, columns or heads; 1 to %d can be shown", key, v->n,
-                        MAX_SIDE);
+            return fail(c, "\"%s\" has %u rows, columns or heads; 1 to %d can be shown", key, v->n, MAX_SIDE);
         sizes[depth++] = v->n;
     }
     size_t most = max_depth(kind);
@@ -163,21 +162,22 @@ static bool read_grid(Case *c, size_t kind, const JsonValue *value) {
 
 /* Which of n names a text is; the first if it is missing. */
 static bool read_choice(const Case *c, const char *key, const char *const *names, size_t n, size_t *choice) {
-    const JsonValue *value = jsonvalue_get(c->json, key);
-    char what[128];
+    const Json *value = json_get(c->json, key);
+    char what[128], word[64]; /* longer than any of them */
     if (value && value->kind != JSON_TEXT) return fail(c, "\"%s\" should be a text", key);
+    snprintf(word, sizeof word, "%.*s", string_shown(json_string(value)), json_string(value).data);
     snprintf(what, sizeof what, "case '%s': \"%s\"", c->name, key);
-    return parse_choice(what, value ? value->text : NULL, names, n, choice, c->error);
+    return parse_choice(what, value ? word : NULL, names, n, choice, c->error);
 }
 
-static bool is_one_of(const char *word, const char *const *words, size_t n) {
+static bool is_one_of(String word, const char *const *words, size_t n) {
     for (size_t i = 0; i < n; i++)
-        if (strcmp(word, words[i]) == 0) return true;
+        if (string_equals(word, words[i])) return true;
     return false;
 }
 
 static bool read_labels(const Case *c, const char *key, size_t n, Labels *labels) {
-    const JsonValue *texts = jsonvalue_get(c->json, key);
+    const Json *texts = json_get(c->json, key);
     bool ok = !texts || (texts->kind == JSON_ARRAY && texts->n == n);
     for (size_t i = 0; texts && ok && i < n; i++) ok = texts->items[i].kind == JSON_TEXT;
     if (texts) labels->texts = texts;
@@ -185,8 +185,8 @@ static bool read_labels(const Case *c, const char *key, size_t n, Labels *labels
 }
 
 /* A member that is a number above 0, or missing (then *value stays). */
-static bool read_positive(const JsonValue *object, const char *key, double *value) {
-    const JsonValue *number = jsonvalue_get(object, key);
+static bool read_positive(const Json *object, const char *key, double *value) {
+    const Json *number = json_get(object, key);
     if (number) *value = number->kind == JSON_NUMBER ? number->number : 0;
     return *value > 0;
 }
@@ -196,26 +196,26 @@ static bool read_keys(Case *c) {
     static const char *const others[] = {"name",  "about", "source", "tokens",    "key_tokens",
                                          "score", "mask",  "heads",  "tolerance", "temperature"};
     for (size_t i = 0; i < c->json->n; i++) {
-        const char *key = c->json->keys[i];
+        String key = json_key(c->json, i);
         size_t kind = 0;
-        while (kind < N_GIVEN && strcmp(key, given_names[kind]) != 0) kind++;
-        if (kind < N_GIVEN && !read_grid(c, kind, &c->json->items[i])) return false;
+        while (kind < N_GIVEN && !string_equals(key, given_names[kind])) kind++;
+        if (kind < N_GIVEN && !read_grid(c, kind, json_item(c->json, i))) return false;
         if (kind == N_GIVEN && !is_one_of(key, others, sizeof others / sizeof *others))
-            return fail(c, "unknown key \"%s\"", key);
+            return fail(c, "unknown key \"%.*s\"", string_shown(key), key.data);
     }
     return true;
 }
 
 /* c begins with its arena, its error and the file's tolerance. */
-static bool read_case(Case *c, const JsonValue *json, size_t number) {
-    const JsonValue *name = jsonvalue_get(json, "name"), *about = jsonvalue_get(json, "about"),
-                    *heads = jsonvalue_get(json, "heads");
+static bool read_case(Case *c, const Json *json, size_t number) {
+    const Json *name = json_get(json, "name"), *about = json_get(json, "about"),
+               *heads = json_get(json, "heads");
     c->json = json;
     c->n_head = 1;
     c->temperature = 1;
     if (json->kind != JSON_OBJECT) return error_set(c->error, "case %zu is no JSON object", number);
     if (name && name->kind == JSON_TEXT)
-        snprintf(c->name, sizeof c->name, "%s", name->text);
+        snprintf(c->name, sizeof c->name, "%.*s", string_shown(json_string(name)), name->text);
     else
         snprintf(c->name, sizeof c->name, "%zu", number);
     if ((name && name->kind != JSON_TEXT) || (about && about->kind != JSON_TEXT))
@@ -375,27 +375,26 @@ static bool work_out(Case *c) {
 }
 
 /* The cases of a file, or the file itself as one. */
-static bool cases_of(const JsonValue *file, const JsonValue **cases, size_t *n, double *tolerance,
-                     Error *error) {
+static bool cases_of(const Json *file, const Json **cases, size_t *n, double *tolerance, Error *error) {
     static const char *const known[] = {"cases", "about", "source", "tolerance"};
-    const JsonValue *list = jsonvalue_get(file, "cases");
+    const Json *list = json_get(file, "cases");
     *cases = list ? list->items : file;
     *n = list ? list->n : 1;
     if (!list) return true;
     if (list->kind != JSON_ARRAY || list->n == 0)
         return error_set(error, "\"cases\" should be an array of cases");
-    if (list->n > MAX_CASES) return error_set(error, "%zu cases; a file may have %d", list->n, MAX_CASES);
+    if (list->n > MAX_CASES) return error_set(error, "%u cases; a file may have %d", list->n, MAX_CASES);
     for (size_t i = 0; i < file->n; i++)
-        if (!is_one_of(file->keys[i], known, sizeof known / sizeof *known))
+        if (!is_one_of(json_key(file, i), known, sizeof known / sizeof *known))
             return error_set(
-                error, "beside \"cases\" there may be \"about\", \"source\" and \"tolerance\", not \"%s\"",
-                file->keys[i]);
+                error, "beside \"cases\" there may be \"about\", \"source\" and \"tolerance\", not \"%.*s\"",
+                string_shown(json_key(file, i)), json_key(file, i).data);
     return read_positive(file, "tolerance", tolerance) ||
            error_set(error, "\"tolerance\" should be a number above 0");
 }
 
 static bool work_out_all(Cases *cases, Arena *arena, Error *error) {
-    const JsonValue *json;
+    const Json *json;
     double tolerance = usual_tolerance;
     size_t left = MAX_NUMBERS;
     if (!cases_of(cases->json, &json, &cases->n, &tolerance, error)) return false;
@@ -420,11 +419,12 @@ static bool compute(Study *study, void *view, Error *error) {
     Error why;
     bool ok = read_text(path, MAX_BYTES, &text, error);
     if (ok) {
-        cases->json = jsonvalue_parse(text.data, text.n, &why);
+        cases->json = json_take(text.data, text.n, &why);
         ok = (cases->json && work_out_all(cases, &study->arena, &why)) ||
              error_set(error, "%s: %s", path, why.message);
+    } else {
+        free(text.data);
     }
-    free(text.data);
     return ok;
 }
 
@@ -450,7 +450,7 @@ static void print_label(const Report *report, const Labels *labels, size_t i, si
     char name[32];
     size_t n = (size_t)snprintf(name, sizeof name, "%c%zu", labels->letter, i);
     const char *text = labels->texts ? labels->texts->items[i].text : name;
-    if (labels->texts) n = labels->texts->items[i].text_n;
+    if (labels->texts) n = labels->texts->items[i].n;
     size_t used = text_width(report, text, n);
     if (right && used < width) printf("%*s", (int)(width - used), "");
     print_column(report, text, n, right && used < width ? 0 : width);
@@ -612,12 +612,12 @@ static void print_expected(const Report *report, const Case *c) {
 }
 
 static void print_case(const Report *report, const Case *c) {
-    const JsonValue *about = jsonvalue_get(c->json, "about");
+    const Json *about = json_get(c->json, "about");
     size_t n = c->steps[Q].rows;
     print_style(report, STYLE_BOLD);
     print_wrapped(report, c->name, strlen(c->name));
     print_style(report, STYLE_PLAIN);
-    if (about) print_wrapped(report, about->text, about->text_n);
+    if (about) print_wrapped(report, about->text, about->n);
     printf("score %s, mask %s, %zu head%s, %zu quer%s, %zu key%s", score_names[c->score],
            mask_names[c->causal], c->n_head, c->n_head == 1 ? "" : "s", n, n == 1 ? "y" : "ies",
            c->steps[K].rows, c->steps[K].rows == 1 ? "" : "s");
@@ -697,7 +697,7 @@ static bool show(Study *study, void *view, Error *error) {
                      study->options->model, cases->n_wrong, cases->n, cases->exceeded);
 }
 
-static void free_cases(void *view) { jsonvalue_free(((Cases *)view)->json); }
+static void free_cases(void *view) { json_free(((Cases *)view)->json); }
 
 const View view_case = {
     .name = "case",

@@ -7,7 +7,7 @@
 #include "tests/anyfile.h" /* first, because it needs more of the system's headers */
 #include "tests/fuzz/fuzz.h"
 
-#include "cli/jsonvalue.h"
+#include "checkpoint/json.h"
 #include "cli/program.h"
 #include "text/unicode.h"
 #include "threads.h"
@@ -349,13 +349,13 @@ static void check_stdout(const Outcome *outcome) {
     if (!said("--json") || helps || (outcome->code == 1 && outcome->n_out == 0) || outcome->code == 2) return;
     if (calls("run") && (said("--info") || said("--tokens"))) return;
     Error error;
-    JsonValue *json = jsonvalue_parse(outcome->out, outcome->n_out, &error);
+    Json *json = json_parse(outcome->out, outcome->n_out, &error);
     if (!json) {
         fprintf(stderr, "JSON: %s\n", error.message);
         if (strstr(error.message, "not enough memory") == NULL)
             wrong(outcome, "JSON that cannot be read back");
     }
-    jsonvalue_free(json);
+    json_free(json);
 }
 
 /* What quantize has made opens. */
