@@ -41,7 +41,8 @@ typedef enum ValueKind {
     VALUE_FUNCTION,
 } ValueKind;
 
-typedef struct Value {
+/* A value of any kind. */
+typedef struct Any {
     uint8_t kind;
     uint8_t owner; /* VALUE_UNDEFINED: kind of the value that lacks it, or VALUE_ABSENT for a variable */
     uint32_t n;    /* bytes of text */
@@ -55,23 +56,23 @@ typedef struct Value {
         struct Method *method;
         const struct Builtin *builtin;
     };
-} Value;
+} Any;
 
 typedef struct List {
-    Value *items;
+    Any *items;
     uint32_t n, capacity;
 } List;
 
 /* What a `for` tells its body. */
 typedef struct Loop {
-    const Value *items; /* [n] */
+    const Any *items; /* [n] */
     size_t n, index, depth;
-    Value changed; /* what loop.changed was given last */
+    Any changed; /* what loop.changed was given last */
 } Loop;
 
 /* A method of a value that has been asked for and not yet called. */
 typedef struct Method {
-    Value self;
+    Any self;
     const struct Builtin *builtin;
 } Method;
 
@@ -98,7 +99,7 @@ typedef enum NodeKind {
     NODE_COMPARE, /* a, then NODE_OPERANDs from b on: op a */
     NODE_OPERAND,
     NODE_CONDITION, /* a if b else c; c may be NULL */
-    NODE_ARGUMENT,  /* of a call: a, with a keyword as text, or op '*' or OP_POWER; of a macro: text, default a or NULL */
+    NODE_ARGUMENT, /* of a call: a, with a keyword as text, or op '*' or OP_POWER; of a macro: text, default a or NULL */
     /* Statements */
     NODE_TEXT,
     NODE_OUTPUT, /* {{ a }} */
@@ -124,7 +125,7 @@ typedef struct Node {
     uint8_t op; /* an operator; NODE_MACRO: what it uses; NODE_IF: 1 where it is an elif, alone in `other` */
     uint32_t line;
     String text;
-    Value value;
+    Any value;
     struct Node *a, *b, *c;
     struct Node *args; /* NODE_ARGUMENTs */
     struct Node *body, *other;
@@ -166,7 +167,7 @@ typedef struct Render {
 /* ---- jinja_values.c ---- */
 
 /* An error at the template's line, if it is the first. Undefined, for callers to return. */
-Value fail(Render *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+Any fail(Render *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Counts steps; false when there have been too many, or all has failed already. */
 bool charge(Render *r, size_t steps);
@@ -178,62 +179,63 @@ void emit(Render *r, const char *text, size_t n);
 void emit_word(Render *r, const char *word);
 
 /* The text at the end of the output from `start` on, which is taken off it. */
-Value cut(Render *r, size_t start);
+Any cut(Render *r, size_t start);
 
-static inline Value value_of_kind(ValueKind kind) { return (Value){.kind = (uint8_t)kind}; }
-static inline Value value_bool(bool b) { return (Value){.kind = VALUE_BOOL, .integer = b}; }
-static inline Value value_int(int64_t i) { return (Value){.kind = VALUE_INT, .integer = i}; }
-static inline Value value_float(double x) { return (Value){.kind = VALUE_FLOAT, .real = x}; }
-static inline Value value_text(const char *text, size_t n) {
-    return (Value){.kind = VALUE_STRING, .n = (uint32_t)n, .text = text};
+static inline Any value_of_kind(ValueKind kind) { return (Any){.kind = (uint8_t)kind}; }
+static inline Any value_bool(bool b) { return (Any){.kind = VALUE_BOOL, .integer = b}; }
+static inline Any value_int(int64_t i) { return (Any){.kind = VALUE_INT, .integer = i}; }
+static inline Any value_float(double x) { return (Any){.kind = VALUE_FLOAT, .real = x}; }
+static inline Any value_text(const char *text, size_t n) {
+    return (Any){.kind = VALUE_STRING, .n = (uint32_t)n, .text = text};
 }
-static inline Value value_string(String s) { return value_text(s.data, s.n); }
-static inline String text_of(Value v) { return (String){v.text, v.n}; }
-static inline bool is_list(Value v) { return v.kind >= VALUE_LIST && v.kind <= VALUE_GENERATOR; }
-static inline bool is_integer(Value v) { return v.kind == VALUE_BOOL || v.kind == VALUE_INT; }
-static inline bool is_number(Value v) { return is_integer(v) || v.kind == VALUE_FLOAT; }
-static inline bool is_given(Value v) { return v.kind != VALUE_ABSENT; }
-static inline double number_of(Value v) { return v.kind == VALUE_FLOAT ? v.real : (double)v.integer; }
+static inline Any value_string(String s) { return value_text(s.data, s.n); }
+static inline String text_of(Any v) { return (String){v.text, v.n}; }
+static inline bool is_list(Any v) { return v.kind >= VALUE_LIST && v.kind <= VALUE_GENERATOR; }
+static inline bool is_integer(Any v) { return v.kind == VALUE_BOOL || v.kind == VALUE_INT; }
+static inline bool is_number(Any v) { return is_integer(v) || v.kind == VALUE_FLOAT; }
+static inline bool is_given(Any v) { return v.kind != VALUE_ABSENT; }
+static inline double number_of(Any v) { return v.kind == VALUE_FLOAT ? v.real : (double)v.integer; }
 
 /* A new, empty list, tuple, generator, dict or namespace. */
-Value value_new(Render *r, ValueKind kind);
-void list_push(Render *r, Value list, Value item);
-void dict_set(Render *r, Value dict, Value key, Value value);
-const Value *dict_find(Render *r, Value dict, Value key); /* the value; NULL: none */
-Value value_from_json(Render *r, const Json *json);
+Any value_new(Render *r, ValueKind kind);
+void list_push(Render *r, Any list, Any item);
+void dict_set(Render *r, Any dict, Any key, Any value);
+const Any *dict_find(Render *r, Any dict, Any key); /* the value; NULL: none */
+Any value_from_json(Render *r, const Json *json);
 
-const char *value_type(Value v); /* for people, as Python names it */
-bool value_truth(Value v);
-bool value_equals(Render *r, Value a, Value b);
-int value_compare(Render *r, Value a, Value b); /* < 0, 0, > 0; fails where there is no order */
-bool value_contains(Render *r, Value container, Value item);
-int64_t value_length(Render *r, Value v);
+const char *value_type(Any v); /* for people, as Python names it */
+bool value_truth(Any v);
+bool value_equals(Render *r, Any a, Any b);
+int value_compare(Render *r, Any a, Any b); /* < 0, 0, > 0; fails where there is no order */
+bool value_contains(Render *r, Any container, Any item);
+int64_t value_length(Render *r, Any v);
 
 /* What a `for` goes through. */
 typedef struct Items {
-    const Value *items;
+    const Any *items;
     size_t n;
 } Items;
-Items value_items(Render *r, Value v);
+Items value_items(Render *r, Any v);
 
 /* As str() and repr() print it; and as a text, which a string is already. */
-void emit_value(Render *r, Value v, bool repr);
-Value value_to_text(Render *r, Value v);
+void emit_value(Render *r, Any v, bool repr);
+Any value_to_text(Render *r, Any v);
 
 /* Where `needle` begins in `text` at or after byte `from`; text.n + 1: nowhere. Charges for it. */
 size_t text_find(Render *r, String text, String needle, size_t from);
-size_t text_characters(String text);                         /* how many */
-size_t text_offset(String text, size_t character);           /* bytes before that character, at most text.n */
-Value text_strip(String text, String set, bool left, bool right); /* of characters of the set; of white space if it has no data */
+size_t text_characters(String text);               /* how many */
+size_t text_offset(String text, size_t character); /* bytes before that character, at most text.n */
+Any text_strip(String text, String set, bool left,
+               bool right); /* of characters of the set; of white space if it has no data */
 bool is_python_space(uint32_t code_point);
 
 /* ---- jinja_eval.c ---- */
 
-Value eval(Render *r, const Node *node);
-Value value_attribute(Render *r, Value v, String name); /* v.name */
-Value value_item(Render *r, Value v, Value key);        /* v[key] */
+Any eval(Render *r, const Node *node);
+Any value_attribute(Render *r, Any v, String name); /* v.name */
+Any value_item(Render *r, Any v, Any key);          /* v[key] */
 /* A filter, which a block of NODE_FILTERs ends with, of a value. */
-Value eval_filters(Render *r, const Node *filter, Value v);
+Any eval_filters(Render *r, const Node *filter, Any v);
 
 /* Arguments of a call. */
 typedef struct Args {
@@ -241,13 +243,13 @@ typedef struct Args {
     List keywords; /* name, value in turns */
 } Args;
 
-Value call_value(Render *r, Value callee, const Args *args);
+Any call_value(Render *r, Any callee, const Args *args);
 
 /* ---- template.c ---- */
 
-Value *scope_find(Render *r, String name); /* NULL: no such variable */
-void scope_set(Render *r, String name, Value value);
-Value call_macro(Render *r, const Macro *macro, const Args *args);
+Any *scope_find(Render *r, String name); /* NULL: no such variable */
+void scope_set(Render *r, String name, Any value);
+Any call_macro(Render *r, const Macro *macro, const Args *args);
 
 /* ---- jinja_filters.c, jinja_functions.c ---- */
 
@@ -257,23 +259,23 @@ enum { MAX_PARAMETERS = 4 };
  * A filter, test, method or function. Its parameters are words, those with a '!' must be given; p[i] is argument i,
  * VALUE_ABSENT where it was not. "*" takes what comes, in `args` alone.
  */
-typedef Value BuiltinCall(Render *r, Value self, const Value *p, const Args *args);
+typedef Any BuiltinCall(Render *r, Any self, const Any *p, const Args *args);
 typedef struct Builtin {
     const char *name, *parameters;
     BuiltinCall *call;
 } Builtin;
 
-Value call_builtin(Render *r, const Builtin *builtin, Value self, const Args *args);
+Any call_builtin(Render *r, const Builtin *builtin, Any self, const Args *args);
 const Builtin *find_builtin(const Builtin *table, size_t n, String name); /* NULL: none */
-Value call_filter(Render *r, String name, Value self, const Args *args);
-bool call_test(Render *r, String name, Value self, const Args *args);
-const Builtin *find_method(Value self, String name);
+Any call_filter(Render *r, String name, Any self, const Args *args);
+bool call_test(Render *r, String name, Any self, const Args *args);
+const Builtin *find_method(Any self, String name);
 const Builtin *find_function(String name);
 
 /* ---- jinja_strings.c, jinja_json.c: what is a filter, and often a method, too ---- */
 
-BuiltinCall string_capitalize, string_escape, string_format, string_indent, string_lower, string_printf, string_replace, string_strip,
-    string_title, string_upper, string_wordcount, value_to_json, dict_items;
+BuiltinCall string_capitalize, string_escape, string_format, string_indent, string_lower, string_printf,
+    string_replace, string_strip, string_title, string_upper, string_wordcount, value_to_json, dict_items;
 
 extern const Builtin string_methods[];
 extern const size_t n_string_methods;

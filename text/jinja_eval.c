@@ -8,17 +8,17 @@
 /* ---- Attributes, items, slices ---- */
 
 /* The error for what is asked of an undefined value. */
-static Value fail_undefined(Render *r, Value v) {
+static Any fail_undefined(Render *r, Any v) {
     String name = text_of(v);
     if (v.owner == VALUE_ABSENT) return fail(r, "'%.*s' is undefined", string_shown(name), name.data);
     return fail(r, "a %s has no '%.*s'", value_type(value_of_kind(v.owner)), string_shown(name), name.data);
 }
 
-static Value undefined(Value owner, String name) {
-    return (Value){.kind = VALUE_UNDEFINED, .owner = owner.kind, .n = (uint32_t)name.n, .text = name.data};
+static Any undefined(Any owner, String name) {
+    return (Any){.kind = VALUE_UNDEFINED, .owner = owner.kind, .n = (uint32_t)name.n, .text = name.data};
 }
 
-static Value loop_attribute(const Loop *loop, Value v, String name) {
+static Any loop_attribute(const Loop *loop, Any v, String name) {
     size_t i = loop->index;
     if (string_equals(name, "index")) return value_int((int64_t)i + 1);
     if (string_equals(name, "index0")) return value_int((int64_t)i);
@@ -35,29 +35,29 @@ static Value loop_attribute(const Loop *loop, Value v, String name) {
 }
 
 /* A method, to be called later; undefined where there is none. */
-static Value bind_method(Render *r, Value v, String name) {
+static Any bind_method(Render *r, Any v, String name) {
     const Builtin *builtin = find_method(v, name);
     Method *method = builtin ? pool_take(&r->pool, sizeof *method) : NULL;
     if (!builtin) return undefined(v, name);
     if (!method) return fail(r, "not enough memory");
     *method = (Method){v, builtin};
-    return (Value){.kind = VALUE_METHOD, .method = method};
+    return (Any){.kind = VALUE_METHOD, .method = method};
 }
 
-Value value_attribute(Render *r, Value v, String name) {
+Any value_attribute(Render *r, Any v, String name) {
     if (v.kind == VALUE_UNDEFINED) return fail_undefined(r, v);
     if (find_method(v, name)) return bind_method(r, v, name);
     if (v.kind == VALUE_LOOP) return loop_attribute(v.loop, v, name);
-    const Value *member =
+    const Any *member =
         v.kind == VALUE_DICT || v.kind == VALUE_NAMESPACE ? dict_find(r, v, value_string(name)) : NULL;
     return member ? *member : undefined(v, name);
 }
 
-Value value_item(Render *r, Value v, Value key) {
+Any value_item(Render *r, Any v, Any key) {
     if (v.kind == VALUE_UNDEFINED) return fail_undefined(r, v);
     String name = key.kind == VALUE_STRING ? text_of(key) : (String){"item", 4};
     if (v.kind == VALUE_DICT || v.kind == VALUE_NAMESPACE) {
-        const Value *member = dict_find(r, v, key);
+        const Any *member = dict_find(r, v, key);
         if (member) return *member;
     } else if (is_integer(key) && (v.kind == VALUE_LIST || v.kind == VALUE_TUPLE || v.kind == VALUE_STRING)) {
         int64_t n = value_length(r, v), at = key.integer < 0 ? key.integer + n : key.integer;
@@ -66,12 +66,13 @@ Value value_item(Render *r, Value v, Value key) {
         size_t from = text_offset(text_of(v), (size_t)at), to = text_offset(text_of(v), (size_t)at + 1);
         return value_text(v.text + from, to - from);
     }
-    return key.kind == VALUE_STRING && v.kind != VALUE_NAMESPACE ? value_attribute(r, v, name) : undefined(v, name);
+    return key.kind == VALUE_STRING && v.kind != VALUE_NAMESPACE ? value_attribute(r, v, name)
+                                                                 : undefined(v, name);
 }
 
 /* Where a bound of a slice of n items lies, for a step that goes up or down; an absent bound is one of the ends. */
 static int64_t slice_bound(Render *r, const Node *node, int64_t n, bool down, bool is_end) {
-    Value v = node ? eval(r, node) : value_of_kind(VALUE_NONE);
+    Any v = node ? eval(r, node) : value_of_kind(VALUE_NONE);
     if (v.kind == VALUE_NONE) return is_end == down ? (down ? -1 : 0) : (down ? n - 1 : n);
     if (!is_integer(v)) {
         fail(r, "a slice takes integers, not a %s", value_type(v));
@@ -81,15 +82,16 @@ static int64_t slice_bound(Render *r, const Node *node, int64_t n, bool down, bo
     return at < least ? least : at > most ? most : at;
 }
 
-static Value slice(Render *r, Value v, const Node *node) {
+static Any slice(Render *r, Any v, const Node *node) {
     if (v.kind == VALUE_UNDEFINED) return fail_undefined(r, v);
     if (v.kind != VALUE_STRING && v.kind != VALUE_LIST && v.kind != VALUE_TUPLE)
         return undefined(v, (String){"slice", 5});
-    Value by = node->c ? eval(r, node->c) : value_int(1);
+    Any by = node->c ? eval(r, node->c) : value_int(1);
     if (by.kind == VALUE_NONE) by = value_int(1);
     if (!is_integer(by) || by.integer == 0) return fail(r, "a slice goes by an integer that is not 0");
     int64_t n = value_length(r, v), step = by.integer;
-    int64_t at = slice_bound(r, node->a, n, step < 0, false), end = slice_bound(r, node->b, n, step < 0, true);
+    int64_t at = slice_bound(r, node->a, n, step < 0, false),
+            end = slice_bound(r, node->b, n, step < 0, true);
     if (r->failed) return by;
     if (v.kind == VALUE_STRING && step == 1) {
         size_t from = text_offset(text_of(v), (size_t)at);
@@ -97,7 +99,7 @@ static Value slice(Render *r, Value v, const Node *node) {
         return value_text(v.text + from, to - from);
     }
     Items all = value_items(r, v);
-    Value part = value_new(r, v.kind == VALUE_TUPLE ? VALUE_TUPLE : VALUE_LIST);
+    Any part = value_new(r, v.kind == VALUE_TUPLE ? VALUE_TUPLE : VALUE_LIST);
     while (!r->failed && (step > 0 ? at < end : at > end)) {
         list_push(r, part, all.items[at]);
         if (step > 0 ? step >= end - at : step <= end - at) break; /* which could overflow */
@@ -111,13 +113,13 @@ static Value slice(Render *r, Value v, const Node *node) {
 
 /* ---- Operators ---- */
 
-static Value fail_operands(Render *r, const char *op, Value a, Value b) {
+static Any fail_operands(Render *r, const char *op, Any a, Any b) {
     if (a.kind == VALUE_UNDEFINED) return fail_undefined(r, a);
     if (b.kind == VALUE_UNDEFINED) return fail_undefined(r, b);
     return fail(r, "'%s' is not for a %s and a %s", op, value_type(a), value_type(b));
 }
 
-static Value integers(Render *r, uint8_t op, int64_t a, int64_t b) {
+static Any integers(Render *r, uint8_t op, int64_t a, int64_t b) {
     int64_t result = 1;
     bool overflow = false;
     if (strchr("/%", op) || op == OP_FLOOR) {
@@ -142,7 +144,7 @@ static Value integers(Render *r, uint8_t op, int64_t a, int64_t b) {
     return overflow ? fail(r, "an integer is too large") : value_int(result);
 }
 
-static Value reals(Render *r, uint8_t op, double a, double b) {
+static Any reals(Render *r, uint8_t op, double a, double b) {
     if ((strchr("/%", op) || op == OP_FLOOR) && b == 0) return fail(r, "a division by zero");
     double rest;
     switch (op) {
@@ -157,9 +159,9 @@ static Value reals(Render *r, uint8_t op, double a, double b) {
 }
 
 /* A string or list, several times. */
-static Value repeat(Render *r, Value v, int64_t times) {
+static Any repeat(Render *r, Any v, int64_t times) {
     size_t start = r->out->n;
-    Value list = v.kind == VALUE_STRING ? v : value_new(r, v.kind);
+    Any list = v.kind == VALUE_STRING ? v : value_new(r, v.kind);
     if (v.kind == VALUE_STRING ? v.n == 0 : v.items->n == 0) return v;
     for (; times > 0 && charge(r, 1); times--)
         if (v.kind == VALUE_STRING)
@@ -169,33 +171,37 @@ static Value repeat(Render *r, Value v, int64_t times) {
     return v.kind == VALUE_STRING ? cut(r, start) : list;
 }
 
-static Value concatenate(Render *r, Value a, Value b) {
+static Any concatenate(Render *r, Any a, Any b) {
     size_t start = r->out->n;
     if (a.kind == VALUE_STRING) {
         emit(r, a.text, a.n);
         emit(r, b.text, b.n);
         return cut(r, start);
     }
-    Value both = value_new(r, a.kind);
+    Any both = value_new(r, a.kind);
     for (size_t i = 0; !r->failed && i < a.items->n; i++) list_push(r, both, a.items->items[i]);
     for (size_t i = 0; !r->failed && i < b.items->n; i++) list_push(r, both, b.items->items[i]);
     return both;
 }
 
-static Value eval_binary(Render *r, const Node *node) {
-    Value a = eval(r, node->a), b = eval(r, node->b);
+static Any eval_binary(Render *r, const Node *node) {
+    Any a = eval(r, node->a), b = eval(r, node->b);
     uint8_t op = node->op;
     bool same_lists = a.kind == b.kind && (a.kind == VALUE_LIST || a.kind == VALUE_TUPLE);
     bool repeats = a.kind == VALUE_STRING || a.kind == VALUE_LIST || a.kind == VALUE_TUPLE;
-    const char name[] = {op == OP_FLOOR ? '/' : op == OP_POWER ? '*' : (char)op, op >= OP_EQUAL ? (op == OP_FLOOR ? '/' : '*') : 0, 0};
+    const char name[] = {op == OP_FLOOR   ? '/'
+                         : op == OP_POWER ? '*'
+                                          : (char)op,
+                         op >= OP_EQUAL ? (op == OP_FLOOR ? '/' : '*') : 0, 0};
     if (r->failed) return a;
     if (is_integer(a) && is_integer(b)) return integers(r, op, a.integer, b.integer);
     if (is_number(a) && is_number(b)) return reals(r, op, number_of(a), number_of(b));
-    if (op == '+' && ((a.kind == VALUE_STRING && b.kind == VALUE_STRING) || same_lists)) return concatenate(r, a, b);
+    if (op == '+' && ((a.kind == VALUE_STRING && b.kind == VALUE_STRING) || same_lists))
+        return concatenate(r, a, b);
     if (op == '*' && repeats && is_integer(b)) return repeat(r, a, b.integer);
     if (op == '%' && a.kind == VALUE_STRING) {
         Args args = {0};
-        Value list = value_new(r, VALUE_LIST);
+        Any list = value_new(r, VALUE_LIST);
         if (b.kind != VALUE_TUPLE) list_push(r, list, b);
         if (r->failed) return a;
         args.list = b.kind == VALUE_TUPLE ? *b.items : *list.items;
@@ -204,7 +210,7 @@ static Value eval_binary(Render *r, const Node *node) {
     return fail_operands(r, name, a, b);
 }
 
-static bool compare(Render *r, uint8_t op, Value a, Value b) {
+static bool compare(Render *r, uint8_t op, Any a, Any b) {
     if (op == OP_EQUAL) return value_equals(r, a, b);
     if (op == OP_UNEQUAL) return !value_equals(r, a, b);
     if (op == OP_IN) return value_contains(r, b, a);
@@ -218,19 +224,19 @@ static bool compare(Render *r, uint8_t op, Value a, Value b) {
     return op == '<' ? order < 0 : op == '>' ? order > 0 : op == OP_AT_MOST ? order <= 0 : order >= 0;
 }
 
-static Value eval_compare(Render *r, const Node *node) {
-    Value a = eval(r, node->a);
+static Any eval_compare(Render *r, const Node *node) {
+    Any a = eval(r, node->a);
     bool is = true;
     for (const Node *next = node->b; next && is && !r->failed; next = next->next) {
-        Value b = eval(r, next->a);
+        Any b = eval(r, next->a);
         if (!r->failed) is = compare(r, next->op, a, b);
         a = b;
     }
     return value_bool(is);
 }
 
-static Value eval_sign(Render *r, const Node *node) {
-    Value v = eval(r, node->a);
+static Any eval_sign(Render *r, const Node *node) {
+    Any v = eval(r, node->a);
     if (v.kind == VALUE_UNDEFINED && !r->failed) return fail_undefined(r, v);
     if (!is_number(v)) return fail(r, "a %s has no sign", value_type(v));
     if (node->kind == NODE_POSITIVE) return v.kind == VALUE_BOOL ? value_int(v.integer) : v;
@@ -240,9 +246,10 @@ static Value eval_sign(Render *r, const Node *node) {
 /* ---- Calls ---- */
 
 static void eval_arguments(Render *r, const Node *node, Args *args) {
-    Value list = {.kind = VALUE_LIST, .items = &args->list}, keywords = {.kind = VALUE_DICT, .items = &args->keywords};
+    Any list = {.kind = VALUE_LIST, .items = &args->list},
+        keywords = {.kind = VALUE_DICT, .items = &args->keywords};
     for (; node && !r->failed; node = node->next) {
-        Value v = eval(r, node->a);
+        Any v = eval(r, node->a);
         if (r->failed) return;
         if (node->op == '*') {
             Items all = value_items(r, v);
@@ -272,8 +279,8 @@ static int find_parameter(const char *words, String name) {
     return -1;
 }
 
-Value call_builtin(Render *r, const Builtin *builtin, Value self, const Args *args) {
-    Value p[MAX_PARAMETERS] = {0};
+Any call_builtin(Render *r, const Builtin *builtin, Any self, const Args *args) {
+    Any p[MAX_PARAMETERS] = {0};
     if (r->failed) return self;
     if (strcmp(builtin->parameters, "*") == 0) return builtin->call(r, self, p, args);
     size_t n = 0;
@@ -281,9 +288,10 @@ Value call_builtin(Render *r, const Builtin *builtin, Value self, const Args *ar
         size_t size = strcspn(at, " ");
         bool must = at[size - 1] == '!';
         String name = {at, size - must};
-        const Value *keyword = NULL;
+        const Any *keyword = NULL;
         for (size_t i = 0; i < args->keywords.n; i += 2)
-            if (string_compare(text_of(args->keywords.items[i]), name) == 0) keyword = &args->keywords.items[i + 1];
+            if (string_compare(text_of(args->keywords.items[i]), name) == 0)
+                keyword = &args->keywords.items[i + 1];
         p[n] = n < args->list.n ? args->list.items[n] : keyword ? *keyword : p[n];
         if (must && !is_given(p[n])) return fail(r, "%s lacks '%.*s'", builtin->name, (int)name.n, name.data);
         at += size + (at[size] == ' ');
@@ -303,7 +311,7 @@ const Builtin *find_builtin(const Builtin *table, size_t n, String name) {
     return NULL;
 }
 
-Value call_value(Render *r, Value callee, const Args *args) {
+Any call_value(Render *r, Any callee, const Args *args) {
     switch ((ValueKind)callee.kind) {
     case VALUE_MACRO: return call_macro(r, callee.macro, args);
     case VALUE_FUNCTION: return call_builtin(r, callee.builtin, callee, args);
@@ -313,11 +321,11 @@ Value call_value(Render *r, Value callee, const Args *args) {
     }
 }
 
-static Value eval_call(Render *r, const Node *node) {
+static Any eval_call(Render *r, const Node *node) {
     Args args = {0};
     const Node *callee = node->a;
     const Builtin *method = NULL;
-    Value self;
+    Any self;
     if (callee->kind == NODE_GETATTR) { /* a method that is called at once needs no value of its own */
         self = eval(r, callee->a);
         method = find_method(self, callee->text);
@@ -330,9 +338,10 @@ static Value eval_call(Render *r, const Node *node) {
     return method ? call_builtin(r, method, self, &args) : call_value(r, self, &args);
 }
 
-Value eval_filters(Render *r, const Node *filter, Value v) {
+Any eval_filters(Render *r, const Node *filter, Any v) {
     bool deeper = descend(r);
-    if (deeper && filter->a) v = filter->a->kind == NODE_FILTER ? eval_filters(r, filter->a, v) : eval(r, filter->a);
+    if (deeper && filter->a)
+        v = filter->a->kind == NODE_FILTER ? eval_filters(r, filter->a, v) : eval(r, filter->a);
     r->depth--;
     Args args = {0};
     r->line = filter->line;
@@ -340,57 +349,57 @@ Value eval_filters(Render *r, const Node *filter, Value v) {
     return r->failed ? v : call_filter(r, filter->text, v, &args);
 }
 
-static Value eval_test(Render *r, const Node *node) {
+static Any eval_test(Render *r, const Node *node) {
     Args args = {0};
-    Value v = eval(r, node->a);
+    Any v = eval(r, node->a);
     eval_arguments(r, node->args, &args);
     return value_bool(!r->failed && call_test(r, node->text, v, &args));
 }
 
 /* ---- The rest ---- */
 
-static Value eval_name(Render *r, String name) {
-    const Value *variable = scope_find(r, name);
+static Any eval_name(Render *r, String name) {
+    const Any *variable = scope_find(r, name);
     if (variable) return *variable;
     const Builtin *function = find_function(name);
-    if (function) return (Value){.kind = VALUE_FUNCTION, .builtin = function};
+    if (function) return (Any){.kind = VALUE_FUNCTION, .builtin = function};
     return undefined(value_of_kind(VALUE_ABSENT), name);
 }
 
-static Value eval_list(Render *r, const Node *node) {
-    Value list = value_new(r, node->kind == NODE_LIST ? VALUE_LIST : VALUE_TUPLE);
+static Any eval_list(Render *r, const Node *node) {
+    Any list = value_new(r, node->kind == NODE_LIST ? VALUE_LIST : VALUE_TUPLE);
     for (const Node *item = node->a; item && !r->failed; item = item->next) list_push(r, list, eval(r, item));
     return list;
 }
 
-static Value eval_dict(Render *r, const Node *node) {
-    Value dict = value_new(r, VALUE_DICT);
+static Any eval_dict(Render *r, const Node *node) {
+    Any dict = value_new(r, VALUE_DICT);
     for (const Node *key = node->a; key && !r->failed; key = key->next->next) {
-        Value k = eval(r, key), v = eval(r, key->next);
+        Any k = eval(r, key), v = eval(r, key->next);
         dict_set(r, dict, k, v);
     }
     return dict;
 }
 
-static Value eval_concat(Render *r, const Node *node) {
+static Any eval_concat(Render *r, const Node *node) {
     size_t start = r->out->n;
     for (const Node *item = node->a; item && !r->failed; item = item->next) {
-        Value v = eval(r, item);
+        Any v = eval(r, item);
         if (!r->failed) emit_value(r, v, false);
     }
     return cut(r, start);
 }
 
-static Value eval_item(Render *r, const Node *node) {
-    Value v = eval(r, node->a);
+static Any eval_item(Render *r, const Node *node) {
+    Any v = eval(r, node->a);
     if (r->failed) return v;
     if (node->b->kind == NODE_SLICE) return slice(r, v, node->b);
-    Value key = eval(r, node->b);
+    Any key = eval(r, node->b);
     return r->failed ? v : value_item(r, v, key);
 }
 
-static Value eval_node(Render *r, const Node *node) {
-    Value a;
+static Any eval_node(Render *r, const Node *node) {
+    Any a;
     switch ((NodeKind)node->kind) {
     case NODE_CONST: return node->value;
     case NODE_NAME: return eval_name(r, node->text);
@@ -417,8 +426,8 @@ static Value eval_node(Render *r, const Node *node) {
     }
 }
 
-Value eval(Render *r, const Node *node) {
-    Value v = value_of_kind(VALUE_UNDEFINED);
+Any eval(Render *r, const Node *node) {
+    Any v = value_of_kind(VALUE_UNDEFINED);
     uint32_t line = r->line;
     r->line = node->line;
     if (descend(r)) v = eval_node(r, node);

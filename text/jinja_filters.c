@@ -8,25 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILTER(name) static Value name(Render *r, Value self, const Value *p, const Args *args)
+#define FILTER(name) static Any name(Render *r, Any self, const Any *p, const Args *args)
 #define UNUSED (void)r, (void)self, (void)p, (void)args
 
 /* The argument as a text, or `otherwise`. */
-static String text_or(Render *r, Value v, const char *otherwise) {
-    return is_given(v) && v.kind != VALUE_NONE ? text_of(value_to_text(r, v)) : (String){otherwise, strlen(otherwise)};
+static String text_or(Render *r, Any v, const char *otherwise) {
+    return is_given(v) && v.kind != VALUE_NONE ? text_of(value_to_text(r, v))
+                                               : (String){otherwise, strlen(otherwise)};
 }
 
-static bool flag(Value v) { return is_given(v) && value_truth(v); }
+static bool flag(Any v) { return is_given(v) && value_truth(v); }
 
 /* Where an attribute is asked for: "a.b.0" of a value, or the value itself. */
-static Value attribute_of(Render *r, Value v, Value path) {
+static Any attribute_of(Render *r, Any v, Any path) {
     if (!is_given(path) || path.kind == VALUE_NONE) return v;
     if (is_integer(path)) return value_item(r, v, path);
     if (path.kind != VALUE_STRING) return fail(r, "a %s is no attribute", value_type(path));
     for (size_t at = 0, n; at <= path.n && !r->failed; at += n + 1) {
         const char *dot = memchr(path.text + at, '.', path.n - at);
         n = dot ? (size_t)(dot - path.text) - at : path.n - at;
-        Value key = value_text(path.text + at, n);
+        Any key = value_text(path.text + at, n);
         int64_t number = 0;
         bool digits = n > 0 && n < 9;
         for (size_t i = 0; i < n && digits; i++) {
@@ -39,14 +40,14 @@ static Value attribute_of(Render *r, Value v, Value path) {
 }
 
 /* What orders texts without regard to case. */
-static Value sort_key(Render *r, Value v, bool case_sensitive) {
+static Any sort_key(Render *r, Any v, bool case_sensitive) {
     return v.kind == VALUE_STRING && !case_sensitive ? string_lower(r, v, NULL, NULL) : v;
 }
 
 /* ---- Sorting ---- */
 
 typedef struct Row {
-    Value key, value;
+    Any key, value;
 } Row;
 
 /* A merge sort, which keeps the order of equals: [from, to) of rows, by way of `spare`. */
@@ -64,7 +65,7 @@ static void sort_rows(Render *r, Row *rows, Row *spare, size_t n, bool reverse) 
 }
 
 /* The items as rows, each with its key, and room for as many. NULL: there are none. */
-static Row *rows_of(Render *r, Items all, Value attribute, bool case_sensitive) {
+static Row *rows_of(Render *r, Items all, Any attribute, bool case_sensitive) {
     Row *rows = r->failed || all.n == 0 ? NULL : pool_take(&r->pool, 2 * all.n * sizeof *rows);
     if (!rows) return all.n ? fail(r, "not enough memory"), NULL : NULL;
     for (size_t i = 0; i < all.n && !r->failed; i++)
@@ -72,8 +73,8 @@ static Row *rows_of(Render *r, Items all, Value attribute, bool case_sensitive) 
     return rows;
 }
 
-static Value sorted(Render *r, Items all, Value attribute, bool case_sensitive, bool reverse) {
-    Value list = value_new(r, VALUE_LIST);
+static Any sorted(Render *r, Items all, Any attribute, bool case_sensitive, bool reverse) {
+    Any list = value_new(r, VALUE_LIST);
     Row *rows = rows_of(r, all, attribute, case_sensitive);
     if (rows) sort_rows(r, rows, rows + all.n, all.n, reverse);
     for (size_t i = 0; rows && i < all.n && !r->failed; i++) list_push(r, list, rows[i].value);
@@ -86,14 +87,14 @@ FILTER(filter_sort) { /* reverse case_sensitive attribute */
 }
 
 FILTER(filter_dictsort) { /* case_sensitive by reverse */
-    Value items = dict_items(r, self, NULL, args);
+    Any items = dict_items(r, self, NULL, args);
     bool by_value = is_given(p[1]) && p[1].kind == VALUE_STRING && string_equals(text_of(p[1]), "value");
     if (r->failed) return self;
     return sorted(r, value_items(r, items), value_int(by_value), flag(p[0]), flag(p[2]));
 }
 
 /* The greatest item, or the smallest, of which there may be none. */
-static Value extreme(Render *r, Value self, const Value *p, int sign) {
+static Any extreme(Render *r, Any self, const Any *p, int sign) {
     Items all = value_items(r, self);
     Row *rows = rows_of(r, all, p[1], flag(p[0]));
     size_t best = 0;
@@ -108,7 +109,7 @@ FILTER(filter_unique) { /* case_sensitive attribute */
     (void)args;
     Items all = value_items(r, self);
     Row *rows = rows_of(r, all, p[1], flag(p[0]));
-    Value list = value_new(r, VALUE_GENERATOR);
+    Any list = value_new(r, VALUE_GENERATOR);
     for (size_t i = 0; rows && i < all.n && !r->failed; i++) {
         size_t before = 0;
         while (before < i && !value_equals(r, rows[before].key, rows[i].key)) before++;
@@ -134,7 +135,7 @@ FILTER(filter_length) { return UNUSED, value_int(value_length(r, self)); }
 FILTER(filter_list) {
     UNUSED;
     Items all = value_items(r, self);
-    Value list = value_new(r, VALUE_LIST);
+    Any list = value_new(r, VALUE_LIST);
     for (size_t i = 0; i < all.n && !r->failed; i++) list_push(r, list, all.items[i]);
     return list;
 }
@@ -143,7 +144,7 @@ FILTER(filter_reverse) {
     UNUSED;
     size_t start = r->out->n;
     Items all = value_items(r, self);
-    Value list = value_new(r, VALUE_GENERATOR);
+    Any list = value_new(r, VALUE_GENERATOR);
     for (size_t i = all.n; i-- > 0 && !r->failed;)
         if (self.kind == VALUE_STRING)
             emit(r, all.items[i].text, all.items[i].n);
@@ -159,7 +160,7 @@ FILTER(filter_join) { /* d attribute */
     size_t start = r->out->n;
     for (size_t i = 0; i < all.n && !r->failed; i++) {
         if (i > 0) emit(r, between.data, between.n);
-        Value item = attribute_of(r, all.items[i], p[1]);
+        Any item = attribute_of(r, all.items[i], p[1]);
         if (!r->failed) emit_value(r, item, false);
     }
     return cut(r, start);
@@ -168,10 +169,11 @@ FILTER(filter_join) { /* d attribute */
 FILTER(filter_sum) { /* attribute start */
     (void)args;
     Items all = value_items(r, self);
-    Value sum = is_given(p[1]) ? p[1] : value_int(0);
+    Any sum = is_given(p[1]) ? p[1] : value_int(0);
     for (size_t i = 0; i < all.n && !r->failed; i++) {
-        Value item = attribute_of(r, all.items[i], p[0]);
-        if (!is_number(sum) || !is_number(item)) return fail(r, "a sum is of numbers, not of a %s", value_type(item));
+        Any item = attribute_of(r, all.items[i], p[0]);
+        if (!is_number(sum) || !is_number(item))
+            return fail(r, "a sum is of numbers, not of a %s", value_type(item));
         bool real = sum.kind == VALUE_FLOAT || item.kind == VALUE_FLOAT;
         if (real)
             sum = value_float(number_of(sum) + number_of(item));
@@ -190,7 +192,7 @@ static Args rest_of(const Args *args, uint32_t n) {
     return rest;
 }
 
-static Value keyword(const Args *args, const char *name) {
+static Any keyword(const Args *args, const char *name) {
     for (size_t i = 0; i < args->keywords.n; i += 2)
         if (string_equals(text_of(args->keywords.items[i]), name)) return args->keywords.items[i + 1];
     return value_of_kind(VALUE_ABSENT);
@@ -200,30 +202,32 @@ static Value keyword(const Args *args, const char *name) {
 FILTER(filter_map) {
     (void)p;
     Items all = value_items(r, self);
-    Value list = value_new(r, VALUE_GENERATOR), attribute = keyword(args, "attribute"), otherwise = keyword(args, "default");
+    Any list = value_new(r, VALUE_GENERATOR), attribute = keyword(args, "attribute"),
+        otherwise = keyword(args, "default");
     Args rest = rest_of(args, 1);
     bool has_name = args->list.n > 0 && args->list.items[0].kind == VALUE_STRING;
     if (!has_name && !is_given(attribute)) return fail(r, "map lacks a filter or an attribute");
     for (size_t i = 0; i < all.n && !r->failed; i++) {
-        Value v = is_given(attribute) ? attribute_of(r, all.items[i], attribute)
-                                      : call_filter(r, text_of(args->list.items[0]), all.items[i], &rest);
+        Any v = is_given(attribute) ? attribute_of(r, all.items[i], attribute)
+                                    : call_filter(r, text_of(args->list.items[0]), all.items[i], &rest);
         list_push(r, list, v.kind == VALUE_UNDEFINED && is_given(otherwise) ? otherwise : v);
     }
     return list;
 }
 
 /* The items that a test, named by argument `at`, holds for or not; without one, those that are true or not. */
-static Value select_items(Render *r, Value self, const Args *args, uint32_t at, bool wanted) {
+static Any select_items(Render *r, Any self, const Args *args, uint32_t at, bool wanted) {
     Items all = value_items(r, self);
-    Value list = value_new(r, VALUE_GENERATOR);
+    Any list = value_new(r, VALUE_GENERATOR);
     Args rest = rest_of(args, at + 1);
-    Value attribute = at > 0 && args->list.n > 0 ? args->list.items[0] : value_of_kind(VALUE_ABSENT);
+    Any attribute = at > 0 && args->list.n > 0 ? args->list.items[0] : value_of_kind(VALUE_ABSENT);
     bool has_test = args->list.n > at;
     if (at > 0 && !is_given(attribute)) return fail(r, "an attribute is missing");
     if (has_test && args->list.items[at].kind != VALUE_STRING) return fail(r, "a test is named by a string");
     for (size_t i = 0; i < all.n && !r->failed; i++) {
-        Value v = attribute_of(r, all.items[i], attribute);
-        bool holds = !r->failed && (has_test ? call_test(r, text_of(args->list.items[at]), v, &rest) : value_truth(v));
+        Any v = attribute_of(r, all.items[i], attribute);
+        bool holds =
+            !r->failed && (has_test ? call_test(r, text_of(args->list.items[at]), v, &rest) : value_truth(v));
         if (holds == wanted) list_push(r, list, all.items[i]);
     }
     return list;
@@ -236,7 +240,7 @@ FILTER(filter_rejectattr) { return (void)p, select_items(r, self, args, 1, false
 FILTER(filter_items) {
     if (self.kind == VALUE_UNDEFINED) return value_new(r, VALUE_GENERATOR);
     if (self.kind != VALUE_DICT) return fail(r, "a %s has no items", value_type(self));
-    Value items = dict_items(r, self, p, args);
+    Any items = dict_items(r, self, p, args);
     if (!r->failed) items.kind = VALUE_GENERATOR;
     return items;
 }
@@ -246,12 +250,12 @@ FILTER(filter_attr) { return (void)args, value_attribute(r, self, text_of(value_
 /* ---- Numbers ---- */
 
 /* The number that a text is, all of it but white space and underscores, or that a value is. */
-static bool read_number(Render *r, Value v, int64_t *integer, double *real) {
+static bool read_number(Render *r, Any v, int64_t *integer, double *real) {
     char digits[64], *end = digits;
     if (is_integer(v)) return *integer = v.integer, *real = (double)v.integer, true;
     if (v.kind == VALUE_FLOAT) return *real = v.real, *integer = 0, false;
     if (v.kind != VALUE_STRING) return *real = NAN, false;
-    Value text = text_strip(text_of(v), (String){0}, true, true);
+    Any text = text_strip(text_of(v), (String){0}, true, true);
     size_t n = 0;
     for (size_t i = 0; i < text.n && n + 1 < sizeof digits; i++)
         if (text.text[i] != '_') digits[n++] = text.text[i];
@@ -269,7 +273,7 @@ static bool read_number(Render *r, Value v, int64_t *integer, double *real) {
 FILTER(filter_int) { /* default base */
     int64_t integer;
     double real;
-    Value otherwise = is_given(p[0]) ? p[0] : value_int(0);
+    Any otherwise = is_given(p[0]) ? p[0] : value_int(0);
     (void)args;
     if (self.kind == VALUE_UNDEFINED) return value_attribute(r, self, (String){"int", 3});
     if (is_given(p[1]) && is_integer(p[1]) && p[1].integer != 10 && self.kind == VALUE_STRING) {
@@ -295,7 +299,8 @@ FILTER(filter_float) { /* default */
 FILTER(filter_abs) {
     UNUSED;
     if (self.kind == VALUE_FLOAT) return value_float(fabs(self.real));
-    if (!is_integer(self) || self.integer == INT64_MIN) return fail(r, "a %s has no absolute value", value_type(self));
+    if (!is_integer(self) || self.integer == INT64_MIN)
+        return fail(r, "a %s has no absolute value", value_type(self));
     return value_int(self.integer < 0 ? -self.integer : self.integer);
 }
 
@@ -303,7 +308,8 @@ FILTER(filter_round) { /* precision method */
     (void)args;
     int64_t digits = is_given(p[0]) && is_integer(p[0]) ? p[0].integer : 0;
     String method = text_or(r, p[1], "common");
-    if (!is_number(self) || digits < -300 || digits > 300) return fail(r, "a %s cannot be rounded", value_type(self));
+    if (!is_number(self) || digits < -300 || digits > 300)
+        return fail(r, "a %s cannot be rounded", value_type(self));
     double scale = pow(10, (double)digits), x = number_of(self);
     if (string_equals(method, "ceil")) return value_float(ceil(x * scale) / scale);
     if (string_equals(method, "floor")) return value_float(floor(x * scale) / scale);
@@ -368,7 +374,7 @@ static const Builtin filters[] = {
     {"wordcount", "", string_wordcount},
 };
 
-Value call_filter(Render *r, String name, Value self, const Args *args) {
+Any call_filter(Render *r, String name, Any self, const Args *args) {
     const Builtin *filter = find_builtin(filters, sizeof filters / sizeof *filters, name);
     if (!filter) return fail(r, "no filter is named '%.*s'", string_shown(name), name.data);
     return call_builtin(r, filter, self, args);
@@ -376,7 +382,7 @@ Value call_filter(Render *r, String name, Value self, const Args *args) {
 
 /* ---- Tests ---- */
 
-#define TEST(name, condition) \
+#define TEST(name, condition)                                                                                \
     FILTER(name) { return UNUSED, value_bool(condition); }
 
 TEST(is_boolean, self.kind == VALUE_BOOL)
@@ -391,8 +397,8 @@ TEST(is_an_integer, self.kind == VALUE_INT)
 TEST(is_a_number, is_number(self))
 TEST(is_string, self.kind == VALUE_STRING)
 TEST(is_mapping, self.kind == VALUE_DICT)
-TEST(is_iterable, is_list(self) || self.kind == VALUE_STRING || self.kind == VALUE_DICT || self.kind == VALUE_UNDEFINED ||
-                      self.kind == VALUE_LOOP)
+TEST(is_iterable, is_list(self) || self.kind == VALUE_STRING || self.kind == VALUE_DICT ||
+                      self.kind == VALUE_UNDEFINED || self.kind == VALUE_LOOP)
 TEST(is_sequence, self.kind == VALUE_LIST || self.kind == VALUE_TUPLE || self.kind == VALUE_STRING ||
                       self.kind == VALUE_DICT || self.kind == VALUE_UNDEFINED)
 TEST(is_equal, value_equals(r, self, p[0]))
@@ -402,14 +408,16 @@ TEST(is_greater, value_compare(r, self, p[0]) > 0)
 TEST(is_at_most, value_compare(r, self, p[0]) <= 0)
 TEST(is_at_least, value_compare(r, self, p[0]) >= 0)
 TEST(is_in, value_contains(r, p[0], self))
-TEST(is_filter, self.kind == VALUE_STRING && find_builtin(filters, sizeof filters / sizeof *filters, text_of(self)))
+TEST(is_filter,
+     self.kind == VALUE_STRING && find_builtin(filters, sizeof filters / sizeof *filters, text_of(self)))
 
 /* The same object, for which values that are not changed count by what they are. */
-TEST(is_same, self.kind == p[0].kind && (is_list(self) || self.kind >= VALUE_DICT ? self.items == p[0].items
-                                                                                 : value_equals(r, self, p[0])))
+TEST(is_same,
+     self.kind == p[0].kind &&
+         (is_list(self) || self.kind >= VALUE_DICT ? self.items == p[0].items : value_equals(r, self, p[0])))
 
 /* The rest of an integer by another. */
-static bool divides(Render *r, Value self, Value by, int64_t rest) {
+static bool divides(Render *r, Any self, Any by, int64_t rest) {
     if (!is_integer(self) || !is_integer(by) || by.integer == 0)
         fail(r, "a %s is not divided by a %s", value_type(self), value_type(by));
     return !r->failed && (by.integer == -1 || self.integer % by.integer == 0) == (rest == 0);
@@ -419,11 +427,12 @@ TEST(is_even, divides(r, self, value_int(2), 0))
 TEST(is_divisible, divides(r, self, p[0], 0))
 
 /* Whether a text has letters, and all of them are of this case. */
-static bool has_case(Render *r, Value v, char first) {
+static bool has_case(Render *r, Any v, char first) {
     String text = text_of(value_to_text(r, v));
     bool has = false;
     for (size_t i = 0; i < text.n && charge(r, 1); i++) {
-        bool letter = unicode_class((unsigned char)text.data[i] & 0x7F) == CHAR_LETTER && !(text.data[i] & 0x80);
+        bool letter =
+            unicode_class((unsigned char)text.data[i] & 0x7F) == CHAR_LETTER && !(text.data[i] & 0x80);
         if (letter && (text.data[i] & 0x20) != (first & 0x20)) return false;
         has = has || letter;
     }
@@ -472,7 +481,7 @@ static const Builtin tests[] = {
     {"upper", "", is_upper},
 };
 
-bool call_test(Render *r, String name, Value self, const Args *args) {
+bool call_test(Render *r, String name, Any self, const Args *args) {
     const Builtin *test = find_builtin(tests, sizeof tests / sizeof *tests, name);
     if (!test) fail(r, "no test is named '%.*s'", string_shown(name), name.data);
     return !r->failed && call_builtin(r, test, self, args).integer;

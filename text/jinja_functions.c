@@ -6,29 +6,31 @@
 #include <string.h>
 #include <time.h>
 
-#define FUNCTION(name) static Value name(Render *r, Value self, const Value *p, const Args *args)
-#define SHARED(name) Value name(Render *r, Value self, const Value *p, const Args *args)
+#define FUNCTION(name) static Any name(Render *r, Any self, const Any *p, const Args *args)
+#define SHARED(name) Any name(Render *r, Any self, const Any *p, const Args *args)
 #define UNUSED (void)r, (void)self, (void)p, (void)args
 
 /* ---- Formats ---- */
 
 /* Argument i, or undefined with an error. */
-static Value argument(Render *r, const Args *args, size_t i) {
-    return i < args->list.n ? args->list.items[i] : fail(r, "a format has more places than there are arguments");
+static Any argument(Render *r, const Args *args, size_t i) {
+    return i < args->list.n ? args->list.items[i]
+                            : fail(r, "a format has more places than there are arguments");
 }
 
 /* What "{…}" in a format names, and an attribute or item of it. */
-static Value format_field(Render *r, const Args *args, String field, size_t *next) {
+static Any format_field(Render *r, const Args *args, String field, size_t *next) {
     size_t n = 0, digits = 0;
-    while (n < field.n && field.data[n] != '.' && field.data[n] != '[') digits += field.data[n] >= '0' && field.data[n] <= '9', n++;
-    Value v;
+    while (n < field.n && field.data[n] != '.' && field.data[n] != '[')
+        digits += field.data[n] >= '0' && field.data[n] <= '9', n++;
+    Any v;
     if (n == 0)
         v = argument(r, args, (*next)++);
     else if (digits == n)
         v = argument(r, args, (size_t)strtoull(field.data, NULL, 10));
     else {
-        Value dict = {.kind = VALUE_DICT, .items = &(List){args->keywords.items, args->keywords.n, 0}};
-        const Value *keyword = dict_find(r, dict, value_text(field.data, n));
+        Any dict = {.kind = VALUE_DICT, .items = &(List){args->keywords.items, args->keywords.n, 0}};
+        const Any *keyword = dict_find(r, dict, value_text(field.data, n));
         v = keyword ? *keyword : fail(r, "a format names '%.*s', which is not given", (int)n, field.data);
     }
     if (r->failed || n == field.n) return v;
@@ -53,7 +55,7 @@ SHARED(string_format) {
         String field = {text + at + 1, (size_t)(end - text) - at - 1};
         if (memchr(field.data, ':', field.n) || memchr(field.data, '!', field.n))
             return fail(r, "a format with ':' or '!' is not known here");
-        Value v = format_field(r, args, field, &next);
+        Any v = format_field(r, args, field, &next);
         if (!r->failed) emit_value(r, v, false);
         n = field.n + 2;
     }
@@ -61,14 +63,17 @@ SHARED(string_format) {
 }
 
 /* A number in a field of `width`, with zeros or blanks in front. */
-static void emit_number(Render *r, Value v, char kind, bool zeros, int width, int decimals) {
+static void emit_number(Render *r, Any v, char kind, bool zeros, int width, int decimals) {
     char text[512];
     int n = 0;
-    long long integer = v.kind != VALUE_FLOAT ? v.integer : v.real > -9e18 && v.real < 9e18 ? (long long)v.real : 0;
+    long long integer = v.kind != VALUE_FLOAT             ? v.integer
+                        : v.real > -9e18 && v.real < 9e18 ? (long long)v.real
+                                                          : 0;
     if (!is_number(v))
         fail(r, "a format wants a number, not a %s", value_type(v));
     else if (kind == 'f')
-        n = snprintf(text, sizeof text, zeros ? "%0*.*f" : "%*.*f", width, decimals < 0 ? 6 : decimals, number_of(v));
+        n = snprintf(text, sizeof text, zeros ? "%0*.*f" : "%*.*f", width, decimals < 0 ? 6 : decimals,
+                     number_of(v));
     else if (kind == 'x')
         n = snprintf(text, sizeof text, zeros ? "%0*llx" : "%*llx", width, (unsigned long long)integer);
     else
@@ -77,7 +82,7 @@ static void emit_number(Render *r, Value v, char kind, bool zeros, int width, in
 }
 
 /* The two digits that may stand in a format; -1: none do. */
-static int two_digits(Value self, size_t *at) {
+static int two_digits(Any self, size_t *at) {
     int number = -1;
     for (int i = 0; i < 2 && *at < self.n && self.text[*at] >= '0' && self.text[*at] <= '9'; i++, ++*at)
         number = (number < 0 ? 0 : number * 10) + (self.text[*at] - '0');
@@ -102,7 +107,7 @@ SHARED(string_printf) { /* "…%s…" % arguments */
             continue;
         }
         if (!kind || !strchr("srdifx", kind)) return fail(r, "a format has a '%%' that is not known here");
-        Value v = argument(r, args, next++);
+        Any v = argument(r, args, next++);
         if (r->failed) return v;
         if (kind == 's' || kind == 'r')
             emit_value(r, v, kind == 'r');
@@ -116,15 +121,15 @@ SHARED(string_printf) { /* "…%s…" % arguments */
 
 FUNCTION(dict_get) { /* key default */
     (void)args;
-    const Value *value = dict_find(r, self, p[0]);
+    const Any *value = dict_find(r, self, p[0]);
     return value ? *value : is_given(p[1]) ? p[1] : value_of_kind(VALUE_NONE);
 }
 
 SHARED(dict_items) {
     UNUSED;
-    Value list = value_new(r, VALUE_LIST);
+    Any list = value_new(r, VALUE_LIST);
     for (size_t i = 0; i < self.items->n && !r->failed; i += 2) {
-        Value pair = value_new(r, VALUE_TUPLE);
+        Any pair = value_new(r, VALUE_TUPLE);
         list_push(r, pair, self.items->items[i]);
         list_push(r, pair, self.items->items[i + 1]);
         list_push(r, list, pair);
@@ -133,16 +138,16 @@ SHARED(dict_items) {
 }
 
 /* The keys, or the values. */
-static Value every_second(Render *r, Value dict, size_t from) {
-    Value list = value_new(r, VALUE_LIST);
+static Any every_second(Render *r, Any dict, size_t from) {
+    Any list = value_new(r, VALUE_LIST);
     for (size_t i = from; i < dict.items->n && !r->failed; i += 2) list_push(r, list, dict.items->items[i]);
     return list;
 }
 FUNCTION(dict_keys) { return (void)p, (void)args, every_second(r, self, 0); }
 FUNCTION(dict_values) { return (void)p, (void)args, every_second(r, self, 1); }
 
-static Value copy(Render *r, Value v) {
-    Value other = value_new(r, v.kind);
+static Any copy(Render *r, Any v) {
+    Any other = value_new(r, v.kind);
     for (size_t i = 0; i < v.items->n && !r->failed; i++) list_push(r, other, v.items->items[i]);
     return other;
 }
@@ -167,7 +172,7 @@ FUNCTION(list_pop) { /* index */
     int64_t n = list->n, at = !is_given(p[0]) ? -1 : is_integer(p[0]) ? p[0].integer : n;
     if (at < 0) at += n;
     if (at < 0 || at >= n || !charge(r, (size_t)n / 4)) return fail(r, "there is nothing to pop");
-    Value popped = list->items[at];
+    Any popped = list->items[at];
     list->n--;
     memmove(list->items + at, list->items + at + 1, (size_t)(n - 1 - at) * sizeof popped);
     return popped;
@@ -200,16 +205,19 @@ FUNCTION(loop_changed) {
     return value_bool(!same);
 }
 
-static const Builtin dict_methods[] = {{"copy", "", list_copy}, {"get", "key! default", dict_get}, {"items", "", dict_items},
-                                       {"keys", "", dict_keys}, {"values", "", dict_values}};
-static const Builtin list_methods[] = {{"append", "object!", list_append}, {"copy", "", list_copy},
-                                       {"count", "value!", list_count},    {"extend", "iterable!", list_extend},
-                                       {"index", "value!", list_index},    {"pop", "index", list_pop}};
+static const Builtin dict_methods[] = {{"copy", "", list_copy},
+                                       {"get", "key! default", dict_get},
+                                       {"items", "", dict_items},
+                                       {"keys", "", dict_keys},
+                                       {"values", "", dict_values}};
+static const Builtin list_methods[] = {
+    {"append", "object!", list_append},   {"copy", "", list_copy},         {"count", "value!", list_count},
+    {"extend", "iterable!", list_extend}, {"index", "value!", list_index}, {"pop", "index", list_pop}};
 static const Builtin loop_methods[] = {{"changed", "value!", loop_changed}, {"cycle", "*", loop_cycle}};
 
 #define FIND(table) find_builtin(table, sizeof table / sizeof *table, name)
 
-const Builtin *find_method(Value self, String name) {
+const Builtin *find_method(Any self, String name) {
     switch ((ValueKind)self.kind) {
     case VALUE_STRING: return find_builtin(string_methods, n_string_methods, name);
     case VALUE_LIST: return FIND(list_methods);
@@ -225,13 +233,14 @@ FUNCTION(function_range) { /* start stop step */
     (void)self, (void)args;
     int64_t bounds[3] = {0, 0, 1};
     for (size_t i = 0; i < 3; i++) {
-        if (is_given(p[i]) && !is_integer(p[i])) return fail(r, "a range is of integers, not of a %s", value_type(p[i]));
+        if (is_given(p[i]) && !is_integer(p[i]))
+            return fail(r, "a range is of integers, not of a %s", value_type(p[i]));
         if (is_given(p[i])) bounds[i] = p[i].integer;
     }
     if (!is_given(p[1])) bounds[1] = bounds[0], bounds[0] = 0;
     int64_t step = bounds[2], stop = bounds[1];
     if (step == 0) return fail(r, "a range cannot go by 0");
-    Value list = value_new(r, VALUE_LIST);
+    Any list = value_new(r, VALUE_LIST);
     for (int64_t i = bounds[0]; !r->failed && (step > 0 ? i < stop : i > stop);) {
         list_push(r, list, value_int(i));
         if (__builtin_add_overflow(i, step, &i)) break;
@@ -240,8 +249,8 @@ FUNCTION(function_range) { /* start stop step */
 }
 
 /* dict(…) and namespace(…): what another one has, or pairs, and keywords. */
-static Value new_dict(Render *r, ValueKind kind, Value from, const Args *args) {
-    Value dict = value_new(r, VALUE_DICT);
+static Any new_dict(Render *r, ValueKind kind, Any from, const Args *args) {
+    Any dict = value_new(r, VALUE_DICT);
     if (is_given(from) && from.kind == VALUE_DICT) {
         dict = copy(r, from);
     } else if (is_given(from)) {
@@ -254,21 +263,26 @@ static Value new_dict(Render *r, ValueKind kind, Value from, const Args *args) {
                 dict_set(r, dict, pair.items[0], pair.items[1]);
         }
     }
-    for (size_t i = 0; i < args->keywords.n; i += 2) dict_set(r, dict, args->keywords.items[i], args->keywords.items[i + 1]);
+    for (size_t i = 0; i < args->keywords.n; i += 2)
+        dict_set(r, dict, args->keywords.items[i], args->keywords.items[i + 1]);
     if (!r->failed) dict.kind = (uint8_t)kind;
     return dict;
 }
 
-static Value first_of(const Args *args) {
+static Any first_of(const Args *args) {
     return args->list.n > 0 ? args->list.items[0] : value_of_kind(VALUE_ABSENT);
 }
 FUNCTION(function_dict) { return (void)self, (void)p, new_dict(r, VALUE_DICT, first_of(args), args); }
-FUNCTION(function_namespace) { return (void)self, (void)p, new_dict(r, VALUE_NAMESPACE, first_of(args), args); }
+FUNCTION(function_namespace) {
+    return (void)self, (void)p, new_dict(r, VALUE_NAMESPACE, first_of(args), args);
+}
 
 FUNCTION(function_raise_exception) {
     (void)self, (void)args;
     String message = text_of(value_to_text(r, p[0]));
-    if (!r->failed) error_set(r->error, "the chat template says: %.*s", message.n < 400 ? (int)message.n : 400, message.data);
+    if (!r->failed)
+        error_set(r->error, "the chat template says: %.*s", message.n < 400 ? (int)message.n : 400,
+                  message.data);
     r->failed = true;
     return value_of_kind(VALUE_UNDEFINED);
 }

@@ -18,7 +18,8 @@ static void emit_text(Render *r, String s, const Style *style) {
     for (size_t at = 0, plain = 0; !r->failed && at <= s.n;) {
         uint32_t c = 0;
         size_t n = at < s.n ? utf8_decode(s.data + at, s.n - at, &c) : 1;
-        bool special = at < s.n && (c < 0x20 || c == '"' || c == '\\' || (style->ascii && c >= 0x80 && c < 0x110000));
+        bool special =
+            at < s.n && (c < 0x20 || c == '"' || c == '\\' || (style->ascii && c >= 0x80 && c < 0x110000));
         if (at < s.n && !special) {
             at += n;
             continue;
@@ -35,7 +36,8 @@ static void emit_text(Render *r, String s, const Style *style) {
         else if (c < 0x10000)
             snprintf(text, sizeof text, "\\u%04x", c);
         else
-            snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10), 0xDC00 + (c & 0x3FF));
+            snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10),
+                     0xDC00 + (c & 0x3FF));
         emit_word(r, text);
     }
     emit_word(r, "\"");
@@ -47,10 +49,10 @@ static void emit_newline(Render *r, const Style *style, size_t level) {
     for (size_t i = 0; i < level; i++) emit(r, style->indent.data, style->indent.n);
 }
 
-static void emit_json(Render *r, Value v, const Style *style, size_t level);
+static void emit_json(Render *r, Any v, const Style *style, size_t level);
 
 /* A key, which JSON knows as text only. */
-static void emit_key(Render *r, Value key, const Style *style) {
+static void emit_key(Render *r, Any key, const Style *style) {
     if (key.kind == VALUE_STRING) {
         emit_text(r, text_of(key), style);
     } else {
@@ -61,13 +63,13 @@ static void emit_key(Render *r, Value key, const Style *style) {
     emit(r, style->colon.data, style->colon.n);
 }
 
-static void emit_items(Render *r, Value v, const Style *style, size_t level) {
+static void emit_items(Render *r, Any v, const Style *style, size_t level) {
     bool is_dict = v.kind == VALUE_DICT;
     Items all = {v.items->items, v.items->n};
     if (is_dict && style->sorted) {
         Args none = {0};
-        Value pairs = call_filter(r, (String){"dictsort", 8}, v, &none);
-        Value flat = value_new(r, VALUE_LIST);
+        Any pairs = call_filter(r, (String){"dictsort", 8}, v, &none);
+        Any flat = value_new(r, VALUE_LIST);
         for (size_t i = 0; !r->failed && i < pairs.items->n; i++)
             for (size_t j = 0; j < 2; j++) list_push(r, flat, pairs.items->items[i].items->items[j]);
         if (r->failed) return;
@@ -84,7 +86,7 @@ static void emit_items(Render *r, Value v, const Style *style, size_t level) {
     emit_word(r, is_dict ? "}" : "]");
 }
 
-static void emit_json(Render *r, Value v, const Style *style, size_t level) {
+static void emit_json(Render *r, Any v, const Style *style, size_t level) {
     switch ((ValueKind)v.kind) {
     case VALUE_NONE: emit_word(r, "null"); break;
     case VALUE_BOOL: emit_word(r, v.integer ? "true" : "false"); break;
@@ -106,15 +108,17 @@ static void emit_json(Render *r, Value v, const Style *style, size_t level) {
 }
 
 /* Blanks as many as a number says, or a text. */
-static String indent_of(Render *r, Value v) {
+static String indent_of(Render *r, Any v) {
     static const char blanks[] = "                                                                ";
     if (v.kind == VALUE_STRING) return text_of(v);
     int64_t most = (int64_t)sizeof blanks - 1;
-    if (!is_integer(v) || v.integer > most) fail(r, "JSON is indented by a text, or up to %d blanks", (int)most);
+    if (!is_integer(v) || v.integer > most)
+        fail(r, "JSON is indented by a text, or up to %d blanks", (int)most);
     return (String){blanks, r->failed || v.integer < 0 ? 0 : (size_t)v.integer};
 }
 
-Value value_to_json(Render *r, Value self, const Value *p, const Args *args) { /* ensure_ascii indent separators sort_keys */
+Any value_to_json(Render *r, Any self, const Any *p,
+                  const Args *args) { /* ensure_ascii indent separators sort_keys */
     (void)args;
     size_t start = r->out->n;
     bool indents = is_given(p[1]) && p[1].kind != VALUE_NONE;

@@ -123,7 +123,7 @@ static bool next_outside(Lexer *l, Token *token, Error *error) {
     }
 }
 
-size_t put_utf8(char *out, uint32_t c) {
+static size_t put_utf8(char *out, uint32_t c) {
     if (c < 0x80) return out[0] = (char)c, 1;
     if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) c = 0xFFFD; /* no character */
     size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -138,7 +138,9 @@ static int64_t escaped_number(String s, size_t *at, unsigned base, size_t least,
     size_t n = 0;
     for (; n < most && *at < s.n; n++, ++*at) {
         char c = s.data[*at], lower = (char)(c | 0x20);
-        unsigned digit = is_digit(c) ? (unsigned)(c - '0') : lower >= 'a' && lower <= 'f' ? (unsigned)(lower - 'a' + 10) : 99;
+        unsigned digit = is_digit(c)                    ? (unsigned)(c - '0')
+                         : lower >= 'a' && lower <= 'f' ? (unsigned)(lower - 'a' + 10)
+                                                        : 99;
         if (digit >= base) break;
         number = number * base + digit;
     }
@@ -183,7 +185,7 @@ static bool next_string(Lexer *l, Token *token, Error *error) {
     bool escapes = false;
     while (end < l->source.n && text[end] != text[l->at]) {
         escapes = escapes || text[end] == '\\';
-        end += 1 + (text[end] == '\\');
+        end += text[end] == '\\' ? 2 : 1;
     }
     if (end >= l->source.n) return lexer_fail(l, error, "a string has no end");
     String s = {text + from, end - from};
@@ -194,7 +196,7 @@ static bool next_string(Lexer *l, Token *token, Error *error) {
         s.data = out;
     }
     token->kind = CONST_TOKEN;
-    token->value = (Value){.kind = VALUE_STRING, .n = (uint32_t)s.n, .text = s.data};
+    token->value = (Any){.kind = VALUE_STRING, .n = (uint32_t)s.n, .text = s.data};
     move_to(l, end + 1);
     return true;
 }
@@ -225,9 +227,9 @@ static bool next_number(Lexer *l, Token *token, Error *error) {
     errno = 0;
     token->kind = CONST_TOKEN;
     if (real)
-        token->value = (Value){.kind = VALUE_FLOAT, .real = strtod(digits, NULL)};
+        token->value = (Any){.kind = VALUE_FLOAT, .real = strtod(digits, NULL)};
     else
-        token->value = (Value){.kind = VALUE_INT, .integer = strtoll(digits, NULL, base)};
+        token->value = (Any){.kind = VALUE_INT, .integer = strtoll(digits, NULL, base)};
     if (errno && !real) return lexer_fail(l, error, "a number is too large");
     l->at = at;
     return true;
@@ -242,7 +244,8 @@ static const struct {
 static bool next_operator(Lexer *l, Token *token, Error *error) {
     char c = l->source.data[l->at];
     if (!c || !strchr("+-*/%~[](){}<>=.:|,", c)) {
-        if (strncmp(l->source.data + l->at, "!=", 2) != 0) return lexer_fail(l, error, "a character that means nothing here");
+        if (strncmp(l->source.data + l->at, "!=", 2) != 0)
+            return lexer_fail(l, error, "a character that means nothing here");
     }
     token->kind = OPERATOR_TOKEN;
     token->op = (uint8_t)c;
@@ -250,7 +253,8 @@ static bool next_operator(Lexer *l, Token *token, Error *error) {
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
         if (starts(l, l->at, operators[i].text)) token->op = operators[i].op, n = 2;
     if (strchr("([{", c)) l->brackets++;
-    if (strchr(")]}", c) && l->brackets-- == 0) return lexer_fail(l, error, "a bracket closes that was not opened");
+    if (strchr(")]}", c) && l->brackets-- == 0)
+        return lexer_fail(l, error, "a bracket closes that was not opened");
     l->at += n;
     return true;
 }

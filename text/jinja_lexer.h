@@ -20,7 +20,7 @@ typedef struct Token {
     uint8_t op;
     uint32_t line;
     String text;
-    Value value;
+    Any value;
 } Token;
 
 typedef struct Lexer {

@@ -296,7 +296,7 @@ static Node *parse_unary(Parser *p, bool filters) {
         node = parse_primary(p);
     }
     node = parse_postfix(p, node);
-    while (filters && !p->failed) {
+    while (filters && !p->failed)
         if (skip_op(p, '|'))
             node = parse_filters(p, node);
         else if (skip_name(p, "is"))
@@ -305,7 +305,6 @@ static Node *parse_unary(Parser *p, bool filters) {
             node = parse_postfix(p, node);
         else
             break;
-    }
     return node;
 }
 
@@ -567,7 +566,8 @@ static bool is_one_of(const Parser *p, const char *words) {
     String name = p->token.text;
     if (p->token.kind != NAME_TOKEN) return false;
     for (const char *at = words; (at = strstr(at, " ")) != NULL; at++)
-        if (strncmp(at + 1, name.data, name.n) == 0 && (at[1 + name.n] == ' ' || !at[1 + name.n])) return true;
+        if (strncmp(at + 1, name.data, name.n) == 0 && (at[1 + name.n] == ' ' || !at[1 + name.n]))
+            return true;
     return false;
 }
 
@@ -583,7 +583,8 @@ static Node *parse_statements(Parser *p, const char *ends) {
             advance(p);
             node->kind = NODE_OUTPUT;
             node->a = parse_tuple(p, parse_expression);
-            if (!p->failed && node->a->kind == NODE_TUPLE && !node->a->a) parse_fail(p, "an expression is missing");
+            if (!p->failed && node->a->kind == NODE_TUPLE && !node->a->a)
+                parse_fail(p, "an expression is missing");
             expect_close(p);
         } else {
             advance(p); /* the tag */
@@ -598,7 +599,8 @@ static Node *parse_statements(Parser *p, const char *ends) {
 }
 
 bool jinja_parse(Template *template, Error *error) {
-    Parser parser = {.lexer = {.pool = &template->pool, .source = template->source, .line = 1}, .error = error};
+    Parser parser = {.lexer = {.pool = &template->pool, .source = template->source, .line = 1},
+                     .error = error};
     advance(&parser);
     template->body = parse_statements(&parser, "");
     return !parser.failed;

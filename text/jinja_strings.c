@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define METHOD(name) static Value name(Render *r, Value self, const Value *p, const Args *args)
-#define SHARED(name) Value name(Render *r, Value self, const Value *p, const Args *args)
+#define METHOD(name) static Any name(Render *r, Any self, const Any *p, const Args *args)
+#define SHARED(name) Any name(Render *r, Any self, const Any *p, const Args *args)
 #define UNUSED (void)r, (void)self, (void)p, (void)args
 
-static bool is_some(Value v) { return is_given(v) && v.kind != VALUE_NONE; }
-static bool flag(Value v) { return is_given(v) && value_truth(v); }
+static bool is_some(Any v) { return is_given(v) && v.kind != VALUE_NONE; }
+static bool flag(Any v) { return is_given(v) && value_truth(v); }
 
-static int64_t integer_or(Render *r, Value v, int64_t otherwise) {
+static int64_t integer_or(Render *r, Any v, int64_t otherwise) {
     if (!is_some(v)) return otherwise;
     if (is_integer(v)) return v.integer;
     fail(r, "an integer is wanted here, not a %s", value_type(v));
@@ -21,7 +21,7 @@ static int64_t integer_or(Render *r, Value v, int64_t otherwise) {
 }
 
 /* A text that must be one. */
-static String text_in(Render *r, Value v) {
+static String text_in(Render *r, Any v) {
     if (v.kind != VALUE_STRING) fail(r, "a string is wanted here, not a %s", value_type(v));
     return v.kind == VALUE_STRING ? text_of(v) : (String){"", 0};
 }
@@ -34,8 +34,8 @@ static bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 /* Which case the letter i of a text is to have: 'u', 'l', or 's' for the other one. */
 typedef char CaseOf(String text, size_t i);
 
-static Value with_case(Render *r, Value v, CaseOf *wanted) {
-    Value text = value_to_text(r, v);
+static Any with_case(Render *r, Any v, CaseOf *wanted) {
+    Any text = value_to_text(r, v);
     char *out = r->failed || text.n == 0 ? NULL : pool_take(&r->pool, text.n);
     if (!out) return text.n && !r->failed ? fail(r, "not enough memory") : text;
     charge(r, text.n / 4);
@@ -52,7 +52,8 @@ static char lower(String text, size_t i) { return (void)text, (void)i, 'l'; }
 static char swapped(String text, size_t i) { return (void)text, (void)i, 's'; }
 static char first_upper(String text, size_t i) { return (void)text, i == 0 ? 'u' : 'l'; }
 static char words_upper(String text, size_t i) {
-    bool within = i > 0 && (is_upper(text.data[i - 1]) || is_lower(text.data[i - 1]) || (text.data[i - 1] & 0x80));
+    bool within =
+        i > 0 && (is_upper(text.data[i - 1]) || is_lower(text.data[i - 1]) || (text.data[i - 1] & 0x80));
     return within ? 'l' : 'u';
 }
 /* The filter's words begin behind these only. */
@@ -69,8 +70,8 @@ METHOD(method_swapcase) { return (void)p, (void)args, with_case(r, self, swapped
 
 /* ---- White space, parts ---- */
 
-static Value strip(Render *r, Value self, Value chars, bool left, bool right) {
-    Value text = value_to_text(r, self);
+static Any strip(Render *r, Any self, Any chars, bool left, bool right) {
+    Any text = value_to_text(r, self);
     String set = is_some(chars) ? text_in(r, chars) : (String){0};
     charge(r, (text.n + 1) * (set.n + 1) / 64);
     return r->failed ? text : text_strip(text_of(text), set, left, right);
@@ -80,10 +81,11 @@ METHOD(method_lstrip) { return (void)args, strip(r, self, p[0], true, false); }
 METHOD(method_rstrip) { return (void)args, strip(r, self, p[0], false, true); }
 
 /* Whether the text begins, or ends, with the other, or with one of several. */
-static bool has_end(Render *r, Value self, Value other, bool at_end) {
+static bool has_end(Render *r, Any self, Any other, bool at_end) {
     if (other.kind == VALUE_TUPLE || other.kind == VALUE_LIST) {
         for (size_t i = 0; i < other.items->n && !r->failed; i++)
-            if (other.items->items[i].kind == VALUE_STRING && has_end(r, self, other.items->items[i], at_end)) return true;
+            if (other.items->items[i].kind == VALUE_STRING && has_end(r, self, other.items->items[i], at_end))
+                return true;
         return false;
     }
     String part = text_in(r, other);
@@ -111,9 +113,9 @@ static bool space_at(String s, size_t at, size_t *n) {
 }
 
 /* Words between white space, all but the first `most` as one; the rest keeps the white space behind it. */
-static Value split_words(Render *r, Value self, int64_t most) {
+static Any split_words(Render *r, Any self, int64_t most) {
     String s = text_of(self);
-    Value list = value_new(r, VALUE_LIST);
+    Any list = value_new(r, VALUE_LIST);
     for (size_t at = 0, n; charge(r, 1);) {
         while (at < s.n && space_at(s, at, &n)) at += n;
         if (at >= s.n) break;
@@ -134,7 +136,7 @@ METHOD(method_split) { /* sep maxsplit */
     if (!is_some(p[0])) return split_words(r, self, most);
     String s = text_of(self), between = text_in(r, p[0]);
     if (between.n == 0) return fail(r, "an empty separator");
-    Value list = value_new(r, VALUE_LIST);
+    Any list = value_new(r, VALUE_LIST);
     size_t from = 0, at;
     while (!r->failed && (most < 0 || most-- > 0) && (at = text_find(r, s, between, from)) <= s.n) {
         list_push(r, list, value_text(s.data + from, at - from));
@@ -157,7 +159,7 @@ METHOD(method_rsplit) { /* sep maxsplit */
     if (!is_some(p[0])) return fail(r, "rsplit needs a separator");
     String s = text_of(self), between = text_in(r, p[0]);
     if (between.n == 0) return fail(r, "an empty separator");
-    Value reversed = value_new(r, VALUE_LIST), list = value_new(r, VALUE_LIST);
+    Any reversed = value_new(r, VALUE_LIST), list = value_new(r, VALUE_LIST);
     size_t end = s.n, at;
     while (!r->failed && most-- > 0 && (at = find_last(r, s, between, end)) <= s.n) {
         list_push(r, reversed, value_text(s.data + at + between.n, end - at - between.n));
@@ -169,12 +171,13 @@ METHOD(method_rsplit) { /* sep maxsplit */
 }
 
 /* Lines end with "\n", "\r\n" and what else Python counts as such. */
-static Value split_lines(Render *r, String s, bool keeps) {
-    Value list = value_new(r, VALUE_LIST);
+static Any split_lines(Render *r, String s, bool keeps) {
+    Any list = value_new(r, VALUE_LIST);
     for (size_t at = 0, from = 0, n; at < s.n && charge(r, 1); at += n) {
         uint32_t c;
         n = utf8_decode(s.data + at, s.n - at, &c);
-        bool ends = (c >= '\n' && c <= '\r') || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
+        bool ends =
+            (c >= '\n' && c <= '\r') || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
         if (c == '\r' && at + 1 < s.n && s.data[at + 1] == '\n') n = 2;
         if (!ends && at + n < s.n) continue;
         size_t end = !ends || keeps ? at + n : at;
@@ -189,7 +192,7 @@ METHOD(method_partition) {
     (void)args;
     String s = text_of(self), between = text_in(r, p[0]);
     size_t at = text_find(r, s, between, 0), found = at <= s.n;
-    Value parts = value_new(r, VALUE_TUPLE);
+    Any parts = value_new(r, VALUE_TUPLE);
     if (!found) at = s.n;
     list_push(r, parts, value_text(s.data, at));
     list_push(r, parts, value_text(s.data + at, found ? between.n : 0));
@@ -211,7 +214,7 @@ METHOD(method_join) {
 
 /* ---- Finding ---- */
 
-static int64_t find_character(Render *r, Value self, Value part, bool last) {
+static int64_t find_character(Render *r, Any self, Any part, bool last) {
     String s = text_of(self), needle = text_in(r, part);
     size_t at = r->failed ? s.n + 1 : last ? find_last(r, s, needle, s.n) : text_find(r, s, needle, 0);
     return at > s.n ? -1 : (int64_t)text_characters((String){s.data, at});
@@ -235,7 +238,7 @@ METHOD(method_count) {
 
 SHARED(string_replace) { /* old new count */
     (void)args;
-    Value text = value_to_text(r, self);
+    Any text = value_to_text(r, self);
     String s = text_of(text), old = text_of(value_to_text(r, p[0])), new = text_of(value_to_text(r, p[1]));
     int64_t most = integer_or(r, p[2], -1);
     size_t start = r->out->n, from = 0, at = 0;
@@ -259,11 +262,11 @@ SHARED(string_replace) { /* old new count */
 
 SHARED(string_indent) { /* width first blank */
     (void)args;
-    Value text = value_to_text(r, self);
+    Any text = value_to_text(r, self);
     String s = text_of(text), by = {0};
     int64_t width = is_some(p[0]) && p[0].kind == VALUE_STRING ? 0 : integer_or(r, p[0], 4);
     if (is_some(p[0]) && p[0].kind == VALUE_STRING) by = text_of(p[0]);
-    Value lines = split_lines(r, s, false);
+    Any lines = split_lines(r, s, false);
     size_t start = r->out->n, n = r->failed ? 0 : lines.items->n;
     char end = s.n ? s.data[s.n - 1] : '\n';
     bool open = s.n == 0 || end == '\n' || end == '\r'; /* then a last line is empty */
@@ -280,7 +283,7 @@ SHARED(string_indent) { /* width first blank */
 }
 
 /* A text among fillers, `left` of them of 2 before it where both sides get some. */
-static Value justify(Render *r, Value self, const Value *p, bool before, bool behind) {
+static Any justify(Render *r, Any self, const Any *p, bool before, bool behind) {
     int64_t width = integer_or(r, p[0], 0), length = (int64_t)text_characters(text_of(self));
     int64_t n = width > length ? width - length : 0;
     String with = is_some(p[1]) ? text_in(r, p[1]) : (String){" ", 1};
@@ -297,14 +300,15 @@ METHOD(method_center) { return (void)args, justify(r, self, p, true, true); }
 
 SHARED(string_wordcount) {
     UNUSED;
-    Value words = split_words(r, value_to_text(r, self), -1);
+    Any words = split_words(r, value_to_text(r, self), -1);
     return r->failed ? words : value_int(words.items->n);
 }
 
 SHARED(string_escape) {
     UNUSED;
-    static const char *const names[] = {['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&#34;", ['\''] = "&#39;"};
-    Value text = value_to_text(r, self);
+    static const char *const names[] = {
+        ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&#34;", ['\''] = "&#39;"};
+    Any text = value_to_text(r, self);
     size_t start = r->out->n;
     for (size_t i = 0; i < text.n && charge(r, 1); i++) {
         unsigned char c = (unsigned char)text.text[i];
@@ -323,7 +327,7 @@ static bool is_letter(uint32_t c) { return unicode_class(c) == CHAR_LETTER; }
 static bool is_either(uint32_t c) { return is_digit(c) || is_letter(c); }
 
 /* Whether there are characters, and all are such. */
-static Value all_are(Render *r, Value self, bool (*such)(uint32_t)) {
+static Any all_are(Render *r, Any self, bool (*such)(uint32_t)) {
     bool all = self.n > 0;
     for (size_t at = 0, n; all && at < self.n && charge(r, 1); at += n) {
         uint32_t c;

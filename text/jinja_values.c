@@ -18,7 +18,9 @@ void *pool_take(Pool *pool, size_t n) {
     if (n > pool->most) return NULL;
     n = (n + ALIGN - 1) / ALIGN * ALIGN;
     if (n > pool->left) {
-        size_t size = pool->used < SMALL ? SMALL : pool->used < LARGE ? pool->used : LARGE; /* blocks double */
+        size_t size = pool->used < SMALL   ? SMALL
+                      : pool->used < LARGE ? pool->used
+                                           : LARGE; /* blocks double */
         if (size < n) size = n;
         if (size > pool->most - pool->used) return NULL;
         PoolBlock *block = calloc(1, sizeof *block + size);
@@ -45,7 +47,7 @@ void pool_free(Pool *pool) {
 
 /* ---- Errors and bounds ---- */
 
-Value fail(Render *r, const char *format, ...) {
+Any fail(Render *r, const char *format, ...) {
     char what[400];
     va_list list;
     va_start(list, format);
@@ -86,7 +88,7 @@ void emit(Render *r, const char *text, size_t n) {
 
 void emit_word(Render *r, const char *word) { emit(r, word, strlen(word)); }
 
-Value cut(Render *r, size_t start) {
+Any cut(Render *r, size_t start) {
     size_t n = r->out->n - start;
     char *text = n ? take(r, n) : NULL;
     if (text) memcpy(text, r->out->data + start, n);
@@ -135,7 +137,7 @@ static bool is_stripped(String set, const char *c, size_t n) {
     return false;
 }
 
-Value text_strip(String text, String set, bool left, bool right) {
+Any text_strip(String text, String set, bool left, bool right) {
     uint32_t code;
     while (left && text.n > 0) {
         size_t n = utf8_decode(text.data, text.n, &code);
@@ -153,18 +155,18 @@ Value text_strip(String text, String set, bool left, bool right) {
 
 /* ---- Lists and dicts ---- */
 
-Value value_new(Render *r, ValueKind kind) {
-    Value value = value_of_kind(kind);
+Any value_new(Render *r, ValueKind kind) {
+    Any value = value_of_kind(kind);
     value.items = take(r, sizeof *value.items);
     return value.items ? value : value_of_kind(VALUE_UNDEFINED);
 }
 
-void list_push(Render *r, Value list, Value item) {
+void list_push(Render *r, Any list, Any item) {
     if (!charge(r, 1)) return;
     List *items = list.items;
     if (items->n == items->capacity) {
         size_t capacity = items->capacity ? 2 * (size_t)items->capacity : 4;
-        Value *larger = take(r, capacity * sizeof *larger);
+        Any *larger = take(r, capacity * sizeof *larger);
         if (!larger) return;
         if (items->n) memcpy(larger, items->items, items->n * sizeof *larger);
         items->items = larger;
@@ -173,19 +175,19 @@ void list_push(Render *r, Value list, Value item) {
     items->items[items->n++] = item;
 }
 
-const Value *dict_find(Render *r, Value dict, Value key) {
+const Any *dict_find(Render *r, Any dict, Any key) {
     for (size_t i = 0; !r->failed && i < dict.items->n; i += 2)
         if (value_equals(r, dict.items->items[i], key)) return &dict.items->items[i + 1];
     return NULL;
 }
 
-void dict_set(Render *r, Value dict, Value key, Value value) {
+void dict_set(Render *r, Any dict, Any key, Any value) {
     if (r->failed) return;
     if (is_list(key) || key.kind == VALUE_DICT) {
         fail(r, "a %s cannot be a key", value_type(key));
         return;
     }
-    const Value *old = dict_find(r, dict, key);
+    const Any *old = dict_find(r, dict, key);
     if (old) {
         dict.items->items[old - dict.items->items] = value;
     } else {
@@ -194,14 +196,15 @@ void dict_set(Render *r, Value dict, Value key, Value value) {
     }
 }
 
-Value value_from_json(Render *r, const Json *json) {
+Any value_from_json(Render *r, const Json *json) {
     int64_t integer;
-    Value value = value_of_kind(VALUE_NONE);
+    Any value = value_of_kind(VALUE_NONE);
     switch ((JsonKind)json->kind) {
     case JSON_NULL: break;
     case JSON_BOOL: return value_bool(json->boolean);
     case JSON_NUMBER:
-        return json_integer(json, &integer) && json->is_integer ? value_int(integer) : value_float(json->number);
+        return json_integer(json, &integer) && json->is_integer ? value_int(integer)
+                                                                : value_float(json->number);
     case JSON_TEXT: return value_string(json_string(json));
     case JSON_ARRAY:
     case JSON_OBJECT:
@@ -217,18 +220,19 @@ Value value_from_json(Render *r, const Json *json) {
 
 /* ---- What all kinds have ---- */
 
-const char *value_type(Value v) {
-    static const char *const names[] = {
-        [VALUE_ABSENT] = "nothing",      [VALUE_UNDEFINED] = "undefined", [VALUE_NONE] = "None",
-        [VALUE_BOOL] = "bool",           [VALUE_INT] = "int",             [VALUE_FLOAT] = "float",
-        [VALUE_STRING] = "str",          [VALUE_LIST] = "list",           [VALUE_TUPLE] = "tuple",
-        [VALUE_GENERATOR] = "generator", [VALUE_DICT] = "dict",           [VALUE_NAMESPACE] = "namespace",
-        [VALUE_LOOP] = "loop",           [VALUE_MACRO] = "macro",         [VALUE_METHOD] = "method",
-        [VALUE_FUNCTION] = "function"};
+const char *value_type(Any v) {
+    static const char *const names[] = {[VALUE_ABSENT] = "nothing", [VALUE_UNDEFINED] = "undefined",
+                                        [VALUE_NONE] = "None",      [VALUE_BOOL] = "bool",
+                                        [VALUE_INT] = "int",        [VALUE_FLOAT] = "float",
+                                        [VALUE_STRING] = "str",     [VALUE_LIST] = "list",
+                                        [VALUE_TUPLE] = "tuple",    [VALUE_GENERATOR] = "generator",
+                                        [VALUE_DICT] = "dict",      [VALUE_NAMESPACE] = "namespace",
+                                        [VALUE_LOOP] = "loop",      [VALUE_MACRO] = "macro",
+                                        [VALUE_METHOD] = "method",  [VALUE_FUNCTION] = "function"};
     return names[v.kind];
 }
 
-bool value_truth(Value v) {
+bool value_truth(Any v) {
     switch ((ValueKind)v.kind) {
     case VALUE_ABSENT:
     case VALUE_UNDEFINED:
@@ -244,7 +248,7 @@ bool value_truth(Value v) {
     }
 }
 
-int64_t value_length(Render *r, Value v) {
+int64_t value_length(Render *r, Any v) {
     switch ((ValueKind)v.kind) {
     case VALUE_UNDEFINED: return 0;
     case VALUE_STRING: return charge(r, v.n / 16), (int64_t)text_characters(text_of(v));
@@ -256,8 +260,8 @@ int64_t value_length(Render *r, Value v) {
     }
 }
 
-Items value_items(Render *r, Value v) {
-    Value list;
+Items value_items(Render *r, Any v) {
+    Any list;
     if (!charge(r, 1)) return (Items){0};
     switch ((ValueKind)v.kind) {
     case VALUE_UNDEFINED: return (Items){0};
@@ -292,17 +296,17 @@ static bool lists_equal(Render *r, const List *a, const List *b) {
     return equal;
 }
 
-static bool dicts_equal(Render *r, Value a, Value b) {
+static bool dicts_equal(Render *r, Any a, Any b) {
     bool equal = a.items->n == b.items->n && descend(r);
     for (size_t i = 0; equal && i < a.items->n; i += 2) {
-        const Value *other = dict_find(r, b, a.items->items[i]);
+        const Any *other = dict_find(r, b, a.items->items[i]);
         equal = other && value_equals(r, a.items->items[i + 1], *other);
     }
     if (a.items->n == b.items->n) r->depth--;
     return equal;
 }
 
-bool value_equals(Render *r, Value a, Value b) {
+bool value_equals(Render *r, Any a, Any b) {
     if (!charge(r, 1)) return false;
     if (is_integer(a) && is_integer(b)) return a.integer == b.integer;
     if (is_number(a) && is_number(b)) return number_of(a) == number_of(b);
@@ -318,7 +322,7 @@ bool value_equals(Render *r, Value a, Value b) {
     }
 }
 
-int value_compare(Render *r, Value a, Value b) {
+int value_compare(Render *r, Any a, Any b) {
     if (!charge(r, 1)) return 0;
     if (is_number(a) && is_number(b)) {
         if (is_integer(a) && is_integer(b)) return (a.integer > b.integer) - (a.integer < b.integer);
@@ -338,7 +342,7 @@ int value_compare(Render *r, Value a, Value b) {
     return 0;
 }
 
-bool value_contains(Render *r, Value container, Value item) {
+bool value_contains(Render *r, Any container, Any item) {
     if (container.kind == VALUE_STRING) {
         if (item.kind != VALUE_STRING) fail(r, "a %s cannot be in a string", value_type(item));
         return !r->failed && text_find(r, text_of(container), text_of(item), 0) <= container.n;
@@ -394,7 +398,7 @@ static void emit_repr(Render *r, String s) {
     emit(r, &quote, 1);
 }
 
-static void emit_items(Render *r, Value v) {
+static void emit_items(Render *r, Any v) {
     bool is_dict = v.kind == VALUE_DICT || v.kind == VALUE_NAMESPACE;
     emit_word(r, is_dict ? "{" : v.kind == VALUE_TUPLE ? "(" : "[");
     for (size_t i = 0; !r->failed && i < v.items->n; i++) {
@@ -405,7 +409,7 @@ static void emit_items(Render *r, Value v) {
     emit_word(r, is_dict ? "}" : v.kind == VALUE_TUPLE ? ")" : "]");
 }
 
-void emit_value(Render *r, Value v, bool repr) {
+void emit_value(Render *r, Any v, bool repr) {
     char number[32];
     switch ((ValueKind)v.kind) {
     case VALUE_ABSENT: break;
@@ -434,7 +438,7 @@ void emit_value(Render *r, Value v, bool repr) {
     }
 }
 
-Value value_to_text(Render *r, Value v) {
+Any value_to_text(Render *r, Any v) {
     size_t start = r->out->n;
     if (v.kind == VALUE_STRING) return v;
     emit_value(r, v, false);

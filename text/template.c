@@ -9,25 +9,25 @@
 
 typedef struct Variable {
     String name;
-    Value value;
+    Any value;
     struct Variable *before;
 } Variable;
 
-static Value *find_here(Render *r, const Scope *scope, String name) {
+static Any *find_here(Render *r, const Scope *scope, String name) {
     for (Variable *v = scope->variables; v && charge(r, 1); v = v->before)
         if (v->name.n == name.n && memcmp(v->name.data, name.data, name.n) == 0) return &v->value;
     return NULL;
 }
 
-Value *scope_find(Render *r, String name) {
-    Value *value = NULL;
+Any *scope_find(Render *r, String name) {
+    Any *value = NULL;
     for (const Scope *scope = r->scope; scope && !value && charge(r, 1); scope = scope->outer)
         value = find_here(r, scope, name);
     return value;
 }
 
-void scope_set(Render *r, String name, Value value) {
-    Value *old = find_here(r, r->scope, name);
+void scope_set(Render *r, String name, Any value) {
+    Any *old = find_here(r, r->scope, name);
     if (old) {
         *old = value;
         return;
@@ -50,15 +50,15 @@ static Scope *scope_open(Render *r, Scope *outer) {
     return before;
 }
 
-static void assign_attribute(Render *r, const Node *target, Value value) {
-    const Value *object = scope_find(r, target->a->text);
+static void assign_attribute(Render *r, const Node *target, Any value) {
+    const Any *object = scope_find(r, target->a->text);
     if (!object || object->kind != VALUE_NAMESPACE)
         fail(r, "'%.*s' is no namespace", string_shown(target->a->text), target->a->text.data);
     else
         dict_set(r, *object, value_string(target->text), value);
 }
 
-static void assign(Render *r, const Node *target, Value value) {
+static void assign(Render *r, const Node *target, Any value) {
     if (r->failed) return;
     if (target->kind == NODE_NAME) {
         scope_set(r, target->text, value);
@@ -70,7 +70,8 @@ static void assign(Render *r, const Node *target, Value value) {
         for (const Node *item = target->a; item; item = item->next) n++;
         if (n != all.n) fail(r, "%zu values do not go into %zu names", all.n, n);
         n = 0;
-        for (const Node *item = target->a; item && !r->failed; item = item->next) assign(r, item, all.items[n++]);
+        for (const Node *item = target->a; item && !r->failed; item = item->next)
+            assign(r, item, all.items[n++]);
     }
 }
 
@@ -81,7 +82,7 @@ typedef enum Flow { GO_ON, BREAK, CONTINUE } Flow;
 static Flow run_statements(Render *r, const Node *first);
 
 /* What statements print in a scope of their own, as a value. */
-static Value run_block(Render *r, const Node *body) {
+static Any run_block(Render *r, const Node *body) {
     size_t start = r->out->n;
     Scope *before = scope_open(r, r->scope);
     run_statements(r, body);
@@ -102,7 +103,7 @@ static Flow run_if(Render *r, const Node *node) {
 
 /* The items for which the loop's condition holds. */
 static Items select_items(Render *r, const Node *node, Items all) {
-    Value chosen = value_new(r, VALUE_LIST);
+    Any chosen = value_new(r, VALUE_LIST);
     for (size_t i = 0; i < all.n && !r->failed; i++) {
         Scope *before = scope_open(r, r->scope);
         assign(r, node->a, all.items[i]);
@@ -114,7 +115,7 @@ static Items select_items(Render *r, const Node *node, Items all) {
 
 static void run_for(Render *r, const Node *node) {
     static const String name = {"loop", 4};
-    Value over = eval(r, node->b);
+    Any over = eval(r, node->b);
     Items all = r->failed ? (Items){0} : value_items(r, over);
     if (node->c) all = select_items(r, node, all);
     Loop *loop = r->failed ? NULL : pool_take(&r->pool, sizeof *loop);
@@ -122,13 +123,13 @@ static void run_for(Render *r, const Node *node) {
         fail(r, "not enough memory");
         return;
     }
-    const Value *outer = scope_find(r, name);
+    const Any *outer = scope_find(r, name);
     *loop = (Loop){.items = all.items, .n = all.n, .depth = 1};
     if (outer && outer->kind == VALUE_LOOP) loop->depth += outer->loop->depth;
     Flow flow = GO_ON;
     for (; loop->index < all.n && flow != BREAK && !r->failed; loop->index++) {
         Scope *before = scope_open(r, r->scope);
-        scope_set(r, name, (Value){.kind = VALUE_LOOP, .loop = loop});
+        scope_set(r, name, (Any){.kind = VALUE_LOOP, .loop = loop});
         assign(r, node->a, all.items[loop->index]);
         flow = run_statements(r, node->body);
         r->scope = before;
@@ -141,43 +142,44 @@ static void run_for(Render *r, const Node *node) {
 }
 
 static void run_set(Render *r, const Node *node) {
-    Value value = node->b ? eval(r, node->b) : run_block(r, node->body);
+    Any value = node->b ? eval(r, node->b) : run_block(r, node->body);
     if (node->c) value = eval_filters(r, node->c, value);
     assign(r, node->a, value);
 }
 
 /* All values are computed before any of them has its name. */
 static Flow run_with(Render *r, const Node *node) {
-    Value values = value_new(r, VALUE_LIST);
+    Any values = value_new(r, VALUE_LIST);
     for (const Node *set = node->a; set && !r->failed; set = set->next) list_push(r, values, eval(r, set->b));
     Scope *before = scope_open(r, r->scope);
     size_t i = 0;
-    for (const Node *set = node->a; set && !r->failed; set = set->next) assign(r, set->a, values.items->items[i++]);
+    for (const Node *set = node->a; set && !r->failed; set = set->next)
+        assign(r, set->a, values.items->items[i++]);
     Flow flow = run_statements(r, node->body);
     r->scope = before;
     return flow;
 }
 
-static Value new_macro(Render *r, const Node *node) {
+static Any new_macro(Render *r, const Node *node) {
     Macro *macro = r->failed ? NULL : pool_take(&r->pool, sizeof *macro);
     if (!macro) return fail(r, "not enough memory");
     *macro = (Macro){node, r->scope};
-    return (Value){.kind = VALUE_MACRO, .macro = macro};
+    return (Any){.kind = VALUE_MACRO, .macro = macro};
 }
 
 static void run_call_block(Render *r, const Node *node) {
     /* The call is as written, with one keyword more. */
-    Value caller = new_macro(r, node->b);
+    Any caller = new_macro(r, node->b);
     Node with_caller = *node->a;
     Node value = {.kind = NODE_CONST, .line = node->line, .value = caller};
     Node argument = {.kind = NODE_ARGUMENT, .text = {"caller", 6}, .a = &value, .next = node->a->args};
     with_caller.args = &argument;
-    Value text = eval(r, &with_caller);
+    Any text = eval(r, &with_caller);
     if (!r->failed) emit_value(r, text, false);
 }
 
 static Flow run_statement(Render *r, const Node *node) {
-    Value value;
+    Any value;
     switch ((NodeKind)node->kind) {
     case NODE_TEXT: emit(r, node->text.data, node->text.n); break;
     case NODE_OUTPUT:
@@ -216,11 +218,11 @@ static Flow run_statements(Render *r, const Node *first) {
 /* ---- Macros ---- */
 
 /* Gives each parameter its argument, its default, or nothing; counts the keywords that were taken. */
-static void bind_parameters(Render *r, const Node *node, const Args *args, Value rest, Value keywords) {
+static void bind_parameters(Render *r, const Node *node, const Args *args, Any rest, Any keywords) {
     size_t at = 0;
     for (const Node *p = node->args; p && !r->failed; p = p->next, at++) {
-        const Value *keyword = dict_find(r, keywords, value_string(p->text));
-        Value value = {.kind = VALUE_UNDEFINED, .n = (uint32_t)p->text.n, .text = p->text.data};
+        const Any *keyword = dict_find(r, keywords, value_string(p->text));
+        Any value = {.kind = VALUE_UNDEFINED, .n = (uint32_t)p->text.n, .text = p->text.data};
         if (at < args->list.n)
             value = args->list.items[at];
         else if (keyword)
@@ -234,12 +236,12 @@ static void bind_parameters(Render *r, const Node *node, const Args *args, Value
     for (; at < args->list.n && !r->failed; at++) list_push(r, rest, args->list.items[at]);
 }
 
-Value call_macro(Render *r, const Macro *macro, const Args *args) {
+Any call_macro(Render *r, const Macro *macro, const Args *args) {
     static const String caller = {"caller", 6}, varargs = {"varargs", 7}, kwargs = {"kwargs", 6};
     const Node *node = macro->node;
-    Value rest = value_new(r, VALUE_TUPLE), unknown = value_new(r, VALUE_DICT);
+    Any rest = value_new(r, VALUE_TUPLE), unknown = value_new(r, VALUE_DICT);
     List list = args->keywords;
-    Value keywords = {.kind = VALUE_DICT, .items = &list};
+    Any keywords = {.kind = VALUE_DICT, .items = &list};
     size_t start = r->out->n;
     Scope *before = scope_open(r, macro->scope);
     bind_parameters(r, node, args, rest, keywords);
@@ -252,8 +254,8 @@ Value call_macro(Render *r, const Macro *macro, const Args *args) {
     }
     if (!r->failed && unknown.items->n > 0 && !(node->op & USES_KWARGS)) {
         String name = text_of(unknown.items->items[0]);
-        fail(r, "macro '%.*s' has no argument '%.*s'", string_shown(node->text), node->text.data, string_shown(name),
-             name.data);
+        fail(r, "macro '%.*s' has no argument '%.*s'", string_shown(node->text), node->text.data,
+             string_shown(name), name.data);
     }
     if (!r->failed && rest.items->n > 0 && !(node->op & USES_VARARGS))
         fail(r, "macro '%.*s' is given too many arguments", string_shown(node->text), node->text.data);
@@ -284,7 +286,9 @@ static bool copy_source(Template *template, String source) {
 
 Template *template_parse(String source, Error *error) {
     if (source.n > TEMPLATE_MAX_BYTES)
-        return error_set(error, "the chat template has %zu bytes, more than %d", source.n, TEMPLATE_MAX_BYTES), NULL;
+        return error_set(error, "the chat template has %zu bytes, more than %d", source.n,
+                         TEMPLATE_MAX_BYTES),
+               NULL;
     Template *template = calloc(1, sizeof *template);
     if (template) template->pool.most = TEMPLATE_MAX_MEMORY;
     bool ok = template && copy_source(template, source);
@@ -302,8 +306,10 @@ void template_free(Template *template) {
     free(template);
 }
 
-bool template_render(const Template *template, const Json *context, int64_t now, TextBuffer *out, Error *error) {
-    Render r = {.pool = {.most = TEMPLATE_MAX_MEMORY}, .out = out, .out_start = out->n, .error = error, .now = now};
+bool template_render(const Template *template, const Json *context, int64_t now, TextBuffer *out,
+                     Error *error) {
+    Render r = {
+        .pool = {.most = TEMPLATE_MAX_MEMORY}, .out = out, .out_start = out->n, .error = error, .now = now};
     scope_open(&r, NULL);
     size_t n = context->kind == JSON_OBJECT ? context->n : 0;
     for (size_t i = 0; !r.failed && i < n; i++)

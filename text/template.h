@@ -16,10 +16,11 @@
 #include "text/buffer.h"
 
 enum {
-    TEMPLATE_MAX_BYTES = 1 << 18,    /* of a source; the longest known have 20 KB */
-    TEMPLATE_MAX_NESTING = 200,      /* of statements, brackets and operators in a source */
-    TEMPLATE_MAX_DEPTH = 1000,       /* of what is being evaluated at once: calls of macros, what is within what */
-    TEMPLATE_MAX_STEPS = 20000000,   /* a node evaluated, or some 16 bytes of a text looked at; a second at most */
+    TEMPLATE_MAX_BYTES = 1 << 18, /* of a source; the longest known have 20 KB */
+    TEMPLATE_MAX_NESTING = 200,   /* of statements, brackets and operators in a source */
+    TEMPLATE_MAX_DEPTH = 1000, /* of what is being evaluated at once: calls of macros, what is within what */
+    TEMPLATE_MAX_STEPS =
+        20000000, /* a node evaluated, or some 16 bytes of a text looked at; a second at most */
     TEMPLATE_MAX_MEMORY = 128 << 20, /* bytes of all values that a rendering has made */
     TEMPLATE_MAX_OUTPUT = 64 << 20,
 };
@@ -36,6 +37,7 @@ void template_free(Template *template);
  * add_generation_prompt, bos_token … `now` is what strftime_now tells, in seconds since 1970 by the local clock (without a
  * time zone). False with one line, which names the template's line, or is what raise_exception said; `out` is then as it was.
  */
-bool template_render(const Template *template, const Json *context, int64_t now, TextBuffer *out, Error *error);
+bool template_render(const Template *template, const Json *context, int64_t now, TextBuffer *out,
+                     Error *error);
 
 #endif
