@@ -66,7 +66,7 @@ typedef struct List {
 /* What a `for` tells its body. */
 typedef struct Loop {
     const Any *items; /* [n] */
-    size_t n, index, depth;
+    size_t n, index;
     Any changed; /* what loop.changed was given last */
 } Loop;
 

@@ -27,8 +27,8 @@ static Any loop_attribute(const Loop *loop, Any v, String name) {
     if (string_equals(name, "first")) return value_bool(i == 0);
     if (string_equals(name, "last")) return value_bool(i + 1 == loop->n);
     if (string_equals(name, "length")) return value_int((int64_t)loop->n);
-    if (string_equals(name, "depth")) return value_int((int64_t)loop->depth);
-    if (string_equals(name, "depth0")) return value_int((int64_t)loop->depth - 1);
+    if (string_equals(name, "depth")) return value_int(1); /* of recursive loops, which are not known here */
+    if (string_equals(name, "depth0")) return value_int(0);
     if (string_equals(name, "previtem") && i > 0) return loop->items[i - 1];
     if (string_equals(name, "nextitem") && i + 1 < loop->n) return loop->items[i + 1];
     return undefined(v, name);
@@ -53,13 +53,17 @@ Any value_attribute(Render *r, Any v, String name) {
     return member ? *member : undefined(v, name);
 }
 
+static bool is_sequence(Any v) {
+    return v.kind == VALUE_STRING || v.kind == VALUE_LIST || v.kind == VALUE_TUPLE;
+}
+
 Any value_item(Render *r, Any v, Any key) {
     if (v.kind == VALUE_UNDEFINED) return fail_undefined(r, v);
     String name = key.kind == VALUE_STRING ? text_of(key) : (String){"item", 4};
     if (v.kind == VALUE_DICT || v.kind == VALUE_NAMESPACE) {
         const Any *member = dict_find(r, v, key);
         if (member) return *member;
-    } else if (is_integer(key) && (v.kind == VALUE_LIST || v.kind == VALUE_TUPLE || v.kind == VALUE_STRING)) {
+    } else if (is_integer(key) && is_sequence(v)) {
         int64_t n = value_length(r, v), at = key.integer < 0 ? key.integer + n : key.integer;
         if (at < 0 || at >= n) return undefined(v, name);
         if (v.kind != VALUE_STRING) return v.items->items[at];
@@ -84,8 +88,7 @@ static int64_t slice_bound(Render *r, const Node *node, int64_t n, bool down, bo
 
 static Any slice(Render *r, Any v, const Node *node) {
     if (v.kind == VALUE_UNDEFINED) return fail_undefined(r, v);
-    if (v.kind != VALUE_STRING && v.kind != VALUE_LIST && v.kind != VALUE_TUPLE)
-        return undefined(v, (String){"slice", 5});
+    if (!is_sequence(v)) return undefined(v, (String){"slice", 5});
     Any by = node->c ? eval(r, node->c) : value_int(1);
     if (by.kind == VALUE_NONE) by = value_int(1);
     if (!is_integer(by) || by.integer == 0) return fail(r, "a slice goes by an integer that is not 0");
@@ -188,7 +191,6 @@ static Any eval_binary(Render *r, const Node *node) {
     Any a = eval(r, node->a), b = eval(r, node->b);
     uint8_t op = node->op;
     bool same_lists = a.kind == b.kind && (a.kind == VALUE_LIST || a.kind == VALUE_TUPLE);
-    bool repeats = a.kind == VALUE_STRING || a.kind == VALUE_LIST || a.kind == VALUE_TUPLE;
     const char name[] = {op == OP_FLOOR   ? '/'
                          : op == OP_POWER ? '*'
                                           : (char)op,
@@ -198,7 +200,8 @@ static Any eval_binary(Render *r, const Node *node) {
     if (is_number(a) && is_number(b)) return reals(r, op, number_of(a), number_of(b));
     if (op == '+' && ((a.kind == VALUE_STRING && b.kind == VALUE_STRING) || same_lists))
         return concatenate(r, a, b);
-    if (op == '*' && repeats && is_integer(b)) return repeat(r, a, b.integer);
+    if (op == '*' && is_sequence(a) && is_integer(b)) return repeat(r, a, b.integer);
+    if (op == '*' && is_sequence(b) && is_integer(a)) return repeat(r, b, a.integer);
     if (op == '%' && a.kind == VALUE_STRING) {
         Args args = {0};
         Any list = value_new(r, VALUE_LIST);

@@ -201,7 +201,7 @@ static Any keyword(const Args *args, const char *name) {
 /* map("filter", its arguments …), map(attribute="a.b", default=…) */
 FILTER(filter_map) {
     (void)p;
-    Items all = value_items(r, self);
+    Items all = value_truth(self) ? value_items(r, self) : (Items){0}; /* None, too, has nothing */
     Any list = value_new(r, VALUE_GENERATOR), attribute = keyword(args, "attribute"),
         otherwise = keyword(args, "default");
     Args rest = rest_of(args, 1);
@@ -217,7 +217,7 @@ FILTER(filter_map) {
 
 /* The items that a test, named by argument `at`, holds for or not; without one, those that are true or not. */
 static Any select_items(Render *r, Any self, const Args *args, uint32_t at, bool wanted) {
-    Items all = value_items(r, self);
+    Items all = value_truth(self) ? value_items(r, self) : (Items){0};
     Any list = value_new(r, VALUE_GENERATOR);
     Args rest = rest_of(args, at + 1);
     Any attribute = at > 0 && args->list.n > 0 ? args->list.items[0] : value_of_kind(VALUE_ABSENT);
@@ -313,6 +313,7 @@ FILTER(filter_round) { /* precision method */
     double scale = pow(10, (double)digits), x = number_of(self);
     if (string_equals(method, "ceil")) return value_float(ceil(x * scale) / scale);
     if (string_equals(method, "floor")) return value_float(floor(x * scale) / scale);
+    if (is_integer(self)) return value_int(digits < 0 ? (int64_t)(rint(x * scale) / scale) : self.integer);
     if (digits < 0 || digits > 17) return value_float(rint(x * scale) / scale);
     char text[400]; /* printf rounds what the number is exactly, as Python does */
     snprintf(text, sizeof text, "%.*f", (int)digits, x);

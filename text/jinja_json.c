@@ -99,6 +99,7 @@ static void emit_json(Render *r, Any v, const Style *style, size_t level) {
     case VALUE_STRING: emit_text(r, text_of(v), style); break;
     case VALUE_LIST:
     case VALUE_TUPLE:
+    case VALUE_GENERATOR: /* which json.dumps refuses, and templates have been written without knowing */
     case VALUE_DICT:
         if (descend(r)) emit_items(r, v, style, level);
         r->depth--;

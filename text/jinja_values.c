@@ -400,6 +400,7 @@ static void emit_repr(Render *r, String s) {
 
 static void emit_items(Render *r, Any v) {
     bool is_dict = v.kind == VALUE_DICT || v.kind == VALUE_NAMESPACE;
+    if (v.kind == VALUE_NAMESPACE) emit_word(r, "<Namespace ");
     emit_word(r, is_dict ? "{" : v.kind == VALUE_TUPLE ? "(" : "[");
     for (size_t i = 0; !r->failed && i < v.items->n; i++) {
         if (i > 0) emit_word(r, is_dict && i % 2 ? ": " : ", ");
@@ -407,6 +408,7 @@ static void emit_items(Render *r, Any v) {
     }
     if (v.kind == VALUE_TUPLE && v.items->n == 1) emit_word(r, ",");
     emit_word(r, is_dict ? "}" : v.kind == VALUE_TUPLE ? ")" : "]");
+    if (v.kind == VALUE_NAMESPACE) emit_word(r, ">");
 }
 
 void emit_value(Render *r, Any v, bool repr) {

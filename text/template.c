@@ -123,9 +123,7 @@ static void run_for(Render *r, const Node *node) {
         fail(r, "not enough memory");
         return;
     }
-    const Any *outer = scope_find(r, name);
-    *loop = (Loop){.items = all.items, .n = all.n, .depth = 1};
-    if (outer && outer->kind == VALUE_LOOP) loop->depth += outer->loop->depth;
+    *loop = (Loop){.items = all.items, .n = all.n};
     Flow flow = GO_ON;
     for (; loop->index < all.n && flow != BREAK && !r->failed; loop->index++) {
         Scope *before = scope_open(r, r->scope);
