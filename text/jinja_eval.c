@@ -39,7 +39,7 @@ static Any bind_method(Render *r, Any v, String name) {
     const Builtin *builtin = find_method(v, name);
     Method *method = builtin ? pool_take(&r->pool, sizeof *method) : NULL;
     if (!builtin) return undefined(v, name);
-    if (!method) return fail(r, "not enough memory");
+    if (!method) return fail(r, "it takes too much memory");
     *method = (Method){v, builtin};
     return (Any){.kind = VALUE_METHOD, .method = method};
 }

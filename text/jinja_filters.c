@@ -67,7 +67,7 @@ static void sort_rows(Render *r, Row *rows, Row *spare, size_t n, bool reverse) 
 /* The items as rows, each with its key, and room for as many. NULL: there are none. */
 static Row *rows_of(Render *r, Items all, Any attribute, bool case_sensitive) {
     Row *rows = r->failed || all.n == 0 ? NULL : pool_take(&r->pool, 2 * all.n * sizeof *rows);
-    if (!rows) return all.n ? fail(r, "not enough memory"), NULL : NULL;
+    if (!rows) return all.n ? fail(r, "it takes too much memory"), NULL : NULL;
     for (size_t i = 0; i < all.n && !r->failed; i++)
         rows[i] = (Row){sort_key(r, attribute_of(r, all.items[i], attribute), case_sensitive), all.items[i]};
     return rows;
@@ -87,6 +87,7 @@ FILTER(filter_sort) { /* reverse case_sensitive attribute */
 }
 
 FILTER(filter_dictsort) { /* case_sensitive by reverse */
+    if (self.kind != VALUE_DICT) return fail(r, "a %s is not sorted as a dict", value_type(self));
     Any items = dict_items(r, self, NULL, args);
     bool by_value = is_given(p[1]) && p[1].kind == VALUE_STRING && string_equals(text_of(p[1]), "value");
     if (r->failed) return self;
@@ -188,7 +189,7 @@ static Args rest_of(const Args *args, uint32_t n) {
     Args rest = *args;
     n = n < rest.list.n ? n : rest.list.n;
     rest.list.n -= n;
-    rest.list.items += n;
+    if (n) rest.list.items += n;
     return rest;
 }
 

@@ -72,7 +72,7 @@ bool descend(Render *r) {
 
 static void *take(Render *r, size_t n) {
     void *taken = r->failed ? NULL : pool_take(&r->pool, n);
-    if (!taken) fail(r, "not enough memory");
+    if (!taken) fail(r, "it takes too much memory");
     return taken;
 }
 
@@ -83,7 +83,7 @@ void emit(Render *r, const char *text, size_t n) {
     if (r->out->n - r->out_start + n > TEMPLATE_MAX_OUTPUT)
         fail(r, "it makes more than %d MB of text", TEMPLATE_MAX_OUTPUT >> 20);
     else if (!text_append(r->out, text, n))
-        fail(r, "not enough memory");
+        fail(r, "not enough memory for its text");
 }
 
 void emit_word(Render *r, const char *word) { emit(r, word, strlen(word)); }

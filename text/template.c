@@ -34,7 +34,7 @@ void scope_set(Render *r, String name, Any value) {
     }
     Variable *variable = r->failed ? NULL : pool_take(&r->pool, sizeof *variable);
     if (!variable) {
-        fail(r, "not enough memory");
+        fail(r, "it takes too much memory");
         return;
     }
     *variable = (Variable){name, value, r->scope->variables};
@@ -44,7 +44,7 @@ void scope_set(Render *r, String name, Any value) {
 /* A new scope within `outer`, which becomes the current one; returns the one that was. */
 static Scope *scope_open(Render *r, Scope *outer) {
     Scope *before = r->scope, *scope = r->failed ? NULL : pool_take(&r->pool, sizeof *scope);
-    if (!scope) return fail(r, "not enough memory"), before;
+    if (!scope) return fail(r, "it takes too much memory"), before;
     scope->outer = outer;
     r->scope = scope;
     return before;
@@ -120,7 +120,7 @@ static void run_for(Render *r, const Node *node) {
     if (node->c) all = select_items(r, node, all);
     Loop *loop = r->failed ? NULL : pool_take(&r->pool, sizeof *loop);
     if (!loop) {
-        fail(r, "not enough memory");
+        fail(r, "it takes too much memory");
         return;
     }
     *loop = (Loop){.items = all.items, .n = all.n};
@@ -160,7 +160,7 @@ static Flow run_with(Render *r, const Node *node) {
 
 static Any new_macro(Render *r, const Node *node) {
     Macro *macro = r->failed ? NULL : pool_take(&r->pool, sizeof *macro);
-    if (!macro) return fail(r, "not enough memory");
+    if (!macro) return fail(r, "it takes too much memory");
     *macro = (Macro){node, r->scope};
     return (Any){.kind = VALUE_MACRO, .macro = macro};
 }
