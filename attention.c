@@ -2,7 +2,7 @@
  * The heart. For head h and the token at position i, over the keys and values cached so far:
  *
  *   q_i = W_q x_i    k_j = W_k x_j    v_j = W_v x_j     (RoPE turns q_i and k_j by their positions)
- *   score_ij   = q_i · k_j / √d_head                    for j ≤ i; the causal mask hides j > i
+ *   score_ij   = q_i · k_j / √d_head                    for j ≤ i; the causal mask hides j > i, a window j ≤ i − window
  *   pattern_ij = exp(score_ij) / Σ_j' exp(score_ij')    softmax over j
  *   z_i        = Σ_j pattern_ij v_j
  *   out_i      = W_o [z of head 0; z of head 1; …]
@@ -40,17 +40,25 @@ typedef struct Tile {
 struct Attention {
     AttentionShape shape;
     Compute compute;
-    size_t n_chunk;
+    size_t n_ctx, n_chunk;
     size_t position, n; /* of the chunk under way */
+    size_t n_stored;    /* positions that were ever in the cache since it was filled from 0 */
     size_t tile_rows;   /* queries in a query tile */
-    KvCache cache;      /* of n_layer·n_head_kv heads */
+    float scale;        /* of q·k */
 
-    float *q;       /* [n_chunk][n_head][d_head] */
-    float *k, *v;   /* [n_chunk][n_head_kv][d_head] */
-    float *z;       /* [n_chunk][n_head][d_head] */
-    float *cos_sin; /* [n_chunk][rope_dim/2][2] cos and sin of each pair's angle */
-    float *row;     /* [n_ctx, in whole tiles of keys] scores of one query that a probe watches */
-    float *tiles;   /* [n_threads][tile_rows][row_floats] */
+    KvCache whole, windows; /* of the layers that see all, and of those whose keys come round in a ring */
+    struct {
+        const KvCache *cache;
+        size_t head; /* the first of the layer's n_head_kv in it */
+    } * places;      /* [n_layer] */
+    size_t widest;   /* window of those in the ring; 0: there are none */
+
+    float *q;        /* [n_chunk][n_head][d_head] */
+    float *k, *v;    /* [n_chunk][n_head_kv][d_head] */
+    float *z;        /* [n_chunk][n_head][d_head] */
+    float **cos_sin; /* [n_ropes] each [n_chunk][dim/2][2]: cos and sin of each pair's angle */
+    float *row;      /* [n_ctx, in whole tiles of keys] scores of one query that a probe watches */
+    float *tiles;    /* [n_threads][tile_rows][row_floats] */
 };
 
 size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype) {
@@ -74,26 +82,54 @@ size_t attention_tile_bytes(const AttentionShape *shape) {
     return tile_rows(shape) * row_floats(shape) * sizeof(float);
 }
 
-Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dtype, size_t n_chunk,
-                         const Compute *compute, Error *error) {
+/* Deals the layers to the two caches: a window whose ring would be no shorter than the context lies with the others. */
+static bool open_caches(Attention *attention, DType kv_dtype, bool whole, Error *error) {
+    const AttentionShape *shape = &attention->shape;
+    size_t n_ctx = attention->n_ctx, n_heads[2] = {0}, n_ring = 0;
+    for (size_t layer = 0; layer < shape->n_layer && !whole; layer++)
+        if (shape->layers[layer].window < n_ctx && shape->layers[layer].window > attention->widest)
+            attention->widest = shape->layers[layer].window;
+    /* A chunk overwrites tiles whose oldest keys its first token no longer sees. */
+    if (attention->widest) n_ring = attention->widest + attention->n_chunk + KEY_TILE - 2;
+    if (n_ring >= n_ctx) attention->widest = 0;
+    for (size_t layer = 0; layer < shape->n_layer; layer++) {
+        size_t window = shape->layers[layer].window;
+        bool rings = window && window <= attention->widest;
+        attention->places[layer].cache = rings ? &attention->windows : &attention->whole;
+        attention->places[layer].head = n_heads[rings];
+        n_heads[rings] += shape->n_head_kv;
+    }
+    return kv_cache_open(&attention->whole, kv_dtype, n_heads[0], shape->d_head, n_ctx,
+                         attention->compute.kernels, error) &&
+           (!attention->widest || kv_cache_open(&attention->windows, kv_dtype, n_heads[1], shape->d_head,
+                                                n_ring, attention->compute.kernels, error));
+}
+
+Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dtype, bool whole,
+                         size_t n_chunk, const Compute *compute, Error *error) {
     Attention *attention = calloc(1, sizeof *attention);
     if (!attention) goto no_memory;
-    size_t d_head = shape->d_head;
-    *attention = (Attention){.shape = *shape, .compute = *compute, .n_chunk = n_chunk};
-    if (!kv_cache_open(&attention->cache, kv_dtype, shape->n_layer * shape->n_head_kv, d_head, n_ctx,
-                       compute->kernels, error))
-        goto fail;
+    size_t d_head = shape->d_head, n_room = (n_ctx + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
+    *attention = (Attention){.shape = *shape, .compute = *compute, .n_ctx = n_ctx, .n_chunk = n_chunk};
+    attention->scale = shape->scale != 0 ? shape->scale : 1.0f / sqrtf((float)d_head);
+    attention->places = calloc(shape->n_layer, sizeof *attention->places);
+    attention->cos_sin = calloc(shape->n_ropes + 1, sizeof *attention->cos_sin);
+    if (!attention->places || !attention->cos_sin) goto no_memory;
+    if (!open_caches(attention, kv_dtype, whole, error)) goto fail;
     attention->tile_rows = tile_rows(shape);
     attention->q = floats_new(n_chunk, shape->n_head * d_head);
     attention->k = floats_new(n_chunk, shape->n_head_kv * d_head);
     attention->v = floats_new(n_chunk, shape->n_head_kv * d_head);
     attention->z = floats_new(n_chunk, shape->n_head * d_head);
-    attention->cos_sin = floats_new(n_chunk, shape->rope_dim);
-    attention->row = floats_new(1, attention->cache.n_room);
+    attention->row = floats_new(1, n_room);
     attention->tiles = floats_new(threads_count(compute->threads), attention->tile_rows * row_floats(shape));
-    if (!attention->q || !attention->k || !attention->v || !attention->z || !attention->cos_sin ||
-        !attention->row || !attention->tiles)
+    if (!attention->q || !attention->k || !attention->v || !attention->z || !attention->row ||
+        !attention->tiles)
         goto no_memory;
+    for (size_t i = 0; i < shape->n_ropes; i++) {
+        attention->cos_sin[i] = floats_new(n_chunk, shape->ropes[i].dim);
+        if (!attention->cos_sin[i]) goto no_memory;
+    }
     return attention;
 no_memory:
     error_set(error, "not enough memory for attention over %zu positions; ask for a smaller context", n_ctx);
@@ -104,77 +140,71 @@ fail:
 
 void attention_free(Attention *attention) {
     if (!attention) return;
-    kv_cache_close(&attention->cache);
+    kv_cache_close(&attention->whole);
+    kv_cache_close(&attention->windows);
+    for (size_t i = 0; attention->cos_sin && i < attention->shape.n_ropes; i++) free(attention->cos_sin[i]);
+    free(attention->cos_sin);
+    free(attention->places);
     free(attention->q);
     free(attention->k);
     free(attention->v);
     free(attention->z);
-    free(attention->cos_sin);
     free(attention->row);
     free(attention->tiles);
     free(attention);
 }
 
-/* Which of the cache's heads a layer's kv head is. */
-static size_t cached_head(const Attention *attention, size_t layer, size_t kv_head) {
-    return layer * attention->shape.n_head_kv + kv_head;
+bool attention_reaches(const Attention *attention, size_t position) {
+    return !attention->widest || position == 0 ||
+           position + attention->windows.n_room + 1 >= attention->n_stored + attention->widest;
 }
 
 /* Whether so few tokens are under way that each must have the bits that it has alone. */
 static bool is_few(const Attention *attention) { return attention->n <= PACKED_TOKENS; }
 
-/* RoPE turns pair i of a token at position p by p·freq_i; one table serves all heads and layers. */
+/* One table of angles serves all heads, and all layers that turn alike. */
 void attention_begin(Attention *attention, size_t position, size_t n) {
-    size_t n_pairs = attention->shape.rope_dim / 2;
+    const AttentionShape *shape = &attention->shape;
     attention->position = position;
     attention->n = n;
-    if (attention->shape.rope == ROPE_NONE) return;
-    float *cos_sin = attention->cos_sin;
-    for (size_t t = 0; t < n; t++)
-        for (size_t i = 0; i < n_pairs; i++) {
-            double angle = (double)(position + t) * attention->shape.rope_freq[i];
-            *cos_sin++ = (float)cos(angle);
-            *cos_sin++ = (float)sin(angle);
-        }
-}
-
-/* Turns one head's q or k [d_head] in place: (a, b) → (a cos − b sin, a sin + b cos) for each pair. */
-static void rotate(const AttentionShape *shape, float *x, const float *cos_sin) {
-    size_t n_pairs = shape->rope_dim / 2;
-    size_t step = shape->rope == ROPE_NEIGHBOURS ? 2 : 1,
-           apart = shape->rope == ROPE_NEIGHBOURS ? 1 : n_pairs;
-    for (size_t i = 0; i < n_pairs; i++) {
-        float *a = x + i * step, *b = a + apart, c = cos_sin[2 * i], s = cos_sin[2 * i + 1], before = *a;
-        *a = before * c - *b * s;
-        *b = before * s + *b * c;
-    }
+    if (position == 0) attention->n_stored = 0;
+    if (attention->n_stored < position + n) attention->n_stored = position + n;
+    for (size_t i = 0; i < shape->n_ropes; i++)
+        for (size_t t = 0; t < n; t++)
+            rope_angles(&shape->ropes[i], attention->n_ctx, position + t,
+                        attention->cos_sin[i] + t * shape->ropes[i].dim);
 }
 
 /* The context of one layer's loops over the chunk. */
 typedef struct LayerLoop {
     Attention *attention;
+    const AttentionWeights *weights;
     size_t layer;
 } LayerLoop;
 
-/* Rotates q and k of tokens [begin, end) of the chunk, and writes k and v to the cache. */
+/* Norms and rotates q and k of tokens [begin, end) of the chunk, and writes k and v to the cache. */
 static void rotate_and_store(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const LayerLoop *loop = context;
     const Attention *attention = loop->attention;
     const AttentionShape *shape = &attention->shape;
-    size_t d_head = shape->d_head;
+    const Kernels *kernels = attention->compute.kernels;
+    const Norm *q_norm = &loop->weights->q_norm, *k_norm = &loop->weights->k_norm;
+    const Rope *rope = shape->layers[loop->layer].rope;
+    size_t d_head = shape->d_head, d_q = shape->n_head * d_head, d_kv = shape->n_head_kv * d_head;
     for (size_t t = begin; t < end; t++) {
-        float *q = attention->q + t * shape->n_head * d_head;
-        float *k = attention->k + t * shape->n_head_kv * d_head;
-        if (shape->rope != ROPE_NONE) {
-            const float *cos_sin = attention->cos_sin + t * (shape->rope_dim / 2) * 2;
-            for (size_t h = 0; h < shape->n_head; h++) rotate(shape, q + h * d_head, cos_sin);
-            for (size_t h = 0; h < shape->n_head_kv; h++) rotate(shape, k + h * d_head, cos_sin);
+        float *q = attention->q + t * d_q, *k = attention->k + t * d_kv;
+        if (q_norm->gain) norm_row(kernels, q_norm, q, q, d_q);
+        if (k_norm->gain) norm_row(kernels, k_norm, k, k, d_kv);
+        if (rope) {
+            const float *cos_sin = attention->cos_sin[rope - shape->ropes] + t * rope->dim;
+            for (size_t h = 0; h < shape->n_head; h++) rope_rotate(rope, q + h * d_head, cos_sin);
+            for (size_t h = 0; h < shape->n_head_kv; h++) rope_rotate(rope, k + h * d_head, cos_sin);
         }
     }
-    for (size_t h = 0, at = begin * shape->n_head_kv * d_head; h < shape->n_head_kv; h++, at += d_head)
-        kv_store(&attention->cache, cached_head(attention, loop->layer, h), attention->position + begin,
-                 attention->k + at, attention->v + at, shape->n_head_kv * d_head, end - begin);
+    for (size_t h = 0, at = begin * d_kv; h < shape->n_head_kv; h++, at += d_head)
+        kv_store(attention->places[loop->layer].cache, attention->places[loop->layer].head + h,
+                 attention->position + begin, attention->k + at, attention->v + at, d_kv, end - begin);
 }
 
 static Tile worker_tile(const Attention *attention, unsigned worker) {
@@ -187,62 +217,91 @@ static Tile worker_tile(const Attention *attention, unsigned worker) {
     return tile;
 }
 
+/* What becomes of n scores of a head beside q·k: those of the keys from `key` on, for the query at `position`. */
+static void bend_scores(const Attention *attention, size_t head, size_t position, size_t key, size_t n,
+                        float *scores) {
+    const AttentionShape *shape = &attention->shape;
+    if (shape->score_cap != 0) attention->compute.kernels->soft_cap(scores, shape->score_cap, n);
+    for (size_t i = 0; shape->slopes && i < n; i++)
+        scores[i] += shape->slopes[head] * ((float)(key + i) - (float)position);
+}
+
+/* The first key that the query at `position` sees in this layer. */
+static size_t first_seen(const Attention *attention, size_t layer, size_t position) {
+    size_t window = attention->shape.layers[layer].window;
+    return window && position >= window ? position + 1 - window : 0;
+}
+
 /*
  * Computes a head that a probe watches by the formula, query by query. Its z replaces that of attend_tile,
  * so the forward pass goes on with what the probe saw, or wrote.
  */
-static void attend_watched(const Attention *attention, size_t layer, size_t head, const Probe *probe) {
+static void attend_watched(const LayerLoop *loop, size_t head, const Probe *probe) {
+    const Attention *attention = loop->attention;
     const AttentionShape *shape = &attention->shape;
     const Kernels *kernels = attention->compute.kernels;
-    size_t d_head = shape->d_head, kv_head = head / group_of(shape);
-    size_t cached = cached_head(attention, layer, kv_head);
-    float *row = attention->row, scale = 1.0f / sqrtf((float)d_head);
+    const KvCache *cache = attention->places[loop->layer].cache;
+    size_t d_head = shape->d_head, cached = attention->places[loop->layer].head + head / group_of(shape);
+    float *row = attention->row;
     Tile tile = worker_tile(attention, 0);
-    bool see_scores = probe->wants(probe->user, PROBE_SCORES, layer, head);
-    bool see_pattern = probe->wants(probe->user, PROBE_PATTERN, layer, head);
+    bool see_scores = probe->wants(probe->user, PROBE_SCORES, loop->layer, head);
+    bool see_pattern = probe->wants(probe->user, PROBE_PATTERN, loop->layer, head);
     if (!see_scores && !see_pattern) return;
 
     for (size_t t = 0; t < attention->n; t++) {
         size_t position = attention->position + t, n_keys = position + 1;
+        size_t hidden = first_seen(attention, loop->layer, position), first = hidden / KEY_TILE * KEY_TILE;
+        if (cache == &attention->whole) first = 0; /* the probe may give weight to what the window hides */
         const float *q = attention->q + (t * shape->n_head + head) * d_head;
         float *z = attention->z + (t * shape->n_head + head) * d_head;
-        Activation seen = {PROBE_SCORES, layer, head, position, 1, n_keys, n_keys, row};
+        Activation seen = {PROBE_SCORES, loop->layer, head, position, 1, n_keys, n_keys, row};
 
-        for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * scale;
-        for (size_t key = 0; key < n_keys; key += KEY_TILE)
-            kv_scores(&attention->cache, cached, key, tile.q, 1, is_few(attention), row + key);
+        for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * attention->scale;
+        for (size_t key = first; key < n_keys; key += KEY_TILE)
+            kv_scores(cache, cached, key, tile.q, 1, is_few(attention), row + key);
+        bend_scores(attention, head, position, first, n_keys - first, row + first);
+        for (size_t key = 0; key < hidden; key++) row[key] = -INFINITY;
         if (see_scores) probe->visit(probe->user, &seen);
-        float sum = kernels->exp_sum(row, kernels->max(row, n_keys), n_keys);
+        float max = kernels->max(row, n_keys),
+              sink = loop->weights->sinks ? loop->weights->sinks[head] : -INFINITY;
+        if (max < sink) max = sink;
+        float sum = kernels->exp_sum(row, max, n_keys) + expf(sink - max);
         kernels->scale(row, 1.0f / sum, n_keys);
         seen.site = PROBE_PATTERN;
         if (see_pattern) probe->visit(probe->user, &seen);
 
         memset(z, 0, d_head * sizeof *z);
-        for (size_t key = 0; key < n_keys; key += KEY_TILE) {
+        for (size_t key = first; key < n_keys; key += KEY_TILE) {
             size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
-            kv_add_values(&attention->cache, cached, key, n, row + key, 1, is_few(attention), z);
+            kv_add_values(cache, cached, key, n, row + key, 1, is_few(attention), z);
         }
     }
 }
 
 /*
  * Turns one query's scores of the next tile of keys into weights exp(score − max) and adds them to its running
- * softmax. The query sees the first `visible` keys; the others get weight 0. When the maximum grows, z and the
+ * softmax. The query sees the keys [begin, end) of the tile; the others get weight 0. When the maximum grows, z and the
  * sum so far are rescaled first.
  */
-static void softmax_update(const Kernels *kernels, const Tile *tile, size_t row, size_t visible,
+static void softmax_update(const Kernels *kernels, const Tile *tile, size_t row, size_t begin, size_t end,
                            size_t d_head) {
     float *scores = tile->scores + row * KEY_TILE;
-    memset(scores + visible, 0, (KEY_TILE - visible) * sizeof *scores);
-    if (visible == 0) return;
-    float max = kernels->max(scores, visible);
+    memset(scores, 0, begin * sizeof *scores);
+    memset(scores + end, 0, (KEY_TILE - end) * sizeof *scores);
+    if (begin == end) return;
+    float max = kernels->max(scores + begin, end - begin);
     if (max > tile->max[row]) {
         float shrink = expf(tile->max[row] - max); /* 0 at the first tile, whose max was −∞ */
         kernels->scale(tile->z + row * d_head, shrink, d_head);
         tile->sum[row] *= shrink;
         tile->max[row] = max;
     }
-    tile->sum[row] += kernels->exp_sum(scores, tile->max[row], visible);
+    tile->sum[row] += kernels->exp_sum(scores + begin, tile->max[row], end - begin);
+}
+
+/* The part of a tile's keys, which begin at `key`, that come before position `end`. */
+static size_t within_tile(size_t end, size_t key) {
+    return end <= key ? 0 : end - key < KEY_TILE ? end - key : KEY_TILE;
 }
 
 /* Where in q and z, [n_chunk][n_head][d_head], query `row` of a kv head lies: head row mod group of token row / group. */
@@ -252,33 +311,39 @@ static size_t query_at(const AttentionShape *shape, size_t kv_head, size_t row) 
 }
 
 /* Attention of the queries [first, first + n_rows) of a kv head, those of the chunk's first token first. */
-static void attend_tile(const Attention *attention, size_t layer, size_t kv_head, size_t first, size_t n_rows,
+static void attend_tile(const LayerLoop *loop, size_t kv_head, size_t first, size_t n_rows,
                         const Tile *tile) {
+    const Attention *attention = loop->attention;
     const AttentionShape *shape = &attention->shape;
     const Kernels *kernels = attention->compute.kernels;
-    const KvCache *cache = &attention->cache;
-    const bool few = is_few(attention);
-    size_t d_head = shape->d_head, group = group_of(shape), cached = cached_head(attention, layer, kv_head);
+    const KvCache *cache = attention->places[loop->layer].cache;
+    const bool few = is_few(attention), bends = shape->score_cap != 0 || shape->slopes;
+    const float *sinks = loop->weights->sinks;
+    size_t d_head = shape->d_head, group = group_of(shape);
+    size_t cached = attention->places[loop->layer].head + kv_head;
     size_t n_keys = attention->position + (first + n_rows - 1) / group + 1;
-    float scale = 1.0f / sqrtf((float)d_head);
+    size_t first_key = first_seen(attention, loop->layer, attention->position + first / group);
 
     for (size_t row = 0; row < n_rows; row++) {
         const float *q = attention->q + query_at(shape, kv_head, first + row);
-        for (size_t i = 0; i < d_head; i++) tile->q[row * d_head + i] = q[i] * scale;
-        tile->max[row] = -INFINITY;
-        tile->sum[row] = 0;
+        for (size_t i = 0; i < d_head; i++) tile->q[row * d_head + i] = q[i] * attention->scale;
+        tile->max[row] = sinks ? sinks[kv_head * group + (first + row) % group] : -INFINITY;
+        tile->sum[row] = sinks ? 1 : 0; /* exp(sink − max) */
     }
     memset(tile->z, 0, n_rows * d_head * sizeof *tile->z);
 
-    for (size_t key = 0; key < n_keys; key += KEY_TILE) {
-        size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
+    for (size_t key = first_key / KEY_TILE * KEY_TILE; key < n_keys; key += KEY_TILE) {
         kv_scores(cache, cached, key, tile->q, n_rows, few, tile->scores);
         for (size_t row = 0; row < n_rows; row++) {
-            size_t seen = attention->position + (first + row) / group + 1; /* the causal mask */
-            size_t visible = seen <= key ? 0 : seen - key < n ? seen - key : n;
-            softmax_update(kernels, tile, row, visible, d_head);
+            size_t position = attention->position + (first + row) / group;
+            size_t end = within_tile(position + 1, key); /* the causal mask */
+            size_t begin = within_tile(first_seen(attention, loop->layer, position), key);
+            if (bends)
+                bend_scores(attention, kv_head * group + (first + row) % group, position, key, end,
+                            tile->scores + row * KEY_TILE);
+            softmax_update(kernels, tile, row, begin, end, d_head);
         }
-        kv_add_values(cache, cached, key, n, tile->scores, n_rows, few, tile->z);
+        kv_add_values(cache, cached, key, within_tile(n_keys, key), tile->scores, n_rows, few, tile->z);
     }
     for (size_t row = 0; row < n_rows; row++) {
         float *z = attention->z + query_at(shape, kv_head, first + row);
@@ -299,9 +364,13 @@ static void attend_tiles(void *context, size_t begin, size_t end, unsigned worke
     Tile tile = worker_tile(attention, worker);
     for (size_t piece = begin; piece < end; piece++) {
         size_t first = piece % n_tiles * attention->tile_rows, left = n_rows - first;
-        attend_tile(attention, loop->layer, piece / n_tiles, first,
-                    left < attention->tile_rows ? left : attention->tile_rows, &tile);
+        attend_tile(loop, piece / n_tiles, first, left < attention->tile_rows ? left : attention->tile_rows,
+                    &tile);
     }
+}
+
+static void clamp(float *x, size_t n, float limit) {
+    for (size_t i = 0; i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
 }
 
 void attention_forward(Attention *attention, const AttentionWeights *weights, size_t layer, const float *x,
@@ -309,19 +378,20 @@ void attention_forward(Attention *attention, const AttentionWeights *weights, si
     const AttentionShape *shape = &attention->shape;
     const Compute *compute = &attention->compute;
     size_t n = attention->n, position = attention->position;
-    LayerLoop loop = {attention, layer};
+    LayerLoop loop = {attention, weights, layer};
 
     const LinearOutput qkv[] = {
         {attention->q, &weights->q}, {attention->k, &weights->k}, {attention->v, &weights->v}};
     linear_forward(compute, qkv, 3, x, n);
+    if (shape->clamp != 0)
+        for (size_t i = 0; i < 3; i++) clamp(qkv[i].y, n * qkv[i].linear->w.rows, shape->clamp);
     probe_heads(probe, PROBE_Q, layer, position, attention->q, n, shape->n_head, shape->d_head);
     probe_heads(probe, PROBE_K, layer, position, attention->k, n, shape->n_head_kv, shape->d_head);
     probe_heads(probe, PROBE_V, layer, position, attention->v, n, shape->n_head_kv, shape->d_head);
 
     parallel_for(compute->threads, n, STORE_TILE, rotate_and_store, &loop);
     parallel_for(compute->threads, shape->n_head_kv * query_tiles(attention), 1, attend_tiles, &loop);
-    for (size_t head = 0; probe && head < shape->n_head; head++)
-        attend_watched(attention, layer, head, probe);
+    for (size_t head = 0; probe && head < shape->n_head; head++) attend_watched(&loop, head, probe);
     probe_heads(probe, PROBE_Z, layer, position, attention->z, n, shape->n_head, shape->d_head);
 
     linear_forward(compute, &(LinearOutput){out, &weights->out}, 1, attention->z, n);

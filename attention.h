@@ -7,31 +7,41 @@
 
 #include "error.h"
 #include "kernels/kernels.h"
+#include "norm.h"
 #include "probe.h"
+#include "rope.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Which two dimensions of a head RoPE rotates together. */
-typedef enum RopePairing {
-    ROPE_NONE,
-    ROPE_NEIGHBOURS, /* (2i, 2i + 1): GGUF's llama, llama2.c, the paper */
-    ROPE_HALVES,     /* (i, i + rope_dim/2): GPT-NeoX, Hugging Face */
-} RopePairing;
+/* How far a layer sees, and how it turns. */
+typedef struct AttentionLayer {
+    size_t window;    /* keys that a query sees, the last ones, its own among them; 0: all */
+    const Rope *rope; /* one of the shape's ropes; NULL: nothing turns */
+} AttentionLayer;
 
+/* What all layers share. What is 0 is not used. */
 typedef struct AttentionShape {
     size_t n_layer, n_head, n_head_kv, d_model, d_head;
-    RopePairing rope;
-    size_t rope_dim;         /* dimensions of a head that rotate: the first rope_dim */
-    const double *rope_freq; /* [rope_dim/2] radians a position for each pair; borrowed */
+    float scale;     /* of q·k; 0: 1/√d_head */
+    float clamp;     /* q, k and v are cut to −clamp … clamp (MPT, OLMo) */
+    float score_cap; /* scores become cap·tanh(score/cap); Gemma 2, arXiv:2408.00118, section 2 */
+    const float *
+        slopes; /* [n_head] ALiBi: each key further back costs so much; Press et al. 2022, arXiv:2108.12409 */
+    const Rope *ropes; /* [n_ropes] */
+    size_t n_ropes;
+    const AttentionLayer *layers; /* [n_layer]; all borrowed */
 } AttentionShape;
 
 /* Weights of one layer; w is [rows = outputs][cols = inputs]. */
 typedef struct AttentionWeights {
-    Linear q;   /* [n_head·d_head][d_model] */
-    Linear k;   /* [n_head_kv·d_head][d_model] */
-    Linear v;   /* [n_head_kv·d_head][d_model] */
-    Linear out; /* [d_model][n_head·d_head] */
+    Linear q;            /* [n_head·d_head][d_model] */
+    Linear k;            /* [n_head_kv·d_head][d_model] */
+    Linear v;            /* [n_head_kv·d_head][d_model] */
+    Linear out;          /* [d_model][n_head·d_head] */
+    Norm q_norm, k_norm; /* of all heads' queries and keys together, or of each; before RoPE */
+    const float
+        *sinks; /* [n_head] a score that takes part in each softmax and has no value (gpt-oss); or NULL */
 } AttentionWeights;
 
 /* The KV cache and scratch of one session, which owns it. Two threads must not use it at once. */
@@ -41,11 +51,11 @@ enum { ATTENTION_TILE_BYTES = 256 << 10 /* of scratch that a thread has at most,
 
 /*
  * Reserves a cache of n_ctx positions in kv_dtype (F32, F16 or Q8_0), whose pages are touched only as it fills, and
- * allocates scratch: for n_chunk tokens, and ATTENTION_TILE_BYTES or less for each thread. NULL with an error when memory
- * runs out. attention_free accepts NULL.
+ * allocates scratch: for n_chunk tokens, and ATTENTION_TILE_BYTES or less for each thread. Of layers with a window only
+ * that is kept, unless `whole`. NULL with an error when memory runs out. attention_free accepts NULL.
  */
-Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dtype, size_t n_chunk,
-                         const Compute *compute, Error *error);
+Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dtype, bool whole,
+                         size_t n_chunk, const Compute *compute, Error *error);
 void attention_free(Attention *attention);
 
 /*
@@ -54,8 +64,11 @@ void attention_free(Attention *attention);
  */
 size_t attention_tile_bytes(const AttentionShape *shape);
 
-/* Bytes of cache for one position in all layers. */
+/* Bytes of cache for one position in all layers, as long as no window is full. */
 size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype);
+
+/* Whether the cache still has all that tokens from `position` on see. If not, it must be filled from 0 again. */
+bool attention_reaches(const Attention *attention, size_t position);
 
 /*
  * Sets the tokens that the next calls of attention_forward are for: n ≤ n_chunk of them, at positions

@@ -163,6 +163,7 @@ static bool open_session(AttnSession *session, const AttnSessionOptions *options
     session->probe = options->probe;
     session->inner = (Probe){&session->probe, probe_wants, probe_visit};
     SessionOptions inner = {.n_ctx = options->n_ctx,
+                            .whole_cache = true,
                             .kv_dtype = caches[options->cache],
                             .compute = {.kernels = kernels, .threads = session->threads},
                             .probe = options->probe.visit ? &session->inner : NULL,

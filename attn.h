@@ -98,7 +98,7 @@ typedef struct AttnShape {
 /* All 0 for NULL. */
 ATTN_API AttnShape attn_model_shape(const AttnModel *model);
 
-/* "gpt2", "llama". */
+/* "gpt2", "llama", "qwen3" … */
 ATTN_API const char *attn_model_architecture(const AttnModel *model);
 
 /* Flags of attn_tokenize. */
@@ -132,18 +132,21 @@ ATTN_API bool attn_token_is_end(const AttnModel *model, int32_t token);
  * are those of TransformerLens's hooks.
  */
 typedef enum AttnSite {
-    ATTN_RESID_PRE,  /* [n][d_model]  the residual stream entering the layer */
-    ATTN_Q,          /* [n][d_head]   a head's query, before RoPE */
-    ATTN_K,          /* [n][d_head]   a kv head's key, before RoPE and before it is cached */
-    ATTN_V,          /* [n][d_head]   a kv head's value, before it is cached */
-    ATTN_SCORES,     /* [1][pos + 1]  q·k/√d_head of the query at `position` over its keys 0 … pos */
-    ATTN_PATTERN,    /* [1][pos + 1]  softmax of that row: the attention weights */
-    ATTN_Z,          /* [n][d_head]   a head's weighted values, before the output projection */
-    ATTN_ATTN_OUT,   /* [n][d_model]  what attention adds to the residual stream */
-    ATTN_RESID_MID,  /* [n][d_model]  between attention and MLP (a layer with both side by side has none) */
-    ATTN_MLP_OUT,    /* [n][d_model]  what the MLP adds */
-    ATTN_RESID_POST, /* [n][d_model]  the residual stream leaving the layer */
-    ATTN_LOGITS      /* [n][n_vocab]  of the positions whose logits were asked for */
+    ATTN_RESID_PRE, /* [n][d_model]  the residual stream entering the layer */
+    ATTN_Q,         /* [n][d_head]   a head's query, before RoPE */
+    ATTN_K,         /* [n][d_head]   a kv head's key, before RoPE and before it is cached */
+    ATTN_V,         /* [n][d_head]   a kv head's value, before it is cached */
+    ATTN_SCORES,    /* [1][pos + 1]  q·k/√d_head of the query at `position` over its keys 0 … pos, as the
+                        softmax takes them: capped, or biased by distance; −∞ beyond a window */
+    ATTN_PATTERN,   /* [1][pos + 1]  softmax of that row: the attention weights */
+    ATTN_Z,         /* [n][d_head]   a head's weighted values, before the output projection */
+    ATTN_ATTN_OUT,  /* [n][d_model]  what attention adds to the residual stream */
+    ATTN_RESID_MID, /* [n][d_model]  between attention and MLP (a layer with both side by side has none) */
+    ATTN_ROUTER,    /* [n][n_expert] the router's logits, in layers with experts */
+    ATTN_EXPERT_WEIGHTS, /* [n][n_expert] by which the experts' outputs are added: 0 where one is not chosen */
+    ATTN_MLP_OUT,        /* [n][d_model]  what the MLP, or the experts, add */
+    ATTN_RESID_POST,     /* [n][d_model]  the residual stream leaving the layer */
+    ATTN_LOGITS          /* [n][n_vocab]  of the positions whose logits were asked for */
 } AttnSite;
 
 /* "resid_pre", "pattern" … */
@@ -181,7 +184,7 @@ typedef struct AttnSessionOptions {
     size_t n_ctx;       /* positions to make room for; 0: as many as the model was trained for */
     unsigned n_threads; /* 0: a thread for each core */
     AttnCache cache;
-    bool fast;          /* activations in 8 bits where that is faster: fit for text, not to compare runs */
+    bool fast; /* activations in 8 bits where that is faster: fit for text, not to compare runs */
     AttnProbe probe;
 
     /*

@@ -1,86 +1,108 @@
 /*
- * The families of models: how each differs, and what a checkpoint of one must hold. Config holds its
- * numbers, Weights its tensors, as views into the mapped file.
+ * The families of models: how each differs, and the numbers of one checkpoint. The forward pass reads both, and never asks
+ * which family it is. binding.h has the tensors.
  */
 #ifndef ATTN_FAMILY_H
 #define ATTN_FAMILY_H
 
-#include "attention.h"
 #include "checkpoint/checkpoint.h"
 #include "error.h"
-#include "kernels/kernels.h"
 #include "mlp.h"
+#include "norm.h"
+#include "rope.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-typedef enum NormKind { NORM_LAYER, NORM_RMS } NormKind;
+/* Where a layer's norms stand. */
+typedef enum NormPlaces {
+    NORMS_BEFORE, /* attention and MLP read the normed residual stream */
+    NORMS_BEHIND, /* what they make is normed before it is added (OLMo 2) */
+    NORMS_AROUND, /* both (Gemma 2) */
+} NormPlaces;
 
-/* How a family differs from the others. A new family is a new row of the table in family.c. */
+/* What a layer's MLP reads. */
+typedef enum Residual {
+    RESIDUAL_SERIAL,   /* what attention has added to */
+    RESIDUAL_PARALLEL, /* what attention reads (GPT-J; Wang & Komatsuzaki 2021) */
+    RESIDUAL_BY_KEY,   /* as the key use_parallel_residual says */
+} Residual;
+
+/* Which layers turn their queries and keys, and how, where some have a window: local and global ones. */
+typedef enum RopeLayers {
+    ROPE_ALL_ALIKE,
+    ROPE_LOCAL_APART, /* local layers have a base of their own and no scaling */
+    ROPE_LOCAL_ONLY,  /* global layers do not turn */
+} RopeLayers;
+
+/* How a family differs from the others. What a row leaves out is as in GPT-2's or Llama's simplest layer. */
 typedef struct Family {
     const char *architecture; /* general.architecture, and the prefix of its keys */
     NormKind norm;
-    RopePairing rope;
-    bool learned_positions; /* position_embd is added to the embeddings */
     MlpKind mlp;
-    bool fused_qkv; /* one tensor attn_qkv holds the rows of q, k and v in turn */
-    bool biases;    /* linear layers and LayerNorms must have one; without, a linear layer may */
+    RopePairing rope;
+    NormPlaces norm_places;
+    Residual residual;
+    RopeLayers rope_layers;
+    const char *mlp_norm; /* the name of its tensor, where it is not ffn_norm */
+    float local_base;     /* θ of local layers, where no key says it; 0: that of the others */
+    unsigned
+        window_period; /* every so many layers the last is global; 0: all are local, if there is a window */
+    unsigned no_rope_period;   /* every so many layers the last does not turn */
+    unsigned layers_of_odd;    /* the size of this family, by its layers, whose … */
+    bool odd_scale;            /* … scores are scaled by 1/√(d_model/n_head) */
+    bool odd_alibi;            /* … heads have ALiBi instead of RoPE */
+    float max_alibi_bias;      /* where no key says it */
+    bool trained_neighbours;   /* RoPE's pairs were neighbours in training, too, and not only in GGUF */
+    bool learned_positions;    /* position_embd is added to the embeddings */
+    bool scales_embedding;     /* by √d_model */
+    bool divides_logits;       /* logit_scale divides them; elsewhere it multiplies them */
+    bool soft_caps;            /* of 50 on scores and of 30 on logits, where no key says them */
+    bool logit_cap;            /* on logits, if a key says it */
+    bool bare_norms;           /* norms have neither gain nor bias */
+    bool biases;               /* linear layers and LayerNorms must have one; without, they may */
+    bool renormalises_experts; /* the probabilities of the chosen add up to 1 */
+    bool yarn_exact;           /* rope.h */
 } Family;
 
 /* The family whose architecture is so called; NULL: there is none. */
 const Family *family_find(String architecture);
 
+/* The numbers of a checkpoint. What is not used is 0, or 1 where it is a factor. */
 typedef struct Config {
     const Family *family;
     size_t n_layer, n_head, n_head_kv;
     size_t d_model, d_head, d_ff;
     size_t n_vocab;
-    size_t n_ctx; /* positions that the model was trained for */
+    size_t n_ctx;           /* positions that the model was trained for */
+    size_t position_offset; /* rows of position_embd before that of position 0 */
     float norm_eps;
-    size_t rope_dim;
-    float rope_base;        /* θ: pair i turns by θ^(−2i/rope_dim) radians a position … */
-    float rope_scale;       /* … divided by this (linear scaling) */
+    RopeConfig rope, local_rope; /* of global and of local layers; pairing ROPE_NONE: they do not turn */
+    size_t window; /* keys that a query of a local layer sees, its own among them; 0: all are global */
+    uint32_t window_period;             /* as in Family, if window_layers is NULL */
+    const unsigned char *window_layers; /* [n_layer] 1 where a layer is local; borrowed from the checkpoint */
+    float attention_scale;              /* of q·k; 0: 1/√d_head */
+    float score_cap, clamp_qkv, max_alibi_bias;
+    float embedding_scale, residual_scale, logit_scale, logit_cap;
+    size_t n_expert, n_expert_used, d_ff_expert, d_ff_shared;
+    float expert_scale;
     bool parallel_residual; /* attention and MLP both read resid_pre */
     bool tied;              /* the unembedding is the embedding */
 } Config;
+
+/* Reads and checks the numbers of the checkpoint's family. Fails on what is missing, absurd or not supported. */
+bool config_read(Config *config, const Checkpoint *checkpoint, Error *error);
+
+/* Whether a layer has a window. */
+bool config_is_local(const Config *config, size_t layer);
+
+/* How a layer turns: &config->rope, &config->local_rope, or NULL. */
+const RopeConfig *config_rope(const Config *config, size_t layer);
 
 /* The kv head that a head reads under grouped-query attention. */
 static inline size_t kv_head_of(const Config *config, size_t head) {
     return head * config->n_head_kv / config->n_head;
 }
-
-typedef struct Norm {
-    const float *gain; /* [d_model] */
-    const float *bias; /* [d_model], or NULL */
-} Norm;
-
-typedef struct LayerWeights {
-    Norm attn_norm;
-    AttentionWeights attention;
-    Norm mlp_norm;
-    MlpWeights mlp;
-} LayerWeights;
-
-typedef struct Weights {
-    Matrix embedding;     /* [n_vocab][d_model] */
-    Matrix positions;     /* [n_ctx][d_model], data NULL where there are none */
-    LayerWeights *layers; /* [n_layer] */
-    Norm final_norm;
-    Linear unembedding; /* [n_vocab][d_model] */
-    double *rope_freq;  /* [rope_dim/2] radians a position; owned */
-    float *unpacked;    /* norms and biases that the file does not hold in F32; owned */
-} Weights;
-
-/* Reads and checks the numbers of the checkpoint's family. Fails on what is missing, absurd or not supported.
- */
-bool config_read(Config *config, const Checkpoint *checkpoint, Error *error);
-
-/*
- * Finds every tensor of the family by name and checks its type and shape. Fails on one that is missing
- * or misshapen, and on one that is left over: it would belong to something that is not computed here.
- * weights_free releases what weights owns, also after a failure.
- */
-bool weights_bind(Weights *weights, const Config *config, const Checkpoint *checkpoint, Error *error);
-void weights_free(Weights *weights);
 
 #endif

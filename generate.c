@@ -107,6 +107,7 @@ bool session_sync(Session *session, const int32_t *tokens, size_t n, float *logi
         return error_set(error, "%zu tokens are more than the context of %zu holds", n,
                          session_n_ctx(session));
     session_rewind(session, same);
+    same = session_position(session);
     return session_feed_all(session, tokens + same, n - same, logits, feed, error);
 }
 
@@ -155,11 +156,14 @@ static bool shift(Generator *generator, Error *error) {
     Session *session = generator->session;
     size_t n = session_position(session), keep = n > 2 * SHIFT_KEEP ? SHIFT_KEEP : 0;
     size_t from = keep + (n - keep + 1) / 2, n_rest = n - from;
-    int32_t *rest = malloc((n_rest + 1) * sizeof *rest);
+    int32_t *rest = malloc((keep + n_rest + 1) * sizeof *rest);
     if (!rest) return error_set(error, "not enough memory for %zu tokens", n_rest);
-    memcpy(rest, session_tokens(session) + from, n_rest * sizeof *rest);
+    memcpy(rest, session_tokens(session), keep * sizeof *rest);
+    memcpy(rest + keep, session_tokens(session) + from, n_rest * sizeof *rest);
     session_rewind(session, keep);
-    bool ok = n_rest == 0 || session_feed(session, rest, n_rest, NULL, 0, error);
+    size_t held = session_position(session);
+    bool ok =
+        keep + n_rest == held || session_feed(session, rest + held, keep + n_rest - held, NULL, 0, error);
     free(rest);
     return ok;
 }

@@ -49,7 +49,8 @@ void kv_cache_close(KvCache *cache) {
 
 /* The tile that begins at position `first`; `all` counts the heads of keys, then those of values. */
 static unsigned char *tile_at(const KvCache *cache, size_t all, size_t first) {
-    return cache->tiles + (all * cache->n_room + first) * kv_bytes(cache->dtype, cache->d_head);
+    return cache->tiles +
+           (all * cache->n_room + first % cache->n_room) * kv_bytes(cache->dtype, cache->d_head);
 }
 
 /* Writes n numbers as floats of the cache's type. */

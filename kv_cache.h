@@ -23,7 +23,7 @@ enum { KEY_TILE = 64 /* positions that lie together, and are summed over at once
 typedef struct KvCache {
     DType dtype;
     size_t n_heads, d_head;
-    size_t n_room; /* positions, in whole tiles */
+    size_t n_room; /* positions, in whole tiles; those beyond take the places of the first again */
     const Kernels *kernels;
     unsigned char *tiles;
     size_t n_bytes;

@@ -4,18 +4,18 @@
 
 #include "kernels/kernels.h"
 
+/* What becomes of the hidden layer: h = up(x), and g = gate(x) where there is a gate. */
 typedef enum MlpKind {
-    MLP_GELU_TANH, /* down(GELU(up(x))), GPT-2 */
-    MLP_SWIGLU,    /* down(SiLU(gate(x))·up(x)), Llama; Shazeer 2020, arXiv:2002.05202 */
+    MLP_GELU_TANH,    /* GELU(h) by the tanh formula of GPT-2; Hendrycks & Gimpel 2016, arXiv:1606.08415 */
+    MLP_GELU_ERF,     /* GELU(h) as it was defined */
+    MLP_RELU,         /* max(h, 0) */
+    MLP_RELU_SQUARED, /* max(h, 0)²; So et al. 2021, arXiv:2109.08668 */
+    MLP_SWIGLU,       /* SiLU(g)·h; Shazeer 2020, arXiv:2002.05202 */
+    MLP_GEGLU,        /* GELU(g)·h by the tanh formula; the same */
+    MLP_SWIGLU_CLAMPED, /* min(g, 7)·σ(1.702·min(g, 7))·(h cut to ±7, plus 1); OpenAI 2025, arXiv:2508.10925 */
 } MlpKind;
 
-static inline bool mlp_has_gate(MlpKind kind) {
-    switch (kind) {
-    case MLP_GELU_TANH: return false;
-    case MLP_SWIGLU: return true;
-    }
-    return false;
-}
+static inline bool mlp_has_gate(MlpKind kind) { return kind >= MLP_SWIGLU; }
 
 typedef struct MlpWeights {
     Linear up;   /* [d_ff][d_model] */

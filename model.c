@@ -4,7 +4,7 @@
  *
  *   resid = embedding[token] (+ position)
  *   for each layer:  resid += attention(norm(resid))
- *                    resid += mlp(norm(resid))
+ *                    resid += mlp(norm(resid))         or experts
  *   logits = unembedding · norm(resid)
  *
  * A chunk of n tokens takes the same way as a single token. In GPT-2 124M a token's residual stream has 768
@@ -15,6 +15,7 @@
 #include "model.h"
 
 #include "attention.h"
+#include "experts.h"
 #include "mlp.h"
 
 #include <inttypes.h>
@@ -45,8 +46,9 @@ struct Session {
     float *resid;    /* [n_chunk][d_model] the residual stream */
     float *normed;   /* [n_chunk][d_model] */
     float *branch;   /* [n_chunk][d_model] what attention or MLP adds */
-    float *hidden;   /* [n_chunk][d_ff] */
-    float *gate;     /* [n_chunk][d_ff], touched only where the MLP has a gate */
+    float *hidden;   /* [n_chunk][d_ff of the widest MLP] */
+    float *gate;     /* likewise, touched only where the MLP has a gate */
+    float *experts;  /* [n_chunk][experts_floats], or NULL */
 };
 
 Model *model_open(const char *path, Error *error) {
@@ -76,16 +78,32 @@ const Checkpoint *model_checkpoint(const Model *model) { return model->checkpoin
 
 AttentionShape model_attention_shape(const Model *model) {
     const Config *config = &model->config;
+    const Weights *weights = &model->weights;
     return (AttentionShape){
         .n_layer = config->n_layer,
         .n_head = config->n_head,
         .n_head_kv = config->n_head_kv,
         .d_model = config->d_model,
         .d_head = config->d_head,
-        .rope = config->family->rope,
-        .rope_dim = config->rope_dim,
-        .rope_freq = model->weights.rope_freq,
+        .scale = config->attention_scale,
+        .clamp = config->clamp_qkv,
+        .score_cap = config->score_cap,
+        .slopes = weights->slopes,
+        .ropes = weights->ropes,
+        .n_ropes = weights->n_ropes,
+        .layers = weights->attention_layers,
     };
+}
+
+/* Hidden numbers of the widest MLP. */
+static size_t widest_hidden(const Config *config, const Weights *weights) {
+    size_t widest = config->d_ff;
+    for (size_t layer = 0; config->n_expert && layer < config->n_layer; layer++) {
+        const ExpertsWeights *experts = &weights->layers[layer].experts;
+        if (experts->n_expert && widest < config->d_ff_expert) widest = config->d_ff_expert;
+        if (widest < experts->shared.up.w.rows) widest = experts->shared.up.w.rows;
+    }
+    return widest;
 }
 
 Session *session_new(const Model *model, const SessionOptions *options, Error *error) {
@@ -93,16 +111,18 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     const char *path = checkpoint_path(model->checkpoint);
     size_t n_ctx = options->n_ctx ? options->n_ctx : config->n_ctx;
     size_t n_chunk = options->n_chunk ? options->n_chunk : SESSION_CHUNK;
-    if (config->family->learned_positions && n_ctx > config->n_ctx) {
+    if (model->weights.positions.data && n_ctx > config->n_ctx) {
         error_set(error, "%s: a context of %zu is more than the %zu positions that the model has learned",
                   path, n_ctx, config->n_ctx);
         return NULL;
     }
     size_t d_attn = config->n_head * config->d_head, widest = config->d_model;
+    size_t d_hidden = widest_hidden(config, &model->weights);
+    size_t n_experts = config->n_expert ? experts_floats(config->n_expert, config->d_model) : 0;
     if (widest < d_attn) widest = d_attn;
-    if (widest < config->d_ff) widest = config->d_ff;
-    size_t token_floats = 3 * config->d_model + 2 * config->d_ff + widest + 2 * d_attn +
-                          2 * config->n_head_kv * config->d_head + config->rope_dim;
+    if (widest < d_hidden) widest = d_hidden;
+    size_t token_floats = 3 * config->d_model + 2 * d_hidden + widest + 2 * d_attn + n_experts +
+                          2 * config->n_head_kv * config->d_head + model->weights.n_ropes * config->rope.dim;
     AttentionShape shape = model_attention_shape(model);
     if (attention_tile_bytes(&shape) == 0) {
         error_set(error, "%s: heads of %zu numbers are more than the %d KiB of a thread's scratch hold", path,
@@ -119,24 +139,26 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     if (n_chunk > n_ctx) n_chunk = n_ctx;
     Session *session = calloc(1, sizeof *session);
     if (!session) goto no_memory;
-    *session = (Session){.model = model,
-                         .compute = {options->compute.kernels, options->compute.threads,
-                                     floats_new(packed_floats(n_chunk, widest), 1),
-                                     packed_floats(n_chunk, widest)},
-                         .probe = options->probe,
-                         .stop = options->stop,
-                         .stop_user = options->stop_user,
-                         .n_ctx = n_ctx,
-                         .n_chunk = n_chunk};
+    *session =
+        (Session){.model = model,
+                  .compute = {options->compute.kernels, options->compute.threads,
+                              floats_new(packed_floats(n_chunk, widest), 1), packed_floats(n_chunk, widest)},
+                  .probe = options->probe,
+                  .stop = options->stop,
+                  .stop_user = options->stop_user,
+                  .n_ctx = n_ctx,
+                  .n_chunk = n_chunk};
     session->resid = floats_new(n_chunk, config->d_model);
     session->normed = floats_new(n_chunk, config->d_model);
     session->branch = floats_new(n_chunk, config->d_model);
-    session->hidden = floats_new(n_chunk, config->d_ff);
-    session->gate = floats_new(n_chunk, config->d_ff);
+    session->hidden = floats_new(n_chunk, d_hidden);
+    session->gate = floats_new(n_chunk, d_hidden);
+    if (n_experts) session->experts = floats_new(n_chunk, n_experts);
     if (!session->resid || !session->normed || !session->branch || !session->hidden || !session->gate ||
-        !session->compute.packed)
+        (n_experts && !session->experts) || !session->compute.packed)
         goto no_memory;
-    session->attention = attention_new(&shape, n_ctx, options->kv_dtype, n_chunk, &session->compute, error);
+    session->attention = attention_new(&shape, n_ctx, options->kv_dtype, options->whole_cache, n_chunk,
+                                       &session->compute, error);
     if (!session->attention) goto fail;
     session->tokens = calloc(n_ctx, sizeof *session->tokens);
     if (!session->tokens) goto no_memory;
@@ -157,6 +179,7 @@ void session_free(Session *session) {
     free(session->branch);
     free(session->hidden);
     free(session->gate);
+    free(session->experts);
     free(session->compute.packed);
     free(session);
 }
@@ -167,7 +190,8 @@ const Model *session_model(const Session *session) { return session->model; }
 const int32_t *session_tokens(const Session *session) { return session->tokens; }
 
 void session_rewind(Session *session, size_t position) {
-    if (position < session->position) session->position = position;
+    if (position >= session->position) return;
+    session->position = attention_reaches(session->attention, position) ? position : 0;
 }
 
 static void unpack_row(const Session *session, float *dst, const Matrix *matrix, size_t row) {
@@ -177,46 +201,35 @@ static void unpack_row(const Session *session, float *dst, const Matrix *matrix,
 }
 
 static void embed(Session *session, const int32_t *tokens, size_t n) {
+    const Config *config = &session->model->config;
     const Weights *weights = &session->model->weights;
-    size_t d = session->model->config.d_model;
+    const Kernels *kernels = session->compute.kernels;
+    size_t d = config->d_model;
     for (size_t t = 0; t < n; t++) {
         unpack_row(session, session->resid + t * d, &weights->embedding, (size_t)tokens[t]);
+        if (config->embedding_scale != 1) kernels->scale(session->resid + t * d, config->embedding_scale, d);
         if (!weights->positions.data) continue;
         float *position = session->normed; /* free until the first layer */
-        unpack_row(session, position, &weights->positions, session->position + t);
-        session->compute.kernels->add(session->resid + t * d, position, d);
+        unpack_row(session, position, &weights->positions, config->position_offset + session->position + t);
+        kernels->add(session->resid + t * d, position, d);
     }
+    if (weights->embedding_norm.gain)
+        norm_forward(&session->compute, &weights->embedding_norm, session->resid, session->resid, n, d);
 }
 
-typedef struct NormLoop {
-    const Session *session;
-    const Norm *norm;
-    const float *x;
-    float *y;
-} NormLoop;
-
-static void norm_rows(void *context, size_t begin, size_t end, unsigned worker) {
-    (void)worker;
-    const NormLoop *loop = context;
-    const Config *config = &loop->session->model->config;
-    const Kernels *kernels = loop->session->compute.kernels;
-    size_t d = config->d_model;
-    for (size_t t = begin; t < end; t++) {
-        const float *x = loop->x + t * d;
-        float *y = loop->y + t * d;
-        switch (config->family->norm) {
-        case NORM_LAYER:
-            kernels->layer_norm(y, x, loop->norm->gain, loop->norm->bias, d, config->norm_eps);
-            break;
-        case NORM_RMS: kernels->rms_norm(y, x, loop->norm->gain, d, config->norm_eps); break;
-        }
-    }
+/* What a branch reads: the normed residual stream in `normed`, or the stream itself where it has no norm. */
+static const float *read_resid(Session *session, const Norm *norm, size_t n) {
+    if (!norm->gain) return session->resid;
+    norm_forward(&session->compute, norm, session->resid, session->normed, n, norm->n);
+    return session->normed;
 }
 
-/* y = norm of x, [n][d_model] each. */
-static void norm_to(const Session *session, float *y, const Norm *norm, const float *x, size_t n) {
-    NormLoop loop = {session, norm, x, y};
-    parallel_for(session->compute.threads, n, 8, norm_rows, &loop);
+/* What a branch adds becomes of what it made: normed or scaled, where the family does so. */
+static void finish_branch(Session *session, const Norm *norm, size_t n) {
+    const Config *config = &session->model->config;
+    if (norm->gain) norm_forward(&session->compute, norm, session->branch, session->branch, n, norm->n);
+    if (config->residual_scale != 1)
+        session->compute.kernels->scale(session->branch, config->residual_scale, n * config->d_model);
 }
 
 /*
@@ -228,7 +241,7 @@ static bool forward(Session *session, size_t first, size_t n) {
     const Weights *weights = &session->model->weights;
     const Probe *probe = session->probe;
     const size_t d = config->d_model, position = session->position;
-    float *resid = session->resid, *normed = session->normed, *branch = session->branch;
+    float *resid = session->resid, *branch = session->branch;
     const Kernels *kernels = session->compute.kernels;
 
     attention_begin(session->attention, position, n);
@@ -237,20 +250,25 @@ static bool forward(Session *session, size_t first, size_t n) {
         if (session->stop && session->stop(session->stop_user)) return false;
 
         probe_rows(probe, PROBE_RESID_PRE, layer, position, resid, n, d);
-        norm_to(session, normed, &w->attn_norm, resid, n);
-        attention_forward(session->attention, &w->attention, layer, normed, branch, probe);
+        const float *x = read_resid(session, &w->attn_norm, n);
+        attention_forward(session->attention, &w->attention, layer, x, branch, probe);
+        finish_branch(session, &w->attn_post_norm, n);
         probe_rows(probe, PROBE_ATTN_OUT, layer, position, branch, n, d);
 
-        if (config->parallel_residual)
-            norm_to(session, normed, &w->mlp_norm, resid, n); /* before attention adds */
+        if (config->parallel_residual && w->mlp_norm.gain) x = read_resid(session, &w->mlp_norm, n);
         kernels->add(resid, branch, n * d);
         if (!config->parallel_residual) {
             probe_rows(probe, PROBE_RESID_MID, layer, position, resid, n, d);
-            norm_to(session, normed, &w->mlp_norm, resid, n);
+            x = read_resid(session, &w->mlp_norm, n);
         }
 
-        mlp_forward(&session->compute, config->family->mlp, &w->mlp, n, normed, branch, session->hidden,
-                    session->gate);
+        if (w->experts.n_expert)
+            experts_forward(&session->compute, config->family->mlp, &w->experts, layer, position, n, x,
+                            branch, session->hidden, session->gate, session->experts, probe);
+        else
+            mlp_forward(&session->compute, config->family->mlp, &w->mlp, n, x, branch, session->hidden,
+                        session->gate);
+        finish_branch(session, &w->mlp_post_norm, n);
         probe_rows(probe, PROBE_MLP_OUT, layer, position, branch, n, d);
         kernels->add(resid, branch, n * d);
         probe_rows(probe, PROBE_RESID_POST, layer, position, resid, n, d);
@@ -263,9 +281,14 @@ void session_unembed(const Session *session, const float *resid, size_t n, float
     const Weights *weights = &session->model->weights;
     for (size_t done = 0, m; done < n; done += m) {
         m = n - done < session->n_chunk ? n - done : session->n_chunk;
-        norm_to(session, session->normed, &weights->final_norm, resid + done * config->d_model, m);
-        LinearOutput output = {logits + done * config->n_vocab, &weights->unembedding};
-        linear_forward(&session->compute, &output, 1, session->normed, m);
+        float *to = logits + done * config->n_vocab;
+        norm_forward(&session->compute, &weights->final_norm, resid + done * config->d_model, session->normed,
+                     m, config->d_model);
+        linear_forward(&session->compute, &(LinearOutput){to, &weights->unembedding}, 1, session->normed, m);
+        if (config->logit_scale != 1)
+            session->compute.kernels->scale(to, config->logit_scale, m * config->n_vocab);
+        if (config->logit_cap != 0)
+            session->compute.kernels->soft_cap(to, config->logit_cap, m * config->n_vocab);
     }
 }
 

@@ -5,6 +5,7 @@
 #ifndef ATTN_MODEL_H
 #define ATTN_MODEL_H
 
+#include "binding.h"
 #include "checkpoint/checkpoint.h"
 #include "error.h"
 #include "family.h"
@@ -42,6 +43,7 @@ enum { SESSION_CHUNK = 256 }; /* tokens that go through the layers together unle
 typedef struct SessionOptions {
     size_t n_ctx;       /* positions to make room for; 0: the model's own n_ctx */
     DType kv_dtype;     /* DTYPE_F32, DTYPE_F16 or DTYPE_Q8_0 */
+    bool whole_cache;   /* keeps keys that no later token sees, too, so that session_rewind may go anywhere */
     size_t n_chunk;     /* tokens that go through the layers together; 0: SESSION_CHUNK */
     Compute compute;    /* kernels and threads, which must outlive the session; its scratch is its own */
     const Probe *probe; /* borrowed, or NULL */
@@ -68,7 +70,10 @@ const Model *session_model(const Session *session);
 /* The tokens at positions 0 … session_position − 1; −1 where session_resume was given vectors. */
 const int32_t *session_tokens(const Session *session);
 
-/* Forgets all positions from `position` (≤ session_position) on. The next token goes there. */
+/*
+ * Forgets all positions from `position` (≤ session_position) on. The next token goes there; or to position 0, if the keys
+ * that it would see have left the cache of a layer's window: session_position tells.
+ */
 void session_rewind(Session *session, size_t position);
 
 /*

@@ -2,8 +2,9 @@
 
 const char *probe_site_name(ProbeSite site) {
     static const char *const names[PROBE_N_SITES] = {
-        "resid_pre", "q",        "k",         "v",       "scores",     "pattern",
-        "z",         "attn_out", "resid_mid", "mlp_out", "resid_post", "logits",
+        "resid_pre",      "q",       "k",          "v",         "scores",
+        "pattern",        "z",       "attn_out",   "resid_mid", "router_logits",
+        "expert_weights", "mlp_out", "resid_post", "logits",
     };
     return site < PROBE_N_SITES ? names[site] : "?";
 }
@@ -20,5 +21,5 @@ void probe_heads(const Probe *probe, ProbeSite site, size_t layer, size_t positi
     for (size_t head = 0; head < n_head; head++)
         if (probe->wants(probe->user, site, layer, head))
             probe->visit(probe->user, &(Activation){site, layer, head, position, n, d_head, n_head * d_head,
-                                                   data + head * d_head});
+                                                    data + head * d_head});
 }

@@ -2,6 +2,7 @@
  * Opening a checkpoint: map the file, let the format that recognises it fill in tensors and metadata,
  * then check what holds for every format. Below that, the look-ups.
  */
+#include "folder.h"
 #include "format.h"
 
 #include "kernels/aligned.h"
@@ -9,6 +10,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +22,8 @@
 #error "checkpoints are little-endian and used in place: this machine would have to swap every weight"
 #endif
 
-static const Format *const formats[] = {&format_gguf, &format_llama2c_tokenizer, &format_llama2c};
+static const Format *const formats[] = {&format_gguf, &format_safetensors, &format_llama2c_tokenizer,
+                                        &format_llama2c};
 
 /* Memory that belongs to a checkpoint. Small pieces share the list's first block; each large one has its own. */
 typedef struct Owned {
@@ -59,7 +63,6 @@ static bool map_file(File *file, Error *error) {
     if (file->descriptor < 0) return error_set(error, "%s: cannot open: %s", path, strerror(errno));
     if (fstat(file->descriptor, status) != 0)
         return error_set(error, "%s: cannot examine: %s", path, strerror(errno));
-    if (S_ISDIR(status->st_mode)) return refuse_folder(path, error);
     if (!S_ISREG(status->st_mode))
         return error_set(error, "%s: not a regular file; a checkpoint must be one, so that it can be mapped",
                          path);
@@ -161,37 +164,43 @@ static bool check_tensors(Checkpoint *checkpoint, Error *error) {
     return true;
 }
 
+/* Fills in all but what is sorted. */
+static bool read_path(Checkpoint *checkpoint, Error *error) {
+    struct stat status;
+    if (stat(checkpoint->path, &status) == 0 && S_ISDIR(status.st_mode))
+        return folder_read(checkpoint, checkpoint->path, NULL, error);
+    const File *file = checkpoint_map(checkpoint, checkpoint->path, error);
+    if (!file) return false;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i]->recognise(file->bytes, file->n_bytes)) return formats[i]->read(checkpoint, error);
+    return refuse_foreign(file, error);
+}
+
 Checkpoint *checkpoint_open(const char *path, Error *error) {
     Checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
     if (!checkpoint || !(checkpoint->path = strdup(path))) {
         error_set(error, "%s: not enough memory", path);
         goto fail;
     }
-    const File *file = checkpoint_map(checkpoint, path, error);
-    if (!file) goto fail;
-    const Format *format = NULL;
-    for (size_t i = 0; i < sizeof formats / sizeof *formats && !format; i++)
-        if (formats[i]->recognise(file->bytes, file->n_bytes)) format = formats[i];
-    if (!format) {
-        refuse_foreign(file, error);
-        goto fail;
-    }
-    if (!format->read(checkpoint, error) || !check_keys(checkpoint, error) ||
-        !check_tensors(checkpoint, error))
-        goto fail;
-    return checkpoint;
+    if (read_path(checkpoint, error) && check_keys(checkpoint, error) && check_tensors(checkpoint, error))
+        return checkpoint;
 fail:
     checkpoint_close(checkpoint);
     return NULL;
 }
 
-void checkpoint_close(Checkpoint *checkpoint) {
-    if (!checkpoint) return;
+void checkpoint_unmap(Checkpoint *checkpoint) {
     for (size_t i = 0; i < checkpoint->n_files; i++) {
         const File *file = &checkpoint->files[i];
         if (file->bytes) munmap((void *)(uintptr_t)file->bytes, file->n_bytes);
         if (file->descriptor >= 0) close(file->descriptor);
     }
+    checkpoint->n_files = 0;
+}
+
+void checkpoint_close(Checkpoint *checkpoint) {
+    if (!checkpoint) return;
+    checkpoint_unmap(checkpoint);
     for (Owned *owned = checkpoint->owned, *next; owned; owned = next) next = owned->next, free(owned);
     free(checkpoint->files);
     free(checkpoint->path);
@@ -203,6 +212,7 @@ void checkpoint_close(Checkpoint *checkpoint) {
 }
 
 const char *checkpoint_path(const Checkpoint *checkpoint) { return checkpoint->path; }
+uint64_t checkpoint_turned_bytes(const Checkpoint *checkpoint) { return checkpoint->n_turned; }
 const char *checkpoint_format(const Checkpoint *checkpoint) { return checkpoint->format; }
 
 uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint) {
@@ -246,6 +256,20 @@ bool checkpoint_has(const Checkpoint *checkpoint, const char *key) {
     return find_entry(checkpoint, key) != NULL;
 }
 
+bool checkpoint_is_array(const Checkpoint *checkpoint, const char *key) {
+    const Entry *entry = find_entry(checkpoint, key);
+    return entry && entry->type == VALUE_ARRAY;
+}
+
+bool checkpoint_error(const Checkpoint *checkpoint, Error *error, const char *format, ...) {
+    char text[sizeof error->message];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return error_set(error, "%s: %s", checkpoint->path, text);
+}
+
 size_t format_value_bytes(uint32_t type) {
     static const unsigned char bytes[VALUE_N_TYPES] = {
         [VALUE_U8] = 1,  [VALUE_I8] = 1,   [VALUE_U16] = 2, [VALUE_I16] = 2, [VALUE_U32] = 4, [VALUE_I32] = 4,
@@ -268,33 +292,43 @@ static bool wrong_type(const Checkpoint *checkpoint, const Entry *entry, const c
                      entry->type == VALUE_ARRAY ? type_name(entry->element) : "", wanted);
 }
 
-bool format_unsigned(const Entry *entry, uint64_t *value) {
-    switch (entry->type) {
+/* Reads an integer of any width; false if it is none, or negative. */
+static bool read_unsigned(uint32_t type, const unsigned char *data, uint64_t *value) {
+    size_t n = format_value_bytes(type);
+    *value = 0;
+    switch (type) {
     case VALUE_U8:
     case VALUE_U16:
     case VALUE_U32:
-    case VALUE_U64:
-        *value = 0;
-        memcpy(value, entry->data,
-               format_value_bytes(entry->type)); /* little-endian: the low bytes come first */
-        return true;
+    case VALUE_U64: memcpy(value, data, n); return true; /* little-endian: the low bytes come first */
     case VALUE_I8:
     case VALUE_I16:
     case VALUE_I32:
-    case VALUE_I64: {
-        size_t n = format_value_bytes(entry->type);
-        if (entry->data[n - 1] & 0x80) return false;
-        *value = 0;
-        memcpy(value, entry->data, n);
-        return true;
-    }
+    case VALUE_I64: memcpy(value, data, n); return !(data[n - 1] & 0x80);
     default: return false;
     }
 }
 
+bool format_unsigned(const Entry *entry, uint64_t *value) {
+    return read_unsigned(entry->type, entry->data, value);
+}
+
+/* Likewise, or an array of equal ones. */
+static bool read_equal(const Entry *entry, uint64_t *value) {
+    size_t n = format_value_bytes(entry->element);
+    if (entry->type != VALUE_ARRAY) return read_unsigned(entry->type, entry->data, value);
+    for (size_t i = 1; i < entry->n; i++)
+        if (memcmp(entry->data, entry->data + i * n, n) != 0) return false;
+    return entry->n > 0 && read_unsigned(entry->element, entry->data, value);
+}
+
 bool checkpoint_u64(const Checkpoint *checkpoint, const char *key, uint64_t *value, Error *error) {
     const Entry *entry = find_entry(checkpoint, key);
-    return !entry || format_unsigned(entry, value) || wrong_type(checkpoint, entry, "an integer ≥ 0", error);
+    uint64_t read;
+    if (!entry) return true;
+    if (!read_equal(entry, &read)) return wrong_type(checkpoint, entry, "an integer ≥ 0", error);
+    *value = read;
+    return true;
 }
 
 bool checkpoint_f32(const Checkpoint *checkpoint, const char *key, float *value, Error *error) {
@@ -357,6 +391,10 @@ static bool find_numbers(const Checkpoint *checkpoint, const char *key, ValueTyp
     if (!find_array(checkpoint, key, element, other, &entry, error)) return false;
     if (entry) *array = (NumberArray){(size_t)entry->n, entry->data};
     return true;
+}
+
+bool checkpoint_bools(const Checkpoint *checkpoint, const char *key, NumberArray *array, Error *error) {
+    return find_numbers(checkpoint, key, VALUE_BOOL, VALUE_BOOL, array, error);
 }
 
 bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, NumberArray *array, Error *error) {

@@ -64,8 +64,11 @@ Checkpoint *checkpoint_open(const char *path, Error *error);
 void checkpoint_close(Checkpoint *checkpoint);
 
 const char *checkpoint_path(const Checkpoint *checkpoint);
-const char *checkpoint_format(const Checkpoint *checkpoint); /* "GGUF v3", "llama2.c" … */
-uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint);
+const char *checkpoint_format(const Checkpoint *checkpoint);  /* "GGUF v3", "llama2.c" … */
+uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint); /* of all files that hold its weights */
+
+/* Memory that its weights take beyond the files: those that a folder has in another order than GGUF. */
+uint64_t checkpoint_turned_bytes(const Checkpoint *checkpoint);
 
 /*
  * Whether the file has been written to since it was opened, so that what was computed may be of old and new weights.
@@ -96,12 +99,18 @@ typedef struct Value {
 size_t checkpoint_n_values(const Checkpoint *checkpoint);
 Value checkpoint_value(const Checkpoint *checkpoint, size_t i);
 
-/* Whether the metadata has the key, of any type. */
+/* Whether the metadata has the key, of any type; whether its value is an array. */
 bool checkpoint_has(const Checkpoint *checkpoint, const char *key);
+bool checkpoint_is_array(const Checkpoint *checkpoint, const char *key);
+
+/* Writes the formatted line to *error, with the path of the file before it, and returns false. */
+bool checkpoint_error(const Checkpoint *checkpoint, Error *error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /*
  * Metadata by key. A missing key leaves *value as it was and succeeds; a key of another type, or an
- * integer that is negative or too large, fails with an error that names it.
+ * integer that is negative or too large, fails with an error that names it. Where an integer is expected, an array of
+ * equal ones (a number for each layer) will do.
  */
 bool checkpoint_u64(const Checkpoint *checkpoint, const char *key, uint64_t *value, Error *error);
 bool checkpoint_f32(const Checkpoint *checkpoint, const char *key, float *value, Error *error);
@@ -136,12 +145,14 @@ static inline size_t string_array_bytes(const StringArray *array) {
     return (size_t)(array->end - array->next) - array->n * sizeof(uint64_t);
 }
 
-/* Numbers of 4 bytes where they lie, which may be anywhere. A missing key gives data = NULL, n = 0 and succeeds. */
+/* Numbers of one size where they lie, which may be anywhere. A missing key gives data = NULL, n = 0 and succeeds. */
 typedef struct NumberArray {
     size_t n;
     const unsigned char *data;
 } NumberArray;
 
+bool checkpoint_bools(const Checkpoint *checkpoint, const char *key, NumberArray *array,
+                      Error *error); /* of 1 byte each, 0 or 1 */
 bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, NumberArray *array, Error *error);
 bool checkpoint_i32s(const Checkpoint *checkpoint, const char *key, NumberArray *array,
                      Error *error); /* or uint32 */

@@ -74,14 +74,6 @@ static bool is_html(Head head) {
     return false;
 }
 
-/* A uint64 length of the JSON header, then that header. */
-static bool is_safetensors(Head head) {
-    uint64_t n = 0;
-    if (head.n <= sizeof n || head.bytes[sizeof n] != '{') return false;
-    memcpy(&n, head.bytes, sizeof n);
-    return n >= 2 && n <= 100000000; /* the format's own limit */
-}
-
 /* A protobuf of ModelProto (onnx.proto): ir_version, a small number, then producer_name, a text. */
 static bool is_onnx(Head head) {
     return head.n > 4 && head.bytes[0] == 0x08 && head.bytes[1] > 0 && head.bytes[1] < 32 &&
@@ -99,7 +91,6 @@ static const char *describe(Head head) {
                                           : "a zip archive; unpack it first";
     if (head.n > 1 && head.bytes[0] == 0x80 && head.bytes[1] >= 2 && head.bytes[1] <= 5) /* its protocol */
         return "a Python pickle (an old PyTorch checkpoint?): " CONVERT_TORCH;
-    if (is_safetensors(head)) return "a safetensors file: " CONVERT;
     if (is_html(text))
         return "an HTML page, not the file: the download went wrong; take the link to the file itself (Hugging Face: "
                "/resolve/, not /blob/), and log in where that is asked";
@@ -117,19 +108,57 @@ bool refuse_foreign(const File *file, Error *error) {
                      file->path);
 }
 
-bool refuse_folder(const char *path, Error *error) {
-    bool has_config = false, has_gguf = false;
+/* What kinds of files a folder has. */
+typedef struct Kinds {
+    bool config, gguf, torch, safetensors;
+} Kinds;
+
+static bool ends_in(const char *name, const char *ending) {
+    size_t n = strlen(name), m = strlen(ending);
+    return n > m && strcmp(name + n - m, ending) == 0;
+}
+
+static Kinds list_folder(const char *path) {
+    Kinds has = {0};
     DIR *folder = opendir(path);
     for (const struct dirent *entry; folder && (entry = readdir(folder));) {
-        size_t n = strlen(entry->d_name);
-        has_config = has_config || strcmp(entry->d_name, "config.json") == 0;
-        has_gguf = has_gguf || (n > 5 && strcmp(entry->d_name + n - 5, ".gguf") == 0);
+        const char *name = entry->d_name;
+        has.config |= strcmp(name, "config.json") == 0;
+        has.gguf |= ends_in(name, ".gguf");
+        has.safetensors |= ends_in(name, ".safetensors");
+        has.torch |= ends_in(name, ".bin") || ends_in(name, ".pt") || ends_in(name, ".pth");
     }
     if (folder) closedir(folder);
-    if (has_config && !has_gguf) /* a folder with both is of somebody who has converted it */
-        return error_set(error,
-                         "%s: this is a Hugging Face folder: convert it to GGUF with llama.cpp's "
-                         "convert_hf_to_gguf.py, and name the file that this makes",
-                         path);
-    return error_set(error, "%s: is a directory; name the checkpoint file in it", path);
+    return has;
+}
+
+bool folder_has_others(const char *path) {
+    Kinds has = list_folder(path);
+    return has.gguf || has.torch || has.safetensors;
+}
+
+bool refuse_folder(const char *path, const char *file, Error *error) {
+    Kinds has = list_folder(path);
+    if (file)
+        return error_set(
+            error,
+            "%s/%s: this is a safetensors file without the config.json that says what model it is: "
+            "download its whole folder",
+            path, file);
+    if (has.gguf || !(has.config || has.safetensors || has.torch))
+        return error_set(error, "%s: is a directory; name the checkpoint file in it", path);
+    if (!has.config)
+        return error_set(
+            error, "%s: this folder has weights, but no config.json that says what model they are", path);
+    if (has.torch)
+        return error_set(
+            error,
+            "%s: this Hugging Face folder has its weights in PyTorch's own format only, which is not "
+            "read: look for a version with model.safetensors, or convert it to GGUF with llama.cpp's "
+            "convert_hf_to_gguf.py",
+            path);
+    return error_set(error,
+                     "%s: this Hugging Face folder has no weights: neither model.safetensors nor "
+                     "model.safetensors.index.json; download them, too",
+                     path);
 }

@@ -64,6 +64,7 @@ struct Checkpoint {
     const Tensor **by_name; /* the tensors sorted by name */
     const Entry **by_key;   /* the entries sorted by key */
     struct Owned *owned;    /* of checkpoint_own */
+    uint64_t n_turned;      /* bytes of weights that do not lie in a file */
 };
 
 /*
@@ -82,6 +83,9 @@ typedef struct Format {
  */
 File *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *error);
 
+/* Takes all files off again. */
+void checkpoint_unmap(Checkpoint *checkpoint);
+
 /*
  * n bytes of memory that checkpoint_close frees, not set to anything: names and values that the file lacks or that
  * must not change, weights that had to be turned. NULL with an error when memory runs out.
@@ -89,6 +93,7 @@ File *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *error);
 void *checkpoint_own(Checkpoint *checkpoint, size_t n, Error *error);
 
 extern const Format format_gguf;
+extern const Format format_safetensors;       /* the folder around it */
 extern const Format format_llama2c;           /* a model */
 extern const Format format_llama2c_tokenizer; /* its vocabulary */
 
@@ -97,7 +102,11 @@ bool refuse_changed(const File *file, Error *error);
 
 /* Each fails: it says what a file or folder is that is no checkpoint, and what to do with it. */
 bool refuse_foreign(const File *file, Error *error);
-bool refuse_folder(const char *path, Error *error);
+bool refuse_folder(const char *path, const char *file,
+                   Error *error); /* `file`: NULL, or the one in it that was named */
+
+/* Whether a folder has weights in files of formats that end in .gguf, .safetensors, .bin, .pt or .pth. */
+bool folder_has_others(const char *path);
 
 #define BIG_ENDIAN_GGUF                                                                                      \
     "a big-endian GGUF file; convert it with 'gguf-convert-endian FILE little' (of Python's package gguf)"

@@ -45,7 +45,7 @@ bool make_has(const Maker *maker, const char *key) {
     return false;
 }
 
-static void add_entry(Maker *maker, const char *key, Entry entry) {
+void make_entry(Maker *maker, const char *key, Entry entry) {
     Checkpoint *checkpoint = maker->checkpoint;
     char whole[MAX_NAME];
     entry.key = copy_text(maker, whole_key(maker, key, whole));
@@ -62,7 +62,7 @@ static void add_value(Maker *maker, const char *key, ValueType type, const void 
     void *copy = make_room(maker, n);
     if (!copy) return;
     memcpy(copy, value, n);
-    add_entry(maker, key, (Entry){.type = type, .data = copy});
+    make_entry(maker, key, (Entry){.type = type, .data = copy});
 }
 
 void make_u32(Maker *maker, const char *key, uint64_t value) {
@@ -90,13 +90,13 @@ void make_string(Maker *maker, const char *key, String value) {
     if (!copy) return;
     memcpy(copy, &n, sizeof n);
     memcpy(copy + sizeof n, value.data, value.n);
-    add_entry(maker, key, (Entry){.type = VALUE_STRING, .n = n, .data = copy});
+    make_entry(maker, key, (Entry){.type = VALUE_STRING, .n = n, .data = copy});
 }
 
 void make_array(Maker *maker, const char *key, ValueType element, uint64_t n, const void *data,
                 size_t n_bytes) {
-    add_entry(maker, key,
-              (Entry){.type = VALUE_ARRAY, .element = element, .n = n, .n_bytes = n_bytes, .data = data});
+    make_entry(maker, key,
+               (Entry){.type = VALUE_ARRAY, .element = element, .n = n, .n_bytes = n_bytes, .data = data});
 }
 
 Tensor *make_tensor(Maker *maker, const Tensor *tensor, const char *format, ...) {

@@ -27,6 +27,7 @@ void make_bool(Maker *maker, const char *key, bool value);
 void make_string(Maker *maker, const char *key, String value);
 void make_array(Maker *maker, const char *key, ValueType element, uint64_t n, const void *data,
                 size_t n_bytes);
+void make_entry(Maker *maker, const char *key, Entry entry); /* whose data stay where they are, too */
 
 /* Whether there is an entry of that key already. */
 bool make_has(const Maker *maker, const char *key);

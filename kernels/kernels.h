@@ -140,6 +140,12 @@ typedef struct Kernels {
     /* x = GELU(x) by the tanh formula of GPT-2, in place. Hendrycks & Gimpel 2016, arXiv:1606.08415. */
     void (*gelu_tanh)(float *x, size_t n);
 
+    /* x = ½·x·(1 + erf(x/√2)), GELU as it was defined there, in place. */
+    void (*gelu_erf)(float *x, size_t n);
+
+    /* x = cap·tanh(x/cap) in place. */
+    void (*soft_cap)(float *x, float cap, size_t n);
+
     /* gate = SiLU(gate)·up in place: SwiGLU's middle. Shazeer 2020, arXiv:2002.05202. */
     void (*silu_mul)(float *gate, const float *up, size_t n);
 } Kernels;

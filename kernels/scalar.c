@@ -117,6 +117,14 @@ static void gelu_tanh(float *x, size_t n) {
     }
 }
 
+static void gelu_erf(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) x[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678f));
+}
+
+static void soft_cap(float *x, float cap, size_t n) {
+    for (size_t i = 0; i < n; i++) x[i] = cap * tanhf(x[i] / cap);
+}
+
 static void silu_mul(float *gate, const float *up, size_t n) {
     for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
 }
@@ -160,5 +168,7 @@ const Kernels kernels_scalar = {
     .layer_norm = layer_norm,
     .rms_norm = rms_norm,
     .gelu_tanh = gelu_tanh,
+    .gelu_erf = gelu_erf,
+    .soft_cap = soft_cap,
     .silu_mul = silu_mul,
 };

@@ -47,6 +47,8 @@ KERNEL_SETS(DECLARE_SET)
                             float eps);                                                                      \
     void lanes##_rms_norm(float *y, const float *x, const float *gain, size_t n, float eps);                 \
     void lanes##_gelu_tanh(float *x, size_t n);                                                              \
+    void lanes##_gelu_erf(float *x, size_t n);                                                               \
+    void lanes##_soft_cap(float *x, float cap, size_t n);                                                    \
     void lanes##_silu_mul(float *gate, const float *up, size_t n);                                           \
     extern const Product lanes##_matvec_floats, lanes##_matmul_floats;
 
@@ -55,7 +57,8 @@ KERNEL_SETS(DECLARE_SET)
     .unpack = lanes##_unpack, .pack_f16 = lanes##_pack_f16, .add = lanes##_add,                              \
     .add_scaled = lanes##_add_scaled, .scale = lanes##_scale, .max = lanes##_max,                            \
     .exp_sum = lanes##_exp_sum, .layer_norm = lanes##_layer_norm, .rms_norm = lanes##_rms_norm,              \
-    .gelu_tanh = lanes##_gelu_tanh, .silu_mul = lanes##_silu_mul
+    .gelu_tanh = lanes##_gelu_tanh, .gelu_erf = lanes##_gelu_erf, .soft_cap = lanes##_soft_cap,              \
+    .silu_mul = lanes##_silu_mul
 
 /* And of its products. */
 #define FLOAT_WAYS(lanes)                                                                                    \

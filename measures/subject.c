@@ -20,6 +20,7 @@ bool subject_check_length(const Subject *subject, Error *error) {
 Session *subject_session(const Subject *subject, size_t n_ctx, const Probe *probe, Error *error) {
     if (n_ctx == 0 && !subject_check_length(subject, error)) return NULL;
     SessionOptions session = {.n_ctx = n_ctx ? n_ctx : subject->tokens.n,
+                              .whole_cache = true,
                               .kv_dtype = subject->kv_dtype,
                               .compute = subject->compute,
                               .probe = probe};

@@ -1,78 +1,52 @@
 #!/usr/bin/python3
-"""The independent implementation: GPT-2 and Llama checkpoints (GGUF) in PyTorch, written from the papers.
+"""The independent implementation: every family of families.py (GGUF checkpoints) in PyTorch, from papers and published code.
 
 Everything is the plain formula on whole matrices in float64, so that its rounding is far below that of
 any engine compared with it. Model.forward calls a hook at every site that attn's probe.h names, with the
-same names and values; the hook may look, or return something else to go on with.
+same names and values; the hook may look, or return something else to go on with. Where families differ:
+
+  q, k, v         as projected, with bias and clamp; the norms of q and k, and RoPE, come after
+  z               pattern · v, before qwen35's gate
+  scores          scaled, soft-capped, with ALiBi; pattern: a sink takes its share, so that rows may sum to less than 1
+  attn_out, mlp_out   what is added to the residual stream: after a norm behind the branch, and scaled
+  resid_mid       between the two; a parallel layer has none
+  router_logits   [n][n_expert]: of layers with experts
+  expert_weights  [n][n_expert]: what each expert's output is multiplied with, 0 where it was not chosen
+  expert_indices  [n][n_expert_used]: the chosen ones, heaviest first (to look at; weights decide)
+  logits          scaled and soft-capped
 """
 import argparse
-import hashlib
-import os
-import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 import gguf
+from families import read_config
 
 EXAMPLES = """examples:
   scripts/reference.py make tests/data/reference
+  scripts/reference.py make tests/data/reference qwen2 gemma
   scripts/reference.py run tests/data/reference/gpt2-f32.gguf --tokens 1,2,3
   scripts/reference.py run model.gguf --tokens 464,412,733,417 -o logits.npy
 
-Runs any GGUF of the families gpt2 and llama whose tensors gguf.py reads."""
+Runs any GGUF of the families in families.py whose tensors gguf.py reads."""
 
 
-@dataclass(frozen=True)
-class Config:
-    n_layer: int
-    n_head: int
-    n_head_kv: int
-    d_head: int
-    norm: str         # "layer" | "rms"
-    norm_eps: float
-    mlp: str          # "gelu_tanh" | "swiglu"
-    rope: str         # "none" | "neighbours": pairs (2i, 2i + 1) | "halves": pairs (i, i + rope_dim/2)
-    rope_dim: int     # dimensions of a head that rotate: the first rope_dim
-    rope_base: float
-    rope_scale: float  # positions are divided by this
-    parallel_residual: bool
-    f16_cache: bool = False  # keys and values are rounded to binary16 before they are used
+def clamped_swiglu(gate, up):
+    """gpt-oss's (model card, arXiv:2508.10925)."""
+    gate, up = gate.clamp(max=7), up.clamp(-7, 7)
+    return gate * torch.sigmoid(1.702 * gate) * (up + 1)
 
 
-FAMILIES = {
-    "gpt2": dict(norm="layer", mlp="gelu_tanh", rope="none"),
-    "llama": dict(norm="rms", mlp="swiglu", rope="neighbours"),
+ACTIVATIONS = {
+    "silu": F.silu,
+    "gelu": F.gelu,  # arXiv:1606.08415, by erf
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+    "relu2": lambda x: F.relu(x).square(),  # arXiv:2109.08668
 }
-
-
-def read_config(metadata):
-    architecture = metadata["general.architecture"]
-    if architecture not in FAMILIES:
-        raise SystemExit(f"architecture {architecture} is not implemented here; {', '.join(FAMILIES)} are")
-
-    def get(key, default=None):
-        value = metadata.get(f"{architecture}.{key}", default)
-        if value is None:
-            raise SystemExit(f"the metadata lacks {architecture}.{key}")
-        return np.asarray(value).item()
-
-    family = FAMILIES[architecture]
-    n_head = get("attention.head_count")
-    d_head = get("attention.key_length", get("embedding_length") // n_head)
-    scaling = get("rope.scaling.type", "linear")
-    if scaling not in ("none", "linear"):
-        raise SystemExit(f"rope scaling {scaling} is not implemented here")
-    scale = get("rope.scaling.factor", get("rope.scale_linear", 1.0)) if scaling == "linear" else 1.0
-    return Config(
-        n_layer=get("block_count"), n_head=n_head, n_head_kv=get("attention.head_count_kv", n_head),
-        d_head=d_head,
-        norm_eps=get("attention.layer_norm_epsilon" if family["norm"] == "layer" else
-                     "attention.layer_norm_rms_epsilon"),
-        rope_dim=get("rope.dimension_count", d_head), rope_base=get("rope.freq_base", 10000.0),
-        rope_scale=scale, parallel_residual=get("use_parallel_residual", False), **family)
 
 
 def rotate(x, angles, pairing):
@@ -88,6 +62,26 @@ def rotate(x, angles, pairing):
         turned = torch.complex(real, imaginary) * turn
         rotated = torch.cat([turned.real, turned.imag], -1)
     return torch.cat([rotated, passing], -1)
+
+
+def yarn_shares(rope, n_pairs):
+    """Of each pair's frequency: 0 where it keeps its pace, 1 where it is slowed down (arXiv:2309.00071, section 3.2)."""
+    def pair_that_turns(times):
+        return n_pairs * np.log(rope.original_ctx / (2 * np.pi * times)) / np.log(rope.base)
+
+    low, high = pair_that_turns(rope.beta_fast), pair_that_turns(rope.beta_slow)
+    if rope.whole_pairs:
+        low, high = np.floor(low), np.ceil(high)
+    low, high = max(low, 0), min(high, 2 * n_pairs - 1)
+    return ((torch.arange(n_pairs, dtype=torch.float64) - low) / max(high - low, 0.001)).clamp(0, 1)
+
+
+def alibi_slopes(n_head, bias):
+    """Of each head (arXiv:2108.12409, section 3, and the authors' code where n_head is no power of two)."""
+    whole = 2 ** int(np.log2(n_head))
+    slopes = [2 ** (-bias * (i + 1) / whole) for i in range(whole)]
+    slopes += [2 ** (-bias * (i + 0.5) / whole) for i in range(n_head - whole)]
+    return torch.tensor(slopes, dtype=torch.float64)
 
 
 def unchanged(site, layer, x):
@@ -109,18 +103,46 @@ class Model:
         return F.linear(x, self.weight(name + ".weight"), self.optional(name + ".bias"))
 
     def norm(self, name, x):
-        gain, eps = self.weight(name + ".weight"), self.config.norm_eps
+        """Over the last axis; without weights where the file has none."""
+        gain, bias = self.optional(name + ".weight"), self.optional(name + ".bias")
         if self.config.norm == "layer":  # arXiv:1607.06450
-            return F.layer_norm(x, gain.shape, gain, self.optional(name + ".bias"), eps)
-        return x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps) * gain  # arXiv:1910.07467
+            x = x - x.mean(-1, keepdim=True)
+        x = x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + self.config.norm_eps)  # arXiv:1910.07467
+        x = x if gain is None else x * gain
+        return x if bias is None else x + bias
 
-    def rope_angles(self, n):
-        """[n][rope_dim/2]: position·base^(−2i/rope_dim), divided by the scale and by the file's factors."""
+    def head_norm(self, name, x):
+        """Of queries or keys [head][n][d_head], if the file has such a norm: over all heads together or each alone, and
+        then with one gain for all or one each."""
+        if name + ".weight" not in self.tensors:
+            return x
+        shape = self.tensors[name + ".weight"].shape
+        x = x.transpose(0, 1)
+        together = len(shape) == 1 and shape[0] != x.shape[-1]
+        x = self.norm(name, x.flatten(1)).view_as(x) if together else self.norm(name, x)
+        return x.transpose(0, 1)
+
+    def rope_angles(self, layer, n):
+        """[n][rope_dim/2]: position·base^(−2i/rope_dim), slowed down as the Rope and the file's factors say."""
+        rope, rope_dim = self.config.ropes[layer], self.config.rope_dim
+        frequencies = rope.base ** (-torch.arange(0, rope_dim, 2, dtype=torch.float64) / rope_dim)
+        factors = self.optional("rope_freqs.weight")
+        if factors is None:  # longrope (arXiv:2402.13753): as Hugging Face, by the length of the text
+            factors = self.optional(f"rope_factors_{'long' if n > rope.original_ctx else 'short'}.weight")
+        if factors is not None:
+            frequencies = frequencies / factors
+        shares = yarn_shares(rope, rope_dim // 2) if rope.yarn else 1
+        frequencies = frequencies * (1 - shares) + frequencies / rope.scale * shares
+        return torch.outer(torch.arange(n, dtype=torch.float64), frequencies)
+
+    def turned(self, layer, x):
+        """Queries or keys [head][n][d_head] after RoPE."""
         c = self.config
-        frequencies = c.rope_base ** (-torch.arange(0, c.rope_dim, 2, dtype=torch.float64) / c.rope_dim)
-        if "rope_freqs.weight" in self.tensors:
-            frequencies = frequencies / self.weight("rope_freqs.weight")
-        return torch.outer(torch.arange(n, dtype=torch.float64) / c.rope_scale, frequencies)
+        if c.rope == "none" or c.ropes[layer] is None:
+            return x
+        turned = rotate(x, self.rope_angles(layer, x.shape[1]), c.rope)
+        turned[..., :c.rope_dim] *= c.ropes[layer].magnitude
+        return turned
 
     def attention(self, layer, x, hook=unchanged):
         """Causal multi-head attention (arXiv:1706.03762), kv heads shared by groups (arXiv:2305.13245)."""
@@ -130,287 +152,157 @@ class Model:
                 [c.n_head * c.d_head, c.n_head_kv * c.d_head, c.n_head_kv * c.d_head], -1)
         else:
             q, k, v = (self.linear(block + name, x) for name in ("attn_q", "attn_k", "attn_v"))
+        gate = None
+        if q.shape[-1] == 2 * c.n_head * c.d_head:  # qwen35: each head's query, then what its output is gated with
+            q, gate = (rows.flatten(1) for rows in q.unflatten(-1, (c.n_head, 2, c.d_head)).unbind(2))
+        if c.clamp:
+            q, k, v = (rows.clamp(-c.clamp, c.clamp) for rows in (q, k, v))
         q, k, v = (hook(site, layer, rows.unflatten(-1, (-1, c.d_head)).transpose(0, 1))  # [head][n][d_head]
                    for site, rows in (("q", q), ("k", k), ("v", v)))
-        if c.rope != "none":
-            angles = self.rope_angles(n)
-            q, k = rotate(q, angles, c.rope), rotate(k, angles, c.rope)
+        q = self.turned(layer, self.head_norm(block + "attn_q_norm", q))
+        k = self.turned(layer, self.head_norm(block + "attn_k_norm", k))
         if c.f16_cache:
             k, v = k.half().double(), v.half().double()
         k, v = (rows.repeat_interleave(c.n_head // c.n_head_kv, 0) for rows in (k, v))
-        scores = hook("scores", layer, torch.tril(q @ k.transpose(1, 2) / c.d_head ** 0.5))
-        future = torch.ones(n, n, dtype=torch.bool).triu(1)
-        pattern = hook("pattern", layer, scores.masked_fill(future, -torch.inf).softmax(-1))
-        z = hook("z", layer, pattern @ v)
-        return self.linear(block + "attn_output", z.transpose(0, 1).flatten(1))
+        scores = torch.tril(q @ k.transpose(1, 2) * c.score_scale)
+        if c.score_cap:
+            scores = c.score_cap * torch.tanh(scores / c.score_cap)
+        distance = torch.arange(n)[:, None] - torch.arange(n)  # from a query back to a key
+        if c.alibi:
+            scores = scores - alibi_slopes(c.n_head, c.alibi)[:, None, None] * distance.clamp(min=0)
+        scores = hook("scores", layer, scores)
+        hidden = (distance < 0) | (distance >= (c.windows[layer] or n))
+        scores = scores.masked_fill(hidden, -torch.inf)
+        sinks = self.optional(block + "attn_sinks.weight")  # arXiv:2309.17453; learned: one more score, of no value
+        if sinks is not None:
+            scores = torch.cat([scores, sinks[:, None, None].expand(-1, n, 1)], -1)
+        pattern = hook("pattern", layer, scores.softmax(-1)[..., :n])
+        z = hook("z", layer, pattern @ v).transpose(0, 1).flatten(1)
+        return self.linear(block + "attn_output", z if gate is None else z * torch.sigmoid(gate))
 
-    def mlp(self, layer, x):
+    def convolved(self, name, x):
+        """Each column of x [n][columns] as a weighted sum of its last few rows: a causal, depthwise convolution."""
+        kernel, n = self.weight(name), len(x)
+        padded = F.pad(x, (0, 0, kernel.shape[1] - 1, 0))
+        return sum(kernel[:, i] * padded[i:i + n] for i in range(kernel.shape[1]))
+
+    def short_convolution(self, block, x):
+        """lfm2's (arXiv:2511.23404): gates before and behind a convolution, in the place of attention."""
+        before, behind, x = self.linear(block + "in_proj", x).chunk(3, -1)
+        return self.linear(block + "out_proj", behind * self.convolved(block + "conv.weight", before * x))
+
+    def delta_net(self, block, x):
+        """Gated delta net (arXiv:2412.06464), as in qwen3-next: each head has a matrix that maps keys to values, which fades
+        and is corrected by what it says wrong about the newest key."""
+        c, n = self.config, len(x)
+        qkv = F.silu(self.convolved(block + "ssm_conv1d.weight", self.linear(block + "attn_qkv", x)))
+        d_keys = c.n_key_heads * c.d_state
+        q, k, v = (rows.unflatten(-1, (-1, c.d_state)) for rows in
+                   qkv.split([d_keys, d_keys, qkv.shape[-1] - 2 * d_keys], -1))  # [n][head][d_state]
+        q, k = (rows / torch.sqrt(rows.pow(2).sum(-1, keepdim=True) + 1e-6) for rows in (q, k))
+        times = v.shape[1] // c.n_key_heads  # value head i has key head i mod n_key_heads
+        q, k = q.repeat(1, times, 1) * c.d_state ** -0.5, k.repeat(1, times, 1)
+        step = F.softplus(self.linear(block + "ssm_alpha", x) + self.weight(block + "ssm_dt.bias"))
+        fade = torch.exp(self.weight(block + "ssm_a") * step)  # [n][head]
+        pace = torch.sigmoid(self.linear(block + "ssm_beta", x))
+        state, out = torch.zeros(v.shape[1], c.d_state, c.d_state, dtype=torch.float64), torch.zeros_like(v)
+        for i in range(n):
+            state = state * fade[i, :, None, None]  # [head][value][key]
+            error = v[i] - (state @ k[i, :, :, None])[..., 0]
+            state = state + pace[i, :, None, None] * error[:, :, None] * k[i, :, None, :]
+            out[i] = (state @ q[i, :, :, None])[..., 0]
+        gate = self.linear(block + "attn_gate", x).view_as(out)
+        return self.linear(block + "ssm_out", (self.norm(block + "ssm_norm", out) * F.silu(gate)).flatten(1))
+
+    def mixer(self, layer, x, hook):
+        """Attention, or what stands in its place and has no sites but what it adds."""
         block = f"blk.{layer}."
-        hidden = self.linear(block + "ffn_up", x)
-        if self.config.mlp == "swiglu":  # arXiv:2002.05202
-            hidden = F.silu(self.linear(block + "ffn_gate", x)) * hidden
-        else:  # arXiv:1606.08415, by the tanh formula
-            hidden = F.gelu(hidden, approximate="tanh")
-        return self.linear(block + "ffn_down", hidden)
+        if block + "shortconv.conv.weight" in self.tensors:
+            return self.short_convolution(block + "shortconv.", x)
+        if block + "ssm_a" in self.tensors:
+            return self.delta_net(block, x)
+        return self.attention(layer, x, hook)
+
+    def activate(self, gate, up):
+        """arXiv:2002.05202 where there is a gate."""
+        if self.config.mlp == "clamped_swiglu":
+            return clamped_swiglu(gate, up)
+        activation = ACTIVATIONS[self.config.mlp]
+        return activation(up) if gate is None else activation(gate) * up
+
+    def dense(self, block, x, kind=""):
+        """The MLP; kind "_shexp": the one of all tokens beside the experts."""
+        up = self.linear(f"{block}ffn_up{kind}", x)
+        gate = None
+        if f"{block}ffn_gate{kind}.weight" in self.tensors:
+            gate = self.linear(f"{block}ffn_gate{kind}", x)
+        elif up.shape[-1] == 2 * self.tensors[f"{block}ffn_down{kind}.weight"].shape[-1]:  # one matrix for both
+            gate, up = up.chunk(2, -1)
+        return self.linear(f"{block}ffn_down{kind}", self.activate(gate, up))
+
+    def experts(self, layer, block, x, hook):
+        """A mixture of experts (arXiv:2101.03961, arXiv:2401.04088)."""
+        c, logits = self.config, hook("router_logits", layer, self.linear(block + "ffn_gate_inp", x))
+        chosen = hook("expert_indices", layer, logits.topk(c.n_expert_used).indices)
+        weights = torch.zeros_like(logits).scatter(1, chosen, 1) * logits.softmax(-1)
+        if c.renormalised:
+            weights = weights / weights.sum(-1, keepdim=True)
+        weights = hook("expert_weights", layer, weights)
+
+        def project(name, x, expert):
+            bias = self.optional(f"{block}ffn_{name}_exps.bias")
+            return F.linear(x, matrices[name][expert], None if bias is None else bias[expert])
+
+        matrices = {name: self.weight(f"{block}ffn_{name}_exps.weight") for name in ("gate", "up", "down")}
+        out = torch.zeros_like(x)
+        for expert in range(weights.shape[1]):
+            rows = weights[:, expert] != 0
+            hidden = self.activate(project("gate", x[rows], expert), project("up", x[rows], expert))
+            out[rows] += weights[rows, expert, None] * project("down", hidden, expert)
+        if block + "ffn_up_shexp.weight" in self.tensors:
+            shared = self.dense(block, x, "_shexp")
+            gate = self.optional(block + "ffn_gate_inp_shexp.weight")
+            out += shared if gate is None else shared * torch.sigmoid(x @ gate.flatten())[:, None]
+        return out
+
+    def mlp(self, layer, x, hook=unchanged):
+        block = f"blk.{layer}."
+        if block + "ffn_gate_inp.weight" in self.tensors:
+            return self.experts(layer, block, x, hook)
+        return self.dense(block, x)
+
+    def before(self, name, x):
+        return x if self.config.norms == "behind" else self.norm(name, x)
+
+    def behind(self, name, x):
+        return (x if self.config.norms == "before" else self.norm(name, x)) * self.config.residual_scale
 
     def forward(self, tokens, hook=unchanged):
         """Logits [n][n_vocab] of all positions."""
-        x = self.weight("token_embd.weight")[tokens]
+        c, x = self.config, self.weight("token_embd.weight")[tokens] * self.config.embedding_scale
         if "position_embd.weight" in self.tensors:
-            x = x + self.weight("position_embd.weight")[:len(tokens)]
-        for layer in range(self.config.n_layer):
-            x = hook("resid_pre", layer, x)
-            attn_out = self.attention(layer, self.norm(f"blk.{layer}.attn_norm", x), hook)
-            attn_out = hook("attn_out", layer, attn_out)
-            mid = x if self.config.parallel_residual else hook("resid_mid", layer, x + attn_out)
-            mlp_out = hook("mlp_out", layer, self.mlp(layer, self.norm(f"blk.{layer}.ffn_norm", mid)))
-            x = mid + mlp_out + (attn_out if self.config.parallel_residual else 0)
+            x = x + self.weight("position_embd.weight")[c.position_offset:][:len(tokens)]
+        if c.embedding_norm:
+            x = self.norm("token_embd_norm", x)
+        for layer in range(c.n_layer):
+            block, x = f"blk.{layer}.", hook("resid_pre", layer, x)
+            shared = c.parallel_residual == "without ffn_norm" and block + "ffn_norm.weight" not in self.tensors
+            parallel = shared or c.parallel_residual is True
+            normed = self.before(block + "attn_norm", x)
+            second = block + "attn_norm_2" if block + "attn_norm_2.weight" in self.tensors else None
+            attn_out = self.mixer(layer, self.norm(second, x) if second else normed, hook)
+            attn_out = hook("attn_out", layer, self.behind(block + "post_attention_norm", attn_out))
+            mid = x if parallel else hook("resid_mid", layer, x + attn_out)
+            mlp_out = self.mlp(layer, normed if shared else self.before(block + c.ffn_norm, mid), hook)
+            mlp_out = hook("mlp_out", layer, self.behind(block + "post_ffw_norm", mlp_out))
+            x = mid + mlp_out + (attn_out if parallel else 0)
             x = hook("resid_post", layer, x)
-        x = self.norm("output_norm", x)
+        x = self.norm(c.output_norm, x)
         unembedding = "output" if "output.weight" in self.tensors else "token_embd"
-        return hook("logits", self.config.n_layer, self.linear(unembedding, x))
-
-
-# From here on: the committed checkpoints, tiny, random and of odd shapes, and what they must compute.
-
-N_VOCAB = {"gpt2": 257, "llama": 261}
-
-# Which tensors get which dtype: the first expression found in the name decides.
-VECTORS = ("norm|bias|position|rope_freqs", "F32")
-MIXES = {
-    "mixed": (("blk.0.attn_norm.weight", "F16"), ("position", "Q8_0"), VECTORS, ("token_embd", "F16"),
-              ("attn", "Q8_0"), ("ffn", "Q4_0"), ("", "BF16")),
-    "mixed-32": (("blk.0.attn_norm.weight", "Q4_1"), ("position", "Q5_0"), VECTORS, ("token_embd", "Q5_1"),
-                 ("0.attn_qkv", "Q5_0"), ("0.attn_out", "Q4_1"), ("0.ffn_up", "IQ4_NL"), ("0.ffn_down", "Q4_K"),
-                 ("1.attn_qkv", "MXFP4"), ("1.attn_out", "Q8_0"), ("1.ffn_up", "Q5_1"), ("1.ffn_down", "Q6_K")),
-    "mixed-k": (("blk.0.attn_norm.weight", "Q6_K"), VECTORS, ("token_embd", "Q3_K"), ("^output", "Q6_K"),
-                ("0.attn_q", "Q4_K"), ("0.attn_k", "Q5_K"), ("0.attn_v", "Q6_K"), ("0.attn_out", "Q5_0"),
-                ("0.ffn_gate", "Q2_K"), ("0.ffn_up", "Q3_K"), ("0.ffn_down", "IQ4_XS"),
-                ("1.attn_q", "IQ4_XS"), ("1.attn_k", "Q3_K"), ("1.attn_v", "Q2_K"), ("1.attn_out", "IQ4_NL"),
-                ("1.ffn_gate", "Q4_K"), ("1.ffn_up", "Q2_K"), ("1.ffn_down", "Q5_K")),
-}
-
-
-@dataclass(frozen=True)
-class Case:
-    name: str
-    seed: int
-    dtype: str  # of the matrices, or a key of MIXES
-    n_layer: int
-    n_head: int
-    n_head_kv: int
-    d_head: int
-    d_model: int
-    d_ff: int
-    n_tokens: int = 67
-    tied: bool = True
-    biases: str = ""  # llama: layers (a regular expression) that have one nevertheless
-    rope_freqs: bool = False
-    version: int = 3
-    metadata: tuple = ()  # keys (without the architecture) beyond the usual ones
-
-    @property
-    def architecture(self):
-        return self.name.split("-")[0]
-
-    @property
-    def file_dtype(self):
-        """What the file is called after."""
-        return "Q8_0" if self.dtype in MIXES else self.dtype
-
-    @property
-    def n_ctx(self):
-        return 192 if self.n_tokens > 80 else 80
-
-
-# Keys are split into tiles of 64 and prompts into chunks, so the sequences are longer than that.
-# After the dtype: n_layer, n_head, n_head_kv, d_head, d_model, d_ff.
-CASES = [
-    Case("gpt2-f32", 1, "F32", 2, 2, 2, 20, 40, 84, n_tokens=150),
-    Case("gpt2-f32-untied", 2, "F32", 3, 5, 5, 8, 40, 53, tied=False,
-         metadata=(("attention.layer_norm_epsilon", np.float32(0.05)),)),
-    Case("gpt2-f16", 3, "F16", 2, 9, 9, 8, 72, 106),
-    Case("gpt2-bf16", 4, "BF16", 2, 3, 3, 20, 60, 212, tied=False, version=2),
-    Case("gpt2-q8_0", 5, "Q8_0", 2, 3, 3, 32, 96, 160, metadata=(("general.alignment", np.uint32(64)),)),
-    Case("gpt2-q4_0", 6, "Q4_0", 2, 2, 2, 80, 160, 160),
-    Case("gpt2-mixed", 7, "mixed", 2, 1, 1, 64, 64, 160, tied=False),
-    Case("llama-f32", 8, "F32", 2, 4, 2, 20, 72, 60, n_tokens=150, tied=False),
-    Case("llama-f32-rope", 9, "F32", 3, 6, 1, 8, 36, 53, biases="attn_[qkv]$", rope_freqs=True,
-         metadata=(("rope.dimension_count", np.uint32(6)), ("rope.freq_base", np.float32(500)),
-                   ("rope.scaling.type", "linear"), ("rope.scaling.factor", np.float32(4)),
-                   ("attention.layer_norm_rms_epsilon", np.float32(0.05)))),
-    Case("llama-f32-parallel", 10, "F32", 2, 2, 1, 128, 36, 53, biases="attn_[a-z]*$|ffn_[a-z]*$",
-         metadata=(("rope.scale_linear", np.float32(2.5)), ("use_parallel_residual", True))),
-    Case("llama-f16", 11, "F16", 2, 9, 3, 8, 72, 106, tied=False),
-    Case("llama-bf16", 12, "BF16", 2, 1, 1, 80, 80, 53),
-    Case("llama-q8_0", 13, "Q8_0", 2, 3, 1, 32, 96, 160, tied=False),
-    Case("llama-q4_0", 14, "Q4_0", 2, 2, 1, 64, 160, 160, tied=False),
-    Case("llama-mixed", 15, "mixed", 2, 2, 1, 128, 96, 128, tied=False),
-    Case("gpt2-mixed-32", 16, "mixed-32", 2, 3, 3, 32, 96, 256),
-    Case("llama-mixed-k", 17, "mixed-k", 2, 2, 1, 32, 256, 256, tied=False),
-]
-
-
-def byte_vocabulary():
-    """GPT-2's names of the 256 bytes: the printable ones of Latin-1 are themselves and come first, the others
-    are U+0100 and on."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    return [chr(byte) for byte in printable] + [chr(0x100 + i) for i in range(256 - len(printable))]
-
-
-def tokenizer_metadata(architecture):
-    """A vocabulary of single bytes, so that the checkpoints can be tried with text."""
-    if architecture == "gpt2":
-        tokens, types = byte_vocabulary() + ["<|endoftext|>"], [1] * 256 + [3]
-        specific = {"tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.merges": []}
-        bos, eos = 256, 256
-    else:
-        tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)] + ["▁", "▁t"]
-        types = [2, 3, 3] + [6] * 256 + [1, 1]
-        specific = {"tokenizer.ggml.scores": np.array([0] * 259 + [-1, -2], "<f4"),
-                    "tokenizer.ggml.unknown_token_id": np.uint32(0),
-                    "tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.add_eos_token": False}
-        bos, eos = 1, 2
-    return {"tokenizer.ggml.model": architecture, "tokenizer.ggml.tokens": tokens,
-            "tokenizer.ggml.token_type": np.array(types, "<i4"), **specific,
-            "tokenizer.ggml.bos_token_id": np.uint32(bos), "tokenizer.ggml.eos_token_id": np.uint32(eos)}
-
-
-def model_metadata(case):
-    a, usual = case.architecture, {
-        "context_length": np.uint32(case.n_ctx), "embedding_length": np.uint32(case.d_model),
-        "feed_forward_length": np.uint32(case.d_ff), "block_count": np.uint32(case.n_layer),
-        "attention.head_count": np.uint32(case.n_head)}
-    if a == "gpt2":
-        usual["attention.layer_norm_epsilon"] = np.float32(1e-5)
-    else:
-        usual.update({
-            "attention.layer_norm_rms_epsilon": np.float32(1e-6), "vocab_size": np.uint32(N_VOCAB[a]),
-            "rope.dimension_count": np.uint32(case.d_head), "rope.freq_base": np.float32(10000)})
-        if case.n_head_kv != case.n_head:
-            usual["attention.head_count_kv"] = np.uint32(case.n_head_kv)
-        if case.n_head * case.d_head != case.d_model:
-            usual["attention.key_length"] = usual["attention.value_length"] = np.uint32(case.d_head)
-    usual.update({key: value for key, value in case.metadata if not key.startswith("general.")})
-    metadata = {"general.architecture": a, "general.type": "model", "general.name": case.name,
-                "general.description": f"random weights, seed {case.seed}, made by scripts/reference.py"}
-    metadata.update({key: value for key, value in case.metadata if key.startswith("general.")})
-    metadata.update({f"{a}.{key}": value for key, value in usual.items()})
-    metadata["general.file_type"] = np.uint32(gguf.TYPES[case.file_dtype].file_type)
-    if gguf.TYPES[case.file_dtype].q:
-        metadata["general.quantization_version"] = np.uint32(2)
-    return {**metadata, **tokenizer_metadata(a)}
-
-
-def linear_layers(case):
-    """(name, outputs, inputs, gain) of the linear layers of one block. The gains give scores a spread of
-    about two, so that attention has preferences, and keep the residual stream near one."""
-    q, kv, d = case.n_head * case.d_head, case.n_head_kv * case.d_head, case.d_model
-    if case.architecture == "gpt2":
-        yield "attn_qkv", 3 * d, d, 1.4
-    else:
-        yield from [("attn_q", q, d, 1.4), ("attn_k", kv, d, 1.4), ("attn_v", kv, d, 1.0)]
-        yield "ffn_gate", case.d_ff, d, 1.5
-    yield from [("attn_output", d, q, 1.0), ("ffn_up", case.d_ff, d, 1.5), ("ffn_down", d, case.d_ff, 1.0)]
-
-
-def random_weights(case):
-    """name → float32 array. RandomState, because numpy promises that its numbers never change."""
-    random = np.random.RandomState(case.seed).normal
-    gpt2, weights = case.architecture == "gpt2", {}
-
-    def add_norm(name):
-        weights[name + ".weight"] = random(1, 0.3, case.d_model)
-        if gpt2:
-            weights[name + ".bias"] = random(0, 0.2, case.d_model)
-
-    weights["token_embd.weight"] = random(0, 0.5, (N_VOCAB[case.architecture], case.d_model))
-    if gpt2:
-        weights["position_embd.weight"] = random(0, 0.2, (case.n_ctx, case.d_model))
-    if case.rope_freqs:
-        weights["rope_freqs.weight"] = random(2, 0.3, read_config(model_metadata(case)).rope_dim // 2)
-    for layer in range(case.n_layer):
-        add_norm(f"blk.{layer}.attn_norm")
-        add_norm(f"blk.{layer}.ffn_norm")
-        for name, outputs, inputs, gain in linear_layers(case):
-            weights[f"blk.{layer}.{name}.weight"] = random(0, gain / inputs ** 0.5, (outputs, inputs))
-            if gpt2 or case.biases and re.match(case.biases, name):
-                weights[f"blk.{layer}.{name}.bias"] = random(0, 0.3, outputs)
-    add_norm("output_norm")
-    if not case.tied:
-        weights["output.weight"] = random(0, 2 / case.d_model ** 0.5, weights["token_embd.weight"].shape)
-    return {name: values.astype("f4") for name, values in weights.items()}
-
-
-def pack_weights(case):
-    dtypes = MIXES.get(case.dtype, (VECTORS, ("", case.dtype)))
-    return {name: gguf.Tensor.pack(values, next(dtype for part, dtype in dtypes if part_of(part, name)))
-            for name, values in random_weights(case).items()}
-
-
-def part_of(expression, name):
-    return re.search(expression, name) is not None
-
-
-def edited_runs(model, n):
-    """Hooks that change the forward pass: (name of the run, hook)."""
-    def ablate(site, layer, x):
-        """Head 0 of layer 1 adds nothing."""
-        if (site, layer) == ("z", 1):
-            x = x.clone()
-            x[0] = 0
-        return x
-
-    def spread(site, layer, x):
-        """The last head of layer 0 looks everywhere alike from the last position."""
-        if (site, layer) == ("pattern", 0):
-            x = x.clone()
-            x[-1, -1] = 1 / n
-        return x
-
-    return [("ablate", ablate), ("pattern_edit", spread)]
-
-
-def expected(case, metadata, tensors):
-    """name → array: what the checkpoint must compute. Rows of sites are those of the positions recorded."""
-    model, random = Model(metadata, tensors), np.random.RandomState(1000 + case.seed)
-    n = case.n_tokens
-    tokens = random.randint(N_VOCAB[case.architecture], size=n)
-    positions = [p for p in (0, 1, 7, 63, 64, 66, 128, 149) if p < n]  # whose sites are recorded
-    out = {"tokens": tokens, "positions": np.array(positions)}
-
-    def record(site, layer, x):
-        rows = x if site == "logits" else x[..., positions, :]
-        out["logits" if site == "logits" else f"blk.{layer}.{site}"] = rows.numpy()
-        return x
-
-    model.forward(tokens, record)
-    for name, hook in edited_runs(model, n):
-        out[f"{name}.logits"] = model.forward(tokens, hook)[positions].numpy()
-    out["f16_cache.logits"] = Model(metadata, tensors, f16_cache=True).forward(tokens)[positions].numpy()
-    if case.name == "llama-f32":  # layer 0's attention with RoPE's other pairing, which neither family has
-        x = random.normal(size=(20, case.d_model)).astype("f4")
-        out["halves.x"] = x
-        out["halves.attn_out"] = Model(metadata, tensors, rope="halves").attention(
-            0, torch.from_numpy(x).double()).numpy()
-    return {name: values.astype("f4") for name, values in out.items()}
-
-
-def make(folder):
-    os.makedirs(folder, exist_ok=True)
-    for case in CASES:
-        path = os.path.join(folder, case.name + ".gguf")
-        gguf.write(path, model_metadata(case), pack_weights(case), case.version)
-        metadata, tensors = gguf.read(path)
-        with open(path, "rb") as file:
-            digest = hashlib.sha256(file.read()).hexdigest()
-        gguf.write(os.path.join(folder, case.name + ".expected.gguf"), {
-            "general.architecture": "expected",
-            "general.name": f"{case.name}: sites at some positions, logits at all",
-            "expected.command": "scripts/reference.py make tests/data/reference",
-            "expected.seed": np.uint32(case.seed), "expected.checkpoint_sha256": digest,
-        }, expected(case, metadata, tensors))
-        print(path)
+        logits = self.linear(unembedding, x) * c.logit_scale
+        if c.logit_cap:
+            logits = c.logit_cap * torch.tanh(logits / c.logit_cap)
+        return hook("logits", c.n_layer, logits)
 
 
 def run(path, tokens, out):
@@ -436,6 +328,7 @@ def main():
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("make", help="write the test checkpoints and their expected numbers")
     command.add_argument("folder")
+    command.add_argument("names", nargs="*", help="only those whose name begins so")
     command = commands.add_parser("run", help="print the five likeliest next tokens and their logits")
     command.add_argument("model", help="a GGUF checkpoint")
     command.add_argument("--tokens", required=True, type=lambda text: [int(t) for t in text.split(",")],
@@ -444,7 +337,10 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)  # sums in one order: the same bytes every time
     if args.command == "make":
-        make(args.folder)
+        import dtype_models
+        import family_models
+        for models in (dtype_models, family_models):
+            models.make(args.folder, lambda name: name.startswith(tuple(args.names or [""])))
     else:
         run(args.model, args.tokens, args.o)
 

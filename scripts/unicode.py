@@ -1,33 +1,32 @@
 #!/usr/bin/env python3
-"""Writes the table of character classes into unicode.c and prints what tests/test_tokenizer.c expects of it.
+"""Writes the table of categories and scripts into text/categories.c and prints what tests/test_pattern.c expects of it.
 
-A class is what the patterns of byte-level BPE ask for: a letter (\\p{L}), a number (\\p{N}), white space
-(\\s: the property White_Space) or none of them.
+The source is Debian's python3-regex, which holds Unicode 15.0. Run with /usr/bin/python3 where that is Debian's.
 """
 import pathlib
-import unicodedata
 
-OTHER, LETTER, NUMBER, SPACE = range(4)
-SOURCE = pathlib.Path(__file__).parent.parent / "text/unicode.c"
+import regex
+
+# In the order of text/categories.c.
+CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()
+SCRIPTS = ["", "Arabic", "Cyrillic", "Devanagari", "Greek", "Han", "Hangul", "Hebrew", "Hiragana", "Katakana", "Khmer",
+           "Lao", "Latin", "Myanmar", "Thai"]  # what patterns of tokenizers name, and the larger ones of their kind
+N = 0x110000
+SOURCE = pathlib.Path(__file__).parent.parent / "text/categories.c"
 BEGIN, END = "/* Written by scripts/unicode.py", "};\n"
 
 
-def char_class(code_point):
-    char = chr(code_point)
-    category = unicodedata.category(char)
-    # str.isspace also takes the separators U+001C to U+001F, which White_Space does not have.
-    if char.isspace() and not 0x1C <= code_point <= 0x1F:
-        return SPACE
-    return {"L": LETTER, "N": NUMBER}.get(category[0], OTHER)
-
-
-def table(classes):
-    changes = [c << 2 | classes[c] for c in range(len(classes)) if c == 0 or classes[c] != classes[c - 1]]
-    lines = [f"{BEGIN} from Unicode {unicodedata.unidata_version}. */\n",
-             "static const uint32_t changes[] = {\n"]
-    for i in range(0, len(changes), 10):
-        lines.append("    " + " ".join(f"0x{change:06x}," for change in changes[i:i + 10]) + "\n")
-    return "".join(lines) + END
+def column(names, pattern):
+    """For each code point the index of the name whose pattern matches it."""
+    values = [0] * N
+    for index, name in enumerate(names):
+        if not name:
+            continue
+        found = regex.compile(pattern % name)
+        for c in range(N):
+            if found.match(chr(c)):
+                values[c] = index
+    return values
 
 
 def fnv1a(data):
@@ -38,13 +37,16 @@ def fnv1a(data):
 
 
 def main():
-    classes = bytes(char_class(c) for c in range(0x110000))
+    categories, scripts = column(CATEGORIES, r"\p{%s}"), column(SCRIPTS, r"\p{Script=%s}")
+    both = list(zip(categories, scripts))
+    runs = [c << 9 | scripts[c] << 5 | categories[c] for c in range(N) if c == 0 or both[c] != both[c - 1]]
+    lines = [" ".join(f"0x{run:08x}," for run in runs[i:i + 9]) for i in range(0, len(runs), 9)]
+    table = (f"{BEGIN} from Unicode 15.0. */\n"
+             "static const uint32_t runs[] = {\n    " + "\n    ".join(lines) + "\n" + END)
     source = SOURCE.read_text()
     begin = source.index(BEGIN)
-    end = source.index(END, begin) + len(END)
-    SOURCE.write_text(source[:begin] + table(classes) + source[end:])
-    print(f"letters {classes.count(LETTER)}, numbers {classes.count(NUMBER)}, spaces {classes.count(SPACE)}, "
-          f"FNV-1a 0x{fnv1a(classes):016x}")
+    SOURCE.write_text(source[:begin] + table + source[source.index(END, begin) + len(END):])
+    print(f"{len(runs)} runs, FNV-1a of categories 0x{fnv1a(categories):016x}, of scripts 0x{fnv1a(scripts):016x}")
 
 
 if __name__ == "__main__":

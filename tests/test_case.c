@@ -453,7 +453,7 @@ static void test_growth(void) {
     json_free(report);
 }
 
-/* Everything that the file holds must be counted, except a table of RoPE frequencies. */
+/* Everything that the file holds must be counted, except tables of RoPE. */
 static void check_shape_of_file(const char *path) {
     char arguments[256];
     Error error = {{0}};
@@ -464,14 +464,15 @@ static void check_shape_of_file(const char *path) {
     double parameters = 0, bytes = 0; /* bytes of matrices: vectors are held in F32, whatever their type */
     for (size_t j = 0; checkpoint && j < checkpoint_n_tensors(checkpoint); j++) {
         const Tensor *tensor = checkpoint_tensor(checkpoint, j);
-        static const char frequencies[] = "rope_freqs.weight";
+        char name[64];
         double n = 1;
-        if (tensor->name.n == sizeof frequencies - 1 &&
-            memcmp(tensor->name.data, frequencies, tensor->name.n) == 0)
-            continue;
+        snprintf(name, sizeof name, "%.*s", (int)tensor->name.n, tensor->name.data);
+        if (strncmp(name, "rope_", 5) == 0) continue;
+        bool is_matrix =
+            (tensor->n_dims > 1 || strstr(name, "shexp")) && !strstr(name, ".bias") && !strstr(name, "norm");
         for (uint32_t dim = 0; dim < tensor->n_dims; dim++) n *= (double)tensor->dims[dim];
         parameters += n;
-        if (tensor->n_dims > 1) bytes += (double)tensor->n_bytes;
+        if (is_matrix) bytes += (double)tensor->n_bytes;
     }
     const Json *positions = matrix_row(report, "apart", "positions");
     double counted = sum_of(report, "parameters", "total") + sum_of(report, "apart", "total");

@@ -177,23 +177,6 @@ static void test_vectors_llama(void) {
     check_vectors(path, 46);
 }
 
-/* What scripts/unicode.py counts in Python's unicodedata, and FNV-1a over the classes of all code points. */
-static void test_unicode_classes(void) {
-    unsigned counts[4] = {0};
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (uint32_t c = 0; c < 0x110000; c++) {
-        CharClass class = unicode_class(c);
-        counts[class]++;
-        hash = (hash ^ class) * 0x100000001b3u;
-    }
-    CHECK(counts[CHAR_LETTER] == 131756, "%u", counts[CHAR_LETTER]);
-    CHECK(counts[CHAR_NUMBER] == 1791, "%u", counts[CHAR_NUMBER]);
-    CHECK(counts[CHAR_SPACE] == 25, "%u", counts[CHAR_SPACE]);
-    CHECK(hash == 0xf4b825c75b4903e8u, "0x%016llx", (unsigned long long)hash);
-    CHECK(unicode_class(UTF8_INVALID) == CHAR_OTHER && unicode_class(UINT32_MAX) == CHAR_OTHER,
-          "beyond Unicode");
-}
-
 static void test_utf8(void) {
     for (uint32_t c = 0, decoded; c < 0x110000; c++) {
         char s[4];
@@ -370,7 +353,7 @@ static void test_pieces_and_ends(void) {
     opened = open_tokenizer(llama3);
     if (!opened.tokenizer) return;
     CHECK(tokenizer_adds_bos(opened.tokenizer), "as the file says");
-    CHECK(strcmp(tokenizer_kind(opened.tokenizer), "byte-level BPE (llama-3)") == 0, "kind");
+    CHECK(strcmp(tokenizer_kind(opened.tokenizer), "byte-level BPE (llama-bpe)") == 0, "kind");
     Tokens eot = encode(opened.tokenizer, "<|eot_id|>", 10, ENCODE_SPECIAL);
     CHECK(eot.n == 1 && tokenizer_is_end(opened.tokenizer, eot.ids[0]), "known by its name");
     tokens_free(&eot);
@@ -490,8 +473,8 @@ static void test_refuses_models(void) {
     add_u32(&writer, "model", 1);
     check_refused(&writer, path, "tokenizer.ggml.model");
     writer = begin_gpt2(path, "a|b", "a b");
-    add_string(&writer, "pre", "qwen2");
-    check_refused(&writer, path, "'qwen2' is not supported");
+    add_string(&writer, "pre", "qwen3000");
+    check_refused(&writer, path, "'qwen3000' is not supported");
     writer = begin_gpt2(path, "a|b", "a b");
     add_u32(&writer, "pre", 1);
     check_refused(&writer, path, "tokenizer.ggml.pre' is of type uint32, expected string");
@@ -1029,7 +1012,6 @@ static void test_specials(void) {
 }
 
 int main(void) {
-    RUN(test_unicode_classes);
     RUN(test_utf8);
     RUN(test_cases_gpt2);
     RUN(test_cases_llama3);

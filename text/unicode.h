@@ -1,4 +1,4 @@
-/* What is asked of Unicode: where a character ends, whether it is a letter, whether a terminal may be given it. */
+/* UTF-8, and which characters a terminal may be given. */
 #ifndef ATTN_UNICODE_H
 #define ATTN_UNICODE_H
 
@@ -18,20 +18,6 @@ enum {
  * Unicode Standard, section 3.9, table 3-8), at least 1.
  */
 size_t utf8_decode(const char *text, size_t n, uint32_t *code_point);
-
-/* The classes that tokenizers' patterns tell apart: \p{L}, \p{N}, \s (White_Space), and the rest. */
-typedef enum CharClass { CHAR_OTHER, CHAR_LETTER, CHAR_NUMBER, CHAR_SPACE } CharClass;
-
-/* unicode_class for any code point, by bisection. */
-CharClass unicode_search_class(uint32_t code_point);
-
-/* Code points beyond U+10FFFF, such as UTF8_INVALID, are CHAR_OTHER. Most text is ASCII, which needs no search. */
-static inline CharClass unicode_class(uint32_t code_point) {
-    if (code_point >= 0x80) return unicode_search_class(code_point);
-    if ((code_point | 0x20) - 'a' < 26) return CHAR_LETTER;
-    if (code_point - '0' < 10) return CHAR_NUMBER;
-    return code_point == ' ' || code_point - '\t' < 5 ? CHAR_SPACE : CHAR_OTHER;
-}
 
 /*
  * What strangers wrote (tokens, metadata, file names, arguments) and a person is to read: whether it may be given to a

@@ -1,7 +1,7 @@
 /*
- * Loading: model and pattern ─► texts and types of the tokens ─► hash of texts ─► merges or scores
- * ─► special tokens ─► ids with a role. The file spells bytes in its own way (byte-level BPE writes a
- * space as Ġ, SentencePiece as ▁); that is undone here, once, so that encoding and decoding see bytes.
+ * Filling: texts and types of the tokens ─► hash of texts ─► merges or scores ─► special tokens. A file spells
+ * bytes in its own way (byte-level BPE writes a space as Ġ, SentencePiece as ▁); that is undone here, once, so that
+ * encoding and decoding see bytes.
  *
  * Against hostile files, everything is checked against the number of tokens, and memory is a small multiple of
  * the file's size. The hashes have no secret seed, so a file may make its texts collide. Look-ups therefore
@@ -10,11 +10,10 @@
 #include "text/vocab.h"
 
 #include "kernels/aligned.h"
-#include "text/buffer.h"
+#include "text/pipeline.h"
 #include "text/unicode.h"
+#include "text/unigram.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +24,8 @@ enum {
     MAX_SPECIAL_BYTES = 256,
 };
 
-static bool out_of_memory(const Checkpoint *checkpoint, Error *error) {
-    return error_set(error, "%s: not enough memory for the vocabulary", checkpoint_path(checkpoint));
+static bool out_of_memory(const VocabBuilder *builder) {
+    return error_set(builder->error, "%s: not enough memory for the vocabulary", builder->path);
 }
 
 static bool equal(String a, String b) { return a.n == b.n && memcmp(a.data, b.data, a.n) == 0; }
@@ -60,6 +59,12 @@ static inline uint64_t hash_text(String text, bool padded) {
 static size_t table_slots(size_t n) { return 2 * n + MAX_PROBES; }
 static size_t table_place(uint64_t hash, size_t n) { return (size_t)((hash >> 32) * (2 * n) >> 32); }
 
+String vocab_shown(const Vocab *vocab, int32_t id) {
+    if (!vocab->shown_starts) return vocab_text(vocab, id);
+    uint32_t start = vocab->shown_starts[id];
+    return (String){vocab->shown + start, vocab->shown_starts[id + 1] - start};
+}
+
 String vocab_text(const Vocab *vocab, int32_t id) {
     uint32_t start = vocab->starts[id];
     return (String){vocab->bytes + start, vocab->starts[id + 1] - start};
@@ -82,7 +87,10 @@ int32_t vocab_find(const Vocab *vocab, String text) {
     return slot && *slot ? (int32_t)((*slot & vocab->id_mask) - 1) : -1;
 }
 
-/* Where the order of the merge stands that makes the token of its first `left` bytes and the others; 0 stands there if none does. */
+/*
+ * Where the order of the merge stands that makes the token of its first `left` bytes and the others; 0 stands there if
+ * none does.
+ */
 static uint32_t *merge_order(const Vocab *vocab, int32_t id, size_t left) {
     uint32_t *order = &vocab->orders[id];
     while (*order && vocab->merges[*order].left != left) order = &vocab->merges[*order].next;
@@ -111,6 +119,12 @@ static int spelt_byte(uint32_t c) {
     return c == 0x143 ? 0xad : -1;
 }
 
+uint32_t vocab_spell_byte(char byte) {
+    uint32_t c = (unsigned char)byte;
+    if (spelt_byte(c) == (int)c) return c;
+    return c <= 0x20 ? 0x100 + c : c == 0xad ? 0x143 : 0x121 + c - 0x7f;
+}
+
 /*
  * Whether all 8 bytes lie between ! and ~: visible ASCII, which is spelt as itself. A byte's highest bit is set
  * if it is not ASCII, if it lies beyond ~ and 1 is added, or if it lies before ! and ! is subtracted. Only a byte
@@ -122,10 +136,11 @@ static bool is_visible(uint64_t word) {
 }
 
 /*
- * Writes the bytes that a spelling of byte-level BPE stands for. A text with other characters stands for itself.
+ * Writes the bytes that a spelling of byte-level BPE stands for. A text with other characters stands for itself, and
+ * *is_spelt becomes false.
  * `text` has STRING_PADDING behind it, and `out` room for as much behind text.n bytes.
  */
-static size_t unspell_bytes(String text, char *out) {
+static size_t unspell_bytes(String text, char *out, bool *is_spelt) {
     const uint64_t visible = 0x6161616161616161u;
     size_t n = (text.n >= 2) & (memcmp(text.data, "\xc4\xa0", 2) == 0), i = 2 * n;
     *out = ' '; /* if the text begins with one */
@@ -143,12 +158,29 @@ static size_t unspell_bytes(String text, char *out) {
         i += utf8_decode(text.data + i, text.n - i, &c);
         int byte = spelt_byte(c);
         if (byte < 0) {
+            *is_spelt = false;
             memcpy(out, text.data, text.n);
             return text.n;
         }
         out[n++] = (char)byte;
     }
     return n;
+}
+
+bool vocab_append_unspelt(String text, TextBuffer *out) {
+    static const char padding[STRING_PADDING];
+    size_t start = out->n, copy = start + text.n + STRING_PADDING;
+    if (!text_append(out, text.data, text.n) || !text_append(out, padding, STRING_PADDING) ||
+        !text_append(out, text.data, text.n) || !text_append(out, padding, STRING_PADDING))
+        return false;
+    bool is_spelt;
+    out->n = start + unspell_bytes((String){out->data + copy, text.n}, out->data + start, &is_spelt);
+    return true;
+}
+
+static size_t copy_text(String text, char *out) {
+    memcpy(out, text.data, text.n);
+    return text.n;
 }
 
 size_t vocab_unspell_spaces(String text, char *out) {
@@ -169,199 +201,109 @@ static int named_byte(String name) {
     return high && low ? (int)((high - digits) << 4 | (low - digits)) : -1;
 }
 
-static bool load_kind(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    static const struct {
-        const char *pre;
-        VocabKind kind;
-    } patterns[] = {
-        {"default", VOCAB_GPT2},  {"gpt-2", VOCAB_GPT2},      {"llama-bpe", VOCAB_LLAMA3},
-        {"llama3", VOCAB_LLAMA3}, {"llama-v3", VOCAB_LLAMA3},
-    };
-    const char *path = checkpoint_path(checkpoint);
-    String model = {0}, pre = {"default", 7};
-    if (!checkpoint_string(checkpoint, "tokenizer.ggml.model", &model, error) ||
-        !checkpoint_string(checkpoint, "tokenizer.ggml.pre", &pre, error))
-        return false;
-    if (!model.data) return error_set(error, "%s: has no vocabulary (tokenizer.ggml.model is missing)", path);
-    if (string_equals(model, "llama")) {
-        vocab->kind = VOCAB_SPM;
-        return true;
-    }
-    if (!string_equals(model, "gpt2"))
-        return error_set(error, "%s: tokenizer.ggml.model '%.*s' is not supported; 'gpt2' and 'llama' are",
-                         path, string_shown(model), model.data);
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-        if (string_equals(pre, patterns[i].pre)) {
-            vocab->kind = patterns[i].kind;
-            return true;
-        }
-    return error_set(error, "%s: tokenizer.ggml.pre '%.*s' is not supported; 'gpt-2' and 'llama-bpe' are",
-                     path, string_shown(pre), pre.data);
+/* Likewise for a spelling of this vocabulary. */
+static size_t unspell_text(const Vocab *vocab, String text, char *out, bool *is_spelt) {
+    if (vocab->byte_level) return unspell_bytes(text, out, is_spelt);
+    return vocab->verbatim ? copy_text(text, out) : vocab_unspell_spaces(text, out);
 }
 
-static bool load_types(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    NumberArray types;
-    if (!checkpoint_i32s(checkpoint, "tokenizer.ggml.token_type", &types, error)) return false;
-    if (types.data && types.n != vocab->n)
-        return error_set(error, "%s: tokenizer.ggml.token_type has %zu elements for %zu tokens",
-                         checkpoint_path(checkpoint), types.n, vocab->n);
-    memset(vocab->types, TOKEN_NORMAL, vocab->n);
-    for (size_t i = 0; i < types.n; i++) {
-        int32_t type = i32_at(&types, i);
-        vocab->types[i] = (unsigned char)type;
-        if (type < TOKEN_NORMAL || type > TOKEN_BYTE)
-            return error_set(error,
-                             "%s: tokenizer.ggml.token_type of token %zu is %" PRId32 ", expected 1 to 6",
-                             checkpoint_path(checkpoint), i, type);
-    }
-    return true;
+/* Whether byte-level BPE spells a text as itself. */
+static bool is_own_spelling(String text) {
+    size_t n = 0;
+    while (n < text.n && text.data[n] > 0x20 && text.data[n] < 0x7f) n++;
+    return n == text.n;
 }
 
 /*
  * Rewrites token id from the file's spelling to bytes at `out`, which has room for them; *n is their number.
  * Names of control and unknown tokens are not text and stay as they are. So do user-defined tokens of byte-level BPE.
+ * *is_text becomes false for what merging cannot make.
  */
-static bool unspell(Vocab *vocab, const Checkpoint *checkpoint, size_t id, String text, char *out, size_t *n,
-                    Error *error) {
+static bool unspell(const VocabBuilder *builder, size_t id, String text, char *out, size_t *n,
+                    bool *is_text) {
+    Vocab *vocab = builder->vocab;
     TokenType type = vocab->types[id];
-    bool is_spm = vocab->kind == VOCAB_SPM;
-    int byte = is_spm && (type == TOKEN_NORMAL || type == TOKEN_BYTE) ? named_byte(text) : -1;
+    bool byte_level = vocab->byte_level;
+    int byte = !byte_level && !vocab->verbatim && (type == TOKEN_NORMAL || type == TOKEN_BYTE)
+                   ? named_byte(text)
+                   : -1;
     if (byte >= 0) {
         vocab->types[id] = TOKEN_BYTE; /* in a file without types, the name tells */
         if (vocab->byte_ids[byte] < 0) vocab->byte_ids[byte] = (int32_t)id;
         *out = (char)byte;
         *n = 1;
-    } else if (is_spm && type == TOKEN_BYTE) {
-        return error_set(
-            error, "%s: tokenizer.ggml.tokens: byte token %zu is named '%.*s', expected <0x00> to <0xFF>",
-            checkpoint_path(checkpoint), id, string_shown(text), text.data);
-    } else if (type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || (type == TOKEN_USER_DEFINED && !is_spm)) {
-        memcpy(out, text.data, text.n);
-        *n = text.n;
+        *is_text = false;
+    } else if (!byte_level && type == TOKEN_BYTE) {
+        return error_set(builder->error, "%s: %s: byte token %zu is named '%.*s', expected <0x00> to <0xFF>",
+                         builder->path, builder->tokens, id, string_shown(text), text.data);
+    } else if (type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || (type == TOKEN_USER_DEFINED && byte_level)) {
+        *n = copy_text(text, out);
+        *is_text = byte_level && is_own_spelling(text);
     } else {
-        *n = is_spm ? vocab_unspell_spaces(text, out) : unspell_bytes(text, out);
+        *n = unspell_text(vocab, text, out, is_text);
     }
     return true;
 }
 
 /* Adds token id, whose text is known, to by_text. */
-static bool index_text(Vocab *vocab, const Checkpoint *checkpoint, size_t id, Error *error) {
-    TokenType type = vocab->types[id];
+static bool index_text(const VocabBuilder *builder, size_t id) {
+    Vocab *vocab = builder->vocab;
     String text = vocab_text(vocab, (int32_t)id);
-    bool is_text = type != TOKEN_CONTROL && type != TOKEN_UNKNOWN && type != TOKEN_BYTE;
-    if (text.n == 0 || (vocab->kind == VOCAB_SPM && !is_text)) return true;
+    if (text.n == 0 || builder->apart) return true;
     uint64_t hash = hash_text(text, true);
     uint32_t *slot = text_slot(vocab, text, hash);
     if (!slot)
-        return error_set(error, "%s: tokenizer.ggml.tokens: too many texts share a hash value",
-                         checkpoint_path(checkpoint));
+        return error_set(builder->error, "%s: %s: too many texts share a hash value", builder->path,
+                         builder->tokens);
     if (*slot) /* real vocabularies hold some texts twice: the first id counts */
         vocab->distinct = false;
     else
         *slot = ((uint32_t)hash & ~vocab->id_mask) | ((uint32_t)id + 1);
     if (text.n > vocab->longest) vocab->longest = text.n;
-    for (size_t i = 1; vocab->kind == VOCAB_SPM && i < text.n; i++) {
+    for (size_t i = 1; !vocab->byte_level && i < text.n; i++) {
         unsigned char a = (unsigned char)text.data[i - 1], b = (unsigned char)text.data[i];
         vocab->joined[a][b / 8] |= (unsigned char)(1u << b % 8);
     }
     return true;
 }
 
-/* Finds the strings of tokens and merges, and makes room for what they become. */
-static bool make_room(Vocab *vocab, const Checkpoint *checkpoint, StringArray *spelt, StringArray *lines,
-                      Error *error) {
-    const char *path = checkpoint_path(checkpoint);
-    *lines = (StringArray){0};
-    if (!checkpoint_strings(checkpoint, "tokenizer.ggml.tokens", spelt, error)) return false;
-    size_t n = vocab->n = spelt->n, total = string_array_bytes(spelt);
-    if (n == 0) return error_set(error, "%s: tokenizer.ggml.tokens is missing or empty", path);
-    if (n > INT32_MAX || total > UINT32_MAX)
-        return error_set(error,
-                         "%s: tokenizer.ggml.tokens has %zu elements of %zu bytes, more than 32 bits count",
-                         path, n, total);
-    if (vocab->kind != VOCAB_SPM) {
-        if (!checkpoint_strings(checkpoint, "tokenizer.ggml.merges", lines, error)) return false;
-        if (!lines->next) return error_set(error, "%s: tokenizer.ggml.merges is missing", path);
-        if (lines->n > INT32_MAX)
-            return error_set(error, "%s: tokenizer.ggml.merges has %zu elements, more than 31 bits count",
-                             path, lines->n);
-    }
+bool vocab_begin(VocabBuilder *builder, size_t n, size_t n_bytes, size_t n_merges) {
+    Vocab *vocab = builder->vocab;
+    vocab->n = n;
+    vocab->distinct = true;
+    if (n == 0)
+        return error_set(builder->error, "%s: %s is missing or empty", builder->path, builder->tokens);
+    if (n > INT32_MAX || n_bytes > UINT32_MAX)
+        return error_set(builder->error, "%s: %s has %zu elements of %zu bytes, more than 32 bits count",
+                         builder->path, builder->tokens, n, n_bytes);
+    if (n_merges > INT32_MAX)
+        return error_set(builder->error, "%s: %s has %zu elements, more than 31 bits count", builder->path,
+                         builder->merges, n_merges);
     size_t slots = table_slots(n);
-    vocab->bytes = malloc(total + STRING_PADDING);
+    vocab->bytes = malloc(n_bytes + STRING_PADDING);
     vocab->types = malloc(n);
     vocab->by_text =
-        block_new((slots + 2 * n + 1) * sizeof *vocab->by_text + (lines->n + 1) * sizeof *vocab->merges);
-    if (!vocab->bytes || !vocab->types || !vocab->by_text) return out_of_memory(checkpoint, error);
+        block_new((slots + 2 * n + 1) * sizeof *vocab->by_text + (n_merges + 1) * sizeof *vocab->merges);
+    if (!vocab->bytes || !vocab->types || !vocab->by_text) return out_of_memory(builder);
     vocab->orders = vocab->by_text + slots;
     vocab->starts = vocab->orders + n;
     vocab->merges = (Merge *)(vocab->starts + n + 1);
-    memset(vocab->by_text, 0, (slots + n) * sizeof *vocab->by_text);
+    memset(vocab->by_text, 0, (slots + n + 1) * sizeof *vocab->by_text);
+    memset(vocab->byte_ids, -1, sizeof vocab->byte_ids);
     while (vocab->id_mask < n) vocab->id_mask = 2 * vocab->id_mask + 1;
     return true;
 }
 
-static bool load_texts(Vocab *vocab, const Checkpoint *checkpoint, StringArray spelt, Error *error) {
-    bool ok = true;
-    vocab->starts[0] = 0;
-    for (size_t i = 0, n_bytes = 0; ok && i < vocab->n; i++) {
-        ok = unspell(vocab, checkpoint, i, string_array_take(&spelt), vocab->bytes + vocab->starts[i],
-                     &n_bytes, error);
-        if (ok) vocab->starts[i + 1] = vocab->starts[i] + (uint32_t)n_bytes;
-        ok = ok && index_text(vocab, checkpoint, i, error);
-    }
-    return ok;
-}
-
-/* Like vocab_find, for a text that is most likely the token `last`, or the one after it. */
-static int32_t find_next(const Vocab *vocab, String text, int32_t last) {
-    for (int32_t id = last; vocab->distinct && id < last + 2 && (size_t)id < vocab->n; id++)
-        if (equal(vocab_text(vocab, id), text)) return id;
-    return vocab_find(vocab, text);
-}
-
-/*
- * Reads "left right", spelt as the tokens are: finds the token that they make, which *id was for the line before, and the
- * bytes of the left part. It must be a token: if a merge were left out silently, text would be split in another way than
- * the model was trained with. A part that is none does no harm: it is never there to merge, since whatever makes it must
- * make a token, and a byte that is none cannot be encoded. `scratch` has room for the longest text, as spelt.
- */
-static bool read_merge(Vocab *vocab, const Checkpoint *checkpoint, String line, char *scratch, int32_t *id,
-                       size_t *left, Error *error) {
-    const char *path = checkpoint_path(checkpoint);
-    const char *space = memchr(line.data, ' ', line.n);
-    size_t n_left = space ? (size_t)(space - line.data) : 0, n_right = space ? line.n - n_left - 1 : 0;
-    if (n_left == 0 || n_right == 0 || memchr(space + 1, ' ', n_right))
-        return error_set(error, "%s: tokenizer.ggml.merges: '%.*s' is not two parts with a space between",
-                         path, string_shown(line), line.data);
-    if (n_left + n_right <= 2 * vocab->longest) { /* no byte is spelt by more than two */
-        *left = unspell_bytes((String){line.data, n_left}, scratch);
-        size_t right = unspell_bytes((String){space + 1, n_right}, scratch + *left);
-        *id = find_next(vocab, (String){scratch, *left + right}, *id);
-        if (*id >= 0) return true;
-    }
-    return error_set(error,
-                     "%s: tokenizer.ggml.merges: '%.*s' makes a token that is not in tokenizer.ggml.tokens",
-                     path, string_shown(line), line.data);
-}
-
-static bool load_merges(Vocab *vocab, const Checkpoint *checkpoint, StringArray lines, Error *error) {
-    size_t n = lines.n, left = 0;
-    char *scratch = malloc(2 * vocab->longest + 1 + STRING_PADDING);
-    bool ok = scratch || out_of_memory(checkpoint, error);
-    int32_t id = 0;
-    for (size_t order = 1; ok && order <= n; order++) {
-        ok = read_merge(vocab, checkpoint, string_array_take(&lines), scratch, &id, &left, error);
-        if (!ok) break;
-        vocab->merges[order] = (Merge){.left = (uint32_t)left};
-        uint32_t *place = merge_order(vocab, id, left);
-        if (!*place) *place = (uint32_t)order; /* if a pair is listed twice, the first place counts */
-    }
-    for (int byte = 0; byte < 256; byte++) {
-        char text = (char)byte;
-        vocab->byte_ids[byte] = vocab_find(vocab, (String){&text, 1});
-    }
-    free(scratch);
-    return ok;
+bool vocab_add_token(VocabBuilder *builder, String spelt, TokenType type) {
+    Vocab *vocab = builder->vocab;
+    size_t id = builder->n_tokens++, n = 0;
+    bool is_text = true;
+    vocab->types[id] = (unsigned char)type;
+    if (!unspell(builder, id, spelt, vocab->bytes + vocab->starts[id], &n, &is_text)) return false;
+    vocab->starts[id + 1] = vocab->starts[id] + (uint32_t)n;
+    if (!is_text && vocab->types[id] == TOKEN_NORMAL)
+        vocab->distinct = false; /* its bytes may be another's, spelt */
+    return !is_text || index_text(builder, id);
 }
 
 /* A number that falls as the score rises. A float's bits, as an integer, keep its order. */
@@ -372,21 +314,50 @@ static uint32_t order_of_score(float score) {
     return bits >> 31 ? bits : ~bits ^ 0x80000000u;
 }
 
-static bool load_scores(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    const char *path = checkpoint_path(checkpoint);
-    NumberArray scores;
-    if (!checkpoint_f32s(checkpoint, "tokenizer.ggml.scores", &scores, error)) return false;
-    if (!scores.data) return error_set(error, "%s: tokenizer.ggml.scores is missing", path);
-    if (scores.n != vocab->n)
-        return error_set(error, "%s: tokenizer.ggml.scores has %zu elements for %zu tokens", path, scores.n,
-                         vocab->n);
-    for (size_t i = 0; i < scores.n; i++) {
-        float score = f32_at(&scores, i);
-        vocab->orders[i] = order_of_score(score);
-        if (isnan(score))
-            return error_set(error, "%s: tokenizer.ggml.scores of token %zu is not a number", path, i);
+void vocab_set_score(Vocab *vocab, size_t id, float score) { vocab->orders[id] = order_of_score(score); }
+
+/* Like vocab_find, for a text that is most likely the token `last`, or the one after it. */
+static int32_t find_next(const Vocab *vocab, String text, int32_t last) {
+    for (int32_t id = last; vocab->distinct && id < last + 2 && (size_t)id < vocab->n; id++)
+        if (vocab->types[id] == TOKEN_NORMAL && equal(vocab_text(vocab, id), text)) return id;
+    return vocab_find(vocab, text);
+}
+
+/*
+ * The two must make a token: if a merge were left out silently, text would be split in another way than the model was
+ * trained with. A part that is none does no harm: it is never there to merge, since whatever makes it must make a token,
+ * and a byte that is none cannot be encoded.
+ */
+bool vocab_add_merge(VocabBuilder *builder, String left, String right) {
+    Vocab *vocab = builder->vocab;
+    size_t room = (vocab->byte_level ? 2 : 3) * vocab->longest; /* no byte is spelt by more */
+    if (!builder->scratch && !(builder->scratch = malloc(room + 1 + STRING_PADDING)))
+        return out_of_memory(builder);
+    if (left.n + right.n <= room) {
+        char *text = builder->scratch;
+        bool is_spelt = true;
+        size_t n_left = unspell_text(vocab, left, text, &is_spelt);
+        size_t n = n_left + unspell_text(vocab, right, text + n_left, &is_spelt);
+        String parts[2] = {{text, n_left}, {text + n_left, n - n_left}};
+        for (int i = 0; builder->strict && i < 2; i++)
+            if (vocab_find(vocab, parts[i]) < 0)
+                return error_set(builder->error, "%s: %s: '%.*s' is not in %s", builder->path,
+                                 builder->merges, string_shown(parts[i]), parts[i].data, builder->tokens);
+        builder->last =
+            !is_spelt ? -1 : find_next(vocab, (String){text, n}, builder->last < 0 ? 0 : builder->last);
+        if (builder->last >= 0) {
+            size_t order = ++builder->n_merges;
+            vocab->merges[order] = (Merge){.left = (uint32_t)n_left};
+            uint32_t *place = merge_order(vocab, builder->last, n_left);
+            if (*place && builder->strict) vocab->merges[order].next = vocab->merges[*place].next;
+            if (!*place || builder->strict)
+                *place = (uint32_t)order; /* of equal pairs, the first one counts */
+            return true;
+        }
     }
-    return true;
+    return error_set(builder->error, "%s: %s: '%.*s %.*s' makes a token that is not in %s", builder->path,
+                     builder->merges, string_shown(left), left.data, string_shown(right), right.data,
+                     builder->tokens);
 }
 
 static bool is_special(const Vocab *vocab, size_t id) {
@@ -395,136 +366,51 @@ static bool is_special(const Vocab *vocab, size_t id) {
            vocab_text(vocab, (int32_t)id).n;
 }
 
-static int compare_specials(const void *a, const void *b) {
-    const Special *x = a, *y = b;
-    int order = string_compare(x->text, y->text);
-    return order ? order : (x->id > y->id) - (x->id < y->id);
-}
-
-static size_t shared_length(String a, String b) {
-    size_t n = 0;
-    while (n < a.n && n < b.n && a.data[n] == b.data[n]) n++;
-    return n;
-}
-
-/* Adds a special that sorts after all so far. Any special that it begins with is the one before, or begins that. */
-static void add_special(Vocab *vocab, Special special) {
-    int32_t last = (int32_t)vocab->n_specials - 1;
-    special.prefix = last;
-    if (last >= 0) {
-        size_t shared = shared_length(vocab->specials[last].text, special.text);
-        if (shared == special.text.n) return; /* equal texts: the first id stays */
-        while (special.prefix >= 0 && vocab->specials[special.prefix].text.n > shared)
-            special.prefix = vocab->specials[special.prefix].prefix;
-    }
-    vocab->specials[vocab->n_specials++] = special;
-    vocab->specials_from[(unsigned char)*special.text.data + 1]++;
-}
-
-static bool load_specials(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    size_t n = 0, capacity = 0;
+static bool find_specials(const VocabBuilder *builder) {
+    Vocab *vocab = builder->vocab;
     for (size_t id = 0; id < vocab->n; id++) {
         if (!is_special(vocab, id)) continue;
         String text = vocab_text(vocab, (int32_t)id);
         if (text.n > MAX_SPECIAL_BYTES)
-            return error_set(
-                error, "%s: tokenizer.ggml.tokens: special token %zu has %zu bytes, at most %d are read",
-                checkpoint_path(checkpoint), id, text.n, MAX_SPECIAL_BYTES);
-        if (n == capacity) {
-            Special *specials = grow(vocab->specials, sizeof *specials, n + 1, &capacity);
-            if (!specials) return out_of_memory(checkpoint, error);
-            vocab->specials = specials;
-        }
-        vocab->specials[n++] = (Special){text, (int32_t)id, -1};
+            return error_set(builder->error, "%s: %s: special token %zu has %zu bytes, at most %d are read",
+                             builder->path, builder->tokens, id, text.n, MAX_SPECIAL_BYTES);
+        if (!prefixes_add(&vocab->specials, text, (int32_t)id)) return out_of_memory(builder);
     }
-    if (n == 0) return true;
-    qsort(vocab->specials, n, sizeof *vocab->specials, compare_specials);
-    for (size_t i = 0; i < n; i++) add_special(vocab, vocab->specials[i]);
-    for (int byte = 0; byte < 256; byte++) vocab->specials_from[byte + 1] += vocab->specials_from[byte];
+    prefixes_sort(&vocab->specials);
     return true;
 }
 
-/*
- * A special that the text starts with sorts before the text, and all that sort between the two start with
- * it as well. So it is the last one before the text, or a prefix of that one.
- */
-int32_t vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control) {
-    const Special *specials = vocab->specials;
-    unsigned char first = (unsigned char)*text;
-    size_t low = vocab->specials_from[first], high = vocab->specials_from[first + 1];
-    while (low < high) { /* specials[low − 1] ≤ text < specials[high] */
-        size_t middle = low + (high - low) / 2;
-        if (string_compare(specials[middle].text, (String){text, n}) <= 0)
-            low = middle + 1;
-        else
-            high = middle;
+bool vocab_end(VocabBuilder *builder, bool ok) {
+    Vocab *vocab = builder->vocab;
+    free(builder->scratch);
+    builder->scratch = NULL;
+    for (int byte = 0; ok && vocab->byte_level && byte < 256; byte++) {
+        char text = (char)byte;
+        vocab->byte_ids[byte] = vocab_find(vocab, (String){&text, 1});
     }
-    int32_t i = (int32_t)low - 1;
-    size_t shared = i < 0 ? 0 : shared_length(specials[i].text, (String){text, n});
-    for (; i >= 0; i = specials[i].prefix)
-        if (specials[i].text.n <= shared && (control || vocab->types[specials[i].id] == TOKEN_USER_DEFINED))
-            return specials[i].id;
-    return -1;
+    return ok && find_specials(builder);
 }
 
-/* Reads a token's id. If the file lacks the key, *id stays; it becomes −1 if the vocabulary has no such id. */
-static bool load_id(const Vocab *vocab, const Checkpoint *checkpoint, const char *key, int32_t *id,
-                    Error *error) {
-    uint64_t value = UINT64_MAX;
-    if (!checkpoint_has(checkpoint, key)) {
-        if (*id >= (int64_t)vocab->n) *id = -1;
-        return true;
-    }
-    if (!checkpoint_u64(checkpoint, key, &value, error)) return false;
-    if (value >= vocab->n)
-        return error_set(error, "%s: %s is %" PRIu64 ", but the vocabulary has %zu tokens",
-                         checkpoint_path(checkpoint), key, value, vocab->n);
-    *id = (int32_t)value;
-    return true;
-}
-
-/* The defaults are llama.cpp's. */
-static bool load_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    bool is_spm = vocab->kind == VOCAB_SPM;
-    vocab->bos = is_spm ? 1 : -1;
-    vocab->eos = is_spm ? 2 : -1;
-    vocab->unknown = is_spm ? 0 : -1;
-    vocab->eot = -1;
-    if (!load_id(vocab, checkpoint, "tokenizer.ggml.bos_token_id", &vocab->bos, error) ||
-        !load_id(vocab, checkpoint, "tokenizer.ggml.eos_token_id", &vocab->eos, error) ||
-        !load_id(vocab, checkpoint, "tokenizer.ggml.eot_token_id", &vocab->eot, error) ||
-        !load_id(vocab, checkpoint, "tokenizer.ggml.unknown_token_id", &vocab->unknown, error))
-        return false;
-    vocab->add_bos = vocab->kind != VOCAB_GPT2 && vocab->bos >= 0;
-    vocab->add_space = is_spm;
-    if (!checkpoint_bool(checkpoint, "tokenizer.ggml.add_bos_token", &vocab->add_bos, error) ||
-        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_eos_token", &vocab->add_eos, error) ||
-        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_space_prefix", &vocab->add_space, error))
-        return false;
-    vocab->add_space = vocab->add_space && is_spm;
-    const char *missing = vocab->add_bos && vocab->bos < 0   ? "bos"
-                          : vocab->add_eos && vocab->eos < 0 ? "eos"
-                                                             : NULL;
-    return !missing ||
-           error_set(error,
-                     "%s: tokenizer.ggml.add_%s_token is true, but tokenizer.ggml.%s_token_id is missing",
-                     checkpoint_path(checkpoint), missing, missing);
-}
-
-bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    StringArray spelt, lines;
-    *vocab = (Vocab){.distinct = true};
-    for (int byte = 0; byte < 256; byte++) vocab->byte_ids[byte] = -1;
-    return load_kind(vocab, checkpoint, error) && make_room(vocab, checkpoint, &spelt, &lines, error) &&
-           load_types(vocab, checkpoint, error) && load_texts(vocab, checkpoint, spelt, error) &&
-           (vocab->kind == VOCAB_SPM ? load_scores(vocab, checkpoint, error)
-                                     : load_merges(vocab, checkpoint, lines, error)) &&
-           load_specials(vocab, checkpoint, error) && load_roles(vocab, checkpoint, error);
+const Prefix *vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control) {
+    const Prefix *specials = vocab->specials.items;
+    int32_t i = prefixes_find(&vocab->specials, text, n);
+    while (i >= 0 && !control && vocab->types[specials[i].id] != TOKEN_USER_DEFINED) i = specials[i].shorter;
+    return i < 0 ? NULL : &specials[i];
 }
 
 void vocab_free(Vocab *vocab) {
+    if (vocab->pipeline) pipeline_free(vocab->pipeline);
+    if (vocab->unigram) {
+        prefixes_free(&vocab->unigram->pieces);
+        free(vocab->unigram->scores);
+    }
+    free(vocab->pipeline);
+    free(vocab->unigram);
+    free(vocab->shown);
+    free(vocab->shown_starts);
     free(vocab->types);
     free(vocab->bytes);
     free(vocab->by_text);
-    free(vocab->specials);
+    prefixes_free(&vocab->specials);
+    for (size_t i = 0; i < vocab->n_patterns; i++) pattern_free(vocab->patterns[i]);
 }

@@ -212,8 +212,8 @@ static void write_row(Dump *dump, size_t array, const Activation *seen, size_t r
         write_floats(dump, array, (head * dump->positions.n + row) * n_keys, dump->row, n_keys);
         return;
     }
-    if (turns && config->family->rope == ROPE_NEIGHBOURS) {
-        separate_pairs(dump->row, values, config->rope_dim, n);
+    if (turns && config->rope.pairing == ROPE_NEIGHBOURS && !config->family->trained_neighbours) {
+        separate_pairs(dump->row, values, config->rope.dim, n);
         values = dump->row;
     }
     write_floats(dump, array, (row * (heads ? heads->n : 1) + head) * n, values, n);

@@ -193,7 +193,7 @@ static const Table keys_table = TABLE("keys", key_columns), raised_table = TABLE
 static void print_formula(const Study *study, const Explain *explain) {
     const Report *report = &study->report;
     const Config *config = model_config(study->model);
-    const char *rope = config->family->rope != ROPE_NONE ? "; q, k after RoPE" : "";
+    const char *rope = config->rope.pairing != ROPE_NONE ? "; q, k after RoPE" : "";
     char name[32];
     print_styled(report, STYLE_BOLD, "%s", head_name(name, explain->layer, explain->head));
     printf(", query %zu ", explain->query);

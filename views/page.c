@@ -332,7 +332,7 @@ static void json_model(Report *report, const Page *page) {
     json_int(report, "d_model", (int64_t)config->d_model);
     json_int(report, "n_vocab", (int64_t)config->n_vocab);
     json_int(report, "n_ctx", (int64_t)config->n_ctx);
-    json_bool(report, "rope", config->family->rope != ROPE_NONE);
+    json_bool(report, "rope", config->rope.pairing != ROPE_NONE);
 }
 
 static void json_ablation(Report *report, const Page *page) {

@@ -1,0 +1,69 @@
+/*
+ * What a Hugging Face folder calls what: which architecture of GGUF a model_type is, its keys of config.json, its tensors.
+ * Tables in hub_config.c and hub_names.c. For this folder only.
+ */
+#ifndef ATTN_HUB_H
+#define ATTN_HUB_H
+
+#include "json.h"
+#include "make.h"
+#include "safetensors.h"
+
+/* One model_type of config.json. */
+typedef struct HubFamily {
+    const char *model_type, *architecture;
+    const char *activation; /* the names that config.json may give its activation, between spaces */
+    bool halves;         /* GGUF has rows of q and k so that RoPE turns neighbours; the folder pairs halves */
+    bool gain_minus_one; /* norms store their gain − 1 */
+    bool has_rope;
+    bool tied; /* what a missing tie_word_embeddings means */
+} HubFamily;
+
+/* The row of a config's model_type; NULL with an error where there is none, or what it asks for is not computed here. */
+const HubFamily *hub_family(Maker *maker, const Json *config);
+
+/* Metadata from config.json under GGUF's keys; small tensors that GGUF has and the folder says in words, too. */
+void hub_config(Maker *maker, const HubFamily *family, const Json *config);
+
+/* An integer under one of the keys that begin with a '.', or what a missing one means; 0 if it has no meaning. */
+uint64_t hub_number(const Maker *maker, const char *key);
+
+/* A member of config.json, also in its text_config; "a.b" is member b of a. NULL if it is missing or null. */
+const Json *hub_get(const Json *config, const char *key);
+
+/* How a tensor's weights have to be arranged. */
+typedef enum Turn {
+    TURN_NONE,      /* as they are */
+    TURN_TRANSPOSE, /* [cols][rows] become [rows][cols] */
+    TURN_COPY,      /* as they are, but at an address that fits their type */
+    TURN_GAIN,      /* 1 is added; F32 */
+    TURN_QKV,       /* groups of some q's heads, k, v: all q, all k, all v */
+    TURN_CODEGEN,   /* four parts of q, v, k: likewise */
+    SPLIT_EXPERTS,  /* [n_expert][rows][cols]: a tensor for each expert */
+    SPLIT_GATE_UP,  /* likewise, of which the first half is the gate, the other goes up */
+} Turn;
+
+/* A tensor's name, taken apart. */
+typedef struct HubName {
+    const char *gguf; /* "attn_q"; "attn_q attn_k attn_v": rows of it become these; with '#' for the expert */
+    const char *kind; /* "weight" or "bias" */
+    int64_t layer;    /* −1: not in a layer */
+    uint64_t expert;
+    Turn turn;
+    bool ignored; /* a mask, a table of RoPE, a part for pictures: nothing that is computed with */
+} HubName;
+
+/* False if no tensor of that family has the name. */
+bool hub_name(HubName *name, const HubFamily *family, String stored);
+
+/* A tensor to be turned, and where to. */
+typedef struct Turning {
+    Turn turn;
+    const Stored *from;
+    unsigned char *to;
+    uint64_t n_head, n_head_kv; /* of TURN_QKV */
+} Turning;
+
+void turn_run(const Turning *turning);
+
+#endif

@@ -1,0 +1,426 @@
+/*
+ * Two passes, both by tables (the first one as in Frisch & Cardelli 2004, "Greedy Regular Expression Matching"):
+ *
+ * Right to left: which nodes of the program can still match, given the text from here on? That set of nodes is a state of
+ * a deterministic automaton, since it follows from the next character and the set behind that. Lookahead is a question
+ * to the same set. What looks behind takes a second step, which the character before decides.
+ *
+ * Left to right: wherever there is a choice, the first alternative that can still match is taken. So it never goes back,
+ * and how far one match looked ahead costs the next one nothing.
+ *
+ * Characters are told apart only as far as the expression does: those that belong to the same sets are one class. All
+ * tables are filled at once, so that a Pattern never changes; what would need too many states is refused.
+ */
+#include "text/pattern.h"
+
+#include "text/buffer.h"
+#include "text/program.h"
+#include "text/unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_CLASSES = 256,
+    MAX_ENTRIES = 1 << 21, /* of a table */
+    MAX_WORK = 1 << 27,    /* nodes looked at while tables are filled: some tenths of a second */
+    MAX_STATES = UINT16_MAX - 1,
+    INSIDE = UINT16_MAX, /* not the first byte of a character */
+    NO_MATCH = UINT16_MAX,
+    DONE = UINT16_MAX - 1,
+    PAGE_BITS = 8,
+    N_PAGES = (0x110000 >> PAGE_BITS) + 1,
+};
+
+struct Pattern {
+    unsigned char ascii[128];    /* class by character */
+    uint16_t pages[N_PAGES + 1]; /* the range that each page's first character lies in */
+    uint32_t *firsts;            /* [n_ranges] first characters of the ranges of one class, ascending */
+    unsigned char *classes;      /* [n_ranges] */
+    size_t n_ranges, n_classes;
+    uint16_t *
+        before; /* [n_classes + 1][n_states] the state before a character of this class; the last: before the text */
+    uint16_t *
+        after; /* [n_states][n_targets] where to go on from a target: a target behind the next character, or DONE */
+    size_t n_states, n_targets;
+    uint16_t at_end;
+    bool looks_behind;
+};
+
+/* A set of nodes has n_words words. */
+typedef struct Compiler {
+    Pattern *pattern;
+    Program program;
+    Error *error;
+    size_t n_words, width; /* width: columns of `before` */
+    uint64_t *members;     /* [n_sets · 4] bit: the class is of the set */
+    uint64_t *states;      /* [n][n_words] */
+    size_t states_capacity;
+    uint16_t *rows; /* [n][width] `before`, row by row */
+    size_t rows_capacity;
+    uint32_t *slots; /* [n_slots] hash table of states: index + 1 */
+    size_t n, n_slots, work;
+} Compiler;
+
+static bool has(const uint64_t *bits, size_t i) { return bits[i / 64] >> i % 64 & 1; }
+static void put(uint64_t *bits, size_t i) { bits[i / 64] |= (uint64_t)1 << i % 64; }
+
+static bool out_of_memory(Error *error) { return error_set(error, "not enough memory for a pattern"); }
+
+static int compare_u32(const void *a, const void *b) {
+    const uint32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Fills pattern->firsts: every place where some set begins or ends. */
+static bool find_ranges(Compiler *compiler) {
+    const Program *program = &compiler->program;
+    Pattern *pattern = compiler->pattern;
+    size_t n = 1, kept = 0;
+    for (size_t s = 0; s < program->n_sets; s++) n += 2 * program->sets[s].n;
+    uint32_t *firsts = pattern->firsts = malloc(n * sizeof *firsts);
+    if (!firsts) return false;
+    firsts[0] = 0;
+    n = 1;
+    for (size_t s = 0; s < program->n_sets; s++)
+        for (size_t i = 0; i < program->sets[s].n; i++) {
+            firsts[n++] = program->sets[s].ranges[i].first;
+            firsts[n++] = program->sets[s].ranges[i].last + 1;
+        }
+    qsort(firsts, n, sizeof *firsts, compare_u32);
+    for (size_t i = 0; i < n; i++)
+        if (firsts[i] <= UTF8_INVALID && (kept == 0 || firsts[i] != firsts[kept - 1]))
+            firsts[kept++] = firsts[i];
+    pattern->n_ranges = kept;
+    return true;
+}
+
+/* Splits the classes by one set after the other; a class is a number below n_ranges meanwhile. */
+static bool find_classes(Compiler *compiler) {
+    const Program *program = &compiler->program;
+    Pattern *pattern = compiler->pattern;
+    size_t n = pattern->n_ranges, n_classes = 1;
+    uint32_t *class = calloc(n, sizeof *class), *moved = malloc((n + 1) * 2 * sizeof *moved);
+    bool ok = class && moved && (pattern->classes = malloc(n)) != NULL;
+    for (size_t s = 0; ok && s < program->n_sets; s++) {
+        const CharSet *set = &program->sets[s];
+        memset(moved, 0,
+               2 * (n + 1) * sizeof *moved); /* the new name of a class, + 1, outside the set and within */
+        size_t n_new = 0;
+        for (size_t i = 0, k = 0; i < n; i++) {
+            while (k < set->n && set->ranges[k].last < pattern->firsts[i]) k++;
+            bool within = k < set->n && set->ranges[k].first <= pattern->firsts[i];
+            uint32_t *name = &moved[2 * class[i] + within];
+            if (!*name) *name = (uint32_t)++n_new;
+            class[i] = *name - 1;
+        }
+        n_classes = n_new;
+    }
+    for (size_t i = 0; ok && n_classes <= MAX_CLASSES && i < n; i++)
+        pattern->classes[i] = (unsigned char)class[i];
+    free(class);
+    free(moved);
+    pattern->n_classes = n_classes;
+    if (!ok) return out_of_memory(compiler->error);
+    return n_classes <= MAX_CLASSES ||
+           error_set(compiler->error, "the pattern tells more than 256 classes of characters apart");
+}
+
+static unsigned class_of(const Pattern *pattern, uint32_t c) {
+    size_t low = pattern->pages[c >> PAGE_BITS], high = pattern->pages[(c >> PAGE_BITS) + 1] + (size_t)1;
+    while (high - low > 1) { /* firsts[low] ≤ c < firsts[high] */
+        size_t middle = low + (high - low) / 2;
+        if (pattern->firsts[middle] <= c)
+            low = middle;
+        else
+            high = middle;
+    }
+    return pattern->classes[low];
+}
+
+static bool index_classes(Compiler *compiler) {
+    const Program *program = &compiler->program;
+    Pattern *pattern = compiler->pattern;
+    size_t range = 0;
+    for (size_t page = 0; page <= N_PAGES; page++) {
+        while (range + 1 < pattern->n_ranges && pattern->firsts[range + 1] <= page << PAGE_BITS) range++;
+        pattern->pages[page] = (uint16_t)range;
+    }
+    for (uint32_t c = 0; c < 128; c++) pattern->ascii[c] = (unsigned char)class_of(pattern, c);
+    compiler->members = calloc(program->n_sets + 1, 4 * sizeof *compiler->members);
+    if (!compiler->members) return out_of_memory(compiler->error);
+    for (size_t s = 0; s < program->n_sets; s++)
+        for (size_t i = 0, k = 0; i < pattern->n_ranges; i++) {
+            const CharSet *set = &program->sets[s];
+            while (k < set->n && set->ranges[k].last < pattern->firsts[i]) k++;
+            if (k < set->n && set->ranges[k].first <= pattern->firsts[i])
+                put(compiler->members + 4 * s, pattern->classes[i]);
+        }
+    return true;
+}
+
+/* The state's index; it is added if it is new. −1: refused. */
+static int intern(Compiler *compiler, const uint64_t *state) {
+    size_t n_words = compiler->n_words;
+    uint64_t hash = 0;
+    for (size_t i = 0; i < n_words; i++) hash = (hash ^ state[i]) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
+    size_t mask = compiler->n_slots - 1, slot = hash >> 32 & mask;
+    for (; compiler->slots[slot]; slot = (slot + 1) & mask) {
+        size_t index = compiler->slots[slot] - 1;
+        if (memcmp(compiler->states + index * n_words, state, n_words * sizeof *state) == 0)
+            return (int)index;
+    }
+    size_t n = compiler->n;
+    compiler->work += compiler->width * compiler->program.n;
+    if (n == MAX_STATES || (n + 1) * compiler->width > MAX_ENTRIES || compiler->work > MAX_WORK) {
+        error_set(compiler->error, "the pattern needs too many states");
+        return -1;
+    }
+    if ((n + 1) * n_words > compiler->states_capacity) {
+        uint64_t *states =
+            grow(compiler->states, sizeof *states, (n + 1) * n_words, &compiler->states_capacity);
+        if (!states) return out_of_memory(compiler->error), -1;
+        compiler->states = states;
+    }
+    memcpy(compiler->states + n * n_words, state, n_words * sizeof *state);
+    compiler->slots[slot] = (uint32_t)++compiler->n;
+    return (int)n;
+}
+
+/*
+ * From the nodes NODE_SET that can match here, all nodes that can, where a character of the class `behind` comes before.
+ * Level by level, the innermost lookahead first, since a negated one asks what cannot match. Nodes of a loop may follow
+ * their successors, so it takes turns until nothing is new.
+ */
+static void close_state(Compiler *compiler, uint64_t *state, size_t behind) {
+    const Program *program = &compiler->program;
+    for (int level = program->n_levels - 1; level >= 0; level--)
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (size_t i = 0; i < program->n; i++) {
+                const Node *node = &program->nodes[i];
+                if (node->level != level || node->kind == NODE_SET || has(state, i)) continue;
+                bool can = node->kind == NODE_MATCH || has(state, node->next);
+                if (node->kind == NODE_SPLIT || node->kind == NODE_LOOP) can = can || has(state, node->other);
+                if (node->kind == NODE_AHEAD) can = can && has(state, node->other) != node->negated;
+                if (node->kind == NODE_BEHIND)
+                    can = can && (behind < compiler->pattern->n_classes &&
+                                  has(compiler->members + 4 * node->set, behind)) != node->negated;
+                if (can) put(state, i), changed = true;
+            }
+        }
+}
+
+/* Fills the states' rows. Where something looks behind, states of NODE_SET alone and closed ones take turns. */
+static bool find_states(Compiler *compiler) {
+    const Program *program = &compiler->program;
+    Pattern *pattern = compiler->pattern;
+    size_t n_words = compiler->n_words;
+    uint64_t *state = calloc(n_words, sizeof *state);
+    if (!state) return out_of_memory(compiler->error);
+    if (!program->looks_behind) close_state(compiler, state, 0);
+    int index = intern(compiler, state);
+    pattern->at_end = 0;
+    for (size_t i = 0; index >= 0 && i < compiler->n; i++) {
+        if (compiler->n * compiler->width > compiler->rows_capacity) {
+            uint16_t *rows =
+                grow(compiler->rows, sizeof *rows, compiler->n * compiler->width, &compiler->rows_capacity);
+            if (!rows) {
+                out_of_memory(compiler->error);
+                index = -1;
+                break;
+            }
+            compiler->rows = rows;
+        }
+        bool is_closed = has(compiler->states + i * n_words, 0); /* the program's match */
+        for (size_t class = 0; index >= 0 && class < compiler->width; class ++) {
+            const uint64_t *next = compiler->states + i * n_words;
+            if (is_closed) {
+                memset(state, 0, n_words * sizeof *state);
+                for (size_t node = 0; node < program->n; node++)
+                    if (program->nodes[node].kind == NODE_SET && has(next, program->nodes[node].next) &&
+                        class < pattern->n_classes &&
+                        has(compiler->members + 4 * program->nodes[node].set, class))
+                        put(state, node);
+            } else {
+                memcpy(state, next, n_words * sizeof *state);
+            }
+            if (!is_closed || !program->looks_behind) close_state(compiler, state, class);
+            index = intern(compiler, state);
+            compiler->rows[i * compiler->width + class] = (uint16_t)index;
+        }
+    }
+    free(state);
+    return index >= 0;
+}
+
+/*
+ * The first node NODE_SET or NODE_MATCH by which the expression goes on from `node` in this state, where it can. A loop
+ * that took nothing is left. `stack` and `seen` are scratch.
+ */
+static size_t find_leaf(const Compiler *compiler, const uint64_t *state, size_t node, uint16_t *stack,
+                        uint64_t *seen) {
+    const Node *nodes = compiler->program.nodes;
+    size_t n = 0;
+    memset(seen, 0, compiler->n_words * sizeof *seen);
+    for (;;) {
+        NodeKind kind = nodes[node].kind;
+        bool again = has(seen, node);
+        put(seen, node);
+        if (!has(state, node) || (again && kind != NODE_LOOP)) {
+            node = stack[--n]; /* some way leads on, for the first node is in the state */
+        } else if (again) {
+            node = nodes[node].exit;
+        } else if (kind == NODE_SET || kind == NODE_MATCH) {
+            return node;
+        } else {
+            if (kind == NODE_SPLIT || kind == NODE_LOOP) stack[n++] = nodes[node].other;
+            node = nodes[node].next;
+        }
+    }
+}
+
+/* Fills pattern->after. A target is a node that follows a character, or the first. */
+static bool find_ways(Compiler *compiler) {
+    const Program *program = &compiler->program;
+    Pattern *pattern = compiler->pattern;
+    size_t n = program->n, n_targets = 0;
+    uint16_t *targets = malloc(n * sizeof *targets), *target_of = malloc(n * sizeof *target_of),
+             *stack = malloc(n * sizeof *stack);
+    uint64_t *seen = malloc(compiler->n_words * sizeof *seen);
+    bool ok = targets && target_of && stack && seen;
+    if (ok) {
+        memset(target_of, 0xff, n * sizeof *target_of);
+        target_of[program->start] = (uint16_t)n_targets;
+        targets[n_targets++] = program->start;
+        for (size_t i = 0; i < n; i++) {
+            uint16_t next = program->nodes[i].next;
+            if (program->nodes[i].kind != NODE_SET || program->nodes[i].level ||
+                target_of[next] != UINT16_MAX)
+                continue;
+            target_of[next] = (uint16_t)n_targets;
+            targets[n_targets++] = next;
+        }
+        pattern->n_targets = n_targets;
+        if (n_targets * compiler->n > MAX_ENTRIES) {
+            ok = error_set(compiler->error, "the pattern needs too many states");
+        } else {
+            pattern->after = malloc(n_targets * compiler->n * sizeof *pattern->after);
+            ok = pattern->after || out_of_memory(compiler->error);
+        }
+        for (size_t s = 0; ok && s < compiler->n; s++)
+            for (size_t t = 0; t < n_targets; t++) {
+                const uint64_t *state = compiler->states + s * compiler->n_words;
+                uint16_t *way = &pattern->after[s * n_targets + t];
+                if (!has(state, 0) || !has(state, targets[t])) {
+                    *way = NO_MATCH;
+                    continue;
+                }
+                size_t leaf = find_leaf(compiler, state, targets[t], stack, seen);
+                *way = leaf ? target_of[program->nodes[leaf].next] : DONE;
+            }
+    } else {
+        out_of_memory(compiler->error);
+    }
+    free(targets);
+    free(target_of);
+    free(stack);
+    free(seen);
+    return ok;
+}
+
+static bool compile(Compiler *compiler, String expression) {
+    Pattern *pattern = compiler->pattern;
+    if (!program_read(&compiler->program, expression, compiler->error)) return false;
+    if (!find_ranges(compiler)) return out_of_memory(compiler->error);
+    if (!find_classes(compiler) || !index_classes(compiler)) return false;
+    compiler->n_words = (compiler->program.n + 63) / 64;
+    compiler->width = pattern->n_classes + 1;
+    compiler->n_slots = (size_t)1 << 17;
+    compiler->slots = calloc(compiler->n_slots, sizeof *compiler->slots);
+    if (!compiler->slots) return out_of_memory(compiler->error);
+    if (!find_states(compiler) || !find_ways(compiler)) return false;
+    pattern->n_states = compiler->n;
+    pattern->looks_behind = compiler->program.looks_behind;
+    pattern->before = malloc(compiler->n * compiler->width * sizeof *pattern->before);
+    if (!pattern->before) return out_of_memory(compiler->error);
+    for (size_t s = 0; s < compiler->n; s++)
+        for (size_t class = 0; class < compiler->width; class ++)
+            pattern->before[class * compiler->n + s] = compiler->rows[s * compiler->width + class];
+    return true;
+}
+
+Pattern *pattern_new(String expression, Error *error) {
+    Compiler compiler = {.error = error, .pattern = calloc(1, sizeof *compiler.pattern)};
+    bool ok = compiler.pattern ? compile(&compiler, expression) : out_of_memory(error);
+    program_free(&compiler.program);
+    free(compiler.members);
+    free(compiler.states);
+    free(compiler.rows);
+    free(compiler.slots);
+    if (ok) return compiler.pattern;
+    pattern_free(compiler.pattern);
+    return NULL;
+}
+
+void pattern_free(Pattern *pattern) {
+    if (!pattern) return;
+    free(pattern->firsts);
+    free(pattern->classes);
+    free(pattern->before);
+    free(pattern->after);
+    free(pattern);
+}
+
+/* The class of the character that ends before text[end], end > 0; *start is where it begins. */
+static inline unsigned class_before(const Pattern *pattern, const char *text, size_t end, size_t *start) {
+    unsigned char last = (unsigned char)text[end - 1];
+    *start = end - 1;
+    if (last < 0x80) return pattern->ascii[last];
+    for (size_t length = 2; length <= 4 && length <= end && last < 0xc0; length++) {
+        uint32_t c;
+        if ((unsigned char)text[end - length] < 0xc0) continue;
+        if (utf8_decode(text + end - length, length, &c) != length || c >= UTF8_INVALID) break;
+        *start = end - length;
+        return class_of(pattern, c);
+    }
+    return class_of(pattern, UTF8_INVALID);
+}
+
+Matches pattern_begin(const Pattern *pattern, const char *text, size_t n, uint16_t *states) {
+    size_t n_states = pattern->n_states, start;
+    uint16_t state = pattern->at_end;
+    const uint16_t *before = pattern->before;
+    unsigned class = n ? class_before(pattern, text, n, &start) : 0;
+    if (pattern->looks_behind) /* at the end, too */
+        state = before[class * n_states + state];
+    for (size_t at = n; at > 0;) {
+        size_t length = at - start;
+        state = before[class * n_states + state];
+        at = start;
+        class = at ? class_before(pattern, text, at, &start) : (unsigned)pattern->n_classes;
+        if (pattern->looks_behind) state = before[class * n_states + state];
+        states[at] = state;
+        while (--length) states[at + length] = INSIDE;
+    }
+    return (Matches){.pattern = pattern, .states = states, .n = n};
+}
+
+bool pattern_next(Matches *matches, size_t *start, size_t *end) {
+    const Pattern *pattern = matches->pattern;
+    const uint16_t *states = matches->states, *after = pattern->after;
+    size_t n_targets = pattern->n_targets, n = matches->n, at = matches->at;
+    while (at < n && (states[at] == INSIDE || after[states[at] * n_targets] == NO_MATCH)) at++;
+    if (at >= n) return false;
+    *start = at;
+    size_t target = after[states[at] * n_targets];
+    while (target != DONE) {
+        do at++;
+        while (at < n && states[at] == INSIDE);
+        if (at == n) break; /* there is nothing left to take */
+        target = after[states[at] * n_targets + target];
+    }
+    *end = at;
+    matches->at = at + (at == *start);
+    return true;
+}

@@ -1,0 +1,185 @@
+/* A vocabulary out of GGUF's keys, tokenizer.ggml.…: model and pattern ─► tokens ─► merges or scores ─► ids with a role. */
+#include "text/vocab.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Sets how text is cut, by tokenizer.ggml.pre. */
+static bool read_pre(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    String name = {"gpt-2", 5};
+    if (!checkpoint_string(checkpoint, "tokenizer.ggml.pre", &name, error)) return false;
+    const Pre *pre = pre_find(name);
+    if (!pre)
+        return error_set(
+            error,
+            "%s: tokenizer.ggml.pre '%.*s' is not supported; 'gpt-2', 'llama-bpe', 'qwen2' and many "
+            "others are (docs/MODELS.md)",
+            checkpoint_path(checkpoint), string_shown(name), name.data);
+    snprintf(vocab->name, sizeof vocab->name, "byte-level BPE (%.*s)", (int)name.n, name.data);
+    vocab->whole_words = pre->whole_words;
+    vocab->add_bos = pre->add_bos;
+    for (size_t i = 0; i < MAX_PATTERNS && pre->patterns[i]; i++) {
+        String expression = {pre->patterns[i], strlen(pre->patterns[i])};
+        if (!(vocab->patterns[i] = pattern_new(expression, error))) return false;
+        vocab->n_patterns++;
+    }
+    return true;
+}
+
+/* SentencePiece's own is "llama". Gemma 4's is BPE by merges, spelt like SentencePiece. */
+static bool read_kind(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    const char *path = checkpoint_path(checkpoint);
+    String model = {0};
+    if (!checkpoint_string(checkpoint, "tokenizer.ggml.model", &model, error)) return false;
+    if (!model.data) return error_set(error, "%s: has no vocabulary (tokenizer.ggml.model is missing)", path);
+    vocab->kind = string_equals(model, "llama") ? VOCAB_SPM : VOCAB_BPE;
+    vocab->byte_level = string_equals(model, "gpt2");
+    vocab->add_bos = !vocab->byte_level;
+    if (vocab->byte_level) return read_pre(vocab, checkpoint, error);
+    strcpy(vocab->name, vocab->kind == VOCAB_SPM ? "SentencePiece BPE" : "BPE (gemma4)");
+    return vocab->kind == VOCAB_SPM || string_equals(model, "gemma4") ||
+           error_set(error,
+                     "%s: tokenizer.ggml.model '%.*s' is not supported; 'gpt2', 'llama' and 'gemma4' are",
+                     path, string_shown(model), model.data);
+}
+
+/* Reads tokenizer.ggml.token_type; data is NULL where the file has none. */
+static bool read_types(const Checkpoint *checkpoint, size_t n_tokens, NumberArray *types, Error *error) {
+    if (!checkpoint_i32s(checkpoint, "tokenizer.ggml.token_type", types, error)) return false;
+    if (types->data && types->n != n_tokens)
+        return error_set(error, "%s: tokenizer.ggml.token_type has %zu elements for %zu tokens",
+                         checkpoint_path(checkpoint), types->n, n_tokens);
+    for (size_t i = 0; i < types->n; i++) {
+        int32_t type = i32_at(types, i);
+        if (type < TOKEN_NORMAL || type > TOKEN_BYTE)
+            return error_set(error,
+                             "%s: tokenizer.ggml.token_type of token %zu is %" PRId32 ", expected 1 to 6",
+                             checkpoint_path(checkpoint), i, type);
+    }
+    return true;
+}
+
+/* Splits "left right" at its space. */
+static bool add_merge(VocabBuilder *builder, String line) {
+    const char *space = memchr(line.data, ' ', line.n);
+    size_t n_left = space ? (size_t)(space - line.data) : 0, n_right = space ? line.n - n_left - 1 : 0;
+    if (n_left == 0 || n_right == 0 || memchr(space + 1, ' ', n_right))
+        return error_set(builder->error, "%s: %s: '%.*s' is not two parts with a space between",
+                         builder->path, builder->merges, string_shown(line), line.data);
+    return vocab_add_merge(builder, (String){line.data, n_left}, (String){space + 1, n_right});
+}
+
+static bool read_scores(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    const char *path = checkpoint_path(checkpoint);
+    NumberArray scores;
+    if (!checkpoint_f32s(checkpoint, "tokenizer.ggml.scores", &scores, error)) return false;
+    if (!scores.data) return error_set(error, "%s: tokenizer.ggml.scores is missing", path);
+    if (scores.n != vocab->n)
+        return error_set(error, "%s: tokenizer.ggml.scores has %zu elements for %zu tokens", path, scores.n,
+                         vocab->n);
+    for (size_t i = 0; i < scores.n; i++) {
+        float score = f32_at(&scores, i);
+        if (isnan(score))
+            return error_set(error, "%s: tokenizer.ggml.scores of token %zu is not a number", path, i);
+        vocab_set_score(vocab, i, score);
+    }
+    return true;
+}
+
+/* Reads a token's id. If the file lacks the key, *id stays; it becomes −1 if the vocabulary has no such id. */
+static bool read_id(const Vocab *vocab, const Checkpoint *checkpoint, const char *key, int32_t *id,
+                    Error *error) {
+    uint64_t value = UINT64_MAX;
+    if (!checkpoint_has(checkpoint, key)) {
+        if (*id >= (int64_t)vocab->n) *id = -1;
+        return true;
+    }
+    if (!checkpoint_u64(checkpoint, key, &value, error)) return false;
+    if (value >= vocab->n)
+        return error_set(error, "%s: %s is %" PRIu64 ", but the vocabulary has %zu tokens",
+                         checkpoint_path(checkpoint), key, value, vocab->n);
+    *id = (int32_t)value;
+    return true;
+}
+
+bool vocab_read_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    if (!read_id(vocab, checkpoint, "tokenizer.ggml.bos_token_id", &vocab->bos, error) ||
+        !read_id(vocab, checkpoint, "tokenizer.ggml.eos_token_id", &vocab->eos, error) ||
+        !read_id(vocab, checkpoint, "tokenizer.ggml.eot_token_id", &vocab->eot, error) ||
+        !read_id(vocab, checkpoint, "tokenizer.ggml.unknown_token_id", &vocab->unknown, error))
+        return false;
+    vocab->add_bos = vocab->add_bos && vocab->bos >= 0;
+    if (!checkpoint_bool(checkpoint, "tokenizer.ggml.add_bos_token", &vocab->add_bos, error) ||
+        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_eos_token", &vocab->add_eos, error))
+        return false;
+    const char *missing = vocab->add_bos && vocab->bos < 0   ? "bos"
+                          : vocab->add_eos && vocab->eos < 0 ? "eos"
+                                                             : NULL;
+    return !missing ||
+           error_set(error,
+                     "%s: tokenizer.ggml.add_%s_token is true, but tokenizer.ggml.%s_token_id is missing",
+                     checkpoint_path(checkpoint), missing, missing);
+}
+
+/* The defaults are llama.cpp's. */
+static bool read_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    bool is_spm = vocab->kind == VOCAB_SPM;
+    vocab->bos = is_spm ? 1 : -1;
+    vocab->eos = is_spm ? 2 : -1;
+    vocab->unknown = is_spm ? 0 : -1;
+    vocab->eot = -1;
+    vocab->add_space = is_spm;
+    if (!vocab_read_roles(vocab, checkpoint, error) ||
+        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_space_prefix", &vocab->add_space, error))
+        return false;
+    vocab->add_space = vocab->add_space && is_spm;
+    return true;
+}
+
+static bool fill(VocabBuilder *builder, const Checkpoint *checkpoint) {
+    Vocab *vocab = builder->vocab;
+    Error *error = builder->error;
+    StringArray tokens, merges = {0};
+    NumberArray types;
+    bool has_merges = vocab->kind == VOCAB_BPE;
+    if (!checkpoint_strings(checkpoint, builder->tokens, &tokens, error) ||
+        (has_merges && !checkpoint_strings(checkpoint, builder->merges, &merges, error)))
+        return false;
+    if (!vocab_begin(builder, tokens.n, string_array_bytes(&tokens), merges.n) ||
+        !read_types(checkpoint, tokens.n, &types, error))
+        return false;
+    if (has_merges && !merges.next)
+        return error_set(error, "%s: %s is missing", builder->path, builder->merges);
+    for (size_t id = 0; tokens.n; id++)
+        if (!vocab_add_token(builder, string_array_take(&tokens),
+                             types.data ? (TokenType)i32_at(&types, id) : TOKEN_NORMAL))
+            return false;
+    while (merges.n)
+        if (!add_merge(builder, string_array_take(&merges))) return false;
+    return has_merges || read_scores(vocab, checkpoint, error);
+}
+
+/* In Phi-3's vocabulary, as published, these take the white space behind them; GGUF has no key for that. */
+static bool read_spaces(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    static const char *const others[] = {"<unk>", "<s>", "<|endoftext|>"};
+    String family = {0};
+    if (!checkpoint_string(checkpoint, "general.architecture", &family, error)) return false;
+    for (size_t i = 0; i < vocab->specials.n && vocab->kind == VOCAB_SPM && string_equals(family, "phi3");
+         i++) {
+        vocab->specials.items[i].takes_space = true;
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            if (string_equals(vocab->specials.items[i].text, others[k]))
+                vocab->specials.items[i].takes_space = false;
+    }
+    return true;
+}
+
+bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    VocabBuilder builder = {vocab, error, checkpoint_path(checkpoint), "tokenizer.ggml.tokens",
+                            "tokenizer.ggml.merges"};
+    *vocab = (Vocab){0};
+    return read_kind(vocab, checkpoint, error) && vocab_end(&builder, fill(&builder, checkpoint)) &&
+           read_roles(vocab, checkpoint, error) && read_spaces(vocab, checkpoint, error);
+}
