@@ -1,6 +1,5 @@
 /* Filters and tests of templates, as jinja2's filters.py and tests.py (3.1) define them, and tojson as transformers does. */
 #include "text/jinja.h"
-#include "text/unicode.h"
 
 #include <errno.h>
 #include <math.h>
@@ -433,8 +432,7 @@ static bool has_case(Render *r, Any v, char first) {
     String text = text_of(value_to_text(r, v));
     bool has = false;
     for (size_t i = 0; i < text.n && charge(r, 1); i++) {
-        bool letter =
-            unicode_class((unsigned char)text.data[i] & 0x7F) == CHAR_LETTER && !(text.data[i] & 0x80);
+        bool letter = (text.data[i] | 0x20) >= 'a' && (text.data[i] | 0x20) <= 'z';
         if (letter && (text.data[i] & 0x20) != (first & 0x20)) return false;
         has = has || letter;
     }

@@ -1,4 +1,5 @@
 /* Filters and methods of strings, as Python has them, for texts in UTF-8. Only ASCII has upper and lower case here. */
+#include "text/categories.h"
 #include "text/jinja.h"
 #include "text/unicode.h"
 
@@ -322,24 +323,22 @@ SHARED(string_escape) {
 
 /* ---- What a text is made of ---- */
 
-static bool is_digit(uint32_t c) { return unicode_class(c) == CHAR_NUMBER; }
-static bool is_letter(uint32_t c) { return unicode_class(c) == CHAR_LETTER; }
-static bool is_either(uint32_t c) { return is_digit(c) || is_letter(c); }
-
-/* Whether there are characters, and all are such. */
-static Any all_are(Render *r, Any self, bool (*such)(uint32_t)) {
-    bool all = self.n > 0;
+/* Whether there are characters, and each has one of the two properties that \\p{…} names, or is white space. */
+static Any all_are(Render *r, Any self, const char *one, const char *other) {
+    Property properties[2] = {0};
+    bool all = self.n > 0 && property_find(one, 1, &properties[0]) && property_find(other, 1, &properties[1]);
     for (size_t at = 0, n; all && at < self.n && charge(r, 1); at += n) {
         uint32_t c;
         n = utf8_decode(self.text + at, self.n - at, &c);
-        all = such(c);
+        all = *one == 'Z' ? is_python_space(c)
+                          : property_holds(properties[0], c) || property_holds(properties[1], c);
     }
     return value_bool(all);
 }
-METHOD(method_isdigit) { return (void)p, (void)args, all_are(r, self, is_digit); }
-METHOD(method_isalpha) { return (void)p, (void)args, all_are(r, self, is_letter); }
-METHOD(method_isalnum) { return (void)p, (void)args, all_are(r, self, is_either); }
-METHOD(method_isspace) { return (void)p, (void)args, all_are(r, self, is_python_space); }
+METHOD(method_isdigit) { return (void)p, (void)args, all_are(r, self, "N", "N"); }
+METHOD(method_isalpha) { return (void)p, (void)args, all_are(r, self, "L", "L"); }
+METHOD(method_isalnum) { return (void)p, (void)args, all_are(r, self, "L", "N"); }
+METHOD(method_isspace) { return (void)p, (void)args, all_are(r, self, "Z", "Z"); }
 METHOD(method_islower) { return UNUSED, value_bool(call_test(r, (String){"lower", 5}, self, &(Args){0})); }
 METHOD(method_isupper) { return UNUSED, value_bool(call_test(r, (String){"upper", 5}, self, &(Args){0})); }
 

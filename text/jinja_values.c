@@ -124,7 +124,11 @@ size_t text_offset(String text, size_t character) {
     return at;
 }
 
-bool is_python_space(uint32_t c) { return unicode_class(c) == CHAR_SPACE || (c >= 0x1C && c <= 0x1F); }
+bool is_python_space(uint32_t c) {
+    if (c < 0x80) return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1C && c <= 0x1F);
+    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
+           c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
 
 /* Whether the n bytes at c, a character, are to be stripped. */
 static bool is_stripped(String set, const char *c, size_t n) {
@@ -382,7 +386,7 @@ static void emit_repr(Render *r, String s) {
     for (size_t at = 0, n; !r->failed && at < s.n; at += n) {
         uint32_t c;
         n = utf8_decode(s.data + at, s.n - at, &c);
-        bool plain = c == ' ' || (unicode_is_safe(c) && unicode_class(c) != CHAR_SPACE);
+        bool plain = c == ' ' || (unicode_is_safe(c) && !is_python_space(c));
         if (c == (unsigned char)quote || c == '\\')
             snprintf(text, sizeof text, "\\%c", (char)c);
         else if (c == '\n' || c == '\t' || c == '\r')

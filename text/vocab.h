@@ -35,6 +35,8 @@ typedef struct Merge {
     uint32_t next; /* order of the next merge in the file that makes the same token, 0: none */
 } Merge;
 
+enum { MAX_ENDS = 16 };
+
 typedef struct Vocab {
     VocabKind kind;
     char name[64];    /* for people */
@@ -67,6 +69,8 @@ typedef struct Vocab {
     size_t n_patterns;
 
     int32_t bos, eos, eot, unknown; /* ids, −1: none */
+    int32_t ends[MAX_ENDS];         /* [n_ends] other ids that end a text, by the file */
+    size_t n_ends;
     bool add_bos, add_eos, add_space;
 
     /* Of a tokenizer.json; NULL and 0 otherwise. */
