@@ -8,7 +8,7 @@
  *     NODE_PATH=~/tok/node_modules node scripts/tokenizer_json.js tests/data/tokenizer/json.cases
  *
  * A line is "tokenizer JSON", or, of the tokenizer before it, "encode FLAGS TEXT : IDS" or "decode SPECIAL IDS : TEXT"
- * (scripts/tokenizer_cases.py). A second argument says how many random texts each tokenizer gets (20).
+ * (scripts/tokenizer_cases.py). A second argument says how many random texts each tokenizer gets (8).
  */
 const fs = require("fs");
 const {Tokenizer} = require("tokenizers");
@@ -63,7 +63,7 @@ const added = (content, more) => ({id: -1, content, single_word: false, lstrip: 
 /* BPE over bytes, or over characters with ▁ for spaces. */
 function bpe(options) {
     const words = TEXT.split(/(?=\s)/).map((word) => [...(options.bytes ? spell(word) : word.replace(/ /g, "▁"))]);
-    const {vocab, merges} = train(words, options.merges || 150);
+    const {vocab, merges} = train(words, options.merges || 110);
     const names = [...(options.first || [])];
     if (options.bytes) for (const c of spelt) names.push(String.fromCodePoint(c));
     if (options.fallback)
@@ -79,7 +79,7 @@ function bpe(options) {
 
 /* Unigram: the texts of a BPE with scores that fall with their rank. */
 function unigram(fallback) {
-    const {vocab} = train(TEXT.split(/(?=\s)/).map((word) => [...word.replace(/ /g, "▁")]), 150);
+    const {vocab} = train(TEXT.split(/(?=\s)/).map((word) => [...word.replace(/ /g, "▁")]), 110);
     const pieces = [["<pad>", 0], ["</s>", 0], ["<unk>", 0]];
     if (fallback)
         for (let b = 0; b < 256; b++) pieces.push([`<0x${b.toString(16).toUpperCase().padStart(2, "0")}>`, 0]);
@@ -201,4 +201,4 @@ async function main(file, n) {
     fs.writeFileSync(file, lines.join("\n") + "\n");
 }
 
-main(process.argv[2], Number(process.argv[3] || 20));
+main(process.argv[2], Number(process.argv[3] || 8));

@@ -10,7 +10,7 @@
  *             . ^ $ \A \z \b \B; ^ and $ are the ends of the text, and . is all but \n
  *             [ ] [^ ] with ranges, classes within classes, and && for what two have in common
  *             \p{L} \P{Lu} \pN \p{Han} \p{Script=Han}: general categories, and scripts as listed in categories.c
- *             \s White_Space, \d Nd, \w letters, marks, numbers and Pc; \S \D \W
+ *             \s White_Space, \d Nd, \w Alphabetic, marks, Nd and Pc; \S \D \W
  *             \n \r \t \f \v \a \e \xHH \x{H…} \uHHHH \u{H…}, and \ before a sign
  * Refused, in a line that says what and where: backreferences, atomic and named groups, longer lookbehind, letters beyond
  * ASCII within (?i), other escapes; and what needs too many states.

@@ -282,13 +282,14 @@ static bool find_added(Run *run, const Prefixes *texts, String text, bool first,
         if (added->single_word && ((start > 0 && is_word_at(text, character_before(text, start))) ||
                                    (end < text.n && is_word_at(text, end))))
             continue;
-        if (added->lstrip) start = skip_spaces_back(text, start, done);
+        if (added->lstrip) start = start < done ? done : skip_spaces_back(text, start, done);
         if (added->rstrip && !(end >= spaces[0] && end < spaces[1]))
             spaces[0] = end, spaces[1] = skip_spaces(text, end);
         if (added->rstrip) end = spaces[1];
         if (done < start && !rest(run, (String){text.data + done, start - done}, first && done == 0))
             return false;
-        if (!run->taker->token(run->taker->context, added->id)) return false;
+        /* Nothing is left of a token whose white space the one before has taken. */
+        if (end > start && !run->taker->token(run->taker->context, added->id)) return false;
         done = end;
     }
     return done >= text.n || rest(run, (String){text.data + done, text.n - done}, first && done == 0);

@@ -158,6 +158,10 @@ static Cut *add_cut(TokenizerReader *reader, CutKind kind) {
         tokenizer_refuse(reader, "more steps than 32:", string_of("pre_tokenizer"), "");
         return NULL;
     }
+    if (reader->byte_level && kind != CUT_SPLIT && kind != CUT_SPELL) {
+        tokenizer_refuse(reader, "behind ByteLevel, in the pre_tokenizer:", string_of("Metaspace"), "");
+        return NULL;
+    }
     Cut *step = &pipeline->cuts[pipeline->n_cuts++];
     step->kind = kind;
     return step;
@@ -196,12 +200,13 @@ static bool read_byte_level(TokenizerReader *reader, const Json *json) {
     bool prefix = false, by_pattern = true;
     if (reader->byte_level)
         return tokenizer_refuse(reader, "twice in the pre_tokenizer:", string_of("ByteLevel"), "");
+    bool ok = tokenizer_flag(reader, json, "add_prefix_space", true, &prefix) &&
+              tokenizer_flag(reader, json, "use_regex", false, &by_pattern) &&
+              (!prefix || add_prefix(reader, string_of(" "), false)) &&
+              (!by_pattern || add_split(reader, byte_level_pattern, CUT_ISOLATED, false)) &&
+              add_cut(reader, CUT_SPELL);
     reader->byte_level = true;
-    return tokenizer_flag(reader, json, "add_prefix_space", true, &prefix) &&
-           tokenizer_flag(reader, json, "use_regex", false, &by_pattern) &&
-           (!prefix || add_prefix(reader, string_of(" "), false)) &&
-           (!by_pattern || add_split(reader, byte_level_pattern, CUT_ISOLATED, false)) &&
-           add_cut(reader, CUT_SPELL);
+    return ok;
 }
 
 static bool read_metaspace(TokenizerReader *reader, const Json *json) {

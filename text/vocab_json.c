@@ -294,6 +294,7 @@ static bool read_unigram(VocabReader *from) {
             return tokenizer_no_memory(&from->reader);
     }
     size_t n = unigram->pieces.n;
+    unigram->unknown = -1;
     prefixes_sort(&unigram->pieces);
     if (unigram->pieces.n < n) return refuse_key(from, "two pieces are the same:", "vocab");
     unigram->unknown_score = least - 10; /* as SentencePiece has it */
