@@ -149,7 +149,7 @@ test-threaded: $(THREADED_TESTS)
 
 # AVX-512, AMX and AVX-VNNI on a CPU without them, by Debian's libsimde-dev.
 SIMDE = -include tests/avx512.h -Wno-psabi
-EMULATED_TESTS = $(addprefix build/emulated/tests/test_,kernels kv_cache reference)
+EMULATED_TESTS = $(addprefix build/emulated/tests/test_,dtypes kernels products kv_cache reference)
 emulated:
 	$(MAKE) BUILD=build/emulated AVX512="$(AVX2) -DEMULATED_AVX512 $(SIMDE)" VNNI= BF16= AMX=-DHAS_AMX \
 	    AVXVNNI="$(SIMDE)" CFLAGS="-O1 -g -include tests/anycpu.h" \

@@ -53,7 +53,8 @@ struct Attention {
     } * places;      /* [n_layer] */
     size_t widest;   /* window of those in the ring; 0: there are none */
 
-    float *q;        /* [n_chunk][n_head][d_head] */
+    float *q;        /* [n_chunk][n_head][d_head]; room for twice of it where W_q makes gates, too */
+    float *gate;     /* [n_chunk][n_head][d_head], or NULL */
     float *k, *v;    /* [n_chunk][n_head_kv][d_head] */
     float *z;        /* [n_chunk][n_head][d_head] */
     float **cos_sin; /* [n_ropes] each [n_chunk][dim/2][2]: cos and sin of each pair's angle */
@@ -62,7 +63,9 @@ struct Attention {
 };
 
 size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype) {
-    return 2 * shape->n_layer * shape->n_head_kv * kv_bytes(kv_dtype, shape->d_head);
+    size_t n = shape->n_layer;
+    for (size_t layer = 0; shape->layers && layer < shape->n_layer; layer++) n -= shape->layers[layer].absent;
+    return 2 * n * shape->n_head_kv * kv_bytes(kv_dtype, shape->d_head);
 }
 
 /* Queries for each token that share a kv head. */
@@ -93,6 +96,7 @@ static bool open_caches(Attention *attention, DType kv_dtype, bool whole, Error 
     if (attention->widest) n_ring = attention->widest + attention->n_chunk + KEY_TILE - 2;
     if (n_ring >= n_ctx) attention->widest = 0;
     for (size_t layer = 0; layer < shape->n_layer; layer++) {
+        if (shape->layers[layer].absent) continue;
         size_t window = shape->layers[layer].window;
         bool rings = window && window <= attention->widest;
         attention->places[layer].cache = rings ? &attention->windows : &attention->whole;
@@ -117,14 +121,15 @@ Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dty
     if (!attention->places || !attention->cos_sin) goto no_memory;
     if (!open_caches(attention, kv_dtype, whole, error)) goto fail;
     attention->tile_rows = tile_rows(shape);
-    attention->q = floats_new(n_chunk, shape->n_head * d_head);
+    attention->q = floats_new(n_chunk, (shape->gated ? 2 : 1) * shape->n_head * d_head);
+    if (shape->gated) attention->gate = floats_new(n_chunk, shape->n_head * d_head);
     attention->k = floats_new(n_chunk, shape->n_head_kv * d_head);
     attention->v = floats_new(n_chunk, shape->n_head_kv * d_head);
     attention->z = floats_new(n_chunk, shape->n_head * d_head);
     attention->row = floats_new(1, n_room);
     attention->tiles = floats_new(threads_count(compute->threads), attention->tile_rows * row_floats(shape));
     if (!attention->q || !attention->k || !attention->v || !attention->z || !attention->row ||
-        !attention->tiles)
+        !attention->tiles || (shape->gated && !attention->gate))
         goto no_memory;
     for (size_t i = 0; i < shape->n_ropes; i++) {
         attention->cos_sin[i] = floats_new(n_chunk, shape->ropes[i].dim);
@@ -146,6 +151,7 @@ void attention_free(Attention *attention) {
     free(attention->cos_sin);
     free(attention->places);
     free(attention->q);
+    free(attention->gate);
     free(attention->k);
     free(attention->v);
     free(attention->z);
@@ -373,6 +379,16 @@ static void clamp(float *x, size_t n, float limit) {
     for (size_t i = 0; i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
 }
 
+/* Moves the gates behind the queries of each head to where they belong, and the queries together. */
+static void part_gates(Attention *attention) {
+    size_t d_head = attention->shape.d_head;
+    for (size_t i = 0; i < attention->n * attention->shape.n_head; i++) {
+        const float *q = attention->q + 2 * i * d_head;
+        memcpy(attention->gate + i * d_head, q + d_head, d_head * sizeof *q);
+        memmove(attention->q + i * d_head, q, d_head * sizeof *q);
+    }
+}
+
 void attention_forward(Attention *attention, const AttentionWeights *weights, size_t layer, const float *x,
                        float *out, const Probe *probe) {
     const AttentionShape *shape = &attention->shape;
@@ -383,6 +399,7 @@ void attention_forward(Attention *attention, const AttentionWeights *weights, si
     const LinearOutput qkv[] = {
         {attention->q, &weights->q}, {attention->k, &weights->k}, {attention->v, &weights->v}};
     linear_forward(compute, qkv, 3, x, n);
+    if (shape->gated) part_gates(attention);
     if (shape->clamp != 0)
         for (size_t i = 0; i < 3; i++) clamp(qkv[i].y, n * qkv[i].linear->w.rows, shape->clamp);
     probe_heads(probe, PROBE_Q, layer, position, attention->q, n, shape->n_head, shape->d_head);
@@ -394,5 +411,7 @@ void attention_forward(Attention *attention, const AttentionWeights *weights, si
     for (size_t head = 0; probe && head < shape->n_head; head++) attend_watched(&loop, head, probe);
     probe_heads(probe, PROBE_Z, layer, position, attention->z, n, shape->n_head, shape->d_head);
 
+    for (size_t i = 0; shape->gated && i < n * shape->n_head * shape->d_head; i++)
+        attention->z[i] /= 1 + expf(-attention->gate[i]);
     linear_forward(compute, &(LinearOutput){out, &weights->out}, 1, attention->z, n);
 }

@@ -18,24 +18,26 @@
 typedef struct AttentionLayer {
     size_t window;    /* keys that a query sees, the last ones, its own among them; 0: all */
     const Rope *rope; /* one of the shape's ropes; NULL: nothing turns */
+    bool absent;      /* the layer has no attention, and nothing in the cache */
 } AttentionLayer;
 
 /* What all layers share. What is 0 is not used. */
 typedef struct AttentionShape {
     size_t n_layer, n_head, n_head_kv, d_model, d_head;
     float scale;     /* of q·k; 0: 1/√d_head */
+    bool gated;      /* behind each head's query W_q makes a gate, by whose sigmoid z is multiplied */
     float clamp;     /* q, k and v are cut to −clamp … clamp (MPT, OLMo) */
     float score_cap; /* scores become cap·tanh(score/cap); Gemma 2, arXiv:2408.00118, section 2 */
     const float *
         slopes; /* [n_head] ALiBi: each key further back costs so much; Press et al. 2022, arXiv:2108.12409 */
     const Rope *ropes; /* [n_ropes] */
     size_t n_ropes;
-    const AttentionLayer *layers; /* [n_layer]; all borrowed */
+    const AttentionLayer *layers; /* [n_layer], or for attention_kv_bytes NULL: all alike; all borrowed */
 } AttentionShape;
 
 /* Weights of one layer; w is [rows = outputs][cols = inputs]. */
 typedef struct AttentionWeights {
-    Linear q;            /* [n_head·d_head][d_model] */
+    Linear q;            /* [n_head·d_head][d_model], twice the rows where it makes gates */
     Linear k;            /* [n_head_kv·d_head][d_model] */
     Linear v;            /* [n_head_kv·d_head][d_model] */
     Linear out;          /* [d_model][n_head·d_head] */

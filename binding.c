@@ -31,13 +31,13 @@ typedef struct Name {
 
 static const size_t NO_LAYER = SIZE_MAX;
 
-/* "blk.3.attn_q.weight", or "output.weight" with NO_LAYER; the kind is weight or bias. */
+/* "blk.3.attn_q.weight", or "output.weight" with NO_LAYER; the kind is weight or bias, or "" where names have none. */
 static Name tensor_name(const char *name, size_t layer, const char *kind) {
     Name full;
     if (layer == NO_LAYER)
         snprintf(full.text, sizeof full.text, "%s.%s", name, kind);
     else
-        snprintf(full.text, sizeof full.text, "blk.%zu.%s.%s", layer, name, kind);
+        snprintf(full.text, sizeof full.text, "blk.%zu.%s%s%s", layer, name, *kind ? "." : "", kind);
     return full;
 }
 
@@ -168,8 +168,8 @@ static Linear linear_rows(const Linear *linear, size_t begin, size_t rows) {
 /* q, k and v in tensors of their own, or the rows of all three in turn in one. */
 static void bind_attention(Binder *binder, AttentionWeights *attention, size_t layer) {
     const Config *config = binder->config;
-    size_t d = config->d_model, d_q = config->n_head * config->d_head,
-           d_kv = config->n_head_kv * config->d_head;
+    size_t d = config->d_model, d_z = config->n_head * config->d_head,
+           d_q = config->family->gated_attention ? 2 * d_z : d_z, d_kv = config->n_head_kv * config->d_head;
     if (look(binder, "attn_qkv", layer)) {
         Linear qkv = bind_linear(binder, "attn_qkv", layer, d_q + 2 * d_kv, d);
         attention->q = linear_rows(&qkv, 0, d_q);
@@ -183,10 +183,52 @@ static void bind_attention(Binder *binder, AttentionWeights *attention, size_t l
         attention->k = bind_linear(binder, "attn_k", layer, d_kv, d);
         attention->v = bind_linear(binder, "attn_v", layer, d_kv, d);
     }
-    attention->out = bind_linear(binder, "attn_output", layer, d, d_q);
+    attention->out = bind_linear(binder, "attn_output", layer, d, d_z);
     attention->q_norm = bind_head_norm(binder, "attn_q_norm", layer, config->n_head);
     attention->k_norm = bind_head_norm(binder, "attn_k_norm", layer, config->n_head_kv);
     attention->sinks = bind_vector(binder, tensor_name("attn_sinks", layer, "weight"), false, config->n_head);
+}
+
+/* The kernel of a convolution: the file has the taps of a channel together, we want those of a token. */
+static const float *bind_kernel(Binder *binder, const char *name, size_t layer) {
+    size_t n_channels = binder->config->state.n_channels, n_taps = binder->config->state.n_taps;
+    const float *rows = bind_rows(binder, tensor_name(name, layer, "weight"), true, n_channels, n_taps);
+    if (!rows) return NULL;
+    float *kernel = binder->weights->unpacked + binder->n_unpacked;
+    binder->n_unpacked += n_channels * n_taps;
+    for (size_t c = 0; c < n_channels; c++)
+        for (size_t i = 0; i < n_taps; i++) kernel[i * n_channels + c] = rows[c * n_taps + i];
+    return kernel;
+}
+
+static const char *kernel_name(const Family *family) {
+    return family->mixer == MIXER_CONVOLUTION ? "shortconv.conv" : "ssm_conv1d";
+}
+
+static void bind_state(Binder *binder, StateWeights *state, size_t layer) {
+    const Config *config = binder->config;
+    const StateShape *shape = &config->state;
+    size_t d = config->d_model;
+    *state = (StateWeights){.mixer = config->family->mixer, .index = binder->weights->n_states++};
+    state->kernel = bind_kernel(binder, kernel_name(config->family), layer);
+    if (state->mixer == MIXER_CONVOLUTION) {
+        Linear in = bind_linear(binder, "shortconv.in_proj", layer, 3 * d, d);
+        state->before = linear_rows(&in, 0, d);
+        state->gate = linear_rows(&in, d, d);
+        state->in = linear_rows(&in, 2 * d, d);
+        state->out = bind_linear(binder, "shortconv.out_proj", layer, d, d);
+        return;
+    }
+    state->in = bind_linear(binder, "attn_qkv", layer, shape->n_channels, d);
+    state->gate = bind_linear(binder, "attn_gate", layer, shape->d_inner, d);
+    state->alpha = bind_linear(binder, "ssm_alpha", layer, shape->n_head, d);
+    state->beta = bind_linear(binder, "ssm_beta", layer, shape->n_head, d);
+    state->decay = bind_vector(binder, tensor_name("ssm_a", layer, ""), true, shape->n_head);
+    state->bias = bind_vector(binder, tensor_name("ssm_dt", layer, "bias"), true, shape->n_head);
+    state->norm =
+        (Norm){NORM_RMS, config->norm_eps, shape->d_head,
+               .gain = bind_vector(binder, tensor_name("ssm_norm", layer, "weight"), true, shape->d_head)};
+    state->out = bind_linear(binder, "ssm_out", layer, d, shape->d_inner);
 }
 
 /* The gate may be the first half of the rows of `up` (Phi-3). */
@@ -269,7 +311,10 @@ static void bind_layer(Binder *binder, size_t layer) {
         weights->attn_norm = bind_norm(binder, "attn_norm", layer, true);
         weights->mlp_norm = bind_norm(binder, mlp_norm, layer, !config->parallel_residual);
     }
-    bind_attention(binder, &weights->attention, layer);
+    if (family->mixer != MIXER_ATTENTION && look(binder, kernel_name(family), layer))
+        bind_state(binder, &weights->state, layer);
+    else
+        bind_attention(binder, &weights->attention, layer);
     if (behind) weights->attn_post_norm = bind_norm(binder, "post_attention_norm", layer, true);
     if (config->n_expert && look(binder, "ffn_gate_inp", layer))
         bind_experts(binder, &weights->experts, layer);
@@ -301,6 +346,8 @@ static void bind_ropes(Binder *binder) {
     for (size_t layer = 0; layer < config->n_layer && binder->ok; layer++) {
         const RopeConfig *rope = config_rope(config, layer);
         AttentionLayer *to = &weights->attention_layers[layer];
+        to->absent = weights->layers[layer].state.mixer != MIXER_ATTENTION;
+        if (to->absent) continue;
         if (config_is_local(config, layer)) to->window = config->window;
         if (rope) to->rope = &weights->ropes[rope == &config->local_rope];
         if (rope == &config->local_rope) weights->n_ropes = 2;
@@ -335,14 +382,24 @@ static void bind_slopes(Binder *binder) {
     }
 }
 
-/* Whether bind_rows may be asked for it: a vector, or the biases of experts, or the gains of heads. */
-static bool may_be_rows(const Tensor *tensor) {
-    String name = tensor->name;
-    return tensor->dims[1] == 1 || (name.n > 5 && memcmp(name.data + name.n - 5, ".bias", 5) == 0) ||
-           (name.n > 12 && memcmp(name.data + name.n - 12, "_norm.weight", 12) == 0);
+static bool ends_with(const Tensor *tensor, const char *end) {
+    size_t n = strlen(end);
+    return tensor->name.n > n && memcmp(tensor->name.data + tensor->name.n - n, end, n) == 0;
 }
 
-/* Room for what bind_rows may have to unpack: all that are not F32. */
+/* Whether it may be the kernel of a convolution. */
+static bool may_be_kernel(const Binder *binder, const Tensor *tensor) {
+    return binder->config->family->mixer != MIXER_ATTENTION &&
+           (ends_with(tensor, ".shortconv.conv.weight") || ends_with(tensor, ".ssm_conv1d.weight"));
+}
+
+/* Whether bind_rows may be asked for it: a vector, or the biases of experts, or the gains of heads, or a kernel. */
+static bool may_be_rows(const Binder *binder, const Tensor *tensor) {
+    return tensor->dims[1] == 1 || ends_with(tensor, ".bias") || ends_with(tensor, "_norm.weight") ||
+           may_be_kernel(binder, tensor);
+}
+
+/* Room for what bind_rows may have to unpack, all that are not F32, and for kernels. */
 static bool reserve(Binder *binder) {
     const Checkpoint *checkpoint = binder->checkpoint;
     const Config *config = binder->config;
@@ -350,8 +407,10 @@ static bool reserve(Binder *binder) {
     size_t n_tensors = checkpoint_n_tensors(checkpoint), n_floats = 0;
     for (size_t i = 0; i < n_tensors; i++) {
         const Tensor *tensor = checkpoint_tensor(checkpoint, i);
-        if (tensor->dtype != DTYPE_F32 && dtype_info(tensor->dtype) && may_be_rows(tensor))
-            n_floats += (size_t)(tensor->dims[0] * tensor->dims[1]);
+        size_t n = (size_t)(tensor->dims[0] * tensor->dims[1]);
+        if (!dtype_info(tensor->dtype)) continue;
+        if (tensor->dtype != DTYPE_F32 && may_be_rows(binder, tensor)) n_floats += n;
+        if (may_be_kernel(binder, tensor)) n_floats += n;
     }
     if (config->n_layer > n_tensors)
         return fail(binder, "%zu layers, but only %zu tensors", config->n_layer, n_tensors);
@@ -367,13 +426,25 @@ static bool reserve(Binder *binder) {
     return true;
 }
 
+/* Whether a tensor is of a layer that is left out. */
+static bool is_unused(const Config *config, String name) {
+    size_t layer = 0, i = 4;
+    if (name.n < 4 || memcmp(name.data, "blk.", 4) != 0) return false;
+    for (; i < name.n && name.data[i] >= '0' && name.data[i] <= '9' && i < 12; i++)
+        layer = 10 * layer + (size_t)(name.data[i] - '0');
+    return i < name.n && name.data[i] == '.' && layer >= config->n_layer &&
+           layer - config->n_layer < config->n_unused_layers;
+}
+
 bool weights_bind(Weights *weights, const Config *config, const Checkpoint *checkpoint, Error *error) {
     Binder binder = {checkpoint, config, error, true, weights};
     *weights = (Weights){.n_layer = config->n_layer};
     if (reserve(&binder)) {
         weights->embedding = bind_matrix(&binder, "token_embd", NO_LAYER, config->n_vocab, config->d_model);
-        weights->embedding_norm = bind_norm(&binder, "token_embd_norm", NO_LAYER, false);
-        if (config->family->bare_norms) weights->embedding_norm.gain = NULL;
+        const char *final_norm = config->family->final_norm ? config->family->final_norm : "output_norm";
+        weights->final_norm = bind_norm(&binder, final_norm, NO_LAYER, true);
+        if (!config->family->final_norm && !config->family->bare_norms)
+            weights->embedding_norm = bind_norm(&binder, "token_embd_norm", NO_LAYER, false);
         bool may_learn =
             config->family->rope == ROPE_NONE && look(&binder, "position_embd", NO_LAYER); /* MPT */
         if (config->family->learned_positions || may_learn)
@@ -383,7 +454,6 @@ bool weights_bind(Weights *weights, const Config *config, const Checkpoint *chec
         /* After the layers: their tensors have confirmed n_head and d_head, so that a claimed rope_dim costs nothing. */
         bind_ropes(&binder);
         bind_slopes(&binder);
-        weights->final_norm = bind_norm(&binder, "output_norm", NO_LAYER, true);
         weights->unembedding.w =
             config->tied ? weights->embedding
                          : bind_matrix(&binder, "output", NO_LAYER, config->n_vocab, config->d_model);
@@ -391,7 +461,7 @@ bool weights_bind(Weights *weights, const Config *config, const Checkpoint *chec
             bind_vector(&binder, tensor_name("output", NO_LAYER, "bias"), false, config->n_vocab);
         for (size_t i = 0; i < checkpoint_n_tensors(checkpoint) && binder.ok; i++) {
             String name = checkpoint_tensor(checkpoint, i)->name;
-            if (!binder.bound[i])
+            if (!binder.bound[i] && !is_unused(config, name))
                 fail(&binder, "tensor '%.*s' is not part of a model of family '%s'", string_shown(name),
                      name.data, config->family->architecture);
         }

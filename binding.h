@@ -9,6 +9,7 @@
 #include "family.h"
 #include "mlp.h"
 #include "norm.h"
+#include "states.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 typedef struct LayerWeights {
     Norm attn_norm; /* before attention; without gain: it reads the residual stream itself */
     AttentionWeights attention;
+    StateWeights state;  /* in its place, if it has one */
     Norm attn_post_norm; /* of what attention made; without gain: it is added as it is */
     Norm mlp_norm; /* before the MLP; without gain, in a parallel layer: that of attention serves both */
     MlpWeights mlp;
@@ -24,11 +26,11 @@ typedef struct LayerWeights {
 } LayerWeights;
 
 typedef struct Weights {
-    Matrix embedding;    /* [n_vocab][d_model] */
-    Norm embedding_norm; /* of the embeddings; without gain: there is none */
-    Matrix positions;    /* [position_offset + n_ctx][d_model], data NULL where there are none */
-    size_t n_layer;
-    LayerWeights *layers; /* [n_layer] */
+    Matrix embedding;         /* [n_vocab][d_model] */
+    Norm embedding_norm;      /* of the embeddings; without gain: there is none */
+    Matrix positions;         /* [position_offset + n_ctx][d_model], data NULL where there are none */
+    size_t n_layer, n_states; /* layers, and those with a state */
+    LayerWeights *layers;     /* [n_layer] */
     Norm final_norm;
     Linear unembedding; /* [n_vocab][d_model] */
     Rope ropes[2];      /* n_ropes of them: of global, then of local layers */
@@ -36,7 +38,8 @@ typedef struct Weights {
     AttentionLayer *attention_layers; /* [n_layer] */
     float *slopes;                    /* [n_head] ALiBi's; or NULL */
     float *ones;                      /* [d_model] the gain of norms that have none */
-    float *unpacked;                  /* norms and biases that the file does not hold in F32 */
+    float
+        *unpacked; /* norms and biases that the file does not hold in F32, and the kernels of convolutions */
 } Weights;
 
 /*

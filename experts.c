@@ -37,6 +37,35 @@ static void add_expert(const Compute *compute, MlpKind kind, const MlpWeights *e
     }
 }
 
+/*
+ * One token: all chosen experts share its x, so that their first matrices are one loop. Gives the bits that add_expert would.
+ */
+static void add_chosen(const Compute *compute, MlpKind kind, const ExpertsWeights *weights,
+                       const float *weight, const float *x, float *out, float *hidden, float *gate,
+                       float *made) {
+    enum { AT_ONCE = 16 };
+    const size_t d = weights->router.w.cols, d_ff = weights->experts[0].up.w.rows;
+    const bool gated = mlp_has_gate(kind);
+    for (size_t e = 0; e < weights->n_expert;) {
+        LinearOutput outputs[2 * AT_ONCE];
+        size_t chosen[AT_ONCE], n = 0, n_outputs = 0;
+        for (; e < weights->n_expert && n < AT_ONCE && n < weights->n_used; e++) {
+            if (weight[e] == 0) continue;
+            outputs[n_outputs++] = (LinearOutput){hidden + n * d_ff, &weights->experts[e].up};
+            if (gated) outputs[n_outputs++] = (LinearOutput){gate + n * d_ff, &weights->experts[e].gate};
+            chosen[n++] = e;
+        }
+        if (n == 0) return;
+        linear_forward(compute, outputs, n_outputs, x, 1);
+        const float *active = mlp_activate(compute, kind, n, d_ff, hidden, gate);
+        for (size_t i = 0; i < n; i++) {
+            linear_forward(compute, &(LinearOutput){made, &weights->experts[chosen[i]].down}, 1,
+                           active + i * d_ff, 1);
+            for (size_t j = 0; j < d; j++) out[j] += weight[chosen[i]] * made[j];
+        }
+    }
+}
+
 void experts_forward(const Compute *compute, MlpKind kind, const ExpertsWeights *weights, size_t layer,
                      size_t position, size_t n, const float *x, float *out, float *hidden, float *gate,
                      float *scratch, const Probe *probe) {
@@ -48,7 +77,8 @@ void experts_forward(const Compute *compute, MlpKind kind, const ExpertsWeights 
     probe_rows(probe, PROBE_EXPERT_WEIGHTS, layer, position, router, n, n_expert);
 
     memset(out, 0, n * d * sizeof *out);
-    for (size_t e = 0; e < n_expert; e++)
+    if (n == 1) add_chosen(compute, kind, weights, router, x, out, hidden, gate, made);
+    for (size_t e = 0; n > 1 && e < n_expert; e++)
         add_expert(compute, kind, &weights->experts[e], router + e, n_expert, n, x, out, hidden, gate,
                    gathered, made);
     if (!weights->shared.up.w.data) return;

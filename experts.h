@@ -28,7 +28,7 @@ size_t experts_floats(size_t n_expert, size_t d_model);
 
 /*
  * Like mlp_forward, for the n tokens of a layer from `position` on; the probe sees PROBE_ROUTER and PROBE_EXPERT_WEIGHTS.
- * hidden and gate are [n][d_ff] of the widest expert, scratch is [n][experts_floats].
+ * hidden and gate are [max(n, n_used)][d_ff] of the widest expert, scratch is [n][experts_floats].
  */
 void experts_forward(const Compute *compute, MlpKind kind, const ExpertsWeights *weights, size_t layer,
                      size_t position, size_t n, const float *x, float *out, float *hidden, float *gate,

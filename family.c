@@ -57,6 +57,9 @@ static const Family families[] = {
     {"cohere2", NORM_LAYER, MLP_SWIGLU, ROPE_NEIGHBOURS, .residual = RESIDUAL_PARALLEL,
      .trained_neighbours = true, .window_period = 4, .rope_layers = ROPE_LOCAL_ONLY},
     {"nemotron", NORM_LAYER, MLP_RELU_SQUARED, ROPE_HALVES},
+    {"lfm2", NORM_RMS, MLP_SWIGLU, ROPE_HALVES, .mixer = MIXER_CONVOLUTION, .final_norm = "token_embd_norm"},
+    {"qwen35", NORM_RMS, MLP_SWIGLU, ROPE_HALVES, .mixer = MIXER_DELTA_NET, .gated_attention = true,
+     .mlp_norm = "post_attention_norm"},
 };
 
 enum { N_FAMILIES = sizeof families / sizeof *families };
@@ -75,7 +78,7 @@ enum {
 /* The metadata of one checkpoint, read key by key: `ok` turns false at the first error, and stays so. */
 typedef struct KeyReader {
     const Checkpoint *checkpoint;
-    const char *architecture;
+    const Family *family; /* as soon as it is known */
     Error *error;
     bool ok;
 } KeyReader;
@@ -91,7 +94,7 @@ typedef struct Key {
 /* "llama" and "block_count" make "llama.block_count". */
 static Key family_key(const KeyReader *reader, const char *suffix) {
     Key key;
-    snprintf(key.name, sizeof key.name, "%s.%s", reader->architecture, suffix);
+    snprintf(key.name, sizeof key.name, "%s.%s", reader->family->architecture, suffix);
     return key;
 }
 
@@ -157,7 +160,7 @@ static bool read_bool(KeyReader *reader, const char *suffix, bool otherwise) {
 
 static const Family *read_family(KeyReader *reader) {
     String name = {"", 0};
-    char known[400] = "";
+    char known[480] = "";
     if (!checkpoint_has(reader->checkpoint, "general.architecture")) {
         fail(reader, "no model in it: metadata key 'general.architecture' is missing");
         return NULL;
@@ -209,10 +212,11 @@ static void read_rope(KeyReader *reader, Config *config) {
     if (yarn) {
         rope->beta_fast = (double)read_factor(reader, "rope.scaling.yarn_beta_fast", 32);
         rope->beta_slow = (double)read_factor(reader, "rope.scaling.yarn_beta_slow", 1);
-        /* mscale of YaRN's section 3.4; a multiplier takes that part out of it again (DeepSeek-V2). */
+        /* YaRN's section 3.4, or what the file says instead; a multiplier takes that part out again (DeepSeek-V2). */
         double more = 0.1 * (scale > 1 ? log(rope->scale) : 0);
         double multiplier = (double)read_float(reader, "rope.scaling.yarn_log_multiplier", 0, 0);
-        rope->magnitude *= (1 + more) / (1 + more * multiplier);
+        float factor = (float)((1 + more) / (1 + more * multiplier));
+        rope->magnitude *= (double)read_factor(reader, "rope.scaling.yarn_attn_factor", factor);
     }
     config->local_rope = *rope;
     if (family->rope_layers == ROPE_LOCAL_APART)
@@ -296,6 +300,40 @@ static void read_experts(KeyReader *reader, Config *config) {
     config->expert_scale = read_factor(reader, "expert_weights_scale", 1);
 }
 
+/* Heads of the layers with attention: an array may say that the others have 0. */
+static size_t read_heads(KeyReader *reader, const char *suffix, size_t otherwise) {
+    Key key = family_key(reader, suffix);
+    NumberArray layers = {0};
+    int32_t most = 0;
+    if (!reader->ok || reader->family->mixer == MIXER_ATTENTION ||
+        !checkpoint_is_array(reader->checkpoint, key.name))
+        return read_number(reader, suffix, MAX_NUMBER, otherwise);
+    reader->ok = checkpoint_i32s(reader->checkpoint, key.name, &layers, reader->error);
+    for (size_t i = 0; i < layers.n; i++)
+        if (i32_at(&layers, i) > most) most = i32_at(&layers, i);
+    if (most < 1 || most > MAX_NUMBER)
+        fail(reader, "'%s' gives a layer %" PRId32 " heads at most", key.name, most);
+    return reader->ok ? (size_t)most : 1;
+}
+
+static void read_states(KeyReader *reader, Config *config) {
+    StateShape *state = &config->state;
+    if (config->family->mixer == MIXER_CONVOLUTION)
+        *state = (StateShape){.n_taps = read_number(reader, "shortconv.l_cache", MAX_NUMBER, 0),
+                              .n_channels = config->d_model,
+                              .d_inner = config->d_model};
+    if (config->family->mixer != MIXER_DELTA_NET) return;
+    state->n_taps = read_number(reader, "ssm.conv_kernel", MAX_NUMBER, 0);
+    state->n_head = read_number(reader, "ssm.time_step_rank", MAX_NUMBER, 0);
+    state->n_key_head = read_number(reader, "ssm.group_count", MAX_NUMBER, 0);
+    state->d_head = read_number(reader, "ssm.state_size", STATE_MAX_HEAD, 0);
+    state->d_inner = read_number(reader, "ssm.inner_size", MAX_NUMBER, 0);
+    state->n_channels = state->d_inner + 2 * state->n_key_head * state->d_head;
+    if (state->d_inner != state->n_head * state->d_head || state->n_head % state->n_key_head != 0)
+        fail(reader, "%zu heads of %zu numbers, %zu in all, cannot share %zu key heads evenly", state->n_head,
+             state->d_head, state->d_inner, state->n_key_head);
+}
+
 /* What a file may ask for and is not computed here: better no answer than a wrong one. */
 static void refuse_unsupported(KeyReader *reader, const Config *config) {
     if (!read_bool(reader, "attention.causal", true))
@@ -317,15 +355,20 @@ bool config_read(Config *config, const Checkpoint *checkpoint, Error *error) {
     *config = (Config){.family = read_family(&reader)};
     if (!reader.ok) return false;
     const Family *family = config->family;
-    reader.architecture = family->architecture;
+    reader.family = family;
 
     config->n_layer = read_number(&reader, "block_count", MAX_NUMBER, 0);
+    config->n_unused_layers = read_count(&reader, "nextn_predict_layers", 0);
+    if (config->n_unused_layers >= config->n_layer)
+        fail(&reader, "of %zu layers %zu predict tokens further on, and none the next", config->n_layer,
+             config->n_unused_layers);
+    config->n_layer -= config->n_unused_layers;
     config->d_model = read_number(&reader, "embedding_length", MAX_NUMBER, 0);
     config->d_ff = read_number(&reader, "feed_forward_length", MAX_NUMBER, 4 * config->d_model);
     config->n_ctx = read_number(&reader, "context_length", MAX_CONTEXT, 0);
     config->position_offset = read_count(&reader, "position_offset", 0);
-    config->n_head = read_number(&reader, "attention.head_count", MAX_NUMBER, 0);
-    config->n_head_kv = read_number(&reader, "attention.head_count_kv", MAX_NUMBER, config->n_head);
+    config->n_head = read_heads(&reader, "attention.head_count", 0);
+    config->n_head_kv = read_heads(&reader, "attention.head_count_kv", config->n_head);
     bool has_d_head = checkpoint_has(checkpoint, family_key(&reader, "attention.key_length").name);
     if (!has_d_head && config->d_model % config->n_head != 0)
         fail(&reader, "d_model %zu is not divisible by %zu heads", config->d_model, config->n_head);
@@ -343,6 +386,7 @@ bool config_read(Config *config, const Checkpoint *checkpoint, Error *error) {
     read_windows(&reader, config);
     read_scales(&reader, config);
     read_experts(&reader, config);
+    read_states(&reader, config);
     config->parallel_residual =
         read_bool(&reader, "use_parallel_residual", family->residual == RESIDUAL_PARALLEL);
     refuse_unsupported(&reader, config);

@@ -10,6 +10,7 @@
 #include "mlp.h"
 #include "norm.h"
 #include "rope.h"
+#include "states.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,8 +46,11 @@ typedef struct Family {
     NormPlaces norm_places;
     Residual residual;
     RopeLayers rope_layers;
-    const char *mlp_norm; /* the name of its tensor, where it is not ffn_norm */
-    float local_base;     /* θ of local layers, where no key says it; 0: that of the others */
+    Mixer mixer;            /* of the layers that have its tensors; the others have attention */
+    bool gated_attention;   /* behind each head's query W_q makes a gate of its z */
+    const char *mlp_norm;   /* the name of its tensor, where it is not ffn_norm */
+    const char *final_norm; /* where it is not output_norm */
+    float local_base;       /* θ of local layers, where no key says it; 0: that of the others */
     unsigned
         window_period; /* every so many layers the last is global; 0: all are local, if there is a window */
     unsigned no_rope_period;   /* every so many layers the last does not turn */
@@ -73,6 +77,7 @@ const Family *family_find(String architecture);
 typedef struct Config {
     const Family *family;
     size_t n_layer, n_head, n_head_kv;
+    size_t n_unused_layers; /* behind them in the file: they predict tokens further on, and are left out */
     size_t d_model, d_head, d_ff;
     size_t n_vocab;
     size_t n_ctx;           /* positions that the model was trained for */
@@ -86,6 +91,7 @@ typedef struct Config {
     float score_cap, clamp_qkv, max_alibi_bias;
     float embedding_scale, residual_scale, logit_scale, logit_cap;
     size_t n_expert, n_expert_used, d_ff_expert, d_ff_shared;
+    StateShape state; /* of layers without attention */
     float expert_scale;
     bool parallel_residual; /* attention and MLP both read resid_pre */
     bool tied;              /* the unembedding is the embedding */

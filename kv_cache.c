@@ -33,6 +33,7 @@ bool kv_cache_open(KvCache *cache, DType dtype, size_t n_heads, size_t d_head, s
         return error_set(
             error, "no memory has room for a KV cache of %zu positions; ask for a smaller context", n_ctx);
     cache->n_room = cache->n_room / KEY_TILE * KEY_TILE;
+    if (cache->n_bytes == 0) return true; /* no layer has its heads here */
     void *tiles = mmap(NULL, cache->n_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (tiles == MAP_FAILED)
@@ -147,9 +148,9 @@ void kv_store(const KvCache *cache, size_t head, size_t position, const float *k
 static void add_sums(const KvCache *cache, bool few, float *z, size_t z_stride, const float *p,
                      size_t p_stride, size_t n, const void *v, size_t n_v, size_t d) {
     const Kernels *kernels = cache->kernels;
+    const DType dtype = cache->dtype == DTYPE_Q8_0 ? DTYPE_I8 : cache->dtype;
     few = few && kernels->few_sums;
-    (few ? kernels->few_sums : kernels->weighted_sums)(z, z_stride, p, p_stride, n, cache->dtype, v, d, n_v,
-                                                       d);
+    (few ? kernels->few_sums : kernels->weighted_sums)(z, z_stride, p, p_stride, n, dtype, v, d, n_v, d);
 }
 
 /* The scales of block b of a tile, as floats. */

@@ -44,12 +44,16 @@ static void activate(void *context, size_t begin, size_t end, unsigned worker) {
     }
 }
 
+float *mlp_activate(const Compute *compute, MlpKind kind, size_t n, size_t d_ff, float *hidden, float *gate) {
+    ActivationLoop loop = {compute->kernels, kind, d_ff, hidden, gate};
+    parallel_for(compute->threads, n, 4, activate, &loop);
+    return mlp_has_gate(kind) ? gate : hidden;
+}
+
 void mlp_forward(const Compute *compute, MlpKind kind, const MlpWeights *weights, size_t n, const float *x,
                  float *out, float *hidden, float *gate) {
-    bool gated = mlp_has_gate(kind);
     const LinearOutput up[] = {{hidden, &weights->up}, {gate, &weights->gate}};
-    ActivationLoop loop = {compute->kernels, kind, weights->up.w.rows, hidden, gate};
-    linear_forward(compute, up, gated ? 2 : 1, x, n);
-    parallel_for(compute->threads, n, 4, activate, &loop);
-    linear_forward(compute, &(LinearOutput){out, &weights->down}, 1, gated ? gate : hidden, n);
+    linear_forward(compute, up, mlp_has_gate(kind) ? 2 : 1, x, n);
+    const float *active = mlp_activate(compute, kind, n, weights->up.w.rows, hidden, gate);
+    linear_forward(compute, &(LinearOutput){out, &weights->down}, 1, active, n);
 }

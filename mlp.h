@@ -24,6 +24,11 @@ typedef struct MlpWeights {
 } MlpWeights;
 
 /*
+ * The middle alone: hidden and gate [n][d_ff] become the activations, which the one of them that it returns then holds.
+ */
+float *mlp_activate(const Compute *compute, MlpKind kind, size_t n, size_t d_ff, float *hidden, float *gate);
+
+/*
  * x [n][d_model] (already normed) → out [n][d_model], which is to be added to the residual stream.
  * hidden and gate are scratch, [n][d_ff] each; gate is unused where the kind has none.
  */

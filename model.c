@@ -3,7 +3,7 @@
  * logits:
  *
  *   resid = embedding[token] (+ position)
- *   for each layer:  resid += attention(norm(resid))
+ *   for each layer:  resid += attention(norm(resid))   or a mixer with a state
  *                    resid += mlp(norm(resid))         or experts
  *   logits = unembedding · norm(resid)
  *
@@ -17,6 +17,7 @@
 #include "attention.h"
 #include "experts.h"
 #include "mlp.h"
+#include "states.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -36,6 +37,7 @@ struct Model {
 struct Session {
     const Model *model;
     Attention *attention;
+    States *states; /* of the layers that have one in attention's place, or NULL */
     Compute compute;
     const Probe *probe;
     bool (*stop)(void *user); /* or NULL */
@@ -51,13 +53,15 @@ struct Session {
     float *experts;  /* [n_chunk][experts_floats], or NULL */
 };
 
-Model *model_open(const char *path, Error *error) {
+Model *model_open(const char *path, Error *error) { return model_open_with(path, NULL, NULL, error); }
+
+Model *model_open_with(const char *path, Progress *progress, void *user, Error *error) {
     Model *model = calloc(1, sizeof *model);
     if (!model) {
         error_set(error, "%s: not enough memory", path);
         return NULL;
     }
-    model->checkpoint = checkpoint_open(path, error);
+    model->checkpoint = checkpoint_open_with(path, progress, user, error);
     if (model->checkpoint && config_read(&model->config, model->checkpoint, error) &&
         weights_bind(&model->weights, &model->config, model->checkpoint, error))
         return model;
@@ -86,6 +90,7 @@ AttentionShape model_attention_shape(const Model *model) {
         .d_model = config->d_model,
         .d_head = config->d_head,
         .scale = config->attention_scale,
+        .gated = config->family->gated_attention,
         .clamp = config->clamp_qkv,
         .score_cap = config->score_cap,
         .slopes = weights->slopes,
@@ -116,12 +121,16 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
                   path, n_ctx, config->n_ctx);
         return NULL;
     }
+    const size_t n_states = model->weights.n_states;
     size_t d_attn = config->n_head * config->d_head, widest = config->d_model;
     size_t d_hidden = widest_hidden(config, &model->weights);
     size_t n_experts = config->n_expert ? experts_floats(config->n_expert, config->d_model) : 0;
     if (widest < d_attn) widest = d_attn;
     if (widest < d_hidden) widest = d_hidden;
+    if (widest < config->state.d_inner) widest = config->state.d_inner;
     size_t token_floats = 3 * config->d_model + 2 * d_hidden + widest + 2 * d_attn + n_experts +
+                          (config->family->gated_attention ? 2 * d_attn : 0) +
+                          (n_states ? states_floats(&config->state) : 0) +
                           2 * config->n_head_kv * config->d_head + model->weights.n_ropes * config->rope.dim;
     AttentionShape shape = model_attention_shape(model);
     if (attention_tile_bytes(&shape) == 0) {
@@ -151,8 +160,9 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     session->resid = floats_new(n_chunk, config->d_model);
     session->normed = floats_new(n_chunk, config->d_model);
     session->branch = floats_new(n_chunk, config->d_model);
-    session->hidden = floats_new(n_chunk, d_hidden);
-    session->gate = floats_new(n_chunk, d_hidden);
+    size_t n_hidden = n_chunk < config->n_expert_used ? config->n_expert_used : n_chunk;
+    session->hidden = floats_new(n_hidden, d_hidden);
+    session->gate = floats_new(n_hidden, d_hidden);
     if (n_experts) session->experts = floats_new(n_chunk, n_experts);
     if (!session->resid || !session->normed || !session->branch || !session->hidden || !session->gate ||
         (n_experts && !session->experts) || !session->compute.packed)
@@ -160,6 +170,8 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     session->attention = attention_new(&shape, n_ctx, options->kv_dtype, options->whole_cache, n_chunk,
                                        &session->compute, error);
     if (!session->attention) goto fail;
+    if (n_states) session->states = states_new(&config->state, n_states, n_chunk, &session->compute, error);
+    if (n_states && !session->states) goto fail;
     session->tokens = calloc(n_ctx, sizeof *session->tokens);
     if (!session->tokens) goto no_memory;
     return session;
@@ -173,6 +185,7 @@ fail:
 void session_free(Session *session) {
     if (!session) return;
     attention_free(session->attention);
+    states_free(session->states);
     free(session->tokens);
     free(session->resid);
     free(session->normed);
@@ -189,9 +202,13 @@ size_t session_position(const Session *session) { return session->position; }
 const Model *session_model(const Session *session) { return session->model; }
 const int32_t *session_tokens(const Session *session) { return session->tokens; }
 
+/* Forgets what lies behind a position, or all, if it cannot be gone back to. */
+static void go_back(Session *session, size_t position) {
+    session->position = !session->states && attention_reaches(session->attention, position) ? position : 0;
+}
+
 void session_rewind(Session *session, size_t position) {
-    if (position >= session->position) return;
-    session->position = attention_reaches(session->attention, position) ? position : 0;
+    if (position < session->position) go_back(session, position);
 }
 
 static void unpack_row(const Session *session, float *dst, const Matrix *matrix, size_t row) {
@@ -251,7 +268,10 @@ static bool forward(Session *session, size_t first, size_t n) {
 
         probe_rows(probe, PROBE_RESID_PRE, layer, position, resid, n, d);
         const float *x = read_resid(session, &w->attn_norm, n);
-        attention_forward(session->attention, &w->attention, layer, x, branch, probe);
+        if (w->state.mixer == MIXER_ATTENTION)
+            attention_forward(session->attention, &w->attention, layer, x, branch, probe);
+        else
+            states_forward(session->states, &w->state, position, n, x, branch);
         finish_branch(session, &w->attn_post_norm, n);
         probe_rows(probe, PROBE_ATTN_OUT, layer, position, branch, n, d);
 
@@ -331,7 +351,7 @@ static bool feed(Session *session, const int32_t *tokens, size_t layer, const fl
         else
             embed(session, tokens + done, m);
         if (!forward(session, layer, m)) {
-            session->position = start;
+            go_back(session, start);
             return error_set(error, "interrupted");
         }
         size_t skipped = n - n_logits > done ? n - n_logits - done : 0; /* without logits, of this chunk */
@@ -340,7 +360,7 @@ static bool feed(Session *session, const int32_t *tokens, size_t layer, const fl
             probe_rows(session->probe, PROBE_LOGITS, config->n_layer, session->position + skipped, logits,
                        m - skipped, n_vocab);
             if (!check_finite(session, logits, (m - skipped) * n_vocab, error)) {
-                session->position = start;
+                go_back(session, start);
                 return false;
             }
             logits += (m - skipped) * n_vocab;

@@ -24,19 +24,14 @@ typedef struct Model Model;
  * sessions must be freed first.
  */
 Model *model_open(const char *path, Error *error);
+Model *model_open_with(const char *path, Progress *progress, void *user,
+                       Error *error); /* as checkpoint_open_with */
 void model_close(Model *model);
 
 const Config *model_config(const Model *model);
 const Weights *model_weights(const Model *model);
 const Checkpoint *model_checkpoint(const Model *model);
 AttentionShape model_attention_shape(const Model *model);
-
-/*
- * Called from time to time during long work: `done` of `total` are finished. `what` names what is counted
- * ("tokens"); it is NULL when there is too little to report. At the end done = total. If it returns false, the work
- * stops and fails with the error "interrupted".
- */
-typedef bool Progress(void *user, const char *what, size_t done, size_t total);
 
 enum { SESSION_CHUNK = 256 }; /* tokens that go through the layers together unless asked otherwise */
 
@@ -72,7 +67,8 @@ const int32_t *session_tokens(const Session *session);
 
 /*
  * Forgets all positions from `position` (≤ session_position) on. The next token goes there; or to position 0, if the keys
- * that it would see have left the cache of a layer's window: session_position tells.
+ * that it would see have left the cache of a layer's window, or if layers keep a state, from which nothing can be taken
+ * out again: session_position tells.
  */
 void session_rewind(Session *session, size_t position);
 
@@ -80,7 +76,7 @@ void session_rewind(Session *session, size_t position);
  * Feeds n ≥ 1 tokens. The logits of the last n_logits of them (at most n) are written to
  * logits [n_logits][n_vocab]; the others are not computed. Fails, with nothing fed, on an id outside the
  * vocabulary, on more tokens than the context holds, on logits that are not finite (the weights
- * hold NaN or infinity), and when `stop` says so.
+ * hold NaN or infinity), and when `stop` says so; then the session goes back as session_rewind does.
  */
 bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                   Error *error);

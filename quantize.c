@@ -146,13 +146,8 @@ typedef struct Work {
 
 static bool open_model(Work *work, Error *error) {
     const Settings *s = work->settings;
-    uint64_t n_parts = 1;
-    work->model = checkpoint_open(s->model, error);
-    if (!work->model || !checkpoint_u64(work->model, "split.count", &n_parts, error)) return false;
-    if (n_parts > 1)
-        return error_set(error,
-                         "%s: one of %" PRIu64 " parts of a model; join them with llama-gguf-split --merge",
-                         s->model, n_parts);
+    work->model = checkpoint_open_with(s->model, progress_or_stop, NULL, error);
+    if (!work->model) return false;
     if (!s->tokenizer) return true;
     if (checkpoint_has(work->model, "tokenizer.ggml.model"))
         return error_set(error, "%s has a vocabulary of its own; leave out -z", s->model);

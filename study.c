@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 static const View *const views[] = {
-    &view_next,    &view_score, &view_attend, &view_heads,     &view_lens,  &view_explain, &view_ablate,
-    &view_compare, &view_dump,  &view_page,   &view_selfcheck, &view_shape, &view_case,
+    &view_next,    &view_score,   &view_attend, &view_heads, &view_lens,      &view_explain, &view_ablate,
+    &view_experts, &view_compare, &view_dump,   &view_page,  &view_selfcheck, &view_shape,   &view_case,
 };
 enum { N_VIEWS = sizeof views / sizeof *views };
 

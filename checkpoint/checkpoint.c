@@ -177,7 +177,12 @@ static bool read_path(Checkpoint *checkpoint, Error *error) {
 }
 
 Checkpoint *checkpoint_open(const char *path, Error *error) {
+    return checkpoint_open_with(path, NULL, NULL, error);
+}
+
+Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *user, Error *error) {
     Checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
+    if (checkpoint) checkpoint->progress = progress, checkpoint->user = user;
     if (!checkpoint || !(checkpoint->path = strdup(path))) {
         error_set(error, "%s: not enough memory", path);
         goto fail;

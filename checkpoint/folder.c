@@ -20,6 +20,7 @@ enum {
     MAX_CONFIG_BYTES = 1 << 26,    /* of a JSON text but tokenizer.json */
     MAX_TOKENIZER_BYTES = 1 << 29, /* of tokenizer.json */
     MAX_FILES = 4096,
+    MIB = 1 << 20,
     MAX_EXPERTS = 65536,
 };
 
@@ -31,7 +32,8 @@ typedef struct Folder {
     Shelf shelf;
     Turning *turnings; /* [n_turnings] */
     size_t n_turnings, turnings_room;
-    bool tied; /* the output's weights are the embedding's */
+    const Stored **by_name; /* the shelf's tensors sorted by name, once somebody asks */
+    bool tied;              /* the output's weights are the embedding's */
 } Folder;
 
 static bool join(Folder *folder, const char *name, char path[static MAX_PATH_BYTES]) {
@@ -185,6 +187,7 @@ static unsigned char *add_turning(Folder *folder, Turning turning, uint64_t n_by
     }
     if (!maker->ok) return NULL;
     maker->checkpoint->n_turned += n_bytes;
+    turning.n_bytes = n_bytes;
     folder->turnings[folder->n_turnings++] = turning;
     return turning.to;
 }
@@ -228,8 +231,10 @@ static void emit(Folder *folder, const HubName *name, size_t word, const Tensor 
 
 /* [n_expert][rows][cols] as a tensor for each expert, or two, of half the rows each. */
 static void emit_experts(Folder *folder, HubName name, const Tensor *tensor, const Stored *stored) {
-    uint64_t n = hub_number(&folder->maker, ".expert_count"), parts = name.turn == SPLIT_GATE_UP ? 2 : 1,
-             rows = tensor->dims[1] / parts, n_bytes = tensor->n_bytes / tensor->dims[2] / parts;
+    bool for_each = strchr(name.gguf, '#') != NULL;
+    uint64_t n = for_each ? hub_number(&folder->maker, ".expert_count") : 1,
+             parts = name.turn == SPLIT_GATE_UP ? 2 : 1, rows = tensor->dims[1] / parts,
+             n_bytes = tensor->n_bytes / tensor->dims[2] / parts;
     if (tensor->dims[2] != n || n > MAX_EXPERTS || tensor->dims[1] % parts != 0 || tensor->dims[3] != 1) {
         make_fail(&folder->maker, "tensor '%.*s' does not hold the weights of %" PRIu64 " experts",
                   string_shown(stored->name), stored->name.data, n);
@@ -245,43 +250,127 @@ static void emit_experts(Folder *folder, HubName name, const Tensor *tensor, con
         }
 }
 
-/* Whether the tensor has the shape that turning it takes. */
-static bool check_turn(Folder *folder, const HubName *name, const Tensor *tensor, const Stored *stored) {
-    uint64_t rows[3], n_head, n_head_kv, all, head_rows = 0;
-    bool ok = true;
-    attention_rows(&folder->maker, rows, &n_head, &n_head_kv);
-    bool is_qkv =
-        strncmp(name->gguf, "attn_q attn_k", 13) == 0 || name->turn == TURN_QKV || name->turn == TURN_CODEGEN;
-    if (is_qkv)
-        ok = n_head > 0 && n_head <= 1 << 24 && n_head % n_head_kv == 0 && rows[0] <= 1ull << 40 &&
-             tensor->n_dims <= 2 && add(rows[0], 2 * rows[1], &all) && rows_of(tensor) == all;
-    if (name->turn == TURN_CODEGEN)
-        ok = ok && rows[0] == rows[1] && multiply(rows[0], 3, &head_rows) && head_rows % 12 == 0;
-    if (name->turn == TURN_TRANSPOSE) ok = tensor->n_dims == 2;
-    return ok || make_fail(&folder->maker, "tensor '%.*s' does not have the shape that config.json asks for",
-                           string_shown(stored->name), stored->name.data);
+static bool misshapen(Folder *folder, const Stored *stored) {
+    return make_fail(&folder->maker, "tensor '%.*s' does not have the shape that config.json asks for",
+                     string_shown(stored->name), stored->name.data);
 }
 
-/* Arranges the weights, in *tensor, as the name says; its data are written later. */
-static bool arrange(Folder *folder, HubName *name, Tensor *tensor, const Stored *stored) {
-    uint64_t rows[3], n_head, n_head_kv;
-    bool is_misplaced = (uintptr_t)stored->data % stored->item_bytes != 0;
-    if (!check_turn(folder, name, tensor, stored)) return false;
-    attention_rows(&folder->maker, rows, &n_head, &n_head_kv);
-    Turning turning = {name->turn, stored, NULL, n_head, n_head_kv};
-    if (name->turn == TURN_QKV && n_head_kv == 1)
-        turning.turn = TURN_NONE; /* the one group lies as it should */
-    if (name->turn == SPLIT_EXPERTS || name->turn == SPLIT_GATE_UP) turning.turn = TURN_NONE;
-    if (turning.turn == TURN_NONE && is_misplaced) turning.turn = TURN_COPY;
-    if (turning.turn == TURN_NONE) return true;
-    if (turning.turn == TURN_TRANSPOSE) {
-        uint64_t cols = tensor->dims[0];
-        tensor->dims[0] = tensor->dims[1], tensor->dims[1] = cols;
+static int compare_stored(const void *a, const void *b) {
+    return string_compare((*(const Stored *const *)a)->name, (*(const Stored *const *)b)->name);
+}
+
+/* The tensor "…_scales" beside one called "…_blocks"; NULL if there is none. */
+static const Stored *find_scales(Folder *folder, const Stored *blocks) {
+    char name[256];
+    size_t n = folder->shelf.n;
+    Stored wanted = {.name = {name, blocks->name.n}};
+    const Stored *pointer = &wanted;
+    if (!folder->by_name && (folder->by_name = malloc(n * sizeof *folder->by_name))) {
+        for (size_t i = 0; i < n; i++) folder->by_name[i] = &folder->shelf.tensors[i];
+        qsort(folder->by_name, n, sizeof *folder->by_name, compare_stored);
     }
-    if (turning.turn == TURN_GAIN)
-        tensor->dtype = DTYPE_F32, tensor->n_bytes = stored->n_bytes / stored->item_bytes * sizeof(float);
-    tensor->data = add_turning(folder, turning, tensor->n_bytes);
+    if (!folder->by_name || blocks->name.n >= sizeof name) return NULL;
+    memcpy(name, blocks->name.data, blocks->name.n);
+    memcpy(name + blocks->name.n - 6, "scales", 6);
+    const Stored **found = bsearch(&pointer, folder->by_name, n, sizeof *folder->by_name, compare_stored);
+    return found ? *found : NULL;
+}
+
+/* How gpt-oss's experts lie in one or two tensors of GGUF. */
+static bool arrange_experts(Folder *folder, const HubName *name, Turning *turning, Tensor *tensor) {
+    const Stored *stored = turning->from;
+    uint64_t n_parts = turning->n_parts = strchr(name->gguf, ' ') ? 2 : 1;
+    if (name->turn == TURN_MXFP4) {
+        const Stored *scales = turning->scales = find_scales(folder, stored);
+        uint64_t rows = stored->dims[2], n_blocks = stored->dims[1];
+        if (!scales || !string_equals(stored->type, "U8") || !string_equals(scales->type, "U8") ||
+            stored->dims[0] != 16 || scales->dims[0] != n_blocks || scales->dims[1] != rows ||
+            scales->dims[2] != stored->dims[3] || scales->dims[3] != 1 || rows % n_parts != 0 ||
+            stored->n_bytes == 0)
+            return misshapen(folder, stored);
+        *tensor = (Tensor){.dtype = DTYPE_MXFP4,
+                           .n_dims = 3,
+                           .dims = {32 * n_blocks, rows / n_parts, stored->dims[3], 1},
+                           .n_bytes = stored->n_bytes / 16 * 17 / n_parts};
+        return true;
+    }
+    bool is_bias = strcmp(name->kind, "bias") == 0;
+    if (stored->n_dims != (is_bias ? 2 : 3) || stored->dims[0] % 2 != 0) return misshapen(folder, stored);
+    tensor->n_bytes /= 2;
+    tensor->dims[0] /= 2;
+    if (is_bias) return true;
+    tensor->dims[0] = stored->dims[1], tensor->dims[1] = stored->dims[0] / 2;
+    return true;
+}
+
+/* A tensor that has q, k and v in its rows. */
+static bool check_qkv(Folder *folder, const Turning *turning, const Tensor *tensor) {
+    uint64_t rows[3], n_head, n_head_kv, all;
+    attention_rows(&folder->maker, rows, &n_head, &n_head_kv);
+    bool ok = n_head > 0 && n_head <= 1 << 24 && n_head_kv <= n_head && n_head % n_head_kv == 0 &&
+              rows[0] <= 1ull << 40 && tensor->n_dims <= 2 && add(rows[0], 2 * rows[1], &all) &&
+              rows_of(tensor) == all &&
+              (turning->turn != TURN_CODEGEN || (rows[0] == rows[1] && rows[0] % 4 == 0));
+    return ok || misshapen(folder, turning->from);
+}
+
+/*
+ * Arranges the weights as the name says: fills in `tensor`, the first of those that come of it, whose data are written
+ * later.
+ */
+static bool arrange(Folder *folder, const HubName *name, const Stored *stored, Tensor *tensor) {
+    uint64_t rows[3], n_parts = 1;
+    Turning turning = {.turn = name->turn, .from = stored, .n_parts = 1};
+    attention_rows(&folder->maker, rows, &turning.n_head, &turning.n_head_kv);
+    bool is_qkv = strncmp(name->gguf, "attn_q ", 7) == 0 || name->turn == TURN_QKV;
+    if (is_qkv && !check_qkv(folder, &turning, tensor)) return false;
+    if (name->turn == TURN_QKV && turning.n_head_kv == 1)
+        turning.turn = TURN_NONE; /* its group lies as it should */
+    if (name->turn == SPLIT_EXPERTS || name->turn == SPLIT_GATE_UP) turning.turn = TURN_NONE;
+    if (turning.turn == TURN_NONE && (uintptr_t)stored->data % stored->item_bytes != 0)
+        turning.turn = TURN_COPY;
+    switch (turning.turn) {
+    case TURN_NONE: return true;
+    case TURN_TRANSPOSE:
+        if (tensor->n_dims < 2 || tensor->dims[3] != 1) return misshapen(folder, stored);
+        tensor->dims[0] = stored->dims[1], tensor->dims[1] = stored->dims[0];
+        break;
+    case TURN_GAIN:
+        tensor->dtype = DTYPE_F32;
+        tensor->n_bytes = stored->n_bytes / stored->item_bytes * sizeof(float);
+        break;
+    case TURN_COLUMNS:
+    case TURN_MXFP4:
+        if (!arrange_experts(folder, name, &turning, tensor)) return false;
+        n_parts = turning.n_parts;
+        break;
+    default: break;
+    }
+    tensor->data = add_turning(folder, turning, tensor->n_bytes * n_parts);
     return tensor->data != NULL;
+}
+
+/* What the arranged weights are called, in one tensor or several. */
+static void emit_all(Folder *folder, const HubName *name, const Tensor *tensor, const Stored *stored) {
+    bool is_split = name->turn == SPLIT_EXPERTS || name->turn == SPLIT_GATE_UP;
+    if (is_split) {
+        emit_experts(folder, *name, tensor, stored);
+    } else if (name->turn == TURN_COLUMNS || name->turn == TURN_MXFP4) {
+        Tensor part = *tensor;
+        for (size_t word = 0; word < (strchr(name->gguf, ' ') ? 2 : 1); word++) {
+            emit(folder, name, word, &part);
+            part.data = (const unsigned char *)part.data + part.n_bytes;
+        }
+    } else if (strchr(name->gguf, ' ')) {
+        uint64_t rows[3], n_head, n_head_kv, first = 0;
+        attention_rows(&folder->maker, rows, &n_head, &n_head_kv);
+        for (size_t word = 0; word < 3; first += rows[word++]) {
+            Tensor part = some_rows(tensor, first, rows[word]);
+            emit(folder, name, word, &part);
+        }
+    } else {
+        emit(folder, name, 0, tensor);
+    }
 }
 
 static void add_tensor(Folder *folder, const Stored *stored) {
@@ -295,7 +384,7 @@ static void add_tensor(Folder *folder, const Stored *stored) {
     }
     bool is_output = !name.ignored && strcmp(name.gguf, "output") == 0 && strcmp(name.kind, "weight") == 0;
     if (name.ignored || (is_output && folder->tied)) return;
-    if (stored->item_bytes == 0) {
+    if (stored->item_bytes == 0 && name.turn != TURN_MXFP4) {
         make_fail(maker, "tensor '%.*s' has type %.*s, which is not read; F32, F16 and BF16 are", shown,
                   stored->name.data, string_shown(stored->type), stored->type.data);
         return;
@@ -307,19 +396,22 @@ static void add_tensor(Folder *folder, const Stored *stored) {
     Tensor tensor = {
         .dtype = stored->dtype, .n_dims = stored->n_dims, .data = stored->data, .n_bytes = stored->n_bytes};
     memcpy(tensor.dims, stored->dims, sizeof tensor.dims);
-    if (!arrange(folder, &name, &tensor, stored)) return;
-    if (name.turn == SPLIT_EXPERTS || name.turn == SPLIT_GATE_UP) {
-        emit_experts(folder, name, &tensor, stored);
-    } else if (strchr(name.gguf, ' ')) {
-        uint64_t rows[3], n_head, n_head_kv, first = 0;
-        attention_rows(maker, rows, &n_head, &n_head_kv);
-        for (size_t word = 0; word < 3; first += rows[word++]) {
-            Tensor part = some_rows(&tensor, first, rows[word]);
-            emit(folder, &name, word, &part);
-        }
-    } else {
-        emit(folder, &name, 0, &tensor);
+    if (arrange(folder, &name, stored, &tensor)) emit_all(folder, &name, &tensor, stored);
+}
+
+static void turn_weights(Folder *folder) {
+    const Checkpoint *checkpoint = folder->maker.checkpoint;
+    uint64_t done = 0, all = checkpoint->n_turned;
+    const char *what = all >= 64 * MIB ? "MiB of weights turned" : NULL;
+    for (size_t i = 0; i < folder->n_turnings && folder->maker.ok; i++) {
+        if (checkpoint->progress &&
+            !checkpoint->progress(checkpoint->user, what, (size_t)(done / MIB), (size_t)(all / MIB)))
+            make_fail(&folder->maker, "interrupted");
+        if (folder->maker.ok) turn_run(&folder->turnings[i]);
+        done += folder->turnings[i].n_bytes;
     }
+    if (checkpoint->progress && what)
+        checkpoint->progress(checkpoint->user, what, (size_t)(all / MIB), (size_t)(all / MIB));
 }
 
 static void add_tensors(Folder *folder) {
@@ -327,7 +419,7 @@ static void add_tensors(Folder *folder) {
     folder->tied = tie && tie->kind == JSON_BOOL ? tie->boolean : folder->family->tied;
     for (size_t i = 0; i < folder->shelf.n && folder->maker.ok; i++)
         add_tensor(folder, &folder->shelf.tensors[i]);
-    for (size_t i = 0; i < folder->n_turnings && folder->maker.ok; i++) turn_run(&folder->turnings[i]);
+    if (folder->maker.ok) turn_weights(folder);
 }
 
 /* The id of a special token: what tokenizer_config.json calls "eos_token", or config.json's "eos_token_id". */
@@ -455,6 +547,7 @@ bool folder_read(Checkpoint *checkpoint, const char *path, const char *file, Err
     /* A vocabulary alone may be wanted; weights in a format that is not read are another matter. */
     bool has_vocabulary = make_has(&folder.maker, "tokenizer.huggingface.json") && !folder_has_others(path);
     free(folder.turnings);
+    free(folder.by_name);
     shelf_free(&folder.shelf);
     json_free(folder.config);
     json_free(folder.tokenizer_config);

@@ -65,6 +65,8 @@ struct Checkpoint {
     const Entry **by_key;   /* the entries sorted by key */
     struct Owned *owned;    /* of checkpoint_own */
     uint64_t n_turned;      /* bytes of weights that do not lie in a file */
+    Progress *progress;     /* while it is opened, or NULL */
+    void *user;             /* what progress gets */
 };
 
 /*

@@ -34,13 +34,15 @@ const Json *hub_get(const Json *config, const char *key);
 /* How a tensor's weights have to be arranged. */
 typedef enum Turn {
     TURN_NONE,      /* as they are */
-    TURN_TRANSPOSE, /* [cols][rows] become [rows][cols] */
+    TURN_TRANSPOSE, /* [cols][rows] become [rows][cols], for each expert if there are some */
     TURN_COPY,      /* as they are, but at an address that fits their type */
     TURN_GAIN,      /* 1 is added; F32 */
     TURN_QKV,       /* groups of some q's heads, k, v: all q, all k, all v */
     TURN_CODEGEN,   /* four parts of q, v, k: likewise */
-    SPLIT_EXPERTS,  /* [n_expert][rows][cols]: a tensor for each expert */
-    SPLIT_GATE_UP,  /* likewise, of which the first half is the gate, the other goes up */
+    TURN_COLUMNS, /* [n_expert][cols][2·rows], where gate and up take turns: one and the other [n_expert][rows][cols] */
+    TURN_MXFP4, /* blocks [n_expert][rows][cols / 32][16] and scales beside them: ggml's blocks, gate and up apart */
+    SPLIT_EXPERTS, /* [n_expert][rows][cols]: a tensor for each expert */
+    SPLIT_GATE_UP, /* likewise, of which the first half is the gate, the other goes up */
 } Turn;
 
 /* A tensor's name, taken apart. */
@@ -50,7 +52,7 @@ typedef struct HubName {
     int64_t layer;    /* −1: not in a layer */
     uint64_t expert;
     Turn turn;
-    bool ignored; /* a mask, a table of RoPE, a part for pictures: nothing that is computed with */
+    bool ignored; /* a mask, a table of RoPE, a part for pictures, scales that are found by their blocks */
 } HubName;
 
 /* False if no tensor of that family has the name. */
@@ -59,8 +61,10 @@ bool hub_name(HubName *name, const HubFamily *family, String stored);
 /* A tensor to be turned, and where to. */
 typedef struct Turning {
     Turn turn;
-    const Stored *from;
+    const Stored *from, *scales; /* the latter of TURN_MXFP4 */
     unsigned char *to;
+    size_t n_parts;             /* that come apart: 2 for gate and up */
+    uint64_t n_bytes;           /* there */
     uint64_t n_head, n_head_kv; /* of TURN_QKV */
 } Turning;
 

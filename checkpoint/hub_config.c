@@ -17,7 +17,7 @@ static const HubFamily families[] = {
     {"gpt_neo", "gpt_neo", GELU_TANH, .tied = true},
     {"gpt_neox", "gptneox", " gelu ", .has_rope = true},
     {"gptj", "gptj", GELU_TANH, .has_rope = true},
-    {"codegen", "gptj", GELU_TANH, .has_rope = true},
+    {"codegen", "codegen", GELU_TANH, .has_rope = true},
     {"gpt_bigcode", "starcoder", GELU_TANH, .tied = true},
     {"starcoder2", "starcoder2", GELU_TANH, .has_rope = true, .tied = true},
     {"opt", "opt", " relu ", .tied = true},
@@ -50,6 +50,7 @@ static const HubFamily families[] = {
     {"phi", "phi2", GELU_TANH, .has_rope = true},
     {"phi3", "phi3", " silu ", .has_rope = true},
     {"cohere", "command-r", " silu ", .has_rope = true, .tied = true},
+    {"cohere2", "cohere2", " silu ", .has_rope = true, .tied = true},
     {"nemotron", "nemotron", " relu2 ", .gain_minus_one = true, .has_rope = true},
 };
 
@@ -89,8 +90,9 @@ static const KeyRow keys[] = {
     {".expert_count", VALUE_U32, {"num_local_experts", "num_experts"}},
     {".expert_used_count", VALUE_U32, {"num_experts_per_tok"}},
     {".expert_feed_forward_length", VALUE_U32, {"moe_intermediate_size"}},
-    {".expert_shared_feed_forward_length", VALUE_U32, {"shared_expert_intermediate_size"}},
-    {".expert_weights_norm", VALUE_BOOL, {"norm_topk_prob"}},
+    {".expert_shared_feed_forward_length",
+     VALUE_U32,
+     {"shared_expert_intermediate_size", "shared_intermediate_size"}},
     {".vocab_size", VALUE_U32, {"vocab_size"}},
 };
 
@@ -140,8 +142,6 @@ static const struct {
     {"bloom", "apply_residual_connection_post_layernorm", "false"},
     {"falcon", "alibi", "false"},
     {"falcon", "parallel_attn", "true"},
-    {"mpt", "no_bias", "true"},
-    {"mpt", "attn_config.alibi", "true"},
     {"mpt", "attn_config.qk_ln", "false"},
     {"phi", "qk_layernorm", "false"},
     {"stablelm", "qk_layernorm", "false"},
@@ -151,6 +151,9 @@ static const struct {
     {"smollm3", "use_sliding_window", "false"},
     {"qwen2_moe", "decoder_sparse_step", "1"},
     {"qwen3_moe", "decoder_sparse_step", "1"},
+    {"qwen2_moe", "norm_topk_prob", "false"},
+    {"qwen3_moe", "norm_topk_prob", "true"},
+    {"olmoe", "norm_topk_prob", "false"},
     {"qwen2_moe", "mlp_only_layers", "[]"},
     {"qwen3_moe", "mlp_only_layers", "[]"},
     {"gemma3", "use_bidirectional_attention", "false"},
@@ -207,8 +210,9 @@ static void check_required(Maker *maker, const HubFamily *family, const Json *co
 /* Weights that are stored in fewer bits than floats have, by some tool's own layout. */
 static void refuse_quantised(Maker *maker, const Json *config) {
     const Json *quantisation = hub_get(config, "quantization_config");
-    if (!quantisation) return;
     String method = json_string(json_get(quantisation, "quant_method"));
+    if (!quantisation || (string_equals(method, "mxfp4") && strcmp(maker->architecture, "gpt-oss") == 0))
+        return;
     make_fail(
         maker,
         "its weights are quantised (%.*s), which is not read: take the folder of the original weights, or the "
@@ -316,10 +320,17 @@ static void add_special(Maker *maker, const Json *config) {
     const char *architecture = maker->architecture;
     if (strcmp(architecture, "falcon") == 0)
         make_string(maker, ".tensor_data_layout", (String){"jploski", 7});
-    if (strcmp(architecture, "mpt") == 0)
-        make_f32(maker, ".attention.max_alibi_bias", number_of(config, "attn_config.alibi_bias_max", 8));
+    if (strcmp(architecture, "mpt") == 0) {
+        const Json *alibi = hub_get(config, "attn_config.alibi");
+        bool has_alibi = alibi && alibi->boolean;
+        make_f32(maker, ".attention.max_alibi_bias",
+                 has_alibi ? number_of(config, "attn_config.alibi_bias_max", 8) : 0);
+    }
     if (strcmp(architecture, "exaone") == 0)
         make_f32(maker, ".attention.layer_norm_rms_epsilon", number_of(config, "layer_norm_epsilon", 1e-5));
+    if (strcmp(architecture, "phi3") == 0)
+        make_u32(maker, ".rope.scaling.original_context_length",
+                 (uint64_t)number_of(config, "original_max_position_embeddings", 4096));
     if (strcmp(architecture, "gpt-oss") == 0)
         make_u32(maker, ".expert_feed_forward_length", hub_number(maker, ".feed_forward_length"));
     if (strncmp(architecture, "gemma", 5) == 0) {
@@ -427,7 +438,8 @@ static void add_longrope(Maker *maker, const Json *config, const Json *rope, uin
         return;
     }
     make_string(maker, ".rope.scaling.type", (String){"longrope", 8});
-    make_u32(maker, ".rope.scaling.original_context_length", (uint64_t)fmin(n_old, UINT32_MAX));
+    if (!make_has(maker, ".rope.scaling.original_context_length"))
+        make_u32(maker, ".rope.scaling.original_context_length", (uint64_t)fmin(n_old, UINT32_MAX));
     make_f32(maker, ".rope.scaling.attn_factor", number_of(rope, "attention_factor", factor));
     copy_factors(maker, "rope_factors_long.weight", "long_factor", json_get(rope, "long_factor"),
                  rope_dim / 2);
@@ -451,7 +463,12 @@ static void add_yarn(Maker *maker, const Json *config, const Json *rope) {
         if (value) add_value(maker, floats[i][0], VALUE_F32, floats[i][1], value);
     }
     const Json *truncate = not_null(json_get(rope, "truncate"));
-    if (truncate) add_value(maker, "attn.rope.yarn_truncate", VALUE_BOOL, "truncate", truncate);
+    bool is_exact = truncate && truncate->kind == JSON_BOOL && !truncate->boolean;
+    if (is_exact != (strcmp(maker->architecture, "gpt-oss") == 0))
+        make_fail(maker, "config.json: YaRN with \"truncate\": %s is not supported in this family",
+                  is_exact ? "false" : "true");
+    if (not_null(json_get(rope, "mscale")) || not_null(json_get(rope, "mscale_all_dim")))
+        make_fail(maker, "config.json: YaRN with \"mscale\" is not supported");
 }
 
 static void add_rope(Maker *maker, const HubFamily *family, const Json *config) {

@@ -33,7 +33,7 @@ static const Row beside_layers[] = {
     {.hub = "output", .gguf = "output"},
 };
 
-static const char qkv[] = "attn_q attn_k attn_v";
+static const char qkv[] = "attn_q attn_k attn_v", gate_up[] = "ffn_gate_exps ffn_up_exps";
 
 static const Row in_layers[] = {
     /* norms */
@@ -121,17 +121,28 @@ static const Row in_layers[] = {
     {.hub = "block_sparse_moe.experts.#.w1", .gguf = "ffn_gate.#"},
     {.hub = "block_sparse_moe.experts.#.w2", .gguf = "ffn_down.#"},
     {.hub = "block_sparse_moe.experts.#.w3", .gguf = "ffn_up.#"},
+    {.hub = "mlp.experts.gate_up_proj", .gguf = gate_up, .turn = TURN_COLUMNS, .only = " gpt-oss "},
+    {.hub = "mlp.experts.gate_up_proj_bias", .gguf = gate_up, .turn = TURN_COLUMNS, .only = " gpt-oss "},
+    {.hub = "mlp.experts.gate_up_proj_blocks", .gguf = gate_up, .turn = TURN_MXFP4, .only = " gpt-oss "},
+    {.hub = "mlp.experts.down_proj", .gguf = "ffn_down_exps", .turn = TURN_TRANSPOSE, .only = " gpt-oss "},
+    {.hub = "mlp.experts.down_proj_bias", .gguf = "ffn_down_exps", .only = " gpt-oss "},
+    {.hub = "mlp.experts.down_proj_blocks", .gguf = "ffn_down_exps", .turn = TURN_MXFP4, .only = " gpt-oss "},
     {.hub = "mlp.experts.gate_up_proj", .gguf = "ffn_gate.# ffn_up.#", .turn = SPLIT_GATE_UP},
     {.hub = "mlp.experts.down_proj", .gguf = "ffn_down.#", .turn = SPLIT_EXPERTS},
     {.hub = "block_sparse_moe.input_linear", .gguf = "ffn_gate.# ffn_up.#", .turn = SPLIT_GATE_UP},
     {.hub = "block_sparse_moe.output_linear", .gguf = "ffn_down.#", .turn = SPLIT_EXPERTS},
+    {.hub = "shared_mlp.input_linear", .gguf = "ffn_gate_shexp ffn_up_shexp", .turn = SPLIT_GATE_UP},
+    {.hub = "shared_mlp.output_linear", .gguf = "ffn_down_shexp"},
     {.hub = "mlp.shared_expert.gate_proj", .gguf = "ffn_gate_shexp"},
     {.hub = "mlp.shared_expert.up_proj", .gguf = "ffn_up_shexp"},
     {.hub = "mlp.shared_expert.down_proj", .gguf = "ffn_down_shexp"},
     {.hub = "mlp.shared_expert_gate", .gguf = "ffn_gate_inp_shexp"},
 };
 
-/* Buffers that PyTorch stores beside weights: masks (modules themselves have no bias here), tables of RoPE. */
+/*
+ * What PyTorch stores beside weights: masks (the modules themselves have no bias here), tables of RoPE; and the scales
+ * of MXFP4, which TURN_MXFP4 looks for.
+ */
 static const char *const buffers[] = {"attn.bias",
                                       "attn.masked_bias",
                                       "attention.bias",
@@ -142,7 +153,9 @@ static const char *const buffers[] = {"attn.bias",
                                       "rotary_emb.inv_freq",
                                       "attn.rotary_emb.inv_freq",
                                       "self_attn.rotary_emb.inv_freq",
-                                      "attention.rotary_emb.inv_freq"};
+                                      "attention.rotary_emb.inv_freq",
+                                      "mlp.experts.gate_up_proj_scales",
+                                      "mlp.experts.down_proj_scales"};
 
 /* What a model has for pictures; its language model stands alone. */
 static const char *const for_pictures[] = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
@@ -207,7 +220,8 @@ bool hub_name(HubName *name, const HubFamily *family, String stored) {
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         if (strcmp(at, buffers[i]) == 0) return name->ignored = true;
     char *end = text + stored.n;
-    if (ends(at, ".bias")) name->kind = "bias", end -= 5;
+    if (ends(at, ".bias") || ends(at, "_bias")) name->kind = "bias";
+    if (ends(at, ".bias")) end -= 5;
     if (ends(at, ".weight")) end -= 7;
     *end = '\0';
     const Row *rows = name->layer < 0 ? beside_layers : in_layers;

@@ -33,6 +33,39 @@ static void regroup_codegen(unsigned char *to, const unsigned char *from, size_t
         for (size_t i = 0; i < PARTS; i++, to += each) memcpy(to, from + (3 * i + places[part]) * each, each);
 }
 
+/* Columns of each expert's [cols][2·rows] become rows, the even ones of the gate, the odd ones of up. */
+static void part_columns(unsigned char *to, const Stored *from, size_t n_expert, size_t cols, size_t rows2) {
+    size_t size = from->item_bytes, half = (size_t)from->n_bytes / 2;
+    for (size_t e = 0; e < n_expert; e++)
+        for (size_t row = 0; row < rows2; row++)
+            for (size_t col = 0; col < cols; col++)
+                memcpy(to + row % 2 * half + ((e * (rows2 / 2) + row / 2) * cols + col) * size,
+                       from->data + ((e * cols + col) * rows2 + row) * size, size);
+}
+
+enum { BLOCK = 32, NIBBLES = BLOCK / 2, MXFP4_BYTES = 1 + NIBBLES };
+
+/* A block: byte i has weights 2i and 2i + 1. ggml puts weights i and i + 16 into a byte, behind the scale. */
+static void pack_mxfp4(unsigned char *to, const unsigned char *from, unsigned char scale) {
+    *to++ = scale;
+    for (unsigned i = 0; i < NIBBLES; i++) {
+        unsigned low = from[i / 2] >> 4 * (i % 2) & 15, high = from[i / 2 + NIBBLES / 2] >> 4 * (i % 2) & 15;
+        *to++ = (unsigned char)(low | high << 4);
+    }
+}
+
+static void part_mxfp4(const Turning *turning) {
+    const Stored *from = turning->from;
+    size_t n_blocks = (size_t)from->dims[1], n_rows = (size_t)(from->dims[2] * from->dims[3]),
+           n = turning->n_parts;
+    for (size_t row = 0; row < n_rows; row++)
+        for (size_t b = 0; b < n_blocks; b++) {
+            size_t block = row * n_blocks + b, place = (row % n * (n_rows / n) + row / n) * n_blocks + b;
+            pack_mxfp4(turning->to + place * MXFP4_BYTES, from->data + block * NIBBLES,
+                       turning->scales->data[block]);
+        }
+}
+
 static void add_one(float *to, const Stored *from) {
     size_t n = (size_t)from->n_bytes / from->item_bytes;
     for (size_t i = 0; i < n; i++) {
@@ -45,14 +78,25 @@ static void add_one(float *to, const Stored *from) {
 
 void turn_run(const Turning *turning) {
     const Stored *from = turning->from;
-    size_t rows = (size_t)from->dims[1], cols = (size_t)from->dims[0], n_bytes = (size_t)from->n_bytes;
+    size_t rows = (size_t)from->dims[1], cols = (size_t)from->dims[0], n_expert = (size_t)from->dims[2],
+           n_bytes = (size_t)from->n_bytes;
     switch (turning->turn) {
     case TURN_TRANSPOSE:
-        if (from->item_bytes == 4)
-            transpose(turning->to, from->data, rows, cols, 4);
-        else
-            transpose(turning->to, from->data, rows, cols, 2);
+        for (size_t i = 0; i < n_expert; i++) {
+            size_t place = i * (n_bytes / n_expert);
+            if (from->item_bytes == 4)
+                transpose(turning->to + place, from->data + place, rows, cols, 4);
+            else
+                transpose(turning->to + place, from->data + place, rows, cols, 2);
+        }
         break;
+    case TURN_COLUMNS: /* biases are [n_expert][2·rows] */
+        if (from->n_dims == 2)
+            part_columns(turning->to, from, rows, 1, cols);
+        else
+            part_columns(turning->to, from, n_expert, rows, cols);
+        break;
+    case TURN_MXFP4: part_mxfp4(turning); break;
     case TURN_QKV: {
         size_t head = n_bytes / (size_t)(turning->n_head + 2 * turning->n_head_kv); /* bytes of one's rows */
         size_t queries = (size_t)(turning->n_head / turning->n_head_kv) * head;

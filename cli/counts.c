@@ -12,10 +12,15 @@ const char *count_name(CountKind kind) {
         [COUNT_KEY] = "key",
         [COUNT_VALUE] = "value",
         [COUNT_OUTPUT] = "output",
+        [COUNT_STATE_IN] = "state in",
+        [COUNT_STATE_OUT] = "state out",
         [COUNT_UP] = "up",
         [COUNT_GATE] = "gate",
         [COUNT_DOWN] = "down",
         [COUNT_ROUTER] = "router",
+        [COUNT_EXPERT_UP] = "expert up",
+        [COUNT_EXPERT_GATE] = "expert gate",
+        [COUNT_EXPERT_DOWN] = "expert down",
         [COUNT_UNEMBEDDING] = "unembedding",
         [COUNT_POSITIONS] = "positions",
         [COUNT_NORMS] = "norms",
@@ -29,7 +34,8 @@ static void add_floats(Count *count, uint64_t n) {
     count->bytes += n * sizeof(float);
 }
 
-static void add_matrices(Count *count, uint64_t n, DType dtype, uint64_t rows, size_t cols) {
+static void add_matrices(Count *count, uint64_t n, DType dtype, size_t rows, size_t cols) {
+    if (count->rows == 0) count->rows = rows, count->cols = cols;
     count->parameters += n * rows * cols;
     count->bytes += n * rows * dtype_bytes(dtype, cols);
 }
@@ -52,10 +58,22 @@ static void count_head_norm(Count counts[N_COUNTS], const Config *config, const 
     count_norm(counts, config, norm, norm->own_gains ? n_heads * norm->n : norm->n);
 }
 
-static void count_mlp(Count counts[N_COUNTS], const MlpWeights *mlp) {
-    count_linear(counts, COUNT_UP, &mlp->up);
-    count_linear(counts, COUNT_GATE, &mlp->gate);
-    count_linear(counts, COUNT_DOWN, &mlp->down);
+/* The kinds of an MLP, or of an expert, follow each other. */
+static void count_mlp(Count counts[N_COUNTS], CountKind up, const MlpWeights *mlp) {
+    count_linear(counts, up, &mlp->up);
+    count_linear(counts, up + COUNT_GATE - COUNT_UP, &mlp->gate);
+    count_linear(counts, up + COUNT_DOWN - COUNT_UP, &mlp->down);
+}
+
+static void count_state(Count counts[N_COUNTS], const Config *config, const StateWeights *state) {
+    const StateShape *shape = &config->state;
+    if (state->mixer == MIXER_ATTENTION) return;
+    const Linear *in[] = {&state->in, &state->before, &state->gate, &state->alpha, &state->beta};
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++) count_linear(counts, COUNT_STATE_IN, in[i]);
+    add_floats(&counts[COUNT_STATE_IN], (uint64_t)shape->n_taps * shape->n_channels);
+    count_linear(counts, COUNT_STATE_OUT, &state->out);
+    count_norm(counts, config, &state->norm, state->norm.n);
+    add_floats(&counts[COUNT_BIASES], 2 * (uint64_t)shape->n_head); /* decay and bias */
 }
 
 void count_weights(const Model *model, Count counts[N_COUNTS]) {
@@ -77,9 +95,11 @@ void count_weights(const Model *model, Count counts[N_COUNTS]) {
         count_head_norm(counts, config, &w->attention.q_norm, config->n_head);
         count_head_norm(counts, config, &w->attention.k_norm, config->n_head_kv);
         if (w->attention.sinks) add_floats(&counts[COUNT_BIASES], config->n_head);
-        count_mlp(counts, &w->mlp);
-        for (size_t e = 0; e < w->experts.n_expert; e++) count_mlp(counts, &w->experts.experts[e]);
-        count_mlp(counts, &w->experts.shared);
+        count_state(counts, config, &w->state);
+        count_mlp(counts, COUNT_UP, &w->mlp);
+        for (size_t e = 0; e < w->experts.n_expert; e++)
+            count_mlp(counts, COUNT_EXPERT_UP, &w->experts.experts[e]);
+        count_mlp(counts, COUNT_UP, &w->experts.shared);
         count_linear(counts, COUNT_ROUTER, &w->experts.router);
         count_linear(counts, COUNT_ROUTER, &w->experts.shared_gate);
     }
@@ -88,34 +108,42 @@ void count_weights(const Model *model, Count counts[N_COUNTS]) {
     if (!config->tied) count_linear(counts, COUNT_UNEMBEDDING, &weights->unembedding);
 }
 
-MatrixShape count_shape(const Config *config, CountKind kind) {
-    size_t d_model = config->d_model, d_ff = config->d_ff;
-    size_t d_q = config->n_head * config->d_head, d_kv = config->n_head_kv * config->d_head;
+bool count_is_of_experts(CountKind kind) { return kind >= COUNT_EXPERT_UP && kind <= COUNT_EXPERT_DOWN; }
+
+bool count_is_in_layers(CountKind kind) { return kind >= COUNT_QUERY && kind <= COUNT_EXPERT_DOWN; }
+
+size_t count_heads(const Config *config, CountKind kind) {
     switch (kind) {
-    case COUNT_QUERY: return (MatrixShape){d_q, d_model, config->n_head, true};
+    case COUNT_QUERY:
+    case COUNT_OUTPUT: return config->n_head;
     case COUNT_KEY:
-    case COUNT_VALUE: return (MatrixShape){d_kv, d_model, config->n_head_kv, true};
-    case COUNT_OUTPUT: return (MatrixShape){d_model, d_q, config->n_head, true};
-    case COUNT_UP:
-    case COUNT_GATE: return (MatrixShape){d_ff, d_model, 0, true};
-    case COUNT_DOWN: return (MatrixShape){d_model, d_ff, 0, true};
-    case COUNT_ROUTER: return (MatrixShape){config->n_expert, d_model, 0, true};
-    default: return (MatrixShape){config->n_vocab, d_model, 0, false};
+    case COUNT_VALUE: return config->n_head_kv;
+    default: return 0;
     }
 }
 
 void count_config(const Config *config, DType dtype, Count counts[N_COUNTS]) {
     const Family *family = config->family;
-    size_t d_model = config->d_model;
+    size_t d_model = config->d_model, d_ff = config->d_ff, n_vocab = config->n_vocab;
+    size_t d_q = config->n_head * config->d_head, d_kv = config->n_head_kv * config->d_head;
+    const size_t shapes[N_MATRIX_COUNTS][2] = {
+        [COUNT_EMBEDDING] = {n_vocab, d_model},
+        [COUNT_QUERY] = {d_q, d_model},
+        [COUNT_KEY] = {d_kv, d_model},
+        [COUNT_VALUE] = {d_kv, d_model},
+        [COUNT_OUTPUT] = {d_model, d_q},
+        [COUNT_UP] = {d_ff, d_model},
+        [COUNT_GATE] = {mlp_has_gate(family->mlp) ? d_ff : 0, d_model},
+        [COUNT_DOWN] = {d_model, d_ff},
+        [COUNT_UNEMBEDDING] = {config->tied ? 0 : n_vocab, d_model},
+    };
     memset(counts, 0, N_COUNTS * sizeof *counts);
     for (CountKind kind = 0; kind < N_MATRIX_COUNTS; kind++) {
-        MatrixShape shape = count_shape(config, kind);
-        uint64_t n = shape.in_layers ? config->n_layer : 1;
-        if (kind == COUNT_GATE && !mlp_has_gate(family->mlp)) continue;
-        if (kind == COUNT_ROUTER && !config->n_expert) continue;
-        if (kind == COUNT_UNEMBEDDING && config->tied) continue;
-        add_matrices(&counts[kind], n, dtype, shape.rows, shape.cols);
-        if (shape.in_layers && family->biases) add_floats(&counts[COUNT_BIASES], n * shape.rows);
+        uint64_t n = count_is_in_layers(kind) ? config->n_layer : 1;
+        if (shapes[kind][0] == 0) continue;
+        add_matrices(&counts[kind], n, dtype, shapes[kind][0], shapes[kind][1]);
+        if (count_is_in_layers(kind) && family->biases)
+            add_floats(&counts[COUNT_BIASES], n * shapes[kind][0]);
     }
     if (family->learned_positions) add_matrices(&counts[COUNT_POSITIONS], 1, dtype, config->n_ctx, d_model);
     /* Two norms a layer and the last one; a LayerNorm has a bias beside its gain. */

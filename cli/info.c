@@ -36,6 +36,11 @@ static void print_file(const Info *info) {
     print_name(info->out, checkpoint_path(info->checkpoint));
     fprintf(info->out, " (%s, %.1f MiB)\n", checkpoint_format(info->checkpoint),
             (double)checkpoint_file_bytes(info->checkpoint) / (1 << 20));
+    uint64_t turned = checkpoint_turned_bytes(info->checkpoint);
+    if (turned)
+        fprintf(info->out,
+                "turned       %.1f MiB of weights, which lie otherwise in this folder, are in memory\n",
+                (double)turned / (1 << 20));
 }
 
 static void print_tokenizer(const Info *info) {
@@ -85,6 +90,14 @@ static void print_counts(const Info *info) {
     fprintf(info->out, "%-12s %15" PRIu64 " %15" PRIu64 "\n", "all", parameters, bytes);
 }
 
+static void print_windows(const Info *info, const Config *config) {
+    size_t n_local = 0;
+    for (size_t layer = 0; layer < config->n_layer; layer++) n_local += config_is_local(config, layer);
+    if (n_local)
+        fprintf(info->out, "window       %zu of %zu layers see, and keep, the last %zu tokens\n", n_local,
+                config->n_layer, config->window);
+}
+
 static void print_model(const Info *info) {
     const Config *config = model_config(info->model);
     AttentionShape shape = model_attention_shape(info->model);
@@ -100,6 +113,14 @@ static void print_model(const Info *info) {
             "context      %zu tokens, KV cache %zu bytes a token in F16, %zu in F32, %zu in Q8_0\n",
             config->n_ctx, attention_kv_bytes(&shape, DTYPE_F16), attention_kv_bytes(&shape, DTYPE_F32),
             attention_kv_bytes(&shape, DTYPE_Q8_0));
+    if (model_weights(info->model)->n_states)
+        fprintf(info->out, "state        %zu bytes, in %zu of %zu layers\n",
+                states_bytes(&config->state, model_weights(info->model)->n_states),
+                model_weights(info->model)->n_states, config->n_layer);
+    print_windows(info, config);
+    if (config->n_expert)
+        fprintf(info->out, "experts      %zu of %zu for each token, d_ff %zu\n", config->n_expert_used,
+                config->n_expert, config->d_ff_expert);
     print_tokenizer(info);
     print_types(info);
     print_counts(info);

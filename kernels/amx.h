@@ -16,6 +16,7 @@
 #ifndef ATTN_AMX_H
 #define ATTN_AMX_H
 
+#define UNPACKED_ROWS 1 /* a row is unpacked while tiles are multiplied */
 #include "blocks.h"
 #include "kernels.h"
 #include "weights.h"
@@ -41,11 +42,11 @@
 
 enum {
     SIDE = 16,                   /* rows of weights, or tokens, of a tile */
-    STRIP = 2 * SIDE,            /* rows that are multiplied together */
+    BAND = 2 * SIDE,             /* rows that are multiplied together */
     PAIRS = 16,                  /* of its columns */
     STEP = 2 * PAIRS,            /* columns */
     PART = SIDE * STEP,          /* BF16s of a tile */
-    PANEL_BYTES = 96 << 10,      /* of a strip's weights, unpacked, at most; two of them are a tenth of L2 */
+    PANEL_BYTES = 96 << 10,      /* of a band's weights, unpacked, at most; two of them are a tenth of L2 */
     IN_L1_BYTES = 24 << 10,      /* so much of a panel stays in L1, beside sums and what is being unpacked */
     PACK_TOKENS = 48,            /* that one call packs */
     UNPACK_STEPS = GROUP / STEP, /* of a row that are unpacked at a time, while tiles are multiplied */
@@ -119,24 +120,24 @@ OPENED void load_step(Vec w[2], DType dtype, const PlainGroup *group, size_t ste
 }
 
 /*
- * Panels go through all strips of STRIP rows before they go on to the next columns. They have as many columns each time,
+ * Panels go through all bands of BAND rows before they go on to the next columns. They have as many columns each time,
  * but fewer the last time.
  */
-typedef struct Panel {
+typedef struct PanelPlace {
     size_t r, begin, steps; /* its first row and column; 0 steps: there are no more panels */
-} Panel;
+} PanelPlace;
 
-OPENED Panel panel_at(DType dtype, size_t i, size_t row_begin, size_t row_end, size_t cols) {
-    const size_t most = PANEL_BYTES / sizeof(uint16_t) / PART / (STRIP / SIDE) / PARTS(dtype);
-    if (row_begin >= row_end) return (Panel){0};
-    size_t n_strips = (row_end - row_begin + STRIP - 1) / STRIP, steps = cols / STEP,
+OPENED PanelPlace panel_at(DType dtype, size_t i, size_t row_begin, size_t row_end, size_t cols) {
+    const size_t most = PANEL_BYTES / sizeof(uint16_t) / PART / (BAND / SIDE) / PARTS(dtype);
+    if (row_begin >= row_end) return (PanelPlace){0};
+    size_t n_bands = (row_end - row_begin + BAND - 1) / BAND, steps = cols / STEP,
            n_panels = (steps + most - 1) / most,
            panel_steps = ((steps + n_panels - 1) / n_panels + UNPACK_STEPS - 1) / UNPACK_STEPS * UNPACK_STEPS,
-           begin = smaller(i / n_strips * panel_steps, steps);
-    return (Panel){row_begin + i % n_strips * STRIP, begin * STEP, smaller(panel_steps, steps - begin)};
+           begin = smaller(i / n_bands * panel_steps, steps);
+    return (PanelPlace){row_begin + i % n_bands * BAND, begin * STEP, smaller(panel_steps, steps - begin)};
 }
 
-/* A panel on its way from STRIP rows to panel[step][part][row][STEP]: row by row, because memory is fastest in order. */
+/* A panel on its way from BAND rows to panel[step][part][row][STEP]: row by row, because memory is fastest in order. */
 typedef struct Unpacking {
     DType dtype;
     const unsigned char *row; /* its first step */
@@ -146,10 +147,10 @@ typedef struct Unpacking {
     size_t step, steps; /* of the row */
 } Unpacking;
 
-OPENED void begin_unpacking(Unpacking *left, const Matrix *w, size_t row_end, const Panel *panel,
+OPENED void begin_unpacking(Unpacking *left, const Matrix *w, size_t row_end, const PanelPlace *panel,
                             uint16_t *to) {
     size_t row_bytes = dtype_bytes(w->dtype, w->cols);
-    *left = (Unpacking){.dtype = w->dtype, .row_bytes = row_bytes, .panel = to, .r = STRIP};
+    *left = (Unpacking){.dtype = w->dtype, .row_bytes = row_bytes, .panel = to, .r = BAND};
     if (!panel->steps) return;
     left->row = (const unsigned char *)w->data + panel->r * row_bytes + dtype_bytes(w->dtype, panel->begin);
     left->r = 0;
@@ -157,11 +158,11 @@ OPENED void begin_unpacking(Unpacking *left, const Matrix *w, size_t row_end, co
     left->steps = panel->steps;
 }
 
-/* n ≤ UNPACK_STEPS steps of quantised weights, STRIP·STEP numbers apart. */
+/* n ≤ UNPACK_STEPS steps of quantised weights, BAND·STEP numbers apart. */
 static void unpack_rounded(uint16_t *to, DType dtype, const unsigned char *from, size_t n) {
     PlainGroup group;
     unpack_plainly(dtype, &group, from, n * STEP);
-    for (size_t step = 0; step < n; step++, to += STRIP * STEP) {
+    for (size_t step = 0; step < n; step++, to += BAND * STEP) {
         Vec w[2], parts[2];
         load_step(w, dtype, &group, step);
         split(1, parts, w[0], w[1]);
@@ -171,8 +172,8 @@ static void unpack_rounded(uint16_t *to, DType dtype, const unsigned char *from,
 
 /* Unpacks n times UNPACK_STEPS steps of a row, or what is left of it, and fetches as much of the next row. */
 OPENED void unpack_steps(DType kind, Unpacking *left, size_t n) {
-    for (; n && left->r < STRIP; n--) {
-        const size_t step_size = PARTS(kind) * STRIP * STEP;
+    for (; n && left->r < BAND; n--) {
+        const size_t step_size = PARTS(kind) * BAND * STEP;
         const unsigned char *from = left->row + dtype_bytes(left->dtype, left->step * STEP);
         uint16_t *to = left->panel + left->step * step_size + left->r * STEP;
         for (size_t line = 0; line < dtype_bytes(left->dtype, UNPACK_STEPS * STEP); line += 64)
@@ -190,7 +191,7 @@ OPENED void unpack_steps(DType kind, Unpacking *left, size_t n) {
             }
             split(PARTS(kind), parts, load_weights(kind, from, 0), load_weights(kind, from, LANES));
             for (size_t i = 0; i < PARTS(kind); i++)
-                vec_store((float *)(void *)(to + i * STRIP * STEP), parts[i]);
+                vec_store((float *)(void *)(to + i * BAND * STEP), parts[i]);
         }
         if (end < left->steps) continue;
         left->step = 0;
@@ -199,7 +200,7 @@ OPENED void unpack_steps(DType kind, Unpacking *left, size_t n) {
     }
 }
 
-/* The sums of STRIP rows and two tiles of tokens, on their way to y. */
+/* The sums of BAND rows and two tiles of tokens, on their way to y. */
 typedef struct TilesResult {
     _Alignas(64) float sums[4][SIDE * SIDE]; /* [token tile, row tile][row][token] */
     float *y;                                /* of the first row and token */
@@ -269,12 +270,12 @@ OPENED void multiply_tiles(DType kind, TilesResult *result, const TilesResult *b
         TILE_ZERO(3);
     }
     for (size_t step = 0; step < steps; step++) {
-        const bool in_l1 = step < IN_L1_BYTES / (PARTS(kind) * STRIP * STEP * sizeof *panel);
+        const bool in_l1 = step < IN_L1_BYTES / (PARTS(kind) * BAND * STEP * sizeof *panel);
         for (size_t x_part = 0; x_part < PARTS(kind); x_part++) {
             TILE_STREAM(6, x0, 4 * tokens0);
             if (two) TILE_STREAM(7, x1, 4 * tokens1);
             for (size_t w_part = PARTS(kind) - x_part; w_part--;) {
-                const uint16_t *w0 = panel + w_part * STRIP * STEP, *w1 = w0 + PART;
+                const uint16_t *w0 = panel + w_part * BAND * STEP, *w1 = w0 + PART;
                 if (in_l1) {
                     TILE_LOAD(4, w0, 2 * STEP);
                     TILE_LOAD(5, w1, 2 * STEP);
@@ -286,7 +287,7 @@ OPENED void multiply_tiles(DType kind, TilesResult *result, const TilesResult *b
             }
             x0 += tokens0 * STEP, x1 += tokens1 * STEP;
         }
-        panel += PARTS(kind) * STRIP * STEP;
+        panel += PARTS(kind) * BAND * STEP;
         /* Spread over the steps, so that the tiles' unit never runs dry: 1.02 times as fast as all at once. */
         if (step % 4 == 2 && finished < 4) finish_tile(before, finished++);
         unpack_steps(kind, next, unpack);
@@ -306,8 +307,8 @@ typedef struct Panels {
 } Panels;
 
 /* What the sums of rows from r on begin with, for the panel that begins at a column. */
-static inline const float *start_of_strip(const float *bias, size_t r, size_t column) {
-    static const float zeros[STRIP];
+static inline const float *start_of_band(const float *bias, size_t r, size_t column) {
+    static const float zeros[BAND];
     return column ? NULL : bias ? bias + r : zeros;
 }
 
@@ -317,18 +318,18 @@ OPENED void matmul_kind(DType kind, Panels *panels, float *y, size_t y_stride, c
     TilesResult results[2];
     Unpacking next;
     size_t n_panels = 0, configured = 0, turn = 0;
-    Panel then = panel_at(kind, 0, row_begin, row_end, w->cols);
+    PanelPlace then = panel_at(kind, 0, row_begin, row_end, w->cols);
     begin_unpacking(&next, w, row_end, &then, panels->bf16[0]);
     results[1].n_tokens = 0;
     while (then.steps) {
-        const Panel panel = then;
+        const PanelPlace panel = then;
         const uint16_t *weights = panels->bf16[n_panels % 2];
         unpack_steps(kind, &next, SIZE_MAX);
         then = panel_at(kind, ++n_panels, row_begin, row_end, w->cols);
         begin_unpacking(&next, w, row_end, &then, panels->bf16[n_panels % 2]);
         size_t calls = panel.steps *
                        ((n + 2 * SIDE - 1) / (2 * SIDE)); /* of unpack_steps, while this one is multiplied */
-        size_t unpack = (STRIP * ((then.steps + UNPACK_STEPS - 1) / UNPACK_STEPS) + calls - 1) / calls;
+        size_t unpack = (BAND * ((then.steps + UNPACK_STEPS - 1) / UNPACK_STEPS) + calls - 1) / calls;
         for (size_t t = 0; t < n; t += 2 * SIDE, turn = !turn) {
             size_t tokens = smaller(2 * SIDE, n - t), first = smaller(SIDE, tokens);
             const uint16_t *x0 = x + PARTS(kind) * (t * w->cols + panel.begin * first),
@@ -336,10 +337,10 @@ OPENED void matmul_kind(DType kind, Panels *panels, float *y, size_t y_stride, c
             TilesResult *result = &results[turn];
             result->y = y + t * y_stride + panel.r;
             result->y_stride = y_stride;
-            result->n_rows = smaller(STRIP, row_end - panel.r);
+            result->n_rows = smaller(BAND, row_end - panel.r);
             result->n_tokens = tokens;
-            result->start = start_of_strip(bias, panel.r, panel.begin);
-            if (tokens != configured) configure_tiles(STRIP, configured = tokens);
+            result->start = start_of_band(bias, panel.r, panel.begin);
+            if (tokens != configured) configure_tiles(BAND, configured = tokens);
             multiply_tiles(kind, result, &results[!turn], weights, x0, x1, panel.steps, &next, unpack);
         }
     }

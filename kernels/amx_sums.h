@@ -104,8 +104,8 @@ static inline void sum_in_tiles(const WeightedSums *w, DType dtype, size_t n, si
     for (size_t i = 0; i < d; i += SUMS_SIDE)
         for (size_t j = 0; j < w->n_v; j += SUMS_SIDE) {
             size_t width = smaller(SUMS_SIDE, d - i), n_v = smaller(SUMS_SIDE, w->n_v - j);
-            if (dtype == DTYPE_Q8_0)
-                pack_vectors(DTYPE_Q8_0, v, w, j, j + n_v, i, width);
+            if (dtype == DTYPE_I8)
+                pack_vectors(DTYPE_I8, v, w, j, j + n_v, i, width);
             else if (dtype == DTYPE_F16)
                 pack_vectors(DTYPE_F16, v, w, j, j + n_v, i, width);
             else

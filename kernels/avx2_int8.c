@@ -12,7 +12,8 @@ INT_PRODUCTS(nibbles, static, 1)
 const Kernels kernels_avx2_int8 = {
     .name = "avx2-int8",
     .runs_here = cpu_has_avx2,
-    .products = {SHARED_PRODUCTS(avx2), NIBBLE_PRODUCTS(avx2, nibbles), BYTE_PRODUCTS(avx2, words)},
+    .products = {SHARED_PRODUCTS(avx2), NIBBLE_PRODUCTS(avx2, nibbles, avx2_matmul_nibbles),
+                 BYTE_PRODUCTS(avx2, words, avx2_matmul_words)},
     .weighted_sums = avx2_weighted_sums,
     SHARED_KERNELS(avx2),
 };

@@ -3,7 +3,6 @@
 #include "sets.h"
 
 #if defined(__x86_64__) && defined(__AVX512BF16__) && defined(HAS_AMX)
-#define UNPACKED_ROWS 1
 #include "amx.h"
 #include "amx_sums.h"
 
@@ -26,13 +25,6 @@ static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_st
     sum_in_tiles(&sums, dtype, n, d);
 }
 
-#undef INT_WAYS
-#define INT_WAYS(lanes, name)                                                                                \
-    {                                                                                                        \
-        {                                                                                                    \
-            {1, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, { SIZE_MAX, &prompt_quantised }   \
-        }                                                                                                    \
-    }
 #define FLOATS(prompt)                                                                                       \
     {                                                                                                        \
         {                                                                                                    \
@@ -48,7 +40,7 @@ const Kernels kernels_avx512_int8_amx = {
     .products = {[DTYPE_F32] = FLOATS(prompt_split),
                  [DTYPE_F16] = FLOATS(prompt_split),
                  [DTYPE_BF16] = FLOATS(prompt_bf16),
-                 QUANTISED_PRODUCTS(avx512, bytes)},
+                 QUANTISED_PRODUCTS(avx512, bytes, prompt_quantised)},
     .sums_bf16 = 2,
     .weighted_sums = weighted_sums,
     .few_sums = avx512_weighted_sums,

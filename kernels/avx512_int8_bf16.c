@@ -74,7 +74,7 @@ const Kernels kernels_avx512_int8_bf16 = {
     .products = {[DTYPE_F32] = FLOAT_WAYS(avx512),
                  [DTYPE_F16] = FLOAT_WAYS(avx512),
                  [DTYPE_BF16] = {{{FEW_FLOATS, &matvec_of_bf16}, {SIZE_MAX, &matmul_of_bf16}}},
-                 QUANTISED_PRODUCTS(avx512, bytes)},
+                 QUANTISED_PRODUCTS(avx512, bytes, avx512_matmul_bytes)},
     .weighted_sums = avx512_weighted_sums,
     SHARED_KERNELS(avx512),
 };

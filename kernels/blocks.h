@@ -11,6 +11,7 @@
 #ifndef ATTN_BLOCKS_H
 #define ATTN_BLOCKS_H
 
+#include "compiler.h"
 #include "dtype.h"
 
 #include <stdbool.h>
@@ -47,14 +48,11 @@ typedef struct Group {
     float *scales, *mins; /* [spans / 4][row][4], up to the next four; mins are written where has_mins */
 } Group;
 
-/* Forced open, so that what a type is, is a constant in the loops. */
-#define TYPE static inline __attribute__((always_inline))
-
-TYPE size_t span_of(DType dtype) {
+OPENED size_t span_of(DType dtype) {
     return dtype == DTYPE_Q2_K || dtype == DTYPE_Q3_K || dtype == DTYPE_Q6_K ? 16 : 32;
 }
 
-TYPE bool has_mins(DType dtype) {
+OPENED bool has_mins(DType dtype) {
     return dtype == DTYPE_Q4_1 || dtype == DTYPE_Q5_1 || dtype == DTYPE_Q2_K || dtype == DTYPE_Q4_K ||
            dtype == DTYPE_Q5_K;
 }
@@ -69,7 +67,7 @@ enum { MIDDLE = 128 };
 #endif
 
 /* So much larger are q than what they stand for. */
-TYPE int excess_of(DType dtype) {
+OPENED int excess_of(DType dtype) {
     switch (dtype) {
     case DTYPE_Q8_0:
     case DTYPE_IQ4_NL:
@@ -83,12 +81,6 @@ TYPE int excess_of(DType dtype) {
     }
 }
 
-/* Whether no q exceeds 15. */
-TYPE bool has_nibbles(DType dtype) {
-    return dtype == DTYPE_Q4_0 || dtype == DTYPE_Q4_1 || dtype == DTYPE_Q2_K || dtype == DTYPE_Q3_K ||
-           dtype == DTYPE_Q4_K;
-}
-
 /* Vectors of any machine, since compilers do not always see them in loops: sixteen bytes of each row. */
 #define VECTOR_OF(type) type __attribute__((vector_size(16 * UNPACKED_ROWS)))
 typedef VECTOR_OF(uint8_t) Bytes;
@@ -100,7 +92,7 @@ typedef int8_t SignedBytes16 __attribute__((vector_size(16)));
 typedef uint32_t Words4 __attribute__((vector_size(16)));
 
 /* The same sixteen bytes for each row. */
-TYPE Bytes repeat16(const Bytes16 *bytes) {
+OPENED Bytes repeat16(const Bytes16 *bytes) {
 #if UNPACKED_ROWS == 4
     return (Bytes)_mm512_broadcast_i32x4((__m128i)*bytes);
 #elif UNPACKED_ROWS == 2
@@ -111,13 +103,13 @@ TYPE Bytes repeat16(const Bytes16 *bytes) {
 }
 
 /* The same four words for each row. */
-TYPE Words repeat_words(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+OPENED Words repeat_words(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     const Words4 words = {a, b, c, d};
     return (Words)repeat16((const Bytes16 *)&words);
 }
 
 #if UNPACKED_ROWS > 1
-TYPE Bytes join(const __m128i pieces[UNPACKED_ROWS]) {
+OPENED Bytes join(const __m128i pieces[UNPACKED_ROWS]) {
     __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(pieces[0]), pieces[1], 1);
 #if UNPACKED_ROWS == 4
     __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(pieces[2]), pieces[3], 1);
@@ -129,7 +121,7 @@ TYPE Bytes join(const __m128i pieces[UNPACKED_ROWS]) {
 #endif
 
 /* Sixteen bytes of each row, from the byte `at` on. */
-TYPE Bytes load_pieces(const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
+OPENED Bytes load_pieces(const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
 #if UNPACKED_ROWS > 1
     __m128i pieces[UNPACKED_ROWS];
     for (size_t i = 0; i < UNPACKED_ROWS; i++)
@@ -143,7 +135,7 @@ TYPE Bytes load_pieces(const unsigned char *const rows[UNPACKED_ROWS], size_t at
 }
 
 /* Four words of each row, one from each byte in `at` on, and twelve bytes behind it. */
-TYPE Words load_words(const unsigned char *const rows[UNPACKED_ROWS], const size_t at[4]) {
+OPENED Words load_words(const unsigned char *const rows[UNPACKED_ROWS], const size_t at[4]) {
     Words words[4];
     for (size_t i = 0; i < 4; i++) words[i] = (Words)load_pieces(rows, at[i]);
 #if UNPACKED_ROWS == 4
@@ -160,7 +152,7 @@ TYPE Words load_words(const unsigned char *const rows[UNPACKED_ROWS], const size
 }
 
 /* The F16 in the lower half of each word. */
-TYPE Floats lower_halves(Words words) {
+OPENED Floats lower_halves(Words words) {
 #if UNPACKED_ROWS == 4
     typedef uint16_t Halves __attribute__((vector_size(32)));
     return (Floats)_mm512_cvtph_ps((__m256i) __builtin_convertvector(words, Halves));
@@ -177,10 +169,10 @@ TYPE Floats lower_halves(Words words) {
 }
 
 /* Sixteen q of each row: columns [16·i, 16·i + 16). */
-TYPE void put(const Group *g, size_t i, Bytes q) { memcpy(g->q + i * g->apart, &q, sizeof q); }
+OPENED void put(const Group *g, size_t i, Bytes q) { memcpy(g->q + i * g->apart, &q, sizeof q); }
 
 /* 0 where an index is 128 or more; no other is 16 or more. */
-TYPE Bytes look_up(Bytes table, Bytes index) {
+OPENED Bytes look_up(Bytes table, Bytes index) {
 #if UNPACKED_ROWS == 4
     return (Bytes)_mm512_shuffle_epi8((__m512i)table, (__m512i)index);
 #elif UNPACKED_ROWS == 2
@@ -200,26 +192,26 @@ TYPE Bytes look_up(Bytes table, Bytes index) {
 static const Bytes16 e2m1_values = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
 /* Those of IQ4_NL and IQ4_XS. */
-TYPE Bytes look_up_iq4(Bytes index) {
+OPENED Bytes look_up_iq4(Bytes index) {
     const SignedBytes16 values = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
     const Bytes16 table = (Bytes16)values + MIDDLE;
     return look_up(repeat16(&table), index);
 }
 
 /* 2^(e − 128): half of what E8M0 says, because values are doubled. */
-TYPE Floats halves_of_e8m0(Words e) {
+OPENED Floats halves_of_e8m0(Words e) {
     Words small = (Words)(e < 2);
     return (Floats)((small & UINT32_C(0x00200000) << (e & 1)) | (~small & (e - 1) << 23));
 }
 
 /* The F16 from the byte `at` of each piece on, four times. */
-TYPE Floats half_at(Bytes pieces, uint8_t at) {
+OPENED Floats half_at(Bytes pieces, uint8_t at) {
     const Bytes16 index = {0, 1, 128, 128, 0, 1, 128, 128, 0, 1, 128, 128, 0, 1, 128, 128};
     return lower_halves((Words)look_up(pieces, repeat16(&index) + at));
 }
 
 /* The scales of 4·n spans: d times bytes from `first` on, each less so much. */
-TYPE void put_scales(float *to, size_t n, Floats d, Bytes bytes, uint8_t first, int less) {
+OPENED void put_scales(float *to, size_t n, Floats d, Bytes bytes, uint8_t first, int less) {
     const Bytes16 index = {0, 128, 128, 128, 1, 128, 128, 128, 2, 128, 128, 128, 3, 128, 128, 128};
     for (size_t i = 0; i < n; i++, to += 4 * UNPACKED_ROWS) {
         Words words = (Words)look_up(bytes, repeat16(&index) + (uint8_t)(first + 4 * i));
@@ -229,7 +221,7 @@ TYPE void put_scales(float *to, size_t n, Floats d, Bytes bytes, uint8_t first, 
 }
 
 /* A constant, where the dtype is one; 0: blocks are large. */
-TYPE size_t small_block_bytes(DType dtype) {
+OPENED size_t small_block_bytes(DType dtype) {
     switch (dtype) {
     case DTYPE_Q8_0: return 34;
     case DTYPE_Q4_1: return 20;
@@ -242,27 +234,30 @@ TYPE size_t small_block_bytes(DType dtype) {
     }
 }
 
-/* Opens a function once for each type of small blocks, or of large ones, which is its first argument. */
-#define SMALL_TYPES(function, ...)                                                                           \
+/* Opens a function once for each quantised type, which is its first argument. */
+#define FOR_QUANTISED(dtype, function, ...)                                                                  \
+    switch (dtype) {                                                                                         \
     case DTYPE_Q4_0: function(DTYPE_Q4_0, __VA_ARGS__); break;                                               \
     case DTYPE_Q4_1: function(DTYPE_Q4_1, __VA_ARGS__); break;                                               \
     case DTYPE_Q5_0: function(DTYPE_Q5_0, __VA_ARGS__); break;                                               \
     case DTYPE_Q5_1: function(DTYPE_Q5_1, __VA_ARGS__); break;                                               \
     case DTYPE_Q8_0: function(DTYPE_Q8_0, __VA_ARGS__); break;                                               \
     case DTYPE_IQ4_NL: function(DTYPE_IQ4_NL, __VA_ARGS__); break;                                           \
-    case DTYPE_MXFP4:                                                                                        \
-        function(DTYPE_MXFP4, __VA_ARGS__);                                                                  \
-        break;
-#define LARGE_TYPES(function, ...)                                                                           \
+    case DTYPE_MXFP4: function(DTYPE_MXFP4, __VA_ARGS__); break;                                             \
     case DTYPE_Q2_K: function(DTYPE_Q2_K, __VA_ARGS__); break;                                               \
     case DTYPE_Q3_K: function(DTYPE_Q3_K, __VA_ARGS__); break;                                               \
     case DTYPE_Q4_K: function(DTYPE_Q4_K, __VA_ARGS__); break;                                               \
     case DTYPE_Q5_K: function(DTYPE_Q5_K, __VA_ARGS__); break;                                               \
     case DTYPE_Q6_K: function(DTYPE_Q6_K, __VA_ARGS__); break;                                               \
-    case DTYPE_IQ4_XS: function(DTYPE_IQ4_XS, __VA_ARGS__); break;
+    case DTYPE_IQ4_XS: function(DTYPE_IQ4_XS, __VA_ARGS__); break;                                           \
+    case DTYPE_F32:                                                                                          \
+    case DTYPE_F16:                                                                                          \
+    case DTYPE_BF16:                                                                                         \
+    case DTYPE_I8: break;                                                                                    \
+    }
 
 /* 16 where bit i of the first four bytes is set, for the i of a half. */
-TYPE Bytes fifth_bits(Bytes bits, uint8_t half) {
+OPENED Bytes fifth_bits(Bytes bits, uint8_t half) {
     const Bytes16 mask = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128},
                   byte = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
     bits = look_up(bits, repeat16(&byte) + (uint8_t)(2 * half));
@@ -273,8 +268,8 @@ TYPE Bytes fifth_bits(Bytes bits, uint8_t half) {
  * The integers of the small block b that begins at the byte `at`: 16 bytes whose low halves come first, but for Q8_0. All
  * is loaded before anything is put, after which a compiler would load it once more.
  */
-TYPE void unpack_small(DType dtype, const Group *g, size_t b, const unsigned char *const rows[UNPACKED_ROWS],
-                       size_t at) {
+OPENED void unpack_small(DType dtype, const Group *g, size_t b,
+                         const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
     const bool whole = dtype == DTYPE_Q8_0, fifth = dtype == DTYPE_Q5_0 || dtype == DTYPE_Q5_1;
     const size_t end = at + small_block_bytes(dtype);
     const Bytes first = load_pieces(rows, end - (whole ? 32 : 16)), last = load_pieces(rows, end - 16),
@@ -289,7 +284,7 @@ TYPE void unpack_small(DType dtype, const Group *g, size_t b, const unsigned cha
 }
 
 /* 16 bytes of scales and minima, four bits each; then four times 32 weights of two bits in 32 bytes, for each half. */
-TYPE void unpack_q2_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
+OPENED void unpack_q2_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
     const Bytes nibbles = load_pieces(rows, at), last = load_pieces(rows, at + 68);
     put_scales(g->scales, 4, half_at(last, 12), nibbles & 15, 0, 0);
     put_scales(g->mins, 4, half_at(last, 14), nibbles >> 4, 0, 0);
@@ -302,7 +297,7 @@ TYPE void unpack_q2_k(const Group *g, const unsigned char *const rows[UNPACKED_R
 }
 
 /* Third bits, that of weight 32·j + i in bit j of byte i; two bits as in Q2_K; four bits of each scale, then two. */
-TYPE void unpack_q3_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
+OPENED void unpack_q3_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
     const Bytes16 lower = {2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9},
                   upper = {10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13};
     const Bytes thirds[] = {load_pieces(rows, at), load_pieces(rows, at + 16)},
@@ -324,7 +319,7 @@ TYPE void unpack_q3_k(const Group *g, const unsigned char *const rows[UNPACKED_R
  * The scales and minima of Q4_K and Q5_K: eight of six bits each, in twelve bytes. The upper bits of the last four lie
  * above the first four.
  */
-TYPE void unpack_scales_k(const Group *g, Bytes head) {
+OPENED void unpack_scales_k(const Group *g, Bytes head) {
     const Bytes16 lower = {4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15},
                   upper = {128, 128, 128, 128, 4, 5, 6, 7, 128, 128, 128, 128, 8, 9, 10, 11};
     Words low = (Words)look_up(head, repeat16(&lower)) >> repeat_words(0, 0, 0, 4),
@@ -335,8 +330,8 @@ TYPE void unpack_scales_k(const Group *g, Bytes head) {
 }
 
 /* 32 bytes hold 64 weights: the low halves, then the high ones. Q5_K: the fifth bit of weight 32·j + i in bit j of byte i. */
-TYPE void unpack_q45_k(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
-                       size_t at) {
+OPENED void unpack_q45_k(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
+                         size_t at) {
     const Bytes fifths[] = {load_pieces(rows, at + 16), load_pieces(rows, at + 32)};
     unpack_scales_k(g, load_pieces(rows, at));
 #pragma GCC unroll 8
@@ -352,7 +347,7 @@ TYPE void unpack_q45_k(DType dtype, const Group *g, const unsigned char *const r
 }
 
 /* Two halves, each of 64 bytes with the lower four bits of 128 weights, and 32 bytes with the upper two. */
-TYPE void unpack_q6_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
+OPENED void unpack_q6_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
     put_scales(g->scales, 4, half_at(load_pieces(rows, at + 194), 14), load_pieces(rows, at + 192) ^ 128, 0,
                128);
 #pragma GCC unroll 8
@@ -369,7 +364,7 @@ TYPE void unpack_q6_k(const Group *g, const unsigned char *const rows[UNPACKED_R
 }
 
 /* The upper two bits of eight scales, then their lower four. */
-TYPE void unpack_iq4_xs(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
+OPENED void unpack_iq4_xs(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
     const Bytes16 lower = {4, 4, 5, 5, 6, 6, 7, 7}, upper = {2, 2, 2, 2, 3, 3, 3, 3};
     const Bytes head = load_pieces(rows, at);
     Words low = (Words)look_up(head, repeat16(&lower)), high = (Words)look_up(head, repeat16(&upper));
@@ -384,8 +379,8 @@ TYPE void unpack_iq4_xs(const Group *g, const unsigned char *const rows[UNPACKED
     }
 }
 
-TYPE void unpack_small_blocks(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
-                              size_t at, size_t cols) {
+OPENED void unpack_small_blocks(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
+                                size_t at, size_t cols) {
     const size_t block = small_block_bytes(dtype), last = at + (cols / BLOCK - 1) * block;
     for (size_t b = 0; b < cols / BLOCK; b++) unpack_small(dtype, g, b, rows, at + b * block);
     for (size_t i = 0; i < cols; i += 4 * BLOCK) {
@@ -399,26 +394,22 @@ TYPE void unpack_small_blocks(DType dtype, const Group *g, const unsigned char *
     }
 }
 
-TYPE void unpack_large_block(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
-                             size_t at) {
+/* cols ≤ GROUP columns from the byte `at` on, where a block begins; large blocks whole. Forced open, for one type. */
+OPENED void unpack_type(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
+                        size_t at, size_t cols) {
     switch (dtype) {
     case DTYPE_Q2_K: unpack_q2_k(g, rows, at); break;
     case DTYPE_Q3_K: unpack_q3_k(g, rows, at); break;
+    case DTYPE_Q4_K:
+    case DTYPE_Q5_K: unpack_q45_k(dtype, g, rows, at); break;
     case DTYPE_Q6_K: unpack_q6_k(g, rows, at); break;
     case DTYPE_IQ4_XS: unpack_iq4_xs(g, rows, at); break;
-    default: unpack_q45_k(dtype, g, rows, at);
+    default:
+        if (cols == GROUP)
+            unpack_small_blocks(dtype, g, rows, at, GROUP);
+        else
+            unpack_small_blocks(dtype, g, rows, at, cols);
     }
-}
-
-/* cols ≤ GROUP columns from the byte `at` on, where a block begins; large blocks whole. Forced open, for one type. */
-TYPE void unpack_type(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at,
-                      size_t cols) {
-    if (!small_block_bytes(dtype))
-        unpack_large_block(dtype, g, rows, at);
-    else if (cols == GROUP)
-        unpack_small_blocks(dtype, g, rows, at, GROUP);
-    else
-        unpack_small_blocks(dtype, g, rows, at, cols);
 }
 
 /* For any type. What is said of the group is copied, or all of it would be read again after each byte that is put. */
@@ -427,13 +418,7 @@ static inline void unpack_group(DType dtype, const Group *group,
     const Group g = *group;
     const unsigned char *rows[UNPACKED_ROWS];
     for (size_t i = 0; i < UNPACKED_ROWS; i++) rows[i] = from[i];
-    switch (dtype) {
-        SMALL_TYPES(unpack_type, &g, rows, at, cols)
-        LARGE_TYPES(unpack_type, &g, rows, at, cols)
-    case DTYPE_F32:
-    case DTYPE_F16:
-    case DTYPE_BF16: break;
-    }
+    FOR_QUANTISED(dtype, unpack_type, &g, rows, at, cols)
 }
 
 #if UNPACKED_ROWS == 1

@@ -15,6 +15,7 @@ static const DTypeInfo infos[] = {
     [DTYPE_Q5_K] = {"Q5_K", 256, 176},   [DTYPE_Q6_K] = {"Q6_K", 256, 210},
     [DTYPE_IQ4_NL] = {"IQ4_NL", 32, 18}, [DTYPE_IQ4_XS] = {"IQ4_XS", 256, 136},
     [DTYPE_BF16] = {"BF16", 1, 2},       [DTYPE_MXFP4] = {"MXFP4", 32, 17},
+    [DTYPE_I8] = {NULL, 1, 1},
 };
 
 /* Weights lie where the file puts them, 2-byte aligned at best, so they are copied out, never cast. */
@@ -90,6 +91,9 @@ void dtype_unpack(float *dst, DType dtype, const void *src, size_t n) {
         break;
     case DTYPE_BF16: /* the upper half of a float32 */
         for (size_t i = 0; i < n; i++) dst[i] = float_of_bits((uint32_t)read_u16(bytes + 2 * i) << 16);
+        break;
+    case DTYPE_I8:
+        for (size_t i = 0; i < n; i++) dst[i] = (int8_t)bytes[i];
         break;
     default: unpack_quantised(dst, dtype, bytes, n);
     }

@@ -25,6 +25,7 @@ typedef enum DType {
     DTYPE_Q6_K = 14,
     DTYPE_IQ4_NL = 20,
     DTYPE_IQ4_XS = 23,
+    DTYPE_I8 = 24, /* int8, of the KV cache in Q8_0; no file's weights: it has no DTypeInfo */
     DTYPE_BF16 = 30,
     DTYPE_MXFP4 = 39,
 } DType;
@@ -41,7 +42,7 @@ typedef struct DTypeInfo {
 /* NULL when the number is none of DType (a format that exists elsewhere is still not supported here). */
 const DTypeInfo *dtype_info(uint32_t dtype);
 
-/* Bytes of a row of n weights; n must be a multiple of the block. */
+/* Bytes of a row of n numbers; n must be a multiple of the block. */
 size_t dtype_bytes(DType dtype, size_t n);
 
 /* Whether weights are small integers in blocks that share a scale. */
@@ -51,7 +52,7 @@ bool dtype_is_quantised(DType dtype);
 float f16_to_f32(uint16_t half);
 uint16_t f32_to_f16(float value);
 
-/* Unpacks n weights (a multiple of the block) at src to float. The plain reference for every kernel set. */
+/* Unpacks n numbers (a multiple of the block) at src to float. The plain reference for every kernel set. */
 void dtype_unpack(float *dst, DType dtype, const void *src, size_t n);
 
 #endif

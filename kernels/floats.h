@@ -76,26 +76,26 @@ OPENED void matmul_panels(DType dtype, bool pairs, float *y, size_t y_stride, co
                           const float *bias, size_t row_begin, size_t row_end, const float *x, size_t n) {
     _Alignas(64) float panel[ROWS * FLOAT_COLS];
     Sums sums[SUMS];
-    FOR_SUMS(row_begin, row_end, n) {
-        sums_begin(sums, bias, block);
+    FOR_AREAS(row_begin, row_end, n) {
+        sums_begin(sums, bias, area);
         for (size_t begin = 0; begin < w->cols; begin += FLOAT_COLS) {
             const size_t end = smaller(begin + FLOAT_COLS, w->cols), bytes = dtype_bytes(dtype, end - begin);
-            for (size_t r = block.row; r < block.row_end; r += ROWS) {
+            for (size_t r = area.row; r < area.row_end; r += ROWS) {
                 const unsigned char *rows[ROWS], *floats[ROWS];
-                float *to = sums[(r - block.row) / ROWS].of;
+                float *to = sums[(r - area.row) / ROWS].of;
                 find_rows(rows, w, r, row_end);
                 find_floats(dtype, floats, panel, rows, begin, end);
-                for (size_t t = 0, vectors; t < block.n; t += vectors * LANES) {
-                    vectors = tile_vectors(block.n - t);
-                    fetch_next(rows, ahead_of(w, &block, r, begin, FLOAT_COLS), bytes, t, t + vectors * LANES,
-                               block.n);
+                for (size_t t = 0, vectors; t < area.n; t += vectors * LANES) {
+                    vectors = tile_vectors(area.n - t);
+                    fetch_next(rows, ahead_of(w, &area, r, begin, FLOAT_COLS), bytes, t, t + vectors * LANES,
+                               area.n);
                     FOR_VECTORS(vectors, tile_floats, pairs, to, floats,
-                                x + (block.token + t) * w->cols + begin * vectors * LANES, end - begin)
+                                x + (area.token + t) * w->cols + begin * vectors * LANES, end - begin)
                     to += ROWS * vectors * LANES;
                 }
             }
         }
-        sums_end(sums, y, y_stride, block);
+        sums_end(sums, y, y_stride, area);
     }
 }
 

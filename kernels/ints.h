@@ -329,26 +329,25 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
     const size_t group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
     Sums sums[SUMS];
-    FOR_SUMS(row_begin, row_end, n) {
-        sums_begin(sums, bias, block);
+    FOR_AREAS(row_begin, row_end, n) {
+        sums_begin(sums, bias, area);
         for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes)
-            for (size_t r = block.row; r < block.row_end; r += ROWS) {
+            for (size_t r = area.row; r < area.row_end; r += ROWS) {
                 const size_t cols = smaller(GROUP, w->cols - begin);
                 const unsigned char *rows[ROWS];
-                float *to = sums[(r - block.row) / ROWS].of;
+                float *to = sums[(r - area.row) / ROWS].of;
                 find_rows(rows, w, r, row_end);
                 unpack_panel(bytes, &panel, w->dtype, rows, at, cols, rows[0], 0);
-                for (size_t t = 0, vectors; t < block.n; t += vectors * LANES) {
-                    vectors = tile_vectors(block.n - t);
-                    PackedInts x =
-                        packed_ints(bytes, span, packed, block.token + t, vectors * LANES, w->cols);
-                    fetch_next(rows, ahead_of(w, &block, r, begin, GROUP), group_bytes, t,
-                               t + vectors * LANES, block.n);
+                for (size_t t = 0, vectors; t < area.n; t += vectors * LANES) {
+                    vectors = tile_vectors(area.n - t);
+                    PackedInts x = packed_ints(bytes, span, packed, area.token + t, vectors * LANES, w->cols);
+                    fetch_next(rows, ahead_of(w, &area, r, begin, GROUP), group_bytes, t, t + vectors * LANES,
+                               area.n);
                     FOR_VECTORS(vectors, tile_ints, bytes, span, mins, to, &panel, &x, begin, cols)
                     to += ROWS * vectors * LANES;
                 }
             }
-        sums_end(sums, y, y_stride, block);
+        sums_end(sums, y, y_stride, area);
     }
 }
 
@@ -370,7 +369,7 @@ static inline void keep_quads(const float *sums, float *y, size_t y_stride, size
 
 OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
                      const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
-    enum { IN_VECTOR = LANES / 4, TOKENS = 4 * QUADS };
+    enum { TOKENS = 4 * QUADS };
     const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
     _Alignas(64) float sums[PACKED_TOKENS * ROWS];
@@ -449,11 +448,7 @@ OPENED void strips_of_ints(DType dtype, size_t bytes, float *y, const Matrix *w,
 
 static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
                         const void *packed) {
-    switch (w->dtype) {
-        SMALL_TYPES(strips_of_ints, bytes, y, w, bias, begin, end, packed)
-        LARGE_TYPES(strips_of_ints, bytes, y, w, bias, begin, end, packed)
-    default: break;
-    }
+    FOR_QUANTISED(w->dtype, strips_of_ints, bytes, y, w, bias, begin, end, packed)
 }
 
 /*

@@ -18,7 +18,6 @@
 OPENED size_t part_bytes(size_t bytes) { return bytes; } /* there is one part */
 OPENED Ints next_part(Ints dots) { return dots; }
 
-OPENED __m256i load32(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 OPENED void store32(void *p, __m256i v) { _mm256_storeu_si256((__m256i *)p, v); }
 
 /* The four lanes of each half, added up. */

@@ -109,13 +109,16 @@ typedef struct Kernels {
     /* y[r][c] += a[c]·x[r][c], r < rows and c < cols, all contiguous. */
     void (*add_scaled)(float *y, const float *x, const float *a, size_t rows, size_t cols);
 
+    /* y[r][c] = fade·y[r][c] + a[r]·x[c], r < rows and c < cols. */
+    void (*fade_add)(float *y, float fade, const float *a, const float *x, size_t rows, size_t cols);
+
     /* y[i] *= a. */
     void (*scale)(float *y, float a, size_t n);
 
     /*
      * n weighted sums of the same vectors: z[t][i] += Σ_j p[t][j]·v[j][i] for t < n, j < n_v, i < d, one j after
      * another. That is what attention does twice: its values weighted by the pattern, and its scores, where p is
-     * queries and v[j] is dimension j of d keys. v is F32, F16, or Q8_0's int8 without their scales; its rows lie
+     * queries and v[j] is dimension j of d keys. v is F32, F16 or I8; its rows lie
      * v_stride numbers apart, those of z and p z_stride and p_stride floats.
      */
     void (*weighted_sums)(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,

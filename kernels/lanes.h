@@ -31,6 +31,8 @@
 #ifndef ATTN_LANES_H
 #define ATTN_LANES_H
 
+#include "compiler.h"
+
 #if defined(__AVX512F__) || defined(EMULATED_AVX512)
 #include "lanes_avx512.h"
 #elif defined(__AVX2__)
@@ -38,23 +40,7 @@
 #elif defined(__aarch64__)
 #include "lanes_neon.h"
 #else
-#error "the flags of a kernel set are missing; see the Makefile"
+#error "lanes are those of a kernel set's flags, on x86-64 -mavx2 -mfma -mf16c at least; see the Makefile"
 #endif
-
-/*
- * Tells the compiler that v may have changed, so that it can neither fetch it once more nor put its sum off. On arm64,
- * for which gcc orders instructions before it deals registers, volatile keeps the order, too, or registers run out.
- */
-#if defined(__x86_64__)
-#define KEEP_IN_REGISTER(v) __asm__("" : "+v"(v))
-#else
-#define KEEP_IN_REGISTER(v) __asm__ volatile("" : "+w"(v))
-#endif
-
-/* Keeps the compiler from an address register of its own for each constant distance from p. */
-#define KEEP_ADDRESS(p) __asm__("" : "+r"(p))
-
-/* Forces functions open, so that their sizes are constants and their vectors registers. */
-#define OPENED static inline __attribute__((always_inline))
 
 #endif

@@ -2,8 +2,8 @@
 #ifndef ATTN_LANES_AVX2_H
 #define ATTN_LANES_AVX2_H
 
-#include "lanes_x86.h"
-
+#include <immintrin.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,9 +46,28 @@ static inline Vec vec_ldexp(Vec v, Vec k) {
     return _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23)));
 }
 
-static inline float vec_sum(Vec v) { return sum8(v); }
+static inline float vec_sum(Vec v) {
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
 
-static inline void vec_transpose(Vec v[LANES]) { transpose8(v); }
+static inline void vec_transpose(Vec v[LANES]) {
+    __m256 pairs[8], fours[8];
+    for (int i = 0; i < 8; i += 2) {
+        pairs[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+        pairs[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; j++) {
+            fours[i + 2 * j] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0x44);
+            fours[i + 2 * j + 1] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0xee);
+        }
+    for (int i = 0; i < 4; i++) {
+        v[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+        v[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+    }
+}
 
 static inline Vec vec_from_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128(p)); }
 
@@ -82,6 +101,14 @@ static inline Vec vec_pick(const float *p, size_t i) {
     return _mm256_permutevar_ps(vec_load(p), _mm256_set1_epi32((int)i));
 }
 #define ints_unit(v, u) _mm256_shuffle_epi32(v, (u)*0x55)
+
+/*
+ * BYTE_DOT is the instruction that adds up four products of bytes (VNNI), where there is one. Without it the products
+ * of bytes stay in two int16 for each unit, which have room for 32 columns with weights up to 15.
+ */
+#ifdef __AVXVNNI__
+#define BYTE_DOT _mm256_dpbusd_avx_epi32
+#endif
 
 /* In assembly, because gcc would sum elsewhere and move the result: one instruction in three is then a copy. */
 static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {

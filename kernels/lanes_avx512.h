@@ -2,8 +2,10 @@
 #ifndef ATTN_LANES_AVX512_H
 #define ATTN_LANES_AVX512_H
 
-#include "lanes_x86.h"
+#include "compiler.h"
 
+#include <immintrin.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,7 +41,7 @@ static inline Vec vec_ldexp(Vec v, Vec k) { return _mm512_scalef_ps(v, k); }
 static inline float vec_sum(Vec v) { return _mm512_reduce_add_ps(v); }
 
 /* Forced open, because gcc would call it, and all sixteen vectors would go through memory, to and fro. */
-static inline __attribute__((always_inline)) void vec_transpose(Vec v[LANES]) {
+OPENED void vec_transpose(Vec v[LANES]) {
     __m512 pairs[LANES], fours[LANES], eights[LANES];
     for (int i = 0; i < LANES; i += 2) {
         pairs[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
@@ -78,10 +80,6 @@ static inline void vec_to_f16(uint16_t *p, Vec v) {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-#ifdef BYTE_DOT
-#define WIDE_BYTE_DOT _mm512_dpbusd_epi32
-#endif
-
 static inline Ints ints_widen(Ints v, bool upper) {
     return upper ? _mm512_unpackhi_epi8(v, _mm512_setzero_si512())
                  : _mm512_unpacklo_epi8(v, _mm512_setzero_si512());
@@ -105,10 +103,10 @@ static inline Vec vec_pick(const float *p, size_t i) {
 }
 #define ints_unit(v, u) _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)((u)*0x55))
 
-/* Bytes only where there is BYTE_DOT. */
+/* Bytes only where there is VNNI. */
 static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
-#ifdef WIDE_BYTE_DOT
-    if (bytes == 1) return WIDE_BYTE_DOT(dots, w, x);
+#ifdef __AVX512VNNI__
+    if (bytes == 1) return _mm512_dpbusd_epi32(dots, w, x);
 #endif
     (void)bytes;
     return _mm512_add_epi32(dots, _mm512_madd_epi16(w, x));

@@ -58,6 +58,10 @@ static void add_scaled(float *y, const float *x, const float *a, size_t rows, si
     for (size_t i = 0; i < rows * cols; i++) y[i] += a[i % cols] * x[i];
 }
 
+static void fade_add(float *y, float fade, const float *a, const float *x, size_t rows, size_t cols) {
+    for (size_t i = 0; i < rows * cols; i++) y[i] = fade * y[i] + a[i / cols] * x[i % cols];
+}
+
 static void scale(float *y, float a, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] *= a;
 }
@@ -68,10 +72,7 @@ static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_st
         for (size_t begin = 0; begin < d; begin += PANEL) {
             size_t cols = d - begin < PANEL ? d - begin : PANEL;
             float row[PANEL];
-            for (size_t i = 0; dtype == DTYPE_Q8_0 && i < cols; i++)
-                row[i] = ((const int8_t *)v)[j * v_stride + begin + i];
-            if (dtype != DTYPE_Q8_0)
-                dtype_unpack(row, dtype, (const char *)v + dtype_bytes(dtype, j * v_stride + begin), cols);
+            dtype_unpack(row, dtype, (const char *)v + dtype_bytes(dtype, j * v_stride + begin), cols);
             for (size_t t = 0; t < n; t++)
                 for (size_t i = 0; i < cols; i++) z[t * z_stride + begin + i] += p[t * p_stride + j] * row[i];
         }
@@ -161,6 +162,7 @@ const Kernels kernels_scalar = {
     .pack_f16 = pack_f16,
     .add = add,
     .add_scaled = add_scaled,
+    .fade_add = fade_add,
     .scale = scale,
     .weighted_sums = weighted_sums,
     .max = max,

@@ -38,6 +38,8 @@ KERNEL_SETS(DECLARE_SET)
     void lanes##_add(float *restrict y, const float *restrict x, size_t n);                                  \
     void lanes##_add_scaled(float *restrict y, const float *restrict x, const float *restrict a,             \
                             size_t rows, size_t cols);                                                       \
+    void lanes##_fade_add(float *restrict y, float fade, const float *restrict a, const float *restrict x,   \
+                          size_t rows, size_t cols);                                                         \
     void lanes##_scale(float *y, float a, size_t n);                                                         \
     void lanes##_weighted_sums(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n,         \
                                DType dtype, const void *v, size_t v_stride, size_t n_v, size_t d);           \
@@ -55,10 +57,10 @@ KERNEL_SETS(DECLARE_SET)
 /* The entries of a set's table that it takes from there, but for weighted_sums. */
 #define SHARED_KERNELS(lanes)                                                                                \
     .unpack = lanes##_unpack, .pack_f16 = lanes##_pack_f16, .add = lanes##_add,                              \
-    .add_scaled = lanes##_add_scaled, .scale = lanes##_scale, .max = lanes##_max,                            \
-    .exp_sum = lanes##_exp_sum, .layer_norm = lanes##_layer_norm, .rms_norm = lanes##_rms_norm,              \
-    .gelu_tanh = lanes##_gelu_tanh, .gelu_erf = lanes##_gelu_erf, .soft_cap = lanes##_soft_cap,              \
-    .silu_mul = lanes##_silu_mul
+    .add_scaled = lanes##_add_scaled, .fade_add = lanes##_fade_add, .scale = lanes##_scale,                  \
+    .max = lanes##_max, .exp_sum = lanes##_exp_sum, .layer_norm = lanes##_layer_norm,                        \
+    .rms_norm = lanes##_rms_norm, .gelu_tanh = lanes##_gelu_tanh, .gelu_erf = lanes##_gelu_erf,              \
+    .soft_cap = lanes##_soft_cap, .silu_mul = lanes##_silu_mul
 
 /* And of its products. */
 #define FLOAT_WAYS(lanes)                                                                                    \
@@ -70,25 +72,23 @@ KERNEL_SETS(DECLARE_SET)
 #define SHARED_PRODUCTS(lanes)                                                                               \
     [DTYPE_F32] = FLOAT_WAYS(lanes), [DTYPE_F16] = FLOAT_WAYS(lanes), [DTYPE_BF16] = FLOAT_WAYS(lanes)
 
-/* The products of quantised weights, those whose q are below 16 (has_nibbles) and the others. */
-#define INT_WAYS(lanes, name)                                                                                \
+/* The products of quantised weights, those whose q are below 16 and the others. `many` multiplies prompts. */
+#define INT_WAYS(lanes, name, many)                                                                          \
     {                                                                                                        \
         {                                                                                                    \
-            {1, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, {                                 \
-                SIZE_MAX, &lanes##_matmul_##name                                                             \
-            }                                                                                                \
+            {1, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, { SIZE_MAX, &many }               \
         }                                                                                                    \
     }
-#define NIBBLE_PRODUCTS(lanes, name)                                                                         \
-    [DTYPE_Q4_0] = INT_WAYS(lanes, name), [DTYPE_Q4_1] = INT_WAYS(lanes, name),                              \
-    [DTYPE_Q2_K] = INT_WAYS(lanes, name), [DTYPE_Q3_K] = INT_WAYS(lanes, name),                              \
-    [DTYPE_Q4_K] = INT_WAYS(lanes, name)
-#define BYTE_PRODUCTS(lanes, name)                                                                           \
-    [DTYPE_Q5_0] = INT_WAYS(lanes, name), [DTYPE_Q5_1] = INT_WAYS(lanes, name),                              \
-    [DTYPE_Q8_0] = INT_WAYS(lanes, name), [DTYPE_Q5_K] = INT_WAYS(lanes, name),                              \
-    [DTYPE_Q6_K] = INT_WAYS(lanes, name), [DTYPE_IQ4_NL] = INT_WAYS(lanes, name),                            \
-    [DTYPE_IQ4_XS] = INT_WAYS(lanes, name), [DTYPE_MXFP4] = INT_WAYS(lanes, name)
-#define QUANTISED_PRODUCTS(lanes, name) NIBBLE_PRODUCTS(lanes, name), BYTE_PRODUCTS(lanes, name)
+#define NIBBLE_PRODUCTS(...)                                                                                 \
+    [DTYPE_Q4_0] = INT_WAYS(__VA_ARGS__), [DTYPE_Q4_1] = INT_WAYS(__VA_ARGS__),                              \
+    [DTYPE_Q2_K] = INT_WAYS(__VA_ARGS__), [DTYPE_Q3_K] = INT_WAYS(__VA_ARGS__),                              \
+    [DTYPE_Q4_K] = INT_WAYS(__VA_ARGS__)
+#define BYTE_PRODUCTS(...)                                                                                   \
+    [DTYPE_Q5_0] = INT_WAYS(__VA_ARGS__), [DTYPE_Q5_1] = INT_WAYS(__VA_ARGS__),                              \
+    [DTYPE_Q8_0] = INT_WAYS(__VA_ARGS__), [DTYPE_Q5_K] = INT_WAYS(__VA_ARGS__),                              \
+    [DTYPE_Q6_K] = INT_WAYS(__VA_ARGS__), [DTYPE_IQ4_NL] = INT_WAYS(__VA_ARGS__),                            \
+    [DTYPE_IQ4_XS] = INT_WAYS(__VA_ARGS__), [DTYPE_MXFP4] = INT_WAYS(__VA_ARGS__)
+#define QUANTISED_PRODUCTS(...) NIBBLE_PRODUCTS(__VA_ARGS__), BYTE_PRODUCTS(__VA_ARGS__)
 
 /* How many tokens go through matvec, and through few: those that were measured to be faster that way. */
 enum { FEW_FLOATS = 8, SOME_INTS = PACKED_TOKENS };

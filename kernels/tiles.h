@@ -1,5 +1,5 @@
 /*
- * What products have in common, whatever they multiply. There are two ways, which add up in the same order, so that a
+ * What products have in common, whatever they multiply. There are several ways, which add up in the same order, so that a
  * token's numbers have the same bits whichever way it takes, alone or with others.
  *
  * Tiles, for many tokens: the lanes are tokens. A micro-kernel takes TILE_ROWS rows × up to VECTORS vectors of tokens,
@@ -8,9 +8,10 @@
  * High-Performance Matrix Multiplication"; the word is BLIS's). Weights are read as they lie, a group of columns of ROWS
  * rows at a time, which stays in L1 while all tokens pass.
  *
- * Rows, for a few tokens: the lanes end as rows. ROWS rows are read side by side. Meanwhile the next are fetched in the
- * order in which they lie, a little at each turn: only such an order lets the CPU fetch ahead by itself, and a core can
- * wait for some twenty lines at once.
+ * Rows, for a few tokens: the lanes end as rows. ROWS rows are read side by side: of floats one way for all of these
+ * (floats.h), of integers one for a single token and one for some (ints.h: strips, quads). Meanwhile the next rows are
+ * fetched in the order in which they lie, a little at each turn: only such an order lets the CPU fetch ahead by itself,
+ * and a core can wait for some twenty lines at once.
  */
 #ifndef ATTN_TILES_H
 #define ATTN_TILES_H
@@ -27,8 +28,8 @@ enum {
     TILE_ROWS = 4,                 /* of a micro-kernel */
     VECTORS = 3,                   /* of tokens, at most: twelve sums hide the latency of a product */
     TILE_TOKENS = VECTORS * LANES, /* at most */
-    CHUNK_TOKENS = (256 + TILE_TOKENS - 1) / TILE_TOKENS * TILE_TOKENS, /* of a block */
-    SUMS = 16,                                                          /* times ROWS rows of a block */
+    CHUNK_TOKENS = (256 + TILE_TOKENS - 1) / TILE_TOKENS * TILE_TOKENS, /* of an area */
+    SUMS = 16,                                                          /* times ROWS rows of an area */
 };
 
 /* Where rows [r, r + ROWS) begin. Beyond row_end the last one comes again and is not kept. */
@@ -59,35 +60,35 @@ typedef struct Sums {
 } Sums;
 
 /*
- * Rows and tokens whose sums are kept while all columns pass, a group at a time. The group's activations stay in L2, where
+ * An area of y: rows and tokens whose sums are kept while all columns pass, a group at a time. The group's activations stay in L2, where
  * those of all columns would not: many rows take them from there.
  */
-typedef struct Block {
+typedef struct Area {
     size_t row, row_end, token, n;
-} Block;
+} Area;
 
-/* Goes through blocks of rows [row_begin, row_end) and n tokens. */
-#define FOR_SUMS(row_begin, row_end, n_tokens)                                                               \
-    for (Block block = block_at(row_begin, row_end, 0, n_tokens); block.n;                                   \
-         block = next_block(block, row_begin, row_end, n_tokens))
+/* Goes through the areas of rows [row_begin, row_end) and n tokens. */
+#define FOR_AREAS(row_begin, row_end, n_tokens)                                                              \
+    for (Area area = area_at(row_begin, row_end, 0, n_tokens); area.n;                                       \
+         area = next_area(area, row_begin, row_end, n_tokens))
 
-static inline Block block_at(size_t row, size_t row_end, size_t token, size_t n) {
-    return (Block){row, smaller(row + SUMS * ROWS, row_end), token, smaller(CHUNK_TOKENS, n - token)};
+static inline Area area_at(size_t row, size_t row_end, size_t token, size_t n) {
+    return (Area){row, smaller(row + SUMS * ROWS, row_end), token, smaller(CHUNK_TOKENS, n - token)};
 }
 
-static inline Block next_block(Block block, size_t row_begin, size_t row_end, size_t n) {
-    if (block.row_end < row_end) return block_at(block.row_end, row_end, block.token, n);
-    return block_at(row_begin, row_end, block.token + block.n, n);
+static inline Area next_area(Area area, size_t row_begin, size_t row_end, size_t n) {
+    if (area.row_end < row_end) return area_at(area.row_end, row_end, area.token, n);
+    return area_at(row_begin, row_end, area.token + area.n, n);
 }
 
 /* They begin with the bias. */
-static inline void sums_begin(Sums sums[SUMS], const float *bias, Block block) {
-    for (size_t r = block.row; r < block.row_end; r += ROWS, sums++) {
+static inline void sums_begin(Sums sums[SUMS], const float *bias, Area area) {
+    for (size_t r = area.row; r < area.row_end; r += ROWS, sums++) {
         float *to = sums->of;
-        for (size_t t = 0, vectors; t < block.n; t += vectors * LANES) {
-            vectors = tile_vectors(block.n - t);
+        for (size_t t = 0, vectors; t < area.n; t += vectors * LANES) {
+            vectors = tile_vectors(area.n - t);
             for (size_t i = 0; i < ROWS; i++) {
-                Vec start = vec_set(bias && r + i < block.row_end ? bias[r + i] : 0.0f);
+                Vec start = vec_set(bias && r + i < area.row_end ? bias[r + i] : 0.0f);
                 for (size_t v = 0; v < vectors; v++, to += LANES) vec_store(to, start);
             }
         }
@@ -95,31 +96,31 @@ static inline void sums_begin(Sums sums[SUMS], const float *bias, Block block) {
 }
 
 /* To y, whose rows are tokens: some tokens at a time, or each number would lie in another page than the last. */
-static inline void sums_end(const Sums sums[SUMS], float *y, size_t y_stride, Block block) {
-    for (size_t t = 0, vectors; t < block.n; t += vectors * LANES) {
-        vectors = tile_vectors(block.n - t);
+static inline void sums_end(const Sums sums[SUMS], float *y, size_t y_stride, Area area) {
+    for (size_t t = 0, vectors; t < area.n; t += vectors * LANES) {
+        vectors = tile_vectors(area.n - t);
         for (size_t v = 0; v < vectors; v++)
-            for (size_t r = block.row; r < block.row_end; r += LANES) {
-                const size_t first = t + v * LANES, row = r - block.row;
+            for (size_t r = area.row; r < area.row_end; r += LANES) {
+                const size_t first = t + v * LANES, row = r - area.row;
                 const float *from = sums[row / ROWS].of + t * ROWS + (row % ROWS * vectors + v) * LANES;
-                float *to = y + (block.token + first) * y_stride + r;
+                float *to = y + (area.token + first) * y_stride + r;
                 Vec square[LANES];
                 for (size_t i = 0; i < LANES; i++) square[i] = vec_load(from + i * vectors * LANES);
                 vec_transpose(square);
-                for (size_t i = 0; i < LANES && first + i < block.n; i++, to += y_stride)
-                    if (r + LANES <= block.row_end)
+                for (size_t i = 0; i < LANES && first + i < area.n; i++, to += y_stride)
+                    if (r + LANES <= area.row_end)
                         vec_store(to, square[i]);
                     else
-                        vec_store_first(to, square[i], block.row_end - r);
+                        vec_store_first(to, square[i], area.row_end - r);
             }
     }
 }
 
 /* How far behind the group of columns from `begin` on of rows from r on the group lies that comes next. */
-static inline ptrdiff_t ahead_of(const Matrix *w, const Block *block, size_t r, size_t begin, size_t group) {
+static inline ptrdiff_t ahead_of(const Matrix *w, const Area *area, size_t r, size_t begin, size_t group) {
     const ptrdiff_t row_bytes = (ptrdiff_t)dtype_bytes(w->dtype, w->cols);
-    if (r + ROWS < block->row_end) return (ptrdiff_t)dtype_bytes(w->dtype, begin) + ROWS * row_bytes;
-    return (ptrdiff_t)dtype_bytes(w->dtype, begin + group) - (ptrdiff_t)(r - block->row) * row_bytes;
+    if (r + ROWS < area->row_end) return (ptrdiff_t)dtype_bytes(w->dtype, begin) + ROWS * row_bytes;
+    return (ptrdiff_t)dtype_bytes(w->dtype, begin + group) - (ptrdiff_t)(r - area->row) * row_bytes;
 }
 
 /*

@@ -34,7 +34,7 @@ void SHARED(pack_f16)(uint16_t *dst, const float *src, size_t n) {
     }
 }
 
-/* The compiler's own vectors are good enough for these three. */
+/* The compiler's own vectors are good enough for these four. */
 void SHARED(add)(float *restrict y, const float *restrict x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += x[i];
 }
@@ -45,6 +45,12 @@ void SHARED(add_scaled)(float *restrict y, const float *restrict x, const float 
         for (size_t c = 0; c < cols; c++) y[c] += a[c] * x[c];
 }
 
+void SHARED(fade_add)(float *restrict y, float fade, const float *restrict a, const float *restrict x,
+                      size_t rows, size_t cols) {
+    for (size_t r = 0; r < rows; r++, y += cols)
+        for (size_t c = 0; c < cols; c++) y[c] = fade * y[c] + a[r] * x[c];
+}
+
 void SHARED(scale)(float *y, float a, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] *= a;
 }
@@ -53,13 +59,13 @@ void SHARED(weighted_sums)(float *z, size_t z_stride, const float *p, size_t p_s
                            const void *v, size_t v_stride, size_t n_v, size_t d) {
     WeightedSums w = {z, p, v, z_stride, p_stride, v_stride, n_v};
     for (size_t t = 0, rows; t < n; t += rows) {
-        rows = smaller(TOKENS, n - t);
-        if (dtype == DTYPE_Q8_0)
-            FOR_TOKENS(rows, sum_rows, &w, DTYPE_Q8_0, t, d)
+        rows = smaller(P_ROWS, n - t);
+        if (dtype == DTYPE_I8)
+            FOR_P_ROWS(rows, sum_rows, &w, DTYPE_I8, t, d)
         else if (dtype == DTYPE_F16)
-            FOR_TOKENS(rows, sum_rows, &w, DTYPE_F16, t, d)
+            FOR_P_ROWS(rows, sum_rows, &w, DTYPE_F16, t, d)
         else
-            FOR_TOKENS(rows, sum_rows, &w, DTYPE_F32, t, d)
+            FOR_P_ROWS(rows, sum_rows, &w, DTYPE_F32, t, d)
     }
 }
 

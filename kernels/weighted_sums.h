@@ -2,10 +2,23 @@
 #ifndef ATTN_WEIGHTED_SUMS_H
 #define ATTN_WEIGHTED_SUMS_H
 
-#include "microkernel.h"
+#include "weights.h"
 
 #include <math.h>
 #include <stddef.h>
+
+enum { P_ROWS = 6 }; /* whose sums stay in registers together, at most */
+
+/* Opens a function once for each number of rows, which is its first argument. */
+#define FOR_P_ROWS(rows, function, ...)                                                                      \
+    switch (rows) {                                                                                          \
+    case 1: function(1, __VA_ARGS__); break;                                                                 \
+    case 2: function(2, __VA_ARGS__); break;                                                                 \
+    case 3: function(3, __VA_ARGS__); break;                                                                 \
+    case 4: function(4, __VA_ARGS__); break;                                                                 \
+    case 5: function(5, __VA_ARGS__); break;                                                                 \
+    case P_ROWS: function(P_ROWS, __VA_ARGS__); break;                                                       \
+    }
 
 /* The arguments of the kernel that have these names. */
 typedef struct WeightedSums {
@@ -20,24 +33,24 @@ OPENED size_t bytes_of(DType dtype) { return dtype == DTYPE_F32 ? 4 : dtype == D
 
 /* Number i of v. */
 OPENED float number_at(DType dtype, const unsigned char *v, size_t i) {
-    float number = (float)(int8_t)v[i];
-    if (dtype != DTYPE_Q8_0) dtype_unpack(&number, dtype, v + i * bytes_of(dtype), 1);
+    float number = (int8_t)v[i];
+    if (dtype != DTYPE_I8) dtype_unpack(&number, dtype, v + i * bytes_of(dtype), 1);
     return number;
 }
 
 /*
  * The sums of a few rows over `vectors` vectors of each v, which stay in registers while all v pass. Meanwhile the rows
- * behind these v, in the cache the next key tile, are fetched into L2, row by row: all at once gains nothing. Q8_0 comes
+ * behind these v, in the cache the next key tile, are fetched into L2, row by row: all at once gains nothing. int8 come
  * by blocks, of which the next one but one is fetched: the next would not be there in time.
  */
 OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, size_t rows, size_t vectors) {
-    Vec sums[4 * TOKENS];
+    Vec sums[4 * P_ROWS];
     float *z = w->z + t * w->z_stride + i;
     for (size_t r = 0; r < rows; r++)
         for (size_t k = 0; k < vectors; k++)
             sums[r * vectors + k] = vec_load(z + r * w->z_stride + k * LANES);
     const size_t bytes = bytes_of(dtype);
-    const size_t ahead = dtype == DTYPE_Q8_0 ? 2 * w->n_v : w->n_v;
+    const size_t ahead = dtype == DTYPE_I8 ? 2 * w->n_v : w->n_v;
     for (size_t j = 0; j < w->n_v; j++) {
         Vec v[8];
         for (size_t k = 0; k < vectors * LANES; k += 64 / bytes)

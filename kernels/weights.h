@@ -1,4 +1,4 @@
-/* Weights that are floats, as lanes. */
+/* Numbers as they are stored, as lanes: weights that are floats, and what the KV cache holds. */
 #ifndef ATTN_WEIGHTS_H
 #define ATTN_WEIGHTS_H
 
@@ -18,12 +18,12 @@
 
 static inline size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* LANES weights from column c on, of a row of floats. */
+/* LANES numbers from column c on, of a row of floats or int8. */
 OPENED Vec load_weights(DType dtype, const unsigned char *row, size_t c) {
     switch (dtype) {
     case DTYPE_F16: return vec_from_f16(row + 2 * c);
     case DTYPE_BF16: return vec_from_bf16(row + 2 * c);
-    case DTYPE_Q8_0: return vec_from_int8(row + c); /* attention's, without their scales */
+    case DTYPE_I8: return vec_from_int8(row + c);
     default: return vec_load((const float *)(const void *)(row + 4 * c));
     }
 }

@@ -2,8 +2,8 @@
 #ifndef ATTN_DISTRIBUTION_H
 #define ATTN_DISTRIBUTION_H
 
-#include "family.h"
 #include "kernels/kernels.h"
+#include "norm.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,9 +14,9 @@
 /* ‖x‖ of n numbers; the sum in double. */
 double vector_norm(const float *x, size_t n);
 
-/* The final norm maps x [d_model] to (x − mean)/scale·gain + bias; RMSNorm's mean is 0. */
-double norm_mean(const Config *config, const float *x);
-double norm_scale(const Config *config, const float *x);
+/* A norm maps x [norm->n] to (x − mean)/scale·gain + bias; RMSNorm's mean is 0. */
+double norm_mean(const Norm *norm, const float *x);
+double norm_scale(const Norm *norm, const float *x);
 
 /* What a row of logits says, at temperature 1 and unfiltered; sums in double. */
 typedef struct Distribution {

@@ -1,5 +1,6 @@
 #include "measures/heads.h"
 
+#include "measures/scores.h"
 #include "sampler.h"
 
 #include <math.h>
@@ -36,6 +37,10 @@ void head_sums_add(HeadSums *sums, const HeadText *text, size_t query, const flo
         if (a > largest) largest = a;
         if (a > NEGLIGIBLE) entropy -= (double)a * (double)logf(a);
     }
+    ScoreRule rule = {.window = sums->window, .has_sink = sums->has_sink};
+    double learned = rule_learned_share(&rule, total);
+    double places = (double)(rule_n_keys(&rule, query) + sums->has_sink);
+    if (learned > 0) entropy -= learned * log(learned);
     for (size_t k = query; text->earlier[k] < k; n_earlier++) {
         k = text->earlier[k];
         duplicate += (double)row[k];
@@ -55,12 +60,13 @@ void head_sums_add(HeadSums *sums, const HeadText *text, size_t query, const flo
     if (query == 0) return;
     sums->n_queries++;
     sums->entropy += entropy;
-    sums->entropy_share += entropy / log((double)query + 1);
+    sums->entropy_share += places > 1 ? entropy / log(places) : 0;
     sums->confidence += (double)largest;
     sums->sink += (double)row[0];
     sums->self += (double)row[query];
     sums->previous += (double)row[query - 1];
     sums->distance += distance;
+    sums->learned += learned;
     if (period ? query >= text->n - period : n_earlier > 0) {
         sums->n_repeated++;
         sums->duplicate += period ? (double)row[query - period] : duplicate;
@@ -80,6 +86,7 @@ HeadScores head_scores(const HeadSums *sums) {
         .self = mean(sums->self, n),
         .previous = mean(sums->previous, n),
         .distance = mean(sums->distance, n),
+        .learned = mean(sums->learned, n),
         .duplicate = mean(sums->duplicate, sums->n_repeated),
         .induction = mean(sums->induction, sums->n_repeated),
         .tl_diag = mean(sums->diagonal, sums->n_diagonal),
@@ -167,6 +174,11 @@ bool heads_begin(Heads *heads, const Subject *subject, Arena *arena, const Rando
     heads->sums = arena_new(arena, heads->n_layer * heads->n_head + 1, sizeof *heads->sums);
     if (!arena_ok(arena, error, "%zu texts of %zu tokens", heads->n_batch, n)) return false;
     heads->text.earlier = heads->earlier;
+    for (size_t i = 0; i < heads->n_layer * heads->n_head; i++) {
+        ScoreRule rule = score_rule(subject->model, i / heads->n_head, i % heads->n_head);
+        heads->sums[i].window = rule.window;
+        heads->sums[i].has_sink = rule.has_sink;
+    }
     if (random) return draw_texts(heads, arena, random->seed, error);
     memcpy(heads->ids, subject->tokens.ids, n * sizeof *heads->ids);
     return true;

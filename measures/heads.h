@@ -24,12 +24,14 @@ typedef struct HeadText {
 void find_earlier(const int32_t *ids, size_t n, size_t *earlier);
 
 /*
- * Sums for one head, over any number of rows and texts. Starts as {0}. Queries are all positions except 0, which
+ * Sums for one head, over any number of rows and texts. Starts as {0}, but for what is known of the head. Queries are all positions except 0, which
  * sees only itself.
  */
 typedef struct HeadSums {
+    size_t window; /* keys that a query of this head sees; 0: all */
+    bool has_sink; /* what is missing in a row to make 1 goes to a learned sink */
     size_t n_rows, n_queries, n_repeated, n_diagonal;
-    double entropy, entropy_share, confidence, sink, self, previous, distance; /* over queries */
+    double entropy, entropy_share, confidence, sink, self, previous, distance, learned; /* over queries */
 
     /* Over queries whose token stood before; with a period, over those of the last S tokens. */
     double duplicate, induction;
@@ -43,11 +45,12 @@ void head_sums_add(HeadSums *sums, const HeadText *text, size_t query, const flo
 
 /* Means; NAN where there was nothing to average. */
 typedef struct HeadScores {
-    double entropy;              /* nats, of a row */
-    double entropy_share;        /* of ln(q + 1), the entropy of a row that looks everywhere alike */
-    double confidence;           /* the largest weight of a row */
+    double entropy;       /* nats, of a row and what a learned sink takes */
+    double entropy_share; /* of the most possible: ln of the places that a query sees, that sink among them */
+    double confidence;    /* the largest weight of a row */
     double sink, self, previous; /* weight on position 0, on the query, on the position before it */
     double distance;             /* Σ_k A·(q − k) */
+    double learned;              /* what a learned sink takes */
     double duplicate;            /* weight on earlier positions of the query's own token */
     double induction;            /* weight on the positions after those */
     double tl_diag;              /* TransformerLens's demos: mean of the diagonal −(S − 1), all of it */

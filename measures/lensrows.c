@@ -110,12 +110,11 @@ void lens_rows_add(LensRows *lens, const Session *session, size_t position, cons
 
 /* The final norm of all rows with the scale of the last, in place. */
 static void norm_frozen(const LensRows *lens) {
-    const Config *config = model_config(lens->subject->model);
     const Norm *norm = &model_weights(lens->subject->model)->final_norm;
-    double scale = norm_scale(config, lens->resid + (lens->n_rows - 1) * lens->d_model);
+    double scale = norm_scale(norm, lens->resid + (lens->n_rows - 1) * lens->d_model);
     for (size_t row = 0; row < lens->n_rows; row++) {
         float *x = lens->resid + row * lens->d_model;
-        double mean = norm_mean(config, x);
+        double mean = norm_mean(norm, x);
         for (size_t i = 0; i < lens->d_model; i++)
             x[i] = (float)(((double)x[i] - mean) / scale * (double)norm->gain[i] +
                            (norm->bias ? (double)norm->bias[i] : 0));
@@ -123,6 +122,7 @@ static void norm_frozen(const LensRows *lens) {
 }
 
 bool lens_rows_unembed(LensRows *lens, const Session *session, Arena *arena, bool frozen, Error *error) {
+    const Config *config = model_config(lens->subject->model);
     size_t n = lens->n_rows, d_model = lens->d_model;
     if (!frozen) {
         session_unembed(session, lens->resid, n, lens->logits);
@@ -137,6 +137,10 @@ bool lens_rows_unembed(LensRows *lens, const Session *session, Arena *arena, boo
     norm_frozen(lens);
     LinearOutput output = {lens->logits, &model_weights(lens->subject->model)->unembedding};
     linear_forward(&compute, &output, 1, lens->resid, n);
+    if (config->logit_scale != 1)
+        compute.kernels->scale(lens->logits, config->logit_scale, n * config->n_vocab);
+    if (config->logit_cap != 0)
+        compute.kernels->soft_cap(lens->logits, config->logit_cap, n * config->n_vocab);
     return true;
 }
 

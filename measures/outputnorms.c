@@ -1,18 +1,20 @@
 #include "measures/outputnorms.h"
 
 #include <math.h>
-#include <string.h>
 
 float *head_output(const Subject *subject, Arena *arena, size_t layer, size_t head, Error *error) {
     const Config *config = model_config(subject->model);
-    const Matrix *w = &model_weights(subject->model)->layers[layer].attention.out.w;
+    const LayerWeights *weights = &model_weights(subject->model)->layers[layer];
+    const Matrix *w = &weights->attention.out.w;
+    const float *gain = weights->attn_post_norm.gain;
     size_t d_head = config->d_head, row_bytes = dtype_bytes(w->dtype, w->cols);
     float *columns = arena_floats(arena, w->rows, d_head), *row = arena_floats(arena, 1, w->cols);
     if (!arena_ok(arena, error, "the output projection of a head")) return NULL;
     for (size_t r = 0; r < w->rows; r++) {
         /* Blocks of a quantised type may straddle heads: whole rows are unpacked. */
         subject->compute.kernels->unpack(row, w->dtype, (const char *)w->data + r * row_bytes, w->cols);
-        memcpy(columns + r * d_head, row + head * d_head, d_head * sizeof *row);
+        float factor = config->residual_scale * (gain ? gain[r] : 1);
+        for (size_t i = 0; i < d_head; i++) columns[r * d_head + i] = row[head * d_head + i] * factor;
     }
     return columns;
 }

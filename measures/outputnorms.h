@@ -1,6 +1,7 @@
 /*
  * How much a key's value amounts to in the output of each head that reads it: ‖v_k W_O^h‖ (Kobayashi et al. 2020,
- * arXiv:2004.10102). The values come from a probe.
+ * arXiv:2004.10102). The values come from a probe. A norm behind attention divides what all heads made by one number for
+ * each position: that division is left out, being the same for all keys of a query.
  */
 #ifndef ATTN_OUTPUTNORMS_H
 #define ATTN_OUTPUTNORMS_H
@@ -33,7 +34,10 @@ void output_norms_add(OutputNorms *norms, const Activation *seen);
 /* A head's norms, [n_positions]. */
 const double *output_norms_of(const OutputNorms *norms, size_t layer, size_t head);
 
-/* W_O^h [d_model][d_head]: the columns of the output projection that read head h. NULL with an error when memory runs out. */
+/*
+ * W_O^h [d_model][d_head]: the columns of the output projection that read head h, times the residual scale and the gains of
+ * the (RMS) norm behind attention, where the model has them. NULL with an error when memory runs out.
+ */
 float *head_output(const Subject *subject, Arena *arena, size_t layer, size_t head, Error *error);
 
 #endif

@@ -21,7 +21,9 @@ static void visit_row(Patterns *patterns, const Activation *seen) {
     double *row = patterns_row(patterns, patterns->reduce ? 0 : place, seen->position);
     const double *norms =
         patterns->by_value ? output_norms_of(&patterns->values, seen->layer, seen->head) : NULL;
+    double sum = 0;
     for (size_t key = 0; key <= seen->position; key++) {
+        sum += (double)seen->data[key];
         double weight = (double)seen->data[key] * (norms ? norms[key] : 1);
         switch (patterns->reduce) {
         case REDUCE_NONE: row[key] = weight; break;
@@ -29,6 +31,10 @@ static void visit_row(Patterns *patterns, const Activation *seen) {
         case REDUCE_MAX: row[key] = fmax(row[key], weight); break;
         }
     }
+    if (!patterns->learned) return;
+    ScoreRule rule = score_rule(patterns->subject->model, seen->layer, seen->head);
+    patterns->learned[(patterns->reduce ? 0 : place) * patterns->n_rows + seen->position - patterns->first] +=
+        rule_learned_share(&rule, sum) / (double)(patterns->reduce ? n_heads : 1);
 }
 
 static void visit(void *user, const Activation *seen) {
@@ -51,6 +57,8 @@ bool patterns_begin(Patterns *patterns, const Subject *subject, Arena *arena, si
     patterns->map_size = rows_size(n_positions - n_rows, n_rows);
     patterns->rows = arena_new(arena, patterns->n_maps, patterns->map_size * sizeof *patterns->rows);
     patterns->dropped = arena_new(arena, patterns->n_maps, n_rows * sizeof *patterns->dropped);
+    if (has_learned_sinks(subject->model) && !patterns->by_value && patterns->reduce != REDUCE_MAX)
+        patterns->learned = arena_new(arena, patterns->n_maps, n_rows * sizeof *patterns->learned);
     if (!arena_ok(arena, error, "%zu patterns of %zu rows; choose fewer layers, heads or queries",
                   patterns->n_maps, n_rows))
         return false;
@@ -64,6 +72,8 @@ bool patterns_begin(Patterns *patterns, const Subject *subject, Arena *arena, si
 void patterns_expect(Patterns *patterns, size_t first) {
     patterns->first = first;
     memset(patterns->rows, 0, patterns->n_maps * patterns->map_size * sizeof *patterns->rows);
+    if (patterns->learned)
+        memset(patterns->learned, 0, patterns->n_maps * patterns->n_rows * sizeof *patterns->learned);
 }
 
 bool patterns_feed(Patterns *patterns, Session *session, const int32_t *ids, size_t n, Error *error) {

@@ -6,6 +6,7 @@
 #define ATTN_PATTERNS_H
 
 #include "measures/outputnorms.h"
+#include "measures/scores.h"
 #include "measures/subject.h"
 
 #include <stdbool.h>
@@ -28,8 +29,10 @@ typedef struct Patterns {
     const Subject *subject;
     bool collecting;
     size_t map_size;
-    double *rows;       /* [n_maps][map_size]: row after row, that of query q has q + 1 numbers */
-    double *dropped;    /* [n_maps][n_rows] what no_sink left out of each */
+    double *rows;    /* [n_maps][map_size]: row after row, that of query q has q + 1 numbers */
+    double *dropped; /* [n_maps][n_rows] what no_sink left out of each */
+    double *
+        learned; /* [n_maps][n_rows] what heads' learned sinks took of each; NULL: not of such rows, or models */
     OutputNorms values; /* with by_value */
 } Patterns;
 

@@ -19,7 +19,11 @@ bool subject_check_length(const Subject *subject, Error *error) {
 
 Session *subject_session(const Subject *subject, size_t n_ctx, const Probe *probe, Error *error) {
     if (n_ctx == 0 && !subject_check_length(subject, error)) return NULL;
-    SessionOptions session = {.n_ctx = n_ctx ? n_ctx : subject->tokens.n,
+    if (n_ctx == 0) n_ctx = subject->tokens.n;
+    /* With LongRoPE, angles depend on the context: it is what ./run makes room for. */
+    bool long_rope = model_weights(subject->model)->ropes[0].long_freq;
+    if (long_rope && n_ctx < subject_n_ctx(subject)) n_ctx = subject_n_ctx(subject);
+    SessionOptions session = {.n_ctx = n_ctx,
                               .whole_cache = true,
                               .kv_dtype = subject->kv_dtype,
                               .compute = subject->compute,

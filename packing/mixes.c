@@ -88,6 +88,7 @@ typedef struct Rule {
     Role role; /* N_ROLES: any */
     Where where;
     DType dtype;
+    bool falcon; /* for this family alone */
 } Rule;
 
 /* The first rule that fits holds; without one a tensor gets the preset's own type. */
@@ -96,6 +97,17 @@ static const Rule rules[] = {
     {MXFP4, OUTPUT, EVERYWHERE, DTYPE_Q8_0},
     {MXFP4_MOE, N_ROLES, EXPERTS, DTYPE_MXFP4},
     {MXFP4_MOE, N_ROLES, EVERYWHERE, DTYPE_Q8_0},
+
+    {ANY, OUTPUT, EVERYWHERE, DTYPE_Q8_0, .falcon = true},
+    {Q3_K_L, ATTN_OUTPUT, EVERYWHERE, DTYPE_Q4_K, .falcon = true},
+    {Q3_K_M, ATTN_OUTPUT, EVERYWHERE, DTYPE_Q3_K, .falcon = true},
+    {Q2_K, ATTN_OUTPUT, EVERYWHERE, DTYPE_Q2_K, .falcon = true},
+    {Q4_K_M, FFN_DOWN, FIRST_16TH, DTYPE_Q6_K, .falcon = true},
+    {Q4_K_M, FFN_DOWN, MORE_BITS, DTYPE_Q5_K, .falcon = true},
+    {Q4_K_M | Q4_K_S | Q3_K_L, FFN_DOWN, EVERYWHERE, DTYPE_Q4_K, .falcon = true},
+    {Q3_K_M, FFN_DOWN, FIRST_16TH, DTYPE_Q5_K, .falcon = true},
+    {Q3_K_M, FFN_DOWN, MORE_BITS, DTYPE_Q4_K, .falcon = true},
+    {Q3_K_M, FFN_DOWN, EVERYWHERE, DTYPE_Q3_K, .falcon = true},
 
     {ANY & ~(unsigned)Q8_0, OUTPUT, EVERYWHERE, DTYPE_Q6_K},
 
@@ -201,7 +213,7 @@ static bool changes(const Tensor *tensor) {
 typedef struct Mix {
     const MixOptions *options;
     bool tied; /* the embedding is the output matrix */
-    bool large, groups_of_4;
+    bool large, groups_of_4, falcon;
     uint64_t n_layer, n_expert, n_v;
     uint64_t met[N_ROLES];
 } Mix;
@@ -238,6 +250,7 @@ static bool mix_begin(Mix *mix, const Checkpoint *checkpoint, const MixOptions *
     n_head_kv = n_head;
     if (!read_number(checkpoint, architecture, "attention.head_count_kv", &n_head_kv, error)) return false;
     mix->groups_of_4 = n_head_kv > 0 && n_head / n_head_kv >= 4;
+    mix->falcon = string_equals(architecture, "falcon");
     mix->large = is_large(architecture, mix->n_layer, n_head != n_head_kv);
     for (size_t i = 0; i < checkpoint_n_tensors(checkpoint); i++)
         mix->n_v += role_of(checkpoint_tensor(checkpoint, i)->name) == ATTN_V;
@@ -256,6 +269,7 @@ static int64_t layer_of(String name) {
 
 static bool fits(const Mix *mix, const Rule *rule, const Tensor *tensor, uint64_t i) {
     const uint64_t n = rule->role == ATTN_V ? mix->n_v : mix->n_layer;
+    if (rule->falcon && !mix->falcon) return false;
     switch (rule->where) {
     case EVERYWHERE: return true;
     case FIRST_TWO: return i < 2;

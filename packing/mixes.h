@@ -3,7 +3,7 @@
  * preset names the type of most matrices; some get more bits, some of them in some layers only; vectors, norms and other
  * small tensors keep theirs.
  *
- * Left out are its presets that want an importance matrix, and its special cases for Falcon and for MXFP4 in BailingMoE 3.
+ * Left out are its presets that want an importance matrix, and its special case for MXFP4 in BailingMoE 3.
  */
 #ifndef ATTN_MIXES_H
 #define ATTN_MIXES_H

@@ -1,5 +1,6 @@
 """The committed checkpoints of GPT-2 and Llama: tiny, random, of odd shapes and every type of weights. And what any
-checkpoint must compute, in a file beside it. The other families are in family_models.py; reference.py make writes all."""
+checkpoint must compute, in a file beside it. The other families are in family_models.py; reference.py make writes
+all."""
 import hashlib
 import os
 import re
@@ -78,8 +79,6 @@ CASES = [
          metadata=(("rope.dimension_count", np.uint32(6)), ("rope.freq_base", np.float32(500)),
                    ("rope.scaling.type", "linear"), ("rope.scaling.factor", np.float32(4)),
                    ("attention.layer_norm_rms_epsilon", np.float32(0.05)))),
-    Case("llama-f32-parallel", 10, "F32", 2, 2, 1, 128, 36, 53, biases="attn_[a-z]*$|ffn_[a-z]*$",
-         metadata=(("rope.scale_linear", np.float32(2.5)), ("use_parallel_residual", True))),
     Case("llama-f16", 11, "F16", 2, 9, 3, 8, 72, 106, tied=False),
     Case("llama-bf16", 12, "BF16", 2, 1, 1, 80, 80, 53),
     Case("llama-q8_0", 13, "Q8_0", 2, 3, 1, 32, 96, 160, tied=False),

@@ -1,11 +1,18 @@
-"""A small model of each family of families.py, with the names of tensors and keys that llama.cpp's converter gives a real
-file of it: random weights, a vocabulary without text, texts that cross windows and what RoPE factors speak of.
+"""A small model of each family of families.py, with the names of tensors and keys that llama.cpp's converter gives a
+real file of it: random weights, a vocabulary without text, texts that cross windows and what RoPE factors speak of.
 
-Tensors are listed as name:shape, each letter a size: d the residual stream, h a head, H heads, K kv heads, q = H·h,
-k = K·h, c = q + 2k, f the MLP's hidden layer, F = 2f, e experts, x the hidden layer of one, s of the shared one, n
-positions, p pairs of RoPE, w the reach of lfm2's convolution, Q = 2q, T = 3d; of qwen35's delta net Y value heads of S
-numbers, y = Y·S, X = y + those of queries and keys, u its convolution's reach; V tokens. A + says that there is a bias as well, a dot that .weight does not follow."""
-from dataclasses import dataclass
+Tensors are listed as name:shape, each letter a size. A + says that there is a bias as well, a dot that .weight does not
+follow.
+
+    d  the residual stream       h  a head          e  experts                 n  positions
+    H, K  heads, kv heads        q  H·h             x  an expert's hidden      p  pairs of RoPE
+    f  the MLP's hidden layer    k  K·h             s  the shared one's        V  tokens
+    F  2f                        c  q + 2k          Q  2q                      N  positions and opt's two
+
+    w  the reach of lfm2's convolution    T  3d
+    Y  value heads of qwen35's delta net, S  numbers of each, y  Y·S, X  y + those of queries and keys, u  the reach of
+    its convolution"""
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -86,7 +93,8 @@ OSS_KEYS = {**LENGTHS, **TWO_EXPERTS, "attention.sliding_window": u32(5), "rope.
             "rope.scaling.type": "yarn", "rope.scaling.factor": f32(32),
             "rope.scaling.original_context_length": u32(64), "rope.scaling.yarn_beta_fast": f32(4),
             "rope.scaling.yarn_beta_slow": f32(1)}
-LOUD = (("ffn_gate_exps.weight", 4.0), ("ffn_up_exps.weight", 4.0), ("ffn_down_exps.weight", 0.4))  # beyond the limit of 7
+# Beyond gpt-oss's limit of 7.
+LOUD = (("ffn_gate_exps.weight", 4.0), ("ffn_up_exps.weight", 4.0), ("ffn_down_exps.weight", 0.4))
 COMMAND_R_KEYS = {"rope.freq_base": f32(1000), "rope.scaling.type": "none", "logit_scale": f32(0.4)}
 
 MODELS = [
@@ -127,21 +135,23 @@ MODELS = [
     Small("gptj", 116, dict(H=2, h=8), "token_embd:Vd output_norm:d+ output:Vd+",
           "attn_norm:d+ attn_q:qd attn_k:kd attn_v:kd attn_output:dq ffn_up:fd+ ffn_down:df+",
           {"rope.dimension_count": u32(4)}),
-    Small("bloom", 117, dict(H=6, d=24), "token_embd:Vd token_embd_norm:d+ output_norm:d+", FUSED_BIASES + MLP_BIASES, {}),
+    Small("bloom", 117, dict(H=6, d=24), "token_embd:Vd token_embd_norm:d+ output_norm:d+",
+          FUSED_BIASES + MLP_BIASES, {}),
     Small("mpt", 118, {}, TIED, "attn_norm:d attn_qkv:cd attn_output:dq ffn_norm:d ffn_up:fd ffn_down:df", {
         "attention.clamp_kqv": f32(1.5), "attention.max_alibi_bias": f32(8)}, n_tokens=70, n_ctx=80),
     Small("mpt-learned", 119, {}, TIED_BIASES + "position_embd:nd",
           FUSED_BIASES + MLP_BIASES, {"attention.max_alibi_bias": f32(0)}),
     Small("llama-yarn", 120, dict(H=2, h=8, K=1), TIED, SPLIT + GATED, {
-        "rope.dimension_count": u32(8), "rope.freq_base": f32(100), "rope.scaling.type": "yarn",
+        "rope.dimension_count": "h", "rope.freq_base": f32(100), "rope.scaling.type": "yarn",
         "rope.scaling.factor": f32(4), "rope.scaling.original_context_length": u32(64),
         "rope.scaling.attn_factor": f32(1.1)}, n_ctx=256),
     Small("llama-longrope", 121, dict(H=2, h=8, p=4), TIED + LONG_ROPE, SPLIT + GATED, {
         **ROPE, "rope.scaling.type": "longrope", "rope.scaling.original_context_length": u32(16),
         "rope.scaling.attn_factor": f32(1.19)}, n_ctx=64),
     Small("llama-experts", 1122, dict(K=2, e=4, x=24), UNTIED, SPLIT + EXPERTS, {**ROPE, **TWO_EXPERTS}),
-    Small("qwen2moe", 123, dict(K=2, e=4, x=12, s=20), UNTIED, SPLIT_BIASES + EXPERTS + "ffn_gate_inp_shexp:d " + SHARED, {
-        "rope.freq_base": f32(1000), **TWO_EXPERTS, **EXPERT_LENGTH, "expert_shared_feed_forward_length": "s"}),
+    Small("qwen2moe", 123, dict(K=2, e=4, x=12, s=20), UNTIED,
+          SPLIT_BIASES + EXPERTS + "ffn_gate_inp_shexp:d " + SHARED, {
+              "rope.freq_base": f32(1000), **TWO_EXPERTS, **EXPERT_LENGTH, "expert_shared_feed_forward_length": "s"}),
     Small("qwen3moe", 2124, dict(h=6, K=2, e=6, x=12), UNTIED, SPLIT + HEAD_NORMS + EXPERTS, {
         **LENGTHS, "rope.freq_base": f32(1000), "expert_count": "e", "expert_used_count": u32(3), **EXPERT_LENGTH}),
     Small("olmoe", 2125, dict(e=4, x=24), UNTIED, SPLIT + ROW_NORMS + EXPERTS, TWO_EXPERTS),
@@ -157,7 +167,8 @@ MODELS = [
           "attn_norm:d+ attn_q:qd attn_k:kd attn_v:kd attn_output:dq+ " + MLP_BIASES, {
               "attention.scale": f32(1), "attention.sliding_window": u32(6),
               "attention.sliding_window_pattern": np.array([False, True, False])}, n_layer=3),
-    Small("opt", 130, dict(N=34), TIED_BIASES + "position_embd:Nd", ALL_BIASES + MLP_BIASES, {"position_offset": u32(2)}),
+    Small("opt", 130, dict(N=34), TIED_BIASES + "position_embd:Nd", ALL_BIASES + MLP_BIASES,
+          {"position_offset": u32(2)}),
     Small("olmo", 131, {}, "token_embd:Vd ",
           "attn_q:qd attn_k:kd attn_v:kd attn_output:dq ffn_gate:fd ffn_up:fd ffn_down:df", {
               **ROPE, "attention.clamp_kqv": f32(1.5)}),
@@ -171,7 +182,8 @@ MODELS = [
     Small("granite", 134, dict(K=2), TIED, SPLIT + GATED, {**ROPE, **GRANITE}),
     Small("smollm3", 135, dict(K=2), TIED, SPLIT + GATED, ROPE, n_layer=5),
     Small("stablelm", 136, dict(H=2, h=8), UNTIED_BIASES,
-          "attn_norm:d+ attn_q:qd+ attn_k:kd+ attn_v:kd+ attn_output:dq " + "ffn_norm:d+ ffn_gate:fd ffn_up:fd ffn_down:df",
+          "attn_norm:d+ attn_q:qd+ attn_k:kd+ attn_v:kd+ attn_output:dq "
+          "ffn_norm:d+ ffn_gate:fd ffn_up:fd ffn_down:df",
           {"rope.dimension_count": u32(4), "use_parallel_residual": False}),
     Small("stablelm-parallel", 137, dict(H=2, h=8, K=1), UNTIED_BIASES,
           "attn_norm:d+ attn_q:qd attn_k:kd attn_v:kd attn_output:dq " + EACH_HEAD_NORMS +
@@ -205,21 +217,68 @@ MODELS = [
 ]
 
 
+def architecture(model):
+    return model.architecture or model.name.split("-")[0]
+
+
 def model_metadata(model):
-    a = model.architecture or model.name.split("-")[0]
+    a = architecture(model)
     norm = "layer_norm_epsilon" if FAMILIES[a]["norm"] == "layer" else "layer_norm_rms_epsilon"
     usual = {"context_length": u32(model.n_ctx), "embedding_length": u32(model.d), "block_count": u32(model.n_layer),
              "feed_forward_length": u32(model.f), "attention.head_count": u32(model.H),
              "attention.head_count_kv": u32(model.K), "attention." + norm: f32(3e-4), "vocab_size": u32(model.V)}
-    usual.update({key: u32(getattr(model, value)) if isinstance(value, str) and len(value) == 1 else value for key, value in model.keys.items()})
+    usual.update({key: u32(getattr(model, value)) if isinstance(value, str) and len(value) == 1 else value
+                  for key, value in model.keys.items()})
     return {"general.architecture": a, "general.type": "model", "general.name": model.name,
             "general.description": f"random weights, seed {model.seed}, made by scripts/reference.py",
             **{f"{a}.{key}": value for key, value in usual.items()}, "tokenizer.ggml.model": "no_vocab"}
 
 
+def varied(model, seed):
+    """The same family with other sizes, lengths and numbers, drawn by a seed."""
+    random = np.random.RandomState(seed)
+    draw = lambda low, high: int(random.randint(low, high + 1))
+    keys, sizes = dict(model.keys), dict(SIZES, **model.sizes)
+    packed = bool(model.packed)  # whose rows are whole blocks
+    if "Y" not in sizes:
+        sizes["h"], heads = 2 * draw(2, 24), draw(1, 8)
+        K = sizes.get("K", sizes["H"])
+        shared = random.choice([k for k in range(1, heads + 1) if heads % k == 0])
+        sizes["K"] = heads if K == sizes["H"] else 1 if K == 1 else int(shared)
+        sizes["H"] = heads
+        if not packed:
+            sizes["d"] = 2 * draw(4, 40) if "attention.key_length" in keys else heads * sizes["h"]
+    for letter, low, high in (("f", 3, 150), ("V", 11, 300), ("x", 3, 60), ("s", 3, 60), ("e", 3, 9)):
+        if letter in sizes and not (packed and letter in "xf"):
+            sizes[letter] = draw(low, high)
+    if "x" in sizes and "expert_feed_forward_length" not in keys:
+        sizes["x"] = sizes["f"]
+    turning = keys.get("rope.dimension_count")
+    if turning is not None and turning != "h" and "Y" not in sizes:
+        turning = 2 * draw(1, sizes["h"] // 2)
+        keys["rope.dimension_count"] = u32(turning)
+    if "p" in sizes:
+        sizes["p"] = (sizes["h"] if turning == "h" else int(turning)) // 2
+    n_tokens = draw(17 if "rope_factors_long" in model.outer else 2, 200)
+    n_ctx = max(model.n_ctx, n_tokens)
+    if "N" in sizes:
+        sizes["N"] = n_ctx + 2
+    if "expert_used_count" in keys:
+        keys["expert_used_count"] = u32(draw(1, sizes["e"] - 1))
+    for key, value in keys.items():
+        if key == "attention.sliding_window" and value > 0 and model.name != "phi3-short":
+            keys[key] = u32(draw(1, n_tokens + 10))
+        elif isinstance(value, np.float32) and "yarn" not in key and value > 0:
+            keys[key] = f32(value * np.exp(random.uniform(-0.7, 0.7)))
+    free = isinstance(model.layer, str) and model.n_layer < 12 and not isinstance(
+        keys.get("attention.sliding_window_pattern"), np.ndarray)
+    return replace(model, name=f"{model.name}-{seed}", architecture=architecture(model), seed=seed, sizes=sizes,
+                   keys=keys, n_layer=draw(1, 6) if free else model.n_layer, n_tokens=n_tokens, n_ctx=n_ctx)
+
+
 # How wide the weights of a tensor spread: the first part found in its name decides. Matrices divide by √inputs.
-SPREADS = [("attn_q", 1.5), ("attn_k", 1.5), ("attn_qkv", 1.3), ("ffn_gate_inp", 5.0), ("ffn_gate", 1.5), ("ffn_up", 1.5),
-           ("output.weight", 2.0), ("", 1.0)]
+SPREADS = [("attn_q", 1.5), ("attn_k", 1.5), ("attn_qkv", 1.3), ("ffn_gate_inp", 5.0), ("ffn_gate", 1.5),
+           ("ffn_up", 1.5), ("output.weight", 2.0), ("", 1.0)]
 
 
 def random_tensor(random, name, shape, spreads=()):

@@ -1,23 +1,25 @@
 #!/usr/bin/python3
-"""Every family three ways: llama.cpp, float64 (reference.py) and attn, on the small models of family_models.py and on those
-that llama.cpp writes of each architecture.
+"""Every family three ways: llama.cpp, float64 (reference.py) and attn, on the small models of family_models.py and on
+those that llama.cpp writes of each architecture.
 
-    scripts/oracle_families.py [--oracle DIR] [--attn build/libattn.so] [--json FILE] [NAME …]
+    scripts/oracle_families.py [--oracle DIR] [--attn build/libattn.so] [--varied N] [--json FILE] [NAME …]
 
 DIR is what ../shared/oracle/build.sh made (default ~/oracle). Prints the normalised mean square of differences between
 logits, Σ(a − b)²/Σb², for each pair:
 
-    f64 : llama   float64 of the published formula, and llama.cpp
-    same : llama  float64 of what llama.cpp computes where it knowingly deviates (DEVIATIONS), and llama.cpp: the proof that
-                  nothing but this is between the two
-    attn : llama, attn : f64    where libattn opens the file; the last column is the largest difference from float64 as a
-                  share of the largest logit
+    f64:llama    float64 of the published formula, and llama.cpp
+    same:llama   float64 of what llama.cpp computes where it knowingly deviates (deviations), and llama.cpp: nothing but
+                 this is between the two
+    attn:llama, attn:f64    where libattn opens the file
+    largest      the largest difference of attn's logits from float64's, as a share of the largest logit
 
-llama.cpp's own models carry every optional tensor and key. What real files of a family lack is left out here: all keys but
-those of KEYS, and the tensors of STRANGE."""
+llama.cpp's own models carry every optional tensor and key. What real files of a family lack is left out here: all keys
+but those of KEYS, and the tensors of STRANGE. Of experts that are almost equally good, rounding chooses others: rows of
+models with experts may stand out for that alone when --varied draws them."""
 import argparse
 import ctypes
 import json
+import math
 import os
 import re
 import subprocess
@@ -34,7 +36,8 @@ import reference
 from families import FAMILIES, read_config
 
 BASE_KEYS = ("context_length embedding_length feed_forward_length block_count vocab_size attention.head_count "
-             "attention.head_count_kv attention.key_length attention.value_length rope.dimension_count rope.freq_base").split()
+             "attention.head_count_kv attention.key_length attention.value_length rope.dimension_count "
+             "rope.freq_base").split()
 EXPERTS = ["expert_count", "expert_used_count"]
 GRANITE = ["attention.scale", "embedding_scale", "residual_scale", "logit_scale"]
 KEYS = {
@@ -55,7 +58,7 @@ KEYS = {
     "stablelm": ["use_parallel_residual"],
     "falcon": ["tensor_data_layout"],
     "command-r": ["logit_scale"],
-    "lfm2": ["shortconv.l_cache", "attention.sliding_window", "attention.sliding_window_pattern"],
+    "lfm2": ["shortconv.l_cache", "attention.sliding_window"],
     "qwen35": ["ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank", "ssm.group_count",
                "attention.recurrent_layers", "rope.dimension_sections"],
     "cohere2": ["logit_scale", "attention.sliding_window"],
@@ -90,7 +93,8 @@ def without_strange(path):
 
 def with_vocabulary(metadata, n):
     return {**metadata, "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": [f"t{i}" for i in range(n)],
-            "tokenizer.ggml.scores": np.zeros(n, "<f4"), "tokenizer.ggml.token_type": np.array([2] + [1] * (n - 1), "<i4"),
+            "tokenizer.ggml.scores": np.zeros(n, "<f4"),
+            "tokenizer.ggml.token_type": np.array([2] + [1] * (n - 1), "<i4"),
             "tokenizer.ggml.unknown_token_id": np.uint32(0)}
 
 
@@ -111,8 +115,14 @@ def deviations(metadata):
         changes["mlp"] = "table_gelu"
     if family == "phi3":  # leaves the window out
         changes["windows"] = (None,) * config.n_layer
-    if family == "gpt-oss":  # rounds YaRN's bounds to whole pairs, as others' files ask for
-        changes["ropes"] = tuple(replace(rope, whole_pairs=True) for rope in config.ropes)
+    if any(rope and rope.yarn for rope in config.ropes):
+        # Rounds YaRN's bounds to whole pairs, for gpt-oss too, whose authors do not; reads neither the bounds nor the
+        # magnitude that a file states.
+        attn_factor = metadata.get(f"{family}.rope.scaling.attn_factor", 1.0)
+        changes["ropes"] = tuple(
+            rope and (replace(rope, whole_pairs=True, beta_fast=32.0, beta_slow=1.0,
+                              magnitude=attn_factor * (0.1 * math.log(rope.scale) + 1)) if rope.yarn else rope)
+            for rope in config.ropes)
     return changes
 
 
@@ -124,16 +134,16 @@ def halved(matrix, config):
 
 
 def as_known(metadata, tensors):
-    """The same function as a file of a family that llama.cpp knows: gptj as phi2, gpt_neo (its text shorter than its
-    window) as gpt2. Others as they are."""
+    """The same function as a file that llama.cpp computes exactly: all weights as floats, since it rounds to 8 bits
+    what it multiplies quantised ones with; gptj as phi2, gpt_neo (its text shorter than its window) as gpt2."""
     family, config = metadata["general.architecture"], read_config(metadata)
     known = {"gptj": "phi2", "gpt_neo": "gpt2"}.get(family)
+    weights = {name: tensor.numpy() for name, tensor in tensors.items()}
     if not known:
-        return metadata, tensors
+        return metadata, weights
     metadata = {key.replace(family + ".", known + "."): value for key, value in metadata.items()
                 if "sliding_window" not in key and "attention.scale" not in key}
     metadata["general.architecture"] = known
-    weights = {name: tensor.numpy() for name, tensor in tensors.items()}
     for layer in range(config.n_layer):
         block, no_bias = f"blk.{layer}.", np.zeros(config.n_head * config.d_head, "f4")
         q, k, v = (f"{block}attn_{name}." for name in "qkv")
@@ -142,7 +152,7 @@ def as_known(metadata, tensors):
                 weights[name + "weight"] = halved(weights[name + "weight"], config)
             weights.update({name + "bias": no_bias for name in (q, k, v, block + "attn_output.")})
         else:
-            weights[q + "weight"] = weights[q + "weight"] * np.float32(config.d_head ** 0.5)
+            weights[q + "weight"] = weights[q + "weight"] * np.float32(config.score_scale * config.d_head ** 0.5)
             weights[block + "attn_qkv.weight"] = np.concatenate([weights.pop(name + "weight") for name in (q, k, v)])
             weights[block + "attn_qkv.bias"] = np.concatenate([no_bias] * 3)
     return metadata, weights
@@ -192,14 +202,19 @@ class Attn:
         return (out if ok else None), error.value.decode()
 
 
-def cases(oracle, folder):
+def cases(oracle, folder, n_varied):
     """(name, path of a file, number of tokens)"""
-    for model in family_models.MODELS:
+    models = family_models.MODELS
+    if n_varied:
+        models = [family_models.varied(model, seed)
+                  for model in models if not model.omitted for seed in range(n_varied)]
+    for model in models:
         path, n = os.path.join(folder, model.name + ".gguf"), model.n_tokens
-        n = 6 if model.name == "gpt_neo" else n  # llama.cpp gets it as a family without windows
+        if model.name.startswith("gpt_neo"):  # which llama.cpp gets as a family without windows
+            n = min(n, int(model.keys["attention.sliding_window"]))
         yield model.name, path, n, lambda: gguf.write(
             path, family_models.model_metadata(model), family_models.pack_weights(model))
-    for family in FAMILIES:
+    for family in FAMILIES if not n_varied else []:
         for file in FILES.get(family, [family + "-dense"]):
             source = os.path.join(oracle, "archs", file + ".gguf")
             path = os.path.join(folder, "llama.cpp.gguf")
@@ -212,13 +227,15 @@ def main():
     parser.add_argument("--oracle", default=os.path.expanduser("~/oracle"))
     parser.add_argument("--attn", help="libattn.so")
     parser.add_argument("--json", help="write the table there as well")
+    parser.add_argument("--varied", type=int, metavar="N",
+                        help="N variants of each small model, of other sizes and lengths")
     parser.add_argument("names", nargs="*", help="only those whose name, or file of llama.cpp's, begins so")
     args = parser.parse_args()
     torch.set_num_threads(1)
     attn, rows = Attn(args.attn) if args.attn else None, []
     print(f"{'model':34} {'f64:llama':>10} {'same:llama':>10} {'attn:llama':>10} {'attn:f64':>10} {'largest':>9}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, path, n, write in cases(args.oracle, folder):
+        for name, path, n, write in cases(args.oracle, folder, args.varied):
             if args.names and not name.removeprefix("llama.cpp's ").startswith(tuple(args.names)):
                 continue
             write()
@@ -230,7 +247,8 @@ def main():
 
 def compare(oracle, attn, name, path, n, folder):
     metadata, tensors = gguf.read(path)
-    tensors = {name: gguf.Tensor(t.dtype, t.shape, np.array(t.raw)) for name, t in tensors.items()}  # path is written over
+    tensors = {name: gguf.Tensor(t.dtype, t.shape, np.array(t.raw))  # copied: the file is written over
+               for name, t in tensors.items()}
     n_vocab = len(tensors["token_embd.weight"].numpy())
     tokens = np.random.RandomState(7).randint(n_vocab, size=n).tolist()
     exact = reference.Model(metadata, tensors).forward(tokens).numpy()
@@ -252,7 +270,8 @@ def compare(oracle, attn, name, path, n, folder):
         row["largest"] = float(np.abs(ours - exact).max() / np.abs(exact).max())
     columns = ("f64:llama", "same:llama", "attn:llama", "attn:f64")
     numbers = " ".join(f"{row[key]:10.1e}" if key in row else f"{'':10}" for key in columns)
-    print(f"{name:34} {numbers} {row['largest']:9.1e}" if "largest" in row else f"{name:34} {numbers} {error.split(': ')[-1][:60]}", flush=True)
+    last = f"{row['largest']:9.1e}" if "largest" in row else error.split(": ")[-1][:60]
+    print(f"{name:34} {numbers} {last}", flush=True)
     return row
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The independent implementation: every family of families.py (GGUF checkpoints) in PyTorch, from papers and published code.
+"""The independent implementation: every family of families.py (GGUF checkpoints) in PyTorch, from the papers and the
+published code.
 
 Everything is the plain formula on whole matrices in float64, so that its rounding is far below that of
 any engine compared with it. Model.forward calls a hook at every site that attn's probe.h names, with the
@@ -65,7 +66,7 @@ def rotate(x, angles, pairing):
 
 
 def yarn_shares(rope, n_pairs):
-    """Of each pair's frequency: 0 where it keeps its pace, 1 where it is slowed down (arXiv:2309.00071, section 3.2)."""
+    """Of each pair: 0 where it keeps its pace, 1 where it is slowed down (arXiv:2309.00071, section 3.2)."""
     def pair_that_turns(times):
         return n_pairs * np.log(rope.original_ctx / (2 * np.pi * times)) / np.log(rope.base)
 
@@ -192,8 +193,8 @@ class Model:
         return self.linear(block + "out_proj", behind * self.convolved(block + "conv.weight", before * x))
 
     def delta_net(self, block, x):
-        """Gated delta net (arXiv:2412.06464), as in qwen3-next: each head has a matrix that maps keys to values, which fades
-        and is corrected by what it says wrong about the newest key."""
+        """Gated delta net (arXiv:2412.06464), as in qwen3-next: each head has a matrix that maps keys to values. It
+        fades, and is corrected by what it says wrong about the newest key."""
         c, n = self.config, len(x)
         qkv = F.silu(self.convolved(block + "ssm_conv1d.weight", self.linear(block + "attn_qkv", x)))
         d_keys = c.n_key_heads * c.d_state

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 import gguf
-from reference import Model, unchanged
+from reference import Model, alibi_slopes, unchanged
 
 MODELS = "tests/data/reference"
 FOLDER = "tests/data/study"
@@ -42,7 +42,7 @@ CASES = {
     "score-gpt2": "score gpt2-f32 -p 'The Eiffel tower stands' --words",
     "score-gpt2-bos": "score gpt2-q4_0 -p 'The cat sat.' --bos --top 2",
     "score-llama": "score llama-f32 -p 'The tin\nman' --top 4 --words",
-    "score-llama-parallel": "score llama-f32-parallel -p 'ten trees' --top 1",
+    "score-gptneox": "score gptneox -p 'ten trees' --top 1",
     "score-gpt2-windows": "score gpt2-f32 -f tale.txt -c 28 --top 1",
     "score-gpt2-windows-odd": "score gpt2-f32 -p 'abcdefghijklmnop' -c 5 --top 0",
     "score-llama-windows": "score llama-f32-rope -f tale.txt -c 20 --top 1 --words",
@@ -54,7 +54,7 @@ CASES = {
     "lens-gpt2-untied": "lens gpt2-f32-untied -p 'The tower' --top 2 --token '#256'",
     "lens-llama": "lens llama-f32 -p 'Once upon a time' --token '#260' --mid --top 2",
     "lens-llama-frozen": "lens llama-q8_0 -p 'Once upon a time' --frozen-norm --top 2",
-    "lens-llama-parallel": "lens llama-f32-parallel -p 'Once upon' --mid --query 3",
+    "lens-gptneox": "lens gptneox -p 'one upon' --mid --query 3",
     "heads-gpt2": "heads gpt2-f32 -f tale.txt",
     "heads-gpt2-none": "heads gpt2-f32 -p 'abcdef'",
     "heads-llama": "heads llama-f32 -f tale.txt",
@@ -65,7 +65,7 @@ CASES = {
     "explain-gpt2-q4": "explain gpt2-q4_0 -p 'The tower' --layer 0 --head 1 --query 5 --top 3",
     "explain-llama": "explain llama-f32 -p 'Once upon a time' --layer 1 --head 1",
     "explain-llama-rope": "explain llama-f32-rope -p 'Once upon' --layer 2 --head 5 --query 6 --top 4",
-    "explain-llama-parallel": "explain llama-f32-parallel -p 'Once upon' --layer 1 --head 0 --top 4",
+    "explain-gptneox": "explain gptneox -p 'one upon' --layer 1 --head 0 --top 4",
     "attend-gpt2": "attend gpt2-f32 -p 'The tower'",
     "attend-llama-head": "attend llama-f32 -p 'Once upon a time' --layer 1 --head 3",
     "attend-llama-query": "attend llama-q8_0 -p 'Once upon a time' --query 9 --top 4 --layer 1",
@@ -77,7 +77,7 @@ CASES = {
     "attend-llama-no-sink-query": "attend llama-f32 -p 'The tower' --layer 0 --no-sink --query 6",
     "attend-gpt2-value": "attend gpt2-f32 -p 'The tower' --layer 1 --by value",
     "attend-llama-value": "attend llama-f32 -p 'The tower' --layer 1 --by value --norm",
-    "attend-parallel-value": "attend llama-f32-parallel -p 'The tower' --layer 0 --by value --head 1",
+    "attend-gptneox-value": "attend gptneox -p 'the tower' --layer 0 --by value --head 1",
     "attend-gpt2-words": "attend gpt2-f32 -p 'The tower is tall' --layer 1 --words",
     "attend-llama-words": "attend llama-f32 -p 'The tower\nis tall' --layer 0 --head 2 --words",
     "attend-gpt2-words-query": "attend gpt2-f32 -p 'The tower is tall' --bos --words --query 3 --layer 1 --head 0",
@@ -99,18 +99,54 @@ CASES = {
     "ablate-llama-resample": "ablate llama-f32 -p 'the cat ate the bug.' --heads L0H1 --by resample --with other.txt",
     "ablate-llama-sweep": "ablate llama-f32 -p 'Once upon a time' --sweep heads --by mean",
     "ablate-llama-bias": "ablate llama-f32-rope -p 'Once upon a time' --heads L1H4",
-    "ablate-llama-sweep-parallel": "ablate llama-f32-parallel -p 'Once upon a time' --sweep heads",
-    "ablate-llama-sweep-mlps": "ablate llama-f32-parallel -p 'Once upon a time' --sweep mlps",
+    "ablate-gptneox-sweep": "ablate gptneox -p 'one upon a time' --sweep heads",
+    "ablate-phi2-sweep-mlps": "ablate phi2 -p 'one upon a time' --sweep mlps",
     "compare-gpt2": "compare gpt2-f32 gpt2-q4_0 -f tale.txt",
-    "compare-llama": "compare llama-f32-parallel llama-q4_0 -p 'Once upon a time'",
+    "compare-families": "compare gptneox gptneox-sequential -p 'one upon a time'",
+    # What is not GPT-2's or Llama's: norms behind branches, scales, caps, windows, ALiBi, sinks, experts.
+    "next-gemma2": "next gemma2 -p 'the tin man' --top 4",
+    "score-command-r": "score command-r -p 'the tin man' --top 1",
+    "lens-command-r-frozen": "lens command-r -p 'the tin man' --frozen-norm --top 2",
+    "lens-gemma2-frozen": "lens gemma2 -p 'the tin man' --frozen-norm --mid --top 2",
+    "lens-stablelm": "lens stablelm -p 'the tin man' --mid --top 2",
+    "lens-olmo-frozen": "lens olmo -p 'the tin man' --frozen-norm --top 2",
+    "lens-phi2": "lens phi2 -p 'the tin man' --mid --frozen-norm --top 2",
+    "heads-gpt-oss": "heads gpt-oss -p 'a cat, a hat, a rat'",
+    "heads-gemma3": "heads gemma3 --repeat 6 --batch 2 -s 3",
+    "explain-gemma2": "explain gemma2 -p 'the tin man' --layer 0 --head 3 --top 3",
+    "explain-gemma3": "explain gemma3 -p 'the tin man' --layer 1 --head 1 --query 7 --top 3",
+    "explain-olmo2": "explain olmo2 -p 'the tin man' --layer 1 --head 2 --top 3",
+    "explain-granite": "explain granite -p 'the tin man' --layer 0 --head 1 --top 3",
+    "explain-bloom": "explain bloom -p 'the tin man' --layer 1 --head 4 --top 3",
+    "explain-olmo": "explain olmo -p 'the tin man' --layer 1 --head 1 --top 3",
+    "explain-gpt-oss": "explain gpt-oss -p 'the tin man' --layer 2 --head 1 --top 3",
+    "explain-phi2": "explain phi2 -p 'the tin man' --layer 0 --head 1 --top 3",
+    "explain-cohere2": "explain cohere2 -p 'the tin man' --layer 3 --head 0 --top 3",
+    "attend-gpt-oss": "attend gpt-oss -p 'the tin man' --layer 0 --words",
+    "attend-gpt-oss-no-sink": "attend gpt-oss -p 'the tin man' --reduce mean --no-sink --query 7",
+    "attend-gpt-oss-generate": "attend gpt-oss -p 'the tin' --layer 1 --head 0 -n 2",
+    "attend-olmo2-value": "attend olmo2 -p 'the tin' --layer 0 --by value",
+    "attend-granite-value": "attend granite -p 'the tin' --layer 1 --head 2 --by value",
+    "ablate-gemma2": "ablate gemma2 -p 'the tin man' --heads L1H1 --mlps 0 --by mean",
+    "ablate-granitemoe-sweep-mlps": "ablate granitemoe -p 'the tin man' --sweep mlps",
+    "ablate-gpt-oss": "ablate gpt-oss -p 'the tin man' --heads L0H1",
+    "experts-qwen2moe": "experts qwen2moe -p 'a sore mole'",
+    "experts-gpt-oss": "experts gpt-oss -p 'the tin man' --layer 2",
+    "experts-qwen3moe": "experts qwen3moe -p 'the tin man'",
 }
 DUMPS = {
     "llama-f32": "dump llama-f32 -p 'Once upon'",
     "llama-f32-some": "dump llama-f32 -p 'Once upon a time' --what pattern,q,k,v,resid_post,logits --layers 1 "
                       "--heads 2-3 --positions 1,5-7",
     "llama-f32-rope": "dump llama-f32-rope -p 'Once'",
-    "llama-f32-parallel": "dump llama-f32-parallel -p 'On'",
+    "gptneox": "dump gptneox -p 'on'",
+    "gptj": "dump gptj -p 'on' --what q,k --layers 0",
+    "gpt-oss": "dump gpt-oss -p 'the sink' --what scores,pattern,router_logits,expert_weights --layers 0-1",
+    "olmo2": "dump olmo2 -p 'on' --what attn_out,mlp_out,q --layers 1",
 }
+
+
+TRAINED_AS_NEIGHBOURS = "gptj", "codegen", "command-r", "cohere2"  # Hugging Face has their q and k as GGUF has them
 
 
 class Unsure(Exception):
@@ -131,9 +167,9 @@ class Vocabulary:
         tokens = metadata["tokenizer.ggml.tokens"]
         self.is_llama = metadata["tokenizer.ggml.model"] == "llama"
         self.bos = int(metadata["tokenizer.ggml.bos_token_id"])
-        if self.is_llama:
-            self.n_control = 3  # <unk> <s> </s>, then the bytes, then "▁" and "▁t"
-            self.pieces = [t.encode() for t in tokens[:3]] + [bytes([b]) for b in range(256)] + [b" ", b" t"]
+        if self.is_llama:  # <unk> <s> </s>, then bytes or letters, and "▁" and "▁t"
+            byte = {f"<0x{b:02X}>": bytes([b]) for b in range(256)}
+            self.pieces = [byte.get(t, t.replace("▁", " ").encode()) for t in tokens]
             self.ordinary = list(range(3, len(tokens)))
         else:
             shown = {name: byte for byte, name in enumerate(bytes_to_unicode())}
@@ -146,8 +182,7 @@ class Vocabulary:
         text, ids = " " + text, []
         while text:
             length = 2 if text.startswith(" t") else 1
-            piece = text[:length].encode()
-            ids.append({b" ": 259, b" t": 260}.get(piece, 3 + piece[0]))
+            ids.append(len(self.pieces) - 1 - self.pieces[::-1].index(text[:length].encode()))  # "▁", not its byte
             text = text[length:]
         return ids
 
@@ -168,13 +203,35 @@ def bytes_to_unicode():
     return [chr(b) if b in printable else chr(next(others)) for b in range(256)]
 
 
+LETTERS = "letters"  # the vocabulary of models that have none, all of 37 tokens: a file of its own, named with -z
+
+
+def letters_metadata():
+    tokens = ["<unk>", "<s>", "</s>", "▁", "▁t", *"abcdefghijklmnopqrstuvwxyz", *",.;:!?"]
+    return {"general.architecture": "llama", "general.name": "letters, for models without a vocabulary",
+            "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens,
+            "tokenizer.ggml.token_type": np.array([2, 3, 3] + [1] * (len(tokens) - 3), "<i4"),
+            "tokenizer.ggml.scores": np.array([0] * 4 + [-1] + [-2] * (len(tokens) - 5), "<f4"),
+            "tokenizer.ggml.unknown_token_id": np.uint32(0), "tokenizer.ggml.bos_token_id": np.uint32(1),
+            "tokenizer.ggml.eos_token_id": np.uint32(2), "tokenizer.ggml.add_bos_token": True,
+            "tokenizer.ggml.add_eos_token": False}
+
+
+def has_vocabulary(name):
+    return checkpoint(name)[0]["tokenizer.ggml.model"] != "no_vocab"
+
+
+def vocabulary_of(name):
+    return Vocabulary(checkpoint(name)[0] if has_vocabulary(name) else letters_metadata())
+
+
 class Run:
     """A forward pass, kept whole: site(name, layer), logits [n][n_vocab], logp."""
 
     def __init__(self, name, ids, edit=unchanged):
         self.model, self.ids, self.sites = Model(*checkpoint(name)), ids, {}
-        self.config = self.model.config
-        self.vocabulary = Vocabulary(checkpoint(name)[0])
+        self.config, self.architecture = self.model.config, checkpoint(name)[0]["general.architecture"]
+        self.vocabulary = vocabulary_of(name)
 
         def keep(site, layer, x):
             x = edit(site, layer, x)
@@ -199,9 +256,41 @@ class Run:
         return [(layer, head) for layer in range(self.config.n_layer) for head in range(self.config.n_head)]
 
     def output_weight(self, layer, head):
-        """[d_model][d_head]: the columns of the output projection that read this head's z."""
-        d = self.config.d_head
-        return self.model.weight(f"blk.{layer}.attn_output.weight")[:, head * d:(head + 1) * d]
+        """[d_model][d_head]: the columns of the output projection that read this head's z, as far as what they make is added
+        to the stream in a straight line: with the gains of a norm behind it, but not its division, and the residual scale."""
+        d, matrix = self.config.d_head, self.model.weight(f"blk.{layer}.attn_output.weight")
+        if self.config.norms != "before":
+            matrix = self.model.weight(f"blk.{layer}.post_attention_norm.weight")[:, None] * matrix
+        return matrix[:, head * d:(head + 1) * d] * self.config.residual_scale
+
+    def behind_scale(self, layer, position):
+        """What the norm behind attention divides by there."""
+        if self.config.norms == "before":
+            return 1
+        z = self.site("z", layer)[:, position].flatten()
+        return torch.sqrt(self.model.linear(f"blk.{layer}.attn_output", z).pow(2).mean() + self.config.norm_eps)
+
+    def dots(self, layer, head, query):
+        """q·k of a query and all keys, of what the norms and RoPE make of the projections."""
+        q, k = (self.model.turned(layer, self.model.head_norm(f"blk.{layer}.attn_{x}_norm", self.site(x, layer))) for x in "qk")
+        return k[self.kv_head(head)] @ q[head][query]
+
+    def first_key(self, layer, query):
+        window = self.config.windows[layer]
+        return max(0, query + 1 - window) if window else 0
+
+    def sink(self, layer, head):
+        """The score of a learned sink, or None."""
+        sinks = self.model.optional(f"blk.{layer}.attn_sinks.weight")
+        return None if sinks is None else sinks[head]
+
+    def learned(self, layer, head):
+        """[n]: what the sink takes of each row."""
+        scores = self.site("scores", layer)[head]
+        n = len(scores)
+        seen = torch.ones(n, n, dtype=torch.bool).tril().triu(-(self.config.windows[layer] or n) + 1)
+        scores = torch.cat([scores.masked_fill(~seen, -torch.inf), self.sink(layer, head).expand(n, 1)], 1)
+        return scores.softmax(-1)[:, -1]
 
     def value_bias(self, layer, head):
         c = self.config
@@ -219,12 +308,18 @@ class Run:
         else:
             if self.config.norm == "layer":
                 x = x - x.mean()
-            normed = x / scale * self.model.weight("output_norm.weight")
+            normed = x / scale * self.final_gain()
             bias = self.model.optional("output_norm.bias")
             normed = normed if bias is None else normed + bias
         logits = normed @ self.unembedding().T
         bias = self.model.optional("output.bias")
-        return logits if bias is None else logits + bias
+        logits = (logits if bias is None else logits + bias) * self.config.logit_scale
+        cap = self.config.logit_cap
+        return cap * torch.tanh(logits / cap) if cap else logits
+
+    def final_gain(self):
+        gain = self.model.optional("output_norm.weight")
+        return 1 if gain is None else gain
 
     def final_scale(self, position):
         """What the final norm divides by there."""
@@ -277,7 +372,7 @@ def encode(options, vocabulary, text):
 def prompt_run(options, name=None):
     name = name or options.model
     text = options.prompt if options.prompt is not None else TEXTS[options.file]
-    return Run(name, encode(options, Vocabulary(checkpoint(name)[0]), text)[0])
+    return Run(name, encode(options, vocabulary_of(name), text)[0])
 
 
 def view_next(options):
@@ -343,7 +438,7 @@ def score_row(vocabulary, position, id, logits, n_likelier):
 
 def view_score(options):
     metadata = checkpoint(options.model)[0]
-    vocabulary = Vocabulary(metadata)
+    vocabulary = vocabulary_of(options.model)
     text = options.prompt if options.prompt is not None else TEXTS[options.file]
     ids, bos = encode(options, vocabulary, text)
     n_ctx = int(metadata[metadata["general.architecture"] + ".context_length"])
@@ -386,7 +481,7 @@ def view_lens(options):
     residuals = []
     for layer in range(c.n_layer):
         residuals.append((f"{layer}_pre", run.site("resid_pre", layer)[q]))
-        if options.mid and not c.parallel_residual:
+        if options.mid and ("resid_mid", layer) in run.sites:
             residuals.append((f"{layer}_mid", run.site("resid_mid", layer)[q]))
     residuals.append(("final_post", run.site("resid_post", c.n_layer - 1)[q]))
     final_logp = run.logp[q]
@@ -420,20 +515,25 @@ def induction_targets(ids):
     return d.tril()
 
 
-def head_scores(pattern, ids, copy=None):
-    """Scores of one pattern [n][n]. copy: (S, first position of the first copy) of repeated tokens."""
+def head_scores(pattern, ids, copy=None, learned=None, window=None):
+    """Scores of one pattern [n][n]. copy: (S, first position of the first copy) of repeated tokens; learned: [n] what a
+    learned sink took, one more place of each row."""
     n, x, a = len(ids), torch.tensor(ids), pattern
     q = torch.arange(1, n)
     k = torch.arange(n)
-    h = torch.stack([entropy(row) for row in a])[1:]
+    full = a if learned is None else torch.cat([a, learned[:, None]], 1)
+    h = torch.stack([entropy(row) for row in full])[1:]
+    places = (q + 1.0).clamp(max=window or n) + (learned is not None)
     duplicates = (x[:, None] == x[None, :]).double().tril(-1)
     d = induction_targets(ids)
     scores = {
-        "entropy_nats": h.mean(), "entropy_share": (h / torch.log(q + 1.0)).mean(), "confidence": a[1:].max(1)[0].mean(),
+        "entropy_nats": h.mean(), "entropy_share": (h / torch.log(places)).mean(), "confidence": a[1:].max(1)[0].mean(),
         "sink": a[1:, 0].mean(), "self": a[q, q].mean(), "prev": a[q, q - 1].mean(),
         "distance": (a * (k[:, None] - k)).sum(1)[1:].mean(),
         "tl_mul": (a * d).sum() / a.sum(), "tl_abs": 1 - (a - d).abs().sum(1).mean(), "tl_diag": None,
     }
+    if learned is not None:
+        scores["learned_sink"] = learned[1:].mean()
     if copy:
         s, first = copy
         second = torch.arange(first + s, first + 2 * s)
@@ -478,7 +578,7 @@ def view_heads(options):
     if options.repeat is None:
         runs = [prompt_run(options)]
     else:
-        vocabulary, s = Vocabulary(checkpoint(options.model)[0]), options.repeat
+        vocabulary, s = vocabulary_of(options.model), options.repeat
         drawn = list(random_ids(vocabulary.ordinary, options.s, s * options.batch))
         begin = [] if options.no_bos else [vocabulary.bos]
         batches = [begin + 2 * drawn[i * s:(i + 1) * s] for i in range(options.batch)]
@@ -490,7 +590,9 @@ def view_heads(options):
     chance = mean_scores([head_scores(uniform, run.ids, copy) for run in runs])
     heads = []
     for layer, head in runs[0].heads():
-        scores = mean_scores([head_scores(run.site("pattern", layer)[head], run.ids, copy) for run in runs])
+        scores = mean_scores([head_scores(
+            run.site("pattern", layer)[head], run.ids, copy,
+            None if run.sink(layer, head) is None else run.learned(layer, head), run.config.windows[layer]) for run in runs])
         heads.append({"name": f"L{layer}H{head}", "layer": layer, "head": head, **scores, "label": label(scores)})
     for count in "n_dup", "n_ind":
         del chance[count]
@@ -504,15 +606,20 @@ def view_explain(options):
     weights = run.site("pattern", layer)[head][q]
     scores = run.site("scores", layer)[head][q]
     norms = run.site("v", layer)[run.kv_head(head)].norm(dim=-1)
-    keys = [{"key": k, **run.vocabulary.token(run.ids[k]), "dot": scores[k] * c.d_head ** 0.5, "score": scores[k],
-             "weight": weights[k], "value_norm": norms[k], "weighted": weights[k] * norms[k]} for k in range(q + 1)]
-    output = run.output_weight(layer, head) @ run.site("z", layer)[head][q]
+    dots = run.dots(layer, head, q)
+    keys = [{"key": k, **run.vocabulary.token(run.ids[k]), "dot": None if c.score_cap else dots[k], "score": scores[k],
+             "weight": weights[k], "value_norm": norms[k], "weighted": weights[k] * norms[k]}
+            for k in range(run.first_key(layer, q), q + 1)]
+    output = run.output_weight(layer, head) @ run.site("z", layer)[head][q] / run.behind_scale(layer, q)
     centred = output - output.mean() if c.norm == "layer" else output
-    effect = run.unembedding() @ (centred * run.model.weight("output_norm.weight") / run.final_scale(q))
+    effect = run.unembedding() @ (centred * run.final_gain() / run.final_scale(q)) * c.logit_scale
     effect = effect - effect.mean()
-    n = options.top or 5
+    n, sink = options.top or 5, run.sink(layer, head)
     return {
-        "layer": layer, "head": head, "kv_head": run.kv_head(head), "query": q, "d_head": c.d_head, "keys": keys,
+        "layer": layer, "head": head, "kv_head": run.kv_head(head), "query": q, "d_head": c.d_head,
+        "scale": c.score_scale or c.d_head ** -0.5, "soft_cap": c.score_cap or None,
+        "slope": alibi_slopes(c.n_head, c.alibi)[head] if c.alibi else None, "window": c.windows[layer],
+        "learned_sink_score": sink, "learned_sink": None if sink is None else run.learned(layer, head)[q], "keys": keys,
         "output_norm": output.norm(),
         "raised": [{**run.vocabulary.token(i), "effect": effect[i]} for i in top(effect, n)],
         "lowered": [{**run.vocabulary.token(i), "effect": effect[i]} for i in top(-effect, n)],
@@ -538,10 +645,13 @@ def attend_maps(run, options):
     else:
         maps = [(layer, head, shown_patterns(run, options, layer)[head]) for layer in layers for head in heads]
     for layer, head, a in maps:
-        dropped = a[:, 0]
+        dropped, learned = a[:, 0], None
+        if run.sink(0, 0) is not None and options.by != "value" and options.reduce != "max":
+            places = [(layer, head)] if head is not None else [(l, h) for l in layers for h in heads]
+            learned = sum(run.learned(*place) for place in places) / len(places)
         if options.no_sink:
             a = divided_by_sum(torch.cat([torch.zeros_like(a[:, :1]), a[:, 1:]], 1))
-        yield layer, head, divided_by_sum(a) if options.norm else a, dropped
+        yield layer, head, divided_by_sum(a) if options.norm else a, dropped, learned
 
 
 def divided_by_sum(a):
@@ -549,18 +659,21 @@ def divided_by_sum(a):
     return torch.where(sums > 0, a / sums, a)
 
 
-def map_entry(run, options, query, spans, layer, head, a, dropped):
+def map_entry(run, options, query, spans, layer, head, a, dropped, learned):
     """Of the JSON. spans: the words, or None."""
     entry, queries = {"layer": layer, "head": head}, range(len(a))
     if spans:  # keys are added up, queries averaged
         a = torch.stack([a[:, begin:end].sum(1) for begin, end in spans], 1)
-        a, dropped = (torch.stack([x[begin:end].mean(0) for begin, end in spans]) for x in (a, dropped))
+        a, dropped, learned = (None if x is None else torch.stack([x[begin:end].mean(0) for begin, end in spans])
+                               for x in (a, dropped, learned))
         queries = range(len(spans))
     if query is not None:
         queries = [query]  # a word's index if there are words
     entry["rows"] = [a[q, :q + 1] for q in queries]
     if options.no_sink:
         entry["dropped"] = [dropped[q] for q in queries]
+    if learned is not None:
+        entry["learned_sink"] = [learned[q] for q in queries]
     if query is not None:
         names = [{"word": run.vocabulary.text(run.ids[b:e])} for b, e in spans] if spans else \
             [run.vocabulary.token(id) for id in run.ids]
@@ -588,8 +701,9 @@ def view_attend(options):
         result.setdefault("generated", []).append({
             **vocabulary.token(ids[-1]), "position": len(ids) - 1,
             "patterns": [{"layer": layer, "head": head, "row": a[-1],
-                          **({"dropped": dropped[-1]} if options.no_sink else {})}
-                         for layer, head, a, dropped in attend_maps(run, options)]})
+                          **({"dropped": dropped[-1]} if options.no_sink else {}),
+                          **({} if learned is None else {"learned_sink": learned[-1]})}
+                         for layer, head, a, dropped, learned in attend_maps(run, options)]})
     return result
 
 
@@ -661,6 +775,18 @@ def view_compare(options):
             "layers": layers}
 
 
+def view_experts(options):
+    run = prompt_run(options)
+    layers = [layer for site, layer in run.sites if site == "expert_weights" and options.layer in (None, layer)]
+    rows = []
+    for layer in layers:
+        weights, n_used = run.site("expert_weights", layer), run.config.n_expert_used
+        chosen = [top(row, n_used) for row in weights]
+        rows.append({"layer": layer, "experts": chosen, "weights": [row[order] for row, order in zip(weights, chosen)],
+                     "load": (weights > 0).double().mean(0)})
+    return {"n_expert": weights.shape[1], "n_expert_used": n_used, "layers": rows}
+
+
 VIEWS = {name[5:]: view for name, view in globals().items() if name.startswith("view_")}
 
 
@@ -705,7 +831,9 @@ def arguments(line):
     """The program's: models and texts by their paths."""
     paths = {name: f"{MODELS}/{name}.gguf" for name in model_names()}
     paths.update({name: f"{FOLDER}/{name}" for name in TEXTS})
-    return [paths.get(word, word) for word in shlex.split(line)]
+    words, models = shlex.split(line), model_names()
+    lettered = any(word in models and not has_vocabulary(word) for word in words)
+    return [paths.get(word, word) for word in words] + ["-z", f"{FOLDER}/{LETTERS}.gguf"] * lettered
 
 
 def model_names():
@@ -740,9 +868,13 @@ def dump_array(options, run, site, layer):
     x, config, n = run.site(site, layer), run.config, len(run.ids)
     at = members(options.positions, n)
     heads = members(options.heads, config.n_head)
-    block, rope_dim = f"blocks.{layer}.", 0 if config.rope == "none" else config.rope_dim
+    block = f"blocks.{layer}."
+    rope_dim = config.rope_dim if config.rope == "neighbours" and run.architecture not in TRAINED_AS_NEIGHBOURS else 0
     if site == "scores":
-        x = x.masked_fill(torch.ones(n, n, dtype=torch.bool).triu(1), -torch.inf)
+        seen = torch.ones(n, n, dtype=torch.bool).tril().triu(-(config.windows[layer] or n) + 1)
+        x = x.masked_fill(~seen, -torch.inf)
+    if site in ("router_logits", "expert_weights"):
+        return f"{block}mlp.hook_{site}", x[at]
     if site in ("scores", "pattern"):  # [head][query][key]
         return block + f"attn.hook_{'attn_' * (site == 'scores')}{site}", x[heads][:, at]
     if site in ("q", "k", "v", "z"):  # [position][head][d_head]
@@ -760,7 +892,7 @@ def write_dump(folder, name, line):
     layers, arrays = members(options.layers, run.config.n_layer), {"tokens": torch.tensor(run.ids)}
     for site, layer in run.sites:
         wanted = options.what is None or site in options.what.split(",")
-        if wanted and (site == "logits" or layer in layers):
+        if wanted and site != "expert_indices" and (site == "logits" or layer in layers):
             key, x = dump_array(options, run, site, layer)
             arrays[key] = x
     heads = members(options.heads, run.config.n_head)
@@ -785,6 +917,7 @@ def main():
     for name, text in TEXTS.items():
         with open(os.path.join(args.folder, name), "w") as file:
             file.write(text + "\n" if text.endswith("\n") else text)  # -f drops the last newline
+    gguf.write(os.path.join(args.folder, LETTERS + ".gguf"), letters_metadata(), {})
     unsure = []
     for cases, write in ((CASES, write_case), (DUMPS, write_dump)):
         for name, line in cases.items():

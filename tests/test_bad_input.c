@@ -54,7 +54,8 @@ static void test_other_formats(void) {
         {"<?xml version=\"1.0\"?><Error><Code>AccessDenied", 0, "an HTML page", "log in"},
         {"{\"error\":\"Repository not found\"}", 0, "a JSON text, not the weights", "Hugging Face folder"},
         {"{\n  \"architectures\": [", 0, "a JSON text, not the weights", "a failed download"},
-        {safetensors, sizeof safetensors - 1, "a safetensors file", "convert_hf_to_gguf.py"},
+        {safetensors, sizeof safetensors - 1, "a safetensors file without the config.json",
+         "download its whole folder"},
         {huge, sizeof huge - 1, "not a checkpoint", "by its content"}, /* a header of 2^48 bytes */
         {torch, sizeof torch - 1, "a PyTorch checkpoint", "convert_hf_to_gguf.py (scripts/export.py"},
         {zip, 0, "a zip archive", "unpack it first"},
@@ -115,15 +116,33 @@ static void put_file(const char *name, bool there) {
     CHECK(empty && fclose(empty) == 0, "%s", path);
 }
 
+static void write_text(const char *name, const char *text) {
+    char path[sizeof scratch_folder + 32];
+    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
+    FILE *out = fopen(path, "w");
+    CHECK(out && fputs(text, out) >= 0 && fclose(out) == 0, "%s", path);
+}
+
 static void test_folders(void) {
     static const char name_it[] = "is a directory; name the checkpoint file in it";
     refuse_path(scratch_folder, name_it, "an empty folder");
     put_file("config.json", true);
     for (char i = 'a'; i <= 'h'; i++)
         put_file((char[]){i, '\0'}, true); /* in whatever order they are listed */
-    refuse_path(scratch_folder,
-                "a Hugging Face folder: convert it to GGUF with llama.cpp's convert_hf_to_gguf.py",
-                "a Hugging Face folder");
+    refuse_path(scratch_folder, "config.json: line 1: the file ends too early", "an empty config.json");
+    write_text("config.json", "{}");
+    refuse_path(scratch_folder, "config.json names no \"model_type\"", "a config.json that says nothing");
+    write_text("config.json", "{\"model_type\": \"bert\"}");
+    refuse_path(scratch_folder, "a model of type 'bert' is not supported; these are: gpt2, gpt_neo,",
+                "another type");
+    write_text("config.json", "{\"model_type\": \"gpt2\"}");
+    refuse_path(scratch_folder, "this Hugging Face folder has no weights", "no weights");
+    put_file("pytorch_model.bin", true);
+    refuse_path(scratch_folder, "has its weights in PyTorch's own format only", "PyTorch's weights");
+    put_file("config.json", false);
+    refuse_path(scratch_folder, "has weights, but no config.json", "no config.json");
+    put_file("pytorch_model.bin", false);
+    write_text("config.json", "{\"model_type\": \"gpt2\"}");
     put_file("model.gguf", true);
     refuse_path(scratch_folder, name_it, "one that has been converted");
     for (char i = 'a'; i <= 'h'; i++) put_file((char[]){i, '\0'}, false);

@@ -112,6 +112,8 @@ static Json *json_of(const char *section, const char *arguments) {
 
 #define GPT2 "tests/data/reference/gpt2-f32.gguf "
 #define LLAMA "tests/data/reference/llama-f32.gguf "
+#define LETTERS "-z tests/data/study/letters.gguf "
+#define GPT_OSS "tests/data/reference/gpt-oss.gguf " LETTERS
 #define Q4_0 "tests/data/reference/gpt2-q4_0.gguf "
 
 /* Options under which every key of every view appears; and arrays whose rows the text of these does not show. */
@@ -125,11 +127,15 @@ static const struct {
     {"attend", GPT2 "-p 'the mole' --query 2 --no-sink"},
     {"attend", GPT2 "-p 'the mole' --query 1 --words"},
     {"attend", GPT2 "-p 'the mole' --layer 0 --head 0 -n 2 --no-sink"},
+    {"attend", GPT_OSS "-p 'the mole' --query 2"},
+    {"attend", GPT_OSS "-p 'the mole' --layer 0 --head 0 -n 1"},
     {"heads", GPT2 "--repeat 4 --batch 2"},
+    {"heads", GPT_OSS "-p 'the mole'"},
     {"lens", GPT2 "-p 'the mole' --token a --mid"},
     {"explain", GPT2 "-p 'the mole' --layer 0 --head 1"},
     {"ablate", GPT2 "-p 'the mole' --heads L0H1"},
     {"ablate", GPT2 "-p 'the mole' --sweep heads"},
+    {"experts", GPT_OSS "-p 'the'", "*"},
     {"compare", GPT2 Q4_0 "-p 'the mole'"},
     {"dump", GPT2 "-p 'the mole' -o @"},
     {"view", GPT2 "-p 'the mole' --ablate L0H1", "*"},
@@ -301,7 +307,7 @@ static size_t check_rows(const char *what, const char *not_shown, const Json *js
 /* Numbers of explanations, which no object holds. */
 static bool is_explained(const char *line) {
     static const char *const explanations[] = {
-        "(both over the ", "label ", "tl_...  ", "cells: ", "attn a tile of 64", "keys by 64", "with these"};
+        "(both over the ", "load: how many", "label ", "tl_...  ", "cells: ", "attn a tile of 64", "keys by 64", "with these"};
     for (size_t i = 0; i < sizeof explanations / sizeof *explanations; i++)
         if (strstr(line, explanations[i])) return true;
     return false;

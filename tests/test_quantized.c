@@ -235,7 +235,7 @@ static void test_odd_files(void) {
     gguf_tensor(&gguf, "token_embd.weight", T_F32, 2, 32);
     gguf_u32(&gguf, "split.count", 3);
     scratch_write(file, gguf_write(&gguf, file));
-    CHECK(quantize("Q4_0") == 1 && strstr(said, "one of 3 parts of a model"), "%s", said);
+    CHECK(quantize("Q4_0") == 1 && strstr(said, "1 of 3 of a split GGUF"), "%s", said);
     gguf_u32(&gguf, "split.count", 1); /* a whole model, in one part: it is none any more */
     scratch_write(file, gguf_write(&gguf, file));
     CHECK(quantize("Q4_0") == 0, "%s", said);

@@ -56,6 +56,7 @@ static void test_heads(void) { check_cases(FOLDER "heads-*.json", 6); }
 static void test_explain(void) { check_cases(FOLDER "explain-*.json", 5); }
 static void test_attend(void) { check_cases(FOLDER "attend-*.json", 15); }
 static void test_ablate(void) { check_cases(FOLDER "ablate-*.json", 15); }
+static void test_experts(void) { check_cases(FOLDER "experts-*.json", 3); }
 static void test_compare(void) { check_cases(FOLDER "compare-*.json", 2); }
 
 /* A number that the text prints too. `path`: "rows.1.kl_nats"; `unit`: what the text multiplies it by. */
@@ -133,6 +134,13 @@ static void test_text_says_it_too(void) {
         {"ablate-gpt2", "ablation.delta_nll_nats", BITS},
         {"ablate-gpt2", "ablation.kl_nats", BITS},
         {"ablate-gpt2-sweep", "cells.3.kl_nats", BITS},
+        {"explain-gpt-oss", "learned_sink", 1},
+        {"explain-granite", "keys.4.dot", 1},
+        {"explain-gemma2", "output_norm", 1},
+        {"heads-gpt-oss", "heads.1.learned_sink", 1},
+        {"attend-gpt-oss-no-sink", "patterns.0.learned_sink.0", 1},
+        {"experts-gpt-oss", "layers.0.weights.3.1", 1},
+        {"experts-qwen3moe", "layers.1.load.0", 1},
         {"compare-gpt2", "b_nll_nats", BITS},
         {"compare-gpt2", "layers.1.largest", 1},
     };
@@ -515,6 +523,7 @@ int main(void) {
     RUN(test_explain);
     RUN(test_attend);
     RUN(test_ablate);
+    RUN(test_experts);
     RUN(test_compare);
     RUN(test_dump);
     RUN(test_dump_sizes);

@@ -13,6 +13,7 @@
 
 #define GPT2 "tests/data/reference/gpt2-f32.gguf"   /* 2 layers of 2 heads, 257 tokens, 192 positions */
 #define LLAMA "tests/data/reference/llama-f32.gguf" /* 2 layers of 4 heads, 2 kv heads */
+#define LETTERS "tests/data/study/letters.gguf"
 /* A head that is watched is computed row by row, and its sums round differently (probe.h). */
 #define TOLERANCE 1e-5
 
@@ -650,6 +651,53 @@ static void test_packed_rows(void) {
     arena_free(&arena);
 }
 
+/* What the page needs to make weights of scores: the same as explain says. */
+static void check_rules(const char *model, const char *head) {
+    Json *view = json_of("view", model, "-z", LETTERS, "-p", "the tin man", NULL);
+    Json *explain =
+        json_of("explain", model, "-z", LETTERS, "-p", "the tin man", "--layer", "0", "--head", head, NULL);
+    static const char *const pairs[][2] = {
+        {"score_scale", "scale"}, {"score_cap", "soft_cap"}, {"windows.0", "window"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        double expected = number_at(explain, pairs[i][1]);
+        CHECK(isnan(expected) == isnan(number_at(view, pairs[i][0])), "%s: %s", model, pairs[i][0]);
+        if (!isnan(expected)) CHECK_NEAR(number_at(view, pairs[i][0]), expected, 0);
+    }
+    double slope = number_at(explain, "slope"), sink = number_at(explain, "learned_sink_score");
+    CHECK(isnan(slope) == (json_at(view, "slopes")->kind == JSON_NULL), "%s: slopes", model);
+    CHECK(isnan(sink) == (json_at(view, "sinks")->kind == JSON_NULL), "%s: sinks", model);
+    if (!isnan(slope)) CHECK_NEAR(number(view, "slopes.0.%s", head), slope, 0);
+    if (!isnan(sink)) CHECK_NEAR(number(view, "sinks.0.%s", head), sink, 0);
+
+    /* The last key's weight, and the first's that is seen, out of the page's scores. */
+    size_t query = (size_t)number_at(view, "n_tokens") - 1, h = (size_t)(*head - '0');
+    double sum = isnan(sink) ? 0 : exp(sink);
+    for (size_t key = 0; key <= query; key++) sum += exp(score_at(view, 0, h, query, key));
+    const Json *keys = json_get(explain, "keys");
+    for (size_t i = 0; i < keys->n; i++) {
+        size_t key = (size_t)number_at(json_item(keys, i), "key");
+        CHECK_NEAR(exp(score_at(view, 0, h, query, key)) / sum, number_at(json_item(keys, i), "weight"), 1e-5);
+    }
+    for (size_t key = 0; key + keys->n <= query; key++)
+        CHECK(score_at(view, 0, h, query, key) == -(double)INFINITY, "%s: key %zu is seen", model, key);
+    json_free(view);
+    json_free(explain);
+}
+
+static void test_families(void) {
+    check_rules("tests/data/reference/gpt-oss.gguf", "1");
+    check_rules("tests/data/reference/gemma2.gguf", "3");
+    check_rules("tests/data/reference/bloom.gguf", "4");
+    check_rules("tests/data/reference/granite.gguf", "2");
+    Json *view = json_of("view", "tests/data/reference/smollm3.gguf", "-z", LETTERS, "-p", "hi", NULL);
+    for (size_t layer = 0; layer < 5; layer++) {
+        char path[16];
+        snprintf(path, sizeof path, "turns.%zu", layer);
+        CHECK(json_at(view, path)->boolean == (layer != 3), "smollm3: layer %zu", layer);
+    }
+    json_free(view);
+}
+
 int main(void) {
     if (!scratch_begin()) return 1;
     RUN(test_sha256);
@@ -661,6 +709,7 @@ int main(void) {
     RUN(test_short);
     RUN(test_generated);
     RUN(test_page);
+    RUN(test_families);
     RUN(test_figure);
     scratch_end();
     return test_end();

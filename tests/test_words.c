@@ -156,7 +156,7 @@ static int shell(int columns, const char *command) {
 typedef struct Case {
     int columns, code;
     const char *command;
-    const char *has[5]; /* words that are printed; a first '!': that are not */
+    const char *has[7]; /* words that are printed; a first '!': that are not */
 } Case;
 
 /* Each style ends before the next begins, and before the text does. */
@@ -330,6 +330,15 @@ static void test_dump(void) {
          1,
          "$study dump $p -p Hi -o $T/x.npz --what q,resid_mid",
          {"has no resid_mid; its attention and MLP both read resid_pre\n"}},
+        {0,
+         1,
+         "$study dump $p -p Hi -o $T/x.npz --what expert_weights",
+         {"no expert_weights; it has no experts\n"}},
+        {0, 0, "$study dump $p -p Hi -o $T/x.npz", {"!router_logits"}},
+        {0,
+         0,
+         "$study dump $o -p Hi -o $T/x.npz --what router_logits",
+         {"blocks.2.mlp.hook_router_logits", "4 x 4"}},
         {-80,
          0,
          "$study dump $g -p Hi -o $T/x.npz --what q,k",
@@ -344,6 +353,78 @@ static void test_dump(void) {
          "$study dump $T/loud -p ab -o $T/x.npz --what resid_pre --half",
          {"numbers are beyond float16's 65504 and became infinite; leave out --half\n"}},
         {0, 0, "$study dump $T/loud -p ab -o $T/x.npz --what resid_pre", {"!beyond float16"}},
+    };
+    CHECK_CASES(cases);
+}
+
+static void test_experts(void) {
+    static const Case cases[] = {
+        {0, 1, "$study experts $p -p hi", {"the model has no experts: all tokens go through the same MLP\n"}},
+        {0, 1, "$study experts $o -p hi --layer 3", {"layer 3 does not exist: there are 3, from 0 on\n"}},
+        {0,
+         0,
+         "$study experts $o -p hi",
+         {"2 of 4 experts", "layer 0 ", "layer 2 ", "   2 \"h\"", "alike: 50.0%"}},
+        {0, 0, "$study experts $o -p hi --layer 1", {"layer 1 ", "!layer 0 "}},
+        {40, 0, "$study experts $o -p hi --layer 1", {" 1.0000 …"}},
+        {40, 0, "$study experts $o -p hi --layer 1 --ascii", {" 1.0000 .."}},
+    };
+    CHECK_CASES(cases);
+}
+
+/* What families do with scores, rows and outputs (measures/scores.h). */
+static void test_families(void) {
+    static const Case cases[] = {
+        {0,
+         0,
+         "$study explain $o -p 'the tin' --layer 0 --head 1",
+         {"(exp(sink) + Σ_j exp(score_j))  over keys 2 to 6; others masked\n",
+          "2 before the window of 5 are masked\n", "learned sink",
+          "sum                                       1.0000"}},
+        {0,
+         0,
+         "$study explain $G -p 'the tin' --layer 0 --head 1",
+         {"2.5·tanh(q·k_k / √d_head / 2.5)", "= norm(W_O Σ",
+          "‖output‖ = ", "The norm behind attention divides", "Logits before their soft cap of 3.\n"}},
+        {0,
+         0,
+         "$study explain $G -p 'the tin' --layer 0 --head 1 --ascii",
+         {"2.5*tanh(q.k_k / sqrt(d_head) / 2.5)", "|output| = "}},
+        {0,
+         0,
+         "$study explain ${G%gemma2*}bloom.gguf ${G#* } -p 'the tin' --layer 0 --head 1",
+         {"q·k_k / √d_head − slope·(query − k)", ", slope = 0.0625\n", "!RoPE"}},
+        {0,
+         0,
+         "$study explain ${G%gemma2*}granite.gguf ${G#* } -p 'the tin' --layer 0 --head 1",
+         {"q·k_k·0.4 ", "0.5·W_O Σ", "; q, k after RoPE\n", "!√d_head"}},
+        {0,
+         0,
+         "$study explain ${G%gemma2*}qwen3.gguf ${G#* } -p 'the tin' --layer 0 --head 1",
+         {"; q, k after their norm and RoPE\n"}},
+        {0,
+         0,
+         "$study attend $o -p 'the tin' --layer 0 --head 0",
+         {"sums to 1 with what the head's learned sink takes"}},
+        {0,
+         0,
+         "$study attend $G -p 'the tin' --layer 0 --head 0 --by value",
+         {"W_O: times the gains of the norm behind"}},
+        {0,
+         0,
+         "$study attend ${G%gemma2*}granite.gguf ${G#* } -p 'the tin' --layer 0 --by value",
+         {"W_O: times the residual scale, 0.5.\n"}},
+        {0,
+         0,
+         "$study heads $o -p 'the tin'",
+         {"learned  what goes to", "and its learned sink", ", without a window\n"}},
+        {0, 0, "$study heads $G -p 'the tin'", {"!learned"}},
+        {0, 0, "$study selfcheck $o", {"pass  pattern rows and sinks sum to 1"}},
+        {0,
+         0,
+         "$study shape ${o% -z*}",
+         {"n_expert 4  n_expert_used 2\n", "7,136 of the\nparameters", "expert down", "last 5 keys alone.\n",
+          "8.31 KiB", "2.27 M     17.0 k"}},
     };
     CHECK_CASES(cases);
 }
@@ -869,7 +950,9 @@ int main(void) {
     setenv("T", scratch_folder, 1);
     setenv("g", "tests/data/reference/gpt2-f32.gguf", 1);
     setenv("l", "tests/data/reference/llama-f32.gguf", 1);
-    setenv("p", "tests/data/reference/llama-f32-parallel.gguf", 1);
+    setenv("p", "tests/data/reference/gptneox.gguf -z tests/data/study/letters.gguf", 1);
+    setenv("o", "tests/data/reference/gpt-oss.gguf -z tests/data/study/letters.gguf", 1);
+    setenv("G", "tests/data/reference/gemma2.gguf -z tests/data/study/letters.gguf", 1);
     setenv("m", "weights/model.gguf", 1);
     unsetenv("NO_COLOR");
     unsetenv("ATTN_KERNEL");
@@ -881,7 +964,9 @@ int main(void) {
     RUN(test_attend);
     RUN(test_compare);
     RUN(test_dump);
+    RUN(test_experts);
     RUN(test_explain);
+    RUN(test_families);
     RUN(test_heads);
     RUN(test_lens);
     RUN(test_next);

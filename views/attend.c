@@ -179,14 +179,23 @@ static const double *item_row(const Attend *attend, size_t map, size_t item) {
     return attend->row;
 }
 
-/* What --no-sink left out of an item's row. */
-static double item_dropped(const Attend *attend, size_t map, size_t item) {
+/* The mean over an item's queries of what did not go to its row: lost [n_maps][n_rows]. */
+static double item_mean(const Attend *attend, const double *lost, size_t map, size_t item) {
     const Patterns *patterns = &attend->patterns;
     size_t begin = attend->begin[item], end = attend->begin[item + 1];
     double sum = 0;
     for (size_t query = begin; query < end; query++)
-        sum += patterns->dropped[map * patterns->n_rows + query - patterns->first];
+        sum += lost[map * patterns->n_rows + query - patterns->first];
     return sum / (double)(end - begin);
+}
+
+/* What --no-sink left out of an item's row, and what learned sinks took. */
+static double item_dropped(const Attend *attend, size_t map, size_t item) {
+    return item_mean(attend, attend->patterns.dropped, map, item);
+}
+
+static double item_learned(const Attend *attend, size_t map, size_t item) {
+    return item_mean(attend, attend->patterns.learned, map, item);
 }
 
 /* What a map is of: "L3H7", "L3 mean of 12 heads", "max of all heads". */
@@ -220,6 +229,17 @@ static void print_label(const Attend *attend, size_t item) {
     print_item(attend, item, ITEM_WIDTH);
 }
 
+/* What W_O is where attention's output is normed or scaled before it is added. */
+static void print_behind(const Attend *attend) {
+    const Model *model = attend->study->model;
+    bool normed = model_weights(model)->layers[attend->patterns.layer].attn_post_norm.gain;
+    if (normed)
+        puts(
+            "W_O: times the gains of the norm behind attention, whose division, alike for all keys, is left out.");
+    if (model_config(model)->residual_scale != 1)
+        printf("W_O: times the residual scale, %.4g.\n", (double)model_config(model)->residual_scale);
+}
+
 /* One dim line: what the numbers are. */
 static void print_meaning(const Attend *attend) {
     const Report *report = &attend->study->report;
@@ -233,8 +253,10 @@ static void print_meaning(const Attend *attend) {
     if (patterns->no_sink)
         fputs(",\nwithout token 0 (sink: what it held), renormalised", stdout);
     else if (patterns->normalise || (!patterns->by_value && patterns->reduce != REDUCE_MAX))
-        fputs(report->width > 112 ? "; a row sums to 1" : ";\na row sums to 1", stdout);
+        printf("%s%s", report->width > 112 && !patterns->learned ? "; a row sums to 1" : ";\na row sums to 1",
+               patterns->learned && !patterns->normalise ? " with what the head's learned sink takes" : "");
     puts(".");
+    if (patterns->by_value) print_behind(attend);
     print_style(report, STYLE_PLAIN);
 }
 
@@ -366,7 +388,7 @@ static void print_all_maps(const Attend *attend) {
 }
 
 /* One query, one map: a line for each of the strongest keys. */
-static void print_keys(const Attend *attend, const double *row, size_t item) {
+static void print_keys(const Attend *attend, size_t map, const double *row, size_t item) {
     Report *report = &attend->study->report;
     size_t k = find_strongest(attend, row, item + 1, attend->top);
     double others = 0, listed = 0;
@@ -378,6 +400,8 @@ static void print_keys(const Attend *attend, const double *row, size_t item) {
         listed += attend->strongest[i].weight;
     }
     if (k <= item) printf("     %-*s %7.4f\n", ITEM_WIDTH, "others", others - listed);
+    if (attend->patterns.learned)
+        printf("     %-*s %7.4f\n", ITEM_WIDTH, "learned sink", item_learned(attend, map, item));
 }
 
 static void print_query(const Attend *attend, size_t item) {
@@ -401,7 +425,7 @@ static void print_query(const Attend *attend, size_t item) {
         print_styled(report, STYLE_BOLD, "%s", name);
         if (patterns->no_sink) printf("   sink %.4f", item_dropped(attend, map, item));
         putchar('\n');
-        print_keys(attend, row, item);
+        print_keys(attend, map, row, item);
     }
 }
 
@@ -449,6 +473,12 @@ static void json_patterns(const Attend *attend, Report *report) {
                 json_real(report, NULL, item_dropped(attend, map, item));
             json_end_array(report);
         }
+        if (attend->patterns.learned) {
+            json_array(report, "learned_sink");
+            for (size_t item = first; item < end; item++)
+                json_real(report, NULL, item_learned(attend, map, item));
+            json_end_array(report);
+        }
         if (attend->single) {
             size_t k = find_strongest(attend, item_row(attend, map, first), end, attend->top);
             table_show(report, &top_table, 0, attend->strongest, k, sizeof *attend->strongest);
@@ -473,6 +503,7 @@ static void show_generated(const Attend *attend) {
         json_place(attend, report, 0);
         json_reals(report, "row", row, position + 1);
         if (patterns->no_sink) json_real(report, "dropped", patterns->dropped[0]);
+        if (patterns->learned) json_real(report, "learned_sink", patterns->learned[0]);
         json_end_object(report);
         json_end_array(report);
         json_end_object(report);

@@ -23,7 +23,7 @@
 enum {
     MAX_SIDE = 64, /* rows, columns and heads: more is not worked by hand */
     MAX_CASES = 1000,
-    MAX_BYTES = 1 << 24,   /* of the file */
+    MAX_BYTES = 1 << 22,   /* of the file */
     MAX_NUMBERS = 1 << 23, /* in all tables of all cases, given and worked out */
     CELL = 9,              /* columns of a number */
     LABEL = 12,            /* at most, of a row's name */

@@ -40,23 +40,33 @@ typedef struct Dump {
     uint64_t n_bytes; /* of all arrays */
 } Dump;
 
+static bool is_of_experts(ProbeSite site) { return site == PROBE_ROUTER || site == PROBE_EXPERT_WEIGHTS; }
+
+/* Why the model has no such site; NULL: it has it. */
+static const char *lacks(const Dump *dump, ProbeSite site) {
+    if (site == PROBE_RESID_MID && dump->config->parallel_residual)
+        return "; its attention and MLP both read resid_pre";
+    return is_of_experts(site) && dump->config->n_expert == 0 ? "; it has no experts" : NULL;
+}
+
 /* --what: names of sites, separated by commas; NULL is all that the model has. */
 static bool parse_what(Dump *dump, Error *error) {
-    bool parallel = dump->config->parallel_residual;
     for (size_t site = 0; site < PROBE_N_SITES; site++)
-        dump->wanted[site] = !dump->what && !(parallel && site == PROBE_RESID_MID);
+        dump->wanted[site] = !dump->what && !lacks(dump, (ProbeSite)site);
     for (const char *at = dump->what; at;) {
         size_t n = strcspn(at, ","), site = 0;
         while (site < PROBE_N_SITES && !string_equals((String){at, n}, probe_site_name((ProbeSite)site)))
             site++;
         if (site == PROBE_N_SITES)
-            return error_set(error,
-                             "--what: there is no '%.*s'; there are pattern, scores, q, k, v, z, resid_pre, "
-                             "resid_mid, resid_post, attn_out, mlp_out, logits",
-                             string_shown((String){at, n}), at);
-        if (parallel && site == PROBE_RESID_MID)
-            return error_set(error, "--what: %s has no resid_mid; its attention and MLP both read resid_pre",
-                             dump->study->options->model);
+            return error_set(
+                error,
+                "--what: there is no '%.*s'; there are pattern, scores, q, k, v, z, resid_pre, "
+                "resid_mid, resid_post, attn_out, mlp_out, router_logits, expert_weights, logits",
+                string_shown((String){at, n}), at);
+        const char *why = lacks(dump, (ProbeSite)site);
+        if (why)
+            return error_set(error, "--what: %s has no %s%s", dump->study->options->model,
+                             probe_site_name((ProbeSite)site), why);
         dump->wanted[site] = true;
         at = at[n] ? at + n + 1 : NULL;
     }
@@ -119,15 +129,22 @@ static size_t *array_of(const Dump *dump, ProbeSite site, size_t layer) {
     return &dump->array_of[(size_t)site * (dump->config->n_layer + 1) + layer];
 }
 
-/* TransformerLens counts what each head has to its attention, "blocks.0.attn.hook_q", and all else to the block. */
+/*
+ * TransformerLens counts what each head has to its attention, "blocks.0.attn.hook_q", what experts have to the MLP, and all
+ * else to the block.
+ */
 static void add_site(Dump *dump, ProbeSite site, size_t layer) {
     const Config *config = dump->config;
     const Chosen *heads = heads_of(dump, site);
     size_t n = dump->positions.n, a = n, b = heads ? heads->n : config->d_model,
            c = heads ? config->d_head : 0;
     char key[64];
-    snprintf(key, sizeof key, "blocks.%zu.%shook_%s%s", layer, heads ? "attn." : "",
+    snprintf(key, sizeof key, "blocks.%zu.%shook_%s%s", layer,
+             heads                 ? "attn."
+             : is_of_experts(site) ? "mlp."
+                                   : "",
              site == PROBE_SCORES ? "attn_" : "", probe_site_name(site));
+    if (is_of_experts(site)) b = config->n_expert;
     if (site == PROBE_SCORES || site == PROBE_PATTERN) a = heads->n, b = n, c = dump->positions.n_all;
     if (site == PROBE_LOGITS) b = config->n_vocab;
     *array_of(dump, site, layer) = dump->n_arrays;
@@ -155,6 +172,7 @@ enum {
 
 static void list_arrays(Dump *dump) {
     const Tokens *tokens = &dump->study->subject.tokens;
+    const Weights *weights = model_weights(dump->study->model);
     size_t n_layer = dump->config->n_layer, width = 1;
     char dtype[24];
     for (size_t i = 0; i < PROBE_N_SITES * (n_layer + 1); i++) dump->array_of[i] = NONE;
@@ -169,8 +187,10 @@ static void list_arrays(Dump *dump) {
     add_chosen(dump, "heads", &dump->heads);
     add_chosen(dump, "kv_heads", &dump->kv_heads);
     for (size_t layer = 0; layer < n_layer; layer++)
-        for (size_t site = 0; site < PROBE_LOGITS; site++)
-            if (dump->wanted[site] && dump->layers.row[layer] != NONE) add_site(dump, (ProbeSite)site, layer);
+        for (ProbeSite site = 0; site < PROBE_LOGITS; site++)
+            if (dump->wanted[site] && dump->layers.row[layer] != NONE &&
+                (!is_of_experts(site) || weights->layers[layer].experts.n_expert))
+                add_site(dump, site, layer);
     if (dump->wanted[PROBE_LOGITS]) add_site(dump, PROBE_LOGITS, n_layer);
 }
 
@@ -288,6 +308,7 @@ static bool allocate(Dump *dump, Arena *arena, Error *error) {
     size_t n_slots = PROBE_N_SITES * (config->n_layer + 1), longest = config->n_vocab;
     if (config->d_model > longest) longest = config->d_model;
     if (config->d_head > longest) longest = config->d_head;
+    if (config->n_expert > longest) longest = config->n_expert;
     if (dump->positions.n_all > longest) longest = dump->positions.n_all;
     dump->arrays = arena_new(arena, n_slots + 5, sizeof *dump->arrays);
     dump->array_of = arena_new(arena, n_slots, sizeof *dump->array_of);
@@ -377,7 +398,8 @@ const View view_dump = {
     .summary = "arrays for NumPy, with TransformerLens's names",
     .help =
         "  -o, --output FILE.npz   (needed)\n"
-        "  --what LIST     pattern,scores,q,k,v,z,resid_pre,resid_mid,resid_post,attn_out,mlp_out,logits (all)\n"
+        "  --what LIST     pattern,scores,q,k,v,z,resid_pre,resid_mid,resid_post,attn_out,mlp_out,logits,\n"
+        "                  and of experts router_logits,expert_weights (all)\n"
         "  --layers LIST, --heads LIST, --positions LIST   0,3,5-7 (all)\n"
         "  --half          float16\n",
     .needs = NEEDS_MODEL | NEEDS_TEXT,

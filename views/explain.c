@@ -2,9 +2,10 @@
  * explain: one head at one query, step by step as in a textbook: dot products, scaling, mask, softmax,
  * weighted values, and what the head's output does to the next token's logits if it goes straight to the
  * unembedding (direct logit attribution; Elhage et al. 2021, "A Mathematical Framework for Transformer
- * Circuits").
+ * Circuits"). Norms on the way there are taken with the scale that they have anyway at that position.
  */
 #include "measures/outputnorms.h"
+#include "measures/scores.h"
 #include "views/view.h"
 
 #include <math.h>
@@ -16,9 +17,9 @@ enum { TOKEN_WIDTH = 14 };
 typedef struct Row {
     size_t key, mask; /* mask: what is added to the score, 0 */
     int32_t id;
-    double dot, score, weight, value_norm;
-    double weighted; /* weight·‖v‖ */
-    double share;    /* of it in the sum over all keys */
+    double dot, score, weight, value_norm; /* dot: NAN where a cap has bent it */
+    double weighted;                       /* weight·‖v‖ */
+    double share;                          /* of it in the sum over all keys */
 } Row;
 
 typedef struct Effect {
@@ -30,14 +31,16 @@ typedef struct Explain {
     size_t layer, head, query, n_top;
 
     size_t kv_head, n_layer;
-    double root_of_d_head;
+    ScoreRule rule;
+    size_t first;             /* the first key that the query sees */
     bool at_query;            /* the token being fed is the query */
     float *weight;            /* [query + 1] */
     Row *rows;                /* [query + 1] */
     double weights;           /* their sum */
-    float *z;                 /* [d_head] Σ weight·v */
+    double learned;           /* what the head's learned sink takes */
+    float *z;                 /* [n_head][d_head] Σ weight·v of all heads */
     float *resid;             /* [d_model] leaving the last layer */
-    double output_norm;       /* ‖z W_O^h‖ */
+    double output_norm;       /* of what the head adds */
     Effect *raised, *lowered; /* [n_top] */
 } Explain;
 
@@ -47,8 +50,8 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     switch (site) {
     case PROBE_V: return here && head == explain->kv_head;
     case PROBE_SCORES:
-    case PROBE_PATTERN:
-    case PROBE_Z: return explain->at_query && here && head == explain->head;
+    case PROBE_PATTERN: return explain->at_query && here && head == explain->head;
+    case PROBE_Z: return explain->at_query && here;
     case PROBE_RESID_POST: return explain->at_query && layer + 1 == explain->n_layer;
     default: return false;
     }
@@ -67,7 +70,7 @@ static void visit(void *user, const Activation *seen) {
         for (size_t key = 0; key < seen->n_cols; key++) explain->rows[key].score = (double)seen->data[key];
         break;
     case PROBE_PATTERN: memcpy(explain->weight, seen->data, bytes); break;
-    case PROBE_Z: memcpy(explain->z, seen->data, bytes); break;
+    case PROBE_Z: memcpy(explain->z + seen->head * seen->n_cols, seen->data, bytes); break;
     case PROBE_RESID_POST: memcpy(explain->resid, seen->data, bytes); break;
     default: break;
     }
@@ -84,23 +87,39 @@ static bool feed(Study *study, Explain *explain, Error *error) {
 
 static void fill_rows(const Subject *subject, Explain *explain) {
     double weighted = 0;
-    for (size_t key = 0; key <= explain->query; key++) {
+    for (size_t key = explain->first; key <= explain->query; key++) {
         Row *row = &explain->rows[key];
         row->key = key;
         row->id = subject->tokens.ids[key];
-        row->dot = row->score * explain->root_of_d_head;
+        row->dot = rule_dot(&explain->rule, row->score, explain->query - key);
         row->weight = (double)explain->weight[key];
         row->weighted = row->weight * row->value_norm;
         explain->weights += row->weight;
         weighted += row->weighted;
     }
-    for (size_t key = 0; key <= explain->query; key++)
+    for (size_t key = explain->first; key <= explain->query; key++)
         explain->rows[key].share = explain->rows[key].weighted / weighted;
+    explain->learned = rule_learned_share(&explain->rule, explain->weights);
+}
+
+/* What the norm behind attention divides by at the query; 1 where there is none. NAN, with an error: no memory. */
+static double behind_scale(Study *study, const Explain *explain, Error *error) {
+    Arena *arena = &study->arena;
+    const LayerWeights *weights = &model_weights(study->model)->layers[explain->layer];
+    size_t d = weights->attention.out.w.rows, n_packed = packed_floats(1, weights->attention.out.w.cols);
+    if (!weights->attn_post_norm.gain) return 1;
+    float *made = arena_floats(arena, 1, d);
+    Compute compute = {study->subject.compute.kernels, study->subject.compute.threads,
+                       arena_floats(arena, 1, n_packed), n_packed};
+    if (!arena_ok(arena, error, "the output of attention")) return NAN;
+    linear_forward(&compute, &(LinearOutput){made, &weights->attention.out}, 1, explain->z, 1);
+    return norm_scale(&weights->attn_post_norm, made);
 }
 
 /*
- * effects_v = Σ_d c_d·g_d/σ·W_U[v][d], minus their mean over the vocabulary, which the softmax does not feel.
- * c = z W_O^h, centred where the final norm centres; σ is the scale that the norm has there anyway.
+ * effects_v = Σ_d c_d·g_d/σ·W_U[v][d], minus their mean over the vocabulary, which the softmax does not feel, times the
+ * logits' scale. c = z W_O^h, divided by the norm behind attention if there is one, and centred where the final norm
+ * centres; σ is the scale that the norm has there anyway.
  */
 static bool find_effects(Study *study, Explain *explain, Error *error) {
     Arena *arena = &study->arena;
@@ -114,17 +133,20 @@ static bool find_effects(Study *study, Explain *explain, Error *error) {
     explain->raised = arena_new(arena, n_top, sizeof *explain->raised);
     explain->lowered = arena_new(arena, n_top, sizeof *explain->lowered);
     int32_t *ids = arena_new(arena, n_top, sizeof *ids);
-    if (!columns || !arena_ok(arena, error, "the output of a head")) return false;
-    double square = 0, mean = 0, scale = norm_scale(config, explain->resid);
+    double behind = behind_scale(study, explain, error);
+    if (!columns || isnan(behind) || !arena_ok(arena, error, "the output of a head")) return false;
+    double square = 0, mean = 0, scale = norm_scale(&weights->final_norm, explain->resid);
+    const float *z = explain->z + explain->head * d_head;
     for (size_t i = 0; i < d; i++) {
         double sum = 0;
-        for (size_t j = 0; j < d_head; j++) sum += (double)columns[i * d_head + j] * (double)explain->z[j];
+        for (size_t j = 0; j < d_head; j++) sum += (double)columns[i * d_head + j] * (double)z[j];
+        sum /= behind;
         c[i] = (float)sum;
         square += sum * sum;
         mean += sum / (double)d;
     }
     explain->output_norm = sqrt(square);
-    if (config->family->norm != NORM_LAYER) mean = 0;
+    if (weights->final_norm.kind != NORM_LAYER) mean = 0;
     for (size_t i = 0; i < d; i++)
         c[i] = (float)(((double)c[i] - mean) * (double)weights->final_norm.gain[i] / scale);
     Linear unembedding = {weights->unembedding.w, NULL};
@@ -135,7 +157,7 @@ static bool find_effects(Study *study, Explain *explain, Error *error) {
     mean = 0;
     for (size_t i = 0; i < n_vocab; i++) mean += (double)effects[i] / (double)n_vocab;
     for (size_t i = 0; i < n_vocab; i++) {
-        effects[i] = (float)((double)effects[i] - mean);
+        effects[i] = (float)((double)effects[i] - mean) * config->logit_scale;
         negated[i] = -effects[i];
     }
     logits_top(effects, n_vocab, n_top, ids);
@@ -157,11 +179,12 @@ static bool compute(Study *study, void *own, Error *error) {
     explain->kv_head = kv_head_of(config, explain->head);
     if (explain->query == NOT_GIVEN) explain->query = subject->tokens.n - 1;
     explain->n_layer = config->n_layer;
-    explain->root_of_d_head = sqrt((double)config->d_head);
+    explain->rule = score_rule(study->model, explain->layer, explain->head);
+    explain->first = rule_first_key(&explain->rule, explain->query);
     size_t n = explain->query + 1;
     explain->weight = arena_floats(arena, 1, n);
     explain->rows = arena_new(arena, n, sizeof *explain->rows);
-    explain->z = arena_floats(arena, 1, config->d_head);
+    explain->z = arena_floats(arena, config->n_head, config->d_head);
     explain->resid = arena_floats(arena, 1, config->d_model);
     if (!arena_ok(arena, error, "%zu keys", n) || !feed(study, explain, error)) return false;
     fill_rows(subject, explain);
@@ -175,6 +198,7 @@ static const Column key_columns[] = {
     {"token", "token", CELL_TOKEN, ROW(id), TOKEN_WIDTH + 1, TOKEN_WIDTH},
     {"dot", "q·k", CELL_REAL, ROW(dot), 10, 3, .ascii = "q.k"},
     {"score", "÷√d_head", CELL_REAL, ROW(score), 9, 3, .ascii = "/sqrt(d)"},
+    {"score", "score", CELL_REAL, ROW(score), 9, 3},
     {NULL, "+mask", CELL_SIZE, ROW(mask), 7},
     {"weight", "weight", CELL_REAL, ROW(weight), 8, 4},
     {"value_norm", "‖v‖", CELL_REAL, ROW(value_norm), 9, 3, .ascii = "|v|"},
@@ -187,29 +211,74 @@ static const Column effect_columns[] = {
     {"effect", "", CELL_REAL, offsetof(Effect, logit), 8, 3, .format = '+'},
 };
 
+enum { DIVIDED = 1 << 3, SCORED = 1 << 4 }; /* columns of it, one of which is shown */
+
 static const Table keys_table = TABLE("keys", key_columns), raised_table = TABLE("raised", effect_columns),
                    lowered_table = TABLE("lowered", effect_columns);
+
+static bool is_normed_behind(const Study *study, const Explain *explain) {
+    return model_weights(study->model)->layers[explain->layer].attn_post_norm.gain;
+}
+
+/* What has become of q and k before they are multiplied: "; q, k after RoPE". */
+static const char *turned(const Study *study, const Explain *explain) {
+    bool normed = model_weights(study->model)->layers[explain->layer].attention.q_norm.gain;
+    bool rotated = config_rope(model_config(study->model), explain->layer);
+    return normed && rotated ? "; q, k after their norm and RoPE"
+           : normed          ? "; q, k after their norm"
+           : rotated         ? "; q, k after RoPE"
+                             : "";
+}
+
+/* A formula, and spaces up to where the words beside it begin. */
+static void print_side(const Report *report, const char *name, const char *formula) {
+    size_t n = strlen(formula), width = text_width(report, formula, n), beside = report->ascii ? 34 : 31;
+    printf("  %-8s = ", name);
+    print_column(report, formula, n, width < beside ? beside : width);
+    fputs("  ", stdout);
+}
 
 static void print_formula(const Study *study, const Explain *explain) {
     const Report *report = &study->report;
     const Config *config = model_config(study->model);
-    const char *rope = config->rope.pairing != ROPE_NONE ? "; q, k after RoPE" : "";
-    char name[32];
+    const ScoreRule *rule = &explain->rule;
+    bool ascii = report->ascii;
+    const char *sum = ascii ? "sum" : "Σ", *least = ascii ? "<=" : "≤";
+    char name[32], formula[128], factor[32] = "";
     print_styled(report, STYLE_BOLD, "%s", head_name(name, explain->layer, explain->head));
     printf(", query %zu ", explain->query);
     print_token(report, study->subject.tokens.ids[explain->query], 0);
     if (config->n_head_kv < config->n_head)
         printf(" (it shares kv head %zu with other heads)", explain->kv_head);
     putchar('\n');
-    printf(
-        report->ascii
-            ? "  score_k  = q.k_k / sqrt(d_head)                d_head = %zu, sqrt(d_head) = %.4g%s\n"
-              "  weight_k = exp(score_k) / sum_j exp(score_j)   over keys j <= %zu; later ones are masked\n"
-              "  output   = W_O sum_k weight_k v_k              added to the residual stream\n\n"
-            : "  score_k  = q·k_k / √d_head                  d_head = %zu, √d_head = %.4g%s\n"
-              "  weight_k = exp(score_k) / Σ_j exp(score_j)  over keys j ≤ %zu; later ones are masked\n"
-              "  output   = W_O Σ_k weight_k v_k             added to the residual stream\n\n",
-        config->d_head, explain->root_of_d_head, rope, explain->query);
+
+    print_side(report, "score_k", score_formula(formula, rule, ascii));
+    printf("d_head = %zu", config->d_head);
+    if (rule->by_root) printf(ascii ? ", sqrt(d_head) = %.4g" : ", √d_head = %.4g", 1 / rule->scale);
+    if (rule->slope != 0) printf(", slope = %.4g", rule->slope);
+    puts(turned(study, explain));
+
+    snprintf(formula, sizeof formula, "exp(score_k) / %s%s_j exp(score_j)%s",
+             rule->has_sink ? "(exp(sink) + " : "", sum, rule->has_sink ? ")" : "");
+    print_side(report, "weight_k", formula);
+    if (explain->first > 0)
+        printf("over keys %zu to %zu; others masked\n", explain->first, explain->query);
+    else
+        printf("over keys j %s %zu; later ones are masked\n", least, explain->query);
+
+    if (config->residual_scale != 1)
+        snprintf(factor, sizeof factor, "%.4g%s", (double)config->residual_scale, ascii ? "*" : "·");
+    snprintf(formula, sizeof formula,
+             is_normed_behind(study, explain) ? "%snorm(W_O %s_k weight_k v_k)" : "%sW_O %s_k weight_k v_k",
+             factor, sum);
+    print_side(report, "output", formula);
+    puts("added to the residual stream\n");
+}
+
+/* The column of scores that is not shown. */
+static Columns other_score(const Explain *explain) {
+    const ScoreRule *rule = &explain->rule;
+    return rule->by_root && rule->cap == 0 && rule->slope == 0 ? SCORED : DIVIDED;
 }
 
 /* The weight from which on a key is in the table, so that about MAX_KEYS are. */
@@ -220,7 +289,13 @@ static double least_shown(const Explain *explain) {
     return (double)explain->weight[heaviest[MAX_KEYS - 1]];
 }
 
-/* Tokens after the query: their scores are −∞, so their weights exp(−∞) = 0. */
+/* Tokens before a window, and those after the query: their scores are −∞, so their weights exp(−∞) = 0. */
+static void print_before(const Report *report, const Explain *explain) {
+    if (explain->first > 0)
+        print_styled(report, STYLE_DIM, "      %zu before the window of %zu are masked\n", explain->first,
+                     explain->rule.window);
+}
+
 static void print_masked(const Study *study, const Explain *explain) {
     const Report *report = &study->report;
     size_t first = explain->query + 1, n = study->subject.tokens.n - first, shown = at_most(n, MAX_MASKED);
@@ -239,26 +314,35 @@ static void print_keys(Study *study, const Explain *explain) {
     Report *report = &study->report;
     double least = least_shown(explain), left_out = 0;
     size_t n_left_out = 0;
-    table_print_titles(report, &keys_table, 0, NULL);
-    for (size_t key = 0; key <= explain->query; key++) {
+    Columns other = other_score(explain);
+    table_print_titles(report, &keys_table, other, NULL);
+    print_before(report, explain);
+    for (size_t key = explain->first; key <= explain->query; key++) {
         const Row *row = &explain->rows[key];
         if (row->weight < least) {
             left_out += row->weight;
             n_left_out++;
             continue;
         }
-        table_print_line(report, &keys_table, 0, row);
+        table_print_line(report, &keys_table, other, row);
     }
     if (n_left_out)
         printf("      %zu lighter keys left out: %.4f in all (--json has every one)\n", n_left_out, left_out);
     print_masked(study, explain);
-    printf("      %-*s %9s %8s %6s %7.4f\n\n", TOKEN_WIDTH, "sum", "", "", "", explain->weights);
+    if (explain->rule.has_sink)
+        printf("      %-*s %9s %8.3f %6s %7.4f\n", TOKEN_WIDTH, "learned sink", "", explain->rule.sink, "",
+               explain->learned);
+    printf("      %-*s %9s %8s %6s %7.4f\n\n", TOKEN_WIDTH, "sum", "", "", "",
+           explain->weights + explain->learned);
 }
 
-static void print_effects(Report *report, const Explain *explain) {
-    printf(report->ascii
-               ? "|z W_O| = %.4f: the length of what the head adds, without bias. Straight to the\n"
-               : "‖z W_O‖ = %.4f: the length of what the head adds, without bias. Straight to the\n",
+static void print_effects(const Study *study, Report *report, const Explain *explain) {
+    const Config *config = model_config(study->model);
+    bool normed = is_normed_behind(study, explain);
+    printf(normed || config->residual_scale != 1 ? report->ascii ? "|output|" : "‖output‖"
+           : report->ascii                       ? "|z W_O|"
+                                                 : "‖z W_O‖");
+    printf(" = %.4f: the length of what the head adds, without bias. Straight to the\n",
            explain->output_norm);
     puts("unembedding it changes the next token's logits most at:");
     print_styled(report, STYLE_BOLD, "  raised                  lowered\n");
@@ -268,6 +352,23 @@ static void print_effects(Report *report, const Explain *explain) {
     }
     print_styled(report, STYLE_DIM,
                  "Relative to the mean over the vocabulary; what later layers make of it is not counted.\n");
+    if (normed)
+        print_styled(report, STYLE_DIM,
+                     "The norm behind attention divides by what it does here for all heads together.\n");
+    if (config->logit_cap != 0)
+        print_styled(report, STYLE_DIM, "Logits before their soft cap of %.4g.\n", (double)config->logit_cap);
+}
+
+static double or_null(double value) { return value != 0 ? value : NAN; }
+
+static void json_rule(Report *report, const Explain *explain) {
+    const ScoreRule *rule = &explain->rule;
+    json_real(report, "scale", rule->scale);
+    json_real(report, "soft_cap", or_null(rule->cap));
+    json_real(report, "slope", or_null(rule->slope));
+    json_real(report, "window", or_null((double)rule->window));
+    json_real(report, "learned_sink_score", rule->sink);
+    json_real(report, "learned_sink", rule->has_sink ? explain->learned : NAN);
 }
 
 static bool show(Study *study, void *own, Error *error) {
@@ -277,7 +378,7 @@ static bool show(Study *study, void *own, Error *error) {
     if (!report->json) {
         print_formula(study, explain);
         print_keys(study, explain);
-        print_effects(report, explain);
+        print_effects(study, report, explain);
         return true;
     }
     json_int(report, "layer", (int64_t)explain->layer);
@@ -285,7 +386,9 @@ static bool show(Study *study, void *own, Error *error) {
     json_int(report, "kv_head", (int64_t)explain->kv_head);
     json_int(report, "query", (int64_t)explain->query);
     json_int(report, "d_head", (int64_t)model_config(study->model)->d_head);
-    table_show(report, &keys_table, 0, explain->rows, explain->query + 1, sizeof *explain->rows);
+    json_rule(report, explain);
+    table_show(report, &keys_table, other_score(explain), explain->rows + explain->first,
+               explain->query + 1 - explain->first, sizeof *explain->rows);
     json_real(report, "output_norm", explain->output_norm);
     table_show(report, &raised_table, 0, explain->raised, explain->n_top, sizeof *explain->raised);
     table_show(report, &lowered_table, 0, explain->lowered, explain->n_top, sizeof *explain->lowered);

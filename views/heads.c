@@ -4,6 +4,7 @@
  * scores of a pattern that looks everywhere alike are the chance level.
  */
 #include "measures/heads.h"
+#include "measures/scores.h"
 #include "views/view.h"
 
 #include <math.h>
@@ -51,14 +52,26 @@ static const Column columns[] = {
     {"tl_mul", "tl_mul", CELL_REAL, SCORE(tl_mul), 8, 2, .need = 2},
     {"tl_abs", "tl_abs", CELL_REAL, SCORE(tl_abs), 8, 2, .need = 1},
     {"distance", "dist", CELL_REAL, SCORE(distance), 8, 1, .need = 3},
+    {"learned_sink", "learned", CELL_REAL, SCORE(learned), 8, 2, .need = 9},
     {"n_dup", NULL, CELL_SIZE, ROW(n_repeated)},
     {"n_ind", NULL, CELL_SIZE, ROW(n_repeated)},
     {"label", "  label", CELL_SHOWN, ROW(label), .show = show_label},
 };
-enum { N_COLUMNS = sizeof columns / sizeof *columns, FIRST_SCORE = 3, TL_DIAG = 11, END_OF_SCORES = 15 };
+enum {
+    N_COLUMNS = sizeof columns / sizeof *columns,
+    FIRST_SCORE = 3,
+    TL_DIAG = 11,
+    LEARNED = 15,
+    END_OF_SCORES = 16
+};
 
 static const Table heads_table = TABLE("heads", columns);
 static const Columns SCORES = (1 << END_OF_SCORES) - (1 << FIRST_SCORE);
+
+/* The column of learned sinks, of a model that has none. */
+static Columns not_there(const Heads *heads) {
+    return has_learned_sinks(heads->subject->model) ? 0 : 1 << LEARNED;
+}
 
 static size_t n_heads(const Heads *heads) { return heads->n_layer * heads->n_head; }
 
@@ -87,13 +100,15 @@ static void json_heads(const HeadsView *view, Report *report) {
         }
         json_end_array(report);
     }
-    table_json_object(report, "chance", &heads_table, ~SCORES, &view->rows[n_heads(heads)]);
-    table_show(report, &heads_table, 0, view->rows, n_heads(heads), sizeof *view->rows);
+    table_json_object(report, "chance", &heads_table, ~SCORES | not_there(heads),
+                      &view->rows[n_heads(heads)]);
+    table_show(report, &heads_table, not_there(heads), view->rows, n_heads(heads), sizeof *view->rows);
 }
 
-static void json_values(Report *report, const char *key, const Row *row) {
+static void json_values(Report *report, const char *key, const Row *row, Columns left_out) {
     json_array(report, key);
     for (size_t i = FIRST_SCORE; i < END_OF_SCORES; i++) {
+        if (left_out >> i & 1) continue;
         double value;
         memcpy(&value, (const char *)row + columns[i].offset, sizeof value);
         json_rounded(report, NULL, value);
@@ -107,16 +122,18 @@ void json_head_scores(Report *report, const char *key, const Heads *heads) {
         return;
     }
     Row row = row_of(heads, n_heads(heads));
+    Columns left_out = not_there(heads);
     json_object(report, key);
     json_int(report, "n_queries", (int64_t)heads->sums[n_heads(heads)].n_queries);
     json_array(report, "columns");
-    for (size_t i = FIRST_SCORE; i < END_OF_SCORES; i++) json_text(report, NULL, columns[i].key, SIZE_MAX);
+    for (size_t i = FIRST_SCORE; i < END_OF_SCORES; i++)
+        if (!(left_out >> i & 1)) json_text(report, NULL, columns[i].key, SIZE_MAX);
     json_end_array(report);
-    json_values(report, "chance", &row);
+    json_values(report, "chance", &row, left_out);
     json_array(report, "rows");
     for (size_t i = 0; i < n_heads(heads); i++) {
         row = row_of(heads, i);
-        json_values(report, NULL, &row);
+        json_values(report, NULL, &row, left_out);
     }
     json_end_array(report);
     json_array(report, "labels");
@@ -136,7 +153,8 @@ static void print_legend(const Report *report, const Heads *heads, Columns left_
     print_style(report, STYLE_DIM);
     printf("Means over %zu queries: all positions but the first, which sees only itself.\n",
            chance->n_queries);
-    printf("entropy  of a row, in bits; /max: as a share of log2 of the positions it sees\n");
+    printf("entropy  of a row%s, in bits; /max: as a share of log2 of the positions it sees\n",
+           not_there(heads) ? "" : " and its learned sink");
     printf("conf     largest weight of a row; dist: how many tokens back, on average\n");
     printf("sink     weight on the first token; self: on the query; prev: on the token before\n");
     if (heads->random) {
@@ -149,9 +167,11 @@ static void print_legend(const Report *report, const Heads *heads, Columns left_
         printf("         (both over the %zu queries whose token stood before)\n", chance->n_repeated);
         printf("tl_...   TransformerLens's detect_head for induction: mul, abs\n");
     }
+    if (!not_there(heads)) printf("learned  what goes to the head's learned sink, which has no value\n");
     printf("label    ind, dup or prev of %.1f or more; parked on first token: sink of %.1f or more\n",
            HEAD_THRESHOLD, SINK_THRESHOLD);
-    printf("chance   what looking everywhere alike would score\n");
+    printf("chance   what looking everywhere alike would score%s\n",
+           model_config(heads->subject->model)->window ? ", without a window" : "");
     size_t n_gone = 0;
     for (size_t i = 0; i < N_COLUMNS; i++)
         if ((too_wide & ~left_out) >> i & 1)
@@ -172,7 +192,7 @@ static size_t label_width(const HeadsView *view) {
 
 static void print_heads(Report *report, const HeadsView *view) {
     const Heads *heads = &view->heads;
-    Columns left_out = heads->random ? 0 : 1 << TL_DIAG; /* a text has no one diagonal */
+    Columns left_out = not_there(heads) | (heads->random ? 0 : 1 << TL_DIAG); /* a text has no one diagonal */
     Columns too_wide = table_too_wide(&heads_table, left_out, report->width - label_width(view));
     Column finer[N_COLUMNS]; /* chance, with one digit more than heads */
     memcpy(finer, columns, sizeof finer);

@@ -12,6 +12,7 @@
 #include "measures/lensrows.h"
 #include "measures/patterns.h"
 #include "measures/predictions.h"
+#include "measures/scores.h"
 #include "measures/traces.h"
 #include "text/unicode.h"
 #include "views/view.h"
@@ -317,6 +318,49 @@ static void json_traces(Report *report, const Page *page) {
     json_end_object(report);
 }
 
+typedef enum RulePart { RULE_SLOPE, RULE_SINK } RulePart;
+
+/* [[one for each head] for each traced layer], or null where no head has one. */
+static void json_rules(Report *report, const char *key, const Page *page, RulePart part) {
+    const Config *config = page->config;
+    const Model *model = page->study->model;
+    if (part == RULE_SLOPE ? !model_weights(model)->slopes : !has_learned_sinks(model)) {
+        json_null(report, key);
+        return;
+    }
+    json_array(report, key);
+    for (size_t layer = 0; layer < config->n_layer; layer++) {
+        if (!page->layers[layer]) continue;
+        json_array(report, NULL);
+        for (size_t head = 0; head < config->n_head; head++) {
+            ScoreRule rule = score_rule(model, layer, head);
+            json_real(report, NULL, part == RULE_SLOPE ? rule.slope : rule.sink);
+        }
+        json_end_array(report);
+    }
+    json_end_array(report);
+}
+
+/* What scores are made of, and how far each layer sees and whether it turns. */
+static void json_layers(Report *report, const Page *page) {
+    const Config *config = page->config;
+    ScoreRule rule = score_rule(page->study->model, 0, 0);
+    char formula[128];
+    json_text(report, "score", score_formula(formula, &rule, false), SIZE_MAX);
+    json_real(report, "score_scale", rule.scale);
+    json_real(report, "score_cap", rule.cap != 0 ? rule.cap : NAN);
+    json_rules(report, "slopes", page, RULE_SLOPE);
+    json_rules(report, "sinks", page, RULE_SINK);
+    json_array(report, "windows");
+    for (size_t layer = 0; layer < config->n_layer; layer++)
+        json_real(report, NULL, config_is_local(config, layer) ? (double)config->window : NAN);
+    json_end_array(report);
+    json_array(report, "turns");
+    for (size_t layer = 0; layer < config->n_layer; layer++)
+        json_bool(report, NULL, config_rope(config, layer));
+    json_end_array(report);
+}
+
 static void json_model(Report *report, const Page *page) {
     const Config *config = page->config;
     json_text(report, "version", ATTN_VERSION, SIZE_MAX);
@@ -333,6 +377,7 @@ static void json_model(Report *report, const Page *page) {
     json_int(report, "n_vocab", (int64_t)config->n_vocab);
     json_int(report, "n_ctx", (int64_t)config->n_ctx);
     json_bool(report, "rope", config->rope.pairing != ROPE_NONE);
+    json_layers(report, page);
 }
 
 static void json_ablation(Report *report, const Page *page) {

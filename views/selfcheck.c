@@ -12,6 +12,7 @@
  * same by design, no difference is allowed. Kernel sets that round to 8 bits (ATTN_KERNEL=…-int8) fail: with
  * them logits do depend, by up to 1e-2, on the way that a text took.
  */
+#include "measures/scores.h"
 #include "views/view.h"
 
 #include <float.h>
@@ -51,6 +52,8 @@ typedef struct Selfcheck {
     float *resid_middle, *resid_last; /* [n_chunk][d_model] entering the middle layer, leaving the last */
     int32_t *changed;                 /* [n_chunk] the chunk with its second half changed */
     double smallest, biggest;         /* of the measure's logits */
+    double
+        row_sum; /* that the pattern of the row of scores just seen must have: 1, less what a learned sink takes */
 } Selfcheck;
 
 /* NaN counts as infinite, so that no comparison lets it pass. */
@@ -69,10 +72,19 @@ static bool wants_all(void *user, ProbeSite site, size_t layer, size_t head) {
     return true;
 }
 
+/* Scores come before the pattern that the softmax makes of them. */
+static void expect_row(Selfcheck *selfcheck, const Activation *seen) {
+    ScoreRule rule = score_rule(selfcheck->subject->model, seen->layer, seen->head);
+    double max = rule.sink, sum = 0;
+    for (size_t key = 0; key < seen->n_cols; key++) max = fmax(max, (double)seen->data[key]);
+    for (size_t key = 0; key < seen->n_cols; key++) sum += exp((double)seen->data[key] - max);
+    selfcheck->row_sum = sum / (sum + exp(rule.sink - max));
+}
+
 static void check_row(Selfcheck *selfcheck, const Activation *seen) {
     double sum = 0;
     for (size_t key = 0; key < seen->n_cols; key++) sum += (double)seen->data[key];
-    note(selfcheck, ROWS, fabs(sum - 1));
+    note(selfcheck, ROWS, fabs(sum - selfcheck->row_sum));
     for (size_t key = seen->position + 1; key < seen->n_cols; key++)
         note(selfcheck, DIAGONAL, fabs((double)seen->data[key]));
 }
@@ -86,6 +98,7 @@ static void keep_rows(const Selfcheck *selfcheck, const Activation *seen, float 
 static void watch_all(void *user, const Activation *seen) {
     Selfcheck *selfcheck = user;
     size_t last = model_config(selfcheck->subject->model)->n_layer - 1;
+    if (seen->site == PROBE_SCORES) expect_row(selfcheck, seen);
     if (seen->site == PROBE_PATTERN) check_row(selfcheck, seen);
     if (seen->site == PROBE_RESID_POST && seen->layer == last)
         keep_rows(selfcheck, seen, selfcheck->resid_last);
@@ -217,6 +230,7 @@ static bool provide_text(Study *study, Error *error) {
 static bool compute(Study *study, void *view, Error *error) {
     Selfcheck *selfcheck = view;
     selfcheck->subject = &study->subject;
+    if (has_learned_sinks(study->model)) selfcheck->checks[ROWS].name = "pattern rows and sinks sum to 1";
     if (study->subject.kv_dtype != DTYPE_F32)
         selfcheck->checks[STEPS].allowed = selfcheck->checks[WATCHING].allowed =
             study->subject.kv_dtype == DTYPE_F16 ? ALLOWED_F16 : ALLOWED_Q8_0;

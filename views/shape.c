@@ -4,9 +4,9 @@
  * attention.c does it.
  *
  * A multiply-add counts as two FLOPs. Every parameter of a matrix is multiplied once a token, but for the
- * embedding's, whose rows are looked up; a tied embedding is multiplied as unembedding. Attention to n keys
- * adds for each layer and head n dot products q·k and n weighted values, all of d_head:
- * 4·n_layer·n_head·d_head·n. Norms, activations and the softmax are small beside these and not counted.
+ * embedding's, whose rows are looked up, and those of experts that the token does not go through; a tied embedding is
+ * multiplied as unembedding. Attention to n keys adds for each layer and head n dot products q·k and n weighted values,
+ * all of d_head: 4·n_layer·n_head·d_head·n; a layer with a window has no more than that many keys. Norms, activations and the softmax are small beside these and not counted.
  */
 #include "cli/counts.h"
 #include "views/view.h"
@@ -53,11 +53,12 @@ typedef struct Shape {
 
     Row matrices[N_MATRIX_COUNTS], apart[N_COUNTS - N_MATRIX_COUNTS]; /* apart: positions, norms, biases */
     size_t n_matrices, n_apart;
-    Row sum, all; /* of the matrices; with what is apart */
+    Row sum, all;  /* of the matrices; with what is apart */
+    double active; /* parameters of the matrices less those of experts that a token does not go through */
     double attention, attention_share;
     double full_map, low_rank_map; /* from what a head looks at to what it adds: as one matrix, as its two */
 
-    double flops;    /* of a token, in the matrices */
+    double flops;    /* of a token, in the active matrices */
     double kv_bytes; /* of a token, in F16 */
     Growth growth[N_LENGTHS];
 } Shape;
@@ -92,11 +93,10 @@ static Row row_of(const Config *config, CountKind kind, Count count) {
                .total = (double)count.parameters,
                .bytes = (double)count.bytes};
     if (kind >= N_MATRIX_COUNTS) return row;
-    MatrixShape matrix = count_shape(config, kind);
-    double each = (double)matrix.rows * (double)matrix.cols;
-    snprintf(row.size, sizeof row.size, "%zu x %zu", matrix.rows, matrix.cols);
-    if (matrix.n_heads) row.per_head = each / (double)matrix.n_heads;
-    if (matrix.in_layers) row.per_layer = each;
+    size_t n_heads = count_heads(config, kind);
+    snprintf(row.size, sizeof row.size, "%zu x %zu", count.rows, count.cols);
+    if (count_is_in_layers(kind)) row.per_layer = round(row.total / (double)config->n_layer);
+    if (n_heads) row.per_head = row.per_layer / (double)n_heads;
     return row;
 }
 
@@ -118,12 +118,26 @@ static void fill_rows(Shape *shape, const Model *model) {
         shape->all.bytes += row->bytes;
         if (is_matrix) shape->sum.total += row->total;
         if (is_matrix) shape->sum.bytes += row->bytes;
+        if (is_matrix)
+            shape->active += count_is_of_experts(kind)
+                                 ? row->total * (double)config->n_expert_used / (double)config->n_expert
+                                 : row->total;
         if (kind >= COUNT_QUERY && kind <= COUNT_OUTPUT) shape->attention += row->total;
         if (kind == COUNT_VALUE || kind == COUNT_OUTPUT) shape->low_rank_map += row->per_head;
     }
     shape->attention_share = shape->attention / shape->sum.total;
     shape->full_map = (double)config->d_model * (double)config->d_model;
-    shape->flops = 2 * (shape->sum.total - (config->tied ? 0 : (double)counts[COUNT_EMBEDDING].parameters));
+    shape->flops = 2 * (shape->active - (config->tied ? 0 : (double)counts[COUNT_EMBEDDING].parameters));
+}
+
+/* Sums over layers for the n-th token of a text: the keys that it sees; and those of all tokens up to it. */
+static void count_keys(const Config *config, double n, double *last, double *all) {
+    *last = *all = 0;
+    for (size_t layer = 0; layer < config->n_layer; layer++) {
+        double seen = config_is_local(config, layer) ? fmin(n, (double)config->window) : n;
+        *last += seen;
+        *all += seen * (seen + 1) / 2 + (n - seen) * seen;
+    }
 }
 
 /* A quarter and a sixteenth of the context n_ctx, the context, and beyond it. */
@@ -133,18 +147,19 @@ static void fill_growth(Shape *shape, double n_ctx) {
                                 .n_head = config->n_head,
                                 .n_head_kv = config->n_head_kv,
                                 .d_head = config->d_head};
-    double pair = 4.0 * (double)config->n_layer * (double)config->n_head * (double)config->d_head;
+    double n_layer = (double)config->n_layer, pair = 4.0 * (double)config->n_head * (double)config->d_head;
     shape->kv_bytes = (double)attention_kv_bytes(&attention, DTYPE_F16);
     for (int i = 0; i < N_LENGTHS; i++) {
-        double n = fmax(1, floor(n_ctx * pow(4, i - 2)));
+        double n = fmax(1, floor(n_ctx * pow(4, i - 2))), last, all;
+        count_keys(config, n, &last, &all);
         shape->growth[i] = (Growth){.n = n,
                                     .plain_bytes = (double)sizeof(float) * (double)config->n_head * n * n,
                                     .tiled_bytes = (double)attention_tile_bytes(&attention),
-                                    .kv_bytes = shape->kv_bytes * n,
-                                    .plain_flops = pair * n * n,
-                                    .tiled_flops = pair * n * (n + 1) / 2,
-                                    .last_flops = pair * n,
-                                    .last_share = pair * n / (pair * n + shape->flops)};
+                                    .kv_bytes = shape->kv_bytes / n_layer * last,
+                                    .plain_flops = pair * n_layer * n * n,
+                                    .tiled_flops = pair * all,
+                                    .last_flops = pair * last,
+                                    .last_share = pair * last / (pair * last + shape->flops)};
     }
 }
 
@@ -202,10 +217,17 @@ static const Table growth_table = TABLE("attention", growth_columns);
 #define SHAPE(member) offsetof(Shape, member)
 
 static const Column config_columns[] = {
-    {"n_layer", NULL, CELL_SIZE, CONFIG(n_layer)},     {"n_head", NULL, CELL_SIZE, CONFIG(n_head)},
-    {"n_head_kv", NULL, CELL_SIZE, CONFIG(n_head_kv)}, {"d_model", NULL, CELL_SIZE, CONFIG(d_model)},
-    {"d_head", NULL, CELL_SIZE, CONFIG(d_head)},       {"d_ff", NULL, CELL_SIZE, CONFIG(d_ff)},
-    {"n_vocab", NULL, CELL_SIZE, CONFIG(n_vocab)},     {"n_ctx", NULL, CELL_SIZE, CONFIG(n_ctx)},
+    {"n_layer", NULL, CELL_SIZE, CONFIG(n_layer)},
+    {"n_head", NULL, CELL_SIZE, CONFIG(n_head)},
+    {"n_head_kv", NULL, CELL_SIZE, CONFIG(n_head_kv)},
+    {"d_model", NULL, CELL_SIZE, CONFIG(d_model)},
+    {"d_head", NULL, CELL_SIZE, CONFIG(d_head)},
+    {"d_ff", NULL, CELL_SIZE, CONFIG(d_ff)},
+    {"n_vocab", NULL, CELL_SIZE, CONFIG(n_vocab)},
+    {"n_ctx", NULL, CELL_SIZE, CONFIG(n_ctx)},
+    {"n_expert", NULL, CELL_SIZE, CONFIG(n_expert)},
+    {"n_expert_used", NULL, CELL_SIZE, CONFIG(n_expert_used)},
+    {"window", NULL, CELL_SIZE, CONFIG(window)},
     {"tied", NULL, CELL_BOOL, CONFIG(tied)},
 };
 static const Column sum_columns[] = {
@@ -213,6 +235,7 @@ static const Column sum_columns[] = {
     {"attention_share", NULL, CELL_REAL, SHAPE(attention_share)},
     {"value_map_full", NULL, CELL_COUNT, SHAPE(full_map)},
     {"value_map_low_rank", NULL, CELL_COUNT, SHAPE(low_rank_map)},
+    {"active_total", NULL, CELL_COUNT, SHAPE(active)},
     {"flops_per_token", NULL, CELL_COUNT, SHAPE(flops)},
     {"kv_bytes_per_token", NULL, CELL_COUNT, SHAPE(kv_bytes)},
 };
@@ -230,6 +253,7 @@ static void json_shape(Report *report, const Shape *shape) {
 
 static void print_parameters(Report *report, const Shape *shape) {
     const Config *config = &shape->config;
+    char active[32];
     Columns left_out = table_too_wide(&matrices_table, 0, report->width);
     table_show(report, &matrices_table, left_out, shape->matrices, shape->n_matrices, sizeof(Row));
     if (config->tied)
@@ -241,6 +265,12 @@ static void print_parameters(Report *report, const Shape *shape) {
     for (size_t i = 0; i < shape->n_apart; i++)
         table_print_line(report, &matrices_table, left_out, &shape->apart[i]);
     table_print_line(report, &matrices_table, left_out, &shape->all);
+    if (config->n_expert > 0) {
+        format_count(active, shape->active, ',');
+        printf("A token goes through %zu of %zu experts in a layer: %s of the\n"
+               "parameters in matrices work for it.\n",
+               config->n_expert_used, config->n_expert, active);
+    }
     if (config->n_head_kv < config->n_head)
         print_styled(report, STYLE_DIM,
                      "Key and value have fewer heads: each is shared by several query heads.\n");
@@ -277,6 +307,9 @@ static void print_growth(Report *report, const Shape *shape) {
                  "keys by 64 queries in each thread, so that only the cache grows. FLOPs: plain\n"
                  "takes every pair, attn the n(n + 1)/2 that the causal mask leaves (and the edge\n"
                  "of a tile). Share: of all the FLOPs that the last token costs.\n");
+    if (shape->config.window > 0)
+        print_styled(report, STYLE_DIM, "A layer with a window keeps, and sees, its last %zu keys alone.\n",
+                     shape->config.window);
 }
 
 static bool show(Study *study, void *view, Error *error) {
@@ -293,8 +326,11 @@ static bool show(Study *study, void *view, Error *error) {
                      shape->preset);
     printf("n_layer %zu  n_head %zu  n_head_kv %zu  d_head %zu\n", config->n_layer, config->n_head,
            config->n_head_kv, config->d_head);
-    printf("d_model %zu  d_ff %zu  n_vocab %zu  n_ctx %zu\n\n", config->d_model, config->d_ff,
-           config->n_vocab, config->n_ctx);
+    printf("d_model %zu  d_ff %zu  n_vocab %zu  n_ctx %zu\n", config->d_model, config->d_ff, config->n_vocab,
+           config->n_ctx);
+    if (config->n_expert > 0)
+        printf("n_expert %zu  n_expert_used %zu\n", config->n_expert, config->n_expert_used);
+    putchar('\n');
     print_parameters(report, shape);
     print_attention(shape);
     print_growth(report, shape);

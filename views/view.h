@@ -88,7 +88,7 @@ struct View {
 
 /* In the order in which help lists them. */
 extern const View view_next, view_score, view_attend, view_heads, view_lens, view_explain, view_ablate,
-    view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case;
+    view_experts, view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case;
 
 #define VIEW_OPTIONS(table) .options = (table), .n_options = sizeof(table) / sizeof *(table)
 

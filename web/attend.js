@@ -205,6 +205,10 @@
     else if (query + 1 > shown.length) {
       list.append(make('li', { class: 'dim' }, make('span', {}, plural(query + 1 - shown.length, 'other')), makeBar(others / largest), make('span', {}, valueOf(others))));
     }
+    if (data.sinks && hasScores(query) && state.by === 'weight' && !state.noSink) {
+      const learned = learnedShare(name, query);
+      list.append(make('li', { class: 'dim' }, make('span', {}, 'learned sink'), makeBar(learned), make('span', {}, valueOf(learned))));
+    }
     const block = make('div', {}, make('h3', {}, make('span', { class: 'chip' }, name), ' from ', placeOf(query)), list);
     block.style.setProperty('--mark', coloursOfHeads[place]);
     return block;

@@ -11,6 +11,7 @@
     confidence: ['confidence (conf)', 1],
     entropy_share: ['entropy (/max)', 1],
     distance: ['distance (dist)', null],
+    ...(data.sinks && { learned_sink: ['learned sink', 1] }),
   };
   const MEASURED = { repeat: 'random tokens, twice', text: 'this text' };
   const grid = byId('grid');

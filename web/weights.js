@@ -59,25 +59,31 @@ const scoresOf = remembered((name) => floatsOf(data.steps.scores[headOf(name).ro
 
 const hasScores = (query) => query >= data.steps.first && query < data.steps.first + data.steps.n;
 
-/* q·k/√d_head of a query and the keys up to it; only where hasScores. */
+/* Scores of a query and the keys up to it, −∞ before a window; only where hasScores. */
 function scoresAt(name, query) {
   const start = rowStart(query) - rowStart(data.steps.first);
   return scoresOf(name).subarray(start, start + query + 1);
 }
 
-function softmax(scores) {
-  const max = scores.reduce((a, b) => Math.max(a, b), -Infinity);
+/* The score of a head's learned sink, which takes its share of each row; −∞ where there is none. */
+const sinkOf = (name) => data.sinks?.[headOf(name).row][headOf(name).head] ?? -Infinity;
+
+function softmax(scores, sink) {
+  const max = scores.reduce((a, b) => Math.max(a, b), sink);
   const powers = Float64Array.from(scores, (score) => Math.exp(score - max));
-  const sum = powers.reduce((a, b) => a + b, 0);
+  const sum = powers.reduce((a, b) => a + b, Math.exp(sink - max));
   return powers.map((power) => power / sum);
 }
 
 /* A[query][key] for keys up to the query. */
 function weightsAt(name, query) {
-  if (hasScores(query)) return softmax(scoresAt(name, query));
+  if (hasScores(query)) return softmax(scoresAt(name, query), sinkOf(name));
   const start = rowStart(query);
   return Float64Array.from(patternOf(name).subarray(start, start + query + 1), (byte) => byte / 255);
 }
+
+/* What a head's learned sink takes of a query's row; only where hasScores. */
+const learnedShare = (name, query) => (data.sinks ? Math.max(0, 1 - weightsAt(name, query).reduce((a, b) => a + b, 0)) : 0);
 
 /* The same as the controls ask: × ‖v W_O‖, and without key 0, in this order, as `study attend`. */
 function shownAt(name, query) {

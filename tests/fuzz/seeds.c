@@ -4,6 +4,7 @@
 #include "tests/bad.h"
 
 #include <ctype.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,6 +248,8 @@ static const char *const on_models[] = {
     "quantize a out IQ4_XS --allow-requantize -t 2",
     "quantize a a F16",
     "quantize a out BF16 -z b",
+    "study experts a -p abc",
+    "study experts a -p abc --json --layer 0",
 };
 
 /* Each line on two files: of each family, of types that differ from line to line. */
@@ -333,6 +336,21 @@ static void write_file_seeds(void) {
     }
 }
 
+/* A small model of each family. */
+static void write_family_seeds(void) {
+    glob_t found;
+    if (glob("tests/data/reference/*.gguf", 0, NULL, &found) != 0) abort();
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        FILE *in = fopen(found.gl_pathv[i], "rb");
+        if (!in) abort();
+        n_file = fread(file, 1, sizeof file, in);
+        fclose(in);
+        if (n_file < 60000 && !strstr(found.gl_pathv[i], ".expected."))
+            write_seed(i % 4 ? "load a" : "run a --info", &(Part){'a', file, n_file}, 1);
+    }
+    globfree(&found);
+}
+
 static void write_word_seeds(void) {
     static const char *const lines[] = {"run",
                                         "run --help",
@@ -361,5 +379,6 @@ void write_seeds(const char *folder) {
     write_template_seeds();
     write_llama2c_seeds();
     write_file_seeds();
+    write_family_seeds();
     write_word_seeds();
 }

@@ -1,0 +1,21 @@
+/* What compilers must be told. */
+#ifndef ATTN_COMPILER_H
+#define ATTN_COMPILER_H
+
+/* Forces functions open, so that what they are called with is a constant in their loops, and vectors are registers. */
+#define OPENED static inline __attribute__((always_inline))
+
+/*
+ * Tells the compiler that v may have changed, so that it can neither fetch it once more nor put its sum off. On arm64,
+ * for which gcc orders instructions before it deals registers, volatile keeps the order, too, or registers run out.
+ */
+#if defined(__x86_64__)
+#define KEEP_IN_REGISTER(v) __asm__("" : "+v"(v))
+#else
+#define KEEP_IN_REGISTER(v) __asm__ volatile("" : "+w"(v))
+#endif
+
+/* Keeps the compiler from an address register of its own for each constant distance from p. */
+#define KEEP_ADDRESS(p) __asm__("" : "+r"(p))
+
+#endif

@@ -1,0 +1,287 @@
+/*
+ * Hugging Face folders against the GGUF files with the same weights: names, shapes, values and keys, and what the model
+ * computes. scripts/folders.py makes the folders, from what transformers' classes call things.
+ */
+#include "checkpoint/checkpoint.h"
+#include "gguf.h"
+#include "model.h"
+#include "test.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+#define REFERENCE "tests/data/reference/"
+
+/* The reference models that a folder can hold. Rows of q and k are turned where the pairing says so. */
+static const struct {
+    const char *name;
+    bool other_rope; /* its factors of RoPE are none that config.json can say */
+    bool turned;     /* some weights have no place in the file */
+} models[] = {
+    {"gpt2-f32", false, true},
+    {"gpt2-f16", false, true},
+    {"gpt2-bf16", false, true},
+    {"gpt2-f32-untied", false, true},
+    {"gpt_neo", false, false},
+    {"gptneox", false, true},
+    {"gptneox-sequential", false, true},
+    {"gptj", false, false},
+    {"opt", false, false},
+    {"bloom", false, true},
+    {"mpt", false, false},
+    {"mpt-learned", false, false},
+    {"falcon", false, false},
+    {"falcon-two-norms", false, true},
+    {"llama-f32", false, false},
+    {"llama-f16", false, false},
+    {"llama-bf16", false, false},
+    {"llama-yarn", false, false},
+    {"llama-longrope", false, false},
+    {"llama-experts", false, false},
+    {"granite", false, false},
+    {"granitemoe", false, false},
+    {"smollm3", false, false},
+    {"internlm2", false, true},
+    {"baichuan", false, false},
+    {"baichuan-alibi", false, false},
+    {"olmo", false, false},
+    {"olmo2", false, false},
+    {"olmo2-3", false, false},
+    {"olmoe", false, false},
+    {"qwen2", false, false},
+    {"qwen2-tied-yarn", false, false},
+    {"qwen2moe", false, false},
+    {"qwen3", false, false},
+    {"qwen3moe", false, false},
+    {"gpt-oss", false, true},
+    {"gpt-oss-mxfp4", false, true},
+    {"stablelm", false, false},
+    {"exaone", true, false},
+    {"gemma", false, true},
+    {"gemma2", false, true},
+    {"gemma3", false, true},
+    {"gemma3-long", false, true},
+    {"phi2", false, false},
+    {"phi3", false, false},
+    {"phi3-long", false, false},
+    {"phi3-short", false, false},
+    {"starcoder", false, false},
+    {"starcoder2", false, false},
+    {"command-r", false, false},
+    {"command-r-plus", false, false},
+    {"cohere2", false, false},
+    {"nemotron", false, true},
+};
+
+enum { N_MODELS = sizeof models / sizeof *models };
+
+static const char *folder_of(size_t i, const char *suffix) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s%s", scratch_folder, models[i].name, suffix);
+    return path;
+}
+
+static uint64_t number_at(const Checkpoint *checkpoint, const char *suffix, uint64_t otherwise) {
+    String architecture = {"", 0};
+    char key[128];
+    checkpoint_string(checkpoint, "general.architecture", &architecture, NULL);
+    snprintf(key, sizeof key, "%.*s.%s", (int)architecture.n, architecture.data, suffix);
+    checkpoint_u64(checkpoint, key, &otherwise, NULL);
+    return otherwise;
+}
+
+/* The value under a key, or one without a key. */
+static Value value_of(const Checkpoint *checkpoint, String key) {
+    for (size_t i = 0; i < checkpoint_n_values(checkpoint); i++) {
+        Value value = checkpoint_value(checkpoint, i);
+        if (string_compare(value.key, key) == 0) return value;
+    }
+    return (Value){0};
+}
+
+/* Whether a key says nothing about what is computed, or the same as its absence. */
+static bool is_idle(const Checkpoint *gguf, String key) {
+    static const char *const idle[] = {"attention.head_count_kv",
+                                       "rope.scaling.type",
+                                       "rope.scaling.attn_factor",
+                                       "expert_shared_feed_forward_length",
+                                       "attention.sliding_window_pattern",
+                                       "expert_feed_forward_length",
+                                       "feed_forward_length"};
+    String architecture = {"", 0};
+    checkpoint_string(gguf, "general.architecture", &architecture, NULL);
+    if (key.n < architecture.n + 1 || memcmp(key.data, architecture.data, architecture.n) != 0)
+        return !string_equals(key, "general.architecture");
+    String suffix = {key.data + architecture.n + 1, key.n - architecture.n - 1};
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
+        if (string_equals(suffix, idle[i])) return true;
+    return false;
+}
+
+static void compare_keys(const char *name, const Checkpoint *gguf, const Checkpoint *folder) {
+    for (size_t i = 0; i < checkpoint_n_values(gguf); i++) {
+        Value want = checkpoint_value(gguf, i), got = value_of(folder, want.key);
+        if (!got.key.data && is_idle(gguf, want.key)) continue;
+        if (!got.key.data || (!is_idle(gguf, want.key) && got.n_bytes != want.n_bytes)) {
+            CHECK(false, "%s: %.*s is missing or of another type", name, (int)want.key.n, want.key.data);
+        } else if (want.type == 6) {
+            float a, b;
+            memcpy(&a, want.data, 4), memcpy(&b, got.data, 4);
+            CHECK(fabsf(a - b) <= 2e-6f * fabsf(a), "%s: %.*s is %g, not %g", name, (int)want.key.n,
+                  want.key.data, (double)b, (double)a);
+        } else if (!is_idle(gguf, want.key)) {
+            CHECK(memcmp(got.data, want.data, want.n_bytes) == 0, "%s: %.*s", name, (int)want.key.n,
+                  want.key.data);
+        }
+    }
+}
+
+/* Row `row` of q or k, heads of d rows, as a folder has it whose RoPE pairs the halves of the first n_rope. */
+static uint64_t paired_row(uint64_t row, uint64_t d, uint64_t n_rope) {
+    uint64_t i = row % d;
+    return i >= n_rope ? row : row - i + i % 2 * (n_rope / 2) + i / 2;
+}
+
+/* Row by row; gains that were stored as gain − 1 may differ by a rounding. */
+static bool same_weights(const Checkpoint *gguf, const Tensor *want, const Tensor *got, bool halves) {
+    uint64_t n_rows = want->dims[1] * want->dims[2], n_bytes = want->n_bytes / n_rows,
+             d = number_at(gguf, "attention.key_length",
+                           number_at(gguf, "embedding_length", 0) /
+                               number_at(gguf, "attention.head_count", 1)),
+             n_rope = number_at(gguf, "rope.dimension_count", d);
+    char name[128];
+    snprintf(name, sizeof name, "%.*s", (int)want->name.n, want->name.data);
+    bool is_paired = halves && (strstr(name, "attn_q.") || strstr(name, "attn_k."));
+    if (got->n_bytes != want->n_bytes) return false;
+    for (uint64_t row = 0; row < n_rows; row++) {
+        const char *a = (const char *)want->data + row * n_bytes,
+                   *b = (const char *)got->data + (is_paired ? paired_row(row, d, n_rope) : row) * n_bytes;
+        if (memcmp(a, b, n_bytes) == 0) continue;
+        if (want->dims[1] > 1 || want->dtype != DTYPE_F32) return false;
+        for (size_t i = 0; i < n_bytes / 4; i++)
+            if (fabsf(((const float *)want->data)[i] - ((const float *)got->data)[i]) > 2e-7f * 4)
+                return false;
+    }
+    return true;
+}
+
+/* Expert i of a tensor "…_exps.weight", alone. */
+static Tensor expert_of(const Tensor *tensor, uint64_t i) {
+    Tensor one = *tensor;
+    one.n_bytes = tensor->n_bytes / tensor->dims[2];
+    one.dims[2] = 1;
+    one.data = (const char *)tensor->data + i * one.n_bytes;
+    return one;
+}
+
+static void compare_tensors(const char *name, const Checkpoint *gguf, const Checkpoint *folder) {
+    String pairing = {"", 0};
+    size_t n_found = 0;
+    checkpoint_string(folder, "attn.rope.pairing", &pairing, NULL);
+    bool halves = string_equals(pairing, "halves");
+    for (size_t i = 0; i < checkpoint_n_tensors(gguf); i++) {
+        const Tensor *want = checkpoint_tensor(gguf, i);
+        char text[128];
+        snprintf(text, sizeof text, "%.*s", (int)want->name.n, want->name.data);
+        const Tensor *got = checkpoint_find(folder, text);
+        char *experts = strstr(text, "_exps.weight");
+        if (got) {
+            n_found++;
+            CHECK(memcmp(got->dims, want->dims, sizeof want->dims) == 0 && got->n_dims == want->n_dims &&
+                      got->dtype == want->dtype,
+                  "%s: %s: shape or type", name, text);
+            CHECK(same_weights(gguf, want, got, halves), "%s: %s: weights", name, text);
+            continue;
+        }
+        for (uint64_t e = 0; experts && e < want->dims[2]; e++) {
+            snprintf(experts, sizeof text - (size_t)(experts - text), ".%" PRIu64 ".weight", e);
+            Tensor one = expert_of(want, e);
+            got = checkpoint_find(folder, text);
+            CHECK(got && got->dims[0] == one.dims[0] && got->dims[1] == one.dims[1] && got->dims[2] == 1 &&
+                      same_weights(gguf, &one, got, false),
+                  "%s: %s", name, text);
+            n_found += got != NULL;
+        }
+        CHECK(experts || strcmp(text, "rope_freqs.weight") == 0, "%s: %s is missing", name, text);
+    }
+    CHECK(n_found == checkpoint_n_tensors(folder), "%s: %zu tensors of %zu", name,
+          checkpoint_n_tensors(folder), n_found);
+}
+
+static void test_same_checkpoint(void) {
+    for (size_t i = 0; i < N_MODELS; i++) {
+        Error error = {{0}};
+        char path[256];
+        snprintf(path, sizeof path, REFERENCE "%s.gguf", models[i].name);
+        Checkpoint *gguf = checkpoint_open(path, &error), *folder = checkpoint_open(folder_of(i, ""), &error);
+        CHECK(gguf && folder, "%s", error.message);
+        if (gguf && folder) {
+            compare_tensors(models[i].name, gguf, folder);
+            compare_keys(models[i].name, gguf, folder);
+            CHECK((checkpoint_turned_bytes(folder) > 0) == models[i].turned,
+                  "%s: %" PRIu64 " bytes were turned", models[i].name, checkpoint_turned_bytes(folder));
+        }
+        checkpoint_close(gguf);
+        checkpoint_close(folder);
+    }
+}
+
+enum { N_TOKENS = 24, N_VOCAB = 512 };
+
+/* Logits [N_TOKENS][n_vocab] of a text, or NULL; *n_vocab. */
+static float *logits_of(const char *path, size_t *n_vocab) {
+    Error error = {{0}};
+    Model *model = model_open(path, &error);
+    Threads *threads = threads_new(1, &error);
+    const Kernels *kernels = kernels_pick(false, &error);
+    SessionOptions options = {.kv_dtype = DTYPE_F32, .compute = {.kernels = kernels, .threads = threads}};
+    Session *session = model && threads && kernels ? session_new(model, &options, &error) : NULL;
+    *n_vocab = model ? model_config(model)->n_vocab : 0;
+    int32_t tokens[N_TOKENS];
+    for (size_t i = 0; i < N_TOKENS && *n_vocab; i++) tokens[i] = (int32_t)(i * i * 7 % *n_vocab);
+    float *logits = session ? calloc(N_TOKENS * *n_vocab, sizeof *logits) : NULL;
+    bool ok = logits && session_feed(session, tokens, N_TOKENS, logits, N_TOKENS, &error);
+    CHECK(ok, "%s: %s", path, error.message);
+    session_free(session);
+    threads_free(threads);
+    model_close(model);
+    if (!ok) free(logits);
+    return ok ? logits : NULL;
+}
+
+static void test_same_logits(void) {
+    for (size_t i = 0; i < N_MODELS; i++) {
+        char path[256];
+        size_t n, n_folder;
+        if (models[i].other_rope) continue;
+        snprintf(path, sizeof path, REFERENCE "%s.gguf", models[i].name);
+        float *want = logits_of(path, &n), *got = logits_of(folder_of(i, ""), &n_folder);
+        CHECK(n == n_folder, "%s: %zu tokens, not %zu", models[i].name, n_folder, n);
+        double off = 0, most = 0;
+        for (size_t k = 0; want && got && k < N_TOKENS * n && n == n_folder; k++) {
+            off = fmax(off, fabs((double)want[k] - (double)got[k]));
+            most = fmax(most, fabs((double)want[k]));
+        }
+        CHECK(off <= 2e-5 * most, "%s: logits are off by %g of %g", models[i].name, off, most);
+        free(want);
+        free(got);
+    }
+}
+
+int main(void) {
+    char command[16384];
+    size_t n = (size_t)snprintf(command, sizeof command, "python3 scripts/folders.py");
+    scratch_begin();
+    for (size_t i = 0; i < N_MODELS; i++)
+        n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "%s.gguf %s", models[i].name,
+                              folder_of(i, ""));
+    if (system(command) != 0) {
+        printf("skipped: python3 scripts/folders.py does not run\n0 passed, 0 failed, 1 skipped\n");
+        return 0;
+    }
+    RUN(test_same_checkpoint);
+    RUN(test_same_logits);
+    snprintf(command, sizeof command, "rm -r %s", scratch_folder);
+    if (system(command) != 0) perror("rm");
+    return test_end();
+}
