@@ -163,6 +163,12 @@ void catch_signals(const char *program) {
 
 bool interrupted(void) { return stopped_by; }
 
+void forget_interrupt(void) {
+    if (stopped_by != SIGINT) return;
+    set_grace(0);
+    stopped_by = 0;
+}
+
 void note_changed(const char *program, const Model *model) {
     Error line; /* which the path cannot break */
     if (!model || !checkpoint_changed(model_checkpoint(model))) return;

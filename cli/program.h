@@ -52,6 +52,9 @@ const char *default_model(const char *program, char *buffer, size_t size);
 void catch_signals(const char *program);
 bool interrupted(void);
 
+/* Goes on after Ctrl-C, as if it had not come. No other signal is forgotten. */
+void forget_interrupt(void);
+
 /* A program that has noticed Ctrl-C in time may print what it has, however long that takes. */
 void last_words(void);
 
