@@ -428,12 +428,12 @@ static bool reserve(Binder *binder) {
 
 /* Whether a tensor is of a layer that is left out. */
 static bool is_unused(const Config *config, String name) {
-    char begins[32];
-    for (size_t i = 0; i < config->n_unused_layers; i++) {
-        size_t n = (size_t)snprintf(begins, sizeof begins, "blk.%zu.", config->n_layer + i);
-        if (name.n > n && memcmp(name.data, begins, n) == 0) return true;
-    }
-    return false;
+    size_t layer = 0, i = 4;
+    if (name.n < 4 || memcmp(name.data, "blk.", 4) != 0) return false;
+    for (; i < name.n && name.data[i] >= '0' && name.data[i] <= '9' && i < 12; i++)
+        layer = 10 * layer + (size_t)(name.data[i] - '0');
+    return i < name.n && name.data[i] == '.' && layer >= config->n_layer &&
+           layer - config->n_layer < config->n_unused_layers;
 }
 
 bool weights_bind(Weights *weights, const Config *config, const Checkpoint *checkpoint, Error *error) {

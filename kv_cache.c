@@ -33,6 +33,7 @@ bool kv_cache_open(KvCache *cache, DType dtype, size_t n_heads, size_t d_head, s
         return error_set(
             error, "no memory has room for a KV cache of %zu positions; ask for a smaller context", n_ctx);
     cache->n_room = cache->n_room / KEY_TILE * KEY_TILE;
+    if (cache->n_bytes == 0) return true; /* no layer has its heads here */
     void *tiles = mmap(NULL, cache->n_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (tiles == MAP_FAILED)

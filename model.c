@@ -53,13 +53,15 @@ struct Session {
     float *experts;  /* [n_chunk][experts_floats], or NULL */
 };
 
-Model *model_open(const char *path, Error *error) {
+Model *model_open(const char *path, Error *error) { return model_open_with(path, NULL, NULL, error); }
+
+Model *model_open_with(const char *path, Progress *progress, void *user, Error *error) {
     Model *model = calloc(1, sizeof *model);
     if (!model) {
         error_set(error, "%s: not enough memory", path);
         return NULL;
     }
-    model->checkpoint = checkpoint_open(path, error);
+    model->checkpoint = checkpoint_open_with(path, progress, user, error);
     if (model->checkpoint && config_read(&model->config, model->checkpoint, error) &&
         weights_bind(&model->weights, &model->config, model->checkpoint, error))
         return model;

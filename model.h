@@ -24,19 +24,14 @@ typedef struct Model Model;
  * sessions must be freed first.
  */
 Model *model_open(const char *path, Error *error);
+Model *model_open_with(const char *path, Progress *progress, void *user,
+                       Error *error); /* as checkpoint_open_with */
 void model_close(Model *model);
 
 const Config *model_config(const Model *model);
 const Weights *model_weights(const Model *model);
 const Checkpoint *model_checkpoint(const Model *model);
 AttentionShape model_attention_shape(const Model *model);
-
-/*
- * Called from time to time during long work: `done` of `total` are finished. `what` names what is counted
- * ("tokens"); it is NULL when there is too little to report. At the end done = total. If it returns false, the work
- * stops and fails with the error "interrupted".
- */
-typedef bool Progress(void *user, const char *what, size_t done, size_t total);
 
 enum { SESSION_CHUNK = 256 }; /* tokens that go through the layers together unless asked otherwise */
 

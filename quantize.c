@@ -146,7 +146,7 @@ typedef struct Work {
 
 static bool open_model(Work *work, Error *error) {
     const Settings *s = work->settings;
-    work->model = checkpoint_open(s->model, error);
+    work->model = checkpoint_open_with(s->model, progress_or_stop, NULL, error);
     if (!work->model) return false;
     if (!s->tokenizer) return true;
     if (checkpoint_has(work->model, "tokenizer.ggml.model"))

@@ -143,7 +143,7 @@ typedef struct Run {
 
 static bool open_model(Run *run, Error *error) {
     const Settings *s = run->settings;
-    run->model = model_open(s->model, error);
+    run->model = model_open_with(s->model, progress_or_stop, NULL, error);
     if (!run->model) return false;
     run->threads = threads_new(s->n_threads ? (unsigned)s->n_threads : threads_physical_cores(), error);
     if (!run->threads) return false;

@@ -39,6 +39,11 @@ struct States {
     float *ones;         /* [n_channels] */
 };
 
+size_t states_rows(const StateShape *shape) {
+    size_t gates = shape->n_head ? 2 * shape->n_head : shape->n_channels; /* alpha and beta, or before */
+    return shape->n_channels + shape->d_inner + gates;
+}
+
 size_t states_floats(const StateShape *shape) {
     return 2 * shape->n_channels + shape->d_inner + 2 * shape->n_head;
 }
@@ -159,8 +164,8 @@ static void step(const LayerLoop *loop, size_t head, size_t t) {
     float *q = states->mixed + t * shape->n_channels + key_head * d, *k = q + shape->n_key_head * d;
     float *v = states->mixed + t * shape->n_channels + (2 * shape->n_key_head + head) * d;
     float *gate = states->gate + t * shape->d_inner + head * d, *matrix = loop->matrices + head * d * d;
-    float unit[2 * STATE_MAX_HEAD];       /* k, then q */
-    float said[2 * STATE_MAX_HEAD];       /* S k, S q */
+    float unit[2 * STATE_MAX_HEAD]; /* k, then q */
+    float said[2 * STATE_MAX_HEAD]; /* S k, S q */
 
     float a = states->alpha[t * shape->n_head + head] + weights->bias[head];
     float alpha = expf(weights->decay[head] * softplus(a));

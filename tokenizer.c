@@ -12,7 +12,9 @@
  */
 #include "tokenizer.h"
 
+#include "text/pipeline.h"
 #include "text/unicode.h"
+#include "text/unigram.h"
 #include "text/vocab.h"
 
 #include <stdlib.h>
@@ -21,20 +23,6 @@
 struct Tokenizer {
     Vocab vocab;
 };
-
-static bool tokens_reserve(Tokens *tokens, size_t n, Error *error) {
-    if (n <= tokens->capacity - tokens->n) return true;
-    int32_t *ids = grow(tokens->ids, sizeof *ids, tokens->n + n, &tokens->capacity);
-    if (!ids) return error_set(error, "not enough memory for %zu tokens", tokens->n + n);
-    tokens->ids = ids;
-    return true;
-}
-
-bool tokens_push(Tokens *tokens, int32_t id, Error *error) {
-    if (!tokens_reserve(tokens, 1, error)) return false;
-    tokens->ids[tokens->n++] = id;
-    return true;
-}
 
 /*
  * The length in bytes of the character that text[0, n), n > 0, starts with. Bytes that are not UTF-8 count as characters,
@@ -77,7 +65,11 @@ typedef struct Encoder {
     Error *error;
     CachedPiece *cache; /* [n_cache] by hash */
     size_t n_cache;     /* a power of two */
-    uint16_t *states;   /* [bytes of the text] for patterns */
+    uint16_t *states;   /* [n_patterns][n_states] scratch */
+    size_t n_states;    /* bytes of the text */
+    bool after_unknown; /* the last character was unknown, and its token is pushed */
+    bool saw_unknown;   /* what was encoded has such a character, and depends on more than its own text */
+    TextBuffer swapped; /* a piece of text whose spaces are written as the vocabulary does */
     const char *text;   /* what is being merged */
     Symbol *symbols;    /* [capacity] */
     Candidate *heap; /* [2 · capacity]: n symbols begin with n − 1 pairs, and a merge trades one for two */
@@ -166,6 +158,18 @@ static void set_symbol(Encoder *encoder, uint32_t i, size_t start, size_t n, boo
                                    .id = -1};
 }
 
+static bool push_known(Encoder *encoder, int32_t id) {
+    encoder->after_unknown = false;
+    return tokens_push(encoder->tokens, id, encoder->error);
+}
+
+/* Adds the unknown token, unless it is one with that of the character before. */
+static bool push_unknown(Encoder *encoder) {
+    bool is_fused = encoder->vocab->fuses_unknown && encoder->after_unknown;
+    encoder->after_unknown = encoder->saw_unknown = true;
+    return is_fused || tokens_push(encoder->tokens, encoder->vocab->unknown, encoder->error);
+}
+
 /* Byte-level BPE of one word. */
 static bool encode_word(Encoder *encoder, const char *text, size_t n) {
     const Vocab *vocab = encoder->vocab;
@@ -180,12 +184,14 @@ static bool encode_word(Encoder *encoder, const char *text, size_t n) {
         unsigned char byte = (unsigned char)text[i];
         set_symbol(encoder, (uint32_t)i, i, 1, i + 1 == n);
         encoder->symbols[i].id = vocab->byte_ids[byte];
-        if (vocab->byte_ids[byte] < 0)
+        if (vocab->byte_ids[byte] < 0 && (!vocab->pipeline || vocab->unknown < 0))
             return error_set(encoder->error, "the vocabulary has no token for byte 0x%02x", byte);
     }
     merge_symbols(encoder, (uint32_t)n);
-    for (uint32_t i = 0; i != NONE; i = encoder->symbols[i].next)
-        if (!tokens_push(encoder->tokens, encoder->symbols[i].id, encoder->error)) return false;
+    for (uint32_t i = 0; i != NONE; i = encoder->symbols[i].next) {
+        int32_t id = encoder->symbols[i].id;
+        if (!(id < 0 ? push_unknown(encoder) : push_known(encoder, id))) return false;
+    }
     return true;
 }
 
@@ -194,14 +200,17 @@ static bool push_character(Encoder *encoder, const char *text, size_t n) {
     const Vocab *vocab = encoder->vocab;
     int32_t id = vocab_find(vocab, (String){text, n});
     size_t n_bytes = 0;
+    if (id >= 0) return push_known(encoder, id);
+    if (vocab->swaps_spaces && *text == ' ') text = "\xe2\x96\x81", n = 3; /* what it stands for */
     while (n_bytes < n && vocab->byte_ids[(unsigned char)text[n_bytes]] >= 0) n_bytes++;
-    if (id < 0 && n_bytes == n) {
-        bool ok = true;
-        for (size_t i = 0; ok && i < n; i++)
-            ok = tokens_push(encoder->tokens, vocab->byte_ids[(unsigned char)text[i]], encoder->error);
-        return ok;
-    }
-    return tokens_push(encoder->tokens, id < 0 ? vocab->unknown : id, encoder->error);
+    if (n_bytes < n && vocab->pipeline && vocab->unknown < 0)
+        return error_set(encoder->error,
+                         "the vocabulary has no token for '%.*s', and none for what is unknown", (int)n,
+                         text);
+    if (n_bytes < n) return push_unknown(encoder);
+    for (size_t i = 0; i < n; i++)
+        if (!push_known(encoder, vocab->byte_ids[(unsigned char)text[i]])) return false;
+    return true;
 }
 
 /* The length of the text up to the first place that no token spans. */
@@ -225,7 +234,7 @@ static bool encode_span(Encoder *encoder, const char *text, size_t n) {
     for (uint32_t i = 0; i != NONE; i = encoder->symbols[i].next) {
         const Symbol *symbol = &encoder->symbols[i];
         if (!(symbol->id < 0 ? push_character(encoder, text + symbol->start, symbol->n)
-                             : tokens_push(encoder->tokens, symbol->id, encoder->error)))
+                             : push_known(encoder, symbol->id)))
             return false;
     }
     return true;
@@ -254,12 +263,14 @@ static bool encode_piece(Encoder *encoder, const char *text, size_t n) {
         memcpy(tokens->ids + tokens->n, slot->ids, sizeof slot->ids);
         tokens->n++;
         for (int i = 1; i < CACHED_IDS; i++) tokens->n += slot->ids[i] >= 0;
+        encoder->after_unknown = false;
         return true;
     }
     size_t before = tokens->n;
+    encoder->saw_unknown = false;
     if (!merge_piece(encoder, text, n)) return false;
     size_t n_ids = tokens->n - before;
-    if (n_ids <= CACHED_IDS) {
+    if (n_ids <= CACHED_IDS && !encoder->saw_unknown) {
         memcpy(slot->text, key, sizeof key);
         memset(slot->ids, -1, sizeof slot->ids);
         memcpy(slot->ids, tokens->ids + before, n_ids * sizeof *slot->ids);
@@ -267,20 +278,27 @@ static bool encode_piece(Encoder *encoder, const char *text, size_t n) {
     return true;
 }
 
-/* Encodes text[0, n) after the vocabulary's patterns from that level on have cut it. states: [n] scratch. */
-static bool encode_words(Encoder *encoder, const char *text, size_t n, size_t level, uint16_t *states) {
+/* Encodes text[0, n) after the vocabulary's patterns from that level on have cut it. */
+static bool encode_words(Encoder *encoder, const char *text, size_t n, size_t level) {
     const Vocab *vocab = encoder->vocab;
-    if (n == 0) return true;
     if (level == vocab->n_patterns) return encode_piece(encoder, text, n);
-    Matches matches = pattern_begin(vocab->patterns[level], text, n, states);
-    size_t done = 0, start, end;
-    while (pattern_next(&matches, &start, &end)) {
-        if (!encode_words(encoder, text + done, start - done, level + 1, states + done) ||
-            !encode_words(encoder, text + start, end - start, level + 1, states + start))
-            return false;
-        done = end;
+    Matches matches =
+        pattern_begin(vocab->patterns[level], text, n, encoder->states + level * encoder->n_states);
+    for (size_t done = 0, start = 0, end = 0; done < n; done = end) {
+        if (!pattern_next(&matches, &start, &end)) start = end = n;
+        if (start > done && !encode_words(encoder, text + done, start - done, level + 1)) return false;
+        if (end > start && !encode_words(encoder, text + start, end - start, level + 1)) return false;
     }
-    return encode_words(encoder, text + done, n - done, level + 1, states + done);
+    return true;
+}
+
+/* A text cut where no token spans two of its characters. */
+static bool encode_spans(Encoder *encoder, const char *text, size_t n) {
+    for (size_t i = 0, length; i < n; i += length) {
+        length = span_length(encoder->vocab, text + i, n - i);
+        if (!encode_piece(encoder, text + i, length)) return false;
+    }
+    return true;
 }
 
 /*
@@ -292,11 +310,7 @@ static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool a
     if (!spaced) return error_set(encoder->error, "not enough memory to tokenize %zu bytes", n);
     if (add_space) *spaced = ' ';
     size_t n_spaced = add_space + vocab_unspell_spaces((String){text, n}, spaced + add_space);
-    bool ok = true;
-    for (size_t i = 0, length; ok && i < n_spaced; i += length) {
-        length = span_length(encoder->vocab, spaced + i, n_spaced - i);
-        ok = encode_piece(encoder, spaced + i, length);
-    }
+    bool ok = encode_spans(encoder, spaced, n_spaced);
     free(spaced);
     return ok;
 }
@@ -304,21 +318,44 @@ static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool a
 /* Text between special tokens. As in llama.cpp, each such fragment is a sentence with a space in front. */
 static bool encode_fragment(Encoder *encoder, const char *text, size_t n) {
     if (n == 0) return true;
-    return encoder->vocab->byte_level ? encode_words(encoder, text, n, 0, encoder->states)
+    return encoder->vocab->byte_level ? encode_words(encoder, text, n, 0)
                                       : encode_sentence(encoder, text, n, encoder->vocab->add_space);
 }
 
 static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-static bool encode(Encoder *encoder, const char *text, size_t n, unsigned flags) {
+static bool take_token(void *context, int32_t id) { return push_known(context, id); }
+
+/* A piece of text as the steps of a tokenizer.json have cut it. */
+static bool take_piece(void *context, String piece) {
+    Encoder *encoder = context;
     const Vocab *vocab = encoder->vocab;
+    encoder->after_unknown = false;
+    if (vocab->unigram)
+        return unigram_encode(vocab->unigram, piece.data, piece.n, encoder->tokens, encoder->error);
+    if (vocab->byte_level) return encode_piece(encoder, piece.data, piece.n);
+    if (vocab->swaps_spaces) {
+        encoder->swapped.n = 0;
+        if (!vocab_swap_spaces(piece, &encoder->swapped))
+            return error_set(encoder->error, "not enough memory to tokenize %zu bytes", piece.n);
+        piece = (String){encoder->swapped.data, encoder->swapped.n};
+    }
+    int32_t whole = vocab->whole_words ? vocab_find(vocab, piece) : -1;
+    return whole >= 0 ? push_known(encoder, whole) : encode_spans(encoder, piece.data, piece.n);
+}
+
+/* Text between BOS and EOS: special tokens and what lies between. */
+static bool encode_text(Encoder *encoder, const char *text, size_t n, unsigned flags) {
+    const Vocab *vocab = encoder->vocab;
+    const PipelineTaker taker = {encoder, take_token, take_piece};
     size_t start = 0; /* of the fragment */
-    if ((flags & ENCODE_ENDS) && vocab->add_bos && !tokens_push(encoder->tokens, vocab->bos, encoder->error))
-        return false;
-    for (size_t i = 0; vocab->n_specials && i < n;) {
-        const Special *special = vocab_begins_special(vocab, text[i])
-                                     ? vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL)
-                                     : NULL;
+    if (vocab->pipeline)
+        return pipeline_run(vocab->pipeline, text, n, flags & ENCODE_SPECIAL, &taker, encoder->error);
+    unsigned char wanted = flags & ENCODE_SPECIAL ? BEGINS_SPECIAL : BEGINS_DEFINED;
+    for (size_t i = 0; vocab->specials.n && i < n;) {
+        const Prefix *special = NULL;
+        if (vocab->begins[(unsigned char)text[i]] & wanted)
+            special = vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL);
         if (!special) {
             i++;
             continue;
@@ -330,9 +367,15 @@ static bool encode(Encoder *encoder, const char *text, size_t n, unsigned flags)
         while (special->takes_space && i < n && is_space(text[i])) i++;
         start = i;
     }
-    return encode_fragment(encoder, text + start, n - start) &&
-           (!(flags & ENCODE_ENDS) || !vocab->add_eos ||
-            tokens_push(encoder->tokens, vocab->eos, encoder->error));
+    return encode_fragment(encoder, text + start, n - start);
+}
+
+static bool encode(Encoder *encoder, const char *text, size_t n, unsigned flags) {
+    const Vocab *vocab = encoder->vocab;
+    bool ends = flags & ENCODE_ENDS;
+    return (!ends || !vocab->add_bos || tokens_push(encoder->tokens, vocab->bos, encoder->error)) &&
+           encode_text(encoder, text, n, flags) &&
+           (!ends || !vocab->add_eos || tokens_push(encoder->tokens, vocab->eos, encoder->error));
 }
 
 bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_bytes, unsigned flags,
@@ -341,7 +384,9 @@ bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_byt
     size_t n_before = tokens->n;
     while (encoder.n_cache < n_bytes / 4 && encoder.n_cache < MAX_CACHE) encoder.n_cache *= 2;
     encoder.cache = calloc(encoder.n_cache, sizeof *encoder.cache);
-    encoder.states = malloc((tokenizer->vocab.n_patterns ? n_bytes : 0) * sizeof *encoder.states + 1);
+    encoder.n_states = n_bytes;
+    if (n_bytes < SIZE_MAX / 2 / MAX_PATTERNS)
+        encoder.states = malloc(tokenizer->vocab.n_patterns * n_bytes * sizeof *encoder.states + 1);
     bool ok = encoder.cache && encoder.states
                   ? encode(&encoder, text, n_bytes, flags)
                   : error_set(error, "not enough memory to tokenize %zu bytes", n_bytes);
@@ -350,12 +395,8 @@ bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_byt
     free(encoder.states);
     free(encoder.symbols);
     free(encoder.heap);
+    free(encoder.swapped.data);
     return ok;
-}
-
-void tokens_free(Tokens *tokens) {
-    free(tokens->ids);
-    *tokens = (Tokens){0};
 }
 
 Tokenizer *tokenizer_new(const Checkpoint *checkpoint, Error *error) {
@@ -364,7 +405,9 @@ Tokenizer *tokenizer_new(const Checkpoint *checkpoint, Error *error) {
         error_set(error, "%s: not enough memory for the vocabulary", checkpoint_path(checkpoint));
         return NULL;
     }
-    if (vocab_load(&tokenizer->vocab, checkpoint, error)) return tokenizer;
+    bool has_keys = checkpoint_has(checkpoint, "tokenizer.ggml.model") ||
+                    !checkpoint_has(checkpoint, "tokenizer.huggingface.json");
+    if ((has_keys ? vocab_load : vocab_load_json)(&tokenizer->vocab, checkpoint, error)) return tokenizer;
     tokenizer_free(tokenizer);
     return NULL;
 }
@@ -379,7 +422,9 @@ Tokenizer *tokenizer_open(const char *path, const Checkpoint *own, Checkpoint **
     *file = NULL;
     if (path && !(*file = checkpoint_open(path, error))) return NULL;
     const Checkpoint *source = path ? *file : own;
-    if (checkpoint_has(source, "tokenizer.ggml.model")) return tokenizer_new(source, error);
+    if (checkpoint_has(source, "tokenizer.ggml.model") ||
+        checkpoint_has(source, "tokenizer.huggingface.json"))
+        return tokenizer_new(source, error);
     error_set(error, "%s: holds no vocabulary; name a file that does with -z", checkpoint_path(source));
     return NULL;
 }
@@ -411,11 +456,14 @@ String tokenizer_piece(const Tokenizer *tokenizer, int32_t id, bool special) {
     const Vocab *vocab = &tokenizer->vocab;
     bool is_shown = is_token(vocab, id) &&
                     (special || (vocab->types[id] != TOKEN_CONTROL && vocab->types[id] != TOKEN_UNKNOWN));
-    return is_shown ? vocab_text(vocab, id) : (String){"", 0};
+    return is_shown ? vocab_shown(vocab, id) : (String){"", 0};
 }
 
 Detokenizer detokenizer_begin(const Tokenizer *tokenizer, bool special) {
-    return (Detokenizer){.tokenizer = tokenizer, .special = special, .at_start = tokenizer->vocab.add_space};
+    const Vocab *vocab = &tokenizer->vocab;
+    return (Detokenizer){.tokenizer = tokenizer,
+                         .special = special,
+                         .at_start = vocab->add_space || vocab->n_strips || vocab->bare_first};
 }
 
 /* Moves what can no longer change from `pending` to `out`: at the end of the text, everything. */
@@ -433,14 +481,27 @@ static bool flush(Detokenizer *detokenizer, bool at_end, TextBuffer *out) {
     return ok;
 }
 
+/* Takes from a piece that opens the text what does not belong there: the space that was put in front to encode it. */
+static String open_text(Detokenizer *detokenizer, String piece) {
+    const Vocab *vocab = &detokenizer->tokenizer->vocab;
+    String space = {vocab->pipeline ? vocab->stripped : " ", vocab->pipeline ? vocab->stripped_length : 1};
+    size_t most = vocab->pipeline ? vocab->n_strips : 1;
+    while (detokenizer->n_dropped < most && piece.n >= space.n &&
+           memcmp(piece.data, space.data, space.n) == 0) {
+        piece.data += space.n, piece.n -= space.n;
+        detokenizer->n_dropped++;
+    }
+    detokenizer->at_start = vocab->pipeline && piece.n == 0 && detokenizer->n_dropped < most;
+    return piece;
+}
+
 bool detokenizer_push(Detokenizer *detokenizer, int32_t id, TextBuffer *out) {
     const Vocab *vocab = &detokenizer->tokenizer->vocab;
     String piece = tokenizer_piece(detokenizer->tokenizer, id, detokenizer->special);
-    if (detokenizer->at_start && piece.n && vocab->types[id] != TOKEN_CONTROL) {
-        detokenizer->at_start = false;
-        if (piece.data[0] == ' ') piece.data++, piece.n--;
-    }
+    bool opens = detokenizer->at_start && piece.n && (vocab->pipeline || vocab->types[id] != TOKEN_CONTROL);
+    if (opens) piece = open_text(detokenizer, piece);
     for (size_t i = 0; i < piece.n; i++) {
+        if (opens && vocab->bare_first && piece.data[i] == ' ') continue;
         detokenizer->pending[detokenizer->n_pending++] = (unsigned char)piece.data[i];
         if (!flush(detokenizer, false, out)) return false;
     }

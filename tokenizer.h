@@ -5,6 +5,7 @@
 #include "checkpoint/checkpoint.h"
 #include "error.h"
 #include "text/buffer.h"
+#include "text/tokens.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,6 +18,9 @@ typedef struct Tokenizer Tokenizer;
  * Builds the tokenizer that the checkpoint's metadata (tokenizer.ggml.…) describes:
  * "gpt2": byte-level BPE with merges (Sennrich et al. 2016, arXiv:1508.07909; Radford et al. 2019);
  * "llama": SentencePiece BPE with scores, ▁ and byte fallback (Kudo & Richardson 2018, arXiv:1808.06226).
+ * Without them, that of the tokenizer.json in tokenizer.huggingface.json: BPE or Unigram (Kudo 2018, arXiv:1804.10959),
+ * as Hugging Face's library has it; whatever in it is not known is refused by name. Two things differ: a character that
+ * no token can write, and the library drops, fails; and text never becomes a special token by merging.
  * Borrows the checkpoint's bytes: close the checkpoint after tokenizer_free, which accepts NULL.
  */
 Tokenizer *tokenizer_new(const Checkpoint *checkpoint, Error *error);
@@ -36,15 +40,6 @@ bool tokenizer_adds_bos(const Tokenizer *tokenizer);    /* whether ENCODE_ENDS p
 
 /* Whether a generated id ends the text: EOS, end of turn, or BOS (which opens the next text). */
 bool tokenizer_is_end(const Tokenizer *tokenizer, int32_t id);
-
-/* A growing list of ids. Starts as {0}; freed with tokens_free. */
-typedef struct Tokens {
-    int32_t *ids;
-    size_t n, capacity;
-} Tokens;
-
-bool tokens_push(Tokens *tokens, int32_t id, Error *error);
-void tokens_free(Tokens *tokens);
 
 /* Flags of tokenizer_encode. */
 enum {
@@ -72,8 +67,9 @@ String tokenizer_piece(const Tokenizer *tokenizer, int32_t id, bool special);
  */
 typedef struct Detokenizer {
     const Tokenizer *tokenizer;
-    bool special;  /* show control tokens by name */
-    bool at_start; /* the next token opens the text: SentencePiece drops the space it put in front */
+    bool special;     /* show control tokens by name */
+    bool at_start;    /* the next token opens the text: SentencePiece drops the space it put in front */
+    size_t n_dropped; /* characters so far of those that are dropped there */
     unsigned char pending[4];
     size_t n_pending;
 } Detokenizer;

@@ -22,8 +22,8 @@
 #error "checkpoints are little-endian and used in place: this machine would have to swap every weight"
 #endif
 
-static const Format *const formats[] = {&format_gguf, &format_safetensors, &format_llama2c_tokenizer,
-                                        &format_llama2c};
+static const Format *const formats[] = {&format_gguf,           &format_safetensors,       &format_llmc,
+                                        &format_llmc_tokenizer, &format_llama2c_tokenizer, &format_llama2c};
 
 /* Memory that belongs to a checkpoint. Small pieces share the list's first block; each large one has its own. */
 typedef struct Owned {
@@ -177,7 +177,12 @@ static bool read_path(Checkpoint *checkpoint, Error *error) {
 }
 
 Checkpoint *checkpoint_open(const char *path, Error *error) {
+    return checkpoint_open_with(path, NULL, NULL, error);
+}
+
+Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *user, Error *error) {
     Checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
+    if (checkpoint) checkpoint->progress = progress, checkpoint->user = user;
     if (!checkpoint || !(checkpoint->path = strdup(path))) {
         error_set(error, "%s: not enough memory", path);
         goto fail;

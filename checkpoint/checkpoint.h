@@ -54,13 +54,24 @@ const DTypeInfo *checkpoint_type(uint32_t type);
 typedef struct Checkpoint Checkpoint;
 
 /*
- * Maps the file at path and checks its whole structure: afterwards every tensor lies inside the file,
+ * Maps the file at path, or the weights of the Hugging Face folder at path, or around the safetensors file at path, or
+ * all parts of a split GGUF whose first is at path; and checks its whole structure: afterwards every tensor lies inside the file,
  * overlaps no other, has the bytes its shape asks for, and no name or key occurs twice. Whether anything can
  * be computed with it is not asked: tensors may be of any type. Who writes to the file while it is open changes weights
  * and nothing else; a file that is made shorter kills the process (SIGBUS), as with any mapping.
  * NULL with an error that names the file, what is wrong and what to do. checkpoint_close accepts NULL.
  */
 Checkpoint *checkpoint_open(const char *path, Error *error);
+
+/*
+ * Called from time to time during long work: `done` of `total` are finished. `what` names what is counted
+ * ("tokens"); it is NULL when there is too little to report. At the end done = total. If it returns false, the work
+ * stops and fails with the error "interrupted".
+ */
+typedef bool Progress(void *user, const char *what, size_t done, size_t total);
+
+/* Likewise, and tells of a folder's weights that have to be turned; progress may be NULL. */
+Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *user, Error *error);
 void checkpoint_close(Checkpoint *checkpoint);
 
 const char *checkpoint_path(const Checkpoint *checkpoint);

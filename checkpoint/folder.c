@@ -20,6 +20,7 @@ enum {
     MAX_CONFIG_BYTES = 1 << 26,    /* of a JSON text but tokenizer.json */
     MAX_TOKENIZER_BYTES = 1 << 29, /* of tokenizer.json */
     MAX_FILES = 4096,
+    MIB = 1 << 20,
     MAX_EXPERTS = 65536,
 };
 
@@ -186,6 +187,7 @@ static unsigned char *add_turning(Folder *folder, Turning turning, uint64_t n_by
     }
     if (!maker->ok) return NULL;
     maker->checkpoint->n_turned += n_bytes;
+    turning.n_bytes = n_bytes;
     folder->turnings[folder->n_turnings++] = turning;
     return turning.to;
 }
@@ -397,12 +399,27 @@ static void add_tensor(Folder *folder, const Stored *stored) {
     if (arrange(folder, &name, stored, &tensor)) emit_all(folder, &name, &tensor, stored);
 }
 
+static void turn_weights(Folder *folder) {
+    const Checkpoint *checkpoint = folder->maker.checkpoint;
+    uint64_t done = 0, all = checkpoint->n_turned;
+    const char *what = all >= 64 * MIB ? "MiB of weights turned" : NULL;
+    for (size_t i = 0; i < folder->n_turnings && folder->maker.ok; i++) {
+        if (checkpoint->progress &&
+            !checkpoint->progress(checkpoint->user, what, (size_t)(done / MIB), (size_t)(all / MIB)))
+            make_fail(&folder->maker, "interrupted");
+        if (folder->maker.ok) turn_run(&folder->turnings[i]);
+        done += folder->turnings[i].n_bytes;
+    }
+    if (checkpoint->progress && what)
+        checkpoint->progress(checkpoint->user, what, (size_t)(all / MIB), (size_t)(all / MIB));
+}
+
 static void add_tensors(Folder *folder) {
     const Json *tie = hub_get(folder->config, "tie_word_embeddings");
     folder->tied = tie && tie->kind == JSON_BOOL ? tie->boolean : folder->family->tied;
     for (size_t i = 0; i < folder->shelf.n && folder->maker.ok; i++)
         add_tensor(folder, &folder->shelf.tensors[i]);
-    for (size_t i = 0; i < folder->n_turnings && folder->maker.ok; i++) turn_run(&folder->turnings[i]);
+    if (folder->maker.ok) turn_weights(folder);
 }
 
 /* The id of a special token: what tokenizer_config.json calls "eos_token", or config.json's "eos_token_id". */

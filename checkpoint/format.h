@@ -65,6 +65,8 @@ struct Checkpoint {
     const Entry **by_key;   /* the entries sorted by key */
     struct Owned *owned;    /* of checkpoint_own */
     uint64_t n_turned;      /* bytes of weights that do not lie in a file */
+    Progress *progress;     /* while it is opened, or NULL */
+    void *user;             /* what progress gets */
 };
 
 /*
@@ -94,6 +96,8 @@ void *checkpoint_own(Checkpoint *checkpoint, size_t n, Error *error);
 
 extern const Format format_gguf;
 extern const Format format_safetensors;       /* the folder around it */
+extern const Format format_llmc;              /* a model */
+extern const Format format_llmc_tokenizer;    /* its vocabulary */
 extern const Format format_llama2c;           /* a model */
 extern const Format format_llama2c_tokenizer; /* its vocabulary */
 

@@ -64,6 +64,7 @@ typedef struct Turning {
     const Stored *from, *scales; /* the latter of TURN_MXFP4 */
     unsigned char *to;
     size_t n_parts;             /* that come apart: 2 for gate and up */
+    uint64_t n_bytes;           /* there */
     uint64_t n_head, n_head_kv; /* of TURN_QKV */
 } Turning;
 

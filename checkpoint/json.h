@@ -49,7 +49,7 @@ static inline String json_string(const Json *json) {
     return (String){is_text ? json->text : "", is_text ? json->n : 0};
 }
 
-/* The key of member i of an object, i < n. No key holds a NUL. */
+/* The key of member i of an object, i < n. An escape may have put a NUL into it, too. */
 static inline String json_key(const Json *object, size_t i) { return json_string(&object->items[2 * i]); }
 
 /* Whether it is that text; `json` may be NULL. */

@@ -12,6 +12,8 @@ const char *count_name(CountKind kind) {
         [COUNT_KEY] = "key",
         [COUNT_VALUE] = "value",
         [COUNT_OUTPUT] = "output",
+        [COUNT_STATE_IN] = "state in",
+        [COUNT_STATE_OUT] = "state out",
         [COUNT_UP] = "up",
         [COUNT_GATE] = "gate",
         [COUNT_DOWN] = "down",
@@ -63,6 +65,17 @@ static void count_mlp(Count counts[N_COUNTS], CountKind up, const MlpWeights *ml
     count_linear(counts, up + COUNT_DOWN - COUNT_UP, &mlp->down);
 }
 
+static void count_state(Count counts[N_COUNTS], const Config *config, const StateWeights *state) {
+    const StateShape *shape = &config->state;
+    if (state->mixer == MIXER_ATTENTION) return;
+    const Linear *in[] = {&state->in, &state->before, &state->gate, &state->alpha, &state->beta};
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++) count_linear(counts, COUNT_STATE_IN, in[i]);
+    add_floats(&counts[COUNT_STATE_IN], (uint64_t)shape->n_taps * shape->n_channels);
+    count_linear(counts, COUNT_STATE_OUT, &state->out);
+    count_norm(counts, config, &state->norm, state->norm.n);
+    add_floats(&counts[COUNT_BIASES], 2 * (uint64_t)shape->n_head); /* decay and bias */
+}
+
 void count_weights(const Model *model, Count counts[N_COUNTS]) {
     const Config *config = model_config(model);
     const Weights *weights = model_weights(model);
@@ -82,6 +95,7 @@ void count_weights(const Model *model, Count counts[N_COUNTS]) {
         count_head_norm(counts, config, &w->attention.q_norm, config->n_head);
         count_head_norm(counts, config, &w->attention.k_norm, config->n_head_kv);
         if (w->attention.sinks) add_floats(&counts[COUNT_BIASES], config->n_head);
+        count_state(counts, config, &w->state);
         count_mlp(counts, COUNT_UP, &w->mlp);
         for (size_t e = 0; e < w->experts.n_expert; e++)
             count_mlp(counts, COUNT_EXPERT_UP, &w->experts.experts[e]);

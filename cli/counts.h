@@ -15,6 +15,8 @@ typedef enum CountKind {
     COUNT_KEY,
     COUNT_VALUE,
     COUNT_OUTPUT,
+    COUNT_STATE_IN, /* of layers with a state: all that reads the residual stream, and the kernel */
+    COUNT_STATE_OUT,
     COUNT_UP,
     COUNT_GATE,
     COUNT_DOWN,

@@ -36,6 +36,11 @@ static void print_file(const Info *info) {
     print_name(info->out, checkpoint_path(info->checkpoint));
     fprintf(info->out, " (%s, %.1f MiB)\n", checkpoint_format(info->checkpoint),
             (double)checkpoint_file_bytes(info->checkpoint) / (1 << 20));
+    uint64_t turned = checkpoint_turned_bytes(info->checkpoint);
+    if (turned)
+        fprintf(info->out,
+                "turned       %.1f MiB of weights, which lie otherwise in this folder, are in memory\n",
+                (double)turned / (1 << 20));
 }
 
 static void print_tokenizer(const Info *info) {
@@ -108,6 +113,10 @@ static void print_model(const Info *info) {
             "context      %zu tokens, KV cache %zu bytes a token in F16, %zu in F32, %zu in Q8_0\n",
             config->n_ctx, attention_kv_bytes(&shape, DTYPE_F16), attention_kv_bytes(&shape, DTYPE_F32),
             attention_kv_bytes(&shape, DTYPE_Q8_0));
+    if (model_weights(info->model)->n_states)
+        fprintf(info->out, "state        %zu bytes, in %zu of %zu layers\n",
+                states_bytes(&config->state, model_weights(info->model)->n_states),
+                model_weights(info->model)->n_states, config->n_layer);
     print_windows(info, config);
     if (config->n_expert)
         fprintf(info->out, "experts      %zu of %zu for each token, d_ff %zu\n", config->n_expert_used,

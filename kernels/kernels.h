@@ -140,13 +140,16 @@ typedef struct Kernels {
     /* y = x/√(mean x² + eps)·gain. Zhang & Sennrich 2019, arXiv:1910.07467. */
     void (*rms_norm)(float *y, const float *x, const float *gain, size_t n, float eps);
 
-    /* x = GELU(x) by the tanh formula of GPT-2, in place. Hendrycks & Gimpel 2016, arXiv:1606.08415. */
+    /*
+     * x = GELU(x) by the tanh formula of GPT-2, in place, off by up to 2^-22·|x|; −∞ becomes NaN. Hendrycks & Gimpel 2016,
+     * arXiv:1606.08415.
+     */
     void (*gelu_tanh)(float *x, size_t n);
 
-    /* x = ½·x·(1 + erf(x/√2)), GELU as it was defined there, in place. */
+    /* x = ½·x·(1 + erf(x/√2)), GELU as it was defined there, in place, off by up to 2^-21·|x|; −∞ becomes NaN. */
     void (*gelu_erf)(float *x, size_t n);
 
-    /* x = cap·tanh(x/cap) in place. */
+    /* x = cap·tanh(x/cap) in place, off by up to 2^-21 of itself: it may be beyond the cap by as much. */
     void (*soft_cap)(float *x, float cap, size_t n);
 
     /* gate = SiLU(gate)·up in place: SwiGLU's middle. Shazeer 2020, arXiv:2002.05202. */

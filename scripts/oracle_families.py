@@ -58,7 +58,7 @@ KEYS = {
     "stablelm": ["use_parallel_residual"],
     "falcon": ["tensor_data_layout"],
     "command-r": ["logit_scale"],
-    "lfm2": ["shortconv.l_cache", "attention.sliding_window", "attention.sliding_window_pattern"],
+    "lfm2": ["shortconv.l_cache", "attention.sliding_window"],
     "qwen35": ["ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank", "ssm.group_count",
                "attention.recurrent_layers", "rope.dimension_sections"],
     "cohere2": ["logit_scale", "attention.sliding_window"],

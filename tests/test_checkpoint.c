@@ -4,6 +4,9 @@
  */
 #include "checkpoint/checkpoint.h"
 #include "gguf.h"
+#include "test.h"
+
+#include <sys/stat.h>
 
 static unsigned char file[1 << 16];
 
@@ -598,6 +601,86 @@ static void test_reference_files(void) {
     }
 }
 
+enum { N_PARTS = 3 };
+
+static const char *part_path(unsigned number, unsigned n) {
+    static char path[400];
+    snprintf(path, sizeof path, "%s/m-%05u-of-%05u.gguf", scratch_folder, number, n);
+    return path;
+}
+
+/* Part `number` of a split file, with the tensors "a…" and "b…" of it, and what it says about itself. */
+static void put_part(unsigned number, uint16_t no, uint16_t count, int32_t n_tensors) {
+    static const char *const names[] = {"a1", "b1", "a2", "b2", "a3", "b3"};
+    static unsigned char bytes[1 << 16];
+    Gguf gguf = gguf_begin(3);
+    if (number == 1) gguf_string(&gguf, "general.architecture", "llama");
+    gguf_key(&gguf, "split.no", U16, &no, 2);
+    gguf_key(&gguf, "split.count", U16, &count, 2);
+    gguf_key(&gguf, "split.tensors.count", I32, &n_tensors, 4);
+    for (unsigned i = 2 * number - 2; i < 2 * number; i++) gguf_tensor(&gguf, names[i], T_F32, 2, 4 + i);
+    size_t n = gguf_write(&gguf, bytes);
+    for (size_t i = 0; i < gguf.n_tensors; i++)
+        memset(bytes + gguf.tensors[i].data_at, (int)number, gguf.tensors[i].n_bytes);
+    FILE *out = fopen(part_path(number, N_PARTS), "wb");
+    CHECK(out && fwrite(bytes, 1, n, out) == n && fclose(out) == 0, "part %u", number);
+}
+
+static void refuse_parts(const char *says) {
+    Error error = {{0}};
+    Checkpoint *checkpoint = checkpoint_open(part_path(1, N_PARTS), &error);
+    CHECK(!checkpoint && strstr(error.message, says), "'%s' does not say '%s'", error.message, says);
+    checkpoint_close(checkpoint);
+}
+
+static void test_parts(void) {
+    Error error = {{0}};
+    struct stat status;
+    uint64_t n_bytes = 0;
+    for (unsigned i = 1; i <= N_PARTS; i++) {
+        put_part(i, (uint16_t)(i - 1), N_PARTS, 2 * N_PARTS);
+        if (stat(part_path(i, N_PARTS), &status) == 0) n_bytes += (uint64_t)status.st_size;
+    }
+    Checkpoint *checkpoint = checkpoint_open(part_path(1, N_PARTS), &error);
+    CHECK(checkpoint, "%s", error.message);
+    if (checkpoint) {
+        const Tensor *first = checkpoint_find(checkpoint, "b1"), *last = checkpoint_find(checkpoint, "b3");
+        CHECK(checkpoint_n_tensors(checkpoint) == 6 && checkpoint_has(checkpoint, "general.architecture"),
+              "six tensors");
+        CHECK(first && last && *(const char *)first->data == 1 &&
+                  ((const char *)last->data)[last->n_bytes - 1] == 3 && last->dims[1] * last->dims[0] == 18,
+              "tensors of the first and the last part");
+        CHECK(checkpoint_file_bytes(checkpoint) == n_bytes, "bytes of all parts");
+        CHECK(!checkpoint_changed(checkpoint), "changed");
+        FILE *more = fopen(part_path(3, N_PARTS), "ab");
+        CHECK(more && fputc(0, more) == 0 && fclose(more) == 0 && checkpoint_changed(checkpoint),
+              "the last part changed");
+    }
+    checkpoint_close(checkpoint);
+    CHECK(
+        !checkpoint_open(part_path(2, N_PARTS), &error) &&
+            strstr(error.message, "this is part 2 of a split GGUF: name the first, '…-00001-of-00003.gguf'"),
+        "%s", error.message);
+    put_part(2, 2, N_PARTS, 6);
+    refuse_parts("-00002-of-00003.gguf: is no part number 2 of 3, as its name says");
+    put_part(2, 1, 2, 6);
+    refuse_parts("is no part number 2 of 3");
+    put_part(2, 1, N_PARTS, 6);
+    put_part(1, 0, N_PARTS, 7);
+    refuse_parts("its parts have 6 tensors, but should have 7");
+    put_part(1, 0, N_PARTS, 0);
+    put_part(2, 1, N_PARTS, 0);
+    put_part(3, 0, N_PARTS, 0);
+    refuse_parts("is no part number 3 of 3");
+    FILE *out = fopen(part_path(3, N_PARTS), "wb");
+    CHECK(out && fputs("<html>", out) >= 0 && fclose(out) == 0, "the third part");
+    refuse_parts("-00003-of-00003.gguf: this is an HTML page");
+    unlink(part_path(3, N_PARTS));
+    refuse_parts("-00003-of-00003.gguf: cannot open: No such file or directory");
+    unlink(part_path(1, N_PARTS));
+    unlink(part_path(2, N_PARTS));
+}
+
 int main(void) {
     scratch_begin();
     RUN(test_types);
@@ -606,6 +689,7 @@ int main(void) {
     RUN(test_tensors);
     RUN(test_other_types);
     RUN(test_no_tensors);
+    RUN(test_parts);
     RUN(test_llama2c);
     RUN(test_llama2c_vocabulary);
     RUN(test_reference_files);

@@ -101,6 +101,8 @@ static const Pre pres[] = {
                   "[\\p{P}!-/:-@\\[-`{-~]", GPT2}},
 };
 
+const Pre *pre_row(size_t i) { return i < sizeof pres / sizeof *pres ? &pres[i] : NULL; }
+
 const Pre *pre_find(String name) {
     for (size_t i = 0; i < sizeof pres / sizeof *pres; i++)
         for (const char *at = pres[i].names; *at;) {

@@ -18,6 +18,9 @@ typedef struct Pre {
     const char *patterns[MAX_PATTERNS];
 } Pre;
 
+/* Row i of all, or NULL behind the last. */
+const Pre *pre_row(size_t i);
+
 /* The row that has the name, or NULL. */
 const Pre *pre_find(String name);
 

@@ -38,11 +38,14 @@ bool reader_add_named(CharSet *set, char name) {
         return property_find("Z", 1, &property) && charset_add_property(set, property) &&
                charset_add(set, '\t', '\r') && charset_add(set, 0x85, 0x85);
     default: { /* w */
-        static const char parts[][3] = {"L", "M", "N", "Pc"};
+        static const char parts[][3] = {"L", "M", "Nd", "Nl", "Pc"};
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
             if (!property_find(parts[i], strlen(parts[i]), &property) || !charset_add_property(set, property))
                 return false;
-        return true;
+        /* Other_Alphabetic; and what Oniguruma has in Latin-1. */
+        return charset_add(set, 0x24b6, 0x24e9) && charset_add(set, 0x1f130, 0x1f149) &&
+               charset_add(set, 0x1f150, 0x1f169) && charset_add(set, 0x1f170, 0x1f189) &&
+               charset_add(set, 0xb2, 0xb3) && charset_add(set, 0xb9, 0xb9) && charset_add(set, 0xbc, 0xbe);
     }
     }
 }

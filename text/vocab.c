@@ -10,8 +10,9 @@
 #include "text/vocab.h"
 
 #include "kernels/aligned.h"
-#include "text/buffer.h"
+#include "text/pipeline.h"
 #include "text/unicode.h"
+#include "text/unigram.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,12 @@ static inline uint64_t hash_text(String text, bool padded) {
  */
 static size_t table_slots(size_t n) { return 2 * n + MAX_PROBES; }
 static size_t table_place(uint64_t hash, size_t n) { return (size_t)((hash >> 32) * (2 * n) >> 32); }
+
+String vocab_shown(const Vocab *vocab, int32_t id) {
+    if (!vocab->shown_starts) return vocab_text(vocab, id);
+    uint32_t start = vocab->shown_starts[id];
+    return (String){vocab->shown + start, vocab->shown_starts[id + 1] - start};
+}
 
 String vocab_text(const Vocab *vocab, int32_t id) {
     uint32_t start = vocab->starts[id];
@@ -112,6 +119,12 @@ static int spelt_byte(uint32_t c) {
     return c == 0x143 ? 0xad : -1;
 }
 
+uint32_t vocab_spell_byte(char byte) {
+    uint32_t c = (unsigned char)byte;
+    if (spelt_byte(c) == (int)c) return c;
+    return c <= 0x20 ? 0x100 + c : c == 0xad ? 0x143 : 0x121 + c - 0x7f;
+}
+
 /*
  * Whether all 8 bytes lie between ! and ~: visible ASCII, which is spelt as itself. A byte's highest bit is set
  * if it is not ASCII, if it lies beyond ~ and 1 is added, or if it lies before ! and ! is subtracted. Only a byte
@@ -154,6 +167,22 @@ static size_t unspell_bytes(String text, char *out, bool *is_spelt) {
     return n;
 }
 
+bool vocab_append_unspelt(String text, TextBuffer *out) {
+    static const char padding[STRING_PADDING];
+    size_t start = out->n, copy = start + text.n + STRING_PADDING;
+    if (!text_append(out, text.data, text.n) || !text_append(out, padding, STRING_PADDING) ||
+        !text_append(out, text.data, text.n) || !text_append(out, padding, STRING_PADDING))
+        return false;
+    bool is_spelt;
+    out->n = start + unspell_bytes((String){out->data + copy, text.n}, out->data + start, &is_spelt);
+    return true;
+}
+
+static size_t copy_text(String text, char *out) {
+    memcpy(out, text.data, text.n);
+    return text.n;
+}
+
 size_t vocab_unspell_spaces(String text, char *out) {
     size_t n = 0;
     for (size_t i = 0; i < text.n;) {
@@ -174,7 +203,8 @@ static int named_byte(String name) {
 
 /* Likewise for a spelling of this vocabulary. */
 static size_t unspell_text(const Vocab *vocab, String text, char *out, bool *is_spelt) {
-    return vocab->byte_level ? unspell_bytes(text, out, is_spelt) : vocab_unspell_spaces(text, out);
+    if (vocab->byte_level) return unspell_bytes(text, out, is_spelt);
+    return vocab->verbatim ? copy_text(text, out) : vocab_unspell_spaces(text, out);
 }
 
 /* Whether byte-level BPE spells a text as itself. */
@@ -194,7 +224,9 @@ static bool unspell(const VocabBuilder *builder, size_t id, String text, char *o
     Vocab *vocab = builder->vocab;
     TokenType type = vocab->types[id];
     bool byte_level = vocab->byte_level;
-    int byte = !byte_level && (type == TOKEN_NORMAL || type == TOKEN_BYTE) ? named_byte(text) : -1;
+    int byte = !byte_level && !vocab->verbatim && (type == TOKEN_NORMAL || type == TOKEN_BYTE)
+                   ? named_byte(text)
+                   : -1;
     if (byte >= 0) {
         vocab->types[id] = TOKEN_BYTE; /* in a file without types, the name tells */
         if (vocab->byte_ids[byte] < 0) vocab->byte_ids[byte] = (int32_t)id;
@@ -205,8 +237,7 @@ static bool unspell(const VocabBuilder *builder, size_t id, String text, char *o
         return error_set(builder->error, "%s: %s: byte token %zu is named '%.*s', expected <0x00> to <0xFF>",
                          builder->path, builder->tokens, id, string_shown(text), text.data);
     } else if (type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || (type == TOKEN_USER_DEFINED && byte_level)) {
-        memcpy(out, text.data, text.n);
-        *n = text.n;
+        *n = copy_text(text, out);
         *is_text = byte_level && is_own_spelling(text);
     } else {
         *n = unspell_text(vocab, text, out, is_text);
@@ -218,7 +249,7 @@ static bool unspell(const VocabBuilder *builder, size_t id, String text, char *o
 static bool index_text(const VocabBuilder *builder, size_t id) {
     Vocab *vocab = builder->vocab;
     String text = vocab_text(vocab, (int32_t)id);
-    if (text.n == 0) return true;
+    if (text.n == 0 || builder->apart) return true;
     uint64_t hash = hash_text(text, true);
     uint32_t *slot = text_slot(vocab, text, hash);
     if (!slot)
@@ -307,13 +338,20 @@ bool vocab_add_merge(VocabBuilder *builder, String left, String right) {
         bool is_spelt = true;
         size_t n_left = unspell_text(vocab, left, text, &is_spelt);
         size_t n = n_left + unspell_text(vocab, right, text + n_left, &is_spelt);
+        String parts[2] = {{text, n_left}, {text + n_left, n - n_left}};
+        for (int i = 0; builder->strict && i < 2; i++)
+            if (vocab_find(vocab, parts[i]) < 0)
+                return error_set(builder->error, "%s: %s: '%.*s' is not in %s", builder->path,
+                                 builder->merges, string_shown(parts[i]), parts[i].data, builder->tokens);
         builder->last =
             !is_spelt ? -1 : find_next(vocab, (String){text, n}, builder->last < 0 ? 0 : builder->last);
         if (builder->last >= 0) {
             size_t order = ++builder->n_merges;
             vocab->merges[order] = (Merge){.left = (uint32_t)n_left};
             uint32_t *place = merge_order(vocab, builder->last, n_left);
-            if (!*place) *place = (uint32_t)order; /* if a pair is listed twice, the first place counts */
+            if (*place && builder->strict) vocab->merges[order].next = vocab->merges[*place].next;
+            if (!*place || builder->strict)
+                *place = (uint32_t)order; /* of equal pairs, the first one counts */
             return true;
         }
     }
@@ -328,52 +366,19 @@ static bool is_special(const Vocab *vocab, size_t id) {
            vocab_text(vocab, (int32_t)id).n;
 }
 
-static int compare_specials(const void *a, const void *b) {
-    const Special *x = a, *y = b;
-    int order = string_compare(x->text, y->text);
-    return order ? order : (x->id > y->id) - (x->id < y->id);
-}
-
-static size_t shared_length(String a, String b) {
-    size_t n = 0;
-    while (n < a.n && n < b.n && a.data[n] == b.data[n]) n++;
-    return n;
-}
-
-/* Adds a special that sorts after all so far. Any special that it begins with is the one before, or begins that. */
-static void add_special(Vocab *vocab, Special special) {
-    int32_t last = (int32_t)vocab->n_specials - 1;
-    special.prefix = last;
-    if (last >= 0) {
-        size_t shared = shared_length(vocab->specials[last].text, special.text);
-        if (shared == special.text.n) return; /* equal texts: the first id stays */
-        while (special.prefix >= 0 && vocab->specials[special.prefix].text.n > shared)
-            special.prefix = vocab->specials[special.prefix].prefix;
-    }
-    vocab->specials[vocab->n_specials++] = special;
-    vocab->specials_from[(unsigned char)*special.text.data + 1]++;
-}
-
 static bool find_specials(const VocabBuilder *builder) {
     Vocab *vocab = builder->vocab;
-    size_t n = 0, capacity = 0;
     for (size_t id = 0; id < vocab->n; id++) {
         if (!is_special(vocab, id)) continue;
         String text = vocab_text(vocab, (int32_t)id);
         if (text.n > MAX_SPECIAL_BYTES)
             return error_set(builder->error, "%s: %s: special token %zu has %zu bytes, at most %d are read",
                              builder->path, builder->tokens, id, text.n, MAX_SPECIAL_BYTES);
-        if (n == capacity) {
-            Special *specials = grow(vocab->specials, sizeof *specials, n + 1, &capacity);
-            if (!specials) return out_of_memory(builder);
-            vocab->specials = specials;
-        }
-        vocab->specials[n++] = (Special){.text = text, .id = (int32_t)id};
+        if (!prefixes_add(&vocab->specials, text, (int32_t)id)) return out_of_memory(builder);
+        vocab->begins[(unsigned char)*text.data] |=
+            vocab->types[id] == TOKEN_USER_DEFINED ? BEGINS_SPECIAL | BEGINS_DEFINED : BEGINS_SPECIAL;
     }
-    if (n == 0) return true;
-    qsort(vocab->specials, n, sizeof *vocab->specials, compare_specials);
-    for (size_t i = 0; i < n; i++) add_special(vocab, vocab->specials[i]);
-    for (int byte = 0; byte < 256; byte++) vocab->specials_from[byte + 1] += vocab->specials_from[byte];
+    prefixes_sort(&vocab->specials);
     return true;
 }
 
@@ -388,33 +393,26 @@ bool vocab_end(VocabBuilder *builder, bool ok) {
     return ok && find_specials(builder);
 }
 
-/*
- * A special that the text starts with sorts before the text, and all that sort between the two start with
- * it as well. So it is the last one before the text, or a prefix of that one.
- */
-const Special *vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control) {
-    const Special *specials = vocab->specials;
-    unsigned char first = (unsigned char)*text;
-    size_t low = vocab->specials_from[first], high = vocab->specials_from[first + 1];
-    while (low < high) { /* specials[low − 1] ≤ text < specials[high] */
-        size_t middle = low + (high - low) / 2;
-        if (string_compare(specials[middle].text, (String){text, n}) <= 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    int32_t i = (int32_t)low - 1;
-    size_t shared = i < 0 ? 0 : shared_length(specials[i].text, (String){text, n});
-    for (; i >= 0; i = specials[i].prefix)
-        if (specials[i].text.n <= shared && (control || vocab->types[specials[i].id] == TOKEN_USER_DEFINED))
-            return &specials[i];
-    return NULL;
+const Prefix *vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control) {
+    const Prefix *specials = vocab->specials.items;
+    int32_t i = prefixes_find(&vocab->specials, text, n);
+    while (i >= 0 && !control && vocab->types[specials[i].id] != TOKEN_USER_DEFINED) i = specials[i].shorter;
+    return i < 0 ? NULL : &specials[i];
 }
 
 void vocab_free(Vocab *vocab) {
+    if (vocab->pipeline) pipeline_free(vocab->pipeline);
+    if (vocab->unigram) {
+        prefixes_free(&vocab->unigram->pieces);
+        free(vocab->unigram->scores);
+    }
+    free(vocab->pipeline);
+    free(vocab->unigram);
+    free(vocab->shown);
+    free(vocab->shown_starts);
     free(vocab->types);
     free(vocab->bytes);
     free(vocab->by_text);
-    free(vocab->specials);
+    prefixes_free(&vocab->specials);
     for (size_t i = 0; i < vocab->n_patterns; i++) pattern_free(vocab->patterns[i]);
 }

@@ -7,15 +7,17 @@
 
 #include "checkpoint/checkpoint.h"
 #include "error.h"
+#include "text/buffer.h"
 #include "text/pattern.h"
 #include "text/pre.h"
+#include "text/prefixes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* What says which pair merges first: a list of merges, or the scores of the tokens that they make. */
-typedef enum VocabKind { VOCAB_BPE, VOCAB_SPM } VocabKind;
+/* What says which pair merges first: a list of merges, or the scores of the tokens that they make; or Unigram's scores. */
+typedef enum VocabKind { VOCAB_BPE, VOCAB_SPM, VOCAB_UNIGRAM } VocabKind;
 
 /* The values are GGUF's own (tokenizer.ggml.token_type). */
 typedef enum TokenType {
@@ -33,19 +35,16 @@ typedef struct Merge {
     uint32_t next; /* order of the next merge in the file that makes the same token, 0: none */
 } Merge;
 
-/* A text that is found before the rest of the text is split. */
-typedef struct Special {
-    String text;
-    int32_t id;
-    int32_t prefix;   /* index of the longest special that this one starts with, −1: none */
-    bool takes_space; /* the white space behind it goes with it */
-} Special;
+enum { BEGINS_SPECIAL = 1, BEGINS_DEFINED = 2 };
 
 typedef struct Vocab {
     VocabKind kind;
-    char name[64];        /* for people */
-    bool byte_level;      /* merging begins with bytes; else with characters, and ▁ in a token is a space */
-    bool whole_words;     /* a piece of text that is a token is not merged: merges do not reach all tokens */
+    char name[64];    /* for people */
+    bool byte_level;  /* merging begins with bytes; else with characters, and ▁ in a token is a space */
+    bool whole_words; /* a piece of text that is a token is not merged: merges do not reach all tokens */
+    bool verbatim;    /* not byte_level, and tokens are as the file has them, apart from … */
+    bool swaps_spaces; /* … ▁, which stands here as a space, and spaces as ▁: in tokens and pieces of text */
+    bool fuses_unknown;   /* unknown characters side by side are one unknown token */
     size_t n;             /* tokens */
     char *bytes;          /* all texts end to end, as in running text; for control tokens their names */
     unsigned char *types; /* [n] TokenType */
@@ -62,9 +61,10 @@ typedef struct Vocab {
     unsigned char joined[256][32]; /* bit: byte b follows byte a within some text of by_text */
     int32_t byte_ids[256];         /* −1: no token */
 
-    Special *specials; /* [n_specials] ascending by text; control, unknown and user-defined tokens */
-    size_t n_specials;
-    size_t specials_from[257]; /* specials whose first byte is b: [specials_from[b], specials_from[b + 1]) */
+    Prefixes
+        specials; /* control, unknown and user-defined tokens, found before the rest of a text is split */
+    /* By first byte: BEGINS_SPECIAL, and BEGINS_DEFINED if one of them is user-defined. */
+    unsigned char begins[256];
 
     /* Each cuts the pieces of text that the one before left, where its matches begin and end. */
     Pattern *patterns[MAX_PATTERNS];
@@ -72,6 +72,15 @@ typedef struct Vocab {
 
     int32_t bos, eos, eot, unknown; /* ids, −1: none */
     bool add_bos, add_eos, add_space;
+
+    /* Of a tokenizer.json; NULL and 0 otherwise. */
+    struct Pipeline *pipeline; /* what is done to a text before */
+    struct Unigram *unigram;   /* of VOCAB_UNIGRAM */
+    char *shown;               /* the texts that tokens become in running text, if not those in bytes … */
+    uint32_t *shown_starts;    /* … [n + 1] likewise */
+    char stripped[4];          /* a character of which the first … */
+    size_t stripped_length, n_strips; /* … n_strips at the start of a decoded text are dropped */
+    bool bare_first;                  /* the first token of a decoded text loses its spaces */
 } Vocab;
 
 /* Up to 8 bytes as a number: the first in its lowest byte, zeros after the last. */
@@ -95,6 +104,12 @@ static inline uint64_t text_word(const char *text, size_t n) {
 bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error);
 void vocab_free(Vocab *vocab);
 
+/* Likewise from the text of a tokenizer.json, tokenizer.huggingface.json (text/vocab_json.c). */
+bool vocab_load_json(Vocab *vocab, const Checkpoint *checkpoint, Error *error);
+
+/* Reads who is BOS, EOS, end of turn and unknown, and what is put, from tokenizer.ggml.…; what is not there stays. */
+bool vocab_read_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error);
+
 /*
  * Filling a Vocab of zeros, whose kind and flags are set, from any source: vocab_begin, vocab_add_token for each id from
  * 0 on, then vocab_add_merge from the first to the last, or vocab_set_score for each id; then vocab_end, also after a
@@ -107,6 +122,9 @@ typedef struct VocabBuilder {
     size_t n_tokens, n_merges;          /* added so far */
     int32_t last;                       /* the token that the last merge makes */
     char *scratch;                      /* a merge's text */
+    bool
+        strict; /* parts of merges must be tokens, and of equal merges the last counts: Hugging Face's rules */
+    bool apart; /* the next token is not what text becomes by merging */
 } VocabBuilder;
 
 /* Makes room for n tokens, spelt by n_bytes in all, and n_merges. */
@@ -124,6 +142,16 @@ String vocab_text(const Vocab *vocab, int32_t id);
 /* Writes the text with every ▁ (U+2581), SentencePiece's space, as a space; returns the bytes, at most text.n. */
 size_t vocab_unspell_spaces(String text, char *out);
 
+/* GPT-2's spelling: the character for a byte; appending the bytes of a spelt text. False when memory runs out. */
+uint32_t vocab_spell_byte(char byte);
+bool vocab_append_unspelt(String text, TextBuffer *out);
+
+/* Writes the text with every space as ▁ and every ▁ as a space. False when memory runs out. */
+bool vocab_swap_spaces(String text, TextBuffer *out);
+
+/* What a token is in running text; of a control token its name. */
+String vocab_shown(const Vocab *vocab, int32_t id);
+
 /* The token of exactly this text, or −1. SentencePiece's control and byte tokens are not text. */
 int32_t vocab_find(const Vocab *vocab, String text);
 
@@ -138,13 +166,7 @@ static inline bool vocab_joins(const Vocab *vocab, char a, char b) {
  */
 int32_t vocab_find_merge(const Vocab *vocab, String text, size_t left, uint32_t *order);
 
-/* Whether a special token starts with this byte. */
-static inline bool vocab_begins_special(const Vocab *vocab, char first) {
-    const size_t *from = &vocab->specials_from[(unsigned char)first];
-    return from[0] < from[1];
-}
-
 /* The longest special token that text[0, n), n > 0, starts with, or NULL; without `control`, user-defined only. */
-const Special *vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control);
+const Prefix *vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control);
 
 #endif

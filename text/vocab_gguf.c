@@ -104,25 +104,16 @@ static bool read_id(const Vocab *vocab, const Checkpoint *checkpoint, const char
     return true;
 }
 
-/* The defaults are llama.cpp's. */
-static bool read_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    bool is_spm = vocab->kind == VOCAB_SPM;
-    vocab->bos = is_spm ? 1 : -1;
-    vocab->eos = is_spm ? 2 : -1;
-    vocab->unknown = is_spm ? 0 : -1;
-    vocab->eot = -1;
+bool vocab_read_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     if (!read_id(vocab, checkpoint, "tokenizer.ggml.bos_token_id", &vocab->bos, error) ||
         !read_id(vocab, checkpoint, "tokenizer.ggml.eos_token_id", &vocab->eos, error) ||
         !read_id(vocab, checkpoint, "tokenizer.ggml.eot_token_id", &vocab->eot, error) ||
         !read_id(vocab, checkpoint, "tokenizer.ggml.unknown_token_id", &vocab->unknown, error))
         return false;
     vocab->add_bos = vocab->add_bos && vocab->bos >= 0;
-    vocab->add_space = is_spm;
     if (!checkpoint_bool(checkpoint, "tokenizer.ggml.add_bos_token", &vocab->add_bos, error) ||
-        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_eos_token", &vocab->add_eos, error) ||
-        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_space_prefix", &vocab->add_space, error))
+        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_eos_token", &vocab->add_eos, error))
         return false;
-    vocab->add_space = vocab->add_space && is_spm;
     const char *missing = vocab->add_bos && vocab->bos < 0   ? "bos"
                           : vocab->add_eos && vocab->eos < 0 ? "eos"
                                                              : NULL;
@@ -130,6 +121,21 @@ static bool read_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error)
            error_set(error,
                      "%s: tokenizer.ggml.add_%s_token is true, but tokenizer.ggml.%s_token_id is missing",
                      checkpoint_path(checkpoint), missing, missing);
+}
+
+/* The defaults are llama.cpp's. */
+static bool read_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    bool is_spm = vocab->kind == VOCAB_SPM;
+    vocab->bos = is_spm ? 1 : -1;
+    vocab->eos = is_spm ? 2 : -1;
+    vocab->unknown = is_spm ? 0 : -1;
+    vocab->eot = -1;
+    vocab->add_space = is_spm;
+    if (!vocab_read_roles(vocab, checkpoint, error) ||
+        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_space_prefix", &vocab->add_space, error))
+        return false;
+    vocab->add_space = vocab->add_space && is_spm;
+    return true;
 }
 
 static bool fill(VocabBuilder *builder, const Checkpoint *checkpoint) {
@@ -160,11 +166,12 @@ static bool read_spaces(Vocab *vocab, const Checkpoint *checkpoint, Error *error
     static const char *const others[] = {"<unk>", "<s>", "<|endoftext|>"};
     String family = {0};
     if (!checkpoint_string(checkpoint, "general.architecture", &family, error)) return false;
-    for (size_t i = 0; i < vocab->n_specials && vocab->kind == VOCAB_SPM && string_equals(family, "phi3");
+    for (size_t i = 0; i < vocab->specials.n && vocab->kind == VOCAB_SPM && string_equals(family, "phi3");
          i++) {
-        vocab->specials[i].takes_space = true;
+        vocab->specials.items[i].takes_space = true;
         for (size_t k = 0; k < sizeof others / sizeof *others; k++)
-            if (string_equals(vocab->specials[i].text, others[k])) vocab->specials[i].takes_space = false;
+            if (string_equals(vocab->specials.items[i].text, others[k]))
+                vocab->specials.items[i].takes_space = false;
     }
     return true;
 }

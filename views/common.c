@@ -11,7 +11,7 @@
 
 bool study_open(Study *study, const char *path, Error *error) {
     const char *vocabulary = study->options->tokenizer;
-    study->subject.model = study->model = model_open(path, error);
+    study->subject.model = study->model = model_open_with(path, progress_or_stop, NULL, error);
     if (!study->model) return false;
     if (study->view->needs & WEIGHTS_ALONE) return true;
     study->tokenizer = tokenizer_open(vocabulary, model_checkpoint(study->model), &study->vocabulary, error);

@@ -1,0 +1,410 @@
+/*
+ * tokenizer.json: ids and texts against Hugging Face's own library (tests/data/tokenizer/json.cases, which
+ * scripts/tokenizer_json.js makes), normal forms against Python's unicodedata, what is refused, and hostile texts.
+ */
+#include "text/normalize.h"
+#include "tokenizer.h"
+
+#include "gguf.h"
+
+#include <sys/stat.h>
+
+/* A tokenizer of a folder with these two files; `config` may be NULL. */
+typedef struct Opened {
+    Checkpoint *checkpoint;
+    Tokenizer *tokenizer;
+} Opened;
+
+static void write_file(const char *name, const char *text, size_t n) {
+    char path[sizeof scratch_folder + 32];
+    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
+    unlink(path);
+    FILE *file = text ? fopen(path, "wb") : NULL;
+    if (!file) return;
+    fwrite(text, 1, n, file);
+    fclose(file);
+}
+
+static Opened open_json(const char *json, size_t n, const char *config, Error *error) {
+    write_file("tokenizer.json", json, n);
+    write_file("tokenizer_config.json", config, config ? strlen(config) : 0);
+    Opened opened = {.checkpoint = checkpoint_open(scratch_folder, error)};
+    if (opened.checkpoint) opened.tokenizer = tokenizer_new(opened.checkpoint, error);
+    return opened;
+}
+
+static void close_tokenizer(Opened opened) {
+    tokenizer_free(opened.tokenizer);
+    checkpoint_close(opened.checkpoint);
+}
+
+static size_t parse_hex(const char *text, char *out, char **end) {
+    size_t n = 0;
+    unsigned byte;
+    for (; *text && *text != ' ' && sscanf(text, "%2x", &byte) == 1; text += 2) out[n++] = (char)byte;
+    *end = (char *)(uintptr_t)text;
+    return n;
+}
+
+static Tokens parse_ids(const char *text, char **end) {
+    Tokens tokens = {0};
+    for (*end = (char *)(uintptr_t)text;; text = *end) {
+        long id = strtol(text, end, 10);
+        if (*end == text) return tokens;
+        tokens_push(&tokens, (int32_t)id, NULL);
+    }
+}
+
+static TextBuffer decode(const Tokenizer *tokenizer, Tokens tokens, bool special) {
+    TextBuffer out = {0};
+    Detokenizer detokenizer = detokenizer_begin(tokenizer, special);
+    for (size_t i = 0; i < tokens.n; i++) detokenizer_push(&detokenizer, tokens.ids[i], &out);
+    detokenizer_end(&detokenizer, &out);
+    return out;
+}
+
+static void check_line(const Tokenizer *tokenizer, const char *name, char *line) {
+    char *bytes = malloc(strlen(line) + 1), *at;
+    Error error = {{0}};
+    bool encodes = strncmp(line, "encode ", 7) == 0, same;
+    unsigned flag = (unsigned)strtoul(line + 7, &at, 10);
+    if (encodes) {
+        size_t n = parse_hex(at + 1, bytes, &at);
+        Tokens expected = parse_ids(strchr(at, ':') + 1, &at), got = {0};
+        CHECK(tokenizer_encode(tokenizer, bytes, n, flag, &got, &error), "%s", error.message);
+        same = got.n == expected.n && (!got.n || memcmp(got.ids, expected.ids, got.n * sizeof *got.ids) == 0);
+        tokens_free(&expected);
+        tokens_free(&got);
+    } else {
+        Tokens ids = parse_ids(at, &at);
+        size_t n = parse_hex(strchr(at, ':') + 2, bytes, &at);
+        TextBuffer got = decode(tokenizer, ids, flag);
+        same = got.n == n && (!n || memcmp(got.data, bytes, n) == 0);
+        free(got.data);
+        tokens_free(&ids);
+    }
+    CHECK(same, "%s: %.200s", name, line);
+    free(bytes);
+}
+
+/* Calls `check` with each line of the cases; the tokenizers are opened on the way. */
+static void for_lines(void (*check)(const Tokenizer *tokenizer, const char *name, char *line),
+                      size_t *n_tokenizers) {
+    FILE *file = fopen("tests/data/tokenizer/json.cases", "rb");
+    char *line = NULL, name[64] = "";
+    size_t room = 0;
+    Opened opened = {0};
+    CHECK(file, "tests/data/tokenizer/json.cases is missing");
+    for (ssize_t n; file && (n = getline(&line, &room, file)) > 0;) {
+        Error error = {{0}};
+        line[--n] = 0;
+        if (*line == '#') {
+            snprintf(name, sizeof name, "%s", line + 2);
+        } else if (strncmp(line, "tokenizer ", 10) == 0) {
+            close_tokenizer(opened);
+            opened = open_json(line + 10, (size_t)n - 10, NULL, &error);
+            CHECK(opened.tokenizer, "%s: %s", name, error.message);
+            ++*n_tokenizers;
+        } else if (opened.tokenizer) {
+            check(opened.tokenizer, name, line);
+        }
+    }
+    close_tokenizer(opened);
+    if (file) fclose(file);
+    free(line);
+}
+
+static void test_cases(void) {
+    size_t n = 0;
+    for_lines(check_line, &n);
+    CHECK(n == 17, "%zu tokenizers", n);
+}
+
+static uint32_t next_random(uint64_t *state) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33);
+}
+
+/* Texts that are no UTF-8, and what the cases do not have: nothing is read beyond the text, and byte-level BPE loses nothing. */
+static void check_bytes(const Tokenizer *tokenizer, const char *name, char *line) {
+    static const char common[] = " \tett'sS1\n\r.\xc3\xa9\xe2\x82\xf0\x9f\x98\x80\xcc\x81\xff<>";
+    static const char *const exact[] = {"GPT-2", "Llama 3", "StarCoder", "BLOOM", "DeepSeek"};
+    uint64_t state = strlen(line);
+    bool is_exact = false;
+    for (size_t i = 0; i < 5; i++) is_exact = is_exact || strcmp(name, exact[i]) == 0;
+    for (int i = 0; i < 40 && !test_broken; i++) {
+        size_t n = next_random(&state) % 48;
+        char *text = malloc(n + !n);
+        for (size_t k = 0; k < n; k++)
+            text[k] = (char)(i % 2 ? next_random(&state)
+                                   : (uint32_t)common[next_random(&state) % (sizeof common - 1)]);
+        Tokens tokens = {0};
+        Error error = {{0}};
+        bool ok = tokenizer_encode(tokenizer, text, n, (unsigned)i % 4, &tokens, &error);
+        CHECK(ok || strstr(error.message, "the vocabulary has no token for"), "%s: %s", name, error.message);
+        size_t done = 0;
+        for (size_t k = 0; k < tokens.n && is_exact && !(i & 3); k++) {
+            String piece = tokenizer_piece(tokenizer, tokens.ids[k], true);
+            CHECK(done + piece.n <= n && memcmp(text + done, piece.data, piece.n) == 0, "%s", name);
+            done += piece.n;
+        }
+        CHECK(!is_exact || (i & 3) || done == n, "%s: %zu bytes of %zu", name, done, n);
+        tokens_free(&tokens);
+        free(text);
+    }
+}
+
+static void test_any_bytes(void) {
+    size_t n = 0;
+    for_lines(check_bytes, &n);
+}
+
+/* Hangs if something takes quadratic time. Once for each tokenizer, at its second case, a space. */
+static void check_long(const Tokenizer *tokenizer, const char *name, char *line) {
+    static const char *const units[] = {"a",   " ",   "\t",           "1",         "\xcc\x81\xcc\xa3",
+                                        "<a>", "the", "\xea\xb0\x81", "e\xcc\x81", "\xff"};
+    enum { N = 60000 };
+    if (strncmp(line, "encode 3 20 ", 12) != 0) return;
+    char *text = malloc(N);
+    for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+        Tokens tokens = {0};
+        Error error = {{0}};
+        for (size_t i = 0, length = strlen(units[u]); i < N; i++) text[i] = units[u][i % length];
+        bool ok = tokenizer_encode(tokenizer, text, N, ENCODE_SPECIAL, &tokens, &error);
+        CHECK(ok || strstr(error.message, "the vocabulary has no token for"), "%s: %s", name, error.message);
+        tokens_free(&tokens);
+    }
+    free(text);
+}
+
+static void test_long_texts(void) {
+    size_t n = 0;
+    for_lines(check_long, &n);
+}
+
+static uint64_t fnv1a(uint64_t hash, TextBuffer text) {
+    for (size_t i = 0; i < text.n; i++) hash = (hash ^ (unsigned char)text.data[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* What scripts/mappings.py prints: each character between letters and marks that it may compose with, or change places. */
+static void test_normal_forms(void) {
+    static const uint64_t expected[] = {[FORM_NFC] = 0x40158b8dbc96a627u,
+                                        [FORM_NFD] = 0x33ea0161693ee787u,
+                                        [FORM_NFKC] = 0xc2a371cd23fbb260u,
+                                        [FORM_NFKD] = 0xac9f3eb65cd7b53eu};
+    Mappings *mappings = mappings_new();
+    uint64_t hash[4], lower = 0xcbf29ce484222325u;
+    TextBuffer text = {0}, out = {0};
+    for (int form = 0; form < 4; form++) hash[form] = lower;
+    for (uint32_t c = 0; c < 0x110000; c++) {
+        if (c >= 0xd800 && c < 0xe000) continue;
+        text.n = out.n = 0;
+        text_append_character(&text, c);
+        normalize_lower(mappings, text.data, text.n, &out);
+        lower = fnv1a(lower, out);
+        text.n = 0;
+        text_append(&text, "e\xcc\xa3", 3);
+        text_append_character(&text, c);
+        text_append(&text, "\xcc\x81", 2);
+        for (int form = 0; form < 4; form++) {
+            out.n = 0;
+            normalize_form(mappings, (NormalForm)form, text.data, text.n, &out);
+            hash[form] = fnv1a(hash[form], out);
+        }
+    }
+    for (int form = 0; form < 4; form++)
+        CHECK(hash[form] == expected[form], "form %d: 0x%016llx", form, (unsigned long long)hash[form]);
+    CHECK(lower == 0xc319d02e8283b91eu, "0x%016llx", (unsigned long long)lower);
+    free(text.data);
+    free(out.data);
+    free(mappings);
+}
+
+/* A tokenizer.json with parts put in: model's further members, then members of the whole. */
+static const char frame[] =
+    "{\"version\": \"1.0\", \"model\": {%s \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}, "
+    "%s \"decoder\": {\"type\": \"Fuse\"}}";
+
+#define BPE "\"type\": \"BPE\","
+
+static void test_refusals(void) {
+    static const struct {
+        const char *model, *whole, *says;
+    } wrong[] = {
+        {"\"type\": \"WordPiece\",", "", "a model of a type that is not supported: 'WordPiece'"},
+        {"\"type\": \"WordLevel\",", "", "a model of a type that is not supported: 'WordLevel'"},
+        {"", "", "a model of a type that is not supported: ''"},
+        {BPE "\"dropout\": 0.1,", "", "an option of BPE that is not supported: 'dropout'"},
+        {BPE "\"end_of_word_suffix\": \"</w>\",", "",
+         "an option of BPE that is not supported: 'end_of_word_suffix'"},
+        {BPE "\"continuing_subword_prefix\": \"##\",", "", "not supported: 'continuing_subword_prefix'"},
+        {BPE "\"unk_token\": \"x\",", "", "not in the vocabulary: unk_token 'x'"},
+        {BPE "\"fuse_unk\": 1,", "", "not true or false: 'fuse_unk'"},
+        {BPE, "\"normalizer\": {\"type\": \"Precompiled\"},",
+         "a normalizer of a type that is not known: 'Precompiled'"},
+        {BPE, "\"normalizer\": {\"type\": \"BertNormalizer\"},", "not known: 'BertNormalizer'"},
+        {BPE, "\"normalizer\": {\"type\": \"Sequence\"},", "not a list: 'normalizers'"},
+        {BPE, "\"normalizer\": {\"type\": \"Strip\"},", "not true or false: 'strip_left'"},
+        {BPE, "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"Regex\": \"(a\"}, \"content\": \"\"},",
+         "'(a'"},
+        {BPE, "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {}, \"content\": \"\"},",
+         "not a text: 'String'"},
+        {BPE, "\"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"},", "not known: 'BertPreTokenizer'"},
+        {BPE, "\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": 1},",
+         "not a list: 'pretokenizers'"},
+        {BPE, "\"pre_tokenizer\": {\"type\": \"Punctuation\", \"behavior\": \"x\"},",
+         "a behavior that is not known: 'x'"},
+        {BPE,
+         "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": \"last\"},",
+         "a prepend_scheme that is not known: 'last'"},
+        {BPE, "\"pre_tokenizer\": {\"type\": \"ByteLevel\"},", "not true or false: 'add_prefix_space'"},
+        {BPE, "\"post_processor\": {\"type\": \"x\"},", "a post_processor of a type that is not known: 'x'"},
+        {BPE, "\"post_processor\": {\"type\": \"BertProcessing\"},", "without cls and sep: 'BertProcessing'"},
+        {BPE,
+         "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"a\"}}, "
+         "{\"SpecialToken\": {\"id\": \"a\"}}, {\"Sequence\": {}}], \"special_tokens\": {\"a\": {\"ids\": [0]}}},",
+         "more than one token put beside the text: 'post_processor'"},
+        {BPE, "\"added_tokens\": {},", "not a list: 'added_tokens'"},
+        {BPE, "\"added_tokens\": [{\"content\": \"x\"}],", "an added token without content or id: 'x'"},
+        {BPE, "\"added_tokens\": [{\"content\": \"\", \"id\": 3}],", "an added token is empty: 'content'"},
+        {BPE, "\"added_tokens\": [{\"content\": \"x\", \"id\": 4}],",
+         "the id is not the next behind the vocabulary, of 'x'"},
+        {BPE, "\"added_tokens\": [{\"content\": \"x\", \"id\": 99999999}],",
+         "the id is far beyond all tokens, of 'x'"},
+        {BPE, "\"added_tokens\": [{\"content\": \"x\", \"id\": 3}, {\"content\": \"x\", \"id\": 4}],",
+         "two tokens have the same content"},
+        {BPE, "\"decoder\": 1,", "an object that ends here has a key twice"},
+        {BPE, "]", "tokenizer.json: line 1: "},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char json[2048];
+        Error error = {{0}};
+        int n = snprintf(json, sizeof json, frame, wrong[i].model, wrong[i].whole);
+        Opened opened = open_json(json, (size_t)n, NULL, &error);
+        CHECK(opened.checkpoint && !opened.tokenizer && strstr(error.message, wrong[i].says),
+              "expected '%s', got '%s'", wrong[i].says, error.message);
+        close_tokenizer(opened);
+    }
+}
+
+static void test_refuses_models(void) {
+    static const struct {
+        const char *json, *says;
+    } wrong[] = {
+        {"{}", "missing: 'model'"},
+        {"{\"model\": {\"type\": \"BPE\"}}", "missing in the model: 'vocab'"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}}}", "missing in the model: 'merges'"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": \"0\"}, \"merges\": []}}",
+         "a token without an id: 'a'"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}}",
+         "an id that another token has, of 'b'"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}}", "no tokens: 'vocab'"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": [[\"a\", 0]], \"merges\": []}}",
+         "not an object: 'vocab'"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": [\"a b\"]}}",
+         "makes a token that is not in"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"ab\": 1}, \"merges\": [\"a b\"]}}",
+         "merges: 'b' is not in"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a\"]}}",
+         "not two parts with a space between: 'a'"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b c\"]}}",
+         "not two parts with a space between"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [[\"a\"]]}}",
+         "not two parts with a space between"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}", "missing: 'decoder'"},
+        {"{\"model\": {\"type\": \"Unigram\", \"vocab\": {\"a\": 0}}}", "not a list: 'vocab'"},
+        {"{\"model\": {\"type\": \"Unigram\", \"vocab\": [[\"a\"]]}}",
+         "not a list of texts and scores: 'vocab'"},
+        {"{\"model\": {\"type\": \"Unigram\", \"vocab\": [[\"a\", 0], [\"a\", 1]]}}",
+         "two pieces are the same: 'vocab'"},
+        {"{\"model\": {\"type\": \"Unigram\", \"vocab\": [[\"a\", 0]], \"unk_id\": 1}}",
+         "not the id of a token: 'unk_id'"},
+        {"{\"model\": {\"type\": \"Unigram\", \"vocab\": [[\"a\", 0]]}, \"decoder\": {\"type\": \"CTC\"}}",
+         "a decoder of a type that is not known: 'CTC'"},
+        {"{\"model\": {\"type\": \"Unigram\", \"vocab\": [[\"a\", 0]]}, \"decoder\": {\"type\": \"Sequence\", \"decoders\": "
+         "[{\"type\": \"Fuse\"}, {\"type\": \"ByteLevel\"}]}}",
+         "behind Fuse, in the decoder: 'ByteLevel'"},
+        {"{\"model\": {\"type\": \"Unigram\", \"vocab\": [[\"a\", 0]]}, \"decoder\": {\"type\": \"Strip\", \"content\": \" \", "
+         "\"start\": 0, \"stop\": 1}}",
+         "a stop other than 0 is not supported, in the decoder: 'Strip'"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        Error error = {{0}};
+        Opened opened = open_json(wrong[i].json, strlen(wrong[i].json), NULL, &error);
+        CHECK(opened.checkpoint && !opened.tokenizer && strstr(error.message, wrong[i].says),
+              "expected '%s', got '%s'", wrong[i].says, error.message);
+        close_tokenizer(opened);
+    }
+}
+
+/* A character that nothing can write fails; the library would drop it, or fail as well. */
+static void test_unknown_characters(void) {
+    static const char *const jsons[] = {
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}}",
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, "
+        "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false}}",
+        "{\"model\": {\"type\": \"Unigram\", \"vocab\": [[\"a\", -1]]}, \"decoder\": {\"type\": \"Fuse\"}}"};
+    for (size_t i = 0; i < sizeof jsons / sizeof *jsons; i++) {
+        Error error = {{0}};
+        Tokens tokens = {0};
+        Opened opened = open_json(jsons[i], strlen(jsons[i]), NULL, &error);
+        CHECK(opened.tokenizer, "%s", error.message);
+        if (!opened.tokenizer) continue;
+        CHECK(tokenizer_encode(opened.tokenizer, "aa", 2, 0, &tokens, &error) && tokens.n == 2, "%s",
+              error.message);
+        CHECK(!tokenizer_encode(opened.tokenizer, "ab", 2, 0, &tokens, &error) &&
+                  strstr(error.message, "the vocabulary has no token for"),
+              "'%s'", error.message);
+        tokens_free(&tokens);
+        close_tokenizer(opened);
+    }
+}
+
+/* tokenizer_config.json has the last word on BOS and EOS. */
+static void test_ends(void) {
+    static const char json[] =
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"<s>\": 1, \"</s>\": 2}, \"merges\": []}, "
+        "\"added_tokens\": [{\"id\": 1, \"content\": \"<s>\", \"special\": true}, "
+        "{\"id\": 2, \"content\": \"</s>\", \"special\": true}], \"decoder\": {\"type\": \"Fuse\"}, "
+        "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<s>\"}}, "
+        "{\"Sequence\": {\"id\": \"A\"}}], \"special_tokens\": {\"<s>\": {\"id\": \"<s>\", \"ids\": [1]}}}}";
+#define DECODER "\"added_tokens_decoder\": {\"1\": {\"content\": \"<s>\"}, \"2\": {\"content\": \"</s>\"}}"
+    static const struct {
+        const char *config, *ids;
+    } cases[] = {
+        {NULL, "1 0"},
+        {"{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"," DECODER "}", "1 0"},
+        {"{\"bos_token\": \"<s>\", \"add_bos_token\": false, \"eos_token\": \"</s>\"," DECODER "}", "0"},
+        {"{\"bos_token\": \"<s>\", \"add_eos_token\": true, \"eos_token\": \"</s>\"," DECODER "}", "1 0 2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Error error = {{0}};
+        Tokens tokens = {0};
+        char got[64] = "";
+        Opened opened = open_json(json, sizeof json - 1, cases[i].config, &error);
+        bool ok =
+            opened.tokenizer && tokenizer_encode(opened.tokenizer, "a", 1, ENCODE_ENDS, &tokens, &error);
+        for (size_t k = 0; k < tokens.n && k < 9; k++)
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", k ? " " : "", tokens.ids[k]);
+        CHECK(ok && strcmp(got, cases[i].ids) == 0, "%zu: '%s' %s", i, got, error.message);
+        tokens_free(&tokens);
+        close_tokenizer(opened);
+    }
+}
+
+int main(void) {
+    scratch_begin();
+    RUN(test_cases);
+    RUN(test_any_bytes);
+    RUN(test_long_texts);
+    RUN(test_normal_forms);
+    RUN(test_refusals);
+    RUN(test_refuses_models);
+    RUN(test_unknown_characters);
+    RUN(test_ends);
+    write_file("tokenizer.json", NULL, 0);
+    write_file("tokenizer_config.json", NULL, 0);
+    scratch_end();
+    return test_end();
+}

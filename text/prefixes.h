@@ -1,0 +1,41 @@
+/* A set of texts, and which of them another text begins with: special tokens, or the pieces of a Unigram vocabulary. */
+#ifndef ATTN_PREFIXES_H
+#define ATTN_PREFIXES_H
+
+#include "checkpoint/checkpoint.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Prefix {
+    String text; /* borrowed, not empty */
+    int32_t id;
+    bool takes_space; /* for who finds it: the white space behind it goes with it */
+    int32_t shorter;  /* index of the longest other text that this one begins with, −1: none */
+} Prefix;
+
+/* Starts as {0}; freed with prefixes_free. */
+typedef struct Prefixes {
+    Prefix *items; /* [n]; ascending by text after prefixes_sort */
+    size_t n, capacity;
+    size_t from[257]; /* those whose first byte is b: [from[b], from[b + 1]) */
+} Prefixes;
+
+/* Adds a text, which must not be empty. False when memory runs out. */
+bool prefixes_add(Prefixes *prefixes, String text, int32_t id);
+
+/* Makes the set ready, after the last text. Of equal texts the one with the lowest id stays. */
+void prefixes_sort(Prefixes *prefixes);
+void prefixes_free(Prefixes *prefixes);
+
+/* Whether some text starts with this byte. */
+static inline bool prefixes_begin(const Prefixes *prefixes, char first) {
+    const size_t *from = &prefixes->from[(unsigned char)first];
+    return from[0] < from[1];
+}
+
+/* Index of the longest text that text[0, n), n > 0, begins with, or −1. Its chain of `shorter` are all others. */
+int32_t prefixes_find(const Prefixes *prefixes, const char *text, size_t n);
+
+#endif
