@@ -436,8 +436,7 @@ int main(int argc, char **argv) {
         ok = settings.tokens ? run_tokens(&run, &run.error) : run_model(&run, &run.error);
     note_changed("run", run.model);
     close_run(&run);
-    if (ok && !run.piped_out && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
-        ok = error_set(&run.error, "cannot write the text: %s", strerror(errno));
+    ok = ok && (run.piped_out || end_output("text", &run.error));
     if (!ok && !interrupted()) fprintf(stderr, "run: %s\n", run.error.message);
     bool stopped = run.end == END_CALLER && interrupted();
     return end_program(ok && !stopped ? EXIT_SUCCESS : EXIT_BAD_INPUT);

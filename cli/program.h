@@ -61,6 +61,9 @@ void last_words(void);
 /* Tells on stderr if the model's file (NULL: there is none) was written to while it was used. */
 void note_changed(const char *program, const Model *model);
 
+/* Whether what was printed has gone out, or who reads it wants no more; else an error says that of "the report", or so. */
+bool end_output(const char *what, Error *error);
+
 /*
  * The exit code, for main to return when all else is done. 0 says that all was done that was asked for, even after a
  * signal that came too late; any other code ends the process by the signal that came, so that a shell's loop ends, too.
