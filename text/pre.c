@@ -130,7 +130,7 @@ String pre_name(const String *patterns, size_t n, bool whole_words) {
     for (size_t i = 0; i < sizeof pres / sizeof *pres; i++) {
         size_t k = 0;
         while (k < n && k < MAX_PATTERNS && pres[i].patterns[k] &&
-               string_equals(patterns[k], pres[i].patterns[k]))
+               same_pattern(patterns[k], pres[i].patterns[k]))
             k++;
         if (k < n || (k < MAX_PATTERNS && pres[i].patterns[k]) || pres[i].whole_words != whole_words)
             continue;
