@@ -125,7 +125,7 @@ enum { PIECE = 4096, PIECES = 256 };
 
 typedef struct Work {
     const Settings *settings;
-    const char *no_keys;            /* why the vocabulary has no keys of GGUF; "": it has some */
+    Error no_keys;                  /* why the vocabulary has no keys of GGUF; "": it has some */
     Checkpoint *model, *vocabulary; /* NULL: the model has its own, or none */
     DType *types;                   /* [tensors of the model] */
     size_t n_fallbacks;
@@ -367,12 +367,12 @@ static void report(const Work *work) {
             "place of the one meant%s\n",
             work->n_fallbacks, checkpoint_n_tensors(work->model),
             s->verbose || s->dry_run ? "" : " (-v shows which)");
-    if (*work->no_keys)
+    if (*work->no_keys.message)
         fprintf(
             stderr,
             "quantize: note: the vocabulary is in the file as the folder's tokenizer.json alone, which attn reads "
             "and llama.cpp does not: %s\n",
-            work->no_keys);
+            work->no_keys.message);
     if (after >= before && dtype_is_quantised(s->mix.preset->dtype))
         fputs("quantize: note: this is no smaller than the model was\n", stderr);
 }

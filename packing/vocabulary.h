@@ -5,11 +5,10 @@
 #include "checkpoint/checkpoint.h"
 
 /*
- * Adds tokenizer.ggml.… to a checkpoint that has a tokenizer.json and none of these: tokens, their types, merges or scores,
- * and the name of what cuts a text before. Where GGUF has no such keys for what the tokenizer does, *why says so (else
- * ""), and nothing is added: attn reads the tokenizer.json, which stays in the file. False with an error when memory
- * runs out, or when the JSON is broken.
+ * Adds tokenizer.ggml.… (text/vocab_keys.h) to a checkpoint that has a tokenizer.json and none of these. Where GGUF has no
+ * such keys for what the tokenizer does, *why says so, and nothing is added: attn reads the tokenizer.json, which stays in
+ * the file. False with an error when memory runs out.
  */
-bool vocabulary_add(Checkpoint *checkpoint, const char **why, Error *error);
+bool vocabulary_add(Checkpoint *checkpoint, Error *why, Error *error);
 
 #endif

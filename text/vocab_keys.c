@@ -17,7 +17,8 @@ typedef struct KeyMaker {
     Error *error;
     Vocab vocab;
     Json *root;
-    String *texts; /* [vocab.n] as the file has them */
+    String *texts; /* [n] as the file has them; data is NULL where there is no such token */
+    size_t n;      /* ids */
 } KeyMaker;
 
 static bool refuse(const KeyMaker *maker, const char *what) {
@@ -78,7 +79,7 @@ static bool find_texts(KeyMaker *maker) {
     const Json *vocab = json_get(json_get(maker->root, "model"), "vocab");
     const Pipeline *pipeline = maker->vocab.pipeline;
     const Json *added = json_get(maker->root, "added_tokens");
-    maker->texts = calloc(maker->vocab.n, sizeof *maker->texts);
+    maker->texts = calloc(maker->n, sizeof *maker->texts);
     if (!maker->texts) return no_memory(maker);
     for (size_t i = 0; i < vocab->n; i++) {
         int64_t id = -1;
@@ -92,24 +93,24 @@ static bool find_texts(KeyMaker *maker) {
 static bool add_tokens(KeyMaker *maker) {
     const Vocab *vocab = &maker->vocab;
     TextBuffer out = {0};
-    int32_t *types = malloc(vocab->n * sizeof *types);
+    int32_t *types = malloc(maker->n * sizeof *types);
     bool ok = types != NULL;
-    for (size_t id = 0; ok && id < vocab->n; id++) {
+    for (size_t id = 0; ok && id < maker->n; id++) {
         char name[32];
         int n = snprintf(name, sizeof name, "[PAD%zu]", id);
-        bool is_known = (int32_t)id == vocab->unknown && !vocab->byte_level;
-        types[id] = is_known ? TOKEN_UNKNOWN : vocab->types[id];
+        bool is_unknown = (int32_t)id == vocab->unknown && !vocab->byte_level;
+        types[id] = is_unknown ? TOKEN_UNKNOWN : id < vocab->n ? vocab->types[id] : TOKEN_UNUSED;
         ok = maker->texts[id].data ? append_string(&out, maker->texts[id].data, maker->texts[id].n)
                                    : append_string(&out, name, (size_t)n);
     }
     for (int byte = 0; ok && byte < 256; byte++)
         if (!vocab->byte_level && vocab->byte_ids[byte] >= 0) types[vocab->byte_ids[byte]] = TOKEN_BYTE;
-    if (!add_strings(maker, "tokenizer.ggml.tokens", vocab->n, &out, ok)) {
+    if (!add_strings(maker, "tokenizer.ggml.tokens", maker->n, &out, ok)) {
         free(types);
         return false;
     }
-    return add_key(maker, "tokenizer.ggml.token_type", VALUE_ARRAY, VALUE_I32, vocab->n, types,
-                   vocab->n * sizeof *types);
+    return add_key(maker, "tokenizer.ggml.token_type", VALUE_ARRAY, VALUE_I32, maker->n, types,
+                   maker->n * sizeof *types);
 }
 
 static bool add_merges(KeyMaker *maker) {
@@ -246,7 +247,7 @@ static bool is_complete(const Vocab *vocab, int32_t id) {
  */
 static bool add_scores(KeyMaker *maker, size_t n_merges) {
     Vocab *vocab = &maker->vocab;
-    float *scores = calloc(vocab->n, sizeof *scores), score = 0;
+    float *scores = calloc(maker->n, sizeof *scores), score = 0;
     int32_t *made = malloc((n_merges + 1) * sizeof *made), last = -1; /* by order: the token */
     uint32_t *lasts = calloc(vocab->n, sizeof *lasts),
              end = 0; /* the last order of a token; of those that mix */
@@ -271,8 +272,8 @@ static bool add_scores(KeyMaker *maker, size_t n_merges) {
     free(made);
     free(lasts);
     if (ok && is_sorted)
-        return add_key(maker, "tokenizer.ggml.scores", VALUE_ARRAY, VALUE_F32, vocab->n, scores,
-                       vocab->n * sizeof *scores);
+        return add_key(maker, "tokenizer.ggml.scores", VALUE_ARRAY, VALUE_F32, maker->n, scores,
+                       maker->n * sizeof *scores);
     free(scores);
     return ok ? refuse(maker, "its merges are not all that make a token, sorted by these") : no_memory(maker);
 }
@@ -291,12 +292,13 @@ static bool add_spaces(KeyMaker *maker) {
            add_number(maker, "tokenizer.ggml.add_space_prefix", VALUE_BOOL, is_put);
 }
 
-static bool add_all(KeyMaker *maker) {
+static bool add_all(KeyMaker *maker, uint64_t n_rows) {
     const Vocab *vocab = &maker->vocab;
     if (vocab->unigram) return refuse(maker, "Unigram");
     if (!vocab->byte_level && !vocab->swaps_spaces)
         return refuse(maker, "BPE of characters without ▁ for spaces");
     const char *model = vocab->byte_level ? "gpt2" : "llama";
+    maker->n = vocab->n > n_rows || n_rows >= 1 << 24 ? vocab->n : (size_t)n_rows;
     return find_texts(maker) && add_text(maker, "tokenizer.ggml.model", model, strlen(model)) &&
            add_tokens(maker) &&
            (vocab->byte_level
@@ -310,12 +312,12 @@ static bool add_all(KeyMaker *maker) {
            add_number(maker, "tokenizer.ggml.add_eos_token", VALUE_BOOL, vocab->add_eos);
 }
 
-bool vocab_keys_make(VocabKeys *keys, const Checkpoint *checkpoint, Error *error) {
+bool vocab_keys_make(VocabKeys *keys, const Checkpoint *checkpoint, uint64_t n_rows, Error *error) {
     KeyMaker maker = {.keys = keys, .checkpoint = checkpoint, .error = error};
     String text = {0};
     bool ok = vocab_load_json(&maker.vocab, checkpoint, error) &&
               checkpoint_string(checkpoint, "tokenizer.huggingface.json", &text, error) &&
-              (maker.root = json_parse(text.data, text.n, error)) && add_all(&maker);
+              (maker.root = json_parse(text.data, text.n, error)) && add_all(&maker, n_rows);
     json_free(maker.root);
     vocab_free(&maker.vocab);
     free(maker.texts);
