@@ -109,7 +109,7 @@ static void test_unsupported(void) {
     static const char reasons[] =
         "\n"
         "cannot run: architecture 'qwen9\\u001b[2J' is not supported; these are: gpt2, llama, ...\n"
-        "cannot run: tokenizer.ggml.pre 'qwen9' is not supported; 'gpt-2' and 'llama-bpe' are\n";
+        "cannot run: tokenizer.ggml.pre 'qwen9' is not supported; 'gpt-2', 'llama-bpe', 'qwen2' and many others are\n";
     char expected[2048];
     snprintf(expected, sizeof expected, "%s%s%s", head,
              "all                  5            1932            1148\n", reasons);

@@ -6,10 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sets how text is cut, by tokenizer.ggml.pre. */
-static bool read_pre(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    String name = {"gpt-2", 5};
-    if (!checkpoint_string(checkpoint, "tokenizer.ggml.pre", &name, error)) return false;
+/* Sets how text is cut, by what tokenizer.ggml.pre says. */
+static bool set_pre(Vocab *vocab, const Checkpoint *checkpoint, String name, Error *error) {
     const Pre *pre = pre_find(name);
     if (!pre)
         return error_set(
@@ -30,13 +28,15 @@ static bool read_pre(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
 /* SentencePiece's own is "llama". Gemma 4's is BPE by merges, spelt like SentencePiece. */
 static bool read_kind(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     const char *path = checkpoint_path(checkpoint);
-    String model = {0};
-    if (!checkpoint_string(checkpoint, "tokenizer.ggml.model", &model, error)) return false;
+    String model = {0}, pre = {"gpt-2", 5};
+    if (!checkpoint_string(checkpoint, "tokenizer.ggml.model", &model, error) ||
+        !checkpoint_string(checkpoint, "tokenizer.ggml.pre", &pre, error))
+        return false;
     if (!model.data) return error_set(error, "%s: has no vocabulary (tokenizer.ggml.model is missing)", path);
     vocab->kind = string_equals(model, "llama") ? VOCAB_SPM : VOCAB_BPE;
     vocab->byte_level = string_equals(model, "gpt2");
     vocab->add_bos = !vocab->byte_level;
-    if (vocab->byte_level) return read_pre(vocab, checkpoint, error);
+    if (vocab->byte_level) return set_pre(vocab, checkpoint, pre, error);
     strcpy(vocab->name, vocab->kind == VOCAB_SPM ? "SentencePiece BPE" : "BPE (gemma4)");
     return vocab->kind == VOCAB_SPM || string_equals(model, "gemma4") ||
            error_set(error,
