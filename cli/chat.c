@@ -146,6 +146,7 @@ static Json *make_context(const Chat *chat, Error *error) {
     const Tokenizer *tokenizer = chat->setup->tokenizer;
     char *text = NULL;
     size_t n = 0;
+    errno = 0;
     FILE *file = open_memstream(&text, &n);
     if (!file) return no_memory(error), NULL;
     fputs("{\"messages\": ", file);
@@ -157,7 +158,7 @@ static Json *make_context(const Chat *chat, Error *error) {
     ok = fclose(file) == 0 && ok;
     if (ok) return json_take(text, n, error);
     free(text);
-    return no_memory(error), NULL;
+    return error_set(error, "cannot lay out the conversation: %s", strerror(errno ? errno : ENOMEM)), NULL;
 }
 
 static bool ends_with(const TextBuffer *text, const char *end) {
@@ -349,7 +350,7 @@ static bool is_command(const char *line, const char *command, const char **rest)
 static bool obey(Chat *chat, const char *line, bool *ok, Error *error) {
     const Message *first = chat->n ? &chat->messages[0] : NULL;
     const char *rest;
-    Error why;
+    Error why = {{0}};
     *ok = true;
     if (is_command(line, "/help", &rest)) {
         fputs(help, stderr);
@@ -361,8 +362,10 @@ static bool obey(Chat *chat, const char *line, bool *ok, Error *error) {
     } else if (is_command(line, "/save", &rest)) {
         if (!*rest)
             fputs("run: note: /save needs the name of a file\n", stderr);
-        else if (!save(chat, rest, &why))
+        else if (!save(chat, rest, &why) && isatty(STDIN_FILENO))
             fprintf(stderr, "run: note: %s\n", why.message);
+        else if (why.message[0])
+            *ok = error_set(error, "%s", why.message);
     } else {
         return false;
     }
