@@ -364,7 +364,7 @@ static bool obey(Chat *chat, const char *line, bool *ok, Error *error) {
             fputs("run: note: /save needs the name of a file\n", stderr);
         else if (!save(chat, rest, &why) && isatty(STDIN_FILENO))
             fprintf(stderr, "run: note: %s\n", why.message);
-        else if (why.message[0])
+        else if (why.message[0]) /* nobody is there to read a note */
             *ok = error_set(error, "%s", why.message);
     } else {
         return false;
