@@ -141,7 +141,10 @@ static void print_token(FILE *file, const char *name, const Tokenizer *tokenizer
     print_json_string(file, text.data, text.n);
 }
 
-/* The context of the template, with the names that transformers gives it. */
+/*
+ * The context of the template, with the names that transformers gives it; what is not there, such as tools, is left out,
+ * since some templates take a null for a list.
+ */
 static Json *make_context(const Chat *chat, Error *error) {
     const Tokenizer *tokenizer = chat->setup->tokenizer;
     char *text = NULL;
@@ -151,7 +154,7 @@ static Json *make_context(const Chat *chat, Error *error) {
     if (!file) return no_memory(error), NULL;
     fputs("{\"messages\": ", file);
     bool ok = print_messages(chat, file, true);
-    fputs(", \"tools\": null, \"documents\": null, \"add_generation_prompt\": true", file);
+    fputs(", \"add_generation_prompt\": true", file);
     print_token(file, "bos_token", tokenizer, tokenizer_bos(tokenizer));
     print_token(file, "eos_token", tokenizer, tokenizer_eos(tokenizer));
     fputs("}", file);
@@ -291,11 +294,15 @@ static bool answer(Chat *chat, const Tokens *tokens, Error *error) {
     if (ok && end == END_CONTEXT)
         fprintf(stderr, "run: note: the context of %zu is full; /reset begins anew, -c makes more room\n",
                 session_n_ctx(setup->session));
+    if (ok && end == END_LIMIT && isatty(STDERR_FILENO) && !interrupted())
+        fprintf(stderr, "run: note: -n ends answers after %zu tokens; -n -1 does not\n", setup->n_predict);
     if (chat->failed) return error_set(error, "%s", chat->error.message);
     return ok;
 }
 
-/* A turn of the conversation. Where it does not fit, or Ctrl-C comes first, it is as if it had not been. */
+static bool is_empty(const Message *message) { return message->text.n + message->thoughts.n == 0; }
+
+/* A turn of the conversation. Where it does not fit, or nothing is answered, it is as if it had not been. */
 static bool take_turn(Chat *chat, const char *text, size_t n, Error *error) {
     const size_t n_ctx = session_n_ctx(chat->setup->session);
     size_t before = chat->n;
@@ -316,7 +323,9 @@ static bool take_turn(Chat *chat, const char *text, size_t n, Error *error) {
             "run: note: the conversation has %zu tokens, and the context room for %zu; /reset begins anew, %s\n",
             tokens.n, n_ctx, chat->setup->shift ? "-c makes more room" : "--shift drops the oldest turns");
     ok = ok && (!fits || answer(chat, &tokens, error));
-    if (chat->n == before + 1) remove_messages(chat, before, 1);
+    bool unanswered =
+        chat->n == before + 1 || (chat->n == before + 2 && is_empty(&chat->messages[before + 1]));
+    if (unanswered) remove_messages(chat, before, chat->n - before);
     tokens_free(&tokens);
     return ok || interrupted();
 }
