@@ -141,23 +141,27 @@ static void print_token(FILE *file, const char *name, const Tokenizer *tokenizer
     print_json_string(file, text.data, text.n);
 }
 
-/* The context of the template, with the names that transformers gives it. */
+/*
+ * The context of the template, with the names that transformers gives it; what is not there, such as tools, is left out,
+ * since some templates take a null for a list.
+ */
 static Json *make_context(const Chat *chat, Error *error) {
     const Tokenizer *tokenizer = chat->setup->tokenizer;
     char *text = NULL;
     size_t n = 0;
+    errno = 0;
     FILE *file = open_memstream(&text, &n);
     if (!file) return no_memory(error), NULL;
     fputs("{\"messages\": ", file);
     bool ok = print_messages(chat, file, true);
-    fputs(", \"tools\": null, \"documents\": null, \"add_generation_prompt\": true", file);
+    fputs(", \"add_generation_prompt\": true", file);
     print_token(file, "bos_token", tokenizer, tokenizer_bos(tokenizer));
     print_token(file, "eos_token", tokenizer, tokenizer_eos(tokenizer));
     fputs("}", file);
     ok = fclose(file) == 0 && ok;
     if (ok) return json_take(text, n, error);
     free(text);
-    return no_memory(error), NULL;
+    return error_set(error, "cannot lay out the conversation: %s", strerror(errno ? errno : ENOMEM)), NULL;
 }
 
 static bool ends_with(const TextBuffer *text, const char *end) {
@@ -290,11 +294,15 @@ static bool answer(Chat *chat, const Tokens *tokens, Error *error) {
     if (ok && end == END_CONTEXT)
         fprintf(stderr, "run: note: the context of %zu is full; /reset begins anew, -c makes more room\n",
                 session_n_ctx(setup->session));
+    if (ok && end == END_LIMIT && isatty(STDERR_FILENO) && !interrupted())
+        fprintf(stderr, "run: note: -n ends answers after %zu tokens; -n -1 does not\n", setup->n_predict);
     if (chat->failed) return error_set(error, "%s", chat->error.message);
     return ok;
 }
 
-/* A turn of the conversation. Where it does not fit, or Ctrl-C comes first, it is as if it had not been. */
+static bool is_empty(const Message *message) { return message->text.n + message->thoughts.n == 0; }
+
+/* A turn of the conversation. Where it does not fit, or nothing is answered, it is as if it had not been. */
 static bool take_turn(Chat *chat, const char *text, size_t n, Error *error) {
     const size_t n_ctx = session_n_ctx(chat->setup->session);
     size_t before = chat->n;
@@ -315,7 +323,9 @@ static bool take_turn(Chat *chat, const char *text, size_t n, Error *error) {
             "run: note: the conversation has %zu tokens, and the context room for %zu; /reset begins anew, %s\n",
             tokens.n, n_ctx, chat->setup->shift ? "-c makes more room" : "--shift drops the oldest turns");
     ok = ok && (!fits || answer(chat, &tokens, error));
-    if (chat->n == before + 1) remove_messages(chat, before, 1);
+    bool unanswered =
+        chat->n == before + 1 || (chat->n == before + 2 && is_empty(&chat->messages[before + 1]));
+    if (unanswered) remove_messages(chat, before, chat->n - before);
     tokens_free(&tokens);
     return ok || interrupted();
 }
@@ -349,7 +359,7 @@ static bool is_command(const char *line, const char *command, const char **rest)
 static bool obey(Chat *chat, const char *line, bool *ok, Error *error) {
     const Message *first = chat->n ? &chat->messages[0] : NULL;
     const char *rest;
-    Error why;
+    Error why = {{0}};
     *ok = true;
     if (is_command(line, "/help", &rest)) {
         fputs(help, stderr);
@@ -361,8 +371,10 @@ static bool obey(Chat *chat, const char *line, bool *ok, Error *error) {
     } else if (is_command(line, "/save", &rest)) {
         if (!*rest)
             fputs("run: note: /save needs the name of a file\n", stderr);
-        else if (!save(chat, rest, &why))
+        else if (!save(chat, rest, &why) && isatty(STDIN_FILENO))
             fprintf(stderr, "run: note: %s\n", why.message);
+        else if (why.message[0]) /* nobody is there to read a note */
+            *ok = error_set(error, "%s", why.message);
     } else {
         return false;
     }

@@ -90,8 +90,13 @@ turns "Hi \"you\"\n/save $tmp/saved.json\n" -sys 'Be kind'
 printf '{"messages": [\n{"role": "system", "content": "Be kind"},\n{"role": "user", "content": "Hi \\"you\\""},\n' >"$tmp/saved"
 has [ "$(head -n 3 "$tmp/saved.json")" = "$(cat "$tmp/saved")" ]
 has [ "$(sed -n '4s/"content": .*/"content"/p' "$tmp/saved.json")" = '{"role": "assistant", "content"' ]
-turns "/save $tmp/none/x\n/save $gpt2\n/save\n/help\n"
-has [ "$(grep -c '^run: note: ' "$tmp/err")" -eq 3 ]
+for file in "$tmp/none/x" "$gpt2"; do # a person would see a note, a script must know
+    turns "/save $file\nHi\n"
+    has [ "$code" -eq 1 ]
+    has one_line "$file"
+done
+turns '/save\n/help\n'
+has [ "$(grep -c '^run: note: ' "$tmp/err")" -eq 1 ]
 has grep -q '/reset' "$tmp/err"
 has [ ! -s "$tmp/out" ]
 

@@ -16,6 +16,7 @@ typedef struct Pool {
     char *next;
     size_t left;       /* bytes behind next */
     size_t used, most; /* bytes of all blocks, and how many there may be */
+    bool full;         /* which a request would have exceeded */
 } Pool;
 
 /* n bytes, zeros, for any type. NULL when memory, or what the pool may take, runs out. */
@@ -174,6 +175,9 @@ bool charge(Render *r, size_t steps);
 
 /* Goes a level down, to what is within a value or node; false when that is too deep. Always followed by `r->depth--`. */
 bool descend(Render *r);
+
+/* n bytes, zeros, of the pool; NULL with an error. */
+void *take(Render *r, size_t n);
 
 void emit(Render *r, const char *text, size_t n);
 void emit_word(Render *r, const char *word);

@@ -37,9 +37,9 @@ static Any loop_attribute(const Loop *loop, Any v, String name) {
 /* A method, to be called later; undefined where there is none. */
 static Any bind_method(Render *r, Any v, String name) {
     const Builtin *builtin = find_method(v, name);
-    Method *method = builtin ? pool_take(&r->pool, sizeof *method) : NULL;
+    Method *method = builtin ? take(r, sizeof *method) : NULL;
     if (!builtin) return undefined(v, name);
-    if (!method) return fail(r, "it takes too much memory");
+    if (!method) return undefined(v, name);
     *method = (Method){v, builtin};
     return (Any){.kind = VALUE_METHOD, .method = method};
 }

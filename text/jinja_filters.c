@@ -65,9 +65,8 @@ static void sort_rows(Render *r, Row *rows, Row *spare, size_t n, bool reverse) 
 
 /* The items as rows, each with its key, and room for as many. NULL: there are none. */
 static Row *rows_of(Render *r, Items all, Any attribute, bool case_sensitive) {
-    Row *rows = r->failed || all.n == 0 ? NULL : pool_take(&r->pool, 2 * all.n * sizeof *rows);
-    if (!rows) return all.n ? fail(r, "it takes too much memory"), NULL : NULL;
-    for (size_t i = 0; i < all.n && !r->failed; i++)
+    Row *rows = r->failed || all.n == 0 ? NULL : take(r, 2 * all.n * sizeof *rows);
+    for (size_t i = 0; rows && i < all.n && !r->failed; i++)
         rows[i] = (Row){sort_key(r, attribute_of(r, all.items[i], attribute), case_sensitive), all.items[i]};
     return rows;
 }

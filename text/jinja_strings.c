@@ -37,8 +37,8 @@ typedef char CaseOf(String text, size_t i);
 
 static Any with_case(Render *r, Any v, CaseOf *wanted) {
     Any text = value_to_text(r, v);
-    char *out = r->failed || text.n == 0 ? NULL : pool_take(&r->pool, text.n);
-    if (!out) return text.n && !r->failed ? fail(r, "it takes too much memory") : text;
+    char *out = r->failed || text.n == 0 ? NULL : take(r, text.n);
+    if (!out) return text;
     charge(r, text.n / 4);
     for (size_t i = 0; i < text.n; i++) {
         char c = text.text[i], to = wanted(text_of(text), i);

@@ -15,14 +15,16 @@ typedef struct PoolBlock {
 
 void *pool_take(Pool *pool, size_t n) {
     enum { ALIGN = sizeof(max_align_t), SMALL = 1 << 12, LARGE = 1 << 18 };
-    if (n > pool->most) return NULL;
+    pool->full = n > pool->most;
+    if (pool->full) return NULL;
     n = (n + ALIGN - 1) / ALIGN * ALIGN;
     if (n > pool->left) {
         size_t size = pool->used < SMALL   ? SMALL
                       : pool->used < LARGE ? pool->used
                                            : LARGE; /* blocks double */
         if (size < n) size = n;
-        if (size > pool->most - pool->used) return NULL;
+        pool->full = size > pool->most - pool->used;
+        if (pool->full) return NULL;
         PoolBlock *block = calloc(1, sizeof *block + size);
         if (!block) return NULL;
         block->before = pool->blocks;
@@ -70,9 +72,10 @@ bool descend(Render *r) {
     return charge(r, 1);
 }
 
-static void *take(Render *r, size_t n) {
+void *take(Render *r, size_t n) {
     void *taken = r->failed ? NULL : pool_take(&r->pool, n);
-    if (!taken) fail(r, "it takes too much memory");
+    if (!taken && r->pool.full) fail(r, "it takes more than %d MB of memory", TEMPLATE_MAX_MEMORY >> 20);
+    if (!taken) fail(r, "not enough memory");
     return taken;
 }
 

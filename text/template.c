@@ -32,19 +32,16 @@ void scope_set(Render *r, String name, Any value) {
         *old = value;
         return;
     }
-    Variable *variable = r->failed ? NULL : pool_take(&r->pool, sizeof *variable);
-    if (!variable) {
-        fail(r, "it takes too much memory");
-        return;
-    }
+    Variable *variable = take(r, sizeof *variable);
+    if (!variable) return;
     *variable = (Variable){name, value, r->scope->variables};
     r->scope->variables = variable;
 }
 
 /* A new scope within `outer`, which becomes the current one; returns the one that was. */
 static Scope *scope_open(Render *r, Scope *outer) {
-    Scope *before = r->scope, *scope = r->failed ? NULL : pool_take(&r->pool, sizeof *scope);
-    if (!scope) return fail(r, "it takes too much memory"), before;
+    Scope *before = r->scope, *scope = take(r, sizeof *scope);
+    if (!scope) return before;
     scope->outer = outer;
     r->scope = scope;
     return before;
@@ -118,11 +115,8 @@ static void run_for(Render *r, const Node *node) {
     Any over = eval(r, node->b);
     Items all = r->failed ? (Items){0} : value_items(r, over);
     if (node->c) all = select_items(r, node, all);
-    Loop *loop = r->failed ? NULL : pool_take(&r->pool, sizeof *loop);
-    if (!loop) {
-        fail(r, "it takes too much memory");
-        return;
-    }
+    Loop *loop = take(r, sizeof *loop);
+    if (!loop) return;
     *loop = (Loop){.items = all.items, .n = all.n};
     Flow flow = GO_ON;
     for (; loop->index < all.n && flow != BREAK && !r->failed; loop->index++) {
@@ -159,8 +153,8 @@ static Flow run_with(Render *r, const Node *node) {
 }
 
 static Any new_macro(Render *r, const Node *node) {
-    Macro *macro = r->failed ? NULL : pool_take(&r->pool, sizeof *macro);
-    if (!macro) return fail(r, "it takes too much memory");
+    Macro *macro = take(r, sizeof *macro);
+    if (!macro) return value_of_kind(VALUE_UNDEFINED);
     *macro = (Macro){node, r->scope};
     return (Any){.kind = VALUE_MACRO, .macro = macro};
 }
@@ -306,8 +300,12 @@ void template_free(Template *template) {
 
 bool template_render(const Template *template, const Json *context, int64_t now, TextBuffer *out,
                      Error *error) {
-    Render r = {
-        .pool = {.most = TEMPLATE_MAX_MEMORY}, .out = out, .out_start = out->n, .error = error, .now = now};
+    Render r = {.pool = {.most = TEMPLATE_MAX_MEMORY},
+                .out = out,
+                .out_start = out->n,
+                .error = error,
+                .line = 1,
+                .now = now};
     scope_open(&r, NULL);
     size_t n = context->kind == JSON_OBJECT ? context->n : 0;
     for (size_t i = 0; !r.failed && i < n; i++)
