@@ -15,7 +15,7 @@ ends_well() { # VIEW OPTIONS: of $model, as JSON
     shift
     try "$view" "$model" $letters "$@" --json
     has quiet
-    case $layer$view in 1heads | 1compare | 1view) ;; # null for heads that are not there
+    case $layer$view in 1heads | 1compare | 1view | 1explain) ;; # null for heads that are not there
     *) cat "$tmp/out" >>"$tmp/objects" ;;
     esac
 }
