@@ -20,16 +20,6 @@ static TextBuffer decode(const Tokenizer *tokenizer, Tokens tokens, bool special
     return out;
 }
 
-/* Reads "1 2 3"; *end is after the last number. */
-static Tokens parse_ids(const char *text, char **end) {
-    Tokens tokens = {0};
-    for (*end = (char *)(uintptr_t)text;; text = *end) {
-        long id = strtol(text, end, 10);
-        if (*end == text) return tokens;
-        tokens_push(&tokens, (int32_t)id, NULL);
-    }
-}
-
 /* Checks every line of a file that scripts/tokenizer_cases.py describes. */
 static void check_cases(const char *vocabulary, const char *cases) {
     Opened opened = open_tokenizer(vocabulary);

@@ -553,6 +553,105 @@ static void test_specials(void) {
     unlink(path);
 }
 
+static void check_encoded(const Tokenizer *tokenizer, const char *text, unsigned flags,
+                          const char *expected) {
+    char *end;
+    Tokens ids = parse_ids(expected, &end), got = encode(tokenizer, text, strlen(text), flags);
+    check_ids(got, ids, text);
+    tokens_free(&ids);
+    tokens_free(&got);
+}
+
+/* Falcon's three patterns, each on the pieces of the one before: what they cut never merges. */
+static void test_several_patterns(void) {
+    char path[32];
+    Writer writer = begin_gpt2(path,
+                               "a|1|2|3|4|.|a1|12|123|34|4.|.a|aa|\xc4\xa0|\xc4\xa0"
+                               "a",
+                               "a 1|1 2|12 3|3 4|4 .|. a|a a|\xc4\xa0 a");
+    add_string(&writer, "pre", "falcon");
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    if (!opened.tokenizer) return;
+    CHECK(strcmp(tokenizer_kind(opened.tokenizer), "byte-level BPE (falcon)") == 0, "kind");
+    check_encoded(opened.tokenizer, "a1234.aa a", 0, "0 8 4 5 12 14");
+    check_encoded(opened.tokenizer, "3434", 0, "9 3 4");
+    close_tokenizer(opened);
+    unlink(path);
+}
+
+/* Merges by characters: a space is a blank, what has no token is written by bytes, and the rest of a text never splits. */
+static void test_gemma4(void) {
+    char path[32];
+    Writer writer = begin_file(path);
+    add_string(&writer, "model", "gemma4");
+    add_strings(&writer, "tokens",
+                "<0xC3>|<0xA9>|a|\xe2\x96\x81|\xe2\x96\x81"
+                "a|\n|\n\n|\xe5\xb7\x9d|\xe5\xb7\x9d"
+                "a|<x>|a\xe2\x96\x81");
+    add_strings(&writer, "merges", "\xe2\x96\x81 a|\n \n|\xe5\xb7\x9d a");
+    const int32_t types[] = {6, 6, 1, 1, 1, 1, 1, 1, 1, 3, 1};
+    add_numbers(&writer, "token_type", I32, types, 11);
+    add_u32(&writer, "bos_token_id", 9);
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    if (!opened.tokenizer) return;
+    check_encoded(opened.tokenizer,
+                  " a\n\n\xc3\xa9\xe5\xb7\x9d"
+                  "a a",
+                  ENCODE_ENDS, "9 4 6 0 1 8 4");
+    check_encoded(opened.tokenizer,
+                  "a\xe2\x96\x81"
+                  "a",
+                  0, "2 4");
+    check_piece(opened.tokenizer, 4, false, " a");
+    close_tokenizer(opened);
+    unlink(path);
+}
+
+/* Phi-3's special tokens take the white space behind them, but for three; those of other families never do. */
+static void test_taken_spaces(void) {
+    static const float scores[] = {0, 0, 0, 0, 0};
+    static const int32_t types[] = {2, 3, 3, 1, 1};
+    for (int is_phi3 = 0; is_phi3 < 2; is_phi3++) {
+        char path[32];
+        Writer writer = begin_file(path);
+        put_string(&writer, "general.architecture");
+        put_u32(&writer, STRING);
+        put_string(&writer, is_phi3 ? "phi3" : "llama");
+        writer.n_entries++;
+        add_string(&writer, "model", "llama");
+        add_strings(&writer, "tokens", "<unk>|<s>|<end>|a|\xe2\x96\x81");
+        add_numbers(&writer, "scores", F32, scores, 5);
+        add_numbers(&writer, "token_type", I32, types, 5);
+        put_key(&writer, "add_space_prefix", BOOL);
+        put(&writer, "", 1);
+        finish_file(&writer);
+        Opened opened = open_tokenizer(path);
+        if (!opened.tokenizer) return;
+        check_encoded(opened.tokenizer, "<end> \n a <s> a", ENCODE_SPECIAL,
+                      is_phi3 ? "2 3 4 1 4 3" : "2 4 0 4 3 4 1 4 3");
+        close_tokenizer(opened);
+        unlink(path);
+    }
+}
+
+/* A token with a character that spells no byte is not what bytes merge to, whichever comes first. */
+static void test_unspelt(void) {
+    char path[32];
+    Writer writer = begin_gpt2(
+        path,
+        "\xc3\xb0\xe2\x80\x8d|\xe2\x80\x8d|\xc3\xa2|\xc4\xa2|\xc4\xaf|\xc3\xa2\xc4\xa2\xc4\xaf|\xc3\xa2\xc4\xa2",
+        "\xc3\xa2 \xc4\xa2|\xc3\xa2\xc4\xa2 \xc4\xaf");
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    if (!opened.tokenizer) return;
+    check_encoded(opened.tokenizer, "\xe2\x80\x8d", 0, "5");
+    check_piece(opened.tokenizer, 1, false, "\xe2\x80\x8d");
+    close_tokenizer(opened);
+    unlink(path);
+}
+
 int main(void) {
     RUN(test_refuses_models);
     RUN(test_refuses_tokens);
@@ -572,5 +671,9 @@ int main(void) {
     RUN(test_unmet_merges);
     RUN(test_merges_at_random);
     RUN(test_specials);
+    RUN(test_several_patterns);
+    RUN(test_gemma4);
+    RUN(test_taken_spaces);
+    RUN(test_unspelt);
     return test_end();
 }

@@ -55,6 +55,16 @@ static inline Tokens encode(const Tokenizer *tokenizer, const char *text, size_t
     return tokens;
 }
 
+/* Reads "1 2 3"; *end is after the last number. */
+static inline Tokens parse_ids(const char *text, char **end) {
+    Tokens tokens = {0};
+    for (*end = (char *)(uintptr_t)text;; text = *end) {
+        long id = strtol(text, end, 10);
+        if (*end == text) return tokens;
+        tokens_push(&tokens, (int32_t)id, NULL);
+    }
+}
+
 static inline void check_ids(Tokens got, Tokens expected, const char *what) {
     bool same =
         got.n == expected.n && (!got.n || memcmp(got.ids, expected.ids, got.n * sizeof *got.ids) == 0);

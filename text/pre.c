@@ -112,3 +112,30 @@ const Pre *pre_find(String name) {
         }
     return NULL;
 }
+
+/* Whether they are the same, where a file may have line breaks themselves instead of \r and \n. */
+static bool same_pattern(String given, const char *known) {
+    size_t i = 0;
+    for (; i < given.n && *known; i++, known++) {
+        bool is_break = given.data[i] == '\r' || given.data[i] == '\n';
+        if (is_break && known[0] == '\\' && known[1] == (given.data[i] == '\r' ? 'r' : 'n'))
+            known++;
+        else if (given.data[i] != *known)
+            return false;
+    }
+    return i == given.n && !*known;
+}
+
+String pre_name(const String *patterns, size_t n, bool whole_words) {
+    for (size_t i = 0; i < sizeof pres / sizeof *pres; i++) {
+        size_t k = 0;
+        while (k < n && k < MAX_PATTERNS && pres[i].patterns[k] &&
+               string_equals(patterns[k], pres[i].patterns[k]))
+            k++;
+        if (k < n || (k < MAX_PATTERNS && pres[i].patterns[k]) || pres[i].whole_words != whole_words)
+            continue;
+        const char *name = i == 0 ? "gpt-2" : pres[i].names; /* there the first is "default" */
+        return (String){name, strcspn(name, " ")};
+    }
+    return (String){0};
+}

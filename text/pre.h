@@ -24,4 +24,7 @@ const Pre *pre_row(size_t i);
 /* The row that has the name, or NULL. */
 const Pre *pre_find(String name);
 
+/* The first name of the row with these n expressions, for a file; without bytes if there is none. */
+String pre_name(const String *patterns, size_t n, bool whole_words);
+
 #endif

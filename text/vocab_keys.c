@@ -138,8 +138,8 @@ typedef struct CutPlaces {
     unsigned char *begins;
 } CutPlaces;
 
-static bool take_token(void *context, int32_t id) {
-    ((CutPlaces *)context)->is_text = false;
+static bool take_no_token(void *context, int32_t id) {
+    (void)context;
     return id >= 0;
 }
 
@@ -188,29 +188,29 @@ static bool cuts_likewise(const Pre *pre, const CutPlaces *places) {
 
 /* What the patterns of pre.c tell apart. Nothing that NFC would change. */
 static const char probe[] =
-    "It's we'LL they'Re I'd 'tis x'S'T 'D'm ſ's can’t  a   b    \t\tc \n d\n\n\ne \r\n\r\nf\r g\n \n  h  \n\n   i\n1 12 123 1234 "
-    "12345 1234567 a1b2 3c x9y 1,234.5 007 ½ ² ⅷ ① ١٢٣٤ १२३ １２３４５ 3\n4 foo.Bar FooBAR fooBarBAZ HTTPServer iOS aB ǅx ʰa "
-    "ªº Straße ÉCOLE école Ωmega Привет мир ПРИВЕТ x\xcc\x81y \xcc\x81z नमस्ते ไทยดี שלום مرحبا، كيف؟ 日本語です。カタカナ 中文字符，测试！ "
-    "한국어 텍스트 ㄅㄆ ㄱㄴ 𠀀𝒜𝟙 😀👍🏽 👩‍👩‍👧 // a/b /* c */\n!=\n?!... ...\n\n(x) [y] {z} <w> $+<=>^`|~ #tag @me _under_score __init__ "
-    "a-b--c—d …“q” ‘r’ «s» !a #b .c ,d -e =f !\r\n .\n/ ;/\n\" \"a\"b 'a'b \xc2\xa0nbsp\xe2\x80\x83"
-    "em \xe2\x80\xa8 ﬁ Ⅳ end 12\n  "
-    "if (x > 0) { return; }\n\treturn 0; // 10%  ";
+    "It's we'LL they'Re I'd 'tis x'S'T 'D'm  a   b    \t\tc \n d\n\n\ne \r\n\r\nf\r g\n \n  h  \n\n   i\n1 12 123 1234 12345 "
+    "1234567 a1b2 3c x9y 1,234.5 007 3\n4 foo.Bar FooBAR fooBarBAZ HTTPServer iOS aB // a/b /* c */\n!=\n?!... ...\n\n(x) [y] "
+    "{z} <w> $+<=>^`|~ #tag @me _under_score __init__ a-b--c-d !a #b .c ,d -e =f !\r\n .\n/ ;/\n\" \"a\"b 'a'b end 12\n  if "
+    "(x > 0) { return; }\n\treturn 0; // 10%  'm ſ's can’t ½ ² ⅷ ① ١٢٣٤ १२३ １２３４５ ǅx ʰa ªº Straße ÉCOLE école Ωmega "
+    "Привет мир ПРИВЕТ x\xcc\x81y \xcc\x81z नमस्ते ไทยดี שלום مرحبا، كيف؟ 日本語です。カタカナ 中文字符，测试！ 한국어 텍스트 "
+    "ㄅㄆ ㄱㄴ 𠀀𝒜𝟙 😀👍🏽 👩‍👩‍👧 c—d …“q” ‘r’ «s» \xc2\xa0nbsp\xe2\x80\x83z \xe2\x80\xa8 ﬁ Ⅳ  \n ";
 
 static bool add_pre(KeyMaker *maker) {
     const Vocab *vocab = &maker->vocab;
-    CutPlaces places = {
-        .text = {probe, sizeof probe - 1}, .is_text = true, .begins = calloc(sizeof probe, 1)};
-    const PipelineTaker taker = {&places, take_token, take_piece};
+    Pipeline bare = *vocab->pipeline; /* without added tokens */
+    bare.as_is.n = bare.normalized.n = 0;
+    size_t n = sizeof probe - 1;
+    CutPlaces places = {.text = {probe, n}, .is_text = true, .begins = calloc(n + 1, 1)};
+    const PipelineTaker taker = {&places, take_no_token, take_piece};
     if (!places.begins) return no_memory(maker);
     const Pre *pre = NULL;
-    bool ok = pipeline_run(vocab->pipeline, probe, sizeof probe - 1, false, &taker, maker->error);
-    for (size_t i = 0; ok && places.is_text && places.at == places.text.n && (pre = pre_row(i)); i++)
+    bool ok = pipeline_run(&bare, probe, n, false, &taker, maker->error);
+    for (size_t i = 0; ok && places.is_text && places.at == n && (pre = pre_row(i)); i++)
         if (pre->whole_words == vocab->whole_words && cuts_likewise(pre, &places)) break;
     free(places.begins);
     if (!ok) return false;
     if (!pre)
-        return refuse(
-            maker, "no name of tokenizer.ggml.pre stands for the way in which it cuts and normalises text");
+        return refuse(maker, "no name of tokenizer.ggml.pre stands for how it cuts and normalises text");
     const char *name = pre->names;
     if (strncmp(name, "default ", 8) == 0) name += 8;
     return add_text(maker, "tokenizer.ggml.pre", name, strcspn(name, " "));
@@ -226,9 +226,22 @@ static bool is_run(String text) {
     return true;
 }
 
+/* Whether the token is made of any two tokens that it can be cut into. */
+static bool is_complete(const Vocab *vocab, int32_t id) {
+    String text = vocab_text(vocab, id);
+    uint32_t c, order;
+    for (size_t left = 0; left < text.n;) {
+        left += utf8_decode(text.data + left, text.n - left, &c);
+        bool are_tokens = left < text.n && vocab_find(vocab, (String){text.data, left}) >= 0 &&
+                          vocab_find(vocab, (String){text.data + left, text.n - left}) >= 0;
+        if (are_tokens && vocab_find_merge(vocab, text, left, &order) < 0) return false;
+    }
+    return true;
+}
+
 /*
- * "llama" merges what makes the token of the highest score, wherever the parts meet; of equal ones the leftmost. So merges
- * must be sorted by what they make. Only runs of one character may mix (Gemma's do): all get one score, as they grow
+ * "llama" merges what makes the token of the highest score, wherever parts of it meet; of equal ones the leftmost. So all
+ * such merges must be there, sorted by what they make. Only runs of one character may mix (Gemma's do): all get one score, as they grow
  * from the left either way.
  */
 static bool add_scores(KeyMaker *maker, size_t n_merges) {
@@ -253,24 +266,21 @@ static bool add_scores(KeyMaker *maker, size_t n_merges) {
         if (lasts[id] > end) end = lasts[id];
         scores[last = id] = score;
     }
+    for (size_t id = 0; ok && id < vocab->n; id++)
+        if (vocab->types[id] == TOKEN_NORMAL && !is_complete(vocab, (int32_t)id)) is_sorted = false;
     free(made);
     free(lasts);
     if (ok && is_sorted)
         return add_key(maker, "tokenizer.ggml.scores", VALUE_ARRAY, VALUE_F32, vocab->n, scores,
                        vocab->n * sizeof *scores);
     free(scores);
-    return ok ? refuse(maker, "its merges are not sorted by the tokens that they make") : no_memory(maker);
+    return ok ? refuse(maker, "its merges are not all that make a token, sorted by these") : no_memory(maker);
 }
 
 /* Whether a space is put in front of a text: what becomes of "a". */
 static bool take_front(void *context, String piece) {
     *(bool *)context = piece.n > 1;
     return true;
-}
-
-static bool take_no_token(void *context, int32_t id) {
-    (void)context;
-    return id >= 0;
 }
 
 static bool add_spaces(KeyMaker *maker) {
