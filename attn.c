@@ -49,7 +49,7 @@ static bool refuse(AttnError *error, const char *what) {
 /* Without a vocabulary a model can be fed tokens, so that only a named one must be there. */
 static bool open_tokenizer(AttnModel *model, const char *path, Error *error) {
     const Checkpoint *own = model_checkpoint(model->model);
-    if (!path && !checkpoint_has(own, "tokenizer.ggml.model")) return true;
+    if (!path && !checkpoint_has_vocabulary(own)) return true;
     model->tokenizer = tokenizer_open(path, own, &model->vocabulary, error);
     return model->tokenizer && vocabulary_fits(model->model, model->tokenizer, path, error);
 }

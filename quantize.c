@@ -7,10 +7,10 @@
 #include "cli/program.h"
 #include "packing/mixes.h"
 #include "packing/pack.h"
+#include "packing/vocabulary.h"
 #include "packing/writer.h"
 #include "threads.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +125,7 @@ enum { PIECE = 4096, PIECES = 256 };
 
 typedef struct Work {
     const Settings *settings;
+    Error no_keys;                  /* why the vocabulary has no keys of GGUF; "": it has some */
     Checkpoint *model, *vocabulary; /* NULL: the model has its own, or none */
     DType *types;                   /* [tensors of the model] */
     size_t n_fallbacks;
@@ -147,13 +148,15 @@ typedef struct Work {
 static bool open_model(Work *work, Error *error) {
     const Settings *s = work->settings;
     work->model = checkpoint_open_with(s->model, progress_or_stop, NULL, error);
-    if (!work->model) return false;
+    if (!work->model || !checkpoint_lay_out(work->model, error) ||
+        !vocabulary_add(work->model, &work->no_keys, error))
+        return false;
     if (!s->tokenizer) return true;
-    if (checkpoint_has(work->model, "tokenizer.ggml.model"))
+    if (checkpoint_has_vocabulary(work->model))
         return error_set(error, "%s has a vocabulary of its own; leave out -z", s->model);
     work->vocabulary = checkpoint_open(s->tokenizer, error);
     if (!work->vocabulary) return false;
-    return checkpoint_has(work->vocabulary, "tokenizer.ggml.model") ||
+    return checkpoint_has_vocabulary(work->vocabulary) ||
            error_set(error, "%s: no vocabulary is in it", s->tokenizer);
 }
 
@@ -250,9 +253,8 @@ static bool tell_progress(Work *work, size_t n, Error *error) {
 }
 
 /* What cannot be read, such as whole numbers, is carried over. */
-static bool copy_tensor(Work *work, const Tensor *tensor, Error *error) {
+static bool copy_tensor(Work *work, const Tensor *tensor, const unsigned char *from, Error *error) {
     const size_t most = (size_t)PIECE * PIECES;
-    const unsigned char *from = tensor->data;
     for (uint64_t at = 0, n; at < tensor->n_bytes; at += n) {
         n = tensor->n_bytes - at < most ? tensor->n_bytes - at : most;
         if (!write_bytes(work, from + at, (size_t)n, error) || !tell_progress(work, (size_t)n, error))
@@ -261,12 +263,13 @@ static bool copy_tensor(Work *work, const Tensor *tensor, Error *error) {
     return true;
 }
 
-static bool convert_tensor(Work *work, const Tensor *tensor, DType to, Error *error) {
+static bool convert_tensor(Work *work, const Tensor *tensor, const unsigned char *from, DType to,
+                           Error *error) {
     const uint64_t most = (uint64_t)PIECE * PIECES;
     uint64_t n = tensor->n_bytes / dtype_info(tensor->dtype)->block_bytes * dtype_info(tensor->dtype)->block;
     work->tensor = tensor, work->to = to;
     for (uint64_t at = 0; at < n; at += work->n_weights) {
-        work->from = (const unsigned char *)tensor->data + dtype_bytes(tensor->dtype, at);
+        work->from = from + dtype_bytes(tensor->dtype, at);
         work->n_weights = n - at < most ? (size_t)(n - at) : (size_t)most;
         size_t n_pieces = (work->n_weights + PIECE - 1) / PIECE;
         parallel_for(work->threads, n_pieces, 1, convert_pieces, work);
@@ -288,8 +291,10 @@ static bool write_file(Work *work, Error *error) {
         return output_failed(&work->output, error);
     for (size_t i = 0; i < n; i++) {
         const Tensor *tensor = checkpoint_tensor(work->model, i);
-        bool ok = dtype_info(tensor->dtype) ? convert_tensor(work, tensor, work->types[i], error)
-                                            : copy_tensor(work, tensor, error);
+        const unsigned char *from = checkpoint_weights(work->model, i, error);
+        bool ok =
+            from && (dtype_info(tensor->dtype) ? convert_tensor(work, tensor, from, work->types[i], error)
+                                               : copy_tensor(work, tensor, from, error));
         if (!ok) return false;
         if (!writer_pad(&work->writer)) return output_failed(&work->output, error);
     }
@@ -362,6 +367,12 @@ static void report(const Work *work) {
             "place of the one meant%s\n",
             work->n_fallbacks, checkpoint_n_tensors(work->model),
             s->verbose || s->dry_run ? "" : " (-v shows which)");
+    if (*work->no_keys.message)
+        fprintf(
+            stderr,
+            "quantize: note: the vocabulary is in the file as the folder's tokenizer.json alone, which attn reads "
+            "and llama.cpp does not: %s\n",
+            work->no_keys.message);
     if (after >= before && dtype_is_quantised(s->mix.preset->dtype))
         fputs("quantize: note: this is no smaller than the model was\n", stderr);
 }
@@ -401,8 +412,7 @@ int main(int argc, char **argv) {
     else
         ok = work_on(&work, &error);
     close_work(&work);
-    if (ok && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
-        ok = error_set(&error, "cannot write the report: %s", strerror(errno));
+    ok = ok && end_output("report", &error);
     if (!ok && !interrupted()) fprintf(stderr, "quantize: %s\n", error.message);
     return end_program(ok ? EXIT_SUCCESS : EXIT_BAD_INPUT);
 }

@@ -152,7 +152,8 @@ static bool check_tensors(Checkpoint *checkpoint, Error *error) {
     for (size_t i = 0; i < n; i++) sorted[i] = &checkpoint->tensors[i];
     qsort(sorted, n, sizeof *sorted, compare_places);
     for (size_t i = 1; i < n; i++)
-        if ((const char *)sorted[i - 1]->data + tensor_extent(sorted[i - 1]) > (const char *)sorted[i]->data)
+        if (sorted[i - 1]->data &&
+            (const char *)sorted[i - 1]->data + tensor_extent(sorted[i - 1]) > (const char *)sorted[i]->data)
             return error_set(error, "%s: tensors '%.*s' and '%.*s' overlap", path,
                              string_shown(sorted[i - 1]->name), sorted[i - 1]->name.data,
                              string_shown(sorted[i]->name), sorted[i]->name.data);
@@ -162,6 +163,13 @@ static bool check_tensors(Checkpoint *checkpoint, Error *error) {
             return error_set(error, "%s: tensor '%.*s' occurs twice", path, string_shown(sorted[i]->name),
                              sorted[i]->name.data);
     return true;
+}
+
+bool checkpoint_index(Checkpoint *checkpoint, Error *error) {
+    free(checkpoint->by_key);
+    free(checkpoint->by_name);
+    checkpoint->by_key = NULL, checkpoint->by_name = NULL;
+    return check_keys(checkpoint, error) && check_tensors(checkpoint, error);
 }
 
 /* Fills in all but what is sorted. */
@@ -187,8 +195,7 @@ Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *use
         error_set(error, "%s: not enough memory", path);
         goto fail;
     }
-    if (read_path(checkpoint, error) && check_keys(checkpoint, error) && check_tensors(checkpoint, error))
-        return checkpoint;
+    if (read_path(checkpoint, error) && checkpoint_index(checkpoint, error)) return checkpoint;
 fail:
     checkpoint_close(checkpoint);
     return NULL;
@@ -208,6 +215,8 @@ void checkpoint_close(Checkpoint *checkpoint) {
     checkpoint_unmap(checkpoint);
     for (Owned *owned = checkpoint->owned, *next; owned; owned = next) next = owned->next, free(owned);
     free(checkpoint->files);
+    free(checkpoint->loadings);
+    free(checkpoint->loaded);
     free(checkpoint->path);
     free(checkpoint->tensors);
     free(checkpoint->entries);
@@ -259,6 +268,11 @@ Value checkpoint_value(const Checkpoint *checkpoint, size_t i) {
 
 bool checkpoint_has(const Checkpoint *checkpoint, const char *key) {
     return find_entry(checkpoint, key) != NULL;
+}
+
+bool checkpoint_has_vocabulary(const Checkpoint *checkpoint) {
+    return checkpoint_has(checkpoint, "tokenizer.ggml.model") ||
+           checkpoint_has(checkpoint, "tokenizer.huggingface.json");
 }
 
 bool checkpoint_is_array(const Checkpoint *checkpoint, const char *key) {

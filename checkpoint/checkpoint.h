@@ -112,6 +112,19 @@ Value checkpoint_value(const Checkpoint *checkpoint, size_t i);
 
 /* Whether the metadata has the key, of any type; whether its value is an array. */
 bool checkpoint_has(const Checkpoint *checkpoint, const char *key);
+
+/*
+ * Puts a key into the metadata, in place of another of that name; all is copied. For who makes a file of a folder:
+ * checkpoint_lay_out gives its tensors the names, order of rows and types that GGUF files have, and takes keys off that
+ * only this program knows. Then tensor->data says nothing, and checkpoint_weights has the weights of tensor i, until it
+ * is called again; NULL with an error when memory runs out. A GGUF file stays as it is.
+ */
+bool checkpoint_add(Checkpoint *checkpoint, const Value *value, Error *error);
+bool checkpoint_lay_out(Checkpoint *checkpoint, Error *error);
+const void *checkpoint_weights(Checkpoint *checkpoint, size_t i, Error *error);
+
+/* Whether it holds a vocabulary: GGUF's keys, or a tokenizer.json. */
+bool checkpoint_has_vocabulary(const Checkpoint *checkpoint);
 bool checkpoint_is_array(const Checkpoint *checkpoint, const char *key);
 
 /* Writes the formatted line to *error, with the path of the file before it, and returns false. */

@@ -61,12 +61,14 @@ struct Checkpoint {
     size_t n_tensors;
     Entry *entries; /* likewise */
     size_t n_entries;
-    const Tensor **by_name; /* the tensors sorted by name */
-    const Entry **by_key;   /* the entries sorted by key */
-    struct Owned *owned;    /* of checkpoint_own */
-    uint64_t n_turned;      /* bytes of weights that do not lie in a file */
-    Progress *progress;     /* while it is opened, or NULL */
-    void *user;             /* what progress gets */
+    const Tensor **by_name;    /* the tensors sorted by name */
+    const Entry **by_key;      /* the entries sorted by key */
+    struct Owned *owned;       /* of checkpoint_own */
+    struct Loading **loadings; /* [n_tensors] of checkpoint_lay_out, or NULL */
+    void *loaded;              /* what checkpoint_weights made last */
+    uint64_t n_turned;         /* bytes of weights that do not lie in a file */
+    Progress *progress;        /* while it is opened, or NULL */
+    void *user;                /* what progress gets */
 };
 
 /*
@@ -100,6 +102,9 @@ extern const Format format_llmc;              /* a model */
 extern const Format format_llmc_tokenizer;    /* its vocabulary */
 extern const Format format_llama2c;           /* a model */
 extern const Format format_llama2c_tokenizer; /* its vocabulary */
+
+/* Sorts keys and tensors for look-ups; refuses those that occur twice, and tensors that share bytes. */
+bool checkpoint_index(Checkpoint *checkpoint, Error *error);
 
 /* Fails: two looks at the mapped bytes did not agree. */
 bool refuse_changed(const File *file, Error *error);

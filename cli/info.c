@@ -57,6 +57,8 @@ static void print_tokenizer(const Info *info) {
         if (checkpoint_strings(info->checkpoint, "tokenizer.ggml.tokens", &pieces, NULL) && pieces.n)
             fprintf(info->out, ", %zu tokens", pieces.n);
         putc('\n', info->out);
+    } else if (checkpoint_has_vocabulary(info->checkpoint)) {
+        fputs("tokenizer    tokenizer.json\n", info->out);
     } else {
         fprintf(info->out, "tokenizer    none in this file; name one with -z\n");
     }
@@ -258,7 +260,7 @@ bool print_info(FILE *out, const char *path, const char *vocabulary, Error *erro
     Checkpoint *alone = info.model ? NULL : checkpoint_open(path, error), *other = NULL;
     info.checkpoint = info.model ? model_checkpoint(info.model) : alone;
     Tokenizer *tokenizer = NULL;
-    if (info.checkpoint && (vocabulary || checkpoint_has(info.checkpoint, "tokenizer.ggml.model")))
+    if (info.checkpoint && (vocabulary || checkpoint_has_vocabulary(info.checkpoint)))
         tokenizer = tokenizer_open(vocabulary, info.checkpoint, &other, &info.no_tokenizer);
     if (tokenizer && info.model) vocabulary_fits(info.model, tokenizer, vocabulary, &info.no_tokenizer);
     info.tokenizer = tokenizer;

@@ -226,6 +226,41 @@ static void test_same_checkpoint(void) {
     }
 }
 
+/* For who writes a GGUF file: the same tensors, one by one, in the same order of rows. */
+static void test_lay_out(void) {
+    for (size_t i = 0; i < N_MODELS; i++) {
+        Error error = {{0}};
+        char path[256];
+        snprintf(path, sizeof path, REFERENCE "%s.gguf", models[i].name);
+        Checkpoint *gguf = checkpoint_open(path, &error), *folder = checkpoint_open(folder_of(i, ""), &error);
+        CHECK(gguf && folder && checkpoint_lay_out(folder, &error), "%s", error.message);
+        size_t n = folder ? checkpoint_n_tensors(folder) : 0, n_found = 0;
+        for (size_t k = 0; gguf && k < n; k++) {
+            const Tensor *got = checkpoint_tensor(folder, k);
+            char name[128];
+            snprintf(name, sizeof name, "%.*s", (int)got->name.n, got->name.data);
+            const Tensor *want = checkpoint_find(gguf, name);
+            const float *a = want ? want->data : NULL, *b = checkpoint_weights(folder, k, &error);
+            bool same = want && b && want->n_bytes == got->n_bytes && want->dtype == got->dtype &&
+                        want->n_dims == got->n_dims && memcmp(want->dims, got->dims, sizeof want->dims) == 0;
+            if (same && memcmp(a, b, got->n_bytes) != 0)
+                for (size_t j = 0; j < got->n_bytes / 4 && same; j++) /* a gain that was stored as gain - 1 */
+                    same = got->n_dims == 1 && fabsf(a[j] - b[j]) <= 8e-7f;
+            if (want && want->n_dims == 1 && want->dtype != DTYPE_F32) /* becomes F32 here */
+                same = got->dtype == DTYPE_F32 && got->dims[0] == want->dims[0];
+            CHECK(same, "%s: %s", models[i].name, name);
+            n_found += want != NULL;
+        }
+        CHECK(gguf && n_found + models[i].other_rope == checkpoint_n_tensors(gguf), "%s: %zu tensors",
+              models[i].name, n);
+        CHECK(!folder || (!checkpoint_has(folder, "attn.rope.pairing") &&
+                          checkpoint_has(folder, "general.architecture")),
+              "%s: keys", models[i].name);
+        checkpoint_close(gguf);
+        checkpoint_close(folder);
+    }
+}
+
 enum { N_TOKENS = 24, N_VOCAB = 512 };
 
 /* Logits [N_TOKENS][n_vocab] of a text, or NULL; *n_vocab. */
@@ -280,6 +315,7 @@ int main(void) {
         return 0;
     }
     RUN(test_same_checkpoint);
+    RUN(test_lay_out);
     RUN(test_same_logits);
     snprintf(command, sizeof command, "rm -r %s", scratch_folder);
     if (system(command) != 0) perror("rm");

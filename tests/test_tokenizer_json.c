@@ -3,6 +3,7 @@
  * scripts/tokenizer_json.js makes), normal forms against Python's unicodedata, what is refused, and hostile texts.
  */
 #include "text/normalize.h"
+#include "text/vocab_keys.h"
 #include "tokenizer.h"
 
 #include "gguf.h"
@@ -393,6 +394,112 @@ static void test_ends(void) {
     }
 }
 
+/* Writes the keys as a GGUF file without tensors. */
+static void write_keys(const VocabKeys *keys) {
+    TextBuffer file = {0};
+    const uint32_t version = 3;
+    const uint64_t n_tensors = 0, n_keys = keys->n;
+    text_append(&file, "GGUF", 4);
+    text_append(&file, &version, 4);
+    text_append(&file, &n_tensors, 8);
+    text_append(&file, &n_keys, 8);
+    for (const Value *value = keys->values; value < keys->values + keys->n; value++) {
+        uint64_t n = value->key.n;
+        text_append(&file, &n, 8);
+        text_append(&file, value->key.data, value->key.n);
+        text_append(&file, &value->type, 4);
+        if (value->type == ARRAY) text_append(&file, &value->element, 4);
+        if (value->type == ARRAY) text_append(&file, &value->n, 8);
+        text_append(&file, value->data, value->n_bytes);
+    }
+    scratch_write((const unsigned char *)file.data, file.n);
+    free(file.data);
+}
+
+/* What GGUF can say of each tokenizer of the cases: the name of its cuts, or why nothing. */
+static const struct {
+    const char *name, *says;
+} keys_of[] = {
+    {"GPT-2", "gpt-2"},
+    {"Llama 3", "llama-bpe"},
+    {"GPT-4", "dbrx"},
+    {"Qwen", "dbrx"},
+    {"RoBERTa", "no name of tokenizer.ggml.pre stands for"},
+    {"GPT-NeoX", "no name of tokenizer.ggml.pre stands for"},
+    {"Falcon", "no name of tokenizer.ggml.pre stands for"},
+    {"StarCoder", "starcoder"},
+    {"BLOOM", "bloom"},
+    {"DeepSeek", "deepseek-v3"},
+    {"Llama 2", "not all that make a token"},
+    {"Gemma", "not all that make a token"},
+    {"Metaspace", "not all that make a token"},
+    {"unknown characters", "without ▁ for spaces"},
+    {"T5", "Unigram"},
+    {"Unigram of bytes", "Unigram"},
+    {"words", "without ▁ for spaces"},
+};
+
+/* Once for each tokenizer: its keys, and what the tokenizer that they make does with a text of all kinds. */
+static void check_keys(const Tokenizer *tokenizer, const char *name, char *line) {
+    static char text[1 << 13];
+    char *at = strchr(line, ' ');
+    if (strncmp(line, "encode 3 41", 11) != 0) return; /* "A small engine …" */
+    size_t n = parse_hex(strchr(at + 1, ' ') + 1, text, &at), row = 0;
+    while (strcmp(keys_of[row].name, name) != 0) row++;
+    Error error = {{0}};
+    Checkpoint *folder = checkpoint_open(scratch_folder, &error), *file = NULL;
+    VocabKeys keys = {0};
+    if (!vocab_keys_make(&keys, folder, 0, &error)) {
+        CHECK(strstr(error.message, keys_of[row].says), "%s: %s", name, error.message);
+    } else {
+        String pre = {0};
+        Tokens expected = {0}, got = {0};
+        write_keys(&keys);
+        file = checkpoint_open(scratch_path(), &error);
+        Tokenizer *made = file ? tokenizer_new(file, &error) : NULL;
+        CHECK(made && checkpoint_string(file, "tokenizer.ggml.pre", &pre, &error) &&
+                  string_equals(pre, keys_of[row].says),
+              "%s: %.*s %s", name, (int)pre.n, pre.data ? pre.data : "", error.message);
+        bool ok = made &&
+                  tokenizer_encode(tokenizer, text, n, ENCODE_ENDS | ENCODE_SPECIAL, &expected, &error) &&
+                  tokenizer_encode(made, text, n, ENCODE_ENDS | ENCODE_SPECIAL, &got, &error);
+        CHECK(ok && got.n == expected.n && memcmp(got.ids, expected.ids, got.n * sizeof *got.ids) == 0,
+              "%s: %s", name, error.message);
+        tokens_free(&expected);
+        tokens_free(&got);
+        tokenizer_free(made);
+    }
+    vocab_keys_free(&keys);
+    checkpoint_close(file);
+    checkpoint_close(folder);
+}
+
+static void test_keys(void) {
+    size_t n = 0;
+    for_lines(check_keys, &n);
+}
+
+/* The scores of what is merged as SentencePiece would: "ab", then "abc" of either two. */
+static void test_scores(void) {
+    static const char json[] =
+        "{\"model\": {\"type\": \"BPE\", \"unk_token\": \"?\", \"vocab\": {\"?\": 0, \"a\": 1, \"b\": 2, \"c\": 3, \"▁\": 4, "
+        "\"ab\": 5, \"bc\": 6, \"abc\": 7}, \"merges\": [\"a b\", \"ab c\", \"a bc\", \"b c\"]}, "
+        "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"▁\"}, "
+        "\"decoder\": {\"type\": \"Fuse\"}}";
+    static const float expected[] = {0, 0, 0, 0, 0, -1, -3, -2, 0, 0};
+    Error error = {{0}};
+    VocabKeys keys = {0};
+    Opened opened = open_json(json, sizeof json - 1, NULL, &error);
+    CHECK(opened.tokenizer && vocab_keys_make(&keys, opened.checkpoint, 10, &error), "%s", error.message);
+    bool found = false;
+    for (size_t i = 0; i < keys.n; i++)
+        if (string_equals(keys.values[i].key, "tokenizer.ggml.scores"))
+            found = keys.values[i].n == 10 && memcmp(keys.values[i].data, expected, sizeof expected) == 0;
+    CHECK(found, "no scores, or others");
+    vocab_keys_free(&keys);
+    close_tokenizer(opened);
+}
+
 int main(void) {
     scratch_begin();
     RUN(test_cases);
@@ -403,6 +510,8 @@ int main(void) {
     RUN(test_refuses_models);
     RUN(test_unknown_characters);
     RUN(test_ends);
+    RUN(test_keys);
+    RUN(test_scores);
     write_file("tokenizer.json", NULL, 0);
     write_file("tokenizer_config.json", NULL, 0);
     scratch_end();

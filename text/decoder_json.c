@@ -137,13 +137,13 @@ static bool show_tokens(const Decoder *decoder, const String *texts, TextBuffer 
     TextBuffer shown = {0};
     bool ok = (vocab->shown_starts = malloc((vocab->n + 1) * sizeof *vocab->shown_starts)) != NULL;
     for (size_t id = 0; ok && id < vocab->n; id++) {
-        String text = texts[id];
+        String text = texts[id].n ? texts[id] : (String){"", 0};
         vocab->shown_starts[id] = (uint32_t)shown.n;
         for (size_t i = 0; ok && i < decoder->n; i++) {
             TextBuffer *out = &buffers[i % 2];
             out->n = 0;
             ok = decode(&decoder->steps[i], text, out);
-            text = (String){out->data, out->n};
+            text = (String){out->n ? out->data : "", out->n};
         }
         ok = ok && text_append(&shown, text.data, text.n) && shown.n <= UINT32_MAX;
         vocab->shown_starts[id + 1] = (uint32_t)shown.n;

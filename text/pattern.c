@@ -21,29 +21,39 @@
 #include <string.h>
 
 enum {
-    MAX_CLASSES = 256,
+    MAX_CLASSES = 255,
     MAX_ENTRIES = 1 << 21, /* of a table */
     MAX_WORK = 1 << 27,    /* nodes looked at while tables are filled: some tenths of a second */
-    MAX_STATES = UINT16_MAX - 1,
-    INSIDE = UINT16_MAX, /* not the first byte of a character */
+    MAX_STATES = UINT16_MAX - 2,
     NO_MATCH = UINT16_MAX,
     DONE = UINT16_MAX - 1,
+    OPEN = UINT16_MAX - 2, /* depends on what follows */
     PAGE_BITS = 8,
     N_PAGES = (0x110000 >> PAGE_BITS) + 1,
 };
 
 struct Pattern {
-    unsigned char ascii[128];    /* class by character */
+    unsigned char bytes[256]; /* class by a character's first byte; n_classes beyond ASCII */
+    /* By class: the state before a character of it, where that is the same whatever follows; else 0. */
+    uint16_t decided[MAX_CLASSES];
     uint16_t pages[N_PAGES + 1]; /* the range that each page's first character lies in */
     uint32_t *firsts;            /* [n_ranges] first characters of the ranges of one class, ascending */
     unsigned char *classes;      /* [n_ranges] */
     size_t n_ranges, n_classes;
+    /*
+     * [n_classes + 1][n_states] the state before a character of that class, by the state behind it; with the last class,
+     * before the text. Unless something looks behind, the entry for state 0 is decided[].
+     */
+    uint16_t *before;
+    /* [n_states][n_targets] where to go on from a target: to the target behind the next character, or DONE */
+    uint16_t *after;
+    /* [n_classes + 1][n_targets] the same by the next character's class, or OPEN; with the last class, OPEN */
+    uint16_t *first;
     uint16_t *
-        before; /* [n_classes + 1][n_states] the state before a character of this class; the last: before the text */
-    uint16_t *
-        after; /* [n_states][n_targets] where to go on from a target: a target behind the next character, or DONE */
+        pairs; /* [n_classes + 1][n_classes + 1] where a match goes on from its start, by two classes, or OPEN */
+    uint32_t rows[256]; /* by a character's first byte: its row in `first` */
     size_t n_states, n_targets;
-    uint16_t at_end;
+    uint16_t at_end; /* the state behind the text's end */
     bool looks_behind;
 };
 
@@ -123,7 +133,7 @@ static bool find_classes(Compiler *compiler) {
     pattern->n_classes = n_classes;
     if (!ok) return out_of_memory(compiler->error);
     return n_classes <= MAX_CLASSES ||
-           error_set(compiler->error, "the pattern tells more than 256 classes of characters apart");
+           error_set(compiler->error, "the pattern tells more than 255 classes of characters apart");
 }
 
 static unsigned class_of(const Pattern *pattern, uint32_t c) {
@@ -146,7 +156,8 @@ static bool index_classes(Compiler *compiler) {
         while (range + 1 < pattern->n_ranges && pattern->firsts[range + 1] <= page << PAGE_BITS) range++;
         pattern->pages[page] = (uint16_t)range;
     }
-    for (uint32_t c = 0; c < 128; c++) pattern->ascii[c] = (unsigned char)class_of(pattern, c);
+    for (uint32_t c = 0; c < 256; c++)
+        pattern->bytes[c] = (unsigned char)(c < 0x80 ? class_of(pattern, c) : pattern->n_classes);
     compiler->members = calloc(program->n_sets + 1, 4 * sizeof *compiler->members);
     if (!compiler->members) return out_of_memory(compiler->error);
     for (size_t s = 0; s < program->n_sets; s++)
@@ -218,9 +229,7 @@ static bool find_states(Compiler *compiler) {
     size_t n_words = compiler->n_words;
     uint64_t *state = calloc(n_words, sizeof *state);
     if (!state) return out_of_memory(compiler->error);
-    if (!program->looks_behind) close_state(compiler, state, 0);
-    int index = intern(compiler, state);
-    pattern->at_end = 0;
+    int index = intern(compiler, state); /* 0: no node at all, behind the text's end */
     for (size_t i = 0; index >= 0 && i < compiler->n; i++) {
         if (compiler->n * compiler->width > compiler->rows_capacity) {
             uint16_t *rows =
@@ -280,53 +289,87 @@ static size_t find_leaf(const Compiler *compiler, const uint64_t *state, size_t 
     }
 }
 
-/* Fills pattern->after. A target is a node that follows a character, or the first. */
-static bool find_ways(Compiler *compiler) {
+/* Numbers the targets: the first is where the expression begins, the others are nodes that follow a character. */
+static size_t find_targets(const Program *program, uint16_t *targets, uint16_t *target_of) {
+    size_t n = 0;
+    memset(target_of, 0xff, program->n * sizeof *target_of);
+    targets[n++] = program->start;
+    for (size_t i = 0; i < program->n; i++) {
+        uint16_t next = program->nodes[i].next;
+        if (program->nodes[i].kind != NODE_SET || program->nodes[i].level || target_of[next] != UINT16_MAX)
+            continue;
+        target_of[next] = (uint16_t)n;
+        targets[n++] = next;
+    }
+    return n;
+}
+
+/* Fills pattern->after. scratch: [3][nodes + 1] */
+static bool fill_after(Compiler *compiler, uint16_t *scratch, uint64_t *seen) {
     const Program *program = &compiler->program;
     Pattern *pattern = compiler->pattern;
-    size_t n = program->n, n_targets = 0;
-    uint16_t *targets = malloc(n * sizeof *targets), *target_of = malloc(n * sizeof *target_of),
-             *stack = malloc(n * sizeof *stack);
-    uint64_t *seen = malloc(compiler->n_words * sizeof *seen);
-    bool ok = targets && target_of && stack && seen;
-    if (ok) {
-        memset(target_of, 0xff, n * sizeof *target_of);
-        target_of[program->start] = (uint16_t)n_targets;
-        targets[n_targets++] = program->start;
-        for (size_t i = 0; i < n; i++) {
-            uint16_t next = program->nodes[i].next;
-            if (program->nodes[i].kind != NODE_SET || program->nodes[i].level ||
-                target_of[next] != UINT16_MAX)
-                continue;
-            target_of[next] = (uint16_t)n_targets;
-            targets[n_targets++] = next;
+    uint16_t *targets = scratch, *target_of = targets + program->n + 1, *stack = target_of + program->n + 1;
+    size_t n = pattern->n_targets = find_targets(program, targets, target_of);
+    if (n * compiler->n > MAX_ENTRIES) return error_set(compiler->error, "the pattern needs too many states");
+    uint16_t *way = pattern->after = malloc(n * compiler->n * sizeof *way);
+    if (!way) return out_of_memory(compiler->error);
+    for (size_t s = 0; s < compiler->n; s++)
+        for (size_t t = 0; t < n; t++, way++) {
+            const uint64_t *state = compiler->states + s * compiler->n_words;
+            *way = NO_MATCH;
+            if (!has(state, 0) || !has(state, targets[t])) continue;
+            size_t leaf = find_leaf(compiler, state, targets[t], stack, seen);
+            *way = leaf ? target_of[program->nodes[leaf].next] : DONE;
         }
-        pattern->n_targets = n_targets;
-        if (n_targets * compiler->n > MAX_ENTRIES) {
-            ok = error_set(compiler->error, "the pattern needs too many states");
-        } else {
-            pattern->after = malloc(n_targets * compiler->n * sizeof *pattern->after);
-            ok = pattern->after || out_of_memory(compiler->error);
-        }
-        for (size_t s = 0; ok && s < compiler->n; s++)
+    return true;
+}
+
+/* Finds out for which classes the next character alone tells the state, or where to go on. */
+static bool fill_first(Compiler *compiler) {
+    Pattern *pattern = compiler->pattern;
+    size_t n_targets = pattern->n_targets, n_entries = compiler->width * n_targets;
+    uint16_t *first = pattern->first = malloc(n_entries * sizeof *first);
+    if (!first) return out_of_memory(compiler->error);
+    for (size_t i = 0; i < n_entries; i++)
+        first[i] = pattern->looks_behind || i / n_targets == pattern->n_classes ? OPEN : NO_MATCH;
+    for (size_t c = 0; c < 256; c++) pattern->rows[c] = (uint32_t)(pattern->bytes[c] * n_targets);
+    for (size_t class = 0; class < pattern->n_classes && !pattern->looks_behind;
+         class ++, first += n_targets) {
+        uint16_t *row = pattern->before + class * compiler->n;
+        pattern->decided[class] = row[1];
+        for (size_t s = 1; s < compiler->n; s++) {
+            if (row[s] != row[1]) pattern->decided[class] = 0;
             for (size_t t = 0; t < n_targets; t++) {
-                const uint64_t *state = compiler->states + s * compiler->n_words;
-                uint16_t *way = &pattern->after[s * n_targets + t];
-                if (!has(state, 0) || !has(state, targets[t])) {
-                    *way = NO_MATCH;
-                    continue;
-                }
-                size_t leaf = find_leaf(compiler, state, targets[t], stack, seen);
-                *way = leaf ? target_of[program->nodes[leaf].next] : DONE;
+                uint16_t way = pattern->after[row[s] * n_targets + t];
+                /* A target behind which nothing can match is not reached, unless it is the first. */
+                if (first[t] == NO_MATCH && (s == 1 || t > 0)) first[t] = way;
+                if (first[t] != way && (way != NO_MATCH || t == 0)) first[t] = OPEN;
             }
-    } else {
-        out_of_memory(compiler->error);
+        }
+        row[0] = pattern->decided[class];
     }
-    free(targets);
-    free(target_of);
-    free(stack);
-    free(seen);
-    return ok;
+    return true;
+}
+
+/* Finds out for which pairs of classes two characters tell how a match begins. */
+static bool fill_pairs(Compiler *compiler) {
+    Pattern *pattern = compiler->pattern;
+    size_t width = compiler->width, n = compiler->n;
+    uint16_t *pair = pattern->pairs = malloc(width * width * sizeof *pair);
+    if (!pair) return out_of_memory(compiler->error);
+    bool is_small = width * width * n <= MAX_ENTRIES;
+    for (size_t a = 0; a < width; a++)
+        for (size_t b = 0; b < width; b++, pair++) {
+            const uint16_t *row_a = pattern->before + a * n, *row_b = pattern->before + b * n;
+            *pair = pattern->first[a * pattern->n_targets];
+            for (size_t s = 1; s < n && is_small && a + 1 < width && b + 1 < width && !pattern->looks_behind;
+                 s++) {
+                uint16_t way = pattern->after[row_a[row_b[s]] * pattern->n_targets];
+                if (s == 1) *pair = way;
+                if (*pair != way) *pair = OPEN;
+            }
+        }
+    return true;
 }
 
 static bool compile(Compiler *compiler, String expression) {
@@ -339,7 +382,13 @@ static bool compile(Compiler *compiler, String expression) {
     compiler->n_slots = (size_t)1 << 17;
     compiler->slots = calloc(compiler->n_slots, sizeof *compiler->slots);
     if (!compiler->slots) return out_of_memory(compiler->error);
-    if (!find_states(compiler) || !find_ways(compiler)) return false;
+    if (!find_states(compiler)) return false;
+    uint16_t *scratch = malloc(3 * (compiler->program.n + 1) * sizeof *scratch);
+    uint64_t *seen = malloc(compiler->n_words * sizeof *seen);
+    bool ok = scratch && seen ? fill_after(compiler, scratch, seen) : out_of_memory(compiler->error);
+    free(scratch);
+    free(seen);
+    if (!ok) return false;
     pattern->n_states = compiler->n;
     pattern->looks_behind = compiler->program.looks_behind;
     pattern->before = malloc(compiler->n * compiler->width * sizeof *pattern->before);
@@ -347,7 +396,8 @@ static bool compile(Compiler *compiler, String expression) {
     for (size_t s = 0; s < compiler->n; s++)
         for (size_t class = 0; class < compiler->width; class ++)
             pattern->before[class * compiler->n + s] = compiler->rows[s * compiler->width + class];
-    return true;
+    pattern->at_end = pattern->looks_behind ? 0 : pattern->before[0];
+    return fill_first(compiler) && fill_pairs(compiler);
 }
 
 Pattern *pattern_new(String expression, Error *error) {
@@ -369,58 +419,108 @@ void pattern_free(Pattern *pattern) {
     free(pattern->classes);
     free(pattern->before);
     free(pattern->after);
+    free(pattern->first);
+    free(pattern->pairs);
     free(pattern);
 }
 
-/* The class of the character that ends before text[end], end > 0; *start is where it begins. */
-static inline unsigned class_before(const Pattern *pattern, const char *text, size_t end, size_t *start) {
-    unsigned char last = (unsigned char)text[end - 1];
-    *start = end - 1;
-    if (last < 0x80) return pattern->ascii[last];
-    for (size_t length = 2; length <= 4 && length <= end && last < 0xc0; length++) {
-        uint32_t c;
-        if ((unsigned char)text[end - length] < 0xc0) continue;
-        if (utf8_decode(text + end - length, length, &c) != length || c >= UTF8_INVALID) break;
-        *start = end - length;
-        return class_of(pattern, c);
+/* The class of the character that text[0, n), n > 0, begins with, and its length. */
+static size_t class_at(const Pattern *pattern, const char *text, size_t n, size_t *length) {
+    uint32_t c = (unsigned char)*text;
+    *length = 1;
+    if (c < 0x80) return pattern->bytes[c];
+    size_t n_character = utf8_decode(text, n, &c);
+    if (c < UTF8_INVALID) *length = n_character;
+    return class_of(pattern, c < UTF8_INVALID ? c : UTF8_INVALID);
+}
+
+/* Where the character begins that ends before text[end], end > 0. */
+static size_t start_before(const char *text, size_t end) {
+    uint32_t c;
+    size_t length = 1;
+    while (length < 4 && length < end && ((unsigned char)text[end - length] & 0xc0) == 0x80) length++;
+    return utf8_decode(text + end - length, length, &c) == length && c < UTF8_INVALID ? end - length
+                                                                                      : end - 1;
+}
+
+/* The state in front of a character of this class. If something looks behind, that takes a second step, by `behind`. */
+static size_t step(const Pattern *pattern, size_t state, size_t class, size_t behind) {
+    state = pattern->before[class * pattern->n_states + state];
+    return pattern->looks_behind ? pattern->before[behind * pattern->n_states + state] : state;
+}
+
+/* Finds the states from `begin` up to a character whose class decides its state, or to the end of the text. */
+static void read_run(Matches *matches, size_t begin) {
+    const Pattern *pattern = matches->pattern;
+    const char *text = matches->text;
+    size_t n = matches->n, end = begin, length, state = 0;
+    for (; end < n && !state; end += state ? 0 : length)
+        state = pattern->decided[class_at(pattern, text + end, n - end, &length)];
+    matches->begin = begin;
+    matches->end = end;
+    size_t start = start_before(text, end), class = class_at(pattern, text + start, end - start, &length);
+    if (!state) state = pattern->looks_behind ? pattern->before[class * pattern->n_states] : pattern->at_end;
+    while (end > begin) {
+        size_t previous = start ? start_before(text, start) : 0;
+        size_t behind =
+            start ? class_at(pattern, text + previous, start - previous, &length) : pattern->n_classes;
+        state = step(pattern, state, class, behind);
+        matches->states[start - begin] = (uint16_t)state;
+        end = start, start = previous, class = behind;
     }
-    return class_of(pattern, UTF8_INVALID);
+}
+
+typedef struct Way {
+    size_t target, next; /* where to go on, and where the character ends */
+} Way;
+
+/* The way from the target at text[at]. */
+static Way find_way(Matches *matches, size_t at, size_t target) {
+    const Pattern *pattern = matches->pattern;
+    const char *text = matches->text;
+    size_t n = matches->n, length, class = class_at(pattern, text + at, n - at, &length), state = 0, unused;
+    Way way = {pattern->first[class * pattern->n_targets + target], at + length};
+    if (way.target != OPEN) return way;
+    if (way.next < n && !pattern->looks_behind) {
+        size_t behind = pattern->decided[class_at(pattern, text + way.next, n - way.next, &unused)];
+        state = pattern->before[class * pattern->n_states + behind];
+    }
+    if (!state && at >= matches->end) read_run(matches, at);
+    if (!state) state = matches->states[at - matches->begin];
+    way.target = pattern->after[state * pattern->n_targets + target];
+    return way;
 }
 
 Matches pattern_begin(const Pattern *pattern, const char *text, size_t n, uint16_t *states) {
-    size_t n_states = pattern->n_states, start;
-    uint16_t state = pattern->at_end;
-    const uint16_t *before = pattern->before;
-    unsigned class = n ? class_before(pattern, text, n, &start) : 0;
-    if (pattern->looks_behind) /* at the end, too */
-        state = before[class * n_states + state];
-    for (size_t at = n; at > 0;) {
-        size_t length = at - start;
-        state = before[class * n_states + state];
-        at = start;
-        class = at ? class_before(pattern, text, at, &start) : (unsigned)pattern->n_classes;
-        if (pattern->looks_behind) state = before[class * n_states + state];
-        states[at] = state;
-        while (--length) states[at + length] = INSIDE;
-    }
-    return (Matches){.pattern = pattern, .states = states, .n = n};
+    return (Matches){.pattern = pattern, .text = text, .n = n, .states = states};
 }
 
 bool pattern_next(Matches *matches, size_t *start, size_t *end) {
     const Pattern *pattern = matches->pattern;
-    const uint16_t *states = matches->states, *after = pattern->after;
-    size_t n_targets = pattern->n_targets, n = matches->n, at = matches->at;
-    while (at < n && (states[at] == INSIDE || after[states[at] * n_targets] == NO_MATCH)) at++;
-    if (at >= n) return false;
+    const unsigned char *text = (const unsigned char *)matches->text, *classes = pattern->bytes;
+    const uint16_t *pairs = pattern->pairs, *first = pattern->first;
+    const uint32_t *rows = pattern->rows;
+    size_t n = matches->n, at = matches->at, width = pattern->n_classes + 1;
+    Way way;
+    for (;; at = way.next) {
+        if (at >= n) return false;
+        way = (Way){at + 1 < n ? pairs[classes[text[at]] * width + classes[text[at + 1]]] : OPEN, at + 1};
+        if (way.target == OPEN) way = find_way(matches, at, 0);
+        if (way.target != NO_MATCH) break;
+    }
     *start = at;
-    size_t target = after[states[at] * n_targets];
-    while (target != DONE) {
-        do at++;
-        while (at < n && states[at] == INSIDE);
-        if (at == n) break; /* there is nothing left to take */
-        target = after[states[at] * n_targets + target];
+    matches->at = way.next; /* behind an empty match, too */
+    if (way.target != DONE) {
+        size_t target = way.target;
+        for (at = way.next; at < n; at = way.next) {
+            way = (Way){first[rows[text[at]] + target], at + 1};
+            if (way.target == target) continue; /* most often, and nothing waits for it */
+            if (way.target == OPEN) way = find_way(matches, at, target);
+            if (way.target == DONE) break;
+            target = way.target;
+        }
+        matches->at = at;
     }
     *end = at;
-    matches->at = at + (at == *start);
     return true;
 }

@@ -1,6 +1,6 @@
 /*
  * The regular expressions by which tokenizers cut text, over Unicode. An expression is compiled once; finding all its
- * matches in n bytes takes O(n) time, whatever the expression and the text, and 2n bytes of the caller's.
+ * matches in n bytes takes O(n) time, whatever the expression and the text, and at most 2n bytes of scratch.
  *
  * What is found is what backtracking engines find (Perl, Oniguruma, Rust's, JavaScript's): the leftmost match, and of those
  * that begin there the first by the order of alternatives and by greed.
@@ -37,14 +37,13 @@ void pattern_free(Pattern *pattern); /* accepts NULL */
 /* The matches in a text, from left to right. They do not overlap. */
 typedef struct Matches {
     const Pattern *pattern;
-    const uint16_t *states;
-    size_t n, at;
+    const char *text;
+    size_t n, at;     /* the next match begins at `at` or behind it */
+    uint16_t *states; /* of text[begin, end) */
+    size_t begin, end;
 } Matches;
 
-/*
- * Reads text[0, n) and writes states[0, n), which belong to the caller: what Matches needs until the last match is found.
- * Parts that lie before the next match's start are not read again.
- */
+/* Of the text's n bytes. `states` is the caller's, [n] and scratch, most often touched for a few kilobytes only. */
 Matches pattern_begin(const Pattern *pattern, const char *text, size_t n, uint16_t *states);
 
 /* The next match is text[*start, *end). It may be empty, but not at the end of the text. False after the last. */

@@ -375,6 +375,8 @@ static bool find_specials(const VocabBuilder *builder) {
             return error_set(builder->error, "%s: %s: special token %zu has %zu bytes, at most %d are read",
                              builder->path, builder->tokens, id, text.n, MAX_SPECIAL_BYTES);
         if (!prefixes_add(&vocab->specials, text, (int32_t)id)) return out_of_memory(builder);
+        vocab->begins[(unsigned char)*text.data] |=
+            vocab->types[id] == TOKEN_USER_DEFINED ? BEGINS_SPECIAL | BEGINS_DEFINED : BEGINS_SPECIAL;
     }
     prefixes_sort(&vocab->specials);
     return true;

@@ -35,6 +35,10 @@ typedef struct Merge {
     uint32_t next; /* order of the next merge in the file that makes the same token, 0: none */
 } Merge;
 
+enum { BEGINS_SPECIAL = 1, BEGINS_DEFINED = 2 };
+
+enum { MAX_ENDS = 16 };
+
 typedef struct Vocab {
     VocabKind kind;
     char name[64];    /* for people */
@@ -61,12 +65,16 @@ typedef struct Vocab {
 
     Prefixes
         specials; /* control, unknown and user-defined tokens, found before the rest of a text is split */
+    /* By first byte: BEGINS_SPECIAL, and BEGINS_DEFINED if one of them is user-defined. */
+    unsigned char begins[256];
 
     /* Each cuts the pieces of text that the one before left, where its matches begin and end. */
     Pattern *patterns[MAX_PATTERNS];
     size_t n_patterns;
 
     int32_t bos, eos, eot, unknown; /* ids, −1: none */
+    int32_t ends[MAX_ENDS];         /* [n_ends] other ids that end a text, by the file */
+    size_t n_ends;
     bool add_bos, add_eos, add_space;
 
     /* Of a tokenizer.json; NULL and 0 otherwise. */
@@ -161,11 +169,6 @@ static inline bool vocab_joins(const Vocab *vocab, char a, char b) {
  * *order; −1 if they do not.
  */
 int32_t vocab_find_merge(const Vocab *vocab, String text, size_t left, uint32_t *order);
-
-/* Whether a special token starts with this byte. */
-static inline bool vocab_begins_special(const Vocab *vocab, char first) {
-    return prefixes_begin(&vocab->specials, first);
-}
 
 /* The longest special token that text[0, n), n > 0, starts with, or NULL; without `control`, user-defined only. */
 const Prefix *vocab_find_special(const Vocab *vocab, const char *text, size_t n, bool control);

@@ -17,7 +17,8 @@ typedef struct KeyMaker {
     Error *error;
     Vocab vocab;
     Json *root;
-    String *texts; /* [vocab.n] as the file has them */
+    String *texts; /* [n] as the file has them; data is NULL where there is no such token */
+    size_t n;      /* ids */
 } KeyMaker;
 
 static bool refuse(const KeyMaker *maker, const char *what) {
@@ -78,7 +79,7 @@ static bool find_texts(KeyMaker *maker) {
     const Json *vocab = json_get(json_get(maker->root, "model"), "vocab");
     const Pipeline *pipeline = maker->vocab.pipeline;
     const Json *added = json_get(maker->root, "added_tokens");
-    maker->texts = calloc(maker->vocab.n, sizeof *maker->texts);
+    maker->texts = calloc(maker->n, sizeof *maker->texts);
     if (!maker->texts) return no_memory(maker);
     for (size_t i = 0; i < vocab->n; i++) {
         int64_t id = -1;
@@ -92,24 +93,24 @@ static bool find_texts(KeyMaker *maker) {
 static bool add_tokens(KeyMaker *maker) {
     const Vocab *vocab = &maker->vocab;
     TextBuffer out = {0};
-    int32_t *types = malloc(vocab->n * sizeof *types);
+    int32_t *types = malloc(maker->n * sizeof *types);
     bool ok = types != NULL;
-    for (size_t id = 0; ok && id < vocab->n; id++) {
+    for (size_t id = 0; ok && id < maker->n; id++) {
         char name[32];
         int n = snprintf(name, sizeof name, "[PAD%zu]", id);
-        bool is_known = (int32_t)id == vocab->unknown && !vocab->byte_level;
-        types[id] = is_known ? TOKEN_UNKNOWN : vocab->types[id];
+        bool is_unknown = (int32_t)id == vocab->unknown && !vocab->byte_level;
+        types[id] = is_unknown ? TOKEN_UNKNOWN : id < vocab->n ? vocab->types[id] : TOKEN_UNUSED;
         ok = maker->texts[id].data ? append_string(&out, maker->texts[id].data, maker->texts[id].n)
                                    : append_string(&out, name, (size_t)n);
     }
     for (int byte = 0; ok && byte < 256; byte++)
         if (!vocab->byte_level && vocab->byte_ids[byte] >= 0) types[vocab->byte_ids[byte]] = TOKEN_BYTE;
-    if (!add_strings(maker, "tokenizer.ggml.tokens", vocab->n, &out, ok)) {
+    if (!add_strings(maker, "tokenizer.ggml.tokens", maker->n, &out, ok)) {
         free(types);
         return false;
     }
-    return add_key(maker, "tokenizer.ggml.token_type", VALUE_ARRAY, VALUE_I32, vocab->n, types,
-                   vocab->n * sizeof *types);
+    return add_key(maker, "tokenizer.ggml.token_type", VALUE_ARRAY, VALUE_I32, maker->n, types,
+                   maker->n * sizeof *types);
 }
 
 static bool add_merges(KeyMaker *maker) {
@@ -138,8 +139,8 @@ typedef struct CutPlaces {
     unsigned char *begins;
 } CutPlaces;
 
-static bool take_token(void *context, int32_t id) {
-    ((CutPlaces *)context)->is_text = false;
+static bool take_no_token(void *context, int32_t id) {
+    (void)context;
     return id >= 0;
 }
 
@@ -188,29 +189,29 @@ static bool cuts_likewise(const Pre *pre, const CutPlaces *places) {
 
 /* What the patterns of pre.c tell apart. Nothing that NFC would change. */
 static const char probe[] =
-    "It's we'LL they'Re I'd 'tis x'S'T 'D'm ſ's can’t  a   b    \t\tc \n d\n\n\ne \r\n\r\nf\r g\n \n  h  \n\n   i\n1 12 123 1234 "
-    "12345 1234567 a1b2 3c x9y 1,234.5 007 ½ ² ⅷ ① ١٢٣٤ १२३ １２３４５ 3\n4 foo.Bar FooBAR fooBarBAZ HTTPServer iOS aB ǅx ʰa "
-    "ªº Straße ÉCOLE école Ωmega Привет мир ПРИВЕТ x\xcc\x81y \xcc\x81z नमस्ते ไทยดี שלום مرحبا، كيف؟ 日本語です。カタカナ 中文字符，测试！ "
-    "한국어 텍스트 ㄅㄆ ㄱㄴ 𠀀𝒜𝟙 😀👍🏽 👩‍👩‍👧 // a/b /* c */\n!=\n?!... ...\n\n(x) [y] {z} <w> $+<=>^`|~ #tag @me _under_score __init__ "
-    "a-b--c—d …“q” ‘r’ «s» !a #b .c ,d -e =f !\r\n .\n/ ;/\n\" \"a\"b 'a'b \xc2\xa0nbsp\xe2\x80\x83"
-    "em \xe2\x80\xa8 ﬁ Ⅳ end 12\n  "
-    "if (x > 0) { return; }\n\treturn 0; // 10%  ";
+    "It's we'LL they'Re I'd 'tis x'S'T 'D'm  a   b    \t\tc \n d\n\n\ne \r\n\r\nf\r g\n \n  h  \n\n   i\n1 12 123 1234 12345 "
+    "1234567 a1b2 3c x9y 1,234.5 007 3\n4 foo.Bar FooBAR fooBarBAZ HTTPServer iOS aB // a/b /* c */\n!=\n?!... ...\n\n(x) [y] "
+    "{z} <w> $+<=>^`|~ #tag @me _under_score __init__ a-b--c-d !a #b .c ,d -e =f !\r\n .\n/ ;/\n\" \"a\"b 'a'b end 12\n  if "
+    "(x > 0) { return; }\n\treturn 0; // 10%  'm ſ's can’t ½ ² ⅷ ① ١٢٣٤ १२३ １２３４５ ǅx ʰa ªº Straße ÉCOLE école Ωmega "
+    "Привет мир ПРИВЕТ x\xcc\x81y \xcc\x81z नमस्ते ไทยดี שלום مرحبا، كيف؟ 日本語です。カタカナ 中文字符，测试！ 한국어 텍스트 "
+    "ㄅㄆ ㄱㄴ 𠀀𝒜𝟙 😀👍🏽 👩‍👩‍👧 c—d …“q” ‘r’ «s» \xc2\xa0nbsp\xe2\x80\x83z \xe2\x80\xa8 ﬁ Ⅳ  \n ";
 
 static bool add_pre(KeyMaker *maker) {
     const Vocab *vocab = &maker->vocab;
-    CutPlaces places = {
-        .text = {probe, sizeof probe - 1}, .is_text = true, .begins = calloc(sizeof probe, 1)};
-    const PipelineTaker taker = {&places, take_token, take_piece};
+    Pipeline bare = *vocab->pipeline; /* without added tokens */
+    bare.as_is.n = bare.normalized.n = 0;
+    size_t n = sizeof probe - 1;
+    CutPlaces places = {.text = {probe, n}, .is_text = true, .begins = calloc(n + 1, 1)};
+    const PipelineTaker taker = {&places, take_no_token, take_piece};
     if (!places.begins) return no_memory(maker);
     const Pre *pre = NULL;
-    bool ok = pipeline_run(vocab->pipeline, probe, sizeof probe - 1, false, &taker, maker->error);
-    for (size_t i = 0; ok && places.is_text && places.at == places.text.n && (pre = pre_row(i)); i++)
+    bool ok = pipeline_run(&bare, probe, n, false, &taker, maker->error);
+    for (size_t i = 0; ok && places.is_text && places.at == n && (pre = pre_row(i)); i++)
         if (pre->whole_words == vocab->whole_words && cuts_likewise(pre, &places)) break;
     free(places.begins);
     if (!ok) return false;
     if (!pre)
-        return refuse(
-            maker, "no name of tokenizer.ggml.pre stands for the way in which it cuts and normalises text");
+        return refuse(maker, "no name of tokenizer.ggml.pre stands for how it cuts and normalises text");
     const char *name = pre->names;
     if (strncmp(name, "default ", 8) == 0) name += 8;
     return add_text(maker, "tokenizer.ggml.pre", name, strcspn(name, " "));
@@ -226,14 +227,27 @@ static bool is_run(String text) {
     return true;
 }
 
+/* Whether the token is made of any two tokens that it can be cut into. */
+static bool is_complete(const Vocab *vocab, int32_t id) {
+    String text = vocab_text(vocab, id);
+    uint32_t c, order;
+    for (size_t left = 0; left < text.n;) {
+        left += utf8_decode(text.data + left, text.n - left, &c);
+        bool are_tokens = left < text.n && vocab_find(vocab, (String){text.data, left}) >= 0 &&
+                          vocab_find(vocab, (String){text.data + left, text.n - left}) >= 0;
+        if (are_tokens && vocab_find_merge(vocab, text, left, &order) < 0) return false;
+    }
+    return true;
+}
+
 /*
- * "llama" merges what makes the token of the highest score, wherever the parts meet; of equal ones the leftmost. So merges
- * must be sorted by what they make. Only runs of one character may mix (Gemma's do): all get one score, as they grow
+ * "llama" merges what makes the token of the highest score, wherever parts of it meet; of equal ones the leftmost. So all
+ * such merges must be there, sorted by what they make. Only runs of one character may mix (Gemma's do): all get one score, as they grow
  * from the left either way.
  */
 static bool add_scores(KeyMaker *maker, size_t n_merges) {
     Vocab *vocab = &maker->vocab;
-    float *scores = calloc(vocab->n, sizeof *scores), score = 0;
+    float *scores = calloc(maker->n, sizeof *scores), score = 0;
     int32_t *made = malloc((n_merges + 1) * sizeof *made), last = -1; /* by order: the token */
     uint32_t *lasts = calloc(vocab->n, sizeof *lasts),
              end = 0; /* the last order of a token; of those that mix */
@@ -253,24 +267,21 @@ static bool add_scores(KeyMaker *maker, size_t n_merges) {
         if (lasts[id] > end) end = lasts[id];
         scores[last = id] = score;
     }
+    for (size_t id = 0; ok && id < vocab->n; id++)
+        if (vocab->types[id] == TOKEN_NORMAL && !is_complete(vocab, (int32_t)id)) is_sorted = false;
     free(made);
     free(lasts);
     if (ok && is_sorted)
-        return add_key(maker, "tokenizer.ggml.scores", VALUE_ARRAY, VALUE_F32, vocab->n, scores,
-                       vocab->n * sizeof *scores);
+        return add_key(maker, "tokenizer.ggml.scores", VALUE_ARRAY, VALUE_F32, maker->n, scores,
+                       maker->n * sizeof *scores);
     free(scores);
-    return ok ? refuse(maker, "its merges are not sorted by the tokens that they make") : no_memory(maker);
+    return ok ? refuse(maker, "its merges are not all that make a token, sorted by these") : no_memory(maker);
 }
 
 /* Whether a space is put in front of a text: what becomes of "a". */
 static bool take_front(void *context, String piece) {
     *(bool *)context = piece.n > 1;
     return true;
-}
-
-static bool take_no_token(void *context, int32_t id) {
-    (void)context;
-    return id >= 0;
 }
 
 static bool add_spaces(KeyMaker *maker) {
@@ -281,12 +292,13 @@ static bool add_spaces(KeyMaker *maker) {
            add_number(maker, "tokenizer.ggml.add_space_prefix", VALUE_BOOL, is_put);
 }
 
-static bool add_all(KeyMaker *maker) {
+static bool add_all(KeyMaker *maker, uint64_t n_rows) {
     const Vocab *vocab = &maker->vocab;
     if (vocab->unigram) return refuse(maker, "Unigram");
     if (!vocab->byte_level && !vocab->swaps_spaces)
         return refuse(maker, "BPE of characters without ▁ for spaces");
     const char *model = vocab->byte_level ? "gpt2" : "llama";
+    maker->n = vocab->n > n_rows || n_rows >= 1 << 24 ? vocab->n : (size_t)n_rows;
     return find_texts(maker) && add_text(maker, "tokenizer.ggml.model", model, strlen(model)) &&
            add_tokens(maker) &&
            (vocab->byte_level
@@ -300,12 +312,12 @@ static bool add_all(KeyMaker *maker) {
            add_number(maker, "tokenizer.ggml.add_eos_token", VALUE_BOOL, vocab->add_eos);
 }
 
-bool vocab_keys_make(VocabKeys *keys, const Checkpoint *checkpoint, Error *error) {
+bool vocab_keys_make(VocabKeys *keys, const Checkpoint *checkpoint, uint64_t n_rows, Error *error) {
     KeyMaker maker = {.keys = keys, .checkpoint = checkpoint, .error = error};
     String text = {0};
     bool ok = vocab_load_json(&maker.vocab, checkpoint, error) &&
               checkpoint_string(checkpoint, "tokenizer.huggingface.json", &text, error) &&
-              (maker.root = json_parse(text.data, text.n, error)) && add_all(&maker);
+              (maker.root = json_parse(text.data, text.n, error)) && add_all(&maker, n_rows);
     json_free(maker.root);
     vocab_free(&maker.vocab);
     free(maker.texts);

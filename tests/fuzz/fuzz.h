@@ -63,6 +63,9 @@ size_t mutate_call(unsigned char *bytes, size_t n, size_t room, unsigned seed);
 /* The same of a GGUF file alone. */
 size_t mutate_gguf(unsigned char *bytes, size_t n, size_t room);
 
+/* The same of JSON. */
+size_t mutate_json(unsigned char *bytes, size_t n, size_t room);
+
 /* Random numbers of the mutators, [0, n); and libFuzzer's own mutator of bytes, which knows what was compared. */
 uint64_t random_below(uint64_t n);
 size_t LLVMFuzzerMutate(unsigned char *bytes, size_t n, size_t room);

@@ -1,0 +1,14 @@
+/* A folder's tokenizer.json as the keys that GGUF files have. */
+#ifndef ATTN_PACKING_VOCABULARY_H
+#define ATTN_PACKING_VOCABULARY_H
+
+#include "checkpoint/checkpoint.h"
+
+/*
+ * Adds tokenizer.ggml.… (text/vocab_keys.h) to a checkpoint that has a tokenizer.json and none of these. Where GGUF has no
+ * such keys for what the tokenizer does, *why says so, and nothing is added: attn reads the tokenizer.json, which stays in
+ * the file. False with an error when memory runs out.
+ */
+bool vocabulary_add(Checkpoint *checkpoint, Error *why, Error *error);
+
+#endif

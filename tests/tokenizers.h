@@ -1,0 +1,189 @@
+/* What tests of vocabularies share: opening one, its ids and pieces, and GGUF files with little else. */
+#ifndef ATTN_TESTS_TOKENIZERS_H
+#define ATTN_TESTS_TOKENIZERS_H
+
+#include "tokenizer.h"
+
+#include "test.h"
+
+#include <unistd.h>
+
+/* A tokenizer and the checkpoint that it borrows from. */
+typedef struct Opened {
+    Checkpoint *checkpoint;
+    Tokenizer *tokenizer;
+} Opened;
+
+static inline Opened open_tokenizer(const char *path) {
+    Error error = {{0}};
+    Opened opened = {.checkpoint = checkpoint_open(path, &error)};
+    if (opened.checkpoint) opened.tokenizer = tokenizer_new(opened.checkpoint, &error);
+    CHECK(opened.tokenizer, "%s", error.message);
+    return opened;
+}
+
+static inline void close_tokenizer(Opened opened) {
+    tokenizer_free(opened.tokenizer);
+    checkpoint_close(opened.checkpoint);
+}
+
+static inline char *read_file(const char *path, size_t *n) {
+    FILE *file = fopen(path, "rb");
+    if (!file) return NULL;
+    fseek(file, 0, SEEK_END);
+    *n = (size_t)ftell(file);
+    rewind(file);
+    char *data = malloc(*n + 1);
+    *n = fread(data, 1, *n, file);
+    data[*n] = 0;
+    fclose(file);
+    return data;
+}
+
+static inline size_t parse_hex(const char *text, char *out, char **end) {
+    size_t n = 0;
+    unsigned byte;
+    for (; sscanf(text, "%2x", &byte) == 1 && *text != ' '; text += 2) out[n++] = (char)byte;
+    *end = (char *)(uintptr_t)text;
+    return n;
+}
+
+static inline Tokens encode(const Tokenizer *tokenizer, const char *text, size_t n, unsigned flags) {
+    Tokens tokens = {0};
+    Error error = {{0}};
+    CHECK(tokenizer_encode(tokenizer, text, n, flags, &tokens, &error), "%s", error.message);
+    return tokens;
+}
+
+/* Reads "1 2 3"; *end is after the last number. */
+static inline Tokens parse_ids(const char *text, char **end) {
+    Tokens tokens = {0};
+    for (*end = (char *)(uintptr_t)text;; text = *end) {
+        long id = strtol(text, end, 10);
+        if (*end == text) return tokens;
+        tokens_push(&tokens, (int32_t)id, NULL);
+    }
+}
+
+static inline void check_ids(Tokens got, Tokens expected, const char *what) {
+    bool same =
+        got.n == expected.n && (!got.n || memcmp(got.ids, expected.ids, got.n * sizeof *got.ids) == 0);
+    CHECK(same, "%s", what);
+    for (size_t i = 0; !same && i < got.n; i++) printf(" %d", got.ids[i]);
+    if (!same) printf(" given\n");
+}
+
+static inline void check_piece(const Tokenizer *tokenizer, int32_t id, bool special, const char *expected) {
+    String piece = tokenizer_piece(tokenizer, id, special);
+    CHECK(piece.n == strlen(expected) && memcmp(piece.data, expected, piece.n) == 0, "token %d: '%.*s'", id,
+          (int)piece.n, piece.data);
+}
+
+static inline uint32_t next_random(uint64_t *state) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33);
+}
+
+/* Writes GGUF metadata, for vocabularies as small or as broken as a test wants them. */
+typedef struct Writer {
+    FILE *file;
+    uint64_t n_entries;
+} Writer;
+
+enum { U32 = 4, I32 = 5, F32 = 6, BOOL = 7, STRING = 8, ARRAY = 9 };
+
+static inline void put(Writer *writer, const void *data, size_t n) { fwrite(data, 1, n, writer->file); }
+static inline void put_u32(Writer *writer, uint32_t value) { put(writer, &value, sizeof value); }
+static inline void put_u64(Writer *writer, uint64_t value) { put(writer, &value, sizeof value); }
+
+static inline void put_string(Writer *writer, const char *text) {
+    put_u64(writer, strlen(text));
+    put(writer, text, strlen(text));
+}
+
+static inline void put_key(Writer *writer, const char *key, uint32_t type) {
+    char name[64];
+    snprintf(name, sizeof name, "tokenizer.ggml.%s", key);
+    put_string(writer, name);
+    put_u32(writer, type);
+    writer->n_entries++;
+}
+
+static inline void add_string(Writer *writer, const char *key, const char *value) {
+    put_key(writer, key, STRING);
+    put_string(writer, value);
+}
+
+static inline void add_u32(Writer *writer, const char *key, uint32_t value) {
+    put_key(writer, key, U32);
+    put_u32(writer, value);
+}
+
+static inline void add_true(Writer *writer, const char *key) {
+    put_key(writer, key, BOOL);
+    put(writer, "\1", 1);
+}
+
+/* An array of the words of a text, which '|' separates; NULL: none. */
+static inline void add_strings(Writer *writer, const char *key, const char *words) {
+    uint64_t n = words != NULL;
+    for (const char *c = words; c && *c; c++) n += *c == '|';
+    put_key(writer, key, ARRAY);
+    put_u32(writer, STRING);
+    put_u64(writer, n);
+    for (size_t length; n--; words += length + (n > 0)) {
+        length = strcspn(words, "|");
+        put_u64(writer, length);
+        put(writer, words, length);
+    }
+}
+
+/* An array of 32-bit numbers of that type. */
+static inline void add_numbers(Writer *writer, const char *key, uint32_t type, const void *values, size_t n) {
+    put_key(writer, key, ARRAY);
+    put_u32(writer, type);
+    put_u64(writer, n);
+    put(writer, values, n * 4);
+}
+
+static inline Writer begin_file(char path[static 32]) {
+    strcpy(path, "/tmp/attn-test-XXXXXX");
+    Writer writer = {.file = fdopen(mkstemp(path), "wb")};
+    put(&writer, "GGUF", 4);
+    put_u32(&writer, 3);
+    put_u64(&writer, 0); /* tensors */
+    put_u64(&writer, 0); /* entries: finish_file */
+    return writer;
+}
+
+static inline void finish_file(Writer *writer) {
+    static const char padding[32] = {0};
+    put(writer, padding, (size_t)(-ftell(writer->file) & 31));
+    fseek(writer->file, 16, SEEK_SET);
+    put_u64(writer, writer->n_entries);
+    fclose(writer->file);
+}
+
+/* Ends the file. The tokenizer must refuse it, with an error that contains the words. */
+static inline void check_refused(Writer *writer, const char *path, const char *words) {
+    Error error = {{0}};
+    finish_file(writer);
+    Checkpoint *checkpoint = checkpoint_open(path, &error);
+    CHECK(checkpoint, "%s", error.message);
+    Tokenizer *tokenizer = checkpoint ? tokenizer_new(checkpoint, &error) : NULL;
+    CHECK(!tokenizer && strstr(error.message, words), "expected '%s', got '%s'", words, error.message);
+    tokenizer_free(tokenizer);
+    checkpoint_close(checkpoint);
+    unlink(path);
+}
+
+/* gpt2 with tokens and merges as given. */
+static inline Writer begin_gpt2(char path[static 32], const char *tokens, const char *merges) {
+    Writer writer = begin_file(path);
+    add_string(&writer, "model", "gpt2");
+    add_strings(&writer, "tokens", tokens);
+    add_strings(&writer, "merges", merges);
+    return writer;
+}
+
+#endif
