@@ -111,7 +111,7 @@ static void map_weights(Folder *folder, const char *name) {
     char path[MAX_PATH_BYTES];
     Maker *maker = &folder->maker;
     if (!maker->ok || !join(folder, name, path)) return;
-    const File *file = checkpoint_map(maker->checkpoint, path, maker->error);
+    const MappedFile *file = checkpoint_map(maker->checkpoint, path, maker->error);
     maker->ok = file && safetensors_read(&folder->shelf, file, maker->error);
 }
 
