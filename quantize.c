@@ -310,6 +310,8 @@ static bool quantize(Work *work, Error *error) {
     if (!output_spares("the output", s->out, s->model, "model", error) ||
         !output_spares("the output", s->out, s->tokenizer, "vocabulary", error))
         return false;
+    if (checkpoint_reads(work->model, s->out))
+        return error_set(error, "%s: the output would take the place of a part of the model", s->out);
     work->adder = sum_tries_fastest();
     work->threads = threads_new(n_threads, error);
     if (!work->threads) return false;

@@ -107,6 +107,15 @@ bool checkpoint_changed(const Checkpoint *checkpoint) {
     return changed;
 }
 
+bool checkpoint_reads(const Checkpoint *checkpoint, const char *path) {
+    struct stat status;
+    bool is_there = stat(path, &status) == 0, found = false;
+    for (size_t i = 0; is_there && i < checkpoint->n_files; i++)
+        found = found || (checkpoint->files[i].opened.st_ino == status.st_ino &&
+                          checkpoint->files[i].opened.st_dev == status.st_dev);
+    return found;
+}
+
 bool refuse_changed(const File *file, Error *error) {
     return error_set(error, "%s: the file changed while it was read; try again when nobody writes to it",
                      file->path);

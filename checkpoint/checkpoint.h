@@ -87,6 +87,9 @@ uint64_t checkpoint_turned_bytes(const Checkpoint *checkpoint);
  */
 bool checkpoint_changed(const Checkpoint *checkpoint);
 
+/* Whether the path is one of the files that are mapped, by whatever name. */
+bool checkpoint_reads(const Checkpoint *checkpoint, const char *path);
+
 /* Tensors in the file's order; checkpoint_tensor(i), i < checkpoint_n_tensors. */
 size_t checkpoint_n_tensors(const Checkpoint *checkpoint);
 const Tensor *checkpoint_tensor(const Checkpoint *checkpoint, size_t i);

@@ -55,7 +55,7 @@ typedef struct File {
 struct Checkpoint {
     char *path; /* as it was given: a file or a folder */
     const char *format;
-    File *files; /* [n_files]; the first is the one at path, where that is a file */
+    File *files; /* [n_files] that hold its weights */
     size_t n_files;
     Tensor *tensors; /* in the file's order */
     size_t n_tensors;

@@ -17,6 +17,7 @@ typedef struct VocabReader {
     Vocab *vocab;
     VocabBuilder builder;
     const Json *root, *model;
+    size_t n_rows;         /* of the embedding, which may have more than there are tokens; 0: unknown */
     size_t n;              /* ids */
     String *texts;         /* [n] as the file has them; data is NULL where an id has no token */
     unsigned char *types;  /* [n] TokenType */
@@ -148,7 +149,9 @@ static bool read_tokens(VocabReader *from) {
         return refuse_key(from, "missing in the model:", "vocab");
     if (!added || added->kind == JSON_NULL) added = &none;
     if (added->kind != JSON_ARRAY) return refuse_key(from, "not a list:", "added_tokens");
-    if (!count_ids(from, vocab, added) || !make_room(from, added->n)) return false;
+    if (!count_ids(from, vocab, added)) return false;
+    if (from->n < from->n_rows) from->n = from->n_rows;
+    if (!make_room(from, added->n)) return false;
     int64_t *ids = malloc((added->n + 1) * sizeof *ids); /* −1: not in the model */
     bool ok = ids || tokenizer_no_memory(&from->reader);
     for (size_t i = 0; ok && i < added->n; i++) {
@@ -463,6 +466,8 @@ bool vocab_load_json(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     String text = {0};
     Error where = {{0}};
     *vocab = (Vocab){0};
+    const Tensor *embedding = checkpoint_find(checkpoint, "token_embd.weight");
+    if (embedding && embedding->dims[1] < 1 << 24) from.n_rows = (size_t)embedding->dims[1];
     if (!checkpoint_string(checkpoint, "tokenizer.huggingface.json", &text, error)) return false;
     from.builder =
         (VocabBuilder){vocab, error, from.reader.path, "tokenizer.json: vocab", "tokenizer.json: merges"};

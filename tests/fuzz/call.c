@@ -154,8 +154,13 @@ static void folder_begin(void) {
     atexit(folder_end);
 }
 
+const char file_tags[] = "abmcsj";
+const char *const file_names[] = {
+    "a", "b", "model.bin", "config.json", "model.safetensors", "tokenizer.json"};
+
 static const char *file_of(char tag) {
-    return tag == 'a' ? "a" : tag == 'b' ? "b" : tag == 'm' ? "model.bin" : NULL;
+    const char *at = tag ? strchr(file_tags, tag) : NULL;
+    return at ? file_names[at - file_tags] : NULL;
 }
 
 static void write_file(const char *name, const unsigned char *bytes, size_t n) {
@@ -372,7 +377,8 @@ static void check_made(const Outcome *outcome) {
 static const Outcome *being_checked;
 
 static bool was_asked_for(const char *name) {
-    if (strcmp(name, "a") == 0 || strcmp(name, "b") == 0 || strcmp(name, "model.bin") == 0) return true;
+    for (size_t i = 0; file_tags[i]; i++)
+        if (strcmp(name, file_names[i]) == 0) return true;
     bool may_fail_later = said("-i") || said("--interactive"); /* than --logits is written */
     if (!is_argument(name) || (being_checked->code != 0 && !may_fail_later))
         wrong(being_checked, "a file left behind");

@@ -5,6 +5,7 @@
  *   w  a word of the command line, the first is the program: run, study, quantize, or load (tests/anyfile.h)
  *   i  stdin; without it stdin is a terminal
  *   a, b, m  the files a, b and model.bin in the folder where the call is made
+ *   c, s, j  config.json, model.safetensors and tokenizer.json there, which is then a Hugging Face folder
  *   A, B, M  the same by two characters, of seeds.c: llama, gpt2 or llama2.c's (0, 1, 2), and the type of its weights (0 to
  *      4, mixed a to c; of llama2.c 1 is the vocabulary). So calls that differ in their options alone take few bytes
  *   k  the value of ATTN_KERNEL
@@ -63,8 +64,13 @@ size_t mutate_call(unsigned char *bytes, size_t n, size_t room, unsigned seed);
 /* The same of a GGUF file alone. */
 size_t mutate_gguf(unsigned char *bytes, size_t n, size_t room);
 
-/* The same of JSON. */
+/* The same of JSON, and of safetensors, whose header is JSON behind its length. */
 size_t mutate_json(unsigned char *bytes, size_t n, size_t room);
+size_t mutate_safetensors(unsigned char *bytes, size_t n, size_t room);
+
+/* The files that a part's tag may stand for, and their names. */
+extern const char file_tags[];         /* "abmcsj" */
+extern const char *const file_names[]; /* [strlen(file_tags)] */
 
 /* Random numbers of the mutators, [0, n); and libFuzzer's own mutator of bytes, which knows what was compared. */
 uint64_t random_below(uint64_t n);

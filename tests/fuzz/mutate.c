@@ -382,6 +382,22 @@ size_t mutate_json(unsigned char *bytes, size_t n, size_t room) {
     return n - length + n_new;
 }
 
+size_t mutate_safetensors(unsigned char *bytes, size_t n, size_t room) {
+    static unsigned char header[ROOM];
+    uint64_t length = 0;
+    if (n >= 10) memcpy(&length, bytes, sizeof length);
+    if (n < 10 || length > n - 8 || random_below(8) == 0) return LLVMFuzzerMutate(bytes, n, room);
+    size_t n_data = n - 8 - (size_t)length, most = room - 8 - n_data;
+    if (most > ROOM) most = ROOM;
+    memcpy(header, bytes + 8, (size_t)length);
+    size_t changed = mutate_json(header, (size_t)length, most);
+    memmove(bytes + 8 + changed, bytes + 8 + length, n_data);
+    memcpy(bytes + 8, header, changed);
+    length = random_below(20) ? changed : odd_number();
+    memcpy(bytes, &length, sizeof length);
+    return 8 + changed + (random_below(12) ? n_data : random_below(n_data + 1));
+}
+
 /* llama2.c's files: a number at a multiple of four, or in a vocabulary at any place. */
 static size_t change_numbers(unsigned char *bytes, size_t n, size_t room) {
     if (n < 32 || random_below(4) == 0) return LLVMFuzzerMutate(bytes, n, room);
@@ -399,8 +415,8 @@ static void change_file(Call *call) {
     for (int tries = 0; tries < 8; tries++) {
         Part *part = &call->parts[random_below(call->n)];
         bool is_seed = strchr("ABM", part->tag);
-        if (!(is_seed || strchr("abmi", part->tag)) || part->n > ROOM / 4) continue;
-        if (part->tag != 'i' && random_below(12) == 0) {
+        if (!(is_seed || part->tag == 'i' || strchr(file_tags, part->tag)) || part->n > ROOM / 4) continue;
+        if (strchr("ABMabm", part->tag) && random_below(12) == 0) {
             named[0] = (unsigned char)('0' + random_below(3)),
             named[1] = (unsigned char)('0' + random_below(5));
             *part = (Part){(char)toupper(part->tag), named, 2};
@@ -411,6 +427,8 @@ static void change_file(Call *call) {
         memcpy(copy, part->bytes, n);
         if (n >= 4 && memcmp(copy, "GGUF", 4) == 0)
             n = mutate_gguf(copy, n, ROOM / 4);
+        else if (part->tag == 's')
+            n = mutate_safetensors(copy, n, ROOM / 4);
         else if (n && strchr("[{ \n", copy[0]))
             n = mutate_json(copy, n, ROOM / 4);
         else if (part->tag == 'i')

@@ -341,6 +341,116 @@ static void write_family_seeds(void) {
     globfree(&found);
 }
 
+/* Weights for a header of safetensors: n bytes of small numbers behind it. */
+static size_t write_safetensors(const char *header, size_t n) {
+    uint64_t length = strlen(header);
+    memcpy(file, &length, sizeof length);
+    memcpy(file + 8, header, (size_t)length);
+    for (size_t i = 0; i < n / 2; i++) { /* BF16: 0.25 to 0.5, or an F32's two halves */
+        uint16_t weight = (uint16_t)(0x3e80 + i * 37 % 128);
+        memcpy(file + 8 + length + 2 * i, &weight, 2);
+    }
+    return 8 + (size_t)length + n;
+}
+
+/* Folders: one whose weights are used in place, and others that are turned, cut, or of experts. */
+static void write_folder_seeds(void) {
+    static const char *const lines[] = {"run . -p ab -n 2",
+                                        "run . --info",
+                                        "study shape . --json",
+                                        "quantize . out Q8_0",
+                                        "run model.safetensors -p ab --tokens",
+                                        "study next . -p a",
+                                        "quantize . out F16 --dry-run"};
+    static const char tokenizer[] =
+        "{\"added_tokens\":[{\"id\":4,\"content\":\"<s>\",\"special\":true}],\"pre_tokenizer\":{\"type\":"
+        "\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true},\"decoder\":{\"type\":\"ByteLevel\"},"
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"c\":3},\"merges\":[\"a b\"]}}";
+#define COMMON                                                                                               \
+    "\"hidden_size\":4,\"num_hidden_layers\":1,\"num_attention_heads\":2,\"intermediate_size\":4,"           \
+    "\"max_position_embeddings\":16,\"vocab_size\":5,\"bos_token_id\":4,\"tie_word_embeddings\":true,"
+#define TENSOR(name, shape, begin, end)                                                                      \
+    "\"" name "\":{\"dtype\":\"BF16\",\"shape\":" shape ",\"data_offsets\":[" #begin "," #end "]}"
+#define LAYER "model.layers.0."
+    static const struct {
+        const char *config, *header;
+        size_t n;
+    } folders[] = {
+        {"{\"model_type\":\"llama\"," COMMON
+         "\"num_key_value_heads\":1,\"rms_norm_eps\":1e-5,\"rope_scaling\":{"
+         "\"rope_type\":\"llama3\",\"factor\":8.0,\"original_max_position_embeddings\":8}}",
+         "{" TENSOR("model.embed_tokens.weight", "[5,4]", 0, 40) "," TENSOR("model.norm.weight", "[4]", 40, 48) "," TENSOR(
+             LAYER "input_layernorm.weight", "[4]", 48,
+             56) "," TENSOR(LAYER "self_attn.q_proj.weight", "[4,4]", 56,
+                            88) "," TENSOR(LAYER "self_attn.k_proj.weight", "[2,4]", 88,
+                                           104) "," TENSOR(LAYER "self_attn.v_proj.weight", "[2,4]", 104,
+                                                           120) "," TENSOR(LAYER "self_attn.o_proj.weight",
+                                                                           "[4,4]", 120,
+                                                                           152) "," TENSOR(LAYER
+                                                                                           "post_attention_layernorm.weight",
+                                                                                           "[4]", 152,
+                                                                                           160) "," TENSOR(LAYER
+                                                                                                           "mlp.gate_proj.weight",
+                                                                                                           "[4,4]",
+                                                                                                           160,
+                                                                                                           192) "," TENSOR(LAYER
+                                                                                                                           "mlp.up_proj.weight",
+                                                                                                                           "[4,4]",
+                                                                                                                           192,
+                                                                                                                           224) "," TENSOR(LAYER
+                                                                                                                                           "mlp.down_proj.weight",
+                                                                                                                                           "[4,4]",
+                                                                                                                                           224,
+                                                                                                                                           256) "}",
+         256},
+        {"{\"model_type\":\"gpt2\",\"n_embd\":4,\"n_layer\":1,\"n_head\":2,\"n_positions\":16,\"layer_norm_epsilon\":1e-5}",
+         "{" TENSOR("wte.weight", "[5,4]", 0, 40) "," TENSOR("wpe.weight", "[16,4]", 40, 168) "," TENSOR(
+             "h.0.attn.c_attn.weight", "[4,12]", 168,
+             264) "," TENSOR("h.0.attn.bias", "[1,1,4,4]", 264, 296) "," TENSOR("ln_f.weight", "[4]", 296,
+                                                                                304) "}",
+         304},
+        {"{\"model_type\":\"gpt_neox\"," COMMON "\"rotary_pct\":0.5,\"layer_norm_eps\":1e-5}",
+         "{" TENSOR("gpt_neox.embed_in.weight", "[5,4]", 0, 40) "," TENSOR(
+             "gpt_neox.layers.0.attention.query_key_value.weight", "[12,4]", 40,
+             136) "," TENSOR("gpt_neox.layers.0.attention.query_key_value.bias", "[12]", 136, 160) "}",
+         160},
+        {"{\"model_type\":\"gemma\"," COMMON "\"head_dim\":2,\"rms_norm_eps\":1e-5}",
+         "{" TENSOR("model.embed_tokens.weight", "[5,4]", 0, 40) "," TENSOR("model.norm.weight", "[4]", 40,
+                                                                            48) "}",
+         48},
+        {"{\"model_type\":\"mixtral\"," COMMON
+         "\"num_local_experts\":2,\"num_experts_per_tok\":1,\"rms_norm_eps\":1e-5}",
+         "{" TENSOR("model.embed_tokens.weight", "[5,4]", 0, 40) "," TENSOR(
+             LAYER "mlp.experts.gate_up_proj", "[2,8,4]", 40,
+             168) "," TENSOR(LAYER "block_sparse_moe.experts.0.w2.weight", "[4,4]", 168,
+                             200) "," TENSOR(LAYER "block_sparse_moe.experts.1.w2.weight", "[4,4]", 200,
+                                             232) "}",
+         232},
+        {"{\"model_type\":\"gpt_oss\"," COMMON
+         "\"num_local_experts\":1,\"num_experts_per_tok\":1,\"sliding_window\":4,"
+         "\"rms_norm_eps\":1e-5}",
+         "{" TENSOR(
+             "model.embed_tokens.weight", "[5,4]", 0,
+             40) ",\"model.layers.0.mlp.experts.gate_up_proj_blocks\":{"
+                 "\"dtype\":\"U8\",\"shape\":[1,2,1,16],\"data_offsets\":[40,72]},"
+                 "\"model.layers.0.mlp.experts.gate_up_proj_scales\":{\"dtype\":\"U8\",\"shape\":[1,2,1],\"data_offsets\":[72,74]}," TENSOR(
+                     LAYER "mlp.experts.gate_up_proj_bias", "[1,2]", 74, 78) "}",
+         78},
+        {"{\"model_type\":\"baichuan\"," COMMON "\"rms_norm_eps\":1e-5}",
+         "{" TENSOR("model.embed_tokens.weight", "[5,4]", 0, 40) "," TENSOR(LAYER "self_attn.W_pack.weight",
+                                                                            "[12,4]", 40, 136) "}",
+         136},
+    };
+    for (size_t i = 0; i < COUNT(folders); i++)
+        for (size_t k = 0; k < (i ? 2 : COUNT(lines)); k++) {
+            size_t n = write_safetensors(folders[i].header, folders[i].n);
+            const Part parts[] = {{'c', (const unsigned char *)folders[i].config, strlen(folders[i].config)},
+                                  {'s', file, n},
+                                  {'j', (const unsigned char *)tokenizer, sizeof tokenizer - 1}};
+            write_seed(lines[i ? 2 * k + 1 : k], parts, 3);
+        }
+}
+
 static void write_word_seeds(void) {
     static const char *const lines[] = {"run",
                                         "run --help",
@@ -370,5 +480,6 @@ void write_seeds(const char *folder) {
     write_file_seeds();
     write_tokenizer_seeds();
     write_family_seeds();
+    write_folder_seeds();
     write_word_seeds();
 }
