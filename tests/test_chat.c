@@ -152,6 +152,8 @@ static void write_chain(const char *begin) {
     snprintf(template, sizeof template, "{%% for m in messages %%}{{ m.content }}<|im_end|>{%% endfor %%}%s",
              begin);
     gguf_string(&gguf, "tokenizer.chat_template", template);
+    gguf_u32(&gguf, "tokenizer.ggml.eom_token_id", 3);
+    gguf_array(&gguf, "attn.eos_token_ids", I32, 2, (const int32_t[]){2, 0}, 8);
     gguf_u32(&gguf, "llama.embedding_length", CHAIN);
     gguf_u32(&gguf, "llama.context_length", 1 << 20);
     resize(&gguf, "token_embd.weight", CHAIN, CHAIN);
@@ -242,6 +244,20 @@ static int finish(pid_t pid) {
     return status;
 }
 
+/* The ends of a text: BOS and EOS, those that keys name, and those known by name; <|end|> is none where <|return|> is. */
+static void test_ends(void) {
+    static const bool ends[CHAIN] = {[0] = true, [1] = true, [2] = true, [3] = true, [4] = true, [14] = true};
+    Error error = {{0}};
+    Checkpoint *opened;
+    write_chain("");
+    Tokenizer *tokenizer = tokenizer_open(scratch_path(), NULL, &opened, &error);
+    CHECK(tokenizer != NULL, "%s", error.message);
+    for (int32_t id = 0; tokenizer && id < CHAIN; id++)
+        CHECK(tokenizer_is_end(tokenizer, id) == ends[id], "%s", chain[id].text);
+    tokenizer_free(tokenizer);
+    checkpoint_close(opened);
+}
+
 static void test_thoughts_are_dim(void) {
     write_chain("<|im_start|>");
     pid_t pid = start((const char *[]){"run", scratch_path(), "--chat", "--temp", "0", NULL});
@@ -282,6 +298,7 @@ int main(void) {
     scratch_begin();
     RUN(test_guards);
     RUN(test_typed_guard);
+    RUN(test_ends);
     RUN(test_thoughts_are_dim);
     RUN(test_channels);
     RUN(test_interrupts);
