@@ -362,6 +362,43 @@ static void test_unknown_characters(void) {
     }
 }
 
+/* Words of a user, between those of a template, are no special tokens: as they stand, or as a normaliser makes them. */
+static void test_guards(void) {
+    static const char vocabulary[] =
+        "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"<s>\": 1, \"<\": 2, \"s\": 3, "
+        "\">\": 4}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}";
+    static const struct {
+        const char *normalizer, *normalized, *said, *ids;
+    } cases[] = {
+        {"null", "false", "a<s>", "1 0 2 3 4 1"},
+        {"null", "true", "a<s>", "1 0 2 3 4 1"},
+        {"{\"type\": \"Lowercase\"}", "false", "A<S>", "1 0 2 3 4 1"},
+        {"{\"type\": \"Lowercase\"}", "true", "A<S>", "2 3 4 0 2 3 4 2 3 4"}, /* not even the template's */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[1024], got[64] = "";
+        Error error = {{0}};
+        Tokens tokens = {0};
+        TextBuffer text = {0};
+        int n = snprintf(json, sizeof json,
+                         "{%s, \"normalizer\": %s, \"added_tokens\": [{\"id\": 1, \"content\": \"<s>\", "
+                         "\"special\": true, \"normalized\": %s}]}",
+                         vocabulary, cases[i].normalizer, cases[i].normalized);
+        Opened opened = open_json(json, (size_t)n, NULL, &error);
+        String said = {cases[i].said, strlen(cases[i].said)};
+        bool ok = opened.tokenizer && text_append(&text, "<s>", 3) &&
+                  tokenizer_guard(opened.tokenizer, said, &text) && text_append(&text, "<s>", 3) &&
+                  tokenizer_encode(opened.tokenizer, text.data, text.n, ENCODE_SPECIAL | ENCODE_GUARDED,
+                                   &tokens, &error);
+        for (size_t k = 0; k < tokens.n && k < 12; k++)
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", k ? " " : "", tokens.ids[k]);
+        CHECK(ok && strcmp(got, cases[i].ids) == 0, "%zu: '%s' %s", i, got, error.message);
+        tokens_free(&tokens);
+        free(text.data);
+        close_tokenizer(opened);
+    }
+}
+
 /* tokenizer_config.json has the last word on BOS and EOS. */
 static void test_ends(void) {
     static const char json[] =
@@ -449,7 +486,7 @@ static void check_keys(const Tokenizer *tokenizer, const char *name, char *line)
     Error error = {{0}};
     Checkpoint *folder = checkpoint_open(scratch_folder, &error), *file = NULL;
     VocabKeys keys = {0};
-    if (!vocab_keys_make(&keys, folder, 0, &error)) {
+    if (!vocab_keys_make(&keys, folder, &error)) {
         CHECK(strstr(error.message, keys_of[row].says), "%s: %s", name, error.message);
     } else {
         String pre = {0};
@@ -486,15 +523,15 @@ static void test_scores(void) {
         "\"ab\": 5, \"bc\": 6, \"abc\": 7}, \"merges\": [\"a b\", \"ab c\", \"a bc\", \"b c\"]}, "
         "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"▁\"}, "
         "\"decoder\": {\"type\": \"Fuse\"}}";
-    static const float expected[] = {0, 0, 0, 0, 0, -1, -3, -2, 0, 0};
+    static const float expected[] = {0, 0, 0, 0, 0, -1, -3, -2};
     Error error = {{0}};
     VocabKeys keys = {0};
     Opened opened = open_json(json, sizeof json - 1, NULL, &error);
-    CHECK(opened.tokenizer && vocab_keys_make(&keys, opened.checkpoint, 10, &error), "%s", error.message);
+    CHECK(opened.tokenizer && vocab_keys_make(&keys, opened.checkpoint, &error), "%s", error.message);
     bool found = false;
     for (size_t i = 0; i < keys.n; i++)
         if (string_equals(keys.values[i].key, "tokenizer.ggml.scores"))
-            found = keys.values[i].n == 10 && memcmp(keys.values[i].data, expected, sizeof expected) == 0;
+            found = keys.values[i].n == 8 && memcmp(keys.values[i].data, expected, sizeof expected) == 0;
     CHECK(found, "no scores, or others");
     vocab_keys_free(&keys);
     close_tokenizer(opened);
@@ -509,6 +546,7 @@ int main(void) {
     RUN(test_refusals);
     RUN(test_refuses_models);
     RUN(test_unknown_characters);
+    RUN(test_guards);
     RUN(test_ends);
     RUN(test_keys);
     RUN(test_scores);

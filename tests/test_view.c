@@ -653,8 +653,8 @@ static void test_packed_rows(void) {
 
 /* What the page needs to make weights of scores: the same as explain says. */
 static void check_rules(const char *model, const char *head) {
-    JsonValue *view = json_of("view", model, "-z", LETTERS, "-p", "the tin man", NULL);
-    JsonValue *explain =
+    Json *view = json_of("view", model, "-z", LETTERS, "-p", "the tin man", NULL);
+    Json *explain =
         json_of("explain", model, "-z", LETTERS, "-p", "the tin man", "--layer", "0", "--head", head, NULL);
     static const char *const pairs[][2] = {
         {"score_scale", "scale"}, {"score_cap", "soft_cap"}, {"windows.0", "window"}};
@@ -673,15 +673,15 @@ static void check_rules(const char *model, const char *head) {
     size_t query = (size_t)number_at(view, "n_tokens") - 1, h = (size_t)(*head - '0');
     double sum = isnan(sink) ? 0 : exp(sink);
     for (size_t key = 0; key <= query; key++) sum += exp(score_at(view, 0, h, query, key));
-    const JsonValue *keys = jsonvalue_get(explain, "keys");
+    const Json *keys = json_get(explain, "keys");
     for (size_t i = 0; i < keys->n; i++) {
-        size_t key = (size_t)number_at(&keys->items[i], "key");
-        CHECK_NEAR(exp(score_at(view, 0, h, query, key)) / sum, number_at(&keys->items[i], "weight"), 1e-5);
+        size_t key = (size_t)number_at(json_item(keys, i), "key");
+        CHECK_NEAR(exp(score_at(view, 0, h, query, key)) / sum, number_at(json_item(keys, i), "weight"), 1e-5);
     }
     for (size_t key = 0; key + keys->n <= query; key++)
         CHECK(score_at(view, 0, h, query, key) == -(double)INFINITY, "%s: key %zu is seen", model, key);
-    jsonvalue_free(view);
-    jsonvalue_free(explain);
+    json_free(view);
+    json_free(explain);
 }
 
 static void test_families(void) {
@@ -689,13 +689,13 @@ static void test_families(void) {
     check_rules("tests/data/reference/gemma2.gguf", "3");
     check_rules("tests/data/reference/bloom.gguf", "4");
     check_rules("tests/data/reference/granite.gguf", "2");
-    JsonValue *view = json_of("view", "tests/data/reference/smollm3.gguf", "-z", LETTERS, "-p", "hi", NULL);
+    Json *view = json_of("view", "tests/data/reference/smollm3.gguf", "-z", LETTERS, "-p", "hi", NULL);
     for (size_t layer = 0; layer < 5; layer++) {
         char path[16];
         snprintf(path, sizeof path, "turns.%zu", layer);
         CHECK(json_at(view, path)->boolean == (layer != 3), "smollm3: layer %zu", layer);
     }
-    jsonvalue_free(view);
+    json_free(view);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
 /*
- * Two passes, both by tables (the first one as in Frisch & Cardelli 2004, "Greedy Regular Expression Matching"):
+ * Two passes, both by tables (as in Frisch & Cardelli 2004, "Greedy Regular Expression Matching"):
  *
  * Right to left: which nodes of the program can still match, given the text from here on? That set of nodes is a state of
  * a deterministic automaton, since it follows from the next character and the set behind that. Lookahead is a question
@@ -7,6 +7,9 @@
  *
  * Left to right: wherever there is a choice, the first alternative that can still match is taken. So it never goes back,
  * and how far one match looked ahead costs the next one nothing.
+ *
+ * The first pass is most often left out: where a character alone tells the state, or where to go on, a table says so, and
+ * for the beginning of a match so does one of pairs. It is made for the runs between, of white space for instance.
  *
  * Characters are told apart only as far as the expression does: those that belong to the same sets are one class. All
  * tables are filled at once, so that a Pattern never changes; what would need too many states is refused.
@@ -23,7 +26,7 @@
 enum {
     MAX_CLASSES = 255,
     MAX_ENTRIES = 1 << 21, /* of a table */
-    MAX_WORK = 1 << 27,    /* nodes looked at while tables are filled: some tenths of a second */
+    MAX_WORK = 1 << 26,    /* nodes looked at while tables are filled: a tenth of a second or two */
     MAX_STATES = UINT16_MAX - 2,
     NO_MATCH = UINT16_MAX,
     DONE = UINT16_MAX - 1,
@@ -49,8 +52,8 @@ struct Pattern {
     uint16_t *after;
     /* [n_classes + 1][n_targets] the same by the next character's class, or OPEN; with the last class, OPEN */
     uint16_t *first;
-    uint16_t *
-        pairs; /* [n_classes + 1][n_classes + 1] where a match goes on from its start, by two classes, or OPEN */
+    /* [n_classes + 1][n_classes + 1] where a match goes on from its start, by two characters' classes, or OPEN */
+    uint16_t *pairs;
     uint32_t rows[256]; /* by a character's first byte: its row in `first` */
     size_t n_states, n_targets;
     uint16_t at_end; /* the state behind the text's end */
@@ -61,6 +64,7 @@ struct Pattern {
 typedef struct Compiler {
     Pattern *pattern;
     Program program;
+    String expression;
     Error *error;
     size_t n_words, width; /* width: columns of `before` */
     uint64_t *members;     /* [n_sets · 4] bit: the class is of the set */
@@ -76,6 +80,11 @@ static bool has(const uint64_t *bits, size_t i) { return bits[i / 64] >> i % 64 
 static void put(uint64_t *bits, size_t i) { bits[i / 64] |= (uint64_t)1 << i % 64; }
 
 static bool out_of_memory(Error *error) { return error_set(error, "not enough memory for a pattern"); }
+
+static bool too_many_states(const Compiler *compiler) {
+    return error_set(compiler->error, "the pattern '%.*s' needs too many states",
+                     string_shown(compiler->expression), compiler->expression.data);
+}
 
 static int compare_u32(const void *a, const void *b) {
     const uint32_t *x = a, *y = b;
@@ -114,8 +123,7 @@ static bool find_classes(Compiler *compiler) {
     bool ok = class && moved && (pattern->classes = malloc(n)) != NULL;
     for (size_t s = 0; ok && s < program->n_sets; s++) {
         const CharSet *set = &program->sets[s];
-        memset(moved, 0,
-               2 * (n + 1) * sizeof *moved); /* the new name of a class, + 1, outside the set and within */
+        memset(moved, 0, 2 * (n + 1) * sizeof *moved); /* names of classes, + 1, outside the set and within */
         size_t n_new = 0;
         for (size_t i = 0, k = 0; i < n; i++) {
             while (k < set->n && set->ranges[k].last < pattern->firsts[i]) k++;
@@ -182,11 +190,7 @@ static int intern(Compiler *compiler, const uint64_t *state) {
             return (int)index;
     }
     size_t n = compiler->n;
-    compiler->work += compiler->width * compiler->program.n;
-    if (n == MAX_STATES || (n + 1) * compiler->width > MAX_ENTRIES || compiler->work > MAX_WORK) {
-        error_set(compiler->error, "the pattern needs too many states");
-        return -1;
-    }
+    if (n == MAX_STATES || (n + 1) * compiler->width > MAX_ENTRIES) return too_many_states(compiler), -1;
     if ((n + 1) * n_words > compiler->states_capacity) {
         uint64_t *states =
             grow(compiler->states, sizeof *states, (n + 1) * n_words, &compiler->states_capacity);
@@ -208,6 +212,7 @@ static void close_state(Compiler *compiler, uint64_t *state, size_t behind) {
     for (int level = program->n_levels - 1; level >= 0; level--)
         for (bool changed = true; changed;) {
             changed = false;
+            compiler->work += program->n;
             for (size_t i = 0; i < program->n; i++) {
                 const Node *node = &program->nodes[i];
                 if (node->level != level || node->kind == NODE_SET || has(state, i)) continue;
@@ -242,21 +247,21 @@ static bool find_states(Compiler *compiler) {
             compiler->rows = rows;
         }
         bool is_closed = has(compiler->states + i * n_words, 0); /* the program's match */
-        for (size_t class = 0; index >= 0 && class < compiler->width; class ++) {
+        for (size_t c = 0; index >= 0 && c < compiler->width; c++) {
             const uint64_t *next = compiler->states + i * n_words;
             if (is_closed) {
                 memset(state, 0, n_words * sizeof *state);
                 for (size_t node = 0; node < program->n; node++)
                     if (program->nodes[node].kind == NODE_SET && has(next, program->nodes[node].next) &&
-                        class < pattern->n_classes &&
-                        has(compiler->members + 4 * program->nodes[node].set, class))
+                        c < pattern->n_classes && has(compiler->members + 4 * program->nodes[node].set, c))
                         put(state, node);
             } else {
                 memcpy(state, next, n_words * sizeof *state);
             }
-            if (!is_closed || !program->looks_behind) close_state(compiler, state, class);
-            index = intern(compiler, state);
-            compiler->rows[i * compiler->width + class] = (uint16_t)index;
+            if (!is_closed || !program->looks_behind) close_state(compiler, state, c);
+            compiler->work += program->n;
+            index = compiler->work > MAX_WORK ? too_many_states(compiler) - 1 : intern(compiler, state);
+            compiler->rows[i * compiler->width + c] = (uint16_t)index;
         }
     }
     free(state);
@@ -267,12 +272,12 @@ static bool find_states(Compiler *compiler) {
  * The first node NODE_SET or NODE_MATCH by which the expression goes on from `node` in this state, where it can. A loop
  * that took nothing is left. `stack` and `seen` are scratch.
  */
-static size_t find_leaf(const Compiler *compiler, const uint64_t *state, size_t node, uint16_t *stack,
+static size_t find_leaf(Compiler *compiler, const uint64_t *state, size_t node, uint16_t *stack,
                         uint64_t *seen) {
     const Node *nodes = compiler->program.nodes;
     size_t n = 0;
     memset(seen, 0, compiler->n_words * sizeof *seen);
-    for (;;) {
+    for (;; compiler->work++) {
         NodeKind kind = nodes[node].kind;
         bool again = has(seen, node);
         put(seen, node);
@@ -310,7 +315,8 @@ static bool fill_after(Compiler *compiler, uint16_t *scratch, uint64_t *seen) {
     Pattern *pattern = compiler->pattern;
     uint16_t *targets = scratch, *target_of = targets + program->n + 1, *stack = target_of + program->n + 1;
     size_t n = pattern->n_targets = find_targets(program, targets, target_of);
-    if (n * compiler->n > MAX_ENTRIES) return error_set(compiler->error, "the pattern needs too many states");
+    compiler->work += n * compiler->n * compiler->width;
+    if (n * compiler->n > MAX_ENTRIES) return too_many_states(compiler);
     uint16_t *way = pattern->after = malloc(n * compiler->n * sizeof *way);
     if (!way) return out_of_memory(compiler->error);
     for (size_t s = 0; s < compiler->n; s++)
@@ -320,6 +326,8 @@ static bool fill_after(Compiler *compiler, uint16_t *scratch, uint64_t *seen) {
             if (!has(state, 0) || !has(state, targets[t])) continue;
             size_t leaf = find_leaf(compiler, state, targets[t], stack, seen);
             *way = leaf ? target_of[program->nodes[leaf].next] : DONE;
+            compiler->work += compiler->n_words;
+            if (compiler->work > MAX_WORK) return too_many_states(compiler);
         }
     return true;
 }
@@ -333,12 +341,11 @@ static bool fill_first(Compiler *compiler) {
     for (size_t i = 0; i < n_entries; i++)
         first[i] = pattern->looks_behind || i / n_targets == pattern->n_classes ? OPEN : NO_MATCH;
     for (size_t c = 0; c < 256; c++) pattern->rows[c] = (uint32_t)(pattern->bytes[c] * n_targets);
-    for (size_t class = 0; class < pattern->n_classes && !pattern->looks_behind;
-         class ++, first += n_targets) {
-        uint16_t *row = pattern->before + class * compiler->n;
-        pattern->decided[class] = row[1];
+    for (size_t c = 0; c < pattern->n_classes && !pattern->looks_behind; c++, first += n_targets) {
+        uint16_t *row = pattern->before + c * compiler->n;
+        pattern->decided[c] = row[1];
         for (size_t s = 1; s < compiler->n; s++) {
-            if (row[s] != row[1]) pattern->decided[class] = 0;
+            if (row[s] != row[1]) pattern->decided[c] = 0;
             for (size_t t = 0; t < n_targets; t++) {
                 uint16_t way = pattern->after[row[s] * n_targets + t];
                 /* A target behind which nothing can match is not reached, unless it is the first. */
@@ -346,7 +353,7 @@ static bool fill_first(Compiler *compiler) {
                 if (first[t] != way && (way != NO_MATCH || t == 0)) first[t] = OPEN;
             }
         }
-        row[0] = pattern->decided[class];
+        row[0] = pattern->decided[c];
     }
     return true;
 }
@@ -374,6 +381,7 @@ static bool fill_pairs(Compiler *compiler) {
 
 static bool compile(Compiler *compiler, String expression) {
     Pattern *pattern = compiler->pattern;
+    compiler->expression = expression;
     if (!program_read(&compiler->program, expression, compiler->error)) return false;
     if (!find_ranges(compiler)) return out_of_memory(compiler->error);
     if (!find_classes(compiler) || !index_classes(compiler)) return false;
@@ -394,8 +402,8 @@ static bool compile(Compiler *compiler, String expression) {
     pattern->before = malloc(compiler->n * compiler->width * sizeof *pattern->before);
     if (!pattern->before) return out_of_memory(compiler->error);
     for (size_t s = 0; s < compiler->n; s++)
-        for (size_t class = 0; class < compiler->width; class ++)
-            pattern->before[class * compiler->n + s] = compiler->rows[s * compiler->width + class];
+        for (size_t c = 0; c < compiler->width; c++)
+            pattern->before[c * compiler->n + s] = compiler->rows[s * compiler->width + c];
     pattern->at_end = pattern->looks_behind ? 0 : pattern->before[0];
     return fill_first(compiler) && fill_pairs(compiler);
 }

@@ -14,9 +14,20 @@ typedef struct Tokens {
     size_t n, capacity;
 } Tokens;
 
-/* Makes room for n more. */
-bool tokens_reserve(Tokens *tokens, size_t n, Error *error);
-bool tokens_push(Tokens *tokens, int32_t id, Error *error);
+/* Makes room for n more where there is none. */
+bool tokens_grow(Tokens *tokens, size_t n, Error *error);
+
+/* Makes room for n more. Called for each word of a text. */
+static inline bool tokens_reserve(Tokens *tokens, size_t n, Error *error) {
+    return n <= tokens->capacity - tokens->n || tokens_grow(tokens, n, error);
+}
+
+static inline bool tokens_push(Tokens *tokens, int32_t id, Error *error) {
+    if (!tokens_reserve(tokens, 1, error)) return false;
+    tokens->ids[tokens->n++] = id;
+    return true;
+}
+
 void tokens_free(Tokens *tokens);
 
 #endif

@@ -6,10 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sets how text is cut, by tokenizer.ggml.pre. */
-static bool read_pre(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
-    String name = {"gpt-2", 5};
-    if (!checkpoint_string(checkpoint, "tokenizer.ggml.pre", &name, error)) return false;
+/* Sets how text is cut, by what tokenizer.ggml.pre says. */
+static bool set_pre(Vocab *vocab, const Checkpoint *checkpoint, String name, Error *error) {
     const Pre *pre = pre_find(name);
     if (!pre)
         return error_set(
@@ -30,13 +28,15 @@ static bool read_pre(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
 /* SentencePiece's own is "llama". Gemma 4's is BPE by merges, spelt like SentencePiece. */
 static bool read_kind(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     const char *path = checkpoint_path(checkpoint);
-    String model = {0};
-    if (!checkpoint_string(checkpoint, "tokenizer.ggml.model", &model, error)) return false;
+    String model = {0}, pre = {"gpt-2", 5};
+    if (!checkpoint_string(checkpoint, "tokenizer.ggml.model", &model, error) ||
+        !checkpoint_string(checkpoint, "tokenizer.ggml.pre", &pre, error))
+        return false;
     if (!model.data) return error_set(error, "%s: has no vocabulary (tokenizer.ggml.model is missing)", path);
     vocab->kind = string_equals(model, "llama") ? VOCAB_SPM : VOCAB_BPE;
     vocab->byte_level = string_equals(model, "gpt2");
     vocab->add_bos = !vocab->byte_level;
-    if (vocab->byte_level) return read_pre(vocab, checkpoint, error);
+    if (vocab->byte_level) return set_pre(vocab, checkpoint, pre, error);
     strcpy(vocab->name, vocab->kind == VOCAB_SPM ? "SentencePiece BPE" : "BPE (gemma4)");
     return vocab->kind == VOCAB_SPM || string_equals(model, "gemma4") ||
            error_set(error,
@@ -103,12 +103,27 @@ static bool read_id(const Vocab *vocab, const Checkpoint *checkpoint, const char
     return true;
 }
 
+/* The end of a message, and those that a folder lists. */
+static bool read_ends(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    int32_t eom = -1;
+    NumberArray listed;
+    if (!read_id(vocab, checkpoint, "tokenizer.ggml.eom_token_id", &eom, error) ||
+        !checkpoint_i32s(checkpoint, "attn.eos_token_ids", &listed, error))
+        return false;
+    vocab->n_ends = 0;
+    if (eom >= 0) vocab->ends[vocab->n_ends++] = eom;
+    for (size_t i = 0; i < listed.n && vocab->n_ends < MAX_ENDS; i++)
+        vocab->ends[vocab->n_ends++] = i32_at(&listed, i);
+    return true;
+}
+
 bool vocab_read_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     if (!read_id(vocab, checkpoint, "tokenizer.ggml.bos_token_id", &vocab->bos, error) ||
         !read_id(vocab, checkpoint, "tokenizer.ggml.eos_token_id", &vocab->eos, error) ||
         !read_id(vocab, checkpoint, "tokenizer.ggml.eot_token_id", &vocab->eot, error) ||
         !read_id(vocab, checkpoint, "tokenizer.ggml.unknown_token_id", &vocab->unknown, error))
         return false;
+    if (!read_ends(vocab, checkpoint, error)) return false;
     vocab->add_bos = vocab->add_bos && vocab->bos >= 0;
     if (!checkpoint_bool(checkpoint, "tokenizer.ggml.add_bos_token", &vocab->add_bos, error) ||
         !checkpoint_bool(checkpoint, "tokenizer.ggml.add_eos_token", &vocab->add_eos, error))

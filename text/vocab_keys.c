@@ -17,8 +17,7 @@ typedef struct KeyMaker {
     Error *error;
     Vocab vocab;
     Json *root;
-    String *texts; /* [n] as the file has them; data is NULL where there is no such token */
-    size_t n;      /* ids */
+    String *texts; /* [vocab.n] as the file has them; data is NULL where there is no such token */
 } KeyMaker;
 
 static bool refuse(const KeyMaker *maker, const char *what) {
@@ -79,7 +78,7 @@ static bool find_texts(KeyMaker *maker) {
     const Json *vocab = json_get(json_get(maker->root, "model"), "vocab");
     const Pipeline *pipeline = maker->vocab.pipeline;
     const Json *added = json_get(maker->root, "added_tokens");
-    maker->texts = calloc(maker->n, sizeof *maker->texts);
+    maker->texts = calloc(maker->vocab.n, sizeof *maker->texts);
     if (!maker->texts) return no_memory(maker);
     for (size_t i = 0; i < vocab->n; i++) {
         int64_t id = -1;
@@ -93,24 +92,24 @@ static bool find_texts(KeyMaker *maker) {
 static bool add_tokens(KeyMaker *maker) {
     const Vocab *vocab = &maker->vocab;
     TextBuffer out = {0};
-    int32_t *types = malloc(maker->n * sizeof *types);
+    int32_t *types = malloc(maker->vocab.n * sizeof *types);
     bool ok = types != NULL;
-    for (size_t id = 0; ok && id < maker->n; id++) {
+    for (size_t id = 0; ok && id < maker->vocab.n; id++) {
         char name[32];
         int n = snprintf(name, sizeof name, "[PAD%zu]", id);
         bool is_unknown = (int32_t)id == vocab->unknown && !vocab->byte_level;
-        types[id] = is_unknown ? TOKEN_UNKNOWN : id < vocab->n ? vocab->types[id] : TOKEN_UNUSED;
+        types[id] = is_unknown ? TOKEN_UNKNOWN : vocab->types[id];
         ok = maker->texts[id].data ? append_string(&out, maker->texts[id].data, maker->texts[id].n)
                                    : append_string(&out, name, (size_t)n);
     }
     for (int byte = 0; ok && byte < 256; byte++)
         if (!vocab->byte_level && vocab->byte_ids[byte] >= 0) types[vocab->byte_ids[byte]] = TOKEN_BYTE;
-    if (!add_strings(maker, "tokenizer.ggml.tokens", maker->n, &out, ok)) {
+    if (!add_strings(maker, "tokenizer.ggml.tokens", maker->vocab.n, &out, ok)) {
         free(types);
         return false;
     }
-    return add_key(maker, "tokenizer.ggml.token_type", VALUE_ARRAY, VALUE_I32, maker->n, types,
-                   maker->n * sizeof *types);
+    return add_key(maker, "tokenizer.ggml.token_type", VALUE_ARRAY, VALUE_I32, maker->vocab.n, types,
+                   maker->vocab.n * sizeof *types);
 }
 
 static bool add_merges(KeyMaker *maker) {
@@ -247,7 +246,7 @@ static bool is_complete(const Vocab *vocab, int32_t id) {
  */
 static bool add_scores(KeyMaker *maker, size_t n_merges) {
     Vocab *vocab = &maker->vocab;
-    float *scores = calloc(maker->n, sizeof *scores), score = 0;
+    float *scores = calloc(maker->vocab.n, sizeof *scores), score = 0;
     int32_t *made = malloc((n_merges + 1) * sizeof *made), last = -1; /* by order: the token */
     uint32_t *lasts = calloc(vocab->n, sizeof *lasts),
              end = 0; /* the last order of a token; of those that mix */
@@ -272,8 +271,8 @@ static bool add_scores(KeyMaker *maker, size_t n_merges) {
     free(made);
     free(lasts);
     if (ok && is_sorted)
-        return add_key(maker, "tokenizer.ggml.scores", VALUE_ARRAY, VALUE_F32, maker->n, scores,
-                       maker->n * sizeof *scores);
+        return add_key(maker, "tokenizer.ggml.scores", VALUE_ARRAY, VALUE_F32, maker->vocab.n, scores,
+                       maker->vocab.n * sizeof *scores);
     free(scores);
     return ok ? refuse(maker, "its merges are not all that make a token, sorted by these") : no_memory(maker);
 }
@@ -292,13 +291,12 @@ static bool add_spaces(KeyMaker *maker) {
            add_number(maker, "tokenizer.ggml.add_space_prefix", VALUE_BOOL, is_put);
 }
 
-static bool add_all(KeyMaker *maker, uint64_t n_rows) {
+static bool add_all(KeyMaker *maker) {
     const Vocab *vocab = &maker->vocab;
     if (vocab->unigram) return refuse(maker, "Unigram");
     if (!vocab->byte_level && !vocab->swaps_spaces)
         return refuse(maker, "BPE of characters without ▁ for spaces");
     const char *model = vocab->byte_level ? "gpt2" : "llama";
-    maker->n = vocab->n > n_rows || n_rows >= 1 << 24 ? vocab->n : (size_t)n_rows;
     return find_texts(maker) && add_text(maker, "tokenizer.ggml.model", model, strlen(model)) &&
            add_tokens(maker) &&
            (vocab->byte_level
@@ -312,12 +310,12 @@ static bool add_all(KeyMaker *maker, uint64_t n_rows) {
            add_number(maker, "tokenizer.ggml.add_eos_token", VALUE_BOOL, vocab->add_eos);
 }
 
-bool vocab_keys_make(VocabKeys *keys, const Checkpoint *checkpoint, uint64_t n_rows, Error *error) {
+bool vocab_keys_make(VocabKeys *keys, const Checkpoint *checkpoint, Error *error) {
     KeyMaker maker = {.keys = keys, .checkpoint = checkpoint, .error = error};
     String text = {0};
     bool ok = vocab_load_json(&maker.vocab, checkpoint, error) &&
               checkpoint_string(checkpoint, "tokenizer.huggingface.json", &text, error) &&
-              (maker.root = json_parse(text.data, text.n, error)) && add_all(&maker, n_rows);
+              (maker.root = json_parse(text.data, text.n, error)) && add_all(&maker);
     json_free(maker.root);
     vocab_free(&maker.vocab);
     free(maker.texts);

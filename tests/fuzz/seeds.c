@@ -272,6 +272,37 @@ static void write_model_seeds(void) {
     }
 }
 
+static void write_template_seeds(void) {
+    static const char *const templates[] = {
+        "{%- for m in messages %}{{ '<' + m.role + '>' + m.content|trim + '\n' }}{% endfor %}{{ 'a' if "
+        "add_generation_prompt }}",
+        "{% macro f(a, b=2, *c) %}{{ a ~ b }}{% endmacro %}",
+        "{% macro f(a, b='x') %}[{{ a }}{{ b }}{{ caller(a) if caller }}]{% endmacro %}{{ f(1, b=none) }}{% call(x) f(2) "
+        "%}{{ x }}{% endcall %}",
+        "{% set ns = namespace(n=0, l=[]) %}{% for i in range(5) if i != 2 %}{% if i == 4 %}{% break %}{% endif %}{% set "
+        "ns.n = ns.n + i %}{% set _ = ns.l.append(i) %}{{ loop.index }}{% else %}no{% endfor %}{{ ns.l[::-1] }}",
+        "{{ messages|tojson(indent=2) }}{{ messages|map(attribute='role')|join(',') }}{{ {'b': 1.5, 'a': [none, true]} }}",
+        "{{ 'a-b'.split('-')|list }}{{ '%s %d' % ('x', 3) }}{{ '{} {x}'.format(1, x=2) }}{{ 'ab'[-1] ~ 2 ** 3 // 5 % 4 }}",
+        "{% filter upper|replace('A', 'b') %}a{{ 'x' is string and 1 in [1] }}{% endfilter %}{% set x %}q{% endset %}{{ x }}",
+        "{% raw %}{{ x }}{% endraw %}{# c #}{%- with a = 1 %}  {{ a }}  {%- endwith -%} b{{ strftime_now('%d %b %Y') }}",
+        "{{ raise_exception('no ' ~ messages|length) }}",
+        "{{ messages[0].content|sort|unique|list }}{{ [3, 1]|sort(reverse=true)|first }}{{ dict(a=1)|dictsort }}",
+        "{{ bos_token }}<think>{{ messages|selectattr('role', 'equalto', 'user')|list|length }}",
+    };
+    static const char *const lines[] = {"run a --chat --chat-template b -p ab -n 3",
+                                        "run a --chat --chat-template b -n 2 --shift -c 16 -sys a",
+                                        "run a --chat --chat-template b -v --temp 0 -n 4 --system b"};
+    static const char said[] = "ab\n/reset\n/system x\n/help\nabc <s>\n/save out\n\na";
+    for (size_t i = 0; i < COUNT(templates); i++) {
+        const unsigned char model[] = {'0' + i % 2, (unsigned char)kinds[i % N_KINDS]};
+        const Part parts[] = {{'A', model, 2},
+                              {'b', (const unsigned char *)templates[i], strlen(templates[i])},
+                              {'i', (const unsigned char *)said, sizeof said - 1},
+                              {'t', NULL, 0}};
+        write_seed(lines[i % COUNT(lines)], parts, 3 + i % 2);
+    }
+}
+
 static void write_llama2c_seeds(void) {
     static const char *const lines[] = {"run a -z b -p ab",          "run a -z b --json -n 2",
                                         "study next a -z b -p ab",   "study shape a --json",
@@ -476,6 +507,7 @@ static void write_word_seeds(void) {
 void write_seeds(const char *folder) {
     seed_folder = folder;
     write_model_seeds();
+    write_template_seeds();
     write_llama2c_seeds();
     write_file_seeds();
     write_tokenizer_seeds();
