@@ -192,7 +192,7 @@ async function main(file, n) {
         const json = JSON.stringify({version: "1.0", truncation: null, padding: null, normalizer: null, pre_tokenizer: null, post_processor: null, ...parts});
         const tokenizer = Tokenizer.fromString(json), names = parts.added_tokens.map((token) => token.content);
         lines.push(`# ${name}`, `tokenizer ${json}`);
-        const texts = ["", " ", "  ", "a", " a", TEXT, names.join(" the "), names.join(""), names.map((name) => `\t ${name}\n `).join("a"), "t1'St1S'a aaaa aaStt1.  't1", corners.join("")];
+        const texts = ["", " ", "  ", "a", " a", TEXT, names.join(" the "), names.join(""), names.map((name) => `\t ${name}\n `).join("a"), "t1'St1S'a aaaa aaStt1.  't1 t1'a", corners.join("")];
         while (texts.length < 11 + n) texts.push(randomText(names));
         for (const [i, text] of texts.entries()) {
             const ends = i % 2, ids = (await tokenizer.encode(text, null, {addSpecialTokens: !!ends})).getIds();
