@@ -12,7 +12,7 @@ typedef struct Place {
     int32_t id; /* −1: a character that is no piece */
 } Place;
 
-enum { UNSEEN = UINT32_MAX }; /* the start of a piece to a place that no piece has reached */
+static const uint32_t UNSEEN = UINT32_MAX; /* the start of a piece to a place that no piece has reached */
 
 static void reach(Place *place, double score, size_t start, int32_t id) {
     if (place->start == UNSEEN || score > place->score) *place = (Place){score, (uint32_t)start, id};
