@@ -129,7 +129,8 @@ ATTN_API bool attn_token_is_end(const AttnModel *model, int32_t token);
 
 /*
  * Where a vector can be seen, and changed, on its way: in the order of the forward pass, n tokens at a time. The names
- * are those of TransformerLens's hooks.
+ * are those of TransformerLens's hooks. A layer that keeps a state in attention's place has no q, k, v, scores, pattern and
+ * z.
  */
 typedef enum AttnSite {
     ATTN_RESID_PRE, /* [n][d_model]  the residual stream entering the layer */
@@ -139,8 +140,8 @@ typedef enum AttnSite {
     ATTN_SCORES,    /* [1][pos + 1]  q·k/√d_head of the query at `position` over its keys 0 … pos, as the
                         softmax takes them: capped, or biased by distance; −∞ beyond a window */
     ATTN_PATTERN,   /* [1][pos + 1]  softmax of that row: the attention weights */
-    ATTN_Z,         /* [n][d_head]   a head's weighted values, before the output projection */
-    ATTN_ATTN_OUT,  /* [n][d_model]  what attention adds to the residual stream */
+    ATTN_Z,         /* [n][d_head]   a head's weighted values, before its gate and the output projection */
+    ATTN_ATTN_OUT,  /* [n][d_model]  what attention, or a state in its place, adds to the residual stream */
     ATTN_RESID_MID, /* [n][d_model]  between attention and MLP (a layer with both side by side has none) */
     ATTN_ROUTER,    /* [n][n_expert] the router's logits, in layers with experts */
     ATTN_EXPERT_WEIGHTS, /* [n][n_expert] by which the experts' outputs are added: 0 where one is not chosen */
@@ -208,15 +209,17 @@ ATTN_API const int32_t *attn_session_tokens(const AttnSession *session, size_t *
 ATTN_API size_t attn_session_n_ctx(const AttnSession *session);
 
 /*
- * Forgets all positions from `position` on. Who changes vectors by a probe, and then changes them otherwise, rewinds to
- * the first that this concerns: what a session holds it does not compute again.
+ * Forgets all positions from `position` on; or all there are, if a layer keeps a state, which cannot go back:
+ * attn_session_tokens tells. Who changes vectors by a probe, and then changes them otherwise, rewinds to the first that this
+ * concerns: what a session holds it does not compute again.
  */
 ATTN_API void attn_rewind(AttnSession *session, size_t position);
 
 /*
  * Feeds n ≥ 1 tokens behind those that the session holds, and writes the logits of the last n_logits ≤ n of them to
  * logits [n_logits][n_vocab] (0: it may be NULL). Fails, with nothing fed, on a token that does not exist, on a context
- * that is too short, on logits that are not finite, and when the session is stopped.
+ * that is too short, on logits that are not finite, and when the session is stopped. After the last two the session holds
+ * nothing at all if a layer keeps a state.
  */
 ATTN_API bool attn_feed(AttnSession *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                         AttnError *error);

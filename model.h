@@ -52,8 +52,9 @@ typedef struct Session Session;
 
 /*
  * Allocates all memory that a run needs: nothing can run out afterwards. That is the cache and other memory for n_ctx
- * tokens, touched only as far as it is filled, and scratch: at most 256 MiB, for which n_chunk may shrink, and for each
- * thread ATTENTION_TILE_BYTES and 512 KiB of stack. Fails where a token, or a head, needs more. session_free accepts NULL.
+ * tokens, touched only as far as it is filled; the layers' states; and scratch: at most 256 MiB, for which n_chunk may
+ * shrink, and for each thread ATTENTION_TILE_BYTES and 512 KiB of stack. Fails where a token, or a head, needs more.
+ * session_free accepts NULL.
  */
 Session *session_new(const Model *model, const SessionOptions *options, Error *error);
 void session_free(Session *session);

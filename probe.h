@@ -10,18 +10,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* In the order of the forward pass; the names are those of TransformerLens's hooks, without hook_ and attn_. */
+/*
+ * In the order of the forward pass; the names are those of TransformerLens's hooks, without hook_ and attn_. A layer that
+ * keeps a state in attention's place has no q, k, v, scores, pattern and z.
+ */
 typedef enum ProbeSite {
     PROBE_RESID_PRE, /* [n][d_model]  the residual stream entering the layer */
     PROBE_Q,         /* [n][d_head]   a head's query, before RoPE */
     PROBE_K,         /* [n][d_head]   a kv head's key, before RoPE and before it is cached */
     PROBE_V,         /* [n][d_head]   a kv head's value, before it is cached */
     PROBE_SCORES, /* [1][pos + 1]  q·k/√d_head of one query over its keys 0 … pos, capped; −∞ beyond a window */
-    PROBE_PATTERN,        /* [1][pos + 1]  softmax of that row */
-    PROBE_Z,              /* [n][d_head]   a head's weighted values, before the output projection */
-    PROBE_ATTN_OUT,       /* [n][d_model]  what attention adds to the residual stream */
-    PROBE_RESID_MID,      /* [n][d_model]  between attention and MLP (a parallel layer has none) */
-    PROBE_ROUTER,         /* [n][n_expert] the router's logits, in layers with experts */
+    PROBE_PATTERN,   /* [1][pos + 1]  softmax of that row */
+    PROBE_Z,         /* [n][d_head]   a head's weighted values, before its gate and the output projection */
+    PROBE_ATTN_OUT,  /* [n][d_model]  what attention, or a state in its place, adds to the residual stream */
+    PROBE_RESID_MID, /* [n][d_model]  between attention and MLP (a parallel layer has none) */
+    PROBE_ROUTER,    /* [n][n_expert] the router's logits, in layers with experts */
     PROBE_EXPERT_WEIGHTS, /* [n][n_expert] by which the experts' outputs are added: 0 where one is not chosen */
     PROBE_MLP_OUT,        /* [n][d_model]  what the MLP, or the experts, add */
     PROBE_RESID_POST,     /* [n][d_model]  the residual stream leaving the layer */

@@ -11,7 +11,6 @@
 #include "packing/writer.h"
 #include "threads.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -415,8 +414,7 @@ int main(int argc, char **argv) {
     else
         ok = work_on(&work, &error);
     close_work(&work);
-    if (ok && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
-        ok = error_set(&error, "cannot write the report: %s", strerror(errno));
+    ok = ok && end_output("report", &error);
     if (!ok && !interrupted()) fprintf(stderr, "quantize: %s\n", error.message);
     return end_program(ok ? EXIT_SUCCESS : EXIT_BAD_INPUT);
 }

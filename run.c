@@ -2,6 +2,7 @@
  * The program that generates: options, load, encode the prompt, and a Generator (generate.h) that writes on, with this
  * program showing what it says. What looks inside the model is study's; tensors are touched nowhere here.
  */
+#include "cli/chat.h"
 #include "cli/info.h"
 #include "cli/npy.h"
 #include "cli/options.h"
@@ -34,6 +35,8 @@ static const char help[] =
     "      --stop TEXT        end before this text; may   -z, --tokenizer FILE  a vocabulary: GGUF, llama2.c\n"
     "                         be given several times      --special             read, show control tokens\n"
     "  -i, --interactive      go on with what is typed    --echo, --no-echo     repeat the prompt (yes)\n"
+    "      --chat             talk: each line is a turn   --system, -sys TEXT   what comes before the turns\n"
+    "                         (/help tells commands)      --chat-template FILE  in place of the model's own\n"
     "\n"
     "      --tokens           print the prompt's token ids and end (-v: id and piece, a line each)\n"
     "      --logits FILE.npy  write the logits of every prompt position, float32 [n_tokens][n_vocab]\n"
@@ -48,12 +51,12 @@ static const char help[] =
     "  ./run gpt2.gguf -p \"Hello world\" --tokens -v\n";
 
 typedef struct Settings {
-    const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits;
+    const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits, *system, *template;
     DType kv_dtype;
     int64_t n_predict, n_threads, n_ctx, seed;
     GeneratorOptions generator;
     StringList stop;
-    bool echo, tokens, json, info, interactive, verbose, version, help;
+    bool echo, tokens, json, info, interactive, chat, verbose, version, help;
 } Settings;
 
 static const Settings defaults = {
@@ -93,6 +96,9 @@ static const Option known_options[] = {
     {"--json", NULL, OPTION_ON, AT(json)},
     {"--info", NULL, OPTION_ON, AT(info)},
     {"--interactive", "-i", OPTION_ON, AT(interactive)},
+    {"--chat", NULL, OPTION_ON, AT(chat)},
+    {"--system", "-sys", OPTION_TEXT, AT(system)},
+    {"--chat-template", NULL, OPTION_TEXT, AT(template)},
     {"--verbose", "-v", OPTION_ON, AT(verbose)},
     {"--version", NULL, OPTION_ON, AT(version)},
     {"--help", "-h", OPTION_ON, AT(help)},
@@ -111,6 +117,10 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
     bool only_tells = s->info || s->tokens; /* and generates nothing */
     if ((s->info && s->tokens) || (only_tells && (s->logits || s->json || s->interactive)))
         return error_set(error, "--info and --tokens go alone, without --logits, --json, -i");
+    if (s->chat && (only_tells || s->interactive || s->json || s->logits))
+        return error_set(error, "--chat goes alone, without -i, --json, --logits, --info, --tokens");
+    if (!s->chat && (s->system || s->template))
+        return error_set(error, "--system and --chat-template are for --chat");
     for (size_t i = 0; i < s->stop.n; i++)
         if (!s->stop.items[i][0]) return error_set(error, "--stop needs some text");
     return true;
@@ -345,6 +355,29 @@ static bool answer_prompt(Run *run, Error *error) {
     return ok;
 }
 
+/* --chat. A file is one question, as -p is. */
+static bool talk(Run *run, Error *error) {
+    const Settings *s = run->settings;
+    TextBuffer text = {0};
+    ChatSetup setup = {.template_file = s->template,
+                       .system = s->system,
+                       .prompt = s->prompt,
+                       .n_predict = s->n_predict < 0 ? SIZE_MAX : (size_t)s->n_predict,
+                       .shift = s->generator.shift,
+                       .model = run->model,
+                       .tokenizer = run->tokenizer,
+                       .session = run->session,
+                       .generator = run->generator,
+                       .summary = &run->summary,
+                       .piped_out = &run->piped_out};
+    bool ok = !s->prompt_file || (read_prompt_text(s->prompt_file, &text, error) &&
+                                  (text_append(&text, "", 1) || error_set(error, "not enough memory")));
+    if (ok && s->prompt_file) setup.prompt = text.data;
+    ok = ok && chat_run(&setup, error);
+    free(text.data);
+    return ok;
+}
+
 /* --logits must not replace what is read. */
 static bool check_logits(const Settings *s, Error *error) {
     return !s->logits || (output_spares("--logits", s->logits, s->model, "model", error) &&
@@ -363,7 +396,7 @@ static bool run_model(Run *run, Error *error) {
     run->summary.load_ms = now_ms() - start;
 
     bool first_line_is_prompt = s->interactive && !s->prompt && !s->prompt_file && !s->logits;
-    bool ok = first_line_is_prompt || answer_prompt(run, error);
+    bool ok = s->chat ? talk(run, error) : first_line_is_prompt || answer_prompt(run, error);
     if (ok && s->interactive) ok = converse(run, error);
     if (ok && s->verbose) summary_print_timings(&run->summary);
     return ok;
@@ -403,8 +436,7 @@ int main(int argc, char **argv) {
         ok = settings.tokens ? run_tokens(&run, &run.error) : run_model(&run, &run.error);
     note_changed("run", run.model);
     close_run(&run);
-    if (ok && !run.piped_out && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE)
-        ok = error_set(&run.error, "cannot write the text: %s", strerror(errno));
+    ok = ok && (run.piped_out || end_output("text", &run.error));
     if (!ok && !interrupted()) fprintf(stderr, "run: %s\n", run.error.message);
     bool stopped = run.end == END_CALLER && interrupted();
     return end_program(ok && !stopped ? EXIT_SUCCESS : EXIT_BAD_INPUT);

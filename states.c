@@ -29,10 +29,8 @@ struct States {
     StateShape shape;
     Compute compute;
     size_t layer_floats;
-    float *
-        memory; /* [n_layer][layer_floats]: S as [n_head][d_head keys][d_head values], then [n_taps − 1][n_channels] */
-    float *
-        rows; /* [n_taps − 1 + n_chunk][n_channels] what is convolved: of the tokens before, then of the chunk */
+    float *memory;       /* [n_layer][layer_floats]: of each the matrices S, then the rows before the chunk */
+    float *rows;         /* [n_taps − 1 + n_chunk][n_channels] what is convolved, those rows first */
     float *mixed;        /* [n_chunk][n_channels] */
     float *gate;         /* [n_chunk][d_inner] */
     float *alpha, *beta; /* [n_chunk][n_head] */
@@ -100,7 +98,7 @@ void states_free(States *states) {
 typedef struct LayerLoop {
     const States *states;
     const StateWeights *weights;
-    float *matrices; /* [n_head][d_head][d_head] */
+    float *matrices; /* [n_head][d_head keys][d_head values] */
     size_t n;
 } LayerLoop;
 

@@ -4,7 +4,6 @@
  */
 #include "views/view.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -204,10 +203,7 @@ int main(int argc, char **argv) {
         no_such_view(name, &error);
     else
         error_set(&error, "no command is named: ./study COMMAND MODEL -p TEXT (see ./study --help)");
-    if (code == EXIT_SUCCESS && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE) {
-        error_set(&error, "cannot write the report: %s", strerror(errno));
-        code = EXIT_BAD_INPUT;
-    }
+    if (code == EXIT_SUCCESS && !end_output("report", &error)) code = EXIT_BAD_INPUT;
     if (code != EXIT_SUCCESS && !interrupted()) fprintf(stderr, "study: %s\n", error.message);
     return end_program(code);
 }

@@ -67,6 +67,7 @@ typedef struct Encoder {
     size_t n_cache;     /* a power of two */
     uint16_t *states;   /* [n_patterns][n_states] scratch */
     size_t n_states;    /* bytes of the text */
+    Guards guards;      /* of ENCODE_GUARDED */
     bool after_unknown; /* the last character was unknown, and its token is pushed */
     bool saw_unknown;   /* what was encoded has such a character, and depends on more than its own text */
     TextBuffer swapped; /* a piece of text whose spaces are written as the vocabulary does */
@@ -350,12 +351,15 @@ static bool encode_text(Encoder *encoder, const char *text, size_t n, unsigned f
     const PipelineTaker taker = {encoder, take_token, take_piece};
     size_t start = 0; /* of the fragment */
     if (vocab->pipeline)
-        return pipeline_run(vocab->pipeline, text, n, flags & ENCODE_SPECIAL, &taker, encoder->error);
+        return pipeline_run(vocab->pipeline, text, n, flags & ENCODE_SPECIAL ? &encoder->guards : NULL,
+                            &taker, encoder->error);
     unsigned char wanted = flags & ENCODE_SPECIAL ? BEGINS_SPECIAL : BEGINS_DEFINED;
     for (size_t i = 0; i < n;) {
         const Prefix *special = NULL;
-        if (vocab->begins[(unsigned char)text[i]] & wanted)
-            special = vocab_find_special(vocab, text + i, n - i, flags & ENCODE_SPECIAL);
+        if (vocab->begins[(unsigned char)text[i]] & wanted) {
+            bool control = flags & ENCODE_SPECIAL && !guards_hold(&encoder->guards, i);
+            special = vocab_find_special(vocab, text + i, n - i, control);
+        }
         if (!special) {
             i++;
             continue;
@@ -378,6 +382,55 @@ static bool encode(Encoder *encoder, const char *text, size_t n, unsigned flags)
            (!ends || !vocab->add_eos || tokens_push(encoder->tokens, vocab->eos, encoder->error));
 }
 
+static const char guard[] = "\xef\xb7\x90";
+enum { GUARD_BYTES = sizeof guard - 1 };
+
+static bool is_guard(const char *text, size_t n) {
+    return n >= GUARD_BYTES && memcmp(text, guard, GUARD_BYTES) == 0;
+}
+
+/* Takes the guards off the text, which is copied to `out`, of as many bytes, and notes where they were. */
+static bool take_guards(Guards *guards, const char *text, size_t *n, char *out) {
+    size_t capacity = 0, n_out = 0;
+    guards->strict = true;
+    for (size_t i = 0; i < *n;) {
+        if (!is_guard(text + i, *n - i)) {
+            out[n_out++] = text[i++];
+            continue;
+        }
+        if (guards->n == capacity) {
+            size_t *larger = grow(guards->at, sizeof *larger, guards->n + 1, &capacity);
+            if (!larger) return false;
+            guards->at = larger;
+        }
+        guards->at[guards->n++] = n_out;
+        i += GUARD_BYTES;
+    }
+    *n = n_out;
+    return true;
+}
+
+bool tokenizer_guard(const Tokenizer *tokenizer, String text, TextBuffer *out) {
+    const Vocab *vocab = &tokenizer->vocab;
+    size_t done = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        const char *at = text.data + i;
+        size_t left = text.n - i;
+        bool has_guard = is_guard(at, left), steers = false;
+        if (vocab->pipeline)
+            steers = pipeline_begins_special(vocab->pipeline, at, left);
+        else if (vocab->begins[(unsigned char)*at])
+            steers = vocab_find_special(vocab, at, left, true) != vocab_find_special(vocab, at, left, false);
+        if (!has_guard && !steers) continue;
+        if (!text_append(out, text.data + done, i - done) ||
+            !text_append(out, has_guard ? "\xef\xbf\xbd" : guard, GUARD_BYTES))
+            return false;
+        done = has_guard ? i + GUARD_BYTES : i;
+        if (has_guard) i = done - 1;
+    }
+    return text_append(out, text.data + done, text.n - done);
+}
+
 bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_bytes, unsigned flags,
                       Tokens *tokens, Error *error) {
     Encoder encoder = {.vocab = &tokenizer->vocab, .tokens = tokens, .error = error, .n_cache = 16};
@@ -387,12 +440,16 @@ bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_byt
     encoder.n_states = n_bytes;
     if (n_bytes < SIZE_MAX / 2 / MAX_PATTERNS)
         encoder.states = malloc(tokenizer->vocab.n_patterns * n_bytes * sizeof *encoder.states + 1);
-    bool ok = encoder.cache && encoder.states
-                  ? encode(&encoder, text, n_bytes, flags)
-                  : error_set(error, "not enough memory to tokenize %zu bytes", n_bytes);
+    char *bare = flags & ENCODE_GUARDED ? malloc(n_bytes + 1) : NULL;
+    bool ok = encoder.cache && encoder.states;
+    if (flags & ENCODE_GUARDED) ok = ok && bare && take_guards(&encoder.guards, text, &n_bytes, bare);
+    ok = ok ? encode(&encoder, bare ? bare : text, n_bytes, flags)
+            : error_set(error, "not enough memory to tokenize %zu bytes", n_bytes);
     if (!ok) tokens->n = n_before;
     free(encoder.cache);
     free(encoder.states);
+    free(encoder.guards.at);
+    free(bare);
     free(encoder.symbols);
     free(encoder.heap);
     free(encoder.swapped.data);
@@ -438,16 +495,22 @@ static bool is_token(const Vocab *vocab, int32_t id) { return id >= 0 && (size_t
 
 /* A file often gives the id of only one of a chat model's end tokens. The others are known by name. */
 bool tokenizer_is_end(const Tokenizer *tokenizer, int32_t id) {
-    static const char *const names[] = {"<|eot_id|>", "<|end_of_text|>", "<|endoftext|>", "<|im_end|>"};
+    static const char *const names[] = {
+        "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>",         "<|im_end|>", "<end_of_turn>",
+        "<turn|>",    "<|return|>", "<|call|>",        "<end_of_utterance>",    "<EOT>",      "[EOT]",
+        "[EOS]",      "</s>",       "<eos>",           "<｜end▁of▁sentence｜>", "<|end|>"};
+    static const char returns[] = "<|return|>"; /* where it is, <|end|> ends a message among several */
     const Vocab *vocab = &tokenizer->vocab;
     if (!is_token(vocab, id)) return false;
     if (id == vocab->eos || id == vocab->eot || id == vocab->bos) return true;
+    for (size_t i = 0; i < vocab->n_ends; i++)
+        if (id == vocab->ends[i]) return true;
     String text = vocab_text(vocab, id);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (vocab->types[id] == TOKEN_CONTROL && text.n == strlen(names[i]) &&
-            memcmp(text.data, names[i], text.n) == 0)
-            return true;
-    return false;
+    bool is_named = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names && vocab->types[id] == TOKEN_CONTROL; i++)
+        is_named = is_named || string_equals(text, names[i]);
+    return is_named &&
+           !(string_equals(text, "<|end|>") && vocab_find_special(vocab, returns, sizeof returns - 1, true));
 }
 
 String tokenizer_piece(const Tokenizer *tokenizer, int32_t id, bool special) {

@@ -40,14 +40,23 @@ int32_t tokenizer_bos(const Tokenizer *tokenizer);      /* −1 when there is no
 int32_t tokenizer_eos(const Tokenizer *tokenizer);      /* −1 when there is none */
 bool tokenizer_adds_bos(const Tokenizer *tokenizer);    /* whether ENCODE_ENDS puts BOS in front */
 
-/* Whether a generated id ends the text: EOS, end of turn, or BOS (which opens the next text). */
+/* Whether a generated id ends the text: EOS, end of a turn or message, by the file or by name; or BOS (which opens the next text). */
 bool tokenizer_is_end(const Tokenizer *tokenizer, int32_t id);
 
 /* Flags of tokenizer_encode. */
 enum {
     ENCODE_ENDS = 1,    /* BOS before and EOS after, as the metadata says */
     ENCODE_SPECIAL = 2, /* recognise control tokens such as <|endoftext|> in the text */
+    ENCODE_GUARDED = 4, /* but those behind a guard, which is no part of the text (tokenizer_guard) */
 };
+
+/*
+ * Appends a text from outside, as a part of what will be encoded with ENCODE_SPECIAL | ENCODE_GUARDED: before whatever in
+ * it would be taken for a control token stands a guard, U+FDD0, a noncharacter that no text has (The Unicode Standard,
+ * section 23.7); one that it has becomes U+FFFD. So the words of a user steer nothing, and are otherwise encoded as ever.
+ * False when memory runs out.
+ */
+bool tokenizer_guard(const Tokenizer *tokenizer, String text, TextBuffer *out);
 
 /*
  * Appends the tokens of n_bytes of text to `tokens`. Any bytes will do; the time is near-linear in n_bytes.

@@ -55,7 +55,7 @@ void *checkpoint_own(Checkpoint *checkpoint, size_t n, Error *error) {
     return owned->bytes;
 }
 
-static bool map_file(File *file, Error *error) {
+static bool map_file(MappedFile *file, Error *error) {
     const char *path = file->path;
     struct stat *status = &file->opened;
     /* A pipe without a writer must not block. */
@@ -78,10 +78,10 @@ static bool map_file(File *file, Error *error) {
     return true;
 }
 
-File *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *error) {
+MappedFile *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *error) {
     size_t n = checkpoint->n_files, length = strlen(path) + 1;
     char *name = checkpoint_own(checkpoint, length, error);
-    File *files = name ? realloc(checkpoint->files, (n + 1) * sizeof *files) : NULL;
+    MappedFile *files = name ? realloc(checkpoint->files, (n + 1) * sizeof *files) : NULL;
     if (files) checkpoint->files = files;
     if (!files) {
         error_set(error, "%s: not enough memory", path);
@@ -89,11 +89,11 @@ File *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *error) {
     }
     memcpy(name, path, length);
     checkpoint->n_files++;
-    files[n] = (File){.path = name, .descriptor = -1};
+    files[n] = (MappedFile){.path = name, .descriptor = -1};
     return map_file(&files[n], error) ? &files[n] : NULL;
 }
 
-static bool file_changed(const File *file) {
+static bool file_changed(const MappedFile *file) {
     const struct stat *then = &file->opened;
     struct stat now;
     return fstat(file->descriptor, &now) == 0 &&
@@ -116,7 +116,7 @@ bool checkpoint_reads(const Checkpoint *checkpoint, const char *path) {
     return found;
 }
 
-bool refuse_changed(const File *file, Error *error) {
+bool refuse_changed(const MappedFile *file, Error *error) {
     return error_set(error, "%s: the file changed while it was read; try again when nobody writes to it",
                      file->path);
 }
@@ -186,7 +186,7 @@ static bool read_path(Checkpoint *checkpoint, Error *error) {
     struct stat status;
     if (stat(checkpoint->path, &status) == 0 && S_ISDIR(status.st_mode))
         return folder_read(checkpoint, checkpoint->path, NULL, error);
-    const File *file = checkpoint_map(checkpoint, checkpoint->path, error);
+    const MappedFile *file = checkpoint_map(checkpoint, checkpoint->path, error);
     if (!file) return false;
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (formats[i]->recognise(file->bytes, file->n_bytes)) return formats[i]->read(checkpoint, error);
@@ -212,7 +212,7 @@ fail:
 
 void checkpoint_unmap(Checkpoint *checkpoint) {
     for (size_t i = 0; i < checkpoint->n_files; i++) {
-        const File *file = &checkpoint->files[i];
+        const MappedFile *file = &checkpoint->files[i];
         if (file->bytes) munmap((void *)(uintptr_t)file->bytes, file->n_bytes);
         if (file->descriptor >= 0) close(file->descriptor);
     }

@@ -2,7 +2,7 @@
 #ifndef ATTN_FOLDER_H
 #define ATTN_FOLDER_H
 
-#include "format.h"
+#include "hub.h"
 
 /*
  * Fills the checkpoint from the folder at `path`: config.json, the weights in model.safetensors or the parts that
@@ -10,5 +10,38 @@
  * not list it; tokenizer.json and what is said about it. Fails with an error that says what is missing or wrong.
  */
 bool folder_read(Checkpoint *checkpoint, const char *path, const char *file, Error *error);
+
+/* What it is filled from, while that goes on. */
+typedef struct Folder {
+    Maker maker;
+    const char *path;
+    Json *config, *tokenizer_config, *generation_config; /* the last two may be NULL */
+    const HubFamily *family;
+    Shelf shelf;
+    Turning *turnings; /* [n_turnings] */
+    size_t n_turnings, turnings_room;
+    const Stored **by_name; /* the shelf's tensors sorted by name, once somebody asks */
+    bool tied;              /* the output's weights are the embedding's */
+} Folder;
+
+enum {
+    MAX_CONFIG_BYTES = 1 << 26,    /* of a JSON text but tokenizer.json */
+    MAX_TOKENIZER_BYTES = 1 << 29, /* of tokenizer.json */
+};
+
+/*
+ * Reads a file of the folder behind `before` bytes of room. With `own` the checkpoint frees it, otherwise the caller
+ * does. NULL where there is none, or once it has failed.
+ */
+char *folder_text(Folder *folder, const char *name, size_t most, size_t before, bool own, size_t *n);
+
+/* A JSON text of the folder; NULL where there is none, or once it has failed. */
+Json *folder_json(Folder *folder, const char *name);
+
+/* Adds the shelf's tensors under GGUF's names, and turns those that have to be (folder_tensors.c). */
+void folder_add_tensors(Folder *folder);
+
+/* Adds what the folder says about its vocabulary and conversations (folder_tokens.c). */
+void folder_add_tokenizer(Folder *folder);
 
 #endif

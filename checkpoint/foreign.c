@@ -100,7 +100,7 @@ static const char *describe(Head head) {
     return NULL;
 }
 
-bool refuse_foreign(const File *file, Error *error) {
+bool refuse_foreign(const MappedFile *file, Error *error) {
     enum { HEAD_BYTES = 512 };
     const char *what = describe((Head){file->bytes, file->n_bytes < HEAD_BYTES ? file->n_bytes : HEAD_BYTES});
     if (what) return error_set(error, "%s: this is %s", file->path, what);

@@ -44,18 +44,18 @@ typedef struct Entry {
 bool format_unsigned(const Entry *entry, uint64_t *value);
 
 /* A file mapped read-only. */
-typedef struct File {
+typedef struct MappedFile {
     const char *path;
     const unsigned char *bytes; /* may change between two looks at one byte */
     size_t n_bytes;
     int descriptor;     /* of the open file */
     struct stat opened; /* what it was when it was opened */
-} File;
+} MappedFile;
 
 struct Checkpoint {
     char *path; /* as it was given: a file or a folder */
     const char *format;
-    File *files; /* [n_files] that hold its weights */
+    MappedFile *files; /* [n_files] that hold its weights */
     size_t n_files;
     Tensor *tensors; /* in the file's order */
     size_t n_tensors;
@@ -85,7 +85,7 @@ typedef struct Format {
  * Maps one more file, checkpoint->files[n_files − 1] afterwards, which moves the others' structs. NULL with an error
  * that names it when it is no regular file, is empty, or cannot be mapped.
  */
-File *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *error);
+MappedFile *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *error);
 
 /* Takes all files off again. */
 void checkpoint_unmap(Checkpoint *checkpoint);
@@ -107,10 +107,10 @@ extern const Format format_llama2c_tokenizer; /* its vocabulary */
 bool checkpoint_index(Checkpoint *checkpoint, Error *error);
 
 /* Fails: two looks at the mapped bytes did not agree. */
-bool refuse_changed(const File *file, Error *error);
+bool refuse_changed(const MappedFile *file, Error *error);
 
 /* Each fails: it says what a file or folder is that is no checkpoint, and what to do with it. */
-bool refuse_foreign(const File *file, Error *error);
+bool refuse_foreign(const MappedFile *file, Error *error);
 bool refuse_folder(const char *path, const char *file,
                    Error *error); /* `file`: NULL, or the one in it that was named */
 

@@ -46,7 +46,7 @@ const DTypeInfo *checkpoint_type(uint32_t type) {
 }
 
 typedef struct Cursor {
-    const File *file;
+    const MappedFile *file;
     const unsigned char *at, *end;
     Error *error;
 } Cursor;
@@ -55,7 +55,7 @@ static size_t remaining(const Cursor *cursor) { return (size_t)(cursor->end - cu
 
 /* A copy has all that was there a moment ago. */
 static bool cut(const Cursor *cursor, const char *what) {
-    const File *file = cursor->file;
+    const MappedFile *file = cursor->file;
     if (cursor->end != file->bytes + file->n_bytes) return refuse_changed(file, cursor->error);
     return error_set(cursor->error, "%s: the file ends at byte %zu inside %s; is it cut?", file->path,
                      file->n_bytes, what);
@@ -228,7 +228,7 @@ static bool read_alignment(Cursor *cursor, const Entry *entries, size_t n, uint6
 /* Turns a tensor's offset into a pointer, once all its bytes, or where it begins, are known to lie in the file. */
 static bool place_tensor(const Cursor *cursor, Tensor *tensor, uint64_t data_start, uint64_t offset,
                          uint64_t alignment) {
-    const File *file = cursor->file;
+    const MappedFile *file = cursor->file;
     uint64_t begin, end;
     if (offset % alignment != 0)
         return error_set(cursor->error,
@@ -305,7 +305,8 @@ typedef struct Header {
 } Header;
 
 /* Fills in entries and tensors from the n bytes of a header that lie in memory of our own. */
-static bool read_copy(Header *header, const File *file, const unsigned char *bytes, size_t n, Error *error) {
+static bool read_copy(Header *header, const MappedFile *file, const unsigned char *bytes, size_t n,
+                      Error *error) {
     Cursor cursor = {file, bytes, bytes + n, error};
     Counts counts;
     uint64_t alignment = 0;
@@ -330,7 +331,7 @@ static bool read_copy(Header *header, const File *file, const unsigned char *byt
 }
 
 /* A header is looked at twice: where it lies, for its length alone, then in the copy. */
-static bool read_file(Header *header, Checkpoint *checkpoint, const File *file, Error *error) {
+static bool read_file(Header *header, Checkpoint *checkpoint, const MappedFile *file, Error *error) {
     Cursor cursor = {file, file->bytes, file->bytes + file->n_bytes, error};
     if (!skip_header(&cursor)) return false;
     size_t n = (size_t)(cursor.at - file->bytes);
@@ -358,7 +359,7 @@ static void part_ending(char ending[static PART_BYTES], uint64_t number, uint64_
 /* Reads part `number` of n, whose path is the first's with another ending, and puts its tensors behind the others. */
 static bool read_part(Checkpoint *checkpoint, char *path, uint64_t number, uint64_t n, Error *error) {
     part_ending(path + strlen(path) - (PART_BYTES - 1), number, n);
-    const File *file = checkpoint_map(checkpoint, path, error);
+    const MappedFile *file = checkpoint_map(checkpoint, path, error);
     if (!file) return false;
     if (!recognise(file->bytes, file->n_bytes)) return refuse_foreign(file, error);
     Header header = {0};

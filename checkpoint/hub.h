@@ -28,6 +28,21 @@ void hub_config(Maker *maker, const HubFamily *family, const Json *config);
 /* An integer under one of the keys that begin with a '.', or what a missing one means; 0 if it has no meaning. */
 uint64_t hub_number(const Maker *maker, const char *key);
 
+/* Keys and small tensors about RoPE (hub_rope.c). */
+void hub_rope(Maker *maker, const HubFamily *family, const Json *config);
+
+/* A key of GGUF with the value that config.json gives under `name`; fails where that is of another type. */
+void hub_add(Maker *maker, const char *gguf, ValueType type, const char *name, const Json *value);
+
+/* What a class means where config.json lacks what GGUF has under that key; 0 if it means nothing. */
+double hub_default(const char *architecture, const char *gguf);
+
+/* A number of config.json, or `otherwise`. */
+double hub_real(const Json *config, const char *key, double otherwise);
+
+/* NULL also for null. */
+const Json *hub_not_null(const Json *json);
+
 /* A member of config.json, also in its text_config; "a.b" is member b of a. NULL if it is missing or null. */
 const Json *hub_get(const Json *config, const char *key);
 

@@ -160,7 +160,7 @@ static const struct {
     {"gemma3_text", "use_bidirectional_attention", "false"},
 };
 
-static const Json *not_null(const Json *json) { return json && json->kind != JSON_NULL ? json : NULL; }
+const Json *hub_not_null(const Json *json) { return json && json->kind != JSON_NULL ? json : NULL; }
 
 const Json *hub_get(const Json *config, const char *key) {
     const char *dot = strchr(key, '.');
@@ -169,8 +169,8 @@ const Json *hub_get(const Json *config, const char *key) {
         snprintf(first, sizeof first, "%.*s", (int)(dot - key), key);
         return hub_get(json_get(config, first), dot + 1);
     }
-    const Json *own = not_null(json_get(json_get(config, "text_config"), key));
-    return own ? own : not_null(json_get(config, key));
+    const Json *own = hub_not_null(json_get(json_get(config, "text_config"), key));
+    return own ? own : hub_not_null(json_get(config, key));
 }
 
 /* A value in a few words, for a comparison or an error. */
@@ -242,13 +242,12 @@ const HubFamily *hub_family(Maker *maker, const Json *config) {
     return NULL;
 }
 
-/* A number of the config above 0, or `otherwise`. */
-static double number_of(const Json *config, const char *key, double otherwise) {
+double hub_real(const Json *config, const char *key, double otherwise) {
     const Json *value = hub_get(config, key);
     return value && value->kind == JSON_NUMBER ? value->number : otherwise;
 }
 
-static void add_value(Maker *maker, const char *gguf, ValueType type, const char *name, const Json *value) {
+void hub_add(Maker *maker, const char *gguf, ValueType type, const char *name, const Json *value) {
     int64_t integer = 0;
     if (type == VALUE_BOOL && value->kind == JSON_BOOL)
         make_bool(maker, gguf, value->boolean);
@@ -263,8 +262,7 @@ static void add_value(Maker *maker, const char *gguf, ValueType type, const char
                                       : "an integer of 0 or more");
 }
 
-/* 0 if the class has none. */
-static double default_of(const char *architecture, const char *gguf) {
+double hub_default(const char *architecture, const char *gguf) {
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
         if (strcmp(architecture, defaults[i].architecture) == 0 && strcmp(gguf, defaults[i].gguf) == 0)
             return defaults[i].value;
@@ -273,7 +271,7 @@ static double default_of(const char *architecture, const char *gguf) {
 
 uint64_t hub_number(const Maker *maker, const char *gguf) {
     char key[96];
-    uint64_t value = (uint64_t)default_of(maker->architecture, gguf);
+    uint64_t value = (uint64_t)hub_default(maker->architecture, gguf);
     snprintf(key, sizeof key, "%s%s", maker->architecture, gguf);
     for (size_t i = 0; i < maker->checkpoint->n_entries; i++)
         if (string_equals(maker->checkpoint->entries[i].key, key))
@@ -286,7 +284,7 @@ static void add_first(Maker *maker, const Json *config) {
     const char *architecture = maker->architecture;
     const Json *n_ctx = hub_get(config, "model_max_length");
     if (strcmp(architecture, "command-r") == 0 && n_ctx)
-        add_value(maker, ".context_length", VALUE_U32, "model_max_length", n_ctx);
+        hub_add(maker, ".context_length", VALUE_U32, "model_max_length", n_ctx);
     if (strcmp(architecture, "starcoder") == 0) make_u32(maker, ".attention.head_count_kv", 1);
     if (strcmp(architecture, "falcon") != 0) return;
     const Json *multi = hub_get(config, "multi_query"), *is_new = hub_get(config, "new_decoder_architecture");
@@ -298,7 +296,7 @@ static void add_keys(Maker *maker, const Json *config) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         for (size_t k = 0; keys[i].names[k] && !make_has(maker, keys[i].gguf); k++) {
             const Json *value = hub_get(config, keys[i].names[k]);
-            if (value) add_value(maker, keys[i].gguf, keys[i].type, keys[i].names[k], value);
+            if (value) hub_add(maker, keys[i].gguf, keys[i].type, keys[i].names[k], value);
         }
 }
 
@@ -324,17 +322,17 @@ static void add_special(Maker *maker, const Json *config) {
         const Json *alibi = hub_get(config, "attn_config.alibi");
         bool has_alibi = alibi && alibi->boolean;
         make_f32(maker, ".attention.max_alibi_bias",
-                 has_alibi ? number_of(config, "attn_config.alibi_bias_max", 8) : 0);
+                 has_alibi ? hub_real(config, "attn_config.alibi_bias_max", 8) : 0);
     }
     if (strcmp(architecture, "exaone") == 0)
-        make_f32(maker, ".attention.layer_norm_rms_epsilon", number_of(config, "layer_norm_epsilon", 1e-5));
+        make_f32(maker, ".attention.layer_norm_rms_epsilon", hub_real(config, "layer_norm_epsilon", 1e-5));
     if (strcmp(architecture, "phi3") == 0)
         make_u32(maker, ".rope.scaling.original_context_length",
-                 (uint64_t)number_of(config, "original_max_position_embeddings", 4096));
+                 (uint64_t)hub_real(config, "original_max_position_embeddings", 4096));
     if (strcmp(architecture, "gpt-oss") == 0)
         make_u32(maker, ".expert_feed_forward_length", hub_number(maker, ".feed_forward_length"));
     if (strncmp(architecture, "gemma", 5) == 0) {
-        double scalar = number_of(config, "query_pre_attn_scalar", 0);
+        double scalar = hub_real(config, "query_pre_attn_scalar", 0);
         if (scalar > 0 && scalar != (double)hub_number(maker, ".attention.key_length"))
             make_f32(maker, ".attention.scale", 1 / sqrt(scalar));
     }
@@ -352,8 +350,8 @@ static bool is_windowed(const char *architecture, size_t layer) {
 /* Which layers see a window: as config.json lists them, or by the rule of its class. */
 static bool layer_windowed(const char *architecture, const Json *config, size_t layer) {
     const Json *types = hub_get(config, "layer_types"), *neo = hub_get(config, "attention_layers");
-    double period = number_of(config, "sliding_window_pattern", 0),
-           first = number_of(config, "max_window_layers", 0);
+    double period = hub_real(config, "sliding_window_pattern", 0),
+           first = hub_real(config, "max_window_layers", 0);
     if (types && types->kind == JSON_ARRAY && layer < types->n)
         return json_equals(&types->items[layer], "sliding_attention");
     if (neo && neo->kind == JSON_ARRAY && layer < neo->n) return json_equals(&neo->items[layer], "local");
@@ -373,7 +371,7 @@ static void add_windows(Maker *maker, const Json *config) {
     if (strcmp(architecture, "gpt_neo") == 0) width = hub_get(config, "window_size");
     if (strcmp(architecture, "phi3") == 0 && !width) make_u32(maker, ".attention.sliding_window", 0);
     if (!width || (use ? use->kind == JSON_BOOL && !use->boolean : is_qwen)) return;
-    add_value(maker, ".attention.sliding_window", VALUE_U32, "sliding_window", width);
+    hub_add(maker, ".attention.sliding_window", VALUE_U32, "sliding_window", width);
     if (n_layer > 65536) return; /* more than any reader takes */
     unsigned char *pattern = make_room(maker, (size_t)n_layer + 1);
     bool is_implied = strcmp(architecture, "gpt_neo") != 0 && strcmp(architecture, "olmo2") != 0;
@@ -385,143 +383,12 @@ static void add_windows(Maker *maker, const Json *config) {
         make_array(maker, ".attention.sliding_window_pattern", VALUE_BOOL, n_layer, pattern, (size_t)n_layer);
 }
 
-/* A tensor of n floats that config.json says in words. */
-static float *add_factors(Maker *maker, const char *name, uint64_t n) {
-    float *factors = make_room(maker, (size_t)n * sizeof *factors);
-    Tensor tensor = {.dtype = DTYPE_F32,
-                     .n_dims = 1,
-                     .dims = {n, 1, 1, 1},
-                     .data = factors,
-                     .n_bytes = n * sizeof *factors};
-    if (factors) make_tensor(maker, &tensor, "%s", name);
-    return factors;
-}
-
-/*
- * Llama 3.1's factors of RoPE's wavelengths: long waves are stretched by `factor`, short ones stay, and between them
- * goes a smooth way (Grattafiori et al. 2024, arXiv:2407.21783; config.json's rope_type "llama3").
- */
-static void add_llama3(Maker *maker, const Json *rope, double base, uint64_t rope_dim) {
-    const double factor = number_of(rope, "factor", 8), low = number_of(rope, "low_freq_factor", 1),
-                 high = number_of(rope, "high_freq_factor", 4),
-                 n_ctx = number_of(rope, "original_max_position_embeddings", 8192),
-                 pi = 3.14159265358979323846;
-    float *factors = add_factors(maker, "rope_freqs.weight", rope_dim / 2);
-    for (uint64_t i = 0; factors && i < rope_dim / 2; i++) {
-        double turns = n_ctx * pow(base, -2.0 * (double)i / (double)rope_dim) / (2 * pi); /* within n_ctx */
-        double smooth = fmin(fmax((turns - low) / (high - low), 0), 1);
-        factors[i] = (float)(turns > high ? 1 : turns < low ? factor : 1 / ((1 - smooth) / factor + smooth));
-    }
-}
-
-static void copy_factors(Maker *maker, const char *name, const char *key, const Json *list, uint64_t n) {
-    if (!list || list->kind != JSON_ARRAY || list->n != n) {
-        make_fail(maker, "config.json: \"%s\" of RoPE should be %" PRIu64 " numbers", key, n);
-        return;
-    }
-    float *factors = add_factors(maker, name, n);
-    for (uint64_t i = 0; factors && i < n; i++) {
-        factors[i] = (float)list->items[i].number;
-        if (list->items[i].kind != JSON_NUMBER)
-            make_fail(maker, "config.json: \"%s\" of RoPE should be numbers", key);
-    }
-}
-
-/* LongRoPE (Ding et al. 2024, arXiv:2402.13753) with the attention factor that Phi-3 gives it. */
-static void add_longrope(Maker *maker, const Json *config, const Json *rope, uint64_t rope_dim) {
-    double n_ctx = (double)hub_number(maker, ".context_length"),
-           n_old = number_of(rope, "original_max_position_embeddings",
-                             number_of(config, "original_max_position_embeddings", 0));
-    double scale = n_ctx / n_old, factor = scale > 1 ? sqrt(1 + log(scale) / log(n_old)) : 1;
-    if (!(n_old > 1)) {
-        make_fail(maker, "config.json: \"original_max_position_embeddings\" of RoPE is missing");
-        return;
-    }
-    make_string(maker, ".rope.scaling.type", (String){"longrope", 8});
-    if (!make_has(maker, ".rope.scaling.original_context_length"))
-        make_u32(maker, ".rope.scaling.original_context_length", (uint64_t)fmin(n_old, UINT32_MAX));
-    make_f32(maker, ".rope.scaling.attn_factor", number_of(rope, "attention_factor", factor));
-    copy_factors(maker, "rope_factors_long.weight", "long_factor", json_get(rope, "long_factor"),
-                 rope_dim / 2);
-    copy_factors(maker, "rope_factors_short.weight", "short_factor", json_get(rope, "short_factor"),
-                 rope_dim / 2);
-}
-
-/* YaRN (Peng et al. 2023, arXiv:2309.00071). */
-static void add_yarn(Maker *maker, const Json *config, const Json *rope) {
-    static const char *const floats[][2] = {{".rope.scaling.yarn_ext_factor", "extrapolation_factor"},
-                                            {".rope.scaling.yarn_attn_factor", "attention_factor"},
-                                            {".rope.scaling.yarn_beta_fast", "beta_fast"},
-                                            {".rope.scaling.yarn_beta_slow", "beta_slow"}};
-    double n_old =
-        number_of(rope, "original_max_position_embeddings", number_of(config, "max_position_embeddings", 0));
-    make_string(maker, ".rope.scaling.type", (String){"yarn", 4});
-    make_f32(maker, ".rope.scaling.factor", number_of(rope, "factor", 1));
-    make_u32(maker, ".rope.scaling.original_context_length", (uint64_t)fmin(fmax(n_old, 0), UINT32_MAX));
-    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
-        const Json *value = not_null(json_get(rope, floats[i][1]));
-        if (value) add_value(maker, floats[i][0], VALUE_F32, floats[i][1], value);
-    }
-    const Json *truncate = not_null(json_get(rope, "truncate"));
-    bool is_exact = truncate && truncate->kind == JSON_BOOL && !truncate->boolean;
-    if (is_exact != (strcmp(maker->architecture, "gpt-oss") == 0))
-        make_fail(maker, "config.json: YaRN with \"truncate\": %s is not supported in this family",
-                  is_exact ? "false" : "true");
-    if (not_null(json_get(rope, "mscale")) || not_null(json_get(rope, "mscale_all_dim")))
-        make_fail(maker, "config.json: YaRN with \"mscale\" is not supported");
-}
-
-static void add_rope(Maker *maker, const HubFamily *family, const Json *config) {
-    const Json *rope = hub_get(config, "rope_parameters"), *local = NULL;
-    if (!rope) rope = hub_get(config, "rope_scaling");
-    local = json_get(rope, "sliding_attention");
-    if (json_get(rope, "full_attention")) rope = json_get(rope, "full_attention");
-    uint64_t n_head = hub_number(maker, ".attention.head_count"),
-             d_head = hub_number(maker, ".attention.key_length");
-    if (!d_head && n_head) d_head = hub_number(maker, ".embedding_length") / n_head;
-    double share = number_of(config, "partial_rotary_factor",
-                             number_of(config, "rotary_pct", number_of(config, "rope_pct", 1)));
-    double rope_dim = number_of(config, "rotary_dim",
-                                floor(number_of(rope, "partial_rotary_factor", share) * (double)d_head));
-    if (!(rope_dim >= 2 && rope_dim <= (double)d_head) || d_head > 1 << 20) {
-        make_fail(maker, "config.json: RoPE over %g dimensions of heads of %" PRIu64, rope_dim, d_head);
-        return;
-    }
-    double base = number_of(rope, "rope_theta",
-                            number_of(config, "rope_theta",
-                                      number_of(config, "rotary_emb_base",
-                                                default_of(maker->architecture, ".rope.freq_base")))),
-           local_base = number_of(local, "rope_theta",
-                                  number_of(config, "rope_local_base_freq",
-                                            default_of(maker->architecture, ".rope.freq_base_swa")));
-    make_u32(maker, ".rope.dimension_count", (uint64_t)rope_dim);
-    if (base != 0) make_f32(maker, ".rope.freq_base", base);
-    if (local_base != 0) make_f32(maker, ".rope.freq_base_swa", local_base);
-    if (family->halves) make_string(maker, "attn.rope.pairing", (String){"halves", 6});
-
-    String type = json_string(not_null(json_get(rope, "rope_type")));
-    if (!type.n) type = json_string(not_null(json_get(rope, "type")));
-    if (string_equals(type, "linear")) {
-        make_string(maker, ".rope.scaling.type", (String){"linear", 6});
-        make_f32(maker, ".rope.scaling.factor", number_of(rope, "factor", 1));
-    } else if (string_equals(type, "llama3")) {
-        add_llama3(maker, rope, base != 0 ? base : 10000, (uint64_t)rope_dim);
-    } else if (string_equals(type, "yarn")) {
-        add_yarn(maker, config, rope);
-    } else if (string_equals(type, "longrope") || string_equals(type, "su")) {
-        add_longrope(maker, config, rope, (uint64_t)rope_dim);
-    } else if (type.n && !string_equals(type, "default") && !string_equals(type, "dynamic")) {
-        /* "dynamic" changes nothing within the context that the model was trained for */
-        make_fail(maker, "config.json: RoPE scaling '%.*s' is not supported", string_shown(type), type.data);
-    }
-}
-
 void hub_config(Maker *maker, const HubFamily *family, const Json *config) {
     make_string(maker, "general.architecture", (String){family->architecture, strlen(family->architecture)});
     add_first(maker, config);
     add_keys(maker, config);
     add_special(maker, config);
     add_windows(maker, config);
-    if (family->has_rope) add_rope(maker, family, config);
+    if (family->has_rope) hub_rope(maker, family, config);
     add_defaults(maker);
 }

@@ -290,7 +290,7 @@ static void add_vocabulary(Maker *maker, const Tokens *tokens, size_t last, size
 
 static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
     Header header;
-    const File *file = checkpoint->files;
+    const MappedFile *file = checkpoint->files;
     const char *path = checkpoint->path;
     if (!read_header(&header, file->bytes, file->n_bytes, TOKENIZER_MAGIC))
         return refuse_changed(file, error);

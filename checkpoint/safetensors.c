@@ -37,7 +37,7 @@ bool safetensors_recognise(const unsigned char *bytes, size_t n) {
     return length >= 2 && length <= MAX_HEADER;
 }
 
-static bool fail(const File *file, const Stored *tensor, const char *what, Error *error) {
+static bool fail(const MappedFile *file, const Stored *tensor, const char *what, Error *error) {
     return error_set(error, "%s: tensor '%.*s' %s", file->path, string_shown(tensor->name), tensor->name.data,
                      what);
 }
@@ -62,7 +62,7 @@ static unsigned read_type(Stored *tensor) {
 }
 
 /* Fills in dims; *n_weights is their product, where it can be counted. Dimensions of 1 at the front are left out. */
-static bool read_shape(Stored *tensor, const Json *shape, uint64_t *n_weights, const File *file,
+static bool read_shape(Stored *tensor, const Json *shape, uint64_t *n_weights, const MappedFile *file,
                        Error *error) {
     *n_weights = 1;
     for (size_t i = 0; i < TENSOR_MAX_DIMS; i++) tensor->dims[i] = 1;
@@ -81,7 +81,7 @@ static bool read_shape(Stored *tensor, const Json *shape, uint64_t *n_weights, c
 
 /* One member of the header; its data begins at `data`, of n_data bytes. */
 static bool read_tensor(Stored *tensor, const Json *json, const unsigned char *data, size_t n_data,
-                        const File *file, Error *error) {
+                        const MappedFile *file, Error *error) {
     const Json *type = json_get(json, "dtype"), *shape = json_get(json, "shape"),
                *offsets = json_get(json, "data_offsets");
     uint64_t begin, end, n_weights, n_bits;
@@ -115,7 +115,7 @@ static int compare_places(const void *a, const void *b) {
     return (x->n_bytes > y->n_bytes) - (x->n_bytes < y->n_bytes); /* those without bytes first */
 }
 
-static bool check_places(const Stored *tensors, size_t n, const File *file, Error *error) {
+static bool check_places(const Stored *tensors, size_t n, const MappedFile *file, Error *error) {
     const Stored **sorted = n ? malloc(n * sizeof *sorted) : NULL;
     bool ok = !n || sorted || error_set(error, "%s: not enough memory to index %zu tensors", file->path, n);
     for (size_t i = 0; sorted && i < n; i++) sorted[i] = &tensors[i];
@@ -130,7 +130,7 @@ static bool check_places(const Stored *tensors, size_t n, const File *file, Erro
 }
 
 /* The header as JSON, whose text it owns; *n is where the data begins. */
-static Json *read_header(const File *file, size_t *n, Error *error) {
+static Json *read_header(const MappedFile *file, size_t *n, Error *error) {
     uint64_t length = 0;
     Error why;
     if (file->n_bytes < sizeof length) {
@@ -161,7 +161,7 @@ static Json *read_header(const File *file, size_t *n, Error *error) {
     return json;
 }
 
-bool safetensors_read(Shelf *shelf, const File *file, Error *error) {
+bool safetensors_read(Shelf *shelf, const MappedFile *file, Error *error) {
     size_t n_header;
     Json **headers = realloc(shelf->headers, (shelf->n_headers + 1) * sizeof *headers);
     if (!headers) return error_set(error, "%s: not enough memory", file->path);

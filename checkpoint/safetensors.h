@@ -29,7 +29,7 @@ typedef struct Shelf {
  * Puts the tensors of a mapped file on the shelf: its header is a uint64 length and JSON, and is copied before it is
  * read. Fails with an error that names the file. shelf_free frees what the shelf has, also after it failed.
  */
-bool safetensors_read(Shelf *shelf, const File *file, Error *error);
+bool safetensors_read(Shelf *shelf, const MappedFile *file, Error *error);
 void shelf_free(Shelf *shelf);
 
 /* Whether the bytes look like the beginning of such a file. */

@@ -120,7 +120,8 @@ static void on_signal(int signal_number) {
         return;
     }
     output_remove_unfinished();
-    end_by(signal_number == SIGALRM && stopped_by ? stopped_by : signal_number); /* SIGALRM: the grace is over */
+    end_by(signal_number == SIGALRM && stopped_by ? stopped_by
+                                                  : signal_number); /* SIGALRM: the grace is over */
 }
 
 /* Reading a mapping beyond the end that its file has by now, or where its disk fails. Of several threads one speaks. */
@@ -163,6 +164,12 @@ void catch_signals(const char *program) {
 
 bool interrupted(void) { return stopped_by; }
 
+void forget_interrupt(void) {
+    if (stopped_by != SIGINT) return;
+    set_grace(0);
+    stopped_by = 0;
+}
+
 void note_changed(const char *program, const Model *model) {
     Error line; /* which the path cannot break */
     if (!model || !checkpoint_changed(model_checkpoint(model))) return;
@@ -172,6 +179,11 @@ void note_changed(const char *program, const Model *model) {
 }
 
 void last_words(void) { set_grace(0); }
+
+bool end_output(const char *what, Error *error) {
+    return (fflush(stdout) == 0 && !ferror(stdout)) || errno == EPIPE ||
+           error_set(error, "cannot write the %s: %s", what, strerror(errno));
+}
 
 int end_program(int code) {
     if (code == EXIT_SUCCESS || !stopped_by) return code;

@@ -52,11 +52,17 @@ const char *default_model(const char *program, char *buffer, size_t size);
 void catch_signals(const char *program);
 bool interrupted(void);
 
+/* Goes on after Ctrl-C, as if it had not come. No other signal is forgotten. */
+void forget_interrupt(void);
+
 /* A program that has noticed Ctrl-C in time may print what it has, however long that takes. */
 void last_words(void);
 
 /* Tells on stderr if the model's file (NULL: there is none) was written to while it was used. */
 void note_changed(const char *program, const Model *model);
+
+/* Whether what was printed has gone out, or who reads it wants no more; else an error says that of "the report", or so. */
+bool end_output(const char *what, Error *error);
 
 /*
  * The exit code, for main to return when all else is done. 0 says that all was done that was asked for, even after a

@@ -5,8 +5,8 @@
  *
  * A q has one byte or two. Two err by no more than 2^-16 of the block's largest, far less than the weights themselves.
  * One errs as much as Q8_0's weights do, or twice as much, because its d is a power of two: such a d costs nothing where
- * sums become floats. That is enough for text, but two ways to the same logits may end 1e-2 of their span apart, where a
- * float's last bit decides which way a q is rounded.
+ * sums become floats. That is enough for text, but two ways to the same logits may end 1.5e-2 of their span apart, where
+ * a float's last bit decides which way a q is rounded.
  *
  * ints_x86.h and ints_arm64.h have what lanes.h has not; a q has `bytes` bytes:
  *   LARGEST_Q(bytes): the largest q that activations are rounded to

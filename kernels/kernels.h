@@ -140,13 +140,16 @@ typedef struct Kernels {
     /* y = x/√(mean x² + eps)·gain. Zhang & Sennrich 2019, arXiv:1910.07467. */
     void (*rms_norm)(float *y, const float *x, const float *gain, size_t n, float eps);
 
-    /* x = GELU(x) by the tanh formula of GPT-2, in place. Hendrycks & Gimpel 2016, arXiv:1606.08415. */
+    /*
+     * x = GELU(x) by the tanh formula of GPT-2, in place, off by up to 2^-22·|x|; −∞ becomes NaN. Hendrycks & Gimpel 2016,
+     * arXiv:1606.08415.
+     */
     void (*gelu_tanh)(float *x, size_t n);
 
-    /* x = ½·x·(1 + erf(x/√2)), GELU as it was defined there, in place. */
+    /* x = ½·x·(1 + erf(x/√2)), GELU as it was defined there, in place, off by up to 2^-21·|x|; −∞ becomes NaN. */
     void (*gelu_erf)(float *x, size_t n);
 
-    /* x = cap·tanh(x/cap) in place. */
+    /* x = cap·tanh(x/cap) in place, off by up to 2^-21 of itself: it may be beyond the cap by as much. */
     void (*soft_cap)(float *x, float cap, size_t n);
 
     /* gate = SiLU(gate)·up in place: SwiGLU's middle. Shazeer 2020, arXiv:2002.05202. */
@@ -160,15 +163,17 @@ const Kernels *kernels_set(size_t i);
 const Product *kernels_product(const Kernels *kernels, DType dtype, size_t n, size_t cols);
 
 /*
- * The set called `name`. When name is NULL or empty, the fastest that this CPU runs and that rounds nothing to 8 bits:
- * whichever way a text is fed to it, its logits are the same but for 1e-5 of their span.
+ * The set called `name`. When name is NULL or empty, the fastest that this CPU runs and that rounds nothing to 8 bits. Its
+ * logits are those of float64 but for 2e-5 of their span, or 2e-4 where weights are quantised; whoever watches heads, or
+ * compares two such sets, sees as much. How a text is fed, whole or token by token, changes no bit.
  * NULL with an error for an unknown name, or for a set that this CPU cannot run.
  */
 const Kernels *kernels_pick(const char *name, Error *error);
 
 /*
  * The fastest of all: with AVX2 prompts of Q4_0 go 1.7 times as fast, with AMX 3.5 times. It changes a text's
- * perplexity by 0.05 %, but single logits by up to 1e-2 of their span: for generating text, not for comparing two runs.
+ * perplexity by 0.05 %, but single logits by 1e-2 of their span, in models of few columns by up to 4e-2; and whoever
+ * watches heads moves them by up to 1.5e-2. For generating text, not for comparing two runs.
  */
 const Kernels *kernels_fastest(void);
 

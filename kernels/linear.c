@@ -35,6 +35,7 @@ static void pack_loop_tokens(void *context, size_t begin, size_t end, unsigned w
         loop->product->pack(loop->compute->packed, loop->dtype, loop->x, loop->n, loop->cols, i);
 }
 
+/* Rows [begin, end) of the loop; the last piece may end beyond them all. */
 static void linear_rows(const LinearLoop *loop, size_t begin, size_t end) {
     size_t first = 0; /* where the rows of output i begin in the loop */
     for (size_t i = 0; i < loop->n_outputs && first < end; i++) {
@@ -67,8 +68,8 @@ static void linear_turns(void *context, size_t turn, size_t end, unsigned worker
     (void)worker;
     const LinearLoop *loop = context;
     for (; turn < end; turn++) {
-        size_t first = piece_of_turn(loop, turn) * loop->grain, left = loop->rows - first;
-        linear_rows(loop, first, first + (left < loop->grain ? left : loop->grain));
+        size_t first = piece_of_turn(loop, turn) * loop->grain;
+        linear_rows(loop, first, first + loop->grain);
     }
 }
 

@@ -16,8 +16,9 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
 }
 
 static void visit_row(Patterns *patterns, const Activation *seen) {
-    size_t place = (seen->layer - patterns->layer) * patterns->n_heads + seen->head - patterns->head;
-    size_t n_heads = patterns->n_layers * patterns->n_heads;
+    size_t layer = 0, n_heads = patterns->n_watched * patterns->n_heads;
+    while (patterns->watched[layer] != seen->layer) layer++;
+    size_t place = layer * patterns->n_heads + seen->head - patterns->head;
     double *row = patterns_row(patterns, patterns->reduce ? 0 : place, seen->position);
     const double *norms =
         patterns->by_value ? output_norms_of(&patterns->values, seen->layer, seen->head) : NULL;
@@ -52,7 +53,11 @@ bool patterns_begin(Patterns *patterns, const Subject *subject, Arena *arena, si
                     size_t n_positions, Error *error) {
     patterns->subject = subject;
     patterns->probe = (Probe){patterns, wants, visit};
-    patterns->n_maps = patterns->reduce ? 1 : patterns->n_layers * patterns->n_heads;
+    patterns->watched = arena_new(arena, patterns->n_layers, sizeof *patterns->watched);
+    if (!arena_ok(arena, error, "%zu layers", patterns->n_layers)) return false;
+    for (size_t layer = patterns->layer; layer < patterns->layer + patterns->n_layers; layer++)
+        if (layer_has_heads(subject->model, layer)) patterns->watched[patterns->n_watched++] = layer;
+    patterns->n_maps = patterns->reduce ? 1 : patterns->n_watched * patterns->n_heads;
     patterns->n_rows = n_rows;
     patterns->map_size = rows_size(n_positions - n_rows, n_rows);
     patterns->rows = arena_new(arena, patterns->n_maps, patterns->map_size * sizeof *patterns->rows);

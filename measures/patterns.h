@@ -22,7 +22,9 @@ typedef struct Patterns {
     bool no_sink;         /* key 0 left out, the others renormalised */
     bool normalise;       /* each row divided by its sum */
 
-    size_t n_maps;        /* n_layers·n_heads, layer by layer, or 1 when reduced */
+    size_t *watched; /* [n_watched] the layers among these that have heads */
+    size_t n_watched;
+    size_t n_maps;        /* n_watched·n_heads, layer by layer, or 1 when reduced */
     size_t first, n_rows; /* what is kept: rows of the queries first … first + n_rows − 1 */
 
     Probe probe; /* for the session; its user is this struct */

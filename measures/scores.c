@@ -19,6 +19,12 @@ ScoreRule score_rule(const Model *model, size_t layer, size_t head) {
     };
 }
 
+bool layer_has_heads(const Model *model, size_t layer) {
+    return !model_weights(model)->attention_layers[layer].absent;
+}
+
+bool has_gated_heads(const Model *model) { return model_attention_shape(model).gated; }
+
 bool has_learned_sinks(const Model *model) {
     const Weights *weights = model_weights(model);
     for (size_t layer = 0; layer < weights->n_layer; layer++)

@@ -20,6 +20,12 @@ typedef struct ScoreRule {
 
 ScoreRule score_rule(const Model *model, size_t layer, size_t head);
 
+/* Whether a layer has heads: others keep a state instead (states.h), of which no site of a head tells. */
+bool layer_has_heads(const Model *model, size_t layer);
+
+/* Whether a head's z goes through a gate, which nothing shows, before the output projection reads it. */
+bool has_gated_heads(const Model *model);
+
 /* Whether any layer's heads have such a sink. */
 bool has_learned_sinks(const Model *model);
 

@@ -1,4 +1,5 @@
 /* sum_tries (sums.h), compiled once for each WIDTH with the flags of its CPUs. For this folder only. */
+#include "kernels/compiler.h"
 #include "packing/sums.h"
 
 #include <stdbool.h>
@@ -33,9 +34,8 @@ static inline Vector nearest_in_table(Vector y, const Vector *middles, const Vec
     return lowest;
 }
 
-static inline __attribute__((always_inline)) void add_tries(Sums *sums, const Tries *tries,
-                                                            const Levels *levels, const float *x,
-                                                            const float *w, size_t n, bool has_table) {
+OPENED void add_tries(Sums *sums, const Tries *tries, const Levels *levels, const float *x, const float *w,
+                      size_t n, bool has_table) {
     const Vector lowest = all(levels->lowest), highest = all(levels->highest);
     Vector middles[MAX_LEVELS], steps[MAX_LEVELS];
     for (size_t k = 1; has_table && k < levels->n; k++) {

@@ -130,6 +130,9 @@ CASES = {
     "ablate-gemma2": "ablate gemma2 -p 'the tin man' --heads L1H1 --mlps 0 --by mean",
     "ablate-granitemoe-sweep-mlps": "ablate granitemoe -p 'the tin man' --sweep mlps",
     "ablate-gpt-oss": "ablate gpt-oss -p 'the tin man' --heads L0H1",
+    "attend-qwen35-mean": "attend qwen35 -p 'the tin' --reduce mean",
+    "attend-lfm2": "attend lfm2 -p 'the tin' --query 5",
+    "ablate-qwen35-sweep": "ablate qwen35 -p 'the tin man' --sweep heads",
     "experts-qwen2moe": "experts qwen2moe -p 'a sore mole'",
     "experts-gpt-oss": "experts gpt-oss -p 'the tin man' --layer 2",
     "experts-qwen3moe": "experts qwen3moe -p 'the tin man'",
@@ -253,7 +256,11 @@ class Run:
         return head * self.config.n_head_kv // self.config.n_head
 
     def heads(self):
-        return [(layer, head) for layer in range(self.config.n_layer) for head in range(self.config.n_head)]
+        return [(layer, head) for layer in self.layers_with_heads() for head in range(self.config.n_head)]
+
+    def layers_with_heads(self):
+        """The others keep a state in the place of attention."""
+        return [layer for site, layer in self.sites if site == "pattern"]
 
     def output_weight(self, layer, head):
         """[d_model][d_head]: the columns of the output projection that read this head's z, as far as what they make is added
@@ -637,7 +644,7 @@ def shown_patterns(run, options, layer):
 
 def attend_maps(run, options):
     """(layer or None, head or None, [query][key], what --no-sink dropped [query]) in the order of the report."""
-    layers = range(run.config.n_layer) if options.layer is None else [options.layer]
+    layers = run.layers_with_heads() if options.layer is None else [options.layer]
     heads = range(run.config.n_head) if options.head is None else [options.head]
     if options.reduce:
         together = torch.cat([shown_patterns(run, options, layer) for layer in layers])

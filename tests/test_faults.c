@@ -21,6 +21,10 @@
 
 enum { N_SLOTS = 2, MAX_ARGS = 40, HANG_S = 60 };
 
+static const char chat_template[] =
+    "{% for m in messages %}{{ m['role'] ~ ':' ~ m.content|replace('o', 'oo') }}{% endfor %}{{ messages|map(attribute="
+    "'role')|list|tojson }}";
+
 /* A command line: words with a space between them; @ stands for tests/data/reference. */
 typedef struct Command {
     const char *program, *words;
@@ -48,6 +52,7 @@ static const Command commands[] = {
     {"run", LLAMA " -n 4 -s 1 --top-k 5 --repeat-penalty 1.1 --kv f32", "The mole"},
     {"run", GPT2 " -i -n 3 -s 1", "one\ntwo\nthree\n"},
     {"run", GPT2 " -p To -n 3 -s 1 --json", NULL, NULL, true},
+    {"run", GPT2 " --chat --chat-template template -n 2 -s 1 -sys S", "one\n/save out\ntwo\n", "out"},
     {"run", LLAMA " -p Logits --logits out -n 1 -s 1", NULL, "out"},
     {"run", GPT2 " -f prompt --tokens -v"},
     {"run", LLAMA " --info", NULL, NULL, false, true},
@@ -238,8 +243,8 @@ static bool is_usual(const Slot *slot, const Bytes *out, int code) {
 
 /* The files that the test has put there, and the output. */
 static bool is_expected_file(const Command *command, const char *name) {
-    static const char *const names[] = {".",  "..",     "stdout",     "stderr",      "log",
-                                        "in", "prompt", "tok512.bin", "stories.bin", "case.json"};
+    static const char *const names[] = {".",      "..",       "stdout",     "stderr",      "log",      "in",
+                                        "prompt", "template", "tok512.bin", "stories.bin", "case.json"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) return true;
     return command->output && strcmp(name, command->output) == 0;
@@ -437,6 +442,7 @@ static void begin_slots(const char *program) {
         snprintf(slot->folder, sizeof slot->folder, "%s/%zu", scratch, i);
         mkdir(slot->folder, 0700);
         put_file(in_slot(slot, "prompt"), "The Eiffel tower stands", 23);
+        put_file(in_slot(slot, "template"), chat_template, sizeof chat_template - 1);
         put_file(in_slot(slot, "case.json"), a_case, sizeof a_case - 1);
         make_stories(slot);
     }
@@ -444,8 +450,8 @@ static void begin_slots(const char *program) {
 
 static void end_slots(void) {
     for (size_t i = 0; i < N_SLOTS; i++) {
-        static const char *const names[] = {"stdout",     "stderr",      "log",       "in", "prompt",
-                                            "tok512.bin", "stories.bin", "case.json", "out"};
+        static const char *const names[] = {"stdout",     "stderr",   "log",         "in",        "prompt",
+                                            "tok512.bin", "template", "stories.bin", "case.json", "out"};
         for (size_t j = 0; j < sizeof names / sizeof *names; j++) unlink(in_slot(&slots[i], names[j]));
         rmdir(slots[i].folder);
     }

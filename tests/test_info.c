@@ -176,7 +176,6 @@ static void test_cannot_run(void) {
 static void test_wrong_kinds(void) {
     Error error = {{0}};
     Gguf gguf = good_model(LLAMA);
-    gguf_u32(&gguf, "tokenizer.ggml.pre", 1);
     gguf_array(&gguf, "tokenizer.ggml.tokens", I32, 1, "1234", 4);
     gguf_string(&gguf, "general.architecture", "unheard-of");
     scratch_write(file, gguf_write(&gguf, file));
@@ -184,7 +183,8 @@ static void test_wrong_kinds(void) {
     CHECK(text && strstr(text, "\ntokenizer    \"llama\"\n"), "%s", text ? text : "nothing");
     CHECK(text &&
               strstr(text,
-                     "\ncannot run: metadata key 'tokenizer.ggml.pre' is of type uint32, expected string\n"),
+                     "\ncannot run: metadata key 'tokenizer.ggml.tokens' is of type array of int32, expected "
+                     "array of string\n"),
           "%s", text);
 }
 

@@ -193,29 +193,80 @@ static void mixed_sizes(float *x, size_t n, float largest) {
     for (size_t i = 0; i < n; i++) x[i] = i % 2 ? largest * x[i] : ldexpf(x[i], -(int)(i % 120));
 }
 
-static double gelu_value(double x) {
+/* Numbers of all sizes, up to `largest`, and those at the edges; three that are not finite come last. */
+static void all_sizes(float *x, size_t n, float largest) {
+    static const float edges[] = {0,      -0.0f,   0x1p-149f, -0x1p-149f, 0x1.8p-127f, 1e20f,
+                                  -1e20f, 3.4e38f, -3.4e38f,  INFINITY,   -INFINITY,   NAN};
+    mixed_sizes(x, n, largest);
+    memcpy(x + n - sizeof edges / sizeof *edges, edges, sizeof edges);
+}
+
+static double gelu_by_tanh(double x) {
     return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
 }
 
-/* The rounding of u moves tanh by less than 2·EPS, and 1 + tanh is rounded once more: 4·EPS of |x| in all. */
-static void test_gelu(void) {
+static double gelu_by_erf(double x) { return 0.5 * x * erfc(-x / sqrt(2)); }
+
+/*
+ * Off by up to so many EPS of |x|, but far below 0 nothing is left of x; −∞, of which neither formula makes a number, gives
+ * none.
+ */
+static void check_gelu(bool by_erf, double epsilons) {
     enum { N = 40003 };
     float *x = allocate(N * sizeof *x), *y = allocate((N + 1) * sizeof *y);
-    mixed_sizes(x, N, 15);
-    x[0] = 0;
-    x[1] = 1e20f;
-    x[2] = -1e20f;
+    all_sizes(x, N, 15);
     for (size_t s = 0; s < n_sets; s++) {
-        for (size_t n = N - 8; n <= N; n++) { /* every length of the last vector */
+        for (size_t n = N; n >= N - 8; n--) { /* every length of the last vector */
             memcpy(y, x, N * sizeof *x);
             y[n] = 7;
-            sets[s]->gelu_tanh(y, n);
-            for (size_t i = n == N ? 0 : n - 8; i < n; i++) {
-                double off = fabs((double)y[i] - gelu_value((double)x[i]));
-                CHECK(off <= 4 * EPS * fabs((double)x[i]) + 0x1p-149, "%s: gelu(%a) = %a", sets[s]->name,
-                      (double)x[i], (double)y[i]);
+            (by_erf ? sets[s]->gelu_erf : sets[s]->gelu_tanh)(y, n);
+            for (size_t i = n == N ? 0 : n - 24; i < n; i++) {
+                double at = (double)x[i], expected = by_erf ? gelu_by_erf(at) : gelu_by_tanh(at);
+                if (isfinite(at))
+                    CHECK(fabs((double)y[i] - expected) <= epsilons * EPS * fabs(at) + 0x1p-149,
+                          "%s: gelu(%a) = %a", sets[s]->name, at, (double)y[i]);
+                else
+                    CHECK(at > 0 ? y[i] == INFINITY : isnan(y[i]), "%s: gelu(%g) = %g", sets[s]->name, at,
+                          (double)y[i]);
             }
+            for (size_t i = 0; i < n; i++)
+                CHECK(!(x[i] < -6 && isfinite(x[i])) || fabsf(y[i]) < 1e-8f, "%s: gelu(%g) = %g",
+                      sets[s]->name, (double)x[i], (double)y[i]);
             CHECK(y[n] == 7, "%s writes past %zu", sets[s]->name, n);
+        }
+    }
+    free(x);
+    free(y);
+}
+
+/* The rounding of u moves tanh by less than 2·EPS, and 1 + tanh is rounded once more: 4·EPS of |x| in all. */
+static void test_gelu_tanh(void) { check_gelu(false, 4); }
+
+static void test_gelu_erf(void) { check_gelu(true, 8); }
+
+static void test_soft_cap(void) {
+    enum { N = 10003 };
+    static const float caps[] = {30, 50, 1, 0.3f};
+    float *x = allocate(N * sizeof *x), *y = allocate((N + 1) * sizeof *y);
+    for (size_t c = 0; c < sizeof caps / sizeof *caps; c++) {
+        const double cap = (double)caps[c];
+        all_sizes(x, N, 12 * caps[c]);
+        for (size_t s = 0; s < n_sets; s++) {
+            for (size_t n = N; n >= N - 8; n--) {
+                memcpy(y, x, N * sizeof *x);
+                y[n] = 7;
+                sets[s]->soft_cap(y, caps[c], n);
+                for (size_t i = n == N ? 0 : n - 24; i < n; i++) {
+                    double expected = cap * tanh((double)x[i] / cap),
+                           tolerance = 8 * EPS * fabs(expected) + 0x1p-149 * fmax(cap, 1);
+                    if (isnan(x[i]))
+                        CHECK(isnan(y[i]), "%s: %g of NaN", sets[s]->name, (double)y[i]);
+                    else
+                        CHECK(fabs((double)y[i] - expected) <= tolerance, "%s: %a below %g is %a",
+                              sets[s]->name, (double)x[i], cap, (double)y[i]);
+                }
+                CHECK(y[n] == 7, "%s writes past %zu", sets[s]->name, n);
+            }
         }
     }
     free(x);
@@ -325,7 +376,9 @@ int main(void) {
     RUN(test_max);
     RUN(test_exp);
     RUN(test_softmax_rows);
-    RUN(test_gelu);
+    RUN(test_gelu_tanh);
+    RUN(test_gelu_erf);
+    RUN(test_soft_cap);
     RUN(test_silu_mul);
     RUN(test_norms);
     RUN(test_kernels_pick);

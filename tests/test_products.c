@@ -449,7 +449,10 @@ static void test_matmul_with_odd_scales(void) {
     }
 }
 
-/* Three matrices at once, with room to pack `room` tokens, give the bits of each alone, for any number of threads. */
+/*
+ * Three matrices at once, with room to pack `room` tokens and no more, give the bits of each alone, for any number of
+ * threads.
+ */
 static void check_linear_forward(const Kernels *set, unsigned n_threads, size_t cols, size_t n, size_t room) {
     static const size_t rows[3] = {37, 5, 150};
     static const DType mixed[3] = {DTYPE_F32, DTYPE_Q4_0, DTYPE_F16},
@@ -468,8 +471,12 @@ static void check_linear_forward(const Kernels *set, unsigned n_threads, size_t 
         linears[i] = (Linear){p[i].w, i == 1 ? NULL : p[i].bias};
         outputs[i] = (LinearOutput){allocate(n * rows[i] * sizeof(float)), &linears[i]};
     }
-    float *packed = allocate(room * cols * sizeof *packed);
-    linear_forward(&(Compute){set, threads, packed, room * cols}, outputs, 3, x, n);
+    const size_t n_packed = room * cols, n_guards = PACKED_TOKENS * cols;
+    float *packed = allocate((n_packed + n_guards) * sizeof *packed);
+    for (size_t i = 0; i < n_guards; i++) packed[n_packed + i] = 7;
+    linear_forward(&(Compute){set, threads, packed, n_packed}, outputs, 3, x, n);
+    for (size_t i = 0; i < n_guards; i++)
+        CHECK(packed[n_packed + i] == 7, "%s packs %zu tokens where %zu have room", set->name, n, room);
     free(packed);
     for (size_t i = 0; i < 3; i++) {
         memcpy(p[i].x, x, n * cols * sizeof *x);
@@ -492,6 +499,7 @@ static void test_linear_forward(void) {
             check_linear_forward(sets[s], counts[i], 96, 5, 16);
             check_linear_forward(sets[s], counts[i], 96, 11, 16);
             check_linear_forward(sets[s], counts[i], 96, 64, 32); /* a room that holds not all */
+            check_linear_forward(sets[s], counts[i], 96, 47, 39); /* nor whole groups of tokens */
             check_linear_forward(sets[s], counts[i], 256, 19, 32);
             check_linear_forward(sets[s], counts[i], 2048, 1, 16);
         }

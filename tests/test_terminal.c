@@ -34,7 +34,7 @@
 static const char *const vocabulary[] = {
     "<unk>",
     "<s>",
-    "</s>",
+    "<x>", /* a name that ends no turn */
     "<0x1B>",
     "<0x9B>",
     "<0xC2>",

@@ -364,6 +364,43 @@ static void test_unknown_characters(void) {
     }
 }
 
+/* Words of a user, between those of a template, are no special tokens: as they stand, or as a normaliser makes them. */
+static void test_guards(void) {
+    static const char vocabulary[] =
+        "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"<s>\": 1, \"<\": 2, \"s\": 3, "
+        "\">\": 4}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}";
+    static const struct {
+        const char *normalizer, *normalized, *said, *ids;
+    } cases[] = {
+        {"null", "false", "a<s>", "1 0 2 3 4 1"},
+        {"null", "true", "a<s>", "1 0 2 3 4 1"},
+        {"{\"type\": \"Lowercase\"}", "false", "A<S>", "1 0 2 3 4 1"},
+        {"{\"type\": \"Lowercase\"}", "true", "A<S>", "2 3 4 0 2 3 4 2 3 4"}, /* not even the template's */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[1024], got[64] = "";
+        Error error = {{0}};
+        Tokens tokens = {0};
+        TextBuffer text = {0};
+        int n = snprintf(json, sizeof json,
+                         "{%s, \"normalizer\": %s, \"added_tokens\": [{\"id\": 1, \"content\": \"<s>\", "
+                         "\"special\": true, \"normalized\": %s}]}",
+                         vocabulary, cases[i].normalizer, cases[i].normalized);
+        Opened opened = open_json(json, (size_t)n, NULL, &error);
+        String said = {cases[i].said, strlen(cases[i].said)};
+        bool ok = opened.tokenizer && text_append(&text, "<s>", 3) &&
+                  tokenizer_guard(opened.tokenizer, said, &text) && text_append(&text, "<s>", 3) &&
+                  tokenizer_encode(opened.tokenizer, text.data, text.n, ENCODE_SPECIAL | ENCODE_GUARDED,
+                                   &tokens, &error);
+        for (size_t k = 0; k < tokens.n && k < 12; k++)
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", k ? " " : "", tokens.ids[k]);
+        CHECK(ok && strcmp(got, cases[i].ids) == 0, "%zu: '%s' %s", i, got, error.message);
+        tokens_free(&tokens);
+        free(text.data);
+        close_tokenizer(opened);
+    }
+}
+
 /* tokenizer_config.json has the last word on BOS and EOS. */
 static void test_ends(void) {
     static const char json[] =
@@ -512,6 +549,7 @@ int main(void) {
     RUN(test_refusals);
     RUN(test_refuses_models);
     RUN(test_unknown_characters);
+    RUN(test_guards);
     RUN(test_ends);
     RUN(test_keys);
     RUN(test_scores);

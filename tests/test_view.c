@@ -675,8 +675,8 @@ static void check_rules(const char *model, const char *head) {
     for (size_t key = 0; key <= query; key++) sum += exp(score_at(view, 0, h, query, key));
     const Json *keys = json_get(explain, "keys");
     for (size_t i = 0; i < keys->n; i++) {
-        size_t key = (size_t)number_at(&keys->items[i], "key");
-        CHECK_NEAR(exp(score_at(view, 0, h, query, key)) / sum, number_at(&keys->items[i], "weight"), 1e-5);
+        size_t key = (size_t)number_at(json_item(keys, i), "key");
+        CHECK_NEAR(exp(score_at(view, 0, h, query, key)) / sum, number_at(json_item(keys, i), "weight"), 1e-5);
     }
     for (size_t key = 0; key + keys->n <= query; key++)
         CHECK(score_at(view, 0, h, query, key) == -(double)INFINITY, "%s: key %zu is seen", model, key);

@@ -156,7 +156,7 @@ static int shell(int columns, const char *command) {
 typedef struct Case {
     int columns, code;
     const char *command;
-    const char *has[5]; /* words that are printed; a first '!': that are not */
+    const char *has[7]; /* words that are printed; a first '!': that are not */
 } Case;
 
 /* Each style ends before the next begins, and before the text does. */

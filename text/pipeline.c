@@ -12,7 +12,9 @@ typedef struct Run {
     const Pipeline *pipeline;
     const PipelineTaker *taker;
     Error *error;
-    bool special;
+    const Guards *special;                  /* NULL: special tokens are not looked for */
+    const char *text;                       /* all of it, as it was given */
+    bool rewrites;                          /* what is looked at now is no part of `text` */
     TextBuffer rewritten[2];                /* the normaliser's, in turns */
     TextBuffer buffers[PIPELINE_STEPS + 1]; /* of each step that changes a piece, and of unspelling */
 } Run;
@@ -253,6 +255,13 @@ static bool is_word_at(String text, size_t i) {
     return false;
 }
 
+/* Whether a special token may begin here, in the text as it was given, or as the normaliser has rewritten it. */
+static bool is_special_at(const Run *run, const char *at) {
+    if (!run->special) return false;
+    if (run->rewrites) return !run->special->strict;
+    return !guards_hold(run->special, (size_t)(at - run->text));
+}
+
 /*
  * Gives the added tokens that are in the text to the taker, and what lies between to `rest`. As Hugging Face's library has
  * it, the search goes on behind each match, whether it counts or not, and not behind the white space that it takes.
@@ -269,7 +278,7 @@ static bool find_added(Run *run, const Prefixes *texts, String text, bool first,
         }
         const AddedToken *added = &run->pipeline->added[texts->items[found].id];
         size_t start = i, end = i += texts->items[found].text.n;
-        if (added->special && !run->special) continue;
+        if (added->special && !is_special_at(run, text.data + start)) continue;
         if (added->single_word && ((start > 0 && is_word_at(text, character_before(text, start))) ||
                                    (end < text.n && is_word_at(text, end))))
             continue;
@@ -292,12 +301,24 @@ static bool normalize_rest(Run *run, String text, bool first) {
     bool dropped = false;
     size_t n = text.n;
     if (!normalize(run->pipeline, &text, run->rewritten, &dropped)) return out_of_memory(run, n);
-    return text.n == 0 || find_added(run, &run->pipeline->normalized, text, first && !dropped, cut_all);
+    run->rewrites = run->pipeline->n_rewrites > 0;
+    bool ok = text.n == 0 || find_added(run, &run->pipeline->normalized, text, first && !dropped, cut_all);
+    run->rewrites = false;
+    return ok;
 }
 
-bool pipeline_run(const Pipeline *pipeline, const char *text, size_t n, bool special,
+bool pipeline_begins_special(const Pipeline *pipeline, const char *text, size_t n) {
+    const Prefixes *sets[] = {&pipeline->as_is, &pipeline->normalized};
+    for (size_t i = 0; i < 2; i++) {
+        int32_t found = sets[i]->n && prefixes_begin(sets[i], *text) ? prefixes_find(sets[i], text, n) : -1;
+        if (found >= 0 && pipeline->added[sets[i]->items[found].id].special) return true;
+    }
+    return false;
+}
+
+bool pipeline_run(const Pipeline *pipeline, const char *text, size_t n, const Guards *special,
                   const PipelineTaker *taker, Error *error) {
-    Run run = {.pipeline = pipeline, .taker = taker, .error = error, .special = special};
+    Run run = {.pipeline = pipeline, .taker = taker, .error = error, .special = special, .text = text};
     bool ok = find_added(&run, &pipeline->as_is, (String){text, n}, true, normalize_rest);
     for (size_t i = 0; i < 2; i++) free(run.rewritten[i].data);
     for (size_t i = 0; i <= PIPELINE_STEPS; i++) free(run.buffers[i].data);

@@ -93,9 +93,12 @@ typedef struct PipelineTaker {
     bool (*piece)(void *context, String piece); /* never empty */
 } PipelineTaker;
 
-/* Runs n bytes of text through it. Without `special`, special tokens are not looked for. */
-bool pipeline_run(const Pipeline *pipeline, const char *text, size_t n, bool special,
+/* Runs n bytes of text through it. Special tokens are found but where `special` holds; NULL: they are not looked for. */
+bool pipeline_run(const Pipeline *pipeline, const char *text, size_t n, const Guards *special,
                   const PipelineTaker *taker, Error *error);
+
+/* Whether text[0, n), n > 0, begins with what is found as a special token. */
+bool pipeline_begins_special(const Pipeline *pipeline, const char *text, size_t n);
 
 /* Appends the text as the normaliser rewrites it. False when memory runs out. */
 bool pipeline_normalize(const Pipeline *pipeline, String text, TextBuffer *out);

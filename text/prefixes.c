@@ -70,3 +70,15 @@ int32_t prefixes_find(const Prefixes *prefixes, const char *text, size_t n) {
     while (i >= 0 && items[i].text.n > shared) i = items[i].shorter;
     return i;
 }
+
+bool guards_hold(const Guards *guards, size_t at) {
+    size_t from = 0, to = guards->n;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (guards->at[middle] < at)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from < guards->n && guards->at[from] == at;
+}

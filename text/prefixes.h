@@ -38,4 +38,13 @@ static inline bool prefixes_begin(const Prefixes *prefixes, char first) {
 /* Index of the longest text that text[0, n), n > 0, begins with, or −1. Its chain of `shorter` are all others. */
 int32_t prefixes_find(const Prefixes *prefixes, const char *text, size_t n);
 
+/* Places in a text, ascending, where no special token begins, whatever it looks like. */
+typedef struct Guards {
+    size_t *at; /* [n] */
+    size_t n;
+    bool strict; /* and none is in what has been rewritten, where nobody knows the places */
+} Guards;
+
+bool guards_hold(const Guards *guards, size_t at);
+
 #endif

@@ -37,6 +37,8 @@ typedef struct Merge {
 
 enum { BEGINS_SPECIAL = 1, BEGINS_DEFINED = 2 };
 
+enum { MAX_ENDS = 16 };
+
 typedef struct Vocab {
     VocabKind kind;
     char name[64];    /* for people */
@@ -71,6 +73,8 @@ typedef struct Vocab {
     size_t n_patterns;
 
     int32_t bos, eos, eot, unknown; /* ids, −1: none */
+    int32_t ends[MAX_ENDS];         /* [n_ends] other ids that end a text, by the file */
+    size_t n_ends;
     bool add_bos, add_eos, add_space;
 
     /* Of a tokenizer.json; NULL and 0 otherwise. */

@@ -103,12 +103,27 @@ static bool read_id(const Vocab *vocab, const Checkpoint *checkpoint, const char
     return true;
 }
 
+/* The end of a message, and those that a folder lists. */
+static bool read_ends(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    int32_t eom = -1;
+    NumberArray listed;
+    if (!read_id(vocab, checkpoint, "tokenizer.ggml.eom_token_id", &eom, error) ||
+        !checkpoint_i32s(checkpoint, "attn.eos_token_ids", &listed, error))
+        return false;
+    vocab->n_ends = 0;
+    if (eom >= 0) vocab->ends[vocab->n_ends++] = eom;
+    for (size_t i = 0; i < listed.n && vocab->n_ends < MAX_ENDS; i++)
+        vocab->ends[vocab->n_ends++] = i32_at(&listed, i);
+    return true;
+}
+
 bool vocab_read_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     if (!read_id(vocab, checkpoint, "tokenizer.ggml.bos_token_id", &vocab->bos, error) ||
         !read_id(vocab, checkpoint, "tokenizer.ggml.eos_token_id", &vocab->eos, error) ||
         !read_id(vocab, checkpoint, "tokenizer.ggml.eot_token_id", &vocab->eot, error) ||
         !read_id(vocab, checkpoint, "tokenizer.ggml.unknown_token_id", &vocab->unknown, error))
         return false;
+    if (!read_ends(vocab, checkpoint, error)) return false;
     vocab->add_bos = vocab->add_bos && vocab->bos >= 0;
     if (!checkpoint_bool(checkpoint, "tokenizer.ggml.add_bos_token", &vocab->add_bos, error) ||
         !checkpoint_bool(checkpoint, "tokenizer.ggml.add_eos_token", &vocab->add_eos, error))

@@ -2,6 +2,7 @@
  * ablate: what changes when heads or MLPs are switched off (ablation.h): together, or, in a sweep, each in turn.
  */
 #include "measures/ablation.h"
+#include "measures/scores.h"
 #include "views/view.h"
 
 #include <stdlib.h>
@@ -80,8 +81,11 @@ static bool read_options(AblateView *v, const Subject *subject, Error *error) {
     if (!v->with && by == BY_RESAMPLE)
         return error_set(error, "--by resample takes its values from another text: give it by --with FILE");
     for (size_t layer = 0; v->sweep && layer < config->n_layer; layer++)
-        for (size_t head = 0; head <= config->n_head; head++)
-            if ((head < config->n_head) == (v->sweep == SWEEP_HEADS)) ablation_choose(ablation, layer, head);
+        for (size_t head = 0; head <= config->n_head; head++) {
+            bool is_head = head < config->n_head;
+            if (is_head == (v->sweep == SWEEP_HEADS) && (!is_head || layer_has_heads(subject->model, layer)))
+                ablation_choose(ablation, layer, head);
+        }
     return (!v->heads || choose_heads(ablation, "--heads", v->heads, error)) &&
            (!v->mlps || choose_mlps(ablation, v->mlps, error));
 }
@@ -249,17 +253,16 @@ static void print_together(Report *report, const AblateView *v) {
 
 /* Layers down, heads across, as many as the window is wide at a time. */
 static void print_map(const Report *report, const AblateView *v) {
-    const Config *config = v->ablation.config;
-    size_t n_head = config->n_head, room = (report->width - 7) / 2;
+    size_t n_head = v->ablation.config->n_head, room = (report->width - 7) / 2;
     for (size_t first = 0, n; first < n_head; first += n) {
         n = at_most(n_head - first, room);
         printf("\nhead   ");
         for (size_t head = first; head < first + n; head++) printf("%2zu", head % 100);
         putchar('\n');
-        for (size_t layer = 0; layer < config->n_layer; layer++) {
-            printf("L%-5zu ", layer);
+        for (size_t cell = 0; cell < v->ablation.n_chosen; cell += n_head) { /* those of a layer */
+            printf("L%-5zu ", v->cells[cell].layer);
             for (size_t head = first; head < first + n; head++)
-                print_heat(report, v->cells[layer * n_head + head].share);
+                print_heat(report, v->cells[cell + head].share);
             putchar('\n');
         }
     }

@@ -56,6 +56,11 @@ static bool read_choices(Attend *attend, Error *error) {
     if (!parse_choice("--by", attend->by, bys, 2, &by, error) ||
         !parse_choice("--reduce", attend->reduce, reduces, 2, &reduce, error))
         return false;
+    if (by == 1 && has_gated_heads(attend->study->model))
+        return error_set(
+            error,
+            "--by value: here a gate stands between a head and W_O, so that a value alone has no size there");
+    if (!study_check_heads(attend->study, layer, error)) return false;
     if (attend->reduce && head != NOT_GIVEN)
         return error_set(error, "--reduce takes all heads together; leave out --head %zu", head);
     if (attend->n_predict > 0 && (layer == NOT_GIVEN || (head == NOT_GIVEN && !attend->reduce)))
@@ -203,7 +208,7 @@ static void name_map(const Attend *attend, size_t map, char name[64]) {
     const Patterns *patterns = &attend->patterns;
     const char *reduce = patterns->reduce == REDUCE_MEAN ? "mean" : "max";
     if (!patterns->reduce)
-        head_name(name, patterns->layer + map / patterns->n_heads, patterns->head + map % patterns->n_heads);
+        head_name(name, patterns->watched[map / patterns->n_heads], patterns->head + map % patterns->n_heads);
     else if (patterns->n_layers == 1 && attend->layer != NOT_GIVEN)
         snprintf(name, 64, "L%zu %s of heads", patterns->layer, reduce);
     else
@@ -432,7 +437,7 @@ static void print_query(const Attend *attend, size_t item) {
 /* A map's layer and head; null where it is of several. */
 static void json_place(const Attend *attend, Report *report, size_t map) {
     const Patterns *patterns = &attend->patterns;
-    double layer = (double)(patterns->layer + map / patterns->n_heads),
+    double layer = (double)patterns->watched[map / patterns->n_heads],
            head = (double)(patterns->head + map % patterns->n_heads);
     json_real(report, "layer", patterns->reduce && attend->layer == NOT_GIVEN ? NAN : layer);
     json_real(report, "head", patterns->reduce ? NAN : head);

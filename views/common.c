@@ -3,6 +3,7 @@
 #include "cli/output.h"
 #include "generate.h"
 #include "measures/ablation.h"
+#include "measures/scores.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -153,6 +154,11 @@ bool study_check_place(const Study *study, size_t layer, size_t head, size_t que
            check_below("head", head, config->n_head, error) && check_below("query", query, n_tokens, error);
 }
 
+bool study_check_heads(const Study *study, size_t layer, Error *error) {
+    if (layer == NOT_GIVEN || layer_has_heads(study->model, layer)) return true;
+    return error_set(error, "layer %zu has no attention heads: it keeps a state instead", layer);
+}
+
 bool study_token(const Study *study, const char *text, int32_t *id, Error *error) {
     size_t n_vocab = tokenizer_n_vocab(study->tokenizer);
     if (!text[0]) return error_set(error, "--token is empty: give the text of a token, or its id, as #123");
@@ -200,6 +206,9 @@ bool choose_heads(Ablation *ablation, const char *option, const char *list, Erro
         if (head >= config->n_head)
             return error_set(error, "%s: head %llu does not exist: a layer has %zu, from 0 on", option, head,
                              config->n_head);
+        if (!layer_has_heads(ablation->subject->model, layer))
+            return error_set(error, "%s: layer %llu has no attention heads: it keeps a state instead", option,
+                             layer);
         for (size_t h = 0; h < config->n_head; h++)
             if (!one || h == head) ablation_choose(ablation, layer, h);
         if (!*at) return true;

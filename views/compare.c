@@ -3,6 +3,7 @@
  * turn: the first's rows of attention patterns are kept while the second's are held against them, so that
  * of n × n weights only a piece's rows exist at a time.
  */
+#include "measures/scores.h"
 #include "views/view.h"
 
 #include <inttypes.h>
@@ -131,7 +132,7 @@ static bool run(Comparison *comparison, const Subject *subject, Error *error) {
     return ok;
 }
 
-static void finish_layers(Comparison *comparison) {
+static void finish_layers(Comparison *comparison, const Model *model) {
     double n = (double)comparison->n, largest = 0;
     for (size_t i = 0; i < comparison->n_layer; i++) largest = fmax(largest, comparison->layers[i].largest);
     for (size_t i = 0; i < comparison->n_layer; i++) {
@@ -139,6 +140,9 @@ static void finish_layers(Comparison *comparison) {
         change->layer = i;
         change->mean = change->sum / ((double)comparison->n_head * n * (n + 1) / 2);
         change->share = change->largest / largest;
+        if (layer_has_heads(model, i) && layer_has_heads(comparison->b.model, i)) continue;
+        change->mean = change->largest = NAN;
+        change->head = change->query = change->key = SIZE_MAX;
     }
 }
 
@@ -154,7 +158,7 @@ static bool compute(Study *study, void *view, Error *error) {
     if (!study_open(b, study->options->other, error) || !check_same_vocabulary(study, b, error) ||
         !allocate(comparison, subject, &study->arena, error) || !run(comparison, subject, error))
         return false;
-    finish_layers(comparison);
+    finish_layers(comparison, study->model);
     return true;
 }
 

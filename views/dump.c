@@ -4,6 +4,7 @@
  * forward pass comes by, so memory holds one row, whatever is dumped.
  */
 #include "cli/npz.h"
+#include "measures/scores.h"
 #include "text/unicode.h"
 #include "views/view.h"
 
@@ -189,7 +190,8 @@ static void list_arrays(Dump *dump) {
     for (size_t layer = 0; layer < n_layer; layer++)
         for (ProbeSite site = 0; site < PROBE_LOGITS; site++)
             if (dump->wanted[site] && dump->layers.row[layer] != NONE &&
-                (!is_of_experts(site) || weights->layers[layer].experts.n_expert))
+                (!is_of_experts(site) || weights->layers[layer].experts.n_expert) &&
+                (!heads_of(dump, site) || layer_has_heads(dump->study->model, layer)))
                 add_site(dump, site, layer);
     if (dump->wanted[PROBE_LOGITS]) add_site(dump, PROBE_LOGITS, n_layer);
 }

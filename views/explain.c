@@ -176,6 +176,7 @@ static bool compute(Study *study, void *own, Error *error) {
         return false;
     if (explain->layer == NOT_GIVEN || explain->head == NOT_GIVEN)
         return error_set(error, "explain takes one head: name it with --layer and --head");
+    if (!study_check_heads(study, explain->layer, error)) return false;
     explain->kv_head = kv_head_of(config, explain->head);
     if (explain->query == NOT_GIVEN) explain->query = subject->tokens.n - 1;
     explain->n_layer = config->n_layer;
@@ -188,7 +189,9 @@ static bool compute(Study *study, void *own, Error *error) {
     explain->resid = arena_floats(arena, 1, config->d_model);
     if (!arena_ok(arena, error, "%zu keys", n) || !feed(study, explain, error)) return false;
     fill_rows(subject, explain);
-    return find_effects(study, explain, error);
+    explain->output_norm = NAN;
+    if (has_gated_heads(study->model)) explain->n_top = 0;
+    return has_gated_heads(study->model) || find_effects(study, explain, error);
 }
 
 #define ROW(member) offsetof(Row, member)
@@ -242,7 +245,7 @@ static void print_formula(const Study *study, const Explain *explain) {
     const Report *report = &study->report;
     const Config *config = model_config(study->model);
     const ScoreRule *rule = &explain->rule;
-    bool ascii = report->ascii;
+    bool ascii = report->ascii, gated = has_gated_heads(study->model);
     const char *sum = ascii ? "sum" : "Σ", *least = ascii ? "<=" : "≤";
     char name[32], formula[128], factor[32] = "";
     print_styled(report, STYLE_BOLD, "%s", head_name(name, explain->layer, explain->head));
@@ -269,7 +272,9 @@ static void print_formula(const Study *study, const Explain *explain) {
     if (config->residual_scale != 1)
         snprintf(factor, sizeof factor, "%.4g%s", (double)config->residual_scale, ascii ? "*" : "·");
     snprintf(formula, sizeof formula,
-             is_normed_behind(study, explain) ? "%snorm(W_O %s_k weight_k v_k)" : "%sW_O %s_k weight_k v_k",
+             is_normed_behind(study, explain) ? "%snorm(W_O %s_k weight_k v_k)"
+             : gated                          ? "%sW_O (gate %s_k weight_k v_k)"
+                                              : "%sW_O %s_k weight_k v_k",
              factor, sum);
     print_side(report, "output", formula);
     puts("added to the residual stream\n");
@@ -339,6 +344,11 @@ static void print_keys(Study *study, const Explain *explain) {
 static void print_effects(const Study *study, Report *report, const Explain *explain) {
     const Config *config = model_config(study->model);
     bool normed = is_normed_behind(study, explain);
+    if (has_gated_heads(study->model)) {
+        puts("A gate of its own, which is not shown, multiplies the sum before W_O reads it:\n"
+             "what the head adds is not known from its weights and values.");
+        return;
+    }
     printf(normed || config->residual_scale != 1 ? report->ascii ? "|output|" : "‖output‖"
            : report->ascii                       ? "|z W_O|"
                                                  : "‖z W_O‖");

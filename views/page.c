@@ -307,7 +307,10 @@ static void json_traces(Report *report, const Page *page) {
     json_end_array(report);
     json_by_head(report, "data", page, TRACE_PATTERN);
     json_end_object(report);
-    json_by_head(report, "output_norms", page, TRACE_OUTPUT_NORMS);
+    if (has_gated_heads(page->study->model))
+        json_null(report, "output_norms"); /* what a gate leaves of them depends on the query */
+    else
+        json_by_head(report, "output_norms", page, TRACE_OUTPUT_NORMS);
     json_by_head(report, "value_norms", page, TRACE_VALUE_NORMS);
     json_object(report, "steps");
     json_int(report, "first", (int64_t)traces->first);
@@ -483,7 +486,18 @@ static bool check_svg(Page *page, Error *error) {
     if (layer >= config->n_layer || head >= config->n_head)
         return error_set(error, "--svg: there is no %s: the model has %zu layers of %zu heads, from 0 on",
                          page->svg, config->n_layer, config->n_head);
+    if (!study_check_heads(page->study, (size_t)layer, error)) return false;
     page->figure = (Patterns){.layer = (size_t)layer, .n_layers = 1, .head = (size_t)head, .n_heads = 1};
+    return true;
+}
+
+/* Layers without heads, unless they are asked for. */
+static bool leave_out_states(Page *page, Error *error) {
+    for (size_t layer = 0; layer < page->config->n_layer; layer++) {
+        if (page->layer_list && page->layers[layer] && !study_check_heads(page->study, layer, error))
+            return false;
+        page->layers[layer] = page->layers[layer] && layer_has_heads(page->study->model, layer);
+    }
     return true;
 }
 
@@ -504,7 +518,7 @@ static bool check(Page *page, Error *error) {
     return arena_ok(arena, error, "%zu layers", n_layer) && subject_check_length(&study->subject, error) &&
            study_check_predict(study, page->n_predict, error) &&
            parse_list(page->layer_list, "layer", n_layer, page->layers, error) &&
-           ablation_begin(&page->ablation, &study->subject, arena, error) &&
+           leave_out_states(page, error) && ablation_begin(&page->ablation, &study->subject, arena, error) &&
            (!page->ablate || choose_heads(&page->ablation, "--ablate", page->ablate, error));
 }
 

@@ -90,6 +90,7 @@ static void check_row(Selfcheck *selfcheck, const Activation *seen) {
 }
 
 static void keep_rows(const Selfcheck *selfcheck, const Activation *seen, float *kept) {
+    if (seen->position < selfcheck->position) return; /* go_back */
     size_t row = seen->position - selfcheck->position, d = selfcheck->d_model;
     for (size_t i = 0; i < seen->n_rows; i++)
         memcpy(kept + (row + i) * d, seen->data + i * seen->stride, d * sizeof *kept);
@@ -117,14 +118,23 @@ static void ablate_nothing(void *user, const Activation *seen) {
     if (seen->site == PROBE_RESID_PRE) keep_rows(selfcheck, seen, selfcheck->resid_middle);
 }
 
+/* Forgets what lies behind a position. Layers with a state can only begin anew: then what is before it is fed again. */
+static bool go_back(const Selfcheck *selfcheck, Session *session, size_t position, Error *error) {
+    session_rewind(session, position);
+    size_t at = session_position(session);
+    return at == position ||
+           session_feed(session, selfcheck->subject->tokens.ids + at, position - at, NULL, 0, error);
+}
+
 /* The measure; before it, the chunk with other tokens from its middle on, which none before may notice. */
 static bool run_plain(Selfcheck *selfcheck, Session *session, const int32_t *ids, size_t n, Error *error) {
     size_t half = n / 2 | 1, n_vocab = selfcheck->n_vocab; /* odd: within a tile, whose end masks too */
     for (size_t i = 0; i < n; i++)
         selfcheck->changed[i] = i < half ? ids[i] : (int32_t)(((size_t)ids[i] + 1) % n_vocab);
     if (!session_feed(session, selfcheck->changed, n, selfcheck->other, n, error)) return false;
-    session_rewind(session, selfcheck->position);
-    if (!session_feed(session, ids, n, selfcheck->logits, n, error)) return false;
+    if (!go_back(selfcheck, session, selfcheck->position, error) ||
+        !session_feed(session, ids, n, selfcheck->logits, n, error))
+        return false;
     note_all(selfcheck, DIAGONAL, selfcheck->other, selfcheck->logits, half * n_vocab);
     for (size_t i = 0; i < n * n_vocab; i++) {
         double logit = (double)selfcheck->logits[i];
@@ -154,8 +164,9 @@ static bool run_stepped(Selfcheck *selfcheck, Session *session, const int32_t *i
             return false;
         note_all(selfcheck, STEPS, selfcheck->one, selfcheck->logits + i * n_vocab, n_vocab);
     }
-    session_rewind(session, selfcheck->position + half);
-    if (!session_feed(session, ids + half, n - half, selfcheck->other, n - half, error)) return false;
+    if (!go_back(selfcheck, session, selfcheck->position + half, error) ||
+        !session_feed(session, ids + half, n - half, selfcheck->other, n - half, error))
+        return false;
     note_all(selfcheck, STEPS, selfcheck->other, selfcheck->logits + half * n_vocab, (n - half) * n_vocab);
     return true;
 }
@@ -164,8 +175,8 @@ static bool run_ablated(Selfcheck *selfcheck, Session *session, const int32_t *i
     size_t n_vocab = selfcheck->n_vocab;
     if (!session_feed(session, ids, n, selfcheck->other, n, error)) return false;
     note_all(selfcheck, ABLATION, selfcheck->other, selfcheck->logits, n * n_vocab);
-    session_rewind(session, selfcheck->position);
-    if (!session_resume(session, selfcheck->middle, selfcheck->resid_middle, n, selfcheck->other, n, error))
+    if (!go_back(selfcheck, session, selfcheck->position, error) ||
+        !session_resume(session, selfcheck->middle, selfcheck->resid_middle, n, selfcheck->other, n, error))
         return false;
     note_all(selfcheck, ABLATION, selfcheck->other, selfcheck->logits, n * n_vocab);
     return true;

@@ -96,7 +96,10 @@ static Row row_of(const Config *config, CountKind kind, Count count) {
     size_t n_heads = count_heads(config, kind);
     snprintf(row.size, sizeof row.size, "%zu x %zu", count.rows, count.cols);
     if (count_is_in_layers(kind)) row.per_layer = round(row.total / (double)config->n_layer);
-    if (n_heads) row.per_head = row.per_layer / (double)n_heads;
+    if (n_heads) { /* in some models not all layers have heads */
+        row.per_layer = (double)count.rows * (double)count.cols;
+        row.per_head = row.per_layer / (double)n_heads;
+    }
     return row;
 }
 
@@ -131,9 +134,11 @@ static void fill_rows(Shape *shape, const Model *model) {
 }
 
 /* Sums over layers for the n-th token of a text: the keys that it sees; and those of all tokens up to it. */
-static void count_keys(const Config *config, double n, double *last, double *all) {
+static void count_keys(const Config *config, const AttentionLayer *layers, double n, double *last,
+                       double *all) {
     *last = *all = 0;
     for (size_t layer = 0; layer < config->n_layer; layer++) {
+        if (layers && layers[layer].absent) continue;
         double seen = config_is_local(config, layer) ? fmin(n, (double)config->window) : n;
         *last += seen;
         *all += seen * (seen + 1) / 2 + (n - seen) * seen;
@@ -141,17 +146,20 @@ static void count_keys(const Config *config, double n, double *last, double *all
 }
 
 /* A quarter and a sixteenth of the context n_ctx, the context, and beyond it. */
-static void fill_growth(Shape *shape, double n_ctx) {
+static void fill_growth(Shape *shape, const Model *model, double n_ctx) {
     const Config *config = &shape->config;
-    AttentionShape attention = {.n_layer = config->n_layer,
+    AttentionShape attention = {.layers = model ? model_weights(model)->attention_layers : NULL,
+                                .n_layer = config->n_layer,
                                 .n_head = config->n_head,
                                 .n_head_kv = config->n_head_kv,
                                 .d_head = config->d_head};
-    double n_layer = (double)config->n_layer, pair = 4.0 * (double)config->n_head * (double)config->d_head;
+    double n_layer = 0, pair = 4.0 * (double)config->n_head * (double)config->d_head;
     shape->kv_bytes = (double)attention_kv_bytes(&attention, DTYPE_F16);
+    for (size_t layer = 0; layer < config->n_layer; layer++)
+        n_layer += !attention.layers || !attention.layers[layer].absent;
     for (int i = 0; i < N_LENGTHS; i++) {
         double n = fmax(1, floor(n_ctx * pow(4, i - 2))), last, all;
-        count_keys(config, n, &last, &all);
+        count_keys(config, attention.layers, n, &last, &all);
         shape->growth[i] = (Growth){.n = n,
                                     .plain_bytes = (double)sizeof(float) * (double)config->n_head * n * n,
                                     .tiled_bytes = (double)attention_tile_bytes(&attention),
@@ -180,7 +188,7 @@ static bool compute(Study *study, void *view, Error *error) {
     else if (!find_preset(shape->preset, &shape->config, error))
         return false;
     fill_rows(shape, study->model);
-    fill_growth(shape, (double)(n_ctx ? (size_t)n_ctx : shape->config.n_ctx));
+    fill_growth(shape, study->model, (double)(n_ctx ? (size_t)n_ctx : shape->config.n_ctx));
     return true;
 }
 

@@ -122,6 +122,9 @@ const char *weight_type(const Checkpoint *checkpoint);
 bool study_check_place(const Study *study, size_t layer, size_t head, size_t query, size_t n_tokens,
                        Error *error);
 
+/* Whether a layer, if it is given, has attention heads. */
+bool study_check_heads(const Study *study, size_t layer, Error *error);
+
 /* Whether n_predict tokens fit the context behind the study's. */
 bool study_check_predict(const Study *study, size_t n_predict, Error *error);
 

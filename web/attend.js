@@ -271,6 +271,7 @@
       draw();
     });
   }
+  if (!data.output_norms) document.querySelector('input[name=by][value=value]').disabled = true; // gated heads
   for (const radio of document.querySelectorAll('input[name=by]')) radio.addEventListener('change', () => change({ by: radio.value }));
   byId('no-sink').addEventListener('change', (event) => change({ noSink: event.target.checked }));
 

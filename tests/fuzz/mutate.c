@@ -204,7 +204,8 @@ static Part number_word(const Option *option) {
 static Part value_word(const Option *option) {
     bool is_number = option->kind == OPTION_INT || option->kind == OPTION_SIZE || option->kind == OPTION_REAL;
     bool is_output = strcmp(option->name, "--output") == 0 || strcmp(option->name, "--logits") == 0;
-    bool is_file = strcmp(option->name, "--tokenizer") == 0 || strcmp(option->name, "--file") == 0;
+    bool is_file = strcmp(option->name, "--tokenizer") == 0 || strcmp(option->name, "--file") == 0 ||
+                   strcmp(option->name, "--chat-template") == 0;
     if (is_number) return number_word(option);
     if (is_output && random_below(4)) return word("out");
     if (is_file && random_below(4)) return word(random_below(3) ? "b" : "a");
@@ -368,6 +369,103 @@ static const char *const json_words[] = {"null",
                                          "[\"a\",\"b\"]",
                                          "\"\\u2581\""};
 
+static const char *const template_words[] = {"{{ ",
+                                             " }}",
+                                             "{% ",
+                                             " %}",
+                                             "{%- ",
+                                             "-%}",
+                                             "{# ",
+                                             "#}",
+                                             "for m in messages",
+                                             "endfor",
+                                             "if ",
+                                             "elif ",
+                                             "else",
+                                             "endif",
+                                             "set x = ",
+                                             "set ns.x = ",
+                                             "namespace(x=1)",
+                                             "macro f(a, b=1)",
+                                             "endmacro",
+                                             "call f(1)",
+                                             "endcall",
+                                             "filter upper",
+                                             "endfilter",
+                                             "raw",
+                                             "endraw",
+                                             "break",
+                                             "continue",
+                                             "with x = 1",
+                                             "endwith",
+                                             "endset",
+                                             "f(1)",
+                                             "caller()",
+                                             "loop.index",
+                                             "loop.last",
+                                             "messages[-1]",
+                                             "[::-1]",
+                                             "['content']",
+                                             ".content",
+                                             "|trim",
+                                             "|tojson(indent=2)",
+                                             "|length",
+                                             "|list",
+                                             "|map('upper')",
+                                             "|join(', ')",
+                                             "|sort",
+                                             "|default('')",
+                                             "|replace('a', 'b')",
+                                             ".split('a')",
+                                             ".strip()",
+                                             ".items()",
+                                             ".append(x)",
+                                             ".format(1)",
+                                             " is defined",
+                                             " is string",
+                                             " in ",
+                                             " not in ",
+                                             " and ",
+                                             " or ",
+                                             "not ",
+                                             " ~ ",
+                                             " ** ",
+                                             " // ",
+                                             " % ",
+                                             "range(9)",
+                                             "range(99999)",
+                                             "raise_exception('x')",
+                                             "strftime_now('%d %b %Y')",
+                                             "x",
+                                             "1",
+                                             "'a'",
+                                             "none",
+                                             "[x, x]",
+                                             "{'a': x}",
+                                             "(1, 2)",
+                                             " if x else ",
+                                             "9223372036854775807",
+                                             "1.5"};
+
+/* Some words put in, or some of the template taken out or said twice. */
+static size_t change_template(unsigned char *bytes, size_t n, size_t room) {
+    size_t at = random_below(n + 1), length = random_below(n - at + 1);
+    const char *new = ONE_OF(template_words);
+    size_t n_new = strlen(new);
+    if (length > 40) length = random_below(40);
+    if (n + n_new + length > room || random_below(4) == 0) return LLVMFuzzerMutate(bytes, n, room);
+    if (random_below(3) == 0)
+        new = (const char *)bytes + at, n_new = length; /* twice */
+    else if (random_below(3))
+        length = 0;
+    unsigned char copy[64];
+    memcpy(copy, new, n_new);
+    size_t behind = new == (const char *)bytes + at ? at : at + length;
+    memmove(bytes + at + n_new, bytes + behind, n - behind);
+    memcpy(bytes + at, copy, n_new);
+    return n - (behind - at) + n_new;
+}
+
 size_t mutate_json(unsigned char *bytes, size_t n, size_t room) {
     size_t at = random_below(n + 1), length = random_below(5) ? 0 : random_below(n - at + 1);
     const char *new = ONE_OF(json_words);
@@ -429,6 +527,8 @@ static void change_file(Call *call) {
             n = mutate_gguf(copy, n, ROOM / 4);
         else if (part->tag == 's')
             n = mutate_safetensors(copy, n, ROOM / 4);
+        else if (n > 1 && copy[0] == '{' && strchr("%{#", copy[1]))
+            n = change_template(copy, n, ROOM / 4);
         else if (n && strchr("[{ \n", copy[0]))
             n = mutate_json(copy, n, ROOM / 4);
         else if (part->tag == 'i')

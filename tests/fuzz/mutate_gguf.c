@@ -27,13 +27,13 @@ typedef struct FileTensor {
     uint64_t dims[MAX_DIMS], offset_error;
 } FileTensor;
 
-typedef struct File {
+typedef struct GgufFile {
     uint32_t version;
     FileKey keys[MOST];
     FileTensor tensors[MOST];
     size_t n_keys, n_tensors, alignment;
     uint64_t keys_error, tensors_error; /* added to the counts */
-} File;
+} GgufFile;
 
 static unsigned char pool[POOL_BYTES]; /* of bytes that a change makes */
 static size_t pool_n;
@@ -90,7 +90,7 @@ static Bytes value_of(Reader *reader, uint32_t type) {
 static size_t rounded_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
 /* Data reaches to where the next tensor's begins, in the order of the file. */
-static void find_data(File *file, const uint64_t *offsets, unsigned char *data, size_t n) {
+static void find_data(GgufFile *file, const uint64_t *offsets, unsigned char *data, size_t n) {
     for (size_t i = 0; i < file->n_tensors; i++) {
         uint64_t begin = offsets[i] < n ? offsets[i] : n, end = n;
         for (size_t k = 0; k < file->n_tensors; k++)
@@ -99,10 +99,10 @@ static void find_data(File *file, const uint64_t *offsets, unsigned char *data, 
     }
 }
 
-static bool read_file(File *file, unsigned char *bytes, size_t n) {
+static bool read_file(GgufFile *file, unsigned char *bytes, size_t n) {
     Reader reader = {bytes, n, true};
     uint64_t offsets[MOST];
-    *file = (File){.alignment = 32};
+    *file = (GgufFile){.alignment = 32};
     take(&reader, 4);
     file->version = (uint32_t)number(&reader, 4);
     uint64_t n_tensors = number(&reader, 8), n_keys = number(&reader, 8);
@@ -154,7 +154,7 @@ static void pad(size_t alignment) {
     put(zeros, rounded_up(written_n, alignment) - written_n);
 }
 
-static void write_file(const File *file) {
+static void write_file(const GgufFile *file) {
     written_n = 0;
     put("GGUF", 4);
     put_u32(file->version);
@@ -286,7 +286,7 @@ static void change_value(FileKey *key) {
     }
 }
 
-static void change_key(File *file) {
+static void change_key(GgufFile *file) {
     size_t i = (size_t)random_below(file->n_keys), k = (size_t)random_below(file->n_keys);
     FileKey *key = &file->keys[i], before = *key;
     switch (random_below(12)) {
@@ -328,7 +328,7 @@ static void change_data(FileTensor *tensor) {
     }
 }
 
-static void change_tensor(File *file) {
+static void change_tensor(GgufFile *file) {
     size_t i = (size_t)random_below(file->n_tensors), k = (size_t)random_below(file->n_tensors);
     FileTensor *tensor = &file->tensors[i], before = *tensor;
     switch (random_below(14)) {
@@ -350,7 +350,7 @@ static void change_tensor(File *file) {
     }
 }
 
-static void change_header(File *file) {
+static void change_header(GgufFile *file) {
     switch (random_below(4)) {
     case 0: file->version = (uint32_t)random_below(5); break;
     case 1: file->keys_error = odd_number(); break;
@@ -360,7 +360,7 @@ static void change_header(File *file) {
 }
 
 size_t mutate_gguf(unsigned char *bytes, size_t n, size_t room) {
-    static File file;
+    static GgufFile file;
     pool_n = 1; /* nothing begins at its very start, which says that there was no room */
     if (!read_file(&file, bytes, n)) return LLVMFuzzerMutate(bytes, n, room);
     for (uint64_t i = random_below(4) ? 1 : 4; i > 0; i--) {

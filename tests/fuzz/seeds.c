@@ -272,6 +272,37 @@ static void write_model_seeds(void) {
     }
 }
 
+static void write_template_seeds(void) {
+    static const char *const templates[] = {
+        "{%- for m in messages %}{{ '<' + m.role + '>' + m.content|trim + '\n' }}{% endfor %}{{ 'a' if "
+        "add_generation_prompt }}",
+        "{% macro f(a, b=2, *c) %}{{ a ~ b }}{% endmacro %}",
+        "{% macro f(a, b='x') %}[{{ a }}{{ b }}{{ caller(a) if caller }}]{% endmacro %}{{ f(1, b=none) }}{% call(x) f(2) "
+        "%}{{ x }}{% endcall %}",
+        "{% set ns = namespace(n=0, l=[]) %}{% for i in range(5) if i != 2 %}{% if i == 4 %}{% break %}{% endif %}{% set "
+        "ns.n = ns.n + i %}{% set _ = ns.l.append(i) %}{{ loop.index }}{% else %}no{% endfor %}{{ ns.l[::-1] }}",
+        "{{ messages|tojson(indent=2) }}{{ messages|map(attribute='role')|join(',') }}{{ {'b': 1.5, 'a': [none, true]} }}",
+        "{{ 'a-b'.split('-')|list }}{{ '%s %d' % ('x', 3) }}{{ '{} {x}'.format(1, x=2) }}{{ 'ab'[-1] ~ 2 ** 3 // 5 % 4 }}",
+        "{% filter upper|replace('A', 'b') %}a{{ 'x' is string and 1 in [1] }}{% endfilter %}{% set x %}q{% endset %}{{ x }}",
+        "{% raw %}{{ x }}{% endraw %}{# c #}{%- with a = 1 %}  {{ a }}  {%- endwith -%} b{{ strftime_now('%d %b %Y') }}",
+        "{{ raise_exception('no ' ~ messages|length) }}",
+        "{{ messages[0].content|sort|unique|list }}{{ [3, 1]|sort(reverse=true)|first }}{{ dict(a=1)|dictsort }}",
+        "{{ bos_token }}<think>{{ messages|selectattr('role', 'equalto', 'user')|list|length }}",
+    };
+    static const char *const lines[] = {"run a --chat --chat-template b -p ab -n 3",
+                                        "run a --chat --chat-template b -n 2 --shift -c 16 -sys a",
+                                        "run a --chat --chat-template b -v --temp 0 -n 4 --system b"};
+    static const char said[] = "ab\n/reset\n/system x\n/help\nabc <s>\n/save out\n\na";
+    for (size_t i = 0; i < COUNT(templates); i++) {
+        const unsigned char model[] = {'0' + i % 2, (unsigned char)kinds[i % N_KINDS]};
+        const Part parts[] = {{'A', model, 2},
+                              {'b', (const unsigned char *)templates[i], strlen(templates[i])},
+                              {'i', (const unsigned char *)said, sizeof said - 1},
+                              {'t', NULL, 0}};
+        write_seed(lines[i % COUNT(lines)], parts, 3 + i % 2);
+    }
+}
+
 static void write_llama2c_seeds(void) {
     static const char *const lines[] = {"run a -z b -p ab",          "run a -z b --json -n 2",
                                         "study next a -z b -p ab",   "study shape a --json",
@@ -409,7 +440,7 @@ static void write_folder_seeds(void) {
              264) "," TENSOR("h.0.attn.bias", "[1,1,4,4]", 264, 296) "," TENSOR("ln_f.weight", "[4]", 296,
                                                                                 304) "}",
          304},
-        {"{\"model_type\":\"gpt_neox\"," COMMON "\"rotary_pct\":0.5,\"layer_norm_eps\":1e-5}",
+        {"{\"model_type\":\"gpt_neox\"," COMMON "\"rotary_pct\":1.0,\"layer_norm_eps\":1e-5}",
          "{" TENSOR("gpt_neox.embed_in.weight", "[5,4]", 0, 40) "," TENSOR(
              "gpt_neox.layers.0.attention.query_key_value.weight", "[12,4]", 40,
              136) "," TENSOR("gpt_neox.layers.0.attention.query_key_value.bias", "[12]", 136, 160) "}",
@@ -427,15 +458,15 @@ static void write_folder_seeds(void) {
                                              232) "}",
          232},
         {"{\"model_type\":\"gpt_oss\"," COMMON
-         "\"num_local_experts\":1,\"num_experts_per_tok\":1,\"sliding_window\":4,"
+         "\"num_local_experts\":2,\"num_experts_per_tok\":1,\"sliding_window\":4,"
          "\"rms_norm_eps\":1e-5}",
          "{" TENSOR(
              "model.embed_tokens.weight", "[5,4]", 0,
              40) ",\"model.layers.0.mlp.experts.gate_up_proj_blocks\":{"
-                 "\"dtype\":\"U8\",\"shape\":[1,2,1,16],\"data_offsets\":[40,72]},"
-                 "\"model.layers.0.mlp.experts.gate_up_proj_scales\":{\"dtype\":\"U8\",\"shape\":[1,2,1],\"data_offsets\":[72,74]}," TENSOR(
-                     LAYER "mlp.experts.gate_up_proj_bias", "[1,2]", 74, 78) "}",
-         78},
+                 "\"dtype\":\"U8\",\"shape\":[2,2,1,16],\"data_offsets\":[40,104]},"
+                 "\"model.layers.0.mlp.experts.gate_up_proj_scales\":{\"dtype\":\"U8\",\"shape\":[2,2,1],\"data_offsets\":[104,108]}," TENSOR(
+                     LAYER "mlp.experts.gate_up_proj_bias", "[2,2]", 108, 116) "}",
+         116},
         {"{\"model_type\":\"baichuan\"," COMMON "\"rms_norm_eps\":1e-5}",
          "{" TENSOR("model.embed_tokens.weight", "[5,4]", 0, 40) "," TENSOR(LAYER "self_attn.W_pack.weight",
                                                                             "[12,4]", 40, 136) "}",
@@ -476,6 +507,7 @@ static void write_word_seeds(void) {
 void write_seeds(const char *folder) {
     seed_folder = folder;
     write_model_seeds();
+    write_template_seeds();
     write_llama2c_seeds();
     write_file_seeds();
     write_tokenizer_seeds();

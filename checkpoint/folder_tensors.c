@@ -1,0 +1,259 @@
+/*
+ * A folder's tensors under GGUF's names. What becomes of one is said by hub_name: most are used where they lie, some are
+ * cut in several there, the others are turned.
+ */
+#include "folder.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MIB = 1 << 20, MAX_EXPERTS = 65536 };
+
+/* Notes that weights are to be turned, and where to. */
+static unsigned char *add_turning(Folder *folder, Turning turning, uint64_t n_bytes) {
+    Maker *maker = &folder->maker;
+    turning.to = make_room(maker, (size_t)n_bytes);
+    if (turning.to && folder->n_turnings == folder->turnings_room) {
+        size_t more = 2 * folder->turnings_room + 64;
+        Turning *turnings = realloc(folder->turnings, more * sizeof *turnings);
+        if (!turnings) make_fail(maker, "not enough memory to turn its weights");
+        if (turnings) folder->turnings = turnings, folder->turnings_room = more;
+    }
+    if (!maker->ok) return NULL;
+    maker->checkpoint->n_turned += n_bytes;
+    turning.n_bytes = n_bytes;
+    folder->turnings[folder->n_turnings++] = turning;
+    return turning.to;
+}
+
+/* The rows of q and of k (v has as many), as config.json has their heads; *n_head and *n_head_kv. */
+static void attention_rows(const Maker *maker, uint64_t rows[3], uint64_t *n_head, uint64_t *n_head_kv) {
+    uint64_t d_head = hub_number(maker, ".attention.key_length");
+    *n_head = hub_number(maker, ".attention.head_count"),
+    *n_head_kv = hub_number(maker, ".attention.head_count_kv");
+    if (*n_head_kv == 0) *n_head_kv = *n_head;
+    if (d_head == 0 && *n_head > 0) d_head = hub_number(maker, ".embedding_length") / *n_head;
+    rows[0] = *n_head * d_head, rows[1] = rows[2] = *n_head_kv * d_head;
+}
+
+/* Rows of a matrix, items of a vector. */
+static uint64_t rows_of(const Tensor *tensor) {
+    return tensor->n_dims == 1 ? tensor->dims[0] : tensor->dims[1];
+}
+
+/* The tensor with its rows [first, first + n). */
+static Tensor some_rows(const Tensor *tensor, uint64_t first, uint64_t n) {
+    Tensor part = *tensor;
+    uint64_t row_bytes = tensor->n_bytes / rows_of(tensor);
+    part.dims[tensor->n_dims == 1 ? 0 : 1] = n;
+    part.data = (const unsigned char *)tensor->data + first * row_bytes;
+    part.n_bytes = n * row_bytes;
+    return part;
+}
+
+/* Under one of GGUF's names: word number `word` of name->gguf, with the expert in place of '#'. */
+static void emit(Folder *folder, const HubName *name, size_t word, const Tensor *tensor) {
+    char layer[32] = "", gguf[64], expert[24] = "";
+    const char *begin = name->gguf;
+    while (word-- > 0) begin += strcspn(begin, " ") + 1;
+    size_t n = strcspn(begin, " #");
+    if (name->layer >= 0) snprintf(layer, sizeof layer, "blk.%" PRId64 ".", name->layer);
+    if (begin[n] == '#') snprintf(expert, sizeof expert, "%" PRIu64, name->expert);
+    snprintf(gguf, sizeof gguf, "%.*s%s", (int)n, begin, expert);
+    make_tensor(&folder->maker, tensor, "%s%s.%s", layer, gguf, name->kind);
+}
+
+/* [n_expert][rows][cols] as a tensor for each expert, or two, of half the rows each. */
+static void emit_experts(Folder *folder, HubName name, const Tensor *tensor, const Stored *stored) {
+    bool for_each = strchr(name.gguf, '#') != NULL;
+    uint64_t n = for_each ? hub_number(&folder->maker, ".expert_count") : 1,
+             parts = name.turn == SPLIT_GATE_UP ? 2 : 1, rows = tensor->dims[1] / parts,
+             n_bytes = tensor->n_bytes / tensor->dims[2] / parts;
+    if (tensor->dims[2] != n || n > MAX_EXPERTS || tensor->dims[1] % parts != 0 || tensor->dims[3] != 1) {
+        make_fail(&folder->maker, "tensor '%.*s' does not hold the weights of %" PRIu64 " experts",
+                  string_shown(stored->name), stored->name.data, n);
+        return;
+    }
+    for (name.expert = 0; name.expert < n; name.expert++)
+        for (uint64_t part = 0; part < parts; part++) {
+            Tensor one = *tensor;
+            one.n_dims = 2, one.dims[1] = rows, one.dims[2] = 1;
+            one.data = (const unsigned char *)tensor->data + (name.expert * parts + part) * n_bytes;
+            one.n_bytes = n_bytes;
+            emit(folder, &name, part, &one);
+        }
+}
+
+static bool misshapen(Folder *folder, const Stored *stored) {
+    return make_fail(&folder->maker, "tensor '%.*s' does not have the shape that config.json asks for",
+                     string_shown(stored->name), stored->name.data);
+}
+
+static int compare_stored(const void *a, const void *b) {
+    return string_compare((*(const Stored *const *)a)->name, (*(const Stored *const *)b)->name);
+}
+
+/* The tensor "…_scales" beside one called "…_blocks"; NULL if there is none. */
+static const Stored *find_scales(Folder *folder, const Stored *blocks) {
+    char name[256];
+    size_t n = folder->shelf.n;
+    Stored wanted = {.name = {name, blocks->name.n}};
+    const Stored *pointer = &wanted;
+    if (!folder->by_name && (folder->by_name = malloc(n * sizeof *folder->by_name))) {
+        for (size_t i = 0; i < n; i++) folder->by_name[i] = &folder->shelf.tensors[i];
+        qsort(folder->by_name, n, sizeof *folder->by_name, compare_stored);
+    }
+    if (!folder->by_name || blocks->name.n >= sizeof name) return NULL;
+    memcpy(name, blocks->name.data, blocks->name.n);
+    memcpy(name + blocks->name.n - 6, "scales", 6);
+    const Stored **found = bsearch(&pointer, folder->by_name, n, sizeof *folder->by_name, compare_stored);
+    return found ? *found : NULL;
+}
+
+/* How gpt-oss's experts lie in one or two tensors of GGUF. */
+static bool arrange_experts(Folder *folder, const HubName *name, Turning *turning, Tensor *tensor) {
+    const Stored *stored = turning->from;
+    uint64_t n_parts = turning->n_parts = strchr(name->gguf, ' ') ? 2 : 1;
+    if (name->turn == TURN_MXFP4) {
+        const Stored *scales = turning->scales = find_scales(folder, stored);
+        uint64_t rows = stored->dims[2], n_blocks = stored->dims[1];
+        if (!scales || !string_equals(stored->type, "U8") || !string_equals(scales->type, "U8") ||
+            stored->dims[0] != 16 || scales->dims[0] != n_blocks || scales->dims[1] != rows ||
+            scales->dims[2] != stored->dims[3] || scales->dims[3] != 1 || rows % n_parts != 0 ||
+            stored->n_bytes == 0)
+            return misshapen(folder, stored);
+        *tensor = (Tensor){.dtype = DTYPE_MXFP4,
+                           .n_dims = 3,
+                           .dims = {32 * n_blocks, rows / n_parts, stored->dims[3], 1},
+                           .n_bytes = stored->n_bytes / 16 * 17 / n_parts};
+        return true;
+    }
+    bool is_bias = strcmp(name->kind, "bias") == 0;
+    if (stored->n_dims != (is_bias ? 2 : 3) || stored->dims[0] % 2 != 0) return misshapen(folder, stored);
+    tensor->n_bytes /= 2;
+    tensor->dims[0] /= 2;
+    if (is_bias) return true;
+    tensor->dims[0] = stored->dims[1], tensor->dims[1] = stored->dims[0] / 2;
+    return true;
+}
+
+/* A tensor that has q, k and v in its rows. */
+static bool check_qkv(Folder *folder, const Turning *turning, const Tensor *tensor) {
+    uint64_t rows[3], n_head, n_head_kv, all;
+    attention_rows(&folder->maker, rows, &n_head, &n_head_kv);
+    bool ok = n_head > 0 && n_head <= 1 << 24 && n_head_kv <= n_head && n_head % n_head_kv == 0 &&
+              rows[0] <= 1ull << 40 && tensor->n_dims <= 2 && add(rows[0], 2 * rows[1], &all) &&
+              rows_of(tensor) == all &&
+              (turning->turn != TURN_CODEGEN || (rows[0] == rows[1] && rows[0] % 4 == 0));
+    return ok || misshapen(folder, turning->from);
+}
+
+/*
+ * Arranges the weights as the name says: fills in `tensor`, the first of those that come of it, whose data are written
+ * later.
+ */
+static bool arrange(Folder *folder, const HubName *name, const Stored *stored, Tensor *tensor) {
+    uint64_t rows[3], n_parts = 1;
+    Turning turning = {.turn = name->turn, .from = stored, .n_parts = 1};
+    attention_rows(&folder->maker, rows, &turning.n_head, &turning.n_head_kv);
+    bool is_qkv = strncmp(name->gguf, "attn_q ", 7) == 0 || name->turn == TURN_QKV;
+    if (is_qkv && !check_qkv(folder, &turning, tensor)) return false;
+    if (name->turn == TURN_QKV && turning.n_head_kv == 1)
+        turning.turn = TURN_NONE; /* its group lies as it should */
+    if (name->turn == SPLIT_EXPERTS || name->turn == SPLIT_GATE_UP) turning.turn = TURN_NONE;
+    if (turning.turn == TURN_NONE && (uintptr_t)stored->data % stored->item_bytes != 0)
+        turning.turn = TURN_COPY;
+    switch (turning.turn) {
+    case TURN_NONE: return true;
+    case TURN_TRANSPOSE:
+        if (tensor->n_dims < 2 || tensor->dims[3] != 1) return misshapen(folder, stored);
+        tensor->dims[0] = stored->dims[1], tensor->dims[1] = stored->dims[0];
+        break;
+    case TURN_GAIN:
+        tensor->dtype = DTYPE_F32;
+        tensor->n_bytes = stored->n_bytes / stored->item_bytes * sizeof(float);
+        break;
+    case TURN_COLUMNS:
+    case TURN_MXFP4:
+        if (!arrange_experts(folder, name, &turning, tensor)) return false;
+        n_parts = turning.n_parts;
+        break;
+    default: break;
+    }
+    tensor->data = add_turning(folder, turning, tensor->n_bytes * n_parts);
+    return tensor->data != NULL;
+}
+
+/* What the arranged weights are called, in one tensor or several. */
+static void emit_all(Folder *folder, const HubName *name, const Tensor *tensor, const Stored *stored) {
+    bool is_split = name->turn == SPLIT_EXPERTS || name->turn == SPLIT_GATE_UP;
+    if (is_split) {
+        emit_experts(folder, *name, tensor, stored);
+    } else if (name->turn == TURN_COLUMNS || name->turn == TURN_MXFP4) {
+        Tensor part = *tensor;
+        for (size_t word = 0; word < (strchr(name->gguf, ' ') ? 2 : 1); word++) {
+            emit(folder, name, word, &part);
+            part.data = (const unsigned char *)part.data + part.n_bytes;
+        }
+    } else if (strchr(name->gguf, ' ')) {
+        uint64_t rows[3], n_head, n_head_kv, first = 0;
+        attention_rows(&folder->maker, rows, &n_head, &n_head_kv);
+        for (size_t word = 0; word < 3; first += rows[word++]) {
+            Tensor part = some_rows(tensor, first, rows[word]);
+            emit(folder, name, word, &part);
+        }
+    } else {
+        emit(folder, name, 0, tensor);
+    }
+}
+
+static void add_tensor(Folder *folder, const Stored *stored) {
+    Maker *maker = &folder->maker;
+    HubName name;
+    int shown = string_shown(stored->name);
+    if (!hub_name(&name, folder->family, stored->name)) {
+        make_fail(maker, "tensor '%.*s' is not known in a model of type '%s'", shown, stored->name.data,
+                  folder->family->model_type);
+        return;
+    }
+    bool is_output = !name.ignored && strcmp(name.gguf, "output") == 0 && strcmp(name.kind, "weight") == 0;
+    if (name.ignored || (is_output && folder->tied)) return;
+    if (stored->item_bytes == 0 && name.turn != TURN_MXFP4) {
+        make_fail(maker, "tensor '%.*s' has type %.*s, which is not read; F32, F16 and BF16 are", shown,
+                  stored->name.data, string_shown(stored->type), stored->type.data);
+        return;
+    }
+    if (stored->n_bytes == 0) {
+        make_fail(maker, "tensor '%.*s' has no weights", shown, stored->name.data);
+        return;
+    }
+    Tensor tensor = {
+        .dtype = stored->dtype, .n_dims = stored->n_dims, .data = stored->data, .n_bytes = stored->n_bytes};
+    memcpy(tensor.dims, stored->dims, sizeof tensor.dims);
+    if (arrange(folder, &name, stored, &tensor)) emit_all(folder, &name, &tensor, stored);
+}
+
+static void turn_weights(Folder *folder) {
+    const Checkpoint *checkpoint = folder->maker.checkpoint;
+    uint64_t done = 0, all = checkpoint->n_turned;
+    const char *what = all >= 64 * MIB ? "MiB of weights turned" : NULL;
+    for (size_t i = 0; i < folder->n_turnings && folder->maker.ok; i++) {
+        if (checkpoint->progress &&
+            !checkpoint->progress(checkpoint->user, what, (size_t)(done / MIB), (size_t)(all / MIB)))
+            make_fail(&folder->maker, "interrupted");
+        if (folder->maker.ok) turn_run(&folder->turnings[i]);
+        done += folder->turnings[i].n_bytes;
+    }
+    if (checkpoint->progress && what)
+        checkpoint->progress(checkpoint->user, what, (size_t)(all / MIB), (size_t)(all / MIB));
+}
+
+void folder_add_tensors(Folder *folder) {
+    const Json *tie = hub_get(folder->config, "tie_word_embeddings");
+    folder->tied = tie && tie->kind == JSON_BOOL ? tie->boolean : folder->family->tied;
+    for (size_t i = 0; i < folder->shelf.n && folder->maker.ok; i++)
+        add_tensor(folder, &folder->shelf.tensors[i]);
+    if (folder->maker.ok) turn_weights(folder);
+}

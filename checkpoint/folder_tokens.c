@@ -1,0 +1,106 @@
+/* What a folder says about its vocabulary: tokenizer.json whole, tokens with a role, the form of a conversation. */
+#include "folder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The id of a special token: what tokenizer_config.json calls "eos_token", or config.json's "eos_token_id". */
+static bool token_id(const Folder *folder, const char *which, int64_t *id) {
+    char key[32];
+    snprintf(key, sizeof key, "%s_token", which);
+    const Json *token = json_get(folder->tokenizer_config, key),
+               *added = json_get(folder->tokenizer_config, "added_tokens_decoder");
+    if (token && token->kind == JSON_OBJECT) token = json_get(token, "content");
+    String text = json_string(token);
+    for (size_t i = 0; text.n && added && added->kind == JSON_OBJECT && i < added->n; i++) {
+        String number = json_key(added, i);
+        if (string_compare(json_string(json_get(json_item(added, i), "content")), text) != 0 || number.n > 9)
+            continue;
+        char digits[16];
+        snprintf(digits, sizeof digits, "%.*s", (int)number.n, number.data);
+        *id = strtoll(digits, NULL, 10);
+        return true;
+    }
+    snprintf(key, sizeof key, "%s_token_id", which);
+    const Json *from[] = {folder->config, folder->generation_config};
+    for (size_t i = 0; i < 2; i++) {
+        const Json *value = from[i] ? hub_get(from[i], key) : NULL;
+        if (value && value->kind == JSON_ARRAY && value->n) value = &value->items[0];
+        if (json_integer(value, id)) return true;
+    }
+    return false;
+}
+
+/* All tokens that end a text: generation_config.json lists those of a turn, too. */
+static void add_ends(Folder *folder) {
+    enum { MAX_ENDS = 64 };
+    const Json *lists[] = {hub_get(folder->config, "eos_token_id"),
+                           json_get(folder->generation_config, "eos_token_id")};
+    int32_t *ids = make_room(&folder->maker, MAX_ENDS * sizeof *ids);
+    size_t n = 0;
+    int64_t id;
+    if (ids && token_id(folder, "eos", &id) && id >= 0 && id <= INT32_MAX) ids[n++] = (int32_t)id;
+    for (size_t k = 0; ids && k < 2; k++) {
+        const Json *list = lists[k];
+        size_t n_list = !list ? 0 : list->kind == JSON_ARRAY ? list->n : 1;
+        for (size_t i = 0; i < n_list && n < MAX_ENDS; i++) {
+            if (!json_integer(list->kind == JSON_ARRAY ? &list->items[i] : list, &id) || id < 0 ||
+                id > INT32_MAX)
+                continue;
+            size_t known = 0;
+            while (known < n && ids[known] != (int32_t)id) known++;
+            if (known == n) ids[n++] = (int32_t)id;
+        }
+    }
+    if (n > 1) make_array(&folder->maker, "attn.eos_token_ids", VALUE_I32, n, ids, n * sizeof *ids);
+}
+
+/* chat_template.jinja, or what tokenizer_config.json or chat_template.json has: a text, or a list of named ones. */
+static void add_template(Folder *folder) {
+    Maker *maker = &folder->maker;
+    size_t n = 0;
+    char *text = folder_text(folder, "chat_template.jinja", MAX_CONFIG_BYTES, 0, false, &n);
+    Json *file = NULL;
+    const Json *chosen = json_get(folder->tokenizer_config, "chat_template");
+    if (!text && !chosen)
+        chosen = json_get(file = folder_json(folder, "chat_template.json"), "chat_template");
+    for (size_t i = 0; chosen && chosen->kind == JSON_ARRAY && i < chosen->n; i++)
+        if (i + 1 == chosen->n || json_equals(json_get(&chosen->items[i], "name"), "default"))
+            chosen = json_get(&chosen->items[i], "template");
+    if (text)
+        make_string(maker, "tokenizer.chat_template", (String){text, n});
+    else if (chosen && chosen->kind == JSON_TEXT)
+        make_string(maker, "tokenizer.chat_template", json_string(chosen));
+    free(text);
+    json_free(file);
+}
+
+void folder_add_tokenizer(Folder *folder) {
+    static const char *const ids[][2] = {{"bos", "tokenizer.ggml.bos_token_id"},
+                                         {"eos", "tokenizer.ggml.eos_token_id"},
+                                         {"unk", "tokenizer.ggml.unknown_token_id"},
+                                         {"pad", "tokenizer.ggml.padding_token_id"}};
+    static const char *const adds[][2] = {{"add_bos_token", "tokenizer.ggml.add_bos_token"},
+                                          {"add_eos_token", "tokenizer.ggml.add_eos_token"}};
+    Maker *maker = &folder->maker;
+    size_t n = 0;
+    uint64_t length;
+    char *text = folder_text(folder, "tokenizer.json", MAX_TOKENIZER_BYTES, sizeof length, true, &n);
+    if (text) {
+        length = n;
+        memcpy(text, &length, sizeof length);
+        make_entry(maker, "tokenizer.huggingface.json",
+                   (Entry){.type = VALUE_STRING, .n = n, .data = (const unsigned char *)text});
+    }
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        int64_t id;
+        if (token_id(folder, ids[i][0], &id) && id >= 0) make_u32(maker, ids[i][1], (uint64_t)id);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const Json *value = json_get(folder->tokenizer_config, adds[i][0]);
+        if (value && value->kind == JSON_BOOL) make_bool(maker, adds[i][1], value->boolean);
+    }
+    add_ends(folder);
+    add_template(folder);
+}

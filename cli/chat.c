@@ -1,0 +1,418 @@
+#include "cli/chat.h"
+
+#include "cli/output.h"
+#include "cli/program.h"
+#include "text/template.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char help[] =
+    "  /help         this text\n"
+    "  /reset        forget the conversation; --system stays\n"
+    "  /system TEXT  another system message, and a new conversation; without TEXT none\n"
+    "  /save FILE    write the conversation as JSON\n"
+    "  Ctrl-C ends an answer, and here the program, as Ctrl-D does\n";
+
+typedef struct Message {
+    const char *role;
+    TextBuffer text, thoughts; /* the second of an answer that keeps them apart */
+} Message;
+
+/* Where the text belongs that the model writes. */
+typedef enum Part {
+    PART_TEXT,
+    PART_HEADER, /* OpenAI's harmony: the name of a channel, between two control tokens */
+    PART_THOUGHTS,
+} Part;
+
+typedef struct Chat {
+    const ChatSetup *setup;
+    Template *template;
+    Message *messages; /* [n] */
+    size_t n, capacity;
+
+    /* Of the answer under way, which is the last message. */
+    Part part;
+    TextBuffer header;
+    TextBuffer held; /* what may begin a tag of thoughts */
+    bool thinks;     /* between such tags */
+    bool is_dim;     /* the terminal, now */
+    bool on_terminal, cr;
+    bool failed;
+    Error error; /* of callbacks */
+} Chat;
+
+/* ---- Messages ---- */
+
+static bool no_memory(Error *error) { return error_set(error, "not enough memory for the conversation"); }
+
+static bool add_message(Chat *chat, const char *role, const char *text, size_t n, Error *error) {
+    Message message = {.role = role};
+    if (chat->n == chat->capacity) {
+        Message *larger = grow(chat->messages, sizeof *larger, chat->n + 1, &chat->capacity);
+        if (!larger) return no_memory(error);
+        chat->messages = larger;
+    }
+    if (!text_append(&message.text, text, n)) return no_memory(error);
+    chat->messages[chat->n++] = message;
+    return true;
+}
+
+/* Takes n messages away, from message `at` on. */
+static void remove_messages(Chat *chat, size_t at, size_t n) {
+    for (size_t i = at; i < at + n; i++) {
+        free(chat->messages[i].text.data);
+        free(chat->messages[i].thoughts.data);
+    }
+    chat->n -= n;
+    if (chat->n > at)
+        memmove(&chat->messages[at], &chat->messages[at + n], (chat->n - at) * sizeof *chat->messages);
+}
+
+static bool begin(Chat *chat, const char *system, size_t n, Error *error) {
+    remove_messages(chat, 0, chat->n);
+    return !system || add_message(chat, "system", system, n, error);
+}
+
+/* The messages as a JSON array; for a template behind guards. */
+static bool print_messages(const Chat *chat, FILE *file, bool guarded) {
+    bool ok = true;
+    putc('[', file);
+    for (size_t i = 0; ok && i < chat->n; i++) {
+        const Message *message = &chat->messages[i];
+        const TextBuffer *texts[] = {&message->text, &message->thoughts, &message->thoughts};
+        static const char *const names[] = {"content", "thinking", "reasoning_content"};
+        fprintf(file, "%s{\"role\": \"%s\"", i ? ",\n" : "\n", message->role);
+        for (size_t k = 0; ok && k < (guarded ? 3 : 2); k++) {
+            TextBuffer copy = {0};
+            if (k > 0 && texts[k]->n == 0) break;
+            String text = {texts[k]->n ? texts[k]->data : "", texts[k]->n};
+            if (guarded) ok = tokenizer_guard(chat->setup->tokenizer, text, &copy);
+            if (guarded) text = (String){copy.n ? copy.data : "", copy.n};
+            fprintf(file, ", \"%s\": ", names[k]);
+            print_json_string(file, text.data, text.n);
+            free(copy.data);
+        }
+        putc('}', file);
+    }
+    fputs("\n]", file);
+    return ok && !ferror(file);
+}
+
+/* ---- The template ---- */
+
+static bool load_template(Chat *chat, Error *error) {
+    const ChatSetup *setup = chat->setup;
+    const Checkpoint *checkpoint = model_checkpoint(setup->model);
+    const char *path = setup->template_file ? setup->template_file : checkpoint_path(checkpoint);
+    TextBuffer text = {0};
+    String source = {0};
+    Error why = {{0}};
+    if (setup->template_file) {
+        if (!read_text(path, TEMPLATE_MAX_BYTES, &text, error)) return free(text.data), false;
+        source = (String){text.data, text.n};
+    } else if (!checkpoint_string(checkpoint, "tokenizer.chat_template", &source, error)) {
+        return false;
+    }
+    if (!source.data)
+        return error_set(
+            error, "%s: has no chat template (tokenizer.chat_template); give one with --chat-template FILE",
+            path);
+    chat->template = template_parse(source, &why);
+    free(text.data);
+    return chat->template || error_set(error, "%s: %s", path, why.message);
+}
+
+/* What template_render takes for the time. */
+static int64_t local_now(void) {
+    time_t now = time(NULL);
+    struct tm local;
+    return localtime_r(&now, &local) ? (int64_t)now + local.tm_gmtoff : (int64_t)now;
+}
+
+static void print_token(FILE *file, const char *name, const Tokenizer *tokenizer, int32_t id) {
+    String text = tokenizer_piece(tokenizer, id, true);
+    if (id < 0) return;
+    fprintf(file, ", \"%s\": ", name);
+    print_json_string(file, text.data, text.n);
+}
+
+/*
+ * The context of the template, with the names that transformers gives it; what is not there, such as tools, is left out,
+ * since some templates take a null for a list.
+ */
+static Json *make_context(const Chat *chat, Error *error) {
+    const Tokenizer *tokenizer = chat->setup->tokenizer;
+    char *text = NULL;
+    size_t n = 0;
+    errno = 0;
+    FILE *file = open_memstream(&text, &n);
+    if (!file) return no_memory(error), NULL;
+    fputs("{\"messages\": ", file);
+    bool ok = print_messages(chat, file, true);
+    fputs(", \"add_generation_prompt\": true", file);
+    print_token(file, "bos_token", tokenizer, tokenizer_bos(tokenizer));
+    print_token(file, "eos_token", tokenizer, tokenizer_eos(tokenizer));
+    fputs("}", file);
+    ok = fclose(file) == 0 && ok;
+    if (ok) return json_take(text, n, error);
+    free(text);
+    return error_set(error, "cannot lay out the conversation: %s", strerror(errno ? errno : ENOMEM)), NULL;
+}
+
+static bool ends_with(const TextBuffer *text, const char *end) {
+    size_t n = text->n, size = strlen(end);
+    while (n > 0 && strchr(" \n\r\t", text->data[n - 1])) n--;
+    return n >= size && memcmp(text->data + n - size, end, size) == 0;
+}
+
+/* The conversation as tokens, up to where the answer begins. */
+static bool encode_conversation(Chat *chat, Tokens *tokens, Error *error) {
+    const Tokenizer *tokenizer = chat->setup->tokenizer;
+    TextBuffer text = {0};
+    Json *context = make_context(chat, error);
+    int32_t bos = tokenizer_bos(tokenizer);
+    bool ok = context && template_render(chat->template, context, local_now(), &text, error) &&
+              (!tokenizer_adds_bos(tokenizer) || tokens_push(tokens, bos, error)) &&
+              tokenizer_encode(tokenizer, text.n ? text.data : "", text.n, ENCODE_SPECIAL | ENCODE_GUARDED,
+                               tokens, error);
+    if (ok && tokens->n > 1 && tokens->ids[0] == bos && tokens->ids[1] == bos) /* the template has it, too */
+        memmove(tokens->ids, tokens->ids + 1, --tokens->n * sizeof *tokens->ids);
+    if (ok && tokens->n == 0) ok = error_set(error, "the chat template makes no tokens of the conversation");
+    chat->thinks = ok && ends_with(&text, "<think>");
+    json_free(context);
+    free(text.data);
+    return ok;
+}
+
+/* ---- The answer ---- */
+
+static bool fail(Chat *chat, const char *what, const char *why) {
+    chat->failed = true;
+    return error_set(&chat->error, "%s: %s", what, why);
+}
+
+static void print(Chat *chat, const char *text, size_t n, bool dim) {
+    if (chat->failed || *chat->setup->piped_out) return;
+    if (chat->on_terminal && dim != chat->is_dim) fputs(dim ? "\033[2m" : "\033[0m", stdout);
+    chat->is_dim = dim;
+    if (print_text(stdout, text, n, &chat->cr) && fflush(stdout) == 0) return;
+    *chat->setup->piped_out = errno == EPIPE;
+    if (errno != EPIPE) fail(chat, "cannot write the text", strerror(errno));
+}
+
+/* Prints what is held up to n bytes. */
+static void print_held(Chat *chat, size_t n) {
+    print(chat, chat->held.data, n, chat->thinks);
+    memmove(chat->held.data, chat->held.data + n, chat->held.n - n);
+    chat->held.n -= n;
+}
+
+/* Prints text in which tags may begin and end thoughts; what may be half a tag waits, until the answer is `over`. */
+static void print_thoughts(Chat *chat, const char *text, size_t n, bool over) {
+    static const char *const tags[] = {"<think>", "</think>"};
+    if (!text_append(&chat->held, text, n)) fail(chat, "cannot keep the text", "not enough memory");
+    for (size_t at = 0; at < chat->held.n && !chat->failed;) {
+        const char *tag = tags[chat->thinks];
+        size_t size = strlen(tag), left = chat->held.n - at;
+        if (memcmp(chat->held.data + at, tag, left < size ? left : size) != 0) {
+            at++;
+            continue;
+        }
+        if (left < size) {
+            print_held(chat, at);
+            break;
+        }
+        print_held(chat, chat->thinks ? at + size : at); /* the tags belong to the thoughts */
+        chat->thinks = !chat->thinks;
+        at = chat->thinks ? size : 0;
+    }
+    const char *tag = tags[chat->thinks];
+    bool is_half =
+        chat->held.n > 0 && chat->held.n < strlen(tag) && memcmp(chat->held.data, tag, chat->held.n) == 0;
+    if (chat->held.n > 0 && (over || !is_half)) print_held(chat, chat->held.n);
+}
+
+/* Control tokens of harmony, which tell what the next text is. */
+static void take_control(Chat *chat, String name) {
+    if (string_equals(name, "<|start|>") || string_equals(name, "<|channel|>")) {
+        chat->part = PART_HEADER;
+        chat->header.n = 0;
+    } else if (string_equals(name, "<|message|>") && chat->part == PART_HEADER) {
+        bool thinks = chat->header.n >= 8 && memcmp(chat->header.data, "analysis", 8) == 0;
+        chat->part = thinks ? PART_THOUGHTS : PART_TEXT;
+    }
+}
+
+static bool show_piece(void *user, int32_t id, const char *text, size_t n) {
+    Chat *chat = user;
+    const Tokenizer *tokenizer = chat->setup->tokenizer;
+    Message *answer = &chat->messages[chat->n - 1];
+    TextBuffer *to = chat->part == PART_TEXT       ? &answer->text
+                     : chat->part == PART_THOUGHTS ? &answer->thoughts
+                                                   : &chat->header;
+    if (!text_append(to, text, n)) return fail(chat, "cannot keep the text", "not enough memory");
+    if (chat->part == PART_THOUGHTS && chat->on_terminal) print(chat, text, n, true);
+    if (chat->part == PART_TEXT) print_thoughts(chat, text, n, false);
+    chat->setup->summary->n_predicted += id >= 0;
+    if (id >= 0 && tokenizer_piece(tokenizer, id, false).n == 0)
+        take_control(chat, tokenizer_piece(tokenizer, id, true));
+    return !chat->failed && !*chat->setup->piped_out && !interrupted();
+}
+
+/* How many of the tokens the session need not compute. */
+static size_t count_held(const Session *session, const Tokens *tokens) {
+    const int32_t *held = session_tokens(session);
+    size_t n = 0, most = session_position(session) < tokens->n ? session_position(session) : tokens->n - 1;
+    while (n < most && held[n] == tokens->ids[n]) n++;
+    return n;
+}
+
+/* Has the model answer, as the last message. What Ctrl-C cuts short stays as far as it goes. */
+static bool answer(Chat *chat, const Tokens *tokens, Error *error) {
+    const ChatSetup *setup = chat->setup;
+    const Feed feed = {.progress = progress_or_stop};
+    TextEnd end = END_LIMIT;
+    double start = now_ms();
+    size_t n_new = tokens->n - count_held(setup->session, tokens);
+    if (!generator_sync(setup->generator, tokens->ids, tokens->n, &feed, error)) return false;
+    setup->summary->n_prompt += n_new;
+    setup->summary->prompt_ms += now_ms() - start;
+    start = now_ms();
+    chat->part = PART_TEXT;
+    chat->held.n = 0;
+    if (!add_message(chat, "assistant", "", 0, error)) return false;
+    bool ok =
+        generator_run(setup->generator, setup->n_predict, show_piece, chat, &end, error) || interrupted();
+    print_thoughts(chat, "", 0, true);
+    print(chat, "\n", 1, false);
+    setup->summary->predicted_ms += now_ms() - start;
+    if (ok && end == END_CONTEXT)
+        fprintf(stderr, "run: note: the context of %zu is full; /reset begins anew, -c makes more room\n",
+                session_n_ctx(setup->session));
+    if (ok && end == END_LIMIT && isatty(STDERR_FILENO) && !interrupted())
+        fprintf(stderr, "run: note: -n ends answers after %zu tokens; -n -1 does not\n", setup->n_predict);
+    if (chat->failed) return error_set(error, "%s", chat->error.message);
+    return ok;
+}
+
+static bool is_empty(const Message *message) { return message->text.n + message->thoughts.n == 0; }
+
+/* A turn of the conversation. Where it does not fit, or nothing is answered, it is as if it had not been. */
+static bool take_turn(Chat *chat, const char *text, size_t n, Error *error) {
+    const size_t n_ctx = session_n_ctx(chat->setup->session);
+    size_t before = chat->n;
+    Tokens tokens = {0};
+    bool ok = add_message(chat, "user", text, n, error) && encode_conversation(chat, &tokens, error);
+    while (ok && tokens.n >= n_ctx && chat->setup->shift) {
+        size_t first = strcmp(chat->messages[0].role, "system") == 0;
+        if (chat->n < first + 3) break;
+        remove_messages(chat, first, 2); /* a question and its answer */
+        before -= 2;
+        tokens.n = 0;
+        ok = encode_conversation(chat, &tokens, error);
+    }
+    bool fits = tokens.n < n_ctx;
+    if (ok && !fits)
+        fprintf(
+            stderr,
+            "run: note: the conversation has %zu tokens, and the context room for %zu; /reset begins anew, %s\n",
+            tokens.n, n_ctx, chat->setup->shift ? "-c makes more room" : "--shift drops the oldest turns");
+    ok = ok && (!fits || answer(chat, &tokens, error));
+    bool unanswered =
+        chat->n == before + 1 || (chat->n == before + 2 && is_empty(&chat->messages[before + 1]));
+    if (unanswered) remove_messages(chat, before, chat->n - before);
+    tokens_free(&tokens);
+    return ok || interrupted();
+}
+
+/* ---- Commands ---- */
+
+static bool save(const Chat *chat, const char *path, Error *error) {
+    OutputFile output = {0};
+    bool ok =
+        output_spares("/save", path, checkpoint_path(model_checkpoint(chat->setup->model)), "model", error) &&
+        output_open(&output, path, error);
+    if (ok) {
+        fputs("{\"messages\": ", output.file);
+        bool written = print_messages(chat, output.file, false);
+        fputs("}\n", output.file);
+        ok = written && !ferror(output.file) ? output_finish(&output, error) : output_failed(&output, error);
+    }
+    output_abandon(&output);
+    return ok;
+}
+
+/* Whether the line is this command; *rest is what comes behind it. */
+static bool is_command(const char *line, const char *command, const char **rest) {
+    size_t n = strlen(command);
+    if (strncmp(line, command, n) != 0 || (line[n] && line[n] != ' ')) return false;
+    *rest = line + n + strspn(line + n, " ");
+    return true;
+}
+
+/* Does what a line that is a command says; false: it is none. */
+static bool obey(Chat *chat, const char *line, bool *ok, Error *error) {
+    const Message *first = chat->n ? &chat->messages[0] : NULL;
+    const char *rest;
+    Error why = {{0}};
+    *ok = true;
+    if (is_command(line, "/help", &rest)) {
+        fputs(help, stderr);
+    } else if (is_command(line, "/reset", &rest)) {
+        bool has_system = first && strcmp(first->role, "system") == 0;
+        if (chat->n > has_system) remove_messages(chat, has_system, chat->n - has_system);
+    } else if (is_command(line, "/system", &rest)) {
+        *ok = begin(chat, *rest ? rest : NULL, strlen(rest), error);
+    } else if (is_command(line, "/save", &rest)) {
+        if (!*rest)
+            fputs("run: note: /save needs the name of a file\n", stderr);
+        else if (!save(chat, rest, &why) && isatty(STDIN_FILENO))
+            fprintf(stderr, "run: note: %s\n", why.message);
+        else if (why.message[0]) /* nobody is there to read a note */
+            *ok = error_set(error, "%s", why.message);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* A turn for each line of stdin. On a terminal Ctrl-C ends an answer only. */
+static bool converse(Chat *chat, Error *error) {
+    TextBuffer line = {0};
+    bool asks = isatty(STDERR_FILENO), may_stop = isatty(STDIN_FILENO), ok = true, ends = false;
+    while (ok && !*chat->setup->piped_out && !interrupted()) {
+        if (asks) fputs("> ", stderr);
+        ok = read_line(&line, &ends, error);
+        if (!ok || ends) break;
+        while (line.n > 0 && strchr(" \t\r", line.data[line.n - 1])) line.n--;
+        if (line.n == 0) continue;
+        if (!text_append(&line, "", 1)) ok = no_memory(error);
+        if (!ok || obey(chat, line.data, &ok, error)) continue;
+        ok = take_turn(chat, line.data, line.n - 1, error);
+        if (may_stop) forget_interrupt();
+    }
+    if (asks) fputc('\n', stderr);
+    free(line.data);
+    return ok;
+}
+
+bool chat_run(const ChatSetup *setup, Error *error) {
+    Chat chat = {.setup = setup, .on_terminal = isatty(STDOUT_FILENO)};
+    bool ok = load_template(&chat, error) &&
+              begin(&chat, setup->system, setup->system ? strlen(setup->system) : 0, error);
+    if (ok)
+        ok = setup->prompt ? take_turn(&chat, setup->prompt, strlen(setup->prompt), error)
+                           : converse(&chat, error);
+    if (ok && interrupted()) ok = error_set(error, "interrupted");
+    remove_messages(&chat, 0, chat.n);
+    free(chat.messages);
+    free(chat.header.data);
+    free(chat.held.data);
+    template_free(chat.template);
+    return ok;
+}

@@ -1,0 +1,36 @@
+/*
+ * A conversation: what a person types, or what a pipe has, a line a turn, and what the model answers, as the model's own
+ * chat template (text/template.h) lays them out. Each turn the whole conversation becomes tokens anew, and the session
+ * computes those alone that it does not hold: what was said before is computed again only where the template shows it
+ * in another way, as those do that drop earlier thoughts.
+ *
+ * What people, and the model, have said steers nothing: control tokens are those of the template (tokenizer_guard).
+ */
+#ifndef ATTN_CHAT_H
+#define ATTN_CHAT_H
+
+#include "cli/summary.h"
+#include "generate.h"
+
+/* All is borrowed. */
+typedef struct ChatSetup {
+    const char *template_file; /* NULL: the model's own template */
+    const char *system;        /* what comes before the first turn; NULL: nothing */
+    const char *prompt;        /* one question, answered once; NULL: the lines of stdin */
+    size_t n_predict;          /* tokens of an answer; SIZE_MAX: as many as it takes */
+    bool shift;                /* where the context is full: drop the oldest turns */
+    const Model *model;
+    const Tokenizer *tokenizer;
+    Session *session;
+    Generator *generator; /* of that session, without `special` */
+    Summary *summary;     /* its counts and times */
+    bool *piped_out;      /* becomes true where the reader of stdout goes away, which is no error */
+} ChatSetup;
+
+/*
+ * Talks until stdin ends. On a terminal Ctrl-C ends an answer, and at the prompt the program; reasoning is dimmed, and lines
+ * such as /help are commands. False with an error, "interrupted" among them.
+ */
+bool chat_run(const ChatSetup *setup, Error *error);
+
+#endif

@@ -1,0 +1,149 @@
+#!/bin/sh
+# run --chat from outside: turns of a pipe, the template, what is computed, commands, refusals. With a vocabulary of bytes an
+# answer is what run writes behind the conversation as text.
+run=${RUN:-./run}
+gpt2=tests/data/reference/gpt2-f32.gguf   # 257 tokens: bytes and <|endoftext|>; 192 positions
+llama=tests/data/reference/llama-f32.gguf # 261 tokens, <s> in front
+program=$run name=run
+. tests/program.sh
+
+cat >"$tmp/template" <<'END'
+{%- if messages[0].role == 'system' %}{{ '<' + messages[0].content + '>' }}{% endif %}
+{%- for m in messages if m.role != 'system' %}
+{{- m.role[0] + ':' + m.content|trim + '\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ 'a:' }}{% endif %}
+END
+chat="$gpt2 --chat --chat-template $tmp/template --temp 0 -n 6"
+
+# turns TEXT: the lines go into a chat; further options behind them.
+turns() {
+    printf '%b' "$1" >"$tmp/turns"
+    shift
+    input=$tmp/turns
+    # shellcheck disable=SC2086
+    try $chat "$@"
+    input=/dev/null
+}
+
+# goes_on TEXT: what run writes behind the text, in six tokens and a newline, goes to $tmp/want, after what is there.
+goes_on() {
+    printf '%b' "$1" >"$tmp/text"
+    "$run" "$gpt2" -f "$tmp/text" --temp 0 -n 6 --no-echo >>"$tmp/want"
+}
+answers_so() { quiet && cmp -s "$tmp/want" "$tmp/out"; }
+computed() { grep -q "^prompt .* $1 tokens" "$tmp/err"; }
+begin() { rm -f "$tmp/want"; }
+
+# One question, by every road.
+begin
+goes_on 'u:Hi\na:'
+# shellcheck disable=SC2086
+try $chat -p Hi
+has answers_so
+printf 'Hi\n' >"$tmp/question"
+# shellcheck disable=SC2086
+try $chat -f "$tmp/question"
+has answers_so
+turns ' Hi\r\n\n'
+has answers_so
+
+# Two turns: the second is asked behind the first answer, and only what is new is computed.
+first=$(cat "$tmp/out")
+goes_on "u:Hi\na:$first\nu:Yes\na:"
+turns 'Hi\nYes\n'
+has answers_so
+printf '%s' "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\n' }}{% endfor %}a:" >"$tmp/plain"
+model=weights/model.gguf # whose answers are text
+printf 'Hi\nYes\n' >"$tmp/turns"
+input=$tmp/turns
+try $model --chat --chat-template "$tmp/plain" --temp 0 -n 6 -v
+input=/dev/null
+printf 'u:Hi\na:%s\nu:Yes\na:' "$(head -n 1 "$tmp/out")" >"$tmp/text"
+all=$("$run" $model --tokens -f "$tmp/text" | wc -w)
+has computed $((all - 5)) # the last of the six tokens has not been fed before
+has [ "$(wc -l <"$tmp/out")" -ge 2 ]
+
+# A system message; another one, which begins anew; none; a reset.
+begin
+goes_on '<Be kind>u:Hi\na:'
+turns 'Hi\n' --system 'Be kind'
+has answers_so
+turns 'Hi\n' -sys 'Be kind'
+has answers_so
+goes_on '<Be rude>u:Hi\na:'
+goes_on 'u:Hi\na:'
+turns 'Hi\n/system Be rude\nHi\n/system\nHi\n' -sys 'Be kind'
+has answers_so
+begin
+goes_on '<Be kind>u:Hi\na:'
+goes_on '<Be kind>u:Yes\na:'
+turns 'Hi\n/reset\nYes\n' -sys 'Be kind'
+has answers_so
+begin
+goes_on 'u:/resettle\na:' # no command
+turns '/resettle\n'
+has answers_so
+
+# What is saved.
+turns "Hi \"you\"\n/save $tmp/saved.json\n" -sys 'Be kind'
+printf '{"messages": [\n{"role": "system", "content": "Be kind"},\n{"role": "user", "content": "Hi \\"you\\""},\n' >"$tmp/saved"
+has [ "$(head -n 3 "$tmp/saved.json")" = "$(cat "$tmp/saved")" ]
+has [ "$(sed -n '4s/"content": .*/"content"/p' "$tmp/saved.json")" = '{"role": "assistant", "content"' ]
+for file in "$tmp/none/x" "$gpt2"; do # a person would see a note, a script must know
+    turns "/save $file\nHi\n"
+    has [ "$code" -eq 1 ]
+    has one_line "$file"
+done
+turns '/save\n/help\n'
+has [ "$(grep -c '^run: note: ' "$tmp/err")" -eq 1 ]
+has grep -q '/reset' "$tmp/err"
+has [ ! -s "$tmp/out" ]
+
+# Words that look like a control token are words; the template's own is one.
+printf '%s' "{{ messages[0].content }}<|endoftext|>" >"$tmp/control"
+try "$gpt2" --chat --chat-template "$tmp/control" -p '<|endoftext|>' -n 1 -v
+has computed 14
+
+# BOS is not doubled where the template writes it, too.
+printf '%s' "{{ bos_token }}{{ messages[0].content }}" >"$tmp/with"
+printf '%s' "{{ messages[0].content }}" >"$tmp/without"
+for each in with without; do
+    try "$llama" --chat --chat-template "$tmp/$each" -p 'ab' -n 1 -v
+    sed -n 's/^prompt .* \([0-9]* tokens\).*/\1/p' "$tmp/err" >"$tmp/$each.n"
+done
+has [ -s "$tmp/with.n" ]
+has cmp -s "$tmp/with.n" "$tmp/without.n"
+
+# A full context: a note, and the conversation goes on without the turn, or without the oldest ones.
+long=$(printf '%0100d' 1)
+turns "$long\n$long\nHi\n"
+has [ "$code" -eq 0 ]
+has [ "$(grep -c 'run: note: the conversation has' "$tmp/err")" -eq 1 ]
+turns "$long\n$long\nHi\n" --shift
+has quiet
+begin
+goes_on "u:$long\na:"
+cp "$tmp/want" "$tmp/once"
+cat "$tmp/once" >>"$tmp/want"
+has [ "$(head -c "$(wc -c <"$tmp/want")" "$tmp/out" | cmp - "$tmp/want" && echo same)" = same ]
+
+# The model's thoughts are text where there is no terminal.
+printf '%s' "{{ '<think>' }}" >"$tmp/thinks"
+try "$gpt2" --chat --chat-template "$tmp/thinks" -p x -n 3 --temp 0
+has quiet
+
+# Refusals.
+refuses 1 'has no chat template (tokenizer.chat_template); give one with --chat-template FILE' "$gpt2" --chat -p Hi
+refuses 1 'none: cannot open' "$gpt2" --chat --chat-template "$tmp/none" -p Hi
+printf '{%% if %%}' >"$tmp/bad"
+refuses 1 'bad: the chat template, line 1: an expression is missing' "$gpt2" --chat --chat-template "$tmp/bad" -p Hi
+printf '{{ raise_exception("No system here\\033[2J") }}' >"$tmp/bad"
+refuses 1 'the chat template says: No system here\\u001b\[2J' "$gpt2" --chat --chat-template "$tmp/bad" -p Hi
+refuses 2 'chat goes alone' "$gpt2" --chat -i
+refuses 2 'chat goes alone' "$gpt2" --chat -p Hi --json
+refuses 2 'are for --chat' "$gpt2" --system x -p Hi
+refuses 2 'are for --chat' "$gpt2" --chat-template x -p Hi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

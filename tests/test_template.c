@@ -1,0 +1,275 @@
+/*
+ * Templates: what Python's jinja2 and npm's @huggingface/jinja give (scripts/template_cases.py, which made
+ * tests/data/templates), what is refused and how it is said, and programs that would never end.
+ */
+#include "cli/program.h"
+#include "cli/sha256.h"
+#include "test.h"
+#include "text/template.h"
+
+enum { NOW = 1721894400 };
+
+/* The context of most tests. */
+static Json *context;
+
+static Json *read_json(const char *path) {
+    Error error = {{0}};
+    TextBuffer text = {0};
+    Json *json = read_text(path, 1 << 20, &text, &error) ? json_take(text.data, text.n, &error) : NULL;
+    CHECK(json != NULL, "%s: %s", path, error.message);
+    return json;
+}
+
+/* What a template makes of a context, with a NUL behind it, or NULL with an error. The caller frees it. */
+static char *render(String source, const Json *with, size_t *n, Error *error) {
+    TextBuffer out = {0};
+    Template *template = template_parse(source, error);
+    bool ok = template && template_render(template, with, NOW, &out, error);
+    *n = out.n;
+    CHECK(ok || out.n == 0, "an error leaves text behind");
+    ok = ok && text_append(&out, "", 1);
+    template_free(template);
+    if (!ok) free(out.data);
+    return ok ? out.data : NULL;
+}
+
+static void test_cases(void) {
+    Json *cases = read_json("tests/data/templates/cases.json");
+    if (!cases) return;
+    CHECK(cases->n > 300, "%u cases", cases->n);
+    for (size_t i = 1; i < cases->n; i++) {
+        const Json *want = json_item(json_item(cases, i), 1);
+        String source = json_string(json_item(json_item(cases, i), 0));
+        Error error = {{0}};
+        size_t n = 0;
+        char *got = render(source, json_item(cases, 0), &n, &error);
+        if (want->kind == JSON_NULL)
+            CHECK(!got && error.message[0], "%.*s: no error, but %s", (int)source.n, source.data, got);
+        else
+            CHECK(got && n == want->n && memcmp(got, want->text, n) == 0, "%.*s:\n%s\n, not\n%.*s",
+                  (int)source.n, source.data, got ? got : error.message, (int)want->n, want->text);
+        free(got);
+    }
+    json_free(cases);
+}
+
+/* Whether these are the first 16 digits of the text's SHA-256. */
+static bool has_digest(const char *text, size_t n, String digits) {
+    unsigned char digest[SHA256_BYTES];
+    char hex[17];
+    sha256(digest, text, n);
+    for (int i = 0; i < 8; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    return string_equals(digits, hex);
+}
+
+/* The chat templates that llama.cpp keeps, on fifteen conversations each. */
+static void test_oracle(void) {
+    const char *given = getenv("ORACLE"), *home = getenv("HOME");
+    char path[4096];
+    int known = 0;
+    Json *rows = read_json("tests/data/templates/oracle.json");
+    Json *conversations = read_json("tests/data/templates/conversations.json");
+    for (size_t i = 0; rows && conversations && i < rows->n; i++) {
+        String name = json_key(rows, i);
+        const Json *row = json_item(rows, i);
+        snprintf(path, sizeof path, "%s%s/source/models/templates/%.*s",
+                 given  ? given
+                 : home ? home
+                        : ".",
+                 given ? "" : "/oracle", (int)name.n, name.data);
+        TextBuffer source = {0};
+        bool same = read_text(path, 1 << 20, &source, NULL) &&
+                    has_digest(source.data, source.n, json_string(json_item(row, 0)));
+        known += same;
+        for (size_t j = 0; same && j < conversations->n; j++) {
+            const Json *want = json_item(row, j + 1);
+            Error error = {{0}};
+            size_t n = 0;
+            char *got = render((String){source.data, source.n}, json_item(conversations, j), &n, &error);
+            if (want->kind == JSON_NULL)
+                CHECK(!got, "%.*s, conversation %zu: no error", (int)name.n, name.data, j);
+            else
+                CHECK(got && has_digest(got, n, json_string(want)), "%.*s, conversation %zu: %s", (int)name.n,
+                      name.data, j, got ? "another text" : error.message);
+            free(got);
+        }
+        free(source.data);
+    }
+    json_free(rows);
+    json_free(conversations);
+    if (!known) SKIP("no chat templates of ../shared/oracle");
+}
+
+/* What a template says that is wrong: where, and in one line that a terminal may be given. */
+static void test_errors(void) {
+    static const struct {
+        const char *source, *message;
+    } cases[] = {
+        {"a\nb {{ x.y }}", "the chat template, line 2: 'x' is undefined"},
+        {"{% set a = {} %}\n\n{{ a.b.c }}", "the chat template, line 3: a dict has no 'b'"},
+        {"{% for i in [1] %}\n{{ 1 + 'x' }}\n{% endfor %}",
+         "the chat template, line 2: '+' is not for a int and a str"},
+        {"{% macro m() %}\n\n{{ 1 // 0 }}{% endmacro %}{{ m() }}",
+         "the chat template, line 3: a division by zero"},
+        {"\n{% if true %}", "the chat template, line 2: the template ends before elif else endif"},
+        {"{% if true %}{% endfor %}", "the chat template, line 1: 'endfor' is no statement known here"},
+        {"{% include 'x' %}", "the chat template, line 1: 'include' is no statement known here"},
+        {"{{ 1", "the chat template, line 1: a tag has no end"},
+        {"{{ 'a }}", "the chat template, line 1: a string has no end"},
+        {"{{ \"\\xZZ\" }}", "the chat template, line 1: a string has an escape that is none"},
+        {"{{ 1 ? 2 }}", "the chat template, line 1: a character that means nothing here"},
+        {"{{ (1 }}", "the chat template, line 1: ')' is missing"},
+        {"{{ 1) }}", "the chat template, line 1: a bracket closes that was not opened"},
+        {"{{ [1, 2 }}", "the chat template, line 1: ']' is missing"},
+        {"{{ f(a=1, 2) }}",
+         "the chat template, line 1: an argument without a name comes behind one that has one"},
+        {"{{ 99999999999999999999 }}", "the chat template, line 1: a number is too large"},
+        {"{{ 'x'|nope }}", "the chat template, line 1: no filter is named 'nope'"},
+        {"{{ 1 is nope }}", "the chat template, line 1: no test is named 'nope'"},
+        {"{{ 'x'.replace('a') }}", "the chat template, line 1: replace lacks 'new'"},
+        {"{{ [1]|join(e=2) }}", "the chat template, line 1: join has no argument 'e'"},
+        {"{{ 'x'.upper(1) }}", "the chat template, line 1: upper takes 0 arguments, not 1"},
+        {"{% macro m(a) %}{% endmacro %}{{ m(b=1) }}",
+         "the chat template, line 1: macro 'm' has no argument 'b'"},
+        {"{% break %}", "the chat template, line 1: a break or continue is in no loop"},
+        {"{% set a, b = [1] %}", "the chat template, line 1: 1 values do not go into 2 names"},
+        {"{{ raise_exception('Roles must\\nalternate \\x1b[31m!') }}",
+         "the chat template says: Roles must\\nalternate \\u001b[31m!"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Error error = {{0}};
+        size_t n;
+        char *got = render((String){cases[i].source, strlen(cases[i].source)}, context, &n, &error);
+        CHECK(!got && strcmp(error.message, cases[i].message) == 0, "%s: %s", cases[i].source,
+              got ? got : error.message);
+        free(got);
+    }
+}
+
+/* Programs that would go on for long, or want all memory, end with an error of these words. */
+static void test_bounds(void) {
+    static const struct {
+        const char *source, *words;
+    } cases[] = {
+        {"{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "memory"},
+        {"{% for i in range(10000000000) %}{% endfor %}", "memory"},
+        {"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "too much within each other"},
+        {"{% macro m(n) %}{% if n %}{{ m(n-1) }}{{ m(n-1) }}{% endif %}{% endmacro %}{{ m(60) }}",
+         "of memory"},
+        {"{% set n = namespace(l=[]) %}{% for i in range(9999) %}{% set n.l = [n.l] %}{% endfor %}{{ n.l }}",
+         "too much within each other"},
+        {"{% set n = namespace(l=[]) %}{% for i in range(9999) %}{% set n.l = [n.l] %}{% endfor %}{{ n.l|tojson }}",
+         "too much within each other"},
+        {"{% set n = namespace(l=[], m=[]) %}{% for i in range(9999) %}{% set n.l = [n.l] %}{% set n.m = [n.m] %}"
+         "{% endfor %}{{ n.l == n.m }}",
+         "too much within each other"},
+        {"{% set n = namespace(l=[1]) %}{% for i in range(60) %}{% set n.l = [n.l, n.l] %}{% endfor %}{{ n.l }}",
+         "MB of text"},
+        {"{% set l = [1] %}{% set _ = l.append(l) %}{{ l }}", "too much within each other"},
+        {"{{ 'x' * 1000000000 * 1000000000 }}", "too long"},
+        {"{% set n = namespace(s='xxxxxxxxxxxxxxxx') %}{% for i in range(60) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+         "of memory"},
+        {"{% set n = namespace(s='aaaaaaaaaa') %}{% for i in range(9) %}{% set n.s = n.s|replace('a', n.s) %}"
+         "{% endfor %}",
+         "text"},
+        {"{% set n = namespace(s='a') %}{% for i in range(99999) %}{% set n.s = n.s ~ 'aaaaaaaaaaaaaaaa' %}"
+         "{% endfor %}",
+         "of memory"},
+        {"{{ 'a'.center(9000000000000000000) }}", "too long"},
+        {"{{ 'a'|indent(9000000000000000000, true) }}", "too long"},
+        {"{% set s = 'a' * 500000 %}{% for i in range(99999) %}{{ 'b' in s }}{% endfor %}", "too long"},
+        {"{% set s = 'a' * 500000 %}{% for i in range(99999) %}{{ s.split('a')|length }}{% endfor %}", "t"},
+        {"{% set s = 'ab' * 5000 %}{% for i in range(99999) %}{{ s[5000] }}{% endfor %}", "too long"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Error error = {{0}};
+        size_t n;
+        char *got = render((String){cases[i].source, strlen(cases[i].source)}, context, &n, &error);
+        CHECK(!got && strstr(error.message, cases[i].words), "%s: %s", cases[i].source,
+              got ? "no error" : error.message);
+        free(got);
+    }
+}
+
+/* n times a text, then others, as one source. */
+static void check_nested(const char *each, size_t n, const char *end, const char *words) {
+    TextBuffer source = {0};
+    Error error = {{0}};
+    size_t n_out;
+    for (size_t i = 0; i < n; i++) text_append(&source, each, strlen(each));
+    text_append(&source, end, strlen(end));
+    char *got = render((String){source.data, source.n}, context, &n_out, &error);
+    CHECK(words ? !got && strstr(error.message, words) : got != NULL, "%s × %zu: %s", each, n,
+          got ? "no error" : error.message);
+    free(got);
+    free(source.data);
+}
+
+static void test_nesting(void) {
+    static const char deep[] = "too much within each other";
+    check_nested("{{ ((((((((((1)))))))))) }}", 1000, "", NULL);
+    check_nested("{% if true %}", 20000, "", deep);
+    check_nested("{% for i in x %}", 15000, "", deep);
+    check_nested("{% macro m() %}", 15000, "", deep);
+    check_nested("{{", 1, "", "a tag has no end");
+    static const char *const open[] = {"(", "[", "{1:", "-", "not ", "f(", "a[", "a if b else ", "'x'|f("};
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
+        TextBuffer source = {0};
+        text_append(&source, "{{ ", 3);
+        for (size_t j = 0; j < 20000; j++) text_append(&source, open[i], strlen(open[i]));
+        Error error = {{0}};
+        size_t n;
+        char *got = render((String){source.data, source.n}, context, &n, &error);
+        CHECK(!got && strstr(error.message, deep), "%s: %s", open[i], error.message);
+        free(got);
+        free(source.data);
+    }
+    check_nested("{% if 0 %}{% elif 0 %}{% endif %}", 5000, "", NULL);
+    check_nested("{% raw %}", 20000, "", "a raw block has no end");
+    check_nested("{#", 100000, "", "a comment has no end");
+    check_nested("{% set a = 1 %}{{ a }}", 11000, "", NULL);
+    check_nested("xxxxxxxxxxxxxxxx", 20000, "", "bytes");
+    TextBuffer chain = {0}; /* each operator is a level down */
+    text_append(&chain, "{{ 1", 4);
+    for (size_t j = 0; j < 50000; j++) text_append(&chain, "+1", 2);
+    text_append(&chain, " }}", 3);
+    Error error = {{0}};
+    size_t n;
+    char *got = render((String){chain.data, chain.n}, context, &n, &error);
+    CHECK(!got && strstr(error.message, deep), "%s", error.message);
+    free(chain.data);
+}
+
+/* A template may be used again; text is appended, and stays as it was when there is an error. */
+static void test_again(void) {
+    static const char source[] = "{% set l = messages %}{{ l.pop() }}{{ l }}{{ 1 // n }}";
+    Error error = {{0}};
+    TextBuffer out = {0};
+    Template *template = template_parse((String){source, sizeof source - 1}, &error);
+    Json *one = json_parse("{\"messages\": [1, 2], \"n\": 1}", 28, &error);
+    Json *zero = json_parse("{\"messages\": [1, 2], \"n\": 0}", 28, &error);
+    if (!template || !one || !zero) {
+        CHECK(false, "%s", error.message);
+        return;
+    }
+    for (int i = 0; i < 2; i++) CHECK(template_render(template, one, NOW, &out, &error), "%s", error.message);
+    CHECK(!template_render(template, zero, NOW, &out, &error), "no error");
+    CHECK(out.n == 10 && memcmp(out.data, "2[1]12[1]1", 10) == 0, "%.*s", (int)out.n, out.data);
+    template_free(template);
+    template_free(NULL);
+    json_free(one);
+    json_free(zero);
+    free(out.data);
+}
+
+int main(void) {
+    context = json_parse("{\"l\": [1, 2]}", 13, NULL);
+    RUN(test_cases);
+    RUN(test_oracle);
+    RUN(test_errors);
+    RUN(test_bounds);
+    RUN(test_nesting);
+    RUN(test_again);
+    json_free(context);
+    return test_end();
+}

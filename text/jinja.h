@@ -1,0 +1,287 @@
+/*
+ * What the parts of template.h's interpreter share: the tree that jinja_parse.c makes of a source, and the values that
+ * template.c (statements), jinja_eval.c (expressions), jinja_filters.c and jinja_methods.c compute with it.
+ *
+ * Nothing is freed before the end: nodes and values lie in a Pool. The first error is kept (`failed`); whatever is
+ * computed afterwards is undefined, at once, so that nobody needs to look.
+ */
+#ifndef ATTN_JINJA_H
+#define ATTN_JINJA_H
+
+#include "text/template.h"
+
+/* Memory that is freed as a whole. */
+typedef struct Pool {
+    struct PoolBlock *blocks;
+    char *next;
+    size_t left;       /* bytes behind next */
+    size_t used, most; /* bytes of all blocks, and how many there may be */
+    bool full;         /* which a request would have exceeded */
+} Pool;
+
+/* n bytes, zeros, for any type. NULL when memory, or what the pool may take, runs out. */
+void *pool_take(Pool *pool, size_t n);
+void pool_free(Pool *pool);
+
+typedef enum ValueKind {
+    VALUE_ABSENT, /* an argument that was not given */
+    VALUE_UNDEFINED,
+    VALUE_NONE,
+    VALUE_BOOL,
+    VALUE_INT,
+    VALUE_FLOAT,
+    VALUE_STRING,
+    VALUE_LIST,
+    VALUE_TUPLE,
+    VALUE_GENERATOR, /* of a filter such as map: it is true, and its items can be had once */
+    VALUE_DICT,
+    VALUE_NAMESPACE,
+    VALUE_LOOP,
+    VALUE_MACRO,
+    VALUE_METHOD, /* of a value, not yet called */
+    VALUE_FUNCTION,
+} ValueKind;
+
+/* A value of any kind. */
+typedef struct Any {
+    uint8_t kind;
+    uint8_t owner; /* VALUE_UNDEFINED: kind of the value that lacks it, or VALUE_ABSENT for a variable */
+    uint32_t n;    /* bytes of text */
+    union {
+        int64_t integer; /* VALUE_BOOL, too */
+        double real;
+        const char *text;   /* VALUE_STRING; VALUE_UNDEFINED: its name */
+        struct List *items; /* VALUE_LIST, TUPLE, GENERATOR; DICT and NAMESPACE: key and value in turns */
+        struct Loop *loop;
+        struct Macro *macro;
+        struct Method *method;
+        const struct Builtin *builtin;
+    };
+} Any;
+
+typedef struct List {
+    Any *items;
+    uint32_t n, capacity;
+} List;
+
+/* What a `for` tells its body. */
+typedef struct Loop {
+    const Any *items; /* [n] */
+    size_t n, index;
+    Any changed; /* what loop.changed was given last */
+} Loop;
+
+/* A method of a value that has been asked for and not yet called. */
+typedef struct Method {
+    Any self;
+    const struct Builtin *builtin;
+} Method;
+
+typedef enum NodeKind {
+    /* Expressions; a, b, c are what they are made of. */
+    NODE_CONST, /* value */
+    NODE_NAME,
+    NODE_LIST, /* of `a` and what follows it by `next`; likewise NODE_TUPLE, NODE_CONCAT; NODE_DICT: key, value in turns */
+    NODE_TUPLE,
+    NODE_DICT,
+    NODE_CONCAT,
+    NODE_GETATTR, /* a.text */
+    NODE_GETITEM, /* a[b] */
+    NODE_SLICE,   /* a:b:c, each may be NULL */
+    NODE_CALL,    /* a(args) */
+    NODE_FILTER,  /* a|text(args); a is NULL where what is filtered is a block */
+    NODE_TEST,    /* a is text(args) */
+    NODE_NOT,
+    NODE_NEGATIVE,
+    NODE_POSITIVE,
+    NODE_AND,
+    NODE_OR,
+    NODE_BINARY,  /* a op b */
+    NODE_COMPARE, /* a, then NODE_OPERANDs from b on: op a */
+    NODE_OPERAND,
+    NODE_CONDITION, /* a if b else c; c may be NULL */
+    NODE_ARGUMENT, /* of a call: a, with a keyword as text, or op '*' or OP_POWER; of a macro: text, default a or NULL */
+    /* Statements */
+    NODE_TEXT,
+    NODE_OUTPUT, /* {{ a }} */
+    NODE_IF,     /* if a: body, else: other */
+    NODE_FOR,    /* for a in b if c: body, else: other */
+    NODE_SET,    /* a = b; without b: a = body, through the filter c, if any */
+    NODE_WITH,   /* NODE_SETs from a on, then body */
+    NODE_MACRO,
+    NODE_CALL_BLOCK,   /* the call a, with the macro b as its caller */
+    NODE_FILTER_BLOCK, /* body through the filter a */
+    NODE_BREAK,
+    NODE_CONTINUE,
+} NodeKind;
+
+/* Operators of more than one character; others are their character. */
+enum { OP_EQUAL = 128, OP_UNEQUAL, OP_AT_MOST, OP_AT_LEAST, OP_FLOOR, OP_POWER, OP_IN, OP_NOT_IN };
+
+/* Which special names the body of a macro has. */
+enum { USES_VARARGS = 1, USES_KWARGS = 2, USES_CALLER = 4 };
+
+typedef struct Node {
+    uint8_t kind;
+    uint8_t op; /* an operator; NODE_MACRO: what it uses; NODE_IF: 1 where it is an elif, alone in `other` */
+    uint32_t line;
+    String text;
+    Any value;
+    struct Node *a, *b, *c;
+    struct Node *args; /* NODE_ARGUMENTs */
+    struct Node *body, *other;
+    struct Node *next;
+} Node;
+
+struct Template {
+    Pool pool;
+    String source;
+    Node *body;
+};
+
+/* Parses template->source into template->body. False with an error that names the line. */
+bool jinja_parse(Template *template, Error *error);
+
+/* Variables. A body of a loop, a macro or a block has a scope of its own; what it sets is not seen outside. */
+typedef struct Scope {
+    struct Scope *outer;
+    struct Variable *variables; /* the latest first */
+} Scope;
+
+typedef struct Macro {
+    const Node *node;
+    Scope *scope; /* where it was defined */
+} Macro;
+
+typedef struct Render {
+    Pool pool;
+    TextBuffer *out;  /* a stack, too: a text is made at its end, and then cut off */
+    size_t out_start; /* bytes that were there before */
+    Error *error;
+    bool failed;
+    uint32_t line; /* of the node that is being evaluated */
+    size_t steps, depth;
+    Scope *scope;
+    int64_t now;
+} Render;
+
+/* ---- jinja_values.c ---- */
+
+/* An error at the template's line, if it is the first. Undefined, for callers to return. */
+Any fail(Render *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Counts steps; false when there have been too many, or all has failed already. */
+bool charge(Render *r, size_t steps);
+
+/* Goes a level down, to what is within a value or node; false when that is too deep. Always followed by `r->depth--`. */
+bool descend(Render *r);
+
+/* n bytes, zeros, of the pool; NULL with an error. */
+void *take(Render *r, size_t n);
+
+void emit(Render *r, const char *text, size_t n);
+void emit_word(Render *r, const char *word);
+
+/* The text at the end of the output from `start` on, which is taken off it. */
+Any cut(Render *r, size_t start);
+
+static inline Any value_of_kind(ValueKind kind) { return (Any){.kind = (uint8_t)kind}; }
+static inline Any value_bool(bool b) { return (Any){.kind = VALUE_BOOL, .integer = b}; }
+static inline Any value_int(int64_t i) { return (Any){.kind = VALUE_INT, .integer = i}; }
+static inline Any value_float(double x) { return (Any){.kind = VALUE_FLOAT, .real = x}; }
+static inline Any value_text(const char *text, size_t n) {
+    return (Any){.kind = VALUE_STRING, .n = (uint32_t)n, .text = text};
+}
+static inline Any value_string(String s) { return value_text(s.data, s.n); }
+static inline String text_of(Any v) { return (String){v.text, v.n}; }
+static inline bool is_list(Any v) { return v.kind >= VALUE_LIST && v.kind <= VALUE_GENERATOR; }
+static inline bool is_integer(Any v) { return v.kind == VALUE_BOOL || v.kind == VALUE_INT; }
+static inline bool is_number(Any v) { return is_integer(v) || v.kind == VALUE_FLOAT; }
+static inline bool is_given(Any v) { return v.kind != VALUE_ABSENT; }
+static inline double number_of(Any v) { return v.kind == VALUE_FLOAT ? v.real : (double)v.integer; }
+
+/* A new, empty list, tuple, generator, dict or namespace. */
+Any value_new(Render *r, ValueKind kind);
+void list_push(Render *r, Any list, Any item);
+void dict_set(Render *r, Any dict, Any key, Any value);
+const Any *dict_find(Render *r, Any dict, Any key); /* the value; NULL: none */
+Any value_from_json(Render *r, const Json *json);
+
+const char *value_type(Any v); /* for people, as Python names it */
+bool value_truth(Any v);
+bool value_equals(Render *r, Any a, Any b);
+int value_compare(Render *r, Any a, Any b); /* < 0, 0, > 0; fails where there is no order */
+bool value_contains(Render *r, Any container, Any item);
+int64_t value_length(Render *r, Any v);
+
+/* What a `for` goes through. */
+typedef struct Items {
+    const Any *items;
+    size_t n;
+} Items;
+Items value_items(Render *r, Any v);
+
+/* As str() and repr() print it; and as a text, which a string is already. */
+void emit_value(Render *r, Any v, bool repr);
+Any value_to_text(Render *r, Any v);
+
+/* Where `needle` begins in `text` at or after byte `from`; text.n + 1: nowhere. Charges for it. */
+size_t text_find(Render *r, String text, String needle, size_t from);
+size_t text_characters(String text);               /* how many */
+size_t text_offset(String text, size_t character); /* bytes before that character, at most text.n */
+Any text_strip(String text, String set, bool left,
+               bool right); /* of characters of the set; of white space if it has no data */
+bool is_python_space(uint32_t code_point);
+
+/* ---- jinja_eval.c ---- */
+
+Any eval(Render *r, const Node *node);
+Any value_attribute(Render *r, Any v, String name); /* v.name */
+Any value_item(Render *r, Any v, Any key);          /* v[key] */
+/* A filter, which a block of NODE_FILTERs ends with, of a value. */
+Any eval_filters(Render *r, const Node *filter, Any v);
+
+/* Arguments of a call. */
+typedef struct Args {
+    List list;     /* by position */
+    List keywords; /* name, value in turns */
+} Args;
+
+Any call_value(Render *r, Any callee, const Args *args);
+
+/* ---- template.c ---- */
+
+Any *scope_find(Render *r, String name); /* NULL: no such variable */
+void scope_set(Render *r, String name, Any value);
+Any call_macro(Render *r, const Macro *macro, const Args *args);
+
+/* ---- jinja_filters.c, jinja_functions.c ---- */
+
+enum { MAX_PARAMETERS = 4 };
+
+/*
+ * A filter, test, method or function. Its parameters are words, those with a '!' must be given; p[i] is argument i,
+ * VALUE_ABSENT where it was not. "*" takes what comes, in `args` alone.
+ */
+typedef Any BuiltinCall(Render *r, Any self, const Any *p, const Args *args);
+typedef struct Builtin {
+    const char *name, *parameters;
+    BuiltinCall *call;
+} Builtin;
+
+Any call_builtin(Render *r, const Builtin *builtin, Any self, const Args *args);
+const Builtin *find_builtin(const Builtin *table, size_t n, String name); /* NULL: none */
+Any call_filter(Render *r, String name, Any self, const Args *args);
+bool call_test(Render *r, String name, Any self, const Args *args);
+const Builtin *find_method(Any self, String name);
+const Builtin *find_function(String name);
+
+/* ---- jinja_strings.c, jinja_json.c: what is a filter, and often a method, too ---- */
+
+BuiltinCall string_capitalize, string_escape, string_format, string_indent, string_lower, string_printf,
+    string_replace, string_strip, string_title, string_upper, string_wordcount, value_to_json, dict_items;
+
+extern const Builtin string_methods[];
+extern const size_t n_string_methods;
+
+#endif

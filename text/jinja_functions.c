@@ -1,0 +1,326 @@
+/* Methods of lists, dicts and loops, global functions, and Python's two ways to format a string. */
+#include "text/jinja.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define FUNCTION(name) static Any name(Render *r, Any self, const Any *p, const Args *args)
+#define SHARED(name) Any name(Render *r, Any self, const Any *p, const Args *args)
+#define UNUSED (void)r, (void)self, (void)p, (void)args
+
+/* ---- Formats ---- */
+
+/* Argument i, or undefined with an error. */
+static Any argument(Render *r, const Args *args, size_t i) {
+    return i < args->list.n ? args->list.items[i]
+                            : fail(r, "a format has more places than there are arguments");
+}
+
+/* What "{…}" in a format names, and an attribute or item of it. */
+static Any format_field(Render *r, const Args *args, String field, size_t *next) {
+    size_t n = 0, digits = 0;
+    while (n < field.n && field.data[n] != '.' && field.data[n] != '[')
+        digits += field.data[n] >= '0' && field.data[n] <= '9', n++;
+    Any v;
+    if (n == 0)
+        v = argument(r, args, (*next)++);
+    else if (digits == n)
+        v = argument(r, args, (size_t)strtoull(field.data, NULL, 10));
+    else {
+        Any dict = {.kind = VALUE_DICT, .items = &(List){args->keywords.items, args->keywords.n, 0}};
+        const Any *keyword = dict_find(r, dict, value_text(field.data, n));
+        v = keyword ? *keyword : fail(r, "a format names '%.*s', which is not given", (int)n, field.data);
+    }
+    if (r->failed || n == field.n) return v;
+    if (field.data[n] == '.') return value_attribute(r, v, (String){field.data + n + 1, field.n - n - 1});
+    return fail(r, "a format with '[' is not known here");
+}
+
+SHARED(string_format) {
+    (void)p;
+    size_t start = r->out->n, next = 0;
+    const char *text = self.text;
+    for (size_t at = 0, n; at < self.n && charge(r, 1); at += n) {
+        n = 1;
+        bool doubled = at + 1 < self.n && text[at + 1] == text[at];
+        if ((text[at] != '{' && text[at] != '}') || doubled) {
+            n += text[at] == '{' || text[at] == '}';
+            emit(r, text + at, 1);
+            continue;
+        }
+        const char *end = text[at] == '{' ? memchr(text + at, '}', self.n - at) : NULL;
+        if (!end) return fail(r, "a format has a lone '%c'", text[at]);
+        String field = {text + at + 1, (size_t)(end - text) - at - 1};
+        if (memchr(field.data, ':', field.n) || memchr(field.data, '!', field.n))
+            return fail(r, "a format with ':' or '!' is not known here");
+        Any v = format_field(r, args, field, &next);
+        if (!r->failed) emit_value(r, v, false);
+        n = field.n + 2;
+    }
+    return cut(r, start);
+}
+
+/* A number in a field of `width`, with zeros or blanks in front. */
+static void emit_number(Render *r, Any v, char kind, bool zeros, int width, int decimals) {
+    char text[512];
+    int n = 0;
+    long long integer = v.kind != VALUE_FLOAT             ? v.integer
+                        : v.real > -9e18 && v.real < 9e18 ? (long long)v.real
+                                                          : 0;
+    if (!is_number(v))
+        fail(r, "a format wants a number, not a %s", value_type(v));
+    else if (kind == 'f')
+        n = snprintf(text, sizeof text, zeros ? "%0*.*f" : "%*.*f", width, decimals < 0 ? 6 : decimals,
+                     number_of(v));
+    else if (kind == 'x')
+        n = snprintf(text, sizeof text, zeros ? "%0*llx" : "%*llx", width, (unsigned long long)integer);
+    else
+        n = snprintf(text, sizeof text, zeros ? "%0*lld" : "%*lld", width, integer);
+    emit(r, text, (size_t)n < sizeof text ? (size_t)n : 0);
+}
+
+/* The two digits that may stand in a format; -1: none do. */
+static int two_digits(Any self, size_t *at) {
+    int number = -1;
+    for (int i = 0; i < 2 && *at < self.n && self.text[*at] >= '0' && self.text[*at] <= '9'; i++, ++*at)
+        number = (number < 0 ? 0 : number * 10) + (self.text[*at] - '0');
+    return number;
+}
+
+SHARED(string_printf) { /* "…%s…" % arguments */
+    (void)p;
+    size_t start = r->out->n, next = 0;
+    for (size_t at = 0; at < self.n && charge(r, 1);) {
+        char c = self.text[at++];
+        if (c != '%') {
+            emit(r, &c, 1);
+            continue;
+        }
+        bool zeros = at < self.n && self.text[at] == '0';
+        int width = two_digits(self, &at), decimals = -1;
+        if (at < self.n && self.text[at] == '.') at++, decimals = two_digits(self, &at);
+        char kind = at < self.n ? self.text[at++] : 0;
+        if (kind == '%') {
+            emit_word(r, "%");
+            continue;
+        }
+        if (!kind || !strchr("srdifx", kind)) return fail(r, "a format has a '%%' that is not known here");
+        Any v = argument(r, args, next++);
+        if (r->failed) return v;
+        if (kind == 's' || kind == 'r')
+            emit_value(r, v, kind == 'r');
+        else
+            emit_number(r, v, kind, zeros, width < 0 ? 0 : width, decimals);
+    }
+    return next < args->list.n ? fail(r, "a format has more arguments than places") : cut(r, start);
+}
+
+/* ---- Methods of dicts, lists, loops ---- */
+
+FUNCTION(dict_get) { /* key default */
+    (void)args;
+    const Any *value = dict_find(r, self, p[0]);
+    return value ? *value : is_given(p[1]) ? p[1] : value_of_kind(VALUE_NONE);
+}
+
+SHARED(dict_items) {
+    UNUSED;
+    Any list = value_new(r, VALUE_LIST);
+    for (size_t i = 0; i < self.items->n && !r->failed; i += 2) {
+        Any pair = value_new(r, VALUE_TUPLE);
+        list_push(r, pair, self.items->items[i]);
+        list_push(r, pair, self.items->items[i + 1]);
+        list_push(r, list, pair);
+    }
+    return list;
+}
+
+/* The keys, or the values. */
+static Any every_second(Render *r, Any dict, size_t from) {
+    Any list = value_new(r, VALUE_LIST);
+    for (size_t i = from; i < dict.items->n && !r->failed; i += 2) list_push(r, list, dict.items->items[i]);
+    return list;
+}
+FUNCTION(dict_keys) { return (void)p, (void)args, every_second(r, self, 0); }
+FUNCTION(dict_values) { return (void)p, (void)args, every_second(r, self, 1); }
+
+static Any copy(Render *r, Any v) {
+    Any other = value_new(r, v.kind);
+    for (size_t i = 0; i < v.items->n && !r->failed; i++) list_push(r, other, v.items->items[i]);
+    return other;
+}
+FUNCTION(list_copy) { return (void)p, (void)args, copy(r, self); }
+
+FUNCTION(list_append) {
+    (void)args;
+    list_push(r, self, p[0]);
+    return value_of_kind(VALUE_NONE);
+}
+
+FUNCTION(list_extend) {
+    (void)args;
+    Items all = value_items(r, p[0]);
+    for (size_t i = 0; i < all.n && !r->failed; i++) list_push(r, self, all.items[i]);
+    return value_of_kind(VALUE_NONE);
+}
+
+FUNCTION(list_pop) { /* index */
+    (void)args;
+    List *list = self.items;
+    int64_t n = list->n, at = !is_given(p[0]) ? -1 : is_integer(p[0]) ? p[0].integer : n;
+    if (at < 0) at += n;
+    if (at < 0 || at >= n || !charge(r, (size_t)n / 4)) return fail(r, "there is nothing to pop");
+    Any popped = list->items[at];
+    list->n--;
+    memmove(list->items + at, list->items + at + 1, (size_t)(n - 1 - at) * sizeof popped);
+    return popped;
+}
+
+FUNCTION(list_index) {
+    (void)args;
+    for (size_t i = 0; i < self.items->n && !r->failed; i++)
+        if (value_equals(r, self.items->items[i], p[0])) return value_int((int64_t)i);
+    return fail(r, "the value is not in the list");
+}
+
+FUNCTION(list_count) {
+    (void)args;
+    int64_t n = 0;
+    for (size_t i = 0; i < self.items->n && !r->failed; i++) n += value_equals(r, self.items->items[i], p[0]);
+    return value_int(n);
+}
+
+FUNCTION(loop_cycle) {
+    (void)p;
+    if (args->list.n == 0) return fail(r, "loop.cycle needs values");
+    return args->list.items[self.loop->index % args->list.n];
+}
+
+FUNCTION(loop_changed) {
+    (void)args;
+    bool same = is_given(self.loop->changed) && value_equals(r, self.loop->changed, p[0]);
+    self.loop->changed = p[0];
+    return value_bool(!same);
+}
+
+static const Builtin dict_methods[] = {{"copy", "", list_copy},
+                                       {"get", "key! default", dict_get},
+                                       {"items", "", dict_items},
+                                       {"keys", "", dict_keys},
+                                       {"values", "", dict_values}};
+static const Builtin list_methods[] = {
+    {"append", "object!", list_append},   {"copy", "", list_copy},         {"count", "value!", list_count},
+    {"extend", "iterable!", list_extend}, {"index", "value!", list_index}, {"pop", "index", list_pop}};
+static const Builtin loop_methods[] = {{"changed", "value!", loop_changed}, {"cycle", "*", loop_cycle}};
+
+#define FIND(table) find_builtin(table, sizeof table / sizeof *table, name)
+
+const Builtin *find_method(Any self, String name) {
+    switch ((ValueKind)self.kind) {
+    case VALUE_STRING: return find_builtin(string_methods, n_string_methods, name);
+    case VALUE_LIST: return FIND(list_methods);
+    case VALUE_DICT: return FIND(dict_methods);
+    case VALUE_LOOP: return FIND(loop_methods);
+    default: return NULL;
+    }
+}
+
+/* ---- Global functions ---- */
+
+FUNCTION(function_range) { /* start stop step */
+    (void)self, (void)args;
+    int64_t bounds[3] = {0, 0, 1};
+    for (size_t i = 0; i < 3; i++) {
+        if (is_given(p[i]) && !is_integer(p[i]))
+            return fail(r, "a range is of integers, not of a %s", value_type(p[i]));
+        if (is_given(p[i])) bounds[i] = p[i].integer;
+    }
+    if (!is_given(p[1])) bounds[1] = bounds[0], bounds[0] = 0;
+    int64_t step = bounds[2], stop = bounds[1];
+    if (step == 0) return fail(r, "a range cannot go by 0");
+    Any list = value_new(r, VALUE_LIST);
+    for (int64_t i = bounds[0]; !r->failed && (step > 0 ? i < stop : i > stop);) {
+        list_push(r, list, value_int(i));
+        if (__builtin_add_overflow(i, step, &i)) break;
+    }
+    return list;
+}
+
+/* dict(…) and namespace(…): what another one has, or pairs, and keywords. */
+static Any new_dict(Render *r, ValueKind kind, Any from, const Args *args) {
+    Any dict = value_new(r, VALUE_DICT);
+    if (is_given(from) && from.kind == VALUE_DICT) {
+        dict = copy(r, from);
+    } else if (is_given(from)) {
+        Items all = value_items(r, from);
+        for (size_t i = 0; i < all.n && !r->failed; i++) {
+            Items pair = value_items(r, all.items[i]);
+            if (pair.n != 2)
+                fail(r, "a dict is made of pairs");
+            else
+                dict_set(r, dict, pair.items[0], pair.items[1]);
+        }
+    }
+    for (size_t i = 0; i < args->keywords.n; i += 2)
+        dict_set(r, dict, args->keywords.items[i], args->keywords.items[i + 1]);
+    if (!r->failed) dict.kind = (uint8_t)kind;
+    return dict;
+}
+
+static Any first_of(const Args *args) {
+    return args->list.n > 0 ? args->list.items[0] : value_of_kind(VALUE_ABSENT);
+}
+FUNCTION(function_dict) { return (void)self, (void)p, new_dict(r, VALUE_DICT, first_of(args), args); }
+FUNCTION(function_namespace) {
+    return (void)self, (void)p, new_dict(r, VALUE_NAMESPACE, first_of(args), args);
+}
+
+FUNCTION(function_raise_exception) {
+    (void)self, (void)args;
+    String message = text_of(value_to_text(r, p[0]));
+    if (!r->failed)
+        error_set(r->error, "the chat template says: %.*s", message.n < 400 ? (int)message.n : 400,
+                  message.data);
+    r->failed = true;
+    return value_of_kind(VALUE_UNDEFINED);
+}
+
+/* strftime's conversions by themselves, in the language of the C locale. */
+FUNCTION(function_strftime_now) { /* format */
+    (void)self, (void)args;
+    String format = text_of(value_to_text(r, p[0]));
+    time_t now = (time_t)r->now;
+    struct tm tm;
+    size_t start = r->out->n;
+    if (!gmtime_r(&now, &tm)) return fail(r, "the time has no date");
+    for (size_t at = 0; at < format.n && charge(r, 1);) {
+        char one[] = {'%', 0, 0, 0}, text[64];
+        size_t n = 1;
+        if (format.data[at] == '%' && at + 1 < format.n) {
+            bool minus = format.data[at + 1] == '-' && at + 2 < format.n; /* without zeros in front */
+            one[1] = format.data[at + 1];
+            if (minus) one[2] = format.data[at + 2];
+            n = minus ? 3 : 2;
+        }
+        if (one[1] && strchr("aAbBcdDeFHIjmMnpRStTuUwWxXyY%", one[n - 1])) {
+            size_t size = strftime(text, sizeof text, one, &tm);
+            emit(r, text, size);
+        } else {
+            emit(r, format.data + at, n);
+        }
+        at += n;
+    }
+    return cut(r, start);
+}
+
+static const Builtin functions[] = {
+    {"dict", "*", function_dict},
+    {"namespace", "*", function_namespace},
+    {"raise_exception", "message!", function_raise_exception},
+    {"range", "start! stop step", function_range},
+    {"strftime_now", "format!", function_strftime_now},
+};
+
+const Builtin *find_function(String name) { return FIND(functions); }

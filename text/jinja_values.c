@@ -1,0 +1,455 @@
+/* Values of templates (jinja.h): memory, texts, lists, dicts, comparisons, and how Python and JSON print them. */
+#include "text/jinja.h"
+#include "text/unicode.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct PoolBlock {
+    struct PoolBlock *before;
+    max_align_t data[];
+} PoolBlock;
+
+void *pool_take(Pool *pool, size_t n) {
+    enum { ALIGN = sizeof(max_align_t), SMALL = 1 << 12, LARGE = 1 << 18 };
+    pool->full = n > pool->most;
+    if (pool->full) return NULL;
+    n = (n + ALIGN - 1) / ALIGN * ALIGN;
+    if (n > pool->left) {
+        size_t size = pool->used < SMALL   ? SMALL
+                      : pool->used < LARGE ? pool->used
+                                           : LARGE; /* blocks double */
+        if (size < n) size = n;
+        pool->full = size > pool->most - pool->used;
+        if (pool->full) return NULL;
+        PoolBlock *block = calloc(1, sizeof *block + size);
+        if (!block) return NULL;
+        block->before = pool->blocks;
+        pool->blocks = block;
+        pool->used += size;
+        if (size - n <= pool->left) return block->data; /* what is left elsewhere is more */
+        pool->next = (char *)block->data;
+        pool->left = size;
+    }
+    void *taken = pool->next;
+    pool->next += n;
+    pool->left -= n;
+    return taken;
+}
+
+void pool_free(Pool *pool) {
+    for (PoolBlock *block = pool->blocks, *before; block; block = before) {
+        before = block->before;
+        free(block);
+    }
+}
+
+/* ---- Errors and bounds ---- */
+
+Any fail(Render *r, const char *format, ...) {
+    char what[400];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(what, sizeof what, format, list);
+    va_end(list);
+    if (!r->failed) error_set(r->error, "the chat template, line %u: %s", r->line, what);
+    r->failed = true;
+    return value_of_kind(VALUE_UNDEFINED);
+}
+
+bool charge(Render *r, size_t steps) {
+    if (r->failed) return false;
+    r->steps += steps < TEMPLATE_MAX_STEPS ? steps : TEMPLATE_MAX_STEPS;
+    if (r->steps >= TEMPLATE_MAX_STEPS) fail(r, "it takes too long");
+    return !r->failed;
+}
+
+bool descend(Render *r) {
+    if (++r->depth > TEMPLATE_MAX_DEPTH) fail(r, "too much within each other");
+    return charge(r, 1);
+}
+
+void *take(Render *r, size_t n) {
+    void *taken = r->failed ? NULL : pool_take(&r->pool, n);
+    if (!taken && r->pool.full) fail(r, "it takes more than %d MB of memory", TEMPLATE_MAX_MEMORY >> 20);
+    if (!taken) fail(r, "not enough memory");
+    return taken;
+}
+
+/* ---- Texts ---- */
+
+void emit(Render *r, const char *text, size_t n) {
+    if (!charge(r, n / 16)) return;
+    if (r->out->n - r->out_start + n > TEMPLATE_MAX_OUTPUT)
+        fail(r, "it makes more than %d MB of text", TEMPLATE_MAX_OUTPUT >> 20);
+    else if (!text_append(r->out, text, n))
+        fail(r, "not enough memory for its text");
+}
+
+void emit_word(Render *r, const char *word) { emit(r, word, strlen(word)); }
+
+Any cut(Render *r, size_t start) {
+    size_t n = r->out->n - start;
+    char *text = n ? take(r, n) : NULL;
+    if (text) memcpy(text, r->out->data + start, n);
+    r->out->n = start;
+    return value_text(text ? text : "", text ? n : 0);
+}
+
+size_t text_find(Render *r, String text, String needle, size_t from) {
+    if (needle.n > text.n - from) return text.n + 1;
+    const char *at = text.data + from, *last = text.data + text.n - needle.n;
+    if (needle.n == 0) return from;
+    for (; at <= last; at++) {
+        const char *found = memchr(at, needle.data[0], (size_t)(last - at) + 1);
+        if (!found) break;
+        if (!charge(r, (size_t)(found - at) / 16 + 1)) break;
+        if (memcmp(found, needle.data, needle.n) == 0) return (size_t)(found - text.data);
+        if (!charge(r, needle.n / 64)) break;
+        at = found;
+    }
+    charge(r, at <= last ? (size_t)(last - at) / 16 : 0);
+    return text.n + 1;
+}
+
+size_t text_characters(String text) {
+    size_t n = 0;
+    for (size_t i = 0; i < text.n; i++) n += (text.data[i] & 0xC0) != 0x80;
+    return n;
+}
+
+size_t text_offset(String text, size_t character) {
+    size_t at = 0;
+    while (at < text.n && ((text.data[at] & 0xC0) == 0x80 || character-- > 0)) at++;
+    return at;
+}
+
+bool is_python_space(uint32_t c) {
+    if (c < 0x80) return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1C && c <= 0x1F);
+    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
+           c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+/* Whether the n bytes at c, a character, are to be stripped. */
+static bool is_stripped(String set, const char *c, size_t n) {
+    uint32_t code;
+    if (!set.data) return utf8_decode(c, n, &code), is_python_space(code);
+    for (size_t at = 0, size; at < set.n; at += size) {
+        size = utf8_decode(set.data + at, set.n - at, &code);
+        if (size == n && memcmp(set.data + at, c, n) == 0) return true;
+    }
+    return false;
+}
+
+Any text_strip(String text, String set, bool left, bool right) {
+    uint32_t code;
+    while (left && text.n > 0) {
+        size_t n = utf8_decode(text.data, text.n, &code);
+        if (!is_stripped(set, text.data, n)) break;
+        text.data += n, text.n -= n;
+    }
+    while (right && text.n > 0) {
+        size_t n = 1;
+        while (n < text.n && n < 4 && (text.data[text.n - n] & 0xC0) == 0x80) n++;
+        if (!is_stripped(set, text.data + text.n - n, n)) break;
+        text.n -= n;
+    }
+    return value_string(text);
+}
+
+/* ---- Lists and dicts ---- */
+
+Any value_new(Render *r, ValueKind kind) {
+    Any value = value_of_kind(kind);
+    value.items = take(r, sizeof *value.items);
+    return value.items ? value : value_of_kind(VALUE_UNDEFINED);
+}
+
+void list_push(Render *r, Any list, Any item) {
+    if (!charge(r, 1)) return;
+    List *items = list.items;
+    if (items->n == items->capacity) {
+        size_t capacity = items->capacity ? 2 * (size_t)items->capacity : 4;
+        Any *larger = take(r, capacity * sizeof *larger);
+        if (!larger) return;
+        if (items->n) memcpy(larger, items->items, items->n * sizeof *larger);
+        items->items = larger;
+        items->capacity = (uint32_t)capacity;
+    }
+    items->items[items->n++] = item;
+}
+
+const Any *dict_find(Render *r, Any dict, Any key) {
+    for (size_t i = 0; !r->failed && i < dict.items->n; i += 2)
+        if (value_equals(r, dict.items->items[i], key)) return &dict.items->items[i + 1];
+    return NULL;
+}
+
+void dict_set(Render *r, Any dict, Any key, Any value) {
+    if (r->failed) return;
+    if (is_list(key) || key.kind == VALUE_DICT) {
+        fail(r, "a %s cannot be a key", value_type(key));
+        return;
+    }
+    const Any *old = dict_find(r, dict, key);
+    if (old) {
+        dict.items->items[old - dict.items->items] = value;
+    } else {
+        list_push(r, dict, key);
+        list_push(r, dict, value);
+    }
+}
+
+Any value_from_json(Render *r, const Json *json) {
+    int64_t integer;
+    Any value = value_of_kind(VALUE_NONE);
+    switch ((JsonKind)json->kind) {
+    case JSON_NULL: break;
+    case JSON_BOOL: return value_bool(json->boolean);
+    case JSON_NUMBER:
+        return json_integer(json, &integer) && json->is_integer ? value_int(integer)
+                                                                : value_float(json->number);
+    case JSON_TEXT: return value_string(json_string(json));
+    case JSON_ARRAY:
+    case JSON_OBJECT:
+        value = value_new(r, json->kind == JSON_ARRAY ? VALUE_LIST : VALUE_DICT);
+        for (size_t i = 0; !r->failed && i < json->n; i++) {
+            if (json->kind == JSON_OBJECT) list_push(r, value, value_string(json_key(json, i)));
+            list_push(r, value, value_from_json(r, json_item(json, i)));
+        }
+        break;
+    }
+    return value;
+}
+
+/* ---- What all kinds have ---- */
+
+const char *value_type(Any v) {
+    static const char *const names[] = {[VALUE_ABSENT] = "nothing", [VALUE_UNDEFINED] = "undefined",
+                                        [VALUE_NONE] = "None",      [VALUE_BOOL] = "bool",
+                                        [VALUE_INT] = "int",        [VALUE_FLOAT] = "float",
+                                        [VALUE_STRING] = "str",     [VALUE_LIST] = "list",
+                                        [VALUE_TUPLE] = "tuple",    [VALUE_GENERATOR] = "generator",
+                                        [VALUE_DICT] = "dict",      [VALUE_NAMESPACE] = "namespace",
+                                        [VALUE_LOOP] = "loop",      [VALUE_MACRO] = "macro",
+                                        [VALUE_METHOD] = "method",  [VALUE_FUNCTION] = "function"};
+    return names[v.kind];
+}
+
+bool value_truth(Any v) {
+    switch ((ValueKind)v.kind) {
+    case VALUE_ABSENT:
+    case VALUE_UNDEFINED:
+    case VALUE_NONE: return false;
+    case VALUE_BOOL:
+    case VALUE_INT: return v.integer != 0;
+    case VALUE_FLOAT: return v.real != 0;
+    case VALUE_STRING: return v.n > 0;
+    case VALUE_LIST:
+    case VALUE_TUPLE:
+    case VALUE_DICT: return v.items->n > 0;
+    default: return true;
+    }
+}
+
+int64_t value_length(Render *r, Any v) {
+    switch ((ValueKind)v.kind) {
+    case VALUE_UNDEFINED: return 0;
+    case VALUE_STRING: return charge(r, v.n / 16), (int64_t)text_characters(text_of(v));
+    case VALUE_LIST:
+    case VALUE_TUPLE: return v.items->n;
+    case VALUE_DICT: return v.items->n / 2;
+    case VALUE_LOOP: return (int64_t)v.loop->n;
+    default: fail(r, "a %s has no length", value_type(v)); return 0;
+    }
+}
+
+Items value_items(Render *r, Any v) {
+    Any list;
+    if (!charge(r, 1)) return (Items){0};
+    switch ((ValueKind)v.kind) {
+    case VALUE_UNDEFINED: return (Items){0};
+    case VALUE_LIST:
+    case VALUE_TUPLE: return (Items){v.items->items, v.items->n};
+    case VALUE_GENERATOR: {
+        Items all = {v.items->items, v.items->n};
+        v.items->n = 0; /* they can be had once */
+        return all;
+    }
+    case VALUE_DICT:
+        list = value_new(r, VALUE_LIST);
+        for (size_t i = 0; !r->failed && i < v.items->n; i += 2) list_push(r, list, v.items->items[i]);
+        break;
+    case VALUE_STRING:
+        list = value_new(r, VALUE_LIST);
+        for (size_t at = 0, n; !r->failed && at < v.n; at += n) {
+            uint32_t code;
+            n = utf8_decode(v.text + at, v.n - at, &code);
+            list_push(r, list, value_text(v.text + at, n));
+        }
+        break;
+    default: fail(r, "a %s cannot be gone through", value_type(v)); return (Items){0};
+    }
+    return r->failed ? (Items){0} : (Items){list.items->items, list.items->n};
+}
+
+static bool lists_equal(Render *r, const List *a, const List *b) {
+    bool equal = a->n == b->n && descend(r);
+    for (size_t i = 0; equal && i < a->n; i++) equal = value_equals(r, a->items[i], b->items[i]);
+    if (a->n == b->n) r->depth--;
+    return equal;
+}
+
+static bool dicts_equal(Render *r, Any a, Any b) {
+    bool equal = a.items->n == b.items->n && descend(r);
+    for (size_t i = 0; equal && i < a.items->n; i += 2) {
+        const Any *other = dict_find(r, b, a.items->items[i]);
+        equal = other && value_equals(r, a.items->items[i + 1], *other);
+    }
+    if (a.items->n == b.items->n) r->depth--;
+    return equal;
+}
+
+bool value_equals(Render *r, Any a, Any b) {
+    if (!charge(r, 1)) return false;
+    if (is_integer(a) && is_integer(b)) return a.integer == b.integer;
+    if (is_number(a) && is_number(b)) return number_of(a) == number_of(b);
+    if (a.kind != b.kind) return false;
+    switch ((ValueKind)a.kind) {
+    case VALUE_UNDEFINED:
+    case VALUE_NONE: return true;
+    case VALUE_STRING: return a.n == b.n && charge(r, a.n / 64) && memcmp(a.text, b.text, a.n) == 0;
+    case VALUE_LIST:
+    case VALUE_TUPLE: return lists_equal(r, a.items, b.items);
+    case VALUE_DICT: return dicts_equal(r, a, b);
+    default: return a.items == b.items;
+    }
+}
+
+int value_compare(Render *r, Any a, Any b) {
+    if (!charge(r, 1)) return 0;
+    if (is_number(a) && is_number(b)) {
+        if (is_integer(a) && is_integer(b)) return (a.integer > b.integer) - (a.integer < b.integer);
+        return (number_of(a) > number_of(b)) - (number_of(a) < number_of(b));
+    }
+    if (a.kind == VALUE_STRING && b.kind == VALUE_STRING) return string_compare(text_of(a), text_of(b));
+    if (is_list(a) && a.kind == b.kind) {
+        int order = 0;
+        if (descend(r))
+            for (size_t i = 0; order == 0 && !r->failed && i < a.items->n && i < b.items->n; i++)
+                if (!value_equals(r, a.items->items[i], b.items->items[i]))
+                    order = value_compare(r, a.items->items[i], b.items->items[i]);
+        r->depth--;
+        return order ? order : (a.items->n > b.items->n) - (a.items->n < b.items->n);
+    }
+    fail(r, "a %s and a %s have no order", value_type(a), value_type(b));
+    return 0;
+}
+
+bool value_contains(Render *r, Any container, Any item) {
+    if (container.kind == VALUE_STRING) {
+        if (item.kind != VALUE_STRING) fail(r, "a %s cannot be in a string", value_type(item));
+        return !r->failed && text_find(r, text_of(container), text_of(item), 0) <= container.n;
+    }
+    if (container.kind == VALUE_DICT) return dict_find(r, container, item) != NULL;
+    Items all = value_items(r, container);
+    for (size_t i = 0; !r->failed && i < all.n; i++)
+        if (value_equals(r, all.items[i], item)) return true;
+    return false;
+}
+
+/* ---- As text ---- */
+
+/* The shortest digits that read back as the same, laid out as Python's repr does (David Gay's rule of 16 digits). */
+static void emit_real(Render *r, double x) {
+    char digits[32], text[64];
+    if (isnan(x) || isinf(x)) {
+        emit_word(r, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
+        return;
+    }
+    int precision = 0;
+    do snprintf(digits, sizeof digits, "%.*e", precision, x);
+    while (++precision < 17 && strtod(digits, NULL) != x);
+    int exponent = atoi(strchr(digits, 'e') + 1), decimals = precision - 1 - exponent;
+    if (exponent < -4 || exponent >= 16)
+        snprintf(text, sizeof text, "%s", digits);
+    else
+        snprintf(text, sizeof text, "%.*f", decimals < 1 ? 1 : decimals, x);
+    emit_word(r, text);
+}
+
+/* As Python's repr of a string. */
+static void emit_repr(Render *r, String s) {
+    bool has_single = memchr(s.data, '\'', s.n) != NULL, has_double = memchr(s.data, '"', s.n) != NULL;
+    char quote = has_single && !has_double ? '"' : '\'', text[16];
+    emit(r, &quote, 1);
+    for (size_t at = 0, n; !r->failed && at < s.n; at += n) {
+        uint32_t c;
+        n = utf8_decode(s.data + at, s.n - at, &c);
+        bool plain = c == ' ' || (unicode_is_safe(c) && !is_python_space(c));
+        if (c == (unsigned char)quote || c == '\\')
+            snprintf(text, sizeof text, "\\%c", (char)c);
+        else if (c == '\n' || c == '\t' || c == '\r')
+            snprintf(text, sizeof text, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
+        else if (c < 0x110000 && !plain)
+            snprintf(text, sizeof text, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
+        else {
+            emit(r, s.data + at, n);
+            continue;
+        }
+        emit_word(r, text);
+    }
+    emit(r, &quote, 1);
+}
+
+static void emit_items(Render *r, Any v) {
+    bool is_dict = v.kind == VALUE_DICT || v.kind == VALUE_NAMESPACE;
+    if (v.kind == VALUE_NAMESPACE) emit_word(r, "<Namespace ");
+    emit_word(r, is_dict ? "{" : v.kind == VALUE_TUPLE ? "(" : "[");
+    for (size_t i = 0; !r->failed && i < v.items->n; i++) {
+        if (i > 0) emit_word(r, is_dict && i % 2 ? ": " : ", ");
+        emit_value(r, v.items->items[i], true);
+    }
+    if (v.kind == VALUE_TUPLE && v.items->n == 1) emit_word(r, ",");
+    emit_word(r, is_dict ? "}" : v.kind == VALUE_TUPLE ? ")" : "]");
+    if (v.kind == VALUE_NAMESPACE) emit_word(r, ">");
+}
+
+void emit_value(Render *r, Any v, bool repr) {
+    char number[32];
+    switch ((ValueKind)v.kind) {
+    case VALUE_ABSENT: break;
+    case VALUE_UNDEFINED: emit_word(r, repr ? "Undefined" : ""); break;
+    case VALUE_NONE: emit_word(r, "None"); break;
+    case VALUE_BOOL: emit_word(r, v.integer ? "True" : "False"); break;
+    case VALUE_INT:
+        snprintf(number, sizeof number, "%lld", (long long)v.integer);
+        emit_word(r, number);
+        break;
+    case VALUE_FLOAT: emit_real(r, v.real); break;
+    case VALUE_STRING:
+        if (repr)
+            emit_repr(r, text_of(v));
+        else
+            emit(r, v.text, v.n);
+        break;
+    case VALUE_LIST:
+    case VALUE_TUPLE:
+    case VALUE_DICT:
+    case VALUE_NAMESPACE:
+        if (descend(r)) emit_items(r, v);
+        r->depth--;
+        break;
+    default: fail(r, "a %s has no text", value_type(v));
+    }
+}
+
+Any value_to_text(Render *r, Any v) {
+    size_t start = r->out->n;
+    if (v.kind == VALUE_STRING) return v;
+    emit_value(r, v, false);
+    return cut(r, start);
+}
