@@ -84,7 +84,7 @@ def main():
     SOURCE.write_text(source[:begin] + table + source[end:])
     # Each form of all characters one by one, each between letters that its marks and parts could compose with.
     for form in ["NFC", "NFD", "NFKC", "NFKD"]:
-        texts = (unicodedata.normalize(form, f"e\u0323{chr(code)}\u0301") for code in range(0x110000)
+        texts = (unicodedata.normalize(form, f"e\u0323{chr(code)}\u0301o{chr(code)}\u0301") for code in range(0x110000)
                  if not 0xD800 <= code < 0xE000)
         print(form, f"0x{fnv1a(''.join(texts)):016x}")
     print("lower", f"0x{fnv1a(''.join(chr(c).lower() for c in range(0x110000) if not 0xD800 <= c < 0xE000)):016x}")

@@ -12,7 +12,7 @@ typedef struct Place {
     int32_t id; /* −1: a character that is no piece */
 } Place;
 
-enum { UNSEEN = UINT32_MAX }; /* the start of a piece to a place that no piece has reached */
+static const uint32_t UNSEEN = UINT32_MAX; /* the start of a piece to a place that no piece has reached */
 
 static void reach(Place *place, double score, size_t start, int32_t id) {
     if (place->start == UNSEEN || score > place->score) *place = (Place){score, (uint32_t)start, id};
@@ -23,17 +23,15 @@ static void find_ways(const Unigram *unigram, const char *text, size_t n, Place 
     for (size_t i = 1; i <= n; i++) places[i].start = UNSEEN;
     for (size_t start = 0, length; start < n; start += length) {
         uint32_t c;
-        bool is_piece = false; /* the character alone */
         length = utf8_decode(text + start, n - start, &c);
         for (int32_t i = prefixes_find(&unigram->pieces, text + start, n - start); i >= 0;) {
             const Prefix *piece = &unigram->pieces.items[i];
             reach(&places[start + piece->text.n], places[start].score + unigram->scores[piece->id], start,
                   piece->id);
-            is_piece = is_piece || piece->text.n == length;
             i = piece->shorter;
         }
-        if (!is_piece)
-            reach(&places[start + length], places[start].score + unigram->unknown_score, start, -1);
+        /* Lower than any piece's score: where the character is one, nothing comes of this. */
+        reach(&places[start + length], places[start].score + unigram->unknown_score, start, -1);
     }
 }
 

@@ -440,7 +440,7 @@ static void write_folder_seeds(void) {
              264) "," TENSOR("h.0.attn.bias", "[1,1,4,4]", 264, 296) "," TENSOR("ln_f.weight", "[4]", 296,
                                                                                 304) "}",
          304},
-        {"{\"model_type\":\"gpt_neox\"," COMMON "\"rotary_pct\":0.5,\"layer_norm_eps\":1e-5}",
+        {"{\"model_type\":\"gpt_neox\"," COMMON "\"rotary_pct\":1.0,\"layer_norm_eps\":1e-5}",
          "{" TENSOR("gpt_neox.embed_in.weight", "[5,4]", 0, 40) "," TENSOR(
              "gpt_neox.layers.0.attention.query_key_value.weight", "[12,4]", 40,
              136) "," TENSOR("gpt_neox.layers.0.attention.query_key_value.bias", "[12]", 136, 160) "}",
@@ -458,15 +458,15 @@ static void write_folder_seeds(void) {
                                              232) "}",
          232},
         {"{\"model_type\":\"gpt_oss\"," COMMON
-         "\"num_local_experts\":1,\"num_experts_per_tok\":1,\"sliding_window\":4,"
+         "\"num_local_experts\":2,\"num_experts_per_tok\":1,\"sliding_window\":4,"
          "\"rms_norm_eps\":1e-5}",
          "{" TENSOR(
              "model.embed_tokens.weight", "[5,4]", 0,
              40) ",\"model.layers.0.mlp.experts.gate_up_proj_blocks\":{"
-                 "\"dtype\":\"U8\",\"shape\":[1,2,1,16],\"data_offsets\":[40,72]},"
-                 "\"model.layers.0.mlp.experts.gate_up_proj_scales\":{\"dtype\":\"U8\",\"shape\":[1,2,1],\"data_offsets\":[72,74]}," TENSOR(
-                     LAYER "mlp.experts.gate_up_proj_bias", "[1,2]", 74, 78) "}",
-         78},
+                 "\"dtype\":\"U8\",\"shape\":[2,2,1,16],\"data_offsets\":[40,104]},"
+                 "\"model.layers.0.mlp.experts.gate_up_proj_scales\":{\"dtype\":\"U8\",\"shape\":[2,2,1],\"data_offsets\":[104,108]}," TENSOR(
+                     LAYER "mlp.experts.gate_up_proj_bias", "[2,2]", 108, 116) "}",
+         116},
         {"{\"model_type\":\"baichuan\"," COMMON "\"rms_norm_eps\":1e-5}",
          "{" TENSOR("model.embed_tokens.weight", "[5,4]", 0, 40) "," TENSOR(LAYER "self_attn.W_pack.weight",
                                                                             "[12,4]", 40, 136) "}",
