@@ -345,8 +345,8 @@ static void test_refuses_models(void) {
 static void test_unknown_characters(void) {
     static const char *const jsons[] = {
         "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}}",
-        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, "
-        "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false}}",
+        ("{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, "
+         "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false}}"),
         "{\"model\": {\"type\": \"Unigram\", \"vocab\": [[\"a\", -1]]}, \"decoder\": {\"type\": \"Fuse\"}}"};
     for (size_t i = 0; i < sizeof jsons / sizeof *jsons; i++) {
         Error error = {{0}};
