@@ -81,6 +81,12 @@ static const char *folder_of(size_t i, const char *suffix) {
     return path;
 }
 
+static const char *extra(const char *suffix) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/x-%s", scratch_folder, suffix);
+    return path;
+}
+
 static uint64_t number_at(const Checkpoint *checkpoint, const char *suffix, uint64_t otherwise) {
     String architecture = {"", 0};
     char key[128];
@@ -226,6 +232,28 @@ static void test_same_checkpoint(void) {
     }
 }
 
+/* CodeGen is GPT-J with q, k and v in one tensor. */
+static void test_codegen(void) {
+    Error error = {{0}};
+    Checkpoint *gguf = checkpoint_open(REFERENCE "gptj.gguf", &error),
+               *folder = checkpoint_open(extra("codegen"), &error);
+    CHECK(gguf && folder, "%s", error.message);
+    if (gguf && folder) compare_tensors("codegen", gguf, folder);
+    checkpoint_close(gguf);
+    checkpoint_close(folder);
+}
+
+/* The same weights in three files. */
+static void test_parts(void) {
+    Error error = {{0}};
+    Checkpoint *gguf = checkpoint_open(REFERENCE "qwen3moe.gguf", &error),
+               *folder = checkpoint_open(extra("parts"), &error);
+    CHECK(gguf && folder, "%s", error.message);
+    if (gguf && folder) compare_tensors("three files", gguf, folder);
+    checkpoint_close(gguf);
+    checkpoint_close(folder);
+}
+
 /* For who writes a GGUF file: the same tensors, one by one, in the same order of rows. */
 static void test_lay_out(void) {
     for (size_t i = 0; i < N_MODELS; i++) {
@@ -310,11 +338,15 @@ int main(void) {
     for (size_t i = 0; i < N_MODELS; i++)
         n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "%s.gguf %s", models[i].name,
                               folder_of(i, ""));
+    n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "gptj.gguf %s", extra("codegen"));
+    snprintf(command + n, sizeof command - n, " " REFERENCE "qwen3moe.gguf %s", extra("parts"));
     if (system(command) != 0) {
         printf("skipped: python3 scripts/folders.py does not run\n0 passed, 0 failed, 1 skipped\n");
         return 0;
     }
     RUN(test_same_checkpoint);
+    RUN(test_codegen);
+    RUN(test_parts);
     RUN(test_lay_out);
     RUN(test_same_logits);
     snprintf(command, sizeof command, "rm -r %s", scratch_folder);
