@@ -254,6 +254,29 @@ static void test_matmul_chunk(void) {
     }
 }
 
+/* More rows and tokens than are summed at a time. */
+static void test_matmul_of_many(void) {
+    enum { ROWS = 275, TOKENS = 301, STRIDE = ROWS + GAP };
+    static const DType kinds[] = {DTYPE_F32, DTYPE_Q4_0, DTYPE_Q6_K};
+    float *all = allocate(2 * TOKENS * STRIDE * sizeof *all), *each = all + TOKENS * STRIDE;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        Multiplication p = multiplication_new(kinds[k], ROWS, kinds[k] == DTYPE_Q6_K ? 256 : 32, TOKENS);
+        multiply_in_double(&p);
+        for (size_t s = 0; s < n_sets; s++) {
+            if (is_tested(s, &p)) continue;
+            multiply_all(sets[s], &p, p.bias, 0, TOKENS, all);
+            check_multiplication(sets[s], &p, p.bias, all, TOKENS, TOKENS);
+            if (!is_promised(sets[s], TOKENS)) continue;
+            multiply_each(sets[s], &p, p.bias, TOKENS, each);
+            for (size_t t = 0; t < TOKENS; t++)
+                CHECK(memcmp(all + t * STRIDE, each + t * STRIDE, ROWS * sizeof *all) == 0,
+                      "%s %s: token %zu", sets[s]->name, dtype_info(kinds[k])->name, t);
+        }
+        multiplication_free(&p);
+    }
+    free(all);
+}
+
 /* A token has the bits that it has alone in whatever company. Groups begin at different tokens. */
 static void check_company(const Kernels *set, const Multiplication *p, const float *each, float *y) {
     size_t stride = p->w.rows + GAP;
@@ -510,6 +533,7 @@ int main(void) {
     find_sets();
     RUN(test_matmul);
     RUN(test_matmul_chunk);
+    RUN(test_matmul_of_many);
     RUN(test_company_changes_nothing);
     RUN(test_matmul_of_whole_numbers);
     RUN(test_matmul_of_two_numbers);
