@@ -82,8 +82,10 @@ static const char *folder_of(size_t i, const char *suffix) {
 }
 
 static const char *extra(const char *suffix) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s/x-%s", scratch_folder, suffix);
+    static char paths[2][512];
+    static size_t next;
+    char *path = paths[next++ % 2];
+    snprintf(path, sizeof paths[0], "%s/x-%s", scratch_folder, suffix);
     return path;
 }
 
@@ -289,6 +291,33 @@ static void test_lay_out(void) {
     }
 }
 
+/* quantize makes the GGUF of it again, and never of a part of the model itself. */
+static void test_quantize(void) {
+    static const char *const names[] = {"llama-f32", "olmoe", "gpt-oss-mxfp4"};
+    const char *program = getenv("QUANTIZE");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        Error error = {{0}};
+        char command[1600], path[256], folder[600];
+        snprintf(folder, sizeof folder, "%s/%s", scratch_folder, names[i]);
+        snprintf(path, sizeof path, REFERENCE "%s.gguf", names[i]);
+        snprintf(command, sizeof command, "'%s' %s %s F32 --allow-requantize >%s 2>&1",
+                 program ? program : "./quantize", folder, extra("out"), extra("said"));
+        CHECK(system(command) == 0, "%s", command);
+        Checkpoint *gguf = checkpoint_open(path, &error), *out = checkpoint_open(extra("out"), &error);
+        CHECK(gguf && out, "%s", error.message);
+        if (gguf && out && i < 2) compare_tensors(names[i], gguf, out);
+        if (gguf && out) compare_keys(names[i], gguf, out);
+        CHECK(out && checkpoint_n_tensors(out) == checkpoint_n_tensors(gguf) &&
+                  !checkpoint_has(out, "attn.rope.pairing"),
+              "%s: tensors or keys", names[i]);
+        checkpoint_close(gguf);
+        checkpoint_close(out);
+        snprintf(command, sizeof command, "'%s' %s %s/model.safetensors F32 --allow-requantize 2>%s",
+                 program ? program : "./quantize", folder, folder, extra("said"));
+        CHECK(system(command) != 0, "the model was written over");
+    }
+}
+
 enum { N_TOKENS = 24, N_VOCAB = 512 };
 
 /* Logits [N_TOKENS][n_vocab] of a text, or NULL; *n_vocab. */
@@ -348,6 +377,7 @@ int main(void) {
     RUN(test_codegen);
     RUN(test_parts);
     RUN(test_lay_out);
+    RUN(test_quantize);
     RUN(test_same_logits);
     snprintf(command, sizeof command, "rm -r %s", scratch_folder);
     if (system(command) != 0) perror("rm");
