@@ -30,7 +30,7 @@ static void add_llama3(Maker *maker, const Json *rope, double base, uint64_t rop
     for (uint64_t i = 0; factors && i < rope_dim / 2; i++) {
         double turns = n_ctx * pow(base, -2.0 * (double)i / (double)rope_dim) / (2 * pi); /* within n_ctx */
         double smooth = fmin(fmax((turns - low) / (high - low), 0), 1);
-        factors[i] = (float)(turns > high ? 1 : turns < low ? factor : 1 / ((1 - smooth) / factor + smooth));
+        factors[i] = (float)(1 / ((1 - smooth) / factor + smooth));
     }
 }
 

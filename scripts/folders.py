@@ -3,6 +3,8 @@
 
     scripts/folders.py MODEL.gguf FOLDER [MODEL.gguf FOLDER ...]
 
+A FOLDER that ends in -parts gets its weights in three files; GPT-J's in one that ends in -codegen become CodeGen's, which
+differ in how they lie.
 The inverse of what checkpoint/folder.c does, written from transformers' modelling code. Plain Python, so that `make test`
 can run it anywhere; made for models of some thousand weights, of F32, F16 or BF16.
 """
@@ -75,9 +77,10 @@ def transposed(data, shape, size):
 
 
 class Writer:
-    def __init__(self, model):
+    def __init__(self, model, architecture=None):
         self.model = model
-        self.architecture = model.keys["general.architecture"]
+        self.prefix = model.keys["general.architecture"]
+        self.architecture = architecture or self.prefix
         self.n_head = self.key("attention.head_count")
         self.n_head_kv = self.key("attention.head_count_kv", self.n_head)
         self.d_model = self.key("embedding_length")
@@ -85,7 +88,7 @@ class Writer:
         self.out = {}
 
     def key(self, name, otherwise=None):
-        return self.model.keys.get(self.architecture + "." + name, otherwise)
+        return self.model.keys.get(self.prefix + "." + name, otherwise)
 
     def paired(self, data, n_head):
         """Rows of q or k of Llama's kin: GGUF has a pair's rows side by side, the folder the first of all pairs first."""
@@ -426,7 +429,7 @@ def write_safetensors(path, tensors):
 
 
 def convert(source, folder, n_files=1):
-    writer = Writer(Gguf(source))
+    writer = Writer(Gguf(source), "codegen" if folder.endswith("-codegen") else None)
     for name, (kind, shape, data) in writer.model.tensors.items():
         match = re.fullmatch(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)", name)
         if match[2] not in ("rope_factors_long", "rope_factors_short", "rope_freqs"):

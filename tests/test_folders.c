@@ -81,6 +81,14 @@ static const char *folder_of(size_t i, const char *suffix) {
     return path;
 }
 
+static const char *extra(const char *suffix) {
+    static char paths[2][512];
+    static size_t next;
+    char *path = paths[next++ % 2];
+    snprintf(path, sizeof paths[0], "%s/x-%s", scratch_folder, suffix);
+    return path;
+}
+
 static uint64_t number_at(const Checkpoint *checkpoint, const char *suffix, uint64_t otherwise) {
     String architecture = {"", 0};
     char key[128];
@@ -226,6 +234,28 @@ static void test_same_checkpoint(void) {
     }
 }
 
+/* CodeGen is GPT-J with q, k and v in one tensor. */
+static void test_codegen(void) {
+    Error error = {{0}};
+    Checkpoint *gguf = checkpoint_open(REFERENCE "gptj.gguf", &error),
+               *folder = checkpoint_open(extra("codegen"), &error);
+    CHECK(gguf && folder, "%s", error.message);
+    if (gguf && folder) compare_tensors("codegen", gguf, folder);
+    checkpoint_close(gguf);
+    checkpoint_close(folder);
+}
+
+/* The same weights in three files. */
+static void test_parts(void) {
+    Error error = {{0}};
+    Checkpoint *gguf = checkpoint_open(REFERENCE "qwen3moe.gguf", &error),
+               *folder = checkpoint_open(extra("parts"), &error);
+    CHECK(gguf && folder, "%s", error.message);
+    if (gguf && folder) compare_tensors("three files", gguf, folder);
+    checkpoint_close(gguf);
+    checkpoint_close(folder);
+}
+
 /* For who writes a GGUF file: the same tensors, one by one, in the same order of rows. */
 static void test_lay_out(void) {
     for (size_t i = 0; i < N_MODELS; i++) {
@@ -258,6 +288,33 @@ static void test_lay_out(void) {
               "%s: keys", models[i].name);
         checkpoint_close(gguf);
         checkpoint_close(folder);
+    }
+}
+
+/* quantize makes the GGUF of it again, and never of a part of the model itself. */
+static void test_quantize(void) {
+    static const char *const names[] = {"llama-f32", "olmoe", "gpt-oss-mxfp4"};
+    const char *program = getenv("QUANTIZE");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        Error error = {{0}};
+        char command[1600], path[256], folder[600];
+        snprintf(folder, sizeof folder, "%s/%s", scratch_folder, names[i]);
+        snprintf(path, sizeof path, REFERENCE "%s.gguf", names[i]);
+        snprintf(command, sizeof command, "'%s' %s %s F32 --allow-requantize >%s 2>&1",
+                 program ? program : "./quantize", folder, extra("out"), extra("said"));
+        CHECK(system(command) == 0, "%s", command);
+        Checkpoint *gguf = checkpoint_open(path, &error), *out = checkpoint_open(extra("out"), &error);
+        CHECK(gguf && out, "%s", error.message);
+        if (gguf && out && i < 2) compare_tensors(names[i], gguf, out);
+        if (gguf && out) compare_keys(names[i], gguf, out);
+        CHECK(out && checkpoint_n_tensors(out) == checkpoint_n_tensors(gguf) &&
+                  !checkpoint_has(out, "attn.rope.pairing"),
+              "%s: tensors or keys", names[i]);
+        checkpoint_close(gguf);
+        checkpoint_close(out);
+        snprintf(command, sizeof command, "'%s' %s %s/model.safetensors F32 --allow-requantize 2>%s",
+                 program ? program : "./quantize", folder, folder, extra("said"));
+        CHECK(system(command) != 0, "the model was written over");
     }
 }
 
@@ -310,12 +367,17 @@ int main(void) {
     for (size_t i = 0; i < N_MODELS; i++)
         n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "%s.gguf %s", models[i].name,
                               folder_of(i, ""));
+    n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "gptj.gguf %s", extra("codegen"));
+    snprintf(command + n, sizeof command - n, " " REFERENCE "qwen3moe.gguf %s", extra("parts"));
     if (system(command) != 0) {
         printf("skipped: python3 scripts/folders.py does not run\n0 passed, 0 failed, 1 skipped\n");
         return 0;
     }
     RUN(test_same_checkpoint);
+    RUN(test_codegen);
+    RUN(test_parts);
     RUN(test_lay_out);
+    RUN(test_quantize);
     RUN(test_same_logits);
     snprintf(command, sizeof command, "rm -r %s", scratch_folder);
     if (system(command) != 0) perror("rm");
