@@ -22,6 +22,8 @@
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
 #endif
 
 /* How many rows are unpacked at once, sixteen bytes of each beside those of the next: as many as fill a vector. */
@@ -57,8 +59,8 @@ OPENED bool has_mins(DType dtype) {
            dtype == DTYPE_Q5_K;
 }
 
-/* q of eight bits: products of bytes want weights unsigned on x86-64, but signed on arm64. All others are below 64. */
-#if defined(__aarch64__)
+/* q of eight bits: products of bytes want weights unsigned on x86-64, but signed elsewhere. All others are below 64. */
+#if defined(__aarch64__) || defined(__wasm__)
 typedef int8_t Q;
 enum { MIDDLE = 0 };
 #else
@@ -163,8 +165,9 @@ OPENED Floats lower_halves(Words words) {
 #elif defined(__aarch64__)
     return (Floats)vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32((uint32x4_t)words)));
 #else
-    return (Floats){f16_to_f32((uint16_t)words[0]), f16_to_f32((uint16_t)words[1]),
-                    f16_to_f32((uint16_t)words[2]), f16_to_f32((uint16_t)words[3])};
+    const Words magnitude = words & 0x7fff, sign = (words & 0x8000) << 16,
+                endless = (Words)(magnitude > 0x7bff) & 0x7f800000;
+    return (Floats)((Words)((Floats)(magnitude << 13) * 0x1p112f) | endless | sign);
 #endif
 }
 
@@ -181,6 +184,8 @@ OPENED Bytes look_up(Bytes table, Bytes index) {
     return (Bytes)_mm_shuffle_epi8((__m128i)table, (__m128i)index);
 #elif defined(__aarch64__)
     return (Bytes)vqtbl1q_u8((uint8x16_t)table, (uint8x16_t)index);
+#elif defined(__wasm_simd128__)
+    return (Bytes)wasm_i8x16_swizzle((v128_t)table, (v128_t)index);
 #else
     Bytes found;
     for (size_t i = 0; i < 16; i++) found[i] = index[i] < 16 ? table[index[i]] : 0;

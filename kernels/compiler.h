@@ -9,7 +9,9 @@
  * Tells the compiler that v may have changed, so that it can neither fetch it once more nor put its sum off. On arm64,
  * for which gcc orders instructions before it deals registers, volatile keeps the order, too, or registers run out.
  */
-#if defined(__x86_64__)
+#if defined(__wasm__)
+#define KEEP_IN_REGISTER(v) ((void)0) /* its registers are dealt where it runs */
+#elif defined(__x86_64__)
 #define KEEP_IN_REGISTER(v) __asm__("" : "+v"(v))
 #else
 #define KEEP_IN_REGISTER(v) __asm__ volatile("" : "+w"(v))

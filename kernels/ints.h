@@ -8,7 +8,7 @@
  * sums become floats. That is enough for text, but two ways to the same logits may end 1.5e-2 of their span apart, where
  * a float's last bit decides which way a q is rounded.
  *
- * ints_x86.h and ints_arm64.h have what lanes.h has not; a q has `bytes` bytes:
+ * ints_x86.h, ints_arm64.h and ints_wasm.h have what lanes.h has not; a q has `bytes` bytes:
  *   LARGEST_Q(bytes): the largest q that activations are rounded to
  *   STEPS(bytes): a step is no more than the block's largest x over this
  *   part_bytes(bytes): q is multiplied in parts of so many bytes, each by the same weights
@@ -49,6 +49,8 @@ OPENED PackedInts packed_ints(size_t bytes, size_t span, const void *packed, siz
 
 #if defined(__x86_64__)
 #include "ints_x86.h"
+#elif defined(__wasm__)
+#include "ints_wasm.h"
 #else
 #include "ints_arm64.h"
 #endif

@@ -21,7 +21,7 @@
  *   ints_unit(v, u), vec_unit(v, u): unit u of each four lanes in all of these; u is a constant
  *   vec_pick(p, i): likewise, of LANES floats at p, for any i
  *   vec_each_four(p): LANES/4 floats, each in four lanes      vec_store_four(to, v): lane 4·i + j to to[j][i]
- *   ints_widen(v, upper): the lower, or upper, eight bytes of each sixteen as int16, on x86-64
+ *   ints_widen(v, upper): the lower, or upper, eight bytes of each sixteen as int16, on x86-64 and WebAssembly
  *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
  *   ints_rest(bytes, dots): in lanes of 32 bits, if they are not yet
  *   ints_add_fours(v): lane 4·i + j is what lanes [4·i, 4·i + 4) of v[j] add up to
@@ -39,6 +39,8 @@
 #include "lanes_avx2.h"
 #elif defined(__aarch64__)
 #include "lanes_neon.h"
+#elif defined(__wasm_simd128__)
+#include "lanes_wasm.h"
 #else
 #error "lanes are those of a kernel set's flags, on x86-64 -mavx2 -mfma -mf16c at least; see the Makefile"
 #endif

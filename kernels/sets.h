@@ -24,6 +24,10 @@
     SET(neon)                                                                                                \
     SET(neondot)                                                                                             \
     SET(neondot_int8)
+#elif defined(__wasm__)
+#define KERNEL_SETS(SET)                                                                                     \
+    SET(scalar)                                                                                              \
+    SET(wasm)
 #else
 #define KERNEL_SETS(SET) SET(scalar)
 #endif
@@ -100,6 +104,8 @@ extern const Product avx2_matvec_words, avx2_few_words, avx2_matmul_words;      
 extern const Product avx512_matvec_bytes, avx512_few_bytes, avx512_matmul_bytes; /* by VNNI */
 #elif defined(__aarch64__)
 DECLARE_SHARED(neon)
+#elif defined(__wasm__)
+DECLARE_SHARED(wasm)
 #endif
 
 #endif

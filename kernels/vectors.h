@@ -85,12 +85,12 @@ float SHARED(max)(const float *x, size_t n) {
 
 /*
  * e^x to 1 ulp, denormal results and both infinities included; NaN stays NaN.
- * x = k·ln 2 + r with |r| ≤ ½ ln 2, and e^r by its Taylor series to r⁷/7!, whose rest is below 2^-27.
+ * x = k·ln 2 + r with |r| ≤ ½ ln 2; ln 2 comes in two parts, of which k times the first is exact. e^r by its Taylor series to r⁷/7!, whose rest is below 2^-27.
  */
 static Vec vec_exp(Vec x) {
     static const float factors[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 1.0f / 2, 1.0f, 1.0f};
-    const Vec log2_e = vec_set(0x1.715476p+0f), minus_ln2 = vec_set(-0x1.62e430p-1f),
-              minus_rest = vec_set(0x1.05c610p-29f);
+    const Vec log2_e = vec_set(0x1.715476p+0f), minus_ln2 = vec_set(-0x1.62e4p-1f),
+              minus_rest = vec_set(-0x1.7f7d1cp-20f);
     /* From these bounds on the result is 0 or inf; a NaN passes, as min's and max's second operand or as itself. */
     x = vec_max(vec_set(-104.0f), vec_min(vec_set(89.0f), x));
     Vec k = vec_round(vec_mul(x, log2_e));
