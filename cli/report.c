@@ -21,8 +21,10 @@ Report report_begin(bool json, bool ascii) {
     if (!isatty(STDOUT_FILENO)) return report;
     report.bars = true;
     report.colour = !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
+#ifdef TIOCGWINSZ
     struct winsize size;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) report.width = size.ws_col;
+#endif
     return report;
 }
 

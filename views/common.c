@@ -23,10 +23,12 @@ bool study_open(Study *study, const char *path, Error *error) {
 void study_close(Study *study) {
     note_changed("study", study->model);
     session_free(study->session);
-    tokenizer_free(study->tokenizer);
-    checkpoint_close(study->vocabulary);
-    model_close(study->model);
-    threads_free(study->threads);
+    if (!study->held) {
+        tokenizer_free(study->tokenizer);
+        checkpoint_close(study->vocabulary);
+        model_close(study->model);
+        threads_free(study->threads);
+    }
     tokens_free(&study->subject.tokens);
     free(study->text.data);
     arena_free(&study->arena);

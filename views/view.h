@@ -39,9 +39,18 @@ typedef struct StudyOptions {
 
 typedef struct View View;
 
+/* A model that stays open from one command to the next, which are given it and name none. */
+typedef struct Held {
+    const char *path;
+    Model *model;
+    Tokenizer *tokenizer;
+    Threads *threads;
+} Held;
+
 /* A view under way. */
 typedef struct Study {
     const View *view;
+    const Held *held; /* or NULL: what is opened is the study's own */
     const StudyOptions *options;
     Subject subject;        /* what is studied: borrows what the study owns */
     Model *model;           /* NULL in views that need none */
@@ -89,6 +98,12 @@ struct View {
 /* In the order in which help lists them. */
 extern const View view_next, view_score, view_attend, view_heads, view_lens, view_explain, view_ablate,
     view_experts, view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case;
+
+/*
+ * The view from its options to its report; argv[0] is its name. Returns the exit code, with an error if it is not 0.
+ * `held` may be NULL.
+ */
+int view_command(const View *view, const Held *held, int argc, char **argv, Error *error);
 
 #define VIEW_OPTIONS(table) .options = (table), .n_options = sizeof(table) / sizeof *(table)
 

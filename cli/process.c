@@ -1,0 +1,108 @@
+/* What of cli/program.h is a matter of processes and signals. */
+#include "cli/output.h"
+#include "cli/program.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { GRACE_US = 100000 }; /* after Ctrl-C, to notice it and end in order */
+
+static volatile sig_atomic_t stopped_by; /* a signal that asked for an end, or 0 */
+static pthread_t main_thread;
+static char cut_short[96]; /* what on_bus_error says: it must not format anything itself */
+
+/* setitimer is on no list of what a handler may call, but it is no more than a call of the system. */
+static void set_grace(suseconds_t us) {
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = us}, NULL);
+}
+
+/* As if nobody had caught the signal; within its handler, when that returns. */
+static void end_by(int signal_number) {
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+/* The main thread writes files, and is not to go on with one that is removed meanwhile. */
+static void on_signal(int signal_number) {
+    if (!pthread_equal(pthread_self(), main_thread)) {
+        pthread_kill(main_thread, signal_number);
+        return;
+    }
+    if (!stopped_by && (signal_number == SIGINT || output_is_finished())) {
+        stopped_by = signal_number;
+        if (!output_is_finished()) set_grace(GRACE_US);
+        return;
+    }
+    output_remove_unfinished();
+    end_by(signal_number == SIGALRM && stopped_by ? stopped_by
+                                                  : signal_number); /* SIGALRM: the grace is over */
+}
+
+/* Reading a mapping beyond the end that its file has by now, or where its disk fails. Of several threads one speaks. */
+static void on_bus_error(int signal_number) {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    (void)signal_number;
+    while (atomic_flag_test_and_set(&told)) pause();
+    ssize_t written = write(STDERR_FILENO, cut_short, strlen(cut_short));
+    (void)written;
+    output_remove_unfinished();
+    _exit(EXIT_BAD_INPUT);
+}
+
+/*
+ * A standard stream that is closed would be the next file that is opened: a model read as the prompt, a text written into
+ * an output. Each is opened the wrong way round, so that reading or writing fails as it does while it is closed.
+ */
+static void occupy_closed_streams(void) {
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++)
+        if (fcntl(i, F_GETFD) < 0) open("/dev/null", i == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+void catch_signals(const char *program) {
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
+    struct sigaction action = {.sa_handler = on_signal}, before;
+    occupy_closed_streams();
+    sigfillset(&action.sa_mask);
+    main_thread = pthread_self();
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        sigaction(ends[i], NULL, &before);
+        if (before.sa_handler != SIG_IGN || ends[i] == SIGALRM)
+            sigaction(ends[i], &action, NULL); /* nohup and & ask not to be heard */
+    }
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    snprintf(cut_short, sizeof cut_short,
+             "%s: the model's file was cut short, or could not be read further\n", program);
+    signal(SIGBUS, on_bus_error);
+}
+
+bool interrupted(void) { return stopped_by; }
+
+void forget_interrupt(void) {
+    if (stopped_by != SIGINT) return;
+    set_grace(0);
+    stopped_by = 0;
+}
+
+void last_words(void) { set_grace(0); }
+
+int end_program(int code) {
+    if (code == EXIT_SUCCESS || !stopped_by) return code;
+    fflush(NULL);
+    end_by(stopped_by);
+    return EXIT_INTERRUPTED;
+}
+
+uint64_t peak_rss_bytes(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_maxrss * 1024;
+}

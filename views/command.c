@@ -1,0 +1,145 @@
+/* What commands share: options, opening the model, reading the text, the report. */
+#include "views/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define AT(member) offsetof(StudyOptions, member)
+
+static const Option all_know[] = {
+    {"--json", NULL, OPTION_ON, AT(json)},
+    {"--ascii", NULL, OPTION_ON, AT(ascii)},
+    {"--help", "-h", OPTION_ON, AT(help)},
+};
+
+static const Option of_a_model[] = {{"--ctx-size", "-c", OPTION_INT, AT(n_ctx), 2, 1e9}};
+
+static const Option of_a_text[] = {
+    {"--prompt", "-p", OPTION_ONCE, AT(prompt)},
+    {"--file", "-f", OPTION_ONCE, AT(prompt_file)},
+    {"--tokenizer", "-z", OPTION_TEXT, AT(tokenizer)},
+    {"--threads", "-t", OPTION_INT, AT(n_threads), 1, 1024},
+    {"--kv", NULL, OPTION_TEXT, AT(kv)},
+    {"--seed", "-s", OPTION_INT, AT(seed), 0, 9e15},
+    {"--bos", NULL, OPTION_ON, AT(bos)},
+    {"--no-bos", NULL, OPTION_ON, AT(no_bos)},
+    {"--special", NULL, OPTION_ON, AT(special)},
+};
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+static bool parse_options(const View *view, StudyOptions *o, void *own, int argc, char **argv, Error *error) {
+    const char *files[2] = {NULL, NULL};
+    Options tables[4] = {{all_know, COUNT(all_know), o}, {view->options, view->n_options, own}};
+    size_t n = 2;
+    if (view->needs & NEEDS_MODEL) tables[n++] = (Options){of_a_model, COUNT(of_a_model), o};
+    if (view->needs & NEEDS_TEXT) tables[n++] = (Options){of_a_text, COUNT(of_a_text), o};
+    if (!options_parse(tables, n, argc, argv, files, view->needs & NEEDS_OTHER ? 2 : 1, error)) return false;
+    if (files[0]) o->model = files[0];
+    o->other = files[1];
+    return true;
+}
+
+static bool check_options(const View *view, const StudyOptions *o, const void *own, Error *error) {
+    if (o->prompt && o->prompt_file) return error_set(error, "-p and -f both give a text; choose one");
+    if (o->bos && o->no_bos) return error_set(error, "--bos and --no-bos contradict each other");
+    return !view->check || view->check(o, own, error);
+}
+
+/* A view of one model takes the default one, and names it, when it is given options alone. */
+static bool find_files(const View *view, StudyOptions *o, int argc, char *path, size_t size, Error *error) {
+    unsigned needs = view->needs;
+    if (needs & NEEDS_OTHER && o->model && !o->other)
+        return error_set(error, "%s takes two models; '%s' is one", view->name, o->model);
+    if (o->model || needs & FILE_IS_OPTIONAL) return true;
+    bool has_default = needs & NEEDS_MODEL && !(needs & NEEDS_OTHER) && argc > 1;
+    if (has_default) o->model = default_model("study", path, size);
+    return o->model ||
+           error_set(error, "no %s is named%s: see ./study %s --help", needs & NEEDS_MODEL ? "model" : "file",
+                     has_default ? ", here is no ./model.bin, and none is installed" : "", view->name);
+}
+
+static void print_view_help(const View *view) {
+    printf("usage: study %s %s\n%c%s.\n\n%s", view->name,
+           view->usage ? view->usage : "[MODEL] [-p TEXT | -f FILE | stdin] [options]",
+           view->summary[0] - 'a' + 'A', view->summary + 1, view->help);
+    if (view->needs & NEEDS_TEXT)
+        puts(
+            "\nOptions of all commands (--bos, --json, --special …): ./study --help. Definitions: docs/STUDY.md");
+}
+
+/* The text of -p, -f or stdin; a terminal is not waited for. */
+static bool read_prompt(Study *study, Error *error) {
+    const StudyOptions *o = study->options;
+    const char *text = o->prompt;
+    size_t n = text ? strlen(text) : 0;
+    bool optional = study->view->needs & TEXT_IS_OPTIONAL;
+    if (!text && (o->prompt_file || (!isatty(STDIN_FILENO) && !optional))) {
+        if (!read_prompt_text(o->prompt_file, &study->text, error)) return false;
+        text = study->text.data, n = study->text.n;
+    }
+    if (!text && optional) return true;
+    return study_encode(study, text ? text : "", n, &study->subject.tokens, &study->subject.bos, error);
+}
+
+static void study_borrow(Study *study) {
+    const Held *held = study->held;
+    study->subject.model = study->model = held->model;
+    study->subject.tokenizer = study->report.tokenizer = study->tokenizer = held->tokenizer;
+    study->subject.compute.threads = study->threads = held->threads;
+}
+
+static bool open_study(Study *study, Error *error) {
+    const StudyOptions *o = study->options;
+    unsigned needs = study->view->needs;
+    Compute *compute = &study->subject.compute;
+    compute->kernels = kernels_pick(getenv("ATTN_KERNEL"), error);
+    if (!compute->kernels) return false;
+    if (study->held) {
+        study_borrow(study);
+    } else if (needs & NEEDS_MODEL && o->model) {
+        study->threads = threads_new(o->n_threads ? (unsigned)o->n_threads : threads_physical_cores(), error);
+        compute->threads = study->threads;
+        if (!study->threads || !study_open(study, o->model, error)) return false;
+    }
+    return !(needs & NEEDS_TEXT) || read_prompt(study, error);
+}
+
+static bool run_view(Study *study, void *own, Error *error) {
+    const View *view = study->view;
+    if (!open_study(study, error) || !view->compute(study, own, error)) return false;
+    if (!view->show) return true;
+    report_open(&study->report, study);
+    bool ok = view->show(study, own, error);
+    if (study->report.json) json_end_object(&study->report);
+    return ok;
+}
+
+int view_command(const View *view, const Held *held, int argc, char **argv, Error *error) {
+    StudyOptions options = {.model = held ? held->path : NULL, .seed = 1};
+    Study study = {.view = view, .held = held, .options = &options, .argc = argc, .argv = argv};
+    void *own = arena_new(&study.arena, 1, view->size);
+    char path[4096]; /* of the default model */
+    int code = EXIT_USAGE;
+    if (!arena_ok(&study.arena, error, "%s", view->name)) return EXIT_BAD_INPUT;
+    if (view->defaults) memcpy(own, view->defaults, view->size);
+    bool ok = parse_options(view, &options, own, argc, argv, error) &&
+              (options.help || (find_files(view, &options, argc, path, sizeof path, error) &&
+                                check_options(view, &options, own, error) &&
+                                parse_kv(options.kv, &study.subject.kv_dtype, error)));
+    if (ok && options.help) {
+        print_view_help(view);
+        code = EXIT_SUCCESS;
+    } else if (ok) {
+        catch_signals("study");
+        study.seed = (uint64_t)options.seed;
+        study.subject.n_ctx = (size_t)options.n_ctx;
+        study.subject.progress = progress_or_stop;
+        study.report = report_begin(options.json, options.ascii);
+        code = run_view(&study, own, error) ? EXIT_SUCCESS : EXIT_BAD_INPUT;
+    }
+    if (view->free) view->free(own);
+    study_close(&study);
+    return code;
+}
