@@ -163,7 +163,7 @@ static void push_global(Machine *machine, String module, String name) {
             push(machine, PICKLE_GLOBAL, 0, (int64_t)i);
             return;
         }
-    error_set(machine->error, "asks for '%.*s.%.*s', which weights do not need; nothing was run",
+    error_set(machine->error, "asks for '%.*s.%.*s', which no weights need (nothing was run)",
               string_shown(module), module.data, string_shown(name), name.data);
     machine->ok = false;
 }
@@ -267,7 +267,7 @@ static void step(Machine *machine, unsigned char opcode) {
         top(machine, PICKLE_DICTIONARY);
         break;
     default:
-        snprintf(text, sizeof text, "has opcode 0x%02x, which weights do not need", opcode);
+        snprintf(text, sizeof text, "has opcode 0x%02x, which no weights need", opcode);
         fail(machine, text);
     }
 }

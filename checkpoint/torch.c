@@ -33,6 +33,8 @@ static const char *const globals[] = {
     "torch BoolStorage",
 };
 
+#define ALONE "a state dict alone is read, as torch.save(model.state_dict(), PATH) writes it"
+
 /* The same types, by their names in safetensors. */
 static const char *const types[] = {"F32", "F16", "BF16", "F64", "I64", "I32", "I16", "I8", "U8", "BOOL"};
 
@@ -153,9 +155,8 @@ static bool read_tensor(const Reader *reader, Stored *tensor, PickleValue value)
     uint64_t offset, n_weights, n_bytes, begin, end;
     size_t bytes;
     if (!parts)
-        return fail(reader, tensor->name,
-                    "is no tensor that is known here: the file should hold the state dict alone, by "
-                    "torch.save(model.state_dict(), …)");
+        return error_set(reader->error, "%s: '%.*s' is no tensor; " ALONE, reader->file->path,
+                         string_shown(tensor->name), tensor->name.data);
     const ZipEntry *entry = read_storage(reader, tensor, parts[0], &bytes);
     if (!entry || !read_shape(reader, tensor, parts[2], parts[3], &n_weights)) return false;
     if (tensor->flaw) {
@@ -172,6 +173,7 @@ static bool read_tensor(const Reader *reader, Stored *tensor, PickleValue value)
 
 static bool read_members(Reader *reader, Shelf *shelf) {
     const PickleValues *members = &reader->pickle.members;
+    if (members->n == 0) return error_set(reader->error, "%s: holds no tensors", reader->file->path);
     if (!shelf_room(shelf, members->n / 2))
         return error_set(reader->error, "%s: not enough memory to index its tensors", reader->file->path);
     for (size_t i = 0; i < members->n; i += 2) {
@@ -204,7 +206,7 @@ static bool read_pickle(Reader *reader, Checkpoint *checkpoint) {
     if (!bytes) return false;
     memcpy(bytes, entry->data, n);
     return pickle_read(&reader->pickle, bytes, n, globals, sizeof globals / sizeof *globals, &why) ||
-           error_set(reader->error, "%s: its data.pkl %s", file->path, why.message);
+           error_set(reader->error, "%s: its data.pkl %s; " ALONE, file->path, why.message);
 }
 
 bool torch_read(Checkpoint *checkpoint, Shelf *shelf, const MappedFile *file, Error *error) {
