@@ -34,7 +34,7 @@ static void put(Machine *machine, PickleValues *values, PickleValue value) {
         size_t room = 2 * values->room + 64;
         PickleValue *data = realloc(values->data, room * sizeof *data);
         if (!data) {
-            fail(machine, "does not fit the memory");
+            fail(machine, "makes values for which there is not enough memory");
             return;
         }
         values->data = data, values->room = room;

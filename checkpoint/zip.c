@@ -161,7 +161,8 @@ bool zip_open(Zip *zip, const MappedFile *file, Error *error) {
     size_t n_bytes = (size_t)directory.n_bytes;
     zip->directory = malloc(n_bytes + 1);
     zip->entries = malloc(((size_t)directory.n + 1) * sizeof *zip->entries);
-    if (!zip->directory || !zip->entries) return fail(file, "does not fit the memory", error);
+    if (!zip->directory || !zip->entries)
+        return fail(file, "has a directory for which there is not enough memory", error);
     memcpy(zip->directory, file->bytes + directory.begin, n_bytes);
     const char *at = zip->directory, *end = at + n_bytes;
     for (; zip->n < directory.n; zip->n++)
