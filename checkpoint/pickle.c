@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_STACK = 1 << 20, MAX_PROTOCOL = 5, ORDERED_DICT = -1 /* as a global's number */ };
+enum { MAX_STACK = 1 << 16, MAX_PROTOCOL = 5, ORDERED_DICT = -1 /* as a global's number */ };
 
 /* `ok` turns false at the first error. */
 typedef struct Machine {
