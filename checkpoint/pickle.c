@@ -5,7 +5,6 @@
  */
 #include "pickle.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -111,10 +110,10 @@ static void push_long(Machine *machine) {
 }
 
 static void push_memo(Machine *machine, uint64_t i) {
-    if (i >= machine->memo.n)
-        fail(machine, "takes from its memo what is not there");
-    else if (machine->ok)
-        push(machine, machine->memo.data[i].kind, machine->memo.data[i].n, machine->memo.data[i].number);
+    if (i >= machine->memo.n) fail(machine, "takes from its memo what is not there");
+    if (!machine->ok) return;
+    PickleValue value = machine->memo.data[i];
+    push(machine, value.kind, value.n, value.number);
 }
 
 /* All writers count upwards. */
@@ -154,13 +153,9 @@ static bool is_name(const char *global, String module, String name) {
 
 static void push_global(Machine *machine, String module, String name) {
     if (!machine->ok) return;
-    if (is_name("collections OrderedDict", module, name)) {
-        push(machine, PICKLE_GLOBAL, 0, ORDERED_DICT);
-        return;
-    }
-    for (size_t i = 0; i < machine->n_globals; i++)
-        if (is_name(machine->globals[i], module, name)) {
-            push(machine, PICKLE_GLOBAL, 0, (int64_t)i);
+    for (int64_t i = ORDERED_DICT; i < (int64_t)machine->n_globals; i++)
+        if (is_name(i < 0 ? "collections OrderedDict" : machine->globals[i], module, name)) {
+            push(machine, PICKLE_GLOBAL, 0, i);
             return;
         }
     error_set(machine->error, "asks for '%.*s.%.*s', which no weights need (nothing was run)",
