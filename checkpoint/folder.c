@@ -124,7 +124,8 @@ static String *list_parts(Folder *folder, const char *name, const Json *index, s
     String *parts = n_names ? malloc(n_names * sizeof *parts) : NULL;
     *n = 0;
     if (!parts) {
-        make_fail(&folder->maker, "%s has no \"weight_map\"", name);
+        make_fail(&folder->maker,
+                  n_names ? "not enough memory to list the parts of %s" : "%s has no \"weight_map\"", name);
         return NULL;
     }
     for (size_t i = 0; i < n_names; i++) {
