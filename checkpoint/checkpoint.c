@@ -22,8 +22,9 @@
 #error "checkpoints are little-endian and used in place: this machine would have to swap every weight"
 #endif
 
-static const Format *const formats[] = {&format_gguf,           &format_safetensors,       &format_llmc,
-                                        &format_llmc_tokenizer, &format_llama2c_tokenizer, &format_llama2c};
+static const Format *const formats[] = {&format_gguf,   &format_safetensors,    &format_torch,
+                                        &format_llmc,   &format_llmc_tokenizer, &format_llama2c_tokenizer,
+                                        &format_llama2c};
 
 /* Memory that belongs to a checkpoint. Small pieces share the list's first block; each large one has its own. */
 typedef struct Owned {

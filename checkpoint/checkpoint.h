@@ -54,7 +54,7 @@ const DTypeInfo *checkpoint_type(uint32_t type);
 typedef struct Checkpoint Checkpoint;
 
 /*
- * Maps the file at path, or the weights of the Hugging Face folder at path, or around the safetensors file at path, or
+ * Maps the file at path, or the weights of the Hugging Face folder at path, or around the safetensors or PyTorch file at path, or
  * all parts of a split GGUF whose first is at path; and checks its whole structure: afterwards every tensor lies inside the file,
  * overlaps no other, has the bytes its shape asks for, and no name or key occurs twice. Whether anything can
  * be computed with it is not asked: tensors may be of any type. Who writes to the file while it is open changes weights
@@ -75,7 +75,7 @@ Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *use
 void checkpoint_close(Checkpoint *checkpoint);
 
 const char *checkpoint_path(const Checkpoint *checkpoint);
-const char *checkpoint_format(const Checkpoint *checkpoint);  /* "GGUF v3", "llama2.c" … */
+const char *checkpoint_format(const Checkpoint *checkpoint);  /* "GGUF v3", "PyTorch" … */
 uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint); /* of all files that hold its weights */
 
 /* Memory that its weights take beyond the files: those that a folder has in another order than GGUF. */

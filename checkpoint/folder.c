@@ -2,6 +2,9 @@
  * Opening a Hugging Face folder. Its JSON texts are read whole; the weights' files are mapped.
  */
 #include "folder.h"
+#include "safetensors.h"
+#include "torch.h"
+#include "zip.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -88,8 +91,20 @@ static void map_weights(Folder *folder, const char *name) {
     char path[MAX_PATH_BYTES];
     Maker *maker = &folder->maker;
     if (!maker->ok || !join(folder, name, path)) return;
-    const MappedFile *file = checkpoint_map(maker->checkpoint, path, maker->error);
-    maker->ok = file && safetensors_read(&folder->shelf, file, maker->error);
+    Checkpoint *checkpoint = maker->checkpoint;
+    const MappedFile *file = checkpoint_map(checkpoint, path, maker->error);
+    size_t n = strlen(name);
+    if (!file) {
+        maker->ok = false;
+    } else if (zip_recognise(file->bytes, file->n_bytes)) {
+        checkpoint->format = "PyTorch";
+        maker->ok = torch_read(checkpoint, &folder->shelf, file, maker->error);
+    } else if (n > 4 && strcmp(name + n - 4, ".bin") == 0 &&
+               !safetensors_recognise(file->bytes, file->n_bytes)) {
+        maker->ok = refuse_foreign(file, maker->error);
+    } else {
+        maker->ok = safetensors_read(&folder->shelf, file, maker->error);
+    }
 }
 
 /* A name of a file that cannot lead out of the folder. */
@@ -102,36 +117,39 @@ static int compare_strings(const void *a, const void *b) {
     return string_compare(*(const String *)a, *(const String *)b);
 }
 
-/* The files of the index, each once, in an array that the caller frees. NULL if there are none. */
-static String *list_parts(Folder *folder, const Json *index, size_t *n) {
+/* The files of the index called `name`, each once, in an array that the caller frees. NULL if there are none. */
+static String *list_parts(Folder *folder, const char *name, const Json *index, size_t *n) {
     const Json *map = json_get(index, "weight_map");
     size_t n_names = map && map->kind == JSON_OBJECT ? map->n : 0;
     String *parts = n_names ? malloc(n_names * sizeof *parts) : NULL;
     *n = 0;
     if (!parts) {
-        make_fail(&folder->maker, "model.safetensors.index.json has no \"weight_map\"");
+        make_fail(&folder->maker,
+                  n_names ? "not enough memory to list the parts of %s" : "%s has no \"weight_map\"", name);
         return NULL;
     }
     for (size_t i = 0; i < n_names; i++) {
         parts[i] = json_string(json_item(map, i));
         if (!is_plain(parts[i]))
-            make_fail(&folder->maker,
-                      "model.safetensors.index.json: '%.*s' is no name of a file in the folder",
+            make_fail(&folder->maker, "%s: '%.*s' is no name of a file in the folder", name,
                       string_shown(parts[i]), parts[i].data);
     }
     qsort(parts, n_names, sizeof *parts, compare_strings);
     for (size_t i = 0; i < n_names; i++)
         if (i == 0 || string_compare(parts[i], parts[*n - 1]) != 0) parts[(*n)++] = parts[i];
-    if (*n > MAX_FILES)
-        make_fail(&folder->maker, "model.safetensors.index.json lists more than %d files", MAX_FILES);
+    if (*n > MAX_FILES) make_fail(&folder->maker, "%s lists more than %d files", name, MAX_FILES);
     return parts;
 }
 
-/* Maps the parts of the index. With `file` only if it is one of them: false, and nothing is done, if it is not. */
-static bool map_parts(Folder *folder, const char *file) {
+/*
+ * Maps the parts of an index, if there is one. With `file` only if it is one of them. False, and nothing is done, if there
+ * is no index, or it does not list the file.
+ */
+static bool map_parts(Folder *folder, const char *index_name, const char *file) {
     size_t n;
-    Json *index = folder_json(folder, "model.safetensors.index.json");
-    String *parts = index ? list_parts(folder, index, &n) : NULL;
+    if (!exists(folder, index_name)) return false;
+    Json *index = folder_json(folder, index_name);
+    String *parts = index ? list_parts(folder, index_name, index, &n) : NULL;
     bool is_listed = !file;
     for (size_t i = 0; parts && i < n; i++) is_listed = is_listed || string_equals(parts[i], file);
     for (size_t i = 0; parts && is_listed && i < n && folder->maker.ok; i++) {
@@ -145,11 +163,16 @@ static bool map_parts(Folder *folder, const char *file) {
 }
 
 static void read_weights(Folder *folder, const char *file) {
-    bool has_index = exists(folder, "model.safetensors.index.json");
-    if (file ? !has_index || !map_parts(folder, file) : exists(folder, "model.safetensors"))
-        map_weights(folder, file ? file : "model.safetensors");
-    else if (!file && has_index)
-        map_parts(folder, NULL);
+    static const char *const names[][2] = {{"model.safetensors", "model.safetensors.index.json"},
+                                           {"pytorch_model.bin", "pytorch_model.bin.index.json"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!file && exists(folder, names[i][0])) {
+            map_weights(folder, names[i][0]);
+            return;
+        }
+        if (map_parts(folder, names[i][1], file)) return;
+    }
+    if (file) map_weights(folder, file);
 }
 
 static void read_all_of_it(Folder *folder, const char *file) {
@@ -172,7 +195,7 @@ bool folder_read(Checkpoint *checkpoint, const char *path, const char *file, Err
                      .path = path};
     checkpoint->format = "safetensors";
     bool has_config = exists(&folder, "config.json");
-    if (!has_config && (file || !exists(&folder, "tokenizer.json"))) return refuse_folder(path, file, error);
+    if (!has_config && !exists(&folder, "tokenizer.json")) return refuse_folder(path, error);
     read_all_of_it(&folder, file);
     bool has_weights = folder.shelf.n > 0, ok = folder.maker.ok;
     /* A vocabulary alone may be wanted; weights in a format that is not read are another matter. */
@@ -183,18 +206,21 @@ bool folder_read(Checkpoint *checkpoint, const char *path, const char *file, Err
     json_free(folder.config);
     json_free(folder.tokenizer_config);
     json_free(folder.generation_config);
-    return ok && (has_weights || has_vocabulary || refuse_folder(path, file, error));
+    return ok && (has_weights || has_vocabulary || refuse_folder(path, error));
 }
 
 /* A file was named: the folder around it is opened, and of that only this file, unless it is one of several parts. */
 static bool read_around(Checkpoint *checkpoint, Error *error) {
     const char *slash = strrchr(checkpoint->path, '/'), *file = slash ? slash + 1 : checkpoint->path;
-    char folder[MAX_PATH_BYTES] = ".";
+    char folder[MAX_PATH_BYTES] = ".", config[MAX_PATH_BYTES + 16];
     if (slash && slash - checkpoint->path < MAX_PATH_BYTES)
         snprintf(folder, sizeof folder, "%.*s",
                  slash == checkpoint->path ? 1 : (int)(slash - checkpoint->path), checkpoint->path);
+    snprintf(config, sizeof config, "%s/config.json", folder);
+    if (access(config, F_OK) != 0) return refuse_foreign(&checkpoint->files[0], error);
     checkpoint_unmap(checkpoint); /* it is mapped again among the folder's files */
     return folder_read(checkpoint, folder, file, error);
 }
 
 const Format format_safetensors = {safetensors_recognise, read_around};
+const Format format_torch = {zip_recognise, read_around};

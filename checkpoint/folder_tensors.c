@@ -220,6 +220,10 @@ static void add_tensor(Folder *folder, const Stored *stored) {
     }
     bool is_output = !name.ignored && strcmp(name.gguf, "output") == 0 && strcmp(name.kind, "weight") == 0;
     if (name.ignored || (is_output && folder->tied)) return;
+    if (stored->flaw) {
+        make_fail(maker, "tensor '%.*s' %s", shown, stored->name.data, stored->flaw);
+        return;
+    }
     if (stored->item_bytes == 0 && name.turn != TURN_MXFP4) {
         make_fail(maker, "tensor '%.*s' has type %.*s, which is not read; F32, F16 and BF16 are", shown,
                   stored->name.data, string_shown(stored->type), stored->type.data);
@@ -250,10 +254,24 @@ static void turn_weights(Folder *folder) {
         checkpoint->progress(checkpoint->user, what, (size_t)(all / MIB), (size_t)(all / MIB));
 }
 
+/* Takes the output off where it is the embedding by another name, as PyTorch has it. */
+static void drop_tied(Checkpoint *checkpoint) {
+    const Tensor *embedding = NULL;
+    Tensor *output = NULL;
+    for (size_t i = 0; i < checkpoint->n_tensors; i++) {
+        Tensor *tensor = &checkpoint->tensors[i];
+        if (string_equals(tensor->name, "token_embd.weight")) embedding = tensor;
+        if (string_equals(tensor->name, "output.weight")) output = tensor;
+    }
+    if (embedding && output && embedding->data == output->data && embedding->n_bytes == output->n_bytes)
+        *output = checkpoint->tensors[--checkpoint->n_tensors];
+}
+
 void folder_add_tensors(Folder *folder) {
     const Json *tie = hub_get(folder->config, "tie_word_embeddings");
     folder->tied = tie && tie->kind == JSON_BOOL ? tie->boolean : folder->family->tied;
     for (size_t i = 0; i < folder->shelf.n && folder->maker.ok; i++)
         add_tensor(folder, &folder->shelf.tensors[i]);
+    if (folder->maker.ok) drop_tied(folder->maker.checkpoint);
     if (folder->maker.ok) turn_weights(folder);
 }

@@ -3,12 +3,12 @@
  * what to do next.
  */
 #include "format.h"
+#include "safetensors.h"
 
 #include <dirent.h>
 #include <string.h>
 
-#define CONVERT "convert its folder to GGUF with llama.cpp's convert_hf_to_gguf.py"
-#define CONVERT_TORCH CONVERT " (scripts/export.py converts what scripts/train.py made)"
+#define NO_CONFIG " without the config.json beside it that says what model it is: download its whole folder"
 #define OLD_GGML(name)                                                                                       \
     "an old " name                                                                                           \
     " file (before August 2023): get the model as GGUF, or try llama.cpp's convert_llama_ggml_to_gguf.py"
@@ -87,10 +87,13 @@ static const char *describe(Head head) {
     for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
         if (has_at(head, magics[i].offset, magics[i].magic)) return magics[i].what;
     if (has_at(head, 0, "PK\003\004"))
-        return contains(head, "data.pkl") ? "a PyTorch checkpoint: " CONVERT_TORCH
+        return contains(head, "data.pkl") ? "a PyTorch file" NO_CONFIG
+                                            " (scripts/export.py converts what scripts/train.py made)"
                                           : "a zip archive; unpack it first";
+    if (safetensors_recognise(head.bytes, head.n)) return "a safetensors file" NO_CONFIG;
     if (head.n > 1 && head.bytes[0] == 0x80 && head.bytes[1] >= 2 && head.bytes[1] <= 5) /* its protocol */
-        return "a Python pickle (an old PyTorch checkpoint?): " CONVERT_TORCH;
+        return "a Python pickle, as PyTorch wrote before version 1.6: load it there and torch.save it again, or save it "
+               "as safetensors";
     if (is_html(text))
         return "an HTML page, not the file: the download went wrong; take the link to the file itself (Hugging Face: "
                "/resolve/, not /blob/), and log in where that is asked";
@@ -137,14 +140,8 @@ bool folder_has_others(const char *path) {
     return has.gguf || has.torch || has.safetensors;
 }
 
-bool refuse_folder(const char *path, const char *file, Error *error) {
+bool refuse_folder(const char *path, Error *error) {
     Kinds has = list_folder(path);
-    if (file)
-        return error_set(
-            error,
-            "%s/%s: this is a safetensors file without the config.json that says what model it is: "
-            "download its whole folder",
-            path, file);
     if (has.gguf || !(has.config || has.safetensors || has.torch))
         return error_set(error, "%s: is a directory; name the checkpoint file in it", path);
     if (!has.config)
@@ -153,12 +150,11 @@ bool refuse_folder(const char *path, const char *file, Error *error) {
     if (has.torch)
         return error_set(
             error,
-            "%s: this Hugging Face folder has its weights in PyTorch's own format only, which is not "
-            "read: look for a version with model.safetensors, or convert it to GGUF with llama.cpp's "
-            "convert_hf_to_gguf.py",
+            "%s: this Hugging Face folder has weights, but not where they are looked for: in model.safetensors, "
+            "pytorch_model.bin, or the parts that one of these with .index.json behind its name lists",
             path);
     return error_set(error,
                      "%s: this Hugging Face folder has no weights: neither model.safetensors nor "
-                     "model.safetensors.index.json; download them, too",
+                     "pytorch_model.bin, nor an index of their parts; download them, too",
                      path);
 }

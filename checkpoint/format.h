@@ -98,6 +98,7 @@ void *checkpoint_own(Checkpoint *checkpoint, size_t n, Error *error);
 
 extern const Format format_gguf;
 extern const Format format_safetensors;       /* the folder around it */
+extern const Format format_torch;             /* likewise */
 extern const Format format_llmc;              /* a model */
 extern const Format format_llmc_tokenizer;    /* its vocabulary */
 extern const Format format_llama2c;           /* a model */
@@ -111,8 +112,7 @@ bool refuse_changed(const MappedFile *file, Error *error);
 
 /* Each fails: it says what a file or folder is that is no checkpoint, and what to do with it. */
 bool refuse_foreign(const MappedFile *file, Error *error);
-bool refuse_folder(const char *path, const char *file,
-                   Error *error); /* `file`: NULL, or the one in it that was named */
+bool refuse_folder(const char *path, Error *error);
 
 /* Whether a folder has weights in files of formats that end in .gguf, .safetensors, .bin, .pt or .pth. */
 bool folder_has_others(const char *path);

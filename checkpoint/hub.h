@@ -7,7 +7,7 @@
 
 #include "json.h"
 #include "make.h"
-#include "safetensors.h"
+#include "shelf.h"
 
 /* One model_type of config.json. */
 typedef struct HubFamily {

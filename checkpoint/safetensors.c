@@ -15,21 +15,6 @@
 
 enum { MAX_HEADER = 100000000 /* bytes: the format's own limit */ };
 
-/* The types that nothing here computes with are known by their sizes. */
-static const struct {
-    const char *name;
-    unsigned bits; /* of a weight */
-    bool is_known;
-    DType dtype;
-} types[] = {
-    {"F32", 32, true, DTYPE_F32},   {"F16", 16, true, DTYPE_F16},   {"BF16", 16, true, DTYPE_BF16},
-    {.name = "F64", .bits = 64},    {.name = "I64", .bits = 64},    {.name = "U64", .bits = 64},
-    {.name = "I32", .bits = 32},    {.name = "U32", .bits = 32},    {.name = "I16", .bits = 16},
-    {.name = "U16", .bits = 16},    {.name = "I8", .bits = 8},      {.name = "U8", .bits = 8},
-    {.name = "BOOL", .bits = 8},    {.name = "F8_E4M3", .bits = 8}, {.name = "F8_E5M2", .bits = 8},
-    {.name = "F8_E8M0", .bits = 8}, {.name = "F4", .bits = 4},      {.name = "C64", .bits = 64},
-};
-
 bool safetensors_recognise(const unsigned char *bytes, size_t n) {
     uint64_t length = 0;
     if (n <= sizeof length || bytes[sizeof length] != '{') return false;
@@ -50,33 +35,18 @@ static bool to_unsigned(const Json *json, uint64_t *value) {
     return true;
 }
 
-/* Bits of a weight of the tensor's type, which is noted; 0 if nobody knows the type. */
-static unsigned read_type(Stored *tensor) {
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (!string_equals(tensor->type, types[i].name)) continue;
-        tensor->dtype = types[i].dtype;
-        tensor->item_bytes = types[i].is_known ? types[i].bits / 8 : 0;
-        return types[i].bits;
-    }
-    return 0;
-}
-
-/* Fills in dims; *n_weights is their product, where it can be counted. Dimensions of 1 at the front are left out. */
+/* Fills in dims; *n_weights is their product. */
 static bool read_shape(Stored *tensor, const Json *shape, uint64_t *n_weights, const MappedFile *file,
                        Error *error) {
-    *n_weights = 1;
-    for (size_t i = 0; i < TENSOR_MAX_DIMS; i++) tensor->dims[i] = 1;
-    for (size_t i = 0; i < shape->n; i++) {
+    const char *wrong =
+        stored_dimension(tensor, 0, *n_weights = 1, n_weights); /* for a shape without sizes */
+    for (size_t i = 0; i < shape->n && !wrong; i++) {
         uint64_t size;
-        if (!to_unsigned(&shape->items[shape->n - 1 - i], &size) || !multiply(*n_weights, size, n_weights))
-            return fail(file, tensor, "has a shape that cannot be counted", error);
-        if (size == 1) continue;
-        if (i >= TENSOR_MAX_DIMS) return fail(file, tensor, "has more than four dimensions", error);
-        tensor->dims[i] = size;
-        tensor->n_dims = (uint32_t)i + 1;
+        wrong = to_unsigned(&shape->items[shape->n - 1 - i], &size)
+                    ? stored_dimension(tensor, i, size, n_weights)
+                    : "has a shape that cannot be counted";
     }
-    if (tensor->n_dims == 0) tensor->n_dims = 1;
-    return true;
+    return !wrong || fail(file, tensor, wrong, error);
 }
 
 /* One member of the header; its data begins at `data`, of n_data bytes. */
@@ -97,7 +67,7 @@ static bool read_tensor(Stored *tensor, const Json *json, const unsigned char *d
                          " of the file's %zu bytes of data; "
                          "is it cut?",
                          file->path, string_shown(tensor->name), tensor->name.data, begin, end, n_data);
-    unsigned bits = read_type(tensor);
+    unsigned bits = stored_type(tensor);
     bool fits = !bits || (multiply(n_weights, bits, &n_bits) && n_bits % 8 == 0 && n_bits / 8 == end - begin);
     if (!fits)
         return error_set(error,
@@ -169,9 +139,9 @@ bool safetensors_read(Shelf *shelf, const MappedFile *file, Error *error) {
     Json *header = read_header(file, &n_header, error);
     if (!header) return false;
     headers[shelf->n_headers++] = header;
-    Stored *tensors = realloc(shelf->tensors, (shelf->n + header->n + 1) * sizeof *tensors);
-    if (!tensors) return error_set(error, "%s: not enough memory to index its tensors", file->path);
-    shelf->tensors = tensors;
+    if (!shelf_room(shelf, header->n))
+        return error_set(error, "%s: not enough memory to index its tensors", file->path);
+    Stored *tensors = shelf->tensors;
     size_t first = shelf->n;
     for (size_t i = 0; i < header->n; i++) {
         Stored *tensor = &tensors[shelf->n];
@@ -183,10 +153,4 @@ bool safetensors_read(Shelf *shelf, const MappedFile *file, Error *error) {
         shelf->n++;
     }
     return check_places(tensors + first, shelf->n - first, file, error);
-}
-
-void shelf_free(Shelf *shelf) {
-    for (size_t i = 0; i < shelf->n_headers; i++) json_free(shelf->headers[i]);
-    free(shelf->headers);
-    free(shelf->tensors);
 }

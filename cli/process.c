@@ -68,7 +68,8 @@ static void occupy_closed_streams(void) {
 
 void catch_signals(const char *program) {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
-    struct sigaction action = {.sa_handler = on_signal}, before;
+    /* Restarted, or a text half written would be lost. Reading goes on, too, until the grace is over. */
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
     occupy_closed_streams();
     sigfillset(&action.sa_mask);
     main_thread = pthread_self();

@@ -57,10 +57,10 @@ static void test_other_formats(void) {
         {safetensors, sizeof safetensors - 1, "a safetensors file without the config.json",
          "download its whole folder"},
         {huge, sizeof huge - 1, "not a checkpoint", "by its content"}, /* a header of 2^48 bytes */
-        {torch, sizeof torch - 1, "a PyTorch checkpoint", "convert_hf_to_gguf.py (scripts/export.py"},
+        {torch, sizeof torch - 1, "a PyTorch file without the config.json", "(scripts/export.py"},
         {zip, 0, "a zip archive", "unpack it first"},
-        {"\x80\x02}q", 0, "a Python pickle (an old PyTorch checkpoint?)", "convert_hf_to_gguf.py"},
-        {"\x80\x05\x95\x10", 0, "a Python pickle", "convert_hf_to_gguf.py"},
+        {"\x80\x02}q", 0, "a Python pickle, as PyTorch wrote before version 1.6", "torch.save it again"},
+        {"\x80\x05\x95\x10", 0, "a Python pickle", "as safetensors"},
         {"\x80\x06\x95\x10", 0, "not a checkpoint", ""},
         {"lmgg and more", 0, "an old GGML file",
          "get the model as GGUF, or try llama.cpp's convert_llama_ggml"},
@@ -138,7 +138,12 @@ static void test_folders(void) {
     write_text("config.json", "{\"model_type\": \"gpt2\"}");
     refuse_path(scratch_folder, "this Hugging Face folder has no weights", "no weights");
     put_file("pytorch_model.bin", true);
-    refuse_path(scratch_folder, "has its weights in PyTorch's own format only", "PyTorch's weights");
+    refuse_path(scratch_folder, "pytorch_model.bin: the file is empty", "PyTorch's weights");
+    put_file("pytorch_model.bin", false);
+    put_file("consolidated.00.pth", true);
+    refuse_path(scratch_folder, "has weights, but not where they are looked for", "other weights");
+    put_file("consolidated.00.pth", false);
+    put_file("pytorch_model.bin", true);
     put_file("config.json", false);
     refuse_path(scratch_folder, "has weights, but no config.json", "no config.json");
     put_file("pytorch_model.bin", false);

@@ -80,6 +80,7 @@ static const Command commands[] = {
     {"quantize", "stories.bin out F16 -z tok512.bin", NULL, "out"},
     {"quantize", "--dry-run " LLAMA " Q8_0"},
     {"study", "shape " GPT2},
+    {"study", "shape @/../torch/opt"},
     {"study", "shape --preset gpt2 --json"},
     {"study", "case case.json"},
     {"study", "case case.json --json"},

@@ -322,7 +322,7 @@ static void test_tokenizer_texts(void) {
     checkpoint_close(checkpoint);
     put_text("config.json", CONFIG "}");
     put_text("pytorch_model.bin", "PK");
-    refuse("has its weights in PyTorch's own format only");
+    refuse("not a checkpoint");
     static const char *const files[] = {"pytorch_model.bin", "chat_template.jinja", "tokenizer.json",
                                         "tokenizer_config.json", "generation_config.json"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) drop(files[i]);

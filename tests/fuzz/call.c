@@ -154,9 +154,9 @@ static void folder_begin(void) {
     atexit(folder_end);
 }
 
-const char file_tags[] = "abmcsj";
+const char file_tags[] = "abmcsjp";
 const char *const file_names[] = {
-    "a", "b", "model.bin", "config.json", "model.safetensors", "tokenizer.json"};
+    "a", "b", "model.bin", "config.json", "model.safetensors", "tokenizer.json", "pytorch_model.bin"};
 
 static const char *file_of(char tag) {
     const char *at = tag ? strchr(file_tags, tag) : NULL;

@@ -527,6 +527,8 @@ static void change_file(Call *call) {
             n = mutate_gguf(copy, n, ROOM / 4);
         else if (part->tag == 's')
             n = mutate_safetensors(copy, n, ROOM / 4);
+        else if (part->tag == 'p')
+            n = mutate_torch(copy, n, ROOM / 4);
         else if (n > 1 && copy[0] == '{' && strchr("%{#", copy[1]))
             n = change_template(copy, n, ROOM / 4);
         else if (n && strchr("[{ \n", copy[0]))

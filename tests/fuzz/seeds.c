@@ -1,7 +1,9 @@
 /* The first calls: each view and run on small models of each family and weight type, llama2.c's files, JSON cases. */
 #include "tests/fuzz/fuzz.h"
 
+#include "checkpoint/json.h"
 #include "tests/bad.h"
+#include "tests/torch.h"
 
 #include <ctype.h>
 #include <glob.h>
@@ -384,6 +386,39 @@ static size_t write_safetensors(const char *header, size_t n) {
     return 8 + (size_t)length + n;
 }
 
+/* The same tensors in a storage each, as torch.save writes them; the bytes are the fuzzer's own until the next one. */
+static Part write_torch(const char *header) {
+    static Archive archive;
+    static Program program;
+    Error error;
+    Json *json = json_parse(header, strlen(header), &error);
+    if (!json) abort();
+    archive.n = archive.n_entries = program.n = 0;
+    PROGRAM_PUT(&program, "\x80\x02"
+                          "ccollections\nOrderedDict\n)R(");
+    for (size_t i = 0; i < json->n; i++) {
+        const Json *tensor = json_item(json, i), *shape = json_get(tensor, "shape");
+        char name[128], key[24], entry[32];
+        bool is_bytes = json_equals(json_get(tensor, "dtype"), "U8");
+        Saved saved = {
+            .name = name, .type = is_bytes ? "Byte" : "BFloat16", .key = key, .n = 1, .n_dims = shape->n};
+        snprintf(name, sizeof name, "%.*s", (int)json_key(json, i).n, json_key(json, i).data);
+        snprintf(key, sizeof key, "%zu", i);
+        snprintf(entry, sizeof entry, "m/data/%zu", i);
+        for (size_t k = shape->n; k-- > 0; saved.n *= saved.sizes[k]) {
+            json_integer(&shape->items[k], &saved.sizes[k]);
+            saved.strides[k] = saved.n;
+        }
+        program_tensor(&program, &saved);
+        archive_add(&archive, entry, file + 8 + strlen(header), (size_t)saved.n * (is_bytes ? 1 : 2), 0);
+    }
+    PROGRAM_PUT(&program, "u.");
+    archive_add(&archive, "m/data.pkl", program.bytes, program.n, 0);
+    archive_end(&archive, false);
+    json_free(json);
+    return (Part){'p', archive.bytes, archive.n};
+}
+
 /* Folders: one whose weights are used in place, and others that are turned, cut, or of experts. */
 static void write_folder_seeds(void) {
     static const char *const lines[] = {"run . -p ab -n 2",
@@ -479,6 +514,9 @@ static void write_folder_seeds(void) {
                                   {'s', file, n},
                                   {'j', (const unsigned char *)tokenizer, sizeof tokenizer - 1}};
             write_seed(lines[i ? 2 * k + 1 : k], parts, 3);
+            const Part torch[] = {parts[0], write_torch(folders[i].header), parts[2]};
+            const char *line = lines[i ? 2 * k + 1 : k];
+            if (k < 2) write_seed(i == 1 && k == 0 ? "run pytorch_model.bin -p ab" : line, torch, 3);
         }
 }
 
