@@ -307,11 +307,18 @@ static bool encode_spans(Encoder *encoder, const char *text, size_t n) {
  * Here every ▁ becomes a space, in the vocabulary and in the text.
  */
 static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool add_space) {
-    char *spaced = malloc(n + 1);
+    char *spaced = malloc(n + 1), *end = spaced + add_space;
     if (!spaced) return error_set(encoder->error, "not enough memory to tokenize %zu bytes", n);
     if (add_space) *spaced = ' ';
-    size_t n_spaced = add_space + vocab_unspell_spaces((String){text, n}, spaced + add_space);
-    bool ok = encode_spans(encoder, spaced, n_spaced);
+    bool squeezes = encoder->vocab->squeezes_spaces;
+    for (size_t i = 0; i < n; i++)
+        if (!squeezes || text[i] != ' ' || (i > 0 && text[i - 1] != ' ')) *end++ = text[i];
+    end = spaced + add_space +
+          vocab_unspell_spaces((String){spaced + add_space, (size_t)(end - spaced) - add_space},
+                               spaced + add_space);
+    while (squeezes && end > spaced && end[-1] == ' ') end--;
+    encoder->after_unknown = false;
+    bool ok = encode_spans(encoder, spaced, (size_t)(end - spaced));
     free(spaced);
     return ok;
 }
@@ -480,7 +487,9 @@ Tokenizer *tokenizer_open(const char *path, const Checkpoint *own, Checkpoint **
     if (path && !(*file = checkpoint_open(path, error))) return NULL;
     const Checkpoint *source = path ? *file : own;
     if (checkpoint_has_vocabulary(source)) return tokenizer_new(source, error);
-    error_set(error, "%s: holds no vocabulary; name a file that does with -z", checkpoint_path(source));
+    bool is_folder = strcmp(checkpoint_format(source), "safetensors") == 0;
+    error_set(error, "%s: holds no vocabulary%s; name a file that does with -z", checkpoint_path(source),
+              is_folder ? " (tokenizer.json, tokenizer.model, or vocab.json and merges.txt)" : "");
     return NULL;
 }
 
