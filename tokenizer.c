@@ -304,19 +304,21 @@ static bool encode_spans(Encoder *encoder, const char *text, size_t n) {
 
 /*
  * SentencePiece writes every space as ▁. So it takes a ▁ in the text for a space and cannot give it back.
- * Here every ▁ becomes a space, in the vocabulary and in the text.
+ * Here every ▁ becomes a space, in the vocabulary and in the text. `first` and `last`: what the text's ends are.
  */
-static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool add_space) {
-    char *spaced = malloc(n + 1), *end = spaced + add_space;
+static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool first, bool last) {
+    bool add_space = encoder->vocab->add_space, squeezes = encoder->vocab->squeezes_spaces;
+    bool after_space = first || add_space;
+    char *spaced = malloc(n + 1), *begin = spaced + add_space, *end = begin;
     if (!spaced) return error_set(encoder->error, "not enough memory to tokenize %zu bytes", n);
     if (add_space) *spaced = ' ';
-    bool squeezes = encoder->vocab->squeezes_spaces;
-    for (size_t i = 0; i < n; i++)
-        if (!squeezes || text[i] != ' ' || (i > 0 && text[i - 1] != ' ')) *end++ = text[i];
-    end = spaced + add_space +
-          vocab_unspell_spaces((String){spaced + add_space, (size_t)(end - spaced) - add_space},
-                               spaced + add_space);
-    while (squeezes && end > spaced && end[-1] == ' ') end--;
+    for (size_t i = 0; squeezes && i < n; i++) {
+        if (text[i] != ' ' || !after_space) *end++ = text[i];
+        after_space = text[i] == ' ';
+    }
+    if (squeezes) text = begin, n = (size_t)(end - begin);
+    end = begin + vocab_unspell_spaces((String){text, n}, begin);
+    while (squeezes && last && end > spaced && end[-1] == ' ') end--;
     encoder->after_unknown = false;
     bool ok = encode_spans(encoder, spaced, (size_t)(end - spaced));
     free(spaced);
@@ -324,10 +326,10 @@ static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool a
 }
 
 /* Text between special tokens. As in llama.cpp, each such fragment is a sentence with a space in front. */
-static bool encode_fragment(Encoder *encoder, const char *text, size_t n) {
+static bool encode_fragment(Encoder *encoder, const char *text, size_t n, bool first, bool last) {
     if (n == 0) return true;
     return encoder->vocab->byte_level ? encode_words(encoder, text, n, 0)
-                                      : encode_sentence(encoder, text, n, encoder->vocab->add_space);
+                                      : encode_sentence(encoder, text, n, first, last);
 }
 
 static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -371,14 +373,14 @@ static bool encode_text(Encoder *encoder, const char *text, size_t n, unsigned f
             i++;
             continue;
         }
-        if (!encode_fragment(encoder, text + start, i - start) ||
+        if (!encode_fragment(encoder, text + start, i - start, start == 0, false) ||
             !tokens_push(encoder->tokens, special->id, encoder->error))
             return false;
         i += special->text.n;
         while (special->takes_space && i < n && is_space(text[i])) i++;
         start = i;
     }
-    return encode_fragment(encoder, text + start, n - start);
+    return encode_fragment(encoder, text + start, n - start, start == 0, true);
 }
 
 static bool encode(Encoder *encoder, const char *text, size_t n, unsigned flags) {

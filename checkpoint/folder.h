@@ -49,8 +49,11 @@ void folder_add_tokenizer(Folder *folder);
 void folder_add_vocabulary(Folder *folder);
 void folder_forget_words(Folder *folder);
 
-/* The id of a token by its text, or by what it is to that vocabulary: "bos", "eos", "unk" or "pad". False if there is none. */
-bool folder_word(const Folder *folder, String text, int64_t *id);
+/*
+ * The id of a token of that vocabulary: by its text, or what special_tokens_map.json calls "bos_token" and so on if that is
+ * empty; or by what tokenizer.model says of "bos", "eos", "unk" and "pad". False if there is none.
+ */
+bool folder_word(const Folder *folder, const char *role, String text, int64_t *id);
 bool folder_role(const Folder *folder, const char *which, int64_t *id);
 
 /* An id that is written in digits, or −1. */

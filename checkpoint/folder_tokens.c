@@ -26,7 +26,7 @@ static bool token_id(const Folder *folder, const char *which, int64_t *id) {
         if (string_compare(json_string(json_get(json_item(added, i), "content")), text) == 0 &&
             (*id = folder_id(json_key(added, i))) >= 0)
             return true;
-    if (folder_word(folder, text, id)) return true;
+    if (folder_word(folder, key, text, id)) return true;
     snprintf(key, sizeof key, "%s_token_id", which);
     const Json *from[] = {folder->config, folder->generation_config};
     for (size_t i = 0; i < 2; i++) {

@@ -148,11 +148,13 @@ void folder_forget_words(Folder *folder) {
     free(words->model.pieces);
 }
 
-bool folder_word(const Folder *folder, String text, int64_t *id) {
+bool folder_word(const Folder *folder, const char *role, String text, int64_t *id) {
     const Words *words = folder->words;
-    for (size_t i = 0; words && text.n && i < count_words(words); i++)
+    if (!words) return false;
+    if (text.n == 0) text = token_text(json_get(words->map, role));
+    for (size_t i = 0; text.n && i < count_words(words); i++)
         if (string_compare(word_at(words, i, id), text) == 0 && *id >= 0) return true;
-    for (size_t i = 0; words && text.n && i < words->n_added; i++)
+    for (size_t i = 0; text.n && i < words->n_added; i++)
         if (string_compare(words->added[i].text, text) == 0) return *id = words->added[i].id, true;
     return false;
 }
