@@ -102,8 +102,9 @@ static void list_added(Folder *folder, Words *words) {
 
 static void read_pieces(Folder *folder, Words *words) {
     Error why;
-    if (!sentencepiece_read(&words->model, words->text, words->n_text, &why))
-        make_fail(&folder->maker, "tokenizer.model: %s", why.message);
+    if (sentencepiece_read(&words->model, words->text, words->n_text, &why)) return;
+    words->model.n = 0;
+    make_fail(&folder->maker, "tokenizer.model: %s", why.message);
 }
 
 static void read_vocab(Folder *folder, Words *words) {

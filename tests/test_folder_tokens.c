@@ -23,6 +23,12 @@ static void begin_folder(void) {
     CHECK(mkdtemp(folder) != NULL, "%s", folder);
 }
 
+static void unlink_file(const char *name) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    unlink(path);
+}
+
 static void empty_folder(void) {
     static const char *const names[] = {"config.json",
                                         "model.safetensors",
@@ -35,11 +41,7 @@ static void empty_folder(void) {
                                         "special_tokens_map.json",
                                         "tokenizer_config.json",
                                         "said"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[128];
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        unlink(path);
-    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) unlink_file(names[i]);
 }
 
 static void end_folder(void) {
@@ -137,7 +139,7 @@ static void put_llama(unsigned n) {
         {"self_attn.o_proj.weight", "4,4"}, {"post_attention_layernorm.weight", "4"},
         {"mlp.gate_proj.weight", "4,4"},    {"mlp.up_proj.weight", "4,4"},
         {"mlp.down_proj.weight", "4,4"}};
-    char config[600], file[4096] = {0};
+    char config[600], file[16384] = {0};
     snprintf(
         config, sizeof config,
         "{\"model_type\":\"llama\",\"hidden_size\":4,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
@@ -271,8 +273,154 @@ static void test_quantize_bytes(void) {
     empty_folder();
 }
 
+/* transformers' classes cut numbers in other ways, compose marks or not, and put a space in front or not. */
+static void test_classes(void) {
+    copy_file("bytes", "vocab.json");
+    copy_file("bytes", "merges.txt");
+    check_roles(folder, 743, -1, -1, false);
+    check_text(folder, "11e\xcc\x81", ENCODE_ENDS, "464 70 138 225");
+    put_words("tokenizer_config.json",
+              "{\"tokenizer_class\":\"CodeGenTokenizer\",\"add_prefix_space\":true}");
+    check_text(folder, "the", 0, "260");
+    put_words("tokenizer_config.json", "{\"tokenizer_class\":\"Qwen2TokenizerFast\"}");
+    check_text(folder, "11e\xcc\x81", 0, "18 18 129 104");
+    unlink_file("tokenizer_config.json");
+    put_words("config.json",
+              "{\"model_type\":\"qwen2\",\"hidden_size\":4,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
+              "\"num_key_value_heads\":1,\"intermediate_size\":4,\"max_position_embeddings\":16,"
+              "\"vocab_size\":743,\"rms_norm_eps\":1e-5}");
+    check_text(folder, "11e\xcc\x81", 0, "18 18 129 104");
+    empty_folder();
+}
+
+/* What a folder says of added tokens: where white space goes, and whether text may be one. */
+static void test_added_flags(void) {
+    copy_file("bytes", "vocab.json");
+    copy_file("bytes", "merges.txt");
+    put_words(
+        "tokenizer_config.json",
+        "{\"eos_token\":\"<x>\",\"added_tokens_decoder\":{\"744\":{\"content\":\"<y\\\"\\\\>\",\"special\":false},"
+        "\"743\":{\"content\":\"<x>\",\"special\":true,\"rstrip\":true,\"lstrip\":false,\"normalized\":false}}}");
+    check_roles(folder, 745, -1, 743, false);
+    check_text(folder, "t<x> \n t<y\"\\>t", ENCODE_SPECIAL, "85 743 85 744 85");
+    empty_folder();
+}
+
+static void refuse(const char *words) {
+    Error error = {{0}};
+    Checkpoint *checkpoint = checkpoint_open(folder, &error);
+    Tokenizer *tokenizer = checkpoint ? tokenizer_new(checkpoint, &error) : NULL;
+    CHECK(!tokenizer && strstr(error.message, words) && strstr(error.message, folder), "'%s', not '%s'",
+          error.message, words);
+    tokenizer_free(tokenizer);
+    checkpoint_close(checkpoint);
+}
+
+static void refuse_model(Message trainer, Message normalizer, const char *words) {
+    Message model = ten_pieces(trainer, normalizer);
+    put_file("tokenizer.model", model.bytes, model.n);
+    refuse(words);
+}
+
+static void test_refused_models(void) {
+    static const unsigned char empty[] = {0x0a, 0x02, 0x0a, 0x00},
+                               type[] = {0x0a, 0x05, 0x0a, 1, 'x', 0x18, 7}, group[] = {0x0b},
+                               long_varint[] = {8,    0xff, 0xff, 0xff, 0xff, 0xff,
+                                                0xff, 0xff, 0xff, 0xff, 0x02};
+    Message trainer = {.n = 0}, normalizer = {.n = 0}, none = {.n = 0};
+    refuse_model(none, none, "tokenizer.model: its model is Unigram");
+    put_number(&trainer, 3, 4);
+    refuse_model(trainer, none, "tokenizer.model: its model is of characters");
+    trainer = bpe();
+    put_number(&trainer, 24, 1);
+    refuse_model(trainer, none, "does not write spaces as the first character");
+    put_number(&normalizer, 5, 0);
+    refuse_model(bpe(), normalizer, "does not write spaces as the first character");
+    normalizer.n = 0;
+    put_bytes(&normalizer, 1, "nmt_nfkc", 8);
+    put_bytes(&normalizer, 2, "table", 5);
+    refuse_model(bpe(), normalizer, "by the rules 'nmt_nfkc'");
+    put_words("tokenizer.model", "");
+    refuse("not a SentencePiece model");
+    put_words("tokenizer.model", "IQ== 0\nIg== 1\n");
+    refuse("tiktoken");
+    put_file("tokenizer.model", group, sizeof group);
+    refuse("not a SentencePiece model");
+    put_file("tokenizer.model", long_varint, sizeof long_varint);
+    refuse("not a SentencePiece model");
+    put_file("tokenizer.model", empty, sizeof empty);
+    refuse("tokenizer.model: piece 0 is empty");
+    put_file("tokenizer.model", type, sizeof type);
+    refuse("tokenizer.model: piece 0 is of a type");
+    empty_folder();
+}
+
+/* However a file is cut, it is refused, or opens as what is whole of it. Fields that nobody knows are passed over. */
+static void test_cut_models(void) {
+    Message model = ten_pieces(bpe(), (Message){.n = 0}), more = model;
+    int n_opened = 0;
+    for (size_t n = 0; n < model.n; n++) {
+        Error error = {{0}};
+        put_file("tokenizer.model", model.bytes, n);
+        Checkpoint *checkpoint = checkpoint_open(folder, &error);
+        CHECK(checkpoint || strstr(error.message, "tokenizer.model: "), "%zu bytes: %s", n, error.message);
+        n_opened += checkpoint != NULL;
+        checkpoint_close(checkpoint);
+    }
+    CHECK(n_opened == 1, "%d", n_opened); /* that without a normalizer's specification */
+    put_number(&more, 9, 5);
+    put_bytes(&more, 200, "x", 1);
+    put_varint(&more, 30 << 3 | 1);
+    memcpy(more.bytes + more.n, "eight...", 8);
+    more.n += 8;
+    put_file("tokenizer.model", more.bytes, more.n);
+    check_text(folder, "ab", 0, "6 5");
+    empty_folder();
+}
+
+static void test_refused_words(void) {
+    static const struct {
+        const char *vocab, *merges, *words;
+    } refused[] = {
+        {"{\"a\":0", "a b\n", "vocab.json: line 1"},
+        {"[]", "a b\n", "vocab.json: not an object"},
+        {"{\"a\":0,\"b\":1,\"ab\":2}", "#version: 0.2\na b\nab\n",
+         "merges.txt: line 3: 'ab' is not two parts"},
+        {"{\"a\":0,\"b\":1,\"ab\":2}", "a b\n\na b c\n", "merges.txt: line 3: 'a b c'"},
+        {"{\"a\":0,\"b\":1,\"ab\":2}", " b\n", "merges.txt: line 1: ' b'"},
+        {"{\"a\":0,\"b\":1,\"ab\":2}", "b ", "merges.txt: line 1: 'b '"},
+        {"{\"a\":0,\"b\":1,\"ab\":2}", "a \xff\n", "merges.txt: line 1"},
+        {"{\"a\":0,\"b\":1,\"ab\":2}", "b a\n", "'b a' makes a token that is not in"},
+        {"{\"a\":0,\"b\":\"x\"}", "", "a token without an id: 'b'"},
+        {"{\"a\":0,\"b\":1000000}", "", "far beyond all tokens"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        put_words("vocab.json", refused[i].vocab);
+        put_words("merges.txt", refused[i].merges);
+        refuse(refused[i].words);
+    }
+    put_words("vocab.json", "{\"a\":0,\"b\":1,\"ab\":2,\"#\":3,\"##\":4}");
+    put_words("merges.txt", "#version: 0.2\r\na b\r\n# #\r\n");
+    check_text(folder, "ab###", 0, "2 4 3");
+    unlink_file("merges.txt");
+    put_llama(3);
+    Error error = {{0}};
+    Checkpoint *own = checkpoint_open(folder, &error), *file = NULL;
+    CHECK(own && !tokenizer_open(NULL, own, &file, &error) &&
+              strstr(error.message,
+                     "no vocabulary (tokenizer.json, tokenizer.model, or vocab.json and merges.txt)"),
+          "%s", error.message);
+    checkpoint_close(own);
+    empty_folder();
+}
+
 int main(void) {
     begin_folder();
+    RUN(test_classes);
+    RUN(test_added_flags);
+    RUN(test_refused_models);
+    RUN(test_cut_models);
+    RUN(test_refused_words);
     RUN(test_roles);
     RUN(test_added_pieces);
     RUN(test_quantize);
