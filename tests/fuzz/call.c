@@ -154,9 +154,18 @@ static void folder_begin(void) {
     atexit(folder_end);
 }
 
-const char file_tags[] = "abmcsj";
-const char *const file_names[] = {
-    "a", "b", "model.bin", "config.json", "model.safetensors", "tokenizer.json"};
+const char file_tags[] = "abmcsjovrdl";
+const char *const file_names[] = {"a",
+                                  "b",
+                                  "model.bin",
+                                  "config.json",
+                                  "model.safetensors",
+                                  "tokenizer.json",
+                                  "tokenizer.model",
+                                  "vocab.json",
+                                  "merges.txt",
+                                  "tokenizer_config.json",
+                                  "added_tokens.json"};
 
 static const char *file_of(char tag) {
     const char *at = tag ? strchr(file_tags, tag) : NULL;
