@@ -77,8 +77,10 @@ static void list_added(Folder *folder, Words *words) {
     for (size_t i = 0; decoder && i < decoder->n; i++) {
         const Json *token = json_item(decoder, i), *special = json_get(token, "special");
         int64_t id = folder_id(json_key(decoder, i));
-        bool is_special = special && special->kind == JSON_BOOL && special->boolean;
-        add_token(words, (Added){json_string(json_get(token, "content")), id, 0, token, is_special});
+        String text = json_string(json_get(token, "content"));
+        bool is_special =
+            (special && special->kind == JSON_BOOL && special->boolean) || is_named(words, text);
+        add_token(words, (Added){text, id, 0, token, is_special});
     }
     for (size_t i = 0; listed && i < listed->n; i++) {
         String text = json_key(listed, i);

@@ -300,7 +300,7 @@ static void test_added_flags(void) {
     put_words(
         "tokenizer_config.json",
         "{\"eos_token\":\"<x>\",\"added_tokens_decoder\":{\"744\":{\"content\":\"<y\\\"\\\\>\",\"special\":false},"
-        "\"743\":{\"content\":\"<x>\",\"special\":true,\"rstrip\":true,\"lstrip\":false,\"normalized\":false}}}");
+        "\"743\":{\"content\":\"<x>\",\"special\":false,\"rstrip\":true,\"lstrip\":false,\"normalized\":false}}}");
     check_roles(folder, 745, -1, 743, false);
     check_text(folder, "t<x> \n t<y\"\\>t", ENCODE_SPECIAL, "85 743 85 744 85");
     empty_folder();
