@@ -105,8 +105,8 @@ static void put_specs(Message *model, Message trainer, Message normalizer) {
 static Message ten_pieces(Message trainer, Message normalizer) {
     Message model = {.n = 0};
     put_piece(&model, "<unk>", 0, 2);
-    put_piece(&model, "<B>", 0, 3);
     put_piece(&model, "<E>", 0, 3);
+    put_piece(&model, "<B>", 0, 3);
     put_piece(&model, SIGN, -3, 1);
     put_piece(&model, "a", -4, 1);
     put_piece(&model, "b", -5, 1);
@@ -193,14 +193,28 @@ static void check_roles(const char *path, size_t n, int32_t bos, int32_t eos, bo
     close_tokenizer(opened);
 }
 
+/* tokenizer.ggml.token_type as the folder has it. */
+static void check_types(const char *wanted) {
+    Error error = {{0}};
+    Checkpoint *checkpoint = checkpoint_open(folder, &error);
+    NumberArray types = {0};
+    char got[200] = "";
+    CHECK(checkpoint && checkpoint_i32s(checkpoint, "tokenizer.ggml.token_type", &types, &error), "%s",
+          error.message);
+    for (size_t i = 0, n = 0; i < types.n && n < sizeof got; i++)
+        n += (size_t)snprintf(got + n, sizeof got - n, i ? " %d" : "%d", i32_at(&types, i));
+    CHECK(strcmp(got, wanted) == 0, "%s, not %s", got, wanted);
+    checkpoint_close(checkpoint);
+}
+
 /* OPT's own files: who BOS is, a text says; it stands in vocab.json. */
 static void test_roles(void) {
     check_roles("tests/data/tokenizer/folders/bytes", 745, 1, 1, true);
     check_roles("tests/data/tokenizer/folders/fallback", 420, 1, 2, true);
     put_ten_pieces();
-    check_roles(folder, 10, 1, 2, true);
-    check_text(folder, " ab", ENCODE_ENDS, "1 9 7");
-    check_text(folder, "ab aX", ENCODE_ENDS, "1 6 5 6 0");
+    check_roles(folder, 10, 2, 1, true);
+    check_text(folder, " ab", ENCODE_ENDS, "2 9 7");
+    check_text(folder, "ab aX", ENCODE_ENDS, "2 6 5 6 0");
     check_text(folder, "[X]", 0, "3 0"); /* unknown characters side by side are one */
     put_words("tokenizer_config.json",
               "{\"bos_token\":\"a\",\"eos_token\":{\"content\":\"[X]\"},"
@@ -215,12 +229,13 @@ static void test_roles(void) {
 static void test_added_pieces(void) {
     put_ten_pieces();
     put_words("added_tokens.json", "{\"<c>\":11,\"<d>\":10,\"<far>\":15}");
-    put_words("special_tokens_map.json", "{\"additional_special_tokens\":[\"<c>\"]}");
+    put_words("special_tokens_map.json", "{\"additional_special_tokens\":[\"<c>\",\"<unk>\"]}");
+    check_types("2 3 3 1 1 1 1 1 1 4 4 3 5 5 5 4");
     check_text(folder, "a<c><d>a", 0, "6 0 10 6");
     check_text(folder, "a<c><d>a<far>", ENCODE_SPECIAL, "6 11 10 6 15");
-    check_roles(folder, 16, 1, 2, true);
+    check_roles(folder, 16, 2, 1, true);
     put_llama(14);
-    check_roles(folder, 14, 1, 2, true);
+    check_roles(folder, 14, 2, 1, true);
     check_text(folder, "a<far>", ENCODE_SPECIAL, "6 0 4 0");
     put_words("tokenizer_config.json",
               "{\"added_tokens_decoder\":{\"8\":{\"content\":\"<e>\",\"special\":true},"
@@ -260,7 +275,7 @@ static void test_quantize(void) {
     put_llama(14);
     put_words("added_tokens.json", "{\"<c>\":11,\"<d>\":10}");
     put_words("special_tokens_map.json", "{\"additional_special_tokens\":[\"<c>\"]}");
-    check_quantized("a<c><d>ab ab  a", "6 11 10 6 5 6 5 9 6", "[1, 6, 11, 10, 6, 5, 6, 5, 9, 6]");
+    check_quantized("a<c><d>ab ab  a", "6 11 10 6 5 6 5 9 6", "[2, 6, 11, 10, 6, 5, 6, 5, 9, 6]");
     empty_folder();
 }
 
@@ -299,10 +314,12 @@ static void test_added_flags(void) {
     copy_file("bytes", "merges.txt");
     put_words(
         "tokenizer_config.json",
-        "{\"eos_token\":\"<x>\",\"added_tokens_decoder\":{\"744\":{\"content\":\"<y\\\"\\\\>\",\"special\":false},"
-        "\"743\":{\"content\":\"<x>\",\"special\":false,\"rstrip\":true,\"lstrip\":false,\"normalized\":false}}}");
-    check_roles(folder, 745, -1, 743, false);
-    check_text(folder, "t<x> \n t<y\"\\>t", ENCODE_SPECIAL, "85 743 85 744 85");
+        "{\"eos_token\":\"<x>\",\"added_tokens_decoder\":{\"743\":{\"content\":\"<y\\\"\\\\>\",\"special\":false},"
+        "\"744\":{\"content\":\"<x>\",\"special\":false,\"rstrip\":true,\"lstrip\":false,\"normalized\":false}}}");
+    check_roles(folder, 745, -1, 744, false);
+    check_text(folder, "t<x> \n t<y\"\\>t", ENCODE_SPECIAL, "85 744 85 743 85");
+    check_text(folder, "t<x>", 0,
+               "85 29 89 31"); /* it ends a text: so it is special, whatever is said of it */
     empty_folder();
 }
 
@@ -346,7 +363,9 @@ static void test_refused_models(void) {
     refuse("tiktoken");
     put_file("tokenizer.model", group, sizeof group);
     refuse("not a SentencePiece model");
-    put_file("tokenizer.model", long_varint, sizeof long_varint);
+    Message longer = ten_pieces(bpe(), none);
+    memcpy(longer.bytes + longer.n, long_varint, sizeof long_varint);
+    put_file("tokenizer.model", longer.bytes, longer.n + sizeof long_varint);
     refuse("not a SentencePiece model");
     put_file("tokenizer.model", empty, sizeof empty);
     refuse("tokenizer.model: piece 0 is empty");
