@@ -115,11 +115,14 @@ static void read_vocab(Folder *folder, Words *words) {
     if (words->text)
         words->merges = folder_text(folder, "merges.txt", MAX_CONFIG_BYTES, 0, false, &words->n_merges);
     if (!words->merges) return;
-    words->vocab = json_parse(words->text, words->n_text, &why);
-    if (!words->vocab)
-        make_fail(&folder->maker, "vocab.json: %s", why.message);
-    else if (words->vocab->kind != JSON_OBJECT)
-        make_fail(&folder->maker, "vocab.json: not an object of tokens with their ids");
+    Json *vocab = json_parse(words->text, words->n_text, &why);
+    if (vocab && vocab->kind == JSON_OBJECT) {
+        words->vocab = vocab;
+        return;
+    }
+    make_fail(&folder->maker, "vocab.json: %s",
+              vocab ? "not an object of tokens with their ids" : why.message);
+    json_free(vocab);
 }
 
 void folder_add_vocabulary(Folder *folder) {

@@ -402,7 +402,7 @@ static void test_refused_words(void) {
         const char *vocab, *merges, *words;
     } refused[] = {
         {"{\"a\":0", "a b\n", "vocab.json: line 1"},
-        {"[]", "a b\n", "vocab.json: not an object"},
+        {"[\"a\",\"b\",\"c\"]", "a b\n", "vocab.json: not an object"},
         {"{\"a\":0,\"b\":1,\"ab\":2}", "#version: 0.2\na b\nab\n",
          "merges.txt: line 3: 'ab' is not two parts"},
         {"{\"a\":0,\"b\":1,\"ab\":2}", "a b\n\na b c\n", "merges.txt: line 3: 'a b c'"},
