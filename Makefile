@@ -67,7 +67,8 @@ ENGINE = $(filter-out $(addprefix $(BUILD)/,attn.o run.o study.o quantize.o),$(c
 PROGRAMS = $(call objects,cli/*.c measures/*.c web/*.c)
 # What only quantize needs.
 PACKING = $(call objects,packing/*.c)
-TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c)) $(wildcard tests/test_*.sh)
+# The longest first: those that call the programs.
+TESTS = $(wildcard tests/test_*.sh) $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference attn)
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 

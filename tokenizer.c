@@ -304,23 +304,32 @@ static bool encode_spans(Encoder *encoder, const char *text, size_t n) {
 
 /*
  * SentencePiece writes every space as ▁. So it takes a ▁ in the text for a space and cannot give it back.
- * Here every ▁ becomes a space, in the vocabulary and in the text.
+ * Here every ▁ becomes a space, in the vocabulary and in the text. `first` and `last`: what the text's ends are.
  */
-static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool add_space) {
-    char *spaced = malloc(n + 1);
+static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool first, bool last) {
+    bool add_space = encoder->vocab->add_space, squeezes = encoder->vocab->squeezes_spaces;
+    bool after_space = first || add_space;
+    char *spaced = malloc(n + 1), *begin = spaced + add_space, *end = begin;
     if (!spaced) return error_set(encoder->error, "not enough memory to tokenize %zu bytes", n);
     if (add_space) *spaced = ' ';
-    size_t n_spaced = add_space + vocab_unspell_spaces((String){text, n}, spaced + add_space);
-    bool ok = encode_spans(encoder, spaced, n_spaced);
+    for (size_t i = 0; squeezes && i < n; i++) {
+        if (text[i] != ' ' || !after_space) *end++ = text[i];
+        after_space = text[i] == ' ';
+    }
+    if (squeezes) text = begin, n = (size_t)(end - begin);
+    end = begin + vocab_unspell_spaces((String){text, n}, begin);
+    while (squeezes && last && end > spaced && end[-1] == ' ') end--;
+    encoder->after_unknown = false;
+    bool ok = encode_spans(encoder, spaced, (size_t)(end - spaced));
     free(spaced);
     return ok;
 }
 
 /* Text between special tokens. As in llama.cpp, each such fragment is a sentence with a space in front. */
-static bool encode_fragment(Encoder *encoder, const char *text, size_t n) {
+static bool encode_fragment(Encoder *encoder, const char *text, size_t n, bool first, bool last) {
     if (n == 0) return true;
     return encoder->vocab->byte_level ? encode_words(encoder, text, n, 0)
-                                      : encode_sentence(encoder, text, n, encoder->vocab->add_space);
+                                      : encode_sentence(encoder, text, n, first, last);
 }
 
 static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -364,14 +373,14 @@ static bool encode_text(Encoder *encoder, const char *text, size_t n, unsigned f
             i++;
             continue;
         }
-        if (!encode_fragment(encoder, text + start, i - start) ||
+        if (!encode_fragment(encoder, text + start, i - start, start == 0, false) ||
             !tokens_push(encoder->tokens, special->id, encoder->error))
             return false;
         i += special->text.n;
         while (special->takes_space && i < n && is_space(text[i])) i++;
         start = i;
     }
-    return encode_fragment(encoder, text + start, n - start);
+    return encode_fragment(encoder, text + start, n - start, start == 0, true);
 }
 
 static bool encode(Encoder *encoder, const char *text, size_t n, unsigned flags) {
@@ -480,7 +489,9 @@ Tokenizer *tokenizer_open(const char *path, const Checkpoint *own, Checkpoint **
     if (path && !(*file = checkpoint_open(path, error))) return NULL;
     const Checkpoint *source = path ? *file : own;
     if (checkpoint_has_vocabulary(source)) return tokenizer_new(source, error);
-    error_set(error, "%s: holds no vocabulary; name a file that does with -z", checkpoint_path(source));
+    bool is_folder = strcmp(checkpoint_format(source), "safetensors") == 0;
+    error_set(error, "%s: holds no vocabulary%s; name a file that does with -z", checkpoint_path(source),
+              is_folder ? " (tokenizer.json, tokenizer.model, or vocab.json and merges.txt)" : "");
     return NULL;
 }
 

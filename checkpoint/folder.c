@@ -30,6 +30,11 @@ static bool exists(Folder *folder, const char *name) {
     return join(folder, name, path) && access(path, F_OK) == 0;
 }
 
+static bool has_tokens(Folder *folder) {
+    return exists(folder, "tokenizer.json") || exists(folder, "tokenizer.model") ||
+           exists(folder, "merges.txt");
+}
+
 /* Fails, with the path of a file in the folder in front. */
 static bool fail_at(Folder *folder, const char *path, const char *what) {
     if (folder->maker.ok) error_set(folder->maker.error, "%s: %s", path, what);
@@ -195,11 +200,13 @@ bool folder_read(Checkpoint *checkpoint, const char *path, const char *file, Err
                      .path = path};
     checkpoint->format = "safetensors";
     bool has_config = exists(&folder, "config.json");
-    if (!has_config && !exists(&folder, "tokenizer.json")) return refuse_folder(path, error);
+    if (!has_config && !has_tokens(&folder)) return refuse_folder(path, error);
     read_all_of_it(&folder, file);
     bool has_weights = folder.shelf.n > 0, ok = folder.maker.ok;
     /* A vocabulary alone may be wanted; weights in a format that is not read are another matter. */
-    bool has_vocabulary = make_has(&folder.maker, "tokenizer.huggingface.json") && !folder_has_others(path);
+    bool has_vocabulary = (make_has(&folder.maker, "tokenizer.huggingface.json") ||
+                           make_has(&folder.maker, "tokenizer.ggml.model")) &&
+                          !folder_has_others(path);
     free(folder.turnings);
     free(folder.by_name);
     shelf_free(&folder.shelf);

@@ -22,6 +22,7 @@ typedef struct Folder {
     size_t n_turnings, turnings_room;
     const Stored **by_name; /* the shelf's tensors sorted by name, once somebody asks */
     bool tied;              /* the output's weights are the embedding's */
+    struct Words *words;    /* of a vocabulary without tokenizer.json, while it is read; or NULL */
 } Folder;
 
 enum {
@@ -43,5 +44,19 @@ void folder_add_tensors(Folder *folder);
 
 /* Adds what the folder says about its vocabulary and conversations (folder_tokens.c). */
 void folder_add_tokenizer(Folder *folder);
+
+/* Adds a vocabulary out of tokenizer.model, or vocab.json and merges.txt; nothing where there is neither (folder_words.c). */
+void folder_add_vocabulary(Folder *folder);
+void folder_forget_words(Folder *folder);
+
+/*
+ * The id of a token of that vocabulary: by its text, or what special_tokens_map.json calls "bos_token" and so on if that is
+ * empty; or by what tokenizer.model says of "bos", "eos", "unk" and "pad". False if there is none.
+ */
+bool folder_word(const Folder *folder, const char *role, String text, int64_t *id);
+bool folder_role(const Folder *folder, const char *which, int64_t *id);
+
+/* An id that is written in digits, or −1. */
+int64_t folder_id(String digits);
 
 #endif

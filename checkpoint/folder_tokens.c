@@ -5,6 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+int64_t folder_id(String digits) {
+    char text[16];
+    char *end;
+    if (digits.n == 0 || digits.n > 9) return -1;
+    snprintf(text, sizeof text, "%.*s", (int)digits.n, digits.data);
+    int64_t id = strtoll(text, &end, 10);
+    return *end ? -1 : id;
+}
+
 /* The id of a special token: what tokenizer_config.json calls "eos_token", or config.json's "eos_token_id". */
 static bool token_id(const Folder *folder, const char *which, int64_t *id) {
     char key[32];
@@ -13,15 +22,11 @@ static bool token_id(const Folder *folder, const char *which, int64_t *id) {
                *added = json_get(folder->tokenizer_config, "added_tokens_decoder");
     if (token && token->kind == JSON_OBJECT) token = json_get(token, "content");
     String text = json_string(token);
-    for (size_t i = 0; text.n && added && added->kind == JSON_OBJECT && i < added->n; i++) {
-        String number = json_key(added, i);
-        if (string_compare(json_string(json_get(json_item(added, i), "content")), text) != 0 || number.n > 9)
-            continue;
-        char digits[16];
-        snprintf(digits, sizeof digits, "%.*s", (int)number.n, number.data);
-        *id = strtoll(digits, NULL, 10);
-        return true;
-    }
+    for (size_t i = 0; text.n && added && added->kind == JSON_OBJECT && i < added->n; i++)
+        if (string_compare(json_string(json_get(json_item(added, i), "content")), text) == 0 &&
+            (*id = folder_id(json_key(added, i))) >= 0)
+            return true;
+    if (folder_word(folder, key, text, id)) return true;
     snprintf(key, sizeof key, "%s_token_id", which);
     const Json *from[] = {folder->config, folder->generation_config};
     for (size_t i = 0; i < 2; i++) {
@@ -29,7 +34,7 @@ static bool token_id(const Folder *folder, const char *which, int64_t *id) {
         if (value && value->kind == JSON_ARRAY && value->n) value = &value->items[0];
         if (json_integer(value, id)) return true;
     }
-    return false;
+    return folder_role(folder, which, id);
 }
 
 /* All tokens that end a text: generation_config.json lists those of a turn, too. */
@@ -92,6 +97,8 @@ void folder_add_tokenizer(Folder *folder) {
         memcpy(text, &length, sizeof length);
         make_entry(maker, "tokenizer.huggingface.json",
                    (Entry){.type = VALUE_STRING, .n = n, .data = (const unsigned char *)text});
+    } else {
+        folder_add_vocabulary(folder);
     }
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         int64_t id;
@@ -103,4 +110,5 @@ void folder_add_tokenizer(Folder *folder) {
     }
     add_ends(folder);
     add_template(folder);
+    folder_forget_words(folder);
 }

@@ -107,7 +107,8 @@ bool refuse_foreign(const MappedFile *file, Error *error) {
     enum { HEAD_BYTES = 512 };
     const char *what = describe((Head){file->bytes, file->n_bytes < HEAD_BYTES ? file->n_bytes : HEAD_BYTES});
     if (what) return error_set(error, "%s: this is %s", file->path, what);
-    return error_set(error, "%s: not a checkpoint: neither GGUF nor llama2.c (.bin) by its content",
+    return error_set(error,
+                     "%s: not a checkpoint: neither GGUF, nor llama2.c's or llm.c's .bin, by its content",
                      file->path);
 }
 

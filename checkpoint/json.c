@@ -218,6 +218,13 @@ static size_t utf8_length(const char *text, size_t n) {
     return length;
 }
 
+bool json_is_utf8(String text) {
+    size_t i = 0, n = 1;
+    while (i < text.n && n)
+        i += n = (unsigned char)text.data[i] < 0x80 ? 1 : utf8_length(text.data + i, text.n - i);
+    return i == text.n;
+}
+
 /* What follows a backslash; appends the character to out, of n_out bytes. */
 static bool parse_escape(Parser *parser, char *out, size_t *n_out) {
     static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";

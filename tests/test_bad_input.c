@@ -85,10 +85,10 @@ static void test_other_formats(void) {
         {"\x08\x07\x12\x40pytorch", 0, "not a checkpoint", ""},     /* of 64 bytes, … */
         {"\x08\x07\x12\x07\npytorch", 0, "not a checkpoint", ""},   /* with a control character, … */
         {"\x08\x07\x12\x07\177pytorch", 0, "not a checkpoint", ""}, /* or DEL */
-        {"\177ELF is a program, no model at all", 0, "not a checkpoint", "neither GGUF nor llama2.c"},
-        {" \t\r\n  ", 0, "not a checkpoint", "neither GGUF nor llama2.c"},
+        {"\177ELF is a program, no model at all", 0, "not a checkpoint", "neither GGUF, nor llama2.c"},
+        {" \t\r\n  ", 0, "not a checkpoint", "neither GGUF, nor llama2.c"},
         {"Once upon a time, there was a little girl named Lily.", 0, "not a checkpoint",
-         "neither GGUF nor llama2.c"},
+         "neither GGUF, nor llama2.c"},
         {"G", 0, "not a checkpoint", ""},
         {"GGU", 0, "not a checkpoint", ""},
         {"GGUF", 0, "ends at byte 4 inside the header", "is it cut?"},

@@ -79,6 +79,8 @@ static const Command commands[] = {
     {"quantize", GPT2 " out F16 -t 2 -v", NULL, "out"},
     {"quantize", "stories.bin out F16 -z tok512.bin", NULL, "out"},
     {"quantize", "--dry-run " LLAMA " Q8_0"},
+    {"run", "@/../tokenizer/folders/plain --tokens -p the"},
+    {"run", "@/../tokenizer/folders/bytes --tokens -p the"},
     {"study", "shape " GPT2},
     {"study", "shape @/../torch/opt"},
     {"study", "shape --preset gpt2 --json"},

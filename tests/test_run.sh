@@ -453,6 +453,7 @@ has interrupt "$gpt2"
 has interrupt "$gpt2" -i
 input=/dev/null
 kill $!
+wait $! # or the next who reads might still meet it
 
 cp "$gpt2" "$tmp/cut.gguf" # a file that is cut short while it is in use
 {

@@ -59,6 +59,13 @@ static void test_cases_sentencepiece(void) {
     check_cases(sentencepiece, "tests/data/tokenizer/sentencepiece.cases");
 }
 
+/* scripts/tokenizer_folders.py: tokenizer.model by SentencePiece, vocab.json and merges.txt by the plain loop. */
+static void test_cases_folders(void) {
+    check_cases("tests/data/tokenizer/folders/fallback", "tests/data/tokenizer/folders/fallback.cases");
+    check_cases("tests/data/tokenizer/folders/plain", "tests/data/tokenizer/folders/plain.cases");
+    check_cases("tests/data/tokenizer/folders/bytes", "tests/data/tokenizer/folders/bytes.cases");
+}
+
 static void test_cases_llama2c(void) {
     const char *path = "../shared/data/llama2c/tok512.bin";
     if (access(path, R_OK) != 0) SKIP("%s is missing", path);
@@ -310,6 +317,7 @@ int main(void) {
     RUN(test_cases_gpt2);
     RUN(test_cases_llama3);
     RUN(test_cases_sentencepiece);
+    RUN(test_cases_folders);
     RUN(test_cases_llama2c);
     RUN(test_vectors_gpt2);
     RUN(test_vectors_llama);

@@ -76,6 +76,7 @@ typedef struct Vocab {
     int32_t ends[MAX_ENDS];         /* [n_ends] other ids that end a text, by the file */
     size_t n_ends;
     bool add_bos, add_eos, add_space;
+    bool squeezes_spaces; /* VOCAB_SPM: of spaces side by side one counts, at the ends of a text none */
 
     /* Of a tokenizer.json; NULL and 0 otherwise. */
     struct Pipeline *pipeline; /* what is done to a text before */

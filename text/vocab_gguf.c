@@ -36,6 +36,7 @@ static bool read_kind(Vocab *vocab, const Checkpoint *checkpoint, Error *error) 
     vocab->kind = string_equals(model, "llama") ? VOCAB_SPM : VOCAB_BPE;
     vocab->byte_level = string_equals(model, "gpt2");
     vocab->add_bos = !vocab->byte_level;
+    vocab->fuses_unknown = vocab->kind == VOCAB_SPM;
     if (vocab->byte_level) return set_pre(vocab, checkpoint, pre, error);
     strcpy(vocab->name, vocab->kind == VOCAB_SPM ? "SentencePiece BPE" : "BPE (gemma4)");
     return vocab->kind == VOCAB_SPM || string_equals(model, "gemma4") ||
@@ -146,7 +147,9 @@ static bool read_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error)
     vocab->eot = -1;
     vocab->add_space = is_spm;
     if (!vocab_read_roles(vocab, checkpoint, error) ||
-        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_space_prefix", &vocab->add_space, error))
+        !checkpoint_bool(checkpoint, "tokenizer.ggml.add_space_prefix", &vocab->add_space, error) ||
+        !checkpoint_bool(checkpoint, "tokenizer.ggml.remove_extra_whitespaces", &vocab->squeezes_spaces,
+                         error))
         return false;
     vocab->add_space = vocab->add_space && is_spm;
     return true;

@@ -154,9 +154,19 @@ static void folder_begin(void) {
     atexit(folder_end);
 }
 
-const char file_tags[] = "abmcsjp";
-const char *const file_names[] = {
-    "a", "b", "model.bin", "config.json", "model.safetensors", "tokenizer.json", "pytorch_model.bin"};
+const char file_tags[] = "abmcsjovrdlp";
+const char *const file_names[] = {"a",
+                                  "b",
+                                  "model.bin",
+                                  "config.json",
+                                  "model.safetensors",
+                                  "tokenizer.json",
+                                  "tokenizer.model",
+                                  "vocab.json",
+                                  "merges.txt",
+                                  "tokenizer_config.json",
+                                  "added_tokens.json",
+                                  "pytorch_model.bin"};
 
 static const char *file_of(char tag) {
     const char *at = tag ? strchr(file_tags, tag) : NULL;

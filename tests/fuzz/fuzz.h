@@ -5,8 +5,9 @@
  *   w  a word of the command line, the first is the program: run, study, quantize, or load (tests/anyfile.h)
  *   i  stdin; without it stdin is a terminal
  *   a, b, m  the files a, b and model.bin in the folder where the call is made
- *   c, s, j, p  config.json, model.safetensors, tokenizer.json and pytorch_model.bin there, which is then a Hugging Face
- *      folder
+ *   c, s, j  config.json, model.safetensors and tokenizer.json there, which is then a Hugging Face folder
+ *   o, v, r, d, l  tokenizer.model, vocab.json, merges.txt, tokenizer_config.json and added_tokens.json of such a folder
+ *   p  its pytorch_model.bin
  *   A, B, M  the same by two characters, of seeds.c: llama, gpt2 or llama2.c's (0, 1, 2), and the type of its weights (0 to
  *      4, mixed a to c; of llama2.c 1 is the vocabulary). So calls that differ in their options alone take few bytes
  *   k  the value of ATTN_KERNEL
@@ -72,8 +73,11 @@ size_t mutate_safetensors(unsigned char *bytes, size_t n, size_t room);
 /* The same of what torch.save writes. */
 size_t mutate_torch(unsigned char *bytes, size_t n, size_t room);
 
+/* The same of a message of protobuf, at some depth. */
+size_t mutate_message(unsigned char *bytes, size_t n, size_t room);
+
 /* The files that a part's tag may stand for, and their names. */
-extern const char file_tags[];         /* "abmcsjp" */
+extern const char file_tags[];         /* each a letter */
 extern const char *const file_names[]; /* [strlen(file_tags)] */
 
 /* Random numbers of the mutators, [0, n); and libFuzzer's own mutator of bytes, which knows what was compared. */

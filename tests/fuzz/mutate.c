@@ -529,11 +529,13 @@ static void change_file(Call *call) {
             n = mutate_safetensors(copy, n, ROOM / 4);
         else if (part->tag == 'p')
             n = mutate_torch(copy, n, ROOM / 4);
+        else if (part->tag == 'o')
+            n = mutate_message(copy, n, ROOM / 4);
         else if (n > 1 && copy[0] == '{' && strchr("%{#", copy[1]))
             n = change_template(copy, n, ROOM / 4);
         else if (n && strchr("[{ \n", copy[0]))
             n = mutate_json(copy, n, ROOM / 4);
-        else if (part->tag == 'i')
+        else if (part->tag == 'i' || part->tag == 'r')
             n = LLVMFuzzerMutate(copy, n, n + 64);
         else
             n = change_numbers(copy, n, ROOM / 4);

@@ -520,6 +520,47 @@ static void write_folder_seeds(void) {
         }
 }
 
+/* Folders without tokenizer.json: those of tests/data, and a small one with weights. */
+static void write_old_tokenizer_seeds(void) {
+    static const char *const lines[] = {"run . --tokens --special -p the~cat~<a></s>12~~b", "load .",
+                                        "quantize . out F32"};
+    static const char *const names[][2] = {{"o", "fallback/tokenizer.model"},
+                                           {"o", "plain/tokenizer.model"},
+                                           {"v", "bytes/vocab.json"},
+                                           {"r", "bytes/merges.txt"}};
+    static const char vocab
+        [] = "{\"a\":0,\"b\":1,\"ab\":2,\"<s>\":3}",
+   merges[] = "#version: 0.2\na b\n", added[] = "{\"<c>\":4,\"d\":5}",
+   config[] =
+        "{\"tokenizer_class\":\"Qwen2Tokenizer\",\"add_bos_token\":true,\"bos_token\":{\"content\":"
+        "\"<s>\"},\"added_tokens_decoder\":{\"4\":{\"content\":\" x\",\"special\":true,\"rstrip\":true}}}";
+    static unsigned char bytes[4][1 << 15];
+    Part parts[6];
+    for (size_t i = 0; i < COUNT(names); i++) {
+        char path[128];
+        snprintf(path, sizeof path, "tests/data/tokenizer/folders/%s", names[i][1]);
+        FILE *in = fopen(path, "rb");
+        if (!in) abort();
+        parts[i] = (Part){*names[i][0], bytes[i], fread(bytes[i], 1, sizeof bytes[i], in)};
+        fclose(in);
+    }
+    parts[4] = (Part){'d', (const unsigned char *)config, sizeof config - 1};
+    parts[5] = (Part){'l', (const unsigned char *)added, sizeof added - 1};
+    for (size_t i = 0; i < 2; i++) {
+        write_seed(lines[i], parts, 1);
+        write_seed(lines[i], parts + 1, 1);
+        write_seed(lines[i], parts + 2, 3);
+        const Part few[] = {parts[1], parts[4], parts[5]},
+                   words[] = {{'v', (const unsigned char *)vocab, sizeof vocab - 1},
+                              {'r', (const unsigned char *)merges, sizeof merges - 1},
+                              parts[4],
+                              parts[5]};
+        write_seed(lines[i], few, 3);
+        write_seed(lines[i], words, 4);
+        write_seed(lines[i], words, 3);
+    }
+}
+
 static void write_word_seeds(void) {
     static const char *const lines[] = {"run",
                                         "run --help",
@@ -551,5 +592,6 @@ void write_seeds(const char *folder) {
     write_tokenizer_seeds();
     write_family_seeds();
     write_folder_seeds();
+    write_old_tokenizer_seeds();
     write_word_seeds();
 }

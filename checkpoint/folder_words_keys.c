@@ -1,0 +1,104 @@
+#include "folder_words.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Rows of the embedding: there is a token for each. 0 where there is none yet. */
+static size_t count_rows(const Folder *folder) {
+    const Checkpoint *checkpoint = folder->maker.checkpoint;
+    for (size_t i = 0; i < checkpoint->n_tensors; i++) {
+        const Tensor *tensor = &checkpoint->tensors[i];
+        if (string_equals(tensor->name, "token_embd.weight") && tensor->dims[1] < 1 << 24)
+            return (size_t)tensor->dims[1];
+    }
+    return 0;
+}
+
+/* Puts the added tokens into their places among the pieces, and behind these what no token has. False without memory. */
+static bool place_added(const Folder *folder, Words *words) {
+    SentencePiece *model = &words->model;
+    size_t n = model->n, rows = count_rows(folder);
+    size_t most = rows > n ? rows : rows ? n : 4 * (n + words->n_added) + 4096;
+    if (n < rows) n = rows;
+    for (size_t i = words->n_added; i-- > 0;) {
+        uint64_t id = (uint64_t)words->added[i].id;
+        if (id < most && id >= n) n = (size_t)id + 1;
+    }
+    Piece *pieces = realloc(model->pieces, n * sizeof *pieces);
+    if (!pieces) return false;
+    model->pieces = pieces;
+    while (words->n_added && (uint64_t)words->added[words->n_added - 1].id >= n)
+        words->n_added--; /* no row of the embedding is theirs: llama.cpp's converter drops them, too */
+    while (model->n < n) pieces[model->n++] = (Piece){{"", 0}, -10000, PIECE_UNUSED};
+    for (size_t i = 0; i < words->n_added; i++) {
+        const Added *token = &words->added[i];
+        Piece *piece = &pieces[token->id];
+        piece->text = token->text;
+        if (piece->type != PIECE_UNKNOWN) piece->type = token->special ? PIECE_CONTROL : PIECE_USER_DEFINED;
+    }
+    return true;
+}
+
+/* The pieces as an array of GGUF. Spaces stand as such in those that are found in the text as it is. */
+static void put_pieces(Writer *writer, const SentencePiece *model) {
+    static const char sign[] = "\xe2\x96\x81";
+    for (size_t i = 0; i < model->n; i++) {
+        String text = model->pieces[i].text;
+        size_t begin = writer->n, kept = 0;
+        char name[32];
+        put(writer, &(uint64_t){0}, sizeof(uint64_t));
+        if (text.n == 0) text = (String){name, (size_t)snprintf(name, sizeof name, "[PAD%zu]", i)};
+        for (size_t k = 0; model->pieces[i].type == PIECE_USER_DEFINED && k + 3 <= text.n;) {
+            bool is_sign = memcmp(text.data + k, sign, 3) == 0;
+            if (is_sign) put(writer, text.data + kept, k - kept), put(writer, " ", 1), kept = k + 3;
+            k += is_sign ? 3 : 1;
+        }
+        put(writer, text.data + kept, text.n - kept);
+        uint64_t n = writer->n - begin - sizeof n;
+        if (writer->out) memcpy(writer->out + begin, &n, sizeof n);
+    }
+}
+
+/* Fails for what nothing here does. */
+static bool check_model(Folder *folder, const SentencePiece *model) {
+    static const char *const types[] = {"of an unknown kind", "Unigram", "BPE", "of whole words",
+                                        "of characters"};
+    const char *type = types[model->model_type < 5 ? model->model_type : 0];
+    if (model->model_type != 2)
+        return make_fail(&folder->maker, "tokenizer.model: its model is %s; of SentencePiece's, BPE is read",
+                         type);
+    if (model->n_charsmap)
+        return make_fail(
+            &folder->maker,
+            "tokenizer.model: it normalises text by the rules '%.*s', and only 'identity' is read",
+            string_shown(model->normalization), model->normalization.data);
+    return (model->escape_whitespaces && !model->suffixed) ||
+           make_fail(&folder->maker,
+                     "tokenizer.model: it does not write spaces as the first character of words");
+}
+
+void words_make_keys(Folder *folder) {
+    Maker *maker = &folder->maker;
+    Words *words = folder->words;
+    SentencePiece *model = &words->model;
+    const Json *space = json_get(folder->tokenizer_config, "add_prefix_space");
+    if (!check_model(folder, model)) return;
+    if (!place_added(folder, words)) make_fail(maker, "not enough memory for tokenizer.model");
+    Writer writer = {NULL, 0};
+    put_pieces(&writer, model);
+    size_t n_bytes = writer.n;
+    float *scores = make_room(maker, model->n * sizeof *scores);
+    int32_t *types = make_room(maker, model->n * sizeof *types);
+    writer = (Writer){make_room(maker, n_bytes + STRING_PADDING), 0};
+    if (!maker->ok) return;
+    put_pieces(&writer, model);
+    for (size_t i = 0; i < model->n; i++)
+        scores[i] = model->pieces[i].score, types[i] = model->pieces[i].type;
+    make_string(maker, "tokenizer.ggml.model", (String){"llama", 5});
+    make_array(maker, "tokenizer.ggml.tokens", VALUE_STRING, model->n, writer.out, n_bytes);
+    make_array(maker, "tokenizer.ggml.scores", VALUE_F32, model->n, scores, model->n * sizeof *scores);
+    make_array(maker, "tokenizer.ggml.token_type", VALUE_I32, model->n, types, model->n * sizeof *types);
+    make_bool(maker, "tokenizer.ggml.add_space_prefix",
+              space && space->kind == JSON_BOOL ? space->boolean : model->add_dummy_prefix);
+    if (model->remove_extra_whitespaces) make_bool(maker, "tokenizer.ggml.remove_extra_whitespaces", true);
+}
