@@ -489,9 +489,11 @@ Tokenizer *tokenizer_open(const char *path, const Checkpoint *own, Checkpoint **
     if (path && !(*file = checkpoint_open(path, error))) return NULL;
     const Checkpoint *source = path ? *file : own;
     if (checkpoint_has_vocabulary(source)) return tokenizer_new(source, error);
-    bool is_folder = strcmp(checkpoint_format(source), "safetensors") == 0;
-    error_set(error, "%s: holds no vocabulary%s; name a file that does with -z", checkpoint_path(source),
-              is_folder ? " (tokenizer.json, tokenizer.model, or vocab.json and merges.txt)" : "");
+    error_set(
+        error,
+        "%s: holds no vocabulary (a folder has it in tokenizer.json, tokenizer.model, or vocab.json and "
+        "merges.txt); name a file that does with -z",
+        checkpoint_path(source));
     return NULL;
 }
 

@@ -28,6 +28,11 @@ static inline int string_compare(String a, String b) {
     return order ? order : (a.n > b.n) - (a.n < b.n);
 }
 
+/* The same for qsort and bsearch, of arrays of strings. */
+static inline int string_order(const void *a, const void *b) {
+    return string_compare(*(const String *)a, *(const String *)b);
+}
+
 static inline bool string_equals(String a, const char *b) {
     return a.n == strlen(b) && memcmp(a.data, b, a.n) == 0;
 }
@@ -54,9 +59,9 @@ const DTypeInfo *checkpoint_type(uint32_t type);
 typedef struct Checkpoint Checkpoint;
 
 /*
- * Maps the file at path, or the weights of the Hugging Face folder at path, or around the safetensors or PyTorch file at path, or
- * all parts of a split GGUF whose first is at path; and checks its whole structure: afterwards every tensor lies inside the file,
- * overlaps no other, has the bytes its shape asks for, and no name or key occurs twice. Whether anything can
+ * Maps the file at path, or the weights of the Hugging Face folder at path, or around the safetensors or PyTorch file at
+ * path, or all parts of a split GGUF whose first is at path; and checks its whole structure: afterwards every tensor lies
+ * inside the file, overlaps no other, has the bytes its shape asks for, and no name or key occurs twice. Whether anything can
  * be computed with it is not asked: tensors may be of any type. Who writes to the file while it is open changes weights
  * and nothing else; a file that is made shorter kills the process (SIGBUS), as with any mapping.
  * NULL with an error that names the file, what is wrong and what to do. checkpoint_close accepts NULL.

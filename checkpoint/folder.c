@@ -118,10 +118,6 @@ static bool is_plain(String name) {
            !memchr(name.data, '\0', name.n);
 }
 
-static int compare_strings(const void *a, const void *b) {
-    return string_compare(*(const String *)a, *(const String *)b);
-}
-
 /* The files of the index called `name`, each once, in an array that the caller frees. NULL if there are none. */
 static String *list_parts(Folder *folder, const char *name, const Json *index, size_t *n) {
     const Json *map = json_get(index, "weight_map");
@@ -139,7 +135,7 @@ static String *list_parts(Folder *folder, const char *name, const Json *index, s
             make_fail(&folder->maker, "%s: '%.*s' is no name of a file in the folder", name,
                       string_shown(parts[i]), parts[i].data);
     }
-    qsort(parts, n_names, sizeof *parts, compare_strings);
+    qsort(parts, n_names, sizeof *parts, string_order);
     for (size_t i = 0; i < n_names; i++)
         if (i == 0 || string_compare(parts[i], parts[*n - 1]) != 0) parts[(*n)++] = parts[i];
     if (*n > MAX_FILES) make_fail(&folder->maker, "%s lists more than %d files", name, MAX_FILES);

@@ -5,9 +5,10 @@
 #include "hub.h"
 
 /*
- * Fills the checkpoint from the folder at `path`: config.json, the weights in model.safetensors or the parts that
- * model.safetensors.index.json lists, otherwise in pytorch_model.bin likewise, or only in `file` (a name in the folder) where
- * that is not NULL and no index lists it; tokenizer.json and what is said about it. Fails with an error that says what is missing or wrong.
+ * Fills the checkpoint from the folder at `path`: config.json; the weights in model.safetensors or the parts that
+ * model.safetensors.index.json lists, otherwise in pytorch_model.bin likewise, or only in `file` (a name in the folder)
+ * where that is not NULL and no index lists it; the vocabulary and what is said about it. Fails with an error that says
+ * what is missing or wrong.
  */
 bool folder_read(Checkpoint *checkpoint, const char *path, const char *file, Error *error);
 
@@ -20,9 +21,9 @@ typedef struct Folder {
     Shelf shelf;
     Turning *turnings; /* [n_turnings] */
     size_t n_turnings, turnings_room;
-    const Stored **by_name; /* the shelf's tensors sorted by name, once somebody asks */
-    bool tied;              /* the output's weights are the embedding's */
-    struct Words *words;    /* of a vocabulary without tokenizer.json, while it is read; or NULL */
+    const Stored **by_name;    /* the shelf's tensors sorted by name, once somebody asks */
+    bool tied;                 /* the output's weights are the embedding's */
+    struct FolderVocab *vocab; /* of a vocabulary without tokenizer.json, while it is read; or NULL */
 } Folder;
 
 enum {
@@ -45,16 +46,19 @@ void folder_add_tensors(Folder *folder);
 /* Adds what the folder says about its vocabulary and conversations (folder_tokens.c). */
 void folder_add_tokenizer(Folder *folder);
 
-/* Adds a vocabulary out of tokenizer.model, or vocab.json and merges.txt; nothing where there is neither (folder_words.c). */
+/* Adds a vocabulary out of tokenizer.model, or vocab.json and merges.txt; nothing where there is neither (folder_vocab.c). */
 void folder_add_vocabulary(Folder *folder);
-void folder_forget_words(Folder *folder);
+void folder_forget_vocabulary(Folder *folder);
 
 /*
  * The id of a token of that vocabulary: by its text, or what special_tokens_map.json calls "bos_token" and so on if that is
  * empty; or by what tokenizer.model says of "bos", "eos", "unk" and "pad". False if there is none.
  */
-bool folder_word(const Folder *folder, const char *role, String text, int64_t *id);
+bool folder_token(const Folder *folder, const char *role, String text, int64_t *id);
 bool folder_role(const Folder *folder, const char *which, int64_t *id);
+
+/* A token as these files name it: a text, or an object with that as "content". */
+String folder_token_text(const Json *token);
 
 /* An id that is written in digits, or −1. */
 int64_t folder_id(String digits);

@@ -14,19 +14,21 @@ int64_t folder_id(String digits) {
     return *end ? -1 : id;
 }
 
+String folder_token_text(const Json *token) {
+    return json_string(token && token->kind == JSON_OBJECT ? json_get(token, "content") : token);
+}
+
 /* The id of a special token: what tokenizer_config.json calls "eos_token", or config.json's "eos_token_id". */
 static bool token_id(const Folder *folder, const char *which, int64_t *id) {
     char key[32];
     snprintf(key, sizeof key, "%s_token", which);
-    const Json *token = json_get(folder->tokenizer_config, key),
-               *added = json_get(folder->tokenizer_config, "added_tokens_decoder");
-    if (token && token->kind == JSON_OBJECT) token = json_get(token, "content");
-    String text = json_string(token);
+    const Json *added = json_get(folder->tokenizer_config, "added_tokens_decoder");
+    String text = folder_token_text(json_get(folder->tokenizer_config, key));
     for (size_t i = 0; text.n && added && added->kind == JSON_OBJECT && i < added->n; i++)
         if (string_compare(json_string(json_get(json_item(added, i), "content")), text) == 0 &&
             (*id = folder_id(json_key(added, i))) >= 0)
             return true;
-    if (folder_word(folder, key, text, id)) return true;
+    if (folder_token(folder, key, text, id)) return true;
     snprintf(key, sizeof key, "%s_token_id", which);
     const Json *from[] = {folder->config, folder->generation_config};
     for (size_t i = 0; i < 2; i++) {
@@ -110,5 +112,5 @@ void folder_add_tokenizer(Folder *folder) {
     }
     add_ends(folder);
     add_template(folder);
-    folder_forget_words(folder);
+    folder_forget_vocabulary(folder);
 }

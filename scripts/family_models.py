@@ -214,6 +214,10 @@ MODELS = [
             "rope.freq_base": f32(1000)}, n_layer=3),
     Small("qwen35", 152, dict(H=2, h=8, K=1, **DELTA), TIED, [DELTA_NET, GATED_ATTENTION] * 2, {
         **LENGTHS, **DELTA_KEYS, "attention.layer_norm_rms_epsilon": f32(1e-6)}, n_layer=4),
+    # Heads wide enough for what is done sixteen numbers at a time, and some behind.
+    Small("qwen35-wide", 153, dict(d=8, H=2, h=8, K=1, S=36, Y=2, y=72, X=72 + 2 * 36, u=4), TIED,
+          [DELTA_NET, GATED_ATTENTION], {
+              **LENGTHS, **DELTA_KEYS, "ssm.group_count": u32(1), "attention.layer_norm_rms_epsilon": f32(1e-6)}),
 ]
 
 

@@ -31,7 +31,7 @@ for model in "$data"/*.gguf; do
     kind=${model##*/}
     case $kind in
     *.expected.gguf | gpt2-* | llama-[fbq]* | llama-mixed*) continue ;; # test_study.sh's, with vocabularies of their own
-    lfm2.gguf | qwen35.gguf)                                            # layer 0 keeps a state
+    lfm2.gguf | qwen35*.gguf)                                           # layer 0 keeps a state
         layer=1
         refuses 1 'layer 0 has no attention heads' attend "$model" $letters -p a --layer 0
         refuses 1 'layer 0 has no attention heads' explain "$model" $letters -p a --layer 0 --head 0
@@ -46,7 +46,7 @@ for model in "$data"/*.gguf; do
     has out_has '"passed": true'
     for view in next score attend heads view; do ends_well $view -f "$tmp/text"; done
     case $kind in
-    qwen35.gguf) refuses 1 'a gate stands between' attend "$model" $letters -f "$tmp/text" --by value ;;
+    qwen35*.gguf) refuses 1 'a gate stands between' attend "$model" $letters -f "$tmp/text" --by value ;;
     *) ends_well attend -f "$tmp/text" --by value --layer 1 ;;
     esac
     ends_well attend -f "$tmp/text" --layer $layer --head 0 -n 2

@@ -16,7 +16,7 @@ static void put_file(const char *name, const void *bytes, size_t n) {
     if (file) fclose(file);
 }
 
-static void put_words(const char *name, const char *text) { put_file(name, text, strlen(text)); }
+static void put_text(const char *name, const char *text) { put_file(name, text, strlen(text)); }
 
 static void begin_folder(void) {
     strcpy(folder, "/tmp/attn-test-XXXXXX");
@@ -146,7 +146,7 @@ static void put_llama(unsigned n) {
         "\"num_key_value_heads\":1,\"intermediate_size\":4,\"max_position_embeddings\":16,\"vocab_size\":%u,"
         "\"tie_word_embeddings\":true,\"rms_norm_eps\":1e-5}",
         n);
-    put_words("config.json", config);
+    put_text("config.json", config);
     unsigned at = n * 8 + 8;
     size_t length =
         8 +
@@ -216,9 +216,9 @@ static void test_roles(void) {
     check_text(folder, " ab", ENCODE_ENDS, "2 9 7");
     check_text(folder, "ab aX", ENCODE_ENDS, "2 6 5 6 0");
     check_text(folder, "[X]", 0, "3 0"); /* unknown characters side by side are one */
-    put_words("tokenizer_config.json",
-              "{\"bos_token\":\"a\",\"eos_token\":{\"content\":\"[X]\"},"
-              "\"add_bos_token\":false,\"add_eos_token\":true,\"add_prefix_space\":false}");
+    put_text("tokenizer_config.json",
+             "{\"bos_token\":\"a\",\"eos_token\":{\"content\":\"[X]\"},"
+             "\"add_bos_token\":false,\"add_eos_token\":true,\"add_prefix_space\":false}");
     check_roles(folder, 10, 4, 8, false);
     check_text(folder, "ab", ENCODE_ENDS, "7 8");
     check_text(folder, "b[X]a", ENCODE_SPECIAL, "5 8 4");
@@ -228,8 +228,8 @@ static void test_roles(void) {
 /* Added tokens take pieces' places, or stand behind them; rows of the embedding that are nobody's are unused. */
 static void test_added_pieces(void) {
     put_ten_pieces();
-    put_words("added_tokens.json", "{\"<c>\":11,\"<d>\":10,\"<far>\":15}");
-    put_words("special_tokens_map.json", "{\"additional_special_tokens\":[\"<c>\",\"<unk>\"]}");
+    put_text("added_tokens.json", "{\"<c>\":11,\"<d>\":10,\"<far>\":15}");
+    put_text("special_tokens_map.json", "{\"additional_special_tokens\":[\"<c>\",\"<unk>\"]}");
     check_types("2 3 3 1 1 1 1 1 1 4 4 3 5 5 5 4");
     check_text(folder, "a<c><d>a", 0, "6 0 10 6");
     check_text(folder, "a<c><d>a<far>", ENCODE_SPECIAL, "6 11 10 6 15");
@@ -237,9 +237,9 @@ static void test_added_pieces(void) {
     put_llama(14);
     check_roles(folder, 14, 2, 1, true);
     check_text(folder, "a<far>", ENCODE_SPECIAL, "6 0 4 0");
-    put_words("tokenizer_config.json",
-              "{\"added_tokens_decoder\":{\"8\":{\"content\":\"<e>\",\"special\":true},"
-              "\"12\":{\"content\":\"a" SIGN "b\",\"special\":false},\"x\":{\"content\":\"y\"},\"13\":{}}}");
+    put_text("tokenizer_config.json",
+             "{\"added_tokens_decoder\":{\"8\":{\"content\":\"<e>\",\"special\":true},"
+             "\"12\":{\"content\":\"a" SIGN "b\",\"special\":false},\"x\":{\"content\":\"y\"},\"13\":{}}}");
     check_text(folder, "ba b<e><c>", ENCODE_SPECIAL, "3 5 12 8 3 0");
     empty_folder();
 }
@@ -273,8 +273,8 @@ static void check_quantized(const char *text, const char *wanted, const char *wi
 static void test_quantize(void) {
     put_ten_pieces();
     put_llama(14);
-    put_words("added_tokens.json", "{\"<c>\":11,\"<d>\":10}");
-    put_words("special_tokens_map.json", "{\"additional_special_tokens\":[\"<c>\"]}");
+    put_text("added_tokens.json", "{\"<c>\":11,\"<d>\":10}");
+    put_text("special_tokens_map.json", "{\"additional_special_tokens\":[\"<c>\"]}");
     check_quantized("a<c><d>ab ab  a", "6 11 10 6 5 6 5 9 6", "[2, 6, 11, 10, 6, 5, 6, 5, 9, 6]");
     empty_folder();
 }
@@ -294,16 +294,15 @@ static void test_classes(void) {
     copy_file("bytes", "merges.txt");
     check_roles(folder, 743, -1, -1, false);
     check_text(folder, "11e\xcc\x81", ENCODE_ENDS, "464 70 138 225");
-    put_words("tokenizer_config.json",
-              "{\"tokenizer_class\":\"CodeGenTokenizer\",\"add_prefix_space\":true}");
+    put_text("tokenizer_config.json", "{\"tokenizer_class\":\"CodeGenTokenizer\",\"add_prefix_space\":true}");
     check_text(folder, "the", 0, "260");
-    put_words("tokenizer_config.json", "{\"tokenizer_class\":\"Qwen2TokenizerFast\"}");
+    put_text("tokenizer_config.json", "{\"tokenizer_class\":\"Qwen2TokenizerFast\"}");
     check_text(folder, "11e\xcc\x81", 0, "18 18 129 104");
     unlink_file("tokenizer_config.json");
-    put_words("config.json",
-              "{\"model_type\":\"qwen2\",\"hidden_size\":4,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
-              "\"num_key_value_heads\":1,\"intermediate_size\":4,\"max_position_embeddings\":16,"
-              "\"vocab_size\":743,\"rms_norm_eps\":1e-5}");
+    put_text("config.json",
+             "{\"model_type\":\"qwen2\",\"hidden_size\":4,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
+             "\"num_key_value_heads\":1,\"intermediate_size\":4,\"max_position_embeddings\":16,"
+             "\"vocab_size\":743,\"rms_norm_eps\":1e-5}");
     check_text(folder, "11e\xcc\x81", 0, "18 18 129 104");
     empty_folder();
 }
@@ -312,7 +311,7 @@ static void test_classes(void) {
 static void test_added_flags(void) {
     copy_file("bytes", "vocab.json");
     copy_file("bytes", "merges.txt");
-    put_words(
+    put_text(
         "tokenizer_config.json",
         "{\"eos_token\":\"<x>\",\"added_tokens_decoder\":{\"743\":{\"content\":\"<y\\\"\\\\>\",\"special\":false},"
         "\"744\":{\"content\":\"<x>\",\"special\":false,\"rstrip\":true,\"lstrip\":false,\"normalized\":false}}}");
@@ -357,9 +356,9 @@ static void test_refused_models(void) {
     put_bytes(&normalizer, 1, "nmt_nfkc", 8);
     put_bytes(&normalizer, 2, "table", 5);
     refuse_model(bpe(), normalizer, "by the rules 'nmt_nfkc'");
-    put_words("tokenizer.model", "");
+    put_text("tokenizer.model", "");
     refuse("not a SentencePiece model");
-    put_words("tokenizer.model", "IQ== 0\nIg== 1\n");
+    put_text("tokenizer.model", "IQ== 0\nIg== 1\n");
     refuse("tiktoken");
     put_file("tokenizer.model", group, sizeof group);
     refuse("not a SentencePiece model");
@@ -397,7 +396,7 @@ static void test_cut_models(void) {
     empty_folder();
 }
 
-static void test_refused_words(void) {
+static void test_refused_vocabularies(void) {
     static const struct {
         const char *vocab, *merges, *words;
     } refused[] = {
@@ -414,21 +413,23 @@ static void test_refused_words(void) {
         {"{\"a\":0,\"b\":1000000}", "", "far beyond all tokens"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        put_words("vocab.json", refused[i].vocab);
-        put_words("merges.txt", refused[i].merges);
+        put_text("vocab.json", refused[i].vocab);
+        put_text("merges.txt", refused[i].merges);
         refuse(refused[i].words);
     }
-    put_words("vocab.json", "{\"a\":0,\"b\":1,\"ab\":2,\"#\":3,\"##\":4}");
-    put_words("merges.txt", "#version: 0.2\r\na b\r\n# #\r\n");
+    put_text("vocab.json", "{\"a\":0,\"b\":1,\"ab\":2,\"#\":3,\"##\":4}");
+    put_text("merges.txt", "#version: 0.2\r\na b\r\n# #\r\n");
     check_text(folder, "ab###", 0, "2 4 3");
     unlink_file("merges.txt");
     put_llama(3);
     Error error = {{0}};
     Checkpoint *own = checkpoint_open(folder, &error), *file = NULL;
-    CHECK(own && !tokenizer_open(NULL, own, &file, &error) &&
-              strstr(error.message,
-                     "no vocabulary (tokenizer.json, tokenizer.model, or vocab.json and merges.txt)"),
-          "%s", error.message);
+    CHECK(
+        own && !tokenizer_open(NULL, own, &file, &error) &&
+            strstr(
+                error.message,
+                "no vocabulary (a folder has it in tokenizer.json, tokenizer.model, or vocab.json and merges.txt)"),
+        "%s", error.message);
     checkpoint_close(own);
     empty_folder();
 }
@@ -439,7 +440,7 @@ int main(void) {
     RUN(test_added_flags);
     RUN(test_refused_models);
     RUN(test_cut_models);
-    RUN(test_refused_words);
+    RUN(test_refused_vocabularies);
     RUN(test_roles);
     RUN(test_added_pieces);
     RUN(test_quantize);

@@ -236,27 +236,20 @@ static void test_same_checkpoint(void) {
     }
 }
 
-/* CodeGen is GPT-J with q, k and v in one tensor. */
-static void test_codegen(void) {
+static void check_same(const char *name, const char *path, const char *folder_path) {
     Error error = {{0}};
-    Checkpoint *gguf = checkpoint_open(REFERENCE "gptj.gguf", &error),
-               *folder = checkpoint_open(extra("codegen"), &error);
+    Checkpoint *gguf = checkpoint_open(path, &error), *folder = checkpoint_open(folder_path, &error);
     CHECK(gguf && folder, "%s", error.message);
-    if (gguf && folder) compare_tensors("codegen", gguf, folder);
+    if (gguf && folder) compare_tensors(name, gguf, folder);
     checkpoint_close(gguf);
     checkpoint_close(folder);
 }
 
+/* CodeGen is GPT-J with q, k and v in one tensor. */
+static void test_codegen(void) { check_same("codegen", REFERENCE "gptj.gguf", extra("codegen")); }
+
 /* The same weights in three files. */
-static void test_parts(void) {
-    Error error = {{0}};
-    Checkpoint *gguf = checkpoint_open(REFERENCE "qwen3moe.gguf", &error),
-               *folder = checkpoint_open(extra("parts"), &error);
-    CHECK(gguf && folder, "%s", error.message);
-    if (gguf && folder) compare_tensors("three files", gguf, folder);
-    checkpoint_close(gguf);
-    checkpoint_close(folder);
-}
+static void test_parts(void) { check_same("three files", REFERENCE "qwen3moe.gguf", extra("parts")); }
 
 /* For who writes a GGUF file: the same tensors, one by one, in the same order of rows. */
 static void test_lay_out(void) {

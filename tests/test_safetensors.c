@@ -1,6 +1,5 @@
 /* safetensors and the texts beside them: what is read, used in place or turned, and what is refused, and why. */
-#include "checkpoint/checkpoint.h"
-#include "gguf.h"
+#include "folder.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -11,23 +10,6 @@
     "{\"model_type\": \"llama\", \"hidden_size\": 4, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, " \
     "\"num_key_value_heads\": 1, \"intermediate_size\": 6, \"rms_norm_eps\": 1e-05, \"vocab_size\": 3, "     \
     "\"max_position_embeddings\": 64, \"tie_word_embeddings\": true"
-
-static Error error;
-
-static const char *path_of(const char *name) {
-    static char paths[4][512];
-    static size_t next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", scratch_folder, name);
-    return path;
-}
-
-static void put(const char *name, const void *bytes, size_t n) {
-    FILE *file_out = fopen(path_of(name), "wb");
-    CHECK(file_out && fwrite(bytes, 1, n, file_out) == n && fclose(file_out) == 0, "%s", name);
-}
-
-static void put_text(const char *name, const char *text) { put(name, text, strlen(text)); }
 
 static void drop(const char *name) { unlink(path_of(name)); }
 
@@ -40,22 +22,6 @@ static void put_weights(const char *name, const char *header, size_t padding, si
     memset(bytes + 8 + strlen(header), ' ', padding);
     for (size_t i = 0; i < n_data; i++) bytes[8 + n + i] = (unsigned char)i;
     put(name, bytes, 8 + (size_t)n + n_data);
-}
-
-/* Opens the folder, which must be refused by a line that says so. */
-static void refuse(const char *says) {
-    Checkpoint *checkpoint = checkpoint_open(scratch_folder, &error);
-    CHECK(!checkpoint, "accepted, instead of: %s", says);
-    CHECK(checkpoint || (strstr(error.message, says) &&
-                         strncmp(error.message, scratch_folder, strlen(scratch_folder)) == 0),
-          "'%s' does not say '%s'", error.message, says);
-    checkpoint_close(checkpoint);
-}
-
-static Checkpoint *accept(const char *path) {
-    Checkpoint *checkpoint = checkpoint_open(path, &error);
-    CHECK(checkpoint, "%s", error.message);
-    return checkpoint;
 }
 
 #define EMBEDDING                                                                                            \

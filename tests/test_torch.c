@@ -1,7 +1,6 @@
 /* pytorch_model.bin: what is read and used in place, and what is refused, and why; and files that nobody would write. */
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/pickle.h"
-#include "gguf.h"
+#include "folder.h"
 #include "test.h"
 #include "tests/torch.h"
 
@@ -17,25 +16,11 @@
 #define START "\x80\x02}("
 #define STOP "u."
 
-static Error error;
 static Archive archive;
 static Program program;
 static unsigned char weights[256];
 
-static const char *path_of(const char *name) {
-    static char paths[4][512];
-    static size_t next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", scratch_folder, name);
-    return path;
-}
-
-static void put(const char *name, const void *bytes, size_t n) {
-    FILE *out = fopen(path_of(name), "wb");
-    CHECK(out && fwrite(bytes, 1, n, out) == n && fclose(out) == 0, "%s", name);
-}
-
-static void put_config(const char *text) { put("config.json", text, strlen(text)); }
+static void put_config(const char *text) { put_text("config.json", text); }
 
 static void begin(void) {
     archive.n = archive.n_entries = program.n = 0;
@@ -57,22 +42,6 @@ static void end(size_t n) {
     PROGRAM_PUT(&program, STOP);
     add_both(n, 0);
     put_archive(false);
-}
-
-/* The folder, which must be refused by a line that says so. */
-static void refuse(const char *says) {
-    Checkpoint *checkpoint = checkpoint_open(scratch_folder, &error);
-    CHECK(!checkpoint, "accepted, instead of: %s", says);
-    CHECK(checkpoint || (strstr(error.message, says) &&
-                         strncmp(error.message, scratch_folder, strlen(scratch_folder)) == 0),
-          "'%s' does not say '%s'", error.message, says);
-    checkpoint_close(checkpoint);
-}
-
-static Checkpoint *accept(const char *path) {
-    Checkpoint *checkpoint = checkpoint_open(path, &error);
-    CHECK(checkpoint, "%s", error.message);
-    return checkpoint;
 }
 
 static const Saved embedding = {"model.embed_tokens.weight", "Float", "0", 16, 0, 2, {3, 4}, {4, 1}},

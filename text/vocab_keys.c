@@ -92,9 +92,9 @@ static bool find_texts(KeyMaker *maker) {
 static bool add_tokens(KeyMaker *maker) {
     const Vocab *vocab = &maker->vocab;
     TextBuffer out = {0};
-    int32_t *types = malloc(maker->vocab.n * sizeof *types);
+    int32_t *types = malloc(vocab->n * sizeof *types);
     bool ok = types != NULL;
-    for (size_t id = 0; ok && id < maker->vocab.n; id++) {
+    for (size_t id = 0; ok && id < vocab->n; id++) {
         char name[32];
         int n = snprintf(name, sizeof name, "[PAD%zu]", id);
         bool is_unknown = (int32_t)id == vocab->unknown && !vocab->byte_level;
@@ -104,12 +104,12 @@ static bool add_tokens(KeyMaker *maker) {
     }
     for (int byte = 0; ok && byte < 256; byte++)
         if (!vocab->byte_level && vocab->byte_ids[byte] >= 0) types[vocab->byte_ids[byte]] = TOKEN_BYTE;
-    if (!add_strings(maker, "tokenizer.ggml.tokens", maker->vocab.n, &out, ok)) {
+    if (!add_strings(maker, "tokenizer.ggml.tokens", vocab->n, &out, ok)) {
         free(types);
         return false;
     }
-    return add_key(maker, "tokenizer.ggml.token_type", VALUE_ARRAY, VALUE_I32, maker->vocab.n, types,
-                   maker->vocab.n * sizeof *types);
+    return add_key(maker, "tokenizer.ggml.token_type", VALUE_ARRAY, VALUE_I32, vocab->n, types,
+                   vocab->n * sizeof *types);
 }
 
 static bool add_merges(KeyMaker *maker) {
@@ -246,7 +246,7 @@ static bool is_complete(const Vocab *vocab, int32_t id) {
  */
 static bool add_scores(KeyMaker *maker, size_t n_merges) {
     Vocab *vocab = &maker->vocab;
-    float *scores = calloc(maker->vocab.n, sizeof *scores), score = 0;
+    float *scores = calloc(vocab->n, sizeof *scores), score = 0;
     int32_t *made = malloc((n_merges + 1) * sizeof *made), last = -1; /* by order: the token */
     uint32_t *lasts = calloc(vocab->n, sizeof *lasts),
              end = 0; /* the last order of a token; of those that mix */
@@ -271,8 +271,8 @@ static bool add_scores(KeyMaker *maker, size_t n_merges) {
     free(made);
     free(lasts);
     if (ok && is_sorted)
-        return add_key(maker, "tokenizer.ggml.scores", VALUE_ARRAY, VALUE_F32, maker->vocab.n, scores,
-                       maker->vocab.n * sizeof *scores);
+        return add_key(maker, "tokenizer.ggml.scores", VALUE_ARRAY, VALUE_F32, vocab->n, scores,
+                       vocab->n * sizeof *scores);
     free(scores);
     return ok ? refuse(maker, "its merges are not all that make a token, sorted by these") : no_memory(maker);
 }

@@ -3,8 +3,8 @@
  * transformers' converters make one; of SentencePiece's tokenizer.model the keys that GGUF files have, as llama.cpp's makes
  * them. Other files of the folder say which tokens were added, and which of all steer the model. For this folder only.
  */
-#ifndef ATTN_FOLDER_WORDS_H
-#define ATTN_FOLDER_WORDS_H
+#ifndef ATTN_FOLDER_VOCAB_H
+#define ATTN_FOLDER_VOCAB_H
 
 #include "folder.h"
 #include "sentencepiece.h"
@@ -18,10 +18,10 @@ typedef struct Added {
     bool special;
 } Added;
 
-typedef struct Words {
+typedef struct FolderVocab {
     char *text; /* vocab.json or tokenizer.model */
     size_t n_text;
-    Json *vocab; /* vocab.json */
+    Json *json; /* vocab.json */
     char *merges;
     size_t n_merges;     /* bytes of merges.txt */
     SentencePiece model; /* tokenizer.model, if it has pieces */
@@ -30,13 +30,13 @@ typedef struct Words {
     size_t n_names;
     Added *added; /* [n_added] by id */
     size_t n_added;
-} Words;
+} FolderVocab;
 
-/* tokenizer.huggingface.json out of vocab.json, merges.txt and the added tokens (folder_words_json.c). */
-void words_make_json(Folder *folder);
+/* tokenizer.huggingface.json out of vocab.json, merges.txt and the added tokens (folder_vocab_json.c). */
+void folder_vocab_to_json(Folder *folder);
 
-/* tokenizer.ggml.… out of tokenizer.model and the added tokens, which take their places in it (folder_words_keys.c). */
-void words_make_keys(Folder *folder);
+/* tokenizer.ggml.… out of tokenizer.model and the added tokens, which take their places in it (folder_vocab_keys.c). */
+void folder_vocab_to_keys(Folder *folder);
 
 /* What is written twice: without `out` to count the bytes, and then. */
 typedef struct Writer {

@@ -1,4 +1,4 @@
-#include "folder_words.h"
+#include "folder_vocab.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void put_added(Writer *writer, const Added *token) {
 
 /* Each line of merges.txt is two parts with a space between; the first may tell the version. */
 static bool put_merges(Folder *folder, Writer *writer) {
-    const char *at = folder->words->merges, *end = at + folder->words->n_merges;
+    const char *at = folder->vocab->merges, *end = at + folder->vocab->n_merges;
     bool any = false;
     for (size_t line = 1; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -69,12 +69,12 @@ static bool is_qwen(const Folder *folder) {
 }
 
 static bool put_tokenizer(Folder *folder, Writer *writer) {
-    const Words *words = folder->words;
+    const FolderVocab *vocab = folder->vocab;
     const Json *space = json_get(folder->tokenizer_config, "add_prefix_space");
     put_text(writer, "{\"added_tokens\":[");
-    for (size_t i = 0; i < words->n_added; i++) {
+    for (size_t i = 0; i < vocab->n_added; i++) {
         if (i) put_text(writer, ",");
-        put_added(writer, &words->added[i]);
+        put_added(writer, &vocab->added[i]);
     }
     put_text(writer, "],\"decoder\":{\"type\":\"ByteLevel\"},");
     if (is_qwen(folder))
@@ -91,14 +91,14 @@ static bool put_tokenizer(Folder *folder, Writer *writer) {
     put_text(writer, space && space->kind == JSON_BOOL && space->boolean ? "true}" : "false}");
     if (is_qwen(folder)) put_text(writer, "]}");
     put_text(writer, ",\"model\":{\"type\":\"BPE\",\"vocab\":");
-    put(writer, words->text, words->n_text);
+    put(writer, vocab->text, vocab->n_text);
     put_text(writer, ",\"merges\":[");
     bool ok = put_merges(folder, writer);
     put_text(writer, "]}}");
     return ok;
 }
 
-void words_make_json(Folder *folder) {
+void folder_vocab_to_json(Folder *folder) {
     Writer count = {NULL, 0}, writer = {NULL, sizeof(uint64_t)};
     if (!put_tokenizer(folder, &count)) return;
     uint64_t n = count.n;

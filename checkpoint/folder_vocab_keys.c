@@ -1,4 +1,4 @@
-#include "folder_words.h"
+#include "folder_vocab.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,23 +15,23 @@ static size_t count_rows(const Folder *folder) {
 }
 
 /* Puts the added tokens into their places among the pieces, and behind these what no token has. False without memory. */
-static bool place_added(const Folder *folder, Words *words) {
-    SentencePiece *model = &words->model;
+static bool place_added(const Folder *folder, FolderVocab *vocab) {
+    SentencePiece *model = &vocab->model;
     size_t n = model->n, rows = count_rows(folder);
-    size_t most = rows > n ? rows : rows ? n : 4 * (n + words->n_added) + 4096;
+    size_t most = rows > n ? rows : rows ? n : 4 * (n + vocab->n_added) + 4096;
     if (n < rows) n = rows;
-    for (size_t i = words->n_added; i-- > 0;) {
-        uint64_t id = (uint64_t)words->added[i].id;
+    for (size_t i = vocab->n_added; i-- > 0;) {
+        uint64_t id = (uint64_t)vocab->added[i].id;
         if (id < most && id >= n) n = (size_t)id + 1;
     }
     Piece *pieces = realloc(model->pieces, n * sizeof *pieces);
     if (!pieces) return false;
     model->pieces = pieces;
-    while (words->n_added && (uint64_t)words->added[words->n_added - 1].id >= n)
-        words->n_added--; /* no row of the embedding is theirs: llama.cpp's converter drops them, too */
+    while (vocab->n_added && (uint64_t)vocab->added[vocab->n_added - 1].id >= n)
+        vocab->n_added--; /* no row of the embedding is theirs: llama.cpp's converter drops them, too */
     while (model->n < n) pieces[model->n++] = (Piece){{"", 0}, -10000, PIECE_UNUSED};
-    for (size_t i = 0; i < words->n_added; i++) {
-        const Added *token = &words->added[i];
+    for (size_t i = 0; i < vocab->n_added; i++) {
+        const Added *token = &vocab->added[i];
         Piece *piece = &pieces[token->id];
         piece->text = token->text;
         if (piece->type != PIECE_UNKNOWN) piece->type = token->special ? PIECE_CONTROL : PIECE_USER_DEFINED;
@@ -77,13 +77,13 @@ static bool check_model(Folder *folder, const SentencePiece *model) {
                      "tokenizer.model: it does not write spaces as the first character of words");
 }
 
-void words_make_keys(Folder *folder) {
+void folder_vocab_to_keys(Folder *folder) {
     Maker *maker = &folder->maker;
-    Words *words = folder->words;
-    SentencePiece *model = &words->model;
+    FolderVocab *vocab = folder->vocab;
+    SentencePiece *model = &vocab->model;
     const Json *space = json_get(folder->tokenizer_config, "add_prefix_space");
     if (!check_model(folder, model)) return;
-    if (!place_added(folder, words)) make_fail(maker, "not enough memory for tokenizer.model");
+    if (!place_added(folder, vocab)) make_fail(maker, "not enough memory for tokenizer.model");
     Writer writer = {NULL, 0};
     put_pieces(&writer, model);
     size_t n_bytes = writer.n;

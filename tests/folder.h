@@ -1,0 +1,41 @@
+/* What tests of a Hugging Face folder share, which lies in scratch_folder (gguf.h). */
+#ifndef ATTN_TEST_FOLDER_H
+#define ATTN_TEST_FOLDER_H
+
+#include "checkpoint/checkpoint.h"
+#include "gguf.h"
+
+static Error error; /* the last one */
+
+static const char *path_of(const char *name) {
+    static char paths[4][512];
+    static size_t next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", scratch_folder, name);
+    return path;
+}
+
+static void put(const char *name, const void *bytes, size_t n) {
+    FILE *out = fopen(path_of(name), "wb");
+    CHECK(out && fwrite(bytes, 1, n, out) == n && fclose(out) == 0, "%s", name);
+}
+
+static void put_text(const char *name, const char *text) { put(name, text, strlen(text)); }
+
+/* Opens the folder, which must be refused by a line that says so. */
+static void refuse(const char *says) {
+    Checkpoint *checkpoint = checkpoint_open(scratch_folder, &error);
+    CHECK(!checkpoint, "accepted, instead of: %s", says);
+    CHECK(checkpoint || (strstr(error.message, says) &&
+                         strncmp(error.message, scratch_folder, strlen(scratch_folder)) == 0),
+          "'%s' does not say '%s'", error.message, says);
+    checkpoint_close(checkpoint);
+}
+
+static Checkpoint *accept(const char *path) {
+    Checkpoint *checkpoint = checkpoint_open(path, &error);
+    CHECK(checkpoint, "%s", error.message);
+    return checkpoint;
+}
+
+#endif

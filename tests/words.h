@@ -1,0 +1,235 @@
+/*
+ * What programs tell people: notes and legends, what gives way where a line is too narrow, refusals. Each case is a command
+ * line of a shell, on a terminal as wide as it says or into a pipe, and words that must be printed. The models are the
+ * reference files, and small ones made here, whose answers can be told by looking at them.
+ */
+#ifndef ATTN_TEST_WORDS_H
+#define ATTN_TEST_WORDS_H
+
+#define _GNU_SOURCE /* posix_openpt */
+
+#include "bad.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+/* ---- Models made here: family llama, 1 layer, 8 tokens, 8 positions ---- */
+
+static void fill(Gguf *gguf, const char *name, size_t from, size_t n, float value) {
+    for (size_t i = from; i < from + n; i++)
+        memcpy(file + gguf_find_tensor(gguf, name)->data_at + 4 * i, &value, sizeof value);
+}
+
+static void save(const char *name) {
+    char path[sizeof scratch_folder + 32];
+    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
+    FILE *to = fopen(path, "wb");
+    if (to && fwrite(file, 1, n_file, to) == n_file && fclose(to) == 0) return;
+    perror(path);
+    exit(1);
+}
+
+static void save_model(Gguf *gguf, const char *name) {
+    n_file = gguf_write(gguf, file);
+    save(name);
+}
+
+static void resize(Gguf *gguf, const char *name, uint64_t rows, uint64_t cols) {
+    GgufTensor *tensor = gguf_find_tensor(gguf, name);
+    tensor->dims[0] = cols, tensor->dims[1] = rows;
+    tensor->n_bytes = 4 * rows * cols;
+}
+
+/* With other texts for the last three tokens, the last of which is always a token where it stands. */
+static void save_vocabulary(const char *name, const char *five, const char *six, const char *seven) {
+    static const int32_t types[] = {2, 3, 3, 6, 1, 1, 1, 4};
+    Gguf gguf = good_model(LLAMA);
+    gguf_strings(&gguf, "tokenizer.ggml.tokens",
+                 (const char *const[]){"<unk>", "<s>", "</s>", "<0x0A>", "\xe2\x96\x81", five, six, seven},
+                 8);
+    gguf_array(&gguf, "tokenizer.ggml.token_type", I32, 8, types, sizeof types);
+    save_model(&gguf, name);
+}
+
+static void make_models(void) {
+    Gguf gguf = good_model(LLAMA);
+    save_model(&gguf, "one");
+    save_vocabulary("swapped", "a", "ab", "b");
+    save_vocabulary("long", "aa", "b", "ab");
+    save_vocabulary("longest", "a", "b", "an extraordinary length");
+    save_vocabulary("twenty", "a", "b", "an extraordinary day");
+    gguf_u32(&gguf, "llama.context_length", 1024);
+    save_model(&gguf, "wide");
+
+    /* Nothing is added to the residual stream, and all tokens are alike. */
+    gguf = good_model(LLAMA);
+    n_file = gguf_write(&gguf, file);
+    fill(&gguf, "blk.0.attn_output.weight", 0, D_MODEL * D_MODEL, 0);
+    fill(&gguf, "blk.0.attn_v.weight", 0, D_KV * D_MODEL, 0);
+    fill(&gguf, "blk.0.ffn_down.weight", 0, D_MODEL * D_FF, 0);
+    fill(&gguf, "token_embd.weight", 0, N_VOCAB * D_MODEL, 1);
+    fill(&gguf, "output_norm.weight", 0, D_MODEL, 1);
+    save("same");
+    fill(&gguf, "token_embd.weight", 2 * D_MODEL, D_MODEL, 2); /* but </s> is likelier */
+    save("ends");
+    fill(&gguf, "output_norm.weight", 0, D_MODEL, NAN);
+    save("nan");
+    fill(&gguf, "output_norm.weight", 0, D_MODEL, 1);
+    fill(&gguf, "token_embd.weight", 0, N_VOCAB * D_MODEL, 1e6f);
+    save("loud");
+
+    /* Three tokens, vectors of 4 numbers, heads of 6. */
+    gguf = good_model(LLAMA);
+    gguf_strings(&gguf, "tokenizer.ggml.tokens", (const char *const[]){"<unk>", "<s>", "a"}, 3);
+    gguf_array(&gguf, "tokenizer.ggml.token_type", I32, 3, (const int32_t[]){2, 3, 1}, 12);
+    gguf_array(&gguf, "tokenizer.ggml.scores", F32, 3, (const float[]){0, 0, 0}, 12);
+    gguf_u32(&gguf, "llama.attention.key_length", 6);
+    gguf_u32(&gguf, "llama.attention.value_length", 6);
+    gguf_u32(&gguf, "llama.rope.dimension_count", 6);
+    resize(&gguf, "token_embd.weight", 3, D_MODEL);
+    resize(&gguf, "blk.0.attn_q.weight", 12, D_MODEL);
+    resize(&gguf, "blk.0.attn_k.weight", 6, D_MODEL);
+    resize(&gguf, "blk.0.attn_v.weight", 6, D_MODEL);
+    resize(&gguf, "blk.0.attn_output.weight", D_MODEL, 12);
+    save_model(&gguf, "narrow");
+
+    gguf = good_model(GPT2); /* no token begins a text */
+    gguf_drop(&gguf, gguf_find(&gguf, "tokenizer.ggml.bos_token_id"));
+    gguf_drop(&gguf, gguf_find(&gguf, "tokenizer.ggml.add_bos_token"));
+    save_model(&gguf, "nobos");
+
+    gguf = good_model(LLAMA);
+    gguf_u32(&gguf, "llama.block_count", 2);
+    static char names[COUNT(model_tensors)][40];
+    for (size_t i = 0; i < COUNT(model_tensors); i++) {
+        const struct ModelTensor *tensor = &model_tensors[i];
+        if (!tensor->in[LLAMA] || strncmp(tensor->name, "blk.0.", 6) != 0) continue;
+        snprintf(names[i], sizeof names[i], "blk.1.%s", tensor->name + 6);
+        gguf_tensor(&gguf, names[i], T_F32, tensor->rows, tensor->cols);
+    }
+    save_model(&gguf, "two");
+}
+
+/* ---- Commands ---- */
+
+static char text[1 << 20]; /* what the last one printed: stdout, then stderr */
+
+static int terminal_of(int columns, int *slave) {
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) exit(1);
+    *slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    struct winsize size = {.ws_row = 25, .ws_col = (unsigned short)columns};
+    if (*slave < 0 || ioctl(master, TIOCSWINSZ, &size) != 0) exit(1);
+    return master;
+}
+
+/* Reads to the end of a pipe, or until a terminal has no writers left. */
+static size_t read_all(int from, size_t n) {
+    for (ssize_t got; (got = read(from, text + n, sizeof text - 1 - n)) > 0;) n += (size_t)got;
+    text[n] = '\0';
+    close(from);
+    return n;
+}
+
+/* Runs a shell's command, stdout being a terminal if `columns` is not 0, all three streams if it is below 0; its exit code. */
+static int shell(int columns, const char *command) {
+    int out[2], err[2], status = -1;
+    if (pipe(err) != 0) exit(1);
+    if (columns)
+        out[0] = terminal_of(abs(columns), &out[1]);
+    else if (pipe(out) != 0)
+        exit(1);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(columns < 0 ? out[1] : open("/dev/null", O_RDONLY), STDIN_FILENO);
+        dup2(out[1], STDOUT_FILENO);
+        dup2(columns < 0 ? out[1] : err[1], STDERR_FILENO);
+        for (int i = 0; i < 2; i++) close(out[i]), close(err[i]);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    close(out[1]);
+    close(err[1]);
+    read_all(err[0], read_all(out[0], 0));
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+typedef struct Case {
+    int columns, code;
+    const char *command;
+    const char *has[7]; /* words that are printed; a first '!': that are not */
+} Case;
+
+/* Each style ends before the next begins, and before the text does. */
+static void check_styles(const char *command) {
+    bool styled = false;
+    for (const char *at = text; (at = strstr(at, "\033[")); at++) {
+        size_t n = strspn(at + 2, "0123456789;");
+        if (at[2 + n] != 'm') continue; /* a line of progress is wiped */
+        bool ends = n == 1 && at[2] == '0';
+        CHECK(ends == styled, "%s: %s: %.80s", command, ends ? "nothing to end" : "one style in another", at);
+        styled = !ends;
+    }
+    CHECK(!styled, "%s: a style does not end", command);
+}
+
+static void check_cases(const Case *cases, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        int code = shell(cases[i].columns, cases[i].command);
+        CHECK(code == cases[i].code, "%s: %d: %.1200s", cases[i].command, code, text);
+        check_styles(cases[i].command);
+        for (const char *const *has = cases[i].has; *has && has < cases[i].has + 5; has++) {
+            bool wanted = **has != '!';
+            CHECK((strstr(text, *has + !wanted) != NULL) == wanted, "%s: '%s' in:\n%.1200s", cases[i].command,
+                  *has, text);
+        }
+    }
+}
+#define CHECK_CASES(cases) check_cases(cases, COUNT(cases))
+
+static void write_text(const char *name, const char *unit, size_t times) {
+    n_file = 0;
+    for (size_t i = 0; i < times; i++, n_file += strlen(unit)) memcpy(file + n_file, unit, strlen(unit));
+    save(name);
+}
+
+static void set_program(const char *variable, const char *from, const char *fallback) {
+    const char *program = getenv(from);
+    char *path = realpath(program ? program : fallback, NULL);
+    if (!path) perror(fallback);
+    setenv(variable, path ? path : fallback, 1);
+    free(path);
+}
+
+/* The models and texts, and the names that commands have for them and for the programs. */
+static void words_begin(void) {
+    scratch_begin();
+    set_program("study", "STUDY", "./study");
+    set_program("run", "RUN", "./run");
+    char faulty[1024];
+    snprintf(faulty, sizeof faulty, "%srun", getenv("FAULTY") ? getenv("FAULTY") : "build/tests/faulty_");
+    setenv("faulty", faulty, 1);
+    setenv("T", scratch_folder, 1);
+    setenv("g", "tests/data/reference/gpt2-f32.gguf", 1);
+    setenv("l", "tests/data/reference/llama-f32.gguf", 1);
+    setenv("p", "tests/data/reference/gptneox.gguf -z tests/data/study/letters.gguf", 1);
+    setenv("o", "tests/data/reference/gpt-oss.gguf -z tests/data/study/letters.gguf", 1);
+    setenv("G", "tests/data/reference/gemma2.gguf -z tests/data/study/letters.gguf", 1);
+    setenv("m", "weights/model.gguf", 1);
+    unsetenv("NO_COLOR");
+    unsetenv("ATTN_KERNEL");
+    make_models();
+    write_text("500", "a", 500);
+    write_text("60", "a", 60);
+    write_text("words", "a ", 50);
+}
+
+/* Takes all of that away; what main returns. */
+static int words_end(void) {
+    if (shell(0, "rm -rf \"$T\"") != 0) perror(scratch_folder);
+    return test_end();
+}
+
+#endif
