@@ -151,11 +151,13 @@ bool parse_kv(const char *value, DType *dtype, Error *error) {
     return true;
 }
 
-static const Option *find_option(const Options *tables, size_t n_tables, const char *word, void **values) {
+/* The option that a word is, and the table that has it. */
+static const Option *find_option(const Options *tables, size_t n_tables, const char *word,
+                                 const Options **its_table) {
     for (size_t i = 0; i < n_tables; i++)
         for (size_t j = 0; j < tables[i].n; j++) {
             const Option *option = &tables[i].table[j];
-            *values = tables[i].values;
+            *its_table = &tables[i];
             if (strcmp(word, option->name) == 0 ||
                 (option->short_name && strcmp(word, option->short_name) == 0))
                 return option;
@@ -181,8 +183,8 @@ bool options_parse(const Options *tables, size_t n_tables, int argc, char **argv
     size_t n = 0;
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
-        void *values = NULL;
-        const Option *option = find_option(tables, n_tables, word, &values);
+        const Options *table = NULL;
+        const Option *option = find_option(tables, n_tables, word, &table);
         if (!option && word[0] == '-' && word[1]) return unknown_option(tables, n_tables, word, error);
         if (!option && n == n_words)
             return n == 0 ? error_set(error, "unexpected word '%s'", word)
@@ -195,9 +197,11 @@ bool options_parse(const Options *tables, size_t n_tables, int argc, char **argv
             words[n++] = word;
             continue;
         }
+        if (option->file && table->no_files)
+            return error_set(error, "%s names a file, which cannot be asked for here", word);
         bool takes_value = option->kind != OPTION_ON && option->kind != OPTION_OFF;
         if (takes_value && i + 1 == argc) return error_set(error, "%s needs a value", word);
-        if (!set(option, values, takes_value ? argv[++i] : NULL, error)) return false;
+        if (!set(option, table->values, takes_value ? argv[++i] : NULL, error)) return false;
     }
     return true;
 }

@@ -30,6 +30,7 @@ typedef struct Option {
     OptionKind kind;
     size_t offset;   /* of the value, of the kind's type, in the struct that holds it */
     double min, max; /* of a number */
+    bool file;       /* the value names a file */
 } Option;
 
 /* A table, and the struct that its offsets are of. */
@@ -37,6 +38,7 @@ typedef struct Options {
     const Option *table; /* [n] */
     size_t n;
     void *values;
+    bool no_files; /* options that name a file are refused */
 } Options;
 
 /*

@@ -303,9 +303,12 @@ static void free_ablate(void *view) { ablation_free(&((AblateView *)view)->ablat
 #define AT(member) offsetof(AblateView, member)
 
 static const Option options[] = {
-    {"--heads", NULL, OPTION_TEXT, AT(heads)},      {"--mlps", NULL, OPTION_TEXT, AT(mlps)},
-    {"--sweep", NULL, OPTION_TEXT, AT(sweep_name)}, {"--by", NULL, OPTION_TEXT, AT(by_name)},
-    {"--with", NULL, OPTION_TEXT, AT(with)},        {"--hard-zero", NULL, OPTION_ON, AT(hard_zero)},
+    {"--heads", NULL, OPTION_TEXT, AT(heads)},
+    {"--mlps", NULL, OPTION_TEXT, AT(mlps)},
+    {"--sweep", NULL, OPTION_TEXT, AT(sweep_name)},
+    {"--by", NULL, OPTION_TEXT, AT(by_name)},
+    {"--with", NULL, OPTION_TEXT, AT(with), .file = true},
+    {"--hard-zero", NULL, OPTION_ON, AT(hard_zero)},
 };
 
 const View view_ablate = {

@@ -516,7 +516,7 @@ static void show_generated(const Attend *attend) {
         print_label(attend, position);
         print_strongest(attend, row, position + 1, LABEL_WIDTH - 1);
     }
-    fflush(stdout);
+    fflush(report->out);
 }
 
 /* A token has been fed: shows its row and makes room for that of the next. */

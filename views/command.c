@@ -17,8 +17,8 @@ static const Option of_a_model[] = {{"--ctx-size", "-c", OPTION_INT, AT(n_ctx), 
 
 static const Option of_a_text[] = {
     {"--prompt", "-p", OPTION_ONCE, AT(prompt)},
-    {"--file", "-f", OPTION_ONCE, AT(prompt_file)},
-    {"--tokenizer", "-z", OPTION_TEXT, AT(tokenizer)},
+    {"--file", "-f", OPTION_ONCE, AT(prompt_file), .file = true},
+    {"--tokenizer", "-z", OPTION_TEXT, AT(tokenizer), .file = true},
     {"--threads", "-t", OPTION_INT, AT(n_threads), 1, 1024},
     {"--kv", NULL, OPTION_TEXT, AT(kv)},
     {"--seed", "-s", OPTION_INT, AT(seed), 0, 9e15},
@@ -29,16 +29,20 @@ static const Option of_a_text[] = {
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-static bool parse_options(const View *view, StudyOptions *o, void *own, int argc, char **argv, Error *error) {
+static bool parse_options(const View *view, const Held *held, StudyOptions *o, void *own, int argc,
+                          char **argv, Error *error) {
     const char *files[2] = {NULL, NULL};
     Options tables[4] = {{all_know, COUNT(all_know), o}, {view->options, view->n_options, own}};
     size_t n = 2;
     if (view->needs & NEEDS_MODEL) tables[n++] = (Options){of_a_model, COUNT(of_a_model), o};
     if (view->needs & NEEDS_TEXT) tables[n++] = (Options){of_a_text, COUNT(of_a_text), o};
-    if (!options_parse(tables, n, argc, argv, files, view->needs & NEEDS_OTHER ? 2 : 1, error)) return false;
+    for (size_t i = 0; i < n; i++) tables[i].no_files = held;
+    size_t n_files = held ? 0 : view->needs & NEEDS_OTHER ? 2 : 1;
+    if (!options_parse(tables, n, argc, argv, files, n_files, error)) return false;
     if (files[0]) o->model = files[0];
     o->other = files[1];
-    return true;
+    return !(held && held->out) || (o->json && !o->help) ||
+           error_set(error, "%s: the answer is JSON: ask with --json, and not for --help", view->name);
 }
 
 static bool check_options(const View *view, const StudyOptions *o, const void *own, Error *error) {
@@ -75,7 +79,8 @@ static bool read_prompt(Study *study, Error *error) {
     const char *text = o->prompt;
     size_t n = text ? strlen(text) : 0;
     bool optional = study->view->needs & TEXT_IS_OPTIONAL;
-    if (!text && (o->prompt_file || (!isatty(STDIN_FILENO) && !optional))) {
+    bool stdin_is_text = !optional && !study->held && !isatty(STDIN_FILENO);
+    if (!text && (o->prompt_file || stdin_is_text)) {
         if (!read_prompt_text(o->prompt_file, &study->text, error)) return false;
         text = study->text.data, n = study->text.n;
     }
@@ -124,7 +129,7 @@ int view_command(const View *view, const Held *held, int argc, char **argv, Erro
     int code = EXIT_USAGE;
     if (!arena_ok(&study.arena, error, "%s", view->name)) return EXIT_BAD_INPUT;
     if (view->defaults) memcpy(own, view->defaults, view->size);
-    bool ok = parse_options(view, &options, own, argc, argv, error) &&
+    bool ok = parse_options(view, held, &options, own, argc, argv, error) &&
               (options.help || (find_files(view, &options, argc, path, sizeof path, error) &&
                                 check_options(view, &options, own, error) &&
                                 parse_kv(options.kv, &study.subject.kv_dtype, error)));
@@ -132,11 +137,14 @@ int view_command(const View *view, const Held *held, int argc, char **argv, Erro
         print_view_help(view);
         code = EXIT_SUCCESS;
     } else if (ok) {
-        catch_signals("study");
+        if (!held) catch_signals("study");
         study.seed = (uint64_t)options.seed;
         study.subject.n_ctx = (size_t)options.n_ctx;
         study.subject.progress = progress_or_stop;
         study.report = report_begin(options.json, options.ascii);
+        if (held && held->progress)
+            study.subject.progress = held->progress, study.subject.progress_user = held->progress_user;
+        if (held && held->out) study.report.out = held->out;
         code = run_view(&study, own, error) ? EXIT_SUCCESS : EXIT_BAD_INPUT;
     }
     if (view->free) view->free(own);

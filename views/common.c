@@ -21,9 +21,9 @@ bool study_open(Study *study, const char *path, Error *error) {
 }
 
 void study_close(Study *study) {
-    note_changed("study", study->model);
     session_free(study->session);
     if (!study->held) {
+        note_changed("study", study->model);
         tokenizer_free(study->tokenizer);
         checkpoint_close(study->vocabulary);
         model_close(study->model);
@@ -127,7 +127,7 @@ bool study_generate(Study *study, Generator *generator, size_t n_predict, void (
     for (size_t i = 0; ok && i < n_predict; i++) {
         int32_t id;
         TextEnd end;
-        if (interrupted()) return error_set(error, "interrupted");
+        if (!subject_go_on(&study->subject, NULL, i, n_predict, error)) return false;
         if (!generator_sample(generator, &id, &end, error)) return false;
         if (end != END_LIMIT) break;
         ok = tokens_push(&study->subject.tokens, id, error) && generator_settle(generator, error);

@@ -69,7 +69,8 @@ static void add_logits(void *user, size_t position, const float *logits) {
 
 static void tell_progress(void *user) {
     const Page *page = user;
-    show_progress("generated", page->study->subject.tokens.n - page->n_prompt, page->n_predict);
+    const Subject *subject = &page->study->subject;
+    subject_go_on(subject, "generated", subject->tokens.n - page->n_prompt, page->n_predict, NULL);
 }
 
 /* -n: the study's tokens become the prompt and what the model wrote behind it. */
@@ -83,7 +84,7 @@ static bool generate(Page *page, Error *error) {
               (generator = study_generator(study, session, page->temp, error)) &&
               study_generate(study, generator, page->n_predict, tell_progress, page, error);
     generator_free(generator);
-    show_progress("", 1, 1);
+    subject_go_on(subject, "", 1, 1, NULL);
     session_free(session);
     return ok;
 }
@@ -533,7 +534,7 @@ static bool compute(Study *study, void *view, Error *error) {
         return false;
     if (page->svg) return write_figure(page, error) && finish(page, error);
     if (!gather(page, error) || (page->ablate && !gather_without(page, error))) return false;
-    if (json) write_data(page, stdout);
+    if (json) write_data(page, study->report.out);
     return json || (write_page(page, error) && finish(page, error));
 }
 
@@ -548,10 +549,14 @@ static const Page defaults = {.top = NOT_GIVEN, .query = NOT_GIVEN};
 #define AT(member) offsetof(Page, member)
 
 static const Option options[] = {
-    {"--output", "-o", OPTION_TEXT, AT(output)},     {"--predict", "-n", OPTION_SIZE, AT(n_predict), 0, 1e9},
-    {"--temp", NULL, OPTION_REAL, AT(temp), 0, 1e9}, {"--top", NULL, OPTION_SIZE, AT(top), 0, 1000},
-    {"--layers", NULL, OPTION_TEXT, AT(layer_list)}, {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
-    {"--ablate", NULL, OPTION_TEXT, AT(ablate)},     {"--svg", NULL, OPTION_TEXT, AT(svg)},
+    {"--output", "-o", OPTION_TEXT, AT(output), .file = true},
+    {"--predict", "-n", OPTION_SIZE, AT(n_predict), 0, 1e9},
+    {"--temp", NULL, OPTION_REAL, AT(temp), 0, 1e9},
+    {"--top", NULL, OPTION_SIZE, AT(top), 0, 1000},
+    {"--layers", NULL, OPTION_TEXT, AT(layer_list)},
+    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
+    {"--ablate", NULL, OPTION_TEXT, AT(ablate)},
+    {"--svg", NULL, OPTION_TEXT, AT(svg)},
 };
 
 const View view_page = {

@@ -223,8 +223,8 @@ static bool join_words(Score *score, Arena *arena, Error *error) {
 }
 
 /* How fast a long text went, for those who plan a longer one. */
-static void tell_speed(const Score *score) {
-    if (score->n_windows == 1) return;
+static void tell_speed(const Study *study, const Score *score) {
+    if (score->n_windows == 1 || study->held) return;
     fprintf(stderr, "study: %zu tokens scored in %.1f s, %.1f a second; %zu were fed, %.1f a second\n",
             score->totals.n, 1e-3 * (now_ms() - score->start_ms), per_second(score, score->totals.n),
             score->n_fed, per_second(score, score->n_fed));
@@ -239,7 +239,7 @@ static bool compute(Study *study, void *view, Error *error) {
     if (!plan(score, score->subject, error) || !allocate(score, arena, error) ||
         !score_text(score, arena, error))
         return false;
-    tell_speed(score);
+    tell_speed(study, score);
     return !score->words || join_words(score, arena, error);
 }
 

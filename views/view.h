@@ -39,12 +39,15 @@ typedef struct StudyOptions {
 
 typedef struct View View;
 
-/* A model that stays open from one command to the next, which are given it and name none. */
+/* A model that stays open from one command to the next, which are given it and name none, nor any other file. */
 typedef struct Held {
     const char *path;
     Model *model;
     Tokenizer *tokenizer;
     Threads *threads;
+    FILE *out; /* gets the views' JSON, and they are asked for nothing else; NULL: stdout, and for all */
+    Progress *progress; /* what may stop a view, its first argument behind it; NULL: progress_or_stop */
+    void *progress_user;
 } Held;
 
 /* A view under way. */
