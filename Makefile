@@ -191,9 +191,8 @@ CALLED = $(call objects,$(addprefix tests/fuzz/,call.c run.c study.c quantize.c 
 # linked one by one, by name, so that its bytes depend on the sources and the compiler's version alone.
 WASM_CC ?= clang-19
 WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=wasm32-wasi' CFLAGS=-Oz
-MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,threads.o views/case.o views/compare.o views/dump.o views/page.o \
-    cli/chat.o cli/output.o cli/npy.o cli/npz.o cli/process.o),$(ENGINE) $(call objects,wasm/*.c views/*.c cli/*.c measures/*.c)) \
-    $(BUILD)/web/svg.o)
+MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,threads.o views/case.o views/compare.o views/dump.o views/pagefile.o \
+    cli/chat.o cli/output.o cli/npy.o cli/npz.o cli/process.o),$(ENGINE) $(call objects,wasm/*.c views/*.c cli/*.c measures/*.c)))
 
 wasm:
 	@echo 'int main(void) { return 0; }' | $(WASM_CC) --target=wasm32-wasi -x c -o /dev/null - 2>/dev/null || \
