@@ -14,7 +14,8 @@ static const View *const views[] = {&view_next, &view_score,     &view_attend, &
                                     &view_lens, &view_explain,   &view_ablate, &view_experts,
                                     &view_page, &view_selfcheck, &view_shape};
 
-static Held held = {.path = "/model"};
+static Kept kept;
+static Held held = {.path = "/model", .kept = &kept};
 
 static int told(int code, const Error *error) {
     fflush(stdout);
