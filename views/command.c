@@ -93,6 +93,7 @@ static void study_borrow(Study *study) {
     study->subject.model = study->model = held->model;
     study->subject.tokenizer = study->report.tokenizer = study->tokenizer = held->tokenizer;
     study->subject.compute.threads = study->threads = held->threads;
+    study->subject.kept = held->kept;
 }
 
 static bool open_study(Study *study, Error *error) {

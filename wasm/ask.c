@@ -32,7 +32,8 @@ static const View *const views[] = {&view_next, &view_score,     &view_attend, &
                                     &view_lens, &view_explain,   &view_ablate, &view_experts,
                                     &view_page, &view_selfcheck, &view_shape};
 
-static Held held;
+static Kept kept;
+static Held held = {.kept = &kept};
 static bool is_open;
 
 static int told(int code, const Error *error) {

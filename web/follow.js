@@ -1,0 +1,134 @@
+/*
+ * Keeps the numbers up with the state where someone answers: the text, what is switched off, the place under the eye.
+ * A text that goes on where it was is asked for from there on, a long one in pieces; what takes longer waits until
+ * nothing else is wanted.
+ */
+
+const PIECE = 64; // positions asked for at a time
+const LENS_PIECE = 8;
+let followed = null; // the text that `run` is of
+let problem = null; // why there are no numbers of the text that is typed
+
+const isLive = () => source.ready;
+
+const sameTokens = (a, b) => {
+  let n = 0;
+  while (n < a.length && n < b.length && a[n].id === b[n].id) n++;
+  return n;
+};
+
+/*
+ * Ids of texts that the model wrote, or that went on with a token: read again as text they might fall into other tokens.
+ */
+const idsOf = new Map();
+
+/* A question about the text. */
+const asked = (view, ...options) => [view, ...(idsOf.has(state.text) ? ['--ids', idsOf.get(state.text).join(','), '--no-bos'] : ['-p', state.text]), ...options];
+
+function followText() {
+  drop('tokens', 'text', 'without', 'explain', 'lens', 'heads', 'rest');
+  const { text } = state;
+  want('tokens', asked('tokens'), ({ tokens }) => {
+    const same = run ? Math.min(sameTokens(tokens, run.tokens), run.n) : 0;
+    followPiece(text, Math.max(0, Math.min(same, tokens.length - 1)), tokens.length);
+  }, refuseText);
+}
+
+function followPiece(text, from, n) {
+  const to = Math.min(n, from + PIECE);
+  const range = ['--from', String(from), ...(to < n ? ['--to', String(to)] : [])];
+  want('text', asked('view', ...range, '--parts', 'predictions,patterns,writes'), (view) => {
+    const wasAtEnd = !run || state.query >= run.n - 1;
+    if (!run) run = new Run(view);
+    else run.take(view);
+    followed = text;
+    state.query = placeAfter(wasAtEnd);
+    problem = null;
+    touch('run', 'query', 'problem');
+    if (to < n) followPiece(text, to, n);
+    else followRest();
+  }, refuseText);
+}
+
+/* The old picture stays; a line says why. */
+function refuseText(message) {
+  problem = message.replace(/^study: /, '');
+  touch('problem');
+}
+
+/* What is wanted of a text once its numbers are there. */
+function followRest() {
+  followChanges();
+  followPlace();
+}
+
+function followChanges() {
+  const names = Object.keys(state.off);
+  const key = keyOfOff(state.off);
+  if (names.length === 0 || run.n < 2) {
+    drop('without');
+    touch('changes');
+  } else if (run.without?.key !== key) {
+    want('without', asked('view', '--ablate', key, '--parts', 'predictions,patterns'), ({ ablation }) => {
+      run.takeWithout(ablation);
+      touch('changes');
+    }, refuseText);
+  } else touch('changes');
+}
+
+const explainKey = () => `${state.heads[0]} ${state.query}`;
+
+/* What is asked for only where it is looked at. */
+function followPlace() {
+  const { query } = state;
+  const [name] = state.heads;
+  if (name && !run.explained.has(explainKey())) {
+    const key = explainKey();
+    const { layer, head } = run.place(name);
+    want('explain', asked('explain', '--layer', String(layer), '--head', String(head), '--query', String(query)), (explained) => {
+      run.explained.set(key, explained);
+      touch('explained');
+    });
+  }
+  if (!run.lens[query]) wantLens('lens', query, query + 1);
+  followIdle();
+}
+
+function wantLens(kind, from, to) {
+  want(kind, asked('view', '--from', String(from), '--to', String(to), '--parts', 'lens'), ({ lens, vocabulary }) => {
+    Object.assign(run.vocabulary, vocabulary);
+    run.lensRows = lens.rows;
+    lens.positions.forEach((answer, i) => {
+      run.lens[from + i] = answer;
+    });
+    touch('lens');
+    followIdle();
+  });
+}
+
+/* The scores of the heads, and the layers of all other positions. */
+function followIdle() {
+  if (!run.heads.repeat && run.heads.repeat !== false) {
+    want('heads', asked('view', '--parts', 'repeat'), ({ heads }) => {
+      run.heads.repeat = heads?.repeat ?? false;
+      touch('heads scores');
+      followIdle();
+    });
+  } else if (!run.heads.text && run.n > 1 && run.heads.text !== false) {
+    want('heads', asked('view', '--parts', 'text'), ({ heads }) => {
+      run.heads.text = heads?.text ?? false;
+      touch('heads scores');
+      followIdle();
+    });
+  }
+  const from = Array.from({ length: run.n }, (_, i) => i).find((i) => !run.lens[i]);
+  if (from === undefined) return;
+  let to = from + 1;
+  while (to < run.n && to < from + LENS_PIECE && !run.lens[to]) to++;
+  wantLens('rest', from, to);
+}
+
+addPart(['text'], () => isLive() && state.text !== null && state.text !== followed && followText(), true);
+addPart(['off'], () => isLive() && followChanges());
+addPart(['query', 'heads'], () => isLive() && state.text === followed && followPlace());
+addPart(['source'], () => isLive() && state.text !== null && followText(), true);
