@@ -170,6 +170,7 @@ static bool compute(Study *study, void *view, Error *error) {
     Page *page = view;
     bool json = study->options->json;
     page->study = study;
+    if (page->no_model) return page_file_open(page, error) && page_file_write(page, error);
     page->config = model_config(study->model);
     page->n_prompt = study->subject.tokens.n;
     if (!check(page, error) || !(json || page_file_open(page, error)) ||
@@ -187,6 +188,20 @@ static void free_page(void *view) {
     ablation_free(&page->ablation);
 }
 
+static bool is_bare(const void *view) { return ((const Page *)view)->no_model; }
+
+static bool check_together(const StudyOptions *o, const void *view, Error *error) {
+    const Page *page = view;
+    if (page->no_model && (!page->live || o->model || o->prompt || o->prompt_file || o->json))
+        return error_set(error, "--no-model goes with --live and -o alone: a page that takes a GGUF file");
+    if (page->no_model && !page->output) return error_set(error, "the page needs a file: -o page.html");
+    if (page->live && (o->json || page->svg))
+        return error_set(error, "--live writes a page: leave out %s", page->svg ? "--svg" : "--json");
+    if (page->live && o->tokenizer)
+        return error_set(error, "--live takes the model's own vocabulary: leave out -z");
+    return true;
+}
+
 static const Page defaults = {.top = NOT_GIVEN, .query = NOT_GIVEN};
 
 #define AT(member) offsetof(Page, member)
@@ -200,6 +215,9 @@ static const Option options[] = {
     {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
     {"--ablate", NULL, OPTION_TEXT, AT(ablate)},
     {"--svg", NULL, OPTION_TEXT, AT(svg)},
+    {"--live", NULL, OPTION_ON, AT(live)},
+    {"--no-model", NULL, OPTION_ON, AT(no_model)},
+    {"--yes", NULL, OPTION_ON, AT(yes)},
 };
 
 const View view_page = {
@@ -216,12 +234,16 @@ const View view_page = {
         "  --query Q           whose scores are kept where there is no room for all (the prompt's last)\n"
         "  --ablate LIST       also without these heads: L3H7,L4H0, or L3 for all of a layer\n"
         "  --svg L3H7          instead of a page, this head's pattern as a figure\n"
+        "  --live              engine and model in the page: one types into it, and it answers\n"
+        "  --no-model          … without a model: the page takes a GGUF file   --yes   even above 200 MB\n"
         "\n"
         "  ./study view model.bin -p \"The Eiffel\" -n 4 -o page.html\n",
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .defaults = &defaults,
     .size = sizeof(Page),
+    .check = check_together,
+    .is_bare = is_bare,
     .compute = compute,
     .free = free_page,
 };

@@ -17,6 +17,7 @@
 
 typedef struct Page {
     const char *output, *layer_list, *ablate, *svg;
+    bool live, no_model, yes; /* a page with the engine, without a model in it, however large */
     size_t n_predict, top;
     size_t query; /* the position shown first, whose scores the page has in any case */
     float temp;
