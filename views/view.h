@@ -170,9 +170,13 @@ bool study_check_output(const Study *study, const char *output, const char *exam
  */
 bool study_token(const Study *study, const char *text, int32_t *id, Error *error);
 
-/* Chooses the heads of "L3H7,L4": a head, and all heads of a layer. The error names the option. */
+/*
+ * Chooses the parts of "L3H7,L4,L5MLP,L0H2=0.5": a head, all heads of a layer, an MLP, one at a factor. The error names the
+ * option. json_parts: their names under `key`, and "factors".
+ */
 struct Ablation;
-bool choose_heads(struct Ablation *ablation, const char *option, const char *list, Error *error);
+bool choose_parts(struct Ablation *ablation, const char *option, const char *list, Error *error);
+void json_parts(Report *report, const char *key, const struct Ablation *ablation);
 
 /*
  * "totals": {"n", "nll_nats", "perplexity", "perplexity_error", "bits_per_byte", "n_bytes", "top1_accuracy"}. The page
