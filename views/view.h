@@ -32,7 +32,7 @@ enum {
 /* Options that all views have in common; a view that needs no model, or no text, knows only some of them. */
 typedef struct StudyOptions {
     const char *model, *other; /* the files; other: compare's second */
-    const char *prompt, *prompt_file, *tokenizer, *kv;
+    const char *prompt, *prompt_file, *ids, *tokenizer, *kv;
     int64_t n_threads, n_ctx, seed;
     bool bos, no_bos, special, json, ascii, help;
 } StudyOptions;
@@ -100,7 +100,7 @@ struct View {
 };
 
 /* In the order in which help lists them. */
-extern const View view_next, view_score, view_attend, view_heads, view_lens, view_explain, view_ablate,
+extern const View view_tokens, view_next, view_score, view_attend, view_heads, view_lens, view_explain, view_ablate,
     view_experts, view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case;
 
 /*

@@ -10,9 +10,9 @@
 
 #define EXPORTED(name) __attribute__((export_name(name)))
 
-static const View *const views[] = {&view_next, &view_score,     &view_attend, &view_heads,
-                                    &view_lens, &view_explain,   &view_ablate, &view_experts,
-                                    &view_page, &view_selfcheck, &view_shape};
+static const View *const views[] = {&view_tokens,  &view_next, &view_score,     &view_attend,
+                                    &view_heads,   &view_lens, &view_explain,   &view_ablate,
+                                    &view_experts, &view_page, &view_selfcheck, &view_shape};
 
 static Kept kept;
 static Held held = {.path = "/model", .kept = &kept};
