@@ -28,9 +28,9 @@ EXPORTED("open") int ask_open(void *bytes, size_t n, const char *name);
 /* A view's command: its name and options, texts that end in 0. Returns what study's exit code would be. */
 EXPORTED("ask") int ask(int argc, char **argv);
 
-static const View *const views[] = {&view_next, &view_score,     &view_attend, &view_heads,
-                                    &view_lens, &view_explain,   &view_ablate, &view_experts,
-                                    &view_page, &view_selfcheck, &view_shape};
+static const View *const views[] = {&view_tokens,  &view_next, &view_score,     &view_attend,
+                                    &view_heads,   &view_lens, &view_explain,   &view_ablate,
+                                    &view_experts, &view_page, &view_selfcheck, &view_shape};
 
 static Kept kept;
 static Held held = {.kept = &kept};
