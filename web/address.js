@@ -11,7 +11,7 @@ const Address = (() => {
     for (const [key, name] of Object.entries(NAMES)) {
       const value = state[key];
       const standard = key === 'query' ? (run ? run.n - 1 : null) : initial[key];
-      if (value !== null && value !== standard && value !== Infinity) fields.set(name, value === true ? '1' : String(value));
+      if (value !== null && value !== standard) fields.set(name, value === true ? '1' : String(value));
     }
     if (state.pinned) fields.set('h', state.heads.join(','));
     if (state.part && !state.heads.includes(state.part)) fields.set('at', state.part);
@@ -93,7 +93,7 @@ const Address = (() => {
     setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   });
 
-  addPart([...Object.keys(NAMES), 'heads', 'part', 'off', 'pinned', 'run', 'tree'], follow, true);
+  addPart([...Object.keys(NAMES), 'heads', 'part', 'off', 'pinned', 'run', 'tree'], follow, 'always');
   addEventListener('hashchange', () => {
     if (location.hash.slice(1) === written()) return;
     change({ ...initial, ...read(location.hash.slice(1)) });

@@ -36,19 +36,43 @@ const state = {
 /* The numbers of the text (run.js); null before there are any. */
 let run = null;
 
-const parts = []; // {keys: of the state, draw, always: without numbers too}
+const parts = []; // {keys: of the state, draw, when}
 let pending = null; // keys changed since the last frame
+let later = new Set(); // … since the late parts were drawn
+let lateTimer = null;
+const LATE_MS = 80;
 
-/* `draw` is called when one of `keys` has changed: a member of the state, or "run", "changes", "size", "tree", "source". */
-function addPart(keys, draw, always = false) {
-  parts.push({ keys: [...keys, 'language'], draw, always });
+/*
+ * `draw` is called when one of `keys` has changed: a member of the state, or "run", "changes", "size", "tree", "source" and
+ * the like. `when`: 'always', without numbers too; 'first', before all others, for what follows from the state and may
+ * touch more of it; 'late', once nothing has changed for a moment.
+ */
+function addPart(keys, draw, when = 'then') {
+  parts.push({ keys: when === 'first' ? keys : [...keys, 'language'], draw, when });
+}
+
+function drawAs(when, changed) {
+  for (const part of parts) if (part.when === when && (run || when === 'always') && part.keys.some((key) => changed.has(key))) part.draw();
+}
+
+function drawLate() {
+  clearTimeout(lateTimer);
+  const changed = later;
+  later = new Set();
+  drawAs('late', changed);
 }
 
 function drawParts() {
+  drawAs('first', pending);
   const changed = pending;
   pending = null;
-  for (const part of parts) if ((run || part.always) && part.keys.some((key) => changed.has(key))) part.draw();
+  for (const key of changed) later.add(key);
+  drawAs('always', changed);
+  drawAs('then', changed);
+  clearTimeout(lateTimer);
+  lateTimer = setTimeout(drawLate, LATE_MS);
 }
+addEventListener('beforeprint', () => run && drawLate());
 
 /* Parts whose keys changed are drawn in the next frame, each once however many changes there were. */
 function touch(...keys) {
@@ -74,7 +98,7 @@ function applyTheme() {
   const dark = state.theme === 'dark' || (state.theme === 'system' && prefersDark.matches);
   document.documentElement.dataset.theme = dark ? 'dark' : 'light';
 }
-addPart(['theme'], applyTheme, true);
+addPart(['theme'], applyTheme, 'always');
 prefersDark.addEventListener('change', () => touch('theme'));
 
 const isStill = () => matchMedia('(prefers-reduced-motion: reduce)').matches;

@@ -6,7 +6,9 @@
 
 const PIECE = 64; // positions asked for at a time
 const LENS_PIECE = 8;
+const IDLE_MS = 400; // without a key before what takes longer is asked for
 let followed = null; // the text that `run` is of
+let toEnd = false; // the eye goes to the last token of the text that is asked for
 let problem = null; // why there are no numbers of the text that is typed
 
 const isLive = () => source.ready;
@@ -22,10 +24,17 @@ const sameTokens = (a, b) => {
  */
 const idsOf = new Map();
 
+/* Another text, with the eye at its end. */
+function goTo(text, written = state.written) {
+  toEnd = true;
+  change({ text, written });
+}
+
 /* A question about the text. */
 const asked = (view, ...options) => [view, ...(idsOf.has(state.text) ? ['--ids', idsOf.get(state.text).join(','), '--no-bos'] : ['-p', state.text]), ...options];
 
 function followText() {
+  clearTimeout(idle);
   drop('tokens', 'text', 'without', 'explain', 'lens', 'heads', 'rest');
   const { text } = state;
   want('tokens', asked('tokens'), ({ tokens }) => {
@@ -38,15 +47,19 @@ function followPiece(text, from, n) {
   const to = Math.min(n, from + PIECE);
   const range = ['--from', String(from), ...(to < n ? ['--to', String(to)] : [])];
   want('text', asked('view', ...range, '--parts', 'predictions,patterns,writes'), (view) => {
-    const wasAtEnd = !run || state.query >= run.n - 1;
+    const wasAtEnd = !run || toEnd || state.query >= run.n - 1;
     if (!run) run = new Run(view);
     else run.take(view);
     followed = text;
     state.query = placeAfter(wasAtEnd);
     problem = null;
     touch('run', 'query', 'problem');
-    if (to < n) followPiece(text, to, n);
-    else followRest();
+    if (to < n) {
+      followPiece(text, to, n);
+      return;
+    }
+    toEnd = false;
+    followChanges();
   }, refuseText);
 }
 
@@ -56,12 +69,6 @@ function refuseText(message) {
   touch('problem');
 }
 
-/* What is wanted of a text once its numbers are there. */
-function followRest() {
-  followChanges();
-  followPlace();
-}
-
 function followChanges() {
   const names = Object.keys(state.off);
   const key = keyOfOff(state.off);
@@ -69,8 +76,8 @@ function followChanges() {
     drop('without');
     touch('changes');
   } else if (run.without?.key !== key) {
-    want('without', asked('view', '--ablate', key, '--parts', 'predictions,patterns'), ({ ablation }) => {
-      run.takeWithout(ablation);
+    want('without', asked('view', '--ablate', key, '--parts', 'predictions,patterns'), ({ ablation, vocabulary }) => {
+      run.takeWithout(ablation, vocabulary);
       touch('changes');
     }, refuseText);
   } else touch('changes');
@@ -91,7 +98,8 @@ function followPlace() {
     });
   }
   if (!run.lens[query]) wantLens('lens', query, query + 1);
-  followIdle();
+  clearTimeout(idle);
+  idle = setTimeout(followIdle, IDLE_MS);
 }
 
 function wantLens(kind, from, to) {
@@ -102,12 +110,14 @@ function wantLens(kind, from, to) {
       run.lens[from + i] = answer;
     });
     touch('lens');
-    followIdle();
+    if (kind === 'rest') followIdle();
   });
 }
 
 /* The scores of the heads, and the layers of all other positions. */
+let idle = null;
 function followIdle() {
+  if (!isLive() || state.text !== followed) return;
   if (!run.heads.repeat && run.heads.repeat !== false) {
     want('heads', asked('view', '--parts', 'repeat'), ({ heads }) => {
       run.heads.repeat = heads?.repeat ?? false;
@@ -128,7 +138,7 @@ function followIdle() {
   wantLens('rest', from, to);
 }
 
-addPart(['text'], () => isLive() && state.text !== null && state.text !== followed && followText(), true);
+addPart(['text'], () => isLive() && state.text !== null && state.text !== followed && followText(), 'always');
 addPart(['off'], () => isLive() && followChanges());
 addPart(['query', 'heads'], () => isLive() && state.text === followed && followPlace());
-addPart(['source'], () => isLive() && state.text !== null && followText(), true);
+addPart(['source'], () => isLive() && state.text !== null && followText(), 'always');

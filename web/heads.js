@@ -162,13 +162,13 @@
   addPart(['run', 'heads scores'], () => {
     if (built !== run.facts) build();
     else drawControls();
-  });
+  }, 'late');
   addPart(['language'], () => byId('heads').querySelector('.what').replaceChildren(
     make('summary', {}, say('what is this')), make('p', {}, say('heads text')), meanings(),
-  ), true);
-  addPart(['heads', 'off', 'theme', 'run'], drawChosen);
+  ), 'always');
+  addPart(['heads', 'off', 'theme', 'run'], drawChosen, 'late');
   addPart(['run', 'heads', 'heads scores'], () => {
     byId('head-note').textContent = state.heads[0] ? describe(state.heads[0]) : '';
-  });
-  addPart(['size', 'theme'], placeThumbs);
+  }, 'late');
+  addPart(['size', 'theme'], placeThumbs, 'late');
 })();

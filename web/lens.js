@@ -116,12 +116,12 @@
     else point({ ...cell, column: Math.max(0, Math.min(columns.length - 1, cell.column + right[event.key])) });
   });
 
-  addPart(['run', 'lens'], begin);
+  addPart(['run', 'lens'], begin, 'late');
   addPart(['query'], () => {
     cell = { ...cell, position: state.query };
     keepInView();
     drawMarks();
     drawReadout();
-  });
-  addPart(['size'], drawRows);
+  }, 'late');
+  addPart(['size'], drawRows, 'late');
 })();

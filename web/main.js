@@ -52,7 +52,8 @@
       tell = null;
       run = null;
       followed = null;
-      change({ text: state.text ?? TOUR_TEXT, heads: [], part: null, pinned: false, off: {}, query: Infinity });
+      change({ heads: [], part: null, pinned: false, off: {}, query: 0 });
+      goTo(state.text || TOUR_TEXT);
     }
     touch('source');
   }
@@ -80,8 +81,8 @@
     const themes = ['system', 'light', 'dark'];
     change({ theme: themes[(themes.indexOf(state.theme) + 1) % themes.length] });
   });
-  addPart(['run', 'source', 'theme'], drawFrame, true);
-  addPart(['source'], drawStatus, true);
+  addPart(['run', 'source', 'theme'], drawFrame, 'always');
+  addPart(['source'], drawStatus, 'always');
 
   let width = 0;
   new ResizeObserver(() => {
@@ -101,7 +102,7 @@
     if (data.n_prompt < run.n) state.written = endsIn(followed)?.[data.n_prompt - 1] ?? null;
   }
   Object.assign(state, asked);
-  if (source.kind !== 'frozen') state.text ??= followed ?? '';
+  if (source.kind !== 'frozen') state.text ??= followed ?? TOUR_TEXT;
   if (run) Address.fit();
   touch(...Object.keys(state), 'run', 'source', 'tree');
   if (source.kind === 'server' || (source.kind === 'engine' && hasModel())) {

@@ -136,7 +136,7 @@ function remember(...texts) {
     const text = followed.slice(0, end) + run.vocabulary[id];
     idsOf.set(text, [...run.tokens.slice(0, state.query + 1).map((token) => token.id), id]);
     remember(followed, text);
-    change({ text, written: state.written !== null && state.written <= end ? state.written : end, query: Infinity });
+    goTo(text, state.written !== null && state.written <= end ? state.written : end);
   }
 
   /*
@@ -155,7 +155,7 @@ function remember(...texts) {
       writing.left--;
       writing.text = followed + drawn.token;
       idsOf.set(writing.text, [...run.tokens.map((token) => token.id), drawn.id]);
-      change({ text: writing.text, written: writing.from, query: Infinity });
+      goTo(writing.text, writing.from);
     }, stop);
   }
 
@@ -192,7 +192,7 @@ function remember(...texts) {
     const ends = endsIn(followed);
     const text = followed.slice(0, ends.findLast((end) => end < followed.length) ?? 0);
     remember(followed, text);
-    change({ text, written: state.written !== null && state.written < text.length ? state.written : null, query: Infinity });
+    goTo(text, state.written !== null && state.written < text.length ? state.written : null);
   }
 
   byId('write').addEventListener('click', () => (writing ? stop() : start(WRITES)));
@@ -218,7 +218,7 @@ function remember(...texts) {
       else nodes.get(parent).children.push({ node, begins: parent.length });
     }
     const item = ({ node, begins }) => make('li', {},
-      make('button', { type: 'button', class: 'quiet', 'aria-current': node.text === state.text ? 'true' : false, on: { click: () => change({ text: node.text, query: Infinity }) } },
+      make('button', { type: 'button', class: 'quiet', 'aria-current': node.text === state.text ? 'true' : false, on: { click: () => goTo(node.text) } },
         make('bdi', {}, shorten(asLabel(node.text.slice(begins)) || '∅'))),
       node.children.length ? make('ul', {}, ...node.children.map(item)) : null);
     byId('tree').hidden = tried.length < 2;
@@ -228,5 +228,5 @@ function remember(...texts) {
   const shorten = (text) => (text.length > 60 ? `${text.slice(0, 28)}…${text.slice(-28)}` : text);
 
   addPart(['query', 'run', 'changes', 'off', 'temperature', 'topP', 'seed', 'source'], drawAll);
-  addPart(['tree', 'text'], drawTree, true);
+  addPart(['tree', 'text'], drawTree, 'always');
 })();

@@ -96,14 +96,15 @@ class Run {
     this.heads = { text: view.heads?.text ?? null, repeat: view.heads?.repeat ?? this.heads.repeat };
     for (const key of this.explained.keys()) if (Number(key.split(' ')[1]) >= from) this.explained.delete(key);
     this.without = null;
-    if (view.ablation) this.takeWithout(view.ablation);
+    if (view.ablation) this.takeWithout(view.ablation, {});
     if (view.bos) this.bosId = view.tokens[0].id;
     this.bos = this.tokens[0]?.id === this.bosId; // asked for by its id, it is one still
     this.texts = textsOf(this.tokens.slice(0, this.n), this.bos);
     this.unpacked = new Map();
   }
 
-  takeWithout(ablation) {
+  takeWithout(ablation, vocabulary) {
+    Object.assign(this.vocabulary, vocabulary);
     this.without = { ...ablation, key: keyOf(ablation) };
   }
 
@@ -225,7 +226,7 @@ const MAX_CHOSEN = 6;
 let coloursOfHeads = []; // of the chosen ones, in turn
 addPart(['theme'], () => {
   coloursOfHeads = Array.from({ length: MAX_CHOSEN }, (_, i) => styleOf(`--head-${i + 1}`));
-}, true);
+}, 'always');
 
 /* Colours from no weight to all of it, 256 of them as [r, g, b]. */
 let ramp = [];
@@ -236,7 +237,7 @@ addPart(['theme'], () => {
     const low = Math.min(Math.floor(at), stops.length - 2);
     return stops[low].map((from, c) => Math.round(from + (at - low) * (stops[low + 1][c] - from)));
   });
-}, true);
+}, 'always');
 
 /* The cells of a pattern of the positions first..last, size × size, the largest where several fall into one. */
 function pooled(size, rowAt, first = 0, last = run.n - 1) {
@@ -293,15 +294,14 @@ const nameOfHead = (name) => {
 };
 
 /*
- * Where there is something to see at a position: the head whose one strongest key, neither the first token nor the
- * position itself, gets the most weight.
+ * Where there is something to see at a position: the head whose one strongest key gets the most weight, leaving out the
+ * first token, the position itself and the one before it, where heads look by habit.
  */
 function tellingHead(query) {
   let best = { name: headNames()[0], key: 0, weight: -1 };
-  if (query < 1) return best;
-  for (const name of headNames()) {
+  for (const name of query > 2 ? headNames() : []) {
     const row = run.weightsAt(name, query);
-    for (let key = 1; key < query; key++) if (row[key] > best.weight) best = { name, key, weight: row[key] };
+    for (let key = 1; key < query - 1; key++) if (row[key] > best.weight) best = { name, key, weight: row[key] };
   }
   return best;
 }

@@ -255,8 +255,10 @@ function placeAfter(wasAtEnd) {
 
   /* Until the reader chooses a head, the one that tells most at this position. */
   addPart(['run', 'query', 'pinned'], () => {
-    if (!state.pinned) change({ heads: [tellingHead(state.query).name] });
-  });
+    if (state.pinned) return;
+    state.heads = [tellingHead(state.query).name];
+    touch('heads');
+  }, 'first');
   addPart(['run', 'text', 'source'], layOut);
   addPart(['query', 'heads', 'theme', 'size'], choose);
   addPart(['changes', 'off'], () => {

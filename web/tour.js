@@ -77,7 +77,7 @@ const TOUR_STEPS = 7;
   const isReady = () => run && (!isLive() || state.text === followed);
 
   byId('tour-start').addEventListener('click', () => {
-    if (isLive() && told === null) change({ text: TOUR_TEXT, written: null, query: Infinity });
+    if (isLive() && told === null) goTo(TOUR_TEXT, null);
     change({ tour: state.tour ?? Math.min(told ?? 0, TOUR_STEPS - 1) });
     if (told !== null) told = -1; // shown again where it was left
   });
@@ -87,5 +87,5 @@ const TOUR_STEPS = 7;
     if (event.key === 'ArrowLeft' && !event.target.closest('#boxes, #grid, #tokens')) change({ tour: Math.max(0, state.tour - 1) });
     if (event.key === 'Escape') change({ tour: null });
   });
-  addPart(['tour', 'run', 'source'], drawCard, true);
+  addPart(['tour', 'run', 'source'], drawCard, 'always');
 })();

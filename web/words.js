@@ -257,4 +257,4 @@ addPart(['language'], () => {
   for (const element of document.querySelectorAll('[data-say]')) element.textContent = say(element.dataset.say);
   for (const element of document.querySelectorAll('[data-label]')) element.setAttribute('aria-label', say(element.dataset.label));
   for (const element of document.querySelectorAll('[data-title]')) element.title = say(element.dataset.title);
-}, true);
+}, 'always');
