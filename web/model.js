@@ -39,6 +39,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   let buttons = new Map(); // name → its box
   let guesses = [];
   const toPaint = new Set();
+  let size = ''; // of the boxes when their canvas was made
 
   const partBox = (name, label, kind) => {
     const box = make('div', { class: `box ${kind}`, 'data-part': name },
@@ -75,6 +76,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   /* One canvas for all patterns lies under the boxes. */
   function layOutThumbs() {
     if (!built) return;
+    size = `${boxes.scrollWidth} ${boxes.offsetHeight}`;
     sized(canvas, boxes.scrollWidth, boxes.offsetHeight);
     paintAll();
   }
@@ -227,6 +229,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
 
   addPart(['run'], () => {
     if (built !== run.facts) build();
+    else if (size !== `${boxes.scrollWidth} ${boxes.offsetHeight}`) layOutThumbs();
     else paintAll();
   });
   addPart(['size'], layOutThumbs);

@@ -68,7 +68,7 @@ function remember(...texts) {
     byId('temperature-value').value = state.temperature.toFixed(1);
     byId('top-p-value').value = state.topP.toFixed(2);
     byId('next-reset').disabled = !isFiltered();
-    byId('next-title').replaceChildren(`${say('next')} `, make('bdi', {}, labelOf(state.query)));
+    byId('next-title').textContent = say('next', isolate(labelOf(state.query)));
     drawBars(top, drawn);
     byId('next-summary').textContent = say('openness', bits(entropy), Math.exp(entropy).toFixed(1), run.facts.n_vocab);
     drawTable(top, drawn);
@@ -200,6 +200,7 @@ function remember(...texts) {
   byId('step-back').addEventListener('click', back);
   addPart(['run', 'source', 'writing', 'text'], () => {
     byId('writing').hidden = !isLive();
+    byId('seed-label').hidden = !isLive();
     byId('write').textContent = say(writing ? 'stop' : 'write');
     const settled = state.text === followed && endsIn(followed ?? '') !== null;
     byId('write').disabled = !settled && !writing;
