@@ -120,7 +120,7 @@ static Json *json_of(const char *section, const char *arguments) {
 static const struct {
     const char *section, *arguments, *not_shown;
 } commands[] = {
-    {"tokens", GPT2 "-p 'na\xc3\xafve'", "*"},
+    {"tokens", GPT2 "-p 'e\xc3\xaf'", "*"},
     {"next", GPT2 "-p 'na\xc3\xafve' --token a --draw 2 --temp 2"},
     {"score", GPT2 "-p 'the mole, the mole' --words", "positions"},
     {"score", GPT2 "-p oooooo"},
