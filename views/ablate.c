@@ -321,7 +321,7 @@ const View view_ablate = {
         "Change in surprisal, divergence KL(before || after), share of positions whose best token changed,\n"
         "and the likeliest next token with and without.\n"
         "\n"
-        "  --heads LIST    L3H7,L4H0, or L3 for all of a layer     --mlps LIST   0,2-3\n"
+        "  --heads LIST    L3H7, L3 (all of a layer), L3MLP; L3H7=0.5: half of it     --mlps LIST   0,2-3\n"
         "  --sweep heads|mlps   each in turn\n"
         "  --by zero|mean|resample   zero: a head gives its value bias alone; mean: what it gives on\n"
         "                  average; resample: what it gives on another text     --hard-zero   zero itself\n"
