@@ -31,6 +31,7 @@ const state = {
   theme: 'system',
   language: /^zh/i.test(navigator.language) ? 'zh' : 'en',
   tour: null, // its step, from 0
+  preview: null, // the head under the pointer
 };
 
 /* The numbers of the text (run.js); null before there are any. */

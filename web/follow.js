@@ -35,7 +35,7 @@ const asked = (view, ...options) => [view, ...(idsOf.has(state.text) ? ['--ids',
 
 function followText() {
   clearTimeout(idle);
-  drop('tokens', 'text', 'without', 'explain', 'lens', 'heads', 'rest');
+  drop('tokens', 'text', 'without', 'explain', 'lens', 'tour', 'heads', 'rest');
   const { text } = state;
   want('tokens', asked('tokens'), ({ tokens }) => {
     const same = run ? Math.min(sameTokens(tokens, run.tokens), run.n) : 0;
