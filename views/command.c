@@ -29,6 +29,9 @@ static const Option of_a_text[] = {
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
+const Options shared_options[] = {
+    {all_know, COUNT(all_know)}, {of_a_model, COUNT(of_a_model)}, {of_a_text, COUNT(of_a_text)}};
+
 static bool parse_options(const View *view, const Held *held, StudyOptions *o, void *own, int argc,
                           char **argv, Error *error) {
     const char *files[2] = {NULL, NULL};

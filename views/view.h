@@ -100,13 +100,19 @@ struct View {
 
 /* In the order in which help lists them. */
 extern const View view_next, view_score, view_attend, view_heads, view_lens, view_explain, view_ablate,
-    view_experts, view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case;
+    view_experts, view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case, view_serve;
 
 /*
  * The view from its options to its report; argv[0] is its name. Returns the exit code, with an error if it is not 0.
  * `held` may be NULL.
  */
 int view_command(const View *view, const Held *held, int argc, char **argv, Error *error);
+
+/* A view that a page may ask for, the same way: not all are, and those that read or write files of their own never. */
+int view_ask(const Held *held, int argc, char **argv, Error *error);
+
+/* The options that views share: of all, of a model, of a text. `values` is NULL. */
+extern const Options shared_options[3];
 
 #define VIEW_OPTIONS(table) .options = (table), .n_options = sizeof(table) / sizeof *(table)
 

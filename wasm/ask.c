@@ -6,12 +6,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define EXPORTED(name) __attribute__((export_name(name)))
-
-static const View *const views[] = {&view_next,    &view_score,  &view_attend,  &view_heads,     &view_lens,
-                                    &view_explain, &view_ablate, &view_experts, &view_selfcheck, &view_shape};
 
 static Held held = {.path = "/model"};
 
@@ -38,9 +34,5 @@ EXPORTED("open") int ask_open(void) {
 /* A view's command: its name and options, texts that end in 0. Returns what study's exit code would be. */
 EXPORTED("ask") int ask(int argc, char **argv) {
     Error error;
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        if (argc > 0 && strcmp(argv[0], views[i]->name) == 0)
-            return told(view_command(views[i], &held, argc, argv, &error), &error);
-    error_set(&error, "there is no view '%s' here", argc > 0 ? argv[0] : "");
-    return told(EXIT_USAGE, &error);
+    return told(view_ask(&held, argc, argv, &error), &error);
 }
