@@ -4,6 +4,7 @@
 # make install      programs, library, attn.h, man pages, completions and the default model, under PREFIX;
 #                   make uninstall takes them away again
 # make fuzz         the programs called at random for a minute (FUZZ_SECONDS), under ASan and UBSan
+# make wasm         web/attn.wasm, the engine in a page, by Debian's clang-19
 # make coverage     the branches that the tests take, and the reasons for those that they do not
 #
 # OPENMP=1 makes build/openmp/run, whose loops run on OpenMP instead of our own pool; WERROR=1 turns
@@ -31,7 +32,7 @@ WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -W
     -Wno-missing-field-initializers # what a row of a table leaves out is zero
 FLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -ffp-contract=off -I. -MMD -MP $(WARNINGS)
 # The library shows attn.h's names alone; one set of objects serves it, shared or not, and the programs.
-FLAGS += -fPIC -fvisibility=hidden
+FLAGS += -fvisibility=hidden
 FLAGS += $(if $(WERROR),-Werror) $(if $(OPENMP),-fopenmp)
 LIBS = -lm -lpthread $(if $(OPENMP),-fopenmp)
 
@@ -59,6 +60,13 @@ AMX := $(call if_known,-DHAS_AMX,tdpbf16ps %tmm0$(COMMA) %tmm1$(COMMA) %tmm2)
 AVXVNNI := $(call if_known,-mavxvnni,{vex} vpdpbusd %ymm0$(COMMA) %ymm0$(COMMA) %ymm0)
 else ifeq ($(ARCH),aarch64)
 $(BUILD)/kernels/neondot.o $(BUILD)/kernels/neondot_int8.o: FLAGS += -march=armv8.2-a+dotprod
+endif
+ifeq ($(ARCH),wasm32)
+FLAGS += -msimd128 -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS -Wno-shorten-64-to-32
+# Small, and fast where the time goes.
+$(BUILD)/kernels/%.o $(addprefix $(BUILD)/,$(addsuffix .o,attention experts mlp model norm rope states)): FLAGS += -O3
+else
+FLAGS += -fPIC
 endif
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
@@ -179,6 +187,22 @@ $(FUZZ)/kernels/avx%.o: FLAGS += -fno-sanitize=fuzzer-no-link,undefined
 # A call of a program within the process that checks it.
 CALLED = $(call objects,$(addprefix tests/fuzz/,call.c run.c study.c quantize.c seeds.c) views/*.c packing/*.c)
 
+# The engine in a page, web/attn.wasm, which stands in the tree: only who changes it needs this compiler. Its objects are
+# linked one by one, by name, so that its bytes depend on the sources and the compiler's version alone.
+WASM_CC ?= clang-19
+WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=wasm32-wasi' CFLAGS=-Oz
+MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,threads.o views/case.o views/compare.o views/dump.o views/pagefile.o \
+    views/serve.o cli/http.o cli/server.o cli/chat.o cli/output.o cli/npy.o cli/npz.o cli/process.o),$(ENGINE) $(call objects,wasm/*.c views/*.c cli/*.c measures/*.c)))
+
+wasm:
+	@echo 'int main(void) { return 0; }' | $(WASM_CC) --target=wasm32-wasi -x c -o /dev/null - 2>/dev/null || \
+	    { echo "make wasm needs Debian's clang-19, lld-19, wasi-libc and libclang-rt-19-dev-wasm32"; exit 1; }
+	@+$(WASM) build/wasm/attn.wasm
+	cp build/wasm/attn.wasm web/attn.wasm
+
+$(BUILD)/attn.wasm: $(MODULE)
+	$(CC) -mexec-model=reactor -O3 -o $@ $^ -Wl,-z,stack-size=1048576 -Wl,--gc-sections -Wl,--strip-all -Wl,--build-id=none
+
 fuzz:
 	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null || \
 	    { echo "make fuzz needs clang with libFuzzer (Debian's clang and libclang-rt-14-dev)"; exit 1; }
@@ -240,6 +264,6 @@ uninstall:
 clean:
 	rm -rf build run study quantize model.bin
 
-.PHONY: all test test-threaded emulated debug sanitize tsan fuzz coverage bench install uninstall clean
+.PHONY: all test test-threaded emulated debug sanitize tsan wasm fuzz coverage bench install uninstall clean
 .PRECIOUS: $(BUILD)/%.o
 -include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d $(BUILD)/*/*/*.d)

@@ -6,6 +6,7 @@
 #define ATTN_SUBJECT_H
 
 #include "measures/arena.h"
+#include "measures/kept.h"
 #include "model.h"
 #include "tokenizer.h"
 
@@ -24,6 +25,9 @@ typedef struct Subject {
     size_t n_ctx;               /* positions that a text may have; 0: as many as the model was trained for */
     Progress *progress;         /* or NULL; `progress_user` is its first argument */
     void *progress_user;
+    bool (*stop)(void *user); /* whether to give up, asked before each layer; or NULL */
+    void *stop_user;
+    Kept *kept; /* of the subjects before, or NULL */
 } Subject;
 
 /* How many positions a text may have. */
@@ -35,7 +39,14 @@ bool subject_check_length(const Subject *subject, Error *error);
 /* A session for n_ctx positions (0: as many as the tokens of the subject) that `probe` (or NULL) looks into. */
 Session *subject_session(const Subject *subject, size_t n_ctx, const Probe *probe, Error *error);
 
-/* Reports progress. False with an error if the work is to stop. */
+/*
+ * A session that holds the subject's tokens before `from`, at which nobody looked; from there on `probe` (or NULL) looks
+ * into it. The kept one, if there is any, is fed only what it does not hold. subject_release ends it.
+ */
+Session *subject_resume(const Subject *subject, size_t n_ctx, size_t from, const Probe *probe, Error *error);
+void subject_release(const Subject *subject, Session *session);
+
+/* Reports progress; what may be NULL: there is none to tell. False with an error if the work is to stop. */
 bool subject_go_on(const Subject *subject, const char *what, size_t done, size_t total, Error *error);
 
 enum { LOGITS_CHUNK = 64 }; /* positions whose logits are held at a time */

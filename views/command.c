@@ -96,6 +96,7 @@ static void study_borrow(Study *study) {
     study->subject.model = study->model = held->model;
     study->subject.tokenizer = study->report.tokenizer = study->tokenizer = held->tokenizer;
     study->subject.compute.threads = study->threads = held->threads;
+    study->subject.kept = held->kept;
 }
 
 static bool open_study(Study *study, Error *error) {
@@ -145,8 +146,9 @@ int view_command(const View *view, const Held *held, int argc, char **argv, Erro
         study.subject.n_ctx = (size_t)options.n_ctx;
         study.subject.progress = progress_or_stop;
         study.report = report_begin(options.json, options.ascii);
-        if (held && held->progress)
-            study.subject.progress = held->progress, study.subject.progress_user = held->progress_user;
+        if (held && held->stop)
+            study.subject.progress = NULL, study.subject.stop = held->stop,
+            study.subject.stop_user = held->stop_user;
         if (held && held->out) study.report.out = held->out;
         code = run_view(&study, own, error) ? EXIT_SUCCESS : EXIT_BAD_INPUT;
     }

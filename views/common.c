@@ -21,7 +21,7 @@ bool study_open(Study *study, const char *path, Error *error) {
 }
 
 void study_close(Study *study) {
-    session_free(study->session);
+    subject_release(&study->subject, study->session);
     if (!study->held) {
         note_changed("study", study->model);
         tokenizer_free(study->tokenizer);
@@ -47,10 +47,11 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
                      "the text is empty: give some with -p, or --bos to begin with what begins a text");
 }
 
-bool study_feed(Study *study, const Probe *probe, size_t n, Error *error) {
+bool study_feed(Study *study, const Probe *probe, size_t from, size_t to, Error *error) {
     const Subject *subject = &study->subject;
-    study->session = subject_session(subject, 0, probe, error);
-    return study->session && subject_feed(subject, study->session, subject->tokens.ids, n, NULL, NULL, error);
+    study->session = subject_resume(subject, 0, from, probe, error);
+    return study->session &&
+           subject_feed(subject, study->session, subject->tokens.ids + from, to - from, NULL, NULL, error);
 }
 
 const char *weight_type(const Checkpoint *checkpoint) {

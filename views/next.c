@@ -104,7 +104,7 @@ static bool compute(Study *study, void *view, Error *error) {
     int32_t *top = arena_new(arena, next->n_top + 1, sizeof *top);
     const Tokens *tokens = &study->subject.tokens;
     if (!arena_ok(arena, error, "%zu logits", next->n_vocab) ||
-        !study_feed(study, NULL, tokens->n - 1, error) ||
+        !study_feed(study, NULL, tokens->n - 1, tokens->n - 1, error) ||
         !session_feed(study->session, &tokens->ids[tokens->n - 1], 1, next->logits, 1, error))
         return false;
     next->distribution = distribution_of(next->logits, next->n_vocab);

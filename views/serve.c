@@ -23,6 +23,7 @@ static const char answer_policy[] = "default-src 'none'; frame-ancestors 'none'"
 typedef struct Serve {
     size_t port;
     Held held;
+    Kept kept;
     char token[TOKEN_DIGITS + 1];
     char hosts[2][32], origins[2][40]; /* of the two names of the address */
     char *page;
@@ -120,10 +121,9 @@ static char *read_words(String body, char *words[MAX_WORDS + 1], size_t *n_words
     return bytes;
 }
 
-static bool go_on(void *user, const char *what, size_t done, size_t total) {
+static bool is_stopped(void *user) {
     const atomic_bool *stop = user;
-    (void)what, (void)done, (void)total;
-    return !atomic_load(stop);
+    return atomic_load(stop);
 }
 
 /* Carries out a view, whose JSON is then at *text: the caller frees it. Returns its exit code, with an error if it is not 0. */
@@ -135,8 +135,8 @@ static int ask_view(Serve *serve, const View *view, int argc, char **argv, const
         error_set(error, "not enough memory");
         return EXIT_BAD_INPUT;
     }
-    held->progress = go_on;
-    held->progress_user = (void *)(uintptr_t)stop;
+    held->stop = stop ? is_stopped : NULL;
+    held->stop_user = (void *)(uintptr_t)stop;
     int code = view ? view_command(view, held, argc, argv, error) : view_ask(held, argc, argv, error);
     bool whole = !ferror(held->out);
     if ((fclose(held->out) != 0 || !whole) && code == EXIT_SUCCESS) {
@@ -191,10 +191,9 @@ static void write_numbers(void *user, FILE *file) {
 /* The page, with the numbers of the text that -p or -f gave. */
 static bool serve_page(Serve *serve, const char *text, Error *error) {
     char *argv[] = {"view", "--json", "-p", (char *)(uintptr_t)text, NULL}, *json = NULL;
-    static const atomic_bool never = false;
     PageNumbers numbers = {NULL, 0};
     String title = text ? (String){text, strlen(text)} : (String){serve->held.path, strlen(serve->held.path)};
-    bool ok = !text || ask_view(serve, &view_page, 4, argv, &never, &json, &numbers.n, error) == EXIT_SUCCESS;
+    bool ok = !text || ask_view(serve, &view_page, 4, argv, NULL, &json, &numbers.n, error) == EXIT_SUCCESS;
     FILE *file = ok ? open_memstream(&serve->page, &serve->n_page) : NULL;
     numbers.text = json;
     if (title.n > TITLE_BYTES) title.n = TITLE_BYTES;
@@ -234,13 +233,17 @@ static bool compute(Study *study, void *view, Error *error) {
     Serve *serve = view;
     TextBuffer *read = &study->text; /* of -f */
     unsigned port = (unsigned)serve->port;
-    serve->held = (Held){study->options->model, study->model, study->tokenizer, study->threads};
+    serve->held = (Held){.path = study->options->model,
+                         .model = study->model,
+                         .tokenizer = study->tokenizer,
+                         .threads = study->threads};
     if (read->n && memchr(read->data, '\0', read->n))
         return error_set(error, "%s: has a NUL, which the page's text cannot have",
                          study->options->prompt_file);
     if (read->data && !text_append(read, "", 1)) return error_set(error, "not enough memory");
     const char *text = study->options->prompt ? study->options->prompt : read->data;
     if (!make_token(serve, error) || !serve_page(serve, text, error)) return false;
+    serve->held.kept = &serve->kept;
     int listener = server_listen(&port, error);
     if (listener < 0) return false;
     name_address(serve, port);
@@ -249,7 +252,11 @@ static bool compute(Study *study, void *view, Error *error) {
     return end_output("address", error) && server_run(listener, &service, error);
 }
 
-static void free_serve(void *view) { free(((Serve *)view)->page); }
+static void free_serve(void *view) {
+    Serve *serve = view;
+    free(serve->page);
+    kept_free(&serve->kept);
+}
 
 static const Option options[] = {{"--port", NULL, OPTION_SIZE, offsetof(Serve, port), 0, 65535}};
 

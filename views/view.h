@@ -45,9 +45,10 @@ typedef struct Held {
     Model *model;
     Tokenizer *tokenizer;
     Threads *threads;
-    FILE *out; /* gets the views' JSON, and they are asked for nothing else; NULL: stdout, and for all */
-    Progress *progress; /* what may stop a view, its first argument behind it; NULL: progress_or_stop */
-    void *progress_user;
+    Kept *kept; /* what stays from one command to the next besides; NULL: nothing */
+    FILE *out;  /* gets the views' JSON, and they are asked for nothing else; NULL: stdout, and for all */
+    bool (*stop)(void *user); /* whether a view is to be given up, asked often; or NULL */
+    void *stop_user;          /* lives as long as `kept` does */
 } Held;
 
 /* A view under way. */
@@ -133,8 +134,8 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
  */
 void report_open(Report *report, const Study *study);
 
-/* Opens the study's session, which `probe` (or NULL) looks into, and feeds it the first n tokens of the text. */
-bool study_feed(Study *study, const Probe *probe, size_t n, Error *error);
+/* Opens the study's session and feeds it the tokens before `to`; `probe` (or NULL) looks on from position `from` on. */
+bool study_feed(Study *study, const Probe *probe, size_t from, size_t to, Error *error);
 
 /* The name of the type that most bytes of the checkpoint's matrices have. */
 const char *weight_type(const Checkpoint *checkpoint);

@@ -9,7 +9,8 @@
 
 #define EXPORTED(name) __attribute__((export_name(name)))
 
-static Held held = {.path = "/model"};
+static Kept kept;
+static Held held = {.path = "/model", .kept = &kept};
 
 static int told(int code, const Error *error) {
     fflush(stdout);

@@ -1,0 +1,26 @@
+/*
+ * What stays from one subject to the next of the same model, so that a text which grows, or is asked about again, is not
+ * computed anew: a session that still holds the text, the residual stream that ablations begin from, and what depends on
+ * the weights alone. Measures find it in their Subject, and give the same numbers without it but for the last bits (a
+ * head that was watched rounds differently; probe.h).
+ */
+#ifndef ATTN_KEPT_H
+#define ATTN_KEPT_H
+
+#include "measures/arena.h"
+#include "model.h"
+
+/* Starts as {0}. One subject at a time uses it. Its size follows the longest text. */
+typedef struct Kept {
+    Session *session; /* its cache is whole; NULL: none yet, or it has been taken */
+    DType kv_dtype;   /* of its cache */
+
+    double **grams;    /* [n_layer·n_head] of outputnorms.h, those that were asked for; or NULL */
+    size_t gram_bytes; /* what they take */
+    Arena weights;     /* holds them */
+} Kept;
+
+/* Frees what is kept; it may be used again. */
+void kept_free(Kept *kept);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * The view `view` in its parts: page.c gathers the numbers, pagejson.c writes them as JSON, pagefile.c puts that into a
+ * page, or draws a figure, which is a file.
+ */
+#ifndef ATTN_VIEWS_PAGE_H
+#define ATTN_VIEWS_PAGE_H
+
+#include "cli/output.h"
+#include "measures/ablation.h"
+#include "measures/heads.h"
+#include "measures/lensrows.h"
+#include "measures/patterns.h"
+#include "measures/predictions.h"
+#include "measures/scores.h"
+#include "measures/traces.h"
+#include "views/view.h"
+
+typedef struct Page {
+    const char *output, *layer_list, *ablate, *svg;
+    size_t n_predict, top;
+    size_t query; /* the position shown first, whose scores the page has in any case */
+    float temp;
+
+    Study *study;
+    const Config *config;
+    OutputFile file;
+    Patterns figure; /* of --svg */
+    size_t n_prompt; /* tokens from here on were generated */
+    bool *layers;    /* [n_layer] whose heads' patterns are kept */
+    Session *session;
+    Predictions predictions;
+    LensRows lens;
+    Traces traces;
+    Heads text, repeat; /* without sums where there can be none */
+    Ablation ablation;  /* of --ablate */
+    Difference difference;
+    Predictions without;   /* … those heads */
+    const char *made_by;   /* the command line */
+    bool *named;           /* [n_vocab] tokens that the page names by id */
+    unsigned char *levels; /* [n_tokens][2] norms on their way into the page */
+} Page;
+
+/* Writes the page's data; user is the Page. */
+void page_json(void *user, FILE *file);
+
+/* Opens the file of -o; writes the page, or the figure of --svg, and one line that tells of it; takes back what was not finished. */
+bool page_file_open(Page *page, Error *error);
+bool page_file_write(Page *page, Error *error);
+void page_file_abandon(Page *page);
+
+#endif

@@ -1,0 +1,284 @@
+/* What the page is drawn from, as JSON: docs/JSON.md names its members. */
+#include "views/page.h"
+
+#include <math.h>
+
+#define PREDICTION(member) offsetof(Prediction, member)
+
+static const Column position_columns[] = {
+    {"surprisal_nats", NULL, CELL_REAL, PREDICTION(surprisal)},
+    {"rank", NULL, CELL_SIZE, PREDICTION(rank)},
+    {"entropy_nats", NULL, CELL_REAL, PREDICTION(entropy)},
+};
+static const Table position_table = TABLE(NULL, position_columns);
+
+/* Each token as it was foreseen; nothing foresees the first. */
+static void json_positions(Report *report, const Predictions *predictions) {
+    json_array(report, "positions");
+    json_null(report, NULL);
+    for (size_t at = 1; at < predictions->subject->tokens.n; at++)
+        table_json_object(report, NULL, &position_table, 0, &predictions->items[at - 1]);
+    json_end_array(report);
+}
+
+/* A token by its id, whose text the page's vocabulary gives. */
+static void json_id(Report *report, const char *key, const Page *page, int32_t id) {
+    page->named[id] = true;
+    json_int(report, key, id);
+}
+
+/* What was expected after each token. Logits are written in full: p is e to the power of their difference to log_sum. */
+static void json_next(Report *report, const Page *page, const Predictions *predictions) {
+    size_t n_top = predictions->n_top;
+    json_array(report, "next");
+    for (size_t at = 0; at < predictions->subject->tokens.n; at++) {
+        const Prediction *item = &predictions->items[at];
+        json_object(report, NULL);
+        json_rounded(report, "entropy_nats", item->entropy);
+        json_real(report, "log_sum", item->log_sum);
+        json_array(report, "top"); /* id, logit, … */
+        for (size_t i = at * n_top; i < (at + 1) * n_top; i++) {
+            json_id(report, NULL, page, predictions->top[i]);
+            json_real(report, NULL, (double)predictions->top_logits[i]);
+        }
+        json_end_array(report);
+        json_array(report, "rest");
+        for (size_t j = 0; j < N_TEMPERATURES; j++) json_rounded(report, NULL, item->rest[j]);
+        json_end_array(report);
+        json_end_object(report);
+    }
+    json_end_array(report);
+}
+
+/*
+ * "positions": [null, {"surprisal_nats", "rank", "entropy_nats"}, …], of each token as it was foreseen;
+ * with `totals` "totals": {"n", "nll_nats", "perplexity", "bits_per_byte"};
+ * "next": [{"entropy_nats", "log_sum", "top": [id, logit, …], "rest": […]}, …], after each token.
+ */
+static void json_predictions(Report *report, const Page *page, const Predictions *predictions, bool totals) {
+    json_positions(report, predictions);
+    if (totals) json_totals(report, &predictions->totals, true);
+    json_next(report, page, predictions);
+}
+
+/* [p, rank, id, p, …]: of the final answer, then the likeliest. */
+static void json_lens_row(Report *report, const Page *page, const LensRow *row) {
+    json_array(report, NULL);
+    json_rounded(report, NULL, (double)row->final_p);
+    json_int(report, NULL, row->final_rank);
+    for (size_t k = 0; k < page->lens.n_top; k++) {
+        json_id(report, NULL, page, row->top[k]);
+        json_rounded(report, NULL, (double)row->top_p[k]);
+    }
+    json_end_array(report);
+}
+
+/* "lens": {"rows": ["0_pre", …, "final_post"], "positions": [{"final", "rows": [[p, rank, id, p, …], …]}, …]} */
+static void json_lens(Report *report, const Page *page) {
+    const LensRows *lens = &page->lens;
+    char name[32];
+    json_object(report, "lens");
+    json_array(report, "rows");
+    for (size_t i = 0; i < lens->n_rows; i++) json_text(report, NULL, lens_row_name(lens, i, name), SIZE_MAX);
+    json_end_array(report);
+    json_array(report, "positions");
+    for (size_t at = 0; at < lens->subject->tokens.n; at++) {
+        json_object(report, NULL);
+        json_id(report, "final", page, lens->final[at]);
+        json_array(report, "rows");
+        for (size_t i = 0; i < lens->n_rows; i++)
+            json_lens_row(report, page, &lens->rows[at * lens->n_rows + i]);
+        json_end_array(report);
+        json_end_object(report);
+    }
+    json_end_array(report);
+    json_end_object(report);
+}
+
+/* [scale, base64 of norms/scale in 16 bits each, little-endian] */
+static void json_norms(Report *report, const Page *page, const double *norms) {
+    unsigned char *levels = page->levels;
+    size_t n = page->traces.n;
+    double largest = 0;
+    for (size_t i = 0; i < n; i++) largest = fmax(largest, norms[i]);
+    for (size_t i = 0; i < n; i++) {
+        long level = largest > 0 ? lrint(norms[i] / largest * UINT16_MAX) : 0;
+        levels[2 * i] = (unsigned char)(level & 255);
+        levels[2 * i + 1] = (unsigned char)(level >> 8);
+    }
+    json_array(report, NULL);
+    json_real(report, NULL, largest / UINT16_MAX);
+    json_base64(report, NULL, levels, 2 * n);
+    json_end_array(report);
+}
+
+typedef enum Trace { TRACE_PATTERN, TRACE_OUTPUT_NORMS, TRACE_VALUE_NORMS, TRACE_SCORES } Trace;
+
+/* What is kept of a head, value norms of a kv head. Scores are written as they lie in memory: little-endian, wherever we run. */
+static void json_trace(Report *report, const Page *page, Trace trace, size_t layer, size_t head) {
+    const Traces *traces = &page->traces;
+    size_t place = traces_place(traces, layer, head), n_scores = traces->n_scores;
+    const PackedRows *packed = &traces->patterns[place];
+    switch (trace) {
+    case TRACE_PATTERN: json_base64(report, NULL, packed->bytes, packed->n); break;
+    case TRACE_OUTPUT_NORMS:
+        json_norms(report, page, output_norms_of(&traces->output_norms, layer, head));
+        break;
+    case TRACE_VALUE_NORMS: json_norms(report, page, traces_value_norms(traces, layer, head)); break;
+    case TRACE_SCORES:
+        json_base64(report, NULL, traces->scores + place * n_scores, n_scores * sizeof *traces->scores);
+        break;
+    }
+}
+
+/* [[one for each head] for each traced layer] */
+static void json_by_head(Report *report, const char *key, const Page *page, Trace trace) {
+    const Config *config = page->config;
+    size_t n_head = trace == TRACE_VALUE_NORMS ? config->n_head_kv : config->n_head;
+    json_array(report, key);
+    for (size_t layer = 0; layer < config->n_layer; layer++) {
+        if (!page->layers[layer]) continue;
+        json_array(report, NULL);
+        for (size_t head = 0; head < n_head; head++) json_trace(report, page, trace, layer, head);
+        json_end_array(report);
+    }
+    json_end_array(report);
+}
+
+/* The members "patterns", "output_norms", "value_norms" and "steps". */
+static void json_traces(Report *report, const Page *page) {
+    const Traces *traces = &page->traces;
+    json_object(report, "patterns");
+    json_rounded(report, "least", (double)traces->least);
+    json_array(report, "layers");
+    for (size_t layer = 0; layer < page->config->n_layer; layer++)
+        if (page->layers[layer]) json_int(report, NULL, (int64_t)layer);
+    json_end_array(report);
+    json_by_head(report, "data", page, TRACE_PATTERN);
+    json_end_object(report);
+    if (has_gated_heads(page->study->model))
+        json_null(report, "output_norms"); /* what a gate leaves of them depends on the query */
+    else
+        json_by_head(report, "output_norms", page, TRACE_OUTPUT_NORMS);
+    json_by_head(report, "value_norms", page, TRACE_VALUE_NORMS);
+    json_object(report, "steps");
+    json_int(report, "first", (int64_t)traces->first);
+    json_int(report, "n", (int64_t)traces->n_queries);
+    json_int(report, "max_keys", MAX_KEYS);
+    json_int(report, "max_masked", MAX_MASKED);
+    json_by_head(report, "scores", page, TRACE_SCORES);
+    json_end_object(report);
+}
+
+typedef enum RulePart { RULE_SLOPE, RULE_SINK } RulePart;
+
+/* [[one for each head] for each traced layer], or null where no head has one. */
+static void json_rules(Report *report, const char *key, const Page *page, RulePart part) {
+    const Config *config = page->config;
+    const Model *model = page->study->model;
+    if (part == RULE_SLOPE ? !model_weights(model)->slopes : !has_learned_sinks(model)) {
+        json_null(report, key);
+        return;
+    }
+    json_array(report, key);
+    for (size_t layer = 0; layer < config->n_layer; layer++) {
+        if (!page->layers[layer]) continue;
+        json_array(report, NULL);
+        for (size_t head = 0; head < config->n_head; head++) {
+            ScoreRule rule = score_rule(model, layer, head);
+            json_real(report, NULL, part == RULE_SLOPE ? rule.slope : rule.sink);
+        }
+        json_end_array(report);
+    }
+    json_end_array(report);
+}
+
+/* What scores are made of, and how far each layer sees and whether it turns. */
+static void json_layers(Report *report, const Page *page) {
+    const Config *config = page->config;
+    ScoreRule rule = score_rule(page->study->model, 0, 0);
+    char formula[128];
+    json_text(report, "score", score_formula(formula, &rule, false), SIZE_MAX);
+    json_real(report, "score_scale", rule.scale);
+    json_real(report, "score_cap", rule.cap != 0 ? rule.cap : NAN);
+    json_rules(report, "slopes", page, RULE_SLOPE);
+    json_rules(report, "sinks", page, RULE_SINK);
+    json_array(report, "windows");
+    for (size_t layer = 0; layer < config->n_layer; layer++)
+        json_real(report, NULL, config_is_local(config, layer) ? (double)config->window : NAN);
+    json_end_array(report);
+    json_array(report, "turns");
+    for (size_t layer = 0; layer < config->n_layer; layer++)
+        json_bool(report, NULL, config_rope(config, layer));
+    json_end_array(report);
+}
+
+static void json_model(Report *report, const Page *page) {
+    const Config *config = page->config;
+    json_text(report, "version", ATTN_VERSION, SIZE_MAX);
+    json_text(report, "made_by", page->made_by, SIZE_MAX);
+    json_int(report, "n_prompt", (int64_t)page->n_prompt);
+    json_int(report, "query", (int64_t)page->query);
+    json_real(report, "temperature", (double)page->temp);
+    json_rounded(report, "temperature_step", (double)TEMPERATURE_STEP);
+    json_int(report, "n_layer", (int64_t)config->n_layer);
+    json_int(report, "n_head", (int64_t)config->n_head);
+    json_int(report, "n_head_kv", (int64_t)config->n_head_kv);
+    json_int(report, "d_head", (int64_t)config->d_head);
+    json_int(report, "d_model", (int64_t)config->d_model);
+    json_int(report, "n_vocab", (int64_t)config->n_vocab);
+    json_int(report, "n_ctx", (int64_t)config->n_ctx);
+    json_bool(report, "rope", config->rope.pairing != ROPE_NONE);
+    json_layers(report, page);
+}
+
+static void json_ablation(Report *report, const Page *page) {
+    const Ablation *ablation = &page->ablation;
+    char name[32];
+    if (!page->ablate) {
+        json_null(report, "ablation");
+        return;
+    }
+    json_object(report, "ablation");
+    json_array(report, "heads");
+    for (size_t i = 0; i < ablation->n_chosen; i++)
+        json_text(report, NULL, part_name(name, ablation, ablation->chosen[i]), SIZE_MAX);
+    json_end_array(report);
+    json_text(report, "by", "zero", SIZE_MAX);
+    json_predictions(report, page, &page->without, false);
+    json_object(report, "baseline");
+    json_difference(report, &page->difference, BASELINE);
+    json_end_object(report);
+    json_difference(report, &page->difference, ABLATED);
+    json_end_object(report);
+}
+
+/* The text of every token that was named by its id. */
+static void json_vocabulary(Report *report, const Page *page) {
+    json_object(report, "vocabulary");
+    for (size_t id = 0; id < page->config->n_vocab; id++) {
+        char key[24];
+        snprintf(key, sizeof key, "%zu", id);
+        if (page->named[id]) json_piece(report, key, (int32_t)id);
+    }
+    json_end_object(report);
+}
+
+void page_json(void *user, FILE *file) {
+    const Page *page = user;
+    Report json = page->study->report, *report = &json;
+    report->json = true;
+    report->out = file;
+    report_open(report, page->study);
+    json_model(report, page);
+    json_predictions(report, page, &page->predictions, true);
+    json_lens(report, page);
+    json_object(report, "heads");
+    json_head_scores(report, "text", &page->text);
+    json_head_scores(report, "repeat", &page->repeat);
+    json_end_object(report);
+    json_traces(report, page);
+    json_ablation(report, page);
+    json_vocabulary(report, page);
+    json_end_object(report);
+}
