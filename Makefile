@@ -191,8 +191,14 @@ CALLED = $(call objects,$(addprefix tests/fuzz/,call.c run.c study.c quantize.c 
 # linked one by one, by name, so that its bytes depend on the sources and the compiler's version alone.
 WASM_CC ?= clang-19
 WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=wasm32-wasi' CFLAGS=-Oz
-MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,threads.o views/case.o views/compare.o views/dump.o views/pagefile.o \
-    views/serve.o cli/http.o cli/server.o cli/chat.o cli/output.o cli/npy.o cli/npz.o cli/process.o),$(ENGINE) $(call objects,wasm/*.c views/*.c cli/*.c measures/*.c)))
+# What wasm/ has in its own way (system.c, threads.c, process.c), or leaves out (left_out.c).
+NOT_IN_MODULE = threads.o $(patsubst %.c,%.o,$(wildcard text/jinja*.c text/*_json.c)) \
+    $(addprefix text/,template.o pipeline.o unigram.o normalize.o mappings.o vocab_keys.o) \
+    $(filter-out checkpoint/checkpoint.o checkpoint/gguf.o,$(patsubst %.c,%.o,$(wildcard checkpoint/*.c))) \
+    $(addprefix views/,case.o compare.o dump.o pagefile.o serve.o) \
+    $(addprefix cli/,chat.o http.o server.o output.o npy.o npz.o process.o info.o summary.o)
+MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,$(NOT_IN_MODULE)), \
+    $(ENGINE) $(call objects,wasm/*.c views/*.c cli/*.c measures/*.c)))
 
 wasm:
 	@echo 'int main(void) { return 0; }' | $(WASM_CC) --target=wasm32-wasi -x c -o /dev/null - 2>/dev/null || \
