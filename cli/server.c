@@ -360,6 +360,9 @@ static bool is_busy(const Server *server) {
     return false;
 }
 
+/* Whether a request, or a part of one, came in one piece with the last one. */
+static bool has_unread(const Connection *c) { return c->state == READING && c->n >= c->needed; }
+
 static void handle(Server *server, Connection *c, short events) {
     bool closed = events & (POLLERR | POLLHUP | POLLNVAL | POLLRDHUP);
     if (c->state == READING && events)
@@ -370,6 +373,7 @@ static void handle(Server *server, Connection *c, short events) {
         write_more(server, c);
     else if ((c->state == WAITING || c->state == WORKING) && closed)
         lose(server, c);
+    while (has_unread(c)) take_request(server, c);
     if (c->state != FREE && c->deadline <= now_ms()) time_out(server, c);
 }
 
@@ -388,6 +392,7 @@ static bool turn(Server *server) {
         const Connection *c = &server->connections[i];
         files[i] = (struct pollfd){.fd = c->file, .events = events[c->state]};
         if (c->state != FREE && c->deadline < until) until = c->deadline;
+        if (has_unread(c)) until = now;
     }
     files[MAX_CONNECTIONS] = (struct pollfd){.fd = server->wakes[0], .events = POLLIN};
     files[MAX_CONNECTIONS + 1] = (struct pollfd){.fd = listens ? server->listener : -1, .events = POLLIN};
@@ -397,11 +402,6 @@ static bool turn(Server *server) {
         errno != EAGAIN)
         return errno == EINTR;
     for (size_t i = 0; i < MAX_CONNECTIONS; i++) handle(server, &server->connections[i], files[i].revents);
-    /* Requests that came in one piece with the last one. */
-    for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
-        Connection *c = &server->connections[i];
-        while (c->state == READING && c->n >= c->needed) take_request(server, c);
-    }
     deal(server);
     if (files[MAX_CONNECTIONS + 1].revents) accept_one(server);
     return true;
