@@ -1,8 +1,7 @@
 /*
- * Opening a checkpoint: map the file, let the format that recognises it fill in tensors and metadata,
- * then check what holds for every format. Below that, the look-ups.
+ * Opening a checkpoint: let the format that recognises it fill in tensors and metadata (formats.c), then check what
+ * holds for every format. Below that, the look-ups.
  */
-#include "folder.h"
 #include "format.h"
 
 #include "kernels/aligned.h"
@@ -21,10 +20,6 @@
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "checkpoints are little-endian and used in place: this machine would have to swap every weight"
 #endif
-
-static const Format *const formats[] = {&format_gguf,   &format_safetensors,    &format_torch,
-                                        &format_llmc,   &format_llmc_tokenizer, &format_llama2c_tokenizer,
-                                        &format_llama2c};
 
 /* Memory that belongs to a checkpoint. Small pieces share the list's first block; each large one has its own. */
 typedef struct Owned {
@@ -182,18 +177,6 @@ bool checkpoint_index(Checkpoint *checkpoint, Error *error) {
     return check_keys(checkpoint, error) && check_tensors(checkpoint, error);
 }
 
-/* Fills in all but what is sorted. */
-static bool read_path(Checkpoint *checkpoint, Error *error) {
-    struct stat status;
-    if (stat(checkpoint->path, &status) == 0 && S_ISDIR(status.st_mode))
-        return folder_read(checkpoint, checkpoint->path, NULL, error);
-    const MappedFile *file = checkpoint_map(checkpoint, checkpoint->path, error);
-    if (!file) return false;
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (formats[i]->recognise(file->bytes, file->n_bytes)) return formats[i]->read(checkpoint, error);
-    return refuse_foreign(file, error);
-}
-
 Checkpoint *checkpoint_open(const char *path, Error *error) {
     return checkpoint_open_with(path, NULL, NULL, error);
 }
@@ -205,7 +188,7 @@ Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *use
         error_set(error, "%s: not enough memory", path);
         goto fail;
     }
-    if (read_path(checkpoint, error) && checkpoint_index(checkpoint, error)) return checkpoint;
+    if (checkpoint_read(checkpoint, error) && checkpoint_index(checkpoint, error)) return checkpoint;
 fail:
     checkpoint_close(checkpoint);
     return NULL;

@@ -104,6 +104,9 @@ extern const Format format_llmc_tokenizer;    /* its vocabulary */
 extern const Format format_llama2c;           /* a model */
 extern const Format format_llama2c_tokenizer; /* its vocabulary */
 
+/* Maps what lies at the checkpoint's path and lets its format fill in all but what is sorted (formats.c). */
+bool checkpoint_read(Checkpoint *checkpoint, Error *error);
+
 /* Sorts keys and tensors for look-ups; refuses those that occur twice, and tensors that share bytes. */
 bool checkpoint_index(Checkpoint *checkpoint, Error *error);
 

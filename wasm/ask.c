@@ -1,21 +1,35 @@
 /*
- * The engine in a page: the views of study, asked as on a command line. The page puts the model's file at /model and gets a
- * view's JSON as what it prints; errors come on stderr. docs/ARCHITECTURE.md tells who calls what.
+ * The engine in a page: the views of study, asked as on a command line. The page makes room for a model's file, puts its
+ * bytes there, opens it once, and asks; answers and errors are what is written to files 1 and 2, the module's only import
+ * (WASI's fd_write). docs/ARCHITECTURE.md tells more.
  */
 #include "views/view.h"
+#include "wasm/system.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define EXPORTED(name) __attribute__((export_name(name)))
 
-static const View *const views[] = {&view_tokens,  &view_next, &view_score,     &view_attend,
-                                    &view_heads,   &view_lens, &view_explain,   &view_ablate,
-                                    &view_experts, &view_page, &view_selfcheck, &view_shape};
+/*
+ * Room for n bytes, which may be more than an address can tell: a file, a command. 0, with a message, where there is none;
+ * addresses from 2^31 on are negative numbers in JavaScript. The page frees commands.
+ */
+EXPORTED("room") void *ask_room(double n);
+EXPORTED("free") void ask_free(void *room);
+
+/*
+ * Opens the model whose n bytes were put into a room, which it keeps, once; name is what messages call it (kept, too), or
+ * 0. Returns 0, or not, with a message.
+ */
+EXPORTED("open") int ask_open(void *bytes, size_t n, const char *name);
+
+/* A view's command: its name and options, texts that end in 0. Returns what study's exit code would be. */
+EXPORTED("ask") int ask(int argc, char **argv);
 
 static Kept kept;
-static Held held = {.path = "/model", .kept = &kept};
+static Held held = {.kept = &kept};
+static bool is_open;
 
 static int told(int code, const Error *error) {
     fflush(stdout);
@@ -23,26 +37,37 @@ static int told(int code, const Error *error) {
     return code;
 }
 
-/* Room for what the page passes; it frees what it asked for. */
-EXPORTED("room") void *ask_room(size_t n) { return malloc(n); }
-EXPORTED("free") void ask_free(void *room) { free(room); }
-
-/* Opens the model; 0, or not with a message. */
-EXPORTED("open") int ask_open(void) {
+void *ask_room(double n) {
+    void *room = n >= 0 && n < 0x1p31 ? system_room((size_t)n) : NULL;
     Error error;
-    Checkpoint *vocabulary;
-    bool ok = (held.threads = threads_new(1, &error)) && (held.model = model_open(held.path, &error)) &&
-              (held.tokenizer = tokenizer_open(NULL, model_checkpoint(held.model), &vocabulary, &error)) &&
-              vocabulary_fits(held.model, held.tokenizer, NULL, &error);
-    return told(ok ? EXIT_SUCCESS : EXIT_BAD_INPUT, &error);
+    if (room) return room;
+    error_set(&error, "there is no memory for %.0f bytes: a page has room for models below 2 GiB", n);
+    told(EXIT_BAD_INPUT, &error);
+    return NULL;
 }
 
-/* A view's command: its name and options, texts that end in 0. Returns what study's exit code would be. */
-EXPORTED("ask") int ask(int argc, char **argv) {
+void ask_free(void *room) { free(room); }
+
+int ask_open(void *bytes, size_t n, const char *name) {
     Error error;
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        if (argc > 0 && strcmp(argv[0], views[i]->name) == 0)
-            return told(view_command(views[i], &held, argc, argv, &error), &error);
-    error_set(&error, "there is no view '%s' here", argc > 0 ? argv[0] : "");
-    return told(EXIT_USAGE, &error);
+    Checkpoint *vocabulary;
+    if (held.path) {
+        error_set(&error, "a model was opened here; open the next in an instance of its own");
+        return told(EXIT_USAGE, &error);
+    }
+    held.path = name ? name : "model";
+    system_give(held.path, bytes, n);
+    is_open = (held.threads = threads_new(1, &error)) && (held.model = model_open(held.path, &error)) &&
+              (held.tokenizer = tokenizer_open(NULL, model_checkpoint(held.model), &vocabulary, &error)) &&
+              vocabulary_fits(held.model, held.tokenizer, NULL, &error);
+    return told(is_open ? EXIT_SUCCESS : EXIT_BAD_INPUT, &error);
+}
+
+int ask(int argc, char **argv) {
+    Error error;
+    if (!is_open) {
+        error_set(&error, "no model is open");
+        return told(EXIT_USAGE, &error);
+    }
+    return told(view_ask(&held, argc, argv, &error), &error);
 }

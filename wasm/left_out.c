@@ -1,0 +1,52 @@
+/*
+ * What the module leaves out, and what it says in its place: files other than GGUF, and vocabularies that are a
+ * tokenizer.json. A fifth of its size, and the tables of Unicode's normal forms.
+ */
+#include "checkpoint/format.h"
+#include "text/pipeline.h"
+#include "text/unigram.h"
+#include "text/vocab.h"
+
+bool refuse_foreign(const MappedFile *file, Error *error) {
+    return error_set(
+        error, "%s: not a GGUF file, and a page takes no other; ./quantize makes one of whatever ./run reads",
+        file->path);
+}
+
+bool checkpoint_read(Checkpoint *checkpoint, Error *error) {
+    const MappedFile *file = checkpoint_map(checkpoint, checkpoint->path, error);
+    if (!file) return false;
+    return format_gguf.recognise(file->bytes, file->n_bytes) ? format_gguf.read(checkpoint, error)
+                                                             : refuse_foreign(file, error);
+}
+
+bool vocab_load_json(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+    (void)vocab;
+    return checkpoint_error(
+        checkpoint, error,
+        "its vocabulary is a tokenizer.json, which a page does not take; ./quantize writes it as GGUF");
+}
+
+/* No vocabulary has what these would be asked for. */
+bool pipeline_run(const Pipeline *pipeline, const char *text, size_t n, const Guards *special,
+                  const PipelineTaker *taker, Error *error) {
+    (void)pipeline, (void)text, (void)n, (void)special, (void)taker, (void)error;
+    return false;
+}
+
+bool pipeline_begins_special(const Pipeline *pipeline, const char *text, size_t n) {
+    (void)pipeline, (void)text, (void)n;
+    return false;
+}
+
+void pipeline_free(Pipeline *pipeline) { (void)pipeline; }
+
+bool unigram_encode(const Unigram *unigram, const char *text, size_t n, Tokens *tokens, Error *error) {
+    (void)unigram, (void)text, (void)n, (void)tokens, (void)error;
+    return false;
+}
+
+bool vocab_swap_spaces(String text, TextBuffer *out) {
+    (void)text, (void)out;
+    return false;
+}
