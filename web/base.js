@@ -41,7 +41,7 @@ const parts = []; // {keys: of the state, draw, when}
 let pending = null; // keys changed since the last frame
 let later = new Set(); // … since the late parts were drawn
 let lateTimer = null;
-const LATE_MS = 80;
+const LATE_MS = 50;
 
 /*
  * `draw` is called when one of `keys` has changed: a member of the state, or "run", "changes", "size", "tree", "source" and
