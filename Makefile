@@ -77,7 +77,7 @@ PROGRAMS = $(call objects,cli/*.c measures/*.c web/*.c)
 PACKING = $(call objects,packing/*.c)
 # The longest first: those that call the programs.
 TESTS = $(wildcard tests/test_*.sh) $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
-THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference attn)
+THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference attn serve)
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 
 VERSION := $(shell sed -n 's/^\#define ATTN_VERSION "\(.*\)"/\1/p' attn.h)
@@ -153,8 +153,8 @@ test: $(BUILT) $(TESTS) $(FAULTY)
 	@RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' QUANTIZE='$(abspath $(QUANTIZE))' FAULTY='$(abspath $(BUILD))/tests/faulty_' \
 	    tests/run.sh $(TESTS)
 
-test-threaded: $(THREADED_TESTS)
-	@tests/run.sh $^
+test-threaded: $(THREADED_TESTS) $(STUDY)
+	@STUDY='$(abspath $(STUDY))' tests/run.sh $(THREADED_TESTS)
 
 # AVX-512, AMX and AVX-VNNI on a CPU without them, by Debian's libsimde-dev.
 SIMDE = -include tests/avx512.h -Wno-psabi
@@ -172,7 +172,7 @@ sanitize:
 	$(MAKE) test BUILD=build/sanitize RUN=build/sanitize/run CFLAGS="$(SANITIZE) -fsanitize=address,undefined"
 
 tsan:
-	$(MAKE) test-threaded BUILD=build/tsan CFLAGS="$(SANITIZE) -fsanitize=thread"
+	$(MAKE) test-threaded BUILD=build/tsan RUN=build/tsan/run CFLAGS="$(SANITIZE) -fsanitize=thread"
 
 # Calls of run, quantize and every view, changed by clang's libFuzzer (tests/fuzz): FUZZ_SECONDS of them in FUZZ_JOBS processes.
 FUZZ = build/fuzz
@@ -195,8 +195,8 @@ WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=was
 NOT_IN_MODULE = threads.o $(patsubst %.c,%.o,$(wildcard text/jinja*.c text/*_json.c)) \
     $(addprefix text/,template.o pipeline.o unigram.o normalize.o mappings.o vocab_keys.o) \
     $(filter-out checkpoint/checkpoint.o checkpoint/gguf.o,$(patsubst %.c,%.o,$(wildcard checkpoint/*.c))) \
-    $(addprefix views/,case.o compare.o dump.o pagefile.o) \
-    $(addprefix cli/,chat.o output.o npy.o npz.o process.o info.o summary.o)
+    $(addprefix views/,case.o compare.o dump.o pagefile.o serve.o) \
+    $(addprefix cli/,chat.o http.o server.o output.o npy.o npz.o process.o info.o summary.o)
 MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,$(NOT_IN_MODULE)), \
     $(ENGINE) $(call objects,wasm/*.c views/*.c cli/*.c measures/*.c)))
 

@@ -8,9 +8,9 @@
 #include <string.h>
 
 static const View *const views[] = {
-    &view_tokens, &view_next,    &view_score,     &view_attend,  &view_heads,
-    &view_lens,   &view_explain, &view_ablate,    &view_experts, &view_compare,
-    &view_dump,   &view_page,    &view_selfcheck, &view_shape,   &view_case,
+    &view_tokens,    &view_next,   &view_score,   &view_attend,  &view_heads, &view_lens,
+    &view_explain,   &view_ablate, &view_experts, &view_compare, &view_dump,  &view_page,
+    &view_selfcheck, &view_shape,  &view_case,    &view_serve,
 };
 enum { N_VIEWS = sizeof views / sizeof *views };
 

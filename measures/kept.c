@@ -80,6 +80,7 @@ static Session *take_session(const Subject *subject, size_t n_ctx, Error *error)
 void subject_release(const Subject *subject, Session *session) {
     if (session && subject->kept && !subject->kept->session) {
         watch(subject->kept, session, NULL);
+        session_heed(session, NULL, NULL);
         subject->kept->session = session;
     } else {
         session_free(session);
@@ -94,6 +95,7 @@ Session *subject_resume(const Subject *subject, size_t n_ctx, size_t from, const
     while (same < most && held[same] == ids[same]) same++;
     session_rewind(session, same);
     same = session_position(session);
+    session_heed(session, subject->stop, subject->stop_user);
     watch(subject->kept, session, NULL);
     if (subject_feed(subject, session, ids + same, from - same, NULL, NULL, error)) {
         watch(subject->kept, session, probe);

@@ -32,13 +32,16 @@ Session *subject_session(const Subject *subject, size_t n_ctx, const Probe *prob
                               .whole_cache = true,
                               .kv_dtype = subject->kv_dtype,
                               .compute = subject->compute,
-                              .probe = probe};
+                              .probe = probe,
+                              .stop = subject->stop,
+                              .stop_user = subject->stop_user};
     return session.n_ctx ? session_new(subject->model, &session, error) : NULL;
 }
 
 bool subject_go_on(const Subject *subject, const char *what, size_t done, size_t total, Error *error) {
-    return !subject->progress || subject->progress(subject->progress_user, what, done, total) ||
-           error_set(error, "interrupted");
+    bool stops = (subject->stop && subject->stop(subject->stop_user)) ||
+                 (subject->progress && !subject->progress(subject->progress_user, what, done, total));
+    return !stops || error_set(error, "interrupted");
 }
 
 bool subject_feed(const Subject *subject, Session *session, const int32_t *ids, size_t n, LogitsVisit *each,

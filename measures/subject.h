@@ -25,6 +25,8 @@ typedef struct Subject {
     size_t n_ctx;               /* positions that a text may have; 0: as many as the model was trained for */
     Progress *progress;         /* or NULL; `progress_user` is its first argument */
     void *progress_user;
+    bool (*stop)(void *user); /* whether to give up, asked before each layer; or NULL */
+    void *stop_user;
     Kept *kept; /* of the subjects before, or NULL */
 } Subject;
 
@@ -57,7 +59,7 @@ void subject_release(const Subject *subject, Session *session);
  */
 bool subject_streams(const Subject *subject, size_t n, float **streams, Error *error);
 
-/* Reports progress. False with an error if the work is to stop. */
+/* Reports progress; what may be NULL: there is none to tell. False with an error if the work is to stop. */
 bool subject_go_on(const Subject *subject, const char *what, size_t done, size_t total, Error *error);
 
 enum { LOGITS_CHUNK = 64 }; /* positions whose logits are held at a time */

@@ -30,6 +30,9 @@ static const Option of_a_text[] = {
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
+const Options shared_options[] = {
+    {all_know, COUNT(all_know)}, {of_a_model, COUNT(of_a_model)}, {of_a_text, COUNT(of_a_text)}};
+
 static bool parse_options(const View *view, const Held *held, StudyOptions *o, void *own, int argc,
                           char **argv, Error *error) {
     const char *files[2] = {NULL, NULL};
@@ -165,8 +168,9 @@ int view_command(const View *view, const Held *held, int argc, char **argv, Erro
         study.subject.n_ctx = (size_t)options.n_ctx;
         study.subject.progress = progress_or_stop;
         study.report = report_begin(options.json, options.ascii);
-        if (held && held->progress)
-            study.subject.progress = held->progress, study.subject.progress_user = held->progress_user;
+        if (held && held->stop)
+            study.subject.progress = NULL, study.subject.stop = held->stop,
+            study.subject.stop_user = held->stop_user;
         if (held && held->out) study.report.out = held->out;
         code = run_view(&study, own, error) ? EXIT_SUCCESS : EXIT_BAD_INPUT;
     }

@@ -47,8 +47,8 @@ typedef struct Held {
     Threads *threads;
     Kept *kept; /* what stays from one command to the next besides; NULL: nothing */
     FILE *out;  /* gets the views' JSON, and they are asked for nothing else; NULL: stdout, and for all */
-    Progress *progress; /* what may stop a view, its first argument behind it; NULL: progress_or_stop */
-    void *progress_user;
+    bool (*stop)(void *user); /* whether a view is to be given up, asked often; or NULL */
+    void *stop_user;          /* lives as long as `kept` does */
 } Held;
 
 /* A view under way. */
@@ -103,14 +103,21 @@ struct View {
 };
 
 /* In the order in which help lists them. */
-extern const View view_tokens, view_next, view_score, view_attend, view_heads, view_lens, view_explain, view_ablate,
-    view_experts, view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case;
+extern const View view_tokens, view_next, view_score, view_attend, view_heads, view_lens, view_explain,
+    view_ablate, view_experts, view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case,
+    view_serve;
 
 /*
  * The view from its options to its report; argv[0] is its name. Returns the exit code, with an error if it is not 0.
  * `held` may be NULL.
  */
 int view_command(const View *view, const Held *held, int argc, char **argv, Error *error);
+
+/* A view that a page may ask for, the same way: not all are, and those that read or write files of their own never. */
+int view_ask(const Held *held, int argc, char **argv, Error *error);
+
+/* The options that views share: of all, of a model, of a text. `values` is NULL. */
+extern const Options shared_options[3];
 
 #define VIEW_OPTIONS(table) .options = (table), .n_options = sizeof(table) / sizeof *(table)
 

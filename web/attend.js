@@ -325,7 +325,8 @@
   byId('no-sink').addEventListener('change', (event) => change({ noSink: event.target.checked }));
 
   addPart(['heads', 'theme', 'heads scores'], drawChosen);
-  addPart(['run', 'heads', 'shape', 'by', 'noSink', 'theme', 'size'], drawPattern);
+  addPart(['shape', 'by', 'noSink', 'theme', 'size'], drawPattern);
+  addPart(['run', 'heads'], drawPattern, 'late');
   addPart(['query'], () => {
     if (state.shape === 'lines') {
       drawFocus();
@@ -339,7 +340,7 @@
       drawMap();
     } else return;
     drawText();
-  });
+  }, 'late');
 
   function keepInView() {
     const y = state.query * LINE_HEIGHT;

@@ -31,6 +31,7 @@ const state = {
   theme: 'system',
   language: /^zh/i.test(navigator.language) ? 'zh' : 'en',
   tour: null, // its step, from 0
+  preview: null, // the head under the pointer
 };
 
 /* The numbers of the text (run.js); null before there are any. */
@@ -40,7 +41,7 @@ const parts = []; // {keys: of the state, draw, when}
 let pending = null; // keys changed since the last frame
 let later = new Set(); // … since the late parts were drawn
 let lateTimer = null;
-const LATE_MS = 80;
+const LATE_MS = 50;
 
 /*
  * `draw` is called when one of `keys` has changed: a member of the state, or "run", "changes", "size", "tree", "source" and

@@ -35,7 +35,7 @@ const asked = (view, ...options) => [view, ...(idsOf.has(state.text) ? ['--ids',
 
 function followText() {
   clearTimeout(idle);
-  drop('tokens', 'text', 'without', 'explain', 'lens', 'heads', 'rest');
+  drop('tokens', 'text', 'without', 'explain', 'lens', 'tour', 'heads', 'rest');
   const { text } = state;
   want('tokens', asked('tokens'), ({ tokens }) => {
     const same = run ? Math.min(sameTokens(tokens, run.tokens), run.n) : 0;
@@ -89,7 +89,7 @@ const explainKey = () => `${state.heads[0]} ${state.query}`;
 function followPlace() {
   const { query } = state;
   const [name] = state.heads;
-  if (name && !run.explained.has(explainKey())) {
+  if (name && state.shape === 'writes' && !run.explained.has(explainKey())) {
     const key = explainKey();
     const { layer, head } = run.place(name);
     want('explain', asked('explain', '--layer', String(layer), '--head', String(head), '--query', String(query)), (explained) => {
@@ -140,5 +140,5 @@ function followIdle() {
 
 addPart(['text'], () => isLive() && state.text !== null && state.text !== followed && followText(), 'always');
 addPart(['off'], () => isLive() && followChanges());
-addPart(['query', 'heads'], () => isLive() && state.text === followed && followPlace());
+addPart(['query', 'heads', 'shape'], () => isLive() && state.text === followed && followPlace());
 addPart(['source'], () => isLive() && state.text !== null && followText(), 'always');

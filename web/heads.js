@@ -9,7 +9,7 @@
   const canvas = byId('thumbs');
   let built = null;
   let buttons = new Map();
-  let shown = new Set(); // heads that have come into view
+  let shown = new Set(); // heads that have come into view, or all where they are few
   const toPaint = [];
 
   const tableOf = () => scoresOfHeads(measured.value);
@@ -41,7 +41,10 @@
     )]));
     grid.style.setProperty('--columns', run.facts.n_head);
     buttons.values().next().value.tabIndex = 0;
-    for (const button of buttons.values()) seen.observe(button);
+    for (const [name, button] of buttons) {
+      if (buttons.size <= MOST_THUMBS) shown.add(name);
+      else seen.observe(button);
+    }
     drawControls();
   }
 

@@ -218,8 +218,12 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     const name = enterOf(event);
     if (buttons.has(name) && event.pointerType === 'mouse') tip.at(event, ...tellOf(name));
     else tip.hide();
+    change({ preview: name?.includes('H') && event.pointerType === 'mouse' ? name : null });
   });
-  boxes.addEventListener('pointerleave', tip.hide);
+  boxes.addEventListener('pointerleave', () => {
+    tip.hide();
+    change({ preview: null });
+  });
   boxes.addEventListener('focusin', (event) => {
     const name = enterOf(event);
     if (buttons.has(name) && event.target.matches(':focus-visible')) tip.over(event.target, ...tellOf(name));

@@ -97,6 +97,7 @@
       picture.replaceChildren(
         make('div', { class: 'asks' }, make('span', { class: 'dim' }, say('query asks')), make('b', {}, make('bdi', {}, labelOf(state.query)))),
         make('ol', { class: 'answers' }, ...[...keys.map(({ key }) => key), ...masked].map((key) => make('li', { 'data-key': key }, make('bdi', {}, labelOf(key)), make('span', { class: 'bar-of' }), make('output', {})))),
+        draw('svg', { class: 'wires', 'aria-hidden': 'true' }),
         make('div', { class: 'sum' }, make('span', { class: 'dim' }, say('values flow')), make('div', { class: 'stack' }), make('p', {})),
       );
       picture.getBoundingClientRect(); // bars grow from nothing
@@ -120,8 +121,28 @@
     const shares = [...keys, ...(others > 0.0005 ? [{ key: null, weight: others }] : []), ...(known.learned > 0 ? [{ key: null, weight: known.learned, sink: true }] : [])];
     stack.replaceChildren(...(at >= 4 ? shares : []).map((one) => make('span', { style: { '--part': one.weight.toFixed(4) }, class: one.sink ? 'sink' : one.key === null ? 'rest' : null, title: `${one.key === null ? '…' : labelOf(one.key)} ${one.weight.toFixed(4)}` }, one.weight > 0.06 ? make('bdi', {}, one.key === null ? '…' : labelOf(one.key)) : null)));
     picture.querySelector('.sum p').textContent = [say('picture dot'), say('picture scale', fixed(run.facts.score_scale, 4)), say('picture mask'), say('picture softmax'), say('picture values')][at - 1];
+    drawWires(picture, keys.map((one) => (at < 4 ? amountOf(one) : one.weight)), at);
     const left = known.keys.length - keys.length;
     byId('step-note').textContent = left > 0 ? say('lighter keys', left, others.toFixed(4)) : '';
+  }
+
+  /* From the query to each key; in the last step also from each key to the sum, as strong as its share. */
+  function drawWires(picture, amounts, at) {
+    const frame = picture.getBoundingClientRect();
+    const asks = picture.querySelector('.asks b').getBoundingClientRect();
+    const sum = picture.querySelector('.stack').getBoundingClientRect();
+    const rows = [...picture.querySelectorAll('.answers li:not(.later)')].map((row) => row.getBoundingClientRect());
+    const wires = picture.querySelector('.wires');
+    const isWide = rows.length > 0 && asks.right < rows[0].left && rows[0].right < sum.left;
+    const wire = (x1, y1, x2, y2, amount) => draw('path', {
+      d: `M${x1 - frame.left} ${y1 - frame.top}C${(x1 + x2) / 2 - frame.left} ${y1 - frame.top} ${(x1 + x2) / 2 - frame.left} ${y2 - frame.top} ${x2 - frame.left} ${y2 - frame.top}`,
+      'stroke-width': 0.75 + 5 * amount, opacity: 0.15 + 0.7 * amount,
+    });
+    wires.replaceChildren(...(isWide ? rows.flatMap((row, i) => {
+      const y = (row.top + row.bottom) / 2;
+      const asked = wire(asks.right + 4, (asks.top + asks.bottom) / 2, row.left - 2, y, amounts[i]);
+      return at === 5 ? [asked, wire(row.right + 4, y, sum.left - 4, (sum.top + sum.bottom) / 2, amounts[i])] : [asked];
+    }) : []));
   }
 
   function drawMissing() {
@@ -188,7 +209,7 @@
       play();
     }
   });
-  addPart(['run', 'heads', 'query', 'shape'], drawSteps);
+  addPart(['run', 'heads', 'query', 'shape', 'size'], drawSteps);
 })();
 
 /* What the head's output raises and lowers among the next tokens, by itself and at once: `study explain`. */

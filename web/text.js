@@ -121,8 +121,11 @@ function placeAfter(wasAtEnd) {
     return { x: (box.left + box.right) / 2 - frame.left, y: box.top - frame.top };
   }
 
+  /* The head whose arcs are drawn. */
+  const telling = () => state.preview ?? state.heads[0];
+
   function drawArcs() {
-    const [name] = state.heads;
+    const name = telling();
     const query = pointed ?? state.query;
     if (!name || !spans[query]) {
       arcs.replaceChildren();
@@ -150,7 +153,7 @@ function placeAfter(wasAtEnd) {
 
   /* What the arcs show, in words. */
   function drawTelling() {
-    const [name] = state.heads;
+    const name = telling();
     if (!name) return;
     const query = pointed ?? state.query;
     const row = run.weightsAt(name, query);
@@ -268,6 +271,10 @@ function placeAfter(wasAtEnd) {
   addPart(['query', 'run'], drawReadout);
   addPart(['run', 'changes', 'off', 'problem'], drawLegend);
   addPart(['heads scores'], drawTelling);
+  addPart(['preview'], () => {
+    drawArcs();
+    drawTelling();
+  });
   addPart(['query', 'run'], () => {
     byId('place').replaceChildren(`${say('position')} `, placeOf(state.query));
     byId('back').disabled = state.query === 0;

@@ -5,17 +5,70 @@
 
 const TOUR_TEXT = 'The king Zorvan rode out. Then king Zor';
 const TOUR_STEPS = 7;
+const CANDIDATES = 3; // heads that are tried for the story
 
 (() => {
   const card = byId('guide');
   let told = null; // the step that set the state last
 
-  /* The head that tells the story in whatever model is open: the one that looks at what followed the last such token. */
-  function storyHead() {
-    const at = run.n - 1;
-    const before = run.tokens.findLastIndex((token, i) => i < at && token.id === run.tokens[at].id);
-    if (before < 0) return tellingHead(at).name;
-    return headNames().reduce((best, name) => (run.weightsAt(name, at)[before + 1] > run.weightsAt(best, at)[before + 1] ? name : best));
+  /*
+   * What the story is about, in whatever text and model: the last token, the head, what it looks at, the guess. Where the
+   * last token stood before, it is the head that looks at what followed there and matters most when it is switched off.
+   */
+  let story = null;
+
+  function likeliest() {
+    const [first] = distributionAfter(run.n - 1, run).top;
+    return first;
+  }
+
+  function begin() {
+    const query = run.n - 1;
+    const before = run.tokens.slice(0, query).findLastIndex((token) => token.id === run.tokens[query].id);
+    const guess = likeliest();
+    const weightOn = (name, key) => run.weightsAt(name, query)[key];
+    const known = run.without?.heads.length === 1 && run.without.heads[0].includes('H') ? run.without.heads[0] : null;
+    const names = before >= 0 ? [...headNames()].sort((a, b) => weightOn(b, before + 1) - weightOn(a, before + 1)) : [tellingHead(query).name];
+    story = { text: followed, query, guess, isInduction: before >= 0, head: !isLive() && known ? known : names[0], key: before + 1, pWithout: null };
+    if (before < 0) story.key = run.weightsAt(story.head, query).reduce((best, weight, i, row) => (weight > row[best] ? i : best), 0);
+    if (!isLive() && known) story.pWithout = probabilityIn(run.without);
+    if (isLive()) tryOut(names.slice(0, before >= 0 ? CANDIDATES : 1));
+  }
+
+  /* The guess's probability with something switched off; null where it is not among those listed. */
+  const probabilityIn = (changed) => distributionAfter(story.query, changed).top.find(({ id }) => id === story.guess.id)?.p ?? null;
+
+  function tryOut([name, ...others], best = null) {
+    if (!name) {
+      story.head = best.name;
+      story.pWithout = best.p;
+      told = null;
+      touch('tour');
+      return;
+    }
+    const of = story;
+    want('tour', asked('view', '--ablate', `${name}=0`, '--from', String(story.query), '--parts', 'predictions', '--top', '1000'), ({ ablation }) => {
+      if (story !== of) return;
+      const p = probabilityIn({ next: { [story.query]: ablation.next.at(-1) } }) ?? 0;
+      tryOut(others, best && best.p <= p ? best : { name, p });
+    });
+  }
+
+  function wordsOf(step) {
+    const { query, guess, head, key, isInduction, pWithout } = story;
+    const guessed = isolate(labelOfId(guess.id));
+    const halfway = run.lens[query] ? run.lens[query].rows[Math.floor(run.lensRows.length / 2)][1] : '…';
+    const finally_ = run.lens[query] ? run.lens[query].rows.at(-1)[1] : '…';
+    const kind = isInduction ? 'text' : 'other';
+    return [
+      () => say('tour 1 text', run.n),
+      () => say('tour 2 text', run.facts.n_vocab, isolate(labelOf(query)), guessed, percent(guess.p)),
+      () => say('tour 3 text'),
+      () => say('tour 4 text', isolate(labelOf(key)), percent(run.weightsAt(head, query)[key])),
+      () => say(`tour 5 ${kind}`, isolate(labelOf(query)), isolate(labelOf(key))),
+      () => say(`tour 6 ${kind}`, guessed, halfway, finally_),
+      () => (pWithout === null ? say(isLive() ? 'tour 7 text' : 'tour 7 unknown', head, percent(guess.p), '…') : say(isLive() ? 'tour 7 text' : 'tour 7 still', head, percent(guess.p), percent(pWithout))),
+    ][step]();
   }
 
   /* What each step shows, and where it points. */
@@ -26,24 +79,27 @@ const TOUR_STEPS = 7;
     { at: '#look', set: (head) => ({ query: run.n - 1, heads: [head], part: head, pinned: true, shape: 'steps', off: {} }), step: 4 },
     { at: '#look', set: (head) => ({ query: run.n - 1, heads: [head], part: head, pinned: true, shape: 'writes', off: {} }) },
     { at: '#model', set: () => ({ query: run.n - 1, part: 'logits', off: {} }) },
-    { at: '#model', set: (head) => ({ query: run.n - 1, heads: [head], part: head, pinned: true, off: run.without && !isLive() ? Object.fromEntries(run.without.heads.map((name) => [name, 0])) : {} }) },
+    { at: '#model', with: '.stage', set: (head) => ({ query: run.n - 1, heads: [head], part: head, pinned: true, off: {} }) },
   ];
 
   function show(step) {
-    const { set, at, step: moment } = steps[step];
-    change(set(storyHead()));
+    const { set, at, with: besides, step: moment } = steps[step];
+    change(set(story.head));
     requestAnimationFrame(() => requestAnimationFrame(() => {
       if (moment) byId('step-choice').querySelector(`input[value="${moment}"]`)?.click();
-      point(at);
+      point(at, besides);
     }));
   }
 
-  function point(at) {
+  /* Brings a part into view, `besides` above it where there is room. */
+  function point(at, besides) {
     for (const element of document.querySelectorAll('.spotlight')) element.classList.remove('spotlight');
     const target = document.querySelector(at);
     target.classList.add('spotlight');
     const box = target.getBoundingClientRect();
-    if (box.top < 60 || box.bottom > innerHeight - 40) target.scrollIntoView({ block: box.height > innerHeight * 0.7 ? 'start' : 'center', behavior: isStill() ? 'auto' : 'smooth' });
+    const behavior = isStill() ? 'auto' : 'smooth';
+    if (besides) document.querySelector(besides).scrollIntoView({ block: 'start', behavior });
+    else if (box.top < 60 || box.bottom > innerHeight - 40) target.scrollIntoView({ block: box.height > innerHeight * 0.7 ? 'start' : 'center', behavior });
   }
 
   function drawCard() {
@@ -55,18 +111,20 @@ const TOUR_STEPS = 7;
       for (const element of document.querySelectorAll('.spotlight')) element.classList.remove('spotlight');
       return;
     }
+    if (!isReady()) return;
+    if (!story || (story.text !== followed && step < TOUR_STEPS - 1)) begin();
     const last = step === TOUR_STEPS - 1;
     const go = (to) => change({ tour: to });
     card.replaceChildren(
       make('div', { class: 'guide-head' }, make('h2', { id: 'guide-title', tabindex: -1 }, say(`tour ${step + 1}`)), make('span', { class: 'dim' }, say('of steps', step + 1, TOUR_STEPS)),
         make('button', { type: 'button', class: 'quiet', 'aria-label': say('leave'), title: say('leave'), on: { click: () => go(null) } }, '✕')),
-      make('p', {}, say(last && !isLive() ? 'tour 7 still' : `tour ${step + 1} text`)),
+      make('p', {}, wordsOf(step)),
       make('div', { class: 'controls' },
         make('button', { type: 'button', disabled: step === 0, on: { click: () => go(step - 1) } }, say('back')),
         make('div', { class: 'dots', 'aria-hidden': 'true' }, ...steps.map((_, i) => make('span', { class: i === step ? 'here' : null }))),
         make('button', { type: 'button', class: 'main', on: { click: () => go(last ? null : step + 1) } }, say(last ? 'done' : 'forth'))),
     );
-    if (isReady() && told !== step) {
+    if (told !== step) {
       told = step;
       show(step);
       byId('guide-title').focus({ preventScroll: true });
@@ -87,5 +145,5 @@ const TOUR_STEPS = 7;
     if (event.key === 'ArrowLeft' && !event.target.closest('#boxes, #grid, #tokens')) change({ tour: Math.max(0, state.tour - 1) });
     if (event.key === 'Escape') change({ tour: null });
   });
-  addPart(['tour', 'run', 'source'], drawCard, 'always');
+  addPart(['tour', 'run', 'source', 'lens'], drawCard, 'always');
 })();
