@@ -264,7 +264,7 @@ async function testLengths(live) {
   await checkNumbers(page, STORY, 'after too long a text');
   await replaceText(page, '');
   await until(page, () => !asking && wanted.size === 0 && !pending, null, 'no text is answered');
-  const none = await textOf(page, '#sentence');
+  const none = await textOf(page, '#tokens-legend .problem');
   check(!/-p|--bos/.test(none), 'an empty text is met in words of the page', none);
   await replaceText(page, STORY);
   await checkNumbers(page, STORY, 'after no text');
