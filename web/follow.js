@@ -38,6 +38,10 @@ function followText() {
   drop('tokens', 'text', 'without', 'explain', 'lens', 'tour', 'heads', 'rest');
   const { text } = state;
   want('tokens', asked('tokens'), ({ tokens }) => {
+    if (run && tokens.length > run.facts.n_ctx) {
+      refuseText(say('long text', tokens.length, run.facts.n_ctx));
+      return;
+    }
     const same = run ? Math.min(sameTokens(tokens, run.tokens), run.n) : 0;
     followPiece(text, Math.max(0, Math.min(same, tokens.length - 1)), tokens.length);
   }, refuseText);
@@ -65,7 +69,7 @@ function followPiece(text, from, n) {
 
 /* The old picture stays; a line says why. */
 function refuseText(message) {
-  problem = message.replace(/^study: /, '');
+  problem = state.text === '' ? say('no text') : message.replace(/^study: /, '');
   touch('problem');
 }
 
