@@ -496,6 +496,16 @@ static void test_a_prefix_is_not_fed_again(void) {
     json_free(ask(&world.held, "next", "the mole dig", &error));
     json_free(ask(&world.held, "next", "the mole dug a hole", &error));
     CHECK(*mark == 7 && *later == before, "what stood behind another token was taken for this text's");
+    json_free(ask(&world.held, "view --from 18 --ablate L1H0", "the mole dug a hole", &error));
+    *mark = 7; /* from which a run without the head would begin */
+    Json *got = ask(&world.held, "view --from 19 --parts predictions --ablate L1H0", "the mole dug a hole.",
+                    &error),
+         *want = ask(&world.fresh, "view --from 19 --parts predictions --ablate L1H0", "the mole dug a hole.",
+                     &error);
+    CHECK(got && want, "%s", error.message);
+    if (got && want) check_same("the run without a head was fed again", 1, want, got);
+    json_free(got);
+    json_free(want);
     json_free(ask(&world.held, "next", "thy mole", &error));
     CHECK(*mark != 7 && *mark != known, "another text's stream");
     json_free(ask(&world.held, "next", "the mole dug", &error));
