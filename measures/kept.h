@@ -26,8 +26,8 @@ typedef struct Kept {
     float *
         ablated_factors; /* [n_layer·(n_head + 1)] of these parts (ablation.h), and −1 of those that are as they were */
 
-    double **grams;    /* [n_layer·n_head] of outputnorms.h, those that were asked for; or NULL */
-    size_t gram_bytes; /* what they take */
+    float **roots;     /* [n_layer·n_head] of outputnorms.h, those that were asked for; or NULL */
+    size_t root_bytes; /* what they take */
     Arena weights;     /* holds them */
 } Kept;
 
