@@ -86,7 +86,7 @@ bool __wrap_server_run(int listener, const Service *service, Error *error) {
             if (answer.status) check(&answer);
             if (getenv("FUZZ_SHOW"))
                 fprintf(stderr, "study: note: %d %.*s\n", answer.status,
-                        answer.status == 200 ? 60 : (int)answer.n, answer.status ? answer.body : "");
+                        (int)strcspn(answer.n ? answer.body : "", "\n"), answer.n ? answer.body : "");
             free(answer.owned);
         } else if (status != 0 && strcmp(http_reason(status), "Internal Server Error") == 0) {
             wrong(&answer, "a refusal without a reason");
