@@ -219,6 +219,7 @@ fuzz:
 $(BUILD)/fuzzer: $(CALLED) $(call objects,tests/fuzz/*.c) $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) $(FUZZ_WRAPS) -o $@ $(sort $(filter %.o,$^)) $(filter %.a,$^) $(LIBS)
 
+$(BUILD)/tests/test_asks: $(call objects,views/*.c)
 $(BUILD)/tests/test_fuzz: $(CALLED)
 $(BUILD)/tests/test_fuzz: LDFLAGS += $(FUZZ_WRAPS)
 # Clang counts each condition of the source, both ways; gcc counts jumps, which -O0 already folds and splits. All processes

@@ -222,6 +222,11 @@ size_t session_return(Session *session, size_t position) {
 
 void session_watch(Session *session, const Probe *probe) { session->probe = probe; }
 
+void session_heed(Session *session, bool (*stop)(void *user), void *user) {
+    session->stop = stop;
+    session->stop_user = user;
+}
+
 void session_values(const Session *session, size_t layer, size_t kv_head, size_t n, float *values) {
     attention_values(session->attention, layer, kv_head, n, values);
 }

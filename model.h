@@ -79,8 +79,9 @@ void session_rewind(Session *session, size_t position);
  */
 size_t session_return(Session *session, size_t position);
 
-/* From now on `probe` (borrowed, or NULL) is the one that looks. */
+/* From now on `probe` (borrowed, or NULL) is the one that looks, and `stop` (or NULL) the one that is asked. */
 void session_watch(Session *session, const Probe *probe);
+void session_heed(Session *session, bool (*stop)(void *user), void *user);
 
 /* Values of a layer's kv head at positions 0 … n − 1, as the cache holds them; it must be whole. values [n][d_head] */
 void session_values(const Session *session, size_t layer, size_t kv_head, size_t n, float *values);

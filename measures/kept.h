@@ -1,8 +1,8 @@
 /*
  * What stays from one subject to the next of the same model, so that a text which grows, or is asked about again, is not
  * computed anew: a session that still holds the text, the residual stream that ablations begin from, and what depends on
- * the weights alone. Measures find it in their Subject, and give the same numbers without it but for the last bits (a
- * head that was watched rounds differently; probe.h).
+ * the weights alone. Measures find it in their Subject (subject_resume, subject_streams), and give the same numbers
+ * without it but for the last bits: a head that was watched rounds differently (probe.h).
  */
 #ifndef ATTN_KEPT_H
 #define ATTN_KEPT_H
@@ -14,6 +14,12 @@
 typedef struct Kept {
     Session *session; /* its cache is whole; NULL: none yet, or it has been taken */
     DType kv_dtype;   /* of its cache */
+
+    bool keeps_streams;  /* someone has asked for them */
+    float *streams;      /* [n_layer + 1][n_ctx of the session][d_model]; or NULL */
+    Probe probe;         /* takes them in while … */
+    const Probe *looker; /* … this one looks, or NULL */
+    size_t n_layer, n_ctx;
 
     double **grams;    /* [n_layer·n_head] of outputnorms.h, those that were asked for; or NULL */
     size_t gram_bytes; /* what they take */

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_ROOM = 256 /* positions of a kept session */ };
-
 size_t subject_n_ctx(const Subject *subject) {
     return subject->n_ctx ? subject->n_ctx : model_config(subject->model)->n_ctx;
 }
@@ -19,82 +17,25 @@ bool subject_check_length(const Subject *subject, Error *error) {
                n, limit);
 }
 
-/* With LongRoPE, angles depend on the context: it is what ./run makes room for. */
-static bool has_long_rope(const Subject *subject) {
+size_t subject_room(const Subject *subject, size_t n_ctx, Error *error) {
+    if (n_ctx == 0 && !subject_check_length(subject, error)) return 0;
+    if (n_ctx == 0) n_ctx = subject->tokens.n;
+    return subject_room_matters(subject) && n_ctx < subject_n_ctx(subject) ? subject_n_ctx(subject) : n_ctx;
+}
+
+bool subject_room_matters(const Subject *subject) {
     return model_weights(subject->model)->ropes[0].long_freq;
 }
 
-/* Positions to make room for; 0, with an error, where the text is too long. */
-static size_t room_for(const Subject *subject, size_t n_ctx, Error *error) {
-    if (n_ctx == 0 && !subject_check_length(subject, error)) return 0;
-    if (n_ctx == 0) n_ctx = subject->tokens.n;
-    return has_long_rope(subject) && n_ctx < subject_n_ctx(subject) ? subject_n_ctx(subject) : n_ctx;
-}
-
-static Session *new_session(const Subject *subject, size_t n_ctx, const Probe *probe, Error *error) {
-    SessionOptions session = {.n_ctx = n_ctx,
+Session *subject_session(const Subject *subject, size_t n_ctx, const Probe *probe, Error *error) {
+    SessionOptions session = {.n_ctx = subject_room(subject, n_ctx, error),
                               .whole_cache = true,
                               .kv_dtype = subject->kv_dtype,
                               .compute = subject->compute,
                               .probe = probe,
                               .stop = subject->stop,
                               .stop_user = subject->stop_user};
-    return session_new(subject->model, &session, error);
-}
-
-Session *subject_session(const Subject *subject, size_t n_ctx, const Probe *probe, Error *error) {
-    size_t room = room_for(subject, n_ctx, error);
-    return room ? new_session(subject, room, probe, error) : NULL;
-}
-
-void kept_free(Kept *kept) {
-    session_free(kept->session);
-    arena_free(&kept->weights);
-    *kept = (Kept){0};
-}
-
-/* The kept session, or, where it will not do, a new one with room for the text to grow. */
-static Session *take_session(const Subject *subject, size_t n_ctx, Error *error) {
-    Kept *kept = subject->kept;
-    size_t room = room_for(subject, n_ctx, error);
-    if (room == 0) return NULL;
-    if (!kept) return new_session(subject, room, NULL, error);
-    Session *session = kept->session;
-    kept->session = NULL;
-    if (session && kept->kv_dtype == subject->kv_dtype && session_n_ctx(session) >= room &&
-        (session_n_ctx(session) == room || !has_long_rope(subject)))
-        return session;
-    session_free(session);
-    kept->kv_dtype = subject->kv_dtype;
-    size_t limit = at_most(subject_n_ctx(subject), model_config(subject->model)->n_ctx);
-    size_t grown = at_most(room < LEAST_ROOM / 2 ? LEAST_ROOM : 2 * room, limit);
-    return new_session(subject, room < grown ? grown : room, NULL, error);
-}
-
-void subject_release(const Subject *subject, Session *session) {
-    if (session && subject->kept && !subject->kept->session) {
-        session_watch(session, NULL);
-        subject->kept->session = session;
-    } else {
-        session_free(session);
-    }
-}
-
-Session *subject_resume(const Subject *subject, size_t n_ctx, size_t from, const Probe *probe, Error *error) {
-    Session *session = take_session(subject, n_ctx, error);
-    if (!session) return NULL;
-    const int32_t *ids = subject->tokens.ids, *held = session_tokens(session);
-    session_return(session, SIZE_MAX);
-    size_t same = 0, most = at_most(session_position(session), from);
-    while (same < most && held[same] == ids[same]) same++;
-    session_rewind(session, same);
-    same = session_position(session);
-    if (subject_feed(subject, session, ids + same, from - same, NULL, NULL, error)) {
-        session_watch(session, probe);
-        return session;
-    }
-    subject_release(subject, session);
-    return NULL;
+    return session.n_ctx ? session_new(subject->model, &session, error) : NULL;
 }
 
 bool subject_go_on(const Subject *subject, const char *what, size_t done, size_t total, Error *error) {

@@ -32,7 +32,7 @@ enum {
 /* Options that all views have in common; a view that needs no model, or no text, knows only some of them. */
 typedef struct StudyOptions {
     const char *model, *other; /* the files; other: compare's second */
-    const char *prompt, *prompt_file, *tokenizer, *kv;
+    const char *prompt, *prompt_file, *ids, *tokenizer, *kv;
     int64_t n_threads, n_ctx, seed;
     bool bos, no_bos, special, json, ascii, help;
 } StudyOptions;
@@ -100,8 +100,9 @@ struct View {
 };
 
 /* In the order in which help lists them. */
-extern const View view_next, view_score, view_attend, view_heads, view_lens, view_explain, view_ablate,
-    view_experts, view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case, view_serve;
+extern const View view_tokens, view_next, view_score, view_attend, view_heads, view_lens, view_explain,
+    view_ablate, view_experts, view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case,
+    view_serve;
 
 /*
  * The view from its options to its report; argv[0] is its name. Returns the exit code, with an error if it is not 0.
@@ -176,9 +177,13 @@ bool study_check_output(const Study *study, const char *output, const char *exam
  */
 bool study_token(const Study *study, const char *text, int32_t *id, Error *error);
 
-/* Chooses the heads of "L3H7,L4": a head, and all heads of a layer. The error names the option. */
+/*
+ * Chooses the parts of "L3H7,L4,L5MLP,L0H2=0.5": a head, all heads of a layer, an MLP, one at a factor. The error names the
+ * option. json_parts: their names under `key`, and "factors".
+ */
 struct Ablation;
-bool choose_heads(struct Ablation *ablation, const char *option, const char *list, Error *error);
+bool choose_parts(struct Ablation *ablation, const char *option, const char *list, Error *error);
+void json_parts(Report *report, const char *key, const struct Ablation *ablation);
 
 /*
  * "totals": {"n", "nll_nats", "perplexity", "perplexity_error", "bits_per_byte", "n_bytes", "top1_accuracy"}. The page
