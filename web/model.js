@@ -1,7 +1,7 @@
 /*
  * A map of the model for the chosen token, left to right: embedding, layers of heads and an MLP, logits. Each head shows
  * its pattern, small; the bar under a box is how much it writes into this token; under each layer stands what the model
- * would answer there. A box can be entered, switched off, scaled.
+ * would answer there. A box can be entered, switched off, scaled. Of a large model heads are dots, until their layer is opened.
  */
 
 const MOST_THUMBS = 300; // of more heads only dots are drawn
@@ -61,13 +61,19 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     };
     const end = (part, title) => make('div', { class: 'layer end' }, make('h3', {}, say(title)), make('button', { type: 'button', class: 'ending', tabindex: -1, 'data-part': part }), part === 'embed' ? guess(-1) : null);
     const layers = Array.from({ length: nLayer }, (_, layer) => make('div', { class: 'layer', role: 'group', 'aria-label': say('layer', layer) },
-      make('h3', {}, `L${layer}`),
+      make('h3', {}, dots ? make('button', { type: 'button', class: 'quiet', 'aria-expanded': 'false', title: say('open layer', layer), on: { click: open } }, `L${layer} ▸`) : `L${layer}`),
       make('div', { class: 'layer-heads' }, ...(patterns.layers.includes(layer) ? Array.from({ length: nHead }, (__, head) => partBox(`L${layer}H${head}`, `H${head}`, 'head')) : [])),
       partBox(`L${layer}MLP`, 'MLP', 'mlp'), guess(layer)));
     boxes.replaceChildren(end('embed', 'embedding'), ...layers, end('logits', 'logits'));
     boxes.classList.toggle('dots', dots);
     boxes.style.setProperty('--columns', dots ? Math.ceil(Math.sqrt(nHead)) : nHead <= 3 ? nHead : nHead <= 8 ? Math.ceil(nHead / 2) : 4);
     boxes.querySelector('.enter').tabIndex = 0;
+    layOutThumbs();
+  }
+
+  function open(event) {
+    const isOpen = event.target.closest('.layer').classList.toggle('open');
+    event.target.setAttribute('aria-expanded', isOpen);
     layOutThumbs();
   }
 
@@ -80,8 +86,8 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   }
 
   function paintAll() {
-    if (boxes.classList.contains('dots')) return;
-    for (const name of buttons.keys()) if (name.includes('H')) toPaint.add(name);
+    const dots = boxes.classList.contains('dots');
+    for (const [name, box] of buttons) if (name.includes('H') && (!dots || box.closest('.open'))) toPaint.add(name);
     paintSome();
   }
 

@@ -96,6 +96,7 @@ const WORDS = {
   embedding: ['embedding', '嵌入'],
   logits: ['logits', 'logits'],
   layer: ['Layer {0}', '第 {0} 层'],
+  'open layer': ['Show the patterns of layer {0}', '显示第 {0} 层的注意力图'],
   'model hint': ['Each square is a head’s pattern, a row for each query; the bar under it is how much it writes into the chosen token. Below each layer: the model’s guess there. Click to look, × to switch off.', '每个方块是一个头的注意力图，每行一个查询；下方的条是它向所选词元写入多少。每层之下：模型此时的猜测。点击查看，× 关闭。'],
   'model hint still': ['Each square is a head’s pattern, a row for each query; the bar under it is how much it writes into the chosen token. Below each layer: the model’s guess there. Click to look.', '每个方块是一个头的注意力图，每行一个查询；下方的条是它向所选词元写入多少。每层之下：模型此时的猜测。点击查看。'],
   times: ['scaled by {0}', '乘以 {0}'],
