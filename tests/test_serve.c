@@ -25,9 +25,8 @@ typedef struct Server {
     unsigned port;
 } Server;
 
-/* Its address is the line that it prints; its log is the file "log". */
-static Server server_start(const char *text) {
-    const char *program = getenv("STUDY");
+/* Its address is the line that it prints; without one, server.port stays 0. Its log is the file "log". */
+static Server server_try(const char *program, const char *text) {
     Server server = {.process = -1};
     char line[256] = "";
     int out[2];
@@ -37,7 +36,7 @@ static Server server_start(const char *text) {
         signal(SIGINT, SIG_DFL); /* which a shell may have switched off */
         if (dup2(out[1], STDOUT_FILENO) < 0 || !freopen(scratch_path("log"), "w", stderr)) _exit(1);
         close(out[0]), close(out[1]);
-        execl(program ? program : "./study", "study", "serve", model, text ? "-p" : NULL, text, NULL);
+        execl(program, "study", "serve", model, "-t", "2", text ? "-p" : NULL, text, NULL);
         _exit(1);
     }
     close(out[1]);
@@ -46,13 +45,18 @@ static Server server_start(const char *text) {
               sscanf(line, "%63[a-z0-9:/.]", server.origin) == 1 &&
               strncmp(line, "http://127.0.0.1:", 17) == 0;
     char *path = ok ? strchr(server.origin + 7, '/') : NULL;
-    CHECK(path && strlen(path) == 34 && sscanf(server.origin + 17, "%u", &server.port) == 1, "no address: %s",
-          line);
-    if (path) {
+    if (path && strlen(path) == 34 && sscanf(server.origin + 17, "%u", &server.port) == 1) {
         strcpy(server.path, path);
         *path = '\0';
     }
     if (lines) fclose(lines);
+    return server;
+}
+
+static Server server_start(const char *text) {
+    const char *program = getenv("STUDY");
+    Server server = server_try(program ? program : "./study", text);
+    CHECK(server.port, "no address");
     return server;
 }
 
@@ -656,6 +660,45 @@ static void test_port(void) {
     stop(&server);
 }
 
+/*
+ * Each allocation fails in turn, as the server begins or answers: it ends with one line, or it costs one answer at most. The
+ * short form takes some of them, the long one (ATTN_LONG_TESTS=1) all.
+ */
+static void test_faults(void) {
+    const char *prefix = getenv("FAULTY");
+    char program[512], fault[32];
+    size_t n, step = getenv("ATTN_LONG_TESTS") ? 1 : 11;
+    snprintf(program, sizeof program, "%sstudy", prefix ? prefix : "build/tests/faulty_");
+    if (access(program, X_OK) != 0) SKIP("%s is not built", program);
+    bool struck = true;
+    for (size_t k = 1; struck; k += step) {
+        size_t n_lost = 0;
+        snprintf(fault, sizeof fault, "malloc:%zu", k);
+        setenv("ATTN_FAULT", fault, 1), setenv("ATTN_FAULT_LOG", scratch_path("faults"), 1);
+        Server server = server_try(program, k % 2 ? "Hello" : NULL);
+        unsetenv("ATTN_FAULT"), unsetenv("ATTN_FAULT_LOG");
+        for (size_t i = 0; server.port && i < 3; i++) {
+            int file = client_open(&server);
+            Reply reply = asked(&server, file,
+                                i == 2 ? shape : "{\"argv\": [\"attend\", \"-p\", \"Hello\", \"--json\"]}");
+            n_lost += reply.status != 200;
+            CHECK(reply.status == 200 || reply.status == 422 || reply.status == 400 || reply.status == 500 ||
+                      !reply.status,
+                  "%s: %d %s", fault, reply.status, reply.body);
+            release(&reply);
+            close(file);
+        }
+        char *log = read_whole(scratch_path("log"), &n), *faults = read_whole(scratch_path("faults"), &n);
+        struck = strstr(faults, "struck");
+        CHECK(server.port ? code == 0 && n_lost <= 1
+                          : code == 1 && strncmp(log, "study: ", 7) == 0 &&
+                                strchr(log, '\n') == log + strlen(log) - 1,
+              "%s: %d, %zu asks without an answer: %s", fault, code, n_lost, log);
+        free(log), free(faults);
+        unlink(scratch_path("log")), unlink(scratch_path("faults"));
+    }
+}
+
 /* The limits in time: a request that does not come in whole, and a connection that is not used. */
 static void test_patience(void) {
     if (!getenv("ATTN_LONG_TESTS")) SKIP("waiting for half a minute; ATTN_LONG_TESTS=1 does");
@@ -684,6 +727,7 @@ int main(void) {
     RUN(test_many_asks);
     RUN(test_signals);
     RUN(test_port);
+    RUN(test_faults);
     RUN(test_patience);
     scratch_end();
     return test_end();
