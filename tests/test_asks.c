@@ -190,6 +190,13 @@ static const struct {
     {"view --from 4 --parts predictions,patterns --top 3 --ablate L%sH0=0.5,L0MLP", TEXT " a hole of"},
     {"view --from 4 --parts predictions,patterns --top 3 --ablate L%sH0=0.5,L0MLP", TEXT " a hole or"},
     {"explain --layer 99 --head 1", TEXT " a hole or", true},
+    {"view --from 9 --parts predictions,patterns --top 3 --ablate L%sH0,L0MLP", TEXT " a hole of"},
+    {"view --from 10 --parts predictions,patterns --top 3 --ablate L%sH0,L0MLP", TEXT " a hole of it"},
+    {"view --from 10 --parts predictions --top 3 --ablate L%sH0,L0MLP=0.5", TEXT " a hole of it"},
+    {"view --from 9 --parts predictions,patterns --top 3 --ablate L%sH0,L0MLP=0.5",
+     "the male dug a hole of it and dug"},
+    {"view --from 999 --ablate L0MLP", TEXT, true},
+    {"ablate --heads L%sH0,L0MLP=0.5", "the male dug a hole of it and dug"},
     {"ablate --heads L0MLP", "the male dug"},
     {"next --top 2 --draw 3", "the male"},
     {"next --top 2", "the mole dug"},
@@ -489,6 +496,16 @@ static void test_a_prefix_is_not_fed_again(void) {
     json_free(ask(&world.held, "next", "the mole dig", &error));
     json_free(ask(&world.held, "next", "the mole dug a hole", &error));
     CHECK(*mark == 7 && *later == before, "what stood behind another token was taken for this text's");
+    json_free(ask(&world.held, "view --from 18 --ablate L1H0", "the mole dug a hole", &error));
+    *mark = 7; /* from which a run without the head would begin */
+    Json *got = ask(&world.held, "view --from 19 --parts predictions --ablate L1H0", "the mole dug a hole.",
+                    &error),
+         *want = ask(&world.fresh, "view --from 19 --parts predictions --ablate L1H0", "the mole dug a hole.",
+                     &error);
+    CHECK(got && want, "%s", error.message);
+    if (got && want) check_same("the run without a head was fed again", 1, want, got);
+    json_free(got);
+    json_free(want);
     json_free(ask(&world.held, "next", "thy mole", &error));
     CHECK(*mark != 7 && *mark != known, "another text's stream");
     json_free(ask(&world.held, "next", "the mole dug", &error));
