@@ -688,6 +688,7 @@ static void test_faults(void) {
             release(&reply);
             close(file);
         }
+        int code = server_end(&server, server.port ? SIGINT : 0);
         char *log = read_whole(scratch_path("log"), &n), *faults = read_whole(scratch_path("faults"), &n);
         struck = strstr(faults, "struck");
         CHECK(server.port ? code == 0 && n_lost <= 1
