@@ -64,7 +64,7 @@ endif
 ifeq ($(ARCH),wasm32)
 FLAGS += -msimd128 -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS -Wno-shorten-64-to-32
 # Small, and fast where the time goes.
-$(BUILD)/kernels/%.o $(addprefix $(BUILD)/,$(addsuffix .o,attention experts mlp model norm rope states)): FLAGS += -O3
+$(BUILD)/kernels/%.o $(addprefix $(BUILD)/,$(addsuffix .o,attention norm rope states)): FLAGS += -O2
 else
 FLAGS += -fPIC
 endif
@@ -192,7 +192,7 @@ CALLED = $(call objects,$(addprefix tests/fuzz/,call.c run.c study.c quantize.c 
 WASM_CC ?= clang-19
 WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=wasm32-wasi' CFLAGS=-Oz
 # What wasm/ has in its own way (system.c, threads.c, process.c), or leaves out (left_out.c).
-NOT_IN_MODULE = threads.o $(patsubst %.c,%.o,$(wildcard text/jinja*.c text/*_json.c)) \
+NOT_IN_MODULE = threads.o kernels/scalar.o $(patsubst %.c,%.o,$(wildcard text/jinja*.c text/*_json.c)) \
     $(addprefix text/,template.o pipeline.o unigram.o normalize.o mappings.o vocab_keys.o) \
     $(filter-out checkpoint/checkpoint.o checkpoint/gguf.o,$(patsubst %.c,%.o,$(wildcard checkpoint/*.c))) \
     $(addprefix views/,case.o compare.o dump.o pagefile.o) \

@@ -17,6 +17,13 @@
 #define KEEP_IN_REGISTER(v) __asm__ volatile("" : "+w"(v))
 #endif
 
+/* Keeps a loop closed in WebAssembly: its code is downloaded, and where it runs long loops find no registers. */
+#if defined(__wasm__)
+#define CLOSED _Pragma("GCC unroll 1")
+#else
+#define CLOSED
+#endif
+
 /* Keeps the compiler from an address register of its own for each constant distance from p. */
 #define KEEP_ADDRESS(p) __asm__("" : "+r"(p))
 

@@ -23,10 +23,18 @@
 #include <stddef.h>
 #include <string.h>
 
+#if defined(__wasm__)
+enum { VECTORS = 2 }; /* of tokens, at most: on x86-64 a browser has sixteen registers, some of them its own */
+#define FOR_MORE_VECTORS(function, ...)
+#else
+enum { VECTORS = 3 }; /* twelve sums hide the latency of a product */
+#define FOR_MORE_VECTORS(function, ...) \
+    case 3: function(3, __VA_ARGS__); break;
+#endif
+
 enum {
     ROWS = 16,                     /* whose weights are unpacked together */
     TILE_ROWS = 4,                 /* of a micro-kernel */
-    VECTORS = 3,                   /* of tokens, at most: twelve sums hide the latency of a product */
     TILE_TOKENS = VECTORS * LANES, /* at most */
     CHUNK_TOKENS = (256 + TILE_TOKENS - 1) / TILE_TOKENS * TILE_TOKENS, /* of an area */
     SUMS = 16,                                                          /* times ROWS rows of an area */
@@ -51,7 +59,7 @@ static inline size_t tile_vectors(size_t tokens) { return smaller((tokens + LANE
     switch (vectors) {                                                                                       \
     case 1: function(1, __VA_ARGS__); break;                                                                 \
     case 2: function(2, __VA_ARGS__); break;                                                                 \
-    case VECTORS: function(VECTORS, __VA_ARGS__); break;                                                     \
+    FOR_MORE_VECTORS(function, __VA_ARGS__)                                                                  \
     }
 
 /* The sums of ROWS rows and a chunk of tokens: [tile][row][tokens of the tile]. */

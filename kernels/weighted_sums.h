@@ -7,7 +7,15 @@
 #include <math.h>
 #include <stddef.h>
 
-enum { P_ROWS = 6 }; /* whose sums stay in registers together, at most */
+#if defined(__wasm__)
+enum { P_ROWS = 4, OPEN_ROWS = 1 }; /* whose sums stay in registers together, at most */
+#define FOR_MORE_ROWS(function, ...)
+#else
+enum { P_ROWS = 6, OPEN_ROWS = 2 };
+#define FOR_MORE_ROWS(function, ...)                                                                         \
+    case 5: function(5, __VA_ARGS__); break;                                                                 \
+    case 6: function(6, __VA_ARGS__); break;
+#endif
 
 /* Opens a function once for each number of rows, which is its first argument. */
 #define FOR_P_ROWS(rows, function, ...)                                                                      \
@@ -16,8 +24,7 @@ enum { P_ROWS = 6 }; /* whose sums stay in registers together, at most */
     case 2: function(2, __VA_ARGS__); break;                                                                 \
     case 3: function(3, __VA_ARGS__); break;                                                                 \
     case 4: function(4, __VA_ARGS__); break;                                                                 \
-    case 5: function(5, __VA_ARGS__); break;                                                                 \
-    case P_ROWS: function(P_ROWS, __VA_ARGS__); break;                                                       \
+    FOR_MORE_ROWS(function, __VA_ARGS__)                                                                     \
     }
 
 /* The arguments of the kernel that have these names. */
@@ -79,9 +86,9 @@ OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, 
  */
 OPENED void sum_rows(size_t rows, const WeightedSums *w, DType dtype, size_t t, size_t d) {
     size_t i = 0;
-    if (rows == 1)
+    if (rows == 1 && OPEN_ROWS > 1)
         for (; i + 8 * LANES <= d; i += 8 * LANES) sum_vectors(w, dtype, t, i, rows, 8);
-    if (rows <= 2 || LANES == 16)
+    if (rows <= OPEN_ROWS || LANES == 16)
         for (; i + 4 * LANES <= d; i += 4 * LANES) sum_vectors(w, dtype, t, i, rows, 4);
     for (; i + 2 * LANES <= d; i += 2 * LANES) sum_vectors(w, dtype, t, i, rows, 2);
     for (; i + LANES <= d; i += LANES) sum_vectors(w, dtype, t, i, rows, 1);
