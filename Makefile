@@ -62,9 +62,10 @@ else ifeq ($(ARCH),aarch64)
 $(BUILD)/kernels/neondot.o $(BUILD)/kernels/neondot_int8.o: FLAGS += -march=armv8.2-a+dotprod
 endif
 ifeq ($(ARCH),wasm32)
-FLAGS += -msimd128 -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS -Wno-shorten-64-to-32
-# Small, and fast where the time goes.
-$(BUILD)/kernels/%.o $(addprefix $(BUILD)/,$(addsuffix .o,attention norm rope states)): FLAGS += -O2
+# What every browser with SIMD has. Small, and fast where the time goes.
+FLAGS += -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext -Wno-shorten-64-to-32 -Wno-enum-float-conversion
+FLAGS += -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS
+$(BUILD)/kernels/wasm.o $(BUILD)/attention.o: FLAGS += -O2
 else
 FLAGS += -fPIC
 endif
@@ -77,7 +78,7 @@ PROGRAMS = $(call objects,cli/*.c measures/*.c web/*.c)
 PACKING = $(call objects,packing/*.c)
 # The longest first: those that call the programs.
 TESTS = $(wildcard tests/test_*.sh) $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
-THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference attn)
+THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference attn serve)
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 
 VERSION := $(shell sed -n 's/^\#define ATTN_VERSION "\(.*\)"/\1/p' attn.h)
@@ -153,8 +154,8 @@ test: $(BUILT) $(TESTS) $(FAULTY)
 	@RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' QUANTIZE='$(abspath $(QUANTIZE))' FAULTY='$(abspath $(BUILD))/tests/faulty_' \
 	    tests/run.sh $(TESTS)
 
-test-threaded: $(THREADED_TESTS)
-	@tests/run.sh $^
+test-threaded: $(THREADED_TESTS) $(STUDY)
+	@STUDY='$(abspath $(STUDY))' tests/run.sh $(THREADED_TESTS)
 
 # AVX-512, AMX and AVX-VNNI on a CPU without them, by Debian's libsimde-dev.
 SIMDE = -include tests/avx512.h -Wno-psabi
@@ -172,7 +173,7 @@ sanitize:
 	$(MAKE) test BUILD=build/sanitize RUN=build/sanitize/run CFLAGS="$(SANITIZE) -fsanitize=address,undefined"
 
 tsan:
-	$(MAKE) test-threaded BUILD=build/tsan CFLAGS="$(SANITIZE) -fsanitize=thread"
+	$(MAKE) test-threaded BUILD=build/tsan RUN=build/tsan/run CFLAGS="$(SANITIZE) -fsanitize=thread"
 
 # Calls of run, quantize and every view, changed by clang's libFuzzer (tests/fuzz): FUZZ_SECONDS of them in FUZZ_JOBS processes.
 FUZZ = build/fuzz
@@ -195,8 +196,8 @@ WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=was
 NOT_IN_MODULE = threads.o kernels/scalar.o $(patsubst %.c,%.o,$(wildcard text/jinja*.c text/*_json.c)) \
     $(addprefix text/,template.o pipeline.o unigram.o normalize.o mappings.o vocab_keys.o) \
     $(filter-out checkpoint/checkpoint.o checkpoint/gguf.o,$(patsubst %.c,%.o,$(wildcard checkpoint/*.c))) \
-    $(addprefix views/,case.o compare.o dump.o pagefile.o) \
-    $(addprefix cli/,chat.o output.o npy.o npz.o process.o info.o summary.o)
+    $(addprefix views/,case.o compare.o dump.o pagefile.o serve.o) \
+    $(addprefix cli/,chat.o http.o server.o output.o npy.o npz.o process.o info.o summary.o)
 MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,$(NOT_IN_MODULE)), \
     $(ENGINE) $(call objects,wasm/*.c views/*.c cli/*.c measures/*.c)))
 
@@ -207,7 +208,7 @@ wasm:
 	cp build/wasm/attn.wasm web/attn.wasm
 
 $(BUILD)/attn.wasm: $(MODULE)
-	$(CC) -mexec-model=reactor -O3 -o $@ $^ -Wl,-z,stack-size=1048576 -Wl,--gc-sections -Wl,--strip-all -Wl,--build-id=none
+	$(CC) -mexec-model=reactor -o $@ $^ -Wl,-O2,--gc-sections,--strip-all,--build-id=none,-z,stack-size=1048576
 
 fuzz:
 	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null || \
@@ -218,6 +219,7 @@ fuzz:
 $(BUILD)/fuzzer: $(CALLED) $(call objects,tests/fuzz/*.c) $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) $(FUZZ_WRAPS) -o $@ $(sort $(filter %.o,$^)) $(filter %.a,$^) $(LIBS)
 
+$(BUILD)/tests/test_asks: $(call objects,views/*.c)
 $(BUILD)/tests/test_fuzz: $(CALLED)
 $(BUILD)/tests/test_fuzz: LDFLAGS += $(FUZZ_WRAPS)
 # Clang counts each condition of the source, both ways; gcc counts jumps, which -O0 already folds and splits. All processes

@@ -165,6 +165,11 @@ bool attention_reaches(const Attention *attention, size_t position) {
            position + attention->windows.n_room + 1 >= attention->n_stored + attention->widest;
 }
 
+void attention_values(const Attention *attention, size_t layer, size_t kv_head, size_t n, float *values) {
+    const KvCache *cache = attention->places[layer].cache;
+    kv_values(cache, attention->places[layer].head + kv_head, n, values);
+}
+
 /* Whether so few tokens are under way that each must have the bits that it has alone. */
 static bool is_few(const Attention *attention) { return attention->n <= PACKED_TOKENS; }
 

@@ -72,6 +72,9 @@ size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype);
 /* Whether the cache still has all that tokens from `position` on see. If not, it must be filled from 0 again. */
 bool attention_reaches(const Attention *attention, size_t position);
 
+/* A kv head's values at positions 0 … n − 1 of a whole cache, as they are kept. values [n][d_head] */
+void attention_values(const Attention *attention, size_t layer, size_t kv_head, size_t n, float *values);
+
 /*
  * Sets the tokens that the next calls of attention_forward are for: n ≤ n_chunk of them, at positions
  * position … position + n − 1. All earlier positions are in the cache already.

@@ -201,3 +201,14 @@ void kv_add_values(const KvCache *cache, size_t head, size_t first, size_t n_key
         }
     }
 }
+
+/* A value is the sum in which it alone has weight. */
+void kv_values(const KvCache *cache, size_t head, size_t n, float *values) {
+    memset(values, 0, n * cache->d_head * sizeof *values);
+    for (size_t i = 0; i < n; i++) {
+        float alone[KEY_TILE] = {0};
+        size_t first = i / KEY_TILE * KEY_TILE;
+        alone[i - first] = 1;
+        kv_add_values(cache, head, first, i - first + 1, alone, 1, true, values + i * cache->d_head);
+    }
+}

@@ -59,4 +59,7 @@ void kv_scores(const KvCache *cache, size_t head, size_t first, const float *q, 
 void kv_add_values(const KvCache *cache, size_t head, size_t first, size_t n_keys, const float *pattern,
                    size_t n, bool few, float *z);
 
+/* The values of positions 0 … n − 1, as floats: values [n][d_head]. */
+void kv_values(const KvCache *cache, size_t head, size_t n, float *values);
+
 #endif

@@ -40,10 +40,12 @@ struct Session {
     States *states; /* of the layers that have one in attention's place, or NULL */
     Compute compute;
     const Probe *probe;
+    bool whole;               /* the cache loses nothing, and no layer keeps a state */
     bool (*stop)(void *user); /* or NULL */
     void *stop_user;
     size_t n_ctx, n_chunk;
     size_t position; /* tokens fed so far */
+    size_t known;    /* ≥ position: tokens whose keys and values the cache still has, if it is whole */
     int32_t *tokens; /* [n_ctx] those tokens */
     float *resid;    /* [n_chunk][d_model] the residual stream */
     float *normed;   /* [n_chunk][d_model] */
@@ -153,6 +155,7 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
                   .compute = {options->compute.kernels, options->compute.threads,
                               floats_new(packed_floats(n_chunk, widest), 1), packed_floats(n_chunk, widest)},
                   .probe = options->probe,
+                  .whole = options->whole_cache && n_states == 0,
                   .stop = options->stop,
                   .stop_user = options->stop_user,
                   .n_ctx = n_ctx,
@@ -209,6 +212,23 @@ static void go_back(Session *session, size_t position) {
 
 void session_rewind(Session *session, size_t position) {
     if (position < session->position) go_back(session, position);
+}
+
+size_t session_return(Session *session, size_t position) {
+    size_t known = session->whole ? session->known : session->position;
+    if (position > session->position) session->position = position < known ? position : known;
+    return session->position;
+}
+
+void session_watch(Session *session, const Probe *probe) { session->probe = probe; }
+
+void session_heed(Session *session, bool (*stop)(void *user), void *user) {
+    session->stop = stop;
+    session->stop_user = user;
+}
+
+void session_values(const Session *session, size_t layer, size_t kv_head, size_t n, float *values) {
+    attention_values(session->attention, layer, kv_head, n, values);
 }
 
 static void unpack_row(const Session *session, float *dst, const Matrix *matrix, size_t row) {
@@ -338,6 +358,14 @@ static bool check_finite(const Session *session, const float *logits, size_t n, 
     return true;
 }
 
+/* What a rewind left behind stays known as far as the same tokens are fed again (NULL: others are). */
+static void forget_others(Session *session, const int32_t *tokens, size_t n) {
+    const int32_t *known = session->tokens + session->position;
+    size_t same = 0, most = session->known - session->position;
+    while (tokens && same < n && same < most && known[same] == tokens[same]) same++;
+    if (same < n) session->known = session->position + same;
+}
+
 /* Feeds n tokens from a layer on. resid [n][d_model] enters it; if NULL, the tokens' embeddings do. */
 static bool feed(Session *session, const int32_t *tokens, size_t layer, const float *resid, size_t n,
                  float *logits, size_t n_logits, Error *error) {
@@ -350,6 +378,7 @@ static bool feed(Session *session, const int32_t *tokens, size_t layer, const fl
             memcpy(session->resid, resid + done * d, m * d * sizeof *resid);
         else
             embed(session, tokens + done, m);
+        forget_others(session, tokens ? tokens + done : NULL, m);
         if (!forward(session, layer, m)) {
             go_back(session, start);
             return error_set(error, "interrupted");
@@ -368,6 +397,7 @@ static bool feed(Session *session, const int32_t *tokens, size_t layer, const fl
         for (size_t i = 0; i < m; i++)
             session->tokens[session->position + i] = tokens ? tokens[done + i] : -1;
         session->position += m;
+        if (session->known < session->position) session->known = session->position;
     }
     return true;
 }

@@ -74,6 +74,19 @@ const int32_t *session_tokens(const Session *session);
 void session_rewind(Session *session, size_t position);
 
 /*
+ * Takes a rewind back: goes forward to `position`, or as far as the tokens that have been fed since are those that had
+ * stood there. Returns session_position. It stays where it is if the cache is not whole or layers keep a state.
+ */
+size_t session_return(Session *session, size_t position);
+
+/* From now on `probe` (borrowed, or NULL) is the one that looks, and `stop` (or NULL) the one that is asked. */
+void session_watch(Session *session, const Probe *probe);
+void session_heed(Session *session, bool (*stop)(void *user), void *user);
+
+/* Values of a layer's kv head at positions 0 … n − 1, as the cache holds them; it must be whole. values [n][d_head] */
+void session_values(const Session *session, size_t layer, size_t kv_head, size_t n, float *values);
+
+/*
  * Feeds n ≥ 1 tokens. The logits of the last n_logits of them (at most n) are written to
  * logits [n_logits][n_vocab]; the others are not computed. Fails, with nothing fed, on an id outside the
  * vocabulary, on more tokens than the context holds, on logits that are not finite (the weights

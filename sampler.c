@@ -194,6 +194,10 @@ Candidates sampler_candidates(Sampler *sampler, const float *logits) {
     return (Candidates){candidates, n_vocab, 1};
 }
 
+void sampler_skip(Sampler *sampler, size_t n) {
+    while (n-- > 0) random_draw(&sampler->state);
+}
+
 int32_t sampler_next(Sampler *sampler, const float *logits) {
     Candidates candidates = sampler_candidates(sampler, logits);
     float coin = draw_float(&sampler->state), sum = 0;

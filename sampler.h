@@ -54,6 +54,9 @@ typedef struct Candidates {
  */
 Candidates sampler_candidates(Sampler *sampler, const float *logits);
 
+/* Passes over the draws of n tokens, as if they had been sampled. */
+void sampler_skip(Sampler *sampler, size_t n);
+
 /* Draws the next token from sampler_candidates. */
 int32_t sampler_next(Sampler *sampler, const float *logits);
 

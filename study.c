@@ -8,8 +8,9 @@
 #include <string.h>
 
 static const View *const views[] = {
-    &view_next,    &view_score,   &view_attend, &view_heads, &view_lens,      &view_explain, &view_ablate,
-    &view_experts, &view_compare, &view_dump,   &view_page,  &view_selfcheck, &view_shape,   &view_case,
+    &view_tokens,    &view_next,   &view_score,   &view_attend,  &view_heads, &view_lens,
+    &view_explain,   &view_ablate, &view_experts, &view_compare, &view_dump,  &view_page,
+    &view_selfcheck, &view_shape,  &view_case,    &view_serve,
 };
 enum { N_VIEWS = sizeof views / sizeof *views };
 
@@ -22,6 +23,7 @@ static void print_usage(void) {
     puts(
         "\n"
         "  -p, --prompt TEXT, -f, --file FILE   the text (otherwise stdin)\n"
+        "      --ids 12,55,3      tokens by their ids, behind the text or alone\n"
         "      --bos, --no-bos    put the token that begins a text in front, or not (as the file says)\n"
         "      --special          read control tokens such as <|endoftext|> in the text\n"
         "      --json             one object for programs, in nats; text for people is in bits\n"

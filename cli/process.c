@@ -2,6 +2,7 @@
 #include "cli/output.h"
 #include "cli/program.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,7 +16,7 @@
 
 enum { GRACE_US = 100000 }; /* after Ctrl-C, to notice it and end in order */
 
-static volatile sig_atomic_t stopped_by; /* a signal that asked for an end, or 0 */
+static atomic_int stopped_by; /* a signal that asked for an end, or 0; any thread may look */
 static pthread_t main_thread;
 static char cut_short[96]; /* what on_bus_error says: it must not format anything itself */
 
@@ -44,6 +45,20 @@ static void on_signal(int signal_number) {
     output_remove_unfinished();
     end_by(signal_number == SIGALRM && stopped_by ? stopped_by
                                                   : signal_number); /* SIGALRM: the grace is over */
+}
+
+static volatile sig_atomic_t wake_file;
+
+static void on_end(int signal_number) {
+    int before = errno;
+    if (stopped_by) {
+        end_by(signal_number);
+        return;
+    }
+    stopped_by = signal_number;
+    ssize_t written = write((int)wake_file, "", 1);
+    (void)written;
+    errno = before;
 }
 
 /* Reading a mapping beyond the end that its file has by now, or where its disk fails. Of several threads one speaks. */
@@ -83,6 +98,17 @@ void catch_signals(const char *program) {
     snprintf(cut_short, sizeof cut_short,
              "%s: the model's file was cut short, or could not be read further\n", program);
     signal(SIGBUS, on_bus_error);
+}
+
+void catch_ends(int wake) {
+    static const int ends[] = {SIGINT, SIGTERM};
+    struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESTART}, before;
+    wake_file = wake;
+    sigfillset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        sigaction(ends[i], NULL, &before);
+        if (before.sa_handler != SIG_IGN) sigaction(ends[i], &action, NULL);
+    }
 }
 
 bool interrupted(void) { return stopped_by; }

@@ -52,6 +52,12 @@ const char *default_model(const char *program, char *buffer, size_t size);
 void catch_signals(const char *program);
 bool interrupted(void);
 
+/*
+ * From now on Ctrl-C and SIGTERM do no more than that, and write a byte to the file `wake`: for a program that ends in order
+ * whenever it is asked to. A second one ends it as if nobody had caught it. After catch_signals.
+ */
+void catch_ends(int wake);
+
 /* Goes on after Ctrl-C, as if it had not come. No other signal is forgotten. */
 void forget_interrupt(void);
 

@@ -26,12 +26,6 @@
 #include <wasm_simd128.h>
 #endif
 
-#if defined(__wasm__)
-enum { OPEN_GROUPS = 0 }; /* whole groups have no code of their own */
-#else
-enum { OPEN_GROUPS = 1 };
-#endif
-
 /* How many rows are unpacked at once, sixteen bytes of each beside those of the next: as many as fill a vector. */
 #ifndef UNPACKED_ROWS
 #if defined(__AVX512BW__) || defined(EMULATED_AVX512)
@@ -416,7 +410,7 @@ OPENED void unpack_type(DType dtype, const Group *g, const unsigned char *const 
     case DTYPE_Q6_K: unpack_q6_k(g, rows, at); break;
     case DTYPE_IQ4_XS: unpack_iq4_xs(g, rows, at); break;
     default:
-        if (cols == GROUP && OPEN_GROUPS)
+        if (cols == GROUP && !WASM)
             unpack_small_blocks(dtype, g, rows, at, GROUP);
         else
             unpack_small_blocks(dtype, g, rows, at, cols);

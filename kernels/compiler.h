@@ -17,10 +17,15 @@
 #define KEEP_IN_REGISTER(v) __asm__ volatile("" : "+w"(v))
 #endif
 
-/* Keeps a loop closed in WebAssembly: its code is downloaded, and where it runs long loops find no registers. */
+/*
+ * In WebAssembly, whose code is downloaded, and is compiled where it runs by one who has fewer registers: less is opened
+ * there, and a CLOSED loop stays one.
+ */
 #if defined(__wasm__)
+enum { WASM = 1 };
 #define CLOSED _Pragma("GCC unroll 1")
 #else
+enum { WASM = 0 };
 #define CLOSED
 #endif
 

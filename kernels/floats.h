@@ -79,7 +79,8 @@ OPENED void matmul_panels(bool pairs, float *y, size_t y_stride, const Matrix *w
     FOR_AREAS(row_begin, row_end, n) {
         sums_begin(sums, bias, area);
         for (size_t begin = 0; begin < w->cols; begin += FLOAT_COLS) {
-            const size_t end = smaller(begin + FLOAT_COLS, w->cols), bytes = dtype_bytes(w->dtype, end - begin);
+            const size_t end = smaller(begin + FLOAT_COLS, w->cols),
+                         bytes = dtype_bytes(w->dtype, end - begin);
             for (size_t r = area.row; r < area.row_end; r += ROWS) {
                 const unsigned char *rows[ROWS], *floats[ROWS];
                 float *to = sums[(r - area.row) / ROWS].of;

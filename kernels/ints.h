@@ -249,12 +249,27 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
             vec_store(sums + (v * GROUPS + group + g) * LANES, totals[g * vectors + v]);
 }
 
-OPENED void quads_of_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums,
+/* Opens a function for what a type's spans and minima are. */
+#define FOR_SPANS(dtype, function, ...)                                                                      \
+    if (span_of(dtype) == 16 && has_mins(dtype))                                                             \
+        function(16, true, __VA_ARGS__);                                                                     \
+    else if (span_of(dtype) == 16)                                                                           \
+        function(16, false, __VA_ARGS__);                                                                    \
+    else if (has_mins(dtype))                                                                                \
+        function(32, true, __VA_ARGS__);                                                                     \
+    else                                                                                                     \
+        function(32, false, __VA_ARGS__);
+
+OPENED void quads_of_ints(size_t span, bool mins, size_t vectors, size_t bytes, float *sums,
                           const Panel *panel, const PackedInts *x, size_t begin, size_t cols) {
     enum { GROUPS = ROWS / (LANES / 4) };
     CLOSED for (size_t group = 0; group < GROUPS; group += 4)
         micro_quads(vectors, 4, bytes, span, mins, sums, panel, group, x, begin, cols);
 }
+
+OPENED void quads_of_type(size_t vectors, DType dtype, size_t bytes, float *sums, const Panel *panel,
+                          const PackedInts *x, size_t begin, size_t cols){
+    FOR_SPANS(dtype, quads_of_ints, vectors, bytes, sums, panel, x, begin, cols)}
 
 /* Tiles, for many: a vector has LANES tokens. sums [row][token] likewise. */
 OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
@@ -317,26 +332,19 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
     for (size_t i = 0; i < TILE_ROWS * vectors; i++) vec_store(sums + i * LANES, totals[i]);
 }
 
-OPENED void tile_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
+OPENED void tile_ints(size_t span, bool mins, size_t vectors, size_t bytes, float *sums, const Panel *panel,
                       const PackedInts *x, size_t begin, size_t cols) {
     CLOSED for (size_t r = 0; r < ROWS; r += TILE_ROWS)
         micro_ints(vectors, bytes, span, mins, sums + r * vectors * LANES, panel, r, x, begin, cols);
 }
 
-/* Opens a function for what a type's spans and minima are. */
-#define FOR_SPANS(dtype, function, ...)                                                                      \
-    if (span_of(dtype) == 16 && has_mins(dtype))                                                             \
-        function(16, true, __VA_ARGS__);                                                                     \
-    else if (span_of(dtype) == 16)                                                                           \
-        function(16, false, __VA_ARGS__);                                                                    \
-    else if (has_mins(dtype))                                                                                \
-        function(32, true, __VA_ARGS__);                                                                     \
-    else                                                                                                     \
-        function(32, false, __VA_ARGS__);
+OPENED void tile_of_type(size_t vectors, DType dtype, size_t bytes, float *sums, const Panel *panel,
+                         const PackedInts *x, size_t begin, size_t cols){
+    FOR_SPANS(dtype, tile_ints, vectors, bytes, sums, panel, x, begin, cols)}
 
-OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
-                        const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
-    const size_t group_bytes = dtype_bytes(w->dtype, GROUP);
+OPENED void matmul_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w, const float *bias,
+                        size_t row_begin, size_t row_end, const void *packed, size_t n) {
+    const size_t group_bytes = dtype_bytes(w->dtype, GROUP), span = span_of(w->dtype);
     Panel panel;
     Sums sums[SUMS];
     FOR_AREAS(row_begin, row_end, n) {
@@ -353,7 +361,7 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
                     PackedInts x = packed_ints(bytes, span, packed, area.token + t, vectors * LANES, w->cols);
                     fetch_next(rows, ahead_of(w, &area, r, begin, GROUP), group_bytes, t, t + vectors * LANES,
                                area.n);
-                    FOR_VECTORS(vectors, tile_ints, bytes, span, mins, to, &panel, &x, begin, cols)
+                    FOR_VECTORS(vectors, tile_of_type, w->dtype, bytes, to, &panel, &x, begin, cols)
                     to += ROWS * vectors * LANES;
                 }
             }
@@ -377,10 +385,11 @@ static inline void keep_quads(const float *sums, float *y, size_t y_stride, size
         }
 }
 
-OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
-                     const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
+OPENED void few_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w, const float *bias,
+                     size_t row_begin, size_t row_end, const void *packed, size_t n) {
     enum { TOKENS = 4 * QUADS };
-    const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP);
+    const size_t span = span_of(w->dtype), row_bytes = dtype_bytes(w->dtype, w->cols),
+                 group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
     _Alignas(64) float sums[PACKED_TOKENS * ROWS];
     for (size_t r = row_begin; r < row_end; r += ROWS) {
@@ -398,8 +407,7 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
             for (size_t t = 0; t < n; t += TOKENS) {
                 size_t vectors = (smaller(TOKENS, n - t) + 3) / 4;
                 PackedInts x = packed_ints(bytes, span, packed, t, 4 * vectors, w->cols);
-                FOR_VECTORS(vectors, quads_of_ints, bytes, span, mins, sums + t * ROWS, &panel, &x, begin,
-                            cols)
+                FOR_VECTORS(vectors, quads_of_type, w->dtype, bytes, sums + t * ROWS, &panel, &x, begin, cols)
             }
         }
         keep_quads(sums, y + r, y_stride, n_rows, n);
@@ -493,12 +501,18 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
                                                                    .rounding = {.largest_q = STEPS(bytes_)}, \
                                                                    .pack = pack_##way##_##name,              \
                                                                    .multiply = multiply_##way##_##name};
-#define INT_PRODUCTS(name, linkage, bytes)                                                                   \
+#define STRIPS_PRODUCT(name, linkage, bytes)                                                                 \
     INT_PRODUCT(matvec, name, linkage, bytes, 1, count, (void)n, (void)y_stride;                             \
-                matvec_ints(bytes, y, w, bias, begin, end, packed);)                                         \
+                matvec_ints(bytes, y, w, bias, begin, end, packed);)
+#define QUADS_PRODUCT(name, linkage, bytes)                                                                  \
     INT_PRODUCT(few, name, linkage, bytes, 4 * QUADS, (count + 3) / 4 * 4,                                   \
-                FOR_SPANS(w->dtype, few_ints, bytes, y, y_stride, w, bias, begin, end, packed, n))           \
+                few_ints(bytes, y, y_stride, w, bias, begin, end, packed, n);)
+#define TILES_PRODUCT(name, linkage, bytes)                                                                  \
     INT_PRODUCT(matmul, name, linkage, bytes, TILE_TOKENS, tile_vectors(count) * LANES,                      \
-                FOR_SPANS(w->dtype, matmul_ints, bytes, y, y_stride, w, bias, begin, end, packed, n))
+                matmul_ints(bytes, y, y_stride, w, bias, begin, end, packed, n);)
+#define INT_PRODUCTS(name, linkage, bytes)                                                                   \
+    STRIPS_PRODUCT(name, linkage, bytes)                                                                     \
+    QUADS_PRODUCT(name, linkage, bytes)                                                                      \
+    TILES_PRODUCT(name, linkage, bytes)
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Of vectors of the text: the residual stream entering layers, values of --with. */
@@ -20,10 +21,11 @@ size_t part_layer(const Ablation *ablation, size_t place) { return place / (abla
 
 size_t part_head(const Ablation *ablation, size_t place) { return place % (ablation->config->n_head + 1); }
 
-void ablation_choose(Ablation *ablation, size_t layer, size_t head) {
-    bool *off = &layer_parts(ablation, layer)[head];
-    if (!*off) ablation->chosen[ablation->n_chosen++] = (size_t)(off - ablation->off);
-    *off = true;
+void ablation_choose(Ablation *ablation, size_t layer, size_t head, float factor) {
+    size_t place = layer * (ablation->config->n_head + 1) + head;
+    if (!ablation->off[place]) ablation->chosen[ablation->n_chosen++] = place;
+    ablation->off[place] = true;
+    ablation->factors[place] = factor;
 }
 
 static bool touches_heads(const Ablation *ablation, size_t layer) {
@@ -37,8 +39,7 @@ static bool touches_mlp(const Ablation *ablation, size_t layer) {
     return layer_parts(ablation, layer)[ablation->config->n_head];
 }
 
-/* The lowest layer of which a part is off. */
-static size_t first_layer(const Ablation *ablation) {
+size_t ablation_first_layer(const Ablation *ablation) {
     size_t place = 0;
     while (!ablation->off[place]) place++;
     return part_layer(ablation, place);
@@ -46,7 +47,7 @@ static size_t first_layer(const Ablation *ablation) {
 
 /* Whether a run with parts off begins here: at every layer that is touched when parts take turns, else at the lowest. */
 static bool begins_at(const Ablation *ablation, size_t layer) {
-    if (!ablation->in_turn) return layer == first_layer(ablation);
+    if (!ablation->in_turn) return layer == ablation_first_layer(ablation);
     return touches_heads(ablation, layer) || touches_mlp(ablation, layer);
 }
 
@@ -90,14 +91,22 @@ static bool allocate(Ablation *ablation, Error *error) {
     size_t n = ablation->subject->tokens.n;
     Arena *arena = ablation->arena;
     ablation->layers = arena_new(arena, config->n_layer, sizeof *ablation->layers);
+    const size_t first = ablation_first_layer(ablation);
+    float **kept = arena_new(arena, config->n_layer + 1, sizeof *kept);
+    if (!arena_ok(arena, error, "%zu layers", config->n_layer) ||
+        (ablation->by == BY_ZERO && !subject_streams(ablation->subject, ablation->to, kept, error)))
+        return false;
+    ablation->has_baseline = kept[first];
     for (int i = 0; i < 2; i++) {
-        ablation->final[i] = arena_floats(arena, n, config->d_model);
+        bool has = i == 0 && ablation->has_baseline;
+        ablation->final[i] = has ? kept[config->n_layer] : arena_floats(arena, n, config->d_model);
         ablation->logits[i] = arena_floats(arena, at_most(n, LOGITS_CHUNK), config->n_vocab);
     }
     if (!arena_ok(arena, error, "the logits of %zu tokens", n)) return false;
     for (size_t i = 0; i < config->n_layer; i++) {
         AblatedLayer *layer = &ablation->layers[i];
-        if (begins_at(ablation, i)) layer->resid_pre = arena_floats(arena, n, config->d_model);
+        if (begins_at(ablation, i))
+            layer->resid_pre = kept[i] ? kept[i] : arena_floats(arena, n, config->d_model);
         if (!arena_ok(arena, error, "the residual stream of %zu tokens", n)) return false;
         if (touches_mlp(ablation, i) && !substitute_new(&layer->mlp_out, ablation, config->d_model, error))
             return false;
@@ -117,8 +126,13 @@ static bool gathers(const Ablation *ablation) {
     return ablation->by != BY_ZERO && ablation->run == (ablation->reference.n ? RUN_REFERENCE : RUN_BASELINE);
 }
 
-static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
-    const Ablation *ablation = user;
+/* Who looks on sees what the ablation makes of a part. */
+static bool looks(const Ablation *ablation, ProbeSite site, size_t layer, size_t head) {
+    const Probe *look = ablation->looking ? ablation->look : NULL;
+    return look && look->wants(look->user, site, layer, head);
+}
+
+static bool uses(const Ablation *ablation, ProbeSite site, size_t layer, size_t head) {
     switch (site) {
     case PROBE_RESID_PRE: return ablation->run == RUN_BASELINE && ablation->layers[layer].resid_pre;
     case PROBE_RESID_POST: return ablation->run != RUN_REFERENCE && layer == ablation->config->n_layer - 1;
@@ -129,6 +143,10 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
         return gathers(ablation) && substitute_at(ablation, site, layer)->rows;
     default: return false;
     }
+}
+
+static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
+    return uses(user, site, layer, head) || looks(user, site, layer, head);
 }
 
 /* A head's numbers, or the MLP's, into its columns of the substitute. */
@@ -144,8 +162,22 @@ static void gather(const Ablation *ablation, Substitute *substitute, const Activ
     }
 }
 
-static void visit(void *user, const Activation *seen) {
-    const Ablation *ablation = user;
+/* factor·z + (1 − factor)·substitute */
+static void blend(const Ablation *ablation, const Substitute *substitute, const Activation *seen) {
+    bool is_head = seen->site == PROBE_Z;
+    size_t place =
+        seen->layer * (ablation->config->n_head + 1) + (is_head ? seen->head : ablation->config->n_head);
+    float factor = ablation->factors[place];
+    for (size_t i = 0; i < seen->n_rows; i++) {
+        size_t row = ablation->by == BY_RESAMPLE ? seen->position + i : 0;
+        const float *other = substitute->rows + row * substitute->width + seen->head * seen->n_cols;
+        float *z = seen->data + i * seen->stride;
+        for (size_t j = 0; j < seen->n_cols; j++)
+            z[j] = factor == 0 ? other[j] : factor * z[j] + (1 - factor) * other[j];
+    }
+}
+
+static void use(const Ablation *ablation, const Activation *seen) {
     if (seen->site == PROBE_RESID_PRE || seen->site == PROBE_RESID_POST) {
         float *kept = seen->site == PROBE_RESID_PRE ? ablation->layers[seen->layer].resid_pre
                                                     : ablation->final[ablation->run == RUN_ABLATED];
@@ -157,12 +189,14 @@ static void visit(void *user, const Activation *seen) {
         gather(ablation, substitute, seen);
         return;
     }
-    for (size_t i = 0; i < seen->n_rows; i++) {
-        size_t row = ablation->by == BY_RESAMPLE ? seen->position + i : 0;
-        memcpy(seen->data + i * seen->stride,
-               substitute->rows + row * substitute->width + seen->head * seen->n_cols,
-               seen->n_cols * sizeof *seen->data);
-    }
+    blend(ablation, substitute, seen);
+}
+
+static void visit(void *user, const Activation *seen) {
+    const Ablation *ablation = user;
+    if (uses(ablation, seen->site, seen->layer, seen->head)) use(ablation, seen);
+    if (looks(ablation, seen->site, seen->layer, seen->head))
+        ablation->look->visit(ablation->look->user, seen);
 }
 
 static void finish_mean(const Ablation *ablation, Substitute *substitute) {
@@ -178,6 +212,8 @@ bool ablation_begin(Ablation *ablation, const Subject *subject, Arena *arena, Er
         .subject = subject,
         .config = config,
         .arena = arena,
+        .to = subject->tokens.n,
+        .factors = arena_new(arena, config->n_layer, n_parts * sizeof *ablation->factors),
         .off = arena_new(arena, config->n_layer, n_parts * sizeof *ablation->off),
         .chosen = arena_new(arena, config->n_layer, n_parts * sizeof *ablation->chosen),
         .probe = {ablation, wants, visit},
@@ -186,8 +222,77 @@ bool ablation_begin(Ablation *ablation, const Subject *subject, Arena *arena, Er
 }
 
 void ablation_free(Ablation *ablation) {
-    session_free(ablation->session);
+    if (ablation->session && ablation->keeps) {
+        session_watch(ablation->session, NULL);
+        session_heed(ablation->session, NULL, NULL);
+        ablation->subject->kept->ablated = ablation->session;
+    } else {
+        session_free(ablation->session);
+    }
     tokens_free(&ablation->reference);
+}
+
+/* What the runs with parts off begin from, and what stands in for the parts. */
+static bool run_baseline(Ablation *ablation, Error *error) {
+    const Tokens *reference = &ablation->reference, *tokens = &ablation->subject->tokens;
+    ablation->run = RUN_REFERENCE;
+    if (reference->n &&
+        !subject_feed(ablation->subject, ablation->session, reference->ids, reference->n, NULL, NULL, error))
+        return false;
+    session_rewind(ablation->session, 0);
+    ablation->run = RUN_BASELINE;
+    return subject_feed(ablation->subject, ablation->session, tokens->ids, ablation->to, NULL, NULL, error);
+}
+
+/* Notes which parts are off, and how far; whether they are those that were off in the kept run. */
+static bool note_factors(const Ablation *ablation, float *factors) {
+    bool same = true;
+    for (size_t i = 0; i < ablation->config->n_layer * (ablation->config->n_head + 1); i++) {
+        float factor = ablation->off[i] ? ablation->factors[i] : -1;
+        same = same && factors[i] == factor;
+        factors[i] = factor;
+    }
+    return same;
+}
+
+/* The first position whose predictions are compared. */
+static size_t first_compared(const Ablation *ablation) { return ablation->from - (ablation->from > 0); }
+
+/*
+ * The session for runs without the parts: the kept one, if it has room. What it holds of this text, if that was without the
+ * same parts, need not be fed again, as far as it lies before the predictions that are compared.
+ */
+static bool open_session(Ablation *ablation, size_t n_ctx, Error *error) {
+    const Subject *subject = ablation->subject;
+    Kept *kept = subject->kept;
+    ablation->keeps =
+        ablation->has_baseline && ablation->by == BY_ZERO && !ablation->hard_zero && !ablation->in_turn;
+    if (!ablation->keeps) {
+        ablation->session = subject_session(subject, n_ctx, &ablation->probe, error);
+        return ablation->session;
+    }
+    size_t n_parts = ablation->config->n_layer * (ablation->config->n_head + 1), same = 0;
+    ablation->session = kept->ablated;
+    kept->ablated = NULL;
+    if (!ablation->session) {
+        free(kept->ablated_ids);
+        free(kept->ablated_factors);
+        kept->ablated_ids = calloc(kept->n_ctx, sizeof *kept->ablated_ids);
+        kept->ablated_factors = calloc(n_parts, sizeof *kept->ablated_factors);
+        ablation->keeps = kept->ablated_ids && kept->ablated_factors;
+        if (!ablation->keeps) return error_set(error, "not enough memory for %zu tokens", kept->n_ctx);
+        ablation->session = subject_session(subject, kept->n_ctx, &ablation->probe, error);
+        if (!ablation->session) return false;
+    }
+    const int32_t *ids = subject->tokens.ids;
+    size_t most = at_most(session_position(ablation->session), first_compared(ablation));
+    while (same < most && kept->ablated_ids[same] == ids[same]) same++;
+    ablation->start = note_factors(ablation, kept->ablated_factors) ? same : 0;
+    session_rewind(ablation->session, ablation->start);
+    memcpy(kept->ablated_ids, ids, ablation->to * sizeof *ids);
+    session_watch(ablation->session, &ablation->probe);
+    session_heed(ablation->session, subject->stop, subject->stop_user);
+    return true;
 }
 
 bool ablation_baseline(Ablation *ablation, Error *error) {
@@ -195,15 +300,7 @@ bool ablation_baseline(Ablation *ablation, Error *error) {
     if (!check_size(ablation, error) || !allocate(ablation, error)) return false;
     /* 0: the subject's own length, checked against the context */
     size_t n_ctx = reference->n > tokens->n ? reference->n : 0;
-    ablation->session = subject_session(ablation->subject, n_ctx, &ablation->probe, error);
-    if (!ablation->session) return false;
-    ablation->run = RUN_REFERENCE;
-    if (reference->n &&
-        !subject_feed(ablation->subject, ablation->session, reference->ids, reference->n, NULL, NULL, error))
-        return false;
-    session_rewind(ablation->session, 0);
-    ablation->run = RUN_BASELINE;
-    if (!subject_feed(ablation->subject, ablation->session, tokens->ids, tokens->n, NULL, NULL, error))
+    if (!open_session(ablation, n_ctx, error) || (!ablation->has_baseline && !run_baseline(ablation, error)))
         return false;
     ablation->run = RUN_ABLATED;
     for (size_t layer = 0; ablation->by == BY_MEAN && layer < ablation->config->n_layer; layer++) {
@@ -215,25 +312,35 @@ bool ablation_baseline(Ablation *ablation, Error *error) {
     return true;
 }
 
+/* Feeds the text from a layer on. */
+static bool feed_from(Ablation *ablation, size_t layer, Error *error) {
+    const float *resid = ablation->layers[layer].resid_pre;
+    session_rewind(ablation->session, ablation->start);
+    for (size_t done = session_position(ablation->session), m; done < ablation->to; done += m) {
+        ablation->looking = done >= ablation->from;
+        m = at_most((ablation->looking ? ablation->to : ablation->from) - done, SESSION_CHUNK);
+        if (!subject_go_on(ablation->subject, NULL, done, ablation->to, error) ||
+            !session_resume(ablation->session, layer, resid + done * ablation->config->d_model, m, NULL, 0,
+                            error))
+            return false;
+    }
+    return true;
+}
+
 bool ablation_run(Ablation *ablation, Difference *difference, LogitsVisit *each, void *user, Error *error) {
-    size_t layer = first_layer(ablation);
     const Config *config = ablation->config;
     const Tokens *tokens = &ablation->subject->tokens;
-    Session *session = ablation->session;
-    session_rewind(session, 0);
-    for (size_t done = 0, m; done < tokens->n; done += m) {
-        m = at_most(tokens->n - done, SESSION_CHUNK);
-        const float *resid = ablation->layers[layer].resid_pre + done * config->d_model;
-        if (!subject_go_on(ablation->subject, NULL, done, tokens->n, error)) return false;
-        if (!session_resume(session, layer, resid, m, NULL, 0, error)) return false;
-    }
-    for (size_t done = 0, m; done < tokens->n; done += m) {
-        m = at_most(tokens->n - done, LOGITS_CHUNK);
+    size_t to = ablation->to;
+    if (!feed_from(ablation, ablation_first_layer(ablation), error)) return false;
+    for (size_t done = first_compared(ablation), m; done < to; done += m) {
+        m = at_most(to - done, LOGITS_CHUNK);
+        ablation->n_last = m;
         for (int i = 0; i < 2; i++)
-            session_unembed(session, ablation->final[i] + done * config->d_model, m, ablation->logits[i]);
+            session_unembed(ablation->session, ablation->final[i] + done * config->d_model, m,
+                            ablation->logits[i]);
         difference_add(difference, ablation->subject->compute.threads, ablation->logits[0],
                        ablation->logits[1], m, config->n_vocab, tokens->ids + done + 1,
-                       done + m < tokens->n ? m : m - 1);
+                       done + m < to ? m : m - 1);
         for (size_t i = 0; each && i < m; i++)
             each(user, done + i, ablation->logits[1] + i * config->n_vocab);
     }
@@ -245,8 +352,7 @@ bool ablation_run(Ablation *ablation, Difference *difference, LogitsVisit *each,
 }
 
 const float *ablation_last_logits(const Ablation *ablation, bool ablated) {
-    size_t row = (ablation->subject->tokens.n - 1) % LOGITS_CHUNK;
-    return ablation->logits[ablated] + row * ablation->config->n_vocab;
+    return ablation->logits[ablated] + (ablation->n_last - 1) * ablation->config->n_vocab;
 }
 
 const char *part_name(char buffer[32], const Ablation *ablation, size_t place) {

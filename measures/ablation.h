@@ -1,7 +1,7 @@
 /*
- * Runs a text with heads or MLPs switched off, against the same text with all of them. A probe overwrites z of a
- * head, or what an MLP adds. (z comes before W_O, so each query head stands alone under grouped-query attention.)
- * It writes
+ * Runs a text with heads or MLPs switched off, or scaled, against the same text with all of them. A probe overwrites z of
+ * a head, or what an MLP adds. (z comes before W_O, so each query head stands alone under grouped-query attention.) It
+ * writes factor·z + (1 − factor)·substitute, where factor 0 is off and 1 changes nothing, and the substitute is
  *
  *   zero      the value bias b_V of the head's kv head, else 0 (--hard-zero: 0 always)
  *   mean      its mean over the positions of a reference text
@@ -26,7 +26,7 @@ typedef struct Substitute {
 } Substitute;
 
 typedef struct AblatedLayer {
-    float *resid_pre; /* [n][d_model] of the baseline; NULL where no run begins */
+    float *resid_pre; /* [n][d_model] of the baseline, or what is kept of it; NULL where no run begins */
     Substitute z, mlp_out;
 } AblatedLayer;
 
@@ -40,7 +40,12 @@ typedef struct Ablation {
     bool hard_zero;   /* zero is 0 even where the head has a value bias */
     bool in_turn;     /* parts are switched off one by one, not together */
     Tokens reference; /* the text of mean or resample; empty otherwise */
-    bool *off;      /* [n_layer][n_head + 1]: the parts that a run switches off; a layer's last is its MLP */
+    size_t from,
+        to; /* positions that a run is compared at, and the one before them: all, unless the caller says */
+    const Probe *look; /* looks into the runs with parts off, at these positions; or NULL */
+    bool looking;
+    bool *off;      /* [n_layer][n_head + 1]: the parts that a run changes; a layer's last is its MLP */
+    float *factors; /* [n_layer][n_head + 1] of these */
     size_t *chosen; /* [n_chosen] places in `off`, in the order in which they were chosen */
     size_t n_chosen;
 
@@ -48,16 +53,25 @@ typedef struct Ablation {
     Probe probe;
     Session *session;
     AblatedLayer *layers; /* [n_layer] */
-    float *final[2];      /* [n][d_model] leaving the last layer: baseline, ablated */
+    float *final[2];      /* [n][d_model] leaving the last layer: baseline (or what is kept of it), ablated */
     float *logits[2];     /* [LOGITS_CHUNK][n_vocab] of each */
+    size_t n_last;        /* positions that these hold */
+    bool has_baseline;    /* it was kept: no run is needed */
+    bool keeps;           /* the run without the parts is kept, too */
+    size_t start;         /* tokens that its session holds already */
 } Ablation;
 
 /* Nothing is chosen yet. Call ablation_free after a failure too. */
 bool ablation_begin(Ablation *ablation, const Subject *subject, Arena *arena, Error *error);
 void ablation_free(Ablation *ablation);
 
-/* Head n_head is the MLP. */
-void ablation_choose(Ablation *ablation, size_t layer, size_t head);
+enum { MAX_FACTOR = 4 };
+
+/* Head n_head is the MLP. A part that is chosen again gets the later factor. */
+void ablation_choose(Ablation *ablation, size_t layer, size_t head, float factor);
+
+/* The lowest layer of which a part is off. */
+size_t ablation_first_layer(const Ablation *ablation);
 
 /*
  * Runs the reference, if there is one, and then the text with everything on. Before it, at least one part is
@@ -67,11 +81,12 @@ bool ablation_baseline(Ablation *ablation, Error *error);
 
 /*
  * Runs the text again without the parts that `off` marks, from the lowest layer of theirs up. Adds to *difference how
- * the result differs from the baseline. `each` (or NULL) sees the logits of this run.
+ * the result differs from the baseline, at the positions max(from, 1) − 1 … to − 1, which foresee the tokens from …
+ * to − 1. `each` (or NULL) sees the logits of this run there.
  */
 bool ablation_run(Ablation *ablation, Difference *difference, LogitsVisit *each, void *user, Error *error);
 
-/* The logits [n_vocab] after the last token, with everything on and without the parts; after ablation_run. */
+/* The logits [n_vocab] after the last token before `to`, with everything on and without the parts; after ablation_run. */
 const float *ablation_last_logits(const Ablation *ablation, bool ablated);
 
 /* The layer, head and name ("L3H7", "L1MLP") of a place in `off`. */

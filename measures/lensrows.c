@@ -25,11 +25,14 @@ static bool make_room(LensRows *lens, Arena *arena, Error *error) {
     return arena_ok(arena, error, "%zu rows of %zu logits", lens->n_batch * lens->n_streams, lens->n_vocab);
 }
 
-bool lens_rows_begin(LensRows *lens, const Subject *subject, Arena *arena, Error *error) {
+bool lens_rows_begin(LensRows *lens, const Subject *subject, Arena *arena, size_t first, size_t end,
+                     Error *error) {
     size_t n = subject->tokens.n;
     *lens = lens_of(subject, 1);
+    lens->first = first;
+    lens->end = end;
     lens->n_streams = lens->n_rows - 1;
-    lens->n_kept = LOGITS_CHUNK; /* subject_feed's chunks begin at multiples of it */
+    lens->n_kept = LOGITS_CHUNK; /* as much as subject_feed feeds at a time */
     lens->n_batch = 1;
     while (lens->n_batch < LOGITS_CHUNK && 2 * lens->n_batch * lens->n_layer <= ENOUGH_ROWS)
         lens->n_batch *= 2;
@@ -44,13 +47,14 @@ bool lens_rows_begin_at(LensRows *lens, const Subject *subject, Arena *arena, si
     *lens = lens_of(subject, mid && !model_config(subject->model)->parallel_residual ? 2 : 1);
     lens->n_streams = lens->n_rows;
     lens->first = position;
+    lens->end = position + 1;
     lens->n_kept = lens->n_batch = 1;
     return make_room(lens, arena, error);
 }
 
 /* [n_streams][d_model] */
 static float *resid_at(const LensRows *lens, size_t position) {
-    return lens->resid + position % lens->n_kept * lens->n_streams * lens->d_model;
+    return lens->resid + (position - lens->first) % lens->n_kept * lens->n_streams * lens->d_model;
 }
 
 bool lens_rows_want(void *user, ProbeSite site, size_t layer, size_t head) {
@@ -98,7 +102,7 @@ static void read_row(void *context, size_t begin, size_t end, unsigned worker) {
 }
 
 void lens_rows_add(LensRows *lens, const Session *session, size_t position, const float *logits) {
-    size_t at = position % lens->n_batch, left = lens->subject->tokens.n - position;
+    size_t at = (position - lens->first) % lens->n_batch, left = lens->end - position;
     if (at == 0)
         session_unembed(session, resid_at(lens, position), at_most(lens->n_batch, left) * lens->n_streams,
                         lens->logits);

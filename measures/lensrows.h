@@ -27,11 +27,11 @@ typedef struct LensRows {
     size_t n_rows;    /* of a position: n_layer·per_layer, and the stream that leaves the last layer */
     size_t
         n_streams; /* of a position that are kept: n_rows, or one less where the last row's logits are given */
-    size_t first;  /* position from which on streams are kept, … */
-    size_t n_kept;  /* … and of how many positions: position p's lie at p mod n_kept */
-    size_t n_batch; /* positions whose rows are unembedded together, a divisor of n_kept */
-    float *resid;   /* [n_kept][n_streams][d_model] */
-    float *logits;  /* [n_batch][n_streams][n_vocab] */
+    size_t first, end; /* positions whose streams are kept, … */
+    size_t n_kept;     /* … so many at a time: position p's lie at (p − first) mod n_kept */
+    size_t n_batch;    /* positions whose rows are unembedded together, a divisor of n_kept */
+    float *resid;      /* [n_kept][n_streams][d_model] */
+    float *logits;     /* [n_batch][n_streams][n_vocab] */
 
     /* At every position: */
     size_t n_top;
@@ -39,8 +39,9 @@ typedef struct LensRows {
     LensRow *rows;  /* [n_tokens][n_rows] */
 } LensRows;
 
-/* Room for the rows of all of the subject's tokens, to be fed from the first on. */
-bool lens_rows_begin(LensRows *lens, const Subject *subject, Arena *arena, Error *error);
+/* Room for the rows of the positions [first, end), which are fed from the first on. */
+bool lens_rows_begin(LensRows *lens, const Subject *subject, Arena *arena, size_t first, size_t end,
+                     Error *error);
 
 /* Room for the logits of one position's rows; `mid`: also between attention and MLP (a parallel layer has none). */
 bool lens_rows_begin_at(LensRows *lens, const Subject *subject, Arena *arena, size_t position, bool mid,

@@ -10,6 +10,7 @@ bool predictions_begin(Predictions *predictions, const Subject *subject, Arena *
         .subject = subject,
         .n_vocab = n_vocab,
         .n_top = n_top,
+        .end = n,
         .items = arena_new(arena, n, sizeof *predictions->items),
         .top = arena_new(arena, n, (n_top + 1) * sizeof *predictions->top),
         .top_logits = arena_new(arena, n, (n_top + 1) * sizeof *predictions->top_logits),
@@ -53,7 +54,7 @@ void predictions_add(void *user, size_t position, const float *logits) {
     RestLoop loop = {predictions, (float)distribution.max, item->rest};
     parallel_for(subject->compute.threads, N_TEMPERATURES, 1, sum_rest, &loop);
 
-    if (position + 1 == subject->tokens.n) return;
+    if (position + 1 >= predictions->end) return;
     int32_t id = subject->tokens.ids[position + 1];
     TokenScore score = token_score(&distribution, logits, n_vocab, id);
     item->surprisal = score.surprisal;

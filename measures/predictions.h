@@ -31,11 +31,12 @@ typedef struct Prediction {
 typedef struct Predictions {
     const Subject *subject;
     size_t n_vocab, n_top;
+    size_t end;        /* tokens before it are scored: all, unless the caller sets it lower */
     Prediction *items; /* [n_tokens]: after each token */
     int32_t *top;      /* [n_tokens][n_top] likeliest first */
     float *top_logits; /* [n_tokens][n_top] */
     float *others;     /* [n_vocab] logits, −∞ for those in top */
-    Totals totals;     /* of the tokens after the first */
+    Totals totals;     /* of the tokens that were scored */
 } Predictions;
 
 /* Room for the tokens of the subject, n_top (≤ n_vocab) tokens of each. */

@@ -17,23 +17,31 @@ bool subject_check_length(const Subject *subject, Error *error) {
                n, limit);
 }
 
-Session *subject_session(const Subject *subject, size_t n_ctx, const Probe *probe, Error *error) {
-    if (n_ctx == 0 && !subject_check_length(subject, error)) return NULL;
+size_t subject_room(const Subject *subject, size_t n_ctx, Error *error) {
+    if (n_ctx == 0 && !subject_check_length(subject, error)) return 0;
     if (n_ctx == 0) n_ctx = subject->tokens.n;
-    /* With LongRoPE, angles depend on the context: it is what ./run makes room for. */
-    bool long_rope = model_weights(subject->model)->ropes[0].long_freq;
-    if (long_rope && n_ctx < subject_n_ctx(subject)) n_ctx = subject_n_ctx(subject);
-    SessionOptions session = {.n_ctx = n_ctx,
+    return subject_room_matters(subject) && n_ctx < subject_n_ctx(subject) ? subject_n_ctx(subject) : n_ctx;
+}
+
+bool subject_room_matters(const Subject *subject) {
+    return model_weights(subject->model)->ropes[0].long_freq;
+}
+
+Session *subject_session(const Subject *subject, size_t n_ctx, const Probe *probe, Error *error) {
+    SessionOptions session = {.n_ctx = subject_room(subject, n_ctx, error),
                               .whole_cache = true,
                               .kv_dtype = subject->kv_dtype,
                               .compute = subject->compute,
-                              .probe = probe};
-    return session_new(subject->model, &session, error);
+                              .probe = probe,
+                              .stop = subject->stop,
+                              .stop_user = subject->stop_user};
+    return session.n_ctx ? session_new(subject->model, &session, error) : NULL;
 }
 
 bool subject_go_on(const Subject *subject, const char *what, size_t done, size_t total, Error *error) {
-    return !subject->progress || subject->progress(subject->progress_user, what, done, total) ||
-           error_set(error, "interrupted");
+    bool stops = (subject->stop && subject->stop(subject->stop_user)) ||
+                 (subject->progress && !subject->progress(subject->progress_user, what, done, total));
+    return !stops || error_set(error, "interrupted");
 }
 
 bool subject_feed(const Subject *subject, Session *session, const int32_t *ids, size_t n, LogitsVisit *each,

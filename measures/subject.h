@@ -6,6 +6,7 @@
 #define ATTN_SUBJECT_H
 
 #include "measures/arena.h"
+#include "measures/kept.h"
 #include "model.h"
 #include "tokenizer.h"
 
@@ -24,6 +25,9 @@ typedef struct Subject {
     size_t n_ctx;               /* positions that a text may have; 0: as many as the model was trained for */
     Progress *progress;         /* or NULL; `progress_user` is its first argument */
     void *progress_user;
+    bool (*stop)(void *user); /* whether to give up, asked before each layer; or NULL */
+    void *stop_user;
+    Kept *kept; /* of the subjects before, or NULL */
 } Subject;
 
 /* How many positions a text may have. */
@@ -32,10 +36,30 @@ size_t subject_n_ctx(const Subject *subject);
 /* Whether the subject's tokens are no more than that. */
 bool subject_check_length(const Subject *subject, Error *error);
 
+/*
+ * How many positions a session makes room for, if n_ctx are wanted (0: as many as the tokens of the subject); 0 with an error
+ * if there may not be so many tokens. With LongRoPE it matters, since angles depend on it: it is what ./run makes room for.
+ */
+size_t subject_room(const Subject *subject, size_t n_ctx, Error *error);
+bool subject_room_matters(const Subject *subject);
+
 /* A session for n_ctx positions (0: as many as the tokens of the subject) that `probe` (or NULL) looks into. */
 Session *subject_session(const Subject *subject, size_t n_ctx, const Probe *probe, Error *error);
 
-/* Reports progress. False with an error if the work is to stop. */
+/*
+ * A session that holds the subject's tokens before `from`, at which nobody looked; from there on `probe` (or NULL) looks
+ * into it. The kept one, if there is any, is fed only what it does not hold. subject_release ends it.
+ */
+Session *subject_resume(const Subject *subject, size_t n_ctx, size_t from, const Probe *probe, Error *error);
+void subject_release(const Subject *subject, Session *session);
+
+/*
+ * What a kept session computed for the subject's first n tokens: the residual stream that entered each layer, and left the
+ * last, streams [n_layer + 1] each [n][d_model], borrowed until other tokens are fed. All NULL where nothing is kept.
+ */
+bool subject_streams(const Subject *subject, size_t n, float **streams, Error *error);
+
+/* Reports progress; what may be NULL: there is none to tell. False with an error if the work is to stop. */
 bool subject_go_on(const Subject *subject, const char *what, size_t done, size_t total, Error *error);
 
 enum { LOGITS_CHUNK = 64 }; /* positions whose logits are held at a time */

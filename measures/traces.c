@@ -15,34 +15,46 @@ enum {
 /* Numbers in the rows of queries 0 … n − 1. */
 static size_t triangle(size_t n) { return n * (n + 1) / 2; }
 
-bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bool *layers, size_t query,
-                  Error *error) {
+bool traces_begin_patterns(Traces *traces, const Subject *subject, Arena *arena, const bool *layers,
+                           size_t from, Error *error) {
     const Config *config = model_config(subject->model);
     size_t n = subject->tokens.n;
-    *traces = (Traces){.subject = subject, .arena = arena, .layers = layers, .n = n};
+    *traces = (Traces){
+        .subject = subject, .arena = arena, .layers = layers, .n = n, .from = from, .patterns_alone = true};
     traces->place = arena_new(arena, config->n_layer, sizeof *traces->place);
     if (!arena_ok(arena, error, "%zu layers", config->n_layer)) return false;
     for (size_t layer = 0; layer < config->n_layer; layer++)
         if (layers[layer]) traces->place[layer] = traces->n_layers++;
     size_t n_heads = traces->n_layers * config->n_head;
-    bool all = triangle(n) <= MAX_SCORES / n_heads;
-    traces->first = all ? 0 : query;
-    traces->n_queries = all ? n : 1;
-    traces->n_scores = triangle(traces->first + traces->n_queries) - triangle(traces->first);
     traces->least = n > LONG_TEXT ? STEP : STEP / 2;
     traces->patterns = arena_new(arena, n_heads, sizeof *traces->patterns);
+    if (!arena_ok(arena, error, "%zu heads over %zu tokens; choose fewer layers", n_heads, n)) return false;
+    for (size_t i = 0; i < n_heads; i++) traces->patterns[i].arena = arena;
+    return true;
+}
+
+bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bool *layers, size_t from,
+                  size_t to, size_t query, Error *error) {
+    const Config *config = model_config(subject->model);
+    if (!traces_begin_patterns(traces, subject, arena, layers, from, error)) return false;
+    traces->patterns_alone = false;
+    size_t n = traces->n, n_heads = traces->n_layers * config->n_head;
+    bool all = (triangle(to) - triangle(from)) * n_heads <= MAX_SCORES;
+    traces->first = all ? from : query;
+    traces->n_queries = all ? to - from : 1;
+    traces->n_scores = triangle(traces->first + traces->n_queries) - triangle(traces->first);
     traces->value_norms =
         arena_new(arena, traces->n_layers * config->n_head_kv, n * sizeof *traces->value_norms);
     traces->scores = arena_new(arena, n_heads, traces->n_scores * sizeof *traces->scores);
     if (!arena_ok(arena, error, "%zu heads over %zu tokens; choose fewer layers", n_heads, n)) return false;
-    for (size_t i = 0; i < n_heads; i++) traces->patterns[i].arena = arena;
     traces->output_norms =
         (OutputNorms){.n_layers = config->n_layer, .n_heads = config->n_head, .layers = layers};
     return output_norms_begin(&traces->output_norms, subject, arena, n, error);
 }
 
 bool traces_want(const Traces *traces, ProbeSite site, size_t layer) {
-    return (site == PROBE_V || site == PROBE_SCORES || site == PROBE_PATTERN) && traces->layers[layer];
+    bool other = (site == PROBE_V || site == PROBE_SCORES) && !traces->patterns_alone;
+    return (other || site == PROBE_PATTERN) && traces->layers[layer];
 }
 
 /* Appends half a byte; without memory nothing, which the arena remembers. */
@@ -107,6 +119,7 @@ void traces_add(Traces *traces, const Activation *seen) {
         return;
     }
     size_t place = traces_place(traces, seen->layer, seen->head);
+    if (seen->position < traces->from) return;
     if (seen->site == PROBE_PATTERN) {
         packed_rows_add(&traces->patterns[place], seen->data, seen->n_cols, traces->least);
     } else if (seen->position >= traces->first && seen->position - traces->first < traces->n_queries) {

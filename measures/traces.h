@@ -43,6 +43,8 @@ typedef struct Traces {
     const bool *layers;      /* [n_layer] those whose heads are traced; borrowed */
     size_t *place;           /* [n_layer] index of a traced layer among the n_layers that are traced */
     size_t n_layers, n;      /* n: tokens */
+    size_t from;             /* queries from it on are traced, and values */
+    bool patterns_alone;     /* nothing else is kept */
     size_t first, n_queries; /* the queries whose scores are kept */
     size_t n_scores;         /* in their rows, of one head */
     float least;             /* weights below it are left out of patterns */
@@ -52,12 +54,16 @@ typedef struct Traces {
     float *scores; /* [n_layers][n_head][n_scores] row after row; that of query q has q + 1 numbers */
 } Traces;
 
+/* Room for the patterns of the queries from `from` on. */
+bool traces_begin_patterns(Traces *traces, const Subject *subject, Arena *arena, const bool *layers,
+                           size_t from, Error *error);
+
 /*
- * Room for the subject's tokens. Scores are kept for all queries if these are few numbers, otherwise for `query`
- * alone.
+ * Room for all, of the positions [from, to). Scores are kept for all queries if these are few numbers, otherwise for
+ * `query` alone.
  */
-bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bool *layers, size_t query,
-                  Error *error);
+bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bool *layers, size_t from,
+                  size_t to, size_t query, Error *error);
 
 /* For the functions of a probe. */
 bool traces_want(const Traces *traces, ProbeSite site, size_t layer);

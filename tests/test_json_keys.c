@@ -120,7 +120,8 @@ static Json *json_of(const char *section, const char *arguments) {
 static const struct {
     const char *section, *arguments, *not_shown;
 } commands[] = {
-    {"next", GPT2 "-p 'na\xc3\xafve' --token a"},
+    {"tokens", GPT2 "-p 'e\xc3\xaf'", "*"},
+    {"next", GPT2 "-p 'na\xc3\xafve' --token a --draw 2 --temp 2"},
     {"score", GPT2 "-p 'the mole, the mole' --words", "positions"},
     {"score", GPT2 "-p oooooo"},
     {"score", GPT2 "-p 'the mole, the mole, the mole' --chunks -c 8"},
@@ -139,6 +140,7 @@ static const struct {
     {"compare", GPT2 Q4_0 "-p 'the mole'"},
     {"dump", GPT2 "-p 'the mole' -o @"},
     {"view", GPT2 "-p 'the mole' --ablate L0H1", "*"},
+    {"view", GPT2 "-p 'the mole' --from 2 --parts lens,writes", "*"},
     {"selfcheck", GPT2},
     {"shape", GPT2},
     {"shape", LLAMA},

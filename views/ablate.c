@@ -50,7 +50,7 @@ static bool choose_mlps(Ablation *ablation, const char *list, Error *error) {
     if (!parse_list(list, "layer", n_layer, layers, &cause))
         return error_set(error, "--mlps: %s", cause.message);
     for (size_t layer = 0; layer < n_layer; layer++)
-        if (layers[layer]) ablation_choose(ablation, layer, ablation->config->n_head);
+        if (layers[layer]) ablation_choose(ablation, layer, ablation->config->n_head, 0);
     return true;
 }
 
@@ -84,9 +84,9 @@ static bool read_options(AblateView *v, const Subject *subject, Error *error) {
         for (size_t head = 0; head <= config->n_head; head++) {
             bool is_head = head < config->n_head;
             if (is_head == (v->sweep == SWEEP_HEADS) && (!is_head || layer_has_heads(subject->model, layer)))
-                ablation_choose(ablation, layer, head);
+                ablation_choose(ablation, layer, head, 0);
         }
-    return (!v->heads || choose_heads(ablation, "--heads", v->heads, error)) &&
+    return (!v->heads || choose_parts(ablation, "--heads", v->heads, error)) &&
            (!v->mlps || choose_mlps(ablation, v->mlps, error));
 }
 
@@ -186,7 +186,6 @@ static Columns left_out(const AblateView *v) { return v->sweep == SWEEP_HEADS ? 
 
 static void json_ablate(Report *report, const AblateView *v) {
     const Ablation *ablation = &v->ablation;
-    char name[32];
     json_text(report, "by", by_names[ablation->by], SIZE_MAX);
     json_bool(report, "hard_zero", v->hard_zero);
     json_object(report, "baseline");
@@ -197,10 +196,7 @@ static void json_ablate(Report *report, const AblateView *v) {
         table_show(report, &cells_table, left_out(v), v->cells, ablation->n_chosen, sizeof *v->cells);
         return;
     }
-    json_array(report, "ablated");
-    for (size_t i = 0; i < ablation->n_chosen; i++)
-        json_text(report, NULL, part_name(name, ablation, ablation->chosen[i]), SIZE_MAX);
-    json_end_array(report);
+    json_parts(report, "ablated", ablation);
     json_object(report, "ablation");
     json_difference(report, &v->difference, ABLATED);
     json_end_object(report);
@@ -238,13 +234,20 @@ static void print_together(Report *report, const AblateView *v) {
     const Ablation *ablation = &v->ablation;
     char name[32];
     size_t column = 0;
+    bool scaled = false;
     for (size_t i = 0; i < ablation->n_chosen; i++) {
         part_name(name, ablation, ablation->chosen[i]);
         if (column && column + strlen(name) > report->width) putchar('\n'), column = 0;
-        column += (size_t)printf("%s ", name);
+        column += (size_t)printf("%s", name);
+        float factor = ablation->factors[ablation->chosen[i]];
+        column += (size_t)(factor != 0 ? printf("=%g ", (double)factor) : printf(" "));
+        scaled = scaled || factor != 0;
     }
     if (column + 60 > report->width) putchar('\n'); /* what print_how adds */
     print_how(report, v);
+    if (scaled)
+        print_styled(report, STYLE_DIM,
+                     "=0.5: not all of it: half of its own, and half of what it is set to\n");
     putchar('\n');
     difference_print(report, &v->difference, titles, false);
     putchar('\n');
@@ -318,7 +321,7 @@ const View view_ablate = {
         "Change in surprisal, divergence KL(before || after), share of positions whose best token changed,\n"
         "and the likeliest next token with and without.\n"
         "\n"
-        "  --heads LIST    L3H7,L4H0, or L3 for all of a layer     --mlps LIST   0,2-3\n"
+        "  --heads LIST    L3H7, L3 (all of a layer), L3MLP; L3H7=0.5: half of it     --mlps LIST   0,2-3\n"
         "  --sweep heads|mlps   each in turn\n"
         "  --by zero|mean|resample   zero: a head gives its value bias alone; mean: what it gives on\n"
         "                  average; resample: what it gives on another text     --hard-zero   zero itself\n"

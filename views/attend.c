@@ -162,8 +162,10 @@ static bool compute(Study *study, void *own, Error *error) {
     if (!patterns_begin(patterns, subject, &study->arena, end - begin, n_new ? n_positions : end, error))
         return false;
     patterns_expect(patterns, begin);
-    study->session = subject_session(subject, n_new ? n_positions : 0, &patterns->probe, error);
-    if (!study->session || !patterns_feed(patterns, study->session, ids, n_new ? begin : end, error) ||
+    size_t from = patterns->by_value ? 0 : begin; /* of values none may be missed */
+    study->session = subject_resume(subject, n_new ? n_positions : 0, from, &patterns->probe, error);
+    if (!study->session ||
+        !patterns_feed(patterns, study->session, ids + from, (n_new ? begin : end) - from, error) ||
         (n_new && !(attend->generator = study_generator(study, study->session, attend->temp, error))))
         return false;
     patterns_finish(patterns);

@@ -17,6 +17,7 @@ static const Option of_a_model[] = {{"--ctx-size", "-c", OPTION_INT, AT(n_ctx), 
 
 static const Option of_a_text[] = {
     {"--prompt", "-p", OPTION_ONCE, AT(prompt)},
+    {"--ids", NULL, OPTION_ONCE, AT(ids)},
     {"--file", "-f", OPTION_ONCE, AT(prompt_file), .file = true},
     {"--tokenizer", "-z", OPTION_TEXT, AT(tokenizer), .file = true},
     {"--threads", "-t", OPTION_INT, AT(n_threads), 1, 1024},
@@ -28,6 +29,9 @@ static const Option of_a_text[] = {
 };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
+
+const Options shared_options[] = {
+    {all_know, COUNT(all_know)}, {of_a_model, COUNT(of_a_model)}, {of_a_text, COUNT(of_a_text)}};
 
 static bool parse_options(const View *view, const Held *held, StudyOptions *o, void *own, int argc,
                           char **argv, Error *error) {
@@ -73,19 +77,38 @@ static void print_view_help(const View *view) {
             "\nOptions of all commands (--bos, --json, --special …): ./study --help. Definitions: docs/STUDY.md");
 }
 
-/* The text of -p, -f or stdin; a terminal is not waited for. */
+/* The tokens of --ids join those of the text. Alone they are taken as they stand: no BOS is put in front. */
+static bool read_ids(Study *study, Error *error) {
+    Subject *subject = &study->subject;
+    size_t n_vocab = model_config(study->model)->n_vocab;
+    for (const char *at = study->options->ids; at; at = *at ? at + 1 : NULL) {
+        char *end;
+        unsigned long long id = strtoull(at, &end, 10);
+        if (*at < '0' || *at > '9' || (*end && *end != ',') || id >= n_vocab)
+            return error_set(error, "--ids takes numbers from 0 to %zu with commas between them, not '%s'",
+                             n_vocab - 1, at);
+        if (!tokens_push(&subject->tokens, (int32_t)id, error)) return false;
+        at = end;
+    }
+    subject->bos = subject->bos || subject->tokens.ids[0] == tokenizer_bos(study->tokenizer);
+    return true;
+}
+
+/* The text of -p, -f or stdin, or none where --ids is given; a terminal is not waited for. */
 static bool read_prompt(Study *study, Error *error) {
     const StudyOptions *o = study->options;
     const char *text = o->prompt;
     size_t n = text ? strlen(text) : 0;
     bool optional = study->view->needs & TEXT_IS_OPTIONAL;
-    bool stdin_is_text = !optional && !study->held && !isatty(STDIN_FILENO);
+    bool stdin_is_text = !optional && !o->ids && !study->held && !isatty(STDIN_FILENO);
     if (!text && (o->prompt_file || stdin_is_text)) {
         if (!read_prompt_text(o->prompt_file, &study->text, error)) return false;
         text = study->text.data, n = study->text.n;
     }
+    if (!text && o->ids) return read_ids(study, error);
     if (!text && optional) return true;
-    return study_encode(study, text ? text : "", n, &study->subject.tokens, &study->subject.bos, error);
+    return study_encode(study, text ? text : "", n, &study->subject.tokens, &study->subject.bos, error) &&
+           (!o->ids || read_ids(study, error));
 }
 
 static void study_borrow(Study *study) {
@@ -93,6 +116,7 @@ static void study_borrow(Study *study) {
     study->subject.model = study->model = held->model;
     study->subject.tokenizer = study->report.tokenizer = study->tokenizer = held->tokenizer;
     study->subject.compute.threads = study->threads = held->threads;
+    study->subject.kept = held->kept;
 }
 
 static bool open_study(Study *study, Error *error) {
@@ -142,8 +166,9 @@ int view_command(const View *view, const Held *held, int argc, char **argv, Erro
         study.subject.n_ctx = (size_t)options.n_ctx;
         study.subject.progress = progress_or_stop;
         study.report = report_begin(options.json, options.ascii);
-        if (held && held->progress)
-            study.subject.progress = held->progress, study.subject.progress_user = held->progress_user;
+        if (held && held->stop)
+            study.subject.progress = NULL, study.subject.stop = held->stop,
+            study.subject.stop_user = held->stop_user;
         if (held && held->out) study.report.out = held->out;
         code = run_view(&study, own, error) ? EXIT_SUCCESS : EXIT_BAD_INPUT;
     }

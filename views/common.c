@@ -21,7 +21,7 @@ bool study_open(Study *study, const char *path, Error *error) {
 }
 
 void study_close(Study *study) {
-    session_free(study->session);
+    subject_release(&study->subject, study->session);
     if (!study->held) {
         note_changed("study", study->model);
         tokenizer_free(study->tokenizer);
@@ -47,10 +47,11 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
                      "the text is empty: give some with -p, or --bos to begin with what begins a text");
 }
 
-bool study_feed(Study *study, const Probe *probe, size_t n, Error *error) {
+bool study_feed(Study *study, const Probe *probe, size_t from, size_t to, Error *error) {
     const Subject *subject = &study->subject;
-    study->session = subject_session(subject, 0, probe, error);
-    return study->session && subject_feed(subject, study->session, subject->tokens.ids, n, NULL, NULL, error);
+    study->session = subject_resume(subject, 0, from, probe, error);
+    return study->session &&
+           subject_feed(subject, study->session, subject->tokens.ids + from, to - from, NULL, NULL, error);
 }
 
 const char *weight_type(const Checkpoint *checkpoint) {
@@ -194,13 +195,31 @@ bool study_token(const Study *study, const char *text, int32_t *id, Error *error
     return ok;
 }
 
-bool choose_heads(Ablation *ablation, const char *option, const char *list, Error *error) {
+/* Moves *at behind "=0.5", if that is there; 0 where it is not. */
+static bool parse_factor(const char **at, float *factor) {
+    char *end;
+    *factor = 0;
+    if (**at != '=') return true;
+    double value = strtod(*at + 1, &end);
+    bool ok = end > *at + 1 && value >= 0 && value <= MAX_FACTOR;
+    *factor = (float)value;
+    *at = end;
+    return ok;
+}
+
+bool choose_parts(Ablation *ablation, const char *option, const char *list, Error *error) {
     const Config *config = ablation->config;
     for (const char *at = list;; at++) {
         unsigned long long layer = 0, head = 0;
-        bool one, ok = parse_head(&at, &layer, &head, &one);
+        bool one, ok = parse_head(&at, &layer, &head, &one), mlp = ok && !one && strncmp(at, "MLP", 3) == 0;
+        float factor = 0;
+        if (mlp) at += 3;
+        if (ok && !parse_factor(&at, &factor))
+            return error_set(error, "%s: '%s': a factor such as L3H7=0.5 goes from 0 to %d", option, list,
+                             MAX_FACTOR);
         if (!ok || (*at && *at != ','))
-            return error_set(error, "%s: '%s' is no list of heads such as L3H7,L4 (L4: all heads of layer 4)",
+            return error_set(error,
+                             "%s: '%s' is no list such as L3H7,L4,L5MLP,L0H2=0.5 (L4: all heads of layer 4)",
                              option, list);
         if (layer >= config->n_layer)
             return error_set(error, "%s: layer %llu does not exist: there are %zu, from 0 on", option, layer,
@@ -208,13 +227,26 @@ bool choose_heads(Ablation *ablation, const char *option, const char *list, Erro
         if (head >= config->n_head)
             return error_set(error, "%s: head %llu does not exist: a layer has %zu, from 0 on", option, head,
                              config->n_head);
-        if (!layer_has_heads(ablation->subject->model, layer))
+        if (!mlp && !layer_has_heads(ablation->subject->model, layer))
             return error_set(error, "%s: layer %llu has no attention heads: it keeps a state instead", option,
                              layer);
-        for (size_t h = 0; h < config->n_head; h++)
-            if (!one || h == head) ablation_choose(ablation, layer, h);
+        if (mlp) ablation_choose(ablation, layer, config->n_head, factor);
+        for (size_t h = 0; !mlp && h < config->n_head; h++)
+            if (!one || h == head) ablation_choose(ablation, layer, h, factor);
         if (!*at) return true;
     }
+}
+
+void json_parts(Report *report, const char *key, const Ablation *ablation) {
+    char name[32];
+    json_array(report, key);
+    for (size_t i = 0; i < ablation->n_chosen; i++)
+        json_text(report, NULL, part_name(name, ablation, ablation->chosen[i]), SIZE_MAX);
+    json_end_array(report);
+    json_array(report, "factors");
+    for (size_t i = 0; i < ablation->n_chosen; i++)
+        json_rounded(report, NULL, (double)ablation->factors[ablation->chosen[i]]);
+    json_end_array(report);
 }
 
 #define TOTAL(member) offsetof(TextScore, member)

@@ -85,7 +85,7 @@ static bool compute(Study *study, void *own, Error *error) {
                          study->options->model, view->only == NOT_GIVEN ? "the model" : "this layer");
     Probe probe = {view, wants, visit};
     return arena_ok(arena, error, "the experts of %zu tokens", view->n_tokens) &&
-           study_feed(study, &probe, view->n_tokens, error);
+           study_feed(study, &probe, 0, view->n_tokens, error);
 }
 
 /* A choice for people: the expert, and its weight or share. As many as the line has room for; a mark where there are more. */

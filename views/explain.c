@@ -33,7 +33,6 @@ typedef struct Explain {
     size_t kv_head, n_layer;
     ScoreRule rule;
     size_t first;             /* the first key that the query sees */
-    bool at_query;            /* the token being fed is the query */
     float *weight;            /* [query + 1] */
     Row *rows;                /* [query + 1] */
     double weights;           /* their sum */
@@ -48,11 +47,10 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     const Explain *explain = user;
     bool here = layer == explain->layer;
     switch (site) {
-    case PROBE_V: return here && head == explain->kv_head;
     case PROBE_SCORES:
-    case PROBE_PATTERN: return explain->at_query && here && head == explain->head;
-    case PROBE_Z: return explain->at_query && here;
-    case PROBE_RESID_POST: return explain->at_query && layer + 1 == explain->n_layer;
+    case PROBE_PATTERN: return here && head == explain->head;
+    case PROBE_Z: return here;
+    case PROBE_RESID_POST: return layer + 1 == explain->n_layer;
     default: return false;
     }
 }
@@ -61,11 +59,6 @@ static void visit(void *user, const Activation *seen) {
     Explain *explain = user;
     size_t bytes = seen->n_cols * sizeof *seen->data;
     switch (seen->site) {
-    case PROBE_V:
-        for (size_t t = 0; t < seen->n_rows; t++)
-            explain->rows[seen->position + t].value_norm =
-                vector_norm(seen->data + t * seen->stride, seen->n_cols);
-        break;
     case PROBE_SCORES:
         for (size_t key = 0; key < seen->n_cols; key++) explain->rows[key].score = (double)seen->data[key];
         break;
@@ -76,13 +69,18 @@ static void visit(void *user, const Activation *seen) {
     }
 }
 
-/* Up to the query, without the tokens after it, which it cannot see. */
+/* Up to the query, without the tokens after it, which it cannot see. Values are those that the cache holds. */
 static bool feed(Study *study, Explain *explain, Error *error) {
     Probe probe = {explain, wants, visit};
-    const int32_t *query = study->subject.tokens.ids + explain->query;
-    if (!study_feed(study, &probe, explain->query, error)) return false;
-    explain->at_query = true;
-    return subject_feed(&study->subject, study->session, query, 1, NULL, NULL, error);
+    size_t n = explain->query + 1, d_head = model_config(study->model)->d_head;
+    float *values = arena_floats(&study->arena, n, d_head);
+    if (!arena_ok(&study->arena, error, "the values of %zu keys", n) ||
+        !study_feed(study, &probe, explain->query, n, error))
+        return false;
+    session_values(study->session, explain->layer, explain->kv_head, n, values);
+    for (size_t key = 0; key < n; key++)
+        explain->rows[key].value_norm = vector_norm(values + key * d_head, d_head);
+    return true;
 }
 
 static void fill_rows(const Subject *subject, Explain *explain) {

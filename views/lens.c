@@ -77,7 +77,8 @@ static bool compute(Study *study, void *own, Error *error) {
     int32_t *top = arena_new(arena, n_rows, (view->n_top + 1) * sizeof *top);
     Probe probe = {&view->lens, lens_rows_want, lens_rows_keep};
     /* What comes after the query changes nothing at it, and is not fed. */
-    if (!arena_ok(arena, error, "%zu rows", n_rows) || !study_feed(study, &probe, view->query + 1, error) ||
+    if (!arena_ok(arena, error, "%zu rows", n_rows) ||
+        !study_feed(study, &probe, view->query, view->query + 1, error) ||
         !lens_rows_unembed(&view->lens, study->session, arena, view->frozen, error))
         return false;
     fill_rows(view, top);

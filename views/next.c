@@ -27,12 +27,16 @@ typedef struct Row {
 typedef struct Next {
     SamplerOptions sampling;
     StringList tokens; /* of --token */
+    size_t draw;       /* --draw: what has been drawn before; NOT_GIVEN: nothing is drawn */
 
     float *logits;         /* [n_vocab] after the last token */
     size_t n_vocab, n_top; /* n_top: as many as asked for, or as there are */
     Row *rows;             /* [n_top] likeliest first */
     Row *named;            /* [tokens.n] */
     Distribution distribution;
+
+    int32_t drawn; /* by --draw */
+    bool ends;     /* it ends the text */
 
     double *after;          /* [n_vocab] */
     size_t n_kept;          /* tokens that may be drawn */
@@ -57,6 +61,10 @@ static bool filter(Next *next, Error *error) {
         next->after[kept.items[i].id] = p;
         next->mass += probability(next, kept.items[i].id);
         if (p > 0) next->entropy_of_kept -= p * log(p);
+    }
+    if (next->draw != NOT_GIVEN) {
+        sampler_skip(sampler, next->draw);
+        next->drawn = sampler_next(sampler, next->logits);
     }
     sampler_free(sampler);
     return true;
@@ -97,6 +105,7 @@ static bool compute(Study *study, void *view, Error *error) {
     Next *next = view;
     Arena *arena = &study->arena;
     next->n_vocab = model_config(study->model)->n_vocab;
+    next->sampling.seed = study->seed;
     next->logits = arena_floats(arena, 1, next->n_vocab);
     next->after = arena_new(arena, next->n_vocab, sizeof *next->after);
     next->rows = arena_new(arena, next->n_top + 1, sizeof *next->rows);
@@ -104,12 +113,13 @@ static bool compute(Study *study, void *view, Error *error) {
     int32_t *top = arena_new(arena, next->n_top + 1, sizeof *top);
     const Tokens *tokens = &study->subject.tokens;
     if (!arena_ok(arena, error, "%zu logits", next->n_vocab) ||
-        !study_feed(study, NULL, tokens->n - 1, error) ||
+        !study_feed(study, NULL, tokens->n - 1, tokens->n - 1, error) ||
         !session_feed(study->session, &tokens->ids[tokens->n - 1], 1, next->logits, 1, error))
         return false;
     next->distribution = distribution_of(next->logits, next->n_vocab);
     next->n_top = logits_top(next->logits, next->n_vocab, next->n_top, top);
     if (!filter(next, error)) return false;
+    next->ends = next->draw != NOT_GIVEN && tokenizer_is_end(study->tokenizer, next->drawn);
     fill_rows(next, top);
     return find_named(study, next, error);
 }
@@ -162,6 +172,21 @@ static void print_sampling(const Next *next) {
            next->n_kept == 1 ? "" : "s", 100 * next->mass, next->entropy_of_kept * BITS_PER_NAT);
 }
 
+/* What --draw drew. */
+static void show_drawn(Report *report, const Next *next) {
+    if (next->draw == NOT_GIVEN) return;
+    if (report->json) {
+        json_object(report, "drawn");
+        json_token(report, next->drawn);
+        json_bool(report, "end", next->ends);
+        json_end_object(report);
+        return;
+    }
+    printf("drawn: ");
+    print_token(report, next->drawn, 0);
+    puts(next->ends ? ", which ends the text" : "");
+}
+
 static bool show(Study *study, void *view, Error *error) {
     const Next *next = view;
     Report *report = &study->report;
@@ -183,6 +208,7 @@ static bool show(Study *study, void *view, Error *error) {
     }
     if (report->json) {
         table_json_object(report, "after", &after_table, 0, next);
+        show_drawn(report, next);
         return true;
     }
     printf("\nentropy %.3f bits: as open as an even choice among %.1f of the %zu tokens\n",
@@ -192,16 +218,19 @@ static bool show(Study *study, void *view, Error *error) {
     else
         print_styled(report, STYLE_DIM,
                      "--temp, --top-k, --top-p, --min-p show what a sampler would leave of it\n");
+    show_drawn(report, next);
     return true;
 }
 
-static const Next defaults = {.n_top = TOP, .sampling = {.temperature = 1, .top_p = 1, .repeat_penalty = 1}};
+static const Next defaults = {
+    .n_top = TOP, .draw = NOT_GIVEN, .sampling = {.temperature = 1, .top_p = 1, .repeat_penalty = 1}};
 
 #define AT(member) offsetof(Next, member)
 
 static const Option options[] = {
     {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
     {"--token", NULL, OPTION_LIST, AT(tokens)},
+    {"--draw", NULL, OPTION_SIZE, AT(draw), 0, 1e6},
     {"--temp", NULL, OPTION_REAL, AT(sampling.temperature), 0, 1e9},
     {"--top-k", NULL, OPTION_SIZE, AT(sampling.top_k), 0, 1e9},
     {"--top-p", NULL, OPTION_REAL, AT(sampling.top_p), 0, 1},
@@ -218,7 +247,9 @@ const View view_next = {
         "  --top K         tokens to list (10)\n"
         "  --token T       this token too (a text, or #id); may be given several times\n"
         "  --temp X        divide the logits by X (1)     --top-k N   keep the N likeliest (0: all)\n"
-        "  --top-p X       keep this mass (1: all)        --min-p X   keep p >= X * the best p (0: all)\n",
+        "  --top-p X       keep this mass (1: all)        --min-p X   keep p >= X * the best p (0: all)\n"
+        "  --draw K        draw what ./run would as its token K (from 0), with these and --seed, where the\n"
+        "                  text has its tokens before that\n",
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .defaults = &defaults,

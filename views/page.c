@@ -11,23 +11,36 @@
 
 enum { TOP = 20 };
 
+static bool lens_wants(Page *page, ProbeSite site, size_t layer, size_t head) {
+    return has_part(page, PART_LENS) && lens_rows_want(&page->lens, site, layer, head);
+}
+
+static bool traces_wanted(const Page *page, ProbeSite site, size_t layer) {
+    return has_part(page, PART_PATTERNS) && traces_want(&page->traces, site, layer);
+}
+
+static bool writes_wanted(const Page *page, ProbeSite site, size_t layer) {
+    return has_part(page, PART_WRITES) && writes_want(&page->writes, site, layer);
+}
+
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     Page *page = user;
-    return lens_rows_want(&page->lens, site, layer, head) || (site == PROBE_PATTERN && page->text.sums) ||
-           traces_want(&page->traces, site, layer);
+    return lens_wants(page, site, layer, head) || (site == PROBE_PATTERN && page->text.sums) ||
+           traces_wanted(page, site, layer) || writes_wanted(page, site, layer);
 }
 
 static void visit(void *user, const Activation *seen) {
     Page *page = user;
-    if (lens_rows_want(&page->lens, seen->site, seen->layer, seen->head)) lens_rows_keep(&page->lens, seen);
+    if (lens_wants(page, seen->site, seen->layer, seen->head)) lens_rows_keep(&page->lens, seen);
     if (seen->site == PROBE_PATTERN && page->text.sums) heads_add(&page->text, seen);
-    if (traces_want(&page->traces, seen->site, seen->layer)) traces_add(&page->traces, seen);
+    if (traces_wanted(page, seen->site, seen->layer)) traces_add(&page->traces, seen);
+    if (writes_wanted(page, seen->site, seen->layer)) writes_add(&page->writes, seen);
 }
 
 static void add_logits(void *user, size_t position, const float *logits) {
     Page *page = user;
-    predictions_add(&page->predictions, position, logits);
-    lens_rows_add(&page->lens, page->session, position, logits);
+    if (has_part(page, PART_PREDICTIONS)) predictions_add(&page->predictions, position, logits);
+    if (has_part(page, PART_LENS)) lens_rows_add(&page->lens, page->session, position, logits);
 }
 
 static void tell_progress(void *user) {
@@ -42,13 +55,12 @@ static bool generate(Page *page, Error *error) {
     Subject *subject = &study->subject;
     size_t n = page->n_prompt;
     Generator *generator = NULL;
-    Session *session = subject_session(subject, n + page->n_predict, NULL, error);
-    bool ok = session && subject_feed(subject, session, subject->tokens.ids, n - 1, NULL, NULL, error) &&
-              (generator = study_generator(study, session, page->temp, error)) &&
+    Session *session = subject_resume(subject, n + page->n_predict, n - 1, NULL, error);
+    bool ok = session && (generator = study_generator(study, session, page->temp, error)) &&
               study_generate(study, generator, page->n_predict, tell_progress, page, error);
     generator_free(generator);
     subject_go_on(subject, "", 1, 1, NULL);
-    session_free(session);
+    subject_release(subject, session);
     return ok;
 }
 
@@ -71,51 +83,115 @@ static const char *command_line(Study *study, Error *error) {
     return line;
 }
 
+/* The positions that are shown, once the text is all there. */
+static bool choose_positions(Page *page, Error *error) {
+    size_t n = page->study->subject.tokens.n;
+    page->ranged = page->from != NOT_GIVEN || page->to != NOT_GIVEN;
+    if (page->from == NOT_GIVEN) page->from = 0;
+    if (page->to == NOT_GIVEN) page->to = n;
+    if (page->from >= page->to || page->to > n)
+        return error_set(
+            error,
+            "--from %zu --to %zu: there are the positions 0 to %zu, and --to is the one behind the last",
+            page->from, page->to, n - 1);
+    if (page->query == NOT_GIVEN) page->query = page->ranged ? page->to - 1 : page->n_prompt - 1;
+    if (page->query >= n)
+        return error_set(error, "--query %zu: the model ended the text after token %zu", page->query, n - 1);
+    if (page->query < page->from || page->query >= page->to)
+        return error_set(error, "--query %zu is not in --from %zu --to %zu", page->query, page->from,
+                         page->to);
+    return true;
+}
+
+/* The first position that is fed under the probe: token --from is foreseen one before it. */
+static size_t first_fed(const Page *page) {
+    return page->from - (page->from > 0 && has_part(page, PART_PREDICTIONS));
+}
+
+static bool begin_predictions(Page *page, Predictions *predictions, Error *error) {
+    size_t n_top = at_most(page->top == NOT_GIVEN ? TOP : page->top, page->config->n_vocab);
+    if (!has_part(page, PART_PREDICTIONS)) return true;
+    if (!predictions_begin(predictions, &page->study->subject, &page->study->arena, n_top, error))
+        return false;
+    predictions->end = page->to;
+    return true;
+}
+
+static bool begin_heads(Page *page, Error *error) {
+    Study *study = page->study;
+    const Subject *subject = &study->subject;
+    RandomTexts random = {.bos = repeats_with_bos(study), .seed = study->seed};
+    bool text = has_part(page, PART_TEXT) && subject->tokens.n > 1;
+    bool repeat = has_part(page, PART_REPEAT) && heads_can_repeat(subject, random.bos);
+    return (!text || heads_begin(&page->text, subject, &study->arena, NULL, error)) &&
+           (!repeat || heads_begin(&page->repeat, subject, &study->arena, &random, error));
+}
+
 static bool allocate(Page *page, Error *error) {
     Study *study = page->study;
     const Subject *subject = &study->subject;
     Arena *arena = &study->arena;
-    size_t n = subject->tokens.n, n_vocab = page->config->n_vocab;
-    RandomTexts random = {.bos = repeats_with_bos(study), .seed = study->seed};
-    if (page->query == NOT_GIVEN) page->query = page->n_prompt - 1;
-    if (page->query >= n)
-        return error_set(error, "--query %zu: the model ended the text after token %zu", page->query, n - 1);
-    page->named = arena_new(arena, n_vocab, sizeof *page->named);
-    page->levels = arena_new(arena, n, 2);
+    bool patterns = has_part(page, PART_PATTERNS);
+    page->named = arena_new(arena, page->config->n_vocab, sizeof *page->named);
+    page->levels = arena_new(arena, subject->tokens.n, 2);
     page->made_by = command_line(study, error);
-    return page->made_by &&
-           predictions_begin(&page->predictions, subject, arena,
-                             at_most(page->top == NOT_GIVEN ? TOP : page->top, n_vocab), error) &&
-           lens_rows_begin(&page->lens, subject, arena, error) &&
-           traces_begin(&page->traces, subject, arena, page->layers, page->query, error) &&
-           (n < 2 || heads_begin(&page->text, subject, arena, NULL, error)) &&
-           (!heads_can_repeat(subject, random.bos) ||
-            heads_begin(&page->repeat, subject, arena, &random, error));
+    return page->made_by && begin_predictions(page, &page->predictions, error) &&
+           (!has_part(page, PART_LENS) ||
+            lens_rows_begin(&page->lens, subject, arena, first_fed(page), page->to, error)) &&
+           (!patterns || traces_begin(&page->traces, subject, arena, page->layers, page->from, page->to,
+                                      page->query, error)) &&
+           (!has_part(page, PART_WRITES) ||
+            writes_begin(&page->writes, subject, arena, page->layers,
+                         patterns ? &page->traces.output_norms : NULL, error)) &&
+           begin_heads(page, error);
+}
+
+static bool feed(Page *page, Error *error) {
+    const Subject *subject = &page->study->subject;
+    Probe probe = {page, wants, visit};
+    size_t first = first_fed(page);
+    bool logits = has_part(page, PART_PREDICTIONS | PART_LENS);
+    page->session = subject_resume(subject, 0, first, &probe, error);
+    bool ok = page->session && subject_feed(subject, page->session, subject->tokens.ids + first,
+                                            page->to - first, logits ? add_logits : NULL, page, error);
+    subject_release(subject, page->session);
+    return ok && (!has_part(page, PART_PATTERNS) || traces_finish(&page->traces, error));
 }
 
 static bool gather(Page *page, Error *error) {
-    const Subject *subject = &page->study->subject;
-    Probe probe = {page, wants, visit};
-    if (!allocate(page, error)) return false;
+    if (!choose_positions(page, error) || !allocate(page, error)) return false;
     if (page->text.sums) heads_start(&page->text, 0);
-    page->session = subject_session(subject, 0, &probe, error);
-    bool ok = page->session && subject_feed(subject, page->session, subject->tokens.ids, subject->tokens.n,
-                                            add_logits, page, error);
-    session_free(page->session);
-    return ok && traces_finish(&page->traces, error) &&
+    return (page->parts == PART_REPEAT || feed(page, error)) &&
            (!page->repeat.sums || heads_feed(&page->repeat, false, error));
 }
+
+static bool changed_want(void *user, ProbeSite site, size_t layer, size_t head) {
+    const Page *page = user;
+    (void)head;
+    return layer > ablation_first_layer(&page->ablation) && traces_want(&page->changed, site, layer);
+}
+
+static void changed_add(void *user, const Activation *seen) { traces_add(&((Page *)user)->changed, seen); }
 
 /* --ablate: the text once more without these heads. */
 static bool gather_without(Page *page, Error *error) {
     Study *study = page->study;
+    const Subject *subject = &study->subject;
     Ablation *ablation = &page->ablation;
-    if (study->subject.tokens.n < 2)
+    Probe probe = {page, changed_want, changed_add};
+    bool patterns = has_part(page, PART_PATTERNS), predictions = has_part(page, PART_PREDICTIONS);
+    if (subject->tokens.n < 2 && !page->ranged)
         return error_set(error, "--ablate scores each token after the first: give a text of two or more");
-    return predictions_begin(&page->without, &study->subject, &study->arena, page->predictions.n_top,
-                             error) &&
+    ablation->from = page->from;
+    ablation->to = page->to;
+    if (patterns) ablation->look = &probe;
+    return begin_predictions(page, &page->without, error) &&
+           (!patterns ||
+            traces_begin_patterns(&page->changed, subject, &study->arena, page->layers, page->from, error)) &&
            ablation_baseline(ablation, error) &&
-           ablation_run(ablation, &page->difference, predictions_add, &page->without, error);
+           ablation_run(ablation, &page->difference, predictions ? predictions_add : NULL, &page->without,
+                        error) &&
+           (!patterns || traces_finish(&page->changed, error));
 }
 
 static bool check_svg(Page *page, Error *error) {
@@ -145,13 +221,51 @@ static bool leave_out_states(Page *page, Error *error) {
     return true;
 }
 
+/* --parts */
+static bool choose_parts_of_page(Page *page, Error *error) {
+    static const struct {
+        const char *name;
+        unsigned parts;
+    } names[] = {
+        {"predictions", PART_PREDICTIONS},
+        {"patterns", PART_PATTERNS},
+        {"lens", PART_LENS},
+        {"heads", PART_TEXT | PART_REPEAT},
+        {"text", PART_TEXT},
+        {"repeat", PART_REPEAT},
+        {"writes", PART_WRITES},
+    };
+    bool ranged = page->from != NOT_GIVEN || page->to != NOT_GIVEN;
+    page->parts = page->part_list ? 0 : ranged ? ALL_PARTS - PART_TEXT - PART_REPEAT : ALL_PARTS;
+    for (const char *at = page->part_list; at; at = *at ? at + 1 : NULL) {
+        size_t n = strcspn(at, ","), i = 0;
+        while (i < sizeof names / sizeof *names && (strncmp(names[i].name, at, n) != 0 || names[i].name[n]))
+            i++;
+        if (i == sizeof names / sizeof *names)
+            return error_set(
+                error, "--parts: '%s' is no list of predictions, patterns, lens, heads, text, repeat, writes",
+                page->part_list);
+        page->parts |= names[i].parts;
+        at += n;
+    }
+    if (ranged && page->parts & PART_TEXT)
+        return error_set(error,
+                         "--parts %s: heads' scores are means over all queries; leave out --from and --to",
+                         page->part_list);
+    if ((ranged || page->part_list) && !page->study->options->json)
+        return error_set(error, "--from, --to and --parts choose from the numbers: give them with --json");
+    return true;
+}
+
 /* What can be refused before the model runs. */
 static bool check(Page *page, Error *error) {
     Study *study = page->study;
     Arena *arena = &study->arena;
     bool json = study->options->json;
     size_t n_layer = page->config->n_layer, n_positions = page->n_prompt + page->n_predict;
-    if (!study_check_place(study, NOT_GIVEN, NOT_GIVEN, page->query, n_positions, error)) return false;
+    if (!study_check_place(study, NOT_GIVEN, NOT_GIVEN, page->query, n_positions, error) ||
+        !choose_parts_of_page(page, error))
+        return false;
     if (json && (page->output || page->svg))
         return error_set(error, "--json prints the data alone: leave out %s", page->svg ? "--svg" : "-o");
     if (!json && !study_check_output(study, page->output, page->svg ? "figure.svg" : "page.html", error))
@@ -163,7 +277,7 @@ static bool check(Page *page, Error *error) {
            study_check_predict(study, page->n_predict, error) &&
            parse_list(page->layer_list, "layer", n_layer, page->layers, error) &&
            leave_out_states(page, error) && ablation_begin(&page->ablation, &study->subject, arena, error) &&
-           (!page->ablate || choose_heads(&page->ablation, "--ablate", page->ablate, error));
+           (!page->ablate || choose_parts(&page->ablation, "--ablate", page->ablate, error));
 }
 
 static bool compute(Study *study, void *view, Error *error) {
@@ -187,7 +301,7 @@ static void free_page(void *view) {
     ablation_free(&page->ablation);
 }
 
-static const Page defaults = {.top = NOT_GIVEN, .query = NOT_GIVEN};
+static const Page defaults = {.top = NOT_GIVEN, .query = NOT_GIVEN, .from = NOT_GIVEN, .to = NOT_GIVEN};
 
 #define AT(member) offsetof(Page, member)
 
@@ -198,6 +312,9 @@ static const Option options[] = {
     {"--top", NULL, OPTION_SIZE, AT(top), 0, 1000},
     {"--layers", NULL, OPTION_TEXT, AT(layer_list)},
     {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
+    {"--from", NULL, OPTION_SIZE, AT(from), 0, 1e9},
+    {"--to", NULL, OPTION_SIZE, AT(to), 0, 1e9},
+    {"--parts", NULL, OPTION_TEXT, AT(part_list)},
     {"--ablate", NULL, OPTION_TEXT, AT(ablate)},
     {"--svg", NULL, OPTION_TEXT, AT(svg)},
 };
@@ -214,7 +331,9 @@ const View view_page = {
         "  --top K             tokens kept of each distribution (20)\n"
         "  --layers LIST       whose patterns are kept: 0,3,5-7 (all)\n"
         "  --query Q           whose scores are kept where there is no room for all (the prompt's last)\n"
-        "  --ablate LIST       also without these heads: L3H7,L4H0, or L3 for all of a layer\n"
+        "  --ablate LIST       also without these: L3H7, L3 (a layer's heads), L3MLP, L3H7=0.5 (half of it)\n"
+        "  --json --parts LIST   only these: predictions,patterns,lens,writes,heads (text,repeat)\n"
+        "  --json --from N --to M   only of the positions N to M - 1; the text before is fed all the same\n"
         "  --svg L3H7          instead of a page, this head's pattern as a figure\n"
         "\n"
         "  ./study view model.bin -p \"The Eiffel\" -n 4 -o page.html\n",

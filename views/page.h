@@ -13,10 +13,23 @@
 #include "measures/predictions.h"
 #include "measures/scores.h"
 #include "measures/traces.h"
+#include "measures/writes.h"
 #include "views/view.h"
 
+/* What a page may do without. */
+enum {
+    PART_PREDICTIONS = 1,
+    PART_PATTERNS = 2,
+    PART_LENS = 4,
+    PART_TEXT = 8, /* heads on the text */
+    PART_REPEAT = 16,
+    PART_WRITES = 32,
+    ALL_PARTS = 63,
+};
+
 typedef struct Page {
-    const char *output, *layer_list, *ablate, *svg;
+    const char *output, *layer_list, *ablate, *svg, *part_list;
+    size_t from, to; /* positions whose numbers are given */
     size_t n_predict, top;
     size_t query; /* the position shown first, whose scores the page has in any case */
     float temp;
@@ -26,19 +39,25 @@ typedef struct Page {
     OutputFile file;
     Patterns figure; /* of --svg */
     size_t n_prompt; /* tokens from here on were generated */
-    bool *layers;    /* [n_layer] whose heads' patterns are kept */
+    unsigned parts;
+    bool ranged;  /* --from or --to is given */
+    bool *layers; /* [n_layer] whose heads' patterns are kept */
     Session *session;
     Predictions predictions;
     LensRows lens;
     Traces traces;
+    Writes writes;
     Heads text, repeat; /* without sums where there can be none */
     Ablation ablation;  /* of --ablate */
     Difference difference;
     Predictions without;   /* … those heads */
+    Traces changed;        /* patterns without them */
     const char *made_by;   /* the command line */
     bool *named;           /* [n_vocab] tokens that the page names by id */
     unsigned char *levels; /* [n_tokens][2] norms on their way into the page */
 } Page;
+
+static inline bool has_part(const Page *page, unsigned part) { return page->parts & part; }
 
 /* Writes the page's data; user is the Page. */
 void page_json(void *user, FILE *file);

@@ -13,10 +13,10 @@ static const Column position_columns[] = {
 static const Table position_table = TABLE(NULL, position_columns);
 
 /* Each token as it was foreseen; nothing foresees the first. */
-static void json_positions(Report *report, const Predictions *predictions) {
+static void json_positions(Report *report, const Page *page, const Predictions *predictions) {
     json_array(report, "positions");
-    json_null(report, NULL);
-    for (size_t at = 1; at < predictions->subject->tokens.n; at++)
+    if (page->from == 0) json_null(report, NULL);
+    for (size_t at = page->from > 0 ? page->from : 1; at < page->to; at++)
         table_json_object(report, NULL, &position_table, 0, &predictions->items[at - 1]);
     json_end_array(report);
 }
@@ -31,7 +31,7 @@ static void json_id(Report *report, const char *key, const Page *page, int32_t i
 static void json_next(Report *report, const Page *page, const Predictions *predictions) {
     size_t n_top = predictions->n_top;
     json_array(report, "next");
-    for (size_t at = 0; at < predictions->subject->tokens.n; at++) {
+    for (size_t at = page->from; at < page->to; at++) {
         const Prediction *item = &predictions->items[at];
         json_object(report, NULL);
         json_rounded(report, "entropy_nats", item->entropy);
@@ -56,8 +56,17 @@ static void json_next(Report *report, const Page *page, const Predictions *predi
  * "next": [{"entropy_nats", "log_sum", "top": [id, logit, …], "rest": […]}, …], after each token.
  */
 static void json_predictions(Report *report, const Page *page, const Predictions *predictions, bool totals) {
-    json_positions(report, predictions);
-    if (totals) json_totals(report, &predictions->totals, true);
+    if (!has_part(page, PART_PREDICTIONS)) {
+        json_null(report, "positions");
+        if (totals) json_null(report, "totals");
+        json_null(report, "next");
+        return;
+    }
+    json_positions(report, page, predictions);
+    if (totals && predictions->totals.n == 0 && page->ranged)
+        json_null(report, "totals");
+    else if (totals)
+        json_totals(report, &predictions->totals, true);
     json_next(report, page, predictions);
 }
 
@@ -77,12 +86,16 @@ static void json_lens_row(Report *report, const Page *page, const LensRow *row) 
 static void json_lens(Report *report, const Page *page) {
     const LensRows *lens = &page->lens;
     char name[32];
+    if (!has_part(page, PART_LENS)) {
+        json_null(report, "lens");
+        return;
+    }
     json_object(report, "lens");
     json_array(report, "rows");
     for (size_t i = 0; i < lens->n_rows; i++) json_text(report, NULL, lens_row_name(lens, i, name), SIZE_MAX);
     json_end_array(report);
     json_array(report, "positions");
-    for (size_t at = 0; at < lens->subject->tokens.n; at++) {
+    for (size_t at = page->from; at < page->to; at++) {
         json_object(report, NULL);
         json_id(report, "final", page, lens->final[at]);
         json_array(report, "rows");
@@ -95,11 +108,17 @@ static void json_lens(Report *report, const Page *page) {
     json_end_object(report);
 }
 
+static void json_pattern(Report *report, const Traces *traces, size_t layer, size_t head) {
+    const PackedRows *packed = &traces->patterns[traces_place(traces, layer, head)];
+    json_base64(report, NULL, packed->bytes, packed->n);
+}
+
 /* [scale, base64 of norms/scale in 16 bits each, little-endian] */
 static void json_norms(Report *report, const Page *page, const double *norms) {
     unsigned char *levels = page->levels;
-    size_t n = page->traces.n;
+    size_t n = page->to - page->from;
     double largest = 0;
+    norms += page->from;
     for (size_t i = 0; i < n; i++) largest = fmax(largest, norms[i]);
     for (size_t i = 0; i < n; i++) {
         long level = largest > 0 ? lrint(norms[i] / largest * UINT16_MAX) : 0;
@@ -112,22 +131,23 @@ static void json_norms(Report *report, const Page *page, const double *norms) {
     json_end_array(report);
 }
 
-typedef enum Trace { TRACE_PATTERN, TRACE_OUTPUT_NORMS, TRACE_VALUE_NORMS, TRACE_SCORES } Trace;
+typedef enum Trace { TRACE_PATTERN, TRACE_OUTPUT_NORMS, TRACE_VALUE_NORMS, TRACE_SCORES, TRACE_WRITES } Trace;
 
 /* What is kept of a head, value norms of a kv head. Scores are written as they lie in memory: little-endian, wherever we run. */
 static void json_trace(Report *report, const Page *page, Trace trace, size_t layer, size_t head) {
     const Traces *traces = &page->traces;
-    size_t place = traces_place(traces, layer, head), n_scores = traces->n_scores;
-    const PackedRows *packed = &traces->patterns[place];
+    size_t n_scores = traces->n_scores;
     switch (trace) {
-    case TRACE_PATTERN: json_base64(report, NULL, packed->bytes, packed->n); break;
+    case TRACE_PATTERN: json_pattern(report, traces, layer, head); break;
     case TRACE_OUTPUT_NORMS:
         json_norms(report, page, output_norms_of(&traces->output_norms, layer, head));
         break;
     case TRACE_VALUE_NORMS: json_norms(report, page, traces_value_norms(traces, layer, head)); break;
     case TRACE_SCORES:
-        json_base64(report, NULL, traces->scores + place * n_scores, n_scores * sizeof *traces->scores);
+        json_base64(report, NULL, traces->scores + traces_place(traces, layer, head) * n_scores,
+                    n_scores * sizeof *traces->scores);
         break;
+    case TRACE_WRITES: json_norms(report, page, output_norms_of(&page->writes.heads, layer, head)); break;
     }
 }
 
@@ -145,15 +165,24 @@ static void json_by_head(Report *report, const char *key, const Page *page, Trac
     json_end_array(report);
 }
 
-/* The members "patterns", "output_norms", "value_norms" and "steps". */
-static void json_traces(Report *report, const Page *page) {
-    const Traces *traces = &page->traces;
-    json_object(report, "patterns");
-    json_rounded(report, "least", (double)traces->least);
+static void json_traced_layers(Report *report, const Page *page) {
     json_array(report, "layers");
     for (size_t layer = 0; layer < page->config->n_layer; layer++)
         if (page->layers[layer]) json_int(report, NULL, (int64_t)layer);
     json_end_array(report);
+}
+
+/* The members "patterns", "output_norms", "value_norms" and "steps". */
+static void json_traces(Report *report, const Page *page) {
+    const Traces *traces = &page->traces;
+    if (!has_part(page, PART_PATTERNS)) {
+        static const char *const members[] = {"patterns", "output_norms", "value_norms", "steps"};
+        for (size_t i = 0; i < 4; i++) json_null(report, members[i]);
+        return;
+    }
+    json_object(report, "patterns");
+    json_rounded(report, "least", (double)traces->least);
+    json_traced_layers(report, page);
     json_by_head(report, "data", page, TRACE_PATTERN);
     json_end_object(report);
     if (has_gated_heads(page->study->model))
@@ -167,6 +196,31 @@ static void json_traces(Report *report, const Page *page) {
     json_int(report, "max_keys", MAX_KEYS);
     json_int(report, "max_masked", MAX_MASKED);
     json_by_head(report, "scores", page, TRACE_SCORES);
+    json_end_object(report);
+}
+
+static void json_by_layer(Report *report, const char *key, const Page *page, const double *norms, size_t n) {
+    json_array(report, key);
+    for (size_t i = 0; i < n; i++) json_norms(report, page, norms + i * page->writes.n);
+    json_end_array(report);
+}
+
+/* "writes": {"layers", "resid": [n_layer + 1], "attn": [n_layer], "mlp": [n_layer], "heads": [traced][n_head] or null} */
+static void json_writes(Report *report, const Page *page) {
+    const Writes *writes = &page->writes;
+    if (!has_part(page, PART_WRITES)) {
+        json_null(report, "writes");
+        return;
+    }
+    json_object(report, "writes");
+    json_traced_layers(report, page);
+    json_by_layer(report, "resid", page, writes->resid, writes->n_layer + 1);
+    json_by_layer(report, "attn", page, writes->attn, writes->n_layer);
+    json_by_layer(report, "mlp", page, writes->mlp, writes->n_layer);
+    if (writes->heads.n_heads)
+        json_by_head(report, "heads", page, TRACE_WRITES);
+    else
+        json_null(report, "heads");
     json_end_object(report);
 }
 
@@ -219,6 +273,8 @@ static void json_model(Report *report, const Page *page) {
     json_text(report, "made_by", page->made_by, SIZE_MAX);
     json_int(report, "n_prompt", (int64_t)page->n_prompt);
     json_int(report, "query", (int64_t)page->query);
+    if (page->ranged) json_int(report, "from", (int64_t)page->from);
+    if (page->ranged) json_int(report, "to", (int64_t)page->to);
     json_real(report, "temperature", (double)page->temp);
     json_rounded(report, "temperature_step", (double)TEMPERATURE_STEP);
     json_int(report, "n_layer", (int64_t)config->n_layer);
@@ -232,20 +288,38 @@ static void json_model(Report *report, const Page *page) {
     json_layers(report, page);
 }
 
+/* Patterns without the parts, as in "patterns.data"; null in the layers that they change nothing in. */
+static void json_changed_patterns(Report *report, const Page *page) {
+    const Config *config = page->config;
+    if (!has_part(page, PART_PATTERNS)) {
+        json_null(report, "patterns");
+        return;
+    }
+    json_array(report, "patterns");
+    for (size_t layer = 0; layer < config->n_layer; layer++) {
+        if (!page->layers[layer]) continue;
+        if (layer <= ablation_first_layer(&page->ablation)) {
+            json_null(report, NULL);
+            continue;
+        }
+        json_array(report, NULL);
+        for (size_t head = 0; head < config->n_head; head++)
+            json_pattern(report, &page->changed, layer, head);
+        json_end_array(report);
+    }
+    json_end_array(report);
+}
+
 static void json_ablation(Report *report, const Page *page) {
-    const Ablation *ablation = &page->ablation;
-    char name[32];
     if (!page->ablate) {
         json_null(report, "ablation");
         return;
     }
     json_object(report, "ablation");
-    json_array(report, "heads");
-    for (size_t i = 0; i < ablation->n_chosen; i++)
-        json_text(report, NULL, part_name(name, ablation, ablation->chosen[i]), SIZE_MAX);
-    json_end_array(report);
+    json_parts(report, "heads", &page->ablation);
     json_text(report, "by", "zero", SIZE_MAX);
     json_predictions(report, page, &page->without, false);
+    json_changed_patterns(report, page);
     json_object(report, "baseline");
     json_difference(report, &page->difference, BASELINE);
     json_end_object(report);
@@ -258,8 +332,9 @@ static void json_vocabulary(Report *report, const Page *page) {
     json_object(report, "vocabulary");
     for (size_t id = 0; id < page->config->n_vocab; id++) {
         char key[24];
+        if (!page->named[id]) continue;
         snprintf(key, sizeof key, "%zu", id);
-        if (page->named[id]) json_piece(report, key, (int32_t)id);
+        json_piece(report, key, (int32_t)id);
     }
     json_end_object(report);
 }
@@ -278,6 +353,7 @@ void page_json(void *user, FILE *file) {
     json_head_scores(report, "repeat", &page->repeat);
     json_end_object(report);
     json_traces(report, page);
+    json_writes(report, page);
     json_ablation(report, page);
     json_vocabulary(report, page);
     json_end_object(report);

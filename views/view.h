@@ -32,7 +32,7 @@ enum {
 /* Options that all views have in common; a view that needs no model, or no text, knows only some of them. */
 typedef struct StudyOptions {
     const char *model, *other; /* the files; other: compare's second */
-    const char *prompt, *prompt_file, *tokenizer, *kv;
+    const char *prompt, *prompt_file, *ids, *tokenizer, *kv;
     int64_t n_threads, n_ctx, seed;
     bool bos, no_bos, special, json, ascii, help;
 } StudyOptions;
@@ -45,9 +45,10 @@ typedef struct Held {
     Model *model;
     Tokenizer *tokenizer;
     Threads *threads;
-    FILE *out; /* gets the views' JSON, and they are asked for nothing else; NULL: stdout, and for all */
-    Progress *progress; /* what may stop a view, its first argument behind it; NULL: progress_or_stop */
-    void *progress_user;
+    Kept *kept; /* what stays from one command to the next besides; NULL: nothing */
+    FILE *out;  /* gets the views' JSON, and they are asked for nothing else; NULL: stdout, and for all */
+    bool (*stop)(void *user); /* whether a view is to be given up, asked often; or NULL */
+    void *stop_user;          /* lives as long as `kept` does */
 } Held;
 
 /* A view under way. */
@@ -99,14 +100,21 @@ struct View {
 };
 
 /* In the order in which help lists them. */
-extern const View view_next, view_score, view_attend, view_heads, view_lens, view_explain, view_ablate,
-    view_experts, view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case;
+extern const View view_tokens, view_next, view_score, view_attend, view_heads, view_lens, view_explain,
+    view_ablate, view_experts, view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case,
+    view_serve;
 
 /*
  * The view from its options to its report; argv[0] is its name. Returns the exit code, with an error if it is not 0.
  * `held` may be NULL.
  */
 int view_command(const View *view, const Held *held, int argc, char **argv, Error *error);
+
+/* A view that a page may ask for, the same way: not all are, and those that read or write files of their own never. */
+int view_ask(const Held *held, int argc, char **argv, Error *error);
+
+/* The options that views share: of all, of a model, of a text. `values` is NULL. */
+extern const Options shared_options[3];
 
 #define VIEW_OPTIONS(table) .options = (table), .n_options = sizeof(table) / sizeof *(table)
 
@@ -127,8 +135,8 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
  */
 void report_open(Report *report, const Study *study);
 
-/* Opens the study's session, which `probe` (or NULL) looks into, and feeds it the first n tokens of the text. */
-bool study_feed(Study *study, const Probe *probe, size_t n, Error *error);
+/* Opens the study's session and feeds it the tokens before `to`; `probe` (or NULL) looks on from position `from` on. */
+bool study_feed(Study *study, const Probe *probe, size_t from, size_t to, Error *error);
 
 /* The name of the type that most bytes of the checkpoint's matrices have. */
 const char *weight_type(const Checkpoint *checkpoint);
@@ -169,9 +177,13 @@ bool study_check_output(const Study *study, const char *output, const char *exam
  */
 bool study_token(const Study *study, const char *text, int32_t *id, Error *error);
 
-/* Chooses the heads of "L3H7,L4": a head, and all heads of a layer. The error names the option. */
+/*
+ * Chooses the parts of "L3H7,L4,L5MLP,L0H2=0.5": a head, all heads of a layer, an MLP, one at a factor. The error names the
+ * option. json_parts: their names under `key`, and "factors".
+ */
 struct Ablation;
-bool choose_heads(struct Ablation *ablation, const char *option, const char *list, Error *error);
+bool choose_parts(struct Ablation *ablation, const char *option, const char *list, Error *error);
+void json_parts(Report *report, const char *key, const struct Ablation *ablation);
 
 /*
  * "totals": {"n", "nll_nats", "perplexity", "perplexity_error", "bits_per_byte", "n_bytes", "top1_accuracy"}. The page

@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define EXPORTED(name) __attribute__((export_name(name)))
 
@@ -28,11 +27,8 @@ EXPORTED("open") int ask_open(void *bytes, size_t n, const char *name);
 /* A view's command: its name and options, texts that end in 0. Returns what study's exit code would be. */
 EXPORTED("ask") int ask(int argc, char **argv);
 
-static const View *const views[] = {&view_next, &view_score,     &view_attend, &view_heads,
-                                    &view_lens, &view_explain,   &view_ablate, &view_experts,
-                                    &view_page, &view_selfcheck, &view_shape};
-
-static Held held;
+static Kept kept;
+static Held held = {.kept = &kept};
 static bool is_open;
 
 static int told(int code, const Error *error) {
@@ -73,9 +69,5 @@ int ask(int argc, char **argv) {
         error_set(&error, "no model is open");
         return told(EXIT_USAGE, &error);
     }
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        if (argc > 0 && strcmp(argv[0], views[i]->name) == 0)
-            return told(view_command(views[i], &held, argc, argv, &error), &error);
-    error_set(&error, "there is no view '%s' here", argc > 0 ? argv[0] : "");
-    return told(EXIT_USAGE, &error);
+    return told(view_ask(&held, argc, argv, &error), &error);
 }

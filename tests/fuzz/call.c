@@ -201,7 +201,7 @@ static const Option *known(const char *word) {
     if (calls("run")) return find_option(&fuzz_run_options, word);
     if (calls("quantize")) return find_option(&fuzz_quantize_options, word);
     const Option *option = NULL;
-    for (size_t i = 0; i < 3 && !option; i++) option = find_option(&fuzz_study_options[i], word);
+    for (size_t i = 0; i < 3 && !option; i++) option = find_option(&shared_options[i], word);
     for (size_t i = 0; i < fuzz_n_views && !option; i++)
         if (strcmp(fuzz_views[i]->name, arguments[1]) == 0)
             option = find_option(&(Options){fuzz_views[i]->options, fuzz_views[i]->n_options, NULL}, word);

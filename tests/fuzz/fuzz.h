@@ -49,11 +49,11 @@ void call_add(Call *call, char tag, const void *bytes, size_t n);
 /* The first part of that tag, or NULL. */
 Part *call_find(Call *call, char tag);
 
-/* The programs' main, and their tables of options: those of run, and those that views share. */
+/* The programs' main, and the tables of options of two. */
 int run_main(int argc, char **argv);
 int study_main(int argc, char **argv);
 int quantize_main(int argc, char **argv);
-extern const Options fuzz_run_options, fuzz_study_options[3], fuzz_quantize_options;
+extern const Options fuzz_run_options, fuzz_quantize_options;
 extern const View *const *const fuzz_views; /* [fuzz_n_views] */
 extern const size_t fuzz_n_views;
 

@@ -231,13 +231,13 @@ static bool calls(const Call *call, const char *program) {
 /* Any option that the program, or its view, knows; now and then one that it does not. */
 static const Option *any_option(const Call *call) {
     const View *view = view_of(call);
-    Options table = random_below(8) == 0 ? ONE_OF(fuzz_study_options) : fuzz_run_options;
+    Options table = random_below(8) == 0 ? ONE_OF(shared_options) : fuzz_run_options;
     if (view && random_below(3) && view->n_options)
         table = (Options){view->options, view->n_options, NULL};
     else if (calls(call, "quantize"))
         table = fuzz_quantize_options;
     else if (!calls(call, "run"))
-        table = ONE_OF(fuzz_study_options);
+        table = ONE_OF(shared_options);
     return &table.table[random_below(table.n)];
 }
 

@@ -1,0 +1,697 @@
+/*
+ * What a page that lives asks of a model that stays open: every answer must be the one that a fresh program gives, but for
+ * the last bits, whatever was asked before, and be it of some positions or of all.
+ */
+#include "json.h"
+#include "measures/kept.h"
+#include "measures/outputnorms.h"
+#include "programs.h"
+#include "test.h"
+#include "viewdata.h"
+#include "views/view.h"
+
+#include <math.h>
+
+#define FOLDER "tests/data/reference/"
+#define LETTERS "tests/data/study/letters.gguf"
+#define OWN "weights/model.gguf"
+#define TEXT "the mole dug a hole and the mole dug"
+
+/* Of numbers, as a share of those of 1 and more; 2: of quantised weights. Ranks may move by as little. */
+static const double TOLERANCE = 2e-4, TOLERANCE_2 = 5e-3;
+
+/* Models that differ in what a cache can do: plain, grouped heads, windows, states. `layer` has heads. */
+static const struct {
+    const char *path, *vocabulary, *layer;
+} models[] = {
+    {OWN, NULL, "4"},
+    {FOLDER "gpt2-f32.gguf", NULL, "1"},
+    {FOLDER "llama-f32.gguf", NULL, "1"},
+    {FOLDER "gemma2.gguf", LETTERS, "1"},
+    {FOLDER "gpt-oss.gguf", LETTERS, "1"},
+    {FOLDER "llama-longrope.gguf", LETTERS, "1"},
+    {FOLDER "qwen35.gguf", LETTERS, "3"},
+};
+enum { N_MODELS = sizeof models / sizeof *models };
+
+/* A model that stays open, with and without what is kept. */
+typedef struct World {
+    Held held, fresh;
+    Kept kept;
+    Checkpoint *vocabulary;
+} World;
+
+static void world_open(World *world, size_t i) {
+    Error error;
+    *world = (World){0};
+    world->held.path = models[i].path;
+    world->held.threads = threads_new(2, &error);
+    world->held.model = model_open(models[i].path, &error);
+    if (!world->held.threads || !world->held.model) exit(1);
+    const Checkpoint *own = model_checkpoint(world->held.model);
+    world->held.tokenizer = tokenizer_open(models[i].vocabulary, own, &world->vocabulary, &error);
+    if (!world->held.tokenizer) exit(1);
+    world->fresh = world->held;
+    world->held.kept = &world->kept;
+}
+
+static void world_close(World *world) {
+    kept_free(&world->kept);
+    tokenizer_free(world->held.tokenizer);
+    checkpoint_close(world->vocabulary);
+    model_close(world->held.model);
+    threads_free(world->held.threads);
+}
+
+/* The answer to a question of words with spaces between them, the text last; NULL where it is refused. */
+static Json *ask(Held *held, const char *words, const char *text, Error *error) {
+    static const View *const views[] = {&view_tokens, &view_next,    &view_attend, &view_lens,
+                                        &view_page,   &view_explain, &view_ablate};
+    char copy[512], *argv[32], *json = NULL;
+    int argc = 0;
+    size_t n;
+    snprintf(copy, sizeof copy, "%s", words);
+    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) argv[argc++] = word;
+    if (model_config(held->model)->n_ctx < 64) argv[argc++] = "-c", argv[argc++] = "64";
+    argv[argc++] = "--json", argv[argc++] = "-p", argv[argc++] = (char *)text, argv[argc] = NULL;
+    held->out = open_memstream(&json, &n);
+    size_t view = 0;
+    while (strcmp(views[view]->name, argv[0]) != 0) view++;
+    int code = view_command(views[view], held, argc, argv, error);
+    fclose(held->out);
+    if (code == EXIT_SUCCESS) return json_take(json, n, error);
+    free(json);
+    return NULL;
+}
+
+/* What differs between two answers. */
+typedef struct Compared {
+    const char *what;
+    double tolerance;
+    size_t cells; /* in a pattern */
+    size_t n_wrong;
+} Compared;
+
+static void differ(Compared *compared, const char *path, double want, double got) {
+    if (compared->n_wrong++ < 4) CHECK(false, "%s: %s: %.9g, not %.9g", compared->what, path, got, want);
+}
+
+static void compare_numbers(Compared *compared, const char *path, double want, double got) {
+    bool is_rank = strstr(path, "rank") || strstr(path, "lens.positions");
+    double allowed = compared->tolerance * fmax(1, fabs(want));
+    if (is_rank && want > 1 && want == floor(want)) allowed = fmax(1, 0.02 * want);
+    if (!(fabs(want - got) <= allowed)) differ(compared, path, want, got);
+}
+
+static void compare_patterns(Compared *compared, const char *path, const Json *want, const Json *got) {
+    unsigned char *cells[2] = {calloc(compared->cells, 1), calloc(compared->cells, 1)};
+    if (unpack(cells[0], compared->cells, want) && unpack(cells[1], compared->cells, got))
+        for (size_t i = 0; i < compared->cells; i++)
+            if (abs(cells[0][i] - cells[1][i]) > 1) differ(compared, path, cells[0][i], cells[1][i]);
+    free(cells[0]);
+    free(cells[1]);
+}
+
+/* Norms in 16 bits, or scores. */
+static void compare_bytes(Compared *compared, const char *path, const Json *want, const Json *got) {
+    size_t n = SIZE_MAX, n_got = SIZE_MAX;
+    bool scores = strstr(path, "scores");
+    unsigned char *a = decode(want, &n), *b = decode(got, &n_got);
+    if (n != n_got) differ(compared, path, (double)n, (double)n_got);
+    for (size_t i = 0; a && b && n == n_got && i + 1 < n; i += scores ? 4 : 2) {
+        float x = (float)(a[i] | a[i + 1] << 8) / 256, y = (float)(b[i] | b[i + 1] << 8) / 256;
+        if (scores) memcpy(&x, a + i, 4), memcpy(&y, b + i, 4);
+        if (!isinf(x) || x != y) compare_numbers(compared, path, (double)x, (double)y);
+    }
+    free(a);
+    free(b);
+}
+
+static void compare(Compared *compared, const char *path, const Json *want, const Json *got) {
+    char part[256];
+    if (!got || want->kind != got->kind || n_items(want) != n_items(got)) {
+        differ(compared, path, (double)want->kind, got ? (double)got->kind : NAN);
+        return;
+    }
+    switch (want->kind) {
+    case JSON_NUMBER: compare_numbers(compared, path, want->number, got->number); break;
+    case JSON_TEXT:
+        if (strstr(path, "made_by") || (want->n == got->n && memcmp(want->text, got->text, want->n) == 0))
+            break;
+        if (strstr(path, ".patterns"))
+            compare_patterns(compared, path, want, got);
+        else if (strstr(path, "norms") || strstr(path, ".writes") || strstr(path, ".steps"))
+            compare_bytes(compared, path, want, got);
+        else
+            CHECK(false, "%s: %s is another text", compared->what, path);
+        break;
+    default:
+        for (size_t i = 0; i < n_items(want); i++) {
+            const char *key = want->kind == JSON_OBJECT ? c_text(json_key(want, i)) : "";
+            snprintf(part, sizeof part, "%s.%s", path, key);
+            compare(compared, part, json_item(want, i), *key ? json_get(got, key) : json_item(got, i));
+        }
+    }
+}
+
+/* Cells of the rows that an answer of `view` has. */
+static size_t cells_of(const Json *view) {
+    const Json *from = json_get(view, "from"), *to = json_get(view, "to");
+    size_t first = from ? (size_t)from->number : 0,
+           end = (size_t)(to ? to : json_get(view, "n_tokens"))->number;
+    return end * (end + 1) / 2 - first * (first + 1) / 2;
+}
+
+/* The two must be the same but for rounding. */
+static void check_same(const char *what, size_t model, const Json *want, const Json *got) {
+    char name[600];
+    snprintf(name, sizeof name, "%s: %s", models[model].path, what);
+    Compared compared = {.what = name, .tolerance = model == 0 ? TOLERANCE_2 : TOLERANCE};
+    if (json_get(want, "n_tokens")) compared.cells = cells_of(want);
+    compare(&compared, "", want, got);
+}
+
+/* A session on one model: typing, looking back, another branch, ablations, refusals. %s: the layer. */
+static const struct {
+    const char *words, *text;
+    bool refused;
+} questions[] = {
+    {"view --parts predictions,patterns,writes --top 3", TEXT},
+    {"view --from 7 --parts predictions,patterns,writes --top 3", TEXT " a"},
+    {"view --from 8 --parts predictions --top 3", TEXT " a hole"},
+    {"view --from 8 --parts patterns", TEXT " a hole"},
+    {"lens --query 3 --top 1", TEXT " a hole"},
+    {"explain --layer %s --head 1 --query 4 --top 1", TEXT " a hole"},
+    {"view --from 5 --to 6 --parts predictions,patterns,writes --top 3", TEXT " a hole"},
+    {"attend --layer %s --head 0 --query 6", TEXT " a hole"},
+    {"view --from 900", TEXT " a hole", true},
+    {"view --from 8 --parts predictions,patterns --top 3", TEXT " a hole of"},
+    {"ablate --heads L%sH1", TEXT " a hole of"},
+    {"view --from 4 --parts predictions,patterns --top 3 --ablate L%sH0=0.5,L0MLP", TEXT " a hole of"},
+    {"view --from 4 --parts predictions,patterns --top 3 --ablate L%sH0=0.5,L0MLP", TEXT " a hole or"},
+    {"explain --layer 99 --head 1", TEXT " a hole or", true},
+    {"view --from 9 --parts predictions,patterns --top 3 --ablate L%sH0,L0MLP", TEXT " a hole of"},
+    {"view --from 10 --parts predictions,patterns --top 3 --ablate L%sH0,L0MLP", TEXT " a hole of it"},
+    {"view --from 10 --parts predictions --top 3 --ablate L%sH0,L0MLP=0.5", TEXT " a hole of it"},
+    {"view --from 9 --parts predictions,patterns --top 3 --ablate L%sH0,L0MLP=0.5",
+     "the male dug a hole of it and dug"},
+    {"view --from 999 --ablate L0MLP", TEXT, true},
+    {"ablate --heads L%sH0,L0MLP=0.5", "the male dug a hole of it and dug"},
+    {"ablate --heads L0MLP", "the male dug"},
+    {"next --top 2 --draw 3", "the male"},
+    {"next --top 2", "the mole dug"},
+    {"next --top 2", "thy"},
+    {"next --top 2", "thy mole dug"},
+    {"next --top 2 --kv q8_0", TEXT},
+    {"view --from 3 --parts predictions,patterns,writes --top 3", TEXT},
+    {"next --top 2", TEXT},
+    {"next --top 2", TEXT},
+};
+
+static void test_nothing_depends_on_what_was_asked_before(void) {
+    for (size_t m = 0; m < N_MODELS; m++) {
+        World world;
+        world_open(&world, m);
+        for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+            char words[256];
+            Error error = {{0}}, fresh_error = {{0}};
+            snprintf(words, sizeof words, questions[i].words, models[m].layer);
+            Json *got = ask(&world.held, words, questions[i].text, &error),
+                 *want = ask(&world.fresh, words, questions[i].text, &fresh_error);
+            CHECK(!want == questions[i].refused && !got == !want, "%s: %s: %s", models[m].path, words,
+                  error.message);
+            CHECK(want || strcmp(error.message, fresh_error.message) == 0, "%s", error.message);
+            if (want && got) check_same(words, m, want, got);
+            json_free(got);
+            json_free(want);
+        }
+        world_close(&world);
+    }
+}
+
+/* An array's items from..to, as one of their own: that is what an ask for them must give. */
+static Json slice_of(const Json *array, size_t from, size_t to) {
+    Json slice = *array;
+    slice.items = array->items + from;
+    slice.n = (uint32_t)(to - from);
+    return slice;
+}
+
+static const Json *traced(const Json *view, const char *path, size_t head) {
+    const Json *layers = json_at(view, path);
+    return &layers->items[layers->n - 1].items[head];
+}
+
+/* The rows of a pattern from a query on. */
+static void check_rows(const Json *whole, const Json *some, size_t from, size_t to) {
+    size_t n = (size_t)json_get(whole, "n_tokens")->number, before = from * (from + 1) / 2,
+           size = to * (to + 1) / 2 - before;
+    unsigned char *all = calloc(n * (n + 1) / 2, 1), *part = calloc(size, 1);
+    if (unpack(all, n * (n + 1) / 2, traced(whole, "patterns.data", 1)) &&
+        unpack(part, size, traced(some, "patterns.data", 1)))
+        for (size_t i = 0; i < size; i++)
+            CHECK(abs(all[before + i] - part[i]) <= 1, "cell %zu: %d, not %d", i, part[i], all[before + i]);
+    free(all);
+    free(part);
+}
+
+/* Norms: [scale, uint16 of each position]. */
+static void check_norms(const char *what, const Json *whole, const Json *some, size_t from, size_t to) {
+    size_t n_all = SIZE_MAX, n_some = 2 * (to - from);
+    double scales[2] = {whole->items[0].number, some->items[0].number};
+    unsigned char *all = decode(&whole->items[1], &n_all), *part = decode(&some->items[1], &n_some);
+    for (size_t i = 0; all && part && i < to - from; i++) {
+        double want = scales[0] * (all[2 * (from + i)] | all[2 * (from + i) + 1] << 8),
+               got = scales[1] * (part[2 * i] | part[2 * i + 1] << 8);
+        if (fabs(want - got) > scales[0] + 1e-3 * want)
+            CHECK(false, "%s %zu: %g, not %g", what, i, got, want);
+    }
+    free(all);
+    free(part);
+}
+
+static void check_pieces(size_t model, const Json *whole, const Json *some, size_t from, size_t to) {
+    static const char *const arrays[] = {"positions", "next", "lens.positions"};
+    for (size_t i = 0; i < 3; i++) {
+        Json want = slice_of(json_at(whole, arrays[i]), from, to);
+        if (model == 0 && i == 2) continue; /* of the first layers many are about as likely */
+        check_same(arrays[i], model, &want, json_at(some, arrays[i]));
+    }
+    check_rows(whole, some, from, to);
+    if (json_get(whole, "output_norms")->kind == JSON_ARRAY) {
+        check_norms("output_norms", traced(whole, "output_norms", 0), traced(some, "output_norms", 0), from,
+                    to);
+        check_norms("heads", traced(whole, "writes.heads", 1), traced(some, "writes.heads", 1), from, to);
+    }
+    check_norms("value_norms", traced(whole, "value_norms", 0), traced(some, "value_norms", 0), from, to);
+    check_norms("resid", json_at(whole, "writes.resid.1"), json_at(some, "writes.resid.1"), from, to);
+    check_norms("attn", json_at(whole, "writes.attn.1"), json_at(some, "writes.attn.1"), from, to);
+    check_norms("mlp", json_at(whole, "writes.mlp.0"), json_at(some, "writes.mlp.0"), from, to);
+    double sum = 0, n = 0;
+    for (size_t at = from > 0 ? from : 1; at < to; at++, n++)
+        sum += json_get(&json_get(whole, "positions")->items[at], "surprisal_nats")->number;
+    const Json *totals = json_get(some, "totals");
+    CHECK(n > 0 || totals->kind == JSON_NULL, "totals of nothing");
+    if (n > 0 && totals->kind == JSON_OBJECT) {
+        CHECK_NEAR(json_get(totals, "n")->number, n, 0);
+        CHECK_NEAR(json_get(totals, "nll_nats")->number, sum / n, TOLERANCE_2);
+    }
+}
+
+static void test_some_positions_are_those_of_all(void) {
+    static const size_t ranges[][2] = {{0, 1}, {0, 3}, {2, 5}, {5, 6}, {7, 0}};
+    for (size_t m = 0; m < N_MODELS; m++) {
+        World world;
+        Error error = {{0}};
+        world_open(&world, m);
+        Json *whole = ask(&world.fresh, "view --top 3", TEXT, &error);
+        for (size_t i = 0; whole && i < sizeof ranges / sizeof *ranges; i++) {
+            char words[128];
+            size_t n = (size_t)json_get(whole, "n_tokens")->number, to = ranges[i][1] ? ranges[i][1] : n;
+            snprintf(words, sizeof words, "view --top 3 --from %zu --to %zu", ranges[i][0], to);
+            for (int kept = 0; kept < 2; kept++) {
+                Json *some = ask(kept ? &world.held : &world.fresh, words, TEXT, &error);
+                CHECK(some, "%s: %s", words, error.message);
+                if (some) check_pieces(m, whole, some, ranges[i][0], to);
+                json_free(some);
+            }
+        }
+        CHECK(whole, "%s: %s", models[m].path, error.message);
+        json_free(whole);
+        world_close(&world);
+    }
+}
+
+/* What a probe of the test's own sees at one position. */
+typedef struct Seen {
+    const Model *model;
+    size_t position;
+    float *resid, *attn, *mlp; /* [n_layer + 1][d_model], [n_layer][d_model] */
+    float *z;                  /* [n_layer][n_head][d_head] */
+} Seen;
+
+static bool wants_all(void *user, ProbeSite site, size_t layer, size_t head) {
+    (void)user, (void)layer, (void)head;
+    return site == PROBE_RESID_PRE || site == PROBE_RESID_POST || site == PROBE_ATTN_OUT ||
+           site == PROBE_MLP_OUT || site == PROBE_Z;
+}
+
+static void keep(void *user, const Activation *activation) {
+    const Seen *seen = user;
+    const Config *config = model_config(seen->model);
+    float *to = activation->site == PROBE_ATTN_OUT    ? seen->attn
+                : activation->site == PROBE_MLP_OUT   ? seen->mlp
+                : activation->site == PROBE_RESID_PRE ? seen->resid
+                : activation->site == PROBE_Z         ? seen->z
+                                                      : seen->resid + config->d_model;
+    size_t row = activation->site == PROBE_Z ? activation->layer * config->n_head + activation->head
+                                             : activation->layer;
+    if (activation->position <= seen->position && seen->position < activation->position + activation->n_rows)
+        memcpy(to + row * activation->n_cols,
+               activation->data + (seen->position - activation->position) * activation->stride,
+               activation->n_cols * sizeof *to);
+}
+
+static double norm_of(const float *x, size_t n) {
+    double square = 0;
+    for (size_t i = 0; i < n; i++) square += (double)x[i] * (double)x[i];
+    return sqrt(square);
+}
+
+/* The norm in an answer about one position. */
+static void check_norm(const Json *norm, double want, const char *what, size_t layer) {
+    size_t n = 2;
+    unsigned char *bytes = norm ? decode(&norm->items[1], &n) : NULL;
+    double got = bytes ? norm->items[0].number * (bytes[0] | bytes[1] << 8) : NAN;
+    CHECK(fabs(got - want) <= 1e-5 * want, "%s of layer %zu: %g, not %g", what, layer, got, want);
+    free(bytes);
+}
+
+/* ‖W_O^h z‖, by the columns of the weights themselves. */
+static double output_norm_of(const Subject *subject, const float *z, size_t layer, size_t head) {
+    Arena arena = {0};
+    Error error;
+    const Config *config = model_config(subject->model);
+    const float *w = head_output(subject, &arena, layer, head, &error);
+    double square = 0;
+    for (size_t i = 0; w && i < config->d_model; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < config->d_head; j++) sum += (double)w[i * config->d_head + j] * (double)z[j];
+        square += sum * sum;
+    }
+    arena_free(&arena);
+    return sqrt(square);
+}
+
+static void check_writes(World *world, size_t position) {
+    Error error = {{0}};
+    char words[96];
+    snprintf(words, sizeof words, "view --parts writes --from %zu --to %zu", position, position + 1);
+    Json *view = ask(&world->held, words, TEXT, &error);
+    CHECK(view, "%s", error.message);
+    if (!view) return;
+    const Config *config = model_config(world->held.model);
+    size_t n_layer = config->n_layer, d = config->d_model, d_head = config->d_head;
+    Seen seen = {world->held.model,          position,
+                 floats_new(n_layer + 1, d), floats_new(n_layer, d),
+                 floats_new(n_layer, d),     floats_new(n_layer * config->n_head, d_head)};
+    Probe probe = {&seen, wants_all, keep};
+    const Json *tokens = json_get(view, "tokens");
+    Subject subject = {.model = world->held.model,
+                       .compute = {.kernels = kernels_pick(NULL, &error), .threads = world->held.threads}};
+    for (size_t i = 0; i < tokens->n; i++)
+        tokens_push(&subject.tokens, (int32_t)json_get(&tokens->items[i], "id")->number, &error);
+    Session *session = subject_session(&subject, 0, &probe, &error);
+    CHECK(session &&
+              subject_feed(&subject, session, subject.tokens.ids, subject.tokens.n, NULL, NULL, &error),
+          "%s", error.message);
+    const Json *writes = json_get(view, "writes");
+    for (size_t layer = 0; layer <= n_layer; layer++) {
+        check_norm(&json_get(writes, "resid")->items[layer], norm_of(seen.resid + layer * d, d), "resid",
+                   layer);
+        if (layer == n_layer) break;
+        check_norm(&json_get(writes, "attn")->items[layer], norm_of(seen.attn + layer * d, d), "attn", layer);
+        check_norm(&json_get(writes, "mlp")->items[layer], norm_of(seen.mlp + layer * d, d), "mlp", layer);
+        for (size_t head = 0; head < config->n_head; head++)
+            check_norm(
+                &json_get(writes, "heads")->items[layer].items[head],
+                output_norm_of(&subject, seen.z + (layer * config->n_head + head) * d_head, layer, head),
+                "a head", layer);
+    }
+    session_free(session);
+    tokens_free(&subject.tokens);
+    free(seen.resid);
+    free(seen.attn);
+    free(seen.mlp);
+    free(seen.z);
+    json_free(view);
+}
+
+static void test_writes(void) {
+    for (size_t m = 0; m < 4; m++) {
+        World world;
+        world_open(&world, m);
+        check_writes(&world, 3);
+        check_writes(&world, 7);
+        world_close(&world);
+    }
+}
+
+/* What is left out is null, and what is there is what it is among all. */
+static void test_parts(void) {
+    static const struct {
+        const char *name, *members[6];
+    } parts[] = {
+        {"predictions", {"positions", "totals", "next"}},
+        {"patterns", {"patterns", "output_norms", "value_norms", "steps"}},
+        {"lens", {"lens"}},
+        {"text", {"heads.text"}},
+        {"repeat", {"heads.repeat"}},
+        {"writes", {"writes"}},
+    };
+    enum { N_PARTS = sizeof parts / sizeof *parts };
+    World world;
+    Error error = {{0}};
+    world_open(&world, 1);
+    Json *whole = ask(&world.fresh, "view", TEXT, &error);
+    for (size_t i = 0; whole && i < N_PARTS; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "view --parts %s", parts[i].name);
+        Json *some = ask(&world.held, words, TEXT, &error);
+        for (size_t j = 0; some && j < N_PARTS; j++)
+            for (size_t k = 0; parts[j].members[k]; k++) {
+                const Json *value = json_at(some, parts[j].members[k]);
+                CHECK(value && (value->kind == JSON_NULL) == (i != j), "%s: %s", words, parts[j].members[k]);
+                Compared compared = {.what = words, .tolerance = TOLERANCE, .cells = cells_of(whole)};
+                if (i == j && value)
+                    compare(&compared, ".patterns", json_at(whole, parts[j].members[k]), value);
+            }
+        CHECK(some && json_get(some, "n_layer") && json_get(some, "vocabulary"), "%s: %s", words,
+              error.message);
+        json_free(some);
+    }
+    json_free(whole);
+    world_close(&world);
+}
+
+/* A mark in what is kept of the prefix is still there after the text has grown, and gone where another text came. */
+static void test_a_prefix_is_not_fed_again(void) {
+    World world;
+    Error error = {{0}};
+    world_open(&world, 1);
+    json_free(ask(&world.held, "ablate --heads L1H0", "the mole dug", &error));
+    CHECK(world.kept.session && session_position(world.kept.session) == 12, "all of the text is kept");
+    const Config *config = model_config(world.held.model);
+    /* of what enters layer 1 at position 3 */
+    float *mark = world.kept.streams + (world.kept.n_ctx + 3) * config->d_model, known = *mark;
+    *mark = 7;
+    json_free(ask(&world.held, "next", "the mole dug a hole", &error));
+    CHECK(*mark == 7 && session_position(world.kept.session) == 19, "the prefix was fed again");
+    float *later = mark + 10 * config->d_model, before = *later;
+    *later = 7;
+    json_free(ask(&world.held, "lens --query 4", "the mole dug a hole", &error));
+    json_free(ask(&world.held, "view --from 18 --parts predictions", "the mole dug a hole", &error));
+    CHECK(*mark == 7 && *later == 7 && session_position(world.kept.session) == 19,
+          "looking back forgot what was behind");
+    json_free(ask(&world.held, "next", "the mole dig", &error));
+    json_free(ask(&world.held, "next", "the mole dug a hole", &error));
+    CHECK(*mark == 7 && *later == before, "what stood behind another token was taken for this text's");
+    json_free(ask(&world.held, "view --from 18 --ablate L1H0", "the mole dug a hole", &error));
+    *mark = 7; /* from which a run without the head would begin */
+    Json *got = ask(&world.held, "view --from 19 --parts predictions --ablate L1H0", "the mole dug a hole.",
+                    &error),
+         *want = ask(&world.fresh, "view --from 19 --parts predictions --ablate L1H0", "the mole dug a hole.",
+                     &error);
+    CHECK(got && want, "%s", error.message);
+    if (got && want) check_same("the run without a head was fed again", 1, want, got);
+    json_free(got);
+    json_free(want);
+    json_free(ask(&world.held, "next", "thy mole", &error));
+    CHECK(*mark != 7 && *mark != known, "another text's stream");
+    json_free(ask(&world.held, "next", "the mole dug", &error));
+    CHECK(*mark == known, "and this one's again");
+    world_close(&world);
+}
+
+/* Ablating is the same for `view` and `ablate`; a factor of 1 changes nothing, 0 is what no factor is. */
+static void test_factors(void) {
+    World world;
+    Error error = {{0}};
+    world_open(&world, 2);
+    Json *one = ask(&world.held, "ablate --heads L0H1=1,L1MLP=1", TEXT, &error),
+         *none = ask(&world.held, "ablate --heads L0H1,L1MLP", TEXT, &error),
+         *zero = ask(&world.held, "ablate --heads L0H1=0,L1MLP=0", TEXT, &error),
+         *both = ask(&world.held, "ablate --heads L0H1 --mlps 1", TEXT, &error),
+         *half = ask(&world.held, "ablate --heads L0H1=0.5,L1MLP=0.5", TEXT, &error),
+         *view = ask(&world.held, "view --parts predictions --ablate L0H1=0.5,L1MLP=0.5", TEXT, &error);
+    CHECK(one && none && zero && both && half && view, "%s", error.message);
+    if (one && none && zero && both && half && view) {
+        CHECK(json_at(one, "ablation.kl_nats")->number == 0 &&
+                  json_at(one, "ablation.delta_nll_nats")->number == 0,
+              "a factor of 1");
+        double kl = json_at(none, "ablation.kl_nats")->number,
+               kl_half = json_at(half, "ablation.kl_nats")->number;
+        CHECK(kl == json_at(zero, "ablation.kl_nats")->number &&
+                  kl == json_at(both, "ablation.kl_nats")->number,
+              "a factor of 0");
+        CHECK(kl_half > 0 && kl_half != kl, "half");
+        CHECK_NEAR(json_at(view, "ablation.kl_nats")->number, kl_half, 1e-6);
+        CHECK(json_at(half, "factors.1")->number == 0.5 && json_equals(json_at(half, "ablated.1"), "L1MLP"),
+              "names");
+    }
+    Json *answers[] = {one, none, zero, both, half, view};
+    for (size_t i = 0; i < 6; i++) json_free(answers[i]);
+    static const char *const refused[] = {"L0H1=",  "L0H1=5", "L0H1=-1", "L0H1=x",
+                                          "L0MLPx", "L9MLP",  "L0H1=nan"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "ablate --heads %s", refused[i]);
+        CHECK(!ask(&world.held, words, TEXT, &error), "%s was taken", refused[i]);
+    }
+    world_close(&world);
+}
+
+/* A head's z at a factor of its own gives what the formula says: the logits between those with and without it. */
+static double surprisal_of_last(World *world, const char *list) {
+    char words[128];
+    Error error = {{0}};
+    snprintf(words, sizeof words, "view --from 8 --parts predictions --top 3 --ablate %s", list);
+    Json *view = ask(&world->held, words, TEXT, &error);
+    const Json *last = view ? json_at(view, "ablation.positions.0.surprisal_nats") : NULL;
+    double surprisal = last ? last->number : NAN;
+    json_free(view);
+    return surprisal;
+}
+
+static void test_a_factor_between(void) {
+    World world;
+    world_open(&world, 1);
+    double off = surprisal_of_last(&world, "L1H0"), little = surprisal_of_last(&world, "L1H0=0.001"),
+           on = surprisal_of_last(&world, "L1H0=1"), more = surprisal_of_last(&world, "L1H0=1.001");
+    CHECK(off != on && fabs(little - off) < 0.01 * fabs(on - off) + 1e-5 && little != off, "%g near %g",
+          little, off);
+    CHECK(more != on && fabs(more - on) < 0.01 * fabs(on - off) + 1e-5, "%g near %g", more, on);
+    world_close(&world);
+}
+
+/* Patterns without the parts: those of `view` in layers below, others above. */
+static void test_changed_patterns(void) {
+    World world;
+    Error error = {{0}};
+    world_open(&world, 1);
+    Json *view = ask(&world.held, "view --parts patterns --ablate L0MLP", TEXT, &error),
+         *same = ask(&world.held, "view --parts patterns --ablate L0MLP=1", TEXT, &error);
+    CHECK(view && same, "%s", error.message);
+    if (view && same) {
+        CHECK(json_at(view, "ablation.patterns.0")->kind == JSON_NULL, "a layer that nothing reaches");
+        const Json *changed = json_at(view, "ablation.patterns.1.0"),
+                   *plain = json_at(view, "patterns.data.1.0");
+        CHECK(changed->n != plain->n || memcmp(changed->text, plain->text, plain->n) != 0,
+              "nothing has changed");
+        Compared compared = {.what = "factor 1", .tolerance = TOLERANCE, .cells = cells_of(view)};
+        compare(&compared, ".patterns", plain, json_at(same, "ablation.patterns.1.0"));
+    }
+    json_free(view);
+    json_free(same);
+    world_close(&world);
+}
+
+/* Token by token `next --draw` writes what ./run does. */
+static void check_drawn(World *world, const char *seed, const char *temp, const char *top_p) {
+    enum { N = 24 };
+    Error error = {{0}};
+    const char *const words[] = {OWN,      "-p", "The king", "-n",  "24",   "-s",  seed,
+                                 "--temp", temp, "--top-p",  top_p, "--kv", "f32", "--json"};
+    setenv("ATTN_KERNEL", kernels_pick(NULL, &error)->name, 1);
+    Command command = command_of("RUN", "./run");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        command_add(&command, words[i], strlen(words[i]));
+    size_t n;
+    char *output = output_of(command, &n);
+    Json *run = json_take(output, n, &error);
+    unsetenv("ATTN_KERNEL");
+    if (!run) return;
+    const Json *ids = json_get(run, "tokens");
+    char list[16 * N] = "", question[32 * N];
+    for (size_t k = 0; k <= ids->n && k < N; k++) {
+        snprintf(question, sizeof question, "next --draw %zu -s %s --temp %s --top-p %s%s%s", k, seed, temp,
+                 top_p, *list ? " --ids " : "", list);
+        Json *next = ask(&world->held, question, "The king", &error);
+        CHECK(next, "%s: %s", question, error.message);
+        if (!next) break;
+        double id = json_at(next, "drawn.id")->number;
+        CHECK(json_at(next, "drawn.end")->boolean == (k == ids->n), "seed %s: the end at %zu", seed, k);
+        if (k < ids->n)
+            CHECK(id == ids->items[k].number, "seed %s: token %zu is %g, not %g", seed, k, id,
+                  ids->items[k].number);
+        json_free(next);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.0f", *list ? "," : "", id);
+    }
+    json_free(run);
+}
+
+static void test_draws_what_run_draws(void) {
+    World world;
+    world_open(&world, 0);
+    check_drawn(&world, "1", "0.8", "0.9");
+    check_drawn(&world, "7", "1", "1");
+    check_drawn(&world, "42", "1.5", "0.95");
+    check_drawn(&world, "3", "0", "1");
+    world_close(&world);
+}
+
+static void test_ids_are_tokens(void) {
+    World world;
+    Error error = {{0}};
+    world_open(&world, 0);
+    Json *text = ask(&world.held, "tokens", "The Eiffel \xe5\xa1\x94", &error),
+         *ids = ask(&world.held, "tokens --ids 4136,220,161,94,242", "The", &error);
+    CHECK(text && ids, "%s", error.message);
+    if (text && ids) compare(&(Compared){.what = "--ids"}, "", text, ids);
+    CHECK(!world.kept.session, "the model ran");
+    json_free(text);
+    json_free(ids);
+    static const char *const refused[] = {"1,", ",1", "x", "1,x", "99999", "-1", "1 2"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char *argv[] = {"tokens", "--json", "--ids", (char *)refused[i], NULL};
+        world.held.out = stderr;
+        CHECK(view_command(&view_tokens, &world.held, 4, argv, &error) != 0, "--ids %s", refused[i]);
+    }
+    world_close(&world);
+}
+
+/* A text outgrows the room that was kept for it. */
+static void test_a_text_that_grows(void) {
+    World world;
+    Error error = {{0}};
+    char text[2048] = "";
+    world_open(&world, 0);
+    for (int i = 0; i < 6; i++) {
+        for (int j = 0; j < 8 * (i + 1); j++) strcat(text, " The mole dug a hole.");
+        if (strlen(text) > 1400) break;
+        Json *got = ask(&world.held, "next --top 2", text, &error),
+             *want = ask(&world.fresh, "next --top 2", text, &error);
+        CHECK(got && want, "%s", error.message);
+        if (got && want) check_same("a longer text", 0, want, got);
+        json_free(got);
+        json_free(want);
+    }
+    world_close(&world);
+}
+
+int main(void) {
+    if (!scratch_begin()) return 1;
+    RUN(test_nothing_depends_on_what_was_asked_before);
+    RUN(test_some_positions_are_those_of_all);
+    RUN(test_writes);
+    RUN(test_parts);
+    RUN(test_a_prefix_is_not_fed_again);
+    RUN(test_factors);
+    RUN(test_a_factor_between);
+    RUN(test_changed_patterns);
+    RUN(test_draws_what_run_draws);
+    RUN(test_ids_are_tokens);
+    RUN(test_a_text_that_grows);
+    scratch_end();
+    return test_end();
+}

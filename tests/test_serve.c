@@ -1,0 +1,691 @@
+/*
+ * study serve, asked over its socket by clients that are right, wrong, slow, silent, gone or many. What an ask answers must be
+ * what the view prints, to the byte. Waiting for the server's own time limits takes ATTN_LONG_TESTS=1.
+ */
+#include "programs.h"
+
+#include "cli/http.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+static const char model[] = "tests/data/reference/gpt2-f32.gguf";
+enum { MAX_CLIENTS = 16, PATIENCE_S = 60 };
+
+/* ---- The server ---- */
+
+typedef struct Server {
+    pid_t process;
+    char origin[64], path[64]; /* "http://127.0.0.1:80", "/TOKEN/" */
+    unsigned port;
+} Server;
+
+/* Its address is the line that it prints; its log is the file "log". */
+static Server server_start(const char *text) {
+    const char *program = getenv("STUDY");
+    Server server = {.process = -1};
+    char line[256] = "";
+    int out[2];
+    fflush(stdout);
+    if (pipe(out) != 0 || (server.process = fork()) < 0) exit(1);
+    if (server.process == 0) {
+        signal(SIGINT, SIG_DFL); /* which a shell may have switched off */
+        if (dup2(out[1], STDOUT_FILENO) < 0 || !freopen(scratch_path("log"), "w", stderr)) _exit(1);
+        close(out[0]), close(out[1]);
+        execl(program ? program : "./study", "study", "serve", model, text ? "-p" : NULL, text, NULL);
+        _exit(1);
+    }
+    close(out[1]);
+    FILE *lines = fdopen(out[0], "r");
+    bool ok = lines && fgets(line, sizeof line, lines) &&
+              sscanf(line, "%63[a-z0-9:/.]", server.origin) == 1 &&
+              strncmp(line, "http://127.0.0.1:", 17) == 0;
+    char *path = ok ? strchr(server.origin + 7, '/') : NULL;
+    CHECK(path && strlen(path) == 34 && sscanf(server.origin + 17, "%u", &server.port) == 1, "no address: %s",
+          line);
+    if (path) {
+        strcpy(server.path, path);
+        *path = '\0';
+    }
+    if (lines) fclose(lines);
+    return server;
+}
+
+/* Its exit code, after a signal. */
+static int server_end(Server *server, int signal_number) {
+    int status = -1;
+    kill(server->process, signal_number);
+    waitpid(server->process, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void stop(Server *server) {
+    int code = server_end(server, SIGINT);
+    size_t n;
+    char *log = code == 0 ? NULL : read_whole(scratch_path("log"), &n);
+    CHECK(code == 0, "the server ends with %d: %s", code, log);
+    free(log);
+    unlink(scratch_path("log"));
+}
+
+/* ---- A client ---- */
+
+static int client_open(const Server *server) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)server->port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int file = socket(AF_INET, SOCK_STREAM, 0);
+    struct timeval patience = {.tv_sec = PATIENCE_S};
+    setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)); /* pieces go at once */
+    if (connect(file, (struct sockaddr *)&address, sizeof address) != 0) {
+        perror("connect");
+        exit(1);
+    }
+    return file;
+}
+
+static void client_send(int file, const char *bytes, size_t n) {
+    while (n > 0) {
+        ssize_t sent = send(file, bytes, n, MSG_NOSIGNAL);
+        if (sent <= 0) return; /* refused before all was sent */
+        bytes += sent, n -= (size_t)sent;
+    }
+}
+
+typedef struct Reply {
+    int status; /* 0: none came */
+    char head[2048];
+    char *body;
+    size_t n;
+} Reply;
+
+static void release(Reply *reply) { free(reply->body); }
+
+/* What the server says, with a body unless it is of a HEAD. */
+static Reply client_read(int file, bool has_body) {
+    Reply reply = {.body = calloc(1, 1)};
+    size_t n = 0;
+    while (n + 1 < sizeof reply.head && recv(file, reply.head + n, 1, 0) == 1)
+        if (++n >= 4 && memcmp(reply.head + n - 4, "\r\n\r\n", 4) == 0) break;
+    reply.head[n] = '\0';
+    const char *length = strstr(reply.head, "\r\nContent-Length: ");
+    if (sscanf(reply.head, "HTTP/1.1 %d ", &reply.status) != 1 || !length) {
+        reply.status = 0;
+        return reply;
+    }
+    size_t most = strtoul(length + 18, NULL, 10);
+    if (!has_body) return reply;
+    reply.body = realloc(reply.body, most + 1);
+    for (ssize_t got; reply.n < most && (got = recv(file, reply.body + reply.n, most - reply.n, 0)) > 0;)
+        reply.n += (size_t)got;
+    CHECK(reply.n == most, "%zu of %zu bytes", reply.n, most);
+    reply.body[reply.n] = '\0';
+    return reply;
+}
+
+/* Whether the server has closed. */
+static bool is_closed(int file) {
+    char byte;
+    return recv(file, &byte, 1, 0) <= 0;
+}
+
+/* An ask, as the page sends it. */
+static void client_ask(const Server *server, int file, const char *body, size_t n) {
+    char head[512];
+    int n_head =
+        snprintf(head, sizeof head,
+                 "POST %sask HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nOrigin: %s\r\nContent-Length: %zu\r\n\r\n",
+                 server->path, server->port, server->origin, n);
+    client_send(file, head, (size_t)n_head);
+    client_send(file, body, n);
+}
+
+static Reply asked(const Server *server, int file, const char *body) {
+    client_ask(server, file, body, strlen(body));
+    return client_read(file, true);
+}
+
+/* One request on a connection of its own; "@" stands for the path with the token, "#" for the port. */
+static Reply sent(const Server *server, const char *request, bool *closed) {
+    char text[2048];
+    size_t n = 0;
+    for (; *request && n + 64 < sizeof text; request++)
+        if (*request == '@')
+            n += (size_t)sprintf(text + n, "%s", server->path);
+        else if (*request == '#')
+            n += (size_t)sprintf(text + n, "%u", server->port);
+        else
+            text[n++] = *request;
+    int file = client_open(server);
+    client_send(file, text, n);
+    Reply reply = client_read(file, strncmp(text, "HEAD ", 5) != 0);
+    if (closed) *closed = is_closed(file);
+    close(file);
+    return reply;
+}
+
+/* ---- Reading requests ---- */
+
+#define HOST "Host: a\r\n"
+
+static void test_reading(void) {
+    static const struct {
+        const char *bytes;
+        int status;
+    } cases[] = {
+        {"", 0},
+        {"GET / HTTP/1.1\r\n" HOST "\r\n", 200},
+        {"GET / HTTP/1.1\r\n" HOST "\r\nGET", 200},
+        {"GET / HTTP/1.0\r\n\r\n", 200},
+        {"POST / HTTP/1.1\r\n" HOST "content-LENGTH:\t3 \r\n\r\nabc", 200},
+        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nab", 0},
+        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 1048576\r\n\r\n", 0},
+        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 1048577\r\n\r\n", 413},
+        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 18446744073709551619\r\n\r\nabc", 413},
+        {"POST / HTTP/1.1\r\n" HOST "\r\n", 411},
+        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", 400},
+        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 3, 3\r\n\r\nabc", 400},
+        {"POST / HTTP/1.1\r\n" HOST "Content-Length: +3\r\n\r\nabc", 400},
+        {"POST / HTTP/1.1\r\n" HOST "Content-Length: -3\r\n\r\nabc", 400},
+        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 0x3\r\n\r\nabc", 400},
+        {"POST / HTTP/1.1\r\n" HOST "Content-Length: \r\n\r\n", 400},
+        {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501},
+        {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\nabc", 400},
+        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\nExpect: 100-continue\r\n\r\n", 417},
+        {"GET / HTTP/1.1\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\n" HOST HOST "\r\n", 400},
+        {"GET / HTTP/2.0\r\n" HOST "\r\n", 505},
+        {"PRI * HTTP/2.0\r\n\r\n", 505},
+        {"GET / HTTP/1.1\n", 400},
+        {"GET / HTTP/1.1\r\n" HOST "\n", 400},
+        {"GET / HTTP/1.1\r" HOST, 400},
+        {"GET / HTTP/1.1\r\n" HOST "A: b\r\n c\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\n" HOST "A : b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\n" HOST ": b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\n" HOST "A\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\n" HOST "A: \x01\r\n", 400},
+        {"GET / HTTP/1.1\r\n" HOST "A: \x7f\r\n", 400},
+        {"GET / HTTP/1.1\r\n" HOST "A: \xff\xe2\r\n\r\n", 200},
+        {"\r\n\r\n", 400},
+        {"\x16\x03\x01", 400},
+        {"GET  / HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET / HTTP/1.1 \r\n" HOST "\r\n", 400},
+        {"GET /\r\n\r\n", 400},
+        {"GET / http/1.1\r\n" HOST "\r\n", 400},
+        {"GET / HTTP/1.x\r\n" HOST "\r\n", 400},
+        {"G@T / HTTP/1.1\r\n" HOST "\r\n", 400},
+        {" / HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET http://a/ HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET * HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET \xc3\xa4 HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET /\xc3\xa4 HTTP/1.1\r\n" HOST "\r\n", 400},
+    };
+    HttpRequest request;
+    size_t needed;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int status = http_read(cases[i].bytes, strlen(cases[i].bytes), &request, &needed);
+        CHECK(status == cases[i].status, "%d in place of %d: %s", status, cases[i].status, cases[i].bytes);
+    }
+    CHECK(http_read("GET / HTTP/1.1\r\nA: \0\r\n", 23, &request, &needed) == 400, "a NUL");
+}
+
+/* A request says nothing until it is whole, and then what it says; a head has an end. */
+static void test_pieces(void) {
+    static const char text[] =
+        "POST /a?b HTTP/1.1\r\nHost: x:1\r\nOrigin:  y \t\r\nA: 1\r\na: 2\r\nConnection: x, Close\r\n"
+        "Content-Length: 5\r\n\r\nabcdefgh";
+    size_t whole = sizeof text - 4, needed = 0;
+    HttpRequest request;
+    String value = {0};
+    for (size_t n = 0; n < whole; n++)
+        CHECK(http_read(text, n, &request, &needed) == 0 && needed > n && needed <= whole, "at %zu", n);
+    CHECK(http_read(text, sizeof text - 1, &request, &needed) == 200 && needed == whole, "the whole of it");
+    CHECK(string_equals(request.method, "POST") && string_equals(request.target, "/a?b"), "its first line");
+    CHECK(string_equals(request.body, "abcde") && request.closes, "its body");
+    CHECK(http_field(&request, "origin", &value) == 1 && string_equals(value, "y"), "a field once");
+    CHECK(http_field(&request, "a", &value) == 2 && string_equals(value, "2"), "a field twice");
+    CHECK(http_field(&request, "hos", &value) == 0 && http_field(&request, "hosts", &value) == 0,
+          "no such field");
+    char *head = malloc(HTTP_HEAD_BYTES + 1);
+    if (!head) exit(1);
+    memset(head, 'a', HTTP_HEAD_BYTES + 1);
+    CHECK(http_read(head, HTTP_HEAD_BYTES - 1, &request, &needed) == 0, "a head with no end yet");
+    CHECK(http_read(head, HTTP_HEAD_BYTES, &request, &needed) == 431, "a head with no end");
+    memcpy(head, "GET / HTTP/1.1\r\n" HOST "A: ", 28);
+    memcpy(head + HTTP_HEAD_BYTES - 4, "\r\n\r\n", 4);
+    CHECK(http_read(head, HTTP_HEAD_BYTES, &request, &needed) == 200, "the longest head");
+    free(head);
+}
+
+/* ---- What is answered ---- */
+
+static void test_page(void) {
+    static const char *const fields[] = {"\r\nContent-Type: text/html; charset=utf-8\r\n",
+                                         "frame-ancestors 'none'",
+                                         "connect-src 'self'",
+                                         "\r\nX-Content-Type-Options: nosniff\r\n",
+                                         "\r\nReferrer-Policy: no-referrer\r\n",
+                                         "\r\nCross-Origin-Resource-Policy: same-origin\r\n",
+                                         "\r\nCache-Control: no-store\r\n"};
+    Server server = server_start("Hello <script>");
+    Reply page = sent(&server, "GET @ HTTP/1.1\r\nHost: 127.0.0.1:#\r\nConnection: close\r\n\r\n", NULL),
+          head = sent(&server, "HEAD @ HTTP/1.1\r\nHost: localhost:#\r\nConnection: close\r\n\r\n", NULL);
+    CHECK(page.status == 200 && head.status == 200, "the page");
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        CHECK(strstr(page.head, fields[i]), "%s in %s", fields[i], page.head);
+    CHECK(!strstr(page.head, "Access-Control"), "no other page may read it");
+    CHECK(strncmp(page.body, "<!doctype html>", 15) == 0 &&
+              strstr(page.body, "<title>attn: Hello &#60;script&#62;"),
+          "what strangers wrote stays text");
+    CHECK(strstr(page.body, "\"command\": \"view\"") && !strstr(page.body, "lo <script>"),
+          "the numbers of the text");
+    release(&page), release(&head);
+    stop(&server);
+}
+
+/* Every view that may be asked, on one connection, and its line of shell. */
+static void test_asks(void) {
+    static const char *const asks[][2] = {
+        {"next -p 'Hello there' --top 5", "\"next\", \"-p\", \"Hello there\", \"--top\", \"5\""},
+        {"next -p 'Hello there' --top 5", "\"next\",\"-p\",\"\\u0048ello there\",\"--top\",\"5\""},
+        {"score -p 'Hello there' --words", "\"score\", \"-p\", \"Hello there\", \"--words\""},
+        {"attend -p 'Hello' --layer 1 --head 0",
+         "\"attend\", \"-p\", \"Hello\", \"--layer\", \"1\", \"--head\", \"0\""},
+        {"attend -p 'Hello' --layer 1 --head 0 -n 3",
+         "\"attend\", \"-p\", \"Hello\", \"--layer\", \"1\", \"--head\", \"0\", \"-n\", \"3\""},
+        {"heads -p 'Hello'", "\"heads\", \"-p\", \"Hello\""},
+        {"lens -p 'Hello'", "\"lens\", \"-p\", \"Hello\""},
+        {"explain -p 'Hello' --layer 0 --head 1",
+         "\"explain\", \"-p\", \"Hello\", \"--layer\", \"0\", \"--head\", \"1\""},
+        {"ablate -p 'Hello' --heads L0H0", "\"ablate\", \"-p\", \"Hello\", \"--heads\", \"L0H0\""},
+        {"selfcheck -p 'Hello'", "\"selfcheck\", \"-p\", \"Hello\""},
+        {"shape", "\"shape\""},
+    };
+    Server server = server_start(NULL);
+    int file = client_open(&server);
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
+        char body[256];
+        Command command = command_begin();
+        size_t n;
+        command.n += (size_t)sprintf(command.line + command.n, "%s --json %s ", asks[i][0], model);
+        char *expected = output_of(command, &n);
+        snprintf(body, sizeof body, "{\"argv\": [%s, \"--json\"]}", asks[i][1]);
+        Reply reply = asked(&server, file, body);
+        CHECK(reply.status == 200 && reply.n == n && memcmp(reply.body, expected, n) == 0,
+              "%d %s: %s in place of %s", reply.status, body, reply.body, expected);
+        CHECK(strstr(reply.head, "\r\nContent-Type: application/json;"), "an answer's type");
+        release(&reply);
+        free(expected);
+    }
+    close(file);
+    stop(&server);
+}
+
+/* What is asked wrongly, and the one line that says so. */
+static void test_errors(void) {
+    static const struct {
+        int status;
+        const char *body, *words;
+    } cases[] = {
+        {400, "", "line 1"},
+        {400, "{", "line 1"},
+        {400, "{\"argv\": [\"next\"]} x", "line 1"},
+        {400, "{\"argv\": \"next\"}", "an ask is"},
+        {400, "[\"next\"]", "an ask is"},
+        {400, "{\"argv\": [\"next\"], \"more\": 1}", "an ask is"},
+        {400, "{\"argv\": [\"next\", 1]}", "word 1 of argv is no text"},
+        {400, "{\"argv\": [\"next\", \"-p\", \"a\\u0000b\"]}", "word 2 of argv has a NUL"},
+        {400, "{\"argv\": [\"next\", \"-p\", \"\xff\"]}", "UTF-8"},
+        {400, "{\"argv\": []}", "there is no view '' here, but tokens, next"},
+        {400, "{\"argv\": [\"nxt\"]}", "there is no view 'nxt' here, but tokens, next"},
+        {400, "{\"argv\": [\"compare\", \"--json\"]}", "there is no view 'compare'"},
+        {400, "{\"argv\": [\"dump\", \"--json\"]}", "there is no view 'dump'"},
+        {400, "{\"argv\": [\"case\", \"--json\"]}", "there is no view 'case'"},
+        {400, "{\"argv\": [\"serve\"]}", "there is no view 'serve'"},
+        {400, "{\"argv\": [\"next\", \"-p\", \"a\"]}", "ask with --json"},
+        {400, "{\"argv\": [\"next\", \"--help\", \"--json\"]}", "not for --help"},
+        {400, "{\"argv\": [\"next\", \"/etc/passwd\", \"--json\"]}", "unexpected word '/etc/passwd'"},
+        {400, "{\"argv\": [\"next\", \"-f\", \"/etc/passwd\", \"--json\"]}", "-f names a file"},
+        {400, "{\"argv\": [\"next\", \"--file\", \"/etc/passwd\", \"--json\"]}", "--file names a file"},
+        {400, "{\"argv\": [\"next\", \"-z\", \"x\", \"--json\"]}", "-z names a file"},
+        {400, "{\"argv\": [\"ablate\", \"--with\", \"x\", \"--json\"]}", "--with names a file"},
+        {400, "{\"argv\": [\"next\", \"-o\", \"x\", \"--json\"]}", "unknown option -o"},
+        {400, "{\"argv\": [\"next\", \"--tpo\", \"1\", \"--json\"]}", "did you mean --top?"},
+        {422, "{\"argv\": [\"next\", \"--json\"]}", "the text is empty"},
+        {422, "{\"argv\": [\"attend\", \"-p\", \"a\", \"--layer\", \"99\", \"--json\"]}",
+         "layer 99 does not exist"},
+    };
+    Server server = server_start(NULL);
+    int file = client_open(&server);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Reply reply = asked(&server, file, cases[i].body);
+        Error error;
+        Json *json = json_parse(reply.body, reply.n, &error);
+        CHECK(reply.status == cases[i].status && json &&
+                  strstr(c_text(json_string(json_get(json, "error"))), cases[i].words),
+              "%d %s: %s", reply.status, cases[i].body, reply.body);
+        json_free(json);
+        release(&reply);
+    }
+    char words[1024] = "{\"argv\": [\"next\"";
+    for (size_t i = 0; i < 64; i++) strcat(words, ", \"a\"");
+    strcat(words, "]}");
+    Reply reply = asked(&server, file, words);
+    CHECK(reply.status == 400 && strstr(reply.body, "64 words at most, not 65"), "%s", reply.body);
+    release(&reply);
+    close(file);
+    stop(&server);
+}
+
+#define LOCAL "Host: 127.0.0.1:#\r\n"
+#define FROM_PAGE "Origin: http://127.0.0.1:#\r\n"
+#define SHAPE "Content-Length: 29\r\n\r\n{\"argv\": [\"shape\", \"--json\"]}"
+
+/* Who may ask for what, and what is no request. */
+static void test_refusals(void) {
+    static const struct {
+        int status;
+        const char *request;
+        bool closes;
+    } cases[] = {
+        {200, "POST @ask HTTP/1.1\r\n" LOCAL FROM_PAGE SHAPE, false},
+        {200, "POST @ask HTTP/1.1\r\n" LOCAL "Sec-Fetch-Site: same-origin\r\n" SHAPE, false},
+        {200, "POST @ask HTTP/1.1\r\nHost: localhost:#\r\nOrigin: http://localhost:#\r\n" SHAPE, false},
+        {200, "GET @ HTTP/1.1\r\n" LOCAL "Sec-Fetch-Site: none\r\n\r\n", false},
+        {200, "GET @ HTTP/1.0\r\n" LOCAL "\r\n", true},
+        {403, "POST @ask HTTP/1.1\r\n" LOCAL SHAPE, false},
+        {403, "POST @ask HTTP/1.1\r\n" LOCAL "Origin: null\r\n" SHAPE, false},
+        {403, "POST @ask HTTP/1.1\r\n" LOCAL "Origin: http://evil.example\r\n" SHAPE, false},
+        {403, "POST @ask HTTP/1.1\r\n" LOCAL "Origin: https://127.0.0.1:#\r\n" SHAPE, false},
+        {403, "POST @ask HTTP/1.1\r\n" LOCAL "Origin: http://127.0.0.1\r\n" SHAPE, false},
+        {403, "POST @ask HTTP/1.1\r\n" LOCAL "Origin: http://127.0.0.1:#.evil.example\r\n" SHAPE, false},
+        {403, "POST @ask HTTP/1.1\r\n" LOCAL FROM_PAGE FROM_PAGE SHAPE, false},
+        {403, "POST @ask HTTP/1.1\r\n" LOCAL "Sec-Fetch-Site: cross-site\r\n" SHAPE, false},
+        {403, "POST @ask HTTP/1.1\r\n" LOCAL FROM_PAGE "Sec-Fetch-Site: same-site\r\n" SHAPE, false},
+        {403, "GET @ HTTP/1.1\r\n" LOCAL "Origin: http://evil.example\r\n\r\n", false},
+        {403, "GET @ HTTP/1.1\r\nHost: evil.example:#\r\n\r\n", false},
+        {403, "GET @ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", false},
+        {403, "GET @ HTTP/1.1\r\nHost: \r\n\r\n", false},
+        {403, "GET @ HTTP/1.0\r\n\r\n", true},
+        {404, "GET / HTTP/1.1\r\n" LOCAL "\r\n", false},
+        {404, "GET /favicon.ico HTTP/1.1\r\n" LOCAL "\r\n", false},
+        {404, "GET /0123456789abcdef0123456789abcdef/ HTTP/1.1\r\n" LOCAL "\r\n", false},
+        {404, "GET /0123456789abcdef0123456789abcde HTTP/1.1\r\n" LOCAL "\r\n", false},
+        {404, "GET @x HTTP/1.1\r\n" LOCAL "\r\n", false},
+        {404, "GET @../../../etc/passwd HTTP/1.1\r\n" LOCAL "\r\n", false},
+        {404, "GET /@ HTTP/1.1\r\n" LOCAL "\r\n", false},
+        {405, "GET @ask HTTP/1.1\r\n" LOCAL "\r\n", false},
+        {405, "POST @ HTTP/1.1\r\n" LOCAL FROM_PAGE "Content-Length: 0\r\n\r\n", false},
+        {405, "OPTIONS @ask HTTP/1.1\r\n" LOCAL "\r\n", false},
+        {405, "DELETE @ HTTP/1.1\r\n" LOCAL "\r\n", false},
+        {400, "GET http://127.0.0.1:#@ HTTP/1.1\r\n" LOCAL "\r\n", true},
+        {400, "GET @ HTTP/1.1\n", true},
+        {411, "POST @ask HTTP/1.1\r\n" LOCAL FROM_PAGE "\r\n", true},
+        {413, "POST @ask HTTP/1.1\r\n" LOCAL FROM_PAGE "Content-Length: 99999999\r\n\r\nabc", true},
+        {501, "POST @ask HTTP/1.1\r\n" LOCAL FROM_PAGE "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", true},
+    };
+    Server server = server_start(NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Reply reply = sent(&server, cases[i].request, cases[i].closes ? &(bool){false} : NULL);
+        CHECK(reply.status == cases[i].status, "%d in place of %d: %s", reply.status, cases[i].status,
+              cases[i].request);
+        CHECK(!strstr(reply.head, "Connection: close") == !cases[i].closes, "%s", cases[i].request);
+        CHECK(strstr(reply.head, "nosniff") && !strstr(reply.head, "Access-Control"), "%s", reply.head);
+        CHECK(reply.status != 404 || strcmp(reply.body, "Not Found") == 0, "%s", reply.body);
+        release(&reply);
+    }
+    /* A token that is wrong at one place, whichever. */
+    for (size_t i = 1; i <= 32; i++) {
+        Server wrong = server;
+        wrong.path[i] = wrong.path[i] == '0' ? '1' : '0';
+        Reply reply = sent(&wrong, "GET @ HTTP/1.1\r\n" LOCAL "\r\n", NULL);
+        CHECK(reply.status == 404, "%zu", i);
+        release(&reply);
+    }
+    stop(&server);
+}
+
+/* A line for each request, without the token, and without what a terminal must not be given. */
+static void test_log(void) {
+    Server server = server_start(NULL);
+    Reply replies[] = {sent(&server, "GET @ HTTP/1.1\r\n" LOCAL "\r\n", NULL),
+                       sent(&server, "GET /x@y HTTP/1.1\r\n" LOCAL "\r\n", NULL),
+                       sent(&server, "GET /\x9b\xc2\x9b HTTP/1.1\r\n" LOCAL "\r\n", NULL)};
+    char token[40];
+    snprintf(token, sizeof token, "%.32s", server.path + 1);
+    server_end(&server, SIGTERM);
+    size_t n, lines = 0;
+    char *log = read_whole(scratch_path("log"), &n);
+    for (size_t i = 0; i < n; i++) lines += log[i] == '\n';
+    CHECK(lines == 3 && !strstr(log, token) && strstr(log, " GET /x/.../y 404 9 bytes "), "%s", log);
+    CHECK(strstr(log, "GET /\\x9b\\u009b 400 11 bytes "), "%s", log);
+    free(log);
+    for (size_t i = 0; i < 3; i++) release(&replies[i]);
+    unlink(scratch_path("log"));
+}
+
+/* ---- Clients that are no help ---- */
+
+static const char shape[] = "{\"argv\": [\"shape\", \"--json\"]}";
+/* Takes minutes. */
+static const char endless[] =
+    "{\"argv\": [\"heads\", \"--repeat\", \"90\", \"--batch\", \"10000\", \"--json\"]}";
+
+static void answers(const Server *server, const char *when) {
+    int file = client_open(server);
+    Reply reply = asked(server, file, shape);
+    CHECK(reply.status == 200, "%s", when);
+    release(&reply);
+    close(file);
+}
+
+static void test_slow_clients(void) {
+    Server server = server_start(NULL);
+    int silent[2 * MAX_CLIENTS], halves[4];
+    for (size_t i = 0; i < 4; i++) {
+        halves[i] = client_open(&server);
+        client_send(halves[i], "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc",
+                    i < 2 ? 20 : 51);
+    }
+    answers(&server, "half requests");
+    /* One byte at a time, with others between. */
+    char request[256];
+    int n = snprintf(request, sizeof request,
+                     "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nConnection: close\r\n\r\n", server.path,
+                     server.port);
+    int slow = client_open(&server);
+    for (int i = 0; i < n; i++) {
+        client_send(slow, request + i, 1);
+        if (i % 16 == 0) answers(&server, "a slow client");
+    }
+    Reply reply = client_read(slow, true);
+    CHECK(reply.status == 200 && is_closed(slow), "one byte at a time");
+    release(&reply);
+    close(slow);
+    /* More that say nothing than there is room for: the oldest go. */
+    for (size_t i = 0; i < 2 * MAX_CLIENTS; i++) {
+        silent[i] = client_open(&server);
+        if (i % 8 == 0) answers(&server, "silent clients");
+    }
+    answers(&server, "silent clients");
+    CHECK(is_closed(silent[0]) && is_closed(halves[0]), "the oldest");
+    int last = silent[2 * MAX_CLIENTS - 1];
+    reply = asked(&server, last, shape);
+    CHECK(reply.status == 200, "the last of many");
+    release(&reply);
+    for (size_t i = 0; i < 2 * MAX_CLIENTS; i++) close(silent[i]);
+    for (size_t i = 0; i < 4; i++) close(halves[i]);
+    stop(&server);
+}
+
+/* Those that ask for much and never read it. */
+static void test_deaf_clients(void) {
+    Server server = server_start(NULL);
+    int deaf[4];
+    char body[1024] = "{\"argv\": [\"attend\", \"-p\", \"";
+    for (size_t i = 0; i < 50; i++) strcat(body, "Hello there ");
+    strcat(body, "\", \"--json\"]}");
+    for (size_t i = 0; i < 4; i++) {
+        deaf[i] = client_open(&server);
+        setsockopt(deaf[i], SOL_SOCKET, SO_RCVBUF, &(int){1024}, sizeof(int));
+        for (size_t k = 0; k < 20; k++) client_ask(&server, deaf[i], body, strlen(body));
+    }
+    answers(&server, "deaf clients");
+    for (size_t i = 0; i < 4; i++) close(deaf[i]);
+    answers(&server, "deaf clients that have gone");
+    stop(&server);
+}
+
+/* Those that go: at any byte of a request, before the answer, or while it is being worked at. */
+static void test_gone_clients(void) {
+    Server server = server_start(NULL);
+    char request[512];
+    int n =
+        snprintf(request, sizeof request,
+                 "POST %sask HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nOrigin: %s\r\nContent-Length: %zu\r\n\r\n%s",
+                 server.path, server.port, server.origin, sizeof shape - 1, shape);
+    for (int i = 0; i <= n; i += 3) {
+        int file = client_open(&server);
+        if (i % 2)
+            setsockopt(file, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0},
+                       sizeof(struct linger)); /* by RST */
+        client_send(file, request, (size_t)i);
+        close(file);
+    }
+    answers(&server, "clients that went");
+    int files[4];
+    for (size_t i = 0; i < 4; i++) {
+        files[i] = client_open(&server);
+        client_ask(&server, files[i], endless, sizeof endless - 1);
+    }
+    for (size_t i = 0; i < 4; i++) close(files[i]);
+    answers(&server, "an ask that nobody waits for");
+    stop(&server);
+}
+
+/* Many asks in their order, as one connection and as sixteen send them; none changes what the next one says. */
+static void test_many_asks(void) {
+    Server server = server_start(NULL);
+    int files[MAX_CLIENTS];
+    static const char *const bodies[] = {
+        "{\"argv\": [\"next\", \"-p\", \"Hello\", \"--json\"]}", shape,
+        "{\"argv\": [\"next\", \"-p\", \"Hello\"]}",
+        "{\"argv\": [\"attend\", \"-p\", \"Hello you\", \"--json\", \"-n\", \"2\", \"--layer\", \"1\", \"--head\", \"0\"]}"};
+    Reply first[4];
+    for (size_t i = 0; i < MAX_CLIENTS; i++) files[i] = client_open(&server);
+    for (size_t i = 0; i < 4; i++) first[i] = asked(&server, files[0], bodies[i]);
+    CHECK(first[0].status == 200 && first[2].status == 400 && first[3].status == 200,
+          "what many asks answer at first");
+    for (size_t k = 0; k < 1000; k++) {
+        size_t i = k % 4;
+        Reply reply = asked(&server, files[0], bodies[i]);
+        CHECK(reply.status == first[i].status && reply.n == first[i].n &&
+                  memcmp(reply.body, first[i].body, reply.n) == 0,
+              "ask %zu: %s", k, reply.body);
+        release(&reply);
+    }
+    for (size_t round = 0; round < 10; round++) {
+        for (size_t i = 0; i < MAX_CLIENTS; i++)
+            client_ask(&server, files[i], bodies[i % 4], strlen(bodies[i % 4]));
+        for (size_t i = 0; i < MAX_CLIENTS; i++) {
+            Reply reply = client_read(files[i], true);
+            CHECK(reply.n == first[i % 4].n && memcmp(reply.body, first[i % 4].body, reply.n) == 0,
+                  "client %zu", i);
+            release(&reply);
+        }
+    }
+    /* Two requests in one piece are answered one after the other. */
+    client_ask(&server, files[1], bodies[0], strlen(bodies[0]));
+    client_ask(&server, files[1], bodies[2], strlen(bodies[2]));
+    for (size_t i = 0; i < 4; i += 2) {
+        Reply reply = client_read(files[1], true);
+        CHECK(reply.n == first[i].n && memcmp(reply.body, first[i].body, reply.n) == 0, "of two: %s",
+              reply.body);
+        release(&reply);
+    }
+    for (size_t i = 0; i < 4; i++) release(&first[i]);
+    for (size_t i = 0; i < MAX_CLIENTS; i++) close(files[i]);
+    stop(&server);
+}
+
+/* ---- The end ---- */
+
+static void test_signals(void) {
+    static const int signals[] = {SIGINT, SIGTERM};
+    for (size_t i = 0; i < 2; i++) {
+        Server server = server_start(NULL);
+        int idle = client_open(&server), half = client_open(&server), busy = client_open(&server),
+            waiting = client_open(&server);
+        client_send(half, "POST /x HTTP/1.1\r\n", 18);
+        client_ask(&server, busy, endless, sizeof endless - 1);
+        client_ask(&server, waiting, endless, sizeof endless - 1);
+        /* The three have been read when a fourth is answered. */
+        Reply reply = sent(&server, "GET @ HTTP/1.1\r\n" LOCAL "\r\n", NULL);
+        CHECK(reply.status == 200, "the page");
+        release(&reply);
+        int code = server_end(&server, signals[i]);
+        CHECK(code == 0, "%d after signal %d", code, signals[i]);
+        for (size_t k = 0; k < 2; k++) {
+            reply = client_read(k ? busy : waiting, true);
+            CHECK(reply.status == 503, "%d", reply.status);
+            release(&reply);
+        }
+        CHECK(is_closed(idle) && is_closed(half), "who asked for nothing");
+        close(idle), close(half), close(busy), close(waiting);
+        unlink(scratch_path("log"));
+    }
+}
+
+static void test_port(void) {
+    Server server = server_start(NULL);
+    Command command = command_begin();
+    sprintf(command.line + command.n, "serve %s --port %u >'%s' 2>&1", model, server.port,
+            scratch_path("out"));
+    int status = system(command.line);
+    size_t n;
+    char *said = read_whole(scratch_path("out"), &n);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1 &&
+              strstr(said, "study: cannot listen on 127.0.0.1:") == said,
+          "%d: %s", status, said);
+    free(said);
+    unlink(scratch_path("out"));
+    stop(&server);
+}
+
+/* The limits in time: a request that does not come in whole, and a connection that is not used. */
+static void test_patience(void) {
+    if (!getenv("ATTN_LONG_TESTS")) SKIP("waiting for half a minute; ATTN_LONG_TESTS=1 does");
+    Server server = server_start(NULL);
+    int half = client_open(&server), silent = client_open(&server);
+    client_send(half, "POST /x HTTP/1.1\r\n", 18);
+    Reply reply = client_read(half, true);
+    CHECK(reply.status == 408 && is_closed(half) && is_closed(silent), "a request that never ends");
+    release(&reply);
+    close(half), close(silent);
+    stop(&server);
+}
+
+int main(void) {
+    if (!scratch_begin()) return 1;
+    RUN(test_reading);
+    RUN(test_pieces);
+    RUN(test_page);
+    RUN(test_asks);
+    RUN(test_errors);
+    RUN(test_refusals);
+    RUN(test_log);
+    RUN(test_slow_clients);
+    RUN(test_deaf_clients);
+    RUN(test_gone_clients);
+    RUN(test_many_asks);
+    RUN(test_signals);
+    RUN(test_port);
+    RUN(test_patience);
+    scratch_end();
+    return test_end();
+}
