@@ -65,7 +65,7 @@ ifeq ($(ARCH),wasm32)
 # What every browser with SIMD has. Small, and fast where the time goes.
 FLAGS += -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext -Wno-shorten-64-to-32 -Wno-enum-float-conversion
 FLAGS += -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS
-$(BUILD)/kernels/wasm.o $(BUILD)/attention.o: FLAGS += -O2
+$(BUILD)/kernels/wasm.o: FLAGS += -O2
 else
 FLAGS += -fPIC
 endif
@@ -196,7 +196,7 @@ WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=was
 NOT_IN_MODULE = threads.o kernels/scalar.o $(patsubst %.c,%.o,$(wildcard text/jinja*.c text/*_json.c)) \
     $(addprefix text/,template.o pipeline.o unigram.o normalize.o mappings.o vocab_keys.o) \
     $(filter-out checkpoint/checkpoint.o checkpoint/gguf.o,$(patsubst %.c,%.o,$(wildcard checkpoint/*.c))) \
-    $(addprefix views/,case.o compare.o dump.o pagefile.o serve.o) \
+    $(addprefix views/,case.o compare.o dump.o pagefile.o selfcheck.o serve.o) \
     $(addprefix cli/,chat.o http.o server.o output.o npy.o npz.o process.o info.o summary.o)
 MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,$(NOT_IN_MODULE)), \
     $(ENGINE) $(call objects,wasm/*.c views/*.c cli/*.c measures/*.c)))

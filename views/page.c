@@ -322,7 +322,7 @@ static const Option options[] = {
 const View view_page = {
     .name = "view",
     .summary = "all of it in one page, for a browser",
-    .help =
+    .help = HELP(
         "Writes a web page that needs nothing but itself: surprisal of each token, what was expected, every\n"
         "head's pattern and scores, the logit lens, one head step by step.\n"
         "\n"
@@ -336,7 +336,7 @@ const View view_page = {
         "  --json --from N --to M   only of the positions N to M - 1; the text before is fed all the same\n"
         "  --svg L3H7          instead of a page, this head's pattern as a figure\n"
         "\n"
-        "  ./study view model.bin -p \"The Eiffel\" -n 4 -o page.html\n",
+        "  ./study view model.bin -p \"The Eiffel\" -n 4 -o page.html\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .defaults = &defaults,
