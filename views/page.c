@@ -346,7 +346,7 @@ static const Option options[] = {
 const View view_page = {
     .name = "view",
     .summary = "all of it in one page, for a browser",
-    .help =
+    .help = HELP(
         "Writes a web page that needs nothing but itself: surprisal of each token, what was expected, every\n"
         "head's pattern and scores, the logit lens, one head step by step.\n"
         "\n"
@@ -363,7 +363,7 @@ const View view_page = {
         "  --live              engine and model in the page: one types into it, and it answers\n"
         "  --no-model          … without a model: the page takes a GGUF file   --yes   even above 200 MB\n"
         "\n"
-        "  ./study view model.bin -p \"The Eiffel\" -n 4 -o page.html\n",
+        "  ./study view model.bin -p \"The Eiffel\" -n 4 -o page.html\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .defaults = &defaults,
