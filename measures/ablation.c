@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Of vectors of the text: the residual stream entering layers, values of --with. */
@@ -221,7 +222,13 @@ bool ablation_begin(Ablation *ablation, const Subject *subject, Arena *arena, Er
 }
 
 void ablation_free(Ablation *ablation) {
-    session_free(ablation->session);
+    if (ablation->session && ablation->keeps) {
+        session_watch(ablation->session, NULL);
+        session_heed(ablation->session, NULL, NULL);
+        ablation->subject->kept->ablated = ablation->session;
+    } else {
+        session_free(ablation->session);
+    }
     tokens_free(&ablation->reference);
 }
 
@@ -237,13 +244,64 @@ static bool run_baseline(Ablation *ablation, Error *error) {
     return subject_feed(ablation->subject, ablation->session, tokens->ids, ablation->to, NULL, NULL, error);
 }
 
+/* Notes which parts are off, and how far; whether they are those that were off in the kept run. */
+static bool note_factors(const Ablation *ablation, float *factors) {
+    bool same = true;
+    for (size_t i = 0; i < ablation->config->n_layer * (ablation->config->n_head + 1); i++) {
+        float factor = ablation->off[i] ? ablation->factors[i] : -1;
+        same = same && factors[i] == factor;
+        factors[i] = factor;
+    }
+    return same;
+}
+
+/* The first position whose predictions are compared. */
+static size_t first_compared(const Ablation *ablation) { return ablation->from - (ablation->from > 0); }
+
+/*
+ * The session for runs without the parts: the kept one, if it has room. What it holds of this text, if that was without the
+ * same parts, need not be fed again, as far as it lies before the predictions that are compared.
+ */
+static bool open_session(Ablation *ablation, size_t n_ctx, Error *error) {
+    const Subject *subject = ablation->subject;
+    Kept *kept = subject->kept;
+    ablation->keeps =
+        ablation->has_baseline && ablation->by == BY_ZERO && !ablation->hard_zero && !ablation->in_turn;
+    if (!ablation->keeps) {
+        ablation->session = subject_session(subject, n_ctx, &ablation->probe, error);
+        return ablation->session;
+    }
+    size_t n_parts = ablation->config->n_layer * (ablation->config->n_head + 1), same = 0;
+    ablation->session = kept->ablated;
+    kept->ablated = NULL;
+    if (!ablation->session) {
+        free(kept->ablated_ids);
+        free(kept->ablated_factors);
+        kept->ablated_ids = calloc(kept->n_ctx, sizeof *kept->ablated_ids);
+        kept->ablated_factors = calloc(n_parts, sizeof *kept->ablated_factors);
+        ablation->keeps = kept->ablated_ids && kept->ablated_factors;
+        if (!ablation->keeps) return error_set(error, "not enough memory for %zu tokens", kept->n_ctx);
+        ablation->session = subject_session(subject, kept->n_ctx, &ablation->probe, error);
+        if (!ablation->session) return false;
+    }
+    const int32_t *ids = subject->tokens.ids;
+    size_t most = at_most(session_position(ablation->session), first_compared(ablation));
+    while (same < most && kept->ablated_ids[same] == ids[same]) same++;
+    ablation->start = note_factors(ablation, kept->ablated_factors) ? same : 0;
+    session_rewind(ablation->session, ablation->start);
+    memcpy(kept->ablated_ids, ids, ablation->to * sizeof *ids);
+    session_watch(ablation->session, &ablation->probe);
+    session_heed(ablation->session, subject->stop, subject->stop_user);
+    return true;
+}
+
 bool ablation_baseline(Ablation *ablation, Error *error) {
     const Tokens *reference = &ablation->reference, *tokens = &ablation->subject->tokens;
     if (!check_size(ablation, error) || !allocate(ablation, error)) return false;
     /* 0: the subject's own length, checked against the context */
     size_t n_ctx = reference->n > tokens->n ? reference->n : 0;
-    ablation->session = subject_session(ablation->subject, n_ctx, &ablation->probe, error);
-    if (!ablation->session || (!ablation->has_baseline && !run_baseline(ablation, error))) return false;
+    if (!open_session(ablation, n_ctx, error) || (!ablation->has_baseline && !run_baseline(ablation, error)))
+        return false;
     ablation->run = RUN_ABLATED;
     for (size_t layer = 0; ablation->by == BY_MEAN && layer < ablation->config->n_layer; layer++) {
         finish_mean(ablation, &ablation->layers[layer].z);
@@ -257,8 +315,8 @@ bool ablation_baseline(Ablation *ablation, Error *error) {
 /* Feeds the text from a layer on. */
 static bool feed_from(Ablation *ablation, size_t layer, Error *error) {
     const float *resid = ablation->layers[layer].resid_pre;
-    session_rewind(ablation->session, 0);
-    for (size_t done = 0, m; done < ablation->to; done += m) {
+    session_rewind(ablation->session, ablation->start);
+    for (size_t done = session_position(ablation->session), m; done < ablation->to; done += m) {
         ablation->looking = done >= ablation->from;
         m = at_most((ablation->looking ? ablation->to : ablation->from) - done, SESSION_CHUNK);
         if (!subject_go_on(ablation->subject, NULL, done, ablation->to, error) ||
@@ -274,7 +332,7 @@ bool ablation_run(Ablation *ablation, Difference *difference, LogitsVisit *each,
     const Tokens *tokens = &ablation->subject->tokens;
     size_t to = ablation->to;
     if (!feed_from(ablation, ablation_first_layer(ablation), error)) return false;
-    for (size_t done = ablation->from - (ablation->from > 0), m; done < to; done += m) {
+    for (size_t done = first_compared(ablation), m; done < to; done += m) {
         m = at_most(to - done, LOGITS_CHUNK);
         ablation->n_last = m;
         for (int i = 0; i < 2; i++)

@@ -57,6 +57,8 @@ typedef struct Ablation {
     float *logits[2];     /* [LOGITS_CHUNK][n_vocab] of each */
     size_t n_last;        /* positions that these hold */
     bool has_baseline;    /* it was kept: no run is needed */
+    bool keeps;           /* the run without the parts is kept, too */
+    size_t start;         /* tokens that its session holds already */
 } Ablation;
 
 /* Nothing is chosen yet. Call ablation_free after a failure too. */

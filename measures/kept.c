@@ -13,6 +13,9 @@ enum {
 void kept_free(Kept *kept) {
     session_free(kept->session);
     free(kept->streams);
+    session_free(kept->ablated);
+    free(kept->ablated_ids);
+    free(kept->ablated_factors);
     arena_free(&kept->weights);
     *kept = (Kept){0};
 }
@@ -56,7 +59,9 @@ static Session *new_session(const Subject *subject, size_t room, Error *error) {
     kept->n_ctx = n_ctx;
     kept->probe = (Probe){kept, wants, visit};
     free(kept->streams);
+    session_free(kept->ablated);
     kept->streams = NULL;
+    kept->ablated = NULL;
     if (kept->keeps_streams && n_ctx <= ((size_t)MAX_STREAMS_MIB << 20) / row)
         kept->streams = floats_new((config->n_layer + 1) * n_ctx, config->d_model);
     return subject_session(subject, n_ctx, NULL, error);

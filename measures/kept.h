@@ -21,8 +21,13 @@ typedef struct Kept {
     const Probe *looker; /* … this one looks, or NULL */
     size_t n_layer, n_ctx;
 
-    double **grams;    /* [n_layer·n_head] of outputnorms.h, those that were asked for; or NULL */
-    size_t gram_bytes; /* what they take */
+    Session *ablated; /* the text without some parts, with as much room; NULL: none, or it has been taken */
+    int32_t *ablated_ids; /* [n_ctx] its tokens */
+    float *
+        ablated_factors; /* [n_layer·(n_head + 1)] of these parts (ablation.h), and −1 of those that are as they were */
+
+    float **roots;     /* [n_layer·n_head] of outputnorms.h, those that were asked for; or NULL */
+    size_t root_bytes; /* what they take */
     Arena weights;     /* holds them */
 } Kept;
 

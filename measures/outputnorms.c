@@ -1,8 +1,10 @@
 #include "measures/outputnorms.h"
 
+#include "measures/distribution.h"
 #include "measures/scores.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MAX_KEPT_MIB = 64 /* of the matrices, from one subject to the next */ };
 
@@ -30,73 +32,101 @@ float *head_output(const Subject *subject, Arena *arena, size_t layer, size_t he
 }
 
 /* The heads of a layer whose matrices are made. */
-typedef struct GramLoop {
+typedef struct RootLoop {
     const float *w; /* [rows][n_heads·d_head] */
     size_t rows, n_heads, d_head;
-    double **grams; /* [n_heads], zero */
-} GramLoop;
+    double *grams; /* [n_heads][d_head][d_head], zero */
+    float **roots; /* [n_heads] */
+} RootLoop;
 
-static void make_grams(void *context, size_t begin, size_t end, unsigned worker) {
+/* Cholesky's L of a positive semidefinite matrix, whose lower triangle it takes the place of. */
+static void take_root(double *a, size_t n) {
+    for (size_t j = 0; j < n; j++) {
+        double pivot = a[j * n + j], least = 1e-12 * pivot;
+        for (size_t k = 0; k < j; k++) pivot -= a[j * n + k] * a[j * n + k];
+        double root =
+            pivot > least ? sqrt(pivot) : 0; /* a column that depends on those before adds nothing */
+        a[j * n + j] = root;
+        for (size_t i = j + 1; i < n; i++) {
+            double sum = a[i * n + j];
+            for (size_t k = 0; k < j; k++) sum -= a[i * n + k] * a[j * n + k];
+            a[i * n + j] = root > 0 ? sum / root : 0;
+        }
+    }
+}
+
+static void make_roots(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
-    const GramLoop *loop = context;
+    const RootLoop *loop = context;
     size_t n = loop->d_head;
     for (size_t head = begin; head < end; head++) {
         const float *w = loop->w + head * n;
+        double *gram = loop->grams + head * n * n;
         for (size_t r = 0; r < loop->rows; r++, w += loop->n_heads * n)
             for (size_t i = 0; i < n; i++)
-                for (size_t j = 0; j <= i; j++) loop->grams[head][i * n + j] += (double)w[i] * (double)w[j];
+                for (size_t j = 0; j <= i; j++) gram[i * n + j] += (double)w[i] * (double)w[j];
+        take_root(gram, n);
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < n; j++) loop->roots[head][i * n + j] = j <= i ? (float)gram[i * n + j] : 0;
     }
 }
 
 /* What is kept of a head's matrix, or NULL. */
-static double **kept_gram(const Subject *subject, size_t layer, size_t head) {
+static float **kept_root(const Subject *subject, size_t layer, size_t head) {
     Kept *kept = subject->kept;
     const Config *config = model_config(subject->model);
-    if (kept && !kept->grams)
-        kept->grams = arena_new(&kept->weights, config->n_layer, config->n_head * sizeof *kept->grams);
-    return kept && kept->grams ? &kept->grams[layer * config->n_head + head] : NULL;
+    if (kept && !kept->roots)
+        kept->roots = arena_new(&kept->weights, config->n_layer, config->n_head * sizeof *kept->roots);
+    return kept && kept->roots ? &kept->roots[layer * config->n_head + head] : NULL;
 }
 
 /* The matrices of a layer's heads, kept where they may be. */
-static bool find_grams(const OutputNorms *norms, Arena *arena, size_t layer, const double **grams,
+static bool find_roots(const OutputNorms *norms, Arena *arena, size_t layer, const float **roots,
                        Error *error) {
     const Subject *subject = norms->subject;
-    size_t d_head = model_config(subject->model)->d_head, n = norms->n_heads, bytes = sizeof(double);
+    size_t d_head = model_config(subject->model)->d_head, n = norms->n_heads, size = d_head * d_head,
+           bytes = n * size * sizeof(float);
     Kept *kept = subject->kept;
     bool all = true;
     for (size_t i = 0; i < n; i++) {
-        double **known = kept_gram(subject, layer, norms->head + i);
-        grams[i] = known ? *known : NULL;
-        all = all && grams[i];
+        float **known = kept_root(subject, layer, norms->head + i);
+        roots[i] = known ? *known : NULL;
+        all = all && roots[i];
     }
     if (all) return true;
-    bytes *= d_head * d_head;
-    bool keeps = kept && kept->grams && !kept->weights.refused &&
-                 kept->gram_bytes + n * bytes <= (size_t)MAX_KEPT_MIB << 20;
+    bool keeps = kept && kept->roots && !kept->weights.refused &&
+                 kept->root_bytes + bytes <= (size_t)MAX_KEPT_MIB << 20;
     Arena scratch = {0}, *owner = keeps ? &kept->weights : arena;
-    float *w = output_columns(subject, &scratch, layer, norms->head * d_head, n * d_head, error);
-    double **made = arena_new(&scratch, n, sizeof *made), *room = arena_new(owner, n, bytes);
-    bool ok = w && arena_ok(&scratch, error, "%zu heads", n) &&
+    float **made = arena_new(&scratch, n, sizeof *made), *room = arena_floats(owner, n, size);
+    RootLoop loop = {
+        .w = output_columns(subject, &scratch, layer, norms->head * d_head, n * d_head, error),
+        .rows = model_config(subject->model)->d_model,
+        .n_heads = n,
+        .d_head = d_head,
+        .grams = arena_new(&scratch, n, size * sizeof *loop.grams),
+        .roots = made,
+    };
+    bool ok = loop.w && arena_ok(&scratch, error, "%zu heads", n) &&
               arena_ok(owner, error, "the values of %zu heads; choose fewer layers", n);
-    for (size_t i = 0; ok && i < n; i++) grams[i] = made[i] = room + i * d_head * d_head;
-    if (ok) {
-        GramLoop loop = {w, model_config(subject->model)->d_model, n, d_head, made};
-        parallel_for(subject->compute.threads, n, 1, make_grams, &loop);
-    }
-    for (size_t i = 0; ok && keeps && i < n; i++) *kept_gram(subject, layer, norms->head + i) = made[i];
-    if (ok && keeps) kept->gram_bytes += n * bytes;
+    for (size_t i = 0; ok && i < n; i++) roots[i] = made[i] = room + i * size;
+    if (ok) parallel_for(subject->compute.threads, n, 1, make_roots, &loop);
+    for (size_t i = 0; ok && keeps && i < n; i++) *kept_root(subject, layer, norms->head + i) = made[i];
+    if (ok && keeps) kept->root_bytes += bytes;
     arena_free(&scratch);
     return ok;
 }
 
-/* √(vᵀ G v) */
-static double norm_under(const double *gram, const float *v, size_t n, double *product) {
-    double square = 0;
-    for (size_t i = 0; i < n; i++) product[i] = gram[i * n + i] * (double)v[i];
-    for (size_t i = 1; i < n; i++)
-        for (size_t j = 0; j < i; j++) product[j] += 2 * (double)v[i] * gram[i * n + j];
-    for (size_t i = 0; i < n; i++) square += (double)v[i] * product[i];
-    return square > 0 ? sqrt(square) : 0;
+/* ‖v L‖ of the rows seen; each alone, so that it does not matter how they came together. */
+static void norms_of(const OutputNorms *norms, const float *root, const Activation *seen, double *out) {
+    const Kernels *kernels = norms->subject->compute.kernels;
+    size_t n = seen->n_cols;
+    for (size_t done = 0, m; done < seen->n_rows; done += m) {
+        m = at_most(seen->n_rows - done, PACKED_TOKENS);
+        memset(norms->product, 0, m * n * sizeof *norms->product);
+        (kernels->few_sums ? kernels->few_sums : kernels->weighted_sums)(
+            norms->product, n, seen->data + done * seen->stride, seen->stride, m, DTYPE_F32, root, n, n, n);
+        for (size_t t = 0; t < m; t++) out[done + t] = vector_norm(norms->product + t * n, n);
+    }
 }
 
 static size_t place_of(const OutputNorms *norms, size_t layer, size_t head) {
@@ -106,17 +136,17 @@ static size_t place_of(const OutputNorms *norms, size_t layer, size_t head) {
 bool output_norms_begin(OutputNorms *norms, const Subject *subject, Arena *arena, size_t n_positions,
                         Error *error) {
     size_t n = norms->n_layers * norms->n_heads;
-    bool made = norms->grams;
+    bool made = norms->roots;
     norms->subject = subject;
     norms->n_positions = n_positions;
-    if (!made) norms->grams = arena_new(arena, n, sizeof *norms->grams);
+    if (!made) norms->roots = arena_new(arena, n, sizeof *norms->roots);
     norms->norms = arena_new(arena, n, n_positions * sizeof *norms->norms);
-    norms->product = arena_new(arena, model_config(subject->model)->d_head, sizeof *norms->product);
+    norms->product = arena_floats(arena, PACKED_TOKENS, model_config(subject->model)->d_head);
     if (!arena_ok(arena, error, "the values of %zu heads; choose fewer layers", n)) return false;
     for (size_t i = 0; !made && i < norms->n_layers; i++) {
         size_t layer = norms->layer + i;
         if ((norms->layers && !norms->layers[layer]) || !layer_has_heads(subject->model, layer)) continue;
-        if (!find_grams(norms, arena, layer, norms->grams + i * norms->n_heads, error)) return false;
+        if (!find_roots(norms, arena, layer, norms->roots + i * norms->n_heads, error)) return false;
     }
     return true;
 }
@@ -126,10 +156,8 @@ void output_norms_add(OutputNorms *norms, const Activation *seen) {
     for (size_t head = norms->head; head < norms->head + norms->n_heads; head++) {
         if (seen->head != (seen->site == PROBE_Z ? head : kv_head_of(config, head))) continue;
         size_t place = place_of(norms, seen->layer, head);
-        double *out = norms->norms + place * norms->n_positions + seen->position;
-        for (size_t t = 0; t < seen->n_rows; t++)
-            out[t] = norm_under(norms->grams[place], seen->data + t * seen->stride, config->d_head,
-                                norms->product);
+        norms_of(norms, norms->roots[place], seen,
+                 norms->norms + place * norms->n_positions + seen->position);
     }
 }
 

@@ -16,19 +16,20 @@ typedef struct OutputNorms {
     const bool *layers;                    /* [n_layer of the model] those that count; NULL: all */
 
     /*
-     * [n_layers][n_heads] each the lower triangle of [d_head][d_head] W_O^hᵀ W_O^h, so that ‖v W_O^h‖² = vᵀ G v; of layers
-     * that do not count NULL. Those of other OutputNorms of the same heads, or NULL: they are made.
+     * [n_layers][n_heads] each the lower triangle L [d_head][d_head], zeros above it, of L Lᵀ = W_O^hᵀ W_O^h, so that
+     * ‖v W_O^h‖ = ‖v L‖; of layers that do not count NULL. Those of other OutputNorms of the same heads, or NULL: they are
+     * made.
      */
-    const double **grams;
+    const float **roots;
 
     const Subject *subject;
     size_t n_positions;
-    double *norms;   /* [n_layers][n_heads][n_positions] */
-    double *product; /* scratch, [d_head] */
+    double *norms;  /* [n_layers][n_heads][n_positions] */
+    float *product; /* scratch, [PACKED_TOKENS][d_head] */
 } OutputNorms;
 
 /*
- * Makes room for a text of up to n_positions tokens. The fields up to `grams` are set by the caller, all others zero.
+ * Makes room for a text of up to n_positions tokens. The fields up to `roots` are set by the caller, all others zero.
  */
 bool output_norms_begin(OutputNorms *norms, const Subject *subject, Arena *arena, size_t n_positions,
                         Error *error);

@@ -18,7 +18,7 @@ bool writes_begin(Writes *writes, const Subject *subject, Arena *arena, const bo
     if (!arena_ok(arena, error, "%zu layers over %zu tokens", n_layer, n)) return false;
     if (has_gated_heads(subject->model)) return true;
     writes->heads = (OutputNorms){
-        .n_layers = n_layer, .n_heads = config->n_head, .layers = layers, .grams = same ? same->grams : NULL};
+        .n_layers = n_layer, .n_heads = config->n_head, .layers = layers, .roots = same ? same->roots : NULL};
     return output_norms_begin(&writes->heads, subject, arena, n, error);
 }
 

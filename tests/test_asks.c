@@ -4,6 +4,7 @@
  */
 #include "json.h"
 #include "measures/kept.h"
+#include "measures/outputnorms.h"
 #include "programs.h"
 #include "test.h"
 #include "viewdata.h"
@@ -189,8 +190,18 @@ static const struct {
     {"view --from 4 --parts predictions,patterns --top 3 --ablate L%sH0=0.5,L0MLP", TEXT " a hole of"},
     {"view --from 4 --parts predictions,patterns --top 3 --ablate L%sH0=0.5,L0MLP", TEXT " a hole or"},
     {"explain --layer 99 --head 1", TEXT " a hole or", true},
+    {"view --from 9 --parts predictions,patterns --top 3 --ablate L%sH0,L0MLP", TEXT " a hole of"},
+    {"view --from 10 --parts predictions,patterns --top 3 --ablate L%sH0,L0MLP", TEXT " a hole of it"},
+    {"view --from 10 --parts predictions --top 3 --ablate L%sH0,L0MLP=0.5", TEXT " a hole of it"},
+    {"view --from 9 --parts predictions,patterns --top 3 --ablate L%sH0,L0MLP=0.5",
+     "the male dug a hole of it and dug"},
+    {"view --from 999 --ablate L0MLP", TEXT, true},
+    {"ablate --heads L%sH0,L0MLP=0.5", "the male dug a hole of it and dug"},
     {"ablate --heads L0MLP", "the male dug"},
     {"next --top 2 --draw 3", "the male"},
+    {"next --top 2", "the mole dug"},
+    {"next --top 2", "thy"},
+    {"next --top 2", "thy mole dug"},
     {"next --top 2 --kv q8_0", TEXT},
     {"view --from 3 --parts predictions,patterns,writes --top 3", TEXT},
     {"next --top 2", TEXT},
@@ -311,6 +322,121 @@ static void test_some_positions_are_those_of_all(void) {
     }
 }
 
+/* What a probe of the test's own sees at one position. */
+typedef struct Seen {
+    const Model *model;
+    size_t position;
+    float *resid, *attn, *mlp; /* [n_layer + 1][d_model], [n_layer][d_model] */
+    float *z;                  /* [n_layer][n_head][d_head] */
+} Seen;
+
+static bool wants_all(void *user, ProbeSite site, size_t layer, size_t head) {
+    (void)user, (void)layer, (void)head;
+    return site == PROBE_RESID_PRE || site == PROBE_RESID_POST || site == PROBE_ATTN_OUT ||
+           site == PROBE_MLP_OUT || site == PROBE_Z;
+}
+
+static void keep(void *user, const Activation *activation) {
+    const Seen *seen = user;
+    const Config *config = model_config(seen->model);
+    float *to = activation->site == PROBE_ATTN_OUT    ? seen->attn
+                : activation->site == PROBE_MLP_OUT   ? seen->mlp
+                : activation->site == PROBE_RESID_PRE ? seen->resid
+                : activation->site == PROBE_Z         ? seen->z
+                                                      : seen->resid + config->d_model;
+    size_t row = activation->site == PROBE_Z ? activation->layer * config->n_head + activation->head
+                                             : activation->layer;
+    if (activation->position <= seen->position && seen->position < activation->position + activation->n_rows)
+        memcpy(to + row * activation->n_cols,
+               activation->data + (seen->position - activation->position) * activation->stride,
+               activation->n_cols * sizeof *to);
+}
+
+static double norm_of(const float *x, size_t n) {
+    double square = 0;
+    for (size_t i = 0; i < n; i++) square += (double)x[i] * (double)x[i];
+    return sqrt(square);
+}
+
+/* The norm in an answer about one position. */
+static void check_norm(const Json *norm, double want, const char *what, size_t layer) {
+    size_t n = 2;
+    unsigned char *bytes = norm ? decode(&norm->items[1], &n) : NULL;
+    double got = bytes ? norm->items[0].number * (bytes[0] | bytes[1] << 8) : NAN;
+    CHECK(fabs(got - want) <= 1e-5 * want, "%s of layer %zu: %g, not %g", what, layer, got, want);
+    free(bytes);
+}
+
+/* ‖W_O^h z‖, by the columns of the weights themselves. */
+static double output_norm_of(const Subject *subject, const float *z, size_t layer, size_t head) {
+    Arena arena = {0};
+    Error error;
+    const Config *config = model_config(subject->model);
+    const float *w = head_output(subject, &arena, layer, head, &error);
+    double square = 0;
+    for (size_t i = 0; w && i < config->d_model; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < config->d_head; j++) sum += (double)w[i * config->d_head + j] * (double)z[j];
+        square += sum * sum;
+    }
+    arena_free(&arena);
+    return sqrt(square);
+}
+
+static void check_writes(World *world, size_t position) {
+    Error error = {{0}};
+    char words[96];
+    snprintf(words, sizeof words, "view --parts writes --from %zu --to %zu", position, position + 1);
+    Json *view = ask(&world->held, words, TEXT, &error);
+    CHECK(view, "%s", error.message);
+    if (!view) return;
+    const Config *config = model_config(world->held.model);
+    size_t n_layer = config->n_layer, d = config->d_model, d_head = config->d_head;
+    Seen seen = {world->held.model,          position,
+                 floats_new(n_layer + 1, d), floats_new(n_layer, d),
+                 floats_new(n_layer, d),     floats_new(n_layer * config->n_head, d_head)};
+    Probe probe = {&seen, wants_all, keep};
+    const Json *tokens = json_get(view, "tokens");
+    Subject subject = {.model = world->held.model,
+                       .compute = {.kernels = kernels_pick(NULL, &error), .threads = world->held.threads}};
+    for (size_t i = 0; i < tokens->n; i++)
+        tokens_push(&subject.tokens, (int32_t)json_get(&tokens->items[i], "id")->number, &error);
+    Session *session = subject_session(&subject, 0, &probe, &error);
+    CHECK(session &&
+              subject_feed(&subject, session, subject.tokens.ids, subject.tokens.n, NULL, NULL, &error),
+          "%s", error.message);
+    const Json *writes = json_get(view, "writes");
+    for (size_t layer = 0; layer <= n_layer; layer++) {
+        check_norm(&json_get(writes, "resid")->items[layer], norm_of(seen.resid + layer * d, d), "resid",
+                   layer);
+        if (layer == n_layer) break;
+        check_norm(&json_get(writes, "attn")->items[layer], norm_of(seen.attn + layer * d, d), "attn", layer);
+        check_norm(&json_get(writes, "mlp")->items[layer], norm_of(seen.mlp + layer * d, d), "mlp", layer);
+        for (size_t head = 0; head < config->n_head; head++)
+            check_norm(
+                &json_get(writes, "heads")->items[layer].items[head],
+                output_norm_of(&subject, seen.z + (layer * config->n_head + head) * d_head, layer, head),
+                "a head", layer);
+    }
+    session_free(session);
+    tokens_free(&subject.tokens);
+    free(seen.resid);
+    free(seen.attn);
+    free(seen.mlp);
+    free(seen.z);
+    json_free(view);
+}
+
+static void test_writes(void) {
+    for (size_t m = 0; m < 4; m++) {
+        World world;
+        world_open(&world, m);
+        check_writes(&world, 3);
+        check_writes(&world, 7);
+        world_close(&world);
+    }
+}
+
 /* What is left out is null, and what is there is what it is among all. */
 static void test_parts(void) {
     static const struct {
@@ -361,9 +487,25 @@ static void test_a_prefix_is_not_fed_again(void) {
     *mark = 7;
     json_free(ask(&world.held, "next", "the mole dug a hole", &error));
     CHECK(*mark == 7 && session_position(world.kept.session) == 19, "the prefix was fed again");
+    float *later = mark + 10 * config->d_model, before = *later;
+    *later = 7;
     json_free(ask(&world.held, "lens --query 4", "the mole dug a hole", &error));
     json_free(ask(&world.held, "view --from 18 --parts predictions", "the mole dug a hole", &error));
-    CHECK(*mark == 7 && session_position(world.kept.session) == 19, "looking back forgot what was behind");
+    CHECK(*mark == 7 && *later == 7 && session_position(world.kept.session) == 19,
+          "looking back forgot what was behind");
+    json_free(ask(&world.held, "next", "the mole dig", &error));
+    json_free(ask(&world.held, "next", "the mole dug a hole", &error));
+    CHECK(*mark == 7 && *later == before, "what stood behind another token was taken for this text's");
+    json_free(ask(&world.held, "view --from 18 --ablate L1H0", "the mole dug a hole", &error));
+    *mark = 7; /* from which a run without the head would begin */
+    Json *got = ask(&world.held, "view --from 19 --parts predictions --ablate L1H0", "the mole dug a hole.",
+                    &error),
+         *want = ask(&world.fresh, "view --from 19 --parts predictions --ablate L1H0", "the mole dug a hole.",
+                     &error);
+    CHECK(got && want, "%s", error.message);
+    if (got && want) check_same("the run without a head was fed again", 1, want, got);
+    json_free(got);
+    json_free(want);
     json_free(ask(&world.held, "next", "thy mole", &error));
     CHECK(*mark != 7 && *mark != known, "another text's stream");
     json_free(ask(&world.held, "next", "the mole dug", &error));
@@ -541,6 +683,7 @@ int main(void) {
     if (!scratch_begin()) return 1;
     RUN(test_nothing_depends_on_what_was_asked_before);
     RUN(test_some_positions_are_those_of_all);
+    RUN(test_writes);
     RUN(test_parts);
     RUN(test_a_prefix_is_not_fed_again);
     RUN(test_factors);

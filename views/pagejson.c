@@ -332,8 +332,9 @@ static void json_vocabulary(Report *report, const Page *page) {
     json_object(report, "vocabulary");
     for (size_t id = 0; id < page->config->n_vocab; id++) {
         char key[24];
+        if (!page->named[id]) continue;
         snprintf(key, sizeof key, "%zu", id);
-        if (page->named[id]) json_piece(report, key, (int32_t)id);
+        json_piece(report, key, (int32_t)id);
     }
     json_end_object(report);
 }

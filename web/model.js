@@ -1,7 +1,7 @@
 /*
  * A map of the model for the chosen token, left to right: embedding, layers of heads and an MLP, logits. Each head shows
  * its pattern, small; the bar under a box is how much it writes into this token; under each layer stands what the model
- * would answer there. A box can be entered, switched off, scaled.
+ * would answer there. A box can be entered, switched off, scaled. Of a large model heads are dots, until their layer is opened.
  */
 
 const MOST_THUMBS = 300; // of more heads only dots are drawn
@@ -43,7 +43,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
 
   const partBox = (name, label, kind) => {
     const box = make('div', { class: `box ${kind}`, 'data-part': name },
-      make('button', { type: 'button', class: 'enter', tabindex: -1, 'data-part': name, 'aria-pressed': 'false' }, make('b', {}), make('span', {}, label), make('i', {})),
+      make('button', { type: 'button', class: 'enter', tabindex: -1, 'data-part': name, 'aria-pressed': 'false' }, make('b', {}), make('em', {}), make('span', {}, label), make('i', {})),
       make('button', { type: 'button', class: 'cut', tabindex: -1, 'aria-label': say('switch off', name), title: say('switch off', name) }, '×'));
     buttons.set(name, box);
     return box;
@@ -56,20 +56,24 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     buttons = new Map();
     guesses = [];
     const guess = (layer) => {
-      guesses[layer + 1] = make('button', { type: 'button', class: 'guess', tabindex: -1, 'data-part': layer < 0 ? 'embed' : layer + 1 < nLayer ? `L${layer}` : 'logits' });
+      guesses[layer + 1] = make('button', { type: 'button', class: 'guess', tabindex: -1, 'data-part': layer < 0 ? 'embed' : `L${layer}` });
       return guesses[layer + 1];
     };
+    const end = (part, title) => make('div', { class: 'layer end' }, make('h3', {}, say(title)), make('button', { type: 'button', class: 'ending', tabindex: -1, 'data-part': part }), part === 'embed' ? guess(-1) : null);
     const layers = Array.from({ length: nLayer }, (_, layer) => make('div', { class: 'layer', role: 'group', 'aria-label': say('layer', layer) },
-      make('h3', {}, `L${layer}`),
+      make('h3', {}, dots ? make('button', { type: 'button', class: 'quiet', 'aria-expanded': 'false', title: say('open layer', layer), on: { click: open } }, `L${layer} ▸`) : `L${layer}`),
       make('div', { class: 'layer-heads' }, ...(patterns.layers.includes(layer) ? Array.from({ length: nHead }, (__, head) => partBox(`L${layer}H${head}`, `H${head}`, 'head')) : [])),
       partBox(`L${layer}MLP`, 'MLP', 'mlp'), guess(layer)));
-    boxes.replaceChildren(
-      make('div', { class: 'layer end' }, make('h3', {}, say('embedding')), make('div', { class: 'layer-heads token-box' }), guess(-1)),
-      ...layers,
-    );
+    boxes.replaceChildren(end('embed', 'embedding'), ...layers, end('logits', 'logits'));
     boxes.classList.toggle('dots', dots);
     boxes.style.setProperty('--columns', dots ? Math.ceil(Math.sqrt(nHead)) : nHead <= 3 ? nHead : nHead <= 8 ? Math.ceil(nHead / 2) : 4);
     boxes.querySelector('.enter').tabIndex = 0;
+    layOutThumbs();
+  }
+
+  function open(event) {
+    const isOpen = event.target.closest('.layer').classList.toggle('open');
+    event.target.setAttribute('aria-expanded', isOpen);
     layOutThumbs();
   }
 
@@ -82,8 +86,8 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   }
 
   function paintAll() {
-    if (boxes.classList.contains('dots')) return;
-    for (const name of buttons.keys()) if (name.includes('H')) toPaint.add(name);
+    const dots = boxes.classList.contains('dots');
+    for (const [name, box] of buttons) if (name.includes('H') && (!dots || box.closest('.open'))) toPaint.add(name);
     paintSome();
   }
 
@@ -123,6 +127,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
       const off = state.off[name];
       box.classList.toggle('off', off === 0);
       box.classList.toggle('scaled', off !== undefined && off !== 0);
+      box.querySelector('em').textContent = label;
       box.querySelector('span').textContent = `${name.replace(/^L\d+/, '')}${off !== undefined && off !== 0 ? ` ×${off}` : ''}`;
       const enter = box.querySelector('.enter');
       enter.setAttribute('aria-label', [name, label, off === undefined ? '' : say('times', off)].filter(Boolean).join(', '));
@@ -136,7 +141,11 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   }
 
   function drawGuesses() {
-    boxes.querySelector('.token-box').replaceChildren(make('bdi', {}, labelOf(state.query)));
+    const [top] = distributionAfter(state.query, run).top;
+    const [embed, logits] = boxes.querySelectorAll('.ending');
+    embed.replaceChildren(make('bdi', {}, labelOf(state.query)));
+    logits.replaceChildren(make('bdi', {}, labelOfId(top.id)), make('span', {}, percent(top.p)));
+    for (const box of [embed, logits]) box.setAttribute('aria-pressed', state.part === box.dataset.part);
     guesses.forEach((box, i) => {
       const guess = guessAfter(i - 1, state.query);
       box.replaceChildren(...(guess ? [make('bdi', {}, labelOfId(guess.id)), make('span', {}, ` ${percent(guess.p)}`)] : ['…']));
@@ -229,7 +238,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     if (buttons.has(name) && event.target.matches(':focus-visible')) tip.over(event.target, ...tellOf(name));
   });
   boxes.addEventListener('focusout', tip.hide);
-  walkWithKeys(boxes, () => Math.max(1, run.facts.n_head + 2), () => {}, '.enter, .guess');
+  walkWithKeys(boxes, () => Math.max(1, run.facts.n_head + 2), () => {}, '.enter, .guess, .ending');
 
   addPart(['run'], () => {
     if (built !== run.facts) build();

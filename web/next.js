@@ -84,7 +84,7 @@ function remember(...texts) {
       const shown = isFiltered() ? drawn.p[i] : token.p;
       const content = [make('bdi', {}, labelOfId(token.id)), bar, make('span', {}, percent(shown))];
       if (before) content.push(change0(token.p - (before.get(token.id) ?? 0)));
-      const canGo = isLive() && typeof run.vocabulary[token.id] === 'string' && followed === state.text && endsIn(followed);
+      const canGo = isLive() && followed === state.text && endsIn(followed);
       return make('li', { class: token.id === follows ? 'itself' : null, 'data-id': token.id }, canGo
         ? make('button', { type: 'button', class: 'row', title: say('go on', labelOfId(token.id)), on: { click: () => goOn(token.id) } }, ...content)
         : make('span', { class: 'row', title: token.id === follows ? say('follows') : null }, ...content));
@@ -130,11 +130,20 @@ function remember(...texts) {
     byId('next-note').textContent = notes.join(' ');
   }
 
+  /* The text up to a position and one token more. Half a character at its end is �, until the other half follows. */
+  function textBehind(position, token) {
+    const tokens = [...run.tokens.slice(0, position + 1), token];
+    const joined = textsOf(tokens, run.bos).join('');
+    const text = joined.startsWith(' ') && !followed.startsWith(' ') ? joined.slice(1) : joined;
+    idsOf.set(text, tokens.map(({ id }) => id));
+    return text;
+  }
+
   /* Goes on with a token at the chosen position: what stood behind it stays in the tree. */
   function goOn(id) {
     const end = endsIn(followed)[state.query];
-    const text = followed.slice(0, end) + run.vocabulary[id];
-    idsOf.set(text, [...run.tokens.slice(0, state.query + 1).map((token) => token.id), id]);
+    const piece = run.vocabulary[id];
+    const text = textBehind(state.query, typeof piece === 'string' ? { id, token: piece } : { id, ...piece });
     remember(followed, text);
     goTo(text, state.written !== null && state.written <= end ? state.written : end);
   }
@@ -147,14 +156,13 @@ function remember(...texts) {
     const options = ['--draw', String(writing.drawn), '--seed', String(state.seed), '--temp', String(state.temperature), '--top-p', String(state.topP), '--top', '1'];
     want('drawn', asked('next', ...options), ({ drawn }) => {
       if (!writing) return;
-      if (drawn.end || drawn.hex) {
-        stop(say(drawn.end ? 'text ended' : 'half a character'));
+      if (drawn.end) {
+        stop(say('text ended'));
         return;
       }
       writing.drawn++;
       writing.left--;
-      writing.text = followed + drawn.token;
-      idsOf.set(writing.text, [...run.tokens.map((token) => token.id), drawn.id]);
+      writing.text = textBehind(run.n - 1, drawn);
       goTo(writing.text, writing.from);
     }, stop);
   }
@@ -172,7 +180,7 @@ function remember(...texts) {
   function start(tokens) {
     const from = state.written !== null && state.written <= followed.length ? state.written : followed.length;
     const ends = endsIn(followed);
-    const drawn = ends.filter((end, i) => i > 0 && ends[i - 1] >= from && end > ends[i - 1]).length;
+    const drawn = ends.filter((end, i) => i > 0 && ends[i - 1] >= from).length;
     remember(followed);
     writing = { left: tokens, from, drawn, text: followed };
     drawOne();

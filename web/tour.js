@@ -121,7 +121,7 @@ const CANDIDATES = 3; // heads that are tried for the story
       make('p', {}, wordsOf(step)),
       make('div', { class: 'controls' },
         make('button', { type: 'button', disabled: step === 0, on: { click: () => go(step - 1) } }, say('back')),
-        make('div', { class: 'dots', 'aria-hidden': 'true' }, ...steps.map((_, i) => make('span', { class: i === step ? 'here' : null }))),
+        make('div', { class: 'progress', 'aria-hidden': 'true' }, ...steps.map((_, i) => make('span', { class: i === step ? 'here' : null }))),
         make('button', { type: 'button', class: 'main', on: { click: () => go(last ? null : step + 1) } }, say(last ? 'done' : 'forth'))),
     );
     if (told !== step) {
