@@ -235,7 +235,7 @@ async function testFiles(live) {
 /* Tokens that are markup, direction marks, controls: on a frozen page, and dropped. */
 async function testVocabulary(live) {
   const tokens = ['</script><script>alert(1)</script>', '<img src=x onerror=alert(1)>', '\u202eabc', '\u0000\u001b[31m', '--><svg onload=alert(1)>', '"onmouseover="alert(1)', '{{script}}', '</textarea><b>', '\ud7ff\uffff', '`${alert(1)}`'];
-  const likely = json('next', good, '-p', 'the tin man sat', '--top', '60').top.map(({ id }) => id);
+  const likely = json('next', good, '-p', 'the tin man sat', '--top', '60').top.filter((one) => !/^[ A-Za-z.]/.test(one.token ?? '')).map(({ id }) => id);
   const bytes = withTokens(good, Object.fromEntries(likely.map((id, i) => [id, `${tokens[i % tokens.length]}${id}`])));
   const file = path.join(folder, 'hostile.gguf');
   fs.writeFileSync(file, bytes);
@@ -258,8 +258,12 @@ async function testVocabulary(live) {
     check(!/[\u0000-\u0008\u202e]/.test(await page.evaluate(() => document.querySelector('#expected').textContent + document.querySelector('#lens-grid').textContent)), 'and what is unseen is shown');
     if (page === pages[1]) {
       await page.keyboard.press('Escape');
-      await click(page, '#expected button >> nth=0').catch(() => check(false, 'one can go on with a hostile token'));
+      await replaceText(page, 'the tin man sat');
       await answered(page);
+      const id = await page.evaluate(() => [...document.querySelectorAll('#expected [data-id] button')].map((button) => button.parentElement.dataset.id).find((one) => /alert|<b>/.test(run.vocabulary[one])));
+      await click(page, `#expected [data-id="${id}"] button`, { timeout: 5000 });
+      await answered(page);
+      check(await page.evaluate((one) => run.tokens.at(-1).id === Number(one) && byId('editor').value === `the tin man sat${run.vocabulary[one]}`, id), 'one can go on with a hostile token');
     }
     await close(page, 'a hostile vocabulary');
   }

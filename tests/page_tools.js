@@ -106,8 +106,10 @@ async function setRange(page, selector, value) {
   await settle(page);
 }
 
-const textOf = (page, selector) => page.locator(selector).first().innerText();
-const textsOf = (page, selector) => page.locator(selector).allInnerTexts();
+/* Without the marks that isolate a token from the line it stands in. */
+const plain = (text) => text.replace(/[\u2068\u2069]/g, '');
+const textOf = async (page, selector) => plain(await page.locator(selector).first().innerText());
+const textsOf = async (page, selector) => (await page.locator(selector).allInnerTexts()).map(plain);
 const token = (i) => `#tokens .token:nth-child(${i + 1})`;
 const thumb = (name) => `.thumb[data-head=${name}]`;
 const box = (name) => `#boxes .enter[data-part=${name}]`;
