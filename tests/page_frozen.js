@@ -288,8 +288,6 @@ async function testKeyboard() {
   await press(page, 'ArrowLeft');
   check((await page.locator('.lens .pointed').count()) === 1, 'arrows move through the layers');
   await press(page, 'ArrowUp');
-  await settle(page);
-  await page.evaluate(() => drawLate());
   check((await textOf(page, '#lens-cell h3')).includes('after 2 '), 'and the tokens', await textOf(page, '#lens-cell h3'));
   await close(page, 'the keyboard');
 }

@@ -68,8 +68,11 @@ async function close(page, what) {
   await page.context().close();
 }
 
-/* Until what was asked for is drawn: two frames. */
-const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+/* Until what was asked for is drawn: two frames, and what waits for a quiet moment without waiting for it. */
+const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+  if (later.size > 0) drawLate();
+  done();
+}))));
 
 /* Until a condition holds on the page; the page's policy forbids Playwright's own way. */
 async function until(page, condition, argument, what = String(condition), ms = 20000) {
