@@ -8,7 +8,7 @@
 const { launch } = require('./browser');
 const { counts, check, setBrowser, write } = require('./page_tools');
 
-const parts = { ...require('./page_live') };
+const parts = { ...require('./page_frozen'), ...require('./page_pictures'), ...require('./page_live'), ...require('./page_state') };
 
 (async () => {
   const browser = await launch();

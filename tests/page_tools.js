@@ -68,8 +68,11 @@ async function close(page, what) {
   await page.context().close();
 }
 
-/* Until what was asked for is drawn: two frames. */
-const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+/* Until what was asked for is drawn: two frames, and what waits for a quiet moment without waiting for it. */
+const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+  if (later.size > 0) drawLate();
+  done();
+}))));
 
 /* Until a condition holds on the page; the page's policy forbids Playwright's own way. */
 async function until(page, condition, argument, what = String(condition), ms = 20000) {
@@ -106,8 +109,10 @@ async function setRange(page, selector, value) {
   await settle(page);
 }
 
-const textOf = (page, selector) => page.locator(selector).first().innerText();
-const textsOf = (page, selector) => page.locator(selector).allInnerTexts();
+/* Without the marks that isolate a token from the line it stands in. */
+const plain = (text) => text.replace(/[\u2068\u2069]/g, '');
+const textOf = async (page, selector) => plain(await page.locator(selector).first().innerText());
+const textsOf = async (page, selector) => (await page.locator(selector).allInnerTexts()).map(plain);
 const token = (i) => `#tokens .token:nth-child(${i + 1})`;
 const thumb = (name) => `.thumb[data-head=${name}]`;
 const box = (name) => `#boxes .enter[data-part=${name}]`;

@@ -4,7 +4,8 @@
 
 const Address = (() => {
   const NAMES = { text: 't', written: 'w', query: 'p', shape: 'v', by: 'b', noSink: 's0', temperature: 'T', topP: 'P', seed: 's', theme: 'theme', language: 'lang', tour: 'tour' };
-  const initial = { ...state };
+  const MAX_FACTOR = 10;
+  const initial = { ...state, pinned: false };
 
   function written() {
     const fields = new URLSearchParams();
@@ -14,7 +15,7 @@ const Address = (() => {
       if (value !== null && value !== standard) fields.set(name, value === true ? '1' : String(value));
     }
     if (state.pinned) fields.set('h', state.heads.join(','));
-    if (state.part && !state.heads.includes(state.part)) fields.set('at', state.part);
+    if (state.part && !(state.pinned && state.part === state.heads[0])) fields.set('at', state.part);
     const off = keyOfOff(state.off);
     if (off) fields.set('off', off);
     if (idsOf.has(state.text)) fields.set('ids', idsOf.get(state.text).join(','));
@@ -30,27 +31,31 @@ const Address = (() => {
       const value = Number(fields.get(name));
       return fields.has(name) && value >= low && value <= high ? value : undefined;
     };
+    const whole = (name, low, high) => {
+      const value = number(name, low, high);
+      return Number.isInteger(value) ? value : undefined;
+    };
     const oneOf = (name, ...words) => (words.includes(fields.get(name)) ? fields.get(name) : undefined);
     const take = (key, value) => {
       if (value !== undefined) values[key] = value;
     };
-    take('text', fields.get('t') ?? undefined);
-    take('written', number('w', 0, 1e9));
-    take('query', number('p', 0, 1e9));
+    if (source.kind !== 'frozen') take('text', fields.get('t') ?? undefined);
+    take('written', whole('w', 0, 1e9));
+    take('query', whole('p', 0, 1e9));
     take('shape', oneOf('v', 'map', 'lines', 'steps', 'writes'));
     take('by', oneOf('b', 'value'));
     if (fields.get('s0') === '1') take('noSink', true);
     take('temperature', number('T', 0, 10));
     take('topP', number('P', 0.05, 1));
-    take('seed', number('s', 0, 999999999));
+    take('seed', whole('s', 0, 999999999));
     take('theme', oneOf('theme', 'light', 'dark'));
     take('language', oneOf('lang', 'en', 'zh'));
-    take('tour', number('tour', 0, TOUR_STEPS - 1));
+    take('tour', whole('tour', 0, TOUR_STEPS - 1));
     const heads = (fields.get('h') ?? '').split(',').filter((name) => /^L\d{1,4}H\d{1,4}$/.test(name)).slice(0, MAX_CHOSEN);
     if (heads.length > 0) Object.assign(values, { heads, pinned: true, part: heads[0] });
-    if (/^(embed|logits|L\d{1,4}|L\d{1,4}MLP)$/.test(fields.get('at') ?? '')) values.part = fields.get('at');
+    if (/^(embed|logits|L\d{1,4}(MLP|H\d{1,4})?)$/.test(fields.get('at') ?? '')) values.part = fields.get('at');
     const off = (fields.get('off') ?? '').split(',').map((word) => /^(L\d{1,4}(?:H\d{1,4}|MLP))=(\d+(?:\.\d+)?)$/.exec(word)).filter(Boolean);
-    if (off.length > 0) values.off = Object.fromEntries(off.map(([, name, factor]) => [name, Number(factor)]));
+    if (off.length > 0) values.off = Object.fromEntries(off.map(([, name, factor]) => [name, Number(Number(factor).toFixed(3))]).filter(([, factor]) => factor <= MAX_FACTOR));
     if (/^\d+(,\d+)*$/.test(fields.get('ids') ?? '') && values.text !== undefined) idsOf.set(values.text, fields.get('ids').split(',').map(Number));
     remember(...fields.getAll('tried'));
     return values;
@@ -76,6 +81,9 @@ const Address = (() => {
     state.off = off;
     if (state.part && !isPart(state.part)) state.part = null;
     state.query = Math.max(0, Math.min(state.query, run.n - 1));
+    const { temperature_step: step } = run.facts; // the page knows the temperatures of its slider
+    const steps = Math.min(Math.round(state.temperature / step), run.next[state.query].rest.length);
+    state.temperature = Number((steps * step).toFixed(6));
   }
 
   byId('copy-link').addEventListener('click', async () => {
@@ -95,8 +103,10 @@ const Address = (() => {
 
   addPart([...Object.keys(NAMES), 'heads', 'part', 'off', 'pinned', 'run', 'tree'], follow, 'always');
   addEventListener('hashchange', () => {
-    if (location.hash.slice(1) === written()) return;
-    change({ ...initial, ...read(location.hash.slice(1)) });
+    if (!location.hash.includes('=') || location.hash.slice(1) === written()) return;
+    const { query = Infinity, ...values } = read(location.hash.slice(1));
+    change({ ...initial, text: state.text, ...values, query });
+    placeWanted = state.text === followed ? null : query;
     if (run) fit();
   });
   return { read: () => read(location.hash.slice(1) || document.documentElement.dataset.state || ''), fit };

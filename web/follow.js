@@ -9,6 +9,7 @@ const LENS_PIECE = 8;
 const IDLE_MS = 400; // without a key before what takes longer is asked for
 let followed = null; // the text that `run` is of
 let toEnd = false; // the eye goes to the last token of the text that is asked for
+let placeWanted = null; // the place that an address asks for, until the numbers of its text are there
 let problem = null; // why there are no numbers of the text that is typed
 
 const isLive = () => source.ready;
@@ -52,10 +53,12 @@ function followPiece(text, from, n) {
   const range = ['--from', String(from), ...(to < n ? ['--to', String(to)] : [])];
   want('text', asked('view', ...range, '--parts', 'predictions,patterns,writes'), (view) => {
     const wasAtEnd = !run || toEnd || state.query >= run.n - 1;
-    if (!run) run = new Run(view);
+    const isFirst = !run;
+    if (isFirst) run = new Run(view);
     else run.take(view);
     followed = text;
     state.query = placeAfter(wasAtEnd);
+    if (isFirst) Address.fit();
     problem = null;
     touch('run', 'query', 'problem');
     if (to < n) {
@@ -63,12 +66,23 @@ function followPiece(text, from, n) {
       return;
     }
     toEnd = false;
+    if (idsOf.has(text) && !endsIn(text)) { // they spell another text
+      idsOf.delete(text);
+      followText();
+      return;
+    }
+    if (placeWanted !== null) state.query = Math.min(placeWanted, run.n - 1);
+    placeWanted = null;
     followChanges();
   }, refuseText);
 }
 
 /* The old picture stays; a line says why. */
 function refuseText(message) {
+  if (idsOf.delete(state.text)) { // perhaps they are no tokens of this model
+    followText();
+    return;
+  }
   problem = state.text === '' ? say('no text') : message.replace(/^study: /, '');
   touch('problem');
 }

@@ -3,6 +3,7 @@
 (() => {
   const LARGEST = 2 ** 31; // bytes of a model that there is room for (wasm/ask.c)
   const status = byId('status');
+  let opened = null; // the file whose model answers; null: the page's own
   let tell = null; // what the status line says, a function of the language
 
   function drawStatus() {
@@ -48,10 +49,13 @@
     if (source.problem) {
       const { problem: why } = source;
       tell = () => say('not opened', visible(file.name), why);
+      if (opened || hasModel()) await openSource(opened); // back to the one before
     } else {
+      opened = file;
       tell = null;
       run = null;
       followed = null;
+      idsOf.clear();
       change({ heads: [], part: null, pinned: false, off: {}, query: 0 });
       goTo(state.text || TOUR_TEXT);
     }
@@ -103,6 +107,7 @@
   }
   Object.assign(state, asked);
   if (source.kind !== 'frozen') state.text ??= followed ?? TOUR_TEXT;
+  if (run && state.text !== followed) placeWanted = asked.query ?? Infinity;
   if (run) Address.fit();
   touch(...Object.keys(state), 'run', 'source', 'tree');
   if (source.kind === 'server' || (source.kind === 'engine' && hasModel())) {

@@ -210,9 +210,11 @@ const WORDS = {
   'label induction': ['induction', '归纳'],
   'label previous': ['previous', '前一个'],
   'label duplicate': ['duplicate', '重复'],
+  'label parked on first token': ['resting', '停驻'],
   'meaning induction': ['An induction head: it finds the last time this token stood in the text, and looks at what came after it.', '归纳头：它找到这个词元上次出现的地方，看向紧随其后的内容。'],
   'meaning previous': ['A previous-token head: it looks at the token just before, and notes who it was.', '前一词元头：它看向紧邻的前一个词元，记下那是谁。'],
   'meaning duplicate': ['A duplicate-token head: it looks at an earlier copy of the same token.', '重复词元头：它看向同一词元更早的一次出现。'],
+  'meaning parked on first token': ['A head at rest: it has little to do here and parks its attention on the first token.', '停驻的头：在此无事可做，把注意力停在首个词元上。'],
 
   layers: ['Layer by layer', '逐层'],
   'lens text': ['The logit lens: what the model would answer if the residual stream left it before each layer, its final norm and unembedding applied there. A cell names the likeliest token; its colour is the probability, at that point, of the token that the model answers in the end.', 'logit 透镜：如果残差流在各层之前就离开模型，并在那里经过最终归一化和反嵌入，模型会怎样回答。每格写出最可能的词元；颜色是模型最终答案在该处的概率。'],
