@@ -62,9 +62,10 @@ else ifeq ($(ARCH),aarch64)
 $(BUILD)/kernels/neondot.o $(BUILD)/kernels/neondot_int8.o: FLAGS += -march=armv8.2-a+dotprod
 endif
 ifeq ($(ARCH),wasm32)
-FLAGS += -msimd128 -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS -Wno-shorten-64-to-32
-# Small, and fast where the time goes.
-$(BUILD)/kernels/%.o $(addprefix $(BUILD)/,$(addsuffix .o,attention experts mlp model norm rope states)): FLAGS += -O3
+# What every browser with SIMD has. Small, and fast where the time goes.
+FLAGS += -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext -Wno-shorten-64-to-32 -Wno-enum-float-conversion
+FLAGS += -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS
+$(BUILD)/kernels/wasm.o: FLAGS += -O2
 else
 FLAGS += -fPIC
 endif
@@ -137,7 +138,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 
 # The programs with calls of the system that fail on request (tests/faults.c).
 FAULTY = $(addprefix $(BUILD)/tests/faulty_,run study quantize)
-WRAPPED := $(shell sed -n -e 's/^WRAP.\([a-z_]*\), .*/\1/p' -e 's/^[a-z_]* __wrap_\([a-z]*\).*;/\1/p' tests/faults.c)
+WRAPPED := $(shell sed -n -e 's/^WRAP.\([a-z0-9_]*\), .*/\1/p' -e 's/^[a-z_]* __wrap_\([a-z]*\).*;/\1/p' tests/faults.c)
 WRAPS = $(addprefix -Wl$(COMMA)--wrap=,$(WRAPPED))
 $(BUILD)/tests/faulty_run: $(BUILD)/run.o
 $(BUILD)/tests/faulty_study: $(BUILD)/study.o $(call objects,views/*.c)
@@ -193,10 +194,10 @@ CALLED = $(call objects,$(addprefix tests/fuzz/,call.c run.c study.c serve.c qua
 WASM_CC ?= clang-19
 WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=wasm32-wasi' CFLAGS=-Oz
 # What wasm/ has in its own way (system.c, threads.c, process.c), or leaves out (left_out.c).
-NOT_IN_MODULE = threads.o $(patsubst %.c,%.o,$(wildcard text/jinja*.c text/*_json.c)) \
+NOT_IN_MODULE = threads.o kernels/scalar.o $(patsubst %.c,%.o,$(wildcard text/jinja*.c text/*_json.c)) \
     $(addprefix text/,template.o pipeline.o unigram.o normalize.o mappings.o vocab_keys.o) \
     $(filter-out checkpoint/checkpoint.o checkpoint/gguf.o,$(patsubst %.c,%.o,$(wildcard checkpoint/*.c))) \
-    $(addprefix views/,case.o compare.o dump.o pagefile.o serve.o) \
+    $(addprefix views/,case.o compare.o dump.o pagefile.o selfcheck.o serve.o) \
     $(addprefix cli/,chat.o http.o server.o output.o npy.o npz.o process.o info.o summary.o)
 MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,$(NOT_IN_MODULE)), \
     $(ENGINE) $(call objects,wasm/*.c views/*.c cli/*.c measures/*.c)))
@@ -208,7 +209,7 @@ wasm:
 	cp build/wasm/attn.wasm web/attn.wasm
 
 $(BUILD)/attn.wasm: $(MODULE)
-	$(CC) -mexec-model=reactor -O3 -o $@ $^ -Wl,-z,stack-size=1048576 -Wl,--gc-sections -Wl,--strip-all -Wl,--build-id=none
+	$(CC) -mexec-model=reactor -o $@ $^ -Wl,-O2,--gc-sections,--strip-all,--build-id=none,-z,stack-size=1048576
 
 fuzz:
 	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null || \

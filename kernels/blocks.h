@@ -410,21 +410,32 @@ OPENED void unpack_type(DType dtype, const Group *g, const unsigned char *const 
     case DTYPE_Q6_K: unpack_q6_k(g, rows, at); break;
     case DTYPE_IQ4_XS: unpack_iq4_xs(g, rows, at); break;
     default:
-        if (cols == GROUP)
+        if (cols == GROUP && !WASM)
             unpack_small_blocks(dtype, g, rows, at, GROUP);
         else
             unpack_small_blocks(dtype, g, rows, at, cols);
     }
 }
 
+#if defined(__wasm__)
+#define OF_ALL_FILES /* they have the same flags, and dtype.c has the function for all */
+#else
+#define OF_ALL_FILES static inline
+#endif
+
 /* For any type. What is said of the group is copied, or all of it would be read again after each byte that is put. */
-static inline void unpack_group(DType dtype, const Group *group,
-                                const unsigned char *const from[UNPACKED_ROWS], size_t at, size_t cols) {
+OF_ALL_FILES void unpack_group(DType dtype, const Group *group,
+                               const unsigned char *const from[UNPACKED_ROWS], size_t at, size_t cols);
+
+#if !defined(__wasm__) || defined(HAS_UNPACK_GROUP)
+OF_ALL_FILES void unpack_group(DType dtype, const Group *group,
+                               const unsigned char *const from[UNPACKED_ROWS], size_t at, size_t cols) {
     const Group g = *group;
     const unsigned char *rows[UNPACKED_ROWS];
     for (size_t i = 0; i < UNPACKED_ROWS; i++) rows[i] = from[i];
     FOR_QUANTISED(dtype, unpack_type, &g, rows, at, cols)
 }
+#endif
 
 #if UNPACKED_ROWS == 1
 /* A group of one row in order, and its weights as floats. */

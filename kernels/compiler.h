@@ -17,6 +17,18 @@
 #define KEEP_IN_REGISTER(v) __asm__ volatile("" : "+w"(v))
 #endif
 
+/*
+ * In WebAssembly, whose code is downloaded, and is compiled where it runs by one who has fewer registers: less is opened
+ * there, and a CLOSED loop stays one.
+ */
+#if defined(__wasm__)
+enum { WASM = 1 };
+#define CLOSED _Pragma("GCC unroll 1")
+#else
+enum { WASM = 0 };
+#define CLOSED
+#endif
+
 /* Keeps the compiler from an address register of its own for each constant distance from p. */
 #define KEEP_ADDRESS(p) __asm__("" : "+r"(p))
 

@@ -2,6 +2,7 @@
 #include "dtype.h"
 
 #define UNPACKED_ROWS 1
+#define HAS_UNPACK_GROUP
 #include "blocks.h"
 
 #include <string.h>

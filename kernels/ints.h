@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { QUADS = 3 }; /* of tokens, at most, that are multiplied together */
+enum { QUADS = VECTORS }; /* of tokens, at most, that are multiplied together */
 
 /* The activations of `tokens` tokens that are multiplied together, in the room of tokens·cols floats. */
 typedef struct PackedInts {
@@ -142,7 +142,11 @@ typedef struct Strip {
 OPENED Vec add_strip(size_t bytes, size_t span, bool mins, Vec sums, const Strip *strip, const PackedInts *x,
                      size_t begin, size_t cols) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, spans = cols / span;
+#if defined(__wasm__)
+#pragma GCC unroll 1
+#else
 #pragma GCC unroll 4
+#endif
     for (size_t s = 0; s < spans; s += 4) {
         const size_t at = begin / span + s;
         Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
@@ -199,7 +203,7 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
             Ints first = ints_begin(bytes, &offset[v], vec_repeat(x->d + at * tokens + 4 * v), start[v]);
             for (size_t g = 0; g < n_groups; g++) dots[g * vectors + v] = first;
         }
-        for (size_t c = 0; c < parts * chunks; c++) {
+        CLOSED for (size_t c = 0; c < parts * chunks; c++) {
             Ints w[4];
             if (c == chunks) {
                 KEEP_ADDRESS(panel); /* or all weights would be kept, where there is no room */
@@ -245,12 +249,27 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
             vec_store(sums + (v * GROUPS + group + g) * LANES, totals[g * vectors + v]);
 }
 
-OPENED void quads_of_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums,
+/* Opens a function for what a type's spans and minima are. */
+#define FOR_SPANS(dtype, function, ...)                                                                      \
+    if (span_of(dtype) == 16 && has_mins(dtype))                                                             \
+        function(16, true, __VA_ARGS__);                                                                     \
+    else if (span_of(dtype) == 16)                                                                           \
+        function(16, false, __VA_ARGS__);                                                                    \
+    else if (has_mins(dtype))                                                                                \
+        function(32, true, __VA_ARGS__);                                                                     \
+    else                                                                                                     \
+        function(32, false, __VA_ARGS__);
+
+OPENED void quads_of_ints(size_t span, bool mins, size_t vectors, size_t bytes, float *sums,
                           const Panel *panel, const PackedInts *x, size_t begin, size_t cols) {
     enum { GROUPS = ROWS / (LANES / 4) };
-    for (size_t group = 0; group < GROUPS; group += 4)
+    CLOSED for (size_t group = 0; group < GROUPS; group += 4)
         micro_quads(vectors, 4, bytes, span, mins, sums, panel, group, x, begin, cols);
 }
+
+OPENED void quads_of_type(size_t vectors, DType dtype, size_t bytes, float *sums, const Panel *panel,
+                          const PackedInts *x, size_t begin, size_t cols){
+    FOR_SPANS(dtype, quads_of_ints, vectors, bytes, sums, panel, x, begin, cols)}
 
 /* Tiles, for many: a vector has LANES tokens. sums [row][token] likewise. */
 OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
@@ -276,7 +295,11 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
             Ints start = ints_begin(bytes, &offset[v], d, ints_load(x->start + at * tokens + v * LANES));
             for (size_t i = 0; i < TILE_ROWS; i++) dots[i * vectors + v] = start;
         }
+#if defined(__wasm__)
+#pragma GCC unroll 1
+#else
 #pragma GCC unroll 16
+#endif
         for (size_t u = 0; u < parts * units; u++) {
             Ints xs[VECTORS];
             if (u == units) {
@@ -309,26 +332,19 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
     for (size_t i = 0; i < TILE_ROWS * vectors; i++) vec_store(sums + i * LANES, totals[i]);
 }
 
-OPENED void tile_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
+OPENED void tile_ints(size_t span, bool mins, size_t vectors, size_t bytes, float *sums, const Panel *panel,
                       const PackedInts *x, size_t begin, size_t cols) {
-    for (size_t r = 0; r < ROWS; r += TILE_ROWS)
+    CLOSED for (size_t r = 0; r < ROWS; r += TILE_ROWS)
         micro_ints(vectors, bytes, span, mins, sums + r * vectors * LANES, panel, r, x, begin, cols);
 }
 
-/* Opens a function for what a type's spans and minima are. */
-#define FOR_SPANS(dtype, function, ...)                                                                      \
-    if (span_of(dtype) == 16 && has_mins(dtype))                                                             \
-        function(16, true, __VA_ARGS__);                                                                     \
-    else if (span_of(dtype) == 16)                                                                           \
-        function(16, false, __VA_ARGS__);                                                                    \
-    else if (has_mins(dtype))                                                                                \
-        function(32, true, __VA_ARGS__);                                                                     \
-    else                                                                                                     \
-        function(32, false, __VA_ARGS__);
+OPENED void tile_of_type(size_t vectors, DType dtype, size_t bytes, float *sums, const Panel *panel,
+                         const PackedInts *x, size_t begin, size_t cols){
+    FOR_SPANS(dtype, tile_ints, vectors, bytes, sums, panel, x, begin, cols)}
 
-OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
-                        const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
-    const size_t group_bytes = dtype_bytes(w->dtype, GROUP);
+OPENED void matmul_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w, const float *bias,
+                        size_t row_begin, size_t row_end, const void *packed, size_t n) {
+    const size_t group_bytes = dtype_bytes(w->dtype, GROUP), span = span_of(w->dtype);
     Panel panel;
     Sums sums[SUMS];
     FOR_AREAS(row_begin, row_end, n) {
@@ -345,7 +361,7 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
                     PackedInts x = packed_ints(bytes, span, packed, area.token + t, vectors * LANES, w->cols);
                     fetch_next(rows, ahead_of(w, &area, r, begin, GROUP), group_bytes, t, t + vectors * LANES,
                                area.n);
-                    FOR_VECTORS(vectors, tile_ints, bytes, span, mins, to, &panel, &x, begin, cols)
+                    FOR_VECTORS(vectors, tile_of_type, w->dtype, bytes, to, &panel, &x, begin, cols)
                     to += ROWS * vectors * LANES;
                 }
             }
@@ -369,10 +385,11 @@ static inline void keep_quads(const float *sums, float *y, size_t y_stride, size
         }
 }
 
-OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
-                     const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
+OPENED void few_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w, const float *bias,
+                     size_t row_begin, size_t row_end, const void *packed, size_t n) {
     enum { TOKENS = 4 * QUADS };
-    const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP);
+    const size_t span = span_of(w->dtype), row_bytes = dtype_bytes(w->dtype, w->cols),
+                 group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
     _Alignas(64) float sums[PACKED_TOKENS * ROWS];
     for (size_t r = row_begin; r < row_end; r += ROWS) {
@@ -390,12 +407,17 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
             for (size_t t = 0; t < n; t += TOKENS) {
                 size_t vectors = (smaller(TOKENS, n - t) + 3) / 4;
                 PackedInts x = packed_ints(bytes, span, packed, t, 4 * vectors, w->cols);
-                FOR_VECTORS(vectors, quads_of_ints, bytes, span, mins, sums + t * ROWS, &panel, &x, begin,
-                            cols)
+                FOR_VECTORS(vectors, quads_of_type, w->dtype, bytes, sums + t * ROWS, &panel, &x, begin, cols)
             }
         }
         keep_quads(sums, y + r, y_stride, n_rows, n);
     }
+}
+
+/* One of the types that have such spans and minima. */
+OPENED void unpack_such(DType dtype, size_t span, bool mins, const Group *group,
+                        const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
+    if (span_of(dtype) == span && has_mins(dtype) == mins) unpack_type(dtype, group, rows, at, GROUP);
 }
 
 OPENED Group strip_group(Strip *strip) {
@@ -413,11 +435,10 @@ static void add_rest(DType dtype, size_t bytes, float *sums, const unsigned char
                                     : add_strip(bytes, BLOCK, false, sum, &strip, x, begin, cols));
 }
 
-OPENED void strips_of_ints(DType dtype, size_t bytes, float *y, const Matrix *w, const float *bias,
-                           size_t row_begin, size_t row_end, const void *packed) {
+OPENED void strips_of_ints(size_t span, bool mins, DType dtype, size_t bytes, float *y, const Matrix *w,
+                           const float *bias, size_t row_begin, size_t row_end, const void *packed) {
     enum { STRIPS = ROWS / UNPACKED_ROWS };
-    const size_t row_bytes = dtype_bytes(dtype, w->cols), group_bytes = dtype_bytes(dtype, GROUP),
-                 span = span_of(dtype);
+    const size_t row_bytes = dtype_bytes(dtype, w->cols), group_bytes = dtype_bytes(dtype, GROUP);
     const PackedInts x = packed_ints(bytes, span, packed, 0, 1, w->cols);
     for (size_t r = row_begin; r < row_end; r += ROWS) {
         const unsigned char *rows[ROWS], *next = (const unsigned char *)w->data + (r + ROWS) * row_bytes;
@@ -439,18 +460,29 @@ OPENED void strips_of_ints(DType dtype, size_t bytes, float *y, const Matrix *w,
                     add_rest(w->dtype, bytes, sums[i], strip_rows, at, &x, c, cols);
                     continue;
                 }
+#if defined(__wasm__)
+                FOR_QUANTISED(dtype, unpack_such, span, mins, &group, strip_rows, at)
+#else
                 unpack_type(dtype, &group, strip_rows, at, GROUP);
-                vec_store(sums[i],
-                          add_strip(bytes, span, has_mins(dtype), vec_load(sums[i]), &strip, &x, c, GROUP));
+#endif
+                vec_store(sums[i], add_strip(bytes, span, mins, vec_load(sums[i]), &strip, &x, c, GROUP));
             }
         }
         for (size_t i = 0; i < n_rows; i++) y[r + i] = sums[i / UNPACKED_ROWS][i % UNPACKED_ROWS * 4];
     }
 }
 
+#if !defined(__wasm__)
+#define strips_of_type(dtype, ...) strips_of_ints(span_of(dtype), has_mins(dtype), dtype, __VA_ARGS__)
+#endif
+
 static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
                         const void *packed) {
-    FOR_QUANTISED(w->dtype, strips_of_ints, bytes, y, w, bias, begin, end, packed)
+#if defined(__wasm__)
+    FOR_SPANS(w->dtype, strips_of_ints, w->dtype, bytes, y, w, bias, begin, end, packed)
+#else
+    FOR_QUANTISED(w->dtype, strips_of_type, bytes, y, w, bias, begin, end, packed)
+#endif
 }
 
 /*
@@ -469,12 +501,18 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
                                                                    .rounding = {.largest_q = STEPS(bytes_)}, \
                                                                    .pack = pack_##way##_##name,              \
                                                                    .multiply = multiply_##way##_##name};
-#define INT_PRODUCTS(name, linkage, bytes)                                                                   \
+#define STRIPS_PRODUCT(name, linkage, bytes)                                                                 \
     INT_PRODUCT(matvec, name, linkage, bytes, 1, count, (void)n, (void)y_stride;                             \
-                matvec_ints(bytes, y, w, bias, begin, end, packed);)                                         \
+                matvec_ints(bytes, y, w, bias, begin, end, packed);)
+#define QUADS_PRODUCT(name, linkage, bytes)                                                                  \
     INT_PRODUCT(few, name, linkage, bytes, 4 * QUADS, (count + 3) / 4 * 4,                                   \
-                FOR_SPANS(w->dtype, few_ints, bytes, y, y_stride, w, bias, begin, end, packed, n))           \
+                few_ints(bytes, y, y_stride, w, bias, begin, end, packed, n);)
+#define TILES_PRODUCT(name, linkage, bytes)                                                                  \
     INT_PRODUCT(matmul, name, linkage, bytes, TILE_TOKENS, tile_vectors(count) * LANES,                      \
-                FOR_SPANS(w->dtype, matmul_ints, bytes, y, y_stride, w, bias, begin, end, packed, n))
+                matmul_ints(bytes, y, y_stride, w, bias, begin, end, packed, n);)
+#define INT_PRODUCTS(name, linkage, bytes)                                                                   \
+    STRIPS_PRODUCT(name, linkage, bytes)                                                                     \
+    QUADS_PRODUCT(name, linkage, bytes)                                                                      \
+    TILES_PRODUCT(name, linkage, bytes)
 
 #endif

@@ -25,9 +25,7 @@
     SET(neondot)                                                                                             \
     SET(neondot_int8)
 #elif defined(__wasm__)
-#define KERNEL_SETS(SET)                                                                                     \
-    SET(scalar)                                                                                              \
-    SET(wasm)
+#define KERNEL_SETS(SET) SET(wasm)
 #else
 #define KERNEL_SETS(SET) SET(scalar)
 #endif
@@ -77,12 +75,21 @@ KERNEL_SETS(DECLARE_SET)
     [DTYPE_F32] = FLOAT_WAYS(lanes), [DTYPE_F16] = FLOAT_WAYS(lanes), [DTYPE_BF16] = FLOAT_WAYS(lanes)
 
 /* The products of quantised weights, those whose q are below 16 and the others. `many` multiplies prompts. */
+#if defined(__wasm__) /* four tokens are a vector of a tile there, as they are of a quad elsewhere */
+#define INT_WAYS(lanes, name, many)                                                                          \
+    {                                                                                                        \
+        {                                                                                                    \
+            {1, &lanes##_matvec_##name}, { SIZE_MAX, &many }                                                 \
+        }                                                                                                    \
+    }
+#else
 #define INT_WAYS(lanes, name, many)                                                                          \
     {                                                                                                        \
         {                                                                                                    \
             {1, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, { SIZE_MAX, &many }               \
         }                                                                                                    \
     }
+#endif
 #define NIBBLE_PRODUCTS(...)                                                                                 \
     [DTYPE_Q4_0] = INT_WAYS(__VA_ARGS__), [DTYPE_Q4_1] = INT_WAYS(__VA_ARGS__),                              \
     [DTYPE_Q2_K] = INT_WAYS(__VA_ARGS__), [DTYPE_Q3_K] = INT_WAYS(__VA_ARGS__),                              \

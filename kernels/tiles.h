@@ -23,10 +23,22 @@
 #include <stddef.h>
 #include <string.h>
 
+#if defined(__wasm__)
+enum {
+    VECTORS = 2
+}; /* of tokens, at most: on x86-64 a browser has sixteen registers, some of them its own */
+#define FOR_MORE_VECTORS(function, ...)
+#else
+enum { VECTORS = 3 }; /* twelve sums hide the latency of a product */
+#define FOR_MORE_VECTORS(function, ...)                                                                      \
+    case 3:                                                                                                  \
+        function(3, __VA_ARGS__);                                                                            \
+        break;
+#endif
+
 enum {
     ROWS = 16,                     /* whose weights are unpacked together */
     TILE_ROWS = 4,                 /* of a micro-kernel */
-    VECTORS = 3,                   /* of tokens, at most: twelve sums hide the latency of a product */
     TILE_TOKENS = VECTORS * LANES, /* at most */
     CHUNK_TOKENS = (256 + TILE_TOKENS - 1) / TILE_TOKENS * TILE_TOKENS, /* of an area */
     SUMS = 16,                                                          /* times ROWS rows of an area */
@@ -35,8 +47,8 @@ enum {
 /* Where rows [r, r + ROWS) begin. Beyond row_end the last one comes again and is not kept. */
 static inline void find_rows(const unsigned char *rows[ROWS], const Matrix *w, size_t r, size_t row_end) {
     size_t row_bytes = dtype_bytes(w->dtype, w->cols);
-    for (size_t i = 0; i < ROWS; i++)
-        rows[i] = (const unsigned char *)w->data + smaller(r + i, row_end - 1) * row_bytes;
+    CLOSED for (size_t i = 0; i < ROWS; i++) rows[i] =
+        (const unsigned char *)w->data + smaller(r + i, row_end - 1) * row_bytes;
 }
 
 OPENED void fetch(const unsigned char *from, size_t bytes) {
@@ -50,8 +62,10 @@ static inline size_t tile_vectors(size_t tokens) { return smaller((tokens + LANE
 #define FOR_VECTORS(vectors, function, ...)                                                                  \
     switch (vectors) {                                                                                       \
     case 1: function(1, __VA_ARGS__); break;                                                                 \
-    case 2: function(2, __VA_ARGS__); break;                                                                 \
-    case VECTORS: function(VECTORS, __VA_ARGS__); break;                                                     \
+    case 2:                                                                                                  \
+        function(2, __VA_ARGS__);                                                                            \
+        break;                                                                                               \
+        FOR_MORE_VECTORS(function, __VA_ARGS__)                                                              \
     }
 
 /* The sums of ROWS rows and a chunk of tokens: [tile][row][tokens of the tile]. */
@@ -87,7 +101,7 @@ static inline void sums_begin(Sums sums[SUMS], const float *bias, Area area) {
         float *to = sums->of;
         for (size_t t = 0, vectors; t < area.n; t += vectors * LANES) {
             vectors = tile_vectors(area.n - t);
-            for (size_t i = 0; i < ROWS; i++) {
+            CLOSED for (size_t i = 0; i < ROWS; i++) {
                 Vec start = vec_set(bias && r + i < area.row_end ? bias[r + i] : 0.0f);
                 for (size_t v = 0; v < vectors; v++, to += LANES) vec_store(to, start);
             }

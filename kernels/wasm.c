@@ -6,7 +6,8 @@
 #include "sets.h"
 #include "vectors.h"
 
-INT_PRODUCTS(words, static, 2)
+STRIPS_PRODUCT(words, static, 2)
+TILES_PRODUCT(words, static, 2)
 
 const Product SHARED(matvec_floats) = MATVEC_FLOATS;
 const Product SHARED(matmul_floats) = MATMUL_FLOATS;

@@ -7,9 +7,22 @@
 #include <math.h>
 #include <stddef.h>
 
-enum { P_ROWS = 6 }; /* whose sums stay in registers together, at most */
-
-/* Opens a function once for each number of rows, which is its first argument. */
+/*
+ * P_ROWS: whose sums stay in registers together, at most; rows_together: so many of the n that are left. FOR_P_ROWS opens
+ * a function once for each number of rows, which is its first argument.
+ */
+#if defined(__wasm__)
+enum { P_ROWS = 4 };
+static inline size_t rows_together(size_t n) { return n >= P_ROWS ? P_ROWS : n >= 2 ? 2 : 1; }
+#define FOR_P_ROWS(rows, function, ...)                                                                      \
+    switch (rows) {                                                                                          \
+    case 1: function(1, __VA_ARGS__); break;                                                                 \
+    case 2: function(2, __VA_ARGS__); break;                                                                 \
+    case P_ROWS: function(P_ROWS, __VA_ARGS__); break;                                                       \
+    }
+#else
+enum { P_ROWS = 6 };
+static inline size_t rows_together(size_t n) { return smaller(P_ROWS, n); }
 #define FOR_P_ROWS(rows, function, ...)                                                                      \
     switch (rows) {                                                                                          \
     case 1: function(1, __VA_ARGS__); break;                                                                 \
@@ -19,6 +32,7 @@ enum { P_ROWS = 6 }; /* whose sums stay in registers together, at most */
     case 5: function(5, __VA_ARGS__); break;                                                                 \
     case P_ROWS: function(P_ROWS, __VA_ARGS__); break;                                                       \
     }
+#endif
 
 /* The arguments of the kernel that have these names. */
 typedef struct WeightedSums {
@@ -79,9 +93,9 @@ OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, 
  */
 OPENED void sum_rows(size_t rows, const WeightedSums *w, DType dtype, size_t t, size_t d) {
     size_t i = 0;
-    if (rows == 1)
+    if (rows == 1 && !WASM)
         for (; i + 8 * LANES <= d; i += 8 * LANES) sum_vectors(w, dtype, t, i, rows, 8);
-    if (rows <= 2 || LANES == 16)
+    if (rows == 1 || (rows == 2 && !WASM) || LANES == 16)
         for (; i + 4 * LANES <= d; i += 4 * LANES) sum_vectors(w, dtype, t, i, rows, 4);
     for (; i + 2 * LANES <= d; i += 2 * LANES) sum_vectors(w, dtype, t, i, rows, 2);
     for (; i + LANES <= d; i += LANES) sum_vectors(w, dtype, t, i, rows, 1);

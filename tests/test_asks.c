@@ -591,6 +591,19 @@ static void test_changed_patterns(void) {
         Compared compared = {.what = "factor 1", .tolerance = TOLERANCE, .cells = cells_of(view)};
         compare(&compared, ".patterns", plain, json_at(same, "ablation.patterns.1.0"));
     }
+    Json *only = ask(&world.held, "view --parts predictions,patterns --top 3 --ablate L0MLP --ablated-only",
+                     TEXT, &error),
+         *all = ask(&world.held, "view --parts predictions,patterns --top 3 --ablate L0MLP", TEXT, &error);
+    CHECK(only && all, "%s", error.message);
+    if (only && all) {
+        CHECK(json_get(only, "positions")->kind == JSON_NULL && json_get(only, "patterns")->kind == JSON_NULL,
+              "what is known already");
+        Compared compared = {.what = "--ablated-only", .tolerance = TOLERANCE, .cells = cells_of(all)};
+        compare(&compared, ".ablation", json_get(all, "ablation"), json_get(only, "ablation"));
+    }
+    CHECK(!ask(&world.held, "view --ablated-only", TEXT, &error), "nothing is off");
+    json_free(only);
+    json_free(all);
     json_free(view);
     json_free(same);
     world_close(&world);

@@ -317,7 +317,7 @@ static const Option options[] = {
 const View view_ablate = {
     .name = "ablate",
     .summary = "what changes if a head is switched off",
-    .help =
+    .help = HELP(
         "Change in surprisal, divergence KL(before || after), share of positions whose best token changed,\n"
         "and the likeliest next token with and without.\n"
         "\n"
@@ -325,7 +325,7 @@ const View view_ablate = {
         "  --sweep heads|mlps   each in turn\n"
         "  --by zero|mean|resample   zero: a head gives its value bias alone; mean: what it gives on\n"
         "                  average; resample: what it gives on another text     --hard-zero   zero itself\n"
-        "  --with FILE     the text that mean (the text itself) and resample take it from\n",
+        "  --with FILE     the text that mean (the text itself) and resample take it from\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .size = sizeof(AblateView),

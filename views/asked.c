@@ -4,9 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const View *const asked[] = {&view_tokens,  &view_next, &view_score,     &view_attend,
-                                    &view_heads,   &view_lens, &view_explain,   &view_ablate,
-                                    &view_experts, &view_page, &view_selfcheck, &view_shape};
+static const View *const asked[] = {&view_tokens,   &view_next, &view_score,   &view_attend,
+                                    &view_heads,    &view_lens, &view_explain, &view_ablate,
+                                    &view_experts,  &view_page, &view_shape,
+#if !defined(__wasm__) /* which is small, and no page asks for it */
+                                    &view_selfcheck
+#endif
+};
 enum { N_ASKED = sizeof asked / sizeof *asked };
 
 int view_ask(const Held *held, int argc, char **argv, Error *error) {

@@ -589,7 +589,7 @@ static const Option options[] = {
 const View view_attend = {
     .name = "attend",
     .summary = "which tokens a head looks at",
-    .help =
+    .help = HELP(
         "The attention pattern: row = query, column = key, each row sums to 1.\n"
         "\n"
         "  --layer L, --head H   of one layer, one head (all)\n"
@@ -601,7 +601,7 @@ const View view_attend = {
         "  --by weight|value     weight A, or A * |v W_O| (Kobayashi et al. 2020); --norm: rows sum to 1\n"
         "  --words               add up keys, average queries, word by word\n"
         "  -n N [--temp X]       generate N tokens (greedily), a row for each; needs --layer and --head,\n"
-        "                        or --reduce\n",
+        "                        or --reduce\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .defaults = &defaults,

@@ -163,11 +163,11 @@ static const Option options[] = {{"--layer", NULL, OPTION_SIZE, offsetof(Experts
 const View view_experts = {
     .name = "experts",
     .summary = "which experts each token goes through",
-    .help =
+    .help = HELP(
         "Of a model whose layers have experts in place of an MLP: the experts that the router chose for each\n"
         "token, their weights, and how often each was chosen.\n"
         "\n"
-        "  --layer L   of one layer (all)\n",
+        "  --layer L   of one layer (all)\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .defaults = &defaults,

@@ -417,11 +417,11 @@ static const Option options[] = {
 const View view_explain = {
     .name = "explain",
     .summary = "one head and query, step by step",
-    .help =
+    .help = HELP(
         "q.k, divided by the root of d_head, masked, softmax, weight * |v|, and the tokens that the head's\n"
         "output raises and lowers most.\n"
         "\n"
-        "  --layer L, --head H   which (needed)     --query Q   whose row (the last)     --top K  (5)\n",
+        "  --layer L, --head H   which (needed)     --query Q   whose row (the last)     --top K  (5)\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .defaults = &defaults,

@@ -268,13 +268,13 @@ static const Option options[] = {
 const View view_heads = {
     .name = "heads",
     .summary = "what each head does: scores and labels",
-    .help =
+    .help = HELP(
         "Scores of every head, means over queries: entropy, confidence (largest weight), attention to the\n"
         "first token (sink), to itself, to the previous token, mean distance, to earlier occurrences of\n"
         "the token (dup), to what followed them (ind), and TransformerLens's three induction scores.\n"
         "Without a text: on random tokens repeated once (--repeat and --batch take no text).\n"
         "\n"
-        "  --repeat S      length of what is repeated (50, or what fits)     --batch B   how many (10)\n",
+        "  --repeat S      length of what is repeated (50, or what fits)     --batch B   how many (10)\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT | TEXT_IS_OPTIONAL,
     VIEW_OPTIONS(options),
     .size = sizeof(HeadsView),

@@ -224,13 +224,14 @@ static const Option options[] = {
 const View view_lens = {
     .name = "lens",
     .summary = "what each layer would predict",
-    .help = "The logit lens: the final norm and the unembedding on the residual stream before each layer.\n"
-            "\n"
-            "  --query Q       at this position (the last)\n"
-            "  --token T       follow this token too (a text, or #id)\n"
-            "  --top K         tokens for each layer (5)\n"
-            "  --mid           also between attention and MLP\n"
-            "  --frozen-norm   divide by the final layer's scale, as TransformerLens did before 2026\n",
+    .help =
+        HELP("The logit lens: the final norm and the unembedding on the residual stream before each layer.\n"
+             "\n"
+             "  --query Q       at this position (the last)\n"
+             "  --token T       follow this token too (a text, or #id)\n"
+             "  --top K         tokens for each layer (5)\n"
+             "  --mid           also between attention and MLP\n"
+             "  --frozen-norm   divide by the final layer's scale, as TransformerLens did before 2026\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .defaults = &defaults,

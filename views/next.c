@@ -240,7 +240,7 @@ static const Option options[] = {
 const View view_next = {
     .name = "next",
     .summary = "what the model expects after the text",
-    .help =
+    .help = HELP(
         "The distribution of the next token: rank, probability, logit (before the softmax), cumulative\n"
         "probability, and what temperature and filters would make of it.\n"
         "\n"
@@ -249,7 +249,7 @@ const View view_next = {
         "  --temp X        divide the logits by X (1)     --top-k N   keep the N likeliest (0: all)\n"
         "  --top-p X       keep this mass (1: all)        --min-p X   keep p >= X * the best p (0: all)\n"
         "  --draw K        draw what ./run would as its token K (from 0), with these and --seed, where the\n"
-        "                  text has its tokens before that\n",
+        "                  text has its tokens before that\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .defaults = &defaults,

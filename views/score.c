@@ -368,7 +368,7 @@ static const Option options[] = {
 const View view_score = {
     .name = "score",
     .summary = "how surprised it was by each token, and in all",
-    .help =
+    .help = HELP(
         "Each token's surprisal -log2 p, its rank, the entropy of the prediction, and the likelier tokens.\n"
         "In all: mean surprisal (nll), perplexity e^nll with its standard error, bits per byte, accuracy.\n"
         "A text longer than the context is read in windows that begin half a context (-c) apart.\n"
@@ -376,7 +376,7 @@ const View view_score = {
         "  --top K         likelier tokens to list (3)\n"
         "  --words         surprisal of words: sums over their tokens\n"
         "  --chunks        perplexity by llama.cpp's rule: windows of -c N (512) side by side, second\n"
-        "                  halves scored\n",
+        "                  halves scored\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .defaults = &defaults,

@@ -351,8 +351,8 @@ const View view_shape = {
     .name = "shape",
     .summary = "parameters, bytes and work, matrix by matrix",
     .usage = "MODEL | --preset NAME [options]",
-    .help = "  --preset NAME   instead of a file: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt3-175b\n"
-            "  -c N            attention's growth around n = N (the model's context)\n",
+    .help = HELP("  --preset NAME   instead of a file: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt3-175b\n"
+                 "  -c N            attention's growth around n = N (the model's context)\n"),
     .needs = NEEDS_MODEL | FILE_IS_OPTIONAL | WEIGHTS_ALONE,
     VIEW_OPTIONS(options),
     .size = sizeof(Shape),

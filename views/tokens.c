@@ -45,9 +45,9 @@ static bool show(Study *study, void *own, Error *error) {
 const View view_tokens = {
     .name = "tokens",
     .summary = "what the text is made of",
-    .help = "The tokens of the text: position, id, bytes, text. The model does not run.\n"
-            "\n"
-            "  ./study tokens model.bin -p \"The Eiffel tower\"\n",
+    .help = HELP("The tokens of the text: position, id, bytes, text. The model does not run.\n"
+                 "\n"
+                 "  ./study tokens model.bin -p \"The Eiffel tower\"\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     .size = sizeof(TokensView),
     .compute = compute,

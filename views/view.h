@@ -70,6 +70,13 @@ typedef struct Study {
     char **argv;
 } Study;
 
+/* What people are told; a page asks for numbers alone. */
+#if defined(__wasm__)
+#define HELP(...) NULL
+#else
+#define HELP(...) __VA_ARGS__
+#endif
+
 struct View {
     const char *name, *summary;
     const char *usage; /* the words behind its name; NULL: those of a view of one model and one text */

@@ -56,6 +56,7 @@ int ask_open(void *bytes, size_t n, const char *name) {
         return told(EXIT_USAGE, &error);
     }
     held.path = name ? name : "model";
+    held.out = stdout;
     system_give(held.path, bytes, n);
     is_open = (held.threads = threads_new(1, &error)) && (held.model = model_open(held.path, &error)) &&
               (held.tokenizer = tokenizer_open(NULL, model_checkpoint(held.model), &vocabulary, &error)) &&
