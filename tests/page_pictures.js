@@ -331,7 +331,7 @@ async function testParts() {
 /* Families whose scores are not q·k/√d_head, whose queries have a window, or whose heads have learned sinks. */
 async function testFamilies() {
   const text = ['-z', path.join(__dirname, 'data/study/letters.gguf'), '-p', 'the tin man sat'];
-  for (const [family, formula] of [['gpt-oss', ''], ['bloom', 'slope·(query − k), slope = 0.'], ['gemma2', '2.5·tanh(q·k_k / √d_head / 2.5)'], ['granite', 'q·k_k·0.4']]) {
+  for (const [family, formula] of [['gpt-oss', ''], ['bloom', 'slope·(query − k); slope = 0.'], ['gemma2', '2.5·tanh(q·k_k / √d_head / 2.5)'], ['granite', 'q·k_k·0.4']]) {
     const file = path.join(__dirname, `data/reference/${family}.gguf`);
     const page = await open(writeOf(file, `${family}.html`, ...text));
     await choose(page, 'L0H1', 'steps');

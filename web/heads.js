@@ -73,14 +73,16 @@
   }
 
   function placeThumb(name) {
-    const place = buttons.get(name)?.firstElementChild;
+    const button = buttons.get(name);
+    const place = button?.firstElementChild;
     if (!place) return;
     const context = canvas.getContext('2d');
     context.imageSmoothingEnabled = false;
     context.fillStyle = styleOf('--heat-0');
-    context.fillRect(place.offsetLeft, place.offsetTop, place.offsetWidth, place.offsetHeight);
+    const box = [button.offsetLeft + button.clientLeft + place.offsetLeft, button.offsetTop + button.clientTop + place.offsetTop, place.offsetWidth, place.offsetHeight];
+    context.fillRect(...box);
     const thumb = run.remembered(`thumb ${document.documentElement.dataset.theme} ${name}`, () => paintThumb(name));
-    context.drawImage(thumb, place.offsetLeft, place.offsetTop, place.offsetWidth, place.offsetHeight);
+    context.drawImage(thumb, ...box);
   }
 
   function placeThumbs() {
