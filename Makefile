@@ -141,7 +141,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 
 # The programs with calls of the system that fail on request (tests/faults.c).
 FAULTY = $(addprefix $(BUILD)/tests/faulty_,run study quantize)
-WRAPPED := $(shell sed -n -e 's/^WRAP.\([a-z_]*\), .*/\1/p' -e 's/^[a-z_]* __wrap_\([a-z]*\).*;/\1/p' tests/faults.c)
+WRAPPED := $(shell sed -n -e 's/^WRAP.\([a-z0-9_]*\), .*/\1/p' -e 's/^[a-z_]* __wrap_\([a-z]*\).*;/\1/p' tests/faults.c)
 WRAPS = $(addprefix -Wl$(COMMA)--wrap=,$(WRAPPED))
 $(BUILD)/tests/faulty_run: $(BUILD)/run.o
 $(BUILD)/tests/faulty_study: $(BUILD)/study.o $(call objects,views/*.c)
@@ -181,7 +181,8 @@ tsan:
 # Calls of run, quantize and every view, changed by clang's libFuzzer (tests/fuzz): FUZZ_SECONDS of them in FUZZ_JOBS processes.
 FUZZ = build/fuzz
 FUZZ_CFLAGS = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=fuzzer-no-link,address,undefined
-FUZZ_WRAPS = $(addprefix -Wl$(COMMA)--wrap=,isatty catch_signals clock_seed now_ms peak_rss_bytes mmap munmap)
+FUZZ_WRAPS = $(addprefix -Wl$(COMMA)--wrap=,isatty catch_signals clock_seed now_ms peak_rss_bytes mmap munmap getentropy \
+    server_listen server_run)
 FUZZ_SECONDS ?= 60
 FUZZ_JOBS ?= 1
 # The kernels' loops tell nothing new, and would take most of the time.
@@ -189,7 +190,7 @@ $(FUZZ)/kernels/%.o: FLAGS += -fno-sanitize=fuzzer-no-link
 # UBSan takes a minute to compile these; scalar.c has it.
 $(FUZZ)/kernels/avx%.o: FLAGS += -fno-sanitize=fuzzer-no-link,undefined
 # A call of a program within the process that checks it.
-CALLED = $(call objects,$(addprefix tests/fuzz/,call.c run.c study.c quantize.c seeds.c) views/*.c packing/*.c)
+CALLED = $(call objects,$(addprefix tests/fuzz/,call.c run.c study.c serve.c quantize.c seeds.c) views/*.c packing/*.c)
 
 # The engine in a page, web/attn.wasm, which stands in the tree: only who changes it needs this compiler. Its objects are
 # linked one by one, by name, so that its bytes depend on the sources and the compiler's version alone.

@@ -69,7 +69,7 @@ static int read_request_line(String line, HttpRequest *request, bool *old) {
     *old = minor == '0';
     if (major != '1') return 505;
     for (size_t i = 0; i < request->target.n; i++)
-        if (request->target.data[i] <= ' ' || request->target.data[i] > '~') return 400;
+        if (request->target.data[i] <= ' ' || request->target.data[i] & 0x80) return 400;
     return request->target.n > 0 && request->target.data[0] == '/' ? 200 : 400;
 }
 

@@ -130,6 +130,9 @@ static void log_request(const Server *server, const Connection *c, bool gone) {
 
 /* ---- Connections ---- */
 
+/* After a call of the system: it may be made again, later. */
+static bool is_passing(void) { return errno == EAGAIN || errno == EINTR; }
+
 static void drop_answer(Connection *c) {
     free(c->answer.owned);
     c->answer = (Answer){0};
@@ -170,10 +173,8 @@ static void write_more(Server *server, Connection *c) {
         if (!in_head && at == end) break;
         int flags = MSG_NOSIGNAL | (in_head && c->n_body ? MSG_MORE : 0);
         ssize_t n = send(c->file, (in_head ? c->head : c->answer.body) + at, end - at, flags);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         if (n < 0) {
-            lose(server, c);
+            if (!is_passing()) lose(server, c);
             return;
         }
         c->sent += (size_t)n;
@@ -262,9 +263,8 @@ static void read_more(Server *server, Connection *c) {
         c->in = in, c->room = room;
     }
     ssize_t n = recv(c->file, c->in + c->n, c->room - c->n, 0);
-    if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (n <= 0) {
-        lose(server, c);
+        if (n == 0 || !is_passing()) lose(server, c);
         return;
     }
     if (c->n == 0) c->began = now_ms(), c->deadline = c->began + REQUEST_MS;
@@ -276,7 +276,7 @@ static void read_more(Server *server, Connection *c) {
 static void linger(Server *server, Connection *c) {
     char unread[4096];
     ssize_t n = recv(c->file, unread, sizeof unread, 0);
-    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)) lose(server, c);
+    if (n == 0 || (n < 0 && !is_passing())) lose(server, c);
 }
 
 static void time_out(Server *server, Connection *c) {
@@ -288,24 +288,33 @@ static void time_out(Server *server, Connection *c) {
 
 /* ---- The server ---- */
 
-/* A connection for one more client: a free one, or that of whoever has kept us waiting longest; NULL: all are at work. */
-static Connection *find_room(Server *server) {
+/* The connection whose client has kept us waiting longest; NULL: all are at work, or free. */
+static Connection *longest_silent(Server *server) {
     Connection *longest = NULL;
     for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
         Connection *c = &server->connections[i];
-        if (c->state == FREE) return c;
-        if ((c->state == READING || c->state == LINGERING) && (!longest || c->began < longest->began))
-            longest = c;
+        bool silent = c->state == READING || c->state == LINGERING;
+        if (silent && (!longest || c->began < longest->began)) longest = c;
     }
     return longest;
+}
+
+/* A connection for one more client: a free one, or that one; NULL: there is none. */
+static Connection *find_room(Server *server) {
+    for (size_t i = 0; i < MAX_CONNECTIONS; i++)
+        if (server->connections[i].state == FREE) return &server->connections[i];
+    return longest_silent(server);
 }
 
 static void accept_one(Server *server) {
     Connection *c = find_room(server);
     if (!c) return;
     int file = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (file < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+    if (file < 0 && !is_passing() && errno != ECONNABORTED) { /* too many files are open */
+        c = longest_silent(server);
+        if (c) close_connection(c);
         server->listen_at = now_ms() + RETRY_MS;
+    }
     if (file < 0) return;
     close_connection(c);
     setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
@@ -398,9 +407,8 @@ static bool turn(Server *server) {
     files[MAX_CONNECTIONS + 1] = (struct pollfd){.fd = listens ? server->listener : -1, .events = POLLIN};
     if (poll(files, MAX_CONNECTIONS + 2, until > now ? (int)(until - now) + 1 : 0) < 0) return errno == EINTR;
     char unused[64];
-    if (files[MAX_CONNECTIONS].revents && read(server->wakes[0], unused, sizeof unused) < 0 &&
-        errno != EAGAIN)
-        return errno == EINTR;
+    ssize_t woken = files[MAX_CONNECTIONS].revents ? read(server->wakes[0], unused, sizeof unused) : 0;
+    (void)woken;
     for (size_t i = 0; i < MAX_CONNECTIONS; i++) handle(server, &server->connections[i], files[i].revents);
     deal(server);
     if (files[MAX_CONNECTIONS + 1].revents) accept_one(server);

@@ -22,6 +22,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -31,6 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -187,6 +189,20 @@ WRAP(mmap, "mmap", ENOMEM, MAP_FAILED, void *,
 WRAP(pthread_create, "pthread_create", 0, EAGAIN, int,
      (pthread_t * thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument),
      (thread, attributes, body, argument))
+WRAP(open_memstream, "malloc", ENOMEM, NULL, FILE *, (char **bytes, size_t *n), (bytes, n))
+WRAP(getentropy, "getentropy", ENOSYS, -1, int, (void *bytes, size_t n), (bytes, n))
+WRAP(pipe2, "pipe2", EMFILE, -1, int, (int files[2], int flags), (files, flags))
+WRAP(socket, "socket", EMFILE, -1, int, (int domain, int type, int protocol), (domain, type, protocol))
+WRAP(setsockopt, "setsockopt", ENOPROTOOPT, -1, int,
+     (int file, int level, int name, const void *value, socklen_t n), (file, level, name, value, n))
+WRAP(listen, "listen", EADDRINUSE, -1, int, (int file, int n), (file, n))
+WRAP(poll, "poll", ENOMEM, -1, int, (struct pollfd * files, nfds_t n, int ms), (files, n, ms))
+WRAP(accept4, "accept4", EMFILE, -1, int,
+     (int file, struct sockaddr *restrict from, socklen_t *restrict n, int flags), (file, from, n, flags))
+WRAP(recv, "recv", ECONNRESET, -1, ssize_t, (int file, void *bytes, size_t n, int flags),
+     (file, bytes, n, flags))
+WRAP(send, "send", EPIPE, -1, ssize_t, (int file, const void *bytes, size_t n, int flags),
+     (file, bytes, n, flags))
 WRAP(fopen, "fopen", EMFILE, NULL, FILE *, (const char *path, const char *mode), (path, mode))
 WRAP(fdopen, "fdopen", ENOMEM, NULL, FILE *, (int file, const char *mode), (file, mode))
 WRAP(access, "access", ENOENT, -1, int, (const char *path, int mode), (path, mode))

@@ -25,9 +25,8 @@ typedef struct Server {
     unsigned port;
 } Server;
 
-/* Its address is the line that it prints; its log is the file "log". */
-static Server server_start(const char *text) {
-    const char *program = getenv("STUDY");
+/* Its address is the line that it prints; without one, server.port stays 0. Its log is the file "log". */
+static Server server_try(const char *program, const char *option, const char *value) {
     Server server = {.process = -1};
     char line[256] = "";
     int out[2];
@@ -37,7 +36,7 @@ static Server server_start(const char *text) {
         signal(SIGINT, SIG_DFL); /* which a shell may have switched off */
         if (dup2(out[1], STDOUT_FILENO) < 0 || !freopen(scratch_path("log"), "w", stderr)) _exit(1);
         close(out[0]), close(out[1]);
-        execl(program ? program : "./study", "study", "serve", model, text ? "-p" : NULL, text, NULL);
+        execl(program, "study", "serve", model, "-t", "2", option, value, NULL);
         _exit(1);
     }
     close(out[1]);
@@ -46,15 +45,22 @@ static Server server_start(const char *text) {
               sscanf(line, "%63[a-z0-9:/.]", server.origin) == 1 &&
               strncmp(line, "http://127.0.0.1:", 17) == 0;
     char *path = ok ? strchr(server.origin + 7, '/') : NULL;
-    CHECK(path && strlen(path) == 34 && sscanf(server.origin + 17, "%u", &server.port) == 1, "no address: %s",
-          line);
-    if (path) {
+    if (path && strlen(path) == 34 && sscanf(server.origin + 17, "%u", &server.port) == 1) {
         strcpy(server.path, path);
         *path = '\0';
     }
     if (lines) fclose(lines);
     return server;
 }
+
+static Server server_start_with(const char *option, const char *value) {
+    const char *program = getenv("STUDY");
+    Server server = server_try(program ? program : "./study", option, value);
+    CHECK(server.port, "no address");
+    return server;
+}
+
+static Server server_start(void) { return server_start_with(NULL, NULL); }
 
 /* Its exit code, after a signal. */
 static int server_end(Server *server, int signal_number) {
@@ -123,7 +129,7 @@ static Reply client_read(int file, bool has_body) {
     reply.body = realloc(reply.body, most + 1);
     for (ssize_t got; reply.n < most && (got = recv(file, reply.body + reply.n, most - reply.n, 0)) > 0;)
         reply.n += (size_t)got;
-    CHECK(reply.n == most, "%zu of %zu bytes", reply.n, most);
+    if (reply.n < most) reply.status = 0; /* not all of it */
     reply.body[reply.n] = '\0';
     return reply;
 }
@@ -134,19 +140,20 @@ static bool is_closed(int file) {
     return recv(file, &byte, 1, 0) <= 0;
 }
 
-/* An ask, as the page sends it. */
-static void client_ask(const Server *server, int file, const char *body, size_t n) {
-    char head[512];
-    int n_head =
-        snprintf(head, sizeof head,
-                 "POST %sask HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nOrigin: %s\r\nContent-Length: %zu\r\n\r\n",
-                 server->path, server->port, server->origin, n);
-    client_send(file, head, (size_t)n_head);
-    client_send(file, body, n);
+/* An ask, as the page sends it: its bytes at `to` [room]. Returns how many there are. */
+static size_t write_ask(const Server *server, char *to, size_t room, const char *body) {
+    return (size_t)snprintf(
+        to, room, "POST %sask HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nOrigin: %s\r\nContent-Length: %zu\r\n\r\n%s",
+        server->path, server->port, server->origin, strlen(body), body);
+}
+
+static void client_ask(const Server *server, int file, const char *body) {
+    char request[4096];
+    client_send(file, request, write_ask(server, request, sizeof request, body));
 }
 
 static Reply asked(const Server *server, int file, const char *body) {
-    client_ask(server, file, body, strlen(body));
+    client_ask(server, file, body);
     return client_read(file, true);
 }
 
@@ -214,6 +221,14 @@ static void test_reading(void) {
         {"\r\n\r\n", 400},
         {"\x16\x03\x01", 400},
         {"GET  / HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET  HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET / HTTP/1/1\r\n" HOST "\r\n", 400},
+        {"GET / HTTP//.1\r\n" HOST "\r\n", 400},
+        {"GET / HTTP/:.1\r\n" HOST "\r\n", 400},
+        {"GET / HTTP/1./\r\n" HOST "\r\n", 400},
+        {"GET / HTTP/1.1\r\n" HOST "X-9_~!: b\r\n\r\n", 200},
+        {"GET / HTTP/1.1\r\n" HOST "X{: b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\n" HOST "X[: b\r\n\r\n", 400},
         {"GET / HTTP/1.1 \r\n" HOST "\r\n", 400},
         {"GET /\r\n\r\n", 400},
         {"GET / http/1.1\r\n" HOST "\r\n", 400},
@@ -272,7 +287,7 @@ static void test_page(void) {
                                          "\r\nReferrer-Policy: no-referrer\r\n",
                                          "\r\nCross-Origin-Resource-Policy: same-origin\r\n",
                                          "\r\nCache-Control: no-store\r\n"};
-    Server server = server_start("Hello <script>");
+    Server server = server_start_with("-p", "Hello <script>");
     Reply page = sent(&server, "GET @ HTTP/1.1\r\nHost: 127.0.0.1:#\r\nConnection: close\r\n\r\n", NULL),
           head = sent(&server, "HEAD @ HTTP/1.1\r\nHost: localhost:#\r\nConnection: close\r\n\r\n", NULL);
     CHECK(page.status == 200 && head.status == 200, "the page");
@@ -306,7 +321,7 @@ static void test_asks(void) {
         {"selfcheck -p 'Hello'", "\"selfcheck\", \"-p\", \"Hello\""},
         {"shape", "\"shape\""},
     };
-    Server server = server_start(NULL);
+    Server server = server_start();
     int file = client_open(&server);
     for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
         char body[256];
@@ -360,7 +375,7 @@ static void test_errors(void) {
         {422, "{\"argv\": [\"attend\", \"-p\", \"a\", \"--layer\", \"99\", \"--json\"]}",
          "layer 99 does not exist"},
     };
-    Server server = server_start(NULL);
+    Server server = server_start();
     int file = client_open(&server);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Reply reply = asked(&server, file, cases[i].body);
@@ -429,7 +444,7 @@ static void test_refusals(void) {
         {413, "POST @ask HTTP/1.1\r\n" LOCAL FROM_PAGE "Content-Length: 99999999\r\n\r\nabc", true},
         {501, "POST @ask HTTP/1.1\r\n" LOCAL FROM_PAGE "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", true},
     };
-    Server server = server_start(NULL);
+    Server server = server_start();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Reply reply = sent(&server, cases[i].request, cases[i].closes ? &(bool){false} : NULL);
         CHECK(reply.status == cases[i].status, "%d in place of %d: %s", reply.status, cases[i].status,
@@ -450,11 +465,15 @@ static void test_refusals(void) {
     stop(&server);
 }
 
+#define TEN(text) text text text text text text text text text text
+#define LONG TEN("0123456789") TEN("0123456789")
+
 /* A line for each request, without the token, and without what a terminal must not be given. */
 static void test_log(void) {
-    Server server = server_start(NULL);
+    Server server = server_start();
     Reply replies[] = {sent(&server, "GET @ HTTP/1.1\r\n" LOCAL "\r\n", NULL),
                        sent(&server, "GET /x@y HTTP/1.1\r\n" LOCAL "\r\n", NULL),
+                       sent(&server, "GET /" LONG "secret HTTP/1.1\r\n" LOCAL "\r\n", NULL),
                        sent(&server, "GET /\x9b\xc2\x9b HTTP/1.1\r\n" LOCAL "\r\n", NULL)};
     char token[40];
     snprintf(token, sizeof token, "%.32s", server.path + 1);
@@ -462,10 +481,11 @@ static void test_log(void) {
     size_t n, lines = 0;
     char *log = read_whole(scratch_path("log"), &n);
     for (size_t i = 0; i < n; i++) lines += log[i] == '\n';
-    CHECK(lines == 3 && !strstr(log, token) && strstr(log, " GET /x/.../y 404 9 bytes "), "%s", log);
+    CHECK(lines == 4 && !strstr(log, token) && strstr(log, " GET /x/.../y 404 9 bytes "), "%s", log);
     CHECK(strstr(log, "GET /\\x9b\\u009b 400 11 bytes "), "%s", log);
+    CHECK(strstr(log, "012345678 404") && !strstr(log, "secret"), "%s", log);
     free(log);
-    for (size_t i = 0; i < 3; i++) release(&replies[i]);
+    for (size_t i = 0; i < 4; i++) release(&replies[i]);
     unlink(scratch_path("log"));
 }
 
@@ -485,7 +505,7 @@ static void answers(const Server *server, const char *when) {
 }
 
 static void test_slow_clients(void) {
-    Server server = server_start(NULL);
+    Server server = server_start();
     int silent[2 * MAX_CLIENTS], halves[4];
     for (size_t i = 0; i < 4; i++) {
         halves[i] = client_open(&server);
@@ -525,30 +545,28 @@ static void test_slow_clients(void) {
 
 /* Those that ask for much and never read it. */
 static void test_deaf_clients(void) {
-    Server server = server_start(NULL);
+    Server server = server_start();
     int deaf[4];
     char body[1024] = "{\"argv\": [\"attend\", \"-p\", \"";
-    for (size_t i = 0; i < 50; i++) strcat(body, "Hello there ");
+    for (size_t i = 0; i < 14; i++) strcat(body, "Hello there ");
     strcat(body, "\", \"--json\"]}");
     for (size_t i = 0; i < 4; i++) {
         deaf[i] = client_open(&server);
         setsockopt(deaf[i], SOL_SOCKET, SO_RCVBUF, &(int){1024}, sizeof(int));
-        for (size_t k = 0; k < 20; k++) client_ask(&server, deaf[i], body, strlen(body));
+        for (size_t k = 0; k < 20; k++) client_ask(&server, deaf[i], body);
     }
     answers(&server, "deaf clients");
-    for (size_t i = 0; i < 4; i++) close(deaf[i]);
+    for (size_t i = 0; i < 2; i++) close(deaf[i]);
     answers(&server, "deaf clients that have gone");
     stop(&server);
+    for (size_t i = 2; i < 4; i++) close(deaf[i]);
 }
 
 /* Those that go: at any byte of a request, before the answer, or while it is being worked at. */
 static void test_gone_clients(void) {
-    Server server = server_start(NULL);
+    Server server = server_start();
     char request[512];
-    int n =
-        snprintf(request, sizeof request,
-                 "POST %sask HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nOrigin: %s\r\nContent-Length: %zu\r\n\r\n%s",
-                 server.path, server.port, server.origin, sizeof shape - 1, shape);
+    int n = (int)write_ask(&server, request, sizeof request, shape);
     for (int i = 0; i <= n; i += 3) {
         int file = client_open(&server);
         if (i % 2)
@@ -558,19 +576,24 @@ static void test_gone_clients(void) {
         close(file);
     }
     answers(&server, "clients that went");
-    int files[4];
-    for (size_t i = 0; i < 4; i++) {
+    int files[MAX_CLIENTS];
+    for (size_t i = 0; i < MAX_CLIENTS; i++) {
         files[i] = client_open(&server);
-        client_ask(&server, files[i], endless, sizeof endless - 1);
+        client_ask(&server, files[i], endless);
     }
-    for (size_t i = 0; i < 4; i++) close(files[i]);
-    answers(&server, "an ask that nobody waits for");
+    int last = client_open(&server); /* waits until there is room */
+    client_ask(&server, last, shape);
+    for (size_t i = 0; i < MAX_CLIENTS; i++) close(files[i]);
+    Reply reply = client_read(last, true);
+    CHECK(reply.status == 200, "asks that nobody waits for");
+    release(&reply);
+    close(last);
     stop(&server);
 }
 
 /* Many asks in their order, as one connection and as sixteen send them; none changes what the next one says. */
 static void test_many_asks(void) {
-    Server server = server_start(NULL);
+    Server server = server_start();
     int files[MAX_CLIENTS];
     static const char *const bodies[] = {
         "{\"argv\": [\"next\", \"-p\", \"Hello\", \"--json\"]}", shape,
@@ -590,8 +613,7 @@ static void test_many_asks(void) {
         release(&reply);
     }
     for (size_t round = 0; round < 10; round++) {
-        for (size_t i = 0; i < MAX_CLIENTS; i++)
-            client_ask(&server, files[i], bodies[i % 4], strlen(bodies[i % 4]));
+        for (size_t i = 0; i < MAX_CLIENTS; i++) client_ask(&server, files[i], bodies[i % 4]);
         for (size_t i = 0; i < MAX_CLIENTS; i++) {
             Reply reply = client_read(files[i], true);
             CHECK(reply.n == first[i % 4].n && memcmp(reply.body, first[i % 4].body, reply.n) == 0,
@@ -600,8 +622,10 @@ static void test_many_asks(void) {
         }
     }
     /* Two requests in one piece are answered one after the other. */
-    client_ask(&server, files[1], bodies[0], strlen(bodies[0]));
-    client_ask(&server, files[1], bodies[2], strlen(bodies[2]));
+    char both[2048];
+    size_t n = write_ask(&server, both, sizeof both, bodies[0]);
+    n += write_ask(&server, both + n, sizeof both - n, bodies[2]);
+    client_send(files[1], both, n);
     for (size_t i = 0; i < 4; i += 2) {
         Reply reply = client_read(files[1], true);
         CHECK(reply.n == first[i].n && memcmp(reply.body, first[i].body, reply.n) == 0, "of two: %s",
@@ -618,15 +642,20 @@ static void test_many_asks(void) {
 static void test_signals(void) {
     static const int signals[] = {SIGINT, SIGTERM};
     for (size_t i = 0; i < 2; i++) {
-        Server server = server_start(NULL);
+        Server server = server_start();
         int idle = client_open(&server), half = client_open(&server), busy = client_open(&server),
             waiting = client_open(&server);
         client_send(half, "POST /x HTTP/1.1\r\n", 18);
-        client_ask(&server, busy, endless, sizeof endless - 1);
-        client_ask(&server, waiting, endless, sizeof endless - 1);
+        client_ask(&server, busy, endless);
+        client_ask(&server, waiting, endless);
         /* The three have been read when a fourth is answered. */
         Reply reply = sent(&server, "GET @ HTTP/1.1\r\n" LOCAL "\r\n", NULL);
         CHECK(reply.status == 200, "the page");
+        release(&reply);
+        int wrong = client_open(&server);
+        client_send(wrong, "\n", 1);
+        reply = client_read(wrong, true);
+        CHECK(reply.status == 400, "%d", reply.status);
         release(&reply);
         int code = server_end(&server, signals[i]);
         CHECK(code == 0, "%d after signal %d", code, signals[i]);
@@ -636,31 +665,130 @@ static void test_signals(void) {
             release(&reply);
         }
         CHECK(is_closed(idle) && is_closed(half), "who asked for nothing");
-        close(idle), close(half), close(busy), close(waiting);
+        close(wrong), close(idle), close(half), close(busy), close(waiting);
         unlink(scratch_path("log"));
     }
 }
 
-static void test_port(void) {
-    Server server = server_start(NULL);
-    Command command = command_begin();
-    sprintf(command.line + command.n, "serve %s --port %u >'%s' 2>&1", model, server.port,
-            scratch_path("out"));
-    int status = system(command.line);
-    size_t n;
-    char *said = read_whole(scratch_path("out"), &n);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1 &&
-              strstr(said, "study: cannot listen on 127.0.0.1:") == said,
-          "%d: %s", status, said);
-    free(said);
-    unlink(scratch_path("out"));
+/* What ends at once: its exit code, and its line. */
+static void test_commands(void) {
+    static const char only[] = "serve takes -p, -f, -z, -t and --port";
+    Server server = server_start();
+    char port[32];
+    snprintf(port, sizeof port, "--port %u", server.port);
+    FILE *file = fopen(scratch_path("nul"), "wb");
+    if (!file || fwrite("a\0b", 1, 3, file) != 3 || fclose(file) != 0) exit(1);
+    const struct {
+        int code;
+        const char *words, *said;
+    } cases[] = {{1, port, "cannot listen on 127.0.0.1:"},
+                 {2, "--port 65536", "--port takes a whole number from 0 to 65535"},
+                 {2, "--json", only},
+                 {2, "--ascii", only},
+                 {2, "--bos", only},
+                 {2, "--no-bos", only},
+                 {2, "--special", only},
+                 {2, "--kv f16", only},
+                 {2, "--ids 1", only},
+                 {2, "-c 8", only},
+                 {2, "-s 2", only},
+                 {1, "-f $T/nul", "has a NUL"},
+                 {1, "-f $T/none", "cannot open"},
+                 {1, ">/dev/full", "cannot write the address"}};
+    setenv("T", scratch, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Command command = command_begin();
+        sprintf(command.line + command.n, "serve %s 2>'%s' %s", model, scratch_path("said"), cases[i].words);
+        int status = system(command.line);
+        size_t n;
+        char *said = read_whole(scratch_path("said"), &n);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == cases[i].code && strncmp(said, "study: ", 7) == 0 &&
+                  strstr(said, cases[i].said) && strchr(said, '\n') == said + n - 1,
+              "%s: %d: %s", cases[i].words, status, said);
+        free(said);
+    }
+    unlink(scratch_path("said")), unlink(scratch_path("nul"));
     stop(&server);
+}
+
+/* The text of a file, and a title that is cut. */
+static void test_file(void) {
+    FILE *file = fopen(scratch_path("text"), "wb");
+    if (!file) exit(1);
+    for (size_t i = 0; i < 10; i++) fputs("0123456789", file);
+    fputs("\n", file);
+    fclose(file);
+    Server server = server_start_with("-f", scratch_path("text"));
+    Reply page = sent(&server, "GET @ HTTP/1.1\r\n" LOCAL "\r\n", NULL);
+    CHECK(strstr(page.body, "\"n_prompt\": 100,") && strstr(page.body, "0123456789</title>"), "%.300s",
+          page.body);
+    release(&page);
+    unlink(scratch_path("text"));
+    stop(&server);
+}
+
+/* ---- What fails ---- */
+
+/*
+ * A server of which a call of the system fails (tests/faults.c): it ends with 1 and one line, or costs one answer at most.
+ * Returns whether the fault has struck; false, too, where the program is not built.
+ */
+static bool survives(const char *fault, bool starts) {
+    const char *prefix = getenv("FAULTY");
+    char program[512];
+    size_t n_lost = 0, n;
+    snprintf(program, sizeof program, "%sstudy", prefix ? prefix : "build/tests/faulty_");
+    if (access(program, X_OK) != 0) return false;
+    setenv("ATTN_FAULT", fault, 1), setenv("ATTN_FAULT_LOG", scratch_path("faults"), 1);
+    Server server = server_try(program, "-p", "Hello");
+    unsetenv("ATTN_FAULT"), unsetenv("ATTN_FAULT_LOG");
+    for (size_t i = 0; server.port && starts && i < 3; i++) {
+        int file = client_open(&server);
+        Reply reply =
+            asked(&server, file, i == 2 ? shape : "{\"argv\": [\"attend\", \"-p\", \"Hello\", \"--json\"]}");
+        n_lost += reply.status != 200;
+        CHECK(reply.status == 200 || reply.status == 422 || reply.status == 400 || reply.status == 500 ||
+                  !reply.status,
+              "%s: %d %s", fault, reply.status, reply.body);
+        release(&reply);
+        close(file);
+    }
+    int code = server_end(&server, server.port && starts ? SIGINT : 0);
+    char *log = read_whole(scratch_path("log"), &n), *faults = read_whole(scratch_path("faults"), &n);
+    bool struck = strstr(faults, "struck");
+    CHECK(server.port && starts
+              ? code == 0 && n_lost <= 1
+              : code == 1 && strncmp(log, "study: ", 7) == 0 && strchr(log, '\n') == log + strlen(log) - 1,
+          "%s: %d, %zu asks without an answer: %s", fault, code, n_lost, log);
+    free(log), free(faults);
+    unlink(scratch_path("log")), unlink(scratch_path("faults"));
+    return struck;
+}
+
+/* Each allocation in turn. The short form takes some of them, the long one (ATTN_LONG_TESTS=1) all. */
+static void test_allocations(void) {
+    size_t step = getenv("ATTN_LONG_TESTS") ? 1 : 11;
+    char fault[32] = "malloc:1";
+    for (size_t k = 1; survives(fault, true); k += step)
+        snprintf(fault, sizeof fault, "malloc:%zu", k + step);
+    if (strcmp(fault, "malloc:1") == 0) SKIP("tests/faulty_study is not built");
+}
+
+static void test_calls(void) {
+    static const char *const at_start[] = {"getentropy:1", "pipe2:1", "socket:1",        "setsockopt:1",
+                                           "listen:1",     "poll:1",  "pthread_create:2"};
+    static const char *const later[] = {"accept4:1", "accept4:2", "recv:1", "recv:2",
+                                        "send:1",    "send:2",    "send:3", "setsockopt:2"};
+    if (!survives("accept4:1", true)) SKIP("tests/faulty_study is not built");
+    for (size_t i = 0; i < sizeof at_start / sizeof *at_start; i++)
+        CHECK(survives(at_start[i], false), "%s", at_start[i]);
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++) CHECK(survives(later[i], true), "%s", later[i]);
 }
 
 /* The limits in time: a request that does not come in whole, and a connection that is not used. */
 static void test_patience(void) {
     if (!getenv("ATTN_LONG_TESTS")) SKIP("waiting for half a minute; ATTN_LONG_TESTS=1 does");
-    Server server = server_start(NULL);
+    Server server = server_start();
     int half = client_open(&server), silent = client_open(&server);
     client_send(half, "POST /x HTTP/1.1\r\n", 18);
     Reply reply = client_read(half, true);
@@ -684,7 +812,10 @@ int main(void) {
     RUN(test_gone_clients);
     RUN(test_many_asks);
     RUN(test_signals);
-    RUN(test_port);
+    RUN(test_commands);
+    RUN(test_file);
+    RUN(test_allocations);
+    RUN(test_calls);
     RUN(test_patience);
     scratch_end();
     return test_end();

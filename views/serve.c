@@ -223,8 +223,8 @@ static void name_address(Serve *serve, unsigned port) {
 
 static bool check(const StudyOptions *o, const void *view, Error *error) {
     (void)view;
-    bool others =
-        o->json || o->ascii || o->bos || o->no_bos || o->special || o->kv || o->n_ctx || o->seed != 1;
+    bool others = o->json || o->ascii || o->bos || o->no_bos || o->special || o->kv || o->ids || o->n_ctx ||
+                  o->seed != 1;
     return !others ||
            error_set(error, "serve takes -p, -f, -z, -t and --port; all else is asked with each view");
 }

@@ -3,7 +3,7 @@
  * LENGTH", a newline, LENGTH bytes, a newline, so that `less` shows it:
  *
  *   w  a word of the command line, the first is the program: run, study, quantize, or load (tests/anyfile.h)
- *   i  stdin; without it stdin is a terminal
+ *   i  stdin; without it stdin is a terminal. To `study serve` it is what a client sends (serve.c)
  *   a, b, m  the files a, b and model.bin in the folder where the call is made
  *   c, s, j  config.json, model.safetensors and tokenizer.json there, which is then a Hugging Face folder
  *   o, v, r, d, l  tokenizer.model, vocab.json, merges.txt, tokenizer_config.json and added_tokens.json of such a folder
@@ -75,6 +75,9 @@ size_t mutate_torch(unsigned char *bytes, size_t n, size_t room);
 
 /* The same of a message of protobuf, at some depth. */
 size_t mutate_message(unsigned char *bytes, size_t n, size_t room);
+
+/* The same of a request of HTTP that asks for a view. */
+size_t mutate_http(unsigned char *bytes, size_t n, size_t room);
 
 /* The files that a part's tag may stand for, and their names. */
 extern const char file_tags[];         /* each a letter */

@@ -531,6 +531,8 @@ static void change_file(Call *call) {
             n = mutate_torch(copy, n, ROOM / 4);
         else if (part->tag == 'o')
             n = mutate_message(copy, n, ROOM / 4);
+        else if (part->tag == 'i' && calls(call, "study"))
+            n = mutate_http(copy, n, ROOM / 4);
         else if (n > 1 && copy[0] == '{' && strchr("%{#", copy[1]))
             n = change_template(copy, n, ROOM / 4);
         else if (n && strchr("[{ \n", copy[0]))

@@ -589,6 +589,40 @@ static void write_word_seeds(void) {
     for (size_t i = 0; i < COUNT(lines); i++) write_seed(lines[i], NULL, 0);
 }
 
+/* What a client sends to `study serve`: requests that are answered, that are refused, and asks, some two in one piece. */
+static void write_request_seeds(void) {
+    static const char *const asks[] = {
+        "[\"next\",\"-p\",\"ab\",\"--json\"]",
+        "[\"attend\",\"-p\",\"ab\",\"--json\"]",
+        "[\"score\",\"-p\",\"ab a\",\"--words\",\"--json\"]",
+        "[\"heads\",\"--repeat\",\"4\",\"--batch\",\"2\",\"--json\"]",
+        "[\"lens\",\"-p\",\"ab\",\"--mid\",\"--json\"]",
+        "[\"explain\",\"-p\",\"ab\",\"--layer\",\"0\",\"--head\",\"0\",\"--json\"]",
+        "[\"ablate\",\"-p\",\"ab\",\"--heads\",\"L0H0\",\"--json\"]",
+        "[\"experts\",\"-p\",\"ab\",\"--json\"]",
+        "[\"view\",\"-p\",\"ab\",\"--json\"]",
+        "[\"shape\",\"--json\"]",
+        "[\"next\",\"-p\",\"\\u0000\",\"--json\"]",
+        "[\"next\",\"-f\",\"b\",\"--json\"]"};
+    static const char *const others[] = {
+        "GET /61616161616161616161616161616161/ HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost:80\r\nConnection: close\r\n\r\n",
+        "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"};
+    char text[1024];
+    for (size_t i = 0; i < COUNT(asks) + COUNT(others); i++) {
+        const unsigned char model[] = {(unsigned char)('0' + i % 2), (unsigned char)kinds[i % N_KINDS]};
+        if (i < COUNT(asks))
+            snprintf(text, sizeof text,
+                     "POST /61616161616161616161616161616161/ask HTTP/1.1\r\nHost: localhost:80\r\n"
+                     "Origin: http://localhost:80\r\nContent-Length: %zu\r\n\r\n{\"argv\":%s}%s",
+                     strlen(asks[i]) + 9, asks[i], i % 3 ? "" : others[0]);
+        else
+            snprintf(text, sizeof text, "%s", others[i - COUNT(asks)]);
+        const Part parts[] = {{'A', model, 2}, {'i', (const unsigned char *)text, strlen(text)}};
+        write_seed(i % 4 ? "study serve a" : "study serve a -p ab --port 80", parts, 2);
+    }
+}
+
 void write_seeds(const char *folder) {
     seed_folder = folder;
     write_model_seeds();
@@ -600,4 +634,5 @@ void write_seeds(const char *folder) {
     write_folder_seeds();
     write_old_tokenizer_seeds();
     write_word_seeds();
+    write_request_seeds();
 }
