@@ -8,7 +8,9 @@
 const { launch } = require('./browser');
 const { counts, check, setBrowser, write } = require('./page_tools');
 
-const parts = { ...require('./page_frozen'), ...require('./page_pictures'), ...require('./page_live'), ...require('./page_state') };
+const parts = {
+  ...require('./page_frozen'), ...require('./page_pictures'), ...require('./page_live'), ...require('./page_state'), ...require('./page_tour'),
+};
 
 (async () => {
   const browser = await launch();

@@ -36,6 +36,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   const boxes = byId('boxes');
   const canvas = byId('strip-thumbs');
   let built = null; // the run's facts that the boxes are of
+  let builtIn = null; // … and the language of their words
   let buttons = new Map(); // name → its box
   let guesses = [];
   const toPaint = new Set();
@@ -53,6 +54,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     const { n_layer: nLayer, n_head: nHead, patterns } = run.facts;
     const dots = patterns.layers.length * nHead > MOST_THUMBS;
     built = run.facts;
+    builtIn = state.language;
     buttons = new Map();
     guesses = [];
     const guess = (layer) => {
@@ -241,7 +243,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   walkWithKeys(boxes, () => Math.max(1, run.facts.n_head + 2), () => {}, '.enter, .guess, .ending');
 
   addPart(['run'], () => {
-    if (built !== run.facts) build();
+    if (built !== run.facts || builtIn !== state.language) build();
     else if (size !== `${boxes.scrollWidth} ${boxes.offsetHeight}`) layOutThumbs();
     else paintAll();
   });
