@@ -9,7 +9,7 @@ const { launch } = require('./browser');
 const { counts, check, setBrowser, write } = require('./page_tools');
 
 const parts = {
-  ...require('./page_frozen'), ...require('./page_pictures'), ...require('./page_live'), ...require('./page_state'), ...require('./page_tour'),
+  ...require('./page_frozen'), ...require('./page_pictures'), ...require('./page_live'), ...require('./page_state'), ...require('./page_tour'), ...require('./page_look'),
 };
 
 (async () => {
@@ -21,7 +21,7 @@ const parts = {
     if (!name.startsWith('test') || (chosen.length > 0 && !chosen.includes(name))) continue;
     const begun = Date.now();
     try {
-      await test(live);
+      await test(live, browser);
     } catch (error) {
       check(false, `${name} ran to its end:`, error.stack);
     }
