@@ -60,8 +60,8 @@ function followPiece(text, from, n) {
     state.query = placeAfter(wasAtEnd);
     if (isFirst) Address.fit();
     problem = null;
-    touch('run', 'query', 'problem');
     if (to < n) {
+      touch('run', 'query', 'problem');
       followPiece(text, to, n);
       return;
     }
@@ -73,7 +73,7 @@ function followPiece(text, from, n) {
     }
     if (placeWanted !== null) state.query = Math.min(placeWanted, run.n - 1);
     placeWanted = null;
-    followChanges();
+    followChanges(() => touch('run', 'query', 'problem', 'changes')); // all at once, so that nothing flickers
   }, refuseText);
 }
 
@@ -87,18 +87,22 @@ function refuseText(message) {
   touch('problem');
 }
 
-function followChanges() {
-  const names = Object.keys(state.off);
+/* Asks for what is missing of the numbers with the changes made, then calls `done`. */
+function followChanges(done = () => touch('changes')) {
   const key = keyOfOff(state.off);
-  if (names.length === 0 || run.n < 2) {
+  const from = run.without?.key === key ? run.without.positions.length : 0;
+  if (key === '' || run.n < 2 || from === run.n) {
     drop('without');
-    touch('changes');
-  } else if (run.without?.key !== key) {
-    want('without', asked('view', '--ablate', key, '--parts', 'predictions,patterns'), ({ ablation, vocabulary }) => {
-      run.takeWithout(ablation, vocabulary);
-      touch('changes');
-    }, refuseText);
-  } else touch('changes');
+    done();
+    return;
+  }
+  want('without', asked('view', '--ablate', key, '--ablated-only', '--from', String(from), '--parts', 'predictions'), ({ ablation, vocabulary }) => {
+    run.takeWithout(ablation, vocabulary, from);
+    done();
+  }, (message) => {
+    refuseText(message);
+    done();
+  });
 }
 
 const explainKey = () => `${state.heads[0]} ${state.query}`;

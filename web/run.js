@@ -95,17 +95,25 @@ class Run {
     view.writes?.heads?.forEach((layer, i) => layer.forEach((packed, j) => put(((this.writes.heads[i] ??= [])[j] ??= []), scaledOf(packed))));
     this.heads = { text: view.heads?.text ?? null, repeat: view.heads?.repeat ?? this.heads.repeat };
     for (const key of this.explained.keys()) if (Number(key.split(' ')[1]) >= from) this.explained.delete(key);
-    this.without = null;
-    if (view.ablation) this.takeWithout(view.ablation, {});
+    if (this.without) {
+      put(this.without.positions, []);
+      put(this.without.next, []);
+    }
+    if (view.ablation) this.takeWithout(view.ablation, {}, 0);
     if (view.bos) this.bosId = view.tokens[0].id;
     this.bos = this.tokens[0]?.id === this.bosId; // asked for by its id, it is one still
     this.texts = textsOf(this.tokens.slice(0, this.n), this.bos);
     this.unpacked = new Map();
   }
 
-  takeWithout(ablation, vocabulary) {
+  /* The numbers with something changed, from a position on. */
+  takeWithout(ablation, vocabulary, from) {
     Object.assign(this.vocabulary, vocabulary);
-    this.without = { ...ablation, key: keyOf(ablation) };
+    const before = from > 0 ? this.without : { positions: [], next: [] };
+    const { heads, factors } = ablation;
+    this.without = {
+      heads, factors, key: keyOf(ablation), positions: [...before.positions.slice(0, from), ...ablation.positions], next: [...before.next.slice(0, from), ...ablation.next],
+    };
   }
 
   /* "L3H7" → where its rows are. */
@@ -219,7 +227,7 @@ function shownAt(name, query) {
 }
 
 /* The numbers with the changes made, or as the model is. */
-const isChanged = () => Object.keys(state.off).length > 0 && run.without?.key === keyOfOff(state.off);
+const isChanged = () => Object.keys(state.off).length > 0 && run.without?.key === keyOfOff(state.off) && run.without.positions.length === run.n;
 const shownRun = () => (isChanged() ? run.without : run);
 
 const MAX_CHOSEN = 6;
