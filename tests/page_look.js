@@ -1,6 +1,6 @@
 /* How the page looks: widths, themes, motion, paper, a finger, the first screen; and whether everyone can use it. */
 'use strict';
-const { check, say, writeOf, open, close, settle, answered, idleDone, click, textOf, setBrowser, counts, fs, path, folder } = require('./page_tools');
+const { check, say, writeOf, open, close, settle, answered, idleDone, click, textOf, counts, fs, path, folder } = require('./page_tools');
 const { launch } = require('./browser');
 const { replaceText } = require('./page_live');
 const { frozen } = require('./page_frozen');
@@ -27,10 +27,10 @@ async function checkWidths(page, what) {
 }
 
 /* In both languages, with each picture, a change, the tour, a long text. */
-async function checkAllWidths(live, fonts) {
+async function checkAllWidths(live, fonts, options) {
   for (const language of ['en', 'zh']) {
     const what = `${language}, ${fonts}`;
-    const page = await open(`${live}#lang=${language}`);
+    const page = await open(`${live}#lang=${language}`, options);
     await answered(page);
     await idleDone(page);
     for (const shape of ['map', 'lines', 'steps', 'writes']) {
@@ -61,12 +61,13 @@ function withoutCjk() {
   return { ...process.env, FONTCONFIG_FILE: file };
 }
 
-async function testWidths(live, browser) {
+async function testWidths(live) {
   await checkAllWidths(live, 'fonts as they are');
+}
+
+async function testWidthsWithoutCjk(live) {
   const other = await launch({ env: withoutCjk() });
-  setBrowser(other);
-  await checkAllWidths(live, 'without CJK fonts');
-  setBrowser(browser);
+  await checkAllWidths(live, 'without CJK fonts', { on: other });
   await other.close();
 }
 
@@ -245,4 +246,4 @@ async function testEmpty(live) {
   await close(page, 'short texts');
 }
 
-module.exports = { testWidths, testFirstScreen, testThemes, testMotion, testPrint, testTouch, testAccess, testEmpty };
+module.exports = { testWidths, testWidthsWithoutCjk, testFirstScreen, testThemes, testMotion, testPrint, testTouch, testAccess, testEmpty };
