@@ -4,7 +4,7 @@
 # make install      programs, library, attn.h, man pages, completions and the default model, under PREFIX;
 #                   make uninstall takes them away again
 # make fuzz         the programs called at random for a minute (FUZZ_SECONDS), under ASan and UBSan
-# make wasm         web/attn.wasm, the engine in a page, by Debian's clang-19
+# make wasm         web/attn.wasm, the engine in a page, by Debian's clang-19; make test-wasm tests it with node
 # make coverage     the branches that the tests take, and the reasons for those that they do not
 #
 # OPENMP=1 makes build/openmp/run, whose loops run on OpenMP instead of our own pool; WERROR=1 turns
@@ -63,9 +63,12 @@ $(BUILD)/kernels/neondot.o $(BUILD)/kernels/neondot_int8.o: FLAGS += -march=armv
 endif
 ifeq ($(ARCH),wasm32)
 # What every browser with SIMD has. Small, and fast where the time goes.
-FLAGS += -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext -Wno-shorten-64-to-32 -Wno-enum-float-conversion
+FLAGS += -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext -Wno-enum-float-conversion
 FLAGS += -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS
 $(BUILD)/kernels/wasm.o: FLAGS += -O2
+$(BUILD)/tests/%.o: FLAGS += -include tests/wasi.h
+# What no module has: sizes of more than 32 bits pass there unseen.
+$(BUILD)/tests/%.o $(addprefix $(BUILD)/checkpoint/,folder_tensors.o zip.o): FLAGS += -Wno-shorten-64-to-32
 else
 FLAGS += -fPIC
 endif
@@ -202,14 +205,30 @@ NOT_IN_MODULE = threads.o kernels/scalar.o $(patsubst %.c,%.o,$(wildcard text/ji
 MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,$(NOT_IN_MODULE)), \
     $(ENGINE) $(call objects,wasm/*.c views/*.c cli/*.c measures/*.c)))
 
+ifeq ($(ARCH),wasm32)
+$(MODULE): Makefile # whose flags make the bytes
+endif
+
+HAS_WASM = echo 'int main(void) { return 0; }' | $(WASM_CC) --target=wasm32-wasi -x c -o /dev/null - 2>/dev/null
+NO_WASM = echo "make $@ needs Debian's clang-19, lld-19, wasi-libc and libclang-rt-19-dev-wasm32"; exit 1
 wasm:
-	@echo 'int main(void) { return 0; }' | $(WASM_CC) --target=wasm32-wasi -x c -o /dev/null - 2>/dev/null || \
-	    { echo "make wasm needs Debian's clang-19, lld-19, wasi-libc and libclang-rt-19-dev-wasm32"; exit 1; }
+	@$(HAS_WASM) || { $(NO_WASM); }
 	@+$(WASM) build/wasm/attn.wasm
 	cp build/wasm/attn.wasm web/attn.wasm
 
 $(BUILD)/attn.wasm: $(MODULE)
 	$(CC) -mexec-model=reactor -o $@ $^ -Wl,-O2,--gc-sections,--strip-all,--build-id=none,-z,stack-size=1048576
+
+# The tests of arithmetic and files under node's WASI: the engine as in the module, but with files and all formats.
+WASM_TESTS = $(addprefix build/wasm/tests/test_,dtypes kernels products kv_cache checkpoint vocab reference tokenizer)
+test-wasm:
+	@$(HAS_WASM) || { $(NO_WASM); }
+	@node --version >/dev/null 2>&1 || { echo "make test-wasm needs node"; exit 1; }
+	@+$(WASM) $(addsuffix .wasm,$(WASM_TESTS))
+	for test in $(WASM_TESTS); do node --no-warnings tests/wasi.mjs $$test.wasm || failed=1; done; [ -z "$$failed" ]
+
+$(BUILD)/tests/%.wasm: $(BUILD)/tests/%.o $(BUILD)/tests/wasi.o $(BUILD)/wasm/threads.o $(filter-out $(BUILD)/threads.o,$(ENGINE))
+	$(CC) -o $@ $(sort $^) -Wl,--gc-sections,-z,stack-size=1048576,--initial-memory=67108864
 
 fuzz:
 	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null || \
@@ -273,6 +292,6 @@ uninstall:
 clean:
 	rm -rf build run study quantize model.bin
 
-.PHONY: all test test-threaded emulated debug sanitize tsan wasm fuzz coverage bench install uninstall clean
+.PHONY: all test test-threaded emulated debug sanitize tsan wasm test-wasm fuzz coverage bench install uninstall clean
 .PRECIOUS: $(BUILD)/%.o
 -include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d $(BUILD)/*/*/*.d)

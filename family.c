@@ -73,6 +73,7 @@ const Family *family_find(String architecture) {
 enum {
     MAX_NUMBER = 1 << 24, /* of heads, dimensions …: keeps every product of three far from overflow */
     MAX_CONTEXT = 1 << 30,
+    MAX_WIDTH = 1 << 28, /* of a layer's heads together: far from overflow of 32 bits, too */
 };
 
 /* The metadata of one checkpoint, read key by key: `ok` turns false at the first error, and stays so. */
@@ -376,6 +377,8 @@ bool config_read(Config *config, const Checkpoint *checkpoint, Error *error) {
         read_number(&reader, "attention.key_length", MAX_NUMBER, config->d_model / config->n_head);
     if (read_number(&reader, "attention.value_length", MAX_NUMBER, config->d_head) != config->d_head)
         fail(&reader, "keys and values of different lengths are not supported");
+    if ((uint64_t)config->n_head * config->d_head > MAX_WIDTH)
+        fail(&reader, "%zu heads of %zu numbers each are absurd", config->n_head, config->d_head);
     if (config->n_head % config->n_head_kv != 0)
         fail(&reader, "%zu heads cannot share %zu kv heads evenly", config->n_head, config->n_head_kv);
     config->norm_eps = read_float(&reader,

@@ -25,7 +25,9 @@
     SET(neondot)                                                                                             \
     SET(neondot_int8)
 #elif defined(__wasm__)
-#define KERNEL_SETS(SET) SET(wasm)
+#define KERNEL_SETS(SET)                                                                                     \
+    SET(scalar)                                                                                              \
+    SET(wasm)
 #else
 #define KERNEL_SETS(SET) SET(scalar)
 #endif

@@ -7,4 +7,4 @@ const ARGS = [
   '--disable-component-update', '--disable-sync',
 ];
 
-exports.launch = () => chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ARGS });
+exports.launch = (options = {}) => chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ARGS, ...options });

@@ -8,23 +8,31 @@
 const { launch } = require('./browser');
 const { counts, check, setBrowser, write } = require('./page_tools');
 
-const parts = { ...require('./page_frozen'), ...require('./page_pictures'), ...require('./page_live'), ...require('./page_state') };
+const parts = {
+  ...require('./page_frozen'), ...require('./page_pictures'), ...require('./page_live'), ...require('./page_state'), ...require('./page_tour'), ...require('./page_look'), ...require('./page_serve'),
+};
+
+const AT_ONCE = 2; // a page in front of another waits for its engine, too
+
+async function runTest([name, test], live) {
+  const begun = Date.now();
+  try {
+    await test(live);
+  } catch (error) {
+    check(false, `${name} ran to its end:`, error.stack);
+  }
+  if (process.env.TIMES) console.log(`${name} ${((Date.now() - begun) / 1000).toFixed(1)} s`);
+}
 
 (async () => {
   const browser = await launch();
   setBrowser(browser);
   const live = write('live.html', '-p', parts.STORY, '--live');
   const chosen = process.argv.slice(5);
-  for (const [name, test] of Object.entries(parts)) {
-    if (!name.startsWith('test') || (chosen.length > 0 && !chosen.includes(name))) continue;
-    const begun = Date.now();
-    try {
-      await test(live);
-    } catch (error) {
-      check(false, `${name} ran to its end:`, error.stack);
-    }
-    if (process.env.TIMES) console.log(`${name} ${((Date.now() - begun) / 1000).toFixed(1)} s`);
-  }
+  const left = Object.entries(parts).filter(([name]) => name.startsWith('test') && (chosen.length === 0 || chosen.includes(name)));
+  await Promise.all(Array.from({ length: AT_ONCE }, async () => {
+    while (left.length > 0) await runTest(left.shift(), live);
+  }));
   await browser.close();
   console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
   process.exit(counts.failed > 0 ? 1 : 0);

@@ -269,4 +269,32 @@ async function testVocabulary(live) {
   }
 }
 
-module.exports = { testAddress, testWrittenAddress, testHostileAddress, testFiles, testVocabulary, withTokens, dropFile };
+/* Texts that are markup, controls, direction marks, in a page that only shows; and the file's name. */
+async function testHostileText() {
+  const texts = [
+    '</script><script>alert(1)</script>', '<img src=x onerror=alert(1)><!--<script>', '&lt;b&gt; \'"`${alert(1)}{{script}}',
+    'one\u0001two\u001b[31mthree\u009b5m\ufff9b\ufdd0c\u{1fffe}d\u{e0041}e\u061cf', 'שלום עולם \u202eabc\u202c', '😀 naïve 日本', '  \n\n\t x',
+  ];
+  const unseen = /[\u0080-\u009f\u061c\u202c\u202e\ufff9\u{e0041}\p{Noncharacter_Code_Point}]/gu;
+  const named = path.join(folder, 'm\u202e\u009b5m\u{e0041}.gguf');
+  fs.symlinkSync(model, named);
+  for (const [i, text] of texts.entries()) {
+    const page = await open(writeOf(named, `hostile${i}.html`, '-p', text, '-n', '1'));
+    if (i === 0) {
+      const script = await page.locator('script:not([type])').textContent();
+      check(script.length > 1000 && !/(inner|outer|Adjacent)HTML *[=(]|document\.write|eval\(|new Function/.test(script), 'no text is read as markup or as script');
+    }
+    check((await page.locator('main script, main img').count()) === 0, `${JSON.stringify(text)} makes no element`);
+    const shown = await page.evaluate(() => [...document.querySelectorAll('#tokens .token:not(.generated)')].map((element) => element.textContent).join(''));
+    const expected = text.replace(/\t/g, '⇥').replace(/[\u0000-\u0008\u000b-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0))).replace(unseen, (c) => `⟨${c.codePointAt(0).toString(16).padStart(4, '0')}⟩`).replace(/\n/g, '↵\n');
+    check(shown.replace(/⟨[0-9a-f]{2}( [0-9a-f]{2})*⟩/g, '') === expected, 'and is shown whole', `${JSON.stringify(shown)} for ${JSON.stringify(expected)}`);
+    const marks = await page.locator('#tokens .mark').allTextContents();
+    const pieces = json('tokens', model, '-p', text).tokens.flatMap(({ hex }) => (hex ? [`⟨${hex.match(/../g).join(' ')}⟩`] : []));
+    const places = [await textOf(page, '#facts'), await textOf(page, '#made-by'), await page.title()];
+    check(places.every((place) => !place.match(unseen)), "and so is the file's name", JSON.stringify(places));
+    check(marks.every((mark) => mark === '↵' || pieces.includes(mark)), 'bytes stand in their order', marks.join());
+    await close(page, `${JSON.stringify(text)} stays text`);
+  }
+}
+
+module.exports = { testHostileText, testAddress, testWrittenAddress, testHostileAddress, testFiles, testVocabulary, withTokens, dropFile };

@@ -44,9 +44,9 @@ const setBrowser = (one) => {
   browser = one;
 };
 
-/* Opens a page that keeps whatever it complains of, and any request but for itself and blobs. */
-async function open(url, options = {}) {
-  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, locale: 'en-US', ...options });
+/* Opens a page that keeps whatever it complains of, and any request but for itself, what lies under it, and blobs. */
+async function open(url, { on = browser, ...options } = {}) {
+  const page = await on.newPage({ viewport: { width: 1280, height: 900 }, locale: 'en-US', ...options });
   page.complaints = [];
   page.on('console', (message) => page.complaints.push(message.text()));
   page.on('pageerror', (error) => page.complaints.push(String(error)));
@@ -56,7 +56,7 @@ async function open(url, options = {}) {
   });
   page.on('request', (request) => {
     const of = request.url();
-    if (of.split('#')[0] !== url.split('#')[0] && !of.startsWith('blob:')) page.complaints.push(`request: ${of.slice(0, 200)}`);
+    if (!of.startsWith(url.split('#')[0]) && !of.startsWith('blob:')) page.complaints.push(`request: ${of.slice(0, 200)}`);
   });
   await page.goto(url);
   await settle(page);

@@ -215,6 +215,17 @@ static void test_absurd_vocabulary(void) {
     refuse_path(scratch_path(), "a vocabulary of 16777217", "more tokens than can be");
 }
 
+/* 65536 heads of 65537 numbers are 65536 where sizes have 32 bits, as in a page. */
+static void test_absurd_heads(void) {
+    static const char *const keys[] = {"llama.embedding_length", "llama.attention.head_count",
+                                       "llama.attention.head_count_kv"};
+    Gguf gguf = good_model(LLAMA);
+    for (size_t i = 0; i < COUNT(keys); i++) gguf_u32(&gguf, keys[i], 65536);
+    gguf_u32(&gguf, "llama.attention.key_length", 65537);
+    gguf_u32(&gguf, "llama.attention.value_length", 65537);
+    refuse(&gguf, "65536 heads of 65537 numbers each are absurd", "heads beyond 32 bits");
+}
+
 /* Tensors that the family does not have, or has only sometimes. */
 static void test_more_tensors(void) {
     static const struct {
@@ -525,6 +536,7 @@ int main(void) {
     RUN(test_tensor_types);
     RUN(test_parts);
     RUN(test_absurd_vocabulary);
+    RUN(test_absurd_heads);
     RUN(test_more_tensors);
     RUN(test_vectors_of_more_dimensions);
     RUN(test_claims_cost_nothing);

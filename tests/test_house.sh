@@ -28,7 +28,7 @@ done)
 # The floor of each room, the ground first.
 floors='
 function floor(file) {
-    if (file ~ /^(run|study|quantize)\.c$/) return 9
+    if (file ~ /^(run|study|quantize)\.c$/ || file ~ /^wasm\//) return 9
     if (file ~ /^views\//) return 8
     if (file ~ /^web\//) return 7
     if (file ~ /^cli\//) return 6
@@ -53,7 +53,7 @@ check "a circle of rooms" "$(echo "$includes" | awk '
 check "C files in the root that are not the engine's" "$(ls ./*.[ch] |
     grep -vE '^\./(run|study|quantize|attn|generate|model|binding|family|attention|kv_cache|rope|norm|mlp|experts|states|tokenizer|sampler|probe|threads|error)\.[ch]$')"
 check "the library prints or exits" "$(echo "$sources" |
-    grep -vE '^(run|study|quantize)\.c$|^(views|web|cli)/' | xargs grep -nE '\b(exit|abort|f?printf|puts|perror)[[:space:]]*\(' |
+    grep -vE '^(run|study|quantize)\.c$|^(views|web|cli|wasm)/' | xargs grep -nE '\b(exit|abort|f?printf|puts|perror)[[:space:]]*\(' |
     grep -v ':[[:space:]]*\*')"
 
 # Lanes are those of the flags that a set is compiled with. Without any, x86-64 has none: that a header chose them itself
@@ -64,6 +64,7 @@ avx512="$avx2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf
 # shellcheck disable=SC2086
 flags_of() { # flags_of HEADER: false where it is left out
     case "$(uname -m) $1" in
+    *\ kernels/*wasm*) false ;;
     x86_64\ kernels/*neon* | x86_64\ kernels/*arm64*) false ;;
     x86_64\ kernels/*avx512* | x86_64\ kernels/amx*)
         $cc $avx512 -fsyntax-only -x c /dev/null 2>/dev/null && echo "$avx512" ;;

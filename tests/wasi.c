@@ -2,11 +2,14 @@
  * For tests of the WebAssembly build under node's WASI, whose C library lacks mappings and temporary files. A file is read
  * into memory, whole; anonymous memory is zeroed. Both begin with a cache line, as pages do.
  */
+#include "tests/wasi.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { CACHE_LINE = 64 };
@@ -18,6 +21,13 @@ int mkstemp(char *path) {
         if (file >= 0) return file;
     }
     return -1;
+}
+
+char *mkdtemp(char *path) {
+    char *last = path + strlen(path) - 1;
+    for (*last = 'a'; *last <= 'z'; ++*last)
+        if (mkdir(path, 0700) == 0) return path;
+    return NULL;
 }
 
 static int read_whole(int file, char *to, size_t n, off_t at) {

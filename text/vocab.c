@@ -282,8 +282,10 @@ bool vocab_begin(VocabBuilder *builder, size_t n, size_t n_bytes, size_t n_merge
     size_t slots = table_slots(n);
     vocab->bytes = malloc(n_bytes + STRING_PADDING);
     vocab->types = malloc(n);
-    vocab->by_text =
-        block_new((slots + 2 * n + 1) * sizeof *vocab->by_text + (n_merges + 1) * sizeof *vocab->merges);
+    /* In 64 bits: where addresses have 32, as in a page, a file of gigabytes may count too much for them. */
+    uint64_t n_table = ((uint64_t)slots + 2 * n + 1) * sizeof *vocab->by_text +
+                       ((uint64_t)n_merges + 1) * sizeof *vocab->merges;
+    vocab->by_text = n_table <= SIZE_MAX ? block_new((size_t)n_table) : NULL;
     if (!vocab->bytes || !vocab->types || !vocab->by_text) return out_of_memory(builder);
     vocab->orders = vocab->by_text + slots;
     vocab->starts = vocab->orders + n;

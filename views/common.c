@@ -227,12 +227,12 @@ bool choose_parts(Ablation *ablation, const char *option, const char *list, Erro
         if (head >= config->n_head)
             return error_set(error, "%s: head %llu does not exist: a layer has %zu, from 0 on", option, head,
                              config->n_head);
-        if (!mlp && !layer_has_heads(ablation->subject->model, layer))
+        if (!mlp && !layer_has_heads(ablation->subject->model, (size_t)layer))
             return error_set(error, "%s: layer %llu has no attention heads: it keeps a state instead", option,
                              layer);
-        if (mlp) ablation_choose(ablation, layer, config->n_head, factor);
+        if (mlp) ablation_choose(ablation, (size_t)layer, config->n_head, factor);
         for (size_t h = 0; !mlp && h < config->n_head; h++)
-            if (!one || h == head) ablation_choose(ablation, layer, h, factor);
+            if (!one || h == head) ablation_choose(ablation, (size_t)layer, h, factor);
         if (!*at) return true;
     }
 }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { TITLE_CHARACTERS = 60, LARGE_MB = 16, LARGEST_MB = 200 /* without --yes */ };
 
@@ -38,7 +39,8 @@ static bool open_weights(Page *page, FILE **weights, Error *error) {
     if (megabytes > LARGEST_MB && !page->yes)
         return error_set(error, "--live: the page would have %.0f MB: add --yes, or see ./study serve --help",
                          megabytes);
-    fprintf(stderr, "study: a page of %.1f MB, engine and model in it\n", megabytes);
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "study: a page of %.1f MB, engine and model in it\n", megabytes);
     return true;
 }
 

@@ -1,11 +1,14 @@
 /*
- * What the module leaves out, and what it says in its place: files other than GGUF, and vocabularies that are a
- * tokenizer.json. A fifth of its size, and the tables of Unicode's normal forms.
+ * What the module leaves out, and what it says in its place: files other than GGUF, vocabularies that are a tokenizer.json
+ * (with them Unicode's normal forms), the plain kernels, and files to be written.
  */
 #include "checkpoint/format.h"
+#include "kernels/sets.h"
 #include "text/pipeline.h"
 #include "text/unigram.h"
 #include "text/vocab.h"
+
+const Kernels kernels_scalar = {.name = "scalar"}; /* as where a CPU lacks a set */
 
 bool refuse_foreign(const MappedFile *file, Error *error) {
     return error_set(

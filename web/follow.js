@@ -38,6 +38,10 @@ function followText() {
   clearTimeout(idle);
   drop('tokens', 'text', 'without', 'explain', 'lens', 'tour', 'heads', 'rest');
   const { text } = state;
+  if (text === '' && run && run.bosId === undefined) {
+    refuseText('');
+    return;
+  }
   want('tokens', asked('tokens'), ({ tokens }) => {
     if (run && tokens.length > run.facts.n_ctx) {
       refuseText(say('long text', tokens.length, run.facts.n_ctx));

@@ -4,6 +4,7 @@
  * would answer there. A box can be entered, switched off, scaled. Of a large model heads are dots, until their layer is opened.
  */
 
+const PAPER = 690; // px, the width of a printed page
 const MOST_THUMBS = 300; // of more heads only dots are drawn
 
 /* "L3H7" or "L3MLP": how much it writes at a position, ‖·‖; null where that is not known. */
@@ -36,6 +37,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   const boxes = byId('boxes');
   const canvas = byId('strip-thumbs');
   let built = null; // the run's facts that the boxes are of
+  let builtIn = null; // … and the language of their words
   let buttons = new Map(); // name → its box
   let guesses = [];
   const toPaint = new Set();
@@ -43,7 +45,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
 
   const partBox = (name, label, kind) => {
     const box = make('div', { class: `box ${kind}`, 'data-part': name },
-      make('button', { type: 'button', class: 'enter', tabindex: -1, 'data-part': name, 'aria-pressed': 'false' }, make('b', {}), make('em', {}), make('span', {}, label), make('i', {})),
+      make('button', { type: 'button', class: 'enter', tabindex: -1, 'data-part': name, 'aria-pressed': 'false' }, make('b', {}), make('em', {}), ' ', make('span', {}, label), make('i', {})),
       make('button', { type: 'button', class: 'cut', tabindex: -1, 'aria-label': say('switch off', name), title: say('switch off', name) }, '×'));
     buttons.set(name, box);
     return box;
@@ -53,6 +55,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     const { n_layer: nLayer, n_head: nHead, patterns } = run.facts;
     const dots = patterns.layers.length * nHead > MOST_THUMBS;
     built = run.facts;
+    builtIn = state.language;
     buttons = new Map();
     guesses = [];
     const guess = (layer) => {
@@ -81,6 +84,8 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   function layOutThumbs() {
     if (!built) return;
     size = `${boxes.scrollWidth} ${boxes.offsetHeight}`;
+    boxes.parentElement.style.setProperty('--width', `${boxes.scrollWidth}px`); // kept on paper, where nothing is drawn anew
+    boxes.parentElement.style.setProperty('--fit', Math.min(1, PAPER / boxes.scrollWidth));
     sized(canvas, boxes.scrollWidth, boxes.offsetHeight);
     paintAll();
   }
@@ -130,7 +135,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
       box.querySelector('em').textContent = label;
       box.querySelector('span').textContent = `${name.replace(/^L\d+/, '')}${off !== undefined && off !== 0 ? ` ×${off}` : ''}`;
       const enter = box.querySelector('.enter');
-      enter.setAttribute('aria-label', [name, label, off === undefined ? '' : say('times', off)].filter(Boolean).join(', '));
+      enter.setAttribute('aria-label', [name.match(/^L\d+/)[0], label, box.querySelector('span').textContent, off === 0 ? say('times', off) : ''].filter(Boolean).join(' '));
       enter.setAttribute('aria-pressed', state.part === name || state.heads.includes(name));
       const place = state.heads.indexOf(name);
       box.style.setProperty('--mark', place >= 0 ? coloursOfHeads[place] : state.part === name ? 'var(--ink)' : 'transparent');
@@ -241,7 +246,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   walkWithKeys(boxes, () => Math.max(1, run.facts.n_head + 2), () => {}, '.enter, .guess, .ending');
 
   addPart(['run'], () => {
-    if (built !== run.facts) build();
+    if (built !== run.facts || builtIn !== state.language) build();
     else if (size !== `${boxes.scrollWidth} ${boxes.offsetHeight}`) layOutThumbs();
     else paintAll();
   });

@@ -231,7 +231,7 @@ function remember(...texts) {
         make('bdi', {}, shorten(asLabel(node.text.slice(begins)) || '∅'))),
       node.children.length ? make('ul', {}, ...node.children.map(item)) : null);
     byId('tree').hidden = tried.length < 2;
-    byId('tree').replaceChildren(make('h3', {}, say('tree')), make('ul', {}, ...roots.map(item)));
+    byId('tree').replaceChildren(make('h2', {}, say('tree')), make('ul', {}, ...roots.map(item)));
   }
 
   const shorten = (text) => (text.length > 60 ? `${text.slice(0, 28)}…${text.slice(-28)}` : text);

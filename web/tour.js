@@ -115,7 +115,9 @@ const CANDIDATES = 3; // heads that are tried for the story
     if (!story || (story.text !== followed && step < TOUR_STEPS - 1)) begin();
     const last = step === TOUR_STEPS - 1;
     const go = (to) => change({ tour: to });
-    card.replaceChildren(
+    const drawn = `${step} ${state.language} ${isLive()}`;
+    if (card.dataset.drawn === drawn) card.querySelector('p').textContent = wordsOf(step); // what has the focus keeps it
+    else card.replaceChildren(
       make('div', { class: 'guide-head' }, make('h2', { id: 'guide-title', tabindex: -1 }, say(`tour ${step + 1}`)), make('span', { class: 'dim' }, say('of steps', step + 1, TOUR_STEPS)),
         make('button', { type: 'button', class: 'quiet', 'aria-label': say('leave'), title: say('leave'), on: { click: () => go(null) } }, '✕')),
       make('p', {}, wordsOf(step)),
@@ -124,6 +126,7 @@ const CANDIDATES = 3; // heads that are tried for the story
         make('div', { class: 'progress', 'aria-hidden': 'true' }, ...steps.map((_, i) => make('span', { class: i === step ? 'here' : null }))),
         make('button', { type: 'button', class: 'main', on: { click: () => go(last ? null : step + 1) } }, say(last ? 'done' : 'forth'))),
     );
+    card.dataset.drawn = drawn;
     if (told !== step) {
       told = step;
       show(step);

@@ -1,0 +1,249 @@
+/* How the page looks: widths, themes, motion, paper, a finger, the first screen; and whether everyone can use it. */
+'use strict';
+const { check, say, writeOf, open, close, settle, answered, idleDone, click, textOf, counts, fs, path, folder } = require('./page_tools');
+const { launch } = require('./browser');
+const { replaceText } = require('./page_live');
+const { frozen } = require('./page_frozen');
+const { checkThumbs } = require('./page_pictures');
+
+const WIDTHS = [1440, 1024, 768, 390, 360];
+const LONG = 'The king Zorvan rode out. Then king Zor van the gate and the red lamp 中文 שלום. '.repeat(8);
+
+/* What stands out of the window at the side, though nothing there scrolls. */
+const overhang = (page) => page.evaluate(() => {
+  const { clientWidth, scrollWidth } = document.documentElement;
+  if (scrollWidth <= clientWidth) return '';
+  const out = [...document.querySelectorAll('body *')].filter((element) => element.checkVisibility() && element.getBoundingClientRect().right > clientWidth + 0.5);
+  return `${scrollWidth - clientWidth} px: ${out.slice(-4).map((element) => `${element.tagName} ${element.id || element.className}`).join(', ')}`;
+});
+
+async function checkWidths(page, what) {
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height: 800 });
+    await settle(page);
+    const out = await overhang(page);
+    check(out === '', `nothing hangs over at ${width} px, ${what}`, out);
+  }
+}
+
+/* In both languages, with each picture, a change, the tour, a long text. */
+async function checkAllWidths(live, fonts, options) {
+  for (const language of ['en', 'zh']) {
+    const what = `${language}, ${fonts}`;
+    const page = await open(`${live}#lang=${language}`, options);
+    await answered(page);
+    await idleDone(page);
+    for (const shape of ['map', 'lines', 'steps', 'writes']) {
+      await page.check(`input[name=shape][value=${shape}]`);
+      await answered(page);
+      await checkWidths(page, `${shape}, ${what}`);
+    }
+    await page.evaluate(() => {
+      change({ off: { L4H1: 0, L2MLP: 0.5, L5H2: 0 }, part: 'L3', tour: 3 });
+      remember('another text', 'another text that goes on and on for quite a while, to see where it ends');
+      for (const details of document.querySelectorAll('details')) details.open = true;
+    });
+    await answered(page);
+    await checkWidths(page, `changed and touring, ${what}`);
+    await page.evaluate(() => change({ off: {}, tour: null, part: 'logits' }));
+    await replaceText(page, LONG);
+    await answered(page);
+    await checkWidths(page, `a long text, ${what}`);
+    await close(page, `widths, ${what}`);
+  }
+}
+
+/* The program's names for its fonts, where the CJK ones are left out. */
+function withoutCjk() {
+  const file = path.join(folder, 'fonts.conf');
+  fs.writeFileSync(file, `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><include ignore_missing="yes">/etc/fonts/fonts.conf</include>
+    <selectfont><rejectfont><glob>*CJK*</glob></rejectfont></selectfont></fontconfig>`);
+  return { ...process.env, FONTCONFIG_FILE: file };
+}
+
+async function testWidths(live) {
+  await checkAllWidths(live, 'fonts as they are');
+}
+
+async function testWidthsWithoutCjk(live) {
+  const other = await launch({ env: withoutCjk() });
+  await checkAllWidths(live, 'without CJK fonts', { on: other });
+  await other.close();
+}
+
+/* 1440 × 900: the sentence, its arcs, what comes next and all of the model, without scrolling. */
+async function testFirstScreen(live) {
+  const page = await open(live, { viewport: { width: 1440, height: 900 } });
+  await answered(page);
+  const places = await page.evaluate(() => Object.fromEntries(['#telling', '#tokens', '#arcs path', '#expected', '#write', '#boxes', '#flow'].map((selector) => {
+    const { top, bottom, left, right } = document.querySelector(selector).getBoundingClientRect();
+    return [selector, { top, bottom, left, right }];
+  })));
+  for (const [selector, { top, bottom, left, right }] of Object.entries(places)) check(top >= 0 && bottom <= 900 && left >= 0 && right <= 1440, `${selector} is on the first screen`, `${top} to ${bottom}`);
+  const tokens = await page.locator('#tokens .token').evaluateAll((list) => list.map((span) => parseFloat(getComputedStyle(span).fontSize)));
+  check(tokens.every((size) => size >= 24), 'the sentence is large');
+  const arc = await page.evaluate(() => {
+    const { left, right } = document.querySelector('#arcs path').getBoundingClientRect();
+    const row = run.weightsAt(state.heads[0], state.query);
+    const key = row.indexOf(Math.max(...row));
+    const middle = (i) => (({ left: a, right: b }) => (a + b) / 2)(document.querySelectorAll('#tokens .token')[i].getBoundingClientRect());
+    return [left, right, middle(key), middle(state.query)];
+  });
+  check(Math.abs(arc[0] - arc[2]) < 12 && Math.abs(arc[1] - arc[3]) < 12, 'an arc leads from the token to where its head looks', arc.join());
+  await page.setViewportSize({ width: 390, height: 844 });
+  await settle(page);
+  const order = await page.evaluate(() => ['#telling', '#tokens', '#expected', '#boxes', '#look'].map((selector) => document.querySelector(selector).getBoundingClientRect().top));
+  check(order.every((top, i) => i === 0 || top > order[i - 1]), 'on a phone the same order in one column', order.join());
+  const strip = await page.evaluate(() => {
+    const frame = document.querySelector('.strip-frame');
+    frame.scrollLeft = 1e6;
+    return [frame.scrollLeft, document.querySelector('#boxes .layer:last-child').getBoundingClientRect().right <= innerWidth + 1];
+  });
+  check(strip[0] > 0 && strip[1], 'and the strip of the model scrolls to its end', strip.join());
+  await close(page, 'the first screen');
+}
+
+async function testThemes() {
+  for (const colorScheme of ['light', 'dark']) {
+    const page = await open(frozen(), { colorScheme });
+    check((await page.evaluate(() => document.documentElement.dataset.theme)) === colorScheme, `follows the system: ${colorScheme}`);
+    const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number).reduce((a, b) => a + b) / 3);
+    check((await paper() < 100) === (colorScheme === 'dark'), `paper is ${colorScheme}`);
+    await click(page, '#theme');
+    check((await paper()) > 200 && (await textOf(page, '#theme')).includes('light'), 'light can be chosen');
+    await click(page, '#theme');
+    check((await paper()) < 100 && (await textOf(page, '#theme')).includes('dark'), 'dark can be chosen');
+    await page.emulateMedia({ media: 'print' });
+    check((await paper()) > 200, 'on paper it is light');
+    await close(page, `theme ${colorScheme}`);
+  }
+}
+
+async function testMotion() {
+  for (const reducedMotion of ['reduce', 'no-preference']) {
+    const page = await open(frozen(), { reducedMotion });
+    await page.check('input[name=shape][value=steps]');
+    await settle(page);
+    const moves = await page.evaluate(() => {
+      const bar = getComputedStyle(document.querySelector('.answers .bar-of'));
+      const share = getComputedStyle(document.querySelector('.stack span'));
+      return parseFloat(bar.transitionDuration) > 0 || share.animationName !== 'none';
+    });
+    check(moves === (reducedMotion !== 'reduce'), `motion: ${reducedMotion}`);
+    await close(page, `motion: ${reducedMotion}`);
+  }
+}
+
+/* A page that is printed at once shows what one would have seen further down. */
+async function testPrint() {
+  for (const colorScheme of ['light', 'dark']) {
+    const page = await open(frozen(), { colorScheme, viewport: { width: 1000, height: 500 } });
+    const pdf = await page.pdf({ printBackground: true });
+    check(pdf.length > 20000 && pdf.subarray(0, 5).toString() === '%PDF-', 'it prints');
+    const ink = await page.evaluate(() => ['#thumbs', '#strip-thumbs', '#map canvas'].map((selector) => {
+      const canvas = document.querySelector(selector);
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      const colours = new Set();
+      for (let i = 0; i < data.length && colours.size < 6; i += 4 * 7) if (data[i + 3] > 0) colours.add(data.slice(i, i + 3).join());
+      return colours.size;
+    }));
+    check(ink.every((colours) => colours >= 6), `pictures are there, printed from ${colorScheme}`, ink.join());
+    const { patterns } = say('attend', 'The Eiffel Tower is in Paris. The Eiffel');
+    await page.emulateMedia({ media: 'print', colorScheme });
+    await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+    if (colorScheme === 'light') await checkThumbs(page, (name) => patterns.find(({ layer, head }) => name === `L${layer}H${head}`).rows, 'on paper');
+    check(await page.isVisible('#tokens') && await page.isVisible('#lens-grid') && await page.isHidden('.tools') && await page.isHidden('#temperature'), 'on paper there is what can be read, and nothing to click');
+    check((await overhang(page)) === '', 'and nothing hangs over', await overhang(page));
+    await close(page, `print from ${colorScheme}`);
+  }
+}
+
+/* A finger has no pointer that stays: what it taps is chosen, and stays in the sentence below. */
+async function testTouch() {
+  const page = await open(frozen(), { hasTouch: true });
+  const n = await page.locator('#tokens .token').count();
+  await page.locator('#map').scrollIntoViewIfNeeded();
+  let box = await page.locator('#map canvas').first().boundingBox();
+  const cell = (box.height - 80) / n;
+  await page.touchscreen.tap(box.x + 92 + 1.5 * cell, box.y + 78 + 2.5 * cell);
+  await settle(page);
+  check((await textOf(page, '#place')).startsWith('position 2 '), 'a tap on the map chooses the query', await textOf(page, '#place'));
+  await page.locator('label:has(input[value=lines])').tap();
+  await settle(page);
+  box = await page.locator('#lines').boundingBox();
+  await page.touchscreen.tap(box.x + 20, box.y + 4 + 22 * 4.5);
+  await settle(page);
+  check((await textOf(page, '#place')).startsWith('position 4 '), 'a tap on the lines too', await textOf(page, '#place'));
+  await page.locator('#tokens .token >> nth=5').tap();
+  await settle(page);
+  check((await textOf(page, '#place')).startsWith('position 5 '), 'and on a token');
+  await close(page, 'touch');
+}
+
+/* Roles, names, contrast: by the rules of axe-core, where it is installed. */
+async function testAccess(live) {
+  let axe;
+  try {
+    axe = require('axe-core').source;
+  } catch {
+    console.log('skipped: rules of accessibility, without axe-core');
+    counts.skipped++;
+    return;
+  }
+  const look = async (page, what) => {
+    await settle(page);
+    for (const rule of (await page.evaluate(() => window.axe.run())).violations) {
+      check(false, `${rule.id}, ${what}:`, `${rule.help}: ${rule.nodes.slice(0, 5).map((node) => `${node.target.join(' ')} ${node.any[0]?.message ?? ''}`).join('; ')}`);
+    }
+    check(true);
+  };
+  for (const [colorScheme, language] of [['light', 'en'], ['dark', 'zh']]) {
+    const still = await open(`${frozen()}#lang=${language}`, { colorScheme, bypassCSP: true });
+    await still.evaluate(axe);
+    await still.check('#without-input');
+    await look(still, `a page that shows, ${colorScheme}, ${language}`);
+    await close(still, 'axe on a page that shows');
+    const page = await open(`${live}#lang=${language}`, { colorScheme, bypassCSP: true });
+    await answered(page);
+    await idleDone(page);
+    await page.evaluate(axe);
+    await look(page, `as it opens, ${colorScheme}, ${language}`);
+    for (const shape of language === 'en' ? ['lines', 'steps', 'writes'] : []) {
+      await page.evaluate((value) => change({ shape: value, off: { L4H1: 0 }, part: 'L4H1' }), shape);
+      await answered(page);
+      await look(page, `${shape}, ${colorScheme}, ${language}`);
+    }
+    await page.evaluate(() => {
+      for (const details of document.querySelectorAll('details')) details.open = true;
+      remember('one', 'one more');
+    });
+    await click(page, '#tour-start');
+    await answered(page);
+    await look(page, `touring, ${colorScheme}, ${language}`);
+    await close(page, 'axe');
+  }
+  const bare = await open(writeOf('--live', 'bare-axe.html', '--no-model'), { bypassCSP: true });
+  await bare.evaluate(axe);
+  await look(bare, 'without a model');
+  await close(bare, 'axe without a model');
+}
+
+/* Texts of hardly anything, on a phone. */
+async function testEmpty(live) {
+  const page = await open(live, { viewport: { width: 390, height: 844 } });
+  await answered(page);
+  for (const text of ['a', '中', '😀', '\n\n\n']) {
+    await replaceText(page, text);
+    await answered(page);
+    const words = await page.evaluate(() => document.querySelector('#main').innerText);
+    check(!/NaN|undefined|Infinity/.test(words), `nothing is unheard of with ${JSON.stringify(text)}`, words.match(/.{0,40}(NaN|undefined|Infinity).{0,20}/)?.[0]);
+    for (const shape of ['lines', 'steps', 'writes', 'map']) {
+      await page.check(`input[name=shape][value=${shape}]`);
+      await settle(page);
+    }
+    check((await overhang(page)) === '', `nothing hangs over with ${JSON.stringify(text)}`);
+  }
+  await close(page, 'short texts');
+}
+
+module.exports = { testWidths, testWidthsWithoutCjk, testFirstScreen, testThemes, testMotion, testPrint, testTouch, testAccess, testEmpty };

@@ -1,0 +1,238 @@
+/* The tour in a page that lives and in one that only shows; the words of both languages. */
+'use strict';
+const { check, shows, say, write, open, close, settle, until, answered, idleDone, press, click, textOf, fs, path } = require('./page_tools');
+const { STORY, replaceText } = require('./page_live');
+
+const STEPS = 7;
+const ERROR = 3e-3;
+const wordCount = (text) => text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
+const card = async (page) => ({ title: await textOf(page, '#guide h2'), step: await textOf(page, '#guide .guide-head .dim'), words: await textOf(page, '#guide > p') });
+
+/* Walks through all steps; `each` looks at every one. */
+async function walk(page, each) {
+  for (let step = 0; step < STEPS; step++) {
+    await until(page, (at) => state.tour === at && !byId('guide').hidden && document.querySelector('#guide h2') === document.activeElement, step, `step ${step + 1} is there`);
+    await each(await card(page), step);
+    if (step < STEPS - 1) await click(page, '#guide .main');
+  }
+}
+
+async function checkStep(page, { title, step, words }, at, what) {
+  check(step.match(/\d+/g).join() === `${at + 1},${STEPS}` || step.match(/\d+/g).join() === `${STEPS},${at + 1}`, `${what}, step ${at + 1} says where it is`, step);
+  check(title.length > 1 && words.length > 20 && !/undefined|NaN|\{\d\}/.test(words), `${what}, step ${at + 1} tells something`, words);
+  await until(page, () => {
+    const element = document.querySelector('.spotlight');
+    if (!element) return false;
+    const { top, bottom } = element.getBoundingClientRect();
+    return top < innerHeight - 80 && bottom > 80;
+  }, null, `${what}, step ${at + 1} points at a part that is in view`);
+  check(await page.evaluate(() => byId('guide').getBoundingClientRect().bottom <= innerHeight && byId('guide').getBoundingClientRect().right <= innerWidth), `${what}, step ${at + 1}: the card is in view`);
+}
+
+async function testTour(live) {
+  const page = await open(live);
+  await answered(page);
+  await replaceText(page, 'Something else');
+  await answered(page);
+  await click(page, '#tour-start');
+  await until(page, (text) => state.text === text && state.text === followed, STORY, 'the tour brings its own text');
+  await idleDone(page);
+  const [guess] = say('next', STORY).top;
+  let head = null;
+  await walk(page, async (told, at) => {
+    await checkStep(page, told, at, 'live');
+    check(wordCount(told.words) <= 40, `step ${at + 1} says at most forty words`, `${wordCount(told.words)}: ${told.words}`);
+    if (at === 1) shows(told.words.match(/[\d.]+ %/)[0], guess.probability, 'the second step’s guess', ERROR);
+    if (at === 2) check(await page.isVisible('#picture'), 'the third step shows the dot products');
+    if (at === 3) check(await page.isChecked('input[name=step][value="4"]'), 'the fourth the shares');
+    if (at === 4) {
+      await until(page, () => document.querySelectorAll('#written li').length > 0, null, 'the fifth what the head writes');
+      check((await textOf(page, '#written')).includes(guess.token), 'it raises the guess');
+    }
+    if (at === 5) shows(told.words.match(/rank (\d+)(?!.*rank)/)[1], 1, 'the guess has rank 1 in the end');
+    if (at !== STEPS - 1) return;
+    head = told.words.match(/L\d+H\d+/)[0];
+    const without = say('ablate', STORY, '--heads', head).next.find(({ id }) => id === guess.id);
+    const [from, to] = told.words.match(/[\d.]+ %/g);
+    shows(from, without.baseline, 'the last step’s probability', ERROR);
+    shows(to, without.ablated, 'and what it becomes', ERROR);
+    check(without.ablated < without.baseline / 2, 'which proves something');
+  });
+  await click(page, '#switch');
+  await answered(page);
+  const without = say('ablate', STORY, '--heads', head).next.find(({ id }) => id === guess.id);
+  shows(await textOf(page, `#expected [data-id="${guess.id}"] .row > span:nth-of-type(2)`), without.ablated, 'switched off, it is so', ERROR);
+  check((await card(page)).words.includes(head) && await page.isVisible('#guide'), 'while the card stays');
+  await click(page, '#guide .main');
+  check(await page.isHidden('#guide'), 'the last step ends the tour');
+  check((await page.locator('.spotlight').count()) === 0, 'and nothing is pointed at');
+  await close(page, 'the tour');
+}
+
+/* It can be left, resumed, walked with keys, linked to, and read in Chinese. */
+async function testTourLeft(live) {
+  const page = await open(live);
+  await answered(page);
+  await click(page, '#tour-start');
+  await until(page, () => document.querySelector('#guide h2') === document.activeElement, null, 'the tour begins');
+  await press(page, 'ArrowRight', 3);
+  check((await card(page)).step.startsWith('4'), 'arrows walk through the tour');
+  await press(page, 'ArrowLeft');
+  check((await card(page)).step.startsWith('3'), 'and back');
+  await press(page, 'Escape');
+  check(await page.isHidden('#guide'), 'Escape leaves');
+  check(/Resume/.test(await textOf(page, '#tour-start')), 'what was left can be resumed');
+  await page.focus('#editor');
+  await page.keyboard.press('ArrowRight');
+  check(await page.isHidden('#guide'), 'keys are the page’s own again');
+  await click(page, '#tour-start');
+  await until(page, () => !byId('guide').hidden, null, 'it is resumed');
+  check((await card(page)).step.startsWith('3'), 'where it was left', (await card(page)).step);
+  await click(page, '#language');
+  const chinese = await card(page);
+  check(/\p{Script=Han}/u.test(chinese.title) && /\p{Script=Han}/u.test(chinese.words), 'the card speaks Chinese', chinese.words);
+  await page.evaluate(() => byId('copy-link').click());
+  const again = await open(live + await page.evaluate(() => location.hash));
+  await answered(again);
+  await until(again, () => !byId('guide').hidden && state.tour === 2 && document.querySelector('#guide h2'), null, 'a link opens at the step');
+  check((await card(again)).words === chinese.words, 'in its language', (await card(again)).words);
+  for (let at = 2; at < STEPS; at++) {
+    const told = await card(again);
+    await checkStep(again, told, at, 'Chinese');
+    check(/\p{Script=Han}/u.test(told.words) && !/[A-Za-z]{3,} [A-Za-z]{3,} [A-Za-z]{3,}/.test(told.words.replace(/study view --live/, '')), `Chinese, step ${at + 1}`, told.words);
+    if (at < STEPS - 1) await click(again, '#guide .main');
+  }
+  await close(again, 'a link into the tour');
+  await close(page, 'leaving the tour');
+}
+
+async function testTourFrozen() {
+  const change = 'L4H1';
+  const [guess] = say('next', STORY).top;
+  const { baseline, ablated } = say('ablate', STORY, '--heads', change).next.find(({ id }) => id === guess.id);
+  for (const [url, what] of [[write('tour.html', '-p', STORY, '--ablate', change), 'frozen with a change'], [write('tour2.html', '-p', 'A text about nothing at all'), 'frozen']]) {
+    const page = await open(url);
+    await click(page, '#tour-start');
+    await walk(page, async (told, at) => {
+      await checkStep(page, told, at, what);
+      check(wordCount(told.words) <= 40, `${what}, step ${at + 1} says at most forty words`, told.words);
+      if (at < STEPS - 1 || what === 'frozen') return;
+      shows(told.words.match(/[\d.]+ %/g)[0], baseline, 'the last step’s probability');
+      shows(told.words.match(/[\d.]+ %/g)[1], ablated, 'and what it becomes');
+    });
+    await close(page, `the tour, ${what}`);
+  }
+}
+
+/* Keys that the scripts and the template ask for: whole ones, and beginnings of those that are put together. */
+function keysAsked() {
+  const web = path.join(__dirname, '../web');
+  const sources = fs.readdirSync(web).filter((name) => /\.(js|html)$/.test(name)).map((name) => fs.readFileSync(path.join(web, name), 'utf8'));
+  const text = sources.join('\n');
+  const calls = [...text.matchAll(/\bsay\(((?:[^()]|\([^()]*\))*)/g)].map(([, inside]) => inside);
+  const whole = new Set([...text.matchAll(/data-(?:say|label|title)="([^"]+)"/g)].map(([, key]) => key));
+  const parts = new Set();
+  for (const inside of calls) {
+    const first = inside.split(/,(?![^(]*\))/)[0]; // the key; what is put into it comes behind
+    for (const [, key] of first.matchAll(/'([^']+)'/g)) whole.add(key);
+    for (const [, key] of first.matchAll(/`([^`$]*)\$\{/g)) parts.add(key);
+  }
+  return { text, whole, parts };
+}
+
+async function testWords() {
+  const page = await open(write('words.html', '-p', 'Words of the page'));
+  const words = await page.evaluate(() => WORDS);
+  const { text, whole, parts } = keysAsked();
+  for (const [key, pair] of Object.entries(words)) {
+    check(pair.length === 2 && pair.every((one) => typeof one === 'string' && one.length > 0), `'${key}' has words in both languages`);
+    const places = pair.map((one) => [...new Set(one.match(/\{\d\}/g) ?? [])].sort().join());
+    check(places[0] === places[1], `'${key}' takes the same values in both`, places.join(' | '));
+    check(/\p{Script=Han}/u.test(pair[1]) || pair[0] === pair[1] || /^(other language|language title)$/.test(key), `'${key}' is Chinese in Chinese`, pair[1]);
+    check(!/\p{Script=Han}/u.test(pair[0]) || key === 'other language' || key === 'language title', `'${key}' is English in English`, pair[0]);
+    check(whole.has(key) || [...parts].some((part) => part && key.startsWith(part)) || text.includes(`'${key}'`), `somebody says '${key}'`);
+  }
+  const asked = [...whole].filter((key) => !/^(en|zh|embed|logits|layer|none|value|true|other|text|repeat|MLP)$/.test(key));
+  for (const key of asked) check(key in words || /^[=<>]|^\d|^[A-Z]/.test(key), `there are words for '${key}'`);
+  for (const part of parts) check(part === '' || Object.keys(words).some((key) => key.startsWith(part)), `there are words that begin with '${part}'`);
+  await close(page, 'words');
+}
+
+/* What English words are to be seen, or heard, on the page as it is now. */
+const englishLeft = (page) => page.evaluate(() => {
+  const pieces = new Set();
+  for (const [english, chinese] of Object.values(WORDS)) {
+    if (english === chinese) continue;
+    for (const piece of english.split(/\{\d\}/)) {
+      const word = piece.trim().replace(/^[:,;.“”()·]+|[:,;.“”()·…]+$/g, '').trim();
+      if (word.length >= 4 && !chinese.includes(word)) pieces.add(word);
+    }
+  }
+  const texts = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const { parentElement: parent, data } = walker.currentNode;
+    if (parent.closest('script, style, noscript, math, textarea, #tokens, bdi, code, #language') || !parent.checkVisibility()) continue;
+    texts.push(data.trim());
+  }
+  for (const element of document.querySelectorAll('[aria-label], [title]')) {
+    if (element.id === 'language') continue;
+    texts.push(element.getAttribute('aria-label') ?? '', element.title);
+  }
+  const found = texts.filter((text) => pieces.has(text.replace(/^[:,;.“”()· ]+|[:,;.“”()·… ]+$/g, '')) || [...pieces].some((piece) => piece.includes(' ') && text.includes(piece)));
+  return [...new Set(found)].slice(0, 10);
+});
+
+async function testChinese(live) {
+  const page = await open(live, { locale: 'zh-CN' });
+  await answered(page);
+  check((await page.evaluate(() => [state.language, document.documentElement.lang])).join() === 'zh,zh-Hans', 'who reads Chinese gets it');
+  await idleDone(page);
+  const look = async (what) => {
+    await settle(page);
+    const left = await englishLeft(page);
+    check(left.length === 0, `no English is left: ${what}`, JSON.stringify(left));
+  };
+  await look('as it opens');
+  for (const shape of ['lines', 'steps', 'writes', 'map']) {
+    await page.check(`input[name=shape][value=${shape}]`);
+    await answered(page);
+    await look(shape);
+  }
+  await page.check('input[name=shape][value=steps]');
+  for (let step = 1; step <= 5; step++) {
+    await page.check(`input[name=step][value="${step}"]`);
+    await look(`step ${step}`);
+  }
+  for (const part of ['L4H1', 'L2MLP', 'embed', 'L3', 'logits']) {
+    await page.evaluate((name) => change({ part: name }), part);
+    await answered(page);
+    await look(part);
+  }
+  await page.evaluate(() => change({ off: { L4H1: 0, L2MLP: 0.5 } }));
+  await answered(page);
+  await look('with changes');
+  await click(page, '#expected button >> nth=0');
+  await answered(page);
+  await look('with a tree');
+  await page.evaluate(() => document.querySelectorAll('details').forEach((one) => { one.open = true; }));
+  await page.locator('#temperature').fill('0.5');
+  await look('with all opened');
+  await page.hover('#boxes [data-part=L3H4] .enter');
+  await look('with a tip');
+  await replaceText(page, '');
+  await until(page, () => !!problem, null, 'no text is told');
+  await look('without a text');
+  await click(page, '#tour-start');
+  await answered(page);
+  await look('with the tour');
+  await page.keyboard.press('Escape');
+  await click(page, '#language');
+  const chinese = await page.evaluate(() => [...document.querySelectorAll('body *')].filter((element) => element.checkVisibility() && element.id !== 'language' && !element.closest('script, style, #tokens, bdi') && [...element.childNodes].some((node) => node.nodeType === 3 && /\p{Script=Han}/u.test(node.data))).map((element) => element.outerHTML.slice(0, 120)));
+  check(chinese.length === 0, 'and in English no Chinese is left', chinese.slice(0, 4).join('\n'));
+  await click(page, '#language');
+  await look('as it was switched to');
+  await close(page, 'Chinese');
+}
+
+module.exports = { testTour, testTourLeft, testTourFrozen, testWords, testChinese };
