@@ -34,7 +34,7 @@ static inline unsigned char *decode(const Json *text, size_t *n) {
 
 /* Half a byte; beyond the end 0. */
 static inline unsigned nibble_at(const unsigned char *bytes, size_t n, size_t at) {
-    return at / 2 < n ? bytes[at / 2] >> (at % 2 * 4) & 15 : 0;
+    return at / 2 < n ? (unsigned)bytes[at / 2] >> (at % 2 * 4) & 15 : 0;
 }
 
 /* A pattern's triangle of n rows in [0, 255], from its half bytes. */
