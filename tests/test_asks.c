@@ -229,6 +229,42 @@ static void test_nothing_depends_on_what_was_asked_before(void) {
     }
 }
 
+static bool stop_soon(void *user) {
+    int *left = user;
+    return (*left)-- <= 0;
+}
+
+/* Given up between any two layers, an ask leaves what is kept as good as it was. */
+static void test_stopped(void) {
+    static const char *const words[] = {"view --from 9 --parts predictions,patterns --top 3 --ablate L%sH0",
+                                        "view --from 2 --parts predictions,patterns --top 3"};
+    for (size_t m = 1; m < N_MODELS; m++) {
+        World world;
+        Error error = {{0}};
+        size_t n_stopped = 0;
+        world_open(&world, m);
+        for (int left = 0; left < 24; left++) {
+            int until = left;
+            char question[128];
+            snprintf(question, sizeof question, words[left % 2], models[m].layer);
+            world.held.stop = stop_soon;
+            world.held.stop_user = &until;
+            Json *stopped = ask(&world.held, question, left % 3 ? TEXT " a hole" : TEXT " a male", &error);
+            n_stopped += !stopped;
+            json_free(stopped);
+            world.held.stop = NULL;
+            Json *got = ask(&world.held, question, TEXT " a hole or", &error),
+                 *want = ask(&world.fresh, question, TEXT " a hole or", &error);
+            CHECK(got && want, "%s: %s", models[m].path, error.message);
+            if (got && want) check_same(question, m, want, got);
+            json_free(got);
+            json_free(want);
+        }
+        CHECK(n_stopped > 4, "%s: only %zu were stopped", models[m].path, n_stopped);
+        world_close(&world);
+    }
+}
+
 /* An array's items from..to, as one of their own: that is what an ask for them must give. */
 static Json slice_of(const Json *array, size_t from, size_t to) {
     Json slice = *array;
@@ -591,6 +627,19 @@ static void test_changed_patterns(void) {
         Compared compared = {.what = "factor 1", .tolerance = TOLERANCE, .cells = cells_of(view)};
         compare(&compared, ".patterns", plain, json_at(same, "ablation.patterns.1.0"));
     }
+    Json *only = ask(&world.held, "view --parts predictions,patterns --top 3 --ablate L0MLP --ablated-only",
+                     TEXT, &error),
+         *all = ask(&world.held, "view --parts predictions,patterns --top 3 --ablate L0MLP", TEXT, &error);
+    CHECK(only && all, "%s", error.message);
+    if (only && all) {
+        CHECK(json_get(only, "positions")->kind == JSON_NULL && json_get(only, "patterns")->kind == JSON_NULL,
+              "what is known already");
+        Compared compared = {.what = "--ablated-only", .tolerance = TOLERANCE, .cells = cells_of(all)};
+        compare(&compared, ".ablation", json_get(all, "ablation"), json_get(only, "ablation"));
+    }
+    CHECK(!ask(&world.held, "view --ablated-only", TEXT, &error), "nothing is off");
+    json_free(only);
+    json_free(all);
     json_free(view);
     json_free(same);
     world_close(&world);
@@ -682,6 +731,7 @@ static void test_a_text_that_grows(void) {
 int main(void) {
     if (!scratch_begin()) return 1;
     RUN(test_nothing_depends_on_what_was_asked_before);
+    RUN(test_stopped);
     RUN(test_some_positions_are_those_of_all);
     RUN(test_writes);
     RUN(test_parts);

@@ -110,7 +110,6 @@ static size_t first_fed(const Page *page) {
 
 static bool begin_predictions(Page *page, Predictions *predictions, Error *error) {
     size_t n_top = at_most(page->top == NOT_GIVEN ? TOP : page->top, page->config->n_vocab);
-    if (!has_part(page, PART_PREDICTIONS)) return true;
     if (!predictions_begin(predictions, &page->study->subject, &page->study->arena, n_top, error))
         return false;
     predictions->end = page->to;
@@ -135,7 +134,8 @@ static bool allocate(Page *page, Error *error) {
     page->named = arena_new(arena, page->config->n_vocab, sizeof *page->named);
     page->levels = arena_new(arena, subject->tokens.n, 2);
     page->made_by = command_line(study, error);
-    return page->made_by && begin_predictions(page, &page->predictions, error) &&
+    return page->made_by &&
+           (!has_part(page, PART_PREDICTIONS) || begin_predictions(page, &page->predictions, error)) &&
            (!has_part(page, PART_LENS) ||
             lens_rows_begin(&page->lens, subject, arena, first_fed(page), page->to, error)) &&
            (!patterns || traces_begin(&page->traces, subject, arena, page->layers, page->from, page->to,
@@ -161,7 +161,7 @@ static bool feed(Page *page, Error *error) {
 static bool gather(Page *page, Error *error) {
     if (!choose_positions(page, error) || !allocate(page, error)) return false;
     if (page->text.sums) heads_start(&page->text, 0);
-    return (page->parts == PART_REPEAT || feed(page, error)) &&
+    return ((page->parts & ~(unsigned)PART_REPEAT) == 0 || feed(page, error)) &&
            (!page->repeat.sums || heads_feed(&page->repeat, false, error));
 }
 
@@ -179,13 +179,13 @@ static bool gather_without(Page *page, Error *error) {
     const Subject *subject = &study->subject;
     Ablation *ablation = &page->ablation;
     Probe probe = {page, changed_want, changed_add};
-    bool patterns = has_part(page, PART_PATTERNS), predictions = has_part(page, PART_PREDICTIONS);
+    bool patterns = page->ablated_parts & PART_PATTERNS, predictions = page->ablated_parts & PART_PREDICTIONS;
     if (subject->tokens.n < 2 && !page->ranged)
         return error_set(error, "--ablate scores each token after the first: give a text of two or more");
     ablation->from = page->from;
     ablation->to = page->to;
     if (patterns) ablation->look = &probe;
-    return begin_predictions(page, &page->without, error) &&
+    return (!predictions || begin_predictions(page, &page->without, error)) &&
            (!patterns ||
             traces_begin_patterns(&page->changed, subject, &study->arena, page->layers, page->from, error)) &&
            ablation_baseline(ablation, error) &&
@@ -252,8 +252,13 @@ static bool choose_parts_of_page(Page *page, Error *error) {
         return error_set(error,
                          "--parts %s: heads' scores are means over all queries; leave out --from and --to",
                          page->part_list);
-    if ((ranged || page->part_list) && !page->study->options->json)
-        return error_set(error, "--from, --to and --parts choose from the numbers: give them with --json");
+    if ((ranged || page->part_list || page->ablated_only) && !page->study->options->json)
+        return error_set(
+            error, "--from, --to, --parts and --ablated-only choose from the numbers: give them with --json");
+    if (page->ablated_only && !page->ablate)
+        return error_set(error, "--ablated-only: say by --ablate what is switched off");
+    page->ablated_parts = page->parts;
+    if (page->ablated_only) page->parts = 0;
     return true;
 }
 
@@ -315,6 +320,7 @@ static const Option options[] = {
     {"--from", NULL, OPTION_SIZE, AT(from), 0, 1e9},
     {"--to", NULL, OPTION_SIZE, AT(to), 0, 1e9},
     {"--parts", NULL, OPTION_TEXT, AT(part_list)},
+    {"--ablated-only", NULL, OPTION_ON, AT(ablated_only)},
     {"--ablate", NULL, OPTION_TEXT, AT(ablate)},
     {"--svg", NULL, OPTION_TEXT, AT(svg)},
 };
@@ -333,6 +339,7 @@ const View view_page = {
         "  --query Q           whose scores are kept where there is no room for all (the prompt's last)\n"
         "  --ablate LIST       also without these: L3H7, L3 (a layer's heads), L3MLP, L3H7=0.5 (half of it)\n"
         "  --json --parts LIST   only these: predictions,patterns,lens,writes,heads (text,repeat)\n"
+        "  --json --ablated-only   with --ablate: not what is known of the text as it is\n"
         "  --json --from N --to M   only of the positions N to M - 1; the text before is fed all the same\n"
         "  --svg L3H7          instead of a page, this head's pattern as a figure\n"
         "\n"

@@ -39,9 +39,10 @@ typedef struct Page {
     OutputFile file;
     Patterns figure; /* of --svg */
     size_t n_prompt; /* tokens from here on were generated */
-    unsigned parts;
-    bool ranged;  /* --from or --to is given */
-    bool *layers; /* [n_layer] whose heads' patterns are kept */
+    bool ablated_only;
+    unsigned parts, ablated_parts; /* of the model as it is, and without what --ablate names */
+    bool ranged;                   /* --from or --to is given */
+    bool *layers;                  /* [n_layer] whose heads' patterns are kept */
     Session *session;
     Predictions predictions;
     LensRows lens;

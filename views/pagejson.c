@@ -56,7 +56,7 @@ static void json_next(Report *report, const Page *page, const Predictions *predi
  * "next": [{"entropy_nats", "log_sum", "top": [id, logit, …], "rest": […]}, …], after each token.
  */
 static void json_predictions(Report *report, const Page *page, const Predictions *predictions, bool totals) {
-    if (!has_part(page, PART_PREDICTIONS)) {
+    if (!predictions->items) {
         json_null(report, "positions");
         if (totals) json_null(report, "totals");
         json_null(report, "next");
@@ -291,7 +291,7 @@ static void json_model(Report *report, const Page *page) {
 /* Patterns without the parts, as in "patterns.data"; null in the layers that they change nothing in. */
 static void json_changed_patterns(Report *report, const Page *page) {
     const Config *config = page->config;
-    if (!has_part(page, PART_PATTERNS)) {
+    if (!page->changed.patterns) {
         json_null(report, "patterns");
         return;
     }
