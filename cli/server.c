@@ -35,6 +35,7 @@ enum {
         1000, /* for it to hear that nothing more is read: an answer is lost where a close overtakes it */
     ENDING_MS = 1000, /* for all answers to go out when the server ends */
     RETRY_MS = 100,   /* when there is no room for one more open file */
+    BACKLOG = 128,    /* connections that the system keeps until they are accepted */
     HEAD_ROOM = 1024,
     SHOWN_BYTES = 200, /* of a path, in the log */
 };
@@ -204,7 +205,7 @@ static void begin_writing(Server *server, Connection *c) {
     struct tm utc;
     gmtime_r(&now, &utc);
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &utc);
-    c->closes = c->closes || c->request.closes || server->ending;
+    c->closes = c->closes || c->request.closes;
     c->n_head = (size_t)snprintf(
         c->head, sizeof c->head,
         "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: %s; charset=utf-8\r\nContent-Length: %zu\r\n"
@@ -422,7 +423,7 @@ int server_listen(unsigned *port, Error *error) {
     int file = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     /* A port that a server has just left may be taken at once; two at a time never have one. */
     if (file >= 0 && setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) == 0 &&
-        bind(file, (struct sockaddr *)&address, size) == 0 && listen(file, MAX_CONNECTIONS) == 0 &&
+        bind(file, (struct sockaddr *)&address, size) == 0 && listen(file, BACKLOG) == 0 &&
         getsockname(file, (struct sockaddr *)&address, &size) == 0) {
         *port = ntohs(address.sin_port);
         return file;

@@ -25,6 +25,8 @@ typedef struct Server {
     unsigned port;
 } Server;
 
+static void (*on_interrupt)(int) = SIG_DFL; /* what it finds as it starts */
+
 /* Its address is the line that it prints; without one, server.port stays 0. Its log is the file "log". */
 static Server server_try(const char *program, const char *option, const char *value) {
     Server server = {.process = -1};
@@ -33,7 +35,7 @@ static Server server_try(const char *program, const char *option, const char *va
     fflush(stdout);
     if (pipe(out) != 0 || (server.process = fork()) < 0) exit(1);
     if (server.process == 0) {
-        signal(SIGINT, SIG_DFL); /* which a shell may have switched off */
+        signal(SIGINT, on_interrupt);
         if (dup2(out[1], STDOUT_FILENO) < 0 || !freopen(scratch_path("log"), "w", stderr)) _exit(1);
         close(out[0]), close(out[1]);
         execl(program, "study", "serve", model, "-t", "2", option, value, NULL);
@@ -266,11 +268,20 @@ static void test_pieces(void) {
     CHECK(http_field(&request, "a", &value) == 2 && string_equals(value, "2"), "a field twice");
     CHECK(http_field(&request, "hos", &value) == 0 && http_field(&request, "hosts", &value) == 0,
           "no such field");
+    static const char *const stays[] = {"keep-alive", "closed", "close, x"};
+    for (size_t i = 0; i < 3; i++) {
+        char short_text[80];
+        int n = snprintf(short_text, sizeof short_text, "GET / HTTP/1.1\r\n" HOST "Connection: %s\r\n\r\n",
+                         stays[i]);
+        CHECK(http_read(short_text, (size_t)n, &request, &needed) == 200 && request.closes == (i == 2), "%s",
+              stays[i]);
+    }
     char *head = malloc(HTTP_HEAD_BYTES + 1);
     if (!head) exit(1);
     memset(head, 'a', HTTP_HEAD_BYTES + 1);
     CHECK(http_read(head, HTTP_HEAD_BYTES - 1, &request, &needed) == 0, "a head with no end yet");
     CHECK(http_read(head, HTTP_HEAD_BYTES, &request, &needed) == 431, "a head with no end");
+    CHECK(http_read(head, HTTP_HEAD_BYTES + 1, &request, &needed) == 431, "a head with no end");
     memcpy(head, "GET / HTTP/1.1\r\n" HOST "A: ", 28);
     memcpy(head + HTTP_HEAD_BYTES - 4, "\r\n\r\n", 4);
     CHECK(http_read(head, HTTP_HEAD_BYTES, &request, &needed) == 200, "the longest head");
@@ -372,6 +383,7 @@ static void test_errors(void) {
         {400, "{\"argv\": [\"next\", \"-o\", \"x\", \"--json\"]}", "unknown option -o"},
         {400, "{\"argv\": [\"next\", \"--tpo\", \"1\", \"--json\"]}", "did you mean --top?"},
         {422, "{\"argv\": [\"next\", \"--json\"]}", "the text is empty"},
+        {422, "{\"argv\": [\"next\", \"-p\", \"\", \"--json\"]}", "the text is empty"},
         {422, "{\"argv\": [\"attend\", \"-p\", \"a\", \"--layer\", \"99\", \"--json\"]}",
          "layer 99 does not exist"},
     };
@@ -514,17 +526,15 @@ static void test_slow_clients(void) {
     }
     answers(&server, "half requests");
     /* One byte at a time, with others between. */
-    char request[256];
-    int n = snprintf(request, sizeof request,
-                     "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nConnection: close\r\n\r\n", server.path,
-                     server.port);
+    char request[512];
+    size_t n = write_ask(&server, request, sizeof request, shape);
     int slow = client_open(&server);
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         client_send(slow, request + i, 1);
         if (i % 16 == 0) answers(&server, "a slow client");
     }
     Reply reply = client_read(slow, true);
-    CHECK(reply.status == 200 && is_closed(slow), "one byte at a time");
+    CHECK(reply.status == 200, "one byte at a time");
     release(&reply);
     close(slow);
     /* More that say nothing than there is room for: the oldest go. */
@@ -657,6 +667,7 @@ static void test_signals(void) {
         reply = client_read(wrong, true);
         CHECK(reply.status == 400, "%d", reply.status);
         release(&reply);
+        client_send(wrong, "more", 4); /* and does not go */
         int code = server_end(&server, signals[i]);
         CHECK(code == 0, "%d after signal %d", code, signals[i]);
         for (size_t k = 0; k < 2; k++) {
@@ -668,6 +679,15 @@ static void test_signals(void) {
         close(wrong), close(idle), close(half), close(busy), close(waiting);
         unlink(scratch_path("log"));
     }
+    /* As nohup and & start it: Ctrl-C is for others. */
+    on_interrupt = SIG_IGN;
+    Server server = server_start();
+    on_interrupt = SIG_DFL;
+    kill(server.process, SIGINT);
+    answers(&server, "Ctrl-C that it does not hear");
+    int code = server_end(&server, SIGTERM);
+    CHECK(code == 0, "%d", code);
+    unlink(scratch_path("log"));
 }
 
 /* What ends at once: its exit code, and its line. */
@@ -740,7 +760,9 @@ static bool survives(const char *fault, bool starts) {
     snprintf(program, sizeof program, "%sstudy", prefix ? prefix : "build/tests/faulty_");
     if (access(program, X_OK) != 0) return false;
     setenv("ATTN_FAULT", fault, 1), setenv("ATTN_FAULT_LOG", scratch_path("faults"), 1);
-    Server server = server_try(program, "-p", "Hello");
+    FILE *file_of_text = fopen(scratch_path("text"), "wb");
+    if (!file_of_text || fputs("Hello", file_of_text) == EOF || fclose(file_of_text) != 0) exit(1);
+    Server server = server_try(program, "-f", scratch_path("text"));
     unsetenv("ATTN_FAULT"), unsetenv("ATTN_FAULT_LOG");
     for (size_t i = 0; server.port && starts && i < 3; i++) {
         int file = client_open(&server);
@@ -761,7 +783,7 @@ static bool survives(const char *fault, bool starts) {
               : code == 1 && strncmp(log, "study: ", 7) == 0 && strchr(log, '\n') == log + strlen(log) - 1,
           "%s: %d, %zu asks without an answer: %s", fault, code, n_lost, log);
     free(log), free(faults);
-    unlink(scratch_path("log")), unlink(scratch_path("faults"));
+    unlink(scratch_path("log")), unlink(scratch_path("faults")), unlink(scratch_path("text"));
     return struck;
 }
 
