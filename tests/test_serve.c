@@ -239,6 +239,7 @@ static void test_reading(void) {
         {" / HTTP/1.1\r\n" HOST "\r\n", 400},
         {"GET http://a/ HTTP/1.1\r\n" HOST "\r\n", 400},
         {"GET * HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET /\ta HTTP/1.1\r\n" HOST "\r\n", 400},
         {"GET \xc3\xa4 HTTP/1.1\r\n" HOST "\r\n", 400},
         {"GET /\xc3\xa4 HTTP/1.1\r\n" HOST "\r\n", 400},
     };
