@@ -343,16 +343,18 @@ static void deal(Server *server) {
         pthread_cond_signal(&server->has_job);
     }
     pthread_mutex_unlock(&server->mutex);
-    if (ready && ready->file < 0)
+    if (!ready) return;
+    if (ready->file < 0) {
         close_connection(ready);
-    else if (ready && server->ending) {
+    } else if (server->ending) {
         drop_answer(ready);
         answer_plainly(server, ready, 503);
-    } else if (ready)
+    } else {
         begin_writing(server, ready);
+    }
 }
 
-/* Once: no more requests, and none that nobody has begun to answer is. */
+/* Once: nothing more is read, and who still waits for an answer hears that there will be none. */
 static void begin_ending(Server *server) {
     server->ending = true;
     atomic_store(&server->stop, true);
