@@ -489,7 +489,36 @@ static void test_gone_clients(void) {
     stop(&server);
 }
 
-/* Many asks in their order, as one connection and as sixteen send them; none changes what the next one says. */
+/* What waits is answered in the order in which it came. */
+static void test_order(void) {
+    static const char *const bodies[] = {endless, shape, "{}", shape, "{}"};
+    enum { N = sizeof bodies / sizeof *bodies };
+    Server server = server_start();
+    int files[N];
+    for (size_t i = 0; i < N; i++) {
+        files[i] = client_open(&server);
+        client_ask(&server, files[i], bodies[i]);
+        Reply page =
+            sent(&server, "GET @ HTTP/1.1\r\n" LOCAL "\r\n", NULL); /* then the ask has been read, too */
+        release(&page);
+    }
+    close(files[0]);
+    for (size_t i = 1; i < N; i++) {
+        Reply reply = client_read(files[i], true);
+        CHECK(reply.status == (i % 2 ? 200 : 400), "ask %zu: %d", i, reply.status);
+        release(&reply);
+        close(files[i]);
+    }
+    CHECK(server_end(&server, SIGINT) == 0, "its end");
+    size_t n;
+    char *log = read_whole(scratch_path("log"), &n), *at = strstr(log, "/ask gone");
+    for (size_t i = 1; i < N && at; i++) at = strstr(at, i % 2 ? "/ask 200" : "/ask 400");
+    CHECK(at, "%s", log);
+    free(log);
+    unlink(scratch_path("log"));
+}
+
+/* Many asks, as one connection and as sixteen send them; none changes what the next one says. */
 static void test_many_asks(void) {
     Server server = server_start();
     int files[MAX_CLIENTS];
@@ -718,6 +747,7 @@ int main(void) {
     RUN(test_slow_clients);
     RUN(test_deaf_clients);
     RUN(test_gone_clients);
+    RUN(test_order);
     RUN(test_many_asks);
     RUN(test_signals);
     RUN(test_commands);
