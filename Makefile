@@ -129,7 +129,7 @@ $(BUILD)/%.o: %.c
 	$(CC) $(CFLAGS) $(FLAGS) -c -o $@ $<
 
 # No compiler sees what page.c has the assembler put into it.
-$(BUILD)/web/page.o: $(wildcard web/*.js web/*.css web/*.html)
+$(BUILD)/web/page.o: $(wildcard web/*.js web/*.css web/*.html web/*.wasm)
 
 $(BUILD)/tests/test_attn: $(BUILD)/attn.o
 $(BUILD)/tests/test_attn_faults: $(BUILD)/attn.o $(BUILD)/tests/faults.o

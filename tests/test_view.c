@@ -424,7 +424,7 @@ static void test_page(void) {
         check_hash(page, "script-src", "<script>", "</script>");
         check_hash(page, "style-src", "<style>", "</style>");
         for (const char *at = page; (at = strstr(at, "<script")); at++) n_scripts++;
-        CHECK(n_scripts == 2, "%zu elements", n_scripts);
+        CHECK(n_scripts == 5, "%zu elements", n_scripts); /* data, worker, engine, weights, script */
         char *title = between(page, "<title>", "</title>", &n);
         CHECK(title && strncmp(title, "attn: ", 6) == 0 && !memchr(title, '<', n) && n < 512, "%.*s", (int)n,
               title);

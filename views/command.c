@@ -56,11 +56,12 @@ static bool check_options(const View *view, const StudyOptions *o, const void *o
 }
 
 /* A view of one model takes the default one, and names it, when it is given options alone. */
-static bool find_files(const View *view, StudyOptions *o, int argc, char *path, size_t size, Error *error) {
+static bool find_files(const View *view, const void *own, StudyOptions *o, int argc, char *path, size_t size,
+                       Error *error) {
     unsigned needs = view->needs;
     if (needs & NEEDS_OTHER && o->model && !o->other)
         return error_set(error, "%s takes two models; '%s' is one", view->name, o->model);
-    if (o->model || needs & FILE_IS_OPTIONAL) return true;
+    if (o->model || needs & FILE_IS_OPTIONAL || (view->is_bare && view->is_bare(own))) return true;
     bool has_default = needs & NEEDS_MODEL && !(needs & NEEDS_OTHER) && argc > 1;
     if (has_default) o->model = default_model("study", path, size);
     return o->model ||
@@ -119,9 +120,10 @@ static void study_borrow(Study *study) {
     study->subject.kept = held->kept;
 }
 
-static bool open_study(Study *study, Error *error) {
+static bool open_study(Study *study, const void *own, Error *error) {
     const StudyOptions *o = study->options;
-    unsigned needs = study->view->needs;
+    const View *view = study->view;
+    unsigned needs = view->is_bare && view->is_bare(own) ? 0 : view->needs;
     Compute *compute = &study->subject.compute;
     compute->kernels = kernels_pick(getenv("ATTN_KERNEL"), error);
     if (!compute->kernels) return false;
@@ -137,7 +139,7 @@ static bool open_study(Study *study, Error *error) {
 
 static bool run_view(Study *study, void *own, Error *error) {
     const View *view = study->view;
-    if (!open_study(study, error) || !view->compute(study, own, error)) return false;
+    if (!open_study(study, own, error) || !view->compute(study, own, error)) return false;
     if (!view->show) return true;
     report_open(&study->report, study);
     bool ok = view->show(study, own, error);
@@ -154,7 +156,7 @@ int view_command(const View *view, const Held *held, int argc, char **argv, Erro
     if (!arena_ok(&study.arena, error, "%s", view->name)) return EXIT_BAD_INPUT;
     if (view->defaults) memcpy(own, view->defaults, view->size);
     bool ok = parse_options(view, held, &options, own, argc, argv, error) &&
-              (options.help || (find_files(view, &options, argc, path, sizeof path, error) &&
+              (options.help || (find_files(view, own, &options, argc, path, sizeof path, error) &&
                                 check_options(view, &options, own, error) &&
                                 parse_kv(options.kv, &study.subject.kv_dtype, error)));
     if (ok && options.help) {

@@ -289,6 +289,7 @@ static bool compute(Study *study, void *view, Error *error) {
     Page *page = view;
     bool json = study->options->json;
     page->study = study;
+    if (page->no_model) return page_file_open(page, error) && page_file_write(page, error);
     page->config = model_config(study->model);
     page->n_prompt = study->subject.tokens.n;
     if (!check(page, error) || !(json || page_file_open(page, error)) ||
@@ -304,6 +305,20 @@ static void free_page(void *view) {
     Page *page = view;
     page_file_abandon(page);
     ablation_free(&page->ablation);
+}
+
+static bool is_bare(const void *view) { return ((const Page *)view)->no_model; }
+
+static bool check_together(const StudyOptions *o, const void *view, Error *error) {
+    const Page *page = view;
+    if (page->no_model && (!page->live || o->model || o->prompt || o->prompt_file || o->json))
+        return error_set(error, "--no-model goes with --live and -o alone: a page that takes a GGUF file");
+    if (page->no_model && !page->output) return error_set(error, "the page needs a file: -o page.html");
+    if (page->live && (o->json || page->svg))
+        return error_set(error, "--live writes a page: leave out %s", page->svg ? "--svg" : "--json");
+    if (page->live && o->tokenizer)
+        return error_set(error, "--live takes the model's own vocabulary: leave out -z");
+    return true;
 }
 
 static const Page defaults = {.top = NOT_GIVEN, .query = NOT_GIVEN, .from = NOT_GIVEN, .to = NOT_GIVEN};
@@ -323,6 +338,9 @@ static const Option options[] = {
     {"--ablated-only", NULL, OPTION_ON, AT(ablated_only)},
     {"--ablate", NULL, OPTION_TEXT, AT(ablate)},
     {"--svg", NULL, OPTION_TEXT, AT(svg)},
+    {"--live", NULL, OPTION_ON, AT(live)},
+    {"--no-model", NULL, OPTION_ON, AT(no_model)},
+    {"--yes", NULL, OPTION_ON, AT(yes)},
 };
 
 const View view_page = {
@@ -342,12 +360,16 @@ const View view_page = {
         "  --json --ablated-only   with --ablate: not what is known of the text as it is\n"
         "  --json --from N --to M   only of the positions N to M - 1; the text before is fed all the same\n"
         "  --svg L3H7          instead of a page, this head's pattern as a figure\n"
+        "  --live              engine and model in the page: one types into it, and it answers\n"
+        "  --no-model          … without a model: the page takes a GGUF file   --yes   even above 200 MB\n"
         "\n"
         "  ./study view model.bin -p \"The Eiffel\" -n 4 -o page.html\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .defaults = &defaults,
     .size = sizeof(Page),
+    .check = check_together,
+    .is_bare = is_bare,
     .compute = compute,
     .free = free_page,
 };

@@ -30,6 +30,7 @@ enum {
 typedef struct Page {
     const char *output, *layer_list, *ablate, *svg, *part_list;
     size_t from, to; /* positions whose numbers are given */
+    bool live, no_model, yes; /* a page with the engine, without a model in it, however large */
     size_t n_predict, top;
     size_t query; /* the position shown first, whose scores the page has in any case */
     float temp;

@@ -197,7 +197,9 @@ static bool serve_page(Serve *serve, const char *text, Error *error) {
     FILE *file = ok ? open_memstream(&serve->page, &serve->n_page) : NULL;
     numbers.text = json;
     if (title.n > TITLE_BYTES) title.n = TITLE_BYTES;
-    if (file) page_write(file, title, write_numbers, &numbers);
+    if (file)
+        page_write(file, &(PageParts){
+                             .source = PAGE_SERVER, .title = title, .data = write_numbers, .user = &numbers});
     if (ok && (!file || fclose(file) != 0)) ok = error_set(error, "not enough memory for the page");
     free(json);
     return ok;

@@ -95,6 +95,9 @@ struct View {
     /* Whether the options go together, where that is more than one option's matter; NULL: they do. */
     bool (*check)(const StudyOptions *options, const void *view, Error *error);
 
+    /* Whether these options leave nothing to open or read, whatever the view needs without them; NULL: never. */
+    bool (*is_bare)(const void *view);
+
     /*
      * compute fills that struct with numbers. Then the report is opened, show writes the view's tables, and the report
      * is closed. A view without `show` writes its report itself. Both return false with an error.

@@ -1,14 +1,19 @@
-/* The patterns of the chosen heads, large: as a map, or as lines from queries to keys; and the keys that get most. */
+/*
+ * The patterns of the chosen heads, large: as a map, or as lines from queries to keys; and the keys that get most. A long
+ * text's map is brushed: what is drawn over becomes all of it.
+ */
 
 (() => {
-  const LABELLED = 64; // tokens at most whose names stand along the map
+  const LABEL = 11; // px that a name along the map needs
+  const LEAST_CELL = 6; // px a side; a text of smaller cells can be zoomed
   const LINE_HEIGHT = 22; // between two lines, px
   const TOP_KEYS = 6;
   const map = byId('map');
   const lines = byId('lines');
   const [picture, overlay] = map.querySelectorAll('canvas');
   const [faint, bright] = lines.querySelectorAll('canvas');
-  let shape = 'map';
+  let range = null; // [first, last] positions of the map; null: all
+  let brush = null; // {from, to} cells under a pointer that is held
   let pointed = null; // {query, key} under the pointer; drawn as lines, one of them is null
   let layout = null; // of the map: {left, top, cell}
   let linesLayout = null; // of the lines: {width, height, labels, first, last token in view}
@@ -18,34 +23,37 @@
   function findLargest() {
     if (state.by === 'weight') return 1;
     let max = 0;
-    for (const name of state.heads) for (let query = 0; query < nTokens; query++) max = shownAt(name, query).reduce((a, b) => Math.max(a, b), max);
+    for (const name of state.heads) for (let query = 0; query < run.n; query++) max = shownAt(name, query).reduce((a, b) => Math.max(a, b), max);
     return max || 1;
   }
+
+  const first = () => (range ? range[0] : 0);
+  const last = () => Math.min(run.n - 1, range ? range[1] : run.n - 1);
 
   function drawMap() {
     const width = map.clientWidth;
     if (width === 0) return;
-    const labelled = nTokens <= LABELLED && (width - 96) / nTokens >= 8;
-    const left = labelled ? 92 : 2;
-    const top = labelled ? 78 : 2;
-    const cell = Math.min(30, (width - left - 4) / nTokens, Math.max(240, innerHeight - 190 - top) / nTokens); // all in view
-    layout = { left, top, cell };
-    const side = cell * nTokens;
+    const n = last() - first() + 1;
+    const left = width < 420 ? 62 : 92;
+    const top = 78;
+    const cell = Math.min(30, (width - left - 4) / n, Math.max(240, Math.min(innerHeight - 190, 640) - top) / n); // all in view
+    layout = { left, top, cell, n };
+    const side = cell * n;
     const context = sized(picture, width, top + side + 2);
     sized(overlay, width, top + side + 2);
-    const size = Math.min(nTokens, Math.floor(side * (window.devicePixelRatio || 1)));
+    const size = Math.min(n, Math.floor(side * (window.devicePixelRatio || 1)));
     context.imageSmoothingEnabled = false;
     context.drawImage(paintHeads(size), left, top, side, side);
-    if (labelled) drawLabels(context, left, top, cell);
+    drawLabels(context, left, top, cell);
     drawOverlay();
+    byId('zoom').hidden = !range && (width - left) / run.n > LEAST_CELL;
+    byId('zoom-range').textContent = range ? say('zoomed', first(), last()) : say('zoom hint');
+    byId('zoom-out').disabled = !range;
   }
 
   function paintHeads(size) {
-    const grids = state.heads.map((name) => pooled(size, (query) => shownAt(name, query)));
-    if (grids.length === 1) {
-      const ramp = heatRamp();
-      return paintCells(size, (i) => ramp[Math.round((255 * grids[0][i]) / largest)]);
-    }
+    const grids = state.heads.map((name) => pooled(size, (query) => shownAt(name, query), first(), last()));
+    if (grids.length === 1) return paintCells(size, (i) => ramp[Math.round((255 * Math.min(grids[0][i], largest)) / largest)]);
     const paper = rgbOf(styleOf('--heat-0'));
     const colours = coloursOfHeads.map(rgbOf);
     return paintCells(size, (i) => grids.reduce(
@@ -53,12 +61,17 @@
     ));
   }
 
+  /* Names as close as they can be read; the chosen query's always. */
   function drawLabels(context, left, top, cell) {
-    context.font = `${Math.min(12, Math.max(9, cell - 3))}px ${styleOf('--sans')}`;
-    context.fillStyle = styleOf('--muted');
+    const apart = Math.ceil(LABEL / cell);
+    context.font = `${Math.min(12, Math.max(10, cell - 3))}px ${styleOf('--sans')}`;
     context.textBaseline = 'middle';
-    for (let i = 0; i < nTokens; i++) {
-      const middle = (i + 0.5) * cell;
+    for (let i = first(); i <= last(); i++) {
+      const chosen = i === state.query;
+      const nearChosen = Math.abs(i - state.query) < apart;
+      if (!chosen && (nearChosen || (i - first()) % apart !== 0)) continue;
+      const middle = (i - first() + 0.5) * cell;
+      context.fillStyle = styleOf(chosen ? '--ink' : '--muted');
       context.textAlign = 'right';
       context.fillText(labelOf(i), left - 5, top + middle, left - 8);
       context.save();
@@ -72,17 +85,25 @@
 
   /* The chosen query's row, and the cell under the pointer. */
   function drawOverlay() {
-    if (shape !== 'map' || !layout) return;
+    if (state.shape !== 'map' || !layout) return;
     const context = overlay.getContext('2d');
-    const { left, top, cell } = layout;
+    const { left, top, cell, n } = layout;
     context.clearRect(0, 0, overlay.width, overlay.height);
     context.strokeStyle = styleOf('--ink');
     context.lineWidth = 1;
     const outline = (x, y, w, h) => context.strokeRect(left + x * cell - 0.5, top + y * cell - 0.5, w * cell + 1, h * cell + 1);
     context.globalAlpha = 0.55;
-    outline(0, state.query, state.query + 1, 1);
+    const row = state.query - first();
+    if (row >= 0 && row < n) outline(0, row, row + 1, 1);
     context.globalAlpha = 1;
-    if (pointed) outline(pointed.key, pointed.query, 1, 1);
+    if (pointed) outline(pointed.key - first(), pointed.query - first(), 1, 1);
+    if (brush) {
+      const [from, to] = brushed();
+      context.globalAlpha = 0.18;
+      context.fillStyle = styleOf('--accent');
+      context.fillRect(left + (from - first()) * cell, top + (from - first()) * cell, (to - from + 1) * cell, (to - from + 1) * cell);
+      context.globalAlpha = 1;
+    }
   }
 
   /*
@@ -93,15 +114,15 @@
   function drawLines() {
     const width = lines.clientWidth;
     if (width === 0) return;
-    const height = Math.min(nTokens * LINE_HEIGHT + 8, 560);
+    const height = Math.min(run.n * LINE_HEIGHT + 8, 560);
     lines.style.height = `${height}px`;
-    lines.firstElementChild.style.height = `${nTokens * LINE_HEIGHT + 8}px`;
-    const first = Math.max(0, Math.floor(lines.scrollTop / LINE_HEIGHT) - 1);
+    lines.firstElementChild.style.height = `${run.n * LINE_HEIGHT + 8}px`;
+    const top = Math.max(0, Math.floor(lines.scrollTop / LINE_HEIGHT) - 1);
     linesLayout = {
-      width, height, first, last: Math.min(nTokens - 1, first + Math.ceil(height / LINE_HEIGHT) + 1), labels: Math.min(150, width * 0.32),
+      width, height, first: top, last: Math.min(run.n - 1, top + Math.ceil(height / LINE_HEIGHT) + 1), labels: Math.min(150, width * 0.32),
     };
     const context = sized(faint, width, height);
-    for (let query = first; query <= linesLayout.last; query++) state.heads.forEach((name, head) => drawRow(context, name, head, query, null, 0.3));
+    for (let query = top; query <= linesLayout.last; query++) state.heads.forEach((name, head) => drawRow(context, name, head, query, null, 0.3));
     drawFocus();
   }
 
@@ -128,10 +149,10 @@
   }
 
   function drawFocus() {
-    const { width, height, first, last, labels } = linesLayout;
+    const { width, height, labels } = linesLayout;
     const context = sized(bright, width, height);
     const focus = pointed ?? { query: state.query, key: null };
-    for (let query = first; query <= last; query++) {
+    for (let query = linesLayout.first; query <= linesLayout.last; query++) {
       if (focus.key === null && query !== focus.query) continue;
       state.heads.forEach((name, head) => drawRow(context, name, head, query, focus.key, 1));
     }
@@ -140,7 +161,7 @@
     context.textBaseline = 'middle';
     const ink = styleOf('--ink');
     const muted = styleOf('--muted');
-    for (let token = first; token <= last; token++) {
+    for (let token = linesLayout.first; token <= linesLayout.last; token++) {
       context.fillStyle = token === focus.query ? ink : muted;
       context.textAlign = 'right';
       context.fillText(labelOf(token), labels, lineOf(token), labels - 6);
@@ -150,45 +171,53 @@
     }
   }
 
-  function draw() {
+  function drawPattern() {
+    const { shape } = state;
+    const isPattern = shape === 'map' || shape === 'lines';
+    byId('pattern').hidden = !isPattern;
+    byId('values').hidden = !isPattern;
+    byId('no-sink').parentElement.hidden = !isPattern;
+    for (const radio of document.querySelectorAll('input[name=shape]')) radio.checked = radio.value === shape;
+    for (const radio of document.querySelectorAll('input[name=by]')) radio.checked = radio.value === state.by;
+    byId('no-sink').checked = state.noSink;
+    document.querySelector('input[name=by][value=value]').disabled = !run.norms.output; // gated heads
+    if (range && range[0] >= run.n) range = null;
+    if (!isPattern) return;
     largest = findLargest();
     byId('pattern-scale').hidden = state.heads.length > 1 || shape === 'lines';
     byId('pattern-scale').lastElementChild.textContent = largest === 1 ? '1' : largest.toPrecision(3);
     map.hidden = shape !== 'map';
     lines.hidden = shape !== 'lines';
+    byId('zoom').hidden = true;
     if (shape === 'map') drawMap();
-    else drawLines();
+    else {
+      drawLines();
+      keepInView();
+    }
     drawText();
   }
 
   function drawChosen() {
-    byId('chosen').replaceChildren(...state.heads.map((name, i) => {
-      const chip = make('span', { class: 'chip' }, name);
-      chip.style.setProperty('--mark', coloursOfHeads[i]);
-      return chip;
-    }), ...(state.heads.length === 1 ? [make('span', { class: 'dim' }, 'queries are rows, keys columns')] : []));
+    byId('chosen').replaceChildren(...state.heads.map((name, i) => make('span', { class: 'chip', style: { '--mark': coloursOfHeads[i] } }, [name, nameOfHead(name)].filter(Boolean).join(' · '))));
     const names = state.heads.join(', ');
-    map.setAttribute('aria-label', `Attention pattern of ${names}, queries down, keys across; arrow keys choose a query`);
-    lines.setAttribute('aria-label', `Attention of ${names} as lines from queries, left, to keys, right; arrow keys choose a query`);
+    map.setAttribute('aria-label', say('map label', names));
+    lines.setAttribute('aria-label', say('lines label', names));
   }
 
-  const valueOf = (value) => (value < 0.0005 && value > 0 ? '< 0.001' : value.toFixed(3));
-
   /* The sentence under the pattern, and the keys that get most. */
+  function sentence(query, key) {
+    const what = state.by === 'value' ? `${say('weight')} × ‖v W_O‖` : say('weight');
+    const masked = key !== null && key > query;
+    if (masked) return say('masked', placeOf(query), placeOf(key));
+    if (key === null) return say(state.shape === 'map' ? 'rows are queries' : 'lines are', placeOf(query));
+    return say('cell', placeOf(query), placeOf(key), what, state.heads.map((name) => `${name} ${weightText(shownAt(name, query)[key])}`).join(', '));
+  }
+
   function drawText() {
     const query = pointed?.query ?? state.query;
-    const key = pointed?.key ?? null;
-    const what = state.by === 'value' ? 'weight × ‖v W_O‖' : 'weight';
     const note = byId('pattern-note');
-    if (key !== null && key > query) {
-      note.textContent = `query ${placeOf(query)} cannot see key ${placeOf(key)}: it comes later (masked)`;
-    } else if (key !== null) {
-      const values = state.heads.map((name) => `${name} ${valueOf(shownAt(name, query)[key])}`);
-      note.textContent = `query ${placeOf(query)} → key ${placeOf(key)}: ${what} ${values.join(', ')}`;
-    } else {
-      note.textContent = `query ${placeOf(query)}: where its ${what} goes`;
-    }
-    if (!hasScores(query) && state.by === 'weight' && !state.noSink) note.textContent += ` (to 1/255; weights below ${data.patterns.least.toFixed(4)} are not in this page)`;
+    note.textContent = sentence(query, pointed?.key ?? null);
+    if (!run.hasScores(query) && state.by === 'weight' && !state.noSink) note.textContent += ` ${say('rounded', run.facts.patterns.least.toFixed(4))}`;
     byId('keys').replaceChildren(...state.heads.map((name, i) => keysOf(name, i, query)));
   }
 
@@ -199,59 +228,86 @@
     const shown = order.filter((key) => row[key] > 0);
     const others = sum - shown.reduce((total, key) => total + row[key], 0);
     const list = make('ol', { class: 'bars' }, ...shown.map((key) => make(
-      'li', {}, make('span', {}, placeOf(key)), makeBar(row[key] / largest), make('span', {}, valueOf(row[key])),
+      'li', {}, make('span', {}, placeOf(key)), makeBar(row[key] / largest), make('span', {}, weightText(row[key])),
     )));
-    if (sum === 0) list.append(make('li', { class: 'dim' }, 'nothing is left'));
+    if (sum === 0) list.append(make('li', { class: 'dim' }, say('nothing is left')));
     else if (query + 1 > shown.length) {
-      list.append(make('li', { class: 'dim' }, make('span', {}, plural(query + 1 - shown.length, 'other')), makeBar(others / largest), make('span', {}, valueOf(others))));
+      list.append(make('li', { class: 'dim' }, make('span', {}, say('others', query + 1 - shown.length)), makeBar(others / largest), make('span', {}, weightText(others))));
     }
-    if (data.sinks && hasScores(query) && state.by === 'weight' && !state.noSink) {
-      const learned = learnedShare(name, query);
-      list.append(make('li', { class: 'dim' }, make('span', {}, 'learned sink'), makeBar(learned), make('span', {}, valueOf(learned))));
+    if (run.facts.sinks && run.hasScores(query) && state.by === 'weight' && !state.noSink) {
+      const learned = run.learnedShare(name, query);
+      list.append(make('li', { class: 'dim' }, make('span', {}, say('score learned_sink')), makeBar(learned), make('span', {}, weightText(learned))));
     }
-    const block = make('div', {}, make('h3', {}, make('span', { class: 'chip' }, name), ' from ', placeOf(query)), list);
-    block.style.setProperty('--mark', coloursOfHeads[place]);
-    return block;
+    return make('div', { style: { '--mark': coloursOfHeads[place] } }, make('h3', {}, make('span', { class: 'chip' }, name), ` ${say('looks from')} `, placeOf(query)), list);
   }
 
-  /* Pointing is answered once a frame. */
-  let waiting = false;
-  function point(place) {
-    pointed = place;
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      if (shape === 'map') drawOverlay();
-      else drawFocus();
-      drawText();
-    });
-  }
+  /* Pointing is answered once a frame, at the pointer. */
+  const point = eachFrame((event) => {
+    if (!run || !event) return;
+    pointed = event.leaves ? null : state.shape === 'map' ? cellAt(event) : lineAt(event);
+    if (brush && pointed) brush.to = pointed;
+    if (state.shape === 'map') drawOverlay();
+    else drawFocus();
+    drawText();
+    if (pointed && pointed.query !== null && pointed.key !== null && event.pointerType === 'mouse') tip.at(event, sentence(pointed.query, pointed.key));
+    else tip.hide();
+  });
 
   function cellAt(event) {
     const box = overlay.getBoundingClientRect();
-    const key = Math.floor((event.clientX - box.left - layout.left) / layout.cell);
-    const query = Math.floor((event.clientY - box.top - layout.top) / layout.cell);
-    return query >= 0 && query < nTokens && key >= 0 && key < nTokens ? { query, key } : null;
+    const key = first() + Math.floor((event.clientX - box.left - layout.left) / layout.cell);
+    const query = first() + Math.floor((event.clientY - box.top - layout.top) / layout.cell);
+    return query >= first() && query <= last() && key >= first() && key <= last() ? { query, key } : null;
   }
 
   function lineAt(event) {
     const box = lines.getBoundingClientRect();
     const token = Math.floor((event.clientY - box.top + lines.scrollTop - 4) / LINE_HEIGHT);
-    if (token < 0 || token >= nTokens) return null;
+    if (token < 0 || token >= run.n) return null;
     return event.clientX < box.left + box.width / 2 ? { query: token, key: null } : { query: null, key: token };
   }
 
-  map.addEventListener('pointermove', (event) => point(cellAt(event)));
-  lines.addEventListener('pointermove', (event) => point(lineAt(event)));
+  /* The positions that the brush covers: those of both its corners, as queries and as keys. */
+  function brushed() {
+    const ends = [brush.from.query, brush.from.key, brush.to.query, brush.to.key];
+    return [Math.min(...ends), Math.max(...ends)];
+  }
+
+  function zoomTo(from, to) {
+    range = from <= 0 && to >= run.n - 1 ? null : [Math.max(0, from), Math.min(run.n - 1, to)];
+    drawMap();
+  }
+
+  byId('zoom-in').addEventListener('click', () => {
+    const half = Math.max(4, Math.floor((last() - first() + 1) / 4));
+    const from = Math.max(0, Math.min(state.query - half, run.n - 1 - 2 * half));
+    zoomTo(from, from + 2 * half);
+  });
+  byId('zoom-out').addEventListener('click', () => zoomTo(0, run.n - 1));
+
+  map.addEventListener('pointerdown', (event) => {
+    const cell = event.pointerType === 'mouse' && event.button === 0 ? cellAt(event) : null;
+    brush = cell && { from: cell, to: cell };
+  });
+  addEventListener('pointerup', () => {
+    if (!brush) return;
+    const [from, to] = brushed();
+    const wide = brush.from.query !== brush.to.query && brush.from.key !== brush.to.key && to - from > 2;
+    brush = null;
+    if (wide && run) zoomTo(from, to);
+  });
+
   for (const element of [map, lines]) {
-    element.addEventListener('pointerleave', (event) => event.pointerType === 'mouse' && point(null)); // a finger that leaves has pointed
+    element.addEventListener('pointermove', point);
+    element.addEventListener('pointerleave', (event) => event.pointerType === 'mouse' && point({ leaves: true })); // a finger that leaves has pointed
     element.addEventListener('click', (event) => {
-      const place = shape === 'map' ? cellAt(event) : lineAt(event);
+      const place = state.shape === 'map' ? cellAt(event) : lineAt(event);
       if (place && place.query !== null) chooseQuery(place.query);
     });
     element.addEventListener('keydown', (event) => {
-      const steps = { ArrowUp: -1, ArrowDown: 1, Home: -nTokens, End: nTokens };
+      const steps = { ArrowUp: -1, ArrowDown: 1, Home: -run.n, End: run.n };
+      if (event.key === 'Escape' && range) zoomTo(0, run.n - 1);
+      if (event.key === '+') byId('zoom-in').click();
       if (!(event.key in steps)) return;
       event.preventDefault();
       pointed = null;
@@ -264,28 +320,27 @@
     drawText();
   });
 
-  for (const radio of document.querySelectorAll('input[name=shape]')) {
-    radio.addEventListener('change', () => {
-      shape = radio.value;
-      pointed = null;
-      draw();
-    });
-  }
-  if (!data.output_norms) document.querySelector('input[name=by][value=value]').disabled = true; // gated heads
+  for (const radio of document.querySelectorAll('input[name=shape]')) radio.addEventListener('change', () => change({ shape: radio.value }));
   for (const radio of document.querySelectorAll('input[name=by]')) radio.addEventListener('change', () => change({ by: radio.value }));
   byId('no-sink').addEventListener('change', (event) => change({ noSink: event.target.checked }));
 
-  addPart(['heads', 'theme'], drawChosen);
-  addPart(['heads', 'by', 'noSink', 'theme', 'size'], draw);
+  addPart(['heads', 'theme', 'heads scores'], drawChosen);
+  addPart(['shape', 'by', 'noSink', 'theme', 'size'], drawPattern);
+  addPart(['run', 'heads'], drawPattern, 'late');
   addPart(['query'], () => {
-    if (shape === 'lines') {
+    if (state.shape === 'lines') {
       drawFocus();
       keepInView();
-    } else {
-      drawOverlay();
-    }
+    } else if (state.shape === 'map') {
+      const [from, to] = [first(), last()];
+      if (range && (state.query < from || state.query > to)) {
+        const start = Math.max(0, state.query - Math.floor((to - from) / 2));
+        range = [start, start + to - from];
+      }
+      drawMap();
+    } else return;
     drawText();
-  });
+  }, 'late');
 
   function keepInView() {
     const y = state.query * LINE_HEIGHT;

@@ -1,75 +1,135 @@
 /*
- * What all parts of the page share: the data that the program left in it, the state that they show, tokens and
- * numbers as text. The files of this folder are joined into one script in the order that web/page.c lists.
+ * What all parts of the page share: the state, who draws from it, elements, tokens and numbers as text. The files of
+ * this folder are joined into one script in the order that web/page.c lists.
  */
 'use strict';
 
-const data = JSON.parse(document.getElementById('data').textContent);
-const nTokens = data.n_tokens;
 const BITS_PER_NAT = 1 / Math.LN2;
 
-/* The theme as the system has it, or as it was chosen; canvases are drawn anew when it changes. */
-function applyTheme(choice) {
-  const dark = choice === 'dark' || (choice === 'system' && matchMedia('(prefers-color-scheme: dark)').matches);
-  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
-}
-applyTheme('system');
+/* The page as it came, for whoever saves it; its texts are shared, not copied. */
+const pristine = document.documentElement.cloneNode(true);
 
-/* What is chosen. change() is the only one to write to it; every part of the page draws from it. */
+const byId = (id) => document.getElementById(id);
+
+/*
+ * What is chosen. change() is the only one to write to it; every part of the page draws from it, from the numbers
+ * (`run`) and from nothing else.
+ */
 const state = {
-  query: data.query,
-  heads: [], // names; the first is the one that "step by step" takes
+  text: null, // what is typed; null on a page that only shows
+  written: null, // where in it the model began to write, in UTF-16 units; null: nowhere
+  query: 0, // the position under the eye
+  part: null, // the box of the model that was entered: "L4H1", "L2MLP", "embed", "L3", "logits"
+  heads: [], // names of the heads drawn large; the first is the one that "step by step" takes
+  shape: 'map', // or 'lines', 'steps', 'writes'
   by: 'weight', // or 'value'
   noSink: false,
-  without: false, // show what the model does without the heads of --ablate
+  off: {}, // {name of a head or MLP: factor}
   temperature: 1,
   topP: 1,
+  seed: 1,
   theme: 'system',
+  language: /^zh/i.test(navigator.language) ? 'zh' : 'en',
+  tour: null, // its step, from 0
+  preview: null, // the head under the pointer
 };
 
-const parts = [{ keys: ['theme'], draw: () => applyTheme(state.theme) }]; // {keys: of the state, draw}
-let pending = null; // keys changed since the last frame
+/* The numbers of the text (run.js); null before there are any. */
+let run = null;
 
-function addPart(keys, draw) {
-  parts.push({ keys, draw });
+const parts = []; // {keys: of the state, draw, when}
+let pending = null; // keys changed since the last frame
+let later = new Set(); // … since the late parts were drawn
+let lateTimer = null;
+const LATE_MS = 50;
+
+/*
+ * `draw` is called when one of `keys` has changed: a member of the state, or "run", "changes", "size", "tree", "source" and
+ * the like. `when`: 'always', without numbers too; 'first', before all others, for what follows from the state and may
+ * touch more of it; 'late', once nothing has changed for a moment.
+ */
+function addPart(keys, draw, when = 'then') {
+  parts.push({ keys: when === 'first' ? keys : [...keys, 'language'], draw, when });
 }
 
+function drawAs(when, changed) {
+  for (const part of parts) if (part.when === when && (run || when === 'always') && part.keys.some((key) => changed.has(key))) part.draw();
+}
+
+function drawLate() {
+  clearTimeout(lateTimer);
+  const changed = later;
+  later = new Set();
+  drawAs('late', changed);
+}
+
+function drawParts() {
+  drawAs('first', pending);
+  const changed = pending;
+  pending = null;
+  for (const key of changed) later.add(key);
+  drawAs('always', changed);
+  drawAs('then', changed);
+  clearTimeout(lateTimer);
+  lateTimer = setTimeout(drawLate, LATE_MS);
+}
+addEventListener('beforeprint', () => run && drawLate());
+
 /* Parts whose keys changed are drawn in the next frame, each once however many changes there were. */
-function change(values) {
+function touch(...keys) {
   if (!pending) {
     pending = new Set();
-    requestAnimationFrame(() => {
-      const changed = pending;
-      pending = null;
-      for (const part of parts) if (part.keys.some((key) => changed.has(key))) part.draw();
-    });
+    requestAnimationFrame(drawParts);
   }
-  for (const key of Object.keys(values)) {
-    state[key] = values[key];
-    pending.add(key);
-  }
+  for (const key of keys) pending.add(key);
+}
+
+function change(values) {
+  Object.assign(state, values);
+  touch(...Object.keys(values));
 }
 
 function chooseQuery(query) {
-  change({ query: Math.max(0, Math.min(nTokens - 1, query)) });
+  change({ query: Math.max(0, Math.min(run.n - 1, query)) });
 }
 
-const byId = (id) => document.getElementById(id);
+/* The theme as the system has it, or as it was chosen; canvases are drawn anew when it changes. */
+const prefersDark = matchMedia('(prefers-color-scheme: dark)');
+function applyTheme() {
+  const dark = state.theme === 'dark' || (state.theme === 'system' && prefersDark.matches);
+  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
+}
+addPart(['theme'], applyTheme, 'always');
+prefersDark.addEventListener('change', () => touch('theme'));
+
+const isStill = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
 /* An element; text is always text. Attributes that are undefined, null or false are left out. */
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name === 'on') for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
-    else if (name === 'share') element.style.setProperty('--share', value);
-    else if (value !== undefined && value !== null && value !== false) element.setAttribute(name, value);
+    else if (name === 'style') for (const [property, text] of Object.entries(value)) element.style.setProperty(property, text);
+    else if (value !== undefined && value !== null && value !== false) element.setAttribute(name, value === true ? '' : value);
   }
-  element.append(...children.filter((child) => child !== null));
+  element.append(...children.filter((child) => child !== null && child !== undefined));
   return element;
 }
 
-/* A horizontal bar that is full at a share of 1. */
-const makeBar = (share, className = '') => make('span', { class: `bar-of ${className}`, share: Math.min(1, share) });
+/* A shape of SVG. */
+function draw(tag, attributes = {}, ...children) {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/* A horizontal bar that is full at a share of 1. `before`: the share that it had, as an outline. */
+function makeBar(share, className = '', before = null) {
+  const style = { '--share': Math.min(1, share) };
+  if (before !== null) style['--before'] = Math.min(1, before);
+  return make('span', { class: `bar-of ${className}${before !== null ? ' compared' : ''}`, style });
+}
 
 /* Bytes and numbers from base64. */
 function bytesOf(base64) {
@@ -87,12 +147,10 @@ function floatsOf(base64) {
 
 function scaledOf([scale, base64]) {
   const bytes = new DataView(bytesOf(base64).buffer);
-  return Float64Array.from({ length: bytes.byteLength / 2 }, (_, i) => scale * bytes.getUint16(2 * i, true));
+  return Array.from({ length: bytes.byteLength / 2 }, (_, i) => scale * bytes.getUint16(2 * i, true));
 }
 
-function bytesOfHex(hex) {
-  return Uint8Array.from(hex.match(/../g), (pair) => parseInt(pair, 16));
-}
+const bytesOfHex = (hex) => Uint8Array.from(hex.match(/../g), (pair) => parseInt(pair, 16));
 
 /*
  * Text that would not be seen, or that would rearrange the line it stands in, as something to see: a space in
@@ -112,35 +170,22 @@ const visible = (text) => text.replace(UNSEEN, picture);
 const asLabel = (text) => visible(text).replace(/^ +/, (spaces) => '␣'.repeat(spaces.length));
 const asBytes = (hex) => `⟨${hex.match(/../g).join(' ')}⟩`;
 
-/* A token of the vocabulary, as a label. */
+/* A token of the vocabulary: as a label, and as the text that it adds, null where it is no whole text. */
 function labelOfId(id) {
-  const piece = data.vocabulary[id];
+  const piece = run.vocabulary[id];
   return typeof piece === 'string' ? asLabel(piece) : asBytes(piece.hex);
 }
 
-/*
- * What each token adds to the text. A character whose bytes are spread over tokens appears at the last of them;
- * the others show their bytes.
- */
-const tokenTexts = (() => {
-  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-  const encoder = new TextEncoder();
-  return data.tokens.map((token, i) => {
-    const bytes = token.hex ? bytesOfHex(token.hex) : encoder.encode(token.token);
-    return decoder.decode(bytes, { stream: i + 1 < nTokens });
-  });
-})();
-
 const labelOf = (position) => {
-  const text = tokenTexts[position];
-  const { hex } = data.tokens[position];
+  const text = run.texts[position];
+  const { token, hex } = run.tokens[position];
+  if (position === 0 && run.bos) return visible(token ?? asBytes(hex));
   return text === '' && hex ? asBytes(hex) : asLabel(text);
 };
 
-/* A token of the text with its position; isolated, so that one written from right to left leaves the number where it is. */
-const placeOf = (position) => `${position} \u2068${labelOf(position)}\u2069`;
-
-const plural = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;
+/* Isolated, so that a token written from right to left leaves what stands beside it where it is. */
+const isolate = (text) => `\u2068${text}\u2069`;
+const placeOf = (position) => `${position} ${isolate(labelOf(position))}`;
 
 /* Numbers. */
 function percent(p) {
@@ -151,16 +196,13 @@ function percent(p) {
 const minus = (text) => text.replace('-', '−');
 const bits = (nats) => (nats * BITS_PER_NAT).toFixed(2);
 const fixed = (x, digits) => minus(x.toFixed(digits));
-
-/* With the heads of --ablate switched off, or as the model is. */
-const shownRun = () => (state.without ? data.ablation : data);
+const signed = (x, digits) => `${x > 0 ? '+' : ''}${fixed(x, digits)}`;
+const weightText = (value) => (value < 0.0005 && value > 0 ? '< 0.001' : value.toFixed(3));
+const share = (value) => Math.max(0, Math.min(1, value)).toFixed(3);
 
 /* A value of the style sheet as the theme has it now; a canvas does not follow it by itself. */
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-
-function rgbOf(colour) {
-  return [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-}
+const rgbOf = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
 
 /* Makes a canvas as large as `width` × `height` CSS pixels, sharp on any screen; returns its context. */
 function sized(canvas, width, height) {
@@ -178,9 +220,9 @@ function sized(canvas, width, height) {
  * Arrow keys, Home and End walk through the children of a container of which one at a time takes part in the
  * Tab order; `columns()` of them make a row, for up and down.
  */
-function walkWithKeys(container, columns, onMove) {
+function walkWithKeys(container, columns, onMove, selector = ':scope > *') {
   container.addEventListener('keydown', (event) => {
-    const items = [...container.children];
+    const items = [...container.querySelectorAll(selector)];
     const at = items.indexOf(document.activeElement);
     const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns(), ArrowDown: columns(), Home: -at, End: items.length - 1 - at };
     if (at < 0 || !(event.key in steps) || event.ctrlKey || event.altKey || event.metaKey) return;
@@ -191,4 +233,46 @@ function walkWithKeys(container, columns, onMove) {
     items[to].focus();
     onMove(to);
   });
+}
+
+/* What stands at the cursor, or at the element that has the focus. */
+const tip = (() => {
+  const box = byId('tip');
+  const show = (x, y, children) => {
+    box.replaceChildren(...children);
+    box.hidden = false;
+    const { width, height } = box.getBoundingClientRect();
+    const left = Math.max(4, Math.min(x + 14, document.documentElement.clientWidth - width - 4));
+    const below = y + 18 + height < innerHeight;
+    box.style.left = `${left}px`;
+    box.style.top = `${Math.max(4, below ? y + 18 : y - height - 10)}px`;
+  };
+  const hide = () => {
+    box.hidden = true;
+  };
+  addEventListener('scroll', hide, { capture: true, passive: true });
+  addEventListener('keydown', (event) => event.key === 'Escape' && hide());
+  return {
+    at: (event, ...children) => show(event.clientX, event.clientY, children),
+    over: (element, ...children) => {
+      const place = element.getBoundingClientRect();
+      show(place.left - 14, place.bottom - 12, children);
+    },
+    hide,
+  };
+})();
+
+/* Calls `answer` with the newest event, once a frame. */
+function eachFrame(answer) {
+  let newest = null;
+  return (event) => {
+    if (!newest) {
+      requestAnimationFrame(() => {
+        const last = newest;
+        newest = null;
+        answer(last);
+      });
+    }
+    newest = event;
+  };
 }

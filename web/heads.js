@@ -1,110 +1,117 @@
-/* The grid of all heads, small: sorted and coloured by the scores of `study heads`. */
+/* The grid of all heads, larger: sorted and coloured by the scores of `study heads`. */
 
 (() => {
-  const THUMB = 64; // cells a side at most
-  const SCORES = { // of `study heads`: key → name, largest value of the bar
-    prev: ['previous (prev)', 1],
-    ind: ['induction (ind)', 1],
-    dup: ['duplicate (dup)', 1],
-    sink: ['sink', 1],
-    self: ['self', 1],
-    confidence: ['confidence (conf)', 1],
-    entropy_share: ['entropy (/max)', 1],
-    distance: ['distance (dist)', null],
-    ...(data.sinks && { learned_sink: ['learned sink', 1] }),
-  };
-  const MEASURED = { repeat: 'random tokens, twice', text: 'this text' };
+  const SCORES = ['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entropy_share', 'distance', 'learned_sink'];
   const grid = byId('grid');
   const sort = byId('sort');
   const colour = byId('colour');
   const measured = byId('measured');
-  let ramp = heatRamp();
+  const canvas = byId('thumbs');
+  let built = null;
+  let buttons = new Map();
+  let shown = new Set(); // heads that have come into view, or all where they are few
+  const toPaint = [];
 
-  fillSelect(sort, { layer: 'layer', ...Object.fromEntries(Object.entries(SCORES).map(([key, [name]]) => [key, name])) });
-  fillSelect(colour, { none: 'nothing', ...Object.fromEntries(Object.entries(SCORES).map(([key, [name]]) => [key, name])) });
-  fillSelect(measured, Object.fromEntries(Object.entries(MEASURED).filter(([key]) => data.heads[key])));
-  if (measured.options.length === 0) for (const control of [sort, colour, measured]) control.disabled = true;
+  const tableOf = () => scoresOfHeads(measured.value);
+  const scoresFor = (name) => tableOf()?.[name];
 
-  /* {"prev": …, …, "label"} of every head by its name. */
-  function tableOf(scores) {
-    return scores && Object.fromEntries(scores.rows.map((row, i) => [
-      `L${Math.floor(i / data.n_head)}H${i % data.n_head}`,
-      { ...Object.fromEntries(scores.columns.map((column, j) => [column, row[j]])), label: scores.labels[i] },
-    ]));
+  function fillSelect(select, options) {
+    const { value } = select;
+    select.replaceChildren(...options.map(([key, name]) => make('option', { value: key }, name)));
+    if (options.some(([key]) => key === value)) select.value = value;
   }
 
-  const tables = { text: tableOf(data.heads.text), repeat: tableOf(data.heads.repeat) };
-  const scoresFor = (name) => tables[measured.value]?.[name];
-
-  const buttons = new Map(headNames.map((name) => [name, make(
-    'button', { type: 'button', class: 'thumb', tabindex: -1, 'data-head': name, 'aria-pressed': 'false' },
-    make('b', {}), make('span', {}, name), make('i', {}),
-  )]));
-  grid.style.setProperty('--columns', data.n_head);
-  buttons.get(headNames[0]).tabIndex = 0;
-
-  const canvas = byId('thumbs');
-  const pictures = new Map(); // of heads that have come into view
-  const toPaint = [];
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) {
-      if (entry.isIntersecting) {
-        seen.unobserve(entry.target);
-        toPaint.push(entry.target.dataset.head);
-      }
+      if (!entry.isIntersecting) continue;
+      seen.unobserve(entry.target);
+      shown.add(entry.target.dataset.head);
+      toPaint.push(entry.target.dataset.head);
     }
     paintSome();
   }, { rootMargin: '200px' });
 
-  /* A few thumbnails a frame, so that the page stays alive while hundreds come into view. */
-  function paintSome() {
-    const end = performance.now() + 8;
-    while (toPaint.length > 0 && performance.now() < end) {
-      const name = toPaint.shift();
-      pictures.set(name, paintThumb(name));
-      placeThumb(name);
+  function build() {
+    built = run.facts;
+    seen.disconnect();
+    shown = new Set();
+    buttons = new Map(headNames().map((name) => [name, make(
+      'button', { type: 'button', class: 'thumb', tabindex: -1, 'data-head': name, 'aria-pressed': 'false' },
+      make('b', {}), make('span', {}, name), make('em', {}), make('i', {}),
+    )]));
+    grid.style.setProperty('--columns', run.facts.n_head);
+    buttons.values().next().value.tabIndex = 0;
+    for (const [name, button] of buttons) {
+      if (buttons.size <= MOST_THUMBS) shown.add(name);
+      else seen.observe(button);
     }
-    if (toPaint.length > 0) requestAnimationFrame(paintSome);
+    drawControls();
   }
 
-  function paintThumb(name) {
-    const size = Math.min(nTokens, THUMB);
-    const triangle = decodePattern(name);
-    const cells = pooled(size, (query) => triangle.subarray(rowStart(query), rowStart(query + 1)));
-    return paintCells(size, (i) => ramp[cells[i]]);
+  function drawControls() {
+    const scores = SCORES.filter((key) => key !== 'learned_sink' || run.facts.sinks).map((key) => [key, say(`score ${key}`)]);
+    fillSelect(sort, [['layer', say('layer order')], ...scores]);
+    fillSelect(colour, [['none', say('nothing')], ...scores]);
+    fillSelect(measured, ['repeat', 'text'].filter((key) => run.heads[key]).map((key) => [key, say(`measured ${key}`)]));
+    for (const control of [sort, colour, measured]) control.disabled = measured.options.length === 0;
+    arrange();
+    drawScores();
+  }
+
+  /* A few thumbnails a frame, so that the page stays alive while hundreds come into view. */
+  let painting = false;
+  function paintSome(limit = 8) {
+    if (painting) return;
+    const end = performance.now() + limit;
+    while (toPaint.length > 0 && performance.now() < end) placeThumb(toPaint.shift());
+    if (toPaint.length === 0) return;
+    painting = true;
+    requestAnimationFrame(() => {
+      painting = false;
+      paintSome();
+    });
   }
 
   function placeThumb(name) {
-    const place = buttons.get(name).firstElementChild;
+    const button = buttons.get(name);
+    const place = button?.firstElementChild;
+    if (!place) return;
     const context = canvas.getContext('2d');
     context.imageSmoothingEnabled = false;
     context.fillStyle = styleOf('--heat-0');
-    context.fillRect(place.offsetLeft, place.offsetTop, place.offsetWidth, place.offsetHeight);
-    context.drawImage(pictures.get(name), place.offsetLeft, place.offsetTop, place.offsetWidth, place.offsetHeight);
+    const box = [button.offsetLeft + button.clientLeft + place.offsetLeft, button.offsetTop + button.clientTop + place.offsetTop, place.offsetWidth, place.offsetHeight];
+    context.fillRect(...box);
+    const thumb = run.remembered(`thumb ${document.documentElement.dataset.theme} ${name}`, () => paintThumb(name));
+    context.drawImage(thumb, ...box);
   }
 
   function placeThumbs() {
     sized(canvas, grid.offsetWidth, grid.offsetHeight);
     grid.style.setProperty('--width', `${grid.offsetWidth}px`); // kept on paper, where nothing is drawn anew
-    for (const name of pictures.keys()) placeThumb(name);
+    toPaint.splice(0, toPaint.length, ...shown);
+    paintSome();
   }
 
   /* In the order of the layers, or from the largest score to the smallest. */
   function arrange() {
     const key = sort.value;
-    const value = (name) => scoresFor(name)?.[key] ?? -Infinity;
-    const names = key === 'layer' ? headNames : [...headNames].sort((a, b) => value(b) - value(a));
+    const table = tableOf();
+    const value = (name) => table?.[name]?.[key] ?? -Infinity;
+    const names = [...buttons.keys()];
+    if (key !== 'layer') names.sort((a, b) => value(b) - value(a));
     grid.replaceChildren(...names.map((name) => buttons.get(name)));
     placeThumbs();
   }
 
   function drawScores() {
     const key = colour.value;
-    const largest = SCORES[key]?.[1] ?? Math.max(...headNames.map((name) => scoresFor(name)?.[key] ?? 0));
+    const table = tableOf();
+    const largest = key === 'distance' ? Math.max(...[...buttons.keys()].map((name) => table?.[name]?.[key] ?? 0)) : 1;
     for (const [name, button] of buttons) {
-      const score = scoresFor(name)?.[key];
+      const score = table?.[name]?.[key];
       button.style.setProperty('--share', score > 0 ? score / largest : 0);
       button.classList.toggle('scored', key !== 'none');
+      button.querySelector('em').textContent = nameOfHead(name);
     }
     placeThumbs(); // their bars may have moved them
   }
@@ -114,67 +121,59 @@
       const place = state.heads.indexOf(name);
       button.setAttribute('aria-pressed', place >= 0);
       button.style.setProperty('--mark', place >= 0 ? coloursOfHeads[place] : 'transparent');
+      button.classList.toggle('off', name in state.off);
     }
   }
 
-  /* All that `study heads` says of a head, in its words. */
+  /* All that `study heads` says of a head, and what the words mean. */
   function describe(name) {
     const scores = scoresFor(name);
     if (!scores) return name;
-    const columns = { conf: 'confidence', sink: 'sink', self: 'self', prev: 'prev', dup: 'dup', ind: 'ind' };
-    const parts = [`entropy ${bits(scores.entropy_nats)} bits (${scores.entropy_share.toFixed(2)} of the most possible)`];
-    for (const [word, key] of Object.entries(columns)) if (scores[key] !== null) parts.push(`${word} ${scores[key].toFixed(3)}`);
-    parts.push(`distance ${scores.distance.toFixed(1)}`);
-    return `${name}${scores.label ? `, ${scores.label}` : ''}: ${parts.join(' · ')} (on ${MEASURED[measured.value]})`;
+    const parts = [say('head entropy', bits(scores.entropy_nats), scores.entropy_share.toFixed(2))];
+    for (const key of ['confidence', 'sink', 'self', 'prev', 'dup', 'ind']) if (scores[key] !== null) parts.push(`${say(`score ${key}`)} ${scores[key].toFixed(3)}`);
+    parts.push(`${say('score distance')} ${scores.distance.toFixed(1)}`);
+    return `${name}${scores.label ? `, ${say(`label ${scores.label}`)}` : ''}: ${parts.join(' · ')} (${say(`measured ${measured.value}`)})`;
+  }
+
+  function meanings() {
+    return make('dl', { class: 'meanings' }, ...['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entropy_share', 'distance'].map((key) => make('div', {}, make('dt', {}, say(`score ${key}`)), make('dd', {}, say(`meaning ${key}`)))));
   }
 
   function show(event) {
     const button = event.target.closest('.thumb');
     if (button) byId('head-note').textContent = describe(button.dataset.head);
-  }
-
-  function choose(name, together) {
-    const others = state.heads.filter((other) => other !== name);
-    const chosen = state.heads.includes(name);
-    if (!together) change({ heads: [name] });
-    else if (!chosen) change({ heads: [...state.heads.slice(-(MAX_CHOSEN - 1)), name] });
-    else if (others.length > 0) change({ heads: others });
+    if (button && event.type === 'pointerover' && event.pointerType === 'mouse') tip.at(event, make('b', {}, button.dataset.head), make('p', {}, describe(button.dataset.head)));
   }
 
   grid.addEventListener('pointerover', show);
+  grid.addEventListener('pointerleave', tip.hide);
   grid.addEventListener('focusin', show);
   grid.addEventListener('click', (event) => {
     const button = event.target.closest('.thumb');
-    if (button) choose(button.dataset.head, byId('several').checked || event.shiftKey || event.ctrlKey || event.metaKey);
+    if (button) chooseHead(button.dataset.head, byId('several').checked || event.shiftKey || event.ctrlKey || event.metaKey);
   });
-  walkWithKeys(grid, () => data.n_head, () => {});
+  walkWithKeys(grid, () => run.facts.n_head, () => {});
   sort.addEventListener('change', arrange);
   colour.addEventListener('change', drawScores);
   measured.addEventListener('change', () => {
     arrange();
     drawScores();
   });
-  addPart(['heads', 'theme'], drawChosen);
-  addPart(['size'], placeThumbs);
-  addPart(['theme'], () => {
-    ramp = heatRamp();
-    pictures.clear();
-    placeThumbs();
-    for (const button of buttons.values()) seen.observe(button);
+  addEventListener('beforeprint', () => {
+    if (!run) return;
+    for (const name of buttons.keys()) placeThumb(name);
   });
-  arrange();
-  drawScores();
-  byId('head-note').textContent = describe(initialHead());
-  change({ heads: [initialHead()] });
 
-  /* Where there is something to see: the head surest of what it looks at, unless that is the first token. */
-  function initialHead() {
-    if (!tables.text) return headNames[0];
-    const interest = (name) => tables.text[name].confidence * (1 - tables.text[name].sink);
-    return headNames.reduce((best, name) => (interest(name) > interest(best) ? name : best));
-  }
-
-  function fillSelect(select, options) {
-    select.replaceChildren(...Object.entries(options).map(([value, name]) => make('option', { value }, name)));
-  }
+  addPart(['run', 'heads scores'], () => {
+    if (built !== run.facts) build();
+    else drawControls();
+  }, 'late');
+  addPart(['language'], () => byId('heads').querySelector('.what').replaceChildren(
+    make('summary', {}, say('what is this')), make('p', {}, say('heads text')), meanings(),
+  ), 'always');
+  addPart(['heads', 'off', 'theme', 'run'], drawChosen, 'late');
+  addPart(['run', 'heads', 'heads scores'], () => {
+    byId('head-note').textContent = state.heads[0] ? describe(state.heads[0]) : '';
+  }, 'late');
+  addPart(['size', 'theme'], placeThumbs, 'late');
 })();

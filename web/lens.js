@@ -8,44 +8,50 @@
   const MARGIN = 8; // rows beyond those in view
   const frame = byId('lens-grid');
   const readout = byId('lens-cell');
-  const { rows: columns, positions } = data.lens;
   const table = make('div', { class: 'lens-rows' });
-  let cell = { position: state.query, column: columns.length - 1 };
-  let drawn = [0, 0]; // the rows in the document, from … to
+  let columns = []; // 0_pre is the stream that enters layer 0; the names are those of `study lens`
+  let cell = { position: 0, column: 0 };
 
-  /* 0_pre is the stream that enters layer 0; the names are those of `study lens`. */
-  const head = make('div', { class: 'lens-row lens-head', role: 'row' }, make('span', { role: 'columnheader' }, 'token'),
-    ...columns.map((name) => make('span', { role: 'columnheader' }, name)));
-  frame.style.setProperty('--columns', columns.length);
-  frame.append(head, table);
-  table.style.height = `${nTokens * ROW}px`;
+  function begin() {
+    if (!run.lensRows) return;
+    columns = run.lensRows;
+    if (cell.column >= columns.length || cell.column === 0) cell.column = columns.length - 1;
+    const head = make('div', { class: 'lens-row lens-head', role: 'row' }, make('span', { role: 'columnheader' }, say('token')),
+      ...columns.map((name) => make('span', { role: 'columnheader' }, name)));
+    frame.style.setProperty('--columns', columns.length);
+    frame.replaceChildren(head, table);
+    table.style.height = `${run.n * ROW}px`;
+    drawRows();
+    drawReadout();
+  }
 
-  const answerAt = ({ position, column }) => {
-    const [p, rank, ...flat] = positions[position].rows[column];
+  function answerAt({ position, column }) {
+    const answer = run.lens[position];
+    if (!answer || !columns[column]) return null;
+    const [p, rank, ...flat] = answer.rows[column];
     const top = [];
     for (let i = 0; i < flat.length; i += 2) top.push({ id: flat[i], p: flat[i + 1] });
-    return { p, rank, top, final: positions[position].final };
-  };
+    return { p, rank, top, final: answer.final };
+  }
 
   function makeRow(position) {
     const row = make('div', { class: 'lens-row', role: 'row', 'data-position': position, 'aria-rowindex': position + 1 });
     row.style.top = `${position * ROW}px`;
     row.append(make('span', { role: 'rowheader', title: labelOf(position) }, make('bdi', {}, labelOf(position))));
     for (let column = 0; column < columns.length; column++) {
-      const { p, top, final } = answerAt({ position, column });
-      row.append(make('span', { role: 'gridcell', class: top[0].id === final ? 'agrees' : null, share: p.toFixed(3), 'data-column': column },
-        make('bdi', {}, labelOfId(top[0].id))));
+      const answer = answerAt({ position, column });
+      row.append(answer
+        ? make('span', { role: 'gridcell', class: answer.top[0].id === answer.final ? 'agrees' : null, style: { '--share': share(answer.p) }, 'data-column': column },
+          make('bdi', {}, labelOfId(answer.top[0].id)))
+        : make('span', { role: 'gridcell', 'data-column': column }, '…'));
     }
     return row;
   }
 
-  function draw() {
-    const first = Math.max(0, Math.floor(frame.scrollTop / ROW) - MARGIN);
-    const last = Math.min(nTokens, Math.ceil((frame.scrollTop + frame.clientHeight) / ROW) + MARGIN);
-    if (first !== drawn[0] || last !== drawn[1]) {
-      drawn = [first, last];
-      table.replaceChildren(...Array.from({ length: last - first }, (_, i) => makeRow(first + i)));
-    }
+  function drawRows() {
+    const from = Math.max(0, Math.floor(frame.scrollTop / ROW) - MARGIN);
+    const to = Math.min(run.n, Math.ceil((frame.scrollTop + frame.clientHeight) / ROW) + MARGIN);
+    table.replaceChildren(...Array.from({ length: Math.max(0, to - from) }, (_, i) => makeRow(from + i)));
     drawMarks();
   }
 
@@ -58,16 +64,18 @@
   }
 
   function drawReadout() {
-    const { p, rank, top, final } = answerAt(cell);
-    const name = columns[cell.column];
+    const answer = answerAt(cell);
+    if (!answer) {
+      readout.replaceChildren();
+      return;
+    }
+    const fact = (name, key, ...value) => make('div', {}, make('dt', {}, name), make('dd', { 'data-key': key }, ...value));
     readout.replaceChildren(
-      make('h3', {}, make('span', { class: 'dim' }, `${name}, after `), placeOf(cell.position)),
-      make('dl', {},
-        make('div', {}, make('dt', {}, 'final answer'), make('dd', {}, make('bdi', {}, labelOfId(final)))),
-        make('div', {}, make('dt', {}, 'its probability here'), make('dd', { 'data-key': 'p' }, percent(p))),
-        make('div', {}, make('dt', {}, 'its rank here'), make('dd', { 'data-key': 'rank' }, String(rank)))),
-      make('p', { class: 'dim' }, 'Likeliest here'),
-      make('ol', { class: 'bars' }, ...top.map((token) => make('li', { class: token.id === final ? 'itself' : null },
+      make('h3', {}, make('span', { class: 'dim' }, `${columns[cell.column]}, ${say('after')} `), placeOf(cell.position)),
+      make('dl', {}, fact(say('final answer'), 'final', make('bdi', {}, labelOfId(answer.final))),
+        fact(say('its probability'), 'p', percent(answer.p)), fact(say('its rank'), 'rank', String(answer.rank))),
+      make('p', { class: 'dim' }, say('likeliest here')),
+      make('ol', { class: 'bars' }, ...answer.top.map((token) => make('li', { class: token.id === answer.final ? 'itself' : null },
         make('bdi', {}, labelOfId(token.id)), makeBar(token.p), make('span', {}, percent(token.p))))),
     );
   }
@@ -85,12 +93,12 @@
 
   function keepInView() {
     const y = state.query * ROW;
-    const height = frame.clientHeight - head.offsetHeight;
+    const height = frame.clientHeight - ROW;
     if (y < frame.scrollTop) frame.scrollTop = y;
     else if (y + ROW > frame.scrollTop + height) frame.scrollTop = y + ROW - height;
   }
 
-  frame.addEventListener('scroll', draw);
+  frame.addEventListener('scroll', () => run && drawRows());
   frame.addEventListener('pointerover', (event) => {
     const place = cellOf(event);
     if (place) point(place);
@@ -100,7 +108,7 @@
     if (row) chooseQuery(Number(row.dataset.position));
   });
   frame.addEventListener('keydown', (event) => {
-    const rows = { ArrowUp: -1, ArrowDown: 1, Home: -nTokens, End: nTokens };
+    const rows = { ArrowUp: -1, ArrowDown: 1, Home: -run.n, End: run.n };
     const right = { ArrowLeft: -1, ArrowRight: 1 };
     if (!(event.key in rows || event.key in right)) return;
     event.preventDefault();
@@ -108,11 +116,12 @@
     else point({ ...cell, column: Math.max(0, Math.min(columns.length - 1, cell.column + right[event.key])) });
   });
 
+  addPart(['run', 'lens'], begin, 'late');
   addPart(['query'], () => {
     cell = { ...cell, position: state.query };
     keepInView();
-    draw();
+    drawMarks();
     drawReadout();
-  });
-  addPart(['size'], draw);
+  }, 'late');
+  addPart(['size'], drawRows, 'late');
 })();

@@ -1,41 +1,123 @@
-/* The frame around the sections: what the page is about, the chosen position, themes, sizes; then the first drawing. */
+/* The frame around the parts: what the page is about, files that are dropped, sizes; then the first numbers. */
 
 (() => {
-  const facts = [visible(data.model), `${data.architecture}, ${data.type}`, `${plural(data.n_layer, 'layer')} × ${plural(data.n_head, 'head')}`, plural(nTokens, 'token')];
-  if (data.n_prompt < nTokens) facts.push(`the last ${nTokens - data.n_prompt} generated`);
-  if (keptLayers.length < data.n_layer) facts.push(`patterns of ${plural(keptLayers.length, 'layer')} kept (--layers)`);
-  byId('facts').textContent = facts.join(' · ');
-  byId('made-by').replaceChildren(`Made by attn ${data.version}: `, make('code', {}, visible(data.made_by)));
+  const LARGEST = 2 ** 31; // bytes of a model that there is room for (wasm/ask.c)
+  const status = byId('status');
+  let opened = null; // the file whose model answers; null: the page's own
+  let tell = null; // what the status line says, a function of the language
 
-  byId('back').addEventListener('click', () => chooseQuery(state.query - 1));
-  byId('forth').addEventListener('click', () => chooseQuery(state.query + 1));
-  addPart(['query'], () => {
-    byId('place').replaceChildren('position ', placeOf(state.query));
-    byId('back').disabled = state.query === 0;
-    byId('forth').disabled = state.query === nTokens - 1;
-  });
-
-  if (data.ablation) {
-    const { heads, delta_nll_nats: delta, kl_nats: kl, top1_changed: changed } = data.ablation;
-    const input = byId('without-input');
-    const sign = delta < 0 ? '−' : '+';
-    byId('without').hidden = false;
-    byId('without').title = `surprisal ${sign}${bits(Math.abs(delta))} bits a token, KL ${bits(kl)} bits, best token changed at ${percent(changed)} of the positions`;
-    input.nextElementSibling.textContent = `Without ${heads.length > 3 ? `${heads.length} heads` : heads.join(', ')}`;
-    input.addEventListener('change', () => change({ without: input.checked }));
+  function drawStatus() {
+    status.hidden = !tell;
+    status.textContent = tell ? tell() : '';
   }
 
-  const THEMES = ['system', 'light', 'dark'];
-  byId('theme').addEventListener('click', () => change({ theme: THEMES[(THEMES.indexOf(state.theme) + 1) % THEMES.length] }));
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => change({ theme: state.theme }));
-  addPart(['theme'], () => {
-    byId('theme').textContent = `Theme: ${state.theme}`;
-  });
+  function drawFrame() {
+    const first = run !== null;
+    byId('main').hidden = !first;
+    byId('welcome').hidden = first || source.kind !== 'engine' || hasModel();
+    byId('open-file').hidden = source.kind !== 'engine';
+    byId('copy-link').hidden = !first;
+    byId('save').hidden = !first || source.kind === 'server';
+    byId('tour-start').hidden = !first;
+    byId('theme').textContent = say(`theme ${state.theme}`);
+    if (!first) return;
+    const { facts } = run;
+    const name = facts.model.split('/').at(-1);
+    const words = [visible(name), `${facts.architecture}, ${facts.type}`, say('layers_of', facts.n_layer, facts.n_head), say('tokens_of', run.n)];
+    if (state.text === null && run.n_prompt < run.n) words.push(say('generated_of', run.n - run.n_prompt));
+    if (facts.patterns.layers.length < facts.n_layer) words.push(say('kept_of', facts.patterns.layers.length));
+    byId('facts').textContent = words.join(' · ');
+    byId('made-by').replaceChildren(say('made by', facts.version), make('code', {}, visible(facts.made_by)));
+  }
 
-  let width = innerWidth;
-  addEventListener('resize', () => {
-    if (innerWidth !== width) change({ size: (width = innerWidth) });
-  });
+  const hasModel = () => byId('weights').textContent !== '';
 
-  for (const part of parts) part.draw();
+  const megabytes = (bytes) => (bytes < 1e9 ? `${Math.round(bytes / 1e6)} MB` : `${(bytes / 1e9).toFixed(1)} GB`);
+
+  async function openFile(file) {
+    if (file.size > LARGEST) {
+      tell = () => say('not opened', visible(file.name), say('too large', megabytes(file.size)));
+      drawStatus();
+      return;
+    }
+    tell = () => say('opening file', visible(file.name), megabytes(file.size));
+    drawStatus();
+    await openSource(file, (done) => {
+      tell = () => say('opening file', visible(file.name), percent(done));
+      drawStatus();
+    });
+    if (source.problem) {
+      const { problem: why } = source;
+      tell = () => say('not opened', visible(file.name), why);
+      if (opened || hasModel()) await openSource(opened); // back to the one before
+    } else {
+      opened = file;
+      tell = null;
+      run = null;
+      followed = null;
+      idsOf.clear();
+      change({ heads: [], part: null, pinned: false, off: {}, query: 0 });
+      goTo(state.text || TOUR_TEXT);
+    }
+    touch('source');
+  }
+
+  byId('open-file').addEventListener('click', () => byId('file').click());
+  byId('file').addEventListener('change', (event) => {
+    if (event.target.files[0]) openFile(event.target.files[0]);
+    event.target.value = '';
+  });
+  if (source.kind === 'engine') {
+    addEventListener('dragover', (event) => {
+      event.preventDefault();
+      document.body.classList.add('dropping');
+    });
+    addEventListener('dragleave', () => document.body.classList.remove('dropping'));
+    addEventListener('drop', (event) => {
+      event.preventDefault();
+      document.body.classList.remove('dropping');
+      if (event.dataTransfer.files[0]) openFile(event.dataTransfer.files[0]);
+    });
+  }
+
+  byId('language').addEventListener('click', () => change({ language: state.language === 'en' ? 'zh' : 'en' }));
+  byId('theme').addEventListener('click', () => {
+    const themes = ['system', 'light', 'dark'];
+    change({ theme: themes[(themes.indexOf(state.theme) + 1) % themes.length] });
+  });
+  addPart(['run', 'source', 'theme'], drawFrame, 'always');
+  addPart(['source'], drawStatus, 'always');
+
+  let width = 0;
+  new ResizeObserver(() => {
+    if (document.documentElement.clientWidth === width) return;
+    width = document.documentElement.clientWidth;
+    touch('size');
+  }).observe(document.documentElement);
+
+  /* What was computed before is shown at once; the engine comes when it is ready. */
+  const data = JSON.parse(byId('data').textContent || 'null');
+  const asked = Address.read();
+  if (data) {
+    run = new Run(data);
+    followed = run.texts.join('').replace(/^ /, '');
+    if (followed !== run.texts.join('')) idsOf.set(followed, run.tokens.map((token) => token.id)); // whose the space is, the ids know
+    state.query = data.query;
+    if (data.n_prompt < run.n) state.written = endsIn(followed)?.[data.n_prompt - 1] ?? null;
+  }
+  Object.assign(state, asked);
+  if (source.kind !== 'frozen') state.text ??= followed ?? TOUR_TEXT;
+  if (run && state.text !== followed) placeWanted = asked.query ?? Infinity;
+  if (run) Address.fit();
+  touch(...Object.keys(state), 'run', 'source', 'tree');
+  if (source.kind === 'server' || (source.kind === 'engine' && hasModel())) {
+    if (!run) {
+      tell = () => say('opening engine');
+    }
+    openSource().then(() => {
+      const { problem: why } = source;
+      tell = why ? () => say('engine failed', why) : null;
+      drawStatus();
+    });
+  }
 })();

@@ -1,12 +1,13 @@
 /*
- * The distribution after the chosen position, and what temperature and top-p would leave of it. The page holds
- * the logits of the likeliest tokens and, for each temperature of the slider, what all the others sum to, so that
- * probabilities are exact; but where top-p reaches beyond the tokens listed, what it holds is not known to the last one.
+ * The distribution after the chosen position, what temperature and top-p would leave of it, and going on: with a token
+ * of it, or with what the sampler draws. The page holds the logits of the likeliest tokens and, for each temperature of
+ * the slider, what all the others sum to, so that probabilities are exact; but where top-p reaches beyond the tokens
+ * listed, what it holds is not known to the last one.
  */
 
 /* {entropy, top: [{id, logit, p}]} after a position; p at temperature 1, unfiltered. */
-function distributionAfter(position) {
-  const { entropy_nats: entropy, log_sum: logSum, top: flat } = shownRun().next[position];
+function distributionAfter(position, of = shownRun()) {
+  const { entropy_nats: entropy, log_sum: logSum, top: flat } = of.next[position];
   const top = [];
   for (let i = 0; i < flat.length; i += 2) top.push({ id: flat[i], logit: flat[i + 1], p: Math.exp(flat[i + 1] - logSum) });
   return { entropy, top };
@@ -21,12 +22,12 @@ function drawnFrom(position, temperature, topP) {
   const { top } = distributionAfter(position);
   const { rest } = shownRun().next[position];
   if (temperature === 0) return { p: top.map((_, i) => (i === 0 ? 1 : 0)), kept: 1 };
-  const logRest = rest[Math.round(temperature / data.temperature_step) - 1];
+  const logRest = rest[Math.round(temperature / run.facts.temperature_step) - 1];
   const powers = top.map((token) => Math.exp((token.logit - top[0].logit) / temperature));
   const restSum = logRest === null ? 0 : Math.exp(logRest);
   const sum = powers.reduce((a, b) => a + b, restSum);
   const p = powers.map((power) => power / sum);
-  if (topP >= 1) return { p, kept: top.length < data.n_vocab ? null : top.length, all: true };
+  if (topP >= 1) return { p, kept: top.length < run.facts.n_vocab ? null : top.length, all: true };
   let held = 0;
   let kept = 0;
   while (kept < p.length && held <= topP) held += p[kept++];
@@ -34,76 +35,207 @@ function drawnFrom(position, temperature, topP) {
   return { p: p.map((x, i) => (i < kept ? x / held : 0)), kept };
 }
 
+/* Texts that were tried, so that one can go back to each; the tree is made of which begins another. */
+let tried = [];
+
+function remember(...texts) {
+  tried = [...new Set([...tried, ...texts])].slice(-40);
+  touch('tree');
+}
+
 (() => {
-  const FEW = 10; // rows shown at first
+  const FEW = 8; // tokens shown as bars
+  const WRITES = 48; // tokens at most before "Write" stops by itself
   const temperature = byId('temperature');
   const topP = byId('top-p');
-  const more = byId('next-more');
-  let all = false;
-  temperature.step = data.temperature_step;
-  temperature.max = data.temperature_step * data.next[0].rest.length;
+  let writing = null; // {left: tokens, from: the prompt, drawn: so far}
 
   temperature.addEventListener('input', () => change({ temperature: Number(temperature.value) }));
   topP.addEventListener('input', () => change({ topP: Number(topP.value) }));
   byId('next-reset').addEventListener('click', () => change({ temperature: 1, topP: 1 }));
+  byId('seed').addEventListener('change', (event) => change({ seed: Math.max(0, Math.round(Number(event.target.value)) || 0) }));
 
-  more.addEventListener('click', () => {
-    all = !all;
-    draw();
-  });
+  const isFiltered = () => state.temperature !== 1 || state.topP < 1;
 
-  function draw() {
+  function drawAll() {
     const { entropy, top } = distributionAfter(state.query);
     const drawn = drawnFrom(state.query, state.temperature, state.topP);
-    const filtered = state.temperature !== 1 || state.topP < 1;
+    temperature.step = run.facts.temperature_step;
+    temperature.max = run.facts.temperature_step * run.next[state.query].rest.length;
     temperature.value = state.temperature;
     topP.value = state.topP;
+    byId('seed').value = state.seed;
     byId('temperature-value').value = state.temperature.toFixed(1);
     byId('top-p-value').value = state.topP.toFixed(2);
-    byId('next-reset').disabled = !filtered;
-    byId('next-summary').replaceChildren(
-      'After ', make('b', {}, make('bdi', {}, labelOf(state.query))), ` (position ${state.query}): entropy `,
-      `${bits(entropy)} bits, as open as an even choice among ${Math.exp(entropy).toFixed(1)} of the ${data.n_vocab} tokens.`,
-    );
-    drawTable(top, drawn, filtered);
-    drawNote(top, drawn, filtered);
-    more.hidden = top.length <= FEW;
-    more.textContent = all ? `Show ${FEW}` : `Show all ${top.length}`;
+    byId('next-reset').disabled = !isFiltered();
+    byId('next-title').textContent = say('next', isolate(labelOf(state.query)));
+    drawBars(top, drawn);
+    byId('next-summary').textContent = say('openness', bits(entropy), Math.exp(entropy).toFixed(1), run.facts.n_vocab);
+    drawTable(top, drawn);
+    drawNote(top, drawn);
   }
 
-  function drawTable(top, drawn, filtered) {
-    const actual = data.tokens[state.query + 1];
-    const head = make('tr', {}, ...['rank', 'token', 'p', 'bits', 'logit'].map((name) => make('th', { scope: 'col' }, name)));
-    head.append(make('th', { scope: 'col', class: 'figure' }, filtered ? 'p, and drawn' : 'p'));
-    if (filtered) head.append(make('th', { scope: 'col' }, 'drawn'));
-    const scale = Math.max(top[0].p, filtered ? drawn.p[0] : 0);
-    const rows = top.slice(0, all ? top.length : FEW).map((token, i) => {
+  /* Absolute: a bar of 4 % is 4 % long. With changes made, the bar before stands around it as an outline. */
+  function drawBars(top, drawn) {
+    const follows = run.tokens[state.query + 1]?.id;
+    const before = isChanged() ? new Map(distributionAfter(state.query, run).top.map(({ id, p }) => [id, p])) : null;
+    const rows = top.slice(0, FEW).map((token, i) => {
+      const bar = isFiltered() ? makeBar(drawn.p[i], 'drawn', token.p) : makeBar(token.p, '', before ? before.get(token.id) ?? 0 : null);
+      const shown = isFiltered() ? drawn.p[i] : token.p;
+      const content = [make('bdi', {}, labelOfId(token.id)), bar, make('span', {}, percent(shown))];
+      if (before) content.push(change0(token.p - (before.get(token.id) ?? 0)));
+      const canGo = isLive() && followed === state.text && endsIn(followed);
+      return make('li', { class: token.id === follows ? 'itself' : null, 'data-id': token.id }, canGo
+        ? make('button', { type: 'button', class: 'row', title: say('go on', labelOfId(token.id)), on: { click: () => goOn(token.id) } }, ...content)
+        : make('span', { class: 'row', title: token.id === follows ? say('follows') : null }, ...content));
+    });
+    const listed = top.slice(0, FEW);
+    const others = 1 - (isFiltered() ? drawn.p.slice(0, FEW) : listed.map(({ p }) => p)).reduce((a, b) => a + b, 0);
+    rows.push(make('li', { class: 'dim' }, make('span', { class: 'row' }, make('span', {}, say('all others', run.facts.n_vocab - listed.length)), makeBar(Math.max(0, others), 'others'), make('span', {}, percent(Math.max(0, others))))));
+    byId('expected').replaceChildren(...rows);
+    byId('expected').classList.toggle('changed', before !== null);
+  }
+
+  const change0 = (delta) => make('span', { class: delta > 0 ? 'up' : 'down' }, `${delta > 0 ? '+' : '−'}${percent(Math.abs(delta))}`);
+
+  function drawTable(top, drawn) {
+    const actual = run.tokens[state.query + 1];
+    const filtered = isFiltered();
+    const columns = ['rank', 'token', 'p', 'bits', 'logit'].map((name) => make('th', { scope: 'col' }, say(name)));
+    const rows = top.map((token, i) => {
       const follows = actual && token.id === actual.id;
-      const bars = make('td', { class: 'figure' }, makeBar(token.p / scale, filtered ? 'hollow' : ''));
-      if (filtered) bars.append(makeBar(drawn.p[i] / scale, 'drawn'));
       const row = make(
-        'tr', { class: follows ? 'itself' : filtered && drawn.p[i] === 0 ? 'out' : null, title: follows ? 'the token that follows in the text' : null },
+        'tr', { class: follows ? 'itself' : filtered && drawn.p[i] === 0 ? 'out' : null, title: follows ? say('follows') : null },
         make('td', {}, String(i + 1)), make('td', { class: 'name' }, make('bdi', {}, labelOfId(token.id))),
-        make('td', {}, percent(token.p)), make('td', {}, bits(-Math.log(token.p))), make('td', {}, fixed(token.logit, 3)), bars,
+        make('td', {}, percent(token.p)), make('td', {}, bits(-Math.log(token.p))), make('td', {}, fixed(token.logit, 3)),
       );
       if (filtered) row.append(make('td', {}, drawn.p[i] === 0 ? '–' : (drawn.approximate ? '≈ ' : '') + percent(drawn.p[i])));
       return row;
     });
-    byId('distribution').replaceChildren(make('thead', {}, head), make('tbody', {}, ...rows));
+    byId('distribution').replaceChildren(
+      make('thead', {}, make('tr', {}, ...columns, filtered ? make('th', { scope: 'col' }, say('drawn')) : null)), make('tbody', {}, ...rows),
+    );
   }
 
-  function drawNote(top, drawn, filtered) {
+  function drawNote(top, drawn) {
     const held = top.reduce((sum, token) => sum + token.p, 0);
-    let note = `The ${top.length} likeliest hold ${percent(held)} of the probability; the other ${data.n_vocab - top.length} share the rest.`;
-    if (filtered) {
-      note += ' p is the model’s own; drawn is what a sampler would use';
-      if (state.temperature === 0) note += ': at temperature 0 always the likeliest token.';
-      else if (drawn.all) note += ': every token can be drawn.';
-      else if (drawn.kept === null) note += `: more than ${top.length} tokens can be drawn (how many is not in this page).`;
-      else note += `: ${plural(drawn.kept, 'token')} can be drawn.`;
+    const notes = [say('table note', top.length, percent(held), run.facts.n_vocab - top.length)];
+    if (isFiltered()) {
+      notes.push(say('drawn note'));
+      if (state.temperature === 0) notes.push(say('drawn best'));
+      else if (drawn.all) notes.push(say('drawn all'));
+      else if (drawn.kept === null) notes.push(say('drawn unknown', top.length));
+      else notes.push(say('drawn some', drawn.kept));
     }
-    byId('next-note').textContent = note;
+    byId('next-note').textContent = notes.join(' ');
   }
 
-  addPart(['query', 'without', 'temperature', 'topP'], draw);
+  /* The text up to a position and one token more. Half a character at its end is �, until the other half follows. */
+  function textBehind(position, token) {
+    const tokens = [...run.tokens.slice(0, position + 1), token];
+    const joined = textsOf(tokens, run.bos).join('');
+    const text = joined.startsWith(' ') && !followed.startsWith(' ') ? joined.slice(1) : joined;
+    idsOf.set(text, tokens.map(({ id }) => id));
+    return text;
+  }
+
+  /* Goes on with a token at the chosen position: what stood behind it stays in the tree. */
+  function goOn(id) {
+    const end = endsIn(followed)[state.query];
+    const piece = run.vocabulary[id];
+    const text = textBehind(state.query, typeof piece === 'string' ? { id, token: piece } : { id, ...piece });
+    remember(followed, text);
+    goTo(text, state.written !== null && state.written <= end ? state.written : end);
+  }
+
+  /*
+   * A token at a time, as `run -s SEED --temp X --top-p P` draws them behind the same prompt; `drawn` says how many
+   * numbers it has drawn already.
+   */
+  function drawOne() {
+    const options = ['--draw', String(writing.drawn), '--seed', String(state.seed), '--temp', String(state.temperature), '--top-p', String(state.topP), '--top', '1'];
+    want('drawn', asked('next', ...options), ({ drawn }) => {
+      if (!writing) return;
+      if (drawn.end) {
+        stop(say('text ended'));
+        return;
+      }
+      writing.drawn++;
+      writing.left--;
+      writing.text = textBehind(run.n - 1, drawn);
+      goTo(writing.text, writing.from);
+    }, stop);
+  }
+
+  /* Numbers of what was drawn are there: on, or the end. */
+  addPart(['run'], () => {
+    if (!writing || followed !== writing.text) return;
+    if (writing.left > 0 && run.n < run.facts.n_ctx) drawOne();
+    else stop();
+  });
+  addPart(['text'], () => {
+    if (writing && state.text !== writing.text) stop();
+  });
+
+  function start(tokens) {
+    const from = state.written !== null && state.written <= followed.length ? state.written : followed.length;
+    const ends = endsIn(followed);
+    const drawn = ends.filter((end, i) => i > 0 && ends[i - 1] >= from).length;
+    remember(followed);
+    writing = { left: tokens, from, drawn, text: followed };
+    drawOne();
+    touch('writing');
+  }
+
+  function stop(why = null) {
+    if (writing) remember(writing.text);
+    writing = null;
+    drop('drawn');
+    problem = why;
+    touch('writing', 'problem');
+  }
+
+  /* Takes back the last token; it stays in the tree. */
+  function back() {
+    const ends = endsIn(followed);
+    const text = followed.slice(0, ends.findLast((end) => end < followed.length) ?? 0);
+    remember(followed, text);
+    goTo(text, state.written !== null && state.written < text.length ? state.written : null);
+  }
+
+  byId('write').addEventListener('click', () => (writing ? stop() : start(WRITES)));
+  byId('step-on').addEventListener('click', () => start(1));
+  byId('step-back').addEventListener('click', back);
+  addPart(['run', 'source', 'writing', 'text'], () => {
+    byId('writing').hidden = !isLive();
+    byId('seed-label').hidden = !isLive();
+    byId('write').textContent = say(writing ? 'stop' : 'write');
+    const settled = state.text === followed && endsIn(followed ?? '') !== null;
+    byId('write').disabled = !settled && !writing;
+    byId('step-on').disabled = !settled || writing !== null;
+    byId('step-back').disabled = !settled || writing !== null || followed === '';
+  });
+
+  /* The tree: each text under the longest other that begins it. */
+  function drawTree() {
+    const texts = [...tried].sort((a, b) => a.length - b.length);
+    const nodes = new Map(texts.map((text) => [text, { text, children: [] }]));
+    const roots = [];
+    for (const node of nodes.values()) {
+      const parent = texts.findLast((other) => other.length < node.text.length && node.text.startsWith(other));
+      if (parent === undefined) roots.push({ node, begins: 0 });
+      else nodes.get(parent).children.push({ node, begins: parent.length });
+    }
+    const item = ({ node, begins }) => make('li', {},
+      make('button', { type: 'button', class: 'quiet', 'aria-current': node.text === state.text ? 'true' : false, on: { click: () => goTo(node.text) } },
+        make('bdi', {}, shorten(asLabel(node.text.slice(begins)) || '∅'))),
+      node.children.length ? make('ul', {}, ...node.children.map(item)) : null);
+    byId('tree').hidden = tried.length < 2;
+    byId('tree').replaceChildren(make('h3', {}, say('tree')), make('ul', {}, ...roots.map(item)));
+  }
+
+  const shorten = (text) => (text.length > 60 ? `${text.slice(0, 28)}…${text.slice(-28)}` : text);
+
+  addPart(['query', 'run', 'changes', 'off', 'temperature', 'topP', 'seed', 'source'], drawAll);
+  addPart(['tree', 'text'], drawTree, 'always');
 })();

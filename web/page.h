@@ -4,15 +4,32 @@
 
 #include "checkpoint/checkpoint.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* Writes one JSON value in which no '<' stands. */
 typedef void PageData(void *user, FILE *file);
 
+/* Who answers what a page asks beyond its data: nobody, the engine in it, the program that serves it. */
+typedef enum PageSource { PAGE_FROZEN, PAGE_ENGINE, PAGE_SERVER } PageSource;
+
+typedef struct PageParts {
+    PageSource source;
+    String title;   /* any bytes */
+    PageData *data; /* NULL: there are no numbers yet */
+    void *user;
+    FILE *weights; /* the GGUF file that a page with the engine holds; NULL: one is to be dropped into it */
+    String name;   /* of that file: any bytes */
+} PageParts;
+
 /*
- * Writes the page to file, with `data` where it stands in it. The title may be any bytes. A Content Security Policy lets
- * the page run its own script and nothing else, and fetch nothing. Whether all was written, only `file` knows.
+ * Writes the page to file. A Content Security Policy lets it run its own script and engine and nothing else, and fetch
+ * nothing, but from the server whose page it is. Whether all was written only `file` knows. False when weights could not
+ * be read.
  */
-void page_write(FILE *file, String title, PageData *data, void *user);
+bool page_write(FILE *file, const PageParts *parts);
+
+/* Bytes that the page with the engine has beyond its data, for a GGUF file of n bytes. */
+size_t page_size(size_t n);
 
 #endif

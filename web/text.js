@@ -1,92 +1,196 @@
-/* The text, token by token, coloured by surprisal; what the model expected in each token's place. */
+/*
+ * The text, token by token, coloured by surprisal, with what one head looks at as arcs over it. Where someone answers it
+ * is typed here: a text field lies over the tokens, letter upon letter, and the caret chooses the token under the eye.
+ */
 
 const SURPRISAL_FULL = 12; // bits at which a token has the full colour
-const ALTERNATIVES = 8;
+const CHANGE_FULL = 4; // … at which a change has
+const ALTERNATIVES = 6;
+const LEAST_ARC = 0.01;
+
+/* Where the token of each position ends in the text, UTF-16 units; null if the tokens do not spell it letter for letter. */
+function endsIn(text) {
+  const joined = run.texts.join('');
+  const lead = joined.startsWith(' ') && !text.startsWith(' ') ? 1 : 0; // SentencePiece puts a space in front
+  if (joined.slice(lead) !== text) return null;
+  let end = -lead;
+  return run.texts.map((piece) => Math.max(0, (end += piece.length)));
+}
+
+/* The position whose token holds the letter before the caret. */
+function positionAt(caret) {
+  const ends = endsIn(followed);
+  if (!ends) return run.n - 1;
+  const at = ends.findIndex((end, i) => end >= caret && (end > 0 || i === run.n - 1));
+  return at < 0 ? run.n - 1 : at;
+}
+
+/* Where the eye is after the numbers changed: with the caret while one types, else where it was, or still at the end. */
+function placeAfter(wasAtEnd) {
+  const editor = byId('editor');
+  if (document.activeElement === editor && editor.value === followed) return positionAt(editor.selectionStart);
+  return wasAtEnd ? run.n - 1 : Math.min(state.query, run.n - 1);
+}
 
 (() => {
+  const paper = byId('paper');
   const container = byId('tokens');
-  const readout = byId('token');
-  let pointed = null; // the token under the pointer
+  const editor = byId('editor');
+  const arcs = byId('arcs');
+  let spans = [];
+  let pointed = null; // the position under the pointer
 
-  const spans = tokenTexts.map((text, i) => {
-    const span = make('span', {
-      role: 'option',
-      tabindex: -1,
-      class: i >= data.n_prompt ? 'token generated' : 'token',
-    });
-    if (i === 0 && data.bos) span.append(make('span', { class: 'mark' }, visible(data.tokens[0].token)));
-    else if (text === '' && data.tokens[i].hex) span.append(make('span', { class: 'mark' }, asBytes(data.tokens[i].hex)));
-    else for (const part of text.split(/(\n)/)) span.append(...(part === '\n' ? [make('span', { class: 'mark' }, '↵'), '\n'] : [visible(part)]));
-    return span;
-  });
-  container.append(...spans);
+  const isGenerated = (i, ends) => (state.text === null ? i >= run.n_prompt : state.written !== null && ends !== null && i > 0 && ends[i - 1] >= state.written);
 
-  /* The token that an event is about; −1 between them. */
-  const positionOf = (event) => spans.indexOf(event.target.closest('.token'));
+  /* As it is typed, or as something to see where nobody types. */
+  function spell(i, typed) {
+    const { hex, token } = run.tokens[i];
+    const text = run.texts[i];
+    if (typed) return [text];
+    if (i === 0 && run.bos) return [make('span', { class: 'mark' }, visible(token ?? asBytes(hex)))];
+    if (text === '' && hex) return [make('span', { class: 'mark' }, asBytes(hex))];
+    return text.split(/(\n)/).flatMap((part) => (part === '\n' ? [make('span', { class: 'mark' }, '↵'), '\n'] : [visible(part)]));
+  }
 
-  container.addEventListener('pointerover', (event) => point(positionOf(event)));
-  container.addEventListener('pointerleave', () => point(-1));
-  container.addEventListener('click', (event) => {
-    const position = positionOf(event);
-    if (position >= 0) {
-      chooseQuery(position);
-      spans[position].focus();
+  function layOut() {
+    const live = state.text !== null && isLive();
+    const ends = live && run ? endsIn(followed) : null;
+    const typed = live && ends !== null;
+    editor.hidden = !live;
+    paper.classList.toggle('typed', live);
+    paper.classList.toggle('apart', live && !typed);
+    container.setAttribute('role', typed ? 'presentation' : 'listbox');
+    container.toggleAttribute('aria-hidden', typed);
+    if (typed) container.removeAttribute('aria-label');
+    else container.setAttribute('aria-label', say('text'));
+    if (live && editor.value !== state.text) editor.value = state.text;
+    let shown = run.n;
+    if (typed) { // tokens of what is no longer there wait for the new ones
+      let same = 0;
+      while (same < followed.length && followed[same] === state.text[same]) same++;
+      shown = ends.findIndex((end) => end > same);
+      if (shown < 0) shown = run.n;
     }
-  });
-  walkWithKeys(container, () => 1, chooseQuery);
-
-  function point(position) {
-    pointed = position >= 0 ? position : null;
-    drawReadout();
+    spans = run.texts.slice(0, shown).map((text, i) => {
+      const span = make('span', { class: `token${isGenerated(i, ends) ? ' generated' : ''}${typed && text === '' ? ' bare' : ''}`, 'data-position': i, ...(typed ? {} : { role: 'option', tabindex: -1 }) });
+      const first = typed && i === run.texts.findIndex((piece) => piece !== '') && !followed.startsWith(' ');
+      span.append(...spell(i, typed));
+      if (first && span.textContent.startsWith(' ')) span.textContent = span.textContent.slice(1);
+      return span;
+    });
+    const rest = typed ? state.text.slice(shown > 0 ? ends[shown - 1] : 0) : '';
+    container.replaceChildren(...spans, ...(typed ? [make('span', { class: 'rest' }, rest), '\u200b'] : []));
+    if (live) editor.style.height = typed ? `${container.offsetHeight}px` : `${editor.scrollHeight}px`;
+    colour();
+    choose();
   }
 
-  function drawTokens() {
-    const { positions } = shownRun();
+  /* By surprisal; with changes made, by what they did to it. */
+  function colour() {
+    const changed = isChanged();
     spans.forEach((span, i) => {
-      const known = positions[i];
-      const share = known ? Math.min(1, (known.surprisal_nats * BITS_PER_NAT) / SURPRISAL_FULL) : 0;
-      span.style.setProperty('--share', share.toFixed(3));
-      span.setAttribute('aria-label', known ? `${labelOf(i)}, ${bits(known.surprisal_nats)} bits` : labelOf(i));
+      const known = shownRun().positions[i];
+      const before = run.positions[i];
+      const delta = changed && known ? (known.surprisal_nats - before.surprisal_nats) * BITS_PER_NAT : 0;
+      const amount = changed ? Math.abs(delta) / CHANGE_FULL : known ? (known.surprisal_nats * BITS_PER_NAT) / SURPRISAL_FULL : 0;
+      span.style.setProperty('--share', share(amount));
+      span.classList.toggle('worse', changed && delta > 0);
+      span.classList.toggle('better', changed && delta < 0);
+      if (span.getAttribute('role')) span.setAttribute('aria-label', known ? `${labelOf(i)}, ${bits(known.surprisal_nats)} bits` : labelOf(i));
     });
   }
 
-  function drawChosen() {
+  function choose() {
     spans.forEach((span, i) => {
-      span.setAttribute('aria-selected', i === state.query);
-      span.tabIndex = i === state.query ? 0 : -1;
+      const chosen = i === state.query;
+      span.classList.toggle('chosen', chosen);
+      if (!span.getAttribute('role')) return;
+      span.setAttribute('aria-selected', chosen);
+      span.tabIndex = chosen ? 0 : -1;
     });
+    drawArcs();
+    drawTelling();
+  }
+
+  /* The middle of a token's upper edge, in the paper; of a token over two lines, of its last or first piece. */
+  function topOf(i, last) {
+    const boxes = spans[i]?.getClientRects();
+    if (!boxes?.length) return null;
+    const box = boxes[last ? boxes.length - 1 : 0];
+    const frame = paper.getBoundingClientRect();
+    return { x: (box.left + box.right) / 2 - frame.left, y: box.top - frame.top };
+  }
+
+  /* The head whose arcs are drawn. */
+  const telling = () => state.preview ?? state.heads[0];
+
+  function drawArcs() {
+    const name = telling();
+    const query = pointed ?? state.query;
+    if (!name || !spans[query]) {
+      arcs.replaceChildren();
+      return;
+    }
+    const from = topOf(query, true);
+    const row = run.weightsAt(name, query);
+    const shapes = [];
+    for (let key = 0; key <= query; key++) {
+      const weight = row[key];
+      const to = weight >= LEAST_ARC ? topOf(key, false) : null;
+      if (!from || !to) continue;
+      const opacity = 0.2 + 0.8 * weight;
+      if (key === query) {
+        shapes.push(draw('circle', { cx: from.x, cy: from.y - 6, r: 1.5 + 3.5 * weight, opacity, class: 'self' }));
+        continue;
+      }
+      const rise = Math.min(96, 18 + Math.abs(from.x - to.x) * 0.22);
+      const top = Math.min(from.y, to.y) - rise;
+      shapes.push(draw('path', { d: `M${from.x} ${from.y}C${from.x} ${top} ${to.x} ${top} ${to.x} ${to.y}`, 'stroke-width': 0.75 + 5 * weight, opacity }));
+      if (weight >= 0.08) shapes.push(draw('text', { x: to.x, y: Math.max(10, to.y - 5), class: 'weight' }, weight.toFixed(2)));
+    }
+    arcs.replaceChildren(...shapes);
+  }
+
+  /* What the arcs show, in words. */
+  function drawTelling() {
+    const name = telling();
+    if (!name) return;
+    const query = pointed ?? state.query;
+    const row = run.weightsAt(name, query);
+    const key = row.reduce((best, weight, i) => (weight > row[best] ? i : best), 0);
+    const known = nameOfHead(name);
+    const chip = make('span', { class: 'chip', style: { '--mark': coloursOfHeads[0] } }, name);
+    const where = key === query ? say('telling itself', isolate(labelOf(query)), row[key].toFixed(2))
+      : say(key === 0 && !known ? 'telling first' : 'telling', isolate(labelOf(query)), isolate(labelOf(key)), row[key].toFixed(2));
+    const auto = state.pinned ? make('button', { type: 'button', class: 'quiet', title: say('automatic title'), on: { click: () => change({ pinned: false, query: state.query }) } }, say('automatic')) : null;
+    byId('telling').replaceChildren(...[chip, known ? make('b', { title: say(`meaning ${scoresOfHeads('repeat')[name].label}`) }, ` ${known}`) : null, make('span', {}, ` ${where}`), auto].filter(Boolean));
+  }
+
+  /* What is known of a token: as [name, text, key]. */
+  function factsOf(i) {
+    const known = shownRun().positions[i];
+    const before = run.positions[i];
+    const pair = (text, old) => (isChanged() && old !== text ? `${old} → ${text}` : text);
+    return [
+      [say('probability'), pair(percent(Math.exp(-known.surprisal_nats)), percent(Math.exp(-before.surprisal_nats))), 'probability'],
+      [say('rank'), pair(String(known.rank), String(before.rank)), 'rank'],
+      [say('surprisal'), `${pair(bits(known.surprisal_nats), bits(before.surprisal_nats))} bits`, 'surprisal'],
+      [say('entropy'), `${pair(bits(known.entropy_nats), bits(before.entropy_nats))} bits`, 'entropy'],
+    ];
   }
 
   function drawReadout() {
     const i = pointed ?? state.query;
-    const known = shownRun().positions[i];
-    const title = make('h3', {}, make('span', { class: 'dim' }, `${i} `), make('bdi', {}, labelOf(i)));
-    if (!known) {
-      readout.replaceChildren(title, make('p', { class: 'dim' }, 'The first token: nothing before it predicts it.'));
-      return;
-    }
-    const facts = make('dl', {});
-    const fact = (name, value, key) => facts.append(make('div', {}, make('dt', {}, name), make('dd', { 'data-key': key }, value)));
-    const p = Math.exp(-known.surprisal_nats);
-    fact('probability', percent(p), 'probability');
-    fact('rank', String(known.rank), 'rank');
-    fact('surprisal', `${bits(known.surprisal_nats)} bits`, 'surprisal');
-    fact('entropy before it', `${bits(known.entropy_nats)} bits`, 'entropy');
-    if (state.without) fact('with all heads', percent(Math.exp(-data.positions[i].surprisal_nats)), 'with-all');
-    readout.replaceChildren(
-      title,
-      facts,
-      make('p', { class: 'dim' }, 'In its place the model expected'),
-      alternatives(i, p),
-      make('p', { class: 'dim' }, i >= data.n_prompt ? `generated, ${data.temperature > 0 ? `at temperature ${data.temperature}` : 'greedily'}` : ''),
-    );
+    byId('token').replaceChildren(...(shownRun().positions[i]
+      ? [make('dl', { class: 'inline' }, ...factsOf(i).map(([name, text, key]) => make('div', {}, make('dt', {}, name), make('dd', { 'data-key': key }, text))))]
+      : [make('span', { class: 'dim' }, say('first token'))]));
   }
 
   /* The likeliest tokens in place of token i, itself among them or last. */
-  function alternatives(i, p) {
-    const { id } = data.tokens[i];
-    const list = distributionAfter(i - 1).top.slice(0, ALTERNATIVES);
-    const items = list.map((token) => ({ ...token, itself: token.id === id }));
+  function alternatives(i) {
+    const { id } = run.tokens[i];
+    const p = Math.exp(-shownRun().positions[i].surprisal_nats);
+    const items = distributionAfter(i - 1).top.slice(0, ALTERNATIVES).map((token) => ({ ...token, itself: token.id === id }));
     if (!items.some((token) => token.itself)) items.push({ id, p, itself: true });
     return make('ol', { class: 'bars' }, ...items.map((token) => make(
       'li', { class: token.itself ? 'itself' : null },
@@ -94,21 +198,88 @@ const ALTERNATIVES = 8;
     )));
   }
 
+  const tellOf = (i) => [make('b', {}, placeOf(i)), ...(shownRun().positions[i]
+    ? [make('dl', {}, ...factsOf(i).map(([name, text]) => make('div', {}, make('dt', {}, name), make('dd', {}, text)))), make('p', { class: 'dim' }, say('in its place')), alternatives(i)]
+    : [make('p', { class: 'dim' }, say('first token'))])];
+
+  function point(i) {
+    if (i === pointed) return;
+    pointed = i;
+    drawArcs();
+    drawTelling();
+    drawReadout();
+  }
+
+  paper.addEventListener('pointermove', eachFrame((event) => {
+    if (!run) return;
+    const span = document.elementsFromPoint(event.clientX, event.clientY).find((element) => element.matches?.('#tokens .token'));
+    point(span ? Number(span.dataset.position) : null);
+    if (span && event.pointerType === 'mouse') tip.at(event, ...tellOf(pointed));
+    else tip.hide();
+  }));
+  paper.addEventListener('pointerleave', () => {
+    requestAnimationFrame(() => {
+      tip.hide();
+      if (run) point(null);
+    });
+  });
+  container.addEventListener('click', (event) => {
+    const span = event.target.closest('.token');
+    if (!span) return;
+    chooseQuery(Number(span.dataset.position));
+    span.focus();
+  });
+  container.addEventListener('focusin', (event) => tip.over(event.target, ...tellOf(Number(event.target.dataset.position))));
+  container.addEventListener('focusout', tip.hide);
+  walkWithKeys(container, () => 1, chooseQuery);
+
+  editor.addEventListener('input', () => change({ text: editor.value, written: state.written !== null && editor.value.length < state.written ? null : state.written }));
+  document.addEventListener('selectionchange', () => {
+    if (document.activeElement !== editor || !run || state.text !== followed) return;
+    const query = positionAt(editor.selectionStart);
+    if (query !== state.query) chooseQuery(query);
+  });
+
   function drawLegend() {
-    const { totals } = data;
+    const scored = shownRun().positions.filter(Boolean);
     const scale = make('span', { class: 'scale', 'aria-hidden': 'true' });
-    const parts = ['0 ', scale, ` ${SURPRISAL_FULL} bits of surprisal or more`];
-    if (data.n_prompt < nTokens) parts.push(' · ', make('span', { class: 'generated' }, 'underlined'), ': generated');
-    if (totals.n > 0) {
-      const nll = state.without ? data.ablation.nll_nats : totals.nll_nats;
+    const parts = isChanged()
+      ? [make('span', { class: 'scale worse', 'aria-hidden': 'true' }), ` ${say('less expected')} `, make('span', { class: 'scale better', 'aria-hidden': 'true' }), ` ${say('more expected')}`]
+      : ['0 ', scale, ` ${say('bits of surprisal', SURPRISAL_FULL)}`];
+    if (container.querySelector('.generated')) parts.push(' · ', make('span', { class: 'generated' }, say('underlined')));
+    if (scored.length > 0) {
+      const nll = scored.reduce((sum, known) => sum + known.surprisal_nats, 0) / scored.length;
       const perplexity = Math.exp(nll);
-      parts.push(` · ${bits(nll)} bits a token, perplexity ${perplexity < 1000 ? perplexity.toPrecision(3) : perplexity.toFixed(0)}`);
+      parts.push(` · ${say('bits a token', bits(nll), perplexity < 1000 ? perplexity.toPrecision(3) : perplexity.toFixed(0))}`);
     }
+    if (problem) parts.unshift(make('strong', { class: 'problem' }, problem), ' ');
     byId('tokens-legend').replaceChildren(...parts);
   }
 
-  addPart(['without'], drawTokens);
-  addPart(['query'], drawChosen);
-  addPart(['query', 'without'], drawReadout);
-  addPart(['without'], drawLegend);
+  /* Until the reader chooses a head, the one that tells most at this position. */
+  addPart(['run', 'query', 'pinned'], () => {
+    if (state.pinned) return;
+    state.heads = [tellingHead(state.query).name];
+    touch('heads');
+  }, 'first');
+  addPart(['run', 'text', 'source'], layOut);
+  addPart(['query', 'heads', 'theme', 'size'], choose);
+  addPart(['changes', 'off'], () => {
+    colour();
+    drawReadout();
+  });
+  addPart(['query', 'run'], drawReadout);
+  addPart(['run', 'changes', 'off', 'problem'], drawLegend);
+  addPart(['heads scores'], drawTelling);
+  addPart(['preview'], () => {
+    drawArcs();
+    drawTelling();
+  });
+  addPart(['query', 'run'], () => {
+    byId('place').replaceChildren(`${say('position')} `, placeOf(state.query));
+    byId('back').disabled = state.query === 0;
+    byId('forth').disabled = state.query === run.n - 1;
+  });
+  byId('back').addEventListener('click', () => chooseQuery(state.query - 1));
+  byId('forth').addEventListener('click', () => chooseQuery(state.query + 1));
 })();

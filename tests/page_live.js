@@ -1,0 +1,274 @@
+/* The page with the engine in it: what is typed, chosen, gone on with, written, taken back, switched off. */
+'use strict';
+const { model, check, shows, say, bits, write, open, close, settle, until, answered, idleDone, press, click, setRange, textOf, textsOf, box, path, execFileSync } = require('./page_tools');
+
+const STORY = 'The king Zorvan rode out. Then king Zor';
+const SEED = '2';
+const ERROR = 2e-3; // nats: the engine in a page rounds in another order than the native one
+
+const near = (a, b, error = ERROR) => Math.abs(a - b) <= error * Math.max(1, Math.abs(b));
+
+/* The numbers that the page has of its text, and those that it shows of the chosen token, against score and next. */
+async function checkNumbers(page, text, what) {
+  if (!await answered(page)) return;
+  const { tokens } = say('tokens', text);
+  const score = tokens.length > 1 ? say('score', text) : { tokens, n_tokens: 1, positions: [] };
+  const next = say('next', text, '--top', '20');
+  const has = await page.evaluate(() => ({
+    text: state.text, field: byId('editor').value, ids: run.tokens.map(({ id }) => id), n: run.n, query: state.query,
+    positions: run.positions, next: run.next, shown: [...document.querySelectorAll('#tokens .token')].map((span) => span.textContent).join(''), apart: byId('paper').classList.contains('apart'),
+  }));
+  check(has.text === text && has.field === text, `${what}: the text is in the field`, JSON.stringify(has.field));
+  if (!has.apart) check(has.shown === text, `${what}: the tokens spell it`, JSON.stringify(has.shown));
+  check(has.ids.join() === score.tokens.map(({ id }) => id).join() && has.n === score.n_tokens, `${what}: its tokens`, has.ids.join());
+  const wrong = score.positions.filter(({ position, surprisal_nats: nats, entropy_nats: entropy, rank }) => {
+    const known = has.positions[position];
+    return !known || !near(known.surprisal_nats, nats) || !near(known.entropy_nats, entropy) || Math.abs(known.rank - rank) > 1 + 0.02 * rank;
+  });
+  check(wrong.length === 0, `${what}: surprisal, entropy and rank of each token`, JSON.stringify(wrong.slice(0, 2)));
+  const { entropy_nats: entropy, log_sum: logSum, top } = has.next.at(-1);
+  check(near(entropy, next.entropy_nats), `${what}: entropy of the next token`, `${entropy}, not ${next.entropy_nats}`);
+  for (const expected of next.top.slice(0, 8)) {
+    const at = top.findIndex((id, i) => i % 2 === 0 && id === expected.id);
+    check(at >= 0 && near(Math.exp(top[at + 1] - logSum), expected.probability, ERROR), `${what}: probability of next ${expected.token}`);
+  }
+  if (has.query !== score.n_tokens - 1) return;
+  for (const expected of next.top.slice(0, 4)) shows(await textOf(page, `#expected [data-id="${expected.id}"] .row > span:nth-of-type(2)`), expected.probability, `${what}: next ${expected.token} on the page`, ERROR);
+  const last = score.positions.find(({ position }) => position === has.query);
+  if (last) shows(await textOf(page, '#token [data-key=surprisal]'), bits(last.surprisal_nats), `${what}: surprisal on the page`, 2 * ERROR);
+}
+
+async function replaceText(page, text) {
+  await page.focus('#editor');
+  await page.keyboard.press('Control+A');
+  await page.keyboard.insertText(text);
+}
+
+async function testTyping(live) {
+  const page = await open(live);
+  await answered(page);
+  await checkNumbers(page, STORY, 'as it came');
+  await page.focus('#editor');
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type('van ate.');
+  await checkNumbers(page, `${STORY}van ate.`, 'typed key by key');
+  check((await page.evaluate(() => state.query === run.n - 1)), 'the eye follows the caret');
+  await page.keyboard.press('Control+Home');
+  for (let i = 0; i < 8; i++) await page.keyboard.press('ArrowRight');
+  for (let i = 0; i < 4; i++) await page.keyboard.press('Backspace');
+  await page.keyboard.type('queen');
+  await checkNumbers(page, 'The queen Zorvan rode out. Then king Zorvan ate.', 'deleted and typed in the middle');
+  check((await page.evaluate(() => state.query)) === 1, 'the eye is where one types', await page.evaluate(() => state.query));
+  for (const [text, what] of [
+    ['Once upon a time there was a king. Once upon a', 'pasted'], ['a', 'one token'], ['naïve 😀😀 café', 'emoji'], ['中文很好看。中文很', 'Chinese'], ['שלום עולם, مرحبا', 'right to left'],
+    ['one\n\n two\n\tthree', 'line feeds'], ['a​b‮c', 'what is unseen'], ['</script><img src=x onerror=alert(1)>', 'markup'],
+  ]) {
+    await replaceText(page, text);
+    await checkNumbers(page, text, what);
+  }
+  await replaceText(page, '');
+  await settle(page);
+  await until(page, () => !asking && wanted.size === 0, null, 'empty text is answered');
+  await page.focus('#editor');
+  await page.keyboard.type('So it');
+  await checkNumbers(page, 'So it', 'after an empty text');
+  await close(page, 'typing');
+}
+
+
+/* The caret chooses the token whose letter stands before it; so do a click, and the buttons beside the position. */
+async function testCaret(live) {
+  const page = await open(live);
+  await answered(page);
+  const lengths = say('tokens', STORY).tokens.map((one) => one.token.length);
+  await page.focus('#editor');
+  await page.keyboard.press('Control+Home');
+  let end = 0;
+  for (const [i, length] of lengths.entries()) {
+    end += length;
+    await page.evaluate((at) => byId('editor').setSelectionRange(at, at), end);
+    await until(page, (query) => state.query === query, i, `the caret behind token ${i} chooses it`);
+  }
+  const middle = await page.evaluate(() => {
+    const { left, right, top, bottom } = document.querySelectorAll('#tokens .token')[5].getBoundingClientRect();
+    return [left + (right - left) * 0.7, (top + bottom) / 2];
+  });
+  await page.mouse.click(...middle);
+  await until(page, () => state.query === 5, null, 'a click on the text chooses the token there');
+  check((await textOf(page, '#place')).startsWith('position 5 '), 'and the line below says so', await textOf(page, '#place'));
+  check(await page.isVisible('#tip'), 'what is known of it stands at the cursor');
+  const score = say('score', STORY).positions[4];
+  for (const [key, value] of [['probability', Math.exp(-score.surprisal_nats)], ['rank', score.rank], ['surprisal', bits(score.surprisal_nats)], ['entropy', bits(score.entropy_nats)]]) shows(await textOf(page, `#token [data-key=${key}]`), value, `${key} of the chosen token`, ERROR * 3);
+  const next = say('next', STORY.slice(0, lengths.slice(0, 6).reduce((a, b) => a + b)));
+  shows(await textOf(page, '#expected li:first-child .row > span:nth-of-type(2)'), next.top[0].probability, 'what comes after the chosen token', ERROR);
+  await page.mouse.move(0, 0);
+  await click(page, '#back');
+  check((await page.evaluate(() => state.query)) === 4, 'one position back');
+  await click(page, '#forth');
+  check((await page.evaluate(() => state.query)) === 5, 'and forth');
+  await close(page, 'caret');
+}
+
+/* Going on with a likely token, back, another: the tree keeps what was tried. */
+async function testBranches(live) {
+  const page = await open(live);
+  await answered(page);
+  const [first, second] = say('next', STORY).top;
+  await click(page, `#expected [data-id="${first.id}"] button`);
+  await checkNumbers(page, STORY + first.token, 'gone on with the likeliest');
+  check(await page.evaluate(() => state.query === run.n - 1), 'the eye is on the new token');
+  check((await textsOf(page, '#tokens .generated')).join() === first.token, 'which is marked as not typed');
+  await click(page, '#step-back');
+  await checkNumbers(page, STORY, 'taken back');
+  await click(page, `#expected [data-id="${second.id}"] button`);
+  await checkNumbers(page, STORY + second.token, 'gone on with the second');
+  const items = await page.locator('#tree button').evaluateAll((list) => list.map((button) => [button.innerText, button.getAttribute('aria-current'), button.closest('ul').parentElement.tagName]));
+  check(items.length === 3 && items[0][0] === STORY, 'the tree holds the text and both ways on', JSON.stringify(items));
+  check([first, second].every(({ token }) => items.some(([text, , parent]) => text === token && parent === 'LI')), 'as branches of it', JSON.stringify(items));
+  check(items.filter(([, current]) => current).map(([text]) => text).join() === second.token, 'and marks where one is');
+  await page.getByRole('button', { name: first.token, exact: true }).click();
+  await checkNumbers(page, STORY + first.token, 'back to the first branch');
+  const place = 3;
+  await page.evaluate((query) => chooseQuery(query), place);
+  await settle(page);
+  const [choice] = say('next', 'The king Zor').top;
+  await click(page, `#expected [data-id="${choice.id}"] button`);
+  await checkNumbers(page, `The king Zor${choice.token}`, 'gone on in the middle');
+  check((await textsOf(page, '#tree button')).length >= 4, 'and what stood behind is in the tree');
+  await close(page, 'branches');
+}
+
+/* The sampler's own rules: what ./run writes with this seed, temperature and top-p. */
+async function testWriting(live) {
+  const page = await open(live);
+  await answered(page);
+  const runs = (text, n, ...options) => execFileSync(path.join(path.dirname(process.env.RUN ?? process.argv[2]), 'run'), [model, '-p', text, '-n', String(n), ...options], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).replace(/\n$/, '');
+  await page.fill('#seed', SEED);
+  await page.locator('#seed').blur();
+  await setRange(page, '#temperature', 0.8);
+  await setRange(page, '#top-p', 0.9);
+  await click(page, '#write');
+  check(/Stop/.test(await textOf(page, '#write')), 'what writes can be stopped');
+  await until(page, () => run.n >= 12 + 20, null, 'twenty tokens are written');
+  await click(page, '#write');
+  await answered(page);
+  check(/Write/.test(await textOf(page, '#write')), 'and is');
+  const stopped = await page.evaluate(() => ({ text: state.text, n: run.n }));
+  await settle(page);
+  check((await page.evaluate(() => run.n)) === stopped.n, 'stopped, it stays as it is');
+  const options = ['-s', SEED, '--temp', '0.8', '--top-p', '0.9'];
+  check(stopped.text === runs(STORY, stopped.n - 12, ...options), 'with a seed it writes what ./run does', JSON.stringify(stopped.text));
+  check((await textsOf(page, '#tokens .generated')).join('') === stopped.text.slice(STORY.length), 'and what it wrote is underlined');
+  await click(page, '#step-on');
+  await until(page, (n) => run.n === n && state.text === followed, stopped.n + 1, 'one token more');
+  await click(page, '#write');
+  await until(page, () => /Write/.test(byId('write').textContent), null, 'it stops by itself', 40000);
+  await answered(page);
+  const whole = await page.evaluate(() => ({ text: state.text, n: run.n }));
+  const expected = runs(STORY, whole.n - 12, ...options); // far behind, rounding may have drawn another token
+  check(whole.n > stopped.n + 40 && whole.text.slice(0, stopped.text.length + 60) === expected.slice(0, stopped.text.length + 60), 'and goes on as ./run would have', JSON.stringify(whole));
+  check(!(await page.isVisible('.problem')), 'and has nothing to complain of');
+  const { length } = whole.text;
+  await click(page, '#step-back');
+  await answered(page);
+  const shorter = await page.evaluate(() => state.text);
+  check(shorter.length < length && whole.text.startsWith(shorter), 'a token is taken back');
+  check((await textsOf(page, '#tree button')).length >= 2, 'and kept in the tree');
+  await replaceText(page, 'Once upon a time');
+  await answered(page);
+  await setRange(page, '#temperature', 0);
+  await click(page, '#step-on');
+  await until(page, () => run.n === 5 && state.text === followed, null, 'one token, greedily');
+  check((await page.evaluate(() => state.text)) === runs('Once upon a time', 1, '--temp', '0'), 'at temperature 0 the likeliest');
+  await close(page, 'writing');
+}
+
+/* Heads and MLPs off, or scaled: the numbers of ablate. */
+async function testChanges(live) {
+  const page = await open(live);
+  await answered(page);
+  await idleDone(page);
+  const checkChange = async (list, what) => {
+    await answered(page);
+    const { ablation, baseline, next } = say('ablate', STORY, '--heads', list);
+    const { expected } = await page.evaluate(() => ({ expected: run.without.positions.slice(1).map((known) => known.surprisal_nats) }));
+    const nll = expected.reduce((a, b) => a + b, 0) / expected.length;
+    check(near(nll, ablation.nll_nats), `${what}: surprisal`, `${nll}, not ${ablation.nll_nats}`);
+    shows((await textOf(page, '#changes')).match(/surprisal ([+−][\d.]+) bits/)[1], bits(ablation.nll_nats - baseline.nll_nats), `${what}: its change on the page`, ERROR);
+    for (const { id, ablated, baseline: before } of next) {
+      const row = page.locator(`#expected [data-id="${id}"] .row`);
+      if (await row.count() === 0) continue;
+      shows(await row.locator('> span').nth(1).innerText(), ablated, `${what}: probability on the page`, ERROR);
+      const [share, old] = await row.locator('.bar-of').evaluate((bar) => ['--share', '--before'].map((name) => Number(bar.style.getPropertyValue(name))));
+      check(Math.abs(share - ablated) < ERROR && Math.abs(old - before) < ERROR, `${what}: the bar, and what it was`);
+    }
+    const view = say('view', STORY, '--ablate', list, '--parts', 'predictions');
+    const places = await page.evaluate(() => [...document.querySelectorAll('#tokens .token')].map((span) => [Number(span.style.getPropertyValue('--share')), span.classList.contains('worse')]));
+    view.ablation.positions.forEach((after, i) => {
+      if (i === 0) return;
+      const delta = bits(after.surprisal_nats - view.positions[i].surprisal_nats);
+      check(Math.abs(places[i][0] - Math.min(1, Math.abs(delta) / 4)) < 0.004 && (Math.abs(delta) < 0.01 || places[i][1] === delta > 0), `${what}: the colour of token ${i}`, `${places[i]} for ${delta}`);
+    });
+  };
+  await click(page, box('L4H1'));
+  check((await textsOf(page, '#chosen .chip')).join().startsWith('L4H1'), 'a box of the model chooses the head');
+  await click(page, '#switch');
+  await checkChange('L4H1', 'L4H1 off');
+  const top = say('ablate', STORY, '--heads', 'L4H1').next.find(({ token }) => token === 'van');
+  const moved = await textOf(page, '#changes .moved');
+  check(moved.includes('van'), 'what moved most is said', moved);
+  shows(moved.match(/([\d.]+ %)/)[1], top.baseline, 'from', ERROR);
+  check((await page.locator('.box.off').count()) === 1, 'its box is crossed out');
+  await page.hover(box('L5H2'));
+  await click(page, '[data-part=L5H2] .cut');
+  await checkChange('L4H1,L5H2', 'two heads off');
+  await click(page, '#changes .off-chip >> nth=0');
+  await checkChange('L5H2', 'one on again');
+  await click(page, '#changes .off-chip');
+  await answered(page);
+  check((await page.isHidden('#changes')) && (await page.locator('.box.off').count()) === 0, 'all on again');
+  await click(page, box('L2MLP'));
+  await page.locator('#flow input[type=range]').fill('0.5');
+  await settle(page);
+  await checkChange('L2MLP=0.5', 'an MLP halved');
+  check((await textsOf(page, '.scaled .enter span')).join().includes('×0.5'), 'and its box says so');
+  await page.locator('#flow input[type=range]').fill('2');
+  await settle(page);
+  await checkChange('L2MLP=2', 'an MLP doubled');
+  await page.locator(box('L0H3')).focus();
+  await press(page, 'x');
+  await checkChange('L0H3=0,L2MLP=2', 'a head off by the keyboard');
+  await page.focus('#editor');
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type('van');
+  await answered(page);
+  const { ablation } = say('ablate', `${STORY}van`, '--heads', 'L0H3=0,L2MLP=2');
+  const nll = await page.evaluate(() => run.without.positions.slice(1).reduce((sum, known) => sum + known.surprisal_nats, 0) / (run.n - 1));
+  check(near(nll, ablation.nll_nats), 'what is typed keeps the change', `${nll}, not ${ablation.nll_nats}`);
+  await close(page, 'changes');
+}
+
+/* Long texts, up to the context's end and beyond. */
+async function testLengths(live) {
+  const page = await open(live);
+  await answered(page);
+  const long = 'The king said that the gate was tall, and the lamp was red. '.repeat(17).slice(0, 1000);
+  await replaceText(page, long);
+  await checkNumbers(page, long, 'a thousand letters');
+  const full = 'word '.repeat(700);
+  await replaceText(page, full);
+  await until(page, () => !!document.querySelector('#tokens-legend .problem'), null, 'too long a text is refused');
+  const words = await textOf(page, '#tokens-legend .problem').catch(() => '');
+  check(/512/.test(words) && !/-[-a-z]/.test(words), 'in words of the page', words);
+  await replaceText(page, STORY);
+  await checkNumbers(page, STORY, 'after too long a text');
+  await replaceText(page, '');
+  await until(page, () => !asking && wanted.size === 0 && !pending, null, 'no text is answered');
+  const none = await textOf(page, '#tokens-legend .problem');
+  check(!/-p|--bos/.test(none), 'an empty text is met in words of the page', none);
+  await replaceText(page, STORY);
+  await checkNumbers(page, STORY, 'after no text');
+  await close(page, 'lengths');
+}
+
+module.exports = { STORY, checkNumbers, replaceText, testTyping, testCaret, testBranches, testWriting, testChanges, testLengths };

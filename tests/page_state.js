@@ -1,0 +1,272 @@
+/* The state in the address and in a saved copy; files that are dropped, good and hostile ones; hostile vocabularies. */
+'use strict';
+const { model, folder, check, json, write, writeOf, open, close, settle, until, answered, click, setRange, textOf, box, fs, path, study, execFileSync } = require('./page_tools');
+const { STORY, checkNumbers, replaceText } = require('./page_live');
+
+const REFERENCE = path.join(__dirname, 'data/reference');
+const KEPT = ['text', 'written', 'query', 'part', 'heads', 'shape', 'by', 'noSink', 'off', 'temperature', 'topP', 'seed', 'theme', 'language', 'tour'];
+const stateOf = (page) => page.evaluate((keys) => JSON.stringify(keys.map((key) => [key, key === 'off' ? Object.entries(state.off).sort() : state[key]])), KEPT);
+const hashOf = async (page) => {
+  await page.evaluate(() => byId('copy-link').click());
+  return page.evaluate(() => location.hash);
+};
+
+/* Chooses something of everything. */
+async function compose(page) {
+  await replaceText(page, `${STORY}van rode back. “Naïve & 中文 #=?%+”`);
+  await answered(page);
+  await page.evaluate(() => chooseQuery(9));
+  await click(page, box('L3H4'));
+  await click(page, '#switch');
+  await click(page, box('L1MLP'));
+  await page.locator('#flow input[type=range]').fill('0.25');
+  await click(page, box('L4H1'), { modifiers: ['Shift'] });
+  await page.check('input[name=shape][value=lines]');
+  await page.check('input[name=by][value=value]');
+  await page.check('#no-sink');
+  await setRange(page, '#temperature', 0.7);
+  await setRange(page, '#top-p', 0.85);
+  await page.fill('#seed', '42');
+  await page.locator('#seed').blur();
+  await click(page, '#theme');
+  await click(page, '#theme');
+  await click(page, '#language');
+  await answered(page);
+}
+
+async function testAddress(live) {
+  const page = await open(live);
+  await answered(page);
+  await compose(page);
+  const state = await stateOf(page);
+  const hash = await hashOf(page);
+  check(await page.evaluate(() => Object.keys(window.state ?? {}).length) === 0, 'the state is the page’s own');
+  const again = await open(live + hash);
+  await answered(again);
+  check((await stateOf(again)) === state, 'a link shows the same', `${await stateOf(again)} for ${state}`);
+  check((await hashOf(again)) === hash, 'and its address is the same', await again.evaluate(() => location.hash));
+  const differs = await again.evaluate(() => location.hash) !== hash;
+  check(!differs && (await again.evaluate(() => document.documentElement.lang)) === 'zh-Hans' && (await again.evaluate(() => document.documentElement.dataset.theme)) === 'dark', 'language and theme too');
+  await again.evaluate(() => {
+    location.hash = '#t=Another+text&p=1&tour=2';
+  });
+  await until(again, () => state.text === 'Another text' && state.text === followed && state.tour === 2, null, 'an address that is changed is followed');
+  check(await again.evaluate(() => Object.keys(state.off).length === 0), 'and what it does not name is as in the beginning');
+  await close(again, 'a link');
+
+  const waiting = page.waitForEvent('download');
+  await page.click('#save');
+  const copy = path.join(folder, 'saved.html');
+  await (await waiting).saveAs(copy);
+  const saved = await open(`file://${copy}`);
+  await answered(saved);
+  check((await stateOf(saved)) === state, 'a saved copy shows the same', await stateOf(saved));
+  await saved.locator('#changes > button').last().click();
+  await saved.click('#next-reset');
+  const text = 'A saved copy lives, too.';
+  await replaceText(saved, text);
+  await checkNumbers(saved, text, 'typed into a saved copy');
+  await close(saved, 'a saved copy');
+  await close(page, 'the page that was saved');
+}
+
+/* What was written is read again from its ids: other tokens may spell the same. */
+async function testWrittenAddress(live) {
+  const page = await open(live);
+  await answered(page);
+  await replaceText(page, 'The');
+  await answered(page);
+  const { id } = await page.evaluate(() => distributionAfter(0).top.find(({ id: one }) => typeof run.vocabulary[one] === 'string' && /^[a-z]/.test(run.vocabulary[one])) ?? distributionAfter(0).top[1]);
+  await click(page, `#expected [data-id="${id}"] button`).catch(() => {});
+  await answered(page);
+  await click(page, '#step-on');
+  await answered(page);
+  const ids = () => run.tokens.map((token) => token.id).join();
+  const [hash, expected] = [await hashOf(page), await page.evaluate(ids)];
+  const again = await open(live + hash);
+  await answered(again);
+  check((await again.evaluate(ids)) === expected, 'a link has the tokens that were written', `${await again.evaluate(ids)} for ${expected}`);
+  check((await again.locator('#tokens .generated').count()) === (await page.locator('#tokens .generated').count()), 'and marks them');
+  check((await again.locator('#tree button').count()) === (await page.locator('#tree button').count()), 'the tree comes along');
+  await close(again, 'a link to what was written');
+  await close(page, 'what was written');
+}
+
+async function testHostileAddress(live) {
+  const frozen = write('frozen.html', '-p', 'The king said');
+  const addresses = [
+    '#t=</script><script>alert(1)</script>&lang=<script>&theme=x&v=constructor&b=__proto__', '#t=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&tried=%3Cb%3E&tried=x',
+    '#p=1e99&w=-5&T=999&P=NaN&s=1e400&tour=99', '#p=1.5&w=0.5&tour=1.5&s=2.5&T=0.123&P=0.07', '#T=10', '#T=0.01',
+    '#h=L99H99,LxHy,L0H0&at=L9999MLP', '#at=L77', '#off=L99H1=0,L1H1=1e9,L7=0,__proto__=0', '#off=L0H0=999999999999999999999999999,L1H1=0.000000000000000000000001',
+    '#t=abc&ids=99999999,1,2', '#t=abc&ids=4136', '#t=abc&ids=1e5,-3', `#t=${'long '.repeat(20000)}`, `#t=a${'&tried=z'.repeat(3000)}`, '#%E0%A4%A&t=%FF%00', '#t=%00a%1b[31m&p=0', '#t=&w=3', '#sentence',
+  ];
+  for (const url of [live, frozen]) {
+    const page = await open(url);
+    if (url === live) await answered(page);
+    const drawn = await page.evaluate(() => !document.querySelector('#main').hidden);
+    check(drawn, 'the page is there');
+    for (const hash of addresses) {
+      const what = `${url === live ? 'live' : 'frozen'} ${hash.slice(0, 60)}`;
+      await page.evaluate((to) => {
+        location.hash = to;
+      }, hash);
+      await settle(page);
+      await until(page, (isLive) => !pending && (!isLive || (source.ready && !asking && !wanted.has('text') && !wanted.has('tokens'))), url === live, `${what} is answered`);
+      check(await page.evaluate(() => Number.isInteger(state.query) && state.query >= 0 && state.query < run.n && [...document.querySelectorAll('main script, main img')].length === 0), `${what} harms nothing`);
+      const words = await textOf(page, 'main');
+      check(!/NaN|undefined|Infinity|\[object/.test(words), `${what}: numbers stay numbers`, words.match(/.{0,40}(NaN|undefined|Infinity|\[object).{0,40}/)?.[0]);
+      check(page.complaints.length === 0, `${what}: no complaint`, page.complaints.splice(0).join('; ').slice(0, 300));
+    }
+    await page.evaluate(() => {
+      location.hash = '#t=The+king';
+    });
+    if (url === live) await checkNumbers(page, 'The king', 'after all hostile addresses');
+    await close(page, 'hostile addresses');
+  }
+  for (const hash of [addresses.slice(0, 4).join('&').replace(/&#/g, '&'), ...addresses.slice(6, 9), addresses[15]]) { // and as the first that a page reads
+    const page = await open(frozen + hash);
+    check(await page.evaluate(() => !document.querySelector('#main').hidden && run.n > 0), `opened with ${hash.slice(0, 60)}`);
+    await close(page, `opened with ${hash.slice(0, 60)}`);
+  }
+}
+
+/* A GGUF file where the tokens of some ids are others: names is {id: text}. */
+function withTokens(file, names) {
+  const bytes = fs.readFileSync(file);
+  let at = 8;
+  const u32 = () => bytes.readUInt32LE((at += 4) - 4);
+  const u64 = () => Number(bytes.readBigUInt64LE((at += 8) - 8));
+  const string = () => bytes.subarray(at + 8, (at += 8 + Number(bytes.readBigUInt64LE(at))));
+  const sizes = { 0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8 };
+  const skip = (type) => {
+    if (type === 8) string();
+    else at += sizes[type];
+  };
+  const [tensors, keys] = [u64(), u64()];
+  let place = null;
+  let types = null;
+  for (let i = 0; i < keys; i++) {
+    const key = string().toString();
+    const type = u32();
+    if (type !== 9) {
+      skip(type);
+      continue;
+    }
+    const [of, n] = [u32(), u64()];
+    const begin = at;
+    const items = Array.from({ length: n }, () => (of === 8 ? string() : skip(of)));
+    if (key === 'tokenizer.ggml.tokens') place = { begin, end: at, items };
+    if (key === 'tokenizer.ggml.token_type') types = begin;
+  }
+  for (let i = 0; i < tensors; i++) {
+    string();
+    const dimensions = u32();
+    at += 8 * dimensions + 12;
+  }
+  for (const id of Object.keys(names)) bytes.writeInt32LE(1, types + 4 * id); // a normal token, not one for a byte
+  const align = (n) => Math.ceil(n / 32) * 32;
+  const renamed = place.items.flatMap((item, id) => {
+    const text = Buffer.from(names[id] ?? item);
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64LE(BigInt(text.length));
+    return [length, text];
+  });
+  const head = Buffer.concat([bytes.subarray(0, place.begin), ...renamed, bytes.subarray(place.end, at)]);
+  return Buffer.concat([head, Buffer.alloc(align(head.length) - head.length), bytes.subarray(align(at))]);
+}
+
+/* Drops bytes on the page as a file of a name. */
+const dropFile = (page, name, bytes) => page.evaluate(([named, base64]) => {
+  const transfer = new DataTransfer();
+  transfer.items.add(new File([Uint8Array.from(atob(base64), (c) => c.charCodeAt(0))], named));
+  for (const kind of ['dragenter', 'dragover', 'drop']) document.body.dispatchEvent(new DragEvent(kind, { dataTransfer: transfer, bubbles: true, cancelable: true }));
+}, [name, Buffer.from(bytes).toString('base64')]);
+
+const good = path.join(REFERENCE, 'llama-q8_0.gguf');
+
+/* Numbers of a text with a model that was dropped. */
+async function checkDropped(page, file, text, what) {
+  await until(page, (to) => source.ready && run && state.text === followed, text, `${what}: opened`);
+  await replaceText(page, text);
+  await answered(page);
+  const next = json('next', file, '-p', text, '--top', '3');
+  const has = await page.evaluate((ids) => {
+    const { top } = distributionAfter(run.n - 1);
+    return ids.map((id) => top.find((one) => one.id === id)?.p ?? 0);
+  }, next.top.map(({ id }) => id));
+  check(next.top.every(({ probability }, i) => Math.abs(probability - has[i]) < 5e-3), `${what}: its next tokens`, `${has} for ${next.top.map(({ probability }) => probability)}`);
+}
+
+async function testFiles(live) {
+  const random = Buffer.from(Array.from({ length: 5000 }, (_, i) => (i * 7919 + (i >> 3)) & 255));
+  const whole = fs.readFileSync(good);
+  const hostile = [
+    ['random.gguf', random], ['empty.gguf', Buffer.alloc(0)], ['truncated.gguf', whole.subarray(0, 90000)], ['header.gguf', whole.subarray(0, 300)],
+    ['many.gguf', Buffer.concat([Buffer.from('GGUF'), Buffer.from([3, 0, 0, 0]), Buffer.alloc(16, 255)])], ['words.txt', Buffer.from('Once upon a time')],
+    ['<img src=x onerror=alert(1)>.gguf', random], ['letters.gguf', fs.readFileSync(path.join(__dirname, 'data/study/letters.gguf'))],
+  ];
+  const bare = writeOf('--live', 'bare.html', '--no-model');
+  const empty = await open(bare);
+  check((await empty.isVisible('#welcome')) && (await empty.isHidden('#main')), 'a page without a model asks for one');
+  const lived = await open(live);
+  await answered(lived);
+  for (const [page, what] of [[empty, 'without a model'], [lived, 'with one']]) {
+    for (const [name, bytes] of hostile) {
+      await dropFile(page, name, bytes);
+      await until(page, () => /not opened/.test(byId('status').textContent), null, `${name} is refused ${what}`);
+      const status = await textOf(page, '#status');
+      check(status.includes(name) && status.length < 300 && !status.includes('\n'), `${name}: one clear line ${what}`, status);
+      await page.evaluate(() => {
+        byId('status').textContent = '';
+      });
+    }
+    if (page === lived) await checkNumbers(page, STORY, 'after hostile files');
+    await dropFile(page, 'good.gguf', whole);
+    await checkDropped(page, good, 'the tin man sat', `a file dropped on a page ${what}`);
+    check(await page.isHidden('#status'), `nothing is left to say ${what}`);
+    check((await textOf(page, '#facts')).startsWith('good.gguf'), 'and the page is about it', await textOf(page, '#facts'));
+    await page.setInputFiles('#file', path.join(REFERENCE, 'gpt2-q8_0.gguf'));
+    await until(page, () => source.ready && run?.facts.model === 'gpt2-q8_0.gguf', null, 'a chosen file is opened');
+    await checkDropped(page, path.join(REFERENCE, 'gpt2-q8_0.gguf'), 'the tin man', `a file chosen on a page ${what}`);
+    await close(page, `files on a page ${what}`);
+  }
+}
+
+/* Tokens that are markup, direction marks, controls: on a frozen page, and dropped. */
+async function testVocabulary(live) {
+  const tokens = ['</script><script>alert(1)</script>', '<img src=x onerror=alert(1)>', '\u202eabc', '\u0000\u001b[31m', '--><svg onload=alert(1)>', '"onmouseover="alert(1)', '{{script}}', '</textarea><b>', '\ud7ff\uffff', '`${alert(1)}`'];
+  const likely = json('next', good, '-p', 'the tin man sat', '--top', '60').top.filter((one) => !/^[ A-Za-z.]/.test(one.token ?? '')).map(({ id }) => id);
+  const bytes = withTokens(good, Object.fromEntries(likely.map((id, i) => [id, `${tokens[i % tokens.length]}${id}`])));
+  const file = path.join(folder, 'hostile.gguf');
+  fs.writeFileSync(file, bytes);
+  const pages = [await open(writeOf(file, 'hostile.html', '-p', 'the tin', '-n', '6')), await open(live)];
+  await answered(pages[1]);
+  await dropFile(pages[1], 'hostile<b>.gguf', bytes);
+  await until(pages[1], () => source.ready && run?.facts.model.startsWith('hostile') && state.text === followed, null, 'a hostile vocabulary is opened');
+  await replaceText(pages[1], 'the tin man sat');
+  await answered(pages[1]);
+  for (const page of pages) {
+    check(await page.evaluate((list) => Object.values(run.vocabulary).some((piece) => list.some((text) => String(piece).includes(text))), ['<img src=x', 'alert(1)']), 'hostile tokens are there');
+    for (const shape of ['lines', 'steps', 'writes', 'map']) {
+      await page.check(`input[name=shape][value=${shape}]`);
+      await settle(page);
+    }
+    await page.hover('#tokens .token >> nth=1', { force: true });
+    await click(page, '#tour-start');
+    await settle(page);
+    check(await page.evaluate(() => document.querySelectorAll('main script, main img, main svg[onload], #guide script').length === 0), 'hostile tokens make no element');
+    check(!/[\u0000-\u0008\u202e]/.test(await page.evaluate(() => document.querySelector('#expected').textContent + document.querySelector('#lens-grid').textContent)), 'and what is unseen is shown');
+    if (page === pages[1]) {
+      await page.keyboard.press('Escape');
+      await replaceText(page, 'the tin man sat');
+      await answered(page);
+      const id = await page.evaluate(() => [...document.querySelectorAll('#expected [data-id] button')].map((button) => button.parentElement.dataset.id).find((one) => /alert|<b>/.test(run.vocabulary[one])));
+      await click(page, `#expected [data-id="${id}"] button`, { timeout: 5000 });
+      await answered(page);
+      check(await page.evaluate((one) => run.tokens.at(-1).id === Number(one) && byId('editor').value === `the tin man sat${run.vocabulary[one]}`, id), 'one can go on with a hostile token');
+    }
+    await close(page, 'a hostile vocabulary');
+  }
+}
+
+module.exports = { testAddress, testWrittenAddress, testHostileAddress, testFiles, testVocabulary, withTokens, dropFile };

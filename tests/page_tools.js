@@ -1,0 +1,123 @@
+/* What the tests of the page share: checks, pages that are written and opened, what `study` says, and waiting. */
+'use strict';
+const { execFileSync } = require('child_process');
+const fs = require('fs');
+const path = require('path');
+
+const [study, model, folder] = process.argv.slice(2);
+const counts = { passed: 0, failed: 0, skipped: 0 };
+
+function check(condition, what, details = '') {
+  if (condition) counts.passed++;
+  else {
+    counts.failed++;
+    console.log(`FAILED ${what} ${details}`);
+  }
+}
+
+/* Whether a number as shown ("41.3 %", "−2.05", "≈ 0.3") is `value` rounded as it is, but for an error. */
+function shows(text, value, what, error = 0) {
+  const number = String(text).replace('−', '-').match(/-?[\d.]+/)?.[0] ?? 'NaN';
+  const scale = String(text).includes('%') ? 100 : 1;
+  const decimals = number.split('.')[1]?.length ?? 0;
+  const right = /^<|‹/.test(text) ? value * scale < Number(number) + error : Math.abs(Number(number) - value * scale) <= 0.51 * 10 ** -decimals + error * scale;
+  check(right, what, `shows ${text}, not ${value}`);
+}
+
+const json = (...args) => JSON.parse(execFileSync(study, [...args, '--json'], { maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'ignore'] }));
+const bits = (nats) => nats / Math.LN2;
+
+/* Of a text: what a view says of it with the default model. */
+const say = (view, text, ...args) => json(view, model, '-p', text, ...args);
+
+/* Writes a page of a model file; returns its address. */
+function writeOf(file, name, ...args) {
+  const page = path.join(folder, name);
+  execFileSync(study, ['view', file, ...args, '-o', page], { stdio: 'pipe' });
+  return `file://${page}`;
+}
+
+const write = (name, ...args) => writeOf(model, name, ...args);
+
+let browser = null;
+const setBrowser = (one) => {
+  browser = one;
+};
+
+/* Opens a page that keeps whatever it complains of, and any request but for itself and blobs. */
+async function open(url, options = {}) {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, locale: 'en-US', ...options });
+  page.complaints = [];
+  page.on('console', (message) => page.complaints.push(message.text()));
+  page.on('pageerror', (error) => page.complaints.push(String(error)));
+  page.on('dialog', (dialog) => {
+    page.complaints.push(`dialog: ${dialog.message()}`);
+    dialog.dismiss();
+  });
+  page.on('request', (request) => {
+    const of = request.url();
+    if (of.split('#')[0] !== url.split('#')[0] && !of.startsWith('blob:')) page.complaints.push(`request: ${of.slice(0, 200)}`);
+  });
+  await page.goto(url);
+  await settle(page);
+  return page;
+}
+
+async function close(page, what) {
+  check(page.complaints.length === 0, `${what}: no complaint and no request`, page.complaints.join('; ').slice(0, 1000));
+  await page.context().close();
+}
+
+/* Until what was asked for is drawn: two frames, and what waits for a quiet moment without waiting for it. */
+const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+  if (later.size > 0) drawLate();
+  done();
+}))));
+
+/* Until a condition holds on the page; the page's policy forbids Playwright's own way. */
+async function until(page, condition, argument, what = String(condition), ms = 20000) {
+  const end = Date.now() + ms;
+  while (Date.now() < end) {
+    const holds = await page.evaluate(condition, argument);
+    await settle(page);
+    if (holds) return true;
+  }
+  check(false, `in time: ${what}`);
+  return false;
+}
+
+/* Until the engine has answered all that concerns the text: its numbers, the change, the place. */
+const answered = (page) => until(page, () => source.ready && state.text === followed && !pending && wanted.size === 0
+  && (!asking || ['heads', 'rest'].includes(asking.kind)) && (Object.keys(state.off).length === 0 || run.n < 2 || isChanged()), null, 'the engine answers');
+
+/* … and what it looks up when it has nothing else to do. */
+const idleDone = (page) => until(page, () => source.ready && state.text === followed && !pending && wanted.size === 0 && !asking
+  && !!run.heads.repeat && run.lens.length === run.n && run.lens.every(Boolean), null, 'the engine has nothing left to do', 40000);
+
+async function press(page, key, times = 1) {
+  for (let i = 0; i < times; i++) await page.keyboard.press(key);
+  await settle(page);
+}
+
+async function click(page, selector, options) {
+  await page.click(selector, options);
+  await settle(page);
+}
+
+async function setRange(page, selector, value) {
+  await page.locator(selector).fill(String(value));
+  await settle(page);
+}
+
+/* Without the marks that isolate a token from the line it stands in. */
+const plain = (text) => text.replace(/[\u2068\u2069]/g, '');
+const textOf = async (page, selector) => plain(await page.locator(selector).first().innerText());
+const textsOf = async (page, selector) => (await page.locator(selector).allInnerTexts()).map(plain);
+const token = (i) => `#tokens .token:nth-child(${i + 1})`;
+const thumb = (name) => `.thumb[data-head=${name}]`;
+const box = (name) => `#boxes .enter[data-part=${name}]`;
+
+module.exports = {
+  study, model, folder, counts, check, shows, json, say, bits, writeOf, write, setBrowser, open, close, settle, until, answered, idleDone, press, click,
+  setRange, textOf, textsOf, token, thumb, box, fs, path, execFileSync,
+};

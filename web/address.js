@@ -1,0 +1,113 @@
+/*
+ * The state in the address, behind the #, so that a link is the experiment; and a saved copy, which carries it in itself.
+ */
+
+const Address = (() => {
+  const NAMES = { text: 't', written: 'w', query: 'p', shape: 'v', by: 'b', noSink: 's0', temperature: 'T', topP: 'P', seed: 's', theme: 'theme', language: 'lang', tour: 'tour' };
+  const MAX_FACTOR = 10;
+  const initial = { ...state, pinned: false };
+
+  function written() {
+    const fields = new URLSearchParams();
+    for (const [key, name] of Object.entries(NAMES)) {
+      const value = state[key];
+      const standard = key === 'query' ? (run ? run.n - 1 : null) : initial[key];
+      if (value !== null && value !== standard) fields.set(name, value === true ? '1' : String(value));
+    }
+    if (state.pinned) fields.set('h', state.heads.join(','));
+    if (state.part && !(state.pinned && state.part === state.heads[0])) fields.set('at', state.part);
+    const off = keyOfOff(state.off);
+    if (off) fields.set('off', off);
+    if (idsOf.has(state.text)) fields.set('ids', idsOf.get(state.text).join(','));
+    for (const text of tried) fields.append('tried', text);
+    return fields.toString();
+  }
+
+  /* What an address asks for, as far as it makes sense; a link may come from anyone. */
+  function read(text) {
+    const fields = new URLSearchParams(text);
+    const values = {};
+    const number = (name, low, high) => {
+      const value = Number(fields.get(name));
+      return fields.has(name) && value >= low && value <= high ? value : undefined;
+    };
+    const whole = (name, low, high) => {
+      const value = number(name, low, high);
+      return Number.isInteger(value) ? value : undefined;
+    };
+    const oneOf = (name, ...words) => (words.includes(fields.get(name)) ? fields.get(name) : undefined);
+    const take = (key, value) => {
+      if (value !== undefined) values[key] = value;
+    };
+    if (source.kind !== 'frozen') take('text', fields.get('t') ?? undefined);
+    take('written', whole('w', 0, 1e9));
+    take('query', whole('p', 0, 1e9));
+    take('shape', oneOf('v', 'map', 'lines', 'steps', 'writes'));
+    take('by', oneOf('b', 'value'));
+    if (fields.get('s0') === '1') take('noSink', true);
+    take('temperature', number('T', 0, 10));
+    take('topP', number('P', 0.05, 1));
+    take('seed', whole('s', 0, 999999999));
+    take('theme', oneOf('theme', 'light', 'dark'));
+    take('language', oneOf('lang', 'en', 'zh'));
+    take('tour', whole('tour', 0, TOUR_STEPS - 1));
+    const heads = (fields.get('h') ?? '').split(',').filter((name) => /^L\d{1,4}H\d{1,4}$/.test(name)).slice(0, MAX_CHOSEN);
+    if (heads.length > 0) Object.assign(values, { heads, pinned: true, part: heads[0] });
+    if (/^(embed|logits|L\d{1,4}(MLP|H\d{1,4})?)$/.test(fields.get('at') ?? '')) values.part = fields.get('at');
+    const off = (fields.get('off') ?? '').split(',').map((word) => /^(L\d{1,4}(?:H\d{1,4}|MLP))=(\d+(?:\.\d+)?)$/.exec(word)).filter(Boolean);
+    if (off.length > 0) values.off = Object.fromEntries(off.map(([, name, factor]) => [name, Number(Number(factor).toFixed(3))]).filter(([, factor]) => factor <= MAX_FACTOR));
+    if (/^\d+(,\d+)*$/.test(fields.get('ids') ?? '') && values.text !== undefined) idsOf.set(values.text, fields.get('ids').split(',').map(Number));
+    remember(...fields.getAll('tried'));
+    return values;
+  }
+
+  let late = null;
+  function follow() {
+    clearTimeout(late);
+    late = setTimeout(() => {
+      const text = written();
+      if (text !== location.hash.slice(1)) history.replaceState(null, '', `#${text}`);
+    }, 250);
+  }
+
+  /* What is no part of this model is left out. */
+  function fit() {
+    const names = new Set(headNames());
+    const heads = state.heads.filter((name) => names.has(name));
+    const isPart = (name) => names.has(name) || name === 'embed' || name === 'logits' || (/^L\d+(MLP)?$/.test(name) && parseInt(name.slice(1), 10) < run.facts.n_layer);
+    const off = Object.fromEntries(Object.entries(state.off).filter(([name]) => isPart(name) && /H|MLP/.test(name)));
+    state.heads = heads.length > 0 ? heads : [tellingHead(Math.min(state.query, run.n - 1)).name];
+    state.pinned = state.pinned && heads.length > 0;
+    state.off = off;
+    if (state.part && !isPart(state.part)) state.part = null;
+    state.query = Math.max(0, Math.min(state.query, run.n - 1));
+    const { temperature_step: step } = run.facts; // the page knows the temperatures of its slider
+    const steps = Math.min(Math.round(state.temperature / step), run.next[state.query].rest.length);
+    state.temperature = Number((steps * step).toFixed(6));
+  }
+
+  byId('copy-link').addEventListener('click', async () => {
+    history.replaceState(null, '', `#${written()}`);
+    await navigator.clipboard?.writeText(location.href).catch(() => {});
+    byId('copy-link').textContent = say('copied');
+    setTimeout(() => touch('language'), 1500);
+  });
+
+  byId('save').addEventListener('click', () => {
+    pristine.dataset.state = written();
+    const file = new Blob(['<!doctype html>\n', pristine.outerHTML], { type: 'text/html' });
+    const link = make('a', { href: URL.createObjectURL(file), download: 'attn.html' });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  });
+
+  addPart([...Object.keys(NAMES), 'heads', 'part', 'off', 'pinned', 'run', 'tree'], follow, 'always');
+  addEventListener('hashchange', () => {
+    if (!location.hash.includes('=') || location.hash.slice(1) === written()) return;
+    const { query = Infinity, ...values } = read(location.hash.slice(1));
+    change({ ...initial, text: state.text, ...values, query });
+    placeWanted = state.text === followed ? null : query;
+    if (run) fit();
+  });
+  return { read: () => read(location.hash.slice(1) || document.documentElement.dataset.state || ''), fit };
+})();

@@ -1,0 +1,110 @@
+/*
+ * Who answers what the page asks: nobody beyond the numbers in the file (frozen), the engine in a worker, or the program
+ * that serves the page. A question is a command of `study` without its model, the answer the JSON that it prints.
+ */
+
+const answerers = {
+  /* The engine and, unless one is to be dropped here, the model lie in the page. */
+  engine() {
+    const waiting = new Map(); // id → {resolve, reject, progress}
+    let last = 0;
+    const policy = window.trustedTypes?.createPolicy('attn', { createScriptURL: (url) => url });
+    const address = URL.createObjectURL(new Blob([byId('worker').textContent], { type: 'text/javascript' }));
+    const worker = new Worker(policy ? policy.createScriptURL(address) : address);
+    worker.addEventListener('message', ({ data: { id, text, error, share: done } }) => {
+      const question = waiting.get(id);
+      if (done !== undefined) {
+        question.progress?.(done);
+        return;
+      }
+      waiting.delete(id);
+      if (error === undefined) question.resolve(text);
+      else question.reject(new Error(error));
+    });
+    const send = (message, progress) => new Promise((resolve, reject) => {
+      waiting.set(++last, { resolve, reject, progress });
+      worker.postMessage({ id: last, ...message });
+    });
+    const compiled = send({ code: byId('engine').textContent });
+    return {
+      /* Opens the page's own model, or a file. */
+      open: async (file, progress) => {
+        await compiled;
+        await send(file ? { model: file, name: file.name } : { model: byId('weights').textContent, name: byId('weights').dataset.name }, progress);
+      },
+      ask: async (argv) => JSON.parse(await send({ argv })),
+    };
+  },
+
+  server() {
+    return {
+      open: async () => {},
+      ask: async (argv) => {
+        const answer = await fetch('ask', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ argv }) });
+        const json = await answer.json();
+        if (!answer.ok) throw new Error(json.error);
+        return json;
+      },
+    };
+  },
+};
+
+const source = {
+  kind: document.documentElement.dataset.source, // "frozen", "engine" or "server"
+  answerer: null,
+  ready: false, // someone answers
+  problem: null, // why nobody does
+};
+
+/* Questions that wait, the most urgent kind first; of each kind only the newest. One is under way at a time. */
+const URGENCY = ['tokens', 'text', 'without', 'drawn', 'explain', 'lens', 'tour', 'heads', 'rest'];
+const wanted = new Map(); // kind → {argv, take, fail}
+let asking = null; // the question under way
+
+/* Asks; `take` gets the answer, unless the same kind was asked for again in between, or dropped. */
+function want(kind, argv, take, fail = () => {}) {
+  wanted.set(kind, { kind, argv, take, fail });
+  askNext();
+}
+
+function drop(...kinds) {
+  for (const kind of kinds) {
+    wanted.delete(kind);
+    if (asking?.kind === kind) asking.dropped = true;
+  }
+}
+
+async function askNext() {
+  if (asking || !source.ready) return;
+  const kind = URGENCY.find((one) => wanted.has(one));
+  if (!kind) return;
+  const question = wanted.get(kind);
+  wanted.delete(kind);
+  asking = question;
+  try {
+    const answer = await source.answerer.ask([...question.argv, '--json']);
+    if (!question.dropped && !wanted.has(kind)) question.take(answer);
+  } catch (error) {
+    if (!question.dropped && !wanted.has(kind)) question.fail(error.message);
+  } finally {
+    asking = null;
+    askNext();
+  }
+}
+
+/* Starts whoever answers. Its first answers come when the model is open. */
+async function openSource(file = null, progress = () => {}) {
+  source.ready = false;
+  source.problem = null;
+  wanted.clear();
+  touch('source');
+  try {
+    source.answerer ??= answerers[source.kind]();
+    await source.answerer.open(file, progress);
+    source.ready = true;
+  } catch (error) {
+    source.problem = error.message;
+  }
+  touch('source');
+  askNext();
+}
