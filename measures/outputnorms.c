@@ -8,15 +8,15 @@
 
 enum { MAX_KEPT_MIB = 64 /* of the matrices, from one subject to the next */ };
 
-/* W_O [d_model][n_head·d_head] as head_output scales it, the columns [first, first + n) of it. */
-static float *output_columns(const Subject *subject, Arena *arena, size_t layer, size_t first, size_t n,
-                             Error *error) {
+float *head_outputs(const Subject *subject, Arena *arena, size_t layer, size_t head, size_t n_heads,
+                    Error *error) {
     const LayerWeights *weights = &model_weights(subject->model)->layers[layer];
     const Matrix *w = &weights->attention.out.w;
     const float *gain = weights->attn_post_norm.gain;
-    size_t row_bytes = dtype_bytes(w->dtype, w->cols);
+    size_t row_bytes = dtype_bytes(w->dtype, w->cols), d_head = model_config(subject->model)->d_head,
+           first = head * d_head, n = n_heads * d_head;
     float *columns = arena_floats(arena, w->rows, n), *row = arena_floats(arena, 1, w->cols);
-    if (!arena_ok(arena, error, "the output projection of a head")) return NULL;
+    if (!arena_ok(arena, error, "the output projection of %zu heads", n_heads)) return NULL;
     for (size_t r = 0; r < w->rows; r++) {
         /* Blocks of a quantised type may straddle heads: whole rows are unpacked. */
         subject->compute.kernels->unpack(row, w->dtype, (const char *)w->data + r * row_bytes, w->cols);
@@ -24,11 +24,6 @@ static float *output_columns(const Subject *subject, Arena *arena, size_t layer,
         for (size_t i = 0; i < n; i++) columns[r * n + i] = row[first + i] * factor;
     }
     return columns;
-}
-
-float *head_output(const Subject *subject, Arena *arena, size_t layer, size_t head, Error *error) {
-    size_t d_head = model_config(subject->model)->d_head;
-    return output_columns(subject, arena, layer, head * d_head, d_head, error);
 }
 
 /* The heads of a layer whose matrices are made. */
@@ -99,7 +94,7 @@ static bool find_roots(const OutputNorms *norms, Arena *arena, size_t layer, con
     Arena scratch = {0}, *owner = keeps ? &kept->weights : arena;
     float **made = arena_new(&scratch, n, sizeof *made), *room = arena_floats(owner, n, size);
     RootLoop loop = {
-        .w = output_columns(subject, &scratch, layer, norms->head * d_head, n * d_head, error),
+        .w = head_outputs(subject, &scratch, layer, norms->head, n, error),
         .rows = model_config(subject->model)->d_model,
         .n_heads = n,
         .d_head = d_head,

@@ -41,9 +41,11 @@ void output_norms_add(OutputNorms *norms, const Activation *seen);
 const double *output_norms_of(const OutputNorms *norms, size_t layer, size_t head);
 
 /*
- * W_O^h [d_model][d_head]: the columns of the output projection that read head h, times the residual scale and the gains of
- * the (RMS) norm behind attention, where the model has them. NULL with an error when memory runs out.
+ * W_O^h of heads side by side, [d_model][n_heads][d_head]: the columns of the output projection that read them, times the
+ * residual scale and the gains of the (RMS) norm behind attention, where the model has them. NULL with an error when
+ * memory runs out.
  */
-float *head_output(const Subject *subject, Arena *arena, size_t layer, size_t head, Error *error);
+float *head_outputs(const Subject *subject, Arena *arena, size_t layer, size_t head, size_t n_heads,
+                    Error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /* The page with the engine in it: what is typed, chosen, gone on with, written, taken back, switched off. */
 'use strict';
-const { model, check, shows, say, bits, write, open, close, settle, until, answered, idleDone, press, click, setRange, textOf, textsOf, box, path, execFileSync } = require('./page_tools');
+const { model, check, shows, json, say, bits, write, open, close, settle, until, answered, idleDone, press, click, setRange, textOf, textsOf, box, path, execFileSync } = require('./page_tools');
 
 const STORY = 'The king Zorvan rode out. Then king Zor';
 const SEED = '2';
@@ -183,6 +183,35 @@ async function testWriting(live) {
   await close(page, 'writing');
 }
 
+/* With a head off the page writes what the changed model does, token by token. */
+async function testWritingChanged(live) {
+  const N = 12;
+  const page = await open(live);
+  await answered(page);
+  await page.fill('#seed', SEED);
+  await page.locator('#seed').blur();
+  await setRange(page, '#temperature', 0.8);
+  const write = async (what) => {
+    await click(page, '#write');
+    await until(page, (n) => run.n >= n, 12 + N, `${N} tokens are written ${what}`);
+    await click(page, '#write');
+    await answered(page);
+    const ids = await page.evaluate(() => run.tokens.map(({ id }) => id));
+    await page.evaluate((text) => goTo(text, null), STORY);
+    await answered(page);
+    return ids.slice(0, 12 + N);
+  };
+  const on = await write('with all on');
+  await click(page, box('L4H1'));
+  await click(page, '#switch');
+  await answered(page);
+  const off = await write('with a head off');
+  const drawn = off.slice(12).map((_, k) => json('next', model, '--ids', off.slice(0, 12 + k).join(), '--ablate', 'L4H1=0', '--draw', String(k), '--seed', SEED, '--temp', '0.8', '--top-p', '1').drawn.id);
+  check(drawn.join() === off.slice(12).join(), 'with a head off it writes what next --ablate draws', `${off.slice(12)} for ${drawn}`);
+  check(on.slice(12).join() !== drawn.join(), 'which is not what it writes with all on');
+  await close(page, 'writing with a head off');
+}
+
 /* Heads and MLPs off, or scaled: the numbers of ablate. */
 async function testChanges(live) {
   const page = await open(live);
@@ -271,4 +300,4 @@ async function testLengths(live) {
   await close(page, 'lengths');
 }
 
-module.exports = { STORY, checkNumbers, replaceText, testTyping, testCaret, testBranches, testWriting, testChanges, testLengths };
+module.exports = { STORY, checkNumbers, replaceText, testTyping, testCaret, testBranches, testWriting, testWritingChanged, testChanges, testLengths };

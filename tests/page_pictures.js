@@ -178,6 +178,18 @@ async function checkSteps(page, expected, what) {
   return rows.map(([key]) => key);
 }
 
+/* What the chosen head raises and lowers, against explain. */
+async function checkWritten(page, name, { output_norm: norm, raised, lowered }) {
+  const lists = await page.locator('#written ol').evaluateAll((all) => all.map((list) => [...list.children].map((item) => [Number(item.dataset.id), item.querySelector('bdi').textContent, item.lastChild.textContent])));
+  check(lists.length === 2 && lists[0].length === raised.length && lists[1].length === lowered.length, `what ${name} raises and lowers`, JSON.stringify(lists));
+  [raised, lowered].forEach((expected, i) => expected.forEach(({ id, token, hex, effect }, j) => {
+    const [shownId, label, shown] = lists[i]?.[j] ?? [];
+    check(shownId === id && (hex ? label.startsWith('⟨') : label.replace('␣', ' ') === token), `${name} writes ${token}`, `${shownId} ${label}`);
+    shows(shown, effect, `by how much ${name} changes ${token}`);
+  }));
+  check((await textOf(page, '#written')).includes(norm.toFixed(2)), `how much ${name} adds`, norm);
+}
+
 async function testSteps() {
   const page = await open(frozen());
   const name = await page.locator('.thumb').last().getAttribute('data-head');
@@ -214,12 +226,15 @@ async function testSteps() {
   await until(page, () => document.querySelector('input[name=step][value="5"]').checked, null, 'played, it comes to the last step');
   check((await textOf(page, '#play')).includes('Play'), 'and stops there');
   await page.evaluate(() => chooseQuery(run.n - 1));
-  const writes = about('explain', '--layer', layer, '--head', head);
   await page.check('input[name=shape][value=writes]');
+  for (const one of [name, 'L0H0']) {
+    await choose(page, one);
+    await checkWritten(page, one, about('explain', '--layer', one.slice(1).split('H')[0], '--head', one.split('H')[1]));
+  }
+  await page.evaluate(() => chooseQuery(1));
   await settle(page);
   const words = await textOf(page, '#written');
   check(words.includes('study explain'), 'what the page does not hold it says', words.slice(0, 200));
-  check(writes.raised.length > 0, 'explain tells');
   await close(page, 'steps');
 }
 

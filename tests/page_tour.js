@@ -116,6 +116,8 @@ async function testTourFrozen() {
     await walk(page, async (told, at) => {
       await checkStep(page, told, at, what);
       check(wordCount(told.words) <= 40, `${what}, step ${at + 1} says at most forty words`, told.words);
+      if (at === 4) check((await page.locator('#written li').count()) === 10, `${what}, the fifth step shows what the head writes`, await textOf(page, '#written'));
+      if (at === 4 && what !== 'frozen') check((await page.locator('#written li').first().getAttribute('data-id')) === String(guess.id), 'and that it raises the guess most');
       if (at < STEPS - 1 || what === 'frozen') return;
       shows(told.words.match(/[\d.]+ %/g)[0], baseline, 'the last step’s probability');
       shows(told.words.match(/[\d.]+ %/g)[1], ablated, 'and what it becomes');

@@ -5,6 +5,7 @@
 #include "json.h"
 #include "measures/kept.h"
 #include "measures/outputnorms.h"
+#include "measures/scores.h"
 #include "programs.h"
 #include "test.h"
 #include "viewdata.h"
@@ -31,6 +32,8 @@ static const struct {
     {FOLDER "gpt-oss.gguf", LETTERS, "1"},
     {FOLDER "llama-longrope.gguf", LETTERS, "1"},
     {FOLDER "qwen35.gguf", LETTERS, "3"},
+    {FOLDER "lfm2.gguf", LETTERS, "1"},
+    {FOLDER "granite.gguf", LETTERS, "1"},
 };
 enum { N_MODELS = sizeof models / sizeof *models };
 
@@ -185,6 +188,9 @@ static const struct {
     {"view --from 5 --to 6 --parts predictions,patterns,writes --top 3", TEXT " a hole"},
     {"attend --layer %s --head 0 --query 6", TEXT " a hole"},
     {"view --from 900", TEXT " a hole", true},
+    {"next --top 2 --ablate L%sH0,L0MLP=0.5 --draw 1", TEXT " a hole"},
+    {"next --top 2 --ablate L%sH0,L0MLP=0.5 --draw 2", TEXT " a hole of"},
+    {"next --top 2 --ablate L99", TEXT " a hole of", true},
     {"view --from 8 --parts predictions,patterns --top 3", TEXT " a hole of"},
     {"ablate --heads L%sH1", TEXT " a hole of"},
     {"view --from 4 --parts predictions,patterns --top 3 --ablate L%sH0=0.5,L0MLP", TEXT " a hole of"},
@@ -201,6 +207,7 @@ static const struct {
     {"next --top 2 --draw 3", "the male"},
     {"next --top 2", "the mole dug"},
     {"next --top 2", "thy"},
+    {"next --top 2 --ablate L0MLP", "t"},
     {"next --top 2", "thy mole dug"},
     {"next --top 2 --kv q8_0", TEXT},
     {"view --from 3 --parts predictions,patterns,writes --top 3", TEXT},
@@ -408,7 +415,7 @@ static double output_norm_of(const Subject *subject, const float *z, size_t laye
     Arena arena = {0};
     Error error;
     const Config *config = model_config(subject->model);
-    const float *w = head_output(subject, &arena, layer, head, &error);
+    const float *w = head_outputs(subject, &arena, layer, head, 1, &error);
     double square = 0;
     for (size_t i = 0; w && i < config->d_model; i++) {
         double sum = 0;
@@ -473,6 +480,72 @@ static void test_writes(void) {
     }
 }
 
+/* A flat list of ids and effects against a table of `explain`. */
+static void check_effects(const char *what, const Json *view, const Json *flat, const Json *table) {
+    CHECK(flat->n == 10 && table->n == 5, "%s: %u and %u", what, flat->n, table->n);
+    for (size_t i = 0; flat->n == 10 && i < 5; i++) {
+        char key[24];
+        const Json *token = &table->items[i];
+        double effect = json_get(token, "effect")->number, id = json_get(token, "id")->number;
+        snprintf(key, sizeof key, "%.0f", id);
+        CHECK(fabs(flat->items[2 * i + 1].number - effect) <= TOLERANCE * fmax(1, fabs(effect)),
+              "%s: %g, not %g", what, flat->items[2 * i + 1].number, effect);
+        CHECK(flat->items[2 * i].number == id && json_get(json_get(view, "vocabulary"), key),
+              "%s: token %zu is %g, not %g", what, i, flat->items[2 * i].number, id);
+    }
+}
+
+static void check_explained(World *world, const char *words, size_t query) {
+    Error error = {{0}};
+    Json *view = ask(&world->held, words, TEXT, &error);
+    const Json *heads = view ? json_at(view, "explained.heads") : NULL;
+    CHECK(heads, "%s: %s: %s", world->held.path, words, error.message);
+    if (heads) CHECK_NEAR(json_at(view, "explained.query")->number, (double)query, 0);
+    bool traced[64] = {0};
+    size_t n = 0;
+    parse_list(strstr(words, "--layers 1") ? "1" : NULL, "layer", model_config(world->held.model)->n_layer,
+               traced, &error);
+    for (size_t layer = 0; heads && layer < model_config(world->held.model)->n_layer; layer++) {
+        if (!traced[layer] || !layer_has_heads(world->held.model, layer)) continue;
+        for (size_t head = 0; head < heads->items[n].n; head++) {
+            char question[96], what[160];
+            snprintf(question, sizeof question, "explain --layer %zu --head %zu --query %zu", layer, head,
+                     query);
+            snprintf(what, sizeof what, "%s: %s", world->held.path, question);
+            Json *explain = ask(&world->fresh, question, TEXT, &error);
+            const Json *got = &heads->items[n].items[head];
+            CHECK(explain, "%s: %s", what, error.message);
+            if (!explain) continue;
+            double norm = json_get(explain, "output_norm")->number;
+            CHECK_NEAR(json_get(got, "output_norm")->number, norm, TOLERANCE * norm);
+            check_effects(what, view, json_get(got, "raised"), json_get(explain, "raised"));
+            check_effects(what, view, json_get(got, "lowered"), json_get(explain, "lowered"));
+            json_free(explain);
+        }
+        n++;
+    }
+    CHECK(!heads || n == heads->n, "%s: %zu layers of %u", words, n, heads ? heads->n : 0);
+    json_free(view);
+}
+
+/* What every head writes is what `explain` says of each, in any family; null behind gates. */
+static void test_explained(void) {
+    for (size_t m = 0; m < N_MODELS; m++) {
+        World world;
+        Error error = {{0}};
+        world_open(&world, m);
+        if (has_gated_heads(world.held.model)) {
+            Json *view = ask(&world.held, "view --parts explained", TEXT, &error);
+            CHECK(view && json_get(view, "explained")->kind == JSON_NULL, "%s", error.message);
+            json_free(view);
+        } else {
+            check_explained(&world, "view --parts explained --query 5", 5);
+            check_explained(&world, "view --parts explained,patterns --from 2 --to 8 --layers 1", 7);
+        }
+        world_close(&world);
+    }
+}
+
 /* What is left out is null, and what is there is what it is among all. */
 static void test_parts(void) {
     static const struct {
@@ -484,6 +557,7 @@ static void test_parts(void) {
         {"text", {"heads.text"}},
         {"repeat", {"heads.repeat"}},
         {"writes", {"writes"}},
+        {"explained", {"explained"}},
     };
     enum { N_PARTS = sizeof parts / sizeof *parts };
     World world;
@@ -546,6 +620,75 @@ static void test_a_prefix_is_not_fed_again(void) {
     CHECK(*mark != 7 && *mark != known, "another text's stream");
     json_free(ask(&world.held, "next", "the mole dug", &error));
     CHECK(*mark == known, "and this one's again");
+    world_close(&world);
+}
+
+/* The logits after the last token, as `next` lists the likeliest. */
+static void check_next_without(size_t model, const char *list, const Json *next, const Json *view) {
+    const Json *all = json_at(view, "ablation.next"), *want = json_get(&all->items[all->n - 1], "top"),
+               *top = json_get(next, "top");
+    double tolerance = model == 0 ? TOLERANCE_2 : TOLERANCE;
+    CHECK(json_equals(json_at(next, "ablated.0"), list) && json_at(next, "factors.0")->number == 0, "%s",
+          list);
+    CHECK(top->n == 4 && want->n == 8, "%u of %u", top->n, want->n);
+    for (size_t i = 0; i < top->n; i++) {
+        double logit = json_get(&top->items[i], "logit")->number;
+        CHECK(fabs(logit - want->items[2 * i + 1].number) <= tolerance * fmax(1, fabs(logit)),
+              "%s: %s: %g, not %g", models[model].path, list, logit, want->items[2 * i + 1].number);
+        CHECK(json_get(&top->items[i], "id")->number == want->items[2 * i].number, "%s: token %zu", list, i);
+    }
+    CHECK(json_at(next, "drawn.id")->number == want->items[0].number, "%s: drawn", list);
+}
+
+/* `next --ablate` is the distribution that `view --ablate` ends with, and not that of the model as it is. */
+static void test_next_without(void) {
+    for (size_t m = 0; m < N_MODELS; m++) {
+        static const char *const texts[] = {TEXT " a", TEXT " a hole", TEXT " a male", "t"};
+        World world;
+        Error error = {{0}};
+        char name[32], next[96], view[96];
+        world_open(&world, m);
+        snprintf(name, sizeof name, "L%sH1", models[m].layer);
+        snprintf(next, sizeof next, "next --top 4 --temp 0 --draw 0 --ablate %s", name);
+        snprintf(view, sizeof view, "view --parts predictions --top 4 --from 0 --ablate %s", name);
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+            Json *want = ask(&world.fresh, view, texts[i], &error),
+                 *plain = ask(&world.fresh, "next", texts[i], &error),
+                 *got = ask(&world.held, next, texts[i], &error),
+                 *fresh = ask(&world.fresh, next, texts[i], &error);
+            CHECK(want && plain && got && fresh, "%s: %s", models[m].path, error.message);
+            if (want && plain && got && fresh) {
+                check_next_without(m, name, got, want);
+                check_next_without(m, name, fresh, want);
+                CHECK(json_at(plain, "top.0.logit")->number != json_at(got, "top.0.logit")->number,
+                      "%s: nothing is off", models[m].path);
+            }
+            Json *answers[] = {want, plain, got, fresh};
+            for (size_t j = 0; j < 4; j++) json_free(answers[j]);
+        }
+        world_close(&world);
+    }
+}
+
+/* Drawing on with a head off feeds the new token alone: a mark before it is not read. */
+static void test_next_without_goes_on(void) {
+    World world;
+    Error error = {{0}};
+    world_open(&world, 1);
+    json_free(ask(&world.held, "next --ablate L1H0", "the mole dug a hole", &error));
+    CHECK(world.kept.ablated && session_position(world.kept.ablated) == 19, "the run without is kept");
+    /* of what enters layer 1 at position 3, from which a run without the head begins */
+    world.kept.streams[(world.kept.n_ctx + 3) * model_config(world.held.model)->d_model] = 7;
+    Json *got = ask(&world.held, "next --ablate L1H0", "the mole dug a hole.", &error),
+         *want = ask(&world.fresh, "next --ablate L1H0", "the mole dug a hole.", &error),
+         *other = ask(&world.held, "next --ablate L1H1", "the mole dug a hole.", &error);
+    CHECK(got && want && other, "%s", error.message);
+    if (got && want) check_same("the run without a head was fed again", 1, want, got);
+    if (other && want)
+        CHECK(json_at(other, "top.0.logit")->number != json_at(want, "top.0.logit")->number, "another head");
+    json_free(got);
+    json_free(want);
+    json_free(other);
     world_close(&world);
 }
 
@@ -734,8 +877,11 @@ int main(void) {
     RUN(test_stopped);
     RUN(test_some_positions_are_those_of_all);
     RUN(test_writes);
+    RUN(test_explained);
     RUN(test_parts);
     RUN(test_a_prefix_is_not_fed_again);
+    RUN(test_next_without);
+    RUN(test_next_without_goes_on);
     RUN(test_factors);
     RUN(test_a_factor_between);
     RUN(test_changed_patterns);

@@ -221,7 +221,7 @@ static bool read_case(Case *c, const Json *json, size_t number) {
     if ((name && name->kind != JSON_TEXT) || (about && about->kind != JSON_TEXT))
         return fail(c, "\"name\" and \"about\" should be texts");
     if (heads) {
-        bool whole = heads->kind == JSON_NUMBER && heads->number >= 1 && heads->number <= MAX_SIDE;
+        bool whole = heads->kind == JSON_NUMBER && heads->number >= 1 && heads->number <= (double)MAX_SIDE;
         c->n_head = whole ? (size_t)heads->number : 0;
         if (!whole || (double)c->n_head != heads->number)
             return fail(c, "\"heads\" should be a whole number from 1 to %d", MAX_SIDE);

@@ -201,7 +201,7 @@ static bool parse_factor(const char **at, float *factor) {
     *factor = 0;
     if (**at != '=') return true;
     double value = strtod(*at + 1, &end);
-    bool ok = end > *at + 1 && value >= 0 && value <= MAX_FACTOR;
+    bool ok = end > *at + 1 && value >= 0 && value <= (double)MAX_FACTOR;
     *factor = (float)value;
     *at = end;
     return ok;

@@ -1,10 +1,9 @@
 /*
  * explain: one head at one query, step by step as in a textbook: dot products, scaling, mask, softmax,
  * weighted values, and what the head's output does to the next token's logits if it goes straight to the
- * unembedding (direct logit attribution; Elhage et al. 2021, "A Mathematical Framework for Transformer
- * Circuits"). Norms on the way there are taken with the scale that they have anyway at that position.
+ * unembedding (measures/effects.h).
  */
-#include "measures/outputnorms.h"
+#include "measures/effects.h"
 #include "measures/scores.h"
 #include "views/view.h"
 
@@ -22,25 +21,18 @@ typedef struct Row {
     double share;                          /* of it in the sum over all keys */
 } Row;
 
-typedef struct Effect {
-    int32_t id;
-    double logit; /* what is added to it, the mean over the vocabulary left out */
-} Effect;
-
 typedef struct Explain {
     size_t layer, head, query, n_top;
 
-    size_t kv_head, n_layer;
+    size_t kv_head;
     ScoreRule rule;
-    size_t first;             /* the first key that the query sees */
-    float *weight;            /* [query + 1] */
-    Row *rows;                /* [query + 1] */
-    double weights;           /* their sum */
-    double learned;           /* what the head's learned sink takes */
-    float *z;                 /* [n_head][d_head] Σ weight·v of all heads */
-    float *resid;             /* [d_model] leaving the last layer */
-    double output_norm;       /* of what the head adds */
-    Effect *raised, *lowered; /* [n_top] */
+    size_t first;        /* the first key that the query sees */
+    float *weight;       /* [query + 1] */
+    Row *rows;           /* [query + 1] */
+    double weights;      /* their sum */
+    double learned;      /* what the head's learned sink takes */
+    Effects effects;     /* without heads where a gate stands behind z, */
+    HeadEffects written; /* … of which nothing is known then */
 } Explain;
 
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
@@ -49,9 +41,7 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     switch (site) {
     case PROBE_SCORES:
     case PROBE_PATTERN: return here && head == explain->head;
-    case PROBE_Z: return here;
-    case PROBE_RESID_POST: return layer + 1 == explain->n_layer;
-    default: return false;
+    default: return effects_want(&explain->effects, site, layer);
     }
 }
 
@@ -63,9 +53,7 @@ static void visit(void *user, const Activation *seen) {
         for (size_t key = 0; key < seen->n_cols; key++) explain->rows[key].score = (double)seen->data[key];
         break;
     case PROBE_PATTERN: memcpy(explain->weight, seen->data, bytes); break;
-    case PROBE_Z: memcpy(explain->z + seen->head * seen->n_cols, seen->data, bytes); break;
-    case PROBE_RESID_POST: memcpy(explain->resid, seen->data, bytes); break;
-    default: break;
+    default: effects_add(&explain->effects, seen); break;
     }
 }
 
@@ -100,68 +88,20 @@ static void fill_rows(const Subject *subject, Explain *explain) {
     explain->learned = rule_learned_share(&explain->rule, explain->weights);
 }
 
-/* What the norm behind attention divides by at the query; 1 where there is none. NAN, with an error: no memory. */
-static double behind_scale(Study *study, const Explain *explain, Error *error) {
-    Arena *arena = &study->arena;
-    const LayerWeights *weights = &model_weights(study->model)->layers[explain->layer];
-    size_t d = weights->attention.out.w.rows, n_packed = packed_floats(1, weights->attention.out.w.cols);
-    if (!weights->attn_post_norm.gain) return 1;
-    float *made = arena_floats(arena, 1, d);
-    Compute compute = {study->subject.compute.kernels, study->subject.compute.threads,
-                       arena_floats(arena, 1, n_packed), n_packed};
-    if (!arena_ok(arena, error, "the output of attention")) return NAN;
-    linear_forward(&compute, &(LinearOutput){made, &weights->attention.out}, 1, explain->z, 1);
-    return norm_scale(&weights->attn_post_norm, made);
+static bool begin_effects(Study *study, Explain *explain, Error *error) {
+    if (has_gated_heads(study->model)) return true;
+    explain->effects = (Effects){.layer = explain->layer,
+                                 .n_layers = 1,
+                                 .head = explain->head,
+                                 .n_heads = 1,
+                                 .query = explain->query,
+                                 .n_top = explain->n_top};
+    return effects_begin(&explain->effects, &study->subject, &study->arena, error);
 }
 
-/*
- * effects_v = Σ_d c_d·g_d/σ·W_U[v][d], minus their mean over the vocabulary, which the softmax does not feel, times the
- * logits' scale. c = z W_O^h, divided by the norm behind attention if there is one, and centred where the final norm
- * centres; σ is the scale that the norm has there anyway.
- */
-static bool find_effects(Study *study, Explain *explain, Error *error) {
-    Arena *arena = &study->arena;
-    const Config *config = model_config(study->model);
-    const Weights *weights = model_weights(study->model);
-    size_t d = config->d_model, d_head = config->d_head, n_vocab = config->n_vocab;
-    size_t n_top = explain->n_top = at_most(explain->n_top, n_vocab);
-    const float *columns = head_output(&study->subject, arena, explain->layer, explain->head, error);
-    float *c = arena_floats(arena, 1, d), *packed = arena_floats(arena, 1, packed_floats(1, d));
-    float *effects = arena_floats(arena, 1, n_vocab), *negated = arena_floats(arena, 1, n_vocab);
-    explain->raised = arena_new(arena, n_top, sizeof *explain->raised);
-    explain->lowered = arena_new(arena, n_top, sizeof *explain->lowered);
-    int32_t *ids = arena_new(arena, n_top, sizeof *ids);
-    double behind = behind_scale(study, explain, error);
-    if (!columns || isnan(behind) || !arena_ok(arena, error, "the output of a head")) return false;
-    double square = 0, mean = 0, scale = norm_scale(&weights->final_norm, explain->resid);
-    const float *z = explain->z + explain->head * d_head;
-    for (size_t i = 0; i < d; i++) {
-        double sum = 0;
-        for (size_t j = 0; j < d_head; j++) sum += (double)columns[i * d_head + j] * (double)z[j];
-        sum /= behind;
-        c[i] = (float)sum;
-        square += sum * sum;
-        mean += sum / (double)d;
-    }
-    explain->output_norm = sqrt(square);
-    if (weights->final_norm.kind != NORM_LAYER) mean = 0;
-    for (size_t i = 0; i < d; i++)
-        c[i] = (float)(((double)c[i] - mean) * (double)weights->final_norm.gain[i] / scale);
-    Linear unembedding = {weights->unembedding.w, NULL};
-    Compute compute = {study->subject.compute.kernels, study->subject.compute.threads, packed,
-                       packed_floats(1, d)};
-    linear_forward(&compute, &(LinearOutput){effects, &unembedding}, 1, c, 1);
-
-    mean = 0;
-    for (size_t i = 0; i < n_vocab; i++) mean += (double)effects[i] / (double)n_vocab;
-    for (size_t i = 0; i < n_vocab; i++) {
-        effects[i] = (float)((double)effects[i] - mean) * config->logit_scale;
-        negated[i] = -effects[i];
-    }
-    logits_top(effects, n_vocab, n_top, ids);
-    for (size_t i = 0; i < n_top; i++) explain->raised[i] = (Effect){ids[i], (double)effects[ids[i]]};
-    logits_top(negated, n_vocab, n_top, ids);
-    for (size_t i = 0; i < n_top; i++) explain->lowered[i] = (Effect){ids[i], (double)effects[ids[i]]};
+static bool finish_effects(Explain *explain, Error *error) {
+    if (!effects_finish(&explain->effects, error)) return false;
+    explain->written = *effects_of(&explain->effects, explain->layer, explain->head);
     return true;
 }
 
@@ -177,19 +117,17 @@ static bool compute(Study *study, void *own, Error *error) {
     if (!study_check_heads(study, explain->layer, error)) return false;
     explain->kv_head = kv_head_of(config, explain->head);
     if (explain->query == NOT_GIVEN) explain->query = subject->tokens.n - 1;
-    explain->n_layer = config->n_layer;
     explain->rule = score_rule(study->model, explain->layer, explain->head);
     explain->first = rule_first_key(&explain->rule, explain->query);
     size_t n = explain->query + 1;
     explain->weight = arena_floats(arena, 1, n);
     explain->rows = arena_new(arena, n, sizeof *explain->rows);
-    explain->z = arena_floats(arena, config->n_head, config->d_head);
-    explain->resid = arena_floats(arena, 1, config->d_model);
-    if (!arena_ok(arena, error, "%zu keys", n) || !feed(study, explain, error)) return false;
+    explain->written.output_norm = NAN;
+    if (!arena_ok(arena, error, "%zu keys", n) || !begin_effects(study, explain, error) ||
+        !feed(study, explain, error))
+        return false;
     fill_rows(subject, explain);
-    explain->output_norm = NAN;
-    if (has_gated_heads(study->model)) explain->n_top = 0;
-    return has_gated_heads(study->model) || find_effects(study, explain, error);
+    return !explain->effects.n_heads || finish_effects(explain, error);
 }
 
 #define ROW(member) offsetof(Row, member)
@@ -351,12 +289,12 @@ static void print_effects(const Study *study, Report *report, const Explain *exp
            : report->ascii                       ? "|z W_O|"
                                                  : "‖z W_O‖");
     printf(" = %.4f: the length of what the head adds, without bias. Straight to the\n",
-           explain->output_norm);
+           explain->written.output_norm);
     puts("unembedding it changes the next token's logits most at:");
     print_styled(report, STYLE_BOLD, "  raised                  lowered\n");
-    for (size_t i = 0; i < explain->n_top; i++) {
-        table_print_row(report, &raised_table, 0, &explain->raised[i]);
-        table_print_line(report, &lowered_table, 0, &explain->lowered[i]);
+    for (size_t i = 0; i < explain->effects.n_top; i++) {
+        table_print_row(report, &raised_table, 0, &explain->written.raised[i]);
+        table_print_line(report, &lowered_table, 0, &explain->written.lowered[i]);
     }
     print_styled(report, STYLE_DIM,
                  "Relative to the mean over the vocabulary; what later layers make of it is not counted.\n");
@@ -381,6 +319,8 @@ static void json_rule(Report *report, const Explain *explain) {
 
 static bool show(Study *study, void *own, Error *error) {
     const Explain *explain = own;
+    const HeadEffects *written = &explain->written;
+    size_t n_top = explain->effects.n_top;
     Report *report = &study->report;
     (void)error;
     if (!report->json) {
@@ -397,13 +337,14 @@ static bool show(Study *study, void *own, Error *error) {
     json_rule(report, explain);
     table_show(report, &keys_table, other_score(explain), explain->rows + explain->first,
                explain->query + 1 - explain->first, sizeof *explain->rows);
-    json_real(report, "output_norm", explain->output_norm);
-    table_show(report, &raised_table, 0, explain->raised, explain->n_top, sizeof *explain->raised);
-    table_show(report, &lowered_table, 0, explain->lowered, explain->n_top, sizeof *explain->lowered);
+    json_real(report, "output_norm", explain->written.output_norm);
+    table_show(report, &raised_table, 0, written->raised, n_top, sizeof *written->raised);
+    table_show(report, &lowered_table, 0, written->lowered, n_top, sizeof *written->lowered);
     return true;
 }
 
-static const Explain defaults = {.layer = NOT_GIVEN, .head = NOT_GIVEN, .query = NOT_GIVEN, .n_top = 5};
+static const Explain defaults = {
+    .layer = NOT_GIVEN, .head = NOT_GIVEN, .query = NOT_GIVEN, .n_top = N_EFFECTS};
 
 #define AT(member) offsetof(Explain, member)
 

@@ -1,14 +1,15 @@
 /*
  * next: what the model expects after the text: the likeliest tokens at temperature 1, how much probability
  * they hold together, and what temperature, top-k, top-p and min-p, in the sampler's hands, would leave of
- * each.
+ * each. With --ablate the same of the model without some heads or MLPs.
  */
-#include "views/view.h"
-
+#include "measures/ablation.h"
 #include "sampler.h"
+#include "views/view.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { TOP = 10, BAR_WIDTH = 20 /* columns */ };
 
@@ -26,8 +27,11 @@ typedef struct Row {
 
 typedef struct Next {
     SamplerOptions sampling;
-    StringList tokens; /* of --token */
-    size_t draw;       /* --draw: what has been drawn before; NOT_GIVEN: nothing is drawn */
+    StringList tokens;  /* of --token */
+    size_t draw;        /* --draw: what has been drawn before; NOT_GIVEN: nothing is drawn */
+    const char *ablate; /* or NULL */
+
+    Ablation ablation;
 
     float *logits;         /* [n_vocab] after the last token */
     size_t n_vocab, n_top; /* n_top: as many as asked for, or as there are */
@@ -101,6 +105,28 @@ static bool find_named(const Study *study, Next *next, Error *error) {
     return true;
 }
 
+/* The logits after the last token. */
+static bool feed(Study *study, Next *next, Error *error) {
+    const Tokens *tokens = &study->subject.tokens;
+    return study_feed(study, NULL, tokens->n - 1, tokens->n - 1, error) &&
+           session_feed(study->session, &tokens->ids[tokens->n - 1], 1, next->logits, 1, error);
+}
+
+/* … without the parts. */
+static bool feed_without(Study *study, Next *next, Error *error) {
+    Ablation *ablation = &next->ablation;
+    Difference difference = {0};
+    if (!subject_check_length(&study->subject, error) ||
+        !ablation_begin(ablation, &study->subject, &study->arena, error) ||
+        !choose_parts(ablation, "--ablate", next->ablate, error))
+        return false;
+    ablation->from = ablation->to; /* at the last position alone, of which no token is foreseen */
+    if (!ablation_baseline(ablation, error) || !ablation_run(ablation, &difference, NULL, NULL, error))
+        return false;
+    memcpy(next->logits, ablation_last_logits(ablation, true), next->n_vocab * sizeof *next->logits);
+    return true;
+}
+
 static bool compute(Study *study, void *view, Error *error) {
     Next *next = view;
     Arena *arena = &study->arena;
@@ -111,10 +137,8 @@ static bool compute(Study *study, void *view, Error *error) {
     next->rows = arena_new(arena, next->n_top + 1, sizeof *next->rows);
     next->named = arena_new(arena, next->tokens.n + 1, sizeof *next->named);
     int32_t *top = arena_new(arena, next->n_top + 1, sizeof *top);
-    const Tokens *tokens = &study->subject.tokens;
     if (!arena_ok(arena, error, "%zu logits", next->n_vocab) ||
-        !study_feed(study, NULL, tokens->n - 1, tokens->n - 1, error) ||
-        !session_feed(study->session, &tokens->ids[tokens->n - 1], 1, next->logits, 1, error))
+        !(next->ablate ? feed_without : feed)(study, next, error))
         return false;
     next->distribution = distribution_of(next->logits, next->n_vocab);
     next->n_top = logits_top(next->logits, next->n_vocab, next->n_top, top);
@@ -187,6 +211,22 @@ static void show_drawn(Report *report, const Next *next) {
     puts(next->ends ? ", which ends the text" : "");
 }
 
+/* What --ablate switched off. */
+static void show_ablated(Report *report, const Next *next) {
+    const Ablation *ablation = &next->ablation;
+    char name[32];
+    if (!next->ablate) return;
+    if (report->json) {
+        json_parts(report, "ablated", ablation);
+        return;
+    }
+    fputs("with", stdout);
+    for (size_t i = 0; i < ablation->n_chosen; i++)
+        printf(" %s=%g", part_name(name, ablation, ablation->chosen[i]),
+               (double)ablation->factors[ablation->chosen[i]]);
+    putchar('\n');
+}
+
 static bool show(Study *study, void *view, Error *error) {
     const Next *next = view;
     Report *report = &study->report;
@@ -194,6 +234,7 @@ static bool show(Study *study, void *view, Error *error) {
     Columns left_out = after ? 0 : AFTER;
     double entropy = next->distribution.entropy;
     (void)error;
+    show_ablated(report, next);
     if (report->json)
         json_real(report, "entropy_nats", entropy);
     else
@@ -222,6 +263,8 @@ static bool show(Study *study, void *view, Error *error) {
     return true;
 }
 
+static void free_next(void *view) { ablation_free(&((Next *)view)->ablation); }
+
 static const Next defaults = {
     .n_top = TOP, .draw = NOT_GIVEN, .sampling = {.temperature = 1, .top_p = 1, .repeat_penalty = 1}};
 
@@ -231,6 +274,7 @@ static const Option options[] = {
     {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
     {"--token", NULL, OPTION_LIST, AT(tokens)},
     {"--draw", NULL, OPTION_SIZE, AT(draw), 0, 1e6},
+    {"--ablate", NULL, OPTION_TEXT, AT(ablate)},
     {"--temp", NULL, OPTION_REAL, AT(sampling.temperature), 0, 1e9},
     {"--top-k", NULL, OPTION_SIZE, AT(sampling.top_k), 0, 1e9},
     {"--top-p", NULL, OPTION_REAL, AT(sampling.top_p), 0, 1},
@@ -249,11 +293,13 @@ const View view_next = {
         "  --temp X        divide the logits by X (1)     --top-k N   keep the N likeliest (0: all)\n"
         "  --top-p X       keep this mass (1: all)        --min-p X   keep p >= X * the best p (0: all)\n"
         "  --draw K        draw what ./run would as its token K (from 0), with these and --seed, where the\n"
-        "                  text has its tokens before that\n"),
+        "                  text has its tokens before that\n"
+        "  --ablate LIST   without these: L3H7, L3 (a layer's heads), L3MLP, L3H7=0.5 (half of it)\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .defaults = &defaults,
     .size = sizeof(Next),
     .compute = compute,
     .show = show,
+    .free = free_next,
 };

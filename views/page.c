@@ -23,10 +23,15 @@ static bool writes_wanted(const Page *page, ProbeSite site, size_t layer) {
     return has_part(page, PART_WRITES) && writes_want(&page->writes, site, layer);
 }
 
+static bool effects_wanted(const Page *page, ProbeSite site, size_t layer) {
+    return has_part(page, PART_EXPLAINED) && effects_want(&page->effects, site, layer);
+}
+
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     Page *page = user;
     return lens_wants(page, site, layer, head) || (site == PROBE_PATTERN && page->text.sums) ||
-           traces_wanted(page, site, layer) || writes_wanted(page, site, layer);
+           traces_wanted(page, site, layer) || writes_wanted(page, site, layer) ||
+           effects_wanted(page, site, layer);
 }
 
 static void visit(void *user, const Activation *seen) {
@@ -35,6 +40,7 @@ static void visit(void *user, const Activation *seen) {
     if (seen->site == PROBE_PATTERN && page->text.sums) heads_add(&page->text, seen);
     if (traces_wanted(page, seen->site, seen->layer)) traces_add(&page->traces, seen);
     if (writes_wanted(page, seen->site, seen->layer)) writes_add(&page->writes, seen);
+    if (effects_wanted(page, seen->site, seen->layer)) effects_add(&page->effects, seen);
 }
 
 static void add_logits(void *user, size_t position, const float *logits) {
@@ -126,6 +132,18 @@ static bool begin_heads(Page *page, Error *error) {
            (!repeat || heads_begin(&page->repeat, subject, &study->arena, &random, error));
 }
 
+/* As many tokens as `explain` lists. */
+static bool begin_effects(Page *page, Error *error) {
+    const Study *study = page->study;
+    if (!has_part(page, PART_EXPLAINED) || has_gated_heads(study->model)) return true;
+    page->effects = (Effects){.n_layers = page->config->n_layer,
+                              .n_heads = page->config->n_head,
+                              .layers = page->layers,
+                              .query = page->query,
+                              .n_top = N_EFFECTS};
+    return effects_begin(&page->effects, &study->subject, &page->study->arena, error);
+}
+
 static bool allocate(Page *page, Error *error) {
     Study *study = page->study;
     const Subject *subject = &study->subject;
@@ -143,7 +161,7 @@ static bool allocate(Page *page, Error *error) {
            (!has_part(page, PART_WRITES) ||
             writes_begin(&page->writes, subject, arena, page->layers,
                          patterns ? &page->traces.output_norms : NULL, error)) &&
-           begin_heads(page, error);
+           begin_effects(page, error) && begin_heads(page, error);
 }
 
 static bool feed(Page *page, Error *error) {
@@ -155,7 +173,8 @@ static bool feed(Page *page, Error *error) {
     bool ok = page->session && subject_feed(subject, page->session, subject->tokens.ids + first,
                                             page->to - first, logits ? add_logits : NULL, page, error);
     subject_release(subject, page->session);
-    return ok && (!has_part(page, PART_PATTERNS) || traces_finish(&page->traces, error));
+    return ok && (!has_part(page, PART_PATTERNS) || traces_finish(&page->traces, error)) &&
+           (!page->effects.n_heads || effects_finish(&page->effects, error));
 }
 
 static bool gather(Page *page, Error *error) {
@@ -234,6 +253,7 @@ static bool choose_parts_of_page(Page *page, Error *error) {
         {"text", PART_TEXT},
         {"repeat", PART_REPEAT},
         {"writes", PART_WRITES},
+        {"explained", PART_EXPLAINED},
     };
     bool ranged = page->from != NOT_GIVEN || page->to != NOT_GIVEN;
     page->parts = page->part_list ? 0 : ranged ? ALL_PARTS - PART_TEXT - PART_REPEAT : ALL_PARTS;
@@ -243,7 +263,8 @@ static bool choose_parts_of_page(Page *page, Error *error) {
             i++;
         if (i == sizeof names / sizeof *names)
             return error_set(
-                error, "--parts: '%s' is no list of predictions, patterns, lens, heads, text, repeat, writes",
+                error,
+                "--parts: '%s' is no list of predictions, patterns, lens, writes, explained, heads, text, repeat",
                 page->part_list);
         page->parts |= names[i].parts;
         at += n;
@@ -354,9 +375,9 @@ const View view_page = {
         "  -n N [--temp X]     let the model write N tokens first, greedily or at a temperature\n"
         "  --top K             tokens kept of each distribution (20)\n"
         "  --layers LIST       whose patterns are kept: 0,3,5-7 (all)\n"
-        "  --query Q           whose scores are kept where there is no room for all (the prompt's last)\n"
+        "  --query Q           whose scores are kept if not all fit, and what heads write there (the last)\n"
         "  --ablate LIST       also without these: L3H7, L3 (a layer's heads), L3MLP, L3H7=0.5 (half of it)\n"
-        "  --json --parts LIST   only these: predictions,patterns,lens,writes,heads (text,repeat)\n"
+        "  --json --parts LIST   of predictions,patterns,lens,writes,explained,heads (text,repeat)\n"
         "  --json --ablated-only   with --ablate: not what is known of the text as it is\n"
         "  --json --from N --to M   only of the positions N to M - 1; the text before is fed all the same\n"
         "  --svg L3H7          instead of a page, this head's pattern as a figure\n"

@@ -7,6 +7,7 @@
 
 #include "cli/output.h"
 #include "measures/ablation.h"
+#include "measures/effects.h"
 #include "measures/heads.h"
 #include "measures/lensrows.h"
 #include "measures/patterns.h"
@@ -24,15 +25,16 @@ enum {
     PART_TEXT = 8, /* heads on the text */
     PART_REPEAT = 16,
     PART_WRITES = 32,
-    ALL_PARTS = 63,
+    PART_EXPLAINED = 64,
+    ALL_PARTS = 127,
 };
 
 typedef struct Page {
     const char *output, *layer_list, *ablate, *svg, *part_list;
-    size_t from, to; /* positions whose numbers are given */
+    size_t from, to;          /* positions whose numbers are given */
     bool live, no_model, yes; /* a page with the engine, without a model in it, however large */
     size_t n_predict, top;
-    size_t query; /* the position shown first, whose scores the page has in any case */
+    size_t query; /* the position shown first, whose scores, and what heads write, the page has in any case */
     float temp;
 
     Study *study;
@@ -49,6 +51,7 @@ typedef struct Page {
     LensRows lens;
     Traces traces;
     Writes writes;
+    Effects effects;    /* at the query; without heads where a gate stands behind z */
     Heads text, repeat; /* without sums where there can be none */
     Ablation ablation;  /* of --ablate */
     Difference difference;

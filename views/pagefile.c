@@ -36,7 +36,7 @@ static bool open_weights(Page *page, FILE **weights, Error *error) {
     if (memcmp(magic, "GGUF", sizeof magic) != 0)
         return error_set(error, "%s: a page takes a GGUF file: ./quantize writes one", path);
     double megabytes = (double)page_size((size_t)n) / 1e6;
-    if (megabytes > LARGEST_MB && !page->yes)
+    if (megabytes > (double)LARGEST_MB && !page->yes)
         return error_set(error, "--live: the page would have %.0f MB: add --yes, or see ./study serve --help",
                          megabytes);
     if (isatty(STDERR_FILENO))

@@ -131,7 +131,33 @@ static void json_norms(Report *report, const Page *page, const double *norms) {
     json_end_array(report);
 }
 
-typedef enum Trace { TRACE_PATTERN, TRACE_OUTPUT_NORMS, TRACE_VALUE_NORMS, TRACE_SCORES, TRACE_WRITES } Trace;
+/* "raised": [id, effect, …] */
+static void json_effects(Report *report, const char *key, const Page *page, const Effect *effects) {
+    json_array(report, key);
+    for (size_t i = 0; i < page->effects.n_top; i++) {
+        json_id(report, NULL, page, effects[i].id);
+        json_rounded(report, NULL, effects[i].logit);
+    }
+    json_end_array(report);
+}
+
+static void json_written(Report *report, const Page *page, size_t layer, size_t head) {
+    const HeadEffects *written = effects_of(&page->effects, layer, head);
+    json_object(report, NULL);
+    json_rounded(report, "output_norm", written->output_norm);
+    json_effects(report, "raised", page, written->raised);
+    json_effects(report, "lowered", page, written->lowered);
+    json_end_object(report);
+}
+
+typedef enum Trace {
+    TRACE_PATTERN,
+    TRACE_OUTPUT_NORMS,
+    TRACE_VALUE_NORMS,
+    TRACE_SCORES,
+    TRACE_WRITES,
+    TRACE_EFFECTS
+} Trace;
 
 /* What is kept of a head, value norms of a kv head. Scores are written as they lie in memory: little-endian, wherever we run. */
 static void json_trace(Report *report, const Page *page, Trace trace, size_t layer, size_t head) {
@@ -148,6 +174,7 @@ static void json_trace(Report *report, const Page *page, Trace trace, size_t lay
                     n_scores * sizeof *traces->scores);
         break;
     case TRACE_WRITES: json_norms(report, page, output_norms_of(&page->writes.heads, layer, head)); break;
+    case TRACE_EFFECTS: json_written(report, page, layer, head); break;
     }
 }
 
@@ -221,6 +248,18 @@ static void json_writes(Report *report, const Page *page) {
         json_by_head(report, "heads", page, TRACE_WRITES);
     else
         json_null(report, "heads");
+    json_end_object(report);
+}
+
+/* "explained": {"query", "heads": [traced][n_head]}, or null */
+static void json_explained(Report *report, const Page *page) {
+    if (!page->effects.n_heads) {
+        json_null(report, "explained");
+        return;
+    }
+    json_object(report, "explained");
+    json_int(report, "query", (int64_t)page->query);
+    json_by_head(report, "heads", page, TRACE_EFFECTS);
     json_end_object(report);
 }
 
@@ -354,6 +393,7 @@ void page_json(void *user, FILE *file) {
     json_end_object(report);
     json_traces(report, page);
     json_writes(report, page);
+    json_explained(report, page);
     json_ablation(report, page);
     json_vocabulary(report, page);
     json_end_object(report);

@@ -225,7 +225,10 @@ bool repeats_with_bos(const Study *study);
 struct Heads;
 void json_head_scores(Report *report, const char *key, const struct Heads *heads);
 
-/* explain and the page list a query's heaviest keys, and a few of those that it cannot see. */
-enum { MAX_KEYS = 40, MAX_MASKED = 3 };
+/*
+ * explain and the page list a query's heaviest keys, a few of those that it cannot see, and so many tokens that a head
+ * raises.
+ */
+enum { MAX_KEYS = 40, MAX_MASKED = 3, N_EFFECTS = 5 };
 
 #endif

@@ -142,18 +142,18 @@ function remember(...texts) {
   /* Goes on with a token at the chosen position: what stood behind it stays in the tree. */
   function goOn(id) {
     const end = endsIn(followed)[state.query];
-    const piece = run.vocabulary[id];
-    const text = textBehind(state.query, typeof piece === 'string' ? { id, token: piece } : { id, ...piece });
+    const text = textBehind(state.query, run.tokenOf(id));
     remember(followed, text);
     goTo(text, state.written !== null && state.written <= end ? state.written : end);
   }
 
   /*
-   * A token at a time, as `run -s SEED --temp X --top-p P` draws them behind the same prompt; `drawn` says how many
-   * numbers it has drawn already.
+   * A token at a time, as `run -s SEED --temp X --top-p P` draws them behind the same prompt, but with the changes made;
+   * `drawn` says how many numbers it has drawn already.
    */
   function drawOne() {
     const options = ['--draw', String(writing.drawn), '--seed', String(state.seed), '--temp', String(state.temperature), '--top-p', String(state.topP), '--top', '1'];
+    if (Object.keys(state.off).length > 0) options.push('--ablate', keyOfOff(state.off));
     want('drawn', asked('next', ...options), ({ drawn }) => {
       if (!writing) return;
       if (drawn.end) {

@@ -60,7 +60,7 @@ class Run {
     this.scores = new Pieces();
     this.norms = {}; // "output", "value": [layer][head] arrays
     this.writes = { resid: [], attn: [], mlp: [], heads: [] }; // ‖what is written‖ of each position
-    this.explained = new Map(); // "L4H1 7": what `study explain` says
+    this.explained = new Map(); // "L4H1 7": {output_norm, raised, lowered} as `study explain` says
     this.heads = { text: null, repeat: null };
     this.without = null; // the same text with heads or MLPs changed: {key, positions, next}
     this.take(view);
@@ -95,6 +95,10 @@ class Run {
     view.writes?.heads?.forEach((layer, i) => layer.forEach((packed, j) => put(((this.writes.heads[i] ??= [])[j] ??= []), scaledOf(packed))));
     this.heads = { text: view.heads?.text ?? null, repeat: view.heads?.repeat ?? this.heads.repeat };
     for (const key of this.explained.keys()) if (Number(key.split(' ')[1]) >= from) this.explained.delete(key);
+    view.explained?.heads.forEach((layer, i) => layer.forEach((known, head) => {
+      const tokens = (flat) => Array.from({ length: flat.length / 2 }, (_, j) => ({ ...this.tokenOf(flat[2 * j]), effect: flat[2 * j + 1] }));
+      this.explained.set(`L${this.facts.patterns.layers[i]}H${head} ${view.explained.query}`, { output_norm: known.output_norm, raised: tokens(known.raised), lowered: tokens(known.lowered) });
+    }));
     if (this.without) {
       put(this.without.positions, []);
       put(this.without.next, []);
@@ -104,6 +108,12 @@ class Run {
     this.bos = this.tokens[0]?.id === this.bosId; // asked for by its id, it is one still
     this.texts = textsOf(this.tokens.slice(0, this.n), this.bos);
     this.unpacked = new Map();
+  }
+
+  /* A token that the vocabulary names, as views list them: {id, token}, or {id, hex} where it is no UTF-8. */
+  tokenOf(id) {
+    const piece = this.vocabulary[id];
+    return typeof piece === 'string' ? { id, token: piece } : { id, ...piece };
   }
 
   /* The numbers with something changed, from a position on. */

@@ -170,7 +170,7 @@ static const char *const on_models[] = {
     "run a -p ab --stop a --stop bc --top-p 0.5 --no-echo",
     "run -p ab",
     "study next a -p ab --top 3 --token #6 --token #1 --temp 0.5 --top-k 4 --top-p 0.9 --min-p 0.01",
-    "study next a -p ab --json",
+    "study next a -p ab --json --ablate L0H1,L0MLP=0.5 --draw 1",
     "study score a -p abcabcabcab --words -c 4",
     "study score a -p abcabab --json --chunks -c 3",
     "study attend a -p abc --layer 0 --head 1 --by value",
