@@ -68,8 +68,10 @@ static int read_request_line(String line, HttpRequest *request, bool *old) {
     if (major < '0' || major > '9' || line.data[6] != '.' || minor < '0' || minor > '9') return 400;
     *old = minor == '0';
     if (major != '1') return 505;
-    for (size_t i = 0; i < request->target.n; i++)
-        if (request->target.data[i] <= ' ' || request->target.data[i] & 0x80) return 400;
+    for (size_t i = 0; i < request->target.n; i++) {
+        unsigned char c = (unsigned char)request->target.data[i];
+        if (c <= ' ' || c > '~') return 400;
+    }
     return request->target.n > 0 && request->target.data[0] == '/' ? 200 : 400;
 }
 

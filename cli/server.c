@@ -35,6 +35,7 @@ enum {
         1000, /* for it to hear that nothing more is read: an answer is lost where a close overtakes it */
     ENDING_MS = 1000, /* for all answers to go out when the server ends */
     RETRY_MS = 100,   /* when there is no room for one more open file */
+    BACKLOG = 128,    /* connections that the system keeps until they are accepted */
     HEAD_ROOM = 1024,
     SHOWN_BYTES = 200, /* of a path, in the log */
 };
@@ -204,7 +205,7 @@ static void begin_writing(Server *server, Connection *c) {
     struct tm utc;
     gmtime_r(&now, &utc);
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &utc);
-    c->closes = c->closes || c->request.closes || server->ending;
+    c->closes = c->closes || c->request.closes;
     c->n_head = (size_t)snprintf(
         c->head, sizeof c->head,
         "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: %s; charset=utf-8\r\nContent-Length: %zu\r\n"
@@ -342,16 +343,18 @@ static void deal(Server *server) {
         pthread_cond_signal(&server->has_job);
     }
     pthread_mutex_unlock(&server->mutex);
-    if (ready && ready->file < 0)
+    if (!ready) return;
+    if (ready->file < 0) {
         close_connection(ready);
-    else if (ready && server->ending) {
+    } else if (server->ending) {
         drop_answer(ready);
         answer_plainly(server, ready, 503);
-    } else if (ready)
+    } else {
         begin_writing(server, ready);
+    }
 }
 
-/* Once: no more requests, and none that nobody has begun to answer is. */
+/* Once: nothing more is read, and who still waits for an answer hears that there will be none. */
 static void begin_ending(Server *server) {
     server->ending = true;
     atomic_store(&server->stop, true);
@@ -422,7 +425,7 @@ int server_listen(unsigned *port, Error *error) {
     int file = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     /* A port that a server has just left may be taken at once; two at a time never have one. */
     if (file >= 0 && setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) == 0 &&
-        bind(file, (struct sockaddr *)&address, size) == 0 && listen(file, MAX_CONNECTIONS) == 0 &&
+        bind(file, (struct sockaddr *)&address, size) == 0 && listen(file, BACKLOG) == 0 &&
         getsockname(file, (struct sockaddr *)&address, &size) == 0) {
         *port = ntohs(address.sin_port);
         return file;

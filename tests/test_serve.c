@@ -4,8 +4,6 @@
  */
 #include "programs.h"
 
-#include "cli/http.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -25,6 +23,8 @@ typedef struct Server {
     unsigned port;
 } Server;
 
+static void (*on_interrupt)(int) = SIG_DFL; /* what it finds as it starts */
+
 /* Its address is the line that it prints; without one, server.port stays 0. Its log is the file "log". */
 static Server server_try(const char *program, const char *option, const char *value) {
     Server server = {.process = -1};
@@ -33,7 +33,7 @@ static Server server_try(const char *program, const char *option, const char *va
     fflush(stdout);
     if (pipe(out) != 0 || (server.process = fork()) < 0) exit(1);
     if (server.process == 0) {
-        signal(SIGINT, SIG_DFL); /* which a shell may have switched off */
+        signal(SIGINT, on_interrupt);
         if (dup2(out[1], STDOUT_FILENO) < 0 || !freopen(scratch_path("log"), "w", stderr)) _exit(1);
         close(out[0]), close(out[1]);
         execl(program, "study", "serve", model, "-t", "2", option, value, NULL);
@@ -176,107 +176,6 @@ static Reply sent(const Server *server, const char *request, bool *closed) {
     return reply;
 }
 
-/* ---- Reading requests ---- */
-
-#define HOST "Host: a\r\n"
-
-static void test_reading(void) {
-    static const struct {
-        const char *bytes;
-        int status;
-    } cases[] = {
-        {"", 0},
-        {"GET / HTTP/1.1\r\n" HOST "\r\n", 200},
-        {"GET / HTTP/1.1\r\n" HOST "\r\nGET", 200},
-        {"GET / HTTP/1.0\r\n\r\n", 200},
-        {"POST / HTTP/1.1\r\n" HOST "content-LENGTH:\t3 \r\n\r\nabc", 200},
-        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nab", 0},
-        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 1048576\r\n\r\n", 0},
-        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 1048577\r\n\r\n", 413},
-        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 18446744073709551619\r\n\r\nabc", 413},
-        {"POST / HTTP/1.1\r\n" HOST "\r\n", 411},
-        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", 400},
-        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 3, 3\r\n\r\nabc", 400},
-        {"POST / HTTP/1.1\r\n" HOST "Content-Length: +3\r\n\r\nabc", 400},
-        {"POST / HTTP/1.1\r\n" HOST "Content-Length: -3\r\n\r\nabc", 400},
-        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 0x3\r\n\r\nabc", 400},
-        {"POST / HTTP/1.1\r\n" HOST "Content-Length: \r\n\r\n", 400},
-        {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501},
-        {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\nabc", 400},
-        {"POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\nExpect: 100-continue\r\n\r\n", 417},
-        {"GET / HTTP/1.1\r\n\r\n", 400},
-        {"GET / HTTP/1.1\r\n" HOST HOST "\r\n", 400},
-        {"GET / HTTP/2.0\r\n" HOST "\r\n", 505},
-        {"PRI * HTTP/2.0\r\n\r\n", 505},
-        {"GET / HTTP/1.1\n", 400},
-        {"GET / HTTP/1.1\r\n" HOST "\n", 400},
-        {"GET / HTTP/1.1\r" HOST, 400},
-        {"GET / HTTP/1.1\r\n" HOST "A: b\r\n c\r\n\r\n", 400},
-        {"GET / HTTP/1.1\r\n" HOST "A : b\r\n\r\n", 400},
-        {"GET / HTTP/1.1\r\n" HOST ": b\r\n\r\n", 400},
-        {"GET / HTTP/1.1\r\n" HOST "A\r\n\r\n", 400},
-        {"GET / HTTP/1.1\r\n" HOST "A: \x01\r\n", 400},
-        {"GET / HTTP/1.1\r\n" HOST "A: \x7f\r\n", 400},
-        {"GET / HTTP/1.1\r\n" HOST "A: \xff\xe2\r\n\r\n", 200},
-        {"\r\n\r\n", 400},
-        {"\x16\x03\x01", 400},
-        {"GET  / HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET  HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET / HTTP/1/1\r\n" HOST "\r\n", 400},
-        {"GET / HTTP//.1\r\n" HOST "\r\n", 400},
-        {"GET / HTTP/:.1\r\n" HOST "\r\n", 400},
-        {"GET / HTTP/1./\r\n" HOST "\r\n", 400},
-        {"GET / HTTP/1.1\r\n" HOST "X-9_~!: b\r\n\r\n", 200},
-        {"GET / HTTP/1.1\r\n" HOST "X{: b\r\n\r\n", 400},
-        {"GET / HTTP/1.1\r\n" HOST "X[: b\r\n\r\n", 400},
-        {"GET / HTTP/1.1 \r\n" HOST "\r\n", 400},
-        {"GET /\r\n\r\n", 400},
-        {"GET / http/1.1\r\n" HOST "\r\n", 400},
-        {"GET / HTTP/1.x\r\n" HOST "\r\n", 400},
-        {"G@T / HTTP/1.1\r\n" HOST "\r\n", 400},
-        {" / HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET http://a/ HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET * HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET \xc3\xa4 HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"GET /\xc3\xa4 HTTP/1.1\r\n" HOST "\r\n", 400},
-    };
-    HttpRequest request;
-    size_t needed;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int status = http_read(cases[i].bytes, strlen(cases[i].bytes), &request, &needed);
-        CHECK(status == cases[i].status, "%d in place of %d: %s", status, cases[i].status, cases[i].bytes);
-    }
-    CHECK(http_read("GET / HTTP/1.1\r\nA: \0\r\n", 23, &request, &needed) == 400, "a NUL");
-}
-
-/* A request says nothing until it is whole, and then what it says; a head has an end. */
-static void test_pieces(void) {
-    static const char text[] =
-        "POST /a?b HTTP/1.1\r\nHost: x:1\r\nOrigin:  y \t\r\nA: 1\r\na: 2\r\nConnection: x, Close\r\n"
-        "Content-Length: 5\r\n\r\nabcdefgh";
-    size_t whole = sizeof text - 4, needed = 0;
-    HttpRequest request;
-    String value = {0};
-    for (size_t n = 0; n < whole; n++)
-        CHECK(http_read(text, n, &request, &needed) == 0 && needed > n && needed <= whole, "at %zu", n);
-    CHECK(http_read(text, sizeof text - 1, &request, &needed) == 200 && needed == whole, "the whole of it");
-    CHECK(string_equals(request.method, "POST") && string_equals(request.target, "/a?b"), "its first line");
-    CHECK(string_equals(request.body, "abcde") && request.closes, "its body");
-    CHECK(http_field(&request, "origin", &value) == 1 && string_equals(value, "y"), "a field once");
-    CHECK(http_field(&request, "a", &value) == 2 && string_equals(value, "2"), "a field twice");
-    CHECK(http_field(&request, "hos", &value) == 0 && http_field(&request, "hosts", &value) == 0,
-          "no such field");
-    char *head = malloc(HTTP_HEAD_BYTES + 1);
-    if (!head) exit(1);
-    memset(head, 'a', HTTP_HEAD_BYTES + 1);
-    CHECK(http_read(head, HTTP_HEAD_BYTES - 1, &request, &needed) == 0, "a head with no end yet");
-    CHECK(http_read(head, HTTP_HEAD_BYTES, &request, &needed) == 431, "a head with no end");
-    memcpy(head, "GET / HTTP/1.1\r\n" HOST "A: ", 28);
-    memcpy(head + HTTP_HEAD_BYTES - 4, "\r\n\r\n", 4);
-    CHECK(http_read(head, HTTP_HEAD_BYTES, &request, &needed) == 200, "the longest head");
-    free(head);
-}
-
 /* ---- What is answered ---- */
 
 static void test_page(void) {
@@ -372,6 +271,7 @@ static void test_errors(void) {
         {400, "{\"argv\": [\"next\", \"-o\", \"x\", \"--json\"]}", "unknown option -o"},
         {400, "{\"argv\": [\"next\", \"--tpo\", \"1\", \"--json\"]}", "did you mean --top?"},
         {422, "{\"argv\": [\"next\", \"--json\"]}", "the text is empty"},
+        {422, "{\"argv\": [\"next\", \"-p\", \"\", \"--json\"]}", "the text is empty"},
         {422, "{\"argv\": [\"attend\", \"-p\", \"a\", \"--layer\", \"99\", \"--json\"]}",
          "layer 99 does not exist"},
     };
@@ -514,17 +414,15 @@ static void test_slow_clients(void) {
     }
     answers(&server, "half requests");
     /* One byte at a time, with others between. */
-    char request[256];
-    int n = snprintf(request, sizeof request,
-                     "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nConnection: close\r\n\r\n", server.path,
-                     server.port);
+    char request[512];
+    size_t n = write_ask(&server, request, sizeof request, shape);
     int slow = client_open(&server);
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         client_send(slow, request + i, 1);
         if (i % 16 == 0) answers(&server, "a slow client");
     }
     Reply reply = client_read(slow, true);
-    CHECK(reply.status == 200 && is_closed(slow), "one byte at a time");
+    CHECK(reply.status == 200, "one byte at a time");
     release(&reply);
     close(slow);
     /* More that say nothing than there is room for: the oldest go. */
@@ -546,20 +444,20 @@ static void test_slow_clients(void) {
 /* Those that ask for much and never read it. */
 static void test_deaf_clients(void) {
     Server server = server_start();
-    int deaf[4];
+    int deaf[2];
     char body[1024] = "{\"argv\": [\"attend\", \"-p\", \"";
     for (size_t i = 0; i < 14; i++) strcat(body, "Hello there ");
     strcat(body, "\", \"--json\"]}");
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 2; i++) {
         deaf[i] = client_open(&server);
         setsockopt(deaf[i], SOL_SOCKET, SO_RCVBUF, &(int){1024}, sizeof(int));
         for (size_t k = 0; k < 20; k++) client_ask(&server, deaf[i], body);
     }
-    answers(&server, "deaf clients");
-    for (size_t i = 0; i < 2; i++) close(deaf[i]);
-    answers(&server, "deaf clients that have gone");
+    for (size_t i = 0; i < 8; i++) answers(&server, "deaf clients"); /* between their asks */
+    close(deaf[0]);
+    answers(&server, "a deaf client that has gone");
     stop(&server);
-    for (size_t i = 2; i < 4; i++) close(deaf[i]);
+    close(deaf[1]);
 }
 
 /* Those that go: at any byte of a request, before the answer, or while it is being worked at. */
@@ -591,7 +489,36 @@ static void test_gone_clients(void) {
     stop(&server);
 }
 
-/* Many asks in their order, as one connection and as sixteen send them; none changes what the next one says. */
+/* What waits is answered in the order in which it came. */
+static void test_order(void) {
+    static const char *const bodies[] = {endless, shape, "{}", shape, "{}"};
+    enum { N = sizeof bodies / sizeof *bodies };
+    Server server = server_start();
+    int files[N];
+    for (size_t i = 0; i < N; i++) {
+        files[i] = client_open(&server);
+        client_ask(&server, files[i], bodies[i]);
+        Reply page =
+            sent(&server, "GET @ HTTP/1.1\r\n" LOCAL "\r\n", NULL); /* then the ask has been read, too */
+        release(&page);
+    }
+    close(files[0]);
+    for (size_t i = 1; i < N; i++) {
+        Reply reply = client_read(files[i], true);
+        CHECK(reply.status == (i % 2 ? 200 : 400), "ask %zu: %d", i, reply.status);
+        release(&reply);
+        close(files[i]);
+    }
+    CHECK(server_end(&server, SIGINT) == 0, "its end");
+    size_t n;
+    char *log = read_whole(scratch_path("log"), &n), *at = strstr(log, "/ask gone");
+    for (size_t i = 1; i < N && at; i++) at = strstr(at, i % 2 ? "/ask 200" : "/ask 400");
+    CHECK(at, "%s", log);
+    free(log);
+    unlink(scratch_path("log"));
+}
+
+/* Many asks, as one connection and as sixteen send them; none changes what the next one says. */
 static void test_many_asks(void) {
     Server server = server_start();
     int files[MAX_CLIENTS];
@@ -657,6 +584,7 @@ static void test_signals(void) {
         reply = client_read(wrong, true);
         CHECK(reply.status == 400, "%d", reply.status);
         release(&reply);
+        client_send(wrong, "more", 4); /* and does not go */
         int code = server_end(&server, signals[i]);
         CHECK(code == 0, "%d after signal %d", code, signals[i]);
         for (size_t k = 0; k < 2; k++) {
@@ -668,6 +596,15 @@ static void test_signals(void) {
         close(wrong), close(idle), close(half), close(busy), close(waiting);
         unlink(scratch_path("log"));
     }
+    /* As nohup and & start it: Ctrl-C is for others. */
+    on_interrupt = SIG_IGN;
+    Server server = server_start();
+    on_interrupt = SIG_DFL;
+    kill(server.process, SIGINT);
+    answers(&server, "Ctrl-C that it does not hear");
+    int code = server_end(&server, SIGTERM);
+    CHECK(code == 0, "%d", code);
+    unlink(scratch_path("log"));
 }
 
 /* What ends at once: its exit code, and its line. */
@@ -740,7 +677,9 @@ static bool survives(const char *fault, bool starts) {
     snprintf(program, sizeof program, "%sstudy", prefix ? prefix : "build/tests/faulty_");
     if (access(program, X_OK) != 0) return false;
     setenv("ATTN_FAULT", fault, 1), setenv("ATTN_FAULT_LOG", scratch_path("faults"), 1);
-    Server server = server_try(program, "-p", "Hello");
+    FILE *file_of_text = fopen(scratch_path("text"), "wb");
+    if (!file_of_text || fputs("Hello", file_of_text) == EOF || fclose(file_of_text) != 0) exit(1);
+    Server server = server_try(program, "-f", scratch_path("text"));
     unsetenv("ATTN_FAULT"), unsetenv("ATTN_FAULT_LOG");
     for (size_t i = 0; server.port && starts && i < 3; i++) {
         int file = client_open(&server);
@@ -761,7 +700,7 @@ static bool survives(const char *fault, bool starts) {
               : code == 1 && strncmp(log, "study: ", 7) == 0 && strchr(log, '\n') == log + strlen(log) - 1,
           "%s: %d, %zu asks without an answer: %s", fault, code, n_lost, log);
     free(log), free(faults);
-    unlink(scratch_path("log")), unlink(scratch_path("faults"));
+    unlink(scratch_path("log")), unlink(scratch_path("faults")), unlink(scratch_path("text"));
     return struck;
 }
 
@@ -800,8 +739,6 @@ static void test_patience(void) {
 
 int main(void) {
     if (!scratch_begin()) return 1;
-    RUN(test_reading);
-    RUN(test_pieces);
     RUN(test_page);
     RUN(test_asks);
     RUN(test_errors);
@@ -810,6 +747,7 @@ int main(void) {
     RUN(test_slow_clients);
     RUN(test_deaf_clients);
     RUN(test_gone_clients);
+    RUN(test_order);
     RUN(test_many_asks);
     RUN(test_signals);
     RUN(test_commands);

@@ -25,15 +25,16 @@ typedef struct Serve {
     Held held;
     Kept kept;
     char token[TOKEN_DIGITS + 1];
-    char hosts[2][32], origins[2][40]; /* of the two names of the address */
+    char origins[2][40]; /* of the two names of the address; the host is what follows "http://" */
     char *page;
     size_t n_page;
 } Serve;
 
 /* ---- Who may ask ---- */
 
-static bool is_one_of(String text, const char *names, size_t size) {
-    return string_equals(text, names) || string_equals(text, names + size);
+/* Whether a text is one of the two origins, from a character on. */
+static bool is_ours(const Serve *serve, String text, size_t from) {
+    return string_equals(text, serve->origins[0] + from) || string_equals(text, serve->origins[1] + from);
 }
 
 /* In a time that does not tell how much of it is right. */
@@ -53,7 +54,7 @@ static bool comes_from_page(const Serve *serve, const HttpRequest *request, bool
     String origin, site;
     size_t origins = http_field(request, "origin", &origin),
            sites = http_field(request, "sec-fetch-site", &site);
-    if (origins > 1 || (origins && !is_one_of(origin, *serve->origins, sizeof *serve->origins))) return false;
+    if (origins > 1 || (origins && !is_ours(serve, origin, 0))) return false;
     if (needed && sites && !string_equals(site, "same-origin")) return false;
     return !needed || origins || sites;
 }
@@ -68,9 +69,8 @@ static void route(void *user, const HttpRequest *request, Answer *answer) {
     String host, target = request->target;
     bool posts = string_equals(request->method, "POST"),
          gets = string_equals(request->method, "GET") || string_equals(request->method, "HEAD");
-    bool ours =
-        http_field(request, "host", &host) == 1 && is_one_of(host, *serve->hosts, sizeof *serve->hosts);
-    if (!ours || !comes_from_page(serve, request, posts)) {
+    bool its_host = http_field(request, "host", &host) == 1 && is_ours(serve, host, strlen("http://"));
+    if (!its_host || !comes_from_page(serve, request, posts)) {
         refuse(answer, 403);
         return;
     }
@@ -217,10 +217,8 @@ static bool make_token(Serve *serve, Error *error) {
 
 static void name_address(Serve *serve, unsigned port) {
     static const char *const names[] = {"127.0.0.1", "localhost"};
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(serve->hosts[i], sizeof serve->hosts[i], "%s:%u", names[i], port);
-        snprintf(serve->origins[i], sizeof serve->origins[i], "http://%s", serve->hosts[i]);
-    }
+    for (size_t i = 0; i < 2; i++)
+        snprintf(serve->origins[i], sizeof serve->origins[i], "http://%s:%u", names[i], port);
 }
 
 static bool check(const StudyOptions *o, const void *view, Error *error) {

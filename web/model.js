@@ -132,10 +132,10 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
       const off = state.off[name];
       box.classList.toggle('off', off === 0);
       box.classList.toggle('scaled', off !== undefined && off !== 0);
-      box.querySelector('em').textContent = label;
+      box.querySelector('em').textContent = label && say(`short ${scoresOfHeads('repeat')[name].label}`);
       box.querySelector('span').textContent = `${name.replace(/^L\d+/, '')}${off !== undefined && off !== 0 ? ` ×${off}` : ''}`;
       const enter = box.querySelector('.enter');
-      enter.setAttribute('aria-label', [name.match(/^L\d+/)[0], label, box.querySelector('span').textContent, off === 0 ? say('times', off) : ''].filter(Boolean).join(' '));
+      enter.setAttribute('aria-label', [name.match(/^L\d+/)[0], box.querySelector('em').textContent, box.querySelector('span').textContent, label, off === 0 ? say('times', off) : ''].filter(Boolean).join(' ')); // as it is read on the page, and more
       enter.setAttribute('aria-pressed', state.part === name || state.heads.includes(name));
       const place = state.heads.indexOf(name);
       box.style.setProperty('--mark', place >= 0 ? coloursOfHeads[place] : state.part === name ? 'var(--ink)' : 'transparent');
@@ -146,7 +146,8 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   }
 
   function drawGuesses() {
-    const [top] = distributionAfter(state.query, run).top;
+    const firstChanged = Math.min(...Object.keys(state.off).map((name) => parseInt(name.slice(1), 10)));
+    const [top] = distributionAfter(state.query).top;
     const [embed, logits] = boxes.querySelectorAll('.ending');
     embed.replaceChildren(make('bdi', {}, labelOf(state.query)));
     logits.replaceChildren(make('bdi', {}, labelOfId(top.id)), make('span', {}, percent(top.p)));
@@ -155,6 +156,8 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
       const guess = guessAfter(i - 1, state.query);
       box.replaceChildren(...(guess ? [make('bdi', {}, labelOfId(guess.id)), make('span', {}, ` ${percent(guess.p)}`)] : ['…']));
       box.style.setProperty('--share', share(guess?.finalP ?? 0));
+      box.classList.toggle('stale', i - 1 >= firstChanged);
+      box.title = i - 1 >= firstChanged ? say('as it was') : '';
       box.classList.toggle('agrees', guess !== null && guess.id === guess.final);
       box.setAttribute('aria-pressed', state.part === box.dataset.part);
     });
@@ -253,7 +256,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   addPart(['size'], layOutThumbs);
   addPart(['theme'], paintAll);
   addPart(['run', 'query', 'heads', 'part', 'off', 'theme', 'source', 'heads scores'], drawShares);
-  addPart(['run', 'query', 'lens', 'part'], drawGuesses);
+  addPart(['run', 'query', 'lens', 'part', 'off', 'changes'], drawGuesses);
   addPart(['run', 'query', 'lens', 'part', 'off', 'source', 'heads scores'], drawFlow);
 })();
 
