@@ -244,7 +244,8 @@ static bool stop_soon(void *user) {
 /* Given up between any two layers, an ask leaves what is kept as good as it was. */
 static void test_stopped(void) {
     static const char *const words[] = {"view --from 9 --parts predictions,patterns --top 3 --ablate L%sH0",
-                                        "view --from 2 --parts predictions,patterns --top 3"};
+                                        "view --from 2 --parts predictions,patterns,explained --top 3",
+                                        "next --top 3 --ablate L%sH0"};
     for (size_t m = 1; m < N_MODELS; m++) {
         World world;
         Error error = {{0}};
@@ -253,10 +254,10 @@ static void test_stopped(void) {
         for (int left = 0; left < 24; left++) {
             int until = left;
             char question[128];
-            snprintf(question, sizeof question, words[left % 2], models[m].layer);
+            snprintf(question, sizeof question, words[left % 3], models[m].layer);
             world.held.stop = stop_soon;
             world.held.stop_user = &until;
-            Json *stopped = ask(&world.held, question, left % 3 ? TEXT " a hole" : TEXT " a male", &error);
+            Json *stopped = ask(&world.held, question, left % 2 ? TEXT " a hole" : TEXT " a male", &error);
             n_stopped += !stopped;
             json_free(stopped);
             world.held.stop = NULL;
