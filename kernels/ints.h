@@ -139,8 +139,8 @@ typedef struct Strip {
 } Strip;
 
 /* Strips, for one token: sums + a strip · the token, for each row in four lanes that are alike. */
-OPENED Vec add_strip(size_t bytes, size_t span, bool mins, Vec sums, const Strip *strip, const PackedInts *x,
-                     size_t begin, size_t cols) {
+OPENED Vec add_strip(size_t bytes, size_t span, bool mins, bool fours, Vec sums, const Strip *strip,
+                     const PackedInts *x, size_t begin, size_t cols) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, spans = cols / span;
 #if defined(__wasm__)
 #pragma GCC unroll 1
@@ -150,7 +150,7 @@ OPENED Vec add_strip(size_t bytes, size_t span, bool mins, Vec sums, const Strip
     for (size_t s = 0; s < spans; s += 4) {
         const size_t at = begin / span + s;
         Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
-        for (size_t j = 0; j < 4 && s + j < spans; j++) {
+        for (size_t j = 0; j < 4 && (fours || s + j < spans); j++) {
             for (size_t c = 0; c < parts * chunks; c++) {
                 Ints w = strip_chunk(bytes, strip->q[0], (s + j) * chunks + c % chunks);
                 if (c == chunks) dots[j] = next_part(dots[j]);
@@ -164,7 +164,7 @@ OPENED Vec add_strip(size_t bytes, size_t span, bool mins, Vec sums, const Strip
                   scales = vec_load(strip->scales + s * (LANES / 4)), q_sums = vec_repeat(x->sums + at),
                   min = mins ? vec_load(strip->mins + s * (LANES / 4)) : vec_set(0);
 #define ADD_SPAN(j)                                                                                          \
-    if (s + (j) < spans) {                                                                                   \
+    if (fours || s + (j) < spans) {                                                                          \
         sums = vec_fma(scaled, scales, sums);                                                                \
         if (mins) sums = vec_fnma(q_sums, min, sums);                                                        \
         sums = vec_unit(sums, j);                                                                            \
@@ -416,8 +416,8 @@ OPENED void few_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w, c
 
 /* One of the types that have such spans and minima. */
 OPENED void unpack_such(DType dtype, size_t span, bool mins, const Group *group,
-                        const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
-    if (span_of(dtype) == span && has_mins(dtype) == mins) unpack_type(dtype, group, rows, at, GROUP);
+                        const unsigned char *const rows[UNPACKED_ROWS], size_t at, size_t cols) {
+    if (span_of(dtype) == span && has_mins(dtype) == mins) unpack_type(dtype, group, rows, at, cols);
 }
 
 OPENED Group strip_group(Strip *strip) {
@@ -431,8 +431,8 @@ static void add_rest(DType dtype, size_t bytes, float *sums, const unsigned char
     Group group = strip_group(&strip);
     unpack_group(dtype, &group, rows, at, cols);
     const Vec sum = vec_load(sums);
-    vec_store(sums, has_mins(dtype) ? add_strip(bytes, BLOCK, true, sum, &strip, x, begin, cols)
-                                    : add_strip(bytes, BLOCK, false, sum, &strip, x, begin, cols));
+    vec_store(sums, has_mins(dtype) ? add_strip(bytes, BLOCK, true, false, sum, &strip, x, begin, cols)
+                                    : add_strip(bytes, BLOCK, false, false, sum, &strip, x, begin, cols));
 }
 
 OPENED void strips_of_ints(size_t span, bool mins, DType dtype, size_t bytes, float *y, const Matrix *w,
@@ -456,16 +456,17 @@ OPENED void strips_of_ints(size_t span, bool mins, DType dtype, size_t bytes, fl
                 Strip strip;
                 Group group = strip_group(&strip);
                 fetch(next, UNPACKED_ROWS * piece);
-                if (cols < GROUP) {
+                if (WASM ? cols % (4 * BLOCK) : cols < GROUP) {
                     add_rest(w->dtype, bytes, sums[i], strip_rows, at, &x, c, cols);
                     continue;
                 }
 #if defined(__wasm__)
-                FOR_QUANTISED(dtype, unpack_such, span, mins, &group, strip_rows, at)
+                FOR_QUANTISED(dtype, unpack_such, span, mins, &group, strip_rows, at, cols)
 #else
                 unpack_type(dtype, &group, strip_rows, at, GROUP);
 #endif
-                vec_store(sums[i], add_strip(bytes, span, mins, vec_load(sums[i]), &strip, &x, c, GROUP));
+                vec_store(sums[i], add_strip(bytes, span, mins, true, vec_load(sums[i]), &strip, &x, c,
+                                             WASM ? cols : GROUP));
             }
         }
         for (size_t i = 0; i < n_rows; i++) y[r + i] = sums[i / UNPACKED_ROWS][i % UNPACKED_ROWS * 4];

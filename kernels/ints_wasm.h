@@ -50,7 +50,7 @@ OPENED void round_to(size_t bytes, size_t span, unsigned char *q, int32_t halves
 /* Chunk i of a strip: eight columns as int16. */
 OPENED Ints strip_chunk(size_t bytes, const unsigned char *q, size_t i) {
     (void)bytes;
-    return ints_widen(ints_load(q + i / 2 * 16), i % 2);
+    return wasm_i16x8_load8x8(q + 8 * i);
 }
 
 /* Of sixteen columns as they lie in a panel, so many rows apart, twice as many of eight columns as int16. */
