@@ -52,7 +52,7 @@ static void multiply_rows(float *y, size_t y_stride, const Matrix *w, const floa
 static void multiply_tiles(float *y, size_t y_stride, const Matrix *w, const float *bias, size_t begin,
                            size_t end, const void *packed, size_t n) {
     Matrix pairs = as_pairs(w);
-    matmul_panels(true, y, y_stride, &pairs, bias, begin, end, packed, n);
+    matmul_panels(DTYPE_F32, true, y, y_stride, &pairs, bias, begin, end, packed, n);
 }
 
 static const Product matvec_of_bf16 = {.pack_tokens = 1,

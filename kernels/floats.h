@@ -72,20 +72,19 @@ OPENED void find_floats(DType dtype, const unsigned char *floats[ROWS], float *p
     }
 }
 
-OPENED void matmul_panels(bool pairs, float *y, size_t y_stride, const Matrix *w, const float *bias,
-                          size_t row_begin, size_t row_end, const float *x, size_t n) {
+OPENED void matmul_panels(DType dtype, bool pairs, float *y, size_t y_stride, const Matrix *w,
+                          const float *bias, size_t row_begin, size_t row_end, const float *x, size_t n) {
     _Alignas(64) float panel[ROWS * FLOAT_COLS];
     Sums sums[SUMS];
     FOR_AREAS(row_begin, row_end, n) {
         sums_begin(sums, bias, area);
         for (size_t begin = 0; begin < w->cols; begin += FLOAT_COLS) {
-            const size_t end = smaller(begin + FLOAT_COLS, w->cols),
-                         bytes = dtype_bytes(w->dtype, end - begin);
+            const size_t end = smaller(begin + FLOAT_COLS, w->cols), bytes = dtype_bytes(dtype, end - begin);
             for (size_t r = area.row; r < area.row_end; r += ROWS) {
                 const unsigned char *rows[ROWS], *floats[ROWS];
                 float *to = sums[(r - area.row) / ROWS].of;
                 find_rows(rows, w, r, row_end);
-                FOR_FLOATS(w->dtype, find_floats, floats, panel, rows, begin, end)
+                FOR_FLOATS(dtype, find_floats, floats, panel, rows, begin, end)
                 for (size_t t = 0, vectors; t < area.n; t += vectors * LANES) {
                     vectors = tile_vectors(area.n - t);
                     fetch_next(rows, ahead_of(w, &area, r, begin, FLOAT_COLS), bytes, t, t + vectors * LANES,
@@ -102,7 +101,11 @@ OPENED void matmul_panels(bool pairs, float *y, size_t y_stride, const Matrix *w
 
 static inline void matmul_floats(float *y, size_t y_stride, const Matrix *w, const float *bias,
                                  size_t row_begin, size_t row_end, const void *packed, size_t n) {
-    matmul_panels(false, y, y_stride, w, bias, row_begin, row_end, packed, n);
+#if defined(__wasm__) /* opened where weights are read, and nowhere else */
+    matmul_panels(w->dtype, false, y, y_stride, w, bias, row_begin, row_end, packed, n);
+#else
+    FOR_FLOATS(w->dtype, matmul_panels, false, y, y_stride, w, bias, row_begin, row_end, packed, n)
+#endif
 }
 
 /* Tokens that go through a micro-kernel together lie as packed[column][token], with zeros behind the last one. */

@@ -249,27 +249,30 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
             vec_store(sums + (v * GROUPS + group + g) * LANES, totals[g * vectors + v]);
 }
 
-/* Opens a function for what a type's spans and minima are. */
-#define FOR_SPANS(dtype, function, ...)                                                                      \
-    if (span_of(dtype) == 16 && has_mins(dtype))                                                             \
+/* Opens a function for what spans and minima are, where they are not constants already. */
+#define FOR_SPANS(span, mins, function, ...)                                                                 \
+    if ((span) == 16 && (mins))                                                                              \
         function(16, true, __VA_ARGS__);                                                                     \
-    else if (span_of(dtype) == 16)                                                                           \
+    else if ((span) == 16)                                                                                   \
         function(16, false, __VA_ARGS__);                                                                    \
-    else if (has_mins(dtype))                                                                                \
+    else if (mins)                                                                                           \
         function(32, true, __VA_ARGS__);                                                                     \
     else                                                                                                     \
         function(32, false, __VA_ARGS__);
 
-OPENED void quads_of_ints(size_t span, bool mins, size_t vectors, size_t bytes, float *sums,
+/* Likewise for a product as a whole. In WebAssembly only its innermost functions are opened. */
+#if defined(__wasm__)
+#define FOR_SPANS_OF(dtype, function, ...) function(span_of(dtype), has_mins(dtype), __VA_ARGS__);
+#else
+#define FOR_SPANS_OF(dtype, function, ...) FOR_SPANS(span_of(dtype), has_mins(dtype), function, __VA_ARGS__)
+#endif
+
+OPENED void quads_of_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums,
                           const Panel *panel, const PackedInts *x, size_t begin, size_t cols) {
     enum { GROUPS = ROWS / (LANES / 4) };
-    CLOSED for (size_t group = 0; group < GROUPS; group += 4)
+    for (size_t group = 0; group < GROUPS; group += 4)
         micro_quads(vectors, 4, bytes, span, mins, sums, panel, group, x, begin, cols);
 }
-
-OPENED void quads_of_type(size_t vectors, DType dtype, size_t bytes, float *sums, const Panel *panel,
-                          const PackedInts *x, size_t begin, size_t cols){
-    FOR_SPANS(dtype, quads_of_ints, vectors, bytes, sums, panel, x, begin, cols)}
 
 /* Tiles, for many: a vector has LANES tokens. sums [row][token] likewise. */
 OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
@@ -338,13 +341,14 @@ OPENED void tile_ints(size_t span, bool mins, size_t vectors, size_t bytes, floa
         micro_ints(vectors, bytes, span, mins, sums + r * vectors * LANES, panel, r, x, begin, cols);
 }
 
-OPENED void tile_of_type(size_t vectors, DType dtype, size_t bytes, float *sums, const Panel *panel,
-                         const PackedInts *x, size_t begin, size_t cols){
-    FOR_SPANS(dtype, tile_ints, vectors, bytes, sums, panel, x, begin, cols)}
+OPENED void tile_of_spans(size_t vectors, size_t span, bool mins, size_t bytes, float *sums,
+                          const Panel *panel, const PackedInts *x, size_t begin, size_t cols) {
+    FOR_SPANS(span, mins, tile_ints, vectors, bytes, sums, panel, x, begin, cols);
+}
 
-OPENED void matmul_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w, const float *bias,
-                        size_t row_begin, size_t row_end, const void *packed, size_t n) {
-    const size_t group_bytes = dtype_bytes(w->dtype, GROUP), span = span_of(w->dtype);
+OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
+                        const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
+    const size_t group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
     Sums sums[SUMS];
     FOR_AREAS(row_begin, row_end, n) {
@@ -361,7 +365,7 @@ OPENED void matmul_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w
                     PackedInts x = packed_ints(bytes, span, packed, area.token + t, vectors * LANES, w->cols);
                     fetch_next(rows, ahead_of(w, &area, r, begin, GROUP), group_bytes, t, t + vectors * LANES,
                                area.n);
-                    FOR_VECTORS(vectors, tile_of_type, w->dtype, bytes, to, &panel, &x, begin, cols)
+                    FOR_VECTORS(vectors, tile_of_spans, span, mins, bytes, to, &panel, &x, begin, cols)
                     to += ROWS * vectors * LANES;
                 }
             }
@@ -385,11 +389,10 @@ static inline void keep_quads(const float *sums, float *y, size_t y_stride, size
         }
 }
 
-OPENED void few_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w, const float *bias,
-                     size_t row_begin, size_t row_end, const void *packed, size_t n) {
+OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
+                     const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
     enum { TOKENS = 4 * QUADS };
-    const size_t span = span_of(w->dtype), row_bytes = dtype_bytes(w->dtype, w->cols),
-                 group_bytes = dtype_bytes(w->dtype, GROUP);
+    const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
     _Alignas(64) float sums[PACKED_TOKENS * ROWS];
     for (size_t r = row_begin; r < row_end; r += ROWS) {
@@ -407,7 +410,8 @@ OPENED void few_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w, c
             for (size_t t = 0; t < n; t += TOKENS) {
                 size_t vectors = (smaller(TOKENS, n - t) + 3) / 4;
                 PackedInts x = packed_ints(bytes, span, packed, t, 4 * vectors, w->cols);
-                FOR_VECTORS(vectors, quads_of_type, w->dtype, bytes, sums + t * ROWS, &panel, &x, begin, cols)
+                FOR_VECTORS(vectors, quads_of_ints, bytes, span, mins, sums + t * ROWS, &panel, &x, begin,
+                            cols)
             }
         }
         keep_quads(sums, y + r, y_stride, n_rows, n);
@@ -480,7 +484,8 @@ OPENED void strips_of_ints(size_t span, bool mins, DType dtype, size_t bytes, fl
 static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
                         const void *packed) {
 #if defined(__wasm__)
-    FOR_SPANS(w->dtype, strips_of_ints, w->dtype, bytes, y, w, bias, begin, end, packed)
+    FOR_SPANS(span_of(w->dtype), has_mins(w->dtype), strips_of_ints, w->dtype, bytes, y, w, bias, begin, end,
+              packed)
 #else
     FOR_QUANTISED(w->dtype, strips_of_type, bytes, y, w, bias, begin, end, packed)
 #endif
@@ -507,10 +512,10 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
                 matvec_ints(bytes, y, w, bias, begin, end, packed);)
 #define QUADS_PRODUCT(name, linkage, bytes)                                                                  \
     INT_PRODUCT(few, name, linkage, bytes, 4 * QUADS, (count + 3) / 4 * 4,                                   \
-                few_ints(bytes, y, y_stride, w, bias, begin, end, packed, n);)
+                FOR_SPANS_OF(w->dtype, few_ints, bytes, y, y_stride, w, bias, begin, end, packed, n))
 #define TILES_PRODUCT(name, linkage, bytes)                                                                  \
     INT_PRODUCT(matmul, name, linkage, bytes, TILE_TOKENS, tile_vectors(count) * LANES,                      \
-                matmul_ints(bytes, y, y_stride, w, bias, begin, end, packed, n);)
+                FOR_SPANS_OF(w->dtype, matmul_ints, bytes, y, y_stride, w, bias, begin, end, packed, n))
 #define INT_PRODUCTS(name, linkage, bytes)                                                                   \
     STRIPS_PRODUCT(name, linkage, bytes)                                                                     \
     QUADS_PRODUCT(name, linkage, bytes)                                                                      \

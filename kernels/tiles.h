@@ -23,17 +23,25 @@
 #include <stddef.h>
 #include <string.h>
 
+/*
+ * VECTORS: of tokens, at most. Twelve sums hide the latency of a product; a browser on x86-64 has sixteen registers, some of
+ * them for itself. FOR_VECTORS opens a function once for each number of vectors, which is its first argument.
+ */
 #if defined(__wasm__)
-enum {
-    VECTORS = 2
-}; /* of tokens, at most: on x86-64 a browser has sixteen registers, some of them its own */
-#define FOR_MORE_VECTORS(function, ...)
+enum { VECTORS = 2 };
+#define FOR_VECTORS(vectors, function, ...)                                                                  \
+    switch (vectors) {                                                                                       \
+    case 1: function(1, __VA_ARGS__); break;                                                                 \
+    case VECTORS: function(VECTORS, __VA_ARGS__); break;                                                     \
+    }
 #else
-enum { VECTORS = 3 }; /* twelve sums hide the latency of a product */
-#define FOR_MORE_VECTORS(function, ...)                                                                      \
-    case 3:                                                                                                  \
-        function(3, __VA_ARGS__);                                                                            \
-        break;
+enum { VECTORS = 3 };
+#define FOR_VECTORS(vectors, function, ...)                                                                  \
+    switch (vectors) {                                                                                       \
+    case 1: function(1, __VA_ARGS__); break;                                                                 \
+    case 2: function(2, __VA_ARGS__); break;                                                                 \
+    case VECTORS: function(VECTORS, __VA_ARGS__); break;                                                     \
+    }
 #endif
 
 enum {
@@ -47,8 +55,9 @@ enum {
 /* Where rows [r, r + ROWS) begin. Beyond row_end the last one comes again and is not kept. */
 static inline void find_rows(const unsigned char *rows[ROWS], const Matrix *w, size_t r, size_t row_end) {
     size_t row_bytes = dtype_bytes(w->dtype, w->cols);
-    CLOSED for (size_t i = 0; i < ROWS; i++) rows[i] =
-        (const unsigned char *)w->data + smaller(r + i, row_end - 1) * row_bytes;
+    CLOSED for (size_t i = 0; i < ROWS; i++) {
+        rows[i] = (const unsigned char *)w->data + smaller(r + i, row_end - 1) * row_bytes;
+    }
 }
 
 OPENED void fetch(const unsigned char *from, size_t bytes) {
@@ -57,16 +66,6 @@ OPENED void fetch(const unsigned char *from, size_t bytes) {
 
 /* How many vectors of tokens the tile takes that begins with so many tokens left. */
 static inline size_t tile_vectors(size_t tokens) { return smaller((tokens + LANES - 1) / LANES, VECTORS); }
-
-/* Opens a function once for each number of vectors, which is its first argument. */
-#define FOR_VECTORS(vectors, function, ...)                                                                  \
-    switch (vectors) {                                                                                       \
-    case 1: function(1, __VA_ARGS__); break;                                                                 \
-    case 2:                                                                                                  \
-        function(2, __VA_ARGS__);                                                                            \
-        break;                                                                                               \
-        FOR_MORE_VECTORS(function, __VA_ARGS__)                                                              \
-    }
 
 /* The sums of ROWS rows and a chunk of tokens: [tile][row][tokens of the tile]. */
 typedef struct Sums {

@@ -39,8 +39,8 @@ const answerers = {
   server() {
     return {
       open: async () => {},
-      ask: async (argv) => {
-        const answer = await fetch('ask', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ argv }) });
+      ask: async (argv, signal) => {
+        const answer = await fetch('ask', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ argv }), signal });
         const json = await answer.json();
         if (!answer.ok) throw new Error(json.error);
         return json;
@@ -61,9 +61,13 @@ const URGENCY = ['tokens', 'text', 'without', 'drawn', 'explain', 'lens', 'tour'
 const wanted = new Map(); // kind → {argv, take, fail}
 let asking = null; // the question under way
 
-/* Asks; `take` gets the answer, unless the same kind was asked for again in between, or dropped. */
+/*
+ * Asks; `take` gets the answer, unless the same kind was asked for again in between, or dropped. A server gives up what it
+ * is at for something as urgent; the engine, which cannot be stopped, is asked in small pieces.
+ */
 function want(kind, argv, take, fail = () => {}) {
   wanted.set(kind, { kind, argv, take, fail });
+  if (asking && URGENCY.indexOf(kind) <= URGENCY.indexOf(asking.kind)) asking.controller.abort();
   askNext();
 }
 
@@ -81,11 +85,14 @@ async function askNext() {
   const question = wanted.get(kind);
   wanted.delete(kind);
   asking = question;
+  question.controller = new AbortController();
+  const isNewest = () => !question.dropped && !wanted.has(kind);
   try {
-    const answer = await source.answerer.ask([...question.argv, '--json']);
-    if (!question.dropped && !wanted.has(kind)) question.take(answer);
+    const answer = await source.answerer.ask([...question.argv, '--json'], question.controller.signal);
+    if (isNewest()) question.take(answer);
   } catch (error) {
-    if (!question.dropped && !wanted.has(kind)) question.fail(error.message);
+    if (isNewest() && error.name === 'AbortError') wanted.set(kind, question); // it waits for what is more urgent
+    else if (isNewest()) question.fail(error.message);
   } finally {
     asking = null;
     askNext();
