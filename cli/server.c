@@ -190,7 +190,7 @@ static void write_more(Server *server, Connection *c) {
     if (c->closes) {
         shutdown(c->file, SHUT_WR);
         c->state = LINGERING;
-        c->deadline = now_ms() + LINGER_MS;
+        c->deadline = now_ms() + (double)LINGER_MS;
         return;
     }
     c->n -= c->needed;
@@ -268,7 +268,7 @@ static void read_more(Server *server, Connection *c) {
         if (n == 0 || !is_passing()) lose(server, c);
         return;
     }
-    if (c->n == 0) c->began = now_ms(), c->deadline = c->began + REQUEST_MS;
+    if (c->n == 0) c->began = now_ms(), c->deadline = c->began + (double)REQUEST_MS;
     c->n += (size_t)n;
     take_request(server, c);
 }
@@ -314,7 +314,7 @@ static void accept_one(Server *server) {
     if (file < 0 && !is_passing() && errno != ECONNABORTED) { /* too many files are open */
         c = longest_silent(server);
         if (c) close_connection(c);
-        server->listen_at = now_ms() + RETRY_MS;
+        server->listen_at = now_ms() + (double)RETRY_MS;
     }
     if (file < 0) return;
     close_connection(c);
@@ -362,7 +362,7 @@ static void begin_ending(Server *server) {
         Connection *c = &server->connections[i];
         if (c->state == READING || c->state == LINGERING) close_connection(c);
         if (c->state == WAITING) answer_plainly(server, c, 503);
-        if (c->state == WRITING) c->closes = true, c->deadline = now_ms() + ENDING_MS;
+        if (c->state == WRITING) c->closes = true, c->deadline = now_ms() + (double)ENDING_MS;
     }
 }
 
@@ -398,7 +398,7 @@ static bool turn(Server *server) {
                                    [LINGERING] = POLLIN};
     struct pollfd files[MAX_CONNECTIONS + 2];
     bool listens = !server->ending && find_room(server);
-    double now = now_ms(), until = now + IDLE_MS;
+    double now = now_ms(), until = now + (double)IDLE_MS;
     if (listens && server->listen_at > now) listens = false, until = server->listen_at;
     for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
         const Connection *c = &server->connections[i];
