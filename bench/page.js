@@ -1,6 +1,6 @@
 /*
  * How fast the page of `study view` is in a browser without a GPU: node bench/page.js ./study MODEL [TOKENS…]
- * (256 and 1024). First the engine in it (engine.js), beside ./run and wllama. Then the page's size, the time from opening
+ * (256 and 1024). First the engine in it (engine.js), beside ./run and wllama, and how the page with it feels (live.js). Then the page's size, the time from opening
  * to the last drawing, and frames per second while the pointer moves over the pattern: medians of five. Needs what
  * tests/test_page.sh needs; wllama comes from npm: npm install --prefix FOLDER @wllama/wllama playwright-core, and
  * NODE_PATH=FOLDER/node_modules. Without it its rows are left out.
@@ -12,6 +12,7 @@ const os = require('os');
 const path = require('path');
 const { launch } = require('../tests/browser');
 const { engineTable } = require('./engine');
+const { liveTable } = require('./live');
 
 const [study, model, ...lengths] = process.argv.slice(2);
 const WORDS = 'the tower stands near a river and the people who live there walk along it when the evening comes '.split(' ');
@@ -65,6 +66,7 @@ async function framesOver(page, selector) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'page-'));
   const browser = await launch();
   for (const line of await engineTable(browser, study, model)) console.log(line);
+  for (const line of await liveTable(browser, study, model, folder)) console.log(line);
   for (const wanted of lengths.length > 0 ? lengths.map(Number) : [256, 1024]) {
     const { file, seconds, n } = write(folder, wanted);
     const times = [];

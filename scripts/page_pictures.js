@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /*
- * The pictures of a page of `study view` that the documents show: scripts/page_pictures.js ./study model.bin docs
- * writes page-text.png, page-heads.png, … there. Needs what tests/test_page.sh needs.
+ * The pictures of the page that the documents show: scripts/page_pictures.js ./study model.bin docs writes page.png,
+ * page-dark.png, page-steps.png and page-off.png there. Needs what tests/test_page.sh needs.
  */
 'use strict';
 const { execFileSync } = require('child_process');
@@ -11,21 +11,23 @@ const path = require('path');
 const { launch } = require('../tests/browser');
 
 const [study, model, folder] = process.argv.slice(2);
-const PROMPT = 'The red fox met the old bear. The red fox met';
-const PICTURES = [['text', 'light', 560], ['heads', 'light', 900], ['heads', 'dark', 900], ['lens', 'light', 700], ['steps', 'light', 760]];
+const PROMPT = 'The king Zorvan rode out. Then king Zor';
+const PICTURES = [ // file, what the address adds, height, the part at the top
+  ['page.png', '', 860], ['page-dark.png', '&theme=dark', 860], ['page-steps.png', '&v=steps', 600, 'look'], ['page-off.png', '&off=L4H1%3D0', 760],
+];
 
 (async () => {
   const page = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'page-')), 'page.html');
-  execFileSync(study, ['view', model, '-p', PROMPT, '-n', '6', '--ablate', 'L4H1', '-o', page]);
+  execFileSync(study, ['view', model, '-p', PROMPT, '--live', '-o', page], { stdio: 'ignore' });
   const browser = await launch();
-  for (const [section, colorScheme, height] of PICTURES) {
-    const tab = await browser.newPage({ viewport: { width: 1180, height }, colorScheme, deviceScaleFactor: 1.25 });
-    await tab.goto(`file://${page}`);
-    await tab.evaluate(() => window.change({ heads: ['L4H1'] }));
-    if (section === 'steps') await tab.check('input[name=step][value="4"]');
-    await tab.evaluate((id) => document.getElementById(id).scrollIntoView(), section);
+  for (const [name, state, height, top] of PICTURES) {
+    const tab = await browser.newPage({ viewport: { width: 1440, height }, reducedMotion: 'reduce' });
+    await tab.goto(`file://${page}#t=${encodeURIComponent(PROMPT)}&h=L4H1${state}`);
+    await tab.waitForFunction(() => source.ready && run.lens[run.n - 1]);
+    await tab.waitForFunction(() => asking === null && wanted.size === 0 && (Object.keys(state.off).length === 0 || isChanged()));
+    if (top) await tab.evaluate((id) => document.getElementById(id).scrollIntoView(), top);
     await tab.waitForTimeout(1000); // the thumbnails come a few a frame
-    await tab.screenshot({ path: path.join(folder, `page-${section}${colorScheme === 'dark' ? '-dark' : ''}.png`) });
+    await tab.screenshot({ path: path.join(folder, name) });
     await tab.close();
   }
   await browser.close();

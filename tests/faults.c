@@ -134,10 +134,20 @@ static void __attribute__((destructor)) end(void) {
         log_line("calls", calls[i].name, atomic_load(&calls[i].n));
 }
 
-static Calls *calls_of(const char *name) {
-    pthread_mutex_lock(&naming);
-    size_t i = 0, n = atomic_load(&n_calls);
+/* Their place among the first n; n: they have none. */
+static size_t find_calls(const char *name, size_t n) {
+    size_t i = 0;
     while (i < n && strcmp(calls[i].name, name) != 0) i++;
+    return i;
+}
+
+/* A signal's handler must not wait for the lock, which the code that it interrupts may hold: what is known needs none. */
+static Calls *calls_of(const char *name) {
+    size_t n = atomic_load(&n_calls), i = find_calls(name, n);
+    if (i < n) return &calls[i];
+    pthread_mutex_lock(&naming);
+    n = atomic_load(&n_calls);
+    i = find_calls(name, n);
     if (i == MAX_NAMES) abort();
     calls[i].name = name;
     if (i == n) atomic_store(&n_calls, n + 1);

@@ -291,6 +291,13 @@ async function testLengths(live) {
   check(/512/.test(words) && !/-[-a-z]/.test(words), 'in words of the page', words);
   await replaceText(page, STORY);
   await checkNumbers(page, STORY, 'after too long a text');
+  const whole = `The${' word'.repeat(511)}`;
+  await replaceText(page, whole);
+  await answered(page);
+  check((await page.evaluate(() => run.n)) === 512, 'a text may fill the context');
+  await page.evaluate(() => byId('write').click());
+  await until(page, () => /Write/.test(byId('write').textContent) && !asking && wanted.size === 0 && !pending, null, 'where the context ends, writing stops');
+  check((await page.evaluate(() => state.text)) === whole && await page.isVisible('.problem'), 'and says so', await page.evaluate(() => `${state.text.slice(-20)} ${problem}`));
   await replaceText(page, '');
   await until(page, () => !asking && wanted.size === 0 && !pending, null, 'no text is answered');
   const none = await textOf(page, '#tokens-legend .problem');

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The page of `study view` in a headless browser (page.js): skipped without node, Chromium or playwright-core,
-# which `npm install --no-save playwright-core` puts here, or wherever NODE_PATH points.
+# The page of `study view` and `study serve` in a headless browser (page.js, page_*.js): skipped without node, Chromium
+# or playwright-core, which `npm install --no-save playwright-core` puts here, or wherever NODE_PATH points.
 cd "$(dirname "$0")" || exit 1
 CHROMIUM=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome)}
 export CHROMIUM

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -34,6 +35,7 @@ static Server server_try(const char *program, const char *option, const char *va
     if (pipe(out) != 0 || (server.process = fork()) < 0) exit(1);
     if (server.process == 0) {
         signal(SIGINT, on_interrupt);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves no server */
         if (dup2(out[1], STDOUT_FILENO) < 0 || !freopen(scratch_path("log"), "w", stderr)) _exit(1);
         close(out[0]), close(out[1]);
         execl(program, "study", "serve", model, "-t", "2", option, value, NULL);
@@ -738,6 +740,7 @@ static void test_patience(void) {
 }
 
 int main(void) {
+    alarm(300); /* a test that hangs is a failure */
     if (!scratch_begin()) return 1;
     RUN(test_page);
     RUN(test_asks);

@@ -135,7 +135,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
       box.querySelector('em').textContent = label && say(`short ${scoresOfHeads('repeat')[name].label}`);
       box.querySelector('span').textContent = `${name.replace(/^L\d+/, '')}${off !== undefined && off !== 0 ? ` ×${off}` : ''}`;
       const enter = box.querySelector('.enter');
-      enter.setAttribute('aria-label', [name.match(/^L\d+/)[0], label, box.querySelector('span').textContent, off === 0 ? say('times', off) : ''].filter(Boolean).join(' '));
+      enter.setAttribute('aria-label', [name.match(/^L\d+/)[0], box.querySelector('em').textContent, box.querySelector('span').textContent, label, off === 0 ? say('times', off) : ''].filter(Boolean).join(' ')); // as it is read on the page, and more
       enter.setAttribute('aria-pressed', state.part === name || state.heads.includes(name));
       const place = state.heads.indexOf(name);
       box.style.setProperty('--mark', place >= 0 ? coloursOfHeads[place] : state.part === name ? 'var(--ink)' : 'transparent');

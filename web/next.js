@@ -152,6 +152,10 @@ function remember(...texts) {
    * `drawn` says how many numbers it has drawn already.
    */
   function drawOne() {
+    if (run.n >= run.facts.n_ctx) {
+      stop(say('context full', run.facts.n_ctx));
+      return;
+    }
     const options = ['--draw', String(writing.drawn), '--seed', String(state.seed), '--temp', String(state.temperature), '--top-p', String(state.topP), '--top', '1'];
     if (Object.keys(state.off).length > 0) options.push('--ablate', keyOfOff(state.off));
     want('drawn', asked('next', ...options), ({ drawn }) => {
@@ -170,7 +174,7 @@ function remember(...texts) {
   /* Numbers of what was drawn are there: on, or the end. */
   addPart(['run'], () => {
     if (!writing || followed !== writing.text) return;
-    if (writing.left > 0 && run.n < run.facts.n_ctx) drawOne();
+    if (writing.left > 0) drawOne();
     else stop();
   });
   addPart(['text'], () => {

@@ -54,6 +54,7 @@ const WORDS = {
   'bits a token': ['{0} bits a token, perplexity {1}', '每词元 {0} 比特，困惑度 {1}'],
   'less expected': ['less expected than before', '比之前更意外'],
   'more expected': ['more expected', '比之前更在预料之中'],
+  'context full': ['The model’s context of {0} tokens is full.', '模型的上下文已满：{0} 个词元。'],
   'no text': ['Type something: the numbers are still those of the text before.', '请输入文本：数值仍是之前那段文本的。'],
   'long text': ['These are {0} tokens, and the model’s context holds {1}: the numbers are still those of the text before.', '这里有 {0} 个词元，而模型的上下文只容纳 {1} 个：数值仍是之前那段文本的。'],
   tree: ['Tried', '尝试过的'],
