@@ -1,7 +1,4 @@
-/*
- * Lanes of WebAssembly: SIMD128, four floats at once. Relaxed SIMD, where the flags allow it, has a fused multiply-add;
- * without it a product is rounded before it is added.
- */
+/* Lanes of WebAssembly: SIMD128, four floats at once. It has no fused multiply-add: a product is rounded before it is added. */
 #ifndef ATTN_LANES_WASM_H
 #define ATTN_LANES_WASM_H
 
@@ -10,11 +7,7 @@
 #include <string.h>
 #include <wasm_simd128.h>
 
-#ifdef __wasm_relaxed_simd__
-#define SHARED(name) wasm_relaxed_##name
-#else
 #define SHARED(name) wasm_##name
-#endif
 
 enum { LANES = 4 };
 
@@ -43,13 +36,8 @@ static inline Vec vec_div(Vec a, Vec b) { return wasm_f32x4_div(a, b); }
 /* One instruction each, unlike those that have an opinion on NaN: b where one is. */
 static inline Vec vec_min(Vec a, Vec b) { return wasm_f32x4_pmin(b, a); }
 static inline Vec vec_max(Vec a, Vec b) { return wasm_f32x4_pmax(b, a); }
-#ifdef __wasm_relaxed_simd__
-static inline Vec vec_fma(Vec a, Vec b, Vec c) { return wasm_f32x4_relaxed_madd(a, b, c); }
-static inline Vec vec_fnma(Vec a, Vec b, Vec c) { return wasm_f32x4_relaxed_nmadd(a, b, c); }
-#else
 static inline Vec vec_fma(Vec a, Vec b, Vec c) { return vec_add(vec_mul(a, b), c); }
 static inline Vec vec_fnma(Vec a, Vec b, Vec c) { return vec_sub(c, vec_mul(a, b)); }
-#endif
 static inline Vec vec_round(Vec v) { return wasm_f32x4_nearest(v); }
 
 /* 2^k in two factors, because alone it may be too large or too small for a float. */

@@ -7,6 +7,7 @@
 #include "text/pipeline.h"
 #include "text/unigram.h"
 #include "text/vocab.h"
+#include "views/page.h"
 
 const Kernels kernels_scalar = {.name = "scalar"}; /* as where a CPU lacks a set */
 
@@ -53,3 +54,14 @@ bool vocab_swap_spaces(String text, TextBuffer *out) {
     (void)text, (void)out;
     return false;
 }
+
+/* `view` without --json writes a file: never reached, for -o is refused before. */
+bool output_spares(const char *option, const char *output, const char *read, const char *what, Error *error) {
+    (void)output, (void)read, (void)what;
+    return error_set(error, "%s: there are no files here; ask with --json", option);
+}
+
+bool page_file_open(Page *page, Error *error) { return output_spares("-o", page->output, NULL, NULL, error); }
+
+bool page_file_write(Page *page, Error *error) { return page_file_open(page, error); }
+void page_file_abandon(Page *page) { (void)page; }
