@@ -8,9 +8,8 @@
 const { launch } = require('./browser');
 const { counts, check, setBrowser, write } = require('./page_tools');
 
-const parts = {
-  ...require('./page_frozen'), ...require('./page_pictures'), ...require('./page_live'), ...require('./page_state'), ...require('./page_tour'), ...require('./page_look'), ...require('./page_serve'),
-};
+const FILES = ['frozen', 'pictures', 'live', 'state', 'tour', 'look', 'large', 'serve'];
+const parts = Object.assign({}, ...FILES.map((name) => require(`./page_${name}`)));
 
 const AT_ONCE = 2; // a page in front of another waits for its engine, too
 

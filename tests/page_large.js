@@ -1,0 +1,94 @@
+/* The page of a model of many heads, and of one of many layers: dots in place of pictures, and a page that stays alive. */
+'use strict';
+const { check, json, writeOf, open, close, settle, click, textsOf, box, fs, path, folder } = require('./page_tools');
+
+/* A GGUF file of n layers, which are those of the file again and again, its bytes with them. */
+function withLayers(file, n) {
+  const bytes = fs.readFileSync(file);
+  let at = 8;
+  const u32 = () => bytes.readUInt32LE((at += 4) - 4);
+  const u64 = () => Number(bytes.readBigUInt64LE((at += 8) - 8));
+  const string = () => bytes.subarray(at + 8, (at += 8 + Number(bytes.readBigUInt64LE(at)))).toString();
+  const sizes = { 0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8 };
+  const skip = (type) => (type === 8 ? string() : (at += sizes[type]));
+  const [nTensors, nKeys] = [u64(), u64()];
+  let nLayers = 0;
+  for (let i = 0; i < nKeys; i++) {
+    const key = string();
+    const type = u32();
+    if (key.endsWith('.block_count')) {
+      nLayers = bytes.readUInt32LE(at);
+      bytes.writeUInt32LE(n, at);
+    }
+    if (type !== 9) skip(type);
+    else for (let of = u32(), left = u64(); left > 0; left--) skip(of);
+  }
+  const begin = at;
+  const infos = Array.from({ length: nTensors }, () => {
+    const name = string();
+    const from = at;
+    const dimensions = u32();
+    at += 8 * dimensions + 12;
+    return { name, rest: bytes.subarray(from, at) };
+  });
+  const align = (size) => Math.ceil(size / 32) * 32;
+  const data = bytes.subarray(align(at));
+  const padded = Buffer.concat([data, Buffer.alloc(align(data.length) - data.length)]);
+  const moved = (rest, round) => {
+    const copy = Buffer.from(rest);
+    copy.writeBigUInt64LE(copy.readBigUInt64LE(copy.length - 8) + BigInt(round * padded.length), copy.length - 8);
+    return copy;
+  };
+  const all = infos.filter(({ name }) => !name.startsWith('blk.'));
+  for (let layer = 0; layer < n; layer++) {
+    const of = `blk.${layer % nLayers}.`;
+    for (const { name, rest } of infos) if (name.startsWith(of)) all.push({ name: name.replace(of, `blk.${layer}.`), rest: moved(rest, Math.floor(layer / nLayers)) });
+  }
+  const written = all.flatMap(({ name, rest }) => {
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64LE(BigInt(name.length));
+    return [length, Buffer.from(name), rest];
+  });
+  bytes.writeBigUInt64LE(BigInt(all.length), 8);
+  const head = Buffer.concat([bytes.subarray(0, begin), ...written]);
+  return Buffer.concat([head, Buffer.alloc(align(head.length) - head.length), ...Array(Math.ceil(n / nLayers)).fill(padded)]);
+}
+
+async function testLarge() {
+  const file = path.join(folder, 'large.gguf');
+  fs.writeFileSync(file, withLayers(path.join(__dirname, 'data/reference/gpt2-f32.gguf'), 160));
+  const text = 'the tin man sat';
+  const page = await open(writeOf(file, 'large.html', '-p', text));
+  const { n_layer: nLayer, n_head: nHead } = json('view', file, '-p', text, '--parts', 'predictions');
+  check(nLayer === 160 && nLayer * nHead > 300, 'the model has many heads', `${nLayer} × ${nHead}`);
+  check((await page.locator('#boxes .layer').count()) >= nLayer, 'all layers stand in the map of the model');
+  check(await page.evaluate(() => byId('boxes').classList.contains('dots')), 'as dots');
+  const [rect, wide] = await page.evaluate(() => [document.documentElement.scrollWidth, document.querySelector('.strip-frame').scrollWidth]);
+  check(rect <= 1280 && wide > 1280, 'which scroll sideways', `${rect}, ${wide}`);
+  const head = await page.evaluate((last) => [...document.querySelectorAll('#boxes [data-part]')].map((one) => one.dataset.part).find((part) => part.startsWith(`L${last}H`)), nLayer - 1);
+  if (head) await click(page, box(head));
+  else await page.evaluate((last) => change({ heads: [`L${last}H0`], pinned: true }), nLayer - 1);
+  await settle(page);
+  const chosen = (await textsOf(page, '#chosen .chip'))[0].split(' ')[0];
+  check(chosen.startsWith(`L${nLayer - 1}H`), 'a head of the last layer can be chosen', chosen);
+  const [, layer, number] = /L(\d+)H(\d+)/.exec(chosen);
+  const rows = json('attend', file, '-p', text, '--layer', layer, '--head', number).patterns[0].rows.at(-1);
+  const shown = await page.evaluate((name) => [...run.weightsAt(name, run.n - 1)], chosen);
+  check(rows.every((weight, key) => Math.abs(weight - shown[key]) < 0.51 / 255), 'and its weights are those of attend', shown.join());
+  await page.locator('#grid').scrollIntoViewIfNeeded();
+  check((await page.locator('.thumb').count()) === nLayer * nHead, 'a picture of each head');
+  await page.locator('.thumb').last().scrollIntoViewIfNeeded();
+  await settle(page);
+  const ink = await page.evaluate(async () => {
+    for (let i = 0; i < 20; i++) await new Promise(requestAnimationFrame);
+    const canvas = byId('thumbs');
+    const place = [...document.querySelectorAll('.thumb b')].at(-1).getBoundingClientRect();
+    const frame = canvas.getBoundingClientRect();
+    const { data } = canvas.getContext('2d').getImageData(Math.floor(place.left - frame.left), Math.floor(place.top - frame.top), 20, 20);
+    return data.some((value) => value > 0);
+  });
+  check(ink, 'which is drawn when it comes into view');
+  await close(page, 'a large model');
+}
+
+module.exports = { testLarge };
