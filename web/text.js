@@ -7,6 +7,7 @@ const SURPRISAL_FULL = 12; // bits at which a token has the full colour
 const CHANGE_FULL = 4; // … at which a change has
 const ALTERNATIVES = 6;
 const LEAST_ARC = 0.01;
+const LONG = 48; // tokens; a longer text is set smaller
 
 /* Where the token of each position ends in the text, UTF-16 units; null if the tokens do not spell it letter for letter. */
 function endsIn(text) {
@@ -59,6 +60,7 @@ function placeAfter(wasAtEnd) {
     editor.hidden = !live;
     paper.classList.toggle('typed', live);
     paper.classList.toggle('apart', live && !typed);
+    paper.classList.toggle('long', run.n > LONG);
     container.setAttribute('role', typed ? 'presentation' : 'listbox');
     container.toggleAttribute('aria-hidden', typed);
     if (typed) container.removeAttribute('aria-label');
@@ -100,6 +102,15 @@ function placeAfter(wasAtEnd) {
     });
   }
 
+  /* The chosen token stays in sight in a text that is longer than its frame. */
+  function keepInView() {
+    const box = spans[state.query]?.getBoundingClientRect();
+    const frame = paper.getBoundingClientRect();
+    if (!box || paper.scrollHeight <= paper.clientHeight) return;
+    if (box.bottom > frame.bottom) paper.scrollTop += box.bottom - frame.bottom + box.height / 2;
+    else if (box.top < frame.top + box.height) paper.scrollTop -= frame.top + 2 * box.height - box.top;
+  }
+
   function choose() {
     spans.forEach((span, i) => {
       const chosen = i === state.query;
@@ -118,7 +129,7 @@ function placeAfter(wasAtEnd) {
     if (!boxes?.length) return null;
     const box = boxes[last ? boxes.length - 1 : 0];
     const frame = paper.getBoundingClientRect();
-    return { x: (box.left + box.right) / 2 - frame.left, y: box.top - frame.top };
+    return { x: (box.left + box.right) / 2 - frame.left, y: box.top - frame.top + paper.scrollTop };
   }
 
   /* The head whose arcs are drawn. */
@@ -268,6 +279,7 @@ function placeAfter(wasAtEnd) {
     colour();
     drawReadout();
   });
+  addPart(['query', 'run'], keepInView);
   addPart(['query', 'run'], drawReadout);
   addPart(['run', 'changes', 'off', 'problem'], drawLegend);
   addPart(['heads scores'], drawTelling);

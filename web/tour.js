@@ -29,7 +29,7 @@ const CANDIDATES = 3; // heads that are tried for the story
     const weightOn = (name, key) => run.weightsAt(name, query)[key];
     const known = run.without?.heads.length === 1 && run.without.heads[0].includes('H') ? run.without.heads[0] : null;
     const names = before >= 0 ? [...headNames()].sort((a, b) => weightOn(b, before + 1) - weightOn(a, before + 1)) : [tellingHead(query).name];
-    story = { text: followed, query, guess, isInduction: before >= 0, head: !isLive() && known ? known : names[0], key: before + 1, pWithout: null };
+    story = { text: followed, live: isLive(), query, guess, isInduction: before >= 0, head: !isLive() && known ? known : names[0], key: before + 1, pWithout: null };
     if (before < 0) story.key = run.weightsAt(story.head, query).reduce((best, weight, i, row) => (weight > row[best] ? i : best), 0);
     if (!isLive() && known) story.pWithout = probabilityIn(run.without);
     if (isLive()) tryOut(names.slice(0, before >= 0 ? CANDIDATES : 1));
@@ -112,7 +112,7 @@ const CANDIDATES = 3; // heads that are tried for the story
       return;
     }
     if (!isReady()) return;
-    if (!story || (story.text !== followed && step < TOUR_STEPS - 1)) begin();
+    if (!story || ((story.text !== followed || story.live !== isLive()) && step < TOUR_STEPS - 1)) begin();
     const last = step === TOUR_STEPS - 1;
     const go = (to) => change({ tour: to });
     const drawn = `${step} ${state.language} ${isLive()}`;
