@@ -54,11 +54,23 @@ function withLayers(file, n) {
   return Buffer.concat([head, Buffer.alloc(align(head.length) - head.length), ...Array(Math.ceil(n / nLayers)).fill(padded)]);
 }
 
+/* Whether the last head's thumbnail is drawn. */
+const inkOfLast = (page) => page.evaluate(() => {
+  const canvas = byId('thumbs');
+  const place = [...document.querySelectorAll('.thumb b')].at(-1).getBoundingClientRect();
+  const frame = canvas.getBoundingClientRect();
+  const context = new OffscreenCanvas(20, 20).getContext('2d'); // a copy: canvases that are read complain
+  context.drawImage(canvas, Math.floor(frame.left - place.left), Math.floor(frame.top - place.top));
+  const { data } = context.getImageData(0, 0, 20, 20);
+  return data.some((value) => value > 0);
+});
+
 async function testLarge() {
   const file = path.join(folder, 'large.gguf');
   fs.writeFileSync(file, withLayers(path.join(__dirname, 'data/reference/gpt2-f32.gguf'), 160));
   const text = 'the tin man sat';
-  const page = await open(writeOf(file, 'large.html', '-p', text));
+  const url = writeOf(file, 'large.html', '-p', text);
+  const page = await open(url);
   const { n_layer: nLayer, n_head: nHead } = json('view', file, '-p', text, '--parts', 'predictions');
   check(nLayer === 160 && nLayer * nHead > 300, 'the model has many heads', `${nLayer} × ${nHead}`);
   check((await page.locator('#boxes .layer').count()) >= nLayer, 'all layers stand in the map of the model');
@@ -79,16 +91,14 @@ async function testLarge() {
   check((await page.locator('.thumb').count()) === nLayer * nHead, 'a picture of each head');
   await page.locator('.thumb').last().scrollIntoViewIfNeeded();
   await settle(page);
-  const ink = await page.evaluate(async () => {
-    for (let i = 0; i < 20; i++) await new Promise(requestAnimationFrame);
-    const canvas = byId('thumbs');
-    const place = [...document.querySelectorAll('.thumb b')].at(-1).getBoundingClientRect();
-    const frame = canvas.getBoundingClientRect();
-    const { data } = canvas.getContext('2d').getImageData(Math.floor(place.left - frame.left), Math.floor(place.top - frame.top), 20, 20);
-    return data.some((value) => value > 0);
-  });
-  check(ink, 'which is drawn when it comes into view');
+  for (let i = 0; i < 20; i++) await settle(page);
+  check(await inkOfLast(page), 'which is drawn when it comes into view');
   await close(page, 'a large model');
+  const printed = await open(url);
+  check(!(await inkOfLast(printed)), 'and not before');
+  await printed.pdf();
+  check(await inkOfLast(printed), 'but on paper it is');
+  await close(printed, 'a large model on paper');
 }
 
 module.exports = { testLarge };

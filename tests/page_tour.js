@@ -39,6 +39,11 @@ async function testTour(live) {
   await idleDone(page);
   const [guess] = say('next', STORY).top;
   let head = null;
+  await page.focus('#guide .main');
+  await page.evaluate(() => touch('lens'));
+  await settle(page);
+  check(await page.evaluate(() => document.activeElement.matches('#guide .main')), 'numbers that come leave the focus where it is');
+  await page.focus('#guide h2');
   await walk(page, async (told, at) => {
     await checkStep(page, told, at, 'live');
     check(wordCount(told.words) <= 40, `step ${at + 1} says at most forty words`, `${wordCount(told.words)}: ${told.words}`);
