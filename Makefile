@@ -158,7 +158,7 @@ test: $(BUILT) $(TESTS) $(FAULTY)
 	    tests/run.sh $(TESTS)
 
 test-threaded: $(THREADED_TESTS) $(STUDY)
-	@STUDY='$(abspath $(STUDY))' tests/run.sh $(THREADED_TESTS)
+	@env -u RUN STUDY='$(abspath $(STUDY))' tests/run.sh $(THREADED_TESTS)
 
 # AVX-512, AMX and AVX-VNNI on a CPU without them, by Debian's libsimde-dev.
 SIMDE = -include tests/avx512.h -Wno-psabi
