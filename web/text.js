@@ -244,7 +244,10 @@ function placeAfter(wasAtEnd) {
   container.addEventListener('focusout', tip.hide);
   walkWithKeys(container, () => 1, chooseQuery);
 
-  editor.addEventListener('input', () => change({ text: editor.value, written: state.written !== null && editor.value.length < state.written ? null : state.written }));
+  editor.addEventListener('input', () => {
+    change({ text: editor.value, written: state.written !== null && editor.value.length < state.written ? null : state.written });
+    seekText();
+  });
   document.addEventListener('selectionchange', () => {
     if (document.activeElement !== editor || !run || state.text !== followed) return;
     const query = positionAt(editor.selectionStart);
