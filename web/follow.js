@@ -6,9 +6,8 @@
 
 const PIECE = 64; // positions asked for at a time
 const LENS_PIECE = 8;
-const IDLE_MS = 1000; // without a key before what takes longer is asked for
+const IDLE_MS = 400; // without a key before what takes longer is asked for
 let followed = null; // the text that `run` is of
-let sought = null; // the text that was asked for last
 let toEnd = false; // the eye goes to the last token of the text that is asked for
 let placeWanted = null; // the place that an address asks for, until the numbers of its text are there
 let problem = null; // why there are no numbers of the text that is typed
@@ -39,7 +38,6 @@ function followText() {
   clearTimeout(idle);
   drop('tokens', 'text', 'without', 'explain', 'lens', 'tour', 'heads', 'rest');
   const { text } = state;
-  sought = text;
   if (text === '' && run && run.bosId === undefined) {
     refuseText('');
     return;
@@ -166,17 +164,7 @@ function followIdle() {
   wantLens('rest', from, to);
 }
 
-/* Asks at once, without waiting for a frame. A text that is there again needs no answer to what was asked in between. */
-function seekText() {
-  if (!isLive() || state.text === null || state.text === sought) return;
-  if (state.text === followed) {
-    sought = followed;
-    drop('tokens', 'text');
-    followPlace();
-  } else followText();
-}
-
-addPart(['text'], seekText, 'always');
+addPart(['text'], () => isLive() && state.text !== null && state.text !== followed && followText(), 'always');
 addPart(['off'], () => isLive() && followChanges());
 addPart(['query', 'heads', 'shape'], () => isLive() && state.text === followed && followPlace());
 addPart(['source'], () => isLive() && state.text !== null && followText(), 'always');

@@ -244,10 +244,7 @@ function placeAfter(wasAtEnd) {
   container.addEventListener('focusout', tip.hide);
   walkWithKeys(container, () => 1, chooseQuery);
 
-  editor.addEventListener('input', () => {
-    change({ text: editor.value, written: state.written !== null && editor.value.length < state.written ? null : state.written });
-    seekText();
-  });
+  editor.addEventListener('input', () => change({ text: editor.value, written: state.written !== null && editor.value.length < state.written ? null : state.written }));
   document.addEventListener('selectionchange', () => {
     if (document.activeElement !== editor || !run || state.text !== followed) return;
     const query = positionAt(editor.selectionStart);
