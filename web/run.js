@@ -30,7 +30,7 @@ class Pieces {
 function unpack(packed, triangle, from, to) {
   let at = 0;
   const next = () => (packed[at >> 1] >> (4 * (at++ & 1))) & 15;
-  for (let cell = rowStart(from); cell < rowStart(to);) {
+  for (let cell = rowStart(from); cell < rowStart(to) && at < 2 * packed.length;) { // what is cut short leaves zeros
     const first = next();
     if (first === 15) {
       triangle[cell++] = next() | (next() << 4);
