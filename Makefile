@@ -141,7 +141,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 
 # The programs with calls of the system that fail on request (tests/faults.c).
 FAULTY = $(addprefix $(BUILD)/tests/faulty_,run study quantize)
-WRAPPED := $(shell sed -n -e 's/^WRAP.\([a-z0-9_]*\), .*/\1/p' -e 's/^[a-z_]* __wrap_\([a-z]*\).*;/\1/p' tests/faults.c)
+WRAPPED := $(shell sed -n -e 's/^WRAP.\([a-z0-9_]*\), .*/\1/p' -e 's/^[A-Za-z_]* \**__wrap_\([a-z_]*\).*;$$/\1/p' tests/faults.c)
 WRAPS = $(addprefix -Wl$(COMMA)--wrap=,$(WRAPPED))
 $(BUILD)/tests/faulty_run: $(BUILD)/run.o
 $(BUILD)/tests/faulty_study: $(BUILD)/study.o $(call objects,views/*.c)
@@ -153,12 +153,13 @@ $(BUILD)/bench/bench: $(addprefix $(BUILD)/,bench/measure.o bench/peaks.o bench/
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
-test: $(BUILT) $(TESTS) $(FAULTY)
-	@RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' QUANTIZE='$(abspath $(QUANTIZE))' FAULTY='$(abspath $(BUILD))/tests/faulty_' \
+FRESH = $(BUILD)/tests/fresh
+test: $(BUILT) $(TESTS) $(FAULTY) $(FRESH)
+	@FRESH='$(FRESH)' RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' QUANTIZE='$(abspath $(QUANTIZE))' FAULTY='$(abspath $(BUILD))/tests/faulty_' \
 	    tests/run.sh $(TESTS)
 
-test-threaded: $(THREADED_TESTS) $(STUDY)
-	@env -u RUN STUDY='$(abspath $(STUDY))' tests/run.sh $(THREADED_TESTS)
+test-threaded: $(THREADED_TESTS) $(STUDY) $(FRESH)
+	@env -u RUN FRESH='$(FRESH)' STUDY='$(abspath $(STUDY))' tests/run.sh $(THREADED_TESTS)
 
 # AVX-512, AMX and AVX-VNNI on a CPU without them, by Debian's libsimde-dev.
 SIMDE = -include tests/avx512.h -Wno-psabi
@@ -181,8 +182,8 @@ tsan:
 # Calls of run, quantize and every view, changed by clang's libFuzzer (tests/fuzz): FUZZ_SECONDS of them in FUZZ_JOBS processes.
 FUZZ = build/fuzz
 FUZZ_CFLAGS = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=fuzzer-no-link,address,undefined
-FUZZ_WRAPS = $(addprefix -Wl$(COMMA)--wrap=,isatty catch_signals clock_seed now_ms peak_rss_bytes mmap munmap getentropy \
-    server_listen server_run)
+FUZZ_WRAPS = $(addprefix -Wl$(COMMA)--wrap=,isatty catch_signals clock_seed open fopen now_ms peak_rss_bytes mmap munmap getentropy \
+    server_listen server_run tokenizer_encode_marked)
 FUZZ_SECONDS ?= 60
 FUZZ_JOBS ?= 1
 # The kernels' loops tell nothing new, and would take most of the time.
@@ -199,9 +200,9 @@ WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=was
 # What wasm/ has in its own way (system.c, threads.c, process.c), or leaves out (left_out.c).
 NOT_IN_MODULE = threads.o kernels/scalar.o $(patsubst %.c,%.o,$(wildcard text/jinja*.c text/*_json.c)) \
     $(addprefix text/,template.o pipeline.o unigram.o normalize.o mappings.o vocab_keys.o) \
-    $(filter-out checkpoint/checkpoint.o checkpoint/gguf.o,$(patsubst %.c,%.o,$(wildcard checkpoint/*.c))) \
+    $(filter-out checkpoint/checkpoint.o checkpoint/gguf.o checkpoint/keys.o,$(patsubst %.c,%.o,$(wildcard checkpoint/*.c))) \
     $(addprefix views/,case.o compare.o dump.o pagefile.o selfcheck.o serve.o) \
-    $(addprefix cli/,chat.o http.o server.o output.o npy.o npz.o process.o info.o summary.o)
+    $(addprefix cli/,chat.o editor.o talk.o http.o server.o output.o npy.o npz.o process.o info.o summary.o)
 MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,$(NOT_IN_MODULE)), \
     $(ENGINE) $(call objects,wasm/*.c views/*.c cli/*.c measures/*.c)))
 
@@ -273,6 +274,8 @@ INSTALLED = $(RUN):$(PREFIX)/bin/attn-run $(STUDY):$(PREFIX)/bin/attn-study $(QU
     $(foreach name,attn-run attn-study attn-quantize,$(COMPLETIONS).bash:$(PREFIX)/share/bash-completion/completions/$(name) \
     $(COMPLETIONS).fish:$(PREFIX)/share/fish/vendor_completions.d/$(name).fish)
 PKGCONFIG = $(LIBDIR)/pkgconfig/attn.pc
+# A program that is linked with what pkg-config says finds the library again, where the system does not look for it.
+RPATH = $(if $(filter /lib /lib64 /usr/lib /usr/lib64 /usr/lib/%-linux-gnu,$(LIBDIR)),, -Wl,-rpath,$${libdir})
 LINKS = $(LIBDIR)/libattn.so $(LIBDIR)/$(SONAME)
 
 install: $(BUILT)
@@ -283,7 +286,7 @@ install: $(BUILT)
 	for link in $(LINKS); do ln -sf $(notdir $(SHARED)) $(DESTDIR)$$link || exit 1; done
 	mkdir -p $(DESTDIR)$(dir $(PKGCONFIG))
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
-	    -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(LIBS))|' attn.pc.in >$(DESTDIR)$(PKGCONFIG)
+	    -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(LIBS))|' -e 's|@RPATH@|$(RPATH)|' attn.pc.in >$(DESTDIR)$(PKGCONFIG)
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(foreach file,$(INSTALLED),$(lastword $(subst :, ,$(file)))) $(LINKS) $(PKGCONFIG))

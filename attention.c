@@ -193,6 +193,10 @@ typedef struct LayerLoop {
     size_t layer;
 } LayerLoop;
 
+static void clamp(float *x, size_t n, float limit) {
+    for (size_t i = 0; i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
+}
+
 /* Norms and rotates q and k of tokens [begin, end) of the chunk, and writes k and v to the cache. */
 static void rotate_and_store(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
@@ -207,6 +211,10 @@ static void rotate_and_store(void *context, size_t begin, size_t end, unsigned w
         float *q = attention->q + t * d_q, *k = attention->k + t * d_kv;
         if (q_norm->gain) norm_row(kernels, q_norm, q, q, d_q);
         if (k_norm->gain) norm_row(kernels, k_norm, k, k, d_kv);
+        if (shape->clamp != 0 && shape->clamp_normed) {
+            clamp(q, d_q, shape->clamp);
+            clamp(k, d_kv, shape->clamp);
+        }
         if (rope) {
             const float *cos_sin = attention->cos_sin[rope - shape->ropes] + t * rope->dim;
             for (size_t h = 0; h < shape->n_head; h++) rope_rotate(rope, q + h * d_head, cos_sin);
@@ -380,10 +388,6 @@ static void attend_tiles(void *context, size_t begin, size_t end, unsigned worke
     }
 }
 
-static void clamp(float *x, size_t n, float limit) {
-    for (size_t i = 0; i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
-}
-
 /* Moves the gates behind the queries of each head to where they belong, and the queries together. */
 static void part_gates(Attention *attention) {
     size_t d_head = attention->shape.d_head;
@@ -406,7 +410,8 @@ void attention_forward(Attention *attention, const AttentionWeights *weights, si
     linear_forward(compute, qkv, 3, x, n);
     if (shape->gated) part_gates(attention);
     if (shape->clamp != 0)
-        for (size_t i = 0; i < 3; i++) clamp(qkv[i].y, n * qkv[i].linear->w.rows, shape->clamp);
+        for (size_t i = shape->clamp_normed ? 2 : 0; i < 3; i++)
+            clamp(qkv[i].y, n * qkv[i].linear->w.rows, shape->clamp);
     probe_heads(probe, PROBE_Q, layer, position, attention->q, n, shape->n_head, shape->d_head);
     probe_heads(probe, PROBE_K, layer, position, attention->k, n, shape->n_head_kv, shape->d_head);
     probe_heads(probe, PROBE_V, layer, position, attention->v, n, shape->n_head_kv, shape->d_head);

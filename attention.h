@@ -24,10 +24,11 @@ typedef struct AttentionLayer {
 /* What all layers share. What is 0 is not used. */
 typedef struct AttentionShape {
     size_t n_layer, n_head, n_head_kv, d_model, d_head;
-    float scale;     /* of q·k; 0: 1/√d_head */
-    bool gated;      /* behind each head's query W_q makes a gate, by whose sigmoid z is multiplied */
-    float clamp;     /* q, k and v are cut to −clamp … clamp (MPT, OLMo) */
-    float score_cap; /* scores become cap·tanh(score/cap); Gemma 2, arXiv:2408.00118, section 2 */
+    float scale;       /* of q·k; 0: 1/√d_head */
+    bool gated;        /* behind each head's query W_q makes a gate, by whose sigmoid z is multiplied */
+    float clamp;       /* q, k and v are cut to −clamp … clamp (MPT, OLMo) */
+    bool clamp_normed; /* q and k behind their norms (OLMoE) */
+    float score_cap;   /* scores become cap·tanh(score/cap); Gemma 2, arXiv:2408.00118, section 2 */
     const float *
         slopes; /* [n_head] ALiBi: each key further back costs so much; Press et al. 2022, arXiv:2108.12409 */
     const Rope *ropes; /* [n_ropes] */

@@ -210,6 +210,10 @@ bool attn_feed(AttnSession *session, const int32_t *tokens, size_t n, float *log
     Error inner;
     if (!session) return false;
     if (n == 0) return refuse(error, "no tokens are given to feed");
+    if (n_logits > n) {
+        error_set(&inner, "logits of %zu tokens are wanted, but %zu are fed", n_logits, n);
+        return tell(error, &inner);
+    }
     return session_feed(session->session, tokens, n, logits, n_logits, &inner) || tell(error, &inner);
 }
 
@@ -235,7 +239,24 @@ static SamplerOptions sampler_options(const AttnSampling *sampling) {
                             .presence_penalty = sampling->presence_penalty,
                             .frequency_penalty = sampling->frequency_penalty,
                             .penalty_window = sampling->penalty_window ? sampling->penalty_window : 64,
-                            .seed = sampling->seed};
+                            .seed = sampling->seed,
+                            .order = sampling->order};
+}
+
+bool attn_sampling(const AttnModel *model, AttnSampling *sampling, AttnError *error) {
+    SamplerOptions options = SAMPLER_UNSET;
+    Error inner;
+    if (!model) return false;
+    if (!sampler_settle(&options, model_checkpoint(model->model), NULL, &inner)) return tell(error, &inner);
+    bool penalises = options.penalty_window > 0; /* a window of 0 is the usual one there */
+    *sampling = (AttnSampling){.repeat_penalty = penalises ? options.repeat_penalty : 1,
+                               .penalty_window = options.penalty_window,
+                               .temperature = options.temperature,
+                               .top_k = options.top_k,
+                               .top_p = options.top_p,
+                               .min_p = options.min_p,
+                               .order = options.order};
+    return true;
 }
 
 AttnSampler *attn_sampler_new(const AttnModel *model, const AttnSampling *sampling, AttnError *error) {

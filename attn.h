@@ -217,9 +217,9 @@ ATTN_API void attn_rewind(AttnSession *session, size_t position);
 
 /*
  * Feeds n ≥ 1 tokens behind those that the session holds, and writes the logits of the last n_logits ≤ n of them to
- * logits [n_logits][n_vocab] (0: it may be NULL). Fails, with nothing fed, on a token that does not exist, on a context
- * that is too short, on logits that are not finite, and when the session is stopped. After the last two the session holds
- * nothing at all if a layer keeps a state.
+ * logits [n_logits][n_vocab] (0: it may be NULL). Fails, with nothing fed, on n_logits > n, on a token that does not exist,
+ * on a context that is too short, on logits that are not finite, and when the session is stopped. After the last two the
+ * session holds nothing at all if a layer keeps a state.
  */
 ATTN_API bool attn_feed(AttnSession *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                         AttnError *error);
@@ -238,18 +238,29 @@ ATTN_API bool attn_sync(AttnSession *session, const int32_t *tokens, size_t n, f
  */
 ATTN_API bool attn_unembed(const AttnSession *session, const float *resid, size_t n, float *logits);
 
-/* Applied in this order. The numbers drawn are those of llama2.c. */
+/*
+ * Applied in this order if `order` is 0; its steps are 1 penalties, 2 top_k, 3 top_p, 4 min_p, 5 temperature. The numbers
+ * drawn are those of llama2.c.
+ */
 typedef struct AttnSampling {
     float repeat_penalty;    /* logits of recent tokens: ÷ if positive, × if negative; 0 or 1: off */
     float presence_penalty;  /* subtracted once from the logit of a recent token */
     float frequency_penalty; /* subtracted for each time it occurred */
     size_t penalty_window;   /* tokens that are recent; 0: 64 */
-    float temperature;       /* logits are divided by it; 0: always the likeliest token */
     size_t top_k;            /* keep the k likeliest; 0: all */
     float top_p;             /* keep the fewest that hold more than this mass; 0 or 1: all */
     float min_p;             /* keep p ≥ min_p × the largest p; 0: all */
+    float temperature;       /* logits are divided by it; 0: always the likeliest token */
     uint64_t seed;           /* the same seed draws the same tokens */
+    uint64_t order;          /* steps, four bits each, the first lowest; 0: the usual */
 } AttnSampling;
+
+/*
+ * How the model's file wants to be sampled from (general.sampling.* of GGUF, generation_config.json of a folder), and where it
+ * says nothing, the usual: temperature 0.8, top_p 0.95. Set what is to be otherwise, and the seed, and hand it on. Fails where
+ * a value of the file makes no sense.
+ */
+ATTN_API bool attn_sampling(const AttnModel *model, AttnSampling *sampling, AttnError *error);
 
 /* For whoever feeds tokens one by one; attn_generate has its own. */
 ATTN_API AttnSampler *attn_sampler_new(const AttnModel *model, const AttnSampling *sampling,

@@ -235,7 +235,7 @@ static void bind_state(Binder *binder, StateWeights *state, size_t layer) {
 static void bind_mlp(Binder *binder, MlpWeights *mlp, size_t layer) {
     const Config *config = binder->config;
     size_t d = config->d_model, d_ff = config->d_ff;
-    bool gated = mlp_has_gate(config->family->mlp);
+    bool gated = mlp_has_gate(config->mlp);
     const Tensor *up = look(binder, "ffn_up", layer);
     if (gated && up && up->dims[1] == 2 * d_ff && !look(binder, "ffn_gate", layer)) {
         Linear both = bind_linear(binder, "ffn_up", layer, 2 * d_ff, d);
@@ -276,7 +276,7 @@ static void bind_experts(Binder *binder, ExpertsWeights *experts, size_t layer) 
     size_t d = config->d_model, d_ff = config->d_ff_expert, d_shared = config->d_ff_shared;
     *experts = (ExpertsWeights){.n_expert = config->n_expert,
                                 .n_used = config->n_expert_used,
-                                .renormalise = config->family->renormalises_experts,
+                                .renormalise = config->renormalises_experts,
                                 .scale = config->expert_scale};
     experts->router = bind_linear(binder, "ffn_gate_inp", layer, config->n_expert, d);
     if (!binder->ok) return;
@@ -309,7 +309,9 @@ static void bind_layer(Binder *binder, size_t layer) {
         weights->attn_norm = bind_norm(binder, "attn_norm_2", layer, true);
     } else if (before) {
         weights->attn_norm = bind_norm(binder, "attn_norm", layer, true);
-        weights->mlp_norm = bind_norm(binder, mlp_norm, layer, !config->parallel_residual);
+        if (!config->parallel_residual ||
+            family->residual != RESIDUAL_BY_NORM) /* whose parallel layers have none */
+            weights->mlp_norm = bind_norm(binder, mlp_norm, layer, !config->parallel_residual);
     }
     if (family->mixer != MIXER_ATTENTION && look(binder, kernel_name(family), layer))
         bind_state(binder, &weights->state, layer);
@@ -426,9 +428,15 @@ static bool reserve(Binder *binder) {
     return true;
 }
 
-/* Whether a tensor is of a layer that is left out. */
+bool tensor_reads_pictures(String name) {
+    return (name.n > 2 && memcmp(name.data, "v.", 2) == 0) ||
+           (name.n > 3 && memcmp(name.data, "mm.", 3) == 0);
+}
+
+/* Whether a tensor is of a layer, or of a tower for pictures, that is left out. */
 static bool is_unused(const Config *config, String name) {
     size_t layer = 0, i = 4;
+    if (config->family->reads_pictures && tensor_reads_pictures(name)) return true;
     if (name.n < 4 || memcmp(name.data, "blk.", 4) != 0) return false;
     for (; i < name.n && name.data[i] >= '0' && name.data[i] <= '9' && i < 12; i++)
         layer = 10 * layer + (size_t)(name.data[i] - '0');

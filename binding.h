@@ -50,4 +50,7 @@ typedef struct Weights {
 bool weights_bind(Weights *weights, const Config *config, const Checkpoint *checkpoint, Error *error);
 void weights_free(Weights *weights);
 
+/* Whether a tensor belongs to a tower that reads pictures, by its name. */
+bool tensor_reads_pictures(String name);
+
 #endif

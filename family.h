@@ -28,6 +28,7 @@ typedef enum Residual {
     RESIDUAL_SERIAL,   /* what attention has added to */
     RESIDUAL_PARALLEL, /* what attention reads (GPT-J; Wang & Komatsuzaki 2021) */
     RESIDUAL_BY_KEY,   /* as the key use_parallel_residual says */
+    RESIDUAL_BY_NORM,  /* parallel where a layer has no norm before its MLP */
 } Residual;
 
 /* Which layers turn their queries and keys, and how, where some have a window: local and global ones. */
@@ -50,7 +51,11 @@ typedef struct Family {
     bool gated_attention;   /* behind each head's query W_q makes a gate of its z */
     const char *mlp_norm;   /* the name of its tensor, where it is not ffn_norm */
     const char *final_norm; /* where it is not output_norm */
-    float local_base;       /* θ of local layers, where no key says it; 0: that of the others */
+    float base,
+        local_base; /* θ, and that of local layers, where no key says it; 0: 10,000, and that of the others */
+    float stretch; /* positions of 131,072 and more are so many times as close, where no key speaks of RoPE */
+    float norm_eps;  /* where no key says it; 0: one must */
+    uint32_t window; /* likewise of its windows; 0: it has none then */
     unsigned
         window_period; /* every so many layers the last is global; 0: all are local, if there is a window */
     unsigned no_rope_period;   /* every so many layers the last does not turn */
@@ -67,15 +72,20 @@ typedef struct Family {
     bool bare_norms;           /* norms have neither gain nor bias */
     bool biases;               /* linear layers and LayerNorms must have one; without, they may */
     bool renormalises_experts; /* the probabilities of the chosen add up to 1 */
+    bool clamps_normed;        /* clamp_kqv holds behind the norms of queries and keys */
     bool yarn_exact;           /* rope.h */
+    bool reads_pictures;       /* its files may have a tower for them beside the text's tensors: left out */
 } Family;
 
 /* The family whose architecture is so called; NULL: there is none. */
 const Family *family_find(String architecture);
 
+enum { MAX_UNREAD = 12 };
+
 /* The numbers of a checkpoint. What is not used is 0, or 1 where it is a factor. */
 typedef struct Config {
     const Family *family;
+    MlpKind mlp; /* the family's, or what the file says instead */
     size_t n_layer, n_head, n_head_kv;
     size_t n_unused_layers; /* behind them in the file: they predict tokens further on, and are left out */
     size_t d_model, d_head, d_ff;
@@ -85,16 +95,21 @@ typedef struct Config {
     float norm_eps;
     RopeConfig rope, local_rope; /* of global and of local layers; pairing ROPE_NONE: they do not turn */
     size_t window; /* keys that a query of a local layer sees, its own among them; 0: all are global */
-    uint32_t window_period;             /* as in Family, if window_layers is NULL */
-    const unsigned char *window_layers; /* [n_layer] 1 where a layer is local; borrowed from the checkpoint */
-    float attention_scale;              /* of q·k; 0: 1/√d_head */
+    uint32_t window_period;  /* as in Family, if there are no window_layers */
+    FlagArray window_layers; /* [n_layer] 1 where a layer is local; borrowed from the checkpoint */
+    FlagArray rope_layers;   /* likewise where it turns; none: as in Family */
+    float attention_scale;   /* of q·k; 0: 1/√d_head */
     float score_cap, clamp_qkv, max_alibi_bias;
     float embedding_scale, residual_scale, logit_scale, logit_cap;
     size_t n_expert, n_expert_used, d_ff_expert, d_ff_shared;
     StateShape state; /* of layers without attention */
     float expert_scale;
+    bool renormalises_experts;
     bool parallel_residual; /* attention and MLP both read resid_pre */
-    bool tied;              /* the unembedding is the embedding */
+    String unread
+        [MAX_UNREAD]; /* keys of this family in the file that are not obeyed; borrowed from the checkpoint */
+    size_t n_unread;  /* so many, of which the first are named */
+    bool tied;        /* the unembedding is the embedding */
 } Config;
 
 /* Reads and checks the numbers of the checkpoint's family. Fails on what is missing, absurd or not supported. */

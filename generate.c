@@ -207,7 +207,12 @@ bool generator_add(Generator *generator, const int32_t *ids, size_t n, const Fee
     if (can_shift && n_all > room(generator) && !shift(generator, error)) return false;
     *fits = n_all <= room(generator);
     if (!*fits || n == 0) return true;
-    if (!feed_behind_pending(generator, ids, n, feed, error)) return false;
+    size_t before = session_position(generator->session);
+    if (!feed_behind_pending(generator, ids, n, feed, error)) {
+        session_rewind(generator->session, before);
+        if (session_position(generator->session) < before) generator->pending = -1;
+        return false;
+    }
     accept(generator, ids, n);
     return true;
 }

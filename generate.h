@@ -90,7 +90,7 @@ float *generator_logits(const Generator *generator);
 
 /*
  * Adds n tokens to the text, behind what was generated, and feeds them. *fits is false, and nothing done, when the context
- * has no room for them even after a shift.
+ * has no room for them even after a shift. Where feeding fails the text is as it was, or empty (session_rewind).
  */
 bool generator_add(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, bool *fits,
                    Error *error);

@@ -94,6 +94,7 @@ AttentionShape model_attention_shape(const Model *model) {
         .scale = config->attention_scale,
         .gated = config->family->gated_attention,
         .clamp = config->clamp_qkv,
+        .clamp_normed = config->family->clamps_normed,
         .score_cap = config->score_cap,
         .slopes = weights->slopes,
         .ropes = weights->ropes,
@@ -303,10 +304,10 @@ static bool forward(Session *session, size_t first, size_t n) {
         }
 
         if (w->experts.n_expert)
-            experts_forward(&session->compute, config->family->mlp, &w->experts, layer, position, n, x,
-                            branch, session->hidden, session->gate, session->experts, probe);
+            experts_forward(&session->compute, config->mlp, &w->experts, layer, position, n, x, branch,
+                            session->hidden, session->gate, session->experts, probe);
         else
-            mlp_forward(&session->compute, config->family->mlp, &w->mlp, n, x, branch, session->hidden,
+            mlp_forward(&session->compute, config->mlp, &w->mlp, n, x, branch, session->hidden,
                         session->gate);
         finish_branch(session, &w->mlp_post_norm, n);
         probe_rows(probe, PROBE_MLP_OUT, layer, position, branch, n, d);

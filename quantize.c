@@ -42,7 +42,7 @@ static const char help[] =
     "  ./quantize llama-f16.gguf llama-q4_k_m.gguf Q4_K_M\n"
     "  ./quantize llama-f16.gguf llama-q8_0.gguf Q8_0 -t 8 -v\n"
     "  ./quantize --dry-run llama-f16.gguf Q5_K_M\n"
-    "  ./quantize stories260K.bin stories.gguf F16 -z tok512.bin\n";
+    "  ./quantize model.bin /tmp/small.gguf Q4_0 --allow-requantize\n";
 
 typedef struct Settings {
     const char *words[3];
@@ -125,7 +125,8 @@ enum { PIECE = 4096, PIECES = 256 };
 
 typedef struct Work {
     const Settings *settings;
-    Error no_keys;                  /* why the vocabulary has no keys of GGUF; "": it has some */
+    Error differs; /* of what the vocabulary's keys make other tokens than the folder; "": of nothing */
+    Error no_keys; /* why the vocabulary has no keys of GGUF; "": it has some */
     Checkpoint *model, *vocabulary; /* NULL: the model has its own, or none */
     DType *types;                   /* [tensors of the model] */
     size_t n_fallbacks;
@@ -149,12 +150,12 @@ static bool open_model(Work *work, Error *error) {
     const Settings *s = work->settings;
     work->model = checkpoint_open_with(s->model, progress_or_stop, NULL, error);
     if (!work->model || !checkpoint_lay_out(work->model, error) ||
-        !vocabulary_add(work->model, &work->no_keys, error))
+        !vocabulary_add(work->model, &work->no_keys, &work->differs, error))
         return false;
     if (!s->tokenizer) return true;
     if (checkpoint_has_vocabulary(work->model))
         return error_set(error, "%s has a vocabulary of its own; leave out -z", s->model);
-    work->vocabulary = checkpoint_open(s->tokenizer, error);
+    work->vocabulary = checkpoint_open_vocabulary(s->tokenizer, error);
     if (!work->vocabulary) return false;
     return checkpoint_has_vocabulary(work->vocabulary) ||
            error_set(error, "%s: no vocabulary is in it", s->tokenizer);
@@ -285,7 +286,8 @@ static bool convert_tensor(Work *work, const Tensor *tensor, const unsigned char
 static bool write_file(Work *work, Error *error) {
     const Settings *s = work->settings;
     size_t n = checkpoint_n_tensors(work->model);
-    if (!output_open(&work->output, s->out, error)) return false;
+    const Inputs inputs = {.model = work->model, .vocabulary = work->vocabulary};
+    if (!output_open(&work->output, s->out, &inputs, error)) return false;
     if (!writer_begin(&work->writer, work->output.file, work->model, work->vocabulary, work->types,
                       s->mix.preset->file_type))
         return output_failed(&work->output, error);
@@ -306,11 +308,6 @@ static bool write_file(Work *work, Error *error) {
 static bool quantize(Work *work, Error *error) {
     const Settings *s = work->settings;
     unsigned n_threads = s->n_threads ? (unsigned)s->n_threads : threads_physical_cores();
-    if (!output_spares("the output", s->out, s->model, "model", error) ||
-        !output_spares("the output", s->out, s->tokenizer, "vocabulary", error))
-        return false;
-    if (checkpoint_reads(work->model, s->out))
-        return error_set(error, "%s: the output would take the place of a part of the model", s->out);
     work->adder = sum_tries_fastest();
     work->threads = threads_new(n_threads, error);
     if (!work->threads) return false;
@@ -336,6 +333,46 @@ static void print_tensors(const Work *work) {
         printf("%*s %16s  %-6s -> %-6s %12" PRIu64 "\n", padding > 0 ? padding : 0, "", shape,
                checkpoint_type(tensor->dtype)->name, checkpoint_type(work->types[i])->name,
                writer_tensor_bytes(tensor, work->types[i]));
+    }
+}
+
+/*
+ * What a folder's model computes, the file says, attn reads, and llama.cpp does not: its numbers are others. A bool that is as
+ * llama.cpp has it is no such key, and it takes the formula of GELU that is meant by gelu_new for exact ones, too.
+ */
+static void note_unread_keys(const Work *work) {
+    static const struct {
+        const char *only, *suffix; /* architectures between spaces; NULL: all */
+        bool usual;
+    } keys[] = {
+        {" gemma2 gemma3 mpt ", "attention.scale", false},
+        {" olmoe ", "attention.clamp_kqv", false},
+        {" olmoe qwen2moe ", "expert_weights_norm", false},
+        {" qwen3moe ", "expert_weights_norm", true},
+        {" smollm3 ", "rope.layer_pattern", false},
+        {NULL, "hidden_activation", false},
+        {" llama qwen2 qwen2moe qwen3 qwen3moe starcoder2 phi3 ", "attention.sliding_window", false},
+    };
+    String architecture = {"", 0}, act = {"", 0};
+    char key[128], spaced[64];
+    uint64_t n_ctx = UINT64_MAX;
+    checkpoint_string(work->model, "general.architecture", &architecture, NULL);
+    snprintf(key, sizeof key, "%.*s.context_length", string_shown(architecture), architecture.data);
+    checkpoint_u64(work->model, key, &n_ctx, NULL);
+    snprintf(spaced, sizeof spaced, " %.*s ", string_shown(architecture), architecture.data);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        bool value = !keys[i].usual;
+        snprintf(key, sizeof key, "%.*s.%s", string_shown(architecture), architecture.data, keys[i].suffix);
+        if (!checkpoint_has(work->model, key) || (keys[i].only && !strstr(keys[i].only, spaced))) continue;
+        if (checkpoint_bool(work->model, key, &value, NULL) && value == keys[i].usual) continue;
+        uint64_t window = 0; /* one of 0, or as long as the context, hides nothing */
+        if (checkpoint_u64(work->model, key, &window, NULL) && (window == 0 || window >= n_ctx)) continue;
+        if (checkpoint_string(work->model, key, &act, NULL) && string_equals(act, "gelu_new") &&
+            strstr(" gptneox falcon ", spaced))
+            continue;
+        fprintf(stderr,
+                "quantize: note: llama.cpp does not read '%s', and computes other numbers from this file\n",
+                key);
     }
 }
 
@@ -375,6 +412,11 @@ static void report(const Work *work) {
             "quantize: note: the vocabulary is in the file as the folder's tokenizer.json alone, which attn reads "
             "and llama.cpp does not: %s\n",
             work->no_keys.message);
+    if (strncmp(checkpoint_format(work->model), "GGUF", 4) != 0) note_unread_keys(work);
+    if (*work->differs.message)
+        fprintf(stderr,
+                "quantize: note: GGUF has no key for all that tokenizer.json does; other tokens come of %s\n",
+                work->differs.message);
     if (after >= before && dtype_is_quantised(s->mix.preset->dtype))
         fputs("quantize: note: this is no smaller than the model was\n", stderr);
 }
@@ -401,20 +443,21 @@ int main(int argc, char **argv) {
     Error error;
     Settings settings = {0};
     Work work = {.settings = &settings};
+    name_program(argc ? argv[0] : "", "quantize");
     if (!parse_settings(&settings, argc, argv, &error)) {
-        fprintf(stderr, "quantize: %s\n", error.message);
+        print_error("quantize", &error);
         return EXIT_USAGE;
     }
     catch_signals("quantize");
     bool ok = true;
     if (settings.help)
-        fputs(help, stdout);
+        print_help(stdout, help);
     else if (settings.version)
         puts("attn " ATTN_VERSION);
     else
         ok = work_on(&work, &error);
     close_work(&work);
     ok = ok && end_output("report", &error);
-    if (!ok && !interrupted()) fprintf(stderr, "quantize: %s\n", error.message);
+    if (!ok && !interrupted()) print_error("quantize", &error);
     return end_program(ok ? EXIT_SUCCESS : EXIT_BAD_INPUT);
 }

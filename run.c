@@ -4,11 +4,13 @@
  */
 #include "cli/chat.h"
 #include "cli/info.h"
+#include "cli/llamacpp.h"
 #include "cli/npy.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/program.h"
 #include "cli/summary.h"
+#include "cli/talk.h"
 #include "generate.h"
 
 #include <errno.h>
@@ -21,7 +23,8 @@
 static const char help[] =
     "usage: run [MODEL] [options]\n"
     "Generates text from a checkpoint (GGUF, or llama2.c's .bin with -z): MODEL, or, with options alone,\n"
-    "./model.bin or the installed one. The prompt is read from stdin unless -p or -f gives it.\n"
+    "./model.bin or the installed one. The prompt is read from stdin unless -p or -f gives it; on a terminal,\n"
+    "where nobody has given one, lines are read as with -i.\n"
     "\n"
     "  -p, --prompt TEXT      the prompt                  --temp X              temperature, 0: greedy (0.8)\n"
     "  -f, --file FILE        the prompt, from a file     --top-k N             keep the N likeliest (0: all)\n"
@@ -32,45 +35,54 @@ static const char help[] =
     "      --kv f32|f16|q8_0  type of the KV cache (f16)  --frequency-penalty X (0: off)\n"
     "      --shift            context full: drop the      --repeat-last-n N     what is recent (64)\n"
     "                         oldest half and go on       -s, --seed N          (from the clock)\n"
+    "  -e, --escape           \\n, \\t … in typed texts     -m, --model FILE      MODEL, as an option\n"
     "      --stop TEXT        end before this text; may   -z, --tokenizer FILE  a vocabulary: GGUF, llama2.c\n"
     "                         be given several times      --special             read, show control tokens\n"
-    "  -i, --interactive      go on with what is typed    --echo, --no-echo     repeat the prompt (yes)\n"
+    "  -i, --interactive      go on with lines typed      --echo, --no-echo     repeat the prompt (yes)\n"
     "      --chat             talk: each line is a turn   --system, -sys TEXT   what comes before the turns\n"
-    "                         (/help tells commands)      --chat-template FILE  in place of the model's own\n"
+    "                         (on a terminal: /help)      --chat-template FILE  in place of the model's own\n"
     "\n"
     "      --tokens           print the prompt's token ids and end (-v: id and piece, a line each)\n"
     "      --logits FILE.npy  write the logits of every prompt position, float32 [n_tokens][n_vocab]\n"
     "      --json             print one object: text, tokens, logprobs (nats), timings\n"
     "      --info             print what the checkpoint holds and end\n"
+    "      --samplers LIST    steps and their order (penalties;top_k;top_p;min_p;temperature)\n"
+    "  -co, --color auto|on|off  of what was typed (auto: on a terminal, without NO_COLOR)\n"
     "  -v, --verbose          timings on stderr           --version, -h, --help\n"
     "\n"
     "examples:\n"
-    "  ./run gpt2.gguf -p \"The Eiffel\"\n"
-    "  ./run stories260K.bin -z tok512.bin --temp 0 -n 100\n"
-    "  echo 'Once upon a time' | ./run gpt2.gguf --temp 1 --top-p 0.9 -s 42 --json\n"
-    "  ./run gpt2.gguf -p \"Hello world\" --tokens -v\n";
+    "  ./run model.bin -p \"The Eiffel\"\n"
+    "  echo 'Once upon a time' | ./run model.bin --temp 1 --top-p 0.9 -s 42 --json\n"
+    "  ./run model.bin -p \"Hello world\" --tokens -v\n"
+    "  ./run qwen3.gguf --chat -sys \"Answer in one sentence.\"\n";
 
 typedef struct Settings {
-    const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits, *system, *template;
+    const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits, *system, *template, *colour_name,
+        *samplers;
     DType kv_dtype;
     int64_t n_predict, n_threads, n_ctx, seed;
     GeneratorOptions generator;
-    StringList stop;
-    bool echo, tokens, json, info, interactive, chat, verbose, version, help;
+    StringList stop, idle; /* idle: options of llama.cpp that are not needed */
+    Colour colour;
+    bool escape, echo, tokens, json, info, interactive, chat, verbose, version, help;
+    bool waits; /* as with -i, for a prompt that nobody has given */
 } Settings;
 
 static const Settings defaults = {
     .kv_dtype = DTYPE_F16,
     .n_predict = 256,
     .seed = -1,
-    .generator.sampling = {.temperature = 0.8f, .top_p = 0.95f, .repeat_penalty = 1, .penalty_window = 64},
+    .generator.sampling = SAMPLER_UNSET,
     .echo = true,
 };
 
 #define AT(member) offsetof(Settings, member)
 
 static const Option known_options[] = {
-    {"--prompt", "-p", OPTION_ONCE, AT(prompt)},
+    {"--model", "-m", OPTION_ONCE, AT(model)},
+    {"--prompt", "-p", OPTION_ONCE, AT(prompt), .escape = true},
+    {"--escape", "-e", OPTION_ON, AT(escape)},
+    {"--no-escape", NULL, OPTION_OFF, AT(escape)},
     {"--file", "-f", OPTION_ONCE, AT(prompt_file)},
     {"--predict", "-n", OPTION_INT, AT(n_predict), -1, 1e9},
     {"--threads", "-t", OPTION_INT, AT(n_threads), 1, 1024},
@@ -83,12 +95,13 @@ static const Option known_options[] = {
     {"--repeat-last-n", NULL, OPTION_SIZE, AT(generator.sampling.penalty_window), 0, 1e9},
     {"--presence-penalty", NULL, OPTION_REAL, AT(generator.sampling.presence_penalty), -1000, 1000},
     {"--frequency-penalty", NULL, OPTION_REAL, AT(generator.sampling.frequency_penalty), -1000, 1000},
-    {"--seed", "-s", OPTION_INT, AT(seed), 0, 9e15},
+    {"--samplers", NULL, OPTION_TEXT, AT(samplers)},
+    {"--seed", "-s", OPTION_INT, AT(seed), -1, 9e15},
     {"--tokenizer", "-z", OPTION_TEXT, AT(tokenizer)},
     {"--kv", NULL, OPTION_TEXT, AT(kv)},
     {"--shift", NULL, OPTION_ON, AT(generator.shift)},
     {"--special", NULL, OPTION_ON, AT(generator.special)},
-    {"--stop", NULL, OPTION_LIST, AT(stop)},
+    {"--stop", NULL, OPTION_LIST, AT(stop), .escape = true},
     {"--echo", NULL, OPTION_ON, AT(echo)},
     {"--no-echo", NULL, OPTION_OFF, AT(echo)},
     {"--tokens", NULL, OPTION_ON, AT(tokens)},
@@ -97,21 +110,35 @@ static const Option known_options[] = {
     {"--info", NULL, OPTION_ON, AT(info)},
     {"--interactive", "-i", OPTION_ON, AT(interactive)},
     {"--chat", NULL, OPTION_ON, AT(chat)},
-    {"--system", "-sys", OPTION_TEXT, AT(system)},
+    {"--system", "-sys", OPTION_TEXT, AT(system), .escape = true},
     {"--chat-template", NULL, OPTION_TEXT, AT(template)},
+    {"--color", "-co", OPTION_TEXT, AT(colour_name)},
     {"--verbose", "-v", OPTION_ON, AT(verbose)},
     {"--version", NULL, OPTION_ON, AT(version)},
     {"--help", "-h", OPTION_ON, AT(help)},
 };
 
+static Options options_of(Settings *s) {
+    size_t n = sizeof known_options / sizeof *known_options;
+    return (Options){known_options, n, s, .foreign = &llamacpp_options, .idle = &s->idle};
+}
+
 static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
-    const Options table = {known_options, sizeof known_options / sizeof *known_options, s};
+    const Options table = options_of(s);
     if (!options_parse(&table, 1, argc, argv, &s->model, 1, error)) return false;
     if (s->help || s->version) return true;
-    if (!s->model && argc == 1)
+    if (argc == 1 && !isatty(STDIN_FILENO))
         return error_set(error, "no model is named: ./run MODEL -p PROMPT (see ./run --help)");
     if (s->prompt && s->prompt_file) return error_set(error, "-p and -f both give a prompt; choose one");
     if (!parse_kv(s->kv, &s->kv_dtype, error)) return false;
+    static const char *const colours[] = {"auto", "on", "off"}; /* as in Colour */
+    size_t colour;
+    Error inner;
+    if (s->samplers && !sampler_parse_order((String){s->samplers, strlen(s->samplers)},
+                                            &s->generator.sampling.order, &inner))
+        return error_set(error, "--samplers %s", inner.message);
+    if (!parse_choice("--color", s->colour_name, colours, 3, &colour, error)) return false;
+    s->colour = (Colour)colour;
     if (s->interactive && s->json)
         return error_set(error, "--json prints one object a run; it does not go with -i");
     bool only_tells = s->info || s->tokens; /* and generates nothing */
@@ -123,13 +150,17 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
         return error_set(error, "--system and --chat-template are for --chat");
     for (size_t i = 0; i < s->stop.n; i++)
         if (!s->stop.items[i][0]) return error_set(error, "--stop needs some text");
+    bool has_prompt = s->prompt || s->prompt_file || s->interactive || s->chat;
+    s->waits = !has_prompt && !only_tells && !s->logits && !s->json && isatty(STDIN_FILENO);
+    s->interactive = s->interactive || s->waits;
     return true;
 }
 
 /* With options alone the default model does, and is named. */
 static bool find_model(Settings *s, char *path, size_t size, Error *error) {
-    if (s->model || s->help || s->version) return true;
-    s->model = default_model("run", path, size);
+    if (s->help || s->version) return true;
+    if (s->model) return s->prompt || s->prompt_file || is_model_name(s->model, error);
+    s->model = default_model("run", s->waits ? ", and what is typed (-i; /help tells more)" : "", path, size);
     return s->model || error_set(error, "no model is named, here is no ./model.bin, and none is installed: "
                                         "./run MODEL -p PROMPT (see ./run --help)");
 }
@@ -142,6 +173,7 @@ typedef struct Run {
     Threads *threads;
     Session *session;
     Generator *generator;
+    SamplerFields sampling; /* what holds */
 
     Summary summary; /* tokens and text are kept for --json alone */
     TextEnd end;
@@ -159,6 +191,12 @@ static bool open_model(Run *run, Error *error) {
     if (!run->threads) return false;
     run->tokenizer = vocabulary_open(run->model, s->tokenizer, run->threads, &run->vocabulary, error);
     return run->tokenizer;
+}
+
+/* What no output may replace. */
+static Inputs inputs_of(const Run *run) {
+    const Settings *s = run->settings;
+    return (Inputs){model_checkpoint(run->model), run->vocabulary, s->prompt_file, s->template};
 }
 
 static bool stop_run(void *user) {
@@ -183,6 +221,10 @@ static bool open_generator(Run *run, Error *error) {
         fprintf(stderr, "run: note: the model was trained on %zu positions; further ones may make no sense\n",
                 config->n_ctx);
     GeneratorOptions options = s->generator;
+    SamplerFields *fields = &run->sampling;
+    if (!sampler_settle(&options.sampling, model_checkpoint(run->model), fields, error)) return false;
+    if (fields->not_done)
+        fprintf(stderr, "run: note: the file asks for %s, which is not done here\n", fields->not_done);
     options.sampling.seed = run->summary.seed = s->seed >= 0 ? (uint64_t)s->seed : clock_seed();
     options.stop = s->stop.items;
     options.n_stop = s->stop.n;
@@ -259,21 +301,26 @@ static bool begin_text(Run *run, const Tokens *prompt, Error *error) {
     size_t n_vocab = model_config(run->model)->n_vocab;
     double start = now_ms();
     bool echo = s->echo && !s->json;
-    NpyWriter *file = s->logits ? npy_create(s->logits, prompt->n, n_vocab, error) : NULL;
+    const Inputs inputs = inputs_of(run);
+    NpyWriter *file = s->logits ? npy_create(s->logits, &inputs, prompt->n, n_vocab, error) : NULL;
     if (s->logits && !file) return false;
     Feed feed = {.progress = progress_or_stop, .sink = file ? write_logits : NULL, .user = file};
     bool fits, ok = generator_add(run->generator, prompt->ids, prompt->n, &feed, &fits, error);
     if (ok && !fits)
-        ok = error_set(error,
-                       "the prompt has %zu tokens, more than the context of %zu; raise -c or shorten it",
-                       prompt->n, session_n_ctx(run->session));
+        ok = error_set(error, "the prompt has %zu tokens, more than the context of %zu; %sshorten it",
+                       prompt->n, session_n_ctx(run->session),
+                       session_n_ctx(run->session) < model_config(run->model)->n_ctx ? "raise -c or " : "");
     if (ok && file)
         ok = npy_finish(file, error);
     else
         npy_abandon(file);
     run->summary.n_prompt = prompt->n;
     run->summary.prompt_ms = now_ms() - start;
-    return ok && generator_echo(run->generator, prompt->ids, prompt->n, echo ? show_piece : NULL, run, error);
+    bool colour = echo && shows_colour(s->colour, STDOUT_FILENO);
+    if (colour) fputs(TYPED_BEGIN, stdout);
+    ok = ok && generator_echo(run->generator, prompt->ids, prompt->n, echo ? show_piece : NULL, run, error);
+    if (colour) fputs(TYPED_END, stdout);
+    return ok;
 }
 
 static const char *const end_names[] = {"limit", "end", "stop", "context", "interrupted"};
@@ -315,31 +362,6 @@ static bool feed_line(Run *run, const char *line, size_t n, bool *fits, Error *e
     return ok;
 }
 
-/* -i: what is typed is fed after what was generated, and the text goes on, until the input ends. */
-static bool converse(Run *run, Error *error) {
-    TextBuffer line = {0};
-    bool ok = true, ends = false;
-    while (ok && !interrupted() && !run->piped_out) {
-        if (isatty(STDERR_FILENO)) fputs("> ", stderr);
-        ok = read_line(&line, &ends, error);
-        if (!ok || ends) break;
-        bool fits = false;
-        ok = feed_line(run, line.n ? line.data : "", line.n, &fits, error);
-        if (ok && !fits) {
-            fprintf(stderr, "run: note: the context of %zu has no room for that line%s\n",
-                    session_n_ctx(run->session),
-                    run->settings->generator.shift ? "" : "; --shift makes some");
-            continue;
-        }
-        if (session_position(run->session) == 0) continue; /* nobody has said anything yet */
-        ok = ok && generate(run, error) && (write_text(run, "\n", 1) || run->piped_out);
-        if (ok) note_end(run);
-    }
-    if (isatty(STDERR_FILENO)) fputc('\n', stderr);
-    free(line.data);
-    return ok && (!interrupted() || error_set(error, "interrupted"));
-}
-
 /* Feeds the prompt, and generates and shows what follows it. */
 static bool answer_prompt(Run *run, Error *error) {
     Tokens prompt = {0};
@@ -355,15 +377,52 @@ static bool answer_prompt(Run *run, Error *error) {
     return ok;
 }
 
+/*
+ * -i: behind the prompt, if there is one, what is typed is fed after what was generated, and the text goes on, until the input
+ * ends. Ctrl-C ends what is generated; a line that is cut short by it is not read.
+ */
+static bool converse(Run *run, Error *error) {
+    const Settings *s = run->settings;
+    TextBuffer line = {0};
+    const TalkSetup setup = {.colour = shows_colour(s->colour, STDERR_FILENO)};
+    Talk *typed = talk_new(&setup, error);
+    bool first_line_is_prompt = !s->prompt && !s->prompt_file && !s->logits, ends = false;
+    bool ok = typed && (first_line_is_prompt || answer_prompt(run, error));
+    while (ok && !run->piped_out) {
+        bool fits = false;
+        ok = talk_read(typed, &line, &ends, error);
+        if (!ok || ends) break;
+        ok = feed_line(run, line.data, line.n, &fits, error);
+        if (!ok && interrupted()) {
+            ok = true;
+            continue;
+        }
+        if (ok && !fits) {
+            fprintf(stderr, "run: note: the context of %zu has no room for that line%s\n",
+                    session_n_ctx(run->session), s->generator.shift ? "" : "; --shift makes some");
+            continue;
+        }
+        if (session_position(run->session) == 0) continue; /* nobody has said anything yet */
+        ok = ok && generate(run, error) && (write_text(run, "\n", 1) || run->piped_out);
+        if (ok) note_end(run);
+    }
+    talk_free(typed);
+    free(line.data);
+    return ok && (!interrupted() || error_set(error, "interrupted"));
+}
+
 /* --chat. A file is one question, as -p is. */
 static bool talk(Run *run, Error *error) {
     const Settings *s = run->settings;
     TextBuffer text = {0};
+    const Inputs inputs = inputs_of(run);
     ChatSetup setup = {.template_file = s->template,
                        .system = s->system,
+                       .inputs = &inputs,
                        .prompt = s->prompt,
                        .n_predict = s->n_predict < 0 ? SIZE_MAX : (size_t)s->n_predict,
                        .shift = s->generator.shift,
+                       .colour = s->colour,
                        .model = run->model,
                        .tokenizer = run->tokenizer,
                        .session = run->session,
@@ -378,34 +437,30 @@ static bool talk(Run *run, Error *error) {
     return ok;
 }
 
-/* --logits must not replace what is read. */
-static bool check_logits(const Settings *s, Error *error) {
-    return !s->logits || (output_spares("--logits", s->logits, s->model, "model", error) &&
-                          output_spares("--logits", s->logits, s->tokenizer, "vocabulary", error) &&
-                          output_spares("--logits", s->logits, s->prompt_file, "prompt", error));
-}
-
 /* Everything after the options. */
 static bool run_model(Run *run, Error *error) {
     const Settings *s = run->settings;
     double start = now_ms();
     if (s->info) return print_info(stdout, s->model, s->tokenizer, error);
-    if (!check_logits(s, error)) return false;
     if (!open_model(run, error) || !open_generator(run, error)) return false;
     run->summary.model = s->model;
     run->summary.load_ms = now_ms() - start;
 
-    bool first_line_is_prompt = s->interactive && !s->prompt && !s->prompt_file && !s->logits;
-    bool ok = s->chat ? talk(run, error) : first_line_is_prompt || answer_prompt(run, error);
-    if (ok && s->interactive) ok = converse(run, error);
-    if (ok && s->verbose) summary_print_timings(&run->summary);
+    bool ok = s->chat ? talk(run, error) : s->interactive ? converse(run, error) : answer_prompt(run, error);
+    if (ok && s->verbose) {
+        fputs("sampling   ", stderr);
+        print_sampling(stderr, &run->sampling);
+        fputc('\n', stderr);
+        summary_print_timings(&run->summary);
+    }
     return ok;
 }
 
 /* --tokens needs a vocabulary only. */
 static bool run_tokens(Run *run, Error *error) {
     Tokens prompt = {0};
-    Checkpoint *checkpoint = run->settings->tokenizer ? NULL : checkpoint_open(run->settings->model, error);
+    Checkpoint *checkpoint =
+        run->settings->tokenizer ? NULL : checkpoint_open_vocabulary(run->settings->model, error);
     if (checkpoint || run->settings->tokenizer)
         run->tokenizer = tokenizer_open(run->settings->tokenizer, checkpoint, &run->vocabulary, error);
     bool ok = run->tokenizer && read_prompt(run, &prompt, error);
@@ -420,24 +475,28 @@ static bool run_tokens(Run *run, Error *error) {
 int main(int argc, char **argv) {
     Settings settings = defaults;
     Run run = {.settings = &settings};
-    char path[4096]; /* of the default model */
+    char path[4096], *texts = NULL; /* of the default model; of -e */
+    name_program(argc ? argv[0] : "", "run");
     if (!parse_settings(&settings, argc, argv, &run.error) ||
         !find_model(&settings, path, sizeof path, &run.error)) {
-        fprintf(stderr, "run: %s\n", run.error.message);
+        print_error("run", &run.error);
         return EXIT_USAGE;
     }
     catch_signals("run");
-    bool ok = true;
+    note_idle("run", &settings.idle);
+    const Options options = options_of(&settings);
+    bool ok = !settings.escape || options_unescape(&options, &texts, &run.error);
     if (settings.help)
-        fputs(help, stdout);
+        print_help(stdout, help);
     else if (settings.version)
         puts("attn " ATTN_VERSION);
     else
-        ok = settings.tokens ? run_tokens(&run, &run.error) : run_model(&run, &run.error);
+        ok = ok && (settings.tokens ? run_tokens(&run, &run.error) : run_model(&run, &run.error));
     note_changed("run", run.model);
     close_run(&run);
+    free(texts);
     ok = ok && (run.piped_out || end_output("text", &run.error));
-    if (!ok && !interrupted()) fprintf(stderr, "run: %s\n", run.error.message);
+    if (!ok && !interrupted()) print_error("run", &run.error);
     bool stopped = run.end == END_CALLER && interrupted();
     return end_program(ok && !stopped ? EXIT_SUCCESS : EXIT_BAD_INPUT);
 }

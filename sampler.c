@@ -1,11 +1,12 @@
 /*
- * From logits to a token: penalties, temperature, softmax, filters, one draw. Arithmetic and order are
- * float, as in llama2.c (karpathy/llama2.c, run.c), so that its published samples can be reproduced.
+ * From logits to a token: penalties, filters, temperature, softmax, one draw. Arithmetic is float, and each softmax adds
+ * in the order of ids, as in llama2.c (karpathy/llama2.c, run.c), so that its published samples can be reproduced.
  */
 #include "sampler.h"
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,6 @@ struct Sampler {
     SamplerOptions options;
     size_t n_vocab;
     uint64_t state;        /* of xorshift64* */
-    float *p;              /* [n_vocab] */
     Candidate *candidates; /* [n_vocab] */
     int32_t *recent;       /* [penalty_window] ring of the last tokens */
     uint32_t *counts;      /* [n_vocab] how often each token is in it */
@@ -25,12 +25,11 @@ Sampler *sampler_new(const SamplerOptions *options, size_t n_vocab, Error *error
     if (sampler) {
         *sampler =
             (Sampler){.options = *options, .n_vocab = n_vocab, .state = options->seed ? options->seed : 1};
-        sampler->p = calloc(n_vocab, sizeof *sampler->p);
         sampler->candidates = calloc(n_vocab, sizeof *sampler->candidates);
         if (options->penalty_window < SIZE_MAX)
             sampler->recent = calloc(options->penalty_window + 1, sizeof *sampler->recent);
         sampler->counts = calloc(n_vocab, sizeof *sampler->counts);
-        if (sampler->p && sampler->candidates && sampler->recent && sampler->counts) return sampler;
+        if (sampler->candidates && sampler->recent && sampler->counts) return sampler;
     }
     error_set(error, "not enough memory to sample from %zu tokens and remember %zu", n_vocab,
               options->penalty_window);
@@ -40,7 +39,6 @@ Sampler *sampler_new(const SamplerOptions *options, size_t n_vocab, Error *error
 
 void sampler_free(Sampler *sampler) {
     if (!sampler) return;
-    free(sampler->p);
     free(sampler->candidates);
     free(sampler->recent);
     free(sampler->counts);
@@ -71,46 +69,72 @@ uint32_t random_draw(uint64_t *state) {
 /* 24 bits as a float in [0, 1). */
 static float draw_float(uint64_t *state) { return (float)(random_draw(state) >> 8) / 16777216.0f; }
 
+/* The tokens that the steps have left so far. */
+typedef struct Kept {
+    Candidate *items;
+    size_t n;
+    bool sorted;  /* the likeliest first; otherwise by id */
+    bool weighed; /* p is what the logits say */
+    float mass;   /* of p, where weighed */
+} Kept;
+
 static bool penalises(const SamplerOptions *options) {
     return options->repeat_penalty != 1 || options->presence_penalty != 0 || options->frequency_penalty != 0;
 }
 
-/* Each recent token pays repeat and presence once, and frequency for every time it occurs. */
-static void penalise(const Sampler *sampler, float *logits) {
-    const SamplerOptions *options = &sampler->options;
-    for (size_t id = 0; id < sampler->n_vocab; id++) {
-        if (sampler->counts[id] == 0) continue;
-        if (logits[id] > 0)
-            logits[id] /= options->repeat_penalty;
-        else
-            logits[id] *= options->repeat_penalty;
-        logits[id] -= options->presence_penalty + options->frequency_penalty * (float)sampler->counts[id];
-    }
-}
-
-static int32_t likeliest(const float *p, size_t n) {
-    size_t best = 0;
-    for (size_t i = 1; i < n; i++)
-        if (p[i] > p[best]) best = i;
-    return (int32_t)best;
-}
-
-static void softmax(float *x, size_t n, float temperature) {
-    float sum = 0;
-    for (size_t i = 0; i < n; i++) x[i] /= temperature;
-    float max = x[likeliest(x, n)];
-    for (size_t i = 0; i < n; i++) {
-        x[i] = expf(x[i] - max);
-        sum += x[i];
-    }
-    for (size_t i = 0; i < n; i++) x[i] /= sum;
+static float largest(const Kept *kept) {
+    if (kept->sorted) return kept->items[0].logit;
+    float max = kept->items[0].logit;
+    for (size_t i = 1; i < kept->n; i++)
+        if (kept->items[i].logit > max) max = kept->items[i].logit;
+    return max;
 }
 
 /* Likelier first; of equals the lower id. */
-static int by_probability(const void *a, const void *b) {
+static int by_likelihood(const void *a, const void *b) {
     const Candidate *x = a, *y = b;
-    if (x->p != y->p) return x->p > y->p ? -1 : 1;
+    if (x->logit != y->logit) return x->logit > y->logit ? -1 : 1;
     return (x->id > y->id) - (x->id < y->id);
+}
+
+static void keep_likeliest(Kept *kept) {
+    Candidate *best = kept->items;
+    for (size_t i = 1; i < kept->n; i++)
+        if (by_likelihood(&kept->items[i], best) < 0) best = &kept->items[i];
+    kept->items[0] = *best;
+    kept->items[0].p = 1;
+    kept->n = 1, kept->mass = 1;
+    kept->sorted = kept->weighed = true;
+}
+
+static void sort(Kept *kept) {
+    if (!kept->sorted) qsort(kept->items, kept->n, sizeof *kept->items, by_likelihood);
+    kept->sorted = true;
+}
+
+/* Softmax of what is left. */
+static void weigh(Kept *kept) {
+    if (kept->weighed) return;
+    float max = largest(kept), sum = 0;
+    for (size_t i = 0; i < kept->n; i++) sum += kept->items[i].p = expf(kept->items[i].logit - max);
+    for (size_t i = 0; i < kept->n; i++) kept->items[i].p /= sum;
+    kept->mass = 1, kept->weighed = true;
+}
+
+/* Each recent token pays repeat and presence once, and frequency for every time it occurs. */
+static void penalise(const Sampler *sampler, Kept *kept) {
+    const SamplerOptions *options = &sampler->options;
+    if (!penalises(options)) return;
+    for (size_t i = 0; i < kept->n; i++) {
+        Candidate *it = &kept->items[i];
+        uint32_t count = sampler->counts[it->id];
+        if (count == 0) continue;
+        it->logit = it->logit > 0 ? it->logit / options->repeat_penalty : it->logit * options->repeat_penalty;
+        it->logit -= options->presence_penalty + options->frequency_penalty * (float)count;
+    }
+    kept->weighed = false;
+    if (kept->sorted) kept->sorted = false, sort(kept);
+    if (!isfinite(largest(kept))) keep_likeliest(kept);
 }
 
 /* Moves the k ≤ n likeliest of n candidates to the front, in any order (Hoare 1961, algorithm 65: FIND). */
@@ -120,8 +144,8 @@ static void select_top(Candidate *candidates, size_t n, size_t k) {
         Candidate pivot = candidates[last];
         ptrdiff_t i = low, j = high;
         while (i <= j) {
-            while (by_probability(&candidates[i], &pivot) < 0) i++;
-            while (by_probability(&candidates[j], &pivot) > 0) j--;
+            while (by_likelihood(&candidates[i], &pivot) < 0) i++;
+            while (by_likelihood(&candidates[j], &pivot) > 0) j--;
             if (i > j) break;
             Candidate swap = candidates[i];
             candidates[i++] = candidates[j];
@@ -132,66 +156,78 @@ static void select_top(Candidate *candidates, size_t n, size_t k) {
     }
 }
 
-static bool keeps_top_k(const Sampler *sampler) {
-    return sampler->options.top_k > 0 && sampler->options.top_k < sampler->n_vocab;
+static void keep_top_k(const Sampler *sampler, Kept *kept) {
+    size_t k = sampler->options.top_k;
+    if (k == 0 || k >= kept->n) return;
+    if (!kept->sorted) select_top(kept->items, kept->n, k);
+    kept->n = k, kept->weighed = false;
+    sort(kept);
 }
 
-static bool keeps_top_p(const SamplerOptions *options) { return options->top_p > 0 && options->top_p < 1; }
-
-/*
- * Returns what the filters keep, likeliest first. Tokens that cannot pass are left out before the sort, unless
- * top-k chooses among all tokens.
- */
-static Candidates filter(const Sampler *sampler) {
-    const SamplerOptions *options = &sampler->options;
-    const float *p = sampler->p;
-    Candidate *candidates = sampler->candidates;
-    size_t n_vocab = sampler->n_vocab, n = 0;
-    bool top_k = keeps_top_k(sampler), top_p = keeps_top_p(options);
-    float best = p[likeliest(p, n_vocab)], floor = options->min_p * best;
-
-    /* All tokens below (1 − top_p)/(n_vocab − 1) together weigh too little for top_p to keep any. */
-    float cut = top_p && !top_k ? (1.0f - options->top_p) / (float)(n_vocab - 1) : 0;
-    if (!top_k && cut < floor) cut = floor;
-    if (!(cut <= best)) cut = best;
-    for (size_t i = 0; i < n_vocab; i++)
-        if (p[i] >= cut) candidates[n++] = (Candidate){p[i], (int32_t)i};
-    if (top_k) {
-        select_top(candidates, n, options->top_k);
-        n = options->top_k;
+/* All tokens below (1 − top_p)/(n − 1) together weigh too little for top_p to keep any: the others are sorted. */
+static void keep_top_p(const Sampler *sampler, Kept *kept) {
+    float top_p = sampler->options.top_p, mass = 0;
+    if (top_p <= 0 || top_p >= 1) return;
+    if (kept->mass < 1) kept->weighed = false; /* an earlier top-p has left less */
+    weigh(kept);
+    if (!kept->sorted) {
+        float best = 0, cut = (1.0f - top_p) / (float)(kept->n - 1);
+        size_t n = 0;
+        for (size_t i = 0; i < kept->n; i++)
+            if (kept->items[i].p > best) best = kept->items[i].p;
+        if (!(cut <= best)) cut = best;
+        for (size_t i = 0; i < kept->n; i++)
+            if (kept->items[i].p >= cut) kept->items[n++] = kept->items[i];
+        kept->n = n;
+        sort(kept);
     }
-    qsort(candidates, n, sizeof *candidates, by_probability);
-
-    float whole = 1; /* what top_p is a share of: the mass that top_k left */
-    if (top_k) {
-        whole = 0;
-        for (size_t i = 0; i < n; i++) whole += candidates[i].p;
-    }
-    Candidates kept = {candidates, 0, 0};
-    while (kept.n < n) {
-        if (kept.n > 0 && candidates[kept.n].p < floor) break;
-        kept.mass += candidates[kept.n++].p;
-        if (top_p && kept.mass > options->top_p * whole) break;
-    }
-    return kept;
+    size_t n = 0;
+    while (n < kept->n && mass <= top_p) mass += kept->items[n++].p;
+    kept->n = n, kept->mass = mass;
 }
+
+static void keep_min_p(const Sampler *sampler, Kept *kept) {
+    if (sampler->options.min_p <= 0) return;
+    float least = largest(kept) + logf(sampler->options.min_p);
+    size_t n = 0;
+    for (size_t i = 0; i < kept->n; i++)
+        if (kept->items[i].logit >= least) kept->items[n++] = kept->items[i];
+    if (n < kept->n) kept->weighed = false;
+    kept->n = n;
+    sort(kept);
+}
+
+static void cool(const Sampler *sampler, Kept *kept) {
+    float temperature = sampler->options.temperature;
+    if (temperature == 1) return;
+    if (temperature == 0 || !isfinite(largest(kept) / temperature)) {
+        keep_likeliest(kept);
+        return;
+    }
+    for (size_t i = 0; i < kept->n; i++) kept->items[i].logit /= temperature;
+    kept->weighed = false;
+}
+
+typedef void Step(const Sampler *sampler, Kept *kept);
+
+static Step *const steps[16] = {
+    [STEP_PENALTIES] = penalise, [STEP_TOP_K] = keep_top_k, [STEP_TOP_P] = keep_top_p,
+    [STEP_MIN_P] = keep_min_p,   [STEP_TEMPERATURE] = cool,
+};
+
+enum {
+    USUAL_ORDER =
+        STEP_PENALTIES | STEP_TOP_K << 4 | STEP_TOP_P << 8 | STEP_MIN_P << 12 | STEP_TEMPERATURE << 16
+};
 
 Candidates sampler_candidates(Sampler *sampler, const float *logits) {
-    const SamplerOptions *options = &sampler->options;
-    size_t n_vocab = sampler->n_vocab;
-    float *p = sampler->p;
-    Candidate *candidates = sampler->candidates;
-    memcpy(p, logits, n_vocab * sizeof *p);
-    if (penalises(options)) penalise(sampler, p);
-    int32_t best = likeliest(p, n_vocab);
-    if (options->temperature == 0 || !isfinite(p[best] / options->temperature)) {
-        candidates[0] = (Candidate){1, best};
-        return (Candidates){candidates, 1, 1};
-    }
-    softmax(p, n_vocab, options->temperature);
-    if (options->top_k > 0 || keeps_top_p(options) || options->min_p > 0) return filter(sampler);
-    for (size_t i = 0; i < n_vocab; i++) candidates[i] = (Candidate){p[i], (int32_t)i};
-    return (Candidates){candidates, n_vocab, 1};
+    uint64_t order = sampler->options.order ? sampler->options.order : USUAL_ORDER;
+    Kept kept = {.items = sampler->candidates, .n = sampler->n_vocab, .mass = 1};
+    for (size_t i = 0; i < kept.n; i++) kept.items[i] = (Candidate){.logit = logits[i], .id = (int32_t)i};
+    for (; order && kept.n > 1; order >>= 4)
+        if (steps[order & 15]) steps[order & 15](sampler, &kept);
+    weigh(&kept);
+    return (Candidates){kept.items, kept.n, kept.mass};
 }
 
 void sampler_skip(Sampler *sampler, size_t n) {
@@ -207,7 +243,160 @@ int32_t sampler_next(Sampler *sampler, const float *logits) {
 }
 
 double sampler_logprob(const float *logits, size_t n_vocab, int32_t id) {
-    double max = (double)logits[likeliest(logits, n_vocab)], sum = 0;
-    for (size_t i = 0; i < n_vocab; i++) sum += exp((double)logits[i] - max);
-    return (double)logits[id] - max - log(sum);
+    float max = logits[0]; /* as double, gcc 12 for arm64 stops with an internal error in this loop */
+    for (size_t i = 1; i < n_vocab; i++) max = fmaxf(max, logits[i]);
+    double sum = 0;
+    for (size_t i = 0; i < n_vocab; i++) sum += exp((double)logits[i] - (double)max);
+    return (double)logits[id] - (double)max - log(sum);
+}
+
+/* A step by its names: with '_', and for each also with '-' or without it. */
+static bool find_step(String name, SamplerStep *step) {
+    static const struct {
+        const char *name;
+        SamplerStep step; /* 0: nothing here */
+    } names[] = {{"penalties", STEP_PENALTIES},
+                 {"top_k", STEP_TOP_K},
+                 {"top_p", STEP_TOP_P},
+                 {"nucleus", STEP_TOP_P},
+                 {"min_p", STEP_MIN_P},
+                 {"temperature", STEP_TEMPERATURE},
+                 {"temp", STEP_TEMPERATURE},
+                 {"dry", 0},
+                 {"top_n_sigma", 0},
+                 {"typ_p", 0},
+                 {"typ", 0},
+                 {"xtc", 0},
+                 {"infill", 0},
+                 {"adaptive_p", 0}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *at = names[i].name;
+        size_t n = 0;
+        for (; n < name.n && *at; n++) {
+            char c = name.data[n] >= 'A' && name.data[n] <= 'Z' ? (char)(name.data[n] | 32) : name.data[n];
+            if (*at == '_' && c != '_' && c != '-') at++;
+            if (c != *at && !(*at == '_' && c == '-')) break;
+            at++;
+        }
+        if (n < name.n || *at) continue;
+        *step = names[i].step;
+        return true;
+    }
+    return false;
+}
+
+bool sampler_parse_order(String names, uint64_t *order, Error *error) {
+    enum { MAX_STEPS = 16 };
+    size_t n = 0;
+    uint64_t found = 0;
+    for (size_t at = 0, end; at < names.n; at = end + 1) {
+        SamplerStep step;
+        for (end = at; end < names.n && names.data[end] != ';';) end++;
+        String name = {names.data + at, end - at};
+        if (!find_step(name, &step))
+            return error_set(error,
+                             "'%.*s' is no step of sampling; there are penalties, top_k, top_p, min_p and "
+                             "temperature, with ';' between them",
+                             string_shown(name), name.data);
+        if (step == 0) continue;
+        if (n == MAX_STEPS) return error_set(error, "more than %d steps of sampling are named", MAX_STEPS);
+        found |= (uint64_t)step << 4 * n++;
+    }
+    if (n == 0)
+        return error_set(error, "no step of sampling is named: penalties, top_k, top_p, min_p, temperature");
+    *order = found;
+    return true;
+}
+
+typedef struct Setting {
+    const char *name, *key; /* of the option of run, and behind general.sampling. */
+    size_t offset;
+    bool is_count;                  /* size_t, of which −1 in a file stands for all; or else float */
+    double usual, off, least, most; /* in a file */
+} Setting;
+
+#define AT(member) offsetof(SamplerOptions, member)
+
+static const Setting settings[N_SAMPLER_FIELDS] = {
+    {"temp", "temp", AT(temperature), false, 0.8, 1, 0, 1e9},
+    {"top-k", "top_k", AT(top_k), true, 0, 0, 0, 1e9},
+    {"top-p", "top_p", AT(top_p), false, 0.95, 1, 0, 1},
+    {"min-p", "min_p", AT(min_p), false, 0, 0, 0, 1},
+    {"repeat-penalty", "penalty_repeat", AT(repeat_penalty), false, 1, 1, 0.01, 100},
+    {"repeat-last-n", "penalty_last_n", AT(penalty_window), true, 64, 64, 0, 1e9},
+    {"presence-penalty", NULL, AT(presence_penalty), false, 0, 0, 0, 0},
+    {"frequency-penalty", NULL, AT(frequency_penalty), false, 0, 0, 0, 0},
+};
+
+typedef struct KeyText {
+    char text[64];
+} KeyText;
+
+static KeyText key_of(const char *suffix) {
+    KeyText key;
+    snprintf(key.text, sizeof key.text, "general.sampling.%s", suffix);
+    return key;
+}
+
+/* Reads and checks the file's value; −1 stands for all. */
+static bool read_setting(const Checkpoint *checkpoint, const Setting *setting, double *value, Error *error) {
+    enum { ALL_TOKENS = 1 << 20 /* of a text: more than any context here */ };
+    const KeyText key = key_of(setting->key);
+    if (!checkpoint_number(checkpoint, key.text, value, error)) return false;
+    bool all = setting->is_count && *value == -1;
+    if (all) *value = setting->offset == AT(penalty_window) ? ALL_TOKENS : 0;
+    return (*value >= setting->least && *value <= setting->most) ||
+           checkpoint_error(checkpoint, error, "%s is %g, and not in %g to %g; --%s gives another", key.text,
+                            *value, setting->least, setting->most, setting->name);
+}
+
+static bool settle(char *option, const Setting *setting, const Checkpoint *checkpoint, SamplerField *field,
+                   Error *error) {
+    double value;
+    size_t count;
+    float real;
+    memcpy(&count, option, sizeof count);
+    memcpy(&real, option, sizeof real);
+    field->name = setting->name, field->off = setting->off, field->origin = ORIGIN_GIVEN;
+    field->value = setting->is_count ? (double)count : (double)real;
+    if (setting->is_count ? count != SIZE_MAX : !isnan(real)) return true;
+    bool says = setting->key && checkpoint_has(checkpoint, key_of(setting->key).text);
+    field->origin = says ? ORIGIN_FILE : ORIGIN_USUAL;
+    value = setting->usual;
+    if (says && !read_setting(checkpoint, setting, &value, error)) return false;
+    field->value = value, count = (size_t)value, real = (float)value;
+    if (setting->is_count)
+        memcpy(option, &count, sizeof count);
+    else
+        memcpy(option, &real, sizeof real);
+    return true;
+}
+
+/* The file asks for it, and it is not done here; or NULL. */
+static const char *not_done(const Checkpoint *checkpoint) {
+    double xtc = 0, mirostat = 0;
+    if (!checkpoint_number(checkpoint, "general.sampling.mirostat", &mirostat, NULL)) mirostat = 0;
+    if (!checkpoint_number(checkpoint, "general.sampling.xtc_probability", &xtc, NULL)) xtc = 0;
+    return mirostat != 0 ? "Mirostat" : xtc > 0 ? "XTC" : NULL;
+}
+
+bool sampler_settle(SamplerOptions *options, const Checkpoint *checkpoint, SamplerFields *fields,
+                    Error *error) {
+    SamplerFields found = {.order = options->order ? ORIGIN_GIVEN : ORIGIN_USUAL,
+                           .not_done = not_done(checkpoint)};
+    const KeyText key = key_of("sequence");
+    String names = {0};
+    for (size_t i = 0; i < N_SAMPLER_FIELDS; i++)
+        if (!settle((char *)options + settings[i].offset, &settings[i], checkpoint, &found.fields[i], error))
+            return false;
+    if (!options->order && checkpoint_has(checkpoint, key.text)) {
+        Error inner;
+        found.order = ORIGIN_FILE;
+        if (!checkpoint_string(checkpoint, key.text, &names, error)) return false;
+        if (!sampler_parse_order(names, &options->order, &inner))
+            return checkpoint_error(checkpoint, error, "%s: %s; --samplers gives others", key.text,
+                                    inner.message);
+    }
+    if (fields) *fields = found;
+    return true;
 }

@@ -2,14 +2,27 @@
 #ifndef ATTN_SAMPLER_H
 #define ATTN_SAMPLER_H
 
+#include "checkpoint/checkpoint.h"
 #include "error.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/* What is done to the logits, one step after another. A step that its option leaves out costs nothing. */
+typedef enum SamplerStep {
+    STEP_PENALTIES = 1,
+    STEP_TOP_K,
+    STEP_TOP_P,
+    STEP_MIN_P,
+    STEP_TEMPERATURE
+} SamplerStep;
+
 /*
- * Applied in this order: penalties, temperature, top-k, top-p, min-p, then one draw. With temperature
- * and top-p alone it draws exactly what llama2.c draws.
+ * Each step sees the tokens that the steps before it have left, and their probabilities among themselves. The usual order is
+ * llama.cpp's: penalties, top-k, top-p, min-p, temperature, then one draw. Filters choose among the model's own
+ * probabilities there, and the temperature weighs what they left. With temperature before top-p, and no other step, the
+ * tokens drawn are exactly those of llama2.c.
  *
  * Repetition: Keskar et al. 2019, arXiv:1909.05858. Top-p: Holtzman et al. 2019, arXiv:1904.09751.
  * Min-p: Nguyen et al. 2024, arXiv:2407.01082.
@@ -24,7 +37,46 @@ typedef struct SamplerOptions {
     float frequency_penalty; /* subtracted for each time it occurred; 0: off */
     size_t penalty_window;   /* how many tokens back "recent" reaches */
     uint64_t seed;           /* of xorshift64*; 0 is taken as 1, since that generator cannot leave 0 */
+    uint64_t order;          /* steps, four bits each, the first lowest; 0: the usual */
 } SamplerOptions;
+
+/* Options of which none is given yet. */
+#define SAMPLER_UNSET                                                                                        \
+    {                                                                                                        \
+        .temperature = NAN, .top_k = SIZE_MAX, .top_p = NAN, .min_p = NAN, .repeat_penalty = NAN,            \
+        .presence_penalty = NAN, .frequency_penalty = NAN, .penalty_window = SIZE_MAX                        \
+    }
+
+/* An option that files may set, too, under general.sampling, or nobody has set: for who tells what holds. */
+typedef enum SamplerOrigin { ORIGIN_USUAL, ORIGIN_FILE, ORIGIN_GIVEN } SamplerOrigin;
+
+typedef struct SamplerField {
+    const char *name;  /* as an option of run has it, without the dashes */
+    double value, off; /* off: the value that does nothing */
+    SamplerOrigin origin;
+} SamplerField;
+
+enum { N_SAMPLER_FIELDS = 8 };
+
+typedef struct SamplerFields {
+    SamplerField fields[N_SAMPLER_FIELDS];
+    SamplerOrigin order;
+    const char *not_done; /* what the file asks for and is not done here, or NULL */
+} SamplerFields;
+
+/*
+ * Settles what is not given: as the checkpoint says (general.sampling.temp and so on, as llama.cpp writes and reads them),
+ * or as is usual: temperature 0.8, top-p 0.95, no more. What holds goes to *fields, unless that is NULL. Fails where a value
+ * of the file makes no sense and nobody has given another.
+ */
+bool sampler_settle(SamplerOptions *options, const Checkpoint *checkpoint, SamplerFields *fields,
+                    Error *error);
+
+/*
+ * Names of steps with ';' between them ("top_k;temperature"), as llama.cpp has them. Those that do nothing here unless asked
+ * for otherwise (dry, xtc …) are passed over. Fails for other words.
+ */
+bool sampler_parse_order(String names, uint64_t *order, Error *error);
 
 typedef struct Sampler Sampler;
 
@@ -35,9 +87,10 @@ void sampler_free(Sampler *sampler);
 /* Tells the penalties that the text now ends in this token. Prompt tokens count too. */
 void sampler_accept(Sampler *sampler, int32_t id);
 
-/* A token that may be drawn, with its probability at this temperature among all tokens. */
+/* A token that may be drawn. */
 typedef struct Candidate {
-    float p;
+    float p;     /* among the tokens that the last filter saw */
+    float logit; /* as the steps have left it */
     int32_t id;
 } Candidate;
 
@@ -45,11 +98,11 @@ typedef struct Candidate {
 typedef struct Candidates {
     const Candidate *items;
     size_t n;   /* at least 1 */
-    float mass; /* of the items together; exactly 1 where nothing is filtered out */
+    float mass; /* of the items together: 1, or what the last step, if it was top-p, has kept */
 } Candidates;
 
 /*
- * The tokens that sampler_next would draw from: the likeliest first if a filter is on, otherwise by id. logits
+ * The tokens that sampler_next would draw from: the likeliest first if a filter has been at work, otherwise by id. logits
  * [n_vocab] must be finite; they are not changed.
  */
 Candidates sampler_candidates(Sampler *sampler, const float *logits);

@@ -158,7 +158,8 @@ static void step(const LayerLoop *loop, size_t head, size_t t) {
     const StateShape *shape = &states->shape;
     const StateWeights *weights = loop->weights;
     const Kernels *kernels = states->compute.kernels;
-    size_t d = shape->d_head, key_head = head % shape->n_key_head;
+    size_t d = shape->d_head, n_key_head = shape->n_key_head,
+           key_head = shape->grouped ? head / (shape->n_head / n_key_head) : head % n_key_head;
     float *q = states->mixed + t * shape->n_channels + key_head * d, *k = q + shape->n_key_head * d;
     float *v = states->mixed + t * shape->n_channels + (2 * shape->n_key_head + head) * d;
     float *gate = states->gate + t * shape->d_inner + head * d, *matrix = loop->matrices + head * d * d;

@@ -10,6 +10,7 @@
 #include "kernels/kernels.h"
 #include "norm.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* What a layer mixes tokens with. */
@@ -22,7 +23,8 @@ typedef struct StateShape {
     size_t n_taps;                     /* tokens that a convolution sees, the last ones, its own among them */
     size_t n_channels;                 /* that are convolved: a delta net's q, k and v */
     size_t d_inner;                    /* of what W_out reads */
-    size_t n_head, n_key_head, d_head; /* of a delta net: head h has the q and k of head h mod n_key_head */
+    size_t n_head, n_key_head, d_head; /* of a delta net: head h has the q and k of head h mod n_key_head … */
+    bool grouped;                      /* … or of h / (n_head / n_key_head) */
 } StateShape;
 
 /* Weights of one layer; w is [rows = outputs][cols = inputs]. */

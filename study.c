@@ -15,12 +15,14 @@ static const View *const views[] = {
 enum { N_VIEWS = sizeof views / sizeof *views };
 
 static void print_usage(void) {
-    puts(
+    print_help(
+        stdout,
         "usage: study COMMAND [MODEL] [-p TEXT | -f FILE | stdin] [options]\n"
         "Shows what a model does with a text: the file that ./run runs, quantised or not. With options alone,\n"
-        "./model.bin or the installed one.\n");
+        "./model.bin or the installed one.\n\n");
     for (size_t i = 0; i < N_VIEWS; i++) printf("  %-10s %s\n", views[i]->name, views[i]->summary);
-    puts(
+    print_help(
+        stdout,
         "\n"
         "  -p, --prompt TEXT, -f, --file FILE   the text (otherwise stdin)\n"
         "      --ids 12,55,3      tokens by their ids, behind the text or alone\n"
@@ -37,7 +39,7 @@ static void print_usage(void) {
         "  ./study next model.bin -p \"The Eiffel\"\n"
         "  ./study attend model.bin -p \"The mole dug a hole\" --layer 1 --head 2\n"
         "  ./study score model.bin -f essay.txt --words\n"
-        "  ./study view model.bin -p \"The Eiffel\" -n 4 -o page.html");
+        "  ./study view model.bin -p \"The Eiffel\" -n 4 -o page.html\n");
 }
 
 static const View *find_view(const char *name) {
@@ -57,6 +59,7 @@ static bool no_such_view(const char *name, Error *error) {
 int main(int argc, char **argv) {
     Error error;
     const char *name = argc > 1 ? argv[1] : "";
+    name_program(argc ? argv[0] : "", "study");
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         print_usage();
         return EXIT_SUCCESS;
@@ -74,6 +77,6 @@ int main(int argc, char **argv) {
     else
         error_set(&error, "no command is named: ./study COMMAND MODEL -p TEXT (see ./study --help)");
     if (code == EXIT_SUCCESS && !end_output("report", &error)) code = EXIT_BAD_INPUT;
-    if (code != EXIT_SUCCESS && !interrupted()) fprintf(stderr, "study: %s\n", error.message);
+    if (code != EXIT_SUCCESS && !interrupted()) print_error("study", &error);
     return end_program(code);
 }

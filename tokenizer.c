@@ -63,19 +63,27 @@ typedef struct Encoder {
     const Vocab *vocab;
     Tokens *tokens;
     Error *error;
-    CachedPiece *cache; /* [n_cache] by hash */
-    size_t n_cache;     /* a power of two */
-    uint16_t *states;   /* [n_patterns][n_states] scratch */
-    size_t n_states;    /* bytes of the text */
-    Guards guards;      /* of ENCODE_GUARDED */
-    bool after_unknown; /* the last character was unknown, and its token is pushed */
-    bool saw_unknown;   /* what was encoded has such a character, and depends on more than its own text */
-    TextBuffer swapped; /* a piece of text whose spaces are written as the vocabulary does */
-    const char *text;   /* what is being merged */
-    Symbol *symbols;    /* [capacity] */
+    CachedPiece *cache;    /* [n_cache] by hash */
+    size_t n_cache;        /* a power of two */
+    uint16_t *states;      /* [n_patterns][n_states] scratch */
+    size_t n_states;       /* bytes of the text */
+    const char *marks;     /* [n_states] of tokenizer_encode_marked; or NULL */
+    unsigned char *steers; /* a bit for each token that no byte from outside may be a part of; or NULL */
+    bool after_unknown;    /* the last character was unknown, and its token is pushed */
+    bool saw_unknown;      /* what was encoded has such a character, and depends on more than its own text */
+    TextBuffer swapped;    /* a piece of text whose spaces are written as the vocabulary does */
+    const char *text;      /* what is being merged */
+    Symbol *symbols;       /* [capacity] */
     Candidate *heap; /* [2 · capacity]: n symbols begin with n − 1 pairs, and a merge trades one for two */
     size_t n_heap, capacity;
 } Encoder;
+
+static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/* Whether text may become that token by merging. */
+static bool may_be(const Encoder *encoder, int32_t id) {
+    return !encoder->steers || !bit_of(encoder->steers, id);
+}
 
 static void heap_push(Encoder *encoder, Candidate candidate) {
     Candidate *heap = encoder->heap;
@@ -105,7 +113,7 @@ static void consider(Encoder *encoder, uint32_t left) {
     uint32_t order;
     candidate.id =
         vocab_find_merge(encoder->vocab, (String){encoder->text + a->start, candidate.n}, a->n, &order);
-    if (candidate.id < 0) return;
+    if (candidate.id < 0 || !may_be(encoder, candidate.id)) return;
     candidate.key = (uint64_t)order << 32 | left;
     heap_push(encoder, candidate);
 }
@@ -176,7 +184,7 @@ static bool encode_word(Encoder *encoder, const char *text, size_t n) {
     const Vocab *vocab = encoder->vocab;
     if (vocab->whole_words) { /* merges do not reach all its tokens: a whole word wins */
         int32_t id = vocab_find(vocab, (String){text, n});
-        if (id >= 0 && vocab->types[id] != TOKEN_CONTROL)
+        if (id >= 0 && vocab->types[id] != TOKEN_CONTROL && may_be(encoder, id))
             return tokens_push(encoder->tokens, id, encoder->error);
     }
     if (!reserve(encoder, n)) return false;
@@ -332,8 +340,6 @@ static bool encode_fragment(Encoder *encoder, const char *text, size_t n, bool f
                                       : encode_sentence(encoder, text, n, first, last);
 }
 
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 static bool take_token(void *context, int32_t id) { return push_known(context, id); }
 
 /* A piece of text as the steps of a tokenizer.json have cut it. */
@@ -342,7 +348,7 @@ static bool take_piece(void *context, String piece) {
     const Vocab *vocab = encoder->vocab;
     encoder->after_unknown = false;
     if (vocab->unigram)
-        return unigram_encode(vocab->unigram, piece.data, piece.n, encoder->tokens, encoder->error);
+        return unigram_encode(vocab->unigram, piece, encoder->steers, encoder->tokens, encoder->error);
     if (vocab->byte_level) return encode_piece(encoder, piece.data, piece.n);
     if (vocab->swaps_spaces) {
         encoder->swapped.n = 0;
@@ -351,7 +357,16 @@ static bool take_piece(void *context, String piece) {
         piece = (String){encoder->swapped.data, encoder->swapped.n};
     }
     int32_t whole = vocab->whole_words ? vocab_find(vocab, piece) : -1;
-    return whole >= 0 ? push_known(encoder, whole) : encode_spans(encoder, piece.data, piece.n);
+    return whole >= 0 && may_be(encoder, whole) ? push_known(encoder, whole)
+                                                : encode_spans(encoder, piece.data, piece.n);
+}
+
+/* The special token that begins at text[i] and may stand there, or NULL. */
+static const Prefix *special_at(const Encoder *encoder, const char *text, size_t i, size_t n, bool control) {
+    const Vocab *vocab = encoder->vocab;
+    if (!encoder->marks) return vocab_find_special(vocab, text + i, n - i, control);
+    int32_t found = prefixes_find_own(&vocab->specials, text, encoder->marks, i, n, encoder->steers);
+    return found < 0 ? NULL : &vocab->specials.items[found];
 }
 
 /* Text between BOS and EOS: special tokens and what lies between. */
@@ -360,15 +375,13 @@ static bool encode_text(Encoder *encoder, const char *text, size_t n, unsigned f
     const PipelineTaker taker = {encoder, take_token, take_piece};
     size_t start = 0; /* of the fragment */
     if (vocab->pipeline)
-        return pipeline_run(vocab->pipeline, text, n, flags & ENCODE_SPECIAL ? &encoder->guards : NULL,
-                            &taker, encoder->error);
+        return pipeline_run(vocab->pipeline, (String){text, n}, flags & ENCODE_SPECIAL, encoder->marks,
+                            encoder->steers, &taker, encoder->error);
     unsigned char wanted = flags & ENCODE_SPECIAL ? BEGINS_SPECIAL : BEGINS_DEFINED;
     for (size_t i = 0; i < n;) {
         const Prefix *special = NULL;
-        if (vocab->begins[(unsigned char)text[i]] & wanted) {
-            bool control = flags & ENCODE_SPECIAL && !guards_hold(&encoder->guards, i);
-            special = vocab_find_special(vocab, text + i, n - i, control);
-        }
+        if (vocab->begins[(unsigned char)text[i]] & wanted)
+            special = special_at(encoder, text, i, n, flags & ENCODE_SPECIAL);
         if (!special) {
             i++;
             continue;
@@ -391,78 +404,93 @@ static bool encode(Encoder *encoder, const char *text, size_t n, unsigned flags)
            (!ends || !vocab->add_eos || tokens_push(encoder->tokens, vocab->eos, encoder->error));
 }
 
-static const char guard[] = "\xef\xb7\x90";
-enum { GUARD_BYTES = sizeof guard - 1 };
+/* ---- Where a text comes from ---- */
 
-static bool is_guard(const char *text, size_t n) {
-    return n >= GUARD_BYTES && memcmp(text, guard, GUARD_BYTES) == 0;
+/* Whether a token looks like markup, not like text: <…>, [INST]; white space around it does not count. */
+static bool is_markup(String text) {
+    while (text.n > 0 && is_space(text.data[0])) text.data++, text.n--;
+    while (text.n > 0 && is_space(text.data[text.n - 1])) text.n--;
+    char first = text.n > 2 ? text.data[0] : 0, last = text.n > 2 ? text.data[text.n - 1] : 0;
+    return (first == '<' && last == '>') || (first == '[' && last == ']');
 }
 
-/* Takes the guards off the text, which is copied to `out`, of as many bytes, and notes where they were. */
-static bool take_guards(Guards *guards, const char *text, size_t *n, char *out) {
-    size_t capacity = 0, n_out = 0;
-    guards->strict = true;
-    for (size_t i = 0; i < *n;) {
-        if (!is_guard(text + i, *n - i)) {
-            out[n_out++] = text[i++];
-            continue;
-        }
-        if (guards->n == capacity) {
-            size_t *larger = grow(guards->at, sizeof *larger, guards->n + 1, &capacity);
-            if (!larger) return false;
-            guards->at = larger;
-        }
-        guards->at[guards->n++] = n_out;
-        i += GUARD_BYTES;
+/* Whether a token says anything by being one: neither a single character nor white space. */
+static bool is_word(String text) {
+    size_t i = 0;
+    while (i < text.n && is_space(text.data[i])) i++;
+    return i < text.n && character_length(text.data, text.n) < text.n;
+}
+
+static void set_bit(unsigned char *bits, int32_t id) { bits[id / 8] |= (unsigned char)(1u << id % 8); }
+
+/* Sets the bits of those texts of a set that the template has written itself; `added`: what their ids count, or NULL. */
+static void find_written(Encoder *encoder, const Prefixes *texts, const AddedToken *added, const char *text,
+                         size_t n) {
+    const char *marks = encoder->marks, *own;
+    for (size_t i = 0; texts->n && i < n && (own = memchr(marks + i, 0, n - i)) != NULL; i++) {
+        i = (size_t)(own - marks);
+        if (!prefixes_begin(texts, text[i])) continue;
+        int32_t at = prefixes_find(texts, text + i, n - i);
+        while (at >= 0 && memchr(marks + i, 1, texts->items[at].text.n)) at = texts->items[at].shorter;
+        if (at < 0) continue;
+        int32_t id = texts->items[at].id;
+        if (is_word(texts->items[at].text)) set_bit(encoder->steers, added ? added[id].id : id);
+        i += texts->items[at].text.n - 1;
     }
-    *n = n_out;
+}
+
+/*
+ * Which tokens steer the model: control tokens, what looks like markup, and what the template itself writes as one token.
+ * Files do not agree on which of them are control tokens; and as text they are encoded like any other.
+ */
+static bool find_steering(Encoder *encoder, const char *text, size_t n) {
+    const Vocab *vocab = encoder->vocab;
+    const Pipeline *pipeline = vocab->pipeline;
+    if (!(encoder->steers = calloc(vocab->n / 8 + 1, 1))) return false;
+    for (size_t i = 0; i < vocab->n; i++) {
+        TokenType type = vocab->types[i];
+        if (type == TOKEN_CONTROL || type == TOKEN_UNKNOWN ||
+            (type == TOKEN_USER_DEFINED && is_markup(vocab_text(vocab, (int32_t)i))))
+            set_bit(encoder->steers, (int32_t)i);
+    }
+    if (pipeline) find_written(encoder, &pipeline->as_is, pipeline->added, text, n);
+    if (pipeline) find_written(encoder, &pipeline->normalized, pipeline->added, text, n);
+    if (!pipeline) find_written(encoder, &vocab->specials, NULL, text, n);
     return true;
 }
 
-bool tokenizer_guard(const Tokenizer *tokenizer, String text, TextBuffer *out) {
-    const Vocab *vocab = &tokenizer->vocab;
-    size_t done = 0;
-    for (size_t i = 0; i < text.n; i++) {
-        const char *at = text.data + i;
-        size_t left = text.n - i;
-        bool has_guard = is_guard(at, left), steers = false;
-        if (vocab->pipeline)
-            steers = pipeline_begins_special(vocab->pipeline, at, left);
-        else if (vocab->begins[(unsigned char)*at])
-            steers = vocab_find_special(vocab, at, left, true) != vocab_find_special(vocab, at, left, false);
-        if (!has_guard && !steers) continue;
-        if (!text_append(out, text.data + done, i - done) ||
-            !text_append(out, has_guard ? "\xef\xbf\xbd" : guard, GUARD_BYTES))
-            return false;
-        done = has_guard ? i + GUARD_BYTES : i;
-        if (has_guard) i = done - 1;
-    }
-    return text_append(out, text.data + done, text.n - done);
-}
-
-bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_bytes, unsigned flags,
-                      Tokens *tokens, Error *error) {
-    Encoder encoder = {.vocab = &tokenizer->vocab, .tokens = tokens, .error = error, .n_cache = 16};
+/* marks: NULL, or of each byte whether it is from outside. */
+static bool encode_all(const Tokenizer *tokenizer, String text, const char *marks, unsigned flags,
+                       Tokens *tokens, Error *error) {
+    Encoder encoder = {
+        .vocab = &tokenizer->vocab, .tokens = tokens, .error = error, .marks = marks, .n_cache = 16};
     size_t n_before = tokens->n;
-    while (encoder.n_cache < n_bytes / 4 && encoder.n_cache < MAX_CACHE) encoder.n_cache *= 2;
+    while (encoder.n_cache < text.n / 4 && encoder.n_cache < MAX_CACHE) encoder.n_cache *= 2;
     encoder.cache = calloc(encoder.n_cache, sizeof *encoder.cache);
-    encoder.n_states = n_bytes;
-    if (n_bytes < SIZE_MAX / 2 / MAX_PATTERNS)
-        encoder.states = malloc(tokenizer->vocab.n_patterns * n_bytes * sizeof *encoder.states + 1);
-    char *bare = flags & ENCODE_GUARDED ? malloc(n_bytes + 1) : NULL;
-    bool ok = encoder.cache && encoder.states;
-    if (flags & ENCODE_GUARDED) ok = ok && bare && take_guards(&encoder.guards, text, &n_bytes, bare);
-    ok = ok ? encode(&encoder, bare ? bare : text, n_bytes, flags)
-            : error_set(error, "not enough memory to tokenize %zu bytes", n_bytes);
+    encoder.n_states = text.n;
+    if (text.n < SIZE_MAX / 2 / MAX_PATTERNS)
+        encoder.states = malloc(tokenizer->vocab.n_patterns * text.n * sizeof *encoder.states + 1);
+    bool ok = encoder.cache && encoder.states && (!marks || find_steering(&encoder, text.data, text.n));
+    ok = ok ? encode(&encoder, text.data, text.n, flags)
+            : error_set(error, "not enough memory to tokenize %zu bytes", text.n);
     if (!ok) tokens->n = n_before;
     free(encoder.cache);
     free(encoder.states);
-    free(encoder.guards.at);
-    free(bare);
+    free(encoder.steers);
     free(encoder.symbols);
     free(encoder.heap);
     free(encoder.swapped.data);
     return ok;
+}
+
+bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_bytes, unsigned flags,
+                      Tokens *tokens, Error *error) {
+    return encode_all(tokenizer, (String){text, n_bytes}, NULL, flags, tokens, error);
+}
+
+bool tokenizer_encode_marked(const Tokenizer *tokenizer, String text, const char *marks, Tokens *tokens,
+                             Error *error) {
+    return encode_all(tokenizer, text, marks, ENCODE_SPECIAL, tokens, error);
 }
 
 Tokenizer *tokenizer_new(const Checkpoint *checkpoint, Error *error) {
@@ -486,7 +514,7 @@ void tokenizer_free(Tokenizer *tokenizer) {
 
 Tokenizer *tokenizer_open(const char *path, const Checkpoint *own, Checkpoint **file, Error *error) {
     *file = NULL;
-    if (path && !(*file = checkpoint_open(path, error))) return NULL;
+    if (path && !(*file = checkpoint_open_vocabulary(path, error))) return NULL;
     const Checkpoint *source = path ? *file : own;
     if (checkpoint_has_vocabulary(source)) return tokenizer_new(source, error);
     error_set(

@@ -47,16 +47,7 @@ bool tokenizer_is_end(const Tokenizer *tokenizer, int32_t id);
 enum {
     ENCODE_ENDS = 1,    /* BOS before and EOS after, as the metadata says */
     ENCODE_SPECIAL = 2, /* recognise control tokens such as <|endoftext|> in the text */
-    ENCODE_GUARDED = 4, /* but those behind a guard, which is no part of the text (tokenizer_guard) */
 };
-
-/*
- * Appends a text from outside, as a part of what will be encoded with ENCODE_SPECIAL | ENCODE_GUARDED: before whatever in
- * it would be taken for a control token stands a guard, U+FDD0, a noncharacter that no text has (The Unicode Standard,
- * section 23.7); one that it has becomes U+FFFD. So the words of a user steer nothing, and are otherwise encoded as ever.
- * False when memory runs out.
- */
-bool tokenizer_guard(const Tokenizer *tokenizer, String text, TextBuffer *out);
 
 /*
  * Appends the tokens of n_bytes of text to `tokens`. Any bytes will do; the time is near-linear in n_bytes.
@@ -64,6 +55,16 @@ bool tokenizer_guard(const Tokenizer *tokenizer, String text, TextBuffer *out);
  */
 bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_bytes, unsigned flags,
                       Tokens *tokens, Error *error);
+
+/*
+ * Likewise for what a chat template has made (template_render), with control tokens; marks [text.n] tell of each byte
+ * whether it is from outside, as template_render gives them. A token that steers the model has no such byte: whatever a
+ * person or the model writes is text, to the last byte, and no token of the template's is lost beside it. What steers are
+ * control tokens; added tokens that look like markup, <…> or [INST], for files do not agree on which are control tokens; and
+ * added tokens of more than one character, white space aside, that the template itself writes in this text.
+ */
+bool tokenizer_encode_marked(const Tokenizer *tokenizer, String text, const char *marks, Tokens *tokens,
+                             Error *error);
 
 /*
  * The bytes that a token stands for, as they appear in running text (SentencePiece's ▁ is a space).

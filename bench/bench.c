@@ -164,7 +164,7 @@ static bool save_json(const Results *results, const char *path, Error *error) {
         if (results->n_rows) write_json(stdout, results);
         return fflush(stdout) == 0 || error_set(error, "stdout: cannot write: %s", strerror(errno));
     }
-    bool ok = output_open(&output, path, error);
+    bool ok = output_open(&output, path, &(Inputs){0}, error);
     if (ok && results->n_rows) {
         write_json(output.file, results);
         ok = output_finish(&output, error);

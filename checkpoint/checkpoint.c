@@ -74,18 +74,29 @@ static bool map_file(MappedFile *file, Error *error) {
     return true;
 }
 
-MappedFile *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *error) {
-    size_t n = checkpoint->n_files, length = strlen(path) + 1;
+bool checkpoint_look(Checkpoint *checkpoint, const char *path, Error *error) {
+    size_t n = checkpoint->n_places, length = strlen(path) + 1;
     char *name = checkpoint_own(checkpoint, length, error);
-    MappedFile *files = name ? realloc(checkpoint->files, (n + 1) * sizeof *files) : NULL;
+    Place *places = name ? realloc(checkpoint->places, (n + 1) * sizeof *places) : NULL;
+    if (!places) return error_set(error, "%s: not enough memory", path);
+    memcpy(name, path, length);
+    checkpoint->places = places;
+    places[n] = (Place){.path = name};
+    if (stat(path, &places[n].found) != 0) places[n].found = (struct stat){0};
+    checkpoint->n_places++;
+    return true;
+}
+
+MappedFile *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *error) {
+    size_t n = checkpoint->n_files;
+    MappedFile *files = realloc(checkpoint->files, (n + 1) * sizeof *files);
     if (files) checkpoint->files = files;
-    if (!files) {
+    if (!files || !checkpoint_look(checkpoint, path, error)) {
         error_set(error, "%s: not enough memory", path);
         return NULL;
     }
-    memcpy(name, path, length);
     checkpoint->n_files++;
-    files[n] = (MappedFile){.path = name, .descriptor = -1};
+    files[n] = (MappedFile){.path = checkpoint->places[checkpoint->n_places - 1].path, .descriptor = -1};
     return map_file(&files[n], error) ? &files[n] : NULL;
 }
 
@@ -103,12 +114,36 @@ bool checkpoint_changed(const Checkpoint *checkpoint) {
     return changed;
 }
 
+static bool is_same_file(const struct stat *a, const struct stat *b) {
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
+/* The name behind the last slash; *folder is what the path before it leads to, zeros where that is nothing. */
+static void split_path(const char *path, const char **name, struct stat *folder) {
+    char before[4096];
+    const char *slash = strrchr(path, '/');
+    *name = slash ? slash + 1 : path;
+    snprintf(before, sizeof before, "%.*s.", (int)(*name - path), path);
+    if (stat(before, folder) != 0) *folder = (struct stat){0};
+}
+
+/* By the file, or by its name in its folder, where another may have taken its place. */
+static bool is_at(const Place *place, const struct stat *file, const char *name, const struct stat *folder) {
+    const char *place_name;
+    struct stat place_folder;
+    if (place->found.st_ino && is_same_file(&place->found, file)) return true;
+    split_path(place->path, &place_name, &place_folder);
+    return strcmp(place_name, name) == 0 && is_same_file(&place_folder, folder);
+}
+
 bool checkpoint_reads(const Checkpoint *checkpoint, const char *path) {
-    struct stat status;
-    bool is_there = stat(path, &status) == 0, found = false;
-    for (size_t i = 0; is_there && i < checkpoint->n_files; i++)
-        found = found || (checkpoint->files[i].opened.st_ino == status.st_ino &&
-                          checkpoint->files[i].opened.st_dev == status.st_dev);
+    const char *name;
+    struct stat file, folder;
+    bool found = false;
+    if (stat(path, &file) != 0) file = (struct stat){0};
+    split_path(path, &name, &folder);
+    for (size_t i = 0; i < checkpoint->n_places && !found; i++)
+        found = is_at(&checkpoint->places[i], &file, name, &folder);
     return found;
 }
 
@@ -177,13 +212,10 @@ bool checkpoint_index(Checkpoint *checkpoint, Error *error) {
     return check_keys(checkpoint, error) && check_tensors(checkpoint, error);
 }
 
-Checkpoint *checkpoint_open(const char *path, Error *error) {
-    return checkpoint_open_with(path, NULL, NULL, error);
-}
-
-Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *user, Error *error) {
-    Checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
-    if (checkpoint) checkpoint->progress = progress, checkpoint->user = user;
+/* Opens what is at path, with what `begin` says of how. */
+static Checkpoint *open_as(const char *path, Checkpoint begin, Error *error) {
+    Checkpoint *checkpoint = malloc(sizeof *checkpoint);
+    if (checkpoint) *checkpoint = begin;
     if (!checkpoint || !(checkpoint->path = strdup(path))) {
         error_set(error, "%s: not enough memory", path);
         goto fail;
@@ -192,6 +224,20 @@ Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *use
 fail:
     checkpoint_close(checkpoint);
     return NULL;
+}
+
+Checkpoint *checkpoint_open(const char *path, Error *error) {
+    return checkpoint_open_with(path, NULL, NULL, error);
+}
+
+Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *user, Error *error) {
+    return open_as(path, (Checkpoint){.progress = progress, .user = user}, error);
+}
+
+Checkpoint *checkpoint_open_vocabulary(const char *path, Error *error) {
+    Error why;
+    Checkpoint *checkpoint = checkpoint_open(path, error);
+    return checkpoint ? checkpoint : open_as(path, (Checkpoint){.vocabulary_only = true}, &why);
 }
 
 void checkpoint_unmap(Checkpoint *checkpoint) {
@@ -208,6 +254,7 @@ void checkpoint_close(Checkpoint *checkpoint) {
     checkpoint_unmap(checkpoint);
     for (Owned *owned = checkpoint->owned, *next; owned; owned = next) next = owned->next, free(owned);
     free(checkpoint->files);
+    free(checkpoint->places);
     free(checkpoint->loadings);
     free(checkpoint->loaded);
     free(checkpoint->path);
@@ -220,6 +267,7 @@ void checkpoint_close(Checkpoint *checkpoint) {
 
 const char *checkpoint_path(const Checkpoint *checkpoint) { return checkpoint->path; }
 uint64_t checkpoint_turned_bytes(const Checkpoint *checkpoint) { return checkpoint->n_turned; }
+uint64_t checkpoint_left_out_bytes(const Checkpoint *checkpoint) { return checkpoint->n_left_out; }
 const char *checkpoint_format(const Checkpoint *checkpoint) { return checkpoint->format; }
 
 uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint) {
@@ -356,6 +404,27 @@ bool checkpoint_f32(const Checkpoint *checkpoint, const char *key, float *value,
     return true;
 }
 
+bool checkpoint_number(const Checkpoint *checkpoint, const char *key, double *value, Error *error) {
+    const Entry *entry = find_entry(checkpoint, key);
+    float single;
+    uint64_t whole = 0;
+    if (!entry) return true;
+    if (entry->type == VALUE_F64) {
+        memcpy(value, entry->data, sizeof *value);
+    } else if (entry->type == VALUE_F32) {
+        memcpy(&single, entry->data, sizeof single);
+        *value = (double)single;
+    } else if (read_unsigned(entry->type, entry->data, &whole)) {
+        *value = (double)whole;
+    } else if (whole) { /* negative */
+        unsigned unused = 64 - 8 * (unsigned)format_value_bytes(entry->type);
+        *value = -(double)((~(whole << unused) >> unused) + 1);
+    } else {
+        return wrong_type(checkpoint, entry, "a number", error);
+    }
+    return true;
+}
+
 bool checkpoint_bool(const Checkpoint *checkpoint, const char *key, bool *value, Error *error) {
     const Entry *entry = find_entry(checkpoint, key);
     if (!entry) return true;
@@ -405,8 +474,20 @@ static bool find_numbers(const Checkpoint *checkpoint, const char *key, ValueTyp
     return true;
 }
 
-bool checkpoint_bools(const Checkpoint *checkpoint, const char *key, NumberArray *array, Error *error) {
-    return find_numbers(checkpoint, key, VALUE_BOOL, VALUE_BOOL, array, error);
+bool checkpoint_flags(const Checkpoint *checkpoint, const char *key, FlagArray *flags, Error *error) {
+    const Entry *entry = find_entry(checkpoint, key);
+    *flags = (FlagArray){0};
+    if (!entry) return true;
+    const size_t size = entry->type == VALUE_ARRAY ? format_value_bytes(entry->element) : 0;
+    bool ok = size > 0 && entry->element != VALUE_F32 && entry->element != VALUE_F64;
+    for (size_t i = 0; ok && i < entry->n; i++) {
+        const unsigned char *item = entry->data + i * size;
+        ok = item[0] <= 1; /* little-endian: the low byte comes first */
+        for (size_t k = 1; ok && k < size; k++) ok = item[k] == 0;
+    }
+    if (!ok) return wrong_type(checkpoint, entry, "array of bool (0 or 1)", error);
+    *flags = (FlagArray){(size_t)entry->n, size, entry->data};
+    return true;
 }
 
 bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, NumberArray *array, Error *error) {

@@ -77,6 +77,12 @@ typedef bool Progress(void *user, const char *what, size_t done, size_t total);
 
 /* Likewise, and tells of a folder's weights that have to be turned; progress may be NULL. */
 Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *user, Error *error);
+
+/*
+ * Likewise for who wants a vocabulary: of a folder whose model is of a kind that is not read, or whose weights are not there,
+ * that alone, without tensors.
+ */
+Checkpoint *checkpoint_open_vocabulary(const char *path, Error *error);
 void checkpoint_close(Checkpoint *checkpoint);
 
 const char *checkpoint_path(const Checkpoint *checkpoint);
@@ -86,13 +92,19 @@ uint64_t checkpoint_file_bytes(const Checkpoint *checkpoint); /* of all files th
 /* Memory that its weights take beyond the files: those that a folder has in another order than GGUF. */
 uint64_t checkpoint_turned_bytes(const Checkpoint *checkpoint);
 
+/* Weights of a folder that are no part of the text model, and are left out: for pictures, for tokens further on. */
+uint64_t checkpoint_left_out_bytes(const Checkpoint *checkpoint);
+
 /*
  * Whether the file has been written to since it was opened, so that what was computed may be of old and new weights.
  * A file that was renamed, deleted, or replaced by another of its name has not: the mapping keeps it.
  */
 bool checkpoint_changed(const Checkpoint *checkpoint);
 
-/* Whether the path is one of the files that are mapped, by whatever name. */
+/*
+ * Whether the path is one of the files that it was read from, a folder's texts among them, by whatever name (a link, hard or
+ * not); or the place of one that was looked for and was not there, and would be taken the next time.
+ */
 bool checkpoint_reads(const Checkpoint *checkpoint, const char *path);
 
 /* Tensors in the file's order; checkpoint_tensor(i), i < checkpoint_n_tensors. */
@@ -123,7 +135,7 @@ bool checkpoint_has(const Checkpoint *checkpoint, const char *key);
 
 /*
  * Puts a key into the metadata, in place of another of that name; all is copied. For who makes a file of a folder:
- * checkpoint_lay_out gives its tensors the names, order of rows and types that GGUF files have, and takes keys off that
+ * checkpoint_lay_out gives its tensors the names and order of rows that GGUF files have, and takes keys off that
  * only this program knows. Then tensor->data says nothing, and checkpoint_weights has the weights of tensor i, until it
  * is called again; NULL with an error when memory runs out. A GGUF file stays as it is.
  */
@@ -146,6 +158,8 @@ bool checkpoint_error(const Checkpoint *checkpoint, Error *error, const char *fo
  */
 bool checkpoint_u64(const Checkpoint *checkpoint, const char *key, uint64_t *value, Error *error);
 bool checkpoint_f32(const Checkpoint *checkpoint, const char *key, float *value, Error *error);
+bool checkpoint_number(const Checkpoint *checkpoint, const char *key, double *value,
+                       Error *error); /* an integer or a real number of any type */
 bool checkpoint_bool(const Checkpoint *checkpoint, const char *key, bool *value, Error *error);
 bool checkpoint_string(const Checkpoint *checkpoint, const char *key, String *value, Error *error);
 
@@ -183,8 +197,14 @@ typedef struct NumberArray {
     const unsigned char *data;
 } NumberArray;
 
-bool checkpoint_bools(const Checkpoint *checkpoint, const char *key, NumberArray *array,
-                      Error *error); /* of 1 byte each, 0 or 1 */
+/* An array of bools where they lie, flag i at i · stride: 0 or 1. A missing key gives data = NULL, n = 0 and succeeds. */
+typedef struct FlagArray {
+    size_t n, stride;
+    const unsigned char *data;
+} FlagArray;
+
+/* Bools, or integers of 0 and 1, as some writers store them. */
+bool checkpoint_flags(const Checkpoint *checkpoint, const char *key, FlagArray *flags, Error *error);
 bool checkpoint_f32s(const Checkpoint *checkpoint, const char *key, NumberArray *array, Error *error);
 bool checkpoint_i32s(const Checkpoint *checkpoint, const char *key, NumberArray *array,
                      Error *error); /* or uint32 */

@@ -25,9 +25,17 @@ static bool join(Folder *folder, const char *name, char path[static MAX_PATH_BYT
     return (n >= 0 && n < MAX_PATH_BYTES) || make_fail(&folder->maker, "its path is too long");
 }
 
+/* The path of a file that is now looked for. */
+static bool look(Folder *folder, const char *name, char path[static MAX_PATH_BYTES]) {
+    Maker *maker = &folder->maker;
+    maker->ok =
+        maker->ok && join(folder, name, path) && checkpoint_look(maker->checkpoint, path, maker->error);
+    return maker->ok;
+}
+
 static bool exists(Folder *folder, const char *name) {
     char path[MAX_PATH_BYTES];
-    return join(folder, name, path) && access(path, F_OK) == 0;
+    return look(folder, name, path) && access(path, F_OK) == 0;
 }
 
 static bool has_tokens(Folder *folder) {
@@ -64,7 +72,7 @@ static bool read_all(Folder *folder, const char *path, int file, char *text, siz
 
 char *folder_text(Folder *folder, const char *name, size_t most, size_t before, bool own, size_t *n) {
     char path[MAX_PATH_BYTES], *text = NULL;
-    if (!folder->maker.ok || !join(folder, name, path)) return NULL;
+    if (!look(folder, name, path)) return NULL;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) {
         if (errno != ENOENT) fail_at(folder, path, strerror(errno));
@@ -80,6 +88,14 @@ char *folder_text(Folder *folder, const char *name, size_t most, size_t before, 
         text = NULL;
     }
     close(file);
+    const char *pointer = text ? foreign_pointer(text + before, *n) : NULL;
+    if (pointer) {
+        char what[128];
+        snprintf(what, sizeof what, "this is %s", pointer);
+        fail_at(folder, path, what);
+        if (!own) free(text);
+        text = NULL;
+    }
     return text;
 }
 
@@ -104,8 +120,8 @@ static void map_weights(Folder *folder, const char *name) {
     } else if (zip_recognise(file->bytes, file->n_bytes)) {
         checkpoint->format = "PyTorch";
         maker->ok = torch_read(checkpoint, &folder->shelf, file, maker->error);
-    } else if (n > 4 && strcmp(name + n - 4, ".bin") == 0 &&
-               !safetensors_recognise(file->bytes, file->n_bytes)) {
+    } else if (!safetensors_recognise(file->bytes, file->n_bytes) &&
+               (is_foreign(file) || (n > 4 && strcmp(name + n - 4, ".bin") == 0))) {
         maker->ok = refuse_foreign(file, maker->error);
     } else {
         maker->ok = safetensors_read(&folder->shelf, file, maker->error);
@@ -176,13 +192,38 @@ static void read_weights(Folder *folder, const char *file) {
     if (file) map_weights(folder, file);
 }
 
+/* What a folder may have besides is its own, too, and read by others, though not by us this time. */
+static bool look_around(Folder *folder) {
+    static const char *const names[] = {"model.safetensors",
+                                        "model.safetensors.index.json",
+                                        "pytorch_model.bin",
+                                        "pytorch_model.bin.index.json",
+                                        "tokenizer.json",
+                                        "tokenizer.model",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "chat_template.jinja",
+                                        "chat_template.json"};
+    char path[MAX_PATH_BYTES];
+    bool ok = true;
+    for (size_t i = 0; ok && i < sizeof names / sizeof *names; i++) ok = look(folder, names[i], path);
+    return ok;
+}
+
 static void read_all_of_it(Folder *folder, const char *file) {
     Maker *maker = &folder->maker;
     folder->config = folder_json(folder, "config.json");
     folder->tokenizer_config = folder_json(folder, "tokenizer_config.json");
     folder->generation_config = folder_json(folder, "generation_config.json");
     if (!maker->ok) return;
-    if (folder->config) {
+    bool vocabulary_only = maker->checkpoint->vocabulary_only;
+    const Json *n_rows = hub_get(folder->config, "vocab_size");
+    int64_t n;
+    if (vocabulary_only && n_rows && json_integer(n_rows, &n) && n > 0 && n < 1 << 24)
+        make_u32(maker, "attn.embedding_rows", (uint64_t)n); /* which no tensor tells */
+    if (folder->config && !vocabulary_only) {
         folder->family = hub_family(maker, folder->config);
         if (folder->family) hub_config(maker, folder->family, folder->config);
         if (maker->ok) read_weights(folder, file);
@@ -195,14 +236,14 @@ bool folder_read(Checkpoint *checkpoint, const char *path, const char *file, Err
     Folder folder = {.maker = {.checkpoint = checkpoint, .error = error, .architecture = "", .ok = true},
                      .path = path};
     checkpoint->format = "safetensors";
-    bool has_config = exists(&folder, "config.json");
-    if (!has_config && !has_tokens(&folder)) return refuse_folder(path, error);
-    read_all_of_it(&folder, file);
+    bool is_model = exists(&folder, "config.json") || has_tokens(&folder);
+    if (!is_model) return folder.maker.ok && refuse_folder(path, error);
+    if (look_around(&folder)) read_all_of_it(&folder, file);
     bool has_weights = folder.shelf.n > 0, ok = folder.maker.ok;
     /* A vocabulary alone may be wanted; weights in a format that is not read are another matter. */
     bool has_vocabulary = (make_has(&folder.maker, "tokenizer.huggingface.json") ||
                            make_has(&folder.maker, "tokenizer.ggml.model")) &&
-                          !folder_has_others(path);
+                          (checkpoint->vocabulary_only || !folder_has_others(path));
     free(folder.turnings);
     free(folder.by_name);
     shelf_free(&folder.shelf);

@@ -62,7 +62,7 @@ static void emit(Folder *folder, const HubName *name, size_t word, const Tensor 
     if (name->layer >= 0) snprintf(layer, sizeof layer, "blk.%" PRId64 ".", name->layer);
     if (begin[n] == '#') snprintf(expert, sizeof expert, "%" PRIu64, name->expert);
     snprintf(gguf, sizeof gguf, "%.*s%s", (int)n, begin, expert);
-    make_tensor(&folder->maker, tensor, "%s%s.%s", layer, gguf, name->kind);
+    make_tensor(&folder->maker, tensor, "%s%s%s%s", layer, gguf, *name->kind ? "." : "", name->kind);
 }
 
 /* [n_expert][rows][cols] as a tensor for each expert, or two, of half the rows each. */
@@ -139,6 +139,24 @@ static bool arrange_experts(Folder *folder, const HubName *name, Turning *turnin
     return true;
 }
 
+/*
+ * How many parts CodeGen's q, v, k lie in: the number of TPUs that a size was trained on, which stands in its code alone. It
+ * is 4, but 8 in CodeGen2's 1B and 3.7B, whose config.json alone has the key "head_dim".
+ */
+static size_t codegen_parts(const Folder *folder) { return hub_find(folder->config, "head_dim") ? 8 : 4; }
+
+/* Whether the code of a model divides each row of its head by its length: Baichuan 2. Baichuan 1 has 64,000 tokens. */
+static bool has_unit_head(const Folder *folder) {
+    return strcmp(folder->family->model_type, "baichuan") == 0 &&
+           (hub_find(folder->config, "z_loss_weight") || hub_number(&folder->maker, ".vocab_size") >= 125696);
+}
+
+/* Whether config.json says that a StableLM's attention and MLP read the same: then one norm serves both. */
+static bool is_parallel(Folder *folder) {
+    return strcmp(folder->family->model_type, "stablelm") == 0 &&
+           hub_bool(&folder->maker, folder->config, "use_parallel_residual", false);
+}
+
 /* A tensor that has q, k and v in its rows. */
 static bool check_qkv(Folder *folder, const Turning *turning, const Tensor *tensor) {
     uint64_t rows[3], n_head, n_head_kv, all;
@@ -146,7 +164,7 @@ static bool check_qkv(Folder *folder, const Turning *turning, const Tensor *tens
     bool ok = n_head > 0 && n_head <= 1 << 24 && n_head_kv <= n_head && n_head % n_head_kv == 0 &&
               rows[0] <= 1ull << 40 && tensor->n_dims <= 2 && add(rows[0], 2 * rows[1], &all) &&
               rows_of(tensor) == all &&
-              (turning->turn != TURN_CODEGEN || (rows[0] == rows[1] && rows[0] % 4 == 0));
+              (turning->turn != TURN_CODEGEN || (rows[0] == rows[1] && rows[0] % turning->n_parts == 0));
     return ok || misshapen(folder, turning->from);
 }
 
@@ -159,6 +177,13 @@ static bool arrange(Folder *folder, const HubName *name, const Stored *stored, T
     Turning turning = {.turn = name->turn, .from = stored, .n_parts = 1};
     attention_rows(&folder->maker, rows, &turning.n_head, &turning.n_head_kv);
     bool is_qkv = strncmp(name->gguf, "attn_q ", 7) == 0 || name->turn == TURN_QKV;
+    if (name->turn == TURN_CODEGEN) turning.n_parts = codegen_parts(folder);
+    if (strcmp(name->gguf, "output") == 0 && has_unit_head(folder)) turning.turn = TURN_UNIT;
+    if (strcmp(name->gguf, "ffn_norm") == 0 && is_parallel(folder))
+        return make_fail(&folder->maker,
+                         "config.json: \"use_parallel_residual\" is true, but '%.*s' is there: a "
+                         "layer that is parallel has no such norm",
+                         string_shown(stored->name), stored->name.data);
     if (is_qkv && !check_qkv(folder, &turning, tensor)) return false;
     if (name->turn == TURN_QKV && turning.n_head_kv == 1)
         turning.turn = TURN_NONE; /* its group lies as it should */
@@ -171,7 +196,11 @@ static bool arrange(Folder *folder, const HubName *name, const Stored *stored, T
         if (tensor->n_dims < 2 || tensor->dims[3] != 1) return misshapen(folder, stored);
         tensor->dims[0] = stored->dims[1], tensor->dims[1] = stored->dims[0];
         break;
+    case TURN_UNIT:
+        if (tensor->n_dims != 2) return misshapen(folder, stored);
+        /* fall through */
     case TURN_GAIN:
+    case TURN_DECAY:
         tensor->dtype = DTYPE_F32;
         tensor->n_bytes = stored->n_bytes / stored->item_bytes * sizeof(float);
         break;
@@ -209,6 +238,11 @@ static void emit_all(Folder *folder, const HubName *name, const Tensor *tensor, 
     }
 }
 
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
 static void add_tensor(Folder *folder, const Stored *stored) {
     Maker *maker = &folder->maker;
     HubName name;
@@ -219,6 +253,7 @@ static void add_tensor(Folder *folder, const Stored *stored) {
         return;
     }
     bool is_output = !name.ignored && strcmp(name.gguf, "output") == 0 && strcmp(name.kind, "weight") == 0;
+    if (name.is_beside) maker->checkpoint->n_left_out += stored->n_bytes;
     if (name.ignored || (is_output && folder->tied)) return;
     if (stored->flaw) {
         make_fail(maker, "tensor '%.*s' %s", shown, stored->name.data, stored->flaw);
@@ -236,6 +271,9 @@ static void add_tensor(Folder *folder, const Stored *stored) {
     Tensor tensor = {
         .dtype = stored->dtype, .n_dims = stored->n_dims, .data = stored->data, .n_bytes = stored->n_bytes};
     memcpy(tensor.dims, stored->dims, sizeof tensor.dims);
+    bool is_kernel = ends_with(name.gguf, "conv1d") || ends_with(name.gguf, "shortconv.conv");
+    if (is_kernel && tensor.dims[1] == 1 && tensor.n_dims == 3) /* PyTorch counts the channels of a group */
+        tensor.n_dims = 2, tensor.dims[1] = tensor.dims[2], tensor.dims[2] = 1;
     if (arrange(folder, &name, stored, &tensor)) emit_all(folder, &name, &tensor, stored);
 }
 
@@ -269,6 +307,7 @@ static void drop_tied(Checkpoint *checkpoint) {
 
 void folder_add_tensors(Folder *folder) {
     const Json *tie = hub_get(folder->config, "tie_word_embeddings");
+    if (!tie) tie = hub_get(folder->config, "tie_embedding"); /* LFM2 */
     folder->tied = tie && tie->kind == JSON_BOOL ? tie->boolean : folder->family->tied;
     for (size_t i = 0; i < folder->shelf.n && folder->maker.ok; i++)
         add_tensor(folder, &folder->shelf.tensors[i]);

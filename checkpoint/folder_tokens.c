@@ -1,4 +1,7 @@
-/* What a folder says about its vocabulary: tokenizer.json whole, tokens with a role, the form of a conversation. */
+/*
+ * What a folder says about its vocabulary: tokenizer.json whole, tokens with a role, the form of a conversation; and how it is
+ * to be sampled from.
+ */
 #include "folder.h"
 
 #include <stdio.h>
@@ -83,6 +86,37 @@ static void add_template(Folder *folder) {
     json_free(file);
 }
 
+/* generation_config.json, under the keys that llama.cpp's converter gives its settings. */
+static void add_sampling(Folder *folder) {
+    static const char *const keys[][2] = {{"temperature", "general.sampling.temp"},
+                                          {"top_k", "general.sampling.top_k"},
+                                          {"top_p", "general.sampling.top_p"},
+                                          {"min_p", "general.sampling.min_p"},
+                                          {"repetition_penalty", "general.sampling.penalty_repeat"},
+                                          {"penalty_repeat", "general.sampling.penalty_repeat"},
+                                          {"penalty_last_n", "general.sampling.penalty_last_n"},
+                                          {"sequence", "general.sampling.sequence"},
+                                          {"xtc_probability", "general.sampling.xtc_probability"},
+                                          {"mirostat", "general.sampling.mirostat"}};
+    Maker *maker = &folder->maker;
+    const Json *samples = json_get(folder->generation_config, "do_sample");
+    bool greedy = samples && samples->kind == JSON_BOOL && !samples->boolean;
+    if (greedy) make_f32(maker, keys[0][1], 0);
+    for (size_t i = greedy; i < sizeof keys / sizeof *keys; i++) {
+        const Json *value = json_get(folder->generation_config, keys[i][0]);
+        int64_t whole;
+        if (!value || value->kind == JSON_NULL || make_has(maker, keys[i][1])) continue;
+        if (json_integer(value, &whole) && whole >= 0 && whole <= UINT32_MAX)
+            make_u32(maker, keys[i][1], (uint64_t)whole);
+        else if (value->kind == JSON_NUMBER)
+            make_f32(maker, keys[i][1], value->number);
+        else
+            make_string(maker, keys[i][1], json_string(value)); /* which whoever reads it refuses */
+    }
+    /* Hugging Face's penalty looks back at all of the text. */
+    if (make_has(maker, keys[4][1]) && !make_has(maker, keys[6][1])) make_f32(maker, keys[6][1], -1);
+}
+
 void folder_add_tokenizer(Folder *folder) {
     static const char *const ids[][2] = {{"bos", "tokenizer.ggml.bos_token_id"},
                                          {"eos", "tokenizer.ggml.eos_token_id"},
@@ -110,6 +144,7 @@ void folder_add_tokenizer(Folder *folder) {
         const Json *value = json_get(folder->tokenizer_config, adds[i][0]);
         if (value && value->kind == JSON_BOOL) make_bool(maker, adds[i][1], value->boolean);
     }
+    add_sampling(folder);
     add_ends(folder);
     add_template(folder);
     folder_forget_vocabulary(folder);

@@ -3,7 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Rows of the embedding: there is a token for each. 0 where there is none yet. */
+/*
+ * Rows of the embedding: there is a token for each. 0 where there is none yet. Where config.json alone says it, no more than
+ * the files with the tokens pay for.
+ */
 static size_t count_rows(const Folder *folder) {
     const Checkpoint *checkpoint = folder->maker.checkpoint;
     for (size_t i = 0; i < checkpoint->n_tensors; i++) {
@@ -11,7 +14,8 @@ static size_t count_rows(const Folder *folder) {
         if (string_equals(tensor->name, "token_embd.weight") && tensor->dims[1] < 1 << 24)
             return (size_t)tensor->dims[1];
     }
-    return 0;
+    size_t said = checkpoint->vocabulary_only ? (size_t)hub_number(&folder->maker, "attn.embedding_rows") : 0;
+    return said <= 4 * (folder->vocab->model.n + folder->vocab->n_added) + 4096 ? said : 0;
 }
 
 /* Puts the added tokens into their places among the pieces, and behind these what no token has. False without memory. */

@@ -13,14 +13,16 @@
     "an old " name                                                                                           \
     " file (before August 2023): get the model as GGUF, or try llama.cpp's convert_llama_ggml_to_gguf.py"
 
+static const char lfs[] = "version https://git-lfs.github.com/",
+                  is_lfs[] = "a Git-LFS pointer, not the file itself: run 'git lfs pull' in its folder";
+
 /* Files with a magic, whose letters may be any byte but NUL. */
 static const struct {
     size_t offset;
     const char *magic;
     const char *what; /* … this is */
 } magics[] = {
-    {0, "version https://git-lfs.github.com/",
-     "a Git-LFS pointer, not the file itself: run 'git lfs pull' in its folder"},
+    {0, lfs, is_lfs},
     {0, "FUGG", BIG_ENDIAN_GGUF},
     {0, "24ka", "a llama2.c checkpoint of version 1 or 2; only version 0 is read"},
     {0, "lmgg", OLD_GGML("GGML")},
@@ -38,6 +40,8 @@ static const struct {
     {0, "7z\xbc\xaf\x27\x1c", "a 7z archive; unpack it first"},
     {257, "ustar", "a tar archive; unpack it first"},
 };
+
+enum { HEAD_BYTES = 512 /* that are looked at */ };
 
 /* The beginning of a file, as much of it as is looked at. */
 typedef struct Head {
@@ -103,8 +107,15 @@ static const char *describe(Head head) {
     return NULL;
 }
 
+const char *foreign_pointer(const char *text, size_t n) {
+    return n >= sizeof lfs - 1 && memcmp(text, lfs, sizeof lfs - 1) == 0 ? is_lfs : NULL;
+}
+
+bool is_foreign(const MappedFile *file) {
+    return describe((Head){file->bytes, file->n_bytes < HEAD_BYTES ? file->n_bytes : HEAD_BYTES}) != NULL;
+}
+
 bool refuse_foreign(const MappedFile *file, Error *error) {
-    enum { HEAD_BYTES = 512 };
     const char *what = describe((Head){file->bytes, file->n_bytes < HEAD_BYTES ? file->n_bytes : HEAD_BYTES});
     if (what) return error_set(error, "%s: this is %s", file->path, what);
     return error_set(error,

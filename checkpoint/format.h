@@ -52,11 +52,19 @@ typedef struct MappedFile {
     struct stat opened; /* what it was when it was opened */
 } MappedFile;
 
+/* Where a file was looked for. */
+typedef struct Place {
+    const char *path;
+    struct stat found; /* zeros where there was none */
+} Place;
+
 struct Checkpoint {
     char *path; /* as it was given: a file or a folder */
     const char *format;
     MappedFile *files; /* [n_files] that hold its weights */
     size_t n_files;
+    Place *places; /* [n_places] that opening it looked at */
+    size_t n_places;
     Tensor *tensors; /* in the file's order */
     size_t n_tensors;
     Entry *entries; /* likewise */
@@ -67,6 +75,8 @@ struct Checkpoint {
     struct Loading **loadings; /* [n_tensors] of checkpoint_lay_out, or NULL */
     void *loaded;              /* what checkpoint_weights made last */
     uint64_t n_turned;         /* bytes of weights that do not lie in a file */
+    uint64_t n_left_out;       /* bytes of weights that are no part of the text model */
+    bool vocabulary_only;      /* of a folder nothing else is read */
     Progress *progress;        /* while it is opened, or NULL */
     void *user;                /* what progress gets */
 };
@@ -80,6 +90,9 @@ typedef struct Format {
     bool (*recognise)(const unsigned char *bytes, size_t n);
     bool (*read)(Checkpoint *checkpoint, Error *error);
 } Format;
+
+/* Keeps in mind that a file is looked for at path, for checkpoint_reads: before whoever opens it, or asks if it is there. */
+bool checkpoint_look(Checkpoint *checkpoint, const char *path, Error *error);
 
 /*
  * Maps one more file, checkpoint->files[n_files − 1] afterwards, which moves the others' structs. NULL with an error
@@ -115,6 +128,9 @@ bool refuse_changed(const MappedFile *file, Error *error);
 
 /* Each fails: it says what a file or folder is that is no checkpoint, and what to do with it. */
 bool refuse_foreign(const MappedFile *file, Error *error);
+/* Whether refuse_foreign has more to say than that it is none; what a text is that Git LFS left in a file's place, or NULL. */
+bool is_foreign(const MappedFile *file);
+const char *foreign_pointer(const char *text, size_t n);
 bool refuse_folder(const char *path, Error *error);
 
 /* Whether a folder has weights in files of formats that end in .gguf, .safetensors, .bin, .pt or .pth. */

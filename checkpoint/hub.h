@@ -12,7 +12,9 @@
 /* One model_type of config.json. */
 typedef struct HubFamily {
     const char *model_type, *architecture;
-    const char *activation; /* the names that config.json may give its activation, between spaces */
+    const char *
+        activation; /* of its MLP, where no key says another: as activations in hub_check.c call it; NULL: fixed */
+    bool gated;          /* the MLP has a gate; also where the activation is "silu" */
     bool halves;         /* GGUF has rows of q and k so that RoPE turns neighbours; the folder pairs halves */
     bool gain_minus_one; /* norms store their gain − 1 */
     bool has_rope;
@@ -28,17 +30,18 @@ void hub_config(Maker *maker, const HubFamily *family, const Json *config);
 /* An integer under one of the keys that begin with a '.', or what a missing one means; 0 if it has no meaning. */
 uint64_t hub_number(const Maker *maker, const char *key);
 
+/* Keys of layers that keep a state, and of the text model beside one for pictures (hub_states.c); before any others. */
+void hub_states(Maker *maker, const Json *config);
+
 /* Keys and small tensors about RoPE (hub_rope.c). */
 void hub_rope(Maker *maker, const HubFamily *family, const Json *config);
 
 /* A key of GGUF with the value that config.json gives under `name`; fails where that is of another type. */
 void hub_add(Maker *maker, const char *gguf, ValueType type, const char *name, const Json *value);
 
-/* What a class means where config.json lacks what GGUF has under that key; 0 if it means nothing. */
-double hub_default(const char *architecture, const char *gguf);
-
-/* A number of config.json, or `otherwise`. */
-double hub_real(const Json *config, const char *key, double otherwise);
+/* A number of config.json, or `otherwise`, also where it is null; fails where it is of another type. Likewise a bool. */
+double hub_real(Maker *maker, const Json *config, const char *key, double otherwise);
+bool hub_bool(Maker *maker, const Json *config, const char *key, bool otherwise);
 
 /* NULL also for null. */
 const Json *hub_not_null(const Json *json);
@@ -46,14 +49,37 @@ const Json *hub_not_null(const Json *json);
 /* A member of config.json, also in its text_config; "a.b" is member b of a. NULL if it is missing or null. */
 const Json *hub_get(const Json *config, const char *key);
 
+/* Likewise, but a null is found, too. */
+const Json *hub_find(const Json *config, const char *key);
+
+/* Whether a word is one of a list, between spaces; NULL lists all. */
+bool hub_listed(const char *list, const char *word);
+
+/* Whether a key of config.json becomes one of GGUF in that family, as it stands. */
+bool hub_is_key(const HubFamily *family, const char *name);
+
+/* Fails on values that nothing here computes (hub_check.c). */
+void hub_check(Maker *maker, const HubFamily *family, const Json *config);
+
+/* The key about the MLP's activation, where it is not the family's (hub_check.c). */
+void hub_activation(Maker *maker, const HubFamily *family, const Json *config);
+
+/* attn.unread_keys: those of config.json that nothing reads, if there are some (hub_check.c). */
+void hub_list_unread(Maker *maker, const HubFamily *family, const Json *config);
+
+/* Keys that tell of each layer (hub_layers.c). */
+void hub_layers(Maker *maker, const HubFamily *family, const Json *config);
+
 /* How a tensor's weights have to be arranged. */
 typedef enum Turn {
     TURN_NONE,      /* as they are */
     TURN_TRANSPOSE, /* [cols][rows] become [rows][cols], for each expert if there are some */
     TURN_COPY,      /* as they are, but at an address that fits their type */
     TURN_GAIN,      /* 1 is added; F32 */
+    TURN_DECAY,     /* a delta net's A_log becomes -exp(A_log); F32 */
     TURN_QKV,       /* groups of some q's heads, k, v: all q, all k, all v */
-    TURN_CODEGEN,   /* four parts of q, v, k: likewise */
+    TURN_CODEGEN,   /* n_parts parts of q, v, k: likewise */
+    TURN_UNIT,      /* each row is divided by its length; F32 */
     TURN_COLUMNS, /* [n_expert][cols][2·rows], where gate and up take turns: one and the other [n_expert][rows][cols] */
     TURN_MXFP4, /* blocks [n_expert][rows][cols / 32][16] and scales beside them: ggml's blocks, gate and up apart */
     SPLIT_EXPERTS, /* [n_expert][rows][cols]: a tensor for each expert */
@@ -63,11 +89,12 @@ typedef enum Turn {
 /* A tensor's name, taken apart. */
 typedef struct HubName {
     const char *gguf; /* "attn_q"; "attn_q attn_k attn_v": rows of it become these; with '#' for the expert */
-    const char *kind; /* "weight" or "bias" */
+    const char *kind; /* "weight", "bias", or "" where GGUF's name has neither */
     int64_t layer;    /* −1: not in a layer */
     uint64_t expert;
     Turn turn;
-    bool ignored; /* a mask, a table of RoPE, a part for pictures, scales that are found by their blocks */
+    bool ignored;   /* a mask, a table of RoPE, scales that are found by their blocks; or … */
+    bool is_beside; /* … weights that are no part of the text model: for pictures, or for tokens further on */
 } HubName;
 
 /* False if no tensor of that family has the name. */
@@ -78,7 +105,7 @@ typedef struct Turning {
     Turn turn;
     const Stored *from, *scales; /* the latter of TURN_MXFP4 */
     unsigned char *to;
-    size_t n_parts;             /* that come apart: 2 for gate and up */
+    size_t n_parts;             /* that come apart: 2 for gate and up; of TURN_CODEGEN those that it has */
     uint64_t n_bytes;           /* there */
     uint64_t n_head, n_head_kv; /* of TURN_QKV */
 } Turning;

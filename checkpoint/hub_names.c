@@ -23,6 +23,7 @@ static const Row beside_layers[] = {
     {.hub = "word_embeddings_layernorm", .gguf = "token_embd_norm"},
     {.hub = "wpe", .gguf = "position_embd"},
     {.hub = "embed_positions", .gguf = "position_embd"},
+    {.hub = "embedding_norm", .gguf = "token_embd_norm"},
     {.hub = "norm", .gguf = "output_norm"},
     {.hub = "norm_f", .gguf = "output_norm"},
     {.hub = "ln_f", .gguf = "output_norm"},
@@ -40,7 +41,7 @@ static const Row in_layers[] = {
     {.hub = "input_layernorm", .gguf = "attn_norm"},
     {.hub = "post_attention_layernorm",
      .gguf = "post_attention_norm",
-     .only = " gemma2 gemma3 olmo2 gpt-oss "},
+     .only = " gemma2 gemma3 olmo2 gpt-oss qwen35 "},
     {.hub = "post_attention_layernorm", .gguf = "ffn_norm"},
     {.hub = "pre_feedforward_layernorm", .gguf = "ffn_norm"},
     {.hub = "post_feedforward_layernorm", .gguf = "post_ffw_norm"},
@@ -51,11 +52,14 @@ static const Row in_layers[] = {
     {.hub = "self_attn_layer_norm", .gguf = "attn_norm"},
     {.hub = "final_layer_norm", .gguf = "ffn_norm"},
     {.hub = "attention_norm", .gguf = "attn_norm"},
+    {.hub = "operator_norm", .gguf = "attn_norm"},
     {.hub = "ffn_norm", .gguf = "ffn_norm"},
     {.hub = "ln_mlp", .gguf = "attn_norm"},
     {.hub = "ln_attn", .gguf = "attn_norm_2"},
     {.hub = "self_attn.q_norm", .gguf = "attn_q_norm"},
     {.hub = "self_attn.k_norm", .gguf = "attn_k_norm"},
+    {.hub = "self_attn.q_layernorm", .gguf = "attn_q_norm"},
+    {.hub = "self_attn.k_layernorm", .gguf = "attn_k_norm"},
     /* attention */
     {.hub = "self_attn.q_proj", .gguf = "attn_q"},
     {.hub = "self_attn.k_proj", .gguf = "attn_k"},
@@ -86,6 +90,19 @@ static const Row in_layers[] = {
     {.hub = "attention.dense", .gguf = "attn_output"},
     {.hub = "self_attention.dense", .gguf = "attn_output"},
     {.hub = "attention.wo", .gguf = "attn_output"},
+    /* states */
+    {.hub = "conv.in_proj", .gguf = "shortconv.in_proj"},
+    {.hub = "conv.conv", .gguf = "shortconv.conv"},
+    {.hub = "conv.out_proj", .gguf = "shortconv.out_proj"},
+    {.hub = "linear_attn.in_proj_qkv", .gguf = "attn_qkv"},
+    {.hub = "linear_attn.in_proj_z", .gguf = "attn_gate"},
+    {.hub = "linear_attn.in_proj_a", .gguf = "ssm_alpha"},
+    {.hub = "linear_attn.in_proj_b", .gguf = "ssm_beta"},
+    {.hub = "linear_attn.conv1d", .gguf = "ssm_conv1d"},
+    {.hub = "linear_attn.A_log", .gguf = "ssm_a", .turn = TURN_DECAY},
+    {.hub = "linear_attn.dt_bias", .gguf = "ssm_dt"},
+    {.hub = "linear_attn.norm", .gguf = "ssm_norm"},
+    {.hub = "linear_attn.out_proj", .gguf = "ssm_out"},
     /* MLP */
     {.hub = "mlp.gate_proj", .gguf = "ffn_gate"},
     {.hub = "mlp.up_proj", .gguf = "ffn_up"},
@@ -157,9 +174,14 @@ static const char *const buffers[] = {"attn.bias",
                                       "mlp.experts.gate_up_proj_scales",
                                       "mlp.experts.down_proj_scales"};
 
-/* What a model has for pictures; its language model stands alone. */
-static const char *const for_pictures[] = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
-                                           "model.multi_modal_projector."};
+/* What a model has for pictures, and for tokens further on; its language model stands alone. */
+static const char *const beside[] = {"vision_tower.",
+                                     "multi_modal_projector.",
+                                     "model.vision_tower.",
+                                     "model.multi_modal_projector.",
+                                     "model.visual.",
+                                     "visual.",
+                                     "mtp."};
 
 static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
@@ -208,9 +230,8 @@ bool hub_name(HubName *name, const HubFamily *family, String stored) {
     if (stored.n >= sizeof text || memchr(stored.data, '\0', stored.n)) return false;
     memcpy(text, stored.data, stored.n);
     text[stored.n] = '\0';
-    const char *at = text, *pictures = text;
-    if (strip(&pictures, for_pictures, sizeof for_pictures / sizeof *for_pictures))
-        return name->ignored = true;
+    const char *at = text, *part = text;
+    if (strip(&part, beside, sizeof beside / sizeof *beside)) return name->ignored = name->is_beside = true;
     while (strip(&at, prefixes, sizeof prefixes / sizeof *prefixes)) continue;
     uint64_t layer = 0;
     if (strip(&at, lists, sizeof lists / sizeof *lists)) {
@@ -232,7 +253,9 @@ bool hub_name(HubName *name, const HubFamily *family, String stored) {
         name->turn = rows[i].turn;
         bool is_vector = strcmp(name->kind, "bias") == 0;
         if (name->turn == TURN_TRANSPOSE && is_vector) name->turn = TURN_NONE;
-        if (family->gain_minus_one && ends(name->gguf, "norm") && !is_vector) name->turn = TURN_GAIN;
+        bool is_gain = ends(name->gguf, "norm") && strcmp(name->gguf, "ssm_norm") != 0;
+        if (family->gain_minus_one && is_gain && !is_vector) name->turn = TURN_GAIN;
+        if (name->turn == TURN_DECAY) name->kind = "";
         return true;
     }
     return false;

@@ -17,14 +17,24 @@ static float *add_factors(Maker *maker, const char *name, uint64_t n) {
     return factors;
 }
 
+/* By how much positions are stretched: a key, or what the context has grown by. */
+static double read_factor(Maker *maker, const Json *config, const Json *rope) {
+    double n_old = hub_real(maker, rope, "original_max_position_embeddings", 0),
+           grown = n_old > 0 ? hub_real(maker, config, "max_position_embeddings", 0) / n_old : 0,
+           factor = hub_real(maker, rope, "factor", grown);
+    if (!(factor > 0 && factor < 1e9)) make_fail(maker, "config.json: RoPE scaling by \"factor\" %g", factor);
+    return factor;
+}
+
 /*
  * Llama 3.1's factors of RoPE's wavelengths: long waves are stretched by `factor`, short ones stay, and between them
  * goes a smooth way (Grattafiori et al. 2024, arXiv:2407.21783; config.json's rope_type "llama3").
  */
 static void add_llama3(Maker *maker, const Json *rope, double base, uint64_t rope_dim) {
-    const double factor = hub_real(rope, "factor", 8), low = hub_real(rope, "low_freq_factor", 1),
-                 high = hub_real(rope, "high_freq_factor", 4),
-                 n_ctx = hub_real(rope, "original_max_position_embeddings", 8192),
+    const double factor = hub_real(maker, rope, "factor", 8),
+                 low = hub_real(maker, rope, "low_freq_factor", 1),
+                 high = hub_real(maker, rope, "high_freq_factor", 4),
+                 n_ctx = hub_real(maker, rope, "original_max_position_embeddings", 8192),
                  pi = 3.14159265358979323846;
     float *factors = add_factors(maker, "rope_freqs.weight", rope_dim / 2);
     for (uint64_t i = 0; factors && i < rope_dim / 2; i++) {
@@ -50,9 +60,11 @@ static void copy_factors(Maker *maker, const char *name, const char *key, const 
 /* LongRoPE (Ding et al. 2024, arXiv:2402.13753) with the attention factor that Phi-3 gives it. */
 static void add_longrope(Maker *maker, const Json *config, const Json *rope, uint64_t rope_dim) {
     double n_ctx = (double)hub_number(maker, ".context_length"),
-           n_old = hub_real(rope, "original_max_position_embeddings",
-                            hub_real(config, "original_max_position_embeddings", 0));
-    double scale = n_ctx / n_old, factor = scale > 1 ? sqrt(1 + log(scale) / log(n_old)) : 1;
+           n_old = hub_real(maker, rope, "original_max_position_embeddings",
+                            hub_real(maker, config, "original_max_position_embeddings", 0));
+    double scale = n_ctx / n_old;
+    if (!hub_get(config, "original_max_position_embeddings")) scale = hub_real(maker, rope, "factor", scale);
+    double factor = scale > 1 ? sqrt(1 + log(scale) / log(n_old)) : 1;
     if (!(n_old > 1)) {
         make_fail(maker, "config.json: \"original_max_position_embeddings\" of RoPE is missing");
         return;
@@ -60,7 +72,7 @@ static void add_longrope(Maker *maker, const Json *config, const Json *rope, uin
     make_string(maker, ".rope.scaling.type", (String){"longrope", 8});
     if (!make_has(maker, ".rope.scaling.original_context_length"))
         make_u32(maker, ".rope.scaling.original_context_length", (uint64_t)fmin(n_old, UINT32_MAX));
-    make_f32(maker, ".rope.scaling.attn_factor", hub_real(rope, "attention_factor", factor));
+    make_f32(maker, ".rope.scaling.attn_factor", hub_real(maker, rope, "attention_factor", factor));
     copy_factors(maker, "rope_factors_long.weight", "long_factor", json_get(rope, "long_factor"),
                  rope_dim / 2);
     copy_factors(maker, "rope_factors_short.weight", "short_factor", json_get(rope, "short_factor"),
@@ -69,21 +81,23 @@ static void add_longrope(Maker *maker, const Json *config, const Json *rope, uin
 
 /* YaRN (Peng et al. 2023, arXiv:2309.00071). */
 static void add_yarn(Maker *maker, const Json *config, const Json *rope) {
-    static const char *const floats[][2] = {{".rope.scaling.yarn_ext_factor", "extrapolation_factor"},
-                                            {".rope.scaling.yarn_attn_factor", "attention_factor"},
-                                            {".rope.scaling.yarn_beta_fast", "beta_fast"},
+    static const char *const floats[][2] = {{".rope.scaling.yarn_beta_fast", "beta_fast"},
                                             {".rope.scaling.yarn_beta_slow", "beta_slow"}};
-    double n_old =
-        hub_real(rope, "original_max_position_embeddings", hub_real(config, "max_position_embeddings", 0));
+    double n_old = hub_real(maker, rope, "original_max_position_embeddings",
+                            hub_real(maker, config, "max_position_embeddings", 0));
     make_string(maker, ".rope.scaling.type", (String){"yarn", 4});
-    make_f32(maker, ".rope.scaling.factor", hub_real(rope, "factor", 1));
+    double factor = read_factor(maker, config, rope), magnitude = factor > 1 ? 1 + 0.1 * log(factor) : 1;
+    make_f32(maker, ".rope.scaling.factor", factor);
     make_u32(maker, ".rope.scaling.original_context_length", (uint64_t)fmin(fmax(n_old, 0), UINT32_MAX));
+    if (hub_not_null(json_get(
+            rope, "attention_factor"))) /* the whole magnitude; GGUF's key is a factor of YaRN's own */
+        make_f32(maker, ".rope.scaling.attn_factor",
+                 hub_real(maker, rope, "attention_factor", magnitude) / magnitude);
     for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
         const Json *value = hub_not_null(json_get(rope, floats[i][1]));
         if (value) hub_add(maker, floats[i][0], VALUE_F32, floats[i][1], value);
     }
-    const Json *truncate = hub_not_null(json_get(rope, "truncate"));
-    bool is_exact = truncate && truncate->kind == JSON_BOOL && !truncate->boolean;
+    bool is_exact = !hub_bool(maker, rope, "truncate", true);
     if (is_exact != (strcmp(maker->architecture, "gpt-oss") == 0))
         make_fail(maker, "config.json: YaRN with \"truncate\": %s is not supported in this family",
                   is_exact ? "false" : "true");
@@ -91,44 +105,90 @@ static void add_yarn(Maker *maker, const Json *config, const Json *rope) {
         make_fail(maker, "config.json: YaRN with \"mscale\" is not supported");
 }
 
+/* What a class means by a missing key: the base θ, that of layers with a window, and how much of a head turns. */
+static const struct {
+    const char *only;
+    double base, local_base, share, dim;
+} defaults[] = {
+    {" mixtral ", 1e6, 0, 1, 0},
+    {" smollm3 ", 2e6, 0, 1, 0},
+    {" cohere olmo3 ", 5e5, 0, 1, 0},
+    {" qwen3_vl qwen3_vl_text ", 5e5, 0, 1, 0},
+    {" lfm2 ", 1e6, 0, 1, 0},
+    {" gpt_oss ", 150000, 0, 1, 0},
+    {" gemma3 gemma3_text ", 1e6, 1e4, 1, 0},
+    {" gpt_neox stablelm qwen3_5 qwen3_5_text ", 1e4, 0, 0.25, 0},
+    {" phi nemotron ", 1e4, 0, 0.5, 0},
+    {" gptj codegen ", 1e4, 0, 1, 64},
+    {NULL, 1e4, 0, 1, 0},
+};
+
+/* How many dimensions of a head turn. */
+static double read_dim(Maker *maker, const HubFamily *family, const Json *config, const Json *rope,
+                       uint64_t d_head, double share, double dim) {
+    if (dim != 0) /* null is all of it */
+        return hub_real(maker, config, "rotary_dim", hub_find(config, "rotary_dim") ? (double)d_head : dim);
+    if (strcmp(family->model_type, "gpt_neox") == 0) share = hub_real(maker, config, "rotary_pct", share);
+    if (strcmp(family->model_type, "stablelm") == 0) share = hub_real(maker, config, "rope_pct", share);
+    share = hub_real(maker, config, "partial_rotary_factor", share);
+    return floor(hub_real(maker, rope, "partial_rotary_factor", share) * (double)d_head);
+}
+
+/* gpt-oss without a word about it: YaRN as its class has it. */
+static void add_gpt_oss(Maker *maker) {
+    make_string(maker, ".rope.scaling.type", (String){"yarn", 4});
+    make_f32(maker, ".rope.scaling.factor", 32);
+    make_u32(maker, ".rope.scaling.original_context_length", 4096);
+}
+
 void hub_rope(Maker *maker, const HubFamily *family, const Json *config) {
-    const Json *rope = hub_get(config, "rope_parameters"), *local = NULL;
-    if (!rope) rope = hub_get(config, "rope_scaling");
-    local = json_get(rope, "sliding_attention");
+    const Json *rope = hub_get(config, "rope_scaling"), *newer = hub_get(config, "rope_parameters");
+    size_t row = 0;
+    while (!hub_listed(defaults[row].only, family->model_type)) row++;
+    const char *name = rope ? "rope_scaling" : "rope_parameters"; /* the older one goes before */
+    const Json *local = json_get(newer, "sliding_attention");
+    if (!rope) rope = newer;
+    if (rope && rope->kind != JSON_OBJECT) make_fail(maker, "config.json: \"%s\" should be an object", name);
     if (json_get(rope, "full_attention")) rope = json_get(rope, "full_attention");
     uint64_t n_head = hub_number(maker, ".attention.head_count"),
              d_head = hub_number(maker, ".attention.key_length");
     if (!d_head && n_head) d_head = hub_number(maker, ".embedding_length") / n_head;
-    double share = hub_real(config, "partial_rotary_factor",
-                            hub_real(config, "rotary_pct", hub_real(config, "rope_pct", 1)));
-    double rope_dim = hub_real(config, "rotary_dim",
-                               floor(hub_real(rope, "partial_rotary_factor", share) * (double)d_head));
+    if (!d_head) {
+        make_fail(maker, "config.json lacks \"hidden_size\" or \"num_attention_heads\"");
+        return;
+    }
+    double rope_dim = read_dim(maker, family, config, rope, d_head, defaults[row].share, defaults[row].dim);
     if (!(rope_dim >= 2 && rope_dim <= (double)d_head) || d_head > 1 << 20) {
         make_fail(maker, "config.json: RoPE over %g dimensions of heads of %" PRIu64, rope_dim, d_head);
         return;
     }
-    double base = hub_real(rope, "rope_theta",
-                           hub_real(config, "rope_theta",
-                                    hub_real(config, "rotary_emb_base",
-                                             hub_default(maker->architecture, ".rope.freq_base")))),
-           local_base = hub_real(local, "rope_theta",
-                                 hub_real(config, "rope_local_base_freq",
-                                          hub_default(maker->architecture, ".rope.freq_base_swa")));
+    double base = hub_real(maker, config, "rope_theta", defaults[row].base),
+           local_base = hub_real(maker, config, "rope_local_base_freq", defaults[row].local_base);
+    if (strcmp(family->model_type, "gpt_neox") == 0) base = hub_real(maker, config, "rotary_emb_base", base);
+    base = hub_real(maker, rope, "rope_theta", base);
+    local_base = hub_real(maker, local, "rope_theta", local_base);
     make_u32(maker, ".rope.dimension_count", (uint64_t)rope_dim);
-    if (base != 0) make_f32(maker, ".rope.freq_base", base);
+    make_f32(maker, ".rope.freq_base", base);
     if (local_base != 0) make_f32(maker, ".rope.freq_base_swa", local_base);
     if (family->halves) make_string(maker, "attn.rope.pairing", (String){"halves", 6});
 
-    String type = json_string(hub_not_null(json_get(rope, "rope_type")));
-    if (!type.n) type = json_string(hub_not_null(json_get(rope, "type")));
-    if (string_equals(type, "linear")) {
+    const Json *kind = hub_get(rope, "rope_type") ? hub_get(rope, "rope_type") : hub_get(rope, "type");
+    String type = json_string(kind);
+    if (kind && !type.n) make_fail(maker, "config.json: \"rope_type\" should be a name");
+    String local_type = json_string(hub_not_null(json_get(local, "rope_type")));
+    if (local_type.n && !string_equals(local_type, "default"))
+        make_fail(maker, "config.json: RoPE scaling '%.*s' of layers with a window is not supported",
+                  string_shown(local_type), local_type.data);
+    if (!rope && strcmp(family->model_type, "gpt_oss") == 0) {
+        add_gpt_oss(maker);
+    } else if (string_equals(type, "linear")) {
         make_string(maker, ".rope.scaling.type", (String){"linear", 6});
-        make_f32(maker, ".rope.scaling.factor", hub_real(rope, "factor", 1));
+        make_f32(maker, ".rope.scaling.factor", read_factor(maker, config, rope));
     } else if (string_equals(type, "llama3")) {
-        add_llama3(maker, rope, base != 0 ? base : 10000, (uint64_t)rope_dim);
-    } else if (string_equals(type, "yarn")) {
+        add_llama3(maker, rope, base, (uint64_t)rope_dim);
+    } else if (string_equals(type, "yarn") && strcmp(family->model_type, "phi3") != 0) {
         add_yarn(maker, config, rope);
-    } else if (string_equals(type, "longrope") || string_equals(type, "su")) {
+    } else if (string_equals(type, "longrope") || string_equals(type, "su") || string_equals(type, "yarn")) {
         add_longrope(maker, config, rope, (uint64_t)rope_dim);
     } else if (type.n && !string_equals(type, "default") && !string_equals(type, "dynamic")) {
         /* "dynamic" changes nothing within the context that the model was trained for */

@@ -1,6 +1,7 @@
 /*
- * A folder's tensors as GGUF files have them, for who writes one: rows of q and k so that RoPE turns neighbours, the
- * experts of a layer in one tensor, vectors in F32. What that takes is made when it is asked for, one tensor at a time.
+ * A folder's tensors as GGUF files have them, for who writes one: rows of q and k so that RoPE turns neighbours, heads of a
+ * delta net in GGUF's order, the experts of a layer in one tensor. What that takes is made when it is asked for, one tensor
+ * at a time.
  */
 #include "format.h"
 
@@ -19,6 +20,7 @@ struct Loading {
     uint64_t d_head,
         n_rope;         /* of q and k, whose heads of d_head rows have pairs in the first n_rope; else 0 */
     uint64_t row_bytes; /* of q and k */
+    uint64_t head_bytes, n_before, n_head, n_key_head; /* of a delta net's; n_head is 0 elsewhere */
 };
 
 /* An expert's tensor, alone. */
@@ -50,16 +52,6 @@ static struct Loading *loading_new(Checkpoint *checkpoint, size_t n, Error *erro
     return sources ? loading : NULL;
 }
 
-/* Turns a vector of 16 bits a weight into F32. */
-static bool widen(Checkpoint *checkpoint, Tensor *tensor, Error *error) {
-    if (tensor->n_dims != 1 || (tensor->dtype != DTYPE_F16 && tensor->dtype != DTYPE_BF16)) return true;
-    float *floats = checkpoint_own(checkpoint, (size_t)tensor->dims[0] * sizeof *floats, error);
-    if (!floats) return false;
-    dtype_unpack(floats, tensor->dtype, tensor->data, (size_t)tensor->dims[0]);
-    tensor->data = floats, tensor->dtype = DTYPE_F32, tensor->n_bytes = tensor->dims[0] * sizeof *floats;
-    return true;
-}
-
 static bool is_called(const Tensor *tensor, const char *name) {
     return tensor->name.n > strlen(name) && strstr(tensor->name.data, name) != NULL;
 }
@@ -80,6 +72,50 @@ static bool pair_rows(Checkpoint *checkpoint, size_t i, Error *error) {
     loading->sources[0] = tensor->data;
     loading->source_bytes = tensor->n_bytes;
     loading->d_head = d_head, loading->n_rope = n_rope, loading->row_bytes = tensor->n_bytes / rows;
+    return true;
+}
+
+/*
+ * What a delta net has of each value head, behind n_before others: the folder has those of a key head side by side, GGUF the
+ * first of all key heads, then the second.
+ */
+static bool spread_heads(Checkpoint *checkpoint, size_t i, Error *error) {
+    static const struct {
+        const char *name;
+        bool has_keys, is_wide, is_across; /* keys go before; d_head rows a head, not one; along each row */
+    } kinds[] = {
+        {".attn_qkv.", true, true, false},   {".ssm_conv1d.", true, true, false},
+        {".attn_gate.", false, true, false}, {".ssm_alpha.", false, false, false},
+        {".ssm_beta.", false, false, false}, {".ssm_dt.", false, false, false},
+        {".ssm_a", false, false, false},     {".ssm_out.", false, true, true},
+    };
+    Tensor *tensor = &checkpoint->tensors[i];
+    const Tensor *is_state = NULL;
+    size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds,
+           n_layer = (size_t)strcspn(tensor->name.data + 4, ".");
+    char decay[64];
+    if (tensor->name.n < 5 || memcmp(tensor->name.data, "blk.", 4) != 0 || n_layer > 24) return true;
+    snprintf(decay, sizeof decay, "%.*s.ssm_a", (int)(4 + n_layer), tensor->name.data);
+    is_state = checkpoint_find(checkpoint, decay);
+    while (kind < n_kinds && !strstr(tensor->name.data, kinds[kind].name)) kind++;
+    if (!is_state || kind == n_kinds) return true;
+    uint64_t n_head = number_of(checkpoint, "ssm.time_step_rank", 0),
+             d_head = number_of(checkpoint, "ssm.state_size", 0),
+             n_key_head = number_of(checkpoint, "ssm.group_count", 0), rows, unit, before = 0;
+    if (n_head == 0 || d_head == 0 || n_key_head == 0 || n_head % n_key_head != 0 || n_head > 1 << 24 ||
+        d_head > 1 << 24 || tensor->n_dims > 2)
+        return fail(checkpoint, "its delta nets' heads cannot be counted", error);
+    rows = tensor->n_dims == 1 ? tensor->dims[0] : tensor->dims[1];
+    if (kinds[kind].has_keys) before = 2 * n_key_head;
+    unit = kinds[kind].is_wide ? d_head : 1;
+    if ((kinds[kind].is_across ? tensor->dims[0] : rows) != (before + n_head) * unit)
+        return fail(checkpoint, "its delta nets have no whole heads", error);
+    struct Loading *loading = checkpoint->loadings[i] = loading_new(checkpoint, 1, error);
+    if (!loading) return false;
+    loading->sources[0] = tensor->data;
+    loading->head_bytes = unit * (tensor->n_bytes / rows);
+    if (kinds[kind].is_across) loading->head_bytes = tensor->n_bytes / rows / n_head;
+    loading->n_before = before, loading->n_head = n_head, loading->n_key_head = n_key_head;
     return true;
 }
 
@@ -154,10 +190,12 @@ static bool merge_experts(Checkpoint *checkpoint, Error *error) {
 }
 
 bool checkpoint_lay_out(Checkpoint *checkpoint, Error *error) {
-    String pairing = {"", 0};
+    String pairing = {"", 0}, heads = {"", 0};
     size_t n = 0;
     if (strncmp(checkpoint->format, "GGUF", 4) == 0) return true;
     checkpoint_string(checkpoint, "attn.rope.pairing", &pairing, NULL);
+    checkpoint_string(checkpoint, "attn.delta_heads", &heads, NULL);
+    bool grouped = string_equals(heads, "grouped");
     bool halves = string_equals(pairing, "halves"), ok = merge_experts(checkpoint, error);
     for (size_t i = 0; i < checkpoint->n_entries; i++) {
         bool is_own =
@@ -167,8 +205,8 @@ bool checkpoint_lay_out(Checkpoint *checkpoint, Error *error) {
     checkpoint->n_entries = n;
     ok = ok && checkpoint_index(checkpoint, error);
     for (size_t i = 0; ok && i < checkpoint->n_tensors; i++) {
-        ok = widen(checkpoint, &checkpoint->tensors[i], error);
-        if (ok && halves) ok = pair_rows(checkpoint, i, error);
+        if (halves) ok = pair_rows(checkpoint, i, error);
+        if (ok && grouped) ok = spread_heads(checkpoint, i, error);
     }
     return ok;
 }
@@ -179,6 +217,13 @@ static uint64_t paired_row(const struct Loading *loading, uint64_t row) {
     return i >= loading->n_rope ? row : row - i + i % 2 * (loading->n_rope / 2) + i / 2;
 }
 
+/* What each head has, `i` of all, as GGUF has them: where the folder has it. */
+static uint64_t grouped_head(const struct Loading *loading, uint64_t i) {
+    if (i < loading->n_before) return i;
+    uint64_t head = (i - loading->n_before) % loading->n_head, times = loading->n_head / loading->n_key_head;
+    return i - head + head % loading->n_key_head * times + head / loading->n_key_head;
+}
+
 const void *checkpoint_weights(Checkpoint *checkpoint, size_t i, Error *error) {
     const Tensor *tensor = &checkpoint->tensors[i];
     const struct Loading *loading = checkpoint->loadings ? checkpoint->loadings[i] : NULL;
@@ -186,12 +231,16 @@ const void *checkpoint_weights(Checkpoint *checkpoint, size_t i, Error *error) {
     free(checkpoint->loaded);
     unsigned char *to = checkpoint->loaded = block_new((size_t)tensor->n_bytes);
     if (!to) fail(checkpoint, "not enough memory for the weights of a tensor", error);
-    for (size_t k = 0; to && !loading->d_head && k < loading->n_sources; k++)
+    for (size_t k = 0; to && !loading->d_head && !loading->n_head && k < loading->n_sources; k++)
         memcpy(to + k * loading->source_bytes, loading->sources[k], (size_t)loading->source_bytes);
     for (uint64_t row = 0; to && loading->d_head && row < tensor->n_bytes / loading->row_bytes; row++)
         memcpy(to + row * loading->row_bytes,
                (const unsigned char *)loading->sources[0] + paired_row(loading, row) * loading->row_bytes,
                (size_t)loading->row_bytes);
+    for (uint64_t head = 0; to && loading->n_head && head < tensor->n_bytes / loading->head_bytes; head++)
+        memcpy(to + head * loading->head_bytes,
+               (const unsigned char *)loading->sources[0] + grouped_head(loading, head) * loading->head_bytes,
+               (size_t)loading->head_bytes);
     return to;
 }
 

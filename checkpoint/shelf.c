@@ -46,7 +46,10 @@ const char *stored_dimension(Stored *tensor, size_t i, uint64_t size, uint64_t *
     }
     if (!multiply(*n_weights, size, n_weights)) return "has a shape that cannot be counted";
     if (size == 1) return NULL;
-    if (i >= TENSOR_MAX_DIMS) return "has more than four dimensions";
+    if (i >= TENSOR_MAX_DIMS) { /* the patches of a picture; the text model has none */
+        tensor->flaw = "has more than four dimensions";
+        return NULL;
+    }
     tensor->dims[i] = size;
     tensor->n_dims = (uint32_t)i + 1;
     return NULL;

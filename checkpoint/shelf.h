@@ -15,7 +15,7 @@ typedef struct Stored {
     uint64_t dims[TENSOR_MAX_DIMS]; /* as in Tensor: the last of the file's shape comes first */
     const unsigned char *data;
     uint64_t n_bytes;
-    const char *flaw; /* why it cannot be used, or NULL; then it has neither type nor data */
+    const char *flaw; /* why it cannot be used, or NULL; then dims and data say nothing */
 } Stored;
 
 /* The tensors of all files of a model, in their order. */

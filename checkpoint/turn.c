@@ -3,6 +3,7 @@
 
 #include "kernels/dtype.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { TILE = 32 /* rows and columns: what is read and written of it lies in L1 */ };
@@ -24,13 +25,13 @@ static void regroup(unsigned char *to, const unsigned char *from, size_t n, cons
         for (size_t i = 0; i < n; i++, to += sizes[part]) memcpy(to, from + i * group + begin, sizes[part]);
 }
 
-/* CodeGen's four parts hold q, v, k. */
-static void regroup_codegen(unsigned char *to, const unsigned char *from, size_t n_bytes) {
-    enum { PARTS = 4 };
+/* CodeGen's parts hold q, v, k. */
+static void regroup_codegen(unsigned char *to, const unsigned char *from, size_t n_bytes, size_t n_parts) {
     static const size_t places[3] = {0, 2, 1};
-    size_t each = n_bytes / (3 * PARTS);
+    size_t each = n_bytes / (3 * n_parts);
     for (size_t part = 0; part < 3; part++)
-        for (size_t i = 0; i < PARTS; i++, to += each) memcpy(to, from + (3 * i + places[part]) * each, each);
+        for (size_t i = 0; i < n_parts; i++, to += each)
+            memcpy(to, from + (3 * i + places[part]) * each, each);
 }
 
 /* Columns of each expert's [cols][2·rows] become rows, the even ones of the gate, the odd ones of up. */
@@ -66,13 +67,31 @@ static void part_mxfp4(const Turning *turning) {
         }
 }
 
-static void add_one(float *to, const Stored *from) {
+/* Items [first, first + n) as floats, from whatever address. */
+static void unpack(float *to, const Stored *from, size_t first, size_t n) {
+    enum { SOME = 256 };
+    _Alignas(4) unsigned char items[4 * SOME];
+    for (size_t i = 0; i < n; i += SOME) {
+        size_t m = n - i < SOME ? n - i : SOME;
+        memcpy(items, from->data + (first + i) * from->item_bytes, m * from->item_bytes);
+        dtype_unpack(to + i, from->dtype, items, m);
+    }
+}
+
+static void turn_numbers(float *to, const Stored *from, Turn turn) {
     size_t n = (size_t)from->n_bytes / from->item_bytes;
-    for (size_t i = 0; i < n; i++) {
-        _Alignas(4) unsigned char item[4];
-        memcpy(item, from->data + i * from->item_bytes, from->item_bytes);
-        dtype_unpack(to + i, from->dtype, item, 1);
-        to[i] += 1;
+    unpack(to, from, 0, n);
+    for (size_t i = 0; i < n; i++) to[i] = turn == TURN_GAIN ? to[i] + 1 : -expf(to[i]);
+}
+
+/* Divides each row by its length, as PyTorch's normalize does: a row of zeros stays. */
+static void make_unit(float *to, const Stored *from, size_t rows, size_t cols) {
+    for (size_t row = 0; row < rows; row++, to += cols) {
+        double sum = 0;
+        unpack(to, from, row * cols, cols);
+        for (size_t i = 0; i < cols; i++) sum += (double)to[i] * (double)to[i];
+        double length = fmax(sqrt(sum), 1e-12);
+        for (size_t i = 0; i < cols; i++) to[i] = (float)((double)to[i] / length);
     }
 }
 
@@ -103,8 +122,10 @@ void turn_run(const Turning *turning) {
         regroup(turning->to, from->data, (size_t)turning->n_head_kv, (const size_t[]){queries, head, head});
         break;
     }
-    case TURN_CODEGEN: regroup_codegen(turning->to, from->data, n_bytes); break;
-    case TURN_GAIN: add_one((float *)(void *)turning->to, from); break;
+    case TURN_CODEGEN: regroup_codegen(turning->to, from->data, n_bytes, turning->n_parts); break;
+    case TURN_UNIT: make_unit((float *)(void *)turning->to, from, rows, cols); break;
+    case TURN_GAIN:
+    case TURN_DECAY: turn_numbers((float *)(void *)turning->to, from, turning->turn); break;
     default: memcpy(turning->to, from->data, n_bytes);
     }
 }

@@ -2,6 +2,7 @@
 
 #include "cli/output.h"
 #include "cli/program.h"
+#include "cli/talk.h"
 #include "text/template.h"
 
 #include <errno.h>
@@ -9,13 +10,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-static const char help[] =
-    "  /help         this text\n"
-    "  /reset        forget the conversation; --system stays\n"
-    "  /system TEXT  another system message, and a new conversation; without TEXT none\n"
-    "  /save FILE    write the conversation as JSON\n"
-    "  Ctrl-C ends an answer, and here the program, as Ctrl-D does\n";
 
 typedef struct Message {
     const char *role;
@@ -41,7 +35,7 @@ typedef struct Chat {
     TextBuffer held; /* what may begin a tag of thoughts */
     bool thinks;     /* between such tags */
     bool is_dim;     /* the terminal, now */
-    bool on_terminal, cr;
+    bool on_terminal, colour, cr;
     bool failed;
     Error error; /* of callbacks */
 } Chat;
@@ -78,29 +72,23 @@ static bool begin(Chat *chat, const char *system, size_t n, Error *error) {
     return !system || add_message(chat, "system", system, n, error);
 }
 
-/* The messages as a JSON array; for a template behind guards. */
-static bool print_messages(const Chat *chat, FILE *file, bool guarded) {
-    bool ok = true;
+/* The messages as a JSON array; for a template with thoughts under both of their names. */
+static bool print_messages(const Chat *chat, FILE *file, bool for_template) {
     putc('[', file);
-    for (size_t i = 0; ok && i < chat->n; i++) {
+    for (size_t i = 0; i < chat->n; i++) {
         const Message *message = &chat->messages[i];
         const TextBuffer *texts[] = {&message->text, &message->thoughts, &message->thoughts};
         static const char *const names[] = {"content", "thinking", "reasoning_content"};
         fprintf(file, "%s{\"role\": \"%s\"", i ? ",\n" : "\n", message->role);
-        for (size_t k = 0; ok && k < (guarded ? 3 : 2); k++) {
-            TextBuffer copy = {0};
+        for (size_t k = 0; k < (for_template ? 3 : 2); k++) {
             if (k > 0 && texts[k]->n == 0) break;
-            String text = {texts[k]->n ? texts[k]->data : "", texts[k]->n};
-            if (guarded) ok = tokenizer_guard(chat->setup->tokenizer, text, &copy);
-            if (guarded) text = (String){copy.n ? copy.data : "", copy.n};
             fprintf(file, ", \"%s\": ", names[k]);
-            print_json_string(file, text.data, text.n);
-            free(copy.data);
+            print_json_string(file, texts[k]->n ? texts[k]->data : "", texts[k]->n);
         }
         putc('}', file);
     }
     fputs("\n]", file);
-    return ok && !ferror(file);
+    return !ferror(file);
 }
 
 /* ---- The template ---- */
@@ -158,34 +146,39 @@ static Json *make_context(const Chat *chat, Error *error) {
     print_token(file, "bos_token", tokenizer, tokenizer_bos(tokenizer));
     print_token(file, "eos_token", tokenizer, tokenizer_eos(tokenizer));
     fputs("}", file);
+    ok = !ferror(file) && ok;
     ok = fclose(file) == 0 && ok;
+    if (ok && !text) return no_memory(error), NULL; /* fclose does not say so */
     if (ok) return json_take(text, n, error);
     free(text);
     return error_set(error, "cannot lay out the conversation: %s", strerror(errno ? errno : ENOMEM)), NULL;
 }
 
-static bool ends_with(const TextBuffer *text, const char *end) {
+/* Whether the template itself ends the text so. */
+static bool ends_with(const TextBuffer *text, const TextBuffer *marks, const char *end) {
     size_t n = text->n, size = strlen(end);
     while (n > 0 && strchr(" \n\r\t", text->data[n - 1])) n--;
-    return n >= size && memcmp(text->data + n - size, end, size) == 0;
+    return n >= size && memcmp(text->data + n - size, end, size) == 0 &&
+           !memchr(marks->data + n - size, 1, size);
 }
 
 /* The conversation as tokens, up to where the answer begins. */
 static bool encode_conversation(Chat *chat, Tokens *tokens, Error *error) {
     const Tokenizer *tokenizer = chat->setup->tokenizer;
-    TextBuffer text = {0};
+    TextBuffer text = {0}, marks = {0};
     Json *context = make_context(chat, error);
     int32_t bos = tokenizer_bos(tokenizer);
-    bool ok = context && template_render(chat->template, context, local_now(), &text, error) &&
+    bool ok = context && template_render(chat->template, context, local_now(), &text, &marks, error) &&
               (!tokenizer_adds_bos(tokenizer) || tokens_push(tokens, bos, error)) &&
-              tokenizer_encode(tokenizer, text.n ? text.data : "", text.n, ENCODE_SPECIAL | ENCODE_GUARDED,
-                               tokens, error);
+              tokenizer_encode_marked(tokenizer, (String){text.n ? text.data : "", text.n},
+                                      text.n ? marks.data : "", tokens, error);
     if (ok && tokens->n > 1 && tokens->ids[0] == bos && tokens->ids[1] == bos) /* the template has it, too */
         memmove(tokens->ids, tokens->ids + 1, --tokens->n * sizeof *tokens->ids);
     if (ok && tokens->n == 0) ok = error_set(error, "the chat template makes no tokens of the conversation");
-    chat->thinks = ok && ends_with(&text, "<think>");
+    chat->thinks = ok && ends_with(&text, &marks, "<think>");
     json_free(context);
     free(text.data);
+    free(marks.data);
     return ok;
 }
 
@@ -198,7 +191,7 @@ static bool fail(Chat *chat, const char *what, const char *why) {
 
 static void print(Chat *chat, const char *text, size_t n, bool dim) {
     if (chat->failed || *chat->setup->piped_out) return;
-    if (chat->on_terminal && dim != chat->is_dim) fputs(dim ? "\033[2m" : "\033[0m", stdout);
+    if (chat->colour && dim != chat->is_dim) fputs(dim ? "\033[2m" : "\033[0m", stdout);
     chat->is_dim = dim;
     if (print_text(stdout, text, n, &chat->cr) && fflush(stdout) == 0) return;
     *chat->setup->piped_out = errno == EPIPE;
@@ -264,6 +257,11 @@ static bool show_piece(void *user, int32_t id, const char *text, size_t n) {
     return !chat->failed && !*chat->setup->piped_out && !interrupted();
 }
 
+/* Whether the model can do with a longer context than the session has. */
+static bool may_grow(const ChatSetup *setup) {
+    return session_n_ctx(setup->session) < model_config(setup->model)->n_ctx;
+}
+
 /* How many of the tokens the session need not compute. */
 static size_t count_held(const Session *session, const Tokens *tokens) {
     const int32_t *held = session_tokens(session);
@@ -292,8 +290,8 @@ static bool answer(Chat *chat, const Tokens *tokens, Error *error) {
     print(chat, "\n", 1, false);
     setup->summary->predicted_ms += now_ms() - start;
     if (ok && end == END_CONTEXT)
-        fprintf(stderr, "run: note: the context of %zu is full; /reset begins anew, -c makes more room\n",
-                session_n_ctx(setup->session));
+        fprintf(stderr, "run: note: the context of %zu is full; /reset begins anew%s\n",
+                session_n_ctx(setup->session), may_grow(setup) ? ", -c makes more room" : "");
     if (ok && end == END_LIMIT && isatty(STDERR_FILENO) && !interrupted())
         fprintf(stderr, "run: note: -n ends answers after %zu tokens; -n -1 does not\n", setup->n_predict);
     if (chat->failed) return error_set(error, "%s", chat->error.message);
@@ -320,8 +318,11 @@ static bool take_turn(Chat *chat, const char *text, size_t n, Error *error) {
     if (ok && !fits)
         fprintf(
             stderr,
-            "run: note: the conversation has %zu tokens, and the context room for %zu; /reset begins anew, %s\n",
-            tokens.n, n_ctx, chat->setup->shift ? "-c makes more room" : "--shift drops the oldest turns");
+            "run: note: the conversation has %zu tokens, and the context room for %zu; /reset begins anew%s\n",
+            tokens.n, n_ctx,
+            !chat->setup->shift     ? ", --shift drops the oldest turns"
+            : may_grow(chat->setup) ? ", -c makes more room"
+                                    : "");
     ok = ok && (!fits || answer(chat, &tokens, error));
     bool unanswered =
         chat->n == before + 1 || (chat->n == before + 2 && is_empty(&chat->messages[before + 1]));
@@ -334,9 +335,7 @@ static bool take_turn(Chat *chat, const char *text, size_t n, Error *error) {
 
 static bool save(const Chat *chat, const char *path, Error *error) {
     OutputFile output = {0};
-    bool ok =
-        output_spares("/save", path, checkpoint_path(model_checkpoint(chat->setup->model)), "model", error) &&
-        output_open(&output, path, error);
+    bool ok = output_open(&output, path, chat->setup->inputs, error);
     if (ok) {
         fputs("{\"messages\": ", output.file);
         bool written = print_messages(chat, output.file, false);
@@ -347,62 +346,50 @@ static bool save(const Chat *chat, const char *path, Error *error) {
     return ok;
 }
 
-/* Whether the line is this command; *rest is what comes behind it. */
-static bool is_command(const char *line, const char *command, const char **rest) {
-    size_t n = strlen(command);
-    if (strncmp(line, command, n) != 0 || (line[n] && line[n] != ' ')) return false;
-    *rest = line + n + strspn(line + n, " ");
+static bool obey_save(void *user, const char *path, Error *error) {
+    return *path ? save(user, path, error) : error_set(error, "/save needs the name of a file");
+}
+
+static bool obey_system(void *user, const char *text, Error *error) {
+    return begin(user, *text ? text : NULL, strlen(text), error);
+}
+
+static bool obey_reset(void *user, const char *value, Error *error) {
+    Chat *chat = user;
+    bool has_system = chat->n > 0 && strcmp(chat->messages[0].role, "system") == 0;
+    (void)value, (void)error;
+    remove_messages(chat, has_system, chat->n - has_system);
     return true;
 }
 
-/* Does what a line that is a command says; false: it is none. */
-static bool obey(Chat *chat, const char *line, bool *ok, Error *error) {
-    const Message *first = chat->n ? &chat->messages[0] : NULL;
-    const char *rest;
-    Error why = {{0}};
-    *ok = true;
-    if (is_command(line, "/help", &rest)) {
-        fputs(help, stderr);
-    } else if (is_command(line, "/reset", &rest)) {
-        bool has_system = first && strcmp(first->role, "system") == 0;
-        if (chat->n > has_system) remove_messages(chat, has_system, chat->n - has_system);
-    } else if (is_command(line, "/system", &rest)) {
-        *ok = begin(chat, *rest ? rest : NULL, strlen(rest), error);
-    } else if (is_command(line, "/save", &rest)) {
-        if (!*rest)
-            fputs("run: note: /save needs the name of a file\n", stderr);
-        else if (!save(chat, rest, &why) && isatty(STDIN_FILENO))
-            fprintf(stderr, "run: note: %s\n", why.message);
-        else if (why.message[0]) /* nobody is there to read a note */
-            *ok = error_set(error, "%s", why.message);
-    } else {
-        return false;
-    }
-    return true;
-}
+static const TalkCommand commands[] = {
+    {"/reset", "", "forget the conversation; --system stays", obey_reset},
+    {"/system", "TEXT", "another system message, and a new conversation; without TEXT none", obey_system},
+    {"/save", "FILE", "write the conversation as JSON", obey_save},
+};
 
-/* A turn for each line of stdin. On a terminal Ctrl-C ends an answer only. */
+/* A turn for each line. */
 static bool converse(Chat *chat, Error *error) {
     TextBuffer line = {0};
-    bool asks = isatty(STDERR_FILENO), may_stop = isatty(STDIN_FILENO), ok = true, ends = false;
-    while (ok && !*chat->setup->piped_out && !interrupted()) {
-        if (asks) fputs("> ", stderr);
-        ok = read_line(&line, &ends, error);
+    const TalkSetup setup = {commands, sizeof commands / sizeof *commands, chat,
+                             shows_colour(chat->setup->colour, STDERR_FILENO)};
+    Talk *talk = talk_new(&setup, error);
+    bool ok = talk, ends = false;
+    while (ok && !*chat->setup->piped_out) {
+        ok = talk_read(talk, &line, &ends, error);
         if (!ok || ends) break;
-        while (line.n > 0 && strchr(" \t\r", line.data[line.n - 1])) line.n--;
-        if (line.n == 0) continue;
-        if (!text_append(&line, "", 1)) ok = no_memory(error);
-        if (!ok || obey(chat, line.data, &ok, error)) continue;
-        ok = take_turn(chat, line.data, line.n - 1, error);
-        if (may_stop) forget_interrupt();
+        while (line.n > 0 && strchr(" \t\r\n", line.data[line.n - 1])) line.n--;
+        ok = line.n == 0 || take_turn(chat, line.data, line.n, error);
     }
-    if (asks) fputc('\n', stderr);
+    talk_free(talk);
     free(line.data);
     return ok;
 }
 
 bool chat_run(const ChatSetup *setup, Error *error) {
-    Chat chat = {.setup = setup, .on_terminal = isatty(STDOUT_FILENO)};
+    Chat chat = {.setup = setup,
+                 .on_terminal = isatty(STDOUT_FILENO),
+                 .colour = shows_colour(setup->colour, STDOUT_FILENO)};
     bool ok = load_template(&chat, error) &&
               begin(&chat, setup->system, setup->system ? strlen(setup->system) : 0, error);
     if (ok)

@@ -4,11 +4,13 @@
  * computes those alone that it does not hold: what was said before is computed again only where the template shows it
  * in another way, as those do that drop earlier thoughts.
  *
- * What people, and the model, have said steers nothing: control tokens are those of the template (tokenizer_guard).
+ * What people, and the model, have said steers nothing: control tokens are those of the template (tokenizer_encode_marked).
  */
 #ifndef ATTN_CHAT_H
 #define ATTN_CHAT_H
 
+#include "cli/output.h"
+#include "cli/program.h"
 #include "cli/summary.h"
 #include "generate.h"
 
@@ -16,9 +18,11 @@
 typedef struct ChatSetup {
     const char *template_file; /* NULL: the model's own template */
     const char *system;        /* what comes before the first turn; NULL: nothing */
+    const Inputs *inputs;      /* which /save may not replace */
     const char *prompt;        /* one question, answered once; NULL: the lines of stdin */
     size_t n_predict;          /* tokens of an answer; SIZE_MAX: as many as it takes */
     bool shift;                /* where the context is full: drop the oldest turns */
+    Colour colour;
     const Model *model;
     const Tokenizer *tokenizer;
     Session *session;
@@ -28,8 +32,8 @@ typedef struct ChatSetup {
 } ChatSetup;
 
 /*
- * Talks until stdin ends. On a terminal Ctrl-C ends an answer, and at the prompt the program; reasoning is dimmed, and lines
- * such as /help are commands. False with an error, "interrupted" among them.
+ * Talks (talk.h) until stdin ends. On a terminal reasoning is dimmed, and lines such as /save are commands, too. False with an
+ * error, "interrupted" among them.
  */
 bool chat_run(const ChatSetup *setup, Error *error);
 

@@ -41,6 +41,16 @@ static void print_file(const Info *info) {
         fprintf(info->out,
                 "turned       %.1f MiB of weights, which lie otherwise in this folder, are in memory\n",
                 (double)turned / (1 << 20));
+    if (checkpoint_has(info->checkpoint, "attn.unread_keys")) {
+        print_string(info, "not read     of config.json: ", "attn.unread_keys");
+        putc('\n', info->out);
+    }
+    uint64_t left_out = checkpoint_left_out_bytes(info->checkpoint);
+    if (left_out)
+        fprintf(
+            info->out,
+            "left out     %.1f MiB of weights beside the text model, for pictures or for tokens further on\n",
+            (double)left_out / (1 << 20));
 }
 
 static void print_tokenizer(const Info *info) {
@@ -62,6 +72,34 @@ static void print_tokenizer(const Info *info) {
     } else {
         fprintf(info->out, "tokenizer    none in this file; name one with -z\n");
     }
+}
+
+void print_sampling(FILE *out, const SamplerFields *fields) {
+    static const char *const origins[] = {
+        [ORIGIN_USUAL] = "", [ORIGIN_FILE] = " (file)", [ORIGIN_GIVEN] = " (given)"};
+    const char *between = "";
+    for (size_t i = 0; i < N_SAMPLER_FIELDS; i++) {
+        const SamplerField *field = &fields->fields[i];
+        if (field->origin == ORIGIN_USUAL && field->value == field->off) continue;
+        fprintf(out, "%s%s %.6g%s", between, field->name, field->value, origins[field->origin]);
+        between = ", ";
+    }
+    if (fields->order != ORIGIN_USUAL)
+        fprintf(out, "%san order of its own%s", between, origins[fields->order]);
+    if (fields->not_done) fprintf(out, "; %s, which the file asks for, is not done here", fields->not_done);
+}
+
+/* How text is drawn without options. */
+static void print_how_sampled(const Info *info) {
+    SamplerOptions options = SAMPLER_UNSET;
+    SamplerFields fields;
+    Error error;
+    fputs("sampling     ", info->out);
+    if (sampler_settle(&options, info->checkpoint, &fields, &error))
+        print_sampling(info->out, &fields);
+    else
+        fprintf(info->out, "refused: %s", error.message);
+    putc('\n', info->out);
 }
 
 static void print_types(const Info *info) {
@@ -100,6 +138,20 @@ static void print_windows(const Info *info, const Config *config) {
                 config->n_layer, config->window);
 }
 
+/* What lies in the file and is not computed. */
+static void print_left_out(const Info *info, const Config *config) {
+    size_t n = 0;
+    for (size_t i = 0; config->family->reads_pictures && i < checkpoint_n_tensors(info->checkpoint); i++)
+        n += tensor_reads_pictures(checkpoint_tensor(info->checkpoint, i)->name);
+    if (n) fprintf(info->out, "left out     %zu tensors, which read pictures\n", n);
+    for (size_t i = 0; i < config->n_unread && i < MAX_UNREAD; i++) {
+        fputs(i ? ", " : "not read     ", info->out);
+        print_json_string(info->out, config->unread[i].data, (size_t)string_shown(config->unread[i]));
+    }
+    if (config->n_unread > MAX_UNREAD) fprintf(info->out, " and %zu more", config->n_unread - MAX_UNREAD);
+    if (config->n_unread) putc('\n', info->out);
+}
+
 static void print_model(const Info *info) {
     const Config *config = model_config(info->model);
     AttentionShape shape = model_attention_shape(info->model);
@@ -123,7 +175,9 @@ static void print_model(const Info *info) {
     if (config->n_expert)
         fprintf(info->out, "experts      %zu of %zu for each token, d_ff %zu\n", config->n_expert_used,
                 config->n_expert, config->d_ff_expert);
+    print_left_out(info, config);
     print_tokenizer(info);
+    print_how_sampled(info);
     print_types(info);
     print_counts(info);
 }

@@ -3,6 +3,7 @@
 #define ATTN_INFO_H
 
 #include "error.h"
+#include "sampler.h"
 #include "tokenizer.h"
 
 #include <stdbool.h>
@@ -15,6 +16,9 @@
  * checkpoint, or `vocabulary` does not go with it.
  */
 bool print_info(FILE *out, const char *path, const char *vocabulary, Error *error);
+
+/* One line, without its end: what each option of sampling is, and whether the file or an option says so; unmarked: the usual. */
+void print_sampling(FILE *out, const SamplerFields *fields);
 
 /* run --tokens: ids on one line, or (verbose) id and piece a line each. */
 void print_tokens(const Tokenizer *tokenizer, const Tokens *tokens, bool verbose);

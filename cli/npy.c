@@ -21,13 +21,13 @@ void npy_header(unsigned char header[NPY_HEADER_BYTES], const char *dtype, const
     header[NPY_HEADER_BYTES - 1] = '\n';
 }
 
-NpyWriter *npy_create(const char *path, size_t rows, size_t cols, Error *error) {
+NpyWriter *npy_create(const char *path, const Inputs *inputs, size_t rows, size_t cols, Error *error) {
     NpyWriter *writer = calloc(1, sizeof *writer);
     if (!writer) {
         error_set(error, "%s: not enough memory", path);
         return NULL;
     }
-    if (output_open(&writer->output, path, error)) {
+    if (output_open(&writer->output, path, inputs, error)) {
         unsigned char header[NPY_HEADER_BYTES];
         npy_header(header, "<f4", (size_t[]){rows, cols}, 2);
         if (fwrite(header, 1, sizeof header, writer->output.file) == sizeof header) return writer;

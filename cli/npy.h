@@ -17,8 +17,8 @@ void npy_header(unsigned char header[NPY_HEADER_BYTES], const char *dtype, const
 /* A float32 array being written row by row. */
 typedef struct NpyWriter NpyWriter;
 
-/* Begins path as a float32 array [rows][cols]. NULL with an error when it cannot be written. */
-NpyWriter *npy_create(const char *path, size_t rows, size_t cols, Error *error);
+/* Begins path as a float32 array [rows][cols]. NULL with an error when it cannot be written, or is one of the inputs. */
+NpyWriter *npy_create(const char *path, const Inputs *inputs, size_t rows, size_t cols, Error *error);
 
 /* Appends n floats. */
 bool npy_write(NpyWriter *writer, const float *values, size_t n, Error *error);

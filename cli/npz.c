@@ -173,7 +173,7 @@ static bool take_room(const NpzWriter *writer, uint64_t bytes, Error *error) {
                      strerror(code));
 }
 
-static bool begin(NpzWriter *writer, const char *path, Error *error) {
+static bool begin(NpzWriter *writer, const char *path, const Inputs *inputs, Error *error) {
     uint64_t bytes;
     struct stat status;
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
@@ -181,7 +181,7 @@ static bool begin(NpzWriter *writer, const char *path, Error *error) {
                          path);
     if (!place_members(writer, &bytes))
         return error_set(error, "%s: the arrays are too large for a file", path);
-    if (!output_open(&writer->output, path, error) || !take_room(writer, bytes, error)) return false;
+    if (!output_open(&writer->output, path, inputs, error) || !take_room(writer, bytes, error)) return false;
     for (size_t i = 0; i < writer->n; i++) {
         const NpzArray *array = &writer->arrays[i];
         unsigned char header[NPY_HEADER_BYTES];
@@ -192,7 +192,8 @@ static bool begin(NpzWriter *writer, const char *path, Error *error) {
     return true;
 }
 
-NpzWriter *npz_create(const char *path, const NpzArray *arrays, size_t n_arrays, Error *error) {
+NpzWriter *npz_create(const char *path, const Inputs *inputs, const NpzArray *arrays, size_t n_arrays,
+                      Error *error) {
     NpzWriter *writer = malloc(sizeof *writer);
     Member *members = calloc(n_arrays, sizeof *members);
     unsigned char *buffer = malloc(READ_BYTES);
@@ -204,7 +205,7 @@ NpzWriter *npz_create(const char *path, const NpzArray *arrays, size_t n_arrays,
         return NULL;
     }
     *writer = (NpzWriter){.arrays = arrays, .members = members, .n = n_arrays, .buffer = buffer};
-    if (begin(writer, path, error)) return writer;
+    if (begin(writer, path, inputs, error)) return writer;
     npz_abandon(writer);
     return NULL;
 }

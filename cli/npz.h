@@ -32,7 +32,8 @@ typedef struct NpzWriter NpzWriter;
  * borrowed until the writer is freed. NULL with an error when the file cannot be written or the disk lacks
  * the room, and for a device or pipe, which has no places to write to.
  */
-NpzWriter *npz_create(const char *path, const NpzArray *arrays, size_t n_arrays, Error *error);
+NpzWriter *npz_create(const char *path, const Inputs *inputs, const NpzArray *arrays, size_t n_arrays,
+                      Error *error);
 
 /* Writes n items of an array from item `first` on, in row-major order. */
 bool npz_write(NpzWriter *writer, size_t array, size_t first, const void *items, size_t n, Error *error);

@@ -1,5 +1,6 @@
 #include "cli/options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,57 +152,182 @@ bool parse_kv(const char *value, DType *dtype, Error *error) {
     return true;
 }
 
-/* The option that a word is, and the table that has it. */
-static const Option *find_option(const Options *tables, size_t n_tables, const char *word,
+/* A word of the command line that may be an option: "--temp", "--temp=1". */
+typedef struct Word {
+    const char *text;
+    size_t n_name;     /* bytes of it that name the option */
+    const char *value; /* behind "=", or NULL */
+} Word;
+
+static Word split_word(const char *text) {
+    const char *equals = strncmp(text, "--", 2) == 0 ? strchr(text, '=') : NULL;
+    return equals ? (Word){text, (size_t)(equals - text), equals + 1} : (Word){text, strlen(text), NULL};
+}
+
+static bool is_name(Word word, const char *name) {
+    return name && strlen(name) == word.n_name && memcmp(name, word.text, word.n_name) == 0;
+}
+
+/* The option that a word names, and the table that has it. */
+static const Option *find_option(const Options *tables, size_t n_tables, Word word,
                                  const Options **its_table) {
     for (size_t i = 0; i < n_tables; i++)
         for (size_t j = 0; j < tables[i].n; j++) {
             const Option *option = &tables[i].table[j];
             *its_table = &tables[i];
-            if (strcmp(word, option->name) == 0 ||
-                (option->short_name && strcmp(word, option->short_name) == 0))
-                return option;
+            if (is_name(word, option->name) || is_name(word, option->short_name)) return option;
         }
     return NULL;
 }
 
-static bool unknown_option(const Options *tables, size_t n_tables, const char *word, Error *error) {
+static const ForeignOption *find_foreign(const Options *tables, size_t n_tables, Word word,
+                                         const Options **its_table) {
+    for (size_t i = 0; i < n_tables; i++)
+        for (size_t j = 0; tables[i].foreign && j < tables[i].foreign->n; j++)
+            for (size_t k = 0; k < 3; k++) {
+                *its_table = &tables[i];
+                if (is_name(word, tables[i].foreign->table[j].names[k])) return &tables[i].foreign->table[j];
+            }
+    return NULL;
+}
+
+static bool unknown_option(const Options *tables, size_t n_tables, Word word, Error *error) {
     enum { MOST = 128 };
+    char name[64];
     const char *names[MOST], *nearest;
     size_t n = 0;
-    if (strchr(word, '='))
-        return error_set(error, "unknown option %s (its value is a word of its own)", word);
     for (size_t i = 0; i < n_tables; i++)
         for (size_t j = 0; j < tables[i].n && n < MOST; j++) names[n++] = tables[i].table[j].name;
-    nearest = nearest_name(word, names, n);
-    return nearest ? error_set(error, "unknown option %s; did you mean %s?", word, nearest)
-                   : error_set(error, "unknown option %s", word);
+    snprintf(name, sizeof name, "%.*s", (int)word.n_name, word.text);
+    nearest = nearest_name(name, names, n);
+    return nearest ? error_set(error, "unknown option %s; did you mean %s?", name, nearest)
+                   : error_set(error, "unknown option %s", name);
+}
+
+bool is_switch(const char *word) {
+    static const char *const words[] = {"on", "off",  "auto",  "1",       "0",
+                                        "-1", "true", "false", "enabled", "disabled"};
+    bool found = false;
+    for (size_t i = 0; word && i < sizeof words / sizeof *words; i++) found |= strcmp(word, words[i]) == 0;
+    return found;
+}
+
+/* Passes over an option of which nothing is asked, and over the next word (NULL: none) where it is its value. */
+static bool pass_over(const ForeignOption *option, Word word, const char *next, StringList *idle,
+                      bool *takes_next, Error *error) {
+    *takes_next =
+        !word.value && (option->takes == TAKES_VALUE || (option->takes == TAKES_SWITCH && is_switch(next)));
+    if (*takes_next && !next) return error_set(error, "%s needs a value", word.text);
+    if (idle->n < sizeof idle->items / sizeof *idle->items) idle->items[idle->n++] = word.text;
+    return true;
+}
+
+static bool too_many_words(const Options *tables, size_t n_tables, const char *word, const char *before,
+                           size_t n, Error *error) {
+    const Options *table;
+    bool has_prompt = find_option(tables, n_tables, split_word("-p"), &table);
+    if (!before) return error_set(error, "unexpected word '%s'", word);
+    return error_set(error, "%s: '%s' after '%s'%s",
+                     n == 1   ? "one model at a time"
+                     : n == 2 ? "two models at most"
+                              : "one word too many",
+                     word, before, has_prompt ? "; a text to begin with stands behind -p" : "");
+}
+
+static bool take_option(const Options *table, const Option *option, Word word, const char *next,
+                        bool *takes_next, Error *error) {
+    bool takes_value = option->kind != OPTION_ON && option->kind != OPTION_OFF;
+    *takes_next = takes_value && !word.value;
+    if (option->file && table->no_files)
+        return error_set(error, "%.*s names a file, which cannot be asked for here", (int)word.n_name,
+                         word.text);
+    if (!takes_value && word.value) return error_set(error, "%s takes no value", option->name);
+    if (*takes_next && !next) return error_set(error, "%s needs a value", word.text);
+    return set(option, table->values, *takes_next ? next : word.value, error);
 }
 
 bool options_parse(const Options *tables, size_t n_tables, int argc, char **argv, const char **words,
                    size_t n_words, Error *error) {
     size_t n = 0;
     for (int i = 1; i < argc; i++) {
-        const char *word = argv[i];
+        Word word = split_word(argv[i]);
+        const char *next = i + 1 < argc ? argv[i + 1] : NULL;
+        bool takes_next = false;
         const Options *table = NULL;
         const Option *option = find_option(tables, n_tables, word, &table);
-        if (!option && word[0] == '-' && word[1]) return unknown_option(tables, n_tables, word, error);
-        if (!option && n == n_words)
-            return n == 0 ? error_set(error, "unexpected word '%s'", word)
-                          : error_set(error, "%s: '%s' after '%s'",
-                                      n == 1   ? "one model at a time"
-                                      : n == 2 ? "two models at most"
-                                               : "one word too many",
-                                      word, words[n - 1]);
-        if (!option) {
-            words[n++] = word;
-            continue;
+        const ForeignOption *foreign = option ? NULL : find_foreign(tables, n_tables, word, &table);
+        if (foreign && foreign->ours) {
+            Word ours = split_word(foreign->ours);
+            option = find_option(tables, n_tables, ours, &table);
         }
-        if (option->file && table->no_files)
-            return error_set(error, "%s names a file, which cannot be asked for here", word);
-        bool takes_value = option->kind != OPTION_ON && option->kind != OPTION_OFF;
-        if (takes_value && i + 1 == argc) return error_set(error, "%s needs a value", word);
-        if (!set(option, table->values, takes_value ? argv[++i] : NULL, error)) return false;
+        if (option) {
+            if (!take_option(table, option, word, next, &takes_next, error)) return false;
+        } else if (foreign) {
+            if (!pass_over(foreign, word, next, table->idle, &takes_next, error)) return false;
+        } else if (word.text[0] == '-' && word.text[1]) {
+            return unknown_option(tables, n_tables, word, error);
+        } else if (n == n_words || words[n]) {
+            return too_many_words(tables, n_tables, argv[i],
+                                  n < n_words ? words[n]
+                                  : n         ? words[n - 1]
+                                              : NULL,
+                                  n_words, error);
+        } else {
+            words[n++] = argv[i];
+        }
+        i += takes_next;
+    }
+    return true;
+}
+
+/* The byte that a backslash at `at` and what follows stand for, and how long they are; 0: they are themselves. */
+static size_t escaped(const char *at, char *byte) {
+    static const char letters[] = "nrt'\"\\", bytes[] = "\n\r\t'\"\\";
+    const char *letter = at[1] ? strchr(letters, at[1]) : NULL;
+    char digits[3] = "", *end;
+    if (letter) return *byte = bytes[letter - letters], 2;
+    if (at[1] != 'x' || !at[2] || !at[3]) return 0;
+    memcpy(digits, at + 2, 2);
+    *byte = (char)strtol(digits, &end, 16);
+    return end == digits + 2 && isxdigit((unsigned char)*digits) && *byte ? 4 : 0;
+}
+
+/* Writes the text to `to`, and returns what is behind its end. */
+static char *write_unescaped(char *to, const char *text) {
+    for (size_t length; *text; text += length, to++) {
+        length = *text == '\\' ? escaped(text, to) : 0;
+        if (!length) *to = *text, length = 1;
+    }
+    *to = '\0';
+    return to + 1;
+}
+
+/* The texts that an option was given. */
+static const char **texts_of(const Options *options, size_t i, size_t *n) {
+    const Option *option = &options->table[i];
+    void *value = (char *)options->values + option->offset;
+    StringList *list = value;
+    const char **text = value;
+    bool is_list = option->kind == OPTION_LIST;
+    *n = !option->escape ? 0 : is_list ? list->n : *text != NULL;
+    return is_list ? list->items : text;
+}
+
+bool options_unescape(const Options *options, char **memory, Error *error) {
+    size_t room = 1, n;
+    for (size_t i = 0; i < options->n; i++) {
+        const char **texts = texts_of(options, i, &n);
+        for (size_t k = 0; k < n; k++) room += strlen(texts[k]) + 1;
+    }
+    char *to = *memory = malloc(room);
+    if (!to) return error_set(error, "not enough memory for texts of %zu bytes", room);
+    for (size_t i = 0; i < options->n; i++) {
+        const char **texts = texts_of(options, i, &n);
+        for (size_t k = 0; k < n; k++) {
+            const char *text = texts[k];
+            texts[k] = to;
+            to = write_unescaped(to, text);
+        }
     }
     return true;
 }

@@ -31,22 +31,51 @@ typedef struct Option {
     size_t offset;   /* of the value, of the kind's type, in the struct that holds it */
     double min, max; /* of a number */
     bool file;       /* the value names a file */
+    bool escape;     /* it is a text, one or a list, with what options_unescape reads */
 } Option;
+
+/* An option of another program: one of ours by another name, or one of which nothing is asked here. */
+typedef struct ForeignOption {
+    const char *names[3]; /* NULL behind the last */
+    const char *ours;     /* the name of ours, or NULL */
+    enum {
+        TAKES_NOTHING,
+        TAKES_VALUE,
+        TAKES_SWITCH /* on, off or auto, or nothing */
+    } takes;         /* if it is not ours */
+} ForeignOption;
+
+typedef struct ForeignOptions {
+    const ForeignOption *table; /* [n] */
+    size_t n;
+} ForeignOptions;
 
 /* A table, and the struct that its offsets are of. */
 typedef struct Options {
     const Option *table; /* [n] */
     size_t n;
     void *values;
-    bool no_files; /* options that name a file are refused */
+    bool no_files;                 /* options that name a file are refused */
+    const ForeignOptions *foreign; /* that are understood, too, or NULL */
+    StringList *idle;              /* gets those of them of which nothing is asked */
 } Options;
 
+/* "on" and the like: what follows an option that TAKES_SWITCH, if it is its value. NULL is none. */
+bool is_switch(const char *word);
+
 /*
- * Fills the values of all tables [n_tables] from argv[1 …] and words [n_words] with what is no option. Fails on an
- * unknown option (and names the one that was probably meant), a missing or bad value, one word too many.
+ * Fills the values of all tables [n_tables] from argv[1 …] and words [n_words], which are NULL but where an option fills
+ * them, with what is no option. A long one's value may be the next word, or stand behind "=". Fails on an unknown option
+ * (and names the one that was probably meant), a missing or bad value, one word too many.
  */
 bool options_parse(const Options *tables, size_t n_tables, int argc, char **argv, const char **words,
                    size_t n_words, Error *error);
+
+/*
+ * In the texts that a table's options `escape` were given \n, \r, \t, \', \", \\ and \xHH but \x00 become what they stand for,
+ * as llama.cpp reads them; other backslashes stay. The texts then lie in *memory, to be freed.
+ */
+bool options_unescape(const Options *options, char **memory, Error *error);
 
 /*
  * Which of n names the value of an option is; of no value (NULL) the first. The error names the option and

@@ -28,11 +28,21 @@ static bool is_same_file(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-bool output_spares(const char *option, const char *path, const char *read, const char *what, Error *error) {
-    struct stat of_path, of_read;
-    return !read || stat(path, &of_path) != 0 || stat(read, &of_read) != 0 ||
-           !is_same_file(&of_path, &of_read) ||
-           error_set(error, "%s %s is the %s itself; choose another name", option, path, what);
+/* Whether the file at path, which is `old` (NULL: there is none), may be written: nothing that is read is lost by it. */
+static bool spares(const Inputs *inputs, const char *path, const struct stat *old, Error *error) {
+    const Checkpoint *const checkpoints[] = {inputs->model, inputs->vocabulary};
+    static const char *const whose[] = {"the model", "the vocabulary"};
+    const char *const texts[] = {inputs->text, inputs->template};
+    static const char *const which[] = {"text", "chat template"};
+    struct stat text;
+    for (size_t i = 0; i < 2; i++) {
+        if (checkpoints[i] && checkpoint_reads(checkpoints[i], path))
+            return error_set(error, "%s: this %s a file of %s; choose another name", path,
+                             old ? "is" : "would become", whose[i]);
+        if (old && texts[i] && stat(texts[i], &text) == 0 && is_same_file(old, &text))
+            return error_set(error, "%s: this is the %s that is read; choose another name", path, which[i]);
+    }
+    return true;
 }
 
 /* The bytes of path that name its folder, with the last slash. */
@@ -116,10 +126,11 @@ static bool make_name(OutputFile *output, Error *error) {
     return true;
 }
 
-bool output_open(OutputFile *output, const char *path, Error *error) {
+bool output_open(OutputFile *output, const char *path, const Inputs *inputs, Error *error) {
     struct stat old;
     bool exists = stat(path, &old) == 0, in_place = exists && !S_ISREG(old.st_mode);
-    if (!check_place(path, exists ? &old : NULL, error)) return false;
+    if (!check_place(path, exists ? &old : NULL, error) || !spares(inputs, path, exists ? &old : NULL, error))
+        return false;
     output->path = exists && !in_place ? realpath(path, NULL) : strdup(path);
     if (!output->path) return error_set(error, "%s: cannot write: %s", path, strerror(errno));
     if (in_place) { /* a device or pipe must not be replaced */

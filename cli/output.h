@@ -18,6 +18,7 @@
 #ifndef ATTN_OUTPUT_H
 #define ATTN_OUTPUT_H
 
+#include "checkpoint/checkpoint.h"
 #include "error.h"
 
 #include <stdbool.h>
@@ -31,8 +32,17 @@ typedef struct OutputFile {
     bool nameless;   /* it does not even have that yet */
 } OutputFile;
 
+/*
+ * What the same command reads, none of which its output may replace; NULL: nothing. A checkpoint knows all its files, a
+ * vocabulary is that of -z.
+ */
+typedef struct Inputs {
+    const Checkpoint *model, *vocabulary;
+    const char *text, *template; /* files */
+} Inputs;
+
 /* output_finish closes the file and gives it its name. After a failure, and at the end, output_abandon. */
-bool output_open(OutputFile *output, const char *path, Error *error);
+bool output_open(OutputFile *output, const char *path, const Inputs *inputs, Error *error);
 bool output_finish(OutputFile *output, Error *error);
 
 /* Closes what is open, removes what is not whole, frees what output holds. */
@@ -47,8 +57,5 @@ bool output_is_finished(void);
 
 /* "PATH: cannot write: …" by errno; returns false. */
 bool output_failed(const OutputFile *output, Error *error);
-
-/* Refuses path where it is the file `read` (NULL: none), which the same command reads: "-o PATH is the model itself". */
-bool output_spares(const char *option, const char *path, const char *read, const char *what, Error *error);
 
 #endif

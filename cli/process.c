@@ -31,6 +31,9 @@ static void end_by(int signal_number) {
     raise(signal_number);
 }
 
+static void (*volatile restore_first)(void);
+static volatile sig_atomic_t is_patient;
+
 /* The main thread writes files, and is not to go on with one that is removed meanwhile. */
 static void on_signal(int signal_number) {
     if (!pthread_equal(pthread_self(), main_thread)) {
@@ -39,10 +42,11 @@ static void on_signal(int signal_number) {
     }
     if (!stopped_by && (signal_number == SIGINT || output_is_finished())) {
         stopped_by = signal_number;
-        if (!output_is_finished()) set_grace(GRACE_US);
+        if (!output_is_finished() && !is_patient) set_grace(GRACE_US);
         return;
     }
     output_remove_unfinished();
+    if (restore_first) restore_first();
     end_by(signal_number == SIGALRM && stopped_by ? stopped_by
                                                   : signal_number); /* SIGALRM: the grace is over */
 }
@@ -69,6 +73,7 @@ static void on_bus_error(int signal_number) {
     ssize_t written = write(STDERR_FILENO, cut_short, strlen(cut_short));
     (void)written;
     output_remove_unfinished();
+    if (restore_first) restore_first();
     _exit(EXIT_BAD_INPUT);
 }
 
@@ -113,7 +118,12 @@ void catch_ends(int wake) {
 
 bool interrupted(void) { return stopped_by; }
 
+void expect_interrupt(void) { is_patient = true; }
+
+void before_end(void (*restore)(void)) { restore_first = restore; }
+
 void forget_interrupt(void) {
+    is_patient = false;
     if (stopped_by != SIGINT) return;
     set_grace(0);
     stopped_by = 0;

@@ -75,13 +75,55 @@ static const char *find_default(char *buffer, size_t size) {
     return access(buffer, R_OK) == 0 ? buffer : NULL;
 }
 
-const char *default_model(const char *program, char *buffer, size_t size) {
+const char *default_model(const char *program, const char *and, char *buffer, size_t size) {
     const char *path = find_default(buffer, size);
     if (!path) return NULL;
     fprintf(stderr, "%s: note: no model is named; taking ", program);
     print_name(stderr, path);
-    putc('\n', stderr);
+    fprintf(stderr, "%s\n", and);
     return path;
+}
+
+bool is_model_name(const char *path, Error *error) {
+    bool is_text = strchr(path, ' ') || !strpbrk(path, "./");
+    return !is_text || access(path, F_OK) == 0 ||
+           error_set(error, "there is no file '%s'; a text to begin with stands behind -p: -p '%s'", path,
+                     path);
+}
+
+static char installed[32]; /* what the programs' names begin with */
+
+void name_program(const char *argv0, const char *name) {
+    const char *slash = strrchr(argv0, '/'), *base = slash ? slash + 1 : argv0;
+    size_t n = strlen(base), n_name = strlen(name);
+    bool has_more = n > n_name && n - n_name < sizeof installed && strcmp(base + n - n_name, name) == 0;
+    snprintf(installed, sizeof installed, "%.*s", has_more ? (int)(n - n_name) : 0, base);
+}
+
+/* Whether the text begins with a program's name and a space. */
+static bool begins_with_program(const char *text) {
+    return strncmp(text, "run ", 4) == 0 || strncmp(text, "study ", 6) == 0 ||
+           strncmp(text, "quantize ", 9) == 0;
+}
+
+void print_help(FILE *file, const char *text) {
+    static const char usage[] = "usage: ";
+    for (; *text; text++) {
+        if (*installed && strncmp(text, "./", 2) == 0 && begins_with_program(text + 2)) {
+            fputs(installed, file);
+            text += 2;
+        } else if (*installed && strncmp(text, usage, sizeof usage - 1) == 0) {
+            fprintf(file, "%s%s", usage, installed);
+            text += sizeof usage - 1;
+        }
+        putc(*text, file);
+    }
+}
+
+void print_error(const char *program, const Error *error) {
+    fprintf(stderr, "%s: ", program);
+    print_help(stderr, error->message);
+    putc('\n', stderr);
 }
 
 void note_changed(const char *program, const Model *model) {
@@ -95,6 +137,12 @@ void note_changed(const char *program, const Model *model) {
 bool end_output(const char *what, Error *error) {
     return (fflush(stdout) == 0 && !ferror(stdout)) || errno == EPIPE ||
            error_set(error, "cannot write the %s: %s", what, strerror(errno));
+}
+
+bool shows_colour(Colour choice, int file) {
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    if (choice != COLOUR_AUTO) return choice == COLOUR_ON;
+    return isatty(file) && !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
 }
 
 void show_progress(const char *what, size_t done, size_t total) {

@@ -37,9 +37,24 @@ bool read_prompt_text(const char *path, TextBuffer *text, Error *error);
 
 /*
  * The model of those who name none, which a note then does: ./model.bin, else the one that `make install` put beside
- * this program's folder, at ../share/attn/model.gguf of it, written to buffer [size]. NULL: there is neither.
+ * this program's folder, at ../share/attn/model.gguf of it, written to buffer [size]. NULL: there is neither. The note ends
+ * with `and`.
  */
-const char *default_model(const char *program, char *buffer, size_t size);
+const char *default_model(const char *program, const char *and, char *buffer, size_t size);
+
+/*
+ * Whether the path of a model may be one. False with an error where there is no such file, and it looks like a text that
+ * was meant for -p.
+ */
+bool is_model_name(const char *path, Error *error);
+
+/*
+ * The programs have other names where they are installed, as attn-run for run: call this first. print_help prints words of
+ * ours with these names: in place of "./run ", and behind "usage: ". print_error: "run: MESSAGE" on stderr, likewise.
+ */
+void name_program(const char *argv0, const char *name);
+void print_help(FILE *file, const char *text);
+void print_error(const char *program, const Error *error);
 
 /*
  * From now on Ctrl-C sets what interrupted() tells, and the program has a tenth of a second to notice. When that is over, or
@@ -58,8 +73,15 @@ bool interrupted(void);
  */
 void catch_ends(int wake);
 
-/* Goes on after Ctrl-C, as if it had not come. No other signal is forgotten. */
+/*
+ * From now on the program notices Ctrl-C when it can, however late, and only a second one ends it; until forget_interrupt, after
+ * which it goes on as if Ctrl-C had not come. No other signal is forgotten.
+ */
+void expect_interrupt(void);
 void forget_interrupt(void);
+
+/* What is to be done before a signal ends the process, within a handler; NULL: nothing more. */
+void before_end(void (*restore)(void));
 
 /* A program that has noticed Ctrl-C in time may print what it has, however long that takes. */
 void last_words(void);
@@ -75,6 +97,14 @@ bool end_output(const char *what, Error *error);
  * signal that came too late; any other code ends the process by the signal that came, so that a shell's loop ends, too.
  */
 int end_program(int code);
+
+/* Whether colours go to that file: of themselves to a terminal that is not dumb, unless NO_COLOR is set (no-color.org). */
+typedef enum Colour { COLOUR_AUTO, COLOUR_ON, COLOUR_OFF } Colour;
+bool shows_colour(Colour choice, int file);
+
+/* What then stands before and behind what a person typed. */
+#define TYPED_BEGIN "\033[1;32m"
+#define TYPED_END "\033[0m"
 
 /* "prompt 256/1024" on a line that is written over, when stderr is a terminal. done = total wipes it. */
 void show_progress(const char *what, size_t done, size_t total);

@@ -3,6 +3,7 @@
 #include "cli/base64.h"
 #include "cli/program.h"
 #include "text/unicode.h"
+#include "text/width.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,10 +18,9 @@ enum { WIDTH_ELSEWHERE = 100 };
 
 Report report_begin(bool json, bool ascii) {
     Report report = {.json = json, .ascii = ascii, .bars = ascii, .width = WIDTH_ELSEWHERE, .out = stdout};
-    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     if (!isatty(STDOUT_FILENO)) return report;
     report.bars = true;
-    report.colour = !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
+    report.colour = shows_colour(COLOUR_AUTO, STDOUT_FILENO);
 #ifdef TIOCGWINSZ
     struct winsize size;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) report.width = size.ws_col;
@@ -142,15 +142,6 @@ void json_piece(Report *report, const char *key, int32_t id) {
     json_end_object(report);
 }
 
-/* Columns of a terminal: none for marks that combine, two for the wide scripts of East Asia and for emoji. */
-static size_t columns(uint32_t c) {
-    if ((c >= 0x300 && c < 0x370) || (c >= 0xfe00 && c < 0xfe10)) return 0;
-    bool wide = (c >= 0x1100 && c < 0x1160) || (c >= 0x2e80 && c < 0xa4d0) || (c >= 0xac00 && c < 0xd7a4) ||
-                (c >= 0xf900 && c < 0xfb00) || (c >= 0xfe30 && c < 0xfe70) || (c >= 0xff00 && c < 0xff61) ||
-                (c >= 0x1f300 && c < 0x1fb00) || (c >= 0x20000 && c < 0x40000);
-    return wide ? 2 : 1;
-}
-
 bool is_control(uint32_t c) {
     return c < 0x20 || !unicode_is_safe(c) || c == 0xad || (c >= 0x200b && c < 0x200e) ||
            (c >= 0x2060 && c < 0x2066);
@@ -166,7 +157,7 @@ size_t show_char(const Report *report, const char *text, size_t n, char shown[16
     }
     memcpy(shown, text, length);
     shown[length] = '\0';
-    *width = columns(c);
+    *width = unicode_width(c);
     return length;
 }
 

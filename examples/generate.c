@@ -18,8 +18,9 @@ int main(int argc, char **argv) {
     AttnModel *model = attn_model_open(argv[1], NULL, &error);
     AttnSession *session =
         attn_session_new(model, NULL, &error); /* no model: no session, and the error stays */
-    AttnGenerateOptions options = {.sampling = {.temperature = 0.8f, .top_p = 0.95f}, .text = show};
-    bool ok = attn_generate(session, argv[2], &options, NULL, &error);
+    AttnGenerateOptions options = {.text = show};
+    bool ok = session && attn_sampling(model, &options.sampling, &error) && /* as the file asks for */
+              attn_generate(session, argv[2], &options, NULL, &error);
     if (!ok) fprintf(stderr, "generate: %s\n", error.message);
     putchar('\n');
     attn_session_free(session);

@@ -1,7 +1,7 @@
 /*
  * The baseline run keeps the residual stream that enters the first layer touched (when parts take turns, every
  * layer), and what leaves the last one. A run with parts off resumes from there: layers below would compute the
- * same again. Logits of both are made a piece at a time when compared, so none are kept.
+ * same again (who looks at them has them computed). Logits of both are made a piece at a time when compared, so none are kept.
  */
 #include "measures/ablation.h"
 
@@ -45,9 +45,18 @@ size_t ablation_first_layer(const Ablation *ablation) {
     return part_layer(ablation, place);
 }
 
-/* Whether a run with parts off begins here: at every layer that is touched when parts take turns, else at the lowest. */
+/*
+ * Where a run with parts off begins: at the lowest layer that is touched, but for one that is looked at, or kept for runs
+ * that are.
+ */
+static size_t entry_layer(const Ablation *ablation) {
+    bool whole = ablation->look || (ablation->has_baseline && !ablation->in_turn);
+    return whole ? 0 : ablation_first_layer(ablation);
+}
+
+/* Whether one begins here: when parts take turns, at every layer that is touched. */
 static bool begins_at(const Ablation *ablation, size_t layer) {
-    if (!ablation->in_turn) return layer == ablation_first_layer(ablation);
+    if (!ablation->in_turn) return layer == entry_layer(ablation);
     return touches_heads(ablation, layer) || touches_mlp(ablation, layer);
 }
 
@@ -91,12 +100,11 @@ static bool allocate(Ablation *ablation, Error *error) {
     size_t n = ablation->subject->tokens.n;
     Arena *arena = ablation->arena;
     ablation->layers = arena_new(arena, config->n_layer, sizeof *ablation->layers);
-    const size_t first = ablation_first_layer(ablation);
     float **kept = arena_new(arena, config->n_layer + 1, sizeof *kept);
     if (!arena_ok(arena, error, "%zu layers", config->n_layer) ||
         (ablation->by == BY_ZERO && !subject_streams(ablation->subject, ablation->to, kept, error)))
         return false;
-    ablation->has_baseline = kept[first];
+    ablation->has_baseline = kept[0];
     for (int i = 0; i < 2; i++) {
         bool has = i == 0 && ablation->has_baseline;
         ablation->final[i] = has ? kept[config->n_layer] : arena_floats(arena, n, config->d_model);
@@ -255,8 +263,7 @@ static bool note_factors(const Ablation *ablation, float *factors) {
     return same;
 }
 
-/* The first position whose predictions are compared. */
-static size_t first_compared(const Ablation *ablation) { return ablation->from - (ablation->from > 0); }
+size_t ablation_first_position(const Ablation *ablation) { return ablation->from - (ablation->from > 0); }
 
 /*
  * The session for runs without the parts: the kept one, if it has room. What it holds of this text, if that was without the
@@ -285,7 +292,7 @@ static bool open_session(Ablation *ablation, size_t n_ctx, Error *error) {
         if (!ablation->session) return false;
     }
     const int32_t *ids = subject->tokens.ids;
-    size_t most = at_most(session_position(ablation->session), first_compared(ablation));
+    size_t most = at_most(session_position(ablation->session), ablation_first_position(ablation));
     while (same < most && kept->ablated_ids[same] == ids[same]) same++;
     ablation->start = note_factors(ablation, kept->ablated_factors) ? same : 0;
     session_rewind(ablation->session, ablation->start);
@@ -312,13 +319,12 @@ bool ablation_baseline(Ablation *ablation, Error *error) {
     return true;
 }
 
-/* Feeds the text from a layer on. */
-static bool feed_from(Ablation *ablation, size_t layer, Error *error) {
+/* Feeds the tokens before `end` that the session does not hold. */
+static bool feed_until(const Ablation *ablation, size_t end, Error *error) {
+    size_t layer = entry_layer(ablation);
     const float *resid = ablation->layers[layer].resid_pre;
-    session_rewind(ablation->session, ablation->start);
-    for (size_t done = session_position(ablation->session), m; done < ablation->to; done += m) {
-        ablation->looking = done >= ablation->from;
-        m = at_most((ablation->looking ? ablation->to : ablation->from) - done, SESSION_CHUNK);
+    for (size_t done = session_position(ablation->session), m; done < end; done += m) {
+        m = at_most(end - done, SESSION_CHUNK);
         if (!subject_go_on(ablation->subject, NULL, done, ablation->to, error) ||
             !session_resume(ablation->session, layer, resid + done * ablation->config->d_model, m, NULL, 0,
                             error))
@@ -330,11 +336,15 @@ static bool feed_from(Ablation *ablation, size_t layer, Error *error) {
 bool ablation_run(Ablation *ablation, Difference *difference, LogitsVisit *each, void *user, Error *error) {
     const Config *config = ablation->config;
     const Tokens *tokens = &ablation->subject->tokens;
-    size_t to = ablation->to;
-    if (!feed_from(ablation, ablation_first_layer(ablation), error)) return false;
-    for (size_t done = first_compared(ablation), m; done < to; done += m) {
+    size_t to = ablation->to, first = ablation_first_position(ablation);
+    session_rewind(ablation->session, ablation->start);
+    ablation->looking = false;
+    if (!feed_until(ablation, first, error)) return false;
+    ablation->looking = true;
+    for (size_t done = first, m; done < to; done += m) {
         m = at_most(to - done, LOGITS_CHUNK);
         ablation->n_last = m;
+        if (!feed_until(ablation, ablation->look ? done + m : to, error)) return false;
         for (int i = 0; i < 2; i++)
             session_unembed(ablation->session, ablation->final[i] + done * config->d_model, m,
                             ablation->logits[i]);

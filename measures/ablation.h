@@ -42,7 +42,8 @@ typedef struct Ablation {
     Tokens reference; /* the text of mean or resample; empty otherwise */
     size_t from,
         to; /* positions that a run is compared at, and the one before them: all, unless the caller says */
-    const Probe *look; /* looks into the runs with parts off, at these positions; or NULL */
+    const Probe
+        *look; /* looks into the runs with parts off, all layers of them, at these positions; or NULL */
     bool looking;
     bool *off;      /* [n_layer][n_head + 1]: the parts that a run changes; a layer's last is its MLP */
     float *factors; /* [n_layer][n_head + 1] of these */
@@ -70,6 +71,9 @@ enum { MAX_FACTOR = 4 };
 /* Head n_head is the MLP. A part that is chosen again gets the later factor. */
 void ablation_choose(Ablation *ablation, size_t layer, size_t head, float factor);
 
+/* The first position that a run is compared at. */
+size_t ablation_first_position(const Ablation *ablation);
+
 /* The lowest layer of which a part is off. */
 size_t ablation_first_layer(const Ablation *ablation);
 
@@ -82,7 +86,8 @@ bool ablation_baseline(Ablation *ablation, Error *error);
 /*
  * Runs the text again without the parts that `off` marks, from the lowest layer of theirs up. Adds to *difference how
  * the result differs from the baseline, at the positions max(from, 1) − 1 … to − 1, which foresee the tokens from …
- * to − 1. `each` (or NULL) sees the logits of this run there.
+ * to − 1. `each` (or NULL) sees the logits of this run there: those of LOGITS_CHUNK positions once `look` has seen these
+ * pass through all layers, as in subject_feed.
  */
 bool ablation_run(Ablation *ablation, Difference *difference, LogitsVisit *each, void *user, Error *error);
 

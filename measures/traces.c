@@ -15,12 +15,12 @@ enum {
 /* Numbers in the rows of queries 0 … n − 1. */
 static size_t triangle(size_t n) { return n * (n + 1) / 2; }
 
-bool traces_begin_patterns(Traces *traces, const Subject *subject, Arena *arena, const bool *layers,
+/* Room for the patterns of the queries from `from` on. */
+static bool begin_patterns(Traces *traces, const Subject *subject, Arena *arena, const bool *layers,
                            size_t from, Error *error) {
     const Config *config = model_config(subject->model);
     size_t n = subject->tokens.n;
-    *traces = (Traces){
-        .subject = subject, .arena = arena, .layers = layers, .n = n, .from = from, .patterns_alone = true};
+    *traces = (Traces){.subject = subject, .arena = arena, .layers = layers, .n = n, .from = from};
     traces->place = arena_new(arena, config->n_layer, sizeof *traces->place);
     if (!arena_ok(arena, error, "%zu layers", config->n_layer)) return false;
     for (size_t layer = 0; layer < config->n_layer; layer++)
@@ -36,8 +36,7 @@ bool traces_begin_patterns(Traces *traces, const Subject *subject, Arena *arena,
 bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bool *layers, size_t from,
                   size_t to, size_t query, Error *error) {
     const Config *config = model_config(subject->model);
-    if (!traces_begin_patterns(traces, subject, arena, layers, from, error)) return false;
-    traces->patterns_alone = false;
+    if (!begin_patterns(traces, subject, arena, layers, from, error)) return false;
     size_t n = traces->n, n_heads = traces->n_layers * config->n_head;
     bool all = (triangle(to) - triangle(from)) * n_heads <= MAX_SCORES;
     traces->first = all ? from : query;
@@ -53,8 +52,7 @@ bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bo
 }
 
 bool traces_want(const Traces *traces, ProbeSite site, size_t layer) {
-    bool other = (site == PROBE_V || site == PROBE_SCORES) && !traces->patterns_alone;
-    return (other || site == PROBE_PATTERN) && traces->layers[layer];
+    return (site == PROBE_V || site == PROBE_SCORES || site == PROBE_PATTERN) && traces->layers[layer];
 }
 
 /* Appends half a byte; without memory nothing, which the arena remembers. */

@@ -44,7 +44,6 @@ typedef struct Traces {
     size_t *place;           /* [n_layer] index of a traced layer among the n_layers that are traced */
     size_t n_layers, n;      /* n: tokens */
     size_t from;             /* queries from it on are traced, and values */
-    bool patterns_alone;     /* nothing else is kept */
     size_t first, n_queries; /* the queries whose scores are kept */
     size_t n_scores;         /* in their rows, of one head */
     float least;             /* weights below it are left out of patterns */
@@ -53,10 +52,6 @@ typedef struct Traces {
     OutputNorms output_norms;
     float *scores; /* [n_layers][n_head][n_scores] row after row; that of query q has q + 1 numbers */
 } Traces;
-
-/* Room for the patterns of the queries from `from` on. */
-bool traces_begin_patterns(Traces *traces, const Subject *subject, Arena *arena, const bool *layers,
-                           size_t from, Error *error);
 
 /*
  * Room for all, of the positions [from, to). Scores are kept for all queries if these are few numbers, otherwise for

@@ -146,7 +146,6 @@ static const DType fallbacks[DTYPE_LIMIT] = {
 
 /* Matrices whose names have one of these in them keep their type, and so does what does not end in "weight". */
 static const char *const kept[] = {
-    "_norm.weight",
     "ffn_gate_inp.weight",
     "ffn_gate_tid2eid.weight",
     "position_embd.weight",
@@ -154,8 +153,6 @@ static const char *const kept[] = {
     "altup",
     "laurel",
     "per_layer_model_proj",
-    "ssm_conv1d",
-    "shortconv.conv.weight",
     "indexer.k_proj.weight",
     "indexer.q_proj.weight",
     "time_mix_first.weight",
@@ -175,6 +172,9 @@ static const char *const kept[] = {
     "time_mix_lerp_fused.weight",
     "attn_rel_b.weight",
 };
+
+/* Norms and the kernels of convolutions, which are vectors to ggml, whatever their rank. */
+static const char *const vectors[] = {"_norm.weight", "ssm_conv1d", "shortconv.conv.weight"};
 
 static const struct {
     const char *part; /* of a name */
@@ -200,13 +200,18 @@ static Role role_of(String name) {
     return OTHER;
 }
 
-static bool changes(const Tensor *tensor) {
+static bool is_any_of(const char *const *parts, size_t n, const Tensor *tensor) {
+    for (size_t i = 0; i < n; i++)
+        if (contains(tensor->name, parts[i])) return true;
+    return false;
+}
+
+/* Whether ggml has it in F32 alone: vectors, biases (those of experts, too, which are matrices), norms. */
+static bool is_vector(const Tensor *tensor) {
     bool is_matrix = tensor->dims[1] > 1 || tensor->dims[2] > 1 || tensor->dims[3] > 1;
     size_t n = tensor->name.n;
-    if (!is_matrix || n < 6 || memcmp(tensor->name.data + n - 6, "weight", 6) != 0) return false;
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        if (contains(tensor->name, kept[i])) return false;
-    return true;
+    return !is_matrix || n < 6 || memcmp(tensor->name.data + n - 6, "weight", 6) != 0 ||
+           is_any_of(vectors, sizeof vectors / sizeof *vectors, tensor);
 }
 
 /* What the rules ask of a model, and how many tensors of a role they have met. */
@@ -301,7 +306,10 @@ static DType ruled_type(Mix *mix, const Tensor *tensor, Role role) {
 static DType wanted_type(Mix *mix, const Tensor *tensor) {
     const MixOptions *options = mix->options;
     Role role = role_of(tensor->name);
-    if (!changes(tensor) || (role == OUTPUT && options->keep_output)) return tensor->dtype;
+    bool is_half = tensor->dtype == DTYPE_F16 || tensor->dtype == DTYPE_BF16;
+    if (is_vector(tensor)) return is_half ? DTYPE_F32 : tensor->dtype;
+    if (is_any_of(kept, sizeof kept / sizeof *kept, tensor) || (role == OUTPUT && options->keep_output))
+        return tensor->dtype;
     if (role == EMBEDDING && options->embedding != NO_DTYPE) return (DType)options->embedding;
     if (role == OUTPUT && options->output != NO_DTYPE) return (DType)options->output;
     if (options->pure || !dtype_is_quantised(options->preset->dtype)) return options->preset->dtype;

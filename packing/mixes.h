@@ -1,7 +1,7 @@
 /*
  * Which tensor gets which type: the mixes of llama-quantize (llama-quant.cpp of llama.cpp, September 2026) as a table. A
- * preset names the type of most matrices; some get more bits, some of them in some layers only; vectors, norms and other
- * small tensors keep theirs.
+ * preset names the type of most matrices; some get more bits, some of them in some layers only; other small tensors keep
+ * theirs. Vectors, biases and norms of 16 bits become F32, which ggml wants of them: folders have them so.
  *
  * Left out are its presets that want an importance matrix, and its special case for MXFP4 in BailingMoE 3.
  */

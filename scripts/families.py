@@ -50,6 +50,7 @@ class Config:
     logit_scale: float = 1.0
     logit_cap: float = 0.0
     clamp: float = 0.0              # q, k, v to [−clamp, clamp]; 0: not
+    clamp_normed: bool = False      # q and k behind their norms
     alibi: float = 0.0              # arXiv:2108.12409: the first head's slope is 2^(−alibi/n_head); 0: none
     n_key_heads: int = 0            # of a delta net
     d_state: int = 0                # numbers of its queries, keys and values
@@ -64,6 +65,7 @@ ONE_NORM = dict(parallel_residual="without ffn_norm")
 
 # What is not a field of Config:
 #   scale_embedding  by √d_model
+#   base, stretch    θ, and the factor of linear scaling for 131,072 positions and more, where no key of Gemma 3 says it
 #   period           of `period` layers all but the last have a window; 1: all have, where the file says how wide
 #   window           where the file does not say
 #   local_scaling    layers with a window turn as the others do; without it by their own base (local_base), unscaled
@@ -76,12 +78,13 @@ FAMILIES = {
     "llama": {**RMS, **NEIGHBOURS, "mlp": "silu"},
     "qwen2": {**RMS, **HALVES, "mlp": "silu"},
     "qwen3": {**RMS, **HALVES, "mlp": "silu"},
+    "qwen3vl": {**RMS, **HALVES, "mlp": "silu"},  # positions of a text, whose three numbers are one
     "gptneox": {**LAYER, **HALVES, "mlp": "gelu"},
     "gemma": {**RMS, **HALVES, "mlp": "gelu_tanh", "scale_embedding": True},
     "gemma2": {**RMS, **HALVES, "mlp": "gelu_tanh", "scale_embedding": True, "norms": "both", "period": 2,
                "window": 4096, "local_scaling": True, "wide_layers": 46, "score_cap": 50.0, "logit_cap": 30.0},
     "gemma3": {**RMS, **HALVES, "mlp": "gelu_tanh", "scale_embedding": True, "norms": "both", "period": 6,
-               "local_base": 10000.0, "wide_layers": 62},
+               "base": 1e6, "local_base": 10000.0, "stretch": 8.0, "eps": 1e-6, "wide_layers": 62},
     "phi2": {**LAYER, **HALVES, **ONE_NORM, "mlp": "gelu_tanh"},
     "phi3": {**RMS, **HALVES, "mlp": "silu"},
     "gptj": {**LAYER, **NEIGHBOURS, **ONE_NORM, "mlp": "gelu_tanh"},
@@ -89,7 +92,7 @@ FAMILIES = {
     "mpt": {**LAYER, "mlp": "gelu"},
     "qwen2moe": {**RMS, **HALVES, "mlp": "silu", "renormalised": False},
     "qwen3moe": {**RMS, **HALVES, "mlp": "silu"},
-    "olmoe": {**RMS, **HALVES, "mlp": "silu", "renormalised": False},
+    "olmoe": {**RMS, **HALVES, "mlp": "silu", "renormalised": False, "clamp_normed": True},
     "granitemoe": {**RMS, **NEIGHBOURS, "mlp": "silu", "divide_logits": True},
     "gpt-oss": {**RMS, **HALVES, "mlp": "clamped_swiglu", "ffn_norm": "post_attention_norm", "period": 2,
                 "local_scaling": True, "whole_pairs": False},
@@ -113,6 +116,10 @@ FAMILIES = {
     "lfm2": {**RMS, **HALVES, "mlp": "silu", "output_norm": "token_embd_norm"},
     "qwen35": {**RMS, **HALVES, "mlp": "silu", "ffn_norm": "post_attention_norm"},
 }
+
+
+# The key hidden_activation by transformers' names.
+NAMED = {"gelu_new": "gelu_tanh", "gelu": "gelu", "relu": "relu", "relu2": "relu2", "silu": "silu"}
 
 
 class Metadata:
@@ -146,19 +153,22 @@ def read_ropes(family, get, windows):
     kind = get("rope.scaling.type", "linear")
     if kind not in ("none", "linear", "yarn", "longrope"):
         raise SystemExit(f"rope scaling {kind} is not implemented here")
-    scale = get("rope.scaling.factor", get("rope.scale_linear", 1.0)) or 1.0
+    stretch = family.get("stretch", 1.0) if get("context_length") >= 131072 and get("rope.freq_base", 0) == 0 else 1.0
+    scale = get("rope.scaling.factor", get("rope.scale_linear", stretch)) or stretch
     magnitude = get("rope.scaling.attn_factor", 1.0)
-    if kind == "yarn":
-        magnitude *= get("rope.scaling.yarn_attn_factor", 0.1 * math.log(scale) + 1 if scale > 1 else 1.0)
+    if kind == "yarn" and scale > 1:
+        magnitude *= 0.1 * math.log(scale) + 1
     far = Rope(
-        base=get("rope.freq_base", 10000.0), scale=scale if kind in ("linear", "yarn") else 1.0, magnitude=magnitude,
+        base=get("rope.freq_base", get("rope.global.freq_base", family.get("base", 10000.0))), scale=scale if kind in ("linear", "yarn") else 1.0, magnitude=magnitude,
         original_ctx=get("rope.scaling.original_context_length", get("context_length")), yarn=kind == "yarn",
         beta_fast=get("rope.scaling.yarn_beta_fast", 32.0), beta_slow=get("rope.scaling.yarn_beta_slow", 1.0),
         whole_pairs=family.get("whole_pairs", True))
-    near = far if family.get("local_scaling") else Rope(get("rope.freq_base_swa", family.get("local_base", far.base)))
+    near = far if family.get("local_scaling") else Rope(
+        get("rope.freq_base_swa", get("rope.local.freq_base", family.get("local_base", far.base))))
     turns = family.get("rope_on", lambda layer, window: True)
-    return tuple((near if window and family.get("period") else far) if turns(layer, window) else None
-                 for layer, window in enumerate(windows))
+    listed = get("rope.layer_pattern", [turns(layer, window) for layer, window in enumerate(windows)])
+    return tuple((near if window and family.get("period") else far) if on else None
+                 for on, window in zip(listed, windows))
 
 
 def read_config(metadata):
@@ -178,9 +188,9 @@ def read_config(metadata):
     return Config(
         n_layer=n_layer, n_head=n_head, d_head=d_head,
         n_head_kv=get.largest("attention.head_count_kv", n_head),
-        norm=family["norm"], mlp=family["mlp"], rope=rope,
+        norm=family["norm"], mlp=NAMED.get(get("hidden_activation", ""), family["mlp"]), rope=rope,
         norm_eps=get("attention.layer_norm_epsilon" if family["norm"] == "layer" else
-                     "attention.layer_norm_rms_epsilon"),
+                     "attention.layer_norm_rms_epsilon", family.get("eps")),
         rope_dim=get("rope.dimension_count", d_head), ropes=read_ropes(family, get, windows), windows=windows,
         parallel_residual=family.get("parallel_residual", get("use_parallel_residual", False)),
         norms=family.get("norms", "before"), ffn_norm=family.get("ffn_norm", "ffn_norm"),
@@ -194,4 +204,5 @@ def read_config(metadata):
         logit_scale=1 / logit_scale if family.get("divide_logits") else logit_scale,
         clamp=get("attention.clamp_kqv", 0.0), alibi=alibi,
         n_key_heads=get("ssm.group_count", 0), d_state=get("ssm.state_size", 0),
-        n_expert_used=get("expert_used_count", 0), renormalised=family.get("renormalised", True))
+        n_expert_used=get("expert_used_count", 0), clamp_normed=family.get("clamp_normed", False),
+        renormalised=get("expert_weights_norm", family.get("renormalised", True)))

@@ -107,16 +107,31 @@ MODELS = [
         "rope.dimension_count": u32(4), "use_parallel_residual": True}),
     Small("gptneox-sequential", 105, dict(H=2, h=8), UNTIED_BIASES, FUSED_BIASES + MLP_BIASES, {
         "rope.dimension_count": u32(4), "use_parallel_residual": False}),
+    Small("gptneox-tanh", 157, dict(H=2, h=8), UNTIED_BIASES, FUSED_BIASES + MLP_BIASES, {
+        "rope.dimension_count": u32(4), "use_parallel_residual": True, "hidden_activation": "gelu_new"},
+        spreads=(("ffn_up", 4.0), ("ffn_down.weight", 4.0))),
     Small("gemma", 106, dict(h=6, K=1), TIED, SPLIT + GATED, LENGTHS),
     Small("gemma2", 107, dict(h=6, K=2), TIED, SPLIT + GATED + POST_NORMS, {
         **LENGTHS, "attn_logit_softcapping": f32(2.5), "final_logit_softcapping": f32(3),
         "attention.sliding_window": u32(20)}, n_tokens=70, n_ctx=80),
+    Small("gemma2-bare", 156, dict(h=6, K=2), TIED, SPLIT + GATED + POST_NORMS, {
+        **LENGTHS, "attn_logit_softcapping": f32(2 ** 60), "final_logit_softcapping": f32(2 ** 60),
+        "attention.sliding_window": u32(5), "attention.scale": f32(0.25)}),
+    # As converted in June 2024: no word of windows, which are of 4,096 tokens.
+    Small("gemma2-june", 161, dict(h=6, K=2), TIED, SPLIT + GATED + POST_NORMS, {
+        **LENGTHS, "attn_logit_softcapping": f32(2.5), "final_logit_softcapping": f32(3)}),
     Small("gemma3", 108, dict(h=6, K=1), TIED, SPLIT + HEAD_NORMS + GATED + POST_NORMS, {
         **LENGTHS, "attention.sliding_window": u32(4), "rope.freq_base": f32(1e6),
         "rope.scaling.type": "linear", "rope.scaling.factor": f32(8)}, n_layer=7),
     Small("gemma3-long", 109, dict(h=6, K=2), TIED, SPLIT + HEAD_NORMS + GATED + POST_NORMS, {
         **LENGTHS, "attention.sliding_window": u32(40), "attention.sliding_window_pattern": u32(2),
         "rope.freq_base": f32(1e6), "rope.freq_base_swa": f32(500)}, n_tokens=150, n_ctx=160),
+    # As Ollama first wrote it: keys of its own, a tower for pictures beside the text, no word of ε and of what is stretched.
+    Small("gemma3-ollama", 160, dict(h=6, K=1), TIED + "v.patch_embedding:dh mm.mm_soft_emb_norm:d ",
+          SPLIT + HEAD_NORMS + GATED + POST_NORMS, {
+              **LENGTHS, "attention.sliding_window": u32(4), "rope.global.freq_base": f32(300),
+              "rope.local.freq_base": f32(20), "vision.block_count": u32(2), "mm.tokens_per_image": u32(256),
+              "attention.sliding_window_pattern": np.array([1, 1, 0], "<i4")}, n_layer=3, n_ctx=131072),
     Small("gemma2-wide", 110, dict(h=6, K=2), TIED, SPLIT + GATED + POST_NORMS, {
         **LENGTHS, "attn_logit_softcapping": f32(2.5), "final_logit_softcapping": f32(3),
         "attention.sliding_window": u32(5)}, n_layer=46, omitted=True),
@@ -139,6 +154,8 @@ MODELS = [
           FUSED_BIASES + MLP_BIASES, {}),
     Small("mpt", 118, {}, TIED, "attn_norm:d attn_qkv:cd attn_output:dq ffn_norm:d ffn_up:fd ffn_down:df", {
         "attention.clamp_kqv": f32(1.5), "attention.max_alibi_bias": f32(8)}, n_tokens=70, n_ctx=80),
+    Small("mpt-scale", 158, {}, TIED, "attn_norm:d attn_qkv:cd attn_output:dq ffn_norm:d ffn_up:fd ffn_down:df", {
+        "attention.max_alibi_bias": f32(8), "attention.scale": f32(1.2)}),
     Small("mpt-learned", 119, {}, TIED_BIASES + "position_embd:nd",
           FUSED_BIASES + MLP_BIASES, {"attention.max_alibi_bias": f32(0)}),
     Small("llama-yarn", 120, dict(H=2, h=8, K=1), TIED, SPLIT + GATED, {
@@ -155,6 +172,11 @@ MODELS = [
     Small("qwen3moe", 2124, dict(h=6, K=2, e=6, x=12), UNTIED, SPLIT + HEAD_NORMS + EXPERTS, {
         **LENGTHS, "rope.freq_base": f32(1000), "expert_count": "e", "expert_used_count": u32(3), **EXPERT_LENGTH}),
     Small("olmoe", 2125, dict(e=4, x=24), UNTIED, SPLIT + ROW_NORMS + EXPERTS, TWO_EXPERTS),
+    Small("qwen3moe-raw", 5154, dict(h=6, K=2, e=6, x=12), UNTIED, SPLIT + HEAD_NORMS + EXPERTS, {
+        **LENGTHS, "rope.freq_base": f32(1000), "expert_count": "e", "expert_used_count": u32(3), **EXPERT_LENGTH,
+        "expert_weights_norm": False}),
+    Small("olmoe-clipped", 4155, dict(e=4, x=24), UNTIED, SPLIT + ROW_NORMS + EXPERTS, {
+        **TWO_EXPERTS, "attention.clamp_kqv": f32(0.9), "expert_weights_norm": True}),
     Small("granitemoe", 3126, dict(K=2, e=4, x=24, s=16), TIED, SPLIT + EXPERTS + SHARED, {
         **ROPE, **GRANITE, **TWO_EXPERTS, "expert_shared_feed_forward_length": "s"}),
     Small("gpt-oss", 23127, dict(h=8, H=2, K=1, e=4, x=12), UNTIED, GPT_OSS, {
@@ -168,23 +190,25 @@ MODELS = [
               "attention.scale": f32(1), "attention.sliding_window": u32(6),
               "attention.sliding_window_pattern": np.array([False, True, False])}, n_layer=3),
     Small("opt", 130, dict(N=34), TIED_BIASES + "position_embd:Nd", ALL_BIASES + MLP_BIASES,
-          {"position_offset": u32(2)}),
+          {"position_offset": u32(2), "attention.layer_norm_epsilon": f32(1e-5)}),
     Small("olmo", 131, {}, "token_embd:Vd ",
           "attn_q:qd attn_k:kd attn_v:kd attn_output:dq ffn_gate:fd ffn_up:fd ffn_down:df", {
-              **ROPE, "attention.clamp_kqv": f32(1.5)}),
+              **ROPE, "attention.clamp_kqv": f32(1.5), "attention.layer_norm_epsilon": f32(1e-5)}),
     Small("olmo2", 132, {}, UNTIED, OLMO2, {"rope.freq_base": f32(1000)}),
     Small("olmo2-3", 133, dict(H=2, h=8), UNTIED, OLMO2, {
         "rope.freq_base": f32(150), "rope.scaling.type": "yarn", "rope.scaling.factor": f32(8),
-        "rope.scaling.original_context_length": u32(64), "rope.scaling.yarn_attn_factor": f32(1.2079441541679836),
+        "rope.scaling.original_context_length": u32(64), "rope.scaling.yarn_attn_factor": f32(0.878),  # which nobody obeys
         "rope.scaling.yarn_beta_fast": f32(32), "rope.scaling.yarn_beta_slow": f32(1),
         "attention.sliding_window": u32(5),
         "attention.sliding_window_pattern": np.array([True, True, False])}, n_layer=3, n_ctx=512),
     Small("granite", 134, dict(K=2), TIED, SPLIT + GATED, {**ROPE, **GRANITE}),
     Small("smollm3", 135, dict(K=2), TIED, SPLIT + GATED, ROPE, n_layer=5),
+    Small("smollm3-layers", 159, dict(K=2), TIED, SPLIT + GATED, {
+        **ROPE, "rope.layer_pattern": np.array([False, True, True, False, True])}, n_layer=5),
     Small("stablelm", 136, dict(H=2, h=8), UNTIED_BIASES,
           "attn_norm:d+ attn_q:qd+ attn_k:kd+ attn_v:kd+ attn_output:dq "
           "ffn_norm:d+ ffn_gate:fd ffn_up:fd ffn_down:df",
-          {"rope.dimension_count": u32(4), "use_parallel_residual": False}),
+          {"rope.dimension_count": u32(4), "use_parallel_residual": True}),  # as converters write it
     Small("stablelm-parallel", 137, dict(H=2, h=8, K=1), UNTIED_BIASES,
           "attn_norm:d+ attn_q:qd attn_k:kd attn_v:kd attn_output:dq " + EACH_HEAD_NORMS +
           "ffn_gate:fd ffn_up:fd ffn_down:df", {"rope.dimension_count": u32(4), "use_parallel_residual": True}),
@@ -197,8 +221,9 @@ MODELS = [
     Small("starcoder2", 141, dict(K=2), TIED_BIASES, ALL_BIASES + MLP_BIASES, {"rope.freq_base": f32(1000)}),
     Small("exaone", 142, dict(K=2, p=2), TIED + "rope_freqs:p", SPLIT + GATED, ROPE),
     Small("internlm2", 143, dict(K=2), UNTIED, SPLIT + GATED, ROPE),
-    Small("baichuan", 144, dict(d=8, H=2, f=8), UNTIED, SPLIT + GATED, ROPE, n_layer=32),
-    Small("baichuan-alibi", 145, dict(d=8, H=2, f=8), UNTIED, SPLIT + GATED, ROPE, n_layer=40),
+    Small("baichuan", 144, dict(d=8, H=2, f=8), UNTIED, SPLIT + GATED, {"rope.dimension_count": "h"}, n_layer=32),
+    Small("baichuan-alibi", 145, dict(d=8, H=2, f=8), UNTIED, SPLIT + GATED, {"rope.dimension_count": "h"},
+          n_layer=40),
     Small("command-r", 146, dict(K=2), TIED, COMMAND_R, COMMAND_R_KEYS, "command-r"),
     Small("command-r-plus", 147, dict(K=2), TIED, COMMAND_R + EACH_HEAD_NORMS, COMMAND_R_KEYS, "command-r"),
     Small("command-r-64", 148, dict(K=2), TIED, COMMAND_R + EACH_HEAD_NORMS, COMMAND_R_KEYS, "command-r", n_layer=64,
@@ -218,6 +243,9 @@ MODELS = [
     Small("qwen35-wide", 153, dict(d=8, H=2, h=8, K=1, S=36, Y=2, y=72, X=72 + 2 * 36, u=4), TIED,
           [DELTA_NET, GATED_ATTENTION], {
               **LENGTHS, **DELTA_KEYS, "ssm.group_count": u32(1), "attention.layer_norm_rms_epsilon": f32(1e-6)}),
+    Small("qwen3vl", 154, dict(h=6, K=2), UNTIED, SPLIT + HEAD_NORMS + GATED, {
+        **LENGTHS, "rope.freq_base": f32(1000), "rope.dimension_sections": np.array([1, 1, 1, 0], "<i4"),
+        "n_deepstack_layers": u32(2)}),
 ]
 
 
@@ -231,6 +259,8 @@ def model_metadata(model):
     usual = {"context_length": u32(model.n_ctx), "embedding_length": u32(model.d), "block_count": u32(model.n_layer),
              "feed_forward_length": u32(model.f), "attention.head_count": u32(model.H),
              "attention.head_count_kv": u32(model.K), "attention." + norm: f32(3e-4), "vocab_size": u32(model.V)}
+    if "rope.global.freq_base" in model.keys:
+        del usual["attention." + norm]
     usual.update({key: u32(getattr(model, value)) if isinstance(value, str) and len(value) == 1 else value
                   for key, value in model.keys.items()})
     return {"general.architecture": a, "general.type": "model", "general.name": model.name,

@@ -3,8 +3,9 @@
 
     scripts/folders.py MODEL.gguf FOLDER [MODEL.gguf FOLDER ...]
 
-A FOLDER that ends in -parts gets its weights in three files; GPT-J's in one that ends in -codegen become CodeGen's, which
-differ in how they lie.
+A FOLDER that ends in -parts gets its weights in three files, in -cut weights of F32 cut to BF16; GPT-J's in one that ends
+in -codegen become CodeGen's, which differ in how they lie, in -codegen2 CodeGen2's. Baichuan's in -baichuan2 become those of
+Baichuan 2, whose code makes the head's rows as long as each other.
 The inverse of what checkpoint/folder.c does, written from transformers' modelling code. Plain Python, so that `make test`
 can run it anywhere; made for models of some thousand weights, of F32, F16 or BF16.
 """
@@ -99,6 +100,15 @@ class Writer:
             out += lines[0:n:2] + lines[1:n:2] + lines[n:]
         return b"".join(out)
 
+    def spread(self, data, n_before=0):
+        """Rows of a delta net: behind n_before others those of each value head, beside which the folder has the others
+        of its key head, and GGUF the same of the next key head."""
+        n_head, n_key_head = self.key("ssm.time_step_rank"), self.key("ssm.group_count")
+        lines = rows(data, n_before + n_head)
+        times = n_head // n_key_head
+        return b"".join(lines[:n_before] + [lines[n_before + i * n_key_head + key_head]
+                                            for key_head in range(n_key_head) for i in range(times)])
+
     def parts(self, data):
         """Rows of q, k, v that follow each other, by heads."""
         lines = rows(data, self.n_head + 2 * self.n_head_kv)
@@ -133,7 +143,16 @@ GPT2 = {"token_embd": "transformer.wte", "position_embd": "transformer.wpe", "ou
         "attn_output": "attn.c_proj", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj", "": "transformer.h."}
 GPTJ = dict(GPT2, attn_q="attn.q_proj", attn_k="attn.k_proj", attn_v="attn.v_proj", attn_output="attn.out_proj",
             ffn_up="mlp.fc_in", ffn_down="mlp.fc_out")
+QWEN35 = dict(LLAMA, post_attention_norm="post_attention_layernorm", attn_qkv="linear_attn.in_proj_qkv",
+              attn_gate="linear_attn.in_proj_z", ssm_alpha="linear_attn.in_proj_a", ssm_beta="linear_attn.in_proj_b",
+              ssm_conv1d="linear_attn.conv1d", ssm_a="linear_attn.A_log", ssm_dt="linear_attn.dt_bias",
+              ssm_norm="linear_attn.norm", ssm_out="linear_attn.out_proj")
+LFM2 = dict(LLAMA, token_embd_norm="model.embedding_norm", attn_norm="operator_norm", ffn_norm="ffn_norm",
+            attn_output="self_attn.out_proj", attn_q_norm="self_attn.q_layernorm", attn_k_norm="self_attn.k_layernorm",
+            ffn_gate="feed_forward.w1", ffn_up="feed_forward.w3", ffn_down="feed_forward.w2")
+LFM2.update({"shortconv." + name: "conv." + name for name in ("conv", "in_proj", "out_proj")})
 NAMES = {
+    "qwen35": QWEN35, "lfm2": LFM2,
     "gpt2": GPT2, "starcoder": GPT2, "gptj": GPTJ, "codegen": GPTJ,
     "gpt_neo": dict(GPT2, attn_q="attn.attention.q_proj", attn_k="attn.attention.k_proj",
                     attn_v="attn.attention.v_proj", attn_output="attn.attention.out_proj"),
@@ -189,11 +208,12 @@ CONFIGS = {
     "gemma3": ("gemma3_text", "hidden_activation", "gelu_pytorch_tanh"), "nemotron": ("nemotron", "hidden_act", "relu2"),
     "command-r": ("cohere", "hidden_act", "silu"), "gpt-oss": ("gpt_oss", "hidden_act", "silu"),
     "qwen2moe": ("qwen2_moe", "hidden_act", "silu"), "qwen3moe": ("qwen3_moe", "hidden_act", "silu"),
-    "exaone": ("exaone", "activation_function", "silu"),
+    "exaone": ("exaone", "activation_function", "silu"), "qwen35": ("qwen3_5_text", "hidden_act", "silu"),
+    "qwen3vl": ("qwen3_vl_text", "hidden_act", "silu"), "lfm2": ("lfm2", None, None),
 }
 OLD = {"gpt2", "starcoder", "gptj", "codegen"}
 NEIGHBOURS = {"llama", "granite", "granitemoe", "smollm3", "internlm2", "baichuan", "olmo"}
-GAINS = {"gemma", "gemma2", "gemma3", "nemotron"}
+GAINS = {"gemma", "gemma2", "gemma3", "nemotron", "qwen35"}
 
 # GGUF's keys and config.json's, in most families and in the old ones that begin with n_
 KEYS = [("context_length", "max_position_embeddings", "n_positions"), ("embedding_length", "hidden_size", "n_embd"),
@@ -207,7 +227,12 @@ KEYS = [("context_length", "max_position_embeddings", "n_positions"), ("embeddin
         ("embedding_scale", "embedding_multiplier", None), ("residual_scale", "residual_multiplier", None),
         ("attention.sliding_window", "sliding_window", None), ("use_parallel_residual", "use_parallel_residual", None),
         ("expert_count", "num_local_experts", None), ("expert_used_count", "num_experts_per_tok", None),
-        ("rope.freq_base", "rope_theta", None), ("rope.freq_base_swa", "rope_local_base_freq", None)]
+        ("rope.freq_base", "rope_theta", None), ("rope.freq_base_swa", "rope_local_base_freq", None),
+        ("hidden_activation", "hidden_act", "activation_function")]
+
+# How classes call the ε of LayerNorm that do not call it layer_norm_eps; None: it is 1e-5 and has no key.
+EPSILONS = {"gpt_neo": "layer_norm_epsilon", "bloom": "layer_norm_epsilon", "mpt": "layer_norm_epsilon",
+            "falcon": "layer_norm_epsilon", "nemotron": "norm_eps", "starcoder2": "norm_epsilon", "opt": None, "olmo": None}
 
 
 def rope_of(writer, tensors):
@@ -218,7 +243,7 @@ def rope_of(writer, tensors):
     if kind == "yarn":
         rope["original_max_position_embeddings"] = old
         for key, name in (("yarn_beta_fast", "beta_fast"), ("yarn_beta_slow", "beta_slow"),
-                          ("yarn_attn_factor", "attention_factor")):
+                          ("yarn_attn_factor", "attn_factor")):
             if writer.key("rope.scaling." + key) is not None:
                 rope[name] = writer.key("rope.scaling." + key)
         if writer.key("rope.scaling.attn_factor"):
@@ -251,7 +276,13 @@ def config_of(writer):
     for name in ("num_key_value_heads", "head_dim"):
         if architecture in ("opt", "gpt_neo", "bloom", "gptneox", "baichuan"):
             config.pop(name, None)
+    if architecture in EPSILONS:
+        epsilon = config.pop("layer_norm_eps")
+        if EPSILONS[architecture]:
+            config[EPSILONS[architecture]] = epsilon
     tensors = writer.model.tensors
+    if architecture == "stablelm":
+        config["use_parallel_residual"] = "blk.0.ffn_norm.weight" not in tensors
     if "output.weight" in tensors or architecture in ("opt", "mpt"):
         config["tie_word_embeddings"] = "output.weight" not in tensors
     elif architecture not in ("gpt2", "gemma", "gemma2", "gemma3", "bloom", "falcon"):
@@ -290,7 +321,7 @@ def special(config, writer):
         config["shared_intermediate_size"] = writer.key("expert_shared_feed_forward_length", 0)
     if architecture in ("qwen2moe", "qwen3moe", "olmoe"):
         config["num_experts"] = config.pop("num_local_experts")
-        config["norm_topk_prob"] = architecture == "qwen3moe"
+        config["norm_topk_prob"] = writer.key("expert_weights_norm", architecture == "qwen3moe")
     if architecture in ("qwen2moe", "qwen3moe"):
         config["moe_intermediate_size"] = writer.key("expert_feed_forward_length")
     if architecture == "qwen2moe":
@@ -308,16 +339,22 @@ def special(config, writer):
         for name, mpt in names.items():
             config[mpt] = config.pop(name)
         config.pop("num_key_value_heads", None)
-        config["attn_config"] = {"alibi": alibi > 0, "alibi_bias_max": alibi, "clip_qkv": config.pop("clip_qkv", None)}
+        config["attn_config"] = {"alibi": alibi > 0, "alibi_bias_max": alibi, "clip_qkv": config.pop("clip_qkv", None),
+                                 "softmax_scale": writer.key("attention.scale")}
     if architecture == "bloom":
         config["n_layer"] = config.pop("num_hidden_layers")
         config["seq_length"] = config.pop("max_position_embeddings")
     if architecture == "exaone":
         config["layer_norm_epsilon"] = config.pop("rms_norm_eps")
-    if architecture == "nemotron":
-        config["norm_eps"] = config.pop("layer_norm_eps")
-    if architecture == "starcoder2":
-        config["norm_epsilon"] = config.pop("layer_norm_eps")
+    if architecture in ("gemma2", "gemma3"):
+        config["query_pre_attn_scalar"] = writer.d_head
+    if architecture == "gemma2" and writer.key("attention.scale"):
+        config["query_pre_attn_scalar"] = writer.key("attention.scale") ** -2
+    for cap in ("attn_logit_softcapping", "final_logit_softcapping"):
+        if config.get(cap, 0) >= 2 ** 50:
+            config[cap] = None
+    if architecture == "smollm3" and writer.key("rope.layer_pattern"):
+        config["no_rope_layers"] = [int(on) for on in writer.key("rope.layer_pattern")]
     if architecture == "opt":
         config["ffn_dim"] = config.pop("intermediate_size")
         config["do_layer_norm_before"] = True
@@ -325,6 +362,39 @@ def special(config, writer):
         config["original_max_position_embeddings"] = writer.key("rope.scaling.original_context_length")
     if architecture == "gemma":
         config["hidden_activation"] = None
+    if architecture == "lfm2":
+        heads = config["num_key_value_heads"]
+        config["num_key_value_heads"] = max(heads)
+        config["full_attn_idxs"] = [layer for layer, n in enumerate(heads) if n]
+        config["conv_L_cache"] = writer.key("shortconv.l_cache")
+        config["norm_eps"] = config.pop("rms_norm_eps")
+        # three halves of the width, which the class takes two thirds of
+        config.update(block_ff_dim=config.pop("intermediate_size") * 3 // 2, block_multiple_of=8,
+                      block_ffn_dim_multiplier=1.0, block_auto_adjust_ff_dim=True, conv_bias=False)
+    if architecture in ("qwen35", "qwen3vl"):
+        config["rope_parameters"] = {"rope_type": "default", "rope_theta": config.pop("rope_theta"), "mrope_interleaved": True,
+                                     "mrope_section": writer.key("rope.dimension_sections")[:3]}
+    if architecture == "qwen35":
+        config["rope_parameters"]["partial_rotary_factor"] = config.pop("partial_rotary_factor")
+        config.update(linear_conv_kernel_dim=writer.key("ssm.conv_kernel"), linear_key_head_dim=writer.key("ssm.state_size"),
+                      linear_value_head_dim=writer.key("ssm.state_size"), linear_num_key_heads=writer.key("ssm.group_count"),
+                      linear_num_value_heads=writer.key("ssm.time_step_rank"), attn_output_gate=True,
+                      full_attention_interval=writer.key("full_attention_interval"))
+        config["layer_types"] = ["linear_attention" if "blk.%d.ssm_a" % layer in writer.model.tensors else "full_attention"
+                                 for layer in range(config["num_hidden_layers"])]
+
+
+def beside_pictures(config, writer):
+    """The text model as a part of one that sees."""
+    text = dict(config)
+    config.clear()
+    config.update(model_type=text["model_type"].replace("_text", ""), text_config=text,
+                  tie_word_embeddings=text["tie_word_embeddings"],
+                  vision_config={"hidden_size": 4, "deepstack_visual_indexes": [1, 3], "model_type": "any"})
+    writer.out = {name.replace("model.", "model.language_model.", 1): tensor for name, tensor in writer.out.items()}
+    writer.put("model.visual.patch_embed.proj.weight", "F32", (4, 3, 2, 2, 2), bytes(4 * 96))
+    writer.put("model.visual.blocks.0.attn.qkv.bias", "F32", (12,), bytes(4 * 12))
+    writer.put("mtp.layers.0.input_layernorm.weight", "F32", (4,), bytes(16))
 
 
 def put_tensor(writer, layer, base, ending, kind, shape, data):
@@ -335,7 +405,11 @@ def put_tensor(writer, layer, base, ending, kind, shape, data):
     size = TYPES[[n for n in TYPES if TYPES[n][0] == kind][0]][1]
     if architecture in NEIGHBOURS and base in ("attn_q", "attn_k"):
         data = writer.paired(data, writer.n_head if base == "attn_q" else writer.n_head_kv)
-    if architecture in GAINS and base.endswith("norm") and ending == "weight":
+    if architecture == "qwen35":
+        data, shape = of_delta_net(writer, base, shape, data)
+    if base == "shortconv.conv":
+        shape = (shape[0], 1, shape[1])
+    if architecture in GAINS and base.endswith("norm") and base != "ssm_norm" and ending == "weight":
         values = struct.unpack("<%df" % (len(data) // 4), data)
         data = struct.pack("<%df" % len(values), *(value - 1 for value in values))
     if architecture == "gpt2" and base in ("attn_qkv", "attn_output", "ffn_up", "ffn_down") and ending == "weight":
@@ -358,8 +432,25 @@ def put_tensor(writer, layer, base, ending, kind, shape, data):
         for i, part in enumerate(rows(data, shape[0])):
             writer.put(before + name.replace("#", str(i)) + "." + ending, kind, shape[1:], part)
         return
-    bare = base == "attn_sinks"
+    bare = base in ("attn_sinks", "ssm_a", "ssm_dt")
     writer.put(before + name + ("" if bare else "." + ending), kind, shape, data)
+
+
+def of_delta_net(writer, base, shape, data):
+    """The data and shape of a tensor of Qwen3.5 in its folder."""
+    if base in ("ssm_alpha", "ssm_beta", "ssm_a", "ssm_dt", "attn_gate"):
+        data = writer.spread(data)
+    if base == "ssm_conv1d" or base == "attn_qkv" and shape[0] == writer.key("ssm.inner_size") + 2 * writer.key(
+            "ssm.group_count") * writer.key("ssm.state_size"):
+        data = writer.spread(data, 2 * writer.key("ssm.group_count"))
+    if base == "ssm_out":
+        data = b"".join(writer.spread(row) for row in rows(data, shape[0]))
+    if base == "ssm_conv1d":
+        shape = (shape[0], 1, shape[1])
+    if base == "ssm_a":
+        values = struct.unpack("<%df" % (len(data) // 4), data)
+        data = struct.pack("<%df" % len(values), *(math.log(-value) for value in values))
+    return data, shape
 
 
 def put_together(writer, before, parts):
@@ -385,7 +476,8 @@ def put_together(writer, before, parts):
         elif architecture == "baichuan":
             writer.put(before + "self_attn.W_pack.weight", kind, shape, q + k + v)
         else:
-            data = b"".join(a + b + c for a, b, c in zip(rows(q, 4), rows(v, 4), rows(k, 4)))
+            parts = writer.codegen_parts
+            data = b"".join(a + b + c for a, b, c in zip(*(rows(matrix, parts) for matrix in (q, v, k))))
             writer.put(before + "attn.qkv_proj.weight", kind, shape, data)
 
 
@@ -417,6 +509,11 @@ def pairs(block):
     return bytes(weights[2 * i] | weights[2 * i + 1] << 4 for i in range(16))
 
 
+def halves(data):
+    """The upper halves of floats."""
+    return b"".join(data[i + 2:i + 4] for i in range(0, len(data), 4))
+
+
 def write_safetensors(path, tensors):
     header, data = {"__metadata__": {"format": "pt"}}, b""
     for name, (kind, shape, raw) in tensors.items():
@@ -429,16 +526,26 @@ def write_safetensors(path, tensors):
 
 
 def convert(source, folder, n_files=1):
-    writer = Writer(Gguf(source), "codegen" if folder.endswith("-codegen") else None)
+    writer = Writer(Gguf(source), "codegen" if "-codegen" in folder else None)
+    writer.codegen_parts = 8 if folder.endswith("-codegen2") else 4
     for name, (kind, shape, data) in writer.model.tensors.items():
-        match = re.fullmatch(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)", name)
+        match = re.fullmatch(r"(?:blk\.(\d+)\.)?([\w.]+?)(?:\.(weight|bias))?", name)
         if match[2] not in ("rope_factors_long", "rope_factors_short", "rope_freqs"):
             put_tensor(writer, match[1], match[2], match[3], kind, shape, data)
     for before in [name for name, parts in writer.out.items() if isinstance(parts, dict)]:
         put_together(writer, before, writer.out.pop(before))
+    if folder.endswith("-cut"):
+        writer.out = {name: ("BF16", shape, halves(data)) for name, (kind, shape, data) in writer.out.items()}
+    config = config_of(writer)
+    if "qwen3" in config["model_type"] and writer.key("rope.dimension_sections") and writer.key("ssm.group_count") != 1:
+        beside_pictures(config, writer)
     os.makedirs(folder, exist_ok=True)
+    if folder.endswith("-codegen2"):
+        config["head_dim"] = writer.d_head
+    if folder.endswith("-baichuan2"):
+        config["z_loss_weight"] = 0
     with open(os.path.join(folder, "config.json"), "w") as file:
-        json.dump(config_of(writer), file, indent=2)
+        json.dump(config, file, indent=2)
     names = list(writer.out)
     if n_files == 1:
         write_safetensors(os.path.join(folder, "model.safetensors"), writer.out)

@@ -55,9 +55,9 @@ KEYS = {
     "gpt-oss": [*EXPERTS, "expert_feed_forward_length", "attention.sliding_window"],
     "olmo": ["attention.clamp_kqv"],
     "olmo2": ["attention.sliding_window"],
-    "stablelm": ["use_parallel_residual"],
     "falcon": ["tensor_data_layout"],
     "command-r": ["logit_scale"],
+    "qwen3vl": ["rope.dimension_sections"],
     "lfm2": ["shortconv.l_cache", "attention.sliding_window"],
     "qwen35": ["ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank", "ssm.group_count",
                "attention.recurrent_layers", "rope.dimension_sections"],
@@ -67,6 +67,7 @@ STRANGE_ALWAYS = r"\.(input_)?scale$"
 STRANGE = {
     "qwen2": r"^output\.bias",
     "qwen3": r"^cls|attn_[qkv]\.bias",
+    "qwen3vl": r"^cls|attn_[qkv]\.bias",
     "mpt": r"attn_k_norm|act\.scales",  # a norm without that of q; AWQ
     "baichuan": r"attn_[qkv]\.bias",
     "gemma": r"attn_[qkv]\.bias",
@@ -107,12 +108,21 @@ def table_gelu(x):
 reference.ACTIVATIONS["table_gelu"] = table_gelu
 
 
+# Keys that folders and attn have in a family, and llama.cpp does not read there.
+UNREAD = {"gemma2": ("attention.scale",), "mpt": ("attention.scale",), "smollm3": ("rope.layer_pattern",),
+          "olmoe": ("attention.clamp_kqv", "expert_weights_norm"), "qwen3moe": ("expert_weights_norm",)}
+
+
 def deviations(metadata):
     """Changes of Config that make it what llama.cpp computes."""
     config, family = read_config(metadata), metadata["general.architecture"]
     changes = {}
     if config.mlp in ("gelu", "gelu_tanh"):  # one table for both, of binary16
         changes["mlp"] = "table_gelu"
+    plain = read_config({key: value for key, value in metadata.items() if not key.endswith(UNREAD.get(family, ()))})
+    for field in "score_scale", "clamp", "renormalised", "ropes":
+        if getattr(plain, field) != getattr(config, field):
+            changes[field] = getattr(plain, field)
     if family == "phi3":  # leaves the window out
         changes["windows"] = (None,) * config.n_layer
     if any(rope and rope.yarn for rope in config.ropes):
@@ -247,6 +257,7 @@ def main():
 
 def compare(oracle, attn, name, path, n, folder):
     metadata, tensors = gguf.read(path)
+    metadata = {key: np.array(value) if isinstance(value, np.ndarray) else value for key, value in metadata.items()}
     tensors = {name: gguf.Tensor(t.dtype, t.shape, np.array(t.raw))  # copied: the file is written over
                for name, t in tensors.items()}
     n_vocab = len(tensors["token_embd.weight"].numpy())

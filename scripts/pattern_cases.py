@@ -71,6 +71,14 @@ PRES = {
     "superbpe": [r"\p{N}+", r"(?=(\d{3})+(?!\d))"],
 }
 
+# Names on which llama.cpp goes another way than the models' own tokenizers (docs/TOKENIZERS.md), and texts that tell.
+JUDGED = {"gpt-4o": "gpt-4o", "llama4": "gpt-4o", "minimax-m2": "gpt-4o", "talkie": "gpt-4o", "kanana2": "gpt-4o",
+          "default": "gpt-2"}
+TELLING = [
+    "ДокументПродажиТоваровУслуг ВСЕГО'S", "ÉcoleÀLaCarte ΑΒγδ'll ǅŽ", "e\u0301LE\u0301ve x\u0301Y\u0301z", "नदी पुल के", "กำลังทำงาน",
+    "ʰaªBº", "日本語Kanaカナかな가나다ABC", "12345 abc123DEF'm", "a/b//\n x = {y: [1, 22, 333, 4444]};", "it's (x) -- 'tis\n",
+]
+
 TEXTS = [
     "it's I'LL you'd WE'VE they're 'S't ''re", "The XMLHttpRequest of HelloWorld, naïve Straße ǅ ʰ", "1234567 1,234.5 3²½Ⅷ",
     "a\n\n b\r\n\t  c   \n", "  x  \u3000y\u2028z\u00a0 ", "// foo_bar(x) != 0;\n/*!*/\n\n", "川は橋の下を流れる。河水在桥下流过123",
@@ -161,6 +169,12 @@ def main():
         for _ in range(3):
             text = "".join(rng.choices(alphabet, k=rng.randint(1, 12)))
             lines.append(f"text {text.encode().hex()} : {in_bytes(text, find(compiled(expression), text))}".rstrip())
+    for name, same in JUDGED.items():
+        lines.append(f"pre {name} " + " ".join(expression.encode().hex() for expression in PRES[same]))
+        for text in TELLING:
+            pieces = cut([compiled(expression) for expression in PRES[same]], text)
+            ends = [sum(map(len, pieces[:i])) for i in range(len(pieces) + 1)]
+            lines.append(f"text {text.encode().hex()} : {in_bytes(text, zip(ends, ends[1:]))}")
     OUT.write_text("\n".join(lines) + "\n")
 
 

@@ -157,11 +157,15 @@ class Model:
         if q.shape[-1] == 2 * c.n_head * c.d_head:  # qwen35: each head's query, then what its output is gated with
             q, gate = (rows.flatten(1) for rows in q.unflatten(-1, (c.n_head, 2, c.d_head)).unbind(2))
         if c.clamp:
-            q, k, v = (rows.clamp(-c.clamp, c.clamp) for rows in (q, k, v))
+            v = v.clamp(-c.clamp, c.clamp)
+        if c.clamp and not c.clamp_normed:
+            q, k = (rows.clamp(-c.clamp, c.clamp) for rows in (q, k))
         q, k, v = (hook(site, layer, rows.unflatten(-1, (-1, c.d_head)).transpose(0, 1))  # [head][n][d_head]
                    for site, rows in (("q", q), ("k", k), ("v", v)))
-        q = self.turned(layer, self.head_norm(block + "attn_q_norm", q))
-        k = self.turned(layer, self.head_norm(block + "attn_k_norm", k))
+        q, k = self.head_norm(block + "attn_q_norm", q), self.head_norm(block + "attn_k_norm", k)
+        if c.clamp and c.clamp_normed:
+            q, k = (rows.clamp(-c.clamp, c.clamp) for rows in (q, k))
+        q, k = self.turned(layer, q), self.turned(layer, k)
         if c.f16_cache:
             k, v = k.half().double(), v.half().double()
         k, v = (rows.repeat_interleave(c.n_head // c.n_head_kv, 0) for rows in (k, v))

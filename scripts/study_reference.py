@@ -101,6 +101,12 @@ CASES = {
     "ablate-llama-bias": "ablate llama-f32-rope -p 'Once upon a time' --heads L1H4",
     "ablate-gptneox-sweep": "ablate gptneox -p 'one upon a time' --sweep heads",
     "ablate-phi2-sweep-mlps": "ablate phi2 -p 'one upon a time' --sweep mlps",
+    "view-gpt2": "view gpt2-f32 -p 'The tower' --ablate L0H1",
+    "view-gpt2-scaled": "view gpt2-f32 -p 'the cat sat' --ablate L0H0=0.5,L0MLP=0.25,L1H1=2",
+    "view-llama": "view llama-f32 -p 'the tin' --ablate L0H2,L1H3",
+    "view-llama-upper": "view llama-f32 -p 'Once upon' --ablate L1MLP",
+    "view-gemma2": "view gemma2 -p 'the tin' --ablate L1H1",
+    "view-phi2": "view phi2 -p 'the tin' --ablate L0H1,L0MLP",
     "compare-gpt2": "compare gpt2-f32 gpt2-q4_0 -f tale.txt",
     "compare-families": "compare gptneox gptneox-sequential -p 'one upon a time'",
     # What is not GPT-2's or Llama's: norms behind branches, scales, caps, windows, ALiBi, sinks, experts.
@@ -388,7 +394,7 @@ def view_next(options):
     after = torch.zeros_like(p)
     n = 10 if options.top is None else options.top
     order = top(logits, n) + logits.argsort(descending=True)[n:].tolist()
-    q = (logits / temperature).softmax(-1)[order] if temperature else torch.eye(1, run.n_vocab)[0].double()
+    q = p[order]  # filters see the model's own probabilities; the temperature comes last
     kept = options.top_k or run.n_vocab
     if options.top_p < 1:  # the smallest set whose mass exceeds the share
         mass = q[:kept].cumsum(0) / q[:kept].sum()
@@ -399,7 +405,7 @@ def view_next(options):
         kept = min(kept, int((q / q[0] >= options.min_p).sum()))
     if temperature == 0:
         kept = 1
-    after[order[:kept]] = q[:kept] / q[:kept].sum()
+    after[order[:kept]] = (logits[order[:kept]] / (temperature or 1)).softmax(-1)
     cumulative = p[order].cumsum(0)
     return {
         "entropy_nats": entropy(p),
@@ -606,9 +612,9 @@ def view_heads(options):
     return {**result, "n_queries": (n - 1) * len(runs), "chance": chance, "heads": heads}
 
 
-def view_explain(options):
-    run = prompt_run(options)
-    c, layer, head = run.config, options.layer, options.head
+def view_explain(options, run=None, layer=None, head=None):
+    run = run or prompt_run(options)
+    c, layer, head = run.config, options.layer if layer is None else layer, options.head if head is None else head
     q = len(run.ids) - 1 if options.query is None else options.query
     weights = run.site("pattern", layer)[head][q]
     scores = run.site("scores", layer)[head][q]
@@ -732,12 +738,12 @@ def replacements(options, run):
     return values
 
 
-def ablated_run(options, run, values, parts):
+def ablated_run(options, run, values, parts, factors=None):
     def edit(site, layer, x):
-        for part_site, part_layer, head in parts:
+        for (part_site, part_layer, head), factor in zip(parts, factors or [0] * len(parts)):
             if (site, layer) == (part_site, part_layer):
-                x = x.clone()
-                x[... if head is None else head] = values[part_site, part_layer, head]
+                x, at = x.clone(), ... if head is None else head
+                x[at] = factor * x[at] + (1 - factor) * values[part_site, part_layer, head]
         return x
     return Run(options.model, run.ids, edit)
 
@@ -767,6 +773,67 @@ def view_ablate(options):
     ablated = ablated_run(options, run, values, [("z", *head) for head in heads] + [("mlp_out", l, None) for l in mlps])
     return {**result, "ablated": [f"L{l}H{h}" for l, h in heads] + [f"L{l}MLP" for l in mlps],
             "ablation": {"nll_nats": ablated.nll().mean(), **change(run, ablated)}}
+
+
+def view_view(options):
+    """What the page has of the model with --ablate; "unpacked" is what stands there as base64."""
+    run = prompt_run(options)
+    names, factors = zip(*((name, float(factor or 0)) for name, _, factor in
+                           (part.partition("=") for part in options.ablate.split(","))))
+    parts = []
+    for name in names:
+        layer, head = name[1:].split("MLP" if name.endswith("MLP") else "H")
+        parts.append(("z", int(layer), int(head)) if head else ("mlp_out", int(layer), None))
+    changed = ablated_run(options, run, replacements(options, run), parts, factors)
+    n, c, q = len(run.ids), run.config, len(run.ids) - 1
+    layers = changed.layers_with_heads()
+    streams = [changed.site("resid_pre", layer) for layer in range(c.n_layer)] + [changed.site("resid_post", c.n_layer - 1)]
+    lens = []
+    for position in range(n):
+        final = top(changed.logp[position], 1)[0]
+        rows = [changed.unembed(x[position]) for x in streams]
+        lens.append({"final": final, "rows": [
+            [row.softmax(-1)[final], rank(row, final)] + [y for i in top(row, 5) for y in (i, row.softmax(-1)[i])]
+            for row in rows]})
+    scores = [mean_scores([head_scores(changed.site("pattern", layer)[head], run.ids, None, None, c.windows[layer])])
+              for layer, head in changed.heads()]
+    columns = ["entropy_nats", "entropy_share", "confidence", "sink", "self", "prev", "dup", "ind", "tl_diag", "tl_mul",
+               "tl_abs", "distance"]
+    triangle = torch.tril_indices(n, n).tolist()
+    lengths = {name: [changed.site(name + "_out", layer).norm(dim=-1) for layer in range(c.n_layer)] for name in ("attn", "mlp")}
+
+    def moved(site, layer, head):
+        x = changed.site(site, layer)[changed.kv_head(head) if site == "v" else head]
+        return (x @ changed.output_weight(layer, head).T).norm(dim=-1)
+
+    def written(layer, head):
+        if not changed.site("z", layer)[head][q].any():
+            return {"output_norm": 0}  # it moves no token, all of them alike
+        one = view_explain(options, changed, layer, head)
+        return {"output_norm": one["output_norm"],
+                **{side: [y for token in one[side] for y in (token["id"], token["effect"])] for side in ("raised", "lowered")}}
+
+    return {
+        "ablation": {
+            "heads": names, "factors": factors,
+            "positions": [None] + [{"surprisal_nats": -changed.logp[i, id], "rank": rank(changed.logits[i], id),
+                                    "entropy_nats": entropy(changed.logp[i].exp())} for i, id in enumerate(run.ids[1:])],
+            "next": [{"entropy_nats": entropy(logp.exp())} for logp in changed.logp],
+            "lens": {"rows": [f"{layer}_pre" for layer in range(c.n_layer)] + ["final_post"], "positions": lens},
+            "text": {"columns": columns, "rows": [[score[column] for column in columns] for score in scores],
+                     "labels": [label(score) for score in scores]},
+            "explained": {"query": q, "heads": [[written(layer, head) for head in range(c.n_head)] for layer in layers]},
+        },
+        "unpacked": {
+            "patterns": [[None if layer <= min(l for _, l, _ in parts) else changed.site("pattern", layer)[head][triangle]
+                          for head in range(c.n_head)] for layer in layers],
+            "scores": [[changed.site("scores", layer)[head][triangle] for head in range(c.n_head)] for layer in layers],
+            "value_norms": [[v.norm(dim=-1) for v in changed.site("v", layer)] for layer in layers],
+            "output_norms": [[moved("v", layer, head) for head in range(c.n_head)] for layer in layers],
+            "resid": [x.norm(dim=-1) for x in streams], **lengths,
+            "heads": [[moved("z", layer, head) for head in range(c.n_head)] for layer in layers],
+        },
+    }
 
 
 def view_compare(options):
@@ -813,7 +880,7 @@ def parser():
     p.add_argument("--top-k", type=int, default=0)
     for name, default in ("temp", 1.0), ("top-p", 1.0), ("min-p", 0.0):
         p.add_argument("--" + name, type=float, default=default)
-    for name in "token", "reduce", "by", "heads", "mlps", "sweep", "what", "layers", "positions":
+    for name in "token", "reduce", "by", "heads", "mlps", "sweep", "what", "layers", "positions", "ablate":
         p.add_argument("--" + name)
     p.add_argument("--with", dest="with_file")
     for name in "bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero":

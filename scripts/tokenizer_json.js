@@ -87,6 +87,9 @@ function unigram(fallback) {
     return {type: "Unigram", unk_id: 2, vocab: pieces, byte_fallback: fallback};
 }
 
+/* A model of before its file said the type. */
+const untagged = (model, ...without) => Object.fromEntries(Object.entries(model).filter(([key]) => !without.includes(key)));
+
 const byteLevel = (prefix, pattern) => ({type: "ByteLevel", add_prefix_space: prefix, trim_offsets: true, use_regex: pattern});
 const split = (pattern, behavior = "Isolated", invert = false) => ({type: "Split", pattern, behavior, invert});
 const sequence = (key, ...list) => ({type: "Sequence", [key]: list});
@@ -163,6 +166,12 @@ const kinds = {
     "ties": {added_tokens: [added("<unk>")], decoder: {type: "Fuse"},
              model: {type: "Unigram", unk_id: 0, byte_fallback: false,
                      vocab: [["<unk>", 0], ["a", -1], ["aa", -2], ["aaa", -3], ["t", -9], ["1'", -5], [". ", -0.5], ["'S", -9], ["t1", -0.5], ["S", -9], ["St", -9]]}},
+    "GPT-2 of 2020": {added_tokens: [added("<|endoftext|>", {normalized: true})], decoder: {type: "ByteLevel", add_prefix_space: true, trim_offsets: true},
+                      pre_tokenizer: {type: "ByteLevel", add_prefix_space: false, trim_offsets: true},
+                      post_processor: {type: "ByteLevel", add_prefix_space: true, trim_offsets: false},
+                      model: untagged(bpe({bytes: true}), "type", "fuse_unk", "byte_fallback", "ignore_merges")},
+    "Unigram of 2020": {added_tokens: three.slice(0, 1), pre_tokenizer: metaspace("always", true), decoder: metaspace("always", true),
+                        model: untagged(unigram(false), "type", "byte_fallback")},
 };
 
 const corners = [..."aSt1'. \n\r\tſK", "'s", "'LL", "'re", "  ", "    ", "\r\n", "▁", "Ġ", "<0x0A>", "é", "e\u0301", "\u0301", "川", "１", "²", "½", "\u00a0",

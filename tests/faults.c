@@ -199,7 +199,6 @@ WRAP(mmap, "mmap", ENOMEM, MAP_FAILED, void *,
 WRAP(pthread_create, "pthread_create", 0, EAGAIN, int,
      (pthread_t * thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument),
      (thread, attributes, body, argument))
-WRAP(open_memstream, "malloc", ENOMEM, NULL, FILE *, (char **bytes, size_t *n), (bytes, n))
 WRAP(getentropy, "getentropy", ENOSYS, -1, int, (void *bytes, size_t n), (bytes, n))
 WRAP(pipe2, "pipe2", EMFILE, -1, int, (int files[2], int flags), (files, flags))
 WRAP(socket, "socket", EMFILE, -1, int, (int domain, int type, int protocol), (domain, type, protocol))
@@ -261,6 +260,19 @@ int __wrap_fflush(FILE *stream) {
     if (!strikes("fflush")) return __real_fflush(stream);
     stream_fails(stream ? stream : stdout, ENOSPC);
     return EOF;
+}
+
+/* Where "memstream" strikes, memory runs out as the stream is closed: glibc then says that all is well, and gives no text. */
+FILE *__real_open_memstream(char **bytes, size_t *n);
+FILE *__wrap_open_memstream(char **bytes, size_t *n);
+FILE *__wrap_open_memstream(char **bytes, size_t *n) {
+    static char *lost;
+    static size_t n_lost;
+    if (strikes("malloc")) return errno = ENOMEM, NULL;
+    if (!strikes("memstream")) return __real_open_memstream(bytes, n);
+    *bytes = NULL, *n = 0;
+    free(lost);
+    return __real_open_memstream(&lost, &n_lost);
 }
 
 int __real_fclose(FILE *stream);

@@ -238,9 +238,27 @@ async function testAblation() {
   await settle(page);
   check((await textOf(page, '#token [data-key=probability]')).includes('→'), 'a token tells what it was, and is');
   shows(await textOf(page, '#token [data-key=probability]'), Math.exp(-before1.surprisal_nats), 'what it was');
+  const { ablation } = about('view', '--ablate', ABLATED);
+  const checkLayers = async (of, what) => {
+    const { rows } = of.lens.positions[last()];
+    const guesses = await page.locator('#boxes .guess').evaluateAll((list) => list.map((box) => box.querySelector('span').textContent));
+    guesses.forEach((text, i) => shows(text, rows[i][3], `${what}: the guess under box ${i} of the model`));
+    const cells = await page.locator(`#lens-grid [data-position="${last()}"] [data-column]`).evaluateAll((list) => list.map((cell) => Number(cell.style.getPropertyValue('--share'))));
+    cells.forEach((share, i) => check(Math.abs(share - rows[i][0]) < 0.0006, `${what}: layer by layer, column ${i}`, `${share} for ${rows[i][0]}`));
+    check(cells.length === rows.length, `${what}: all columns`);
+  };
+  await page.evaluate((query) => chooseQuery(query), last());
+  await settle(page);
+  await checkLayers(ablation, 'without the heads');
+  await choose(page, 'L5H2', 'writes');
+  shows((await textOf(page, '#written .across')).match(/[\d.]+(?=\. )/)[0], ablation.explained.heads[5][2].output_norm, 'what a head writes without them');
   await page.uncheck('#without-input');
   await settle(page);
+  await checkLayers(about('view'), 'with all');
   check((await distribution()).join() === before.join(), 'and back');
+  const linked = await open(`${frozen()}#off=L3H3%3D0`);
+  check(await linked.evaluate(() => Object.keys(state.off).length === 0 && !byId('main').classList.contains('behind')), 'a change that the page does not hold is not made');
+  await close(linked, 'a link to another change');
   await close(page, 'ablation');
 }
 

@@ -1,6 +1,6 @@
 /* How the page looks: widths, themes, motion, paper, a finger, the first screen; and whether everyone can use it. */
 'use strict';
-const { check, say, writeOf, open, close, settle, answered, idleDone, click, textOf, counts, fs, path, folder, execFileSync } = require('./page_tools');
+const { check, say, writeOf, open, close, settle, until, answered, idleDone, click, textOf, counts, fs, path, folder, execFileSync } = require('./page_tools');
 const { launch } = require('./browser');
 const { replaceText } = require('./page_live');
 const { frozen } = require('./page_frozen');
@@ -96,7 +96,8 @@ async function testFirstScreen(live) {
   const tokens = await page.locator('#tokens .token').evaluateAll((list) => list.map((span) => parseFloat(getComputedStyle(span).fontSize)));
   check(tokens.every((size) => size >= 24), 'the sentence is large');
   const arc = await page.evaluate(() => {
-    const { left, right } = document.querySelector('#arcs path').getBoundingClientRect();
+    const widths = [...document.querySelectorAll('#arcs path')].map((path) => [Number(path.getAttribute('stroke-width')), path]);
+    const { left, right } = widths.sort((a, b) => b[0] - a[0])[0][1].getBoundingClientRect();
     const row = run.weightsAt(state.heads[0], state.query);
     const key = row.indexOf(Math.max(...row));
     const middle = (i) => (({ left: a, right: b }) => (a + b) / 2)(document.querySelectorAll('#tokens .token')[i].getBoundingClientRect());
@@ -114,6 +115,68 @@ async function testFirstScreen(live) {
   });
   check(strip[0] > 0 && strip[1], 'and the strip of the model scrolls to its end', strip.join());
   await close(page, 'the first screen');
+}
+
+/* A key, and a button: type and lines 1.6 times as large, the story still on the first screen, with something off, too. */
+async function testProjector(live) {
+  const sizes = () => Object.fromEntries(['#telling', '.token', '#expected bdi', '.box.head .enter span', '.guess', '#flow', '#keys li', '.thumb span', '#lens-grid [data-column]'].map((part) => [part, parseFloat(getComputedStyle(document.querySelector(part)).fontSize)]));
+  const thickest = () => Math.max(...[...document.querySelectorAll('#arcs path')].map((arc) => parseFloat(arc.getAttribute('stroke-width'))));
+  for (const [width, height, language] of [[1440, 900, 'en'], [1440, 900, 'zh'], [1366, 768, 'zh'], [1366, 768, 'en'], [1920, 1080, 'en']]) {
+    const what = `${width} × ${height}, ${language}`;
+    const page = await open(`${live}#lang=${language}&h=L4H1&p=11`, { viewport: { width, height } });
+    await answered(page);
+    const [before, line] = [await page.evaluate(sizes), await page.evaluate(thickest)];
+    await page.evaluate(() => document.activeElement.blur());
+    await page.keyboard.press('p');
+    await until(page, () => state.large && pending === null && later.size === 0, null, 'a key makes it large');
+    const after = await page.evaluate(sizes);
+    for (const [part, size] of Object.entries(before)) check(Math.abs(after[part] / size - 1.6) < 0.01, `type of ${part} is 1.6 times as large, ${what}`, `${after[part]} for ${size}`);
+    check(await page.evaluate(thickest) > 1.5 * line, `lines are thicker, ${what}`);
+    for (const off of [{}, { L4H1: 0 }]) {
+      await page.evaluate((values) => change({ off: values }), off);
+      await answered(page);
+      await settle(page);
+      const places = await page.evaluate(() => ['#telling', '#tokens', '#arcs path', '#expected', '#write', '#changes', '#boxes'].map((selector) => {
+        const { top, bottom, right } = document.querySelector(selector).getBoundingClientRect();
+        return [selector, top, bottom, right];
+      }));
+      for (const [selector, top, bottom, right] of places) check(top >= 0 && bottom <= height && right <= width, `${selector} is on the first screen of a projector, ${what}`, `${top} to ${bottom}`);
+    }
+    check(await page.evaluate(() => innerWidth >= document.querySelector('.strip').scrollWidth), `all layers are in sight, ${what}`);
+    await checkWidths(page, `a projector, ${what}`);
+    await page.setViewportSize({ width, height });
+    await page.focus('#editor');
+    await page.keyboard.press('Control+End');
+    await page.keyboard.type('p');
+    check(await page.evaluate(() => state.large && state.text.endsWith('p')), 'where one types it is a letter');
+    await click(page, '#projector');
+    check(await page.evaluate(() => !state.large), 'the button takes it back');
+    await close(page, `a projector, ${what}`);
+  }
+}
+
+/* The map grows with the window, and so does the grid of heads: neither leaves half of it empty. */
+async function testRoom(live) {
+  const page = await open(`${live}#h=L4H1&p=11`);
+  await answered(page);
+  await idleDone(page);
+  const sides = [];
+  for (const [width, height] of [[1024, 768], [1366, 768], [1440, 900], [1920, 1200]]) {
+    await page.setViewportSize({ width, height });
+    await settle(page);
+    sides.push(await page.evaluate(() => Number(document.querySelector('#map canvas').style.height.slice(0, -2))));
+    const [grid, room, cells, all] = await page.evaluate(() => {
+      const boxes = [...document.querySelectorAll('.thumb')].map((thumb) => thumb.getBoundingClientRect());
+      return [Math.max(...boxes.map(({ right }) => right)) - Math.min(...boxes.map(({ left }) => left)), byId('heads').clientWidth, boxes.length, run.facts.n_layer * run.facts.n_head];
+    });
+    check(cells === all && grid > 0.62 * room && grid <= room + 4, `the heads take the width at ${width}`, `${grid} of ${room}`);
+  }
+  check(sides[1] > 500 && sides[2] > sides[1] + 80 && sides[3] > sides[2] + 80, 'the map grows with the window', sides.join());
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.focus('.thumb[data-head=L0H0]');
+  await page.keyboard.press('ArrowDown');
+  check(await page.evaluate(() => document.activeElement.dataset.head) === 'L2H0', 'down leads to the head below');
+  await close(page, 'room');
 }
 
 async function testThemes() {
@@ -259,4 +322,4 @@ async function testEmpty(live) {
   await close(page, 'short texts');
 }
 
-module.exports = { testWidths, testWidthsCjk, testFirstScreen, testThemes, testMotion, testPrint, testTouch, testAccess, testEmpty };
+module.exports = { testWidths, testWidthsCjk, testFirstScreen, testProjector, testRoom, testThemes, testMotion, testPrint, testTouch, testAccess, testEmpty };

@@ -57,7 +57,8 @@ async function checkThumbs(page, rowsOf, what, canvas = '#thumbs') {
       const place = box.querySelector('b');
       const frame = box.closest('#grid, #boxes').getBoundingClientRect();
       const { left, top, width } = place.getBoundingClientRect();
-      return { name: box.dataset.head ?? box.dataset.part, x: Math.ceil(left - frame.left), y: Math.ceil(top - frame.top), side: Math.floor(width) };
+      const [x, y, side] = [left - frame.left, top - frame.top, width].map((length) => length / (place.currentCSSZoom ?? 1)); // on paper all of it is smaller
+      return { name: box.dataset.head ?? box.dataset.part, x: Math.ceil(x - 0.01), y: Math.ceil(y - 0.01), side: Math.floor(side + 0.01) };
     }));
     const points = [];
     const colours = [];

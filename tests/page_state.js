@@ -4,7 +4,7 @@ const { model, folder, check, json, write, writeOf, open, close, settle, until, 
 const { STORY, checkNumbers, replaceText } = require('./page_live');
 
 const REFERENCE = path.join(__dirname, 'data/reference');
-const KEPT = ['text', 'written', 'query', 'part', 'heads', 'shape', 'by', 'noSink', 'off', 'temperature', 'topP', 'seed', 'theme', 'language', 'tour'];
+const KEPT = ['text', 'written', 'query', 'part', 'heads', 'shape', 'by', 'noSink', 'off', 'temperature', 'topP', 'seed', 'theme', 'large', 'language', 'tour'];
 const stateOf = (page) => page.evaluate((keys) => JSON.stringify(keys.map((key) => [key, key === 'off' ? Object.entries(state.off).sort() : state[key]])), KEPT);
 const hashOf = async (page) => {
   await page.evaluate(() => byId('copy-link').click());
@@ -31,6 +31,7 @@ async function compose(page) {
   await click(page, '#theme');
   await click(page, '#theme');
   await click(page, '#language');
+  await page.evaluate(() => byId('projector').click());
   await answered(page);
 }
 
@@ -55,9 +56,11 @@ async function testAddress(live) {
   await close(again, 'a link');
 
   const waiting = page.waitForEvent('download');
-  await page.click('#save');
+  await page.evaluate(() => byId('save').click()); // which large type leaves no room for
   const copy = path.join(folder, 'saved.html');
-  await (await waiting).saveAs(copy);
+  const download = await waiting;
+  check(download.suggestedFilename() === 'attn-The-king-Zorvan-rode-out-Then-king.html', 'a copy is named after its text', download.suggestedFilename());
+  await download.saveAs(copy);
   const saved = await open(`file://${copy}`);
   await answered(saved);
   check((await stateOf(saved)) === state, 'a saved copy shows the same', await stateOf(saved));

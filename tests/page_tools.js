@@ -49,7 +49,7 @@ async function open(url, { on = browser, ...options } = {}) {
   const page = await on.newPage({ viewport: { width: 1280, height: 900 }, locale: 'en-US', ...options });
   page.complaints = [];
   page.on('console', (message) => page.complaints.push(message.text()));
-  page.on('pageerror', (error) => page.complaints.push(String(error)));
+  page.on('pageerror', (error) => page.complaints.push(String(error.stack)));
   page.on('dialog', (dialog) => {
     page.complaints.push(`dialog: ${dialog.message()}`);
     dialog.dismiss();
@@ -70,8 +70,11 @@ async function close(page, what) {
 
 /* Until what was asked for is drawn: two frames, and what waits for a quiet moment without waiting for it. */
 const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
-  if (later.size > 0) drawLate();
-  done();
+  try {
+    if (later.size > 0) drawLate();
+  } finally {
+    done();
+  }
 }))));
 
 /* Until a condition holds on the page; the page's policy forbids Playwright's own way. */

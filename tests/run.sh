@@ -1,11 +1,12 @@
 #!/bin/sh
 # Runs the test programs given, one on each core, shows what each prints when it has ended, and adds up the closing lines.
+# $FRESH (tests/fresh.c) starts them with all signals heard, whatever whoever started this ignores.
 results=$(mktemp -d) || exit 1
 trap 'rm -rf "$results"' EXIT
 trap 'exit 130' INT TERM
 # shellcheck disable=SC2016
 printf '%s\n' "$@" | xargs -P "$(nproc 2>/dev/null || echo 2)" -I{} sh -c '
-    output=$("$1" 2>&1)
+    output=$("${FRESH:-env}" "$1" 2>&1)
     closing=$(printf "%s\n" "$output" | tail -n 1)
     set -- "$1" "$2" $(printf "%s\n" "$closing" |
         sed -n "s/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p")

@@ -262,7 +262,7 @@ static void test_all_is_seen(void) {
         if (site == ATTN_Q || site == ATTN_Z) wanted *= shape.n_head;
         if (site == ATTN_K || site == ATTN_V) wanted *= shape.n_head_kv;
         if (site == ATTN_SCORES || site == ATTN_PATTERN) wanted *= shape.n_head * n;
-        if (site == ATTN_LOGITS) wanted = 0; /* nobody asked for them */
+        if (site == ATTN_LOGITS) wanted = 0;                                /* nobody asked for them */
         if (site == ATTN_ROUTER || site == ATTN_EXPERT_WEIGHTS) wanted = 0; /* there are none */
         CHECK(watch.n_visits[site] == wanted, "%s: %zu visits, not %zu", attn_site_name((AttnSite)site),
               watch.n_visits[site], wanted);
@@ -347,6 +347,14 @@ static void test_texts_are_the_programs(void) {
                             .penalty_window = 30,
                             .seed = 7};
         check_generate(models[i], (AttnSampling){.temperature = 0}, "--temp 0");
+        AttnSampling usual;
+        World world = open_world(models[i], NULL);
+        CHECK(attn_sampling(world.model, &usual, NULL), "no sampling");
+        close_world(&world);
+        usual.seed = 7;
+        check_generate(models[i], usual, "-s 7");
+        usual.order = 0x35; /* temperature before top-p */
+        check_generate(models[i], usual, "-s 7 --samplers 'temperature;top_p'");
         check_generate(models[i], (AttnSampling){.temperature = 0, .repeat_penalty = 1.3f},
                        "--temp 0 --repeat-penalty 1.3");
         check_generate(models[i], all,
@@ -474,6 +482,23 @@ static const char *without_key(const char *key) {
     return path;
 }
 
+/* There are no logits of more tokens than are fed: nothing is fed then. */
+static void test_logits_of_more_tokens(void) {
+    World world = open_world(GPT2, NULL);
+    AttnError error = {""};
+    static float logits[3 * MAX_VOCAB];
+    const int32_t tokens[] = {50, 60};
+    logits[2 * world.n_vocab] = 77;
+    CHECK(!attn_feed(world.session, tokens, 2, logits, 3, &error) &&
+              strstr(error.message, "logits of 3 tokens"),
+          "%s", error.message);
+    size_t n_held = 7;
+    attn_session_tokens(world.session, &n_held);
+    CHECK(n_held == 0 && logits[2 * world.n_vocab] == 77, "%zu tokens were fed", n_held);
+    CHECK(attn_feed(world.session, tokens, 2, logits, 2, &error), "%s", error.message);
+    close_world(&world);
+}
+
 static void test_a_model_without_vocabulary(void) {
     const char *path = without_key("tokenizer.ggml.model");
     World world = open_world(path, NULL);
@@ -578,6 +603,7 @@ static void test_null(void) {
     n = 7;
     CHECK(!attn_session_tokens(NULL, &n) && n == 0 && attn_session_n_ctx(NULL) == 0, "%zu", n);
     CHECK(attn_sample(NULL, numbers) == -1, "a token");
+    CHECK(!attn_sampling(NULL, &(AttnSampling){0}, NULL), "how to sample from nothing");
     attn_sampler_accept(NULL, 0);
     attn_rewind(NULL, 0);
     attn_session_free(NULL);
@@ -674,6 +700,7 @@ int main(void) {
     RUN(test_ends);
     RUN(test_a_longer_prompt_goes_on);
     RUN(test_an_empty_prompt_is_what_begins_a_text);
+    RUN(test_logits_of_more_tokens);
     RUN(test_a_model_without_vocabulary);
     RUN(test_errors);
     RUN(test_stop);

@@ -45,8 +45,8 @@ static void write_config(FILE *out, const Checkpoint *checkpoint) {
         fprintf(out, "%zu layers %zu %zu heads %zu %zu %zu vectors %zu tokens %zu positions\n",
                 config.n_layer, config.n_head, config.n_head_kv, config.d_model, config.d_head, config.d_ff,
                 config.n_vocab, config.n_ctx);
-        fprintf(out, "%g %g %g %zu %d %d\n", (double)config.norm_eps, config.rope.base,
-                config.rope.scale, config.rope.dim, config.parallel_residual, config.tied);
+        fprintf(out, "%g %g %g %zu %d %d\n", (double)config.norm_eps, config.rope.base, config.rope.scale,
+                config.rope.dim, config.parallel_residual, config.tied);
     }
     weights_free(&weights);
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run --chat from outside: turns of a pipe, the template, what is computed, commands, refusals. With a vocabulary of bytes an
+# run --chat from outside: turns of a pipe, the template, what is computed, refusals. With a vocabulary of bytes an
 # answer is what run writes behind the conversation as text.
 run=${RUN:-./run}
 gpt2=tests/data/reference/gpt2-f32.gguf   # 257 tokens: bytes and <|endoftext|>; 192 positions
@@ -64,41 +64,27 @@ all=$("$run" $model --tokens -f "$tmp/text" | wc -w)
 has computed $((all - 5)) # the last of the six tokens has not been fed before
 has [ "$(wc -l <"$tmp/out")" -ge 2 ]
 
-# A system message; another one, which begins anew; none; a reset.
+# A system message.
 begin
 goes_on '<Be kind>u:Hi\na:'
 turns 'Hi\n' --system 'Be kind'
 has answers_so
 turns 'Hi\n' -sys 'Be kind'
 has answers_so
-goes_on '<Be rude>u:Hi\na:'
-goes_on 'u:Hi\na:'
-turns 'Hi\n/system Be rude\nHi\n/system\nHi\n' -sys 'Be kind'
-has answers_so
-begin
-goes_on '<Be kind>u:Hi\na:'
-goes_on '<Be kind>u:Yes\na:'
-turns 'Hi\n/reset\nYes\n' -sys 'Be kind'
-has answers_so
-begin
-goes_on 'u:/resettle\na:' # no command
-turns '/resettle\n'
-has answers_so
 
-# What is saved.
-turns "Hi \"you\"\n/save $tmp/saved.json\n" -sys 'Be kind'
-printf '{"messages": [\n{"role": "system", "content": "Be kind"},\n{"role": "user", "content": "Hi \\"you\\""},\n' >"$tmp/saved"
-has [ "$(head -n 3 "$tmp/saved.json")" = "$(cat "$tmp/saved")" ]
-has [ "$(sed -n '4s/"content": .*/"content"/p' "$tmp/saved.json")" = '{"role": "assistant", "content"' ]
-for file in "$tmp/none/x" "$gpt2"; do # a person would see a note, a script must know
-    turns "/save $file\nHi\n"
-    has [ "$code" -eq 1 ]
-    has one_line "$file"
+# Lines of a pipe are no commands, whatever they look like: the model gets them, and nothing is written.
+for line in '/reset' '/system Be rude' "/save $tmp/saved.json" '/help' '/exit' '/nothing'; do
+    begin
+    goes_on "u:$line\na:"
+    turns "$line\n"
+    has answers_so
+    printf '%s\n' "$line" >"$tmp/lines"
+    "$run" $model -i --temp 0 -n 6 <"$tmp/lines" >"$tmp/typed" 2>"$tmp/err"
+    "$run" $model -p "$line" --no-echo --temp 0 -n 6 >"$tmp/wanted"
+    has cmp -s "$tmp/wanted" "$tmp/typed"
+    has [ ! -s "$tmp/err" ]
 done
-turns '/save\n/help\n'
-has [ "$(grep -c '^run: note: ' "$tmp/err")" -eq 1 ]
-has grep -q '/reset' "$tmp/err"
-has [ ! -s "$tmp/out" ]
+has [ ! -e "$tmp/saved.json" ]
 
 # Words that look like a control token are words; the template's own is one.
 printf '%s' "{{ messages[0].content }}<|endoftext|>" >"$tmp/control"

@@ -4,6 +4,7 @@
  */
 #include "cli/npz.h"
 #include "cli/options.h"
+#include "cli/program.h"
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "gguf.h"
@@ -208,11 +209,11 @@ static void test_widths(void) {
         size_t width;
     } cases[] = {
         {'a', 1},     {0x2ff, 1},   {0x300, 0},   {0x36f, 0},   {0x370, 1},   {0x10ff, 1},  {0x1100, 2},
-        {0x115f, 2},  {0x1160, 1},  {0x2e7f, 1},  {0x2e80, 2},  {0xa4cf, 2},  {0xa4d0, 1},  {0xabff, 1},
+        {0x115f, 2},  {0x1160, 0},  {0x2e7f, 1},  {0x2e80, 2},  {0xa4c6, 2},  {0xa4d0, 1},  {0xabff, 1},
         {0xac00, 2},  {0xd7a3, 2},  {0xd7a4, 1},  {0xf8ff, 1},  {0xf900, 2},  {0xfaff, 2},  {0xfb00, 1},
-        {0xfdff, 1},  {0xfe00, 0},  {0xfe0f, 0},  {0xfe10, 1},  {0xfe2f, 1},  {0xfe30, 2},  {0xfe6f, 2},
-        {0xfe70, 1},  {0xfefe, 1},  {0xff00, 2},  {0xff60, 2},  {0xff61, 1},  {0x1f2ff, 1}, {0x1f300, 2},
-        {0x1faff, 2}, {0x1fb00, 1}, {0x20000, 2}, {0x3fffd, 2}, {0x40000, 1},
+        {0xfdff, 1},  {0xfe00, 0},  {0xfe0f, 0},  {0xfe10, 2},  {0xfe2f, 0},  {0xfe30, 2},  {0xfe6b, 2},
+        {0xfe70, 1},  {0xfefe, 1},  {0xff01, 2},  {0xff60, 2},  {0xff61, 1},  {0x1f321, 1}, {0x1f300, 2},
+        {0x1faf8, 2}, {0x1fb00, 1}, {0x20000, 2}, {0x3fffd, 2}, {0x40000, 1},
     };
     const Report report = {.width = 80}, ascii = {.width = 80, .ascii = true};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -278,7 +279,7 @@ static void test_bars_and_heat(void) {
 typedef struct Values {
     bool on, off;
     const char *text, *once;
-    StringList list;
+    StringList list, idle;
     int64_t whole;
     size_t size;
     float real;
@@ -299,7 +300,16 @@ static bool parse(const char *line, Values *values, const char *words[2], Error 
     int argc = 1;
     snprintf(copy, sizeof copy, "%s", line);
     for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) argv[argc++] = word;
-    const Options tables = {known, sizeof known / sizeof *known, values};
+    static const ForeignOption foreign[] = {{{"--number", "-nr"}, "--whole"},
+                                            {{"-dev", "--device"}, .takes = TAKES_VALUE},
+                                            {{"-q", "--quick"}, .takes = TAKES_SWITCH},
+                                            {{"--loud"}}};
+    static const ForeignOptions others = {foreign, sizeof foreign / sizeof *foreign};
+    const Options tables = {.table = known,
+                            .n = sizeof known / sizeof *known,
+                            .values = values,
+                            .foreign = &others,
+                            .idle = &values->idle};
     return options_parse(&tables, 1, argc, argv, words, 2, error);
 }
 
@@ -331,7 +341,16 @@ static void test_options(void) {
         {"--real -1", "not '-1'"},
         {"--real", "--real needs a value"},
         {"a b c", "two models at most: 'c' after 'b'"},
-        {"--text=x", "unknown option --text=x (its value is a word of its own)"},
+        {"--on=1", "--on takes no value"},
+        {"--off=", "--off takes no value"},
+        {"--size=0", "--size takes a whole number from 1 to 100, not '0'"},
+        {"--real=", "not ''"},
+        {"--once=a --once b", "--once is given twice: 'a' and 'b'; choose one"},
+        {"--rael=1", "unknown option --rael; did you mean --real?"},
+        {"-w=3", "unknown option -w=3"}, /* short ones have none */
+        {"--device", "--device needs a value"},
+        {"-dev", "-dev needs a value"},
+        {"--quick=on --ralE", "unknown option --ralE; did you mean --real?"},
         {"--ralE", "unknown option --ralE; did you mean --real?"},
         {"--whoel 1",
          "unknown option --whoel; did you mean --whole?"}, /* two letters changed places: one slip */
@@ -341,17 +360,117 @@ static void test_options(void) {
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         Values none = {.off = true};
+        words[0] = words[1] = NULL;
         CHECK(!parse(refused[i][0], &none, words, &error), "%s: taken", refused[i][0]);
         const char *tail = error.message + strlen(error.message) - strlen(refused[i][1]);
         CHECK(strlen(error.message) >= strlen(refused[i][1]) && strcmp(tail, refused[i][1]) == 0, "%s: '%s'",
               refused[i][0], error.message);
     }
+
+    /* A value behind "="; other programs' words, which are passed over with what belongs to them. */
+    static const struct {
+        const char *line;
+        int64_t whole;
+        const char *text, *words, *idle;
+    } taken[] = {
+        {"--whole=-3 a --text=", -3, "", "a", ""},
+        {"--text=--whole=4 --whole 5", 5, "--whole=4", "", ""},
+        {"--number 7 b", 7, "", "b", ""},
+        {"-nr 8 --text=a=b", 8, "a=b", "", ""},
+        {"--number=9", 9, "", "", ""},
+        {"-dev gpu a --device=cpu b --device --on", 0, "", "a b", "-dev --device=cpu --device"},
+        {"-q a -q on b -q", 0, "", "a b", "-q -q -q"},
+        {"-q 1 -q -1 --quick=x a --loud b", 0, "", "a b", "-q -q --quick=x --loud"},
+    };
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        char said[2][128] = {"", ""};
+        values = (Values){.text = ""};
+        words[0] = words[1] = NULL;
+        CHECK(parse(taken[i].line, &values, words, &error), "%s: %s", taken[i].line, error.message);
+        for (size_t k = 0; k < 2; k++)
+            if (words[k]) strcat(strcat(said[0], k ? " " : ""), words[k]);
+        for (size_t k = 0; k < values.idle.n; k++)
+            strcat(strcat(said[1], k ? " " : ""), values.idle.items[k]);
+        check_text(said[0], taken[i].words);
+        check_text(said[1], taken[i].idle);
+        check_text(values.text, taken[i].text);
+        CHECK(values.whole == taken[i].whole && !values.on, "%s: %d", taken[i].line, (int)values.whole);
+    }
     const char *one[1] = {NULL};
     char *argv[] = {(char[]){"program"}, (char[]){"a"}, (char[]){"b"}};
     CHECK(!options_parse(NULL, 0, 3, argv, one, 1, &error), "two words for one");
     check_text(error.message, "one model at a time: 'b' after 'a'");
+    char *four[] = {argv[0], argv[1], argv[2], argv[1], argv[2]};
+    const char *three[3] = {NULL};
+    CHECK(!options_parse(NULL, 0, 5, four, three, 3, &error), "four words for three");
+    check_text(error.message, "one word too many: 'b' after 'a'");
     CHECK(!options_parse(NULL, 0, 2, argv, one, 0, &error), "a word for none");
     check_text(error.message, "unexpected word 'a'");
+}
+
+/* llama.cpp's string_process_escapes, case by case. */
+static void test_escapes(void) {
+    static const char *const cases[][2] = {
+        {"a", "a"},
+        {"", ""},
+        {"\\n\\r\\t\\'\\\"", "\n\r\t'\""},
+        {"\\\\n", "\\n"},
+        {"\\x41\\xc3\\xA9\\x0a", "A\xc3\xa9\n"},
+        {"\\x4", "\\x4"},
+        {"\\xg1\\x1g\\x", "\\xg1\\x1g\\x"},
+        {"\\q\\", "\\q\\"},
+        {"\\x00", "\\x00"}, /* which would end the text */
+        {"caf\xc3\xa9\\", "caf\xc3\xa9\\"},
+    };
+    static const Option escaped[] = {{"--text", NULL, OPTION_TEXT, OF(text), .escape = true},
+                                     {"--list", NULL, OPTION_LIST, OF(list), .escape = true},
+                                     {"--once", NULL, OPTION_ONCE, OF(once)}};
+    Values values;
+    const Options options = {escaped, 3, &values};
+    Error error;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *memory = NULL;
+        values = (Values){.text = i % 2 ? NULL : cases[i][0],
+                          .once = cases[i][0],
+                          .list = {.items = {cases[i][0], "x", cases[i][0]}, .n = 3}};
+        CHECK(options_unescape(&options, &memory, &error), "%s", error.message);
+        if (values.text) check_text(values.text, cases[i][1]);
+        for (size_t k = 0; k < 3; k += 2) check_text(values.list.items[k], cases[i][1]);
+        check_text(values.once, cases[i][0]);
+        CHECK((values.text != NULL) == (i % 2 == 0), "case %zu", i);
+        free(memory);
+    }
+}
+
+/* What is installed as attn-run is called so in what it says; files' names stay. */
+static void test_names(void) {
+    static const char said[] =
+        "usage: run MODEL\nsee ./run --help, ./study page, ./quantize a; ./run.gguf, ./model.bin\n";
+    static const struct {
+        const char *argv0, *name, *expected;
+    } cases[] = {
+        {"./run", "run", said},
+        {"run", "run", said},
+        {"build/x/study", "study", said},
+        {"", "run", said},
+        {"/opt/other", "run", said},
+        {"/attn-longer-than-any-name-there-could-be-run", "run", said},
+        {"attn-run", "run",
+         "usage: attn-run MODEL\nsee attn-run --help, attn-study page, attn-quantize a; ./run.gguf, ./model.bin\n"},
+        {"/usr/bin/my.quantize", "quantize",
+         "usage: my.run MODEL\nsee my.run --help, my.study page, my.quantize a; ./run.gguf, ./model.bin\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = NULL;
+        size_t n = 0;
+        FILE *file = open_memstream(&text, &n);
+        name_program(cases[i].argv0, cases[i].name);
+        print_help(file, said);
+        fclose(file);
+        check_text(text, cases[i].expected);
+        free(text);
+    }
+    name_program("", "run");
 }
 
 /* Of more options than are compared, those behind are not guessed; a list holds what its array does. */
@@ -362,6 +481,15 @@ static void test_many_options(void) {
         snprintf(names[i], sizeof names[i], "--%03zu", i);
         many[i] = (Option){names[i], NULL, OPTION_LIST, OF(list), 0, 0};
     }
+    static const ForeignOption quick[] = {{{"-q"}}};
+    static const ForeignOptions others = {quick, 1};
+    static char *many_words[200];
+    StringList idle = {.n = 0};
+    static char quick_word[] = "-q";
+    for (size_t i = 0; i < 200; i++) many_words[i] = quick_word;
+    const Options few = {.foreign = &others, .idle = &idle};
+    Error none = {{0}};
+    CHECK(options_parse(&few, 1, 200, many_words, NULL, 0, &none) && idle.n == 128, "%zu", idle.n);
     strcpy(names[127], "--abcde"), strcpy(names[129], "--vwxyz");
     Values values = {.on = false};
     const Options tables = {many, 130, &values};
@@ -451,7 +579,7 @@ static void test_large_member(void) {
     enum { N = 600001, NAME = 5 };
     const NpzArray array = {"x", "|u1", 1, 1, {N}};
     Error error = {{0}};
-    NpzWriter *writer = npz_create(path_of("x.npz"), &array, 1, &error);
+    NpzWriter *writer = npz_create(path_of("x.npz"), &(Inputs){0}, &array, 1, &error);
     unsigned char *items = malloc(N);
     for (size_t i = 0; i < N; i++) items[i] = (unsigned char)(i * 7 >> 3);
     bool ok = writer && npz_write(writer, 0, 1, items + 1, N - 1, &error) && /* in any order */
@@ -478,7 +606,7 @@ static void test_large_member(void) {
 
 static void test_no_member(void) {
     Error error = {{0}};
-    NpzWriter *writer = npz_create(path_of("x.npz"), NULL, 0, &error);
+    NpzWriter *writer = npz_create(path_of("x.npz"), &(Inputs){0}, NULL, 0, &error);
     CHECK(writer && npz_finish(writer, &error), "%s", error.message);
     size_t n = 0;
     char *file = read_whole(path_of("x.npz"), &n);
@@ -495,7 +623,7 @@ static void test_too_large(void) {
     };
     for (size_t i = 0; i < 2; i++) {
         Error error = {{0}};
-        CHECK(!npz_create(path_of("x.npz"), arrays[i], 2, &error), "case %zu is taken", i);
+        CHECK(!npz_create(path_of("x.npz"), &(Inputs){0}, arrays[i], 2, &error), "case %zu is taken", i);
         CHECK(strstr(error.message, "x.npz: the arrays are too large for a file"), "%s", error.message);
         CHECK(access(path_of("x.npz"), F_OK) != 0, "a file is left");
     }
@@ -505,7 +633,7 @@ static void test_too_large(void) {
 static void test_cut_archive(void) {
     const NpzArray array = {"x", "<f4", 4, 1, {1000}};
     Error error = {{0}};
-    NpzWriter *writer = npz_create(path_of("x.npz"), &array, 1, &error);
+    NpzWriter *writer = npz_create(path_of("x.npz"), &(Inputs){0}, &array, 1, &error);
     CHECK(writer, "%s", error.message);
     if (!writer) return;
     for (int file = 3; file < 64; file++) { /* it may have no name */
@@ -545,6 +673,8 @@ int main(void) {
     RUN(test_cut);
     RUN(test_bars_and_heat);
     RUN(test_options);
+    RUN(test_escapes);
+    RUN(test_names);
     RUN(test_many_options);
     RUN(test_summary);
     RUN(test_nearest);

@@ -434,8 +434,58 @@ static void test_refused_vocabularies(void) {
     empty_folder();
 }
 
+/* The vocabulary of a folder whose model is of a kind that is not read, without weights, or with ones of another format. */
+static void test_vocabulary_alone(void) {
+    static const struct {
+        const char *config;
+        size_t n; /* ids: one for each row of the embedding, if that is not absurd; tokens alone: 10 */
+    } cases[] = {
+        {"{\"model_type\": \"of_tomorrow\", \"vocab_size\": 16}", 16},
+        {"{\"model_type\": \"of_tomorrow\", \"text_config\": {\"model_type\": \"text_of_it\", \"vocab_size\": 12}}",
+         12},
+        {"{\"model_type\": \"of_tomorrow\", \"vocab_size\": 16000000}", 10},
+        {"{\"model_type\": \"of_tomorrow\"}", 10},
+        {"{\"model_type\": \"llama\", \"quantization_config\": {\"quant_method\": \"awq\"}}", 10},
+    };
+    static const char json[] =
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"c\": 2, \"d\": 3, \"e\": 4, \"f\": 5, \"ab\": 6, "
+        "\"g\": 7, \"h\": 8, \"i\": 9}, \"merges\": [\"a b\"]}, \"decoder\": {\"type\": \"Fuse\"}}";
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        Error error = {{0}};
+        Checkpoint *file = NULL;
+        bool is_json = i % 2;
+        empty_folder();
+        put_text("config.json", cases[i / 2].config);
+        if (is_json)
+            put_text("tokenizer.json", json);
+        else
+            put_ten_pieces();
+        if (i / 2 == 3) put_text("model.safetensors", "version https://git-lfs.github.com/spec/v1\n");
+        CHECK(!checkpoint_open(folder, &error), "%zu: the model opened", i);
+        Tokenizer *tokenizer = tokenizer_open(folder, NULL, &file, &error);
+        CHECK(tokenizer && tokenizer_n_vocab(tokenizer) == cases[i / 2].n, "%zu: %zu tokens, %s", i,
+              tokenizer ? tokenizer_n_vocab(tokenizer) : 0, error.message);
+        Tokens tokens = {0};
+        const int32_t ab = is_json ? 6 : 7; /* of "ab", behind ▁ in the latter */
+        CHECK(tokenizer && tokenizer_encode(tokenizer, "ab", 2, 0, &tokens, &error) && tokens.n &&
+                  (tokens.ids[tokens.n - 1] == ab || tokens.ids[tokens.n - 1] == 5),
+              "%zu: %s", i, error.message);
+        tokens_free(&tokens);
+        tokenizer_free(tokenizer);
+        checkpoint_close(file);
+    }
+    empty_folder();
+    put_text("config.json", cases[0].config);
+    Error error = {{0}};
+    Checkpoint *file = NULL;
+    CHECK(!tokenizer_open(folder, NULL, &file, &error) && strstr(error.message, "of_tomorrow"), "'%s'",
+          error.message);
+    empty_folder();
+}
+
 int main(void) {
     begin_folder();
+    RUN(test_vocabulary_alone);
     RUN(test_classes);
     RUN(test_added_flags);
     RUN(test_refused_models);

@@ -27,11 +27,13 @@ static const struct {
     {"gpt_neo", false, false},
     {"gptneox", false, true},
     {"gptneox-sequential", false, true},
+    {"gptneox-tanh", false, true},
     {"gptj", false, false},
     {"opt", false, false},
     {"bloom", false, true},
     {"mpt", false, false},
     {"mpt-learned", false, false},
+    {"mpt-scale", false, false},
     {"falcon", false, false},
     {"falcon-two-norms", false, true},
     {"llama-f32", false, false},
@@ -43,6 +45,7 @@ static const struct {
     {"granite", false, false},
     {"granitemoe", false, false},
     {"smollm3", false, false},
+    {"smollm3-layers", false, false},
     {"internlm2", false, true},
     {"baichuan", false, false},
     {"baichuan-alibi", false, false},
@@ -50,17 +53,20 @@ static const struct {
     {"olmo2", false, false},
     {"olmo2-3", false, false},
     {"olmoe", false, false},
+    {"olmoe-clipped", false, false},
     {"qwen2", false, false},
     {"qwen2-tied-yarn", false, false},
     {"qwen2moe", false, false},
     {"qwen3", false, false},
     {"qwen3moe", false, false},
+    {"qwen3moe-raw", false, false},
     {"gpt-oss", false, true},
     {"gpt-oss-mxfp4", false, true},
     {"stablelm", false, false},
     {"exaone", true, false},
     {"gemma", false, true},
     {"gemma2", false, true},
+    {"gemma2-bare", false, true},
     {"gemma3", false, true},
     {"gemma3-long", false, true},
     {"phi2", false, false},
@@ -73,6 +79,10 @@ static const struct {
     {"command-r-plus", false, false},
     {"cohere2", false, false},
     {"nemotron", false, true},
+    {"qwen35", false, true}, /* its heads are grouped; a part of a model that sees */
+    {"qwen35-wide", false, true},
+    {"qwen3vl", false, false},
+    {"lfm2", false, false},
 };
 
 enum { N_MODELS = sizeof models / sizeof *models };
@@ -111,13 +121,11 @@ static Value value_of(const Checkpoint *checkpoint, String key) {
 
 /* Whether a key says nothing about what is computed, or the same as its absence. */
 static bool is_idle(const Checkpoint *gguf, String key) {
-    static const char *const idle[] = {"attention.head_count_kv",
-                                       "rope.scaling.type",
-                                       "rope.scaling.attn_factor",
-                                       "expert_shared_feed_forward_length",
-                                       "attention.sliding_window_pattern",
-                                       "expert_feed_forward_length",
-                                       "feed_forward_length"};
+    static const char *const idle[] = {
+        "attention.head_count_kv",           "rope.scaling.type",
+        "rope.scaling.attn_factor",          "rope.scaling.yarn_attn_factor",
+        "expert_shared_feed_forward_length", "attention.sliding_window_pattern",
+        "expert_feed_forward_length",        "feed_forward_length"};
     String architecture = {"", 0};
     checkpoint_string(gguf, "general.architecture", &architecture, NULL);
     if (key.n < architecture.n + 1 || memcmp(key.data, architecture.data, architecture.n) != 0)
@@ -132,6 +140,8 @@ static void compare_keys(const char *name, const Checkpoint *gguf, const Checkpo
     for (size_t i = 0; i < checkpoint_n_values(gguf); i++) {
         Value want = checkpoint_value(gguf, i), got = value_of(folder, want.key);
         if (!got.key.data && is_idle(gguf, want.key)) continue;
+        if (string_equals(want.key, "stablelm.use_parallel_residual"))
+            continue; /* what tensors tell is obeyed */
         if (!got.key.data || (!is_idle(gguf, want.key) && got.n_bytes != want.n_bytes)) {
             CHECK(false, "%s: %.*s is missing or of another type", name, (int)want.key.n, want.key.data);
         } else if (want.type == 6) {
@@ -184,9 +194,16 @@ static Tensor expert_of(const Tensor *tensor, uint64_t i) {
     return one;
 }
 
+/* What a delta net has of each value head, in another order where a key head has several. */
+static bool is_of_heads(const char *name) {
+    return strstr(name, ".ssm_") ? !strstr(name, ".ssm_norm.")
+                                 : strstr(name, ".attn_qkv.") || strstr(name, ".attn_gate.");
+}
+
 static void compare_tensors(const char *name, const Checkpoint *gguf, const Checkpoint *folder) {
-    String pairing = {"", 0};
+    String pairing = {"", 0}, heads = {"", 0};
     size_t n_found = 0;
+    checkpoint_string(folder, "attn.delta_heads", &heads, NULL);
     checkpoint_string(folder, "attn.rope.pairing", &pairing, NULL);
     bool halves = string_equals(pairing, "halves");
     for (size_t i = 0; i < checkpoint_n_tensors(gguf); i++) {
@@ -200,7 +217,8 @@ static void compare_tensors(const char *name, const Checkpoint *gguf, const Chec
             CHECK(memcmp(got->dims, want->dims, sizeof want->dims) == 0 && got->n_dims == want->n_dims &&
                       got->dtype == want->dtype,
                   "%s: %s: shape or type", name, text);
-            CHECK(same_weights(gguf, want, got, halves), "%s: %s: weights", name, text);
+            bool is_spread = heads.n && is_of_heads(text); /* test_lay_out compares these */
+            CHECK(is_spread || same_weights(gguf, want, got, halves), "%s: %s: weights", name, text);
             continue;
         }
         for (uint64_t e = 0; experts && e < want->dims[2]; e++) {
@@ -245,8 +263,11 @@ static void check_same(const char *name, const char *path, const char *folder_pa
     checkpoint_close(folder);
 }
 
-/* CodeGen is GPT-J with q, k and v in one tensor. */
-static void test_codegen(void) { check_same("codegen", REFERENCE "gptj.gguf", extra("codegen")); }
+/* CodeGen is GPT-J with q, k and v in one tensor, in four parts, and CodeGen2's small sizes in eight. */
+static void test_codegen(void) {
+    check_same("codegen", REFERENCE "gptj.gguf", extra("codegen"));
+    check_same("codegen", REFERENCE "gptj.gguf", extra("codegen2"));
+}
 
 /* The same weights in three files. */
 static void test_parts(void) { check_same("three files", REFERENCE "qwen3moe.gguf", extra("parts")); }
@@ -271,8 +292,6 @@ static void test_lay_out(void) {
             if (same && memcmp(a, b, got->n_bytes) != 0)
                 for (size_t j = 0; j < got->n_bytes / 4 && same; j++) /* a gain that was stored as gain - 1 */
                     same = got->n_dims == 1 && fabsf(a[j] - b[j]) <= 8e-7f;
-            if (want && want->n_dims == 1 && want->dtype != DTYPE_F32) /* becomes F32 here */
-                same = got->dtype == DTYPE_F32 && got->dims[0] == want->dims[0];
             CHECK(same, "%s: %s", models[i].name, name);
             n_found += want != NULL;
         }
@@ -286,9 +305,36 @@ static void test_lay_out(void) {
     }
 }
 
+/* What is no part of the text model is left out, and counted. */
+static void test_beside(void) {
+    static const struct {
+        const char *name;
+        uint64_t n_bytes;
+    } cases[] = {{"qwen35", 4 * 96 + 4 * 12 + 16},
+                 {"qwen3vl", 4 * 96 + 4 * 12 + 16},
+                 {"qwen35-wide", 0},
+                 {"qwen3", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Error error = {{0}};
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", scratch_folder, cases[i].name);
+        Checkpoint *folder = checkpoint_open(path, &error);
+        CHECK(folder && checkpoint_left_out_bytes(folder) == cases[i].n_bytes, "%s: %" PRIu64 " bytes %s",
+              cases[i].name, folder ? checkpoint_left_out_bytes(folder) : 0, error.message);
+        checkpoint_close(folder);
+        char command[1200];
+        const char *program = getenv("RUN");
+        snprintf(command, sizeof command,
+                 "'%s' %s --info | grep -q '^left out  .* MiB of weights beside the text model'",
+                 program ? program : "./run", path);
+        CHECK((system(command) == 0) == (cases[i].n_bytes > 0), "%s", command);
+    }
+}
+
 /* quantize makes the GGUF of it again, and never of a part of the model itself. */
 static void test_quantize(void) {
-    static const char *const names[] = {"llama-f32", "olmoe", "gpt-oss-mxfp4"};
+    static const char *const names[] = {"llama-f32", "olmoe", "qwen35", "lfm2", "qwen3vl", "gpt-oss-mxfp4"};
+    enum { N_SAME = 5 };
     const char *program = getenv("QUANTIZE");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         Error error = {{0}};
@@ -300,16 +346,69 @@ static void test_quantize(void) {
         CHECK(system(command) == 0, "%s", command);
         Checkpoint *gguf = checkpoint_open(path, &error), *out = checkpoint_open(extra("out"), &error);
         CHECK(gguf && out, "%s", error.message);
-        if (gguf && out && i < 2) compare_tensors(names[i], gguf, out);
+        if (gguf && out && i < N_SAME) compare_tensors(names[i], gguf, out);
         if (gguf && out) compare_keys(names[i], gguf, out);
         CHECK(out && checkpoint_n_tensors(out) == checkpoint_n_tensors(gguf) &&
-                  !checkpoint_has(out, "attn.rope.pairing"),
+                  !checkpoint_has(out, "attn.rope.pairing") && !checkpoint_has(out, "attn.delta_heads"),
               "%s: tensors or keys", names[i]);
         checkpoint_close(gguf);
         checkpoint_close(out);
         snprintf(command, sizeof command, "'%s' %s %s/model.safetensors F32 --allow-requantize 2>%s",
                  program ? program : "./quantize", folder, folder, extra("said"));
         CHECK(system(command) != 0, "the model was written over");
+    }
+}
+
+/* The folders of BF16, of which quantize makes files: each with a matrix that ggml has in F32 alone. */
+static const struct {
+    const char *name, *vector;
+} cut[] = {{"lfm2", "blk.0.shortconv.conv.weight"},
+           {"qwen35", "blk.0.ssm_conv1d.weight"},
+           {"gpt-oss", "blk.0.ffn_gate_exps.bias"},
+           {"gpt-oss", "blk.1.ffn_down_exps.bias"},
+           {"command-r-plus", "blk.0.attn_q_norm.weight"}};
+
+enum { N_CUT = sizeof cut / sizeof *cut };
+
+static bool ends_in(String name, const char *end) {
+    size_t n = strlen(end);
+    return name.n >= n && memcmp(name.data + name.n - n, end, n) == 0;
+}
+
+/* Vectors, biases, norms and kernels are F32 in it, whatever their rank, and have the same numbers. */
+static void test_quantize_vectors(void) {
+    const char *program = getenv("QUANTIZE");
+    for (size_t i = 0; i < 2 * N_CUT; i++) {
+        Error error = {{0}};
+        char command[1600], path[256];
+        const char *type = i < N_CUT ? "BF16" : "F16", *name = cut[i % N_CUT].name;
+        const DType dtype = i < N_CUT ? DTYPE_BF16 : DTYPE_F16;
+        snprintf(path, sizeof path, REFERENCE "%s.gguf", name);
+        snprintf(command, sizeof command, "'%s' %s/%s-cut %s %s >%s 2>&1", program ? program : "./quantize",
+                 scratch_folder, name, extra("out"), type, extra("said"));
+        CHECK(system(command) == 0, "%s", command);
+        Checkpoint *gguf = checkpoint_open(path, &error), *out = checkpoint_open(extra("out"), &error);
+        CHECK(gguf && out, "%s", error.message);
+        for (size_t k = 0; out && k < checkpoint_n_tensors(out); k++) {
+            const Tensor *tensor = checkpoint_tensor(out, k);
+            const String full = tensor->name;
+            bool is_vector = tensor->n_dims == 1 || !ends_in(full, ".weight") ||
+                             ends_in(full, "_norm.weight") || ends_in(full, "conv.weight") ||
+                             ends_in(full, "conv1d.weight"),
+                 is_kept = ends_in(full, "ffn_gate_inp.weight");
+            CHECK(tensor->dtype == (is_vector ? DTYPE_F32
+                                    : is_kept ? DTYPE_BF16
+                                              : dtype),
+                  "%s %s: %.*s", name, type, (int)full.n, full.data);
+        }
+        const Tensor *want = gguf ? checkpoint_find(gguf, cut[i % N_CUT].vector) : NULL,
+                     *got = out ? checkpoint_find(out, cut[i % N_CUT].vector) : NULL;
+        CHECK(want && got && got->n_bytes == want->n_bytes, "%s: %s", name, cut[i % N_CUT].vector);
+        for (size_t j = 0; want && got && got->n_bytes == want->n_bytes && j < want->n_bytes / 4; j++)
+            CHECK(((const uint32_t *)got->data)[j] == (((const uint32_t *)want->data)[j] & 0xffff0000),
+                  "%s: %s: number %zu", name, cut[i % N_CUT].vector, j);
+        checkpoint_close(gguf);
+        checkpoint_close(out);
     }
 }
 
@@ -351,6 +450,61 @@ static void compare_logits(const char *name, const char *folder, double toleranc
     CHECK(off <= tolerance * most, "%s: logits are off by %g of %g", name, off, most);
     free(want);
     free(got);
+}
+
+/* Baichuan 2's code divides the head's rows by their lengths, and so its logits. */
+static void test_unit_head(void) {
+    Error error = {{0}};
+    Checkpoint *gguf = checkpoint_open(REFERENCE "baichuan.gguf", &error),
+               *folder = checkpoint_open(extra("baichuan2"), &error);
+    CHECK(gguf && folder, "%s", error.message);
+    const Tensor *head = gguf ? checkpoint_find(gguf, "output.weight") : NULL;
+    CHECK(head && folder && checkpoint_turned_bytes(folder) == head->n_bytes, "the head is not turned");
+    size_t n, n_folder, d = head ? (size_t)head->dims[0] : 0;
+    float *plain = logits_of(REFERENCE "baichuan.gguf", &n), *got = logits_of(extra("baichuan2"), &n_folder);
+    for (size_t k = 0; head && plain && got && n == n_folder && k < N_TOKENS * n; k++) {
+        const float *row = (const float *)head->data + k % n * d;
+        double square = 0;
+        for (size_t i = 0; i < d; i++) square += (double)row[i] * (double)row[i];
+        CHECK_NEAR(got[k], (double)plain[k] / sqrt(square), 1e-4);
+    }
+    free(plain);
+    free(got);
+    checkpoint_close(gguf);
+    checkpoint_close(folder);
+}
+
+/* What quantize makes computes what the folder does; what llama.cpp does not read of it is told. */
+static void test_quantize_tells(void) {
+    static const struct {
+        const char *name, *unread;
+    } cases[] = {{"llama-f32", NULL},
+                 {"olmoe", NULL},
+                 {"qwen3moe", NULL},
+                 {"gemma2", NULL},
+                 {"gptneox-tanh", NULL}, /* llama.cpp computes this GELU for all of the family */
+                 {"olmoe-clipped", "olmoe.attention.clamp_kqv"},
+                 {"qwen3moe-raw", "qwen3moe.expert_weights_norm"},
+                 {"smollm3-layers", "smollm3.rope.layer_pattern"},
+                 {"gemma2-bare", "gemma2.attention.scale"},
+                 {"mpt-scale", "mpt.attention.scale"},
+                 {"phi3-short", NULL}, /* its window is as long as its context */
+                 {"phi3", "phi3.attention.sliding_window"}};
+    const char *program = getenv("QUANTIZE");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char command[1600], said[2000] = "";
+        snprintf(command, sizeof command, "'%s' %s/%s %s F32 >%s 2>&1", program ? program : "./quantize",
+                 scratch_folder, cases[i].name, extra("out"), extra("said"));
+        CHECK(system(command) == 0, "%s", command);
+        FILE *in = fopen(extra("said"), "r");
+        size_t n = in ? fread(said, 1, sizeof said - 1, in) : 0;
+        said[n] = '\0';
+        if (in) fclose(in);
+        const char *note = strstr(said, "llama.cpp does not read '");
+        CHECK((note != NULL) == (cases[i].unread != NULL), "%s: %s", cases[i].name, said);
+        CHECK(!note || strstr(note, cases[i].unread), "%s: %s", cases[i].name, said);
+        compare_logits(cases[i].name, extra("out"), 2e-5);
+    }
 }
 
 static void test_same_logits(void) {
@@ -418,7 +572,13 @@ int main(void) {
         n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "%s.gguf %s", models[i].name,
                               folder_of(i, ""));
     n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "gptj.gguf %s", extra("codegen"));
-    snprintf(command + n, sizeof command - n, " " REFERENCE "qwen3moe.gguf %s", extra("parts"));
+    n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "gptj.gguf %s", extra("codegen2"));
+    n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "baichuan.gguf %s",
+                          extra("baichuan2"));
+    n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "qwen3moe.gguf %s", extra("parts"));
+    for (size_t i = 0; i < N_CUT; i++)
+        n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "%s.gguf %s/%s-cut", cut[i].name,
+                              scratch_folder, cut[i].name);
     if (system(command) != 0) {
         printf("skipped: python3 scripts/folders.py does not run\n");
         test_skipped++;
@@ -426,10 +586,14 @@ int main(void) {
     }
     RUN(test_same_checkpoint);
     RUN(test_codegen);
+    RUN(test_unit_head);
     RUN(test_parts);
     RUN(test_lay_out);
+    RUN(test_beside);
     RUN(test_quantize);
+    RUN(test_quantize_vectors);
     RUN(test_same_logits);
+    RUN(test_quantize_tells);
     snprintf(command, sizeof command, "rm -r %s", scratch_folder);
     if (system(command) != 0) perror("rm");
     return test_end();

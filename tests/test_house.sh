@@ -79,5 +79,23 @@ check "headers that do not compile alone" "$(echo "$sources" | grep '\.h$' | whi
         echo "  $header"
 done)"
 
+# README's commands name what is in the repository, what they make, or what a comment among them says where to get.
+check "README's commands name files that nobody has" "$(awk '
+    /^```/ { on = /^```sh$/; next }
+    on && /^#/ { told = told $0 }
+    on { for (i = 2; i <= NF; i++) if ($i ~ /\.(gguf|bin|txt|json|npy)$/ && $(i - 1) !~ /^(-o|--logits)$/) names[$i] }
+    END { for (name in names) if (!index(told, name)) print name }' README.md |
+    while read -r name; do [ -e "$name" ] || [ "$name" = model.bin ] || echo "  $name"; done)"
+
+# Whoever starts the tests may ignore signals, as nohup and a script's background do; tests hear them all the same.
+heard=$(mktemp) || exit 1
+printf '#!/bin/sh\nfor signal in INT QUIT HUP TERM; do sh -c "kill -$signal \\$\\$" || echo $signal; done\n' >"$heard"
+chmod +x "$heard"
+check "signals that a test would not hear" "$(
+    trap '' INT QUIT HUP TERM
+    said=$(FRESH=${FRESH:-build/tests/fresh} tests/run.sh "$heard")
+    for signal in INT QUIT HUP TERM; do echo "$said" | grep -q "^$signal$" || echo "  $signal"; done)"
+rm "$heard"
+
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -53,6 +53,7 @@ static void test_runs(void) {
                   "shape        n_layer 1, n_head 2, n_head_kv 1, d_model 4, d_head 2, d_ff 6, n_vocab 8\n"
                   "context      8 tokens, KV cache 8 bytes a token in F16, 16 in F32, 8 in Q8_0\n"
                   "tokenizer    SentencePiece BPE, 8 tokens, bos 1 (put in front), eos 2\n"
+                  "sampling     temp 0.8, top-p 0.95\n"
                   "types        F32 in 11 tensors \n"
                   "\n"
                   "                  parameters           bytes\n"

@@ -308,8 +308,9 @@ static size_t check_rows(const char *what, const char *not_shown, const Json *js
 
 /* Numbers of explanations, which no object holds. */
 static bool is_explained(const char *line) {
-    static const char *const explanations[] = {
-        "(both over the ", "load: how many", "label ", "tl_...  ", "cells: ", "attn a tile of 64", "keys by 64", "with these"};
+    static const char *const explanations[] = {"(both over the ", "load: how many", "label ",
+                                               "tl_...  ",        "cells: ",        "attn a tile of 64",
+                                               "keys by 64",      "with these"};
     for (size_t i = 0; i < sizeof explanations / sizeof *explanations; i++)
         if (strstr(line, explanations[i])) return true;
     return false;

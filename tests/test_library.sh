@@ -131,6 +131,31 @@ else
     skip 40 'no pkg-config'
 fi
 
+# Where no linker looks for libraries README's line is enough, too: built, it starts.
+if pkg-config --version >"$tmp/out" 2>&1; then
+    program=make
+    try install PREFIX="$tmp/own"
+    has ok
+    line=$(sed -n 's/^Build it with `\(cc first.c [^`]*\)`.*/\1/p' README.md)
+    has [ "$line" ]
+    (
+        unset LD_LIBRARY_PATH PKG_CONFIG_SYSROOT_DIR
+        PKG_CONFIG_PATH=$tmp/own/lib/pkgconfig
+        cc() { command $CC ${CFLAGS:-} "$@"; } # $CC may be cc itself
+        cd "$tmp/new" && rm -f a.out && eval "$line" && exec ./a.out
+    ) >"$tmp/out" 2>"$tmp/err"
+    code=$? command=$line
+    has quiet
+    has begins ' Tower'
+    try uninstall PREFIX="$tmp/own"
+    has [ -z "$(find "$tmp/own" ! -type d)" ]
+    try install DESTDIR="$dest/usual" PREFIX=/usr
+    has grep -q '^Libs: -L${libdir} -lattn$' "$dest/usual/usr/lib/pkgconfig/attn.pc" # the system looks there anyway
+    rm -r "$dest/usual"
+else
+    skip 7 'no pkg-config'
+fi
+
 # The default model: ./model.bin, else the installed one, wherever the tree has been moved to.
 mkdir "$tmp/empty" "$tmp/full"
 ln -s "$gpt2" "$tmp/full/model.bin"
@@ -167,6 +192,28 @@ for program in attn-run 'attn-study next'; do
 done
 mv "$tmp/model.gguf" "$installed"
 mv "$tmp/moved" "$there"
+
+# Their help, and what they say to do, has their names here.
+bin=$there/bin
+for program in attn-run attn-study attn-quantize 'attn-study next' 'attn-study serve'; do
+    run_in "$tmp/empty" "$bin/"$program --help
+    has ok
+    has [ "$(head -c $((7 + ${#program})) "$tmp/out")" = "usage: $program" ]
+    has [ "$(grep -c '\./\(run\|study\|quantize\)' "$tmp/out")" -eq 0 ]
+done
+run_in "$tmp/empty" "$bin/attn-study" --help
+has out_has '^  attn-study next model.bin -p '
+has out_has ' attn-run runs'
+for program in attn-run attn-study attn-quantize; do
+    run_in "$tmp/empty" "$bin/$program"
+    has [ "$code" -eq 2 ]
+    has err_has "^${program#attn-}: .* see $program \|^${program#attn-}: .*(see $program --help)"
+done
+for program in "${RUN:-./run}" "${STUDY:-./study}" "${QUANTIZE:-./quantize}"; do # and in the tree the others
+    run_in "$PWD" "$program" --help
+    has [ "$(head -n 1 "$tmp/out" | cut -d ' ' -f 1,2)" = "usage: ${program##*/}" ]
+    has out_has "^  ./${program##*/} "
+done
 
 # Completions. A shell is asked what it would offer for a line.
 PATH=$there/bin:$PATH

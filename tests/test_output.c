@@ -31,7 +31,7 @@ static void test_access_while_unfinished(void) {
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         OutputFile output = {0};
         write_old(modes[i]);
-        bool ok = output_open(&output, path, &error);
+        bool ok = output_open(&output, path, &(Inputs){0}, &error);
         CHECK(ok && fstat(fileno(output.file), &status) == 0 && (status.st_mode & 07777) == modes[i], "%o",
               modes[i]);
         CHECK(ok && output_finish(&output, &error) && mode_of_path() == modes[i], "%o", modes[i]);
@@ -56,7 +56,7 @@ static void test_acl(void) {
             SKIP("no ACLs here: %s", strerror(errno));
         }
         setxattr(scratch, handed, acl, sizeof acl, 0); /* what new files here get */
-        bool ok = output_open(&output, path, &error) && output_finish(&output, &error);
+        bool ok = output_open(&output, path, &(Inputs){0}, &error) && output_finish(&output, &error);
         removexattr(scratch, handed);
         ssize_t n = getxattr(path, name, kept, sizeof kept);
         CHECK(ok && mode_of_path() == 0640, "%o", mode_of_path());

@@ -196,7 +196,7 @@ for each in logits dump view; do
 done
 cp "$gpt2" "$folder/own.gguf"
 program=$run name=run
-refuses 1 'logits .*own.gguf is the model itself' "$folder/own.gguf" -p Hi! --logits "$folder/own.gguf"
+refuses 1 'own.gguf: this is a file of the model; choose another name' "$folder/own.gguf" -p Hi! --logits "$folder/own.gguf"
 has cmp -s "$gpt2" "$folder/own.gguf"
 old
 "$run" "$gpt2" -p Hi! -n 0 --logits "$out" >"$out" 2>"$tmp/err" # the text would be lost

@@ -25,7 +25,8 @@
  * their largest logit. Q8_0_FORMULA_BOUND: where our number and that of the formula lie on two sides of half a step they
  * are a step apart; 8e-4 measured, 9e-7 where none do.
  */
-#if defined(__wasm__) /* SIMD128 has no fused multiply-add: products are rounded, too; 1.04e-5 measured (gpt-oss) */
+#if defined(                                                                                                 \
+    __wasm__) /* SIMD128 has no fused multiply-add: products are rounded, too; 1.04e-5 measured (gpt-oss) */
 static const double BOUND = 2e-5;
 #else
 static const double BOUND = 1e-5;

@@ -354,7 +354,7 @@ has one_line 'note: no model is named; taking model.bin$'
 refuses 2 'no model'
 refuses 2 'unknown option --nonsense' "$gpt2" --nonsense
 refuses 2 'unknown option -x' "$gpt2" -x
-refuses 2 'unknown option --temp=0' "$gpt2" --temp=0
+refuses 2 'takes no value' "$gpt2" --json=1
 refuses 2 '-p needs a value' "$gpt2" -p
 refuses 2 "one model at a time: '$llama'" "$gpt2" "$llama"
 refuses 2 '-p and -f' "$gpt2" -p Hi -f "$tmp/prompt"
@@ -368,7 +368,7 @@ refuses 2 '--stop' "$gpt2" -p Hi --stop ''
 refuses 2 "--kv takes f32, f16 or q8_0, not 'q4'" "$gpt2" -p Hi --kv q4
 for bad in '-n x' '-n 1e3' '-n -2' '-n 99999999999999999999' '-n 5.5' '-t 0' '-t -1' '-t 9999' '-c 0' '-c -5' \
     '--temp nan' '--temp -1' '--temp hot' '--temp inf' '--top-p 2' '--top-p -0.1' '--top-k -1' '--min-p 1.1' \
-    '--repeat-penalty 0' '--repeat-last-n -1' '--presence-penalty 1e9' '--frequency-penalty x' '-s -1' '-s x'; do
+    '--repeat-penalty 0' '--repeat-last-n -1' '--presence-penalty 1e9' '--frequency-penalty x' '-s -2' '-s x'; do
     refuses 2 "takes a .*number from .*'${bad#* }'" "$gpt2" -p Hi $bad
 done
 refuses 2 "takes a whole number .*''" "$gpt2" -p Hi -n ''
@@ -377,6 +377,94 @@ for good in '-n 0' '-t 1024' '--temp 1e9' '--temp 1e-9' '--top-p 0' '--top-p 1' 
     try "$gpt2" -p Hi -n 3 $good
     has quiet
 done
+
+# Words that llama.cpp's users type. What says where and how to compute is passed over, with its value, and told in a line.
+same_as() { # WORDS OTHER-WORDS: both print the same, the first with this line on stderr ($note)
+    try "$gpt2" $2
+    cp "$tmp/out" "$tmp/other"
+    try $1
+    has cmp "$tmp/other" "$tmp/out"
+    [ "$code" -eq 0 ] && [ "$(cat "$tmp/err")" = "$note" ]
+    count $? "$1: the same as $2"
+}
+note=
+same_as "-m $gpt2 -p Hi -n 5 --temperature 0" '-p Hi -n 5 --temp 0'
+same_as "-p Hi --n-predict=5 --temp=0.9 --seed=7 --top-k=3 --model=$gpt2" '-p Hi -n 5 --temp 0.9 -s 7 --top-k 3'
+same_as "--prompt=Hi --stop=e --no-display-prompt $gpt2 --predict=9 --seed=1 --context-shift -sp" \
+    '-p Hi --stop e --no-echo -n 9 -s 1 --shift --special'
+same_as "--prompt= $gpt2 -n 1 --temp 0 --no-escape" '-n 1 --temp 0'
+note='run: note: not needed here: -ngl, -fa, -b, --n-gpu-layers=99, --mlock, -no-cnv, --flash-attn'
+same_as "-ngl 99 -m $gpt2 -fa -b 512 --n-gpu-layers=99 --mlock -p Hi -no-cnv --flash-attn on -n 3 --temp 0" '-p Hi -n 3 --temp 0'
+note='run: note: not needed here: -fa'
+same_as "$gpt2 -n 3 --temp 0 -p Hi -fa" '-p Hi -n 3 --temp 0'
+for words in --info --help --version --tokens; do
+    try "$gpt2" -fa auto -p Hi $words
+    has [ "$code" -eq 0 ]
+    has [ "$(cat "$tmp/err")" = "$note" ]
+done
+refuses 2 '-ngl needs a value' "$gpt2" -p Hi -ngl
+refuses 2 'unknown option --grammar' "$gpt2" -p Hi -fa --grammar x # which would change the text
+refuses 2 "one model at a time: '$gpt2'" -m "$gpt2" "$gpt2" -p Hi
+refuses 2 '--model is given twice' "$gpt2" -m "$gpt2" -p Hi
+refuses 2 "there is no file 'The Eiffel'; a text to begin with stands behind -p: -p 'The Eiffel'" 'The Eiffel'
+refuses 2 "there is no file 'Hello'; .* -p 'Hello'" Hello -n 3
+refuses 2 "'The Eiffel' after '$gpt2'; a text to begin with stands behind -p" "$gpt2" 'The Eiffel'
+refuses 1 'none.gguf: cannot open: No such file' none.gguf
+refuses 1 'none at all: cannot open: No such file' 'none at all' -p Hi
+
+# -s -1: another text each time.
+for i in 1 2 3; do "$run" "$gpt2" -p Hi -n 20 --temp 5 -s -1; done >"$tmp/out" 2>"$tmp/err"
+code=$? command='-s -1, three times'
+has [ "$(sort -u "$tmp/out" | grep -c '^Hi')" -gt 1 ]
+
+# -e: what a backslash stands for, in what is typed; without it, and in a file, it is a backslash.
+ids() { # WORDS IDS
+    try "$gpt2" --tokens "$@"
+}
+ids -p 'a\n\t"\x41\q'
+cp "$tmp/out" "$tmp/plain"
+printf 'a\\n\\t"\\x41\\q' >"$tmp/backslashes"
+ids -f "$tmp/backslashes" -e
+has cmp "$tmp/plain" "$tmp/out"
+ids -p 'a\n\t"\x41\q' -e --no-escape
+has cmp "$tmp/plain" "$tmp/out"
+printf 'a\n\t"A\\q' >"$tmp/meant"
+ids -f "$tmp/meant"
+cp "$tmp/out" "$tmp/plain"
+ids --escape -p 'a\n\t"\x41\q'
+has quiet
+has cmp "$tmp/plain" "$tmp/out"
+try "$gpt2" -p Hi -n 40 --temp 0 --no-echo # some text, one of whose letters ends it when it is spelt in hex
+letter=$(head -c 3 "$tmp/out" | tail -c 1 | od -An -tx1 | tr -d ' \n')
+try "$gpt2" -p Hi -n 40 --temp 0 --no-echo --stop "\\x$letter"
+has [ "$(wc -c <"$tmp/out")" -gt 4 ]
+try "$gpt2" -p Hi -n 40 --temp 0 --no-echo --stop "\\x$letter" -e
+has [ "$(wc -c <"$tmp/out")" -le 3 ]
+
+# Those words are llama.cpp's, and take a value where it does. The first three were once.
+source=${ORACLE:-$HOME/oracle}/source/common/arg.cpp
+if [ -r "$source" ]; then
+    tr '\n' ' ' <"$source" | sed 's/add_opt(/\n/g' |
+        sed -n 's/^ *common_arg( *\({[^}]*}\(, *{[^}]*}\)\{0,1\}\).*\[\](common_params *& *[a-z/*]*\([^)]*\)).*/\1 takes \3/p' >"$tmp/theirs"
+    echo '{"--mlock", "--mmap", "--no-mmap"} takes' >>"$tmp/theirs"
+    sed -n 's/^    {{\(".*"\)}\(.*\)},$/\1;\2/p' cli/llamacpp.c | while IFS=';' read -r names takes; do
+        for name in $(echo "$names" | tr -d ','); do
+            theirs=$(grep -F -e "$name" "$tmp/theirs" | head -n 1)
+            case "$takes|${theirs##* takes}" in
+            ', "'*'|'*) [ "$theirs" ] || echo "$name is none" ;; # ours by another name
+            *TAKES_*'|'*bool* | *TAKES_*'|' | *TAKES_*'|'' ') echo "$name takes none" ;;
+            *TAKES_*'|'* | '|' | '| ' | '|'*bool*) ;;
+            *) echo "$name takes one, or is none" ;;
+            esac
+        done
+    done >"$tmp/out" 2>"$tmp/err"
+    code=$? command='cli/llamacpp.c against arg.cpp'
+    has [ "$(wc -l <"$tmp/theirs")" -gt 200 ]
+    cat "$tmp/out"
+    has [ ! -s "$tmp/out" ]
+else
+    skipped=$((skipped + 2)) # no llama.cpp (../shared/oracle/README.md)
+fi
 
 # Bad input.
 echo 'This is a text and no model at all, whatever its name may say.' >"$tmp/text.gguf"
@@ -395,8 +483,8 @@ refuses 1 'expected.gguf: holds no vocabulary.*-z' "${gpt2%.gguf}.expected.gguf"
 refuses 1 '257 tokens.*261' "$gpt2" -z "$llama" -p Hi
 refuses 1 'text.gguf: ' "$gpt2" -z "$tmp/text.gguf" -p Hi
 refuses 1 'none: ' "$gpt2" -z "$tmp/none" -p Hi
-refuses 1 'prompt has 50000 tokens.*context of 192' "$gpt2" -f "$tmp/long"
-refuses 1 'prompt has 2 tokens.*context of 1' "$gpt2" -p Hi -c 1
+refuses 1 'prompt has 50000 tokens.*context of 192; shorten it$' "$gpt2" -f "$tmp/long" # the model has no more
+refuses 1 'prompt has 2 tokens.*context of 1; raise -c or shorten it$' "$gpt2" -p Hi -c 1
 refuses 1 '193 .*192 positions' "$gpt2" -p Hi -c 193
 refuses 1 'none: cannot open' "$gpt2" -f "$tmp/none"
 refuses 1 "$tmp: cannot read: Is a directory" "$gpt2" -f "$tmp"

@@ -1,5 +1,6 @@
 /* safetensors and the texts beside them: what is read, used in place or turned, and what is refused, and why. */
 #include "folder.h"
+#include "sampler.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -170,10 +171,40 @@ static void test_several_files(void) {
     put_text("model.safetensors.index.json", "{\"weight_map\": []}");
     refuse("has no \"weight_map\"");
     put_text("model.safetensors.index.json", "{\"weight_map\": {\"x\": \"config.json\"}}");
-    refuse("config.json: no safetensors file");
+    refuse("config.json: this is a JSON text, not the weights");
     drop("model.safetensors.index.json");
     drop("model-1.safetensors");
     drop("model-2.safetensors");
+}
+
+/* Published sizes, of which some are left to the classes' defaults. */
+#define STATES                                                                                                      \
+    "{\"hidden_size\": 2048, \"num_hidden_layers\": 6, \"num_attention_heads\": 16, \"intermediate_size\": 12288, " \
+    "\"model_type\": "
+
+/* What `git clone` without Git LFS leaves in the place of each file is told as such. */
+static void test_pointers(void) {
+    static const char
+        pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 29334912\n",
+        hint[] = ": this is a Git-LFS pointer, not the file itself: run 'git lfs pull' in its folder";
+    static const char *const names[] = {"model.safetensors",  "model-1.safetensors", "pytorch_model.bin",
+                                        "config.json",        "tokenizer.json",      "tokenizer.model",
+                                        "vocab.json",         "merges.txt",          "tokenizer_config.json",
+                                        "chat_template.jinja"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char says[256];
+        put_text("config.json", CONFIG "}");
+        if (i == 1)
+            put_text("model.safetensors.index.json", "{\"weight_map\": {\"x\": \"model-1.safetensors\"}}");
+        else if (i != 2)
+            put_weights("model.safetensors", "{" EMBEDDING "}", 0, 48);
+        if (i == 7) put_text("vocab.json", "{}");
+        put_text(names[i], pointer);
+        snprintf(says, sizeof says, "%s%s", names[i], hint);
+        refuse(says);
+        for (size_t k = 0; k <= i; k++) drop(names[k]);
+        drop("model.safetensors.index.json");
+    }
 }
 
 static void test_configs(void) {
@@ -181,11 +212,12 @@ static void test_configs(void) {
         const char *config, *says;
     } cases[] = {
         {CONFIG ", \"hidden_act\": \"gelu\"}",
-         "with the activation 'gelu' is not supported; these are: silu"},
-        {CONFIG ", \"num_local_experts\": -1}", "\"num_local_experts\" should be an integer of 0 or more"},
-        {CONFIG ", \"num_local_experts\": 4294967296}",
-         "'llama.expert_count' would be 4294967296, which is too large"},
-        {CONFIG ", \"num_local_experts\": 1.5}", "\"num_local_experts\" should be an integer"},
+         "with the activation 'gelu' is not supported; these are: gelu_new gelu_fast gelu_pytorch_tanh "
+         "gelu_accurate gelu_python_tanh silu swish"},
+        {CONFIG ", \"head_dim\": -1}", "\"head_dim\" should be an integer of 0 or more"},
+        {CONFIG ", \"head_dim\": 4294967296}",
+         "'llama.attention.key_length' would be 4294967296, which is too large"},
+        {CONFIG ", \"head_dim\": 1.5}", "\"head_dim\" should be an integer"},
         {CONFIG ", \"rope_theta\": 1e4, \"rope_scaling\": {\"rope_type\": \"magic\"}}",
          "RoPE scaling 'magic'"},
         {CONFIG ", \"partial_rotary_factor\": 2}", "RoPE over 4 dimensions of heads of 2"},
@@ -205,6 +237,17 @@ static void test_configs(void) {
          "\"scale_attn_by_inverse_layer_idx\": true is not supported in a model of type 'gpt2'; false is"},
         {"{\"model_type\": \"opt\", \"do_layer_norm_before\": false}", "\"do_layer_norm_before\": false"},
         {"{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [1]}", "\"mlp_only_layers\""},
+        {STATES "\"qwen3_5\", \"attn_output_gate\": false}", "\"attn_output_gate\": false"},
+        {STATES "\"qwen3_5_text\", \"linear_num_value_heads\": -1}",
+         "\"linear_num_value_heads\" should be an integer from 0 to 16777216"},
+        {STATES "\"qwen3_5\", \"rope_parameters\": {\"mrope_section\": [1, 2, 3, 4, 5]}}",
+         "\"mrope_section\" of RoPE should be three or four integers"},
+        {STATES "\"qwen3_vl\", \"rope_scaling\": {\"mrope_section\": [1, 2.5]}}",
+         "\"mrope_section\" of RoPE"},
+        {STATES "\"lfm2\", \"conv_bias\": true}", "\"conv_bias\": true"},
+        {STATES "\"lfm2\", \"block_multiple_of\": 0}", "\"block_multiple_of\" is absurd"},
+        {STATES "\"lfm2\", \"block_ffn_dim_multiplier\": \"1\"}",
+         "\"block_ffn_dim_multiplier\" should be a number"},
         {"{", "config.json: line 1"},
     };
     put_weights("model.safetensors", "{" EMBEDDING "}", 0, 48);
@@ -242,6 +285,105 @@ static bool has_text(const Checkpoint *checkpoint, const char *key, const char *
 static uint64_t number(const Checkpoint *checkpoint, const char *key) {
     uint64_t value = UINT64_MAX;
     return checkpoint_u64(checkpoint, key, &value, NULL) ? value : UINT64_MAX;
+}
+
+/* Against llama.cpp's sizes of LFM2 (models/lfm2.cpp), and what transformers' configuration classes say of a missing key. */
+static void test_states(void) {
+    static const struct {
+        const char *config, *key;
+        uint64_t value; /* UINT64_MAX: there is none */
+    } cases[] = {
+        {STATES "\"lfm2\"}", "lfm2.feed_forward_length", 8192},
+        {STATES "\"lfm2\", \"block_ff_dim\": 10240}", "lfm2.feed_forward_length", 6912},
+        {STATES "\"lfm2\", \"block_ff_dim\": 6656, \"block_ffn_dim_multiplier\": 1.0}",
+         "lfm2.feed_forward_length", 4608},
+        {STATES "\"lfm2\", \"block_auto_adjust_ff_dim\": false}", "lfm2.feed_forward_length", 12288},
+        {STATES "\"lfm2\", \"block_ff_dim\": 10240, \"block_ffn_dim_multiplier\": null}",
+         "lfm2.feed_forward_length", 6826},
+        {STATES "\"lfm2_vl\", \"text_config\": {\"model_type\": \"lfm2\", \"block_ff_dim\": 10240, "
+                "\"block_ffn_dim_multiplier\": null}}",
+         "lfm2.feed_forward_length", 6826},
+        {STATES "\"lfm2\"}", "lfm2.shortconv.l_cache", 3},
+        {STATES "\"lfm2\"}", "lfm2.context_length", 128000},
+        {STATES "\"qwen3_5_text\"}", "qwen35.ssm.conv_kernel", 4},
+        {STATES "\"qwen3_5_text\"}", "qwen35.ssm.state_size", 128},
+        {STATES "\"qwen3_5_text\"}", "qwen35.ssm.group_count", 16},
+        {STATES "\"qwen3_5_text\"}", "qwen35.ssm.time_step_rank", 32},
+        {STATES "\"qwen3_5_text\"}", "qwen35.ssm.inner_size", 4096},
+        {STATES "\"qwen3_5_text\"}", "qwen35.attention.key_length", 256},
+        {STATES "\"qwen3_5_text\"}", "qwen35.rope.dimension_count", 64},
+        {STATES "\"qwen3_5_text\"}", "qwen35.full_attention_interval", 4},
+        {STATES "\"qwen3_vl\", \"vision_config\": {\"deepstack_visual_indexes\": [8, 16, 24]}}",
+         "qwen3vl.n_deepstack_layers", 3},
+        {STATES "\"qwen3_vl\"}", "qwen3vl.attention.key_length", 128},
+    };
+    put_weights("model.safetensors", "{" EMBEDDING "}", 0, 48);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_text("config.json", cases[i].config);
+        Checkpoint *checkpoint = accept(scratch_folder);
+        CHECK(checkpoint && number(checkpoint, cases[i].key) == cases[i].value, "%s: %" PRIu64, cases[i].key,
+              checkpoint ? number(checkpoint, cases[i].key) : 0);
+        checkpoint_close(checkpoint);
+    }
+    put_text("config.json", STATES "\"lfm2\", \"num_key_value_heads\": 4, \"full_attn_idxs\": [2, 5]}");
+    Checkpoint *checkpoint = accept(scratch_folder);
+    NumberArray heads = {0};
+    CHECK(checkpoint && checkpoint_i32s(checkpoint, "lfm2.attention.head_count_kv", &heads, &error) &&
+              heads.n == 6,
+          "%s", error.message);
+    for (size_t i = 0; i < heads.n; i++)
+        CHECK(i32_at(&heads, i) == (i == 2 || i == 5 ? 4 : 0), "layer %zu", i);
+    checkpoint_close(checkpoint);
+    /* layers that follow no interval are listed */
+    put_text("config.json",
+             STATES "\"qwen3_5_text\", \"layer_types\": [\"full_attention\", \"linear_attention\", "
+                    "\"linear_attention\", \"full_attention\", \"linear_attention\", \"linear_attention\"]}");
+    checkpoint = accept(scratch_folder);
+    FlagArray keeps = {0};
+    CHECK(checkpoint && checkpoint_flags(checkpoint, "qwen35.attention.recurrent_layers", &keeps, &error) &&
+              keeps.n == 6,
+          "%s", error.message);
+    for (size_t i = 0; i < keeps.n; i++) CHECK(keeps.data[i] == (i != 0 && i != 3), "layer %zu", i);
+    checkpoint_close(checkpoint);
+}
+
+/* generation_config.json, under the keys that llama.cpp's converter writes. */
+static void test_how_it_is_sampled(void) {
+    static const struct {
+        const char *text;
+        float temperature, top_p, min_p, repeat;
+        size_t top_k, window;
+        const char *refused;
+    } cases[] = {
+        {"{}", 0.8f, 0.95f, 0, 1, 0, 64, NULL},
+        {"{\"do_sample\": true, \"temperature\": 0.6, \"top_k\": 20, \"top_p\": 0.9, \"min_p\": 0.05}", 0.6f,
+         0.9f, 0.05f, 1, 20, 64, NULL},
+        {"{\"do_sample\": false, \"temperature\": 0.6, \"top_k\": null}", 0, 0.95f, 0, 1, 0, 64, NULL},
+        {"{\"temperature\": 1, \"repetition_penalty\": 1.05}", 1, 0.95f, 0, 1.05f, 0, 1 << 20, NULL},
+        {"{\"penalty_repeat\": 1.1, \"repetition_penalty\": 1.1, \"penalty_last_n\": 10, \"top_k\": -1}",
+         0.8f, 0.95f, 0, 1.1f, 0, 10, NULL},
+        {"{\"temperature\": \"hot\"}", 0, 0, 0, 0, 0, 0, "'general.sampling.temp' is of type string"},
+        {"{\"temperature\": [1]}", 0, 0, 0, 0, 0, 0, "'general.sampling.temp' is of type string"},
+        {"{\"temperature\": -1}", 0, 0, 0, 0, 0, 0, "general.sampling.temp is -1"},
+        {"{\"top_k\": 1e300}", 0, 0, 0, 0, 0, 0, "general.sampling.top_k is inf"},
+    };
+    put_text("config.json", CONFIG "}");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_text("generation_config.json", cases[i].text);
+        Checkpoint *checkpoint = accept(scratch_folder);
+        SamplerOptions options = SAMPLER_UNSET;
+        bool ok = checkpoint && sampler_settle(&options, checkpoint, NULL, &error);
+        CHECK(ok == !cases[i].refused, "%s: %s", cases[i].text, ok ? "taken" : error.message);
+        if (ok)
+            CHECK(options.temperature == cases[i].temperature && options.top_p == cases[i].top_p &&
+                      options.min_p == cases[i].min_p && options.repeat_penalty == cases[i].repeat &&
+                      options.top_k == cases[i].top_k && options.penalty_window == cases[i].window,
+                  "%s", cases[i].text);
+        else
+            CHECK(strstr(error.message, cases[i].refused), "%s: %s", cases[i].text, error.message);
+        checkpoint_close(checkpoint);
+    }
+    drop("generation_config.json");
 }
 
 static void test_tokenizer_texts(void) {
@@ -317,7 +459,7 @@ static void test_damage(void) {
     static const char header[] =
         "{\"model.layers.0.self_attn.W_pack.weight\":{\"dtype\":\"F16\",\"shape\":[8,2],\"data_offsets\":[0,32]},"
         "\"h.0.mlp.experts.gate_up_proj\":{\"dtype\":\"F16\",\"shape\":[2,2,2],\"data_offsets\":[32,48]}}";
-    static const char config[] = "{\"model_type\":\"baichuan\",\"hidden_size\":4,\"num_attention_heads\":2,"
+    static const char config[] = "{\"model_type\":\"mixtral\",\"hidden_size\":4,\"num_attention_heads\":2,"
                                  "\"num_key_value_heads\":1,\"num_local_experts\":2,\"num_hidden_layers\":1}";
     unsigned char bytes[8 + sizeof header - 1 + 48] = {0};
     uint64_t n = sizeof header - 1;
@@ -344,8 +486,11 @@ int main(void) {
     RUN(test_headers);
     RUN(test_places);
     RUN(test_several_files);
+    RUN(test_pointers);
     RUN(test_configs);
     RUN(test_llama3);
+    RUN(test_states);
+    RUN(test_how_it_is_sampled);
     RUN(test_tokenizer_texts);
     RUN(test_damage);
     drop("config.json");

@@ -44,61 +44,77 @@ static double next_coin(uint64_t *state) {
 /* What may be drawn, in the order in which the coin passes over it; p adds up to 1. */
 typedef struct Expected {
     int32_t ids[MAX_VOCAB];
-    double p[MAX_VOCAB];
+    double logits[MAX_VOCAB], p[MAX_VOCAB];
     size_t n;
 } Expected;
 
-static void penalise(double *logits, size_t n_vocab, const SamplerOptions *options, const int32_t *recent,
-                     size_t n_recent) {
+static void penalise(Expected *e, const SamplerOptions *options, const int32_t *recent, size_t n_recent) {
     size_t first = n_recent > options->penalty_window ? n_recent - options->penalty_window : 0;
-    for (size_t id = 0; id < n_vocab; id++) {
+    for (size_t i = 0; i < e->n; i++) {
         size_t count = 0;
-        for (size_t i = first; i < n_recent; i++) count += recent[i] == (int32_t)id;
+        for (size_t j = first; j < n_recent; j++) count += recent[j] == e->ids[i];
         if (count == 0) continue;
-        double repeat = (double)options->repeat_penalty;
-        logits[id] = logits[id] > 0 ? logits[id] / repeat : logits[id] * repeat;
-        logits[id] -= (double)options->presence_penalty + (double)options->frequency_penalty * (double)count;
+        double repeat = (double)options->repeat_penalty, *logit = &e->logits[i];
+        *logit = *logit > 0 ? *logit / repeat : *logit * repeat;
+        *logit -= (double)options->presence_penalty + (double)options->frequency_penalty * (double)count;
     }
 }
 
 static void sort_likeliest_first(Expected *e) {
-    for (size_t i = 1; i < e->n; i++) /* insertion keeps equals in the order of their ids */
-        for (size_t j = i; j > 0 && e->p[j] > e->p[j - 1]; j--) {
-            double p = e->p[j];
-            int32_t id = e->ids[j];
-            e->p[j] = e->p[j - 1], e->ids[j] = e->ids[j - 1];
-            e->p[j - 1] = p, e->ids[j - 1] = id;
+    for (size_t i = 1; i < e->n; i++)
+        for (size_t j = i; j > 0; j--) {
+            double *logits = &e->logits[j];
+            int32_t *ids = &e->ids[j];
+            if (logits[0] < logits[-1] || (logits[0] == logits[-1] && ids[0] > ids[-1])) break;
+            double logit = logits[0];
+            int32_t id = ids[0];
+            logits[0] = logits[-1], ids[0] = ids[-1];
+            logits[-1] = logit, ids[-1] = id;
         }
 }
 
-static void keep(Expected *e, size_t n) {
-    double mass = 0;
-    e->n = n;
-    for (size_t i = 0; i < n; i++) mass += e->p[i];
-    for (size_t i = 0; i < n; i++) e->p[i] /= mass;
+static void softmax(Expected *e) {
+    double max = -INFINITY, sum = 0;
+    for (size_t i = 0; i < e->n; i++) max = fmax(max, e->logits[i]);
+    for (size_t i = 0; i < e->n; i++) sum += e->p[i] = exp(e->logits[i] - max);
+    for (size_t i = 0; i < e->n; i++) e->p[i] /= sum;
 }
 
 static Expected expect(const SamplerOptions *options, const float *logits, size_t n_vocab,
                        const int32_t *recent, size_t n_recent) {
-    static double penalised[MAX_VOCAB];
+    const uint64_t usual = 0x54321; /* penalties, top-k, top-p, min-p, temperature */
     Expected e = {.n = n_vocab};
-    double max = -INFINITY, top_p = (double)options->top_p, mass = 0;
-    for (size_t i = 0; i < n_vocab; i++) penalised[i] = (double)logits[i];
-    penalise(penalised, n_vocab, options, recent, n_recent);
-    for (size_t i = 0; i < n_vocab; i++) max = fmax(max, penalised[i]);
-    for (size_t i = 0; i < n_vocab; i++) {
-        e.ids[i] = (int32_t)i;
-        e.p[i] = exp((penalised[i] - max) / (double)options->temperature);
-    }
-    keep(&e, n_vocab);
+    double top_p = (double)options->top_p, mass = 0;
     bool by_mass = top_p > 0 && top_p < 1;
-    if (options->top_k > 0 || by_mass || options->min_p > 0) sort_likeliest_first(&e);
-    if (options->top_k > 0 && options->top_k < e.n) keep(&e, options->top_k);
-    for (size_t i = 0; by_mass && i < e.n; i++)
-        if ((mass += e.p[i]) > top_p) keep(&e, i + 1);
-    size_t n = e.n;
-    while (options->min_p > 0 && n > 1 && e.p[n - 1] < (double)options->min_p * e.p[0]) n--;
-    keep(&e, n);
+    for (size_t i = 0; i < n_vocab; i++) e.ids[i] = (int32_t)i, e.logits[i] = (double)logits[i];
+    for (uint64_t order = options->order ? options->order : usual; order; order >>= 4) {
+        switch (order & 15) {
+        case STEP_PENALTIES: penalise(&e, options, recent, n_recent); break;
+        case STEP_TOP_K:
+            if (options->top_k == 0 || options->top_k >= e.n) break;
+            sort_likeliest_first(&e);
+            e.n = options->top_k;
+            break;
+        case STEP_TOP_P:
+            if (!by_mass) break;
+            sort_likeliest_first(&e);
+            softmax(&e);
+            mass = 0;
+            for (size_t i = 0; i < e.n; i++)
+                if ((mass += e.p[i]) > top_p) e.n = i + 1;
+            break;
+        case STEP_MIN_P:
+            if (options->min_p <= 0) break;
+            sort_likeliest_first(&e);
+            softmax(&e);
+            while (e.n > 1 && e.p[e.n - 1] < (double)options->min_p * e.p[0]) e.n--;
+            break;
+        default:
+            for (size_t i = 0; i < e.n; i++) e.logits[i] /= (double)options->temperature;
+        }
+        if (e.n < n_vocab) sort_likeliest_first(&e);
+    }
+    softmax(&e);
     return e;
 }
 
@@ -326,19 +342,22 @@ static void test_all_options_apply_in_the_documented_order(void) {
     CHECK(memcmp(logits, copy, sizeof copy) == 0, "the logits were changed");
 }
 
-/* Every mix of filters, against the brute force; then the two cases in which nothing is sorted. */
+/* Every mix of filters, in the usual order and in others, against the brute force; then the greedy case. */
 static void test_candidates_are_what_may_be_drawn(void) {
-    enum { N = 300 };
+    enum { N = 300, N_ORDERS = 7 };
+    static const uint64_t orders[N_ORDERS] = {0,       0x35,     0x12345, 0x425353,
+                                              0x35124, 0x134212, 0x3}; /* back to front */
     float logits[N];
     int32_t recent[100];
     fill_logits(logits, N);
     for (size_t i = 0; i < 100; i++) recent[i] = (int32_t)(i * i % N);
     SamplerOptions options = PLAIN;
     options.temperature = 0.9f, options.repeat_penalty = 1.2f, options.presence_penalty = 0.3f;
-    for (size_t mix = 0; mix < 64; mix++) {
+    for (size_t mix = 0; mix < 64 * N_ORDERS; mix++) {
+        options.order = orders[mix / 64];
         options.top_k = (size_t[]){0, 5, 40, 1000}[mix % 4];
         options.top_p = (float[]){0, 0.3f, 0.8f, 0.95f}[mix / 4 % 4];
-        options.min_p = (float[]){0, 0.02f, 0.1f, 0.5f}[mix / 16];
+        options.min_p = (float[]){0, 0.02f, 0.1f, 0.5f}[mix / 16 % 4];
         const Expected e = expect(&options, logits, N, recent, 100);
         Sampler *sampler = new_sampler(&options, N);
         for (size_t i = 0; i < 100; i++) sampler_accept(sampler, recent[i]);
@@ -353,7 +372,7 @@ static void test_candidates_are_what_may_be_drawn(void) {
         CHECK_NEAR(kept.mass, sum, 1e-5);
         sampler_free(sampler);
     }
-    options.temperature = 0;
+    options.temperature = 0, options.order = 0;
     Sampler *greedy = new_sampler(&options, N);
     Candidates kept = sampler_candidates(greedy, (float[N]){[17] = 1, [200] = 1});
     CHECK(kept.n == 1 && kept.items[0].id == 17, "%zu, first %d", kept.n, (int)kept.items[0].id);

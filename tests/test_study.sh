@@ -266,7 +266,7 @@ refuses 1 'none' ablate "$gpt2" -p Hello --heads L0H0 --by mean --with "$tmp/non
 # Where dump writes.
 refuses 1 '-o' dump "$gpt2" -p Hello
 cp "$gpt2" "$tmp/own.gguf"
-refuses 1 'is the model itself' dump "$tmp/own.gguf" -p Hello -o "$tmp/../${tmp##*/}/own.gguf"
+refuses 1 'this is a file of the model' dump "$tmp/own.gguf" -p Hello -o "$tmp/../${tmp##*/}/own.gguf"
 has cmp -s "$gpt2" "$tmp/own.gguf"
 refuses 1 'none/x.npz: cannot write' dump "$gpt2" -p Hello -o "$tmp/none/x.npz"
 refuses 1 "$tmp: " dump "$gpt2" -p Hello -o "$tmp"
@@ -309,9 +309,9 @@ fi
 # The page that view writes, and the figure. What is in them: test_view.c, and here who can read them.
 refuses 1 '-o page.html' view "$gpt2" -p Hello
 refuses 1 '-o figure.svg' view "$gpt2" -p Hello --svg L0H1
-refuses 1 'is the model itself' view "$tmp/own.gguf" -p Hello -o "$tmp/own.gguf"
-refuses 1 'is the text itself' view "$gpt2" -f "$tmp/prompt" -o "$tmp/prompt"
-refuses 1 'is the vocabulary itself' view "$gpt2" -p Hello -z "$tmp/own.gguf" -o "$tmp/own.gguf"
+refuses 1 'this is a file of the model' view "$tmp/own.gguf" -p Hello -o "$tmp/own.gguf"
+refuses 1 'this is the text that is read' view "$gpt2" -f "$tmp/prompt" -o "$tmp/prompt"
+refuses 1 'this is a file of the vocabulary' view "$gpt2" -p Hello -z "$tmp/own.gguf" -o "$tmp/own.gguf"
 has cmp -s "$gpt2" "$tmp/own.gguf"
 refuses 1 'none/x.html: cannot write' view "$gpt2" -p Hello -o "$tmp/none/x.html"
 refuses 1 "$tmp: " view "$gpt2" -p Hello -o "$tmp"

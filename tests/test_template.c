@@ -7,6 +7,8 @@
 #include "test.h"
 #include "text/template.h"
 
+#include <time.h>
+
 enum { NOW = 1721894400 };
 
 /* The context of most tests. */
@@ -24,7 +26,7 @@ static Json *read_json(const char *path) {
 static char *render(String source, const Json *with, size_t *n, Error *error) {
     TextBuffer out = {0};
     Template *template = template_parse(source, error);
-    bool ok = template && template_render(template, with, NOW, &out, error);
+    bool ok = template && template_render(template, with, NOW, &out, NULL, error);
     *n = out.n;
     CHECK(ok || out.n == 0, "an error leaves text behind");
     ok = ok && text_append(&out, "", 1);
@@ -48,6 +50,31 @@ static void test_cases(void) {
         else
             CHECK(got && n == want->n && memcmp(got, want->text, n) == 0, "%.*s:\n%s\n, not\n%.*s",
                   (int)source.n, source.data, got ? got : error.message, (int)want->n, want->text);
+        free(got);
+    }
+    json_free(cases);
+}
+
+/* '…'.format(value), as Python has it (scripts/format_cases.py). */
+static void test_formats(void) {
+    static const char source[] = "{{ c[0].format(c[1]) }}";
+    Json *cases = read_json("tests/data/templates/formats.json");
+    if (!cases) return;
+    CHECK(cases->n > 1000, "%u cases", cases->n);
+    for (size_t i = 0; i < cases->n; i++) {
+        const Json *row = json_item(cases, i), *want = json_item(row, 2);
+        const Json members[] = {{.kind = JSON_TEXT, .n = 1, .text = "c"}, *row};
+        const Json with = {.kind = JSON_OBJECT, .n = 1, .items = members};
+        String form = json_string(json_item(row, 0));
+        Error error = {{0}};
+        size_t n = 0;
+        char *got = render((String){source, sizeof source - 1}, &with, &n, &error);
+        if (want->kind == JSON_NULL)
+            CHECK(!got, "case %zu, '%.*s': no error, but %s", i, (int)form.n, form.data, got);
+        else
+            CHECK(got && n == want->n && memcmp(got, want->text, n) == 0,
+                  "case %zu, '%.*s': '%s', not '%.*s'", i, (int)form.n, form.data, got ? got : error.message,
+                  (int)want->n, want->text);
         free(got);
     }
     json_free(cases);
@@ -164,7 +191,7 @@ static void test_bounds(void) {
          "{% endfor %}{{ n.l == n.m }}",
          "too much within each other"},
         {"{% set n = namespace(l=[1]) %}{% for i in range(60) %}{% set n.l = [n.l, n.l] %}{% endfor %}{{ n.l }}",
-         "MB of text"},
+         "too long"},
         {"{% set l = [1] %}{% set _ = l.append(l) %}{{ l }}", "too much within each other"},
         {"{{ 'x' * 1000000000 * 1000000000 }}", "too long"},
         {"{% set n = namespace(s='xxxxxxxxxxxxxxxx') %}{% for i in range(60) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
@@ -187,6 +214,63 @@ static void test_bounds(void) {
         char *got = render((String){cases[i].source, strlen(cases[i].source)}, context, &n, &error);
         CHECK(!got && strstr(error.message, cases[i].words), "%s: %s", cases[i].source,
               got ? "no error" : error.message);
+        free(got);
+    }
+}
+
+/*
+ * What looks at texts counts the bytes that it looks at: 60 times 8 MB are more than a rendering may see, whatever the work
+ * is. Each of these took a minute, or some, that way, or more. And what calls itself ends as such.
+ */
+static void test_bombs(void) {
+    static const char *const works[] = {"s.count('b')",
+                                        "s.count('')",
+                                        "s.rfind('a')",
+                                        "s.find(t)",
+                                        "s.split(t)|length",
+                                        "s.replace('b', 'c')|length",
+                                        "t in s",
+                                        "s < r",
+                                        "s <= r",
+                                        "[s, r]|sort|length",
+                                        "[s, r]|min|length",
+                                        "[s, r]|max|length",
+                                        "w.strip()",
+                                        "w|trim('\\n ')",
+                                        "w|int",
+                                        "w|float",
+                                        "q|tojson|length",
+                                        "s[-1]",
+                                        "[{}]|map(attribute=s)|list|length"};
+    static const char *const others[] = {
+        "{% set l = [] %}{% set _ = l.append(l) %}{{ l|map(*['map'] * 200000)|list|length }}",
+        "{% set l = [] %}{% set _ = l.append(l) %}{% set k = [] %}{% set _ = k.append(k) %}{{ l == k }}",
+        "{% set l = [] %}{% set _ = l.append(l) %}{% set k = [] %}{% set _ = k.append(k) %}{{ l < k }}",
+        "{% set l = [] %}{% set _ = l.append(l) %}{% set k = [] %}{% set _ = k.append(k) %}{{ [l, k]|sort }}",
+        "{% set l = [] %}{% set _ = l.append(l) %}{{ l in l }}",
+        "{% set l = [] %}{% set _ = l.append(l) %}{{ l|tojson }}",
+        "{% set n = namespace() %}{% set n.n = n %}{{ n }}",
+    };
+    char source[1024];
+    for (size_t i = 0; i < sizeof works / sizeof *works + sizeof others / sizeof *others; i++) {
+        bool is_work = i < sizeof works / sizeof *works;
+        const char *what = is_work ? works[i] : others[i - sizeof works / sizeof *works];
+        if (is_work)
+            snprintf(
+                source, sizeof source,
+                "{%% set a = 'a' * 1000 %%}{%% set w = (' ' * 1000) * %d %%}{%% set s = a * %d %%}{%% set r = s[1:] ~ 'a' %%}"
+                "{%% set t = a * 4000 ~ 'b' %%}{%% set q = '\"\"' * 100000 %%}{%% for i in range(60) %%}"
+                "{%% set x = %s %%}{%% endfor %%}",
+                strchr(what, 'w') ? 8000 : 1, strchr(what, 's') ? 8000 : 1, what);
+        Error error = {{0}};
+        size_t n;
+        clock_t start = clock();
+        String text = {is_work ? source : what, strlen(is_work ? source : what)};
+        char *got = render(text, context, &n, &error);
+        double seconds = (double)(clock() - start) / CLOCKS_PER_SEC; /* of this process alone */
+        CHECK(!got && strstr(error.message, is_work ? "it takes " : "too much within each other"), "%s: %s",
+              what, got ? "no error" : error.message);
+        CHECK(seconds < 10, "%s: %.1f s", what, seconds); /* sanitizers are slow */
         free(got);
     }
 }
@@ -252,8 +336,9 @@ static void test_again(void) {
         CHECK(false, "%s", error.message);
         return;
     }
-    for (int i = 0; i < 2; i++) CHECK(template_render(template, one, NOW, &out, &error), "%s", error.message);
-    CHECK(!template_render(template, zero, NOW, &out, &error), "no error");
+    for (int i = 0; i < 2; i++)
+        CHECK(template_render(template, one, NOW, &out, NULL, &error), "%s", error.message);
+    CHECK(!template_render(template, zero, NOW, &out, NULL, &error), "no error");
     CHECK(out.n == 10 && memcmp(out.data, "2[1]12[1]1", 10) == 0, "%.*s", (int)out.n, out.data);
     template_free(template);
     template_free(NULL);
@@ -265,9 +350,11 @@ static void test_again(void) {
 int main(void) {
     context = json_parse("{\"l\": [1, 2]}", 13, NULL);
     RUN(test_cases);
+    RUN(test_formats);
     RUN(test_oracle);
     RUN(test_errors);
     RUN(test_bounds);
+    RUN(test_bombs);
     RUN(test_nesting);
     RUN(test_again);
     json_free(context);

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE /* posix_openpt, memmem */
 
 #include "gguf.h"
+#include "pseudo_terminal.h"
 
 #include "checkpoint/json.h"
 #include "text/unicode.h"
@@ -177,7 +178,7 @@ static int open_terminal(int *slave) {
     return tcsetattr(*slave, TCSANOW, &settings) == 0 ? master : -1;
 }
 
-/* What is written to a terminal until its last writer has gone, or to a file. */
+/* The bytes of a file. */
 static void read_all(int from, Output *to) {
     to->n = 0;
     for (ssize_t got; (got = read(from, to->bytes + to->n, sizeof to->bytes - 1 - to->n)) > 0;)
@@ -202,10 +203,11 @@ static int spawn(Where where, const char *input, const char *const *words) {
     }
     close(in);
     if (where != FILES) {
-        close(terminal[1]);
-        read_all(terminal[0], where == ERR_TERMINAL ? &err : &out);
+        Output *to = where == ERR_TERMINAL ? &err : &out;
+        to->n = read_terminal(terminal[0], terminal[1], child, &status, to->bytes, 0, sizeof to->bytes);
+    } else {
+        waitpid(child, &status, 0);
     }
-    waitpid(child, &status, 0);
     for (int i = 0; i < 2; i++) lseek(files[i], 0, SEEK_SET);
     if (where == FILES || where == ERR_TERMINAL)
         read_all(files[0], &out);
@@ -223,8 +225,9 @@ static int spawn(Where where, const char *input, const char *const *words) {
 
 /* The length of a sequence that is the program's own: a colour, or a line of progress that is written over. */
 static size_t own_sequence(const char *at) {
-    static const char *const own[] = {"\x1b[0m",  "\x1b[1m",   "\x1b[2m",      "\x1b[32m",     "\x1b[31m",
-                                      "\r\x1b[K", "\rprompt ", "\rgenerated ", "\rchecksums ", "\x1b[48;5;"};
+    static const char *const own[] = {"\x1b[0m",      "\x1b[1m",      "\x1b[1;32m", "\x1b[2m",
+                                      "\x1b[32m",     "\x1b[31m",     "\r\x1b[K",   "\rprompt ",
+                                      "\rgenerated ", "\rchecksums ", "\x1b[48;5;"};
     for (size_t i = 0; i < COUNT(own); i++) {
         size_t n = strlen(own[i]);
         if (strncmp(at, own[i], n) != 0) continue;
@@ -330,7 +333,7 @@ static Words words_of(const char *program, const char *const *given, const char 
     return words;
 }
 
-#define GENERATE "-t", "1", "--temp", "1", "--top-p", "1", "-s", "7"
+#define GENERATE "--color", "off", "-t", "1", "--temp", "1", "--top-p", "1", "-s", "7"
 
 /* What token ids add to a text, bytes that are no character having become U+FFFD. */
 static void text_of(const Json *ids, bool special, Output *to) {

@@ -118,7 +118,7 @@ static void for_lines(void (*check)(const Tokenizer *tokenizer, const char *name
 static void test_cases(void) {
     size_t n = 0;
     for_lines(check_line, &n);
-    CHECK(n == 18, "%zu tokenizers", n);
+    CHECK(n == 20, "%zu tokenizers", n);
 }
 
 static uint32_t next_random(uint64_t *state) {
@@ -237,7 +237,7 @@ static void test_refusals(void) {
     } wrong[] = {
         {"\"type\": \"WordPiece\",", "", "a model of a type that is not supported: 'WordPiece'"},
         {"\"type\": \"WordLevel\",", "", "a model of a type that is not supported: 'WordLevel'"},
-        {"", "", "a model of a type that is not supported: ''"},
+        {"\"type\": null,", "", "a model of a type that is not supported: ''"},
         {BPE "\"dropout\": 0.1,", "", "an option of BPE that is not supported: 'dropout'"},
         {BPE "\"end_of_word_suffix\": \"</w>\",", "",
          "an option of BPE that is not supported: 'end_of_word_suffix'"},
@@ -297,6 +297,13 @@ static void test_refuses_models(void) {
     } wrong[] = {
         {"{}", "missing: 'model'"},
         {"{\"model\": {\"type\": \"BPE\"}}", "missing in the model: 'vocab'"},
+        /* no type: what the library takes it for, by the members that are there */
+        {"{\"model\": {\"vocab\": {\"a\": 0}, \"unk_token\": \"a\", \"continuing_subword_prefix\": \"##\", "
+         "\"max_input_chars_per_word\": 100}}",
+         "a model of a type that is not supported: 'WordPiece'"},
+        {"{\"model\": {\"vocab\": {\"a\": 0}, \"unk_token\": \"a\", \"continuing_subword_prefix\": \"##\"}}",
+         "a model of a type that is not supported: 'WordLevel'"},
+        {"{\"model\": {\"vocab\": {\"a\": 0}}}", "missing in the model: 'merges'"},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}}}", "missing in the model: 'merges'"},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": \"0\"}, \"merges\": []}}",
          "a token without an id: 'a'"},
@@ -365,7 +372,7 @@ static void test_unknown_characters(void) {
 }
 
 /* Words of a user, between those of a template, are no special tokens: as they stand, or as a normaliser makes them. */
-static void test_guards(void) {
+static void test_foreign_words(void) {
     static const char vocabulary[] =
         "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"<s>\": 1, \"<\": 2, \"s\": 3, "
         "\">\": 4}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}";
@@ -375,28 +382,38 @@ static void test_guards(void) {
         {"null", "false", "a<s>", "1 0 2 3 4 1"},
         {"null", "true", "a<s>", "1 0 2 3 4 1"},
         {"{\"type\": \"Lowercase\"}", "false", "A<S>", "1 0 2 3 4 1"},
-        {"{\"type\": \"Lowercase\"}", "true", "A<S>", "2 3 4 0 2 3 4 2 3 4"}, /* not even the template's */
+        {"{\"type\": \"Lowercase\"}", "true", "A<S>", "1 0 2 3 4 1"},
+        {"{\"type\": \"NFC\"}", "true", "a<s>", "1 0 2 3 4 1"},
+        {"{\"type\": \"Strip\", \"strip_left\": true, \"strip_right\": true}", "true", "a<s>", "1 0 2 3 4 1"},
+        {"{\"type\": \"Replace\", \"pattern\": {\"String\": \"-\"}, \"content\": \"s\"}", "true", "a<->",
+         "1 0 2 3 4 1"},
+        {"{\"type\": \"Replace\", \"pattern\": {\"String\": \"-\"}, \"content\": \"\"}", "true", "-a<-s>-",
+         "1 0 2 3 4 1"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0, k = 0; i < sizeof cases / sizeof *cases;
+         i += k, k = !k) { /* each twice: special, not special */
         char json[1024], got[64] = "";
         Error error = {{0}};
         Tokens tokens = {0};
-        TextBuffer text = {0};
+        TextBuffer text = {0}, marks = {0};
         int n = snprintf(json, sizeof json,
                          "{%s, \"normalizer\": %s, \"added_tokens\": [{\"id\": 1, \"content\": \"<s>\", "
-                         "\"special\": true, \"normalized\": %s}]}",
-                         vocabulary, cases[i].normalizer, cases[i].normalized);
+                         "\"special\": %s, \"normalized\": %s}]}",
+                         vocabulary, cases[i].normalizer, k ? "true" : "false", cases[i].normalized);
         Opened opened = open_json(json, (size_t)n, NULL, &error);
-        String said = {cases[i].said, strlen(cases[i].said)};
+        size_t n_said = strlen(cases[i].said);
         bool ok = opened.tokenizer && text_append(&text, "<s>", 3) &&
-                  tokenizer_guard(opened.tokenizer, said, &text) && text_append(&text, "<s>", 3) &&
-                  tokenizer_encode(opened.tokenizer, text.data, text.n, ENCODE_SPECIAL | ENCODE_GUARDED,
-                                   &tokens, &error);
-        for (size_t k = 0; k < tokens.n && k < 12; k++)
-            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", k ? " " : "", tokens.ids[k]);
+                  text_append(&text, cases[i].said, n_said) && text_append(&text, "<s>", 3) &&
+                  text_append_times(&marks, 0, 3) && text_append_times(&marks, 1, n_said) &&
+                  text_append_times(&marks, 0, 3) &&
+                  tokenizer_encode_marked(opened.tokenizer, (String){text.data, text.n}, marks.data, &tokens,
+                                          &error);
+        for (size_t j = 0; j < tokens.n && j < 12; j++)
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", j ? " " : "", tokens.ids[j]);
         CHECK(ok && strcmp(got, cases[i].ids) == 0, "%zu: '%s' %s", i, got, error.message);
         tokens_free(&tokens);
         free(text.data);
+        free(marks.data);
         close_tokenizer(opened);
     }
 }
@@ -477,6 +494,8 @@ static const struct {
     {"Unigram of bytes", "Unigram"},
     {"words", "without ▁ for spaces"},
     {"ties", "Unigram"},
+    {"GPT-2 of 2020", "gpt-2"},
+    {"Unigram of 2020", "Unigram"},
 };
 
 /* Once for each tokenizer: its keys, and what the tokenizer that they make does with a text of all kinds. */
@@ -549,7 +568,7 @@ int main(void) {
     RUN(test_refusals);
     RUN(test_refuses_models);
     RUN(test_unknown_characters);
-    RUN(test_guards);
+    RUN(test_foreign_words);
     RUN(test_ends);
     RUN(test_keys);
     RUN(test_scores);

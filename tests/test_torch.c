@@ -85,7 +85,7 @@ static void test_ignored(void) {
                        table = {"h.0.attn.rotary_emb.inv_freq", "BFloat16", "0", 32, 0, 0},
                        head = {"lm_head.weight", "Float", "0", 16, 0, 2, {3, 4}, {4, 1}},
                        tied = {"transformer.wte.weight", "Float", "0", 16, 0, 2, {3, 4}, {4, 1}};
-    put_config(CONFIG("gptj", "false"));
+    put_config(CONFIG("gptj", "false, \"rotary_dim\": 2"));
     begin();
     program_tensor(&program, &head);
     program_tensor(&program, &mask);

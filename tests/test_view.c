@@ -269,6 +269,111 @@ static void check_ablation(const Json *view, const char *model) {
     json_free(ablate);
 }
 
+/* Weights in 1/255, of a triangle. */
+static void check_triangle(const char *name, const Json *want, const Json *got) {
+    CHECK(got && (want->kind == JSON_NULL) == (got->kind == JSON_NULL), "%s", name);
+    if (want->kind == JSON_NULL || !got) return;
+    unsigned char *cells = calloc(want->n, 1);
+    if (unpack(cells, want->n, got))
+        for (size_t i = 0; i < want->n; i++)
+            CHECK_NEAR(cells[i] / 255.0, want->items[i].number, 1 / 510.0 + 1e-5);
+    free(cells);
+}
+
+static void check_floats(const Json *want, const Json *got) {
+    size_t n = 4 * want->n;
+    unsigned char *bytes = decode(got, &n);
+    for (size_t i = 0; bytes && i < want->n; i++) {
+        float x;
+        memcpy(&x, bytes + 4 * i, 4);
+        CHECK_NEAR((double)x, want->items[i].number, 1e-5 * fmax(1, fabs(want->items[i].number)));
+    }
+    free(bytes);
+}
+
+/* [scale, 16 bits each] */
+static void check_norms(const char *name, const Json *want, const Json *got) {
+    size_t n = 2 * want->n;
+    CHECK(got && got->n == 2, "%s", name);
+    unsigned char *bytes = got ? decode(&got->items[1], &n) : NULL;
+    for (size_t i = 0; bytes && i < want->n; i++) {
+        double scale = got->items[0].number, norm = scale * (bytes[2 * i] | bytes[2 * i + 1] << 8);
+        CHECK(fabs(norm - want->items[i].number) <= 0.51 * scale + 2e-5 * fmax(1, norm), "%s: %g, not %g",
+              name, norm, want->items[i].number);
+    }
+    free(bytes);
+}
+
+typedef enum Packed { TRIANGLE, FLOATS, NORMS } Packed;
+
+/* Arrays of what `depth` times lies in arrays. */
+static void check_packed(const char *name, Packed packed, size_t depth, const Json *want, const Json *got) {
+    if (depth > 0) {
+        /* a layer whose patterns are as they were */
+        bool none = got && got->kind == JSON_NULL && want->items[0].kind == JSON_NULL;
+        CHECK(got && (none || got->n == want->n), "%s", name);
+        for (size_t i = 0; got && !none && i < want->n; i++)
+            check_packed(name, packed, depth - 1, &want->items[i], &got->items[i]);
+    } else if (packed == TRIANGLE) {
+        check_triangle(name, want, got);
+    } else if (packed == FLOATS) {
+        check_floats(want, got);
+    } else {
+        check_norms(name, want, got);
+    }
+}
+
+static Json *case_at(const char *path, Json **got) {
+    Error error = {{0}};
+    size_t n, n_output;
+    char *text = read_whole(path, &n);
+    Json *test = text ? json_take(text, n, &error) : NULL; /* whose texts lie in it */
+    const Json *arguments = json_get(test, "arguments");
+    CHECK(arguments, "%s: %s", path, error.message);
+    Command command = command_begin();
+    for (size_t i = 0; arguments && i < arguments->n; i++)
+        command_add(&command, arguments->items[i].text, arguments->items[i].n);
+    char *output = output_of(command, &n_output);
+    *got = json_take(output, n_output, &error);
+    CHECK(*got, "%s: %s", path, error.message);
+    return test;
+}
+
+/* With --ablate all parts of the page are the changed model's: against PyTorch (scripts/study_reference.py). */
+static void test_changed(void) {
+    static const struct {
+        const char *name, *path;
+        Packed packed;
+        size_t depth;
+    } packed[] = {
+        {"patterns", "ablation.patterns", TRIANGLE, 2},
+        {"scores", "ablation.steps.scores", FLOATS, 2},
+        {"value_norms", "ablation.value_norms", NORMS, 2},
+        {"output_norms", "ablation.output_norms", NORMS, 2},
+        {"resid", "ablation.writes.resid", NORMS, 1},
+        {"attn", "ablation.writes.attn", NORMS, 1},
+        {"mlp", "ablation.writes.mlp", NORMS, 1},
+        {"heads", "ablation.writes.heads", NORMS, 2},
+    };
+    static const char *const names[] = {"gpt2", "gpt2-scaled", "llama", "llama-upper", "gemma2", "phi2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "tests/data/study/view-%s.json", names[i]);
+        Json *got = NULL, *test = case_at(path, &got);
+        const Json *expect = json_get(test, "expect");
+        if (got && expect) {
+            Comparison comparison = {.name = path, .tolerance = json_get(test, "tolerance")->number};
+            compare_values(&comparison, json_get(expect, "ablation"), json_get(got, "ablation"));
+            for (size_t j = 0; j < sizeof packed / sizeof *packed; j++)
+                check_packed(packed[j].path, packed[j].packed, packed[j].depth,
+                             json_get(json_get(expect, "unpacked"), packed[j].name),
+                             json_at(got, packed[j].path));
+        }
+        json_free(got);
+        json_free(test);
+    }
+}
+
 static void check_model(const char *model) {
     Json *view = json_of("view", model, "-p", TEXT, "--ablate", "L0H1,L1", NULL);
     CHECK(number_at(view, "n_prompt") == number_at(view, "n_tokens"), "nothing was generated");
@@ -621,7 +726,8 @@ static void check_rules(const char *model, const char *head) {
     const Json *keys = json_get(explain, "keys");
     for (size_t i = 0; i < keys->n; i++) {
         size_t key = (size_t)number_at(json_item(keys, i), "key");
-        CHECK_NEAR(exp(score_at(view, 0, h, query, key)) / sum, number_at(json_item(keys, i), "weight"), 1e-5);
+        CHECK_NEAR(exp(score_at(view, 0, h, query, key)) / sum, number_at(json_item(keys, i), "weight"),
+                   1e-5);
     }
     for (size_t key = 0; key + keys->n <= query; key++)
         CHECK(score_at(view, 0, h, query, key) == -(double)INFINITY, "%s: key %zu is seen", model, key);
@@ -653,6 +759,7 @@ int main(void) {
     RUN(test_long);
     RUN(test_short);
     RUN(test_generated);
+    RUN(test_changed);
     RUN(test_page);
     RUN(test_families);
     RUN(test_figure);

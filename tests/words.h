@@ -9,6 +9,7 @@
 #define _GNU_SOURCE /* posix_openpt */
 
 #include "bad.h"
+#include "pseudo_terminal.h"
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -114,6 +115,7 @@ static void make_models(void) {
 /* ---- Commands ---- */
 
 static char text[1 << 20]; /* what the last one printed: stdout, then stderr */
+static const char *typed;  /* on its terminal, before it asks; or NULL */
 
 static int terminal_of(int columns, int *slave) {
     int master = posix_openpt(O_RDWR | O_NOCTTY);
@@ -124,7 +126,7 @@ static int terminal_of(int columns, int *slave) {
     return master;
 }
 
-/* Reads to the end of a pipe, or until a terminal has no writers left. */
+/* Reads to the end of a pipe. */
 static size_t read_all(int from, size_t n) {
     for (ssize_t got; (got = read(from, text + n, sizeof text - 1 - n)) > 0;) n += (size_t)got;
     text[n] = '\0';
@@ -136,10 +138,9 @@ static size_t read_all(int from, size_t n) {
 static int shell(int columns, const char *command) {
     int out[2], err[2], status = -1;
     if (pipe(err) != 0) exit(1);
-    if (columns)
-        out[0] = terminal_of(abs(columns), &out[1]);
-    else if (pipe(out) != 0)
-        exit(1);
+    if (columns) out[0] = terminal_of(abs(columns), &out[1]);
+    if (columns && typed && write(out[0], typed, strlen(typed)) < 0) exit(1);
+    if (!columns && pipe(out) != 0) exit(1);
     pid_t child = fork();
     if (child == 0) {
         dup2(columns < 0 ? out[1] : open("/dev/null", O_RDONLY), STDIN_FILENO);
@@ -149,10 +150,14 @@ static int shell(int columns, const char *command) {
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
-    close(out[1]);
     close(err[1]);
-    read_all(err[0], read_all(out[0], 0));
-    waitpid(child, &status, 0);
+    if (columns) {
+        read_all(err[0], read_terminal(out[0], out[1], child, &status, text, 0, sizeof text));
+    } else {
+        close(out[1]);
+        read_all(err[0], read_all(out[0], 0));
+        waitpid(child, &status, 0);
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -175,7 +180,7 @@ static void check_styles(const char *command) {
     CHECK(!styled, "%s: a style does not end", command);
 }
 
-static void check_cases(const Case *cases, size_t n) {
+static inline void check_cases(const Case *cases, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int code = shell(cases[i].columns, cases[i].command);
         CHECK(code == cases[i].code, "%s: %d: %.1200s", cases[i].command, code, text);

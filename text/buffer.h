@@ -17,7 +17,8 @@ typedef struct TextBuffer {
     size_t n, capacity;
 } TextBuffer;
 
-/* False when memory runs out; the text is then as it was. */
+/* Both are false when memory runs out; the text is then as it was. The second appends n times that byte. */
 bool text_append(TextBuffer *text, const void *bytes, size_t n);
+bool text_append_times(TextBuffer *text, char byte, size_t n);
 
 #endif

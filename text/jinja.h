@@ -10,6 +10,8 @@
 
 #include "text/template.h"
 
+enum { BYTES_A_STEP = 16 };
+
 /* Memory that is freed as a whole. */
 typedef struct Pool {
     struct PoolBlock *blocks;
@@ -42,11 +44,22 @@ typedef enum ValueKind {
     VALUE_FUNCTION,
 } ValueKind;
 
+/*
+ * A part of a text, and where each of its bytes comes from (template.h). All string work takes and gives these, so that
+ * whatever is cut, joined or changed says of every byte whose it is.
+ */
+typedef struct Text {
+    const char *data;
+    size_t n;          /* bytes */
+    const char *marks; /* [n] 0: the template's own, 1: from outside; NULL: all are its own */
+} Text;
+
 /* A value of any kind. */
 typedef struct Any {
     uint8_t kind;
-    uint8_t owner; /* VALUE_UNDEFINED: kind of the value that lacks it, or VALUE_ABSENT for a variable */
-    uint32_t n;    /* bytes of text */
+    uint8_t owner;     /* VALUE_UNDEFINED: kind of the value that lacks it, or VALUE_ABSENT for a variable */
+    uint32_t n;        /* bytes of text */
+    const char *marks; /* VALUE_STRING: as in Text */
     union {
         int64_t integer; /* VALUE_BOOL, too */
         double real;
@@ -155,8 +168,11 @@ typedef struct Macro {
 
 typedef struct Render {
     Pool pool;
-    TextBuffer *out;  /* a stack, too: a text is made at its end, and then cut off */
-    size_t out_start; /* bytes that were there before */
+    TextBuffer *out;               /* a stack, too: a text is made at its end, and then cut off */
+    TextBuffer *marks;             /* of what is in `out` from out_start on, from marks_start on */
+    size_t out_start, marks_start; /* bytes that were there before */
+    const char *foreign;           /* [n_foreign] ones: the marks of all that is wholly from outside */
+    size_t n_foreign;
     Error *error;
     bool failed;
     uint32_t line; /* of the node that is being evaluated */
@@ -173,14 +189,20 @@ Any fail(Render *r, const char *format, ...) __attribute__((format(printf, 2, 3)
 /* Counts steps; false when there have been too many, or all has failed already. */
 bool charge(Render *r, size_t steps);
 
+/* Counts that n bytes are looked at or copied, quickly; where each character is decoded, 4 times as many. */
+static inline bool charge_bytes(Render *r, size_t n) { return charge(r, 1 + n / BYTES_A_STEP); }
+static inline bool charge_characters(Render *r, size_t n) { return charge(r, 1 + n / (BYTES_A_STEP / 4)); }
+
 /* Goes a level down, to what is within a value or node; false when that is too deep. Always followed by `r->depth--`. */
 bool descend(Render *r);
 
 /* n bytes, zeros, of the pool; NULL with an error. */
 void *take(Render *r, size_t n);
 
-void emit(Render *r, const char *text, size_t n);
-void emit_word(Render *r, const char *word);
+void emit(Render *r, Text text);
+void emit_word(Render *r, const char *word); /* the template's own */
+/* A text that stands for the byte at `of`, as an escape does: it comes from where that comes from. */
+void emit_for(Render *r, const char *word, Text of);
 
 /* The text at the end of the output from `start` on, which is taken off it. */
 Any cut(Render *r, size_t start);
@@ -189,11 +211,20 @@ static inline Any value_of_kind(ValueKind kind) { return (Any){.kind = (uint8_t)
 static inline Any value_bool(bool b) { return (Any){.kind = VALUE_BOOL, .integer = b}; }
 static inline Any value_int(int64_t i) { return (Any){.kind = VALUE_INT, .integer = i}; }
 static inline Any value_float(double x) { return (Any){.kind = VALUE_FLOAT, .real = x}; }
-static inline Any value_text(const char *text, size_t n) {
-    return (Any){.kind = VALUE_STRING, .n = (uint32_t)n, .text = text};
+static inline Any value_text(Text t) {
+    return (Any){.kind = VALUE_STRING, .n = (uint32_t)t.n, .text = t.data, .marks = t.marks};
 }
-static inline Any value_string(String s) { return value_text(s.data, s.n); }
-static inline String text_of(Any v) { return (String){v.text, v.n}; }
+static inline Text text_own(const char *data, size_t n) { return (Text){data, n, NULL}; }
+static inline Text text_part(Text t, size_t from, size_t n) {
+    return (Text){t.data + from, n, t.marks ? t.marks + from : NULL};
+}
+/* A string of the template's own, such as a name that it uses. */
+static inline Any value_own(String s) { return value_text(text_own(s.data, s.n)); }
+static inline Text text_of(Any v) { return (Text){v.text, v.n, v.marks}; }
+static inline String bare(Text t) { return (String){t.data, t.n}; } /* to look at */
+static inline String string_of(Any v) {
+    return (String){v.text, v.n};
+} /* likewise; the name of an undefined */
 static inline bool is_list(Any v) { return v.kind >= VALUE_LIST && v.kind <= VALUE_GENERATOR; }
 static inline bool is_integer(Any v) { return v.kind == VALUE_BOOL || v.kind == VALUE_INT; }
 static inline bool is_number(Any v) { return is_integer(v) || v.kind == VALUE_FLOAT; }
@@ -204,8 +235,8 @@ static inline double number_of(Any v) { return v.kind == VALUE_FLOAT ? v.real : 
 Any value_new(Render *r, ValueKind kind);
 void list_push(Render *r, Any list, Any item);
 void dict_set(Render *r, Any dict, Any key, Any value);
-const Any *dict_find(Render *r, Any dict, Any key); /* the value; NULL: none */
-Any value_from_json(Render *r, const Json *json);
+const Any *dict_find(Render *r, Any dict, Any key);         /* the value; NULL: none */
+Any value_from_json(Render *r, const Json *json, bool own); /* own: its text is the template's */
 
 const char *value_type(Any v); /* for people, as Python names it */
 bool value_truth(Any v);
@@ -225,12 +256,19 @@ Items value_items(Render *r, Any v);
 void emit_value(Render *r, Any v, bool repr);
 Any value_to_text(Render *r, Any v);
 
-/* Where `needle` begins in `text` at or after byte `from`; text.n + 1: nowhere. Charges for it. */
-size_t text_find(Render *r, String text, String needle, size_t from);
-size_t text_characters(String text);               /* how many */
-size_t text_offset(String text, size_t character); /* bytes before that character, at most text.n */
-Any text_strip(String text, String set, bool left,
-               bool right); /* of characters of the set; of white space if it has no data */
+/*
+ * What looks at texts, and charges for what it looks at: all string work goes through these, or through value_items,
+ * emit and cut, or charges for each character.
+ */
+size_t text_find(Render *r, Text text, Text needle,
+                 size_t from); /* at or after that byte; text.n + 1: nowhere */
+size_t text_find_last(Render *r, Text text, Text needle, size_t end); /* the last in text[0, end); likewise */
+bool text_equals(Render *r, Text a, Text b);
+int text_compare(Render *r, Text a, Text b);
+size_t text_characters(Render *r, Text text);               /* how many */
+size_t text_offset(Render *r, Text text, size_t character); /* bytes before that character, at most text.n */
+/* Without characters of the set at its ends; of white space if that has no data. */
+Text text_strip(Render *r, Text text, Text set, bool left, bool right);
 bool is_python_space(uint32_t code_point);
 
 /* ---- jinja_eval.c ---- */

@@ -9,7 +9,7 @@
 
 /* The error for what is asked of an undefined value. */
 static Any fail_undefined(Render *r, Any v) {
-    String name = text_of(v);
+    String name = string_of(v);
     if (v.owner == VALUE_ABSENT) return fail(r, "'%.*s' is undefined", string_shown(name), name.data);
     return fail(r, "a %s has no '%.*s'", value_type(value_of_kind(v.owner)), string_shown(name), name.data);
 }
@@ -49,7 +49,7 @@ Any value_attribute(Render *r, Any v, String name) {
     if (find_method(v, name)) return bind_method(r, v, name);
     if (v.kind == VALUE_LOOP) return loop_attribute(v.loop, v, name);
     const Any *member =
-        v.kind == VALUE_DICT || v.kind == VALUE_NAMESPACE ? dict_find(r, v, value_string(name)) : NULL;
+        v.kind == VALUE_DICT || v.kind == VALUE_NAMESPACE ? dict_find(r, v, value_own(name)) : NULL;
     return member ? *member : undefined(v, name);
 }
 
@@ -59,7 +59,7 @@ static bool is_sequence(Any v) {
 
 Any value_item(Render *r, Any v, Any key) {
     if (v.kind == VALUE_UNDEFINED) return fail_undefined(r, v);
-    String name = key.kind == VALUE_STRING ? text_of(key) : (String){"item", 4};
+    String name = key.kind == VALUE_STRING ? string_of(key) : (String){"item", 4};
     if (v.kind == VALUE_DICT || v.kind == VALUE_NAMESPACE) {
         const Any *member = dict_find(r, v, key);
         if (member) return *member;
@@ -67,8 +67,8 @@ Any value_item(Render *r, Any v, Any key) {
         int64_t n = value_length(r, v), at = key.integer < 0 ? key.integer + n : key.integer;
         if (at < 0 || at >= n) return undefined(v, name);
         if (v.kind != VALUE_STRING) return v.items->items[at];
-        size_t from = text_offset(text_of(v), (size_t)at), to = text_offset(text_of(v), (size_t)at + 1);
-        return value_text(v.text + from, to - from);
+        size_t from = text_offset(r, text_of(v), (size_t)at), to = text_offset(r, text_of(v), (size_t)at + 1);
+        return value_text(text_part(text_of(v), from, to - from));
     }
     return key.kind == VALUE_STRING && v.kind != VALUE_NAMESPACE ? value_attribute(r, v, name)
                                                                  : undefined(v, name);
@@ -97,9 +97,9 @@ static Any slice(Render *r, Any v, const Node *node) {
             end = slice_bound(r, node->b, n, step < 0, true);
     if (r->failed) return by;
     if (v.kind == VALUE_STRING && step == 1) {
-        size_t from = text_offset(text_of(v), (size_t)at);
-        size_t to = end > at ? text_offset(text_of(v), (size_t)end) : from;
-        return value_text(v.text + from, to - from);
+        size_t from = text_offset(r, text_of(v), (size_t)at);
+        size_t to = end > at ? text_offset(r, text_of(v), (size_t)end) : from;
+        return value_text(text_part(text_of(v), from, to - from));
     }
     Items all = value_items(r, v);
     Any part = value_new(r, v.kind == VALUE_TUPLE ? VALUE_TUPLE : VALUE_LIST);
@@ -110,7 +110,7 @@ static Any slice(Render *r, Any v, const Node *node) {
     }
     if (v.kind != VALUE_STRING || r->failed) return part;
     size_t start = r->out->n;
-    for (size_t i = 0; i < part.items->n; i++) emit(r, part.items->items[i].text, part.items->items[i].n);
+    for (size_t i = 0; i < part.items->n; i++) emit(r, text_of(part.items->items[i]));
     return cut(r, start);
 }
 
@@ -168,7 +168,7 @@ static Any repeat(Render *r, Any v, int64_t times) {
     if (v.kind == VALUE_STRING ? v.n == 0 : v.items->n == 0) return v;
     for (; times > 0 && charge(r, 1); times--)
         if (v.kind == VALUE_STRING)
-            emit(r, v.text, v.n);
+            emit(r, text_of(v));
         else
             for (size_t i = 0; i < v.items->n; i++) list_push(r, list, v.items->items[i]);
     return v.kind == VALUE_STRING ? cut(r, start) : list;
@@ -177,8 +177,8 @@ static Any repeat(Render *r, Any v, int64_t times) {
 static Any concatenate(Render *r, Any a, Any b) {
     size_t start = r->out->n;
     if (a.kind == VALUE_STRING) {
-        emit(r, a.text, a.n);
-        emit(r, b.text, b.n);
+        emit(r, text_of(a));
+        emit(r, text_of(b));
         return cut(r, start);
     }
     Any both = value_new(r, a.kind);
@@ -264,7 +264,7 @@ static void eval_arguments(Render *r, const Node *node, Args *args) {
                 dict_set(r, keywords, v.items->items[i], v.items->items[i + 1]);
             }
         } else if (node->text.n) {
-            dict_set(r, keywords, value_string(node->text), v);
+            dict_set(r, keywords, value_own(node->text), v);
         } else {
             list_push(r, list, v);
         }
@@ -282,10 +282,17 @@ static int find_parameter(const char *words, String name) {
     return -1;
 }
 
+/* A filter may call filters: each is a level down. */
+static Any enter_builtin(Render *r, const Builtin *builtin, Any self, const Any *p, const Args *args) {
+    Any v = descend(r) ? builtin->call(r, self, p, args) : self;
+    r->depth--;
+    return v;
+}
+
 Any call_builtin(Render *r, const Builtin *builtin, Any self, const Args *args) {
     Any p[MAX_PARAMETERS] = {0};
     if (r->failed) return self;
-    if (strcmp(builtin->parameters, "*") == 0) return builtin->call(r, self, p, args);
+    if (strcmp(builtin->parameters, "*") == 0) return enter_builtin(r, builtin, self, p, args);
     size_t n = 0;
     for (const char *at = builtin->parameters; *at; n++) {
         size_t size = strcspn(at, " ");
@@ -293,7 +300,7 @@ Any call_builtin(Render *r, const Builtin *builtin, Any self, const Args *args) 
         String name = {at, size - must};
         const Any *keyword = NULL;
         for (size_t i = 0; i < args->keywords.n; i += 2)
-            if (string_compare(text_of(args->keywords.items[i]), name) == 0)
+            if (string_compare(string_of(args->keywords.items[i]), name) == 0)
                 keyword = &args->keywords.items[i + 1];
         p[n] = n < args->list.n ? args->list.items[n] : keyword ? *keyword : p[n];
         if (must && !is_given(p[n])) return fail(r, "%s lacks '%.*s'", builtin->name, (int)name.n, name.data);
@@ -301,11 +308,11 @@ Any call_builtin(Render *r, const Builtin *builtin, Any self, const Args *args) 
     }
     if (args->list.n > n) return fail(r, "%s takes %zu arguments, not %u", builtin->name, n, args->list.n);
     for (size_t i = 0; i < args->keywords.n; i += 2) {
-        String name = text_of(args->keywords.items[i]);
+        String name = string_of(args->keywords.items[i]);
         if (find_parameter(builtin->parameters, name) < 0)
             return fail(r, "%s has no argument '%.*s'", builtin->name, string_shown(name), name.data);
     }
-    return builtin->call(r, self, p, args);
+    return enter_builtin(r, builtin, self, p, args);
 }
 
 const Builtin *find_builtin(const Builtin *table, size_t n, String name) {

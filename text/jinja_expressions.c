@@ -152,12 +152,12 @@ static Node *parse_primary(Parser *p) {
         for (parser_advance(p); node->value.kind == VALUE_STRING && p->token.kind == CONST_TOKEN &&
                                 p->token.value.kind == VALUE_STRING;
              parser_advance(p)) { /* strings that follow each other are one */
-            String a = text_of(node->value), b = text_of(p->token.value);
+            String a = string_of(node->value), b = string_of(p->token.value);
             char *both = pool_take(p->lexer.pool, a.n + b.n + 1);
             if (!both) return parser_fail(p, "not enough memory"), node;
             memcpy(both, a.data, a.n);
             memcpy(both + a.n, b.data, b.n);
-            node->value = value_text(both, a.n + b.n);
+            node->value = value_text(text_own(both, a.n + b.n));
         }
     } else if (token.kind == NAME_TOKEN) {
         static const char *const names[] = {"false", "False", "true", "True", "none", "None"};

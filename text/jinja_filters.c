@@ -11,9 +11,9 @@
 #define UNUSED (void)r, (void)self, (void)p, (void)args
 
 /* The argument as a text, or `otherwise`. */
-static String text_or(Render *r, Any v, const char *otherwise) {
+static Text text_or(Render *r, Any v, const char *otherwise) {
     return is_given(v) && v.kind != VALUE_NONE ? text_of(value_to_text(r, v))
-                                               : (String){otherwise, strlen(otherwise)};
+                                               : text_own(otherwise, strlen(otherwise));
 }
 
 static bool flag(Any v) { return is_given(v) && value_truth(v); }
@@ -23,10 +23,10 @@ static Any attribute_of(Render *r, Any v, Any path) {
     if (!is_given(path) || path.kind == VALUE_NONE) return v;
     if (is_integer(path)) return value_item(r, v, path);
     if (path.kind != VALUE_STRING) return fail(r, "a %s is no attribute", value_type(path));
-    for (size_t at = 0, n; at <= path.n && !r->failed; at += n + 1) {
+    for (size_t at = 0, n; at <= path.n && charge_bytes(r, path.n - at); at += n + 1) {
         const char *dot = memchr(path.text + at, '.', path.n - at);
         n = dot ? (size_t)(dot - path.text) - at : path.n - at;
-        Any key = value_text(path.text + at, n);
+        Any key = value_text(text_part(text_of(path), at, n));
         int64_t number = 0;
         bool digits = n > 0 && n < 9;
         for (size_t i = 0; i < n && digits; i++) {
@@ -87,7 +87,7 @@ FILTER(filter_sort) { /* reverse case_sensitive attribute */
 FILTER(filter_dictsort) { /* case_sensitive by reverse */
     if (self.kind != VALUE_DICT) return fail(r, "a %s is not sorted as a dict", value_type(self));
     Any items = dict_items(r, self, NULL, args);
-    bool by_value = is_given(p[1]) && p[1].kind == VALUE_STRING && string_equals(text_of(p[1]), "value");
+    bool by_value = is_given(p[1]) && p[1].kind == VALUE_STRING && string_equals(string_of(p[1]), "value");
     if (r->failed) return self;
     return sorted(r, value_items(r, items), value_int(by_value), flag(p[0]), flag(p[2]));
 }
@@ -146,7 +146,7 @@ FILTER(filter_reverse) {
     Any list = value_new(r, VALUE_GENERATOR);
     for (size_t i = all.n; i-- > 0 && !r->failed;)
         if (self.kind == VALUE_STRING)
-            emit(r, all.items[i].text, all.items[i].n);
+            emit(r, text_of(all.items[i]));
         else
             list_push(r, list, all.items[i]);
     return self.kind == VALUE_STRING ? cut(r, start) : list;
@@ -154,11 +154,11 @@ FILTER(filter_reverse) {
 
 FILTER(filter_join) { /* d attribute */
     (void)args;
-    String between = text_or(r, p[0], "");
+    Text between = text_or(r, p[0], "");
     Items all = value_items(r, self);
     size_t start = r->out->n;
     for (size_t i = 0; i < all.n && !r->failed; i++) {
-        if (i > 0) emit(r, between.data, between.n);
+        if (i > 0) emit(r, between);
         Any item = attribute_of(r, all.items[i], p[1]);
         if (!r->failed) emit_value(r, item, false);
     }
@@ -193,7 +193,7 @@ static Args rest_of(const Args *args, uint32_t n) {
 
 static Any keyword(const Args *args, const char *name) {
     for (size_t i = 0; i < args->keywords.n; i += 2)
-        if (string_equals(text_of(args->keywords.items[i]), name)) return args->keywords.items[i + 1];
+        if (string_equals(string_of(args->keywords.items[i]), name)) return args->keywords.items[i + 1];
     return value_of_kind(VALUE_ABSENT);
 }
 
@@ -208,7 +208,7 @@ FILTER(filter_map) {
     if (!has_name && !is_given(attribute)) return fail(r, "map lacks a filter or an attribute");
     for (size_t i = 0; i < all.n && !r->failed; i++) {
         Any v = is_given(attribute) ? attribute_of(r, all.items[i], attribute)
-                                    : call_filter(r, text_of(args->list.items[0]), all.items[i], &rest);
+                                    : call_filter(r, string_of(args->list.items[0]), all.items[i], &rest);
         list_push(r, list, v.kind == VALUE_UNDEFINED && is_given(otherwise) ? otherwise : v);
     }
     return list;
@@ -225,8 +225,8 @@ static Any select_items(Render *r, Any self, const Args *args, uint32_t at, bool
     if (has_test && args->list.items[at].kind != VALUE_STRING) return fail(r, "a test is named by a string");
     for (size_t i = 0; i < all.n && !r->failed; i++) {
         Any v = attribute_of(r, all.items[i], attribute);
-        bool holds =
-            !r->failed && (has_test ? call_test(r, text_of(args->list.items[at]), v, &rest) : value_truth(v));
+        bool holds = !r->failed &&
+                     (has_test ? call_test(r, string_of(args->list.items[at]), v, &rest) : value_truth(v));
         if (holds == wanted) list_push(r, list, all.items[i]);
     }
     return list;
@@ -244,7 +244,7 @@ FILTER(filter_items) {
     return items;
 }
 
-FILTER(filter_attr) { return (void)args, value_attribute(r, self, text_of(value_to_text(r, p[0]))); }
+FILTER(filter_attr) { return (void)args, value_attribute(r, self, string_of(value_to_text(r, p[0]))); }
 
 /* ---- Numbers ---- */
 
@@ -254,10 +254,10 @@ static bool read_number(Render *r, Any v, int64_t *integer, double *real) {
     if (is_integer(v)) return *integer = v.integer, *real = (double)v.integer, true;
     if (v.kind == VALUE_FLOAT) return *real = v.real, *integer = 0, false;
     if (v.kind != VALUE_STRING) return *real = NAN, false;
-    Any text = text_strip(text_of(v), (String){0}, true, true);
+    Text text = text_strip(r, text_of(v), (Text){0}, true, true);
     size_t n = 0;
     for (size_t i = 0; i < text.n && n + 1 < sizeof digits; i++)
-        if (text.text[i] != '_') digits[n++] = text.text[i];
+        if (text.data[i] != '_') digits[n++] = text.data[i];
     digits[n] = 0;
     *real = NAN;
     if (n == 0 || n + 1 == sizeof digits || strpbrk(digits, "xXpP(")) return false;
@@ -265,7 +265,6 @@ static bool read_number(Render *r, Any v, int64_t *integer, double *real) {
     if (*end) *real = NAN;
     errno = 0;
     *integer = strtoll(digits, &end, 10);
-    (void)r;
     return !*end && !errno;
 }
 
@@ -306,7 +305,7 @@ FILTER(filter_abs) {
 FILTER(filter_round) { /* precision method */
     (void)args;
     int64_t digits = is_given(p[0]) && is_integer(p[0]) ? p[0].integer : 0;
-    String method = text_or(r, p[1], "common");
+    String method = bare(text_or(r, p[1], "common"));
     if (!is_number(self) || digits < -300 || digits > 300)
         return fail(r, "a %s cannot be rounded", value_type(self));
     double scale = pow(10, (double)digits), x = number_of(self);
@@ -314,6 +313,7 @@ FILTER(filter_round) { /* precision method */
     if (string_equals(method, "floor")) return value_float(floor(x * scale) / scale);
     if (is_integer(self)) return value_int(digits < 0 ? (int64_t)(rint(x * scale) / scale) : self.integer);
     if (digits < 0 || digits > 17) return value_float(rint(x * scale) / scale);
+    charge(r, 10);
     char text[400]; /* printf rounds what the number is exactly, as Python does */
     snprintf(text, sizeof text, "%.*f", (int)digits, x);
     return value_float(strtod(text, NULL));
@@ -325,11 +325,11 @@ FILTER(filter_default) { /* default_value boolean */
     (void)args;
     bool keeps = self.kind != VALUE_UNDEFINED && !(flag(p[1]) && !value_truth(self));
     (void)r;
-    return keeps ? self : is_given(p[0]) ? p[0] : value_text("", 0);
+    return keeps ? self : is_given(p[0]) ? p[0] : value_text(text_own("", 0));
 }
 
 FILTER(filter_string) { return UNUSED, value_to_text(r, self); }
-FILTER(filter_safe) { return UNUSED, self.kind == VALUE_UNDEFINED ? value_text("", 0) : self; }
+FILTER(filter_safe) { return UNUSED, self.kind == VALUE_UNDEFINED ? value_text(text_own("", 0)) : self; }
 
 static const Builtin filters[] = {
     {"abs", "", filter_abs},
@@ -409,7 +409,7 @@ TEST(is_at_most, value_compare(r, self, p[0]) <= 0)
 TEST(is_at_least, value_compare(r, self, p[0]) >= 0)
 TEST(is_in, value_contains(r, p[0], self))
 TEST(is_filter,
-     self.kind == VALUE_STRING && find_builtin(filters, sizeof filters / sizeof *filters, text_of(self)))
+     self.kind == VALUE_STRING && find_builtin(filters, sizeof filters / sizeof *filters, string_of(self)))
 
 /* The same object, for which values that are not changed count by what they are. */
 TEST(is_same,
@@ -428,7 +428,7 @@ TEST(is_divisible, divides(r, self, p[0], 0))
 
 /* Whether a text has letters, and all of them are of this case. */
 static bool has_case(Render *r, Any v, char first) {
-    String text = text_of(value_to_text(r, v));
+    String text = string_of(value_to_text(r, v));
     bool has = false;
     for (size_t i = 0; i < text.n && charge(r, 1); i++) {
         bool letter = (text.data[i] | 0x20) >= 'a' && (text.data[i] | 0x20) <= 'z';

@@ -7,46 +7,48 @@
 #include <string.h>
 
 typedef struct Style {
-    String indent; /* of a level; data NULL: all is one line */
-    String between, colon;
+    Text indent; /* of a level; data NULL: all is one line */
+    Text between, colon;
     bool ascii, sorted;
 } Style;
 
-static void emit_text(Render *r, String s, const Style *style) {
+/* A control character, quote or backslash in JSON's way, and with `ascii` whatever is beyond it. */
+static bool escape(uint32_t c, const Style *style, char *text, size_t room) {
+    const char *letter = c && c < 0x20 ? strchr("\nn\tt\rr\bb\ff", (int)c) : NULL;
+    if (c == '"' || c == '\\')
+        snprintf(text, room, "\\%c", (char)c);
+    else if (letter)
+        snprintf(text, room, "\\%c", letter[1]);
+    else if (c >= 0x20 && !(style->ascii && c >= 0x80 && c < 0x110000))
+        return false;
+    else if (c < 0x10000)
+        snprintf(text, room, "\\u%04x", c);
+    else
+        snprintf(text, room, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10), 0xDC00 + (c & 0x3FF));
+    return true;
+}
+
+static void emit_text(Render *r, Text s, const Style *style) {
     char text[16];
+    size_t plain = 0; /* from here on as it is */
     emit_word(r, "\"");
-    for (size_t at = 0, plain = 0; !r->failed && at <= s.n;) {
-        uint32_t c = 0;
-        size_t n = at < s.n ? utf8_decode(s.data + at, s.n - at, &c) : 1;
-        bool special =
-            at < s.n && (c < 0x20 || c == '"' || c == '\\' || (style->ascii && c >= 0x80 && c < 0x110000));
-        if (at < s.n && !special) {
-            at += n;
-            continue;
-        }
-        emit(r, s.data + plain, at - plain);
-        at += n;
-        plain = at;
-        if (!special) break;
-        const char *letter = c < 0x20 && c ? strchr("\nn\tt\rr\bb\ff", (int)c) : NULL;
-        if (c == '"' || c == '\\')
-            snprintf(text, sizeof text, "\\%c", (char)c);
-        else if (letter)
-            snprintf(text, sizeof text, "\\%c", letter[1]);
-        else if (c < 0x10000)
-            snprintf(text, sizeof text, "\\u%04x", c);
-        else
-            snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10),
-                     0xDC00 + (c & 0x3FF));
-        emit_word(r, text);
+    charge_characters(r, s.n);
+    for (size_t at = 0, n; !r->failed && at < s.n; at += n) {
+        uint32_t c;
+        n = utf8_decode(s.data + at, s.n - at, &c);
+        if (!escape(c, style, text, sizeof text)) continue;
+        emit(r, text_part(s, plain, at - plain));
+        emit_for(r, text, text_part(s, at, n));
+        plain = at + n;
     }
+    emit(r, text_part(s, plain, s.n - plain));
     emit_word(r, "\"");
 }
 
 static void emit_newline(Render *r, const Style *style, size_t level) {
     if (!style->indent.data) return;
     emit_word(r, "\n");
-    for (size_t i = 0; i < level; i++) emit(r, style->indent.data, style->indent.n);
+    for (size_t i = 0; i < level; i++) emit(r, style->indent);
 }
 
 static void emit_json(Render *r, Any v, const Style *style, size_t level);
@@ -60,7 +62,7 @@ static void emit_key(Render *r, Any key, const Style *style) {
         emit_json(r, key, style, 0);
         emit_word(r, "\"");
     }
-    emit(r, style->colon.data, style->colon.n);
+    emit(r, style->colon);
 }
 
 static void emit_items(Render *r, Any v, const Style *style, size_t level) {
@@ -77,7 +79,7 @@ static void emit_items(Render *r, Any v, const Style *style, size_t level) {
     }
     emit_word(r, is_dict ? "{" : "[");
     for (size_t i = 0; !r->failed && i < all.n; i++) {
-        if (i > 0) emit(r, style->between.data, style->between.n);
+        if (i > 0) emit(r, style->between);
         emit_newline(r, style, level + 1);
         if (is_dict) emit_key(r, all.items[i++], style);
         emit_json(r, all.items[i], style, level + 1);
@@ -109,13 +111,13 @@ static void emit_json(Render *r, Any v, const Style *style, size_t level) {
 }
 
 /* Blanks as many as a number says, or a text. */
-static String indent_of(Render *r, Any v) {
+static Text indent_of(Render *r, Any v) {
     static const char blanks[] = "                                                                ";
     if (v.kind == VALUE_STRING) return text_of(v);
     int64_t most = (int64_t)sizeof blanks - 1;
     if (!is_integer(v) || v.integer > most)
         fail(r, "JSON is indented by a text, or up to %d blanks", (int)most);
-    return (String){blanks, r->failed || v.integer < 0 ? 0 : (size_t)v.integer};
+    return text_own(blanks, r->failed || v.integer < 0 ? 0 : (size_t)v.integer);
 }
 
 Any value_to_json(Render *r, Any self, const Any *p,
@@ -123,7 +125,7 @@ Any value_to_json(Render *r, Any self, const Any *p,
     (void)args;
     size_t start = r->out->n;
     bool indents = is_given(p[1]) && p[1].kind != VALUE_NONE;
-    Style style = {.between = {indents ? "," : ", ", indents ? 1 : 2}, .colon = {": ", 2}};
+    Style style = {.between = text_own(indents ? "," : ", ", indents ? 1 : 2), .colon = text_own(": ", 2)};
     if (indents) style.indent = indent_of(r, p[1]);
     if (is_given(p[2]) && p[2].kind != VALUE_NONE) {
         bool two = (p[2].kind == VALUE_LIST || p[2].kind == VALUE_TUPLE) && p[2].items->n == 2 &&

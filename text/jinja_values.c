@@ -81,49 +81,92 @@ void *take(Render *r, size_t n) {
 
 /* ---- Texts ---- */
 
-void emit(Render *r, const char *text, size_t n) {
-    if (!charge(r, n / 16)) return;
-    if (r->out->n - r->out_start + n > TEMPLATE_MAX_OUTPUT)
+void emit(Render *r, Text text) {
+    if (!charge_bytes(r, text.n)) return;
+    if (r->out->n - r->out_start + text.n > TEMPLATE_MAX_OUTPUT)
         fail(r, "it makes more than %d MB of text", TEMPLATE_MAX_OUTPUT >> 20);
-    else if (!text_append(r->out, text, n))
+    else if (!text_append(r->out, text.data, text.n) ||
+             !(text.marks ? text_append(r->marks, text.marks, text.n)
+                          : text_append_times(r->marks, 0, text.n)))
         fail(r, "not enough memory for its text");
 }
 
-void emit_word(Render *r, const char *word) { emit(r, word, strlen(word)); }
+void emit_word(Render *r, const char *word) { emit(r, text_own(word, strlen(word))); }
 
-Any cut(Render *r, size_t start) {
-    size_t n = r->out->n - start;
-    char *text = n ? take(r, n) : NULL;
-    if (text) memcpy(text, r->out->data + start, n);
-    r->out->n = start;
-    return value_text(text ? text : "", text ? n : 0);
+/* The marks of n bytes that are all from outside. */
+static const char *foreign_marks(Render *r, size_t n) {
+    if (n > r->n_foreign) {
+        size_t more = n > 2 * r->n_foreign ? n : 2 * r->n_foreign;
+        char *ones = take(r, more);
+        if (!ones) return NULL;
+        r->foreign = memset(ones, 1, more);
+        r->n_foreign = more;
+    }
+    return r->foreign;
 }
 
-size_t text_find(Render *r, String text, String needle, size_t from) {
+void emit_for(Render *r, const char *word, Text of) {
+    size_t n = strlen(word);
+    emit(r, (Text){word, n, of.marks && *of.marks ? foreign_marks(r, n) : NULL});
+}
+
+/* Marks are kept only of a text whose bytes come from both. */
+Any cut(Render *r, size_t start) {
+    size_t n = r->out->n - start, at = r->marks_start + (start - r->out_start);
+    char *text = n && !r->failed ? take(r, n) : NULL;
+    const char *marks = NULL;
+    if (text) {
+        const char *made = r->marks->data + at;
+        memcpy(text, r->out->data + start, n);
+        if (memchr(made, 1, n)) {
+            char *both = memchr(made, 0, n) ? take(r, n) : NULL;
+            marks = both ? memcpy(both, made, n) : foreign_marks(r, n);
+        }
+    }
+    r->out->n = start;
+    r->marks->n = at;
+    return value_text((Text){text ? text : "", text ? n : 0, text ? marks : NULL});
+}
+
+size_t text_find(Render *r, Text text, Text needle, size_t from) {
     if (needle.n > text.n - from) return text.n + 1;
     const char *at = text.data + from, *last = text.data + text.n - needle.n;
     if (needle.n == 0) return from;
     for (; at <= last; at++) {
         const char *found = memchr(at, needle.data[0], (size_t)(last - at) + 1);
-        if (!found) break;
-        if (!charge(r, (size_t)(found - at) / 16 + 1)) break;
+        size_t passed = (size_t)((found ? found : last) - at);
+        if (!charge_bytes(r, passed + (found ? needle.n : 0)) || !found) break;
         if (memcmp(found, needle.data, needle.n) == 0) return (size_t)(found - text.data);
-        if (!charge(r, needle.n / 64)) break;
         at = found;
     }
-    charge(r, at <= last ? (size_t)(last - at) / 16 : 0);
     return text.n + 1;
 }
 
-size_t text_characters(String text) {
+size_t text_find_last(Render *r, Text text, Text needle, size_t end) {
+    for (size_t at = end >= needle.n ? end - needle.n + 1 : 0; at-- > 0 && charge_bytes(r, needle.n);)
+        if (memcmp(text.data + at, needle.data, needle.n) == 0) return at;
+    return text.n + 1;
+}
+
+bool text_equals(Render *r, Text a, Text b) {
+    return a.n == b.n && charge_bytes(r, a.n) && memcmp(a.data, b.data, a.n) == 0;
+}
+
+int text_compare(Render *r, Text a, Text b) {
+    return charge_bytes(r, a.n < b.n ? a.n : b.n) ? string_compare(bare(a), bare(b)) : 0;
+}
+
+size_t text_characters(Render *r, Text text) {
     size_t n = 0;
+    if (!charge_bytes(r, text.n)) return 0;
     for (size_t i = 0; i < text.n; i++) n += (text.data[i] & 0xC0) != 0x80;
     return n;
 }
 
-size_t text_offset(String text, size_t character) {
+size_t text_offset(Render *r, Text text, size_t character) {
     size_t at = 0;
     while (at < text.n && ((text.data[at] & 0xC0) == 0x80 || character-- > 0)) at++;
+    charge_bytes(r, at);
     return at;
 }
 
@@ -134,8 +177,9 @@ bool is_python_space(uint32_t c) {
 }
 
 /* Whether the n bytes at c, a character, are to be stripped. */
-static bool is_stripped(String set, const char *c, size_t n) {
+static bool is_stripped(Render *r, Text set, const char *c, size_t n) {
     uint32_t code;
+    if (!charge_characters(r, set.n)) return false;
     if (!set.data) return utf8_decode(c, n, &code), is_python_space(code);
     for (size_t at = 0, size; at < set.n; at += size) {
         size = utf8_decode(set.data + at, set.n - at, &code);
@@ -144,20 +188,21 @@ static bool is_stripped(String set, const char *c, size_t n) {
     return false;
 }
 
-Any text_strip(String text, String set, bool left, bool right) {
+Text text_strip(Render *r, Text text, Text set, bool left, bool right) {
     uint32_t code;
-    while (left && text.n > 0) {
-        size_t n = utf8_decode(text.data, text.n, &code);
-        if (!is_stripped(set, text.data, n)) break;
-        text.data += n, text.n -= n;
+    size_t from = 0, end = text.n;
+    while (left && from < end) {
+        size_t n = utf8_decode(text.data + from, end - from, &code);
+        if (!is_stripped(r, set, text.data + from, n)) break;
+        from += n;
     }
-    while (right && text.n > 0) {
+    while (right && from < end) {
         size_t n = 1;
-        while (n < text.n && n < 4 && (text.data[text.n - n] & 0xC0) == 0x80) n++;
-        if (!is_stripped(set, text.data + text.n - n, n)) break;
-        text.n -= n;
+        while (n < end - from && n < 4 && (text.data[end - n] & 0xC0) == 0x80) n++;
+        if (!is_stripped(r, set, text.data + end - n, n)) break;
+        end -= n;
     }
-    return value_string(text);
+    return text_part(text, from, end - from);
 }
 
 /* ---- Lists and dicts ---- */
@@ -203,8 +248,10 @@ void dict_set(Render *r, Any dict, Any key, Any value) {
     }
 }
 
-Any value_from_json(Render *r, const Json *json) {
+/* Of what is within an array or object only roles are the template's own. */
+Any value_from_json(Render *r, const Json *json, bool own) {
     int64_t integer;
+    String text;
     Any value = value_of_kind(VALUE_NONE);
     switch ((JsonKind)json->kind) {
     case JSON_NULL: break;
@@ -212,13 +259,17 @@ Any value_from_json(Render *r, const Json *json) {
     case JSON_NUMBER:
         return json_integer(json, &integer) && json->is_integer ? value_int(integer)
                                                                 : value_float(json->number);
-    case JSON_TEXT: return value_string(json_string(json));
+    case JSON_TEXT:
+        text = json_string(json);
+        return value_text((Text){text.data, text.n, own ? NULL : foreign_marks(r, text.n)});
     case JSON_ARRAY:
     case JSON_OBJECT:
         value = value_new(r, json->kind == JSON_ARRAY ? VALUE_LIST : VALUE_DICT);
         for (size_t i = 0; !r->failed && i < json->n; i++) {
-            if (json->kind == JSON_OBJECT) list_push(r, value, value_string(json_key(json, i)));
-            list_push(r, value, value_from_json(r, json_item(json, i)));
+            bool is_role = json->kind == JSON_OBJECT && string_equals(json_key(json, i), "role");
+            if (json->kind == JSON_OBJECT)
+                list_push(r, value, value_from_json(r, &json->items[2 * i], is_role));
+            list_push(r, value, value_from_json(r, json_item(json, i), is_role));
         }
         break;
     }
@@ -258,7 +309,7 @@ bool value_truth(Any v) {
 int64_t value_length(Render *r, Any v) {
     switch ((ValueKind)v.kind) {
     case VALUE_UNDEFINED: return 0;
-    case VALUE_STRING: return charge(r, v.n / 16), (int64_t)text_characters(text_of(v));
+    case VALUE_STRING: return (int64_t)text_characters(r, text_of(v));
     case VALUE_LIST:
     case VALUE_TUPLE: return v.items->n;
     case VALUE_DICT: return v.items->n / 2;
@@ -288,7 +339,7 @@ Items value_items(Render *r, Any v) {
         for (size_t at = 0, n; !r->failed && at < v.n; at += n) {
             uint32_t code;
             n = utf8_decode(v.text + at, v.n - at, &code);
-            list_push(r, list, value_text(v.text + at, n));
+            list_push(r, list, value_text(text_part(text_of(v), at, n)));
         }
         break;
     default: fail(r, "a %s cannot be gone through", value_type(v)); return (Items){0};
@@ -321,7 +372,7 @@ bool value_equals(Render *r, Any a, Any b) {
     switch ((ValueKind)a.kind) {
     case VALUE_UNDEFINED:
     case VALUE_NONE: return true;
-    case VALUE_STRING: return a.n == b.n && charge(r, a.n / 64) && memcmp(a.text, b.text, a.n) == 0;
+    case VALUE_STRING: return text_equals(r, text_of(a), text_of(b));
     case VALUE_LIST:
     case VALUE_TUPLE: return lists_equal(r, a.items, b.items);
     case VALUE_DICT: return dicts_equal(r, a, b);
@@ -335,7 +386,7 @@ int value_compare(Render *r, Any a, Any b) {
         if (is_integer(a) && is_integer(b)) return (a.integer > b.integer) - (a.integer < b.integer);
         return (number_of(a) > number_of(b)) - (number_of(a) < number_of(b));
     }
-    if (a.kind == VALUE_STRING && b.kind == VALUE_STRING) return string_compare(text_of(a), text_of(b));
+    if (a.kind == VALUE_STRING && b.kind == VALUE_STRING) return text_compare(r, text_of(a), text_of(b));
     if (is_list(a) && a.kind == b.kind) {
         int order = 0;
         if (descend(r))
@@ -371,6 +422,7 @@ static void emit_real(Render *r, double x) {
         return;
     }
     int precision = 0;
+    charge(r, 150); /* what follows takes some microseconds */
     do snprintf(digits, sizeof digits, "%.*e", precision, x);
     while (++precision < 17 && strtod(digits, NULL) != x);
     int exponent = atoi(strchr(digits, 'e') + 1), decimals = precision - 1 - exponent;
@@ -382,27 +434,29 @@ static void emit_real(Render *r, double x) {
 }
 
 /* As Python's repr of a string. */
-static void emit_repr(Render *r, String s) {
+static void emit_repr(Render *r, Text s) {
     bool has_single = memchr(s.data, '\'', s.n) != NULL, has_double = memchr(s.data, '"', s.n) != NULL;
-    char quote = has_single && !has_double ? '"' : '\'', text[16];
-    emit(r, &quote, 1);
-    for (size_t at = 0, n; !r->failed && at < s.n; at += n) {
+    char quote[] = {has_single && !has_double ? '"' : '\'', 0}, text[16];
+    size_t plain = 0; /* from here on as it is */
+    emit_word(r, quote);
+    for (size_t at = 0, n; at < s.n && charge(r, 1); at += n) {
         uint32_t c;
         n = utf8_decode(s.data + at, s.n - at, &c);
-        bool plain = c == ' ' || (unicode_is_safe(c) && !is_python_space(c));
-        if (c == (unsigned char)quote || c == '\\')
+        bool shown = c == ' ' || (unicode_is_safe(c) && !is_python_space(c));
+        if (c == (unsigned char)*quote || c == '\\')
             snprintf(text, sizeof text, "\\%c", (char)c);
         else if (c == '\n' || c == '\t' || c == '\r')
             snprintf(text, sizeof text, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
-        else if (c < 0x110000 && !plain)
+        else if (c < 0x110000 && !shown)
             snprintf(text, sizeof text, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
-        else {
-            emit(r, s.data + at, n);
+        else
             continue;
-        }
-        emit_word(r, text);
+        emit(r, text_part(s, plain, at - plain));
+        emit_for(r, text, text_part(s, at, n));
+        plain = at + n;
     }
-    emit(r, &quote, 1);
+    emit(r, text_part(s, plain, s.n - plain));
+    emit_word(r, quote);
 }
 
 static void emit_items(Render *r, Any v) {
@@ -434,7 +488,7 @@ void emit_value(Render *r, Any v, bool repr) {
         if (repr)
             emit_repr(r, text_of(v));
         else
-            emit(r, v.text, v.n);
+            emit(r, text_of(v));
         break;
     case VALUE_LIST:
     case VALUE_TUPLE:

@@ -12,10 +12,9 @@ typedef struct Run {
     const Pipeline *pipeline;
     const PipelineTaker *taker;
     Error *error;
-    const Guards *special;                  /* NULL: special tokens are not looked for */
-    const char *text;                       /* all of it, as it was given */
-    bool rewrites;                          /* what is looked at now is no part of `text` */
-    TextBuffer rewritten[2];                /* the normaliser's, in turns */
+    bool special;                           /* special tokens are looked for */
+    unsigned char *steers;                  /* a bit for each of `added`, where origins count; or NULL */
+    TextBuffer rewritten[2], marks[2];      /* the normaliser's, in turns, and where the bytes come from */
     TextBuffer buffers[PIPELINE_STEPS + 1]; /* of each step that changes a piece, and of unspelling */
 } Run;
 
@@ -71,24 +70,48 @@ static bool find_next(Finder *finder, size_t *start, size_t *end) {
     return false;
 }
 
+/* A text whose bytes come from somewhere: marks [n] as prefixes_find_own takes them; NULL: nobody asks. */
+typedef struct Marked {
+    String text;
+    const char *marks;
+} Marked;
+
+static Marked part_of(Marked marked, size_t from, size_t n) {
+    return (Marked){{marked.text.data + from, n}, marked.marks ? marked.marks + from : NULL};
+}
+
+/* Appends a part to the text and its marks. */
+static bool append(Marked part, TextBuffer *out, TextBuffer *marks) {
+    return text_append(out, part.text.data, part.text.n) &&
+           (!part.marks || text_append(marks, part.marks, part.text.n));
+}
+
+/* Appends what stands for the part: of marks whatever is in that part's. */
+static bool append_for(Marked part, String with, TextBuffer *out, TextBuffer *marks) {
+    bool foreign = part.marks && memchr(part.marks, 1, part.text.n);
+    return text_append(out, with.data, with.n) && (!part.marks || text_append_times(marks, foreign, with.n));
+}
+
 /* *from_start becomes whether the text began with a match. */
-static bool replace(const Needle *needle, String with, String text, TextBuffer *out, bool *from_start) {
+static bool replace(const Needle *needle, String with, Marked text, TextBuffer *out, TextBuffer *marks,
+                    bool *from_start) {
     Finder finder;
     size_t kept = 0, start, end;
-    bool ok = find_begin(&finder, needle, text);
+    bool ok = find_begin(&finder, needle, text.text);
     *from_start = false;
     while (ok && find_next(&finder, &start, &end)) {
         *from_start = *from_start || (start == 0 && end > 0);
-        ok = text_append(out, text.data + kept, start - kept) && text_append(out, with.data, with.n);
+        ok = append(part_of(text, kept, start - kept), out, marks) &&
+             append_for(part_of(text, start, end - start), with, out, marks);
         kept = end;
     }
     find_end(&finder);
-    return ok && text_append(out, text.data + kept, text.n - kept);
+    return ok && append(part_of(text, kept, text.text.n - kept), out, marks);
 }
 
 bool pipeline_replace(const Needle *needle, String with, String text, TextBuffer *out) {
     bool from_start;
-    return replace(needle, with, text, out, &from_start);
+    return replace(needle, with, (Marked){text, NULL}, out, NULL, &from_start);
 }
 
 static size_t character_at(String text, size_t i, uint32_t *c) {
@@ -127,24 +150,41 @@ static size_t skip_spaces_back(String text, size_t i, size_t limit) {
     return i;
 }
 
+/* A form, or lower case. What is from outside composes with nothing of the template's. */
+static bool map(const Rewrite *step, const Mappings *mappings, Marked from, TextBuffer *out,
+                TextBuffer *marks) {
+    bool ok = true;
+    for (size_t at = 0, n; ok && at < from.text.n; at += n) {
+        const char *text = from.text.data + at;
+        size_t before = out->n, left = n = from.text.n - at;
+        const char *other = from.marks ? memchr(from.marks + at, !from.marks[at], left) : NULL;
+        if (other) n = (size_t)(other - from.marks) - at;
+        ok = step->kind == REWRITE_FORM ? normalize_form(mappings, step->form, text, n, out)
+                                        : normalize_lower(mappings, text, n, out);
+        if (ok && from.marks) ok = text_append_times(marks, from.marks[at], out->n - before);
+    }
+    return ok;
+}
+
 /* Whether anything was dropped from the front is added to *dropped. */
-static bool rewrite(const Rewrite *step, const Mappings *mappings, String text, TextBuffer *out,
-                    bool *dropped) {
+static bool rewrite(const Rewrite *step, const Mappings *mappings, Marked from, TextBuffer *out,
+                    TextBuffer *marks, bool *dropped) {
+    String text = from.text;
     size_t start = 0, end = text.n;
     bool ok, from_start;
     switch (step->kind) {
-    case REWRITE_FORM: return normalize_form(mappings, step->form, text.data, text.n, out);
-    case REWRITE_LOWER: return normalize_lower(mappings, text.data, text.n, out);
+    case REWRITE_FORM:
+    case REWRITE_LOWER: return map(step, mappings, from, out, marks);
     case REWRITE_STRIP:
         if (step->left) start = skip_spaces(text, 0);
         if (step->right) end = skip_spaces_back(text, end, start);
         *dropped = *dropped || start > 0;
-        return text_append(out, text.data + start, end - start);
+        return append(part_of(from, start, end - start), out, marks);
     case REWRITE_PREPEND:
-        return (text.n == 0 || text_append(out, step->text.data, step->text.n)) &&
-               text_append(out, text.data, text.n);
+        return (text.n == 0 || append_for(part_of(from, 0, 0), step->text, out, marks)) &&
+               append(from, out, marks);
     case REWRITE_REPLACE:
-        ok = replace(&step->needle, step->text, text, out, &from_start);
+        ok = replace(&step->needle, step->text, from, out, marks, &from_start);
         *dropped = *dropped || (step->text.n == 0 && from_start);
         return ok;
     }
@@ -152,20 +192,22 @@ static bool rewrite(const Rewrite *step, const Mappings *mappings, String text, 
 }
 
 /* Rewrites *text by all steps; the result lies in one of the two buffers, or is what was given. */
-static bool normalize(const Pipeline *pipeline, String *text, TextBuffer buffers[2], bool *dropped) {
+static bool normalize(const Pipeline *pipeline, Marked *text, TextBuffer buffers[2], TextBuffer marks[2],
+                      bool *dropped) {
     for (size_t i = 0; i < pipeline->n_rewrites; i++) {
-        TextBuffer *out = &buffers[i % 2];
-        out->n = 0;
-        if (!rewrite(&pipeline->rewrites[i], pipeline->mappings, *text, out, dropped)) return false;
-        *text = (String){out->n ? out->data : "", out->n};
+        TextBuffer *out = &buffers[i % 2], *from = &marks[i % 2];
+        out->n = from->n = 0;
+        if (!rewrite(&pipeline->rewrites[i], pipeline->mappings, *text, out, from, dropped)) return false;
+        *text = (Marked){{out->n ? out->data : "", out->n}, !text->marks ? NULL : from->n ? from->data : ""};
     }
     return true;
 }
 
 bool pipeline_normalize(const Pipeline *pipeline, String text, TextBuffer *out) {
-    TextBuffer buffers[2] = {{0}};
-    bool dropped = false,
-         ok = normalize(pipeline, &text, buffers, &dropped) && text_append(out, text.data, text.n);
+    TextBuffer buffers[2] = {{0}}, none[2] = {{0}};
+    Marked from = {text, NULL};
+    bool dropped = false, ok = normalize(pipeline, &from, buffers, none, &dropped) &&
+                               text_append(out, from.text.data, from.text.n);
     free(buffers[0].data);
     free(buffers[1].data);
     return ok;
@@ -234,8 +276,9 @@ static bool cut(Run *run, size_t step, String text, bool first) {
     if (how->kind == CUT_PREPEND)
         ok = text_append(out, how->text.data, how->text.n) && text_append(out, text.data, text.n);
     else
-        ok = how->kind == CUT_SPELL ? spell(text, out)
-                                    : replace(&how->needle, how->text, text, out, &from_start);
+        ok = how->kind == CUT_SPELL
+                 ? spell(text, out)
+                 : replace(&how->needle, how->text, (Marked){text, NULL}, out, NULL, &from_start);
     if (!ok) return out_of_memory(run, text.n);
     return out->n == 0 || cut(run, step + 1, (String){out->data, out->n}, first);
 }
@@ -255,73 +298,81 @@ static bool is_word_at(String text, size_t i) {
     return false;
 }
 
-/* Whether a special token may begin here, in the text as it was given, or as the normaliser has rewritten it. */
-static bool is_special_at(const Run *run, const char *at) {
-    if (!run->special) return false;
-    if (run->rewrites) return !run->special->strict;
-    return !guards_hold(run->special, (size_t)(at - run->text));
+/* The added token that begins at text[i] and may stand there, or −1. */
+static int32_t find_at(const Run *run, const Prefixes *texts, Marked from, size_t i) {
+    String text = from.text;
+    if (!prefixes_begin(texts, text.data[i])) return -1;
+    return from.marks ? prefixes_find_own(texts, text.data, from.marks, i, text.n, run->steers)
+                      : prefixes_find(texts, text.data + i, text.n - i);
+}
+
+/* Whether a letter, number or mark is beside text[start, end); beside one that steers it must be the template's, too. */
+static bool is_within_word(Marked from, size_t start, size_t end, bool steers) {
+    const char *foreign = steers ? from.marks : NULL;
+    size_t before = start > 0 ? character_before(from.text, start) : 0;
+    return (start > 0 && !(foreign && foreign[start - 1]) && is_word_at(from.text, before)) ||
+           (end < from.text.n && !(foreign && foreign[end]) && is_word_at(from.text, end));
 }
 
 /*
  * Gives the added tokens that are in the text to the taker, and what lies between to `rest`. As Hugging Face's library has
  * it, the search goes on behind each match, whether it counts or not, and not behind the white space that it takes.
  */
-static bool find_added(Run *run, const Prefixes *texts, String text, bool first,
-                       bool (*rest)(Run *run, String text, bool first)) {
+static bool find_added(Run *run, const Prefixes *texts, Marked from, bool first,
+                       bool (*rest)(Run *run, Marked text, bool first)) {
+    String text = from.text;
     size_t done = 0, spaces[2] = {0}; /* what is given so far; where white space is known to be */
     for (size_t i = 0; texts->n && i < text.n;) {
-        int32_t found =
-            prefixes_begin(texts, text.data[i]) ? prefixes_find(texts, text.data + i, text.n - i) : -1;
+        int32_t found = find_at(run, texts, from, i);
         if (found < 0) {
             i++;
             continue;
         }
-        const AddedToken *added = &run->pipeline->added[texts->items[found].id];
+        int32_t index = texts->items[found].id;
+        const AddedToken *added = &run->pipeline->added[index];
         size_t start = i, end = i += texts->items[found].text.n;
-        if (added->special && !is_special_at(run, text.data + start)) continue;
-        if (added->single_word && ((start > 0 && is_word_at(text, character_before(text, start))) ||
-                                   (end < text.n && is_word_at(text, end))))
+        if (added->special && !run->special) continue;
+        if (added->single_word && is_within_word(from, start, end, from.marks && bit_of(run->steers, index)))
             continue;
         if (added->lstrip) start = start < done ? done : skip_spaces_back(text, start, done);
         if (added->rstrip && !(end >= spaces[0] && end < spaces[1]))
             spaces[0] = end, spaces[1] = skip_spaces(text, end);
         if (added->rstrip) end = spaces[1];
-        if (done < start && !rest(run, (String){text.data + done, start - done}, first && done == 0))
-            return false;
+        if (done < start && !rest(run, part_of(from, done, start - done), first && done == 0)) return false;
         /* Nothing is left of a token whose white space the one before has taken. */
         if (end > start && !run->taker->token(run->taker->context, added->id)) return false;
         done = end;
     }
-    return done >= text.n || rest(run, (String){text.data + done, text.n - done}, first && done == 0);
+    return done >= text.n || rest(run, part_of(from, done, text.n - done), first && done == 0);
 }
 
-static bool cut_all(Run *run, String text, bool first) { return cut(run, 0, text, first); }
+static bool cut_all(Run *run, Marked text, bool first) { return cut(run, 0, text.text, first); }
 
-static bool normalize_rest(Run *run, String text, bool first) {
+static bool normalize_rest(Run *run, Marked text, bool first) {
     bool dropped = false;
-    size_t n = text.n;
-    if (!normalize(run->pipeline, &text, run->rewritten, &dropped)) return out_of_memory(run, n);
-    run->rewrites = run->pipeline->n_rewrites > 0;
-    bool ok = text.n == 0 || find_added(run, &run->pipeline->normalized, text, first && !dropped, cut_all);
-    run->rewrites = false;
-    return ok;
+    size_t n = text.text.n;
+    if (!normalize(run->pipeline, &text, run->rewritten, run->marks, &dropped)) return out_of_memory(run, n);
+    return text.text.n == 0 || find_added(run, &run->pipeline->normalized, text, first && !dropped, cut_all);
 }
 
-bool pipeline_begins_special(const Pipeline *pipeline, const char *text, size_t n) {
-    const Prefixes *sets[] = {&pipeline->as_is, &pipeline->normalized};
-    for (size_t i = 0; i < 2; i++) {
-        int32_t found = sets[i]->n && prefixes_begin(sets[i], *text) ? prefixes_find(sets[i], text, n) : -1;
-        if (found >= 0 && pipeline->added[sets[i]->items[found].id].special) return true;
-    }
-    return false;
+/* The bits of tokens as bits of the pipeline's list. */
+static bool take_steers(Run *run, const unsigned char *steers) {
+    const Pipeline *pipeline = run->pipeline;
+    if (!(run->steers = calloc(pipeline->n_added / 8 + 1, 1))) return out_of_memory(run, pipeline->n_added);
+    for (size_t i = 0; i < pipeline->n_added; i++)
+        if (bit_of(steers, pipeline->added[i].id)) run->steers[i / 8] |= (unsigned char)(1u << i % 8);
+    return true;
 }
 
-bool pipeline_run(const Pipeline *pipeline, const char *text, size_t n, const Guards *special,
-                  const PipelineTaker *taker, Error *error) {
-    Run run = {.pipeline = pipeline, .taker = taker, .error = error, .special = special, .text = text};
-    bool ok = find_added(&run, &pipeline->as_is, (String){text, n}, true, normalize_rest);
+bool pipeline_run(const Pipeline *pipeline, String text, bool special, const char *marks,
+                  const unsigned char *steers, const PipelineTaker *taker, Error *error) {
+    Run run = {.pipeline = pipeline, .taker = taker, .error = error, .special = special};
+    bool ok = (!marks || take_steers(&run, steers)) &&
+              find_added(&run, &pipeline->as_is, (Marked){text, marks}, true, normalize_rest);
     for (size_t i = 0; i < 2; i++) free(run.rewritten[i].data);
+    for (size_t i = 0; i < 2; i++) free(run.marks[i].data);
     for (size_t i = 0; i <= PIPELINE_STEPS; i++) free(run.buffers[i].data);
+    free(run.steers);
     return ok;
 }
 

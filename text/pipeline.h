@@ -93,12 +93,12 @@ typedef struct PipelineTaker {
     bool (*piece)(void *context, String piece); /* never empty */
 } PipelineTaker;
 
-/* Runs n bytes of text through it. Special tokens are found but where `special` holds; NULL: they are not looked for. */
-bool pipeline_run(const Pipeline *pipeline, const char *text, size_t n, const Guards *special,
-                  const PipelineTaker *taker, Error *error);
-
-/* Whether text[0, n), n > 0, begins with what is found as a special token. */
-bool pipeline_begins_special(const Pipeline *pipeline, const char *text, size_t n);
+/*
+ * Runs a text through it; `special`: special tokens are looked for. Where `marks` [text.n] tell which bytes are from outside
+ * (prefixes_find_own), those tokens whose bit `steers` has, [tokens], are taken of the template's own bytes alone.
+ */
+bool pipeline_run(const Pipeline *pipeline, String text, bool special, const char *marks,
+                  const unsigned char *steers, const PipelineTaker *taker, Error *error);
 
 /* Appends the text as the normaliser rewrites it. False when memory runs out. */
 bool pipeline_normalize(const Pipeline *pipeline, String text, TextBuffer *out);

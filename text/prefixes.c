@@ -71,14 +71,26 @@ int32_t prefixes_find(const Prefixes *prefixes, const char *text, size_t n) {
     return i;
 }
 
-bool guards_hold(const Guards *guards, size_t at) {
-    size_t from = 0, to = guards->n;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (guards->at[middle] < at)
-            from = middle + 1;
-        else
-            to = middle;
+/* Whether a text of the set that steers, wholly the template's own, begins at text[at]. */
+static bool begins_own(const Prefixes *prefixes, const char *text, const char *marks, size_t at, size_t n,
+                       const unsigned char *steers) {
+    if (marks[at] || !prefixes_begin(prefixes, text[at])) return false;
+    int32_t i = prefixes_find(prefixes, text + at, n - at);
+    for (; i >= 0; i = prefixes->items[i].shorter)
+        if (bit_of(steers, prefixes->items[i].id) && !memchr(marks + at, 1, prefixes->items[i].text.n))
+            return true;
+    return false;
+}
+
+int32_t prefixes_find_own(const Prefixes *prefixes, const char *text, const char *marks, size_t at, size_t n,
+                          const unsigned char *steers) {
+    int32_t i = prefixes_find(prefixes, text + at, n - at);
+    for (; i >= 0; i = prefixes->items[i].shorter) {
+        size_t end = at + prefixes->items[i].text.n, next = at;
+        if (!memchr(marks + at, 1, end - at)) break;
+        if (bit_of(steers, prefixes->items[i].id)) continue;
+        while (next < end && !begins_own(prefixes, text, marks, next, n, steers)) next++;
+        if (next == end) break;
     }
-    return from < guards->n && guards->at[from] == at;
+    return i;
 }

@@ -38,13 +38,14 @@ static inline bool prefixes_begin(const Prefixes *prefixes, char first) {
 /* Index of the longest text that text[0, n), n > 0, begins with, or −1. Its chain of `shorter` are all others. */
 int32_t prefixes_find(const Prefixes *prefixes, const char *text, size_t n);
 
-/* Places in a text, ascending, where no special token begins, whatever it looks like. */
-typedef struct Guards {
-    size_t *at; /* [n] */
-    size_t n;
-    bool strict; /* and none is in what has been rewritten, where nobody knows the places */
-} Guards;
+/*
+ * The longest text that text[at, n), at < n, begins with and that may stand there, or −1. `marks` [n] are 0 for a byte of
+ * the template's own, 1 for one from outside; `steers` has a bit for each id. What steers may have no byte from outside; and
+ * what does not may, but then it takes no byte of one that steers and is the template's own.
+ */
+int32_t prefixes_find_own(const Prefixes *prefixes, const char *text, const char *marks, size_t at, size_t n,
+                          const unsigned char *steers);
 
-bool guards_hold(const Guards *guards, size_t at);
+static inline bool bit_of(const unsigned char *bits, int32_t id) { return bits[id / 8] >> id % 8 & 1; }
 
 #endif

@@ -52,7 +52,7 @@ static void assign_attribute(Render *r, const Node *target, Any value) {
     if (!object || object->kind != VALUE_NAMESPACE)
         fail(r, "'%.*s' is no namespace", string_shown(target->a->text), target->a->text.data);
     else
-        dict_set(r, *object, value_string(target->text), value);
+        dict_set(r, *object, value_own(target->text), value);
 }
 
 static void assign(Render *r, const Node *target, Any value) {
@@ -173,7 +173,7 @@ static void run_call_block(Render *r, const Node *node) {
 static Flow run_statement(Render *r, const Node *node) {
     Any value;
     switch ((NodeKind)node->kind) {
-    case NODE_TEXT: emit(r, node->text.data, node->text.n); break;
+    case NODE_TEXT: emit(r, text_own(node->text.data, node->text.n)); break;
     case NODE_OUTPUT:
         value = eval(r, node->a);
         if (!r->failed) emit_value(r, value, false);
@@ -213,7 +213,7 @@ static Flow run_statements(Render *r, const Node *first) {
 static void bind_parameters(Render *r, const Node *node, const Args *args, Any rest, Any keywords) {
     size_t at = 0;
     for (const Node *p = node->args; p && !r->failed; p = p->next, at++) {
-        const Any *keyword = dict_find(r, keywords, value_string(p->text));
+        const Any *keyword = dict_find(r, keywords, value_own(p->text));
         Any value = {.kind = VALUE_UNDEFINED, .n = (uint32_t)p->text.n, .text = p->text.data};
         if (at < args->list.n)
             value = args->list.items[at];
@@ -238,14 +238,14 @@ Any call_macro(Render *r, const Macro *macro, const Args *args) {
     Scope *before = scope_open(r, macro->scope);
     bind_parameters(r, node, args, rest, keywords);
     for (size_t i = 0; i < list.n && !r->failed; i += 2) {
-        String name = text_of(list.items[i]);
+        String name = string_of(list.items[i]);
         if (string_equals(name, "caller"))
             scope_set(r, caller, list.items[i + 1]);
         else if (!find_here(r, r->scope, name))
             dict_set(r, unknown, list.items[i], list.items[i + 1]);
     }
     if (!r->failed && unknown.items->n > 0 && !(node->op & USES_KWARGS)) {
-        String name = text_of(unknown.items->items[0]);
+        String name = string_of(unknown.items->items[0]);
         fail(r, "macro '%.*s' has no argument '%.*s'", string_shown(node->text), node->text.data,
              string_shown(name), name.data);
     }
@@ -298,21 +298,35 @@ void template_free(Template *template) {
     free(template);
 }
 
+/* Names of special tokens, which transformers gives a template, are its own words. */
+static bool is_token_name(String name) {
+    static const char end[] = "_token";
+    size_t n = sizeof end - 1;
+    return name.n > n && memcmp(name.data + name.n - n, end, n) == 0;
+}
+
 bool template_render(const Template *template, const Json *context, int64_t now, TextBuffer *out,
-                     Error *error) {
+                     TextBuffer *marks, Error *error) {
+    TextBuffer own_marks = {0};
+    if (!marks) marks = &own_marks;
     Render r = {.pool = {.most = TEMPLATE_MAX_MEMORY},
                 .out = out,
+                .marks = marks,
                 .out_start = out->n,
+                .marks_start = marks->n,
                 .error = error,
                 .line = 1,
                 .now = now};
     scope_open(&r, NULL);
     size_t n = context->kind == JSON_OBJECT ? context->n : 0;
-    for (size_t i = 0; !r.failed && i < n; i++)
-        scope_set(&r, json_key(context, i), value_from_json(&r, json_item(context, i)));
+    for (size_t i = 0; !r.failed && i < n; i++) {
+        String name = json_key(context, i);
+        scope_set(&r, name, value_from_json(&r, json_item(context, i), is_token_name(name)));
+    }
     scope_open(&r, r.scope);
     if (!r.failed) run_statements(&r, template->body);
-    if (r.failed) out->n = r.out_start;
+    if (r.failed) out->n = r.out_start, marks->n = r.marks_start;
+    free(own_marks.data);
     pool_free(&r.pool);
     return !r.failed;
 }

@@ -18,7 +18,10 @@ static void reach(Place *place, double score, size_t start, int32_t id) {
     if (place->start == UNSEEN || score > place->score) *place = (Place){score, (uint32_t)start, id};
 }
 
-static void find_ways(const Unigram *unigram, const char *text, size_t n, Place *places) {
+static bool may_be(const unsigned char *steers, int32_t id) { return !steers || !bit_of(steers, id); }
+
+static void find_ways(const Unigram *unigram, const char *text, size_t n, const unsigned char *steers,
+                      Place *places) {
     places[0].score = 0;
     for (size_t i = 1; i <= n; i++) places[i].start = UNSEEN;
     for (size_t start = 0, length; start < n; start += length) {
@@ -26,8 +29,9 @@ static void find_ways(const Unigram *unigram, const char *text, size_t n, Place 
         length = utf8_decode(text + start, n - start, &c);
         for (int32_t i = prefixes_find(&unigram->pieces, text + start, n - start); i >= 0;) {
             const Prefix *piece = &unigram->pieces.items[i];
-            reach(&places[start + piece->text.n], places[start].score + unigram->scores[piece->id], start,
-                  piece->id);
+            if (may_be(steers, piece->id))
+                reach(&places[start + piece->text.n], places[start].score + unigram->scores[piece->id], start,
+                      piece->id);
             i = piece->shorter;
         }
         /* Lower than any piece's score: where the character is one, nothing comes of this. */
@@ -36,9 +40,10 @@ static void find_ways(const Unigram *unigram, const char *text, size_t n, Place 
 }
 
 /* Pushes, the last first, the token of text[0, n), which is unknown in parts, or those of its bytes, or the unknown one. */
-static bool push_unknown(const Unigram *unigram, const char *text, size_t n, Tokens *tokens, Error *error) {
+static bool push_unknown(const Unigram *unigram, const char *text, size_t n, const unsigned char *steers,
+                         Tokens *tokens, Error *error) {
     int32_t i = prefixes_find(&unigram->pieces, text, n);
-    if (i >= 0 && unigram->pieces.items[i].text.n == n)
+    if (i >= 0 && unigram->pieces.items[i].text.n == n && may_be(steers, unigram->pieces.items[i].id))
         return tokens_push(tokens, unigram->pieces.items[i].id, error);
     size_t n_bytes = 0;
     while (unigram->byte_ids && n_bytes < n && unigram->byte_ids[(unsigned char)text[n_bytes]] >= 0)
@@ -53,8 +58,8 @@ static bool push_unknown(const Unigram *unigram, const char *text, size_t n, Tok
     return ok;
 }
 
-static bool push_way(const Unigram *unigram, const char *text, size_t n, const Place *places, Tokens *tokens,
-                     Error *error) {
+static bool push_way(const Unigram *unigram, const char *text, size_t n, const unsigned char *steers,
+                     const Place *places, Tokens *tokens, Error *error) {
     size_t first = tokens->n;
     bool ok = true;
     for (size_t end = n, start; ok && end > 0; end = start) {
@@ -66,7 +71,7 @@ static bool push_way(const Unigram *unigram, const char *text, size_t n, const P
         }
         while (start > 0 && (places[start].id < 0 || places[start].id == unigram->unknown))
             start = places[start].start;
-        ok = push_unknown(unigram, text + start, end - start, tokens, error);
+        ok = push_unknown(unigram, text + start, end - start, steers, tokens, error);
     }
     for (size_t a = first, b = tokens->n; a + 1 < b; a++, b--) {
         int32_t id = tokens->ids[a];
@@ -75,11 +80,12 @@ static bool push_way(const Unigram *unigram, const char *text, size_t n, const P
     return ok;
 }
 
-bool unigram_encode(const Unigram *unigram, const char *text, size_t n, Tokens *tokens, Error *error) {
-    Place *places = n < UINT32_MAX ? malloc((n + 1) * sizeof *places) : NULL;
-    if (!places) return error_set(error, "not enough memory to tokenize %zu bytes", n);
-    find_ways(unigram, text, n, places);
-    bool ok = push_way(unigram, text, n, places, tokens, error);
+bool unigram_encode(const Unigram *unigram, String text, const unsigned char *steers, Tokens *tokens,
+                    Error *error) {
+    Place *places = text.n < UINT32_MAX ? malloc((text.n + 1) * sizeof *places) : NULL;
+    if (!places) return error_set(error, "not enough memory to tokenize %zu bytes", text.n);
+    find_ways(unigram, text.data, text.n, steers, places);
+    bool ok = push_way(unigram, text.data, text.n, steers, places, tokens, error);
     free(places);
     return ok;
 }

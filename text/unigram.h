@@ -16,9 +16,10 @@ typedef struct Unigram {
 } Unigram;
 
 /*
- * Appends the tokens of text[0, n). A character that is no piece is unknown; neighbours of that kind are one token, or
+ * Appends the tokens of a text, none of which has its bit in `steers` (NULL: any may be). A character that is no piece is unknown; neighbours of that kind are one token, or
  * those of their bytes. Linear time. Fails when memory runs out, or when there is no token for what is unknown.
  */
-bool unigram_encode(const Unigram *unigram, const char *text, size_t n, Tokens *tokens, Error *error);
+bool unigram_encode(const Unigram *unigram, String text, const unsigned char *steers, Tokens *tokens,
+                    Error *error);
 
 #endif

@@ -71,15 +71,15 @@ static bool add_merge(VocabBuilder *builder, String line) {
     return vocab_add_merge(builder, (String){line.data, n_left}, (String){space + 1, n_right});
 }
 
-static bool read_scores(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
+static bool read_scores(Vocab *vocab, const Checkpoint *checkpoint, size_t n_listed, Error *error) {
     const char *path = checkpoint_path(checkpoint);
     NumberArray scores;
     if (!checkpoint_f32s(checkpoint, "tokenizer.ggml.scores", &scores, error)) return false;
     if (!scores.data) return error_set(error, "%s: tokenizer.ggml.scores is missing", path);
-    if (scores.n != vocab->n)
+    if (scores.n != n_listed)
         return error_set(error, "%s: tokenizer.ggml.scores has %zu elements for %zu tokens", path, scores.n,
-                         vocab->n);
-    for (size_t i = 0; i < scores.n; i++) {
+                         n_listed);
+    for (size_t i = 0; i < vocab->n; i++) {
         float score = f32_at(&scores, i);
         if (isnan(score))
             return error_set(error, "%s: tokenizer.ggml.scores of token %zu is not a number", path, i);
@@ -155,27 +155,41 @@ static bool read_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error)
     return true;
 }
 
+/*
+ * How many of the tokens that a file lists it also embeds: behind them may lie some that were added for a larger model, as in
+ * Ollama's files of Gemma 3. Ordinary tokens without a row are a mistake, and stay.
+ */
+static size_t count_embedded(const Checkpoint *checkpoint, size_t n_listed, const NumberArray *types) {
+    const Tensor *embedding = checkpoint_find(checkpoint, "token_embd.weight");
+    size_t n = n_listed;
+    while (embedding && types->data && n > embedding->dims[1] && i32_at(types, n - 1) != TOKEN_NORMAL &&
+           i32_at(types, n - 1) != TOKEN_BYTE)
+        n--;
+    return embedding && n > embedding->dims[1] ? n_listed : n;
+}
+
 static bool fill(VocabBuilder *builder, const Checkpoint *checkpoint) {
     Vocab *vocab = builder->vocab;
     Error *error = builder->error;
     StringArray tokens, merges = {0};
-    NumberArray types;
+    NumberArray types = {0};
     bool has_merges = vocab->kind == VOCAB_BPE;
     if (!checkpoint_strings(checkpoint, builder->tokens, &tokens, error) ||
         (has_merges && !checkpoint_strings(checkpoint, builder->merges, &merges, error)))
         return false;
-    if (!vocab_begin(builder, tokens.n, string_array_bytes(&tokens), merges.n) ||
-        !read_types(checkpoint, tokens.n, &types, error))
-        return false;
+    const size_t n_listed = tokens.n;
+    if (n_listed && !read_types(checkpoint, n_listed, &types, error)) return false;
+    const size_t n = count_embedded(checkpoint, n_listed, &types);
+    if (!vocab_begin(builder, n, string_array_bytes(&tokens), merges.n)) return false;
     if (has_merges && !merges.next)
         return error_set(error, "%s: %s is missing", builder->path, builder->merges);
-    for (size_t id = 0; tokens.n; id++)
+    for (size_t id = 0; id < n; id++)
         if (!vocab_add_token(builder, string_array_take(&tokens),
                              types.data ? (TokenType)i32_at(&types, id) : TOKEN_NORMAL))
             return false;
     while (merges.n)
         if (!add_merge(builder, string_array_take(&merges))) return false;
-    return has_merges || read_scores(vocab, checkpoint, error);
+    return has_merges || read_scores(vocab, checkpoint, n_listed, error);
 }
 
 /* In Phi-3's vocabulary, as published, these take the white space behind them; GGUF has no key for that. */

@@ -18,6 +18,7 @@ typedef struct VocabReader {
     VocabBuilder builder;
     const Json *root, *model;
     size_t n_rows;         /* of the embedding, which may have more than there are tokens; 0: unknown */
+    bool rows_are_said;    /* by a key, not by the tensor: no bytes of the file pay for them */
     size_t n;              /* ids */
     String *texts;         /* [n] as the file has them; data is NULL where an id has no token */
     unsigned char *types;  /* [n] TokenType */
@@ -150,7 +151,8 @@ static bool read_tokens(VocabReader *from) {
     if (!added || added->kind == JSON_NULL) added = &none;
     if (added->kind != JSON_ARRAY) return refuse_key(from, "not a list:", "added_tokens");
     if (!count_ids(from, vocab, added)) return false;
-    if (from->n < from->n_rows) from->n = from->n_rows;
+    size_t most = from->rows_are_said ? 4 * ((size_t)vocab->n + added->n) + 4096 : SIZE_MAX; /* as above */
+    if (from->n < from->n_rows && from->n_rows <= most) from->n = from->n_rows;
     if (!make_room(from, added->n)) return false;
     int64_t *ids = malloc((added->n + 1) * sizeof *ids); /* −1: not in the model */
     bool ok = ids || tokenizer_no_memory(&from->reader);
@@ -427,8 +429,34 @@ static bool read_decoder(VocabReader *from) {
     return tokenizer_read_decoder(&from->reader, json_get(from->root, "decoder"), from->vocab, from->texts);
 }
 
+/*
+ * The type of the model. Files of 2020 (openai-community/gpt2) name none: then it is the first that has all its members,
+ * in the library's order.
+ */
+static String model_type(const VocabReader *from) {
+    static const struct {
+        const char *type;
+        JsonKind vocab;
+        const char *others[3];
+    } untagged[] = {
+        {"BPE", JSON_OBJECT, {"merges"}},
+        {"WordPiece", JSON_OBJECT, {"unk_token", "continuing_subword_prefix", "max_input_chars_per_word"}},
+        {"WordLevel", JSON_OBJECT, {"unk_token"}},
+        {"Unigram", JSON_ARRAY, {NULL}},
+    };
+    const JsonKind vocab = json_get(from->model, "vocab")->kind;
+    if (json_get(from->model, "type")) return tokenizer_type(from->model);
+    for (size_t i = 0; i < sizeof untagged / sizeof *untagged; i++) {
+        bool fits = vocab == untagged[i].vocab;
+        for (size_t k = 0; k < 3 && untagged[i].others[k]; k++)
+            fits = fits && json_get(from->model, untagged[i].others[k]);
+        if (fits) return (String){untagged[i].type, strlen(untagged[i].type)};
+    }
+    return (String){"BPE", 3}; /* which says what is missing */
+}
+
 static bool read_model(VocabReader *from) {
-    String type = tokenizer_type(from->model);
+    String type = model_type(from);
     from->vocab->verbatim = !from->vocab->byte_level;
     if (string_equals(type, "Unigram")) return read_unigram(from);
     if (!string_equals(type, "BPE")) return refuse(from, "a model of a type that is not supported:", type);
@@ -467,7 +495,9 @@ bool vocab_load_json(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     Error where = {{0}};
     *vocab = (Vocab){0};
     const Tensor *embedding = checkpoint_find(checkpoint, "token_embd.weight");
-    if (embedding && embedding->dims[1] < 1 << 24) from.n_rows = (size_t)embedding->dims[1];
+    uint64_t n_rows = embedding ? embedding->dims[1] : 0;
+    if (!embedding && !checkpoint_u64(checkpoint, "attn.embedding_rows", &n_rows, error)) return false;
+    if (n_rows < 1 << 24) from.n_rows = (size_t)n_rows, from.rows_are_said = !embedding;
     if (!checkpoint_string(checkpoint, "tokenizer.huggingface.json", &text, error)) return false;
     from.builder =
         (VocabBuilder){vocab, error, from.reader.path, "tokenizer.json: vocab", "tokenizer.json: merges"};

@@ -204,7 +204,7 @@ static bool add_pre(KeyMaker *maker) {
     const PipelineTaker taker = {&places, take_no_token, take_piece};
     if (!places.begins) return no_memory(maker);
     const Pre *pre = NULL;
-    bool ok = pipeline_run(&bare, probe, n, false, &taker, maker->error);
+    bool ok = pipeline_run(&bare, (String){probe, n}, false, NULL, NULL, &taker, maker->error);
     for (size_t i = 0; ok && places.is_text && places.at == n && (pre = pre_row(i)); i++)
         if (pre->whole_words == vocab->whole_words && cuts_likewise(pre, &places)) break;
     free(places.begins);
@@ -287,7 +287,8 @@ static bool add_spaces(KeyMaker *maker) {
     static const char letter[] = "a";
     bool is_put = false;
     const PipelineTaker taker = {&is_put, take_no_token, take_front};
-    return pipeline_run(maker->vocab.pipeline, letter, 1, false, &taker, maker->error) &&
+    return pipeline_run(maker->vocab.pipeline, (String){letter, 1}, false, NULL, NULL, &taker,
+                        maker->error) &&
            add_number(maker, "tokenizer.ggml.add_space_prefix", VALUE_BOOL, is_put);
 }
 

@@ -13,7 +13,10 @@ static const Option all_know[] = {
     {"--help", "-h", OPTION_ON, AT(help)},
 };
 
-static const Option of_a_model[] = {{"--ctx-size", "-c", OPTION_INT, AT(n_ctx), 2, 1e9}};
+static const Option of_a_model[] = {
+    {"--model", "-m", OPTION_ONCE, AT(model), .file = true},
+    {"--ctx-size", "-c", OPTION_INT, AT(n_ctx), 2, 1e9},
+};
 
 static const Option of_a_text[] = {
     {"--prompt", "-p", OPTION_ONCE, AT(prompt)},
@@ -43,6 +46,8 @@ static bool parse_options(const View *view, const Held *held, StudyOptions *o, v
     for (size_t i = 0; i < n; i++) tables[i].no_files = held;
     size_t n_files = held ? 0 : view->needs & NEEDS_OTHER ? 2 : 1;
     if (!options_parse(tables, n, argc, argv, files, n_files, error)) return false;
+    if (files[0] && o->model)
+        return error_set(error, "one model at a time: '%s' after '%s'", files[0], o->model);
     if (files[0]) o->model = files[0];
     o->other = files[1];
     return !(held && held->out) || (o->json && !o->help) ||
@@ -61,21 +66,26 @@ static bool find_files(const View *view, const void *own, StudyOptions *o, int a
     unsigned needs = view->needs;
     if (needs & NEEDS_OTHER && o->model && !o->other)
         return error_set(error, "%s takes two models; '%s' is one", view->name, o->model);
+    bool has_text = !(needs & NEEDS_TEXT) || o->prompt || o->prompt_file || o->ids;
+    if (o->model && !has_text && !is_model_name(o->model, error)) return false;
     if (o->model || needs & FILE_IS_OPTIONAL || (view->is_bare && view->is_bare(own))) return true;
     bool has_default = needs & NEEDS_MODEL && !(needs & NEEDS_OTHER) && argc > 1;
-    if (has_default) o->model = default_model("study", path, size);
+    if (has_default) o->model = default_model("study", "", path, size);
     return o->model ||
            error_set(error, "no %s is named%s: see ./study %s --help", needs & NEEDS_MODEL ? "model" : "file",
                      has_default ? ", here is no ./model.bin, and none is installed" : "", view->name);
 }
 
 static void print_view_help(const View *view) {
-    printf("usage: study %s %s\n%c%s.\n\n%s", view->name,
+    print_help(stdout, "usage: study ");
+    printf("%s %s\n%c%s.\n\n", view->name,
            view->usage ? view->usage : "[MODEL] [-p TEXT | -f FILE | stdin] [options]",
-           view->summary[0] - 'a' + 'A', view->summary + 1, view->help);
+           view->summary[0] - 'a' + 'A', view->summary + 1);
+    print_help(stdout, view->help);
     if (view->needs & NEEDS_TEXT)
-        puts(
-            "\nOptions of all commands (--bos, --json, --special …): ./study --help. Definitions: docs/STUDY.md");
+        print_help(stdout,
+                   "\nOptions of all commands (--bos, --json, --special …): ./study --help. Definitions: "
+                   "docs/STUDY.md\n");
 }
 
 /* The tokens of --ids join those of the text. Alone they are taken as they stand: no BOS is put in front. */

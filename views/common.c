@@ -1,6 +1,5 @@
 #include "views/view.h"
 
-#include "cli/output.h"
 #include "generate.h"
 #include "measures/ablation.h"
 #include "measures/scores.h"
@@ -138,11 +137,13 @@ bool study_generate(Study *study, Generator *generator, size_t n_predict, void (
 }
 
 bool study_check_output(const Study *study, const char *output, const char *example, Error *error) {
-    const StudyOptions *o = study->options;
-    if (!output) return error_set(error, "%s writes a file: name it with -o %s", study->view->name, example);
-    return output_spares("-o", output, o->model, "model", error) &&
-           output_spares("-o", output, o->tokenizer, "vocabulary", error) &&
-           output_spares("-o", output, o->prompt_file, "text", error);
+    return output || error_set(error, "%s writes a file: name it with -o %s", study->view->name, example);
+}
+
+Inputs study_inputs(const Study *study) {
+    return (Inputs){.model = study->model ? model_checkpoint(study->model) : NULL,
+                    .vocabulary = study->vocabulary,
+                    .text = study->options->prompt_file};
 }
 
 static bool check_below(const char *what, size_t value, size_t n, Error *error) {

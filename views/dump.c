@@ -294,7 +294,8 @@ static bool write_arrays(Dump *dump, Arena *arena, Error *error) {
     Probe probe = {dump, wants, visit};
     Session *session = subject_session(subject, 0, &probe, error);
     if (!session) return false;
-    dump->writer = npz_create(dump->output, dump->arrays, dump->n_arrays, error);
+    const Inputs inputs = study_inputs(dump->study);
+    dump->writer = npz_create(dump->output, &inputs, dump->arrays, dump->n_arrays, error);
     bool ok = dump->writer && write_text(dump, arena, error) &&
               subject_feed(subject, session, subject->tokens.ids, subject->tokens.n,
                            dump->wanted[PROBE_LOGITS] ? ignore_logits : NULL, NULL, error);

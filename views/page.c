@@ -11,42 +11,42 @@
 
 enum { TOP = 20 };
 
-static bool lens_wants(Page *page, ProbeSite site, size_t layer, size_t head) {
-    return has_part(page, PART_LENS) && lens_rows_want(&page->lens, site, layer, head);
+static bool lens_wants(Numbers *numbers, ProbeSite site, size_t layer, size_t head) {
+    return has_part(numbers, PART_LENS) && lens_rows_want(&numbers->lens, site, layer, head);
 }
 
-static bool traces_wanted(const Page *page, ProbeSite site, size_t layer) {
-    return has_part(page, PART_PATTERNS) && traces_want(&page->traces, site, layer);
+static bool traces_wanted(const Numbers *numbers, ProbeSite site, size_t layer) {
+    return has_part(numbers, PART_PATTERNS) && traces_want(&numbers->traces, site, layer);
 }
 
-static bool writes_wanted(const Page *page, ProbeSite site, size_t layer) {
-    return has_part(page, PART_WRITES) && writes_want(&page->writes, site, layer);
+static bool writes_wanted(const Numbers *numbers, ProbeSite site, size_t layer) {
+    return has_part(numbers, PART_WRITES) && writes_want(&numbers->writes, site, layer);
 }
 
-static bool effects_wanted(const Page *page, ProbeSite site, size_t layer) {
-    return has_part(page, PART_EXPLAINED) && effects_want(&page->effects, site, layer);
+static bool effects_wanted(const Numbers *numbers, ProbeSite site, size_t layer) {
+    return has_part(numbers, PART_EXPLAINED) && effects_want(&numbers->effects, site, layer);
 }
 
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
-    Page *page = user;
-    return lens_wants(page, site, layer, head) || (site == PROBE_PATTERN && page->text.sums) ||
-           traces_wanted(page, site, layer) || writes_wanted(page, site, layer) ||
-           effects_wanted(page, site, layer);
+    Numbers *numbers = user;
+    return lens_wants(numbers, site, layer, head) || (site == PROBE_PATTERN && numbers->text.sums) ||
+           traces_wanted(numbers, site, layer) || writes_wanted(numbers, site, layer) ||
+           effects_wanted(numbers, site, layer);
 }
 
 static void visit(void *user, const Activation *seen) {
-    Page *page = user;
-    if (lens_wants(page, seen->site, seen->layer, seen->head)) lens_rows_keep(&page->lens, seen);
-    if (seen->site == PROBE_PATTERN && page->text.sums) heads_add(&page->text, seen);
-    if (traces_wanted(page, seen->site, seen->layer)) traces_add(&page->traces, seen);
-    if (writes_wanted(page, seen->site, seen->layer)) writes_add(&page->writes, seen);
-    if (effects_wanted(page, seen->site, seen->layer)) effects_add(&page->effects, seen);
+    Numbers *numbers = user;
+    if (lens_wants(numbers, seen->site, seen->layer, seen->head)) lens_rows_keep(&numbers->lens, seen);
+    if (seen->site == PROBE_PATTERN && numbers->text.sums) heads_add(&numbers->text, seen);
+    if (traces_wanted(numbers, seen->site, seen->layer)) traces_add(&numbers->traces, seen);
+    if (writes_wanted(numbers, seen->site, seen->layer)) writes_add(&numbers->writes, seen);
+    if (effects_wanted(numbers, seen->site, seen->layer)) effects_add(&numbers->effects, seen);
 }
 
 static void add_logits(void *user, size_t position, const float *logits) {
-    Page *page = user;
-    if (has_part(page, PART_PREDICTIONS)) predictions_add(&page->predictions, position, logits);
-    if (has_part(page, PART_LENS)) lens_rows_add(&page->lens, page->session, position, logits);
+    Numbers *numbers = user;
+    if (has_part(numbers, PART_PREDICTIONS)) predictions_add(&numbers->predictions, position, logits);
+    if (has_part(numbers, PART_LENS)) lens_rows_add(&numbers->lens, numbers->session, position, logits);
 }
 
 static void tell_progress(void *user) {
@@ -111,106 +111,111 @@ static bool choose_positions(Page *page, Error *error) {
 
 /* The first position that is fed under the probe: token --from is foreseen one before it. */
 static size_t first_fed(const Page *page) {
-    return page->from - (page->from > 0 && has_part(page, PART_PREDICTIONS));
+    return page->from - (page->from > 0 && has_part(&page->as_is, PART_PREDICTIONS));
 }
 
-static bool begin_predictions(Page *page, Predictions *predictions, Error *error) {
+static bool begin_predictions(Numbers *numbers, Error *error) {
+    const Page *page = numbers->page;
     size_t n_top = at_most(page->top == NOT_GIVEN ? TOP : page->top, page->config->n_vocab);
-    if (!predictions_begin(predictions, &page->study->subject, &page->study->arena, n_top, error))
+    if (!has_part(numbers, PART_PREDICTIONS)) return true;
+    if (!predictions_begin(&numbers->predictions, &page->study->subject, &page->study->arena, n_top, error))
         return false;
-    predictions->end = page->to;
+    numbers->predictions.end = page->to;
     return true;
 }
 
-static bool begin_heads(Page *page, Error *error) {
-    Study *study = page->study;
-    const Subject *subject = &study->subject;
-    RandomTexts random = {.bos = repeats_with_bos(study), .seed = study->seed};
-    bool text = has_part(page, PART_TEXT) && subject->tokens.n > 1;
-    bool repeat = has_part(page, PART_REPEAT) && heads_can_repeat(subject, random.bos);
-    return (!text || heads_begin(&page->text, subject, &study->arena, NULL, error)) &&
-           (!repeat || heads_begin(&page->repeat, subject, &study->arena, &random, error));
-}
-
 /* As many tokens as `explain` lists. */
-static bool begin_effects(Page *page, Error *error) {
-    const Study *study = page->study;
-    if (!has_part(page, PART_EXPLAINED) || has_gated_heads(study->model)) return true;
-    page->effects = (Effects){.n_layers = page->config->n_layer,
-                              .n_heads = page->config->n_head,
-                              .layers = page->layers,
-                              .query = page->query,
-                              .n_top = N_EFFECTS};
-    return effects_begin(&page->effects, &study->subject, &page->study->arena, error);
+static bool begin_effects(Numbers *numbers, Error *error) {
+    const Page *page = numbers->page;
+    Study *study = page->study;
+    if (!has_part(numbers, PART_EXPLAINED) || has_gated_heads(study->model)) return true;
+    numbers->effects = (Effects){.n_layers = page->config->n_layer,
+                                 .n_heads = page->config->n_head,
+                                 .layers = page->layers,
+                                 .query = page->query,
+                                 .n_top = N_EFFECTS};
+    return effects_begin(&numbers->effects, &study->subject, &study->arena, error);
 }
 
-static bool allocate(Page *page, Error *error) {
-    Study *study = page->study;
-    const Subject *subject = &study->subject;
-    Arena *arena = &study->arena;
-    bool patterns = has_part(page, PART_PATTERNS);
-    page->named = arena_new(arena, page->config->n_vocab, sizeof *page->named);
-    page->levels = arena_new(arena, subject->tokens.n, 2);
-    page->made_by = command_line(study, error);
-    return page->made_by &&
-           (!has_part(page, PART_PREDICTIONS) || begin_predictions(page, &page->predictions, error)) &&
-           (!has_part(page, PART_LENS) ||
-            lens_rows_begin(&page->lens, subject, arena, first_fed(page), page->to, error)) &&
-           (!patterns || traces_begin(&page->traces, subject, arena, page->layers, page->from, page->to,
+static bool begin_text(Numbers *numbers, Error *error) {
+    Study *study = numbers->page->study;
+    if (!has_part(numbers, PART_TEXT) || study->subject.tokens.n < 2) return true;
+    if (!heads_begin(&numbers->text, &study->subject, &study->arena, NULL, error)) return false;
+    heads_start(&numbers->text, 0);
+    return true;
+}
+
+/* Room for the numbers of a text that is fed from `first` on. */
+static bool begin_numbers(Numbers *numbers, size_t first, Error *error) {
+    const Page *page = numbers->page;
+    const Subject *subject = &page->study->subject;
+    Arena *arena = &page->study->arena;
+    bool patterns = has_part(numbers, PART_PATTERNS);
+    return begin_predictions(numbers, error) &&
+           (!has_part(numbers, PART_LENS) ||
+            lens_rows_begin(&numbers->lens, subject, arena, first, page->to, error)) &&
+           (!patterns || traces_begin(&numbers->traces, subject, arena, page->layers, page->from, page->to,
                                       page->query, error)) &&
-           (!has_part(page, PART_WRITES) ||
-            writes_begin(&page->writes, subject, arena, page->layers,
-                         patterns ? &page->traces.output_norms : NULL, error)) &&
-           begin_effects(page, error) && begin_heads(page, error);
+           (!has_part(numbers, PART_WRITES) ||
+            writes_begin(&numbers->writes, subject, arena, page->layers,
+                         patterns ? &numbers->traces.output_norms : NULL, error)) &&
+           begin_effects(numbers, error) && begin_text(numbers, error);
+}
+
+static bool finish_numbers(Numbers *numbers, Error *error) {
+    return (!has_part(numbers, PART_PATTERNS) || traces_finish(&numbers->traces, error)) &&
+           (!numbers->effects.n_heads || effects_finish(&numbers->effects, error));
 }
 
 static bool feed(Page *page, Error *error) {
     const Subject *subject = &page->study->subject;
-    Probe probe = {page, wants, visit};
+    Numbers *numbers = &page->as_is;
+    Probe probe = {numbers, wants, visit};
     size_t first = first_fed(page);
-    bool logits = has_part(page, PART_PREDICTIONS | PART_LENS);
-    page->session = subject_resume(subject, 0, first, &probe, error);
-    bool ok = page->session && subject_feed(subject, page->session, subject->tokens.ids + first,
-                                            page->to - first, logits ? add_logits : NULL, page, error);
-    subject_release(subject, page->session);
-    return ok && (!has_part(page, PART_PATTERNS) || traces_finish(&page->traces, error)) &&
-           (!page->effects.n_heads || effects_finish(&page->effects, error));
+    bool logits = has_part(numbers, PART_PREDICTIONS | PART_LENS);
+    Session *session = subject_resume(subject, 0, first, &probe, error);
+    numbers->session = session;
+    bool ok = session && subject_feed(subject, session, subject->tokens.ids + first, page->to - first,
+                                      logits ? add_logits : NULL, numbers, error);
+    subject_release(subject, session);
+    return ok && finish_numbers(numbers, error);
+}
+
+static bool begin_repeat(Page *page, Error *error) {
+    Study *study = page->study;
+    RandomTexts random = {.bos = repeats_with_bos(study), .seed = study->seed};
+    if (!has_part(&page->as_is, PART_REPEAT) || !heads_can_repeat(&study->subject, random.bos)) return true;
+    return heads_begin(&page->repeat, &study->subject, &study->arena, &random, error);
 }
 
 static bool gather(Page *page, Error *error) {
-    if (!choose_positions(page, error) || !allocate(page, error)) return false;
-    if (page->text.sums) heads_start(&page->text, 0);
-    return ((page->parts & ~(unsigned)PART_REPEAT) == 0 || feed(page, error)) &&
+    Arena *arena = &page->study->arena;
+    if (!choose_positions(page, error)) return false;
+    page->named = arena_new(arena, page->config->n_vocab, sizeof *page->named);
+    page->levels = arena_new(arena, page->study->subject.tokens.n, 2);
+    page->made_by = command_line(page->study, error);
+    if (!page->made_by || !begin_numbers(&page->as_is, first_fed(page), error) || !begin_repeat(page, error))
+        return false;
+    return ((page->as_is.parts & ~(unsigned)PART_REPEAT) == 0 || feed(page, error)) &&
            (!page->repeat.sums || heads_feed(&page->repeat, false, error));
 }
 
-static bool changed_want(void *user, ProbeSite site, size_t layer, size_t head) {
-    const Page *page = user;
-    (void)head;
-    return layer > ablation_first_layer(&page->ablation) && traces_want(&page->changed, site, layer);
-}
-
-static void changed_add(void *user, const Activation *seen) { traces_add(&((Page *)user)->changed, seen); }
-
-/* --ablate: the text once more without these heads. */
+/* --ablate: the text once more without these parts. */
 static bool gather_without(Page *page, Error *error) {
-    Study *study = page->study;
-    const Subject *subject = &study->subject;
+    Numbers *changed = &page->changed;
     Ablation *ablation = &page->ablation;
-    Probe probe = {page, changed_want, changed_add};
-    bool patterns = page->ablated_parts & PART_PATTERNS, predictions = page->ablated_parts & PART_PREDICTIONS;
-    if (subject->tokens.n < 2 && !page->ranged)
+    Probe probe = {changed, wants, visit};
+    if (page->study->subject.tokens.n < 2 && !page->ranged)
         return error_set(error, "--ablate scores each token after the first: give a text of two or more");
     ablation->from = page->from;
     ablation->to = page->to;
-    if (patterns) ablation->look = &probe;
-    return (!predictions || begin_predictions(page, &page->without, error)) &&
-           (!patterns ||
-            traces_begin_patterns(&page->changed, subject, &study->arena, page->layers, page->from, error)) &&
-           ablation_baseline(ablation, error) &&
-           ablation_run(ablation, &page->difference, predictions ? predictions_add : NULL, &page->without,
-                        error) &&
-           (!patterns || traces_finish(&page->changed, error));
+    if (changed->parts & ~(unsigned)PART_PREDICTIONS) ablation->look = &probe;
+    if (!begin_numbers(changed, ablation_first_position(ablation), error) ||
+        !ablation_baseline(ablation, error))
+        return false;
+    changed->session = ablation->session;
+    return ablation_run(ablation, &page->difference, add_logits, changed, error) &&
+           finish_numbers(changed, error);
 }
 
 static bool check_svg(Page *page, Error *error) {
@@ -278,8 +283,8 @@ static bool choose_parts_of_page(Page *page, Error *error) {
             error, "--from, --to, --parts and --ablated-only choose from the numbers: give them with --json");
     if (page->ablated_only && !page->ablate)
         return error_set(error, "--ablated-only: say by --ablate what is switched off");
-    page->ablated_parts = page->parts;
-    if (page->ablated_only) page->parts = 0;
+    page->as_is = (Numbers){.page = page, .parts = page->ablated_only ? 0 : page->parts};
+    page->changed = (Numbers){.page = page, .parts = page->parts & ~(unsigned)PART_REPEAT};
     return true;
 }
 

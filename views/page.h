@@ -29,6 +29,19 @@ enum {
     ALL_PARTS = 127,
 };
 
+/* What one pass over the text gives, of the model as it is or without what --ablate names. */
+typedef struct Numbers {
+    const struct Page *page;
+    unsigned parts;
+    const Session *session;
+    Predictions predictions;
+    LensRows lens;
+    Traces traces;
+    Writes writes;
+    Effects effects; /* at the query; without heads where a gate stands behind z */
+    Heads text;      /* without sums where there can be none */
+} Numbers;
+
 typedef struct Page {
     const char *output, *layer_list, *ablate, *svg, *part_list;
     size_t from, to;          /* positions whose numbers are given */
@@ -43,26 +56,19 @@ typedef struct Page {
     Patterns figure; /* of --svg */
     size_t n_prompt; /* tokens from here on were generated */
     bool ablated_only;
-    unsigned parts, ablated_parts; /* of the model as it is, and without what --ablate names */
-    bool ranged;                   /* --from or --to is given */
-    bool *layers;                  /* [n_layer] whose heads' patterns are kept */
-    Session *session;
-    Predictions predictions;
-    LensRows lens;
-    Traces traces;
-    Writes writes;
-    Effects effects;    /* at the query; without heads where a gate stands behind z */
-    Heads text, repeat; /* without sums where there can be none */
-    Ablation ablation;  /* of --ablate */
+    unsigned parts; /* of --parts */
+    bool ranged;    /* --from or --to is given */
+    bool *layers;   /* [n_layer] whose heads' patterns are kept */
+    Numbers as_is, changed;
+    Heads repeat;      /* on random tokens, of the model as it is; without sums where there can be none */
+    Ablation ablation; /* of --ablate */
     Difference difference;
-    Predictions without;   /* … those heads */
-    Traces changed;        /* patterns without them */
     const char *made_by;   /* the command line */
     bool *named;           /* [n_vocab] tokens that the page names by id */
     unsigned char *levels; /* [n_tokens][2] norms on their way into the page */
 } Page;
 
-static inline bool has_part(const Page *page, unsigned part) { return page->parts & part; }
+static inline bool has_part(const Numbers *numbers, unsigned part) { return numbers->parts & part; }
 
 /* Writes the page's data; user is the Page. */
 void page_json(void *user, FILE *file);

@@ -83,7 +83,7 @@ static bool finish(Page *page, Error *error) {
         fputs(": a page that takes a GGUF file", stdout);
     } else {
         size_t n = page->study->subject.tokens.n,
-               n_heads = page->svg ? 1 : page->traces.n_layers * page->config->n_head;
+               n_heads = page->svg ? 1 : page->as_is.traces.n_layers * page->config->n_head;
         printf(": %zu token%s, %zu head%s", n, n == 1 ? "" : "s", n_heads, n_heads == 1 ? "" : "s");
     }
     if (bytes >= 0) printf(", %ld kB", (bytes + 500) / 1000);
@@ -93,7 +93,10 @@ static bool finish(Page *page, Error *error) {
     return true;
 }
 
-bool page_file_open(Page *page, Error *error) { return output_open(&page->file, page->output, error); }
+bool page_file_open(Page *page, Error *error) {
+    const Inputs inputs = study_inputs(page->study);
+    return output_open(&page->file, page->output, &inputs, error);
+}
 
 bool page_file_write(Page *page, Error *error) {
     return (page->svg ? write_figure(page, error) : write_page(page, error)) && finish(page, error);

@@ -55,7 +55,9 @@ static void json_next(Report *report, const Page *page, const Predictions *predi
  * with `totals` "totals": {"n", "nll_nats", "perplexity", "bits_per_byte"};
  * "next": [{"entropy_nats", "log_sum", "top": [id, logit, …], "rest": […]}, …], after each token.
  */
-static void json_predictions(Report *report, const Page *page, const Predictions *predictions, bool totals) {
+static void json_predictions(Report *report, const Numbers *numbers, bool totals) {
+    const Page *page = numbers->page;
+    const Predictions *predictions = &numbers->predictions;
     if (!predictions->items) {
         json_null(report, "positions");
         if (totals) json_null(report, "totals");
@@ -71,11 +73,12 @@ static void json_predictions(Report *report, const Page *page, const Predictions
 }
 
 /* [p, rank, id, p, …]: of the final answer, then the likeliest. */
-static void json_lens_row(Report *report, const Page *page, const LensRow *row) {
+static void json_lens_row(Report *report, const Numbers *numbers, const LensRow *row) {
+    const Page *page = numbers->page;
     json_array(report, NULL);
     json_rounded(report, NULL, (double)row->final_p);
     json_int(report, NULL, row->final_rank);
-    for (size_t k = 0; k < page->lens.n_top; k++) {
+    for (size_t k = 0; k < numbers->lens.n_top; k++) {
         json_id(report, NULL, page, row->top[k]);
         json_rounded(report, NULL, (double)row->top_p[k]);
     }
@@ -83,10 +86,11 @@ static void json_lens_row(Report *report, const Page *page, const LensRow *row) 
 }
 
 /* "lens": {"rows": ["0_pre", …, "final_post"], "positions": [{"final", "rows": [[p, rank, id, p, …], …]}, …]} */
-static void json_lens(Report *report, const Page *page) {
-    const LensRows *lens = &page->lens;
+static void json_lens(Report *report, const Numbers *numbers) {
+    const Page *page = numbers->page;
+    const LensRows *lens = &numbers->lens;
     char name[32];
-    if (!has_part(page, PART_LENS)) {
+    if (!has_part(numbers, PART_LENS)) {
         json_null(report, "lens");
         return;
     }
@@ -100,7 +104,7 @@ static void json_lens(Report *report, const Page *page) {
         json_id(report, "final", page, lens->final[at]);
         json_array(report, "rows");
         for (size_t i = 0; i < lens->n_rows; i++)
-            json_lens_row(report, page, &lens->rows[at * lens->n_rows + i]);
+            json_lens_row(report, numbers, &lens->rows[at * lens->n_rows + i]);
         json_end_array(report);
         json_end_object(report);
     }
@@ -132,21 +136,21 @@ static void json_norms(Report *report, const Page *page, const double *norms) {
 }
 
 /* "raised": [id, effect, …] */
-static void json_effects(Report *report, const char *key, const Page *page, const Effect *effects) {
+static void json_effects(Report *report, const char *key, const Numbers *numbers, const Effect *effects) {
     json_array(report, key);
-    for (size_t i = 0; i < page->effects.n_top; i++) {
-        json_id(report, NULL, page, effects[i].id);
+    for (size_t i = 0; i < numbers->effects.n_top; i++) {
+        json_id(report, NULL, numbers->page, effects[i].id);
         json_rounded(report, NULL, effects[i].logit);
     }
     json_end_array(report);
 }
 
-static void json_written(Report *report, const Page *page, size_t layer, size_t head) {
-    const HeadEffects *written = effects_of(&page->effects, layer, head);
+static void json_written(Report *report, const Numbers *numbers, size_t layer, size_t head) {
+    const HeadEffects *written = effects_of(&numbers->effects, layer, head);
     json_object(report, NULL);
     json_rounded(report, "output_norm", written->output_norm);
-    json_effects(report, "raised", page, written->raised);
-    json_effects(report, "lowered", page, written->lowered);
+    json_effects(report, "raised", numbers, written->raised);
+    json_effects(report, "lowered", numbers, written->lowered);
     json_end_object(report);
 }
 
@@ -160,8 +164,9 @@ typedef enum Trace {
 } Trace;
 
 /* What is kept of a head, value norms of a kv head. Scores are written as they lie in memory: little-endian, wherever we run. */
-static void json_trace(Report *report, const Page *page, Trace trace, size_t layer, size_t head) {
-    const Traces *traces = &page->traces;
+static void json_trace(Report *report, const Numbers *numbers, Trace trace, size_t layer, size_t head) {
+    const Page *page = numbers->page;
+    const Traces *traces = &numbers->traces;
     size_t n_scores = traces->n_scores;
     switch (trace) {
     case TRACE_PATTERN: json_pattern(report, traces, layer, head); break;
@@ -173,20 +178,21 @@ static void json_trace(Report *report, const Page *page, Trace trace, size_t lay
         json_base64(report, NULL, traces->scores + traces_place(traces, layer, head) * n_scores,
                     n_scores * sizeof *traces->scores);
         break;
-    case TRACE_WRITES: json_norms(report, page, output_norms_of(&page->writes.heads, layer, head)); break;
-    case TRACE_EFFECTS: json_written(report, page, layer, head); break;
+    case TRACE_WRITES: json_norms(report, page, output_norms_of(&numbers->writes.heads, layer, head)); break;
+    case TRACE_EFFECTS: json_written(report, numbers, layer, head); break;
     }
 }
 
 /* [[one for each head] for each traced layer] */
-static void json_by_head(Report *report, const char *key, const Page *page, Trace trace) {
+static void json_by_head(Report *report, const char *key, const Numbers *numbers, Trace trace) {
+    const Page *page = numbers->page;
     const Config *config = page->config;
     size_t n_head = trace == TRACE_VALUE_NORMS ? config->n_head_kv : config->n_head;
     json_array(report, key);
     for (size_t layer = 0; layer < config->n_layer; layer++) {
         if (!page->layers[layer]) continue;
         json_array(report, NULL);
-        for (size_t head = 0; head < n_head; head++) json_trace(report, page, trace, layer, head);
+        for (size_t head = 0; head < n_head; head++) json_trace(report, numbers, trace, layer, head);
         json_end_array(report);
     }
     json_end_array(report);
@@ -199,67 +205,75 @@ static void json_traced_layers(Report *report, const Page *page) {
     json_end_array(report);
 }
 
-/* The members "patterns", "output_norms", "value_norms" and "steps". */
-static void json_traces(Report *report, const Page *page) {
-    const Traces *traces = &page->traces;
-    if (!has_part(page, PART_PATTERNS)) {
-        static const char *const members[] = {"patterns", "output_norms", "value_norms", "steps"};
-        for (size_t i = 0; i < 4; i++) json_null(report, members[i]);
+/* The members "output_norms", "value_norms" and "steps". */
+static void json_steps(Report *report, const Numbers *numbers) {
+    const Traces *traces = &numbers->traces;
+    if (!has_part(numbers, PART_PATTERNS)) {
+        static const char *const members[] = {"output_norms", "value_norms", "steps"};
+        for (size_t i = 0; i < 3; i++) json_null(report, members[i]);
         return;
     }
-    json_object(report, "patterns");
-    json_rounded(report, "least", (double)traces->least);
-    json_traced_layers(report, page);
-    json_by_head(report, "data", page, TRACE_PATTERN);
-    json_end_object(report);
-    if (has_gated_heads(page->study->model))
+    if (has_gated_heads(numbers->page->study->model))
         json_null(report, "output_norms"); /* what a gate leaves of them depends on the query */
     else
-        json_by_head(report, "output_norms", page, TRACE_OUTPUT_NORMS);
-    json_by_head(report, "value_norms", page, TRACE_VALUE_NORMS);
+        json_by_head(report, "output_norms", numbers, TRACE_OUTPUT_NORMS);
+    json_by_head(report, "value_norms", numbers, TRACE_VALUE_NORMS);
     json_object(report, "steps");
     json_int(report, "first", (int64_t)traces->first);
     json_int(report, "n", (int64_t)traces->n_queries);
     json_int(report, "max_keys", MAX_KEYS);
     json_int(report, "max_masked", MAX_MASKED);
-    json_by_head(report, "scores", page, TRACE_SCORES);
+    json_by_head(report, "scores", numbers, TRACE_SCORES);
     json_end_object(report);
 }
 
-static void json_by_layer(Report *report, const char *key, const Page *page, const double *norms, size_t n) {
+static void json_patterns(Report *report, const Numbers *numbers) {
+    if (!has_part(numbers, PART_PATTERNS)) {
+        json_null(report, "patterns");
+        return;
+    }
+    json_object(report, "patterns");
+    json_rounded(report, "least", (double)numbers->traces.least);
+    json_traced_layers(report, numbers->page);
+    json_by_head(report, "data", numbers, TRACE_PATTERN);
+    json_end_object(report);
+}
+
+static void json_by_layer(Report *report, const char *key, const Numbers *numbers, const double *norms,
+                          size_t n) {
     json_array(report, key);
-    for (size_t i = 0; i < n; i++) json_norms(report, page, norms + i * page->writes.n);
+    for (size_t i = 0; i < n; i++) json_norms(report, numbers->page, norms + i * numbers->writes.n);
     json_end_array(report);
 }
 
 /* "writes": {"layers", "resid": [n_layer + 1], "attn": [n_layer], "mlp": [n_layer], "heads": [traced][n_head] or null} */
-static void json_writes(Report *report, const Page *page) {
-    const Writes *writes = &page->writes;
-    if (!has_part(page, PART_WRITES)) {
+static void json_writes(Report *report, const Numbers *numbers) {
+    const Writes *writes = &numbers->writes;
+    if (!has_part(numbers, PART_WRITES)) {
         json_null(report, "writes");
         return;
     }
     json_object(report, "writes");
-    json_traced_layers(report, page);
-    json_by_layer(report, "resid", page, writes->resid, writes->n_layer + 1);
-    json_by_layer(report, "attn", page, writes->attn, writes->n_layer);
-    json_by_layer(report, "mlp", page, writes->mlp, writes->n_layer);
+    json_traced_layers(report, numbers->page);
+    json_by_layer(report, "resid", numbers, writes->resid, writes->n_layer + 1);
+    json_by_layer(report, "attn", numbers, writes->attn, writes->n_layer);
+    json_by_layer(report, "mlp", numbers, writes->mlp, writes->n_layer);
     if (writes->heads.n_heads)
-        json_by_head(report, "heads", page, TRACE_WRITES);
+        json_by_head(report, "heads", numbers, TRACE_WRITES);
     else
         json_null(report, "heads");
     json_end_object(report);
 }
 
 /* "explained": {"query", "heads": [traced][n_head]}, or null */
-static void json_explained(Report *report, const Page *page) {
-    if (!page->effects.n_heads) {
+static void json_explained(Report *report, const Numbers *numbers) {
+    if (!numbers->effects.n_heads) {
         json_null(report, "explained");
         return;
     }
     json_object(report, "explained");
-    json_int(report, "query", (int64_t)page->query);
-    json_by_head(report, "heads", page, TRACE_EFFECTS);
+    json_int(report, "query", (int64_t)numbers->page->query);
+    json_by_head(report, "heads", numbers, TRACE_EFFECTS);
     json_end_object(report);
 }
 
@@ -330,7 +344,7 @@ static void json_model(Report *report, const Page *page) {
 /* Patterns without the parts, as in "patterns.data"; null in the layers that they change nothing in. */
 static void json_changed_patterns(Report *report, const Page *page) {
     const Config *config = page->config;
-    if (!page->changed.patterns) {
+    if (!has_part(&page->changed, PART_PATTERNS)) {
         json_null(report, "patterns");
         return;
     }
@@ -343,7 +357,7 @@ static void json_changed_patterns(Report *report, const Page *page) {
         }
         json_array(report, NULL);
         for (size_t head = 0; head < config->n_head; head++)
-            json_pattern(report, &page->changed, layer, head);
+            json_pattern(report, &page->changed.traces, layer, head);
         json_end_array(report);
     }
     json_end_array(report);
@@ -357,8 +371,13 @@ static void json_ablation(Report *report, const Page *page) {
     json_object(report, "ablation");
     json_parts(report, "heads", &page->ablation);
     json_text(report, "by", "zero", SIZE_MAX);
-    json_predictions(report, page, &page->without, false);
+    json_predictions(report, &page->changed, false);
+    json_lens(report, &page->changed);
+    json_head_scores(report, "text", &page->changed.text);
     json_changed_patterns(report, page);
+    json_steps(report, &page->changed);
+    json_writes(report, &page->changed);
+    json_explained(report, &page->changed);
     json_object(report, "baseline");
     json_difference(report, &page->difference, BASELINE);
     json_end_object(report);
@@ -385,15 +404,16 @@ void page_json(void *user, FILE *file) {
     report->out = file;
     report_open(report, page->study);
     json_model(report, page);
-    json_predictions(report, page, &page->predictions, true);
-    json_lens(report, page);
+    json_predictions(report, &page->as_is, true);
+    json_lens(report, &page->as_is);
     json_object(report, "heads");
-    json_head_scores(report, "text", &page->text);
+    json_head_scores(report, "text", &page->as_is.text);
     json_head_scores(report, "repeat", &page->repeat);
     json_end_object(report);
-    json_traces(report, page);
-    json_writes(report, page);
-    json_explained(report, page);
+    json_patterns(report, &page->as_is);
+    json_steps(report, &page->as_is);
+    json_writes(report, &page->as_is);
+    json_explained(report, &page->as_is);
     json_ablation(report, page);
     json_vocabulary(report, page);
     json_end_object(report);

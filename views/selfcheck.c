@@ -75,8 +75,9 @@ static bool wants_all(void *user, ProbeSite site, size_t layer, size_t head) {
 /* Scores come before the pattern that the softmax makes of them. */
 static void expect_row(Selfcheck *selfcheck, const Activation *seen) {
     ScoreRule rule = score_rule(selfcheck->subject->model, seen->layer, seen->head);
-    double max = rule.sink, sum = 0;
-    for (size_t key = 0; key < seen->n_cols; key++) max = fmax(max, (double)seen->data[key]);
+    float largest = seen->data[0]; /* as double, gcc 12 for arm64 stops with an internal error in this loop */
+    for (size_t key = 1; key < seen->n_cols; key++) largest = fmaxf(largest, seen->data[key]);
+    double max = fmax(rule.sink, (double)largest), sum = 0;
     for (size_t key = 0; key < seen->n_cols; key++) sum += exp((double)seen->data[key] - max);
     selfcheck->row_sum = sum / (sum + exp(rule.sink - max));
 }

@@ -139,7 +139,8 @@ static int ask_view(Serve *serve, const View *view, int argc, char **argv, const
     held->stop_user = (void *)(uintptr_t)stop;
     int code = view ? view_command(view, held, argc, argv, error) : view_ask(held, argc, argv, error);
     bool whole = !ferror(held->out);
-    if ((fclose(held->out) != 0 || !whole) && code == EXIT_SUCCESS) {
+    whole = fclose(held->out) == 0 && whole && *text; /* fclose may end well without memory for the text */
+    if (!whole && code == EXIT_SUCCESS) {
         error_set(error, "not enough memory for the answer");
         code = EXIT_BAD_INPUT;
     }
@@ -200,7 +201,8 @@ static bool serve_page(Serve *serve, const char *text, Error *error) {
     if (file)
         page_write(file, &(PageParts){
                              .source = PAGE_SERVER, .title = title, .data = write_numbers, .user = &numbers});
-    if (ok && (!file || fclose(file) != 0)) ok = error_set(error, "not enough memory for the page");
+    if (ok && (!file || fclose(file) != 0 || !serve->page))
+        ok = error_set(error, "not enough memory for the page");
     free(json);
     return ok;
 }

@@ -7,6 +7,7 @@
 #define ATTN_VIEW_H
 
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/program.h"
 #include "cli/report.h"
 #include "cli/table.h"
@@ -177,10 +178,9 @@ Generator *study_generator(const Study *study, Session *session, float temperatu
 bool study_generate(Study *study, Generator *generator, size_t n_predict, void (*each)(void *user),
                     void *user, Error *error);
 
-/*
- * Whether -o is given and none of the files that are read, which it would replace. `example` is a name for it.
- */
+/* Whether -o is given; `example` is a name for it. And what must not be lost by it. */
 bool study_check_output(const Study *study, const char *output, const char *example, Error *error);
+Inputs study_inputs(const Study *study);
 
 /*
  * The id of --token: a text that is exactly one token (tried as given and with a space before it), or "#123".

@@ -32,21 +32,17 @@ bool vocab_load_json(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
 }
 
 /* No vocabulary has what these would be asked for. */
-bool pipeline_run(const Pipeline *pipeline, const char *text, size_t n, const Guards *special,
-                  const PipelineTaker *taker, Error *error) {
-    (void)pipeline, (void)text, (void)n, (void)special, (void)taker, (void)error;
-    return false;
-}
-
-bool pipeline_begins_special(const Pipeline *pipeline, const char *text, size_t n) {
-    (void)pipeline, (void)text, (void)n;
+bool pipeline_run(const Pipeline *pipeline, String text, bool special, const char *marks,
+                  const unsigned char *steers, const PipelineTaker *taker, Error *error) {
+    (void)pipeline, (void)text, (void)special, (void)marks, (void)steers, (void)taker, (void)error;
     return false;
 }
 
 void pipeline_free(Pipeline *pipeline) { (void)pipeline; }
 
-bool unigram_encode(const Unigram *unigram, const char *text, size_t n, Tokens *tokens, Error *error) {
-    (void)unigram, (void)text, (void)n, (void)tokens, (void)error;
+bool unigram_encode(const Unigram *unigram, String text, const unsigned char *steers, Tokens *tokens,
+                    Error *error) {
+    (void)unigram, (void)text, (void)steers, (void)tokens, (void)error;
     return false;
 }
 
@@ -56,12 +52,10 @@ bool vocab_swap_spaces(String text, TextBuffer *out) {
 }
 
 /* `view` without --json writes a file: never reached, for -o is refused before. */
-bool output_spares(const char *option, const char *output, const char *read, const char *what, Error *error) {
-    (void)output, (void)read, (void)what;
-    return error_set(error, "%s: there are no files here; ask with --json", option);
+bool page_file_open(Page *page, Error *error) {
+    (void)page;
+    return error_set(error, "-o: there are no files here; ask with --json");
 }
-
-bool page_file_open(Page *page, Error *error) { return output_spares("-o", page->output, NULL, NULL, error); }
 
 bool page_file_write(Page *page, Error *error) { return page_file_open(page, error); }
 void page_file_abandon(Page *page) { (void)page; }

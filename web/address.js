@@ -3,8 +3,9 @@
  */
 
 const Address = (() => {
-  const NAMES = { text: 't', written: 'w', query: 'p', shape: 'v', by: 'b', noSink: 's0', temperature: 'T', topP: 'P', seed: 's', theme: 'theme', language: 'lang', tour: 'tour' };
+  const NAMES = { text: 't', written: 'w', query: 'p', shape: 'v', by: 'b', noSink: 's0', temperature: 'T', topP: 'P', seed: 's', theme: 'theme', large: 'big', language: 'lang', tour: 'tour' };
   const MAX_FACTOR = 10;
+  const NAME_LENGTH = 40; // of a saved file's, letters
   const initial = { ...state, pinned: false };
 
   function written() {
@@ -48,6 +49,7 @@ const Address = (() => {
     take('temperature', number('T', 0, 10));
     take('topP', number('P', 0.05, 1));
     take('seed', whole('s', 0, 999999999));
+    if (fields.get('big') === '1') take('large', true);
     take('theme', oneOf('theme', 'light', 'dark'));
     take('language', oneOf('lang', 'en', 'zh'));
     take('tour', whole('tour', 0, TOUR_STEPS - 1));
@@ -78,7 +80,7 @@ const Address = (() => {
     const off = Object.fromEntries(Object.entries(state.off).filter(([name]) => isPart(name) && /H|MLP/.test(name)));
     state.heads = heads.length > 0 ? heads : [tellingHead(Math.min(state.query, run.n - 1)).name];
     state.pinned = state.pinned && heads.length > 0;
-    state.off = off;
+    state.off = source.kind !== 'frozen' || keyOfOff(off) === run.without?.key ? off : {}; // what nobody can compute
     if (state.part && !isPart(state.part)) state.part = null;
     state.query = Math.max(0, Math.min(state.query, run.n - 1));
     const { temperature_step: step } = run.facts; // the page knows the temperatures of its slider
@@ -93,13 +95,44 @@ const Address = (() => {
     setTimeout(() => touch('language'), 1500);
   });
 
-  byId('save').addEventListener('click', () => {
-    pristine.dataset.state = written();
-    const file = new Blob(['<!doctype html>\n', pristine.outerHTML], { type: 'text/html' });
-    const link = make('a', { href: URL.createObjectURL(file), download: 'attn.html' });
+  /* The first words of the text as the name of a file. */
+  function fileName() {
+    const words = run.texts.join('').match(/[\p{L}\p{M}\p{N}]+/gu) ?? [];
+    const letters = [...['attn', ...words].join('-')];
+    const name = letters.slice(0, NAME_LENGTH).join('');
+    return `${letters.length > NAME_LENGTH ? name.replace(/(?<=-.*)-[^-]*$/, '') : name}.html`;
+  }
+
+  function save(page, address) {
+    page.dataset.state = address;
+    const file = new Blob(['<!doctype html>\n', page.outerHTML], { type: 'text/html' });
+    const link = make('a', { href: URL.createObjectURL(file), download: fileName() });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60000);
-  });
+  }
+
+  /* Away from its server a page only shows: it takes all numbers with it, and asks nobody. */
+  function saveServed() {
+    const off = keyOfOff(state.off);
+    const address = written();
+    want('save', asked('view', '--query', String(state.query), ...(off ? ['--ablate', off] : [])), (view) => {
+      const page = pristine.cloneNode(true);
+      const ends = state.written === null ? null : endsIn(followed);
+      const numbers = { ...view, n_prompt: ends ? ends.filter((end) => end <= state.written).length : view.n_tokens };
+      const policy = page.querySelector('meta[http-equiv=Content-Security-Policy]');
+      policy.content = policy.content.replace("connect-src 'self'", "connect-src 'none'");
+      page.dataset.source = 'frozen';
+      page.querySelector('#data').replaceChildren(JSON.stringify(numbers).replace(/</g, '\\u003c'));
+      save(page, address);
+      byId('save').textContent = say('save');
+    }, (message) => {
+      byId('save').textContent = say('save');
+      refuseText(message);
+    });
+    byId('save').textContent = '…';
+  }
+
+  byId('save').addEventListener('click', () => (source.kind === 'server' ? saveServed() : save(pristine, written())));
 
   addPart([...Object.keys(NAMES), 'heads', 'part', 'off', 'pinned', 'run', 'tree'], follow, 'always');
   addEventListener('hashchange', () => {

@@ -4,9 +4,10 @@
  */
 
 (() => {
-  const LABEL = 11; // px that a name along the map needs
+  const LABEL = 12; // px that a name along the map needs
+  const LARGEST_CELL = 64; // px a side
   const LEAST_CELL = 6; // px a side; a text of smaller cells can be zoomed
-  const LINE_HEIGHT = 22; // between two lines, px
+  const lineHeight = () => 22 * typeScale(); // between two lines, px
   const TOP_KEYS = 6;
   const map = byId('map');
   const lines = byId('lines');
@@ -34,9 +35,10 @@
     const width = map.clientWidth;
     if (width === 0) return;
     const n = last() - first() + 1;
-    const left = width < 420 ? 62 : 92;
-    const top = 78;
-    const cell = Math.min(30, (width - left - 4) / n, Math.max(240, Math.min(innerHeight - 190, 640) - top) / n); // all in view
+    const type = typeScale();
+    const left = (width < 420 ? 62 : 92) * type;
+    const top = 78 * type;
+    const cell = Math.min(LARGEST_CELL * type, (width - left - 4) / n, Math.max(240, innerHeight - 190 - top) / n); // all in view
     layout = { left, top, cell, n };
     const side = cell * n;
     const context = sized(picture, width, top + side + 2);
@@ -63,8 +65,9 @@
 
   /* Names as close as they can be read; the chosen query's always. */
   function drawLabels(context, left, top, cell) {
-    const apart = Math.ceil(LABEL / cell);
-    context.font = `${Math.min(12, Math.max(10, cell - 3))}px ${styleOf('--sans')}`;
+    const type = typeScale();
+    const apart = Math.ceil((LABEL * type) / cell);
+    context.font = `${Math.min(15, Math.max(11, cell / type - 3)) * type}px ${styleOf('--sans')}`;
     context.textBaseline = 'middle';
     for (let i = first(); i <= last(); i++) {
       const chosen = i === state.query;
@@ -78,7 +81,7 @@
       context.translate(left + middle, top - 5);
       context.rotate(-Math.PI / 3);
       context.textAlign = 'left';
-      context.fillText(labelOf(i), 0, 0, 84);
+      context.fillText(labelOf(i), 0, 0, 84 * type);
       context.restore();
     }
   }
@@ -90,7 +93,7 @@
     const { left, top, cell, n } = layout;
     context.clearRect(0, 0, overlay.width, overlay.height);
     context.strokeStyle = styleOf('--ink');
-    context.lineWidth = 1;
+    context.lineWidth = typeScale();
     const outline = (x, y, w, h) => context.strokeRect(left + x * cell - 0.5, top + y * cell - 0.5, w * cell + 1, h * cell + 1);
     context.globalAlpha = 0.55;
     const row = state.query - first();
@@ -114,12 +117,12 @@
   function drawLines() {
     const width = lines.clientWidth;
     if (width === 0) return;
-    const height = Math.min(run.n * LINE_HEIGHT + 8, 560);
+    const height = Math.min(run.n * lineHeight() + 8, 560 * typeScale());
     lines.style.height = `${height}px`;
-    lines.firstElementChild.style.height = `${run.n * LINE_HEIGHT + 8}px`;
-    const top = Math.max(0, Math.floor(lines.scrollTop / LINE_HEIGHT) - 1);
+    lines.firstElementChild.style.height = `${run.n * lineHeight() + 8}px`;
+    const top = Math.max(0, Math.floor(lines.scrollTop / lineHeight()) - 1);
     linesLayout = {
-      width, height, first: top, last: Math.min(run.n - 1, top + Math.ceil(height / LINE_HEIGHT) + 1), labels: Math.min(150, width * 0.32),
+      width, height, first: top, last: Math.min(run.n - 1, top + Math.ceil(height / lineHeight()) + 1), labels: Math.min(150 * typeScale(), width * 0.32),
     };
     const context = sized(faint, width, height);
     for (let query = top; query <= linesLayout.last; query++) state.heads.forEach((name, head) => drawRow(context, name, head, query, null, 0.3));
@@ -127,7 +130,7 @@
   }
 
   /* Where a token stands in the canvas, px from its top. */
-  const lineOf = (token) => 4 - lines.scrollTop + (token + 0.5) * LINE_HEIGHT;
+  const lineOf = (token) => 4 - lines.scrollTop + (token + 0.5) * lineHeight();
 
   /* The lines of a head from a query to all keys, or to one. */
   function drawRow(context, name, head, query, onlyKey, strength) {
@@ -140,7 +143,7 @@
       if (!(weight >= 1 / 255)) continue;
       const to = lineOf(key) + head;
       context.globalAlpha = weight * strength;
-      context.lineWidth = 0.75 + 4 * strength * weight;
+      context.lineWidth = (0.75 + 4 * strength * weight) * typeScale();
       context.beginPath();
       context.moveTo(labels + 6, from);
       context.bezierCurveTo(width / 2, from, width / 2, to, width - labels - 6, to);
@@ -149,6 +152,7 @@
   }
 
   function drawFocus() {
+    if (!linesLayout) return; // not in sight yet
     const { width, height, labels } = linesLayout;
     const context = sized(bright, width, height);
     const focus = pointed ?? { query: state.query, key: null };
@@ -157,7 +161,7 @@
       state.heads.forEach((name, head) => drawRow(context, name, head, query, focus.key, 1));
     }
     context.globalAlpha = 1;
-    context.font = `13px ${styleOf('--sans')}`;
+    context.font = `${13 * typeScale()}px ${styleOf('--sans')}`;
     context.textBaseline = 'middle';
     const ink = styleOf('--ink');
     const muted = styleOf('--muted');
@@ -217,7 +221,7 @@
     const query = pointed?.query ?? state.query;
     const note = byId('pattern-note');
     note.textContent = sentence(query, pointed?.key ?? null);
-    if (!run.hasScores(query) && state.by === 'weight' && !state.noSink) note.textContent += ` ${say('rounded', run.facts.patterns.least.toFixed(4))}`;
+    if (!shownRun().hasScores(query) && state.by === 'weight' && !state.noSink) note.textContent += ` ${say('rounded', run.facts.patterns.least.toFixed(4))}`;
     byId('keys').replaceChildren(...state.heads.map((name, i) => keysOf(name, i, query)));
   }
 
@@ -234,8 +238,8 @@
     else if (query + 1 > shown.length) {
       list.append(make('li', { class: 'dim' }, make('span', {}, say('others', query + 1 - shown.length)), makeBar(others / largest), make('span', {}, weightText(others))));
     }
-    if (run.facts.sinks && run.hasScores(query) && state.by === 'weight' && !state.noSink) {
-      const learned = run.learnedShare(name, query);
+    if (run.facts.sinks && shownRun().hasScores(query) && state.by === 'weight' && !state.noSink) {
+      const learned = shownRun().learnedShare(name, query);
       list.append(make('li', { class: 'dim' }, make('span', {}, say('score learned_sink')), makeBar(learned), make('span', {}, weightText(learned))));
     }
     return make('div', { style: { '--mark': coloursOfHeads[place] } }, make('h3', {}, make('span', { class: 'chip' }, name), ` ${say('looks from')} `, placeOf(query)), list);
@@ -249,11 +253,12 @@
     if (state.shape === 'map') drawOverlay();
     else drawFocus();
     drawText();
-    if (pointed && pointed.query !== null && pointed.key !== null && event.pointerType === 'mouse') tip.at(event, sentence(pointed.query, pointed.key));
+    if (pointed && pointed.query !== null && pointed.key !== null && event.pointerType === 'mouse') tip.at(event, state.shape === 'map' ? layout.cell : lineHeight(), sentence(pointed.query, pointed.key));
     else tip.hide();
   });
 
   function cellAt(event) {
+    if (!layout) return null;
     const box = overlay.getBoundingClientRect();
     const key = first() + Math.floor((event.clientX - box.left - layout.left) / layout.cell);
     const query = first() + Math.floor((event.clientY - box.top - layout.top) / layout.cell);
@@ -262,7 +267,7 @@
 
   function lineAt(event) {
     const box = lines.getBoundingClientRect();
-    const token = Math.floor((event.clientY - box.top + lines.scrollTop - 4) / LINE_HEIGHT);
+    const token = Math.floor((event.clientY - box.top + lines.scrollTop - 4) / lineHeight());
     if (token < 0 || token >= run.n) return null;
     return event.clientX < box.left + box.width / 2 ? { query: token, key: null } : { query: null, key: token };
   }
@@ -326,7 +331,7 @@
 
   addPart(['heads', 'theme', 'heads scores'], drawChosen);
   addPart(['shape', 'by', 'noSink', 'theme', 'size'], drawPattern);
-  addPart(['run', 'heads'], drawPattern, 'late');
+  addPart(['run', 'heads', 'off', 'changes'], drawPattern, 'late');
   addPart(['query'], () => {
     if (state.shape === 'lines') {
       drawFocus();
@@ -343,7 +348,7 @@
   }, 'late');
 
   function keepInView() {
-    const y = state.query * LINE_HEIGHT;
-    if (y < lines.scrollTop || y > lines.scrollTop + lines.clientHeight - LINE_HEIGHT) lines.scrollTop = y - lines.clientHeight / 2;
+    const y = state.query * lineHeight();
+    if (y < lines.scrollTop || y > lines.scrollTop + lines.clientHeight - lineHeight()) lines.scrollTop = y - lines.clientHeight / 2;
   }
 })();

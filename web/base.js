@@ -29,6 +29,7 @@ const state = {
   topP: 1,
   seed: 1,
   theme: 'system',
+  large: false, // for a projector
   language: /^zh/i.test(navigator.language) ? 'zh' : 'en',
   tour: null, // its step, from 0
   preview: null, // the head under the pointer
@@ -57,6 +58,7 @@ function drawAs(when, changed) {
 }
 
 function drawLate() {
+  if (pending) drawParts(); // what is late builds on what is not
   clearTimeout(lateTimer);
   const changed = later;
   later = new Set();
@@ -64,6 +66,7 @@ function drawLate() {
 }
 
 function drawParts() {
+  if (!pending) return;
   drawAs('first', pending);
   const changed = pending;
   pending = null;
@@ -185,7 +188,7 @@ const labelOf = (position) => {
 
 /* Isolated, so that a token written from right to left leaves what stands beside it where it is. */
 const isolate = (text) => `\u2068${text}\u2069`;
-const placeOf = (position) => `${position} ${isolate(labelOf(position))}`;
+const placeOf = (position) => `${position} “${isolate(labelOf(position))}”`;
 
 /* Numbers. */
 function percent(p) {
@@ -203,6 +206,9 @@ const share = (value) => Math.max(0, Math.min(1, value)).toFixed(3);
 /* A value of the style sheet as the theme has it now; a canvas does not follow it by itself. */
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const rgbOf = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+
+/* How much larger type is than it was designed: on a projector, or as the reader has set it. */
+const typeScale = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 
 /* Makes a canvas as large as `width` × `height` CSS pixels, sharp on any screen; returns its context. */
 function sized(canvas, width, height) {
@@ -238,25 +244,38 @@ function walkWithKeys(container, columns, onMove, selector = ':scope > *') {
 /* What stands at the cursor, or at the element that has the focus. */
 const tip = (() => {
   const box = byId('tip');
-  const show = (x, y, children) => {
+  const EDGE = 4; // px to the window's edge
+  const GAP = 8; // px to what it is about
+  let described = null;
+
+  /* Beside what it is about, which it never lies on: below, above, right or left, where there is room. */
+  const show = (about, children) => {
     box.replaceChildren(...children);
     box.hidden = false;
     const { width, height } = box.getBoundingClientRect();
-    const left = Math.max(4, Math.min(x + 14, document.documentElement.clientWidth - width - 4));
-    const below = y + 18 + height < innerHeight;
+    const most = { x: document.documentElement.clientWidth - width - EDGE, y: innerHeight - height - EDGE };
+    const x = Math.max(EDGE, Math.min(about.left, most.x));
+    const y = Math.max(EDGE, Math.min(about.top, most.y));
+    const places = [[x, about.bottom + GAP], [x, about.top - GAP - height], [about.right + GAP, y], [about.left - GAP - width, y]];
+    const [left, top] = places.find(([across, down]) => across >= EDGE && down >= EDGE && across <= most.x && down <= most.y) ?? [x, Math.max(EDGE, about.top - GAP - height)];
     box.style.left = `${left}px`;
-    box.style.top = `${Math.max(4, below ? y + 18 : y - height - 10)}px`;
+    box.style.top = `${top}px`;
   };
   const hide = () => {
     box.hidden = true;
+    described?.removeAttribute('aria-describedby');
+    described = null;
   };
   addEventListener('scroll', hide, { capture: true, passive: true });
   addEventListener('keydown', (event) => event.key === 'Escape' && hide());
   return {
-    at: (event, ...children) => show(event.clientX, event.clientY, children),
+    /* About what lies within so many px of the pointer. */
+    at: ({ clientX: x, clientY: y }, reach, ...children) => show({ left: x - reach, right: x + reach, top: y - reach, bottom: y + reach }, children),
     over: (element, ...children) => {
-      const place = element.getBoundingClientRect();
-      show(place.left - 14, place.bottom - 12, children);
+      hide();
+      described = element;
+      element.setAttribute('aria-describedby', 'tip');
+      show(element.getBoundingClientRect(), children);
     },
     hide,
   };

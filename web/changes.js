@@ -35,9 +35,15 @@
       if (most) parts.push(make('span', { class: 'moved' }, say('moved most', isolate(labelOf(state.query)), isolate(labelOfId(most.id)), percent(most.from), percent(most.to))));
       const scored = run.positions.map((before, i) => (before ? run.without.positions[i].surprisal_nats - before.surprisal_nats : 0));
       if (scored.length > 1) parts.push(make('span', { class: 'dim' }, say('surprisal change', signed((scored.reduce((a, b) => a + b, 0) / (scored.length - 1)) * BITS_PER_NAT, 2))));
-    } else if (names.length > 0) parts.push(make('span', { class: 'dim' }, '…'));
+    } else if (names.length > 0) parts.push(make('strong', { class: 'of-unchanged' }, say('unchanged model')), make('span', { class: 'dim' }, '…'));
     bar.replaceChildren(...parts);
   }
 
   addPart(['run', 'off', 'changes', 'query', 'source'], drawBar);
 })();
+
+/* Numbers of the model as it is, while something is off, are dimmed, and say whose they are. */
+function markBehind() {
+  byId('main').classList.toggle('behind', isBehind());
+}
+addPart(['run', 'off', 'changes'], markBehind);

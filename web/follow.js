@@ -10,6 +10,7 @@ const IDLE_MS = 400; // without a key before what takes longer is asked for
 let followed = null; // the text that `run` is of
 let toEnd = false; // the eye goes to the last token of the text that is asked for
 let placeWanted = null; // the place that an address asks for, until the numbers of its text are there
+let isBlank = false; // nothing is typed, so that there are no numbers
 let problem = null; // why there are no numbers of the text that is typed
 
 const isLive = () => source.ready;
@@ -31,18 +32,20 @@ function goTo(text, written = state.written) {
   change({ text, written });
 }
 
-/* A question about the text. */
-const asked = (view, ...options) => [view, ...(idsOf.has(state.text) ? ['--ids', idsOf.get(state.text).join(','), '--no-bos'] : ['-p', state.text]), ...options];
+/* A question about a text, or about the one that there are numbers of. */
+const askedOf = (text, view, ...options) => [view, ...(idsOf.has(text) ? ['--ids', idsOf.get(text).join(','), '--no-bos'] : ['-p', text]), ...options];
+const asked = (view, ...options) => askedOf(followed, view, ...options);
 
 function followText() {
   clearTimeout(idle);
   drop('tokens', 'text', 'without', 'explain', 'lens', 'tour', 'heads', 'rest');
   const { text } = state;
   if (text === '' && run && run.bosId === undefined) {
+    isBlank = true;
     refuseText('');
     return;
   }
-  want('tokens', asked('tokens'), ({ tokens }) => {
+  want('tokens', askedOf(text, 'tokens'), ({ tokens }) => {
     if (run && tokens.length > run.facts.n_ctx) {
       refuseText(say('long text', tokens.length, run.facts.n_ctx));
       return;
@@ -55,17 +58,23 @@ function followText() {
 function followPiece(text, from, n) {
   const to = Math.min(n, from + PIECE);
   const range = ['--from', String(from), ...(to < n ? ['--to', String(to)] : [])];
-  want('text', asked('view', ...range, '--parts', 'predictions,patterns,writes'), (view) => {
+  want('text', askedOf(text, 'view', ...range, '--parts', 'predictions,patterns,writes'), (view) => {
     const wasAtEnd = !run || toEnd || state.query >= run.n - 1;
     const isFirst = !run;
     if (isFirst) run = new Run(view);
     else run.take(view);
+    isBlank = false;
+    markBehind();
     followed = text;
     state.query = placeAfter(wasAtEnd);
     if (isFirst) Address.fit();
     problem = null;
+    const show = (...keys) => {
+      touch('run', 'query', 'problem', ...keys);
+      if (isFirst) drawLate(); // at once: nothing of another model stays to be touched
+    };
     if (to < n) {
-      touch('run', 'query', 'problem');
+      show();
       followPiece(text, to, n);
       return;
     }
@@ -77,7 +86,7 @@ function followPiece(text, from, n) {
     }
     if (placeWanted !== null) state.query = Math.min(placeWanted, run.n - 1);
     placeWanted = null;
-    followChanges(() => touch('run', 'query', 'problem', 'changes')); // all at once, so that nothing flickers
+    followChanges(() => show('changes')); // all at once, so that nothing flickers
   }, refuseText);
 }
 
@@ -91,49 +100,62 @@ function refuseText(message) {
   touch('problem');
 }
 
+addPart(['problem', 'run', 'text'], () => byId('main').classList.toggle('blank', isBlank), 'always');
+
 /* Asks for what is missing of the numbers with the changes made, then calls `done`. */
 function followChanges(done = () => touch('changes')) {
   const key = keyOfOff(state.off);
-  const from = run.without?.key === key ? run.without.positions.length : 0;
-  if (key === '' || run.n < 2 || from === run.n) {
-    drop('without');
+  const from = run.without?.key === key ? run.without.n : 0;
+  drop('without', 'explain', 'lens', 'rest');
+  if (key === '' || from === run.n) {
     done();
     return;
   }
-  want('without', asked('view', '--ablate', key, '--ablated-only', '--from', String(from), '--parts', 'predictions'), ({ ablation, vocabulary }) => {
-    run.takeWithout(ablation, vocabulary, from);
-    done();
+  const to = Math.min(run.n, from + PIECE);
+  want('without', asked('view', '--ablate', key, '--ablated-only', ...between(from, to), '--parts', 'predictions,patterns,writes'), (view) => {
+    run.takeWithout(view);
+    if (to < run.n) followChanges(done);
+    else done();
   }, (message) => {
     refuseText(message);
     done();
   });
 }
 
-const explainKey = () => `${state.heads[0]} ${state.query}`;
+/* Asks for parts of the numbers that are shown. */
+function wantParts(kind, options, take) {
+  const shown = shownRun();
+  const changes = shown === run ? [] : ['--ablate', shown.key, '--ablated-only'];
+  want(kind, asked('view', ...options, ...changes), (view) => {
+    Object.assign(run.vocabulary, view.vocabulary);
+    take(shown, shown === run ? view : changedView(view));
+  });
+}
 
-/* What is asked for only where it is looked at. */
+const between = (from, to) => ['--from', String(from), '--to', String(to)];
+
+/* What is asked for only where it is looked at; what the model says without a change is not asked for while there is one. */
 function followPlace() {
   const { query } = state;
   const [name] = state.heads;
-  if (name && state.shape === 'writes' && !run.explained.has(explainKey())) {
-    const key = explainKey();
-    const { layer, head } = run.place(name);
-    want('explain', asked('explain', '--layer', String(layer), '--head', String(head), '--query', String(query)), (explained) => {
-      run.explained.set(key, explained);
+  if (isBehind()) return;
+  if (name && state.shape === 'writes' && !shownRun().explained.has(`${name} ${query}`)) {
+    const { layer } = run.place(name);
+    wantParts('explain', ['--parts', 'explained', '--layers', String(layer), ...between(query, query + 1)], (shown, { explained }) => {
+      if (explained) shown.takeExplained(explained, [layer]);
       touch('explained');
     });
   }
-  if (!run.lens[query]) wantLens('lens', query, query + 1);
+  if (!shownRun().lens[query]) wantLens('lens', query, query + 1);
   clearTimeout(idle);
   idle = setTimeout(followIdle, IDLE_MS);
 }
 
 function wantLens(kind, from, to) {
-  want(kind, asked('view', '--from', String(from), '--to', String(to), '--parts', 'lens'), ({ lens, vocabulary }) => {
-    Object.assign(run.vocabulary, vocabulary);
-    run.lensRows = lens.rows;
+  wantParts(kind, ['--parts', 'lens', ...between(from, to)], (shown, { lens }) => {
+    shown.lensRows = lens.rows;
     lens.positions.forEach((answer, i) => {
-      run.lens[from + i] = answer;
+      shown.lens[from + i] = answer;
     });
     touch('lens');
     if (kind === 'rest') followIdle();
@@ -143,28 +165,29 @@ function wantLens(kind, from, to) {
 /* The scores of the heads, and the layers of all other positions. */
 let idle = null;
 function followIdle() {
-  if (!isLive() || state.text !== followed) return;
+  if (!isLive() || state.text !== followed || isBehind()) return;
+  const shown = shownRun();
   if (!run.heads.repeat && run.heads.repeat !== false) {
     want('heads', asked('view', '--parts', 'repeat'), ({ heads }) => {
       run.heads.repeat = heads?.repeat ?? false;
       touch('heads scores');
       followIdle();
     });
-  } else if (!run.heads.text && run.n > 1 && run.heads.text !== false) {
-    want('heads', asked('view', '--parts', 'text'), ({ heads }) => {
-      run.heads.text = heads?.text ?? false;
+  } else if (!shown.heads.text && run.n > 1 && shown.heads.text !== false) {
+    wantParts('heads', ['--parts', 'text'], (of, { heads }) => {
+      of.heads.text = heads?.text ?? false;
       touch('heads scores');
       followIdle();
     });
   }
-  const from = Array.from({ length: run.n }, (_, i) => i).find((i) => !run.lens[i]);
+  const from = Array.from({ length: run.n }, (_, i) => i).find((i) => !shown.lens[i]);
   if (from === undefined) return;
   let to = from + 1;
-  while (to < run.n && to < from + LENS_PIECE && !run.lens[to]) to++;
+  while (to < run.n && to < from + LENS_PIECE && !shown.lens[to]) to++;
   wantLens('rest', from, to);
 }
 
 addPart(['text'], () => isLive() && state.text !== null && state.text !== followed && followText(), 'always');
-addPart(['off'], () => isLive() && followChanges());
-addPart(['query', 'heads', 'shape'], () => isLive() && state.text === followed && followPlace());
+addPart(['off'], () => isLive() && state.text === followed && followChanges());
+addPart(['query', 'heads', 'shape', 'off', 'changes'], () => isLive() && state.text === followed && followPlace());
 addPart(['source'], () => isLive() && state.text !== null && followText(), 'always');

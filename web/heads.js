@@ -2,6 +2,9 @@
 
 (() => {
   const SCORES = ['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entropy_share', 'distance', 'learned_sink'];
+  const LARGEST_THUMB = 104; // px a side
+  const GAP = 5; // px between two, as in page.css
+  const THUMB_ROOM = 88; // px that a pattern needs for its layer to stand beside another
   const grid = byId('grid');
   const sort = byId('sort');
   const colour = byId('colour');
@@ -39,7 +42,6 @@
       'button', { type: 'button', class: 'thumb', tabindex: -1, 'data-head': name, 'aria-pressed': 'false' },
       make('b', {}), make('span', {}, name), make('em', {}), make('i', {}),
     )]));
-    grid.style.setProperty('--columns', run.facts.n_head);
     buttons.values().next().value.tabIndex = 0;
     for (const [name, button] of buttons) {
       if (buttons.size <= MOST_THUMBS) shown.add(name);
@@ -52,7 +54,7 @@
     const scores = SCORES.filter((key) => key !== 'learned_sink' || run.facts.sinks).map((key) => [key, say(`score ${key}`)]);
     fillSelect(sort, [['layer', say('layer order')], ...scores]);
     fillSelect(colour, [['none', say('nothing')], ...scores]);
-    fillSelect(measured, ['repeat', 'text'].filter((key) => run.heads[key]).map((key) => [key, say(`measured ${key}`)]));
+    fillSelect(measured, ['repeat', 'text'].filter((key) => run.heads[key] || shownRun().heads[key]).map((key) => [key, say(`measured ${key}`)]));
     for (const control of [sort, colour, measured]) control.disabled = measured.options.length === 0;
     arrange();
     drawScores();
@@ -75,17 +77,24 @@
   function placeThumb(name) {
     const button = buttons.get(name);
     const place = button?.firstElementChild;
-    if (!place) return;
+    if (!place || built !== run?.facts) return; // another model came meanwhile
     const context = canvas.getContext('2d');
     context.imageSmoothingEnabled = false;
     context.fillStyle = styleOf('--heat-0');
     const box = [button.offsetLeft + button.clientLeft + place.offsetLeft, button.offsetTop + button.clientTop + place.offsetTop, place.offsetWidth, place.offsetHeight];
     context.fillRect(...box);
-    const thumb = run.remembered(`thumb ${document.documentElement.dataset.theme} ${name}`, () => paintThumb(name));
+    const thumb = shownRun().remembered(`thumb ${document.documentElement.dataset.theme} ${name}`, () => paintThumb(name));
     context.drawImage(thumb, ...box);
   }
 
+  /* As many layers side by side as there is room for. */
+  const columns = () => run.facts.n_head * Math.max(1, Math.min(run.facts.patterns.layers.length, Math.floor(grid.parentElement.clientWidth / (run.facts.n_head * THUMB_ROOM * typeScale()))));
+
   function placeThumbs() {
+    const across = columns();
+    grid.style.setProperty('--columns', across);
+    grid.style.setProperty('--thumb', `${Math.min(LARGEST_THUMB * typeScale(), Math.floor((grid.parentElement.clientWidth - 6 + GAP) / across) - GAP)}px`); // whole ones, so that cells are alike
+    grid.parentElement.style.setProperty('--fit', Math.min(1, PAPER / grid.offsetWidth));
     sized(canvas, grid.offsetWidth, grid.offsetHeight);
     grid.style.setProperty('--width', `${grid.offsetWidth}px`); // kept on paper, where nothing is drawn anew
     toPaint.splice(0, toPaint.length, ...shown);
@@ -103,7 +112,11 @@
     placeThumbs();
   }
 
+  const isOfUnchanged = () => measured.value === 'repeat' && Object.keys(state.off).length > 0;
+
   function drawScores() {
+    byId('measured-of').hidden = !isOfUnchanged();
+    byId('heads').classList.toggle('unchanged', isOfUnchanged());
     const key = colour.value;
     const table = tableOf();
     const largest = key === 'distance' ? Math.max(...[...buttons.keys()].map((name) => table?.[name]?.[key] ?? 0)) : 1;
@@ -139,10 +152,14 @@
     return make('dl', { class: 'meanings' }, ...['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entropy_share', 'distance'].map((key) => make('div', {}, make('dt', {}, say(`score ${key}`)), make('dd', {}, say(`meaning ${key}`)))));
   }
 
+  function drawNote() {
+    byId('head-note').textContent = state.heads[0] ? `${isOfUnchanged() ? `${say('unchanged model')} · ` : ''}${describe(state.heads[0])}` : '';
+  }
+
   function show(event) {
     const button = event.target.closest('.thumb');
     if (button) byId('head-note').textContent = describe(button.dataset.head);
-    if (button && event.type === 'pointerover' && event.pointerType === 'mouse') tip.at(event, make('b', {}, button.dataset.head), make('p', {}, describe(button.dataset.head)));
+    if (button && event.type === 'pointerover' && event.pointerType === 'mouse') tip.over(button, make('b', {}, button.dataset.head), make('p', {}, describe(button.dataset.head)));
   }
 
   grid.addEventListener('pointerover', show);
@@ -152,12 +169,13 @@
     const button = event.target.closest('.thumb');
     if (button) chooseHead(button.dataset.head, byId('several').checked || event.shiftKey || event.ctrlKey || event.metaKey);
   });
-  walkWithKeys(grid, () => run.facts.n_head, () => {});
+  walkWithKeys(grid, columns, () => {});
   sort.addEventListener('change', arrange);
   colour.addEventListener('change', drawScores);
   measured.addEventListener('change', () => {
     arrange();
     drawScores();
+    drawNote();
   });
   addEventListener('beforeprint', () => {
     if (!run) return;
@@ -172,8 +190,7 @@
     make('summary', {}, say('what is this')), make('p', {}, say('heads text')), meanings(),
   ), 'always');
   addPart(['heads', 'off', 'theme', 'run'], drawChosen, 'late');
-  addPart(['run', 'heads', 'heads scores'], () => {
-    byId('head-note').textContent = state.heads[0] ? describe(state.heads[0]) : '';
-  }, 'late');
+  addPart(['off', 'changes'], () => buttons.size > 0 && drawScores(), 'late');
+  addPart(['run', 'heads', 'heads scores', 'off', 'changes'], drawNote, 'late');
   addPart(['size', 'theme'], placeThumbs, 'late');
 })();

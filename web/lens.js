@@ -4,7 +4,7 @@
  */
 
 (() => {
-  const ROW = 28; // px, as in page.css
+  const rowHeight = () => 28 * typeScale(); // px, as in page.css
   const MARGIN = 8; // rows beyond those in view
   const frame = byId('lens-grid');
   const readout = byId('lens-cell');
@@ -13,20 +13,20 @@
   let cell = { position: 0, column: 0 };
 
   function begin() {
-    if (!run.lensRows) return;
-    columns = run.lensRows;
+    columns = shownRun().lensRows ?? columns;
+    if (columns.length === 0) return;
     if (cell.column >= columns.length || cell.column === 0) cell.column = columns.length - 1;
     const head = make('div', { class: 'lens-row lens-head', role: 'row' }, make('span', { role: 'columnheader' }, say('token')),
       ...columns.map((name) => make('span', { role: 'columnheader' }, name)));
     frame.style.setProperty('--columns', columns.length);
     frame.replaceChildren(head, table);
-    table.style.height = `${run.n * ROW}px`;
+    table.style.height = `${run.n * rowHeight()}px`;
     drawRows();
     drawReadout();
   }
 
   function answerAt({ position, column }) {
-    const answer = run.lens[position];
+    const answer = shownRun().lens[position];
     if (!answer || !columns[column]) return null;
     const [p, rank, ...flat] = answer.rows[column];
     const top = [];
@@ -36,7 +36,7 @@
 
   function makeRow(position) {
     const row = make('div', { class: 'lens-row', role: 'row', 'data-position': position, 'aria-rowindex': position + 1 });
-    row.style.top = `${position * ROW}px`;
+    row.style.top = `${position * rowHeight()}px`;
     row.append(make('span', { role: 'rowheader', title: labelOf(position) }, make('bdi', {}, labelOf(position))));
     for (let column = 0; column < columns.length; column++) {
       const answer = answerAt({ position, column });
@@ -49,8 +49,8 @@
   }
 
   function drawRows() {
-    const from = Math.max(0, Math.floor(frame.scrollTop / ROW) - MARGIN);
-    const to = Math.min(run.n, Math.ceil((frame.scrollTop + frame.clientHeight) / ROW) + MARGIN);
+    const from = Math.max(0, Math.floor(frame.scrollTop / rowHeight()) - MARGIN);
+    const to = Math.min(run.n, Math.ceil((frame.scrollTop + frame.clientHeight) / rowHeight()) + MARGIN);
     table.replaceChildren(...Array.from({ length: Math.max(0, to - from) }, (_, i) => makeRow(from + i)));
     drawMarks();
   }
@@ -92,10 +92,10 @@
   };
 
   function keepInView() {
-    const y = state.query * ROW;
-    const height = frame.clientHeight - ROW;
+    const y = state.query * rowHeight();
+    const height = frame.clientHeight - rowHeight();
     if (y < frame.scrollTop) frame.scrollTop = y;
-    else if (y + ROW > frame.scrollTop + height) frame.scrollTop = y + ROW - height;
+    else if (y + rowHeight() > frame.scrollTop + height) frame.scrollTop = y + rowHeight() - height;
   }
 
   frame.addEventListener('scroll', () => run && drawRows());
@@ -116,12 +116,12 @@
     else point({ ...cell, column: Math.max(0, Math.min(columns.length - 1, cell.column + right[event.key])) });
   });
 
-  addPart(['run', 'lens'], begin, 'late');
+  addPart(['run', 'lens', 'off', 'changes'], begin, 'late');
   addPart(['query'], () => {
     cell = { ...cell, position: state.query };
     keepInView();
     drawMarks();
     drawReadout();
   }, 'late');
-  addPart(['size'], drawRows, 'late');
+  addPart(['size'], begin, 'late');
 })();

@@ -17,13 +17,14 @@
     byId('welcome').hidden = first || source.kind !== 'engine' || hasModel();
     byId('open-file').hidden = source.kind !== 'engine';
     byId('copy-link').hidden = !first;
-    byId('save').hidden = !first || source.kind === 'server';
+    byId('save').hidden = !first;
+    byId('save').disabled = isBlank || (source.kind === 'server' && state.text !== followed);
     byId('tour-start').hidden = !first;
     byId('theme').textContent = say(`theme ${state.theme}`);
     if (!first) return;
     const { facts } = run;
     const name = facts.model.split('/').at(-1);
-    const words = [visible(name), `${facts.architecture}, ${facts.type}`, say('layers_of', facts.n_layer, facts.n_head), say('tokens_of', run.n)];
+    const words = [visible(name), `${facts.architecture}, ${facts.type}`, say('layers_of', facts.n_layer, facts.n_head), say('tokens_of', isBlank ? 0 : run.n)];
     if (state.text === null && run.n_prompt < run.n) words.push(say('generated_of', run.n - run.n_prompt));
     if (facts.patterns.layers.length < facts.n_layer) words.push(say('kept_of', facts.patterns.layers.length));
     byId('facts').textContent = words.join(' · ');
@@ -85,7 +86,17 @@
     const themes = ['system', 'light', 'dark'];
     change({ theme: themes[(themes.indexOf(state.theme) + 1) % themes.length] });
   });
-  addPart(['run', 'source', 'theme'], drawFrame, 'always');
+  byId('projector').addEventListener('click', () => change({ large: !state.large }));
+  addEventListener('keydown', (event) => {
+    const types = event.target.matches('textarea, select, input:not([type=range], [type=radio], [type=checkbox])');
+    if (event.key === 'p' && !types && !event.ctrlKey && !event.altKey && !event.metaKey) change({ large: !state.large });
+  });
+  addPart(['large'], () => {
+    document.documentElement.toggleAttribute('data-large', state.large);
+    byId('projector').setAttribute('aria-pressed', state.large);
+    touch('size');
+  }, 'always');
+  addPart(['run', 'source', 'theme', 'problem', 'text'], drawFrame, 'always');
   addPart(['source'], drawStatus, 'always');
 
   let width = 0;

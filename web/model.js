@@ -9,7 +9,7 @@ const MOST_THUMBS = 300; // of more heads only dots are drawn
 
 /* "L3H7" or "L3MLP": how much it writes at a position, ‖·‖; null where that is not known. */
 function writtenBy(name, query) {
-  const { writes } = run;
+  const { writes } = shownRun();
   if (name.endsWith('MLP')) return writes.mlp[Number(name.slice(1, -3))]?.[query] ?? null;
   const { row, head } = run.place(name);
   return writes.heads[row]?.[head]?.[query] ?? null;
@@ -17,9 +17,9 @@ function writtenBy(name, query) {
 
 /* What the model would answer after a layer, or before the first (−1). */
 function guessAfter(layer, query) {
-  const answer = run.lens[query];
+  const answer = shownRun().lens[query];
   if (!answer) return null;
-  const column = run.lensRows.indexOf(layer + 1 < run.facts.n_layer ? `${layer + 1}_pre` : 'final_post');
+  const column = shownRun().lensRows.indexOf(layer + 1 < run.facts.n_layer ? `${layer + 1}_pre` : 'final_post');
   const [, , id, p] = answer.rows[column];
   return { id, p, column, finalP: answer.rows[column][0], finalRank: answer.rows[column][1], final: answer.final };
 }
@@ -110,7 +110,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
       const [x, y] = [box.left - frame.left, box.top - frame.top];
       context.fillStyle = styleOf('--heat-0');
       context.fillRect(x, y, box.width, box.height);
-      context.drawImage(run.remembered(`thumb ${document.documentElement.dataset.theme} ${name}`, () => paintThumb(name)), x, y, box.width, box.height);
+      context.drawImage(shownRun().remembered(`thumb ${document.documentElement.dataset.theme} ${name}`, () => paintThumb(name)), x, y, box.width, box.height);
       if (performance.now() > end) break;
     }
     if (toPaint.size === 0) return;
@@ -146,7 +146,6 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   }
 
   function drawGuesses() {
-    const firstChanged = Math.min(...Object.keys(state.off).map((name) => parseInt(name.slice(1), 10)));
     const [top] = distributionAfter(state.query).top;
     const [embed, logits] = boxes.querySelectorAll('.ending');
     embed.replaceChildren(make('bdi', {}, labelOf(state.query)));
@@ -156,8 +155,6 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
       const guess = guessAfter(i - 1, state.query);
       box.replaceChildren(...(guess ? [make('bdi', {}, labelOfId(guess.id)), make('span', {}, ` ${percent(guess.p)}`)] : ['…']));
       box.style.setProperty('--share', share(guess?.finalP ?? 0));
-      box.classList.toggle('stale', i - 1 >= firstChanged);
-      box.title = i - 1 >= firstChanged ? say('as it was') : '';
       box.classList.toggle('agrees', guess !== null && guess.id === guess.final);
       box.setAttribute('aria-pressed', state.part === box.dataset.part);
     });
@@ -167,7 +164,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     const amount = writtenBy(name, state.query);
     const parts = [make('b', {}, [name, name.includes('H') && nameOfHead(name)].filter(Boolean).join(' · '))];
     if (name.includes('H')) {
-      const row = run.weightsAt(name, state.query);
+      const row = shownRun().weightsAt(name, state.query);
       const key = row.reduce((best, weight, i) => (weight > row[best] ? i : best), 0);
       const label = scoresOfHeads('repeat')?.[name]?.label;
       if (label) parts.push(make('p', {}, say(`meaning ${label}`)));
@@ -188,7 +185,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     if (buttons.has(part)) {
       const amount = writtenBy(part, state.query);
       const layer = Number(part.match(/\d+/)[0]);
-      const stream = run.writes.resid[layer]?.[state.query];
+      const stream = shownRun().writes.resid[layer]?.[state.query];
       const factor = state.off[part] ?? 1;
       const scale = make('input', { type: 'range', min: 0, max: 2, step: 0.25, value: factor, 'aria-label': say('scale', part), on: { change: (event) => setFactor(part, Number(event.target.value)) } });
       flow.replaceChildren(
@@ -201,9 +198,9 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
       return;
     }
     const layer = part === 'embed' ? -1 : part === 'logits' ? run.facts.n_layer - 1 : Number(part.slice(1));
-    const answer = run.lens[state.query];
+    const answer = shownRun().lens[state.query];
     const guess = guessAfter(layer, state.query);
-    const stream = run.writes.resid[layer + 1]?.[state.query];
+    const stream = shownRun().writes.resid[layer + 1]?.[state.query];
     const flat = answer ? answer.rows[guess.column].slice(2) : [];
     const rows = Array.from({ length: flat.length / 2 }, (_, i) => ({ id: flat[2 * i], p: flat[2 * i + 1] }));
     flow.replaceChildren(
@@ -233,7 +230,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   });
   boxes.addEventListener('pointerover', (event) => {
     const name = enterOf(event);
-    if (buttons.has(name) && event.pointerType === 'mouse') tip.at(event, ...tellOf(name));
+    if (buttons.has(name) && event.pointerType === 'mouse') tip.over(event.target.closest('[data-part]'), ...tellOf(name));
     else tip.hide();
     change({ preview: name?.includes('H') && event.pointerType === 'mouse' ? name : null });
   });
@@ -254,10 +251,10 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     else paintAll();
   });
   addPart(['size'], layOutThumbs);
-  addPart(['theme'], paintAll);
-  addPart(['run', 'query', 'heads', 'part', 'off', 'theme', 'source', 'heads scores'], drawShares);
+  addPart(['theme', 'off', 'changes'], paintAll);
+  addPart(['run', 'query', 'heads', 'part', 'off', 'changes', 'theme', 'source', 'heads scores'], drawShares);
   addPart(['run', 'query', 'lens', 'part', 'off', 'changes'], drawGuesses);
-  addPart(['run', 'query', 'lens', 'part', 'off', 'source', 'heads scores'], drawFlow);
+  addPart(['run', 'query', 'lens', 'part', 'off', 'changes', 'source', 'heads scores'], drawFlow);
 })();
 
 /* A head is drawn large, or several are, each in a colour of its own. */

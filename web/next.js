@@ -14,25 +14,24 @@ function distributionAfter(position, of = shownRun()) {
 }
 
 /*
- * What a sampler draws from: {p: of each of `top`, kept: how many tokens, null when it is more than are listed}.
- * Temperature divides the logits before the softmax; top-p keeps the likeliest tokens until they hold that share
- * of what came of it, as `study next` does. Temperature 0 draws the likeliest.
+ * What a sampler draws from: {p: of each of `top`, kept: how many tokens, null when it is more than are listed}. Top-p keeps
+ * the likeliest tokens until they hold that share; then temperature divides their logits, as `study next` does.
+ * Temperature 0 draws the likeliest.
  */
 function drawnFrom(position, temperature, topP) {
   const { top } = distributionAfter(position);
   const { rest } = shownRun().next[position];
   if (temperature === 0) return { p: top.map((_, i) => (i === 0 ? 1 : 0)), kept: 1 };
-  const logRest = rest[Math.round(temperature / run.facts.temperature_step) - 1];
-  const powers = top.map((token) => Math.exp((token.logit - top[0].logit) / temperature));
-  const restSum = logRest === null ? 0 : Math.exp(logRest);
-  const sum = powers.reduce((a, b) => a + b, restSum);
-  const p = powers.map((power) => power / sum);
-  if (topP >= 1) return { p, kept: top.length < run.facts.n_vocab ? null : top.length, all: true };
+  const all = topP >= 1;
   let held = 0;
   let kept = 0;
-  while (kept < p.length && held <= topP) held += p[kept++];
-  if (held <= topP) return { p: p.map((x) => x / topP), kept: null, approximate: true };
-  return { p: p.map((x, i) => (i < kept ? x / held : 0)), kept };
+  while (kept < top.length && (all || held <= topP)) held += top[kept++].p;
+  const further = all || held <= topP; // tokens that are not listed are kept, too: all, or by their share
+  const logRest = rest[Math.round(temperature / run.facts.temperature_step) - 1];
+  const restSum = !further || logRest === null ? 0 : Math.exp(logRest) * (all ? 1 : (topP - held) / (1 - held));
+  const powers = top.map((token, i) => (i < kept ? Math.exp((token.logit - top[0].logit) / temperature) : 0));
+  const sum = powers.reduce((a, b) => a + b, restSum);
+  return { p: powers.map((power) => power / sum), kept: further && !(all && top.length === run.facts.n_vocab) ? null : kept, all, approximate: further && !all };
 }
 
 /* Texts that were tried, so that one can go back to each; the tree is made of which begins another. */
@@ -70,7 +69,7 @@ function remember(...texts) {
     byId('next-reset').disabled = !isFiltered();
     byId('next-title').textContent = say('next', isolate(labelOf(state.query)));
     drawBars(top, drawn);
-    byId('next-summary').textContent = say('openness', bits(entropy), Math.exp(entropy).toFixed(1), run.facts.n_vocab);
+    byId('next-summary').textContent = `${say('openness', bits(entropy), Math.exp(entropy).toFixed(1), run.facts.n_vocab)}${isChanged() ? ` ${say('points note')}` : ''}`;
     drawTable(top, drawn);
     drawNote(top, drawn);
   }
@@ -96,7 +95,7 @@ function remember(...texts) {
     byId('expected').classList.toggle('changed', before !== null);
   }
 
-  const change0 = (delta) => make('span', { class: delta > 0 ? 'up' : 'down' }, `${delta > 0 ? '+' : '−'}${percent(Math.abs(delta))}`);
+  const change0 = (delta) => make('span', { class: delta > 0 ? 'up' : 'down' }, `${delta > 0 ? '+' : '−'}${percent(Math.abs(delta)).replace(/ %$/, '')} pp`);
 
   function drawTable(top, drawn) {
     const actual = run.tokens[state.query + 1];

@@ -13,11 +13,13 @@ class Pieces {
     this.list = [];
   }
 
-  /* What lies from `from` on is replaced. */
+  /* What lies from `from` on is gone. */
+  cut(from) {
+    this.list = this.list.filter((piece) => piece.from < from).map((piece) => ({ ...piece, to: Math.min(piece.to, from) }));
+  }
+
   add(from, to, data) {
-    this.list = this.list.filter((piece) => piece.from < from);
-    const last = this.list.at(-1);
-    if (last && last.to > from) this.list[this.list.length - 1] = { ...last, to: from };
+    this.cut(from);
     this.list.push({ from, to, data });
   }
 
@@ -48,10 +50,18 @@ function unpack(packed, triangle, from, to) {
   }
 }
 
+/* What an answer says of the model with something changed, as `view` says it of the model as it is. */
+const changedView = (view) => {
+  const { ablation } = view;
+  return { ...view, ...ablation, heads: { text: ablation.text }, patterns: { data: ablation.patterns }, ablation: null };
+};
+
 class Run {
-  constructor(view) {
-    this.facts = view; // what does not depend on the text
-    this.vocabulary = {};
+  /* `base`: the run of the model as it is, where this one is of the model with something changed. */
+  constructor(view, base = null) {
+    this.base = base;
+    this.facts = base?.facts ?? view; // what does not depend on the text
+    this.vocabulary = base?.vocabulary ?? {};
     this.n = 0;
     this.positions = [];
     this.next = [];
@@ -62,7 +72,7 @@ class Run {
     this.writes = { resid: [], attn: [], mlp: [], heads: [] }; // ‖what is written‖ of each position
     this.explained = new Map(); // "L4H1 7": {output_norm, raised, lowered} as `study explain` says
     this.heads = { text: null, repeat: null };
-    this.without = null; // the same text with heads or MLPs changed: {key, positions, next}
+    this.without = null; // the run of the same text with heads or MLPs changed, and what these are: heads, factors, key
     this.take(view);
   }
 
@@ -83,6 +93,7 @@ class Run {
     put(this.lens, view.lens?.positions);
     if (view.lens) this.lensRows = view.lens.rows;
     this.patterns.add(from, to, view.patterns.data);
+    this.scores.cut(from);
     if (view.steps.n > 0) this.scores.add(view.steps.first, view.steps.first + view.steps.n, view.steps.scores);
     for (const [name, norms] of [['output', view.output_norms], ['value', view.value_norms]]) {
       if (!norms) this.norms[name] = null;
@@ -95,15 +106,9 @@ class Run {
     view.writes?.heads?.forEach((layer, i) => layer.forEach((packed, j) => put(((this.writes.heads[i] ??= [])[j] ??= []), scaledOf(packed))));
     this.heads = { text: view.heads?.text ?? null, repeat: view.heads?.repeat ?? this.heads.repeat };
     for (const key of this.explained.keys()) if (Number(key.split(' ')[1]) >= from) this.explained.delete(key);
-    view.explained?.heads.forEach((layer, i) => layer.forEach((known, head) => {
-      const tokens = (flat) => Array.from({ length: flat.length / 2 }, (_, j) => ({ ...this.tokenOf(flat[2 * j]), effect: flat[2 * j + 1] }));
-      this.explained.set(`L${this.facts.patterns.layers[i]}H${head} ${view.explained.query}`, { output_norm: known.output_norm, raised: tokens(known.raised), lowered: tokens(known.lowered) });
-    }));
-    if (this.without) {
-      put(this.without.positions, []);
-      put(this.without.next, []);
-    }
-    if (view.ablation) this.takeWithout(view.ablation, {}, 0);
+    if (view.explained) this.takeExplained(view.explained, this.facts.patterns.layers);
+    if (this.without) this.without.n = Math.min(this.without.n, from);
+    if (view.ablation) this.takeWithout(view);
     if (view.bos) this.bosId = view.tokens[0].id;
     this.bos = this.tokens[0]?.id === this.bosId; // asked for by its id, it is one still
     this.texts = textsOf(this.tokens.slice(0, this.n), this.bos);
@@ -116,14 +121,20 @@ class Run {
     return typeof piece === 'string' ? { id, token: piece } : { id, ...piece };
   }
 
-  /* The numbers with something changed, from a position on. */
-  takeWithout(ablation, vocabulary, from) {
-    Object.assign(this.vocabulary, vocabulary);
-    const before = from > 0 ? this.without : { positions: [], next: [] };
-    const { heads, factors } = ablation;
-    this.without = {
-      heads, factors, key: keyOf(ablation), positions: [...before.positions.slice(0, from), ...ablation.positions], next: [...before.next.slice(0, from), ...ablation.next],
-    };
+  /* What the heads of some layers write at a position. */
+  takeExplained({ query, heads }, layers) {
+    const tokens = (flat) => Array.from({ length: flat.length / 2 }, (_, j) => ({ ...this.tokenOf(flat[2 * j]), effect: flat[2 * j + 1] }));
+    heads.forEach((layer, i) => layer.forEach(({ output_norm: norm, raised, lowered }, head) => {
+      this.explained.set(`L${layers[i]}H${head} ${query}`, { output_norm: norm, raised: tokens(raised), lowered: tokens(lowered) });
+    }));
+  }
+
+  /* The numbers with something changed, of some positions, or of all. */
+  takeWithout(view) {
+    const { heads, factors } = view.ablation;
+    const key = keyOf(view.ablation);
+    if (this.without?.key === key && view.from > 0) this.without.take(changedView(view));
+    else this.without = Object.assign(new Run(changedView(view), this), { heads, factors, key });
   }
 
   /* "L3H7" → where its rows are. */
@@ -135,8 +146,9 @@ class Run {
 
   /* The lower triangle of a head's pattern. A few are kept. */
   triangle(name) {
+    const { row, head } = this.place(name);
+    if (!this.patterns.list[0].data[row]) return this.base.triangle(name); // below what was changed
     return this.remembered(`triangle ${name}`, () => {
-      const { row, head } = this.place(name);
       const triangle = new Uint8Array(rowStart(this.n));
       for (const { from, to, data } of this.patterns.list) unpack(bytesOf(data[row][head]), triangle, from, Math.min(to, this.n));
       return triangle;
@@ -223,9 +235,9 @@ const headNames = () => run.facts.patterns.layers.flatMap((layer) => Array.from(
 
 /* A row as the controls ask: × ‖v W_O‖, and without key 0, in this order, as `study attend`. */
 function shownAt(name, query) {
-  const row = run.weightsAt(name, query);
+  const row = shownRun().weightsAt(name, query);
   if (state.by === 'value') {
-    const norms = run.outputNorms(name);
+    const norms = shownRun().outputNorms(name);
     for (let key = 0; key <= query; key++) row[key] *= norms[key];
   }
   if (state.noSink) {
@@ -236,9 +248,13 @@ function shownAt(name, query) {
   return row;
 }
 
-/* The numbers with the changes made, or as the model is. */
-const isChanged = () => Object.keys(state.off).length > 0 && run.without?.key === keyOfOff(state.off) && run.without.positions.length === run.n;
+/*
+ * The numbers with the changes made, or as the model is. While something is changed and its numbers are not there, those
+ * shown are not what was asked for, and say so.
+ */
+const isChanged = () => run.without?.n === run.n && Object.keys(state.off).length > 0 && run.without.key === keyOfOff(state.off);
 const shownRun = () => (isChanged() ? run.without : run);
+const isBehind = () => Object.keys(state.off).length > 0 && !isChanged();
 
 const MAX_CHOSEN = 6;
 let coloursOfHeads = []; // of the chosen ones, in turn
@@ -291,14 +307,17 @@ function paintCells(size, paint) {
 const THUMB = 64; // cells a side at most
 function paintThumb(name) {
   const size = Math.min(run.n, THUMB);
-  const triangle = run.triangle(name);
+  const triangle = shownRun().triangle(name);
   const cells = pooled(size, (query) => triangle.subarray(rowStart(query), rowStart(query + 1)));
   return paintCells(size, (i) => ramp[cells[i]]);
 }
 
-/* {"prev": …, …, "label"} of every head by its name, as `study heads` scores them; null where there are none. */
+/*
+ * {"prev": …, …, "label"} of every head by its name, as `study heads` scores them; null where there are none. Those on
+ * random tokens say what a head is, and are of the model as it is.
+ */
 function scoresOfHeads(measured) {
-  const scores = run.heads[measured];
+  const scores = measured === 'repeat' ? run.heads.repeat : shownRun().heads.text;
   return scores && Object.fromEntries(scores.rows.map((row, i) => [
     `L${Math.floor(i / run.facts.n_head)}H${i % run.facts.n_head}`,
     { ...Object.fromEntries(scores.columns.map((column, j) => [column, row[j]])), label: scores.labels[i] },
@@ -311,11 +330,31 @@ const nameOfHead = (name) => {
   return label ? say(`label ${label}`) : '';
 };
 
+/* Behind the last earlier copy of a position's token: what it was followed by; null where there is none. */
+function afterCopy(query) {
+  const copy = run.tokens.slice(0, query).findLastIndex((token) => token.id === run.tokens[query].id);
+  return copy >= 0 && copy + 1 < query ? copy + 1 : null;
+}
+
+/* Heads by the weight that a query gives to a key, the most first; within a tenth of the most the earliest goes first. */
+function headsOn(query, key) {
+  const weightOn = (name) => run.weightsAt(name, query)[key];
+  const most = Math.max(...headNames().map(weightOn));
+  const rank = (name) => (weightOn(name) >= 0.9 * most ? most : weightOn(name));
+  return [...headNames()].sort((a, b) => rank(b) - rank(a));
+}
+
+const LEAST_TELLING = 0.3; // weight on what followed the copy: less may be chance
+
 /*
- * Where there is something to see at a position: the head whose one strongest key gets the most weight, leaving out the
- * first token, the position itself and the one before it, where heads look by habit.
+ * Where there is something to see at a position: the head that looks at what followed the same token before. Where none
+ * does, the one whose one strongest key gets the most weight, leaving out the first token, the position itself and the one
+ * before it, where heads look by habit.
  */
 function tellingHead(query) {
+  const followed = afterCopy(query);
+  const [first] = followed === null ? [] : headsOn(query, followed);
+  if (first && run.weightsAt(first, query)[followed] >= LEAST_TELLING) return { name: first, key: followed };
   let best = { name: headNames()[0], key: 0, weight: -1 };
   for (const name of query > 2 ? headNames() : []) {
     const row = run.weightsAt(name, query);

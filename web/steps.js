@@ -43,15 +43,16 @@
 
   /* All that is known of the row: scores, weights, lengths of values. Where scores were left out, null. */
   function rowOf(name, query) {
-    if (!run.hasScores(query)) return null;
-    const scores = run.scoresAt(name, query);
-    const weights = run.weightsAt(name, query);
-    const norms = run.valueNorms(name);
+    const shown = shownRun();
+    if (!shown.hasScores(query)) return null;
+    const scores = shown.scoresAt(name, query);
+    const weights = shown.weightsAt(name, query);
+    const norms = shown.valueNorms(name);
     const { row, head } = run.place(name);
     const slope = run.facts.slopes ? run.facts.slopes[row][head] : 0;
     const dot = (key) => (run.facts.score_cap === null ? (scores[key] + slope * (query - key)) / run.facts.score_scale : NaN); // as measures/scores.c
     const seen = Array.from(scores.keys()).filter((key) => scores[key] !== -Infinity);
-    return { keys: seen.map((key) => ({ key, dot: dot(key), score: scores[key], weight: weights[key], norm: norms[key] })), hidden: scores.length - seen.length, learned: run.learnedShare(name, query) };
+    return { keys: seen.map((key) => ({ key, dot: dot(key), score: scores[key], weight: weights[key], norm: norms[key] })), hidden: scores.length - seen.length, learned: shown.learnedShare(name, query) };
   }
 
   /* The heaviest keys in the order of the text. */
@@ -136,7 +137,7 @@
     const isWide = rows.length > 0 && asks.right < rows[0].left && rows[0].right < sum.left;
     const wire = (x1, y1, x2, y2, amount) => draw('path', {
       d: `M${x1 - frame.left} ${y1 - frame.top}C${(x1 + x2) / 2 - frame.left} ${y1 - frame.top} ${(x1 + x2) / 2 - frame.left} ${y2 - frame.top} ${x2 - frame.left} ${y2 - frame.top}`,
-      'stroke-width': 0.75 + 5 * amount, opacity: 0.15 + 0.7 * amount,
+      'stroke-width': (0.75 + 5 * amount) * typeScale(), opacity: 0.15 + 0.7 * amount,
     });
     wires.replaceChildren(...(isWide ? rows.flatMap((row, i) => {
       const y = (row.top + row.bottom) / 2;
@@ -146,7 +147,7 @@
   }
 
   function drawMissing() {
-    const pieces = run.scores.list;
+    const pieces = shownRun().scores.list;
     byId('step-table').replaceChildren();
     if (pieces.length === 0) return;
     const { from, to } = pieces[0];
@@ -209,7 +210,7 @@
       play();
     }
   });
-  addPart(['run', 'heads', 'query', 'shape', 'size'], drawSteps);
+  addPart(['run', 'heads', 'query', 'shape', 'size', 'off', 'changes'], drawSteps);
 })();
 
 /* What the head's output raises and lowers among the next tokens, by itself and at once: `study explain`. */
@@ -225,7 +226,7 @@
     const [name] = state.heads;
     frame.hidden = state.shape !== 'writes';
     if (frame.hidden) return;
-    const known = run.explained.get(`${name} ${state.query}`);
+    const known = shownRun().explained.get(`${name} ${state.query}`);
     if (!known) {
       frame.replaceChildren(make('p', { class: 'note' }, isLive() ? '…' : say('explain missing', name, state.query)));
       return;
@@ -238,5 +239,5 @@
     );
   }
 
-  addPart(['run', 'heads', 'query', 'shape', 'explained', 'source'], drawWritten);
+  addPart(['run', 'heads', 'query', 'shape', 'explained', 'source', 'off', 'changes'], drawWritten);
 })();

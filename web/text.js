@@ -7,6 +7,9 @@ const SURPRISAL_FULL = 12; // bits at which a token has the full colour
 const CHANGE_FULL = 4; // … at which a change has
 const ALTERNATIVES = 6;
 const LEAST_ARC = 0.01;
+const LEAST_TOLD = 0.08; // the weight from which it stands beside its arc
+const [LABEL_WIDTH, LABEL_HEIGHT] = [27, 13]; // px of an arc's weight
+const ARC_POINTS = 48; // at which an arc is asked whether a weight lies on it
 const LONG = 48; // tokens; a longer text is set smaller
 
 /* Where the token of each position ends in the text, UTF-16 units; null if the tokens do not spell it letter for letter. */
@@ -143,8 +146,9 @@ function placeAfter(wasAtEnd) {
       return;
     }
     const from = topOf(query, true);
-    const row = run.weightsAt(name, query);
+    const row = shownRun().weightsAt(name, query);
     const shapes = [];
+    const drawn = [];
     for (let key = 0; key <= query; key++) {
       const weight = row[key];
       const to = weight >= LEAST_ARC ? topOf(key, false) : null;
@@ -156,10 +160,36 @@ function placeAfter(wasAtEnd) {
       }
       const rise = Math.min(96, 18 + Math.abs(from.x - to.x) * 0.22);
       const top = Math.min(from.y, to.y) - rise;
-      shapes.push(draw('path', { d: `M${from.x} ${from.y}C${from.x} ${top} ${to.x} ${top} ${to.x} ${to.y}`, 'stroke-width': 0.75 + 5 * weight, opacity }));
-      if (weight >= 0.08) shapes.push(draw('text', { x: to.x, y: Math.max(10, to.y - 5), class: 'weight' }, weight.toFixed(2)));
+      const wide = (0.75 + 5 * weight) * typeScale();
+      shapes.push(draw('path', { d: `M${from.x} ${from.y}C${from.x} ${top} ${to.x} ${top} ${to.x} ${to.y}`, 'stroke-width': wide, opacity }));
+      if (weight >= LEAST_TOLD / 2) drawn.push({ weight, from, to, top, wide });
     }
-    arcs.replaceChildren(...shapes);
+    arcs.replaceChildren(...shapes, ...labelsOf(drawn));
+  }
+
+  /* The weights of arcs, each beside its arc's end: heavy ones first, and none where it would lie on an arc or another weight. */
+  function labelsOf(drawn) {
+    const [width, height] = [LABEL_WIDTH * typeScale(), LABEL_HEIGHT * typeScale()];
+    const taken = drawn.flatMap(({ from, to, top, wide }) => Array.from({ length: ARC_POINTS }, (_, i) => {
+      const t = i / (ARC_POINTS - 1);
+      const [x, y] = [from.x + (to.x - from.x) * t * t * (3 - 2 * t), from.y * (1 - t) ** 3 + top * 3 * t * (1 - t) + to.y * t ** 3];
+      return { left: x - wide / 2, right: x + wide / 2, top: y, bottom: y };
+    }));
+    const labels = [];
+    for (const { weight, from, to, wide } of drawn.filter((arc) => arc.weight >= LEAST_TOLD).sort((a, b) => b.weight - a.weight)) {
+      const away = from.x > to.x ? -1 : 1; // from where the arc comes
+      const bottom = Math.max(height, to.y - 4);
+      const places = [away, -away].map((side) => {
+        const near = to.x + side * (wide / 2 + 3);
+        return { side, near, left: Math.min(near, near + side * width), right: Math.max(near, near + side * width), top: bottom - height, bottom };
+      });
+      const free = places.find((place) => place.left >= 0 && !taken.some((other) => (
+        other.left < place.right && other.right > place.left && other.top < place.bottom && other.bottom > place.top)));
+      if (!free) continue;
+      taken.push(free);
+      labels.push(draw('text', { x: free.near, y: bottom - 1, class: `weight ${free.side < 0 ? 'left' : ''}` }, weight.toFixed(2)));
+    }
+    return labels;
   }
 
   /* What the arcs show, in words. */
@@ -167,14 +197,14 @@ function placeAfter(wasAtEnd) {
     const name = telling();
     if (!name) return;
     const query = pointed ?? state.query;
-    const row = run.weightsAt(name, query);
+    const row = shownRun().weightsAt(name, query);
     const key = row.reduce((best, weight, i) => (weight > row[best] ? i : best), 0);
     const known = nameOfHead(name);
     const chip = make('span', { class: 'chip', style: { '--mark': coloursOfHeads[0] } }, name);
     const where = key === query ? say('telling itself', isolate(labelOf(query)), row[key].toFixed(2))
       : say(key === 0 && !known ? 'telling first' : 'telling', isolate(labelOf(query)), isolate(labelOf(key)), row[key].toFixed(2));
     const auto = state.pinned ? make('button', { type: 'button', class: 'quiet', title: say('automatic title'), on: { click: () => change({ pinned: false, query: state.query }) } }, say('automatic')) : null;
-    byId('telling').replaceChildren(...[chip, known ? make('b', { title: say(`meaning ${scoresOfHeads('repeat')[name].label}`) }, ` ${known}`) : null, make('span', {}, ` ${where}`), auto].filter(Boolean));
+    byId('telling').replaceChildren(...[chip, known ? make('b', {}, ` ${known}`) : null, make('span', {}, ` ${where}`), auto].filter(Boolean));
   }
 
   /* What is known of a token: as [name, text, key]. */
@@ -225,7 +255,7 @@ function placeAfter(wasAtEnd) {
     if (!run) return;
     const span = document.elementsFromPoint(event.clientX, event.clientY).find((element) => element.matches?.('#tokens .token'));
     point(span ? Number(span.dataset.position) : null);
-    if (span && event.pointerType === 'mouse') tip.at(event, ...tellOf(pointed));
+    if (span && event.pointerType === 'mouse') tip.over(span, ...tellOf(pointed));
     else tip.hide();
   }));
   paper.addEventListener('pointerleave', () => {
@@ -258,7 +288,7 @@ function placeAfter(wasAtEnd) {
       ? [make('span', { class: 'scale worse', 'aria-hidden': 'true' }), ` ${say('less expected')} `, make('span', { class: 'scale better', 'aria-hidden': 'true' }), ` ${say('more expected')}`]
       : ['0 ', scale, ` ${say('bits of surprisal', SURPRISAL_FULL)}`];
     if (container.querySelector('.generated')) parts.push(' · ', make('span', { class: 'generated' }, say('underlined')));
-    if (scored.length > 0) {
+    if (scored.length > 0 && !isBlank) {
       const nll = scored.reduce((sum, known) => sum + known.surprisal_nats, 0) / scored.length;
       const perplexity = Math.exp(nll);
       parts.push(` · ${say('bits a token', bits(nll), perplexity < 1000 ? perplexity.toPrecision(3) : perplexity.toFixed(0))}`);
@@ -273,11 +303,13 @@ function placeAfter(wasAtEnd) {
     state.heads = [tellingHead(state.query).name];
     touch('heads');
   }, 'first');
-  addPart(['run', 'text', 'source'], layOut);
+  addPart(['run', 'text', 'source', 'size'], layOut);
   addPart(['query', 'heads', 'theme', 'size'], choose);
   addPart(['changes', 'off'], () => {
     colour();
     drawReadout();
+    drawArcs();
+    drawTelling();
   });
   addPart(['query', 'run'], keepInView);
   addPart(['query', 'run'], drawReadout);

@@ -6,10 +6,13 @@
 const TOUR_TEXT = 'The king Zorvan rode out. Then king Zor';
 const TOUR_STEPS = 7;
 const CANDIDATES = 3; // heads that are tried for the story
+const MARGIN = 24; // px around what a step speaks of
+const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page scrolls to it
 
 (() => {
   const card = byId('guide');
   let told = null; // the step that set the state last
+  let settlesAt = 0;
 
   /*
    * What the story is about, in whatever text and model: the last token, the head, what it looks at, the guess. Where the
@@ -24,15 +27,14 @@ const CANDIDATES = 3; // heads that are tried for the story
 
   function begin() {
     const query = run.n - 1;
-    const before = run.tokens.slice(0, query).findLastIndex((token) => token.id === run.tokens[query].id);
+    const after = afterCopy(query);
     const guess = likeliest();
-    const weightOn = (name, key) => run.weightsAt(name, query)[key];
     const known = run.without?.heads.length === 1 && run.without.heads[0].includes('H') ? run.without.heads[0] : null;
-    const names = before >= 0 ? [...headNames()].sort((a, b) => weightOn(b, before + 1) - weightOn(a, before + 1)) : [tellingHead(query).name];
-    story = { text: followed, live: isLive(), query, guess, isInduction: before >= 0, head: !isLive() && known ? known : names[0], key: before + 1, pWithout: null };
-    if (before < 0) story.key = run.weightsAt(story.head, query).reduce((best, weight, i, row) => (weight > row[best] ? i : best), 0);
+    const names = after === null ? [tellingHead(query).name] : headsOn(query, after);
+    story = { text: followed, live: isLive(), query, guess, isInduction: after !== null, head: !isLive() && known ? known : names[0], key: after, pWithout: null };
+    if (after === null) story.key = run.weightsAt(story.head, query).reduce((best, weight, i, row) => (weight > row[best] ? i : best), 0);
     if (!isLive() && known) story.pWithout = probabilityIn(run.without);
-    if (isLive()) tryOut(names.slice(0, before >= 0 ? CANDIDATES : 1));
+    if (isLive()) tryOut(names.slice(0, after === null ? 1 : CANDIDATES));
   }
 
   /* The guess's probability with something switched off; null where it is not among those listed. */
@@ -55,7 +57,8 @@ const CANDIDATES = 3; // heads that are tried for the story
   }
 
   function wordsOf(step) {
-    const { query, guess, head, key, isInduction, pWithout } = story;
+    const { query, guess, head, key, isInduction } = story;
+    const pWithout = isChanged() && head in state.off ? probabilityIn(shownRun()) ?? story.pWithout : story.pWithout; // as the page says it
     const guessed = isolate(labelOfId(guess.id));
     const halfway = run.lens[query] ? run.lens[query].rows[Math.floor(run.lensRows.length / 2)][1] : '…';
     const finally_ = run.lens[query] ? run.lens[query].rows.at(-1)[1] : '…';
@@ -71,35 +74,76 @@ const CANDIDATES = 3; // heads that are tried for the story
     ][step]();
   }
 
-  /* What each step shows, and where it points. */
+  /* What each step shows, where it points, and what it speaks of: what the card must not lie on. */
+  const large = (shape) => (head) => ({ query: run.n - 1, heads: [head], part: head, pinned: true, shape, off: {} });
+  const answer = () => `#picture [data-key="${story.key}"]`;
+  const headBox = () => `#boxes .box[data-part="${story.head}"]`;
   const steps = [
-    { at: '#sentence', set: () => ({ query: run.n - 1, off: {} }) },
-    { at: '#next', set: () => ({ query: run.n - 1, off: {}, temperature: 1, topP: 1 }) },
-    { at: '#look', set: (head) => ({ query: run.n - 1, heads: [head], part: head, pinned: true, shape: 'steps', off: {} }), step: 1 },
-    { at: '#look', set: (head) => ({ query: run.n - 1, heads: [head], part: head, pinned: true, shape: 'steps', off: {} }), step: 4 },
-    { at: '#look', set: (head) => ({ query: run.n - 1, heads: [head], part: head, pinned: true, shape: 'writes', off: {} }) },
-    { at: '#model', set: () => ({ query: run.n - 1, part: 'logits', off: {} }) },
-    { at: '#model', with: '.stage', set: (head) => ({ query: run.n - 1, heads: [head], part: head, pinned: true, off: {} }) },
+    { at: '#sentence', set: () => ({ query: run.n - 1, off: {} }), seen: () => ['#tokens', '#token'] },
+    { at: '#next', set: () => ({ query: run.n - 1, off: {}, temperature: 1, topP: 1 }), seen: () => ['#expected li', '#temperature'] },
+    { at: '#look', set: large('steps'), step: 1, seen: () => ['#step-choice', answer()] },
+    { at: '#look', set: large('steps'), step: 4, seen: () => ['#step-choice', answer()] },
+    { at: '#look', set: large('writes'), seen: () => ['#written h3', '#written li'] },
+    { at: '#model', set: () => ({ query: run.n - 1, part: 'logits', off: {} }), seen: () => ['#boxes .guess', '#boxes .ending[data-part="logits"]'] },
+    { at: '#model', set: (head) => ({ query: run.n - 1, heads: [head], part: head, pinned: true, off: {} }), seen: () => [headBox(), '#expected li'] },
   ];
 
   function show(step) {
-    const { set, at, with: besides, step: moment } = steps[step];
+    const { set, at, step: moment } = steps[step];
     change(set(story.head));
+    for (const element of document.querySelectorAll('.spotlight')) element.classList.remove('spotlight');
+    document.querySelector(at).classList.add('spotlight');
+    settlesAt = performance.now() + SETTLES_MS;
     requestAnimationFrame(() => requestAnimationFrame(() => {
       if (moment) byId('step-choice').querySelector(`input[value="${moment}"]`)?.click();
-      point(at, besides);
+      if (state.tour === step) place();
     }));
   }
 
-  /* Brings a part into view, `besides` above it where there is room. */
-  function point(at, besides) {
-    for (const element of document.querySelectorAll('.spotlight')) element.classList.remove('spotlight');
-    const target = document.querySelector(at);
-    target.classList.add('spotlight');
-    const box = target.getBoundingClientRect();
-    const behavior = isStill() ? 'auto' : 'smooth';
-    if (besides) document.querySelector(besides).scrollIntoView({ block: 'start', behavior });
-    else if (box.top < 60 || box.bottom > innerHeight - 40) target.scrollIntoView({ block: box.height > innerHeight * 0.7 ? 'start' : 'center', behavior });
+  /* What is spoken of, as boxes in the document; of a list the first, and of what scrolls sideways what is in sight. */
+  function boxesSeen() {
+    const selectors = steps[state.tour].seen();
+    card.dataset.seen = selectors.join(' ; '); // for who looks whether it does
+    const found = selectors.map((selector) => document.querySelector(selector)).filter((element) => element?.checkVisibility());
+    return found.map((element) => {
+      const frame = performance.now() < settlesAt ? element.closest('.strip-frame') : null;
+      if (frame) frame.scrollLeft += element.getBoundingClientRect().left - frame.getBoundingClientRect().left - (frame.clientWidth - element.offsetWidth) / 2;
+      const { left, right, top, bottom } = element.getBoundingClientRect();
+      return { left, right, top: top + scrollY, bottom: bottom + scrollY };
+    });
+  }
+
+  /*
+   * Scrolls, and puts the card into a corner, so that what the step speaks of is in the window and the card lies on none of
+   * it; where there is no room for all, the card covers as little as can be, and the first thing is in sight.
+   */
+  function place() {
+    const boxes = boxesSeen();
+    if (boxes.length === 0) return;
+    const { width, height } = card.getBoundingClientRect();
+    const gap = Math.min(24, innerWidth - width);
+    const upper = Math.min(...boxes.map((box) => box.top));
+    const lower = Math.max(...boxes.map((box) => box.bottom));
+    const furthest = document.documentElement.scrollHeight - innerHeight;
+    const scrolls = performance.now() < settlesAt
+      ? [scrollY, upper - MARGIN, lower + MARGIN - innerHeight, lower + MARGIN + height + gap - innerHeight, upper - MARGIN - height - gap, boxes[0].top - MARGIN]
+      : [scrollY];
+    let best = null;
+    for (const y of scrolls.map((one) => Math.max(0, Math.min(furthest, one))))
+      for (const [above, before] of [[false, false], [false, true], [true, false], [true, true]]) {
+        const left = before ? gap : innerWidth - gap - width;
+        const top = y + (above ? gap : innerHeight - gap - height);
+        let hidden = 0;
+        boxes.forEach((box, i) => {
+          const covered = Math.max(0, Math.min(box.right, left + width) - Math.max(box.left, left)) * Math.max(0, Math.min(box.bottom, top + height) - Math.max(box.top, top));
+          const outside = Math.max(0, y - box.top) + Math.max(0, box.bottom - y - innerHeight);
+          hidden += (1000 * covered + outside) * (i === 0 ? 10 : 1);
+        });
+        if (!best || hidden < best.hidden) best = { hidden, y, above, before };
+      }
+    card.classList.toggle('above', best.above);
+    card.classList.toggle('before', best.before);
+    if (best.y !== scrollY) scrollTo({ top: best.y, behavior: isStill() ? 'auto' : 'smooth' });
   }
 
   function drawCard() {
@@ -116,11 +160,15 @@ const CANDIDATES = 3; // heads that are tried for the story
     const last = step === TOUR_STEPS - 1;
     const go = (to) => change({ tour: to });
     const drawn = `${step} ${state.language} ${isLive()}`;
-    if (card.dataset.drawn === drawn) card.querySelector('p').textContent = wordsOf(step); // what has the focus keeps it
-    else card.replaceChildren(
+    const isOff = story.head in state.off;
+    if (card.dataset.drawn === drawn) { // what has the focus keeps it
+      card.querySelector('p').textContent = wordsOf(step);
+      if (byId('guide-switch')) byId('guide-switch').textContent = say(isOff ? 'switch on' : 'switch off', story.head);
+    } else card.replaceChildren(
       make('div', { class: 'guide-head' }, make('h2', { id: 'guide-title', tabindex: -1 }, say(`tour ${step + 1}`)), make('span', { class: 'dim' }, say('of steps', step + 1, TOUR_STEPS)),
         make('button', { type: 'button', class: 'quiet', 'aria-label': say('leave'), title: say('leave'), on: { click: () => go(null) } }, '✕')),
       make('p', {}, wordsOf(step)),
+      last && isLive() ? make('p', {}, make('button', { type: 'button', id: 'guide-switch', on: { click: () => change({ off: story.head in state.off ? {} : { [story.head]: 0 } }) } }, say(isOff ? 'switch on' : 'switch off', story.head))) : null,
       make('div', { class: 'controls' },
         make('button', { type: 'button', disabled: step === 0, on: { click: () => go(step - 1) } }, say('back')),
         make('div', { class: 'progress', 'aria-hidden': 'true' }, ...steps.map((_, i) => make('span', { class: i === step ? 'here' : null }))),
@@ -131,7 +179,7 @@ const CANDIDATES = 3; // heads that are tried for the story
       told = step;
       show(step);
       byId('guide-title').focus({ preventScroll: true });
-    }
+    } else requestAnimationFrame(() => state.tour === step && place());
   }
 
   /* The numbers are those of the story's text, or of whatever text a page without an engine holds. */
@@ -148,5 +196,5 @@ const CANDIDATES = 3; // heads that are tried for the story
     if (event.key === 'ArrowLeft' && !event.target.closest('#boxes, #grid, #tokens')) change({ tour: Math.max(0, state.tour - 1) });
     if (event.key === 'Escape') change({ tour: null });
   });
-  addPart(['tour', 'run', 'source', 'lens'], drawCard, 'always');
+  addPart(['tour', 'run', 'source', 'lens', 'off', 'changes', 'explained', 'size'], drawCard, 'always');
 })();

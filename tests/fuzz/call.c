@@ -1,13 +1,15 @@
 /*
  * Makes a call of run, study or quantize within this process, and checks it: the exit code, the one line of a failure, JSON
- * that reads back, files that quantize makes open, none left half written, and now and then that the same call says the same
+ * that reads back, files that quantize makes open, none left half written, none changed that was read, and now and then that the same call says the same
  * again. What differs from one process to the next (clock, memory, terminal, signals) is put in the place of by the linker's
  * --wrap.
  */
 #include "tests/anyfile.h" /* first, because it needs more of the system's headers */
+#include "tests/anykeys.h"
 #include "tests/fuzz/fuzz.h"
 
 #include "checkpoint/json.h"
+#include "cli/llamacpp.h"
 #include "cli/program.h"
 #include "text/unicode.h"
 #include "threads.h"
@@ -15,6 +17,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +32,16 @@ double __wrap_now_ms(void);
 uint64_t __wrap_peak_rss_bytes(void);
 void *__wrap_mmap(void *at, size_t n, int protection, int flags, int file, off_t offset);
 void *__real_mmap(void *at, size_t n, int protection, int flags, int file, off_t offset);
+int __wrap_open(const char *path, int flags, ...);
+int __real_open(const char *path, int flags, ...);
+FILE *__wrap_fopen(const char *path, const char *mode);
+FILE *__real_fopen(const char *path, const char *mode);
 int __wrap_munmap(void *at, size_t n);
 int __real_munmap(void *at, size_t n);
+bool __wrap_tokenizer_encode_marked(const Tokenizer *tokenizer, String text, const char *marks,
+                                    Tokens *tokens, Error *error);
+bool __real_tokenizer_encode_marked(const Tokenizer *tokenizer, String text, const char *marks,
+                                    Tokens *tokens, Error *error);
 
 enum { MAX_WORDS = 48, WORD_BYTES = 4096, MAX_TEXT = 1000 /* bytes of a text that is read */ };
 
@@ -74,6 +85,56 @@ void __wrap_catch_signals(const char *program) { (void)program; }
 uint64_t __wrap_clock_seed(void) { return 42; }
 double __wrap_now_ms(void) { return clock_ms++; }
 uint64_t __wrap_peak_rss_bytes(void) { return 1 << 20; }
+
+/* Whether a token that is no text stands for what is unknown: then some byte becomes it without being asked for. */
+static bool is_unknown(const Tokenizer *tokenizer, int32_t id) {
+    Tokens tokens = {0};
+    bool is = false;
+    for (int byte = 0; byte < 256 && !is; byte++) {
+        char text = (char)byte;
+        Error error;
+        tokens.n = 0;
+        tokenizer_encode(tokenizer, &text, 1, 0, &tokens, &error);
+        for (size_t i = 0; i < tokens.n; i++) is = is || tokens.ids[i] == id;
+    }
+    tokens_free(&tokens);
+    return is;
+}
+
+/* How many of them are control tokens. */
+static size_t count_control(const Tokenizer *tokenizer, const int32_t *ids, size_t n) {
+    size_t n_control = 0;
+    for (size_t i = 0; i < n; i++)
+        n_control += tokenizer_piece(tokenizer, ids[i], false).n == 0 &&
+                     tokenizer_piece(tokenizer, ids[i], true).n > 0 && !is_unknown(tokenizer, ids[i]);
+    return n_control;
+}
+
+/* The control tokens of a conversation are those that it has where all that is from outside is DELs, of which none is made. */
+bool __wrap_tokenizer_encode_marked(const Tokenizer *tokenizer, String text, const char *marks,
+                                    Tokens *tokens, Error *error) {
+    size_t first = tokens->n;
+    bool ok = __real_tokenizer_encode_marked(tokenizer, text, marks, tokens, error), has_del = false;
+    for (size_t id = 0; id < tokenizer_n_vocab(tokenizer); id++) {
+        String name = tokenizer_piece(tokenizer, (int32_t)id, true);
+        has_del = has_del || memchr(name.data, 0x7f, name.n);
+    }
+    char *other = malloc(text.n + 1);
+    Tokens wanted = {0};
+    Error why;
+    for (size_t i = 0; other && i < text.n; i++) other[i] = marks[i] ? 0x7f : text.data[i];
+    bool judged =
+        ok && other && !has_del && tokenizer_encode(tokenizer, other, text.n, ENCODE_SPECIAL, &wanted, &why);
+    size_t n = judged ? count_control(tokenizer, tokens->ids + first, tokens->n - first) : 0;
+    if (judged && n != count_control(tokenizer, wanted.ids, wanted.n)) {
+        fprintf(stderr, "WRONG: %zu control tokens of '%.*s', and the template wrote %zu\n", n, (int)text.n,
+                text.data, count_control(tokenizer, wanted.ids, wanted.n));
+        abort();
+    }
+    tokens_free(&wanted);
+    free(other);
+    return ok;
+}
 
 /* ---- Calls as bytes ---- */
 
@@ -173,6 +234,30 @@ static const char *file_of(char tag) {
     return at ? file_names[at - file_tags] : NULL;
 }
 
+/* Which of these files the call has opened to read them; it must leave them as they are. */
+static bool was_read[sizeof file_tags];
+
+static void note_reading(const char *path) {
+    const char *slash = strrchr(path, '/');
+    for (size_t i = 0; file_tags[i]; i++)
+        was_read[i] = was_read[i] || strcmp(slash ? slash + 1 : path, file_names[i]) == 0;
+}
+
+int __wrap_open(const char *path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    bool makes = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
+    mode_t mode = makes ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    if ((flags & (O_ACCMODE | O_DIRECTORY)) == O_RDONLY) note_reading(path);
+    return __real_open(path, flags, mode);
+}
+
+FILE *__wrap_fopen(const char *path, const char *mode) {
+    if (*mode == 'r') note_reading(path);
+    return __real_fopen(path, mode);
+}
+
 static void write_file(const char *name, const unsigned char *bytes, size_t n) {
     int file = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     if (file < 0 || (n && write(file, bytes, n) != (ssize_t)n)) abort();
@@ -185,20 +270,34 @@ static char words[MAX_WORDS][WORD_BYTES];
 static char *arguments[MAX_WORDS + 8];
 static int n_arguments;
 
+/* Whether a word is this option, with or without a value behind "=". */
+static bool is_named(const char *word, const char *name) {
+    size_t n = name ? strlen(name) : 0;
+    return n > 0 && strncmp(word, name, n) == 0 && (!word[n] || (word[n] == '=' && name[1] == '-'));
+}
+
 static const Option *find_option(const Options *options, const char *word) {
     for (size_t i = 0; i < options->n; i++) {
         const Option *option = &options->table[i];
-        if (strcmp(option->name, word) == 0 || (option->short_name && strcmp(option->short_name, word) == 0))
-            return option;
+        if (is_named(word, option->name) || is_named(word, option->short_name)) return option;
     }
     return NULL;
 }
 
 static bool calls(const char *program) { return strcmp(arguments[0], program) == 0; }
 
+/* The option of llama.cpp that a word is to run. */
+static const ForeignOption *find_foreign(const char *word) {
+    for (size_t i = 0; calls("run") && i < llamacpp_options.n; i++)
+        for (size_t k = 0; k < 3; k++)
+            if (is_named(word, llamacpp_options.table[i].names[k])) return &llamacpp_options.table[i];
+    return NULL;
+}
+
 /* The option that a word is to the program that is called, if it is one. */
 static const Option *known(const char *word) {
-    if (calls("run")) return find_option(&fuzz_run_options, word);
+    const ForeignOption *foreign = find_foreign(word);
+    if (calls("run")) return find_option(&fuzz_run_options, foreign && foreign->ours ? foreign->ours : word);
     if (calls("quantize")) return find_option(&fuzz_quantize_options, word);
     const Option *option = NULL;
     for (size_t i = 0; i < 3 && !option; i++) option = find_option(&shared_options[i], word);
@@ -208,29 +307,54 @@ static const Option *known(const char *word) {
     return option;
 }
 
+/* Whether the next word is the value of word i. */
+static bool takes_next(int i) {
+    const Option *option = known(arguments[i]);
+    const ForeignOption *foreign = find_foreign(arguments[i]);
+    if (strncmp(arguments[i], "--", 2) == 0 && strchr(arguments[i], '=')) return false;
+    if (option) return option->kind != OPTION_ON && option->kind != OPTION_OFF;
+    return foreign && (foreign->takes == TAKES_VALUE || (foreign->takes == TAKES_SWITCH &&
+                                                         i + 1 < n_arguments && is_switch(arguments[i + 1])));
+}
+
 /* Where the word stands as an option, or as a file, and not as the value of an option; 0: nowhere. */
 static int said(const char *word) {
-    for (int i = 1; i < n_arguments; i++) {
-        const Option *option = known(arguments[i]);
+    for (int i = 1; i < n_arguments; i += 1 + takes_next(i)) {
+        const ForeignOption *foreign = find_foreign(arguments[i]);
         if (strcmp(arguments[i], word) == 0) return i;
-        if (option && option->kind != OPTION_ON && option->kind != OPTION_OFF) i++;
+        if (foreign && foreign->ours && strcmp(foreign->ours, word) == 0) return i;
     }
     return 0;
 }
 
+/* The value behind word i if that is this option, behind "=" or as the next word; NULL: there is none. */
+static char *value_at(int i, const char *name, const char *short_name) {
+    char *equals = strchr(arguments[i], '=');
+    if (!is_named(arguments[i], name) && !is_named(arguments[i], short_name)) return NULL;
+    if (strncmp(arguments[i], "--", 2) == 0 && equals) return equals + 1;
+    return i + 1 < n_arguments ? arguments[i + 1] : NULL;
+}
+
 /* Whether a file is read as a text; a long one would take long. */
 static bool is_text(const char *name) {
-    static const char *const options[] = {"-f", "--file", "--with"};
-    for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
-        int i = said(options[k]);
-        if (i && i + 1 < n_arguments && strcmp(arguments[i + 1], name) == 0) return true;
-    }
+    static const char *const options[][2] = {{"--file", "-f"}, {"--with", NULL}};
+    for (int i = 1; i < n_arguments; i++)
+        for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+            const char *value = value_at(i, options[k][0], options[k][1]);
+            if (value && strcmp(value, name) == 0) return true;
+        }
     return false;
+}
+
+/* "--logits=out" */
+static bool is_value(const char *argument, const char *word) {
+    const char *equals = strncmp(argument, "--", 2) == 0 ? strchr(argument, '=') : NULL;
+    return equals && strcmp(equals + 1, word) == 0;
 }
 
 static bool is_argument(const char *word) {
     for (int i = 1; i < n_arguments; i++)
-        if (strcmp(arguments[i], word) == 0) return true;
+        if (strcmp(arguments[i], word) == 0 || is_value(arguments[i], word)) return true;
     return false;
 }
 
@@ -249,13 +373,11 @@ static void add_word(const char *text, size_t n) {
 
 /* A count that is legal but would take long becomes a small one; which are refused stay. */
 static void limit(const char *name, const char *short_name, long long most) {
-    for (int i = 1; i + 1 < n_arguments; i++) {
-        if (strcmp(arguments[i], name) != 0 && (!short_name || strcmp(arguments[i], short_name) != 0))
-            continue;
-        char *end;
-        long long value = strtoll(arguments[i + 1], &end, 10);
-        if (!*end && (value > most || value == -1) && value <= 1000000000)
-            snprintf(arguments[i + 1], WORD_BYTES, "%lld", value < 0 ? most : value % most + 1);
+    for (int i = 1; i < n_arguments; i++) {
+        char *text = value_at(i, name, short_name), *end;
+        long long value = text ? strtoll(text, &end, 10) : 0;
+        if (text && !*end && (value > most || value == -1) && value <= 1000000000)
+            snprintf(text, WORD_BYTES / 2, "%lld", value < 0 ? most : value % most + 1);
     }
 }
 
@@ -280,6 +402,7 @@ static void ask(const Call *call) {
     const char *view = n_arguments > 1 ? arguments[1] : "";
     limit("--threads", "-t", 3);
     limit("--predict", "-n", 8);
+    limit("--n-predict", NULL, 8);
     limit("--batch", NULL, 3);
     limit("--repeat", NULL, 40);
     if (strcmp(view, "shape") != 0) limit("--ctx-size", "-c", 96);
@@ -345,7 +468,7 @@ static void check_stderr(const Outcome *outcome, const char *program) {
         if (!end) wrong(outcome, "a line on stderr without an end");
         bool timing = outcome->code == 0 && (said("-v") || said("--verbose"));
         if (!is_safe_line(line, (size_t)(end - line))) wrong(outcome, "an unsafe character on stderr");
-        if (timing || (said("--chat") && *line == ' ')) continue; /* of -v; of /help */
+        if (timing || *line == ' ') continue; /* of -v; of /help */
         if (strncmp(line, program, n_program) != 0 || strncmp(line + n_program, ": ", 2) != 0)
             wrong(outcome, "a line on stderr without the program's name");
         n_failures += strncmp(line + n_program, ": note: ", 8) != 0;
@@ -384,6 +507,16 @@ static void check_made(const Outcome *outcome) {
     if (fchdir(home) != 0) abort();
 }
 
+/* A file that the call read is what the part is, of which n bytes were written. */
+static void check_kept(const Outcome *outcome, const Part *part, const char *name, size_t n) {
+    static unsigned char bytes[1 << 18];
+    int file = openat(folder, name, O_RDONLY);
+    ssize_t got = file < 0 ? -1 : read(file, bytes, sizeof bytes);
+    close(file);
+    if (n < sizeof bytes && (got != (ssize_t)n || memcmp(bytes, part->bytes, n) != 0))
+        wrong(outcome, "a file that was read is another now");
+}
+
 static const Outcome *being_checked;
 
 static bool was_asked_for(const char *name) {
@@ -398,11 +531,24 @@ static bool was_asked_for(const char *name) {
 
 /* ---- The call ---- */
 
+/* What is typed leads out of the folder no more than words do. */
+static const unsigned char *typed_bytes(const Part *typed) {
+    static unsigned char bytes[MAX_TEXT];
+    for (size_t i = 0; i < typed->n && i < MAX_TEXT; i++) {
+        bool within = i > 0 && typed->bytes[i - 1] != '\n';
+        bytes[i] = typed->bytes[i] == '/' && within ? '_' : typed->bytes[i];
+    }
+    return bytes;
+}
+
 static Outcome perform(const Part *input) {
     FILE *const streams[] = {stdin, stdout, stderr};
     size_t n_input = !input ? 0 : input->n < MAX_TEXT ? input->n : MAX_TEXT;
     Outcome outcome = {0};
-    FILE *in = fmemopen(n_input ? (void *)(uintptr_t)input->bytes : "", n_input, "r");
+    const unsigned char *bytes = n_input && input->tag == 'y' ? typed_bytes(input)
+                                 : n_input                    ? input->bytes
+                                                              : NULL;
+    FILE *in = fmemopen(n_input ? (void *)(uintptr_t)bytes : "", n_input, "r");
     FILE *out = open_memstream(&outcome.out, &outcome.n_out);
     FILE *err = open_memstream(&outcome.err, &outcome.n_err);
     if (!in || !out || !err || fchdir(folder) != 0) abort();
@@ -428,14 +574,32 @@ static void show(const Outcome *outcome) {
             (int)outcome->n_err, outcome->err);
 }
 
+/* How much of a part is written to its file. */
+static size_t written(const Part *part, const char *name) {
+    return part->n > MAX_TEXT && is_text(name) ? MAX_TEXT : part->n;
+}
+
+static void check_read(const Outcome *outcome, Call *call) {
+    for (size_t i = call->n; i-- > 0;) {
+        const char *name = file_of(call->parts[i].tag);
+        bool *read_it = name ? &was_read[strchr(file_tags, call->parts[i].tag) - file_tags] : NULL;
+        if (read_it && *read_it) check_kept(outcome, &call->parts[i], name, written(&call->parts[i], name));
+        if (read_it) *read_it = false; /* of two parts with a name the last was written last */
+    }
+}
+
 static void call_program(Call *call) {
     const Part *input = call_find(call, 'i'), *kernel = call_find(call, 'k');
     char name[16] = "";
     has_stdin = input != NULL;
+    if (!input) input = call_find(call, 'y');
     has_terminal = call_find(call, 't') != NULL;
     if (kernel) snprintf(name, sizeof name, "%.*s", (int)kernel->n, (const char *)kernel->bytes);
     setenv("ATTN_KERNEL", name, 1);
+    setenv("TERM", "dumb", 1); /* keys are none that this process could read */
+    memset(was_read, 0, sizeof was_read);
     Outcome outcome = perform(input);
+    check_read(&outcome, call);
     being_checked = &outcome;
     if (getenv("FUZZ_SHOW")) show(&outcome);
     if (outcome.code < 0 || outcome.code > 2) wrong(&outcome, "an exit code that there is none of");
@@ -458,6 +622,12 @@ void fuzz_call(const unsigned char *bytes, size_t n) {
     Call call = call_read(bytes, n);
     twice = n % 16 == 0;
     ask(&call);
+    if (calls("keys")) {
+        const Part *keys = call_find(&call, 'i');
+        const char *problem = keys ? try_keys(keys->bytes, keys->n) : NULL;
+        if (problem) fprintf(stderr, "WRONG: %s\n", problem), abort();
+        return;
+    }
     if (!calls("run") && !calls("study") && !calls("quantize")) {
         const Part *seed = call_find(&call, 'A'), *file = call_find(&call, 'a'),
                    whole = seed ? seed_file(seed) : (Part){0};
@@ -470,7 +640,7 @@ void fuzz_call(const unsigned char *bytes, size_t n) {
         Part *part = &call.parts[i];
         if (strchr("ABM", part->tag)) *part = seed_file(part);
         const char *name = file_of(part->tag);
-        if (name) write_file(name, part->bytes, part->n > MAX_TEXT && is_text(name) ? MAX_TEXT : part->n);
+        if (name) write_file(name, part->bytes, written(part, name));
     }
     call_program(&call);
 }

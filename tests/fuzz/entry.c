@@ -33,7 +33,7 @@ size_t LLVMFuzzerCustomCrossOver(const unsigned char *a, size_t n_a, const unsig
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < from[k].n; i++) {
             const Part *part = &from[k].parts[i];
-            bool is_word = part->tag == 'w' || part->tag == 'i';
+            bool is_word = strchr("wiy", part->tag);
             if (is_word == ((k == 0) != swapped)) call_add(&mixed, part->tag, part->bytes, part->n);
         }
     return call_write(&mixed, out, room);

@@ -2,8 +2,10 @@
  * What the fuzzer tries: one call of run, study or quantize, with all that it reads. On disk a call is a row of parts, each "TAG
  * LENGTH", a newline, LENGTH bytes, a newline, so that `less` shows it:
  *
- *   w  a word of the command line, the first is the program: run, study, quantize, or load (tests/anyfile.h)
- *   i  stdin; without it stdin is a terminal. To `study serve` it is what a client sends (serve.c)
+ *   w  a word of the command line, the first is the program: run, study, quantize, or load (tests/anyfile.h), or keys
+ *      (tests/anykeys.h)
+ *   i  stdin; without it stdin is a terminal. To `study serve` it is what a client sends (serve.c), to `keys` what is pressed
+ *   y  what is typed on that terminal, in lines
  *   a, b, m  the files a, b and model.bin in the folder where the call is made
  *   c, s, j  config.json, model.safetensors and tokenizer.json there, which is then a Hugging Face folder
  *   o, v, r, d, l  tokenizer.model, vocab.json, merges.txt, tokenizer_config.json and added_tokens.json of such a folder
@@ -66,8 +68,9 @@ size_t mutate_call(unsigned char *bytes, size_t n, size_t room, unsigned seed);
 /* The same of a GGUF file alone. */
 size_t mutate_gguf(unsigned char *bytes, size_t n, size_t room);
 
-/* The same of JSON, and of safetensors, whose header is JSON behind its length. */
+/* The same of JSON, of config.json by its keys, and of safetensors, whose header is JSON behind its length. */
 size_t mutate_json(unsigned char *bytes, size_t n, size_t room);
+size_t mutate_config(unsigned char *bytes, size_t n, size_t room);
 size_t mutate_safetensors(unsigned char *bytes, size_t n, size_t room);
 
 /* The same of what torch.save writes. */

@@ -4,6 +4,8 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include "cli/llamacpp.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,7 +209,8 @@ static Part value_word(const Option *option) {
     bool is_file = strcmp(option->name, "--tokenizer") == 0 || strcmp(option->name, "--file") == 0 ||
                    strcmp(option->name, "--chat-template") == 0;
     if (is_number) return number_word(option);
-    if (is_output && random_below(4)) return word("out");
+    if (is_output && random_below(4))
+        return word(random_below(3) ? "out" : file_names[random_below(strlen(file_tags))]);
     if (is_file && random_below(4)) return word(random_below(3) ? "b" : "a");
     if (strstr(option->name, "-type") && random_below(4)) return word(ONE_OF(types));
     if (strcmp(option->name, "--prompt") == 0 || strcmp(option->name, "--stop") == 0 || random_below(4) == 0)
@@ -251,13 +254,31 @@ static void drop(Call *call, size_t at) {
     memmove(&call->parts[at], &call->parts[at + 1], (--call->n - at) * sizeof *call->parts);
 }
 
+/* One of llama.cpp's, with a value where it takes one, and now and then where it does not. */
+static void add_foreign(Call *call, size_t at) {
+    const ForeignOption *option = &llamacpp_options.table[random_below(llamacpp_options.n)];
+    const char *name = option->names[random_below(3)];
+    if (random_below(8) ? option->takes : random_below(2))
+        insert(call, at, word(random_below(2) ? "on" : ONE_OF(choices)));
+    insert(call, at, word(name ? name : option->names[0]));
+}
+
 static void add_option(Call *call) {
     const Option *option = any_option(call);
     size_t first = view_of(call) ? 2 : 1,
            at = call->n < first ? call->n : first + random_below(call->n - first + 1);
     bool takes_value = option->kind != OPTION_ON && option->kind != OPTION_OFF;
-    if (takes_value) insert(call, at, value_word(option));
-    insert(call, at, word(option->short_name && random_below(2) ? option->short_name : option->name));
+    if (calls(call, "run") && random_below(8) == 0) {
+        add_foreign(call, at);
+    } else if (random_below(takes_value ? 4 : 32) == 0) { /* "--top-k=3"; "--json=" is refused */
+        Part value = value_word(option);
+        char joined[512];
+        snprintf(joined, sizeof joined, "%s=%.*s", option->name, (int)value.n, (const char *)value.bytes);
+        insert(call, at, word(joined));
+    } else {
+        if (takes_value) insert(call, at, value_word(option));
+        insert(call, at, word(option->short_name && random_below(2) ? option->short_name : option->name));
+    }
 }
 
 /* The value of an option that is there becomes another. */
@@ -421,6 +442,13 @@ static const char *const template_words[] = {"{{ ",
                                              ".items()",
                                              ".append(x)",
                                              ".format(1)",
+                                             "'{:>9,d}{x:^7.2}'.format(1, x=x)",
+                                             "|replace('/x', '')",
+                                             ".split('<')|join",
+                                             "|map(*['map'] * 9)",
+                                             "|title",
+                                             "[1:]",
+                                             "<s>",
                                              " is defined",
                                              " is string",
                                              " in ",
@@ -513,7 +541,8 @@ static void change_file(Call *call) {
     for (int tries = 0; tries < 8; tries++) {
         Part *part = &call->parts[random_below(call->n)];
         bool is_seed = strchr("ABM", part->tag);
-        if (!(is_seed || part->tag == 'i' || strchr(file_tags, part->tag)) || part->n > ROOM / 4) continue;
+        if (!(is_seed || strchr("iy", part->tag) || strchr(file_tags, part->tag)) || part->n > ROOM / 4)
+            continue;
         if (strchr("ABMabm", part->tag) && random_below(12) == 0) {
             named[0] = (unsigned char)('0' + random_below(3)),
             named[1] = (unsigned char)('0' + random_below(5));
@@ -525,6 +554,8 @@ static void change_file(Call *call) {
         memcpy(copy, part->bytes, n);
         if (n >= 4 && memcmp(copy, "GGUF", 4) == 0)
             n = mutate_gguf(copy, n, ROOM / 4);
+        else if (part->tag == 'c')
+            n = mutate_config(copy, n, ROOM / 4);
         else if (part->tag == 's')
             n = mutate_safetensors(copy, n, ROOM / 4);
         else if (part->tag == 'p')
@@ -537,7 +568,7 @@ static void change_file(Call *call) {
             n = change_template(copy, n, ROOM / 4);
         else if (n && strchr("[{ \n", copy[0]))
             n = mutate_json(copy, n, ROOM / 4);
-        else if (part->tag == 'i' || part->tag == 'r')
+        else if (strchr("iyr", part->tag))
             n = LLVMFuzzerMutate(copy, n, n + 64);
         else
             n = change_numbers(copy, n, ROOM / 4);
@@ -549,13 +580,13 @@ static void change_file(Call *call) {
 static void change_rest(Call *call) {
     static const char *const kernels[] = {"scalar", "avx2", "avx512", "neon", "", "fast"};
     const char *kernel = ONE_OF(kernels), *text = ONE_OF(spoken);
-    Part *there = call_find(call, "kti"[random_below(3)]);
+    Part *there = call_find(call, "ktiy"[random_below(4)]);
     if (there && random_below(2))
         drop(call, (size_t)(there - call->parts));
     else if (!there && random_below(3) == 0)
         call_add(call, 't', "", 0);
     else if (!call_find(call, 'i') && random_below(2))
-        call_add(call, 'i', text, strlen(text));
+        call_add(call, "iy"[random_below(2)], text, strlen(text));
     else if (!call_find(call, 'k'))
         call_add(call, 'k', kernel, strlen(kernel));
 }

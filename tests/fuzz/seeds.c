@@ -84,12 +84,23 @@ static void lengthen(Gguf *gguf, bool two_layers) {
     }
 }
 
+/* How it asks to be sampled from. */
+static void add_sampling(Gguf *gguf) {
+    gguf_f32(gguf, "general.sampling.temp", 0.5f);
+    gguf_u32(gguf, "general.sampling.top_k", 3);
+    gguf_f32(gguf, "general.sampling.min_p", 0.125f);
+    gguf_f32(gguf, "general.sampling.penalty_repeat", 1.5f);
+    gguf_u32(gguf, "general.sampling.penalty_last_n", 4);
+    gguf_string(gguf, "general.sampling.sequence", "penalties;min_p;temperature;top_k");
+}
+
 static size_t write_model(int which, int kind, unsigned char *bytes) {
     static Gguf gguf;
     gguf = good_model((Which)which);
     if (kind >= PACKED) widen(&gguf, kind);
     lengthen(&gguf, kind < PACKED || kind >= MIXED);
     if (kind % 2) make_hostile(&gguf, (Which)which);
+    if (kind % 3 == 1) add_sampling(&gguf);
     for (size_t i = 0; i < gguf.n_tensors; i++) {
         GgufTensor *tensor = &gguf.tensors[i];
         bool matrix = tensor->n_dims > 1;
@@ -164,6 +175,10 @@ static const char *const on_models[] = {
     "run a --json -s 3 --top-k 3 --min-p 0.1 --repeat-penalty 1.3 --presence-penalty 1 --frequency-penalty -1",
     "run a -i --shift -c 8 -n 2",
     "run a --info",
+    "run -m a --prompt=a\\nb -e --n-predict=2 -ngl 9 -fa on --mlock --temperature 0 -s -1 --stop=\\x61",
+    "run ab~ab",
+    "run a ab -m a",
+    "run --model=a --prompt= -cnv --json=1",
     "run a --info -z b",
     "run a --tokens -v -p ab<s>~a --special",
     "run a --logits out -p abc --kv f32 -t 2",
@@ -201,6 +216,7 @@ static const char *const on_models[] = {
     "study shape a --json -c 100",
     "run a -n 0",
     "run a -f b -n -1 --shift -c 6 --seed 7",
+    "run a -p ab --samplers temp;top_p;min-p -v",
     "run a -p ab --echo --special --repeat-last-n 2 -v --json",
     "run a --info -v",
     "run a -i -n 1 -p b --no-echo --temp 0",
@@ -273,7 +289,8 @@ static void write_model_seeds(void) {
         else if (strstr(line, " b"))
             parts[n_parts++] = (Part){'B', other, 2};
         if (strstr(line, " -i") || strstr(line, " -n 0"))
-            parts[n_parts++] = (Part){'i', (const unsigned char *)"ab\nabc\n\na", 9};
+            parts[n_parts++] =
+                (Part){"iy"[i % 2], (const unsigned char *)"ab\nabc\n\na\n/help\n/no\n/bye", 24};
         if (i % 7 == 6) parts[n_parts++] = (Part){'t', NULL, 0};
         if (i % 5 == 4) parts[n_parts++] = (Part){'k', (const unsigned char *)"scalar", 6};
         write_seed(line, parts, n_parts);
@@ -295,20 +312,36 @@ static void write_template_seeds(void) {
         "{% raw %}{{ x }}{% endraw %}{# c #}{%- with a = 1 %}  {{ a }}  {%- endwith -%} b{{ strftime_now('%d %b %Y') }}",
         "{{ raise_exception('no ' ~ messages|length) }}",
         "{{ messages[0].content|sort|unique|list }}{{ [3, 1]|sort(reverse=true)|first }}{{ dict(a=1)|dictsort }}",
+        "{% for m in messages %}<s>{{ m.content|replace('/x', '')|trim }}{{ m.content.split('a')[0] }}</s>{% endfor %}",
+        "{{ '{:>9,d}{x:^7.2}{!r}'.format(7, bos_token, x=messages[0].content) }}{{ [[1]]|map(*['map'] * 3) }}",
         "{{ bos_token }}<think>{{ messages|selectattr('role', 'equalto', 'user')|list|length }}",
     };
     static const char *const lines[] = {"run a --chat --chat-template b -p ab -n 3",
                                         "run a --chat --chat-template b -n 2 --shift -c 16 -sys a",
                                         "run a --chat --chat-template b -v --temp 0 -n 4 --system b"};
-    static const char said[] = "ab\n/reset\n/system x\n/help\nabc <s>\n/save out\n\na";
+    static const char said[] =
+        "ab\n<s/x>b</x/s><|im_/xend|>\n/reset\n/system x\n/help\nabc <s>\n/save out\n/what\n/usr x\n\na\n/exit\nb";
     for (size_t i = 0; i < COUNT(templates); i++) {
         const unsigned char model[] = {'0' + i % 2, (unsigned char)kinds[i % N_KINDS]};
         const Part parts[] = {{'A', model, 2},
                               {'b', (const unsigned char *)templates[i], strlen(templates[i])},
-                              {'i', (const unsigned char *)said, sizeof said - 1},
+                              {"yyi"[i % 3], (const unsigned char *)said, sizeof said - 1},
                               {'t', NULL, 0}};
         write_seed(lines[i % COUNT(lines)], parts, 3 + i % 2);
     }
+}
+
+/* Behind two bytes that say the size of the terminal. */
+static void write_key_seeds(void) {
+    static const char *const keys[] = {
+        "\x14\x05"
+        "ab cd\x01\x0b\x19\x17\033[D\033OC\033[3~\033b\033f\x0c\r\033[A\033[B\x04",
+        "\x09\x03\033[200~a\r\nb\xff\033[31m\033[201~\033[A\033[A\x15\x1a\x03\x03",
+        "\x0c\x0b\xe6\x97\xa5"
+        "e\xcc\x81\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x9a\x80\t\xe2\x80\xae\033\r\x7f\x02\x7f\r",
+    };
+    for (size_t i = 0; i < COUNT(keys); i++)
+        write_seed("keys", &(Part){'i', (const unsigned char *)keys[i], strlen(keys[i])}, 1);
 }
 
 static void write_llama2c_seeds(void) {
@@ -433,7 +466,11 @@ static void write_folder_seeds(void) {
                                         "quantize . out Q8_0",
                                         "run model.safetensors -p ab --tokens",
                                         "study next . -p a",
-                                        "quantize . out F16 --dry-run"};
+                                        "quantize . out F16 --dry-run",
+                                        "run . -p ab -n 0 --logits tokenizer.json",
+                                        "study dump . -p a -o model.safetensors",
+                                        "study view . -p a -o vocab.json",
+                                        "quantize . config.json F16"};
     static const char tokenizer[] =
         "{\"added_tokens\":[{\"id\":4,\"content\":\"<s>\",\"special\":true}],\"pre_tokenizer\":{\"type\":"
         "\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true},\"decoder\":{\"type\":\"ByteLevel\"},"
@@ -523,6 +560,107 @@ static void write_folder_seeds(void) {
             const Part torch[] = {parts[0], write_torch(folders[i].header), parts[2]};
             const char *line = lines[i ? 2 * k + 1 : k];
             if (k < 2) write_seed(i == 1 && k == 0 ? "run pytorch_model.bin -p ab" : line, torch, 3);
+        }
+}
+
+/* A header of safetensors for tensors in BF16, "name sizes" each, with ',' between sizes; the bytes of all. */
+static size_t lay_out(char *header, size_t room, const char *const *tensors, size_t n_tensors) {
+    size_t end = 0, used = (size_t)snprintf(header, room, "{");
+    for (size_t i = 0; i < n_tensors; i++) {
+        const char *sizes = strchr(tensors[i], ' ') + 1, *at = sizes;
+        size_t begin = end, n = 2;
+        for (char *next; *at; at = *next ? next + 1 : next) n *= strtoul(at, &next, 10);
+        end += n;
+        used += (size_t)snprintf(header + used, room - used,
+                                 "%s\"%.*s\":{\"dtype\":\"BF16\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
+                                 i ? "," : "", (int)(sizes - 1 - tensors[i]), tensors[i], sizes, begin, end);
+    }
+    snprintf(header + used, room - used, "}");
+    return end;
+}
+
+/* Layers that keep a state, a text model beside one for pictures, weights that Git LFS did not bring, an unknown kind. */
+static void write_state_seeds(void) {
+#define MLP(layer)                                                                                           \
+    layer "mlp.gate_proj.weight 4,4", layer "mlp.up_proj.weight 4,4", layer "mlp.down_proj.weight 4,4"
+#define ATTENTION(layer, rows)                                                                               \
+    layer "self_attn.q_proj.weight " rows ",4", layer "self_attn.k_proj.weight 2,4",                         \
+        layer "self_attn.v_proj.weight 2,4", layer "self_attn.o_proj.weight 4,4",                            \
+        layer "self_attn.q_norm.weight 2", layer "self_attn.k_norm.weight 2"
+#define NORMS(layer) layer "input_layernorm.weight 4", layer "post_attention_layernorm.weight 4"
+#define SEES "model.visual.patch_embed.proj.weight 2,3,2,2,2", "mtp.fc.weight 4,8"
+#define TEXT(layer) "model.language_model.layers." #layer "."
+    static const char *const lines[] = {"run . -p ab -n 2", "quantize . out F32", "run . --info",
+                                        "run . --tokens -p ab"};
+    static const char *const qwen35[] = {"model.language_model.embed_tokens.weight 5,4",
+                                         "model.language_model.norm.weight 4",
+                                         NORMS(TEXT(0)),
+                                         TEXT(0) "linear_attn.in_proj_qkv.weight 8,4",
+                                         TEXT(0) "linear_attn.in_proj_z.weight 4,4",
+                                         TEXT(0) "linear_attn.in_proj_a.weight 2,4",
+                                         TEXT(0) "linear_attn.in_proj_b.weight 2,4",
+                                         TEXT(0) "linear_attn.conv1d.weight 8,1,2",
+                                         TEXT(0) "linear_attn.A_log 2",
+                                         TEXT(0) "linear_attn.dt_bias 2",
+                                         TEXT(0) "linear_attn.norm.weight 2",
+                                         TEXT(0) "linear_attn.out_proj.weight 4,4",
+                                         MLP(TEXT(0)),
+                                         NORMS(TEXT(1)),
+                                         ATTENTION(TEXT(1), "8"),
+                                         MLP(TEXT(1)),
+                                         SEES},
+                             *const qwen3vl[] = {"model.language_model.embed_tokens.weight 5,4",
+                                                 "model.language_model.norm.weight 4",
+                                                 NORMS(TEXT(0)),
+                                                 ATTENTION(TEXT(0), "4"),
+                                                 MLP(TEXT(0)),
+                                                 SEES},
+                             *const lfm2[] = {
+                                 "model.embed_tokens.weight 5,4",    "model.embedding_norm.weight 4",
+                                 LAYER "operator_norm.weight 4",     LAYER "ffn_norm.weight 4",
+                                 LAYER "conv.in_proj.weight 12,4",   LAYER "conv.conv.weight 4,1,3",
+                                 LAYER "conv.out_proj.weight 4,4",   LAYER "feed_forward.w1.weight 8,4",
+                                 LAYER "feed_forward.w2.weight 4,8", LAYER "feed_forward.w3.weight 8,4"};
+#define TEXT_CONFIG                                                                                          \
+    "\"text_config\":{\"hidden_size\":4,\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":2," \
+    "\"intermediate_size\":4,\"max_position_embeddings\":16,\"vocab_size\":5,\"tie_word_embeddings\":true,"  \
+    "\"rope_parameters\":{\"rope_theta\":1e4,\"mrope_section\":[1,0,0],\"partial_rotary_factor\":1.0},"
+    static const struct {
+        const char *config;
+        const char *const *tensors;
+        size_t n;
+    } folders[] = {
+        {"{\"model_type\":\"qwen3_5\"," TEXT_CONFIG "\"num_hidden_layers\":2,\"linear_conv_kernel_dim\":2,"
+         "\"linear_key_head_dim\":2,\"linear_value_head_dim\":2,\"linear_num_key_heads\":1,\"linear_num_value_heads\":2,"
+         "\"full_attention_interval\":2,\"layer_types\":[\"linear_attention\",\"full_attention\"]}}",
+         qwen35, COUNT(qwen35)},
+        {"{\"model_type\":\"qwen3_vl\"," TEXT_CONFIG
+         "\"num_hidden_layers\":1},\"vision_config\":{\"deepstack_visual_indexes\":[1,2]}}",
+         qwen3vl, COUNT(qwen3vl)},
+        {"{\"model_type\":\"lfm2\"," COMMON "\"num_key_value_heads\":1,\"norm_eps\":1e-5,\"conv_L_cache\":3,"
+         "\"block_ff_dim\":12,\"block_multiple_of\":4,\"full_attn_idxs\":[]}",
+         lfm2, COUNT(lfm2)},
+        {"{\"model_type\":\"of_tomorrow\",\"vocab_size\":9}", NULL, 0},
+    };
+    static const char tokenizer[] =
+        "{\"decoder\":{\"type\":\"Fuse\"},\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},"
+        "\"merges\":[\"a b\"]}}", /* without a type */
+        pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n";
+    static char header[1 << 13];
+    for (size_t i = 0; i < COUNT(folders); i++)
+        for (size_t k = 0; k < COUNT(lines); k++) {
+            size_t n_weights = lay_out(header, sizeof header, folders[i].tensors, folders[i].n);
+            size_t n = write_safetensors(header, n_weights);
+            const Part parts[] = {{'c', (const unsigned char *)folders[i].config, strlen(folders[i].config)},
+                                  {'j', (const unsigned char *)tokenizer, sizeof tokenizer - 1},
+                                  {'s', file, n}};
+            write_seed(lines[k], parts, folders[i].n ? 3 : 2);
+            if (k) continue;
+            const Part pointers[] = {
+                parts[0], parts[1], {'s', (const unsigned char *)pointer, sizeof pointer - 1}};
+            write_seed(lines[k], pointers, 3);
+            const Part no_words[] = {parts[0], {'j', (const unsigned char *)pointer, sizeof pointer - 1}};
+            write_seed(lines[k], no_words, 2);
         }
 }
 
@@ -627,11 +765,13 @@ void write_seeds(const char *folder) {
     seed_folder = folder;
     write_model_seeds();
     write_template_seeds();
+    write_key_seeds();
     write_llama2c_seeds();
     write_file_seeds();
     write_tokenizer_seeds();
     write_family_seeds();
     write_folder_seeds();
+    write_state_seeds();
     write_old_tokenizer_seeds();
     write_word_seeds();
     write_request_seeds();

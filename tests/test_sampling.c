@@ -1,0 +1,206 @@
+/* How a file says that it is to be sampled from: general.sampling.*, what wins over it, and what makes no sense. */
+#include "gguf.h"
+#include "sampler.h"
+#include "test.h"
+
+#include <math.h>
+
+enum { TEMP, TOP_K, TOP_P, MIN_P, REPEAT, LAST_N, PRESENCE, FREQUENCY }; /* of SamplerFields */
+
+static unsigned char bytes[1 << 16];
+
+static void put_i32(Gguf *gguf, const char *name, int32_t value) {
+    gguf_key(gguf, name, I32, &value, sizeof value);
+}
+static void put_f64(Gguf *gguf, const char *name, double value) {
+    gguf_key(gguf, name, F64, &value, sizeof value);
+}
+
+/* Settles what is not given, by a file of these keys. */
+static bool settle(Gguf *gguf, SamplerOptions *options, SamplerFields *fields, Error *error) {
+    scratch_write(bytes, gguf_write(gguf, bytes));
+    Checkpoint *checkpoint = checkpoint_open(scratch_path(), error);
+    CHECK(checkpoint != NULL, "%s", error->message);
+    bool ok = checkpoint && sampler_settle(options, checkpoint, fields, error);
+    checkpoint_close(checkpoint);
+    return ok;
+}
+
+static void test_the_usual(void) {
+    Gguf gguf = gguf_begin(3);
+    SamplerOptions options = SAMPLER_UNSET;
+    SamplerFields fields;
+    Error error;
+    CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
+    CHECK(options.temperature == 0.8f && options.top_k == 0 && options.top_p == 0.95f && options.min_p == 0 &&
+              options.repeat_penalty == 1 && options.penalty_window == 64 && options.presence_penalty == 0 &&
+              options.frequency_penalty == 0 && options.order == 0,
+          "temperature %g, top-k %zu, top-p %g", (double)options.temperature, options.top_k,
+          (double)options.top_p);
+    for (size_t i = 0; i < N_SAMPLER_FIELDS; i++)
+        CHECK(fields.fields[i].origin == ORIGIN_USUAL, "%s", fields.fields[i].name);
+    CHECK(fields.order == ORIGIN_USUAL && !fields.not_done, "%s", fields.not_done);
+}
+
+static void test_the_file_says(void) {
+    Gguf gguf = gguf_begin(3);
+    SamplerOptions options = SAMPLER_UNSET;
+    SamplerFields fields;
+    Error error;
+    gguf_f32(&gguf, "general.sampling.temp", 0.4f);
+    put_i32(&gguf, "general.sampling.top_k", 20);
+    put_f64(&gguf, "general.sampling.top_p", 0.75);
+    gguf_u32(&gguf, "general.sampling.min_p", 1); /* a whole number is a number */
+    gguf_f32(&gguf, "general.sampling.penalty_repeat", 1.25f);
+    put_i32(&gguf, "general.sampling.penalty_last_n", 100);
+    gguf_string(&gguf, "general.sampling.sequence", "temp;Top-K;topp;min_p;penalties;dry;xtc;nucleus");
+    CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
+    CHECK(options.temperature == 0.4f && options.top_k == 20 && options.top_p == 0.75f &&
+              options.min_p == 1 && options.repeat_penalty == 1.25f && options.penalty_window == 100,
+          "temperature %g, top-k %zu, top-p %g", (double)options.temperature, options.top_k,
+          (double)options.top_p);
+    CHECK(options.order == 0x314325, "order %llx", (unsigned long long)options.order);
+    for (size_t i = 0; i < N_SAMPLER_FIELDS; i++)
+        CHECK(fields.fields[i].origin == (i < PRESENCE ? ORIGIN_FILE : ORIGIN_USUAL), "%s",
+              fields.fields[i].name);
+    CHECK(fields.order == ORIGIN_FILE, "the order");
+    CHECK_NEAR(fields.fields[TEMP].value, 0.4, 1e-7);
+    CHECK(fields.fields[LAST_N].value == 100, "%g", fields.fields[LAST_N].value);
+}
+
+static void test_what_is_given_wins(void) {
+    Gguf gguf = gguf_begin(3);
+    SamplerOptions options = SAMPLER_UNSET;
+    SamplerFields fields;
+    Error error;
+    options.temperature = 0, options.top_k = 0, options.order = STEP_TOP_P;
+    gguf_string(&gguf, "general.sampling.temp", "cold"); /* nobody asks for it, so nobody minds */
+    put_i32(&gguf, "general.sampling.top_k", -7);
+    gguf_f32(&gguf, "general.sampling.top_p", 0.5f);
+    gguf_string(&gguf, "general.sampling.sequence", "nonsense");
+    CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
+    CHECK(options.temperature == 0 && options.top_k == 0 && options.top_p == 0.5f &&
+              options.order == STEP_TOP_P,
+          "temperature %g, top-k %zu", (double)options.temperature, options.top_k);
+    CHECK(fields.fields[TEMP].origin == ORIGIN_GIVEN && fields.fields[TOP_K].origin == ORIGIN_GIVEN &&
+              fields.fields[TOP_P].origin == ORIGIN_FILE && fields.order == ORIGIN_GIVEN,
+          "origins");
+}
+
+/* −1 is llama.cpp's word for all. */
+static void test_all_of_them(void) {
+    Gguf gguf = gguf_begin(3);
+    SamplerOptions options = SAMPLER_UNSET;
+    Error error;
+    put_i32(&gguf, "general.sampling.top_k", -1);
+    gguf_f32(&gguf, "general.sampling.penalty_last_n", -1);
+    CHECK(settle(&gguf, &options, NULL, &error), "%s", error.message);
+    CHECK(options.top_k == 0 && options.penalty_window == 1 << 20, "%zu, %zu", options.top_k,
+          options.penalty_window);
+}
+
+static void test_nonsense_is_refused(void) {
+    static const struct {
+        const char *key;
+        uint32_t type;
+        double value;
+        const char *tells;
+    } cases[] = {
+        {"temp", F32, NAN, "general.sampling.temp is nan, and not in 0 to 1e+09; --temp gives another"},
+        {"temp", F32, -0.5, "general.sampling.temp is -0.5"},
+        {"temp", F32, INFINITY, "general.sampling.temp is inf"},
+        {"temp", F64, 1e300, "general.sampling.temp is 1e+300"},
+        {"temp", STRING, 0, "'general.sampling.temp' is of type string, expected a number"},
+        {"temp", BOOL, 1, "'general.sampling.temp' is of type bool"},
+        {"top_k", I32, -2, "general.sampling.top_k is -2"},
+        {"top_k", F32, NAN, "general.sampling.top_k is nan"},
+        {"top_k", I64, -1e18, "general.sampling.top_k is -1e+18"},
+        {"top_k", I8, -128, "general.sampling.top_k is -128"},
+        {"top_p", F32, 1.5, "general.sampling.top_p is 1.5, and not in 0 to 1; --top-p"},
+        {"min_p", F32, -1, "general.sampling.min_p is -1"},
+        {"penalty_repeat", F32, 0, "general.sampling.penalty_repeat is 0"},
+        {"penalty_last_n", I32, -5, "general.sampling.penalty_last_n is -5"},
+        {"sequence", F32, 1, "'general.sampling.sequence' is of type float32"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Gguf gguf = gguf_begin(3);
+        char key[64];
+        snprintf(key, sizeof key, "general.sampling.%s", cases[i].key);
+        int32_t i32 = (int32_t)fmax(-2e9, fmin(cases[i].value, 2e9));
+        int64_t i64 = cases[i].type == I64 ? (int64_t)cases[i].value : 0;
+        int8_t i8 = (int8_t)i32;
+        switch (cases[i].type) {
+        case F32: gguf_f32(&gguf, key, (float)cases[i].value); break;
+        case F64: put_f64(&gguf, key, cases[i].value); break;
+        case I32: put_i32(&gguf, key, i32); break;
+        case I64: gguf_key(&gguf, key, I64, &i64, sizeof i64); break;
+        case STRING: gguf_string(&gguf, key, "warm"); break;
+        default: gguf_key(&gguf, key, cases[i].type, &i8, 1);
+        }
+        SamplerOptions options = SAMPLER_UNSET;
+        Error error = {""};
+        CHECK(!settle(&gguf, &options, NULL, &error), "%s: taken", cases[i].tells);
+        CHECK(strstr(error.message, cases[i].tells), "'%s' tells nothing of '%s'", error.message,
+              cases[i].tells);
+        CHECK(strncmp(error.message, scratch_path(), strlen(scratch_path())) == 0, "'%s'", error.message);
+    }
+}
+
+static void test_orders(void) {
+    static const struct {
+        const char *names;
+        uint64_t order; /* 0: refused */
+        const char *tells;
+    } cases[] = {
+        {"top_k", STEP_TOP_K, ""},
+        {"TEMPERATURE;min-p;minp", 0x445, ""},
+        {"typ_p;penalties;top_n_sigma;typ;infill;adaptive-p", STEP_PENALTIES, ""},
+        {"", 0, "no step"},
+        {"xtc", 0, "no step"},
+        {"top_k;;temp", 0, "'' is no step"},
+        {"top_k;warmth", 0, "'warmth' is no step"},
+        {"top_k ", 0, "'top_k ' is no step"},
+        {"top", 0, "'top' is no step"},
+        {"temp;temp;temp;temp;temp;temp;temp;temp;temp;temp;temp;temp;temp;temp;temp;temp",
+         0x5555555555555555, ""},
+        {"temp;temp;temp;temp;temp;temp;temp;temp;temp;temp;temp;temp;temp;temp;temp;temp;temp", 0,
+         "more than 16"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t order = 0;
+        Error error = {""};
+        bool ok = sampler_parse_order((String){cases[i].names, strlen(cases[i].names)}, &order, &error);
+        CHECK(ok == (cases[i].order != 0) && order == cases[i].order, "'%s': %llx", cases[i].names,
+              (unsigned long long)order);
+        CHECK(strstr(error.message, cases[i].tells), "'%s' says '%s'", cases[i].names, error.message);
+    }
+}
+
+static void test_what_is_not_done_is_named(void) {
+    for (size_t i = 0; i < 4; i++) {
+        Gguf gguf = gguf_begin(3);
+        SamplerOptions options = SAMPLER_UNSET;
+        SamplerFields fields;
+        Error error;
+        gguf_f32(&gguf, "general.sampling.xtc_probability", i == 1 ? 0.5f : 0);
+        put_i32(&gguf, "general.sampling.mirostat", i == 2 ? 2 : 0);
+        if (i == 3) gguf_string(&gguf, "general.sampling.mirostat", "yes"); /* says nothing */
+        CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
+        const char *wanted = (const char *[]){NULL, "XTC", "Mirostat", NULL}[i];
+        CHECK(wanted ? fields.not_done && strcmp(fields.not_done, wanted) == 0 : !fields.not_done,
+              "case %zu: %s", i, fields.not_done ? fields.not_done : "nothing");
+    }
+}
+
+int main(void) {
+    scratch_begin();
+    RUN(test_the_usual);
+    RUN(test_the_file_says);
+    RUN(test_what_is_given_wins);
+    RUN(test_all_of_them);
+    RUN(test_nonsense_is_refused);
+    RUN(test_orders);
+    RUN(test_what_is_not_done_is_named);
+    scratch_end();
+    return test_end();
+}

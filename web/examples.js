@@ -1,0 +1,41 @@
+/* Texts to begin with, each with what to look for in it; and, where nobody can type, why. */
+
+const EXAMPLES = { // the words for each: 'example NAME' and 'see NAME'
+  name: 'The king Zorvan rode out. Then king Zor',
+  list: 'one, two, three; one, two,',
+  giver: 'When Mary and John went to the shop, John gave a book to',
+  year: 'The reign lasted from the year 1820 to the year 18',
+  bracket: 'The tower (built in 1889',
+  capital: 'The capital of France is',
+  senses: 'The doctor looked at the mole on his',
+  nonsense: 'blick toma wug, blick toma wug, blick toma',
+};
+const FOREIGN = 0.3; // of the text's tokens being pieces of characters: the vocabulary does not know this script
+
+(() => {
+  const select = byId('example');
+  const note = byId('example-note');
+
+  /* Tokens that are no whole character spell what the model has hardly read. */
+  function isForeign() {
+    const pieces = run.tokens.filter(({ hex }, i) => hex && /^(?:[89a-f].)+$/i.test(hex) && run.texts[i] === '');
+    return pieces.length > FOREIGN * run.n;
+  }
+
+  function drawExamples() {
+    const isTyped = state.text !== null && isLive();
+    const names = Object.keys(EXAMPLES);
+    const chosen = names.find((name) => EXAMPLES[name] === state.text) ?? '';
+    byId('example-label').hidden = !isTyped;
+    if (select.options.length !== names.length + 1 || select.dataset.language !== state.language) {
+      select.replaceChildren(make('option', { value: '', disabled: true }, say('an example')), ...names.map((name) => make('option', { value: name }, say(`example ${name}`))));
+      select.dataset.language = state.language;
+    }
+    select.value = chosen;
+    byId('editor').placeholder = say('type here');
+    note.textContent = run && isForeign() ? say('foreign script') : isTyped ? (chosen ? say(`see ${chosen}`) : '') : run && source.kind === 'frozen' ? say('fixed text') : '';
+  }
+
+  select.addEventListener('change', () => goTo(EXAMPLES[select.value], null));
+  addPart(['text', 'source', 'run', 'language'], drawExamples, 'always');
+})();
