@@ -12,8 +12,9 @@ and writes into the output folder
     wiki-val.bin, books-val.bin       likewise
     corpus.json                       bytes, tokens and documents of each, and how it was made
 
-The vocabulary is trained on every tenth document. Our own passages (extra.txt) are documents too: each is
-mixed in --repeat times, each time at a random place between two others.
+The vocabulary is trained on every tenth document. Our own passages (passages/*.txt) are documents too: each is
+mixed in --repeat times, each time at a random place between two others, and so are those of --once (tasks.py
+writes some), each one time.
 """
 import argparse
 import itertools
@@ -133,14 +134,14 @@ class Encoded:
         return np.sort(order[:np.searchsorted(np.cumsum(self.n_bytes[order]), n_bytes) + 1])
 
 
-def mix(parts, extra, repeat, seed):
-    """(source, document) of all documents in their order; extra's come in between, `repeat` times each."""
+def mix(parts, between, seed):
+    """(source, document) of all documents in their order; those of the pairs (source, times) come in between."""
     order = [(source, i) for source, chosen in parts for i in chosen]
     random = np.random.RandomState(seed)
-    places = random.randint(len(order) + 1, size=repeat * len(extra))
     insertions = {}
-    for n, place in enumerate(places):
-        insertions.setdefault(place, []).append((extra, n % len(extra)))
+    for source, times in between:
+        for n, place in enumerate(random.randint(len(order) + 1, size=times * len(source))):
+            insertions.setdefault(place, []).append((source, n % len(source)))
     for place, document in enumerate(itertools.chain(order, [None])):
         yield from insertions.get(place, [])
         if document:
@@ -185,16 +186,18 @@ def prepare(args):
             return Encoded(pool, args.jobs, documents(path), out / (pathlib.Path(path).name.split(".")[0] + ".tmp"))
 
         extra = encode(args.extra)
+        between = [(extra, args.repeat)] + ([(encode(args.once), 1)] if args.once else [])
         parts = [encode(find(args.corpus, name)) for name in TRAIN]
         held_out = [encode(find(args.corpus, name)) for name in HELD_OUT]
     share = args.megabytes * 1e6 / len(parts) if args.megabytes else np.inf
     chosen = [(part, np.tile(part.readable(share), times)) for part, times in zip(parts, (args.wiki_repeat, 1))]
-    summary = {"train": write(out / "train.bin", mix(chosen, extra, args.repeat, args.seed), tokenizer.end)}
+    summary = {"train": write(out / "train.bin", mix(chosen, between, args.seed), tokenizer.end)}
     for name, part in zip(HELD_OUT, held_out):
         summary[name] = write(out / f"{name}.bin", ((part, i) for i in range(len(part))), tokenizer.end)
-    for part in [extra, *parts, *held_out]:
+    for part in [*(source for source, _ in between), *parts, *held_out]:
         part.path.unlink()
     summary["train"].update(extra_repeat=args.repeat, extra_bytes=int(args.repeat * extra.n_bytes.sum()),
+                            once_bytes=sum(int(source.n_bytes.sum()) for source, _ in between[1:]),
                             wiki_repeat=args.wiki_repeat, megabytes=args.megabytes, seed=args.seed)
     (out / "corpus.json").write_text(json.dumps({"n_vocab": tokenizer.n_vocab, **summary}, indent=1) + "\n")
     for name in ("train", *HELD_OUT):
@@ -205,8 +208,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("corpus", help="folder of the texts")
     parser.add_argument("-o", "--output", default="data", help="folder for the token files (data)")
-    parser.add_argument("--extra", default=pathlib.Path(__file__).with_name("extra.txt"),
-                        help="our own passages (extra.txt beside this script)")
+    parser.add_argument("--extra", default=pathlib.Path(__file__).with_name("passages"),
+                        help="our own passages, a file or a folder of .txt (passages beside this script)")
+    parser.add_argument("--once", metavar="FILE", help="documents that are mixed in one time each")
     parser.add_argument("--repeat", type=int, default=40, help="how often they are mixed in (40)")
     parser.add_argument("--wiki-repeat", type=int, default=1, help="how often the articles are taken (1)")
     parser.add_argument("--vocab", type=int, default=8192, help="tokens of the vocabulary (8192)")

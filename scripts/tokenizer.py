@@ -17,6 +17,7 @@ import heapq
 import itertools
 import json
 import lzma
+import pathlib
 import sys
 
 import regex
@@ -47,7 +48,11 @@ def spell(piece):
 
 
 def documents(path):
-    """The documents of a text file, plain or .xz, one after the other; memory holds one at a time."""
+    """The documents of a text file, plain or .xz, or of a folder's .txt, one by one; memory holds one at a time."""
+    if pathlib.Path(path).is_dir():
+        for file in sorted(pathlib.Path(path).glob("*.txt")):
+            yield from documents(file)
+        return
     with (lzma.open if str(path).endswith(".xz") else open)(path, "rt", encoding="utf-8", newline="\n") as file:
         lines = []
         for line in itertools.chain(file, [END]):

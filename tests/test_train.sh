@@ -98,6 +98,118 @@ for shape, parts in ((40, 24), 1), ((24, 40), 1), ((72, 24), 3):
 END
 }
 
+# gradients.c against autograd in F32: losses within 1e-4, gradients within what bf16 costs (autograd's own differ by 1 %).
+amx_gradients() {
+    grep -q amx_bf16 /proc/cpuinfo || { echo "no AMX here"; return 0; }
+    PYTHONPATH="$scripts" "$python" - <<'END'
+import dataclasses, pathlib
+import torch
+from train import PRESETS, Gradients, Model
+torch.manual_seed(1)
+for n_layer, n_head, n_ctx, n_vocab, windows in (2, 3, 64, 288, 3), (1, 2, 96, 96, 1), (3, 1, 32, 64, 9):
+    model = Model(dataclasses.replace(PRESETS["tiny"], n_layer=n_layer, n_head=n_head, d_model=64 * n_head, n_ctx=n_ctx,
+                                      n_vocab=n_vocab, dropout=0.0)).eval()
+    for name, parameter in model.named_parameters():
+        with torch.no_grad():
+            parameter.copy_(torch.randn_like(parameter) * (0.1 if parameter.dim() == 1 else 0.05) + name.endswith("norm.weight"))
+    rows = torch.randint(n_vocab, (windows, n_ctx + 1))
+    expected = model(rows[:, :-1], rows[:, 1:])
+    expected.backward()
+    right = [parameter.grad.clone() for parameter in model.parameters()]
+    gradients = Gradients(model, pathlib.Path("."))
+    for _ in range(2):  # the second call must not add to the first
+        loss = gradients(rows)
+        assert abs(loss / expected.item() - 1) < 1e-4, (loss, expected)
+        for (name, parameter), gradient in zip(model.named_parameters(), right):
+            apart = ((parameter.grad - gradient).norm() / gradient.norm()).item()
+            assert apart < 0.02, (name, apart)
+END
+}
+
+# What is held out must not stand in the text, and each line of the pairs is what it says.
+tasks() {
+    "$python" "$scripts/tasks.py" text -n 3000 -o tasks.txt && "$python" "$scripts/tasks.py" pairs -n 60 -o pairs &&
+        PYTHONPATH="$scripts" "$python" - <<'END'
+import re
+from tasks import GREATER_HELD_OUT, MEN, TASKS, WOMEN, kept, sum_held_out
+text = open("tasks.txt", encoding="utf-8").read()
+for name in kept(MEN, True) + kept(WOMEN, True):
+    assert not re.search(rf"\b{name}\b", text), name
+assert not re.search("went on from the year", text) and "lasted from the year" in text
+sums = {(int(a), int(b)): int(c) for a, b, c in re.findall(r"\b(\d) \+ (\d) = (\d+)", text)}
+assert len(sums) > 60 and all(a + b == c and not sum_held_out(a, b) for (a, b), c in sums.items())
+for task in TASKS:
+    rows = [line.rstrip("\n").split("\t") for line in open(f"pairs/{task}.tsv", encoding="utf-8")]
+    splits = [row[4] for row in rows]
+    assert splits.count("seen") >= 20 and splits.count("held-out") >= 9 and len({row[0] for row in rows}) == len(rows), task
+    for clean, corrupted, answer, wrong, split in rows:
+        assert clean != corrupted and answer != wrong, rows
+        assert (clean in text) == False or split == "seen", (task, clean)
+        if task == "ioi":
+            a, b = answer.strip(), wrong.strip()
+            assert clean.count(a) == 1 and clean.count(b) == 2 and corrupted.count(a) == 2, clean
+        if task == "greater":
+            assert int(answer) > int(re.search(r"\d\d(\d)\d", clean)[1]) > int(wrong), clean
+        if task in ("induction", "copying"):
+            assert answer in clean and answer not in corrupted.split(".")[0], clean
+        if task == "sum" and "+" in clean:
+            assert eval(clean.rstrip(" =")) == int(answer) and eval(corrupted.rstrip(" =")) == int(wrong), clean
+END
+}
+
+# A folder of passages, each twice, and other documents once.
+corpus_of_folder() {
+    mkdir -p passages && cp text/extra.txt passages/a.txt && printf 'one more\n' >passages/b.txt && printf 'but once\n' >once.txt &&
+        cp -r data folder && "$python" "$scripts/corpus.py" text -o folder --extra passages --once once.txt --repeat 2 --jobs 1 &&
+        PYTHONPATH="$scripts" "$python" - <<'END'
+import numpy as np
+from tokenizer import Tokenizer
+tokenizer = Tokenizer.load("folder/tokenizer.json")
+text = tokenizer.decode(np.fromfile("folder/train.bin", np.uint16).tolist()).decode()
+assert text.count("one more") == 2 and text.count("but once") == 1, text
+END
+}
+
+# Our passages are what their description says.
+passages() {
+    "$python" - "$scripts/passages" <<'END'
+import pathlib, sys
+openings, n_bytes = [], 0
+for path in sorted(pathlib.Path(sys.argv[1]).glob("*.txt")):
+    for passage in path.read_text(encoding="utf-8").split("<|endoftext|>\n"):
+        words = passage.split()
+        n_bytes += len(passage.encode())
+        if path.name != "first.txt":  # older ones: some in pairs that differ in one word at their end
+            assert 38 <= len(words) <= 125 and passage.count('"') % 2 == 0, passage
+            openings.append(tuple(words[:9]))
+assert len(openings) >= 3000 and n_bytes >= 700_000 and len(set(openings)) == len(openings), (len(openings), n_bytes)
+END
+}
+
+# What options say of sampling stands in the file, in llama.cpp's types, and nothing else does.
+export_of_sampling() {
+    "$python" "$scripts/export.py" whole/checkpoint.pt -o sampled.gguf --temp 0.6 --top-k 30 --top-p 0.9 --min-p 0.05 \
+        --repeat-penalty 1.25 --repeat-last-n 48 &&
+        "$python" "$scripts/export.py" whole/checkpoint.pt -o cold.gguf --temp 0 &&
+        "$RUN" sampled.gguf --info | grep -x "sampling     temp 0.6 (file), top-k 30 (file), top-p 0.9 (file), \
+min-p 0.05 (file), repeat-penalty 1.25 (file), repeat-last-n 48 (file)" &&
+        "$RUN" cold.gguf --info | grep -x "sampling     temp 0 (file), top-p 0.95" &&
+        "$RUN" Q8_0.gguf --info | grep -x "sampling     temp 0.8, top-p 0.95" &&
+        ! "$python" "$scripts/export.py" whole/checkpoint.pt -o hot.gguf --top-p 1.5 && [ ! -e hot.gguf ] &&
+        PYTHONPATH="$scripts" "$python" - <<'END'
+import numpy as np
+import gguf
+def sampling(path):
+    return {key.split(".")[2]: (type(value), float(value)) for key, value in gguf.read(path)[0].items()
+            if key.startswith("general.sampling.")}
+near = lambda x: (np.float32, float(np.float32(x)))
+assert sampling("sampled.gguf") == {
+    "temp": near(0.6), "top_k": (np.int32, 30), "top_p": near(0.9), "min_p": near(0.05),
+    "penalty_repeat": near(1.25), "penalty_last_n": (np.int32, 48)}, sampling("sampled.gguf")
+assert sampling("cold.gguf") == {"temp": near(0)} and not sampling("Q8_0.gguf"), sampling("cold.gguf")
+END
+}
+
 # Merges and tokens of the trainer, counted again from the definition, pair by pair.
 plain_bpe() {
     PYTHONPATH="$scripts" "$python" - <<'END'
@@ -167,12 +279,16 @@ refused_from() {
 }
 
 check "corpus" corpus data 330
+check "corpus of a folder" corpus_of_folder
+check "passages" passages
+check "tasks" tasks
 check "vocabulary" plain_bpe
 check "training" train whole
 check "training killed and resumed" train_killed killed
 check "the same weights after a kill" same_weights whole killed
 check "its log, bits per byte" log_and_bits
 check "attention in blocks, Muon's step" pieces_of_training
+check "gradients by AMX" amx_gradients
 check "training by Muon" train muon --optimizer muon
 check "training by Muon killed and resumed" train_killed muon_killed --optimizer muon
 check "the same weights after a kill, by Muon" same_weights muon muon_killed
@@ -180,6 +296,7 @@ for dtype in F32 Q8_0; do # export.py has the tolerances: 1e-4 for the logits an
     check "export $dtype" "$python" "$scripts/export.py" whole/checkpoint.pt -o "$dtype.gguf" --dtype "$dtype" \
         --documents 3 --verify "$RUN" data/books-val.bin --score "$STUDY" data/wiki-val.bin
 done
+check "export of sampling" export_of_sampling
 check "training from the export" train_from
 check "not of another shape" refused_from 'gpt2.attention.head_count is 2; .* has 4$' data F32.gguf --n-head 4
 check "corpus in other tokens" corpus other 260

@@ -1,0 +1,793 @@
+/* Loss and gradients of a GPT-2 on a CPU with AMX, for train.py: what PyTorch's autograd gives in bf16, several times
+   as fast, because each product runs in tiles, what follows a product is done while its rows are in the cache, and the
+   scores of attention never leave it.
+
+   Each thread takes windows of its own, CHUNK of them at a time, and keeps its own sums. Weights and activations are
+   bf16 in products, sums and the residual stream are F32. d_head is 64; d_model, n_ctx and n_vocab are multiples of 32.
+
+   A product C[32][n] = A[32][k] B[k][n] reads A as rows or as tiles and B as tiles. A tile has 16 rows of 64 bytes: of
+   A, 32 numbers along k; of B, 16 pairs along k, one for each of 16 columns. Packed, B is [n/32][k/32][2 tiles]. */
+#include <immintrin.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+typedef uint16_t bf16;
+enum { HEAD = 64, CHUNK = 2, MAX_LAYERS = 32, L1_STEPS = 16, GROUP = 256 };
+enum { AHEAD = 1 }; /* steps that a product's longer side is fetched ahead */
+enum { PAD = 16 }; /* floats between rows of products, so that they do not share their place in the caches */
+enum { TILE = 512 }; /* numbers in a tile */
+
+typedef struct {
+    int n_layer, n_head, d_model, n_ctx, n_vocab;
+} Shape;
+
+/* Of one matrix [n][k]: as B of x W^T, and as B of dy W. */
+typedef struct {
+    int n, k;
+    bf16 *forward, *backward;
+} Packed;
+
+enum { NORM1, NORM1_BIAS, QKV, QKV_BIAS, OUT, OUT_BIAS, NORM2, NORM2_BIAS, UP, UP_BIAS, DOWN, DOWN_BIAS, PER_LAYER };
+
+typedef struct {
+    float *resid, *resid_mid; /* [T][d] */
+    bf16 *x1, *qkv, *z, *x2, *h, *slope; /* slope: of GELU */
+    float *lse; /* [head][T] */
+} Saved;
+
+typedef struct Gradients Gradients;
+
+typedef struct {
+    Gradients *all;
+    int first, n; /* windows */
+    double loss;
+    Saved layer[MAX_LAYERS];
+    float *resid_last, *dx, *c, *strip, *scores, *dscores;
+    bf16 *xf, *dy, *du, *dz, *dqkv, *a, *b, *p, *ds, *p_tiles, *ds_tiles, *k_t, *v_t, *k_i, *v_i, *dz_a, *q_a, *e;
+    float **sums; /* of each parameter; matrices may lie transposed */
+    float *embedded; /* [n_vocab][d]: of the rows that were looked up */
+    bool fresh; /* nothing in sums yet */
+} Worker;
+
+struct Gradients {
+    Shape shape;
+    int n_threads, n_params;
+    float **params, **grads;
+    const int32_t *ids;
+    int n_windows;
+    Packed embd, *matrix; /* matrix: [layer][4] qkv, out, up, down */
+    bf16 *row_major;
+    Worker *worker;
+    pthread_barrier_t barrier;
+};
+
+static void *memory(size_t bytes) {
+    size_t page = 1 << 21;
+    bytes = (bytes + page - 1) / page * page;
+    void *p = aligned_alloc(page, bytes);
+    if (!p) abort();
+    madvise(p, bytes, MADV_HUGEPAGE);
+    memset(p, 0, bytes);
+    return p;
+}
+
+static void configure(void) {
+    struct {
+        uint8_t palette, start, reserved[14];
+        uint16_t columns[16];
+        uint8_t rows[16];
+    } config = {.palette = 1};
+    for (int i = 0; i < 8; i++) config.columns[i] = 64, config.rows[i] = 16;
+    __asm__ volatile("" : : "r"(&config) : "memory"); /* the intrinsic does not say that it reads all of it */
+    _tile_loadconfig(&config);
+}
+
+/* ---- tiles ---- */
+
+typedef struct {
+    const bf16 *data;
+    size_t row, step, half; /* bytes from one row, 32 columns, 16 rows to the next */
+} Left;
+
+static Left rows_of(const bf16 *a, size_t columns) { return (Left){a, columns * 2, 64, columns * 32}; }
+static Left tiles_of(const bf16 *a) { return (Left){a, 64, 4 * TILE, 2 * TILE}; }
+
+/* c[32][32] = or += a b over `steps` times 32. */
+static inline void block(Left left, const bf16 *b, int steps, float *c, size_t c_row, bool add) {
+    const char *a = (const char *)left.data;
+    char *out = (char *)c;
+    __asm__ volatile("" : : : "memory"); /* the intrinsics do not say that they read memory */
+    if (add) {
+        _tile_loadd(0, out, c_row);
+        _tile_loadd(1, out + 64, c_row);
+        _tile_loadd(2, out + 16 * c_row, c_row);
+        _tile_loadd(3, out + 16 * c_row + 64, c_row);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    for (int s = 0; s < steps; s++, a += left.step, b += 2 * TILE) {
+        const char *soon = left.row == 64 ? a + AHEAD * left.step : (const char *)(b + AHEAD * 2 * TILE);
+        for (int i = 0; i < 16; i++) _mm_prefetch(soon + i * 64, _MM_HINT_T0);
+        _tile_loadd(4, a, left.row);
+        _tile_loadd(6, b, 64);
+        _tile_loadd(7, b + TILE, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        for (int i = 16; i < 32; i++) _mm_prefetch(soon + i * 64, _MM_HINT_T0);
+        _tile_loadd(5, a + left.half, left.row);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, out, c_row);
+        _tile_stored(1, out + 64, c_row);
+    _tile_stored(2, out + 16 * c_row, c_row);
+        _tile_stored(3, out + 16 * c_row + 64, c_row);
+}
+
+static Left left_at(Left a, int step) {
+    a.data = (const bf16 *)((const char *)a.data + (size_t)step * a.step);
+    return a;
+}
+
+/* c[32][n], rows of n + PAD */
+static void product(Left a, const bf16 *b, int n, int k, float *c) {
+    int steps = k / 32;
+    for (int s = 0; s < steps; s += L1_STEPS)
+        for (int j = 0; j < n / 32; j++)
+            block(left_at(a, s), b + ((size_t)j * steps + s) * 2 * TILE, steps - s < L1_STEPS ? steps - s : L1_STEPS,
+                  c + j * 32, (size_t)(n + PAD) * 4, s > 0);
+}
+
+/* sums[m][n] += a[m][k] b[k][n], both packed. */
+static void accumulate(Worker *w, const bf16 *a, const bf16 *b, int m, int n, int k, float *sums) {
+    int steps = k / 32;
+    for (int j = 0; j < n / 32; j++) {
+        for (int s = 0; s < steps; s += L1_STEPS)
+            for (int i = 0; i < m / 32; i++)
+                block(tiles_of(a + ((size_t)i * steps + s) * 2 * TILE), b + ((size_t)j * steps + s) * 2 * TILE,
+                      steps - s < L1_STEPS ? steps - s : L1_STEPS, w->strip + i * 32 * 32, 128, s > 0);
+        for (int i = 0; i < m; i++) {
+            float *out = sums + (size_t)i * n + j * 32, *in = w->strip + i * 32;
+            __m512 x = _mm512_load_ps(in), y = _mm512_load_ps(in + 16);
+            if (!w->fresh) x = _mm512_add_ps(x, _mm512_load_ps(out)), y = _mm512_add_ps(y, _mm512_load_ps(out + 16));
+            _mm512_store_ps(out, x), _mm512_store_ps(out + 16, y);
+        }
+    }
+}
+
+static inline __m512i pair_low(__m512i a, __m512i b) {
+    const __m512i index = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
+                                           5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    return _mm512_permutex2var_epi16(a, index, b);
+}
+static inline __m512i pair_high(__m512i a, __m512i b) {
+    const __m512i index = _mm512_set_epi16(63, 31, 62, 30, 61, 29, 60, 28, 59, 27, 58, 26, 57, 25, 56, 24, 55, 23, 54, 22,
+                                           53, 21, 52, 20, 51, 19, 50, 18, 49, 17, 48, 16);
+    return _mm512_permutex2var_epi16(a, index, b);
+}
+
+static inline void transpose16(__m512i r[16]) {
+    __m512i t[16];
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) {
+        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+    for (int i = 0; i < 4; i++) { /* r[i + 4 g]: column 4 lane + i of rows 4 g … 4 g + 3 */
+        __m512i a = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88), b = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+        __m512i c = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88), d = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+        t[i] = _mm512_shuffle_i32x4(a, c, 0x88), t[i + 8] = _mm512_shuffle_i32x4(a, c, 0xdd);
+        t[i + 4] = _mm512_shuffle_i32x4(b, d, 0x88), t[i + 12] = _mm512_shuffle_i32x4(b, d, 0xdd);
+    }
+    for (int i = 0; i < 16; i++) r[i] = t[i];
+}
+
+/* x[k][n] (rows of `stride`) as B [n/32][all_steps][2 tiles], or its transpose as A [n/32][all_steps][2 tiles]. */
+static void pack_pairs(const bf16 *x, size_t stride, int k, int n, bf16 *packed, bool transposed) {
+    int steps = k / 32;
+    for (int s = 0; s < steps; s++)
+        for (int j = 0; j < n / 32; j++) {
+            bf16 *to = packed + ((size_t)j * steps + s) * 2 * TILE;
+            __m512i low[16], high[16];
+            for (int i = 0; i < 16; i++) {
+                const bf16 *row = x + (size_t)(s * 32 + 2 * i) * stride + j * 32;
+                __m512i r0 = _mm512_loadu_si512(row), r1 = _mm512_loadu_si512(row + stride);
+                low[i] = pair_low(r0, r1), high[i] = pair_high(r0, r1);
+            }
+            if (transposed) transpose16(low), transpose16(high);
+            for (int i = 0; i < 16; i++) {
+                _mm512_store_si512(to + i * 32, low[i]);
+                _mm512_store_si512(to + TILE + i * 32, high[i]);
+            }
+        }
+}
+
+/* The transpose of x[n][k] (rows of `stride`) as B [n/32][k/32][2 tiles]. */
+static void pack_rows(const bf16 *x, size_t stride, int n, int k, bf16 *packed) {
+    for (int j = 0; j < n / 16; j++)
+        for (int s = 0; s < k / 32; s++) {
+            __m512i r[16];
+            for (int i = 0; i < 16; i++) r[i] = _mm512_loadu_si512(x + (size_t)(j * 16 + i) * stride + s * 32);
+            transpose16(r);
+            bf16 *to = packed + (((size_t)(j / 2) * (k / 32) + s) * 2 + j % 2) * TILE;
+            for (int i = 0; i < 16; i++) _mm512_store_si512(to + i * 32, r[i]);
+        }
+}
+
+/* ---- numbers ---- */
+
+static inline __m512i narrow(__m512 low, __m512 high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
+static inline __m256i narrow16(__m512 x) { return (__m256i)_mm512_cvtneps_pbh(x); }
+static inline __m512 widen(const bf16 *x) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)x)), 16));
+}
+
+static inline __m512 exp512(__m512 x) {
+    x = _mm512_max_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), _mm512_set1_ps(-126));
+    __m512 n = _mm512_roundscale_ps(x, 0), r = _mm512_sub_ps(x, n), y = _mm512_set1_ps(0.00133335581f);
+    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(0.00961812911f));
+    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(0.0555041087f));
+    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(0.240226507f));
+    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(0.693147182f));
+    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(1));
+    return _mm512_scalef_ps(y, n);
+}
+
+/* The tanh form and its derivative */
+static inline void gelu(__m512 u, __m512 *h, __m512 *slope) {
+    const float root = 1.5957691216f; /* 2 sqrt(2 / pi) */
+    __m512 u2 = _mm512_mul_ps(u, u), one = _mm512_set1_ps(1);
+    __m512 y = _mm512_mul_ps(u, _mm512_fmadd_ps(u2, _mm512_set1_ps(-0.044715f * root), _mm512_set1_ps(-root)));
+    __m512 dy = _mm512_fmadd_ps(u2, _mm512_set1_ps(3 * 0.044715f * root), _mm512_set1_ps(root));
+    __m512 below = _mm512_add_ps(one, exp512(_mm512_min_ps(y, _mm512_set1_ps(80)))), sigmoid = _mm512_rcp14_ps(below);
+    sigmoid = _mm512_mul_ps(sigmoid, _mm512_fnmadd_ps(below, sigmoid, _mm512_set1_ps(2)));
+    *h = _mm512_mul_ps(u, sigmoid);
+    *slope = _mm512_fmadd_ps(_mm512_mul_ps(*h, _mm512_sub_ps(one, sigmoid)), dy, sigmoid);
+}
+
+/* out = norm(x) weight + bias */
+static void layer_norm(const float *x, const float *weight, const float *bias, int d, bf16 *out) {
+    __m512 sum = _mm512_setzero_ps(), squares = sum;
+    for (int i = 0; i < d; i += 16) sum = _mm512_add_ps(sum, _mm512_loadu_ps(x + i));
+    __m512 mean = _mm512_set1_ps(_mm512_reduce_add_ps(sum) / (float)d);
+    for (int i = 0; i < d; i += 16) {
+        __m512 y = _mm512_sub_ps(_mm512_loadu_ps(x + i), mean);
+        squares = _mm512_fmadd_ps(y, y, squares);
+    }
+    __m512 scale = _mm512_set1_ps(1 / sqrtf(_mm512_reduce_add_ps(squares) / (float)d + 1e-5f));
+    for (int i = 0; i < d; i += 16) {
+        __m512 y = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(x + i), mean), scale);
+        y = _mm512_fmadd_ps(y, _mm512_loadu_ps(weight + i), _mm512_loadu_ps(bias + i));
+        _mm256_storeu_si256((void *)(out + i), narrow16(y));
+    }
+}
+
+/* dx += the gradient at x, of dy at the norm's output. */
+static void layer_norm_back(const float *x, const float *weight, const float *dy, int d, float *dx, float *d_weight,
+                            float *d_bias) {
+    __m512 sum = _mm512_setzero_ps(), squares = sum, s1 = sum, s2 = sum;
+    for (int i = 0; i < d; i += 16) sum = _mm512_add_ps(sum, _mm512_loadu_ps(x + i));
+    __m512 mean = _mm512_set1_ps(_mm512_reduce_add_ps(sum) / (float)d);
+    for (int i = 0; i < d; i += 16) {
+        __m512 y = _mm512_sub_ps(_mm512_loadu_ps(x + i), mean);
+        squares = _mm512_fmadd_ps(y, y, squares);
+    }
+    __m512 scale = _mm512_set1_ps(1 / sqrtf(_mm512_reduce_add_ps(squares) / (float)d + 1e-5f));
+    for (int i = 0; i < d; i += 16) {
+        __m512 y = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(x + i), mean), scale), g = _mm512_loadu_ps(dy + i);
+        _mm512_storeu_ps(d_weight + i, _mm512_fmadd_ps(g, y, _mm512_loadu_ps(d_weight + i)));
+        _mm512_storeu_ps(d_bias + i, _mm512_add_ps(g, _mm512_loadu_ps(d_bias + i)));
+        g = _mm512_mul_ps(g, _mm512_loadu_ps(weight + i));
+        s1 = _mm512_add_ps(s1, g), s2 = _mm512_fmadd_ps(g, y, s2);
+    }
+    __m512 m1 = _mm512_set1_ps(_mm512_reduce_add_ps(s1) / (float)d), m2 = _mm512_set1_ps(_mm512_reduce_add_ps(s2) / (float)d);
+    for (int i = 0; i < d; i += 16) {
+        __m512 y = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(x + i), mean), scale);
+        __m512 g = _mm512_mul_ps(_mm512_loadu_ps(dy + i), _mm512_loadu_ps(weight + i));
+        g = _mm512_mul_ps(_mm512_sub_ps(g, _mm512_fmadd_ps(y, m2, m1)), scale);
+        _mm512_storeu_ps(dx + i, _mm512_add_ps(g, _mm512_loadu_ps(dx + i)));
+    }
+}
+
+/* ---- attention of one head in one window ---- */
+
+static void attend(Worker *w, const bf16 *qkv, int d, bf16 *z, float *lse) {
+    int n = w->all->shape.n_ctx, steps = n / 32;
+    size_t stride = 3 * (size_t)d;
+    pack_rows(qkv + d, stride, n, HEAD, w->k_t);
+    pack_pairs(qkv + 2 * d, stride, n, HEAD, w->v_i, false);
+    for (int q = 0; q < n; q += 32) {
+        int keys = q + 32;
+        for (int j = 0; j < keys / 32; j++)
+            block(rows_of(qkv + (size_t)q * stride, stride), w->k_t + (size_t)j * (HEAD / 32) * 2 * TILE, HEAD / 32,
+                  w->scores + j * 32, (size_t)(n + PAD) * 4, false);
+        for (int i = 0; i < 32; i++) {
+            float *row = w->scores + (size_t)i * (n + PAD);
+            int valid = q + i + 1;
+            __m512 max = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps(), scale = _mm512_set1_ps(0.125f);
+            for (int k = 0; k < valid; k += 16) {
+                __mmask16 mask = valid - k >= 16 ? 0xffff : (__mmask16)((1u << (valid - k)) - 1);
+                max = _mm512_mask_max_ps(max, mask, max, _mm512_load_ps(row + k));
+            }
+            float top = _mm512_reduce_max_ps(max) * 0.125f;
+            __m512 minus = _mm512_set1_ps(-top);
+            for (int k = 0; k < keys; k += 16) {
+                __mmask16 mask = valid - k >= 16 ? 0xffff : valid > k ? (__mmask16)((1u << (valid - k)) - 1) : 0;
+                __m512 e = _mm512_maskz_mov_ps(mask, exp512(_mm512_fmadd_ps(_mm512_load_ps(row + k), scale, minus)));
+                sum = _mm512_add_ps(sum, e);
+                _mm256_store_si256((void *)(w->p + (size_t)i * (n + 2 * PAD) + k), narrow16(e));
+            }
+            lse[q + i] = top + logf(_mm512_reduce_add_ps(sum));
+            w->dscores[i] = expf(top - lse[q + i]); /* one over the sum */
+        }
+        for (int j = 0; j < HEAD / 32; j++)
+            block(rows_of(w->p, n + 2 * PAD), w->v_i + (size_t)j * steps * 2 * TILE, keys / 32, w->c + j * 32, HEAD * 4, false);
+        for (int i = 0; i < 32; i++) {
+            __m512 share = _mm512_set1_ps(w->dscores[i]);
+            for (int k = 0; k < HEAD; k += 16)
+                _mm256_storeu_si256((void *)(z + (size_t)(q + i) * d + k),
+                                    narrow16(_mm512_mul_ps(_mm512_load_ps(w->c + i * HEAD + k), share)));
+        }
+    }
+}
+
+/* out[n][64] (rows of `stride`) = the transpose of c[64][n] */
+static void put_transposed(const float *c, int n, bf16 *out, size_t stride) {
+    for (int k = 0; k < n; k += 16)
+        for (int j = 0; j < HEAD; j += 16) {
+            __m512i r[16];
+            for (int i = 0; i < 16; i++) r[i] = _mm512_load_si512(c + (size_t)(j + i) * (n + PAD) + k);
+            transpose16(r);
+            for (int i = 0; i < 16; i++)
+                _mm256_storeu_si256((void *)(out + (size_t)(k + i) * stride + j), narrow16(_mm512_castsi512_ps(r[i])));
+        }
+}
+
+static void attend_back(Worker *w, const bf16 *qkv, const bf16 *z, const bf16 *dz, int d, const float *lse, bf16 *dqkv) {
+    int n = w->all->shape.n_ctx, steps = n / 32;
+    size_t stride = 3 * (size_t)d;
+    pack_rows(qkv + d, stride, n, HEAD, w->k_t);
+    pack_pairs(qkv + d, stride, n, HEAD, w->k_i, false);
+    pack_rows(qkv + 2 * d, stride, n, HEAD, w->v_t);
+    pack_pairs(dz, (size_t)d, n, HEAD, w->dz_a, true);
+    pack_pairs(qkv, stride, n, HEAD, w->q_a, true);
+    for (int q = 0; q < n; q += 32) {
+        int keys = q + 32;
+        for (int j = 0; j < keys / 32; j++) {
+            block(rows_of(qkv + (size_t)q * stride, stride), w->k_t + (size_t)j * (HEAD / 32) * 2 * TILE, HEAD / 32,
+                  w->scores + j * 32, (size_t)(n + PAD) * 4, false);
+            block(rows_of(dz + (size_t)q * d, d), w->v_t + (size_t)j * (HEAD / 32) * 2 * TILE, HEAD / 32,
+                  w->dscores + j * 32, (size_t)(n + PAD) * 4, false);
+        }
+        for (int i = 0; i < 32; i += 2) {
+            __m512 dot[2], minus[2], scale = _mm512_set1_ps(0.125f);
+            for (int r = 0; r < 2; r++) {
+                __m512 sum = _mm512_setzero_ps();
+                for (int k = 0; k < HEAD; k += 16)
+                    sum = _mm512_fmadd_ps(widen(z + (size_t)(q + i + r) * d + k), widen(dz + (size_t)(q + i + r) * d + k), sum);
+                dot[r] = _mm512_set1_ps(_mm512_reduce_add_ps(sum));
+                minus[r] = _mm512_set1_ps(-lse[q + i + r]);
+            }
+            for (int k = 0; k < keys; k += 32) {
+                __m512i p[2], ds[2];
+                for (int r = 0; r < 2; r++) {
+                    int valid = q + i + r + 1;
+                    const float *s = w->scores + (size_t)(i + r) * (n + PAD), *dp = w->dscores + (size_t)(i + r) * (n + PAD);
+                    __m512 e[2], g[2];
+                    for (int half = 0; half < 2; half++) {
+                        int at = k + half * 16;
+                        __mmask16 mask = valid - at >= 16 ? 0xffff : valid > at ? (__mmask16)((1u << (valid - at)) - 1) : 0;
+                        e[half] = _mm512_maskz_mov_ps(mask, exp512(_mm512_fmadd_ps(_mm512_load_ps(s + at), scale, minus[r])));
+                        g[half] = _mm512_mul_ps(_mm512_mul_ps(e[half], scale), _mm512_sub_ps(_mm512_load_ps(dp + at), dot[r]));
+                    }
+                    p[r] = narrow(e[0], e[1]), ds[r] = narrow(g[0], g[1]);
+                    _mm512_store_si512(w->ds + (size_t)(i + r) * (n + 2 * PAD) + k, ds[r]);
+                }
+                size_t to = ((size_t)(k / 32) * (steps + 1) + q / 32) * 2 * TILE + (size_t)(i / 2) * 32;
+                _mm512_store_si512(w->p_tiles + to, pair_low(p[0], p[1]));
+                _mm512_store_si512(w->p_tiles + to + TILE, pair_high(p[0], p[1]));
+                _mm512_store_si512(w->ds_tiles + to, pair_low(ds[0], ds[1]));
+                _mm512_store_si512(w->ds_tiles + to + TILE, pair_high(ds[0], ds[1]));
+            }
+        }
+        for (int j = 0; j < HEAD / 32; j++)
+            block(rows_of(w->ds, n + 2 * PAD), w->k_i + (size_t)j * steps * 2 * TILE, keys / 32, w->c + j * 32, HEAD * 4, false);
+        for (int i = 0; i < 32; i++)
+            for (int k = 0; k < HEAD; k += 16)
+                _mm256_storeu_si256((void *)(dqkv + (size_t)(q + i) * stride + k), narrow16(_mm512_load_ps(w->c + i * HEAD + k)));
+    }
+    for (int part = 1; part < 3; part++) { /* dK^T = Q^T dS, dV^T = dZ^T P */
+        const bf16 *a = part == 1 ? w->q_a : w->dz_a, *b = part == 1 ? w->ds_tiles : w->p_tiles;
+        for (int j = 0; j < steps; j++)
+            for (int i = 0; i < HEAD / 32; i++)
+                block(tiles_of(a + ((size_t)i * steps + j) * 2 * TILE), b + ((size_t)j * (steps + 1) + j) * 2 * TILE, steps - j,
+                      w->c + (size_t)i * 32 * (n + PAD) + j * 32, (size_t)(n + PAD) * 4, false);
+        put_transposed(w->c, n, dqkv + (size_t)part * d, stride);
+    }
+}
+
+/* ---- the model ---- */
+
+static float *parameter(const Gradients *all, int layer, int which) { return all->params[2 + layer * PER_LAYER + which]; }
+static float *sum_of(const Worker *w, int layer, int which) { return w->sums[2 + layer * PER_LAYER + which]; }
+static float *last_norm(float **list, const Gradients *all) { return list[2 + all->shape.n_layer * PER_LAYER]; }
+static float *last_bias(float **list, const Gradients *all) { return list[3 + all->shape.n_layer * PER_LAYER]; }
+
+static void forward_layer(Worker *w, int layer, int T) {
+    const Gradients *all = w->all;
+    int d = all->shape.d_model, n = all->shape.n_ctx;
+    Saved *s = &w->layer[layer];
+    const Packed *m = &all->matrix[layer * 4];
+    const float *bias = parameter(all, layer, QKV_BIAS);
+    for (int t = 0; t < T; t += 32) {
+        for (int j = 0; j < 3 * d; j += 32) {
+            block(rows_of(s->x1 + (size_t)t * d, d), m[0].forward + (size_t)j * d, d / 32, w->c, 128, false);
+            __m512 b0 = _mm512_loadu_ps(bias + j), b1 = _mm512_loadu_ps(bias + j + 16);
+            for (int i = 0; i < 32; i++)
+                _mm512_storeu_si512(s->qkv + (size_t)(t + i) * 3 * d + j,
+                                    narrow(_mm512_add_ps(_mm512_load_ps(w->c + i * 32), b0), _mm512_add_ps(_mm512_load_ps(w->c + i * 32 + 16), b1)));
+        }
+    }
+    for (int t = 0; t < T; t += n)
+        for (int head = 0; head < all->shape.n_head; head++)
+            attend(w, s->qkv + (size_t)t * 3 * d + head * HEAD, d, s->z + (size_t)t * d + head * HEAD,
+                   s->lse + (size_t)head * T + t);
+    bias = parameter(all, layer, OUT_BIAS);
+    for (int t = 0; t < T; t += 32) {
+        product(rows_of(s->z + (size_t)t * d, d), m[1].forward, d, d, w->c);
+        for (int i = 0; i < 32; i++) {
+            float *to = s->resid_mid + (size_t)(t + i) * d, *from = s->resid + (size_t)(t + i) * d;
+            for (int j = 0; j < d; j++) to[j] = from[j] + w->c[(size_t)i * (d + PAD) + j] + bias[j];
+            layer_norm(to, parameter(all, layer, NORM2), parameter(all, layer, NORM2_BIAS), d, s->x2 + (size_t)(t + i) * d);
+        }
+    }
+    bias = parameter(all, layer, UP_BIAS);
+    for (int t = 0; t < T; t += 32) {
+        for (int j = 0; j < 4 * d; j += 32) {
+            block(rows_of(s->x2 + (size_t)t * d, d), m[2].forward + (size_t)j * d, d / 32, w->c, 128, false);
+            for (int i = 0; i < 32; i++) {
+                __m512 h[2], slope[2];
+                for (int half = 0; half < 2; half++) {
+                    __m512 u = _mm512_add_ps(_mm512_load_ps(w->c + i * 32 + half * 16), _mm512_loadu_ps(bias + j + half * 16));
+                    gelu(u, &h[half], &slope[half]);
+                }
+                size_t at = (size_t)(t + i) * 4 * d + j;
+                _mm512_storeu_si512(s->h + at, narrow(h[0], h[1]));
+                _mm512_storeu_si512(s->slope + at, narrow(slope[0], slope[1]));
+            }
+        }
+    }
+    bias = parameter(all, layer, DOWN_BIAS);
+    bool last = layer + 1 == all->shape.n_layer;
+    float *next = last ? w->resid_last : w->layer[layer + 1].resid;
+    bf16 *x = last ? w->xf : w->layer[layer + 1].x1;
+    const float *weight = last ? last_norm(all->params, all) : parameter(all, layer + 1, NORM1);
+    const float *norm_bias = last ? last_bias(all->params, all) : parameter(all, layer + 1, NORM1_BIAS);
+    for (int t = 0; t < T; t += 32) {
+        product(rows_of(s->h + (size_t)t * 4 * d, 4 * d), m[3].forward, d, 4 * d, w->c);
+        for (int i = 0; i < 32; i++) {
+            float *to = next + (size_t)(t + i) * d, *from = s->resid_mid + (size_t)(t + i) * d;
+            for (int j = 0; j < d; j++) to[j] = from[j] + w->c[(size_t)i * (d + PAD) + j] + bias[j];
+            layer_norm(to, weight, norm_bias, d, x + (size_t)(t + i) * d);
+        }
+    }
+}
+
+/* y = bf16(dx), and the sums of its columns */
+static void narrow_dx(Worker *w, int T, float *d_bias) {
+    int d = w->all->shape.d_model;
+    for (int t = 0; t < T; t++)
+        for (int j = 0; j < d; j += 16) {
+            __m512 x = _mm512_load_ps(w->dx + (size_t)t * d + j);
+            _mm512_storeu_ps(d_bias + j, _mm512_add_ps(x, _mm512_loadu_ps(d_bias + j)));
+            _mm256_storeu_si256((void *)(w->dy + (size_t)t * d + j), narrow16(x));
+        }
+}
+
+static void backward_layer(Worker *w, int layer, int T) {
+    const Gradients *all = w->all;
+    int d = all->shape.d_model, n = all->shape.n_ctx;
+    Saved *s = &w->layer[layer];
+    const Packed *m = &all->matrix[layer * 4];
+    narrow_dx(w, T, sum_of(w, layer, DOWN_BIAS));
+    pack_pairs(w->dy, d, T, d, w->a, true);
+    pack_pairs(s->h, 4 * (size_t)d, T, 4 * d, w->b, false);
+    accumulate(w, w->a, w->b, d, 4 * d, T, sum_of(w, layer, DOWN)); /* [d][4 d], as it lies */
+    float *d_bias = sum_of(w, layer, UP_BIAS);
+    for (int t = 0; t < T; t += 32) {
+        for (int j = 0; j < 4 * d; j += 32) {
+            block(rows_of(w->dy + (size_t)t * d, d), m[3].backward + (size_t)j * d, d / 32, w->c, 128, false);
+            __m512 b0 = _mm512_loadu_ps(d_bias + j), b1 = _mm512_loadu_ps(d_bias + j + 16);
+            for (int i = 0; i < 32; i++) {
+                size_t at = (size_t)(t + i) * 4 * d + j;
+                __m512 g0 = _mm512_mul_ps(_mm512_load_ps(w->c + i * 32), widen(s->slope + at));
+                __m512 g1 = _mm512_mul_ps(_mm512_load_ps(w->c + i * 32 + 16), widen(s->slope + at + 16));
+                b0 = _mm512_add_ps(b0, g0), b1 = _mm512_add_ps(b1, g1);
+                _mm512_storeu_si512(w->du + at, narrow(g0, g1));
+            }
+            _mm512_storeu_ps(d_bias + j, b0), _mm512_storeu_ps(d_bias + j + 16, b1);
+        }
+    }
+    pack_pairs(s->x2, d, T, d, w->a, true);
+    pack_pairs(w->du, 4 * (size_t)d, T, 4 * d, w->b, false);
+    accumulate(w, w->a, w->b, d, 4 * d, T, sum_of(w, layer, UP)); /* [d][4 d]: transposed */
+    for (int t = 0; t < T; t += 32) {
+        product(rows_of(w->du + (size_t)t * 4 * d, 4 * d), m[2].backward, d, 4 * d, w->c);
+        for (int i = 0; i < 32; i++)
+            layer_norm_back(s->resid_mid + (size_t)(t + i) * d, parameter(all, layer, NORM2), w->c + (size_t)i * (d + PAD), d,
+                            w->dx + (size_t)(t + i) * d, sum_of(w, layer, NORM2), sum_of(w, layer, NORM2_BIAS));
+    }
+
+    narrow_dx(w, T, sum_of(w, layer, OUT_BIAS));
+    pack_pairs(w->dy, d, T, d, w->a, true);
+    pack_pairs(s->z, d, T, d, w->b, false);
+    accumulate(w, w->a, w->b, d, d, T, sum_of(w, layer, OUT));
+    for (int t = 0; t < T; t += 32) {
+        for (int j = 0; j < d; j += 32) {
+            block(rows_of(w->dy + (size_t)t * d, d), m[1].backward + (size_t)j * d, d / 32, w->c, 128, false);
+            for (int i = 0; i < 32; i++)
+                _mm512_storeu_si512(w->dz + (size_t)(t + i) * d + j, narrow(_mm512_load_ps(w->c + i * 32), _mm512_load_ps(w->c + i * 32 + 16)));
+        }
+    }
+    for (int t = 0; t < T; t += n)
+        for (int head = 0; head < all->shape.n_head; head++)
+            attend_back(w, s->qkv + (size_t)t * 3 * d + head * HEAD, s->z + (size_t)t * d + head * HEAD,
+                        w->dz + (size_t)t * d + head * HEAD, d, s->lse + (size_t)head * T + t,
+                        w->dqkv + (size_t)t * 3 * d + head * HEAD);
+    d_bias = sum_of(w, layer, QKV_BIAS);
+    for (int t = 0; t < T; t++)
+        for (int j = 0; j < 3 * d; j += 16)
+            _mm512_storeu_ps(d_bias + j, _mm512_add_ps(widen(w->dqkv + (size_t)t * 3 * d + j), _mm512_loadu_ps(d_bias + j)));
+    pack_pairs(s->x1, d, T, d, w->a, true);
+    pack_pairs(w->dqkv, 3 * (size_t)d, T, 3 * d, w->b, false);
+    accumulate(w, w->a, w->b, d, 3 * d, T, sum_of(w, layer, QKV)); /* transposed */
+    for (int t = 0; t < T; t += 32) {
+        product(rows_of(w->dqkv + (size_t)t * 3 * d, 3 * d), m[0].backward, d, 3 * d, w->c);
+        for (int i = 0; i < 32; i++)
+            layer_norm_back(s->resid + (size_t)(t + i) * d, parameter(all, layer, NORM1), w->c + (size_t)i * (d + PAD), d,
+                            w->dx + (size_t)(t + i) * d, sum_of(w, layer, NORM1), sum_of(w, layer, NORM1_BIAS));
+    }
+}
+
+/* From the last norm's output to the loss, and back to dx. `windows` go together. The exponentials e of the logits are
+   kept without their row's scale, which multiplies what is made of them, and without the 1 of the target. */
+static void unembed(Worker *w, int first, int windows) {
+    const Gradients *all = w->all;
+    int d = all->shape.d_model, n = all->shape.n_ctx, blocks = all->shape.n_vocab / 32, T = windows * n, steps = T / 32;
+    float share = 1 / ((float)all->n_windows * (float)n);
+    size_t base = (size_t)(first - w->first) % CHUNK * (size_t)n;
+    for (int t = 0; t < T; t += GROUP) {
+        int rows = T - t < GROUP ? T - t : GROUP;
+        __m512 sums[GROUP];
+        for (int i = 0; i < rows; i++) sums[i] = _mm512_setzero_ps();
+        for (int j = 0; j < blocks; j++)
+            for (int p = 0; p < rows; p += 32) {
+                block(rows_of(w->xf + (base + (size_t)(t + p)) * d, d), all->embd.forward + (size_t)j * 32 * d, d / 32, w->c, 128, false);
+                bf16 *left = w->e + ((size_t)p / 32 * blocks + j) * 2 * TILE;
+                bf16 *right = w->b + ((size_t)j * steps + (t + p) / 32) * 2 * TILE;
+                for (int i = 0; i < 32; i += 2) {
+                    __m512i row[2];
+                    for (int r = 0; r < 2; r++) {
+                        const __m512 most = _mm512_set1_ps(80);
+                        __m512 e0 = exp512(_mm512_min_ps(_mm512_load_ps(w->c + (i + r) * 32), most));
+                        __m512 e1 = exp512(_mm512_min_ps(_mm512_load_ps(w->c + (i + r) * 32 + 16), most));
+                        sums[p + i + r] = _mm512_add_ps(sums[p + i + r], _mm512_add_ps(e0, e1));
+                        row[r] = narrow(e0, e1);
+                        _mm512_store_si512(left + (i + r) * 32, row[r]);
+                    }
+                    _mm512_store_si512(right + i * 16, pair_low(row[0], row[1]));
+                    _mm512_store_si512(right + TILE + i * 16, pair_high(row[0], row[1]));
+                }
+            }
+        for (int s = 0; s < blocks; s += L1_STEPS)
+            for (int j = 0; j < d / 32; j++)
+                for (int p = 0; p < rows; p += 32)
+                    block(tiles_of(w->e + ((size_t)p / 32 * blocks + s) * 2 * TILE), all->embd.backward + ((size_t)j * blocks + s) * 2 * TILE,
+                          blocks - s < L1_STEPS ? blocks - s : L1_STEPS, w->c + (size_t)p * (d + PAD) + j * 32, (size_t)(d + PAD) * 4, s > 0);
+        for (int i = 0; i < rows; i++) {
+            int32_t target = all->ids[(size_t)(first + (t + i) / n) * (n + 1) + (t + i) % n + 1];
+            const float *e = all->params[0] + (size_t)target * d;
+            float total = _mm512_reduce_add_ps(sums[i]), *dy = w->c + (size_t)i * (d + PAD), *to = w->embedded + (size_t)target * d;
+            bf16 *x = w->xf + (base + (size_t)(t + i)) * d;
+            __m512 scale = _mm512_set1_ps(share / total), minus = _mm512_set1_ps(-share), dot = _mm512_setzero_ps();
+            for (int j = 0; j < d; j += 16) {
+                __m512 x16 = widen(x + j), e16 = _mm512_loadu_ps(e + j);
+                dot = _mm512_fmadd_ps(x16, e16, dot);
+                _mm512_storeu_ps(dy + j, _mm512_fmadd_ps(minus, e16, _mm512_mul_ps(scale, _mm512_load_ps(dy + j))));
+                _mm512_storeu_ps(to + j, _mm512_fmadd_ps(minus, x16, _mm512_loadu_ps(to + j)));
+                _mm256_storeu_si256((void *)(x + j), narrow16(_mm512_mul_ps(scale, x16)));
+            }
+            w->loss += (double)(logf(total) - _mm512_reduce_add_ps(dot));
+            float *dx = w->dx + (base + (size_t)(t + i)) * d;
+            memset(dx, 0, (size_t)d * 4);
+            layer_norm_back(w->resid_last + (base + (size_t)(t + i)) * d, last_norm(all->params, all), dy, d, dx,
+                            last_norm(w->sums, all), last_bias(w->sums, all));
+        }
+    }
+    pack_pairs(w->xf + base * d, d, T, d, w->a, true);
+    bool fresh = w->fresh;
+    w->fresh = fresh && first == w->first;
+    accumulate(w, w->a, w->b, d, all->shape.n_vocab, T, w->sums[0]); /* [d][n_vocab]: transposed */
+    w->fresh = fresh;
+}
+
+static void chunk(Worker *w, int first, int windows) {
+    const Gradients *all = w->all;
+    int d = all->shape.d_model, n = all->shape.n_ctx, T = windows * n;
+    for (int t = 0; t < T; t++) {
+        const float *e = all->params[0] + (size_t)all->ids[(size_t)(first + t / n) * (n + 1) + t % n] * d;
+        const float *p = all->params[1] + (size_t)(t % n) * d;
+        float *to = w->layer[0].resid + (size_t)t * d;
+        for (int j = 0; j < d; j++) to[j] = e[j] + p[j];
+        layer_norm(to, parameter(all, 0, NORM1), parameter(all, 0, NORM1_BIAS), d, w->layer[0].x1 + (size_t)t * d);
+    }
+    for (int layer = 0; layer < all->shape.n_layer; layer++) forward_layer(w, layer, T);
+    for (int i = 0; i < windows; i += 2) unembed(w, first + i, windows - i < 2 ? windows - i : 2);
+    for (int layer = all->shape.n_layer; layer-- > 0;) backward_layer(w, layer, T);
+    for (int t = 0; t < T; t++) {
+        float *e = w->embedded + (size_t)all->ids[(size_t)(first + t / n) * (n + 1) + t % n] * d;
+        float *p = w->sums[1] + (size_t)(t % n) * d;
+        const float *dx = w->dx + (size_t)t * d;
+        for (int j = 0; j < d; j++) e[j] += dx[j], p[j] += dx[j];
+    }
+    w->fresh = false;
+}
+
+static void to_bf16(const float *x, size_t n, bf16 *out) {
+    for (size_t i = 0; i < n; i += 16) _mm256_storeu_si256((void *)(out + i), narrow16(_mm512_loadu_ps(x + i)));
+}
+
+static void pack_matrix(const Gradients *all, const float *weights, const Packed *m) {
+    bf16 *rows = all->row_major;
+    to_bf16(weights, (size_t)m->n * m->k, rows);
+    pack_rows(rows, m->k, m->n, m->k, m->forward);
+    pack_pairs(rows, m->k, m->n, m->k, m->backward, false);
+}
+
+static size_t size_of(const Gradients *all, int i) {
+    size_t d = (size_t)all->shape.d_model;
+    if (i == 0) return (size_t)all->shape.n_vocab * d;
+    if (i == 1) return (size_t)all->shape.n_ctx * d;
+    i -= 2;
+    if (i >= all->shape.n_layer * PER_LAYER) return d;
+    switch (i % PER_LAYER) {
+    case QKV: return 3 * d * d;
+    case OUT: return d * d;
+    case UP:
+    case DOWN: return 4 * d * d;
+    case QKV_BIAS: return 3 * d;
+    case UP_BIAS: return 4 * d;
+    default: return d;
+    }
+}
+
+/* Rows of sums that lie transposed; 0: as they are. */
+static size_t transposed_columns(const Gradients *all, int i) {
+    size_t d = (size_t)all->shape.d_model;
+    if (i == 0) return (size_t)all->shape.n_vocab;
+    if (i == 1 || i >= 2 + all->shape.n_layer * PER_LAYER) return 0;
+    return (i - 2) % PER_LAYER == QKV ? 3 * d : (i - 2) % PER_LAYER == UP ? 4 * d : 0;
+}
+
+/* The sums of all threads, as the parameters lie. */
+static void merge(const Gradients *all, int i) {
+    size_t n = size_of(all, i), columns = transposed_columns(all, i), d = (size_t)all->shape.d_model;
+    float *to = all->grads[i];
+    if (!columns) {
+        for (size_t j = 0; j < n; j++) {
+            float sum = 0;
+            for (int t = 0; t < all->n_threads; t++) sum += all->worker[t].sums[i][j];
+            to[j] = sum;
+        }
+        return;
+    }
+    for (size_t j = 0; j < columns; j += 16)
+        for (size_t k = 0; k < d; k += 16) {
+            __m512i r[16];
+            for (size_t l = 0; l < 16; l++) {
+                __m512 sum = _mm512_setzero_ps();
+                for (int t = 0; t < all->n_threads; t++)
+                    sum = _mm512_add_ps(sum, _mm512_load_ps(all->worker[t].sums[i] + (k + l) * columns + j));
+                r[l] = _mm512_castps_si512(sum);
+            }
+            transpose16(r);
+            for (size_t l = 0; l < 16; l++) {
+                __m512 sum = _mm512_castsi512_ps(r[l]);
+                for (int t = 0; i == 0 && t < all->n_threads; t++)
+                    sum = _mm512_add_ps(sum, _mm512_loadu_ps(all->worker[t].embedded + (j + l) * d + k));
+                _mm512_storeu_ps(to + (j + l) * d + k, sum);
+            }
+        }
+}
+
+static void *work(void *argument) {
+    Worker *w = argument;
+    Gradients *all = w->all;
+    configure();
+    int index = (int)(w - all->worker);
+    w->loss = 0, w->fresh = true;
+    for (int i = 1; i < all->n_params; i++)
+        if (size_of(all, i) <= 4 * (size_t)all->shape.d_model || i == 1) memset(w->sums[i], 0, size_of(all, i) * 4);
+    memset(w->embedded, 0, size_of(all, 0) * 4);
+    for (int i = 0; i < w->n; i += CHUNK) chunk(w, w->first + i, w->n - i < CHUNK ? w->n - i : CHUNK);
+    pthread_barrier_wait(&all->barrier);
+    for (int i = index; i < all->n_params; i += all->n_threads) merge(all, i);
+    _tile_release();
+    return NULL;
+}
+
+/* Parameters are in the order of train.py's Model.named_parameters. */
+Gradients *gradients_new(int n_layer, int n_head, int d_model, int n_ctx, int n_vocab, int n_threads) {
+    if (syscall(SYS_arch_prctl, 0x1023, 18)) return NULL; /* ARCH_REQ_XCOMP_PERM: the tiles' data */
+    if (d_model != n_head * HEAD || d_model % 32 || n_ctx % 32 || n_vocab % 32 || n_layer > MAX_LAYERS) return NULL;
+    Gradients *all = calloc(1, sizeof *all);
+    all->shape = (Shape){n_layer, n_head, d_model, n_ctx, n_vocab};
+    all->n_threads = n_threads, all->n_params = 4 + n_layer * PER_LAYER;
+    size_t d = (size_t)d_model, T = CHUNK * (size_t)n_ctx, v = (size_t)n_vocab;
+    all->embd = (Packed){n_vocab, d_model, memory(v * d * 2), memory(v * d * 2)};
+    all->matrix = calloc((size_t)n_layer * 4, sizeof *all->matrix);
+    for (int i = 0; i < n_layer * 4; i++) {
+        int n = (int[]){3, 1, 4, 1}[i % 4] * d_model, k = i % 4 == 3 ? 4 * d_model : d_model;
+        all->matrix[i] = (Packed){n, k, memory((size_t)n * k * 2), memory((size_t)n * k * 2)};
+    }
+    all->row_major = memory(v * d * 2 + 8 * d * d);
+    all->worker = calloc((size_t)n_threads, sizeof *all->worker);
+    for (int t = 0; t < n_threads; t++) {
+        Worker *w = &all->worker[t];
+        w->all = all;
+        for (int i = 0; i < n_layer; i++)
+            w->layer[i] = (Saved){.resid = memory(T * d * 4), .resid_mid = memory(T * d * 4), .x1 = memory(T * d * 2),
+                                  .qkv = memory(T * d * 6), .z = memory(T * d * 2), .x2 = memory(T * d * 2),
+                                  .h = memory(T * d * 8), .slope = memory(T * d * 8), .lse = memory(T * (size_t)n_head * 4)};
+        size_t n = (size_t)n_ctx;
+        w->resid_last = memory(T * d * 4), w->dx = memory(T * d * 4), w->c = memory((GROUP * (d + PAD) + HEAD * (n + PAD)) * 4);
+        w->strip = memory(d * 32 * 4), w->scores = memory(32 * (n + PAD) * 4), w->dscores = memory(32 * (n + PAD) * 4);
+        w->xf = memory(T * d * 2), w->dy = memory(T * d * 2), w->du = memory(T * d * 8), w->dz = memory(T * d * 2);
+        w->dqkv = memory(T * d * 6), w->a = memory(T * d * 2), w->e = memory(GROUP * v * 2);
+        w->b = memory((T * d * 8 > 2 * n * v * 2 ? T * d * 8 : 2 * n * v * 2));
+        w->p = memory(32 * (n + 2 * PAD) * 2), w->ds = memory(32 * (n + 2 * PAD) * 2);
+        w->p_tiles = memory(n * (n + 32) * 2), w->ds_tiles = memory(n * (n + 32) * 2);
+        bf16 **heads[] = {&w->k_t, &w->v_t, &w->k_i, &w->v_i, &w->dz_a, &w->q_a};
+        for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) *heads[i] = memory(n * HEAD * 2);
+        w->sums = calloc((size_t)all->n_params, sizeof *w->sums);
+        for (int i = 0; i < all->n_params; i++) w->sums[i] = memory(size_of(all, i) * 4);
+        w->embedded = memory(v * d * 4);
+    }
+    return all;
+}
+
+/* Mean loss in nats over ids [n_windows][n_ctx + 1]; its gradients replace what is in grads. */
+double gradients_run(Gradients *all, float **params, float **grads, const int32_t *ids, int n_windows) {
+    all->params = params, all->grads = grads, all->ids = ids, all->n_windows = n_windows;
+    pack_matrix(all, params[0], &all->embd);
+    for (int i = 0; i < all->shape.n_layer; i++)
+        for (int j = 0; j < 4; j++)
+            pack_matrix(all, parameter(all, i, (int[]){QKV, OUT, UP, DOWN}[j]), &all->matrix[i * 4 + j]);
+    pthread_barrier_init(&all->barrier, NULL, (unsigned)all->n_threads);
+    pthread_t threads[64];
+    for (int t = 0; t < all->n_threads; t++) {
+        Worker *w = &all->worker[t];
+        w->first = n_windows * t / all->n_threads;
+        w->n = n_windows * (t + 1) / all->n_threads - w->first;
+        if (pthread_create(&threads[t], NULL, work, w)) abort();
+    }
+    double loss = 0;
+    for (int t = 0; t < all->n_threads; t++) pthread_join(threads[t], NULL), loss += all->worker[t].loss;
+    pthread_barrier_destroy(&all->barrier);
+    return loss / ((double)n_windows * all->shape.n_ctx);
+}
