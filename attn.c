@@ -2,6 +2,7 @@
 #include "attn.h"
 
 #include "generate.h"
+#include "sampling.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -244,10 +245,10 @@ static SamplerOptions sampler_options(const AttnSampling *sampling) {
 }
 
 bool attn_sampling(const AttnModel *model, AttnSampling *sampling, AttnError *error) {
-    SamplerOptions options = SAMPLER_UNSET;
+    SamplerOptions options = SAMPLING_UNSET;
     Error inner;
     if (!model) return false;
-    if (!sampler_settle(&options, model_checkpoint(model->model), NULL, &inner)) return tell(error, &inner);
+    if (!sampling_settle(&options, model_checkpoint(model->model), NULL, &inner)) return tell(error, &inner);
     bool penalises = options.penalty_window > 0; /* a window of 0 is the usual one there */
     *sampling = (AttnSampling){.repeat_penalty = penalises ? options.repeat_penalty : 1,
                                .penalty_window = options.penalty_window,

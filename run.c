@@ -12,6 +12,7 @@
 #include "cli/summary.h"
 #include "cli/talk.h"
 #include "generate.h"
+#include "sampling.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -72,7 +73,7 @@ static const Settings defaults = {
     .kv_dtype = DTYPE_F16,
     .n_predict = 256,
     .seed = -1,
-    .generator.sampling = SAMPLER_UNSET,
+    .generator.sampling = SAMPLING_UNSET,
     .echo = true,
 };
 
@@ -134,8 +135,8 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
     static const char *const colours[] = {"auto", "on", "off"}; /* as in Colour */
     size_t colour;
     Error inner;
-    if (s->samplers && !sampler_parse_order((String){s->samplers, strlen(s->samplers)},
-                                            &s->generator.sampling.order, &inner))
+    if (s->samplers && !sampling_parse_order((String){s->samplers, strlen(s->samplers)},
+                                             &s->generator.sampling.order, &inner))
         return error_set(error, "--samplers %s", inner.message);
     if (!parse_choice("--color", s->colour_name, colours, 3, &colour, error)) return false;
     s->colour = (Colour)colour;
@@ -173,7 +174,7 @@ typedef struct Run {
     Threads *threads;
     Session *session;
     Generator *generator;
-    SamplerFields sampling; /* what holds */
+    SamplingFields sampling; /* what holds */
 
     Summary summary; /* tokens and text are kept for --json alone */
     TextEnd end;
@@ -221,10 +222,13 @@ static bool open_generator(Run *run, Error *error) {
         fprintf(stderr, "run: note: the model was trained on %zu positions; further ones may make no sense\n",
                 config->n_ctx);
     GeneratorOptions options = s->generator;
-    SamplerFields *fields = &run->sampling;
-    if (!sampler_settle(&options.sampling, model_checkpoint(run->model), fields, error)) return false;
-    if (fields->not_done)
-        fprintf(stderr, "run: note: the file asks for %s, which is not done here\n", fields->not_done);
+    SamplingFields *fields = &run->sampling;
+    if (!sampling_settle(&options.sampling, model_checkpoint(run->model), fields, error)) return false;
+    if (fields->n_not_done && !s->verbose) { /* -v says so with the rest */
+        fputs("run: note: the file asks for what is not done here: ", stderr);
+        print_not_done(stderr, fields);
+        fputc('\n', stderr);
+    }
     options.sampling.seed = run->summary.seed = s->seed >= 0 ? (uint64_t)s->seed : clock_seed();
     options.stop = s->stop.items;
     options.n_stop = s->stop.n;

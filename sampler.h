@@ -2,10 +2,8 @@
 #ifndef ATTN_SAMPLER_H
 #define ATTN_SAMPLER_H
 
-#include "checkpoint/checkpoint.h"
 #include "error.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,44 +37,6 @@ typedef struct SamplerOptions {
     uint64_t seed;           /* of xorshift64*; 0 is taken as 1, since that generator cannot leave 0 */
     uint64_t order;          /* steps, four bits each, the first lowest; 0: the usual */
 } SamplerOptions;
-
-/* Options of which none is given yet. */
-#define SAMPLER_UNSET                                                                                        \
-    {                                                                                                        \
-        .temperature = NAN, .top_k = SIZE_MAX, .top_p = NAN, .min_p = NAN, .repeat_penalty = NAN,            \
-        .presence_penalty = NAN, .frequency_penalty = NAN, .penalty_window = SIZE_MAX                        \
-    }
-
-/* An option that files may set, too, under general.sampling, or nobody has set: for who tells what holds. */
-typedef enum SamplerOrigin { ORIGIN_USUAL, ORIGIN_FILE, ORIGIN_GIVEN } SamplerOrigin;
-
-typedef struct SamplerField {
-    const char *name;  /* as an option of run has it, without the dashes */
-    double value, off; /* off: the value that does nothing */
-    SamplerOrigin origin;
-} SamplerField;
-
-enum { N_SAMPLER_FIELDS = 8 };
-
-typedef struct SamplerFields {
-    SamplerField fields[N_SAMPLER_FIELDS];
-    SamplerOrigin order;
-    const char *not_done; /* what the file asks for and is not done here, or NULL */
-} SamplerFields;
-
-/*
- * Settles what is not given: as the checkpoint says (general.sampling.temp and so on, as llama.cpp writes and reads them),
- * or as is usual: temperature 0.8, top-p 0.95, no more. What holds goes to *fields, unless that is NULL. Fails where a value
- * of the file makes no sense and nobody has given another.
- */
-bool sampler_settle(SamplerOptions *options, const Checkpoint *checkpoint, SamplerFields *fields,
-                    Error *error);
-
-/*
- * Names of steps with ';' between them ("top_k;temperature"), as llama.cpp has them. Those that do nothing here unless asked
- * for otherwise (dry, xtc …) are passed over. Fails for other words.
- */
-bool sampler_parse_order(String names, uint64_t *order, Error *error);
 
 typedef struct Sampler Sampler;
 

@@ -4,6 +4,7 @@
  */
 #include "folder.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +87,12 @@ static void add_template(Folder *folder) {
     json_free(file);
 }
 
+/* Whether generation_config.json says to take the likeliest token. */
+static bool is_greedy(const Folder *folder) {
+    const Json *samples = json_get(folder->generation_config, "do_sample");
+    return samples && samples->kind == JSON_BOOL && !samples->boolean;
+}
+
 /* generation_config.json, under the keys that llama.cpp's converter gives its settings. */
 static void add_sampling(Folder *folder) {
     static const char *const keys[][2] = {{"temperature", "general.sampling.temp"},
@@ -99,8 +106,7 @@ static void add_sampling(Folder *folder) {
                                           {"xtc_probability", "general.sampling.xtc_probability"},
                                           {"mirostat", "general.sampling.mirostat"}};
     Maker *maker = &folder->maker;
-    const Json *samples = json_get(folder->generation_config, "do_sample");
-    bool greedy = samples && samples->kind == JSON_BOOL && !samples->boolean;
+    bool greedy = is_greedy(folder);
     if (greedy) make_f32(maker, keys[0][1], 0);
     for (size_t i = greedy; i < sizeof keys / sizeof *keys; i++) {
         const Json *value = json_get(folder->generation_config, keys[i][0]);
@@ -115,6 +121,63 @@ static void add_sampling(Folder *folder) {
     }
     /* Hugging Face's penalty looks back at all of the text. */
     if (make_has(maker, keys[4][1]) && !make_has(maker, keys[6][1])) make_f32(maker, keys[6][1], -1);
+}
+
+/* Whether a value asks for anything; `off` is the number that does nothing. */
+static bool asks(const Json *value, double off) {
+    switch (value ? (JsonKind)value->kind : JSON_NULL) {
+    case JSON_NULL: return false;
+    case JSON_BOOL: return value->boolean;
+    case JSON_NUMBER: return value->number != off;
+    default: return value->n > 0;
+    }
+}
+
+/*
+ * What of generation_config.json changes the text and is not done here: attn.sampling.typical_p = true, and so on (keys of
+ * transformers' GenerationConfig in all its versions). length_penalty, early_stopping and num_beam_groups say nothing
+ * without num_beams.
+ */
+static void add_not_done(Folder *folder) {
+    static const struct {
+        const char *key;
+        double off;   /* NAN: no number does nothing, 0 being the id of a token */
+        bool samples; /* chooses what to draw from: nothing where the likeliest token is taken */
+    } keys[] = {{"typical_p", 1, true},
+                {"top_h", 1, true},
+                {"epsilon_cutoff", 0, true},
+                {"eta_cutoff", 0, true},
+                {"num_beams", 1, false},
+                {"diversity_penalty", 0, false},
+                {"penalty_alpha", 0, false},
+                {"dola_layers", NAN, false},
+                {"no_repeat_ngram_size", 0, false},
+                {"encoder_no_repeat_ngram_size", 0, false},
+                {"encoder_repetition_penalty", 1, false},
+                {"bad_words_ids", NAN, false},
+                {"force_words_ids", NAN, false},
+                {"forced_bos_token_id", NAN, false},
+                {"forced_eos_token_id", NAN, false},
+                {"forced_decoder_ids", NAN, false},
+                {"suppress_tokens", NAN, false},
+                {"begin_suppress_tokens", NAN, false},
+                {"sequence_bias", NAN, false},
+                {"guidance_scale", 1, false},
+                {"min_length", 0, false},
+                {"min_new_tokens", 0, false},
+                {"renormalize_logits", 0, false},
+                {"exponential_decay_length_penalty", 1, false},
+                {"watermarking_config", NAN, false},
+                {"token_healing", 0, false},
+                {"stop_strings", NAN, false}};
+    const Json *config = folder->generation_config;
+    char key[64];
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if ((keys[i].samples && is_greedy(folder)) || !asks(json_get(config, keys[i].key), keys[i].off))
+            continue;
+        snprintf(key, sizeof key, "attn.sampling.%s", keys[i].key);
+        make_bool(&folder->maker, key, true);
+    }
 }
 
 void folder_add_tokenizer(Folder *folder) {
@@ -145,6 +208,7 @@ void folder_add_tokenizer(Folder *folder) {
         if (value && value->kind == JSON_BOOL) make_bool(maker, adds[i][1], value->boolean);
     }
     add_sampling(folder);
+    add_not_done(folder);
     add_ends(folder);
     add_template(folder);
     folder_forget_vocabulary(folder);

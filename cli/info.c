@@ -74,28 +74,42 @@ static void print_tokenizer(const Info *info) {
     }
 }
 
-void print_sampling(FILE *out, const SamplerFields *fields) {
+void print_not_done(FILE *out, const SamplingFields *fields) {
+    for (size_t i = 0; i < fields->n_not_done && i < MAX_NOT_DONE; i++) {
+        String name = fields->not_done[i];
+        if (i) fputs(", ", out);
+        print_json_characters(out, name.data, (size_t)string_shown(name));
+    }
+    if (fields->n_not_done > MAX_NOT_DONE) fprintf(out, " and %zu more", fields->n_not_done - MAX_NOT_DONE);
+}
+
+void print_sampling(FILE *out, const SamplingFields *fields) {
     static const char *const origins[] = {
         [ORIGIN_USUAL] = "", [ORIGIN_FILE] = " (file)", [ORIGIN_GIVEN] = " (given)"};
     const char *between = "";
-    for (size_t i = 0; i < N_SAMPLER_FIELDS; i++) {
-        const SamplerField *field = &fields->fields[i];
+    for (size_t i = 0; i < N_SAMPLING_FIELDS; i++) {
+        const SamplingField *field = &fields->fields[i];
         if (field->origin == ORIGIN_USUAL && field->value == field->off) continue;
         fprintf(out, "%s%s %.6g%s", between, field->name, field->value, origins[field->origin]);
         between = ", ";
     }
     if (fields->order != ORIGIN_USUAL)
         fprintf(out, "%san order of its own%s", between, origins[fields->order]);
-    if (fields->not_done) fprintf(out, "; %s, which the file asks for, is not done here", fields->not_done);
+    for (size_t i = 0; i < fields->n_passed_over; i++)
+        fprintf(out, "%s%s", i ? ", " : " without ", fields->passed_over[i]);
+    if (fields->n_not_done) {
+        fputs("; not done here, though the file asks for it: ", out);
+        print_not_done(out, fields);
+    }
 }
 
 /* How text is drawn without options. */
 static void print_how_sampled(const Info *info) {
-    SamplerOptions options = SAMPLER_UNSET;
-    SamplerFields fields;
+    SamplerOptions options = SAMPLING_UNSET;
+    SamplingFields fields;
     Error error;
     fputs("sampling     ", info->out);
-    if (sampler_settle(&options, info->checkpoint, &fields, &error))
+    if (sampling_settle(&options, info->checkpoint, &fields, &error))
         print_sampling(info->out, &fields);
     else
         fprintf(info->out, "refused: %s", error.message);

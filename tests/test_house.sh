@@ -35,7 +35,7 @@ function floor(file) {
     if (file ~ /^measures\//) return 5
     if (file ~ /^packing\//) return 3
     if (file ~ /^attn\./) return 4
-    if (file ~ /^(generate|model|binding|family|attention|kv_cache|rope|norm|mlp|experts|states|tokenizer|sampler)\./) return 3
+    if (file ~ /^(generate|model|binding|family|attention|kv_cache|rope|norm|mlp|experts|states|tokenizer|sampler|sampling)\./) return 3
     if (file ~ /^text\/unicode\./) return 1 # error.c asks it what is safe to show
     if (file ~ /^text\//) return 2
     if (file ~ /^checkpoint\//) return 2
@@ -51,7 +51,7 @@ check "a circle of rooms" "$(echo "$includes" | awk '
     room($1) != "" && room($2) != "" && room($1) != room($2) { print room($1), room($2) }' | sort -u |
     tsort 2>&1 >/dev/null)"
 check "C files in the root that are not the engine's" "$(ls ./*.[ch] |
-    grep -vE '^\./(run|study|quantize|attn|generate|model|binding|family|attention|kv_cache|rope|norm|mlp|experts|states|tokenizer|sampler|probe|threads|error)\.[ch]$')"
+    grep -vE '^\./(run|study|quantize|attn|generate|model|binding|family|attention|kv_cache|rope|norm|mlp|experts|states|tokenizer|sampler|sampling|probe|threads|error)\.[ch]$')"
 check "the library prints or exits" "$(echo "$sources" |
     grep -vE '^(run|study|quantize)\.c$|^(views|web|cli|wasm)/' | xargs grep -nE '\b(exit|abort|f?printf|puts|perror)[[:space:]]*\(' |
     grep -v ':[[:space:]]*\*')"

@@ -70,6 +70,37 @@ static void test_runs(void) {
                   "all                      164             656\n");
 }
 
+/* How the file is sampled from, what came from it, and what is not done; its own words in their visible form. */
+static void test_sampling(void) {
+    Gguf gguf = good_model(LLAMA);
+    Error error = {{0}};
+    gguf_f32(&gguf, "general.sampling.temp", 0.5f);
+    gguf_string(&gguf, "general.sampling.sequence", "dry;top_k;xtc;temp");
+    scratch_write(file, gguf_write(&gguf, file));
+    const char *text = info_of(NULL, &error);
+    CHECK(text && strstr(text, "\nsampling     temp 0.5 (file), top-p 0.95, an order of its own (file) "
+                               "without dry, xtc\n"),
+          "%s", text);
+    gguf_u32(&gguf, "general.sampling.mirostat", 1);
+    gguf_f32(&gguf, "general.sampling.\x1b[2J", 1);
+    gguf_key(&gguf, "attn.sampling.typical_p", BOOL, &(uint8_t){1}, 1);
+    scratch_write(file, gguf_write(&gguf, file));
+    text = info_of(NULL, &error);
+    CHECK(text && strstr(text, " without dry, xtc; not done here, though the file asks for it: Mirostat, "
+                               "general.sampling.\\u001b[2J, typical_p\n"),
+          "%s", text);
+    SamplingFields fields = {.n_not_done = MAX_NOT_DONE + 3};
+    char *printed = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < MAX_NOT_DONE; i++) fields.not_done[i] = (String){"k", 1};
+    FILE *out = open_memstream(&printed, &n);
+    print_not_done(out, &fields);
+    fclose(out);
+    CHECK(n == 3 * MAX_NOT_DONE - 2 + 11 && strcmp(printed + n - 17, ", k, k and 3 more") == 0, "%s",
+          printed);
+    free(printed);
+}
+
 /* A family that is not here, whose layers differ, with types that are not here either. */
 static void test_unsupported(void) {
     static const char *const texts[] = {"a", "b", "c"};
@@ -229,6 +260,7 @@ static void test_refused(void) {
 int main(void) {
     scratch_begin();
     RUN(test_runs);
+    RUN(test_sampling);
     RUN(test_unsupported);
     RUN(test_cannot_run);
     RUN(test_wrong_kinds);

@@ -1,6 +1,6 @@
 /* safetensors and the texts beside them: what is read, used in place or turned, and what is refused, and why. */
 #include "folder.h"
-#include "sampler.h"
+#include "sampling.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -371,8 +371,8 @@ static void test_how_it_is_sampled(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_text("generation_config.json", cases[i].text);
         Checkpoint *checkpoint = accept(scratch_folder);
-        SamplerOptions options = SAMPLER_UNSET;
-        bool ok = checkpoint && sampler_settle(&options, checkpoint, NULL, &error);
+        SamplerOptions options = SAMPLING_UNSET;
+        bool ok = checkpoint && sampling_settle(&options, checkpoint, NULL, &error);
         CHECK(ok == !cases[i].refused, "%s: %s", cases[i].text, ok ? "taken" : error.message);
         if (ok)
             CHECK(options.temperature == cases[i].temperature && options.top_p == cases[i].top_p &&
@@ -381,6 +381,61 @@ static void test_how_it_is_sampled(void) {
                   "%s", cases[i].text);
         else
             CHECK(strstr(error.message, cases[i].refused), "%s: %s", cases[i].text, error.message);
+        checkpoint_close(checkpoint);
+    }
+    drop("generation_config.json");
+}
+
+/* What generation_config.json asks for and is not done here, unless its value does nothing. */
+static void test_what_is_not_done(void) {
+    static const struct {
+        const char *text, *named;
+    } cases[] = {
+        {"{}", ""},
+        {"{\"do_sample\": true, \"typical_p\": 0.9, \"top_h\": 0.5, \"epsilon_cutoff\": 3e-4, \"eta_cutoff\": 1e-3}",
+         "typical_p, top_h, epsilon_cutoff, eta_cutoff"},
+        {"{\"do_sample\": false, \"typical_p\": 0.9, \"top_h\": 0.5, \"epsilon_cutoff\": 3e-4, \"eta_cutoff\": 1e-3, "
+         "\"no_repeat_ngram_size\": 3}",
+         "no_repeat_ngram_size"},
+        {"{\"typical_p\": 1.0, \"top_h\": null, \"epsilon_cutoff\": 0.0, \"eta_cutoff\": 0, \"num_beams\": 1, "
+         "\"diversity_penalty\": 0.0, \"penalty_alpha\": null, \"dola_layers\": null, \"no_repeat_ngram_size\": 0, "
+         "\"encoder_no_repeat_ngram_size\": 0, \"encoder_repetition_penalty\": 1.0, \"bad_words_ids\": null, "
+         "\"force_words_ids\": [], \"forced_bos_token_id\": null, \"forced_eos_token_id\": null, "
+         "\"forced_decoder_ids\": null, \"suppress_tokens\": [], \"begin_suppress_tokens\": null, "
+         "\"sequence_bias\": {}, \"guidance_scale\": 1, \"min_length\": 0, \"min_new_tokens\": null, "
+         "\"renormalize_logits\": false, \"exponential_decay_length_penalty\": null, "
+         "\"watermarking_config\": null, \"token_healing\": false, \"stop_strings\": \"\", "
+         "\"length_penalty\": 2.0, \"early_stopping\": true, \"num_beam_groups\": 1, \"max_length\": 99, "
+         "\"max_new_tokens\": 9, \"use_cache\": true, \"transformers_version\": \"4.51.0\", \"chat_format\": \"x\"}",
+         ""},
+        {"{\"num_beams\": 4, \"diversity_penalty\": 0.5, \"penalty_alpha\": 0.6, \"dola_layers\": \"high\", "
+         "\"no_repeat_ngram_size\": 2, \"encoder_no_repeat_ngram_size\": 2, \"encoder_repetition_penalty\": 1.2, "
+         "\"bad_words_ids\": [[7]], \"force_words_ids\": [[[1]]], \"forced_bos_token_id\": 0, "
+         "\"forced_eos_token_id\": [2], \"forced_decoder_ids\": [[1, 2]], \"suppress_tokens\": [0], "
+         "\"begin_suppress_tokens\": [220], \"sequence_bias\": {\"1\": -1.5}, \"guidance_scale\": 1.5, "
+         "\"min_length\": 5, \"min_new_tokens\": 6, \"renormalize_logits\": true, "
+         "\"exponential_decay_length_penalty\": [15, 1.6], \"watermarking_config\": {\"bias\": 2}, "
+         "\"token_healing\": true, \"stop_strings\": [\"x\"]}",
+         "num_beams, diversity_penalty, penalty_alpha, dola_layers, no_repeat_ngram_size, "
+         "encoder_no_repeat_ngram_size, encoder_repetition_penalty, bad_words_ids, force_words_ids, "
+         "forced_bos_token_id, forced_eos_token_id, forced_decoder_ids, suppress_tokens, begin_suppress_tokens, "
+         "sequence_bias, guidance_scale, min_length, min_new_tokens, renormalize_logits, "
+         "exponential_decay_length_penalty, watermarking_config, token_healing, stop_strings"},
+        {"{\"xtc_probability\": 0.5, \"xtc_threshold\": 0.1, \"typical_p\": \"much\"}", "XTC, typical_p"},
+    };
+    put_text("config.json", CONFIG "}");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_text("generation_config.json", cases[i].text);
+        Checkpoint *checkpoint = accept(scratch_folder);
+        SamplerOptions options = SAMPLING_UNSET;
+        SamplingFields fields = {0};
+        char named[1024] = "";
+        CHECK(checkpoint && sampling_settle(&options, checkpoint, &fields, &error), "%s", error.message);
+        CHECK(fields.n_not_done <= MAX_NOT_DONE, "%zu", fields.n_not_done);
+        for (size_t k = 0; k < fields.n_not_done; k++)
+            snprintf(named + strlen(named), sizeof named - strlen(named), "%s%.*s", k ? ", " : "",
+                     (int)fields.not_done[k].n, fields.not_done[k].data);
+        CHECK(strcmp(named, cases[i].named) == 0, "%s:\n%s", cases[i].text, named);
         checkpoint_close(checkpoint);
     }
     drop("generation_config.json");
@@ -491,6 +546,7 @@ int main(void) {
     RUN(test_llama3);
     RUN(test_states);
     RUN(test_how_it_is_sampled);
+    RUN(test_what_is_not_done);
     RUN(test_tokenizer_texts);
     RUN(test_damage);
     drop("config.json");

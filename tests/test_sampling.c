@@ -1,11 +1,11 @@
 /* How a file says that it is to be sampled from: general.sampling.*, what wins over it, and what makes no sense. */
 #include "gguf.h"
-#include "sampler.h"
+#include "sampling.h"
 #include "test.h"
 
 #include <math.h>
 
-enum { TEMP, TOP_K, TOP_P, MIN_P, REPEAT, LAST_N, PRESENCE, FREQUENCY }; /* of SamplerFields */
+enum { TEMP, TOP_K, TOP_P, MIN_P, REPEAT, LAST_N, PRESENCE, FREQUENCY }; /* of SamplingFields */
 
 static unsigned char bytes[1 << 16];
 
@@ -17,19 +17,19 @@ static void put_f64(Gguf *gguf, const char *name, double value) {
 }
 
 /* Settles what is not given, by a file of these keys. */
-static bool settle(Gguf *gguf, SamplerOptions *options, SamplerFields *fields, Error *error) {
+static bool settle(Gguf *gguf, SamplerOptions *options, SamplingFields *fields, Error *error) {
     scratch_write(bytes, gguf_write(gguf, bytes));
     Checkpoint *checkpoint = checkpoint_open(scratch_path(), error);
     CHECK(checkpoint != NULL, "%s", error->message);
-    bool ok = checkpoint && sampler_settle(options, checkpoint, fields, error);
+    bool ok = checkpoint && sampling_settle(options, checkpoint, fields, error);
     checkpoint_close(checkpoint);
     return ok;
 }
 
 static void test_the_usual(void) {
     Gguf gguf = gguf_begin(3);
-    SamplerOptions options = SAMPLER_UNSET;
-    SamplerFields fields;
+    SamplerOptions options = SAMPLING_UNSET;
+    SamplingFields fields;
     Error error;
     CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
     CHECK(options.temperature == 0.8f && options.top_k == 0 && options.top_p == 0.95f && options.min_p == 0 &&
@@ -37,15 +37,16 @@ static void test_the_usual(void) {
               options.frequency_penalty == 0 && options.order == 0,
           "temperature %g, top-k %zu, top-p %g", (double)options.temperature, options.top_k,
           (double)options.top_p);
-    for (size_t i = 0; i < N_SAMPLER_FIELDS; i++)
+    for (size_t i = 0; i < N_SAMPLING_FIELDS; i++)
         CHECK(fields.fields[i].origin == ORIGIN_USUAL, "%s", fields.fields[i].name);
-    CHECK(fields.order == ORIGIN_USUAL && !fields.not_done, "%s", fields.not_done);
+    CHECK(fields.order == ORIGIN_USUAL && fields.n_not_done == 0 && fields.n_passed_over == 0, "%zu, %zu",
+          fields.n_not_done, fields.n_passed_over);
 }
 
 static void test_the_file_says(void) {
     Gguf gguf = gguf_begin(3);
-    SamplerOptions options = SAMPLER_UNSET;
-    SamplerFields fields;
+    SamplerOptions options = SAMPLING_UNSET;
+    SamplingFields fields;
     Error error;
     gguf_f32(&gguf, "general.sampling.temp", 0.4f);
     put_i32(&gguf, "general.sampling.top_k", 20);
@@ -60,7 +61,7 @@ static void test_the_file_says(void) {
           "temperature %g, top-k %zu, top-p %g", (double)options.temperature, options.top_k,
           (double)options.top_p);
     CHECK(options.order == 0x314325, "order %llx", (unsigned long long)options.order);
-    for (size_t i = 0; i < N_SAMPLER_FIELDS; i++)
+    for (size_t i = 0; i < N_SAMPLING_FIELDS; i++)
         CHECK(fields.fields[i].origin == (i < PRESENCE ? ORIGIN_FILE : ORIGIN_USUAL), "%s",
               fields.fields[i].name);
     CHECK(fields.order == ORIGIN_FILE, "the order");
@@ -70,8 +71,8 @@ static void test_the_file_says(void) {
 
 static void test_what_is_given_wins(void) {
     Gguf gguf = gguf_begin(3);
-    SamplerOptions options = SAMPLER_UNSET;
-    SamplerFields fields;
+    SamplerOptions options = SAMPLING_UNSET;
+    SamplingFields fields;
     Error error;
     options.temperature = 0, options.top_k = 0, options.order = STEP_TOP_P;
     gguf_string(&gguf, "general.sampling.temp", "cold"); /* nobody asks for it, so nobody minds */
@@ -90,7 +91,7 @@ static void test_what_is_given_wins(void) {
 /* −1 is llama.cpp's word for all. */
 static void test_all_of_them(void) {
     Gguf gguf = gguf_begin(3);
-    SamplerOptions options = SAMPLER_UNSET;
+    SamplerOptions options = SAMPLING_UNSET;
     Error error;
     put_i32(&gguf, "general.sampling.top_k", -1);
     gguf_f32(&gguf, "general.sampling.penalty_last_n", -1);
@@ -137,7 +138,7 @@ static void test_nonsense_is_refused(void) {
         case STRING: gguf_string(&gguf, key, "warm"); break;
         default: gguf_key(&gguf, key, cases[i].type, &i8, 1);
         }
-        SamplerOptions options = SAMPLER_UNSET;
+        SamplerOptions options = SAMPLING_UNSET;
         Error error = {""};
         CHECK(!settle(&gguf, &options, NULL, &error), "%s: taken", cases[i].tells);
         CHECK(strstr(error.message, cases[i].tells), "'%s' tells nothing of '%s'", error.message,
@@ -154,7 +155,7 @@ static void test_orders(void) {
     } cases[] = {
         {"top_k", STEP_TOP_K, ""},
         {"TEMPERATURE;min-p;minp", 0x445, ""},
-        {"typ_p;penalties;top_n_sigma;typ;infill;adaptive-p", STEP_PENALTIES, ""},
+        {"typ_p;penalties;top_n_sigma;typ;infill;adaptive-p;typical;typical-p", STEP_PENALTIES, ""},
         {"", 0, "no step"},
         {"xtc", 0, "no step"},
         {"top_k;;temp", 0, "'' is no step"},
@@ -169,26 +170,111 @@ static void test_orders(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t order = 0;
         Error error = {""};
-        bool ok = sampler_parse_order((String){cases[i].names, strlen(cases[i].names)}, &order, &error);
+        bool ok = sampling_parse_order((String){cases[i].names, strlen(cases[i].names)}, &order, &error);
         CHECK(ok == (cases[i].order != 0) && order == cases[i].order, "'%s': %llx", cases[i].names,
               (unsigned long long)order);
         CHECK(strstr(error.message, cases[i].tells), "'%s' says '%s'", cases[i].names, error.message);
     }
 }
 
+/* Their names, with ", " between them. */
+static const char *not_done(const SamplingFields *fields) {
+    static char text[2048];
+    size_t n = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < fields->n_not_done && i < MAX_NOT_DONE; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%.*s", i ? ", " : "", (int)fields->not_done[i].n,
+                              fields->not_done[i].data);
+    return text;
+}
+
 static void test_what_is_not_done_is_named(void) {
-    for (size_t i = 0; i < 4; i++) {
+    static const char *const wanted[] = {"", "XTC", "Mirostat", "", "Mirostat", ""};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         Gguf gguf = gguf_begin(3);
-        SamplerOptions options = SAMPLER_UNSET;
-        SamplerFields fields;
+        SamplerOptions options = SAMPLING_UNSET;
+        SamplingFields fields;
         Error error;
-        gguf_f32(&gguf, "general.sampling.xtc_probability", i == 1 ? 0.5f : 0);
-        put_i32(&gguf, "general.sampling.mirostat", i == 2 ? 2 : 0);
+        gguf_f32(&gguf, "general.sampling.xtc_probability", i == 1 || i == 4 ? 0.5f : i == 5 ? -1 : 0);
+        gguf_f32(&gguf, "general.sampling.xtc_threshold", 0.1f); /* says nothing alone */
+        put_i32(&gguf, "general.sampling.mirostat", i == 2 || i == 4 ? 2 : 0);
+        gguf_f32(&gguf, "general.sampling.mirostat_tau", 5);
+        gguf_f32(&gguf, "general.sampling.mirostat_eta", 0.1f);
         if (i == 3) gguf_string(&gguf, "general.sampling.mirostat", "yes"); /* says nothing */
         CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
-        const char *wanted = (const char *[]){NULL, "XTC", "Mirostat", NULL}[i];
-        CHECK(wanted ? fields.not_done && strcmp(fields.not_done, wanted) == 0 : !fields.not_done,
-              "case %zu: %s", i, fields.not_done ? fields.not_done : "nothing");
+        CHECK(strcmp(not_done(&fields), wanted[i]) == 0, "case %zu: '%s'", i, not_done(&fields));
+    }
+}
+
+/* What nobody here knows is told by its name; who gives an option knows the key all the same. */
+static void test_unknown_keys(void) {
+    Gguf gguf = gguf_begin(3);
+    SamplerOptions options = SAMPLING_UNSET;
+    SamplingFields fields;
+    Error error;
+    options.temperature = 1, options.order = STEP_TOP_P;
+    gguf_f32(&gguf, "general.sampling.temp", 0.5f);
+    gguf_string(&gguf, "general.sampling.sequence", "top_p");
+    gguf_f32(&gguf, "general.sampling.xtc_probability", 0.5f);
+    gguf_f32(&gguf, "general.sampling.penalty_freq", 0.25f);
+    gguf_f32(&gguf, "general.sampling.penalty_present", 0); /* asks for nothing */
+    gguf_string(&gguf, "general.sampling.grammar", "a");
+    gguf_f32(&gguf, "general.samplings", 1);
+    gguf_key(&gguf, "attn.sampling.typical_p", BOOL, &(uint8_t){1}, 1); /* as a folder says it */
+    CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
+    CHECK(fields.n_not_done == 4 && strcmp(not_done(&fields), "XTC, general.sampling.penalty_freq, "
+                                                              "general.sampling.grammar, typical_p") == 0,
+          "%zu: %s", fields.n_not_done, not_done(&fields));
+}
+
+/* More than are listed are counted, from GGUF's keys to the folder's. */
+static void test_many_unknown_keys(void) {
+    static char names[MAX_NOT_DONE + 5][40];
+    for (size_t n_folder = 0; n_folder <= MAX_NOT_DONE + 5; n_folder += 4) {
+        Gguf gguf = gguf_begin(3);
+        SamplerOptions options = SAMPLING_UNSET;
+        SamplingFields fields;
+        Error error;
+        for (size_t i = 0; i < MAX_NOT_DONE + 5; i++) {
+            snprintf(names[i], sizeof names[i], "%s.k%02zu",
+                     i < n_folder ? "attn.sampling" : "general.sampling", i);
+            gguf_u32(&gguf, names[i], 1);
+        }
+        CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
+        CHECK(fields.n_not_done == MAX_NOT_DONE + 5, "%zu", fields.n_not_done);
+        size_t n_general = MAX_NOT_DONE + 5 - n_folder;
+        for (size_t i = 0; i < MAX_NOT_DONE; i++) {
+            const char *wanted =
+                i < n_general ? names[n_folder + i] : names[i - n_general] + strlen("attn.sampling.");
+            CHECK(string_equals(fields.not_done[i], wanted), "%zu: %.*s, not %s", i,
+                  (int)fields.not_done[i].n, fields.not_done[i].data, wanted);
+        }
+    }
+}
+
+static void test_steps_passed_over(void) {
+    static const struct {
+        const char *order, *passed_over;
+    } cases[] = {
+        {"top_k;temp", ""},
+        {"penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature", "dry top_n_sigma typ_p xtc "},
+        {"DRY;temp;dry;Dry;Typical-P;typical", "dry typical_p typical "},
+        {"infill;top_p;adaptive-p", "infill adaptive_p "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Gguf gguf = gguf_begin(3);
+        SamplerOptions options = SAMPLING_UNSET;
+        SamplingFields fields;
+        Error error;
+        char text[256] = "";
+        gguf_string(&gguf, "general.sampling.sequence", cases[i].order);
+        CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
+        for (size_t k = 0; k < fields.n_passed_over; k++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s ", fields.passed_over[k]);
+        CHECK(strcmp(text, cases[i].passed_over) == 0 && fields.n_not_done == 0, "%s: %s", cases[i].order,
+              text);
+        options.order = STEP_TOP_K; /* another one is given: the file's says nothing */
+        CHECK(settle(&gguf, &options, &fields, &error) && fields.n_passed_over == 0, "%s", cases[i].order);
     }
 }
 
@@ -201,6 +287,9 @@ int main(void) {
     RUN(test_nonsense_is_refused);
     RUN(test_orders);
     RUN(test_what_is_not_done_is_named);
+    RUN(test_unknown_keys);
+    RUN(test_many_unknown_keys);
+    RUN(test_steps_passed_over);
     scratch_end();
     return test_end();
 }

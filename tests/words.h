@@ -62,6 +62,10 @@ static void make_models(void) {
     save_vocabulary("twenty", "a", "b", "an extraordinary day");
     gguf_u32(&gguf, "llama.context_length", 1024);
     save_model(&gguf, "wide");
+    gguf = good_model(LLAMA); /* asks for what nobody does */
+    gguf_f32(&gguf, "general.sampling.xtc_probability", 0.5f);
+    gguf_f32(&gguf, "general.sampling.\x1b[2J", 1);
+    save_model(&gguf, "wishes");
 
     /* Nothing is added to the residual stream, and all tokens are alike. */
     gguf = good_model(LLAMA);
