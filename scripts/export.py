@@ -7,7 +7,8 @@
 
 Names, shapes and metadata are those that llama.cpp's converter gives a GPT-2: matrices in the dtype asked
 for, or the one that stands in for it where rows do not divide into its blocks (gguf.py); norms, biases and the
-table of positions in F32; the unembedding is the embedding and not stored twice.
+table of positions in F32; the unembedding is the embedding and not stored twice. How text is to be drawn is left
+to whoever runs the model, unless options say it (--temp 0.6 …): the file then has llama.cpp's keys for that.
 """
 import argparse
 import json
@@ -30,6 +31,12 @@ DATASETS = [
     ("Classic books", "many authors", "public domain"),
     ("extra.txt, short passages written for this model", "the attn project", "that of the source code"),
 ]
+# How the file may want to be sampled: run's options, the keys behind general.sampling. with the types that llama.cpp
+# reads, and the values that run takes from a file (sampling.c)
+SAMPLING = [("--temp", "temp", np.float32, 0, 1e9), ("--top-k", "top_k", np.int32, 0, 1e9),
+            ("--top-p", "top_p", np.float32, 0, 1), ("--min-p", "min_p", np.float32, 0, 1),
+            ("--repeat-penalty", "penalty_repeat", np.float32, 0.01, 100),
+            ("--repeat-last-n", "penalty_last_n", np.int32, 0, 1e9)]
 # How far the engine may be from PyTorch: (logits, largest difference by largest value; bits per byte, relative)
 TOLERANCE = {"F32": (1e-4, 1e-4), "Q8_0": (math.inf, 5e-3)}
 
@@ -77,13 +84,29 @@ def tokenizer_metadata(tokenizer):
             "tokenizer.ggml.add_bos_token": False}
 
 
-def export(model, tokenizer, path, name, dtype):
+def within(least, most, kind):
+    """A reader of an option: a number of that kind, within limits."""
+    def number(text):
+        value = kind(int(text) if kind is np.int32 else float(text))
+        if not least <= float(value) <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not in {least:g} to {most:g}")
+        return value
+    return number
+
+
+def sampling_metadata(args):
+    """The keys of those options that are given."""
+    given = ((key, getattr(args, key)) for _, key, *_ in SAMPLING)
+    return {f"general.sampling.{key}": value for key, value in given if value is not None}
+
+
+def export(model, tokenizer, path, name, dtype, sampling):
     tensors = {}
     for tensor, values in model.state_dict().items():
         is_matrix = values.dim() == 2 and not tensor.startswith("position")
         tensors[tensor] = gguf.Tensor.pack(values.numpy(),
                                            gguf.fitting(dtype, values.shape[1]) if is_matrix else "F32")
-    metadata = {**general_metadata(model, name, dtype), **model_metadata(model.config),
+    metadata = {**general_metadata(model, name, dtype), **sampling, **model_metadata(model.config),
                 **tokenizer_metadata(tokenizer)}
     gguf.write(path, metadata, tensors)
 
@@ -167,9 +190,12 @@ def main():
     parser.add_argument("--documents", type=int, default=20, help="documents to compare on (20)")
     parser.add_argument("--score", nargs=2, metavar=("STUDY", "TOKENS"),
                         help="compare bits per byte on a whole held-out file with what train.py found")
+    for option, key, kind, least, most in SAMPLING:
+        parser.add_argument(option, dest=key, metavar="N" if kind is np.int32 else "X", type=within(least, most, kind),
+                            help=f"how to sample from it: general.sampling.{key} (not written)")
     args = parser.parse_args()
     model, tokenizer = load(args.checkpoint)
-    export(model, tokenizer, args.output, args.name, args.dtype)
+    export(model, tokenizer, args.output, args.name, args.dtype, sampling_metadata(args))
     print(f"{args.output}: {os.path.getsize(args.output):,} bytes")
     if args.verify:
         verify(model, tokenizer, args.output, *args.verify, args.documents, args.dtype)
