@@ -29,7 +29,7 @@ NORMAL, CONTROL = 1, 3  # tokenizer.ggml.token_type
 DATASETS = [
     ("Wikipedia (English articles)", "Wikipedia contributors", "CC BY-SA 4.0"),
     ("Classic books", "many authors", "public domain"),
-    ("extra.txt, short passages written for this model", "the attn project", "that of the source code"),
+    ("passages and tasks written for this model", "the attn project", "that of the source code"),
 ]
 # How the file may want to be sampled: run's options, the keys behind general.sampling. with the types that llama.cpp
 # reads, and the values that run takes from a file (sampling.c)

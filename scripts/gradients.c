@@ -21,6 +21,7 @@
 typedef uint16_t bf16;
 enum { HEAD = 64, CHUNK = 2, MAX_LAYERS = 32, L1_STEPS = 16, GROUP = 256 };
 enum { AHEAD = 1 }; /* steps that a product's longer side is fetched ahead */
+#define MOST 80.0f /* A logit or score above it is taken for it: so the exponentials need no largest one. */
 enum { PAD = 16 }; /* floats between rows of products, so that they do not share their place in the caches */
 enum { TILE = 512 }; /* numbers in a tile */
 
@@ -49,9 +50,9 @@ typedef struct {
     int first, n; /* windows */
     double loss;
     Saved layer[MAX_LAYERS];
-    float *resid_last, *dx, *c, *strip, *scores, *dscores;
+    float *resid_last, *dx, *c, *scores, *dscores;
     bf16 *xf, *dy, *du, *dz, *dqkv, *a, *b, *p, *ds, *p_tiles, *ds_tiles, *k_t, *v_t, *k_i, *v_i, *dz_a, *q_a, *e;
-    float **sums; /* of each parameter; matrices may lie transposed */
+    float **sums; /* of each parameter; matrices in blocks */
     float *embedded; /* [n_vocab][d]: of the rows that were looked up */
     bool fresh; /* nothing in sums yet */
 } Worker;
@@ -68,11 +69,11 @@ struct Gradients {
     pthread_barrier_t barrier;
 };
 
+/* Zeros, in large pages. Where there are none left the training ends by a signal: it could not go on. */
 static void *memory(size_t bytes) {
     size_t page = 1 << 21;
     bytes = (bytes + page - 1) / page * page;
     void *p = aligned_alloc(page, bytes);
-    if (!p) abort();
     madvise(p, bytes, MADV_HUGEPAGE);
     memset(p, 0, bytes);
     return p;
@@ -148,21 +149,15 @@ static void product(Left a, const bf16 *b, int n, int k, float *c) {
                   c + j * 32, (size_t)(n + PAD) * 4, s > 0);
 }
 
-/* sums[m][n] += a[m][k] b[k][n], both packed. */
-static void accumulate(Worker *w, const bf16 *a, const bf16 *b, int m, int n, int k, float *sums) {
+/* sums += a[m][k] b[k][n], both packed; sums are [n/32][m][32]. */
+static void accumulate(const Worker *w, const bf16 *a, const bf16 *b, int m, int n, int k, float *sums) {
     int steps = k / 32;
-    for (int j = 0; j < n / 32; j++) {
+    for (int j = 0; j < n / 32; j++)
         for (int s = 0; s < steps; s += L1_STEPS)
             for (int i = 0; i < m / 32; i++)
                 block(tiles_of(a + ((size_t)i * steps + s) * 2 * TILE), b + ((size_t)j * steps + s) * 2 * TILE,
-                      steps - s < L1_STEPS ? steps - s : L1_STEPS, w->strip + i * 32 * 32, 128, s > 0);
-        for (int i = 0; i < m; i++) {
-            float *out = sums + (size_t)i * n + j * 32, *in = w->strip + i * 32;
-            __m512 x = _mm512_load_ps(in), y = _mm512_load_ps(in + 16);
-            if (!w->fresh) x = _mm512_add_ps(x, _mm512_load_ps(out)), y = _mm512_add_ps(y, _mm512_load_ps(out + 16));
-            _mm512_store_ps(out, x), _mm512_store_ps(out + 16, y);
-        }
-    }
+                      steps - s < L1_STEPS ? steps - s : L1_STEPS, sums + ((size_t)j * m + (size_t)i * 32) * 32, 128,
+                      s > 0 || !w->fresh);
 }
 
 static inline __m512i pair_low(__m512i a, __m512i b) {
@@ -306,6 +301,9 @@ static void layer_norm_back(const float *x, const float *weight, const float *dy
 
 /* ---- attention of one head in one window ---- */
 
+/* Of 16 keys, those up to the one that is `last` places from the first */
+static inline __mmask16 past(int last) { return last >= 15 ? 0xffff : last < 0 ? 0 : (__mmask16)((2u << last) - 1); }
+
 static void attend(Worker *w, const bf16 *qkv, int d, bf16 *z, float *lse) {
     int n = w->all->shape.n_ctx, steps = n / 32;
     size_t stride = 3 * (size_t)d;
@@ -313,35 +311,31 @@ static void attend(Worker *w, const bf16 *qkv, int d, bf16 *z, float *lse) {
     pack_pairs(qkv + 2 * d, stride, n, HEAD, w->v_i, false);
     for (int q = 0; q < n; q += 32) {
         int keys = q + 32;
-        for (int j = 0; j < keys / 32; j++)
-            block(rows_of(qkv + (size_t)q * stride, stride), w->k_t + (size_t)j * (HEAD / 32) * 2 * TILE, HEAD / 32,
-                  w->scores + j * 32, (size_t)(n + PAD) * 4, false);
+        __m512 sums[32];
+        for (int i = 0; i < 32; i++) sums[i] = _mm512_setzero_ps();
+        for (int j = 0; j < keys; j += 32) {
+            block(rows_of(qkv + (size_t)q * stride, stride), w->k_t + (size_t)j * HEAD, HEAD / 32, w->scores, 128, false);
+            for (int i = 0; i < 32; i++) {
+                __m512 e[2];
+                for (int half = 0; half < 2; half++) {
+                    __m512 score = _mm512_mul_ps(_mm512_load_ps(w->scores + i * 32 + half * 16), _mm512_set1_ps(0.125f));
+                    e[half] = _mm512_maskz_mov_ps(past(q + i - j - half * 16), exp512(_mm512_min_ps(score, _mm512_set1_ps(MOST))));
+                }
+                sums[i] = _mm512_add_ps(sums[i], _mm512_add_ps(e[0], e[1]));
+                _mm512_store_si512(w->p + (size_t)i * (n + 2 * PAD) + j, narrow(e[0], e[1]));
+            }
+        }
+        float share[32];
         for (int i = 0; i < 32; i++) {
-            float *row = w->scores + (size_t)i * (n + PAD);
-            int valid = q + i + 1;
-            __m512 max = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps(), scale = _mm512_set1_ps(0.125f);
-            for (int k = 0; k < valid; k += 16) {
-                __mmask16 mask = valid - k >= 16 ? 0xffff : (__mmask16)((1u << (valid - k)) - 1);
-                max = _mm512_mask_max_ps(max, mask, max, _mm512_load_ps(row + k));
-            }
-            float top = _mm512_reduce_max_ps(max) * 0.125f;
-            __m512 minus = _mm512_set1_ps(-top);
-            for (int k = 0; k < keys; k += 16) {
-                __mmask16 mask = valid - k >= 16 ? 0xffff : valid > k ? (__mmask16)((1u << (valid - k)) - 1) : 0;
-                __m512 e = _mm512_maskz_mov_ps(mask, exp512(_mm512_fmadd_ps(_mm512_load_ps(row + k), scale, minus)));
-                sum = _mm512_add_ps(sum, e);
-                _mm256_store_si256((void *)(w->p + (size_t)i * (n + 2 * PAD) + k), narrow16(e));
-            }
-            lse[q + i] = top + logf(_mm512_reduce_add_ps(sum));
-            w->dscores[i] = expf(top - lse[q + i]); /* one over the sum */
+            float sum = _mm512_reduce_add_ps(sums[i]);
+            lse[q + i] = logf(sum), share[i] = 1 / sum;
         }
         for (int j = 0; j < HEAD / 32; j++)
             block(rows_of(w->p, n + 2 * PAD), w->v_i + (size_t)j * steps * 2 * TILE, keys / 32, w->c + j * 32, HEAD * 4, false);
         for (int i = 0; i < 32; i++) {
-            __m512 share = _mm512_set1_ps(w->dscores[i]);
             for (int k = 0; k < HEAD; k += 16)
                 _mm256_storeu_si256((void *)(z + (size_t)(q + i) * d + k),
-                                    narrow16(_mm512_mul_ps(_mm512_load_ps(w->c + i * HEAD + k), share)));
+                                    narrow16(_mm512_mul_ps(_mm512_load_ps(w->c + i * HEAD + k), _mm512_set1_ps(share[i]))));
         }
     }
 }
@@ -368,41 +362,36 @@ static void attend_back(Worker *w, const bf16 *qkv, const bf16 *z, const bf16 *d
     pack_pairs(qkv, stride, n, HEAD, w->q_a, true);
     for (int q = 0; q < n; q += 32) {
         int keys = q + 32;
-        for (int j = 0; j < keys / 32; j++) {
-            block(rows_of(qkv + (size_t)q * stride, stride), w->k_t + (size_t)j * (HEAD / 32) * 2 * TILE, HEAD / 32,
-                  w->scores + j * 32, (size_t)(n + PAD) * 4, false);
-            block(rows_of(dz + (size_t)q * d, d), w->v_t + (size_t)j * (HEAD / 32) * 2 * TILE, HEAD / 32,
-                  w->dscores + j * 32, (size_t)(n + PAD) * 4, false);
+        float dots[32];
+        for (int i = 0; i < 32; i++) {
+            __m512 sum = _mm512_setzero_ps();
+            for (int k = 0; k < HEAD; k += 16)
+                sum = _mm512_fmadd_ps(widen(z + (size_t)(q + i) * d + k), widen(dz + (size_t)(q + i) * d + k), sum);
+            dots[i] = _mm512_reduce_add_ps(sum);
         }
-        for (int i = 0; i < 32; i += 2) {
-            __m512 dot[2], minus[2], scale = _mm512_set1_ps(0.125f);
-            for (int r = 0; r < 2; r++) {
-                __m512 sum = _mm512_setzero_ps();
-                for (int k = 0; k < HEAD; k += 16)
-                    sum = _mm512_fmadd_ps(widen(z + (size_t)(q + i + r) * d + k), widen(dz + (size_t)(q + i + r) * d + k), sum);
-                dot[r] = _mm512_set1_ps(_mm512_reduce_add_ps(sum));
-                minus[r] = _mm512_set1_ps(-lse[q + i + r]);
-            }
-            for (int k = 0; k < keys; k += 32) {
+        for (int j = 0; j < keys; j += 32) {
+            block(rows_of(qkv + (size_t)q * stride, stride), w->k_t + (size_t)j * HEAD, HEAD / 32, w->scores, 128, false);
+            block(rows_of(dz + (size_t)q * d, d), w->v_t + (size_t)j * HEAD, HEAD / 32, w->dscores, 128, false);
+            bf16 *p_tile = w->p_tiles + ((size_t)(j / 32) * (steps + 1) + q / 32) * 2 * TILE;
+            bf16 *ds_tile = w->ds_tiles + ((size_t)(j / 32) * (steps + 1) + q / 32) * 2 * TILE;
+            for (int i = 0; i < 32; i += 2, p_tile += 32, ds_tile += 32) {
                 __m512i p[2], ds[2];
                 for (int r = 0; r < 2; r++) {
-                    int valid = q + i + r + 1;
-                    const float *s = w->scores + (size_t)(i + r) * (n + PAD), *dp = w->dscores + (size_t)(i + r) * (n + PAD);
-                    __m512 e[2], g[2];
+                    __m512 e[2], g[2], scale = _mm512_set1_ps(0.125f), minus = _mm512_set1_ps(-lse[q + i + r]);
+                    __m512 dot = _mm512_set1_ps(dots[i + r] * 0.125f);
                     for (int half = 0; half < 2; half++) {
-                        int at = k + half * 16;
-                        __mmask16 mask = valid - at >= 16 ? 0xffff : valid > at ? (__mmask16)((1u << (valid - at)) - 1) : 0;
-                        e[half] = _mm512_maskz_mov_ps(mask, exp512(_mm512_fmadd_ps(_mm512_load_ps(s + at), scale, minus[r])));
-                        g[half] = _mm512_mul_ps(_mm512_mul_ps(e[half], scale), _mm512_sub_ps(_mm512_load_ps(dp + at), dot[r]));
+                        int at = (i + r) * 32 + half * 16;
+                        __m512 score = _mm512_fmadd_ps(_mm512_load_ps(w->scores + at), scale, minus);
+                        e[half] = _mm512_maskz_mov_ps(past(q + i + r - j - half * 16), exp512(score));
+                        g[half] = _mm512_mul_ps(e[half], _mm512_fmsub_ps(_mm512_load_ps(w->dscores + at), scale, dot));
                     }
                     p[r] = narrow(e[0], e[1]), ds[r] = narrow(g[0], g[1]);
-                    _mm512_store_si512(w->ds + (size_t)(i + r) * (n + 2 * PAD) + k, ds[r]);
+                    _mm512_store_si512(w->ds + (size_t)(i + r) * (n + 2 * PAD) + j, ds[r]);
                 }
-                size_t to = ((size_t)(k / 32) * (steps + 1) + q / 32) * 2 * TILE + (size_t)(i / 2) * 32;
-                _mm512_store_si512(w->p_tiles + to, pair_low(p[0], p[1]));
-                _mm512_store_si512(w->p_tiles + to + TILE, pair_high(p[0], p[1]));
-                _mm512_store_si512(w->ds_tiles + to, pair_low(ds[0], ds[1]));
-                _mm512_store_si512(w->ds_tiles + to + TILE, pair_high(ds[0], ds[1]));
+                _mm512_store_si512(p_tile, pair_low(p[0], p[1]));
+                _mm512_store_si512(p_tile + TILE, pair_high(p[0], p[1]));
+                _mm512_store_si512(ds_tile, pair_low(ds[0], ds[1]));
+                _mm512_store_si512(ds_tile + TILE, pair_high(ds[0], ds[1]));
             }
         }
         for (int j = 0; j < HEAD / 32; j++)
@@ -507,7 +496,7 @@ static void backward_layer(Worker *w, int layer, int T) {
     narrow_dx(w, T, sum_of(w, layer, DOWN_BIAS));
     pack_pairs(w->dy, d, T, d, w->a, true);
     pack_pairs(s->h, 4 * (size_t)d, T, 4 * d, w->b, false);
-    accumulate(w, w->a, w->b, d, 4 * d, T, sum_of(w, layer, DOWN)); /* [d][4 d], as it lies */
+    accumulate(w, w->a, w->b, d, 4 * d, T, sum_of(w, layer, DOWN));
     float *d_bias = sum_of(w, layer, UP_BIAS);
     for (int t = 0; t < T; t += 32) {
         for (int j = 0; j < 4 * d; j += 32) {
@@ -525,7 +514,7 @@ static void backward_layer(Worker *w, int layer, int T) {
     }
     pack_pairs(s->x2, d, T, d, w->a, true);
     pack_pairs(w->du, 4 * (size_t)d, T, 4 * d, w->b, false);
-    accumulate(w, w->a, w->b, d, 4 * d, T, sum_of(w, layer, UP)); /* [d][4 d]: transposed */
+    accumulate(w, w->a, w->b, d, 4 * d, T, sum_of(w, layer, UP));
     for (int t = 0; t < T; t += 32) {
         product(rows_of(w->du + (size_t)t * 4 * d, 4 * d), m[2].backward, d, 4 * d, w->c);
         for (int i = 0; i < 32; i++)
@@ -555,7 +544,7 @@ static void backward_layer(Worker *w, int layer, int T) {
             _mm512_storeu_ps(d_bias + j, _mm512_add_ps(widen(w->dqkv + (size_t)t * 3 * d + j), _mm512_loadu_ps(d_bias + j)));
     pack_pairs(s->x1, d, T, d, w->a, true);
     pack_pairs(w->dqkv, 3 * (size_t)d, T, 3 * d, w->b, false);
-    accumulate(w, w->a, w->b, d, 3 * d, T, sum_of(w, layer, QKV)); /* transposed */
+    accumulate(w, w->a, w->b, d, 3 * d, T, sum_of(w, layer, QKV));
     for (int t = 0; t < T; t += 32) {
         product(rows_of(w->dqkv + (size_t)t * 3 * d, 3 * d), m[0].backward, d, 3 * d, w->c);
         for (int i = 0; i < 32; i++)
@@ -583,7 +572,7 @@ static void unembed(Worker *w, int first, int windows) {
                 for (int i = 0; i < 32; i += 2) {
                     __m512i row[2];
                     for (int r = 0; r < 2; r++) {
-                        const __m512 most = _mm512_set1_ps(80);
+                        const __m512 most = _mm512_set1_ps(MOST);
                         __m512 e0 = exp512(_mm512_min_ps(_mm512_load_ps(w->c + (i + r) * 32), most));
                         __m512 e1 = exp512(_mm512_min_ps(_mm512_load_ps(w->c + (i + r) * 32 + 16), most));
                         sums[p + i + r] = _mm512_add_ps(sums[p + i + r], _mm512_add_ps(e0, e1));
@@ -622,7 +611,7 @@ static void unembed(Worker *w, int first, int windows) {
     pack_pairs(w->xf + base * d, d, T, d, w->a, true);
     bool fresh = w->fresh;
     w->fresh = fresh && first == w->first;
-    accumulate(w, w->a, w->b, d, all->shape.n_vocab, T, w->sums[0]); /* [d][n_vocab]: transposed */
+    accumulate(w, w->a, w->b, d, all->shape.n_vocab, T, w->sums[0]);
     w->fresh = fresh;
 }
 
@@ -676,17 +665,24 @@ static size_t size_of(const Gradients *all, int i) {
     }
 }
 
-/* Rows of sums that lie transposed; 0: as they are. */
-static size_t transposed_columns(const Gradients *all, int i) {
+/* The columns of a matrix's sums, of d_model rows; 0: no matrix, they lie as the parameters. */
+static size_t columns_of(const Gradients *all, int i) {
     size_t d = (size_t)all->shape.d_model;
     if (i == 0) return (size_t)all->shape.n_vocab;
     if (i == 1 || i >= 2 + all->shape.n_layer * PER_LAYER) return 0;
-    return (i - 2) % PER_LAYER == QKV ? 3 * d : (i - 2) % PER_LAYER == UP ? 4 * d : 0;
+    switch ((i - 2) % PER_LAYER) {
+    case QKV: return 3 * d;
+    case OUT: return d;
+    case UP:
+    case DOWN: return 4 * d;
+    default: return 0;
+    }
 }
 
-/* The sums of all threads, as the parameters lie. */
+/* The sums of all threads, as the parameters lie: those of OUT and DOWN are [d][columns], of the others [columns][d]. */
 static void merge(const Gradients *all, int i) {
-    size_t n = size_of(all, i), columns = transposed_columns(all, i), d = (size_t)all->shape.d_model;
+    size_t n = size_of(all, i), columns = columns_of(all, i), d = (size_t)all->shape.d_model;
+    bool as_it_lies = i > 1 && ((i - 2) % PER_LAYER == OUT || (i - 2) % PER_LAYER == DOWN);
     float *to = all->grads[i];
     if (!columns) {
         for (size_t j = 0; j < n; j++) {
@@ -702,9 +698,11 @@ static void merge(const Gradients *all, int i) {
             for (size_t l = 0; l < 16; l++) {
                 __m512 sum = _mm512_setzero_ps();
                 for (int t = 0; t < all->n_threads; t++)
-                    sum = _mm512_add_ps(sum, _mm512_load_ps(all->worker[t].sums[i] + (k + l) * columns + j));
+                    sum = _mm512_add_ps(sum, _mm512_load_ps(all->worker[t].sums[i] + (j / 32 * d + k + l) * 32 + j % 32));
+                if (as_it_lies) _mm512_storeu_ps(to + (k + l) * columns + j, sum);
                 r[l] = _mm512_castps_si512(sum);
             }
+            if (as_it_lies) continue;
             transpose16(r);
             for (size_t l = 0; l < 16; l++) {
                 __m512 sum = _mm512_castsi512_ps(r[l]);
@@ -756,7 +754,7 @@ Gradients *gradients_new(int n_layer, int n_head, int d_model, int n_ctx, int n_
                                   .h = memory(T * d * 8), .slope = memory(T * d * 8), .lse = memory(T * (size_t)n_head * 4)};
         size_t n = (size_t)n_ctx;
         w->resid_last = memory(T * d * 4), w->dx = memory(T * d * 4), w->c = memory((GROUP * (d + PAD) + HEAD * (n + PAD)) * 4);
-        w->strip = memory(d * 32 * 4), w->scores = memory(32 * (n + PAD) * 4), w->dscores = memory(32 * (n + PAD) * 4);
+        w->scores = memory(2 * 4096), w->dscores = memory(2 * 4096);
         w->xf = memory(T * d * 2), w->dy = memory(T * d * 2), w->du = memory(T * d * 8), w->dz = memory(T * d * 2);
         w->dqkv = memory(T * d * 6), w->a = memory(T * d * 2), w->e = memory(GROUP * v * 2);
         w->b = memory((T * d * 8 > 2 * n * v * 2 ? T * d * 8 : 2 * n * v * 2));
@@ -784,7 +782,7 @@ double gradients_run(Gradients *all, float **params, float **grads, const int32_
         Worker *w = &all->worker[t];
         w->first = n_windows * t / all->n_threads;
         w->n = n_windows * (t + 1) / all->n_threads - w->first;
-        if (pthread_create(&threads[t], NULL, work, w)) abort();
+        if (pthread_create(&threads[t], NULL, work, w)) return NAN; /* the others wait for it: train.py must end */
     }
     double loss = 0;
     for (int t = 0; t < all->n_threads; t++) pthread_join(threads[t], NULL), loss += all->worker[t].loss;

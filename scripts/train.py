@@ -288,8 +288,11 @@ class Gradients:
         for parameter, buffer in zip(self.parameters, self.buffers):
             parameter.grad = buffer
         rows = rows.to(torch.int32).contiguous()
-        return self.library.gradients_run(self.own, addresses(self.parameters), addresses(self.buffers),
+        loss = self.library.gradients_run(self.own, addresses(self.parameters), addresses(self.buffers),
                                           ctypes.c_void_p(rows.data_ptr()), len(rows))
+        if math.isnan(loss):
+            raise SystemExit("gradients.c: the loss is no number, or a thread could not be started")
+        return loss
 
 
 def make_optimizer(model, c):
