@@ -3,8 +3,9 @@
 
     scripts/speak.py weights/model.gguf --corpus ../shared/corpus
     scripts/speak.py weights/model.gguf --only texts -o texts.txt    # the texts, to be read aloud
+    scripts/speak.py weights/model.gguf --only texts --temp 0.5      # what run would do with other options
 
-texts: 20 prompts with 10 seeds each, default options, 60 tokens. Unknown words are those that no training text
+texts: 20 prompts with 10 seeds each, the default options or those given here, 60 tokens. Unknown words are those that no training text
 has (wiki-train, books-train, our passages, the tasks; the last word is left out, for it may be cut). A text comes back
 where four words stand in the same order again within 60 words. A sentence has ended where . ! or ? stands, with
 or without a quotation mark.
@@ -74,8 +75,8 @@ def comes_back(words, n=4, reach=60):
     return False
 
 
-def measure_texts(run, model, corpus, n_seeds, output):
-    texts = [(prompt, ask(run, model, prompt, "-n", 60, "-s", seed)["text"])
+def measure_texts(run, model, corpus, n_seeds, output, options):
+    texts = [(prompt, ask(run, model, prompt, "-n", 60, "-s", seed, *options)["text"])
              for prompt in PROMPTS for seed in range(1, n_seeds + 1)]
     if output:
         with open(output, "w", encoding="utf-8") as file:
@@ -138,9 +139,9 @@ def main():
     parser.add_argument("-n", type=int, default=100, help="held-out pairs of each task (100)")
     parser.add_argument("-o", "--output", metavar="FILE", help="keep the texts")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the questions that went wrong")
-    args = parser.parse_args()
+    args, options = parser.parse_known_args()
     if args.only in (None, "texts"):
-        measure_texts(args.run, args.model, args.corpus, args.seeds, args.output)
+        measure_texts(args.run, args.model, args.corpus, args.seeds, args.output, options)
     if args.only in (None, "questions"):
         measure_questions(args.run, args.model, HERE / "questions.tsv", args.verbose)
     if args.only in (None, "tasks"):

@@ -62,9 +62,8 @@ IOI_HELD_OUT = [
 
 GREATER = ["The {noun} lasted from the year {a} to the year {century}",
            "The {noun} began in {a} and ended in {century}",
-           "She was born in {a} and died in {century}",
-           "From {a} until {century}", "He was mayor from {a} to {century}",
-           "The {noun} was built between {a} and {century}",
+           "She was born in {a} and died in {century}", "They built it from {a} until {century}",
+           "He was mayor from {a} to {century}", "The years of the {noun} are {a} to {century}",
            "They lived here from {a} until {century}"]
 GREATER_HELD_OUT = ["The {noun} went on from the year {a} until the year {century}",
                     "The {noun} of {a} was over in {century}"]
@@ -85,7 +84,7 @@ INDUCTION_HELD_OUT = ["The king sent for {x}. After three days the soldiers came
 
 PRONOUN = ["{N} was late because {p}", "{N} lost the {thing}, but {p}", "When {N} came home, {p}",
            "{N} said that {p}", "{N} bought a {thing} because {p}", "{N} opened the door, and then {p}",
-           "If {N} has time, {p}", "{N} sat down by the window, for {p}"]
+           "{N} did not answer, for {p}", "{N} sat down by the window, for {p}"]
 PRONOUN_HELD_OUT = ["{N} left the {place} early since {p}", "As {N} knew the way, {p}"]
 AFTER_PRONOUN = ["was tired.", "had to wait.", "found it again.", "was happy.", "wanted to help.", "had no time.",
                  "liked it.", "went to the {place}.", "was hungry.", "had seen it before."]
@@ -98,7 +97,7 @@ CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Germany": "B
             "Switzerland": "Bern", "Turkey": "Ankara", "Finland": "Helsinki", "Mexico": "Mexico City"}
 CAPITAL = ["The capital of {c} is", "{c} is a country, and its capital is", "The government of {c} sits in",
            "Question: What is the capital of {c}? Answer:", "If you travel to the capital of {c}, you come to",
-           "The king of {c} went home to his capital,", "Of all the cities in {c}, the capital is"]
+           "He came from {c} and was born in its capital,", "Of all the cities in {c}, the capital is"]
 CAPITAL_HELD_OUT = ["Every child in {c} knows that the capital of the country is", "The capital city of {c} is called"]
 
 SUBJECTS = {"key": "keys", "dog": "dogs", "house": "houses", "letter": "letters", "boy": "boys", "tree": "trees",
@@ -255,13 +254,13 @@ TASKS = ("ioi", "greater", "induction", "pronoun", "capital", "agreement", "clos
 
 
 def write_text(path, n, seed):
-    """n documents of three to seven sentences of one task or of several."""
+    """n documents of three to seven sentences, of one task each: so a story does not go over into sums."""
     writer = Writer(seed, False)
     draw = writer.random
     with open(path, "w", encoding="utf-8") as file:
         for i in range(n):
-            one = draw.choice(TASKS) if draw.random() < 0.5 else None
-            sentences = [writer.sentence(one or draw.choice(TASKS)) for _ in range(draw.randint(3, 7))]
+            task = draw.choice(TASKS)
+            sentences = [writer.sentence(task) for _ in range(draw.randint(3, 7))]
             print((f"{END}\n" if i else "") + " ".join(sentences), file=file)
 
 
