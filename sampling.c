@@ -120,27 +120,46 @@ static bool read_setting(const KeyReader *reader, const Setting *setting, const 
                             setting->most, setting->name);
 }
 
-static bool settle(KeyReader *reader, const Setting *setting, char *option, SamplingField *field) {
-    KeyName key = {""};
-    double value;
+/* Whether an option is given; its value is then at *value. */
+static bool is_given(const char *option, const Setting *setting, double *value) {
     size_t count;
     float real;
     memcpy(&count, option, sizeof count);
     memcpy(&real, option, sizeof real);
-    field->name = setting->name, field->off = setting->off, field->origin = ORIGIN_GIVEN;
-    field->value = setting->is_count ? (double)count : (double)real;
-    if (setting->key) key = keys_name(reader, setting->key); /* asked for, even where it has no say */
-    if (setting->is_count ? count != SIZE_MAX : !isnan(real)) return true;
-    bool says = setting->key && checkpoint_has(reader->checkpoint, key.text);
-    field->origin = says ? ORIGIN_FILE : ORIGIN_USUAL;
-    value = setting->usual;
-    if (says && !read_setting(reader, setting, key.text, &value)) return false;
-    field->value = value, count = (size_t)value, real = (float)value;
+    *value = setting->is_count ? (double)count : (double)real;
+    return setting->is_count ? count != SIZE_MAX : !isnan(real);
+}
+
+/* Returns the value as the option holds it. */
+static double put(char *option, const Setting *setting, double value) {
+    size_t count = (size_t)value;
+    float real = (float)value;
     if (setting->is_count)
         memcpy(option, &count, sizeof count);
     else
         memcpy(option, &real, sizeof real);
+    return setting->is_count ? value : (double)real;
+}
+
+static bool settle(KeyReader *reader, const Setting *setting, char *option, SamplingField *field) {
+    KeyName key = {""};
+    double value = setting->usual;
+    field->name = setting->name, field->off = setting->off, field->origin = ORIGIN_GIVEN;
+    if (setting->key) key = keys_name(reader, setting->key); /* asked for, even where it has no say */
+    if (is_given(option, setting, &field->value)) return true;
+    bool says = setting->key && checkpoint_has(reader->checkpoint, key.text);
+    field->origin = says ? ORIGIN_FILE : ORIGIN_USUAL;
+    if (says && !read_setting(reader, setting, key.text, &value)) return false;
+    field->value = put(option, setting, value);
     return true;
+}
+
+void sampling_leave_out(SamplerOptions *options) {
+    double value;
+    for (size_t i = 0; i < N_SAMPLING_FIELDS; i++) {
+        char *option = (char *)options + settings[i].offset;
+        if (!is_given(option, &settings[i], &value)) put(option, &settings[i], settings[i].off);
+    }
 }
 
 static bool settle_order(KeyReader *reader, SamplerOptions *options, SamplingFields *fields) {

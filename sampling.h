@@ -47,6 +47,9 @@ typedef struct SamplingFields {
 bool sampling_settle(SamplerOptions *options, const Checkpoint *checkpoint, SamplingFields *fields,
                      Error *error);
 
+/* Settles what is not given so that it does nothing. */
+void sampling_leave_out(SamplerOptions *options);
+
 /*
  * Names of steps with ';' between them ("top_k;temperature"), as llama.cpp has them. Those that do nothing here unless asked
  * for otherwise (dry, xtc …) are passed over. Fails for other words.

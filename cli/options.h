@@ -34,6 +34,18 @@ typedef struct Option {
     bool escape;     /* it is a text, one or a list, with what options_unescape reads */
 } Option;
 
+/* How tokens are drawn: the options of a SamplerOptions, which is the `member` of a struct. */
+#define SAMPLING_OPTIONS(type, member)                                                                       \
+    {"--temp", NULL, OPTION_REAL, offsetof(type, member.temperature), 0, 1e9},                               \
+        {"--top-k", NULL, OPTION_SIZE, offsetof(type, member.top_k), 0, 1e9},                                \
+        {"--top-p", NULL, OPTION_REAL, offsetof(type, member.top_p), 0, 1},                                  \
+        {"--min-p", NULL, OPTION_REAL, offsetof(type, member.min_p), 0, 1},                                  \
+        {"--repeat-penalty", NULL, OPTION_REAL, offsetof(type, member.repeat_penalty), 0.01, 100},           \
+        {"--repeat-last-n", NULL, OPTION_SIZE, offsetof(type, member.penalty_window), 0, 1e9},               \
+        {"--presence-penalty", NULL, OPTION_REAL, offsetof(type, member.presence_penalty), -1000, 1000}, {   \
+        "--frequency-penalty", NULL, OPTION_REAL, offsetof(type, member.frequency_penalty), -1000, 1000      \
+    }
+
 /* An option of another program: one of ours by another name, or one of which nothing is asked here. */
 typedef struct ForeignOption {
     const char *names[3]; /* NULL behind the last */

@@ -25,6 +25,16 @@ typedef struct Report {
 /* From the options, the terminal, and NO_COLOR (no-color.org). */
 Report report_begin(bool json, bool ascii);
 
+/* A page asks for JSON alone, so its engine has no text for people. */
+static inline bool is_json(const Report *report) {
+#if defined(__wasm__)
+    (void)report;
+    return true;
+#else
+    return report->json;
+#endif
+}
+
 /* JSON, commas and all. key is NULL inside an array. A number that is not finite is written as null. */
 void json_object(Report *report, const char *key);
 void json_array(Report *report, const char *key);

@@ -259,16 +259,16 @@ Columns table_too_wide(const Table *table, Columns left_out, size_t width) {
 
 void table_show(Report *report, const Table *table, Columns left_out, const void *rows, size_t n,
                 size_t row_bytes) {
-    if (report->json)
+    if (is_json(report))
         json_array(report, table->key);
     else
         table_print_titles(report, table, left_out, NULL);
     for (size_t i = 0; i < n; i++) {
         const char *row = (const char *)rows + i * row_bytes;
-        if (report->json)
+        if (is_json(report))
             table_json_object(report, NULL, table, left_out, row);
         else
             table_print_line(report, table, left_out, row);
     }
-    if (report->json) json_end_array(report);
+    if (is_json(report)) json_end_array(report);
 }

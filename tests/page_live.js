@@ -1,10 +1,15 @@
 /* The page with the engine in it: what is typed, chosen, gone on with, written, taken back, switched off. */
 'use strict';
-const { model, check, shows, json, say, bits, write, open, close, settle, until, answered, idleDone, press, click, setRange, textOf, textsOf, box, path, execFileSync } = require('./page_tools');
+const { model, check, shows, json, say, bits, write, open, close, settle, until, answered, idleDone, press, click, setRange, textOf, textsOf, box, folder, writeOf, fs, path, execFileSync } = require('./page_tools');
 
 const STORY = 'The king Zorvan rode out. Then king Zor';
 const SEED = '4';
 const ERROR = 2e-3; // nats: the engine in a page rounds in another order than the native one
+
+const hash = async (page) => {
+  await page.evaluate(() => byId('copy-link').click());
+  return page.evaluate(() => location.hash);
+};
 
 const near = (a, b, error = ERROR) => Math.abs(a - b) <= error * Math.max(1, Math.abs(b));
 
@@ -138,11 +143,14 @@ async function testBranches(live) {
   await close(page, 'branches');
 }
 
+/* What ./run writes with a model's file. */
+const runWith = (file, text, n, ...options) => execFileSync(path.join(path.dirname(process.env.RUN ?? process.argv[2]), 'run'), [file, '-p', text, '-n', String(n), ...options], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).replace(/\n$/, '');
+
 /* The sampler's own rules: what ./run writes with this seed, temperature and top-p. */
 async function testWriting(live) {
   const page = await open(live);
   await answered(page);
-  const runs = (text, n, ...options) => execFileSync(path.join(path.dirname(process.env.RUN ?? process.argv[2]), 'run'), [model, '-p', text, '-n', String(n), ...options], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).replace(/\n$/, '');
+  const runs = (...args) => runWith(model, ...args);
   await page.fill('#seed', SEED);
   await page.locator('#seed').blur();
   await setRange(page, '#temperature', 0.8);
@@ -181,6 +189,105 @@ async function testWriting(live) {
   await until(page, () => run.n === 5 && state.text === followed, null, 'one token, greedily');
   check((await page.evaluate(() => state.text)) === runs('Once upon a time', 1, '--temp', '0'), 'at temperature 0 the likeliest');
   await close(page, 'writing');
+}
+
+/* A copy of the default model that asks to be sampled so: numbers by the names of general.sampling, in blocks of 32 bytes. */
+function writeAsking(name, keys) {
+  const file = path.join(folder, name);
+  const whole = fs.readFileSync(model);
+  const integer = (bytes, value) => {
+    const buffer = Buffer.alloc(bytes);
+    if (bytes === 4) buffer.writeUInt32LE(value);
+    else buffer.writeBigUInt64LE(BigInt(value));
+    return buffer;
+  };
+  const string = (text) => Buffer.concat([integer(8, text.length), Buffer.from(text)]);
+  const added = Object.entries(keys).map(([key, value]) => {
+    const float = Buffer.alloc(4);
+    float.writeFloatLE(value);
+    return Buffer.concat([string(`general.sampling.${key}`), integer(4, 6), float]);
+  });
+  const filler = Buffer.concat([string('filler'), integer(4, 8)]);
+  const size = Buffer.concat([...added, filler]).length + 8;
+  const head = Buffer.from(whole.subarray(0, 24));
+  head.writeBigUInt64LE(head.readBigUInt64LE(16) + BigInt(added.length + 1), 16);
+  fs.writeFileSync(file, Buffer.concat([head, ...added, filler, string(' '.repeat((32 - (size % 32)) % 32)), whole.subarray(24)]));
+  return file;
+}
+
+/* Writes N tokens behind the story, which stands there again afterwards; they must be those of ./run with these options. */
+async function checkWritten(page, file, what, ...options) {
+  const N = 16;
+  await page.fill('#seed', SEED);
+  await page.locator('#seed').blur();
+  await click(page, '#write');
+  await until(page, (n) => run.n >= n, 12 + N, `${N} tokens are written ${what}`);
+  await click(page, '#write');
+  await answered(page);
+  const { text, n } = await page.evaluate(() => ({ text: state.text, n: run.n }));
+  const expected = runWith(file, STORY, n - 12, '-s', SEED, ...options);
+  check(text === expected, `it writes what ./run does ${what}`, `${JSON.stringify(text)} for ${JSON.stringify(expected)}`);
+  check(!(await page.isVisible('.problem')), `and has nothing to complain of ${what}`);
+  await page.evaluate((before) => goTo(before, null), STORY);
+  await answered(page);
+  return text;
+}
+
+/* Writing begins as the model's file asks for; what is chosen on the page goes before it. */
+async function testAskedSampling() {
+  const file = writeAsking('asks.gguf', { temp: 1.25, top_k: 30, top_p: 0.92, min_p: 0.02, penalty_repeat: 1.3 });
+  const url = writeOf(file, 'asks.html', '-p', STORY, '--live');
+  const page = await open(url);
+  await answered(page);
+  const shown = async () => [await textOf(page, '#temperature-value'), await textOf(page, '#top-p-value'), await textOf(page, '#sampling-note')].join(' | ');
+  check((await shown()) === '1.25 | 0.92 | Temperature, Top-p: as the file asks.', 'the sliders begin as the file asks, and say so', await shown());
+  check(await page.isVisible('#other-steps') && await page.isChecked('#plain-steps') && (await textOf(page, '#other-steps')) === 'also top-k 30, min-p 0.02, repeat-penalty 1.3, as the file asks', 'and so does what has no slider', await textOf(page, '#other-steps'));
+  check(await page.isDisabled('#next-reset'), 'nothing is to be reset');
+  const fresh = await hash(page);
+  check(!/[TP]=|f0=/.test(fresh), 'the address leaves it to the file', fresh);
+  const asked = await checkWritten(page, file, 'as the file asks');
+  check(asked !== runWith(model, STORY, 16, '-s', SEED), 'which is not the usual');
+
+  await setRange(page, '#temperature', 0.4);
+  check((await shown()) === '0.4 | 0.92 | Top-p: as the file asks.', 'a temperature that is chosen is not the file’s', await shown());
+  await checkWritten(page, file, 'at a temperature that is chosen', '--temp', '0.4');
+  await page.uncheck('#plain-steps');
+  await setRange(page, '#top-p', 1);
+  check(await page.isHidden('#sampling-note') && await page.isEnabled('#next-reset'), 'then nothing is the file’s');
+  await checkWritten(page, file, 'without what the file asks for', '--temp', '0.4', '--top-p', '1', '--top-k', '0', '--min-p', '0', '--repeat-penalty', '1');
+  const changed = await hash(page);
+  check(/T=0\.4&P=1&f0=1/.test(changed), 'the address has what was chosen', changed);
+  const again = await open(url + changed);
+  await answered(again);
+  check((await again.evaluate(() => Sampling.options().join(' '))) === await page.evaluate(() => Sampling.options().join(' ')), 'and a link to it asks for the same');
+  await close(again, 'a link to what was chosen');
+  await click(page, '#next-reset');
+  check((await shown()) === '1.25 | 0.92 | Temperature, Top-p: as the file asks.' && await page.isChecked('#plain-steps'), 'reset goes back to the file', await shown());
+  await click(page, '#language');
+  check((await textOf(page, '#sampling-note')) === '温度, Top-p：按文件的要求。' && (await textOf(page, '#other-steps')).includes('按文件的要求'), 'in Chinese, too', await textOf(page, '#sampling-note'));
+  await close(page, 'what the file asks for');
+
+  const filters = { temp: 0.65, top_k: 10, top_p: 0.92, min_p: 0.02 };
+  const filtering = writeAsking('filters.gguf', filters);
+  const next = json('next', filtering, '-p', STORY, '--draw', '0', '--top', '20');
+  check(Math.abs(next.after.temperature - 0.65) < 1e-6 && next.after.top_k === 10, 'study next --draw takes the file’s, too', JSON.stringify(next.after));
+  const other = await open(writeOf(filtering, 'filters.html', '-p', STORY));
+  await other.evaluate(() => document.querySelectorAll('details').forEach((one) => { one.open = true; }));
+  const cells = await other.locator('#distribution tbody tr').evaluateAll((rows) => rows.map((row) => row.lastChild.textContent));
+  next.top.forEach(({ after }, i) => {
+    if (after === 0) check(cells[i] === '–', `rank ${i + 1} is filtered out`, cells[i]);
+    else shows(cells[i], after, `drawn, rank ${i + 1}, as the file asks`);
+  });
+  check((await textOf(other, '#next-note')).includes(`${next.after.n_kept} can be drawn`), 'and how many can be drawn', await textOf(other, '#next-note'));
+  await close(other, 'a page that only shows, as its file asks');
+
+  const nonsense = writeAsking('nonsense.gguf', { top_k: -7 });
+  const plain = await open(writeOf(nonsense, 'nonsense.html', '-p', STORY, '--live'));
+  await answered(plain);
+  check(await plain.isHidden('#sampling-note') && (await textOf(plain, '#temperature-value')) === '1.0', 'what makes no sense is passed over');
+  await setRange(plain, '#temperature', 0.4);
+  await checkWritten(plain, model, 'where the file makes no sense', '--temp', '0.4', '--top-p', '1');
+  await close(plain, 'a file that makes no sense');
 }
 
 /* With a head off the page writes what the changed model does, token by token. */
@@ -497,4 +604,4 @@ async function testLengths(live) {
   await close(page, 'lengths');
 }
 
-module.exports = { STORY, checkNumbers, replaceText, testTyping, testCaret, testBranches, testWriting, testWritingChanged, testChanges, testOneTruth, testOrder, testOldScores, testLengths };
+module.exports = { testAskedSampling, STORY, checkNumbers, replaceText, testTyping, testCaret, testBranches, testWriting, testWritingChanged, testChanges, testOneTruth, testOrder, testOldScores, testLengths };

@@ -44,18 +44,22 @@ typedef struct World {
     Checkpoint *vocabulary;
 } World;
 
-static void world_open(World *world, size_t i) {
+static void world_open_file(World *world, const char *path, const char *vocabulary) {
     Error error;
     *world = (World){0};
-    world->held.path = models[i].path;
+    world->held.path = path;
     world->held.threads = threads_new(2, &error);
-    world->held.model = model_open(models[i].path, &error);
+    world->held.model = model_open(path, &error);
     if (!world->held.threads || !world->held.model) exit(1);
     const Checkpoint *own = model_checkpoint(world->held.model);
-    world->held.tokenizer = tokenizer_open(models[i].vocabulary, own, &world->vocabulary, &error);
+    world->held.tokenizer = tokenizer_open(vocabulary, own, &world->vocabulary, &error);
     if (!world->held.tokenizer) exit(1);
     world->fresh = world->held;
     world->held.kept = &world->kept;
+}
+
+static void world_open(World *world, size_t i) {
+    world_open_file(world, models[i].path, models[i].vocabulary);
 }
 
 static void world_close(World *world) {
@@ -799,49 +803,147 @@ static void test_changed_patterns(void) {
     world_close(&world);
 }
 
-/* Token by token `next --draw` writes what ./run does. */
-static void check_drawn(World *world, const char *seed, const char *temp, const char *top_p) {
-    enum { N = 24 };
+enum { N_DRAWN = 24 };
+
+/* Token by token `next --draw` writes what ./run does with the same options: their ids are then at `list`. */
+static void check_drawn(World *world, const char *options, char list[16 * N_DRAWN]) {
     Error error = {{0}};
-    const char *const words[] = {OWN,      "-p", "The king", "-n",  "24",   "-s",  seed,
-                                 "--temp", temp, "--top-p",  top_p, "--kv", "f32", "--json"};
+    char question[32 * N_DRAWN], copy[256];
+    const char *const words[] = {"-p", "The king and the king", "-n", "24", "--kv", "f32", "--json"};
     setenv("ATTN_KERNEL", kernels_pick(NULL, &error)->name, 1);
     Command command = command_of("RUN", "./run");
+    command_add(&command, world->held.path, strlen(world->held.path));
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         command_add(&command, words[i], strlen(words[i]));
+    snprintf(copy, sizeof copy, "%s", options);
+    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
+        command_add(&command, word, strlen(word));
     size_t n;
     char *output = output_of(command, &n);
     Json *run = json_take(output, n, &error);
     unsetenv("ATTN_KERNEL");
+    *list = '\0';
     if (!run) return;
     const Json *ids = json_get(run, "tokens");
-    char list[16 * N] = "", question[32 * N];
     bool ended = json_equals(json_get(run, "stop"), "end"); /* by its last token */
-    for (size_t k = 0; k < ids->n && k < N; k++) {
-        snprintf(question, sizeof question, "next --draw %zu -s %s --temp %s --top-p %s%s%s", k, seed, temp,
-                 top_p, *list ? " --ids " : "", list);
-        Json *next = ask(&world->held, question, "The king", &error);
+    CHECK(ids->n > 4, "%s: %u tokens tell little", options, ids->n);
+    for (size_t k = 0; k < ids->n && k < N_DRAWN; k++) {
+        snprintf(question, sizeof question, "next --draw %zu %s%s%s", k, options, *list ? " --ids " : "",
+                 list);
+        Json *next = ask(&world->held, question, words[1], &error);
         CHECK(next, "%s: %s", question, error.message);
         if (!next) break;
         double id = json_at(next, "drawn.id")->number;
-        CHECK(json_at(next, "drawn.end")->boolean == (ended && k + 1 == ids->n), "seed %s: the end at %zu",
-              seed, k);
-        CHECK(id == ids->items[k].number, "seed %s: token %zu is %g, not %g", seed, k, id,
+        CHECK(json_at(next, "drawn.end")->boolean == (ended && k + 1 == ids->n), "%s: the end at %zu",
+              options, k);
+        CHECK(id == ids->items[k].number, "%s: %s: token %zu is %g, not %g", world->held.path, options, k, id,
               ids->items[k].number);
         json_free(next);
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.0f", *list ? "," : "", id);
+        n = strlen(list);
+        snprintf(list + n, 16 * N_DRAWN - n, "%s%.0f", *list ? "," : "", id);
     }
     json_free(run);
 }
 
 static void test_draws_what_run_draws(void) {
+    static const char *const options[] = {
+        "-s 1 --temp 0.8 --top-p 0.9",
+        "-s 7 --temp 1 --top-p 1",
+        "-s 42 --temp 1.5 --top-p 0.95",
+        "-s 3 --temp 0 --top-p 1",
+        "-s 5",
+        "-s 6 --temp 1.2 --top-k 9 --min-p 0.05 --repeat-penalty 1.4 --repeat-last-n 7",
+        "-s 6 --top-p 1 --presence-penalty 1.5 --frequency-penalty 0.5 --samplers temp;penalties",
+    };
     World world;
+    char drawn[16 * N_DRAWN];
     world_open(&world, 0);
-    check_drawn(&world, "1", "0.8", "0.9");
-    check_drawn(&world, "7", "1", "1");
-    check_drawn(&world, "42", "1.5", "0.95");
-    check_drawn(&world, "3", "0", "1");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) check_drawn(&world, options[i], drawn);
     world_close(&world);
+}
+
+static void put_key(FILE *file, const char *name, uint32_t type, const void *value, size_t n) {
+    uint64_t length = strlen(name);
+    fwrite(&length, sizeof length, 1, file);
+    fwrite(name, 1, length, file);
+    fwrite(&type, sizeof type, 1, file);
+    fwrite(value, 1, n, file);
+}
+
+static void put_text(FILE *file, const char *name, const char *text, uint64_t n) {
+    enum { STRING = 8 };
+    put_key(file, name, STRING, &n, sizeof n);
+    fwrite(text, 1, n, file);
+}
+
+/* Copies our own model, and puts keys in front of its own: their bytes are whole blocks of the file's alignment. */
+static void write_asking(const char *path, const char *order) {
+    enum { HEADER = 24, ALIGNMENT = 32, F32 = 6, N_KEYS = 6 };
+    static const struct {
+        const char *name;
+        float value;
+    } keys[N_KEYS] = {
+        {"general.sampling.temp", 1.3f},           {"general.sampling.top_k", 30},
+        {"general.sampling.top_p", 0.9f},          {"general.sampling.min_p", 0.02f},
+        {"general.sampling.penalty_repeat", 1.3f}, {"general.sampling.penalty_last_n", 12},
+    };
+    static const char zeros[ALIGNMENT];
+    FILE *from = fopen(OWN, "rb"), *to = fopen(path, "wb");
+    uint64_t n_keys;
+    char bytes[4096];
+    if (!from || !to || fread(bytes, 1, HEADER, from) != HEADER) exit(1);
+    memcpy(&n_keys, bytes + 16, sizeof n_keys);
+    n_keys += order ? N_KEYS + 2 : N_KEYS + 1;
+    memcpy(bytes + 16, &n_keys, sizeof n_keys);
+    fwrite(bytes, 1, HEADER, to);
+    for (size_t i = 0; i < N_KEYS; i++) put_key(to, keys[i].name, F32, &keys[i].value, sizeof keys[i].value);
+    if (order) put_text(to, "general.sampling.sequence", order, strlen(order));
+    uint64_t with_empty = (uint64_t)ftell(to) - HEADER + 8 + strlen("filler") + 4 + 8;
+    put_text(to, "filler", zeros, (ALIGNMENT - with_empty % ALIGNMENT) % ALIGNMENT);
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, from)) > 0;) fwrite(bytes, 1, n, to);
+    fclose(from);
+    fclose(to);
+}
+
+/* Without options it draws as the file asks, as ./run does; with some, these go before it. */
+static void test_draws_as_the_file_asks(void) {
+    static const char *const orders[] = {NULL, "top_k;penalties;min_p;temperature;top_p"};
+    char drawn[3][16 * N_DRAWN], given[16 * N_DRAWN];
+    World world;
+    Error error = {{0}};
+    world_open(&world, 0);
+    check_drawn(&world, "-s 2", drawn[2]);
+    world_close(&world);
+    for (size_t i = 0; i < 2; i++) {
+        const char *path = scratch_path("asks.gguf");
+        write_asking(path, orders[i]);
+        world_open_file(&world, path, NULL);
+        check_drawn(&world, "-s 2", drawn[i]);
+        check_drawn(&world, "-s 2 --temp 0.3 --top-k 0 --repeat-penalty 1", given);
+        CHECK(strcmp(given, drawn[i]) != 0, "options say nothing");
+        Json *next = ask(&world.held, "next --draw 0", "The king", &error),
+             *plain = ask(&world.held, "next", "The king", &error);
+        CHECK(next && plain, "%s", error.message);
+        if (next && plain) {
+            static const struct {
+                const char *key;
+                double asked, off;
+            } values[] = {{"after.temperature", 1.3, 1},    {"after.top_k", 30, 0},
+                          {"after.top_p", 0.9, 1},          {"after.min_p", 0.02, 0},
+                          {"after.repeat_penalty", 1.3, 1}, {"after.repeat_last_n", 12, 64},
+                          {"after.presence_penalty", 0, 0}, {"after.frequency_penalty", 0, 0}};
+            for (size_t j = 0; j < sizeof values / sizeof *values; j++) {
+                CHECK_NEAR(json_at(next, values[j].key)->number, values[j].asked, 1e-6);
+                CHECK_NEAR(json_at(plain, values[j].key)->number, values[j].off, 1e-6);
+            }
+        }
+        json_free(next);
+        json_free(plain);
+        world_close(&world);
+        unlink(path);
+    }
+    CHECK(strcmp(drawn[0], drawn[1]) != 0 && strcmp(drawn[0], drawn[2]) != 0, "the file says nothing: %s",
+          drawn[0]);
 }
 
 static void test_ids_are_tokens(void) {
@@ -898,6 +1000,7 @@ int main(void) {
     RUN(test_a_factor_between);
     RUN(test_changed_patterns);
     RUN(test_draws_what_run_draws);
+    RUN(test_draws_as_the_file_asks);
     RUN(test_ids_are_tokens);
     RUN(test_a_text_that_grows);
     scratch_end();

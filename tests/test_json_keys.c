@@ -121,7 +121,7 @@ static const struct {
     const char *section, *arguments, *not_shown;
 } commands[] = {
     {"tokens", GPT2 "-p 'e\xc3\xaf'", "*"},
-    {"next", GPT2 "-p 'na\xc3\xafve' --token a --draw 2 --temp 2 --ablate L0H1"},
+    {"next", GPT2 "-p 'na\xc3\xafve' --token a --draw 2 --temp 2 --top-p 1 --ablate L0H1"},
     {"score", GPT2 "-p 'the mole, the mole' --words", "positions"},
     {"score", GPT2 "-p oooooo"},
     {"score", GPT2 "-p 'the mole, the mole, the mole' --chunks -c 8"},

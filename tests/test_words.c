@@ -347,6 +347,13 @@ static void test_next(void) {
          0,
          "$study next $T/same -p ab --min-p 0.5",
          {"after min-p 0.5, 8 tokens may be drawn, with 100.000% of p"}},
+        {0, 0, "$study next $T/same -p ab --draw 0", {"after temperature 0.8, top-p 0.95, ", "drawn: "}},
+        {0, 0, "$study next $T/same -p ab --draw 0 --temp 1 --top-p 1", {"!may be drawn", "drawn: "}},
+        {0,
+         0,
+         "$study next $T/same -p ab --repeat-penalty 2 --samplers 'penalties;top_k'",
+         {"after penalties, in an order of its own, 8 tokens may be drawn"}},
+        {0, 2, "$study next $T/same -p ab --samplers warm", {"study: --samplers 'warm' is no step"}},
     };
     CHECK_CASES(cases);
 }

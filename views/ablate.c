@@ -292,7 +292,7 @@ static void print_sweep(Report *report, const AblateView *v) {
 static bool show(Study *study, void *view, Error *error) {
     const AblateView *v = view;
     (void)error;
-    if (study->report.json)
+    if (is_json(&study->report))
         json_ablate(&study->report, v);
     else if (v->sweep)
         print_sweep(&study->report, v);

@@ -141,7 +141,9 @@ static bool choose_items(Attend *attend, Error *error) {
     const Report *report = &attend->study->report;
     size_t n = attend->n_items, n_tokens = attend->study->subject.tokens.n;
     attend->single = attend->query || attend->n_predict > 0;
-    attend->n_shown = attend->single ? 1 : report->json ? n : at_most(n, (report->width - LABEL_WIDTH) / 2);
+    attend->n_shown = attend->single    ? 1
+                      : is_json(report) ? n
+                                        : at_most(n, (report->width - LABEL_WIDTH) / 2);
     attend->first = attend->query ? 0 : attend->n_predict > 0 ? n_tokens - 1 : n - attend->n_shown;
     return !attend->query || find_query(attend, error);
 }
@@ -282,7 +284,7 @@ static void show_item(Report *report, const char *key, const void *cell) {
     const Key *strong = cell;
     const Attend *attend = strong->attend;
     (void)key;
-    if (!report->json)
+    if (!is_json(report))
         print_label(attend, strong->item);
     else if (attend->words)
         json_text(report, "word", word_of(attend, strong->item).data, word_of(attend, strong->item).n);
@@ -501,7 +503,7 @@ static void show_generated(const Attend *attend) {
     Report *report = &attend->study->report;
     size_t position = patterns->first;
     const double *row = patterns_row(patterns, 0, position);
-    if (report->json) {
+    if (is_json(report)) {
         json_object(report, NULL);
         json_token(report, attend->study->subject.tokens.ids[position]);
         json_int(report, "position", (int64_t)position);
@@ -533,7 +535,7 @@ static void go_on(void *user) {
 static bool show_generation(Attend *attend, Error *error) {
     Report *report = &attend->study->report;
     char name[64];
-    if (report->json) {
+    if (is_json(report)) {
         json_patterns(attend, report);
         json_array(report, "generated");
     } else {
@@ -548,16 +550,16 @@ static bool show_generation(Attend *attend, Error *error) {
     }
     patterns_expect(&attend->patterns, attend->first + 1);
     bool ok = study_generate(attend->study, attend->generator, attend->n_predict, go_on, attend, error);
-    if (report->json) json_end_array(report);
+    if (is_json(report)) json_end_array(report);
     return ok;
 }
 
 static bool show(Study *study, void *own, Error *error) {
     Attend *attend = own;
     Report *report = &study->report;
-    if (report->json) json_choices(attend, report);
+    if (is_json(report)) json_choices(attend, report);
     if (attend->n_predict > 0) return show_generation(attend, error);
-    if (report->json)
+    if (is_json(report))
         json_patterns(attend, report);
     else if (attend->single)
         print_query(attend, attend->first);

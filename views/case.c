@@ -687,8 +687,8 @@ static void json_cases(Report *report, const Cases *cases) {
 
 static bool show(Study *study, void *view, Error *error) {
     const Cases *cases = view;
-    if (study->report.json) json_cases(&study->report, cases);
-    for (size_t i = 0; !study->report.json && i < cases->n; i++) {
+    if (is_json(&study->report)) json_cases(&study->report, cases);
+    for (size_t i = 0; !is_json(&study->report) && i < cases->n; i++) {
         if (i) puts("\n");
         print_case(&study->report, &cases->items[i]);
     }

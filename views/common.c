@@ -73,7 +73,7 @@ void report_open(Report *report, const Study *study) {
     const char *type = model ? weight_type(model_checkpoint(model)) : NULL;
     const char *architecture = model ? model_config(model)->family->architecture : NULL;
     size_t n = study->subject.tokens.n;
-    if (!report->json) {
+    if (!is_json(report)) {
         if (!model) return;
         print_style(report, STYLE_DIM);
         print_path(report, study->options->model);

@@ -190,7 +190,7 @@ static const Table layers_table = TABLE("layers", columns);
 
 static void show_file(Report *report, bool other, const char *path, const Study *study) {
     const char *type = weight_type(model_checkpoint(study->model));
-    if (!report->json) {
+    if (!is_json(report)) {
         printf("%c  ", "AB"[other]);
         print_path(report, path);
         printf("  %s\n", type);
@@ -204,7 +204,7 @@ static void show_file(Report *report, bool other, const char *path, const Study 
 
 static void show_difference(Report *report, const Difference *difference) {
     static const char *const titles[] = {"A", "B", "B - A"};
-    if (report->json) {
+    if (is_json(report)) {
         json_difference(report, difference, COMPARED);
         return;
     }
@@ -228,12 +228,12 @@ static bool show(Study *study, void *view, Error *error) {
     if (comparison->n_layer)
         table_show(report, &layers_table, 0, comparison->layers, comparison->n_layer,
                    sizeof *comparison->layers);
-    else if (report->json)
+    else if (is_json(report))
         json_null(report, "layers");
     else
         printf("patterns are not compared: %zu layers of %zu heads against %zu of %zu\n", a->n_layer,
                a->n_head, b->n_layer, b->n_head);
-    if (comparison->n_layer && !report->json)
+    if (comparison->n_layer && !is_json(report))
         print_styled(report, STYLE_DIM,
                      "|A_B - A_A| of the attention weights, over heads, queries and keys\n"
                      "at L3H7 12>5: in head 7 of layer 3, query 12 looking at key 5\n");

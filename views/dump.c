@@ -335,7 +335,7 @@ static bool compute(Study *study, void *view, Error *error) {
 
 static void show_bytes(Report *report, const char *key, const void *array) {
     uint64_t n_bytes = npz_array_bytes(array);
-    if (report->json)
+    if (is_json(report))
         json_int(report, key, (int64_t)n_bytes);
     else
         printf("%12" PRIu64, n_bytes);
@@ -343,13 +343,13 @@ static void show_bytes(Report *report, const char *key, const void *array) {
 
 static void show_shape(Report *report, const char *key, const void *row) {
     const NpzArray *array = row;
-    if (report->json) json_array(report, key);
+    if (is_json(report)) json_array(report, key);
     for (size_t i = 0; i < array->n_dims; i++)
-        if (report->json)
+        if (is_json(report))
             json_int(report, NULL, (int64_t)array->shape[i]);
         else
             printf("%s%zu", i ? " x " : "  ", array->shape[i]);
-    if (report->json) json_end_array(report);
+    if (is_json(report)) json_end_array(report);
 }
 
 static const Column columns[] = {
@@ -365,9 +365,9 @@ static bool show(Study *study, void *view, Error *error) {
     const Dump *dump = view;
     Report *report = &study->report;
     (void)error;
-    if (report->json) json_text(report, "file", dump->output, SIZE_MAX);
+    if (is_json(report)) json_text(report, "file", dump->output, SIZE_MAX);
     table_show(report, &table, 0, dump->arrays, dump->n_arrays, sizeof *dump->arrays);
-    if (report->json) {
+    if (is_json(report)) {
         json_int(report, "bytes", (int64_t)dump->n_bytes);
         json_int(report, "n_overflowed", (int64_t)dump->n_overflowed);
         return true;

@@ -139,7 +139,7 @@ static bool show(Study *study, void *own, Error *error) {
     const ExpertsView *view = own;
     Report *report = &study->report;
     (void)error;
-    if (report->json) {
+    if (is_json(report)) {
         json_int(report, "n_expert", (int64_t)view->n_expert);
         json_int(report, "n_expert_used", (int64_t)view->n_used);
         json_array(report, "layers");

@@ -323,7 +323,7 @@ static bool show(Study *study, void *own, Error *error) {
     size_t n_top = explain->effects.n_top;
     Report *report = &study->report;
     (void)error;
-    if (!report->json) {
+    if (!is_json(report)) {
         print_formula(study, explain);
         print_keys(study, explain);
         print_effects(study, report, explain);

@@ -27,7 +27,7 @@ typedef struct Row {
 
 static void show_label(Report *report, const char *key, const void *cell) {
     const char *label = *(const char *const *)cell;
-    if (report->json)
+    if (is_json(report))
         json_text(report, key, label, SIZE_MAX);
     else
         printf("%s%s", *label ? "  " : "", label);
@@ -253,7 +253,7 @@ static bool compute(Study *study, void *view, Error *error) {
 static bool show(Study *study, void *view, Error *error) {
     const HeadsView *v = view;
     (void)error;
-    if (study->report.json)
+    if (is_json(&study->report))
         json_heads(v, &study->report);
     else
         print_heads(&study->report, v);

@@ -88,7 +88,7 @@ static bool compute(Study *study, void *own, Error *error) {
 static void show_followed(Report *report, const char *key, const void *cell) {
     const Followed *followed = cell;
     char name[32];
-    if (report->json) {
+    if (is_json(report)) {
         snprintf(name, sizeof name, "%s_rank", key);
         json_int(report, name, (int64_t)followed->rank);
         snprintf(name, sizeof name, "%s_probability", key);
@@ -103,11 +103,11 @@ static void show_followed(Report *report, const char *key, const void *cell) {
 /* The likeliest tokens: as JSON all, for people those that fit. */
 static void show_top(Report *report, const char *key, const void *cell) {
     const Row *row = cell;
-    if (report->json) json_array(report, key);
-    for (size_t k = 0; k < (report->json ? row->view->n_top : row->view->n_shown); k++) {
+    if (is_json(report)) json_array(report, key);
+    for (size_t k = 0; k < (is_json(report) ? row->view->n_top : row->view->n_shown); k++) {
         int32_t id = row->top[k];
         double p = probability_of(row->logits, id, row->log_sum);
-        if (report->json) {
+        if (is_json(report)) {
             json_object(report, NULL);
             json_token(report, id);
             json_real(report, "probability", p);
@@ -120,7 +120,7 @@ static void show_top(Report *report, const char *key, const void *cell) {
         printf(" %4.2f", p);
         if (id == row->view->final) print_style(report, STYLE_PLAIN);
     }
-    if (report->json) json_end_array(report);
+    if (is_json(report)) json_end_array(report);
 }
 
 #define ROW(member) offsetof(Row, member)
@@ -193,7 +193,7 @@ static bool show(Study *study, void *own, Error *error) {
     Report *report = &study->report;
     Columns left_out = view->target < 0 ? TARGET : 0;
     (void)error;
-    if (report->json) {
+    if (is_json(report)) {
         json_int(report, "query", (int64_t)view->query);
         json_followed(report, "final", view->final);
         json_followed(report, "target", view->target);

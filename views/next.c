@@ -1,10 +1,11 @@
 /*
  * next: what the model expects after the text: the likeliest tokens at temperature 1, how much probability
- * they hold together, and what temperature, top-k, top-p and min-p, in the sampler's hands, would leave of
- * each. With --ablate the same of the model without some heads or MLPs.
+ * they hold together, and what a sampler's penalties, filters and temperature would leave of each. With --draw
+ * those that are not given are as ./run would have them. With --ablate the same of the model without some heads
+ * or MLPs.
  */
 #include "measures/ablation.h"
-#include "sampler.h"
+#include "sampling.h"
 #include "views/view.h"
 
 #include <math.h>
@@ -27,9 +28,9 @@ typedef struct Row {
 
 typedef struct Next {
     SamplerOptions sampling;
-    StringList tokens;  /* of --token */
-    size_t draw;        /* --draw: what has been drawn before; NOT_GIVEN: nothing is drawn */
-    const char *ablate; /* or NULL */
+    StringList tokens;             /* of --token */
+    size_t draw;                   /* --draw: what has been drawn before; NOT_GIVEN: nothing is drawn */
+    const char *ablate, *samplers; /* or NULL */
 
     Ablation ablation;
 
@@ -52,10 +53,29 @@ static double probability(const Next *next, int32_t id) {
     return probability_of(next->logits, id, next->distribution.log_sum);
 }
 
-/* Lets a sampler filter the logits. */
-static bool filter(Next *next, Error *error) {
+/* --samplers */
+static bool read_order(const Next *next, uint64_t *order, Error *error) {
+    Error inner;
+    const char *names = next->samplers;
+    return !names || sampling_parse_order((String){names, strlen(names)}, order, &inner) ||
+           error_set(error, "--samplers %s", inner.message);
+}
+
+/* What is not given does nothing or, of --draw, is as ./run would have it. */
+static bool settle(const Study *study, Next *next, Error *error) {
+    next->sampling.seed = study->seed;
+    if (!read_order(next, &next->sampling.order, error)) return false;
+    if (next->draw != NOT_GIVEN)
+        return sampling_settle(&next->sampling, model_checkpoint(study->model), NULL, error);
+    sampling_leave_out(&next->sampling);
+    return true;
+}
+
+/* Lets a sampler that knows the text filter the logits. */
+static bool filter(Next *next, const Tokens *tokens, Error *error) {
     Sampler *sampler = sampler_new(&next->sampling, next->n_vocab, error);
     if (!sampler) return false;
+    for (size_t i = 0; i < tokens->n; i++) sampler_accept(sampler, tokens->ids[i]);
     Candidates kept = sampler_candidates(sampler, next->logits);
     double sum = 0;
     for (size_t i = 0; i < kept.n; i++) sum += (double)kept.items[i].p;
@@ -131,18 +151,17 @@ static bool compute(Study *study, void *view, Error *error) {
     Next *next = view;
     Arena *arena = &study->arena;
     next->n_vocab = model_config(study->model)->n_vocab;
-    next->sampling.seed = study->seed;
     next->logits = arena_floats(arena, 1, next->n_vocab);
     next->after = arena_new(arena, next->n_vocab, sizeof *next->after);
     next->rows = arena_new(arena, next->n_top + 1, sizeof *next->rows);
     next->named = arena_new(arena, next->tokens.n + 1, sizeof *next->named);
     int32_t *top = arena_new(arena, next->n_top + 1, sizeof *top);
-    if (!arena_ok(arena, error, "%zu logits", next->n_vocab) ||
+    if (!arena_ok(arena, error, "%zu logits", next->n_vocab) || !settle(study, next, error) ||
         !(next->ablate ? feed_without : feed)(study, next, error))
         return false;
     next->distribution = distribution_of(next->logits, next->n_vocab);
     next->n_top = logits_top(next->logits, next->n_vocab, next->n_top, top);
-    if (!filter(next, error)) return false;
+    if (!filter(next, &study->subject.tokens, error)) return false;
     next->ends = next->draw != NOT_GIVEN && tokenizer_is_end(study->tokenizer, next->drawn);
     fill_rows(next, top);
     return find_named(study, next, error);
@@ -172,6 +191,10 @@ static const Column after_columns[] = {
     {"top_k", NULL, CELL_SIZE, offsetof(Next, sampling.top_k)},
     {"top_p", NULL, CELL_FLOAT, offsetof(Next, sampling.top_p)},
     {"min_p", NULL, CELL_FLOAT, offsetof(Next, sampling.min_p)},
+    {"repeat_penalty", NULL, CELL_FLOAT, offsetof(Next, sampling.repeat_penalty)},
+    {"repeat_last_n", NULL, CELL_SIZE, offsetof(Next, sampling.penalty_window)},
+    {"presence_penalty", NULL, CELL_FLOAT, offsetof(Next, sampling.presence_penalty)},
+    {"frequency_penalty", NULL, CELL_FLOAT, offsetof(Next, sampling.frequency_penalty)},
     {"n_kept", NULL, CELL_SIZE, offsetof(Next, n_kept)},
     {"mass", NULL, CELL_REAL, offsetof(Next, mass)},
     {"entropy_nats", NULL, CELL_REAL, offsetof(Next, entropy_of_kept)},
@@ -180,9 +203,15 @@ static const Table after_table = TABLE(NULL, after_columns);
 
 static bool keeps_top_p(const SamplerOptions *sampling) { return sampling->top_p > 0 && sampling->top_p < 1; }
 
+static bool penalises(const SamplerOptions *sampling) {
+    return sampling->repeat_penalty != 1 || sampling->presence_penalty != 0 ||
+           sampling->frequency_penalty != 0;
+}
+
 /* Whether the sampler's options change anything: without them "after" is the probability itself. */
 static bool filters(const SamplerOptions *sampling) {
-    return sampling->temperature != 1 || sampling->top_k > 0 || keeps_top_p(sampling) || sampling->min_p > 0;
+    return sampling->temperature != 1 || sampling->top_k > 0 || keeps_top_p(sampling) ||
+           sampling->min_p > 0 || penalises(sampling);
 }
 
 static void print_sampling(const Next *next) {
@@ -192,6 +221,8 @@ static void print_sampling(const Next *next) {
     if (sampling->top_k > 0) printf(" top-k %zu,", sampling->top_k);
     if (keeps_top_p(sampling)) printf(" top-p %g,", (double)sampling->top_p);
     if (sampling->min_p > 0) printf(" min-p %g,", (double)sampling->min_p);
+    if (penalises(sampling)) fputs(" penalties,", stdout);
+    if (sampling->order) fputs(" in an order of its own,", stdout);
     printf(" %zu token%s may be drawn, with %.3f%% of p; entropy %.3f bits\n", next->n_kept,
            next->n_kept == 1 ? "" : "s", 100 * next->mass, next->entropy_of_kept * BITS_PER_NAT);
 }
@@ -199,7 +230,7 @@ static void print_sampling(const Next *next) {
 /* What --draw drew. */
 static void show_drawn(Report *report, const Next *next) {
     if (next->draw == NOT_GIVEN) return;
-    if (report->json) {
+    if (is_json(report)) {
         json_object(report, "drawn");
         json_token(report, next->drawn);
         json_bool(report, "end", next->ends);
@@ -216,7 +247,7 @@ static void show_ablated(Report *report, const Next *next) {
     const Ablation *ablation = &next->ablation;
     char name[32];
     if (!next->ablate) return;
-    if (report->json) {
+    if (is_json(report)) {
         json_parts(report, "ablated", ablation);
         return;
     }
@@ -235,7 +266,7 @@ static bool show(Study *study, void *view, Error *error) {
     double entropy = next->distribution.entropy;
     (void)error;
     show_ablated(report, next);
-    if (report->json)
+    if (is_json(report))
         json_real(report, "entropy_nats", entropy);
     else
         print_styled(report, STYLE_DIM,
@@ -243,11 +274,11 @@ static bool show(Study *study, void *view, Error *error) {
                      after ? "; after: p once filtered" : "");
     table_show(report, &top_table, left_out, next->rows, next->n_top, sizeof *next->rows);
     if (next->tokens.n > 0) {
-        if (!report->json) putchar('\n');
+        if (!is_json(report)) putchar('\n');
         table_show(report, &named_table, left_out | CUMULATIVE, next->named, next->tokens.n,
                    sizeof *next->named);
     }
-    if (report->json) {
+    if (is_json(report)) {
         table_json_object(report, "after", &after_table, 0, next);
         show_drawn(report, next);
         return true;
@@ -265,20 +296,20 @@ static bool show(Study *study, void *view, Error *error) {
 
 static void free_next(void *view) { ablation_free(&((Next *)view)->ablation); }
 
-static const Next defaults = {
-    .n_top = TOP, .draw = NOT_GIVEN, .sampling = {.temperature = 1, .top_p = 1, .repeat_penalty = 1}};
+static bool check(const StudyOptions *options, const void *view, Error *error) {
+    uint64_t order;
+    (void)options;
+    return read_order(view, &order, error);
+}
+
+static const Next defaults = {.n_top = TOP, .draw = NOT_GIVEN, .sampling = SAMPLING_UNSET};
 
 #define AT(member) offsetof(Next, member)
 
 static const Option options[] = {
-    {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
-    {"--token", NULL, OPTION_LIST, AT(tokens)},
-    {"--draw", NULL, OPTION_SIZE, AT(draw), 0, 1e6},
-    {"--ablate", NULL, OPTION_TEXT, AT(ablate)},
-    {"--temp", NULL, OPTION_REAL, AT(sampling.temperature), 0, 1e9},
-    {"--top-k", NULL, OPTION_SIZE, AT(sampling.top_k), 0, 1e9},
-    {"--top-p", NULL, OPTION_REAL, AT(sampling.top_p), 0, 1},
-    {"--min-p", NULL, OPTION_REAL, AT(sampling.min_p), 0, 1},
+    {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000}, {"--token", NULL, OPTION_LIST, AT(tokens)},
+    {"--draw", NULL, OPTION_SIZE, AT(draw), 0, 1e6},  {"--ablate", NULL, OPTION_TEXT, AT(ablate)},
+    {"--samplers", NULL, OPTION_TEXT, AT(samplers)},  SAMPLING_OPTIONS(Next, sampling),
 };
 
 const View view_next = {
@@ -292,11 +323,14 @@ const View view_next = {
         "  --token T       this token too (a text, or #id); may be given several times\n"
         "  --temp X        divide the logits by X (1)     --top-k N   keep the N likeliest (0: all)\n"
         "  --top-p X       keep this mass (1: all)        --min-p X   keep p >= X * the best p (0: all)\n"
+        "  --repeat-penalty X, --presence-penalty X, --frequency-penalty X, --repeat-last-n N, --samplers LIST\n"
+        "                  as of ./run: what the text's own tokens pay, and the order of all these\n"
         "  --draw K        draw what ./run would as its token K (from 0), with these and --seed, where the\n"
-        "                  text has its tokens before that\n"
+        "                  text has its tokens before that; without them as the file asks, as ./run does\n"
         "  --ablate LIST   without these: L3H7, L3 (a layer's heads), L3MLP, L3H7=0.5 (half of it)\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
+    .check = check,
     .defaults = &defaults,
     .size = sizeof(Next),
     .compute = compute,

@@ -1,4 +1,5 @@
 /* What the page is drawn from, as JSON: docs/JSON.md names its members. */
+#include "sampling.h"
 #include "views/page.h"
 
 #include <math.h>
@@ -320,6 +321,34 @@ static void json_layers(Report *report, const Page *page) {
     json_end_array(report);
 }
 
+/* "sampling": how the file asks to be sampled from, and what is usual where it does not; null if it makes no sense. */
+static void json_sampling(Report *report, const Page *page) {
+    static const char *const origins[] = {[ORIGIN_USUAL] = "default", [ORIGIN_FILE] = "file"};
+    SamplerOptions options = SAMPLING_UNSET;
+    SamplingFields found;
+    if (!sampling_settle(&options, model_checkpoint(page->study->model), &found, NULL)) {
+        json_null(report, "sampling");
+        return;
+    }
+    json_object(report, "sampling");
+    json_array(report, "options");
+    for (size_t i = 0; i < N_SAMPLING_FIELDS; i++) {
+        json_object(report, NULL);
+        json_text(report, "name", found.fields[i].name, SIZE_MAX);
+        json_real(report, "value", found.fields[i].value);
+        json_text(report, "from", origins[found.fields[i].origin], SIZE_MAX);
+        json_end_object(report);
+    }
+    json_end_array(report);
+    json_text(report, "order_from", origins[found.order], SIZE_MAX);
+    json_array(report, "not_done");
+    for (size_t i = 0; i < found.n_passed_over; i++) json_text(report, NULL, found.passed_over[i], SIZE_MAX);
+    for (size_t i = 0; i < found.n_not_done && i < MAX_NOT_DONE; i++)
+        json_text(report, NULL, found.not_done[i].data, found.not_done[i].n);
+    json_end_array(report);
+    json_end_object(report);
+}
+
 static void json_model(Report *report, const Page *page) {
     const Config *config = page->config;
     json_text(report, "version", ATTN_VERSION, SIZE_MAX);
@@ -329,6 +358,7 @@ static void json_model(Report *report, const Page *page) {
     if (page->ranged) json_int(report, "from", (int64_t)page->from);
     if (page->ranged) json_int(report, "to", (int64_t)page->to);
     json_real(report, "temperature", (double)page->temp);
+    json_sampling(report, page);
     json_rounded(report, "temperature_step", (double)TEMPERATURE_STEP);
     json_int(report, "n_layer", (int64_t)config->n_layer);
     json_int(report, "n_head", (int64_t)config->n_head);

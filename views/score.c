@@ -253,7 +253,7 @@ static const Table likelier_table = TABLE("likelier", likelier_columns);
 static void show_likelier(Report *report, const char *key, const void *cell) {
     const Row *row = cell;
     (void)key;
-    if (report->json) {
+    if (is_json(report)) {
         table_show(report, &likelier_table, 0, row->likelier, row->n_likelier, sizeof *row->likelier);
         return;
     }
@@ -269,7 +269,7 @@ static void show_likelier(Report *report, const char *key, const void *cell) {
 
 static void show_word(Report *report, const char *key, const void *row) {
     const Word *word = row;
-    if (report->json) {
+    if (is_json(report)) {
         const size_t *offsets = word->text->offsets + word->position;
         json_text(report, key, word->text->bytes + *offsets, offsets[word->n] - *offsets);
         return;
@@ -308,7 +308,7 @@ static const Table token_table = TABLE("positions", token_columns), word_table =
 
 /* What the tables list: chunks, or tokens and words (for people one of these). */
 static void show_tables(Report *report, const Score *score) {
-    bool json = report->json, tokens = !score->chunks && (json || !score->words);
+    bool json = is_json(report), tokens = !score->chunks && (json || !score->words);
     if (!json)
         print_styled(report, STYLE_DIM, "%s\n",
                      score->chunks  ? "bits: mean surprisal in the chunk; perplexity: of all chunks so far"
@@ -345,12 +345,12 @@ static bool show(Study *study, void *view, Error *error) {
     const Score *score = view;
     Report *report = &study->report;
     (void)error;
-    if (report->json) {
+    if (is_json(report)) {
         json_int(report, "n_ctx", (int64_t)score->n_ctx);
         json_int(report, "n_windows", (int64_t)score->n_windows);
     }
     show_tables(report, score);
-    if (report->json)
+    if (is_json(report))
         json_totals(report, &score->totals, false);
     else
         print_totals(report, score);

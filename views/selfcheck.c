@@ -292,7 +292,7 @@ static bool show(Study *study, void *view, Error *error) {
     Report *report = &study->report;
     for (size_t i = 0; i < N_CHECKS && !failed; i++)
         if (!checks[i].passed) failed = &checks[i];
-    if (report->json) {
+    if (is_json(report)) {
         table_show(report, &checks_table, 0, checks, N_CHECKS, sizeof *checks);
         json_bool(report, "passed", !failed);
     } else {

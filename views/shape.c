@@ -325,7 +325,7 @@ static bool show(Study *study, void *view, Error *error) {
     const Config *config = &shape->config;
     Report *report = &study->report;
     (void)error;
-    if (report->json) {
+    if (is_json(report)) {
         json_shape(report, shape);
         return true;
     }

@@ -37,7 +37,7 @@ static const Table table = TABLE(NULL, columns);
 static bool show(Study *study, void *own, Error *error) {
     const TokensView *view = own;
     (void)error;
-    if (!study->report.json)
+    if (!is_json(&study->report))
         table_show(&study->report, &table, 0, view->rows, study->subject.tokens.n, sizeof *view->rows);
     return true;
 }

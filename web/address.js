@@ -3,7 +3,7 @@
  */
 
 const Address = (() => {
-  const NAMES = { text: 't', written: 'w', query: 'p', shape: 'v', by: 'b', noSink: 's0', temperature: 'T', topP: 'P', seed: 's', theme: 'theme', large: 'big', language: 'lang', tour: 'tour' };
+  const NAMES = { text: 't', written: 'w', query: 'p', shape: 'v', by: 'b', noSink: 's0', temperature: 'T', topP: 'P', plainSteps: 'f0', seed: 's', theme: 'theme', large: 'big', language: 'lang', tour: 'tour' };
   const MAX_FACTOR = 10;
   const NAME_LENGTH = 40; // of a saved file's, letters
   const initial = { ...state, pinned: false };
@@ -12,7 +12,7 @@ const Address = (() => {
     const fields = new URLSearchParams();
     for (const [key, name] of Object.entries(NAMES)) {
       const value = state[key];
-      const standard = key === 'query' ? (run ? run.n - 1 : null) : initial[key];
+      const standard = { query: run ? run.n - 1 : null, ...Sampling.beginning() }[key] ?? initial[key];
       if (value !== null && value !== standard) fields.set(name, value === true ? '1' : String(value));
     }
     if (state.pinned) fields.set('h', state.heads.join(','));
@@ -48,6 +48,7 @@ const Address = (() => {
     if (fields.get('s0') === '1') take('noSink', true);
     take('temperature', number('T', 0, 10));
     take('topP', number('P', 0.05, 1));
+    if (fields.get('f0') === '1') take('plainSteps', true);
     take('seed', whole('s', 0, 999999999));
     if (fields.get('big') === '1') take('large', true);
     take('theme', oneOf('theme', 'light', 'dark'));
@@ -83,6 +84,7 @@ const Address = (() => {
     state.off = source.kind !== 'frozen' || keyOfOff(off) === run.without?.key ? off : {}; // what nobody can compute
     if (state.part && !isPart(state.part)) state.part = null;
     state.query = Math.max(0, Math.min(state.query, run.n - 1));
+    if (state.temperature === null) return;
     const { temperature_step: step } = run.facts; // the page knows the temperatures of its slider
     const steps = Math.min(Math.round(state.temperature / step), run.next[state.query].rest.length);
     state.temperature = Number((steps * step).toFixed(6));

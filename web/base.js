@@ -25,8 +25,9 @@ const state = {
   by: 'weight', // or 'value'
   noSink: false,
   off: {}, // {name of a head or MLP: factor}
-  temperature: 1,
-  topP: 1,
+  temperature: null, // null: as Sampling begins; so is top-p
+  topP: null,
+  plainSteps: false, // without what else the file asks for
   seed: 1,
   theme: 'system',
   large: false, // for a projector

@@ -14,24 +14,84 @@ function distributionAfter(position, of = shownRun()) {
 }
 
 /*
- * What a sampler draws from: {p: of each of `top`, kept: how many tokens, null when it is more than are listed}. Top-p keeps
- * the likeliest tokens until they hold that share; then temperature divides their logits, as `study next` does.
- * Temperature 0 draws the likeliest.
+ * How text is drawn. A page begins with what the model's file asks for: where it names any option, with all that ./run would
+ * take, and else with temperature 1 and all tokens. What is chosen on the page goes before it.
  */
-function drawnFrom(position, temperature, topP) {
+const Sampling = (() => {
+  const FILTERS = ['top-k', 'min-p'];
+  const PENALTIES = ['repeat-penalty', 'presence-penalty', 'frequency-penalty'];
+  const OFF = { temp: 1, 'top-k': 0, 'top-p': 1, 'min-p': 0, 'repeat-penalty': 1, 'repeat-last-n': 64, 'presence-penalty': 0, 'frequency-penalty': 0 };
+  const ORDER = 'penalties;top_k;top_p;min_p;temperature';
+
+  const wishes = () => run?.facts.sampling ?? null; // null: nothing that makes sense
+  const optionOf = (name) => wishes()?.options.find((option) => option.name === name);
+  const hasOrder = () => wishes()?.order_from === 'file';
+  const speaks = () => hasOrder() || (wishes()?.options.some(({ from }) => from === 'file') ?? false);
+  const begins = (name) => (speaks() ? optionOf(name).value : OFF[name]);
+  const notOff = (names) => names.filter((name) => begins(name) !== OFF[name]);
+  const beginning = () => ({ temperature: begins('temp'), topP: begins('top-p') || 1 }); // top-p 0 keeps all, too
+  return {
+    beginning,
+    isFromFile: (name) => optionOf(name)?.from === 'file',
+    temperature: () => state.temperature ?? beginning().temperature,
+    topP: () => state.topP ?? beginning().topP,
+    topK: () => (state.plainSteps ? 0 : begins('top-k')),
+    minP: () => (state.plainSteps ? 0 : begins('min-p')),
+    /* What the file asks for beyond temperature and top-p: [name, value] each; and whether the steps come in an order of its own. */
+    others: () => notOff([...FILTERS, ...PENALTIES]).map((name) => [name, begins(name)]),
+    hasOrder,
+    notDone: () => wishes()?.not_done ?? [],
+    /* Whether the page does not know what they do to the numbers that it has. */
+    isUnknown: () => !state.plainSteps && (hasOrder() || notOff(PENALTIES).length > 0),
+    /* Those of `study next --draw`, which takes the others from the file. */
+    options: () => {
+      const plain = state.plainSteps || !wishes();
+      const values = { ...(plain ? OFF : {}), temp: Sampling.temperature(), 'top-p': Sampling.topP() };
+      return [...Object.entries(values).flatMap(([name, value]) => [`--${name}`, String(value)]), ...(plain ? ['--samplers', ORDER] : [])];
+    },
+  };
+})();
+
+/*
+ * ln Σ exp((logit − max)/T) of the tokens that are not listed: as the page holds it for the temperatures of the slider; between
+ * them by 1/T, at whose 0 it is the logarithm of their number.
+ */
+function logRestAt(position, temperature) {
+  const { rest, top } = shownRun().next[position];
+  const { temperature_step: step, n_vocab: nVocab } = run.facts;
+  const knots = [...rest.map((log, i) => [1 / (step * (i + 1)), log ?? -Infinity]), [0, Math.log(nVocab - top.length / 2)]];
+  const exact = knots.find(([x]) => Math.abs(x * temperature - 1) < 1e-5);
+  if (exact) return { logRest: exact[1], exact: true };
+  const at = knots.findIndex(([x]) => x < 1 / temperature);
+  const [[cold, from], [warm, to]] = [knots[Math.max(0, at - 1)], knots[at]];
+  const share = at === 0 || from === -Infinity ? 0 : (cold - 1 / temperature) / (cold - warm);
+  return { logRest: share === 0 ? from : from + share * (to - from), exact: false };
+}
+
+/*
+ * What a sampler draws from: {p: of each of `top`, kept: how many tokens, null when it is more than are listed}. Top-k keeps
+ * the likeliest; top-p the likeliest of these until they hold that share; min-p those that have that share of the best; then
+ * temperature divides their logits, as `study next` does. Temperature 0 draws the likeliest.
+ */
+function drawnFrom(position, { temperature, topP, topK, minP }) {
   const { top } = distributionAfter(position);
-  const { rest } = shownRun().next[position];
+  const nVocab = run.facts.n_vocab;
   if (temperature === 0) return { p: top.map((_, i) => (i === 0 ? 1 : 0)), kept: 1 };
   const all = topP >= 1;
+  const most = topK > 0 ? Math.min(topK, nVocab) : nVocab;
+  const listed = Math.min(most, top.length);
+  const mass = most <= top.length ? top.slice(0, most).reduce((sum, { p }) => sum + p, 0) : 1;
   let held = 0;
   let kept = 0;
-  while (kept < top.length && (all || held <= topP)) held += top[kept++].p;
-  const further = all || held <= topP; // tokens that are not listed are kept, too: all, or by their share
-  const logRest = rest[Math.round(temperature / run.facts.temperature_step) - 1];
-  const restSum = !further || logRest === null ? 0 : Math.exp(logRest) * (all ? 1 : (topP - held) / (1 - held));
+  while (kept < listed && (all || held <= topP * mass)) held += top[kept++].p;
+  const reached = kept;
+  while (kept > 1 && top[kept - 1].p < minP * top[0].p) kept--;
+  const further = kept === reached && most > top.length && (all || held <= topP); // tokens that are not listed are kept, too
+  const { logRest, exact } = further ? logRestAt(position, temperature) : { logRest: -Infinity, exact: true };
   const powers = top.map((token, i) => (i < kept ? Math.exp((token.logit - top[0].logit) / temperature) : 0));
-  const sum = powers.reduce((a, b) => a + b, restSum);
-  return { p: powers.map((power) => power / sum), kept: further && !(all && top.length === run.facts.n_vocab) ? null : kept, all, approximate: further && !all };
+  const sum = powers.reduce((a, b) => a + b, Math.exp(logRest) * (all ? 1 : (topP - held) / (1 - held)));
+  const everything = all && most === nVocab && minP === 0;
+  return { p: powers.map((power) => power / sum), kept: further ? null : kept, all: everything, approximate: further && !(everything && exact) };
 }
 
 /* Texts that were tried, so that one can go back to each; the tree is made of which begins another. */
@@ -51,22 +111,44 @@ function remember(...texts) {
 
   temperature.addEventListener('input', () => change({ temperature: Number(temperature.value) }));
   topP.addEventListener('input', () => change({ topP: Number(topP.value) }));
-  byId('next-reset').addEventListener('click', () => change({ temperature: 1, topP: 1 }));
+  byId('plain-steps').addEventListener('change', (event) => change({ plainSteps: !event.target.checked }));
+  byId('next-reset').addEventListener('click', () => change({ temperature: null, topP: null, plainSteps: false }));
   byId('seed').addEventListener('change', (event) => change({ seed: Math.max(0, Math.round(Number(event.target.value)) || 0) }));
 
-  const isFiltered = () => state.temperature !== 1 || state.topP < 1;
+  const isFiltered = () => Sampling.temperature() !== 1 || Sampling.topP() < 1 || Sampling.topK() > 0 || Sampling.minP() > 0 || Sampling.isUnknown();
+  const shownNumber = (value, digits) => (Math.abs(value - value.toFixed(digits)) < 1e-5 ? value.toFixed(digits) : String(Number(value.toPrecision(3))));
+
+  /* The sliders, and what of all this is the file's. */
+  function drawControls() {
+    const [chosen, begun] = [{ temperature: Sampling.temperature(), topP: Sampling.topP() }, Sampling.beginning()];
+    const set = (slider, value, digits) => {
+      slider.value = value;
+      byId(`${slider.id}-value`).value = shownNumber(value, digits);
+      slider.setAttribute('aria-valuetext', shownNumber(value, digits));
+    };
+    temperature.step = run.facts.temperature_step;
+    temperature.max = run.facts.temperature_step * run.next[state.query].rest.length;
+    set(temperature, chosen.temperature, 1);
+    set(topP, chosen.topP, 2);
+    byId('seed').value = state.seed;
+    byId('next-reset').disabled = chosen.temperature === begun.temperature && chosen.topP === begun.topP && !state.plainSteps;
+    const others = Sampling.others().map(([name, value]) => `${name} ${shownNumber(value, 0)}`);
+    if (Sampling.hasOrder()) others.push(say('own order'));
+    byId('other-steps').hidden = others.length === 0;
+    byId('plain-steps').checked = !state.plainSteps;
+    byId('other-steps-words').textContent = say('other steps', others.join(', '));
+    const askedFor = [['temp', 'temperature', 'temperature'], ['top-p', 'topP', 'top-p']].filter(([name, key]) => Sampling.isFromFile(name) && chosen[key] === begun[key]).map(([, , words]) => say(words));
+    const notes = askedFor.length > 0 ? [say('as asked', askedFor.join(', '))] : [];
+    if (Sampling.notDone().length > 0) notes.push(say('not done', visible(Sampling.notDone().join(', '))));
+    byId('sampling-note').textContent = notes.join(' ');
+    byId('sampling-note').hidden = notes.length === 0;
+  }
 
   function drawAll() {
     const { entropy, top } = distributionAfter(state.query);
-    const drawn = drawnFrom(state.query, state.temperature, state.topP);
-    temperature.step = run.facts.temperature_step;
-    temperature.max = run.facts.temperature_step * run.next[state.query].rest.length;
-    temperature.value = state.temperature;
-    topP.value = state.topP;
-    byId('seed').value = state.seed;
-    byId('temperature-value').value = state.temperature.toFixed(1);
-    byId('top-p-value').value = state.topP.toFixed(2);
-    byId('next-reset').disabled = !isFiltered();
+    const drawn = drawnFrom(state.query, { temperature: Sampling.temperature(), topP: Sampling.topP(), topK: Sampling.topK(), minP: Sampling.minP() });
+    drawn.approximate ||= Sampling.isUnknown();
+    drawControls();
     byId('next-title').textContent = say('next', isolate(labelOf(state.query)));
     drawBars(top, drawn);
     byId('next-summary').textContent = `${say('openness', bits(entropy), Math.exp(entropy).toFixed(1), run.facts.n_vocab)}${isChanged() ? ` ${say('points note')}` : ''}`;
@@ -121,7 +203,8 @@ function remember(...texts) {
     const notes = [say('table note', top.length, percent(held), run.facts.n_vocab - top.length)];
     if (isFiltered()) {
       notes.push(say('drawn note'));
-      if (state.temperature === 0) notes.push(say('drawn best'));
+      if (Sampling.isUnknown()) notes.push(say('drawn otherwise'));
+      else if (Sampling.temperature() === 0) notes.push(say('drawn best'));
       else if (drawn.all) notes.push(say('drawn all'));
       else if (drawn.kept === null) notes.push(say('drawn unknown', top.length));
       else notes.push(say('drawn some', drawn.kept));
@@ -147,7 +230,7 @@ function remember(...texts) {
   }
 
   /*
-   * A token at a time, as `run -s SEED --temp X --top-p P` draws them behind the same prompt, but with the changes made;
+   * A token at a time, as `run -s SEED` draws them behind the same prompt with these options, but with the changes made;
    * `drawn` says how many numbers it has drawn already.
    */
   function drawOne() {
@@ -155,7 +238,7 @@ function remember(...texts) {
       stop(say('context full', run.facts.n_ctx));
       return;
     }
-    const options = ['--draw', String(writing.drawn), '--seed', String(state.seed), '--temp', String(state.temperature), '--top-p', String(state.topP), '--top', '1'];
+    const options = ['--draw', String(writing.drawn), '--seed', String(state.seed), ...Sampling.options(), '--top', '1'];
     if (Object.keys(state.off).length > 0) options.push('--ablate', keyOfOff(state.off));
     want('drawn', asked('next', ...options), ({ drawn }) => {
       if (!writing) return;
@@ -239,6 +322,6 @@ function remember(...texts) {
 
   const shorten = (text) => (text.length > 60 ? `${text.slice(0, 28)}…${text.slice(-28)}` : text);
 
-  addPart(['query', 'run', 'changes', 'off', 'temperature', 'topP', 'seed', 'source'], drawAll);
+  addPart(['query', 'run', 'changes', 'off', 'temperature', 'topP', 'plainSteps', 'seed', 'source'], drawAll);
   addPart(['tree', 'text'], drawTree, 'always');
 })();

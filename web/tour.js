@@ -80,7 +80,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
   const headBox = () => `#boxes .box[data-part="${story.head}"]`;
   const steps = [
     { at: '#sentence', set: () => ({ query: run.n - 1, off: {} }), seen: () => ['#tokens', '#token'] },
-    { at: '#next', set: () => ({ query: run.n - 1, off: {}, temperature: 1, topP: 1 }), seen: () => ['#expected li', '#temperature'] },
+    { at: '#next', set: () => ({ query: run.n - 1, off: {}, temperature: 1, topP: 1, plainSteps: Sampling.others().length > 0 || Sampling.hasOrder() }), seen: () => ['#expected li', '#temperature'] },
     { at: '#look', set: large('steps'), step: 1, seen: () => ['#step-choice', answer()] },
     { at: '#look', set: large('steps'), step: 4, seen: () => ['#step-choice', answer()] },
     { at: '#look', set: large('writes'), seen: () => ['#written h3', '#written li'] },

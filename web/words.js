@@ -90,6 +90,10 @@ const WORDS = {
   'top-p': ['Top-p', 'Top-p'],
   seed: ['Seed', '种子'],
   reset: ['Reset', '复位'],
+  'as asked': ['{0}: as the file asks.', '{0}：按文件的要求。'],
+  'other steps': ['also {0}, as the file asks', '另有 {0}（按文件的要求）'],
+  'own order': ['an order of its own', '自己的步骤顺序'],
+  'not done': ['The file also asks for {0}, which is not done here.', '文件还要求 {0}，此处不做。'],
   write: ['Write ▸', '续写 ▸'],
   stop: ['Stop', '停'],
   'one token': ['One token', '写一个'],
@@ -108,6 +112,7 @@ const WORDS = {
   'drawn best': ['at temperature 0 always the likeliest token.', '温度为 0 时总取最可能的词元。'],
   'drawn all': ['every token can be drawn.', '每个词元都可能被抽到。'],
   'drawn unknown': ['more than {0} tokens can be drawn (how many is not in this page).', '可能抽到的词元超过 {0} 个（具体多少不在此页）。'],
+  'drawn otherwise': ['about: what the file asks for further is done only where the model writes.', '仅为近似：文件另外要求的步骤只在模型续写时进行。'],
   'drawn some': ['{0} can be drawn.', '有 {0} 个可能被抽到。'],
 
   changes: ['What is switched off', '关闭了什么'],

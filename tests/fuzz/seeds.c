@@ -260,6 +260,7 @@ static const char *const on_models[] = {
     "study case a",
     "study tokens a -p ab --ids 4,5",
     "study next a -p abc --draw 2 --temp 1 --json",
+    "study next a -p abcab --draw 1 --repeat-penalty 2 --samplers penalties;top_k --ascii",
     "study view a -p abc --json --from 1 --parts predictions,patterns,writes --ablate L0H0=0.5,L0MLP",
     "study view a -p abc --json --parts lens --from 0 --to 2 --query 1",
     "study view a --ids 4,5,6 --json --parts text,repeat,writes --layers 0",
