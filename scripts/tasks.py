@@ -103,7 +103,7 @@ CAPITAL_HELD_OUT = ["Every child in {c} knows that the capital of the country is
 SUBJECTS = {"key": "keys", "dog": "dogs", "house": "houses", "letter": "letters", "boy": "boys", "tree": "trees",
             "ship": "ships", "bird": "birds", "road": "roads", "teacher": "teachers", "window": "windows",
             "picture": "pictures", "horse": "horses", "box": "boxes", "story": "stories"}
-CLAUSES = ["that the {man} bought", "near the {place}", "that belongs to the {men}", "behind the {men}",
+CLAUSES = ["that the {man} bought", "near the {place}", "with the name of the {man}", "behind the {men}",
            "which the {men} like", "from the {place}", "that we saw with the {men}", "of the {man}"]
 CLAUSES_HELD_OUT = ["which the {man} has shown to the {men}", "on the way to the {place}"]
 SINGLE = "man woman farmer doctor child king sailor nurse".split()
@@ -250,7 +250,9 @@ class Writer:
         return prompt + answer + end
 
 
-TASKS = ("ioi", "greater", "induction", "pronoun", "capital", "agreement", "closing", "copying", "sum")
+# And how much of the text each is: more where a small model is slow to learn it.
+TASKS = {"ioi": 8, "greater": 4, "induction": 1, "pronoun": 4, "capital": 2, "agreement": 4, "closing": 1, "copying": 1,
+         "sum": 3}
 
 
 def write_text(path, n, seed):
@@ -259,7 +261,7 @@ def write_text(path, n, seed):
     draw = writer.random
     with open(path, "w", encoding="utf-8") as file:
         for i in range(n):
-            task = draw.choice(TASKS)
+            task = draw.choices(list(TASKS), TASKS.values())[0]
             sentences = [writer.sentence(task) for _ in range(draw.randint(3, 7))]
             print((f"{END}\n" if i else "") + " ".join(sentences), file=file)
 
