@@ -238,18 +238,28 @@ class Muon(torch.optim.AdamW):
     @torch.no_grad()
     def step(self):
         for group in self.param_groups:
-            for p in group["params"] if group["muon"] else []:
-                state = self.state[p]
-                if not state:
-                    state.update(step=torch.tensor(0.0), momentum=torch.zeros_like(p))  # AdamW looks for a step
-                momentum = state["momentum"].lerp_(p.grad, 0.05)
-                rows, columns = p.shape
-                parts = 3 if rows == 3 * columns else 1  # Q, K and V lie in one matrix
-                update = orthogonal(p.grad.lerp(momentum, 0.95).view(parts, -1, columns))
-                p.mul_(1 - group["lr"] * group["weight_decay"])
-                p.add_(update.view_as(p), alpha=-0.2 * math.sqrt(max(update.shape[1:])) * group["lr"])
-                p.grad = None  # AdamW passes it by
+            if group["muon"]:
+                self.move(group)
         super().step()
+
+    def move(self, group):
+        """All matrices of one shape at once."""
+        moves = {}
+        for p in group["params"]:
+            state = self.state[p]
+            if not state:
+                state.update(step=torch.tensor(0.0), momentum=torch.zeros_like(p))  # AdamW looks for a step
+            momentum = state["momentum"].lerp_(p.grad, 0.05)
+            rows, columns = p.shape
+            parts = 3 if rows == 3 * columns else 1  # Q, K and V lie in one matrix
+            update = p.grad.lerp(momentum, 0.95).view(parts, -1, columns)
+            moves.setdefault(update.shape[1:], []).append((p, update))
+            p.grad = None  # AdamW passes it by
+        for shape, pairs in moves.items():
+            updates = orthogonal(torch.cat([update for _, update in pairs])).split([len(update) for _, update in pairs])
+            for (p, _), update in zip(pairs, updates):
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.add_(update.reshape(p.shape), alpha=-0.2 * math.sqrt(max(shape)) * group["lr"])
 
 
 def orthogonal(g):
