@@ -182,13 +182,13 @@ def prepare(args):
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = load_or_train_tokenizer(out / "tokenizer.json", args)
     with multiprocessing.Pool(args.jobs, start_worker, [tokenizer.to_json()]) as pool:
-        def encode(path):
-            return Encoded(pool, args.jobs, documents(path), out / (pathlib.Path(path).name.split(".")[0] + ".tmp"))
+        def encode(path, name):
+            return Encoded(pool, args.jobs, documents(path), out / f"{name}.tmp")
 
-        extra = encode(args.extra)
-        between = [(extra, args.repeat)] + ([(encode(args.once), 1)] if args.once else [])
-        parts = [encode(find(args.corpus, name)) for name in TRAIN]
-        held_out = [encode(find(args.corpus, name)) for name in HELD_OUT]
+        extra = encode(args.extra, "extra")
+        between = [(extra, args.repeat)] + ([(encode(args.once, "once"), 1)] if args.once else [])
+        parts = [encode(find(args.corpus, name), name) for name in TRAIN]
+        held_out = [encode(find(args.corpus, name), name) for name in HELD_OUT]
     share = args.megabytes * 1e6 / len(parts) if args.megabytes else np.inf
     chosen = [(part, np.tile(part.readable(share), times)) for part, times in zip(parts, (args.wiki_repeat, 1))]
     summary = {"train": write(out / "train.bin", mix(chosen, between, args.seed), tokenizer.end)}

@@ -3,16 +3,16 @@
 
     scripts/speak.py weights/model.gguf --corpus ../shared/corpus
     scripts/speak.py weights/model.gguf --only texts -o texts.txt    # the texts, to be read aloud
-    scripts/speak.py weights/model.gguf --only texts --temp 0.5      # what run would do with other options
+    scripts/speak.py weights/model.gguf --only texts -- --temp 0.5   # what run would do with other options
 
-texts: 20 prompts with 10 seeds each, the default options or those given here, 60 tokens. Unknown words are those that no training text
-has (wiki-train, books-train, our passages, the tasks; the last word is left out, for it may be cut). A text comes back
-where four words stand in the same order again within 60 words. A sentence has ended where . ! or ? stands, with
+texts: 20 prompts with 10 seeds each, 60 tokens, with the default options or those behind --. Unknown words are those that
+no training text has: wiki-train, books-train, our passages, the invented names of the tasks. The last word is left
+out, for it may be cut. A text comes back where four words stand in the same order again within 60 words. A sentence has ended where . ! or ? stands, with
 or without a quotation mark.
 
 questions: each line of questions.tsv is a prompt and the word that comes next (the greedy text begins with it).
 
-tasks: of each held-out pair of tasks.py, whether the right answer is likelier than the wrong one.
+tasks: of the held-out pairs of tasks.py, how many right answers are likelier than the wrong ones.
 """
 import argparse
 import json
@@ -53,9 +53,8 @@ def known_words(corpus):
         raise SystemExit(f"{corpus}: holds neither wiki-train nor books-train")
     for path in HERE.glob("passages/*.txt"):
         known.update(words_of(path.read_text(encoding="utf-8")))
-    with tempfile.TemporaryDirectory() as folder:
-        tasks.write_text(f"{folder}/text", 5000, 1)
-        known.update(words_of(pathlib.Path(folder, "text").read_text(encoding="utf-8")))
+    known.update(first + second for first in tasks.SYLLABLES for second in ("", *tasks.SYLLABLES))
+    known.update(words_of(" ".join(tasks.MEN + tasks.WOMEN + tasks.WORDS)))
     return known
 
 
@@ -76,7 +75,7 @@ def comes_back(words, n=4, reach=60):
 
 
 def measure_texts(run, model, corpus, n_seeds, output, options):
-    texts = [(prompt, ask(run, model, prompt, "-n", 60, "-s", seed, *options)["text"])
+    texts = [(prompt, ask(run, model, prompt, "-n", 60, *options, "-s", seed)["text"])
              for prompt in PROMPTS for seed in range(1, n_seeds + 1)]
     if output:
         with open(output, "w", encoding="utf-8") as file:
@@ -105,32 +104,40 @@ def measure_questions(run, model, path, verbose):
     print(f"questions, first word right       {100 * right / len(lines):6.1f} %   {right} of {len(lines)}")
 
 
-def logprob(run, model, prompt, answer, folder):
-    """log p of the answer after the prompt."""
-    def tokens(text):
-        out = subprocess.run([run, model, "-p", text, "--tokens"], check=True, stdout=subprocess.PIPE).stdout
-        return [int(id) for id in out.split()]
+def tokens_of(run, model, text):
+    out = subprocess.run([run, model, "-p", text, "--tokens"], check=True, stdout=subprocess.PIPE).stdout
+    return [int(id) for id in out.split()]
 
-    ids, before = tokens(prompt + answer), len(tokens(prompt))
-    subprocess.run([run, model, "-p", prompt + answer, "-n", "0", "--logits", f"{folder}/logits.npy"], check=True,
+
+def logprob(run, model, text, ids, first, folder):
+    """log p of the text's tokens from the place `first`, after those before."""
+    subprocess.run([run, model, "-p", text, "-n", "0", "--logits", f"{folder}/logits.npy"], check=True,
                    stdout=subprocess.DEVNULL)
-    logits = np.load(f"{folder}/logits.npy").astype(np.float64)[before - 1:-1]
+    logits = np.load(f"{folder}/logits.npy").astype(np.float64)[first - 1:-1]
     top = logits.max(1, keepdims=True)
     logits -= top + np.log(np.exp(logits - top).sum(1, keepdims=True))
-    return logits[np.arange(len(logits)), ids[before:]].sum()
+    return logits[np.arange(len(logits)), ids[first:]].sum()
+
+
+def is_right(run, model, clean, answer, wrong, folder):
+    """Both texts are scored from the first token in which they differ: an answer may grow together with the prompt."""
+    texts = clean + answer, clean + wrong
+    ids = [tokens_of(run, model, text) for text in texts]
+    first = next(i for i, pair in enumerate(zip(*ids)) if pair[0] != pair[1])
+    right, other = (logprob(run, model, text, own, first, folder) for text, own in zip(texts, ids))
+    return right > other
 
 
 def measure_tasks(run, model, n):
     with tempfile.TemporaryDirectory() as folder:
         for task in tasks.TASKS:
             pairs = [pair for pair in tasks.pairs(task, n, 7) if pair[4] == "held-out"]
-            right = sum(logprob(run, model, clean, answer, folder) > logprob(run, model, clean, wrong, folder)
-                        for clean, _, answer, wrong, _ in pairs)
+            right = sum(is_right(run, model, clean, answer, wrong, folder) for clean, _, answer, wrong, _ in pairs)
             print(f"task {task:28} {100 * right / len(pairs):6.1f} %   {right} of {len(pairs)}", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("model")
     parser.add_argument("--run", default="./run", help="the engine (./run)")
     parser.add_argument("--corpus", help="folder of wiki-train and books-train, for the unknown words")
@@ -139,9 +146,10 @@ def main():
     parser.add_argument("-n", type=int, default=100, help="held-out pairs of each task (100)")
     parser.add_argument("-o", "--output", metavar="FILE", help="keep the texts")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the questions that went wrong")
-    args, options = parser.parse_known_args()
+    parser.add_argument("options", nargs="*", help="behind --: options of run, for the texts")
+    args = parser.parse_args()
     if args.only in (None, "texts"):
-        measure_texts(args.run, args.model, args.corpus, args.seeds, args.output, options)
+        measure_texts(args.run, args.model, args.corpus, args.seeds, args.output, args.options)
     if args.only in (None, "questions"):
         measure_questions(args.run, args.model, HERE / "questions.tsv", args.verbose)
     if args.only in (None, "tasks"):

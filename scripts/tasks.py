@@ -7,8 +7,8 @@
 A pair is a line of five columns: clean, corrupted, answer, wrong, split. After the clean prompt `answer` comes next,
 after the corrupted one, of as many words, it is `wrong` or open. Both are texts as they follow the prompt, with the
 space before. In the split `seen` names and frames are those of the training text, though hardly ever together;
-in `held-out` the frame, and of names, words or sums one at least, never stand in it. (A country cannot be held out, nor
-can a bracket: there only frames are.)
+in `held-out` the frame never stands in it, nor do the names, words and syllables. (A country cannot be held out, a
+bracket or a number: there only frames are, and five sums.)
 
 | task | asks for |
 |---|---|
@@ -67,6 +67,7 @@ GREATER = ["The {noun} lasted from the year {a} to the year {century}",
            "They lived here from {a} until {century}"]
 GREATER_HELD_OUT = ["The {noun} went on from the year {a} until the year {century}",
                     "The {noun} of {a} was over in {century}"]
+CENTURIES = ("15", "16", "17", "18", "19")  # " 18" and " 19" grow together with a digit in the default vocabulary
 NOUNS = "war siege journey reign strike peace drought trial plan quarrel".split()
 NOUNS_HELD_OUT = "voyage project dispute".split()
 
@@ -122,6 +123,7 @@ COPYING = ["{list}. Again: {again}", "She wrote {list}. Then she wrote once more
 COPYING_HELD_OUT = ["He read {list}, and his friend read {again}", "The song goes {list}. Sing it: {again}"]
 NUMBERS = "zero one two three four five six seven eight nine".split()
 SUM = ["{a} + {b} =", "{A} and {b2} make", "If you add {a} and {b}, you get", "What is {a} plus {b}? It is"]
+SUM_HELD_OUT = ["The sum of {a} and {b} is", "{A} plus {b2} is"]
 IN_WORDS = NUMBERS + "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen".split()
 
 
@@ -131,8 +133,8 @@ def kept(items, held_out):
 
 
 def sum_held_out(a, b):
-    """One pair of ten; the same two numbers the other way round are in the training text."""
-    return a > b and (3 * a + 7 * b) % 5 == 0
+    """5 + 0 to 9 + 4; the same two numbers the other way round are in the training text."""
+    return a - b == 5
 
 
 class Writer:
@@ -141,6 +143,7 @@ class Writer:
     def __init__(self, seed, held_out):
         self.random, self.held_out = random.Random(seed), held_out
         self.names = kept(MEN, held_out), kept(WOMEN, held_out)
+        self.centuries = CENTURIES[:3] if held_out else CENTURIES
 
     def frame(self, seen, held_out):
         return self.random.choice(held_out if self.held_out else seen)
@@ -160,7 +163,7 @@ class Writer:
         return frame.format(A=a, B=b, **words), corrupted.format(A=a, B=b, **words), " " + a, " " + b, "."
 
     def greater(self):
-        century, tens = self.random.choice(("16", "17", "18", "19")), self.random.randint(1, 8)
+        century, tens = self.random.choice(self.centuries), self.random.randint(1, 8)
         frame, noun = self.frame(GREATER, GREATER_HELD_OUT), self.frame(NOUNS, NOUNS_HELD_OUT)
         end = self.random.randint(tens + 1, 9)
         low = self.random.randint(0, tens - 1)
@@ -230,11 +233,10 @@ class Writer:
                 " " + words[at], " " + other, "".join(f", {word}" for word in rest) + ".")
 
     def sum(self):
-        while True:
+        a, b = 5, 0
+        while not self.held_out and sum_held_out(a, b) or (a, b) == (5, 0):
             a, b = self.random.randint(0, 9), self.random.randint(0, 9)
-            if sum_held_out(a, b) == self.held_out:
-                break
-        frame = self.random.choice(SUM)
+        frame = self.frame(SUM, SUM_HELD_OUT)
 
         def number(x):
             return IN_WORDS[x] if "{A}" in frame else str(x)
@@ -267,7 +269,7 @@ def write_text(path, n, seed):
 
 
 def pairs(task, n, seed):
-    """n lines of each split, none twice."""
+    """Up to n lines of each split, none twice."""
     for held_out in (False, True):
         writer, seen = Writer(f"{seed}-{task}-{held_out}", held_out), set()
         for _ in range(50 * n):
@@ -282,7 +284,7 @@ def pairs(task, n, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("text", "pairs"))
-    parser.add_argument("-n", type=int, default=200, help="documents, or pairs of each task and split (200)")
+    parser.add_argument("-n", type=int, default=200, help="documents, or the most pairs of each task and split (200)")
     parser.add_argument("-o", "--output", required=True, help="a file for the text, a folder for pairs")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
