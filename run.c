@@ -58,8 +58,7 @@ static const char help[] =
     "  ./run qwen3.gguf --chat -sys \"Answer in one sentence.\"\n";
 
 typedef struct Settings {
-    const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits, *system, *template, *colour_name,
-        *samplers;
+    const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits, *system, *template, *colour_name;
     DType kv_dtype;
     int64_t n_predict, n_threads, n_ctx, seed;
     GeneratorOptions generator;
@@ -89,7 +88,6 @@ static const Option known_options[] = {
     {"--threads", "-t", OPTION_INT, AT(n_threads), 1, 1024},
     {"--ctx-size", "-c", OPTION_INT, AT(n_ctx), 1, 1e9},
     SAMPLING_OPTIONS(Settings, generator.sampling),
-    {"--samplers", NULL, OPTION_TEXT, AT(samplers)},
     {"--seed", "-s", OPTION_INT, AT(seed), -1, 9e15},
     {"--tokenizer", "-z", OPTION_TEXT, AT(tokenizer)},
     {"--kv", NULL, OPTION_TEXT, AT(kv)},
@@ -127,10 +125,6 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
     if (!parse_kv(s->kv, &s->kv_dtype, error)) return false;
     static const char *const colours[] = {"auto", "on", "off"}; /* as in Colour */
     size_t colour;
-    Error inner;
-    if (s->samplers && !sampling_parse_order((String){s->samplers, strlen(s->samplers)},
-                                             &s->generator.sampling.order, &inner))
-        return error_set(error, "--samplers %s", inner.message);
     if (!parse_choice("--color", s->colour_name, colours, 3, &colour, error)) return false;
     s->colour = (Colour)colour;
     if (s->interactive && s->json)
@@ -167,7 +161,7 @@ typedef struct Run {
     Threads *threads;
     Session *session;
     Generator *generator;
-    SamplingFields sampling; /* what holds */
+    SamplingFields sampling; /* what holds, where anything is drawn */
 
     Summary summary; /* tokens and text are kept for --json alone */
     TextEnd end;
@@ -215,13 +209,11 @@ static bool open_generator(Run *run, Error *error) {
         fprintf(stderr, "run: note: the model was trained on %zu positions; further ones may make no sense\n",
                 config->n_ctx);
     GeneratorOptions options = s->generator;
-    SamplingFields *fields = &run->sampling;
-    if (!sampling_settle(&options.sampling, model_checkpoint(run->model), fields, error)) return false;
-    if (fields->n_not_done && !s->verbose) { /* -v says so with the rest */
-        fputs("run: note: the file asks for what is not done here: ", stderr);
-        print_not_done(stderr, fields);
-        fputc('\n', stderr);
-    }
+    if (!s->n_predict) /* nothing is drawn, so what the file asks for stops nobody */
+        sampling_leave_out(&options.sampling);
+    else if (!sampling_settle(&options.sampling, model_checkpoint(run->model), &run->sampling, error))
+        return false;
+    if (!s->verbose) note_not_done("run", &run->sampling); /* -v says so with the rest */
     options.sampling.seed = run->summary.seed = s->seed >= 0 ? (uint64_t)s->seed : clock_seed();
     options.stop = s->stop.items;
     options.n_stop = s->stop.n;
@@ -444,12 +436,12 @@ static bool run_model(Run *run, Error *error) {
     run->summary.load_ms = now_ms() - start;
 
     bool ok = s->chat ? talk(run, error) : s->interactive ? converse(run, error) : answer_prompt(run, error);
-    if (ok && s->verbose) {
+    if (ok && s->verbose && s->n_predict) {
         fputs("sampling   ", stderr);
         print_sampling(stderr, &run->sampling);
         fputc('\n', stderr);
-        summary_print_timings(&run->summary);
     }
+    if (ok && s->verbose) summary_print_timings(&run->summary);
     return ok;
 }
 

@@ -5,7 +5,6 @@
 #include "sampler.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 struct Sampler {
@@ -17,6 +16,36 @@ struct Sampler {
     uint32_t *counts;      /* [n_vocab] how often each token is in it */
     size_t n_recent, next_recent;
 };
+
+enum {
+    USUAL_ORDER =
+        STEP_PENALTIES | STEP_TOP_K << 4 | STEP_TOP_P << 8 | STEP_MIN_P << 12 | STEP_TEMPERATURE << 16
+};
+
+static uint64_t order_of(const SamplerOptions *options) {
+    return options->order ? options->order : USUAL_ORDER;
+}
+
+/* Whether a step's options leave it anything to do. */
+static bool is_on(const SamplerOptions *options, SamplerStep step) {
+    switch (step) {
+    case STEP_PENALTIES:
+        return options->penalty_window > 0 &&
+               (options->repeat_penalty != 1 || options->presence_penalty != 0 ||
+                options->frequency_penalty != 0);
+    case STEP_TOP_K: return options->top_k > 0;
+    case STEP_TOP_P: return options->top_p > 0 && options->top_p < 1;
+    case STEP_MIN_P: return options->min_p > 0;
+    case STEP_TEMPERATURE: return options->temperature != 1;
+    }
+    return false;
+}
+
+bool sampler_does(const SamplerOptions *options, SamplerStep step) {
+    uint64_t order = order_of(options);
+    while (order && (order & 15) != (uint64_t)step) order >>= 4;
+    return order && is_on(options, step);
+}
 
 Sampler *sampler_new(const SamplerOptions *options, size_t n_vocab, Error *error) {
     Sampler *sampler = calloc(1, sizeof *sampler);
@@ -76,10 +105,6 @@ typedef struct Kept {
     float mass;   /* of p, where weighed */
 } Kept;
 
-static bool penalises(const SamplerOptions *options) {
-    return options->repeat_penalty != 1 || options->presence_penalty != 0 || options->frequency_penalty != 0;
-}
-
 static float largest(const Kept *kept) {
     if (kept->sorted) return kept->items[0].logit;
     float max = kept->items[0].logit;
@@ -122,7 +147,6 @@ static void weigh(Kept *kept) {
 /* Each recent token pays repeat and presence once, and frequency for every time it occurs. */
 static void penalise(const Sampler *sampler, Kept *kept) {
     const SamplerOptions *options = &sampler->options;
-    if (!penalises(options)) return;
     for (size_t i = 0; i < kept->n; i++) {
         Candidate *it = &kept->items[i];
         uint32_t count = sampler->counts[it->id];
@@ -156,7 +180,7 @@ static void select_top(Candidate *candidates, size_t n, size_t k) {
 
 static void keep_top_k(const Sampler *sampler, Kept *kept) {
     size_t k = sampler->options.top_k;
-    if (k == 0 || k >= kept->n) return;
+    if (k >= kept->n) return;
     if (!kept->sorted) select_top(kept->items, kept->n, k);
     kept->n = k, kept->weighed = false;
     sort(kept);
@@ -165,7 +189,6 @@ static void keep_top_k(const Sampler *sampler, Kept *kept) {
 /* All tokens below (1 − top_p)/(n − 1) together weigh too little for top_p to keep any: the others are sorted. */
 static void keep_top_p(const Sampler *sampler, Kept *kept) {
     float top_p = sampler->options.top_p, mass = 0;
-    if (top_p <= 0 || top_p >= 1) return;
     if (kept->mass < 1) kept->weighed = false; /* an earlier top-p has left less */
     weigh(kept);
     if (!kept->sorted) {
@@ -185,7 +208,6 @@ static void keep_top_p(const Sampler *sampler, Kept *kept) {
 }
 
 static void keep_min_p(const Sampler *sampler, Kept *kept) {
-    if (sampler->options.min_p <= 0) return;
     float least = largest(kept) + logf(sampler->options.min_p);
     size_t n = 0;
     for (size_t i = 0; i < kept->n; i++)
@@ -197,7 +219,6 @@ static void keep_min_p(const Sampler *sampler, Kept *kept) {
 
 static void cool(const Sampler *sampler, Kept *kept) {
     float temperature = sampler->options.temperature;
-    if (temperature == 1) return;
     if (temperature == 0 || !isfinite(largest(kept) / temperature)) {
         keep_likeliest(kept);
         return;
@@ -208,22 +229,17 @@ static void cool(const Sampler *sampler, Kept *kept) {
 
 typedef void Step(const Sampler *sampler, Kept *kept);
 
-static Step *const steps[16] = {
+static Step *const steps[] = {
     [STEP_PENALTIES] = penalise, [STEP_TOP_K] = keep_top_k, [STEP_TOP_P] = keep_top_p,
     [STEP_MIN_P] = keep_min_p,   [STEP_TEMPERATURE] = cool,
 };
 
-enum {
-    USUAL_ORDER =
-        STEP_PENALTIES | STEP_TOP_K << 4 | STEP_TOP_P << 8 | STEP_MIN_P << 12 | STEP_TEMPERATURE << 16
-};
-
 Candidates sampler_candidates(Sampler *sampler, const float *logits) {
-    uint64_t order = sampler->options.order ? sampler->options.order : USUAL_ORDER;
+    uint64_t order = order_of(&sampler->options);
     Kept kept = {.items = sampler->candidates, .n = sampler->n_vocab, .mass = 1};
     for (size_t i = 0; i < kept.n; i++) kept.items[i] = (Candidate){.logit = logits[i], .id = (int32_t)i};
     for (; order && kept.n > 1; order >>= 4)
-        if (steps[order & 15]) steps[order & 15](sampler, &kept);
+        if (is_on(&sampler->options, (SamplerStep)(order & 15))) steps[order & 15](sampler, &kept);
     weigh(&kept);
     return (Candidates){kept.items, kept.n, kept.mass};
 }

@@ -4,6 +4,7 @@
 
 #include "error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,9 @@ typedef struct SamplerOptions {
     uint64_t seed;           /* of xorshift64*; 0 is taken as 1, since that generator cannot leave 0 */
     uint64_t order;          /* steps, four bits each, the first lowest; 0: the usual */
 } SamplerOptions;
+
+/* Whether a step changes anything: it is in the order, and its options are not off. */
+bool sampler_does(const SamplerOptions *options, SamplerStep step);
 
 typedef struct Sampler Sampler;
 

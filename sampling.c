@@ -35,6 +35,8 @@ enum { N_STEP_NAMES = sizeof step_names / sizeof *step_names };
 
 _Static_assert((int)N_STEP_NAMES <= (int)MAX_PASSED_OVER, "all of them may be passed over");
 
+enum { ALL_TOKENS = 1 << 20 /* of a text: more than any context here */ };
+
 static const StepName *find_step(String name) {
     for (size_t i = 0; i < N_STEP_NAMES; i++) {
         const char *at = step_names[i].name;
@@ -57,7 +59,19 @@ static void pass_over(SamplingFields *fields, const char *name) {
     if (i == fields->n_passed_over) fields->passed_over[fields->n_passed_over++] = name;
 }
 
-/* sampling_parse_order; steps that are passed over go to *fields, unless that is NULL. */
+/* Lists what is not done, or counts it where the list is full. */
+static void list_as_not_done(SamplingFields *fields, String name) {
+    size_t i = 0, n = fields->n_not_done < MAX_NOT_DONE ? fields->n_not_done : MAX_NOT_DONE;
+    while (i < n && string_compare(fields->not_done[i], name) != 0) i++;
+    if (i < n) return;
+    if (n < MAX_NOT_DONE) fields->not_done[n] = name;
+    fields->n_not_done++;
+}
+
+/*
+ * sampling_parse_order; or, where there are *fields, a file's order: what is not done goes there, and *order is 0 if nothing
+ * else is named.
+ */
 static bool parse_order(String names, uint64_t *order, SamplingFields *fields, Error *error) {
     enum { MAX_STEPS = 16 };
     size_t n = 0;
@@ -66,19 +80,20 @@ static bool parse_order(String names, uint64_t *order, SamplingFields *fields, E
         for (end = at; end < names.n && names.data[end] != ';';) end++;
         String name = {names.data + at, end - at};
         const StepName *known = find_step(name);
-        if (!known)
+        if (!known && !fields)
             return error_set(error,
                              "'%.*s' is no step of sampling; there are penalties, top_k, top_p, min_p and "
                              "temperature, with ';' between them",
                              string_shown(name), name.data);
-        if (known->step == 0) {
-            if (fields) pass_over(fields, known->name);
+        if (!known || known->step == 0) {
+            if (known && fields) pass_over(fields, known->name);
+            if (!known && name.n) list_as_not_done(fields, name);
             continue;
         }
         if (n == MAX_STEPS) return error_set(error, "more than %d steps of sampling are named", MAX_STEPS);
         found |= (uint64_t)known->step << 4 * n++;
     }
-    if (n == 0)
+    if (n == 0 && !fields)
         return error_set(error, "no step of sampling is named: penalties, top_k, top_p, min_p, temperature");
     *order = found;
     return true;
@@ -91,6 +106,7 @@ bool sampling_parse_order(String names, uint64_t *order, Error *error) {
 typedef struct Setting {
     const char *name, *key; /* of the option of run, and behind general.sampling. */
     size_t offset;
+    SamplerStep step;
     bool is_count;                  /* size_t, of which −1 in a file stands for all; or else float */
     double usual, off, least, most; /* in a file */
 } Setting;
@@ -98,26 +114,29 @@ typedef struct Setting {
 #define AT(member) offsetof(SamplerOptions, member)
 
 static const Setting settings[N_SAMPLING_FIELDS] = {
-    {"temp", "temp", AT(temperature), false, 0.8, 1, 0, 1e9},
-    {"top-k", "top_k", AT(top_k), true, 0, 0, 0, 1e9},
-    {"top-p", "top_p", AT(top_p), false, 0.95, 1, 0, 1},
-    {"min-p", "min_p", AT(min_p), false, 0, 0, 0, 1},
-    {"repeat-penalty", "penalty_repeat", AT(repeat_penalty), false, 1, 1, 0.01, 100},
-    {"repeat-last-n", "penalty_last_n", AT(penalty_window), true, 64, 64, 0, 1e9},
-    {"presence-penalty", NULL, AT(presence_penalty), false, 0, 0, 0, 0},
-    {"frequency-penalty", NULL, AT(frequency_penalty), false, 0, 0, 0, 0},
+    {"temp", "temp", AT(temperature), STEP_TEMPERATURE, false, 0.8, 1, 0, 1e9},
+    {"top-k", "top_k", AT(top_k), STEP_TOP_K, true, 0, 0, 0, 1e9},
+    {"top-p", "top_p", AT(top_p), STEP_TOP_P, false, 0.95, 1, 0, 1},
+    {"min-p", "min_p", AT(min_p), STEP_MIN_P, false, 0, 0, 0, 1},
+    {"repeat-penalty", "penalty_repeat", AT(repeat_penalty), STEP_PENALTIES, false, 1, 1, 0.01, 100},
+    {"repeat-last-n", "penalty_last_n", AT(penalty_window), STEP_PENALTIES, true, 64, 64, 0, 1e9},
+    {"presence-penalty", NULL, AT(presence_penalty), STEP_PENALTIES, false, 0, 0, 0, 0},
+    {"frequency-penalty", NULL, AT(frequency_penalty), STEP_PENALTIES, false, 0, 0, 0, 0},
 };
 
 /* Reads and checks the file's value; −1 stands for all. */
 static bool read_setting(const KeyReader *reader, const Setting *setting, const char *key, double *value) {
-    enum { ALL_TOKENS = 1 << 20 /* of a text: more than any context here */ };
     if (!checkpoint_number(reader->checkpoint, key, value, reader->error)) return false;
     bool all = setting->is_count && *value == -1;
     if (all) *value = setting->offset == AT(penalty_window) ? ALL_TOKENS : 0;
-    return (*value >= setting->least && *value <= setting->most) ||
+    if (!(*value >= setting->least && *value <= setting->most))
+        return checkpoint_error(reader->checkpoint, reader->error,
+                                "%s is %g, and not in %g to %g; --%s gives another", key, *value,
+                                setting->least, setting->most, setting->name);
+    return !setting->is_count || *value == floor(*value) ||
            checkpoint_error(reader->checkpoint, reader->error,
-                            "%s is %g, and not in %g to %g; --%s gives another", key, *value, setting->least,
-                            setting->most, setting->name);
+                            "%s is %g, and not a whole number; --%s gives another", key, *value,
+                            setting->name);
 }
 
 /* Whether an option is given; its value is then at *value. */
@@ -130,8 +149,9 @@ static bool is_given(const char *option, const Setting *setting, double *value) 
     return setting->is_count ? count != SIZE_MAX : !isnan(real);
 }
 
-/* Returns the value as the option holds it. */
+/* Returns the value as the option holds it: a window has an end, since the sampler keeps room for all of it. */
 static double put(char *option, const Setting *setting, double value) {
+    if (setting->offset == AT(penalty_window)) value = fmin(value, ALL_TOKENS);
     size_t count = (size_t)value;
     float real = (float)value;
     if (setting->is_count)
@@ -143,13 +163,15 @@ static double put(char *option, const Setting *setting, double value) {
 
 static bool settle(KeyReader *reader, const Setting *setting, char *option, SamplingField *field) {
     KeyName key = {""};
-    double value = setting->usual;
+    double value;
     field->name = setting->name, field->off = setting->off, field->origin = ORIGIN_GIVEN;
     if (setting->key) key = keys_name(reader, setting->key); /* asked for, even where it has no say */
-    if (is_given(option, setting, &field->value)) return true;
-    bool says = setting->key && checkpoint_has(reader->checkpoint, key.text);
-    field->origin = says ? ORIGIN_FILE : ORIGIN_USUAL;
-    if (says && !read_setting(reader, setting, key.text, &value)) return false;
+    if (!is_given(option, setting, &value)) {
+        bool says = setting->key && checkpoint_has(reader->checkpoint, key.text);
+        field->origin = says ? ORIGIN_FILE : ORIGIN_USUAL;
+        value = setting->usual;
+        if (says && !read_setting(reader, setting, key.text, &value)) return false;
+    }
     field->value = put(option, setting, value);
     return true;
 }
@@ -158,7 +180,7 @@ void sampling_leave_out(SamplerOptions *options) {
     double value;
     for (size_t i = 0; i < N_SAMPLING_FIELDS; i++) {
         char *option = (char *)options + settings[i].offset;
-        if (!is_given(option, &settings[i], &value)) put(option, &settings[i], settings[i].off);
+        put(option, &settings[i], is_given(option, &settings[i], &value) ? value : settings[i].off);
     }
 }
 
@@ -168,11 +190,12 @@ static bool settle_order(KeyReader *reader, SamplerOptions *options, SamplingFie
     Error inner;
     fields->order = options->order ? ORIGIN_GIVEN : ORIGIN_USUAL;
     if (options->order || !checkpoint_has(reader->checkpoint, key.text)) return true;
-    fields->order = ORIGIN_FILE;
     if (!checkpoint_string(reader->checkpoint, key.text, &names, reader->error)) return false;
-    return parse_order(names, &options->order, fields, &inner) ||
-           checkpoint_error(reader->checkpoint, reader->error, "%s: %s; --samplers gives others", key.text,
-                            inner.message);
+    if (!parse_order(names, &options->order, fields, &inner))
+        return checkpoint_error(reader->checkpoint, reader->error, "%s: %s; --samplers gives others",
+                                key.text, inner.message);
+    if (options->order) fields->order = ORIGIN_FILE;
+    return true;
 }
 
 /* Whether the file has a number above 0 there; a value of another type says nothing. */
@@ -197,9 +220,9 @@ static void list_not_done(KeyReader *reader, SamplingFields *fields) {
     const KeyReader folder = {.checkpoint = reader->checkpoint, .prefix = "attn.sampling"};
     bool mirostat = asks_for(reader, "mirostat"), xtc = asks_for(reader, "xtc_probability");
     if (mirostat)
-        fields->not_done[fields->n_not_done++] = (String){"Mirostat", 8};
+        list_as_not_done(fields, (String){"Mirostat", 8});
     else if (xtc)
-        fields->not_done[fields->n_not_done++] = (String){"XTC", 3};
+        list_as_not_done(fields, (String){"XTC", 3});
     list_unread(reader, idle, 0, fields);
     list_unread(&folder, none, strlen(folder.prefix) + 1, fields);
 }
@@ -213,6 +236,11 @@ bool sampling_settle(SamplerOptions *options, const Checkpoint *checkpoint, Samp
             return false;
     if (!settle_order(&reader, options, &found)) return false;
     list_not_done(&reader, &found);
+    for (size_t i = 0; i < N_SAMPLING_FIELDS; i++) {
+        bool is_window = settings[i].offset == AT(penalty_window); /* which has no value that is off */
+        found.fields[i].acts = sampler_does(options, settings[i].step) &&
+                               (is_window || found.fields[i].value != found.fields[i].off);
+    }
     if (fields) *fields = found;
     return true;
 }

@@ -25,11 +25,15 @@ typedef struct SamplingField {
     const char *name;  /* as an option of run has it, without the dashes */
     double value, off; /* off: the value that does nothing */
     SamplingOrigin origin;
+    bool acts; /* it changes what is drawn: its step is done, and it is not off itself */
 } SamplingField;
 
 enum { N_SAMPLING_FIELDS = 8, MAX_PASSED_OVER = 16, MAX_NOT_DONE = 32 };
 
-/* `passed_over`: steps of the file's order that are not done here. `not_done`: what else it asks for; borrowed from it. */
+/*
+ * `passed_over`: steps of the file's order that do nothing unless asked for, and are not done here. `not_done`: what else it asks
+ * for, steps that nobody here knows among it; borrowed from it.
+ */
 typedef struct SamplingFields {
     SamplingField fields[N_SAMPLING_FIELDS];
     SamplingOrigin order;
@@ -42,12 +46,13 @@ typedef struct SamplingFields {
 /*
  * Settles what is not given: as the checkpoint says (general.sampling.temp and so on, as llama.cpp writes and reads them),
  * or as is usual: temperature 0.8, top-p 0.95, no more. What holds goes to *fields, unless that is NULL. Fails where a value
- * of the file makes no sense and nobody has given another; what is merely not done here is listed, and refuses nothing.
+ * of the file makes no sense and nobody has given another; what is merely not done here is listed, and refuses nothing: an order
+ * is the rest of its steps, or the usual one where none is left.
  */
 bool sampling_settle(SamplerOptions *options, const Checkpoint *checkpoint, SamplingFields *fields,
                      Error *error);
 
-/* Settles what is not given so that it does nothing. */
+/* Settles what is not given so that it does nothing. Like sampling_settle it takes no longer a window than texts fill. */
 void sampling_leave_out(SamplerOptions *options);
 
 /*

@@ -119,8 +119,9 @@ static void add_sampling(Folder *folder) {
         else
             make_string(maker, keys[i][1], json_string(value)); /* which whoever reads it refuses */
     }
-    /* Hugging Face's penalty looks back at all of the text. */
-    if (make_has(maker, keys[4][1]) && !make_has(maker, keys[6][1])) make_f32(maker, keys[6][1], -1);
+    /* Hugging Face's penalty looks back at all of the text, llama.cpp's at the usual window. */
+    const Json *theirs = json_get(folder->generation_config, "repetition_penalty");
+    if (theirs && theirs->kind != JSON_NULL && !make_has(maker, keys[6][1])) make_f32(maker, keys[6][1], -1);
 }
 
 /* Whether a value asks for anything; `off` is the number that does nothing. */

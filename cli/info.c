@@ -9,6 +9,7 @@
 #include "generate.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,27 +75,23 @@ static void print_tokenizer(const Info *info) {
     }
 }
 
-void print_not_done(FILE *out, const SamplingFields *fields) {
-    for (size_t i = 0; i < fields->n_not_done && i < MAX_NOT_DONE; i++) {
-        String name = fields->not_done[i];
-        if (i) fputs(", ", out);
-        print_json_characters(out, name.data, (size_t)string_shown(name));
-    }
-    if (fields->n_not_done > MAX_NOT_DONE) fprintf(out, " and %zu more", fields->n_not_done - MAX_NOT_DONE);
-}
-
 void print_sampling(FILE *out, const SamplingFields *fields) {
     static const char *const origins[] = {
         [ORIGIN_USUAL] = "", [ORIGIN_FILE] = " (file)", [ORIGIN_GIVEN] = " (given)"};
     const char *between = "";
     for (size_t i = 0; i < N_SAMPLING_FIELDS; i++) {
         const SamplingField *field = &fields->fields[i];
-        if (field->origin == ORIGIN_USUAL && field->value == field->off) continue;
-        fprintf(out, "%s%s %.6g%s", between, field->name, field->value, origins[field->origin]);
+        if (!field->acts || (field->origin == ORIGIN_USUAL && field->value == field->off)) continue;
+        int digits = field->value == floor(field->value) ? 10 : 6; /* 0.8 is a float's */
+        fprintf(out, "%s%s %.*g%s", between, field->name, digits, field->value, origins[field->origin]);
         between = ", ";
     }
     if (fields->order != ORIGIN_USUAL)
         fprintf(out, "%san order of its own%s", between, origins[fields->order]);
+    else if (fields->n_passed_over) /* the file's has nothing else */
+        fprintf(out, "%sthe usual order", between);
+    else if (!*between)
+        fputs("the model's own probabilities", out);
     for (size_t i = 0; i < fields->n_passed_over; i++)
         fprintf(out, "%s%s", i ? ", " : " without ", fields->passed_over[i]);
     if (fields->n_not_done) {

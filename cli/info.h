@@ -18,11 +18,10 @@
 bool print_info(FILE *out, const char *path, const char *vocabulary, Error *error);
 
 /*
- * One line, without its end: what each option of sampling is, and whether the file or an option says so (unmarked: the usual);
- * and what the file asks for that is not done. print_not_done: the names of that alone.
+ * One line, without its end: what each option of sampling is that changes anything, and whether the file or an option says so
+ * (unmarked: the usual); and what the file asks for that is not done.
  */
 void print_sampling(FILE *out, const SamplingFields *fields);
-void print_not_done(FILE *out, const SamplingFields *fields);
 
 /* run --tokens: ids on one line, or (verbose) id and piece a line each. */
 void print_tokens(const Tokenizer *tokenizer, const Tokens *tokens, bool verbose);

@@ -1,5 +1,7 @@
 #include "cli/options.h"
 
+#include "sampling.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -66,6 +68,12 @@ static bool set_real(const Option *option, const char *text, float *to, Error *e
     return true;
 }
 
+static bool set_steps(const Option *option, const char *text, uint64_t *to, Error *error) {
+    Error inner;
+    return sampling_parse_order((String){text, strlen(text)}, to, &inner) ||
+           error_set(error, "%s %s", option->name, inner.message);
+}
+
 static bool set_once(const Option *option, const char *text, const char **to, Error *error) {
     if (*to) return error_set(error, "%s is given twice: '%s' and '%s'; choose one", option->name, *to, text);
     *to = text;
@@ -90,6 +98,7 @@ static bool set(const Option *option, void *values, const char *text, Error *err
     case OPTION_INT: return set_int(option, text, value, error);
     case OPTION_SIZE: return set_size(option, text, value, error);
     case OPTION_REAL: return set_real(option, text, value, error);
+    case OPTION_STEPS: return set_steps(option, text, value, error);
     }
     return false;
 }

@@ -16,6 +16,7 @@ typedef enum OptionKind {
     OPTION_INT,  /* int64_t in [min, max] */
     OPTION_SIZE, /* size_t in [min, max], min ≥ 0 */
     OPTION_REAL, /* float in [min, max] */
+    OPTION_STEPS /* uint64_t: the order of a SamplerOptions */
 } OptionKind;
 
 /* Starts as {0}. It takes no memory, so a command line that is right never fails. */
@@ -42,8 +43,9 @@ typedef struct Option {
         {"--min-p", NULL, OPTION_REAL, offsetof(type, member.min_p), 0, 1},                                  \
         {"--repeat-penalty", NULL, OPTION_REAL, offsetof(type, member.repeat_penalty), 0.01, 100},           \
         {"--repeat-last-n", NULL, OPTION_SIZE, offsetof(type, member.penalty_window), 0, 1e9},               \
-        {"--presence-penalty", NULL, OPTION_REAL, offsetof(type, member.presence_penalty), -1000, 1000}, {   \
-        "--frequency-penalty", NULL, OPTION_REAL, offsetof(type, member.frequency_penalty), -1000, 1000      \
+        {"--presence-penalty", NULL, OPTION_REAL, offsetof(type, member.presence_penalty), -1000, 1000},     \
+        {"--frequency-penalty", NULL, OPTION_REAL, offsetof(type, member.frequency_penalty), -1000, 1000}, { \
+        "--samplers", NULL, OPTION_STEPS, offsetof(type, member.order)                                       \
     }
 
 /* An option of another program: one of ours by another name, or one of which nothing is asked here. */

@@ -134,6 +134,22 @@ void note_changed(const char *program, const Model *model) {
     fprintf(stderr, "%s\n", line.message);
 }
 
+void print_not_done(FILE *out, const SamplingFields *fields) {
+    for (size_t i = 0; i < fields->n_not_done && i < MAX_NOT_DONE; i++) {
+        String name = fields->not_done[i];
+        if (i) fputs(", ", out);
+        print_json_characters(out, name.data, (size_t)string_shown(name));
+    }
+    if (fields->n_not_done > MAX_NOT_DONE) fprintf(out, " and %zu more", fields->n_not_done - MAX_NOT_DONE);
+}
+
+void note_not_done(const char *program, const SamplingFields *fields) {
+    if (fields->n_not_done == 0) return;
+    fprintf(stderr, "%s: note: the file asks for what is not done here: ", program);
+    print_not_done(stderr, fields);
+    fputc('\n', stderr);
+}
+
 bool end_output(const char *what, Error *error) {
     return (fflush(stdout) == 0 && !ferror(stdout)) || errno == EPIPE ||
            error_set(error, "cannot write the %s: %s", what, strerror(errno));

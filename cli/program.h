@@ -5,6 +5,7 @@
 #include "attn.h"
 #include "error.h"
 #include "model.h"
+#include "sampling.h"
 #include "tokenizer.h"
 
 #include <stdbool.h>
@@ -88,6 +89,10 @@ void last_words(void);
 
 /* Tells on stderr if the model's file (NULL: there is none) was written to while it was used. */
 void note_changed(const char *program, const Model *model);
+
+/* The names of what the model's file asks for and a sampler does not do; and a note of them, if there are any. */
+void print_not_done(FILE *out, const SamplingFields *fields);
+void note_not_done(const char *program, const SamplingFields *fields);
 
 /* Whether what was printed has gone out, or who reads it wants no more; else an error says that of "the report", or so. */
 bool end_output(const char *what, Error *error);

@@ -32,11 +32,11 @@ DATASETS = [
     ("passages and tasks written for this model", "the attn project", "that of the source code"),
 ]
 # How the file may want to be sampled: run's options, the keys behind general.sampling. with the types that llama.cpp
-# reads, and the values that run takes from a file (sampling.c)
-SAMPLING = [("--temp", "temp", np.float32, 0, 1e9), ("--top-k", "top_k", np.int32, 0, 1e9),
+# reads, and the values that run takes from a file (sampling.c), where -1 of a count is all
+SAMPLING = [("--temp", "temp", np.float32, 0, 1e9), ("--top-k", "top_k", np.int32, -1, 1e9),
             ("--top-p", "top_p", np.float32, 0, 1), ("--min-p", "min_p", np.float32, 0, 1),
             ("--repeat-penalty", "penalty_repeat", np.float32, 0.01, 100),
-            ("--repeat-last-n", "penalty_last_n", np.int32, 0, 1e9)]
+            ("--repeat-last-n", "penalty_last_n", np.int32, -1, 1e9)]
 # How far the engine may be from PyTorch: (logits, largest difference by largest value; bits per byte, relative)
 TOLERANCE = {"F32": (1e-4, 1e-4), "Q8_0": (math.inf, 5e-3)}
 
@@ -87,10 +87,10 @@ def tokenizer_metadata(tokenizer):
 def within(least, most, kind):
     """A reader of an option: a number of that kind, within limits."""
     def number(text):
-        value = kind(int(text) if kind is np.int32 else float(text))
-        if not least <= float(value) <= most:
+        value = int(text) if kind is np.int32 else float(text)
+        if not least <= value <= most:
             raise argparse.ArgumentTypeError(f"{text} is not in {least:g} to {most:g}")
-        return value
+        return kind(value)
     return number
 
 

@@ -38,6 +38,8 @@ static void test_options(void) {
          {"temp 0 (given), top-p 0.95; not done here, though the file asks for it: XTC, general.sampling.\\u001b[2J\n",
           "!note: "}},
         {0, 0, "$run $T/one -p a -n 1 --temp 0", {"!note: "}},
+        {0, 1, "$run $T/nonsense -p a -n 1", {"general.sampling.temp is -1, and not in 0"}},
+        {0, 0, "$run $T/nonsense -p a -n 0 -v", {"!sampling "}}, /* nothing is drawn */
         {0, 2, "$run $g --info -i", {"--info and --tokens go alone"}},
         {0, 2, "$run $g --tokens -i", {"--info and --tokens go alone"}},
         /* A terminal is not waited for; where nothing is given, BOS begins the text. */

@@ -8,6 +8,7 @@
 
 #include "cli/counts.h"
 #include "cli/info.h"
+#include "cli/program.h"
 
 /* What print_info prints of the scratch file, in a buffer that the next call writes over; NULL if it fails. */
 static const char *info_of(const char *vocabulary, Error *error) {
@@ -78,7 +79,7 @@ static void test_sampling(void) {
     gguf_string(&gguf, "general.sampling.sequence", "dry;top_k;xtc;temp");
     scratch_write(file, gguf_write(&gguf, file));
     const char *text = info_of(NULL, &error);
-    CHECK(text && strstr(text, "\nsampling     temp 0.5 (file), top-p 0.95, an order of its own (file) "
+    CHECK(text && strstr(text, "\nsampling     temp 0.5 (file), an order of its own (file) "
                                "without dry, xtc\n"),
           "%s", text);
     gguf_u32(&gguf, "general.sampling.mirostat", 1);
@@ -89,6 +90,35 @@ static void test_sampling(void) {
     CHECK(text && strstr(text, " without dry, xtc; not done here, though the file asks for it: Mirostat, "
                                "general.sampling.\\u001b[2J, typical_p\n"),
           "%s", text);
+    static const struct {
+        const char *order;
+        float temperature;
+        const char *told;
+    } orders[] = {
+        {"top_k;top_p", 0.5f, "\nsampling     top-p 0.95, an order of its own (file)\n"}, /* no temperature */
+        {"xtc", 0.5f, "\nsampling     temp 0.5 (file), top-p 0.95, the usual order without xtc\n"},
+        {"\x1b[2J;temp", 0.5f,
+         "\nsampling     temp 0.5 (file), an order of its own (file); not done here, though the file asks for it: "
+         "\\u001b[2J\n"},
+        {"penalties", 0.5f, "\nsampling     an order of its own (file)\n"}, /* over no token */
+        {"temp", 1, "\nsampling     an order of its own (file)\n"},
+    };
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        gguf = good_model(LLAMA);
+        gguf_f32(&gguf, "general.sampling.temp", orders[i].temperature);
+        gguf_string(&gguf, "general.sampling.sequence", orders[i].order);
+        gguf_f32(&gguf, "general.sampling.penalty_repeat", 2);
+        gguf_u32(&gguf, "general.sampling.penalty_last_n", 0);
+        scratch_write(file, gguf_write(&gguf, file));
+        text = info_of(NULL, &error);
+        CHECK(text && strstr(text, orders[i].told), "%s", text);
+    }
+    gguf = good_model(LLAMA);
+    gguf_f32(&gguf, "general.sampling.temp", 1);
+    gguf_f32(&gguf, "general.sampling.top_p", 1);
+    scratch_write(file, gguf_write(&gguf, file));
+    text = info_of(NULL, &error);
+    CHECK(text && strstr(text, "\nsampling     the model's own probabilities\n"), "%s", text);
     SamplingFields fields = {.n_not_done = MAX_NOT_DONE + 3};
     char *printed = NULL;
     size_t n = 0;

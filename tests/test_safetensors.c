@@ -362,6 +362,8 @@ static void test_how_it_is_sampled(void) {
         {"{\"temperature\": 1, \"repetition_penalty\": 1.05}", 1, 0.95f, 0, 1.05f, 0, 1 << 20, NULL},
         {"{\"penalty_repeat\": 1.1, \"repetition_penalty\": 1.1, \"penalty_last_n\": 10, \"top_k\": -1}",
          0.8f, 0.95f, 0, 1.1f, 0, 10, NULL},
+        {"{\"penalty_repeat\": 1.1}", 0.8f, 0.95f, 0, 1.1f, 0, 64, NULL}, /* llama.cpp's, with its window */
+        {"{\"penalty_repeat\": 1.1, \"repetition_penalty\": null}", 0.8f, 0.95f, 0, 1.1f, 0, 64, NULL},
         {"{\"temperature\": \"hot\"}", 0, 0, 0, 0, 0, 0, "'general.sampling.temp' is of type string"},
         {"{\"temperature\": [1]}", 0, 0, 0, 0, 0, 0, "'general.sampling.temp' is of type string"},
         {"{\"temperature\": -1}", 0, 0, 0, 0, 0, 0, "general.sampling.temp is -1"},

@@ -101,6 +101,24 @@ static void test_all_of_them(void) {
           options.penalty_window);
 }
 
+/* No text is longer: what is told is what there is room for, whoever asks for more. */
+static void test_windows_end(void) {
+    for (int given = 0; given < 2; given++) {
+        Gguf gguf = gguf_begin(3);
+        SamplerOptions options = SAMPLING_UNSET, alone = SAMPLING_UNSET;
+        SamplingFields fields;
+        Error error;
+        put_i32(&gguf, "general.sampling.penalty_last_n", 1000000000);
+        if (given) options.penalty_window = 999999999;
+        CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
+        CHECK(options.penalty_window == 1 << 20 && fields.fields[LAST_N].value == 1 << 20, "%zu, told as %g",
+              options.penalty_window, fields.fields[LAST_N].value);
+        alone.penalty_window = 999999999;
+        sampling_leave_out(&alone);
+        CHECK(alone.penalty_window == 1 << 20, "%zu", alone.penalty_window);
+    }
+}
+
 static void test_nonsense_is_refused(void) {
     static const struct {
         const char *key;
@@ -118,10 +136,14 @@ static void test_nonsense_is_refused(void) {
         {"top_k", F32, NAN, "general.sampling.top_k is nan"},
         {"top_k", I64, -1e18, "general.sampling.top_k is -1e+18"},
         {"top_k", I8, -128, "general.sampling.top_k is -128"},
+        {"top_k", F32, 0.5, "general.sampling.top_k is 0.5, and not a whole number; --top-k gives another"},
+        {"penalty_last_n", F64, 63.5, "general.sampling.penalty_last_n is 63.5, and not a whole number"},
+        {"penalty_last_n", F64, 2e9, "general.sampling.penalty_last_n is 2e+09, and not in 0 to 1e+09"},
         {"top_p", F32, 1.5, "general.sampling.top_p is 1.5, and not in 0 to 1; --top-p"},
         {"min_p", F32, -1, "general.sampling.min_p is -1"},
         {"penalty_repeat", F32, 0, "general.sampling.penalty_repeat is 0"},
         {"penalty_last_n", I32, -5, "general.sampling.penalty_last_n is -5"},
+        {"sequence", I32, 1, "'general.sampling.sequence' is of type int32"},
         {"sequence", F32, 1, "'general.sampling.sequence' is of type float32"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -279,18 +301,90 @@ static void test_steps_passed_over(void) {
     }
 }
 
+/* Names that nobody knows are listed; what they leave of a file's order is done, or the usual one. */
+static void test_unknown_steps(void) {
+    static const struct {
+        const char *order, *not_done;
+        size_t n_passed_over;
+        uint64_t done;
+    } cases[] = {
+        {"xtc;dry", "", 2, 0},
+        {"warmth", "warmth", 0, 0},
+        {"", "", 0, 0},
+        {";;", "", 0, 0},
+        {"top_k;warmth;xtc;temp;\x1b[2J;warmth;", "warmth, \x1b[2J", 1, 0x52},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Gguf gguf = gguf_begin(3);
+        SamplerOptions options = SAMPLING_UNSET;
+        SamplingFields fields;
+        Error error;
+        gguf_string(&gguf, "general.sampling.sequence", cases[i].order);
+        CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
+        CHECK(options.order == cases[i].done && fields.n_passed_over == cases[i].n_passed_over &&
+                  fields.order == (cases[i].done ? ORIGIN_FILE : ORIGIN_USUAL) &&
+                  strcmp(not_done(&fields), cases[i].not_done) == 0,
+              "'%s': %llx without %s", cases[i].order, (unsigned long long)options.order, not_done(&fields));
+    }
+    char many[8 * (MAX_NOT_DONE + 9)] = "";
+    for (size_t i = 0; i < MAX_NOT_DONE + 5; i++)
+        snprintf(many + strlen(many), sizeof many - strlen(many), "s%zu;", i);
+    Gguf gguf = gguf_begin(3);
+    SamplerOptions options = SAMPLING_UNSET;
+    SamplingFields fields;
+    Error error;
+    gguf_string(&gguf, "general.sampling.sequence", many);
+    put_i32(&gguf, "general.sampling.mirostat", 2);
+    gguf_u32(&gguf, "general.sampling.other", 1);
+    CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
+    CHECK(fields.n_not_done == MAX_NOT_DONE + 7, "%zu", fields.n_not_done);
+}
+
+/* What an option changes: its step is in the order, and neither it nor all of the step is off. */
+static void test_what_acts(void) {
+    static const struct {
+        const char *order;
+        float penalty_repeat;
+        int32_t window;
+        unsigned acts; /* a bit for each field */
+    } cases[] = {
+        {NULL, 1, 64, 1 << TEMP | 1 << TOP_P},
+        {"top_p", 1, 64, 1 << TOP_P},
+        {"top_p;top_k", 1.5f, 10, 1 << TOP_P},
+        {"penalties;temp", 1.5f, 10, 1 << TEMP | 1 << REPEAT | 1 << LAST_N},
+        {NULL, 1.5f, 0, 1 << TEMP | 1 << TOP_P},
+        {NULL, 1, 10, 1 << TEMP | 1 << TOP_P},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Gguf gguf = gguf_begin(3);
+        SamplerOptions options = SAMPLING_UNSET;
+        SamplingFields fields;
+        Error error;
+        unsigned acts = 0;
+        if (cases[i].order) gguf_string(&gguf, "general.sampling.sequence", cases[i].order);
+        gguf_f32(&gguf, "general.sampling.penalty_repeat", cases[i].penalty_repeat);
+        put_i32(&gguf, "general.sampling.penalty_last_n", cases[i].window);
+        CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
+        for (size_t k = 0; k < N_SAMPLING_FIELDS; k++) acts |= (unsigned)fields.fields[k].acts << k;
+        CHECK(acts == cases[i].acts, "case %zu: %x", i, acts);
+    }
+}
+
 int main(void) {
     scratch_begin();
     RUN(test_the_usual);
     RUN(test_the_file_says);
     RUN(test_what_is_given_wins);
     RUN(test_all_of_them);
+    RUN(test_windows_end);
     RUN(test_nonsense_is_refused);
     RUN(test_orders);
     RUN(test_what_is_not_done_is_named);
     RUN(test_unknown_keys);
     RUN(test_many_unknown_keys);
     RUN(test_steps_passed_over);
+    RUN(test_unknown_steps);
+    RUN(test_what_acts);
     checkpoint_close(opened);
     scratch_end();
     return test_end();

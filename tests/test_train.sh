@@ -200,6 +200,10 @@ min-p 0.05 (file), repeat-penalty 1.25 (file), repeat-last-n 48 (file)" &&
         "$RUN" cold.gguf --info | grep -x "sampling     temp 0 (file), top-p 0.95" &&
         "$RUN" Q8_0.gguf --info | grep -x "sampling     temp 0.8, top-p 0.95" &&
         ! "$python" "$scripts/export.py" whole/checkpoint.pt -o hot.gguf --top-p 1.5 && [ ! -e hot.gguf ] &&
+        "$python" "$scripts/export.py" whole/checkpoint.pt -o all.gguf --repeat-penalty 1.25 --repeat-last-n -1 &&
+        "$RUN" all.gguf --info | grep "repeat-last-n 1048576 (file)" &&
+        { "$python" "$scripts/export.py" whole/checkpoint.pt -o hot.gguf --top-k 99999999999 2>&1 || true; } |
+        grep "top-k: 99999999999 is not in -1 to 1e+09" &&
         PYTHONPATH="$scripts" "$python" - <<'END'
 import numpy as np
 import gguf

@@ -66,6 +66,9 @@ static void make_models(void) {
     gguf_f32(&gguf, "general.sampling.xtc_probability", 0.5f);
     gguf_f32(&gguf, "general.sampling.\x1b[2J", 1);
     save_model(&gguf, "wishes");
+    gguf = good_model(LLAMA);
+    gguf_f32(&gguf, "general.sampling.temp", -1);
+    save_model(&gguf, "nonsense");
 
     /* Nothing is added to the residual stream, and all tokens are alike. */
     gguf = good_model(LLAMA);

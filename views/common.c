@@ -250,6 +250,15 @@ void json_parts(Report *report, const char *key, const Ablation *ablation) {
     json_end_array(report);
 }
 
+void json_not_done(Report *report, const SamplingFields *fields) {
+    json_array(report, "not_done");
+    for (size_t i = 0; i < fields->n_passed_over; i++)
+        json_text(report, NULL, fields->passed_over[i], SIZE_MAX);
+    for (size_t i = 0; i < fields->n_not_done && i < MAX_NOT_DONE; i++)
+        json_text(report, NULL, fields->not_done[i].data, (size_t)string_shown(fields->not_done[i]));
+    json_end_array(report);
+}
+
 #define TOTAL(member) offsetof(TextScore, member)
 
 static const Column totals_columns[] = {

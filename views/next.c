@@ -5,7 +5,6 @@
  * or MLPs.
  */
 #include "measures/ablation.h"
-#include "sampling.h"
 #include "views/view.h"
 
 #include <math.h>
@@ -28,9 +27,9 @@ typedef struct Row {
 
 typedef struct Next {
     SamplerOptions sampling;
-    StringList tokens;             /* of --token */
-    size_t draw;                   /* --draw: what has been drawn before; NOT_GIVEN: nothing is drawn */
-    const char *ablate, *samplers; /* or NULL */
+    StringList tokens;  /* of --token */
+    size_t draw;        /* --draw: what has been drawn before; NOT_GIVEN: nothing is drawn */
+    const char *ablate; /* or NULL */
 
     Ablation ablation;
 
@@ -40,8 +39,9 @@ typedef struct Next {
     Row *named;            /* [tokens.n] */
     Distribution distribution;
 
-    int32_t drawn; /* by --draw */
-    bool ends;     /* it ends the text */
+    int32_t drawn;        /* by --draw */
+    bool ends;            /* it ends the text */
+    SamplingFields asked; /* of --draw */
 
     double *after;          /* [n_vocab] */
     size_t n_kept;          /* tokens that may be drawn */
@@ -53,20 +53,11 @@ static double probability(const Next *next, int32_t id) {
     return probability_of(next->logits, id, next->distribution.log_sum);
 }
 
-/* --samplers */
-static bool read_order(const Next *next, uint64_t *order, Error *error) {
-    Error inner;
-    const char *names = next->samplers;
-    return !names || sampling_parse_order((String){names, strlen(names)}, order, &inner) ||
-           error_set(error, "--samplers %s", inner.message);
-}
-
 /* What is not given does nothing or, of --draw, is as ./run would have it. */
 static bool settle(const Study *study, Next *next, Error *error) {
     next->sampling.seed = study->seed;
-    if (!read_order(next, &next->sampling.order, error)) return false;
     if (next->draw != NOT_GIVEN)
-        return sampling_settle(&next->sampling, model_checkpoint(study->model), NULL, error);
+        return sampling_settle(&next->sampling, model_checkpoint(study->model), &next->asked, error);
     sampling_leave_out(&next->sampling);
     return true;
 }
@@ -201,27 +192,21 @@ static const Column after_columns[] = {
 };
 static const Table after_table = TABLE(NULL, after_columns);
 
-static bool keeps_top_p(const SamplerOptions *sampling) { return sampling->top_p > 0 && sampling->top_p < 1; }
-
-static bool penalises(const SamplerOptions *sampling) {
-    return sampling->repeat_penalty != 1 || sampling->presence_penalty != 0 ||
-           sampling->frequency_penalty != 0;
-}
-
 /* Whether the sampler's options change anything: without them "after" is the probability itself. */
 static bool filters(const SamplerOptions *sampling) {
-    return sampling->temperature != 1 || sampling->top_k > 0 || keeps_top_p(sampling) ||
-           sampling->min_p > 0 || penalises(sampling);
+    for (SamplerStep step = STEP_PENALTIES; step <= STEP_TEMPERATURE; step++)
+        if (sampler_does(sampling, step)) return true;
+    return false;
 }
 
-static void print_sampling(const Next *next) {
+static void print_after(const Next *next) {
     const SamplerOptions *sampling = &next->sampling;
     fputs("after", stdout);
-    if (sampling->temperature != 1) printf(" temperature %g,", (double)sampling->temperature);
-    if (sampling->top_k > 0) printf(" top-k %zu,", sampling->top_k);
-    if (keeps_top_p(sampling)) printf(" top-p %g,", (double)sampling->top_p);
-    if (sampling->min_p > 0) printf(" min-p %g,", (double)sampling->min_p);
-    if (penalises(sampling)) fputs(" penalties,", stdout);
+    if (sampler_does(sampling, STEP_TEMPERATURE)) printf(" temperature %g,", (double)sampling->temperature);
+    if (sampler_does(sampling, STEP_TOP_K)) printf(" top-k %zu,", sampling->top_k);
+    if (sampler_does(sampling, STEP_TOP_P)) printf(" top-p %g,", (double)sampling->top_p);
+    if (sampler_does(sampling, STEP_MIN_P)) printf(" min-p %g,", (double)sampling->min_p);
+    if (sampler_does(sampling, STEP_PENALTIES)) fputs(" penalties,", stdout);
     if (sampling->order) fputs(" in an order of its own,", stdout);
     printf(" %zu token%s may be drawn, with %.3f%% of p; entropy %.3f bits\n", next->n_kept,
            next->n_kept == 1 ? "" : "s", 100 * next->mass, next->entropy_of_kept * BITS_PER_NAT);
@@ -235,8 +220,10 @@ static void show_drawn(Report *report, const Next *next) {
         json_token(report, next->drawn);
         json_bool(report, "end", next->ends);
         json_end_object(report);
+        json_not_done(report, &next->asked);
         return;
     }
+    note_not_done("study", &next->asked);
     printf("drawn: ");
     print_token(report, next->drawn, 0);
     puts(next->ends ? ", which ends the text" : "");
@@ -286,7 +273,7 @@ static bool show(Study *study, void *view, Error *error) {
     printf("\nentropy %.3f bits: as open as an even choice among %.1f of the %zu tokens\n",
            entropy * BITS_PER_NAT, exp(entropy), next->n_vocab);
     if (after)
-        print_sampling(next);
+        print_after(next);
     else
         print_styled(report, STYLE_DIM,
                      "--temp, --top-k, --top-p, --min-p show what a sampler would leave of it\n");
@@ -296,20 +283,16 @@ static bool show(Study *study, void *view, Error *error) {
 
 static void free_next(void *view) { ablation_free(&((Next *)view)->ablation); }
 
-static bool check(const StudyOptions *options, const void *view, Error *error) {
-    uint64_t order;
-    (void)options;
-    return read_order(view, &order, error);
-}
-
 static const Next defaults = {.n_top = TOP, .draw = NOT_GIVEN, .sampling = SAMPLING_UNSET};
 
 #define AT(member) offsetof(Next, member)
 
 static const Option options[] = {
-    {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000}, {"--token", NULL, OPTION_LIST, AT(tokens)},
-    {"--draw", NULL, OPTION_SIZE, AT(draw), 0, 1e6},  {"--ablate", NULL, OPTION_TEXT, AT(ablate)},
-    {"--samplers", NULL, OPTION_TEXT, AT(samplers)},  SAMPLING_OPTIONS(Next, sampling),
+    {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
+    {"--token", NULL, OPTION_LIST, AT(tokens)},
+    {"--draw", NULL, OPTION_SIZE, AT(draw), 0, 1e6},
+    {"--ablate", NULL, OPTION_TEXT, AT(ablate)},
+    SAMPLING_OPTIONS(Next, sampling),
 };
 
 const View view_next = {
@@ -330,7 +313,6 @@ const View view_next = {
         "  --ablate LIST   without these: L3H7, L3 (a layer's heads), L3MLP, L3H7=0.5 (half of it)\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
-    .check = check,
     .defaults = &defaults,
     .size = sizeof(Next),
     .compute = compute,

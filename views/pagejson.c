@@ -341,11 +341,7 @@ static void json_sampling(Report *report, const Page *page) {
     }
     json_end_array(report);
     json_text(report, "order_from", origins[found.order], SIZE_MAX);
-    json_array(report, "not_done");
-    for (size_t i = 0; i < found.n_passed_over; i++) json_text(report, NULL, found.passed_over[i], SIZE_MAX);
-    for (size_t i = 0; i < found.n_not_done && i < MAX_NOT_DONE; i++)
-        json_text(report, NULL, found.not_done[i].data, found.not_done[i].n);
-    json_end_array(report);
+    json_not_done(report, &found);
     json_end_object(report);
 }
 

@@ -15,6 +15,7 @@
 #include "measures/difference.h"
 #include "measures/distribution.h"
 #include "measures/subject.h"
+#include "sampling.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -194,6 +195,9 @@ bool study_token(const Study *study, const char *text, int32_t *id, Error *error
 struct Ablation;
 bool choose_parts(struct Ablation *ablation, const char *option, const char *list, Error *error);
 void json_parts(Report *report, const char *key, const struct Ablation *ablation);
+
+/* "not_done": the names of what the model's file asks for and a sampler does not do. */
+void json_not_done(Report *report, const SamplingFields *fields);
 
 /*
  * "totals": {"n", "nll_nats", "perplexity", "perplexity_error", "bits_per_byte", "n_bytes", "top1_accuracy"}. The page
