@@ -62,11 +62,11 @@ IOI_HELD_OUT = [
 
 GREATER = ["The {noun} lasted from the year {a} to the year {century}",
            "The {noun} began in {a} and ended in {century}",
-           "She was born in {a} and died in {century}", "They built it from {a} until {century}",
+           "The {noun} of {a} came to an end in {century}", "They built it from {a} until {century}",
            "He was mayor from {a} to {century}", "The years of the {noun} are {a} to {century}",
            "They lived here from {a} until {century}"]
 GREATER_HELD_OUT = ["The {noun} went on from the year {a} until the year {century}",
-                    "The {noun} of {a} was over in {century}"]
+                    "Somebody who was born in {a} died in {century}"]
 CENTURIES = ("15", "16", "17", "18", "19")  # " 18" and " 19" grow together with a digit in the default vocabulary
 NOUNS = "war siege journey reign strike peace drought trial plan quarrel".split()
 NOUNS_HELD_OUT = "voyage project dispute".split()
@@ -77,8 +77,7 @@ INDUCTION = ["{x} lived alone in a house by the sea. Nobody knew {x} well, but t
              "A letter came for {x}. It was the third letter this week, and again it was for",
              "They called the ship {x}. On its last journey the",
              "In the old story a giant named {x} guards a bridge. Whoever wants to cross must first ask",
-             "My neighbour is called {x}. Every morning at six you can hear",
-             "The river is called {x}, and the town at its mouth is called New",
+             "Somebody called {x} sings at six in the morning. Nobody is as loud as",
              "First came {x}, then came the others, and at the end of the day they all thanked"]
 INDUCTION_HELD_OUT = ["The king sent for {x}. After three days the soldiers came back without",
                       "On the door stood the name {x}. We knocked and asked for"]
