@@ -307,7 +307,7 @@ const View view_next = {
         "  --temp X        divide the logits by X (1)     --top-k N   keep the N likeliest (0: all)\n"
         "  --top-p X       keep this mass (1: all)        --min-p X   keep p >= X * the best p (0: all)\n"
         "  --repeat-penalty X, --presence-penalty X, --frequency-penalty X, --repeat-last-n N, --samplers LIST\n"
-        "                  as of ./run: what the text's own tokens pay, and the order of all these\n"
+        "                  as ./run has them: what the text's own tokens pay, and the order of all these\n"
         "  --draw K        draw what ./run would as its token K (from 0), with these and --seed, where the\n"
         "                  text has its tokens before that; without them as the file asks, as ./run does\n"
         "  --ablate LIST   without these: L3H7, L3 (a layer's heads), L3MLP, L3H7=0.5 (half of it)\n"),
