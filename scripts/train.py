@@ -72,7 +72,7 @@ class Config:
     weight_decay: float = 0.1
     beta2: float = 0.95
     optimizer: str = "adamw"  # or "muon"
-    gradients: str = "autograd"  # or "amx": gradients.c
+    gradients: str = "autograd"  # or "fused": gradients.c
     clip: float = 1.0      # norm of the gradient
     validate_every: int = 500   # steps
     validate_tokens: int = 0    # of each held-out text while training; 0: all
@@ -274,14 +274,16 @@ def orthogonal(g):
 
 
 class Gradients:
-    """gradients.c in place of autograd, on a CPU with AMX: sooner, and GELU is the tanh form that the engine has."""
+    """gradients.c in place of autograd, on a CPU with AVX-512 and BF16: sooner, and GELU is the tanh form, the engine's."""
 
-    def __init__(self, model, folder):
+    def __init__(self, model, folder, march="native"):
         c = model.config
         if c.dropout or model.token_embd.weight.is_cuda:
-            raise SystemExit("--gradients amx: it knows no dropout, and no GPU")
+            raise SystemExit("--gradients fused: it knows no dropout, and no GPU")
+        if "avx512_bf16" not in CPU:
+            raise SystemExit("--gradients fused: this CPU has no AVX-512 with BF16")
         source, library = pathlib.Path(__file__).with_name("gradients.c"), folder / "gradients.so"
-        subprocess.run(["cc", "-O3", "-march=sapphirerapids", "-fPIC", "-shared", "-o", library, source, "-lm", "-lpthread"],
+        subprocess.run(["cc", "-O3", f"-march={march}", "-fPIC", "-shared", "-o", library, source, "-lm", "-lpthread"],
                        check=True)
         self.library = ctypes.CDLL(str(library.resolve()))
         self.library.gradients_new.restype = ctypes.c_void_p
@@ -289,7 +291,7 @@ class Gradients:
         self.own = ctypes.c_void_p(self.library.gradients_new(c.n_layer, c.n_head, c.d_model, c.n_ctx, c.n_vocab,
                                                               torch.get_num_threads()))
         if not self.own:
-            raise SystemExit("gradients.c: it takes heads of 64, other numbers in multiples of 32, and a CPU with AMX")
+            raise SystemExit("gradients.c: it takes heads of 64, other numbers in multiples of 32, and a CPU that grants its tiles")
         self.parameters = list(model.parameters())
         self.buffers = [torch.zeros_like(p) for p in self.parameters]
 
@@ -367,9 +369,9 @@ class Run:
             self.restore(saved)
         elif c.start:
             start_from(c.start, self.model, self.tokenizer)
-        if c.gradients not in ("autograd", "amx"):
-            raise SystemExit(f"--gradients {c.gradients}: there are autograd and amx")
-        self.gradients = Gradients(self.model, self.out) if c.gradients == "amx" else None
+        if c.gradients not in ("autograd", "fused"):
+            raise SystemExit(f"--gradients {c.gradients}: there are autograd and fused")
+        self.gradients = Gradients(self.model, self.out) if c.gradients == "fused" else None
         self.loss_of = self.model
         if self.device == "cuda" and hasattr(torch, "compile"):
             self.loss_of = torch.compile(self.model)
