@@ -149,16 +149,18 @@ static bool is_given(const char *option, const Setting *setting, double *value) 
     return setting->is_count ? count != SIZE_MAX : !isnan(real);
 }
 
-/* Returns the value as the option holds it: a window has an end, since the sampler keeps room for all of it. */
+/* Returns the value as the option holds it. Counts have an end: the sampler keeps room for all of a window, and a double
+   can be beyond what a size_t holds. */
 static double put(char *option, const Setting *setting, double value) {
-    if (setting->offset == AT(penalty_window)) value = fmin(value, ALL_TOKENS);
-    size_t count = (size_t)value;
-    float real = (float)value;
-    if (setting->is_count)
-        memcpy(option, &count, sizeof count);
-    else
+    if (!setting->is_count) {
+        float real = (float)value;
         memcpy(option, &real, sizeof real);
-    return setting->is_count ? value : (double)real;
+        return (double)real;
+    }
+    value = fmin(value, setting->offset == AT(penalty_window) ? ALL_TOKENS : setting->most);
+    size_t count = (size_t)value;
+    memcpy(option, &count, sizeof count);
+    return value;
 }
 
 static bool settle(KeyReader *reader, const Setting *setting, char *option, SamplingField *field) {

@@ -89,6 +89,19 @@ static void test_what_is_given_wins(void) {
           "origins");
 }
 
+/* A number below 0 is no count, and a count can be more than a double tells from SIZE_MAX: the sanitizer sees both. */
+static void test_given_extremes(void) {
+    Gguf gguf = gguf_begin(3);
+    SamplerOptions options = SAMPLING_UNSET;
+    SamplingFields fields;
+    Error error;
+    options.presence_penalty = -1, options.frequency_penalty = -1000, options.top_k = SIZE_MAX - 1;
+    CHECK(settle(&gguf, &options, &fields, &error), "%s", error.message);
+    CHECK(options.presence_penalty == -1 && options.frequency_penalty == -1000 && options.top_k == 1000000000,
+          "%g, %g, %zu", (double)options.presence_penalty, (double)options.frequency_penalty, options.top_k);
+    CHECK(fields.fields[PRESENCE].value == -1 && fields.fields[FREQUENCY].value == -1000, "told otherwise");
+}
+
 /* −1 is llama.cpp's word for all. */
 static void test_all_of_them(void) {
     Gguf gguf = gguf_begin(3);
@@ -375,6 +388,7 @@ int main(void) {
     RUN(test_the_usual);
     RUN(test_the_file_says);
     RUN(test_what_is_given_wins);
+    RUN(test_given_extremes);
     RUN(test_all_of_them);
     RUN(test_windows_end);
     RUN(test_nonsense_is_refused);
