@@ -21,8 +21,8 @@
 typedef uint16_t bf16;
 enum { HEAD = 64, CHUNK = 2, MAX_LAYERS = 32, L1_STEPS = 16, GROUP = 256 };
 enum { AHEAD = 1 }; /* steps that a product's longer side is fetched ahead */
-#define MOST 80.0f /* A logit or score above it is taken for it: so the exponentials need no largest one. */
-enum { PAD = 16 }; /* floats between rows of products, so that they do not share their place in the caches */
+#define MOST 80.0f  /* A logit or score above it is taken for it: so the exponentials need no largest one. */
+enum { PAD = 16 };  /* floats between rows of products, so that they do not share their place in the caches */
 enum { TILE = 512 }; /* numbers in a tile */
 
 typedef struct {
@@ -35,12 +35,26 @@ typedef struct {
     bf16 *forward, *backward;
 } Packed;
 
-enum { NORM1, NORM1_BIAS, QKV, QKV_BIAS, OUT, OUT_BIAS, NORM2, NORM2_BIAS, UP, UP_BIAS, DOWN, DOWN_BIAS, PER_LAYER };
+enum {
+    NORM1,
+    NORM1_BIAS,
+    QKV,
+    QKV_BIAS,
+    OUT,
+    OUT_BIAS,
+    NORM2,
+    NORM2_BIAS,
+    UP,
+    UP_BIAS,
+    DOWN,
+    DOWN_BIAS,
+    PER_LAYER
+};
 
 typedef struct {
-    float *resid, *resid_mid; /* [T][d] */
+    float *resid, *resid_mid;            /* [T][d] */
     bf16 *x1, *qkv, *z, *x2, *h, *slope; /* slope: of GELU */
-    float *lse; /* [head][T] */
+    float *lse;                          /* [head][T] */
 } Saved;
 
 typedef struct Gradients Gradients;
@@ -51,10 +65,11 @@ typedef struct {
     double loss;
     Saved layer[MAX_LAYERS];
     float *resid_last, *dx, *c, *scores, *dscores;
-    bf16 *xf, *dy, *du, *dz, *dqkv, *a, *b, *p, *ds, *p_tiles, *ds_tiles, *k_t, *v_t, *k_i, *v_i, *dz_a, *q_a, *e;
-    float **sums; /* of each parameter; matrices in blocks */
+    bf16 *xf, *dy, *du, *dz, *dqkv, *a, *b, *p, *ds, *p_tiles, *ds_tiles, *k_t, *v_t, *k_i, *v_i, *dz_a, *q_a,
+        *e;
+    float **sums;    /* of each parameter; matrices in blocks */
     float *embedded; /* [n_vocab][d]: of the rows that were looked up */
-    bool fresh; /* nothing in sums yet */
+    bool fresh;      /* nothing in sums yet */
 } Worker;
 
 struct Gradients {
@@ -143,20 +158,22 @@ static inline void block(Left left, const bf16 *b, int steps, float *c, size_t c
         _tile_dpbf16ps(3, 5, 7);
     }
     _tile_stored(0, out, c_row);
-        _tile_stored(1, out + 64, c_row);
+    _tile_stored(1, out + 64, c_row);
     _tile_stored(2, out + 16 * c_row, c_row);
-        _tile_stored(3, out + 16 * c_row + 64, c_row);
+    _tile_stored(3, out + 16 * c_row + 64, c_row);
 }
 #else
 /* c[32][32] = or += a b over `steps` times 32: 8 rows by 32 columns in registers. */
 static inline void block(Left left, const bf16 *b, int steps, float *c, size_t c_row, bool add) {
     for (int i = 0; i < 32; i += 8) {
-        const char *a = (const char *)left.data + (i >= 16 ? left.half + (size_t)(i - 16) * left.row : (size_t)i * left.row);
+        const char *a = (const char *)left.data +
+                        (i >= 16 ? left.half + (size_t)(i - 16) * left.row : (size_t)i * left.row);
         float *out = (float *)((char *)c + (size_t)i * c_row);
         __m512 sum[8][2];
         for (int r = 0; r < 8; r++)
             for (int j = 0; j < 2; j++)
-                sum[r][j] = add ? _mm512_loadu_ps((float *)((char *)out + (size_t)r * c_row) + j * 16) : _mm512_setzero_ps();
+                sum[r][j] = add ? _mm512_loadu_ps((float *)((char *)out + (size_t)r * c_row) + j * 16)
+                                : _mm512_setzero_ps();
         for (int s = 0; s < steps; s++)
             for (int pair = 0; pair < 16; pair++) {
                 const bf16 *row = b + (size_t)s * 2 * TILE + pair * 32;
@@ -170,7 +187,8 @@ static inline void block(Left left, const bf16 *b, int steps, float *c, size_t c
                 }
             }
         for (int r = 0; r < 8; r++)
-            for (int j = 0; j < 2; j++) _mm512_storeu_ps((float *)((char *)out + (size_t)r * c_row) + j * 16, sum[r][j]);
+            for (int j = 0; j < 2; j++)
+                _mm512_storeu_ps((float *)((char *)out + (size_t)r * c_row) + j * 16, sum[r][j]);
     }
 }
 #endif
@@ -185,8 +203,8 @@ static void product(Left a, const bf16 *b, int n, int k, float *c) {
     int steps = k / 32;
     for (int s = 0; s < steps; s += L1_STEPS)
         for (int j = 0; j < n / 32; j++)
-            block(left_at(a, s), b + ((size_t)j * steps + s) * 2 * TILE, steps - s < L1_STEPS ? steps - s : L1_STEPS,
-                  c + j * 32, (size_t)(n + PAD) * 4, s > 0);
+            block(left_at(a, s), b + ((size_t)j * steps + s) * 2 * TILE,
+                  steps - s < L1_STEPS ? steps - s : L1_STEPS, c + j * 32, (size_t)(n + PAD) * 4, s > 0);
 }
 
 /* sums += a[m][k] b[k][n], both packed; sums are [n/32][m][32]. */
@@ -195,19 +213,19 @@ static void accumulate(const Worker *w, const bf16 *a, const bf16 *b, int m, int
     for (int j = 0; j < n / 32; j++)
         for (int s = 0; s < steps; s += L1_STEPS)
             for (int i = 0; i < m / 32; i++)
-                block(tiles_of(a + ((size_t)i * steps + s) * 2 * TILE), b + ((size_t)j * steps + s) * 2 * TILE,
-                      steps - s < L1_STEPS ? steps - s : L1_STEPS, sums + ((size_t)j * m + (size_t)i * 32) * 32, 128,
-                      s > 0 || !w->fresh);
+                block(tiles_of(a + ((size_t)i * steps + s) * 2 * TILE),
+                      b + ((size_t)j * steps + s) * 2 * TILE, steps - s < L1_STEPS ? steps - s : L1_STEPS,
+                      sums + ((size_t)j * m + (size_t)i * 32) * 32, 128, s > 0 || !w->fresh);
 }
 
 static inline __m512i pair_low(__m512i a, __m512i b) {
-    const __m512i index = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
-                                           5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i index = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39,
+                                           7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     return _mm512_permutex2var_epi16(a, index, b);
 }
 static inline __m512i pair_high(__m512i a, __m512i b) {
-    const __m512i index = _mm512_set_epi16(63, 31, 62, 30, 61, 29, 60, 28, 59, 27, 58, 26, 57, 25, 56, 24, 55, 23, 54, 22,
-                                           53, 21, 52, 20, 51, 19, 50, 18, 49, 17, 48, 16);
+    const __m512i index = _mm512_set_epi16(63, 31, 62, 30, 61, 29, 60, 28, 59, 27, 58, 26, 57, 25, 56, 24, 55,
+                                           23, 54, 22, 53, 21, 52, 20, 51, 19, 50, 18, 49, 17, 48, 16);
     return _mm512_permutex2var_epi16(a, index, b);
 }
 
@@ -224,8 +242,10 @@ static inline void transpose16(__m512i r[16]) {
         r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
     }
     for (int i = 0; i < 4; i++) { /* r[i + 4 g]: column 4 lane + i of rows 4 g … 4 g + 3 */
-        __m512i a = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88), b = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
-        __m512i c = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88), d = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+        __m512i a = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88),
+                b = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+        __m512i c = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88),
+                d = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
         t[i] = _mm512_shuffle_i32x4(a, c, 0x88), t[i + 8] = _mm512_shuffle_i32x4(a, c, 0xdd);
         t[i + 4] = _mm512_shuffle_i32x4(b, d, 0x88), t[i + 12] = _mm512_shuffle_i32x4(b, d, 0xdd);
     }
@@ -257,7 +277,8 @@ static void pack_rows(const bf16 *x, size_t stride, int n, int k, bf16 *packed) 
     for (int j = 0; j < n / 16; j++)
         for (int s = 0; s < k / 32; s++) {
             __m512i r[16];
-            for (int i = 0; i < 16; i++) r[i] = _mm512_loadu_si512(x + (size_t)(j * 16 + i) * stride + s * 32);
+            for (int i = 0; i < 16; i++)
+                r[i] = _mm512_loadu_si512(x + (size_t)(j * 16 + i) * stride + s * 32);
             transpose16(r);
             bf16 *to = packed + (((size_t)(j / 2) * (k / 32) + s) * 2 + j % 2) * TILE;
             for (int i = 0; i < 16; i++) _mm512_store_si512(to + i * 32, r[i]);
@@ -269,7 +290,8 @@ static void pack_rows(const bf16 *x, size_t stride, int n, int k, bf16 *packed) 
 static inline __m512i narrow(__m512 low, __m512 high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
 static inline __m256i narrow16(__m512 x) { return (__m256i)_mm512_cvtneps_pbh(x); }
 static inline __m512 widen(const bf16 *x) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)x)), 16));
+    return _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)x)), 16));
 }
 
 static inline __m512 exp512(__m512 x) {
@@ -287,24 +309,35 @@ static inline __m512 exp512(__m512 x) {
 static inline void gelu(__m512 u, __m512 *h, __m512 *slope) {
     const float root = 1.5957691216f; /* 2 sqrt(2 / pi) */
     __m512 u2 = _mm512_mul_ps(u, u), one = _mm512_set1_ps(1);
-    __m512 y = _mm512_mul_ps(u, _mm512_fmadd_ps(u2, _mm512_set1_ps(-0.044715f * root), _mm512_set1_ps(-root)));
+    __m512 y =
+        _mm512_mul_ps(u, _mm512_fmadd_ps(u2, _mm512_set1_ps(-0.044715f * root), _mm512_set1_ps(-root)));
     __m512 dy = _mm512_fmadd_ps(u2, _mm512_set1_ps(3 * 0.044715f * root), _mm512_set1_ps(root));
-    __m512 below = _mm512_add_ps(one, exp512(_mm512_min_ps(y, _mm512_set1_ps(80)))), sigmoid = _mm512_rcp14_ps(below);
+    __m512 below = _mm512_add_ps(one, exp512(_mm512_min_ps(y, _mm512_set1_ps(80)))),
+           sigmoid = _mm512_rcp14_ps(below);
     sigmoid = _mm512_mul_ps(sigmoid, _mm512_fnmadd_ps(below, sigmoid, _mm512_set1_ps(2)));
     *h = _mm512_mul_ps(u, sigmoid);
     *slope = _mm512_fmadd_ps(_mm512_mul_ps(*h, _mm512_sub_ps(one, sigmoid)), dy, sigmoid);
 }
 
-/* out = norm(x) weight + bias */
-static void layer_norm(const float *x, const float *weight, const float *bias, int d, bf16 *out) {
-    __m512 sum = _mm512_setzero_ps(), squares = sum;
+static inline __m512 mean_of(const float *x, int d) {
+    __m512 sum = _mm512_setzero_ps();
     for (int i = 0; i < d; i += 16) sum = _mm512_add_ps(sum, _mm512_loadu_ps(x + i));
-    __m512 mean = _mm512_set1_ps(_mm512_reduce_add_ps(sum) / (float)d);
+    return _mm512_set1_ps(_mm512_reduce_add_ps(sum) / (float)d);
+}
+
+/* One over the standard deviation */
+static inline __m512 scale_of(const float *x, __m512 mean, int d) {
+    __m512 squares = _mm512_setzero_ps();
     for (int i = 0; i < d; i += 16) {
         __m512 y = _mm512_sub_ps(_mm512_loadu_ps(x + i), mean);
         squares = _mm512_fmadd_ps(y, y, squares);
     }
-    __m512 scale = _mm512_set1_ps(1 / sqrtf(_mm512_reduce_add_ps(squares) / (float)d + 1e-5f));
+    return _mm512_set1_ps(1 / sqrtf(_mm512_reduce_add_ps(squares) / (float)d + 1e-5f));
+}
+
+/* out = norm(x) weight + bias */
+static void layer_norm(const float *x, const float *weight, const float *bias, int d, bf16 *out) {
+    __m512 mean = mean_of(x, d), scale = scale_of(x, mean, d);
     for (int i = 0; i < d; i += 16) {
         __m512 y = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(x + i), mean), scale);
         y = _mm512_fmadd_ps(y, _mm512_loadu_ps(weight + i), _mm512_loadu_ps(bias + i));
@@ -313,24 +346,19 @@ static void layer_norm(const float *x, const float *weight, const float *bias, i
 }
 
 /* dx += the gradient at x, of dy at the norm's output. */
-static void layer_norm_back(const float *x, const float *weight, const float *dy, int d, float *dx, float *d_weight,
-                            float *d_bias) {
-    __m512 sum = _mm512_setzero_ps(), squares = sum, s1 = sum, s2 = sum;
-    for (int i = 0; i < d; i += 16) sum = _mm512_add_ps(sum, _mm512_loadu_ps(x + i));
-    __m512 mean = _mm512_set1_ps(_mm512_reduce_add_ps(sum) / (float)d);
+static void layer_norm_back(const float *x, const float *weight, const float *dy, int d, float *dx,
+                            float *d_weight, float *d_bias) {
+    __m512 mean = mean_of(x, d), scale = scale_of(x, mean, d), s1 = _mm512_setzero_ps(), s2 = s1;
     for (int i = 0; i < d; i += 16) {
-        __m512 y = _mm512_sub_ps(_mm512_loadu_ps(x + i), mean);
-        squares = _mm512_fmadd_ps(y, y, squares);
-    }
-    __m512 scale = _mm512_set1_ps(1 / sqrtf(_mm512_reduce_add_ps(squares) / (float)d + 1e-5f));
-    for (int i = 0; i < d; i += 16) {
-        __m512 y = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(x + i), mean), scale), g = _mm512_loadu_ps(dy + i);
+        __m512 y = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(x + i), mean), scale),
+               g = _mm512_loadu_ps(dy + i);
         _mm512_storeu_ps(d_weight + i, _mm512_fmadd_ps(g, y, _mm512_loadu_ps(d_weight + i)));
         _mm512_storeu_ps(d_bias + i, _mm512_add_ps(g, _mm512_loadu_ps(d_bias + i)));
         g = _mm512_mul_ps(g, _mm512_loadu_ps(weight + i));
         s1 = _mm512_add_ps(s1, g), s2 = _mm512_fmadd_ps(g, y, s2);
     }
-    __m512 m1 = _mm512_set1_ps(_mm512_reduce_add_ps(s1) / (float)d), m2 = _mm512_set1_ps(_mm512_reduce_add_ps(s2) / (float)d);
+    __m512 m1 = _mm512_set1_ps(_mm512_reduce_add_ps(s1) / (float)d),
+           m2 = _mm512_set1_ps(_mm512_reduce_add_ps(s2) / (float)d);
     for (int i = 0; i < d; i += 16) {
         __m512 y = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(x + i), mean), scale);
         __m512 g = _mm512_mul_ps(_mm512_loadu_ps(dy + i), _mm512_loadu_ps(weight + i));
@@ -342,7 +370,9 @@ static void layer_norm_back(const float *x, const float *weight, const float *dy
 /* ---- attention of one head in one window ---- */
 
 /* Of 16 keys, those up to the one that is `last` places from the first */
-static inline __mmask16 past(int last) { return last >= 15 ? 0xffff : last < 0 ? 0 : (__mmask16)((2u << last) - 1); }
+static inline __mmask16 past(int last) {
+    return last >= 15 ? 0xffff : last < 0 ? 0 : (__mmask16)((2u << last) - 1);
+}
 
 static void attend(Worker *w, const bf16 *qkv, int d, bf16 *z, float *lse) {
     int n = w->all->shape.n_ctx, steps = n / 32;
@@ -354,12 +384,15 @@ static void attend(Worker *w, const bf16 *qkv, int d, bf16 *z, float *lse) {
         __m512 sums[32];
         for (int i = 0; i < 32; i++) sums[i] = _mm512_setzero_ps();
         for (int j = 0; j < keys; j += 32) {
-            block(rows_of(qkv + (size_t)q * stride, stride), w->k_t + (size_t)j * HEAD, HEAD / 32, w->scores, 128, false);
+            block(rows_of(qkv + (size_t)q * stride, stride), w->k_t + (size_t)j * HEAD, HEAD / 32, w->scores,
+                  128, false);
             for (int i = 0; i < 32; i++) {
                 __m512 e[2];
                 for (int half = 0; half < 2; half++) {
-                    __m512 score = _mm512_mul_ps(_mm512_load_ps(w->scores + i * 32 + half * 16), _mm512_set1_ps(0.125f));
-                    e[half] = _mm512_maskz_mov_ps(past(q + i - j - half * 16), exp512(_mm512_min_ps(score, _mm512_set1_ps(MOST))));
+                    __m512 score =
+                        _mm512_mul_ps(_mm512_load_ps(w->scores + i * 32 + half * 16), _mm512_set1_ps(0.125f));
+                    e[half] = _mm512_maskz_mov_ps(past(q + i - j - half * 16),
+                                                  exp512(_mm512_min_ps(score, _mm512_set1_ps(MOST))));
                 }
                 sums[i] = _mm512_add_ps(sums[i], _mm512_add_ps(e[0], e[1]));
                 _mm512_store_si512(w->p + (size_t)i * (n + 2 * PAD) + j, narrow(e[0], e[1]));
@@ -371,11 +404,13 @@ static void attend(Worker *w, const bf16 *qkv, int d, bf16 *z, float *lse) {
             lse[q + i] = logf(sum), share[i] = 1 / sum;
         }
         for (int j = 0; j < HEAD / 32; j++)
-            block(rows_of(w->p, n + 2 * PAD), w->v_i + (size_t)j * steps * 2 * TILE, keys / 32, w->c + j * 32, HEAD * 4, false);
+            block(rows_of(w->p, n + 2 * PAD), w->v_i + (size_t)j * steps * 2 * TILE, keys / 32, w->c + j * 32,
+                  HEAD * 4, false);
         for (int i = 0; i < 32; i++) {
             for (int k = 0; k < HEAD; k += 16)
-                _mm256_storeu_si256((void *)(z + (size_t)(q + i) * d + k),
-                                    narrow16(_mm512_mul_ps(_mm512_load_ps(w->c + i * HEAD + k), _mm512_set1_ps(share[i]))));
+                _mm256_storeu_si256(
+                    (void *)(z + (size_t)(q + i) * d + k),
+                    narrow16(_mm512_mul_ps(_mm512_load_ps(w->c + i * HEAD + k), _mm512_set1_ps(share[i]))));
         }
     }
 }
@@ -388,11 +423,13 @@ static void put_transposed(const float *c, int n, bf16 *out, size_t stride) {
             for (int i = 0; i < 16; i++) r[i] = _mm512_load_si512(c + (size_t)(j + i) * (n + PAD) + k);
             transpose16(r);
             for (int i = 0; i < 16; i++)
-                _mm256_storeu_si256((void *)(out + (size_t)(k + i) * stride + j), narrow16(_mm512_castsi512_ps(r[i])));
+                _mm256_storeu_si256((void *)(out + (size_t)(k + i) * stride + j),
+                                    narrow16(_mm512_castsi512_ps(r[i])));
         }
 }
 
-static void attend_back(Worker *w, const bf16 *qkv, const bf16 *z, const bf16 *dz, int d, const float *lse, bf16 *dqkv) {
+static void attend_back(Worker *w, const bf16 *qkv, const bf16 *z, const bf16 *dz, int d, const float *lse,
+                        bf16 *dqkv) {
     int n = w->all->shape.n_ctx, steps = n / 32;
     size_t stride = 3 * (size_t)d;
     pack_rows(qkv + d, stride, n, HEAD, w->k_t);
@@ -406,24 +443,29 @@ static void attend_back(Worker *w, const bf16 *qkv, const bf16 *z, const bf16 *d
         for (int i = 0; i < 32; i++) {
             __m512 sum = _mm512_setzero_ps();
             for (int k = 0; k < HEAD; k += 16)
-                sum = _mm512_fmadd_ps(widen(z + (size_t)(q + i) * d + k), widen(dz + (size_t)(q + i) * d + k), sum);
+                sum = _mm512_fmadd_ps(widen(z + (size_t)(q + i) * d + k), widen(dz + (size_t)(q + i) * d + k),
+                                      sum);
             dots[i] = _mm512_reduce_add_ps(sum);
         }
         for (int j = 0; j < keys; j += 32) {
-            block(rows_of(qkv + (size_t)q * stride, stride), w->k_t + (size_t)j * HEAD, HEAD / 32, w->scores, 128, false);
-            block(rows_of(dz + (size_t)q * d, d), w->v_t + (size_t)j * HEAD, HEAD / 32, w->dscores, 128, false);
+            block(rows_of(qkv + (size_t)q * stride, stride), w->k_t + (size_t)j * HEAD, HEAD / 32, w->scores,
+                  128, false);
+            block(rows_of(dz + (size_t)q * d, d), w->v_t + (size_t)j * HEAD, HEAD / 32, w->dscores, 128,
+                  false);
             bf16 *p_tile = w->p_tiles + ((size_t)(j / 32) * (steps + 1) + q / 32) * 2 * TILE;
             bf16 *ds_tile = w->ds_tiles + ((size_t)(j / 32) * (steps + 1) + q / 32) * 2 * TILE;
             for (int i = 0; i < 32; i += 2, p_tile += 32, ds_tile += 32) {
                 __m512i p[2], ds[2];
                 for (int r = 0; r < 2; r++) {
-                    __m512 e[2], g[2], scale = _mm512_set1_ps(0.125f), minus = _mm512_set1_ps(-lse[q + i + r]);
+                    __m512 e[2], g[2], scale = _mm512_set1_ps(0.125f),
+                                       minus = _mm512_set1_ps(-lse[q + i + r]);
                     __m512 dot = _mm512_set1_ps(dots[i + r] * 0.125f);
                     for (int half = 0; half < 2; half++) {
                         int at = (i + r) * 32 + half * 16;
                         __m512 score = _mm512_fmadd_ps(_mm512_load_ps(w->scores + at), scale, minus);
                         e[half] = _mm512_maskz_mov_ps(past(q + i + r - j - half * 16), exp512(score));
-                        g[half] = _mm512_mul_ps(e[half], _mm512_fmsub_ps(_mm512_load_ps(w->dscores + at), scale, dot));
+                        g[half] = _mm512_mul_ps(e[half],
+                                                _mm512_fmsub_ps(_mm512_load_ps(w->dscores + at), scale, dot));
                     }
                     p[r] = narrow(e[0], e[1]), ds[r] = narrow(g[0], g[1]);
                     _mm512_store_si512(w->ds + (size_t)(i + r) * (n + 2 * PAD) + j, ds[r]);
@@ -435,16 +477,19 @@ static void attend_back(Worker *w, const bf16 *qkv, const bf16 *z, const bf16 *d
             }
         }
         for (int j = 0; j < HEAD / 32; j++)
-            block(rows_of(w->ds, n + 2 * PAD), w->k_i + (size_t)j * steps * 2 * TILE, keys / 32, w->c + j * 32, HEAD * 4, false);
+            block(rows_of(w->ds, n + 2 * PAD), w->k_i + (size_t)j * steps * 2 * TILE, keys / 32,
+                  w->c + j * 32, HEAD * 4, false);
         for (int i = 0; i < 32; i++)
             for (int k = 0; k < HEAD; k += 16)
-                _mm256_storeu_si256((void *)(dqkv + (size_t)(q + i) * stride + k), narrow16(_mm512_load_ps(w->c + i * HEAD + k)));
+                _mm256_storeu_si256((void *)(dqkv + (size_t)(q + i) * stride + k),
+                                    narrow16(_mm512_load_ps(w->c + i * HEAD + k)));
     }
     for (int part = 1; part < 3; part++) { /* dK^T = Q^T dS, dV^T = dZ^T P */
         const bf16 *a = part == 1 ? w->q_a : w->dz_a, *b = part == 1 ? w->ds_tiles : w->p_tiles;
         for (int j = 0; j < steps; j++)
             for (int i = 0; i < HEAD / 32; i++)
-                block(tiles_of(a + ((size_t)i * steps + j) * 2 * TILE), b + ((size_t)j * (steps + 1) + j) * 2 * TILE, steps - j,
+                block(tiles_of(a + ((size_t)i * steps + j) * 2 * TILE),
+                      b + ((size_t)j * (steps + 1) + j) * 2 * TILE, steps - j,
                       w->c + (size_t)i * 32 * (n + PAD) + j * 32, (size_t)(n + PAD) * 4, false);
         put_transposed(w->c, n, dqkv + (size_t)part * d, stride);
     }
@@ -452,10 +497,16 @@ static void attend_back(Worker *w, const bf16 *qkv, const bf16 *z, const bf16 *d
 
 /* ---- the model ---- */
 
-static float *parameter(const Gradients *all, int layer, int which) { return all->params[2 + layer * PER_LAYER + which]; }
+static float *parameter(const Gradients *all, int layer, int which) {
+    return all->params[2 + layer * PER_LAYER + which];
+}
 static float *sum_of(const Worker *w, int layer, int which) { return w->sums[2 + layer * PER_LAYER + which]; }
-static float *last_norm(float **list, const Gradients *all) { return list[2 + all->shape.n_layer * PER_LAYER]; }
-static float *last_bias(float **list, const Gradients *all) { return list[3 + all->shape.n_layer * PER_LAYER]; }
+static float *last_norm(float **list, const Gradients *all) {
+    return list[2 + all->shape.n_layer * PER_LAYER];
+}
+static float *last_bias(float **list, const Gradients *all) {
+    return list[3 + all->shape.n_layer * PER_LAYER];
+}
 
 static void forward_layer(Worker *w, int layer, int T) {
     const Gradients *all = w->all;
@@ -469,7 +520,8 @@ static void forward_layer(Worker *w, int layer, int T) {
             __m512 b0 = _mm512_loadu_ps(bias + j), b1 = _mm512_loadu_ps(bias + j + 16);
             for (int i = 0; i < 32; i++)
                 _mm512_storeu_si512(s->qkv + (size_t)(t + i) * 3 * d + j,
-                                    narrow(_mm512_add_ps(_mm512_load_ps(w->c + i * 32), b0), _mm512_add_ps(_mm512_load_ps(w->c + i * 32 + 16), b1)));
+                                    narrow(_mm512_add_ps(_mm512_load_ps(w->c + i * 32), b0),
+                                           _mm512_add_ps(_mm512_load_ps(w->c + i * 32 + 16), b1)));
         }
     }
     for (int t = 0; t < T; t += n)
@@ -482,7 +534,8 @@ static void forward_layer(Worker *w, int layer, int T) {
         for (int i = 0; i < 32; i++) {
             float *to = s->resid_mid + (size_t)(t + i) * d, *from = s->resid + (size_t)(t + i) * d;
             for (int j = 0; j < d; j++) to[j] = from[j] + w->c[(size_t)i * (d + PAD) + j] + bias[j];
-            layer_norm(to, parameter(all, layer, NORM2), parameter(all, layer, NORM2_BIAS), d, s->x2 + (size_t)(t + i) * d);
+            layer_norm(to, parameter(all, layer, NORM2), parameter(all, layer, NORM2_BIAS), d,
+                       s->x2 + (size_t)(t + i) * d);
         }
     }
     bias = parameter(all, layer, UP_BIAS);
@@ -492,7 +545,8 @@ static void forward_layer(Worker *w, int layer, int T) {
             for (int i = 0; i < 32; i++) {
                 __m512 h[2], slope[2];
                 for (int half = 0; half < 2; half++) {
-                    __m512 u = _mm512_add_ps(_mm512_load_ps(w->c + i * 32 + half * 16), _mm512_loadu_ps(bias + j + half * 16));
+                    __m512 u = _mm512_add_ps(_mm512_load_ps(w->c + i * 32 + half * 16),
+                                             _mm512_loadu_ps(bias + j + half * 16));
                     gelu(u, &h[half], &slope[half]);
                 }
                 size_t at = (size_t)(t + i) * 4 * d + j;
@@ -558,8 +612,9 @@ static void backward_layer(Worker *w, int layer, int T) {
     for (int t = 0; t < T; t += 32) {
         product(rows_of(w->du + (size_t)t * 4 * d, 4 * d), m[2].backward, d, 4 * d, w->c);
         for (int i = 0; i < 32; i++)
-            layer_norm_back(s->resid_mid + (size_t)(t + i) * d, parameter(all, layer, NORM2), w->c + (size_t)i * (d + PAD), d,
-                            w->dx + (size_t)(t + i) * d, sum_of(w, layer, NORM2), sum_of(w, layer, NORM2_BIAS));
+            layer_norm_back(s->resid_mid + (size_t)(t + i) * d, parameter(all, layer, NORM2),
+                            w->c + (size_t)i * (d + PAD), d, w->dx + (size_t)(t + i) * d,
+                            sum_of(w, layer, NORM2), sum_of(w, layer, NORM2_BIAS));
     }
 
     narrow_dx(w, T, sum_of(w, layer, OUT_BIAS));
@@ -570,7 +625,9 @@ static void backward_layer(Worker *w, int layer, int T) {
         for (int j = 0; j < d; j += 32) {
             block(rows_of(w->dy + (size_t)t * d, d), m[1].backward + (size_t)j * d, d / 32, w->c, 128, false);
             for (int i = 0; i < 32; i++)
-                _mm512_storeu_si512(w->dz + (size_t)(t + i) * d + j, narrow(_mm512_load_ps(w->c + i * 32), _mm512_load_ps(w->c + i * 32 + 16)));
+                _mm512_storeu_si512(
+                    w->dz + (size_t)(t + i) * d + j,
+                    narrow(_mm512_load_ps(w->c + i * 32), _mm512_load_ps(w->c + i * 32 + 16)));
         }
     }
     for (int t = 0; t < T; t += n)
@@ -581,15 +638,17 @@ static void backward_layer(Worker *w, int layer, int T) {
     d_bias = sum_of(w, layer, QKV_BIAS);
     for (int t = 0; t < T; t++)
         for (int j = 0; j < 3 * d; j += 16)
-            _mm512_storeu_ps(d_bias + j, _mm512_add_ps(widen(w->dqkv + (size_t)t * 3 * d + j), _mm512_loadu_ps(d_bias + j)));
+            _mm512_storeu_ps(d_bias + j, _mm512_add_ps(widen(w->dqkv + (size_t)t * 3 * d + j),
+                                                       _mm512_loadu_ps(d_bias + j)));
     pack_pairs(s->x1, d, T, d, w->a, true);
     pack_pairs(w->dqkv, 3 * (size_t)d, T, 3 * d, w->b, false);
     accumulate(w, w->a, w->b, d, 3 * d, T, sum_of(w, layer, QKV));
     for (int t = 0; t < T; t += 32) {
         product(rows_of(w->dqkv + (size_t)t * 3 * d, 3 * d), m[0].backward, d, 3 * d, w->c);
         for (int i = 0; i < 32; i++)
-            layer_norm_back(s->resid + (size_t)(t + i) * d, parameter(all, layer, NORM1), w->c + (size_t)i * (d + PAD), d,
-                            w->dx + (size_t)(t + i) * d, sum_of(w, layer, NORM1), sum_of(w, layer, NORM1_BIAS));
+            layer_norm_back(s->resid + (size_t)(t + i) * d, parameter(all, layer, NORM1),
+                            w->c + (size_t)i * (d + PAD), d, w->dx + (size_t)(t + i) * d,
+                            sum_of(w, layer, NORM1), sum_of(w, layer, NORM1_BIAS));
     }
 }
 
@@ -597,7 +656,8 @@ static void backward_layer(Worker *w, int layer, int T) {
    kept without their row's scale, which multiplies what is made of them, and without the 1 of the target. */
 static void unembed(Worker *w, int first, int windows) {
     const Gradients *all = w->all;
-    int d = all->shape.d_model, n = all->shape.n_ctx, blocks = all->shape.n_vocab / 32, T = windows * n, steps = T / 32;
+    int d = all->shape.d_model, n = all->shape.n_ctx, blocks = all->shape.n_vocab / 32, T = windows * n,
+        steps = T / 32;
     float share = 1 / ((float)all->n_windows * (float)n);
     size_t base = (size_t)(first - w->first) % CHUNK * (size_t)n;
     for (int t = 0; t < T; t += GROUP) {
@@ -606,7 +666,8 @@ static void unembed(Worker *w, int first, int windows) {
         for (int i = 0; i < rows; i++) sums[i] = _mm512_setzero_ps();
         for (int j = 0; j < blocks; j++)
             for (int p = 0; p < rows; p += 32) {
-                block(rows_of(w->xf + (base + (size_t)(t + p)) * d, d), all->embd.forward + (size_t)j * 32 * d, d / 32, w->c, 128, false);
+                block(rows_of(w->xf + (base + (size_t)(t + p)) * d, d),
+                      all->embd.forward + (size_t)j * 32 * d, d / 32, w->c, 128, false);
                 bf16 *left = w->e + ((size_t)p / 32 * blocks + j) * 2 * TILE;
                 bf16 *right = w->b + ((size_t)j * steps + (t + p) / 32) * 2 * TILE;
                 for (int i = 0; i < 32; i += 2) {
@@ -626,26 +687,31 @@ static void unembed(Worker *w, int first, int windows) {
         for (int s = 0; s < blocks; s += L1_STEPS)
             for (int j = 0; j < d / 32; j++)
                 for (int p = 0; p < rows; p += 32)
-                    block(tiles_of(w->e + ((size_t)p / 32 * blocks + s) * 2 * TILE), all->embd.backward + ((size_t)j * blocks + s) * 2 * TILE,
-                          blocks - s < L1_STEPS ? blocks - s : L1_STEPS, w->c + (size_t)p * (d + PAD) + j * 32, (size_t)(d + PAD) * 4, s > 0);
+                    block(tiles_of(w->e + ((size_t)p / 32 * blocks + s) * 2 * TILE),
+                          all->embd.backward + ((size_t)j * blocks + s) * 2 * TILE,
+                          blocks - s < L1_STEPS ? blocks - s : L1_STEPS,
+                          w->c + (size_t)p * (d + PAD) + j * 32, (size_t)(d + PAD) * 4, s > 0);
         for (int i = 0; i < rows; i++) {
             int32_t target = all->ids[(size_t)(first + (t + i) / n) * (n + 1) + (t + i) % n + 1];
             const float *e = all->params[0] + (size_t)target * d;
-            float total = _mm512_reduce_add_ps(sums[i]), *dy = w->c + (size_t)i * (d + PAD), *to = w->embedded + (size_t)target * d;
+            float total = _mm512_reduce_add_ps(sums[i]), *dy = w->c + (size_t)i * (d + PAD),
+                  *to = w->embedded + (size_t)target * d;
             bf16 *x = w->xf + (base + (size_t)(t + i)) * d;
-            __m512 scale = _mm512_set1_ps(share / total), minus = _mm512_set1_ps(-share), dot = _mm512_setzero_ps();
+            __m512 scale = _mm512_set1_ps(share / total), minus = _mm512_set1_ps(-share),
+                   dot = _mm512_setzero_ps();
             for (int j = 0; j < d; j += 16) {
                 __m512 x16 = widen(x + j), e16 = _mm512_loadu_ps(e + j);
                 dot = _mm512_fmadd_ps(x16, e16, dot);
-                _mm512_storeu_ps(dy + j, _mm512_fmadd_ps(minus, e16, _mm512_mul_ps(scale, _mm512_load_ps(dy + j))));
+                _mm512_storeu_ps(dy + j,
+                                 _mm512_fmadd_ps(minus, e16, _mm512_mul_ps(scale, _mm512_load_ps(dy + j))));
                 _mm512_storeu_ps(to + j, _mm512_fmadd_ps(minus, x16, _mm512_loadu_ps(to + j)));
                 _mm256_storeu_si256((void *)(x + j), narrow16(_mm512_mul_ps(scale, x16)));
             }
             w->loss += (double)(logf(total) - _mm512_reduce_add_ps(dot));
             float *dx = w->dx + (base + (size_t)(t + i)) * d;
             memset(dx, 0, (size_t)d * 4);
-            layer_norm_back(w->resid_last + (base + (size_t)(t + i)) * d, last_norm(all->params, all), dy, d, dx,
-                            last_norm(w->sums, all), last_bias(w->sums, all));
+            layer_norm_back(w->resid_last + (base + (size_t)(t + i)) * d, last_norm(all->params, all), dy, d,
+                            dx, last_norm(w->sums, all), last_bias(w->sums, all));
         }
     }
     pack_pairs(w->xf + base * d, d, T, d, w->a, true);
@@ -663,7 +729,8 @@ static void chunk(Worker *w, int first, int windows) {
         const float *p = all->params[1] + (size_t)(t % n) * d;
         float *to = w->layer[0].resid + (size_t)t * d;
         for (int j = 0; j < d; j++) to[j] = e[j] + p[j];
-        layer_norm(to, parameter(all, 0, NORM1), parameter(all, 0, NORM1_BIAS), d, w->layer[0].x1 + (size_t)t * d);
+        layer_norm(to, parameter(all, 0, NORM1), parameter(all, 0, NORM1_BIAS), d,
+                   w->layer[0].x1 + (size_t)t * d);
     }
     for (int layer = 0; layer < all->shape.n_layer; layer++) forward_layer(w, layer, T);
     for (int i = 0; i < windows; i += 2) unembed(w, first + i, windows - i < 2 ? windows - i : 2);
@@ -678,7 +745,8 @@ static void chunk(Worker *w, int first, int windows) {
 }
 
 static void to_bf16(const float *x, size_t n, bf16 *out) {
-    for (size_t i = 0; i < n; i += 16) _mm256_storeu_si256((void *)(out + i), narrow16(_mm512_loadu_ps(x + i)));
+    for (size_t i = 0; i < n; i += 16)
+        _mm256_storeu_si256((void *)(out + i), narrow16(_mm512_loadu_ps(x + i)));
 }
 
 static void pack_matrix(const Gradients *all, const float *weights, const Packed *m) {
@@ -738,7 +806,8 @@ static void merge(const Gradients *all, int i) {
             for (size_t l = 0; l < 16; l++) {
                 __m512 sum = _mm512_setzero_ps();
                 for (int t = 0; t < all->n_threads; t++)
-                    sum = _mm512_add_ps(sum, _mm512_load_ps(all->worker[t].sums[i] + (j / 32 * d + k + l) * 32 + j % 32));
+                    sum = _mm512_add_ps(
+                        sum, _mm512_load_ps(all->worker[t].sums[i] + (j / 32 * d + k + l) * 32 + j % 32));
                 if (as_it_lies) _mm512_storeu_ps(to + (k + l) * columns + j, sum);
                 r[l] = _mm512_castps_si512(sum);
             }
@@ -760,7 +829,8 @@ static void *work(void *argument) {
     int index = (int)(w - all->worker);
     w->loss = 0, w->fresh = true;
     for (int i = 1; i < all->n_params; i++)
-        if (size_of(all, i) <= 4 * (size_t)all->shape.d_model || i == 1) memset(w->sums[i], 0, size_of(all, i) * 4);
+        if (size_of(all, i) <= 4 * (size_t)all->shape.d_model || i == 1)
+            memset(w->sums[i], 0, size_of(all, i) * 4);
     memset(w->embedded, 0, size_of(all, 0) * 4);
     for (int i = 0; i < w->n; i += CHUNK) chunk(w, w->first + i, w->n - i < CHUNK ? w->n - i : CHUNK);
     pthread_barrier_wait(&all->barrier);
@@ -773,7 +843,8 @@ static void *work(void *argument) {
 Gradients *gradients_new(int n_layer, int n_head, int d_model, int n_ctx, int n_vocab, int n_threads) {
     if (!begin_tiles()) return NULL;
     end_tiles();
-    if (d_model != n_head * HEAD || d_model % 32 || n_ctx % 32 || n_vocab % 32 || n_layer > MAX_LAYERS) return NULL;
+    if (d_model != n_head * HEAD || d_model % 32 || n_ctx % 32 || n_vocab % 32 || n_layer > MAX_LAYERS)
+        return NULL;
     Gradients *all = calloc(1, sizeof *all);
     all->shape = (Shape){n_layer, n_head, d_model, n_ctx, n_vocab};
     all->n_threads = n_threads, all->n_params = 4 + n_layer * PER_LAYER;
@@ -790,13 +861,21 @@ Gradients *gradients_new(int n_layer, int n_head, int d_model, int n_ctx, int n_
         Worker *w = &all->worker[t];
         w->all = all;
         for (int i = 0; i < n_layer; i++)
-            w->layer[i] = (Saved){.resid = memory(T * d * 4), .resid_mid = memory(T * d * 4), .x1 = memory(T * d * 2),
-                                  .qkv = memory(T * d * 6), .z = memory(T * d * 2), .x2 = memory(T * d * 2),
-                                  .h = memory(T * d * 8), .slope = memory(T * d * 8), .lse = memory(T * (size_t)n_head * 4)};
+            w->layer[i] = (Saved){.resid = memory(T * d * 4),
+                                  .resid_mid = memory(T * d * 4),
+                                  .x1 = memory(T * d * 2),
+                                  .qkv = memory(T * d * 6),
+                                  .z = memory(T * d * 2),
+                                  .x2 = memory(T * d * 2),
+                                  .h = memory(T * d * 8),
+                                  .slope = memory(T * d * 8),
+                                  .lse = memory(T * (size_t)n_head * 4)};
         size_t n = (size_t)n_ctx;
-        w->resid_last = memory(T * d * 4), w->dx = memory(T * d * 4), w->c = memory((GROUP * (d + PAD) + HEAD * (n + PAD)) * 4);
+        w->resid_last = memory(T * d * 4), w->dx = memory(T * d * 4),
+        w->c = memory((GROUP * (d + PAD) + HEAD * (n + PAD)) * 4);
         w->scores = memory(2 * 4096), w->dscores = memory(2 * 4096);
-        w->xf = memory(T * d * 2), w->dy = memory(T * d * 2), w->du = memory(T * d * 8), w->dz = memory(T * d * 2);
+        w->xf = memory(T * d * 2), w->dy = memory(T * d * 2), w->du = memory(T * d * 8),
+        w->dz = memory(T * d * 2);
         w->dqkv = memory(T * d * 6), w->a = memory(T * d * 2), w->e = memory(GROUP * v * 2);
         w->b = memory((T * d * 8 > 2 * n * v * 2 ? T * d * 8 : 2 * n * v * 2));
         w->p = memory(32 * (n + 2 * PAD) * 2), w->ds = memory(32 * (n + 2 * PAD) * 2);
@@ -823,7 +902,8 @@ double gradients_run(Gradients *all, float **params, float **grads, const int32_
         Worker *w = &all->worker[t];
         w->first = n_windows * t / all->n_threads;
         w->n = n_windows * (t + 1) / all->n_threads - w->first;
-        if (pthread_create(&threads[t], NULL, work, w)) return NAN; /* the others wait for it: train.py must end */
+        if (pthread_create(&threads[t], NULL, work, w))
+            return NAN; /* the others wait for it: train.py must end */
     }
     double loss = 0;
     for (int t = 0; t < all->n_threads; t++) pthread_join(threads[t], NULL), loss += all->worker[t].loss;
