@@ -20,6 +20,7 @@ import lzma
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 import numpy as np
@@ -137,7 +138,8 @@ def measure_tasks(run, model, n):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False,
+                                     epilog="behind --: options of run, for the texts")
     parser.add_argument("model")
     parser.add_argument("--run", default="./run", help="the engine (./run)")
     parser.add_argument("--corpus", help="folder of wiki-train and books-train, for the unknown words")
@@ -146,10 +148,13 @@ def main():
     parser.add_argument("-n", type=int, default=100, help="held-out pairs of each task (100)")
     parser.add_argument("-o", "--output", metavar="FILE", help="keep the texts")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the questions that went wrong")
-    parser.add_argument("options", nargs="*", help="behind --: options of run, for the texts")
-    args = parser.parse_args()
+    words = sys.argv[1:]
+    at = words.index("--") if "--" in words else len(words)
+    args, options = parser.parse_args(words[:at]), words[at + 1:]
+    if options and args.only not in (None, "texts"):
+        parser.error("options behind -- are for the texts")
     if args.only in (None, "texts"):
-        measure_texts(args.run, args.model, args.corpus, args.seeds, args.output, args.options)
+        measure_texts(args.run, args.model, args.corpus, args.seeds, args.output, options)
     if args.only in (None, "questions"):
         measure_questions(args.run, args.model, HERE / "questions.tsv", args.verbose)
     if args.only in (None, "tasks"):

@@ -163,6 +163,15 @@ for task in TASKS:
 END
 }
 
+# The measures run; options behind -- reach run, and a mistyped one of its own is refused.
+speaks() {
+    "$python" "$scripts/speak.py" Q8_0.gguf --run "$RUN" --only texts --seeds 1 -o spoken -- --temp 0 -n 3 >measured &&
+        grep -q '^texts that end a sentence  ' measured && [ "$(grep -c '^\[' spoken)" -eq 20 ] &&
+        [ "$(wc -c <spoken)" -lt 1500 ] && # three tokens each, not sixty
+        "$python" "$scripts/speak.py" "$scripts/../weights/model.gguf" --run "$RUN" --only tasks -n 1 | grep -c '^task ' | grep -qx 9 &&
+        ! "$python" "$scripts/speak.py" Q8_0.gguf --temp 1 2>/dev/null
+}
+
 # A folder of passages, each twice, and other documents once.
 corpus_of_folder() {
     mkdir -p passages && cp text/extra.txt passages/a.txt && printf 'one more\n' >passages/b.txt && printf 'but once\n' >once.txt &&
@@ -313,5 +322,6 @@ check "corpus in other tokens" corpus other 260
 check "not of another vocabulary" refused_from 'its vocabulary' other F32.gguf
 check "not from a text" refused_from 'not a GGUF file' data text/extra.txt
 check "vocabulary of the export" extracted
+check "how it speaks" speaks
 check "text from the export" "$RUN" Q8_0.gguf -p "the old" -n 5 --temp 0
 close
