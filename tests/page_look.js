@@ -1,6 +1,6 @@
 /* How the page looks: widths, themes, motion, paper, a finger, the first screen; and whether everyone can use it. */
 'use strict';
-const { check, say, writeOf, open, close, settle, until, answered, idleDone, click, textOf, counts, fs, path, folder, execFileSync } = require('./page_tools');
+const { check, say, writeOf, open, close, settle, resize, until, answered, idleDone, click, textOf, counts, fs, path, folder, execFileSync } = require('./page_tools');
 const { launch } = require('./browser');
 const { replaceText } = require('./page_live');
 const { frozen } = require('./page_frozen');
@@ -19,8 +19,7 @@ const overhang = (page) => page.evaluate(() => {
 
 async function checkWidths(page, what) {
   for (const width of WIDTHS) {
-    await page.setViewportSize({ width, height: 800 });
-    await settle(page);
+    await resize(page, width, 800);
     const out = await overhang(page);
     check(out === '', `nothing hangs over at ${width} px, ${what}`, out);
   }
@@ -104,8 +103,7 @@ async function testFirstScreen(live) {
     return [left, right, middle(key), middle(state.query)];
   });
   check(Math.abs(arc[0] - arc[2]) < 12 && Math.abs(arc[1] - arc[3]) < 12, 'an arc leads from the token to where its head looks', arc.join());
-  await page.setViewportSize({ width: 390, height: 844 });
-  await settle(page);
+  await resize(page, 390, 844);
   const order = await page.evaluate(() => ['#telling', '#tokens', '#expected', '#boxes', '#look'].map((selector) => document.querySelector(selector).getBoundingClientRect().top));
   check(order.every((top, i) => i === 0 || top > order[i - 1]), 'on a phone the same order in one column', order.join());
   const strip = await page.evaluate(() => {
@@ -144,7 +142,7 @@ async function testProjector(live) {
     }
     check(await page.evaluate(() => innerWidth >= document.querySelector('.strip').scrollWidth), `all layers are in sight, ${what}`);
     await checkWidths(page, `a projector, ${what}`);
-    await page.setViewportSize({ width, height });
+    await resize(page, width, height);
     await page.focus('#editor');
     await page.keyboard.press('Control+End');
     await page.keyboard.type('p');
@@ -162,8 +160,7 @@ async function testRoom(live) {
   await idleDone(page);
   const sides = [];
   for (const [width, height] of [[1024, 768], [1366, 768], [1440, 900], [1920, 1200]]) {
-    await page.setViewportSize({ width, height });
-    await settle(page);
+    await resize(page, width, height);
     sides.push(await page.evaluate(() => Number(document.querySelector('#map canvas').style.height.slice(0, -2))));
     const [grid, room, cells, all] = await page.evaluate(() => {
       const boxes = [...document.querySelectorAll('.thumb')].map((thumb) => thumb.getBoundingClientRect());
@@ -172,7 +169,7 @@ async function testRoom(live) {
     check(cells === all && grid > 0.62 * room && grid <= room + 4, `the heads take the width at ${width}`, `${grid} of ${room}`);
   }
   check(sides[1] > 500 && sides[2] > sides[1] + 80 && sides[3] > sides[2] + 80, 'the map grows with the window', sides.join());
-  await page.setViewportSize({ width: 1440, height: 900 });
+  await resize(page, 1440, 900);
   await page.focus('.thumb[data-head=L0H0]');
   await page.keyboard.press('ArrowDown');
   check(await page.evaluate(() => document.activeElement.dataset.head) === 'L2H0', 'down leads to the head below');

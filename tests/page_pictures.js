@@ -1,6 +1,6 @@
 /* What is drawn on canvases, pixel by pixel: maps, lines, thumbnails; and the steps of one query. */
 'use strict';
-const { model, check, shows, json, bits, writeOf, write, open, close, settle, until, click, textOf, textsOf, token, thumb, path } = require('./page_tools');
+const { model, check, shows, json, bits, writeOf, write, open, close, settle, resize, until, click, textOf, textsOf, token, thumb, path } = require('./page_tools');
 const { PROMPT, about, last, frozen, choose, pointAtCell } = require('./page_frozen');
 
 const NORM_ERROR = 1e-3; // norms are kept in 16 bits, and shown by three digits
@@ -139,8 +139,7 @@ async function testMap() {
   const marked = column.flatMap((pixel, y) => (pixel[3] > 0 ? [y] : []));
   check(Math.abs(marked[0] - (78 + 3 * cell)) < 2 && Math.abs(marked.at(-1) - (78 + 4 * cell)) < 2, 'and its row is marked', marked.join());
   await checkLines(page, two, tokens, rowsOf(two));
-  await page.setViewportSize({ width: 700, height: 900 });
-  await settle(page);
+  await resize(page, 700, 900);
   await checkMap(page, n, (q, k) => heat(rowsOf(two)[q][k]), 'a narrower window');
   check(await page.locator('#map').evaluate((map) => map.firstElementChild.clientWidth === map.clientWidth), 'the map fits it');
   await close(page, 'pictures');

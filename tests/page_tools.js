@@ -77,6 +77,23 @@ const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimat
   }
 }))));
 
+/* Until the page has been told of the new size and has drawn itself in it. It learns of it from an observer of its own,
+   which answers before the one made here. */
+async function resize(page, width, height) {
+  await page.setViewportSize({ width, height });
+  await page.evaluate((size) => new Promise((done) => {
+    const look = () => {
+      if (innerWidth !== size[0] || innerHeight !== size[1]) return requestAnimationFrame(look);
+      return new ResizeObserver((_, observer) => {
+        observer.disconnect();
+        done();
+      }).observe(document.documentElement);
+    };
+    look();
+  }), [width, height]);
+  await settle(page);
+}
+
 /* Until a condition holds on the page; the page's policy forbids Playwright's own way. */
 async function until(page, condition, argument, what = String(condition), ms = 20000) {
   const end = Date.now() + ms;
@@ -121,6 +138,6 @@ const thumb = (name) => `.thumb[data-head=${name}]`;
 const box = (name) => `#boxes .enter[data-part=${name}]`;
 
 module.exports = {
-  study, model, folder, counts, check, shows, json, say, bits, writeOf, write, setBrowser, open, close, settle, until, answered, idleDone, press, click,
+  study, model, folder, counts, check, shows, json, say, bits, writeOf, write, setBrowser, open, close, settle, resize, until, answered, idleDone, press, click,
   setRange, textOf, textsOf, token, thumb, box, fs, path, execFileSync,
 };

@@ -3,7 +3,7 @@
  * be read, examples, and a text that looks as if one could type in it.
  */
 'use strict';
-const { check, say, write, open, close, settle, until, answered, idleDone, click, textOf } = require('./page_tools');
+const { check, say, write, open, close, settle, resize, until, answered, idleDone, click, textOf } = require('./page_tools');
 const { STORY, replaceText } = require('./page_live');
 
 const SIZES = [[1440, 900], [1366, 768], [1280, 720], [1024, 768], [390, 844]];
@@ -220,7 +220,7 @@ async function testTourPlaces(live) {
   await idleDone(page);
   for (const [width, height] of SIZES)
     for (const language of ['en', 'zh']) {
-      await page.setViewportSize({ width, height });
+      await resize(page, width, height);
       await page.evaluate((to) => change({ language: to, tour: null }), language);
       await settle(page);
       for (let step = 0; step < 7; step++) {
@@ -256,7 +256,7 @@ async function testTourPlaces(live) {
         check(inSight, `the strip scrolls to the head, ${what}`);
       }
     }
-  await page.setViewportSize({ width: 1280, height: 720 });
+  await resize(page, 1280, 720);
   await page.evaluate(() => change({ language: 'en' }));
   await page.focus('#guide-switch');
   check((await textOf(page, '#guide-switch')) === 'Switch L4H1 off', 'the switch is in the card', await textOf(page, '#guide-switch'));
