@@ -71,7 +71,7 @@ size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype) {
 /* Queries for each token that share a kv head. */
 static size_t group_of(const AttentionShape *shape) { return shape->n_head / shape->n_head_kv; }
 
-/* What a query has in a tile: q, z, its scores, their max and sum. */
+/* A query's part of a tile: q, z, its scores, their max and sum. */
 static size_t row_floats(const AttentionShape *shape) { return 2 * shape->d_head + KEY_TILE + 2; }
 
 /* Queries in a tile: of whole tokens, if those of one are no more than a tile holds; 0: not one fits. */
@@ -236,7 +236,7 @@ static Tile worker_tile(const Attention *attention, unsigned worker) {
     return tile;
 }
 
-/* What becomes of n scores of a head beside q·k: those of the keys from `key` on, for the query at `position`. */
+/* Changes n scores of a head beyond q·k: those of the keys from `key` on, for the query at `position`. */
 static void bend_scores(const Attention *attention, size_t head, size_t position, size_t key, size_t n,
                         float *scores) {
     const AttentionShape *shape = &attention->shape;
@@ -323,7 +323,9 @@ static size_t within_tile(size_t end, size_t key) {
     return end <= key ? 0 : end - key < KEY_TILE ? end - key : KEY_TILE;
 }
 
-/* Where in q and z, [n_chunk][n_head][d_head], query `row` of a kv head lies: head row mod group of token row / group. */
+/*
+ * Where in q and z, [n_chunk][n_head][d_head], query `row` of a kv head lies: head row mod group of token row / group.
+ */
 static size_t query_at(const AttentionShape *shape, size_t kv_head, size_t row) {
     size_t group = group_of(shape), token = row / group, head = kv_head * group + row % group;
     return (token * shape->n_head + head) * shape->d_head;

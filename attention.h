@@ -21,7 +21,7 @@ typedef struct AttentionLayer {
     bool absent;      /* the layer has no attention, and nothing in the cache */
 } AttentionLayer;
 
-/* What all layers share. What is 0 is not used. */
+/* The numbers that all layers share. One that is 0 is not used. */
 typedef struct AttentionShape {
     size_t n_layer, n_head, n_head_kv, d_model, d_head;
     float scale;       /* of q·k; 0: 1/√d_head */

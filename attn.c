@@ -35,7 +35,7 @@ _Static_assert(sizeof(AttnError) == sizeof(Error), "so have errors their size");
 
 const char *attn_version(void) { return ATTN_VERSION; }
 
-/* What the engine said goes to the caller; returns false. */
+/* Gives the caller what the engine said; returns false. */
 static bool tell(AttnError *error, const Error *inner) {
     if (error) memcpy(error->message, inner->message, sizeof error->message);
     return false;

@@ -65,10 +65,10 @@ extern "C" {
 #define ATTN_API
 #endif
 
-/* Of this header. Before 1.0.0 a new second number may change what is here; the third never does. */
+/* The version of this header. Before 1.0.0 a new second number may change what is here; the third never does. */
 #define ATTN_VERSION "0.1.0"
 
-/* Of the library that is linked. */
+/* The version of the library that is linked. */
 ATTN_API const char *attn_version(void);
 
 /* One line for a person: what, where, what to do. */

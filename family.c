@@ -165,7 +165,7 @@ static void read_rope(KeyReader *reader, Config *config) {
                   config->d_head);
 }
 
-/* What a key tells of each layer, if the file has it. */
+/* Reads what a key tells of each layer, if the file has it. */
 static FlagArray read_layers(KeyReader *reader, const Config *config, const char *suffix) {
     const KeyName key = keys_name(reader, suffix);
     FlagArray layers = {0};
@@ -318,7 +318,7 @@ static bool read_parallel(KeyReader *reader, Residual residual) {
     return residual == RESIDUAL_PARALLEL;
 }
 
-/* What a file may ask for and is not computed here: better no answer than a wrong one. */
+/* Refuses what a file may ask for and is not computed here: better no answer than a wrong one. */
 static void refuse_unsupported(KeyReader *reader) {
     if (!keys_bool(reader, "attention.causal", true))
         keys_fail(

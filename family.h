@@ -23,7 +23,7 @@ typedef enum NormPlaces {
     NORMS_AROUND, /* both (Gemma 2) */
 } NormPlaces;
 
-/* What a layer's MLP reads. */
+/* The input of a layer's MLP. */
 typedef enum Residual {
     RESIDUAL_SERIAL,   /* what attention has added to */
     RESIDUAL_PARALLEL, /* what attention reads (GPT-J; Wang & Komatsuzaki 2021) */

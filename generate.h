@@ -25,7 +25,7 @@ bool vocabulary_fits(const Model *model, const Tokenizer *tokenizer, const char 
 Tokenizer *vocabulary_open(const Model *model, const char *path, Threads *threads, Checkpoint **file,
                            Error *error);
 
-/* Of an empty prompt makes the token that begins every text; it stays empty where the vocabulary has none. */
+/* Makes an empty prompt the token that begins every text; it stays empty where the vocabulary has no such token. */
 bool prompt_or_bos(const Tokenizer *tokenizer, Tokens *prompt, Error *error);
 
 /* Gets the logits [n_vocab] of one token after another. False with an error. */

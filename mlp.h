@@ -4,7 +4,7 @@
 
 #include "kernels/kernels.h"
 
-/* What becomes of the hidden layer: h = up(x), and g = gate(x) where there is a gate. */
+/* The activation of the hidden layer: h = up(x), and g = gate(x) where there is a gate. */
 typedef enum MlpKind {
     MLP_GELU_TANH,    /* GELU(h) by the tanh formula of GPT-2; Hendrycks & Gimpel 2016, arXiv:1606.08415 */
     MLP_GELU_ERF,     /* GELU(h) as it was defined */

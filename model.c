@@ -255,14 +255,14 @@ static void embed(Session *session, const int32_t *tokens, size_t n) {
         norm_forward(&session->compute, &weights->embedding_norm, session->resid, session->resid, n, d);
 }
 
-/* What a branch reads: the normed residual stream in `normed`, or the stream itself where it has no norm. */
+/* The input of a branch: the normed residual stream, in `normed`, or the stream itself where it has no norm. */
 static const float *read_resid(Session *session, const Norm *norm, size_t n) {
     if (!norm->gain) return session->resid;
     norm_forward(&session->compute, norm, session->resid, session->normed, n, norm->n);
     return session->normed;
 }
 
-/* What a branch adds becomes of what it made: normed or scaled, where the family does so. */
+/* Turns the output of a branch into what it adds to the stream: normed or scaled, where the family does so. */
 static void finish_branch(Session *session, const Norm *norm, size_t n) {
     const Config *config = &session->model->config;
     if (norm->gain) norm_forward(&session->compute, norm, session->branch, session->branch, n, norm->n);
@@ -359,7 +359,7 @@ static bool check_finite(const Session *session, const float *logits, size_t n, 
     return true;
 }
 
-/* What a rewind left behind stays known as far as the same tokens are fed again (NULL: others are). */
+/* Keeps what a rewind left behind as far as the same tokens are fed again (NULL: others are). */
 static void forget_others(Session *session, const int32_t *tokens, size_t n) {
     const int32_t *known = session->tokens + session->position;
     size_t same = 0, most = session->known - session->position;

@@ -35,7 +35,7 @@ typedef enum ProbeSite {
 /* The site's name as TransformerLens users know it: "resid_pre", "pattern". */
 const char *probe_site_name(ProbeSite site);
 
-/* What a visit shows of one site: n_rows rows of n_cols floats, `stride` floats apart. Valid during the visit. */
+/* A visit shows one site: n_rows rows of n_cols floats, `stride` floats apart. Valid during the visit. */
 typedef struct Activation {
     ProbeSite site;
     size_t layer;    /* n_layer for PROBE_LOGITS */

@@ -120,7 +120,7 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
             parse_dtype("--token-embedding-type", s->embedding_type, &s->mix.embedding, error));
 }
 
-/* Of 256 weights each, whole blocks of any type; a batch goes to the file at once. */
+/* Spans of 256 weights, whole blocks of any type; a batch goes to the file at once. */
 enum { PIECE = 4096, PIECES = 256 };
 
 typedef struct Work {
@@ -253,7 +253,7 @@ static bool tell_progress(Work *work, size_t n, Error *error) {
     return !interrupted() || error_set(error, "interrupted");
 }
 
-/* What cannot be read, such as whole numbers, is carried over. */
+/* A tensor that cannot be read, such as one of whole numbers, is carried over. */
 static bool copy_tensor(Work *work, const Tensor *tensor, const unsigned char *from, Error *error) {
     const size_t most = (size_t)PIECE * PIECES;
     for (uint64_t at = 0, n; at < tensor->n_bytes; at += n) {

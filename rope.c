@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Of YaRN, section 3.2: the dimension whose pair turns `turns` times within the original context. */
+/* YaRN, section 3.2: the dimension whose pair turns `turns` times within the original context. */
 static double dim_of_turns(const RopeConfig *config, double turns) {
     const double pi = 3.14159265358979323846;
     return (double)config->dim * log((double)config->n_ctx_original / (turns * 2 * pi)) /

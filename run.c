@@ -181,7 +181,7 @@ static bool open_model(Run *run, Error *error) {
     return run->tokenizer;
 }
 
-/* What no output may replace. */
+/* The files that no output may replace. */
 static Inputs inputs_of(const Run *run) {
     const Settings *s = run->settings;
     return (Inputs){model_checkpoint(run->model), run->vocabulary, s->prompt_file, s->template};
@@ -264,7 +264,7 @@ static bool write_text(Run *run, const char *text, size_t n) {
     return !run->piped_out && fail(run, "cannot write the text", strerror(errno));
 }
 
-/* What was generated, or the prompt (id −1) where it is echoed. */
+/* Prints what was generated, or the prompt (id −1) where it is echoed. */
 static bool show_piece(void *user, int32_t id, const char *text, size_t n) {
     Run *run = user;
     run->summary.n_predicted += id >= 0;
@@ -281,7 +281,9 @@ static bool write_logits(void *user, const float *logits, size_t n_vocab, Error 
     return npy_write(user, logits, n_vocab, error);
 }
 
-/* Feeds the prompt and shows it, as the tokens say it, if it is to be echoed; --logits writes those of all positions. */
+/*
+ * Feeds the prompt and shows it, as the tokens say it, if it is to be echoed; --logits writes those of all positions.
+ */
 static bool begin_text(Run *run, const Tokens *prompt, Error *error) {
     if (prompt->n == 0)
         return error_set(

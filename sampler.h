@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is done to the logits, one step after another. A step that its option leaves out costs nothing. */
+/* The steps that change the logits, one after another. A step that its option leaves out costs nothing. */
 typedef enum SamplerStep {
     STEP_PENALTIES = 1,
     STEP_TOP_K,

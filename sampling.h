@@ -18,7 +18,7 @@
         .presence_penalty = NAN, .frequency_penalty = NAN, .penalty_window = SIZE_MAX                        \
     }
 
-/* Who has set an option that files may set, too: for who tells what holds. */
+/* The source of an option that a file may set, too: programs tell it with the value. */
 typedef enum SamplingOrigin { ORIGIN_USUAL, ORIGIN_FILE, ORIGIN_GIVEN } SamplingOrigin;
 
 typedef struct SamplingField {
@@ -52,7 +52,9 @@ typedef struct SamplingFields {
 bool sampling_settle(SamplerOptions *options, const Checkpoint *checkpoint, SamplingFields *fields,
                      Error *error);
 
-/* Settles what is not given so that it does nothing. Like sampling_settle it takes no longer a window than texts fill. */
+/*
+ * Settles what is not given so that it does nothing. Like sampling_settle it takes no longer a window than texts fill.
+ */
 void sampling_leave_out(SamplerOptions *options);
 
 /*

@@ -13,12 +13,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a layer mixes tokens with. */
+/* The mixer of a layer. */
 typedef enum Mixer { MIXER_ATTENTION, MIXER_CONVOLUTION, MIXER_DELTA_NET } Mixer;
 
 enum { STATE_MAX_HEAD = 256 /* d_head at most: a head's state is d_head² floats */ };
 
-/* What all layers with a state share. */
+/* The parts that all layers with a state share. */
 typedef struct StateShape {
     size_t n_taps;                     /* tokens that a convolution sees, the last ones, its own among them */
     size_t n_channels;                 /* that are convolved: a delta net's q, k and v */

@@ -16,7 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* What is measured unless asked otherwise. TinyLlama in types of 16 and 32 bits takes minutes. */
+/* The models that are measured unless asked otherwise. TinyLlama in types of 16 and 32 bits takes minutes. */
 static const char *const gpt2_types[] = {"F32", "F16", "BF16", "Q8_0", "Q6_K", "Q4_K_M", "Q4_0"};
 static const char *const tinyllama_types[] = {"Q8_0", "Q6_K", "Q4_K_M", "Q4_0"};
 

@@ -13,7 +13,7 @@ enum { N_CONTEXTS = 3, N_FEW = 4, MAX_CONTEXT = 4096, MAX_REPEATS = 99 };
 
 extern const size_t few_tokens[N_FEW]; /* 2, 4, 8, 16 */
 
-/* What measuring needs. All borrowed. */
+/* The needs of a measurement. All borrowed. */
 typedef struct Bench {
     const char *program; /* our own path, to be started anew */
     Compute compute;
@@ -49,7 +49,7 @@ typedef struct Row {
  */
 bool measure_checkpoint(const Bench *bench, Row *row, const char *path, int n_repeats, Error *error);
 
-/* What the timed process does: everything between a program's start and the logits after 5 tokens. */
+/* The timed process does this: everything between a program's start and the logits after 5 tokens. */
 bool reach_first_logits(const char *path, const Compute *compute, Error *error);
 
 #endif

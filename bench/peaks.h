@@ -1,4 +1,4 @@
-/* What a machine can do at most, measured by loops that do nothing else: the limits that speed is a share of. */
+/* The most that a machine can do, measured by loops that do nothing else: the limits that speed is a share of. */
 #ifndef ATTN_BENCH_PEAKS_H
 #define ATTN_BENCH_PEAKS_H
 

@@ -206,7 +206,7 @@ static const Scales scales[DTYPE_LIMIT] = {
     [DTYPE_IQ4_NL] = {0, 0, 2e-4f, 0},     [DTYPE_IQ4_XS] = {0, 0, 8e-6f, 0},
 };
 
-/* Of a block of random bits makes one of small numbers. */
+/* Turns a block of random bits into one of small numbers. */
 static void make_small(unsigned char *block, DType dtype) {
     float value = ((float)block[0] - 127.5f) * 2e-4f;
     uint32_t bits;

@@ -69,7 +69,7 @@ static bool map_file(MappedFile *file, Error *error) {
     if (bytes == MAP_FAILED)
         return error_set(error, "%s: cannot map %zu bytes: %s", path, n, strerror(errno));
     file->bytes = bytes, file->n_bytes = n;
-    /* What the page cache does not hold yet is then read in pages of 2 MB, where the file system has such. */
+    /* Bytes that the page cache does not hold yet are then read in pages of 2 MB, where the file system has such. */
     madvise(bytes, n, MADV_HUGEPAGE);
     return true;
 }

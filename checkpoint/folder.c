@@ -192,7 +192,7 @@ static void read_weights(Folder *folder, const char *file) {
     if (file) map_weights(folder, file);
 }
 
-/* What a folder may have besides is its own, too, and read by others, though not by us this time. */
+/* Other files that a folder may have are its own, too, and read by others, though not by us this time. */
 static bool look_around(Folder *folder) {
     static const char *const names[] = {"model.safetensors",
                                         "model.safetensors.index.json",

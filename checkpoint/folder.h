@@ -12,7 +12,7 @@
  */
 bool folder_read(Checkpoint *checkpoint, const char *path, const char *file, Error *error);
 
-/* What it is filled from, while that goes on. */
+/* The files that it is filled from, while that goes on. */
 typedef struct Folder {
     Maker maker;
     const char *path;

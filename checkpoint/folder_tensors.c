@@ -215,7 +215,7 @@ static bool arrange(Folder *folder, const HubName *name, const Stored *stored, T
     return tensor->data != NULL;
 }
 
-/* What the arranged weights are called, in one tensor or several. */
+/* The names of the arranged weights, in one tensor or several. */
 static void emit_all(Folder *folder, const HubName *name, const Tensor *tensor, const Stored *stored) {
     bool is_split = name->turn == SPLIT_EXPERTS || name->turn == SPLIT_GATE_UP;
     if (is_split) {

@@ -38,7 +38,7 @@ void folder_vocab_to_json(Folder *folder);
 /* tokenizer.ggml.… out of tokenizer.model and the added tokens, which take their places in it (folder_vocab_keys.c). */
 void folder_vocab_to_keys(Folder *folder);
 
-/* What is written twice: without `out` to count the bytes, and then. */
+/* A text that is written twice: without `out` to count the bytes, and then with it. */
 typedef struct Writer {
     char *out;
     size_t n;

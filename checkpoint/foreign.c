@@ -85,7 +85,7 @@ static bool is_onnx(Head head) {
            head.bytes[4] < 0x7f;
 }
 
-/* What the file is and what to do, or NULL. */
+/* Says what the file is and what to do, or NULL. */
 static const char *describe(Head head) {
     Head text = skip_space(head);
     for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
@@ -123,7 +123,7 @@ bool refuse_foreign(const MappedFile *file, Error *error) {
                      file->path);
 }
 
-/* What kinds of files a folder has. */
+/* The kinds of files that a folder has. */
 typedef struct Kinds {
     bool config, gguf, torch, safetensors;
 } Kinds;

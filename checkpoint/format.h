@@ -1,4 +1,4 @@
-/* What the format readers of this folder share with checkpoint.c. For this folder only. */
+/* The format readers of this folder share this with checkpoint.c. For this folder only. */
 #ifndef ATTN_FORMAT_H
 #define ATTN_FORMAT_H
 

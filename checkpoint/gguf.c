@@ -296,7 +296,7 @@ static bool skip_header(Cursor *cursor) {
     return ok;
 }
 
-/* What one file has; the arrays are malloc'ed. */
+/* The contents of one file; the arrays are malloc'ed. */
 typedef struct Header {
     uint32_t version;
     Entry *entries;

@@ -126,7 +126,7 @@ static const KeyRow keys[] = {
     {".vocab_size", VALUE_U32, {"vocab_size"}},
 };
 
-/* What a missing key means to a class, or what the class has fixed and no key says. */
+/* The default of a class for a missing key, or the value that the class has fixed and no key says. */
 static const struct {
     const char *only, *gguf;
     ValueType type;
@@ -336,7 +336,7 @@ static void add_query_scale(Maker *maker, const Json *config) {
     if (scalar != (double)known) make_f32(maker, ".attention.scale", 1 / sqrt(scalar));
 }
 
-/* What one key of config.json does not say alone. */
+/* Values that one key of config.json does not say alone. */
 static void add_special(Maker *maker, const HubFamily *family, const Json *config) {
     const char *architecture = maker->architecture;
     if (strcmp(architecture, "falcon") == 0)

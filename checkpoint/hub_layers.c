@@ -1,10 +1,12 @@
-/* What config.json says of some layers alone: which see a window only, which do not turn their queries and keys. */
+/* The keys of config.json on some layers alone: which see a window only, which do not turn their queries and keys. */
 #include "hub.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The model_types whose code has windows: how wide where no key says it, 0: none, and how many layers one is global of. */
+/*
+ * The model_types whose code has windows: how wide where no key says it, 0: none, and how many layers one is global of.
+ */
 static const struct {
     const char *only, *key;
     uint32_t width;
@@ -112,7 +114,9 @@ static void add_windows(Maker *maker, const HubFamily *family, const Json *confi
         make_array(maker, ".attention.sliding_window_pattern", VALUE_BOOL, n_layer, pattern, n_layer);
 }
 
-/* SmolLM3's layers without RoPE: a list with 0 for each of them, or every so many one, which GGUF's readers take for 4. */
+/*
+ * SmolLM3's layers without RoPE: a list with 0 for each of them, or every so many one, which GGUF's readers take for 4.
+ */
 static void add_rope_layers(Maker *maker, const Json *config) {
     enum { KNOWN = 4 };
     const Json *list = hub_get(config, "no_rope_layers");

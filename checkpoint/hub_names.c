@@ -174,7 +174,7 @@ static const char *const buffers[] = {"attn.bias",
                                       "mlp.experts.gate_up_proj_scales",
                                       "mlp.experts.down_proj_scales"};
 
-/* What a model has for pictures, and for tokens further on; its language model stands alone. */
+/* Tensors that a model has for pictures, and for tokens further on; its language model stands alone. */
 static const char *const beside[] = {"vision_tower.",
                                      "multi_modal_projector.",
                                      "model.vision_tower.",

@@ -105,7 +105,7 @@ static void add_yarn(Maker *maker, const Json *config, const Json *rope) {
         make_fail(maker, "config.json: YaRN with \"mscale\" is not supported");
 }
 
-/* What a class means by a missing key: the base θ, that of layers with a window, and how much of a head turns. */
+/* The defaults of a class: the base θ, that of layers with a window, and how much of a head turns. */
 static const struct {
     const char *only;
     double base, local_base, share, dim;

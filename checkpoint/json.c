@@ -152,7 +152,7 @@ static bool parse_number(Parser *parser, Json *value) {
     value->is_integer = is_integer && to_integer(parser->text, begin, parser->at, &integer);
     if (value->is_integer) {
         value->number = (double)integer;
-        /* What the double lacks, less than 2^10; modulo 2^64, since the nearest to INT64_MAX is 2^63. */
+        /* The rest that the double lacks, less than 2^10; modulo 2^64, since the nearest to INT64_MAX is 2^63. */
         uint64_t nearest = value->number < 0 ? (uint64_t)(int64_t)value->number : (uint64_t)value->number;
         value->n = (uint32_t)((uint64_t)integer - nearest);
         return true;
@@ -225,7 +225,7 @@ bool json_is_utf8(String text) {
     return i == text.n;
 }
 
-/* What follows a backslash; appends the character to out, of n_out bytes. */
+/* Reads what follows a backslash; appends the character to out, of n_out bytes. */
 static bool parse_escape(Parser *parser, char *out, size_t *n_out) {
     static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     char c = peek(parser);

@@ -217,7 +217,7 @@ static uint64_t paired_row(const struct Loading *loading, uint64_t row) {
     return i >= loading->n_rope ? row : row - i + i % 2 * (loading->n_rope / 2) + i / 2;
 }
 
-/* What each head has, `i` of all, as GGUF has them: where the folder has it. */
+/* The place of head `i` of all, as GGUF orders them, in the folder's order. */
 static uint64_t grouped_head(const struct Loading *loading, uint64_t i) {
     if (i < loading->n_before) return i;
     uint64_t head = (i - loading->n_before) % loading->n_head, times = loading->n_head / loading->n_key_head;

@@ -1,4 +1,4 @@
-/* What readers of formats other than GGUF make: metadata and tensors under GGUF's names. For this folder only. */
+/* Readers of formats other than GGUF make these: metadata and tensors under GGUF's names. For this folder only. */
 #ifndef ATTN_MAKE_H
 #define ATTN_MAKE_H
 

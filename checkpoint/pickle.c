@@ -61,7 +61,7 @@ static PickleValue pop(Machine *machine) {
     return has(machine, 1) ? machine->stack.data[--machine->stack.n] : (PickleValue){0};
 }
 
-/* What lies on top, which must be of that kind. */
+/* Takes what lies on top, which must be of that kind. */
 static PickleValue top(Machine *machine, PickleKind kind) {
     PickleValue value = has(machine, 1) ? machine->stack.data[machine->stack.n - 1] : (PickleValue){0};
     if (machine->ok && value.kind != kind) fail(machine, "puts something into what cannot have it");

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a pickle of weights asks for. Behind the functions types of storages. */
+/* The globals that a pickle of weights asks for: functions, and behind them types of storages. */
 enum { REBUILD_TENSOR, REBUILD_PARAMETER, FIRST_STORAGE };
 
 static const char *const globals[] = {

@@ -29,7 +29,7 @@ typedef struct Chat {
     Message *messages; /* [n] */
     size_t n, capacity;
 
-    /* Of the answer under way, which is the last message. */
+    /* The state of the answer under way, which is the last message. */
     Part part;
     TextBuffer header;
     TextBuffer held; /* what may begin a tag of thoughts */
@@ -115,7 +115,7 @@ static bool load_template(Chat *chat, Error *error) {
     return chat->template || error_set(error, "%s: %s", path, why.message);
 }
 
-/* What template_render takes for the time. */
+/* The clock of template_render. */
 static int64_t local_now(void) {
     time_t now = time(NULL);
     struct tm local;

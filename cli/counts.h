@@ -50,10 +50,13 @@ bool count_is_of_experts(CountKind kind);
 bool count_is_in_layers(CountKind kind);
 size_t count_heads(const Config *config, CountKind kind);
 
-/* Of a model. Tied embeddings count once, as the embedding. */
+/* The parameters of a model. Tied embeddings count once, as the embedding. */
 void count_weights(const Model *model, Count counts[N_COUNTS]);
 
-/* Of a model without experts that `config` describes, with all its family's biases and matrices of the given type. */
+/*
+ * The bytes of a model without experts that `config` describes, with all its family's biases and matrices of the given
+ * type.
+ */
 void count_config(const Config *config, DType dtype, Count counts[N_COUNTS]);
 
 #endif

@@ -25,7 +25,7 @@ struct Editor {
     size_t n_typed, capacity;
     size_t shown; /* the one of them that the line is a copy of; n_typed: none */
 
-    /* Of a key, or a character, that is not whole yet. */
+    /* The state within a key, or a character, that is not whole yet. */
     enum { PLAIN, AFTER_ESCAPE, IN_SEQUENCE, LINUX_KEY } state;
     char sequence[LONGEST_SEQUENCE]; /* behind "ESC [", or the O of "ESC O" and what is behind it */
     size_t n_sequence;
@@ -35,7 +35,7 @@ struct Editor {
     size_t n_end; /* bytes of what ends a paste */
     TextBuffer pasted;
 
-    /* Of what the screen shows. */
+    /* The state of the screen. */
     bool rings, clears;
     size_t columns, top; /* columns 0: nothing is shown; the first row */
     size_t above, below; /* rows on the screen that are not the cursor's */
@@ -156,7 +156,7 @@ static void end_character(Editor *editor) {
     editor->n_bytes = 0;
 }
 
-/* What was pasted, as UTF-8 with newlines alone. */
+/* Takes what was pasted, as UTF-8 with newlines alone. */
 static void end_paste(Editor *editor) {
     TextBuffer text = {0};
     const char *from = editor->pasted.data;
@@ -403,7 +403,7 @@ static void end_row(Walk *walk) {
     walk->column = 0;
 }
 
-/* What has no room in its row begins the next one, and so does the cursor. */
+/* A character that has no room in its row begins the next one, and so does the cursor. */
 static void take(const Editor *editor, Walk *walk) {
     const TextBuffer *line = &editor->line;
     size_t length;
@@ -465,7 +465,9 @@ void editor_draw(Editor *editor, size_t columns, size_t rows, TextBuffer *screen
          &(Walk){.columns = columns, .stop = n, .screen = screen, .first = editor->top, .last = last});
     move(screen, last - to, 'A');
     write_control(screen, "\r");
-    /* Its row up to the cursor once more: so that stands where the terminal takes it to be, whatever widths it knows. */
+    /*
+     * Its row up to the cursor once more: so that stands where the terminal takes it to be, whatever widths it knows.
+     */
     take(editor,
          &(Walk){.columns = columns, .stop = editor->cursor, .screen = screen, .first = to, .last = to});
     if (editor->rings) write_control(screen, "\a");

@@ -23,7 +23,7 @@
 
 typedef struct Editor Editor;
 
-/* What a key asks for beyond the line. */
+/* A key may ask for more than a change of the line. */
 typedef enum EditorEvent {
     EDITOR_GOES_ON,
     EDITOR_LINE,      /* Enter */

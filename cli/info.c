@@ -149,7 +149,7 @@ static void print_windows(const Info *info, const Config *config) {
                 config->n_layer, config->window);
 }
 
-/* What lies in the file and is not computed. */
+/* Tells what lies in the file and is not computed. */
 static void print_left_out(const Info *info, const Config *config) {
     size_t n = 0;
     for (size_t i = 0; config->family->reads_pictures && i < checkpoint_n_tensors(info->checkpoint); i++)
@@ -216,7 +216,7 @@ static bool print_number(const Info *info, const char *title, String architectur
     return true;
 }
 
-/* What the keys of any architecture say under the names that they share. */
+/* Tells what the keys of any architecture say under the names that they share. */
 static void print_keys(const Info *info) {
     static const struct {
         const char *title, *suffix;
@@ -261,7 +261,7 @@ static void add_tensor(TypeCount *count, const Tensor *tensor) {
     for (uint32_t i = 0; i < tensor->n_dims; i++) n *= tensor->dims[i]; /* checked when the file was opened */
     count->tensors++;
     count->bytes += tensor->n_bytes;
-    /* Of a type that is not known the file's size bounds nothing. */
+    /* The file's size bounds nothing of a type that is not known. */
     if (__builtin_add_overflow(count->parameters, n, &count->parameters)) count->parameters = UINT64_MAX;
 }
 
@@ -271,7 +271,7 @@ static void print_type_count(const Info *info, const char *name, const TypeCount
                 count->parameters, count->bytes, note);
 }
 
-/* What the file holds by type; the types that are not known are one row, without bytes. */
+/* Tells what the file holds by type; the types that are not known are one row, without bytes. */
 static void print_type_counts(const Info *info) {
     TypeCount counts[N_TYPES] = {{0}}, unknown = {0}, all = {0};
     size_t n = checkpoint_n_tensors(info->checkpoint);

@@ -1,4 +1,4 @@
-/* What a checkpoint holds, for people: run --info. */
+/* Tells people what a checkpoint holds: run --info. */
 #ifndef ATTN_INFO_H
 #define ATTN_INFO_H
 

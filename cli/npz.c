@@ -59,7 +59,7 @@ static unsigned char *put_name(unsigned char *at, const NpzArray *array) {
     return at + n + 4;
 }
 
-/* What both headers of a member share: version, flags, method (stored), time, date, checksum, sizes, name. */
+/* The part that both headers of a member share: version, flags, method (stored), time, date, checksum, sizes, name. */
 static unsigned char *put_facts(unsigned char *at, const NpzArray *array, const Member *member) {
     at = put(at, VERSION_ZIP64, 2);
     at = put(at, 0, 2 + 2 + 2);

@@ -24,7 +24,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* What is no regular file (a device, a pipe) is written in place instead, and stdout is refused. Starts as {0}. */
+/*
+ * A path that is no regular file (a device, a pipe) is written in place instead, and stdout is refused. Starts as {0}.
+ */
 typedef struct OutputFile {
     FILE *file;
     char *path;

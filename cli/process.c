@@ -1,4 +1,4 @@
-/* What of cli/program.h is a matter of processes and signals. */
+/* The functions of cli/program.h that deal with processes and signals. */
 #include "cli/output.h"
 #include "cli/program.h"
 

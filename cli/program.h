@@ -1,4 +1,7 @@
-/* What the programs share: the prompt, the vocabulary, progress, a clean end, and text written for other programs. */
+/*
+ * The parts that the programs share: the prompt, the vocabulary, progress, a clean end, and text written for other
+ * programs.
+ */
 #ifndef ATTN_PROGRAM_H
 #define ATTN_PROGRAM_H
 
@@ -81,7 +84,7 @@ void catch_ends(int wake);
 void expect_interrupt(void);
 void forget_interrupt(void);
 
-/* What is to be done before a signal ends the process, within a handler; NULL: nothing more. */
+/* Sets what is done before a signal ends the process, within a handler; NULL: nothing more. */
 void before_end(void (*restore)(void));
 
 /* A program that has noticed Ctrl-C in time may print what it has, however long that takes. */
@@ -94,7 +97,9 @@ void note_changed(const char *program, const Model *model);
 void print_not_done(FILE *out, const SamplingFields *fields);
 void note_not_done(const char *program, const SamplingFields *fields);
 
-/* Whether what was printed has gone out, or who reads it wants no more; else an error says that of "the report", or so. */
+/*
+ * Whether what was printed has gone out, or who reads it wants no more; else an error says that of "the report", or so.
+ */
 bool end_output(const char *what, Error *error);
 
 /*
@@ -103,11 +108,13 @@ bool end_output(const char *what, Error *error);
  */
 int end_program(int code);
 
-/* Whether colours go to that file: of themselves to a terminal that is not dumb, unless NO_COLOR is set (no-color.org). */
+/*
+ * Whether colours go to that file: of themselves to a terminal that is not dumb, unless NO_COLOR is set (no-color.org).
+ */
 typedef enum Colour { COLOUR_AUTO, COLOUR_ON, COLOUR_OFF } Colour;
 bool shows_colour(Colour choice, int file);
 
-/* What then stands before and behind what a person typed. */
+/* These codes then stand before and behind what a person typed. */
 #define TYPED_BEGIN "\033[1;32m"
 #define TYPED_END "\033[0m"
 

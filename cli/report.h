@@ -56,7 +56,10 @@ void json_base64(Report *report, const char *key, const void *bytes, size_t n); 
 void json_token(Report *report, int32_t id);
 void json_piece(Report *report, const char *key, int32_t id);
 
-/* What is not safe within a line (text/unicode.h), and what would not be seen in a token: a joiner, a soft hyphen. */
+/*
+ * Characters that are not safe within a line (text/unicode.h), or that nobody would see in a token: a joiner, a soft
+ * hyphen.
+ */
 bool is_control(uint32_t c);
 
 /*

@@ -1,4 +1,4 @@
-/* What run tells of a text that it has generated: one JSON object (--json), and how fast it went (-v). */
+/* run's account of a text that it has generated: one JSON object (--json), and how fast it went (-v). */
 #ifndef ATTN_SUMMARY_H
 #define ATTN_SUMMARY_H
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a line on a terminal may ask for, beside /help and /exit. */
+/* The commands of a line on a terminal, beside /help and /exit. */
 typedef struct TalkCommand {
     const char *name, *value; /* "/save", "FILE"; "" where it takes none */
     const char *help;

@@ -306,7 +306,7 @@ typedef struct Panels {
     _Alignas(64) uint16_t bf16[2][PANEL_BYTES / sizeof(uint16_t)];
 } Panels;
 
-/* What the sums of rows from r on begin with, for the panel that begins at a column. */
+/* The values that the sums of rows from r on begin with, for the panel that begins at a column. */
 static inline const float *start_of_band(const float *bias, size_t r, size_t column) {
     static const float zeros[BAND];
     return column ? NULL : bias ? bias + r : zeros;

@@ -1,4 +1,4 @@
-/* What compilers must be told. */
+/* Attributes and hints for compilers. */
 #ifndef ATTN_COMPILER_H
 #define ATTN_COMPILER_H
 

@@ -65,7 +65,7 @@ OPENED Ints strip_chunk(size_t bytes, const unsigned char *q, size_t i) {
     return bytes == 1 ? ints_load(q + i * LANES * 4) : ints_widen(ints_load(q + i / 2 * LANES * 4), i % 2);
 }
 
-/* Of sixteen columns as they lie in a panel, so many rows apart, twice as many of eight columns as int16. */
+/* Turns sixteen columns as they lie in a panel, so many rows apart, into twice as many of eight columns as int16. */
 OPENED void widen(unsigned char *to, const unsigned char *from, size_t n_rows, size_t columns) {
     for (size_t c = 0; c < columns; c++, to += 2 * n_rows * 16)
         for (size_t r = 0; r < n_rows; r++, from += 16) {

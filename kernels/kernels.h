@@ -28,7 +28,7 @@ typedef struct Linear {
     const float *bias; /* [rows], or NULL */
 } Linear;
 
-/* What a product rounds, beyond what each operation on floats rounds. All 0: nothing. */
+/* The roundings of a product, beyond those of each operation on floats. All 0: there are none. */
 typedef struct Rounding {
     /*
      * x is rounded by blocks of 32 columns, to whole multiples of max |x| / largest_q: 127 makes that 8 bits, 32767 makes
@@ -94,7 +94,9 @@ typedef struct Kernels {
 
     Products products[DTYPE_LIMIT]; /* [dtype of the weights] */
 
-    /* weighted_sums may split p and v into so many BF16, with errors of up to 3·2^-15 of each product; 0: it does not. */
+    /*
+     * weighted_sums may split p and v into so many BF16, with errors of up to 3·2^-15 of each product; 0: it does not.
+     */
     int sums_bf16;
 
     /* dst[i] = src[i] as float, i in [0, n), n a multiple of the dtype's block. */
@@ -159,7 +161,7 @@ typedef struct Kernels {
 /* Set i, from the slowest, which is plain C, to the fastest, whether or not this CPU runs it; NULL beyond the last. */
 const Kernels *kernels_set(size_t i);
 
-/* What multiplies n tokens of so many columns by weights of a type. */
+/* The function that multiplies n tokens of so many columns by weights of a type. */
 const Product *kernels_product(const Kernels *kernels, DType dtype, size_t n, size_t cols);
 
 /*
@@ -177,7 +179,7 @@ const Kernels *kernels_pick(const char *name, Error *error);
  */
 const Kernels *kernels_fastest(void);
 
-/* What every room that computes is handed: the instruction set, the pool, and scratch. Borrowed. */
+/* Every room that computes is handed this: the instruction set, the pool, and scratch. Borrowed. */
 typedef struct Compute {
     const Kernels *kernels;
     Threads *threads;

@@ -35,7 +35,7 @@
 #define DECLARE_SET(name) extern const Kernels kernels_##name;
 KERNEL_SETS(DECLARE_SET)
 
-/* What sets on the same lanes share, compiled once: the kernels of vectors.h and the products of floats. */
+/* The code that sets on the same lanes share, compiled once: the kernels of vectors.h and the products of floats. */
 #define DECLARE_SHARED(lanes)                                                                                \
     void lanes##_unpack(float *dst, DType dtype, const void *src, size_t n);                                 \
     void lanes##_pack_f16(uint16_t *dst, const float *src, size_t n);                                        \

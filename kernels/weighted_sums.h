@@ -42,7 +42,7 @@ typedef struct WeightedSums {
     size_t z_stride, p_stride, v_stride, n_v;
 } WeightedSums;
 
-/* Of a number of v. */
+/* The value of one number of v. */
 OPENED size_t bytes_of(DType dtype) { return dtype == DTYPE_F32 ? 4 : dtype == DTYPE_F16 ? 2 : 1; }
 
 /* Number i of v. */

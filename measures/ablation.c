@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of vectors of the text: the residual stream entering layers, values of --with. */
+/* The most memory for vectors of the text: the residual stream entering layers, values of --with. */
 enum { MAX_HELD_MIB = 512 };
 
 static bool *layer_parts(const Ablation *ablation, size_t layer) {
@@ -134,7 +134,7 @@ static bool gathers(const Ablation *ablation) {
     return ablation->by != BY_ZERO && ablation->run == (ablation->reference.n ? RUN_REFERENCE : RUN_BASELINE);
 }
 
-/* Who looks on sees what the ablation makes of a part. */
+/* A probe that looks on sees what the ablation makes of a part. */
 static bool looks(const Ablation *ablation, ProbeSite site, size_t layer, size_t head) {
     const Probe *look = ablation->looking ? ablation->look : NULL;
     return look && look->wants(look->user, site, layer, head);
@@ -240,7 +240,7 @@ void ablation_free(Ablation *ablation) {
     tokens_free(&ablation->reference);
 }
 
-/* What the runs with parts off begin from, and what stands in for the parts. */
+/* Finds the vectors that runs with parts off begin from, and those that stand in for the parts. */
 static bool run_baseline(Ablation *ablation, Error *error) {
     const Tokens *reference = &ablation->reference, *tokens = &ablation->subject->tokens;
     ablation->run = RUN_REFERENCE;

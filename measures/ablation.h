@@ -18,7 +18,7 @@
 
 typedef enum By { BY_ZERO, BY_MEAN, BY_RESAMPLE } By;
 
-/* What stands in for a layer's z (width n_head·d_head) or mlp_out (width d_model). */
+/* The vector that stands in for a layer's z (width n_head·d_head) or mlp_out (width d_model). */
 typedef struct Substitute {
     float *rows;  /* [1][width]; resample: [n][width]; NULL where nothing is switched off */
     double *sums; /* mean: [width] over the positions seen so far */
@@ -91,7 +91,9 @@ bool ablation_baseline(Ablation *ablation, Error *error);
  */
 bool ablation_run(Ablation *ablation, Difference *difference, LogitsVisit *each, void *user, Error *error);
 
-/* The logits [n_vocab] after the last token before `to`, with everything on and without the parts; after ablation_run. */
+/*
+ * The logits [n_vocab] after the last token before `to`, with everything on and without the parts; after ablation_run.
+ */
 const float *ablation_last_logits(const Ablation *ablation, bool ablated);
 
 /* The layer, head and name ("L3H7", "L1MLP") of a place in `off`. */

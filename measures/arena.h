@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What one arena holds at most: a small file may claim sizes whose products would fill any machine. */
+/* The most that one arena holds: a small file may claim sizes whose products would fill any machine. */
 #define ARENA_BYTES ((uint64_t)4 << 30)
 
 /* Starts as {0}. */

@@ -1,4 +1,4 @@
-/* What a row of logits, or a vector, says in a few numbers. */
+/* A row of logits, or a vector, in a few numbers. */
 #ifndef ATTN_DISTRIBUTION_H
 #define ATTN_DISTRIBUTION_H
 
@@ -18,7 +18,7 @@ double vector_norm(const float *x, size_t n);
 double norm_mean(const Norm *norm, const float *x);
 double norm_scale(const Norm *norm, const float *x);
 
-/* What a row of logits says, at temperature 1 and unfiltered; sums in double. */
+/* A row of logits in numbers, at temperature 1 and unfiltered; sums in double. */
 typedef struct Distribution {
     double max, log_sum; /* ln p_i = logits[i] − log_sum */
     double entropy;      /* nats */
@@ -27,7 +27,7 @@ typedef struct Distribution {
 
 Distribution distribution_of(const float *logits, size_t n_vocab);
 
-/* Of a token: −ln p in nats, and p, where log_sum is ln Σ exp(logits). */
+/* A token's −ln p in nats, and its p, where log_sum is ln Σ exp(logits). */
 double surprisal_of(const float *logits, int32_t id, double log_sum);
 double probability_of(const float *logits, int32_t id, double log_sum);
 
@@ -54,7 +54,7 @@ typedef struct TokenScore {
     bool best;        /* greedy decoding would have chosen it */
 } TokenScore;
 
-/* Of token `id` where the logits [n_vocab], whose distribution is `expected`, were the prediction. */
+/* Scores token `id` where the logits [n_vocab], whose distribution is `expected`, were the prediction. */
 TokenScore token_score(const Distribution *expected, const float *logits, size_t n_vocab, int32_t id);
 
 /* Sums over tokens. Starts as {0}. */
@@ -66,7 +66,7 @@ typedef struct Totals {
 
 void totals_add(Totals *totals, const TokenScore *score, size_t n_bytes);
 
-/* Of no tokens all are NaN. */
+/* Without tokens all are NaN. */
 typedef struct TextScore {
     size_t n, n_bytes;
     double nll;              /* nats a token: the mean surprisal */

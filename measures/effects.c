@@ -59,7 +59,7 @@ void effects_add(Effects *effects, const Activation *seen) {
         memcpy(to, seen->data + row * seen->stride, seen->n_cols * sizeof *to);
 }
 
-/* What the norm behind attention divides by at the query; 1 where there is none. NAN, with an error: no memory. */
+/* The divisor of the norm behind attention at the query; 1 where there is no norm. NAN, with an error: no memory. */
 static double behind_scale(const Effects *effects, Arena *arena, size_t layer, Error *error) {
     const Subject *subject = effects->subject;
     const LayerWeights *weights = &model_weights(subject->model)->layers[layer];

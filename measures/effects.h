@@ -17,7 +17,7 @@ typedef struct Effect {
     double logit; /* what is added to it, the mean over the vocabulary left out */
 } Effect;
 
-/* What one head writes. */
+/* The output of one head. */
 typedef struct HeadEffects {
     double output_norm;       /* the length of what it adds */
     Effect *raised, *lowered; /* [n_top] */

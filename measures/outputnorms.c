@@ -66,7 +66,7 @@ static void make_roots(void *context, size_t begin, size_t end, unsigned worker)
     }
 }
 
-/* What is kept of a head's matrix, or NULL. */
+/* The numbers that are kept of a head's matrix, or NULL. */
 static float **kept_root(const Subject *subject, size_t layer, size_t head) {
     Kept *kept = subject->kept;
     const Config *config = model_config(subject->model);

@@ -14,7 +14,7 @@
 
 typedef enum PatternReduce { REDUCE_NONE, REDUCE_MEAN, REDUCE_MAX } PatternReduce;
 
-/* What is done to a row, in this order: by_value, reduce, no_sink, normalise. */
+/* The steps that change a row, in this order: by_value, reduce, no_sink, normalise. */
 typedef struct Patterns {
     size_t layer, n_layers, head, n_heads; /* watched: n_layers × n_heads from these on */
     bool by_value;        /* A[q][k]·‖v_k W_O^h‖; Kobayashi et al. 2020, arXiv:2004.10102 */

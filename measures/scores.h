@@ -1,4 +1,6 @@
-/* How a head makes scores of q·k, and what its softmax takes in: what differs between families, for who explains a row. */
+/*
+ * How a head makes scores of q·k, and what its softmax takes in: what differs between families, for who explains a row.
+ */
 #ifndef ATTN_SCORES_H
 #define ATTN_SCORES_H
 
@@ -36,7 +38,7 @@ size_t rule_n_keys(const ScoreRule *rule, size_t query);
 /* q·k of a key `distance` before the query, from its score; NAN where a cap has bent it. */
 double rule_dot(const ScoreRule *rule, double score, size_t distance);
 
-/* What the learned sink takes of a row whose weights have this sum; 0 where there is none. */
+/* The weight that the learned sink takes of a row whose weights have this sum; 0 where there is no sink. */
 double rule_learned_share(const ScoreRule *rule, double sum);
 
 /* "q·k_k / √d_head", "50·tanh(q·k_k·0.0625 / 50)", "q·k_k / √d_head − slope·(query − k)". */

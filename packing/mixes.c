@@ -69,7 +69,7 @@ const Preset *preset_find(const char *name) {
 
 typedef enum Role { OTHER, EMBEDDING, OUTPUT, ATTN_V, ATTN_K, ATTN_OUTPUT, FFN_DOWN, N_ROLES } Role;
 
-/* Of the tensors of a role, in the order of layers, those that a rule is for. */
+/* The tensors of a role that a rule is for, in the order of layers. */
 typedef enum Where {
     EVERYWHERE,
     FIRST_TWO,
@@ -138,7 +138,10 @@ static const Rule rules[] = {
     {Q2_K, FFN_DOWN, EVERYWHERE, DTYPE_Q3_K},
 };
 
-/* What takes a type's place where a row is no whole number of its blocks; where it is none of these either, F16 does. */
+/*
+ * The type that takes a type's place where a row is no whole number of its blocks; where it is none of these either,
+ * F16 does.
+ */
 static const DType fallbacks[DTYPE_LIMIT] = {
     [DTYPE_Q6_K] = DTYPE_Q8_0, [DTYPE_Q5_K] = DTYPE_Q5_1, [DTYPE_Q4_K] = DTYPE_Q5_0,
     [DTYPE_Q3_K] = DTYPE_Q4_0, [DTYPE_Q2_K] = DTYPE_Q4_0, [DTYPE_IQ4_XS] = DTYPE_IQ4_NL,
@@ -214,7 +217,7 @@ static bool is_vector(const Tensor *tensor) {
            is_any_of(vectors, sizeof vectors / sizeof *vectors, tensor);
 }
 
-/* What the rules ask of a model, and how many tensors of a role they have met. */
+/* The facts of a model that the rules ask for, and how many tensors of a role they have met. */
 typedef struct Mix {
     const MixOptions *options;
     bool tied; /* the embedding is the output matrix */

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What a type has beyond blocks.h. */
+/* A type's facts beyond blocks.h. */
 typedef struct Coding {
     Levels levels;
     int lowest_scale, highest_scale; /* of a span in a large block; its minimum is from 0 to highest_scale */
@@ -123,7 +123,7 @@ static bool pack_large(Parts *parts, SumTries *adder, DType dtype, const float *
     return true;
 }
 
-/* What follows is blocks.h the other way round. Each helper returns where the next byte goes. */
+/* From here on blocks.h runs the other way round. Each helper returns where the next byte goes. */
 
 static unsigned char *put_half(unsigned char *to, uint16_t half) {
     memcpy(to, &half, sizeof half);

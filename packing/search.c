@@ -22,7 +22,7 @@ void span_begin(Span *span, SumTries *adder, const Levels *levels, Minima minima
     }
 }
 
-/* Of weight = scale·level + offset; a try's scale and offset, and their error. */
+/* A try's scale and offset, of weight = scale·level + offset, and their error. */
 typedef struct Fits {
     float scale[TRIES], offset[TRIES], error[TRIES];
 } Fits;
@@ -41,7 +41,9 @@ static size_t find_least(Fits *fits, const Span *span, const Sums *sums) {
     return best;
 }
 
-/* Least squares: the scale and offset that suit each try's levels best. Where these are all the same the offset is 0. */
+/*
+ * Least squares: the scale and offset that suit each try's levels best. Where these are all the same the offset is 0.
+ */
 static void fit(Fits *fits, const Span *span, const Sums *sums) {
     const float w = span->sum_w, x = span->sum_x, most = span->minima == MIN_POSITIVE ? -span->base : FLT_MAX;
     for (size_t c = 0; c < TRIES; c++) {

@@ -10,7 +10,7 @@
 
 enum { SPAN = 32 /* weights at most */, TRIES = 16, MAX_LEVELS = 16 };
 
-/* What scales are multiplied with: all whole numbers from lowest to highest, or a table. */
+/* The levels that scales are multiplied with: all whole numbers from lowest to highest, or a table. */
 typedef struct Levels {
     float lowest, highest;
     const float *table; /* [n] ascending, n ≤ MAX_LEVELS; or NULL */

@@ -29,7 +29,7 @@ typedef struct {
     int n_layer, n_head, d_model, n_ctx, n_vocab;
 } Shape;
 
-/* Of one matrix [n][k]: as B of x W^T, and as B of dy W. */
+/* One matrix [n][k], laid out as B of x W^T and as B of dy W. */
 typedef struct {
     int n, k;
     bf16 *forward, *backward;
@@ -369,7 +369,7 @@ static void layer_norm_back(const float *x, const float *weight, const float *dy
 
 /* ---- attention of one head in one window ---- */
 
-/* Of 16 keys, those up to the one that is `last` places from the first */
+/* The mask of 16 keys up to the one that is `last` places from the first */
 static inline __mmask16 past(int last) {
     return last >= 15 ? 0xffff : last < 0 ? 0 : (__mmask16)((2u << last) - 1);
 }
@@ -787,7 +787,9 @@ static size_t columns_of(const Gradients *all, int i) {
     }
 }
 
-/* The sums of all threads, as the parameters lie: those of OUT and DOWN are [d][columns], of the others [columns][d]. */
+/*
+ * The sums of all threads, as the parameters lie: those of OUT and DOWN are [d][columns], of the others [columns][d].
+ */
 static void merge(const Gradients *all, int i) {
     size_t n = size_of(all, i), columns = columns_of(all, i), d = (size_t)all->shape.d_model;
     bool as_it_lies = i > 1 && ((i - 2) % PER_LAYER == OUT || (i - 2) % PER_LAYER == DOWN);

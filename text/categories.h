@@ -1,4 +1,4 @@
-/* What Unicode says of a character: its general category and its script. */
+/* A character's general category and its script, as Unicode has them. */
 #ifndef ATTN_CATEGORIES_H
 #define ATTN_CATEGORIES_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What \p{…} names: a set of categories (The Unicode Standard, table 4-4), a script (UAX #24), or both at once. */
+/* The set that \p{…} names: of categories (The Unicode Standard, table 4-4), a script (UAX #24), or both at once. */
 typedef struct Property {
     uint32_t categories; /* a bit for each, in the order of categories.c */
     unsigned script;     /* an index, 0: any */
@@ -18,7 +18,9 @@ bool property_find(const char *name, size_t n, Property *property);
 /* Whether the character has it. What is no code point (UTF8_INVALID) has none. */
 bool property_holds(Property property, uint32_t code_point);
 
-/* The next range of characters that have it, *first to *last, ascending. *at begins as 0. False after the last range. */
+/*
+ * The next range of characters that have it, *first to *last, ascending. *at begins as 0. False after the last range.
+ */
 bool property_next(Property property, size_t *at, uint32_t *first, uint32_t *last);
 
 #endif

@@ -10,7 +10,7 @@
 
 typedef enum DecodeKind { DECODE_REPLACE, DECODE_BYTES, DECODE_STRIP, DECODE_UNSPELL } DecodeKind;
 
-/* What is done to a token. */
+/* The steps of a decoder. */
 typedef struct Decode {
     DecodeKind kind;
     Needle needle;

@@ -77,7 +77,7 @@ typedef struct List {
     uint32_t n, capacity;
 } List;
 
-/* What a `for` tells its body. */
+/* The values of `loop` in the body of a `for`. */
 typedef struct Loop {
     const Any *items; /* [n] */
     size_t n, index;
@@ -193,7 +193,9 @@ bool charge(Render *r, size_t steps);
 static inline bool charge_bytes(Render *r, size_t n) { return charge(r, 1 + n / BYTES_A_STEP); }
 static inline bool charge_characters(Render *r, size_t n) { return charge(r, 1 + n / (BYTES_A_STEP / 4)); }
 
-/* Goes a level down, to what is within a value or node; false when that is too deep. Always followed by `r->depth--`. */
+/*
+ * Goes a level down, to what is within a value or node; false when that is too deep. Always followed by `r->depth--`.
+ */
 bool descend(Render *r);
 
 /* n bytes, zeros, of the pool; NULL with an error. */
@@ -245,7 +247,7 @@ int value_compare(Render *r, Any a, Any b); /* < 0, 0, > 0; fails where there is
 bool value_contains(Render *r, Any container, Any item);
 int64_t value_length(Render *r, Any v);
 
-/* What a `for` goes through. */
+/* The items that a `for` goes through. */
 typedef struct Items {
     const Any *items;
     size_t n;

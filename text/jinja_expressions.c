@@ -190,7 +190,7 @@ static Node *parse_primary(Parser *p) {
     return node;
 }
 
-/* What stands in the brackets of a[…], which are open: an expression, or a slice. */
+/* Reads what stands in the brackets of a[…], which are open: an expression, or a slice. */
 static Node *parse_subscript(Parser *p) {
     Node *slice = parser_node(p, NODE_SLICE), **parts[] = {&slice->a, &slice->b, &slice->c};
     bool colon = false;

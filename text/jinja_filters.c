@@ -38,7 +38,7 @@ static Any attribute_of(Render *r, Any v, Any path) {
     return v;
 }
 
-/* What orders texts without regard to case. */
+/* The key that orders texts without regard to case. */
 static Any sort_key(Render *r, Any v, bool case_sensitive) {
     return v.kind == VALUE_STRING && !case_sensitive ? string_lower(r, v, NULL, NULL) : v;
 }
@@ -182,7 +182,7 @@ FILTER(filter_sum) { /* attribute start */
     return sum;
 }
 
-/* What is left of the arguments behind the first n. */
+/* The arguments behind the first n. */
 static Args rest_of(const Args *args, uint32_t n) {
     Args rest = *args;
     n = n < rest.list.n ? n : rest.list.n;

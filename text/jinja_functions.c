@@ -20,7 +20,7 @@ static Any argument(Render *r, const Args *args, size_t i) {
                             : fail(r, "a format has more places than there are arguments");
 }
 
-/* What "{…}" in a format names, and an attribute or item of it. */
+/* Finds the value that "{…}" names in a format, or an attribute or item of it. */
 static Any format_field(Render *r, const Args *args, Text field, size_t *next) {
     size_t n = 0, digits = 0;
     while (n < field.n && field.data[n] != '.' && field.data[n] != '[')
@@ -41,7 +41,10 @@ static Any format_field(Render *r, const Args *args, Text field, size_t *next) {
     return fail(r, "a format with '[' is not known here");
 }
 
-/* What stands behind ':' (Python's "Format Specification Mini-Language"): [[fill]align][sign][0][width][,][.precision][type]. */
+/*
+ * The format behind ':' (Python's "Format Specification Mini-Language"):
+ * [[fill]align][sign][0][width][,][.precision][type].
+ */
 typedef struct Spec {
     Text fill;
     char align, sign, group, type; /* 0: none is given */

@@ -91,7 +91,7 @@ static bool skip_comment(Lexer *l, Error *error) {
     return lexer_fail(l, error, "a comment has no end");
 }
 
-/* What lies between tags, or the beginning of one. */
+/* Reads the text between tags, or the beginning of a tag. */
 static bool next_outside(Lexer *l, Token *token, Error *error) {
     for (;;) {
         size_t to = find_tag(l), end;

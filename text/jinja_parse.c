@@ -10,7 +10,10 @@ static bool is_target_end(const Parser *p) {
     return p->token.kind == CLOSE_TOKEN || is_op(p->token, ')') || is_name(p->token, "in");
 }
 
-/* What is assigned to: names, in brackets or not, with commas between them; with `attributes` also one name.name. */
+/*
+ * Reads the target of an assignment: names, in brackets or not, with commas between them; with `attributes` also one
+ * name.name.
+ */
 static Node *parse_target(Parser *p, bool attributes) {
     Node *tuple = parser_node(p, NODE_TUPLE), **tail = &tuple->a;
     bool is_tuple = false;

@@ -248,7 +248,7 @@ void dict_set(Render *r, Any dict, Any key, Any value) {
     }
 }
 
-/* Of what is within an array or object only roles are the template's own. */
+/* Within an array or object only roles are the template's own. */
 Any value_from_json(Render *r, const Json *json, bool own) {
     int64_t integer;
     String text;

@@ -16,7 +16,7 @@ enum {
     PIPELINE_TEXT = 256 /* bytes of an added token, or of a text that is searched for */
 };
 
-/* What is searched for: a pattern or, where that is NULL, a text. */
+/* The target of a search: a pattern or, where that is NULL, a text. */
 typedef struct Needle {
     Pattern *pattern;
     String text;
@@ -46,7 +46,7 @@ typedef enum CutKind {
     CUT_SPELL    /* bytes become GPT-2's characters for them */
 } CutKind;
 
-/* What becomes of a match when a text is split by it. */
+/* A split may treat its matches in these ways. */
 typedef enum CutBehavior {
     CUT_ISOLATED,
     CUT_REMOVED,
@@ -86,7 +86,7 @@ typedef struct Pipeline {
     size_t n_owned, owned_capacity;
 } Pipeline;
 
-/* Who takes what comes out. Both return false to stop. */
+/* The receiver of the pieces. Both functions return false to stop. */
 typedef struct PipelineTaker {
     void *context;
     bool (*token)(void *context, int32_t id);

@@ -90,7 +90,7 @@ static bool add_replacement(TokenizerReader *reader, const char *pattern, const 
     return step->text.data || tokenizer_no_memory(reader);
 }
 
-/* What SentencePiece's nmt rule does: some controls go, other white space and invisible characters become spaces. */
+/* SentencePiece's nmt rule: some controls go, other white space and invisible characters become spaces. */
 static bool add_nmt(TokenizerReader *reader) {
     return add_replacement(reader, "[\\x01-\\x08\\x0b\\x0e-\\x1f\\x7f\\x{8f}\\x{9f}]", "") &&
            add_replacement(

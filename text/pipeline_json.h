@@ -6,7 +6,7 @@
 #include "text/pipeline.h"
 #include "text/vocab.h"
 
-/* What is being read; what the parts found out for each other. */
+/* The tokenizer.json that is being read, and what its parts found out for each other. */
 typedef struct TokenizerReader {
     const char *path; /* for errors */
     Error *error;

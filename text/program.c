@@ -97,7 +97,7 @@ static int add_leaf(Parser *parser, TreeKind kind, CharSet *set, bool negated) {
 
 static int read_choice(Parser *parser);
 
-/* What \b means: a character of words on one side only. */
+/* \b matches where a character of words is on one side only. */
 static int add_boundary(Parser *parser, bool negated) {
     int choice = add_tree(parser, (Tree){.kind = TREE_CHOICE, .last = -1, .previous = -1});
     for (int is_word = 0; choice >= 0 && is_word < 2; is_word++) {

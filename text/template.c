@@ -78,7 +78,7 @@ typedef enum Flow { GO_ON, BREAK, CONTINUE } Flow;
 
 static Flow run_statements(Render *r, const Node *first);
 
-/* What statements print in a scope of their own, as a value. */
+/* Runs statements in a scope of their own, and returns as a value what they print. */
 static Any run_block(Render *r, const Node *body) {
     size_t start = r->out->n;
     Scope *before = scope_open(r, r->scope);

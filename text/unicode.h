@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What utf8_decode gives instead of a code point. */
+/* utf8_decode gives these instead of a code point. */
 enum {
     UTF8_INVALID = 0x110000, /* bytes that are no character */
     UTF8_CUT,                /* bytes that end within a character */
@@ -41,7 +41,9 @@ bool unicode_is_safe(uint32_t code_point);
  */
 size_t unicode_escape(const char *text, size_t n, char shown[16]);
 
-/* The same only where the character is not safe within a line, as newlines and tabs are not; otherwise the character. */
+/*
+ * The same only where the character is not safe within a line, as newlines and tabs are not; otherwise the character.
+ */
 size_t unicode_show(const char *text, size_t n, char shown[16]);
 
 #endif

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What says which pair merges first: a list of merges, or the scores of the tokens that they make; or Unigram's scores. */
+/* The order in which pairs merge: a list of merges, or the scores of the tokens that they make; or Unigram's scores. */
 typedef enum VocabKind { VOCAB_BPE, VOCAB_SPM, VOCAB_UNIGRAM } VocabKind;
 
 /* The values are GGUF's own (tokenizer.ggml.token_type). */
@@ -134,7 +134,9 @@ typedef struct VocabBuilder {
 
 /* Makes room for n tokens, spelt by n_bytes in all, and n_merges. */
 bool vocab_begin(VocabBuilder *builder, size_t n, size_t n_bytes, size_t n_merges);
-/* Spelt as files do: GPT-2's characters for bytes, or ▁ for spaces and <0x0A> for bytes. STRING_PADDING lies behind it. */
+/*
+ * Spelt as files do: GPT-2's characters for bytes, or ▁ for spaces and <0x0A> for bytes. STRING_PADDING lies behind it.
+ */
 bool vocab_add_token(VocabBuilder *builder, String spelt, TokenType type);
 bool vocab_add_merge(VocabBuilder *builder, String left, String right); /* likewise */
 void vocab_set_score(Vocab *vocab, size_t id, float score);             /* not NaN */
@@ -154,7 +156,7 @@ bool vocab_append_unspelt(String text, TextBuffer *out);
 /* Writes the text with every space as ▁ and every ▁ as a space. False when memory runs out. */
 bool vocab_swap_spaces(String text, TextBuffer *out);
 
-/* What a token is in running text; of a control token its name. */
+/* The text that a token stands for; of a control token its name. */
 String vocab_shown(const Vocab *vocab, int32_t id);
 
 /* The token of exactly this text, or −1. SentencePiece's control and byte tokens are not text. */

@@ -1,4 +1,4 @@
-/* What a terminal makes of characters: how many columns they take, and which ones it shows as one. */
+/* Characters on a terminal: how many columns they take, and which ones it shows as one. */
 #ifndef ATTN_WIDTH_H
 #define ATTN_WIDTH_H
 

@@ -1,4 +1,4 @@
-/* What a page may ask of the engine that it has, or of the server that it came from. */
+/* The questions of a page to the engine that it has, or to the server that it came from. */
 #include "views/view.h"
 
 #include <stdio.h>

@@ -159,7 +159,7 @@ static bool compute(Study *study, void *own, Error *error) {
         !read_choices(attend, error) || (n_new && !study_check_predict(study, attend->n_predict, error)) ||
         !find_items(attend, n_positions, error) || !choose_items(attend, error))
         return false;
-    /* What comes after the last query cannot change its row. */
+    /* Tokens after the last query cannot change its row. */
     size_t begin = attend->begin[attend->first], end = attend->begin[attend->first + attend->n_shown];
     if (!patterns_begin(patterns, subject, &study->arena, end - begin, n_new ? n_positions : end, error))
         return false;
@@ -198,7 +198,7 @@ static double item_mean(const Attend *attend, const double *lost, size_t map, si
     return sum / (double)(end - begin);
 }
 
-/* What --no-sink left out of an item's row, and what learned sinks took. */
+/* The weight that --no-sink left out of an item's row, and the weight that learned sinks took. */
 static double item_dropped(const Attend *attend, size_t map, size_t item) {
     return item_mean(attend, attend->patterns.dropped, map, item);
 }
@@ -207,7 +207,7 @@ static double item_learned(const Attend *attend, size_t map, size_t item) {
     return item_mean(attend, attend->patterns.learned, map, item);
 }
 
-/* What a map is of: "L3H7", "L3 mean of 12 heads", "max of all heads". */
+/* Names a map: "L3H7", "L3 mean of 12 heads", "max of all heads". */
 static void name_map(const Attend *attend, size_t map, char name[64]) {
     const Patterns *patterns = &attend->patterns;
     const char *reduce = patterns->reduce == REDUCE_MEAN ? "mean" : "max";
@@ -238,7 +238,7 @@ static void print_label(const Attend *attend, size_t item) {
     print_item(attend, item, ITEM_WIDTH);
 }
 
-/* What W_O is where attention's output is normed or scaled before it is added. */
+/* Prints what W_O stands for where attention's output is normed or scaled before it is added. */
 static void print_behind(const Attend *attend) {
     const Model *model = attend->study->model;
     bool normed = model_weights(model)->layers[attend->patterns.layer].attn_post_norm.gain;
@@ -447,7 +447,7 @@ static void json_place(const Attend *attend, Report *report, size_t map) {
     json_real(report, "head", patterns->reduce ? NAN : head);
 }
 
-/* What was asked for. */
+/* Writes the options. */
 static void json_choices(const Attend *attend, Report *report) {
     json_text(report, "by", attend->patterns.by_value ? "value" : "weight", SIZE_MAX);
     if (attend->reduce)

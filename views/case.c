@@ -36,7 +36,10 @@ typedef struct Grid {
     double *data; /* [rows][cols]; NULL: there is none */
 } Grid;
 
-/* What a file gives; of each kind Q, K, V and, with matrices and biases, O follow each other. Then what it expects. */
+/*
+ * The arrays that a file gives; of each kind Q, K, V and, with matrices and biases, O follow each other. Then those
+ * that it expects.
+ */
 enum { GIVEN_X, GIVEN_Q, GIVEN_K, GIVEN_V, W_Q, W_O = W_Q + 3, B_Q, B_O = B_Q + 3 };
 enum { SCORE_W = B_O + 1, SCORE_U, SCORE_V };
 enum { EXPECTED_SCORES = SCORE_V + 1, EXPECTED_WEIGHTS, EXPECTED_CONTEXT, EXPECTED_OUTPUT, N_GIVEN };
@@ -46,7 +49,7 @@ static const char *const given_names[N_GIVEN] = {"x",   "q",      "k",       "v"
                                                  "w_o", "b_q",    "b_k",     "b_v",     "b_o",   "w",   "u",
                                                  "v_a", "scores", "weights", "context", "output"};
 
-/* What comes out. Scores to weights hold the rows of all heads, [n_head·queries][keys]. */
+/* The results. Scores to weights hold the rows of all heads, [n_head·queries][keys]. */
 typedef enum StepKind { Q, K, V, SCORES, SCALED, MASKED, WEIGHTS, CONTEXT, OUTPUT, N_STEPS } StepKind;
 
 static const char *const step_names[N_STEPS] = {"q",      "k",       "v",       "scores", "scaled",

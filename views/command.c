@@ -1,4 +1,4 @@
-/* What commands share: options, opening the model, reading the text, the report. */
+/* The parts that all commands share: options, opening the model, reading the text, the report. */
 #include "views/view.h"
 
 #include <stdlib.h>

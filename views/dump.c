@@ -111,7 +111,7 @@ static const Chosen *heads_of(const Dump *dump, ProbeSite site) {
     }
 }
 
-/* Of shape [a][b][c]; b or c is 0 where there is no such dimension. */
+/* Writes an array of shape [a][b][c]; b or c is 0 where there is no such dimension. */
 static void add_array(Dump *dump, const char *key, const char *dtype, size_t item_bytes, size_t a, size_t b,
                       size_t c) {
     NpzArray *array = &dump->arrays[dump->n_arrays++];

@@ -159,7 +159,7 @@ static bool is_normed_behind(const Study *study, const Explain *explain) {
     return model_weights(study->model)->layers[explain->layer].attn_post_norm.gain;
 }
 
-/* What has become of q and k before they are multiplied: "; q, k after RoPE". */
+/* Says how q and k were changed before they are multiplied: "; q, k after RoPE". */
 static const char *turned(const Study *study, const Explain *explain) {
     bool normed = model_weights(study->model)->layers[explain->layer].attention.q_norm.gain;
     bool rotated = config_rope(model_config(study->model), explain->layer);

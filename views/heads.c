@@ -75,7 +75,7 @@ static Columns not_there(const Heads *heads) {
 
 static size_t n_heads(const Heads *heads) { return heads->n_layer * heads->n_head; }
 
-/* Of head i of all; behind the last stands chance. */
+/* The scores of head i of all; behind the last stands chance. */
 static Row row_of(const Heads *heads, size_t i) {
     Row row = {.layer = i / heads->n_head, .head = i % heads->n_head, .scores = head_scores(&heads->sums[i])};
     row.n_repeated = heads->sums[n_heads(heads)].n_repeated;
@@ -142,7 +142,7 @@ void json_head_scores(Report *report, const char *key, const Heads *heads) {
     json_end_object(report);
 }
 
-/* What was measured and what the columns say. */
+/* Says what was measured and what the columns mean. */
 static void print_legend(const Report *report, const Heads *heads, Columns left_out, Columns too_wide) {
     const HeadSums *chance = &heads->sums[n_heads(heads)];
     if (heads->random) {

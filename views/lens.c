@@ -8,7 +8,7 @@
 
 enum { NARROWEST = 8, WIDEST = 14, BESIDE_TOKEN = 7 }; /* columns of a token in a row, and around it */
 
-/* What a row says of a token that is followed through all of them. */
+/* A row's numbers on a token that is followed through all rows. */
 typedef struct Followed {
     size_t rank;
     double probability;
@@ -76,7 +76,7 @@ static bool compute(Study *study, void *own, Error *error) {
     view->rows = arena_new(arena, n_rows, sizeof *view->rows);
     int32_t *top = arena_new(arena, n_rows, (view->n_top + 1) * sizeof *top);
     Probe probe = {&view->lens, lens_rows_want, lens_rows_keep};
-    /* What comes after the query changes nothing at it, and is not fed. */
+    /* Tokens after the query change nothing at it, and are not fed. */
     if (!arena_ok(arena, error, "%zu rows", n_rows) ||
         !study_feed(study, &probe, view->query, view->query + 1, error) ||
         !lens_rows_unembed(&view->lens, study->session, arena, view->frozen, error))

@@ -53,7 +53,7 @@ static double probability(const Next *next, int32_t id) {
     return probability_of(next->logits, id, next->distribution.log_sum);
 }
 
-/* What is not given does nothing or, of --draw, is as ./run would have it. */
+/* An option that is not given does nothing or, of --draw, is as ./run would have it. */
 static bool settle(const Study *study, Next *next, Error *error) {
     next->sampling.seed = study->seed;
     if (next->draw != NOT_GIVEN)
@@ -212,7 +212,7 @@ static void print_after(const Next *next) {
            next->n_kept == 1 ? "" : "s", 100 * next->mass, next->entropy_of_kept * BITS_PER_NAT);
 }
 
-/* What --draw drew. */
+/* Prints the tokens that --draw drew. */
 static void show_drawn(Report *report, const Next *next) {
     if (next->draw == NOT_GIVEN) return;
     if (is_json(report)) {
@@ -229,7 +229,7 @@ static void show_drawn(Report *report, const Next *next) {
     puts(next->ends ? ", which ends the text" : "");
 }
 
-/* What --ablate switched off. */
+/* Prints the effect of what --ablate switched off. */
 static void show_ablated(Report *report, const Next *next) {
     const Ablation *ablation = &next->ablation;
     char name[32];

@@ -288,7 +288,7 @@ static bool choose_parts_of_page(Page *page, Error *error) {
     return true;
 }
 
-/* What can be refused before the model runs. */
+/* Refuses what can be refused before the model runs. */
 static bool check(Page *page, Error *error) {
     Study *study = page->study;
     Arena *arena = &study->arena;

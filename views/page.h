@@ -17,7 +17,7 @@
 #include "measures/writes.h"
 #include "views/view.h"
 
-/* What a page may do without. */
+/* The parts that a page may do without. */
 enum {
     PART_PREDICTIONS = 1,
     PART_PATTERNS = 2,
@@ -29,7 +29,7 @@ enum {
     ALL_PARTS = 127,
 };
 
-/* What one pass over the text gives, of the model as it is or without what --ablate names. */
+/* The results of one pass over the text, by the model as it is or without what --ablate names. */
 typedef struct Numbers {
     const struct Page *page;
     unsigned parts;

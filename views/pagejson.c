@@ -1,4 +1,4 @@
-/* What the page is drawn from, as JSON: docs/JSON.md names its members. */
+/* The data that the page is drawn from, as JSON: docs/JSON.md names its members. */
 #include "sampling.h"
 #include "views/page.h"
 
@@ -28,7 +28,10 @@ static void json_id(Report *report, const char *key, const Page *page, int32_t i
     json_int(report, key, id);
 }
 
-/* What was expected after each token. Logits are written in full: p is e to the power of their difference to log_sum. */
+/*
+ * Writes the predictions after each token. Logits are written in full: p is e to the power of their difference to
+ * log_sum.
+ */
 static void json_next(Report *report, const Page *page, const Predictions *predictions) {
     size_t n_top = predictions->n_top;
     json_array(report, "next");
@@ -164,7 +167,10 @@ typedef enum Trace {
     TRACE_EFFECTS
 } Trace;
 
-/* What is kept of a head, value norms of a kv head. Scores are written as they lie in memory: little-endian, wherever we run. */
+/*
+ * Writes the numbers that are kept of a head, value norms of a kv head. Scores are written as they lie in memory:
+ * little-endian, wherever we run.
+ */
 static void json_trace(Report *report, const Numbers *numbers, Trace trace, size_t layer, size_t head) {
     const Page *page = numbers->page;
     const Traces *traces = &numbers->traces;
@@ -247,7 +253,9 @@ static void json_by_layer(Report *report, const char *key, const Numbers *number
     json_end_array(report);
 }
 
-/* "writes": {"layers", "resid": [n_layer + 1], "attn": [n_layer], "mlp": [n_layer], "heads": [traced][n_head] or null} */
+/*
+ * "writes": {"layers", "resid": [n_layer + 1], "attn": [n_layer], "mlp": [n_layer], "heads": [traced][n_head] or null}
+ */
 static void json_writes(Report *report, const Numbers *numbers) {
     const Writes *writes = &numbers->writes;
     if (!has_part(numbers, PART_WRITES)) {
@@ -301,7 +309,7 @@ static void json_rules(Report *report, const char *key, const Page *page, RulePa
     json_end_array(report);
 }
 
-/* What scores are made of, and how far each layer sees and whether it turns. */
+/* Writes the terms of a score, and how far each layer sees and whether it turns. */
 static void json_layers(Report *report, const Page *page) {
     const Config *config = page->config;
     ScoreRule rule = score_rule(page->study->model, 0, 0);

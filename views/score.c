@@ -99,7 +99,7 @@ static double per_second(const Score *score, size_t n) {
     return (double)n / (1e-3 * (now_ms() - score->start_ms) + 1e-9);
 }
 
-/* Of all windows, whichever is fed. */
+/* Tells how far all windows are, whichever is fed. */
 static bool tell_progress(void *user, const char *what, size_t done, size_t total) {
     const Score *score = user;
     const Subject *subject = score->subject;
@@ -153,7 +153,7 @@ static bool score_text(Score *score, Arena *arena, Error *error) {
     return ok;
 }
 
-/* What the options and the length of the text make of n_ctx, n_windows, n_to_score. */
+/* Computes n_ctx, n_windows, n_to_score from the options and the length of the text. */
 static bool plan(Score *score, const Subject *subject, Error *error) {
     size_t n_tokens = subject->tokens.n, limit = model_config(subject->model)->n_ctx, n_ctx = limit;
     if (score->chunks && n_ctx > CHUNK_CTX) n_ctx = CHUNK_CTX;
@@ -249,7 +249,7 @@ static const Column likelier_columns[] = {
 };
 static const Table likelier_table = TABLE("likelier", likelier_columns);
 
-/* What the line has room for or, on further lines, all. */
+/* Prints as many as the line has room for or, on further lines, all. */
 static void show_likelier(Report *report, const char *key, const void *cell) {
     const Row *row = cell;
     (void)key;
@@ -306,7 +306,7 @@ static const Column chunk_columns[] = {
 static const Table token_table = TABLE("positions", token_columns), word_table = TABLE("words", word_columns),
                    chunk_table = TABLE("chunks", chunk_columns);
 
-/* What the tables list: chunks, or tokens and words (for people one of these). */
+/* Prints the tables: chunks, or tokens and words (for people one of these). */
 static void show_tables(Report *report, const Score *score) {
     bool json = is_json(report), tokens = !score->chunks && (json || !score->words);
     if (!json)

@@ -106,7 +106,7 @@ static void watch_all(void *user, const Activation *seen) {
         keep_rows(selfcheck, seen, selfcheck->resid_last);
 }
 
-/* What ablate holds, and where it runs again from. */
+/* Wants what ablate holds, and the stream that it runs again from. */
 static bool wants_ablatable(void *user, ProbeSite site, size_t layer, size_t head) {
     const Selfcheck *selfcheck = user;
     (void)head;

@@ -16,7 +16,7 @@
 
 enum { TOKEN_BYTES = 16, TOKEN_DIGITS = 2 * TOKEN_BYTES, MAX_WORDS = 64, TITLE_BYTES = 60 };
 
-/* What the page's own policy, in its <meta>, says of scripts and styles holds, too. */
+/* The page's own policy, in its <meta>, holds for scripts and styles, too. */
 static const char page_policy[] = "connect-src 'self'; frame-ancestors 'none'";
 static const char answer_policy[] = "default-src 'none'; frame-ancestors 'none'";
 
@@ -90,7 +90,9 @@ static void route(void *user, const HttpRequest *request, Answer *answer) {
 
 /* ---- What is asked ---- */
 
-/* The words of {"argv": [...]}, each ended by a NUL, in one piece of memory: the caller frees it. NULL with an error. */
+/*
+ * The words of {"argv": [...]}, each ended by a NUL, in one piece of memory: the caller frees it. NULL with an error.
+ */
 static char *read_words(String body, char *words[MAX_WORDS + 1], size_t *n_words, Error *error) {
     Json *json = json_parse(body.data, body.n, error);
     const Json *argv = json_get(json, "argv");

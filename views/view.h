@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a view asks for before it runs. */
+/* The needs of a view before it runs. */
 enum {
     NEEDS_MODEL = 1,
     NEEDS_TEXT = 2,
@@ -72,7 +72,7 @@ typedef struct Study {
     char **argv;
 } Study;
 
-/* What people are told; a page asks for numbers alone. */
+/* The notes for people; a page asks for numbers alone. */
 #if defined(__wasm__)
 #define HELP(...) NULL
 #else

@@ -1,4 +1,7 @@
-/* What of cli/program.h is a matter of processes and signals: a module has neither. Who wants it to stop ends its worker. */
+/*
+ * The functions of cli/program.h that deal with processes and signals: a module has neither. To stop it, end its
+ * worker.
+ */
 #include "cli/program.h"
 
 void catch_signals(const char *program) { (void)program; }

@@ -122,7 +122,7 @@ int isatty(int file) {
     return fails(ENOTTY);
 }
 
-/* What stdio's tables ask of WASI, and never call: stdin is not read, stdout and stderr are not sought in. */
+/* stdio's tables ask these of WASI, and never call them: stdin is not read, stdout and stderr are not sought in. */
 #define NOT_IMPORTED(name) __imported_wasi_snapshot_preview1_##name
 int NOT_IMPORTED(fd_read)(int file, int list, int n, int to);
 int NOT_IMPORTED(fd_seek)(int file, int64_t by, int from, int to);

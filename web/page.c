@@ -60,7 +60,7 @@ static void put_hash(FILE *file, String bytes) {
     fprintf(file, "'sha256-%.*s'", (int)base64_encode(text, digest, sizeof digest), text);
 }
 
-/* What each source needs beyond the page's own script and style. */
+/* The parts that each source needs beyond the page's own script and style. */
 static void put_policy(FILE *file, PageSource source, String script, String style) {
     fputs("default-src 'none'; script-src ", file);
     put_hash(file, script);

@@ -10,7 +10,7 @@
 /* Writes one JSON value in which no '<' stands. */
 typedef void PageData(void *user, FILE *file);
 
-/* Who answers what a page asks beyond its data: nobody, the engine in it, the program that serves it. */
+/* The source of answers beyond a page's data: none, the engine in it, the program that serves it. */
 typedef enum PageSource { PAGE_FROZEN, PAGE_ENGINE, PAGE_SERVER } PageSource;
 
 typedef struct PageParts {
