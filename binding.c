@@ -1,5 +1,5 @@
 /*
- * What the tensors of all families are called. A name that says nothing about a family belongs to whoever has such a tensor:
+ * The names of all families' tensors. A name that says nothing about a family belongs to whoever has such a tensor:
  * a norm of queries, a bias, experts. What a layer cannot do without is what its Family and Config say.
  */
 #include "binding.h"

@@ -337,7 +337,7 @@ static void print_tensors(const Work *work) {
 }
 
 /*
- * What a folder's model computes, the file says, attn reads, and llama.cpp does not: its numbers are others. A bool that is as
+ * Keys that the file has and attn reads, but llama.cpp does not, whose numbers are others therefore. A bool that is as
  * llama.cpp has it is no such key, and it takes the formula of GELU that is meant by gelu_new for exact ones, too.
  */
 static void note_unread_keys(const Work *work) {

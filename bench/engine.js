@@ -21,7 +21,7 @@ function rivalFolder() {
   return folders.find((folder) => fs.existsSync(path.join(folder, 'package.json')));
 }
 
-/* What runs in the page: the page's own worker, and wllama. */
+/* The engines in the page: the page's own worker, and wllama. */
 const PAGE = `<!doctype html><title>bench</title><script type="module">
 const base64 = async (url) => {
   const bytes = new Uint8Array(await (await fetch(url)).arrayBuffer());

@@ -1,6 +1,6 @@
 /*
- * What a folder says about its vocabulary: tokenizer.json whole, tokens with a role, the form of a conversation; and how it is
- * to be sampled from.
+ * The words of a folder about its vocabulary: tokenizer.json whole, tokens with a role, the form of a conversation; and
+ * how it is to be sampled from.
  */
 #include "folder.h"
 
@@ -135,9 +135,9 @@ static bool asks(const Json *value, double off) {
 }
 
 /*
- * What of generation_config.json changes the text and is not done here: attn.sampling.typical_p = true, and so on (keys of
- * transformers' GenerationConfig in all its versions). length_penalty, early_stopping and num_beam_groups say nothing
- * without num_beams.
+ * Keys of generation_config.json that change the text and are not done here: attn.sampling.typical_p = true, and so on
+ * (keys of transformers' GenerationConfig in all its versions). length_penalty, early_stopping and num_beam_groups say
+ * nothing without num_beams.
  */
 static void add_not_done(Folder *folder) {
     static const struct {

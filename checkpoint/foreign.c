@@ -1,6 +1,6 @@
 /*
- * What people hand over in place of a checkpoint: known by its content, so that the refusal can say what it is and
- * what to do next.
+ * Files that people hand over in place of a checkpoint: each is known by its content, so that the refusal can say what
+ * it is and what to do next.
  */
 #include "format.h"
 #include "safetensors.h"

@@ -1,4 +1,4 @@
-/* Which formats are read: the file's content decides. A page has a shorter list (wasm/formats.c). */
+/* The formats that are read: the file's content decides. A page reads GGUF alone (wasm/left_out.c). */
 #include "folder.h"
 #include "format.h"
 

@@ -1,5 +1,5 @@
 /*
- * What a Hugging Face folder calls what: which architecture of GGUF a model_type is, its keys of config.json, its tensors.
+ * The names of a Hugging Face folder: which architecture of GGUF a model_type is, its keys of config.json, its tensors.
  * Tables in hub_config.c and hub_names.c. For this folder only.
  */
 #ifndef ATTN_HUB_H

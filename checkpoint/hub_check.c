@@ -1,6 +1,7 @@
 /*
- * What of config.json is refused, and what is not read at all. A key that a family's own code reads is obeyed, or it is
- * here with the only values that are computed; docs/FOLDERS.md has the rule, tests/data/config.txt every key of every class.
+ * The keys of config.json that are refused, and those that are not read at all. A key that a family's own code reads is
+ * obeyed, or it is here with the only values that are computed; docs/FOLDERS.md has the rule, tests/data/config.txt
+ * every key of every class.
  */
 #include "hub.h"
 

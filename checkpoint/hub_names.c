@@ -157,8 +157,8 @@ static const Row in_layers[] = {
 };
 
 /*
- * What PyTorch stores beside weights: masks (the modules themselves have no bias here), tables of RoPE; and the scales
- * of MXFP4, which TURN_MXFP4 looks for.
+ * Tensors that PyTorch stores beside weights: masks (the modules themselves have no bias here), tables of RoPE; and the
+ * scales of MXFP4, which TURN_MXFP4 looks for.
  */
 static const char *const buffers[] = {"attn.bias",
                                       "attn.masked_bias",

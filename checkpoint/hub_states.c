@@ -1,5 +1,5 @@
 /*
- * What config.json says of layers that keep a state (Qwen3.5's delta nets, LFM2's convolutions), and of a text model that
+ * The keys of config.json on layers that keep a state (Qwen3.5's delta nets, LFM2's convolutions), and of a text model that
  * has one for pictures beside it: GGUF's keys, as llama.cpp's converter writes them. Defaults are those of transformers'
  * classes.
  */

@@ -76,7 +76,7 @@ static bool pair_rows(Checkpoint *checkpoint, size_t i, Error *error) {
 }
 
 /*
- * What a delta net has of each value head, behind n_before others: the folder has those of a key head side by side, GGUF the
+ * A delta net's order of value heads, behind n_before others: the folder has those of a key head side by side, GGUF the
  * first of all key heads, then the second.
  */
 static bool spread_heads(Checkpoint *checkpoint, size_t i, Error *error) {

@@ -1,6 +1,6 @@
 /*
- * What a pickle (Python's pickletools) makes, without running it: a pickle is a program that may call anything, and here
- * nothing is called. A call stays a value that says what would be called with what. For this folder only.
+ * Reads what a pickle (Python's pickletools) makes, without running it: a pickle is a program that may call anything,
+ * and here nothing is called. A call stays a value that says what would be called with what. For this folder only.
  */
 #ifndef ATTN_PICKLE_H
 #define ATTN_PICKLE_H

@@ -4,7 +4,7 @@
  * computes those alone that it does not hold: what was said before is computed again only where the template shows it
  * in another way, as those do that drop earlier thoughts.
  *
- * What people, and the model, have said steers nothing: control tokens are those of the template (tokenizer_encode_marked).
+ * The words of people, and of the model, steer nothing: control tokens are those of the template (tokenizer_encode_marked).
  */
 #ifndef ATTN_CHAT_H
 #define ATTN_CHAT_H
@@ -32,8 +32,8 @@ typedef struct ChatSetup {
 } ChatSetup;
 
 /*
- * Talks (talk.h) until stdin ends. On a terminal reasoning is dimmed, and lines such as /save are commands, too. False with an
- * error, "interrupted" among them.
+ * Talks (talk.h) until stdin ends. On a terminal reasoning is dimmed, and lines such as /save are commands, too. False
+ * with an error, "interrupted" among them.
  */
 bool chat_run(const ChatSetup *setup, Error *error);
 

@@ -1,9 +1,9 @@
 /*
- * A line that is being typed: in go the bytes that a terminal sends for keys, out come the bytes that show the line there. It
- * reads and writes nothing itself (cli/talk.c does).
+ * A line that is being typed: in go the bytes that a terminal sends for keys, out come the bytes that show the line
+ * there. It reads and writes nothing itself (cli/talk.c does).
  *
  * The line is UTF-8: what is none becomes U+FFFD. The cursor stands between characters as people see them (text/width.h).
- * What a terminal must not be given (text/unicode.h) is shown in its visible form.
+ * A character that a terminal must not be given (text/unicode.h) is shown in its visible form.
  *
  *   Left, Right, Ctrl-B, Ctrl-F             a character          Backspace, Del, Ctrl-H, Ctrl-D    a character goes
  *   Ctrl- or Alt-Left, -Right, Alt-B, -F    a word               Ctrl-W, Alt-Backspace, Alt-D      a word goes
@@ -12,7 +12,7 @@
  *                                           typed before         Ctrl-Y                            what went last comes back
  *   Alt-Enter                               another row          Ctrl-L                            clears the screen
  *
- * What is pasted (in brackets, xterm's mode 2004) becomes part of the line as it is, however many rows it has.
+ * Pasted text (in brackets, xterm's mode 2004) becomes part of the line as it is, however many rows it has.
  */
 #ifndef ATTN_EDITOR_H
 #define ATTN_EDITOR_H
@@ -47,8 +47,8 @@ size_t editor_cursor(const Editor *editor);
 void editor_next(Editor *editor);
 
 /*
- * Appends what shows the line on a terminal of this size, in the place of what was shown last. Of a line with more rows than
- * the terminal those around the cursor are shown.
+ * Appends what shows the line on a terminal of this size, in the place of what was shown last. Of a line with more rows
+ * than the terminal those around the cursor are shown.
  */
 void editor_draw(Editor *editor, size_t columns, size_t rows, TextBuffer *screen);
 

@@ -5,7 +5,7 @@
  * power cut included. Where the file system has no such files, as NFS, it has a name of its own in the same folder,
  * attn-….tmp, which output_remove_unfinished removes; SIGKILL then leaves it there.
  *
- * What is under the name is at all times the old file or the new one, whole and, when the new one is there, on the disk.
+ * Under the name is at all times the old file or the new one, whole and, when the new one is there, on the disk.
  * The new file keeps the permissions of the one it replaces, its group, owner and ACL where the system lets us, and never
  * lets anyone read it who could not read the old one, not even while it is being written. Set-user-ID bits go, as they do
  * when a file is written to, and so do other extended attributes. It is a new file: hard links to the old one keep the
@@ -35,8 +35,8 @@ typedef struct OutputFile {
 } OutputFile;
 
 /*
- * What the same command reads, none of which its output may replace; NULL: nothing. A checkpoint knows all its files, a
- * vocabulary is that of -z.
+ * The files that the same command reads, none of which its output may replace; NULL: nothing. A checkpoint knows all its
+ * files, a vocabulary is that of -z.
  */
 typedef struct Inputs {
     const Checkpoint *model, *vocabulary;

@@ -61,25 +61,25 @@ void print_help(FILE *file, const char *text);
 void print_error(const char *program, const Error *error);
 
 /*
- * From now on Ctrl-C sets what interrupted() tells, and the program has a tenth of a second to notice. When that is over, or
- * at a second Ctrl-C or another signal that ends a process, the file that is not whole goes (output.h), and the process
- * ends as that signal ends one; once a file has its name the first such signal waits for the end, however long that takes.
- * Signals that were ignored stay ignored. Writing to a closed pipe, or beyond a limit on files, fails; so does using a
- * standard stream that was closed at the start. Where a mapped file has been cut short meanwhile `program` says so and
- * ends with EXIT_BAD_INPUT. For the main thread.
+ * From now on Ctrl-C sets what interrupted() tells, and the program has a tenth of a second to notice. When that is
+ * over, or at a second Ctrl-C or another signal that ends a process, the file that is not whole goes (output.h), and the
+ * process ends as that signal ends one; once a file has its name the first such signal waits for the end, however long
+ * that takes. Signals that were ignored stay ignored. Writing to a closed pipe, or beyond a limit on files, fails; so
+ * does using a standard stream that was closed at the start. Where a mapped file has been cut short meanwhile `program`
+ * says so and ends with EXIT_BAD_INPUT. For the main thread.
  */
 void catch_signals(const char *program);
 bool interrupted(void);
 
 /*
- * From now on Ctrl-C and SIGTERM do no more than that, and write a byte to the file `wake`: for a program that ends in order
- * whenever it is asked to. A second one ends it as if nobody had caught it. After catch_signals.
+ * From now on Ctrl-C and SIGTERM do no more than that, and write a byte to the file `wake`: for a program that ends in
+ * order whenever it is asked to. A second one ends it as if nobody had caught it. After catch_signals.
  */
 void catch_ends(int wake);
 
 /*
- * From now on the program notices Ctrl-C when it can, however late, and only a second one ends it; until forget_interrupt, after
- * which it goes on as if Ctrl-C had not come. No other signal is forgotten.
+ * From now on the program notices Ctrl-C when it can, however late, and only a second one ends it; until
+ * forget_interrupt, after which it goes on as if Ctrl-C had not come. No other signal is forgotten.
  */
 void expect_interrupt(void);
 void forget_interrupt(void);
@@ -132,9 +132,10 @@ double now_ms(void);
 uint64_t peak_rss_bytes(void);
 
 /*
- * What strangers wrote (text/unicode.h says what of it is safe to show). print_name: a name within a line of ours, in its
- * visible form wherever the line goes. print_text: n bytes of a text that comes in pieces, unchanged, but in their visible
- * form where the file is a terminal; there a CR waits in *cr, false at first, for what follows: a newline swallows it.
+ * For words of strangers (text/unicode.h says what of them is safe to show). print_name: a name within a line of ours,
+ * in its visible form wherever the line goes. print_text: n bytes of a text that comes in pieces, unchanged, but in
+ * their visible form where the file is a terminal; there a CR waits in *cr, false at first, for what follows: a newline
+ * swallows it.
  */
 void print_name(FILE *file, const char *name);
 bool print_text(FILE *file, const char *text, size_t n, bool *cr);

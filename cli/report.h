@@ -63,7 +63,7 @@ void json_piece(Report *report, const char *key, int32_t id);
 bool is_control(uint32_t c);
 
 /*
- * What people are shown for the character at text[0, n), n > 0: itself, or "\n", "\u200e" for a control, "\xff"
+ * Shows people the character at text[0, n), n > 0: as itself, or "\n", "\u200e" for a control, "\xff"
  * for a byte that is none. Returns its length in bytes; *width is the columns that it takes.
  */
 size_t show_char(const Report *report, const char *text, size_t n, char shown[16], size_t *width);

@@ -1,6 +1,6 @@
 /*
- * What this CPU, and the system on it, can do. The file that answers is compiled without the flags of any set, so that
- * every CPU can run it.
+ * The abilities of this CPU, and of the system on it. The file that answers is compiled without the flags of any set, so
+ * that every CPU can run it.
  */
 #ifndef ATTN_CPU_H
 #define ATTN_CPU_H

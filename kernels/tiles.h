@@ -1,6 +1,6 @@
 /*
- * What products have in common, whatever they multiply. There are several ways, which add up in the same order, so that a
- * token's numbers have the same bits whichever way it takes, alone or with others.
+ * All products have this in common, whatever they multiply. There are several ways, which add up in the same order, so
+ * that a token's numbers have the same bits whichever way it takes, alone or with others.
  *
  * Tiles, for many tokens: the lanes are tokens. A micro-kernel takes TILE_ROWS rows × up to VECTORS vectors of tokens,
  * whose sums stay in registers while the columns pass: each column brings one weight of each row, spread over a vector,
@@ -24,8 +24,8 @@
 #include <string.h>
 
 /*
- * VECTORS: of tokens, at most. Twelve sums hide the latency of a product; a browser on x86-64 has sixteen registers, some of
- * them for itself. FOR_VECTORS opens a function once for each number of vectors, which is its first argument.
+ * VECTORS: of tokens, at most. Twelve sums hide the latency of a product; a browser on x86-64 has sixteen registers,
+ * some of them for itself. FOR_VECTORS opens a function once for each number of vectors, which is its first argument.
  */
 #if defined(__wasm__)
 enum { VECTORS = 2 };
@@ -73,8 +73,8 @@ typedef struct Sums {
 } Sums;
 
 /*
- * An area of y: rows and tokens whose sums are kept while all columns pass, a group at a time. The group's activations stay in L2, where
- * those of all columns would not: many rows take them from there.
+ * An area of y: rows and tokens whose sums are kept while all columns pass, a group at a time. The group's activations
+ * stay in L2, where those of all columns would not: many rows take them from there.
  */
 typedef struct Area {
     size_t row, row_end, token, n;

@@ -75,9 +75,9 @@ static double behind_scale(const Effects *effects, Arena *arena, size_t layer, E
 }
 
 /*
- * What each head of a layer hands to the unembedding, outputs [n_heads][d_model]: c_i·g_i/σ, where c = z W_O^h, divided by
- * the norm behind attention if there is one, and centred where the final norm centres; σ is the scale that the norm has
- * there anyway.
+ * The vector that each head of a layer hands to the unembedding, outputs [n_heads][d_model]: c_i·g_i/σ, where c = z
+ * W_O^h, divided by the norm behind attention if there is one, and centred where the final norm centres; σ is the scale
+ * that the norm has there anyway.
  */
 static bool find_outputs(const Effects *effects, size_t layer, float *outputs, Error *error) {
     const Subject *subject = effects->subject;

@@ -1,7 +1,8 @@
 /*
- * What heads write by themselves at one position, and what that does to the next token's logits if it goes straight to the
- * unembedding (direct logit attribution; Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"). Norms
- * on the way there are taken with the scale that they have anyway at that position. A probe takes in what this needs.
+ * The outputs of heads by themselves at one position, and what each does to the next token's logits if it goes straight
+ * to the unembedding (direct logit attribution; Elhage et al. 2021, "A Mathematical Framework for Transformer
+ * Circuits"). Norms on the way there are taken with the scale that they have anyway at that position. A probe takes in
+ * what this needs.
  */
 #ifndef ATTN_EFFECTS_H
 #define ATTN_EFFECTS_H

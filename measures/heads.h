@@ -1,5 +1,5 @@
 /*
- * What every head of a model attends to, as numbers, on a text or on random tokens that are repeated once. In the
+ * The scores of every head's attention, as numbers, on a text or on random tokens that are repeated once. In the
  * second copy, only a head that looks for repetition can tell what comes next. Patterns come row by row and are
  * summed at once, so that only one HeadSums per head is held. Definitions: docs/STUDY.md. Induction and duplicate-token
  * heads: Elhage et al. 2021 ("A Mathematical Framework for Transformer Circuits"), Olsson et al. 2022, arXiv:2209.11895.
@@ -24,8 +24,8 @@ typedef struct HeadText {
 void find_earlier(const int32_t *ids, size_t n, size_t *earlier);
 
 /*
- * Sums for one head, over any number of rows and texts. Starts as {0}, but for what is known of the head. Queries are all positions except 0, which
- * sees only itself.
+ * Sums for one head, over any number of rows and texts. Starts as {0}, but for what is known of the head. Queries are
+ * all positions except 0, which sees only itself.
  */
 typedef struct HeadSums {
     size_t window; /* keys that a query of this head sees; 0: all */

@@ -1,5 +1,5 @@
 /*
- * What stays from one subject to the next of the same model, so that a text which grows, or is asked about again, is not
+ * This stays from one subject to the next of the same model, so that a text which grows, or is asked about again, is not
  * computed anew: a session that still holds the text, the residual stream that ablations begin from, and what depends on
  * the weights alone. Measures find it in their Subject (subject_resume, subject_streams), and give the same numbers
  * without it but for the last bits: a head that was watched rounds differently (probe.h).

@@ -1,5 +1,5 @@
 /*
- * What the model expected at each position of a text: a summary of the distribution of the next token, and how
+ * The predictions at each position of a text: a summary of the distribution of the next token, and how
  * surprised the model was by the token that came.
  */
 #ifndef ATTN_PREDICTIONS_H

@@ -1,5 +1,5 @@
 /*
- * What is measured: a model, a text, and what computes. Every measure of this folder takes a Subject and plain
+ * A subject is what is measured: a model, a text, and what computes. Every measure of this folder takes a Subject and plain
  * arguments. A measure prints nothing and knows no options. It sees the forward pass through probe.h alone.
  */
 #ifndef ATTN_SUBJECT_H
@@ -37,8 +37,9 @@ size_t subject_n_ctx(const Subject *subject);
 bool subject_check_length(const Subject *subject, Error *error);
 
 /*
- * How many positions a session makes room for, if n_ctx are wanted (0: as many as the tokens of the subject); 0 with an error
- * if there may not be so many tokens. With LongRoPE it matters, since angles depend on it: it is what ./run makes room for.
+ * How many positions a session makes room for, if n_ctx are wanted (0: as many as the tokens of the subject); 0 with an
+ * error if there may not be so many tokens. With LongRoPE it matters, since angles depend on it: it is what ./run makes
+ * room for.
  */
 size_t subject_room(const Subject *subject, size_t n_ctx, Error *error);
 bool subject_room_matters(const Subject *subject);
@@ -54,8 +55,9 @@ Session *subject_resume(const Subject *subject, size_t n_ctx, size_t from, const
 void subject_release(const Subject *subject, Session *session);
 
 /*
- * What a kept session computed for the subject's first n tokens: the residual stream that entered each layer, and left the
- * last, streams [n_layer + 1] each [n][d_model], borrowed until other tokens are fed. All NULL where nothing is kept.
+ * The vectors that a kept session computed for the subject's first n tokens: the residual stream that entered each
+ * layer, and left the last, streams [n_layer + 1] each [n][d_model], borrowed until other tokens are fed. All NULL where
+ * nothing is kept.
  */
 bool subject_streams(const Subject *subject, size_t n, float **streams, Error *error);
 

@@ -1,5 +1,5 @@
 /*
- * What heads did over a whole text, in few bytes: patterns, the norms of values, scores. A probe takes them row by
+ * Traces of heads over a whole text, in few bytes: patterns, the norms of values, scores. A probe takes them row by
  * row. They are written as base64 for a page that draws any of them.
  */
 #ifndef ATTN_TRACES_H

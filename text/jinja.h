@@ -1,6 +1,7 @@
 /*
- * What the parts of template.h's interpreter share: the tree that jinja_parse.c makes of a source, and the values that
- * template.c (statements), jinja_eval.c (expressions), jinja_filters.c and jinja_methods.c compute with it.
+ * The parts of template.h's interpreter share this: the tree that jinja_parse.c makes of a source, and the values that
+ * template.c (statements), jinja_eval.c (expressions), and jinja_filters.c, jinja_strings.c and jinja_functions.c
+ * compute with it.
  *
  * Nothing is freed before the end: nodes and values lie in a Pool. The first error is kept (`failed`); whatever is
  * computed afterwards is undefined, at once, so that nobody needs to look.
@@ -259,7 +260,7 @@ void emit_value(Render *r, Any v, bool repr);
 Any value_to_text(Render *r, Any v);
 
 /*
- * What looks at texts, and charges for what it looks at: all string work goes through these, or through value_items,
+ * These look at texts, and charge for what they look at: all string work goes through these, or through value_items,
  * emit and cut, or charges for each character.
  */
 size_t text_find(Render *r, Text text, Text needle,

@@ -1,5 +1,5 @@
 /*
- * What Unicode maps characters to: decompositions, lower case, and the classes by which combining marks are ordered (The
+ * Unicode's mappings of characters: decompositions, lower case, and the classes by which combining marks are ordered (The
  * Unicode Standard, sections 3.11, 3.13, 4.3). The tables stand packed in the program and are unpacked for who needs them.
  */
 #ifndef ATTN_MAPPINGS_H

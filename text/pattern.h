@@ -2,7 +2,7 @@
  * The regular expressions by which tokenizers cut text, over Unicode. An expression is compiled once; finding all its
  * matches in n bytes takes O(n) time, whatever the expression and the text, and at most 2n bytes of scratch.
  *
- * What is found is what backtracking engines find (Perl, Oniguruma, Rust's, JavaScript's): the leftmost match, and of those
+ * It finds what backtracking engines find (Perl, Oniguruma, Rust's, JavaScript's): the leftmost match, and of those
  * that begin there the first by the order of alternatives and by greed.
  *
  * Accepted:   | ( ) (?: ) (?i: ) (?-i: ) (?i) to the end of a group (?= ) (?! ), and (?<= ) (?<! ) of one character

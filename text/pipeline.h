@@ -1,5 +1,5 @@
 /*
- * What a tokenizer.json does to a text before its model sees it:
+ * The steps of a tokenizer.json before its model sees a text:
  *   added tokens in the text as it is ─► normaliser ─► added tokens in the normalised text ─► cuts ─► pieces
  * Each is a list of steps, which text/pipeline_json.c reads. All of it takes near-linear time.
  */
@@ -94,8 +94,9 @@ typedef struct PipelineTaker {
 } PipelineTaker;
 
 /*
- * Runs a text through it; `special`: special tokens are looked for. Where `marks` [text.n] tell which bytes are from outside
- * (prefixes_find_own), those tokens whose bit `steers` has, [tokens], are taken of the template's own bytes alone.
+ * Runs a text through it; `special`: special tokens are looked for. Where `marks` [text.n] tell which bytes are from
+ * outside (prefixes_find_own), those tokens whose bit `steers` has, [tokens], are taken of the template's own bytes
+ * alone.
  */
 bool pipeline_run(const Pipeline *pipeline, String text, bool special, const char *marks,
                   const unsigned char *steers, const PipelineTaker *taker, Error *error);

@@ -20,7 +20,7 @@ enum {
 size_t utf8_decode(const char *text, size_t n, uint32_t *code_point);
 
 /*
- * What strangers wrote (tokens, metadata, file names, arguments) and a person is to read: whether it may be given to a
+ * Text that strangers wrote (tokens, metadata, file names, arguments) and a person is to read: whether it may be given to a
  * terminal, or to a log that a terminal will show. This function alone decides it. What it forbids is
  *  - control characters but newline and tab: C0, DEL, and C1, which a terminal takes for ESC sequences even where they
  *    come as UTF-8 (ECMA-48, section 5.3; CWE-150). A lone CR would write over its line;

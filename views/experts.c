@@ -1,6 +1,6 @@
 /*
  * experts: which experts each token went through, with what weight, and how the text spread over the experts of a layer.
- * What a layer's shared expert, which all tokens go through, adds is not shown.
+ * The shared expert of a layer, which all tokens go through, is not shown.
  */
 #include "views/view.h"
 

@@ -1,6 +1,6 @@
 /*
- * What a view is: a command of the study program that shows what a model does with a text. Each is one file of this
- * folder, which ends in its description, a View; study.c lists them, and does what all of them have in common: options,
+ * A view is a command of the study program that shows what a model does with a text. Each is one file of this folder,
+ * which ends in its description, a View. study.c lists them; command.c does what all of them have in common: options,
  * opening the model, reading the text, opening and closing the report.
  */
 #ifndef ATTN_VIEW_H

@@ -1,6 +1,6 @@
 /*
- * What the module leaves out, and what it says in its place: files other than GGUF, vocabularies that are a tokenizer.json
- * (with them Unicode's normal forms), the plain kernels, and files to be written.
+ * The parts that the module leaves out, and what it says in their place: files other than GGUF, vocabularies that are a
+ * tokenizer.json (with them Unicode's normal forms), the plain kernels, and files to be written.
  */
 #include "checkpoint/format.h"
 #include "kernels/sets.h"

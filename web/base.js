@@ -1,5 +1,5 @@
 /*
- * What all parts of the page share: the state, who draws from it, elements, tokens and numbers as text. The files of
+ * All parts of the page share this: the state, who draws from it, elements, tokens and numbers as text. The files of
  * this folder are joined into one script in the order that web/page.c lists.
  */
 'use strict';
@@ -12,7 +12,7 @@ const pristine = document.documentElement.cloneNode(true);
 const byId = (id) => document.getElementById(id);
 
 /*
- * What is chosen. change() is the only one to write to it; every part of the page draws from it, from the numbers
+ * The choices. change() is the only one to write to them; every part of the page draws from them, from the numbers
  * (`run`) and from nothing else.
  */
 const state = {
@@ -242,7 +242,7 @@ function walkWithKeys(container, columns, onMove, selector = ':scope > *') {
   });
 }
 
-/* What stands at the cursor, or at the element that has the focus. */
+/* The tip at the cursor, or at the element that has the focus. */
 const tip = (() => {
   const box = byId('tip');
   const EDGE = 4; // px to the window's edge

@@ -1,4 +1,4 @@
-/* What was switched off or scaled, what that changed, and the way back. */
+/* The parts that are off or scaled, what that changed, and the way back. */
 
 (() => {
   const bar = byId('changes');

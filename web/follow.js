@@ -134,7 +134,7 @@ function wantParts(kind, options, take) {
 
 const between = (from, to) => ['--from', String(from), '--to', String(to)];
 
-/* What is asked for only where it is looked at; what the model says without a change is not asked for while there is one. */
+/* Views that are asked for only where they are looked at; those of the model without a change not while there is one. */
 function followPlace() {
   const { query } = state;
   const [name] = state.heads;

@@ -1,5 +1,5 @@
 /*
- * What the technical words mean, each in one sentence. Wherever one stands in a text of the page, the first time in each
+ * The meaning of each technical word, in one sentence. Wherever one stands in a text of the page, the first time in each
  * section, it carries its meaning: by hover, by focus, by tap.
  */
 

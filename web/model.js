@@ -1,7 +1,8 @@
 /*
  * A map of the model for the chosen token, left to right: embedding, layers of heads and an MLP, logits. Each head shows
  * its pattern, small; the bar under a box is how much it writes into this token; under each layer stands what the model
- * would answer there. A box can be entered, switched off, scaled. Of a large model heads are dots, until their layer is opened.
+ * would answer there. A box can be entered, switched off, scaled. Of a large model heads are dots, until their layer is
+ * opened.
  */
 
 const PAPER = 690; // px, the width of a printed page
@@ -15,7 +16,7 @@ function writtenBy(name, query) {
   return writes.heads[row]?.[head]?.[query] ?? null;
 }
 
-/* What the model would answer after a layer, or before the first (−1). */
+/* The model's answer after a layer, or before the first (−1). */
 function guessAfter(layer, query) {
   const answer = shownRun().lens[query];
   if (!answer) return null;

@@ -14,8 +14,8 @@ function distributionAfter(position, of = shownRun()) {
 }
 
 /*
- * How text is drawn. A page begins with what the model's file asks for: where it names any option, with all that ./run would
- * take, and else with temperature 1 and all tokens. What is chosen on the page goes before it.
+ * How text is drawn. A page begins with what the model's file asks for: where it names any option, with all that ./run
+ * would take, and else with temperature 1 and all tokens. What is chosen on the page goes before it.
  */
 const Sampling = (() => {
   const FILTERS = ['top-k', 'min-p'];
@@ -53,8 +53,8 @@ const Sampling = (() => {
 })();
 
 /*
- * ln Σ exp((logit − max)/T) of the tokens that are not listed: as the page holds it for the temperatures of the slider; between
- * them by 1/T, at whose 0 it is the logarithm of their number.
+ * ln Σ exp((logit − max)/T) of the tokens that are not listed: as the page holds it for the temperatures of the slider;
+ * between them by 1/T, at whose 0 it is the logarithm of their number.
  */
 function logRestAt(position, temperature) {
   const { rest, top } = shownRun().next[position];
@@ -69,9 +69,10 @@ function logRestAt(position, temperature) {
 }
 
 /*
- * What a sampler draws from: {p: of each of `top`, kept: how many tokens, null when it is more than are listed}. Top-k keeps
- * the likeliest; top-p the likeliest of these until they hold that share; min-p those that have that share of the best; then
- * temperature divides their logits, as `study next` does. Temperature 0 draws the likeliest.
+ * The distribution that a sampler draws from: {p: of each of `top`, kept: how many tokens, null when it is more than are
+ * listed}. Top-k keeps the likeliest; top-p the likeliest of these until they hold that share; min-p those that have
+ * that share of the best; then temperature divides their logits, as `study next` does. Temperature 0 draws the
+ * likeliest.
  */
 function drawnFrom(position, { temperature, topP, topK, minP }) {
   const { top } = distributionAfter(position);

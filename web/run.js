@@ -50,7 +50,7 @@ function unpack(packed, triangle, from, to) {
   }
 }
 
-/* What an answer says of the model with something changed, as `view` says it of the model as it is. */
+/* The answers of the model with something changed, as `view` has them of the model as it is. */
 const changedView = (view) => {
   const { ablation } = view;
   return { ...view, ...ablation, heads: { text: ablation.text }, patterns: { data: ablation.patterns }, ablation: null };
@@ -210,7 +210,7 @@ const keyOfOff = (off) => Object.keys(off).sort().map((name) => `${name}=${off[n
 const keyOf = (ablation) => keyOfOff(Object.fromEntries(ablation.heads.map((name, i) => [name, ablation.factors?.[i] ?? 0])));
 
 /*
- * What each token adds to the text. A character whose bytes are spread over tokens appears at the last of them;
+ * The text that each token adds. A character whose bytes are spread over tokens appears at the last of them;
  * the others add nothing.
  */
 function textsOf(tokens, bos) {
@@ -324,7 +324,7 @@ function scoresOfHeads(measured) {
   ]));
 }
 
-/* What a head is called for what it does on random tokens repeated: "induction", "previous", …; or nothing. */
+/* A head's name for what it does on random tokens repeated: "induction", "previous", …; or nothing. */
 const nameOfHead = (name) => {
   const label = scoresOfHeads('repeat')?.[name]?.label;
   return label ? say(`label ${label}`) : '';

@@ -213,7 +213,7 @@
   addPart(['run', 'heads', 'query', 'shape', 'size', 'off', 'changes'], drawSteps);
 })();
 
-/* What the head's output raises and lowers among the next tokens, by itself and at once: `study explain`. */
+/* Shows what the head's output raises and lowers among the next tokens, by itself and at once: `study explain`. */
 (() => {
   const frame = byId('written');
 
