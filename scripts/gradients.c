@@ -21,8 +21,9 @@
 typedef uint16_t bf16;
 enum { HEAD = 64, CHUNK = 2, MAX_LAYERS = 32, L1_STEPS = 16, GROUP = 256 };
 enum { AHEAD = 1 }; /* steps that a product's longer side is fetched ahead */
-#define MOST 80.0f  /* A logit or score above it is taken for it: so the exponentials need no largest one. */
-enum { PAD = 16 };  /* floats between rows of products, so that they do not share their place in the caches */
+#define MOST                                                                                                 \
+    80.0f /* A logit above it is taken for it: so the exponentials of the last layer need no largest one. */
+enum { PAD = 16 }; /* floats between rows of products, so that they do not share their place in the caches */
 enum { TILE = 512 }; /* numbers in a tile */
 
 typedef struct {
@@ -380,28 +381,29 @@ static void attend(Worker *w, const bf16 *qkv, int d, bf16 *z, float *lse) {
     pack_rows(qkv + d, stride, n, HEAD, w->k_t);
     pack_pairs(qkv + 2 * d, stride, n, HEAD, w->v_i, false);
     for (int q = 0; q < n; q += 32) {
-        int keys = q + 32;
-        __m512 sums[32];
-        for (int i = 0; i < 32; i++) sums[i] = _mm512_setzero_ps();
-        for (int j = 0; j < keys; j += 32) {
-            block(rows_of(qkv + (size_t)q * stride, stride), w->k_t + (size_t)j * HEAD, HEAD / 32, w->scores,
-                  128, false);
-            for (int i = 0; i < 32; i++) {
+        int keys = q + 32, wide = n + PAD;
+        float share[32];
+        for (int j = 0; j < keys; j += 32)
+            block(rows_of(qkv + (size_t)q * stride, stride), w->k_t + (size_t)j * HEAD, HEAD / 32,
+                  w->scores + j, (size_t)wide * 4, false);
+        for (int i = 0; i < 32; i++) {
+            float *row = w->scores + (size_t)i * wide;
+            __m512 largest = _mm512_set1_ps(-INFINITY), sums = _mm512_setzero_ps();
+            for (int j = 0; j < keys; j += 16)
+                largest = _mm512_mask_max_ps(largest, past(q + i - j), largest, _mm512_load_ps(row + j));
+            float most = 0.125f * _mm512_reduce_max_ps(largest);
+            for (int j = 0; j < keys; j += 32) {
                 __m512 e[2];
                 for (int half = 0; half < 2; half++) {
-                    __m512 score =
-                        _mm512_mul_ps(_mm512_load_ps(w->scores + i * 32 + half * 16), _mm512_set1_ps(0.125f));
-                    e[half] = _mm512_maskz_mov_ps(past(q + i - j - half * 16),
-                                                  exp512(_mm512_min_ps(score, _mm512_set1_ps(MOST))));
+                    __m512 score = _mm512_fmsub_ps(_mm512_load_ps(row + j + half * 16),
+                                                   _mm512_set1_ps(0.125f), _mm512_set1_ps(most));
+                    e[half] = _mm512_maskz_mov_ps(past(q + i - j - half * 16), exp512(score));
                 }
-                sums[i] = _mm512_add_ps(sums[i], _mm512_add_ps(e[0], e[1]));
+                sums = _mm512_add_ps(sums, _mm512_add_ps(e[0], e[1]));
                 _mm512_store_si512(w->p + (size_t)i * (n + 2 * PAD) + j, narrow(e[0], e[1]));
             }
-        }
-        float share[32];
-        for (int i = 0; i < 32; i++) {
-            float sum = _mm512_reduce_add_ps(sums[i]);
-            lse[q + i] = logf(sum), share[i] = 1 / sum;
+            float sum = _mm512_reduce_add_ps(sums);
+            lse[q + i] = most + logf(sum), share[i] = 1 / sum;
         }
         for (int j = 0; j < HEAD / 32; j++)
             block(rows_of(w->p, n + 2 * PAD), w->v_i + (size_t)j * steps * 2 * TILE, keys / 32, w->c + j * 32,
@@ -875,7 +877,7 @@ Gradients *gradients_new(int n_layer, int n_head, int d_model, int n_ctx, int n_
         size_t n = (size_t)n_ctx;
         w->resid_last = memory(T * d * 4), w->dx = memory(T * d * 4),
         w->c = memory((GROUP * (d + PAD) + HEAD * (n + PAD)) * 4);
-        w->scores = memory(2 * 4096), w->dscores = memory(2 * 4096);
+        w->scores = memory(32 * (n + PAD) * 4), w->dscores = memory(2 * 4096);
         w->xf = memory(T * d * 2), w->dy = memory(T * d * 2), w->du = memory(T * d * 8),
         w->dz = memory(T * d * 2);
         w->dqkv = memory(T * d * 6), w->a = memory(T * d * 2), w->e = memory(GROUP * v * 2);

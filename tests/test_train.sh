@@ -112,6 +112,11 @@ for n_layer, n_head, n_ctx, n_vocab, windows in (2, 3, 64, 288, 3), (1, 2, 96, 9
     for name, parameter in model.named_parameters():
         with torch.no_grad():
             parameter.copy_(torch.randn_like(parameter) * (0.1 if parameter.dim() == 1 else 0.05) + name.endswith("norm.weight"))
+    with torch.no_grad():  # a head's scores may all be far above 0, or far below: softmax does not see it, exp does
+        for layer, block in enumerate(model.blk if windows == 1 or n_layer == 3 else []):
+            for part, value in (0, 40), (1, -40 if layer % 2 else 40):
+                block.attn_qkv.weight[part * 64 * n_head] = 0
+                block.attn_qkv.bias[part * 64 * n_head] = value  # of dimension 0 of head 0: q·k / 8 = ±200
     rows = torch.randint(n_vocab, (windows, n_ctx + 1))
     expected = model(rows[:, :-1], rows[:, 1:])
     expected.backward()
