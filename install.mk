@@ -1,0 +1,28 @@
+# What is installed, and where to. The programs look for the model at ../share/attn, as seen from their folder.
+COMPLETIONS = scripts/completions/attn
+INSTALLED = $(RUN):$(PREFIX)/bin/attn-run $(STUDY):$(PREFIX)/bin/attn-study $(QUANTIZE):$(PREFIX)/bin/attn-quantize \
+    weights/model.gguf:$(PREFIX)/share/attn/model.gguf attn.h:$(INCLUDEDIR)/attn.h \
+    $(BUILD)/libattn.a:$(LIBDIR)/libattn.a $(SHARED):$(LIBDIR)/$(notdir $(SHARED)) \
+    docs/attn-run.1:$(MANDIR)/man1/attn-run.1 docs/attn-study.1:$(MANDIR)/man1/attn-study.1 \
+    docs/attn-quantize.1:$(MANDIR)/man1/attn-quantize.1 \
+    docs/attn.3:$(MANDIR)/man3/attn.3 $(COMPLETIONS).zsh:$(PREFIX)/share/zsh/site-functions/_attn \
+    $(foreach name,attn-run attn-study attn-quantize,$(COMPLETIONS).bash:$(PREFIX)/share/bash-completion/completions/$(name) \
+    $(COMPLETIONS).fish:$(PREFIX)/share/fish/vendor_completions.d/$(name).fish)
+PKGCONFIG = $(LIBDIR)/pkgconfig/attn.pc
+# A program that is linked with what pkg-config says finds the library again, where the system does not look for it.
+RPATH = $(if $(filter /lib /lib64 /usr/lib /usr/lib64 /usr/lib/%-linux-gnu,$(LIBDIR)),, -Wl,-rpath,$${libdir})
+LINKS = $(LIBDIR)/libattn.so $(LIBDIR)/$(SONAME)
+
+install: $(BUILT)
+	@for file in $(INSTALLED); do \
+	    from=$${file%%:*} to=$(DESTDIR)$${file#*:} mode=644; if [ -x $$from ]; then mode=755; fi; \
+	    echo "install $$to"; install -D -m $$mode $$from $$to || exit 1; \
+	done
+	for link in $(LINKS); do ln -sf $(notdir $(SHARED)) $(DESTDIR)$$link || exit 1; done
+	mkdir -p $(DESTDIR)$(dir $(PKGCONFIG))
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
+	    -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(LIBS))|' -e 's|@RPATH@|$(RPATH)|' attn.pc.in >$(DESTDIR)$(PKGCONFIG)
+
+uninstall:
+	rm -f $(addprefix $(DESTDIR),$(foreach file,$(INSTALLED),$(lastword $(subst :, ,$(file)))) $(LINKS) $(PKGCONFIG))
+	-rmdir $(DESTDIR)$(PREFIX)/share/attn

@@ -1,0 +1,47 @@
+# The engine in a page, web/attn.wasm, which stands in the tree: only who changes it needs this compiler. Its objects are
+# linked one by one, by name, so that its bytes depend on the sources and the compiler's version alone.
+ifeq ($(ARCH),wasm32)
+# What every browser with SIMD has. Small, and fast where the time goes.
+FLAGS += -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext -Wno-enum-float-conversion
+FLAGS += -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS
+$(BUILD)/kernels/wasm.o: FLAGS += -O2
+$(BUILD)/tests/%.o: FLAGS += -include tests/wasi.h
+# What no module has: sizes of more than 32 bits pass there unseen.
+$(BUILD)/tests/%.o $(addprefix $(BUILD)/checkpoint/,folder_tensors.o zip.o): FLAGS += -Wno-shorten-64-to-32
+endif
+
+WASM_CC ?= clang-19
+WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=wasm32-wasi' CFLAGS=-Oz
+# What wasm/ has in its own way (system.c, threads.c, process.c), or leaves out (left_out.c).
+NOT_IN_MODULE = threads.o kernels/scalar.o $(patsubst %.c,%.o,$(wildcard text/jinja*.c text/*_json.c)) \
+    $(addprefix text/,template.o pipeline.o unigram.o normalize.o mappings.o vocab_keys.o) \
+    $(filter-out checkpoint/checkpoint.o checkpoint/gguf.o checkpoint/keys.o,$(patsubst %.c,%.o,$(wildcard checkpoint/*.c))) \
+    $(addprefix views/,case.o compare.o dump.o pagefile.o selfcheck.o serve.o) \
+    $(addprefix cli/,chat.o editor.o talk.o http.o server.o output.o npy.o npz.o process.o info.o summary.o)
+MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,$(NOT_IN_MODULE)), \
+    $(ENGINE) $(call objects,wasm/*.c views/*.c cli/*.c measures/*.c)))
+
+ifeq ($(ARCH),wasm32)
+$(MODULE): Makefile wasm/build.mk # whose flags make the bytes
+endif
+
+HAS_WASM = echo 'int main(void) { return 0; }' | $(WASM_CC) --target=wasm32-wasi -x c -o /dev/null - 2>/dev/null
+NO_WASM = echo "make $@ needs Debian's clang-19, lld-19, wasi-libc and libclang-rt-19-dev-wasm32"; exit 1
+wasm:
+	@$(HAS_WASM) || { $(NO_WASM); }
+	@+$(WASM) build/wasm/attn.wasm
+	cp build/wasm/attn.wasm web/attn.wasm
+
+$(BUILD)/attn.wasm: $(MODULE)
+	$(CC) -mexec-model=reactor -o $@ $^ -Wl,-O2,--gc-sections,--strip-all,--build-id=none,-z,stack-size=1048576
+
+# The tests of arithmetic and files under node's WASI: the engine as in the module, but with files and all formats.
+WASM_TESTS = $(addprefix build/wasm/tests/test_,dtypes kernels products kv_cache checkpoint vocab reference tokenizer)
+test-wasm:
+	@$(HAS_WASM) || { $(NO_WASM); }
+	@node --version >/dev/null 2>&1 || { echo "make test-wasm needs node"; exit 1; }
+	@+$(WASM) $(addsuffix .wasm,$(WASM_TESTS))
+	for test in $(WASM_TESTS); do node --no-warnings tests/wasi.mjs $$test.wasm || failed=1; done; [ -z "$$failed" ]
+
+$(BUILD)/tests/%.wasm: $(BUILD)/tests/%.o $(BUILD)/tests/wasi.o $(BUILD)/wasm/threads.o $(filter-out $(BUILD)/threads.o,$(ENGINE))
+	$(CC) -o $@ $(sort $^) -Wl,--gc-sections,-z,stack-size=1048576,--initial-memory=67108864
