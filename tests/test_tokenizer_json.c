@@ -264,6 +264,8 @@ static void test_refusals(void) {
         {BPE, "\"pre_tokenizer\": {\"type\": \"ByteLevel\"},", "not true or false: 'add_prefix_space'"},
         {BPE, "\"post_processor\": {\"type\": \"x\"},", "a post_processor of a type that is not known: 'x'"},
         {BPE, "\"post_processor\": {\"type\": \"BertProcessing\"},", "without cls and sep: 'BertProcessing'"},
+        {BPE, "\"post_processor\": {\"type\": \"Sequence\"},", "not a list: 'processors'"},
+        {BPE, "\"post_processor\": {\"type\": \"Sequence\", \"processors\": {}},", "not a list: 'processors'"},
         {BPE,
          "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"a\"}}, "
          "{\"SpecialToken\": {\"id\": \"a\"}}, {\"Sequence\": {}}], \"special_tokens\": {\"a\": {\"ids\": [0]}}},",
