@@ -68,7 +68,7 @@ async function testNext() {
   shows((await textOf(page, '#next-summary')).match(/Entropy ([\d.]+) bits/)[1], bits(text.entropy_nats), 'entropy');
   const bars = await page.locator('#expected .row').evaluateAll((list) => list.map((row) => {
     const bar = row.querySelector('.bar-of');
-    const width = getComputedStyle(bar).backgroundSize.match(/([\d.]+)%/)?.[1];
+    const width = getComputedStyle(bar).backgroundSize.match(/([\d.]+(?:e-\d+)?)%/)?.[1];
     return [row.children[0].textContent, Number(width), row.children[2].textContent, bar.getBoundingClientRect().width];
   }));
   bars.slice(0, 8).forEach(([, width, shown], i) => {
@@ -130,7 +130,7 @@ async function testHeads() {
   await page.selectOption('#colour', 'none');
   const labels = Object.fromEntries(repeat.heads.filter(({ label }) => label).map(({ name, label }) => [name, label]));
   const shown = await page.locator('.thumb').evaluateAll((list) => list.flatMap((button) => (button.querySelector('em').textContent ? [button.dataset.head] : [])));
-  check(shown.sort().join() === Object.keys(labels).sort().join() && shown.length > 2, 'heads that have a name are labelled', shown.join());
+  check(shown.sort().join() === Object.keys(labels).sort().join() && shown.length > 1, 'heads that have a name are labelled', shown.join());
 
   const { name, layer, head } = heads.heads.at(-1);
   await choose(page, name);

@@ -169,7 +169,7 @@ async function checkSteps(page, expected, what) {
   for (const [key, , , dot, score, , weight, norm, weighted] of rows) {
     const item = byKey.get(key);
     if (item.dot === null) check(dot === '–', `no dot product with key ${key}, ${what}`, dot);
-    else shows(dot, item.dot, `dot product with key ${key}, ${what}`);
+    else shows(dot, item.dot, `dot product with key ${key}, ${what}`, 5e-6 * Math.abs(item.dot)); // six digits were rounded before
     shows(score, item.score, `score of key ${key}, ${what}`);
     shows(weight, item.weight, `weight of key ${key}, ${what}`);
     shows(norm, item.value_norm, `length of value ${key}, ${what}`, NORM_ERROR);
