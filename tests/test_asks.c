@@ -876,6 +876,16 @@ static void put_text(FILE *file, const char *name, const char *text, uint64_t n)
     fwrite(text, 1, n, file);
 }
 
+#define OWN_KEY "general.sampling."
+
+/* Where `text` stands in n bytes; NULL where it does not. */
+static char *find(char *at, size_t n, const char *text) {
+    size_t length = strlen(text);
+    for (; n >= length; at++, n--)
+        if (memcmp(at, text, length) == 0) return at;
+    return NULL;
+}
+
 /* Copies our own model, and puts keys in front of its own: their bytes are whole blocks of the file's alignment. */
 static void write_asking(const char *path, const char *order) {
     enum { HEADER = 24, ALIGNMENT = 32, F32 = 6, N_KEYS = 6 };
@@ -900,7 +910,12 @@ static void write_asking(const char *path, const char *order) {
     if (order) put_text(to, "general.sampling.sequence", order, strlen(order));
     uint64_t with_empty = (uint64_t)ftell(to) - HEADER + 8 + strlen("filler") + 4 + 8;
     put_text(to, "filler", zeros, (ALIGNMENT - with_empty % ALIGNMENT) % ALIGNMENT);
-    for (size_t n; (n = fread(bytes, 1, sizeof bytes, from)) > 0;) fwrite(bytes, 1, n, to);
+    bool first = true; /* 4 KB, which hold the model's own keys of this kind: they get another name */
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, from)) > 0; first = false) {
+        for (char *at = bytes; first && (at = find(at, (size_t)(bytes + n - at), OWN_KEY));)
+            memcpy(at, "generic", 7);
+        fwrite(bytes, 1, n, to);
+    }
     fclose(from);
     fclose(to);
 }
