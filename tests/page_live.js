@@ -250,6 +250,8 @@ async function testAskedSampling() {
   check((await shown()) === '1.25 | 0.92 | Temperature, Top-p: as the file asks.', 'the sliders begin as the file asks, and say so', await shown());
   check(await page.isVisible('#other-steps') && await page.isChecked('#plain-steps') && (await textOf(page, '#other-steps')) === 'also top-k 30, min-p 0.02, repeat-penalty 1.3, as the file asks', 'and so does what has no slider', await textOf(page, '#other-steps'));
   check(await page.isDisabled('#next-reset'), 'nothing is to be reset');
+  const firstBar = async () => (await textsOf(page, '#expected .row span:last-child'))[0];
+  shows(await firstBar(), json('next', file, '-p', STORY).top[0].probability, 'bars show what the model says until somebody samples otherwise');
   const fresh = await hash(page);
   check(!/[TP]=|f0=/.test(fresh), 'the address leaves it to the file', fresh);
   const asked = await checkWritten(page, file, 'as the file asks');
@@ -257,6 +259,7 @@ async function testAskedSampling() {
 
   await setRange(page, '#temperature', 0.4);
   check((await shown()) === '0.4 | 0.92 | Top-p: as the file asks.', 'a temperature that is chosen is not the file’s', await shown());
+  check(parseFloat(await firstBar()) > 100 * json('next', file, '-p', STORY).top[0].probability + 1, 'then bars show what is drawn', await firstBar());
   await checkWritten(page, file, 'at a temperature that is chosen', '--temp', '0.4');
   await page.uncheck('#plain-steps');
   await setRange(page, '#top-p', 1);

@@ -144,6 +144,6 @@ const thumb = (name) => `.thumb[data-head=${name}]`;
 const box = (name) => `#boxes .enter[data-part=${name}]`;
 
 module.exports = {
-  study, model, folder, counts, check, shows, json, say, bits, writeOf, write, setBrowser, open, close, settle, resize, until, answered, idleDone, press, click,
+  study, given, model, folder, counts, check, shows, json, say, bits, writeOf, write, setBrowser, open, close, settle, resize, until, answered, idleDone, press, click,
   setRange, textOf, textsOf, token, thumb, box, fs, path, execFileSync,
 };

@@ -117,6 +117,7 @@ function remember(...texts) {
   byId('seed').addEventListener('change', (event) => change({ seed: Math.max(0, Math.round(Number(event.target.value)) || 0) }));
 
   const isFiltered = () => Sampling.temperature() !== 1 || Sampling.topP() < 1 || Sampling.topK() > 0 || Sampling.minP() > 0 || Sampling.isUnknown();
+  const isAsBegun = () => Sampling.temperature() === Sampling.beginning().temperature && Sampling.topP() === Sampling.beginning().topP && !state.plainSteps;
   const shownNumber = (value, digits) => (Math.abs(value - value.toFixed(digits)) < 1e-5 ? value.toFixed(digits) : String(Number(value.toPrecision(3))));
 
   /* The sliders, and what of all this is the file's. */
@@ -132,7 +133,7 @@ function remember(...texts) {
     set(temperature, chosen.temperature, 1);
     set(topP, chosen.topP, 2);
     byId('seed').value = state.seed;
-    byId('next-reset').disabled = chosen.temperature === begun.temperature && chosen.topP === begun.topP && !state.plainSteps;
+    byId('next-reset').disabled = isAsBegun();
     const others = Sampling.others().map(([name, value]) => `${name} ${shownNumber(value, 0)}`);
     if (Sampling.hasOrder()) others.push(say('own order'));
     byId('other-steps').hidden = others.length === 0;
@@ -157,13 +158,17 @@ function remember(...texts) {
     drawNote(top, drawn);
   }
 
-  /* Absolute: a bar of 4 % is 4 % long. With changes made, the bar before stands around it as an outline. */
+  /*
+   * Absolute: a bar of 4 % is 4 % long. With changes made, the bar before stands around it as an outline. Until somebody
+   * samples otherwise than the file asks, bars show what the model says.
+   */
   function drawBars(top, drawn) {
+    const filtered = isFiltered() && !isAsBegun();
     const follows = run.tokens[state.query + 1]?.id;
     const before = isChanged() ? new Map(distributionAfter(state.query, run).top.map(({ id, p }) => [id, p])) : null;
     const rows = top.slice(0, FEW).map((token, i) => {
-      const bar = isFiltered() ? makeBar(drawn.p[i], 'drawn', token.p) : makeBar(token.p, '', before ? before.get(token.id) ?? 0 : null);
-      const shown = isFiltered() ? drawn.p[i] : token.p;
+      const bar = filtered ? makeBar(drawn.p[i], 'drawn', token.p) : makeBar(token.p, '', before ? before.get(token.id) ?? 0 : null);
+      const shown = filtered ? drawn.p[i] : token.p;
       const content = [make('bdi', {}, labelOfId(token.id)), bar, make('span', {}, percent(shown))];
       if (before) content.push(change0(token.p - (before.get(token.id) ?? 0)));
       const canGo = isLive() && followed === state.text && endsIn(followed);
@@ -172,7 +177,7 @@ function remember(...texts) {
         : make('span', { class: 'row', title: token.id === follows ? say('follows') : null }, ...content));
     });
     const listed = top.slice(0, FEW);
-    const others = 1 - (isFiltered() ? drawn.p.slice(0, FEW) : listed.map(({ p }) => p)).reduce((a, b) => a + b, 0);
+    const others = 1 - (filtered ? drawn.p.slice(0, FEW) : listed.map(({ p }) => p)).reduce((a, b) => a + b, 0);
     rows.push(make('li', { class: 'dim' }, make('span', { class: 'row' }, make('span', {}, say('all others', run.facts.n_vocab - listed.length)), makeBar(Math.max(0, others), 'others'), make('span', {}, percent(Math.max(0, others))))));
     byId('expected').replaceChildren(...rows);
     byId('expected').classList.toggle('changed', before !== null);
