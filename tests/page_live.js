@@ -462,7 +462,8 @@ async function checkTruth(page, text, list, name, what) {
   for (const [id, shown] of written) if (want.has(id)) compare(shown, want.get(id), was.get(id) ?? 0, `effect on token ${id}`, 0.03);
   compare((await textOf(page, '#written .across')).match(/[\d.]+(?=\. )/)[0], ablation.explained.heads[layer][head].output_norm, before.explained.heads[layer][head].output_norm, 'its length', 0.3);
 
-  await until(page, () => shownRun().lens.length === run.n && shownRun().lens.every(Boolean), null, 'all layers are there', 40000);
+  await until(page, () => shownRun().lens.length === run.n && shownRun().lens.every(Boolean) && pending === null && later.size === 0
+    && [...document.querySelectorAll('#lens-grid [data-column]')].every((cell) => cell.textContent !== '…'), null, 'all layers are there', 40000);
   await settle(page);
   const cells = await page.locator('#lens-grid .lens-rows .lens-row').evaluateAll((list) => list.map((row) => [Number(row.dataset.position), [...row.querySelectorAll('[data-column]')].map((cell) => [cell.textContent, Number(cell.style.getPropertyValue('--share'))])]));
   for (const [position, row] of cells) {
