@@ -530,7 +530,7 @@ async function testOneTruth(live) {
   await answered(page);
   await checkTruth(page, STORY, 'L4H1=0', 'L5H2', 'then');
   await page.evaluate(() => change({ off: {} }));
-  await settle(page);
+  await until(page, () => [...document.querySelectorAll('#boxes .guess')].at(-1)?.textContent.includes('%'), null, 'the layers of the model as it is');
   const final = say('lens', STORY).rows.at(-1).final_probability;
   shows((await textsOf(page, '#boxes .guess')).at(-1).match(/[\d.]+ %/)[0], final, 'with all on, the model as it is again', ERROR);
   await close(page, 'one truth');
