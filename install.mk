@@ -1,4 +1,4 @@
-# What is installed, and where to. The programs look for the model at ../share/attn, as seen from their folder.
+# The installed files, and their places. The programs look for the model at ../share/attn, as seen from their folder.
 COMPLETIONS = scripts/completions/attn
 INSTALLED = $(RUN):$(PREFIX)/bin/attn-run $(STUDY):$(PREFIX)/bin/attn-study $(QUANTIZE):$(PREFIX)/bin/attn-quantize \
     weights/model.gguf:$(PREFIX)/share/attn/model.gguf attn.h:$(INCLUDEDIR)/attn.h \

@@ -23,21 +23,21 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VIEWS = ("tokens next score attend heads lens explain ablate experts compare dump view selfcheck shape case").split()
+HELP = subprocess.run([ROOT / "study", "--help"], stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
+VIEWS = re.findall(r"^  (\w+)  +\w", HELP, re.M)
 OWN, LETTERS = "weights/model.gguf", "tests/data/study/letters.gguf"
 TEXTS = ("The king Zorvan rode out. Then king Zor", "Das Mädchen sagt: 你好, \U0001f600!\n\tfin", "a")
 ON_A_MODEL = {  # what a view needs beyond the text
     "attend": "--layer 0 --head 0", "explain": "--layer 0 --head 0", "ablate": "--heads L0H0", "compare": "{model}",
-    "dump": "-o {out}.npz", "view": "-o {out}.html", "case": None,
+    "dump": "-o {out}.npz", "view": "-o {out}.html", "case": None, "serve": None,
 }
 MEASURED = re.compile(r" *\d+(\.\d+)? ?(ms|s|tokens/s|GB/s|MB/s|MiB at most)\b|(?<=_ms\": )[\d.]+|(?<=_per_second\": )[\d.]+|"
                       r"(?<=_rss_bytes\": )\d+")
 
 
 def of_documents():
-    for path in ["README.md", *sorted(glob.glob("docs/*.md", root_dir=ROOT) if sys.version_info >= (3, 10) else
-                                     (os.path.relpath(p, ROOT) for p in glob.glob(str(ROOT / "docs/*.md"))))]:
-        for line in (ROOT / path).read_text(encoding="utf-8").split("\n"):
+    for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))):
+        for line in path.read_text(encoding="utf-8").split("\n"):
             found = re.match(r"\s*\$ (\./(?:run|study|quantize) .*)$", line)
             if found and not re.search(r"serve|[|>]|/run (?!.*(-s \d|--temp 0))", found[1]):  # else it draws at random
                 yield re.sub(r"( -o )?(/tmp/)?([\w-]+\.(?:npz|html|svg|gguf)\b)",
@@ -60,7 +60,7 @@ def commands():
         yield program + " --help"
         yield program + " --version"
         yield program
-    for view in (*VIEWS, "serve"):
+    for view in VIEWS:
         yield f"./study {view} --help"
     yield from of_documents()
     for path in sorted((ROOT / "tests/data/reference").glob("*.gguf")):

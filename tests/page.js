@@ -11,13 +11,12 @@ const { counts, check, given, setBrowser, write, writeOf } = require('./page_too
 const FILES = ['frozen', 'pictures', 'live', 'state', 'tour', 'look', 'words', 'large', 'serve'];
 const parts = Object.assign({}, ...FILES.map((name) => require(`./page_${name}`)));
 
-const OF_THE_WHOLE_FILE = ['testWidths', 'testFirstScreen', 'testProjector', 'testTourPlaces']; // with how it is to be sampled, which takes room
 const AT_ONCE = 2; // a page in front of another waits for its engine, too
 
 async function runTest([name, test], live, whole) {
   const begun = Date.now();
   try {
-    await test(OF_THE_WHOLE_FILE.includes(name) ? whole : live);
+    await test(live, whole);
   } catch (error) {
     check(false, `${name} ran to its end:`, error.stack);
   }
@@ -28,7 +27,7 @@ async function runTest([name, test], live, whole) {
   const browser = await launch();
   setBrowser(browser);
   const live = write('live.html', '-p', parts.STORY, '--live');
-  const whole = writeOf(given, 'whole.html', '-p', parts.STORY, '--live');
+  const whole = writeOf(given, 'whole.html', '-p', parts.STORY, '--live'); // its own sampling takes room, which tests of layout need
   const chosen = process.argv.slice(5);
   const left = Object.entries(parts).filter(([name]) => name.startsWith('test') && (chosen.length === 0 || chosen.includes(name)));
   await Promise.all(Array.from({ length: AT_ONCE }, async () => {

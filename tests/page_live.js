@@ -218,9 +218,8 @@ function writeAsking(name, keys) {
 /* Writes N tokens behind the story, which stands there again afterwards; they must be those of ./run with these options. */
 /* Lets it write n tokens behind the story, or fewer where the model ends its text. */
 async function stopBehind(page, n, what) {
-  const ended = () => run.n > 12 && byId('write').textContent === say('write');
   await until(page, (to) => run.n >= to || (run.n > 12 && byId('write').textContent === say('write')), 12 + n, what);
-  if (!(await page.evaluate(ended))) await click(page, '#write');
+  if ((await textOf(page, '#write')).includes('Stop')) await click(page, '#write');
   await answered(page);
 }
 

@@ -60,7 +60,7 @@ function launchWith(name, rejected) {
   return launch({ env: { ...process.env, FONTCONFIG_FILE: file } });
 }
 
-async function testWidths(live) {
+async function testWidths(_, live) {
   const on = await launchWith('other', '<rejectfont><glob>*CJK*</glob></rejectfont>');
   await checkAllWidths(live, 'without CJK fonts', { on });
   await on.close();
@@ -84,7 +84,7 @@ async function testWidthsCjk(live) {
 }
 
 /* 1440 × 900: the sentence, its arcs, what comes next and all of the model, without scrolling. */
-async function testFirstScreen(live) {
+async function testFirstScreen(_, live) {
   const page = await open(live, { viewport: { width: 1440, height: 900 } });
   await answered(page);
   const places = await page.evaluate(() => Object.fromEntries(['#telling', '#tokens', '#arcs path', '#expected', '#write', '#boxes', '#flow'].map((selector) => {
@@ -116,7 +116,7 @@ async function testFirstScreen(live) {
 }
 
 /* A key, and a button: type and lines 1.6 times as large, the story still on the first screen, with something off, too. */
-async function testProjector(live) {
+async function testProjector(_, live) {
   const sizes = () => Object.fromEntries(['#telling', '.token', '#expected bdi', '.box.head .enter span', '.guess', '#flow', '#keys li', '.thumb span', '#lens-grid [data-column]'].map((part) => [part, parseFloat(getComputedStyle(document.querySelector(part)).fontSize)]));
   const thickest = () => Math.max(...[...document.querySelectorAll('#arcs path')].map((arc) => parseFloat(arc.getAttribute('stroke-width'))));
   for (const [width, height, language] of [[1440, 900, 'en'], [1440, 900, 'zh'], [1366, 768, 'zh'], [1366, 768, 'en'], [1920, 1080, 'en']]) {

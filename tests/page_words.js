@@ -212,7 +212,7 @@ async function testExamples(live) {
 }
 
 /* In each size and language every step's card leaves what it speaks of in sight; what is to be pressed is in it. */
-async function testTourPlaces(live) {
+async function testTourPlaces(_, live) {
   const page = await open(live, { reducedMotion: 'reduce' });
   await answered(page);
   await click(page, '#tour-start');

@@ -65,7 +65,9 @@ prints '187 188 222 64 65 198
 printf '\357\277\275\000\357\277\275ab\n\n' >"$tmp/bytes_shown"
 gives "$tmp/bytes_shown" "$gpt2" -f "$tmp/bytes" -n 0
 
-# The model of this repository.
+# The model of this repository, which says how it wants to be sampled.
+try weights/model.gguf --info
+has out_has '^sampling     temp 0.4 (file), top-p 0.95, min-p 0.1 (file), repeat-penalty 1.1 (file)$'
 prints 'The Eiffel Tower
 ' weights/model.gguf -p 'The Eiffel' --temp 0 -n 1
 
