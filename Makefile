@@ -42,11 +42,11 @@ ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 FLAGS += $(if $(filter wasm32,$(ARCH)),,-fPIC)
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
-ENGINE = $(filter-out $(addprefix $(BUILD)/,attn.o run.o study.o quantize.o),$(call objects,*.c text/*.c checkpoint/*.c kernels/*.c))
-# What only programs need: the engine neither prints nor reads options.
-PROGRAMS = $(call objects,cli/*.c measures/*.c web/*.c)
-# What only quantize needs.
-PACKING = $(call objects,packing/*.c)
+# The rooms of docs/ARCHITECTURE.md: the engine's, and those of programs, for it neither prints nor reads options.
+ENGINE_ROOMS = base kernels unicode regex jinja checkpoint vocab hub layers
+PROGRAM_ROOMS = cli measures views page packing
+ENGINE = $(filter-out $(addprefix $(BUILD)/,attn.o run.o study.o quantize.o),$(call objects,*.c $(ENGINE_ROOMS:%=%/*.c)))
+PROGRAMS = $(call objects,$(PROGRAM_ROOMS:%=%/*.c))
 
 VERSION := $(shell sed -n 's/^\#define ATTN_VERSION "\(.*\)"/\1/p' attn.h)
 # A new second number may change what attn.h says.
@@ -60,21 +60,16 @@ all: $(BUILT) model.bin
 model.bin: weights/model.gguf
 	ln -sf $< $@
 
-$(RUN): $(BUILD)/run.o $(BUILD)/programs.a $(BUILD)/engine.a
+$(RUN): $(BUILD)/run.o
+$(STUDY): $(BUILD)/study.o
+$(QUANTIZE): $(BUILD)/quantize.o
+$(RUN) $(STUDY) $(QUANTIZE): $(BUILD)/programs.a $(BUILD)/engine.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
-
-$(STUDY): $(BUILD)/study.o $(call objects,views/*.c) $(BUILD)/programs.a $(BUILD)/engine.a
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
-
-$(QUANTIZE): $(BUILD)/quantize.o $(PACKING) $(BUILD)/programs.a $(BUILD)/engine.a
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
 # Programs and tests link the engine with all its names; the library is one object in which all others are local.
 $(BUILD)/engine.a: $(ENGINE)
-	rm -f $@ && $(AR) rcs $@ $^
+	rm -f $@ && $(AR) qcs $@ $^ # q: two rooms may have a file of one name
 
 $(BUILD)/libattn.a: $(ENGINE) $(BUILD)/attn.o
 	$(CC) -r -nostdlib -o $(BUILD)/libattn.o $^
@@ -86,14 +81,14 @@ $(SHARED): $(ENGINE) $(BUILD)/attn.o
 	ln -sf $(@F) $(BUILD)/$(SONAME) && ln -sf $(@F) $(BUILD)/libattn.so
 
 $(BUILD)/programs.a: $(PROGRAMS)
-	rm -f $@ && $(AR) rcs $@ $^
+	rm -f $@ && $(AR) qcs $@ $^
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(FLAGS) -c -o $@ $<
 
-# No compiler sees what page.c has the assembler put into it.
-$(BUILD)/web/page.o: $(wildcard web/*.js web/*.css web/*.html web/*.wasm)
+# No compiler sees what html.c has the assembler put into it.
+$(BUILD)/page/html.o: $(wildcard web/*.js web/*.css web/*.html web/*.wasm)
 
 $(BUILD)/bench/bench: $(addprefix $(BUILD)/,bench/measure.o bench/peaks.o bench/report.o bench/shapes.o)
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/programs.a $(BUILD)/engine.a

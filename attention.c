@@ -17,7 +17,7 @@
  */
 #include "attention.h"
 
-#include "kv_cache.h"
+#include "layers/kv_cache.h"
 
 #include <math.h>
 #include <stdlib.h>

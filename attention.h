@@ -5,11 +5,11 @@
 #ifndef ATTN_ATTENTION_H
 #define ATTN_ATTENTION_H
 
-#include "error.h"
+#include "base/error.h"
 #include "kernels/kernels.h"
-#include "norm.h"
+#include "layers/norm.h"
+#include "layers/rope.h"
 #include "probe.h"
-#include "rope.h"
 
 #include <stdbool.h>
 #include <stddef.h>

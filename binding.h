@@ -3,13 +3,13 @@
 #define ATTN_BINDING_H
 
 #include "attention.h"
+#include "base/error.h"
 #include "checkpoint/checkpoint.h"
-#include "error.h"
-#include "experts.h"
 #include "family.h"
+#include "layers/experts.h"
+#include "layers/norm.h"
+#include "layers/states.h"
 #include "mlp.h"
-#include "norm.h"
-#include "states.h"
 
 #include <stdbool.h>
 #include <stddef.h>

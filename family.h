@@ -5,12 +5,12 @@
 #ifndef ATTN_FAMILY_H
 #define ATTN_FAMILY_H
 
+#include "base/error.h"
 #include "checkpoint/checkpoint.h"
-#include "error.h"
+#include "layers/norm.h"
+#include "layers/rope.h"
+#include "layers/states.h"
 #include "mlp.h"
-#include "norm.h"
-#include "rope.h"
-#include "states.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -76,41 +76,6 @@ bool prompt_or_bos(const Tokenizer *tokenizer, Tokens *prompt, Error *error) {
     return prompt->n > 0 || bos < 0 || tokens_push(prompt, bos, error);
 }
 
-bool session_feed_all(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
-                      Error *error) {
-    size_t n_vocab = model_config(session_model(session))->n_vocab,
-           chunk = feed->sink ? FEED_ROWS : SESSION_CHUNK;
-    float *rows = feed->sink ? floats_new(chunk, n_vocab) : logits;
-    bool ok =
-        !feed->sink || rows || error_set(error, "not enough memory for the logits of %zu tokens", chunk);
-    for (size_t done = 0, m; ok && done < n; done += m) {
-        m = n - done < chunk ? n - done : chunk;
-        size_t n_rows = feed->sink ? m : logits && done + m == n; /* whose logits are wanted */
-        if (feed->progress && !feed->progress(feed->user, n > chunk ? "prompt" : NULL, done, n))
-            ok = error_set(error, "interrupted");
-        ok = ok && session_feed(session, tokens + done, m, rows, n_rows, error);
-        for (size_t i = 0; ok && feed->sink && i < m; i++)
-            ok = feed->sink(feed->user, rows + i * n_vocab, n_vocab, error);
-        if (ok && feed->sink && logits) memcpy(logits, rows + (m - 1) * n_vocab, n_vocab * sizeof *logits);
-    }
-    if (feed->progress && n > chunk) feed->progress(feed->user, "prompt", n, n);
-    if (feed->sink) free(rows);
-    return ok;
-}
-
-bool session_sync(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
-                  Error *error) {
-    const int32_t *held = session_tokens(session);
-    size_t same = 0, most = session_position(session) < n ? session_position(session) : n - 1;
-    while (same < most && held[same] == tokens[same]) same++;
-    if (n > session_n_ctx(session))
-        return error_set(error, "%zu tokens are more than the context of %zu holds", n,
-                         session_n_ctx(session));
-    session_rewind(session, same);
-    same = session_position(session);
-    return session_feed_all(session, tokens + same, n - same, logits, feed, error);
-}
-
 Generator *generator_new(const Model *model, const Tokenizer *tokenizer, Session *session,
                          const GeneratorOptions *options, Error *error) {
     size_t n_vocab = model_config(model)->n_vocab;
@@ -180,21 +145,6 @@ bool generator_echo(Generator *generator, const int32_t *ids, size_t n, TextPiec
     return true;
 }
 
-/* One chunk for both, so that the pending token takes no pass of its own. */
-static bool feed_behind_pending(Generator *generator, const int32_t *ids, size_t n, const Feed *feed,
-                                Error *error) {
-    if (generator->pending < 0)
-        return session_feed_all(generator->session, ids, n, generator->logits, feed, error);
-    int32_t *all = malloc((n + 1) * sizeof *all);
-    if (!all) return error_set(error, "not enough memory for %zu tokens", n + 1);
-    all[0] = generator->pending;
-    memcpy(all + 1, ids, n * sizeof *ids);
-    bool ok = session_feed_all(generator->session, all, n + 1, generator->logits, feed, error);
-    if (ok) generator->pending = -1;
-    free(all);
-    return ok;
-}
-
 static void accept(Generator *generator, const int32_t *ids, size_t n) {
     for (size_t i = 0; i < n; i++) sampler_accept(generator->sampler, ids[i]);
 }
@@ -207,14 +157,20 @@ bool generator_add(Generator *generator, const int32_t *ids, size_t n, const Fee
     if (can_shift && n_all > room(generator) && !shift(generator, error)) return false;
     *fits = n_all <= room(generator);
     if (!*fits || n == 0) return true;
+    int32_t *all =
+        malloc(n_all * sizeof *all); /* one chunk for both: the pending token takes no pass of its own */
+    if (!all) return error_set(error, "not enough memory for %zu tokens", n_all);
+    all[0] = generator->pending;
+    memcpy(all + n_all - n, ids, n * sizeof *ids);
     size_t before = session_position(generator->session);
-    if (!feed_behind_pending(generator, ids, n, feed, error)) {
+    bool ok = session_feed_all(generator->session, all, n_all, generator->logits, feed, error);
+    free(all);
+    if (ok)
+        accept(generator, ids, n);
+    else
         session_rewind(generator->session, before);
-        if (session_position(generator->session) < before) generator->pending = -1;
-        return false;
-    }
-    accept(generator, ids, n);
-    return true;
+    if (ok || session_position(generator->session) < before) generator->pending = -1;
+    return ok;
 }
 
 bool generator_sync(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, Error *error) {

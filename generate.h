@@ -6,7 +6,7 @@
 #ifndef ATTN_GENERATE_H
 #define ATTN_GENERATE_H
 
-#include "error.h"
+#include "base/error.h"
 #include "model.h"
 #include "sampler.h"
 #include "tokenizer.h"
@@ -27,33 +27,6 @@ Tokenizer *vocabulary_open(const Model *model, const char *path, Threads *thread
 
 /* Makes an empty prompt the token that begins every text; it stays empty where the vocabulary has no such token. */
 bool prompt_or_bos(const Tokenizer *tokenizer, Tokens *prompt, Error *error);
-
-/* Gets the logits [n_vocab] of one token after another. False with an error. */
-typedef bool LogitsSink(void *user, const float *logits, size_t n_vocab, Error *error);
-
-/* How tokens are fed. All zero: without anyone looking on. */
-typedef struct Feed {
-    Progress *progress; /* asked before each chunk, or NULL */
-    LogitsSink *
-        sink; /* gets the logits of all tokens, FEED_ROWS at a time; NULL: those of the last alone are computed */
-    void *user; /* of both */
-} Feed;
-
-enum { FEED_ROWS = 32 };
-
-/*
- * Feeds n ≥ 1 tokens in chunks. The logits of the last are written to logits [n_vocab]; NULL: they are not computed.
- * Fails like session_feed, and with "interrupted" when `progress` says so; what was fed until then stays.
- */
-bool session_feed_all(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
-                      Error *error);
-
-/*
- * Makes the session hold exactly these n ≥ 1 tokens: it keeps the longest common prefix of what it has computed, drops
- * what differs and feeds the rest, the last token in any case, since its logits [n_vocab] are wanted.
- */
-bool session_sync(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
-                  Error *error);
 
 /* Why a text ended. */
 typedef enum TextEnd {

@@ -14,10 +14,12 @@
  */
 #include "model.h"
 
+#include "open.h"
+
 #include "attention.h"
-#include "experts.h"
+#include "layers/experts.h"
+#include "layers/states.h"
 #include "mlp.h"
-#include "states.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -203,7 +205,6 @@ void session_free(Session *session) {
 
 size_t session_n_ctx(const Session *session) { return session->n_ctx; }
 size_t session_position(const Session *session) { return session->position; }
-const Model *session_model(const Session *session) { return session->model; }
 const int32_t *session_tokens(const Session *session) { return session->tokens; }
 
 /* Forgets what lies behind a position, or all, if it cannot be gone back to. */
@@ -215,7 +216,7 @@ void session_rewind(Session *session, size_t position) {
     if (position < session->position) go_back(session, position);
 }
 
-size_t session_return(Session *session, size_t position) {
+size_t session_restore(Session *session, size_t position) {
     size_t known = session->whole ? session->known : session->position;
     if (position > session->position) session->position = position < known ? position : known;
     return session->position;
@@ -223,7 +224,7 @@ size_t session_return(Session *session, size_t position) {
 
 void session_watch(Session *session, const Probe *probe) { session->probe = probe; }
 
-void session_heed(Session *session, bool (*stop)(void *user), void *user) {
+void session_stop_when(Session *session, bool (*stop)(void *user), void *user) {
     session->stop = stop;
     session->stop_user = user;
 }
@@ -354,7 +355,7 @@ static bool check_finite(const Session *session, const float *logits, size_t n, 
             return error_set(
                 error,
                 "%s: the logits are not finite; the weights hold NaN or infinity, or overflow the F16 "
-                "cache (try --kv f32)",
+                "cache (an F32 cache tells which)",
                 checkpoint_path(session->model->checkpoint));
     return true;
 }
@@ -407,6 +408,40 @@ bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logi
                   Error *error) {
     return check_room(session, n, error) && check_tokens(session, tokens, n, error) &&
            feed(session, tokens, 0, NULL, n, logits, n_logits, error);
+}
+
+bool session_feed_all(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
+                      Error *error) {
+    size_t n_vocab = session->model->config.n_vocab, chunk = feed->sink ? FEED_ROWS : SESSION_CHUNK;
+    float *rows = feed->sink ? floats_new(chunk, n_vocab) : logits;
+    bool ok =
+        !feed->sink || rows || error_set(error, "not enough memory for the logits of %zu tokens", chunk);
+    for (size_t done = 0, m; ok && done < n; done += m) {
+        m = n - done < chunk ? n - done : chunk;
+        size_t n_rows = feed->sink ? m : logits && done + m == n; /* whose logits are wanted */
+        if (feed->progress && !feed->progress(feed->user, n > chunk ? "prompt" : NULL, done, n))
+            ok = error_set(error, "interrupted");
+        ok = ok && session_feed(session, tokens + done, m, rows, n_rows, error);
+        for (size_t i = 0; ok && feed->sink && i < m; i++)
+            ok = feed->sink(feed->user, rows + i * n_vocab, n_vocab, error);
+        if (ok && feed->sink && logits) memcpy(logits, rows + (m - 1) * n_vocab, n_vocab * sizeof *logits);
+    }
+    if (feed->progress && n > chunk) feed->progress(feed->user, "prompt", n, n);
+    if (feed->sink) free(rows);
+    return ok;
+}
+
+bool session_sync(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
+                  Error *error) {
+    const int32_t *held = session_tokens(session);
+    size_t same = 0, most = session_position(session) < n ? session_position(session) : n - 1;
+    while (same < most && held[same] == tokens[same]) same++;
+    if (n > session_n_ctx(session))
+        return error_set(error, "%zu tokens are more than the context of %zu holds", n,
+                         session_n_ctx(session));
+    session_rewind(session, same);
+    same = session_position(session);
+    return session_feed_all(session, tokens + same, n - same, logits, feed, error);
 }
 
 bool session_resume(Session *session, size_t layer, const float *resid, size_t n, float *logits,

@@ -5,9 +5,9 @@
 #ifndef ATTN_MODEL_H
 #define ATTN_MODEL_H
 
+#include "base/error.h"
 #include "binding.h"
 #include "checkpoint/checkpoint.h"
-#include "error.h"
 #include "family.h"
 #include "kernels/kernels.h"
 #include "probe.h"
@@ -61,7 +61,6 @@ void session_free(Session *session);
 
 size_t session_n_ctx(const Session *session);
 size_t session_position(const Session *session); /* tokens fed so far = position of the next */
-const Model *session_model(const Session *session);
 
 /* The tokens at positions 0 … session_position − 1; −1 where session_resume was given vectors. */
 const int32_t *session_tokens(const Session *session);
@@ -77,11 +76,11 @@ void session_rewind(Session *session, size_t position);
  * Takes a rewind back: goes forward to `position`, or as far as the tokens that have been fed since are those that had
  * stood there. Returns session_position. It stays where it is if the cache is not whole or layers keep a state.
  */
-size_t session_return(Session *session, size_t position);
+size_t session_restore(Session *session, size_t position);
 
 /* From now on `probe` (borrowed, or NULL) is the one that looks, and `stop` (or NULL) the one that is asked. */
 void session_watch(Session *session, const Probe *probe);
-void session_heed(Session *session, bool (*stop)(void *user), void *user);
+void session_stop_when(Session *session, bool (*stop)(void *user), void *user);
 
 /* Values of a layer's kv head at positions 0 … n − 1, as the cache holds them; it must be whole. values [n][d_head] */
 void session_values(const Session *session, size_t layer, size_t kv_head, size_t n, float *values);
@@ -93,6 +92,33 @@ void session_values(const Session *session, size_t layer, size_t kv_head, size_t
  * hold NaN or infinity), and when `stop` says so; then the session goes back as session_rewind does.
  */
 bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
+                  Error *error);
+
+/* Gets the logits [n_vocab] of one token after another. False with an error. */
+typedef bool LogitsSink(void *user, const float *logits, size_t n_vocab, Error *error);
+
+/* How tokens are fed. All zero: without anyone looking on. */
+typedef struct Feed {
+    Progress *progress; /* asked before each chunk, or NULL */
+    LogitsSink *
+        sink; /* gets the logits of all tokens, FEED_ROWS at a time; NULL: those of the last alone are computed */
+    void *user; /* of both */
+} Feed;
+
+enum { FEED_ROWS = 32 };
+
+/*
+ * Feeds n ≥ 1 tokens in chunks. The logits of the last are written to logits [n_vocab]; NULL: they are not computed.
+ * Fails like session_feed, and with "interrupted" when `progress` says so; what was fed until then stays.
+ */
+bool session_feed_all(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
+                      Error *error);
+
+/*
+ * Makes the session hold exactly these n ≥ 1 tokens: it keeps the longest common prefix of what it has computed, drops
+ * what differs and feeds the rest, the last token in any case, since its logits [n_vocab] are wanted.
+ */
+bool session_sync(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
                   Error *error);
 
 /*

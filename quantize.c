@@ -2,14 +2,16 @@
  * The program that quantises: options, which type each tensor gets (packing/mixes.h), then one pass through the file, a
  * piece of every tensor at a time. Blocks are made by packing/pack.h, the file by packing/writer.h.
  */
+#include "base/threads.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/program.h"
+#include "open.h"
+#include "packing/layout.h"
 #include "packing/mixes.h"
 #include "packing/pack.h"
 #include "packing/vocabulary.h"
 #include "packing/writer.h"
-#include "threads.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

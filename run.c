@@ -12,6 +12,7 @@
 #include "cli/summary.h"
 #include "cli/talk.h"
 #include "generate.h"
+#include "open.h"
 #include "sampling.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef ATTN_SAMPLER_H
 #define ATTN_SAMPLER_H
 
-#include "error.h"
+#include "base/error.h"
 
 #include <stdbool.h>
 #include <stddef.h>

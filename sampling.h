@@ -2,8 +2,8 @@
 #ifndef ATTN_SAMPLING_H
 #define ATTN_SAMPLING_H
 
+#include "base/error.h"
 #include "checkpoint/checkpoint.h"
-#include "error.h"
 #include "sampler.h"
 
 #include <math.h>

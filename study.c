@@ -7,11 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const View *const views[] = {
-    &view_tokens,    &view_next,   &view_score,   &view_attend,  &view_heads, &view_lens,
-    &view_explain,   &view_ablate, &view_experts, &view_compare, &view_dump,  &view_page,
-    &view_selfcheck, &view_shape,  &view_case,    &view_serve,
-};
+static const View *const views[] = {VIEWS(VIEW_ROW, VIEW_ROW, VIEW_ROW)};
 enum { N_VIEWS = sizeof views / sizeof *views };
 
 static void print_usage(void) {

@@ -12,10 +12,13 @@
  */
 #include "tokenizer.h"
 
-#include "text/pipeline.h"
-#include "text/unicode.h"
-#include "text/unigram.h"
-#include "text/vocab.h"
+#include "open.h"
+
+#include "base/utf8.h"
+#include "vocab/pipeline.h"
+#include "vocab/spelling.h"
+#include "vocab/unigram.h"
+#include "vocab/vocab.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -325,7 +328,7 @@ static bool encode_sentence(Encoder *encoder, const char *text, size_t n, bool f
         after_space = text[i] == ' ';
     }
     if (squeezes) text = begin, n = (size_t)(end - begin);
-    end = begin + vocab_unspell_spaces((String){text, n}, begin);
+    end = begin + unspell_spaces((String){text, n}, begin);
     while (squeezes && last && end > spaced && end[-1] == ' ') end--;
     encoder->after_unknown = false;
     bool ok = encode_spans(encoder, spaced, (size_t)(end - spaced));
@@ -520,7 +523,7 @@ Tokenizer *tokenizer_open(const char *path, const Checkpoint *own, Checkpoint **
     error_set(
         error,
         "%s: holds no vocabulary (a folder has it in tokenizer.json, tokenizer.model, or vocab.json and "
-        "merges.txt); name a file that does with -z",
+        "merges.txt); name a file that does",
         checkpoint_path(source));
     return NULL;
 }

@@ -2,10 +2,10 @@
 #ifndef ATTN_TOKENIZER_H
 #define ATTN_TOKENIZER_H
 
+#include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/checkpoint.h"
-#include "error.h"
-#include "text/buffer.h"
-#include "text/tokens.h"
+#include "vocab/tokens.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ typedef struct Tokenizer Tokenizer;
 /*
  * Builds the tokenizer that the checkpoint's metadata (tokenizer.ggml.…) describes:
  * "gpt2": byte-level BPE with merges (Sennrich et al. 2016, arXiv:1508.07909; Radford et al. 2019), of text that is cut
- * as tokenizer.ggml.pre says (text/pre.c);
+ * as tokenizer.ggml.pre says (vocab/pretokenizers.c);
  * "gemma4": BPE with merges, ▁ and byte fallback;
  * "llama": SentencePiece BPE with scores, ▁ and byte fallback (Kudo & Richardson 2018, arXiv:1808.06226).
  * Without them, that of the tokenizer.json in tokenizer.huggingface.json: BPE or Unigram (Kudo 2018, arXiv:1804.10959),

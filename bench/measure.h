@@ -2,7 +2,7 @@
 #ifndef ATTN_BENCH_MEASURE_H
 #define ATTN_BENCH_MEASURE_H
 
-#include "error.h"
+#include "base/error.h"
 #include "kernels/kernels.h"
 #include "peaks.h"
 

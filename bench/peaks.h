@@ -2,8 +2,8 @@
 #ifndef ATTN_BENCH_PEAKS_H
 #define ATTN_BENCH_PEAKS_H
 
-#include "error.h"
-#include "threads.h"
+#include "base/error.h"
+#include "base/threads.h"
 
 typedef enum PeakKind {
     PEAK_READ,       /* bytes read from memory that no cache holds */

@@ -2,7 +2,7 @@
 #ifndef ATTN_BENCH_SHAPES_H
 #define ATTN_BENCH_SHAPES_H
 
-#include "error.h"
+#include "base/error.h"
 #include "kernels/dtype.h"
 
 #include <stdbool.h>

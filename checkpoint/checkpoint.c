@@ -4,7 +4,7 @@
  */
 #include "format.h"
 
-#include "kernels/aligned.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ void *checkpoint_own(Checkpoint *checkpoint, size_t n, Error *error) {
         first->n_left -= whole;
         return first->bytes + SHARED_BYTES - first->n_left - whole;
     }
-    Owned *owned = room < SIZE_MAX - sizeof *owned ? block_new(sizeof *owned + room) : NULL;
+    Owned *owned = room < SIZE_MAX - sizeof *owned ? bytes_new(sizeof *owned + room) : NULL;
     if (!owned) {
         error_set(error, "%s: not enough memory for %zu bytes", checkpoint->path, n);
         return NULL;
@@ -210,34 +210,6 @@ bool checkpoint_index(Checkpoint *checkpoint, Error *error) {
     free(checkpoint->by_name);
     checkpoint->by_key = NULL, checkpoint->by_name = NULL;
     return check_keys(checkpoint, error) && check_tensors(checkpoint, error);
-}
-
-/* Opens what is at path, with what `begin` says of how. */
-static Checkpoint *open_as(const char *path, Checkpoint begin, Error *error) {
-    Checkpoint *checkpoint = malloc(sizeof *checkpoint);
-    if (checkpoint) *checkpoint = begin;
-    if (!checkpoint || !(checkpoint->path = strdup(path))) {
-        error_set(error, "%s: not enough memory", path);
-        goto fail;
-    }
-    if (checkpoint_read(checkpoint, error) && checkpoint_index(checkpoint, error)) return checkpoint;
-fail:
-    checkpoint_close(checkpoint);
-    return NULL;
-}
-
-Checkpoint *checkpoint_open(const char *path, Error *error) {
-    return checkpoint_open_with(path, NULL, NULL, error);
-}
-
-Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *user, Error *error) {
-    return open_as(path, (Checkpoint){.progress = progress, .user = user}, error);
-}
-
-Checkpoint *checkpoint_open_vocabulary(const char *path, Error *error) {
-    Error why;
-    Checkpoint *checkpoint = checkpoint_open(path, error);
-    return checkpoint ? checkpoint : open_as(path, (Checkpoint){.vocabulary_only = true}, &why);
 }
 
 void checkpoint_unmap(Checkpoint *checkpoint) {

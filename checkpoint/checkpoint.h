@@ -1,45 +1,21 @@
 /*
  * A checkpoint is named tensors and named metadata. The tensors' data are views into one file mapped read-only. Names
  * and metadata are copied: whoever writes to the file changes what is mapped, and a length or an index must stay what
- * it was when it was checked. checkpoint_open tells the format by content; each format has a file of its own in this
+ * it was when it was checked. open.h opens one; each format of single files has a file of its own in this
  * folder and speaks GGUF's names here, so that nobody above knows which it was. Every number from a file is checked
  * before it is used.
  */
 #ifndef ATTN_CHECKPOINT_H
 #define ATTN_CHECKPOINT_H
 
-#include "error.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "kernels/dtype.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-/* Bytes that are not NUL-terminated: a name or text of a file. Borrowed. */
-typedef struct String {
-    const char *data;
-    size_t n; /* bytes */
-} String;
-
-/* Order by bytes, a prefix first: < 0, 0 or > 0. */
-static inline int string_compare(String a, String b) {
-    int order = memcmp(a.data, b.data, a.n < b.n ? a.n : b.n);
-    return order ? order : (a.n > b.n) - (a.n < b.n);
-}
-
-/* The same for qsort and bsearch, of arrays of strings. */
-static inline int string_order(const void *a, const void *b) {
-    return string_compare(*(const String *)a, *(const String *)b);
-}
-
-static inline bool string_equals(String a, const char *b) {
-    return a.n == strlen(b) && memcmp(a.data, b, a.n) == 0;
-}
-
-/* How much of a string from a file an error shows, for "%.*s": whatever its length, the line stays readable.
- */
-static inline int string_shown(String string) { return string.n < 64 ? (int)string.n : 64; }
 
 enum { TENSOR_MAX_DIMS = 4 };
 
@@ -59,30 +35,13 @@ const DTypeInfo *checkpoint_type(uint32_t type);
 typedef struct Checkpoint Checkpoint;
 
 /*
- * Maps the file at path, or the weights of the Hugging Face folder at path, or around the safetensors or PyTorch file at
- * path, or all parts of a split GGUF whose first is at path; and checks its whole structure: afterwards every tensor lies
- * inside the file, overlaps no other, has the bytes its shape asks for, and no name or key occurs twice. Whether anything can
- * be computed with it is not asked: tensors may be of any type. Who writes to the file while it is open changes weights
- * and nothing else; a file that is made shorter kills the process (SIGBUS), as with any mapping.
- * NULL with an error that names the file, what is wrong and what to do. checkpoint_close accepts NULL.
- */
-Checkpoint *checkpoint_open(const char *path, Error *error);
-
-/*
  * Called from time to time during long work: `done` of `total` are finished. `what` names what is counted
  * ("tokens"); it is NULL when there is too little to report. At the end done = total. If it returns false, the work
  * stops and fails with the error "interrupted".
  */
 typedef bool Progress(void *user, const char *what, size_t done, size_t total);
 
-/* Likewise, and tells of a folder's weights that have to be turned; progress may be NULL. */
-Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *user, Error *error);
-
-/*
- * Likewise for who wants a vocabulary: of a folder whose model is of a kind that is not read, or whose weights are not there,
- * that alone, without tensors.
- */
-Checkpoint *checkpoint_open_vocabulary(const char *path, Error *error);
+/* Accepts NULL. */
 void checkpoint_close(Checkpoint *checkpoint);
 
 const char *checkpoint_path(const Checkpoint *checkpoint);
@@ -133,16 +92,6 @@ Value checkpoint_value(const Checkpoint *checkpoint, size_t i);
 /* Whether the metadata has the key, of any type; whether its value is an array. */
 bool checkpoint_has(const Checkpoint *checkpoint, const char *key);
 
-/*
- * Puts a key into the metadata, in place of another of that name; all is copied. For who makes a file of a folder:
- * checkpoint_lay_out gives its tensors the names and order of rows that GGUF files have, and takes keys off that
- * only this program knows. Then tensor->data says nothing, and checkpoint_weights has the weights of tensor i, until it
- * is called again; NULL with an error when memory runs out. A GGUF file stays as it is.
- */
-bool checkpoint_add(Checkpoint *checkpoint, const Value *value, Error *error);
-bool checkpoint_lay_out(Checkpoint *checkpoint, Error *error);
-const void *checkpoint_weights(Checkpoint *checkpoint, size_t i, Error *error);
-
 /* Whether it holds a vocabulary: GGUF's keys, or a tokenizer.json. */
 bool checkpoint_has_vocabulary(const Checkpoint *checkpoint);
 bool checkpoint_is_array(const Checkpoint *checkpoint, const char *key);
@@ -171,8 +120,6 @@ typedef struct StringArray {
     size_t n; /* strings left */
     const char *next, *end;
 } StringArray;
-
-enum { STRING_PADDING = 8 /* bytes that can be read behind each string, whatever they are */ };
 
 bool checkpoint_strings(const Checkpoint *checkpoint, const char *key, StringArray *array, Error *error);
 

@@ -110,21 +110,21 @@ void checkpoint_unmap(Checkpoint *checkpoint);
 void *checkpoint_own(Checkpoint *checkpoint, size_t n, Error *error);
 
 extern const Format format_gguf;
-extern const Format format_safetensors;       /* the folder around it */
-extern const Format format_torch;             /* likewise */
 extern const Format format_llmc;              /* a model */
 extern const Format format_llmc_tokenizer;    /* its vocabulary */
 extern const Format format_llama2c;           /* a model */
 extern const Format format_llama2c_tokenizer; /* its vocabulary */
-
-/* Maps what lies at the checkpoint's path and lets its format fill in all but what is sorted (formats.c). */
-bool checkpoint_read(Checkpoint *checkpoint, Error *error);
 
 /* Sorts keys and tensors for look-ups; refuses those that occur twice, and tensors that share bytes. */
 bool checkpoint_index(Checkpoint *checkpoint, Error *error);
 
 /* Fails: two looks at the mapped bytes did not agree. */
 bool refuse_changed(const MappedFile *file, Error *error);
+
+enum { MAX_SAFETENSORS_HEADER = 100000000 /* bytes: the format's own limit */ };
+
+/* Whether the bytes look like the beginning of a safetensors file. */
+bool is_safetensors(const unsigned char *bytes, size_t n);
 
 /* Each fails: it says what a file or folder is that is no checkpoint, and what to do with it. */
 bool refuse_foreign(const MappedFile *file, Error *error);

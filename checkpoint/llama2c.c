@@ -8,7 +8,7 @@
  *
  * Both are presented under the names that a GGUF file of a Llama model has.
  */
-#include "make.h"
+#include "builder.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -126,18 +126,18 @@ static bool check_size(const Checkpoint *checkpoint, const Header *header, const
     return true;
 }
 
-static void add_metadata(Maker *maker, const Header *header) {
-    make_string(maker, "general.architecture", (String){"llama", 5});
-    make_u32(maker, ".embedding_length", (uint64_t)header->dim);
-    make_u32(maker, ".feed_forward_length", (uint64_t)header->hidden_dim);
-    make_u32(maker, ".block_count", (uint64_t)header->n_layers);
-    make_u32(maker, ".attention.head_count", (uint64_t)header->n_heads);
-    make_u32(maker, ".attention.head_count_kv", (uint64_t)header->n_kv_heads);
-    make_u32(maker, ".context_length", (uint64_t)header->seq_len);
-    make_f32(maker, ".attention.layer_norm_rms_epsilon", 1e-5); /* fixed in llama2.c's code */
+static void add_metadata(Builder *builder, const Header *header) {
+    builder_string(builder, "general.architecture", (String){"llama", 5});
+    builder_u32(builder, ".embedding_length", (uint64_t)header->dim);
+    builder_u32(builder, ".feed_forward_length", (uint64_t)header->hidden_dim);
+    builder_u32(builder, ".block_count", (uint64_t)header->n_layers);
+    builder_u32(builder, ".attention.head_count", (uint64_t)header->n_heads);
+    builder_u32(builder, ".attention.head_count_kv", (uint64_t)header->n_kv_heads);
+    builder_u32(builder, ".context_length", (uint64_t)header->seq_len);
+    builder_f32(builder, ".attention.layer_norm_rms_epsilon", 1e-5); /* fixed in llama2.c's code */
 }
 
-static void add_tensor(Maker *maker, const Kind *kind, unsigned layer, const unsigned char *data) {
+static void add_tensor(Builder *builder, const Kind *kind, unsigned layer, const unsigned char *data) {
     char prefix[24] = "";
     if (kind->in_layers) snprintf(prefix, sizeof prefix, "blk.%u.", layer);
     Tensor tensor = {.dtype = DTYPE_F32,
@@ -145,7 +145,7 @@ static void add_tensor(Maker *maker, const Kind *kind, unsigned layer, const uns
                      .dims = {kind->cols, kind->rows ? kind->rows : 1, 1, 1},
                      .data = data,
                      .n_bytes = kind_bytes(kind)};
-    make_tensor(maker, &tensor, "%s%s", prefix, kind->name);
+    builder_tensor(builder, &tensor, "%s%s", prefix, kind->name);
 }
 
 static bool read(Checkpoint *checkpoint, Error *error) {
@@ -158,16 +158,16 @@ static bool read(Checkpoint *checkpoint, Error *error) {
     if (!check_size(checkpoint, &header, kinds, n_kinds, error)) return false;
 
     /* The size fits, so that the file has at least one float for each tensor. */
-    Maker maker = {.checkpoint = checkpoint, .error = error, .architecture = "llama", .ok = true};
+    Builder builder = {.checkpoint = checkpoint, .error = error, .architecture = "llama", .ok = true};
     checkpoint->format = "llama2.c version 0";
-    add_metadata(&maker, &header);
+    add_metadata(&builder, &header);
     const unsigned char *at = checkpoint->files->bytes + HEADER_BYTES;
     for (size_t i = 0; i < n_kinds; i++)
         for (unsigned layer = 0; layer < (kinds[i].in_layers ? (unsigned)header.n_layers : 1); layer++) {
-            if (kinds[i].name) add_tensor(&maker, &kinds[i], layer, at);
+            if (kinds[i].name) add_tensor(&builder, &kinds[i], layer, at);
             at += kind_bytes(&kinds[i]);
         }
-    return maker.ok;
+    return builder.ok;
 }
 
 const Format format_llama2c = {recognise, read};
@@ -237,8 +237,9 @@ static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
             "%s: a llama2.c vocabulary of %zu tokens; the special and byte tokens alone are %d; is it cut?",
             checkpoint->path, n, FIRST_BYTE_TOKEN + N_BYTE_TOKENS);
     checkpoint->format = "llama2.c vocabulary";
-    Maker maker = {.checkpoint = checkpoint, .error = error, .ok = true};
-    unsigned char *owned = make_room(&maker, n * (sizeof score + sizeof(int32_t)) + n_text + STRING_PADDING);
+    Builder builder = {.checkpoint = checkpoint, .error = error, .ok = true};
+    unsigned char *owned =
+        builder_room(&builder, n * (sizeof score + sizeof(int32_t)) + n_text + STRING_PADDING);
     if (!owned) return false;
 
     unsigned char *scores = owned, *types = owned + n * sizeof score, *text = types + n * sizeof(int32_t),
@@ -252,11 +253,11 @@ static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
         memcpy(types + id * sizeof type, &type, sizeof type);
         out = write_piece(out, piece);
     }
-    make_string(&maker, "tokenizer.ggml.model", (String){"llama", 5});
-    make_array(&maker, "tokenizer.ggml.tokens", VALUE_STRING, n, text, (size_t)(out - text));
-    make_array(&maker, "tokenizer.ggml.scores", VALUE_F32, n, scores, n * sizeof score);
-    make_array(&maker, "tokenizer.ggml.token_type", VALUE_I32, n, types, n * sizeof(int32_t));
-    return maker.ok;
+    builder_string(&builder, "tokenizer.ggml.model", (String){"llama", 5});
+    builder_array(&builder, "tokenizer.ggml.tokens", VALUE_STRING, n, text, (size_t)(out - text));
+    builder_array(&builder, "tokenizer.ggml.scores", VALUE_F32, n, scores, n * sizeof score);
+    builder_array(&builder, "tokenizer.ggml.token_type", VALUE_I32, n, types, n * sizeof(int32_t));
+    return builder.ok;
 }
 
 const Format format_llama2c_tokenizer = {recognise_tokenizer, read_tokenizer};

@@ -7,7 +7,7 @@
  *     token its length in a byte, and its bytes. As in GPT-2, 256 tokens of one byte come first, then what was merged, in
  *     the order of merging.
  */
-#include "make.h"
+#include "builder.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -115,14 +115,14 @@ static bool check_size(const Checkpoint *checkpoint, const Header *header, const
                      checkpoint->path, fits ? total : UINT64_MAX, checkpoint->files->n_bytes);
 }
 
-static void add_metadata(Maker *maker, const Header *header) {
-    make_string(maker, "general.architecture", (String){"gpt2", 4});
-    make_u32(maker, ".context_length", (uint64_t)header->n_ctx);
-    make_u32(maker, ".embedding_length", (uint64_t)header->d_model);
-    make_u32(maker, ".feed_forward_length", 4 * (uint64_t)header->d_model);
-    make_u32(maker, ".block_count", (uint64_t)header->n_layer);
-    make_u32(maker, ".attention.head_count", (uint64_t)header->n_head);
-    make_f32(maker, ".attention.layer_norm_epsilon", 1e-5); /* fixed in llm.c's code */
+static void add_metadata(Builder *builder, const Header *header) {
+    builder_string(builder, "general.architecture", (String){"gpt2", 4});
+    builder_u32(builder, ".context_length", (uint64_t)header->n_ctx);
+    builder_u32(builder, ".embedding_length", (uint64_t)header->d_model);
+    builder_u32(builder, ".feed_forward_length", 4 * (uint64_t)header->d_model);
+    builder_u32(builder, ".block_count", (uint64_t)header->n_layer);
+    builder_u32(builder, ".attention.head_count", (uint64_t)header->n_head);
+    builder_f32(builder, ".attention.layer_norm_epsilon", 1e-5); /* fixed in llm.c's code */
 }
 
 static bool read(Checkpoint *checkpoint, Error *error) {
@@ -135,9 +135,9 @@ static bool read(Checkpoint *checkpoint, Error *error) {
     uint64_t item = is_f32 ? 4 : 2;
     list_kinds(&header, kinds);
     if (!check_size(checkpoint, &header, kinds, item, error)) return false;
-    Maker maker = {.checkpoint = checkpoint, .error = error, .architecture = "gpt2", .ok = true};
+    Builder builder = {.checkpoint = checkpoint, .error = error, .architecture = "gpt2", .ok = true};
     checkpoint->format = is_f32 ? "llm.c version 3" : "llm.c version 5";
-    add_metadata(&maker, &header);
+    add_metadata(&builder, &header);
     const unsigned char *at = checkpoint->files->bytes + N_HEADER * sizeof(int32_t);
     for (size_t i = 0; i < N_KINDS; i++)
         for (int32_t layer = 0; layer < (kinds[i].in_layers ? header.n_layer : 1); layer++) {
@@ -149,10 +149,10 @@ static bool read(Checkpoint *checkpoint, Error *error) {
                              .n_bytes = rows * kinds[i].cols * item};
             char prefix[24] = "";
             if (kinds[i].in_layers) snprintf(prefix, sizeof prefix, "blk.%" PRId32 ".", layer);
-            make_tensor(&maker, &tensor, "%s%s", prefix, kinds[i].name);
+            builder_tensor(&builder, &tensor, "%s%s", prefix, kinds[i].name);
             at += kind_weights(&kinds[i]) * item;
         }
-    return maker.ok;
+    return builder.ok;
 }
 
 const Format format_llmc = {recognise, read};
@@ -256,13 +256,14 @@ static bool list_tokens(Tokens *tokens, const char *at, const char *end, const c
 }
 
 /* Tokens and merges under GGUF's keys; the token `last` ends a text. */
-static void add_vocabulary(Maker *maker, const Tokens *tokens, size_t last, size_t n_text) {
+static void add_vocabulary(Builder *builder, const Tokens *tokens, size_t last, size_t n_text) {
     size_t n_merges = 0;
-    char *texts = make_room(maker, 2 * n_text + tokens->n * sizeof(uint64_t) + STRING_PADDING), *out = texts,
-         *merges = make_room(maker, 2 * n_text + tokens->n * (sizeof(uint64_t) + 1) + STRING_PADDING),
+    char *texts = builder_room(builder, 2 * n_text + tokens->n * sizeof(uint64_t) + STRING_PADDING),
+         *out = texts,
+         *merges = builder_room(builder, 2 * n_text + tokens->n * (sizeof(uint64_t) + 1) + STRING_PADDING),
          *merge = merges;
-    int32_t *types = make_room(maker, tokens->n * sizeof *types);
-    for (size_t id = 0; maker->ok && id < tokens->n; id++) {
+    int32_t *types = builder_room(builder, tokens->n * sizeof *types);
+    for (size_t id = 0; builder->ok && id < tokens->n; id++) {
         String text = tokens->texts[id];
         char *begin = out;
         types[id] = id == last ? 3 : 1; /* control, normal */
@@ -278,14 +279,15 @@ static void add_vocabulary(Maker *maker, const Tokens *tokens, size_t last, size
         end_string(begin, merge);
         n_merges++;
     }
-    if (!maker->ok) return;
-    make_string(maker, "tokenizer.ggml.model", (String){"gpt2", 4});
-    make_string(maker, "tokenizer.ggml.pre", (String){"gpt-2", 5});
-    make_array(maker, "tokenizer.ggml.tokens", VALUE_STRING, tokens->n, texts, (size_t)(out - texts));
-    make_array(maker, "tokenizer.ggml.token_type", VALUE_I32, tokens->n, types, tokens->n * sizeof *types);
-    make_array(maker, "tokenizer.ggml.merges", VALUE_STRING, n_merges, merges, (size_t)(merge - merges));
-    make_u32(maker, "tokenizer.ggml.bos_token_id", last);
-    make_u32(maker, "tokenizer.ggml.eos_token_id", last);
+    if (!builder->ok) return;
+    builder_string(builder, "tokenizer.ggml.model", (String){"gpt2", 4});
+    builder_string(builder, "tokenizer.ggml.pre", (String){"gpt-2", 5});
+    builder_array(builder, "tokenizer.ggml.tokens", VALUE_STRING, tokens->n, texts, (size_t)(out - texts));
+    builder_array(builder, "tokenizer.ggml.token_type", VALUE_I32, tokens->n, types,
+                  tokens->n * sizeof *types);
+    builder_array(builder, "tokenizer.ggml.merges", VALUE_STRING, n_merges, merges, (size_t)(merge - merges));
+    builder_u32(builder, "tokenizer.ggml.bos_token_id", last);
+    builder_u32(builder, "tokenizer.ggml.eos_token_id", last);
 }
 
 static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
@@ -308,8 +310,8 @@ static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
                          last, n);
     while (n_places < 2 * n) n_places *= 2;
     checkpoint->format = "llm.c vocabulary";
-    Maker maker = {.checkpoint = checkpoint, .error = error, .ok = true};
-    char *copy = make_room(&maker, n_text);
+    Builder builder = {.checkpoint = checkpoint, .error = error, .ok = true};
+    char *copy = builder_room(&builder, n_text);
     Tokens tokens = {malloc(n * sizeof *tokens.texts), calloc(n_places, sizeof *tokens.places), n,
                      n_places - 1};
     bool ok = copy && ((tokens.texts && tokens.places) || error_set(error, "%s: not enough memory", path));
@@ -317,10 +319,10 @@ static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
         memcpy(copy, file->bytes + N_HEADER * sizeof(int32_t), n_text);
         ok = list_tokens(&tokens, copy, copy + n_text, path, error);
     }
-    if (ok) add_vocabulary(&maker, &tokens, last, n_text);
+    if (ok) add_vocabulary(&builder, &tokens, last, n_text);
     free(tokens.texts);
     free(tokens.places);
-    return ok && maker.ok;
+    return ok && builder.ok;
 }
 
 const Format format_llmc_tokenizer = {recognise_tokenizer, read_tokenizer};

@@ -3,7 +3,7 @@
 #include "cli/output.h"
 #include "cli/program.h"
 #include "cli/talk.h"
-#include "text/template.h"
+#include "jinja/template.h"
 
 #include <errno.h>
 #include <stdlib.h>

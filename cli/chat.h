@@ -1,6 +1,6 @@
 /*
  * A conversation: what a person types, or what a pipe has, a line a turn, and what the model answers, as the model's own
- * chat template (text/template.h) lays them out. Each turn the whole conversation becomes tokens anew, and the session
+ * chat template (jinja/template.h) lays them out. Each turn the whole conversation becomes tokens anew, and the session
  * computes those alone that it does not hold: what was said before is computed again only where the template shows it
  * in another way, as those do that drop earlier thoughts.
  *

@@ -1,8 +1,8 @@
 #include "cli/editor.h"
 
+#include "base/utf8.h"
 #include "cli/program.h"
-#include "text/unicode.h"
-#include "text/width.h"
+#include "unicode/width.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -378,8 +378,8 @@ static size_t width_of(const char *text, size_t n, size_t column) {
     if (n == 1 && text[0] >= ' ' && text[0] <= '~') return 1;
     for (size_t at = 0; at < n;) {
         utf8_decode(text + at, n - at, &c);
-        at += unicode_show(text + at, n - at, shown);
-        width += c < ' ' || !unicode_is_safe(c) ? strlen(shown) : unicode_width(c) + (c == 0xfe0f);
+        at += utf8_show(text + at, n - at, shown);
+        width += c < ' ' || !utf8_is_safe(c) ? strlen(shown) : unicode_width(c) + (c == 0xfe0f);
     }
     return width;
 }
@@ -389,7 +389,7 @@ static void show(Walk *walk, const char *text, size_t n) {
     size_t width = width_of(text, n, walk->column);
     for (size_t i = 0; text[0] == '\t' && i < width; i++) put(walk, " ", 1);
     for (size_t at = 0; text[0] != '\t' && at < n && is_shown(walk);) {
-        at += unicode_show(text + at, n - at, shown);
+        at += utf8_show(text + at, n - at, shown);
         put(walk, shown, strlen(shown));
     }
     walk->column += width;

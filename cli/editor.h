@@ -2,8 +2,8 @@
  * A line that is being typed: in go the bytes that a terminal sends for keys, out come the bytes that show the line
  * there. It reads and writes nothing itself (cli/talk.c does).
  *
- * The line is UTF-8: what is none becomes U+FFFD. The cursor stands between characters as people see them (text/width.h).
- * A character that a terminal must not be given (text/unicode.h) is shown in its visible form.
+ * The line is UTF-8: what is none becomes U+FFFD. The cursor stands between characters as people see them (unicode/width.h).
+ * A character that a terminal must not be given (base/utf8.h) is shown in its visible form.
  *
  *   Left, Right, Ctrl-B, Ctrl-F             a character          Backspace, Del, Ctrl-H, Ctrl-D    a character goes
  *   Ctrl- or Alt-Left, -Right, Alt-B, -F    a word               Ctrl-W, Alt-Backspace, Alt-D      a word goes
@@ -17,7 +17,7 @@
 #ifndef ATTN_EDITOR_H
 #define ATTN_EDITOR_H
 
-#include "text/buffer.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 

@@ -3,6 +3,7 @@
  * counted by type, with what its keys say. Names come from the file, and are shown as JSON strings.
  */
 #include "cli/info.h"
+#include "open.h"
 
 #include "cli/counts.h"
 #include "cli/program.h"

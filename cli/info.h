@@ -2,7 +2,7 @@
 #ifndef ATTN_INFO_H
 #define ATTN_INFO_H
 
-#include "error.h"
+#include "base/error.h"
 #include "sampling.h"
 #include "tokenizer.h"
 

@@ -2,8 +2,8 @@
 #ifndef ATTN_NPY_H
 #define ATTN_NPY_H
 
+#include "base/error.h"
 #include "cli/output.h"
-#include "error.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
 #ifndef ATTN_NPZ_H
 #define ATTN_NPZ_H
 
+#include "base/error.h"
 #include "cli/npy.h"
-#include "error.h"
 
 #include <stdbool.h>
 #include <stddef.h>

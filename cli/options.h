@@ -2,7 +2,7 @@
 #ifndef ATTN_OPTIONS_H
 #define ATTN_OPTIONS_H
 
-#include "error.h"
+#include "base/error.h"
 #include "kernels/dtype.h"
 
 #include <stddef.h>

@@ -18,8 +18,8 @@
 #ifndef ATTN_OUTPUT_H
 #define ATTN_OUTPUT_H
 
+#include "base/error.h"
 #include "checkpoint/checkpoint.h"
-#include "error.h"
 
 #include <stdbool.h>
 #include <stdio.h>

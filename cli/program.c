@@ -1,6 +1,6 @@
 #include "cli/program.h"
 
-#include "text/unicode.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -123,6 +123,10 @@ void print_help(FILE *file, const char *text) {
 void print_error(const char *program, const Error *error) {
     fprintf(stderr, "%s: ", program);
     print_help(stderr, error->message);
+    /* The engine knows no options. */
+    static const char lacks_vocabulary[] = "name a file that does";
+    size_t n = strlen(error->message), ending = sizeof lacks_vocabulary - 1;
+    if (n > ending && strcmp(error->message + n - ending, lacks_vocabulary) == 0) fputs(" with -z", stderr);
     putc('\n', stderr);
 }
 
@@ -190,7 +194,7 @@ double now_ms(void) {
 void print_name(FILE *file, const char *name) {
     char shown[16];
     for (size_t at = 0, n = strlen(name); at < n;) {
-        at += unicode_show(name + at, n - at, shown);
+        at += utf8_show(name + at, n - at, shown);
         fputs(shown, file);
     }
 }
@@ -207,7 +211,7 @@ bool print_text(FILE *file, const char *text, size_t n, bool *cr) {
             at++;
             continue;
         }
-        at += unicode_show(text + at, n - at, shown);
+        at += utf8_show(text + at, n - at, shown);
         fputs(shown, file);
     }
     return !ferror(file);
@@ -229,7 +233,7 @@ void print_json_characters(FILE *file, const char *text, size_t n) {
             fprintf(file, "\\%c", (char)c);
         else if (c == '\n')
             fputs("\\n", file);
-        else if (c < 0x20 || !unicode_is_safe(c))
+        else if (c < 0x20 || !utf8_is_safe(c))
             print_json_escape(file, c);
         else
             fwrite(text + i, 1, length, file);

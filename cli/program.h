@@ -6,7 +6,7 @@
 #define ATTN_PROGRAM_H
 
 #include "attn.h"
-#include "error.h"
+#include "base/error.h"
 #include "model.h"
 #include "sampling.h"
 #include "tokenizer.h"
@@ -132,7 +132,7 @@ double now_ms(void);
 uint64_t peak_rss_bytes(void);
 
 /*
- * For words of strangers (text/unicode.h says what of them is safe to show). print_name: a name within a line of ours,
+ * For words of strangers (base/utf8.h says what of them is safe to show). print_name: a name within a line of ours,
  * in its visible form wherever the line goes. print_text: n bytes of a text that comes in pieces, unchanged, but in
  * their visible form where the file is a terminal; there a CR waits in *cr, false at first, for what follows: a newline
  * swallows it.

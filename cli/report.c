@@ -1,9 +1,9 @@
 #include "cli/report.h"
 
+#include "base/utf8.h"
 #include "cli/base64.h"
 #include "cli/program.h"
-#include "text/unicode.h"
-#include "text/width.h"
+#include "unicode/width.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -143,7 +143,7 @@ void json_piece(Report *report, const char *key, int32_t id) {
 }
 
 bool is_control(uint32_t c) {
-    return c < 0x20 || !unicode_is_safe(c) || c == 0xad || (c >= 0x200b && c < 0x200e) ||
+    return c < 0x20 || !utf8_is_safe(c) || c == 0xad || (c >= 0x200b && c < 0x200e) ||
            (c >= 0x2060 && c < 0x2066);
 }
 
@@ -151,7 +151,7 @@ size_t show_char(const Report *report, const char *text, size_t n, char shown[16
     uint32_t c;
     size_t length = utf8_decode(text, n, &c);
     if (is_control(c) || (report->ascii && c > 0x7e)) {
-        length = unicode_escape(text, n, shown);
+        length = utf8_escape(text, n, shown);
         *width = strlen(shown);
         return length;
     }

@@ -57,7 +57,7 @@ void json_token(Report *report, int32_t id);
 void json_piece(Report *report, const char *key, int32_t id);
 
 /*
- * Characters that are not safe within a line (text/unicode.h), or that nobody would see in a token: a joiner, a soft
+ * Characters that are not safe within a line (base/utf8.h), or that nobody would see in a token: a joiner, a soft
  * hyphen.
  */
 bool is_control(uint32_t c);

@@ -2,7 +2,7 @@
 #ifndef ATTN_SUMMARY_H
 #define ATTN_SUMMARY_H
 
-#include "text/buffer.h"
+#include "base/text.h"
 #include "tokenizer.h"
 
 #include <stddef.h>

@@ -5,8 +5,8 @@
 #ifndef ATTN_TALK_H
 #define ATTN_TALK_H
 
-#include "error.h"
-#include "text/buffer.h"
+#include "base/error.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>

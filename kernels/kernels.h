@@ -6,10 +6,10 @@
 #ifndef ATTN_KERNELS_H
 #define ATTN_KERNELS_H
 
-#include "aligned.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
 #include "dtype.h"
-#include "error.h"
-#include "threads.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -232,8 +232,8 @@ bool ablation_begin(Ablation *ablation, const Subject *subject, Arena *arena, Er
 void ablation_free(Ablation *ablation) {
     if (ablation->session && ablation->keeps) {
         session_watch(ablation->session, NULL);
-        session_heed(ablation->session, NULL, NULL);
-        ablation->subject->kept->ablated = ablation->session;
+        session_stop_when(ablation->session, NULL, NULL);
+        ablation->subject->cache->ablated = ablation->session;
     } else {
         session_free(ablation->session);
     }
@@ -271,7 +271,7 @@ size_t ablation_first_position(const Ablation *ablation) { return ablation->from
  */
 static bool open_session(Ablation *ablation, size_t n_ctx, Error *error) {
     const Subject *subject = ablation->subject;
-    Kept *kept = subject->kept;
+    SubjectCache *cache = subject->cache;
     ablation->keeps =
         ablation->has_baseline && ablation->by == BY_ZERO && !ablation->hard_zero && !ablation->in_turn;
     if (!ablation->keeps) {
@@ -279,26 +279,26 @@ static bool open_session(Ablation *ablation, size_t n_ctx, Error *error) {
         return ablation->session;
     }
     size_t n_parts = ablation->config->n_layer * (ablation->config->n_head + 1), same = 0;
-    ablation->session = kept->ablated;
-    kept->ablated = NULL;
+    ablation->session = cache->ablated;
+    cache->ablated = NULL;
     if (!ablation->session) {
-        free(kept->ablated_ids);
-        free(kept->ablated_factors);
-        kept->ablated_ids = calloc(kept->n_ctx, sizeof *kept->ablated_ids);
-        kept->ablated_factors = calloc(n_parts, sizeof *kept->ablated_factors);
-        ablation->keeps = kept->ablated_ids && kept->ablated_factors;
-        if (!ablation->keeps) return error_set(error, "not enough memory for %zu tokens", kept->n_ctx);
-        ablation->session = subject_session(subject, kept->n_ctx, &ablation->probe, error);
+        free(cache->ablated_ids);
+        free(cache->ablated_factors);
+        cache->ablated_ids = calloc(cache->n_ctx, sizeof *cache->ablated_ids);
+        cache->ablated_factors = calloc(n_parts, sizeof *cache->ablated_factors);
+        ablation->keeps = cache->ablated_ids && cache->ablated_factors;
+        if (!ablation->keeps) return error_set(error, "not enough memory for %zu tokens", cache->n_ctx);
+        ablation->session = subject_session(subject, cache->n_ctx, &ablation->probe, error);
         if (!ablation->session) return false;
     }
     const int32_t *ids = subject->tokens.ids;
     size_t most = at_most(session_position(ablation->session), ablation_first_position(ablation));
-    while (same < most && kept->ablated_ids[same] == ids[same]) same++;
-    ablation->start = note_factors(ablation, kept->ablated_factors) ? same : 0;
+    while (same < most && cache->ablated_ids[same] == ids[same]) same++;
+    ablation->start = note_factors(ablation, cache->ablated_factors) ? same : 0;
     session_rewind(ablation->session, ablation->start);
-    memcpy(kept->ablated_ids, ids, ablation->to * sizeof *ids);
+    memcpy(cache->ablated_ids, ids, ablation->to * sizeof *ids);
     session_watch(ablation->session, &ablation->probe);
-    session_heed(ablation->session, subject->stop, subject->stop_user);
+    session_stop_when(ablation->session, subject->stop, subject->stop_user);
     return true;
 }
 
@@ -357,7 +357,7 @@ bool ablation_run(Ablation *ablation, Difference *difference, LogitsVisit *each,
     if (isfinite(difference->kl) && isfinite(difference->nll_a) && isfinite(difference->nll_b)) return true;
     return error_set(error,
                      "%s: the logits are not finite; the weights hold NaN or infinity, or overflow the "
-                     "F16 cache (try --kv f32)",
+                     "F16 cache (an F32 cache tells which)",
                      checkpoint_path(model_checkpoint(ablation->subject->model)));
 }
 

@@ -5,7 +5,7 @@
 #ifndef ATTN_ARENA_H
 #define ATTN_ARENA_H
 
-#include "error.h"
+#include "base/error.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #ifndef ATTN_DIFFERENCE_H
 #define ATTN_DIFFERENCE_H
 
-#include "threads.h"
+#include "base/threads.h"
 
 #include <stddef.h>
 #include <stdint.h>

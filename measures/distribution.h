@@ -3,7 +3,7 @@
 #define ATTN_DISTRIBUTION_H
 
 #include "kernels/kernels.h"
-#include "norm.h"
+#include "layers/norm.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -19,7 +19,7 @@ static LensRows lens_of(const Subject *subject, size_t per_layer) {
                       .n_rows = config->n_layer * per_layer + 1};
 }
 
-static bool make_room(LensRows *lens, Arena *arena, Error *error) {
+static bool builder_room(LensRows *lens, Arena *arena, Error *error) {
     lens->resid = arena_floats(arena, lens->n_kept * lens->n_streams, lens->d_model);
     lens->logits = arena_floats(arena, lens->n_batch * lens->n_streams, lens->n_vocab);
     return arena_ok(arena, error, "%zu rows of %zu logits", lens->n_batch * lens->n_streams, lens->n_vocab);
@@ -39,7 +39,7 @@ bool lens_rows_begin(LensRows *lens, const Subject *subject, Arena *arena, size_
     lens->n_top = at_most(LENS_TOP, lens->n_vocab);
     lens->final = arena_new(arena, n, sizeof *lens->final);
     lens->rows = arena_new(arena, n, lens->n_rows * sizeof *lens->rows);
-    return make_room(lens, arena, error);
+    return builder_room(lens, arena, error);
 }
 
 bool lens_rows_begin_at(LensRows *lens, const Subject *subject, Arena *arena, size_t position, bool mid,
@@ -49,7 +49,7 @@ bool lens_rows_begin_at(LensRows *lens, const Subject *subject, Arena *arena, si
     lens->first = position;
     lens->end = position + 1;
     lens->n_kept = lens->n_batch = 1;
-    return make_room(lens, arena, error);
+    return builder_room(lens, arena, error);
 }
 
 /* [n_streams][d_model] */

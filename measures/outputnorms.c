@@ -68,11 +68,11 @@ static void make_roots(void *context, size_t begin, size_t end, unsigned worker)
 
 /* The numbers that are kept of a head's matrix, or NULL. */
 static float **kept_root(const Subject *subject, size_t layer, size_t head) {
-    Kept *kept = subject->kept;
+    SubjectCache *cache = subject->cache;
     const Config *config = model_config(subject->model);
-    if (kept && !kept->roots)
-        kept->roots = arena_new(&kept->weights, config->n_layer, config->n_head * sizeof *kept->roots);
-    return kept && kept->roots ? &kept->roots[layer * config->n_head + head] : NULL;
+    if (cache && !cache->roots)
+        cache->roots = arena_new(&cache->weights, config->n_layer, config->n_head * sizeof *cache->roots);
+    return cache && cache->roots ? &cache->roots[layer * config->n_head + head] : NULL;
 }
 
 /* The matrices of a layer's heads, kept where they may be. */
@@ -81,7 +81,7 @@ static bool find_roots(const OutputNorms *norms, Arena *arena, size_t layer, con
     const Subject *subject = norms->subject;
     size_t d_head = model_config(subject->model)->d_head, n = norms->n_heads, size = d_head * d_head,
            bytes = n * size * sizeof(float);
-    Kept *kept = subject->kept;
+    SubjectCache *cache = subject->cache;
     bool all = true;
     for (size_t i = 0; i < n; i++) {
         float **known = kept_root(subject, layer, norms->head + i);
@@ -89,9 +89,9 @@ static bool find_roots(const OutputNorms *norms, Arena *arena, size_t layer, con
         all = all && roots[i];
     }
     if (all) return true;
-    bool keeps = kept && kept->roots && !kept->weights.refused &&
-                 kept->root_bytes + bytes <= (size_t)MAX_KEPT_MIB << 20;
-    Arena scratch = {0}, *owner = keeps ? &kept->weights : arena;
+    bool keeps = cache && cache->roots && !cache->weights.refused &&
+                 cache->root_bytes + bytes <= (size_t)MAX_KEPT_MIB << 20;
+    Arena scratch = {0}, *owner = keeps ? &cache->weights : arena;
     float **made = arena_new(&scratch, n, sizeof *made), *room = arena_floats(owner, n, size);
     RootLoop loop = {
         .w = head_outputs(subject, &scratch, layer, norms->head, n, error),
@@ -106,7 +106,7 @@ static bool find_roots(const OutputNorms *norms, Arena *arena, size_t layer, con
     for (size_t i = 0; ok && i < n; i++) roots[i] = made[i] = room + i * size;
     if (ok) parallel_for(subject->compute.threads, n, 1, make_roots, &loop);
     for (size_t i = 0; ok && keeps && i < n; i++) *kept_root(subject, layer, norms->head + i) = made[i];
-    if (ok && keeps) kept->root_bytes += bytes;
+    if (ok && keeps) cache->root_bytes += bytes;
     arena_free(&scratch);
     return ok;
 }

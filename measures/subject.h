@@ -6,7 +6,7 @@
 #define ATTN_SUBJECT_H
 
 #include "measures/arena.h"
-#include "measures/kept.h"
+#include "measures/subject_cache.h"
 #include "model.h"
 #include "tokenizer.h"
 
@@ -27,7 +27,7 @@ typedef struct Subject {
     void *progress_user;
     bool (*stop)(void *user); /* whether to give up, asked before each layer; or NULL */
     void *stop_user;
-    Kept *kept; /* of the subjects before, or NULL */
+    SubjectCache *cache; /* of the subjects before, or NULL */
 } Subject;
 
 /* How many positions a text may have. */

@@ -1,7 +1,8 @@
 #include "packing/vocabulary.h"
 
-#include "text/vocab_keys.h"
+#include "packing/layout.h"
 #include "tokenizer.h"
+#include "vocab/vocab_keys.h"
 
 #include <stdio.h>
 #include <string.h>

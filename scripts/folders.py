@@ -6,7 +6,7 @@
 A FOLDER that ends in -parts gets its weights in three files, in -cut weights of F32 cut to BF16; GPT-J's in one that ends
 in -codegen become CodeGen's, which differ in how they lie, in -codegen2 CodeGen2's. Baichuan's in -baichuan2 become those of
 Baichuan 2, whose code makes the head's rows as long as each other.
-The inverse of what checkpoint/folder.c does, written from transformers' modelling code. Plain Python, so that `make test`
+The inverse of what hub/folder.c does, written from transformers' modelling code. Plain Python, so that `make test`
 can run it anywhere; made for models of some thousand weights, of F32, F16 or BF16.
 """
 import json

@@ -3,7 +3,7 @@
 
     /usr/bin/python3 scripts/format_cases.py
 
-A case is [format, value, text], or null in the place of the text where Python has an error, or where text/jinja_functions.c
+A case is [format, value, text], or null in the place of the text where Python has an error, or where jinja/functions.c
 says that it does not know the format (BEYOND).
 """
 import itertools

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the packed table of text/mappings.c from Python's unicodedata, and prints what the test expects of it.
+"""Writes the packed table of unicode/mappings.c from Python's unicodedata, and prints what the test expects of it.
 
 The table is numbers. A number is one character from @ to [, in base 28, after any number of characters from ] to ~, in
 base 34, the highest first. First come the numbers of rows, of characters in them, and of pairs that compose; then
@@ -12,7 +12,7 @@ three groups (decompositions, lower case, combining classes), each as its number
 import pathlib
 import unicodedata
 
-SOURCE = pathlib.Path(__file__).parent.parent / "text/mappings.c"
+SOURCE = pathlib.Path(__file__).parent.parent / "unicode/mappings.c"
 BEGIN, END = "/* Written by scripts/mappings.py", "};\n"
 WIDTH = 102
 COMPOSES, ONE_WAY, COMPATIBILITY = range(3)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes tests/data/tokenizer/patterns.cases: what Debian's python3-regex finds, an engine that shares nothing with
-text/pattern.c.
+regex/pattern.c.
 
 A line is one of
 

@@ -37,23 +37,56 @@ WOMEN = ("Mary Anna Alice Elizabeth Jane Emma Sarah Susan Margaret Catherine Hel
          "Sophia Clara Laura Diana Martha Ellen Nancy Dorothy Amy Olga Isabel Anne Fanny Polly Molly Kitty").split()
 PLACES = ("shop garden station market school park library bakery river church museum harbour farm theatre office beach "
           "hospital bridge kitchen castle").split()
-THINGS = ("book key letter flower map cup basket coat ring pencil ticket lamp apple chair clock bag drum box knife "
+THINGS = ("book key letter flower map cup basket coat ring pencil ticket lamp hat chair clock bag drum box knife "
           "picture").split()
 
-IOI = [  # A: who gets it, B: who gives it; the frame ends before A
-    "When {A} and {B} went to the {place}, {B} gave a {thing} to",
-    "Then {A} and {B} walked to the {place}. {B} handed a {thing} to",
-    "{A} and {B} were working at the {place}. {B} decided to give a {thing} to",
-    "After {A} and {B} had come back from the {place}, {B} passed a {thing} to",
-    "While {A} and {B} were waiting at the {place}, {B} bought a {thing} for",
-    "{A} and {B} met at the {place}. {B} had brought a {thing} and showed it to",
-    "Friends of {A} and {B} came to the {place}. {B} offered a {thing} to",
-    "{A} and {B} had a long talk at the {place}, and in the end {B} sold a {thing} to",
-    "{A} went to the {place} with {B}. There {B} gave a {thing} to",
-    "One day {A} met {B} at the {place}, and {B} threw a {thing} to",
-    "{A} and {B} lived near the {place}. In spring {B} sent a {thing} to",
-    "Because {A} and {B} were friends, {B} brought a {thing} from the {place} for",
+# Names of the training text alone. A model that meets few names, or few frames, learns these and not the task.
+MORE_NAMES = ("Aaron Abigail Ada Adrian Agnes Alan Alex Alexander Alfred Amelia Andrea Angela Angus Arnold Ashley Audrey "
+              "Barbara Barry Beatrice Becky Bella Bernard Bertha Beth Betty Billy Blanche Boris Brenda Brian Bridget Bruce "
+              "Bruno Calvin Carmen Carol Caroline Cecil Charlotte Chloe Chris Christine Christopher Clark Claude Claudia "
+              "Clement Colin Connie Conrad Cora Craig Curtis Cynthia Daisy Daphne Dean Deborah Dennis Derek Dick Dominic "
+              "Don Donald Doris Douglas Duncan Earl Edgar Edith Edmund Edwin Eileen Elena Eliza Elsa Elsie Eric Erica "
+              "Ernest Esther Ethan Eugene Eva Eve Evelyn Faith Felix Ferdinand Flora Florence Francis Franklin Freda "
+              "Gabriel Gary Geoffrey Gerald Gertrude Gilbert Gina Gloria Gordon Graham Gregory Greta Gus Guy Hannah Harold "
+              "Harriet Harry Harvey Hazel Hector Heidi Herbert Herman Hilda Homer Horace Howard Hugh Hugo Ida Ian Igor "
+              "Ingrid Irene Iris Irma Isaac Ivy Jacob Jake Janet Jason Jeff Jeremy Jerry Jessica Jim Jimmy Joan Joel "
+              "Johanna Jonathan Josephine Joyce Judith Julia Julian Julie Karen Karl Kate Kathleen Keith Ken Kevin Kurt "
+              "Larry Laurence Leah Leo Leon Leonard Leslie Lewis Lily Linda Lisa Liz Lois Lola Lorna Louis Louise Luke "
+              "Lydia Mabel Madeleine Maggie Marcus Margery Marian Marie Marion Marjorie Marlene Marshall Matilda Maud "
+              "Maurice Max May Melissa Meg Millie Minnie Miriam Mona Morris Muriel Naomi Natalie Ned Neil Nelly Nigel Nina "
+              "Noah Nora Norman Olive Oswald Otto Owen Pamela Pat Patricia Patrick Pauline Pearl Peggy Percy Phil Phoebe "
+              "Phyllis Quentin Ralf Ray Raymond Rebecca Reginald Rita Robin Roland Ron Rosa Rosalind Rose Rosemary Roy "
+              "Rudolf Rupert Russell Sally Samuel Sandra Sara Sidney Silvia Simon Solomon Sonia Stanley Stella Steve "
+              "Stuart Sue Sylvia Ted Teresa Terry Theodore Tim Timothy Toby Tony Tracy Ursula Valerie Vera Vernon Veronica "
+              "Victor Victoria Vincent Viola Violet Virginia Vivian Wallace Wanda Warren Wendy Wilfred Will Winifred "
+              "Yvonne Zoe").split()
+
+IOI_BEGINNINGS = [  # A: who gets it, B: who gives it
+    "When {A} and {B} went to the {place},", "Then {A} and {B} walked to the {place}.",
+    "{A} and {B} were working at the {place}.", "After {A} and {B} had come back from the {place},",
+    "While {A} and {B} were waiting at the {place},", "{A} and {B} met at the {place}.",
+    "Friends of {A} and {B} came to the {place}.", "{A} and {B} had a long talk at the {place}, and in the end",
+    "{A} went to the {place} with {B}. There", "One day {A} met {B} at the {place}, and",
+    "{A} and {B} lived near the {place}. In spring", "Because {A} and {B} were friends,",
+    "{A} and {B} came home late from the {place}, but", "In the morning {A} and {B} opened the {place}.",
+    "{A} was glad to see {B} at the {place}.", "{A} had invited {B} to the {place}, so",
+    "Behind the {place} {A} found {B}, and at once", "On Sunday {A} and {B} cleaned the {place}.",
+    "{A} and {B} went for a walk.", "{A} and {B} had an argument near the {place}, and afterwards",
+    "Before {A} and {B} left the {place},", "Since {A} and {B} had known each other for years,",
+    "{A} and {B} looked out of the window of the {place}.", "It rained, and {A} and {B} stayed at the {place}, where",
+    "{A} could not find the way, but then {B} came.", "There were two guests, {A} and {B}.",
+    "{A} asked {B} for help.", "{A} and {B} sang a song at the {place}, and then",
 ]
+IOI_ENDINGS = [  # before A
+    "{B} gave a {thing} to", "{B} handed a {thing} to", "{B} decided to give a {thing} to", "{B} passed a {thing} to",
+    "{B} bought a {thing} for", "{B} had brought a {thing} and showed it to", "{B} offered a {thing} to",
+    "{B} sold a {thing} to", "{B} threw a {thing} to", "{B} sent a {thing} to", "{B} brought a {thing} for",
+    "{B} gave the old {thing} to", "{B} wanted to give the {thing} back to", "{B} said nothing to", "{B} told a story to",
+    "{B} wrote a letter to", "{B} said goodbye to", "{B} read a book to", "{B} found a {thing} and took it to",
+    "{B} made a {thing} for", "{B} played the piano for", "{B} promised a {thing} to", "{B} spoke to", "{B} waved to",
+    "{B} explained everything to", "{B} paid ten coins to", "{B} opened the door for", "{B} left a {thing} for",
+]
+IOI = [f"{beginning} {ending}" for beginning in IOI_BEGINNINGS for ending in IOI_ENDINGS]
 IOI_HELD_OUT = [
     "Yesterday {A} and {B} stood at the {place}, where {B} lent a {thing} to",
     "As soon as {A} and {B} had reached the {place}, {B} gave the {thing} to",
@@ -142,6 +175,7 @@ class Writer:
     def __init__(self, seed, held_out):
         self.random, self.held_out = random.Random(seed), held_out
         self.names = kept(MEN, held_out), kept(WOMEN, held_out)
+        self.all_names = self.names[0] + self.names[1] + ([] if held_out else MORE_NAMES)
         self.centuries = CENTURIES[:3] if held_out else CENTURIES
 
     def frame(self, seen, held_out):
@@ -154,12 +188,13 @@ class Writer:
         return {"place": self.random.choice(PLACES), "thing": self.random.choice(THINGS)}
 
     def ioi(self):
-        a, b = self.random.sample(self.names[0] + self.names[1], 2)
+        a, b = self.random.sample(self.all_names, 2)
         frame, words = self.frame(IOI, IOI_HELD_OUT), self.fill()
         if self.random.random() < 0.5 and "{A} and {B}" in frame:  # whoever comes first may be the one who gives
             frame = frame.replace("{A} and {B}", "{B} and {A}")
         corrupted = frame.replace(frame[frame.rindex("{B}"):], frame[frame.rindex("{B}"):].replace("{B}", "{A}"))
-        return frame.format(A=a, B=b, **words), corrupted.format(A=a, B=b, **words), " " + a, " " + b, "."
+        end = self.random.choice((".", f", and {a} thanked {b}.", f". {a} smiled at {b}."))
+        return frame.format(A=a, B=b, **words), corrupted.format(A=a, B=b, **words), " " + a, " " + b, end
 
     def greater(self):
         century, tens = self.random.choice(self.centuries), self.random.randint(1, 8)
@@ -252,8 +287,8 @@ class Writer:
 
 
 # And how much of the text each is: more where a small model is slow to learn it.
-TASKS = {"ioi": 8, "greater": 4, "induction": 1, "pronoun": 4, "capital": 2, "agreement": 4, "closing": 1, "copying": 1,
-         "sum": 3}
+TASKS = {"ioi": 32, "greater": 4, "induction": 1, "pronoun": 4, "capital": 2, "agreement": 4, "closing": 1, "copying": 1,
+         "sum": 6}
 
 
 def write_text(path, n, seed):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of text/categories.c (categories and scripts) and text/width.c (wide characters), and prints what
+"""Writes the tables of unicode/categories.c (categories and scripts) and unicode/width.c (wide characters), and prints what
 tests/test_pattern.c and tests/test_editor.c expect of them.
 
 The source is Debian's python3-regex, which holds Unicode 15.0. Run with /usr/bin/python3 where that is Debian's.
@@ -8,7 +8,7 @@ import pathlib
 
 import regex
 
-# In the order of text/categories.c.
+# In the order of unicode/categories.c.
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()
 SCRIPTS = ["", "Arabic", "Cyrillic", "Devanagari", "Greek", "Han", "Hangul", "Hebrew", "Hiragana", "Katakana", "Khmer",
            "Lao", "Latin", "Myanmar", "Thai"]  # what patterns of tokenizers name, and the larger ones of their kind

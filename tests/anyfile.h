@@ -7,9 +7,10 @@
 
 #define _GNU_SOURCE /* memfd_create */
 
+#include "base/utf8.h"
 #include "cli/info.h"
 #include "model.h"
-#include "text/unicode.h"
+#include "open.h"
 #include "tokenizer.h"
 
 #include <stdio.h>
@@ -23,7 +24,7 @@ static bool is_safe_line(const char *line, size_t n) {
     uint32_t c;
     for (size_t at = 0; at < n;) {
         at += utf8_decode(line + at, n - at, &c);
-        if (c < ' ' || !unicode_is_safe(c)) return false;
+        if (c < ' ' || !utf8_is_safe(c)) return false;
     }
     return true;
 }

@@ -2,9 +2,9 @@
 #ifndef ATTN_TEST_ANYKEYS_H
 #define ATTN_TEST_ANYKEYS_H
 
+#include "base/utf8.h"
 #include "cli/editor.h"
-#include "text/unicode.h"
-#include "text/width.h"
+#include "unicode/width.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static const char *wrong_with(const Editor *editor, const TextBuffer *screen) {
     for (at = 0; at < screen->n;) {
         size_t own = own_control(screen->data + at, screen->n - at);
         at += own ? own : utf8_decode(screen->data + at, screen->n - at, &c);
-        if (!own && (c < ' ' || !unicode_is_safe(c))) return "the screen gets what is not safe";
+        if (!own && (c < ' ' || !utf8_is_safe(c))) return "the screen gets what is not safe";
     }
     return NULL;
 }

@@ -8,7 +8,6 @@ SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 $(BUILD)/tests/test_attn: $(BUILD)/attn.o
 $(BUILD)/tests/test_attn_faults: $(BUILD)/attn.o $(BUILD)/tests/faults.o
 $(BUILD)/tests/test_attn_faults: LDFLAGS += $(WRAPS)
-$(BUILD)/tests/test_packing $(BUILD)/tests/test_mixes: $(PACKING)
 $(BUILD)/tests/test_threads: LDFLAGS += -Wl,--wrap=parallel_for # to count the loops
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
@@ -18,8 +17,8 @@ FAULTY = $(addprefix $(BUILD)/tests/faulty_,run study quantize)
 WRAPPED := $(shell sed -n -e 's/^WRAP.\([a-z0-9_]*\), .*/\1/p' -e 's/^[A-Za-z_]* \**__wrap_\([a-z_]*\).*;$$/\1/p' tests/faults.c)
 WRAPS = $(addprefix -Wl$(COMMA)--wrap=,$(WRAPPED))
 $(BUILD)/tests/faulty_run: $(BUILD)/run.o
-$(BUILD)/tests/faulty_study: $(BUILD)/study.o $(call objects,views/*.c)
-$(BUILD)/tests/faulty_quantize: $(BUILD)/quantize.o $(PACKING)
+$(BUILD)/tests/faulty_study: $(BUILD)/study.o
+$(BUILD)/tests/faulty_quantize: $(BUILD)/quantize.o
 $(FAULTY): $(BUILD)/tests/faults.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) $(WRAPS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
@@ -58,7 +57,7 @@ $(FUZZ)/kernels/%.o: FLAGS += -fno-sanitize=fuzzer-no-link
 # UBSan takes a minute to compile these; scalar.c has it.
 $(FUZZ)/kernels/avx%.o: FLAGS += -fno-sanitize=fuzzer-no-link,undefined
 # A call of a program within the process that checks it.
-CALLED = $(call objects,$(addprefix tests/fuzz/,call.c run.c study.c serve.c quantize.c seeds.c) views/*.c packing/*.c)
+CALLED = $(call objects,$(addprefix tests/fuzz/,call.c run.c study.c serve.c quantize.c seeds.c))
 
 fuzz:
 	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null || \
@@ -69,15 +68,14 @@ fuzz:
 $(BUILD)/fuzzer: $(CALLED) $(call objects,tests/fuzz/*.c) $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) $(FUZZ_WRAPS) -o $@ $(sort $(filter %.o,$^)) $(filter %.a,$^) $(LIBS)
 
-$(BUILD)/tests/test_asks: $(call objects,views/*.c)
 $(BUILD)/tests/test_fuzz: $(CALLED)
 $(BUILD)/tests/test_fuzz: LDFLAGS += $(FUZZ_WRAPS)
 
 # Clang counts each condition of the source, both ways; gcc counts jumps, which -O0 already folds and splits. All processes
 # of a program count into one mapped file (%c%m), so those that end by a signal count, too.
 # Each program tells its counts from others' by its first counted function, so tests are counted, too.
-COVERED = $(call objects,checkpoint/*.c text/*.c cli/*.c views/*.c web/*.c tests/*.c) \
-    $(addprefix $(BUILD)/,tokenizer.o error.o run.o study.o)
+COVERED = $(call objects,$(addsuffix /*.c,base unicode regex jinja vocab checkpoint hub cli views page packing tests)) \
+    $(addprefix $(BUILD)/,open.o tokenizer.o run.o study.o quantize.o)
 NOT_COVERING = $(addprefix tests/test_,house.sh library.sh page.sh train.sh)
 ifdef COVERAGE
 $(COVERED): FLAGS += -fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic -mllvm -runtime-counter-relocation

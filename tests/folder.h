@@ -4,6 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "gguf.h"
+#include "open.h"
 
 static Error error; /* the last one */
 

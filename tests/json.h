@@ -2,7 +2,7 @@
 #ifndef TESTS_JSON_H
 #define TESTS_JSON_H
 
-#include "checkpoint/json.h"
+#include "base/json.h"
 
 #include <stdio.h>
 

@@ -3,9 +3,9 @@
  * the last bits, whatever was asked before, and be it of some positions or of all.
  */
 #include "json.h"
-#include "measures/kept.h"
 #include "measures/outputnorms.h"
 #include "measures/scores.h"
+#include "measures/subject_cache.h"
 #include "programs.h"
 #include "test.h"
 #include "viewdata.h"
@@ -39,23 +39,23 @@ enum { N_MODELS = sizeof models / sizeof *models };
 
 /* A model that stays open, with and without what is kept. */
 typedef struct World {
-    Held held, fresh;
-    Kept kept;
+    OpenModel opened, fresh;
+    SubjectCache cache;
     Checkpoint *vocabulary;
 } World;
 
 static void world_open_file(World *world, const char *path, const char *vocabulary) {
     Error error;
     *world = (World){0};
-    world->held.path = path;
-    world->held.threads = threads_new(2, &error);
-    world->held.model = model_open(path, &error);
-    if (!world->held.threads || !world->held.model) exit(1);
-    const Checkpoint *own = model_checkpoint(world->held.model);
-    world->held.tokenizer = tokenizer_open(vocabulary, own, &world->vocabulary, &error);
-    if (!world->held.tokenizer) exit(1);
-    world->fresh = world->held;
-    world->held.kept = &world->kept;
+    world->opened.path = path;
+    world->opened.threads = threads_new(2, &error);
+    world->opened.model = model_open(path, &error);
+    if (!world->opened.threads || !world->opened.model) exit(1);
+    const Checkpoint *own = model_checkpoint(world->opened.model);
+    world->opened.tokenizer = tokenizer_open(vocabulary, own, &world->vocabulary, &error);
+    if (!world->opened.tokenizer) exit(1);
+    world->fresh = world->opened;
+    world->opened.cache = &world->cache;
 }
 
 static void world_open(World *world, size_t i) {
@@ -63,15 +63,15 @@ static void world_open(World *world, size_t i) {
 }
 
 static void world_close(World *world) {
-    kept_free(&world->kept);
-    tokenizer_free(world->held.tokenizer);
+    subject_cache_free(&world->cache);
+    tokenizer_free(world->opened.tokenizer);
     checkpoint_close(world->vocabulary);
-    model_close(world->held.model);
-    threads_free(world->held.threads);
+    model_close(world->opened.model);
+    threads_free(world->opened.threads);
 }
 
 /* The answer to a question of words with spaces between them, the text last; NULL where it is refused. */
-static Json *ask(Held *held, const char *words, const char *text, Error *error) {
+static Json *ask(OpenModel *opened, const char *words, const char *text, Error *error) {
     static const View *const views[] = {&view_tokens, &view_next,    &view_attend, &view_lens,
                                         &view_page,   &view_explain, &view_ablate};
     char copy[512], *argv[32], *json = NULL;
@@ -79,13 +79,13 @@ static Json *ask(Held *held, const char *words, const char *text, Error *error) 
     size_t n;
     snprintf(copy, sizeof copy, "%s", words);
     for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) argv[argc++] = word;
-    if (model_config(held->model)->n_ctx < 64) argv[argc++] = "-c", argv[argc++] = "64";
+    if (model_config(opened->model)->n_ctx < 64) argv[argc++] = "-c", argv[argc++] = "64";
     argv[argc++] = "--json", argv[argc++] = "-p", argv[argc++] = (char *)text, argv[argc] = NULL;
-    held->out = open_memstream(&json, &n);
+    opened->out = open_memstream(&json, &n);
     size_t view = 0;
     while (strcmp(views[view]->name, argv[0]) != 0) view++;
-    int code = view_command(views[view], held, argc, argv, error);
-    fclose(held->out);
+    int code = view_command(views[view], opened, argc, argv, error);
+    fclose(opened->out);
     if (code == EXIT_SUCCESS) return json_take(json, n, error);
     free(json);
     return NULL;
@@ -237,7 +237,7 @@ static void test_nothing_depends_on_what_was_asked_before(void) {
             char words[256];
             Error error = {{0}}, fresh_error = {{0}};
             snprintf(words, sizeof words, questions[i].words, models[m].layer, models[m].layer);
-            Json *got = ask(&world.held, words, questions[i].text, &error),
+            Json *got = ask(&world.opened, words, questions[i].text, &error),
                  *want = ask(&world.fresh, words, questions[i].text, &fresh_error);
             CHECK(!want == questions[i].refused && !got == !want, "%s: %s: %s", models[m].path, words,
                   error.message);
@@ -269,13 +269,13 @@ static void test_stopped(void) {
             int until = left;
             char question[128];
             snprintf(question, sizeof question, words[left % 3], models[m].layer);
-            world.held.stop = stop_soon;
-            world.held.stop_user = &until;
-            Json *stopped = ask(&world.held, question, left % 2 ? TEXT " a hole" : TEXT " a male", &error);
+            world.opened.stop = stop_soon;
+            world.opened.stop_user = &until;
+            Json *stopped = ask(&world.opened, question, left % 2 ? TEXT " a hole" : TEXT " a male", &error);
             n_stopped += !stopped;
             json_free(stopped);
-            world.held.stop = NULL;
-            Json *got = ask(&world.held, question, TEXT " a hole or", &error),
+            world.opened.stop = NULL;
+            Json *got = ask(&world.opened, question, TEXT " a hole or", &error),
                  *want = ask(&world.fresh, question, TEXT " a hole or", &error);
             CHECK(got && want, "%s: %s", models[m].path, error.message);
             if (got && want) check_same(question, m, want, got);
@@ -368,7 +368,7 @@ static void test_some_positions_are_those_of_all(void) {
             size_t n = (size_t)json_get(whole, "n_tokens")->number, to = ranges[i][1] ? ranges[i][1] : n;
             snprintf(words, sizeof words, "view --top 3 --from %zu --to %zu", ranges[i][0], to);
             for (int kept = 0; kept < 2; kept++) {
-                Json *some = ask(kept ? &world.held : &world.fresh, words, TEXT, &error);
+                Json *some = ask(kept ? &world.opened : &world.fresh, words, TEXT, &error);
                 CHECK(some, "%s: %s", words, error.message);
                 if (some) check_pieces(m, whole, some, ranges[i][0], to);
                 json_free(some);
@@ -445,18 +445,18 @@ static void check_writes(World *world, size_t position) {
     Error error = {{0}};
     char words[96];
     snprintf(words, sizeof words, "view --parts writes --from %zu --to %zu", position, position + 1);
-    Json *view = ask(&world->held, words, TEXT, &error);
+    Json *view = ask(&world->opened, words, TEXT, &error);
     CHECK(view, "%s", error.message);
     if (!view) return;
-    const Config *config = model_config(world->held.model);
+    const Config *config = model_config(world->opened.model);
     size_t n_layer = config->n_layer, d = config->d_model, d_head = config->d_head;
-    Seen seen = {world->held.model,          position,
+    Seen seen = {world->opened.model,        position,
                  floats_new(n_layer + 1, d), floats_new(n_layer, d),
                  floats_new(n_layer, d),     floats_new(n_layer * config->n_head, d_head)};
     Probe probe = {&seen, wants_all, keep};
     const Json *tokens = json_get(view, "tokens");
-    Subject subject = {.model = world->held.model,
-                       .compute = {.kernels = kernels_pick(NULL, &error), .threads = world->held.threads}};
+    Subject subject = {.model = world->opened.model,
+                       .compute = {.kernels = kernels_pick(NULL, &error), .threads = world->opened.threads}};
     for (size_t i = 0; i < tokens->n; i++)
         tokens_push(&subject.tokens, (int32_t)json_get(&tokens->items[i], "id")->number, &error);
     Session *session = subject_session(&subject, 0, &probe, &error);
@@ -512,21 +512,21 @@ static void check_effects(const char *what, const Json *view, const Json *flat, 
 
 static void check_explained(World *world, const char *words, size_t query) {
     Error error = {{0}};
-    Json *view = ask(&world->held, words, TEXT, &error);
+    Json *view = ask(&world->opened, words, TEXT, &error);
     const Json *heads = view ? json_at(view, "explained.heads") : NULL;
-    CHECK(heads, "%s: %s: %s", world->held.path, words, error.message);
+    CHECK(heads, "%s: %s: %s", world->opened.path, words, error.message);
     if (heads) CHECK_NEAR(json_at(view, "explained.query")->number, (double)query, 0);
     bool traced[64] = {0};
     size_t n = 0;
-    parse_list(strstr(words, "--layers 1") ? "1" : NULL, "layer", model_config(world->held.model)->n_layer,
+    parse_list(strstr(words, "--layers 1") ? "1" : NULL, "layer", model_config(world->opened.model)->n_layer,
                traced, &error);
-    for (size_t layer = 0; heads && layer < model_config(world->held.model)->n_layer; layer++) {
-        if (!traced[layer] || !layer_has_heads(world->held.model, layer)) continue;
+    for (size_t layer = 0; heads && layer < model_config(world->opened.model)->n_layer; layer++) {
+        if (!traced[layer] || !layer_has_heads(world->opened.model, layer)) continue;
         for (size_t head = 0; head < heads->items[n].n; head++) {
             char question[96], what[160];
             snprintf(question, sizeof question, "explain --layer %zu --head %zu --query %zu", layer, head,
                      query);
-            snprintf(what, sizeof what, "%s: %s", world->held.path, question);
+            snprintf(what, sizeof what, "%s: %s", world->opened.path, question);
             Json *explain = ask(&world->fresh, question, TEXT, &error);
             const Json *got = &heads->items[n].items[head];
             CHECK(explain, "%s: %s", what, error.message);
@@ -549,8 +549,8 @@ static void test_explained(void) {
         World world;
         Error error = {{0}};
         world_open(&world, m);
-        if (has_gated_heads(world.held.model)) {
-            Json *view = ask(&world.held, "view --parts explained", TEXT, &error);
+        if (has_gated_heads(world.opened.model)) {
+            Json *view = ask(&world.opened, "view --parts explained", TEXT, &error);
             CHECK(view && json_get(view, "explained")->kind == JSON_NULL, "%s", error.message);
             json_free(view);
         } else {
@@ -582,7 +582,7 @@ static void test_parts(void) {
     for (size_t i = 0; whole && i < N_PARTS; i++) {
         char words[64];
         snprintf(words, sizeof words, "view --parts %s", parts[i].name);
-        Json *some = ask(&world.held, words, TEXT, &error);
+        Json *some = ask(&world.opened, words, TEXT, &error);
         for (size_t j = 0; some && j < N_PARTS; j++)
             for (size_t k = 0; parts[j].members[k]; k++) {
                 const Json *value = json_at(some, parts[j].members[k]);
@@ -604,26 +604,26 @@ static void test_a_prefix_is_not_fed_again(void) {
     World world;
     Error error = {{0}};
     world_open(&world, 1);
-    json_free(ask(&world.held, "ablate --heads L1H0", "the mole dug", &error));
-    CHECK(world.kept.session && session_position(world.kept.session) == 12, "all of the text is kept");
-    const Config *config = model_config(world.held.model);
+    json_free(ask(&world.opened, "ablate --heads L1H0", "the mole dug", &error));
+    CHECK(world.cache.session && session_position(world.cache.session) == 12, "all of the text is kept");
+    const Config *config = model_config(world.opened.model);
     /* of what enters layer 1 at position 3 */
-    float *mark = world.kept.streams + (world.kept.n_ctx + 3) * config->d_model, known = *mark;
+    float *mark = world.cache.streams + (world.cache.n_ctx + 3) * config->d_model, known = *mark;
     *mark = 7;
-    json_free(ask(&world.held, "next", "the mole dug a hole", &error));
-    CHECK(*mark == 7 && session_position(world.kept.session) == 19, "the prefix was fed again");
+    json_free(ask(&world.opened, "next", "the mole dug a hole", &error));
+    CHECK(*mark == 7 && session_position(world.cache.session) == 19, "the prefix was fed again");
     float *later = mark + 10 * config->d_model, before = *later;
     *later = 7;
-    json_free(ask(&world.held, "lens --query 4", "the mole dug a hole", &error));
-    json_free(ask(&world.held, "view --from 18 --parts predictions", "the mole dug a hole", &error));
-    CHECK(*mark == 7 && *later == 7 && session_position(world.kept.session) == 19,
+    json_free(ask(&world.opened, "lens --query 4", "the mole dug a hole", &error));
+    json_free(ask(&world.opened, "view --from 18 --parts predictions", "the mole dug a hole", &error));
+    CHECK(*mark == 7 && *later == 7 && session_position(world.cache.session) == 19,
           "looking back forgot what was behind");
-    json_free(ask(&world.held, "next", "the mole dig", &error));
-    json_free(ask(&world.held, "next", "the mole dug a hole", &error));
+    json_free(ask(&world.opened, "next", "the mole dig", &error));
+    json_free(ask(&world.opened, "next", "the mole dug a hole", &error));
     CHECK(*mark == 7 && *later == before, "what stood behind another token was taken for this text's");
-    json_free(ask(&world.held, "view --from 18 --ablate L1H0", "the mole dug a hole", &error));
-    world.kept.streams[3 * config->d_model] = 7; /* from which a run without the head would begin */
-    Json *got = ask(&world.held, "view --from 19 --parts predictions --ablate L1H0", "the mole dug a hole.",
+    json_free(ask(&world.opened, "view --from 18 --ablate L1H0", "the mole dug a hole", &error));
+    world.cache.streams[3 * config->d_model] = 7; /* from which a run without the head would begin */
+    Json *got = ask(&world.opened, "view --from 19 --parts predictions --ablate L1H0", "the mole dug a hole.",
                     &error),
          *want = ask(&world.fresh, "view --from 19 --parts predictions --ablate L1H0", "the mole dug a hole.",
                      &error);
@@ -631,9 +631,9 @@ static void test_a_prefix_is_not_fed_again(void) {
     if (got && want) check_same("the run without a head was fed again", 1, want, got);
     json_free(got);
     json_free(want);
-    json_free(ask(&world.held, "next", "thy mole", &error));
+    json_free(ask(&world.opened, "next", "thy mole", &error));
     CHECK(*mark != 7 && *mark != known, "another text's stream");
-    json_free(ask(&world.held, "next", "the mole dug", &error));
+    json_free(ask(&world.opened, "next", "the mole dug", &error));
     CHECK(*mark == known, "and this one's again");
     world_close(&world);
 }
@@ -669,7 +669,7 @@ static void test_next_without(void) {
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
             Json *want = ask(&world.fresh, view, texts[i], &error),
                  *plain = ask(&world.fresh, "next", texts[i], &error),
-                 *got = ask(&world.held, next, texts[i], &error),
+                 *got = ask(&world.opened, next, texts[i], &error),
                  *fresh = ask(&world.fresh, next, texts[i], &error);
             CHECK(want && plain && got && fresh, "%s: %s", models[m].path, error.message);
             if (want && plain && got && fresh) {
@@ -690,13 +690,13 @@ static void test_next_without_goes_on(void) {
     World world;
     Error error = {{0}};
     world_open(&world, 1);
-    json_free(ask(&world.held, "next --ablate L1H0", "the mole dug a hole", &error));
-    CHECK(world.kept.ablated && session_position(world.kept.ablated) == 19, "the run without is kept");
+    json_free(ask(&world.opened, "next --ablate L1H0", "the mole dug a hole", &error));
+    CHECK(world.cache.ablated && session_position(world.cache.ablated) == 19, "the run without is kept");
     /* of what enters layer 0 at position 3, from which a run without the head begins */
-    world.kept.streams[3 * model_config(world.held.model)->d_model] = 7;
-    Json *got = ask(&world.held, "next --ablate L1H0", "the mole dug a hole.", &error),
+    world.cache.streams[3 * model_config(world.opened.model)->d_model] = 7;
+    Json *got = ask(&world.opened, "next --ablate L1H0", "the mole dug a hole.", &error),
          *want = ask(&world.fresh, "next --ablate L1H0", "the mole dug a hole.", &error),
-         *other = ask(&world.held, "next --ablate L1H1", "the mole dug a hole.", &error);
+         *other = ask(&world.opened, "next --ablate L1H1", "the mole dug a hole.", &error);
     CHECK(got && want && other, "%s", error.message);
     if (got && want) check_same("the run without a head was fed again", 1, want, got);
     if (other && want)
@@ -712,12 +712,12 @@ static void test_factors(void) {
     World world;
     Error error = {{0}};
     world_open(&world, 2);
-    Json *one = ask(&world.held, "ablate --heads L0H1=1,L1MLP=1", TEXT, &error),
-         *none = ask(&world.held, "ablate --heads L0H1,L1MLP", TEXT, &error),
-         *zero = ask(&world.held, "ablate --heads L0H1=0,L1MLP=0", TEXT, &error),
-         *both = ask(&world.held, "ablate --heads L0H1 --mlps 1", TEXT, &error),
-         *half = ask(&world.held, "ablate --heads L0H1=0.5,L1MLP=0.5", TEXT, &error),
-         *view = ask(&world.held, "view --parts predictions --ablate L0H1=0.5,L1MLP=0.5", TEXT, &error);
+    Json *one = ask(&world.opened, "ablate --heads L0H1=1,L1MLP=1", TEXT, &error),
+         *none = ask(&world.opened, "ablate --heads L0H1,L1MLP", TEXT, &error),
+         *zero = ask(&world.opened, "ablate --heads L0H1=0,L1MLP=0", TEXT, &error),
+         *both = ask(&world.opened, "ablate --heads L0H1 --mlps 1", TEXT, &error),
+         *half = ask(&world.opened, "ablate --heads L0H1=0.5,L1MLP=0.5", TEXT, &error),
+         *view = ask(&world.opened, "view --parts predictions --ablate L0H1=0.5,L1MLP=0.5", TEXT, &error);
     CHECK(one && none && zero && both && half && view, "%s", error.message);
     if (one && none && zero && both && half && view) {
         CHECK(json_at(one, "ablation.kl_nats")->number == 0 &&
@@ -740,7 +740,7 @@ static void test_factors(void) {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         char words[64];
         snprintf(words, sizeof words, "ablate --heads %s", refused[i]);
-        CHECK(!ask(&world.held, words, TEXT, &error), "%s was taken", refused[i]);
+        CHECK(!ask(&world.opened, words, TEXT, &error), "%s was taken", refused[i]);
     }
     world_close(&world);
 }
@@ -750,7 +750,7 @@ static double surprisal_of_last(World *world, const char *list) {
     char words[128];
     Error error = {{0}};
     snprintf(words, sizeof words, "view --from 8 --parts predictions --top 3 --ablate %s", list);
-    Json *view = ask(&world->held, words, TEXT, &error);
+    Json *view = ask(&world->opened, words, TEXT, &error);
     const Json *last = view ? json_at(view, "ablation.positions.0.surprisal_nats") : NULL;
     double surprisal = last ? last->number : NAN;
     json_free(view);
@@ -773,8 +773,8 @@ static void test_changed_patterns(void) {
     World world;
     Error error = {{0}};
     world_open(&world, 1);
-    Json *view = ask(&world.held, "view --parts patterns --ablate L0MLP", TEXT, &error),
-         *same = ask(&world.held, "view --parts patterns --ablate L0MLP=1", TEXT, &error);
+    Json *view = ask(&world.opened, "view --parts patterns --ablate L0MLP", TEXT, &error),
+         *same = ask(&world.opened, "view --parts patterns --ablate L0MLP=1", TEXT, &error);
     CHECK(view && same, "%s", error.message);
     if (view && same) {
         CHECK(json_at(view, "ablation.patterns.0")->kind == JSON_NULL, "a layer that nothing reaches");
@@ -785,9 +785,9 @@ static void test_changed_patterns(void) {
         Compared compared = {.what = "factor 1", .tolerance = TOLERANCE, .cells = cells_of(view)};
         compare(&compared, ".patterns", plain, json_at(same, "ablation.patterns.1.0"));
     }
-    Json *only = ask(&world.held, "view --parts predictions,patterns --top 3 --ablate L0MLP --ablated-only",
+    Json *only = ask(&world.opened, "view --parts predictions,patterns --top 3 --ablate L0MLP --ablated-only",
                      TEXT, &error),
-         *all = ask(&world.held, "view --parts predictions,patterns --top 3 --ablate L0MLP", TEXT, &error);
+         *all = ask(&world.opened, "view --parts predictions,patterns --top 3 --ablate L0MLP", TEXT, &error);
     CHECK(only && all, "%s", error.message);
     if (only && all) {
         CHECK(json_get(only, "positions")->kind == JSON_NULL && json_get(only, "patterns")->kind == JSON_NULL,
@@ -795,7 +795,7 @@ static void test_changed_patterns(void) {
         Compared compared = {.what = "--ablated-only", .tolerance = TOLERANCE, .cells = cells_of(all)};
         compare(&compared, ".ablation", json_get(all, "ablation"), json_get(only, "ablation"));
     }
-    CHECK(!ask(&world.held, "view --ablated-only", TEXT, &error), "nothing is off");
+    CHECK(!ask(&world.opened, "view --ablated-only", TEXT, &error), "nothing is off");
     json_free(only);
     json_free(all);
     json_free(view);
@@ -812,7 +812,7 @@ static void check_drawn(World *world, const char *options, char list[16 * N_DRAW
     const char *const words[] = {"-p", "The king and the king", "-n", "24", "--kv", "f32", "--json"};
     setenv("ATTN_KERNEL", kernels_pick(NULL, &error)->name, 1);
     Command command = command_of("RUN", "./run");
-    command_add(&command, world->held.path, strlen(world->held.path));
+    command_add(&command, world->opened.path, strlen(world->opened.path));
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         command_add(&command, words[i], strlen(words[i]));
     snprintf(copy, sizeof copy, "%s", options);
@@ -830,14 +830,14 @@ static void check_drawn(World *world, const char *options, char list[16 * N_DRAW
     for (size_t k = 0; k < ids->n && k < N_DRAWN; k++) {
         snprintf(question, sizeof question, "next --draw %zu %s%s%s", k, options, *list ? " --ids " : "",
                  list);
-        Json *next = ask(&world->held, question, words[1], &error);
+        Json *next = ask(&world->opened, question, words[1], &error);
         CHECK(next, "%s: %s", question, error.message);
         if (!next) break;
         double id = json_at(next, "drawn.id")->number;
         CHECK(json_at(next, "drawn.end")->boolean == (ended && k + 1 == ids->n), "%s: the end at %zu",
               options, k);
-        CHECK(id == ids->items[k].number, "%s: %s: token %zu is %g, not %g", world->held.path, options, k, id,
-              ids->items[k].number);
+        CHECK(id == ids->items[k].number, "%s: %s: token %zu is %g, not %g", world->opened.path, options, k,
+              id, ids->items[k].number);
         json_free(next);
         n = strlen(list);
         snprintf(list + n, 16 * N_DRAWN - n, "%s%.0f", *list ? "," : "", id);
@@ -936,8 +936,8 @@ static void test_draws_as_the_file_asks(void) {
         check_drawn(&world, "-s 2", drawn[i]);
         check_drawn(&world, "-s 2 --temp 0.3 --top-k 0 --repeat-penalty 1", given);
         CHECK(strcmp(given, drawn[i]) != 0, "options say nothing");
-        Json *next = ask(&world.held, "next --draw 0", "The king", &error),
-             *plain = ask(&world.held, "next", "The king", &error);
+        Json *next = ask(&world.opened, "next --draw 0", "The king", &error),
+             *plain = ask(&world.opened, "next", "The king", &error);
         CHECK(next && plain, "%s", error.message);
         if (next && plain) {
             static const struct {
@@ -965,18 +965,18 @@ static void test_ids_are_tokens(void) {
     World world;
     Error error = {{0}};
     world_open(&world, 0);
-    Json *text = ask(&world.held, "tokens", "The Eiffel \xe5\xa1\x94", &error),
-         *ids = ask(&world.held, "tokens --ids 4136,220,161,94,242", "The", &error);
+    Json *text = ask(&world.opened, "tokens", "The Eiffel \xe5\xa1\x94", &error),
+         *ids = ask(&world.opened, "tokens --ids 4136,220,161,94,242", "The", &error);
     CHECK(text && ids, "%s", error.message);
     if (text && ids) compare(&(Compared){.what = "--ids"}, "", text, ids);
-    CHECK(!world.kept.session, "the model ran");
+    CHECK(!world.cache.session, "the model ran");
     json_free(text);
     json_free(ids);
     static const char *const refused[] = {"1,", ",1", "x", "1,x", "99999", "-1", "1 2"};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         char *argv[] = {"tokens", "--json", "--ids", (char *)refused[i], NULL};
-        world.held.out = stderr;
-        CHECK(view_command(&view_tokens, &world.held, 4, argv, &error) != 0, "--ids %s", refused[i]);
+        world.opened.out = stderr;
+        CHECK(view_command(&view_tokens, &world.opened, 4, argv, &error) != 0, "--ids %s", refused[i]);
     }
     world_close(&world);
 }
@@ -990,7 +990,7 @@ static void test_a_text_that_grows(void) {
     for (int i = 0; i < 6; i++) {
         for (int j = 0; j < 8 * (i + 1); j++) strcat(text, " The mole dug a hole.");
         if (strlen(text) > 1400) break;
-        Json *got = ask(&world.held, "next --top 2", text, &error),
+        Json *got = ask(&world.opened, "next --top 2", text, &error),
              *want = ask(&world.fresh, "next --top 2", text, &error);
         CHECK(got && want, "%s", error.message);
         if (got && want) check_same("a longer text", 0, want, got);

@@ -4,6 +4,7 @@
  * structure is right, but which are no model that can run.
  */
 #include "anyfile.h" /* first, because it needs more of the system's headers */
+#include "open.h"
 
 #include "bad.h"
 

@@ -4,6 +4,7 @@
  * Each is wrong in one way, and must be refused where that can first be noticed.
  */
 #include "bad.h"
+#include "open.h"
 
 #include "tokenizer.h"
 

@@ -5,6 +5,7 @@
  */
 #include "checkpoint/checkpoint.h"
 #include "json.h"
+#include "open.h"
 #include "test.h"
 
 #include <glob.h>

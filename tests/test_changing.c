@@ -4,6 +4,7 @@
  * loaded or refused. The programs under the same attack are test_changing.sh's.
  */
 #include "bad.h"
+#include "open.h"
 
 #include "cli/program.h"
 #include "tokenizer.h"

@@ -4,6 +4,7 @@
  */
 #include "checkpoint/checkpoint.h"
 #include "gguf.h"
+#include "open.h"
 #include "test.h"
 
 #include <sys/stat.h>

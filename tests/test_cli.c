@@ -2,13 +2,13 @@
  * The parts of cli/ alone, where no view, or no sane command line, takes them: columns of every kind in a table, widths of
  * characters, options, archives of odd arrays. Expected values are from the formats and from Unicode, by hand.
  */
+#include "base/text.h"
 #include "cli/npz.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "gguf.h"
-#include "text/buffer.h"
 
 #include <dirent.h>
 

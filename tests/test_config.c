@@ -6,6 +6,7 @@
 
 #include "cli/info.h"
 #include "folder.h"
+#include "open.h"
 #include "test.h"
 
 #include <unistd.h>

@@ -3,6 +3,7 @@
  * written here once more, and with ggml's own reader. They must be right to the bit. Pointers are unaligned on purpose.
  */
 #include "checkpoint/checkpoint.h"
+#include "open.h"
 #include "tests/weights.h"
 
 /* The half nearest to a finite x, ties to even, as a double. */

@@ -493,7 +493,7 @@ static void test_long(void) {
 
 /* Where the C library has another opinion, in Unicode 15: formats that are shown in another form, or rare; and these two. */
 static bool is_disputed(uint32_t c) {
-    return !unicode_is_safe(c) || c == 0x180e || (c >= 0x13430 && c <= 0x13438) ||
+    return !utf8_is_safe(c) || c == 0x180e || (c >= 0x13430 && c <= 0x13438) ||
            (c >= 0x1bca0 && c <= 0x1bca3) || (c >= 0x1d173 && c <= 0x1d17a) || (c >= 0x3248 && c <= 0x324f) ||
            (c >= 0x4dc0 && c <= 0x4dff);
 }

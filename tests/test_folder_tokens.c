@@ -2,6 +2,7 @@
  * Folders without tokenizer.json: what their other files say about tokens, what is refused, and that a GGUF file made of
  * such a folder gives the same ids, here and in llama.cpp. Ids of many texts are in test_tokenizer.c.
  */
+#include "open.h"
 #include "tokenizers.h"
 
 #include <sys/stat.h>

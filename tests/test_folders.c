@@ -6,6 +6,8 @@
 #include "checkpoint/checkpoint.h"
 #include "gguf.h"
 #include "model.h"
+#include "open.h"
+#include "packing/layout.h"
 #include "test.h"
 
 #include <inttypes.h>

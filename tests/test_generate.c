@@ -7,6 +7,7 @@
  */
 #include "generate.h"
 #include "model.h"
+#include "open.h"
 #include "sampler.h"
 #include "test.h"
 #include "tokenizer.h"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The house of docs/ARCHITECTURE.md: includes go downhill, there are no circles, headers compile alone, and the root has the
-# engine's files and no others.
+# The house of docs/ARCHITECTURE.md: who includes or calls whom goes downhill, by the text of the files and by the symbols of
+# the objects; there are no circles, headers compile alone, and the root has the engine's files and no others.
 cd "$(dirname "$0")/.." || exit 1
 passed=0 failed=0 skipped=0
 
@@ -15,7 +15,7 @@ check() {
 }
 
 sources=$(find . -name '*.[ch]' -not -path './build/*' -not -path './tests/*' -not -path './bench/*' \
-    -not -path './examples/*' | sed 's|^\./||' | sort)
+    -not -path './examples/*' -not -path './scripts/*' | sed 's|^\./||' | sort)
 
 # "FILE INCLUDED" a line, both from the root; an include of a neighbour has its folder put before it.
 includes=$(for file in $sources; do
@@ -25,35 +25,57 @@ includes=$(for file in $sources; do
     done
 done)
 
-# The floor of each room, the ground first.
+# The floor of each room, the ground first: a room calls only what lies below it, and no other room of its own floor.
 floors='
-function floor(file) {
-    if (file ~ /^(run|study|quantize)\.c$/ || file ~ /^wasm\//) return 9
-    if (file ~ /^views\//) return 8
-    if (file ~ /^web\//) return 7
-    if (file ~ /^cli\//) return 6
-    if (file ~ /^measures\//) return 5
-    if (file ~ /^packing\//) return 3
-    if (file ~ /^attn\./) return 4
-    if (file ~ /^(generate|model|binding|family|attention|kv_cache|rope|norm|mlp|experts|states|tokenizer|sampler|sampling)\./) return 3
-    if (file ~ /^text\/unicode\./) return 1 # error.c asks it what is safe to show
-    if (file ~ /^text\//) return 2
-    if (file ~ /^checkpoint\//) return 2
-    return 1
-}'
-check "an include goes uphill" "$(echo "$includes" |
-    awk "$floors"' floor($1) < floor($2) { print "  " $0 }')"
+function room(file) { return file ~ /\// ? substr(file, 1, index(file, "/") - 1) : substr(file, 1, index(file, ".") - 1) }
+BEGIN {
+    n = split("base; kernels unicode probe; regex jinja checkpoint mlp; vocab hub layers sampler;" \
+        " open attention sampling family; tokenizer binding; model; generate; attn packing measures; cli; views; page;" \
+        " run study quantize wasm", rows, ";")
+    for (i = 1; i <= n; i++)
+        for (k = split(rows[i], names, " "); k > 0; k--) floor[names[k]] = i
+}
+!(room($1) in floor) { print "  " $1 " is in no room of floors"; next }'
+uphill='room($1) != room($2) && floor[room($1)] <= floor[room($2)] { print "  " $0 }'
+
+# "FILE CALLED SYMBOL" a line, for files whose object asks another for a symbol; files stand for their objects.
+calls() {
+    (cd "$build" && find . -name '*.o' | sed 's|^\./||' | while read -r object; do
+        [ -e "$root/${object%.o}.c" ] && case $object in tests/* | bench/* | examples/*) ;; *) echo "$object" ;; esac
+    done | xargs nm -A) | awk '
+        { file = substr($0, 1, index($0, ".o:") - 1) ".c"; kind = $(NF - 1) }
+        kind ~ /^[TDBRCV]$/ { owner[$NF] = file }
+        kind == "U" { asks[file " " $NF] = 1 }
+        END {
+            for (pair in asks) {
+                split(pair, part, " ")
+                if (part[2] in owner && owner[part[2]] != part[1]) print part[1], owner[part[2]], part[2]
+            }
+        }' | sort
+}
+
+check "an include goes uphill" "$(echo "$includes" | awk "$floors $uphill")"
 check "an include is of no file here" "$(echo "$includes" |
     while read -r file name; do [ -f "$name" ] || echo "  $file $name"; done)"
 check "includes go in a circle" "$(echo "$includes" | grep '\.h .*\.h$' | tsort 2>&1 >/dev/null)"
-check "a circle of rooms" "$(echo "$includes" | awk '
-    function room(file) { return file ~ /\// ? substr(file, 1, index(file, "/") - 1) : "" }
-    room($1) != "" && room($2) != "" && room($1) != room($2) { print room($1), room($2) }' | sort -u |
-    tsort 2>&1 >/dev/null)"
+
+root=$PWD build=${FRESH%/tests/fresh}
+build=${build:-build}
+if command -v nm >/dev/null && [ -e "$build/model.o" ]; then
+    called=$(calls)
+    check "objects whose calls are seen" "$([ "$(echo "$called" | wc -l)" -gt 1000 ] || echo "  too few")"
+    check "a call goes uphill" "$(echo "$called" | awk "$floors $uphill")"
+    # The evaluator of templates is one: what it evaluates has filters, whose arguments it evaluates.
+    check "calls between files go in a circle" "$(echo "$called" |
+        sed -E 's,jinja/(eval|filters|functions|json|strings|template)\.c,jinja/evaluator.c,g' |
+        awk '$1 != $2 { print $1, $2 }' | sort -u | tsort 2>&1 >/dev/null)"
+else
+    skipped=$((skipped + 3))
+fi
 check "C files in the root that are not the engine's" "$(ls ./*.[ch] |
-    grep -vE '^\./(run|study|quantize|attn|generate|model|binding|family|attention|kv_cache|rope|norm|mlp|experts|states|tokenizer|sampler|sampling|probe|threads|error)\.[ch]$')"
+    grep -vE '^\./(run|study|quantize|attn|generate|model|binding|family|attention|mlp|tokenizer|sampler|sampling|probe|open)\.[ch]$')"
 check "the library prints or exits" "$(echo "$sources" |
-    grep -vE '^(run|study|quantize)\.c$|^(views|web|cli|wasm)/' | xargs grep -nE '\b(exit|abort|f?printf|puts|perror)[[:space:]]*\(' |
+    grep -vE '^(run|study|quantize)\.c$|^(views|page|cli|wasm)/' | xargs grep -nE '\b(exit|abort|f?printf|puts|perror)[[:space:]]*\(' |
     grep -v ':[[:space:]]*\*')"
 
 # Lanes are those of the flags that a set is compiled with. Without any, x86-64 has none: that a header chose them itself

@@ -1,7 +1,7 @@
 /* Reading requests of HTTP: what is one, what is none, and that it does not matter in which pieces the bytes come. */
 #include "test.h"
 
-#include "cli/http.h"
+#include "page/http.h"
 
 #define HOST "Host: a\r\n"
 

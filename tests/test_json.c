@@ -1,5 +1,5 @@
 /* The reader of JSON: every kind of value, what is refused and in which line, and hostile bytes. */
-#include "checkpoint/json.h"
+#include "base/json.h"
 #include "test.h"
 
 #include <locale.h>

@@ -2,7 +2,7 @@
  * The KV cache against the formula of what it keeps, on every kernel set. Sums with weights of 0 and one 1 give each
  * number back as it was kept.
  */
-#include "kv_cache.h"
+#include "layers/kv_cache.h"
 #include "tests/test.h"
 
 #include <stdint.h>

@@ -1,6 +1,7 @@
 /* llm.c's two files: where each weight lies, merges that its vocabulary does not tell, and what is refused. */
 #include "checkpoint/checkpoint.h"
 #include "gguf.h"
+#include "open.h"
 #include "test.h"
 
 #include <inttypes.h>

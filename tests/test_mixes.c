@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE /* memmem */
 #include "gguf.h"
+#include "open.h"
 #include "packing/mixes.h"
 
 enum { MAX_TENSORS = 1200, MAX_KINDS = 10, LINE = 4096 };

@@ -13,6 +13,7 @@
  */
 #include "gguf.h"
 #include "model.h"
+#include "open.h"
 
 static const double ROUNDED_BOUND = 3e-4, INT8_BOUND = 0.1, ORACLE_BOUND = 0.06;
 

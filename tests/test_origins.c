@@ -8,9 +8,10 @@
  */
 #include "cli/program.h"
 #include "gguf.h"
-#include "text/template.h"
-#include "text/vocab.h"
+#include "jinja/template.h"
 #include "tokenizer.h"
+#include "vocab/spelling.h"
+#include "vocab/vocab.h"
 
 #include <dirent.h>
 
@@ -86,7 +87,7 @@ static void put_array(TextBuffer *out, const char *name, unsigned type, size_t n
 
 /* The character that GPT-2 writes for a byte. */
 static size_t spell(size_t byte, char *out) {
-    uint32_t c = vocab_spell_byte((char)byte);
+    uint32_t c = spell_byte((char)byte);
     if (c < 0x80) return out[0] = (char)c, 1;
     out[0] = (char)(0xC0 | c >> 6), out[1] = (char)(0x80 | (c & 0x3F));
     return 2;

@@ -3,10 +3,10 @@
  * scripts/unicode.py counts them; bytes that are no UTF-8; what is refused; and that time is linear, for texts and
  * expressions on which backtracking is not.
  */
-#include "text/buffer.h"
-#include "text/categories.h"
-#include "text/pattern.h"
-#include "text/pre.h"
+#include "base/text.h"
+#include "regex/pattern.h"
+#include "unicode/categories.h"
+#include "vocab/pretokenizers.h"
 
 #include "tokenizers.h"
 
@@ -64,7 +64,7 @@ static void close_all(Pattern **patterns) {
 /* Opens the patterns of a pre, which must be the published ones, in hexadecimal. */
 static void open_pre(char *line, Pattern **patterns) {
     char *name = strtok(line, " "), *end;
-    const Pre *pre = pre_find((String){name, strlen(name)});
+    const Pretokenizer *pre = pretokenizer_find((String){name, strlen(name)});
     CHECK(pre, "%s is not known", name);
     for (size_t i = 0; pre && i < MAX_PATTERNS && pre->patterns[i]; i++) {
         char *hex = strtok(NULL, " "), *expression = malloc(hex ? strlen(hex) : 1);
@@ -123,12 +123,13 @@ static void test_pres(void) {
                                         "youtu",   "chameleon", "tiny_aya", "lfm2",
                                         "megrez",  "llama4",    "spark2_5", "command-r"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const Pre *pre = pre_find((String){names[i], strlen(names[i])});
+        const Pretokenizer *pre = pretokenizer_find((String){names[i], strlen(names[i])});
         CHECK(pre, "%s", names[i]);
         for (size_t k = 0; pre && k < MAX_PATTERNS && pre->patterns[k]; k++)
             pattern_free(compile(pre->patterns[k], strlen(pre->patterns[k])));
     }
-    CHECK(!pre_find((String){"gpt", 3}) && !pre_find((String){"gpt-2 ", 6}) && !pre_find((String){"", 0}),
+    CHECK(!pretokenizer_find((String){"gpt", 3}) && !pretokenizer_find((String){"gpt-2 ", 6}) &&
+              !pretokenizer_find((String){"", 0}),
           "no names");
 }
 

@@ -4,6 +4,7 @@
  */
 #include "gguf.h"
 #include "model.h"
+#include "open.h"
 
 #include <sys/wait.h>
 

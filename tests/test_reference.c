@@ -5,6 +5,7 @@
  * the forward pass, so the failure that is printed is the first site that went wrong.
  */
 #include "model.h"
+#include "open.h"
 #include "test.h"
 
 #include <glob.h>

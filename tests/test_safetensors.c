@@ -1,5 +1,6 @@
 /* safetensors and the texts beside them: what is read, used in place or turned, and what is refused, and why. */
 #include "folder.h"
+#include "open.h"
 #include "sampling.h"
 #include "test.h"
 

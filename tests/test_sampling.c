@@ -1,5 +1,6 @@
 /* How a file says that it is to be sampled from: general.sampling.*, what wins over it, and what makes no sense. */
 #include "gguf.h"
+#include "open.h"
 #include "sampling.h"
 #include "test.h"
 

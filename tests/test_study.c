@@ -4,6 +4,7 @@
  * cases of a command.
  */
 #include "checkpoint/checkpoint.h"
+#include "open.h"
 #include "programs.h"
 #include "test.h"
 

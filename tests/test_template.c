@@ -3,9 +3,9 @@
  * tests/data/templates), what is refused and how it is said, and programs that would never end.
  */
 #include "cli/program.h"
-#include "cli/sha256.h"
+#include "jinja/template.h"
+#include "page/sha256.h"
 #include "test.h"
-#include "text/template.h"
 
 #include <time.h>
 

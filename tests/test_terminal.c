@@ -2,15 +2,15 @@
  * What strangers wrote stays text. A model whose vocabulary, metadata and file name hold escape sequences, C1 controls and
  * direction marks goes through everything that the programs print, on a pseudo-terminal and into files: no terminal gets
  * a byte that it would obey but the programs' own colours, generated text in a file is exact, and JSON says what it says.
- * What is forbidden is written down here a second time, byte by byte, and shares nothing with text/unicode.c.
+ * What is forbidden is written down here a second time, byte by byte, and shares nothing with base/utf8.c.
  */
 #define _GNU_SOURCE /* posix_openpt, memmem */
 
 #include "gguf.h"
 #include "pseudo_terminal.h"
 
-#include "checkpoint/json.h"
-#include "text/unicode.h"
+#include "base/json.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -636,10 +636,10 @@ static void test_rule(void) {
             s[2] = (unsigned char)(0x80 | (c >> 6 & 63)), s[3] = (unsigned char)(0x80 | (c & 63));
         bool safe = safe_length(s, 4) != 0;
         n_unsafe += !safe;
-        if (unicode_is_safe(c) != safe) CHECK(false, "U+%04X is %s", (unsigned)c, safe ? "safe" : "not safe");
+        if (utf8_is_safe(c) != safe) CHECK(false, "U+%04X is %s", (unsigned)c, safe ? "safe" : "not safe");
     }
     CHECK(n_unsafe == 30 + 33 + 1 + 2 + 7 + 10 + 32 + 1 + 3 + 34 + 128, "%zu are not safe", n_unsafe);
-    CHECK(!unicode_is_safe(UTF8_INVALID) && !unicode_is_safe(UTF8_CUT), "bytes that are no character");
+    CHECK(!utf8_is_safe(UTF8_INVALID) && !utf8_is_safe(UTF8_CUT), "bytes that are no character");
 }
 
 static void remove_all(void) {

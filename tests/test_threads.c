@@ -1,9 +1,9 @@
 /* The pool: every index handed out exactly once, for pools and loops of many sizes, and no lost wake-up. */
 #define _GNU_SOURCE /* CPU_SET */
 
+#include "base/threads.h"
 #include "model.h"
 #include "tests/test.h"
-#include "threads.h"
 
 #include <sched.h>
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
  * vocabularies (../shared/data), and tests/data/tokenizer, which scripts/tokenizer_cases.py makes. Then what
  * holds for any bytes.
  */
-#include "text/unicode.h"
+#include "base/utf8.h"
 
 #include "tokenizers.h"
 

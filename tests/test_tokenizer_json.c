@@ -2,9 +2,10 @@
  * tokenizer.json: ids and texts against Hugging Face's own library (tests/data/tokenizer/json.cases, which
  * scripts/tokenizer_json.js makes), normal forms against Python's unicodedata, what is refused, and hostile texts.
  */
-#include "text/normalize.h"
-#include "text/vocab_keys.h"
+#include "open.h"
 #include "tokenizer.h"
+#include "unicode/normalize.h"
+#include "vocab/vocab_keys.h"
 
 #include "gguf.h"
 
@@ -265,7 +266,8 @@ static void test_refusals(void) {
         {BPE, "\"post_processor\": {\"type\": \"x\"},", "a post_processor of a type that is not known: 'x'"},
         {BPE, "\"post_processor\": {\"type\": \"BertProcessing\"},", "without cls and sep: 'BertProcessing'"},
         {BPE, "\"post_processor\": {\"type\": \"Sequence\"},", "not a list: 'processors'"},
-        {BPE, "\"post_processor\": {\"type\": \"Sequence\", \"processors\": {}},", "not a list: 'processors'"},
+        {BPE, "\"post_processor\": {\"type\": \"Sequence\", \"processors\": {}},",
+         "not a list: 'processors'"},
         {BPE,
          "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"a\"}}, "
          "{\"SpecialToken\": {\"id\": \"a\"}}, {\"Sequence\": {}}], \"special_tokens\": {\"a\": {\"ids\": [0]}}},",

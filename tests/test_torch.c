@@ -1,6 +1,7 @@
 /* pytorch_model.bin: what is read and used in place, and what is refused, and why; and files that nobody would write. */
-#include "checkpoint/pickle.h"
 #include "folder.h"
+#include "hub/pickle.h"
+#include "open.h"
 #include "test.h"
 #include "tests/torch.h"
 

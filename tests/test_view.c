@@ -3,8 +3,8 @@
  * test_study.c compares with PyTorch. And no text may break out of the place that the page has for it.
  */
 #include "cli/base64.h"
-#include "cli/sha256.h"
 #include "measures/traces.h"
+#include "page/sha256.h"
 #include "programs.h"
 #include "test.h"
 #include "viewdata.h"

@@ -346,7 +346,7 @@ static uint64_t mix(uint64_t x) {
     return x ^ x >> 32;
 }
 
-enum { MAX_PROBES = 256 }; /* of text/vocab.c, whose hash functions these are */
+enum { MAX_PROBES = 256 }; /* of vocab/vocab.c, whose hash functions these are */
 
 /* Whether a hash has the first place in a table of up to 300 entries. */
 static bool is_first(uint64_t hash) { return hash >> 32 < UINT32_MAX / 600; }

@@ -2,6 +2,7 @@
 #ifndef ATTN_TESTS_TOKENIZERS_H
 #define ATTN_TESTS_TOKENIZERS_H
 
+#include "open.h"
 #include "tokenizer.h"
 
 #include "test.h"

@@ -11,8 +11,8 @@
  *
  * All cases are worked out before the first is printed, so that a mistake in the last prints none.
  */
-#include "checkpoint/json.h"
-#include "text/unicode.h"
+#include "base/json.h"
+#include "base/utf8.h"
 #include "views/view.h"
 
 #include <math.h>

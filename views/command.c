@@ -36,21 +36,21 @@ static const Option of_a_text[] = {
 const Options shared_options[] = {
     {all_know, COUNT(all_know)}, {of_a_model, COUNT(of_a_model)}, {of_a_text, COUNT(of_a_text)}};
 
-static bool parse_options(const View *view, const Held *held, StudyOptions *o, void *own, int argc,
+static bool parse_options(const View *view, const OpenModel *opened, StudyOptions *o, void *own, int argc,
                           char **argv, Error *error) {
     const char *files[2] = {NULL, NULL};
     Options tables[4] = {{all_know, COUNT(all_know), o}, {view->options, view->n_options, own}};
     size_t n = 2;
     if (view->needs & NEEDS_MODEL) tables[n++] = (Options){of_a_model, COUNT(of_a_model), o};
     if (view->needs & NEEDS_TEXT) tables[n++] = (Options){of_a_text, COUNT(of_a_text), o};
-    for (size_t i = 0; i < n; i++) tables[i].no_files = held;
-    size_t n_files = held ? 0 : view->needs & NEEDS_OTHER ? 2 : 1;
+    for (size_t i = 0; i < n; i++) tables[i].no_files = opened;
+    size_t n_files = opened ? 0 : view->needs & NEEDS_OTHER ? 2 : 1;
     if (!options_parse(tables, n, argc, argv, files, n_files, error)) return false;
     if (files[0] && o->model)
         return error_set(error, "one model at a time: '%s' after '%s'", files[0], o->model);
     if (files[0]) o->model = files[0];
     o->other = files[1];
-    return !(held && held->out) || (o->json && !o->help) ||
+    return !(opened && opened->out) || (o->json && !o->help) ||
            error_set(error, "%s: the answer is JSON: ask with --json, and not for --help", view->name);
 }
 
@@ -111,7 +111,7 @@ static bool read_prompt(Study *study, Error *error) {
     const char *text = o->prompt;
     size_t n = text ? strlen(text) : 0;
     bool optional = study->view->needs & TEXT_IS_OPTIONAL;
-    bool stdin_is_text = !optional && !o->ids && !study->held && !isatty(STDIN_FILENO);
+    bool stdin_is_text = !optional && !o->ids && !study->opened && !isatty(STDIN_FILENO);
     if (!text && (o->prompt_file || stdin_is_text)) {
         if (!read_prompt_text(o->prompt_file, &study->text, error)) return false;
         text = study->text.data, n = study->text.n;
@@ -123,11 +123,11 @@ static bool read_prompt(Study *study, Error *error) {
 }
 
 static void study_borrow(Study *study) {
-    const Held *held = study->held;
-    study->subject.model = study->model = held->model;
-    study->subject.tokenizer = study->report.tokenizer = study->tokenizer = held->tokenizer;
-    study->subject.compute.threads = study->threads = held->threads;
-    study->subject.kept = held->kept;
+    const OpenModel *opened = study->opened;
+    study->subject.model = study->model = opened->model;
+    study->subject.tokenizer = study->report.tokenizer = study->tokenizer = opened->tokenizer;
+    study->subject.compute.threads = study->threads = opened->threads;
+    study->subject.cache = opened->cache;
 }
 
 static bool open_study(Study *study, const void *own, Error *error) {
@@ -137,7 +137,7 @@ static bool open_study(Study *study, const void *own, Error *error) {
     Compute *compute = &study->subject.compute;
     compute->kernels = kernels_pick(getenv("ATTN_KERNEL"), error);
     if (!compute->kernels) return false;
-    if (study->held) {
+    if (study->opened) {
         study_borrow(study);
     } else if (needs & NEEDS_MODEL && o->model) {
         study->threads = threads_new(o->n_threads ? (unsigned)o->n_threads : threads_physical_cores(), error);
@@ -157,15 +157,15 @@ static bool run_view(Study *study, void *own, Error *error) {
     return ok;
 }
 
-int view_command(const View *view, const Held *held, int argc, char **argv, Error *error) {
-    StudyOptions options = {.model = held ? held->path : NULL, .seed = 1};
-    Study study = {.view = view, .held = held, .options = &options, .argc = argc, .argv = argv};
+int view_command(const View *view, const OpenModel *opened, int argc, char **argv, Error *error) {
+    StudyOptions options = {.model = opened ? opened->path : NULL, .seed = 1};
+    Study study = {.view = view, .opened = opened, .options = &options, .argc = argc, .argv = argv};
     void *own = arena_new(&study.arena, 1, view->size);
     char path[4096]; /* of the default model */
     int code = EXIT_USAGE;
     if (!arena_ok(&study.arena, error, "%s", view->name)) return EXIT_BAD_INPUT;
     if (view->defaults) memcpy(own, view->defaults, view->size);
-    bool ok = parse_options(view, held, &options, own, argc, argv, error) &&
+    bool ok = parse_options(view, opened, &options, own, argc, argv, error) &&
               (options.help || (find_files(view, own, &options, argc, path, sizeof path, error) &&
                                 check_options(view, &options, own, error) &&
                                 parse_kv(options.kv, &study.subject.kv_dtype, error)));
@@ -173,15 +173,15 @@ int view_command(const View *view, const Held *held, int argc, char **argv, Erro
         print_view_help(view);
         code = EXIT_SUCCESS;
     } else if (ok) {
-        if (!held) catch_signals("study");
+        if (!opened) catch_signals("study");
         study.seed = (uint64_t)options.seed;
         study.subject.n_ctx = (size_t)options.n_ctx;
         study.subject.progress = progress_or_stop;
         study.report = report_begin(options.json, options.ascii);
-        if (held && held->stop)
-            study.subject.progress = NULL, study.subject.stop = held->stop,
-            study.subject.stop_user = held->stop_user;
-        if (held && held->out) study.report.out = held->out;
+        if (opened && opened->stop)
+            study.subject.progress = NULL, study.subject.stop = opened->stop,
+            study.subject.stop_user = opened->stop_user;
+        if (opened && opened->out) study.report.out = opened->out;
         code = run_view(&study, own, error) ? EXIT_SUCCESS : EXIT_BAD_INPUT;
     }
     if (view->free) view->free(own);

@@ -21,7 +21,7 @@ bool study_open(Study *study, const char *path, Error *error) {
 
 void study_close(Study *study) {
     subject_release(&study->subject, study->session);
-    if (!study->held) {
+    if (!study->opened) {
         note_changed("study", study->model);
         tokenizer_free(study->tokenizer);
         checkpoint_close(study->vocabulary);

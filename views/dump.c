@@ -3,9 +3,9 @@
  * gives a list of arrays of known shapes; the probe then puts each row in its place in the file as the
  * forward pass comes by, so memory holds one row, whatever is dumped.
  */
+#include "base/utf8.h"
 #include "cli/npz.h"
 #include "measures/scores.h"
-#include "text/unicode.h"
 #include "views/view.h"
 
 #include <inttypes.h>

@@ -224,7 +224,7 @@ static bool join_words(Score *score, Arena *arena, Error *error) {
 
 /* How fast a long text went, for those who plan a longer one. */
 static void tell_speed(const Study *study, const Score *score) {
-    if (score->n_windows == 1 || study->held) return;
+    if (score->n_windows == 1 || study->opened) return;
     fprintf(stderr, "study: %zu tokens scored in %.1f s, %.1f a second; %zu were fed, %.1f a second\n",
             score->totals.n, 1e-3 * (now_ms() - score->start_ms), per_second(score, score->totals.n),
             score->n_fed, per_second(score, score->n_fed));

@@ -1,6 +1,6 @@
 /*
  * A view is a command of the study program that shows what a model does with a text. Each is one file of this folder,
- * which ends in its description, a View. study.c lists them; command.c does what all of them have in common: options,
+ * which ends in its description, a View. VIEWS lists them; command.c does what all of them have in common: options,
  * opening the model, reading the text, opening and closing the report.
  */
 #ifndef ATTN_VIEW_H
@@ -42,21 +42,21 @@ typedef struct StudyOptions {
 typedef struct View View;
 
 /* A model that stays open from one command to the next, which are given it and name none, nor any other file. */
-typedef struct Held {
+typedef struct OpenModel {
     const char *path;
     Model *model;
     Tokenizer *tokenizer;
     Threads *threads;
-    Kept *kept; /* what stays from one command to the next besides; NULL: nothing */
-    FILE *out;  /* gets the views' JSON, and they are asked for nothing else; NULL: stdout, and for all */
+    SubjectCache *cache; /* what stays from one command to the next besides; NULL: nothing */
+    FILE *out; /* gets the views' JSON, and they are asked for nothing else; NULL: stdout, and for all */
     bool (*stop)(void *user); /* whether a view is to be given up, asked often; or NULL */
-    void *stop_user;          /* lives as long as `kept` does */
-} Held;
+    void *stop_user;          /* lives as long as `cache` does */
+} OpenModel;
 
 /* A view under way. */
 typedef struct Study {
     const View *view;
-    const Held *held; /* or NULL: what is opened is the study's own */
+    const OpenModel *opened; /* or NULL: what is opened is the study's own */
     const StudyOptions *options;
     Subject subject;        /* what is studied: borrows what the study owns */
     Model *model;           /* NULL in views that need none */
@@ -111,19 +111,41 @@ struct View {
     void (*free)(void *view);
 };
 
-/* In the order in which help lists them. */
-extern const View view_tokens, view_next, view_score, view_attend, view_heads, view_lens, view_explain,
-    view_ablate, view_experts, view_compare, view_dump, view_page, view_selfcheck, view_shape, view_case,
-    view_serve;
+/*
+ * All views, in the order in which help lists them. A page may ask for those of ASKED; for those of SERVED only a page that
+ * `study serve` shows may, for they are not in the module; for those of OWN, which read or write files of their own, nobody.
+ */
+#define VIEWS(ASKED, SERVED, OWN)                                                                            \
+    ASKED(tokens)                                                                                            \
+    ASKED(next)                                                                                              \
+    ASKED(score)                                                                                             \
+    ASKED(attend)                                                                                            \
+    ASKED(heads)                                                                                             \
+    ASKED(lens)                                                                                              \
+    ASKED(explain)                                                                                           \
+    ASKED(ablate)                                                                                            \
+    ASKED(experts)                                                                                           \
+    OWN(compare)                                                                                             \
+    OWN(dump)                                                                                                \
+    ASKED(page)                                                                                              \
+    SERVED(selfcheck)                                                                                        \
+    ASKED(shape)                                                                                             \
+    OWN(case)                                                                                                \
+    OWN(serve)
+
+#define DECLARE_VIEW(name) extern const View view_##name;
+VIEWS(DECLARE_VIEW, DECLARE_VIEW, DECLARE_VIEW)
+#undef DECLARE_VIEW
+
+/* A row of a list of views; or none. */
+#define VIEW_ROW(name) &view_##name,
+#define NO_ROW(name)
 
 /*
  * The view from its options to its report; argv[0] is its name. Returns the exit code, with an error if it is not 0.
- * `held` may be NULL.
+ * `opened` may be NULL.
  */
-int view_command(const View *view, const Held *held, int argc, char **argv, Error *error);
-
-/* A view that a page may ask for, the same way: not all are, and those that read or write files of their own never. */
-int view_ask(const Held *held, int argc, char **argv, Error *error);
+int view_command(const View *view, const OpenModel *opened, int argc, char **argv, Error *error);
 
 /* The options that views share: of all, of a model, of a text. `values` is NULL. */
 extern const Options shared_options[3];

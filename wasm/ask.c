@@ -3,6 +3,7 @@
  * bytes there, opens it once, and asks; answers and errors are what is written to files 1 and 2, the module's only import
  * (WASI's fd_write). docs/ARCHITECTURE.md tells more.
  */
+#include "page/ask.h"
 #include "views/view.h"
 #include "wasm/system.h"
 
@@ -19,7 +20,7 @@ EXPORTED("room") void *ask_room(double n);
 EXPORTED("free") void ask_free(void *room);
 
 /*
- * Opens the model whose n bytes were put into a room, which it keeps, once; name is what messages call it (kept, too), or
+ * Opens the model whose n bytes were put into a room, which it keeps, once; name is what messages call it (cache, too), or
  * 0. Returns 0, or not, with a message.
  */
 EXPORTED("open") int ask_open(void *bytes, size_t n, const char *name);
@@ -27,8 +28,8 @@ EXPORTED("open") int ask_open(void *bytes, size_t n, const char *name);
 /* A view's command: its name and options, texts that end in 0. Returns what study's exit code would be. */
 EXPORTED("ask") int ask(int argc, char **argv);
 
-static Kept kept;
-static Held held = {.kept = &kept};
+static SubjectCache cache;
+static OpenModel opened = {.cache = &cache};
 static bool is_open;
 
 static int told(int code, const Error *error) {
@@ -51,16 +52,17 @@ void ask_free(void *room) { free(room); }
 int ask_open(void *bytes, size_t n, const char *name) {
     Error error;
     Checkpoint *vocabulary;
-    if (held.path) {
+    if (opened.path) {
         error_set(&error, "a model was opened here; open the next in an instance of its own");
         return told(EXIT_USAGE, &error);
     }
-    held.path = name ? name : "model";
-    held.out = stdout;
-    system_give(held.path, bytes, n);
-    is_open = (held.threads = threads_new(1, &error)) && (held.model = model_open(held.path, &error)) &&
-              (held.tokenizer = tokenizer_open(NULL, model_checkpoint(held.model), &vocabulary, &error)) &&
-              vocabulary_fits(held.model, held.tokenizer, NULL, &error);
+    opened.path = name ? name : "model";
+    opened.out = stdout;
+    system_give(opened.path, bytes, n);
+    is_open =
+        (opened.threads = threads_new(1, &error)) && (opened.model = model_open(opened.path, &error)) &&
+        (opened.tokenizer = tokenizer_open(NULL, model_checkpoint(opened.model), &vocabulary, &error)) &&
+        vocabulary_fits(opened.model, opened.tokenizer, NULL, &error);
     return told(is_open ? EXIT_SUCCESS : EXIT_BAD_INPUT, &error);
 }
 
@@ -70,5 +72,5 @@ int ask(int argc, char **argv) {
         error_set(&error, "no model is open");
         return told(EXIT_USAGE, &error);
     }
-    return told(view_ask(&held, argc, argv, &error), &error);
+    return told(view_ask(&opened, argc, argv, &error), &error);
 }

@@ -7,19 +7,19 @@ FLAGS += -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_
 $(BUILD)/kernels/wasm.o: FLAGS += -O2
 $(BUILD)/tests/%.o: FLAGS += -include tests/wasi.h
 # What no module has: sizes of more than 32 bits pass there unseen.
-$(BUILD)/tests/%.o $(addprefix $(BUILD)/checkpoint/,folder_tensors.o zip.o): FLAGS += -Wno-shorten-64-to-32
+$(BUILD)/tests/%.o $(addprefix $(BUILD)/hub/,tensors.o zip.o): FLAGS += -Wno-shorten-64-to-32
 endif
 
 WASM_CC ?= clang-19
 WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=wasm32-wasi' CFLAGS=-Oz
 # What wasm/ has in its own way (system.c, threads.c, process.c), or leaves out (left_out.c).
-NOT_IN_MODULE = threads.o kernels/scalar.o $(patsubst %.c,%.o,$(wildcard text/jinja*.c text/*_json.c)) \
-    $(addprefix text/,template.o pipeline.o unigram.o normalize.o mappings.o vocab_keys.o) \
-    $(filter-out checkpoint/checkpoint.o checkpoint/gguf.o checkpoint/keys.o,$(patsubst %.c,%.o,$(wildcard checkpoint/*.c))) \
-    $(addprefix views/,case.o compare.o dump.o pagefile.o selfcheck.o serve.o) \
-    $(addprefix cli/,chat.o editor.o talk.o http.o server.o output.o npy.o npz.o process.o info.o summary.o)
+NOT_IN_MODULE = base/threads.o base/json.o kernels/scalar.o $(patsubst %.c,%.o,$(wildcard jinja/*.c hub/*.c vocab/*_json.c)) \
+    unicode/normalize.o unicode/mappings.o $(addprefix vocab/,pipeline.o unigram.o vocab_keys.o) \
+    $(addprefix checkpoint/,builder.o refusals.o llama2c.o llmc.o) \
+    $(addprefix views/,case.o compare.o dump.o selfcheck.o) $(addprefix page/,file.o html.o svg.o sha256.o serve.o http.o server.o) \
+    $(addprefix cli/,chat.o editor.o talk.o output.o npy.o npz.o process.o info.o summary.o)
 MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,$(NOT_IN_MODULE)), \
-    $(ENGINE) $(call objects,wasm/*.c views/*.c cli/*.c measures/*.c)))
+    $(ENGINE) $(call objects,wasm/*.c views/*.c page/*.c cli/*.c measures/*.c)))
 
 ifeq ($(ARCH),wasm32)
 $(MODULE): Makefile wasm/build.mk # whose flags make the bytes
@@ -43,5 +43,5 @@ test-wasm:
 	@+$(WASM) $(addsuffix .wasm,$(WASM_TESTS))
 	for test in $(WASM_TESTS); do node --no-warnings tests/wasi.mjs $$test.wasm || failed=1; done; [ -z "$$failed" ]
 
-$(BUILD)/tests/%.wasm: $(BUILD)/tests/%.o $(BUILD)/tests/wasi.o $(BUILD)/wasm/threads.o $(filter-out $(BUILD)/threads.o,$(ENGINE))
+$(BUILD)/tests/%.wasm: $(BUILD)/tests/%.o $(BUILD)/tests/wasi.o $(BUILD)/wasm/threads.o $(filter-out $(BUILD)/base/threads.o,$(ENGINE))
 	$(CC) -o $@ $(sort $^) -Wl,--gc-sections,-z,stack-size=1048576,--initial-memory=67108864

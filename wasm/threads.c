@@ -1,5 +1,5 @@
 /* The pool of a WebAssembly module, which is the calling thread: a page from a file has no memory that threads share. */
-#include "threads.h"
+#include "base/threads.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /*
  * All parts of the page share this: the state, who draws from it, elements, tokens and numbers as text. The files of
- * this folder are joined into one script in the order that web/page.c lists.
+ * this folder are joined into one script in the order that page/html.c lists.
  */
 'use strict';
 

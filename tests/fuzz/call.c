@@ -8,11 +8,12 @@
 #include "tests/anykeys.h"
 #include "tests/fuzz/fuzz.h"
 
-#include "checkpoint/json.h"
+#include "base/json.h"
+#include "base/threads.h"
+#include "base/utf8.h"
 #include "cli/llamacpp.h"
 #include "cli/program.h"
-#include "text/unicode.h"
-#include "threads.h"
+#include "open.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -451,7 +452,7 @@ static void check_terminal(const Outcome *outcome, const char *text, size_t n) {
             continue;
         }
         at += utf8_decode(text + at, n - at, &c);
-        if (!unicode_is_safe(c)) wrong(outcome, "an unsafe character on a terminal");
+        if (!utf8_is_safe(c)) wrong(outcome, "an unsafe character on a terminal");
     }
 }
 

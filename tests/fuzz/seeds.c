@@ -1,7 +1,7 @@
 /* The first calls: each view and run on small models of each family and weight type, llama2.c's files, JSON cases. */
 #include "tests/fuzz/fuzz.h"
 
-#include "checkpoint/json.h"
+#include "base/json.h"
 #include "tests/bad.h"
 #include "tests/torch.h"
 

@@ -2,11 +2,11 @@
  * In the place of the server's network (the linker's --wrap): one connection, whose bytes are the call's stdin. What the
  * service answers is checked; the token is always 6161….
  */
-#include "cli/server.h"
+#include "page/server.h"
 #include "tests/fuzz/fuzz.h"
 
-#include "checkpoint/json.h"
-#include "text/unicode.h"
+#include "base/json.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static void check(const Answer *answer) {
     if (strcmp(answer->type, "application/json") != 0) return;
     for (size_t at = 0; at < answer->n;) {
         at += utf8_decode(answer->body + at, answer->n - at, &c);
-        if (c != '\n' && !unicode_is_safe(c)) wrong(answer, "an unsafe character");
+        if (c != '\n' && !utf8_is_safe(c)) wrong(answer, "an unsafe character");
     }
     Json *json = json_parse(answer->body, answer->n, &error);
     if (!json && !strstr(error.message, "not enough memory")) wrong(answer, "JSON that cannot be read back");

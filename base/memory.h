@@ -1,0 +1,20 @@
+/* Memory for vectors of floats, and large blocks. */
+#ifndef ATTN_ALIGNED_H
+#define ATTN_ALIGNED_H
+
+#include <stddef.h>
+
+/*
+ * Room for [rows][cols] floats, not set to anything. It begins at a cache line, so that vectors of whole rows do not
+ * straddle two. NULL when memory runs out or the size overflows; free() releases it.
+ */
+float *floats_new(size_t rows, size_t cols);
+
+/*
+ * Room for n bytes, not set to anything, all of which will be used: if they are many they lie in huge pages, where the
+ * system has some, since each small page costs a microsecond when it is first touched. NULL when memory runs out; free()
+ * releases it.
+ */
+void *bytes_new(size_t n);
+
+#endif

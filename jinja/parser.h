@@ -1,0 +1,53 @@
+/* A parser of templates: expressions.c parses what stands in tags, parse.c the statements. */
+#ifndef ATTN_JINJA_PARSER_H
+#define ATTN_JINJA_PARSER_H
+
+#include "jinja/lexer.h"
+
+/* After an error all tokens are ends, so that every function comes back soon. */
+typedef struct Parser {
+    Lexer lexer;
+    Token token;
+    Error *error;
+    bool failed;
+    unsigned depth; /* of calls of enter */
+    unsigned uses;  /* special names that the innermost macro has */
+    Node none;      /* of new_node */
+    unsigned loops; /* around the statement, within the macro */
+} Parser;
+
+/* An error at the current token, if it is the first; NULL. */
+Node *parser_fail(Parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+void parser_advance(Parser *p);
+
+static inline bool is_name(Token token, const char *name) {
+    return token.kind == NAME_TOKEN && string_equals(token.text, name);
+}
+static inline bool is_op(Token token, unsigned op) { return token.kind == OPERATOR_TOKEN && token.op == op; }
+
+/* Takes the token if it is that. */
+bool parser_skip_name(Parser *p, const char *name);
+bool parser_skip_op(Parser *p, unsigned op);
+
+/* Takes the token, which must be that: an operator, the end of the tag, a name. */
+void parser_expect_op(Parser *p, char op);
+void parser_expect_close(Parser *p);
+String parser_expect_name(Parser *p);
+
+/* A node, never NULL: after an error one that nobody looks at. node_of has up to three parts. */
+Node *parser_node(Parser *p, NodeKind kind);
+Node *parser_node_of(Parser *p, NodeKind kind, Node *a, Node *b, Node *c);
+
+/* Whether there may be another level; followed by `p->depth--`. */
+bool parser_enter(Parser *p);
+
+/* One expression by `parse`, or a tuple of several with commas between them. */
+typedef Node *Parse(Parser *p);
+Node *parse_tuple(Parser *p, Parse *parse);
+Node *parse_expression(Parser *p);
+Node *parse_or(Parser *p); /* without a condition */
+Node *parse_filters(Parser *p,
+                    Node *node); /* a chain of filters of a node, or of NULL, from the first name on */
+
+#endif

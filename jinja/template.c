@@ -1,0 +1,332 @@
+/* Statements of templates (jinja.h), variables, macros, and template.h's functions. */
+#include "jinja/template.h"
+#include "jinja/jinja.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Variables ---- */
+
+typedef struct Variable {
+    String name;
+    Any value;
+    struct Variable *before;
+} Variable;
+
+static Any *find_here(Render *r, const Scope *scope, String name) {
+    for (Variable *v = scope->variables; v && charge(r, 1); v = v->before)
+        if (v->name.n == name.n && memcmp(v->name.data, name.data, name.n) == 0) return &v->value;
+    return NULL;
+}
+
+Any *scope_find(Render *r, String name) {
+    Any *value = NULL;
+    for (const Scope *scope = r->scope; scope && !value && charge(r, 1); scope = scope->outer)
+        value = find_here(r, scope, name);
+    return value;
+}
+
+void scope_set(Render *r, String name, Any value) {
+    Any *old = find_here(r, r->scope, name);
+    if (old) {
+        *old = value;
+        return;
+    }
+    Variable *variable = take(r, sizeof *variable);
+    if (!variable) return;
+    *variable = (Variable){name, value, r->scope->variables};
+    r->scope->variables = variable;
+}
+
+/* A new scope within `outer`, which becomes the current one; returns the one that was. */
+static Scope *scope_open(Render *r, Scope *outer) {
+    Scope *before = r->scope, *scope = take(r, sizeof *scope);
+    if (!scope) return before;
+    scope->outer = outer;
+    r->scope = scope;
+    return before;
+}
+
+static void assign_attribute(Render *r, const Node *target, Any value) {
+    const Any *object = scope_find(r, target->a->text);
+    if (!object || object->kind != VALUE_NAMESPACE)
+        fail(r, "'%.*s' is no namespace", string_shown(target->a->text), target->a->text.data);
+    else
+        dict_set(r, *object, value_own(target->text), value);
+}
+
+static void assign(Render *r, const Node *target, Any value) {
+    if (r->failed) return;
+    if (target->kind == NODE_NAME) {
+        scope_set(r, target->text, value);
+    } else if (target->kind == NODE_GETATTR) {
+        assign_attribute(r, target, value);
+    } else {
+        Items all = value_items(r, value);
+        size_t n = 0;
+        for (const Node *item = target->a; item; item = item->next) n++;
+        if (n != all.n) fail(r, "%zu values do not go into %zu names", all.n, n);
+        n = 0;
+        for (const Node *item = target->a; item && !r->failed; item = item->next)
+            assign(r, item, all.items[n++]);
+    }
+}
+
+/* ---- Statements ---- */
+
+typedef enum Flow { GO_ON, BREAK, CONTINUE } Flow;
+
+static Flow run_statements(Render *r, const Node *first);
+
+/* Runs statements in a scope of their own, and returns as a value what they print. */
+static Any run_block(Render *r, const Node *body) {
+    size_t start = r->out->n;
+    Scope *before = scope_open(r, r->scope);
+    run_statements(r, body);
+    r->scope = before;
+    return cut(r, start);
+}
+
+static Flow run_if(Render *r, const Node *node) {
+    for (;;) {
+        if (value_truth(eval(r, node->a))) return run_statements(r, node->body);
+        bool is_elif = node->other && node->other->kind == NODE_IF && node->other->op;
+        if (!is_elif) return run_statements(r, node->other);
+        node = node->other;
+        r->line = node->line;
+        if (!charge(r, 1)) return BREAK;
+    }
+}
+
+/* The items for which the loop's condition holds. */
+static Items select_items(Render *r, const Node *node, Items all) {
+    Any chosen = value_new(r, VALUE_LIST);
+    for (size_t i = 0; i < all.n && !r->failed; i++) {
+        Scope *before = scope_open(r, r->scope);
+        assign(r, node->a, all.items[i]);
+        if (value_truth(eval(r, node->c))) list_push(r, chosen, all.items[i]);
+        r->scope = before;
+    }
+    return r->failed ? (Items){0} : (Items){chosen.items->items, chosen.items->n};
+}
+
+static void run_for(Render *r, const Node *node) {
+    static const String name = {"loop", 4};
+    Any over = eval(r, node->b);
+    Items all = r->failed ? (Items){0} : value_items(r, over);
+    if (node->c) all = select_items(r, node, all);
+    Loop *loop = take(r, sizeof *loop);
+    if (!loop) return;
+    *loop = (Loop){.items = all.items, .n = all.n};
+    Flow flow = GO_ON;
+    for (; loop->index < all.n && flow != BREAK && !r->failed; loop->index++) {
+        Scope *before = scope_open(r, r->scope);
+        scope_set(r, name, (Any){.kind = VALUE_LOOP, .loop = loop});
+        assign(r, node->a, all.items[loop->index]);
+        flow = run_statements(r, node->body);
+        r->scope = before;
+    }
+    if (all.n == 0) {
+        Scope *before = scope_open(r, r->scope);
+        run_statements(r, node->other);
+        r->scope = before;
+    }
+}
+
+static void run_set(Render *r, const Node *node) {
+    Any value = node->b ? eval(r, node->b) : run_block(r, node->body);
+    if (node->c) value = eval_filters(r, node->c, value);
+    assign(r, node->a, value);
+}
+
+/* All values are computed before any of them has its name. */
+static Flow run_with(Render *r, const Node *node) {
+    Any values = value_new(r, VALUE_LIST);
+    for (const Node *set = node->a; set && !r->failed; set = set->next) list_push(r, values, eval(r, set->b));
+    Scope *before = scope_open(r, r->scope);
+    size_t i = 0;
+    for (const Node *set = node->a; set && !r->failed; set = set->next)
+        assign(r, set->a, values.items->items[i++]);
+    Flow flow = run_statements(r, node->body);
+    r->scope = before;
+    return flow;
+}
+
+static Any new_macro(Render *r, const Node *node) {
+    Macro *macro = take(r, sizeof *macro);
+    if (!macro) return value_of_kind(VALUE_UNDEFINED);
+    *macro = (Macro){node, r->scope};
+    return (Any){.kind = VALUE_MACRO, .macro = macro};
+}
+
+static void run_call_block(Render *r, const Node *node) {
+    /* The call is as written, with one keyword more. */
+    Any caller = new_macro(r, node->b);
+    Node with_caller = *node->a;
+    Node value = {.kind = NODE_CONST, .line = node->line, .value = caller};
+    Node argument = {.kind = NODE_ARGUMENT, .text = {"caller", 6}, .a = &value, .next = node->a->args};
+    with_caller.args = &argument;
+    Any text = eval(r, &with_caller);
+    if (!r->failed) emit_value(r, text, false);
+}
+
+static Flow run_statement(Render *r, const Node *node) {
+    Any value;
+    switch ((NodeKind)node->kind) {
+    case NODE_TEXT: emit(r, text_own(node->text.data, node->text.n)); break;
+    case NODE_OUTPUT:
+        value = eval(r, node->a);
+        if (!r->failed) emit_value(r, value, false);
+        break;
+    case NODE_IF: return run_if(r, node);
+    case NODE_FOR: run_for(r, node); break;
+    case NODE_SET: run_set(r, node); break;
+    case NODE_WITH: return run_with(r, node);
+    case NODE_MACRO: scope_set(r, node->text, new_macro(r, node)); break;
+    case NODE_CALL_BLOCK: run_call_block(r, node); break;
+    case NODE_FILTER_BLOCK:
+        value = run_block(r, node->body);
+        value = eval_filters(r, node->a, value);
+        if (!r->failed) emit_value(r, value, false);
+        break;
+    case NODE_BREAK: return BREAK;
+    case NODE_CONTINUE: return CONTINUE;
+    default: fail(r, "an expression is no statement");
+    }
+    return GO_ON;
+}
+
+static Flow run_statements(Render *r, const Node *first) {
+    Flow flow = GO_ON;
+    if (descend(r))
+        for (const Node *node = first; node && flow == GO_ON && charge(r, 1); node = node->next) {
+            r->line = node->line;
+            flow = run_statement(r, node);
+        }
+    r->depth--;
+    return flow;
+}
+
+/* ---- Macros ---- */
+
+/* Gives each parameter its argument, its default, or nothing; counts the keywords that were taken. */
+static void bind_parameters(Render *r, const Node *node, const Args *args, Any rest, Any keywords) {
+    size_t at = 0;
+    for (const Node *p = node->args; p && !r->failed; p = p->next, at++) {
+        const Any *keyword = dict_find(r, keywords, value_own(p->text));
+        Any value = {.kind = VALUE_UNDEFINED, .n = (uint32_t)p->text.n, .text = p->text.data};
+        if (at < args->list.n)
+            value = args->list.items[at];
+        else if (keyword)
+            value = *keyword;
+        else if (p->a)
+            value = eval(r, p->a);
+        if (keyword && at < args->list.n)
+            fail(r, "the argument '%.*s' is given twice", string_shown(p->text), p->text.data);
+        scope_set(r, p->text, value);
+    }
+    for (; at < args->list.n && !r->failed; at++) list_push(r, rest, args->list.items[at]);
+}
+
+Any call_macro(Render *r, const Macro *macro, const Args *args) {
+    static const String caller = {"caller", 6}, varargs = {"varargs", 7}, kwargs = {"kwargs", 6};
+    const Node *node = macro->node;
+    Any rest = value_new(r, VALUE_TUPLE), unknown = value_new(r, VALUE_DICT);
+    List list = args->keywords;
+    Any keywords = {.kind = VALUE_DICT, .items = &list};
+    size_t start = r->out->n;
+    Scope *before = scope_open(r, macro->scope);
+    bind_parameters(r, node, args, rest, keywords);
+    for (size_t i = 0; i < list.n && !r->failed; i += 2) {
+        String name = string_of(list.items[i]);
+        if (string_equals(name, "caller"))
+            scope_set(r, caller, list.items[i + 1]);
+        else if (!find_here(r, r->scope, name))
+            dict_set(r, unknown, list.items[i], list.items[i + 1]);
+    }
+    if (!r->failed && unknown.items->n > 0 && !(node->op & USES_KWARGS)) {
+        String name = string_of(unknown.items->items[0]);
+        fail(r, "macro '%.*s' has no argument '%.*s'", string_shown(node->text), node->text.data,
+             string_shown(name), name.data);
+    }
+    if (!r->failed && rest.items->n > 0 && !(node->op & USES_VARARGS))
+        fail(r, "macro '%.*s' is given too many arguments", string_shown(node->text), node->text.data);
+    if (node->op & USES_VARARGS) scope_set(r, varargs, rest);
+    if (node->op & USES_KWARGS) scope_set(r, kwargs, unknown);
+    run_statements(r, node->body);
+    r->scope = before;
+    return cut(r, start);
+}
+
+/* ---- The face ---- */
+
+/* The source with newlines as Unix writes them, without the last; NULs behind it. */
+static bool copy_source(Template *template, String source) {
+    char *copy = pool_take(&template->pool, source.n + 8);
+    size_t n = 0;
+    if (!copy) return false;
+    for (size_t i = 0; i < source.n; i++) {
+        bool cr = source.data[i] == '\r';
+        if (cr && i + 1 < source.n && source.data[i + 1] == '\n') i++;
+        copy[n++] = cr ? '\n' : source.data[i];
+    }
+    if (n > 0 && copy[n - 1] == '\n') n--;
+    memset(copy + n, 0, source.n + 8 - n);
+    template->source = (String){copy, n};
+    return true;
+}
+
+Template *template_parse(String source, Error *error) {
+    if (source.n > TEMPLATE_MAX_BYTES)
+        return error_set(error, "the chat template has %zu bytes, more than %d", source.n,
+                         TEMPLATE_MAX_BYTES),
+               NULL;
+    Template *template = calloc(1, sizeof *template);
+    if (template) template->pool.most = TEMPLATE_MAX_MEMORY;
+    bool ok = template && copy_source(template, source);
+    if (!ok)
+        error_set(error, "not enough memory for the chat template");
+    else
+        ok = jinja_parse(template, error);
+    if (ok) return template;
+    template_free(template);
+    return NULL;
+}
+
+void template_free(Template *template) {
+    if (template) pool_free(&template->pool);
+    free(template);
+}
+
+/* Names of special tokens, which transformers gives a template, are its own words. */
+static bool is_token_name(String name) {
+    static const char end[] = "_token";
+    size_t n = sizeof end - 1;
+    return name.n > n && memcmp(name.data + name.n - n, end, n) == 0;
+}
+
+bool template_render(const Template *template, const Json *context, int64_t now, TextBuffer *out,
+                     TextBuffer *marks, Error *error) {
+    TextBuffer own_marks = {0};
+    if (!marks) marks = &own_marks;
+    Render r = {.pool = {.most = TEMPLATE_MAX_MEMORY},
+                .out = out,
+                .marks = marks,
+                .out_start = out->n,
+                .marks_start = marks->n,
+                .error = error,
+                .line = 1,
+                .now = now};
+    scope_open(&r, NULL);
+    size_t n = context->kind == JSON_OBJECT ? context->n : 0;
+    for (size_t i = 0; !r.failed && i < n; i++) {
+        String name = json_key(context, i);
+        scope_set(&r, name, value_from_json(&r, json_item(context, i), is_token_name(name)));
+    }
+    scope_open(&r, r.scope);
+    if (!r.failed) run_statements(&r, template->body);
+    if (r.failed) out->n = r.out_start, marks->n = r.marks_start;
+    free(own_marks.data);
+    pool_free(&r.pool);
+    return !r.failed;
+}

@@ -1,0 +1,214 @@
+/*
+ * In Q8_0 a number is scale · q, |q| ≤ 127. The scale is kept in BF16, which has all of a float's range: F16, the scale
+ * of this type in files, would make zeros of small values. Both sums take a block of 32 dimensions at a time, whose q
+ * become floats on the way into a register. Scales come from outside: into a block's part of the scores after its sum,
+ * and into the pattern before the values are summed.
+ */
+#include "layers/kv_cache.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    BLOCK = 32,     /* dimensions that share a scale */
+    QUERIES = 64,   /* whose sums are scaled together, at most */
+    MANY_KEYS = 16, /* from this many on, keys are stored a dimension at a time */
+};
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+size_t kv_bytes(DType dtype, size_t d_head) {
+    if (dtype != DTYPE_Q8_0) return dtype_bytes(dtype, d_head);
+    return d_head + (d_head + BLOCK - 1) / BLOCK * sizeof(uint16_t);
+}
+
+bool kv_cache_open(KvCache *cache, DType dtype, size_t n_heads, size_t d_head, size_t n_ctx,
+                   const Kernels *kernels, Error *error) {
+    *cache = (KvCache){.dtype = dtype, .n_heads = n_heads, .d_head = d_head, .kernels = kernels};
+    if (__builtin_add_overflow(n_ctx, KEY_TILE - 1, &cache->n_room) ||
+        __builtin_mul_overflow(2 * n_heads * kv_bytes(dtype, d_head), cache->n_room / KEY_TILE * KEY_TILE,
+                               &cache->n_bytes))
+        return error_set(
+            error, "no memory has room for a KV cache of %zu positions; ask for a smaller context", n_ctx);
+    cache->n_room = cache->n_room / KEY_TILE * KEY_TILE;
+    if (cache->n_bytes == 0) return true; /* no layer has its heads here */
+    void *tiles = mmap(NULL, cache->n_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (tiles == MAP_FAILED)
+        return error_set(
+            error, "cannot reserve %zu MiB of KV cache for %zu positions: %s; ask for a smaller context",
+            cache->n_bytes >> 20, n_ctx, strerror(errno));
+    cache->tiles = tiles;
+    return true;
+}
+
+void kv_cache_close(KvCache *cache) {
+    if (cache->tiles) munmap(cache->tiles, cache->n_bytes);
+}
+
+/* The tile that begins at position `first`; `all` counts the heads of keys, then those of values. */
+static unsigned char *tile_at(const KvCache *cache, size_t all, size_t first) {
+    return cache->tiles +
+           (all * cache->n_room + first % cache->n_room) * kv_bytes(cache->dtype, cache->d_head);
+}
+
+/* Writes n numbers as floats of the cache's type. */
+static void convert(const KvCache *cache, void *dst, const float *src, size_t n) {
+    if (cache->dtype == DTYPE_F16)
+        cache->kernels->pack_f16(dst, src, n);
+    else
+        memcpy(dst, src, n * sizeof *src);
+}
+
+/* Writes one key as a column of its F16 tile. One call converts 64 numbers; a call each is slow. */
+static void store_key(const KvCache *cache, unsigned char *tile, size_t column, const float *k) {
+    for (size_t i = 0, n; i < cache->d_head; i += n) {
+        uint16_t halves[KEY_TILE], *to = (uint16_t *)(void *)tile + i * KEY_TILE + column;
+        n = smaller(KEY_TILE, cache->d_head - i);
+        cache->kernels->pack_f16(halves, k + i, n);
+        for (size_t j = 0; j < n; j++) to[j * KEY_TILE] = halves[j];
+    }
+}
+
+/* Writes n keys as the columns of a tile of floats from `column` on. */
+static void store_keys(const KvCache *cache, unsigned char *tile, size_t column, const float *k,
+                       size_t stride, size_t n) {
+    if (n < MANY_KEYS && cache->dtype == DTYPE_F16) {
+        for (size_t j = 0; j < n; j++) store_key(cache, tile, column + j, k + j * stride);
+        return;
+    }
+    for (size_t i = 0; i < cache->d_head; i++) {
+        float row[KEY_TILE];
+        for (size_t j = 0; j < n; j++) row[j] = k[j * stride + i];
+        convert(cache, tile + dtype_bytes(cache->dtype, i * KEY_TILE + column), row, n);
+    }
+}
+
+/*
+ * Rounds n ≤ BLOCK numbers to q and returns their scale: max |x| / 127, rounded up to BF16. If an x is infinite or NaN,
+ * so is the scale.
+ */
+static uint16_t quantise(int8_t *q, const float *x, size_t n) {
+    int32_t bits, largest = 0; /* of max |x|: bits order sizes as numbers do, and NaN comes last */
+    float step;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= INT32_MAX;
+        largest = bits > largest ? bits : largest;
+    }
+    memcpy(&step, &largest, sizeof step);
+    step /= 127;
+    memcpy(&bits, &step, sizeof bits);
+    if (step < INFINITY) bits += 0xffff;
+    bits &= ~0xffff;
+    memcpy(&step, &bits, sizeof step);
+    const float divisor = step > 0 ? step : 1;
+    for (size_t i = 0; i < n; i++) {
+        float shifted = x[i] / divisor + 0x1.8p23f; /* whose last bits are the nearest integer */
+        int32_t rounded;
+        memcpy(&rounded, &shifted, sizeof rounded);
+        q[i] = (int8_t)rounded;
+    }
+    return (uint16_t)(bits >> 16);
+}
+
+/* Writes a key, or a value, in Q8_0. */
+static void store_q8(const KvCache *cache, unsigned char *tile, bool is_key, size_t at, const float *x) {
+    uint16_t *scales = (uint16_t *)(void *)(tile + cache->d_head * KEY_TILE) + at;
+    int8_t q[BLOCK], *to = (int8_t *)tile;
+    for (size_t i = 0, n; i < cache->d_head; i += n, to += n * KEY_TILE, scales += KEY_TILE) {
+        n = smaller(BLOCK, cache->d_head - i);
+        *scales = quantise(q, x + i, n);
+        for (size_t j = 0; j < n; j++) to[is_key ? j * KEY_TILE + at : at * n + j] = q[j];
+    }
+}
+
+void kv_store(const KvCache *cache, size_t head, size_t position, const float *k, const float *v,
+              size_t stride, size_t n) {
+    for (size_t done = 0, at, m; done < n; done += m, k += m * stride, v += m * stride) {
+        at = (position + done) % KEY_TILE;
+        m = smaller(KEY_TILE - at, n - done);
+        unsigned char *keys = tile_at(cache, head, position + done - at),
+                      *values = tile_at(cache, cache->n_heads + head, position + done - at);
+        if (cache->dtype == DTYPE_Q8_0) {
+            for (size_t j = 0; j < m; j++) store_q8(cache, keys, true, at + j, k + j * stride);
+            for (size_t j = 0; j < m; j++) store_q8(cache, values, false, at + j, v + j * stride);
+            continue;
+        }
+        store_keys(cache, keys, at, k, stride, m);
+        for (size_t j = 0; j < m; j++)
+            convert(cache, values + (at + j) * kv_bytes(cache->dtype, cache->d_head), v + j * stride,
+                    cache->d_head);
+    }
+}
+
+/* Weighted sums of rows of the cache, [n_v][d] from v on: z[t][i] += Σ_j p[t][j]·v[j][i] for t < n, i < d. */
+static void add_sums(const KvCache *cache, bool few, float *z, size_t z_stride, const float *p,
+                     size_t p_stride, size_t n, const void *v, size_t n_v, size_t d) {
+    const Kernels *kernels = cache->kernels;
+    const DType dtype = cache->dtype == DTYPE_Q8_0 ? DTYPE_I8 : cache->dtype;
+    few = few && kernels->few_sums;
+    (few ? kernels->few_sums : kernels->weighted_sums)(z, z_stride, p, p_stride, n, dtype, v, d, n_v, d);
+}
+
+/* The scales of block b of a tile, as floats. */
+static void unpack_scales(const KvCache *cache, float scales[KEY_TILE], const unsigned char *tile, size_t b) {
+    const unsigned char *from = tile + (cache->d_head + b * sizeof(uint16_t)) * KEY_TILE;
+    cache->kernels->unpack(scales, DTYPE_BF16, from, KEY_TILE);
+}
+
+void kv_scores(const KvCache *cache, size_t head, size_t first, const float *q, size_t n, bool few,
+               float *scores) {
+    const unsigned char *keys = tile_at(cache, head, first);
+    const size_t d_head = cache->d_head;
+    memset(scores, 0, n * KEY_TILE * sizeof *scores);
+    if (cache->dtype != DTYPE_Q8_0) {
+        add_sums(cache, few, scores, KEY_TILE, q, d_head, n, keys, d_head, KEY_TILE);
+        return;
+    }
+    for (size_t i = 0; i < d_head; i += BLOCK) {
+        _Alignas(64) float scale[KEY_TILE], sums[QUERIES * KEY_TILE];
+        unpack_scales(cache, scale, keys, i / BLOCK);
+        for (size_t t = 0, m; t < n; t += m) {
+            m = smaller(QUERIES, n - t);
+            memset(sums, 0, m * KEY_TILE * sizeof *sums);
+            add_sums(cache, few, sums, KEY_TILE, q + t * d_head + i, d_head, m, keys + i * KEY_TILE,
+                     smaller(BLOCK, d_head - i), KEY_TILE);
+            cache->kernels->add_scaled(scores + t * KEY_TILE, sums, scale, m, KEY_TILE);
+        }
+    }
+}
+
+void kv_add_values(const KvCache *cache, size_t head, size_t first, size_t n_keys, const float *pattern,
+                   size_t n, bool few, float *z) {
+    const unsigned char *values = tile_at(cache, cache->n_heads + head, first);
+    const size_t d_head = cache->d_head;
+    if (cache->dtype != DTYPE_Q8_0) {
+        add_sums(cache, few, z, d_head, pattern, KEY_TILE, n, values, n_keys, d_head);
+        return;
+    }
+    for (size_t i = 0; i < d_head; i += BLOCK) {
+        _Alignas(64) float scale[KEY_TILE], scaled[QUERIES * KEY_TILE];
+        unpack_scales(cache, scale, values, i / BLOCK);
+        for (size_t t = 0, m; t < n; t += m) {
+            m = smaller(QUERIES, n - t);
+            memset(scaled, 0, m * KEY_TILE * sizeof *scaled);
+            cache->kernels->add_scaled(scaled, pattern + t * KEY_TILE, scale, m, KEY_TILE);
+            add_sums(cache, few, z + t * d_head + i, d_head, scaled, KEY_TILE, m, values + i * KEY_TILE,
+                     n_keys, smaller(BLOCK, d_head - i));
+        }
+    }
+}
+
+/* A value is the sum in which it alone has weight. */
+void kv_values(const KvCache *cache, size_t head, size_t n, float *values) {
+    memset(values, 0, n * cache->d_head * sizeof *values);
+    for (size_t i = 0; i < n; i++) {
+        float alone[KEY_TILE] = {0};
+        size_t first = i / KEY_TILE * KEY_TILE;
+        alone[i - first] = 1;
+        kv_add_values(cache, head, first, i - first + 1, alone, 1, true, values + i * cache->d_head);
+    }
+}

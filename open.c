@@ -1,0 +1,53 @@
+/* The formats that are read. A page reads GGUF alone: wasm/left_out.c has the others, which know no file there. */
+#include "open.h"
+
+#include "checkpoint/format.h"
+#include "hub/folder.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const Format *const formats[] = {&format_gguf,   &format_safetensors,    &format_torch,
+                                        &format_llmc,   &format_llmc_tokenizer, &format_llama2c_tokenizer,
+                                        &format_llama2c};
+
+/* Maps what lies at the checkpoint's path and lets its format fill in all but what is sorted. */
+static bool read_format(Checkpoint *checkpoint, Error *error) {
+    struct stat status;
+    if (stat(checkpoint->path, &status) == 0 && S_ISDIR(status.st_mode))
+        return folder_read(checkpoint, checkpoint->path, NULL, error);
+    const MappedFile *file = checkpoint_map(checkpoint, checkpoint->path, error);
+    if (!file) return false;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i]->recognise(file->bytes, file->n_bytes)) return formats[i]->read(checkpoint, error);
+    return refuse_foreign(file, error);
+}
+
+/* Opens what is at path, with what `begin` says of how. */
+static Checkpoint *open_as(const char *path, Checkpoint begin, Error *error) {
+    Checkpoint *checkpoint = malloc(sizeof *checkpoint);
+    if (checkpoint) *checkpoint = begin;
+    if (!checkpoint || !(checkpoint->path = strdup(path))) {
+        error_set(error, "%s: not enough memory", path);
+        goto fail;
+    }
+    if (read_format(checkpoint, error) && checkpoint_index(checkpoint, error)) return checkpoint;
+fail:
+    checkpoint_close(checkpoint);
+    return NULL;
+}
+
+Checkpoint *checkpoint_open(const char *path, Error *error) {
+    return checkpoint_open_with(path, NULL, NULL, error);
+}
+
+Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *user, Error *error) {
+    return open_as(path, (Checkpoint){.progress = progress, .user = user}, error);
+}
+
+Checkpoint *checkpoint_open_vocabulary(const char *path, Error *error) {
+    Error why;
+    Checkpoint *checkpoint = checkpoint_open(path, error);
+    return checkpoint ? checkpoint : open_as(path, (Checkpoint){.vocabulary_only = true}, &why);
+}
