@@ -1,6 +1,6 @@
 /* Memory for vectors of floats, and large blocks. */
-#ifndef ATTN_ALIGNED_H
-#define ATTN_ALIGNED_H
+#ifndef ATTN_MEMORY_H
+#define ATTN_MEMORY_H
 
 #include <stddef.h>
 

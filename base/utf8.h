@@ -1,6 +1,6 @@
 /* UTF-8, and which characters a terminal may be given. */
-#ifndef ATTN_UNICODE_H
-#define ATTN_UNICODE_H
+#ifndef ATTN_UTF8_H
+#define ATTN_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Readers of formats other than GGUF make these: metadata and tensors under GGUF's names. For this folder only. */
-#ifndef ATTN_MAKE_H
-#define ATTN_MAKE_H
+#ifndef ATTN_BUILDER_H
+#define ATTN_BUILDER_H
 
 #include "format.h"
 

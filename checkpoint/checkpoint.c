@@ -1,6 +1,6 @@
 /*
- * Opening a checkpoint: let the format that recognises it fill in tensors and metadata (formats.c), then check what
- * holds for every format. Below that, the look-ups.
+ * Its memory and files; what holds for every format, checked once a reader has filled in tensors and metadata; and below
+ * that, the look-ups.
  */
 #include "format.h"
 

@@ -98,7 +98,7 @@ static const char *describe(Head head) {
         if (has_at(head, magics[i].offset, magics[i].magic)) return magics[i].what;
     if (has_at(head, 0, "PK\003\004"))
         return contains(head, "data.pkl") ? "a PyTorch file" NO_CONFIG
-                                            " (scripts/export.py converts what scripts/train.py made)"
+                                            " (scripts/train/export.py converts what scripts/train/train.py made)"
                                           : "a zip archive; unpack it first";
     if (is_safetensors(head.bytes, head.n)) return "a safetensors file" NO_CONFIG;
     if (head.n > 1 && head.bytes[0] == 0x80 && head.bytes[1] >= 2 && head.bytes[1] <= 5) /* its protocol */

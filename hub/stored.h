@@ -1,6 +1,6 @@
 /* The tensors of a folder's files, under the names and shapes that these give them. For this folder only. */
-#ifndef ATTN_SHELF_H
-#define ATTN_SHELF_H
+#ifndef ATTN_STORED_H
+#define ATTN_STORED_H
 
 #include "base/json.h"
 #include "checkpoint/format.h"

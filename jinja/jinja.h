@@ -1,7 +1,8 @@
 /*
  * The parts of template.h's interpreter share this: the tree that parse.c makes of a source, and the values that
  * template.c (statements), eval.c (expressions), and filters.c, strings.c and functions.c
- * compute with it.
+ * compute with it. Those and json.c call each other, for a filter has arguments, and a macro
+ * is called like a function: recursion is what templates are made of, and `descend` bounds it.
  *
  * Nothing is freed before the end: nodes and values lie in a Pool. The first error is kept (`failed`); whatever is
  * computed afterwards is undefined, at once, so that nobody needs to look.

@@ -1,6 +1,6 @@
 /* A web page in one file: the template, style and script that the program carries, around some data. */
-#ifndef ATTN_PAGE_H
-#define ATTN_PAGE_H
+#ifndef ATTN_HTML_H
+#define ATTN_HTML_H
 
 #include "checkpoint/checkpoint.h"
 

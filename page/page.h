@@ -2,8 +2,8 @@
  * The view `view` in its parts: page.c gathers the numbers, json.c writes them as JSON, file.c puts that into a
  * page, or draws a figure, which is a file.
  */
-#ifndef ATTN_VIEWS_PAGE_H
-#define ATTN_VIEWS_PAGE_H
+#ifndef ATTN_PAGE_H
+#define ATTN_PAGE_H
 
 #include "cli/output.h"
 #include "measures/ablation.h"

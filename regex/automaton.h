@@ -1,6 +1,6 @@
 /* A regular expression as nodes of an automaton: what regex/pattern.c makes its tables of. For pattern.c only. */
-#ifndef ATTN_PROGRAM_H
-#define ATTN_PROGRAM_H
+#ifndef ATTN_AUTOMATON_H
+#define ATTN_AUTOMATON_H
 
 #include "base/error.h"
 #include "base/text.h"

@@ -1,6 +1,6 @@
-/* Reads the sets of characters in a regular expression: \s, \p{L}, [^a-z]. For program.c only. */
-#ifndef ATTN_READER_H
-#define ATTN_READER_H
+/* Reads the sets of characters in a regular expression: \s, \p{L}, [^a-z]. For automaton.c only. */
+#ifndef ATTN_CLASSES_H
+#define ATTN_CLASSES_H
 
 #include "base/error.h"
 #include "base/text.h"

@@ -86,4 +86,4 @@ coverage:
 	-LLVM_PROFILE_FILE='$(CURDIR)/build/coverage/counts/%c%m.profraw' ATTN_LONG_TESTS=1 $(MAKE) test COVERAGE=1 \
 	    CC='$(if $(findstring clang,$(CC)),$(CC),clang)' BUILD=build/coverage RUN=build/coverage/run \
 	    TESTS='$(patsubst build/%,build/coverage/%,$(filter-out $(NOT_COVERING),$(TESTS)))'
-	scripts/coverage.py build/coverage tests/coverage.txt
+	scripts/checks/coverage.py build/coverage tests/coverage.txt

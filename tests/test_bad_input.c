@@ -58,7 +58,7 @@ static void test_other_formats(void) {
         {safetensors, sizeof safetensors - 1, "a safetensors file without the config.json",
          "download its whole folder"},
         {huge, sizeof huge - 1, "not a checkpoint", "by its content"}, /* a header of 2^48 bytes */
-        {torch, sizeof torch - 1, "a PyTorch file without the config.json", "(scripts/export.py"},
+        {torch, sizeof torch - 1, "a PyTorch file without the config.json", "(scripts/train/export.py"},
         {zip, 0, "a zip archive", "unpack it first"},
         {"\x80\x02}q", 0, "a Python pickle, as PyTorch wrote before version 1.6", "torch.save it again"},
         {"\x80\x05\x95\x10", 0, "a Python pickle", "as safetensors"},

@@ -211,7 +211,7 @@ static void test_unpack(void) {
     }
 }
 
-/* Random blocks, scales that are not finite among them, and what ggml's own reader makes of them (scripts/blocks.py). */
+/* Random blocks, scales that are not finite among them, and what ggml's own reader makes of them (scripts/expect/blocks.py). */
 static void test_unpack_as_ggml(void) {
     Error error;
     Checkpoint *checkpoint = checkpoint_open("tests/data/blocks.gguf", &error);

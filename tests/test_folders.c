@@ -1,6 +1,6 @@
 /*
  * Hugging Face folders against the GGUF files with the same weights: names, shapes, values and keys, and what the model
- * computes. scripts/folders.py makes the folders, from what transformers' classes call things; in tests/data/torch are some
+ * computes. scripts/expect/folders.py makes the folders, from what transformers' classes call things; in tests/data/torch are some
  * whose weights PyTorch wrote.
  */
 #include "checkpoint/checkpoint.h"
@@ -514,7 +514,7 @@ static void test_same_logits(void) {
         if (!models[i].other_rope) compare_logits(models[i].name, folder_of(i, ""), 2e-5);
 }
 
-/* What torch.save itself has written (scripts/torch_folders.py): F32, masks, a tied head. */
+/* What torch.save itself has written (scripts/expect/torch_folders.py): F32, masks, a tied head. */
 static void test_torch(void) {
     Error error = {{0}};
     Checkpoint *gguf = checkpoint_open(REFERENCE "gpt_neo.gguf", &error),
@@ -566,7 +566,7 @@ static void test_torch_parts(void) {
 
 int main(void) {
     char command[16384];
-    size_t n = (size_t)snprintf(command, sizeof command, "python3 scripts/folders.py");
+    size_t n = (size_t)snprintf(command, sizeof command, "python3 scripts/expect/folders.py");
     RUN(test_torch);
     RUN(test_torch_parts);
     scratch_begin();
@@ -582,7 +582,7 @@ int main(void) {
         n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "%s.gguf %s/%s-cut", cut[i].name,
                               scratch_folder, cut[i].name);
     if (system(command) != 0) {
-        printf("skipped: python3 scripts/folders.py does not run\n");
+        printf("skipped: python3 scripts/expect/folders.py does not run\n");
         test_skipped++;
         return test_end();
     }

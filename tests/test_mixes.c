@@ -1,5 +1,5 @@
 /*
- * Every tensor gets the type that llama-quantize gives it: tests/data/mixes.txt, made by scripts/mixes.py, has that for
+ * Every tensor gets the type that llama-quantize gives it: tests/data/mixes.txt, made by scripts/expect/mixes.py, has that for
  * models of several shapes. Here they are made again, their layers the other way round, and choose_types is asked.
  */
 #define _GNU_SOURCE /* memmem */

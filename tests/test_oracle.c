@@ -380,7 +380,7 @@ static void test_folders_quantised(void) {
         static float logits[N_LOGITS], expected[N_LOGITS];
         const char *name = families[i].name;
         snprintf(command, sizeof command,
-                 "rm -rf '%s' && python3 scripts/folders.py tests/data/reference/%s.gguf '%s'", folder, name,
+                 "rm -rf '%s' && python3 scripts/expect/folders.py tests/data/reference/%s.gguf '%s'", folder, name,
                  folder);
         bool made = system(command) == 0 && quantise(program ? program : "./quantize", how, folder, file);
         CHECK(made, "no BF16 of a folder of %s", name);

@@ -1,6 +1,6 @@
 /*
- * Patterns: tests/data/tokenizer/patterns.cases, which scripts/pattern_cases.py makes with another engine; categories, as
- * scripts/unicode.py counts them; bytes that are no UTF-8; what is refused; and that time is linear, for texts and
+ * Patterns: tests/data/tokenizer/patterns.cases, which scripts/expect/pattern_cases.py makes with another engine; categories, as
+ * scripts/tables/unicode.py counts them; bytes that are no UTF-8; what is refused; and that time is linear, for texts and
  * expressions on which backtracking is not.
  */
 #include "base/text.h"
@@ -135,7 +135,7 @@ static void test_pres(void) {
 
 static void fnv1a(uint64_t *hash, unsigned value) { *hash = (*hash ^ value) * 0x100000001b3u; }
 
-/* FNV-1a over the indices of all code points, as scripts/unicode.py prints it. */
+/* FNV-1a over the indices of all code points, as scripts/tables/unicode.py prints it. */
 static void test_categories(void) {
     static const char *const categories = "LuLlLtLmLoMnMcMeNdNlNoPcPdPsPePiPfPoSmScSkSoZsZlZpCcCfCsCoCn";
     static const char *const scripts[] = {"Arabic", "Cyrillic", "Devanagari", "Greek",    "Han",

@@ -200,7 +200,7 @@ never='"normalizer":{"type":"Replace","pattern":{"String":" "},"content":"▁"}'
 letters='"?","vocab":{"<s>":0,"?":1,"▁":2,"a":3,"e":4,"A":5,"▁a":6},"merges":["▁ a"]'
 bytes='"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false}'
 spelt='null,"vocab":{"<s>":0,"?":1,"Ġ":2,"a":3,"e":4,"A":5,"Ċ":6,"Ì":7,"ģ":8,"Ã":9,"©":10,"Ġa":11},"merges":["Ġ a"]'
-if python3 scripts/folders.py tests/data/reference/lfm2.gguf "$tmp/folder" 2>/dev/null; then
+if python3 scripts/expect/folders.py tests/data/reference/lfm2.gguf "$tmp/folder" 2>/dev/null; then
     tokenizer "$first" Fuse "$letters"
     try "$tmp/folder" "$out" F32
     has [ "$code" -eq 0 ]
@@ -226,7 +226,7 @@ if python3 scripts/folders.py tests/data/reference/lfm2.gguf "$tmp/folder" 2>/de
     has one_line "$differ characters that NFC composes\$"
 else
     skipped=$((skipped + 17))
-    echo "skipped: python3 scripts/folders.py does not run"
+    echo "skipped: python3 scripts/expect/folders.py does not run"
 fi
 
 # llama2.c's models become GGUF, with their vocabulary.

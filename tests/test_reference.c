@@ -1,5 +1,5 @@
 /*
- * The engine against PyTorch: scripts/reference.py made the checkpoints in tests/data/reference and, for
+ * The engine against PyTorch: scripts/expect/reference.py made the checkpoints in tests/data/reference and, for
  * each NAME.gguf, what it must compute (NAME.expected.gguf): every probe site at some positions, all
  * logits, logits of runs with an edit. Each test goes through all checkpoints. Sites are compared in the order of
  * the forward pass, so the failure that is printed is the first site that went wrong.

@@ -1,5 +1,5 @@
 /*
- * The study program against PyTorch: scripts/study_reference.py wrote, for each case in tests/data/study, the
+ * The study program against PyTorch: scripts/expect/study_reference.py wrote, for each case in tests/data/study, the
  * arguments and what the program's JSON must hold; and for dump the arrays. Each test runs the program on all
  * cases of a command.
  */

@@ -1,5 +1,5 @@
 /*
- * Templates: what Python's jinja2 and npm's @huggingface/jinja give (scripts/template_cases.py, which made
+ * Templates: what Python's jinja2 and npm's @huggingface/jinja give (scripts/expect/template_cases.py, which made
  * tests/data/templates), what is refused and how it is said, and programs that would never end.
  */
 #include "cli/program.h"
@@ -55,7 +55,7 @@ static void test_cases(void) {
     json_free(cases);
 }
 
-/* '…'.format(value), as Python has it (scripts/format_cases.py). */
+/* '…'.format(value), as Python has it (scripts/expect/format_cases.py). */
 static void test_formats(void) {
     static const char source[] = "{{ c[0].format(c[1]) }}";
     Json *cases = read_json("tests/data/templates/formats.json");

@@ -1,6 +1,6 @@
 /*
  * The tokenizer against ids from other implementations: llama.cpp's test vectors for GPT-2's and Llama 2's
- * vocabularies (../shared/data), and tests/data/tokenizer, which scripts/tokenizer_cases.py makes. Then what
+ * vocabularies (../shared/data), and tests/data/tokenizer, which scripts/expect/tokenizer_cases.py makes. Then what
  * holds for any bytes.
  */
 #include "base/utf8.h"
@@ -20,7 +20,7 @@ static TextBuffer decode(const Tokenizer *tokenizer, Tokens tokens, bool special
     return out;
 }
 
-/* Checks every line of a file that scripts/tokenizer_cases.py describes. */
+/* Checks every line of a file that scripts/expect/tokenizer_cases.py describes. */
 static void check_cases(const char *vocabulary, const char *cases) {
     Opened opened = open_tokenizer(vocabulary);
     size_t n, n_cases = 0;
@@ -59,7 +59,7 @@ static void test_cases_sentencepiece(void) {
     check_cases(sentencepiece, "tests/data/tokenizer/sentencepiece.cases");
 }
 
-/* scripts/tokenizer_folders.py: tokenizer.model by SentencePiece, vocab.json and merges.txt by the plain loop. */
+/* scripts/expect/tokenizer_folders.py: tokenizer.model by SentencePiece, vocab.json and merges.txt by the plain loop. */
 static void test_cases_folders(void) {
     check_cases("tests/data/tokenizer/folders/fallback", "tests/data/tokenizer/folders/fallback.cases");
     check_cases("tests/data/tokenizer/folders/plain", "tests/data/tokenizer/folders/plain.cases");

@@ -1,6 +1,6 @@
 /*
  * tokenizer.json: ids and texts against Hugging Face's own library (tests/data/tokenizer/json.cases, which
- * scripts/tokenizer_json.js makes), normal forms against Python's unicodedata, what is refused, and hostile texts.
+ * scripts/expect/tokenizer_json.js makes), normal forms against Python's unicodedata, what is refused, and hostile texts.
  */
 #include "open.h"
 #include "tokenizer.h"
@@ -189,7 +189,7 @@ static uint64_t fnv1a(uint64_t hash, TextBuffer text) {
     return hash;
 }
 
-/* What scripts/mappings.py prints: each character between letters and marks that it may compose with, or change places. */
+/* What scripts/tables/mappings.py prints: each character between letters and marks that it may compose with, or change places. */
 static void test_normal_forms(void) {
     static const uint64_t expected[] = {[FORM_NFC] = 0xc1bdb5be7ed3ef10u,
                                         [FORM_NFD] = 0x46e517461ef2f72du,

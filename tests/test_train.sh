@@ -48,15 +48,15 @@ for name, n in ("wiki-train", 60), ("books-train", 40), ("wiki-val", 2), ("books
 END
 
 corpus() { # FOLDER TOKENS
-    "$python" "$scripts/corpus.py" text -o "$1" --extra text/extra.txt --repeat 2 --vocab "$2" --jobs 1
+    "$python" "$scripts/train/corpus.py" text -o "$1" --extra text/extra.txt --repeat 2 --vocab "$2" --jobs 1
 }
 train() { # FOLDER OPTION...
-    "$python" "$scripts/train.py" data --preset tiny --steps 6 -o "$@"
+    "$python" "$scripts/train/train.py" data --preset tiny --steps 6 -o "$@"
 }
 
 # Killed without a warning as soon as there is a checkpoint (one is written after each step), then resumed.
 train_killed() { # FOLDER OPTION...
-    "$python" "$scripts/train.py" data --preset tiny --steps 6 -o "$@" >killed.log 2>&1 &
+    "$python" "$scripts/train/train.py" data --preset tiny --steps 6 -o "$@" >killed.log 2>&1 &
     while [ ! -e "$1/checkpoint.pt" ] && kill -0 $! 2>/dev/null; do sleep 0.02; done
     kill -9 $! 2>/dev/null
     wait $! 2>/dev/null
@@ -64,7 +64,7 @@ train_killed() { # FOLDER OPTION...
 }
 
 same_weights() { # FOLDER FOLDER
-    PYTHONPATH="$scripts" "$python" - "$@" <<'END'
+    PYTHONPATH="$scripts/train" "$python" - "$@" <<'END'
 import sys
 import torch
 from export import load
@@ -75,7 +75,7 @@ END
 
 # Attention in blocks is attention; Muon moves a matrix by its momentum's U V^T, and each of Q, K and V for itself.
 pieces_of_training() {
-    PYTHONPATH="$scripts" "$python" - <<'END'
+    PYTHONPATH="$scripts/train" "$python" - <<'END'
 import math
 import torch
 from train import Muon, attention_in_blocks
@@ -101,7 +101,7 @@ END
 # gradients.c against autograd in F32: losses within 1e-4, gradients within what bf16 costs (autograd's own differ by 1 %).
 fused_gradients() {
     grep -q avx512_bf16 /proc/cpuinfo || { echo "no AVX-512 with BF16 here"; return 0; }
-    PYTHONPATH="$scripts" "$python" - <<'END'
+    PYTHONPATH="$scripts/train" "$python" - <<'END'
 import dataclasses, pathlib
 import torch
 from train import PRESETS, Gradients, Model
@@ -135,8 +135,8 @@ END
 
 # What is held out must not stand in the text, and each line of the pairs is what it says.
 tasks() {
-    "$python" "$scripts/tasks.py" text -n 3000 -o tasks.txt && "$python" "$scripts/tasks.py" pairs -n 60 -o pairs &&
-        PYTHONPATH="$scripts" "$python" - <<'END'
+    "$python" "$scripts/train/tasks.py" text -n 3000 -o tasks.txt && "$python" "$scripts/train/tasks.py" pairs -n 60 -o pairs &&
+        PYTHONPATH="$scripts/train" "$python" - <<'END'
 import re
 import tasks
 from tasks import MEN, TASKS, WOMEN, kept, sum_held_out
@@ -170,18 +170,18 @@ END
 
 # The measures run; options behind -- reach run, and a mistyped one of its own is refused.
 speaks() {
-    "$python" "$scripts/speak.py" Q8_0.gguf --run "$RUN" --only texts --seeds 1 -o spoken -- --temp 0 -n 3 >measured &&
+    "$python" "$scripts/train/speak.py" Q8_0.gguf --run "$RUN" --only texts --seeds 1 -o spoken -- --temp 0 -n 3 >measured &&
         grep -q '^texts that end a sentence  ' measured && [ "$(grep -c '^\[' spoken)" -eq 20 ] &&
         [ "$(wc -c <spoken)" -lt 1500 ] && # three tokens each, not sixty
-        "$python" "$scripts/speak.py" "$scripts/../weights/model.gguf" --run "$RUN" --only tasks -n 1 | grep -c '^task ' | grep -qx 9 &&
-        ! "$python" "$scripts/speak.py" Q8_0.gguf --temp 1 2>/dev/null
+        "$python" "$scripts/train/speak.py" "$scripts/../weights/model.gguf" --run "$RUN" --only tasks -n 1 | grep -c '^task ' | grep -qx 9 &&
+        ! "$python" "$scripts/train/speak.py" Q8_0.gguf --temp 1 2>/dev/null
 }
 
 # A folder of passages, each twice, and other documents once.
 corpus_of_folder() {
     mkdir -p passages && cp text/extra.txt passages/a.txt && printf 'one more\n' >passages/b.txt && printf 'but once\n' >once.txt &&
-        cp -r data folder && "$python" "$scripts/corpus.py" text -o folder --extra passages --once once.txt --repeat 2 --jobs 1 &&
-        PYTHONPATH="$scripts" "$python" - <<'END'
+        cp -r data folder && "$python" "$scripts/train/corpus.py" text -o folder --extra passages --once once.txt --repeat 2 --jobs 1 &&
+        PYTHONPATH="$scripts/train" "$python" - <<'END'
 import numpy as np
 from tokenizer import Tokenizer
 tokenizer = Tokenizer.load("folder/tokenizer.json")
@@ -192,7 +192,7 @@ END
 
 # Our passages are what their description says.
 passages() {
-    "$python" - "$scripts/passages" <<'END'
+    "$python" - "$scripts/train/passages" <<'END'
 import pathlib, sys
 openings, n_bytes = [], 0
 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.txt")):
@@ -210,19 +210,19 @@ END
 
 # What options say of sampling stands in the file, in llama.cpp's types, and nothing else does.
 export_of_sampling() {
-    "$python" "$scripts/export.py" whole/checkpoint.pt -o sampled.gguf --temp 0.6 --top-k 30 --top-p 0.9 --min-p 0.05 \
+    "$python" "$scripts/train/export.py" whole/checkpoint.pt -o sampled.gguf --temp 0.6 --top-k 30 --top-p 0.9 --min-p 0.05 \
         --repeat-penalty 1.25 --repeat-last-n 48 &&
-        "$python" "$scripts/export.py" whole/checkpoint.pt -o cold.gguf --temp 0 &&
+        "$python" "$scripts/train/export.py" whole/checkpoint.pt -o cold.gguf --temp 0 &&
         "$RUN" sampled.gguf --info | grep -x "sampling     temp 0.6 (file), top-k 30 (file), top-p 0.9 (file), \
 min-p 0.05 (file), repeat-penalty 1.25 (file), repeat-last-n 48 (file)" &&
         "$RUN" cold.gguf --info | grep -x "sampling     temp 0 (file), top-p 0.95" &&
         "$RUN" Q8_0.gguf --info | grep -x "sampling     temp 0.8, top-p 0.95" &&
-        ! "$python" "$scripts/export.py" whole/checkpoint.pt -o hot.gguf --top-p 1.5 && [ ! -e hot.gguf ] &&
-        "$python" "$scripts/export.py" whole/checkpoint.pt -o all.gguf --repeat-penalty 1.25 --repeat-last-n -1 &&
+        ! "$python" "$scripts/train/export.py" whole/checkpoint.pt -o hot.gguf --top-p 1.5 && [ ! -e hot.gguf ] &&
+        "$python" "$scripts/train/export.py" whole/checkpoint.pt -o all.gguf --repeat-penalty 1.25 --repeat-last-n -1 &&
         "$RUN" all.gguf --info | grep "repeat-last-n 1048576 (file)" &&
-        { "$python" "$scripts/export.py" whole/checkpoint.pt -o hot.gguf --top-k 99999999999 2>&1 || true; } |
+        { "$python" "$scripts/train/export.py" whole/checkpoint.pt -o hot.gguf --top-k 99999999999 2>&1 || true; } |
         grep "top-k: 99999999999 is not in -1 to 1e+09" &&
-        PYTHONPATH="$scripts" "$python" - <<'END'
+        PYTHONPATH="$scripts/train" "$python" - <<'END'
 import numpy as np
 import gguf
 def sampling(path):
@@ -238,7 +238,7 @@ END
 
 # Merges and tokens of the trainer, counted again from the definition, pair by pair.
 plain_bpe() {
-    PYTHONPATH="$scripts" "$python" - <<'END'
+    PYTHONPATH="$scripts/train" "$python" - <<'END'
 from collections import Counter
 from tokenizer import BYTES, Tokenizer, count_pieces, documents, replace, spell, train
 counts = count_pieces(documents("text/wiki-train.txt"))
@@ -263,7 +263,7 @@ END
 # The resumed run must have logged what the other did, and the bits per byte be those that train.py's rule gives when
 # it is followed token by token.
 log_and_bits() {
-    PYTHONPATH="$scripts" "$python" - <<'END'
+    PYTHONPATH="$scripts/train" "$python" - <<'END'
 import json, math
 import numpy as np, torch
 from export import load
@@ -284,7 +284,7 @@ END
 
 # With a learning rate of 0 a run that begins with an exported model must end with its very weights.
 train_from() {
-    "$python" "$scripts/train.py" data -o from --from F32.gguf --preset tiny --steps 1 --learning-rate 0 &&
+    "$python" "$scripts/train/train.py" data -o from --from F32.gguf --preset tiny --steps 1 --learning-rate 0 &&
         same_weights whole from && "$python" - <<'END'
 import json
 whole, result = (json.load(open(f"{run}/result.json")) for run in ("whole", "from"))
@@ -293,14 +293,14 @@ END
 }
 
 extracted() {
-    "$python" "$scripts/tokenizer.py" extract F32.gguf -o extracted.json && cmp data/tokenizer.json extracted.json
+    "$python" "$scripts/train/tokenizer.py" extract F32.gguf -o extracted.json && cmp data/tokenizer.json extracted.json
 }
 
 # refused_from WORDS DATA MODEL OPTION…: such a start is refused in one line.
 refused_from() {
     words=$1 data=$2 model=$3
     shift 3
-    ! "$python" "$scripts/train.py" "$data" -o refused --preset tiny --from "$model" "$@" 2>refusal &&
+    ! "$python" "$scripts/train/train.py" "$data" -o refused --preset tiny --from "$model" "$@" 2>refusal &&
         cat refusal && [ "$(wc -l <refusal)" -eq 1 ] && grep -q "^$model: $words" refusal
 }
 
@@ -319,7 +319,7 @@ check "training by Muon" train muon --optimizer muon
 check "training by Muon killed and resumed" train_killed muon_killed --optimizer muon
 check "the same weights after a kill, by Muon" same_weights muon muon_killed
 for dtype in F32 Q8_0; do # export.py has the tolerances: 1e-4 for the logits and bits per byte in F32
-    check "export $dtype" "$python" "$scripts/export.py" whole/checkpoint.pt -o "$dtype.gguf" --dtype "$dtype" \
+    check "export $dtype" "$python" "$scripts/train/export.py" whole/checkpoint.pt -o "$dtype.gguf" --dtype "$dtype" \
         --documents 3 --verify "$RUN" data/books-val.bin --score "$STUDY" data/wiki-val.bin
 done
 check "export of sampling" export_of_sampling

@@ -339,7 +339,7 @@ static Json *case_at(const char *path, Json **got) {
     return test;
 }
 
-/* With --ablate all parts of the page are the changed model's: against PyTorch (scripts/study_reference.py). */
+/* With --ablate all parts of the page are the changed model's: against PyTorch (scripts/expect/study_reference.py). */
 static void test_changed(void) {
     static const struct {
         const char *name, *path;

@@ -17,7 +17,7 @@ enum {
     N_SCRIPTS = sizeof script_names / sizeof *script_names
 };
 
-/* Written by scripts/unicode.py from Unicode 15.0. */
+/* Written by scripts/tables/unicode.py from Unicode 15.0. */
 static const uint32_t runs[] = {
     0x00000019, 0x00004016, 0x00004211, 0x00004813, 0x00004a11, 0x0000500d, 0x0000520e, 0x00005411,
     0x00005612, 0x00005811, 0x00005a0c, 0x00005c11, 0x00006008, 0x00007411, 0x00007812, 0x00007e11,

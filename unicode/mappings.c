@@ -1,9 +1,9 @@
-/* The packed table, whose form scripts/mappings.py describes, and what looks into it. */
+/* The packed table, whose form scripts/tables/mappings.py describes, and what looks into it. */
 #include "unicode/mappings.h"
 
 #include <stdlib.h>
 
-/* Written by scripts/mappings.py from Unicode 14.0.0. */
+/* Written by scripts/tables/mappings.py from Unicode 14.0.0. */
 static const char packed[][103] = {
     "eoThm[~Qc_[nF@_HZA@^rLH@aRQAaQ^rDK@^HE@BEA^I^qZE@^}@KA^|[^tRE@^FE@aLHBaKni@`TEB@@CEBD@DFA^@lvCCA@BCA@B",
     "CA@BCA@JCA@DFAD_BCAD_UCA@BCA@BCA@LCAHOCA@BCA@BCA@LFAJICABECA@BCA@BCA@BCA@JIALOCA@BCA@BCA@LCAHMIAPACA@B",

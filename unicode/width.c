@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Written by scripts/unicode.py from Unicode 15.0. */
+/* Written by scripts/tables/unicode.py from Unicode 15.0. */
 static const struct Range {
     uint32_t first, last;
 } wide[] = {

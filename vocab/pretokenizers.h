@@ -1,6 +1,6 @@
 /* How byte-level vocabularies cut text before they merge: what the names in tokenizer.ggml.pre stand for. */
-#ifndef ATTN_PRE_H
-#define ATTN_PRE_H
+#ifndef ATTN_PRETOKENIZERS_H
+#define ATTN_PRETOKENIZERS_H
 
 #include "checkpoint/checkpoint.h"
 

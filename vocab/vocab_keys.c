@@ -187,7 +187,7 @@ static bool cuts_likewise(const Pretokenizer *pre, const CutPlaces *places) {
     return ok;
 }
 
-/* This text is cut differently by every two patterns of pre.c. NFC would not change it. */
+/* This text is cut differently by every two patterns of pretokenizers.c. NFC would not change it. */
 static const char probe[] =
     "It's we'LL they'Re I'd 'tis x'S'T 'D'm  a   b    \t\tc \n d\n\n\ne \r\n\r\nf\r g\n \n  h  \n\n   i\n1 12 123 1234 12345 "
     "1234567 a1b2 3c x9y 1,234.5 007 3\n4 foo.Bar FooBAR fooBarBAZ HTTPServer iOS aB // a/b /* c */\n!=\n?!... ...\n\n(x) [y] "

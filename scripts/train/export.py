@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes a checkpoint of train.py as GGUF, and checks that the engine computes with it what PyTorch does.
 
-    scripts/export.py out/checkpoint.pt -o weights/model.gguf --dtype Q8_0
-    scripts/export.py out/checkpoint.pt -o /tmp/f32.gguf --dtype F32 --verify ./run data/wiki-val.bin
-    scripts/export.py out/checkpoint.pt -o weights/model.gguf --score ./study data/wiki-val.bin
+    scripts/train/export.py out/checkpoint.pt -o weights/model.gguf --dtype Q8_0
+    scripts/train/export.py out/checkpoint.pt -o /tmp/f32.gguf --dtype F32 --verify ./run data/wiki-val.bin
+    scripts/train/export.py out/checkpoint.pt -o weights/model.gguf --score ./study data/wiki-val.bin
 
 Names, shapes and metadata are those that llama.cpp's converter gives a GPT-2: matrices in the dtype asked
 for, or the one that stands in for it where rows do not divide into its blocks (gguf.py); norms, biases and the

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Which type llama-quantize gives each tensor, for models of several shapes: what tests/test_mixes.c expects.
 
-    scripts/mixes.py ~/oracle/build/bin/llama-quantize > tests/data/mixes.txt
+    scripts/expect/mixes.py ~/oracle/build/bin/llama-quantize > tests/data/mixes.txt
 
 The models have right names and row lengths, and two rows in every matrix: that is all it looks at (--dry-run).
 """
@@ -86,7 +86,7 @@ def summary(types, n_layer, outside, inside):
 
 
 def main():
-    print("# Made by scripts/mixes.py from llama-quantize's own words (llama.cpp 0.5.0, September 2026).")
+    print("# Made by scripts/expect/mixes.py from llama-quantize's own words (llama.cpp 0.5.0, September 2026).")
     for shape in SHAPES:
         family, n_layer, cols, down, n_head, n_head_kv, n_expert, tied = shape
         print(f"model {family} layers {n_layer} cols {cols} down {down} heads {n_head} {n_head_kv} "

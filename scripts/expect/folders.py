@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """GGUF models as Hugging Face folders, for tests: the weights' names and layouts of transformers' classes.
 
-    scripts/folders.py MODEL.gguf FOLDER [MODEL.gguf FOLDER ...]
+    scripts/expect/folders.py MODEL.gguf FOLDER [MODEL.gguf FOLDER ...]
 
 A FOLDER that ends in -parts gets its weights in three files, in -cut weights of F32 cut to BF16; GPT-J's in one that ends
 in -codegen become CodeGen's, which differ in how they lie, in -codegen2 CodeGen2's. Baichuan's in -baichuan2 become those of

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Byte-level BPE (Sennrich et al. 2016; Radford et al. 2019): trains a vocabulary, encodes and decodes.
 
-    scripts/tokenizer.py train TEXT... -o tokenizer.json    # .txt or .txt.xz, documents parted by <|endoftext|>
-    echo Hello | scripts/tokenizer.py encode tokenizer.json
-    scripts/tokenizer.py extract weights/model.gguf -o data/tokenizer.json    # of a byte-level model
+    scripts/train/tokenizer.py train TEXT... -o tokenizer.json    # .txt or .txt.xz, documents parted by <|endoftext|>
+    echo Hello | scripts/train/tokenizer.py encode tokenizer.json
+    scripts/train/tokenizer.py extract weights/model.gguf -o data/tokenizer.json    # of a byte-level model
 
 Text is split by GPT-2's pattern, and pairs merge within a piece only. Training uses Hugging Face's
 `tokenizers` where that is installed, else the trainer below, which follows the same rules: of all pairs the

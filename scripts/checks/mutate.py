@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Do the tests notice? Changes the sources at random, one token at a time, and runs the tests that reach the line.
 
-    scripts/mutate.py -n 300 --seed 1 --jobs 2 -o survivors.jsonl     # prints who lived, and the share that died
-    scripts/mutate.py --retry survivors.jsonl                         # the same mutants again, after new tests
-    scripts/mutate.py --retry survivors.jsonl --sanitize              # what only ASan and UBSan notice
+    scripts/checks/mutate.py -n 300 --seed 1 --jobs 2 -o survivors.jsonl     # prints who lived, and the share that died
+    scripts/checks/mutate.py --retry survivors.jsonl                         # the same mutants again, after new tests
+    scripts/checks/mutate.py --retry survivors.jsonl --sanitize              # what only ASan and UBSan notice
 
 A mutant is one change of one token or statement: an operator, a number (+1, -1, 0), a statement left out, two arguments
 swapped, a condition negated. Lines are drawn evenly from all lines that have something to change, so long files weigh more.
@@ -32,7 +32,7 @@ import threading
 import time
 
 PROGRAMS = ("run", "study", "quantize")
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SOURCES = ["*.c", *(room + "/*.c" for room in ("base", "unicode", "regex", "jinja", "vocab", "checkpoint", "hub", "layers",
                                             "measures", "cli", "views", "page")), "kernels/*.[ch]", "packing/*.[ch]"]
 NEEDS = [("avx512", "avx512f"), ("amx", "amx_int8"), ("bf16", "avx512_bf16"), ("avxvnni", "avx_vnni"), ("neon", "asimd"),

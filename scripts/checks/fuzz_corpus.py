@@ -2,7 +2,7 @@
 """Chooses the calls of tests/corpus anew: those that, beside the first ones (tests/fuzz/seeds.c), take most branches for
 their bytes, of tests/corpus itself and of what the fuzzer has found since.
 
-    make fuzz FUZZ_SECONDS=3600; scripts/fuzz_corpus.py [BUDGET_BYTES]
+    make fuzz FUZZ_SECONDS=3600; scripts/checks/fuzz_corpus.py [BUDGET_BYTES]
 """
 
 import os

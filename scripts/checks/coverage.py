@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the branches that the tests took, file by file, and those that they did not and that have no reason.
 
-    scripts/coverage.py build/coverage tests/coverage.txt
+    scripts/checks/coverage.py build/coverage tests/coverage.txt
 
 Called by `make coverage`. A branch is one way out of one condition: each part of a && or || has two, true and false,
 and so has each `case`. The file of reasons has lines without indentation, each a reason, and under each the branches
@@ -72,7 +72,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("reasons", type=pathlib.Path)
     options = parser.parse_args()
-    root = pathlib.Path(__file__).resolve().parent.parent
+    root = pathlib.Path(__file__).resolve().parent.parent.parent
     rooms = ("base/", "unicode/", "regex/", "jinja/", "vocab/", "checkpoint/", "hub/", "cli/", "views/", "page/", "packing/")
     alone = ("open.c", "tokenizer.c", "run.c", "study.c", "quantize.c")
     counts = branches(export(options.build), root, lambda file: file.startswith(rooms) or file in alone)

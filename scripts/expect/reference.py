@@ -27,10 +27,10 @@ import gguf
 from families import read_config
 
 EXAMPLES = """examples:
-  scripts/reference.py make tests/data/reference
-  scripts/reference.py make tests/data/reference qwen2 gemma
-  scripts/reference.py run tests/data/reference/gpt2-f32.gguf --tokens 1,2,3
-  scripts/reference.py run model.gguf --tokens 464,412,733,417 -o logits.npy
+  scripts/expect/reference.py make tests/data/reference
+  scripts/expect/reference.py make tests/data/reference qwen2 gemma
+  scripts/expect/reference.py run tests/data/reference/gpt2-f32.gguf --tokens 1,2,3
+  scripts/expect/reference.py run model.gguf --tokens 464,412,733,417 -o logits.npy
 
 Runs any GGUF of the families in families.py whose tensors gguf.py reads."""
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Writes tests/data/blocks.gguf: random blocks of each quantised type, and what ggml's own gguf-py makes of them.
 
-    scripts/blocks.py ~/oracle/source/gguf-py tests/data/blocks.gguf
+    scripts/expect/blocks.py ~/oracle/source/gguf-py tests/data/blocks.gguf
 
 Tensor Q4_K holds blocks, Q4_K.floats their weights as F32, to the bit. Half of the scales of small blocks are numbers
 that are easily got wrong. Packing is compared, too, where gguf-py can pack. How to get gguf-py:
@@ -54,7 +54,7 @@ def main():
             pass
         tensors[name] = ours.Tensor(name, shape, raw[0])
         tensors[name + ".floats"] = ours.Tensor.pack(floats)
-    ours.write(args.output, {"general.architecture": "blocks", "blocks.command": "scripts/blocks.py"}, tensors)
+    ours.write(args.output, {"general.architecture": "blocks", "blocks.command": "scripts/expect/blocks.py"}, tensors)
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ def model_metadata(case):
             usual["attention.key_length"] = usual["attention.value_length"] = np.uint32(case.d_head)
     usual.update({key: value for key, value in case.metadata if not key.startswith("general.")})
     metadata = {"general.architecture": a, "general.type": "model", "general.name": case.name,
-                "general.description": f"random weights, seed {case.seed}, made by scripts/reference.py"}
+                "general.description": f"random weights, seed {case.seed}, made by scripts/expect/reference.py"}
     metadata.update({key: value for key, value in case.metadata if key.startswith("general.")})
     metadata.update({f"{a}.{key}": value for key, value in usual.items()})
     metadata["general.file_type"] = np.uint32(gguf.TYPES[case.file_dtype].file_type)
@@ -257,7 +257,7 @@ def write(folder, name, seed, metadata, tensors, compute, version=3):
     gguf.write(os.path.join(folder, name + ".expected.gguf"), {
         "general.architecture": "expected",
         "general.name": f"{name}: sites at some positions, logits at all",
-        "expected.command": "scripts/reference.py make tests/data/reference",
+        "expected.command": "scripts/expect/reference.py make tests/data/reference",
         "expected.seed": np.uint32(seed), "expected.checkpoint_sha256": digest,
     }, compute(*gguf.read(path)))
     print(path)

@@ -6,7 +6,7 @@
     oracle.json          for each chat template of ../shared/oracle, its SHA-256 and those of its outputs, a conversation
                          each (16 digits; null: an error)
 
-    /usr/bin/python3 scripts/template_cases.py FOLDER-WITH-NPM [TEMPLATE.jinja …]
+    /usr/bin/python3 scripts/expect/template_cases.py FOLDER-WITH-NPM [TEMPLATE.jinja …]
 
 The folder has node_modules with @huggingface/jinja (npm install @huggingface/jinja); Debian's python3-jinja2 is the other
 opinion, set up as transformers does it. Where the two agree, all is clear, and where they do not, Python is right, because
@@ -28,7 +28,7 @@ import jinja2.ext
 import jinja2.sandbox
 from jinja2 import nodes
 
-DATA = pathlib.Path(__file__).parent.parent / "tests/data/templates"
+DATA = pathlib.Path(__file__).parent.parent.parent / "tests/data/templates"
 NOW = 1721894400  # 25 July 2024, 8:00
 
 NPM = """

@@ -2,7 +2,7 @@
 """Every family three ways: llama.cpp, float64 (reference.py) and attn, on the small models of family_models.py and on
 those that llama.cpp writes of each architecture.
 
-    scripts/oracle_families.py [--oracle DIR] [--attn build/libattn.so] [--varied N] [--json FILE] [NAME …]
+    scripts/expect/oracle_families.py [--oracle DIR] [--attn build/libattn.so] [--varied N] [--json FILE] [NAME …]
 
 DIR is what ../shared/oracle/build.sh made (default ~/oracle). Prints the normalised mean square of differences between
 logits, Σ(a − b)²/Σb², for each pair:

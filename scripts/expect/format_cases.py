@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/data/templates/formats.json: what Python's str.format makes of integers, strings and other values.
 
-    /usr/bin/python3 scripts/format_cases.py
+    /usr/bin/python3 scripts/expect/format_cases.py
 
 A case is [format, value, text], or null in the place of the text where Python has an error, or where jinja/functions.c
 says that it does not know the format (BEYOND).
@@ -10,7 +10,7 @@ import itertools
 import json
 import pathlib
 
-OUT = pathlib.Path(__file__).parent.parent / "tests/data/templates/formats.json"
+OUT = pathlib.Path(__file__).parent.parent.parent / "tests/data/templates/formats.json"
 
 VALUES = [0, 7, -7, 1234, -1234567, 10**18, True, "", "a", "é", "hello", "<|x|>", 1.5, -2.0, 1234.5678, 1e20, None, [1]]
 SPECS = ["", "d", "s", "f", "5", "<5", ">5", "^5", "=5", "*^9", "é>4", "05", "<05", "0>5", "x=6", "+", "-", " ", "+d", " d",

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """How well the default model speaks, in numbers, through the engine: nothing here is felt, and PyTorch is not needed.
 
-    scripts/speak.py weights/model.gguf --corpus ../shared/corpus
-    scripts/speak.py weights/model.gguf --only texts -o texts.txt    # the texts, to be read aloud
-    scripts/speak.py weights/model.gguf --only texts -- --temp 0.5   # what run would do with other options
+    scripts/train/speak.py weights/model.gguf --corpus ../shared/corpus
+    scripts/train/speak.py weights/model.gguf --only texts -o texts.txt    # the texts, to be read aloud
+    scripts/train/speak.py weights/model.gguf --only texts -- --temp 0.5   # what run would do with other options
 
 texts: 20 prompts with 10 seeds each, 60 tokens, with the default options or those behind --. Unknown words are those that
 no training text has: wiki-train, books-train, our passages, the invented names of the tasks. The last word is left

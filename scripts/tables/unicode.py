@@ -13,8 +13,8 @@ CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So 
 SCRIPTS = ["", "Arabic", "Cyrillic", "Devanagari", "Greek", "Han", "Hangul", "Hebrew", "Hiragana", "Katakana", "Khmer",
            "Lao", "Latin", "Myanmar", "Thai"]  # what patterns of tokenizers name, and the larger ones of their kind
 N = 0x110000
-TEXT = pathlib.Path(__file__).parent.parent / "text"
-BEGIN, END = "/* Written by scripts/unicode.py", "};\n"
+TEXT = pathlib.Path(__file__).parent.parent.parent / "unicode"
+BEGIN, END = "/* Written by scripts/tables/unicode.py", "};\n"
 # Wide also where nothing is assigned yet (UAX #11, section 4).
 CJK = [(0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x2FFFE), (0x30000, 0x3FFFE)]
 

@@ -21,7 +21,7 @@ import sentencepiece
 
 import gguf
 
-DATA = pathlib.Path(__file__).parent.parent / "tests/data/tokenizer"
+DATA = pathlib.Path(__file__).parent.parent.parent / "tests/data/tokenizer"
 LLAMA2C = DATA.parent.parent.parent / "../shared/data/llama2c/tok512.bin"
 ENDS, SPECIAL = 1, 2
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)

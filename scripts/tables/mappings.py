@@ -12,8 +12,8 @@ three groups (decompositions, lower case, combining classes), each as its number
 import pathlib
 import unicodedata
 
-SOURCE = pathlib.Path(__file__).parent.parent / "unicode/mappings.c"
-BEGIN, END = "/* Written by scripts/mappings.py", "};\n"
+SOURCE = pathlib.Path(__file__).parent.parent.parent / "unicode/mappings.c"
+BEGIN, END = "/* Written by scripts/tables/mappings.py", "};\n"
 WIDTH = 102
 COMPOSES, ONE_WAY, COMPATIBILITY = range(3)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Sentences with a known next word: what the default model learns its classic circuits from, and what finds them.
 
-    scripts/tasks.py text -n 20000 -o tasks.txt       # documents for corpus.py --extra
-    scripts/tasks.py pairs -n 200 -o pairs            # a file of pairs for each task, pairs/ioi.tsv and so on
+    scripts/train/tasks.py text -n 20000 -o tasks.txt       # documents for corpus.py --extra
+    scripts/train/tasks.py pairs -n 200 -o pairs            # a file of pairs for each task, pairs/ioi.tsv and so on
 
 A pair is a line of five columns: clean, corrupted, answer, wrong, split. After the clean prompt `answer` comes next,
 after the corrupted one, of as many words, it is `wrong` or open. Both are texts as they follow the prompt, with the

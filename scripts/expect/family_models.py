@@ -264,7 +264,7 @@ def model_metadata(model):
     usual.update({key: u32(getattr(model, value)) if isinstance(value, str) and len(value) == 1 else value
                   for key, value in model.keys.items()})
     return {"general.architecture": a, "general.type": "model", "general.name": model.name,
-            "general.description": f"random weights, seed {model.seed}, made by scripts/reference.py",
+            "general.description": f"random weights, seed {model.seed}, made by scripts/expect/reference.py",
             **{f"{a}.{key}": value for key, value in usual.items()}, "tokenizer.ggml.model": "no_vocab"}
 
 

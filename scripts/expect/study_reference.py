@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """What the study program must print: every number of its views, in PyTorch and float64.
 
-    scripts/study_reference.py tests/data/study          # all cases
-    scripts/study_reference.py tests/data/study lens     # those whose name begins so
+    scripts/expect/study_reference.py tests/data/study          # all cases
+    scripts/expect/study_reference.py tests/data/study lens     # those whose name begins so
 
 Runs the forward pass of reference.py once, keeps every site that its hooks show, and computes from these what
 the views define (docs/STUDY.md). For each case it writes NAME.json: the arguments for the program, what

@@ -5,10 +5,10 @@
  * itself, in Rust), which stands outside the repository:
  *
  *     (mkdir -p ~/tok && cd ~/tok && npm install tokenizers)
- *     NODE_PATH=~/tok/node_modules node scripts/tokenizer_json.js tests/data/tokenizer/json.cases
+ *     NODE_PATH=~/tok/node_modules node scripts/expect/tokenizer_json.js tests/data/tokenizer/json.cases
  *
  * A line is "tokenizer JSON", or, of the tokenizer before it, "encode FLAGS TEXT : IDS" or "decode SPECIAL IDS : TEXT"
- * (scripts/tokenizer_cases.py). A second argument says how many random texts each tokenizer gets (6).
+ * (scripts/expect/tokenizer_cases.py). A second argument says how many random texts each tokenizer gets (6).
  */
 const fs = require("fs");
 const {Tokenizer} = require("tokenizers");

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /*
- * The pictures of the page that the documents show: scripts/page_pictures.js ./study model.bin docs writes page.png,
+ * The pictures of the page that the documents show: scripts/checks/page_pictures.js ./study model.bin docs writes page.png,
  * page-dark.png, page-steps.png and page-off.png there. Needs what tests/test_page.sh needs.
  */
 'use strict';
@@ -8,7 +8,7 @@ const { execFileSync } = require('child_process');
 const fs = require('fs');
 const os = require('os');
 const path = require('path');
-const { launch } = require('../tests/browser');
+const { launch } = require('../../tests/browser');
 
 const [study, model, folder] = process.argv.slice(2);
 const PROMPT = 'The king Zorvan rode out. Then king Zor';

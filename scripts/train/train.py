@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Trains a model of the GPT-2 family (Radford et al. 2019) on the token files of corpus.py, with PyTorch.
 
-    scripts/train.py data -o out --preset gpu --minutes 20      # one large GPU
-    scripts/train.py data -o out --preset amx --minutes 120     # two cores with AMX
-    scripts/train.py data -o out --preset cpu --minutes 150     # two cores without
-    scripts/train.py data -o out                                # goes on where it was killed
-    scripts/train.py data -o out --from weights/model.gguf --preset cpu    # from an exported model's weights
+    scripts/train/train.py data -o out --preset gpu --minutes 20      # one large GPU
+    scripts/train/train.py data -o out --preset amx --minutes 120     # two cores with AMX
+    scripts/train/train.py data -o out --preset cpu --minutes 150     # two cores without
+    scripts/train/train.py data -o out                                # goes on where it was killed
+    scripts/train/train.py data -o out --from weights/model.gguf --preset cpu    # from an exported model's weights
 
 Writes into the output folder checkpoint.pt (replaced as a whole every few minutes), log.csv, samples.txt
 and, at the end, result.json. Every token is seen once before any is seen twice: an epoch is a shuffle of

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Turns the text corpus into token files for train.py.
 
-    scripts/corpus.py ../shared/corpus -o data                    # everything
-    scripts/corpus.py ../shared/corpus -o data --megabytes 45     # the most readable 45 MB only
+    scripts/train/corpus.py ../shared/corpus -o data                    # everything
+    scripts/train/corpus.py ../shared/corpus -o data --megabytes 45     # the most readable 45 MB only
 
 Reads wiki-train, books-train, wiki-val and books-val (.txt or .txt.xz, documents parted by <|endoftext|>)
 and writes into the output folder

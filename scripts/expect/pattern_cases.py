@@ -16,7 +16,7 @@ import random
 
 import regex
 
-OUT = pathlib.Path(__file__).parent.parent / "tests/data/tokenizer/patterns.cases"
+OUT = pathlib.Path(__file__).parent.parent.parent / "tests/data/tokenizer/patterns.cases"
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 TAIL = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws the curves of a training run of train.py: loss, and bits per byte on the held-out texts.
 
-    scripts/plot.py out/log.csv -o weights/loss.png
+    scripts/train/plot.py out/log.csv -o weights/loss.png
 """
 import argparse
 import csv

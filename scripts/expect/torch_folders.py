@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The folders in tests/data/torch, whose weights torch.save wrote, from models in tests/data/reference.
 
-    scripts/torch_folders.py
+    scripts/expect/torch_folders.py
 
 Needs PyTorch. gpt_neo is a state dict in F32 with the masks and the tied head that such files have; opt is one in F16,
 in two parts, of which the second holds parameters, in another protocol of pickle.
@@ -14,7 +14,7 @@ import tempfile
 import folders
 import torch
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "data")
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "data")
 TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
