@@ -2,10 +2,12 @@
  * The program that quantises: options, which type each tensor gets (packing/mixes.h), then one pass through the file, a
  * piece of every tensor at a time. Blocks are made by packing/pack.h, the file by packing/writer.h.
  */
+#include "attn.h"
 #include "base/threads.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/program.h"
+#include "cli/print.h"
+#include "cli/process.h"
 #include "open.h"
 #include "packing/layout.h"
 #include "packing/mixes.h"

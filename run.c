@@ -2,13 +2,17 @@
  * The program that generates: options, load, encode the prompt, and a Generator (generate.h) that writes on, with this
  * program showing what it says. What looks inside the model is study's; tensors are touched nowhere here.
  */
+#include "attn.h"
 #include "cli/chat.h"
 #include "cli/info.h"
+#include "cli/input.h"
 #include "cli/llamacpp.h"
+#include "cli/notes.h"
 #include "cli/npy.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/program.h"
+#include "cli/print.h"
+#include "cli/process.h"
 #include "cli/summary.h"
 #include "cli/talk.h"
 #include "generate.h"

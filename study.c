@@ -2,6 +2,9 @@
  * The program that looks inside: one command for each view of the folder views/, which views/command.c carries out. Every
  * number's definition stands in docs/STUDY.md.
  */
+#include "attn.h"
+#include "cli/print.h"
+#include "cli/process.h"
 #include "views/view.h"
 
 #include <stdlib.h>

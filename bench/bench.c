@@ -5,7 +5,8 @@
  */
 #include "cli/npy.h"
 #include "cli/options.h"
-#include "cli/program.h"
+#include "cli/print.h"
+#include "cli/process.h"
 #include "measure.h"
 #include "report.h"
 #include "shapes.h"

@@ -1,6 +1,7 @@
 #include "measure.h"
 
-#include "cli/program.h"
+#include "cli/print.h"
+#include "cli/process.h"
 #include "model.h"
 
 #include <errno.h>

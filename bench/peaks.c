@@ -1,6 +1,6 @@
 #include "peaks.h"
 
-#include "cli/program.h"
+#include "cli/process.h"
 #include "kernels/cpu.h"
 
 #include <stdint.h>

@@ -1,6 +1,7 @@
 #include "report.h"
+#include "attn.h"
 
-#include "cli/program.h"
+#include "cli/print.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "shapes.h"
 
-#include "cli/program.h"
+#include "cli/process.h"
 
 #include <errno.h>
 #include <string.h>

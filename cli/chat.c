@@ -1,7 +1,9 @@
 #include "cli/chat.h"
 
+#include "cli/input.h"
 #include "cli/output.h"
-#include "cli/program.h"
+#include "cli/print.h"
+#include "cli/process.h"
 #include "cli/talk.h"
 #include "jinja/template.h"
 

@@ -10,7 +10,7 @@
 #define ATTN_CHAT_H
 
 #include "cli/output.h"
-#include "cli/program.h"
+#include "cli/print.h"
 #include "cli/summary.h"
 #include "generate.h"
 

@@ -1,7 +1,8 @@
 #include "cli/editor.h"
 
 #include "base/utf8.h"
-#include "cli/program.h"
+#include "cli/input.h"
+#include "cli/print.h"
 #include "unicode/width.h"
 
 #include <stdint.h>

@@ -6,7 +6,8 @@
 #include "open.h"
 
 #include "cli/counts.h"
-#include "cli/program.h"
+#include "cli/notes.h"
+#include "cli/print.h"
 #include "generate.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 #include "cli/llamacpp.h"
 
-#include "cli/program.h"
+#include "cli/print.h"
 
 #include <stdio.h>
 

@@ -6,7 +6,8 @@
  */
 #include "cli/npz.h"
 
-#include "cli/program.h"
+#include "cli/print.h"
+#include "cli/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

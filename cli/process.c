@@ -1,6 +1,6 @@
-/* The functions of cli/program.h that deal with processes and signals. */
+#include "cli/process.h"
+
 #include "cli/output.h"
-#include "cli/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { GRACE_US = 100000 }; /* after Ctrl-C, to notice it and end in order */
@@ -136,6 +137,18 @@ int end_program(int code) {
     fflush(NULL);
     end_by(stopped_by);
     return EXIT_INTERRUPTED;
+}
+
+uint64_t clock_seed(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return ((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec) & (((uint64_t)1 << 53) - 1);
+}
+
+double now_ms(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return 1e3 * (double)time.tv_sec + 1e-6 * (double)time.tv_nsec;
 }
 
 uint64_t peak_rss_bytes(void) {

@@ -2,7 +2,7 @@
 
 #include "base/utf8.h"
 #include "cli/base64.h"
-#include "cli/program.h"
+#include "cli/print.h"
 #include "unicode/width.h"
 
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 #include "cli/summary.h"
 
-#include "cli/program.h"
+#include "cli/print.h"
+#include "cli/process.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,9 @@
 #include "cli/talk.h"
 
 #include "cli/editor.h"
-#include "cli/program.h"
+#include "cli/input.h"
+#include "cli/print.h"
+#include "cli/process.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -182,7 +184,7 @@ static EditorEvent press_keys(Talk *talk) {
     return event;
 }
 
-/* As read_line (program.h). */
+/* As read_line (input.h). */
 static bool edit_line(Talk *talk, TextBuffer *line, bool *ends, Error *error) {
     bool ok = true;
     fflush(stdout);

@@ -1,5 +1,7 @@
 #include "page/ask.h"
 
+#include "cli/process.h"
+
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* The data that the page is drawn from, as JSON: docs/JSON.md names its members. */
+#include "attn.h"
 #include "page/page.h"
 #include "sampling.h"
 

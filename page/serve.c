@@ -5,6 +5,8 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "cli/output.h"
+#include "cli/print.h"
+#include "cli/process.h"
 #include "page/ask.h"
 #include "page/html.h"
 #include "page/server.h"

@@ -11,7 +11,7 @@
 #include "page/server.h"
 
 #include "base/utf8.h"
-#include "cli/program.h"
+#include "cli/process.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,6 +20,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 #include "page/svg.h"
 
-#include "cli/program.h"
+#include "attn.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "bad.h"
 #include "open.h"
 
-#include "cli/program.h"
+#include "cli/process.h"
 #include "tokenizer.h"
 
 #include <fcntl.h>

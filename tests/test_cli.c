@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "cli/npz.h"
 #include "cli/options.h"
-#include "cli/program.h"
+#include "cli/print.h"
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "gguf.h"

@@ -8,7 +8,7 @@
 
 #include "cli/counts.h"
 #include "cli/info.h"
-#include "cli/program.h"
+#include "cli/notes.h"
 
 /* What print_info prints of the scratch file, in a buffer that the next call writes over; NULL if it fails. */
 static const char *info_of(const char *vocabulary, Error *error) {

@@ -6,7 +6,7 @@
  * follow from the text and the origin of its bytes alone. The origin is judged by a second rendering, in which the markup of
  * all that is from outside is written in other characters, which no template has.
  */
-#include "cli/program.h"
+#include "cli/input.h"
 #include "gguf.h"
 #include "jinja/template.h"
 #include "tokenizer.h"

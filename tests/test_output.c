@@ -1,6 +1,6 @@
 /* Output files from within: who may read them before they are whole, ACLs, and how a process ends after a signal. */
 #include "cli/output.h"
-#include "cli/program.h"
+#include "cli/process.h"
 #include "tests/test.h"
 
 #include <errno.h>

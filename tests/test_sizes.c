@@ -15,7 +15,7 @@
 
 enum {
     MIB = 1 << 20,
-    CASE_BYTES = 4 * MIB, /* the limits of views/case.c and cli/program.h */
+    CASE_BYTES = 4 * MIB, /* the limits of views/case.c and cli/input.h */
     TEXT_BYTES = 256 * MIB,
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     MEMORY_FACTOR = 6,

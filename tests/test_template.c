@@ -2,7 +2,7 @@
  * Templates: what Python's jinja2 and npm's @huggingface/jinja give (scripts/expect/template_cases.py, which made
  * tests/data/templates), what is refused and how it is said, and programs that would never end.
  */
-#include "cli/program.h"
+#include "cli/input.h"
 #include "jinja/template.h"
 #include "page/sha256.h"
 #include "test.h"

@@ -1,6 +1,7 @@
 /*
  * ablate: what changes when heads or MLPs are switched off (ablation.h): together, or, in a sweep, each in turn.
  */
+#include "cli/input.h"
 #include "measures/ablation.h"
 #include "measures/scores.h"
 #include "views/view.h"

@@ -13,6 +13,7 @@
  */
 #include "base/json.h"
 #include "base/utf8.h"
+#include "cli/input.h"
 #include "views/view.h"
 
 #include <math.h>

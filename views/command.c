@@ -1,4 +1,7 @@
 /* The parts that all commands share: options, opening the model, reading the text, the report. */
+#include "cli/input.h"
+#include "cli/print.h"
+#include "cli/process.h"
 #include "views/view.h"
 
 #include <stdlib.h>

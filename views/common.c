@@ -1,3 +1,5 @@
+#include "cli/notes.h"
+#include "cli/print.h"
 #include "views/view.h"
 
 #include "generate.h"

@@ -4,6 +4,7 @@
  * those that are not given are as ./run would have them. With --ablate the same of the model without some heads
  * or MLPs.
  */
+#include "cli/notes.h"
 #include "measures/ablation.h"
 #include "views/view.h"
 

@@ -10,6 +10,7 @@
  *
  * subject_feed runs a window through the model and shows the logits to add_token, which keeps their numbers.
  */
+#include "cli/process.h"
 #include "views/view.h"
 
 #include <math.h>

@@ -8,7 +8,6 @@
 
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/program.h"
 #include "cli/report.h"
 #include "cli/table.h"
 #include "generate.h"

@@ -4,6 +4,7 @@
  * (WASI's fd_write). docs/ARCHITECTURE.md tells more.
  */
 #include "page/ask.h"
+#include "cli/process.h"
 #include "views/view.h"
 #include "wasm/system.h"
 

@@ -12,7 +12,7 @@
 #include "base/threads.h"
 #include "base/utf8.h"
 #include "cli/llamacpp.h"
-#include "cli/program.h"
+#include "cli/process.h"
 #include "open.h"
 
 #include <ctype.h>
