@@ -34,6 +34,12 @@ size_t utf8_decode(const char *text, size_t n, uint32_t *code_point) {
     return length;
 }
 
+size_t utf8_length(const char *text, size_t n) {
+    uint32_t c;
+    size_t length = utf8_decode(text, n, &c);
+    return c < UTF8_INVALID ? length : 1;
+}
+
 bool utf8_is_safe(uint32_t c) {
     static const struct {
         uint32_t first, last;

@@ -20,6 +20,12 @@ enum {
 size_t utf8_decode(const char *text, size_t n, uint32_t *code_point);
 
 /*
+ * The length in bytes of the character that text[0, n), n > 0, starts with. Bytes that are not UTF-8 count as characters,
+ * one each.
+ */
+size_t utf8_length(const char *text, size_t n);
+
+/*
  * Text that strangers wrote (tokens, metadata, file names, arguments) and a person is to read: whether it may be given to a
  * terminal, or to a log that a terminal will show. This function alone decides it. What it forbids is
  *  - control characters but newline and tab: C0, DEL, and C1, which a terminal takes for ESC sequences even where they

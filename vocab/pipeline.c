@@ -11,7 +11,7 @@
 /* One call of pipeline_run. */
 typedef struct Run {
     const Pipeline *pipeline;
-    const PipelineTaker *taker;
+    const PieceTaker *taker;
     Error *error;
     bool special;                           /* special tokens are looked for */
     unsigned char *steers;                  /* a bit for each of `added`, where origins count; or NULL */
@@ -221,11 +221,11 @@ static bool spell(String text, TextBuffer *out) {
 }
 
 static bool give(Run *run, String text) {
-    if (!run->pipeline->spelt) return run->taker->piece(run->taker->context, text);
+    if (!run->pipeline->spelt) return run->taker->piece(run->taker->context, text.data, text.n);
     TextBuffer *out = &run->buffers[PIPELINE_STEPS];
     out->n = 0;
     if (!append_unspelt(text, out)) return out_of_memory(run, text.n);
-    return run->taker->piece(run->taker->context, (String){out->data, out->n});
+    return run->taker->piece(run->taker->context, out->data, out->n);
 }
 
 static bool cut(Run *run, size_t step, String text, bool first);
@@ -365,11 +365,10 @@ static bool take_steers(Run *run, const unsigned char *steers) {
     return true;
 }
 
-bool pipeline_run(const Pipeline *pipeline, String text, bool special, const char *marks,
-                  const unsigned char *steers, const PipelineTaker *taker, Error *error) {
-    Run run = {.pipeline = pipeline, .taker = taker, .error = error, .special = special};
-    bool ok = (!marks || take_steers(&run, steers)) &&
-              find_added(&run, &pipeline->as_is, (Marked){text, marks}, true, normalize_rest);
+bool pipeline_run(const Pipeline *pipeline, const Uncut *uncut, const PieceTaker *taker, Error *error) {
+    Run run = {.pipeline = pipeline, .taker = taker, .error = error, .special = uncut->special};
+    bool ok = (!uncut->marks || take_steers(&run, uncut->steers)) &&
+              find_added(&run, &pipeline->as_is, (Marked){uncut->text, uncut->marks}, true, normalize_rest);
     for (size_t i = 0; i < 2; i++) free(run.rewritten[i].data);
     for (size_t i = 0; i < 2; i++) free(run.marks[i].data);
     for (size_t i = 0; i <= PIPELINE_STEPS; i++) free(run.buffers[i].data);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "regex/pattern.h"
 #include "unicode/normalize.h"
+#include "vocab/pieces.h"
 #include "vocab/prefixes.h"
 
 enum {
@@ -86,20 +87,8 @@ typedef struct Pipeline {
     size_t n_owned, owned_capacity;
 } Pipeline;
 
-/* The receiver of the pieces. Both functions return false to stop. */
-typedef struct PipelineTaker {
-    void *context;
-    bool (*token)(void *context, int32_t id);
-    bool (*piece)(void *context, String piece); /* never empty */
-} PipelineTaker;
-
-/*
- * Runs a text through it; `special`: special tokens are looked for. Where `marks` [text.n] tell which bytes are from
- * outside (prefixes_find_own), those tokens whose bit `steers` has, [tokens], are taken of the template's own bytes
- * alone.
- */
-bool pipeline_run(const Pipeline *pipeline, String text, bool special, const char *marks,
-                  const unsigned char *steers, const PipelineTaker *taker, Error *error);
+/* Runs a text through it. Those tokens that steer, where origins count, are found as prefixes_find_own says. */
+bool pipeline_run(const Pipeline *pipeline, const Uncut *uncut, const PieceTaker *taker, Error *error);
 
 /* Appends the text as the normaliser rewrites it. False when memory runs out. */
 bool pipeline_normalize(const Pipeline *pipeline, String text, TextBuffer *out);

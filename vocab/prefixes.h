@@ -46,6 +46,9 @@ int32_t prefixes_find(const Prefixes *prefixes, const char *text, size_t n);
 int32_t prefixes_find_own(const Prefixes *prefixes, const char *text, const char *marks, size_t at, size_t n,
                           const unsigned char *steers);
 
+/* White space of ASCII, the one that `takes_space` means. */
+static inline bool is_ascii_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
 static inline bool bit_of(const unsigned char *bits, int32_t id) { return bits[id / 8] >> id % 8 & 1; }
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The vocabulary of a tokenizer as a file describes it: the bytes of every token, what kind of token it
- * is, which pairs merge, and fast look-ups of all that. For tokenizer.c only.
+ * is, which pairs merge, how text is cut before, and fast look-ups of all that.
  */
 #ifndef ATTN_VOCAB_H
 #define ATTN_VOCAB_H
@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "regex/pattern.h"
+#include "vocab/pieces.h"
 #include "vocab/prefixes.h"
 #include "vocab/pretokenizers.h"
 
@@ -47,6 +48,7 @@ typedef struct Vocab {
     bool verbatim;    /* not byte_level, and tokens are as the file has them, apart from … */
     bool swaps_spaces; /* … ▁, which stands here as a space, and spaces as ▁: in tokens and pieces of text */
     bool fuses_unknown;   /* unknown characters side by side are one unknown token */
+    bool unknown_bytes;   /* what no token writes, a byte too, is `unknown`, or fails where there is none */
     size_t n;             /* tokens */
     char *bytes;          /* all texts end to end, as in running text; for control tokens their names */
     unsigned char *types; /* [n] TokenType */
@@ -68,7 +70,8 @@ typedef struct Vocab {
     /* By first byte: BEGINS_SPECIAL, and BEGINS_DEFINED if one of them is user-defined. */
     unsigned char begins[256];
 
-    /* Each cuts the pieces of text that the one before left, where its matches begin and end. */
+    CutText *cut; /* how a text is cut before it merges */
+    /* Of fragments_cut: each cuts the pieces of text that the one before left, where its matches begin and end. */
     Pattern *patterns[MAX_PATTERNS];
     size_t n_patterns;
 
@@ -83,9 +86,12 @@ typedef struct Vocab {
     struct Unigram *unigram;   /* of VOCAB_UNIGRAM */
     char *shown;               /* the texts that tokens become in running text, if not those in bytes … */
     uint32_t *shown_starts;    /* … [n + 1] likewise */
-    char stripped[4];          /* a character of which the first … */
-    size_t stripped_length, n_strips; /* … n_strips at the start of a decoded text are dropped */
-    bool bare_first;                  /* the first token of a decoded text loses its spaces */
+
+    /* The start of a decoded text. */
+    char stripped[4];                 /* a character of which the first … */
+    size_t stripped_length, n_strips; /* … n_strips are dropped there */
+    bool bare_first;                  /* the first token loses its spaces */
+    bool control_opens;               /* a control token that is shown counts as the first */
 } Vocab;
 
 /* Up to 8 bytes as a number: the first in its lowest byte, zeros after the last. */
@@ -145,9 +151,6 @@ bool vocab_end(VocabBuilder *builder, bool ok);
 
 /* The text of a token of the vocabulary. */
 String vocab_text(const Vocab *vocab, int32_t id);
-
-/* Writes the text with every space as ▁ and every ▁ as a space. False when memory runs out. */
-bool vocab_swap_spaces(String text, TextBuffer *out);
 
 /* The text that a token stands for; of a control token its name. */
 String vocab_shown(const Vocab *vocab, int32_t id);

@@ -1,4 +1,5 @@
 /* A vocabulary out of GGUF's keys, tokenizer.ggml.…: model and pattern ─► tokens ─► merges or scores ─► ids with a role. */
+#include "vocab/fragments.h"
 #include "vocab/vocab.h"
 
 #include <inttypes.h>
@@ -152,6 +153,7 @@ static bool read_roles(Vocab *vocab, const Checkpoint *checkpoint, Error *error)
                          error))
         return false;
     vocab->add_space = vocab->add_space && is_spm;
+    vocab->n_strips = vocab->add_space; /* what encoding puts there */
     return true;
 }
 
@@ -210,7 +212,7 @@ static bool read_spaces(Vocab *vocab, const Checkpoint *checkpoint, Error *error
 bool vocab_load(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     VocabBuilder builder = {vocab, error, checkpoint_path(checkpoint), "tokenizer.ggml.tokens",
                             "tokenizer.ggml.merges"};
-    *vocab = (Vocab){0};
+    *vocab = (Vocab){.cut = fragments_cut, .stripped = " ", .stripped_length = 1};
     return read_kind(vocab, checkpoint, error) && vocab_end(&builder, fill(&builder, checkpoint)) &&
            read_roles(vocab, checkpoint, error) && read_spaces(vocab, checkpoint, error);
 }

@@ -3,6 +3,7 @@
  * model (BPE or Unigram), what puts BOS and EOS, and how tokens become text. Whatever is not known is refused by name.
  */
 #include "base/text.h"
+#include "vocab/pieces_json.h"
 #include "vocab/pipeline_json.h"
 #include "vocab/unigram.h"
 #include "vocab/vocab.h"
@@ -171,31 +172,10 @@ static bool read_tokens(VocabReader *from) {
     return ok;
 }
 
-static bool is_space_sign(String text, size_t i) {
-    return text.n - i >= 3 && memcmp(text.data + i, "\xe2\x96\x81", 3) == 0;
-}
-
-bool vocab_swap_spaces(String text, TextBuffer *out) {
-    bool ok = true;
-    size_t kept = 0;
-    out->n = 0;
-    for (size_t i = 0; ok && i < text.n;) {
-        bool is_sign = is_space_sign(text, i);
-        if (!is_sign && text.data[i] != ' ') {
-            i++;
-            continue;
-        }
-        ok = text_append(out, text.data + kept, i - kept) &&
-             (is_sign ? text_append(out, " ", 1) : text_append(out, "\xe2\x96\x81", 3));
-        kept = i += is_sign ? 3 : 1;
-    }
-    return ok && text_append(out, text.data + kept, text.n - kept);
-}
-
 /* The text as the Vocab holds it, with STRING_PADDING behind it. */
 static bool held(VocabReader *from, String *text, TextBuffer *scratch) {
     if (!from->vocab->swaps_spaces) return true;
-    bool ok = vocab_swap_spaces(*text, scratch) && text_append(scratch, "\0\0\0\0\0\0\0\0", STRING_PADDING);
+    bool ok = swap_spaces(*text, scratch) && text_append(scratch, "\0\0\0\0\0\0\0\0", STRING_PADDING);
     if (ok) *text = (String){scratch->data, scratch->n - STRING_PADDING};
     return ok || tokenizer_no_memory(&from->reader);
 }
@@ -493,7 +473,7 @@ bool vocab_load_json(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
     VocabReader from = {.reader = {.path = checkpoint_path(checkpoint), .error = error}, .vocab = vocab};
     String text = {0};
     Error where = {{0}};
-    *vocab = (Vocab){0};
+    *vocab = (Vocab){.cut = pieces_json_cut, .unknown_bytes = true, .control_opens = true};
     const Tensor *embedding = checkpoint_find(checkpoint, "token_embd.weight");
     uint64_t n_rows = embedding ? embedding->dims[1] : 0;
     if (!embedding && !checkpoint_u64(checkpoint, "attn.embedding_rows", &n_rows, error)) return false;

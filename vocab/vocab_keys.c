@@ -144,13 +144,13 @@ static bool take_no_token(void *context, int32_t id) {
     return id >= 0;
 }
 
-static bool take_piece(void *context, String piece) {
+static bool take_piece(void *context, const char *text, size_t n) {
     CutPlaces *places = context;
-    places->is_text = places->is_text && places->text.n - places->at >= piece.n &&
-                      memcmp(places->text.data + places->at, piece.data, piece.n) == 0;
+    places->is_text = places->is_text && places->text.n - places->at >= n &&
+                      memcmp(places->text.data + places->at, text, n) == 0;
     if (!places->is_text) return true;
     places->begins[places->at] = 1;
-    places->at += piece.n;
+    places->at += n;
     return true;
 }
 
@@ -202,10 +202,10 @@ static bool add_pre(KeyMaker *builder) {
     bare.as_is.n = bare.normalized.n = 0;
     size_t n = sizeof probe - 1;
     CutPlaces places = {.text = {probe, n}, .is_text = true, .begins = calloc(n + 1, 1)};
-    const PipelineTaker taker = {&places, take_no_token, take_piece};
+    const PieceTaker taker = {&places, take_no_token, take_piece};
     if (!places.begins) return no_memory(builder);
     const Pretokenizer *pre = NULL;
-    bool ok = pipeline_run(&bare, (String){probe, n}, false, NULL, NULL, &taker, builder->error);
+    bool ok = pipeline_run(&bare, &(Uncut){.text = {probe, n}}, &taker, builder->error);
     for (size_t i = 0; ok && places.is_text && places.at == n && (pre = pretokenizer_row(i)); i++)
         if (pre->whole_words == vocab->whole_words && cuts_likewise(pre, &places)) break;
     free(places.begins);
@@ -280,17 +280,17 @@ static bool add_scores(KeyMaker *builder, size_t n_merges) {
 }
 
 /* Whether a space is put in front of a text: what becomes of "a". */
-static bool take_front(void *context, String piece) {
-    *(bool *)context = piece.n > 1;
+static bool take_front(void *context, const char *text, size_t n) {
+    (void)text;
+    *(bool *)context = n > 1;
     return true;
 }
 
 static bool add_spaces(KeyMaker *builder) {
     static const char letter[] = "a";
     bool is_put = false;
-    const PipelineTaker taker = {&is_put, take_no_token, take_front};
-    return pipeline_run(builder->vocab.pipeline, (String){letter, 1}, false, NULL, NULL, &taker,
-                        builder->error) &&
+    const PieceTaker taker = {&is_put, take_no_token, take_front};
+    return pipeline_run(builder->vocab.pipeline, &(Uncut){.text = {letter, 1}}, &taker, builder->error) &&
            add_number(builder, "tokenizer.ggml.add_space_prefix", VALUE_BOOL, is_put);
 }
 

@@ -7,7 +7,6 @@
 #include "kernels/sets.h"
 #include "page/page.h"
 #include "vocab/pipeline.h"
-#include "vocab/unigram.h"
 #include "vocab/vocab.h"
 
 const Kernels kernels_scalar = {.name = "scalar"}; /* as where a CPU lacks a set */
@@ -39,25 +38,8 @@ bool vocab_load_json(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
         "its vocabulary is a tokenizer.json, which a page does not take; ./quantize writes it as GGUF");
 }
 
-/* No vocabulary has what these would be asked for. */
-bool pipeline_run(const Pipeline *pipeline, String text, bool special, const char *marks,
-                  const unsigned char *steers, const PipelineTaker *taker, Error *error) {
-    (void)pipeline, (void)text, (void)special, (void)marks, (void)steers, (void)taker, (void)error;
-    return false;
-}
-
+/* No vocabulary has one. */
 void pipeline_free(Pipeline *pipeline) { (void)pipeline; }
-
-bool unigram_encode(const Unigram *unigram, String text, const unsigned char *steers, Tokens *tokens,
-                    Error *error) {
-    (void)unigram, (void)text, (void)steers, (void)tokens, (void)error;
-    return false;
-}
-
-bool vocab_swap_spaces(String text, TextBuffer *out) {
-    (void)text, (void)out;
-    return false;
-}
 
 /* `view` without --json writes a file: never reached, for -o is refused before. */
 bool page_file_open(Page *page, Error *error) {
