@@ -275,6 +275,19 @@ static void test_bombs(void) {
     }
 }
 
+/* Lists stand in the order of their first items that differ, else the shorter one first, as Python has them. */
+static void test_order_of_lists(void) {
+    static const char source[] =
+        "{{ [1, 2] < [1, 3] }} {{ [2] < [1, 9] }} {{ [1, 2] < [1, 2, 0] }} {{ [1, [2, 9]] > [1, [2, 4]] }} "
+        "{{ (1, 2) >= (1, 3) }} {{ [] < [0] }} {{ [[2], [1, 5], [1]]|sort }} {{ [[1, 2], [3, 0], [3]]|max }}";
+    static const char want[] = "True False True True False True [[1], [1, 5], [2]] [3, 0]";
+    Error error = {{0}};
+    size_t n = 0;
+    char *got = render((String){source, sizeof source - 1}, context, &n, &error);
+    CHECK(got && strcmp(got, want) == 0, "%s", got ? got : error.message);
+    free(got);
+}
+
 /* n times a text, then others, as one source. */
 static void check_nested(const char *each, size_t n, const char *end, const char *words) {
     TextBuffer source = {0};
@@ -355,6 +368,7 @@ int main(void) {
     RUN(test_errors);
     RUN(test_bounds);
     RUN(test_bombs);
+    RUN(test_order_of_lists);
     RUN(test_nesting);
     RUN(test_again);
     json_free(context);
