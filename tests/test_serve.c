@@ -731,6 +731,29 @@ static void test_calls(void) {
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) CHECK(survives(later[i], true), "%s", later[i]);
 }
 
+/* What can be answered at once is: before the server waits again, which here, at the third time, it cannot. */
+static void test_answers_at_once(void) {
+    const char *prefix = getenv("FAULTY");
+    char program[512];
+    snprintf(program, sizeof program, "%sstudy", prefix ? prefix : "build/tests/faulty_");
+    if (access(program, X_OK) != 0) SKIP("tests/faulty_study is not built");
+    setenv("ATTN_FAULT", "poll:3", 1);
+    Server server = server_try(program, NULL, NULL);
+    unsetenv("ATTN_FAULT");
+    CHECK(server.port, "no address");
+    bool closed;
+    Reply reply = sent(&server, "GET /else HTTP/1.1\r\nHost: 127.0.0.1:#\r\n\r\n", &closed);
+    CHECK(reply.status == 404 && closed, "%d %s", reply.status, reply.body);
+    release(&reply);
+    int code = server_end(&server, 0);
+    size_t n;
+    char *log = read_whole(scratch_path("log"), &n);
+    CHECK(code == 1 && strstr(log, " GET /else 404 ") && strstr(log, "study: cannot wait for requests: "),
+          "%d: %s", code, log);
+    free(log);
+    unlink(scratch_path("log"));
+}
+
 /* The limits in time: a request that does not come in whole, and a connection that is not used. */
 static void test_patience(void) {
     if (!getenv("ATTN_LONG_TESTS")) SKIP("waiting for half a minute; ATTN_LONG_TESTS=1 does");
@@ -762,6 +785,7 @@ int main(void) {
     RUN(test_file);
     RUN(test_allocations);
     RUN(test_calls);
+    RUN(test_answers_at_once);
     RUN(test_patience);
     scratch_end();
     return test_end();
