@@ -446,6 +446,26 @@ static void test_other_files(void) {
     checkpoint_close(checkpoint);
 }
 
+/* What a pickle keeps in its memo, by each opcode that does, and takes from it again; a place that is written twice has the last. */
+static void test_memo(void) {
+    static const char bytes[] = "}(K\1K\x0bq\0"
+                                "K\2M\x2c\1r\1\0\0\0"
+                                "K\3K\x0d\x94"
+                                "K\4h\1K\5j\2\0\0\0K\6h\0"
+                                "K\7K\x11q\0K\x08h\0K\x09K\x13r\2\0\0\0K\x0aj\2\0\0\0u.";
+    static const int64_t want[] = {11, 300, 13, 300, 13, 11, 17, 17, 19, 19};
+    enum { N = sizeof want / sizeof *want };
+    Pickle pickle;
+    bool ok = pickle_read(&pickle, bytes, sizeof bytes - 1, NULL, 0, &error);
+    CHECK(ok && pickle.members.n == 2 * N, "%zu members: %s", pickle.members.n / 2, error.message);
+    for (size_t i = 0; i < N && 2 * i + 1 < pickle.members.n; i++) {
+        PickleValue key = pickle.members.data[2 * i], value = pickle.members.data[2 * i + 1];
+        CHECK(key.number == (int64_t)i + 1 && value.kind == PICKLE_INTEGER && value.number == want[i],
+              "%d: %d, not %d", (int)key.number, (int)value.number, (int)want[i]);
+    }
+    pickle_free(&pickle);
+}
+
 /* Programs of one megabyte that would take memory, time or nesting without end. */
 static void test_bombs(void) {
     enum { N = 1 << 20 };
@@ -520,6 +540,7 @@ int main(void) {
     RUN(test_archives);
     RUN(test_entries);
     RUN(test_other_files);
+    RUN(test_memo);
     RUN(test_bombs);
     RUN(test_damage);
     unlink(path_of("config.json"));
