@@ -9,6 +9,8 @@ static void test_ablate(void) {
          {"L0H0 set to zero, value bias and all\n"}},
         {0, 0, "$study ablate $g -p Hello --heads L0H0", {"L0H0 set to zero (a head: to its value bias"}},
         {0, 0, "$study ablate $g -p Hello --mlps 1", {"L1MLP set to zero\n"}},
+        /* The strongest has the longest bar, of 24. */
+        {0, 0, "$study ablate $g -p Hello --sweep heads --ascii", {"%  ########################\nL"}},
         {60,
          0,
          "NO_COLOR=1 $study ablate $l -p Hello --heads L0,L1 --mlps 0,1",
