@@ -11,7 +11,7 @@ import torch
 
 import gguf
 from families import read_config
-from reference import Model
+from formula import Model
 
 N_VOCAB = {"gpt2": 257, "llama": 261}
 

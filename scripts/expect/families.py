@@ -1,4 +1,4 @@
-"""The families that reference.py computes: what all files of one share, and how a file's metadata says the rest.
+"""The families that formula.py computes: what all files of one share, and how a file's metadata says the rest.
 
 Written from the papers and the published code of each family. Names of keys are those of GGUF; gpt_neo and opt, which
 GGUF does not know, and gptj (Hugging Face's codegen is the same function) follow its style. Names of tensors are in
@@ -32,7 +32,7 @@ class Config:
     d_head: int
     norm: str         # "layer" | "rms"
     norm_eps: float
-    mlp: str          # a key of reference.ACTIVATIONS; there is a gate where the file has one
+    mlp: str          # a key of formula.ACTIVATIONS; there is a gate where the file has one
     rope: str         # "none" | "neighbours": pairs (2i, 2i + 1) | "halves": pairs (i, i + rope_dim/2)
     rope_dim: int     # dimensions of a head that rotate: the first rope_dim
     ropes: tuple      # a Rope for each layer, or None

@@ -19,7 +19,7 @@ import numpy as np
 import dtype_models
 import gguf
 from families import FAMILIES
-from reference import Model
+from formula import Model
 
 SPLIT = "attn_norm:d attn_q:qd attn_k:kd attn_v:kd attn_output:dq "
 SPLIT_BIASES = "attn_norm:d attn_q:qd+ attn_k:kd+ attn_v:kd+ attn_output:dq "

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Every family three ways: llama.cpp, float64 (reference.py) and attn, on the small models of family_models.py and on
+"""Every family three ways: llama.cpp, float64 (formula.py) and attn, on the small models of family_models.py and on
 those that llama.cpp writes of each architecture.
 
     scripts/expect/oracle_families.py [--oracle DIR] [--attn build/libattn.so] [--varied N] [--json FILE] [NAME …]
@@ -31,8 +31,8 @@ import torch
 import torch.nn.functional as F
 
 import family_models
+import formula
 import gguf
-import reference
 from families import FAMILIES, read_config
 
 BASE_KEYS = ("context_length embedding_length feed_forward_length block_count vocab_size attention.head_count "
@@ -105,7 +105,7 @@ def table_gelu(x):
     return torch.where(x <= -10, torch.zeros_like(x), torch.where(x >= 10, x, rounded))
 
 
-reference.ACTIVATIONS["table_gelu"] = table_gelu
+formula.ACTIVATIONS["table_gelu"] = table_gelu
 
 
 # Keys that folders and attn have in a family, and llama.cpp does not read there.
@@ -262,8 +262,8 @@ def compare(oracle, attn, name, path, n, folder):
                for name, t in tensors.items()}
     n_vocab = len(tensors["token_embd.weight"].numpy())
     tokens = np.random.RandomState(7).randint(n_vocab, size=n).tolist()
-    exact = reference.Model(metadata, tensors).forward(tokens).numpy()
-    same = reference.Model(metadata, tensors, **deviations(metadata)).forward(tokens).numpy()
+    exact = formula.Model(metadata, tensors).forward(tokens).numpy()
+    same = formula.Model(metadata, tensors, **deviations(metadata)).forward(tokens).numpy()
     gguf.write(path, *as_known(metadata, tensors))
     theirs = oracle_logits(oracle, path, tokens, folder)
     gguf.write(path, metadata, tensors)
