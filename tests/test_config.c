@@ -201,6 +201,17 @@ static void test_published(void) {
               !checkpoint_has(checkpoint, "attn.unread_keys"),
           "Gemma 3 4B");
     checkpoint_close(checkpoint);
+    /* as transformers 5 writes it: a RoPE for the layers that see all, another for those with a window */
+    checkpoint =
+        opened("{\"model_type\": \"gemma3_text\", " BASE ", \"rope_parameters\": {\"full_attention\": "
+               "{\"rope_type\": \"linear\", \"factor\": 8.0, \"rope_theta\": 500.0}, "
+               "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 250.0}}}");
+    CHECK(number_at(checkpoint, "gemma3.rope.freq_base") == 500 &&
+              number_at(checkpoint, "gemma3.rope.scaling.factor") == 8 &&
+              number_at(checkpoint, "gemma3.rope.freq_base_swa") == 250,
+          "two RoPEs: %g, %g", number_at(checkpoint, "gemma3.rope.freq_base"),
+          number_at(checkpoint, "gemma3.rope.freq_base_swa"));
+    checkpoint_close(checkpoint);
 }
 
 /* Qwen 2's layers from the 28th on see a window where it is used, and no key says from which. */
