@@ -355,7 +355,7 @@ static bool check_finite(const Session *session, const float *logits, size_t n, 
             return error_set(
                 error,
                 "%s: the logits are not finite; the weights hold NaN or infinity, or overflow the F16 "
-                "cache (an F32 cache tells which)",
+                "cache (take F32)",
                 checkpoint_path(session->model->checkpoint));
     return true;
 }

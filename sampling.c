@@ -194,8 +194,8 @@ static bool settle_order(KeyReader *reader, SamplerOptions *options, SamplingFie
     if (options->order || !checkpoint_has(reader->checkpoint, key.text)) return true;
     if (!checkpoint_string(reader->checkpoint, key.text, &names, reader->error)) return false;
     if (!parse_order(names, &options->order, fields, &inner))
-        return checkpoint_error(reader->checkpoint, reader->error,
-                                "%s: %s; an order that is given goes before it", key.text, inner.message);
+        return checkpoint_error(reader->checkpoint, reader->error, "%s: %s; give another order", key.text,
+                                inner.message);
     if (options->order) fields->order = ORIGIN_FILE;
     return true;
 }

@@ -357,7 +357,7 @@ bool ablation_run(Ablation *ablation, Difference *difference, LogitsVisit *each,
     if (isfinite(difference->kl) && isfinite(difference->nll_a) && isfinite(difference->nll_b)) return true;
     return error_set(error,
                      "%s: the logits are not finite; the weights hold NaN or infinity, or overflow the "
-                     "F16 cache (an F32 cache tells which)",
+                     "F16 cache (take F32)",
                      checkpoint_path(model_checkpoint(ablation->subject->model)));
 }
 
