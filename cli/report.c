@@ -188,6 +188,22 @@ void print_column(const Report *report, const char *text, size_t n, size_t width
     if (used < width) printf("%*s", (int)(width - used), "");
 }
 
+void print_wrapped(const Report *report, const char *text, size_t n) {
+    for (size_t at = 0, column = 0, end; at < n; at = end) {
+        end = at + 1; /* a word with the space before it */
+        while (end < n && text[end] != ' ') end++;
+        size_t width = text_width(report, text + at, end - at);
+        if (column > 0 && column + width > report->width) {
+            putchar('\n');
+            column = 0;
+            at++, width--; /* the space */
+        }
+        print_column(report, text + at, end - at, 0);
+        column += width;
+    }
+    putchar('\n');
+}
+
 void print_path(const Report *report, const char *path) { print_column(report, path, strlen(path), 0); }
 
 void print_token(const Report *report, int32_t id, size_t width) {

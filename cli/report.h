@@ -76,6 +76,9 @@ void print_column(const Report *report, const char *text, size_t n, size_t width
 size_t text_width(const Report *report, const char *text, size_t n);
 void print_path(const Report *report, const char *path); /* a text of any width */
 
+/* The same uncut, on lines of its own that break at spaces where the window ends. */
+void print_wrapped(const Report *report, const char *text, size_t n);
+
 /* Likewise in double quotes; print_token: a token as it appears in text. */
 void print_quoted(const Report *report, const char *text, size_t n, size_t width);
 void print_token(const Report *report, int32_t id, size_t width);
