@@ -1,51 +1,13 @@
 /*
  * attend: which tokens a head looks at. The text is fed once, patterns are collected on the way, and rows
  * shown: as heat maps side by side, as the strongest keys of one query, or one by one while the model
- * writes on.
- *
- * Rows and columns are items: the tokens, or with --words runs of them. The weight of a word as key is the
- * sum over its tokens, its row as query the mean over theirs.
+ * writes on. Rows and columns are items: the tokens, or with --words runs of them.
  */
-#include "measures/patterns.h"
-#include "views/view.h"
+#include "views/attend.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    ITEM_WIDTH = 14,                  /* columns of a token */
-    LABEL_WIDTH = 5 + ITEM_WIDTH + 1, /* its number, itself, a space */
-    KEY_WIDTH = 2 + ITEM_WIDTH + 6,   /* a strong key and its weight */
-    SINK_WIDTH = 2 + 11,
-    MIN_MAP_WIDTH = 12, /* the name of what it shows stands above it */
-};
-
-/* A key of a row. */
-typedef struct Key {
-    const struct Attend *attend;
-    size_t item;
-    double weight, share; /* share: of the longest bar */
-} Key;
-
-typedef struct Attend {
-    size_t layer, head, top, n_predict;
-    const char *query, *reduce, *by;
-    bool words;
-    float temp;
-
-    Study *study;
-    Patterns patterns;    /* two of its fields are options */
-    Generator *generator; /* with -n; it has the text up to the token shown last */
-    size_t *begin;        /* [n_items + 1] first token of each item; the last is the number of tokens */
-    size_t n_items;
-    JoinedText text;       /* of the prompt */
-    bool single;           /* one query's row alone is shown */
-    size_t first, n_shown; /* items whose rows are shown */
-    double *row;           /* of one item, [n_items] */
-    size_t *places;        /* scratch, [n_items] */
-    Key *strongest;        /* keys of a row, [n_items] */
-} Attend;
 
 static bool read_choices(Attend *attend, Error *error) {
     const Config *config = model_config(attend->study->model);
@@ -78,18 +40,20 @@ static bool read_choices(Attend *attend, Error *error) {
     return true;
 }
 
-/* The items of the text, and room for those of n_tokens. */
+/* The items of the text and of what is generated, n_tokens in all, and room for them. */
 static bool find_items(Attend *attend, size_t n_tokens, Error *error) {
     const Subject *subject = &attend->study->subject;
     Arena *arena = &attend->study->arena;
-    attend->begin = arena_new(arena, n_tokens + 1, sizeof *attend->begin);
-    attend->row = arena_new(arena, n_tokens, sizeof *attend->row);
+    Items *items = &attend->items;
+    items->patterns = &attend->patterns;
+    items->begin = arena_new(arena, n_tokens + 1, sizeof *items->begin);
+    items->row = arena_new(arena, n_tokens, sizeof *items->row);
     attend->places = arena_new(arena, n_tokens, sizeof *attend->places);
     attend->strongest = arena_new(arena, n_tokens, sizeof *attend->strongest);
     if (!arena_ok(arena, error, "%zu tokens", n_tokens)) return false;
     for (size_t i = 0; i < n_tokens; i++)
-        if (!attend->words || begins_word(subject, i)) attend->begin[attend->n_items++] = i;
-    attend->begin[attend->n_items] = n_tokens;
+        if (!attend->words || begins_word(subject, i)) items->begin[items->n++] = i;
+    items->begin[items->n] = n_tokens;
     return join_tokens(subject, arena, true, &attend->text, error);
 }
 
@@ -126,20 +90,20 @@ static bool find_query(Attend *attend, Error *error) {
     if (*query && !query[strspn(query, "0123456789")]) {
         /* Too large: the largest, and refused all the same. */
         attend->first = (size_t)strtoll(query, NULL, 10);
-        return study_check_place(attend->study, NOT_GIVEN, NOT_GIVEN, attend->first, attend->n_items, error);
+        return study_check_place(attend->study, NOT_GIVEN, NOT_GIVEN, attend->first, attend->items.n, error);
     }
     if (!find_text(attend, query, &token))
         return error_set(
             error, "--query: '%s' is no token or word of the text; it may also be a number from 0 to %zu",
-            query, attend->n_items - 1);
-    while (attend->begin[attend->first + 1] <= token) attend->first++;
+            query, attend->items.n - 1);
+    while (attend->items.begin[attend->first + 1] <= token) attend->first++;
     return true;
 }
 
 /* As many of the last items as fit the window, as keys and queries of all maps; or the one that was asked for. */
 static bool choose_items(Attend *attend, Error *error) {
     const Report *report = &attend->study->report;
-    size_t n = attend->n_items, n_tokens = attend->study->subject.tokens.n;
+    size_t n = attend->items.n, n_tokens = attend->study->subject.tokens.n;
     attend->single = attend->query || attend->n_predict > 0;
     attend->n_shown = attend->single    ? 1
                       : is_json(report) ? n
@@ -160,7 +124,8 @@ static bool compute(Study *study, void *own, Error *error) {
         !find_items(attend, n_positions, error) || !choose_items(attend, error))
         return false;
     /* Tokens after the last query cannot change its row. */
-    size_t begin = attend->begin[attend->first], end = attend->begin[attend->first + attend->n_shown];
+    size_t begin = attend->items.begin[attend->first],
+           end = attend->items.begin[attend->first + attend->n_shown];
     if (!patterns_begin(patterns, subject, &study->arena, end - begin, n_new ? n_positions : end, error))
         return false;
     patterns_expect(patterns, begin);
@@ -172,270 +137,6 @@ static bool compute(Study *study, void *own, Error *error) {
         return false;
     patterns_finish(patterns);
     return true;
-}
-
-/* The item + 1 numbers of an item's row. */
-static const double *item_row(const Attend *attend, size_t map, size_t item) {
-    const size_t *begin = attend->begin;
-    double n_queries = (double)(begin[item + 1] - begin[item]);
-    for (size_t key = 0; key <= item; key++) attend->row[key] = 0;
-    for (size_t query = begin[item]; query < begin[item + 1]; query++) {
-        const double *row = patterns_row(&attend->patterns, map, query);
-        for (size_t key = 0; key <= item; key++)
-            for (size_t token = begin[key]; token < begin[key + 1] && token <= query; token++)
-                attend->row[key] += row[token] / n_queries;
-    }
-    return attend->row;
-}
-
-/* The mean over an item's queries of what did not go to its row: lost [n_maps][n_rows]. */
-static double item_mean(const Attend *attend, const double *lost, size_t map, size_t item) {
-    const Patterns *patterns = &attend->patterns;
-    size_t begin = attend->begin[item], end = attend->begin[item + 1];
-    double sum = 0;
-    for (size_t query = begin; query < end; query++)
-        sum += lost[map * patterns->n_rows + query - patterns->first];
-    return sum / (double)(end - begin);
-}
-
-/* The weight that --no-sink left out of an item's row, and the weight that learned sinks took. */
-static double item_dropped(const Attend *attend, size_t map, size_t item) {
-    return item_mean(attend, attend->patterns.dropped, map, item);
-}
-
-static double item_learned(const Attend *attend, size_t map, size_t item) {
-    return item_mean(attend, attend->patterns.learned, map, item);
-}
-
-/* Names a map: "L3H7", "L3 mean of 12 heads", "max of all heads". */
-static void name_map(const Attend *attend, size_t map, char name[64]) {
-    const Patterns *patterns = &attend->patterns;
-    const char *reduce = patterns->reduce == REDUCE_MEAN ? "mean" : "max";
-    if (!patterns->reduce)
-        head_name(name, patterns->watched[map / patterns->n_heads], patterns->head + map % patterns->n_heads);
-    else if (patterns->n_layers == 1 && attend->layer != NOT_GIVEN)
-        snprintf(name, 64, "L%zu %s of heads", patterns->layer, reduce);
-    else
-        snprintf(name, 64, "%s of all heads", reduce);
-}
-
-static String word_of(const Attend *attend, size_t item) {
-    size_t begin = attend->text.offsets[attend->begin[item]];
-    return (String){attend->text.bytes + begin, attend->text.offsets[attend->begin[item + 1]] - begin};
-}
-
-/* For people: an item in `width` columns. */
-static void print_item(const Attend *attend, size_t item, size_t width) {
-    const Study *study = attend->study;
-    if (attend->words)
-        print_quoted(&study->report, word_of(attend, item).data, word_of(attend, item).n, width);
-    else
-        print_token(&study->report, study->subject.tokens.ids[item], width);
-}
-
-static void print_label(const Attend *attend, size_t item) {
-    print_styled(&attend->study->report, STYLE_DIM, "%4zu ", item);
-    print_item(attend, item, ITEM_WIDTH);
-}
-
-/* Prints what W_O stands for where attention's output is normed or scaled before it is added. */
-static void print_behind(const Attend *attend) {
-    const Model *model = attend->study->model;
-    bool normed = model_weights(model)->layers[attend->patterns.layer].attn_post_norm.gain;
-    if (normed)
-        puts(
-            "W_O: times the gains of the norm behind attention, whose division, alike for all keys, is left out.");
-    if (model_config(model)->residual_scale != 1)
-        printf("W_O: times the residual scale, %.4g.\n", (double)model_config(model)->residual_scale);
-}
-
-/* One dim line: what the numbers are. */
-static void print_meaning(const Attend *attend) {
-    const Report *report = &attend->study->report;
-    const Patterns *patterns = &attend->patterns;
-    print_style(report, STYLE_DIM);
-    if (patterns->by_value)
-        fputs(report->ascii ? "Attention weight * |v W_O|" : "Attention weight × ‖v W_O‖", stdout);
-    else
-        fputs("Attention weights", stdout);
-    fputs(" of a query (row) over its keys (columns: itself and what came before)", stdout);
-    if (patterns->no_sink)
-        fputs(",\nwithout token 0 (sink: what it held), renormalised", stdout);
-    else if (patterns->normalise || (!patterns->by_value && patterns->reduce != REDUCE_MAX))
-        printf("%s%s", report->width > 112 && !patterns->learned ? "; a row sums to 1" : ";\na row sums to 1",
-               patterns->learned && !patterns->normalise ? " with what the head's learned sink takes" : "");
-    puts(".");
-    if (patterns->by_value) print_behind(attend);
-    print_style(report, STYLE_PLAIN);
-}
-
-/* Finds up to k strongest keys of a row's n; returns how many. */
-static size_t find_strongest(const Attend *attend, const double *row, size_t n, size_t k) {
-    size_t found = largest_of(row, n, k, attend->places);
-    double longest = found && attend->patterns.by_value ? row[attend->places[0]] : 1;
-    for (size_t i = 0; i < found; i++) {
-        double weight = row[attend->places[i]], share = longest > 0 ? weight / longest : 0;
-        attend->strongest[i] = (Key){attend, attend->places[i], weight, share};
-    }
-    return found;
-}
-
-static void show_item(Report *report, const char *key, const void *cell) {
-    const Key *strong = cell;
-    const Attend *attend = strong->attend;
-    (void)key;
-    if (!is_json(report))
-        print_label(attend, strong->item);
-    else if (attend->words)
-        json_text(report, "word", word_of(attend, strong->item).data, word_of(attend, strong->item).n);
-    else
-        json_token(report, attend->study->subject.tokens.ids[strong->item]);
-}
-
-static const Column key_columns[] = {
-    {"key", NULL, CELL_SIZE, offsetof(Key, item)},
-    {"token", "", CELL_SHOWN, 0, LABEL_WIDTH - 1, .show = show_item},
-    {"weight", "", CELL_REAL, offsetof(Key, weight), 8, 4},
-    {NULL, "", CELL_BAR, offsetof(Key, share), 30},
-};
-static const Table top_table = TABLE("top", key_columns);
-
-static void print_strong_key(const Key *key) {
-    fputs("  ", stdout);
-    print_item(key->attend, key->item, ITEM_WIDTH);
-    printf("%6.3f", key->weight);
-}
-
-/* The strongest keys of a row on what is left of a line, which has 40 columns or more (cli/report.c). */
-static void print_strongest(const Attend *attend, const double *row, size_t n, size_t used) {
-    size_t room = (attend->study->report.width - used) / KEY_WIDTH;
-    size_t k = find_strongest(attend, row, n, at_most(attend->top, room ? room : 1));
-    for (size_t i = 0; i < k; i++) print_strong_key(&attend->strongest[i]);
-    putchar('\n');
-}
-
-/* The largest number shown, by which the colours go. */
-static double largest_shown(const Attend *attend) {
-    double largest = 0;
-    for (size_t map = 0; map < attend->patterns.n_maps; map++)
-        for (size_t i = attend->first; i < attend->first + attend->n_shown; i++) {
-            const double *row = item_row(attend, map, i);
-            for (size_t key = attend->first; key <= i; key++) largest = fmax(largest, row[key]);
-        }
-    return largest > 0 ? largest : 1;
-}
-
-static void print_legend(const Report *report, double scale) {
-    print_styled(report, STYLE_DIM, "cells:");
-    for (int i = 0; i <= 4; i++) {
-        fputs("  ", stdout);
-        print_heat(report, i / 4.0);
-        printf(" %.2g", scale * i * i / 16);
-    }
-    putchar('\n');
-}
-
-/* Beside the row of a map that stands alone: its strongest key, and what the sink held. */
-static void print_note(const Attend *attend, size_t map, size_t item, const double *row) {
-    find_strongest(attend, row, item + 1, 1);
-    if (attend->strongest->weight > 0) print_strong_key(attend->strongest);
-    if (attend->patterns.no_sink && item > 0) printf("  sink %6.3f", item_dropped(attend, map, item));
-}
-
-/* Maps [map, map + n) side by side. */
-static void print_maps(const Attend *attend, size_t map, size_t n, double scale, bool notes) {
-    const Report *report = &attend->study->report;
-    size_t first = attend->first, end = first + attend->n_shown, width = 2 * attend->n_shown;
-    int gap = 2 + (width < MIN_MAP_WIDTH ? (int)(MIN_MAP_WIDTH - width) : 0);
-    char name[64];
-    printf("\n%*s", LABEL_WIDTH, "");
-    print_style(report, STYLE_BOLD);
-    for (size_t m = 0; m < n; m++) {
-        name_map(attend, map + m, name);
-        printf("%-*s", m + 1 < n ? (int)width + gap : 0, name);
-    }
-    print_style(report, STYLE_PLAIN);
-    print_style(report, STYLE_DIM);
-    printf("\n%*s", LABEL_WIDTH, "");
-    for (size_t m = 0; m < n; m++) {
-        for (size_t key = first; key < end; key++) printf("%2zu", key % 100);
-        if (m + 1 < n) printf("%*s", gap, "");
-    }
-    if (notes) fputs("  strongest key", stdout);
-    print_style(report, STYLE_PLAIN);
-    putchar('\n');
-    for (size_t item = first; item < end; item++) {
-        print_label(attend, item);
-        putchar(' ');
-        for (size_t m = 0; m < n; m++) {
-            const double *row = item_row(attend, map + m, item);
-            /* Cells go by the square root, so that small weights can be told from none. */
-            for (size_t key = first; key <= item; key++) print_heat(report, sqrt(row[key] / scale));
-            if (m + 1 < n || notes) printf("%*s", (int)(2 * (end - 1 - item)) + (m + 1 < n ? gap : 0), "");
-            if (notes) print_note(attend, map + m, item, row);
-        }
-        putchar('\n');
-    }
-}
-
-static void print_all_maps(const Attend *attend) {
-    const Report *report = &attend->study->report;
-    size_t n_maps = attend->patterns.n_maps, width = 2 * attend->n_shown, room = report->width - LABEL_WIDTH;
-    size_t note = KEY_WIDTH + (attend->patterns.no_sink ? SINK_WIDTH : 0);
-    bool notes = n_maps == 1 && width + note <= room;
-    if (width < MIN_MAP_WIDTH) width = MIN_MAP_WIDTH;
-    size_t side_by_side = (room + 2) / (width + 2);
-    print_meaning(attend);
-    double scale = attend->patterns.by_value ? largest_shown(attend) : 1;
-    print_legend(report, scale);
-    if (attend->first > 0)
-        print_styled(report, STYLE_DIM,
-                     "Only the last %zu of %zu %s fit; --query Q shows any one's keys, --json everything.\n",
-                     attend->n_shown, attend->n_items, attend->words ? "words" : "tokens");
-    for (size_t map = 0; map < n_maps; map += side_by_side)
-        print_maps(attend, map, at_most(n_maps - map, side_by_side), scale, notes);
-}
-
-/* One query, one map: a line for each of the strongest keys. */
-static void print_keys(const Attend *attend, size_t map, const double *row, size_t item) {
-    Report *report = &attend->study->report;
-    size_t k = find_strongest(attend, row, item + 1, attend->top);
-    double others = 0, listed = 0;
-    for (size_t key = 0; key <= item; key++) others += row[key];
-    print_styled(report, STYLE_BOLD, " key %-*s %7s\n", ITEM_WIDTH, attend->words ? "word" : "token",
-                 attend->patterns.by_value ? "value" : "weight");
-    for (size_t i = 0; i < k; i++) {
-        table_print_line(report, &top_table, 0, &attend->strongest[i]);
-        listed += attend->strongest[i].weight;
-    }
-    if (k <= item) printf("     %-*s %7.4f\n", ITEM_WIDTH, "others", others - listed);
-    if (attend->patterns.learned)
-        printf("     %-*s %7.4f\n", ITEM_WIDTH, "learned sink", item_learned(attend, map, item));
-}
-
-static void print_query(const Attend *attend, size_t item) {
-    const Report *report = &attend->study->report;
-    const Patterns *patterns = &attend->patterns;
-    char name[64];
-    print_meaning(attend);
-    print_style(report, STYLE_BOLD);
-    printf("\nquery %zu ", item);
-    print_item(attend, item, 0);
-    print_style(report, STYLE_PLAIN);
-    putchar('\n');
-    for (size_t map = 0; map < patterns->n_maps; map++) {
-        const double *row = item_row(attend, map, item);
-        name_map(attend, map, name);
-        if (patterns->n_maps > 1) {
-            printf("%-6s", name);
-            print_strongest(attend, row, item + 1, 6);
-            continue;
-        }
-        print_styled(report, STYLE_BOLD, "%s", name);
-        if (patterns->no_sink) printf("   sink %.4f", item_dropped(attend, map, item));
-        putchar('\n');
-        print_keys(attend, map, row, item);
-    }
 }
 
 /* A map's layer and head; null where it is of several. */
@@ -458,11 +159,21 @@ static void json_choices(const Attend *attend, Report *report) {
     json_bool(report, "norm", attend->patterns.normalise);
     if (attend->words) {
         json_array(report, "words");
-        for (size_t item = 0; item < attend->n_items; item++)
-            json_text(report, NULL, word_of(attend, item).data, word_of(attend, item).n);
+        for (size_t item = 0; item < attend->items.n; item++) {
+            String word = attend_word(attend, item);
+            json_text(report, NULL, word.data, word.n);
+        }
         json_end_array(report);
     }
     if (attend->single) json_int(report, "query", (int64_t)attend->first);
+}
+
+/* What did not go to the rows shown of a map. */
+static void json_lost(const Attend *attend, Report *report, const char *key, const double *lost, size_t map) {
+    json_array(report, key);
+    for (size_t item = attend->first; item < attend->first + attend->n_shown; item++)
+        json_real(report, NULL, items_lost(&attend->items, lost, map, item));
+    json_end_array(report);
 }
 
 /* The rows shown of every map, and of a single one its strongest keys. */
@@ -474,23 +185,14 @@ static void json_patterns(const Attend *attend, Report *report) {
         json_place(attend, report, map);
         json_array(report, "rows");
         for (size_t item = first; item < end; item++)
-            json_reals(report, NULL, item_row(attend, map, item), item + 1);
+            json_reals(report, NULL, items_row(&attend->items, map, item), item + 1);
         json_end_array(report);
-        if (attend->patterns.no_sink) {
-            json_array(report, "dropped");
-            for (size_t item = first; item < end; item++)
-                json_real(report, NULL, item_dropped(attend, map, item));
-            json_end_array(report);
-        }
-        if (attend->patterns.learned) {
-            json_array(report, "learned_sink");
-            for (size_t item = first; item < end; item++)
-                json_real(report, NULL, item_learned(attend, map, item));
-            json_end_array(report);
-        }
+        if (attend->patterns.no_sink) json_lost(attend, report, "dropped", attend->patterns.dropped, map);
+        if (attend->patterns.learned)
+            json_lost(attend, report, "learned_sink", attend->patterns.learned, map);
         if (attend->single) {
-            size_t k = find_strongest(attend, item_row(attend, map, first), end, attend->top);
-            table_show(report, &top_table, 0, attend->strongest, k, sizeof *attend->strongest);
+            size_t k = attend_strongest(attend, items_row(&attend->items, map, first), end, attend->top);
+            table_show(report, &attend_top, 0, attend->strongest, k, sizeof *attend->strongest);
         }
         json_end_object(report);
     }
@@ -517,8 +219,8 @@ static void show_generated(const Attend *attend) {
         json_end_array(report);
         json_end_object(report);
     } else {
-        print_label(attend, position);
-        print_strongest(attend, row, position + 1, LABEL_WIDTH - 1);
+        attend_print_label(attend, position);
+        attend_print_strongest(attend, row, position + 1, LABEL_WIDTH - 1);
     }
     fflush(report->out);
 }
@@ -539,12 +241,12 @@ static bool show_generation(Attend *attend, Error *error) {
         json_patterns(attend, report);
         json_array(report, "generated");
     } else {
-        print_meaning(attend);
+        attend_print_meaning(attend);
         print_styled(
             report, STYLE_DIM,
             "Each line: a token and its strongest keys; after it the model chose the token of the next "
             "line.\n");
-        name_map(attend, 0, name);
+        attend_name(attend, 0, name);
         print_styled(report, STYLE_BOLD, "\n%s\n", name);
         show_generated(attend);
     }
@@ -562,9 +264,9 @@ static bool show(Study *study, void *own, Error *error) {
     if (is_json(report))
         json_patterns(attend, report);
     else if (attend->single)
-        print_query(attend, attend->first);
+        attend_print_query(attend, attend->first);
     else
-        print_all_maps(attend);
+        attend_print_maps(attend);
     return true;
 }
 

@@ -49,11 +49,8 @@ unsigned char *steering_tokens(const Vocab *vocab, const char *text, size_t n, c
             (type == TOKEN_USER_DEFINED && is_markup(vocab_text(vocab, (int32_t)i))))
             set_bit(steers, (int32_t)i);
     }
-    if (!pipeline) {
-        find_written(&vocab->specials, NULL, text, n, marks, steers);
-    } else {
-        find_written(&pipeline->as_is, pipeline->added, text, n, marks, steers);
-        find_written(&pipeline->normalized, pipeline->added, text, n, marks, steers);
-    }
+    const AddedToken *added = pipeline ? pipeline->added : NULL;
+    find_written(pipeline ? &pipeline->as_is : &vocab->specials, added, text, n, marks, steers);
+    if (pipeline) find_written(&pipeline->normalized, added, text, n, marks, steers);
     return steers;
 }
