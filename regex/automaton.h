@@ -1,4 +1,4 @@
-/* A regular expression as nodes of an automaton: what regex/pattern.c makes its tables of. For pattern.c only. */
+/* A regular expression as nodes of an automaton: what regex/compile.c makes tables of. For compile.c only. */
 #ifndef ATTN_AUTOMATON_H
 #define ATTN_AUTOMATON_H
 
