@@ -5,7 +5,7 @@
  * by, and every token gets it, those that are generated too.
  *
  *     cc -o steer steer.c $(pkg-config --cflags --libs attn)
- *     ./steer model.gguf 3 0.7 " death" " wedding" "I went to the"
+ *     ./steer model.gguf 3 1 " death" " wedding" "I went to the"
  */
 #include <attn.h>
 #include <stdio.h>

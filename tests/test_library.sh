@@ -106,10 +106,10 @@ if pkg-config --version >"$tmp/out" 2>&1; then
     has quiet
     has [ "$(wc -l <"$tmp/out")" -eq 12 ]
     has out_has '^  11 "or" looks at   4 "van" 0.9'
-    run_in "$tmp/new" ./steer model.bin 3 0.7 ' death' ' wedding' 'I went to the'
+    run_in "$tmp/new" ./steer model.bin 3 1 ' death' ' wedding' 'I went to the'
     has quiet
     has [ "$(grep -c ': I went to the ' "$tmp/out")" -eq 2 ]
-    has out_has '^0.7: .*danc'
+    has out_has '^1: .*wedding'
     for example in generate watch_head steer; do
         run_in "$tmp/new" ./$example none.gguf 4 1 5 6 7
         [ $example = steer ] || run_in "$tmp/new" ./$example none.gguf
