@@ -223,7 +223,7 @@ async function testLens() {
 async function testAblation() {
   const page = await open(frozen());
   const ablate = about('ablate', '--heads', ABLATED);
-  const distribution = () => page.locator('#distribution td:nth-child(3)').allTextContents();
+  const distribution = () => page.locator('#distribution tr').allTextContents();
   const before = await distribution();
   check((await textOf(page, '#without')).includes(ABLATED), 'the switch names the heads');
   await page.check('#without-input');

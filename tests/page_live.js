@@ -3,7 +3,7 @@
 const { model, check, shows, json, say, bits, write, open, close, settle, until, answered, idleDone, press, click, setRange, textOf, textsOf, box, folder, writeOf, fs, path, execFileSync } = require('./page_tools');
 
 const STORY = 'The king Zorvan rode out. Then king Zor';
-const SEED = '4';
+const SEED = '6';
 const ERROR = 2e-3; // nats: the engine in a page rounds in another order than the native one
 
 const hash = async (page) => {
@@ -129,8 +129,9 @@ async function testBranches(live) {
   await checkNumbers(page, STORY + second.token, 'gone on with the second');
   const items = await page.locator('#tree button').evaluateAll((list) => list.map((button) => [button.innerText, button.getAttribute('aria-current'), button.closest('ul').parentElement.tagName]));
   check(items.length === 3 && items[0][0] === STORY, 'the tree holds the text and both ways on', JSON.stringify(items));
-  check([first, second].every(({ token }) => items.some(([text, , parent]) => text === token && parent === 'LI')), 'as branches of it', JSON.stringify(items));
-  check(items.filter(([, current]) => current).map(([text]) => text).join() === second.token, 'and marks where one is');
+  const shown = ({ token }) => token.replace(/^ /, '␣');
+  check([first, second].every((tried) => items.some(([text, , parent]) => text === shown(tried) && parent === 'LI')), 'as branches of it', JSON.stringify(items));
+  check(items.filter(([, current]) => current).map(([text]) => text).join() === shown(second), 'and marks where one is');
   await page.getByRole('button', { name: first.token, exact: true }).click();
   await checkNumbers(page, STORY + first.token, 'back to the first branch');
   const place = 3;
