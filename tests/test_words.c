@@ -292,8 +292,8 @@ static void test_heads(void) {
           "head     entropy  sink  self  prev   dup   ind  tl_diag  label"}},
         {0,
          0,
-         "$study heads $m --repeat 20 --batch 1",
-         {"  induction\n", "  previous\n", "no room for (see --json): tl_mul, tl_abs\n"}},
+         "$study heads $m --repeat 50 --batch 1",
+         {"  induction\n", "  previous\n", "no room for (see --json): tl_abs\n"}},
         {0, 1, "$study heads $g -p Hello --repeat 9", {"leave out -p\n"}},
         {0, 1, "$study heads $g -f $T/60 --batch 2", {"leave out -f\n"}},
     };
