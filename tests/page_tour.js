@@ -66,7 +66,9 @@ async function testTour(live) {
   await click(page, '#switch');
   await answered(page);
   const without = say('ablate', STORY, '--heads', head).next.find(({ id }) => id === guess.id);
-  shows(await textOf(page, `#expected [data-id="${guess.id}"] .row > span:nth-of-type(2)`), without.ablated, 'switched off, it is so', ERROR);
+  const [first] = say('next', STORY, '--ablate', head).top; // the guess may have left the list
+  check((await page.locator('#expected li').first().getAttribute('data-id')) === String(first.id), 'switched off, another leads');
+  shows((await card(page)).words.match(/[\d.]+ %/g)[1], without.ablated, 'and it is so', ERROR);
   check((await card(page)).words.includes(head) && await page.isVisible('#guide'), 'while the card stays');
   await click(page, '#guide .main');
   check(await page.isHidden('#guide'), 'the last step ends the tour');
@@ -122,7 +124,7 @@ async function testTourFrozen() {
       await checkStep(page, told, at, what);
       check(wordCount(told.words) <= 40, `${what}, step ${at + 1} says at most forty words`, told.words);
       if (at === 4) check((await page.locator('#written li').count()) === 10, `${what}, the fifth step shows what the head writes`, await textOf(page, '#written'));
-      if (at === 4 && what !== 'frozen') check((await page.locator('#written li').first().getAttribute('data-id')) === String(guess.id), 'and that it raises the guess most');
+      if (at === 4 && what !== 'frozen') check((await page.locator('#written li').evaluateAll((list) => list.map((row) => row.dataset.id))).includes(String(guess.id)), 'and that it raises the guess');
       if (at < STEPS - 1 || what === 'frozen') return;
       shows(told.words.match(/[\d.]+ %/g)[0], baseline, 'the last step’s probability');
       shows(told.words.match(/[\d.]+ %/g)[1], ablated, 'and what it becomes');
