@@ -14,12 +14,11 @@
  */
 #include "model.h"
 
-#include "open.h"
-
 #include "attention.h"
 #include "layers/experts.h"
 #include "layers/states.h"
 #include "mlp.h"
+#include "open.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -4,9 +4,8 @@
  */
 #include "tokenizer.h"
 
-#include "open.h"
-
 #include "base/utf8.h"
+#include "open.h"
 #include "vocab/merge.h"
 #include "vocab/pieces.h"
 #include "vocab/steering.h"

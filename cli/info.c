@@ -3,12 +3,12 @@
  * counted by type, with what its keys say. Names come from the file, and are shown as JSON strings.
  */
 #include "cli/info.h"
-#include "open.h"
 
 #include "cli/counts.h"
 #include "cli/notes.h"
 #include "cli/print.h"
 #include "generate.h"
+#include "open.h"
 
 #include <inttypes.h>
 #include <math.h>

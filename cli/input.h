@@ -1,6 +1,4 @@
-/*
- * What a program is given to read: a prompt or another text, lines that are typed or piped, and the model that nobody named.
- */
+/* Programs read these: a prompt or another text, lines that are typed or piped, and the model that nobody named. */
 #ifndef ATTN_INPUT_H
 #define ATTN_INPUT_H
 

@@ -1,6 +1,4 @@
-/*
- * What a program notes about a model's file: that it changed meanwhile, and what it asks for that is not done here.
- */
+/* Programs note about a model's file that it changed meanwhile, or asks for something that is not done here. */
 #ifndef ATTN_NOTES_H
 #define ATTN_NOTES_H
 

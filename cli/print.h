@@ -1,6 +1,4 @@
-/*
- * What a program prints: help and errors, words of strangers, strings of JSON, colours, and how far it has come.
- */
+/* Programs print these: help and errors, words of strangers, strings of JSON, colours, and how far they have come. */
 #ifndef ATTN_PRINT_H
 #define ATTN_PRINT_H
 

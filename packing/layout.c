@@ -5,9 +5,8 @@
  */
 #include "packing/layout.h"
 
-#include "checkpoint/format.h"
-
 #include "base/memory.h"
+#include "checkpoint/format.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -523,7 +523,7 @@ static void test_llama2c_vocabulary(void) {
     checkpoint_close(checkpoint);
 }
 
-/* What scripts/expect/reference.py wrote with numpy: expected values as numpy reads them from the files. */
+/* scripts/expect/reference.py wrote these files with numpy; the expected values are as numpy reads them. */
 static void test_reference_files(void) {
     static const struct {
         const char *path, *format, *name;

@@ -514,7 +514,7 @@ static void test_same_logits(void) {
         if (!models[i].other_rope) compare_logits(models[i].name, folder_of(i, ""), 2e-5);
 }
 
-/* What torch.save itself has written (scripts/expect/torch_folders.py): F32, masks, a tied head. */
+/* Folders that torch.save itself has written (scripts/expect/torch_folders.py): F32, masks, a tied head. */
 static void test_torch(void) {
     Error error = {{0}};
     Checkpoint *gguf = checkpoint_open(REFERENCE "gpt_neo.gguf", &error),

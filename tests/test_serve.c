@@ -731,7 +731,7 @@ static void test_calls(void) {
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) CHECK(survives(later[i], true), "%s", later[i]);
 }
 
-/* What can be answered at once is: before the server waits again, which here, at the third time, it cannot. */
+/* An answer that is there goes out before the server waits again, which here, at the third time, it cannot. */
 static void test_answers_at_once(void) {
     const char *prefix = getenv("FAULTY");
     char program[512];

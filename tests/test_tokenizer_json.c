@@ -189,7 +189,7 @@ static uint64_t fnv1a(uint64_t hash, TextBuffer text) {
     return hash;
 }
 
-/* What scripts/tables/mappings.py prints: each character between letters and marks that it may compose with, or change places. */
+/* scripts/tables/mappings.py prints the expected hashes: each character between letters and marks that it may compose with, or change places. */
 static void test_normal_forms(void) {
     static const uint64_t expected[] = {[FORM_NFC] = 0xc1bdb5be7ed3ef10u,
                                         [FORM_NFD] = 0x46e517461ef2f72du,

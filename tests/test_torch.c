@@ -446,7 +446,7 @@ static void test_other_files(void) {
     checkpoint_close(checkpoint);
 }
 
-/* What a pickle keeps in its memo, by each opcode that does, and takes from it again; a place that is written twice has the last. */
+/* Each opcode that writes to a pickle's memo, and each that reads it; a place that is written twice has the last. */
 static void test_memo(void) {
     static const char bytes[] = "}(K\1K\x0bq\0"
                                 "K\2M\x2c\1r\1\0\0\0"

@@ -168,7 +168,7 @@ static void json_choices(const Attend *attend, Report *report) {
     if (attend->single) json_int(report, "query", (int64_t)attend->first);
 }
 
-/* What did not go to the rows shown of a map. */
+/* A map shows some rows; this is the weight of the others. */
 static void json_lost(const Attend *attend, Report *report, const char *key, const double *lost, size_t map) {
     json_array(report, key);
     for (size_t item = attend->first; item < attend->first + attend->n_shown; item++)

@@ -1,4 +1,4 @@
-/* What attend works out (views/attend.c), and how people read it (views/attend_text.c). */
+/* The view attend in two parts: attend.c works the numbers out, attend_text.c writes them for people. */
 #ifndef ATTN_ATTEND_H
 #define ATTN_ATTEND_H
 

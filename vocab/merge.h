@@ -18,7 +18,7 @@ typedef struct Candidate Candidate;
 typedef struct CachedPiece CachedPiece;
 
 /*
- * What merges the pieces of one text. Most words of a text stood in it before, so it remembers short pieces with their ids,
+ * Merges the pieces of one text. Most words of a text stood in it before, so this remembers short pieces with their ids,
  * as many as the length of the text promises and 2 MiB hold. When two pieces share a slot, the later one stays.
  */
 typedef struct Merger {

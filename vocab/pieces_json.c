@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What stands between the pipeline and the taker of its pieces. */
+/* The pipeline gives its pieces to this, which spells them and hands them on to the taker. */
 typedef struct Between {
     const Vocab *vocab;
     const unsigned char *steers;

@@ -1,4 +1,4 @@
-/* Which tokens steer the model, in a text whose bytes come from a template and from outside. */
+/* Tokens that steer the model, in a text whose bytes come from a template and from outside. */
 #ifndef ATTN_STEERING_H
 #define ATTN_STEERING_H
 

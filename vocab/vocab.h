@@ -71,7 +71,7 @@ typedef struct Vocab {
     unsigned char begins[256];
 
     CutText *cut; /* how a text is cut before it merges */
-    /* Of fragments_cut: each cuts the pieces of text that the one before left, where its matches begin and end. */
+    /* fragments_cut uses them: each cuts the pieces of text that the one before left, where its matches begin and end. */
     Pattern *patterns[MAX_PATTERNS];
     size_t n_patterns;
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What models of every family must compute (formula.py): test checkpoints with expected numbers, or logits of any checkpoint."""
+"""Makes test checkpoints of every family with the numbers that formula.py expects, or prints logits of any checkpoint."""
 import argparse
 
 import numpy as np

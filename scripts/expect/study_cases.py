@@ -1,4 +1,4 @@
-"""What study_reference.py computes: the command lines of the study program, and the texts that they read."""
+"""The command lines of the study program that study_reference.py computes, and the texts that they read."""
 
 MODELS = "tests/data/reference"
 FOLDER = "tests/data/study"

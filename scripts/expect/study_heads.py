@@ -64,7 +64,7 @@ def label(scores):
 
 
 def random_ids(ordinary, seed, n):
-    """Of xorshift64* (arXiv:1402.6246)."""
+    """Draws by xorshift64* (arXiv:1402.6246)."""
     state, mask = seed or 1, 2 ** 64 - 1
     for _ in range(n):
         state ^= state >> 12
@@ -160,7 +160,7 @@ def divided_by_sum(a):
 
 
 def map_entry(run, options, query, spans, layer, head, a, dropped, learned):
-    """Of the JSON. spans: the words, or None."""
+    """A map as the JSON has it. spans: the words, or None."""
     entry, queries = {"layer": layer, "head": head}, range(len(a))
     if spans:  # keys are added up, queries averaged
         a = torch.stack([a[:, begin:end].sum(1) for begin, end in spans], 1)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the study program must print: every number of its views, in PyTorch and float64.
+"""Expects every number that the views of the study program print, by PyTorch in float64.
 
     scripts/expect/study_reference.py tests/data/study          # all cases
     scripts/expect/study_reference.py tests/data/study lens     # those whose name begins so

@@ -9,7 +9,9 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +20,16 @@ enum { TILE = 512 };    /* numbers in a tile */
 enum { L1_STEPS = 16 }; /* steps of a product whose sides stay in L1 */
 enum { AHEAD = 1 };     /* steps that a product's longer side is fetched ahead */
 enum { PAD = 16 }; /* floats between rows of products, so that they do not share their place in the caches */
+
+/* Zeros, in large pages. Where there are none left the training ends by a signal: it could not go on. */
+static void *memory(size_t bytes) {
+    size_t page = 1 << 21;
+    bytes = (bytes + page - 1) / page * page;
+    void *p = aligned_alloc(page, bytes);
+    madvise(p, bytes, MADV_HUGEPAGE);
+    memset(p, 0, bytes);
+    return p;
+}
 
 /* The tiles of this thread; false: the system grants none. */
 static bool begin_tiles(void) {
@@ -41,8 +53,6 @@ static void end_tiles(void) {
     _tile_release();
 #endif
 }
-
-/* ---- tiles ---- */
 
 typedef struct {
     const bf16 *data;
@@ -209,8 +219,6 @@ static void pack_rows(const bf16 *x, size_t stride, int n, int k, bf16 *packed) 
             for (int i = 0; i < 16; i++) _mm512_store_si512(to + i * 32, r[i]);
         }
 }
-
-/* ---- numbers ---- */
 
 static inline __m512i narrow(__m512 low, __m512 high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
 static inline __m256i narrow16(__m512 x) { return (__m256i)_mm512_cvtneps_pbh(x); }
