@@ -513,6 +513,23 @@ static void test_published(void) {
               n_rendered);
 }
 
+/* GPT-2's bytes_to_unicode: printable Latin-1 stands for itself, the other 68 bytes are U+0100 and on in their order. */
+static void test_spelling(void) {
+    uint32_t next = 0x100;
+    for (unsigned byte = 0; byte < 256; byte++) {
+        bool itself = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+        uint32_t wanted = itself ? byte : next++, c = spell_byte((char)byte);
+        CHECK(c == wanted, "byte %02x is spelt U+%04x, not U+%04x", byte, (unsigned)c, (unsigned)wanted);
+        char spelt[2 + STRING_PADDING] = {(char)c}, out[2 + STRING_PADDING];
+        if (c >= 0x80) spelt[0] = (char)(0xc0 | c >> 6), spelt[1] = (char)(0x80 | (c & 0x3f));
+        bool is_spelt = true;
+        size_t n = unspell_bytes((String){spelt, c < 0x80 ? 1 : 2}, out, &is_spelt);
+        CHECK(is_spelt && n == 1 && (unsigned char)out[0] == byte, "U+%04x is byte %02x again", (unsigned)c,
+              byte);
+    }
+    CHECK(next == 0x144, "68 bytes have another character, not %u", (unsigned)(next - 0x100));
+}
+
 int main(void) {
     scratch_begin();
     RUN(test_marks);
@@ -520,6 +537,7 @@ int main(void) {
     RUN(test_merging);
     RUN(test_own);
     RUN(test_published);
+    RUN(test_spelling);
     char path[sizeof scratch_folder + 32];
     snprintf(path, sizeof path, "%s/tokenizer.json", scratch_folder);
     unlink(path);
