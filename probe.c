@@ -2,9 +2,10 @@
 
 const char *probe_site_name(ProbeSite site) {
     static const char *const names[PROBE_N_SITES] = {
-        "resid_pre",      "q",       "k",          "v",         "scores",
-        "pattern",        "z",       "attn_out",   "resid_mid", "router_logits",
-        "expert_weights", "mlp_out", "resid_post", "logits",
+        "resid_pre",      "embed",   "pos_embed",      "q",         "k",        "v",          "rot_q",
+        "rot_k",          "scores",  "pattern",        "z",         "attn_out", "resid_mid",  "router_logits",
+        "expert_weights", "mlp_pre", "mlp_pre_linear", "mlp_post",  "mlp_out",  "resid_post", "logits",
+        "q_input",        "k_input", "v_input",        "mlp_input",
     };
     return site < PROBE_N_SITES ? names[site] : "?";
 }

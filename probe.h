@@ -16,9 +16,13 @@
  */
 typedef enum ProbeSite {
     PROBE_RESID_PRE, /* [n][d_model]  the residual stream entering the layer */
+    PROBE_EMBED,     /* [n][d_model]  the tokens' embeddings, scaled (layer 0) */
+    PROBE_POS_EMBED, /* [n][d_model]  the learned positions, where there are some (layer 0) */
     PROBE_Q,         /* [n][d_head]   a head's query, before RoPE */
     PROBE_K,         /* [n][d_head]   a kv head's key, before RoPE and before it is cached */
     PROBE_V,         /* [n][d_head]   a kv head's value, before it is cached */
+    PROBE_ROT_Q,     /* [n][d_head]   the query that the scores are made of */
+    PROBE_ROT_K,     /* [n][d_head]   likewise the key */
     PROBE_SCORES, /* [1][pos + 1]  q·k/√d_head of one query over its keys 0 … pos, capped; −∞ beyond a window */
     PROBE_PATTERN,   /* [1][pos + 1]  softmax of that row */
     PROBE_Z,         /* [n][d_head]   a head's weighted values, before its gate and the output projection */
@@ -26,9 +30,16 @@ typedef enum ProbeSite {
     PROBE_RESID_MID, /* [n][d_model]  between attention and MLP (a parallel layer has none) */
     PROBE_ROUTER,    /* [n][n_expert] the router's logits, in layers with experts */
     PROBE_EXPERT_WEIGHTS, /* [n][n_expert] by which the experts' outputs are added: 0 where one is not chosen */
+    PROBE_MLP_PRE, /* [n][d_ff]     what the activation reads: W_gate's where there is one, else W_up's */
+    PROBE_MLP_PRE_LINEAR, /* [n][d_ff]     W_up's, where there is a gate */
+    PROBE_MLP_POST,       /* [n][d_ff]     what W_down reads */
     PROBE_MLP_OUT,        /* [n][d_model]  what the MLP, or the experts, add */
     PROBE_RESID_POST,     /* [n][d_model]  the residual stream leaving the layer */
     PROBE_LOGITS,         /* [n][n_vocab]  of the positions whose logits were asked for */
+    PROBE_Q_INPUT, /* [n][d_model]  the residual stream as a head's query alone reads it: on the way back only */
+    PROBE_K_INPUT,   /* [n][d_model]  likewise a kv head's key … */
+    PROBE_V_INPUT,   /* [n][d_model]  … and value */
+    PROBE_MLP_INPUT, /* [n][d_model]  as the MLP, or the experts, read it */
     PROBE_N_SITES
 } ProbeSite;
 

@@ -5,8 +5,7 @@
 
 size_t experts_floats(size_t n_expert, size_t d_model) { return n_expert + 2 * d_model; }
 
-/* Turns a token's logits into the weights of the experts: their probabilities, and 0 for those that are not chosen. */
-static void choose(const Kernels *kernels, const ExpertsWeights *weights, float *p) {
+void experts_choose(const Kernels *kernels, const ExpertsWeights *weights, float *p) {
     size_t n_expert = weights->n_expert;
     float sum = kernels->exp_sum(p, kernels->max(p, n_expert), n_expert), chosen = 0;
     /* Each round takes the largest that is left, the first of equals, and marks it by its sign. */
@@ -73,7 +72,7 @@ void experts_forward(const Compute *compute, MlpKind kind, const ExpertsWeights 
     float *gathered = scratch, *made = gathered + n * d, *router = made + n * d;
     linear_forward(compute, &(LinearOutput){router, &weights->router}, 1, x, n);
     probe_rows(probe, PROBE_ROUTER, layer, position, router, n, n_expert);
-    for (size_t t = 0; t < n; t++) choose(compute->kernels, weights, router + t * n_expert);
+    for (size_t t = 0; t < n; t++) experts_choose(compute->kernels, weights, router + t * n_expert);
     probe_rows(probe, PROBE_EXPERT_WEIGHTS, layer, position, router, n, n_expert);
 
     memset(out, 0, n * d * sizeof *out);

@@ -26,6 +26,9 @@ typedef struct ExpertsWeights {
 /* Floats of scratch that a token needs. */
 size_t experts_floats(size_t n_expert, size_t d_model);
 
+/* Turns a token's logits p [n_expert] into the weights of the experts, which are 0 for those that are not chosen. */
+void experts_choose(const Kernels *kernels, const ExpertsWeights *weights, float *p);
+
 /*
  * Like mlp_forward, for the n tokens of a layer from `position` on; the probe sees PROBE_ROUTER and PROBE_EXPERT_WEIGHTS.
  * hidden and gate are [max(n, n_used)][d_ff] of the widest expert, scratch is [n][experts_floats].

@@ -1,0 +1,73 @@
+/*
+ * dx = Wᵀ dy is a weighted sum of the rows of W, so that they are read as they lie. A piece of the work is some tokens and
+ * some columns: it unpacks these columns of a few rows at a time into a panel, which stays in L1 while the tokens pass.
+ */
+#include "gradients/linear_back.h"
+
+#include <string.h>
+
+enum {
+    PANEL_ROWS = 64,
+    PANEL_COLS = 64,
+    PIECE_COLS = 256, /* a multiple of every type's block, and of PANEL_COLS */
+    LEAST_TOKENS = 64,
+    PIECES_PER_WORKER = 4,
+};
+
+typedef struct BackLoop {
+    const Compute *compute;
+    const Matrix *w;
+    size_t begin, end;
+    const float *dy;
+    float *dx;
+    size_t dy_stride, n;
+    size_t piece_tokens, n_col_pieces;
+} BackLoop;
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Rows [row, row + n_rows) of W from column `first` on, n_cols of them, as panels of PANEL_COLS columns each. */
+static void unpack_panels(const BackLoop *loop, size_t row, size_t n_rows, size_t first, size_t n_cols,
+                          float panels[][PANEL_ROWS][PANEL_COLS]) {
+    const Matrix *w = loop->w;
+    float unpacked[PIECE_COLS];
+    for (size_t r = 0; r < n_rows; r++) {
+        const unsigned char *at = (const unsigned char *)w->data +
+                                  (row + r) * dtype_bytes(w->dtype, w->cols) + dtype_bytes(w->dtype, first);
+        loop->compute->kernels->unpack(unpacked, w->dtype, at, n_cols);
+        for (size_t c = 0; c < n_cols; c += PANEL_COLS)
+            memcpy(panels[c / PANEL_COLS][r], unpacked + c,
+                   smaller(PANEL_COLS, n_cols - c) * sizeof *unpacked);
+    }
+}
+
+static void back_pieces(void *context, size_t begin, size_t end, unsigned worker) {
+    (void)worker;
+    const BackLoop *loop = context;
+    float panels[PIECE_COLS / PANEL_COLS][PANEL_ROWS][PANEL_COLS];
+    for (size_t piece = begin; piece < end; piece++) {
+        size_t token = piece / loop->n_col_pieces * loop->piece_tokens,
+               first = piece % loop->n_col_pieces * PIECE_COLS,
+               n = smaller(loop->piece_tokens, loop->n - token),
+               n_cols = smaller(PIECE_COLS, loop->w->cols - first);
+        for (size_t row = loop->begin, m; row < loop->end; row += m) {
+            m = smaller(PANEL_ROWS, loop->end - row);
+            unpack_panels(loop, row, m, first, n_cols, panels);
+            for (size_t c = 0; c < n_cols; c += PANEL_COLS)
+                loop->compute->kernels->weighted_sums(
+                    loop->dx + token * loop->w->cols + first + c, loop->w->cols,
+                    loop->dy + token * loop->dy_stride + row - loop->begin, loop->dy_stride, n, DTYPE_F32,
+                    panels[c / PANEL_COLS], PANEL_COLS, m, smaller(PANEL_COLS, n_cols - c));
+        }
+    }
+}
+
+void linear_back(const Compute *compute, const Matrix *w, size_t begin, size_t end, const float *dy,
+                 size_t dy_stride, size_t n, float *dx) {
+    BackLoop loop = {compute, w, begin, end, dy, dx, dy_stride, n};
+    loop.n_col_pieces = (w->cols + PIECE_COLS - 1) / PIECE_COLS;
+    size_t wanted = PIECES_PER_WORKER * threads_count(compute->threads) / loop.n_col_pieces + 1;
+    loop.piece_tokens = n / wanted > LEAST_TOKENS ? (n + wanted - 1) / wanted : smaller(n, LEAST_TOKENS);
+    size_t n_token_pieces = (n + loop.piece_tokens - 1) / loop.piece_tokens;
+    parallel_for(compute->threads, n_token_pieces * loop.n_col_pieces, 1, back_pieces, &loop);
+}

@@ -1,0 +1,36 @@
+/* The way back through an MLP (mlp.h). */
+#ifndef ATTN_MLP_BACK_H
+#define ATTN_MLP_BACK_H
+
+#include "kernels/kernels.h"
+#include "mlp.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What the way back needs of the way there, each [n][d_ff]; and room for gradients of as much. */
+typedef struct MlpTrace {
+    float *hidden;       /* up(x) */
+    float *gate;         /* gate(x), where there is a gate */
+    float *post;         /* the activations, which W_down reads */
+    float *hidden_slope; /* ∂post/∂hidden */
+    float *gate_slope;   /* ∂post/∂gate */
+    float *d_post, *d_hidden, *d_gate;
+} MlpTrace;
+
+/* Room for n tokens of d_ff hidden numbers. False when memory runs out; mlp_trace_close may be called in any case. */
+bool mlp_trace_open(MlpTrace *trace, size_t n, size_t d_ff);
+void mlp_trace_close(MlpTrace *trace);
+
+/* The way there: x [n][d_model] → the trace's values. */
+void mlp_trace(const Compute *compute, MlpKind kind, const MlpWeights *weights, size_t n, const float *x,
+               MlpTrace *trace);
+
+/* The three steps back: dout [n][d_model] → d_post; d_post → d_hidden and d_gate; these → dx += … */
+void mlp_back_down(const Compute *compute, const MlpWeights *weights, size_t n, const float *dout,
+                   MlpTrace *trace);
+void mlp_back_activation(const Compute *compute, MlpKind kind, size_t n, size_t d_ff, MlpTrace *trace);
+void mlp_back_up(const Compute *compute, MlpKind kind, const MlpWeights *weights, size_t n,
+                 const MlpTrace *trace, float *dx);
+
+#endif
