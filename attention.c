@@ -18,6 +18,7 @@
 #include "attention.h"
 
 #include "layers/kv_cache.h"
+#include "layers/results.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -59,6 +60,7 @@ struct Attention {
     float *z;        /* [n_chunk][n_head][d_head] */
     float **cos_sin; /* [n_ropes] each [n_chunk][dim/2][2]: cos and sin of each pair's angle */
     float *row;      /* [n_ctx, in whole tiles of keys] scores of one query that a probe watches */
+    float *results;  /* [results_floats] */
     float *tiles;    /* [n_threads][tile_rows][row_floats] */
 };
 
@@ -127,9 +129,10 @@ Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dty
     attention->v = floats_new(n_chunk, shape->n_head_kv * d_head);
     attention->z = floats_new(n_chunk, shape->n_head * d_head);
     attention->row = floats_new(1, n_room);
+    attention->results = floats_new(1, results_floats(shape->d_model, shape->n_head * d_head));
     attention->tiles = floats_new(threads_count(compute->threads), attention->tile_rows * row_floats(shape));
     if (!attention->q || !attention->k || !attention->v || !attention->z || !attention->row ||
-        !attention->tiles || (shape->gated && !attention->gate))
+        !attention->results || !attention->tiles || (shape->gated && !attention->gate))
         goto no_memory;
     for (size_t i = 0; i < shape->n_ropes; i++) {
         attention->cos_sin[i] = floats_new(n_chunk, shape->ropes[i].dim);
@@ -156,6 +159,7 @@ void attention_free(Attention *attention) {
     free(attention->v);
     free(attention->z);
     free(attention->row);
+    free(attention->results);
     free(attention->tiles);
     free(attention);
 }
@@ -197,8 +201,8 @@ static void clamp(float *x, size_t n, float limit) {
     for (size_t i = 0; i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
 }
 
-/* Norms and rotates q and k of tokens [begin, end) of the chunk, and writes k and v to the cache. */
-static void rotate_and_store(void *context, size_t begin, size_t end, unsigned worker) {
+/* Norms and rotates q and k of tokens [begin, end) of the chunk. */
+static void rotate(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const LayerLoop *loop = context;
     const Attention *attention = loop->attention;
@@ -221,9 +225,23 @@ static void rotate_and_store(void *context, size_t begin, size_t end, unsigned w
             for (size_t h = 0; h < shape->n_head_kv; h++) rope_rotate(rope, k + h * d_head, cos_sin);
         }
     }
+}
+
+/* Writes their k and v to the cache. */
+static void store(void *context, size_t begin, size_t end, unsigned worker) {
+    (void)worker;
+    const LayerLoop *loop = context;
+    const Attention *attention = loop->attention;
+    const AttentionShape *shape = &attention->shape;
+    size_t d_head = shape->d_head, d_kv = shape->n_head_kv * d_head;
     for (size_t h = 0, at = begin * d_kv; h < shape->n_head_kv; h++, at += d_head)
         kv_store(attention->places[loop->layer].cache, attention->places[loop->layer].head + h,
                  attention->position + begin, attention->k + at, attention->v + at, d_kv, end - begin);
+}
+
+static void rotate_and_store(void *context, size_t begin, size_t end, unsigned worker) {
+    rotate(context, begin, end, worker);
+    store(context, begin, end, worker);
 }
 
 static Tile worker_tile(const Attention *attention, unsigned worker) {
@@ -418,12 +436,21 @@ void attention_forward(Attention *attention, const AttentionWeights *weights, si
     probe_heads(probe, PROBE_K, layer, position, attention->k, n, shape->n_head_kv, shape->d_head);
     probe_heads(probe, PROBE_V, layer, position, attention->v, n, shape->n_head_kv, shape->d_head);
 
-    parallel_for(compute->threads, n, STORE_TILE, rotate_and_store, &loop);
+    const bool shows = probe && shape->layers[layer].rope; /* what is rotated, before it is stored */
+    parallel_for(compute->threads, n, STORE_TILE, shows ? rotate : rotate_and_store, &loop);
+    if (shows) {
+        probe_heads(probe, PROBE_ROT_Q, layer, position, attention->q, n, shape->n_head, shape->d_head);
+        probe_heads(probe, PROBE_ROT_K, layer, position, attention->k, n, shape->n_head_kv, shape->d_head);
+        parallel_for(compute->threads, n, STORE_TILE, store, &loop);
+    }
     parallel_for(compute->threads, shape->n_head_kv * query_tiles(attention), 1, attend_tiles, &loop);
     for (size_t head = 0; probe && head < shape->n_head; head++) attend_watched(&loop, head, probe);
     probe_heads(probe, PROBE_Z, layer, position, attention->z, n, shape->n_head, shape->d_head);
 
     for (size_t i = 0; shape->gated && i < n * shape->n_head * shape->d_head; i++)
         attention->z[i] /= 1 + expf(-attention->gate[i]);
-    linear_forward(compute, &(LinearOutput){out, &weights->out}, 1, attention->z, n);
+    const Results results = {compute,       &weights->out, layer,        position,          n,
+                             shape->n_head, attention->z,  attention->q, attention->results};
+    if (!probe || !results_forward(&results, probe, out))
+        linear_forward(compute, &(LinearOutput){out, &weights->out}, 1, attention->z, n);
 }

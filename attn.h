@@ -129,25 +129,37 @@ ATTN_API bool attn_token_is_end(const AttnModel *model, int32_t token);
 
 /*
  * Where a vector can be seen, and changed, on its way: in the order of the forward pass, n tokens at a time. The names
- * are those of TransformerLens's hooks. A layer that keeps a state in attention's place has no q, k, v, scores, pattern and
- * z.
+ * are those of TransformerLens's hooks. A layer that keeps a state in attention's place has no q, k, v, rot_q, rot_k, scores,
+ * pattern, z and result; one with experts no mlp_pre, mlp_pre_linear and mlp_post.
  */
 typedef enum AttnSite {
-    ATTN_RESID_PRE, /* [n][d_model]  the residual stream entering the layer */
-    ATTN_Q,         /* [n][d_head]   a head's query, before RoPE */
-    ATTN_K,         /* [n][d_head]   a kv head's key, before RoPE and before it is cached */
-    ATTN_V,         /* [n][d_head]   a kv head's value, before it is cached */
-    ATTN_SCORES,    /* [1][pos + 1]  q·k/√d_head of the query at `position` over its keys 0 … pos, as the
+    ATTN_EMBED,     /* [n][d_model]  the tokens' embeddings as they are added: scaled, normed; layer 0 */
+    ATTN_POS_EMBED, /* [n][d_model]  what is added to them by position, where positions are learned; layer 0 */
+    ATTN_RESID_PRE,   /* [n][d_model]  the residual stream entering the layer */
+    ATTN_NORM1_SCALE, /* [n][1]      what the norm before attention divides by; to be looked at only */
+    ATTN_Q,           /* [n][d_head]   a head's query, before RoPE */
+    ATTN_K,           /* [n][d_head]   a kv head's key, before RoPE and before it is cached */
+    ATTN_V,           /* [n][d_head]   a kv head's value, before it is cached */
+    ATTN_ROT_Q,       /* [n][d_head]   a head's query behind RoPE, where the layer turns */
+    ATTN_ROT_K,       /* [n][d_head]   a kv head's key behind RoPE, as it is cached */
+    ATTN_SCORES,  /* [1][pos + 1]  q·k/√d_head of the query at `position` over its keys 0 … pos, as the
                         softmax takes them: capped, or biased by distance; −∞ beyond a window */
-    ATTN_PATTERN,   /* [1][pos + 1]  softmax of that row: the attention weights */
-    ATTN_Z,         /* [n][d_head]   a head's weighted values, before its gate and the output projection */
+    ATTN_PATTERN, /* [1][pos + 1]  softmax of that row: the attention weights */
+    ATTN_Z,       /* [n][d_head]   a head's weighted values, before its gate and the output projection */
+    ATTN_RESULT, /* [n][d_model]  what a head's z becomes by the output projection, without its bias; costs as much
+                        as attention's projection for each head that is wanted */
     ATTN_ATTN_OUT,  /* [n][d_model]  what attention, or a state in its place, adds to the residual stream */
     ATTN_RESID_MID, /* [n][d_model]  between attention and MLP (a layer with both side by side has none) */
-    ATTN_ROUTER,    /* [n][n_expert] the router's logits, in layers with experts */
+    ATTN_NORM2_SCALE, /* [n][1]      what the norm before the MLP divides by, where it has its own; to be looked at only */
+    ATTN_ROUTER,         /* [n][n_expert] the router's logits, in layers with experts */
     ATTN_EXPERT_WEIGHTS, /* [n][n_expert] by which the experts' outputs are added: 0 where one is not chosen */
+    ATTN_MLP_PRE,        /* [n][d_ff]     what goes into the activation: the gate, where the MLP has one */
+    ATTN_MLP_PRE_LINEAR, /* [n][d_ff]     what the activated gate is multiplied with */
+    ATTN_MLP_POST,       /* [n][d_ff]     the hidden numbers, as the MLP's last matrix reads them */
     ATTN_MLP_OUT,        /* [n][d_model]  what the MLP, or the experts, add */
     ATTN_RESID_POST,     /* [n][d_model]  the residual stream leaving the layer */
-    ATTN_LOGITS          /* [n][n_vocab]  of the positions whose logits were asked for */
+    ATTN_FINAL_SCALE, /* [n][1]        what the final norm divides by, where logits were asked for; to be looked at only */
+    ATTN_LOGITS /* [n][n_vocab]  of the positions whose logits were asked for */
 } AttnSite;
 
 /* "resid_pre", "pattern" … */
@@ -156,8 +168,8 @@ ATTN_API const char *attn_site_name(AttnSite site);
 /* n_rows rows of n_cols numbers, `stride` apart; valid during the visit. */
 typedef struct AttnActivation {
     AttnSite site;
-    size_t layer;    /* n_layer for ATTN_LOGITS */
-    size_t head;     /* q, scores, pattern, z: head; k, v: kv head; otherwise 0 */
+    size_t layer;    /* n_layer for ATTN_FINAL_SCALE and ATTN_LOGITS */
+    size_t head;     /* q, rot_q, scores, pattern, z, result: head; k, v, rot_k: kv head; otherwise 0 */
     size_t position; /* of row 0 in the text; row i is position + i */
     size_t n_rows, n_cols, stride;
     float *data; /* what is written here is what the model goes on with */

@@ -289,6 +289,17 @@ static void show_head_inputs(Way *way, const LayerWeights *w, size_t layer, size
         }
 }
 
+/* The gradient of each head's result is that of their sum. */
+static void show_results(const Way *way, size_t layer, size_t t, size_t m) {
+    const GradientProbe *probe = way->task->probe;
+    const size_t d = way->config->d_model;
+    for (size_t head = 0; head < way->config->n_head; head++) {
+        if (!gradient_wanted(probe, PROBE_RESULT, layer, head)) continue;
+        memcpy(way->added, way->d_branch, m * d * sizeof *way->added);
+        probe->visit(probe->user, &(Activation){PROBE_RESULT, layer, head, t, m, d, d, NULL}, way->added);
+    }
+}
+
 /* Back through attention: adds to way->d_pre. `d_out` is the gradient of what it adds. */
 static void back_attention(Way *way, const LayerWeights *w, size_t layer, const float *d_out) {
     const GradientProbe *probe = way->task->probe;
@@ -301,6 +312,7 @@ static void back_attention(Way *way, const LayerWeights *w, size_t layer, const 
         memcpy(way->d_normed, d_out + t * d, m * d * sizeof *d_out);
         gradient_rows(probe, PROBE_ATTN_OUT, layer, t, way->added, way->d_normed, m, d);
         back_finish(way, &w->attn_post_norm, way->d_normed, m);
+        show_results(way, layer, t, m);
         attention_back_out(way->attention, t, m, way->d_branch);
     }
     attention_back_attend(way->attention, probe);
@@ -342,40 +354,31 @@ static void unpack_row(const Way *way, float *to, const Matrix *matrix, size_t r
                                  matrix->cols);
 }
 
-/* Rows [t, t + m) of the two embeddings: what each added in way->branch and way->added. */
-static void make_embeddings(const Way *way, size_t t, size_t m) {
-    const Config *config = way->config;
-    const Weights *weights = way->weights;
-    size_t d = config->d_model;
-    for (size_t i = 0; i < m; i++) {
-        unpack_row(way, way->branch + i * d, &weights->embedding, (size_t)way->task->tokens[t + i]);
-        if (weights->positions.data)
-            unpack_row(way, way->added + i * d, &weights->positions, config->position_offset + t + i);
-    }
-    if (config->embedding_scale != 1)
-        way->compute.kernels->scale(way->branch, config->embedding_scale, m * d);
+/* Rows [t, t + m) of the positions' embeddings, in way->added. */
+static void make_positions(const Way *way, size_t t, size_t m) {
+    const Matrix *positions = &way->weights->positions;
+    for (size_t i = 0; i < m; i++)
+        unpack_row(way, way->added + i * way->config->d_model, positions,
+                   way->config->position_offset + t + i);
 }
 
-/* From the stream that enters the first layer to the embeddings. */
+/* The stream that enters the first layer is the tokens' embeddings (scaled, or normed) and those of the positions. */
 static void back_embed(Way *way) {
     const Backward *task = way->task;
-    const Norm *norm = &way->weights->embedding_norm;
     const bool has_positions = way->weights->positions.data;
     const size_t d = way->config->d_model;
-    if (!gradient_wanted(task->probe, PROBE_EMBED, 0, 0) &&
-        !gradient_wanted(task->probe, PROBE_POS_EMBED, 0, 0))
-        return;
+    bool sees_positions = has_positions && gradient_wanted(task->probe, PROBE_POS_EMBED, 0, 0);
+    if (!sees_positions && !gradient_wanted(task->probe, PROBE_EMBED, 0, 0)) return;
     for (size_t t = 0, m; t < task->n; t += m) {
         m = smaller(CHUNK, task->n - t);
-        make_embeddings(way, t, m);
-        memset(way->d_normed, 0, m * d * sizeof *way->d_normed);
-        if (norm->gain) {
-            memcpy(way->normed, way->branch, m * d * sizeof *way->normed);
-            if (has_positions) way->compute.kernels->add(way->normed, way->added, m * d);
+        float *gradient = way->resid + t * d;
+        memcpy(way->branch, task->streams[0] + t * d, m * d * sizeof *way->branch);
+        if (has_positions) {
+            make_positions(way, t, m);
+            for (size_t i = 0; i < m * d; i++) way->branch[i] -= way->added[i];
         }
-        back_read(way, norm, way->normed, way->resid + t * d, way->d_normed, m);
-        if (has_positions) gradient_rows(task->probe, PROBE_POS_EMBED, 0, t, way->added, way->d_normed, m, d);
-        gradient_rows(task->probe, PROBE_EMBED, 0, t, way->branch, way->d_normed, m, d);
+        if (sees_positions) gradient_rows(task->probe, PROBE_POS_EMBED, 0, t, way->added, gradient, m, d);
+        gradient_rows(task->probe, PROBE_EMBED, 0, t, way->branch, gradient, m, d);
     }
 }
 

@@ -28,8 +28,6 @@ typedef struct Backward {
     size_t n_ctx;    /* of the session that went there (LongRoPE's angles depend on it) */
     float *const *
         streams; /* [n_layer + 1] the residual stream entering each layer, and leaving the last: [n][d_model] */
-    const int32_t
-        *tokens; /* [n]; needed if the probe wants PROBE_EMBED or PROBE_POS_EMBED, otherwise NULL will do */
     size_t first_logits; /* tokens before this one have logits that m does not depend on */
     LogitsGradient *logits_gradient;
     void *user;

@@ -50,10 +50,16 @@ float *mlp_activate(const Compute *compute, MlpKind kind, size_t n, size_t d_ff,
     return mlp_has_gate(kind) ? gate : hidden;
 }
 
-void mlp_forward(const Compute *compute, MlpKind kind, const MlpWeights *weights, size_t n, const float *x,
-                 float *out, float *hidden, float *gate) {
+void mlp_forward(const Compute *compute, MlpKind kind, const MlpWeights *weights, size_t layer,
+                 size_t position, size_t n, const float *x, float *out, float *hidden, float *gate,
+                 const Probe *probe) {
+    const bool gated = mlp_has_gate(kind);
+    const size_t d_ff = weights->up.w.rows;
     const LinearOutput up[] = {{hidden, &weights->up}, {gate, &weights->gate}};
-    linear_forward(compute, up, mlp_has_gate(kind) ? 2 : 1, x, n);
-    const float *active = mlp_activate(compute, kind, n, weights->up.w.rows, hidden, gate);
+    linear_forward(compute, up, gated ? 2 : 1, x, n);
+    probe_rows(probe, PROBE_MLP_PRE, layer, position, gated ? gate : hidden, n, d_ff);
+    if (gated) probe_rows(probe, PROBE_MLP_PRE_LINEAR, layer, position, hidden, n, d_ff);
+    float *active = mlp_activate(compute, kind, n, d_ff, hidden, gate);
+    probe_rows(probe, PROBE_MLP_POST, layer, position, active, n, d_ff);
     linear_forward(compute, &(LinearOutput){out, &weights->down}, 1, active, n);
 }

@@ -3,6 +3,7 @@
 #define ATTN_MLP_H
 
 #include "kernels/kernels.h"
+#include "probe.h"
 
 /* The activation of the hidden layer: h = up(x), and g = gate(x) where there is a gate. */
 typedef enum MlpKind {
@@ -30,9 +31,11 @@ float *mlp_activate(const Compute *compute, MlpKind kind, size_t n, size_t d_ff,
 
 /*
  * x [n][d_model] (already normed) → out [n][d_model], which is to be added to the residual stream.
- * hidden and gate are scratch, [n][d_ff] each; gate is unused where the kind has none.
+ * hidden and gate are scratch, [n][d_ff] each; gate is unused where the kind has none. layer and position are what the probe
+ * (or NULL) is told.
  */
-void mlp_forward(const Compute *compute, MlpKind kind, const MlpWeights *weights, size_t n, const float *x,
-                 float *out, float *hidden, float *gate);
+void mlp_forward(const Compute *compute, MlpKind kind, const MlpWeights *weights, size_t layer,
+                 size_t position, size_t n, const float *x, float *out, float *hidden, float *gate,
+                 const Probe *probe);
 
 #endif

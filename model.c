@@ -2,7 +2,7 @@
  * The forward pass. Tokens become vectors, each layer adds to them twice, and the last vector becomes
  * logits:
  *
- *   resid = embedding[token] (+ position)
+ *   resid = embedding[token] (+ position)             embedding: scaled, or normed, where the family does so
  *   for each layer:  resid += attention(norm(resid))   or a mixer with a state
  *                    resid += mlp(norm(resid))         or experts
  *   logits = unembedding · norm(resid)
@@ -242,22 +242,24 @@ static void embed(Session *session, const int32_t *tokens, size_t n) {
     const Config *config = &session->model->config;
     const Weights *weights = &session->model->weights;
     const Kernels *kernels = session->compute.kernels;
-    size_t d = config->d_model;
-    for (size_t t = 0; t < n; t++) {
-        unpack_row(session, session->resid + t * d, &weights->embedding, (size_t)tokens[t]);
-        if (config->embedding_scale != 1) kernels->scale(session->resid + t * d, config->embedding_scale, d);
-        if (!weights->positions.data) continue;
-        float *position = session->normed; /* free until the first layer */
-        unpack_row(session, position, &weights->positions, config->position_offset + session->position + t);
-        kernels->add(session->resid + t * d, position, d);
-    }
+    const size_t d = config->d_model, position = session->position;
+    float *resid = session->resid, *positions = session->normed; /* free until the first layer */
+    for (size_t t = 0; t < n; t++) unpack_row(session, resid + t * d, &weights->embedding, (size_t)tokens[t]);
+    if (config->embedding_scale != 1) kernels->scale(resid, config->embedding_scale, n * d);
     if (weights->embedding_norm.gain)
-        norm_forward(&session->compute, &weights->embedding_norm, session->resid, session->resid, n, d);
+        norm_forward(&session->compute, &weights->embedding_norm, resid, resid, n, d);
+    probe_rows(session->probe, PROBE_EMBED, 0, position, resid, n, d);
+    if (!weights->positions.data) return;
+    for (size_t t = 0; t < n; t++)
+        unpack_row(session, positions + t * d, &weights->positions, config->position_offset + position + t);
+    probe_rows(session->probe, PROBE_POS_EMBED, 0, position, positions, n, d);
+    kernels->add(resid, positions, n * d);
 }
 
 /* The input of a branch: the normed residual stream, in `normed`, or the stream itself where it has no norm. */
-static const float *read_resid(Session *session, const Norm *norm, size_t n) {
+static const float *read_resid(Session *session, const Norm *norm, ProbeSite site, size_t layer, size_t n) {
     if (!norm->gain) return session->resid;
+    norm_probe(norm, session->probe, site, layer, session->position, session->resid, n, session->normed);
     norm_forward(&session->compute, norm, session->resid, session->normed, n, norm->n);
     return session->normed;
 }
@@ -288,7 +290,7 @@ static bool forward(Session *session, size_t first, size_t n) {
         if (session->stop && session->stop(session->stop_user)) return false;
 
         probe_rows(probe, PROBE_RESID_PRE, layer, position, resid, n, d);
-        const float *x = read_resid(session, &w->attn_norm, n);
+        const float *x = read_resid(session, &w->attn_norm, PROBE_NORM1_SCALE, layer, n);
         if (w->state.mixer == MIXER_ATTENTION)
             attention_forward(session->attention, &w->attention, layer, x, branch, probe);
         else
@@ -296,19 +298,20 @@ static bool forward(Session *session, size_t first, size_t n) {
         finish_branch(session, &w->attn_post_norm, n);
         probe_rows(probe, PROBE_ATTN_OUT, layer, position, branch, n, d);
 
-        if (config->parallel_residual && w->mlp_norm.gain) x = read_resid(session, &w->mlp_norm, n);
+        if (config->parallel_residual && w->mlp_norm.gain)
+            x = read_resid(session, &w->mlp_norm, PROBE_NORM2_SCALE, layer, n);
         kernels->add(resid, branch, n * d);
         if (!config->parallel_residual) {
             probe_rows(probe, PROBE_RESID_MID, layer, position, resid, n, d);
-            x = read_resid(session, &w->mlp_norm, n);
+            x = read_resid(session, &w->mlp_norm, PROBE_NORM2_SCALE, layer, n);
         }
 
         if (w->experts.n_expert)
             experts_forward(&session->compute, config->mlp, &w->experts, layer, position, n, x, branch,
                             session->hidden, session->gate, session->experts, probe);
         else
-            mlp_forward(&session->compute, config->mlp, &w->mlp, n, x, branch, session->hidden,
-                        session->gate);
+            mlp_forward(&session->compute, config->mlp, &w->mlp, layer, position, n, x, branch,
+                        session->hidden, session->gate, probe);
         finish_branch(session, &w->mlp_post_norm, n);
         probe_rows(probe, PROBE_MLP_OUT, layer, position, branch, n, d);
         kernels->add(resid, branch, n * d);
@@ -386,6 +389,9 @@ static bool feed(Session *session, const int32_t *tokens, size_t layer, const fl
         }
         size_t skipped = n - n_logits > done ? n - n_logits - done : 0; /* without logits, of this chunk */
         if (skipped < m) {
+            norm_probe(&session->model->weights.final_norm, session->probe, PROBE_FINAL_SCALE,
+                       config->n_layer, session->position + skipped, session->resid + skipped * d,
+                       m - skipped, session->normed);
             session_unembed(session, session->resid + skipped * d, m - skipped, logits);
             probe_rows(session->probe, PROBE_LOGITS, config->n_layer, session->position + skipped, logits,
                        m - skipped, n_vocab);

@@ -1,13 +1,38 @@
 #include "probe.h"
 
 const char *probe_site_name(ProbeSite site) {
-    static const char *const names[PROBE_N_SITES] = {
-        "resid_pre",      "embed",   "pos_embed",      "q",         "k",        "v",          "rot_q",
-        "rot_k",          "scores",  "pattern",        "z",         "attn_out", "resid_mid",  "router_logits",
-        "expert_weights", "mlp_pre", "mlp_pre_linear", "mlp_post",  "mlp_out",  "resid_post", "logits",
-        "q_input",        "k_input", "v_input",        "mlp_input",
+    static const char *const names[PROBE_N_BACK_SITES] = {
+        "embed",
+        "pos_embed",
+        "resid_pre",
+        "ln1_scale",
+        "q",
+        "k",
+        "v",
+        "rot_q",
+        "rot_k",
+        "scores",
+        "pattern",
+        "z",
+        "result",
+        "attn_out",
+        "resid_mid",
+        "ln2_scale",
+        "router_logits",
+        "expert_weights",
+        "mlp_pre",
+        "mlp_pre_linear",
+        "mlp_post",
+        "mlp_out",
+        "resid_post",
+        "ln_final_scale",
+        "logits",
+        "q_input",
+        "k_input",
+        "v_input",
+        "mlp_input",
     };
-    return site < PROBE_N_SITES ? names[site] : "?";
+    return site < PROBE_N_BACK_SITES ? names[site] : "?";
 }
 
 void probe_rows(const Probe *probe, ProbeSite site, size_t layer, size_t position, float *data, size_t n,

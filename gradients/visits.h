@@ -10,7 +10,8 @@
 /*
  * Both functions are called on the thread that goes back, layers from the last one down. seen->data holds the site's
  * numbers, to be read alone; `gradient` has their rows and stride. The way back goes on with what is written there.
- * A layer's sites come from the last to the first; of scores and pattern, a row's pattern comes before its scores.
+ * Norms' scales are no sites of the way back; of a head's result the numbers are not made again (seen->data is NULL), and
+ * what is written there is lost. A layer's sites come from the last to the first; of scores and pattern, a row's pattern comes before its scores.
  */
 typedef struct GradientProbe {
     void *user;

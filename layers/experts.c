@@ -28,7 +28,7 @@ static void add_expert(const Compute *compute, MlpKind kind, const MlpWeights *e
     for (size_t t = 0; t < n; t++)
         if (weight[t * stride] != 0) memcpy(gathered + m++ * d, x + t * d, d * sizeof *x);
     if (m == 0) return;
-    mlp_forward(compute, kind, expert, m, gathered, made, hidden, gate);
+    mlp_forward(compute, kind, expert, 0, 0, m, gathered, made, hidden, gate, NULL);
     for (size_t t = 0; t < n; t++) {
         if (weight[t * stride] == 0) continue;
         for (size_t i = 0; i < d; i++) out[t * d + i] += weight[t * stride] * made[i];

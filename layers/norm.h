@@ -3,6 +3,7 @@
 #define ATTN_NORM_H
 
 #include "kernels/kernels.h"
+#include "probe.h"
 
 #include <stddef.h>
 
@@ -22,6 +23,14 @@ typedef struct Norm {
 
 /* y = norm of x, [rows][d] each, where d is a multiple of norm->n. They may be the same. */
 void norm_forward(const Compute *compute, const Norm *norm, const float *x, float *y, size_t rows, size_t d);
+
+/* What it is of one row of n numbers: (x − mean)/scale·gain + bias; RMSNorm's mean is 0. */
+double norm_mean(const Norm *norm, const float *x);
+double norm_scale(const Norm *norm, const float *x);
+
+/* Shows the scales of rows x [rows][norm->n] at `site`, if the probe wants them. scratch [rows] */
+void norm_probe(const Norm *norm, const Probe *probe, ProbeSite site, size_t layer, size_t position,
+                const float *x, size_t rows, float *scratch);
 
 /* One row of it, on the calling thread. */
 void norm_row(const Kernels *kernels, const Norm *norm, const float *x, float *y, size_t d);

@@ -12,18 +12,6 @@ double vector_norm(const float *x, size_t n) {
     return sqrt(square);
 }
 
-double norm_mean(const Norm *norm, const float *x) {
-    double sum = 0;
-    for (size_t i = 0; i < norm->n && norm->kind == NORM_LAYER; i++) sum += (double)x[i];
-    return sum / (double)norm->n;
-}
-
-double norm_scale(const Norm *norm, const float *x) {
-    double mean = norm_mean(norm, x), sum = 0;
-    for (size_t i = 0; i < norm->n; i++) sum += ((double)x[i] - mean) * ((double)x[i] - mean);
-    return sqrt(sum / (double)norm->n + (double)norm->eps);
-}
-
 Distribution distribution_of(const float *logits, size_t n_vocab) {
     Distribution d = {.max = (double)logits[0]};
     for (size_t i = 1; i < n_vocab; i++)

@@ -14,10 +14,6 @@
 /* ‖x‖ of n numbers; the sum in double. */
 double vector_norm(const float *x, size_t n);
 
-/* A norm maps x [norm->n] to (x − mean)/scale·gain + bias; RMSNorm's mean is 0. */
-double norm_mean(const Norm *norm, const float *x);
-double norm_scale(const Norm *norm, const float *x);
-
 /* A row of logits in numbers, at temperature 1 and unfiltered; sums in double. */
 typedef struct Distribution {
     double max, log_sum; /* ln p_i = logits[i] − log_sum */

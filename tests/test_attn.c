@@ -233,7 +233,8 @@ static void test_probes_see_and_change(void) {
 static void check_place(void *user, const AttnActivation *seen) {
     Watch *watch = user;
     const AttnShape *shape = watch->shape;
-    size_t n_heads = seen->site == ATTN_K || seen->site == ATTN_V ? shape->n_head_kv : shape->n_head;
+    bool of_kv = seen->site == ATTN_K || seen->site == ATTN_V || seen->site == ATTN_ROT_K;
+    size_t n_heads = of_kv ? shape->n_head_kv : shape->n_head;
     bool of_pattern = seen->site == ATTN_SCORES || seen->site == ATTN_PATTERN;
     CHECK(seen->layer < shape->n_layer || (seen->layer == shape->n_layer && seen->site == ATTN_LOGITS), "%zu",
           seen->layer);
@@ -259,10 +260,13 @@ static void test_all_is_seen(void) {
     CHECK(attn_feed(world.session, tokens, n, NULL, 0, NULL), "cannot feed");
     for (int site = 0; site <= ATTN_LOGITS; site++) {
         size_t wanted = shape.n_layer;
-        if (site == ATTN_Q || site == ATTN_Z) wanted *= shape.n_head;
-        if (site == ATTN_K || site == ATTN_V) wanted *= shape.n_head_kv;
+        if (site == ATTN_EMBED) wanted = 1;
+        if (site == ATTN_POS_EMBED) wanted = 0; /* RoPE has none */
+        if (site == ATTN_Q || site == ATTN_ROT_Q || site == ATTN_Z) wanted *= shape.n_head;
+        if (site == ATTN_K || site == ATTN_V || site == ATTN_ROT_K) wanted *= shape.n_head_kv;
+        if (site == ATTN_RESULT) wanted *= shape.n_head * ((n + 15) / 16); /* 16 tokens at a time */
         if (site == ATTN_SCORES || site == ATTN_PATTERN) wanted *= shape.n_head * n;
-        if (site == ATTN_LOGITS) wanted = 0;                                /* nobody asked for them */
+        if (site == ATTN_LOGITS || site == ATTN_FINAL_SCALE) wanted = 0;    /* nobody asked for them */
         if (site == ATTN_ROUTER || site == ATTN_EXPERT_WEIGHTS) wanted = 0; /* there are none */
         CHECK(watch.n_visits[site] == wanted, "%s: %zu visits, not %zu", attn_site_name((AttnSite)site),
               watch.n_visits[site], wanted);

@@ -181,7 +181,6 @@ static void go_back(Case *c, const GradientProbe *probe) {
                      .n = c->n,
                      .n_ctx = c->config->n_ctx,
                      .streams = c->streams,
-                     .tokens = c->tokens,
                      .logits_gradient = logits_gradient,
                      .user = c,
                      .probe = probe};

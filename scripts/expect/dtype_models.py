@@ -209,6 +209,20 @@ def edited_runs(model, n):
     return [("ablate", ablate), ("pattern_edit", spread)]
 
 
+HALVED = "embed", "pos_embed", "rot_q", "rot_k", "result", "mlp_pre", "mlp_pre_linear", "mlp_post"
+
+
+def halved_run(halved):
+    """A hook by which all numbers of a site, of head 0 where it has heads, are half of what they are."""
+    def hook(site, layer, x):
+        if site == halved:
+            x = x.clone()
+            x[0 if x.dim() == 3 else slice(None)] /= 2
+        return x
+
+    return hook
+
+
 class Decided(Model):
     """A mixture of experts whose routers hesitate so little that no engine's rounding lets others win."""
     LEAST = 0.05  # between the logits of the last expert chosen and the first that is not
@@ -223,7 +237,7 @@ class Decided(Model):
         return out
 
 
-def expected(metadata, tensors, seed, n, positions, n_vocab, halves=False):
+def expected(metadata, tensors, seed, n, positions, n_vocab, halves=False, all_edits=False):
     """name → array: what the checkpoint must compute. Rows of sites are those of the positions recorded."""
     model, random = Decided(metadata, tensors), np.random.RandomState(1000 + seed)
     tokens = random.randint(n_vocab, size=n)
@@ -238,6 +252,9 @@ def expected(metadata, tensors, seed, n, positions, n_vocab, halves=False):
     model.forward(tokens, record)
     for name, hook in edited_runs(model, n):
         out[f"{name}.logits"] = model.forward(tokens, hook)[positions].numpy()
+    for site in HALVED:  # not where so large a change could let other experts win
+        if all_edits and not model.config.n_expert_used and any(name.endswith("." + site) for name in out):
+            out[f"{site}_half.logits"] = model.forward(tokens, halved_run(site))[positions].numpy()
     out["f16_cache.logits"] = Decided(metadata, tensors, f16_cache=True).forward(tokens)[positions].numpy()
     if halves:  # layer 0's attention with RoPE's other pairing, which neither family has
         x = random.normal(size=(20, tensors["token_embd.weight"].shape[1])).astype("f4")
@@ -269,4 +286,4 @@ def make(folder, wanted):
             write(folder, case.name, case.seed, model_metadata(case), pack_weights(case),
                   lambda metadata, tensors: expected(
                       metadata, tensors, case.seed, case.n_tokens, (0, 1, 7, 63, 64, 66, 128, 149),
-                      N_VOCAB[case.architecture], case.name == "llama-f32"), case.version)
+                      N_VOCAB[case.architecture], case.name == "llama-f32", case.dtype == "F32"), case.version)

@@ -361,8 +361,8 @@ def pack_weights(model):
 def expected(model, metadata, tensors):
     n = model.n_tokens
     positions = (0, 1, 6, 13, n - 1) if n < 64 else (0, 39, 40, 64, 103, n - 1)
-    layers = range(model.n_layer) if model.n_layer < 12 else (0, 1, model.n_layer - 1)
-    out = dtype_models.expected(metadata, tensors, model.seed, n, positions, model.V)
+    layers = range(model.n_layer + 1) if model.n_layer < 12 else (0, 1, model.n_layer - 1, model.n_layer)
+    out = dtype_models.expected(metadata, tensors, model.seed, n, positions, model.V, all_edits=True)
     windows = Model(metadata, tensors).config.windows
     for layer, window in enumerate(windows):
         if window:  # scores of keys that are no longer there are not compared

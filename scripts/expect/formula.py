@@ -5,11 +5,16 @@ Everything is the plain formula on whole matrices in float64, so that its roundi
 any engine compared with it. Model.forward calls a hook at every site that attn's probe.h names, with the
 same names and values; the hook may look, or return something else to go on with. Where families differ:
 
+  embed, pos_embed   as they are added: the embedding scaled, or normed; pos_embed where positions are learned
+  ln1_scale, ln2_scale, ln_final_scale   [n][1]: what the norm before attention, before the MLP, and the last one divide by
   q, k, v         as projected, with bias and clamp; the norms of q and k, and RoPE, come after
+  rot_q, rot_k    behind RoPE, of layers that turn
   z               pattern · v, before qwen35's gate
+  result          [head][n][d_model]: what each head adds, z W_O, the gate included and the bias not
   scores          scaled, soft-capped, with ALiBi; pattern: a sink takes its share, so that rows may sum to less than 1
   attn_out, mlp_out   what is added to the residual stream: after a norm behind the branch, and scaled
   resid_mid       between the two; a parallel layer has none
+  mlp_pre, mlp_pre_linear, mlp_post   of the MLP that is no expert: into the activation, beside it, and out of both
   router_logits   [n][n_expert]: of layers with experts
   expert_weights  [n][n_expert]: what each expert's output is multiplied with, 0 where it was not chosen
   expert_indices  [n][n_expert_used]: the chosen ones, heaviest first (to look at; weights decide)
@@ -92,6 +97,12 @@ class Model:
     def linear(self, name, x):
         return F.linear(x, self.weight(name + ".weight"), self.optional(name + ".bias"))
 
+    def scale(self, x):
+        """What norm divides by."""
+        if self.config.norm == "layer":
+            x = x - x.mean(-1, keepdim=True)
+        return torch.sqrt(x.pow(2).mean(-1, keepdim=True) + self.config.norm_eps)
+
     def norm(self, name, x):
         """Over the last axis; without weights where the file has none."""
         gain, bias = self.optional(name + ".weight"), self.optional(name + ".bias")
@@ -125,10 +136,13 @@ class Model:
         frequencies = frequencies * (1 - shares) + frequencies / rope.scale * shares
         return torch.outer(torch.arange(n, dtype=torch.float64), frequencies)
 
+    def turns(self, layer):
+        return self.config.rope != "none" and self.config.ropes[layer] is not None
+
     def turned(self, layer, x):
         """Queries or keys [head][n][d_head] after RoPE."""
         c = self.config
-        if c.rope == "none" or c.ropes[layer] is None:
+        if not self.turns(layer):
             return x
         turned = rotate(x, self.rope_angles(layer, x.shape[1]), c.rope)
         turned[..., :c.rope_dim] *= c.ropes[layer].magnitude
@@ -155,6 +169,8 @@ class Model:
         if c.clamp and c.clamp_normed:
             q, k = (rows.clamp(-c.clamp, c.clamp) for rows in (q, k))
         q, k = self.turned(layer, q), self.turned(layer, k)
+        if self.turns(layer):
+            q, k = hook("rot_q", layer, q), hook("rot_k", layer, k)
         if c.f16_cache:
             k, v = k.half().double(), v.half().double()
         k, v = (rows.repeat_interleave(c.n_head // c.n_head_kv, 0) for rows in (k, v))
@@ -172,7 +188,10 @@ class Model:
             scores = torch.cat([scores, sinks[:, None, None].expand(-1, n, 1)], -1)
         pattern = hook("pattern", layer, scores.softmax(-1)[..., :n])
         z = hook("z", layer, pattern @ v).transpose(0, 1).flatten(1)
-        return self.linear(block + "attn_output", z if gate is None else z * torch.sigmoid(gate))
+        z = (z if gate is None else z * torch.sigmoid(gate)).unflatten(-1, (-1, c.d_head)).transpose(0, 1)
+        w_o = self.weight(block + "attn_output.weight").T.unflatten(0, (-1, c.d_head))  # [head][d_head][d_model]
+        bias = self.optional(block + "attn_output.bias")
+        return hook("result", layer, z @ w_o).sum(0) + (0 if bias is None else bias)
 
     def convolved(self, name, x):
         """Each column of x [n][columns] as a weighted sum of its last few rows: a causal, depthwise convolution."""
@@ -224,15 +243,20 @@ class Model:
         activation = ACTIVATIONS[self.config.mlp]
         return activation(up) if gate is None else activation(gate) * up
 
-    def dense(self, block, x, kind=""):
+    def dense(self, layer, x, hook=unchanged, kind=""):
         """The MLP; kind "_shexp": the one of all tokens beside the experts."""
+        block = f"blk.{layer}."
         up = self.linear(f"{block}ffn_up{kind}", x)
         gate = None
         if f"{block}ffn_gate{kind}.weight" in self.tensors:
             gate = self.linear(f"{block}ffn_gate{kind}", x)
         elif up.shape[-1] == 2 * self.tensors[f"{block}ffn_down{kind}.weight"].shape[-1]:  # one matrix for both
             gate, up = up.chunk(2, -1)
-        return self.linear(f"{block}ffn_down{kind}", self.activate(gate, up))
+        if gate is None:
+            up = hook("mlp_pre", layer, up)
+        else:
+            gate, up = hook("mlp_pre", layer, gate), hook("mlp_pre_linear", layer, up)
+        return self.linear(f"{block}ffn_down{kind}", hook("mlp_post", layer, self.activate(gate, up)))
 
     def experts(self, layer, block, x, hook):
         """A mixture of experts (arXiv:2101.03961, arXiv:2401.04088)."""
@@ -254,7 +278,7 @@ class Model:
             hidden = self.activate(project("gate", x[rows], expert), project("up", x[rows], expert))
             out[rows] += weights[rows, expert, None] * project("down", hidden, expert)
         if block + "ffn_up_shexp.weight" in self.tensors:
-            shared = self.dense(block, x, "_shexp")
+            shared = self.dense(layer, x, kind="_shexp")
             gate = self.optional(block + "ffn_gate_inp_shexp.weight")
             out += shared if gate is None else shared * torch.sigmoid(x @ gate.flatten())[:, None]
         return out
@@ -263,10 +287,13 @@ class Model:
         block = f"blk.{layer}."
         if block + "ffn_gate_inp.weight" in self.tensors:
             return self.experts(layer, block, x, hook)
-        return self.dense(block, x)
+        return self.dense(layer, x, hook)
 
-    def before(self, name, x):
-        return x if self.config.norms == "behind" else self.norm(name, x)
+    def before(self, name, x, hook, site, layer):
+        if self.config.norms == "behind":
+            return x
+        hook(site, layer, self.scale(x))
+        return self.norm(name, x)
 
     def behind(self, name, x):
         return (x if self.config.norms == "before" else self.norm(name, x)) * self.config.residual_scale
@@ -274,23 +301,29 @@ class Model:
     def forward(self, tokens, hook=unchanged):
         """Logits [n][n_vocab] of all positions."""
         c, x = self.config, self.weight("token_embd.weight")[tokens] * self.config.embedding_scale
-        if "position_embd.weight" in self.tensors:
-            x = x + self.weight("position_embd.weight")[c.position_offset:][:len(tokens)]
         if c.embedding_norm:
             x = self.norm("token_embd_norm", x)
+        x = hook("embed", 0, x)
+        if "position_embd.weight" in self.tensors:
+            x = x + hook("pos_embed", 0, self.weight("position_embd.weight")[c.position_offset:][:len(tokens)])
         for layer in range(c.n_layer):
             block, x = f"blk.{layer}.", hook("resid_pre", layer, x)
             shared = c.parallel_residual == "without ffn_norm" and block + "ffn_norm.weight" not in self.tensors
             parallel = shared or c.parallel_residual is True
-            normed = self.before(block + "attn_norm", x)
+            normed = self.before(block + "attn_norm", x, hook, "ln1_scale", layer)
             second = block + "attn_norm_2" if block + "attn_norm_2.weight" in self.tensors else None
             attn_out = self.mixer(layer, self.norm(second, x) if second else normed, hook)
             attn_out = hook("attn_out", layer, self.behind(block + "post_attention_norm", attn_out))
             mid = x if parallel else hook("resid_mid", layer, x + attn_out)
-            mlp_out = self.mlp(layer, normed if shared else self.before(block + c.ffn_norm, mid), hook)
+            if second:  # the MLP has attn_norm for itself
+                hook("ln2_scale", layer, self.scale(x))
+            if not shared:
+                normed = self.before(block + c.ffn_norm, mid, hook, "ln2_scale", layer)
+            mlp_out = self.mlp(layer, normed, hook)
             mlp_out = hook("mlp_out", layer, self.behind(block + "post_ffw_norm", mlp_out))
             x = mid + mlp_out + (attn_out if parallel else 0)
             x = hook("resid_post", layer, x)
+        hook("ln_final_scale", c.n_layer, self.scale(x))
         x = self.norm(c.output_norm, x)
         unembedding = "output" if "output.weight" in self.tensors else "token_embd"
         logits = self.linear(unembedding, x) * c.logit_scale

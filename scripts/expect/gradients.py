@@ -19,7 +19,7 @@ import torch
 import gguf
 from formula import Model
 
-LEFT_OUT = ("expert_indices", "logits")
+LEFT_OUT = ("expert_indices", "ln1_scale", "ln2_scale", "ln_final_scale", "logits")
 
 
 def metric(logits, tokens):
