@@ -11,7 +11,7 @@ enum {
     PANEL_COLS = 64,
     PIECE_COLS = 256, /* a multiple of every type's block, and of PANEL_COLS */
     LEAST_TOKENS = 64,
-    PIECES_PER_WORKER = 4,
+    PIECES_PER_WORKER = 2,
 };
 
 typedef struct BackLoop {
@@ -26,15 +26,24 @@ typedef struct BackLoop {
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
+static const unsigned char *weights_at(const BackLoop *loop, size_t row, size_t col) {
+    const Matrix *w = loop->w;
+    return (const unsigned char *)w->data + row * dtype_bytes(w->dtype, w->cols) + dtype_bytes(w->dtype, col);
+}
+
+/* Fetches the rows of the panel behind the one at `row` into L2: memory does not see by itself what comes next. */
+static void fetch_next(const BackLoop *loop, size_t row, size_t first, size_t n_cols) {
+    size_t end = smaller(row + 2 * PANEL_ROWS, loop->end), n_bytes = dtype_bytes(loop->w->dtype, n_cols);
+    for (size_t r = row + PANEL_ROWS; r < end; r++)
+        for (size_t i = 0; i < n_bytes; i += 64) __builtin_prefetch(weights_at(loop, r, first) + i, 0, 2);
+}
+
 /* Rows [row, row + n_rows) of W from column `first` on, n_cols of them, as panels of PANEL_COLS columns each. */
 static void unpack_panels(const BackLoop *loop, size_t row, size_t n_rows, size_t first, size_t n_cols,
                           float panels[][PANEL_ROWS][PANEL_COLS]) {
-    const Matrix *w = loop->w;
     float unpacked[PIECE_COLS];
     for (size_t r = 0; r < n_rows; r++) {
-        const unsigned char *at = (const unsigned char *)w->data +
-                                  (row + r) * dtype_bytes(w->dtype, w->cols) + dtype_bytes(w->dtype, first);
-        loop->compute->kernels->unpack(unpacked, w->dtype, at, n_cols);
+        loop->compute->kernels->unpack(unpacked, loop->w->dtype, weights_at(loop, row + r, first), n_cols);
         for (size_t c = 0; c < n_cols; c += PANEL_COLS)
             memcpy(panels[c / PANEL_COLS][r], unpacked + c,
                    smaller(PANEL_COLS, n_cols - c) * sizeof *unpacked);
@@ -53,6 +62,7 @@ static void back_pieces(void *context, size_t begin, size_t end, unsigned worker
         for (size_t row = loop->begin, m; row < loop->end; row += m) {
             m = smaller(PANEL_ROWS, loop->end - row);
             unpack_panels(loop, row, m, first, n_cols, panels);
+            fetch_next(loop, row, first, n_cols);
             for (size_t c = 0; c < n_cols; c += PANEL_COLS)
                 loop->compute->kernels->weighted_sums(
                     loop->dx + token * loop->w->cols + first + c, loop->w->cols,
@@ -66,7 +76,8 @@ void linear_back(const Compute *compute, const Matrix *w, size_t begin, size_t e
                  size_t dy_stride, size_t n, float *dx) {
     BackLoop loop = {compute, w, begin, end, dy, dx, dy_stride, n};
     loop.n_col_pieces = (w->cols + PIECE_COLS - 1) / PIECE_COLS;
-    size_t wanted = PIECES_PER_WORKER * threads_count(compute->threads) / loop.n_col_pieces + 1;
+    size_t pieces = PIECES_PER_WORKER * threads_count(compute->threads),
+           wanted = (pieces + loop.n_col_pieces - 1) / loop.n_col_pieces;
     loop.piece_tokens = n / wanted > LEAST_TOKENS ? (n + wanted - 1) / wanted : smaller(n, LEAST_TOKENS);
     size_t n_token_pieces = (n + loop.piece_tokens - 1) / loop.piece_tokens;
     parallel_for(compute->threads, n_token_pieces * loop.n_col_pieces, 1, back_pieces, &loop);
