@@ -127,6 +127,7 @@ struct View {
     OWN(compare)                                                                                             \
     OWN(dump)                                                                                                \
     ASKED(page)                                                                                              \
+    SERVED(patch)                                                                                            \
     SERVED(selfcheck)                                                                                        \
     ASKED(shape)                                                                                             \
     OWN(case)                                                                                                \

@@ -1,0 +1,330 @@
+/*
+ * patch: which activations carry the answer from one text to another (patching.h), or along which edge (paths.h).
+ */
+#include "views/patch.h"
+
+#include "cli/print.h"
+#include "cli/process.h"
+#include "measures/scores.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_PATHS = 256 };
+static const double TOLD_MS = 5000; /* work that takes longer is announced */
+
+static const char *const what_names[] = {"resid", "resid_pre", "attn_out", "mlp_out", "z",
+                                         "q",     "k",         "v",        "pattern", "head-pos"};
+static const size_t N_WHAT_NAMES = sizeof what_names / sizeof *what_names;
+
+/* The end of an edge: "L3H4", "L5H2.q", "L5MLP", "final". Moves *at behind it. */
+static bool parse_end(const char **at, bool sends, PathEnd *end) {
+    static const ProbeSite sites[] = {PROBE_Q, PROBE_K, PROBE_V};
+    unsigned long long layer = 0, head = 0;
+    bool one;
+    *end = (PathEnd){PROBE_LOGITS};
+    if (!sends && strncmp(*at, "final", 5) == 0) return *at += 5, true;
+    if (!parse_head(at, &layer, &head, &one)) return false;
+    *end = (PathEnd){PROBE_MLP_OUT, (size_t)layer, (size_t)head};
+    if (!one && strncmp(*at, "MLP", 3) == 0) return *at += 3, true;
+    if (!one) return false;
+    end->site = PROBE_Z;
+    if (sends) return true;
+    const char *letter = **at == '.' && (*at)[1] ? strchr("qkv", (*at)[1]) : NULL;
+    if (!letter) return false;
+    end->site = sites[letter - "qkv"];
+    return *at += 2, true;
+}
+
+static bool check_end(const Study *study, const PathEnd *end, const char *list, Error *error) {
+    const Config *config = model_config(study->model);
+    bool is_kv = end->site == PROBE_K || end->site == PROBE_V, is_head = end->site <= PROBE_Z;
+    size_t n_head = is_kv ? config->n_head_kv : config->n_head;
+    if (end->site == PROBE_LOGITS) return true;
+    if (end->layer >= config->n_layer)
+        return error_set(error, "--path %s: layer %zu does not exist: there are %zu, from 0 on", list, end->layer,
+                         config->n_layer);
+    if (is_head && end->head >= n_head)
+        return error_set(error, "--path %s: %s %zu does not exist: a layer has %zu, from 0 on", list,
+                         is_kv ? "kv head" : "head", end->head, n_head);
+    return !is_head || study_check_heads(study, end->layer, error);
+}
+
+static bool parse_paths(PatchView *v, Error *error) {
+    const char *list = v->path_list, *at = list;
+    v->paths = arena_new(&v->study->arena, MAX_PATHS, sizeof *v->paths);
+    if (!arena_ok(&v->study->arena, error, "%d paths", MAX_PATHS)) return false;
+    for (;; at++) {
+        if (v->n_paths == MAX_PATHS) return error_set(error, "--path takes %d edges at most", MAX_PATHS);
+        Path *path = &v->paths[v->n_paths++];
+        const char *begin = at;
+        bool ok = parse_end(&at, true, &path->from) && *at++ == ':' && parse_end(&at, false, &path->to);
+        if (!ok || (*at && *at != ','))
+            return error_set(error,
+                             "--path: '%s' is no list such as L3H4:L5H2.q,L2MLP:L4MLP,L5H1:final (.q, .k or .v)",
+                             list);
+        if (!check_end(v->study, &path->from, list, error) || !check_end(v->study, &path->to, list, error))
+            return false;
+        if (!path_goes_up(model_config(v->study->model), path))
+            return error_set(error, "--path %.*s: the receiver does not read what the sender writes: take a later one",
+                             (int)(at - begin), begin);
+        if (!*at) return true;
+    }
+}
+
+static bool read_options(PatchView *v, Error *error) {
+    size_t what, metric;
+    if (!parse_choice("--what", v->what_name, what_names, N_WHAT_NAMES, &what, error) ||
+        !parse_choice("--metric", v->metric_name, metric_names, METRIC_LOGPROB + 1, &metric, error) ||
+        !study_check_place(v->study, v->layer, NOT_GIVEN, NOT_GIVEN, 0, error))
+        return false;
+    v->what = (PatchWhat)(what - (what > 0));
+    v->has_metric = v->metric_name;
+    v->metric = (Metric){.kind = (MetricKind)metric, .n_vocab = model_config(v->study->model)->n_vocab};
+    if (v->path_list) return parse_paths(v, error);
+    return !patch_has_heads(v->what) || study_check_heads(v->study, v->layer, error);
+}
+
+static bool check(const StudyOptions *options, const void *view, Error *error) {
+    const PatchView *v = view;
+    if (v->path_list && (v->what_name || v->layer != NOT_GIVEN))
+        return error_set(error, "--path names edges: leave out %s", v->what_name ? "--what" : "--layer");
+    return pairs_check(options, &v->pair, error);
+}
+
+/* The metric of this pair: a difference where there is a wrong answer, unless the options say otherwise. */
+static bool choose_metric(PatchView *v, const Pair *pair, Error *error) {
+    bool has_wrong = pair->wrong >= 0;
+    if (!v->has_metric) v->metric.kind = has_wrong ? METRIC_LOGIT_DIFF : METRIC_LOGPROB;
+    v->has_metric = true;
+    v->metric.answer = pair->answer;
+    v->metric.wrong = pair->wrong;
+    if (has_wrong || v->metric.kind != METRIC_LOGIT_DIFF) return true;
+    if (!v->pair.file) return error_set(error, "--metric logit_diff takes a wrong answer: give it with --wrong");
+    return error_set(error, "%s: line %zu: there is no \"wrong\", which the metric takes", v->pair.file, pair->line);
+}
+
+static bool note_pair(PatchView *v, double clean, double corrupted) {
+    effect_add(&v->clean, clean, clean, corrupted);
+    effect_add(&v->corrupted_sums, corrupted, clean, corrupted);
+    v->n_pairs++;
+    return true;
+}
+
+static void add_value(PatchView *v, PatchRow *row, double value, bool same, double clean, double corrupted) {
+    effect_add(&row->sums, value, clean, corrupted);
+    row->same = same && (row->same || v->n_pairs == 0);
+    row->done = true;
+}
+
+static void end_name(char *name, size_t size, const PathEnd *end) {
+    if (end->site == PROBE_LOGITS)
+        snprintf(name, size, "final");
+    else if (end->site == PROBE_MLP_OUT)
+        snprintf(name, size, "L%zuMLP", end->layer);
+    else
+        snprintf(name, size, "L%zuH%zu%s%s", end->layer, end->head, end->site == PROBE_Z ? "" : ".",
+                 end->site == PROBE_Z ? "" : probe_site_name(end->site));
+}
+
+static bool make_rows(PatchView *v, size_t n, Error *error) {
+    v->n_rows = n;
+    v->rows = arena_new(&v->study->arena, n, sizeof *v->rows);
+    return arena_ok(&v->study->arena, error, "%zu cells", n);
+}
+
+static bool run_paths(PatchView *v, const Pair *pair, Arena *arena, Error *error) {
+    Paths paths = {.subject = &v->study->subject,
+                   .paths = v->paths,
+                   .n_paths = v->n_paths,
+                   .n = pair->clean.n,
+                   .noising = v->noising};
+    bool ok = paths_run(&paths, pair->clean.ids, pair->corrupted.ids, &v->metric, arena, error) &&
+              (v->rows || make_rows(v, v->n_paths, error));
+    double clean = paths.values[!v->noising], corrupted = paths.values[v->noising];
+    for (size_t i = 0; ok && i < v->n_paths; i++) {
+        PatchRow *row = &v->rows[i];
+        char from[20], to[20];
+        end_name(from, sizeof from, &v->paths[i].from);
+        end_name(to, sizeof to, &v->paths[i].to);
+        snprintf(row->name, sizeof row->name, "%s:%s", from, to);
+        add_value(v, row, v->paths[i].value, v->paths[i].same, clean, corrupted);
+    }
+    paths_free(&paths);
+    return ok && note_pair(v, clean, corrupted);
+}
+
+static void name_row(const PatchView *v, const Pair *pair, const PatchCell *cell, PatchRow *row) {
+    row->layer = cell->layer, row->head = cell->head, row->position = cell->position;
+    if (patch_has_heads(v->what))
+        head_name(row->name, cell->layer, cell->head);
+    else
+        snprintf(row->name, sizeof row->name, "L%zu", cell->layer);
+    if (cell->position == SIZE_MAX) return;
+    row->clean_token = pair->clean.ids[cell->position];
+    row->corrupted_token = pair->corrupted.ids[cell->position];
+}
+
+static bool take_cells(PatchView *v, const Pair *pair, const Patching *patching, Error *error) {
+    double clean = patching_clean(patching), corrupted = patching_corrupted(patching);
+    if (!v->rows && !make_rows(v, patching->n_cells, error)) return false;
+    for (size_t i = 0; i < patching->n_cells; i++) {
+        const PatchCell *cell = &patching->cells[i];
+        name_row(v, pair, cell, &v->rows[i]);
+        if (cell->done) add_value(v, &v->rows[i], cell->value, cell->first == patching->n, clean, corrupted);
+    }
+    return note_pair(v, clean, corrupted);
+}
+
+/* How long the rest takes, by what a part of it took. */
+static void announce(const Patching *patching, double ms, double runs_done) {
+    double left = patching_runs_left(patching) * ms / runs_done;
+    if (left < TOLD_MS) return;
+    bool minutes = left > 120e3;
+    fprintf(stderr, "study: note: %zu cells will take some %.0f %s; Ctrl-C ends it, and prints what is done\n",
+            patching->n_cells - patching->n_done, left / (minutes ? 60e3 : 1e3), minutes ? "min" : "s");
+}
+
+static bool fill(PatchView *v, Patching *patching, Error *error) {
+    double start = now_ms(), runs = patching_runs_left(patching);
+    size_t first = v->n_pairs;
+    for (bool ends = false, told = first > 0; !ends;) {
+        if (!subject_go_on(patching->subject, "cells", patching->n_done, patching->n_cells, error) ||
+            !patching_step(patching, &ends, error))
+            return false;
+        if (!told) announce(patching, now_ms() - start, runs - patching_runs_left(patching));
+        told = true;
+    }
+    subject_go_on(patching->subject, "cells", patching->n_cells, patching->n_cells, NULL);
+    return true;
+}
+
+static bool run_cells(PatchView *v, const Pair *pair, Arena *arena, Error *error) {
+    Patching patching = {.what = v->what, .layer = v->layer, .noising = v->noising, .n = pair->clean.n};
+    bool ok = patching_begin(&patching, &v->study->subject, arena, pair->clean.ids, pair->corrupted.ids, &v->metric,
+                             error);
+    bool whole = ok && fill(v, &patching, error);
+    /* Of a single pair what is done is worth having; of many only those that are. */
+    v->partial = ok && !whole && interrupted();
+    if (ok && (whole || (v->partial && !v->pair.file))) ok = take_cells(v, pair, &patching, error);
+    patching_free(&patching);
+    return ok && (whole || v->partial);
+}
+
+static bool same_length(PatchView *v, const Pair *pair, Error *error) {
+    bool fixed = v->n_pairs > 0 && !v->path_list && patch_has_positions(v->what);
+    if (!fixed || pair->clean.n == v->n_tokens) return true;
+    return error_set(error,
+                     "%s: line %zu: %zu tokens, where the pairs before have %zu; a table of positions wants as many in "
+                     "all (--what z, q, k, v or pattern does not)",
+                     v->pair.file, pair->line, pair->clean.n, v->n_tokens);
+}
+
+static bool run_pair(PatchView *v, Error *error) {
+    const Pair *pair = &v->pairs.pair;
+    Arena arena = {0};
+    Error why;
+    if (!pair_fits(&v->pairs, pair, &why)) {
+        if (!v->pair.file) return error_set(error, "%s", why.message);
+        if (v->n_left_out++ == 0) error_set(&v->left_out, "line %zu: %s", pair->line, why.message);
+        return true;
+    }
+    if (!choose_metric(v, pair, error) || !same_length(v, pair, error)) return false;
+    bool ok = v->path_list ? run_paths(v, pair, &arena, error) : run_cells(v, pair, &arena, error);
+    v->n_tokens = pair->clean.n;
+    arena_free(&arena);
+    if (ok || !v->pair.file || interrupted()) return ok;
+    error_set(&why, "%s", error->message);
+    return error_set(error, "%s: line %zu: %s", v->pair.file, pair->line, why.message);
+}
+
+static bool keep_corrupted(PatchView *v, Error *error) {
+    const Tokens *tokens = &v->pairs.pair.corrupted;
+    v->corrupted = arena_new(&v->study->arena, tokens->n, sizeof *v->corrupted);
+    if (!arena_ok(&v->study->arena, error, "%zu tokens", tokens->n)) return false;
+    memcpy(v->corrupted, tokens->ids, tokens->n * sizeof *tokens->ids);
+    return true;
+}
+
+static bool run_pairs(PatchView *v, Error *error) {
+    for (bool ends = false; !v->partial;) {
+        if (!pairs_next(&v->pairs, &ends, error)) return false;
+        if (ends) break;
+        if (!run_pair(v, error) || (!v->pair.file && !keep_corrupted(v, error))) return false;
+    }
+    if (v->n_pairs > 0) return true;
+    if (v->partial || interrupted()) return error_set(error, "interrupted");
+    return v->n_left_out ? error_set(error, "%s: none of the %zu pairs fits; %s", v->pair.file, v->n_left_out,
+                                     v->left_out.message)
+                         : error_set(error, "%s: holds no pairs", v->pair.file);
+}
+
+static bool stops(void *user) {
+    (void)user;
+    return interrupted();
+}
+
+static bool compute(Study *study, void *view, Error *error) {
+    PatchView *v = view;
+    v->study = study;
+    if (!study->subject.stop) study->subject.stop = stops;
+    if (!read_options(v, error) || !pairs_open(&v->pairs, study, &v->pair, error)) return false;
+    if (!run_pairs(v, error)) return false;
+    if (v->partial) last_words();
+    return true;
+}
+
+static bool show(Study *study, void *view, Error *error) {
+    PatchView *v = view;
+    patch_show(&study->report, v);
+    return !v->partial || error_set(error, "interrupted");
+}
+
+static void free_patch(void *view) { pairs_close(&((PatchView *)view)->pairs); }
+
+#define AT(member) offsetof(PatchView, member)
+
+static const Option options[] = {
+    PAIR_OPTIONS(PatchView, pair),
+    {"--what", NULL, OPTION_TEXT, AT(what_name)},
+    {"--metric", NULL, OPTION_TEXT, AT(metric_name)},
+    {"--path", NULL, OPTION_ONCE, AT(path_list)},
+    {"--layer", NULL, OPTION_SIZE, AT(layer), 0, 1e9},
+    {"--top", NULL, OPTION_SIZE, AT(top), 0, 1e6},
+    {"--noising", NULL, OPTION_ON, AT(noising)},
+};
+
+static const PatchView defaults = {.layer = NOT_GIVEN, .top = 10};
+
+const View view_patch = {
+    .name = "patch",
+    .summary = "which activations carry the answer from one text to another",
+    .usage = "[MODEL] -p CLEAN --corrupted TEXT --answer T [--wrong T] [options]",
+    .help = HELP(
+        "One activation of the clean run is put into the corrupted run. The effect is the share of the way from\n"
+        "the corrupted run's metric to the clean one's: 0 as if nothing had been done, 1 all of it.\n"
+        "\n" PAIR_HELP
+        "  --what resid|attn_out|mlp_out   by layer and position (resid: what enters the layer)\n"
+        "  --what z|q|k|v|pattern   by head, at all positions (k, v: by kv head)\n"
+        "  --what head-pos  z by head and position     --layer N   of one layer\n"
+        "  --path LIST     edges: L3H4:L5H2.q, L3H4:L5MLP, L5H1:final; the reader alone sees the change\n"
+        "  --noising       a corrupted activation into the clean run\n"
+        "  --metric logit_diff|logit|logprob   of the answer (logit_diff with --wrong, else logprob)\n"
+        "  --top N         cells that are listed (10)\n"
+        "\n"
+        "examples:\n"
+        "  ./study patch model.bin -p \"When Mary and John met, John gave a book to\" \\\n"
+        "      --corrupted \"When Mary and John met, Mary gave a book to\" --answer \" Mary\" --wrong \" John\"\n"
+        "  ./study patch model.bin --pairs pairs/ioi.jsonl --what z\n"),
+    .needs = NEEDS_MODEL | NEEDS_TEXT | TEXT_IS_OPTIONAL,
+    VIEW_OPTIONS(options),
+    .defaults = &defaults,
+    .size = sizeof(PatchView),
+    .check = check,
+    .compute = compute,
+    .show = show,
+    .free = free_patch,
+};

@@ -1,0 +1,259 @@
+#include "views/patch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAP_ROWS = 48 /* of heads by position, at most */, LABEL_WIDTH = 9 };
+
+static bool has_positions(const PatchView *v) { return !v->path_list && patch_has_positions(v->what); }
+static bool has_heads(const PatchView *v) { return !v->path_list && patch_has_heads(v->what); }
+static bool in_bits(const PatchView *v) { return v->metric.kind == METRIC_LOGPROB; }
+
+static void finish_rows(PatchView *v) {
+    double most = 0;
+    for (size_t i = 0; i < v->n_rows; i++) {
+        PatchRow *row = &v->rows[i];
+        row->effect = row->done ? effect_mean(&row->sums) : NAN;
+        row->effect_error = row->done ? effect_error(&row->sums) : NAN;
+        row->value = row->done ? effect_metric(&row->sums) : NAN;
+        row->value_error = row->done ? effect_metric_error(&row->sums) : NAN;
+        v->n_done += row->done;
+        if (fabs(row->effect) > most) most = fabs(row->effect);
+    }
+    for (size_t i = 0; i < v->n_rows; i++) v->rows[i].share = most > 0 ? fabs(v->rows[i].effect) / most : 0;
+}
+
+#define ROW(member) offsetof(PatchRow, member)
+
+static const Column columns[] = {
+    {"path", "path", CELL_NAME, ROW(name), -18},
+    {NULL, "cell", CELL_NAME, ROW(name), -LABEL_WIDTH},
+    {"layer", NULL, CELL_SIZE, ROW(layer)},
+    {"head", NULL, CELL_SIZE, ROW(head)},
+    {"position", "pos", CELL_SIZE, ROW(position), 4},
+    {NULL, "clean", CELL_TOKEN, ROW(clean_token), 15, 13},
+    {NULL, "corrupted", CELL_TOKEN, ROW(corrupted_token), 14, 13},
+    {"effect", "effect", CELL_REAL, ROW(effect), 10, 4, .format = '+'},
+    {"effect_error", "\xc2\xb1", CELL_REAL, ROW(effect_error), 9, 4, .ascii = "+-"},
+    {"value_nats", NULL, CELL_REAL, ROW(value)},
+    {NULL, "metric", CELL_REAL, ROW(value), 10, 4, .format = '+'},
+    {NULL, "metric, bits", CELL_REAL, ROW(value), 13, 4, BITS_PER_NAT, .format = '+'},
+    {"value_error_nats", NULL, CELL_REAL, ROW(value_error)},
+    {NULL, "\xc2\xb1", CELL_REAL, ROW(value_error), 9, 4, .ascii = "+-"},
+    {NULL, "\xc2\xb1", CELL_REAL, ROW(value_error), 9, 4, BITS_PER_NAT, .ascii = "+-"},
+    {"same", NULL, CELL_BOOL, ROW(same)},
+    {NULL, "", CELL_BAR, ROW(share), 20, .need = 1},
+};
+enum {
+    COL_PATH = 1 << 0,
+    COL_CELL = 7 << 1, /* and layer, head */
+    COL_HEAD = 1 << 3,
+    COL_POSITION = 1 << 4,
+    COL_TOKENS = 3 << 5,
+    COL_ERRORS = 1 << 8 | 1 << 12 | 3 << 13,
+    COL_LOGITS = 1 << 10 | 1 << 13,
+    COL_BITS = 1 << 11 | 1 << 14,
+};
+static const Table cells_table = TABLE("cells", columns), paths_table = TABLE("paths", columns);
+
+static Columns left_out(const PatchView *v) {
+    return (v->path_list ? COL_CELL : COL_PATH) | (has_heads(v) ? 0 : COL_HEAD) |
+           (has_positions(v) ? 0 : COL_POSITION) | (has_positions(v) && !v->pair.file ? 0 : COL_TOKENS) |
+           (v->pair.file ? 0 : COL_ERRORS) | (in_bits(v) ? COL_LOGITS : COL_BITS);
+}
+
+static void json_ids(Report *report, const char *key, const int32_t *ids, size_t n) {
+    json_array(report, key);
+    for (size_t i = 0; i < n; i++) {
+        json_object(report, NULL);
+        json_token(report, ids[i]);
+        json_end_object(report);
+    }
+    json_end_array(report);
+}
+
+static void json_answer(Report *report, const char *key, int32_t id) {
+    if (id < 0) {
+        json_null(report, key);
+        return;
+    }
+    json_object(report, key);
+    json_token(report, id);
+    json_end_object(report);
+}
+
+static void json_patch(Report *report, const PatchView *v) {
+    json_text(report, "what", v->path_list ? "path" : patch_names[v->what], SIZE_MAX);
+    json_text(report, "direction", v->noising ? "noising" : "denoising", SIZE_MAX);
+    json_text(report, "metric", metric_names[v->metric.kind], SIZE_MAX);
+    if (!v->pair.file) {
+        json_ids(report, "corrupted_tokens", v->corrupted, v->n_tokens);
+        json_answer(report, "answer", v->metric.answer);
+        json_answer(report, "wrong", v->metric.wrong);
+    }
+    json_int(report, "n_pairs", (int64_t)v->n_pairs);
+    json_int(report, "n_left_out", (int64_t)v->n_left_out);
+    json_int(report, "n_cut", (int64_t)v->pairs.n_cut);
+    json_real(report, "clean_nats", effect_metric(&v->clean));
+    json_real(report, "corrupted_nats", effect_metric(&v->corrupted_sums));
+    json_bool(report, "partial", v->partial);
+    json_int(report, "n_done", (int64_t)v->n_done);
+    table_show(report, v->path_list ? &paths_table : &cells_table,
+               left_out(v), v->rows, v->n_rows, sizeof *v->rows);
+}
+
+static void print_metric(Report *report, const PatchView *v) {
+    static const char *const of_many[] = {"logit of the answer less that of the wrong one", "logit of the answer",
+                                          "log-probability of the answer, in bits"};
+    double unit = in_bits(v) ? BITS_PER_NAT : 1;
+    const char *from = v->noising ? "corrupted" : "clean", *into = v->noising ? "clean" : "corrupted";
+    printf("%s of the %s run into the %s one\nmetric: ", v->path_list ? "Edges" : patch_names[v->what], from, into);
+    if (v->pair.file) {
+        printf("%s; mean of %zu pair%s\n", of_many[v->metric.kind], v->n_pairs, v->n_pairs == 1 ? "" : "s");
+    } else {
+        printf(in_bits(v) ? "log2 of the probability of " : "logit of ");
+        print_token(report, v->metric.answer, 0);
+        if (v->metric.kind == METRIC_LOGIT_DIFF) fputs(" less that of ", stdout);
+        if (v->metric.kind == METRIC_LOGIT_DIFF) print_token(report, v->metric.wrong, 0);
+        fputs(", after the last token\n", stdout);
+    }
+    printf("clean %+.4f, corrupted %+.4f\n", unit * effect_metric(&v->clean),
+           unit * effect_metric(&v->corrupted_sums));
+    print_styled(report, STYLE_DIM, "effect: (metric - corrupted) / (clean - corrupted)%s\n",
+                 v->pair.file ? ", of the means; \xc2\xb1: its standard error" : "");
+}
+
+static void print_notes(Report *report, const PatchView *v) {
+    size_t n_same = 0;
+    for (size_t i = 0; i < v->n_rows; i++) n_same += v->rows[i].same;
+    if (n_same == v->n_rows && !v->partial)
+        puts("Both runs have the same bits there: these patches change nothing.");
+    else if (n_same)
+        print_styled(report, STYLE_DIM, "%zu of %zu have the same bits in both runs: there a patch changes nothing\n",
+                     n_same, v->n_rows);
+    if (v->pairs.n_cut)
+        printf("%zu pair%s an answer of several tokens: the first of them is taken\n", v->pairs.n_cut,
+               v->pairs.n_cut == 1 ? " has" : "s have");
+    if (v->n_left_out) {
+        printf("%zu pair%s left out; %s: ", v->n_left_out, v->n_left_out == 1 ? "" : "s",
+               v->n_left_out == 1 ? "it does not fit" : "the first");
+        print_wrapped(report, v->left_out.message, strlen(v->left_out.message));
+        putchar('\n');
+    }
+    if (v->partial && v->pair.file) printf("Ended early: the pairs behind these %zu are missing.\n", v->n_pairs);
+    if (v->partial && !v->pair.file) printf("Ended early: %zu of %zu are done.\n", v->n_done, v->n_rows);
+}
+
+/* The tokens of both texts, where positions are columns. */
+static void print_texts(Report *report, const PatchView *v) {
+    if (!has_positions(v) || v->pair.file) return;
+    const int32_t *clean = v->study->subject.tokens.ids;
+    putchar('\n');
+    print_styled(report, STYLE_BOLD, "%4s  %-24s %s\n", "pos", "clean", "corrupted");
+    for (size_t i = 0; i < v->n_tokens; i++) {
+        bool differs = clean[i] != v->corrupted[i];
+        printf("%4zu  ", i);
+        print_token(report, clean[i], differs ? 24 : 0);
+        if (differs) putchar(' '), print_token(report, v->corrupted[i], 0);
+        putchar('\n');
+    }
+}
+
+static void print_cell(const Report *report, const PatchRow *row) {
+    if (!row->done)
+        fputs(" ?", stdout);
+    else if (row->same)
+        fputs(" .", stdout);
+    else if (row->effect < 0 && row->share >= 0.125)
+        fputs(row->share < 0.5 ? " <" : "<<", stdout);
+    else
+        print_heat(report, row->effect < 0 ? 0 : row->share);
+}
+
+/* Whether a line of the map, whose cells these are, is worth its place among at most MAP_ROWS. */
+static double largest_of_row(const PatchRow *rows, size_t n) {
+    double most = 0;
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].share > most) most = rows[i].share;
+    return most;
+}
+
+/* The share that a line must have in some cell to be shown, so that no more than MAP_ROWS are. */
+static double least_shown(const PatchView *v, size_t n_lines, size_t n_cells) {
+    double least = 0;
+    for (size_t n = n_lines; n > MAP_ROWS;) {
+        least = least < 0.01 ? 0.01 : 1.2 * least;
+        n = 0;
+        for (size_t i = 0; i < n_lines; i++) n += largest_of_row(v->rows + i * n_cells, n_cells) >= least;
+    }
+    return least;
+}
+
+static void print_label(const PatchView *v, const PatchRow *row) {
+    char name[32];
+    snprintf(name, sizeof name, "L%zu", row->layer);
+    printf("%-*s", LABEL_WIDTH, v->what == PATCH_HEAD_POS ? row->name : name);
+}
+
+/* Lines are layers, or heads; columns positions, or heads: as many as the window is wide at a time. */
+static void print_map(const Report *report, const PatchView *v) {
+    const Config *config = model_config(v->study->model);
+    bool kv = v->what == PATCH_K || v->what == PATCH_V;
+    size_t n_cells = has_positions(v) ? v->n_tokens : kv ? config->n_head_kv : config->n_head;
+    size_t n_lines = v->n_rows / n_cells, room = (report->width - LABEL_WIDTH) / 2;
+    double least = least_shown(v, n_lines, n_cells);
+    for (size_t first = 0, n; first < n_cells; first += n) {
+        n = at_most(n_cells - first, room);
+        printf("\n%-*s", LABEL_WIDTH, has_positions(v) ? "pos" : kv ? "kv head" : "head");
+        for (size_t i = first; i < first + n; i++) printf("%2zu", i % 100);
+        putchar('\n');
+        for (size_t line = 0; line < n_lines; line++) {
+            const PatchRow *rows = v->rows + line * n_cells;
+            if (largest_of_row(rows, n_cells) < least) continue;
+            print_label(v, rows);
+            for (size_t i = first; i < first + n; i++) print_cell(report, &rows[i]);
+            putchar('\n');
+        }
+    }
+    if (least > 0) print_styled(report, STYLE_DIM, "only heads that come to %.2f of the largest somewhere\n", least);
+}
+
+static void print_strongest(Report *report, PatchView *v) {
+    size_t n = at_most(v->top, v->n_rows);
+    Arena *arena = &v->study->arena;
+    size_t *places = arena_new(arena, v->n_rows, sizeof *places);
+    double *sizes = arena_new(arena, v->n_rows, sizeof *sizes);
+    PatchRow *rows = arena_new(arena, n, sizeof *rows);
+    if (!n || !places || !sizes || !rows) return;
+    for (size_t i = 0; i < v->n_rows; i++) sizes[i] = v->rows[i].done && !v->rows[i].same ? v->rows[i].share : -1;
+    n = largest_of(sizes, v->n_rows, n, places);
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++)
+        if (sizes[places[i]] >= 0) rows[k++] = v->rows[places[i]];
+    putchar('\n');
+    table_show(report, &cells_table, left_out(v), rows, k, sizeof *rows);
+}
+
+void patch_show(Report *report, PatchView *v) {
+    finish_rows(v);
+    if (is_json(report)) {
+        json_patch(report, v);
+        return;
+    }
+    print_metric(report, v);
+    if (v->path_list) {
+        putchar('\n');
+        table_show(report, &paths_table, left_out(v), v->rows, v->n_rows, sizeof *v->rows);
+    } else {
+        print_texts(report, v);
+        print_map(report, v);
+        double most = 0;
+        for (size_t i = 0; i < v->n_rows; i++)
+            if (fabs(v->rows[i].effect) > most) most = fabs(v->rows[i].effect);
+        print_styled(report, STYLE_DIM, "shade: effect, up to %.4f; <: below 0; .: the same bits in both runs%s\n", most,
+                     v->partial && !v->pair.file ? "; ?: not done" : "");
+        print_strongest(report, v);
+    }
+    print_notes(report, v);
+}
