@@ -81,6 +81,30 @@ bool join_tokens(const Subject *subject, Arena *arena, bool special, JoinedText 
     return true;
 }
 
+static bool is_of_word(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80);
+}
+
+static bool is_inside_word(const char *bytes, size_t at) {
+    return at > 0 && is_of_word(bytes[at - 1]) && is_of_word(bytes[at]);
+}
+
+bool find_word(const JoinedText *text, size_t n_tokens, const char *wanted, WordPlace *place) {
+    const char *bytes = text->bytes; /* a zero stands behind them */
+    const size_t *offsets = text->offsets;
+    size_t n = strlen(wanted);
+    for (size_t i = n_tokens; n > 0 && i-- > 0 && offsets[i + 1] >= n;) {
+        size_t end = offsets[i + 1], begin = end - n;
+        bool is_token = begin == offsets[i] || (begin == offsets[i] + 1 && bytes[offsets[i]] == ' ');
+        bool is_word = !is_inside_word(bytes, begin) && !is_inside_word(bytes, end);
+        if ((!is_token && !is_word) || memcmp(bytes + begin, wanted, n) != 0) continue;
+        *place = (WordPlace){i, i};
+        while (offsets[place->first] > begin) place->first--;
+        return true;
+    }
+    return false;
+}
+
 const char *head_name(char *buffer, size_t layer, size_t head) {
     snprintf(buffer, 32, "L%zuH%zu", layer, head);
     return buffer;

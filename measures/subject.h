@@ -88,6 +88,17 @@ typedef struct JoinedText {
 /* With `special`, control tokens give their names. */
 bool join_tokens(const Subject *subject, Arena *arena, bool special, JoinedText *text, Error *error);
 
+/* The tokens of a text in which a word stands: all that have a byte of it. */
+typedef struct WordPlace {
+    size_t first, last;
+} WordPlace;
+
+/*
+ * The last place among n_tokens where `wanted` ends with a token, and is that token (with or without the space before it)
+ * or stands in the text as a word. False where there is none.
+ */
+bool find_word(const JoinedText *text, size_t n_tokens, const char *wanted, WordPlace *place);
+
 /* "L3H7"; 32 bytes are enough. Returns buffer. */
 const char *head_name(char *buffer, size_t layer, size_t head);
 

@@ -137,6 +137,8 @@ static const struct {
     {"ablate", GPT2 "-p 'the mole' --heads L0H1"},
     {"ablate", GPT2 "-p 'the mole' --sweep heads"},
     {"experts", GPT_OSS "-p 'the'", "*"},
+    {"meaning", GPT2 "--word mole -p 'the mole' -p 'a mole digs' --centred --top 2"},
+    {"meaning", GPT2 "-w a -p aa -p 'a b' -p a -p ca -p 'd a' --top 0", "*"},
     {"compare", GPT2 Q4_0 "-p 'the mole'"},
     {"dump", GPT2 "-p 'the mole' -o @"},
     {"view", GPT2 "-p 'the mole' --ablate L0H1", "*"},

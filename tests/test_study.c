@@ -58,6 +58,7 @@ static void test_explain(void) { check_cases(FOLDER "explain-*.json", 5); }
 static void test_attend(void) { check_cases(FOLDER "attend-*.json", 15); }
 static void test_ablate(void) { check_cases(FOLDER "ablate-*.json", 15); }
 static void test_experts(void) { check_cases(FOLDER "experts-*.json", 3); }
+static void test_meaning(void) { check_cases(FOLDER "meaning-*.json", 5); }
 static void test_compare(void) { check_cases(FOLDER "compare-*.json", 2); }
 
 /* A number that the text prints too. `path`: "rows.1.kl_nats"; `unit`: what the text multiplies it by. */
@@ -142,6 +143,8 @@ static void test_text_says_it_too(void) {
         {"attend-gpt-oss-no-sink", "patterns.0.learned_sink.0", 1},
         {"experts-gpt-oss", "layers.0.weights.3.1", 1},
         {"experts-qwen3moe", "layers.1.load.0", 1},
+        {"meaning-gpt2", "rows.1.cosines.2", 1},
+        {"meaning-qwen35", "rows.2.least", 1},
         {"compare-gpt2", "b_nll_nats", BITS},
         {"compare-gpt2", "layers.1.largest", 1},
     };
@@ -525,6 +528,7 @@ int main(void) {
     RUN(test_attend);
     RUN(test_ablate);
     RUN(test_experts);
+    RUN(test_meaning);
     RUN(test_compare);
     RUN(test_dump);
     RUN(test_dump_sizes);

@@ -13,6 +13,7 @@ narrow() { ! LC_ALL=C.UTF-8 grep -q "^.\{$(($1 + 1))\}" "$tmp/out"; } # no line 
 # Every command on both families: text of 100 columns at most, without colour, and one object of JSON.
 printf 'The Eiffel tower stands' >"$tmp/prompt"
 printf 'What in Paris is tall?!' >"$tmp/other"
+printf 'a tower\r\n\nthe tower\ntower of six\ntall tower!\nno tower\nthis tower' >"$tmp/towers"
 each_command() { # FUNCTION: calls it with the arguments of every command
     for model in "$gpt2" "$llama"; do
         for arguments in "next $model" "score $model" "score $model -c 8 --words" \
@@ -24,6 +25,7 @@ each_command() { # FUNCTION: calls it with the arguments of every command
             "dump $model -o $tmp/dump.npz"; do
             "$1" $arguments -f "$tmp/prompt"
         done
+        "$1" meaning "$model" --word tower -f "$tmp/towers"
         "$1" heads "$model" --repeat 9 --batch 2
         "$1" selfcheck "$model"
         "$1" shape "$model"
@@ -120,7 +122,7 @@ try next weights/model.gguf -p 'The Eiffel' --json
 has out_has '"token": " Tower", "rank": 1, "probability": 0\.[5-9]'
 
 # Help.
-for view in next score selfcheck attend dump heads lens explain ablate experts compare view shape case; do
+for view in next score selfcheck attend dump heads lens explain ablate experts meaning compare view shape case; do
     try $view --help
     has quiet
     has out_has "^usage: .*study $view "
@@ -241,6 +243,33 @@ refuses 1 'there is no L2H3: the model has 2 layers of 4 heads' view "$llama" -p
 refuses 1 '-c 193 is more than the 192 positions' score "$gpt2" -p Hello -c 193
 refuses 1 'has 23 tokens.* 5\|23 tokens, but the text has 5' ablate "$gpt2" -p Hello --heads L0H0 --by resample \
     --with "$tmp/other"
+
+# A word in several sentences.
+try meaning "$gpt2" -w tower -f "$tmp/towers" --layer 2
+has quiet
+has narrow 80
+has out_has '^    *2.  *3.  *4.  *5.  *6.$' # all pairs, for which the table has no room
+has out_has '^  3\. "tower of six"  *position 4, "r"$'
+has grep -q '^a word of several tokens' "$tmp/out"
+try meaning "$gpt2" -w r -p 'a r' -p 'to r or' -p r --top 1
+has quiet
+has narrow 80
+has out_has '^row  *mean  *1-2  *1-3  *2-3$'
+has out_has '^0_pre '
+if out_has '^a word of several'; then has false; fi
+refuses 2 "which word to follow: --word" meaning "$gpt2" -p a -p b
+refuses 2 "which word" meaning "$gpt2" -w ' ' -p a -p b
+refuses 2 'ids' meaning "$gpt2" -w a -p a -p b --ids 3
+refuses 2 'given twice' meaning "$gpt2" -w a -w b -p a
+refuses 1 "'tower' is no word of sentence 2, 'the towers'" meaning "$gpt2" -w tower -p 'a tower' -p 'the towers'
+refuses 1 'two sentences' meaning "$gpt2" -w a -p a
+refuses 1 'two sentences' meaning "$gpt2" -w a
+refuses 1 'none: cannot open' meaning "$gpt2" -w a -f "$tmp/none"
+refuses 1 "'a' is no word of sentence 2, ''" meaning "$gpt2" -w a -p a -p ''
+refuses 1 'layer 3 .*2' meaning "$gpt2" -w a -p a -p a --layer 3
+refuses 1 'sentence 2 has 193.*192' meaning "$gpt2" -w a -p a -p "$(head -c 193 "$tmp/long")"
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do printf 'a\na\na\na\na\na\na\na\na\na\n'; done >"$tmp/many"
+refuses 1 'up to 128' meaning "$gpt2" -w a -f "$tmp/many"
 
 # What to switch off.
 refuses 1 'layer 2 ' ablate "$gpt2" -p Hello --heads L2H0

@@ -57,46 +57,20 @@ static bool find_items(Attend *attend, size_t n_tokens, Error *error) {
     return join_tokens(subject, arena, true, &attend->text, error);
 }
 
-static bool is_of_word(char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80);
-}
-
-static bool is_inside_word(const char *bytes, size_t at) {
-    return at > 0 && is_of_word(bytes[at - 1]) && is_of_word(bytes[at]);
-}
-
-/*
- * The last token with which `wanted` ends, where that is the token (with or without the space before it) or stands in
- * the text as a word. False where there is none.
- */
-static bool find_text(const Attend *attend, const char *wanted, size_t *token) {
-    const char *bytes = attend->text.bytes; /* a zero stands behind them */
-    const size_t *offsets = attend->text.offsets;
-    size_t n = strlen(wanted);
-    for (size_t i = attend->study->subject.tokens.n; n > 0 && i-- > 0 && offsets[i + 1] >= n;) {
-        size_t end = offsets[i + 1], begin = end - n;
-        bool is_token = begin == offsets[i] || (begin == offsets[i] + 1 && bytes[offsets[i]] == ' ');
-        bool is_word = !is_inside_word(bytes, begin) && !is_inside_word(bytes, end);
-        *token = i;
-        if ((is_token || is_word) && memcmp(bytes + begin, wanted, n) == 0) return true;
-    }
-    return false;
-}
-
 /* The item that --query means: its number, or the last that has its text. */
 static bool find_query(Attend *attend, Error *error) {
     const char *query = attend->query;
-    size_t token;
+    WordPlace place;
     if (*query && !query[strspn(query, "0123456789")]) {
         /* Too large: the largest, and refused all the same. */
         attend->first = (size_t)strtoll(query, NULL, 10);
         return study_check_place(attend->study, NOT_GIVEN, NOT_GIVEN, attend->first, attend->items.n, error);
     }
-    if (!find_text(attend, query, &token))
+    if (!find_word(&attend->text, attend->study->subject.tokens.n, query, &place))
         return error_set(
             error, "--query: '%s' is no token or word of the text; it may also be a number from 0 to %zu",
             query, attend->items.n - 1);
-    while (attend->items.begin[attend->first + 1] <= token) attend->first++;
+    while (attend->items.begin[attend->first + 1] <= place.last) attend->first++;
     return true;
 }
 

@@ -128,6 +128,7 @@ struct View {
     OWN(dump)                                                                                                \
     ASKED(page)                                                                                              \
     SERVED(patch)                                                                                            \
+    SERVED(meaning)                                                                                          \
     SERVED(selfcheck)                                                                                        \
     ASKED(shape)                                                                                             \
     OWN(case)                                                                                                \

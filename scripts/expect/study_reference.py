@@ -21,12 +21,13 @@ import gguf
 import study_ablations
 import study_heads
 import study_predictions
+import study_words
 from study_cases import CASES, DUMPS, FOLDER, MODELS, TEXTS
 from study_runs import LETTERS, Unsure, has_vocabulary, letters_metadata, prompt_run
 
 TOLERANCE = 1e-5  # of floats against float64; their sums differ by 1.5e-6 of the largest at most (test_reference.c)
 TRAINED_AS_NEIGHBOURS = "gptj", "codegen", "command-r", "cohere2"  # Hugging Face has their q and k as GGUF has them
-VIEWS = {name[5:]: view for module in (study_predictions, study_heads, study_ablations)
+VIEWS = {name[5:]: view for module in (study_predictions, study_heads, study_ablations, study_words)
          for name, view in vars(module).items() if name.startswith("view_")}
 
 
@@ -35,7 +36,7 @@ def parser():
     p.add_argument("command")
     p.add_argument("model")
     p.add_argument("other", nargs="?")
-    p.add_argument("-p", dest="prompt")
+    p.add_argument("-p", dest="prompts", action="append")
     p.add_argument("-f", dest="file")
     p.add_argument("-c", type=int)
     p.add_argument("-n", type=int, default=0)
@@ -46,12 +47,18 @@ def parser():
     p.add_argument("--top-k", type=int, default=0)
     for name, default in ("temp", 1.0), ("top-p", 1.0), ("min-p", 0.0):
         p.add_argument("--" + name, type=float, default=default)
-    for name in "token", "reduce", "by", "heads", "mlps", "sweep", "what", "layers", "positions", "ablate":
+    for name in "word", "token", "reduce", "by", "heads", "mlps", "sweep", "what", "layers", "positions", "ablate":
         p.add_argument("--" + name)
     p.add_argument("--with", dest="with_file")
-    for name in "bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero":
+    for name in "bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero", "centred":
         p.add_argument("--" + name, action="store_true")
     return p
+
+
+def parse(line):
+    options = parser().parse_args(shlex.split(line))
+    options.prompt = options.prompts[-1] if options.prompts else None
+    return options
 
 
 # Writing.
@@ -81,7 +88,7 @@ def model_names():
 
 
 def write_case(folder, name, line):
-    options = parser().parse_args(shlex.split(line))
+    options = parse(line)
     expect = plain(VIEWS[options.command](options))
     case = {"arguments": arguments(line) + ["--json"], "tolerance": TOLERANCE, "expect": expect}
     with open(os.path.join(folder, name + ".json"), "w") as file:
@@ -127,7 +134,7 @@ def dump_array(options, run, site, layer):
 
 
 def write_dump(folder, name, line):
-    options = parser().parse_args(shlex.split(line))
+    options = parse(line)
     run = prompt_run(options)
     layers, arrays = members(options.layers, run.config.n_layer), {"tokens": torch.tensor(run.ids)}
     for site, layer in run.sites:

@@ -210,6 +210,8 @@ static const char *const on_models[] = {
     "study view a -p abc -o out -n 2 --ablate L0H0",
     "study view a -p abc --json --top 2",
     "study view a -p abc -o out --svg L0H1",
+    "study meaning a -w a -p ab~a -p a~b --centred --layer 1",
+    "study meaning a --word b -f b -p ab --json --top 1000",
     "study selfcheck a",
     "study selfcheck a --json --kv f16 -p ab",
     "study shape a",
