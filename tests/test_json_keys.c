@@ -139,6 +139,8 @@ static const struct {
     {"experts", GPT_OSS "-p 'the'", "*"},
     {"meaning", GPT2 "--word mole -p 'the mole' -p 'a mole digs' --centred --top 2"},
     {"meaning", GPT2 "-w a -p aa -p 'a b' -p a -p ca -p 'd a' --top 0", "*"},
+    {"rollout", GPT2 "-p 'the mole' --flow"},
+    {"rollout", GPT2 "-p 'the mole digs' --top 3", "*"},
     {"compare", GPT2 Q4_0 "-p 'the mole'"},
     {"dump", GPT2 "-p 'the mole' -o @"},
     {"view", GPT2 "-p 'the mole' --ablate L0H1", "*"},
@@ -312,7 +314,8 @@ static size_t check_rows(const char *what, const char *not_shown, const Json *js
 static bool is_explained(const char *line) {
     static const char *const explanations[] = {"(both over the ", "load: how many", "label ",
                                                "tl_...  ",        "cells: ",        "attn a tile of 64",
-                                               "keys by 64",      "with these"};
+                                               "keys by 64",      "with these",     "A causal model",
+                                               "if all looked"};
     for (size_t i = 0; i < sizeof explanations / sizeof *explanations; i++)
         if (strstr(line, explanations[i])) return true;
     return false;

@@ -59,6 +59,7 @@ static void test_attend(void) { check_cases(FOLDER "attend-*.json", 15); }
 static void test_ablate(void) { check_cases(FOLDER "ablate-*.json", 15); }
 static void test_experts(void) { check_cases(FOLDER "experts-*.json", 3); }
 static void test_meaning(void) { check_cases(FOLDER "meaning-*.json", 5); }
+static void test_rollout(void) { check_cases(FOLDER "rollout-*.json", 6); }
 static void test_compare(void) { check_cases(FOLDER "compare-*.json", 2); }
 
 /* A number that the text prints too. `path`: "rows.1.kl_nats"; `unit`: what the text multiplies it by. */
@@ -145,6 +146,8 @@ static void test_text_says_it_too(void) {
         {"experts-qwen3moe", "layers.1.load.0", 1},
         {"meaning-gpt2", "rows.1.cosines.2", 1},
         {"meaning-qwen35", "rows.2.least", 1},
+        {"rollout-gpt2-flow", "keys.3.flow", 1},
+        {"rollout-llama", "keys.2.ratio", 1},
         {"compare-gpt2", "b_nll_nats", BITS},
         {"compare-gpt2", "layers.1.largest", 1},
     };
@@ -529,6 +532,7 @@ int main(void) {
     RUN(test_ablate);
     RUN(test_experts);
     RUN(test_meaning);
+    RUN(test_rollout);
     RUN(test_compare);
     RUN(test_dump);
     RUN(test_dump_sizes);

@@ -20,7 +20,7 @@ each_command() { # FUNCTION: calls it with the arguments of every command
             "score $model -c 8 --chunks" "attend $model" "attend $model --layer 1 --head 0 --query 7" \
             "attend $model --layer 0 --reduce max -n 5" "heads $model" \
             "lens $model --mid --token #104" "explain $model --layer 1 --head 1" \
-            "ablate $model --heads L0H1 --mlps 1" "ablate $model --sweep heads --by mean" \
+            "rollout $model --flow" "rollout $model --query 9 --top 3" "ablate $model --heads L0H1 --mlps 1" "ablate $model --sweep heads --by mean" \
             "ablate $model --heads L1 --by resample --with $tmp/other" "compare $model $model" \
             "dump $model -o $tmp/dump.npz"; do
             "$1" $arguments -f "$tmp/prompt"
@@ -122,7 +122,7 @@ try next weights/model.gguf -p 'The Eiffel' --json
 has out_has '"token": " Tower", "rank": 1, "probability": 0\.[5-9]'
 
 # Help.
-for view in next score selfcheck attend dump heads lens explain ablate experts meaning compare view shape case; do
+for view in next score selfcheck attend dump heads lens explain ablate experts meaning rollout compare view shape case; do
     try $view --help
     has quiet
     has out_has "^usage: .*study $view "
@@ -270,6 +270,20 @@ refuses 1 'layer 3 .*2' meaning "$gpt2" -w a -p a -p a --layer 3
 refuses 1 'sentence 2 has 193.*192' meaning "$gpt2" -w a -p a -p "$(head -c 193 "$tmp/long")"
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do printf 'a\na\na\na\na\na\na\na\na\na\n'; done >"$tmp/many"
 refuses 1 'up to 128' meaning "$gpt2" -w a -f "$tmp/many"
+
+# From a position back to the text.
+try rollout "$gpt2" -f "$tmp/prompt" --top 4
+has quiet
+has narrow 80
+has out_has '^  *others  *0\.[0-9]*$'
+has [ "$(grep -c '^ *[0-9][0-9]* "' "$tmp/out")" -eq 4 ]
+try rollout "$gpt2" -p H --flow
+has out_has '^   0 "H"  *1\.0000  *1\.0000  *1\.00  *1\.0000  *1\.0000'
+refuses 1 'query 5 does not exist' rollout "$gpt2" -p Hello --query 5
+refuses 1 '257 tokens' rollout "$gpt2" -p Hello -z "$llama"
+refuses 1 '500 tokens.*context of 192' rollout "$gpt2" -f "$tmp/long"
+refuses 1 '500 tokens.*context of 192' rollout "$gpt2" -f "$tmp/long" --query 3
+refuses 1 'flow goes.*6 layers of 600 tokens' rollout weights/model.gguf --ids "$(seq -s, 1 600)" -c 600 --flow
 
 # What to switch off.
 refuses 1 'layer 2 ' ablate "$gpt2" -p Hello --heads L2H0

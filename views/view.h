@@ -129,6 +129,7 @@ struct View {
     ASKED(page)                                                                                              \
     SERVED(patch)                                                                                            \
     SERVED(meaning)                                                                                          \
+    SERVED(rollout)                                                                                          \
     SERVED(selfcheck)                                                                                        \
     ASKED(shape)                                                                                             \
     OWN(case)                                                                                                \

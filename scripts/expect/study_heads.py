@@ -205,3 +205,54 @@ def view_attend(options):
                           **({} if learned is None else {"learned_sink": learned[-1]})}
                          for layer, head, a, dropped, learned in attend_maps(run, options)]})
     return result
+
+
+def largest_flow(layers, target):
+    """From the last node above all layers to node `target` below them: shortest paths first (Edmonds & Karp), on a
+    plain dictionary of what may still go."""
+    n = len(layers[0])
+    left = {}
+    for l, capacity in enumerate(layers):
+        for i in range(n):
+            for j in range(i + 1):
+                left.setdefault((l + 1, i), {})[l, j] = float(capacity[i, j])
+                left.setdefault((l, j), {}).setdefault((l + 1, i), 0.0)
+    source, sink, sum = (len(layers), n - 1), (0, target), 0.0
+    while True:
+        before, queue = {source: None}, [source]
+        for node in queue:
+            for to, room in left[node].items():
+                if room > 1e-13 and to not in before:
+                    before[to] = node
+                    queue.append(to)
+        if sink not in before:
+            return sum
+        path, node = [], sink
+        while before[node] is not None:
+            path.append((before[node], node))
+            node = before[node]
+        least = min(left[a][b] for a, b in path)
+        for a, b in path:
+            left[a][b] -= least
+            left[b][a] = left[b].get(a, 0.0) + least
+        sum += least
+
+
+def view_rollout(options):
+    run = prompt_run(options)
+    query = len(run.ids) - 1 if options.query is None else options.query
+    n, mixed, uniform, layers = query + 1, torch.eye(query + 1).double(), torch.eye(query + 1).double(), []
+    for layer in run.layers_with_heads():
+        mean = run.site("pattern", layer).mean(0)[:n, :n]
+        layers.append(mean / mean.sum(-1, keepdim=True) / 2 + torch.eye(n) / 2)
+        alike = torch.ones(n, n).double().tril().triu(-(run.config.windows[layer] or n) + 1)
+        mixed = layers[-1] @ mixed
+        uniform = (alike / alike.sum(-1, keepdim=True) / 2 + torch.eye(n) / 2) @ uniform
+    row, even = mixed[query], uniform[query]
+    keys = [{"key": i, **run.vocabulary.token(run.ids[i]), "rollout": row[i], "uniform": even[i], "ratio": row[i] / even[i]}
+            for i in range(n)]
+    if options.flow:
+        flow = torch.tensor([largest_flow(layers, i) for i in range(n)])
+        for i in range(n):
+            keys[i].update(flow=flow[i], flow_share=flow[i] / flow.sum())
+    return {"query": query, "n_layers": len(layers), "keys": keys}

@@ -50,7 +50,7 @@ def parser():
     for name in "word", "token", "reduce", "by", "heads", "mlps", "sweep", "what", "layers", "positions", "ablate":
         p.add_argument("--" + name)
     p.add_argument("--with", dest="with_file")
-    for name in "bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero", "centred":
+    for name in "bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero", "centred", "flow":
         p.add_argument("--" + name, action="store_true")
     return p
 

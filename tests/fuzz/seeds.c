@@ -212,6 +212,8 @@ static const char *const on_models[] = {
     "study view a -p abc -o out --svg L0H1",
     "study meaning a -w a -p ab~a -p a~b --centred --layer 1",
     "study meaning a --word b -f b -p ab --json --top 1000",
+    "study rollout a -p abcab --flow --top 2",
+    "study rollout a -p abcab --json --flow --query 3",
     "study selfcheck a",
     "study selfcheck a --json --kv f16 -p ab",
     "study shape a",
