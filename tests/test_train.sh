@@ -139,7 +139,7 @@ tasks() {
         PYTHONPATH="$scripts/train" "$python" - <<'END'
 import re
 import tasks
-from tasks import MEN, TASKS, WOMEN, kept, sum_held_out
+from tasks import MEN, NUMBERS, TASKS, WOMEN, WORDS, kept, sum_held_out
 text = open("tasks.txt", encoding="utf-8").read()
 for name in kept(MEN, True) + kept(WOMEN, True):
     assert not re.search(rf"\b{name}\b", text), name
@@ -147,8 +147,16 @@ for frames in (frames for name, frames in vars(tasks).items() if name.endswith("
     for frame in frames:
         fixed = max(re.split(r"\{\w+\}", frame if isinstance(frame, str) else frame[0]), key=len).strip()
         assert len(fixed) < 5 or fixed not in text, frame
-sums = {(int(a), int(b)): int(c) for a, b, c in re.findall(r"\b(\d) \+ (\d) = (\d+)", text)}
-assert len(sums) > 60 and all(a + b == c and not sum_held_out(a, b) for (a, b), c in sums.items())
+for word in set(kept(WORDS, True)) - set(NUMBERS):
+    assert not re.search(rf"\b{word}\b", text), word
+writer = tasks.Writer(1, False)
+said = "\n".join(writer.sentence("sum") for _ in range(5000)).lower()
+digits = re.sub(r"\b(?:%s)\b" % "|".join(NUMBERS), lambda number: str(NUMBERS.index(number[0])), said)
+sums = {(int(a), int(b)): int(c) for a, b, c in re.findall(r"(?<!\+ )\b(\d) \+ (\d) = (\d+)(?! \+)", digits)}
+assert len(sums) > 80 and all(a + b == c for (a, b), c in sums.items())
+assert all(a - b == c for a, b, c in (map(int, found) for found in re.findall(r"\b(\d+) - (\d+) = (\d+)", digits)))
+added = re.findall(r"(?<!= )(?<!\d)(\d)(?: ?\+ ?| and | plus | added to )(\d)\b", digits)
+assert len(added) > 1000 and not any(sum_held_out(int(a), int(b)) for a, b in (*added, *sums))
 for task in TASKS:
     rows = [line.rstrip("\n").split("\t") for line in open(f"pairs/{task}.tsv", encoding="utf-8")]
     splits = [row[4] for row in rows]

@@ -2,13 +2,18 @@
 """Sentences with a known next word: what the default model learns its classic circuits from, and what finds them.
 
     scripts/train/tasks.py text -n 20000 -o tasks.txt       # documents for corpus.py --extra
+    scripts/train/tasks.py text -n 20000 -o tasks.txt --weights ioi=60 sum=4  # more of one task, less of another
     scripts/train/tasks.py pairs -n 200 -o pairs            # a file of pairs for each task, pairs/ioi.tsv and so on
 
 A pair is a line of five columns: clean, corrupted, answer, wrong, split. After the clean prompt `answer` comes next,
 after the corrupted one, of as many words, it is `wrong` or open. Both are texts as they follow the prompt, with the
 space before. In the split `seen` names and frames are those of the training text, though hardly ever together;
 in `held-out` the frame never stands in it, nor do the names, words and syllables. (A country cannot be held out, a
-bracket or a number: there only frames are, and five sums.)
+bracket or a number: there only frames are, and five sums, which the training text has in neither order.)
+
+The pairs come from short lists of frames, and so does a part of the training text. The rest of it, for four tasks,
+comes from GRAMMAR, whose tables compose about as many frames as there are sentences: a model that meets a few hundred
+frames learns these by heart, and not the task.
 
 | task | asks for |
 |---|---|
@@ -26,6 +31,7 @@ import argparse
 import os
 import pathlib
 import random
+import re
 
 END = "<|endoftext|>"
 HELD_OUT = 5  # of names, words and invented syllables, one in so many is kept out of training
@@ -41,25 +47,28 @@ THINGS = ("book key letter flower map cup basket coat ring pencil ticket lamp ha
           "picture").split()
 
 # Names of the training text alone. A model that meets few names, or few frames, learns these and not the task.
-MORE_NAMES = ("Aaron Abigail Ada Adrian Agnes Alan Alex Alexander Alfred Amelia Andrea Angela Angus Arnold Ashley Audrey "
-              "Barbara Barry Beatrice Becky Bella Bernard Bertha Beth Betty Billy Blanche Boris Brenda Brian Bridget Bruce "
-              "Bruno Calvin Carmen Carol Caroline Cecil Charlotte Chloe Chris Christine Christopher Clark Claude Claudia "
-              "Clement Colin Connie Conrad Cora Craig Curtis Cynthia Daisy Daphne Dean Deborah Dennis Derek Dick Dominic "
-              "Don Donald Doris Douglas Duncan Earl Edgar Edith Edmund Edwin Eileen Elena Eliza Elsa Elsie Eric Erica "
-              "Ernest Esther Ethan Eugene Eva Eve Evelyn Faith Felix Ferdinand Flora Florence Francis Franklin Freda "
-              "Gabriel Gary Geoffrey Gerald Gertrude Gilbert Gina Gloria Gordon Graham Gregory Greta Gus Guy Hannah Harold "
-              "Harriet Harry Harvey Hazel Hector Heidi Herbert Herman Hilda Homer Horace Howard Hugh Hugo Ida Ian Igor "
-              "Ingrid Irene Iris Irma Isaac Ivy Jacob Jake Janet Jason Jeff Jeremy Jerry Jessica Jim Jimmy Joan Joel "
-              "Johanna Jonathan Josephine Joyce Judith Julia Julian Julie Karen Karl Kate Kathleen Keith Ken Kevin Kurt "
-              "Larry Laurence Leah Leo Leon Leonard Leslie Lewis Lily Linda Lisa Liz Lois Lola Lorna Louis Louise Luke "
-              "Lydia Mabel Madeleine Maggie Marcus Margery Marian Marie Marion Marjorie Marlene Marshall Matilda Maud "
-              "Maurice Max May Melissa Meg Millie Minnie Miriam Mona Morris Muriel Naomi Natalie Ned Neil Nelly Nigel Nina "
-              "Noah Nora Norman Olive Oswald Otto Owen Pamela Pat Patricia Patrick Pauline Pearl Peggy Percy Phil Phoebe "
-              "Phyllis Quentin Ralf Ray Raymond Rebecca Reginald Rita Robin Roland Ron Rosa Rosalind Rose Rosemary Roy "
-              "Rudolf Rupert Russell Sally Samuel Sandra Sara Sidney Silvia Simon Solomon Sonia Stanley Stella Steve "
-              "Stuart Sue Sylvia Ted Teresa Terry Theodore Tim Timothy Toby Tony Tracy Ursula Valerie Vera Vernon Veronica "
-              "Victor Victoria Vincent Viola Violet Virginia Vivian Wallace Wanda Warren Wendy Wilfred Will Winifred "
-              "Yvonne Zoe").split()
+MORE_MEN = ("Aaron Adrian Alan Alexander Alfred Angus Arnold Barry Bernard Billy Boris Brian Bruce Bruno Calvin "
+            "Cecil Christopher Clark Claude Clement Colin Conrad Craig Curtis Dean Dennis Derek Dick Dominic Don "
+            "Donald Douglas Duncan Earl Edgar Edmund Edwin Eric Ernest Ethan Eugene Felix Ferdinand Francis "
+            "Franklin Gabriel Gary Geoffrey Gerald Gilbert Gordon Graham Gregory Gus Guy Harold Harry Harvey "
+            "Hector Herbert Herman Homer Horace Howard Hugh Hugo Ian Igor Isaac Jacob Jake Jason Jeff Jeremy "
+            "Jerry Jim Jimmy Joel Jonathan Julian Karl Keith Ken Kevin Kurt Larry Laurence Leo Leon Leonard Lewis "
+            "Louis Luke Marcus Marshall Maurice Max Morris Ned Neil Nigel Noah Norman Oswald Otto Owen Patrick "
+            "Percy Phil Quentin Ralf Ray Raymond Reginald Roland Ron Roy Rudolf Rupert Russell Samuel Sidney "
+            "Simon Solomon Stanley Steve Stuart Ted Theodore Tim Timothy Toby Tony Vernon Victor Vincent Wallace "
+            "Warren Wilfred Will").split()
+MORE_WOMEN = ("Abigail Ada Agnes Amelia Andrea Angela Audrey Barbara Beatrice Becky Bella Bertha Beth Betty Blanche "
+              "Brenda Bridget Carmen Carol Caroline Charlotte Chloe Christine Claudia Connie Cora Cynthia Daisy "
+              "Daphne Deborah Doris Edith Eileen Elena Eliza Elsa Elsie Erica Esther Eva Eve Faith Flora Florence "
+              "Freda Gertrude Gina Gloria Greta Hannah Harriet Hazel Heidi Hilda Ida Ingrid Irene Iris Irma Ivy "
+              "Janet Jessica Joan Johanna Josephine Joyce Judith Julia Julie Karen Kate Kathleen Leah Lily Linda "
+              "Lisa Liz Lois Lola Lorna Louise Lydia Mabel Madeleine Maggie Margery Marian Marie Marjorie Marlene "
+              "Matilda Maud May Melissa Meg Millie Minnie Miriam Mona Muriel Naomi Natalie Nelly Nina Nora Olive "
+              "Pamela Patricia Pauline Pearl Peggy Phoebe Phyllis Rebecca Rita Rosa Rosalind Rose Rosemary Sally "
+              "Sandra Sara Silvia Sonia Stella Sue Sylvia Teresa Tracy Ursula Valerie Vera Veronica Victoria Viola "
+              "Violet Virginia Wanda Wendy Winifred Yvonne Zoe").split()
+EITHER = ("Alex Ashley Chris Evelyn Leslie Marion Pat Robin Terry Vivian").split()
+MORE_NAMES = MORE_MEN + MORE_WOMEN + EITHER
 
 IOI_BEGINNINGS = [  # A: who gets it, B: who gives it
     "When {A} and {B} went to the {place},", "Then {A} and {B} walked to the {place}.",
@@ -67,7 +76,7 @@ IOI_BEGINNINGS = [  # A: who gets it, B: who gives it
     "While {A} and {B} were waiting at the {place},", "{A} and {B} met at the {place}.",
     "Friends of {A} and {B} came to the {place}.", "{A} and {B} had a long talk at the {place}, and in the end",
     "{A} went to the {place} with {B}. There", "One day {A} met {B} at the {place}, and",
-    "{A} and {B} lived near the {place}. In spring", "Because {A} and {B} were friends,",
+    "{A} and {B} lived near the {place}. In summer", "Because {A} and {B} were friends,",
     "{A} and {B} came home late from the {place}, but", "In the morning {A} and {B} opened the {place}.",
     "{A} was glad to see {B} at the {place}.", "{A} had invited {B} to the {place}, so",
     "Behind the {place} {A} found {B}, and at once", "On Sunday {A} and {B} cleaned the {place}.",
@@ -165,8 +174,671 @@ def kept(items, held_out):
 
 
 def sum_held_out(a, b):
-    """5 + 0 to 9 + 4; the same two numbers the other way round are in the training text."""
-    return a - b == 5
+    """5 + 0 to 9 + 4, and the same two numbers the other way round."""
+    return abs(a - b) == 5
+
+
+def lines(text):
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+def weighted(text):
+    """Lines that begin with their weight."""
+    return {template: int(weight) for weight, template in (line.split(" ", 1) for line in lines(text))}
+
+
+def phrases(text):
+    return [phrase.strip() for phrase in text.split(",")]
+
+
+def verbs(text):
+    """Each phrase with its verb, the first word, in three forms: `nod to` becomes `[nodded|nods|nod] to`."""
+    def forms(verb):
+        if "|" in verb:
+            return verb
+        stem = verb[:-1] + "i" if verb.endswith("y") and verb[-2] not in "aeiou" else verb
+        past = stem + ("d" if stem.endswith("e") else "ed")
+        return f"{past}|{stem}{'es' if stem != verb or verb.endswith(('ch', 'sh', 'ss')) else 's'}|{verb}"
+
+    parted = [phrase.partition(" ") for phrase in phrases(text)]
+    return [f"[{forms(verb)}]{space}{rest}" for verb, space, rest in parted]
+
+
+# What is composed for the training text alone. A {slot} stands for one entry of the table of that name, with slots in
+# turn. [was|is] gives the past and the present: a sentence has one tense. A verb with a third form, [gave|gives|give],
+# takes this form where the sentence has a ~, which stands before an infinitive, and in the present where it has a &,
+# before the verb of several persons. A sentence begins with a capital, and "a" becomes "an", without the tables' help.
+SLOT, CHOICE = re.compile(r"\{(\w+)\}"), re.compile(r"\[([^\]]+)\]")
+ARTICLE, SENTENCE = re.compile(r"\b([Aa])(?= [aeiou])"), re.compile(r'(^|[.?!] |\." )([a-z])')
+
+# In templates of ioi: A gets something, B gives it; X and Y are both, in any order. C is a third person, and U, V and W
+# are all three in any order. What the circuit needs is that A is the one whom the clause has not named yet.
+MORE_PLACES = phrases("hotel, inn, factory, mill, lake, fountain, playground, airport, gate, cinema, post office, "
+                      "pharmacy, bakery, zoo, gallery, palace, temple, courtyard, stadium, tavern, stable, barn, "
+                      "cellar, cottage, bank")
+PREPOSITIONS = {"in": "garden park library church museum theatre office hospital kitchen castle hotel cinema gallery "
+                      "palace temple courtyard stable barn cellar cottage zoo stadium tavern".split(),
+                "on": "beach bridge farm playground".split()}
+GRAMMAR = {
+    "place": PLACES + MORE_PLACES,
+    "thing": THINGS + "spoon blanket candle rope shirt newspaper sandwich bottle plate mirror comb bucket hammer "
+                      "brush needle watch shawl scarf umbrella apple cake doll ball kite whistle violin envelope "
+                      "stamp postcard notebook ribbon toy pillow towel parcel photograph flute jar pot pan "
+                      "fork belt".split(),
+    "quality": "small new old little large beautiful strange red blue green black white brown yellow cheap fine "
+               "lovely nice pretty clean plain good".split(),
+    "plenty": phrases("some bread, some money, some water, some paper, some fruit, some cheese, some soup, some "
+                      "honey, some tea, a cup of tea, a glass of water, a bowl of soup, a piece of cake, a bag of "
+                      "nuts, a basket of apples, a box of nails, a bunch of flowers, a pair of shoes, three coins, "
+                      "four apples, five eggs, six candles, ten stamps, many flowers, all the letters, both keys, "
+                      "half of the bread, the rest of the money"),
+    # Who
+    "person": ["{name}", "{Syllable}{syllable}", "the {being}", "{title} {surname}"],
+    "syllable": kept(SYLLABLES, False), "Syllable": [syllable.capitalize() for syllable in kept(SYLLABLES, False)],
+    "title": "Mr Mrs Miss Doctor Captain".split(),
+    "surname": "Brown Smith Taylor Walker Cooper Turner Baker Hill Moore Parker Wright Bennett Collins Foster Hughes "
+               "Jenkins Lawson Murphy Palmer Porter Reed Sanders Shaw Spencer Webster Young".split(),
+    "being": "king queen doctor nurse farmer sailor cook baker painter singer gardener miller fisherman lawyer judge "
+             "butcher prince princess priest general tailor carpenter driver grandmother guest neighbour "
+             "captain".split(),
+    # When and where
+    "time": phrases("one day, one morning, one evening, in the morning, in the evening, in the afternoon, on Monday, "
+                    "on Tuesday, on Wednesday, on Thursday, on Friday, on Saturday, on Sunday, at noon, at night, at "
+                    "six o'clock, in summer, in winter, in autumn, in March, [last summer|this summer], [last "
+                    "week|this week], [that day|today], [that night|tonight], after dinner, before breakfast, after "
+                    "school, after work"),
+    "at": phrases("{in_place}, {in_place}, {in_place}, near the {place}, close to the {place}, not far from the "
+                  "{place}"),
+    "later": phrases("before lunch, after lunch, in the evening, the next day, the next morning, on the way home, "
+                     "near the door, after work, at once, on Sunday, on Monday, at night, before dark, in the hall, "
+                     "under a tree, by the fire"),
+    # What several persons do
+    "go": phrases(
+        "[went|go] to the {place}, [walked|walk] to the {place}, [drove|drive] to the {place}, [ran|run] to the "
+        "{place}, [came|come] to the {place}, [hurried|hurry] to the {place}, [met|meet] {in_place}, [worked|work] "
+        "{in_place}, [waited|wait] {in_place}, [stayed|stay] {in_place}, [arrived|arrive] {in_place}, [danced|dance] "
+        "{in_place}, [were|are] {at}, [lived|live] near the {place}, [got|get] lost {at}, [hid|hide] {in_place}, "
+        "[cleaned|clean] the {place}, [visited|visit] the {place}, [drew|draw] the {place}, [quarrelled|quarrel] "
+        "{in_place}, [sold|sell] flowers {in_place}, [looked|look] at the {place}, [talked|talk] {in_place}, "
+        "[rested|rest] {at}, [played|play] cards, [went|go] for a walk, [came|come] home, [sat|sit] by the fire, "
+        "[came|come] back from the {place}, [made|make] plans, [travelled|travel] together, [took|take] the same "
+        "train"),
+    "doing": phrases("working, waiting, talking, playing cards, drinking tea, eating soup, having a rest, cleaning "
+                     "the windows, painting the wall, looking for a {other}, reading the newspaper, singing, "
+                     "resting, quarrelling, laughing, counting the chairs, learning French, playing chess, waiting "
+                     "for a friend, selling flowers, looking around"),
+    "busy": ["{doing}"] * 6 + phrases("washing the dishes, cooking dinner, watching the rain, watching the birds, "
+                                      "packing, sitting under a tree, waiting for the train, planting trees, "
+                                      "crossing the street"),
+    "done": phrases("come home, come back from the {place}, closed the windows, finished the work, eaten breakfast, "
+                    "eaten, talked for an hour, walked through the rain, locked the door of the {place}, heard the "
+                    "news, seen the {place}, left the {place}, found the {place}, got up, washed the dishes, read "
+                    "the letter, paid for the tickets, crossed the street, said goodbye to the others, cleaned the "
+                    "{place}"),
+    "state": "tired hungry thirsty happy sad angry ill cold late busy bored ready afraid "
+             "surprised awake nervous cheerful".split(),
+    "fault": "tired busy shy proud lazy angry young old poor".split(),
+    "relation": phrases("friends, old friends, good friends, neighbours, cousins, partners, strangers, rivals"),
+    "several": "people guests friends visitors travellers neighbours workers singers pupils cooks players".split(),
+    "and": phrases("and, and, and then, and soon, and later, and at once, and after a moment, and before long, so, "
+                   "but, but then"),
+    # X and Y are named, in a clause that waits for another, or in a sentence of their own
+    "clause": lines("""
+        when {X} and {Y} {go},
+        when {X} and {Y} {go},
+        {time}, when {X} and {Y} {go},
+        {time} when {X} and {Y} [were|are] {doing} {at},
+        while {X} and {Y} [were|are] {busy},
+        while {X} and {Y} [were|are] {doing} {at},
+        while {X} [was|is] {doing} with {Y} {at},
+        after {X} and {Y} [had|have] {done},
+        after {X} and {Y} [had|have] {done},
+        after {X} [had|has] met {Y} {at},
+        once {X} and {Y} [had|have] {done},
+        before {X} and {Y} [left|leave] the {place},
+        before {X} and {Y} [went|go] home,
+        because {X} and {Y} [were|are] {relation},
+        because {X} and {Y} [were|are] {state},
+        since {X} and {Y} [had|have] {done},
+        although {X} and {Y} [were|are] {state},
+        although {X} [did|does] not know {Y} well,
+        instead of {busy}, {X} and {Y} {go}, {and}
+        {X} and {Y} {go}, {and}
+        {X} and {Y} {go}, {and}
+        {time} {X} and {Y} {go}, {and}
+        {X} and {Y} [were|are] {doing} {at} when
+        {X} and {Y} [were|are] {doing} {at}, {and}
+        {X} {meet} {Y} {at}, {and}
+        {time} {X} {meet} {Y} {at}, {and}
+        {X}, who [was|is] {state}, {meet} {Y}, {and}
+        {X} [was|is] {doing} {at} with {Y}, {and}
+        {X} [had|has] invited {Y} to the {place}, {and}
+        {X} [went|goes] to the {place} with {Y}, {and}
+        it [was|is] {weather}, and while {X} and {Y} [were|are] {doing},
+        it [was|is] {weather} when {X} and {Y} {go}, {and}
+        {X} and {Y} [were|are] {relation}, {and}
+        """),
+    "meet": phrases("[met|meets], [met|meets], [saw|sees], [found|finds], [visited|visits], [recognised|recognises], "
+                    "[joined|joins], [waited|waits] for, [noticed|notices], [ran|runs] into, [talked|talks] to, "
+                    "[sat|sits] with"),
+    "scene": lines("""
+        {X} and {Y} {go}.
+        {X} and {Y} {go}.
+        {time} {X} and {Y} {go}.
+        {time}, {X} and {Y} {go}.
+        {X} and {Y} [were|are] {doing} {at}.
+        {time} {X} and {Y} [were|are] {busy}.
+        {X} and {Y} [had|have] {done}.
+        {X} and {Y} [were|are] {relation}.
+        {X} and {Y} [were|are] {state}.
+        {X} {meet} {Y} {at}.
+        {time} {X} {meet} {Y} {at}.
+        {X} {meet} {Y}, who [was|is] {state}.
+        {X}, who [was|is] {state}, {meet} {Y} {at}.
+        {X}, who [lived|lives] near the {place}, [was|is] a friend of {Y}.
+        {X}'s best friend [was|is] {Y}.
+        {X}'s neighbour [was|is] {Y}.
+        the house near the {place} [belonged|belongs] to {X} and {Y}.
+        there [were|are] two {several} {at}, {X} and {Y}.
+        nobody [was|is] {in_place} but {X} and {Y}.
+        we [saw|see] {X} and {Y} {at}.
+        I often [thought|think] of {X} and {Y}.
+        this is a tale about {X} and {Y}.
+        do you remember {X} and {Y}?
+        everybody [had|has] gone home, only {X} and {Y} [were|are] still {doing}.
+        {X} [was|is] {busy} with {Y}.
+        {X} [was|is] {state}, and {Y} [was|is] {state}.
+        {X} [was|is] older than {Y}.
+        {X} [was|is] {busy}. {Y} [was|is] there, too.
+        {X} [came|comes] to the {place}. {Y} [was|is] already there.
+        {X} [came|comes] to the {place}, and {Y} [came|comes], too.
+        first {X} [came|comes] to the {place}, and then {Y}.
+        {X} [arrived|arrives] {time}. {Y} [arrived|arrives] an hour later.
+        {X} [lived|lives] near the {place}. {Y} [lived|lives] next door.
+        {X} [sat|sits] on the left and {Y} on the right.
+        {X} [opened|opens] the door, and {Y} [came|comes] in.
+        the door [opened|opens]. {X} [came|comes] in with {Y}.
+        {X} [had|has] invited {Y} to the {place}.
+        {X} [went|goes] to the {place} with {Y}.
+        the road to the {place} [was|is] long. {X} and {Y} [were|are] {state}.
+        "{speech}," {X} [said|says] to {Y}.
+        "{question}?" {X} [asked|asks] {Y}.
+        "{speech}," [said|says] {X}. "{speech}," [answered|answers] {Y}.
+        {X} and {Y} [had|have] a house near the {place}.
+        it [was|is] {weather}, and {X} and {Y} {go}.
+        because it [was|is] {weather}, {X} and {Y} {go}.
+        while it [rained|rains], {X} and {Y} {go}.
+        """),
+    "speech": phrases("Good morning, Good evening, It is late, What a beautiful day, I am hungry, I have no time, "
+                      "The train is late, Nobody is here, We must go home, I know this place, It is cold, I am glad "
+                      "to see you, Nothing is lost, The shop is closed, Somebody is coming, I have heard the news, "
+                      "Dinner is ready"),
+    "question": phrases("Where are the others, Is it late, Are you hungry, What is that, Do you hear that, Who is "
+                        "coming, Is the {place} open, Where is the {thing}, What time is it, Is dinner ready, Have "
+                        "you seen the {other}"),
+    # What stands between, about something else or about one of them
+    "weather": phrases("cold, very cold, warm, hot, getting dark, raining, snowing, late, early, quiet, a fine day, "
+                       "a holiday, a long day, windy, dark, still dark, nearly noon"),
+    "setting": lines("""
+        it [was|is] {weather}.
+        it [was|is] {weather}.
+        the {spot} [was|is] {condition}.
+        the {spot} [was|is] {condition}.
+        the {spot} [was|is] {condition}, and it [was|is] {weather}.
+        there [was|is] a {other} on the table.
+        there [was|is] nothing to eat.
+        a {passer} [went|goes] past.
+        outside, a dog [barked|barks].
+        the birds [sang|sing].
+        nobody [said|says] a word.
+        the clock [struck|strikes] {hour}.
+        everything [was|is] ready.
+        """),
+    "middle": ["{setting}"] * 12 + lines("""
+        both [were|are] {state}.
+        they [talked|talk] about {topic}.
+        they [did|do] not talk much.
+        they [had|have] known each other for years.
+        {A} [was|is] {state}.
+        {B} [was|is] {state}.
+        {A} [liked|likes] {topic}.
+        {B} [liked|likes] {topic}.
+        {A} [needed|needs] a {thing}.
+        {B} [had|has] a {thing}.
+        {B} [opened|opens] the window.
+        {A} [closed|closes] the window.
+        {A} [looked|looks] out of the window.
+        {B} [had|has] found a {thing} {at}.
+        """),
+    "spot": "street room house yard hall road kitchen place".split(),
+    "condition": phrases("empty, dark, quiet, cold, clean, full of people, full of children, almost empty, wet, very "
+                         "small"),
+    "passer": "postman stranger policeman tourist soldier waiter cat horse bus".split(),
+    "hour": "three four five six eight nine ten".split(),
+    "topic": phrases("the weather, the old days, the war, music, the harvest, flowers, the sea, the news, the town, "
+                     "old books, horses, the journey, the holidays, the price of bread, history"),
+    # B does something, and A is named at last
+    "lead": [""] * 8 + [lead + " " for lead in phrases(
+        "then, then, soon, at last, finally, there, suddenly, in the end, after dinner, an hour later, later, so, "
+        "still, at that moment, without a word, a little later, before dark, {time}, once more, for "
+        "once")],
+    "how": [""] * 6 + [how + " " for how in "quickly kindly gladly politely quietly happily immediately also simply "
+                                            "proudly".split()],
+    "will": phrases("[wanted|wants] to, [decided|decides] to, [tried|tries] to, [began|begins] to, [forgot|forgets] "
+                    "to, [was|is] going to, [had|has] to, [hoped|hopes] to, [was|is] about to, [got|gets] up to, "
+                    "[stopped|stops] to, [was|is] too {fault} to, [was|is] happy to, [did|does] not, [could "
+                    "not|cannot], [would|will], [came|comes] back to, [was|is] ready to, [liked|likes] to, [had|has] "
+                    "no time to, [was|is] told to"),
+    "deed": lines("""
+        {B} {how}{gift} {A}{thanks}
+        {B} {how}{gift} {A}{thanks}
+        {B} {how}{gift} {A}{end}
+        {B} {how}{turn} {A}{end}
+        {B} {how}{turn} {A}{end}
+        {B} {will} ~{gift} {A}{end}
+        {B} {will} ~{turn} {A}{end}
+        {B} {bearing} {A}{end}
+        {B} [had|has] {single} for {A}{thanks}
+        """),
+    "act": ["{gift}", "{gift}", "{turn}", "{turn}", "{turn}", "{bearing}"],
+    "object": phrases("a {thing}, a {thing}, the {thing}, the {thing}, a {quality} {thing}, a {quality} {thing}, the "
+                      "{quality} {thing}, the {quality} {thing}, {plenty}, a {thing} and a {other}, another {thing}"),
+    "single": phrases("a {thing}, the {thing}, a {quality} {thing}, the {quality} {thing}"),
+    "gift": ["{give} {object} to"] * 5 + ["{provide} {object} for"] * 3 + lines("""
+        [took|takes|take] {single} {from} and [gave|gives|give] it to
+        [took|takes|take] {single} {from} and [handed|hands|hand] it to
+        [found|finds|find] {single} and [took|takes|take] it to
+        [bought|buys|buy] {single} and [sent|sends|send] it to
+        [fetched|fetches|fetch] {single} and [showed|shows|show] it to
+        [gave|gives|give] {object} back to
+        """),
+    "from": phrases("out of a bag, from the table, from the shelf, out of a box, from the floor, out of the cupboard"),
+    "give": verbs("gave|gives|give, gave|gives|give, hand, pass, showed|shows|show, sent|sends|send, offer, "
+                  "lent|lends|lend, brought|brings|bring, sold|sells|sell, threw|throws|throw, return, carry, "
+                  "took|takes|take, promise, present, deliver, push, left|leaves|leave, mention, describe"),
+    "provide": verbs("bought|buys|buy, found|finds|find, kept|keeps|keep, fetch, chose|chooses|choose, order, "
+                     "got|gets|get, left|leaves|leave, brought|brings|bring, look for, pick up, carry"),
+    "turn": verbs("spoke|speaks|speak to, said|says|say hello to, said|says|say goodbye to, said|says|say good night "
+                  "to, said|says|say nothing to, wave to, nodded|nods|nod to, listen to, talk to, wrote|writes|write "
+                  "to, wrote|writes|write a letter to, wrote|writes|write a long letter to, told|tells|tell a joke "
+                  "to, told|tells|tell the truth to, explain everything to, explain the rules to, read|reads|read a "
+                  "poem to, read|reads|read the letter to, whisper something to, turn to, apologise to, "
+                  "came|comes|come over to, ran|runs|run to, move closer to, paid|pays|pay ten coins to, "
+                  "showed|shows|show the house to, sent|sends|send a message to, sent|sends|send a postcard to, "
+                  "complain to, made|makes|make tea for, cook dinner for, bake a cake for, open the door for, wait "
+                  "for, look for, sang|sings|sing for, play the violin for, play the piano for, call for, "
+                  "cut|cuts|cut some bread for, lit|lights|light a candle for, paid|pays|pay for, carry the bags "
+                  "for, held|holds|hold the ladder for, kept|keeps|keep a seat for, clean the room for, smile at, "
+                  "look at, laugh at, shout at, point at, stare at, dance with, argue with, agree with, play chess "
+                  "with, shook|shakes|shake hands with, went|goes|go home with, share the bread with, sat|sits|sit "
+                  "down beside, walk beside, learn a lot from, heard|hears|hear the news from, bought|buys|buy a "
+                  "{thing} from, got|gets|get a {thing} from, took|takes|take a picture of, talk about, thank, help, "
+                  "answer, follow, praise, watch, hugged|hugs|hug, kiss, invite, interrupt, warn, believe, "
+                  "understood|understands|understand, forgave|forgives|forgive, greet, woke|wakes|wake, ask, call, "
+                  "stopped|stops|stop, tease, recognise"),
+    "bearing": verbs("was|is|be kind to, was|is|be rude to, was|is|be proud of, was|is|be afraid of, was|is|be angry "
+                     "with, was|is|be happy with, was|is|be sorry for, thought|thinks|think of, had|has|have a "
+                     "letter from, had|has|have dinner with, had|has|have a long talk with, had|has|have a message "
+                     "for"),
+    "end": [".", ".", ".", " {later}.", " {later}."] + lines("""
+        , and that [was|is] all.
+        . then they [went|go] home.
+        . it [was|is] {weather}.
+        . nobody [saw|sees] it.
+        . the {spot} [was|is] {condition}.
+        . {A} [smiled|smiles] at {B}.
+        . {A} [looked|looks] at {B}.
+        , and {A} [nodded|nods] to {B}.
+        . {A} [was|is] {state}.
+        . then it [was|is] time to go.
+        """),
+    "thanks": [".", " {later}."] + lines("""
+        , and {A} [thanked|thanks] {B}.
+        , and {A} [thanked|thanks] {B} {later}.
+        , who [thanked|thanks] {B}.
+        . {A} [thanked|thanks] {B}.
+        . {A} [smiled|smiles] at {B}.
+        . {A} [was|is] glad and [thanked|thanks] {B}.
+        , and {A} [said|says] thank you to {B}.
+        . "Thank you," {A} [said|says] to {B}.
+        . then {A} [shook|shakes] hands with {B}.
+        . {A} [had|has] a {other} for {B}.
+        . "How kind," [said|says] {A}.
+        """),
+    # One does something to the other, and the other to the one
+    "link": ["."] + lines("""
+        , and
+        , and
+        , but
+        , and then
+        , and later
+        , and soon
+        , before
+        ;
+        . then
+        . in return
+        . in the end
+        . at the same time
+        . {next}
+        . {next}
+        """),
+    "next": phrases("the next day, a week later, in the evening, on Monday, soon, an hour later, after dinner, in "
+                    "summer"),
+    "answer": lines("""
+        {A} [asked|asks] {B} for a {thing}, and {B} [gave|gives] it to {A}{thanks}
+        {A} [asked|asks] {B} for a {thing}. {B} [had|has] none, so {B} [gave|gives] a {other} to {A}{thanks}
+        {A} [asked|asks] {B} a question, and {B} [answered|answers] {A}{end}
+        {A} [asked|asks] {B}; {B} [answered|answers] {A}{end}
+        "{question}?" {A} [asked|asks] {B}. "I do not know," {B} [said|says] to {A}{end}
+        "{speech}," {A} [said|says] to {B}. "{speech}," {B} [said|says] to {A}{end}
+        "{speech}," [said|says] {A}. {B} [turned|turns] to {A}{end}
+        {A} [wrote|writes] to {B}. {next} {B} [wrote|writes] back to {A}{end}
+        {A} [called|calls] {B}, and {B} [answered|answers] {A}{end}
+        {A} [lost|loses] a {thing}. {B} [found|finds] the {thing} and [took|takes] it back to {A}{thanks}
+        {A} [wanted|wants] a {thing}. {B} [had|has] a {thing} and [sold|sells] it to {A}{end}
+        {A} [needed|needs] help, and {B} [helped|helps] {A}{thanks}
+        {A} [was|is] looking at {B}, and {B} [was|is] looking at {A}{end}
+        {A} [lent|lends] a {thing} to {B}. {next} {B} [gave|gives] it back to {A}{thanks}
+        {A} [was|is] angry with {B}, but {B} [was|is] not angry with {A}{end}
+        the {thing} [belonged|belongs] to {A}. {B} [had|has] found it and [brought|brings] it back to {A}{thanks}
+        the {thing} [was|is] a present for {A}. {B} [had|has] bought it for {A}{end}
+        between {X} and {Y} there [was|is] a table with a {thing}. {B} [pushed|pushes] the {thing} towards {A}{end}
+        between {X} and {Y} there [was|is] an empty chair. {B} [sat|sits] down beside {A}{end}
+        between {X} and {Y} there [was|is] a wall. {B} [looked|looks] over the wall at {A}{end}
+        {X} and {Y} [sat|sit] on a bench. {B} [moved|moves] closer to {A}{end}
+        {A} [owed|owes] {B} five coins. {B} [wrote|writes] a letter to {A}{end}
+        """),
+    # The other of two
+    "other_one": lines("""
+        {B} [left|leaves] first. the last one {at} [was|is] {A}.
+        they [ran|run] a race. {B} [lost|loses], so the winner [was|is] {A}.
+        they [played|play] chess. {B} [won|wins], so the loser [was|is] {A}.
+        one of them [sang|sings]. it [was|is] not {B}, so it [was|is] {A}.
+        one of them [had|has] the {thing}. {B} [did|does] not have it, so it [was|is] {A}.
+        {B} [did|does] not know the answer, but the other one [did|does], and that [was|is] {A}.
+        {B} [slept|sleeps]. the one who [was|is] awake [was|is] {A}.
+        only one [could|can] swim. {B} [could not|cannot], but {A} [could|can].
+        {B} [went|goes] home. so the only one who [stayed|stays] [was|is] {A}.
+        the {thing} [did|does] not belong to {B}. it [belonged|belongs] to {A}.
+        who [lost|loses] the {thing}? not {B}, but {A}.
+        we [knew|know] {B}, so the other one [was|is] {A}.
+        """),
+    # Three persons, and only one of them is left for the end
+    "three": lines("""
+        {U}, {V} and {W} {go}.
+        {time} {U}, {V} and {W} {go}.
+        {U}, {V} and {W} [were|are] {doing} {at}.
+        there [were|are] three {several} {at}: {U}, {V} and {W}.
+        {U} and {V} {go}. {W} [was|is] there, too.
+        {U}, {V} and {W} [were|are] {relation}.
+        {U} and {V} [had|have] invited {W} to the {place}.
+        nobody [was|is] {in_place} but {U}, {V} and {W}.
+        """),
+    "three_clause": lines("""
+        when {U}, {V} and {W} {go},
+        after {U}, {V} and {W} [had|have] {done},
+        while {U}, {V} and {W} [were|are] {doing},
+        {U}, {V} and {W} {go}, {and}
+        {U} and {V} {go} with {W}, {and}
+        """),
+    "together": lines("""
+        {B} and {C} &{gift} {A}{end}
+        {B} and {C} &{turn} {A}{end}
+        {C} and {B} &{gift} {A}, and {A} [thanked|thanks] {C} and {B}.
+        """),
+    "three_deed": ["{together}"] * 4 + lines("""
+        {C} [went|goes] home, and {B} {act} {A}{end}
+        {C} [did|does] not notice that {B} {act} {A}{end}
+        {C} [was|is] {state}. {B} and {C} &{turn} {A}{end}
+        while {C} [slept|sleeps], {B} {act} {A}{end}
+        {C} [stayed|stays] outside, and inside {B} {act} {A}{end}
+        it [was|is] neither {B} nor {C} who [lost|loses] the {thing}, so it [was|is] {A}.
+        {B} and {C} [left|leave] first. the last one [was|is] {A}.
+        neither {C} nor {B} {turn} {A}{end}
+        """),
+    "absent": lines("""
+        {C} [was|is] at home.
+        {C} [was|is] too {fault} to come.
+        {X} and {Y} [were|are] friends of {C}. {C} [was|is] far away.
+        {C} [could not|cannot] come to the {place}.
+        """),
+}
+IOI_KINDS = weighted("""
+    10 {clause} {deed}
+     8 {scene} {lead}{deed}
+     8 {scene} {middle} {lead}{deed}
+     3 {setting} {scene} {lead}{deed}
+     3 {scene} {middle} {middle} {lead}{deed}
+     2 {A} {act} {B}{link} {B} {act} {A}{end}
+     1 {time} {A} {act} {B}{link} {B} {act} {A}{end}
+     2 {scene} {A} {act} {B}{link} {B} {act} {A}{end}
+     1 {scene} {answer}
+     2 {answer}
+     2 {scene} {other_one}
+     2 {three} {three_deed}
+     1 {three} {setting} {three_deed}
+     1 {three_clause} {together}
+     1 {absent} {scene} {lead}{deed}
+    """)
+
+# In templates of pronoun: N, a man or a woman, M, of the other sex, and the pronouns of both, as {he} and {he2}.
+PRONOUNS = ("he", "him", "his", "himself"), ("she", "her", "her", "herself")
+SEXES = ((MORE_MEN, "king uncle father brother grandfather nephew son prince waiter actor gentleman monk duke man "
+                    "policeman fisherman postman shepherd".split(), ["Mr"]),
+         (MORE_WOMEN, "queen aunt mother sister grandmother niece daughter princess waitress actress lady nun "
+                      "duchess woman nurse maid witch girl".split(), ["Mrs", "Miss"]))
+GRAMMAR.update({
+    "who": phrases("the, the, the, the old, the young, the tall, our, this, the poor"),
+    "did": phrases("[came|comes] late, [stayed|stays] at home, [went|goes] to the {place}, [sat|sits] by the fire, "
+                   "[left|leaves] the room, [smiled|smiles], [opened|opens] the window, [bought|buys] a {thing}, "
+                   "[sold|sells] the {thing}, [called|calls] the doctor, [wrote|writes] a letter, [went|goes] to "
+                   "bed, [ran|runs] home, [laughed|laughs], [cried|cries], [waited|waits] outside, [asked|asks] for "
+                   "help, [took|takes] the {thing}, [closed|closes] the door, [did|does] not answer, [got|gets] up "
+                   "early, [came|comes] home, [lost|loses] the {thing}, [found|finds] a {thing}, [looked|looks] at "
+                   "the {thing}, [worked|works] {in_place}, [lived|lives] near the {place}, [met|meets] a friend, "
+                   "[missed|misses] the train"),
+    "was": phrases("[was|is] tired, [was|is] {state}, [was|is] {state}, [had|has] no time, [wanted|wants] to sleep, "
+                   "[had|has] lost the {other}, [knew|knows] nobody there, [liked|likes] the {place}, [needed|needs] "
+                   "a {other}, [had|has] to work, [heard|hears] a noise, [felt|feels] cold, [could not|cannot] "
+                   "sleep, [forgot|forgets] the {other}, [wanted|wants] to be alone, [liked|likes] {topic}, "
+                   "[had|has] a headache, [was|is] looking for a {other}, [did|does] not say much, [talked|talks] "
+                   "about {topic}, [wanted|wants] a {quality} {other}, [had|has] a long way to go"),
+    "because": ["."] * 3 + [" because", " because", " when", " although"] + lines("""
+        , for
+        , and
+        , and then
+        , but
+        , so
+        , and soon
+        , before
+        ;
+        . then
+        . soon
+        . later
+        . the next day
+        . at that time
+        . in the evening
+        """),
+    "when": phrases("when, when, because, although, since, before, after, whenever, if"),
+    "thought": phrases("[said|says], [thought|thinks], [believed|believes], [wrote|writes], [told|tells] us, "
+                       "[felt|feels], [hoped|hopes], [knew|knows], [remembered|remembers], [feared|fears]"),
+    "knew": phrases("[met|meet], [saw|see], [knew|know], [visited|visit], [remembered|remember], [heard|hear], "
+                    "[found|find]"),
+    "everybody": phrases("we, the neighbours, the children, many people, all the guests, some friends, the others"),
+    "helped": phrases("[helped|help], [greeted|greet], [followed|follow], [thanked|thank], [looked|look] at, "
+                      "[listened|listen] to, [laughed|laugh] at, [waited|wait] for, [looked|look] for, "
+                      "[called|call], [invited|invite], [liked|like]"),
+    "relative": "friend cousin neighbour parents children guests".split(),
+    "near": phrases("[went|goes] to the {place}, [came|comes] home, [lived|lives] near the {place}, [sat|sits] by "
+                    "the fire, [worked|works] {in_place}, [had|has] tea, [played|plays] cards, [talked|talks]"),
+    "body": phrases("[opened|opens] {his} eyes, [closed|closes] {his} eyes, [washed|washes] {his} hands, "
+                    "[shook|shakes] {his} head, [hurt|hurts] {his} foot, [combed|combs] {his} hair, [put|puts] on "
+                    "{his} coat, [took|takes] off {his} hat, [forgot|forgets] {his} {thing}, [lost|loses] {his} "
+                    "{thing}, [looked|looks] for {his} {thing}, [sold|sells] {his} {thing}, [visited|visits] {his} "
+                    "{relative}, [loved|loves] {his} {relative}, [wrote|writes] to {his} {relative}, "
+                    "[counted|counts] {his} money, [finished|finishes] {his} work, [went|goes] to {his} room, "
+                    "[sat|sits] in {his} chair, [told|tells] us {his} name, [lived|lives] in {his} house"),
+    "self": phrases("[looked|looks] at {himself} in the mirror, [hurt|hurts] {himself}, [washed|washes] {himself}, "
+                    "[bought|buys] {himself} a {thing}, [made|makes] {himself} some tea, [lived|lives] by {himself}, "
+                    "[taught|teaches] {himself} to read, [asked|asks] {himself} why {he} {was}, [talked|talks] to "
+                    "{himself}, [was|is] pleased with {himself}, [blamed|blames] {himself}, [called|calls] {himself} "
+                    "a painter, [told|tells] {himself} that {he} {was}, [found|finds] {himself} alone {in_place}, "
+                    "[hid|hides] {himself}"),
+})
+PRONOUN_KINDS = weighted("""
+     8 {N} {did}{because} {he} {was}.
+     6 {when} {N} {did}, {he} {was}.
+     2 {N} {thought} that {he} {was}.
+     1 we {knew} {N}{because} {he} {was}.
+     1 [that was|this is] {N}. {he} {was}.
+     1 {N} {did} and {did}. {he} {was}.
+     1 {time} {N} {did}, for {he} {was}.
+     2 {N} {body}.
+     2 {N} {body}{because} {he} {was}.
+     1 {when} {N} {body}, {he} {was}.
+     1 {N} {near} with {his} {relative}.
+     2 {N} {did}, and {everybody} {helped} {him}.
+     2 {when} {N} {did}, {everybody} {helped} {him}.
+     1 {N} [was|is] {state}, so {everybody} {helped} {him}.
+     2 {N} {self}.
+     1 {when} {N} {did}, {he} {self}.
+     1 "{speech}," [said|says] {N}, and {he} {did}.
+     1 where [was|is] {N}? {he} [was|is] {in_place}.
+     2 {N} and {M} {go}. {he} {was}, but {he2} {was}.
+     1 {N} [met|meets] {M}, and {he2} [asked|asks] {him} for a {thing}.
+     1 {N} [gave|gives] {M} {his} {thing}, and {he2} [thanked|thanks] {him}.
+     2 {N} {did}, but {M} {did}, because {he2} {was}.
+     1 {when} {N} and {M} {go}, {he2} {was}, and {he} {was}.
+    """)
+
+GRAMMAR.update({
+    "word": [word for word in kept(WORDS, False) if word not in NUMBERS] +
+            "apple arm baby bed bell board body boat bone boot box branch brick brush bucket butter cake camp card "
+            "cart cat chain chair cheese circle cloud coat copper cow cup day desk dish door dress drop dust ear egg "
+            "engine eye face feather field finger flag floor flower foot fork frame garden gate goat grass hair "
+            "hammer hand hat head hill honey horn house ice island jewel key king knee knot lamp leaf leg letter "
+            "lion lock map match moon mouth nail neck needle nest net night nut page pen pepper pig pin plant plate "
+            "pocket pot potato queen rail river road roof root rope sail sand sea seed sheep shelf ship shoe sky "
+            "soap sock song soup spoon star steam sugar sun table tail thread thumb ticket tooth town train tree "
+            "wall watch wave wheel whistle wing wolf worm yard run walk jump sleep eat drink swim fly write open "
+            "close push pull give take old new big small long short hot cold fast slow good bad high low".split(),
+    "invented": ["{Syllable}{syllable}", "{Syllable}{syllable}", "{syllable}{syllable}"],
+    "digits": [str(x) for x in range(100)],
+    "letter": list("bcdefghijklmnopqrstuvwxyz"),
+})
+SEPARATORS = {", ": 8, " ": 3, "\n": 3, " - ": 2, "; ": 1, " / ": 1}
+COPYING_MORE = lines("""
+    {N} wrote {list}. Then {N} wrote {list}.
+    {N} said {list}, and everybody said {list}.
+    {N} says: {list}. We say: {list}. They say: {list}.
+    I say {list}, you say {list}.
+    say after me: {list}. Good, once more: {list}.
+    say it three times: {list}; {list}; {list}.
+    the list is {list}. The same list again is {list}.
+    {N}'s list is {list}. The copy of it is {list}.
+    first line: {list}. Second line: {list}.
+    first line: {list}. Second line: {list}. Third line: {list}.
+    learn these by heart: {list}. Do you know them? They are {list}.
+    remember {list}. What did I say? I said {list}.
+    {N} counted them: {list}. Then {N} counted them once more: {list}.
+    on the paper was {list}, and on the wall was {list}, too.
+    they called out {list}, and the echo was {list}.
+    (list: {list}) (list: {list})
+    list: {list} = {list}.
+    repeat: {list}, repeat: {list}, and again: {list}.
+    "Is it {list}?" asked {N}. "Yes, it is {list}."
+    we heard {list}, then nothing, then {list} again.
+    from the left: {list}. I say it again: {list}.
+    in the box were these: {list}. {N} took them out: {list}.
+    original: {list} copy: {list}
+    copy this: {list} -> {list}
+    """)
+COPYING_LINES = [line.replace("|", "\n") + "\n" for line in lines("""
+    list:|{list}|Again:|{list}
+    {N} wrote:|{list}|And then once more:|{list}
+    the words:|{list}||The same words:|{list}
+    copy this:|{list}||Copy:|{list}||Second copy:|{list}
+    first page|{list}|second page|{list}
+    ---|{list}|---|{list}|---
+    """)]  # a line each, and so the items of the list
+
+# In templates of sums: c is a + b, and e is a + b + d; {a_things} is the number with what is counted.
+SUM_KINDS = {"plus": 6, "commuted": 2, "three": 1, "minus": 4, "chain": 1, "count": 2}
+COUNTED = "coin apple egg nut book pencil flower candle hat key stamp cake shell chair button".split()
+SUM_MORE = {
+    "plus": lines("""
+        {a} + {b} = {c}.
+        {a} + {b} = {c}.
+        {a}+{b}={c}.
+        {c} = {a} + {b}.
+        {a} and {b} make {c}.
+        {a} and {b} are {c}.
+        {a} plus {b} makes {c}.
+        {a} plus {b} equals {c}.
+        {a} and {b} together are {c}.
+        add {a} and {b}, and you have {c}.
+        add {b} to {a}: the result is {c}.
+        if we add {b} to {a}, we get {c}.
+        {b} added to {a} gives {c}.
+        how much is {a} and {b}? It is {c}.
+        how much is {a} plus {b}? {c}.
+        what do you get from {a} and {b}? You get {c}.
+        "{a} and {b}?" asked {N}. "{c}," was the answer.
+        {N} knows that {a} and {b} make {c}.
+        question: {a} + {b}? Answer: {c}.
+        {a_things} and {b_things} are {c_things}.
+        {N} had {a_things} and got {b} more, so {N} has {c_things} now.
+        {N} has {a_things} in one hand and {b} in the other. That makes {c_things}.
+        {N} put {a_things} on the table, and then {b} more. That makes {c}.
+        {N} keeps {a_things} in one box and {b} in the other, {c} together.
+        """),
+    "commuted": lines("""
+        {a} + {b} = {c} and {b} + {a} = {c}.
+        {a} + {b} = {b} + {a} = {c}.
+        {a} and {b} make {c}, and {b} and {a} make {c}, too.
+        {a} plus {b} equals {b} plus {a}, which makes {c}.
+        if you add {a} and {b}, you get {c}; if you add {b} and {a}, you get {c} as well.
+        because {a} + {b} = {c}, {c} - {b} = {a}.
+        {a} + {b} = {c}, so {c} - {a} = {b}.
+        {a} and {b} make {c}, so {c} minus {a} leaves {b}.
+        """),
+    "three": lines("""
+        {a} + {b} + {d} = {e}.
+        {a} + {b} + {d} = {c} + {d} = {e}.
+        {a}, {b} and {d} make {e}.
+        {a} and {b} make {c}, and {d} more makes {e}.
+        if you add {a}, {b} and {d}, you get {e}.
+        {N} had {a_things}, then {b} more, then {d} more: {e_things}.
+        """),
+    "minus": lines("""
+        {c} - {b} = {a}.
+        {c} - {b} = {a}.
+        {c}-{b}={a}.
+        {c} minus {b} equals {a}.
+        {c} minus {b} leaves {a}.
+        what is {c} minus {b}? It is {a}.
+        take {b} from {c}, and {a} remains.
+        if you take {b} from {c}, you get {a}.
+        {c} less {b} makes {a}.
+        how much is {c} minus {b}? {a}.
+        question: {c} - {b}? Answer: {a}.
+        {N} had {c_things} and gave away {b}, so {N} has {a_things} left.
+        {N} had {c_things} and lost {b}. Now {N} has {a}.
+        {c_things} without {b_things} leaves {a}.
+        """),
+}
+SIGN = re.compile(r"[=+]| - ")
+COUNTING = lines("""
+    count {way} from {first} to {last}: {list}.
+    count {way}: {list}.
+    {N} counted {way}: {list}.
+    {N} counts from {first} to {last}: {list}.
+    we count: {list}.
+    the numbers go {way}: {list}.
+    from {first} {way} to {last}: {list}.
+    """)
+# What part of a task's sentences in the training text the grammar composes; the others are those of the pairs.
+FROM_GRAMMAR = {"ioi": 0.8, "pronoun": 0.8, "copying": 0.8, "sum": 0.7}
 
 
 class Writer:
@@ -281,25 +953,136 @@ class Writer:
         other = self.random.choice([y for y in range(10) if y != b])
         return prompt(a, b), prompt(a, other), f" {number(a + b)}", f" {number(a + other)}", "."
 
+    def draw(self, weighted):
+        return self.random.choices(list(weighted), weighted.values())[0]
+
+    def expand(self, text, bound):
+        """The text with its {slots} filled, from `bound` or from a table of GRAMMAR."""
+        while "{" in text:
+            text = SLOT.sub(lambda slot: bound.get(slot[1]) or self.random.choice(GRAMMAR[slot[1]]), text)
+        return text
+
+    def say(self, text, **bound):
+        """A sentence, or a few, by a template as GRAMMAR explains it."""
+        thing, other = self.random.sample(GRAMMAR["thing"], 2)
+        place = self.random.choice(GRAMMAR["place"])
+        at = next((word for word, places in PREPOSITIONS.items() if place in places), "at")
+        known = {"thing": thing, "other": other, "place": place, "in_place": f"{at} the {place}"}
+        text = self.expand(text, {**known, **bound})
+        tense = self.random.randint(0, 1)
+        third = "~" in text or tense and "&" in text
+
+        def form(choice):
+            forms = choice[1].split("|")
+            return forms[2 if third and len(forms) == 3 else tense]
+
+        text = CHOICE.sub(form, re.sub("[~&]", "", text))
+        text = ARTICLE.sub(r"\1n", text)
+        return SENTENCE.sub(lambda start: start[1] + start[2].upper(), text)
+
+    def people(self, n):
+        """n persons: names mostly, at times whatever else somebody can be called."""
+        plain, people = self.random.random() < 0.7, []
+        while len(people) < n:
+            person = self.expand("{name}" if plain else "{person}", {"name": self.random.choice(self.all_names)})
+            if person not in people:
+                people.append(person)
+        return people
+
+    def more_ioi(self):
+        a, b, c = self.people(3)
+        x, y = self.random.sample((a, b), 2)
+        u, v, w = self.random.sample((a, b, c), 3)
+        return self.say(self.draw(IOI_KINDS), A=a, B=b, C=c, X=x, Y=y, U=u, V=v, W=w)
+
+    def more_pronoun(self):
+        who = self.random.randint(0, 1)
+        people = [self.random.choice((*self.names[sex], *more)) if self.random.random() < 0.7
+                  else self.expand(self.random.choice(("{who} {being}", "{who} {being}", "{title} {surname}")),
+                                   {"being": self.random.choice(beings), "title": self.random.choice(titles)})
+                  for sex, (more, beings, titles) in enumerate(SEXES)]
+        forms = dict(zip(("he", "him", "his", "himself"), PRONOUNS[who]))
+        forms.update(zip(("he2", "him2", "his2", "himself2"), PRONOUNS[1 - who]))
+        return self.say(self.draw(PRONOUN_KINDS), N=people[who], M=people[1 - who], **forms)
+
+    def more_copying(self):
+        n = self.random.randint(2, 8)
+        pool = self.random.choice(("word", "word", "word", "name", "invented", "digits", "letter"))
+        items = []
+        while len(items) < n:
+            item = self.expand("{" + pool + "}", {"name": self.random.choice(self.all_names)})
+            if item not in items:
+                items.append(item)
+        between = self.draw(SEPARATORS)
+        frames = COPYING_LINES if between == "\n" else COPYING_MORE
+        text = self.random.choice(frames).replace("{list}", between.join(items))
+        return self.say(text, N=self.random.choice(self.all_names))
+
+    def sum_terms(self, n):
+        """n numbers below ten, no two of which make a held-out sum, neither they nor what stands before one of them."""
+        while True:
+            terms = [self.random.randint(0, 9) for _ in range(n)]
+            totals = [sum(terms[:i]) for i in range(1, n)]
+            if not any(sum_held_out(a, b) for i, b in enumerate(terms) for a in terms[:i] + totals[:i]):
+                return terms
+
+    def more_sum(self):
+        kind = self.draw(SUM_KINDS)
+        if kind == "count":
+            return self.count()
+        if kind == "chain":
+            terms = self.sum_terms(self.random.randint(3, 5))
+            totals = [sum(terms[:i + 1]) for i in range(len(terms))]
+            steps = [f"{totals[i]} + {terms[i + 1]} = {totals[i + 1]}" for i in range(len(terms) - 1) if totals[i] < 10]
+            return ", ".join(steps) + "."
+        a, b, d = self.sum_terms(3)
+        numbers = {"a": a, "b": b, "c": a + b, "d": d, "e": a + b + d}
+        frame = self.random.choice(SUM_MORE[kind])
+        largest = a + b + d if "{d}" in frame else a + b
+        in_words = not SIGN.search(frame) and largest < len(IN_WORDS) and self.random.random() < 0.5
+        thing = self.random.choice(COUNTED)
+        for slot, x in list(numbers.items()):
+            numbers[slot] = IN_WORDS[x] if in_words and x <= largest else str(x)
+            numbers[f"{slot}_things"] = f"{numbers[slot]} {thing if x == 1 else thing + 's'}"
+        return self.say(frame, N=self.random.choice(self.all_names), **numbers)
+
+    def count(self):
+        """Some numbers up or down, by ones, twos or threes, without a step that is a held-out sum."""
+        while True:
+            step, n = self.random.choice((1, 1, 2, 3)), self.random.randint(3, 9)
+            first = self.random.randint(0, 18)
+            numbers = range(first, first + step * n, step)
+            if numbers[-1] < 31 and not any(sum_held_out(x, step) for x in numbers[:-1]):
+                break
+        up = self.random.random() < 0.6
+        in_words = numbers[-1] < len(IN_WORDS) and self.random.random() < 0.5
+        written = [IN_WORDS[x] if in_words else str(x) for x in (numbers if up else reversed(numbers))]
+        return self.say(self.random.choice(COUNTING), first=written[0], last=written[-1], way="up" if up else "down",
+                        list=", ".join(written),
+                        N=self.random.choice(self.all_names))
+
     def sentence(self, task):
+        """A sentence of the training text, or the few that go together."""
+        if self.random.random() < FROM_GRAMMAR.get(task, 0):
+            return getattr(self, f"more_{task}")()
         prompt, _, answer, _, end = getattr(self, task)()
         return prompt + answer + end
 
 
 # And how much of the text each is: more where a small model is slow to learn it.
-TASKS = {"ioi": 32, "greater": 4, "induction": 1, "pronoun": 4, "capital": 2, "agreement": 4, "closing": 1, "copying": 1,
-         "sum": 6}
+TASKS = {"ioi": 32, "greater": 4, "induction": 1, "pronoun": 7, "capital": 2, "agreement": 4, "closing": 1, "copying": 4,
+         "sum": 8}
 
 
-def write_text(path, n, seed):
+def write_text(path, n, seed, weights):
     """n documents of three to seven sentences, of one task each: so a story does not go over into sums."""
     writer = Writer(seed, False)
     draw = writer.random
     with open(path, "w", encoding="utf-8") as file:
         for i in range(n):
-            task = draw.choices(list(TASKS), TASKS.values())[0]
-            sentences = [writer.sentence(task) for _ in range(draw.randint(3, 7))]
-            print((f"{END}\n" if i else "") + " ".join(sentences), file=file)
+            task = draw.choices(list(weights), weights.values())[0]
+            sentences = " ".join(writer.sentence(task) for _ in range(draw.randint(3, 7)))
+            print((f"{END}\n" if i else "") + sentences.replace("\n ", "\n").rstrip(), file=file)
 
 
 def pairs(task, n, seed):
@@ -321,10 +1104,20 @@ def main():
     parser.add_argument("-n", type=int, default=200, help="documents, or the most pairs of each task and split (200)")
     parser.add_argument("-o", "--output", required=True, help="a file for the text, a folder for pairs")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--weights", nargs="+", default=[], metavar="TASK=N",
+                        help="how much of the text a task is, beside the others' weights, as ioi=40 (TASKS)")
     args = parser.parse_args()
+    weights = dict(TASKS)
+    for given in args.weights:
+        task, _, weight = given.partition("=")
+        if task not in TASKS or not re.fullmatch(r"\d+", weight):
+            parser.error("--weights takes TASK=N, where N is a whole number and TASK one of " + " ".join(TASKS))
+        weights[task] = int(weight)
+    if not any(weights.values()):
+        parser.error("--weights leaves no task")
     output = pathlib.Path(args.output)
     if args.what == "text":
-        write_text(f"{output}.tmp", args.n, args.seed)
+        write_text(f"{output}.tmp", args.n, args.seed, weights)
         os.replace(f"{output}.tmp", output)
         return
     output.mkdir(parents=True, exist_ok=True)
