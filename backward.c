@@ -17,6 +17,7 @@
 #include "gradients/linear_back.h"
 #include "gradients/mlp_back.h"
 #include "gradients/norm_back.h"
+#include "gradients/states_back.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,7 +30,8 @@ typedef struct Way {
     const Config *config;
     const Weights *weights;
     Compute compute;
-    AttentionTrace *attention; /* NULL: no layer has attention */
+    AttentionTrace *attention;
+    StatesTrace *states; /* of layers that keep one in attention's place; or NULL */
     MlpTrace mlp;
     ExpertsTrace experts;
     float *resid;             /* [n][d_model] the gradient of the residual stream, as far as it has come */
@@ -40,18 +42,6 @@ typedef struct Way {
     float *added;             /* [CHUNK][d_model] what it adds to the stream */
     float *d_branch;          /* [CHUNK][d_model] */
 } Way;
-
-bool backward_can(const Model *model, Error *error) {
-    const Config *config = model_config(model);
-    for (size_t layer = 0; layer < config->n_layer; layer++)
-        if (model_weights(model)->layers[layer].state.mixer != MIXER_ATTENTION)
-            return error_set(
-                error,
-                "%s: layer %zu keeps a state in attention's place (%s), and there is no way back "
-                "through one here: gradients are of models whose layers all have attention",
-                checkpoint_path(model_checkpoint(model)), layer, config->family->architecture);
-    return true;
-}
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
@@ -74,7 +64,9 @@ static bool way_open(Way *way, const Backward *task, Error *error) {
     size_t n = task->n, d = config->d_model, chunk = smaller(n, CHUNK);
     *way = (Way){
         .task = task, .config = config, .weights = model_weights(task->model), .compute = task->compute};
-    size_t d_ff = widest_mlp(way), widest = larger(larger(d, d_ff), 2 * config->n_head * config->d_head);
+    size_t d_ff = widest_mlp(way),
+           widest =
+               larger(larger(d, d_ff), larger(2 * config->n_head * config->d_head, config->state.d_inner));
     way->compute.n_packed = packed_floats(chunk, widest);
     way->compute.packed = floats_new(way->compute.n_packed, 1);
     float **const whole[] = {&way->resid, &way->mid, &way->d_pre};
@@ -89,11 +81,13 @@ static bool way_open(Way *way, const Backward *task, Error *error) {
     if (!ok) return error_set(error, "not enough memory for the way back of %zu tokens", n);
     AttentionShape shape = model_attention_shape(task->model);
     way->attention = attention_trace_new(&shape, &way->compute, n, task->n_ctx, chunk, error);
-    return way->attention;
+    if (way->weights->n_states) way->states = states_trace_new(&config->state, &way->compute, n, error);
+    return way->attention && (way->states || !way->weights->n_states);
 }
 
 static void way_close(Way *way) {
     attention_trace_free(way->attention);
+    states_trace_free(way->states);
     mlp_trace_close(&way->mlp);
     experts_trace_close(&way->experts);
     float *const parts[] = {way->resid,  way->mid,   way->d_pre,    way->normed,        way->d_normed,
@@ -196,21 +190,34 @@ static const Norm *mlp_norm(const Way *way, const LayerWeights *w) {
     return way->config->parallel_residual && !w->mlp_norm.gain ? &w->attn_norm : &w->mlp_norm;
 }
 
-/* Makes the attention of a layer again, and with it the stream that the MLP reads. */
+static bool keeps_state(const LayerWeights *w) { return w->state.mixer != MIXER_ATTENTION; }
+
+/* Makes the attention of a layer again, or what stands in its place. */
 static void trace_attention(Way *way, const LayerWeights *w, size_t layer) {
     size_t n = way->task->n, d = way->config->d_model;
     const float *pre = way->task->streams[layer];
     attention_trace_begin(way->attention, &w->attention, layer);
+    if (keeps_state(w)) states_trace_begin(way->states, &w->state);
     for (size_t t = 0, m; t < n; t += m) {
         m = smaller(CHUNK, n - t);
-        attention_trace_rows(way->attention, t, m, read_rows(way, &w->attn_norm, pre + t * d, m));
+        const float *x = read_rows(way, &w->attn_norm, pre + t * d, m);
+        if (keeps_state(w))
+            states_trace_rows(way->states, t, m, x);
+        else
+            attention_trace_rows(way->attention, t, m, x);
     }
-    attention_trace_attend(way->attention);
+    if (keeps_state(w))
+        states_trace_mix(way->states);
+    else
+        attention_trace_attend(way->attention);
 }
 
 /* What attention adds to rows [t, t + m), in way->added. */
 static void make_attention(const Way *way, const LayerWeights *w, size_t t, size_t m) {
-    attention_trace_out(way->attention, t, m, way->branch);
+    if (keeps_state(w))
+        states_trace_out(way->states, t, m, way->branch);
+    else
+        attention_trace_out(way->attention, t, m, way->branch);
     finish_branch(way, &w->attn_post_norm, m);
 }
 
@@ -312,15 +319,25 @@ static void back_attention(Way *way, const LayerWeights *w, size_t layer, const 
         memcpy(way->d_normed, d_out + t * d, m * d * sizeof *d_out);
         gradient_rows(probe, PROBE_ATTN_OUT, layer, t, way->added, way->d_normed, m, d);
         back_finish(way, &w->attn_post_norm, way->d_normed, m);
+        if (keeps_state(w)) {
+            states_back_out(way->states, t, m, way->d_branch);
+            continue;
+        }
         show_results(way, layer, t, m);
         attention_back_out(way->attention, t, m, way->d_branch);
     }
-    attention_back_attend(way->attention, probe);
+    if (keeps_state(w))
+        states_back_mix(way->states);
+    else
+        attention_back_attend(way->attention, probe);
     for (size_t t = 0, m; t < n; t += m) {
         m = smaller(CHUNK, n - t);
-        show_head_inputs(way, w, layer, t, m);
+        if (!keeps_state(w)) show_head_inputs(way, w, layer, t, m);
         memset(way->d_normed, 0, m * d * sizeof *way->d_normed);
-        attention_back_rows(way->attention, t, m, way->d_normed);
+        if (keeps_state(w))
+            states_back_rows(way->states, t, m, way->d_normed);
+        else
+            attention_back_rows(way->attention, t, m, way->d_normed);
         back_read(way, &w->attn_norm, pre + t * d, way->d_normed, way->d_pre + t * d, m);
     }
 }
@@ -384,8 +401,7 @@ static void back_embed(Way *way) {
 
 bool backward_run(const Backward *backward, Error *error) {
     Way way = {0};
-    bool ok =
-        backward_can(backward->model, error) && way_open(&way, backward, error) && back_unembed(&way, error);
+    bool ok = way_open(&way, backward, error) && back_unembed(&way, error);
     for (size_t layer = ok ? way.config->n_layer : 0; ok && layer-- > backward->lowest;) {
         if (backward->stop && backward->stop(backward->stop_user)) ok = error_set(error, "interrupted");
         if (ok) back_layer(&way, layer);

@@ -37,12 +37,9 @@ typedef struct Backward {
     void *stop_user;
 } Backward;
 
-/* Whether the model can be gone back through. False with an error that names what cannot. */
-bool backward_can(const Model *model, Error *error);
-
 /*
  * Goes back once; the probe sees the gradients. Beyond the streams this takes memory for some 20·n·d_model floats. False with
- * an error when memory runs out, when `stop` says so ("interrupted"), when logits_gradient fails, or backward_can.
+ * an error when memory runs out, when `stop` says so ("interrupted"), and when logits_gradient fails.
  */
 bool backward_run(const Backward *backward, Error *error);
 

@@ -14,10 +14,11 @@
 
 /*
  * Of the largest expected number of a tensor. BOUND: 8e-6 measured. DEEP_BOUND: models of 32 and 40 layers; 1.1e-4 measured,
- * where PyTorch's autograd in float32 is 1.7e-4 off. EXPERTS_BOUND: 2.3e-5 measured, PyTorch 1.7e-5. QUANTISED_BOUND: the
+ * where PyTorch's autograd in float32 is 1.7e-4 off. MIXED_BOUND: models with
+ * experts or states; 2.3e-5 and 3e-5 measured, PyTorch 1.7e-5 and 1.6e-5. QUANTISED_BOUND: the
  * way there rounds what it multiplies quantised weights with to 16 bits; 5.1e-4 measured.
  */
-static const double BOUND = 1e-5, DEEP_BOUND = 2e-4, EXPERTS_BOUND = 5e-5, QUANTISED_BOUND = 1e-3;
+static const double BOUND = 1e-5, DEEP_BOUND = 2e-4, MIXED_BOUND = 5e-5, QUANTISED_BOUND = 1e-3;
 
 typedef struct Case {
     const char *name;
@@ -119,7 +120,7 @@ static bool case_open(Case *c, const char *path) {
     c->n_positions = tensor->dims[0];
     const Checkpoint *checkpoint = model_checkpoint(c->model);
     if (c->config->n_layer > 10) c->bound = DEEP_BOUND;
-    if (c->config->n_expert) c->bound = EXPERTS_BOUND;
+    if (c->config->n_expert || model_weights(c->model)->n_states) c->bound = MIXED_BOUND;
     for (size_t i = 0; i < checkpoint_n_tensors(checkpoint); i++)
         if (dtype_is_quantised(checkpoint_tensor(checkpoint, i)->dtype)) c->bound = QUANTISED_BOUND;
     c->threads = threads_new(2, &error);
@@ -234,6 +235,7 @@ static void add_part(void *user, const Activation *seen, float *gradient) {
 }
 
 static void check_parts(Case *c) {
+    if (model_weights(c->model)->n_states) return; /* a state shows no parts */
     size_t count = c->n * c->config->d_model;
     c->parts = calloc(count, sizeof *c->parts);
     c->whole = calloc(count, sizeof *c->whole);
@@ -380,13 +382,8 @@ static void test_threads_change_no_bit(void) { for_each_case(check_threads); }
 
 static bool stop_at_once(void *user) { return user; }
 
-static void test_refusals(void) {
+static void test_stop(void) {
     Error error = {{0}};
-    Model *model = model_open(MODELS "lfm2.gguf", &error);
-    CHECK(model && !backward_can(model, &error) && strstr(error.message, "lfm2") &&
-              strstr(error.message, "state"),
-          "%s", error.message);
-    model_close(model);
     Case c;
     if (!case_open(&c, FOLDER "gpt2-f32.gguf")) return;
     forward_metric(&c, &(Probe){&c, wants_stream, keep_stream});
@@ -409,6 +406,6 @@ int main(void) {
     RUN(test_each_head_alone);
     RUN(test_slopes_of_the_forward_pass);
     RUN(test_threads_change_no_bit);
-    RUN(test_refusals);
+    RUN(test_stop);
     return test_end();
 }
