@@ -437,6 +437,10 @@ static void check_reference(const char *model, const char *option, double bound)
         {"z", "attn.hook_z"},
         {"attn_out", "hook_attn_out"},
         {"resid_mid", "hook_resid_mid"},
+        {"ln1_scale", "ln1.hook_scale"},
+        {"ln2_scale", "ln2.hook_scale"},
+        {"mlp_pre", "mlp.hook_pre"},
+        {"mlp_post", "mlp.hook_post"},
         {"mlp_out", "hook_mlp_out"},
         {"resid_post", "hook_resid_post"},
     };

@@ -41,33 +41,98 @@ typedef struct Dump {
     uint64_t n_bytes; /* of all arrays */
 } Dump;
 
-static bool is_of_experts(ProbeSite site) { return site == PROBE_ROUTER || site == PROBE_EXPERT_WEIGHTS; }
+/* Whose rows a site has: none of a head, those of queries, those of keys and values. */
+typedef enum HeadKind { OF_NONE, OF_QUERIES, OF_KEYS } HeadKind;
 
-/* Why the model has no such site; NULL: it has it. */
-static const char *lacks(const Dump *dump, ProbeSite site) {
-    if (site == PROBE_RESID_MID && dump->config->parallel_residual)
-        return "; its attention and MLP both read resid_pre";
-    return is_of_experts(site) && dump->config->n_expert == 0 ? "; it has no experts" : NULL;
+/* How TransformerLens calls a site, behind "blocks.3." where it belongs to a layer, and why a model may have none. */
+static const struct {
+    const char *hook;
+    HeadKind heads;
+    const char *lacking;
+} sites[PROBE_N_SITES] = {
+    [PROBE_EMBED] = {"hook_embed"},
+    [PROBE_POS_EMBED] = {"hook_pos_embed", .lacking = "it learned no positions"},
+    [PROBE_RESID_PRE] = {"hook_resid_pre"},
+    [PROBE_NORM1_SCALE] = {"ln1.hook_scale", .lacking = "no norm stands before its attention"},
+    [PROBE_Q] = {"attn.hook_q", OF_QUERIES, "it has no attention"},
+    [PROBE_K] = {"attn.hook_k", OF_KEYS, "it has no attention"},
+    [PROBE_V] = {"attn.hook_v", OF_KEYS, "it has no attention"},
+    [PROBE_ROT_Q] = {"attn.hook_rot_q", OF_QUERIES, "it has no RoPE"},
+    [PROBE_ROT_K] = {"attn.hook_rot_k", OF_KEYS, "it has no RoPE"},
+    [PROBE_SCORES] = {"attn.hook_attn_scores", OF_QUERIES, "it has no attention"},
+    [PROBE_PATTERN] = {"attn.hook_pattern", OF_QUERIES, "it has no attention"},
+    [PROBE_Z] = {"attn.hook_z", OF_QUERIES, "it has no attention"},
+    [PROBE_RESULT] = {"attn.hook_result", OF_QUERIES, "it has no attention"},
+    [PROBE_ATTN_OUT] = {"hook_attn_out"},
+    [PROBE_RESID_MID] = {"hook_resid_mid", .lacking = "its attention and MLP both read resid_pre"},
+    [PROBE_NORM2_SCALE] = {"ln2.hook_scale", .lacking = "no norm of their own stands before its MLPs"},
+    [PROBE_ROUTER] = {"mlp.hook_router_logits", .lacking = "it has no experts"},
+    [PROBE_EXPERT_WEIGHTS] = {"mlp.hook_expert_weights", .lacking = "it has no experts"},
+    [PROBE_MLP_PRE] = {"mlp.hook_pre", .lacking = "all its MLPs are experts"},
+    [PROBE_MLP_PRE_LINEAR] = {"mlp.hook_pre_linear", .lacking = "no MLP that is not an expert has a gate"},
+    [PROBE_MLP_POST] = {"mlp.hook_post", .lacking = "all its MLPs are experts"},
+    [PROBE_MLP_OUT] = {"hook_mlp_out"},
+    [PROBE_RESID_POST] = {"hook_resid_post"},
+    [PROBE_FINAL_SCALE] = {"ln_final.hook_scale"},
+    [PROBE_LOGITS] = {"logits"},
+};
+
+/* Whether a site stands before or behind all layers: at layer 0 or n_layer. */
+static bool is_outside(ProbeSite site) { return site < PROBE_RESID_PRE || site > PROBE_RESID_POST; }
+
+static bool layer_has(const Model *model, ProbeSite site, size_t layer) {
+    const Config *config = model_config(model);
+    const Weights *weights = model_weights(model);
+    if (layer == config->n_layer) return site == PROBE_FINAL_SCALE || site == PROBE_LOGITS;
+    const LayerWeights *w = &weights->layers[layer];
+    bool experts = w->experts.n_expert > 0;
+    switch (site) {
+    case PROBE_EMBED: return layer == 0;
+    case PROBE_POS_EMBED: return layer == 0 && weights->positions.data;
+    case PROBE_NORM1_SCALE: return w->attn_norm.gain;
+    case PROBE_ROT_Q:
+    case PROBE_ROT_K: return layer_has_heads(model, layer) && weights->attention_layers[layer].rope;
+    case PROBE_RESID_MID: return !config->parallel_residual;
+    case PROBE_NORM2_SCALE: return w->mlp_norm.gain;
+    case PROBE_ROUTER:
+    case PROBE_EXPERT_WEIGHTS: return experts;
+    case PROBE_MLP_PRE:
+    case PROBE_MLP_POST: return !experts;
+    case PROBE_MLP_PRE_LINEAR: return !experts && mlp_has_gate(config->mlp);
+    default: return site < PROBE_FINAL_SCALE && (!sites[site].heads || layer_has_heads(model, layer));
+    }
 }
 
-/* --what: names of sites, separated by commas; NULL is all that the model has. */
+/* Whether no layer has a site. */
+static bool lacks(const Dump *dump, ProbeSite site) {
+    for (size_t layer = 0; layer <= dump->config->n_layer; layer++)
+        if (layer_has(dump->study->model, site, layer)) return false;
+    return true;
+}
+
+/* "pattern, scores, …" */
+static const char *site_names(char *buffer, size_t n_buffer) {
+    size_t n = 0;
+    for (ProbeSite site = 0; site < PROBE_N_SITES && n < n_buffer; site++)
+        n += (size_t)snprintf(buffer + n, n_buffer - n, "%s%s", site ? ", " : "", probe_site_name(site));
+    return buffer;
+}
+
+/* --what: names of sites, separated by commas; NULL is all that the model has, but not result, which is large. */
 static bool parse_what(Dump *dump, Error *error) {
     for (size_t site = 0; site < PROBE_N_SITES; site++)
-        dump->wanted[site] = !dump->what && !lacks(dump, (ProbeSite)site);
+        dump->wanted[site] = !dump->what && site != PROBE_RESULT && !lacks(dump, (ProbeSite)site);
     for (const char *at = dump->what; at;) {
         size_t n = strcspn(at, ","), site = 0;
         while (site < PROBE_N_SITES && !string_equals((String){at, n}, probe_site_name((ProbeSite)site)))
             site++;
+        char names[400];
         if (site == PROBE_N_SITES)
-            return error_set(
-                error,
-                "--what: there is no '%.*s'; there are pattern, scores, q, k, v, z, resid_pre, "
-                "resid_mid, resid_post, attn_out, mlp_out, router_logits, expert_weights, logits",
-                string_shown((String){at, n}), at);
-        const char *why = lacks(dump, (ProbeSite)site);
-        if (why)
-            return error_set(error, "--what: %s has no %s%s", dump->study->options->model,
-                             probe_site_name((ProbeSite)site), why);
+            return error_set(error, "--what: there is no '%.*s'; there are %s", string_shown((String){at, n}),
+                             at, site_names(names, sizeof names));
+        if (lacks(dump, (ProbeSite)site))
+            return error_set(error, "--what: %s has no %s; %s", dump->study->options->model,
+                             probe_site_name((ProbeSite)site), sites[site].lacking);
         dump->wanted[site] = true;
         at = at[n] ? at + n + 1 : NULL;
     }
@@ -100,14 +165,27 @@ static bool choose(Dump *dump, Arena *arena, Error *error) {
 
 /* Which heads a site has; NULL where it has none. */
 static const Chosen *heads_of(const Dump *dump, ProbeSite site) {
+    return sites[site].heads == OF_QUERIES ? &dump->heads
+           : sites[site].heads == OF_KEYS  ? &dump->kv_heads
+                                           : NULL;
+}
+
+/* The numbers of a row. */
+static size_t n_cols(const Dump *dump, ProbeSite site) {
+    const Config *config = dump->config;
     switch (site) {
-    case PROBE_Q:
     case PROBE_SCORES:
-    case PROBE_PATTERN:
-    case PROBE_Z: return &dump->heads;
-    case PROBE_K:
-    case PROBE_V: return &dump->kv_heads;
-    default: return NULL;
+    case PROBE_PATTERN: return dump->positions.n_all;
+    case PROBE_NORM1_SCALE:
+    case PROBE_NORM2_SCALE:
+    case PROBE_FINAL_SCALE: return 1;
+    case PROBE_ROUTER:
+    case PROBE_EXPERT_WEIGHTS: return config->n_expert;
+    case PROBE_MLP_PRE:
+    case PROBE_MLP_PRE_LINEAR:
+    case PROBE_MLP_POST: return config->d_ff;
+    case PROBE_LOGITS: return config->n_vocab;
+    default: return sites[site].heads && site != PROBE_RESULT ? config->d_head : config->d_model;
     }
 }
 
@@ -130,27 +208,22 @@ static size_t *array_of(const Dump *dump, ProbeSite site, size_t layer) {
     return &dump->array_of[(size_t)site * (dump->config->n_layer + 1) + layer];
 }
 
-/*
- * TransformerLens counts what each head has to its attention, "blocks.0.attn.hook_q", what experts have to the MLP, and all
- * else to the block.
- */
+/* Rows of heads lie [position][head], but [head][position] where their columns are keys. */
 static void add_site(Dump *dump, ProbeSite site, size_t layer) {
-    const Config *config = dump->config;
     const Chosen *heads = heads_of(dump, site);
-    size_t n = dump->positions.n, a = n, b = heads ? heads->n : config->d_model,
-           c = heads ? config->d_head : 0;
+    bool of_keys = site == PROBE_SCORES || site == PROBE_PATTERN;
+    size_t n = dump->positions.n, cols = n_cols(dump, site);
     char key[64];
-    snprintf(key, sizeof key, "blocks.%zu.%shook_%s%s", layer,
-             heads                 ? "attn."
-             : is_of_experts(site) ? "mlp."
-                                   : "",
-             site == PROBE_SCORES ? "attn_" : "", probe_site_name(site));
-    if (is_of_experts(site)) b = config->n_expert;
-    if (site == PROBE_SCORES || site == PROBE_PATTERN) a = heads->n, b = n, c = dump->positions.n_all;
-    if (site == PROBE_LOGITS) b = config->n_vocab;
+    if (is_outside(site))
+        snprintf(key, sizeof key, "%s", sites[site].hook);
+    else
+        snprintf(key, sizeof key, "blocks.%zu.%s", layer, sites[site].hook);
     *array_of(dump, site, layer) = dump->n_arrays;
-    add_array(dump, site == PROBE_LOGITS ? "logits" : key, dump->half ? "<f2" : "<f4", dump->half ? 2 : 4, a,
-              b, c);
+    add_array(dump, key, dump->half ? "<f2" : "<f4", dump->half ? 2 : 4, of_keys ? heads->n : n,
+              !heads    ? cols
+              : of_keys ? n
+                        : heads->n,
+              heads ? cols : 0);
 }
 
 /* The characters of a token; those that are none count as U+FFFD. Returns how many. */
@@ -173,7 +246,6 @@ enum {
 
 static void list_arrays(Dump *dump) {
     const Tokens *tokens = &dump->study->subject.tokens;
-    const Weights *weights = model_weights(dump->study->model);
     size_t n_layer = dump->config->n_layer, width = 1;
     char dtype[24];
     for (size_t i = 0; i < PROBE_N_SITES * (n_layer + 1); i++) dump->array_of[i] = NONE;
@@ -187,13 +259,12 @@ static void list_arrays(Dump *dump) {
     add_chosen(dump, "positions", &dump->positions);
     add_chosen(dump, "heads", &dump->heads);
     add_chosen(dump, "kv_heads", &dump->kv_heads);
-    for (size_t layer = 0; layer < n_layer; layer++)
-        for (ProbeSite site = 0; site < PROBE_LOGITS; site++)
-            if (dump->wanted[site] && dump->layers.row[layer] != NONE &&
-                (!is_of_experts(site) || weights->layers[layer].experts.n_expert) &&
-                (!heads_of(dump, site) || layer_has_heads(dump->study->model, layer)))
+    for (size_t layer = 0; layer <= n_layer; layer++)
+        for (ProbeSite site = 0; site < PROBE_N_SITES; site++)
+            if (dump->wanted[site] &&
+                (is_outside(site) || layer == n_layer || dump->layers.row[layer] != NONE) &&
+                layer_has(dump->study->model, site, layer))
                 add_site(dump, site, layer);
-    if (dump->wanted[PROBE_LOGITS]) add_site(dump, PROBE_LOGITS, n_layer);
 }
 
 /* After a failure nothing is written any more. */
@@ -226,7 +297,8 @@ static void write_row(Dump *dump, size_t array, const Activation *seen, size_t r
     const Config *config = dump->config;
     const Chosen *heads = heads_of(dump, seen->site);
     size_t head = heads ? heads->row[seen->head] : 0, n = seen->n_cols;
-    bool turns = seen->site == PROBE_Q || seen->site == PROBE_K;
+    bool turns = seen->site == PROBE_Q || seen->site == PROBE_K || seen->site == PROBE_ROT_Q ||
+                 seen->site == PROBE_ROT_K;
     if (seen->site == PROBE_SCORES || seen->site == PROBE_PATTERN) {
         size_t n_keys = dump->positions.n_all;
         memcpy(dump->row, values, n * sizeof *values);
@@ -296,9 +368,11 @@ static bool write_arrays(Dump *dump, Arena *arena, Error *error) {
     if (!session) return false;
     const Inputs inputs = study_inputs(dump->study);
     dump->writer = npz_create(dump->output, &inputs, dump->arrays, dump->n_arrays, error);
-    bool ok = dump->writer && write_text(dump, arena, error) &&
-              subject_feed(subject, session, subject->tokens.ids, subject->tokens.n,
-                           dump->wanted[PROBE_LOGITS] ? ignore_logits : NULL, NULL, error);
+    bool ok =
+        dump->writer && write_text(dump, arena, error) &&
+        subject_feed(subject, session, subject->tokens.ids, subject->tokens.n,
+                     dump->wanted[PROBE_LOGITS] || dump->wanted[PROBE_FINAL_SCALE] ? ignore_logits : NULL,
+                     NULL, error);
     session_free(session);
     if (!ok || dump->failed) return false;
     NpzWriter *writer = dump->writer;
@@ -308,11 +382,9 @@ static bool write_arrays(Dump *dump, Arena *arena, Error *error) {
 
 static bool allocate(Dump *dump, Arena *arena, Error *error) {
     const Config *config = dump->config;
-    size_t n_slots = PROBE_N_SITES * (config->n_layer + 1), longest = config->n_vocab;
-    if (config->d_model > longest) longest = config->d_model;
-    if (config->d_head > longest) longest = config->d_head;
-    if (config->n_expert > longest) longest = config->n_expert;
-    if (dump->positions.n_all > longest) longest = dump->positions.n_all;
+    size_t n_slots = PROBE_N_SITES * (config->n_layer + 1), longest = 0;
+    for (ProbeSite site = 0; site < PROBE_N_SITES; site++)
+        if (n_cols(dump, site) > longest) longest = n_cols(dump, site);
     dump->arrays = arena_new(arena, n_slots + 5, sizeof *dump->arrays);
     dump->array_of = arena_new(arena, n_slots, sizeof *dump->array_of);
     dump->row = arena_floats(arena, 1, longest);
@@ -398,8 +470,9 @@ const View view_dump = {
     .summary = "arrays for NumPy, with TransformerLens's names",
     .help =
         "  -o, --output FILE.npz   (needed)\n"
-        "  --what LIST     pattern,scores,q,k,v,z,resid_pre,resid_mid,resid_post,attn_out,mlp_out,logits,\n"
-        "                  and of experts router_logits,expert_weights (all)\n"
+        "  --what LIST     pattern,scores,q,k,v,z,rot_q,rot_k,embed,pos_embed,resid_pre,resid_mid,resid_post,\n"
+        "                  attn_out,mlp_out,mlp_pre,mlp_pre_linear,mlp_post,ln1_scale,ln2_scale,ln_final_scale,\n"
+        "                  logits; of experts router_logits,expert_weights (all that there are); result\n"
         "  --layers LIST, --heads LIST, --positions LIST   0,3,5-7 (all)\n"
         "  --half          float16\n",
     .needs = NEEDS_MODEL | NEEDS_TEXT,

@@ -138,5 +138,7 @@ DUMPS = {
     "gptneox": "dump gptneox -p 'on'",
     "gptj": "dump gptj -p 'on' --what q,k --layers 0",
     "gpt-oss": "dump gpt-oss -p 'the sink' --what scores,pattern,router_logits,expert_weights --layers 0-1",
+    "gpt2-sites": "dump gpt2-f32 -p 'On' --what embed,pos_embed,result,mlp_pre,mlp_post,ln_final_scale --heads 1",
+    "gemma2-sites": "dump gemma2 -p 'on' --what embed,rot_q,rot_k,result,mlp_pre_linear,ln1_scale --layers 1",
     "olmo2": "dump olmo2 -p 'on' --what attn_out,mlp_out,q --layers 1",
 }

@@ -27,6 +27,7 @@ from study_runs import LETTERS, Unsure, has_vocabulary, letters_metadata, prompt
 
 TOLERANCE = 1e-5  # of floats against float64; their sums differ by 1.5e-6 of the largest at most (test_reference.c)
 TRAINED_AS_NEIGHBOURS = "gptj", "codegen", "command-r", "cohere2"  # Hugging Face has their q and k as GGUF has them
+OUTSIDE = "embed", "pos_embed", "ln_final_scale", "logits"  # sites of no layer
 VIEWS = {name[5:]: view for module in (study_predictions, study_heads, study_ablations, study_words)
          for name, view in vars(module).items() if name.startswith("view_")}
 
@@ -122,15 +123,21 @@ def dump_array(options, run, site, layer):
         x = x.masked_fill(~seen, -torch.inf)
     if site in ("router_logits", "expert_weights"):
         return f"{block}mlp.hook_{site}", x[at]
+    if site.startswith("mlp_") and site != "mlp_out":
+        return f"{block}mlp.hook_{site[4:]}", x[at]
+    if site.endswith("_scale"):
+        return ("" if site == "ln_final_scale" else block) + site.replace("_scale", ".hook_scale"), x[at]
     if site in ("scores", "pattern"):  # [head][query][key]
         return block + f"attn.hook_{'attn_' * (site == 'scores')}{site}", x[heads][:, at]
-    if site in ("q", "k", "v", "z"):  # [position][head][d_head]
-        if site in ("k", "v"):
+    if site in ("q", "k", "v", "rot_q", "rot_k", "z", "result"):  # [position][head][d_head], of result [d_model]
+        if site in ("k", "v", "rot_k"):
             heads = sorted({run.kv_head(head) for head in heads})
-        if site in ("q", "k"):
+        if site in ("q", "k", "rot_q", "rot_k"):
             x = in_halves(x, rope_dim)
         return block + f"attn.hook_{site}", x[heads][:, at].transpose(0, 1)
-    return "logits" if site == "logits" else block + "hook_" + site, x[at]
+    if site in OUTSIDE:
+        return "logits" if site == "logits" else "hook_" + site, x[at]
+    return block + "hook_" + site, x[at]
 
 
 def write_dump(folder, name, line):
@@ -138,8 +145,8 @@ def write_dump(folder, name, line):
     run = prompt_run(options)
     layers, arrays = members(options.layers, run.config.n_layer), {"tokens": torch.tensor(run.ids)}
     for site, layer in run.sites:
-        wanted = options.what is None or site in options.what.split(",")
-        if wanted and site != "expert_indices" and (site == "logits" or layer in layers):
+        wanted = site != "result" if options.what is None else site in options.what.split(",")
+        if wanted and site != "expert_indices" and (site in OUTSIDE or layer in layers):
             key, x = dump_array(options, run, site, layer)
             arrays[key] = x
     heads = members(options.heads, run.config.n_head)
