@@ -74,6 +74,12 @@ static double behind_scale(const Effects *effects, Arena *arena, size_t layer, E
     return norm_scale(&weights->attn_post_norm, made);
 }
 
+void effect_through_norm(const Norm *norm, double scale, float *c, size_t d) {
+    double mean = 0;
+    for (size_t i = 0; i < d && norm->kind == NORM_LAYER; i++) mean += (double)c[i] / (double)d;
+    for (size_t i = 0; i < d; i++) c[i] = (float)(((double)c[i] - mean) * (double)norm->gain[i] / scale);
+}
+
 /*
  * The vector that each head of a layer hands to the unembedding, outputs [n_heads][d_model]: c_i·g_i/σ, where c = z
  * W_O^h, divided by the norm behind attention if there is one, and centred where the final norm centres; σ is the scale
@@ -90,19 +96,14 @@ static bool find_outputs(const Effects *effects, size_t layer, float *outputs, E
     for (size_t h = 0; h < effects->n_heads && !isnan(behind); h++) {
         const float *z = layer_z(effects, layer) + (effects->head + h) * d_head;
         float *c = outputs + h * d;
-        double square = 0, mean = 0;
         for (size_t i = 0; i < d; i++) {
             const float *row = columns + (i * effects->n_heads + h) * d_head;
             double sum = 0;
             for (size_t j = 0; j < d_head; j++) sum += (double)row[j] * (double)z[j];
-            sum /= behind;
-            c[i] = (float)sum;
-            square += sum * sum;
-            mean += sum / (double)d;
+            c[i] = (float)(sum / behind);
         }
-        effects->heads[place_of(effects, layer, effects->head + h)].output_norm = sqrt(square);
-        if (norm->kind != NORM_LAYER) mean = 0;
-        for (size_t i = 0; i < d; i++) c[i] = (float)(((double)c[i] - mean) * (double)norm->gain[i] / scale);
+        effects->heads[place_of(effects, layer, effects->head + h)].output_norm = vector_norm(c, d);
+        effect_through_norm(norm, scale, c, d);
     }
     arena_free(&scratch);
     return !isnan(behind);
@@ -110,8 +111,9 @@ static bool find_outputs(const Effects *effects, size_t layer, float *outputs, E
 
 /* Heads whose effects on all logits are there. */
 typedef struct TopLoop {
-    const Effects *effects;
-    HeadEffects **heads;
+    const Config *config;
+    HeadEffects *const *heads;
+    size_t n_top;
     float *logits; /* [heads][n_vocab] */
     int32_t *ids;  /* [heads][n_top] */
 } TopLoop;
@@ -120,14 +122,14 @@ typedef struct TopLoop {
 static void find_top(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const TopLoop *loop = context;
-    const Config *config = model_config(loop->effects->subject->model);
-    size_t n = config->n_vocab, n_top = loop->effects->n_top;
+    size_t n = loop->config->n_vocab, n_top = loop->n_top;
     for (size_t h = begin; h < end; h++) {
         float *logits = loop->logits + h * n;
         int32_t *ids = loop->ids + h * n_top;
         double mean = 0;
         for (size_t i = 0; i < n; i++) mean += (double)logits[i] / (double)n;
-        for (size_t i = 0; i < n; i++) logits[i] = (float)((double)logits[i] - mean) * config->logit_scale;
+        for (size_t i = 0; i < n; i++)
+            logits[i] = (float)((double)logits[i] - mean) * loop->config->logit_scale;
         logits_top(logits, n, n_top, ids);
         for (size_t i = 0; i < n_top; i++)
             loop->heads[h]->raised[i] = (Effect){ids[i], (double)logits[ids[i]]};
@@ -139,19 +141,32 @@ static void find_top(void *context, size_t begin, size_t end, unsigned worker) {
 }
 
 /* effects_v = Σ_i outputs_i·W_U[v][i] */
-bool effects_finish(Effects *effects, Error *error) {
-    const Subject *subject = effects->subject;
+bool effects_top(const Subject *subject, Arena *arena, const float *outputs, HeadEffects *const *heads,
+                 size_t n, size_t n_top, Error *error) {
     const Config *config = model_config(subject->model);
-    Arena *arena = effects->arena;
-    Linear unembedding = {model_weights(subject->model)->unembedding.w, NULL};
-    size_t d = config->d_model, most = effects->n_layers * effects->n_heads, n = 0,
-           n_packed = packed_floats(BATCH, d);
-    HeadEffects **heads = arena_new(arena, most, sizeof *heads);
-    float *outputs = arena_floats(arena, most, d),
-          *logits = arena_floats(arena, at_most(most, BATCH), config->n_vocab);
-    int32_t *ids = arena_new(arena, BATCH, effects->n_top * sizeof *ids);
+    const Linear unembedding = {model_weights(subject->model)->unembedding.w, NULL};
+    size_t d = config->d_model, n_packed = packed_floats(BATCH, d);
+    float *logits = arena_floats(arena, at_most(n, BATCH), config->n_vocab);
+    int32_t *ids = arena_new(arena, BATCH, n_top * sizeof *ids);
     Compute compute = {subject->compute.kernels, subject->compute.threads, arena_floats(arena, 1, n_packed),
                        n_packed};
+    if (!arena_ok(arena, error, "effects on %zu logits", config->n_vocab)) return false;
+    for (size_t done = 0, m; done < n; done += m) {
+        m = at_most(n - done, BATCH);
+        if (!subject_go_on(subject, NULL, done, n, error)) return false;
+        linear_forward(&compute, &(LinearOutput){logits, &unembedding}, 1, outputs + done * d, m);
+        TopLoop loop = {config, heads + done, n_top, logits, ids};
+        parallel_for(subject->compute.threads, m, 1, find_top, &loop);
+    }
+    return true;
+}
+
+bool effects_finish(Effects *effects, Error *error) {
+    const Subject *subject = effects->subject;
+    Arena *arena = effects->arena;
+    size_t d = model_config(subject->model)->d_model, most = effects->n_layers * effects->n_heads, n = 0;
+    HeadEffects **heads = arena_new(arena, most, sizeof *heads);
+    float *outputs = arena_floats(arena, most, d);
     if (!arena_ok(arena, error, "what %zu heads write", most)) return false;
     for (size_t i = 0; i < effects->n_layers; i++) {
         size_t layer = effects->layer + i;
@@ -159,12 +174,5 @@ bool effects_finish(Effects *effects, Error *error) {
         if (!find_outputs(effects, layer, outputs + n * d, error)) return false;
         for (size_t h = 0; h < effects->n_heads; h++) heads[n++] = &effects->heads[i * effects->n_heads + h];
     }
-    for (size_t done = 0, m; done < n; done += m) {
-        m = at_most(n - done, BATCH);
-        if (!subject_go_on(subject, NULL, done, n, error)) return false;
-        linear_forward(&compute, &(LinearOutput){logits, &unembedding}, 1, outputs + done * d, m);
-        TopLoop loop = {effects, heads + done, logits, ids};
-        parallel_for(subject->compute.threads, m, 1, find_top, &loop);
-    }
-    return true;
+    return effects_top(subject, arena, outputs, heads, n, effects->n_top, error);
 }

@@ -18,7 +18,7 @@ typedef struct Effect {
     double logit; /* what is added to it, the mean over the vocabulary left out */
 } Effect;
 
-/* The output of one head. */
+/* The output of one head, or of another part of the model. */
 typedef struct HeadEffects {
     double output_norm;       /* the length of what it adds */
     Effect *raised, *lowered; /* [n_top] */
@@ -38,6 +38,16 @@ typedef struct Effects {
 
 /* Makes room. The fields up to n_top are set by the caller, all others zero; n_top becomes n_vocab where it is more. */
 bool effects_begin(Effects *effects, const Subject *subject, Arena *arena, Error *error);
+
+/*
+ * What c [d_model], which is added to the residual stream, hands to the unembedding where the final norm divides by `scale`:
+ * c·gain/scale, centred first where the norm centres.
+ */
+void effect_through_norm(const Norm *norm, double scale, float *c, size_t d);
+
+/* The n_top (≤ n_vocab) tokens that each of n such vectors, outputs [n][d_model], raises and lowers most. */
+bool effects_top(const Subject *subject, Arena *arena, const float *outputs, HeadEffects *const *heads,
+                 size_t n, size_t n_top, Error *error);
 
 /* For the functions of a probe. */
 bool effects_want(const Effects *effects, ProbeSite site, size_t layer);

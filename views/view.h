@@ -124,6 +124,7 @@ struct View {
     ASKED(explain)                                                                                           \
     ASKED(ablate)                                                                                            \
     ASKED(experts)                                                                                           \
+    SERVED(neurons)                                                                                          \
     OWN(compare)                                                                                             \
     OWN(dump)                                                                                                \
     ASKED(page)                                                                                              \
