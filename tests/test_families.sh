@@ -60,6 +60,10 @@ for model in "$data"/*.gguf; do
     *) refuses 1 'has no experts' experts "$model" $letters -f "$tmp/text" ;;
     esac
     prints attend -f "$tmp/text" --layer 1 --query 9
+    case $kind in
+    *moe* | *experts* | gpt-oss*) refuses 1 'experts' neurons "$model" $letters -f "$tmp/text" ;;
+    *) ends_well neurons -f "$tmp/text" && ends_well neurons -f "$tmp/text" --neuron L1N3 ;;
+    esac
     prints heads --repeat 5 --batch 2
     prints explain -f "$tmp/text" --layer $layer --head 1 --ascii
     try shape "$model"

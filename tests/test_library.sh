@@ -244,7 +244,7 @@ for shell in bash zsh fish; do
         offers $shell 'attn-run --top' --top-k --top-p
         offers $shell 'attn-run --kv f' f16 f32
         offers $shell 'attn-run --kv q' q8_0
-        offers $shell 'attn-study ne' next
+        offers $shell 'attn-study ne' next neurons
         offers $shell 'attn-study next --to' --token --tokenizer --top --top-k --top-p
         offers $shell 'attn-study heads --to' --tokenizer
         offers $shell 'attn-study next --kv f1' f16

@@ -22,11 +22,13 @@ each_command() { # FUNCTION: calls it with the arguments of every command
             "lens $model --mid --token #104" "explain $model --layer 1 --head 1" \
             "rollout $model --flow" "rollout $model --query 9 --top 3" "ablate $model --heads L0H1 --mlps 1" "ablate $model --sweep heads --by mean" \
             "ablate $model --heads L1 --by resample --with $tmp/other" "compare $model $model" \
+            "neurons $model" "neurons $model --neuron L1N7" "neurons $model --head L0H1" \
             "dump $model -o $tmp/dump.npz"; do
             "$1" $arguments -f "$tmp/prompt"
         done
         "$1" meaning "$model" --word tower -f "$tmp/towers"
         "$1" heads "$model" --repeat 9 --batch 2
+        "$1" neurons "$model" --neuron L0N9 --corpus "$data/../study/long.txt" -c 24
         "$1" selfcheck "$model"
         "$1" shape "$model"
     done
@@ -123,6 +125,7 @@ has out_has '"token": " Tower", "rank": 1, "probability": 0\.[5-9]'
 
 # Help.
 for view in next score selfcheck attend dump heads lens explain ablate experts meaning rollout compare view shape case; do
+for view in next score selfcheck attend dump heads lens explain ablate experts neurons compare view shape case; do
     try $view --help
     has quiet
     has out_has "^usage: .*study $view "
@@ -160,7 +163,7 @@ head -c 20000 "$gpt2" >"$tmp/cut.gguf"
 echo 'This is a text and no model at all.' >"$tmp/text.gguf"
 head -c 500 /dev/zero | tr '\0' a >"$tmp/long"
 for arguments in next score attend heads lens 'explain --layer 0 --head 0' 'ablate --heads L0H0' \
-    "dump -o $tmp/x.npz" "view -o $tmp/x.html"; do
+    neurons 'neurons --neuron L0N0' "dump -o $tmp/x.npz" "view -o $tmp/x.html"; do
     view=${arguments%% *} rest=
     [ "$arguments" = "$view" ] || rest=${arguments#* }
     refuses 1 'none.gguf: .*No such file' $view "$tmp/none.gguf" -p Hi $rest

@@ -192,6 +192,67 @@ static void test_dump(void) {
     CHECK_CASES(cases);
 }
 
+static void test_neurons(void) {
+    static const Case cases[] = {
+        {0,
+         1,
+         "$study neurons $g",
+         {"neurons needs a text: give it with -p or -f, or a large one with --corpus\n"}},
+        {0, 1, "$study neurons $o -p hi", {"all layers have experts: experts have hidden numbers"}},
+        {0,
+         1,
+         "$study neurons $o -p hi --neuron L0N0",
+         {"layer 0 has experts, whose hidden numbers are not shown\n"}},
+        {0, 1, "$study neurons $g -p hi --neuron 3", {"--neuron: '3' is none such as L3N120\n"}},
+        {0, 1, "$study neurons $g -p hi --neuron L0H0", {"--neuron: 'L0H0' is none such as L3N120\n"}},
+        {0, 1, "$study neurons $g -p hi --head L0H1x", {"--head: 'L0H1x' is none such as L3H4\n"}},
+        {0, 1, "$study neurons $g -p hi --neuron L2N0", {"layer 2 does not exist: there are 2, from 0 on\n"}},
+        {0,
+         1,
+         "$study neurons $g -p hi --neuron L1N84",
+         {"neuron 84 does not exist: a layer has 84, from 0 on\n"}},
+        {0,
+         1,
+         "$study neurons $g -p hi --neuron L1N99999999999999999999999",
+         {"a layer has 84, from 0 on\n"}},
+        {0, 1, "$study neurons $g -p hi --head L1H2", {"head 2 does not exist: a layer has 2, from 0 on\n"}},
+        {0, 1, "$study neurons $g -p hi --layer 2", {"layer 2 does not exist: there are 2, from 0 on\n"}},
+        {0, 2, "$study neurons $g -p hi --head L0H0 --neuron L0N0", {"choose one\n"}},
+        {0, 2, "$study neurons $g -p hi --head L0H0 --layer 0", {"--head names its layer itself"}},
+        {0, 2, "$study neurons $g --corpus $T/60", {"name it, --neuron L3N120 or --head L3H4\n"}},
+        {0,
+         2,
+         "$study neurons $g -p a --corpus $T/60 --head L0H0",
+         {"--corpus brings its own text: leave out -p\n"}},
+        {0, 1, "$study neurons $g --corpus $T/absent --head L0H0", {"absent: cannot open: No such file"}},
+        {0, 1, "$study neurons $g --corpus $T --head L0H0", {"cannot read: Is a directory\n"}},
+        {0,
+         1,
+         "$study neurons $g --corpus - --head L0H0 </dev/null",
+         {"--corpus -: there is no text in it\n"}},
+        {0,
+         1,
+         "$study neurons $g --corpus $T/60 --head L0H0 -c 193",
+         {"-c 193: a window has from 2 to 192 tokens"}},
+        {0, 1, "$study neurons $g --corpus $T/60 --head L0H0 --top 0", {"--top 0 leaves nothing"}},
+        {0,
+         0,
+         "printf 'a\\nbc\\nd' | $study neurons $g --corpus - --neuron L0N1 -c 2 --top 9",
+         {"6 tokens", "of 2;", "\\n"}},
+        {80,
+         0,
+         "$study neurons $g --corpus $T/500 --neuron L0N1 --top 2",
+         {"[a]", "500 tokens in windows of 192"}},
+        {40, 0, "$study neurons $g --corpus $T/500 --neuron L0N1 --ascii", {"[a]"}},
+        {0,
+         0,
+         "$study neurons $G -p 'the tin' --neuron L0N1",
+         {"The norm behind the MLP divides", "soft cap of"}},
+        {0, 0, "$study neurons $g -p hi --neuron L0N1 --top 0", {"lowered\nRelative"}},
+    };
+    CHECK_CASES(cases);
+}
+
 static void test_experts(void) {
     static const Case cases[] = {
         {0, 1, "$study experts $p -p hi", {"the model has no experts: all tokens go through the same MLP\n"}},
@@ -608,6 +669,7 @@ int main(void) {
     RUN(test_compare);
     RUN(test_dump);
     RUN(test_experts);
+    RUN(test_neurons);
     RUN(test_explain);
     RUN(test_families);
     RUN(test_heads);

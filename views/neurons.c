@@ -180,6 +180,7 @@ static bool search_corpus(Study *study, NeuronsView *view, Error *error) {
     const StudyOptions *o = study->options;
     size_t limit = subject_n_ctx(&study->subject);
     bool bos = o->bos || (!o->no_bos && tokenizer_adds_bos(study->tokenizer));
+    study->subject.bos = bos; /* of each window */
     *examples = (Examples){.unit = view->trace.unit,
                            .n_top = view->n_top == NOT_GIVEN ? N_EXAMPLES : view->n_top,
                            .n_window = o->n_ctx ? limit : at_most(WINDOW, limit),
@@ -340,7 +341,7 @@ static bool print_examples(const Report *report, const NeuronsView *view, Error 
     const Examples *examples = &view->examples;
     print_meaning(report, &examples->unit);
     print_styled(report, STYLE_DIM,
-                 "%" PRIu64 " tokens, windows of %zu; mean %.4f, standard deviation %.4f\n",
+                 "%" PRIu64 " tokens in windows of %zu; mean value %.4f, a standard deviation of %.4f\n",
                  examples->n_tokens, examples->n_window, view->mean, view->deviation);
     print_styled(report, STYLE_BOLD, "    value     line  [the token] where a window is strongest\n");
     for (size_t i = 0; i < examples->n_best; i++)

@@ -279,6 +279,11 @@ static const char *const on_models[] = {
     "quantize a out BF16 -z b",
     "study experts a -p abc",
     "study experts a -p abc --json --layer 0",
+    "study neurons a -p abc --top 3",
+    "study neurons a -p abc --neuron L0N1 --json",
+    "study neurons a -p abc --head L0H0",
+    "study neurons a --head L0H0 --corpus b -c 4 --top 2",
+    "study neurons a --neuron L0N1 --corpus b --json",
 };
 
 /* Each line on two files: of each family, of types that differ from line to line. */
@@ -289,7 +294,7 @@ static void write_model_seeds(void) {
         const unsigned char other[] = {'0' + i % 2, (unsigned char)kinds[(i / 2 + 1) % N_KINDS]};
         Part parts[4] = {{strstr(line, " a") ? 'A' : 'M', ours, 2}};
         size_t n_parts = 1;
-        if (strstr(line, "--with b") || strstr(line, "-f b"))
+        if (strstr(line, "--with b") || strstr(line, "-f b") || strstr(line, "--corpus b"))
             parts[n_parts++] = (Part){'b', (const unsigned char *)"abba", 4};
         else if (strstr(line, " b"))
             parts[n_parts++] = (Part){'B', other, 2};
@@ -743,6 +748,7 @@ static void write_request_seeds(void) {
         "[\"explain\",\"-p\",\"ab\",\"--layer\",\"0\",\"--head\",\"0\",\"--json\"]",
         "[\"ablate\",\"-p\",\"ab\",\"--heads\",\"L0H0\",\"--json\"]",
         "[\"experts\",\"-p\",\"ab\",\"--json\"]",
+        "[\"neurons\",\"-p\",\"ab\",\"--neuron\",\"L0N0\",\"--json\"]",
         "[\"view\",\"-p\",\"ab\",\"--json\"]",
         "[\"shape\",\"--json\"]",
         "[\"next\",\"-p\",\"\\u0000\",\"--json\"]",
