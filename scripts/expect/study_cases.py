@@ -8,6 +8,12 @@ TEXTS = {  # for -f and --with
     "tale.txt": TALE,
     "other.txt": "a dog ran to the log",
     "long.txt": f"{TALE}\nThen the mat said: {TALE}\n",
+    "pairs.jsonl": """{"clean": "the cat sat", "corrupted": "the rat sat", "answer": "xy", "wrong": "e"}
+{"clean": "a dog ran", "corrupted": "a hog ran", "answer": "I", "wrong": "V", "split": "seen"}
+
+{"clean": "two texts", "corrupted": "of other lengths", "answer": "a", "wrong": "b"}
+{"clean": "the hat lay", "corrupted": "the mat lay", "answer": "j", "wrong": "R"}
+""",
 }
 CASES = {
     "next-gpt2": "next gpt2-f32 -p 'The Eiffel tower' --top 5",
@@ -128,6 +134,47 @@ CASES = {
     "rollout-qwen35": "rollout qwen35 -p 'the tin man' --flow",
     "experts-qwen2moe": "experts qwen2moe -p 'a sore mole'",
     "experts-gpt-oss": "experts gpt-oss -p 'the tin man' --layer 2",
+    "patch-gpt2": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e",
+    "patch-gpt2-attn": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --what attn_out",
+    "patch-gpt2-mlp": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --what mlp_out --noising",
+    "patch-gpt2-z": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --what z",
+    "patch-gpt2-q": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the cat ran' --answer a --what q --metric logit",
+    "patch-gpt2-k": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --what k --noising",
+    "patch-gpt2-pattern": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --what pattern",
+    "patch-gpt2-head-pos": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --what head-pos",
+    "patch-gpt2-path": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --path "
+                       "L0H1:L1H0.q,L0H1:L1H0.k,L0H0:L1H1.v,L0H1:L0MLP,L0MLP:L1MLP,L0MLP:L1H1.v,L1H0:final,L0MLP:final",
+    "patch-gpt2-pairs": "patch gpt2-f32 --pairs pairs.jsonl --what z",
+    "patch-gpt2-pairs-path": "patch gpt2-f32 --pairs pairs.jsonl --path L0H0:L1H1.v,L0H1:final --noising",
+    "patch-llama": "patch llama-f32 -p 'Once upon a time' --corrupted 'Once open a time' --answer '#194' --wrong '#238' "
+                   "--what resid --layer 1",
+    "patch-llama-v": "patch llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --wrong '#185' --what v",
+    "patch-llama-k": "patch llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --wrong '#185' --what k",
+    "patch-llama-q": "patch llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --what q --noising",
+    "patch-llama-pattern": "patch llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --wrong '#185' "
+                           "--what pattern",
+    "patch-llama-head-pos": "patch llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --wrong '#185' "
+                            "--what head-pos --layer 0 --noising",
+    "patch-llama-path": "patch llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --wrong '#185' --path "
+                        "L0H3:L1H2.q,L0H3:L1H1.k,L0H3:L1H0.v,L0H2:L0MLP,L0MLP:final --noising",
+    "patch-gptneox": "patch gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#11' --what attn_out",
+    "patch-gptneox-mlp": "patch gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#11' --what mlp_out",
+    "patch-gptneox-z": "patch gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --what z --noising",
+    "patch-gptneox-path": "patch gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#11' --path "
+                          "L0H0:L1H1.k,L0H1:L1MLP,L0MLP:L1MLP,L1H0:final",
+    "patch-gemma2": "patch gemma2 -p 'the tin man' --corrupted 'the ton moo' --answer '#18' --wrong '#23' --what head-pos",
+    "patch-gemma2-path": "patch gemma2 -p 'the tin man' --corrupted 'the ton moo' --answer '#18' --wrong '#23' --path "
+                         "L0H1:L1H2.q,L0H1:L0MLP,L0MLP:L1MLP,L1H0:final",
+    "patch-gpt-oss": "patch gpt-oss -p 'the tin man' --corrupted 'the ton man' --answer '#26' --what z --noising",
+    "patch-bloom": "patch bloom -p 'the tin man' --corrupted 'the ton man' --answer '#17' --wrong '#9' --what k",
+    "patch-olmo2": "patch olmo2 -p 'the tin man' --corrupted 'the ton man' --answer '#31' --wrong '#15' --what q",
+    "patch-olmoe-clipped": "patch olmoe-clipped -p 'the tin man' --corrupted 'the ton man' --answer '#18' --what k",
+    "patch-qwen3": "patch qwen3 -p 'the tin man' --corrupted 'the ton man' --answer '#33' --wrong '#23' --what k",
+    "patch-cohere2": "patch cohere2 -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#26' --what q",
+    "patch-qwen35": "patch qwen35 -p 'the tin man' --corrupted 'the ton moo' --answer '#25' --wrong '#4' --what z",
+    "patch-qwen35-path": "patch qwen35 -p 'the tin man' --corrupted 'the ton moo' --answer '#25' --wrong '#4' --path "
+                         "L0MLP:L1MLP,L0MLP:final",
+    "patch-lfm2": "patch lfm2 -p 'the tin man' --corrupted 'the ton moo' --answer '#3' --wrong '#12' --layer 1",
     "experts-qwen3moe": "experts qwen3moe -p 'the tin man'",
     "neurons-gpt2": "neurons gpt2-f32 -p 'The Eiffel tower' --top 12",
     "neurons-gpt2-q4": "neurons gpt2-q4_0 -p 'The tower' --layer 1 --top 5",

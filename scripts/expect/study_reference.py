@@ -21,6 +21,7 @@ import gguf
 import study_ablations
 import study_heads
 import study_neurons
+import study_patching
 import study_predictions
 import study_words
 from study_cases import CASES, DUMPS, FOLDER, MODELS, TEXTS
@@ -29,7 +30,7 @@ from study_runs import LETTERS, Unsure, has_vocabulary, letters_metadata, prompt
 TOLERANCE = 1e-5  # of floats against float64; their sums differ by 1.5e-6 of the largest at most (test_reference.c)
 TRAINED_AS_NEIGHBOURS = "gptj", "codegen", "command-r", "cohere2"  # Hugging Face has their q and k as GGUF has them
 OUTSIDE = "embed", "pos_embed", "ln_final_scale", "logits"  # sites of no layer
-VIEWS = {name[5:]: view for module in (study_predictions, study_heads, study_ablations, study_words, study_neurons)
+VIEWS = {name[5:]: view for module in (study_predictions, study_heads, study_ablations, study_words, study_neurons, study_patching)
          for name, view in vars(module).items() if name.startswith("view_")}
 
 
@@ -51,9 +52,12 @@ def parser():
     for name, default in ("temp", 1.0), ("top-p", 1.0), ("min-p", 0.0):
         p.add_argument("--" + name, type=float, default=default)
     for name in ("word", "token", "reduce", "by", "heads", "mlps", "sweep", "what", "layers", "positions", "ablate", "neuron", "corpus"):
+    for name in ("word", "token", "reduce", "by", "heads", "mlps", "sweep", "what", "layers", "positions", "ablate",
+                 "corrupted", "answer", "wrong", "metric", "path", "pairs"):
         p.add_argument("--" + name)
     p.add_argument("--with", dest="with_file")
-    for name in "bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero", "centred", "flow":
+    for name in ("bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero", "centred", "flow",
+                 "noising"):
         p.add_argument("--" + name, action="store_true")
     return p
 
