@@ -73,8 +73,8 @@ static void add_sums(const Lanes *lanes, float *z, size_t z_stride, const float 
                      const float *v, size_t v_stride, size_t n_v, size_t d) {
     const Kernels *kernels = lanes->subject->compute.kernels;
     if (n_v == 0 || d == 0) return;
-    (kernels->few_sums ? kernels->few_sums : kernels->weighted_sums)(z, z_stride, p, p_stride, n, DTYPE_F32, v,
-                                                                     v_stride, n_v, d);
+    (kernels->few_sums ? kernels->few_sums : kernels->weighted_sums)(z, z_stride, p, p_stride, n, DTYPE_F32,
+                                                                     v, v_stride, n_v, d);
 }
 
 /* q·k of all rows and all keys; those behind a row's position are of no use. */
@@ -88,8 +88,8 @@ static void score(const LaneLayer *layer, const LaneHead *at) {
         for (size_t i = 0; i < d; i++) at->queries[t * d + i] = q[i] * scale;
     }
     memset(at->scores, 0, at->n_rows * n * sizeof *at->scores);
-    add_sums(lanes, at->scores, n, at->queries, d, at->n_rows, lanes->base[layer->layer].keys + at->kv_head * d * n, n,
-             d, first);
+    add_sums(lanes, at->scores, n, at->queries, d, at->n_rows,
+             lanes->base[layer->layer].keys + at->kv_head * d * n, n, d, first);
     add_sums(lanes, at->scores + first, n, at->queries, d, at->n_rows,
              lanes->turned + at->lane->at * d_kv + at->kv_head * d * at->n_rows, at->n_rows, d, at->n_rows);
 }
@@ -104,7 +104,8 @@ static void soften(const LaneLayer *layer, const LaneHead *at, size_t position, 
     for (size_t key = 0; shape->slopes && key < n_keys; key++)
         row[key] += shape->slopes[at->head] * ((float)key - (float)position);
     for (size_t key = 0; window && key + window < n_keys; key++) row[key] = -INFINITY;
-    float max = kernels->max(row, n_keys), sink = layer->weights->sinks ? layer->weights->sinks[at->head] : -INFINITY;
+    float max = kernels->max(row, n_keys),
+          sink = layer->weights->sinks ? layer->weights->sinks[at->head] : -INFINITY;
     if (max < sink) max = sink;
     float sum = kernels->exp_sum(row, max, n_keys) + expf(sink - max);
     kernels->scale(row, 1.0f / sum, n_keys);
@@ -124,8 +125,8 @@ static void weigh_values(const LaneLayer *layer, const LaneHead *at) {
     const AttentionShape *shape = &lanes->shape;
     size_t n = lanes->n, d = shape->d_head, first = at->lane->first, d_kv = shape->n_head_kv * d;
     memset(at->queries, 0, at->n_rows * d * sizeof *at->queries);
-    add_sums(lanes, at->queries, d, at->scores, n, at->n_rows, lanes->base[layer->layer].values + at->kv_head * d, d_kv,
-             first, d);
+    add_sums(lanes, at->queries, d, at->scores, n, at->n_rows,
+             lanes->base[layer->layer].values + at->kv_head * d, d_kv, first, d);
     add_sums(lanes, at->queries, d, at->scores + first, n, at->n_rows,
              lanes->v + at->lane->at * d_kv + at->kv_head * d, d_kv, at->n_rows, d);
     for (size_t t = 0; t < at->n_rows; t++)
@@ -139,7 +140,8 @@ static void attend(void *context, size_t begin, size_t end, unsigned worker) {
     Lanes *lanes = layer->lanes;
     const AttentionShape *shape = &lanes->shape;
     for (size_t i = begin; i < end; i++) {
-        LaneHead at = {.lane = &lanes->lanes[i / shape->n_head], .index = i / shape->n_head, .head = i % shape->n_head};
+        LaneHead at = {
+            .lane = &lanes->lanes[i / shape->n_head], .index = i / shape->n_head, .head = i % shape->n_head};
         at.kv_head = at.head * shape->n_head_kv / shape->n_head;
         at.n_rows = lanes->n - at.lane->first;
         at.queries = lanes->scaled + worker * lanes->n * 2 * shape->d_head;

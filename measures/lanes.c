@@ -99,8 +99,9 @@ static void visit(void *user, const Activation *seen) {
 
 static bool check_length(const Lanes *lanes, Error *error) {
     size_t limit = subject_n_ctx(lanes->subject);
-    return lanes->n <= limit || error_set(error, "a text of %zu tokens is more than the context of %zu: shorten it",
-                                          lanes->n, limit);
+    return lanes->n <= limit ||
+           error_set(error, "a text of %zu tokens is more than the context of %zu: shorten it", lanes->n,
+                     limit);
 }
 
 static bool check_size(const Lanes *lanes, Error *error) {
@@ -108,8 +109,10 @@ static bool check_size(const Lanes *lanes, Error *error) {
     size_t floats = config->n_layer * (config->d_model + 2 * config->n_head_kv * config->d_head);
     size_t limit = ((size_t)MAX_BASE_MIB << 20) / sizeof(float) / floats;
     return lanes->n <= limit ||
-           error_set(error, "this would hold more than %d MiB of the text's vectors: shorten it from %zu tokens to %zu",
-                     MAX_BASE_MIB, lanes->n, limit);
+           error_set(
+               error,
+               "this would hold more than %d MiB of the text's vectors: shorten it from %zu tokens to %zu",
+               MAX_BASE_MIB, lanes->n, limit);
 }
 
 static bool allocate(Lanes *lanes, Arena *arena, Error *error) {
@@ -128,9 +131,8 @@ static bool allocate(Lanes *lanes, Arena *arena, Error *error) {
     lanes->scores = arena_floats(arena, n_threads * n, n);
     lanes->scaled = arena_floats(arena, n_threads * n, 2 * config->d_head);
     lanes->cos_sin = arena_floats(arena, n, d_ropes);
-    for (size_t layer = 0; arena_ok(arena, error, "%zu copies of the text", lanes->most) &&
-                           layer < config->n_layer;
-         layer++) {
+    for (size_t layer = 0;
+         arena_ok(arena, error, "%zu copies of the text", lanes->most) && layer < config->n_layer; layer++) {
         bool has_heads = layer_has_heads(lanes->subject->model, layer);
         lanes->base[layer].resid = arena_floats(arena, n, config->d_model);
         lanes->base[layer].keys = has_heads ? arena_floats(arena, n, d_kv) : NULL;
@@ -175,8 +177,8 @@ bool lanes_begin(Lanes *lanes, const Subject *subject, size_t n, Arena *arena, E
                      .apart = apart,
                      .n_angles = subject_room(subject, n, error),
                      .own = {lanes, wants, visit}};
-    if (!lanes->n_angles || !check_length(lanes, error) || !check_size(lanes, error) || !allocate(lanes, arena, error) ||
-        !open_session(lanes, error))
+    if (!lanes->n_angles || !check_length(lanes, error) || !check_size(lanes, error) ||
+        !allocate(lanes, arena, error) || !open_session(lanes, error))
         return false;
     find_angles(lanes);
     return true;

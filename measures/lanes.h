@@ -41,7 +41,7 @@ typedef struct Lanes {
     size_t most;     /* lanes that do */
 
     AttentionShape shape;
-    bool apart; /* attention is computed here */
+    bool apart;      /* attention is computed here */
     size_t n_angles; /* the context that angles of RoPE are for */
     Session *session;
     Probe own;
@@ -49,15 +49,15 @@ typedef struct Lanes {
 
     Lane *lanes; /* [n_lanes] of the run under way */
     size_t n_lanes, n_rows;
-    bool is_base;  /* the run makes it */
-    bool is_whole; /* all rows went together so far */
-    float *final;  /* [n_lanes][d_model] */
-    float *resid;  /* [room][d_model] what a run begins with */
-    float *q, *z;  /* [room][n_head][d_head] of the layer under way */
-    float *k, *v;  /* [room][n_head_kv][d_head] */
-    float *turned; /* each lane's keys: [n_head_kv][d_head][rows of the lane] */
-    float *scores; /* [threads][n][n] */
-    float *scaled; /* [threads][n][d_head] a head's queries, then what it makes */
+    bool is_base;   /* the run makes it */
+    bool is_whole;  /* all rows went together so far */
+    float *final;   /* [n_lanes][d_model] */
+    float *resid;   /* [room][d_model] what a run begins with */
+    float *q, *z;   /* [room][n_head][d_head] of the layer under way */
+    float *k, *v;   /* [room][n_head_kv][d_head] */
+    float *turned;  /* each lane's keys: [n_head_kv][d_head][rows of the lane] */
+    float *scores;  /* [threads][n][n] */
+    float *scaled;  /* [threads][n][d_head] a head's queries, then what it makes */
     float *cos_sin; /* [n_ropes] each [n][dim]: of each position */
 } Lanes;
 

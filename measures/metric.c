@@ -21,11 +21,9 @@ double metric_value(const Metric *metric, const float *logits) {
     int32_t tokens[2];
     size_t n = metric_tokens(metric, tokens);
     if (n > 0)
-        return metric_of_tokens(metric,
-                                (double[]){(double)logits[tokens[0]], (double)logits[tokens[n - 1]]});
+        return metric_of_tokens(metric, (double[]){(double)logits[tokens[0]], (double)logits[tokens[n - 1]]});
     if (metric->kind == METRIC_KL) return logits_kl(metric->reference, logits, metric->n_vocab);
-    double surprisal =
-        surprisal_of(logits, metric->answer, distribution_of(logits, metric->n_vocab).log_sum);
+    double surprisal = surprisal_of(logits, metric->answer, distribution_of(logits, metric->n_vocab).log_sum);
     return metric->kind == METRIC_NLL ? surprisal : -surprisal;
 }
 
@@ -60,7 +58,8 @@ void metric_gradient(const Metric *metric, double times, float *logits) {
 double metric_text_nll(const float *logits, size_t n_vocab, const int32_t *next, size_t n) {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
-        sum += metric_value(&(Metric){METRIC_NLL, .answer = next[i], .n_vocab = n_vocab}, logits + i * n_vocab);
+        sum +=
+            metric_value(&(Metric){METRIC_NLL, .answer = next[i], .n_vocab = n_vocab}, logits + i * n_vocab);
     return sum / (double)n;
 }
 

@@ -30,7 +30,7 @@ static size_t heads_of(const Patching *patching) {
 
 static size_t block_of(const Patching *patching) {
     const Config *config = config_of(patching);
-    return !patch_has_heads(patching->what)    ? config->d_model
+    return !patch_has_heads(patching->what)  ? config->d_model
            : patching->what == PATCH_PATTERN ? patching->n
                                              : config->d_head;
 }
@@ -89,8 +89,7 @@ static bool make_room(Patching *patching, Error *error) {
     for (int i = 0; i < 2; i++)
         *recordings[i] = (Recording){arena_new(patching->arena, n_layer * patching->n, width * sizeof(float)),
                                      width, block_of(patching)};
-    patching->final =
-        arena_floats(patching->arena, patching->lanes.most, config_of(patching)->d_model);
+    patching->final = arena_floats(patching->arena, patching->lanes.most, config_of(patching)->d_model);
     return arena_ok(patching->arena, error, "%s of %zu tokens", patch_names[patching->what], patching->n);
 }
 
@@ -106,7 +105,8 @@ static bool run_text(Patching *patching, const int32_t *ids, bool is_base, Error
 
 /* The first position from which on a cell's numbers differ; n: nowhere. */
 static size_t first_difference(const Patching *patching, const PatchCell *cell) {
-    size_t head = cell->head == SIZE_MAX ? 0 : cell->head, at = cell->position == SIZE_MAX ? 0 : cell->position,
+    size_t head = cell->head == SIZE_MAX ? 0 : cell->head,
+           at = cell->position == SIZE_MAX ? 0 : cell->position,
            end = cell->position == SIZE_MAX ? patching->n : at + 1;
     while (at < end && memcmp(row_of(patching, &patching->base, cell->layer, at, head),
                               row_of(patching, &patching->source, cell->layer, at, head),
@@ -117,8 +117,8 @@ static size_t first_difference(const Patching *patching, const PatchCell *cell) 
 
 /* Whether nobody reads what is patched: behind the last layer's attention only the last position counts. */
 static bool is_unread(const Patching *patching, const PatchCell *cell) {
-    return patching->what != PATCH_RESID_PRE && cell->position != SIZE_MAX && cell->position + 1 < patching->n &&
-           cell->layer + 1 == config_of(patching)->n_layer;
+    return patching->what != PATCH_RESID_PRE && cell->position != SIZE_MAX &&
+           cell->position + 1 < patching->n && cell->layer + 1 == config_of(patching)->n_layer;
 }
 
 static void add_cell(Patching *patching, size_t layer, size_t head, size_t position) {
@@ -199,7 +199,8 @@ bool patching_step(Patching *patching, bool *ends, Error *error) {
     gather(patching, firsts, places);
     *ends = patching->n_batch == 0;
     if (*ends) return true;
-    if (!lanes_run(&patching->lanes, patching->batch[0]->layer, firsts, patching->n_batch, patching->final, error))
+    if (!lanes_run(&patching->lanes, patching->batch[0]->layer, firsts, patching->n_batch, patching->final,
+                   error))
         return false;
     readout_values(&patching->readout, patching->lanes.session, patching->final, patching->n_batch, values);
     for (size_t i = 0; i < patching->n_batch; i++) {

@@ -36,7 +36,7 @@ bool patch_has_positions(PatchWhat what);
 
 /* The numbers of a site in one run, all layers of them; pattern [n_head][n] of each query, 0 behind it. */
 typedef struct Recording {
-    float *rows; /* [n_layer][n][width] */
+    float *rows;         /* [n_layer][n][width] */
     size_t width, block; /* of a row, and of one head in it */
 } Recording;
 
@@ -57,10 +57,11 @@ typedef struct Patching {
 
     Lanes lanes;
     Readout readout;
-    Recording base, source, *under_way; /* what is changed, what is put there, what is being recorded; or NULL */
-    float *final;                       /* [most lanes][d_model] */
-    double values[2];                   /* the metric of the base and of the source */
-    PatchCell *cells;                   /* [n_cells] */
+    Recording base, source,
+        *under_way;   /* what is changed, what is put there, what is being recorded; or NULL */
+    float *final;     /* [most lanes][d_model] */
+    double values[2]; /* the metric of the base and of the source */
+    PatchCell *cells; /* [n_cells] */
     size_t n_cells, n_done;
     const PatchCell *batch[SESSION_CHUNK]; /* [lanes] under way; NULL elsewhere */
     size_t n_batch;

@@ -32,7 +32,8 @@ static bool is_at(const PathEnd *end, ProbeSite site, size_t layer, size_t head)
 
 /* The stream that the receiver reads. */
 static ProbeSite read_site(const Paths *paths, const PathEnd *to) {
-    return to->site == PROBE_MLP_OUT && !config_of(paths)->parallel_residual ? PROBE_RESID_MID : PROBE_RESID_PRE;
+    return to->site == PROBE_MLP_OUT && !config_of(paths)->parallel_residual ? PROBE_RESID_MID
+                                                                             : PROBE_RESID_PRE;
 }
 
 static bool is_sent(const Paths *paths, ProbeSite site, size_t layer, size_t head) {
@@ -149,7 +150,8 @@ static bool receive(Paths *paths, const Path *path, size_t first, Error *error) 
     if (path->to.site != PROBE_LOGITS)
         return run_from(paths, RUN_RECEIVE, path->to.layer, first, error) &&
                run_from(paths, RUN_APPLY, path->to.layer, first, error);
-    for (size_t i = 0; i < d; i++) paths->final[1][i] = paths->final[0][i] + path->delta[(paths->n - 1) * d + i];
+    for (size_t i = 0; i < d; i++)
+        paths->final[1][i] = paths->final[0][i] + path->delta[(paths->n - 1) * d + i];
     return true;
 }
 
@@ -172,10 +174,11 @@ static bool run_text(Paths *paths, const int32_t *ids, bool is_base, Error *erro
     return true;
 }
 
-bool paths_run(Paths *paths, const int32_t *clean, const int32_t *corrupted, const Metric *metric, Arena *arena,
-               Error *error) {
+bool paths_run(Paths *paths, const int32_t *clean, const int32_t *corrupted, const Metric *metric,
+               Arena *arena, Error *error) {
     if (!lanes_begin(&paths->lanes, paths->subject, paths->n, arena, error) ||
-        !readout_begin(&paths->readout, paths->subject, metric, arena, error) || !make_room(paths, arena, error))
+        !readout_begin(&paths->readout, paths->subject, metric, arena, error) ||
+        !make_room(paths, arena, error))
         return false;
     paths->lanes.probe = (LaneProbe){paths, wants, visit};
     if (!run_text(paths, paths->noising ? clean : corrupted, true, error) ||

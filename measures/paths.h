@@ -15,7 +15,7 @@
 
 /* One end of an edge: a head's z or an MLP sends; a head's query, key or value, an MLP, or the final norm receives. */
 typedef struct PathEnd {
-    ProbeSite site; /* PROBE_Z, PROBE_MLP_OUT; PROBE_Q, PROBE_K, PROBE_V; PROBE_LOGITS: the final norm */
+    ProbeSite site;     /* PROBE_Z, PROBE_MLP_OUT; PROBE_Q, PROBE_K, PROBE_V; PROBE_LOGITS: the final norm */
     size_t layer, head; /* k, v: the kv head; 0 of an MLP */
 } PathEnd;
 
@@ -37,11 +37,12 @@ typedef struct Paths {
 
     Lanes lanes;
     Readout readout;
-    float *final[2], *made; /* [d_model] of the base, and of the run under way; [n][d_model] what attention added */
-    double values[2];       /* the metric of the base and of the source */
-    int run;                /* what the probe does */
-    bool sends;             /* the sender's other output is put there */
-    Path *path;             /* under way */
+    float *final[2],
+        *made;        /* [d_model] of the base, and of the run under way; [n][d_model] what attention added */
+    double values[2]; /* the metric of the base and of the source */
+    int run;          /* what the probe does */
+    bool sends;       /* the sender's other output is put there */
+    Path *path;       /* under way */
 } Paths;
 
 /* Whether the receiver comes behind the sender. */
@@ -51,8 +52,8 @@ bool path_goes_up(const Config *config, const Path *path);
  * Runs both texts of n tokens, then each path. The fields up to `noising` are the caller's. Call paths_free after a
  * failure, too.
  */
-bool paths_run(Paths *paths, const int32_t *clean, const int32_t *corrupted, const Metric *metric, Arena *arena,
-               Error *error);
+bool paths_run(Paths *paths, const int32_t *clean, const int32_t *corrupted, const Metric *metric,
+               Arena *arena, Error *error);
 void paths_free(Paths *paths);
 
 #endif

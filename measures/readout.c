@@ -69,8 +69,9 @@ bool readout_check(const Readout *readout, const double values[2], Error *error)
         return error_set(error, "%s: the logits are not finite; the weights hold NaN or infinity",
                          checkpoint_path(model_checkpoint(readout->subject->model)));
     return values[0] != values[1] ||
-           error_set(error,
-                     "the metric is %.6g after the clean and the corrupted text alike, so there is nothing to "
-                     "restore: take texts that the model answers differently",
-                     values[0]);
+           error_set(
+               error,
+               "the metric is %.6g after the clean and the corrupted text alike, so there is nothing to "
+               "restore: take texts that the model answers differently",
+               values[0]);
 }

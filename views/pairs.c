@@ -13,7 +13,7 @@ bool pairs_check(const StudyOptions *options, const PairOptions *pairs, Error *e
     bool has_text = options->prompt || options->prompt_file || options->ids;
     if (pairs->file && (has_text || pairs->corrupted || pairs->answer || pairs->wrong))
         return error_set(error, "--pairs has texts and answers of its own: leave out %s",
-                         has_text         ? "-p, -f and --ids"
+                         has_text           ? "-p, -f and --ids"
                          : pairs->corrupted ? "--corrupted"
                          : pairs->answer    ? "--answer"
                                             : "--wrong");
@@ -21,9 +21,10 @@ bool pairs_check(const StudyOptions *options, const PairOptions *pairs, Error *e
     if (!has_text) return error_set(error, "give the clean text with -p or -f, or many by --pairs FILE");
     if (!pairs->corrupted) return error_set(error, "give the corrupted text with --corrupted");
     return (pairs->answer && *pairs->answer && !(pairs->wrong && !*pairs->wrong)) ||
-           error_set(error, "%s", pairs->wrong && !*pairs->wrong ? "--wrong is empty: give a token"
-                                  : pairs->answer                ? "--answer is empty: give a token"
-                                                  : "say with --answer which token follows the clean text");
+           error_set(error, "%s",
+                     pairs->wrong && !*pairs->wrong ? "--wrong is empty: give a token"
+                     : pairs->answer                ? "--answer is empty: give a token"
+                                                    : "say with --answer which token follows the clean text");
 }
 
 bool pairs_open(Pairs *pairs, Study *study, const PairOptions *options, Error *error) {
@@ -63,7 +64,8 @@ static bool read_json_line(Pairs *pairs, bool *ends, Error *error) {
         text->n = 0;
         while (text->n <= MAX_LINE_BYTES && (next = getc(pairs->file)) != EOF && next != '\n') {
             char c = (char)next;
-            if (!text_append(text, &c, 1)) return error_set(error, "not enough memory for a line of %zu bytes", text->n);
+            if (!text_append(text, &c, 1))
+                return error_set(error, "not enough memory for a line of %zu bytes", text->n);
         }
         *ends = next == EOF && text->n == 0;
         pairs->n_read += !*ends;
@@ -93,7 +95,8 @@ static bool encode(const Pairs *pairs, const char *key, String text, Tokens *tok
 }
 
 /* The tokens of two texts, one behind the other. */
-static bool encode_both(const Pairs *pairs, const char *key, String a, String b, Tokens *tokens, Error *error) {
+static bool encode_both(const Pairs *pairs, const char *key, String a, String b, Tokens *tokens,
+                        Error *error) {
     TextBuffer both = {0};
     bool ok = (text_append(&both, a.data, a.n) && text_append(&both, b.data, b.n)) ||
               error_set(error, "not enough memory for %zu bytes", a.n + b.n);
@@ -106,7 +109,8 @@ static bool encode_both(const Pairs *pairs, const char *key, String a, String b,
  * The first token of what follows the clean text: of both as one text, if its tokens begin with those of the clean one;
  * else, where the two would grow together, of what follows by itself.
  */
-static bool find_following(Pairs *pairs, const char *key, String clean, String text, int32_t *id, Error *error) {
+static bool find_following(Pairs *pairs, const char *key, String clean, String text, int32_t *id,
+                           Error *error) {
     const Tokens *before = &pairs->pair.clean;
     Tokens tokens = {0};
     Error cause = {{0}};
@@ -173,9 +177,7 @@ bool pairs_next(Pairs *pairs, bool *ends, Error *error) {
     pairs->pair.wrong = -1;
     *ends = !pairs->file && pairs->n_read > 0;
     if (*ends) return true;
-    bool ok = pairs->file ? read_file(pairs, ends, error) : read_options(pairs, error);
-    pairs->n_cut += ok && !*ends && pairs->pair.cut;
-    return ok;
+    return pairs->file ? read_file(pairs, ends, error) : read_options(pairs, error);
 }
 
 enum { SHOWN = 5 /* tokens of each text in an error */ };
@@ -188,7 +190,10 @@ static void append_tokens(const Pairs *pairs, const Tokens *tokens, size_t from,
         snprintf(text + n, size - n, " \"%.*s\"", string_shown(piece), piece.n ? piece.data : "");
     }
     size_t n = strlen(text);
-    snprintf(text + n, size - n, "%s", tokens->n > from + SHOWN ? " …" : tokens->n <= from ? " (its end)" : "");
+    snprintf(text + n, size - n, "%s",
+             tokens->n > from + SHOWN ? " …"
+             : tokens->n <= from      ? " (its end)"
+                                      : "");
 }
 
 bool pair_fits(const Pairs *pairs, const Pair *pair, Error *error) {
@@ -202,8 +207,9 @@ bool pair_fits(const Pairs *pairs, const Pair *pair, Error *error) {
                error_set(error, "the answer and the wrong one begin with the same token");
     append_tokens(pairs, &pair->clean, from, rows[0], sizeof rows[0]);
     append_tokens(pairs, &pair->corrupted, from, rows[1], sizeof rows[1]);
-    return error_set(error,
-                     "the clean text has %zu tokens and the corrupted one %zu, and they must be as many; from token %zu "
-                     "on: clean%s | corrupted%s",
-                     pair->clean.n, pair->corrupted.n, from, rows[0], rows[1]);
+    return error_set(
+        error,
+        "the clean text has %zu tokens and the corrupted one %zu, and they must be as many; from token %zu "
+        "on: clean%s | corrupted%s",
+        pair->clean.n, pair->corrupted.n, from, rows[0], rows[1]);
 }

@@ -35,8 +35,8 @@ typedef struct PairOptions {
 typedef struct Pair {
     Tokens clean, corrupted;
     int32_t answer, wrong; /* tokens; wrong −1: there is none */
-    bool cut;    /* answer or wrong is several tokens: the first is taken */
-    size_t line; /* of the file; 0: of the command line */
+    bool cut;              /* answer or wrong is several tokens: the first is taken */
+    size_t line;           /* of the file; 0: of the command line */
 } Pair;
 
 /* Starts as {0}. */
@@ -46,7 +46,6 @@ typedef struct Pairs {
     FILE *file; /* or NULL */
     TextBuffer text;
     size_t n_read; /* lines, or pairs of the command line */
-    size_t n_cut;  /* pairs that are `cut` so far */
     Pair pair;     /* the last that was read */
 } Pairs;
 

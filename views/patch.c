@@ -45,8 +45,8 @@ static bool check_end(const Study *study, const PathEnd *end, const char *list, 
     size_t n_head = is_kv ? config->n_head_kv : config->n_head;
     if (end->site == PROBE_LOGITS) return true;
     if (end->layer >= config->n_layer)
-        return error_set(error, "--path %s: layer %zu does not exist: there are %zu, from 0 on", list, end->layer,
-                         config->n_layer);
+        return error_set(error, "--path %s: layer %zu does not exist: there are %zu, from 0 on", list,
+                         end->layer, config->n_layer);
     if (is_head && end->head >= n_head)
         return error_set(error, "--path %s: %s %zu does not exist: a layer has %zu, from 0 on", list,
                          is_kv ? "kv head" : "head", end->head, n_head);
@@ -63,14 +63,15 @@ static bool parse_paths(PatchView *v, Error *error) {
         const char *begin = at;
         bool ok = parse_end(&at, true, &path->from) && *at++ == ':' && parse_end(&at, false, &path->to);
         if (!ok || (*at && *at != ','))
-            return error_set(error,
-                             "--path: '%s' is no list such as L3H4:L5H2.q,L2MLP:L4MLP,L5H1:final (.q, .k or .v)",
-                             list);
+            return error_set(
+                error, "--path: '%s' is no list such as L3H4:L5H2.q,L2MLP:L4MLP,L5H1:final (.q, .k or .v)",
+                list);
         if (!check_end(v->study, &path->from, list, error) || !check_end(v->study, &path->to, list, error))
             return false;
         if (!path_goes_up(model_config(v->study->model), path))
-            return error_set(error, "--path %.*s: the receiver does not read what the sender writes: take a later one",
-                             (int)(at - begin), begin);
+            return error_set(
+                error, "--path %.*s: the receiver does not read what the sender writes: take a later one",
+                (int)(at - begin), begin);
         if (!*at) return true;
     }
 }
@@ -103,14 +104,17 @@ static bool choose_metric(PatchView *v, const Pair *pair, Error *error) {
     v->metric.answer = pair->answer;
     v->metric.wrong = pair->wrong;
     if (has_wrong || v->metric.kind != METRIC_LOGIT_DIFF) return true;
-    if (!v->pair.file) return error_set(error, "--metric logit_diff takes a wrong answer: give it with --wrong");
-    return error_set(error, "%s: line %zu: there is no \"wrong\", which the metric takes", v->pair.file, pair->line);
+    if (!v->pair.file)
+        return error_set(error, "--metric logit_diff takes a wrong answer: give it with --wrong");
+    return error_set(error, "%s: line %zu: there is no \"wrong\", which the metric takes", v->pair.file,
+                     pair->line);
 }
 
-static bool note_pair(PatchView *v, double clean, double corrupted) {
+static bool note_pair(PatchView *v, const Pair *pair, double clean, double corrupted) {
     effect_add(&v->clean, clean, clean, corrupted);
     effect_add(&v->corrupted_sums, corrupted, clean, corrupted);
     v->n_pairs++;
+    v->n_cut += pair->cut;
     return true;
 }
 
@@ -154,7 +158,7 @@ static bool run_paths(PatchView *v, const Pair *pair, Arena *arena, Error *error
         add_value(v, row, v->paths[i].value, v->paths[i].same, clean, corrupted);
     }
     paths_free(&paths);
-    return ok && note_pair(v, clean, corrupted);
+    return ok && note_pair(v, pair, clean, corrupted);
 }
 
 static void name_row(const PatchView *v, const Pair *pair, const PatchCell *cell, PatchRow *row) {
@@ -176,7 +180,7 @@ static bool take_cells(PatchView *v, const Pair *pair, const Patching *patching,
         name_row(v, pair, cell, &v->rows[i]);
         if (cell->done) add_value(v, &v->rows[i], cell->value, cell->first == patching->n, clean, corrupted);
     }
-    return note_pair(v, clean, corrupted);
+    return note_pair(v, pair, clean, corrupted);
 }
 
 /* How long the rest takes, by what a part of it took. */
@@ -184,7 +188,8 @@ static void announce(const Patching *patching, double ms, double runs_done) {
     double left = patching_runs_left(patching) * ms / runs_done;
     if (left < TOLD_MS) return;
     bool minutes = left > 120e3;
-    fprintf(stderr, "study: note: %zu cells will take some %.0f %s; Ctrl-C ends it, and prints what is done\n",
+    fprintf(stderr,
+            "study: note: %zu cells will take some %.0f %s; Ctrl-C ends it, and prints what is done\n",
             patching->n_cells - patching->n_done, left / (minutes ? 60e3 : 1e3), minutes ? "min" : "s");
 }
 
@@ -204,8 +209,8 @@ static bool fill(PatchView *v, Patching *patching, Error *error) {
 
 static bool run_cells(PatchView *v, const Pair *pair, Arena *arena, Error *error) {
     Patching patching = {.what = v->what, .layer = v->layer, .noising = v->noising, .n = pair->clean.n};
-    bool ok = patching_begin(&patching, &v->study->subject, arena, pair->clean.ids, pair->corrupted.ids, &v->metric,
-                             error);
+    bool ok = patching_begin(&patching, &v->study->subject, arena, pair->clean.ids, pair->corrupted.ids,
+                             &v->metric, error);
     bool whole = ok && fill(v, &patching, error);
     /* Of a single pair what is done is worth having; of many only those that are. */
     v->partial = ok && !whole && interrupted();
@@ -217,10 +222,11 @@ static bool run_cells(PatchView *v, const Pair *pair, Arena *arena, Error *error
 static bool same_length(PatchView *v, const Pair *pair, Error *error) {
     bool fixed = v->n_pairs > 0 && !v->path_list && patch_has_positions(v->what);
     if (!fixed || pair->clean.n == v->n_tokens) return true;
-    return error_set(error,
-                     "%s: line %zu: %zu tokens, where the pairs before have %zu; a table of positions wants as many in "
-                     "all (--what z, q, k, v or pattern does not)",
-                     v->pair.file, pair->line, pair->clean.n, v->n_tokens);
+    return error_set(
+        error,
+        "%s: line %zu: %zu tokens, where the pairs before have %zu; a table of positions wants as many in "
+        "all (--what z, q, k, v or pattern does not)",
+        v->pair.file, pair->line, pair->clean.n, v->n_tokens);
 }
 
 static bool run_pair(PatchView *v, Error *error) {

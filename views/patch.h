@@ -36,11 +36,11 @@ typedef struct PatchView {
     size_t n_tokens;    /* of each text: of all, where there are positions */
 
     PatchRow *rows; /* [n_rows] */
-    size_t n_rows, n_done;
-    size_t n_pairs, n_left_out;
-    Error left_out; /* why the first was */
-    EffectSums clean, corrupted_sums; /* the metric of both runs */
-    bool partial;                     /* Ctrl-C came */
+    size_t n_rows, n_done, n_same;
+    size_t n_pairs, n_left_out, n_cut; /* n_cut: of n_pairs, with answers of several tokens */
+    Error left_out;                    /* why the first was */
+    EffectSums clean, corrupted_sums;  /* the metric of both runs */
+    bool partial;                      /* Ctrl-C came */
 } PatchView;
 
 /* The report, from the rows. */

@@ -19,6 +19,7 @@ static void finish_rows(PatchView *v) {
         row->value = row->done ? effect_metric(&row->sums) : NAN;
         row->value_error = row->done ? effect_metric_error(&row->sums) : NAN;
         v->n_done += row->done;
+        v->n_same += row->same;
         if (fabs(row->effect) > most) most = fabs(row->effect);
     }
     for (size_t i = 0; i < v->n_rows; i++) v->rows[i].share = most > 0 ? fabs(v->rows[i].effect) / most : 0;
@@ -94,21 +95,24 @@ static void json_patch(Report *report, const PatchView *v) {
     }
     json_int(report, "n_pairs", (int64_t)v->n_pairs);
     json_int(report, "n_left_out", (int64_t)v->n_left_out);
-    json_int(report, "n_cut", (int64_t)v->pairs.n_cut);
+    if (v->n_left_out > 0) json_text(report, "left_out", v->left_out.message, SIZE_MAX);
+    json_int(report, "n_cut", (int64_t)v->n_cut);
     json_real(report, "clean_nats", effect_metric(&v->clean));
     json_real(report, "corrupted_nats", effect_metric(&v->corrupted_sums));
     json_bool(report, "partial", v->partial);
     json_int(report, "n_done", (int64_t)v->n_done);
-    table_show(report, v->path_list ? &paths_table : &cells_table,
-               left_out(v), v->rows, v->n_rows, sizeof *v->rows);
+    json_int(report, "n_same", (int64_t)v->n_same);
+    table_show(report, v->path_list ? &paths_table : &cells_table, left_out(v), v->rows, v->n_rows,
+               sizeof *v->rows);
 }
 
 static void print_metric(Report *report, const PatchView *v) {
-    static const char *const of_many[] = {"logit of the answer less that of the wrong one", "logit of the answer",
-                                          "log-probability of the answer, in bits"};
+    static const char *const of_many[] = {"logit of the answer less that of the wrong one",
+                                          "logit of the answer", "log-probability of the answer, in bits"};
     double unit = in_bits(v) ? BITS_PER_NAT : 1;
     const char *from = v->noising ? "corrupted" : "clean", *into = v->noising ? "clean" : "corrupted";
-    printf("%s of the %s run into the %s one\nmetric: ", v->path_list ? "Edges" : patch_names[v->what], from, into);
+    printf("%s of the %s run into the %s one\nmetric: ", v->path_list ? "Edges" : patch_names[v->what], from,
+           into);
     if (v->pair.file) {
         printf("%s; mean of %zu pair%s\n", of_many[v->metric.kind], v->n_pairs, v->n_pairs == 1 ? "" : "s");
     } else {
@@ -125,23 +129,24 @@ static void print_metric(Report *report, const PatchView *v) {
 }
 
 static void print_notes(Report *report, const PatchView *v) {
-    size_t n_same = 0;
-    for (size_t i = 0; i < v->n_rows; i++) n_same += v->rows[i].same;
+    size_t n_same = v->n_same;
     if (n_same == v->n_rows && !v->partial)
         puts("Both runs have the same bits there: these patches change nothing.");
     else if (n_same)
-        print_styled(report, STYLE_DIM, "%zu of %zu have the same bits in both runs: there a patch changes nothing\n",
-                     n_same, v->n_rows);
-    if (v->pairs.n_cut)
-        printf("%zu pair%s an answer of several tokens: the first of them is taken\n", v->pairs.n_cut,
-               v->pairs.n_cut == 1 ? " has" : "s have");
+        print_styled(report, STYLE_DIM,
+                     "%zu of %zu have the same bits in both runs: there a patch changes nothing\n", n_same,
+                     v->n_rows);
+    if (v->n_cut)
+        printf("%zu pair%s an answer of several tokens: the first of them is taken\n", v->n_cut,
+               v->n_cut == 1 ? " has" : "s have");
     if (v->n_left_out) {
         printf("%zu pair%s left out; %s: ", v->n_left_out, v->n_left_out == 1 ? "" : "s",
                v->n_left_out == 1 ? "it does not fit" : "the first");
         print_wrapped(report, v->left_out.message, strlen(v->left_out.message));
         putchar('\n');
     }
-    if (v->partial && v->pair.file) printf("Ended early: the pairs behind these %zu are missing.\n", v->n_pairs);
+    if (v->partial && v->pair.file)
+        printf("Ended early: the pairs behind these %zu are missing.\n", v->n_pairs);
     if (v->partial && !v->pair.file) printf("Ended early: %zu of %zu are done.\n", v->n_done, v->n_rows);
 }
 
@@ -216,7 +221,8 @@ static void print_map(const Report *report, const PatchView *v) {
             putchar('\n');
         }
     }
-    if (least > 0) print_styled(report, STYLE_DIM, "only heads that come to %.2f of the largest somewhere\n", least);
+    if (least > 0)
+        print_styled(report, STYLE_DIM, "only heads that come to %.2f of the largest somewhere\n", least);
 }
 
 static void print_strongest(Report *report, PatchView *v) {
@@ -226,7 +232,8 @@ static void print_strongest(Report *report, PatchView *v) {
     double *sizes = arena_new(arena, v->n_rows, sizeof *sizes);
     PatchRow *rows = arena_new(arena, n, sizeof *rows);
     if (!n || !places || !sizes || !rows) return;
-    for (size_t i = 0; i < v->n_rows; i++) sizes[i] = v->rows[i].done && !v->rows[i].same ? v->rows[i].share : -1;
+    for (size_t i = 0; i < v->n_rows; i++)
+        sizes[i] = v->rows[i].done && !v->rows[i].same ? v->rows[i].share : -1;
     n = largest_of(sizes, v->n_rows, n, places);
     size_t k = 0;
     for (size_t i = 0; i < n; i++)
@@ -251,7 +258,8 @@ void patch_show(Report *report, PatchView *v) {
         double most = 0;
         for (size_t i = 0; i < v->n_rows; i++)
             if (fabs(v->rows[i].effect) > most) most = fabs(v->rows[i].effect);
-        print_styled(report, STYLE_DIM, "shade: effect, up to %.4f; <: below 0; .: the same bits in both runs%s\n", most,
+        print_styled(report, STYLE_DIM,
+                     "shade: effect, up to %.4f; <: below 0; .: the same bits in both runs%s\n", most,
                      v->partial && !v->pair.file ? "; ?: not done" : "");
         print_strongest(report, v);
     }

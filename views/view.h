@@ -123,12 +123,12 @@ struct View {
     ASKED(lens)                                                                                              \
     ASKED(explain)                                                                                           \
     ASKED(ablate)                                                                                            \
+    SERVED(patch)                                                                                            \
     ASKED(experts)                                                                                           \
     SERVED(neurons)                                                                                          \
     OWN(compare)                                                                                             \
     OWN(dump)                                                                                                \
     ASKED(page)                                                                                              \
-    SERVED(patch)                                                                                            \
     SERVED(meaning)                                                                                          \
     SERVED(rollout)                                                                                          \
     SERVED(selfcheck)                                                                                        \

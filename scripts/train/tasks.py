@@ -3,11 +3,13 @@
 
     scripts/train/tasks.py text -n 20000 -o tasks.txt       # documents for corpus.py --extra
     scripts/train/tasks.py text -n 20000 -o tasks.txt --weights ioi=60 sum=4  # more of one task, less of another
-    scripts/train/tasks.py pairs -n 200 -o pairs            # a file of pairs for each task, pairs/ioi.tsv and so on
+    scripts/train/tasks.py pairs -n 200 -o pairs            # files of pairs for each task, pairs/ioi.tsv, pairs/ioi.jsonl and so on
+    study patch model.bin --pairs pairs/ioi.jsonl --what z  # which heads move the names
 
 A pair is a line of five columns: clean, corrupted, answer, wrong, split. After the clean prompt `answer` comes next,
 after the corrupted one, of as many words, it is `wrong` or open. Both are texts as they follow the prompt, with the
-space before. In the split `seen` names and frames are those of the training text, though hardly ever together;
+space before. The same pairs stand in the .jsonl, a line an object of these fields, as `study --pairs` reads them.
+In the split `seen` names and frames are those of the training text, though hardly ever together;
 in `held-out` the frame never stands in it, nor do the names, words and syllables. (A country cannot be held out, a
 bracket or a number: there only frames are, and five sums, which the training text has in neither order.)
 
@@ -28,6 +30,7 @@ frames learns these by heart, and not the task.
 | sum | of two numbers below ten |
 """
 import argparse
+import json
 import os
 import pathlib
 import random
@@ -1098,6 +1101,16 @@ def pairs(task, n, seed):
                 break
 
 
+FIELDS = "clean", "corrupted", "answer", "wrong", "split"
+
+
+def write_lines(path, lines):
+    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        for line in lines:
+            print(line, file=file)
+    os.replace(f"{path}.tmp", path)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("text", "pairs"))
@@ -1122,10 +1135,9 @@ def main():
         return
     output.mkdir(parents=True, exist_ok=True)
     for task in TASKS:
-        with open(output / f"{task}.tmp", "w", encoding="utf-8") as file:
-            for row in pairs(task, args.n, args.seed):
-                print(*row, sep="\t", file=file)
-        os.replace(output / f"{task}.tmp", output / f"{task}.tsv")
+        rows = list(pairs(task, args.n, args.seed))
+        write_lines(output / f"{task}.tsv", ("\t".join(row) for row in rows))
+        write_lines(output / f"{task}.jsonl", (json.dumps(dict(zip(FIELDS, row)), ensure_ascii=False) for row in rows))
 
 
 if __name__ == "__main__":
