@@ -8,6 +8,8 @@ program=$study name=study
 . tests/program.sh
 
 printf 'the tin man sat' >"$tmp/text"
+printf '{"clean": "the tin", "corrupted": "the ton", "answer": "a", "wrong": " b"}\n' >"$tmp/pairs"
+printf '{"clean": "a tin man", "corrupted": "a ton moo", "answer": "c", "wrong": "d"}\n' >>"$tmp/pairs"
 letters="-z tests/data/study/letters.gguf -t 1"
 speaks() { "$run" "$1" $letters -p 'the tin' -n 4 --temp 0 2>/dev/null | grep -q .; }
 ends_well() { # VIEW OPTIONS: of $model, as JSON
@@ -53,6 +55,7 @@ for model in "$data"/*.gguf; do
     ends_well lens -f "$tmp/text" --frozen-norm --mid
     ends_well explain -f "$tmp/text" --layer 1 --head 1
     ends_well ablate -f "$tmp/text" --heads L${layer}H1 --mlps 1
+    ends_well patch --pairs "$tmp/pairs" --what pattern
     ends_well compare "$model" -f "$tmp/text"
     ends_well dump -f "$tmp/text" -o "$tmp/dump.npz"
     case $kind in

@@ -55,6 +55,8 @@ interrupts run "$gpt2" -n 3 --json -t 1
 input=/dev/null
 for arguments in next 'score -c 8' attend 'attend --layer 0 --head 1 -n 3' heads lens 'explain --layer 0 --head 0' \
     'ablate --heads L0H0' 'ablate --sweep heads' neurons 'neurons --neuron L0N3' "ablate --mlps 1 --by mean --with $tmp/other" "compare $gpt2" \
+    'ablate --heads L0H0' 'ablate --sweep heads' "ablate --mlps 1 --by mean --with $tmp/other" "compare $gpt2" \
+    'patch --corrupted In_Paris_! --answer #104' 'patch --corrupted In_Paris_! --answer #104 --path L0H0:final' \
     "dump -o $tmp/made" "view -n 2 -o $tmp/made" "view --ablate L0H1 -o $tmp/made" "view --svg L0H0 -o $tmp/made" \
     selfcheck; do
     rest=${arguments#"${arguments%% *}"}
@@ -62,6 +64,7 @@ for arguments in next 'score -c 8' attend 'attend --layer 0 --head 1 -n 3' heads
     interrupts study ${arguments%% *} "$gpt2" $rest -f "$tmp/prompt" -t 1
 done
 interrupts quantize "$gpt2" "$tmp/made" F16 -t 1
+interrupts study patch "$gpt2" --pairs tests/data/study/pairs.jsonl --what z -t 1
 interrupts study heads "$gpt2" --repeat 5 --batch 2 -t 1
 interrupts study neurons "$gpt2" --head L0H1 --corpus "$tmp/prompt" -c 6 -t 1
 

@@ -14,6 +14,7 @@ narrow() { ! LC_ALL=C.UTF-8 grep -q "^.\{$(($1 + 1))\}" "$tmp/out"; } # no line 
 printf 'The Eiffel tower stands' >"$tmp/prompt"
 printf 'What in Paris is tall?!' >"$tmp/other"
 printf 'a tower\r\n\nthe tower\ntower of six\ntall tower!\nno tower\nthis tower' >"$tmp/towers"
+corrupted=The_Eiffel_tower_stinks # no words of a shell: as many tokens as the prompt
 each_command() { # FUNCTION: calls it with the arguments of every command
     for model in "$gpt2" "$llama"; do
         for arguments in "next $model" "score $model" "score $model -c 8 --words" \
@@ -23,12 +24,16 @@ each_command() { # FUNCTION: calls it with the arguments of every command
             "rollout $model --flow" "rollout $model --query 9 --top 3" "ablate $model --heads L0H1 --mlps 1" "ablate $model --sweep heads --by mean" \
             "ablate $model --heads L1 --by resample --with $tmp/other" "compare $model $model" \
             "neurons $model" "neurons $model --neuron L1N7" "neurons $model --head L0H1" \
+            "patch $model --corrupted $corrupted --answer #104 --wrong #101" \
+            "patch $model --corrupted $corrupted --answer #104 --what pattern --noising --top 3" \
+            "patch $model --corrupted $corrupted --answer #104 --path L0H1:L1H0.v,L0MLP:final" \
             "dump $model -o $tmp/dump.npz"; do
             "$1" $arguments -f "$tmp/prompt"
         done
         "$1" meaning "$model" --word tower -f "$tmp/towers"
         "$1" heads "$model" --repeat 9 --batch 2
         "$1" neurons "$model" --neuron L0N9 --corpus "$data/../study/long.txt" -c 24
+        "$1" patch "$model" --pairs tests/data/study/pairs.jsonl --what head-pos --layer 1
         "$1" selfcheck "$model"
         "$1" shape "$model"
     done
@@ -126,6 +131,7 @@ has out_has '"token": " Tower", "rank": 1, "probability": 0\.[5-9]'
 # Help.
 for view in next score selfcheck attend dump heads lens explain ablate experts meaning rollout compare view shape case; do
 for view in next score selfcheck attend dump heads lens explain ablate experts neurons compare view shape case; do
+for view in next score selfcheck attend dump heads lens explain ablate patch experts meaning rollout compare view shape case; do
     try $view --help
     has quiet
     has out_has "^usage: .*study $view "
@@ -308,6 +314,49 @@ refuses 1 '--with' ablate "$gpt2" -p Hello --heads L0H0 --with "$tmp/other"
 refuses 1 '--hard-zero' ablate "$gpt2" -p Hello --heads L0H0 --by mean --hard-zero
 refuses 1 '23 tokens.* 5' ablate "$gpt2" -p Hello --heads L0H0 --by resample --with "$tmp/other"
 refuses 1 'none' ablate "$gpt2" -p Hello --heads L0H0 --by mean --with "$tmp/none"
+
+# What to patch, and in which texts.
+for case in "--what resid_post|takes resid, resid_pre, attn_out" "--metric nll|takes logit_diff, logit or logprob" \
+    "--layer 2|layer 2 does not exist" "--metric logit_diff|give it with --wrong" "--wrong a|begin with the same token" \
+    "--wrong ab|--wrong: 'ab' is 2 tokens" "--path L0H0|is no list such as" "--path L0H0:L1H0|is no list" \
+    "--path L0H0:L1H0.x|is no list" "--path L0H0:L1MLP,|is no list" "--path L0H2:L1MLP|head 2 does not exist" \
+    "--path L0H0:L2MLP|layer 2 does not exist" "--path L1H0:L1H1.q|does not read what the sender writes" \
+    "--path L0MLP:L0MLP|does not read" "--path final:L1MLP|is no list"; do
+    # shellcheck disable=SC2086
+    refuses 1 "${case#*|}" patch "$gpt2" -p 'the cat' --corrupted 'the rat' --answer a ${case%|*}
+done
+refuses 1 'clean text has 7 tokens and the corrupted one 8.* from token 4 on: clean "c" "a" "t" | corrupted "r" "a" "t" "s"' \
+    patch "$gpt2" -p 'the cat' --corrupted 'the rats' --answer a
+refuses 1 'the same 7 tokens' patch "$gpt2" -p 'the cat' --corrupted 'the cat' --answer a
+refuses 1 'kv head 2 does not exist: a layer has 2' patch "$llama" -p 'a tin' --corrupted 'a ton' --answer '#70' \
+    --path L0H3:L1H2.k
+refuses 2 'clean text' patch "$gpt2" --corrupted b --answer a
+refuses 2 '--corrupted' patch "$gpt2" -p b --answer a
+refuses 2 '--answer' patch "$gpt2" -p b --corrupted a
+refuses 2 '--answer is empty' patch "$gpt2" -p b --corrupted a --answer ''
+refuses 2 'leave out --layer' patch "$gpt2" -p b --corrupted a --answer c --path L0H0:final --layer 1
+refuses 2 'leave out -p' patch "$gpt2" -p b --pairs "$tmp/pairs"
+refuses 2 'leave out --answer' patch "$gpt2" --answer b --pairs "$tmp/pairs"
+refuses 1 'none: cannot open' patch "$gpt2" --pairs "$tmp/none"
+pairs() { # WHAT IS SAID, of these lines
+    printf '%b' "$2" >"$tmp/pairs"
+    refuses 1 "$1" patch "$gpt2" --pairs "$tmp/pairs" --what z
+}
+good='{"clean": "ab", "corrupted": "bb", "answer": "c", "wrong": "d"}\n'
+pairs 'pairs: holds no pairs' ''
+pairs 'holds no pairs' '\n \t\r\n'
+pairs 'pairs: line 2: no JSON: ' "$good{\"clean\": \n"
+pairs 'line 3: is no JSON object' "$good\n[1]\n"
+pairs 'line 2: there is no "answer"' "$good{\"clean\": \"a\", \"corrupted\": \"b\"}"
+pairs 'line 1: "clean" is no text' '{"clean": 1, "corrupted": "b", "answer": "c"}'
+pairs 'line 1: "wrong" is no text' '{"clean": "a", "corrupted": "b", "answer": "c", "wrong": []}'
+pairs 'line 1: "corrupted" is empty' '{"clean": "a", "corrupted": "", "answer": "c"}'
+pairs 'line 2: there is no "wrong"' "$good{\"clean\": \"ab\", \"corrupted\": \"bb\", \"answer\": \"c\"}"
+pairs 'none of the 1 pairs fits; line 1: ' '{"clean": "a", "corrupted": "bb", "answer": "c"}'
+printf '%b' "$good{\"clean\": \"abc\", \"corrupted\": \"bbc\", \"answer\": \"c\", \"wrong\": \"d\"}" >"$tmp/pairs"
+refuses 1 'line 2: 3 tokens, where the pairs before have 2' patch "$gpt2" --pairs "$tmp/pairs"
+has ends_well patch "$gpt2" --pairs "$tmp/pairs" --what v
+has out_has 'mean of 2 pairs'
 
 # Where dump writes.
 refuses 1 '-o' dump "$gpt2" -p Hello

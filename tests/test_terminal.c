@@ -452,6 +452,10 @@ static void test_reports(void) {
         {"neurons", model_name, "--neuron", "L0N0", "--corpus", "with\x1b]0;owned\x07"},
         {"ablate", A_TEXT, "--sweep", "heads", "--by", "mean", "--with", "with\x1b]0;owned\x07"},
         {"ablate", A_TEXT, "--heads", "L0H0", "--by", "resample", "--with", "with\x1b]0;owned\x07"},
+        {"patch", A_TEXT, "--corrupted",
+         "y\x1b\xc2\x9b"
+         "5m\xe2\x80\xae the\r\n[2J\xef\xbf\xbe\xf3\xa0\x81\x81",
+         "--answer", "\x1b", "--wrong", "\xe2\x80\xae"},
         {"compare", model_name, model_name, "-p", text},
         {"dump", A_TEXT, "-o", arrays},
         {"view", A_TEXT, "-n", "2", "-o", page},

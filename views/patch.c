@@ -135,8 +135,12 @@ static void end_name(char *name, size_t size, const PathEnd *end) {
 }
 
 static bool make_rows(PatchView *v, size_t n, Error *error) {
+    Arena *arena = &v->study->arena;
     v->n_rows = n;
-    v->rows = arena_new(&v->study->arena, n, sizeof *v->rows);
+    v->rows = arena_new(arena, n, sizeof *v->rows);
+    v->listed = arena_new(arena, at_most(v->top, n), sizeof *v->listed);
+    v->places = arena_new(arena, n, sizeof *v->places);
+    v->sizes = arena_new(arena, n, sizeof *v->sizes);
     return arena_ok(&v->study->arena, error, "%zu cells", n);
 }
 

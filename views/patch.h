@@ -35,7 +35,9 @@ typedef struct PatchView {
     int32_t *corrupted; /* [n_tokens] of a single pair, or NULL */
     size_t n_tokens;    /* of each text: of all, where there are positions */
 
-    PatchRow *rows; /* [n_rows] */
+    PatchRow *rows, *listed; /* [n_rows]; those that are listed */
+    size_t *places;          /* [n_rows] of these, scratch */
+    double *sizes;           /* [n_rows] likewise */
     size_t n_rows, n_done, n_same;
     size_t n_pairs, n_left_out, n_cut; /* n_cut: of n_pairs, with answers of several tokens */
     Error left_out;                    /* why the first was */

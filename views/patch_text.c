@@ -225,21 +225,19 @@ static void print_map(const Report *report, const PatchView *v) {
         print_styled(report, STYLE_DIM, "only heads that come to %.2f of the largest somewhere\n", least);
 }
 
-static void print_strongest(Report *report, PatchView *v) {
-    size_t n = at_most(v->top, v->n_rows);
-    Arena *arena = &v->study->arena;
-    size_t *places = arena_new(arena, v->n_rows, sizeof *places);
-    double *sizes = arena_new(arena, v->n_rows, sizeof *sizes);
-    PatchRow *rows = arena_new(arena, n, sizeof *rows);
-    if (!n || !places || !sizes || !rows) return;
+/* Those that were done, and changed something, the largest effects first. */
+static void print_strongest(Report *report, const PatchView *v) {
+    size_t n_listed = 0;
     for (size_t i = 0; i < v->n_rows; i++)
-        sizes[i] = v->rows[i].done && !v->rows[i].same ? v->rows[i].share : -1;
-    n = largest_of(sizes, v->n_rows, n, places);
-    size_t k = 0;
-    for (size_t i = 0; i < n; i++)
-        if (sizes[places[i]] >= 0) rows[k++] = v->rows[places[i]];
+        v->sizes[i] = v->rows[i].done && !v->rows[i].same ? v->rows[i].share : -1;
+    size_t n = largest_of(v->sizes, v->n_rows, at_most(v->top, v->n_rows), v->places);
+    while (n_listed < n && v->sizes[v->places[n_listed]] >= 0) {
+        v->listed[n_listed] = v->rows[v->places[n_listed]];
+        n_listed++;
+    }
+    if (n_listed == 0) return;
     putchar('\n');
-    table_show(report, &cells_table, left_out(v), rows, k, sizeof *rows);
+    table_show(report, &cells_table, left_out(v), v->listed, n_listed, sizeof *v->listed);
 }
 
 void patch_show(Report *report, PatchView *v) {

@@ -1,0 +1,204 @@
+/*
+ * The view patch on every family's small model, whose attention it computes on its own: against what `next` says. What each
+ * cell must be is test_study.c's, against PyTorch. And the metrics that patching and gradients share, against the
+ * definition of a derivative.
+ */
+#define _GNU_SOURCE
+#include "measures/effectsums.h"
+#include "measures/metric.h"
+#include "programs.h"
+#include "test.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+/* ---- Metrics ---- */
+
+enum { N = 5 };
+static const float logits[N] = {0.5f, -1, 2, 0.25f, 1}, reference[N] = {1, 0, -0.5f, 2, 0.125f};
+
+static Metric metric_of(MetricKind kind) {
+    return (Metric){kind, .answer = 2, .wrong = 3, .n_vocab = N, .reference = reference};
+}
+
+static void test_values(void) {
+    double sum = 0, other = 0, kl = 0;
+    for (int i = 0; i < N; i++) sum += exp((double)logits[i]), other += exp((double)reference[i]);
+    for (int i = 0; i < N; i++) {
+        double r = exp((double)reference[i]) / other;
+        kl += r * (log(r) - (double)logits[i] + log(sum));
+    }
+    const double values[] = {1.75, 2, 2 - log(sum), log(sum) - 2, kl};
+    for (int kind = 0; kind < N_METRIC_KINDS; kind++) {
+        Metric metric = metric_of((MetricKind)kind);
+        CHECK_NEAR(metric_value(&metric, logits), values[kind], 1e-6);
+    }
+    int32_t tokens[2];
+    Metric difference = metric_of(METRIC_LOGIT_DIFF), nll = metric_of(METRIC_NLL);
+    CHECK(metric_tokens(&difference, tokens) == 2 && tokens[0] == 2 && tokens[1] == 3, "its two tokens");
+    CHECK(metric_tokens(&nll, tokens) == 0, "all tokens");
+    CHECK_NEAR(metric_of_tokens(&difference, (double[]){2, 0.25}), 1.75, 0);
+}
+
+static void test_gradients(void) {
+    const float step = 1.0f / 64;
+    for (int kind = 0; kind < N_METRIC_KINDS; kind++) {
+        Metric metric = metric_of((MetricKind)kind);
+        float gradient[N];
+        memcpy(gradient, logits, sizeof logits);
+        metric_gradient(&metric, 3, gradient);
+        for (int i = 0; i < N; i++) {
+            float up[N], down[N];
+            memcpy(up, logits, sizeof logits);
+            memcpy(down, logits, sizeof logits);
+            up[i] += step, down[i] -= step;
+            double slope = (metric_value(&metric, up) - metric_value(&metric, down)) / (2 * (double)step);
+            CHECK(fabs(3 * slope - (double)gradient[i]) < 2e-4, "%s: %d: %g against %g", metric_names[kind],
+                  i, (double)gradient[i], 3 * slope);
+        }
+    }
+}
+
+static void test_text(void) {
+    float rows[2 * N];
+    const int32_t next[] = {2, 0};
+    memcpy(rows, logits, sizeof logits);
+    memcpy(rows + N, reference, sizeof reference);
+    Metric first = metric_of(METRIC_NLL), second = {METRIC_NLL, .answer = 0, .n_vocab = N};
+    CHECK_NEAR(metric_text_nll(rows, N, next, 2),
+               (metric_value(&first, rows) + metric_value(&second, rows + N)) / 2, 1e-12);
+    metric_text_nll_gradient(rows, N, next, 2);
+    double sum = 0;
+    for (int i = 0; i < 2 * N; i++) sum += (double)rows[i];
+    CHECK_NEAR(sum, 0, 1e-6);
+    CHECK(rows[2] < 0 && rows[N] < 0 && rows[0] > 0, "what follows is made likelier, all else less");
+}
+
+/* Two pairs: the ratio of the sums, and what its residuals, 0.25 and −0.25, make of its error. */
+static void test_effects(void) {
+    EffectSums sums = {0};
+    effect_add(&sums, 1, 2, 0);
+    CHECK_NEAR(effect_mean(&sums), 0.5, 0);
+    CHECK(isnan(effect_error(&sums)) && isnan(effect_metric_error(&sums)), "one pair has no error");
+    effect_add(&sums, 2, 4, 1);
+    CHECK_NEAR(effect_mean(&sums), 2.0 / 5, 1e-15);
+    CHECK_NEAR(effect_metric(&sums), 1.5, 0);
+    CHECK_NEAR(effect_metric_error(&sums), 0.5, 1e-15);
+    CHECK_NEAR(effect_error(&sums), sqrt((0.04 + 0.04) / 2) / 2.5, 1e-12);
+}
+
+/* ---- The view ---- */
+
+static Json *json_from(const char *view, const char *model, const char *const *words, size_t n_words) {
+    static const char letters[] = "tests/data/study/letters.gguf";
+    Command command = command_begin();
+    const char *first[] = {view, model, "-z", letters, "-t", "1", "--json"};
+    bool own = strstr(model, "gpt2-") || strstr(model, "llama-f32.") || strstr(model, "llama-f32-") ||
+               strstr(model, "llama-b") || strstr(model, "llama-f16") || strstr(model, "llama-q") ||
+               strstr(model, "llama-mixed");
+    for (size_t i = 0; i < 7; i++)
+        if (!own || (i != 2 && i != 3)) command_add(&command, first[i], strlen(first[i]));
+    for (size_t i = 0; i < n_words; i++) command_add(&command, words[i], strlen(words[i]));
+    size_t n;
+    Error error = {{0}};
+    char *text = output_of(command, &n);
+    Json *json = json_take(text, n, &error);
+    CHECK(json, "%s %s: %s", view, model, error.message);
+    return json;
+}
+
+static double number_at(const Json *json, const char *path) {
+    const Json *value = json_at(json, path);
+    return value && value->kind == JSON_NUMBER ? value->number : NAN;
+}
+
+/*
+ * The metric of the clean text is the logit that `next` has. The stream that enters layer 0 is all that tells one text from
+ * the other: where they differ in one token, it brings back all of the answer.
+ */
+static void check_model(const char *model) {
+    const char *const patch[] = {"-p", "the tin",  "--corrupted", "the ton", "--answer",
+                                 "#9", "--metric", "logit",       "--layer", "0"};
+    const char *const next[] = {"-p", "the tin", "--token", "#9", "--top", "0"};
+    Json *patched = json_from("patch", model, patch, 10), *expected = json_from("next", model, next, 6);
+    double clean = number_at(patched, "clean_nats"), logit = number_at(expected, "named.0.logit"), most = 0;
+    const Json *cells = json_get(patched, "cells");
+    CHECK(fabs(clean - logit) <= 2e-3 * fmax(1, fabs(logit)), "%s: %.9g, expected %.9g", model, clean, logit);
+    for (size_t i = 0; cells && i < cells->n; i++) {
+        double effect = number_at(&cells->items[i], "effect");
+        bool same = json_get(&cells->items[i], "same")->boolean;
+        CHECK(!same || effect == 0, "%s: an effect of %g where nothing changes", model, effect);
+        if (!same) most = effect;
+    }
+    CHECK(fabs(most - 1) < 1e-2, "%s: an effect of %.9g of all that differs", model, most);
+    json_free(patched);
+    json_free(expected);
+}
+
+static void test_families(void) {
+    glob_t found;
+    if (glob("tests/data/reference/*.gguf", 0, NULL, &found) != 0) exit(1);
+    size_t n = 0;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        if (!strstr(found.gl_pathv[i], ".expected.")) check_model(found.gl_pathv[i]), n++;
+    CHECK(n > 60, "%zu models", n);
+    globfree(&found);
+}
+
+/* Ctrl-C once a long sweep has been announced: what is done is printed, and the signal ends the program. */
+static void test_interrupt(void) {
+    enum { WORDS = 250 };
+    static char texts[2][4 * WORDS + 8];
+    for (int i = 0; i < 2; i++) {
+        snprintf(texts[i], sizeof texts[i], i ? "The" : "An");
+        for (int k = 0; k < WORDS; k++) strcat(texts[i], " the");
+    }
+    const char *program = getenv("STUDY") ? getenv("STUDY") : "./study";
+    char out[300], err[300];
+    snprintf(out, sizeof out, "%s", scratch_path("out"));
+    snprintf(err, sizeof err, "%s", scratch_path("err"));
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGINT, SIG_DFL);
+        if (dup2(open(out, O_WRONLY | O_CREAT, 0600), 1) < 0 ||
+            dup2(open(err, O_WRONLY | O_CREAT, 0600), 2) < 0)
+            _exit(126);
+        execl(program, program, "patch", "weights/model.gguf", "-p", texts[0], "--corrupted", texts[1],
+              "--answer", " the", "--what", "head-pos", "-t", "1", (char *)NULL);
+        _exit(127);
+    }
+    size_t n = 0;
+    bool told = false;
+    int status = 0;
+    for (int tries = 0; tries < 600 && !told && waitpid(child, &status, WNOHANG) == 0; tries++) {
+        usleep(100000);
+        char *said = access(err, F_OK) == 0 ? read_whole(err, &n) : NULL;
+        told = said && strstr(said, "prints what is done");
+        free(said);
+    }
+    CHECK(told, "no note of the time that it takes");
+    if (told) usleep(300000);
+    kill(child, SIGINT);
+    waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "status %d", status);
+    char *printed = read_whole(out, &n);
+    CHECK(printed && strstr(printed, "Ended early: ") && strstr(printed, "?: not done"), "%.300s", printed);
+    free(printed);
+    unlink(out);
+    unlink(err);
+}
+
+int main(void) {
+    if (!scratch_begin()) return 1;
+    RUN(test_values);
+    RUN(test_gradients);
+    RUN(test_text);
+    RUN(test_effects);
+    RUN(test_families);
+    RUN(test_interrupt);
+    scratch_end();
+    return test_end();
+}
