@@ -14,7 +14,6 @@ narrow() { ! LC_ALL=C.UTF-8 grep -q "^.\{$(($1 + 1))\}" "$tmp/out"; } # no line 
 printf 'The Eiffel tower stands' >"$tmp/prompt"
 printf 'What in Paris is tall?!' >"$tmp/other"
 printf 'a tower\r\n\nthe tower\ntower of six\ntall tower!\nno tower\nthis tower' >"$tmp/towers"
-corrupted=The_Eiffel_tower_stinks # no words of a shell: as many tokens as the prompt
 each_command() { # FUNCTION: calls it with the arguments of every command
     for model in "$gpt2" "$llama"; do
         for arguments in "next $model" "score $model" "score $model -c 8 --words" \
@@ -34,6 +33,10 @@ each_command() { # FUNCTION: calls it with the arguments of every command
         "$1" heads "$model" --repeat 9 --batch 2
         "$1" neurons "$model" --neuron L0N9 --corpus "$data/../study/long.txt" -c 24
         "$1" patch "$model" --pairs tests/data/study/pairs.jsonl --what head-pos --layer 1
+        "$1" patch "$model" --pairs tests/data/study/pairs.jsonl --what pattern
+        for rest in '--wrong #101' '--noising --what head-pos --layer 1 --top 3' '--path L0H1:L1H0.v,L0MLP:final'; do
+            "$1" patch "$model" -p 'the cat' --corrupted 'the rat' --answer '#104' $rest
+        done
         "$1" selfcheck "$model"
         "$1" shape "$model"
     done

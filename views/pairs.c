@@ -191,7 +191,7 @@ static void append_tokens(const Pairs *pairs, const Tokens *tokens, size_t from,
     }
     size_t n = strlen(text);
     snprintf(text + n, size - n, "%s",
-             tokens->n > from + SHOWN ? " …"
+             tokens->n > from + SHOWN ? " ..."
              : tokens->n <= from      ? " (its end)"
                                       : "");
 }

@@ -124,8 +124,12 @@ static void print_metric(Report *report, const PatchView *v) {
     }
     printf("clean %+.4f, corrupted %+.4f\n", unit * effect_metric(&v->clean),
            unit * effect_metric(&v->corrupted_sums));
-    print_styled(report, STYLE_DIM, "effect: (metric - corrupted) / (clean - corrupted)%s\n",
-                 v->pair.file ? ", of the means; \xc2\xb1: its standard error" : "");
+    print_styled(report, STYLE_DIM, "effect: (metric - corrupted) / (clean - corrupted)%s%s%s\n",
+                 v->pair.file ? ", of the means; " : "",
+                 !v->pair.file   ? ""
+                 : report->ascii ? "+-"
+                                 : "\xc2\xb1",
+                 v->pair.file ? ": standard error" : "");
 }
 
 static void print_notes(Report *report, const PatchView *v) {
@@ -140,8 +144,8 @@ static void print_notes(Report *report, const PatchView *v) {
         printf("%zu pair%s an answer of several tokens: the first of them is taken\n", v->n_cut,
                v->n_cut == 1 ? " has" : "s have");
     if (v->n_left_out) {
-        printf("%zu pair%s left out; %s: ", v->n_left_out, v->n_left_out == 1 ? "" : "s",
-               v->n_left_out == 1 ? "it does not fit" : "the first");
+        printf("%zu pair%s left out; %s\n", v->n_left_out, v->n_left_out == 1 ? "" : "s",
+               v->n_left_out == 1 ? "it does not fit:" : "the first:");
         print_wrapped(report, v->left_out.message, strlen(v->left_out.message));
         putchar('\n');
     }

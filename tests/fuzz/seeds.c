@@ -307,6 +307,31 @@ static void write_model_seeds(void) {
     }
 }
 
+/* Pairs of texts, a line of JSON each, and one of the command line. */
+static void write_pair_seeds(void) {
+    static const char *const lines[] = {
+        "study patch a --pairs b --what z",
+        "study patch a --pairs b --what resid --noising --json",
+        "study patch a --pairs b --path L0H0:final,L0H1:L0MLP --metric logit",
+        "study patch a -p ab~a --corrupted ba~a --answer #5 --wrong #4 --what head-pos --layer 0 --top 3",
+        "study patch a -p abcab --corrupted bacab --answer #6 --what pattern --json",
+        "study patch a -p abcab --corrupted abcaa --answer #6 --what k --ascii --kv f16",
+        "study patch a -p abc --corrupted abab --answer a --wrong b",
+    };
+    static const char *const files[] = {
+        "{\"clean\": \"ab\", \"corrupted\": \"ba\", \"answer\": \"a\", \"wrong\": \"b\"}\n",
+        "{\"clean\": \"ab\", \"corrupted\": \"bb\", \"answer\": \"ab\", \"wrong\": \"b\", \"split\": [1]}\n\n"
+        "{\"clean\": \"aab\", \"corrupted\": \"bab\", \"answer\": \"\\u0061\", \"wrong\": \"bb\"}",
+        "{\"clean\": \"ab\", \"corrupted\": \"a\", \"answer\": \"a\", \"wrong\": null}\r\n[{}]\n",
+    };
+    for (size_t i = 0; i < 2 * COUNT(lines); i++) {
+        const unsigned char model[] = {'0' + i % 2, (unsigned char)kinds[i / 2 % N_KINDS]};
+        const char *pairs = files[i % COUNT(files)];
+        const Part parts[] = {{'A', model, 2}, {'b', (const unsigned char *)pairs, strlen(pairs)}};
+        write_seed(lines[i / 2], parts, strstr(lines[i / 2], " b ") ? 2 : 1);
+    }
+}
+
 static void write_template_seeds(void) {
     static const char *const templates[] = {
         "{%- for m in messages %}{{ '<' + m.role + '>' + m.content|trim + '\n' }}{% endfor %}{{ 'a' if "
@@ -775,6 +800,7 @@ static void write_request_seeds(void) {
 void write_seeds(const char *folder) {
     seed_folder = folder;
     write_model_seeds();
+    write_pair_seeds();
     write_template_seeds();
     write_key_seeds();
     write_llama2c_seeds();
