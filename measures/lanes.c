@@ -43,7 +43,8 @@ static bool wants_for_itself(const Lanes *lanes, ProbeSite site, size_t layer) {
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     const Lanes *lanes = user;
     if (wants_for_itself(lanes, site, layer)) return true;
-    if (site == PROBE_SCORES || site == PROBE_LOGITS || (site == PROBE_PATTERN && lanes->apart)) return false;
+    bool by_position = site == PROBE_PATTERN || site == PROBE_ROT_Q || site == PROBE_ROT_K;
+    if (site == PROBE_SCORES || site == PROBE_LOGITS || (by_position && lanes->apart)) return false;
     return lanes->probe.wants(lanes->probe.user, site, layer, head);
 }
 

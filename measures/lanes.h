@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* As Probe, of each lane: positions are those of the text. PROBE_SCORES and PROBE_LOGITS are never seen. */
+/* As Probe, of each lane: positions are those of the text. PROBE_SCORES, PROBE_LOGITS, and rot_q and rot_k are never seen. */
 typedef struct LaneProbe {
     void *user;
     bool (*wants)(void *user, ProbeSite site, size_t layer, size_t head);

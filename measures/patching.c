@@ -7,13 +7,13 @@
 
 enum { MAX_RECORDED_MIB = 512 /* of both runs */ };
 
-const char *const patch_names[N_PATCH_WHATS] = {"resid_pre", "attn_out", "mlp_out", "z",       "q",
-                                                "k",         "v",        "pattern", "head-pos"};
+const char *const patch_names[N_PATCH_WHATS] = {"resid_pre", "attn_out", "mlp_out", "z",        "q",
+                                                "k",         "v",        "pattern", "head-pos", "neurons"};
 
 ProbeSite patch_site(PatchWhat what) {
-    static const ProbeSite sites[N_PATCH_WHATS] = {PROBE_RESID_PRE, PROBE_ATTN_OUT, PROBE_MLP_OUT,
-                                                   PROBE_Z,         PROBE_Q,        PROBE_K,
-                                                   PROBE_V,         PROBE_PATTERN,  PROBE_Z};
+    static const ProbeSite sites[N_PATCH_WHATS] = {
+        PROBE_RESID_PRE, PROBE_ATTN_OUT, PROBE_MLP_OUT, PROBE_Z, PROBE_Q,
+        PROBE_K,         PROBE_V,        PROBE_PATTERN, PROBE_Z, PROBE_MLP_POST};
     return sites[what];
 }
 
@@ -25,11 +25,13 @@ static const Config *config_of(const Patching *patching) { return model_config(p
 static size_t heads_of(const Patching *patching) {
     const Config *config = config_of(patching);
     bool is_kv = patching->what == PATCH_K || patching->what == PATCH_V;
+    if (patching->what == PATCH_NEURONS) return config->d_ff;
     return !patch_has_heads(patching->what) ? 1 : is_kv ? config->n_head_kv : config->n_head;
 }
 
 static size_t block_of(const Patching *patching) {
     const Config *config = config_of(patching);
+    if (patching->what == PATCH_NEURONS) return 1;
     return !patch_has_heads(patching->what)  ? config->d_model
            : patching->what == PATCH_PATTERN ? patching->n
                                              : config->d_head;
@@ -47,15 +49,22 @@ static void record(const Patching *patching, const Activation *seen) {
                seen->data + i * seen->stride, seen->n_cols * sizeof *seen->data);
 }
 
+/* Whether a cell's numbers are among those of a visit; those of all neurons come together. */
+static bool reaches(const Patching *patching, const PatchCell *cell, size_t layer, size_t head) {
+    bool any = cell->head == SIZE_MAX || patching->what == PATCH_NEURONS;
+    return cell->layer == layer && (any || cell->head == head);
+}
+
 /* Puts the source's rows where those of a cell stand. */
 static void put(const Patching *patching, const PatchCell *cell, const Activation *seen) {
-    if (cell->layer != seen->layer || (cell->head != SIZE_MAX && cell->head != seen->head)) return;
+    bool neuron = patching->what == PATCH_NEURONS;
+    size_t begin = neuron ? cell->head : 0, n = neuron ? 1 : seen->n_cols;
+    if (!reaches(patching, cell, seen->layer, seen->head)) return;
     for (size_t i = 0; i < seen->n_rows; i++) {
         size_t position = seen->position + i;
+        const float *row = row_of(patching, &patching->source, seen->layer, position, seen->head);
         if (cell->position == SIZE_MAX || cell->position == position)
-            memcpy(seen->data + i * seen->stride,
-                   row_of(patching, &patching->source, seen->layer, position, seen->head),
-                   seen->n_cols * sizeof *seen->data);
+            memcpy(seen->data + i * seen->stride + begin, row + begin, n * sizeof *row);
     }
 }
 
@@ -63,10 +72,8 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     const Patching *patching = user;
     if (site != patch_site(patching->what)) return false;
     if (patching->under_way) return true;
-    for (size_t i = 0; i < patching->n_batch; i++) {
-        const PatchCell *cell = patching->batch[i];
-        if (cell->layer == layer && (cell->head == SIZE_MAX || cell->head == head)) return true;
-    }
+    for (size_t i = 0; i < patching->n_batch; i++)
+        if (reaches(patching, patching->batch[i], layer, head)) return true;
     return false;
 }
 
@@ -133,7 +140,9 @@ static void add_cell(Patching *patching, size_t layer, size_t head, size_t posit
 
 static bool is_wanted(const Patching *patching, size_t layer) {
     if (patching->layer != SIZE_MAX && layer != patching->layer) return false;
-    return !patch_has_heads(patching->what) || layer_has_heads(patching->subject->model, layer);
+    const Model *model = patching->subject->model;
+    if (patching->what == PATCH_NEURONS) return model_weights(model)->layers[layer].experts.n_expert == 0;
+    return !patch_has_heads(patching->what) || layer_has_heads(model, layer);
 }
 
 static bool list_cells(Patching *patching, Error *error) {

@@ -25,6 +25,7 @@ typedef enum PatchWhat {
     PATCH_V,
     PATCH_PATTERN,
     PATCH_HEAD_POS, /* z by head and position */
+    PATCH_NEURONS,  /* mlp_post by neuron, which stands for the head, all positions at once */
     N_PATCH_WHATS
 } PatchWhat;
 
@@ -41,7 +42,7 @@ typedef struct Recording {
 } Recording;
 
 typedef struct PatchCell {
-    size_t layer, head, position; /* SIZE_MAX: of no head, of all positions */
+    size_t layer, head, position; /* head: or neuron; SIZE_MAX: of none, of all positions */
     size_t first;                 /* position from which the two runs differ there; n: nowhere */
     double value;                 /* the metric; NaN before it is done */
     bool done;

@@ -138,6 +138,7 @@ static const struct {
     {"ablate", GPT2 "-p 'the mole' --sweep heads"},
     {"patch", GPT2 "-p 'the mole' --corrupted 'one mole' --answer a --wrong e --top 100 --what attn_out"},
     {"patch", GPT2 "-p 'the mole' --corrupted 'the male' --answer a --what z"},
+    {"patch", GPT2 "-p 'the mole' --corrupted 'the male' --answer a --what neurons --layer 1 --top 500"},
     {"patch", GPT2 "--pairs tests/data/study/pairs.jsonl --what q"},
     {"patch", GPT2 "--pairs tests/data/study/pairs.jsonl --path L0H0:L1H1.q,L0H1:final"},
     {"experts", GPT_OSS "-p 'the'", "*"},
@@ -320,10 +321,10 @@ static size_t check_rows(const char *what, const char *not_shown, const Json *js
 
 /* Numbers of explanations, which no object holds. */
 static bool is_explained(const char *line) {
-    static const char *const explanations[] = {"(both over the ",      "load: how many", "label ",
-                                               "they must be as many", "tl_...  ",       "cells: ",
-                                               "attn a tile of 64",    "keys by 64",     "with these",
-                                               "A causal model",       "if all looked"};
+    static const char *const explanations[] = {
+        "(both over the ", "load: how many",    "label ",     "they must be as many", "tl_...  ",
+        "cells: ",         "attn a tile of 64", "keys by 64", "with these",           "A causal model",
+        "if all looked"};
     for (size_t i = 0; i < sizeof explanations / sizeof *explanations; i++)
         if (strstr(line, explanations[i])) return true;
     return false;

@@ -16,8 +16,8 @@
 enum { MAX_PATHS = 256 };
 static const double TOLD_MS = 5000; /* work that takes longer is announced */
 
-static const char *const what_names[] = {"resid", "resid_pre", "attn_out", "mlp_out", "z",
-                                         "q",     "k",         "v",        "pattern", "head-pos"};
+static const char *const what_names[] = {"resid", "resid_pre", "attn_out", "mlp_out",  "z",      "q",
+                                         "k",     "v",         "pattern",  "head-pos", "neurons"};
 static const size_t N_WHAT_NAMES = sizeof what_names / sizeof *what_names;
 
 /* The end of an edge: "L3H4", "L5H2.q", "L5MLP", "final". Moves *at behind it. */
@@ -76,6 +76,14 @@ static bool parse_paths(PatchView *v, Error *error) {
     }
 }
 
+/* A layer's neurons are so many that one must be named. */
+static bool check_neurons(const PatchView *v, Error *error) {
+    if (v->layer == NOT_GIVEN)
+        return error_set(error, "--what neurons takes those of one layer: name it with --layer");
+    return model_weights(v->study->model)->layers[v->layer].experts.n_expert == 0 ||
+           error_set(error, "layer %zu has experts: their hidden numbers are not patched", v->layer);
+}
+
 static bool read_options(PatchView *v, Error *error) {
     size_t what, metric;
     if (!parse_choice("--what", v->what_name, what_names, N_WHAT_NAMES, &what, error) ||
@@ -86,6 +94,7 @@ static bool read_options(PatchView *v, Error *error) {
     v->has_metric = v->metric_name;
     v->metric = (Metric){.kind = (MetricKind)metric, .n_vocab = model_config(v->study->model)->n_vocab};
     if (v->path_list) return parse_paths(v, error);
+    if (v->what == PATCH_NEURONS) return check_neurons(v, error);
     return !patch_has_heads(v->what) || study_check_heads(v->study, v->layer, error);
 }
 
@@ -167,7 +176,9 @@ static bool run_paths(PatchView *v, const Pair *pair, Arena *arena, Error *error
 
 static void name_row(const PatchView *v, const Pair *pair, const PatchCell *cell, PatchRow *row) {
     row->layer = cell->layer, row->head = cell->head, row->position = cell->position;
-    if (patch_has_heads(v->what))
+    if (v->what == PATCH_NEURONS)
+        snprintf(row->name, sizeof row->name, "L%zuN%zu", cell->layer, cell->head);
+    else if (patch_has_heads(v->what))
         head_name(row->name, cell->layer, cell->head);
     else
         snprintf(row->name, sizeof row->name, "L%zu", cell->layer);
@@ -320,6 +331,7 @@ const View view_patch = {
         "  --what resid|attn_out|mlp_out   by layer and position (resid: what enters the layer)\n"
         "  --what z|q|k|v|pattern   by head, at all positions (k, v: by kv head)\n"
         "  --what head-pos  z by head and position     --layer N   of one layer\n"
+        "  --what neurons   the MLP's hidden numbers in layer N, each at all positions\n"
         "  --path LIST     edges: L3H4:L5H2.q, L3H4:L5MLP, L5H1:final; the reader alone sees the change\n"
         "  --noising       a corrupted activation into the clean run\n"
         "  --metric logit_diff|logit|logprob   of the answer (logit_diff with --wrong, else logprob)\n"

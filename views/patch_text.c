@@ -7,7 +7,10 @@
 enum { MAP_ROWS = 48 /* of heads by position, at most */, LABEL_WIDTH = 9 };
 
 static bool has_positions(const PatchView *v) { return !v->path_list && patch_has_positions(v->what); }
-static bool has_heads(const PatchView *v) { return !v->path_list && patch_has_heads(v->what); }
+static bool has_neurons(const PatchView *v) { return !v->path_list && v->what == PATCH_NEURONS; }
+static bool has_heads(const PatchView *v) {
+    return !v->path_list && patch_has_heads(v->what) && !has_neurons(v);
+}
 static bool in_bits(const PatchView *v) { return v->metric.kind == METRIC_LOGPROB; }
 
 static void finish_rows(PatchView *v) {
@@ -32,6 +35,7 @@ static const Column columns[] = {
     {NULL, "cell", CELL_NAME, ROW(name), -LABEL_WIDTH},
     {"layer", NULL, CELL_SIZE, ROW(layer)},
     {"head", NULL, CELL_SIZE, ROW(head)},
+    {"neuron", NULL, CELL_SIZE, ROW(head)},
     {"position", "pos", CELL_SIZE, ROW(position), 4},
     {NULL, "clean", CELL_TOKEN, ROW(clean_token), 15, 13},
     {NULL, "corrupted", CELL_TOKEN, ROW(corrupted_token), 14, 13},
@@ -48,20 +52,22 @@ static const Column columns[] = {
 };
 enum {
     COL_PATH = 1 << 0,
-    COL_CELL = 7 << 1, /* and layer, head */
+    COL_CELL = 15 << 1, /* and layer, head, neuron */
     COL_HEAD = 1 << 3,
-    COL_POSITION = 1 << 4,
-    COL_TOKENS = 3 << 5,
-    COL_ERRORS = 1 << 8 | 1 << 12 | 3 << 13,
-    COL_LOGITS = 1 << 10 | 1 << 13,
-    COL_BITS = 1 << 11 | 1 << 14,
+    COL_NEURON = 1 << 4,
+    COL_POSITION = 1 << 5,
+    COL_TOKENS = 3 << 6,
+    COL_ERRORS = 1 << 9 | 1 << 13 | 3 << 14,
+    COL_LOGITS = 1 << 11 | 1 << 14,
+    COL_BITS = 1 << 12 | 1 << 15,
 };
 static const Table cells_table = TABLE("cells", columns), paths_table = TABLE("paths", columns);
 
 static Columns left_out(const PatchView *v) {
     return (v->path_list ? COL_CELL : COL_PATH) | (has_heads(v) ? 0 : COL_HEAD) |
-           (has_positions(v) ? 0 : COL_POSITION) | (has_positions(v) && !v->pair.file ? 0 : COL_TOKENS) |
-           (v->pair.file ? 0 : COL_ERRORS) | (in_bits(v) ? COL_LOGITS : COL_BITS);
+           (has_neurons(v) ? 0 : COL_NEURON) | (has_positions(v) ? 0 : COL_POSITION) |
+           (has_positions(v) && !v->pair.file ? 0 : COL_TOKENS) | (v->pair.file ? 0 : COL_ERRORS) |
+           (in_bits(v) ? COL_LOGITS : COL_BITS);
 }
 
 static void json_ids(Report *report, const char *key, const int32_t *ids, size_t n) {
@@ -205,6 +211,15 @@ static void print_label(const PatchView *v, const PatchRow *row) {
     printf("%-*s", LABEL_WIDTH, v->what == PATCH_HEAD_POS ? row->name : name);
 }
 
+static void print_legend(const Report *report, const PatchView *v) {
+    double most = 0;
+    for (size_t i = 0; i < v->n_rows; i++)
+        if (fabs(v->rows[i].effect) > most) most = fabs(v->rows[i].effect);
+    print_styled(report, STYLE_DIM,
+                 "shade: effect, up to %.4f; <: below 0; .: the same bits in both runs%s\n", most,
+                 v->partial && !v->pair.file ? "; ?: not done" : "");
+}
+
 /* Lines are layers, or heads; columns positions, or heads: as many as the window is wide at a time. */
 static void print_map(const Report *report, const PatchView *v) {
     const Config *config = model_config(v->study->model);
@@ -227,6 +242,7 @@ static void print_map(const Report *report, const PatchView *v) {
     }
     if (least > 0)
         print_styled(report, STYLE_DIM, "only heads that come to %.2f of the largest somewhere\n", least);
+    print_legend(report, v);
 }
 
 /* Those that were done, and changed something, the largest effects first. */
@@ -256,13 +272,7 @@ void patch_show(Report *report, PatchView *v) {
         table_show(report, &paths_table, left_out(v), v->rows, v->n_rows, sizeof *v->rows);
     } else {
         print_texts(report, v);
-        print_map(report, v);
-        double most = 0;
-        for (size_t i = 0; i < v->n_rows; i++)
-            if (fabs(v->rows[i].effect) > most) most = fabs(v->rows[i].effect);
-        print_styled(report, STYLE_DIM,
-                     "shade: effect, up to %.4f; <: below 0; .: the same bits in both runs%s\n", most,
-                     v->partial && !v->pair.file ? "; ?: not done" : "");
+        if (!has_neurons(v)) print_map(report, v);
         print_strongest(report, v);
     }
     print_notes(report, v);

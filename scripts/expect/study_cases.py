@@ -142,6 +142,7 @@ CASES = {
     "patch-gpt2-k": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --what k --noising",
     "patch-gpt2-pattern": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --what pattern",
     "patch-gpt2-head-pos": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --what head-pos",
+    "patch-gpt2-neurons": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --what neurons --layer 1",
     "patch-gpt2-path": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --path "
                        "L0H1:L1H0.q,L0H1:L1H0.k,L0H0:L1H1.v,L0H1:L0MLP,L0MLP:L1MLP,L0MLP:L1H1.v,L1H0:final,L0MLP:final",
     "patch-gpt2-pairs": "patch gpt2-f32 --pairs pairs.jsonl --what z",
@@ -155,11 +156,15 @@ CASES = {
                            "--what pattern",
     "patch-llama-head-pos": "patch llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --wrong '#185' "
                             "--what head-pos --layer 0 --noising",
+    "patch-llama-neurons": "patch llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --wrong '#185' "
+                           "--what neurons --layer 1",
     "patch-llama-path": "patch llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --wrong '#185' --path "
                         "L0H3:L1H2.q,L0H3:L1H1.k,L0H3:L1H0.v,L0H2:L0MLP,L0MLP:final --noising",
     "patch-gptneox": "patch gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#11' --what attn_out",
     "patch-gptneox-mlp": "patch gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#11' --what mlp_out",
     "patch-gptneox-z": "patch gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --what z --noising",
+    "patch-gptneox-neurons": "patch gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#11' "
+                             "--what neurons --layer 0 --noising",
     "patch-gptneox-path": "patch gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#11' --path "
                           "L0H0:L1H1.k,L0H1:L1MLP,L0MLP:L1MLP,L1H0:final",
     "patch-gemma2": "patch gemma2 -p 'the tin man' --corrupted 'the ton moo' --answer '#18' --wrong '#23' --what head-pos",

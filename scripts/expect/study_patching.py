@@ -37,7 +37,11 @@ def cells_of(options, pair):
     """(cell, what its hook puts where): all layers, then heads, then positions."""
     run, c = pair.base, pair.base.config
     what = options.what or "resid_pre"
-    site = {"resid": "resid_pre", "head-pos": "z"}.get(what, what)
+    site = {"resid": "resid_pre", "head-pos": "z", "neurons": "mlp_post"}.get(what, what)
+    if what == "neurons":
+        for neuron in range(run.site(site, options.layer).shape[1]):
+            yield {"layer": options.layer, "neuron": neuron}, site, options.layer, neuron, None
+        return
     with_heads = site not in ("resid_pre", "attn_out", "mlp_out")
     positions = range(len(run.ids)) if not with_heads or what == "head-pos" else [None]
     for layer in range(c.n_layer):
@@ -56,7 +60,7 @@ def patched(pair, site, layer, head, position):
             return x
         x, source = x.clone(), pair.source.site(site, layer)
         rows = slice(None) if position is None else position
-        at = rows if head is None else (head, rows)
+        at = rows if head is None else (rows, head) if site == "mlp_post" else (head, rows)
         x[at] = source[at]
         return x
     return pair.metric(pair.run(edit))
