@@ -4,6 +4,7 @@
  */
 #include "attn.h"
 #include "cli/chat.h"
+#include "cli/directions.h"
 #include "cli/info.h"
 #include "cli/input.h"
 #include "cli/llamacpp.h"
@@ -50,6 +51,7 @@ static const char help[] =
     "\n"
     "      --tokens           print the prompt's token ids and end (-v: id and piece, a line each)\n"
     "      --logits FILE.npy  write the logits of every prompt position, float32 [n_tokens][n_vocab]\n"
+    "      --steer FILE[:X]   add a control vector, X times (study steer makes some)\n"
     "      --json             print one object: text, tokens, logprobs (nats), timings\n"
     "      --info             print what the checkpoint holds and end\n"
     "      --samplers LIST    steps and their order (penalties;top_k;top_p;min_p;temperature)\n"
@@ -63,7 +65,8 @@ static const char help[] =
     "  ./run qwen3.gguf --chat -sys \"Answer in one sentence.\"\n";
 
 typedef struct Settings {
-    const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits, *system, *template, *colour_name;
+    const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits, *system, *template, *colour_name,
+        *steer;
     DType kv_dtype;
     int64_t n_predict, n_threads, n_ctx, seed;
     GeneratorOptions generator;
@@ -103,6 +106,7 @@ static const Option known_options[] = {
     {"--no-echo", NULL, OPTION_OFF, AT(echo)},
     {"--tokens", NULL, OPTION_ON, AT(tokens)},
     {"--logits", NULL, OPTION_TEXT, AT(logits)},
+    {"--steer", NULL, OPTION_ONCE, AT(steer)},
     {"--json", NULL, OPTION_ON, AT(json)},
     {"--info", NULL, OPTION_ON, AT(info)},
     {"--interactive", "-i", OPTION_ON, AT(interactive)},
@@ -127,11 +131,8 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
     if (argc == 1 && !isatty(STDIN_FILENO))
         return error_set(error, "no model is named: ./run MODEL -p PROMPT (see ./run --help)");
     if (s->prompt && s->prompt_file) return error_set(error, "-p and -f both give a prompt; choose one");
-    if (!parse_kv(s->kv, &s->kv_dtype, error)) return false;
-    static const char *const colours[] = {"auto", "on", "off"}; /* as in Colour */
-    size_t colour;
-    if (!parse_choice("--color", s->colour_name, colours, 3, &colour, error)) return false;
-    s->colour = (Colour)colour;
+    if (!parse_kv(s->kv, &s->kv_dtype, error) || !parse_colour(s->colour_name, &s->colour, error))
+        return false;
     if (s->interactive && s->json)
         return error_set(error, "--json prints one object a run; it does not go with -i");
     bool only_tells = s->info || s->tokens; /* and generates nothing */
@@ -164,6 +165,7 @@ typedef struct Run {
     Checkpoint *vocabulary; /* of -z, or NULL */
     Tokenizer *tokenizer;
     Threads *threads;
+    Steer *steer; /* of --steer, or NULL */
     Session *session;
     Generator *generator;
     SamplingFields sampling; /* what holds, where anything is drawn */
@@ -189,7 +191,8 @@ static bool open_model(Run *run, Error *error) {
 /* The files that no output may replace. */
 static Inputs inputs_of(const Run *run) {
     const Settings *s = run->settings;
-    return (Inputs){model_checkpoint(run->model), run->vocabulary, s->prompt_file, s->template};
+    return (Inputs){model_checkpoint(run->model), run->vocabulary, s->prompt_file, s->template,
+                    steer_file(run->steer)};
 }
 
 static bool stop_run(void *user) {
@@ -203,10 +206,11 @@ static bool open_generator(Run *run, Error *error) {
     const char *name = getenv("ATTN_KERNEL");
     bool any = (!name || !*name) && !s->logits; /* logits are written to be compared */
     const Kernels *kernels = any ? kernels_fastest() : kernels_pick(name, error);
-    if (!kernels) return false;
+    if (!kernels || !steer_open(&run->steer, s->steer, run->model, error)) return false;
     SessionOptions session = {.n_ctx = (size_t)s->n_ctx,
                               .kv_dtype = s->kv_dtype,
                               .compute = {.kernels = kernels, .threads = run->threads},
+                              .probe = steer_probe(run->steer),
                               .stop = stop_run};
     run->session = session_new(run->model, &session, error);
     if (!run->session) return false;
@@ -229,6 +233,7 @@ static bool open_generator(Run *run, Error *error) {
 static void close_run(Run *run) {
     generator_free(run->generator);
     session_free(run->session);
+    steer_free(run->steer);
     threads_free(run->threads);
     tokenizer_free(run->tokenizer);
     checkpoint_close(run->vocabulary);
@@ -242,15 +247,11 @@ static bool read_prompt(const Run *run, Tokens *tokens, Error *error) {
     TextBuffer text = {0};
     const char *bytes = s->prompt;
     size_t n = bytes ? strlen(bytes) : 0;
-    if (!bytes && (s->prompt_file || (!isatty(STDIN_FILENO) && !s->interactive))) {
-        if (!read_prompt_text(s->prompt_file, &text, error)) {
-            free(text.data);
-            return false;
-        }
-        bytes = text.data, n = text.n;
-    }
+    bool reads = !bytes && (s->prompt_file || (!isatty(STDIN_FILENO) && !s->interactive));
+    bool ok = !reads || read_prompt_text(s->prompt_file, &text, error);
+    if (reads) bytes = text.data, n = text.n;
     unsigned flags = ENCODE_ENDS | (s->generator.special ? ENCODE_SPECIAL : 0);
-    bool ok = tokenizer_encode(run->tokenizer, bytes ? bytes : "", n, flags, tokens, error);
+    ok = ok && tokenizer_encode(run->tokenizer, bytes ? bytes : "", n, flags, tokens, error);
     free(text.data);
     return ok;
 }

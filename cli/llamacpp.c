@@ -12,6 +12,7 @@ static const ForeignOption table[] = {
     {{"-cnv", "--conversation"}, "--chat"},
     {{"-sp"}, "--special"},
     {{"--context-shift"}, "--shift"},
+    {{"--control-vector", "--control-vector-scaled"}, "--steer"},
     {{"--display-prompt"}, "--echo"},
     {{"--no-display-prompt"}, "--no-echo"},
 

@@ -29,4 +29,17 @@ bool npy_finish(NpyWriter *writer, Error *error);
 /* Gives the file up and removes it. Accepts NULL. */
 void npy_abandon(NpyWriter *writer);
 
+/* An array that was read: a vector is one row. */
+typedef struct NpyArray {
+    size_t rows, cols;
+    bool is_vector; /* it has one dimension */
+    float *data;    /* [rows][cols], to be freed */
+} NpyArray;
+
+/*
+ * Reads n bytes of the format .npy, any version: one or two dimensions of float16, float32 or float64, little-endian, in C
+ * order. Fails, with an error behind `name`, on anything else, and on bytes that are missing or left over.
+ */
+bool npy_read(const char *name, const void *bytes, size_t n, NpyArray *array, Error *error);
+
 #endif

@@ -152,6 +152,14 @@ bool parse_choice(const char *option, const char *value, const char *const *name
     return error_set(error, "%s takes %s, not '%s'", option, all, value);
 }
 
+bool parse_colour(const char *value, Colour *colour, Error *error) {
+    static const char *const names[] = {"auto", "on", "off"}; /* as in Colour */
+    size_t choice;
+    if (!parse_choice("--color", value, names, 3, &choice, error)) return false;
+    *colour = (Colour)choice;
+    return true;
+}
+
 bool parse_kv(const char *value, DType *dtype, Error *error) {
     static const char *const names[] = {"f32", "f16", "q8_0"};
     static const DType types[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0};

@@ -3,6 +3,7 @@
 #define ATTN_OPTIONS_H
 
 #include "base/error.h"
+#include "cli/print.h"
 #include "kernels/dtype.h"
 
 #include <stddef.h>
@@ -100,6 +101,9 @@ bool parse_choice(const char *option, const char *value, const char *const *name
 
 /* The type of KV cache that --kv names: f32, f16 or q8_0. Of no value (NULL) *dtype stays as it is. */
 bool parse_kv(const char *value, DType *dtype, Error *error);
+
+/* The colour that --color names: auto, on or off; of no value (NULL) auto. */
+bool parse_colour(const char *value, Colour *colour, Error *error);
 
 /*
  * Moves *at behind "L3H7", or (*one is false, *head untouched) behind "L3". False where there is neither. Numbers

@@ -40,7 +40,7 @@ typedef struct OutputFile {
  */
 typedef struct Inputs {
     const Checkpoint *model, *vocabulary;
-    const char *text, *template; /* files */
+    const char *text, *template, *steering; /* files */
 } Inputs;
 
 /* output_finish closes the file and gives it its name. After a failure, and at the end, output_abandon. */

@@ -1,6 +1,6 @@
 /*
  * Any bytes as a checkpoint: through everything of the library that reads a file and describes it, then a text and
- * three tokens if it will do. test_bad_input does this to the files that it damages, the fuzzer to its own.
+ * three tokens if it will do; and as directions. test_bad_input does this to the files that it damages, the fuzzer to its own.
  */
 #ifndef ATTN_TESTS_ANYFILE_H
 #define ATTN_TESTS_ANYFILE_H
@@ -8,6 +8,7 @@
 #define _GNU_SOURCE /* memfd_create */
 
 #include "base/utf8.h"
+#include "cli/directions.h"
 #include "cli/info.h"
 #include "model.h"
 #include "open.h"
@@ -76,6 +77,18 @@ static void try_model(const char *path, Threads *threads) {
     model_close(model);
 }
 
+/* As directions for a model, if that lies there. */
+static void try_directions(const char *path) {
+    static Model *model;
+    static bool looked;
+    Error error = {{0}};
+    Directions directions = {0};
+    if (!looked) model = model_open("tests/data/reference/gpt2-f32.gguf", &error);
+    looked = true;
+    if (model) check(directions_read(&directions, path, model, &error), &error, path);
+    directions_free(&directions);
+}
+
 static void try_any_file(const unsigned char *bytes, size_t n) {
     static int file = -1;
     static FILE *nowhere;
@@ -96,6 +109,7 @@ static void try_any_file(const unsigned char *bytes, size_t n) {
     check(told == (checkpoint != NULL), &error, path);
     checkpoint_close(checkpoint);
     try_model(path, threads);
+    try_directions(path);
 }
 
 #endif

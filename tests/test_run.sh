@@ -395,6 +395,9 @@ same_as "-p Hi --n-predict=5 --temp=0.9 --seed=7 --top-k=3 --model=$gpt2" '-p Hi
 same_as "--prompt=Hi --stop=e --no-display-prompt $gpt2 --predict=9 --seed=1 --context-shift -sp" \
     '-p Hi --stop e --no-echo -n 9 -s 1 --shift --special'
 same_as "--prompt= $gpt2 -n 1 --temp 0 --no-escape" '-n 1 --temp 0'
+vector=tests/data/study/control.gguf
+same_as "$gpt2 -p Hi -n 5 --temp 0 --control-vector $vector" "-p Hi -n 5 --temp 0 --steer $vector"
+same_as "$gpt2 -p Hi -n 5 --temp 0 --control-vector-scaled $vector:-3.5" "-p Hi -n 5 --temp 0 --steer=$vector:-3.5"
 note='run: note: not needed here: -ngl, -fa, -b, --n-gpu-layers=99, --mlock, -no-cnv, --flash-attn'
 same_as "-ngl 99 -m $gpt2 -fa -b 512 --n-gpu-layers=99 --mlock -p Hi -no-cnv --flash-attn on -n 3 --temp 0" '-p Hi -n 3 --temp 0'
 note='run: note: not needed here: -fa'
@@ -413,6 +416,29 @@ refuses 2 "there is no file 'Hello'; .* -p 'Hello'" Hello -n 3
 refuses 2 "'The Eiffel' after '$gpt2'; a text to begin with stands behind -p" "$gpt2" 'The Eiffel'
 refuses 1 'none.gguf: cannot open: No such file' none.gguf
 refuses 1 'none at all: cannot open: No such file' 'none at all' -p Hi
+
+# --steer: a vector behind layers. Nothing of it is nothing, and much of it is another text; a name may have a colon.
+try "$gpt2" -p Hi -n 20 --temp 0
+cp "$tmp/out" "$tmp/plain"
+try "$gpt2" -p Hi -n 20 --temp 0 --steer $vector:0
+has quiet
+has cmp "$tmp/plain" "$tmp/out"
+try "$gpt2" -p Hi -n 20 --temp 0 --steer $vector:9
+has quiet
+if cmp -s "$tmp/plain" "$tmp/out"; then has false; fi
+cp "$tmp/out" "$tmp/steered"
+cp $vector "$tmp/a:b"
+try "$gpt2" -p Hi -n 20 --temp 0 --steer "$tmp/a:b:9.0"
+has cmp "$tmp/steered" "$tmp/out"
+try "$gpt2" -p Hi -n 20 --temp 0 --steer tests/data/study/rows.npy:9
+has quiet
+if cmp -s "$tmp/plain" "$tmp/out"; then has false; fi
+refuses 1 'a:b: ' "$llama" -p Hi --steer "$tmp/a:b"
+refuses 1 'none:x: cannot open' "$gpt2" -p Hi --steer "$tmp/none:x"
+refuses 1 'one.npy: one vector, of no layer' "$gpt2" -p Hi --steer tests/data/study/one.npy
+refuses 1 'control.gguf:1e7: cannot open' "$gpt2" -p Hi --steer $vector:1e7
+refuses 1 'this is the vector that is read' "$gpt2" -p Hi -n 0 --steer "$tmp/a:b:2" --logits "$tmp/a:b"
+refuses 2 '--steer is given twice' "$gpt2" -p Hi --steer a --steer b
 
 # -s -1: another text each time.
 for i in 1 2 3; do "$run" "$gpt2" -p Hi -n 20 --temp 5 -s -1; done >"$tmp/out" 2>"$tmp/err"

@@ -62,6 +62,7 @@ static void test_patch(void) { check_cases(FOLDER "patch-*.json", 30); }
 static void test_experts(void) { check_cases(FOLDER "experts-*.json", 3); }
 static void test_meaning(void) { check_cases(FOLDER "meaning-*.json", 5); }
 static void test_rollout(void) { check_cases(FOLDER "rollout-*.json", 6); }
+static void test_steer(void) { check_cases(FOLDER "steer-*.json", 10); }
 static void test_compare(void) { check_cases(FOLDER "compare-*.json", 2); }
 
 /* A number that the text prints too. `path`: "rows.1.kl_nats"; `unit`: what the text multiplies it by. */
@@ -150,6 +151,9 @@ static void test_text_says_it_too(void) {
         {"meaning-qwen35", "rows.2.least", 1},
         {"rollout-gpt2-flow", "keys.3.flow", 1},
         {"rollout-llama", "keys.2.ratio", 1},
+        {"steer-gpt2", "layers.0.stream", 1},
+        {"steer-llama-neuron", "next.1.steered", 1},
+        {"steer-gpt2-sweep", "cells.2.nll_nats", BITS},
         {"compare-gpt2", "b_nll_nats", BITS},
         {"compare-gpt2", "layers.1.largest", 1},
     };
@@ -541,6 +545,7 @@ int main(void) {
     RUN(test_meaning);
     RUN(test_rollout);
     RUN(test_neurons);
+    RUN(test_steer);
     RUN(test_compare);
     RUN(test_dump);
     RUN(test_dump_sizes);

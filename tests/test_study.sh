@@ -29,6 +29,9 @@ each_command() { # FUNCTION: calls it with the arguments of every command
             "dump $model -o $tmp/dump.npz"; do
             "$1" $arguments -f "$tmp/prompt"
         done
+        "$1" steer "$model" -f "$tmp/prompt" --plus 'a good one' --minus bad -o "$tmp/control.npy"
+        "$1" steer "$model" -f "$tmp/prompt" --neuron L1N5 --project --positions last --answer '#104' -n 3
+        "$1" steer "$model" -f "$tmp/prompt" --token '#100' --sweep --strengths -1,2
         "$1" meaning "$model" --word tower -f "$tmp/towers"
         "$1" heads "$model" --repeat 9 --batch 2
         "$1" neurons "$model" --neuron L0N9 --corpus "$data/../study/long.txt" -c 24
@@ -135,6 +138,7 @@ has out_has '"token": " Tower", "rank": 1, "probability": 0\.[5-9]'
 for view in next score selfcheck attend dump heads lens explain ablate experts meaning rollout compare view shape case; do
 for view in next score selfcheck attend dump heads lens explain ablate experts neurons compare view shape case; do
 for view in next score selfcheck attend dump heads lens explain ablate patch experts meaning rollout compare view shape case; do
+for view in next score selfcheck attend dump heads lens explain ablate experts meaning rollout steer compare view shape case; do
     try $view --help
     has quiet
     has out_has "^usage: .*study $view "
@@ -403,6 +407,83 @@ PYTHON
     try dump "$gpt2" -p Hello -o "$tmp/x.npz" --half
     has /usr/bin/python3 "$tmp/load.py" "$tmp/x.npz"
 fi
+
+# What steers, and where to. What a file holds does the same as what it was made of, in either format.
+try steer "$gpt2" -f "$tmp/prompt" --plus-file "$tmp/towers" --minus-file "$tmp/other" --site resid_post --layers 1 \
+    --strength 2 -n 4 -o "$tmp/v.gguf" --json
+has quiet
+steered() { sed -n 's/.*"steered": \({"nll[^}]*}\).*/\1/p' "$1"; }
+steered "$tmp/out" >"$tmp/wanted"
+has [ -s "$tmp/wanted" ]
+same_steered() { # ARG…
+    try steer "$gpt2" -f "$tmp/prompt" -n 4 --json "$@"
+    steered "$tmp/out" >"$tmp/got"
+    quiet && cmp -s "$tmp/wanted" "$tmp/got"
+}
+has same_steered --plus-file "$tmp/towers" --minus-file "$tmp/other" --site resid_post --layers 1 --strength 2 -o "$tmp/v.npy"
+has same_steered --direction "$tmp/v.npy"
+has same_steered --direction "$tmp/v.gguf"
+has same_steered --direction "$tmp/v.gguf" --layers 1
+if python3 -c 'import numpy' 2>/dev/null; then
+    has python3 -c 'import sys, numpy
+rows = numpy.load(sys.argv[1])
+assert rows.shape == (2, 40) and rows.dtype == "<f4" and not rows[0].any() and rows[1].any()' "$tmp/v.npy"
+fi
+before=$(cksum "$tmp/v.gguf")
+for arguments in '' '--plus a' '--minus a' '--plus a --plus-file b --minus c' '--plus a --minus b --minus-file c'; do
+    refuses 1 'direction' steer "$gpt2" -p Hello $arguments
+done
+refuses 1 'one direction at a time' steer "$gpt2" -p Hello --token a --neuron L0N1
+refuses 1 '--average goes with texts' steer "$gpt2" -p Hello --token a --average last
+refuses 1 "--average takes mean or last, not 'most'" steer "$gpt2" -p Hello --plus a --minus b --average most
+refuses 1 "--site takes .*not 'q'" steer "$gpt2" -p Hello --token a --site q
+refuses 1 'no resid_mid' steer "$data/phi2.gguf" -z tests/data/study/letters.gguf -p Hello --token a --site resid_mid
+for neuron in L0 N3 L0N L0H1 L0N1x 0N1; do refuses 1 "'$neuron' is no neuron" steer "$gpt2" -p Hello --neuron $neuron; done
+refuses 1 'layer 2 does not exist' steer "$gpt2" -p Hello --neuron L2N0
+refuses 1 'neuron 84 does not exist: layer 1 has 84' steer "$gpt2" -p Hello --neuron L1N84
+refuses 1 'layer 0 has experts' steer "$data/qwen3moe.gguf" -z tests/data/study/letters.gguf -p Hello --neuron L0N0
+refuses 1 '--layers: layer 2 ' steer "$gpt2" -p Hello --token a --layers 1-2
+refuses 1 '--positions: position 5 ' steer "$gpt2" -p Hello --token a --positions 3,5
+refuses 1 'length 0' steer "$gpt2" -p Hello --plus ab --minus ab
+refuses 1 "'xyz' is 3 tokens" steer "$gpt2" -p Hello --token xyz
+refuses 1 "'xyz' is 3 tokens" steer "$gpt2" -p Hello --token a --answer xyz
+refuses 1 'two tokens' steer "$gpt2" -p H --token a
+refuses 1 '-n 188.*187' steer "$gpt2" -p Hello --token a -n 188
+refuses 2 '--strengths goes with --sweep' steer "$gpt2" -p Hello --token a --strengths 1
+refuses 2 '--sweep tries many' steer "$gpt2" -p Hello --token a --sweep -o "$tmp/x.gguf"
+for list in '' x 1, ,1 1e7 nan 1,,2; do
+    refuses 1 "'$list'" steer "$gpt2" -p Hello --token a --sweep --strengths "$list"
+done
+refuses 1 'up to 8' steer "$gpt2" -p Hello --token a --sweep --strengths 1,2,3,4,5,6,7,8,9
+refuses 1 'leave out --project and --positions' steer "$gpt2" -p Hello --token a --project -o "$tmp/x.gguf"
+refuses 1 'leave out --project and --positions' steer "$gpt2" -p Hello --token a --positions last -o "$tmp/x.gguf"
+refuses 1 '--site resid_post, or resid_pre' steer "$gpt2" -p Hello --token a --site mlp_out -o "$tmp/x.gguf"
+refuses 1 'layer 0 has none before it' steer "$gpt2" -p Hello --token a --layers 0-1 -o "$tmp/x.gguf"
+refuses 1 'no direction behind layer 0' steer "$gpt2" -p Hello --token a --layers 1 -o "$tmp/x.gguf"
+refuses 1 'this is a file of the model' steer "$tmp/own.gguf" -p Hello --token a --site resid_post -o "$tmp/own.gguf"
+refuses 1 'this is the vector that is read' steer "$gpt2" -p Hello --direction "$tmp/v.gguf" -o "$tmp/v.gguf"
+refuses 1 'none/x.npy: cannot write' steer "$gpt2" -p Hello --token a --layers 1 -o "$tmp/none/x.npy"
+refuses 1 'full: .*No space' steer "$gpt2" -p Hello --token a --site resid_post --layers 1 -o "$tmp/full"
+has test ! -e "$tmp/x.gguf"
+has [ "$before" = "$(cksum "$tmp/v.gguf")" ]
+if python3 -c 'import numpy' 2>/dev/null; then
+    python3 -c 'import sys, numpy; numpy.save(sys.argv[1], numpy.full(40, 3e38, "f4"))' "$tmp/huge.npy"
+    refuses 1 'steered logits are not finite' steer "$gpt2" -p Hello --direction "$tmp/huge.npy" --strength 9
+    refuses 1 'steered logits are not finite' steer "$gpt2" -p Hello --direction "$tmp/huge.npy" --strengths 9 --sweep
+    python3 -c 'import sys, numpy; numpy.save(sys.argv[1], numpy.array([numpy.inf] * 40, "f4"))' "$tmp/huge.npy"
+    refuses 1 'huge.npy: a number of its vectors is not finite' steer "$gpt2" -p Hello --direction "$tmp/huge.npy"
+fi
+# Files that are no directions, or another model's.
+: >"$tmp/nothing"
+refuses 1 'towers: holds no text\|nothing: holds no text' steer "$gpt2" -p Hello --plus-file "$tmp/nothing" --minus b
+refuses 1 'none: cannot open' steer "$gpt2" -p Hello --plus-file "$tmp/none" --minus b
+refuses 1 'none: cannot open' steer "$gpt2" -p Hello --direction "$tmp/none"
+refuses 1 'nothing: ' steer "$gpt2" -p Hello --direction "$tmp/nothing"
+refuses 1 'not a regular file' steer "$gpt2" -p Hello --direction /dev/zero
+refuses 1 "gpt2-f32.gguf: 'token_embd.weight' is no direction" steer "$gpt2" -p Hello --direction "$gpt2"
+refuses 1 'direction.1 is not a vector of 72 numbers' steer "$llama" -p Hello --direction "$tmp/v.gguf"
+refuses 1 'have 40 numbers, and .* has 72' steer "$llama" -p Hello --direction "$tmp/v.npy"
+refuses 1 'v.gguf has no direction for layer 0' steer "$gpt2" -p Hello --direction "$tmp/v.gguf" --layers 0
 
 # The page that view writes, and the figure. What is in them: test_view.c, and here who can read them.
 refuses 1 '-o page.html' view "$gpt2" -p Hello

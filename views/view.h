@@ -126,6 +126,7 @@ struct View {
     SERVED(patch)                                                                                            \
     ASKED(experts)                                                                                           \
     SERVED(neurons)                                                                                          \
+    OWN(steer)                                                                                               \
     OWN(compare)                                                                                             \
     OWN(dump)                                                                                                \
     ASKED(page)                                                                                              \

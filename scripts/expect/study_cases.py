@@ -15,6 +15,11 @@ TEXTS = {  # for -f and --with
 {"clean": "the hat lay", "corrupted": "the mat lay", "answer": "j", "wrong": "R"}
 """,
 }
+CONTROLS = {  # directions for --direction: shape, and the seed that they are drawn from
+    "one.npy": ((40,), 1),
+    "rows.npy": ((2, 40), 2),
+    "control.gguf": ((2, 40), 3),
+}
 CASES = {
     "next-gpt2": "next gpt2-f32 -p 'The Eiffel tower' --top 5",
     "next-gpt2-filters": "next gpt2-f32 -p 'The Eiffel tower' --top 12 --temp 0.7 --top-k 10 --top-p 0.8",
@@ -132,6 +137,19 @@ CASES = {
     "rollout-gpt-oss": "rollout gpt-oss -p 'the tin man' --flow",
     "rollout-gemma2": "rollout gemma2 -p 'the tin man can' --flow",
     "rollout-qwen35": "rollout qwen35 -p 'the tin man' --flow",
+    "steer-gpt2": "steer gpt2-f32 -p 'the cat sat' --plus 'a good cat' --minus 'bad' --strength 2 -n 3 --top 2",
+    "steer-gpt2-project": "steer gpt2-f32 -p 'the cat sat' --plus 'a good cat' --minus 'bad' --average last --project "
+                          "--site resid_mid --layers 0-1 --strength 0.5 -n 0 --top 2 --answer '#100'",
+    "steer-gpt2-one": "steer gpt2-f32 -p 'the cat sat' --direction one.npy --layers 0 --positions last -n 2 --top 2",
+    "steer-gpt2-rows": "steer gpt2-f32 -p 'the cat sat' --direction rows.npy --strength -1.5 -n 0 --top 2",
+    "steer-gpt2-control": "steer gpt2-f32 -p 'the cat sat' --direction control.gguf --project -n 2 --top 2",
+    "steer-gpt2-sweep": "steer gpt2-f32 -p 'the cat sat' --token '#99' --unit --sweep --strengths 1,-2",
+    "steer-llama-neuron": "steer llama-f32 -p 'the cat sat' --neuron L1N7 --strength 3 -n 2 --top 2",
+    "steer-llama-sweep": "steer llama-f32 -p 'the cat sat' --plus 'a good cat' --minus 'bad' --sweep --strengths 0.5,1 "
+                         "--answer '#50' --site attn_out",
+    "steer-gemma2-files": "steer gemma2 -p 'the tin man' --plus-file tale.txt --minus-file other.txt --site mlp_out "
+                          "--positions 1,3-4 --layers 1 --unit --strength 4 -n 0 --top 2",
+    "steer-granite-neuron": "steer granite -p 'the tin man' --neuron L0N3 --strength 5 --site resid_pre -n 0 --top 2",
     "experts-qwen2moe": "experts qwen2moe -p 'a sore mole'",
     "experts-gpt-oss": "experts gpt-oss -p 'the tin man' --layer 2",
     "patch-gpt2": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e",

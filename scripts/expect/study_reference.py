@@ -23,14 +23,15 @@ import study_heads
 import study_neurons
 import study_patching
 import study_predictions
+import study_steering
 import study_words
-from study_cases import CASES, DUMPS, FOLDER, MODELS, TEXTS
+from study_cases import CASES, CONTROLS, DUMPS, FOLDER, MODELS, TEXTS
 from study_runs import LETTERS, Unsure, has_vocabulary, letters_metadata, prompt_run
 
 TOLERANCE = 1e-5  # of floats against float64; their sums differ by 1.5e-6 of the largest at most (test_reference.c)
 TRAINED_AS_NEIGHBOURS = "gptj", "codegen", "command-r", "cohere2"  # Hugging Face has their q and k as GGUF has them
 OUTSIDE = "embed", "pos_embed", "ln_final_scale", "logits"  # sites of no layer
-VIEWS = {name[5:]: view for module in (study_predictions, study_heads, study_ablations, study_words, study_neurons, study_patching)
+VIEWS = {name[5:]: view for module in (study_predictions, study_heads, study_ablations, study_words, study_neurons, study_patching, study_steering)
          for name, view in vars(module).items() if name.startswith("view_")}
 
 
@@ -52,18 +53,16 @@ def parser():
     for name, default in ("temp", 1.0), ("top-p", 1.0), ("min-p", 0.0):
         p.add_argument("--" + name, type=float, default=default)
     for name in ("word", "token", "reduce", "by", "heads", "mlps", "sweep", "what", "layers", "positions", "ablate", "neuron", "corpus"):
-    for name in ("word", "token", "reduce", "by", "heads", "mlps", "sweep", "what", "layers", "positions", "ablate",
-                 "corrupted", "answer", "wrong", "metric", "path", "pairs"):
-        p.add_argument("--" + name)
-    p.add_argument("--with", dest="with_file")
-    for name in ("bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero", "centred", "flow",
-                 "noising"):
+    for name in "bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero", "centred", "flow", "project", "unit", "sweep-on":
         p.add_argument("--" + name, action="store_true")
     return p
 
 
 def parse(line):
-    options = parser().parse_args(shlex.split(line))
+    words = shlex.split(line)
+    if words[0] == "steer":  # whose --sweep takes no value
+        words = ["--sweep-on" if word == "--sweep" else word for word in words]
+    options = parser().parse_args(words)
     options.prompt = options.prompts[-1] if options.prompts else None
     return options
 
@@ -84,7 +83,7 @@ def plain(value):
 def arguments(line):
     """The program's: models and texts by their paths."""
     paths = {name: f"{MODELS}/{name}.gguf" for name in model_names()}
-    paths.update({name: f"{FOLDER}/{name}" for name in TEXTS})
+    paths.update({name: f"{FOLDER}/{name}" for name in [*TEXTS, *CONTROLS]})
     words, models = shlex.split(line), model_names()
     lettered = any(word in models and not has_vocabulary(word) for word in words)
     return [paths.get(word, word) for word in words] + ["-z", f"{FOLDER}/{LETTERS}.gguf"] * lettered
@@ -167,6 +166,16 @@ def write_dump(folder, name, line):
                {key: np.ascontiguousarray(x.numpy().astype("f4")) for key, x in arrays.items()})
 
 
+def write_control(path, name):
+    """Directions as .npy, or as llama.cpp's control vector, which has none behind layer 0."""
+    rows = study_steering.control(name)
+    if name.endswith(".npy"):
+        np.save(path, rows)
+    else:
+        gguf.write(path, {"general.architecture": "controlvector", "controlvector.model_hint": "gpt2"},
+                   {f"direction.{layer}": np.ascontiguousarray(rows[layer]) for layer in range(1, len(rows))})
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("folder", nargs="?", default=FOLDER)
@@ -178,6 +187,8 @@ def main():
         with open(os.path.join(args.folder, name), "w") as file:
             file.write(text + "\n" if text.endswith("\n") else text)  # -f drops the last newline
     gguf.write(os.path.join(args.folder, LETTERS + ".gguf"), letters_metadata(), {})
+    for name in CONTROLS:
+        write_control(os.path.join(args.folder, name), name)
     unsure = []
     for cases, write in ((CASES, write_case), (DUMPS, write_dump)):
         for name, line in cases.items():

@@ -1,0 +1,191 @@
+/*
+ * Files of directions (cli/directions.h), as NumPy and llama.cpp have them: the forms that are read, what is refused and how,
+ * files that are cut or damaged at random, and what is written, read back. test_study.c has files that NumPy wrote.
+ */
+#include "anyfile.h" /* first, because it needs more of the system's headers */
+#include "cli/directions.h"
+#include "cli/npy.h"
+#include "test.h"
+
+static Model *model; /* 2 layers, 40 numbers */
+static char path[64];
+
+static void write_bytes(const void *bytes, size_t n) {
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(bytes, 1, n, file) != n || fclose(file) != 0) exit(1);
+}
+
+static size_t read_bytes(const char *from, unsigned char *bytes, size_t most) {
+    FILE *file = fopen(from, "rb");
+    size_t n = file ? fread(bytes, 1, most, file) : 0;
+    if (!n) exit(1);
+    fclose(file);
+    return n;
+}
+
+/* A .npy of that version, header and items. Returns its bytes. */
+static size_t make_npy(unsigned char *bytes, int version, const char *header, const void *items,
+                       size_t n_items) {
+    size_t n = strlen(header), before = version == 1 ? 10 : 12;
+    memcpy(bytes, "\x93NUMPY", 6);
+    memcpy(bytes + 6,
+           (unsigned char[]){(unsigned char)version, 0, (unsigned char)n, (unsigned char)(n >> 8), 0, 0}, 6);
+    memcpy(bytes + before, header, n);
+    memcpy(bytes + before + n, items, n_items);
+    return before + n + n_items;
+}
+
+static void test_npy_forms(void) {
+    const uint16_t halves[] = {f32_to_f16(0.5f), f32_to_f16(-2), f32_to_f16(3), f32_to_f16(0.25f)};
+    const float floats[] = {0.5f, -2, 3, 0.25f};
+    const double doubles[] = {0.5, -2, 3, 0.25};
+    static const char *const heads[] = {"{'descr': '<f%d', 'fortran_order': False, 'shape': (4,), }\n",
+                                        "{'descr': '<f%d', 'fortran_order': True, 'shape': (4,)}",
+                                        "{'descr': '<f%d', 'fortran_order': False, 'shape': (2, 2), }",
+                                        "{'shape':(1,4),'descr':'<f%d','fortran_order':False}"};
+    static const size_t rows[] = {1, 1, 2, 1};
+    for (int width = 2; width <= 8; width *= 2)
+        for (size_t i = 0; i < 12; i++) {
+            unsigned char bytes[512];
+            char header[128];
+            NpyArray array;
+            Error error = {{0}};
+            snprintf(header, sizeof header, heads[i % 4], width);
+            const void *items = width == 2   ? (const void *)halves
+                                : width == 4 ? (const void *)floats
+                                             : doubles;
+            size_t n = make_npy(bytes, 1 + (int)i / 4, header, items, 4 * (size_t)width);
+            bool ok = npy_read("x", bytes, n, &array, &error);
+            CHECK(ok && array.rows == rows[i % 4] && array.rows * array.cols == 4 &&
+                      array.is_vector == (i % 4 < 2),
+                  "%s: %s", header, error.message);
+            CHECK(ok && memcmp(array.data, floats, sizeof floats) == 0, "%s: other numbers", header);
+            free(array.data);
+        }
+}
+
+static void test_npy_refused(void) {
+    static const char *const heads[][2] = {
+        {"", "not float32"},
+        {"{'descr': '>f4', 'fortran_order': False, 'shape': (4,)}", "not float32"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (4,)}", "not float32"},
+        {"{'descr': '<f', 'fortran_order': False, 'shape': (4,)}", "not float32"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': ()}", "one or two dimensions"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2)}", "one or two dimensions"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4", "one or two dimensions"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4)}", "one or two dimensions"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-4,)}", "one or two dimensions"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
+         "one or two dimensions"},
+        {"{'descr': '<f4', 'fortran_order': False}", "one or two dimensions"},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2)}", "fortran_order"},
+        {"{'descr': '<f4', 'shape': (2, 2)}", "fortran_order"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (5,)}", "do not make"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}", "do not make"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (3,)}", "do not make"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967295, 4294967295)}", "do not make"},
+    };
+    const float items[4] = {0};
+    NpyArray array;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        unsigned char bytes[512];
+        Error error = {{0}};
+        size_t n = make_npy(bytes, 1, heads[i][0], items, sizeof items);
+        bool ok = npy_read("x", bytes, n, &array, &error);
+        CHECK(!ok && !array.data && strstr(error.message, heads[i][1]), "%s: %s", heads[i][0], error.message);
+    }
+    const unsigned char others[][12] = {"\x93NUMPY\x01", "\x93NUMPY\x04\0\0\0\0", "\x93NUMPX\x01\0\0\0\0",
+                                        "\x93NUMPY\x01\0\xff\xff"};
+    for (size_t i = 0; i < 4; i++) {
+        Error error = {{0}};
+        CHECK(!npy_read("x", others[i], i ? 12 : 7, &array, &error) && strstr(error.message, "is no array"),
+              "%zu: %s", i, error.message);
+    }
+}
+
+/* Reads what lies at `path`; a failure has left a line that begins with it. */
+static bool read_any(void) {
+    Directions directions = {0};
+    Error error = {{0}};
+    bool ok = directions_read(&directions, path, model, &error);
+    check(ok, &error, path);
+    directions_free(&directions);
+    return ok;
+}
+
+static void check_damaged(const char *from) {
+    static unsigned char bytes[8192], damaged[8192];
+    size_t n = read_bytes(from, bytes, sizeof bytes), n_read = 0;
+    uint32_t random = 1;
+    write_bytes(bytes, n);
+    CHECK(read_any(), "%s is refused", from);
+    try_any_file(bytes, n);
+    for (size_t cut = 0; cut < n; cut++) {
+        write_bytes(bytes, cut);
+        CHECK(!read_any(), "%s: its first %zu bytes are read", from, cut);
+    }
+    for (int i = 0; i < 4000; i++) {
+        memcpy(damaged, bytes, n);
+        for (int k = 0; k <= i % 4; k++) {
+            random = random * 1664525 + 1013904223;
+            damaged[(random >> 8) % (i % 2 ? n : 200)] = (unsigned char)(random >> 24);
+        }
+        write_bytes(damaged, n);
+        n_read += read_any();
+    }
+    CHECK(n_read > 100 && n_read < 4000, "%s: %zu of 4000 damaged files are read", from, n_read);
+}
+
+static void test_damaged(void) {
+    check_damaged("tests/data/study/one.npy");
+    check_damaged("tests/data/study/rows.npy");
+    check_damaged("tests/data/study/control.gguf");
+}
+
+/* What is written is read back, times the strength, and a row that is not there stays so. */
+static void check_written(const char *name, size_t first) {
+    Directions directions = {0};
+    Error error = {{0}};
+    float row[40];
+    const float *rows[2] = {0};
+    for (size_t i = 0; i < 40; i++) row[i] = (float)i - 7.25f;
+    for (size_t layer = first; layer < 2; layer++) rows[layer] = row;
+    bool ok = directions_fit(name, rows, &error) &&
+              directions_write(name, &(Inputs){0}, rows, -2, model, &error) &&
+              directions_read(&directions, name, model, &error);
+    CHECK(ok && !directions.single, "%s: %s", name, error.message);
+    for (size_t layer = 0; ok && layer < 2; layer++) {
+        CHECK(!directions.rows[layer] == (layer < first), "%s: layer %zu", name, layer);
+        for (size_t i = 0; directions.rows[layer] && i < 40; i++)
+            CHECK(directions.rows[layer][i] == -2 * row[i], "%s: %zu", name, i);
+    }
+    directions_free(&directions);
+    unlink(name);
+}
+
+static void test_written(void) {
+    char name[80];
+    const float row[40] = {1}, *rows[2] = {row, row};
+    Error error = {{0}};
+    snprintf(name, sizeof name, "%s.npy", path);
+    check_written(name, 0);
+    check_written(name, 1);
+    snprintf(name, sizeof name, "%s.gguf", path);
+    check_written(name, 1);
+    CHECK(!directions_fit(name, rows, &error) && strstr(error.message, "behind layer 0"), "%s",
+          error.message);
+}
+
+int main(void) {
+    Error error = {{0}};
+    snprintf(path, sizeof path, "/tmp/attn-directions-%ld", (long)getpid());
+    model = model_open("tests/data/reference/gpt2-f32.gguf", &error);
+    if (!model) return 1;
+    RUN(test_npy_forms);
+    RUN(test_npy_refused);
+    RUN(test_damaged);
+    RUN(test_written);
+    unlink(path);
+    model_close(model);
+    return test_end();
+}
