@@ -63,6 +63,7 @@ static void test_experts(void) { check_cases(FOLDER "experts-*.json", 3); }
 static void test_meaning(void) { check_cases(FOLDER "meaning-*.json", 5); }
 static void test_rollout(void) { check_cases(FOLDER "rollout-*.json", 6); }
 static void test_steer(void) { check_cases(FOLDER "steer-*.json", 10); }
+static void test_circuit(void) { check_cases(FOLDER "circuit-*.json", 14); }
 static void test_compare(void) { check_cases(FOLDER "compare-*.json", 2); }
 
 /* A number that the text prints too. `path`: "rows.1.kl_nats"; `unit`: what the text multiplies it by. */
@@ -154,6 +155,10 @@ static void test_text_says_it_too(void) {
         {"steer-gpt2", "layers.0.stream", 1},
         {"steer-llama-neuron", "next.1.steered", 1},
         {"steer-gpt2-sweep", "cells.2.nll_nats", BITS},
+        {"circuit-gpt2", "heads.2.matching", 1},
+        {"circuit-gpt2-token", "raised.1.effect", 1},
+        {"circuit-llama-head", "directions.2.singular", 1},
+        {"circuit-gpt2-q", "pairs.1.score", 1},
         {"compare-gpt2", "b_nll_nats", BITS},
         {"compare-gpt2", "layers.1.largest", 1},
     };
@@ -546,6 +551,7 @@ int main(void) {
     RUN(test_rollout);
     RUN(test_neurons);
     RUN(test_steer);
+    RUN(test_circuit);
     RUN(test_compare);
     RUN(test_dump);
     RUN(test_dump_sizes);

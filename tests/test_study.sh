@@ -42,6 +42,9 @@ each_command() { # FUNCTION: calls it with the arguments of every command
         done
         "$1" selfcheck "$model"
         "$1" shape "$model"
+        "$1" circuit "$model"
+        "$1" circuit "$model" --head L1H1 --token '#100' --top 2
+        "$1" circuit "$model" --composition k --head L0H1
     done
     "$1" shape --preset gpt2-xl
 }
@@ -139,6 +142,7 @@ for view in next score selfcheck attend dump heads lens explain ablate experts m
 for view in next score selfcheck attend dump heads lens explain ablate experts neurons compare view shape case; do
 for view in next score selfcheck attend dump heads lens explain ablate patch experts meaning rollout compare view shape case; do
 for view in next score selfcheck attend dump heads lens explain ablate experts meaning rollout steer compare view shape case; do
+for view in next score selfcheck attend dump heads lens explain ablate experts meaning rollout circuit steer compare view shape case; do
     try $view --help
     has quiet
     has out_has "^usage: .*study $view "
@@ -300,6 +304,27 @@ refuses 1 '257 tokens' rollout "$gpt2" -p Hello -z "$llama"
 refuses 1 '500 tokens.*context of 192' rollout "$gpt2" -f "$tmp/long"
 refuses 1 '500 tokens.*context of 192' rollout "$gpt2" -f "$tmp/long" --query 3
 refuses 1 'flow goes.*6 layers of 600 tokens' rollout weights/model.gguf --ids "$(seq -s, 1 600)" -c 600 --flow
+
+# Heads by their weights.
+try circuit weights/model.gguf --composition k
+has quiet
+has narrow 80
+has out_has '^L4H1    L3H4 ' # the induction head reads the head that looks at the token before
+has [ "$(sed -n '9p' "$tmp/out" | cut -d ' ' -f 1)" = L4H1 ]
+try circuit weights/model.gguf --head L4H1 --top 100
+has quiet
+has narrow 80
+refuses 2 'leave out the text' circuit "$gpt2" -p Hello
+refuses 2 'leave out the text' circuit "$gpt2" --ids 1
+refuses 2 '--token goes with --head' circuit "$gpt2" --token a
+refuses 2 'not with --composition' circuit "$gpt2" --token a --head L0H0 --composition q
+refuses 2 '--top takes a whole number' circuit "$gpt2" --head L0H0 --top 0
+refuses 1 "--composition takes q, k or v, not 'qk'" circuit "$gpt2" --composition qk
+for head in '' L0 L0H L0H1, h0; do refuses 1 "'$head' is no head" circuit "$gpt2" --head "$head"; done
+refuses 1 'layer 2 does not exist' circuit "$gpt2" --head L2H0
+refuses 1 'head 2 does not exist' circuit "$gpt2" --head L0H2
+refuses 1 'layer 0 has no attention heads' circuit "$data/qwen35.gguf" -z tests/data/study/letters.gguf --head L0H0
+refuses 1 "'xyz' is 3 tokens" circuit "$gpt2" --head L0H0 --token xyz
 
 # What to switch off.
 refuses 1 'layer 2 ' ablate "$gpt2" -p Hello --heads L2H0

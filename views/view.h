@@ -132,6 +132,7 @@ struct View {
     ASKED(page)                                                                                              \
     SERVED(meaning)                                                                                          \
     SERVED(rollout)                                                                                          \
+    SERVED(circuit)                                                                                          \
     SERVED(selfcheck)                                                                                        \
     ASKED(shape)                                                                                             \
     OWN(case)                                                                                                \

@@ -19,6 +19,7 @@ import torch
 
 import gguf
 import study_ablations
+import study_circuits
 import study_heads
 import study_neurons
 import study_patching
@@ -31,7 +32,7 @@ from study_runs import LETTERS, Unsure, has_vocabulary, letters_metadata, prompt
 TOLERANCE = 1e-5  # of floats against float64; their sums differ by 1.5e-6 of the largest at most (test_reference.c)
 TRAINED_AS_NEIGHBOURS = "gptj", "codegen", "command-r", "cohere2"  # Hugging Face has their q and k as GGUF has them
 OUTSIDE = "embed", "pos_embed", "ln_final_scale", "logits"  # sites of no layer
-VIEWS = {name[5:]: view for module in (study_predictions, study_heads, study_ablations, study_words, study_neurons, study_patching, study_steering)
+VIEWS = {name[5:]: view for module in (study_predictions, study_heads, study_ablations, study_words, study_neurons, study_patching, study_steering, study_circuits)
          for name, view in vars(module).items() if name.startswith("view_")}
 
 
@@ -53,6 +54,8 @@ def parser():
     for name, default in ("temp", 1.0), ("top-p", 1.0), ("min-p", 0.0):
         p.add_argument("--" + name, type=float, default=default)
     for name in ("word", "token", "reduce", "by", "heads", "mlps", "sweep", "what", "layers", "positions", "ablate", "neuron", "corpus"):
+        p.add_argument("--" + name)
+    p.add_argument("--with", dest="with_file")
     for name in "bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero", "centred", "flow", "project", "unit", "sweep-on":
         p.add_argument("--" + name, action="store_true")
     return p
@@ -62,6 +65,8 @@ def parse(line):
     words = shlex.split(line)
     if words[0] == "steer":  # whose --sweep takes no value
         words = ["--sweep-on" if word == "--sweep" else word for word in words]
+    if words[0] == "circuit":  # whose --head is L0H1
+        words = ["--head-name" if word == "--head" else word for word in words]
     options = parser().parse_args(words)
     options.prompt = options.prompts[-1] if options.prompts else None
     return options
