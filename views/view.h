@@ -130,6 +130,8 @@ struct View {
     OWN(compare)                                                                                             \
     OWN(dump)                                                                                                \
     ASKED(page)                                                                                              \
+    SERVED(patch)                                                                                            \
+    SERVED(attribute)                                                                                        \
     SERVED(meaning)                                                                                          \
     SERVED(rollout)                                                                                          \
     SERVED(circuit)                                                                                          \

@@ -1,0 +1,67 @@
+/* attribute: why the model says what it says. */
+#include "views/attribute.h"
+
+#include <string.h>
+
+static const char *const by_names[] = {"direct", "gradient", "ig"};
+
+static const AttributeWay *const ways[N_ATTRIBUTE_BYS] = {
+    [BY_DIRECT] = &attribute_direct,
+    [BY_SCORE] = &attribute_score,
+};
+
+/* Which way the options ask for. */
+static bool choose_way(const AttributeView *v, AttributeBy *by, Error *error) {
+    size_t named;
+    if (!parse_choice("--by", v->by_name, by_names, sizeof by_names / sizeof *by_names, &named, error))
+        return false;
+    *by = v->score_list ? BY_SCORE : (AttributeBy)named;
+    if (v->score_list && v->by_name)
+        return error_set(error, "--score asks for a score's parts: leave out --by");
+    return ways[*by] || error_set(error, "--by %s is not there yet", v->by_name);
+}
+
+static bool check(const StudyOptions *options, const void *view, Error *error) {
+    AttributeBy by;
+    return choose_way(view, &by, error) && ways[by]->check(options, view, error);
+}
+
+static bool compute(Study *study, void *view, Error *error) {
+    AttributeView *v = view;
+    v->study = study;
+    return choose_way(v, &v->by, error) && ways[v->by]->compute(v, error);
+}
+
+static bool show(Study *study, void *view, Error *error) {
+    AttributeView *v = view;
+    return ways[v->by]->show(&study->report, v, error);
+}
+
+#define AT(member) offsetof(AttributeView, member)
+
+static const Option options[] = {
+    PAIR_OPTIONS(AttributeView, pair),
+    {"--by", NULL, OPTION_ONCE, AT(by_name)},
+    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
+    {"--top", NULL, OPTION_SIZE, AT(top), 0, 1e6},
+    {"--head", NULL, OPTION_ONCE, AT(head_list)},
+    {"--neurons", NULL, OPTION_SIZE, AT(neurons), 0, 1e9},
+    {"--score", NULL, OPTION_ONCE, AT(score_list)},
+};
+
+static const AttributeView defaults = {
+    .query = NOT_GIVEN, .neurons = NOT_GIVEN, .top = 10, .answer = -1, .wrong = -1};
+
+const View view_attribute = {
+    .name = "attribute",
+    .summary = "which parts of the model raise or lower an answer, or a score",
+    .usage = "MODEL -p TEXT [--answer T] [--wrong T] [options]",
+    .help = HELP("What each part adds to the logit of a token (direct logit attribution).\n"),
+    .needs = NEEDS_MODEL | NEEDS_TEXT | TEXT_IS_OPTIONAL,
+    VIEW_OPTIONS(options),
+    .defaults = &defaults,
+    .size = sizeof(AttributeView),
+    .check = check,
+    .compute = compute,
+    .show = show,
+};
