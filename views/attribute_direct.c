@@ -1,17 +1,235 @@
-#include "views/attribute.h"
+/* attribute --by direct: what every part adds to a logit (measures/attribution.h), of one text or in the mean over many. */
+#include "views/attribute_direct.h"
+
+#include "cli/process.h"
+#include "measures/scores.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_HEADS = 64 };
+
+double mean_value(const Mean *mean, size_t n) { return mean->sum / (double)n; }
+
+double mean_error(const Mean *mean, size_t n) {
+    double value = mean_value(mean, n), rest = mean->squares - (double)n * value * value;
+    return n < 2 ? NAN : sqrt(fmax(rest, 0) / (double)(n - 1) / (double)n);
+}
+
+static void mean_add(Mean *mean, double x) {
+    mean->sum += x;
+    mean->squares += x * x;
+}
 
 static bool check(const StudyOptions *options, const AttributeView *v, Error *error) {
-    (void)options, (void)v, (void)error;
+    bool has_text = options->prompt || options->prompt_file || options->ids;
+    if (v->pair.corrupted) return error_set(error, "--by direct takes one text: leave out --corrupted");
+    if (v->pair.wrong && !v->pair.answer)
+        return error_set(error, "--wrong takes an answer to be held against: give --answer");
+    if (!v->pair.file)
+        return has_text || error_set(error, "give the text with -p or -f, or many by --pairs FILE");
+    const char *too_much = has_text                ? "-p, -f and --ids"
+                           : v->pair.answer        ? "--answer"
+                           : v->query != NOT_GIVEN ? "--query"
+                           : v->head_list          ? "--head"
+                                                   : NULL;
+    return !too_much || error_set(error, "--pairs has texts and answers of its own: leave out %s", too_much);
+}
+
+/* The heads of "L3H4,L5H2". */
+static bool parse_heads(const AttributeView *v, Direct *direct, Error *error) {
+    const char *at = v->head_list;
+    direct->heads = arena_new(&v->study->arena, MAX_HEADS, sizeof *direct->heads);
+    if (!arena_ok(&v->study->arena, error, "%d heads", MAX_HEADS)) return false;
+    for (; at; at++) {
+        unsigned long long layer = 0, head = 0;
+        bool one = false;
+        if (direct->n_heads == MAX_HEADS) return error_set(error, "--head takes %d heads at most", MAX_HEADS);
+        if (!parse_head(&at, &layer, &head, &one) || !one || (*at && *at != ','))
+            return error_set(error, "--head: '%s' is no list of heads such as L3H4,L5H2", v->head_list);
+        if (!study_check_place(v->study, (size_t)layer, (size_t)head, NOT_GIVEN, 0, error) ||
+            !study_check_heads(v->study, (size_t)layer, error))
+            return false;
+        direct->heads[direct->n_heads++] = (HeadSources){.layer = (size_t)layer, .head = (size_t)head};
+        if (!*at) break;
+    }
+    return !at || !has_gated_heads(v->study->model) ||
+           error_set(error,
+                     "--head: a gate stands behind this model's values, so they do not add up by position");
+}
+
+static bool check_neurons(const AttributeView *v, Error *error) {
+    if (v->neurons == NOT_GIVEN) return true;
+    if (!study_check_place(v->study, v->neurons, NOT_GIVEN, NOT_GIVEN, 0, error)) return false;
+    return !model_weights(v->study->model)->layers[v->neurons].experts.n_expert ||
+           error_set(error, "layer %zu has experts: --neurons is for an MLP that all tokens go through",
+                     v->neurons);
+}
+
+static bool make_rows(const AttributeView *v, Direct *direct, const Attribution *a, Error *error) {
+    Arena *arena = &v->study->arena;
+    size_t n_neurons =
+        v->neurons == NOT_GIVEN ? 0 : model_weights(v->study->model)->layers[v->neurons].mlp.down.w.cols;
+    direct->n_rows = a->writers.n;
+    direct->rows = arena_new(arena, direct->n_rows, sizeof *direct->rows);
+    direct->kinds = arena_new(arena, direct->n_rows, sizeof *direct->kinds);
+    direct->layers = arena_new(arena, a->writers.n_layer, sizeof *direct->layers);
+    direct->neurons = arena_new(arena, n_neurons, sizeof *direct->neurons);
+    direct->n_neurons = n_neurons;
+    if (!arena_ok(arena, error, "%zu parts", direct->n_rows)) return false;
+    for (size_t i = 0; i < direct->n_rows; i++) {
+        const Writer *writer = &a->writers.list[i];
+        direct->kinds[i] = writer->kind;
+        direct->rows[i] = (DirectRow){.layer = writer->layer, .head = writer->head};
+        writer_name(direct->rows[i].name, writer);
+    }
+    for (size_t i = 0; i < n_neurons; i++) direct->neurons[i].neuron = i;
     return true;
 }
 
+static bool add_values(const AttributeView *v, Direct *direct, const Attribution *a, Error *error) {
+    if (!direct->rows && !make_rows(v, direct, a, error)) return false;
+    for (size_t i = 0; i < direct->n_rows; i++) mean_add(&direct->rows[i].values, a->values[i]);
+    for (size_t i = 0; i < direct->n_neurons; i++) {
+        mean_add(&direct->neurons[i].values, a->neurons[i]);
+        mean_add(&direct->neurons[i].activations, a->activations[i]);
+    }
+    mean_add(&direct->neuron_biases, a->neuron_bias);
+    mean_add(&direct->sums, a->sum);
+    mean_add(&direct->logits, a->logit);
+    mean_add(&direct->differences, fabs(a->sum - a->logit));
+    direct->scale = a->scale;
+    direct->n_texts++;
+    return true;
+}
+
+/* One text; what it takes lies in `arena`. */
+static bool run_text(AttributeView *v, Direct *direct, const Subject *subject, size_t query, Arena *arena,
+                     Error *error) {
+    Attribution a = {.subject = subject,
+                     .query = query,
+                     .answer = v->answer,
+                     .wrong = v->wrong,
+                     .heads = direct->heads,
+                     .n_heads = direct->n_heads,
+                     .neuron_layer = v->neurons};
+    if (!attribution_run(&a, arena, error)) return false;
+    v->answer = a.answer;
+    return add_values(v, direct, &a, error);
+}
+
+static bool read_token(const Study *study, const char *option, const char *text, int32_t *id, Error *error) {
+    Error cause = {{0}};
+    if (text && !*text) return error_set(error, "%s is empty: give a token", option);
+    return !text || study_token(study, text, id, &cause) || error_set(error, "%s: %s", option, cause.message);
+}
+
+static bool run_one(AttributeView *v, Direct *direct, Error *error) {
+    const Study *study = v->study;
+    size_t n = study->subject.tokens.n;
+    if (!subject_check_length(&study->subject, error) ||
+        !study_check_place(study, NOT_GIVEN, NOT_GIVEN, v->query, n, error) ||
+        !read_token(study, "--answer", v->pair.answer, &v->answer, error) ||
+        !read_token(study, "--wrong", v->pair.wrong, &v->wrong, error))
+        return false;
+    if (v->wrong >= 0 && v->wrong == v->answer)
+        return error_set(error, "--answer and --wrong are the same token");
+    if (v->query == NOT_GIVEN) v->query = n - 1;
+    return run_text(v, direct, &study->subject, v->query, &v->study->arena, error);
+}
+
+/* Whether the pair is of the kind of those before it. */
+static bool same_kind(AttributeView *v, Direct *direct, const Pair *pair, Error *error) {
+    bool has_wrong = pair->wrong >= 0;
+    if (direct->n_texts == 0) direct->has_wrong = has_wrong;
+    if (has_wrong == direct->has_wrong) return true;
+    return error_set(error, "%s: line %zu: there is %s \"wrong\", unlike the lines before", v->pair.file,
+                     pair->line, has_wrong ? "a" : "no");
+}
+
+static bool run_pair(AttributeView *v, Direct *direct, const Pairs *pairs, Error *error) {
+    const Pair *pair = &pairs->pair;
+    Subject subject = v->study->subject;
+    Arena arena = {0};
+    Error why = {{0}};
+    subject.tokens = pair->clean;
+    if (pair->answer == pair->wrong) {
+        if (direct->n_left_out++ == 0)
+            error_set(&direct->left_out, "line %zu: the answer and the wrong one begin with the same token",
+                      pair->line);
+        return true;
+    }
+    if (!same_kind(v, direct, pair, error)) return false;
+    v->answer = pair->answer, v->wrong = pair->wrong;
+    bool ok = subject_check_length(&subject, &why) &&
+              run_text(v, direct, &subject, pair->clean.n - 1, &arena, &why);
+    arena_free(&arena);
+    return ok || error_set(error, "%s: line %zu: %s", v->pair.file, pair->line, why.message);
+}
+
+static bool run_pairs(AttributeView *v, Direct *direct, Error *error) {
+    Pairs pairs = {0};
+    bool ok = pairs_open(&pairs, v->study, &v->pair, error), ends = false;
+    while (ok && (ok = pairs_next(&pairs, &ends, error)) && !ends) ok = run_pair(v, direct, &pairs, error);
+    direct->n_cut = pairs.n_cut;
+    pairs_close(&pairs);
+    if (ok && direct->n_texts == 0)
+        return error_set(error, "%s: holds no pair that can be asked%s%s", v->pair.file,
+                         direct->n_left_out ? "; " : "", direct->left_out.message);
+    return ok;
+}
+
+static void finish_row(const Direct *direct, DirectRow *row) {
+    row->value = mean_value(&row->values, direct->n_texts);
+    row->error = mean_error(&row->values, direct->n_texts);
+    row->activation = mean_value(&row->activations, direct->n_texts);
+}
+
+static void finish_rows(const Direct *direct, DirectRow *rows, size_t n) {
+    double most = 0;
+    for (size_t i = 0; i < n; i++) {
+        finish_row(direct, &rows[i]);
+        most = fmax(most, fabs(rows[i].value));
+    }
+    for (size_t i = 0; i < n; i++) rows[i].share = most > 0 ? fabs(rows[i].value) / most : 0;
+}
+
+/* What layers add, from their parts. */
+static void add_layers(Direct *direct, size_t n_layer) {
+    double so_far = 0;
+    for (size_t i = 0; i < direct->n_rows; i++) {
+        const DirectRow *row = &direct->rows[i];
+        if (direct->kinds[i] == WRITER_BIAS) continue;
+        so_far += row->value;
+        if (row->layer >= n_layer) continue;
+        LayerRow *layer = &direct->layers[row->layer];
+        *(direct->kinds[i] == WRITER_MLP ? &layer->mlp : &layer->attention) += row->value;
+        layer->layer = row->layer;
+        layer->so_far = so_far;
+    }
+}
+
 static bool compute(AttributeView *v, Error *error) {
-    (void)v;
-    return error_set(error, "not there yet");
+    Direct *direct = arena_new(&v->study->arena, 1, sizeof *direct);
+    if (!arena_ok(&v->study->arena, error, "the parts of the model")) return false;
+    v->work = direct;
+    direct->has_wrong = v->pair.wrong;
+    if (!parse_heads(v, direct, error) || !check_neurons(v, error)) return false;
+    if (!(v->pair.file ? run_pairs(v, direct, error) : run_one(v, direct, error))) return false;
+    direct->sum = mean_value(&direct->sums, direct->n_texts);
+    direct->logit = mean_value(&direct->logits, direct->n_texts);
+    direct->error = mean_error(&direct->logits, direct->n_texts);
+    direct->difference = mean_value(&direct->differences, direct->n_texts);
+    finish_rows(direct, direct->rows, direct->n_rows);
+    finish_rows(direct, direct->neurons, direct->n_neurons);
+    add_layers(direct, model_config(v->study->model)->n_layer);
+    return true;
 }
 
 static bool show(Report *report, AttributeView *v, Error *error) {
-    (void)report, (void)v, (void)error;
+    (void)error;
+    direct_show(report, v, v->work);
     return true;
 }
 

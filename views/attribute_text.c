@@ -1,0 +1,274 @@
+/* What attribute --by direct prints. */
+#include "views/attribute_direct.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LABEL_WIDTH = 7 };
+
+#define ROW(member) offsetof(DirectRow, member)
+
+static const Column part_columns[] = {
+    {"part", "part", CELL_NAME, ROW(name), -10},
+    {"layer", NULL, CELL_SIZE, ROW(layer)},
+    {"head", NULL, CELL_SIZE, ROW(head)},
+    {"value", "value", CELL_REAL, ROW(value), 10, 4, .format = '+'},
+    {"error", "\xc2\xb1", CELL_REAL, ROW(error), 9, 4, .ascii = "+-"},
+    {NULL, "", CELL_BAR, ROW(share), 20, .need = 1},
+};
+static const Column neuron_columns[] = {
+    {"neuron", "neuron", CELL_SIZE, ROW(neuron), 7},
+    {"activation", "activation", CELL_REAL, ROW(activation), 12, 4, .format = '+'},
+    {"value", "value", CELL_REAL, ROW(value), 10, 4, .format = '+'},
+    {"error", "\xc2\xb1", CELL_REAL, ROW(error), 9, 4, .ascii = "+-"},
+    {NULL, "", CELL_BAR, ROW(share), 20, .need = 1},
+};
+enum { PART_ERROR = 1 << 4, NEURON_ERROR = 1 << 3 };
+
+static const Column layer_columns[] = {
+    {"layer", "layer", CELL_SIZE, offsetof(LayerRow, layer), 5},
+    {"attention", "attention", CELL_REAL, offsetof(LayerRow, attention), 11, 4, .format = '+'},
+    {"mlp", "MLP", CELL_REAL, offsetof(LayerRow, mlp), 10, 4, .format = '+'},
+    {"so_far", "so far", CELL_REAL, offsetof(LayerRow, so_far), 10, 4, .format = '+'},
+};
+static const Column source_columns[] = {
+    {"key", "key", CELL_SIZE, offsetof(SourceRow, key), 4},
+    {"token", "token", CELL_TOKEN, offsetof(SourceRow, id), 15, 14},
+    {"weight", "weight", CELL_REAL, offsetof(SourceRow, weight), 9, 4},
+    {"value", "value", CELL_REAL, offsetof(SourceRow, value), 10, 4, .format = '+'},
+    {NULL, "", CELL_BAR, offsetof(SourceRow, share), 20, .need = 1},
+};
+static const Table parts_table = TABLE("parts", part_columns), layers_table = TABLE("layers", layer_columns),
+                   strongest_table = TABLE("strongest", neuron_columns),
+                   sources_table = TABLE("sources", source_columns);
+
+/* The strongest rows, a copy: as many as --top asks for. NULL where there are none, or no memory. */
+static DirectRow *strongest_of(const AttributeView *v, const DirectRow *rows, size_t n, size_t *n_top) {
+    Arena *arena = &v->study->arena;
+    *n_top = at_most(v->top, n);
+    size_t *places = arena_new(arena, *n_top, sizeof *places);
+    double *sizes = arena_new(arena, n, sizeof *sizes);
+    DirectRow *top = arena_new(arena, *n_top, sizeof *top);
+    if (arena->refused || !n) *n_top = 0;
+    for (size_t i = 0; *n_top && i < n; i++) sizes[i] = rows[i].share;
+    if (*n_top) largest_of(sizes, n, *n_top, places);
+    for (size_t i = 0; i < *n_top; i++) top[i] = rows[places[i]];
+    return top;
+}
+
+/* Where a head's value comes from, by position. */
+static SourceRow *sources_of(const AttributeView *v, const HeadSources *head, double *sum) {
+    size_t n = v->query + 1;
+    SourceRow *rows = arena_new(&v->study->arena, n, sizeof *rows);
+    double most = 0;
+    *sum = 0;
+    for (size_t k = 0; rows && k < n; k++) {
+        rows[k] = (SourceRow){k, v->study->subject.tokens.ids[k], head->weights[k], head->values[k], 0};
+        most = fmax(most, fabs(head->values[k]));
+        *sum += head->values[k];
+    }
+    for (size_t k = 0; rows && most > 0 && k < n; k++) rows[k].share = fabs(rows[k].value) / most;
+    return rows;
+}
+
+static void json_token_of(Report *report, const char *key, int32_t id) {
+    if (id < 0) {
+        json_null(report, key);
+        return;
+    }
+    json_object(report, key);
+    json_token(report, id);
+    json_end_object(report);
+}
+
+static void json_heads(Report *report, const AttributeView *v, const Direct *direct) {
+    json_array(report, "heads");
+    for (size_t i = 0; i < direct->n_heads; i++) {
+        double sum;
+        const HeadSources *head = &direct->heads[i];
+        const SourceRow *rows = sources_of(v, head, &sum);
+        json_object(report, NULL);
+        json_int(report, "layer", (int64_t)head->layer);
+        json_int(report, "head", (int64_t)head->head);
+        json_real(report, "sum", sum);
+        table_show(report, &sources_table, 0, rows, rows ? v->query + 1 : 0, sizeof *rows);
+        json_end_object(report);
+    }
+    json_end_array(report);
+}
+
+/* What the neurons that are not listed give together, and the MLP's biases. */
+static double others_of(const Direct *direct, const DirectRow *top, size_t n_top) {
+    double rest = 0;
+    for (size_t i = 0; i < direct->n_neurons; i++) rest += direct->neurons[i].value;
+    for (size_t i = 0; i < n_top; i++) rest -= top[i].value;
+    return rest;
+}
+
+static void json_neurons(Report *report, const AttributeView *v, const Direct *direct) {
+    size_t n_top;
+    const DirectRow *top = strongest_of(v, direct->neurons, direct->n_neurons, &n_top);
+    json_object(report, "neurons");
+    json_int(report, "layer", (int64_t)v->neurons);
+    json_int(report, "n", (int64_t)direct->n_neurons);
+    table_show(report, &strongest_table, v->pair.file ? 0 : NEURON_ERROR, top, n_top, sizeof *top);
+    json_real(report, "others", others_of(direct, top, n_top));
+    json_real(report, "bias", mean_value(&direct->neuron_biases, direct->n_texts));
+    json_end_object(report);
+}
+
+static void json_direct(Report *report, const AttributeView *v, const Direct *direct) {
+    const Config *config = model_config(v->study->model);
+    json_text(report, "by", "direct", SIZE_MAX);
+    if (!v->pair.file) {
+        json_int(report, "query", (int64_t)v->query);
+        json_token_of(report, "answer", v->answer);
+        json_token_of(report, "wrong", v->wrong);
+        json_real(report, "scale", direct->scale);
+    } else {
+        json_int(report, "n_texts", (int64_t)direct->n_texts);
+        json_int(report, "n_left_out", (int64_t)direct->n_left_out);
+        json_int(report, "n_cut", (int64_t)direct->n_cut);
+    }
+    json_real(report, "soft_cap", config->logit_cap != 0 ? (double)config->logit_cap : NAN);
+    json_real(report, "sum", direct->sum);
+    json_real(report, "logit", direct->logit);
+    if (v->pair.file) json_real(report, "logit_error", direct->error);
+    json_real(report, "difference", direct->difference);
+    table_show(report, &parts_table, v->pair.file ? 0 : PART_ERROR, direct->rows, direct->n_rows,
+               sizeof *direct->rows);
+    table_show(report, &layers_table, 0, direct->layers, config->n_layer, sizeof *direct->layers);
+    if (direct->n_heads) json_heads(report, v, direct);
+    if (direct->n_neurons) json_neurons(report, v, direct);
+}
+
+static void print_asked(const Report *report, const AttributeView *v, const Direct *direct) {
+    if (v->pair.file) {
+        printf("logit of the answer %s; mean of %zu texts\n",
+               direct->has_wrong ? "less that of the wrong one" : "less the mean over the vocabulary",
+               direct->n_texts);
+        return;
+    }
+    printf("logit of ");
+    print_token(report, v->answer, 0);
+    printf(" less %s", v->wrong < 0 ? "the mean over the vocabulary" : "that of ");
+    if (v->wrong >= 0) print_token(report, v->wrong, 0);
+    printf(", after ");
+    print_token(report, v->study->subject.tokens.ids[v->query], 0);
+    printf(" (position %zu)\n", v->query);
+}
+
+static void print_sum(const Report *report, const AttributeView *v, const Direct *direct) {
+    const Config *config = model_config(v->study->model);
+    printf("sum of all parts %+.4f, logit %+.4f", direct->sum, direct->logit);
+    if (v->pair.file) printf(report->ascii ? " +- %.4f" : " \xc2\xb1 %.4f", direct->error);
+    printf("; difference %.1e\n", direct->difference);
+    print_styled(report, STYLE_DIM,
+                 "value: what a part's output adds to it by itself, straight through the final norm\n"
+                 "and the unembedding; the norm's scale stays what it is in this run%s\n",
+                 v->pair.file ? ";\n\xc2\xb1: standard error of the mean" : "");
+    if (config->logit_cap != 0)
+        print_styled(report, STYLE_DIM,
+                     "All of this is before the soft cap that this model puts on logits.\n");
+}
+
+static void print_cell(const Report *report, const DirectRow *row, double most) {
+    double share = most > 0 ? fabs(row->value) / most : 0;
+    if (row->value < 0 && share >= 0.125)
+        fputs(share < 0.5 ? " <" : "<<", stdout);
+    else
+        print_heat(report, row->value < 0 ? 0 : share);
+}
+
+static double largest_head(const Direct *direct) {
+    double most = 0;
+    for (size_t i = 0; i < direct->n_rows; i++)
+        if (direct->kinds[i] == WRITER_HEAD) most = fmax(most, fabs(direct->rows[i].value));
+    return most;
+}
+
+/* Lines are layers, columns heads: as many as the window is wide at a time. */
+static void print_map(const Report *report, const AttributeView *v, const Direct *direct) {
+    size_t n_head = model_config(v->study->model)->n_head, room = (report->width - LABEL_WIDTH) / 2;
+    double most = largest_head(direct);
+    for (size_t first = 0, n; first < n_head; first += n) {
+        n = at_most(n_head - first, room);
+        printf("\n%-*s", LABEL_WIDTH, "head");
+        for (size_t i = first; i < first + n; i++) printf("%2zu", i % 100);
+        for (size_t i = 0; i < direct->n_rows; i++) {
+            if (direct->kinds[i] != WRITER_HEAD || direct->rows[i].head < first ||
+                direct->rows[i].head >= first + n)
+                continue;
+            char name[24];
+            snprintf(name, sizeof name, "L%zu", direct->rows[i].layer);
+            if (direct->rows[i].head == first) printf("\n%-*s", LABEL_WIDTH, name);
+            print_cell(report, &direct->rows[i], most);
+        }
+        putchar('\n');
+    }
+    print_styled(report, STYLE_DIM, "shade: value of a head, up to %.4f; <: it lowers\n", most);
+}
+
+static void print_layers(Report *report, const AttributeView *v, const Direct *direct) {
+    putchar('\n');
+    table_show(report, &layers_table, 0, direct->layers, model_config(v->study->model)->n_layer,
+               sizeof *direct->layers);
+    print_styled(report, STYLE_DIM, "so far: from the embedding on; the biases (%+.4f) make it the sum\n",
+                 direct->rows[direct->n_rows - 1].value);
+}
+
+static void print_sources(Report *report, const AttributeView *v, const HeadSources *head) {
+    double sum;
+    char name[32];
+    size_t n = v->query + 1;
+    const SourceRow *rows = sources_of(v, head, &sum);
+    Arena *arena = &v->study->arena;
+    size_t n_top = at_most(v->top, n), *places = arena_new(arena, n_top, sizeof *places);
+    double *sizes = arena_new(arena, n, sizeof *sizes);
+    if (!rows || !places || !sizes) return;
+    for (size_t i = 0; i < n; i++) sizes[i] = rows[i].share;
+    largest_of(sizes, n, n_top, places);
+    printf("\n%s by the position that it took it from: %+.4f in all\n",
+           head_name(name, head->layer, head->head), sum);
+    table_print_titles(report, &sources_table, 0, NULL);
+    for (size_t i = 0; i < n_top; i++) table_print_line(report, &sources_table, 0, &rows[places[i]]);
+}
+
+static void print_neurons(Report *report, const AttributeView *v, const Direct *direct) {
+    size_t n_top;
+    const DirectRow *top = strongest_of(v, direct->neurons, direct->n_neurons, &n_top);
+    printf("\nL%zuMLP by neuron: the strongest of %zu\n", v->neurons, direct->n_neurons);
+    table_show(report, &strongest_table, v->pair.file ? 0 : NEURON_ERROR, top, n_top, sizeof *top);
+    printf("others %+.4f, biases %+.4f\n", others_of(direct, top, n_top),
+           mean_value(&direct->neuron_biases, direct->n_texts));
+}
+
+static void print_notes(const Report *report, const Direct *direct) {
+    if (direct->n_cut)
+        printf("%zu text%s an answer of several tokens: the first of them is taken\n", direct->n_cut,
+               direct->n_cut == 1 ? " has" : "s have");
+    if (!direct->n_left_out) return;
+    printf("%zu text%s left out; %s: ", direct->n_left_out, direct->n_left_out == 1 ? "" : "s",
+           direct->n_left_out == 1 ? "it does not fit" : "the first");
+    print_wrapped(report, direct->left_out.message, strlen(direct->left_out.message));
+    putchar('\n');
+}
+
+void direct_show(Report *report, AttributeView *v, Direct *direct) {
+    size_t n_top;
+    if (is_json(report)) {
+        json_direct(report, v, direct);
+        return;
+    }
+    print_asked(report, v, direct);
+    print_sum(report, v, direct);
+    print_map(report, v, direct);
+    print_layers(report, v, direct);
+    const DirectRow *top = strongest_of(v, direct->rows, direct->n_rows, &n_top);
+    putchar('\n');
+    table_show(report, &parts_table, v->pair.file ? 0 : PART_ERROR, top, n_top, sizeof *top);
+    for (size_t i = 0; i < direct->n_heads; i++) print_sources(report, v, &direct->heads[i]);
+    if (direct->n_neurons) print_neurons(report, v, direct);
+    print_notes(report, direct);
+}
