@@ -172,12 +172,12 @@ class Run:
     def unembed(self, x, scale=None):
         """Final norm and unembedding of x [d_model]; with a scale, that instead of the norm's own."""
         if scale is None:
-            normed = self.model.norm("output_norm", x)
+            normed = self.model.norm(self.config.output_norm, x)
         else:
             if self.config.norm == "layer":
                 x = x - x.mean()
             normed = x / scale * self.final_gain()
-            bias = self.model.optional("output_norm.bias")
+            bias = self.model.optional(self.config.output_norm + ".bias")
             normed = normed if bias is None else normed + bias
         logits = normed @ self.unembedding().T
         bias = self.model.optional("output.bias")
@@ -186,7 +186,7 @@ class Run:
         return cap * torch.tanh(logits / cap) if cap else logits
 
     def final_gain(self):
-        gain = self.model.optional("output_norm.weight")
+        gain = self.model.optional(self.config.output_norm + ".weight")
         return 1 if gain is None else gain
 
     def final_scale(self, position):
