@@ -256,10 +256,6 @@ typedef struct Items {
 } Items;
 Items value_items(Render *r, Any v);
 
-/* As str() and repr() print it; and as a text, which a string is already. */
-void emit_value(Render *r, Any v, bool repr);
-Any value_to_text(Render *r, Any v);
-
 /*
  * These look at texts, and charge for what they look at: all string work goes through these, or through value_items,
  * emit and cut, or charges for each character.
@@ -274,6 +270,12 @@ size_t text_offset(Render *r, Text text, size_t character); /* bytes before that
 /* Without characters of the set at its ends; of white space if that has no data. */
 Text text_strip(Render *r, Text text, Text set, bool left, bool right);
 bool is_python_space(uint32_t code_point);
+
+/* ---- repr.c ---- */
+
+/* As str() and repr() print it; and as a text, which a string is already. */
+void emit_value(Render *r, Any v, bool repr);
+Any value_to_text(Render *r, Any v);
 
 /* ---- eval.c ---- */
 

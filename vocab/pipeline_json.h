@@ -1,4 +1,4 @@
-/* The steps of a Pipeline out of a tokenizer.json. For vocab/vocab_json.c. */
+/* The steps of a Pipeline, and what stands around them, out of a tokenizer.json. For vocab/vocab_json.c. */
 #ifndef ATTN_PIPELINE_JSON_H
 #define ATTN_PIPELINE_JSON_H
 
@@ -39,6 +39,14 @@ bool tokenizer_read_pre_tokenizer(TokenizerReader *reader, const Json *json);
 
 /* After the normaliser: sorts the added tokens, whose texts are contents[n_added], into those looked for before and after it. */
 bool tokenizer_sort_added(const TokenizerReader *reader, const String *contents, const bool *normalized);
+
+/* The one token that a post-processor puts in front of the text, and the one behind; −1: none. */
+typedef struct Ends {
+    int64_t before, after;
+} Ends;
+
+/* Reads a post-processor, which may be NULL or null, for a vocabulary of n ids. */
+bool tokenizer_read_ends(const TokenizerReader *reader, const Json *json, size_t n, Ends *ends);
 
 /*
  * Fills how the vocabulary's tokens, whose texts the file has in texts[vocab->n], become text: vocab->shown, …strips and

@@ -1,6 +1,7 @@
 /*
- * A vocabulary out of Hugging Face's tokenizer.json: added tokens, the steps before the model (vocab/pipeline_json.c), the
- * model (BPE or Unigram), what puts BOS and EOS, and how tokens become text. Whatever is not known is refused by name.
+ * A vocabulary out of Hugging Face's tokenizer.json: its added tokens, and its model (BPE or Unigram). What else it has is read
+ * beside this: the steps before the model (pipeline_json.c), what puts BOS and EOS (ends_json.c), and how tokens become text
+ * (decoder_json.c). Whatever is not known is refused by name.
  */
 #include "base/text.h"
 #include "vocab/pieces_json.h"
@@ -328,63 +329,12 @@ static bool read_byte_fallback(VocabReader *from) {
     return true;
 }
 
-/* The one token that a post-processor puts in front of the text, and the one behind; −1: none. */
-typedef struct Ends {
-    int64_t before, after;
-} Ends;
-
-static bool set_end(const VocabReader *from, int64_t *end, const Json *id) {
-    if (*end >= 0) return refuse_key(from, "more than one token put beside the text:", "post_processor");
-    return (json_integer(id, end) && *end >= 0 && (size_t)*end < from->n) ||
-           refuse_key(from, "an id that is no token:", "post_processor");
-}
-
-static bool read_template(const VocabReader *from, const Json *json, Ends *ends) {
-    const Json *single = json_get(json, "single"), *tokens = json_get(json, "special_tokens");
-    bool is_behind = false;
-    if (!single || single->kind != JSON_ARRAY) return refuse_key(from, "not a list:", "single");
-    for (size_t i = 0; i < single->n; i++) {
-        const Json *special = json_get(json_item(single, i), "SpecialToken"), *name = json_get(special, "id");
-        const Json *ids = NULL;
-        if (!special) {
-            is_behind = true;
-            continue;
-        }
-        for (size_t k = 0; tokens && tokens->kind == JSON_OBJECT && name && k < tokens->n; k++)
-            if (name->kind == JSON_TEXT && string_compare(json_key(tokens, k), json_string(name)) == 0)
-                ids = json_get(json_item(tokens, k), "ids");
-        if (!ids || ids->kind != JSON_ARRAY || ids->n != 1)
-            return refuse(from, "not one token, in the post_processor:", json_string(name));
-        if (!set_end(from, is_behind ? &ends->after : &ends->before, json_item(ids, 0))) return false;
-    }
-    return is_behind || refuse_key(from, "no text in the template:", "post_processor");
-}
-
-static bool read_post_processor(const VocabReader *from, const Json *json, Ends *ends) {
-    String type = tokenizer_type(json);
-    if (!json || json->kind == JSON_NULL || string_equals(type, "ByteLevel")) return true;
-    if (string_equals(type, "TemplateProcessing")) return read_template(from, json, ends);
-    if (string_equals(type, "RobertaProcessing") || string_equals(type, "BertProcessing")) {
-        const Json *cls = json_get(json, "cls"), *sep = json_get(json, "sep");
-        if (!cls || cls->kind != JSON_ARRAY || cls->n != 2 || !sep || sep->kind != JSON_ARRAY || sep->n != 2)
-            return refuse(from, "without cls and sep:", type);
-        return set_end(from, &ends->before, json_item(cls, 1)) &&
-               set_end(from, &ends->after, json_item(sep, 1));
-    }
-    if (!string_equals(type, "Sequence"))
-        return refuse(from, "a post_processor of a type that is not known:", type);
-    const Json *list = json_get(json, "processors");
-    bool ok = list && list->kind == JSON_ARRAY;
-    if (!ok) return refuse_key(from, "not a list:", "processors");
-    for (size_t i = 0; ok && i < list->n; i++) ok = read_post_processor(from, json_item(list, i), ends);
-    return ok;
-}
-
 /* Keys of tokenizer.ggml.… say who is BOS and EOS and whether they are put; without them, the post-processor does. */
 static bool read_ends(VocabReader *from, const Checkpoint *checkpoint) {
     Vocab *vocab = from->vocab;
-    Ends ends = {-1, -1};
-    if (!read_post_processor(from, json_get(from->root, "post_processor"), &ends)) return false;
+    Ends ends;
+    if (!tokenizer_read_ends(&from->reader, json_get(from->root, "post_processor"), from->n, &ends))
+        return false;
     vocab->bos = (int32_t)ends.before;
     vocab->eos = (int32_t)ends.after;
     vocab->eot = -1;
