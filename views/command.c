@@ -79,6 +79,16 @@ static bool find_files(const View *view, const void *own, StudyOptions *o, int a
                      has_default ? ", here is no ./model.bin, and none is installed" : "", view->name);
 }
 
+/* A page is refused it (parse_options), so its engine need not have it. */
+static bool asks_for_help(const StudyOptions *o) {
+#if defined(__wasm__)
+    (void)o;
+    return false;
+#else
+    return o->help;
+#endif
+}
+
 static void print_view_help(const View *view) {
     print_help(stdout, "usage: study ");
     printf("%s %s\n%c%s.\n\n", view->name,
@@ -169,10 +179,10 @@ int view_command(const View *view, const OpenModel *opened, int argc, char **arg
     if (!arena_ok(&study.arena, error, "%s", view->name)) return EXIT_BAD_INPUT;
     if (view->defaults) memcpy(own, view->defaults, view->size);
     bool ok = parse_options(view, opened, &options, own, argc, argv, error) &&
-              (options.help || (find_files(view, own, &options, argc, path, sizeof path, error) &&
-                                check_options(view, &options, own, error) &&
-                                parse_kv(options.kv, &study.subject.kv_dtype, error)));
-    if (ok && options.help) {
+              (asks_for_help(&options) || (find_files(view, own, &options, argc, path, sizeof path, error) &&
+                                           check_options(view, &options, own, error) &&
+                                           parse_kv(options.kv, &study.subject.kv_dtype, error)));
+    if (ok && asks_for_help(&options)) {
         print_view_help(view);
         code = EXIT_SUCCESS;
     } else if (ok) {
