@@ -23,11 +23,11 @@ ALWAYS_FALSE = ("cut(", "error_set(", "fail(", "output_failed(", "refuse_changed
 
 
 def export(build):
-    """llvm-cov's view of both programs with the counts of all tests."""
+    """llvm-cov's view of the programs with the counts of all tests."""
     counts = build / "counts.profdata"
     subprocess.run(["llvm-profdata", "merge", "-o", counts, *sorted((build / "counts").glob("*.profraw"))], check=True)
-    command = ["llvm-cov", "export", "-skip-expansions", f"-instr-profile={counts}", build / "run", "-object",
-               build / "study"]
+    command = ["llvm-cov", "export", "-skip-expansions", f"-instr-profile={counts}", build / "run",
+               "-object", build / "study", "-object", build / "quantize"]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["data"][0]
 
 
