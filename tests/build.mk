@@ -6,8 +6,9 @@ THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference attn serve)
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 
 $(BUILD)/tests/test_attn: $(BUILD)/attn.o
-$(BUILD)/tests/test_attn_faults: $(BUILD)/attn.o $(BUILD)/tests/faults.o
-$(BUILD)/tests/test_attn_faults: LDFLAGS += $(WRAPS)
+$(BUILD)/tests/test_attn_faults: $(BUILD)/attn.o
+$(BUILD)/tests/test_attn_faults $(BUILD)/tests/test_memory: $(BUILD)/tests/faults.o
+$(BUILD)/tests/test_attn_faults $(BUILD)/tests/test_memory: LDFLAGS += $(WRAPS)
 $(BUILD)/tests/test_threads: LDFLAGS += -Wl,--wrap=parallel_for # to count the loops
 $(BUILD)/tests/test_selfcheck: LDFLAGS += -Wl,--wrap=session_resume # to see from which layer
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/programs.a $(BUILD)/engine.a

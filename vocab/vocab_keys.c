@@ -154,6 +154,7 @@ static bool take_piece(void *context, const char *text, size_t n) {
     return true;
 }
 
+/* False when memory runs out. */
 static bool cut(Pattern *const *patterns, size_t n_patterns, const char *text, size_t n,
                 unsigned char *begins) {
     if (n == 0) return true;
@@ -172,19 +173,18 @@ static bool cut(Pattern *const *patterns, size_t n_patterns, const char *text, s
     return ok && cut(patterns + 1, n_patterns - 1, text + done, n - done, begins + done);
 }
 
-/* Whether the row's patterns cut the text at these places. */
-static bool cuts_likewise(const Pretokenizer *pre, const CutPlaces *places) {
+/* Whether the row's patterns cut the text at these places; *ok becomes false when memory runs out. */
+static bool cuts_likewise(const Pretokenizer *pre, const CutPlaces *places, bool *ok) {
     Pattern *patterns[MAX_PATTERNS] = {0};
     size_t n = 0;
-    bool ok = true;
-    for (; ok && n < MAX_PATTERNS && pre->patterns[n]; n++)
-        ok = (patterns[n] = pattern_new((String){pre->patterns[n], strlen(pre->patterns[n])}, NULL)) != NULL;
+    for (; *ok && n < MAX_PATTERNS && pre->patterns[n]; n++)
+        *ok = (patterns[n] = pattern_new((String){pre->patterns[n], strlen(pre->patterns[n])}, NULL)) != NULL;
     unsigned char *begins = calloc(places->text.n + 1, 1);
-    ok = ok && begins && cut(patterns, n, places->text.data, places->text.n, begins) &&
-         memcmp(begins, places->begins, places->text.n) == 0;
+    *ok = *ok && begins && cut(patterns, n, places->text.data, places->text.n, begins);
+    bool likewise = *ok && memcmp(begins, places->begins, places->text.n) == 0;
     for (size_t i = 0; i < MAX_PATTERNS; i++) pattern_free(patterns[i]);
     free(begins);
-    return ok;
+    return likewise;
 }
 
 /* This text is cut differently by every two patterns of pretokenizers.c. NFC would not change it. */
@@ -205,10 +205,13 @@ static bool add_pre(KeyMaker *builder) {
     const PieceTaker taker = {&places, take_no_token, take_piece};
     if (!places.begins) return no_memory(builder);
     const Pretokenizer *pre = NULL;
-    bool ok = pipeline_run(&bare, &(Uncut){.text = {probe, n}}, &taker, builder->error);
+    bool has_memory = true, ok = pipeline_run(&bare, &(Uncut){.text = {probe, n}}, &taker, builder->error);
     for (size_t i = 0; ok && places.is_text && places.at == n && (pre = pretokenizer_row(i)); i++)
-        if (pre->whole_words == vocab->whole_words && cuts_likewise(pre, &places)) break;
+        if (pre->whole_words == vocab->whole_words &&
+            (cuts_likewise(pre, &places, &has_memory) || !has_memory))
+            break;
     free(places.begins);
+    if (!has_memory) return no_memory(builder);
     if (!ok) return false;
     if (!pre)
         return refuse(builder, "no name of tokenizer.ggml.pre stands for how it cuts and normalises text");

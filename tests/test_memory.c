@@ -1,0 +1,222 @@
+/*
+ * Each allocation fails in turn (tests/faults.c does it), once or from there on, while what strangers wrote is read: tokenizer.json
+ * and what GGUF can say of it, folders of vocabularies and of weights, chat templates, patterns. What is read says that
+ * memory is lacking, or gives what it gives otherwise. Memory that is not freed is a sanitizer's find (make sanitize).
+ *
+ * The short form tries a few allocations of each, the long one (ATTN_LONG_TESTS=1) nearly all of the first hundred.
+ */
+#include "checkpoint/checkpoint.h"
+#include "cli/input.h"
+#include "jinja/template.h"
+#include "open.h"
+#include "regex/pattern.h"
+#include "tests/faults.h"
+#include "tokenizer.h"
+#include "vocab/vocab_keys.h"
+
+#include "gguf.h"
+
+enum { MAX_MADE = 1 << 18 };
+
+/* What a reading gives. */
+typedef struct Made {
+    char bytes[MAX_MADE];
+    size_t n;
+} Made;
+
+static void add(Made *made, const void *bytes, size_t n) {
+    size_t room = sizeof made->bytes - made->n;
+    if (n > room) n = room;
+    if (n) memcpy(made->bytes + made->n, bytes, n);
+    made->n += n;
+}
+
+/* A reading of a text or a path: false with an error, or what it gives. */
+typedef bool Reading(String what, Made *made, Error *error);
+
+static bool read_vocabulary(const Checkpoint *checkpoint, Made *made, Error *error) {
+    static const char text[] =
+        "A small engine, \xe2\x96\x81the caf\xc3\xa9  e\xcc\x81 <s>12</s> \xef\xac\x81 \xf0\x9f\x98\x80\xff\n";
+    char marks[sizeof text] = {0};
+    memset(marks + 10, 1, 20);
+    Tokens tokens = {0};
+    TextBuffer shown = {0};
+    Tokenizer *tokenizer = tokenizer_new(checkpoint, error);
+    bool ok =
+        tokenizer &&
+        tokenizer_encode(tokenizer, text, sizeof text - 1, ENCODE_SPECIAL | ENCODE_ENDS, &tokens, error) &&
+        tokenizer_encode_marked(tokenizer, (String){text, sizeof text - 1}, marks, &tokens, error);
+    if (ok) {
+        Detokenizer detokenizer = detokenizer_begin(tokenizer, true);
+        for (size_t i = 0; ok && i < tokens.n; i++)
+            ok = detokenizer_push(&detokenizer, tokens.ids[i], &shown);
+        ok = (ok && detokenizer_end(&detokenizer, &shown)) || error_set(error, "not enough memory");
+    }
+    if (ok) add(made, tokens.ids, tokens.n * sizeof *tokens.ids), add(made, shown.data, shown.n);
+    free(shown.data);
+    tokens_free(&tokens);
+    tokenizer_free(tokenizer);
+    return ok;
+}
+
+/* A folder: what the checkpoint has, and its vocabulary, if any. */
+static bool read_folder(String path, Made *made, Error *error) {
+    Checkpoint *checkpoint = checkpoint_open(path.data, error);
+    if (!checkpoint) return false;
+    for (size_t i = 0; i < checkpoint_n_values(checkpoint); i++) {
+        Value value = checkpoint_value(checkpoint, i);
+        add(made, value.key.data, value.key.n), add(made, value.data, value.n_bytes);
+    }
+    for (size_t i = 0; i < checkpoint_n_tensors(checkpoint); i++) {
+        const Tensor *tensor = checkpoint_tensor(checkpoint, i);
+        add(made, tensor->name.data, tensor->name.n), add(made, tensor->dims, sizeof tensor->dims);
+    }
+    bool ok = !checkpoint_has_vocabulary(checkpoint) || read_vocabulary(checkpoint, made, error);
+    checkpoint_close(checkpoint);
+    return ok;
+}
+
+/* A vocabulary without a model beside it. */
+static bool read_words(String path, Made *made, Error *error) {
+    Checkpoint *checkpoint = checkpoint_open_vocabulary(path.data, error);
+    bool ok = checkpoint && read_vocabulary(checkpoint, made, error);
+    checkpoint_close(checkpoint);
+    return ok;
+}
+
+/* GGUF's keys of the folder's tokenizer.json. */
+static bool read_keys(String path, Made *made, Error *error) {
+    VocabKeys keys = {0};
+    Checkpoint *checkpoint = checkpoint_open(path.data, error);
+    bool ok = checkpoint && vocab_keys_make(&keys, checkpoint, error);
+    for (size_t i = 0; i < keys.n; i++) add(made, keys.values[i].data, keys.values[i].n_bytes);
+    vocab_keys_free(&keys);
+    checkpoint_close(checkpoint);
+    return ok;
+}
+
+static Json *context;
+
+static bool read_template(String source, Made *made, Error *error) {
+    TextBuffer out = {0}, marks = {0};
+    Template *template = template_parse(source, error);
+    bool ok = template && template_render(template, context, 1721894400, &out, &marks, error);
+    add(made, out.data, out.n), add(made, marks.data, marks.n);
+    template_free(template);
+    free(out.data), free(marks.data);
+    return ok;
+}
+
+static bool read_pattern(String expression, Made *made, Error *error) {
+    static const char text[] = "The 1st caf\xc3\xa9's \xe4\xb8\xad\xe6\x96\x87, it's  OK\n\n <|x|> 12345";
+    static uint16_t states[sizeof text];
+    Pattern *pattern = pattern_new(expression, error);
+    if (!pattern) return false;
+    Matches matches = pattern_begin(pattern, text, sizeof text - 1, states);
+    for (size_t start, end; pattern_next(&matches, &start, &end);)
+        add(made, &start, sizeof start), add(made, &end, sizeof end);
+    pattern_free(pattern);
+    return true;
+}
+
+static Made usual, made;
+static size_t n_failed;
+
+/* Whether the call was reached. */
+static bool try_call(Reading *reading, String what, const Error *refused, size_t call, const char *more) {
+    char fault[32];
+    Error error = {{0}};
+    made.n = 0;
+    snprintf(fault, sizeof fault, "malloc:%zu%s", call, more);
+    faults_arm(fault);
+    bool ok = reading(what, &made, &error), struck = faults_arm("") > 0;
+    if (ok)
+        CHECK(!refused->message[0] && made.n == usual.n && memcmp(made.bytes, usual.bytes, made.n) == 0,
+              "%.*s, %s: %zu bytes, not %zu", (int)what.n, what.data, fault, made.n, usual.n);
+    else
+        CHECK(strstr(error.message, "memory") || strcmp(error.message, refused->message) == 0,
+              "%.*s, %s: '%s'", (int)what.n, what.data, fault, error.message);
+    n_failed += struck;
+    return struck;
+}
+
+static void try_all(Reading *reading, String what) {
+    static int is_long = -1;
+    Error error = {{0}};
+    usual.n = 0;
+    if (is_long < 0) is_long = getenv("ATTN_LONG_TESTS") != NULL;
+    faults_arm("");
+    if (reading(what, &usual, &error)) error.message[0] = '\0';
+    size_t call = 1; /* ever fewer of them, for what is done thousands of times is much the same */
+    for (; try_call(reading, what, &error, call, ""); call += 1 + call / (is_long ? 64 : 4))
+        if (is_long || call == 1) try_call(reading, what, &error, call, "+");
+}
+
+static void put_json(const char *text, size_t n) {
+    char path[sizeof scratch_folder + 32];
+    snprintf(path, sizeof path, "%s/tokenizer.json", scratch_folder);
+    FILE *file = fopen(path, "wb");
+    if (file) fwrite(text, 1, n, file), fclose(file);
+}
+
+static void test_tokenizer_json(void) {
+    FILE *file = fopen("tests/data/tokenizer/json.cases", "rb");
+    char *line = NULL;
+    size_t room = 0, n_read = 0;
+    CHECK(file, "tests/data/tokenizer/json.cases is missing");
+    for (ssize_t n; file && (n = getline(&line, &room, file)) > 0;) {
+        if (strncmp(line, "tokenizer ", 10) != 0) continue;
+        put_json(line + 10, (size_t)n - 11);
+        try_all(read_words, (String){scratch_folder, strlen(scratch_folder)});
+        try_all(read_keys, (String){scratch_folder, strlen(scratch_folder)});
+        n_read++;
+    }
+    CHECK(n_read == 20, "%zu tokenizers", n_read);
+    if (file) fclose(file);
+    free(line);
+}
+
+static void test_folders(void) {
+    static const char *const paths[] = {"tests/data/torch/opt", "tests/data/torch/gpt_neo"};
+    static const char *const words[] = {"tests/data/tokenizer/folders/bytes",
+                                        "tests/data/tokenizer/folders/plain",
+                                        "tests/data/tokenizer/folders/fallback"};
+    for (size_t i = 0; i < 2; i++) try_all(read_folder, (String){paths[i], strlen(paths[i])});
+    for (size_t i = 0; i < 3; i++) try_all(read_words, (String){words[i], strlen(words[i])});
+}
+
+static void test_templates(void) {
+    Error error = {{0}};
+    TextBuffer text = {0};
+    bool ok = read_text("tests/data/templates/cases.json", 1 << 20, &text, &error);
+    Json *cases = ok ? json_take(text.data, text.n, &error) : NULL;
+    CHECK(cases, "%s", error.message);
+    if (!cases) return;
+    context = (Json *)(uintptr_t)json_item(cases, 0);
+    for (size_t i = 1; i < cases->n; i++)
+        try_all(read_template, json_string(json_item(json_item(cases, i), 0)));
+    json_free(cases);
+}
+
+static void test_patterns(void) {
+    static const char *const patterns[] = {
+        "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+        "(?i:'s|'t)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}|(?<=x)y|(?<!\\d)st\\b|[[a-f]&&[^c]]{2,}?|\\A.|.\\z|(a|b)*",
+    };
+    for (size_t i = 0; i < 2; i++) try_all(read_pattern, (String){patterns[i], strlen(patterns[i])});
+}
+
+int main(void) {
+    scratch_begin();
+    RUN(test_tokenizer_json);
+    RUN(test_folders);
+    RUN(test_templates);
+    RUN(test_patterns);
+    char path[sizeof scratch_folder + 32];
+    snprintf(path, sizeof path, "%s/tokenizer.json", scratch_folder);
+    unlink(path);
+    scratch_end();
+    CHECK(n_failed > 1000, "%zu allocations failed", n_failed);
+    printf("%zu allocations failed\n", n_failed);
+    return test_end();
+}
