@@ -295,6 +295,261 @@ static void test_refusals(void) {
     }
 }
 
+/* The same with one part of it put in, whose quotes are single ones here; "model" and "decoder" take the place of these. */
+static Opened open_with(const char *part, const char *value, Error *error) {
+    static char json[1 << 14];
+    const char *model = "{'type': 'BPE', 'vocab': {'a': 0, 'b': 1, 'ab': 2}, 'merges': ['a b']}",
+               *decoder = "{'type': 'Fuse'}";
+    bool is_model = strcmp(part, "model") == 0, is_decoder = strcmp(part, "decoder") == 0;
+    int n = snprintf(json, sizeof json, "{'model': %s, 'decoder': %s", is_model ? value : model,
+                     is_decoder ? value : decoder);
+    if (!is_model && !is_decoder) n += snprintf(json + n, sizeof json - (size_t)n, ", '%s': %s", part, value);
+    n += snprintf(json + n, sizeof json - (size_t)n, "}");
+    for (char *c = json; *c; c++)
+        if (*c == '\'') *c = '"';
+    return open_json(json, (size_t)n, NULL, error);
+}
+
+static void check_refused(const char *part, const char *value, const char *says) {
+    Error error = {{0}};
+    Opened opened = open_with(part, value, &error);
+    CHECK(opened.checkpoint && !opened.tokenizer && strstr(error.message, says), "%s %s: '%s', not '%s'",
+          part, value, error.message, says);
+    close_tokenizer(opened);
+}
+
+#define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define A256 A64 A64 A64 A64
+#define WITHOUT_NAME                                                                                         \
+    "{'type': 'TemplateProcessing', 'single': [{'SpecialToken': {'id': 'a'}}, {'Sequence': {}}]"
+#define UNIGRAM "{'type': 'Unigram', 'vocab': "
+#define LETTERS "{'type': 'BPE', 'vocab': {'a': 0, 'b': 1, 'ab': 2}, 'merges': "
+
+/* What each part must have, and of what kind. */
+static void test_refused_parts(void) {
+    static const struct {
+        const char *part, *value, *says;
+    } wrong[] = {
+        {"normalizer", "{'type': 'Prepend'}", "not a text: 'prepend'"},
+        {"normalizer", "{'type': 'Prepend', 'prepend': 5}", "not a text: 'prepend'"},
+        {"normalizer", "{'type': 'Prepend', 'prepend': '" A256 "a'}", "longer than 256 bytes: '" A64},
+        {"normalizer", "{'type': 'Replace', 'pattern': {'String': 'a'}}", "not a text: 'content'"},
+        {"normalizer", "{'type': 'Strip', 'strip_left': true}", "not true or false: 'strip_right'"},
+        {"normalizer", "{'type': 'Sequence', 'normalizers': {}}", "not a list: 'normalizers'"},
+        {"normalizer", "{'type': 'Sequence', 'normalizers': [{'type': 'X'}, {'type': 'NFC'}]}",
+         "not known: 'X'"},
+        {"pre_tokenizer", "{'type': 'ByteLevel', 'add_prefix_space': true, 'use_regex': 1}",
+         "not true or false: 'use_regex'"},
+        {"pre_tokenizer",
+         "{'type': 'Sequence', 'pretokenizers': [{'type': 'ByteLevel', 'add_prefix_space': true}, "
+         "{'type': 'ByteLevel', 'add_prefix_space': true}]}",
+         "twice in the pre_tokenizer: 'ByteLevel'"},
+        {"pre_tokenizer",
+         "{'type': 'Sequence', 'pretokenizers': [{'type': 'ByteLevel', 'add_prefix_space': true}, "
+         "{'type': 'Metaspace', 'replacement': '_'}]}",
+         "behind ByteLevel, in the pre_tokenizer: 'Metaspace'"},
+        {"pre_tokenizer", "{'type': 'Metaspace'}", "not a text: 'replacement'"},
+        {"pre_tokenizer", "{'type': 'Metaspace', 'replacement': '_', 'add_prefix_space': 1}",
+         "not true or false: 'add_prefix_space'"},
+        {"pre_tokenizer", "{'type': 'Metaspace', 'replacement': '_', 'split': 1}",
+         "not true or false: 'split'"},
+        {"pre_tokenizer",
+         "{'type': 'Metaspace', 'replacement': '_', 'add_prefix_space': false, 'prepend_scheme': 'first'}",
+         "no add_prefix_space, but prepend_scheme 'first'"},
+        {"pre_tokenizer", "{'type': 'Split'}", "not a text: 'String'"},
+        {"pre_tokenizer", "{'type': 'Split', 'pattern': {'String': 'a'}}",
+         "a behavior that is not known: ''"},
+        {"pre_tokenizer", "{'type': 'Split', 'pattern': {'String': 'a'}, 'behavior': 'Removed'}",
+         "not true or false: 'invert'"},
+        {"pre_tokenizer", "{'type': 'Digits'}", "not true or false: 'individual_digits'"},
+        {"pre_tokenizer", "{'type': 'Sequence'}", "not a list: 'pretokenizers'"},
+        {"pre_tokenizer", "{'type': 'Sequence', 'pretokenizers': [{'type': 'X'}, {'type': 'Whitespace'}]}",
+         "not known: 'X'"},
+        {"post_processor", "{'type': 'TemplateProcessing'}", "not a list: 'single'"},
+        {"post_processor", "{'type': 'TemplateProcessing', 'single': {}}", "not a list: 'single'"},
+        {"post_processor", "{'type': 'TemplateProcessing', 'single': []}", "no text in the template"},
+        {"post_processor", WITHOUT_NAME "}", "not one token, in the post_processor: 'a'"},
+        {"post_processor", WITHOUT_NAME ", 'special_tokens': []}",
+         "not one token, in the post_processor: 'a'"},
+        {"post_processor", WITHOUT_NAME ", 'special_tokens': {'b': {'ids': [0]}}}", "not one token"},
+        {"post_processor", WITHOUT_NAME ", 'special_tokens': {'a': {}}}", "not one token"},
+        {"post_processor", WITHOUT_NAME ", 'special_tokens': {'a': {'ids': {}}}}", "not one token"},
+        {"post_processor", WITHOUT_NAME ", 'special_tokens': {'a': {'ids': [0, 1]}}}", "not one token"},
+        {"post_processor", WITHOUT_NAME ", 'special_tokens': {'a': {'ids': ['a']}}}",
+         "an id that is no token"},
+        {"post_processor", WITHOUT_NAME ", 'special_tokens': {'a': {'ids': [-1]}}}",
+         "an id that is no token"},
+        {"post_processor", WITHOUT_NAME ", 'special_tokens': {'a': {'ids': [3]}}}", "an id that is no token"},
+        {"post_processor",
+         "{'type': 'TemplateProcessing', 'single': [{'SpecialToken': {}}], 'special_tokens': {'a': {'ids': [0]}}}",
+         "not one token, in the post_processor: ''"},
+        {"post_processor",
+         "{'type': 'TemplateProcessing', 'single': [{'SpecialToken': {'id': 0}}], 'special_tokens': {'a': {'ids': [0]}}}",
+         "not one token, in the post_processor: ''"},
+        {"post_processor", "{'type': 'BertProcessing', 'cls': {}}", "without cls and sep: 'BertProcessing'"},
+        {"post_processor", "{'type': 'BertProcessing', 'cls': ['a']}",
+         "without cls and sep: 'BertProcessing'"},
+        {"post_processor", "{'type': 'RobertaProcessing', 'cls': ['a', 0]}", "without cls and sep: 'Roberta"},
+        {"post_processor", "{'type': 'RobertaProcessing', 'cls': ['a', 0], 'sep': {}}",
+         "without cls and sep"},
+        {"post_processor", "{'type': 'RobertaProcessing', 'cls': ['a', 0], 'sep': ['b']}",
+         "without cls and sep"},
+        {"post_processor", "{'type': 'BertProcessing', 'cls': ['a', 'a'], 'sep': ['b', 1]}",
+         "an id that is no token"},
+        {"post_processor", "{'type': 'BertProcessing', 'cls': ['a', 0], 'sep': ['b', 3]}",
+         "an id that is no token"},
+        {"post_processor", "{'type': 'Sequence', 'processors': [{'type': 'X'}, {'type': 'ByteLevel'}]}",
+         "not known: 'X'"},
+        {"decoder", "null", "missing: 'decoder'"},
+        {"decoder", "{'type': 'Sequence'}", "a list is missing in the decoder: 'Sequence'"},
+        {"decoder", "{'type': 'Sequence', 'decoders': {}}", "a list is missing in the decoder: 'Sequence'"},
+        {"decoder", "{'type': 'Replace', 'content': ''}", "not a text: 'String'"},
+        {"decoder", "{'type': 'Replace', 'pattern': {'String': 'a'}}", "not a text, in the decoder: ''"},
+        {"decoder", "{'type': 'Replace', 'pattern': {'String': 'a'}, 'content': 5}",
+         "not a text, in the decoder"},
+        {"decoder", "{'type': 'Metaspace'}", "not a text, in the decoder: ''"},
+        {"decoder", "{'type': 'Metaspace', 'replacement': '_', 'add_prefix_space': 1}",
+         "not true or false: 'add_prefix_space'"},
+        {"decoder", "{'type': 'Strip', 'content': 'a'}", "without start and stop, in the decoder: 'Strip'"},
+        {"decoder", "{'type': 'Strip', 'content': 'a', 'start': 1}", "without start and stop"},
+        {"decoder", "{'type': 'Strip', 'content': 'a', 'start': -1, 'stop': 0}", "without start and stop"},
+        {"decoder", "{'type': 'Strip', 'content': '', 'start': 1, 'stop': 0}", "not one character"},
+        {"decoder", "{'type': 'Strip', 'content': 'ab', 'start': 1, 'stop': 0}", "not one character"},
+        {"decoder", "{'type': 'Strip', 'content': '" A64 "', 'start': 1, 'stop': 0}", "not one character"},
+        {"decoder",
+         "{'type': 'Sequence', 'decoders': [{'type': 'Fuse'}, {'type': 'Strip', 'content': 'a', 'start': 1, 'stop': 0}, "
+         "{'type': 'Strip', 'content': 'a', 'start': 1, 'stop': 0}]}",
+         "twice, in the decoder: 'Strip'"},
+        {"model", LETTERS "{}}", "missing in the model: 'merges'"},
+        {"model", LETTERS "[], 'ignore_merges': 5}", "not true or false: 'ignore_merges'"},
+        {"model", LETTERS "[], 'byte_fallback': 5}", "not true or false: 'byte_fallback'"},
+        {"model", "{'type': 'BPE', 'vocab': 5, 'merges': []}", "missing in the model: 'vocab'"},
+        {"model", "{'type': 'BPE', 'vocab': {'a': -1}, 'merges': []}", "a token without an id: 'a'"},
+        {"model", UNIGRAM "[]}", "no tokens: 'vocab'"},
+        {"model", UNIGRAM "[5]}", "not a list of texts and scores: 'vocab'"},
+        {"model", UNIGRAM "[[5, 0]]}", "not a list of texts and scores: 'vocab'"},
+        {"model", UNIGRAM "[['a', 'x']]}", "not a list of texts and scores: 'vocab'"},
+        {"model", UNIGRAM "[['" A256 A256 "a', 0]]}", "a piece of more than 512 bytes: 'aaa"},
+        {"model", UNIGRAM "[['a', 0]], 'unk_id': 'a'}", "not the id of a token: 'unk_id'"},
+        {"model", UNIGRAM "[['a', 0]], 'unk_id': -1}", "not the id of a token: 'unk_id'"},
+        {"model", UNIGRAM "[['a', 0]], 'byte_fallback': 5}", "not true or false: 'byte_fallback'"},
+        {"added_tokens", "[{'id': 3}]", "an added token without content or id: ''"},
+        {"added_tokens", "[{'id': 3, 'content': 5}]", "an added token without content or id: ''"},
+        {"added_tokens", "[{'id': -1, 'content': 'x'}]", "an added token without content or id: 'x'"},
+        {"added_tokens", "[{'id': 3, 'content': 'x', 'special': 5}]", "not true or false: 'special'"},
+        {"added_tokens", "[{'id': 3, 'content': 'x', 'single_word': 5}]", "not true or false: 'single_word'"},
+        {"added_tokens", "[{'id': 3, 'content': 'x', 'lstrip': 5}]", "not true or false: 'lstrip'"},
+        {"added_tokens", "[{'id': 3, 'content': 'x', 'rstrip': 5}]", "not true or false: 'rstrip'"},
+        {"added_tokens", "[{'id': 3, 'content': 'x', 'normalized': 5}]", "not true or false: 'normalized'"},
+        {"added_tokens", "[{'id': 3, 'content': '" A256 "a'}]", "an added token longer than 256 bytes: 'aaa"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        check_refused(wrong[i].part, wrong[i].value, wrong[i].says);
+}
+
+/* 32 steps are the most, of whatever kind the next is. */
+static void test_too_many_steps(void) {
+    static const struct {
+        const char *part, *list, *each, *last, *says;
+        int n;
+    } cases[] = {
+#define NORMALIZER "normalizer", "normalizers", "{'type': 'NFC'}"
+#define TOO_MANY "more steps than 32: 'normalizer'"
+        {NORMALIZER, "{'type': 'NFC'}", TOO_MANY, 32},
+        {NORMALIZER, "{'type': 'Prepend', 'prepend': 'a'}", TOO_MANY, 32},
+        {NORMALIZER, "{'type': 'Replace', 'pattern': {'String': 'a'}, 'content': 'b'}", TOO_MANY, 32},
+        {NORMALIZER, "{'type': 'Strip', 'strip_left': true, 'strip_right': true}", TOO_MANY, 32},
+        {NORMALIZER, "{'type': 'StripAccents'}", TOO_MANY, 32},
+        {NORMALIZER, "{'type': 'Nmt'}", TOO_MANY, 31}, /* which are two */
+#undef TOO_MANY
+#define CUTS "pre_tokenizer", "pretokenizers", "{'type': 'WhitespaceSplit'}"
+#define TOO_MANY "more steps than 32: 'pre_tokenizer'"
+        {CUTS, "{'type': 'Whitespace'}", TOO_MANY, 32},
+        {CUTS, "{'type': 'Punctuation'}", TOO_MANY, 32},
+        {CUTS, "{'type': 'Digits', 'individual_digits': true}", TOO_MANY, 32},
+        {CUTS, "{'type': 'Split', 'pattern': {'String': 'a'}, 'behavior': 'Removed', 'invert': false}",
+         TOO_MANY, 32},
+        {CUTS, "{'type': 'Metaspace', 'replacement': '_'}", TOO_MANY, 30}, /* three */
+        {CUTS, "{'type': 'Metaspace', 'replacement': '_'}", TOO_MANY, 31},
+        {CUTS, "{'type': 'Metaspace', 'replacement': '_'}", TOO_MANY, 32},
+        {CUTS, "{'type': 'ByteLevel', 'add_prefix_space': true}", TOO_MANY, 30}, /* three */
+        {CUTS, "{'type': 'ByteLevel', 'add_prefix_space': true}", TOO_MANY, 31},
+        {CUTS, "{'type': 'ByteLevel', 'add_prefix_space': true}", TOO_MANY, 32},
+#undef TOO_MANY
+#define DECODER_STEPS "decoder", "decoders", "{'type': 'ByteFallback'}"
+#define TOO_MANY "more than 32 steps in the decoder: "
+        {DECODER_STEPS, "{'type': 'ByteLevel'}", TOO_MANY "'ByteLevel'", 32},
+        {DECODER_STEPS, "{'type': 'Metaspace', 'replacement': '_'}", TOO_MANY "'Metaspace'", 32},
+        {DECODER_STEPS, "{'type': 'Replace', 'pattern': {'String': 'a'}, 'content': 'b'}",
+         TOO_MANY "'Replace'", 32},
+        {DECODER_STEPS, "{'type': 'Strip', 'content': 'a', 'start': 1, 'stop': 0}", TOO_MANY "'Strip'", 32},
+#undef TOO_MANY
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char value[2048];
+        int n = snprintf(value, sizeof value, "{'type': 'Sequence', '%s': [", cases[i].list);
+        for (int k = 0; k < cases[i].n; k++)
+            n += snprintf(value + n, sizeof value - (size_t)n, "%s, ", cases[i].each);
+        snprintf(value + n, sizeof value - (size_t)n, "%s]}", cases[i].last);
+        check_refused(cases[i].part, value, cases[i].says);
+    }
+}
+
+/* What a text becomes, and what its tokens become again. */
+static void test_parts(void) {
+    static const struct {
+        const char *part, *value, *text, *ids, *shown;
+    } cases[] = {
+        {"normalizer", "{'type': 'Strip', 'strip_left': true, 'strip_right': false}",
+         "\t\xc2\x85\xc2\xa0\xe1\x9a\x80\xe2\x80\x83\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaf\xe2\x81\x9f\xe3\x80\x80"
+         "abb",
+         "2 1", "abb"},
+        {"normalizer", "{'type': 'Strip', 'strip_left': false, 'strip_right': true}", "aab \n\xe3\x80\x80",
+         "0 2", "aab"},
+        {"normalizer", "{'type': 'Strip', 'strip_left': true, 'strip_right': true}", " \t ", "", ""},
+        {"normalizer", "{'type': 'Prepend', 'prepend': 'a'}", "b", "2", "ab"},
+        {"normalizer", "{'type': 'Prepend', 'prepend': 'a'}", "", "", ""},
+        {"normalizer", "{'type': 'Replace', 'pattern': {'String': ''}, 'content': 'a'}", "b", "1", "b"},
+        {"pre_tokenizer",
+         "{'type': 'Split', 'pattern': {'String': ''}, 'behavior': 'Isolated', 'invert': false}", "ab", "2",
+         "ab"},
+        {"pre_tokenizer",
+         "{'type': 'Split', 'pattern': {'String': 'a'}, 'behavior': 'Removed', 'invert': true}", "abba",
+         "0 0", "aa"},
+        {"decoder",
+         "{'type': 'Sequence', 'decoders': [{'type': 'Strip', 'content': 'a', 'start': 1, 'stop': 0}, {'type': 'Fuse'}]}",
+         "aab", "0 2", "b"},
+        {"decoder", "{'type': 'Metaspace', 'replacement': 'b', 'add_prefix_space': false}", "ba", "1 0",
+         " a"},
+        {"decoder", "{'type': 'Metaspace', 'replacement': 'b'}", "bab", "1 2", "a "},
+        {"model", LETTERS "['#version: 0.2', ['a', 'b']], 'dropout': 0, 'end_of_word_suffix': ''}", "aab",
+         "0 2", "aab"},
+        {"model",
+         "{'type': 'BPE', 'vocab': {'a': 0, '<0xC3>': 1, '<0xa9>': 2, '<0xA9>': 3, '<0xG0>': 4, '<0x0G>': 5, '<0x00)': 6}, "
+         "'merges': [], 'byte_fallback': true}",
+         "a\xc3\xa9", "0 1 3", "a<0xC3><0xA9>"},
+        {"added_tokens", "[{'id': 3, 'content': 'xa', 'special': true}]", "axab", "0 3 1", "axab"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Error error = {{0}};
+        Tokens tokens = {0};
+        char got[64] = "";
+        Opened opened = open_with(cases[i].part, cases[i].value, &error);
+        bool ok = opened.tokenizer && tokenizer_encode(opened.tokenizer, cases[i].text, strlen(cases[i].text),
+                                                       ENCODE_SPECIAL, &tokens, &error);
+        for (size_t k = 0; k < tokens.n && k < 9; k++)
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", k ? " " : "", tokens.ids[k]);
+        CHECK(ok && strcmp(got, cases[i].ids) == 0, "%s: '%s' %s", cases[i].value, got, error.message);
+        TextBuffer shown = ok ? decode(opened.tokenizer, tokens, true) : (TextBuffer){0};
+        CHECK(shown.n == strlen(cases[i].shown) &&
+                  (!shown.n || memcmp(shown.data, cases[i].shown, shown.n) == 0),
+              "%s: '%.*s'", cases[i].value, (int)shown.n, shown.data ? shown.data : "");
+        free(shown.data);
+        tokens_free(&tokens);
+        close_tokenizer(opened);
+    }
+}
+
 static void test_refuses_models(void) {
     static const struct {
         const char *json, *says;
@@ -571,6 +826,9 @@ int main(void) {
     RUN(test_normal_forms);
     RUN(test_refusals);
     RUN(test_refuses_models);
+    RUN(test_refused_parts);
+    RUN(test_too_many_steps);
+    RUN(test_parts);
     RUN(test_unknown_characters);
     RUN(test_foreign_words);
     RUN(test_ends);
