@@ -113,6 +113,7 @@ static Json *json_of(const char *section, const char *arguments) {
 #define GPT2 "tests/data/reference/gpt2-f32.gguf "
 #define LLAMA "tests/data/reference/llama-f32.gguf "
 #define LETTERS "-z tests/data/study/letters.gguf "
+#define GEMMA2 "tests/data/reference/gemma2.gguf " LETTERS
 #define GPT_OSS "tests/data/reference/gpt-oss.gguf " LETTERS
 #define Q4_0 "tests/data/reference/gpt2-q4_0.gguf "
 
@@ -142,6 +143,10 @@ static const struct {
     {"patch", GPT2 "--pairs tests/data/study/pairs.jsonl --what q"},
     {"patch", GPT2 "--pairs tests/data/study/pairs.jsonl --path L0H0:L1H1.q,L0H1:final"},
     {"experts", GPT_OSS "-p 'the'", "*"},
+    {"attribute", GPT2 "-p 'the mole' --answer a --wrong e --head L0H1 --neurons 1"},
+    {"attribute", GPT2 "--pairs tests/data/study/pairs.jsonl --neurons 0 --top 3", "parts"},
+    {"attribute", GPT2 "-p 'the mole' --score 'L1H0:7>2'", "*"},
+    {"attribute", GEMMA2 "-p 'the mole' --score 'L1H0:7>6' --top 3", "*"},
     {"meaning", GPT2 "--word mole -p 'the mole' -p 'a mole digs' --centred --top 2"},
     {"meaning", GPT2 "-w a -p aa -p 'a b' -p a -p ca -p 'd a' --top 0", "*"},
     {"rollout", GPT2 "-p 'the mole' --flow"},

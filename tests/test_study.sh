@@ -20,7 +20,7 @@ each_command() { # FUNCTION: calls it with the arguments of every command
             "score $model -c 8 --chunks" "attend $model" "attend $model --layer 1 --head 0 --query 7" \
             "attend $model --layer 0 --reduce max -n 5" "heads $model" \
             "lens $model --mid --token #104" "explain $model --layer 1 --head 1" \
-            "rollout $model --flow" "rollout $model --query 9 --top 3" "ablate $model --heads L0H1 --mlps 1" "ablate $model --sweep heads --by mean" \
+            "attribute $model --head L0H1 --neurons 1" "attribute $model --score L1H0:9>3" "rollout $model --flow" "rollout $model --query 9 --top 3" "ablate $model --heads L0H1 --mlps 1" "ablate $model --sweep heads --by mean" \
             "ablate $model --heads L1 --by resample --with $tmp/other" "compare $model $model" \
             "neurons $model" "neurons $model --neuron L1N7" "neurons $model --head L0H1" \
             "patch $model --corrupted $corrupted --answer #104 --wrong #101" \
@@ -32,6 +32,7 @@ each_command() { # FUNCTION: calls it with the arguments of every command
         "$1" steer "$model" -f "$tmp/prompt" --plus 'a good one' --minus bad -o "$tmp/control.npy"
         "$1" steer "$model" -f "$tmp/prompt" --neuron L1N5 --project --positions last --answer '#104' -n 3
         "$1" steer "$model" -f "$tmp/prompt" --token '#100' --sweep --strengths -1,2
+        "$1" attribute "$model" --pairs "tests/data/study/pairs.jsonl" --top 3
         "$1" meaning "$model" --word tower -f "$tmp/towers"
         "$1" heads "$model" --repeat 9 --batch 2
         "$1" neurons "$model" --neuron L0N9 --corpus "$data/../study/long.txt" -c 24
@@ -143,6 +144,7 @@ for view in next score selfcheck attend dump heads lens explain ablate experts n
 for view in next score selfcheck attend dump heads lens explain ablate patch experts meaning rollout compare view shape case; do
 for view in next score selfcheck attend dump heads lens explain ablate experts meaning rollout steer compare view shape case; do
 for view in next score selfcheck attend dump heads lens explain ablate experts meaning rollout circuit steer compare view shape case; do
+for view in next score selfcheck attend dump heads lens explain ablate experts attribute meaning rollout compare view shape case; do
     try $view --help
     has quiet
     has out_has "^usage: .*study $view "
@@ -325,6 +327,65 @@ refuses 1 'layer 2 does not exist' circuit "$gpt2" --head L2H0
 refuses 1 'head 2 does not exist' circuit "$gpt2" --head L0H2
 refuses 1 'layer 0 has no attention heads' circuit "$data/qwen35.gguf" -z tests/data/study/letters.gguf --head L0H0
 refuses 1 "'xyz' is 3 tokens" circuit "$gpt2" --head L0H0 --token xyz
+# What adds to a logit, and to a score.
+pairs=tests/data/study/pairs.jsonl
+try attribute "$gpt2" -f "$tmp/prompt" --answer a --head L0H1 --neurons 1 --top 4
+has quiet
+has narrow 90
+has out_has '^logit of "a" less the mean over the vocabulary, after "s" (position [0-9]*)$'
+has out_has '^sum of all parts .*off by 0\.0000$'
+has [ "$(grep -c '^ *[0-9][0-9]* "' "$tmp/out")" -eq 4 ]
+has out_has '^others .*, biases '
+try attribute "$gpt2" --pairs $pairs --top 3
+has quiet
+has narrow 90
+has out_has '^logit of the answer less that of the wrong one; mean of 3 texts$'
+printf '{"clean": "ab", "corrupted": "b", "answer": "cd"}\n' >"$tmp/pairs"
+try attribute "$gpt2" --pairs "$tmp/pairs"
+has out_has '^logit of the answer less the mean'
+has out_has '^1 text has an answer of several tokens'
+printf '{"clean": "ab", "corrupted": "b", "answer": "c", "wrong": "d"}\n' >>"$tmp/pairs"
+refuses 1 'line 2: there is a "wrong"' attribute "$gpt2" --pairs "$tmp/pairs"
+printf '{"clean": "ab", "corrupted": "b", "answer": "c", "wrong": "c"}\n' >"$tmp/pairs"
+refuses 1 'holds no pair .*line 1: the answer and the wrong one' attribute "$gpt2" --pairs "$tmp/pairs"
+printf '{"clean": "%s", "corrupted": "b", "answer": "c"}\n' "$(head -c 193 "$tmp/long")" >"$tmp/pairs"
+refuses 1 'line 1: .*193 tokens' attribute "$gpt2" --pairs "$tmp/pairs"
+refuses 2 'leave out --query' attribute "$gpt2" --pairs $pairs --query 2
+refuses 2 'leave out --head' attribute "$gpt2" --pairs $pairs --head L0H0
+refuses 2 'leave out --answer' attribute "$gpt2" --pairs $pairs --answer a
+refuses 2 'leave out --corrupted' attribute "$gpt2" -p ab --corrupted ac
+refuses 2 'give the text' attribute "$gpt2"
+refuses 2 'give --answer' attribute "$gpt2" -p ab --wrong a
+refuses 1 '--answer: .*2 tokens' attribute "$gpt2" -p ab --answer ab
+refuses 1 'same token' attribute "$gpt2" -p ab --answer a --wrong a
+refuses 1 '--wrong is empty' attribute "$gpt2" -p ab --answer a --wrong ''
+refuses 1 'query 2 does not exist' attribute "$gpt2" -p ab --query 2
+refuses 1 'layer 2 does not exist' attribute "$gpt2" -p ab --neurons 2
+refuses 1 'head 2 does not exist' attribute "$gpt2" -p ab --head L0H2
+for list in '' L0 L0H L0H0, H0 L0H0L1H1; do refuses 1 "'$list'" attribute "$gpt2" -p ab --head "$list"; done
+refuses 1 '500 tokens.*context of 192' attribute "$gpt2" -f "$tmp/long" --query 3
+refuses 2 "not 'magic'" attribute "$gpt2" -p ab --by magic
+try attribute "$gpt2" -f "$tmp/prompt" --score 'L1H0:5>5' --top 3
+has quiet
+has narrow 90
+has out_has '^L1H0, query 5 .*, key 5 .*: a score of .*, a weight of '
+try attribute "$gpt2" -p a --score 'L0H0:0>0' --top 0
+has quiet
+refuses 1 'key 3, which comes behind' attribute "$gpt2" -p abcd --score 'L0H0:2>3'
+refuses 1 'query 4 does not exist' attribute "$gpt2" -p abcd --score 'L0H0:4>3'
+refuses 1 'layer 2 does not exist' attribute "$gpt2" -p abcd --score 'L2H0:2>1'
+refuses 1 'head 2 does not exist' attribute "$gpt2" -p abcd --score 'L0H2:2>1'
+for score in '' L0H0 L0H0:2 'L0H0:2>' 'L0:2>1' 'L0H0:2>1x' 'L0H0: 2>1' 'L0H0:-2>1' 'L0H0:2<1'; do
+    refuses 1 "'$score' is no score" attribute "$gpt2" -p abcd --score "$score"
+done
+refuses 2 'leave out --answer' attribute "$gpt2" -p abcd --score 'L0H0:2>1' --answer a
+refuses 2 'leave out --by' attribute "$gpt2" -p abcd --score 'L0H0:2>1' --by direct
+letters='-z tests/data/study/letters.gguf -p abcdefgh'
+refuses 1 'layer 0 has a window of 4' attribute tests/data/reference/gemma3.gguf $letters --score 'L0H0:6>1'
+refuses 1 'keeps a state' attribute tests/data/reference/lfm2.gguf $letters --score 'L0H0:6>1'
+refuses 1 'keeps a state' attribute tests/data/reference/lfm2.gguf $letters --head L0H0
+refuses 1 'gate stands behind' attribute tests/data/reference/qwen35.gguf $letters --head L1H0
+refuses 1 'has experts' attribute tests/data/reference/qwen3moe.gguf $letters --neurons 0
 
 # What to switch off.
 refuses 1 'layer 2 ' ablate "$gpt2" -p Hello --heads L2H0

@@ -56,7 +56,22 @@ const View view_attribute = {
     .name = "attribute",
     .summary = "which parts of the model raise or lower an answer, or a score",
     .usage = "MODEL -p TEXT [--answer T] [--wrong T] [options]",
-    .help = HELP("What each part adds to the logit of a token (direct logit attribution).\n"),
+    .help = HELP(
+        "Direct logit attribution: the logit of an answer as a sum over the embedding, every head, every MLP and the\n"
+        "biases. Or a score of attention as a sum over what wrote into its query and its key.\n"
+        "\n"
+        "  --answer T      whose logit: a token's text, or #123 (the likeliest)\n"
+        "  --wrong T       less that of this one (less the mean over the vocabulary)\n"
+        "  --query Q       after this position (the last)\n"
+        "  --head LIST     L4H1,L5H2: these also by the position that they took it from\n"
+        "  --neurons L     the MLP of layer L also by neuron\n"
+        "  --pairs FILE    many texts, {\"clean\", \"corrupted\", \"answer\", \"wrong\"} a line: means of the clean ones\n"
+        "  --score L4H1:11>4   in place of all this: why query 11 of L4H1 looks at key 4\n"
+        "  --top K         parts, positions, neurons or cells that are listed (10)\n"
+        "\n"
+        "examples:\n"
+        "  ./study attribute model.bin -p \"The king Zorvan rode out. Then king Zor\" --answer van --wrong an\n"
+        "  ./study attribute model.bin -p \"The king Zorvan rode out. Then king Zor\" --score \"L4H1:11>4\"\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT | TEXT_IS_OPTIONAL,
     VIEW_OPTIONS(options),
     .defaults = &defaults,

@@ -178,8 +178,8 @@ static void print_asked(const Study *study, const ScoreParts *parts) {
     print_token(report, ids[parts->query], 0);
     printf(", key %zu ", parts->key);
     print_token(report, ids[parts->key], 0);
-    printf(": score %.4f, weight %.4f\n", parts->score, parts->weight);
-    printf("sum of all parts %.4f; difference %.1e\n", parts->sum, fabs(parts->sum - parts->uncapped));
+    printf(": a score of %.4f, a weight of %.4f\n", parts->score, parts->weight);
+    printf("sum of all parts %.4f; off by %.4f\n", parts->sum, fabs(parts->sum - parts->uncapped));
     if (parts->rule.cap != 0)
         printf("It is the score before the soft cap of %g: %.4f\n", parts->rule.cap, parts->uncapped);
     if (parts->rule.slope != 0) printf("of which the distance (ALiBi) gives %.4f\n", parts->alibi);

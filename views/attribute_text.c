@@ -163,35 +163,41 @@ static void print_sum(const Report *report, const AttributeView *v, const Direct
     const Config *config = model_config(v->study->model);
     printf("sum of all parts %+.4f, logit %+.4f", direct->sum, direct->logit);
     if (v->pair.file) printf(report->ascii ? " +- %.4f" : " \xc2\xb1 %.4f", direct->error);
-    printf("; difference %.1e\n", direct->difference);
+    printf("; off by %.4f\n", direct->difference);
     print_styled(report, STYLE_DIM,
                  "value: what a part's output adds to it by itself, straight through the final norm\n"
-                 "and the unembedding; the norm's scale stays what it is in this run%s\n",
-                 v->pair.file ? ";\n\xc2\xb1: standard error of the mean" : "");
+                 "and the unembedding; the norm's scale stays what it is in this run%s%s\n",
+                 !v->pair.file   ? ""
+                 : report->ascii ? ";\n+-"
+                                 : ";\n\xc2\xb1",
+                 v->pair.file ? ": standard error of the mean" : "");
     if (config->logit_cap != 0)
         print_styled(report, STYLE_DIM,
                      "All of this is before the soft cap that this model puts on logits.\n");
 }
 
 static void print_cell(const Report *report, const DirectRow *row, double most) {
-    double share = most > 0 ? fabs(row->value) / most : 0;
+    double share = most > 0 ? row->share / most : 0;
     if (row->value < 0 && share >= 0.125)
         fputs(share < 0.5 ? " <" : "<<", stdout);
     else
         print_heat(report, row->value < 0 ? 0 : share);
 }
 
-static double largest_head(const Direct *direct) {
-    double most = 0;
+/* The head with the largest value in size; NULL: there are none. */
+static const DirectRow *largest_head(const Direct *direct) {
+    const DirectRow *most = NULL;
     for (size_t i = 0; i < direct->n_rows; i++)
-        if (direct->kinds[i] == WRITER_HEAD) most = fmax(most, fabs(direct->rows[i].value));
+        if (direct->kinds[i] == WRITER_HEAD && (!most || direct->rows[i].share > most->share))
+            most = &direct->rows[i];
     return most;
 }
 
 /* Lines are layers, columns heads: as many as the window is wide at a time. */
 static void print_map(const Report *report, const AttributeView *v, const Direct *direct) {
     size_t n_head = model_config(v->study->model)->n_head, room = (report->width - LABEL_WIDTH) / 2;
-    double most = largest_head(direct);
+    const DirectRow *most = largest_head(direct);
+    if (!most) return;
     for (size_t first = 0, n; first < n_head; first += n) {
         n = at_most(n_head - first, room);
         printf("\n%-*s", LABEL_WIDTH, "head");
@@ -203,11 +209,12 @@ static void print_map(const Report *report, const AttributeView *v, const Direct
             char name[24];
             snprintf(name, sizeof name, "L%zu", direct->rows[i].layer);
             if (direct->rows[i].head == first) printf("\n%-*s", LABEL_WIDTH, name);
-            print_cell(report, &direct->rows[i], most);
+            print_cell(report, &direct->rows[i], most->share);
         }
         putchar('\n');
     }
-    print_styled(report, STYLE_DIM, "shade: value of a head, up to %.4f; <: it lowers\n", most);
+    print_styled(report, STYLE_DIM, "shade: share of the largest, %s's %+.4f; <: it lowers\n", most->name,
+                 most->value);
 }
 
 static void print_layers(Report *report, const AttributeView *v, const Direct *direct) {
