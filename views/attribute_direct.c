@@ -154,6 +154,7 @@ static bool run_pair(AttributeView *v, Direct *direct, const Pairs *pairs, Error
     Arena arena = {0};
     Error why = {{0}};
     subject.tokens = pair->clean;
+    direct->n_cut += pair->cut;
     if (pair->answer == pair->wrong) {
         if (direct->n_left_out++ == 0)
             error_set(&direct->left_out, "line %zu: the answer and the wrong one begin with the same token",
@@ -172,7 +173,6 @@ static bool run_pairs(AttributeView *v, Direct *direct, Error *error) {
     Pairs pairs = {0};
     bool ok = pairs_open(&pairs, v->study, &v->pair, error), ends = false;
     while (ok && (ok = pairs_next(&pairs, &ends, error)) && !ends) ok = run_pair(v, direct, &pairs, error);
-    direct->n_cut = pairs.n_cut;
     pairs_close(&pairs);
     if (ok && direct->n_texts == 0)
         return error_set(error, "%s: holds no pair that can be asked%s%s", v->pair.file,
