@@ -124,17 +124,16 @@ struct View {
     ASKED(explain)                                                                                           \
     ASKED(ablate)                                                                                            \
     SERVED(patch)                                                                                            \
-    ASKED(experts)                                                                                           \
-    SERVED(neurons)                                                                                          \
+    SERVED(attribute)                                                                                        \
+    SERVED(circuit)                                                                                          \
     OWN(steer)                                                                                               \
+    SERVED(neurons)                                                                                          \
+    SERVED(meaning)                                                                                          \
+    SERVED(rollout)                                                                                          \
+    ASKED(experts)                                                                                           \
     OWN(compare)                                                                                             \
     OWN(dump)                                                                                                \
     ASKED(page)                                                                                              \
-    SERVED(patch)                                                                                            \
-    SERVED(attribute)                                                                                        \
-    SERVED(meaning)                                                                                          \
-    SERVED(rollout)                                                                                          \
-    SERVED(circuit)                                                                                          \
     SERVED(selfcheck)                                                                                        \
     ASKED(shape)                                                                                             \
     OWN(case)                                                                                                \
