@@ -20,23 +20,20 @@ each_command() { # FUNCTION: calls it with the arguments of every command
             "score $model -c 8 --chunks" "attend $model" "attend $model --layer 1 --head 0 --query 7" \
             "attend $model --layer 0 --reduce max -n 5" "heads $model" \
             "lens $model --mid --token #104" "explain $model --layer 1 --head 1" \
-            "attribute $model --head L0H1 --neurons 1" "attribute $model --score L1H0:9>3" "rollout $model --flow" "rollout $model --query 9 --top 3" "ablate $model --heads L0H1 --mlps 1" "ablate $model --sweep heads --by mean" \
+            "attribute $model --head L0H1 --neurons 1" "attribute $model --score L1H0:9>3" "rollout $model --flow" \
+            "rollout $model --query 9 --top 3" "ablate $model --heads L0H1 --mlps 1" "ablate $model --sweep heads --by mean" \
             "ablate $model --heads L1 --by resample --with $tmp/other" "compare $model $model" \
             "neurons $model" "neurons $model --neuron L1N7" "neurons $model --head L0H1" \
-            "patch $model --corrupted $corrupted --answer #104 --wrong #101" \
-            "patch $model --corrupted $corrupted --answer #104 --what pattern --noising --top 3" \
-            "patch $model --corrupted $corrupted --answer #104 --path L0H1:L1H0.v,L0MLP:final" \
             "dump $model -o $tmp/dump.npz"; do
             "$1" $arguments -f "$tmp/prompt"
         done
         "$1" steer "$model" -f "$tmp/prompt" --plus 'a good one' --minus bad -o "$tmp/control.npy"
         "$1" steer "$model" -f "$tmp/prompt" --neuron L1N5 --project --positions last --answer '#104' -n 3
         "$1" steer "$model" -f "$tmp/prompt" --token '#100' --sweep --strengths -1,2
-        "$1" attribute "$model" --pairs "tests/data/study/pairs.jsonl" --top 3
+        "$1" attribute "$model" --pairs "tests/data/study/three-pairs.jsonl" --top 3
         "$1" meaning "$model" --word tower -f "$tmp/towers"
         "$1" heads "$model" --repeat 9 --batch 2
         "$1" neurons "$model" --neuron L0N9 --corpus "$data/../study/long.txt" -c 24
-        "$1" patch "$model" --pairs tests/data/study/pairs.jsonl --what head-pos --layer 1
         "$1" patch "$model" --pairs tests/data/study/pairs.jsonl --what pattern
         for rest in '--wrong #101' '--noising --what head-pos --layer 1 --top 3' '--path L0H1:L1H0.v,L0MLP:final'; do
             "$1" patch "$model" -p 'the cat' --corrupted 'the rat' --answer '#104' $rest
@@ -139,12 +136,8 @@ try next weights/model.gguf -p 'The Eiffel' --json
 has out_has '"token": " Tower", "rank": 1, "probability": 0\.[5-9]'
 
 # Help.
-for view in next score selfcheck attend dump heads lens explain ablate experts meaning rollout compare view shape case; do
-for view in next score selfcheck attend dump heads lens explain ablate experts neurons compare view shape case; do
-for view in next score selfcheck attend dump heads lens explain ablate patch experts meaning rollout compare view shape case; do
-for view in next score selfcheck attend dump heads lens explain ablate experts meaning rollout steer compare view shape case; do
-for view in next score selfcheck attend dump heads lens explain ablate experts meaning rollout circuit steer compare view shape case; do
-for view in next score selfcheck attend dump heads lens explain ablate experts attribute meaning rollout compare view shape case; do
+for view in next score selfcheck attend dump heads lens explain ablate patch attribute circuit steer neurons meaning rollout experts compare \
+    view shape case; do
     try $view --help
     has quiet
     has out_has "^usage: .*study $view "
@@ -328,7 +321,7 @@ refuses 1 'head 2 does not exist' circuit "$gpt2" --head L0H2
 refuses 1 'layer 0 has no attention heads' circuit "$data/qwen35.gguf" -z tests/data/study/letters.gguf --head L0H0
 refuses 1 "'xyz' is 3 tokens" circuit "$gpt2" --head L0H0 --token xyz
 # What adds to a logit, and to a score.
-pairs=tests/data/study/pairs.jsonl
+pairs=tests/data/study/three-pairs.jsonl
 try attribute "$gpt2" -f "$tmp/prompt" --answer a --head L0H1 --neurons 1 --top 4
 has quiet
 has narrow 90

@@ -10,13 +10,6 @@
 
 enum { MAX_HEADS = 64 };
 
-double mean_value(const Mean *mean, size_t n) { return mean->sum / (double)n; }
-
-double mean_error(const Mean *mean, size_t n) {
-    double value = mean_value(mean, n), rest = mean->squares - (double)n * value * value;
-    return n < 2 ? NAN : sqrt(fmax(rest, 0) / (double)(n - 1) / (double)n);
-}
-
 static void mean_add(Mean *mean, double x) {
     mean->sum += x;
     mean->squares += x * x;

@@ -5,6 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+double mean_value(const Mean *mean, size_t n) { return mean->sum / (double)n; }
+
+double mean_error(const Mean *mean, size_t n) {
+    double value = mean_value(mean, n), rest = mean->squares - (double)n * value * value;
+    return n < 2 ? NAN : sqrt(fmax(rest, 0) / (double)(n - 1) / (double)n);
+}
+
 enum { LABEL_WIDTH = 7 };
 
 #define ROW(member) offsetof(DirectRow, member)
