@@ -155,6 +155,7 @@ static bool run_pair(AttributeView *v, Direct *direct, const Pairs *pairs, Error
         return true;
     }
     if (!same_kind(v, direct, pair, error)) return false;
+    direct->n_cut += pair->cut;
     v->answer = pair->answer, v->wrong = pair->wrong;
     bool ok = subject_check_length(&subject, &why) &&
               run_text(v, direct, &subject, pair->clean.n - 1, &arena, &why);
