@@ -1,7 +1,7 @@
 /* The page from `study serve`: what is typed and switched off there, and what it says once nobody answers. */
 'use strict';
 const { spawn } = require('child_process');
-const { study, model, folder, check, shows, say, open, close, until, answered, textOf, textsOf, path } = require('./page_tools');
+const { study, model, folder, check, shows, say, open, close, settle, resize, until, answered, textOf, textsOf, path } = require('./page_tools');
 const { STORY, testTyping, testChanges, replaceText } = require('./page_live');
 
 /* Starts the server; resolves to it and its address. */
@@ -46,11 +46,72 @@ async function testSaved(page) {
   await answered(page);
 }
 
+/* The list of numbers with their names in a part of the page: {name: text}. */
+const listOf = (page, selector) => page.evaluate((of) => Object.fromEntries([...document.querySelectorAll(`${of} li`)].map((li) => [li.firstChild.textContent, li.lastChild.textContent])), selector);
+
+const ERROR = 0.011; // a page feeds the text otherwise than a command, and the weights are quantised
+
+/* An arc that is clicked tells why the head looks there; and the next token, which parts raise it. */
+async function testWhy(url) {
+  const page = await open(`${url}#h=L4H1`);
+  await answered(page);
+  const arc = await page.evaluate(() => {
+    const path = [...document.querySelectorAll('#arcs path')].sort((a, b) => b.getAttribute('stroke-width') - a.getAttribute('stroke-width'))[0];
+    const middle = path.getPointAtLength(path.getTotalLength() / 2);
+    const frame = byId('arcs').getBoundingClientRect();
+    return { x: frame.left + middle.x, y: frame.top + middle.y };
+  });
+  await page.mouse.move(arc.x, arc.y);
+  await until(page, () => byId('paper').classList.contains('on-arc'), null, 'an arc can be clicked');
+  check(/Why/.test(await textOf(page, '#tip')), 'and says what for');
+  await page.mouse.click(arc.x, arc.y);
+  await until(page, () => document.querySelectorAll('#why li').length > 0, null, 'why the head looks there');
+  check(await page.isChecked('input[name=shape][value=why]') && await page.evaluate(() => state.query === 11 && state.looked === 'L4H1:11>4'), 'of the query under the eye and the arc’s key');
+  const score = say('attribute', STORY, '--score', 'L4H1:11>4', '--top', '8');
+  const cells = await listOf(page, '#why > div:nth-of-type(1)');
+  for (const { query, key, value } of score.strongest.slice(0, 5)) shows(cells[`${query} × ${key}`] ?? '', value, `the pair ${query} × ${key}`, ERROR);
+  shows((await textOf(page, '#why .across')).match(/score ([\d.]+)/)[1], score.score, 'the score', ERROR);
+  await page.selectOption('#why select', '0');
+  await until(page, () => state.looked === 'L4H1:11>0' && document.querySelectorAll('#why li').length > 0, null, 'another key');
+  const other = say('attribute', STORY, '--score', 'L4H1:11>0', '--top', '8');
+  shows((await textOf(page, '#why .across')).match(/score ([−\d.]+)/)[1], other.score, 'its score', ERROR);
+
+  await page.click('#attributed summary');
+  await until(page, () => document.querySelectorAll('#attributed li').length > 0, null, 'which parts raise the next token');
+  const id = say('next', STORY, '--top', '2').top.map((token) => token.id);
+  const checkParts = async (answer, what) => {
+    const parts = await listOf(page, '#attributed-parts');
+    const { parts: expected } = say('attribute', STORY, '--answer', `#${answer}`);
+    const largest = [...expected].sort((a, b) => Math.abs(b.value) - Math.abs(a.value))[0];
+    shows(parts[largest.part] ?? '', largest.value, `${what}: ${largest.part}`, ERROR);
+  };
+  await checkParts(id[0], 'of the likeliest');
+  await page.selectOption('#attributed select', String(id[1]));
+  await until(page, (of) => byId('attributed').querySelector('select').value === String(of) && document.querySelectorAll('#attributed li').length > 0, id[1], 'of another token');
+  await checkParts(id[1], 'of another');
+
+  for (const language of ['en', 'zh']) {
+    await page.evaluate((one) => change({ language: one }), language);
+    for (const width of [360, 768, 1280, 1920]) {
+      await resize(page, width, 800);
+      check(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth), `nothing hangs over at ${width} px, ${language}`);
+    }
+  }
+  await page.evaluate(() => change({ off: { L4H1: 0 } }));
+  await answered(page);
+  check(await page.locator('#why .of-unchanged').count() === 1 && await page.locator('#attributed .of-unchanged').count() === 1, 'with a change it says that this is of the model without');
+  await page.evaluate(() => change({ off: {}, query: 0 }));
+  await until(page, () => document.querySelectorAll('#why li').length > 0, null, 'of the first token, too');
+  await settle(page);
+  await close(page, 'why');
+}
+
 async function testServe() {
   const { server, url } = await serve();
   try {
     await testTyping(url);
     await testChanges(url);
+    await testWhy(url);
     const page = await open(url);
     await answered(page);
     await testSaved(page);

@@ -1,7 +1,6 @@
 /* attribute --by direct: what every part adds to a logit (measures/attribution.h), of one text or in the mean over many. */
 #include "views/attribute_direct.h"
 
-#include "cli/process.h"
 #include "measures/scores.h"
 
 #include <math.h>
@@ -9,11 +8,6 @@
 #include <string.h>
 
 enum { MAX_HEADS = 64 };
-
-static void mean_add(Mean *mean, double x) {
-    mean->sum += x;
-    mean->squares += x * x;
-}
 
 static bool check(const StudyOptions *options, const AttributeView *v, Error *error) {
     bool has_text = options->prompt || options->prompt_file || options->ids;
@@ -147,7 +141,6 @@ static bool run_pair(AttributeView *v, Direct *direct, const Pairs *pairs, Error
     Arena arena = {0};
     Error why = {{0}};
     subject.tokens = pair->clean;
-    direct->n_cut += pair->cut;
     if (pair->answer == pair->wrong) {
         if (direct->n_left_out++ == 0)
             error_set(&direct->left_out, "line %zu: the answer and the wrong one begin with the same token",
@@ -174,16 +167,16 @@ static bool run_pairs(AttributeView *v, Direct *direct, Error *error) {
     return ok;
 }
 
-static void finish_row(const Direct *direct, DirectRow *row) {
-    row->value = mean_value(&row->values, direct->n_texts);
-    row->error = mean_error(&row->values, direct->n_texts);
-    row->activation = mean_value(&row->activations, direct->n_texts);
+static void finish_row(DirectRow *row) {
+    row->value = mean_value(&row->values);
+    row->error = mean_error(&row->values);
+    row->activation = mean_value(&row->activations);
 }
 
-static void finish_rows(const Direct *direct, DirectRow *rows, size_t n) {
+static void finish_rows(DirectRow *rows, size_t n) {
     double most = 0;
     for (size_t i = 0; i < n; i++) {
-        finish_row(direct, &rows[i]);
+        finish_row(&rows[i]);
         most = fmax(most, fabs(rows[i].value));
     }
     for (size_t i = 0; i < n; i++) rows[i].share = most > 0 ? fabs(rows[i].value) / most : 0;
@@ -211,12 +204,12 @@ static bool compute(AttributeView *v, Error *error) {
     direct->has_wrong = v->pair.wrong;
     if (!parse_heads(v, direct, error) || !check_neurons(v, error)) return false;
     if (!(v->pair.file ? run_pairs(v, direct, error) : run_one(v, direct, error))) return false;
-    direct->sum = mean_value(&direct->sums, direct->n_texts);
-    direct->logit = mean_value(&direct->logits, direct->n_texts);
-    direct->error = mean_error(&direct->logits, direct->n_texts);
-    direct->difference = mean_value(&direct->differences, direct->n_texts);
-    finish_rows(direct, direct->rows, direct->n_rows);
-    finish_rows(direct, direct->neurons, direct->n_neurons);
+    direct->sum = mean_value(&direct->sums);
+    direct->logit = mean_value(&direct->logits);
+    direct->error = mean_error(&direct->logits);
+    direct->difference = mean_value(&direct->differences);
+    finish_rows(direct->rows, direct->n_rows);
+    finish_rows(direct->neurons, direct->n_neurons);
     add_layers(direct, model_config(v->study->model)->n_layer);
     return true;
 }

@@ -3,19 +3,15 @@
 #define ATTN_ATTRIBUTE_DIRECT_H
 
 #include "measures/attribution.h"
+#include "measures/means.h"
 #include "views/attribute.h"
-
-/* A number over texts; of one text its sum is the number. */
-typedef struct Mean {
-    double sum, squares;
-} Mean;
 
 /* A part of the model, or a neuron. */
 typedef struct DirectRow {
     char name[32];
     size_t layer, head; /* SIZE_MAX: none */
     size_t neuron;
-    Mean values, activations;
+    Mean values, activations; /* over texts */
     double value, error, activation;
     double share; /* |value| as a share of the largest */
 } DirectRow;
@@ -51,11 +47,6 @@ typedef struct Direct {
     HeadSources *heads; /* [n_heads] of a single text */
     size_t n_heads;
 } Direct;
-
-double mean_value(const Mean *mean, size_t n);
-
-/* The standard error of the mean; NaN of a single one. */
-double mean_error(const Mean *mean, size_t n);
 
 void direct_show(Report *report, AttributeView *view, Direct *direct);
 

@@ -5,13 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-double mean_value(const Mean *mean, size_t n) { return mean->sum / (double)n; }
-
-double mean_error(const Mean *mean, size_t n) {
-    double value = mean_value(mean, n), rest = mean->squares - (double)n * value * value;
-    return n < 2 ? NAN : sqrt(fmax(rest, 0) / (double)(n - 1) / (double)n);
-}
-
 enum { LABEL_WIDTH = 7 };
 
 #define ROW(member) offsetof(DirectRow, member)
@@ -121,7 +114,7 @@ static void json_neurons(Report *report, const AttributeView *v, const Direct *d
     json_int(report, "n", (int64_t)direct->n_neurons);
     table_show(report, &strongest_table, v->pair.file ? 0 : NEURON_ERROR, top, n_top, sizeof *top);
     json_real(report, "others", others_of(direct, top, n_top));
-    json_real(report, "bias", mean_value(&direct->neuron_biases, direct->n_texts));
+    json_real(report, "bias", mean_value(&direct->neuron_biases));
     json_end_object(report);
 }
 
@@ -254,8 +247,7 @@ static void print_neurons(Report *report, const AttributeView *v, const Direct *
     const DirectRow *top = strongest_of(v, direct->neurons, direct->n_neurons, &n_top);
     printf("\nL%zuMLP by neuron: the strongest of %zu\n", v->neurons, direct->n_neurons);
     table_show(report, &strongest_table, v->pair.file ? 0 : NEURON_ERROR, top, n_top, sizeof *top);
-    printf("others %+.4f, biases %+.4f\n", others_of(direct, top, n_top),
-           mean_value(&direct->neuron_biases, direct->n_texts));
+    printf("others %+.4f, biases %+.4f\n", others_of(direct, top, n_top), mean_value(&direct->neuron_biases));
 }
 
 static void print_notes(const Report *report, const Direct *direct) {

@@ -3,7 +3,7 @@
  */
 
 const Address = (() => {
-  const NAMES = { text: 't', written: 'w', query: 'p', shape: 'v', by: 'b', noSink: 's0', temperature: 'T', topP: 'P', plainSteps: 'f0', seed: 's', theme: 'theme', large: 'big', language: 'lang', tour: 'tour' };
+  const NAMES = { text: 't', written: 'w', query: 'p', shape: 'v', looked: 'y', by: 'b', noSink: 's0', temperature: 'T', topP: 'P', plainSteps: 'f0', seed: 's', theme: 'theme', large: 'big', language: 'lang', tour: 'tour' };
   const MAX_FACTOR = 10;
   const NAME_LENGTH = 40; // of a saved file's, letters
   const initial = { ...state, pinned: false };
@@ -43,7 +43,8 @@ const Address = (() => {
     if (source.kind !== 'frozen') take('text', fields.get('t') ?? undefined);
     take('written', whole('w', 0, 1e9));
     take('query', whole('p', 0, 1e9));
-    take('shape', oneOf('v', 'map', 'lines', 'steps', 'writes'));
+    take('shape', oneOf('v', 'map', 'lines', 'steps', 'writes', 'why'));
+    if (/^L\d{1,4}H\d{1,4}:\d{1,9}>\d{1,9}$/.test(fields.get('y') ?? '')) values.looked = fields.get('y');
     take('by', oneOf('b', 'value'));
     if (fields.get('s0') === '1') take('noSink', true);
     take('temperature', number('T', 0, 10));

@@ -21,7 +21,8 @@ const state = {
   query: 0, // the position under the eye
   part: null, // the box of the model that was entered: "L4H1", "L2MLP", "embed", "L3", "logits"
   heads: [], // names of the heads drawn large; the first is the one that "step by step" takes
-  shape: 'map', // or 'lines', 'steps', 'writes'
+  shape: 'map', // or 'lines', 'steps', 'writes', 'why'
+  looked: null, // "L4H1:11>4": the score that 'why' is about; null: that of the heaviest key
   by: 'weight', // or 'value'
   noSink: false,
   off: {}, // {name of a head or MLP: factor}

@@ -57,7 +57,7 @@ const source = {
 };
 
 /* Questions that wait, the most urgent kind first; of each kind only the newest. One is under way at a time. */
-const URGENCY = ['tokens', 'text', 'without', 'drawn', 'save', 'explain', 'lens', 'tour', 'heads', 'rest'];
+const URGENCY = ['tokens', 'text', 'without', 'drawn', 'save', 'explain', 'why', 'attributed', 'lens', 'tour', 'heads', 'rest'];
 const wanted = new Map(); // kind → {argv, take, fail}
 let asking = null; // the question under way
 

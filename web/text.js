@@ -9,6 +9,7 @@ const ALTERNATIVES = 6;
 const LEAST_ARC = 0.01;
 const LEAST_TOLD = 0.08; // the weight from which it stands beside its arc
 const [LABEL_WIDTH, LABEL_HEIGHT] = [27, 13]; // px of an arc's weight
+const ARC_REACH = 6; // px beside an arc within which it is hit
 const ARC_POINTS = 48; // at which an arc is asked whether a weight lies on it
 const LONG = 48; // tokens; a longer text is set smaller
 
@@ -43,6 +44,7 @@ function placeAfter(wasAtEnd) {
   const arcs = byId('arcs');
   let spans = [];
   let pointed = null; // the position under the pointer
+  let drawnArcs = []; // {key, points, wide}: where they can be hit
 
   const isGenerated = (i, ends) => (state.text === null ? i >= run.n_prompt : state.written !== null && ends !== null && i > 0 && ends[i - 1] >= state.written);
 
@@ -141,6 +143,7 @@ function placeAfter(wasAtEnd) {
   function drawArcs() {
     const name = telling();
     const query = pointed ?? state.query;
+    drawnArcs = [];
     if (!name || !spans[query]) {
       arcs.replaceChildren();
       return;
@@ -162,19 +165,31 @@ function placeAfter(wasAtEnd) {
       const top = Math.min(from.y, to.y) - rise;
       const wide = (0.75 + 5 * weight) * typeScale();
       shapes.push(draw('path', { d: `M${from.x} ${from.y}C${from.x} ${top} ${to.x} ${top} ${to.x} ${to.y}`, 'stroke-width': wide, opacity }));
-      if (weight >= LEAST_TOLD / 2) drawn.push({ weight, from, to, top, wide });
+      if (weight >= LEAST_TOLD / 2) drawn.push({ key, weight, from, to, top, wide });
     }
+    drawnArcs = drawn.map((arc) => ({ key: arc.key, wide: arc.wide, points: pointsOf(arc) }));
     arcs.replaceChildren(...shapes, ...labelsOf(drawn));
+  }
+
+  /* Points of an arc, as near to each other as its width. */
+  const pointsOf = ({ from, to, top }) => Array.from({ length: ARC_POINTS }, (_, i) => {
+    const t = i / (ARC_POINTS - 1);
+    return [from.x + (to.x - from.x) * t * t * (3 - 2 * t), from.y * (1 - t) ** 3 + top * 3 * t * (1 - t) + to.y * t ** 3];
+  });
+
+  /* The key of the arc under the pointer, where the page can tell why; none on a token. */
+  function arcAt({ clientX, clientY }) {
+    if (!isServed() || pointed !== null || drawnArcs.length === 0) return null;
+    const frame = paper.getBoundingClientRect();
+    const [x, y] = [clientX - frame.left, clientY - frame.top + paper.scrollTop];
+    const near = ({ points, wide }) => points.some(([px, py]) => Math.hypot(px - x, py - y) <= wide / 2 + ARC_REACH);
+    return drawnArcs.find(near)?.key ?? null;
   }
 
   /* The weights of arcs, each beside its arc's end: heavy ones first, and none where it would lie on an arc or another weight. */
   function labelsOf(drawn) {
     const [width, height] = [LABEL_WIDTH * typeScale(), LABEL_HEIGHT * typeScale()];
-    const taken = drawn.flatMap(({ from, to, top, wide }) => Array.from({ length: ARC_POINTS }, (_, i) => {
-      const t = i / (ARC_POINTS - 1);
-      const [x, y] = [from.x + (to.x - from.x) * t * t * (3 - 2 * t), from.y * (1 - t) ** 3 + top * 3 * t * (1 - t) + to.y * t ** 3];
-      return { left: x - wide / 2, right: x + wide / 2, top: y, bottom: y };
-    }));
+    const taken = drawn.flatMap((arc) => pointsOf(arc).map(([x, y]) => ({ left: x - arc.wide / 2, right: x + arc.wide / 2, top: y, bottom: y })));
     const labels = [];
     for (const { weight, from, to, wide } of drawn.filter((arc) => arc.weight >= LEAST_TOLD).sort((a, b) => b.weight - a.weight)) {
       const away = from.x > to.x ? -1 : 1; // from where the arc comes
@@ -255,7 +270,10 @@ function placeAfter(wasAtEnd) {
     if (!run) return;
     const span = document.elementsFromPoint(event.clientX, event.clientY).find((element) => element.matches?.('#tokens .token'));
     point(span ? Number(span.dataset.position) : null);
+    const onArc = event.pointerType === 'mouse' && arcAt(event) !== null;
+    paper.classList.toggle('on-arc', onArc);
     if (span && event.pointerType === 'mouse') tip.over(span, ...tellOf(pointed));
+    else if (onArc) tip.at(event, ARC_REACH, say('why arc'));
     else tip.hide();
   }));
   paper.addEventListener('pointerleave', () => {
@@ -263,6 +281,12 @@ function placeAfter(wasAtEnd) {
       tip.hide();
       if (run) point(null);
     });
+  });
+  /* The caret stays where it is: the arc is asked about, not the place. */
+  paper.addEventListener('mousedown', (event) => event.button === 0 && arcAt(event) !== null && event.preventDefault());
+  paper.addEventListener('click', (event) => {
+    const key = arcAt(event);
+    if (key !== null) askWhy(telling(), state.query, key);
   });
   container.addEventListener('click', (event) => {
     const span = event.target.closest('.token');
