@@ -311,6 +311,123 @@ static void test_refused(void) {
     refuse("\"rope_type\" should be a name");
 }
 
+/* A config of four layers with these keys, whose quotes are single ones here. */
+static void put_keys(const char *type, const char *keys) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "{'model_type': '%s', 'hidden_size': 128, 'num_hidden_layers': 4, 'num_attention_heads': 2, "
+             "'max_position_embeddings': 64%s%s}",
+             type, *keys ? ", " : "", keys);
+    for (char *c = text; *c; c++)
+        if (*c == '\'') *c = '"';
+    put_text("config.json", text);
+}
+
+#define ROPE(type, more) "'rope_scaling': {'rope_type': '" type "'" more "}"
+#define HALVES                                                                                               \
+    "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"
+#define LONG_ROPE ", 'original_max_position_embeddings': 16, 'short_factor': " HALVES ", 'long_factor': "
+
+static void test_refused_keys(void) {
+    static const struct {
+        const char *type, *keys, *words;
+    } wrong[] = {
+        {"llama", ROPE("yarn", ", 'factor': 1e9"), "RoPE scaling by \"factor\" 1e+09"},
+        {"llama", ROPE("yarn", ", 'factor': 2, 'truncate': false"), "YaRN with \"truncate\": false"},
+        {"gpt_oss", ROPE("yarn", ", 'factor': 2"), "YaRN with \"truncate\": true"},
+        {"llama", ROPE("yarn", ", 'factor': 2, 'mscale': 1"), "YaRN with \"mscale\""},
+        {"llama", ROPE("yarn", ", 'factor': 2, 'mscale_all_dim': 1"), "YaRN with \"mscale\""},
+        {"llama", ROPE("of_tomorrow", ""), "RoPE scaling 'of_tomorrow' is not supported"},
+        {"phi3", ROPE("su", LONG_ROPE "5"), "\"long_factor\" of RoPE should be 32 numbers"},
+        {"phi3", ROPE("yarn", LONG_ROPE "[1, 2]"), "\"long_factor\" of RoPE should be 32 numbers"},
+        {"phi3", ROPE("longrope", ", 'original_max_position_embeddings': 16, 'short_factor': " HALVES),
+         "\"long_factor\" of RoPE should be 32 numbers"},
+        {"phi3", ROPE("longrope", ", 'short_factor': " HALVES ", 'long_factor': " HALVES),
+         "\"original_max_position_embeddings\" of RoPE is missing"},
+        {"phi3",
+         ROPE("longrope",
+              LONG_ROPE "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+                        "1, 1, 1, 1, 1, 1, '1']"),
+         "\"long_factor\" of RoPE should be numbers"},
+        {"gpt_neox", "'rotary_pct': 0.01", "RoPE over 0 dimensions of heads of 64"},
+        {"gpt_neo", "'attention_types': 5", "\"attention_types\" tells of 0 layers of 4"},
+        {"gpt_neo", "'attention_types': [5]", "\"attention_types\" tells of 0 layers of 4"},
+        {"gpt_neo", "'attention_types': [[]]", "\"attention_types\" tells of 0 layers of 4"},
+        {"gpt_neo", "'attention_types': [[5, 2]]", "\"attention_types\" tells of 0 layers of 4"},
+        {"gpt_neo", "'attention_types': [[[], 2]]", "\"attention_types\" tells of 0 layers of 4"},
+        {"gpt_neo", "'attention_types': [[['global', 'local'], 1, 1]]", "tells of 0 layers of 4"},
+        {"gpt_neo", "'attention_types': [[['global', 'local'], 'x']]", "tells of 0 layers of 4"},
+        {"gpt_neo", "'attention_types': [[['global', 'local'], 1]]", "tells of 2 layers of 4"},
+        {"gpt_neo", "'attention_layers': ['global', 'local', 'local', 'sliding']",
+         "\"attention_layers\" should be \"local\" or \"global\" for each of 4 layers"},
+        {"cohere2", "'sliding_window_pattern': -1", "\"sliding_window_pattern\" is -1"},
+        {"cohere2", "'sliding_window_pattern': 0", "\"sliding_window_pattern\" is 0"},
+        {"cohere2", "'sliding_window_pattern': 1.5", "\"sliding_window_pattern\" is 1.5"},
+        {"cohere2", "'sliding_window_pattern': 70000", "\"sliding_window_pattern\" is 70000"},
+        {"smollm3", "'no_rope_layers': [1, 0]", "\"no_rope_layers\" should be 0 or 1 for each layer"},
+        {"smollm3", "'no_rope_layers': [1, 0, 1, 2]", "\"no_rope_layers\" should be 0 or 1 for each layer"},
+        {"smollm3", "'no_rope_layers': [1, 0, 1, 'x']", "\"no_rope_layers\" should be 0 or 1 for each layer"},
+        {"smollm3", "'no_rope_layer_interval': 0", "\"no_rope_layer_interval\" should be an integer of 1 or"},
+        {"smollm3", "'no_rope_layer_interval': 1.5",
+         "\"no_rope_layer_interval\" should be an integer of 1 or"},
+        {"smollm3", "'no_rope_layer_interval': 70000",
+         "\"no_rope_layer_interval\" should be an integer of 1"},
+        {"lfm2", "'block_ffn_dim_multiplier': -1", "\"block_ffn_dim_multiplier\" or"},
+        {"lfm2", "'block_ffn_dim_multiplier': 2000", "\"block_ffn_dim_multiplier\" or"},
+        {"lfm2", "'block_multiple_of': 0", "\"block_multiple_of\" is absurd"},
+        {"lfm2", "'block_ff_dim': 99999999", "\"block_ff_dim\" should be an integer from 0 to 16777216"},
+        {"qwen3_5_text", "'rope_parameters': {'mrope_section': 5}",
+         "\"mrope_section\" of RoPE should be three"},
+        {"qwen3_5_text", "'rope_parameters': {'mrope_section': [1, 2, 3, 4, 5]}",
+         "\"mrope_section\" of RoPE"},
+        {"qwen3_5_text", "'rope_parameters': {'mrope_section': [1, -2, 3]}", "\"mrope_section\" of RoPE"},
+        {"qwen3_5_text", "'rope_parameters': {'mrope_section': [1, 99999999, 3]}",
+         "\"mrope_section\" of RoPE"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        put_keys(wrong[i].type, wrong[i].keys);
+        refuse(wrong[i].words);
+    }
+}
+
+/* Two ways to say one thing: a key's default, another name, a list in place of a rule. */
+static void test_same_keys(void) {
+    static const struct {
+        const char *type, *keys, *others;
+    } cases[] = {
+        {"llama", ROPE("llama3", ""),
+         ROPE("llama3", ", 'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4, "
+                        "'original_max_position_embeddings': 8192")},
+        {"llama", ROPE("dynamic", ", 'factor': 2"), ""},
+        {"llama", ROPE("yarn", ", 'original_max_position_embeddings': 16"),
+         ROPE("yarn", ", 'original_max_position_embeddings': 16, 'factor': 4")},
+        {"llama", "'rope_scaling': {'type': 'linear', 'factor': 2}", ROPE("linear", ", 'factor': 2")},
+        {"phi3", ROPE("su", LONG_ROPE HALVES), ROPE("longrope", LONG_ROPE HALVES)},
+        {"phi3", ROPE("yarn", LONG_ROPE HALVES), ROPE("longrope", LONG_ROPE HALVES)},
+        {"gpt_neo", "'attention_types': [[['global', 'local'], 9]]",
+         "'attention_layers': ['global', 'local', 'global', 'local']"},
+        {"gpt_neo", "", "'attention_layers': ['global', 'local', 'global', 'local']"},
+        {"smollm3", "'no_rope_layers': [true, 1, 1, false]", "'no_rope_layer_interval': 4"},
+        {"smollm3", "'no_rope_layers': [1, 0, true, 0]", "'no_rope_layer_interval': 2"},
+        {"lfm2", "'full_attn_idxs': [1, 3]",
+         "'layer_types': ['conv', 'full_attention', 'conv', 'full_attention']"},
+        {"qwen3_5_text", "'full_attention_interval': 2",
+         "'full_attention_interval': 2, 'layer_types': ['linear_attention', 'full_attention', 'linear_attention', "
+         "'full_attention']"},
+    };
+    static char said[ROOM], others[ROOM];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t n, n_others;
+        put_keys(cases[i].type, cases[i].keys);
+        bool ok = read_config(said, &n);
+        CHECK(ok, "%s: %s: %s", cases[i].type, cases[i].keys, error.message);
+        put_keys(cases[i].type, cases[i].others);
+        ok = read_config(others, &n_others);
+        CHECK(ok && n == n_others && memcmp(said, others, n) == 0, "%s: %s is not %s %s", cases[i].type,
+              cases[i].keys, cases[i].others, ok ? "" : error.message);
+    }
+}
+
 int main(void) {
     scratch_begin();
     put_weights();
@@ -319,6 +436,8 @@ int main(void) {
     RUN(test_late_windows);
     RUN(test_unread);
     RUN(test_refused);
+    RUN(test_refused_keys);
+    RUN(test_same_keys);
     RUN(test_head_by_vocabulary);
     unlink(path_of("config.json"));
     unlink(path_of("model.safetensors"));
