@@ -84,6 +84,7 @@ static const Command commands[] = {
     {"study", "selfcheck " LLAMA " -p The", NULL, NULL, true},
     {"quantize", GPT2 " out F16 -t 2 -v", NULL, "out"},
     {"quantize", "stories.bin out F16 -z tok512.bin", NULL, "out"},
+    {"quantize", "@/../torch/opt out F16", NULL, "out"},
     {"quantize", "--dry-run " LLAMA " Q8_0"},
     {"run", "@/../tokenizer/folders/plain --tokens -p the"},
     {"run", "@/../tokenizer/folders/bytes --tokens -p the"},
