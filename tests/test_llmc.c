@@ -80,6 +80,9 @@ static void test_refused_models(void) {
     } wrong[] = {{1, 4, "of version 4; 3 (F32) and 5 (BF16) are read"},
                  {2, 0, "cannot be: 0 positions"},
                  {3, 9, "cannot be: 5 positions, 9 of 8 tokens"},
+                 {3, 0, "0 of 8 tokens"},
+                 {4, 0, "0 layers"},
+                 {5, 0, "0 heads"},
                  {4, 1 << 20, "cannot be"},
                  {5, 3, "3 heads, width 4"},
                  {6, -4, "cannot be"},
@@ -168,12 +171,74 @@ static void check_vocabulary(const char *path, int32_t version) {
 static void test_vocabulary(void) { check_vocabulary("weights/model.gguf", 2); }
 static void test_gpt2s_vocabulary(void) { check_vocabulary("../shared/data/vocab/ggml-vocab-gpt-2.gguf", 1); }
 
+/* The 256 bytes, and tokens of these texts behind them, n in all, as a vocabulary of this version whose last token is `last`. */
+static void write_vocabulary(int32_t version, int32_t n, int32_t last, const char *const *texts,
+                             size_t n_texts) {
+    int32_t header[256] = {20240328, version, n, last};
+    size_t at = sizeof header;
+    memcpy(bytes, header, sizeof header);
+    for (size_t byte = 0; byte < 256; byte++) bytes[at++] = 1, bytes[at++] = (unsigned char)byte;
+    for (size_t i = 0; i < n_texts; i++) {
+        bytes[at++] = (unsigned char)strlen(texts[i]);
+        memcpy(bytes + at, texts[i], strlen(texts[i]));
+        at += strlen(texts[i]);
+    }
+    scratch_write(bytes, at);
+}
+
+static void test_refused_vocabularies(void) {
+    static const struct {
+        int32_t version, n, last;
+        const char *text, *says;
+    } wrong[] = {
+        {3, 257, 256, "ab", "an llm.c vocabulary of version 3; 1 and 2 are read"},
+        {2, 256, 255, "ab", "of 256 tokens in 515 bytes; is it cut?"},
+        {2, -1, 0, "ab", "of -1 tokens in 515 bytes; is it cut?"},
+        {2, 999, 0, "ab", "of 999 tokens in 515 bytes; is it cut?"},
+        {2, 257, 257, "ab", "the token that ends a text is 257 of 257 in this llm.c vocabulary"},
+        {2, 257, 256, "a", "token 256 of an llm.c vocabulary cannot be: it occurs twice"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        write_vocabulary(wrong[i].version, wrong[i].n, wrong[i].last, &wrong[i].text, 1);
+        refuse(wrong[i].says);
+    }
+    static const char *const twice[] = {"ab", "ab"}, *const empty[] = {"", "abcd"};
+    write_vocabulary(2, 258, 257, empty, 2);
+    refuse("token 256 of an llm.c vocabulary cannot be: it has no bytes");
+    write_vocabulary(2, 258, 257, twice, 2);
+    refuse("token 257 of an llm.c vocabulary cannot be: it occurs twice, or is none of the 256 bytes");
+    write_vocabulary(1, 257, 256, twice, 1);
+    bytes[1024] = 2; /* the first token takes the next one's length */
+    scratch_write(bytes, 1024 + 512 + 3);
+    refuse("token 0 of an llm.c vocabulary cannot be: it occurs twice, or is none of the 256 bytes");
+}
+
+/* A token that no merges make has none; a length below 0 of the last token means the last of all. */
+static void test_unmerged(void) {
+    static const char *const texts[] = {"ab", "xyz", "abc", "<end>"};
+    Checkpoint *read = NULL;
+    StringArray merges = {0};
+    uint64_t eos = 0;
+    write_vocabulary(2, 260, -1, texts, 4);
+    read = checkpoint_open(scratch_path(), &error);
+    CHECK(read && checkpoint_strings(read, "tokenizer.ggml.merges", &merges, &error) && merges.n == 2,
+          "%zu merges", merges.n);
+    CHECK(merges.n == 2 && string_equals(string_array_take(&merges), "a b") &&
+              string_equals(string_array_take(&merges), "ab c"),
+          "other merges");
+    CHECK(read && checkpoint_u64(read, "tokenizer.ggml.eos_token_id", &eos, &error) && eos == 259, "%d",
+          (int)eos);
+    checkpoint_close(read);
+}
+
 int main(void) {
     scratch_begin();
     bytes = calloc(1, MAX_FILE);
     if (!bytes) return 1;
     RUN(test_model);
     RUN(test_refused_models);
+    RUN(test_refused_vocabularies);
+    RUN(test_unmerged);
     RUN(test_vocabulary);
     RUN(test_gpt2s_vocabulary);
     free(bytes);
