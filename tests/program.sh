@@ -36,6 +36,15 @@ refuses() {
     count $? "refuses with $expected and '$words'"
 }
 
+# refuses_each CODE ARG…: of each line "WORDS | MORE" of stdin, refuses CODE WORDS ARG… MORE; the shell reads MORE as it stands.
+refuses_each() {
+    each=$1
+    shift
+    while IFS='|' read -r row more; do
+        eval "refuses $each \"\${row%\"\${row##*[! ]}\"}\" \"\$@\" $more"
+    done
+}
+
 # has CHECK…: a further promise about the last try.
 has() {
     "$@"

@@ -205,18 +205,22 @@ for view in attend explain; do
     refuses 1 'head 4.*4' $view "$llama" -p Hello --layer 0 --head 4
     refuses 1 'query 5.*5' $view "$gpt2" -p Hello --layer 0 --head 0 --query 5
 done
-refuses 1 'query 5.*5' lens "$gpt2" -p Hello --query 5
-refuses 1 "'xyz' is 3 tokens" lens "$gpt2" -p Hello --token xyz
-refuses 1 '#257.*#256' lens "$gpt2" -p Hello --token '#257'
-refuses 1 '#9x' lens "$gpt2" -p Hello --token '#9x'
-refuses 1 '' lens "$gpt2" -p Hello --token ''
+refuses_each 1 lens "$gpt2" -p Hello <<'END'
+query 5.*5        | --query 5
+'xyz' is 3 tokens | --token xyz
+#257.*#256        | --token '#257'
+#9x               | --token '#9x'
+                  | --token ''
+END
 refuses 1 '--layer and --head' explain "$gpt2" -p Hello --layer 0
-refuses 1 '--by' attend "$gpt2" -p Hello --by weights
-refuses 1 '--reduce' attend "$gpt2" -p Hello --reduce sum
-refuses 1 '--reduce' attend "$gpt2" -p Hello --reduce mean --head 1
-refuses 1 '-n' attend "$gpt2" -p Hello -n 3
-refuses 1 '-n' attend "$gpt2" -p Hello -n 3 --layer 0 --head 0 --query 1
-refuses 1 '-n 188.*187' attend "$gpt2" -p Hello --layer 0 --head 0 -n 188
+refuses_each 1 attend "$gpt2" -p Hello <<'END'
+--by takes           | --by weights
+--reduce takes       | --reduce sum
+--reduce takes all   | --reduce mean --head 1
+-n shows one row     | -n 3
+-n goes without      | -n 3 --layer 0 --head 0 --query 1
+-n 188.*187          | -n 188 --layer 0 --head 0
+END
 
 # The query of attend: a number counts tokens, or words; anything else is a text, in its last place.
 queried() { # QUERY POSITION ARG…
@@ -246,8 +250,12 @@ refuses 1 '--repeat 96.*95' heads "$gpt2" --repeat 96
 refuses 1 '' heads "$gpt2" --repeat 5 -p Hi
 
 # Which of the numbers is which.
-refuses 1 'layer 5 does not exist: there are 2, from 0 on' ablate "$gpt2" -p Hello --heads L5H0
-refuses 1 'head 7 does not exist: a layer has 2, from 0 on' ablate "$gpt2" -p Hello --heads L0H7
+refuses_each 1 ablate "$gpt2" -p Hello --heads <<'END'
+layer 5 does not exist: there are 2, from 0 on  | L5H0
+head 7 does not exist: a layer has 2, from 0 on | L0H7
+layer 2 does                                    | L2H0
+head 2 does                                     | L0H0,L1H2
+END
 refuses 1 'head 7 does not exist: there are 4, from 0 on' explain "$llama" -p Hello --layer 0 --head 7
 refuses 1 'query 8 does not exist: there are 5, from 0 on' lens "$gpt2" -p Hello --query 8
 refuses 1 'position 9 does not exist: there are 5, from 0 on' dump "$gpt2" -p Hello -o "$tmp/x.npz" --positions 0-9
@@ -381,8 +389,6 @@ refuses 1 'gate stands behind' attribute tests/data/reference/qwen35.gguf $lette
 refuses 1 'has experts' attribute tests/data/reference/qwen3moe.gguf $letters --neurons 0
 
 # What to switch off.
-refuses 1 'layer 2 ' ablate "$gpt2" -p Hello --heads L2H0
-refuses 1 'head 2 ' ablate "$gpt2" -p Hello --heads L0H0,L1H2
 refuses 1 'layer 7' ablate "$gpt2" -p Hello --mlps 7
 for list in '' 0 L L0H L0H0, H0 L0H0L1H1 l0h0; do
     refuses 1 "'$list'" ablate "$gpt2" -p Hello --heads "$list"
@@ -391,15 +397,17 @@ for list in '' 1-0 x 0- 0,,1; do
     refuses 1 "'$list'" ablate "$gpt2" -p Hello --mlps "$list"
     refuses 1 "'$list'" dump "$gpt2" -p Hello --layers "$list" -o "$tmp/x.npz"
 done
-refuses 1 'switch off' ablate "$gpt2" -p Hello
-refuses 1 '--sweep' ablate "$gpt2" -p Hello --sweep all
-refuses 1 '--sweep' ablate "$gpt2" -p Hello --sweep heads --mlps 1
-refuses 1 '--by' ablate "$gpt2" -p Hello --heads L0H0 --by median
-refuses 1 '--with' ablate "$gpt2" -p Hello --heads L0H0 --by resample
-refuses 1 '--with' ablate "$gpt2" -p Hello --heads L0H0 --with "$tmp/other"
-refuses 1 '--hard-zero' ablate "$gpt2" -p Hello --heads L0H0 --by mean --hard-zero
-refuses 1 '23 tokens.* 5' ablate "$gpt2" -p Hello --heads L0H0 --by resample --with "$tmp/other"
-refuses 1 'none' ablate "$gpt2" -p Hello --heads L0H0 --by mean --with "$tmp/none"
+refuses_each 1 ablate "$gpt2" -p Hello <<'END'
+switch off    |
+--sweep       | --sweep all
+--sweep       | --sweep heads --mlps 1
+--by          | --heads L0H0 --by median
+--with        | --heads L0H0 --by resample
+--with        | --heads L0H0 --with "$tmp/other"
+--hard-zero   | --heads L0H0 --by mean --hard-zero
+23 tokens.* 5 | --heads L0H0 --by resample --with "$tmp/other"
+none          | --heads L0H0 --by mean --with "$tmp/none"
+END
 
 # What to patch, and in which texts.
 for case in "--what resid_post|takes resid, resid_pre, attn_out" "--metric nll|takes logit_diff, logit or logprob" \
@@ -451,9 +459,11 @@ refuses 1 'this is a file of the model' dump "$tmp/own.gguf" -p Hello -o "$tmp/.
 has cmp -s "$gpt2" "$tmp/own.gguf"
 refuses 1 'none/x.npz: cannot write' dump "$gpt2" -p Hello -o "$tmp/none/x.npz"
 refuses 1 "$tmp: " dump "$gpt2" -p Hello -o "$tmp"
-refuses 1 "'patterns'" dump "$gpt2" -p Hello -o "$tmp/x.npz" --what q,patterns
-refuses 1 'position 5' dump "$gpt2" -p Hello -o "$tmp/x.npz" --positions 0-5
-refuses 1 'head 2 ' dump "$gpt2" -p Hello -o "$tmp/x.npz" --heads 2
+refuses_each 1 dump "$gpt2" -p Hello -o "$tmp/x.npz" <<'END'
+'patterns' | --what q,patterns
+position 5 | --positions 0-5
+head 2     | --heads 2
+END
 has test ! -e "$tmp/x.npz"
 try dump "$gpt2" -p Hello -o "$tmp/x.npz"
 has quiet
@@ -575,16 +585,18 @@ refuses 1 'none/x.html: cannot write' view "$gpt2" -p Hello -o "$tmp/none/x.html
 refuses 1 "$tmp: " view "$gpt2" -p Hello -o "$tmp"
 refuses 1 'full: .*No space' view "$gpt2" -p Hello -o "$tmp/full"
 has [ -h "$tmp/full" ]
-refuses 1 'leave out -o' view "$gpt2" -p Hello -o "$tmp/x.html" --json
 refuses 1 'leave out --svg' view "$gpt2" -p Hello --svg L0H1 --json
-refuses 1 '-n 188.*187' view "$gpt2" -p Hello -o "$tmp/x.html" -n 188
-refuses 1 'layer 2 ' view "$gpt2" -p Hello -o "$tmp/x.html" --layers 2
-refuses 1 'query 5.*5' view "$gpt2" -p Hello -o "$tmp/x.html" --query 5
-refuses 1 '--ablate: head 2 ' view "$gpt2" -p Hello -o "$tmp/x.html" --ablate L1H2
-refuses 1 "--ablate: 'L0H'" view "$gpt2" -p Hello -o "$tmp/x.html" --ablate L0H
 refuses 1 '--ablate.*two' view "$gpt2" -p H -o "$tmp/x.html" --ablate L0
-refuses 1 'no L2H0' view "$gpt2" -p Hello -o "$tmp/x.html" --svg L2H0
-refuses 1 'leave out --ablate' view "$gpt2" -p Hello -o "$tmp/x.html" --svg L0H0 --top 3
+refuses_each 1 view "$gpt2" -p Hello -o "$tmp/x.html" <<'END'
+leave out -o       | --json
+-n 188.*187        | -n 188
+layer 2 does       | --layers 2
+query 5.*5         | --query 5
+--ablate: head 2 d | --ablate L1H2
+--ablate: 'L0H'    | --ablate L0H
+no L2H0            | --svg L2H0
+leave out --ablate | --svg L0H0 --top 3
+END
 for head in '' L0 L0H L0H0,L1H1 h0; do refuses 1 "'$head'" view "$gpt2" -p Hello -o "$tmp/x.html" --svg "$head"; done
 has test ! -e "$tmp/x.html"
 tells() { [ "$code" -eq 0 ] && [ ! -s "$tmp/err" ] && [ "$(wc -l <"$tmp/out")" -eq 1 ] && out_has "$1"; }
