@@ -7,6 +7,8 @@ static const char *const by_names[] = {"direct", "gradient", "ig"};
 
 static const AttributeWay *const ways[N_ATTRIBUTE_BYS] = {
     [BY_DIRECT] = &attribute_direct,
+    [BY_GRADIENT] = &attribute_gradients,
+    [BY_IG] = &attribute_gradients,
     [BY_SCORE] = &attribute_score,
 };
 
@@ -41,6 +43,7 @@ static bool show(Study *study, void *view, Error *error) {
 
 static const Option options[] = {
     PAIR_OPTIONS(AttributeView, pair),
+    GRADIENT_OPTIONS(AttributeView, gradient),
     {"--by", NULL, OPTION_ONCE, AT(by_name)},
     {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
     {"--top", NULL, OPTION_SIZE, AT(top), 0, 1e6},
@@ -49,8 +52,12 @@ static const Option options[] = {
     {"--score", NULL, OPTION_ONCE, AT(score_list)},
 };
 
-static const AttributeView defaults = {
-    .query = NOT_GIVEN, .neurons = NOT_GIVEN, .top = 10, .answer = -1, .wrong = -1};
+static const AttributeView defaults = {.query = NOT_GIVEN,
+                                       .neurons = NOT_GIVEN,
+                                       .top = 10,
+                                       .answer = -1,
+                                       .wrong = -1,
+                                       .gradient = GRADIENT_DEFAULTS};
 
 const View view_attribute = {
     .name = "attribute",

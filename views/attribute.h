@@ -5,6 +5,7 @@
 #ifndef ATTN_ATTRIBUTE_H
 #define ATTN_ATTRIBUTE_H
 
+#include "views/attribute_gradients.h"
 #include "views/pairs.h"
 
 typedef enum AttributeBy { BY_DIRECT, BY_GRADIENT, BY_IG, BY_SCORE, N_ATTRIBUTE_BYS } AttributeBy;
@@ -13,6 +14,7 @@ typedef struct AttributeView {
     PairOptions pair; /* `corrupted` is not for --by direct */
     const char *by_name, *head_list, *score_list;
     size_t query, top, neurons;
+    GradientOptions gradient;
 
     Study *study;
     AttributeBy by;
@@ -27,6 +29,6 @@ typedef struct AttributeWay {
     bool (*show)(Report *report, AttributeView *view, Error *error);
 } AttributeWay;
 
-extern const AttributeWay attribute_direct, attribute_score;
+extern const AttributeWay attribute_direct, attribute_score, attribute_gradients;
 
 #endif
