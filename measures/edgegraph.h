@@ -1,0 +1,66 @@
+/*
+ * A model as a graph (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"; Conmy et al. 2023,
+ * arXiv:2304.14997): senders, which add to the residual stream, and readers, each of which reads the sum of all before it. An
+ * edge leads from a sender to a reader behind it.
+ *
+ *   senders   the embeddings (with the positions'); in each layer its heads, then its MLP (or experts)
+ *   readers   in each layer its heads' queries, the kv heads' keys and values, and its MLP; then the final norm
+ *
+ * The senders that a reader reads are the first so many of all. A head's share of attention's bias is the same as that of
+ * any other, and so no part of a difference.
+ */
+#ifndef ATTN_EDGEGRAPH_H
+#define ATTN_EDGEGRAPH_H
+
+#include "measures/arena.h"
+#include "model.h"
+
+typedef enum PartKind {
+    PART_EMBED,
+    PART_HEAD,
+    PART_MLP,
+    PART_QUERY,
+    PART_KEY,
+    PART_VALUE,
+    PART_FINAL
+} PartKind;
+
+typedef struct Part {
+    PartKind kind;
+    size_t layer, head; /* 0 where there is none; of keys and values the kv head */
+} Part;
+
+typedef struct EdgeGraph {
+    size_t n_layer, n_head, n_head_kv;
+    bool parallel; /* an MLP reads what attention reads */
+    size_t n_senders, n_readers, n_edges;
+    size_t *first; /* [n_readers + 1] the first edge of each reader; its edges are in the order of senders */
+} EdgeGraph;
+
+/* Fails for models with layers that keep a state, and where a gate that nothing shows stands behind z. */
+bool edgegraph_begin(EdgeGraph *graph, const Model *model, Arena *arena, Error *error);
+
+Part sender_part(const EdgeGraph *graph, size_t sender);
+Part reader_part(const EdgeGraph *graph, size_t reader);
+size_t sender_of(const EdgeGraph *graph, Part part);
+size_t reader_of(const EdgeGraph *graph, Part part);
+
+/* How many senders it reads. */
+static inline size_t reader_senders(const EdgeGraph *graph, size_t reader) {
+    return graph->first[reader + 1] - graph->first[reader];
+}
+
+/* The ends of an edge. */
+typedef struct EdgeEnds {
+    size_t sender, reader;
+} EdgeEnds;
+
+EdgeEnds edge_ends(const EdgeGraph *graph, size_t edge);
+
+/* "embed", "L3H4", "L5MLP", "L5H2.q", "final"; 64 bytes are enough. Returns buffer. */
+const char *graph_name(char *buffer, Part part);
+
+/* Moves *at behind the name of a sender, or a reader, that the graph has. */
+bool parse_part(const EdgeGraph *graph, const char **at, bool sends, Part *part);
+
+#endif

@@ -1,0 +1,219 @@
+#include "measures/mixture.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const Config *config_of(const Mixture *mixture) { return model_config(mixture->subject->model); }
+
+static bool is_last(const Mixture *mixture, ProbeSite site, size_t layer) {
+    return site == PROBE_RESID_POST && layer + 1 == mixture->graph->n_layer;
+}
+
+static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
+    const Mixture *mixture = user;
+    (void)head;
+    if (contributions_want(mixture->kept, site, layer) || is_last(mixture, site, layer)) return true;
+    return mixture->in && (site == PROBE_RESID_PRE || site == PROBE_Q || site == PROBE_K || site == PROBE_V ||
+                           site == PROBE_RESID_MID);
+}
+
+/* Mixing rows [position, position + n_rows) for some readers. */
+typedef struct MixLoop {
+    const Mixture *mixture;
+    size_t first; /* reader */
+    size_t position, n_rows;
+    float *to; /* [readers][n_rows][d_model] */
+} MixLoop;
+
+static void mix(void *context, size_t begin, size_t end, unsigned worker) {
+    const MixLoop *loop = context;
+    const Mixture *mixture = loop->mixture;
+    const EdgeGraph *graph = mixture->graph;
+    const Kernels *kernels = mixture->subject->compute.kernels;
+    size_t count = loop->n_rows * config_of(mixture)->d_model;
+    (void)worker;
+    for (size_t i = begin; i < end; i++) {
+        size_t reader = loop->first + i;
+        float *to = loop->to + i * count;
+        memset(to, 0, count * sizeof *to);
+        for (size_t sender = 0; sender < reader_senders(graph, reader); sender++) {
+            bool in = mixture->in[graph->first[reader] + sender];
+            kernels->add(to, contribution(in ? &mixture->inside : &mixture->outside, sender, loop->position),
+                         count);
+        }
+    }
+}
+
+static void mix_readers(const Mixture *mixture, size_t first, size_t n, const Activation *seen, float *to) {
+    MixLoop loop = {mixture, first, seen->position, seen->n_rows, to};
+    parallel_for(mixture->subject->compute.threads, n, 1, mix, &loop);
+}
+
+/* The rows of a matrix that make one head's numbers. */
+static Linear head_rows(const Linear *linear, size_t head, size_t d_head) {
+    const char *data = linear->w.data;
+    size_t first = head * d_head;
+    return (Linear){{data + first * dtype_bytes(linear->w.dtype, linear->w.cols), linear->w.dtype, d_head,
+                     linear->w.cols},
+                    linear->bias ? linear->bias + first : NULL};
+}
+
+static void cut(float *x, size_t n, float limit) {
+    for (size_t i = 0; limit != 0 && i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
+}
+
+/* One head's queries, keys or values of what it reads, reads [n_rows][d_model], into `to` [n_rows][n_heads][d_head]. */
+static void project(const Mixture *mixture, const LayerWeights *w, const Linear *linear, size_t head,
+                    size_t n_heads, float limit, const float *reads, size_t n_rows, float *to) {
+    size_t d = config_of(mixture)->d_model, d_head = config_of(mixture)->d_head;
+    Linear rows = head_rows(linear, head, d_head);
+    if (w->attn_norm.gain) norm_forward(&mixture->compute, &w->attn_norm, reads, mixture->normed, n_rows, d);
+    linear_forward(&mixture->compute, &(LinearOutput){mixture->rows, &rows}, 1,
+                   w->attn_norm.gain ? mixture->normed : reads, n_rows);
+    cut(mixture->rows, n_rows * d_head, limit);
+    for (size_t i = 0; i < n_rows; i++)
+        memcpy(to + (i * n_heads + head) * d_head, mixture->rows + i * d_head, d_head * sizeof *to);
+}
+
+/* Makes all that a layer's heads read, and their queries, keys and values of it. */
+static void read_heads(const Mixture *mixture, const Activation *seen) {
+    const EdgeGraph *graph = mixture->graph;
+    const LayerWeights *w = &model_weights(mixture->subject->model)->layers[seen->layer];
+    AttentionShape shape = model_attention_shape(mixture->subject->model);
+    size_t first = reader_of(graph, (Part){PART_QUERY, seen->layer, 0}),
+           n_heads = graph->n_head + 2 * graph->n_head_kv;
+    size_t count = seen->n_rows * config_of(mixture)->d_model;
+    mix_readers(mixture, first, n_heads, seen, mixture->reads);
+    for (size_t i = 0; i < n_heads; i++) {
+        Part part = reader_part(graph, first + i);
+        bool is_q = part.kind == PART_QUERY, is_k = part.kind == PART_KEY;
+        project(mixture, w,
+                is_q   ? &w->attention.q
+                : is_k ? &w->attention.k
+                       : &w->attention.v,
+                part.head, is_q ? graph->n_head : graph->n_head_kv,
+                shape.clamp_normed && (is_q || is_k) ? 0 : shape.clamp, mixture->reads + i * count,
+                seen->n_rows,
+                is_q   ? mixture->q
+                : is_k ? mixture->k
+                       : mixture->v);
+    }
+}
+
+static void put_head(const Activation *seen, const float *rows, size_t n_heads) {
+    for (size_t i = 0; i < seen->n_rows; i++)
+        memcpy(seen->data + i * seen->stride, rows + (i * n_heads + seen->head) * seen->n_cols,
+               seen->n_cols * sizeof *rows);
+}
+
+/* What an MLP, or the final norm, reads, in the stream's place; nobody else reads that. */
+static void put_stream(const Mixture *mixture, PartKind kind, const Activation *seen) {
+    mix_readers(mixture, reader_of(mixture->graph, (Part){kind, seen->layer, 0}), 1, seen, seen->data);
+}
+
+static void replace(const Mixture *mixture, const Activation *seen) {
+    const EdgeGraph *graph = mixture->graph;
+    switch (seen->site) {
+    case PROBE_RESID_PRE:
+        read_heads(mixture, seen);
+        if (graph->parallel) put_stream(mixture, PART_MLP, seen);
+        break;
+    case PROBE_Q: put_head(seen, mixture->q, graph->n_head); break;
+    case PROBE_K: put_head(seen, mixture->k, graph->n_head_kv); break;
+    case PROBE_V: put_head(seen, mixture->v, graph->n_head_kv); break;
+    case PROBE_RESID_MID: put_stream(mixture, PART_MLP, seen); break;
+    case PROBE_RESID_POST: put_stream(mixture, PART_FINAL, seen); break;
+    default: break;
+    }
+}
+
+static void visit(void *user, const Activation *seen) {
+    const Mixture *mixture = user;
+    if (contributions_want(mixture->kept, seen->site, seen->layer)) contributions_add(mixture->kept, seen);
+    if (mixture->in) replace(mixture, seen);
+    if (is_last(mixture, seen->site, seen->layer) && seen->position + seen->n_rows == mixture->n)
+        memcpy(mixture->final, seen->data + (seen->n_rows - 1) * seen->stride,
+               seen->n_cols * sizeof *seen->data);
+}
+
+static bool make_room(Mixture *mixture, Arena *arena, Error *error) {
+    const Config *config = config_of(mixture);
+    const EdgeGraph *graph = mixture->graph;
+    size_t chunk = at_most(mixture->n, SESSION_CHUNK), d = config->d_model,
+           n_heads = graph->n_head + 2 * graph->n_head_kv;
+    Contributions *copies[] = {&mixture->inside, &mixture->outside};
+    for (int i = 0; i < 2; i++) {
+        *copies[i] = (Contributions){.model = mixture->subject->model, .graph = graph, .n = mixture->n};
+        if (!contributions_begin(copies[i], 2, arena, error)) return false;
+    }
+    mixture->reads = arena_floats(arena, n_heads * chunk, d);
+    mixture->q = arena_floats(arena, chunk, graph->n_head * config->d_head);
+    mixture->k = arena_floats(arena, chunk, graph->n_head_kv * config->d_head);
+    mixture->v = arena_floats(arena, chunk, graph->n_head_kv * config->d_head);
+    mixture->normed = arena_floats(arena, chunk, d);
+    mixture->rows = arena_floats(arena, chunk, config->d_head);
+    mixture->final = arena_floats(arena, 1, d);
+    mixture->compute.n_packed = packed_floats(chunk, d);
+    mixture->compute.packed = arena_floats(arena, mixture->compute.n_packed, 1);
+    return arena_ok(arena, error, "%zu readers of %zu tokens", n_heads, mixture->n);
+}
+
+bool mixture_begin(Mixture *mixture, Arena *arena, Error *error) {
+    const Subject *subject = mixture->subject;
+    mixture->own = (Probe){mixture, wants, visit};
+    mixture->compute = subject->compute;
+    if (mixture->n > subject_n_ctx(subject))
+        return error_set(error, "a text of %zu tokens is more than the context of %zu: shorten it",
+                         mixture->n, subject_n_ctx(subject));
+    if (!make_room(mixture, arena, error) ||
+        !readout_begin(&mixture->readout, subject, &mixture->metric, arena, error))
+        return false;
+    mixture->session = subject_session(subject, mixture->n, &mixture->own, error);
+    return mixture->session;
+}
+
+void mixture_free(Mixture *mixture) {
+    session_free(mixture->session);
+    mixture->session = NULL;
+}
+
+static bool run(Mixture *mixture, const int32_t *ids, const bool *in, const Contributions *kept,
+                double *value, Error *error) {
+    mixture->in = in;
+    mixture->kept = kept;
+    mixture->n_runs++;
+    session_rewind(mixture->session, 0);
+    if (!session_feed(mixture->session, ids, mixture->n, NULL, 0, error)) return false;
+    readout_values(&mixture->readout, mixture->session, mixture->final, 1, value);
+    return isfinite(*value) ||
+           error_set(error, "%s: the logits are not finite; the weights hold NaN or infinity",
+                     checkpoint_path(model_checkpoint(mixture->subject->model)));
+}
+
+bool mixture_outside(Mixture *mixture, const int32_t *ids, double *value, Error *error) {
+    return run(mixture, ids, NULL, &mixture->outside, value, error);
+}
+
+static size_t row_floats(const Mixture *mixture) { return config_of(mixture)->d_model; }
+
+void mixture_outside_zero(Mixture *mixture) {
+    memset(mixture->outside.rows, 0,
+           mixture->graph->n_senders * mixture->n * row_floats(mixture) * sizeof(float));
+}
+
+void mixture_outside_mean(Mixture *mixture) {
+    size_t d = row_floats(mixture), n = mixture->n;
+    for (size_t sender = 0; sender < mixture->graph->n_senders; sender++) {
+        float *rows = contribution(&mixture->outside, sender, 0);
+        for (size_t i = 0; i < d; i++) {
+            double sum = 0;
+            for (size_t t = 0; t < n; t++) sum += (double)rows[t * d + i];
+            for (size_t t = 0; t < n; t++) rows[t * d + i] = (float)(sum / (double)n);
+        }
+    }
+}
+
+bool mixture_run(Mixture *mixture, const int32_t *ids, const bool *in, double *value, Error *error) {
+    return run(mixture, ids, in, &mixture->inside, value, error);
+}

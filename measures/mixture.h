@@ -1,0 +1,47 @@
+/*
+ * A run in which every reader (edgegraph.h) reads a mixture of its own: along the edges that are `in`, what the senders add
+ * in this very run; along all others, what they add outside it, in another run or as a mean. Which is what it is to patch all
+ * edges of a set at once, layer by layer (Conmy et al. 2023, arXiv:2304.14997; Hanna et al. 2024, arXiv:2403.17806): with all
+ * edges in, it is the run itself, with none the one outside, and with all but one it is path patching of that edge.
+ */
+#ifndef ATTN_MIXTURE_H
+#define ATTN_MIXTURE_H
+
+#include "measures/contributions.h"
+#include "measures/readout.h"
+
+typedef struct Mixture {
+    const Subject *subject;
+    const EdgeGraph *graph;
+    size_t n; /* tokens */
+    Metric metric;
+
+    Session *session;
+    Probe own;
+    Readout readout;
+    Contributions inside, outside; /* of the run under way, and of what stands in elsewhere */
+    const bool *in;                /* [n_edges] of the run under way; NULL: it is a plain one */
+    const Contributions *kept;     /* which contributions the run under way makes */
+    float *reads;                  /* [n_readers of a layer][chunk][d_model] */
+    float *q, *k, *v;              /* [chunk][heads][d_head] of the layer under way */
+    float *normed, *rows;          /* [chunk][d_model]; [chunk][d_head] of one head */
+    float *final;                  /* [d_model] leaving the last layer at the last position */
+    Compute compute;
+    size_t n_runs; /* ways there so far */
+} Mixture;
+
+/* The fields up to `metric` are the caller's. Call mixture_free after a failure, too. */
+bool mixture_begin(Mixture *mixture, Arena *arena, Error *error);
+void mixture_free(Mixture *mixture);
+
+/* A plain run of a text [n], whose contributions are from now on those outside. */
+bool mixture_outside(Mixture *mixture, const int32_t *ids, double *value, Error *error);
+
+/* In their place zeros; or at all positions their mean over positions. */
+void mixture_outside_zero(Mixture *mixture);
+void mixture_outside_mean(Mixture *mixture);
+
+/* The run of a text [n] with the edges in [n_edges]; all of them if it is NULL, without any way about. */
+bool mixture_run(Mixture *mixture, const int32_t *ids, const bool *in, double *value, Error *error);
+
+#endif

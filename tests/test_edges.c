@@ -1,0 +1,290 @@
+/*
+ * Edges between heads, MLPs and embeddings, by identities that hold for every family: senders add up to the stream, all
+ * edges in are the run itself and none the other, all but one are path patching of that one, and an edge's score is the
+ * slope of the metric along it. Whether whole views are right is test_study.c's.
+ */
+#include "measures/edgescores.h"
+#include "measures/mixture.h"
+#include "measures/nodescores.h"
+#include "measures/paths.h"
+#include "open.h"
+#include "test.h"
+
+#include <glob.h>
+
+#define MODELS "tests/data/reference/"
+#define FOLDER "tests/data/gradients/"
+
+typedef struct Texts {
+    const char *name;
+    Model *model;
+    const Config *config;
+    Subject subject;
+    Threads *threads;
+    size_t n;
+    int32_t *ids[2]; /* the clean and the corrupted text */
+    Metric metric;
+    Arena arena;
+    EdgeGraph graph;
+    bool rounds; /* activations are rounded for quantised weights, where a slope is one of steps */
+} Texts;
+
+static bool texts_open(Texts *t, const char *path) {
+    static char model_path[256];
+    Error error;
+    snprintf(model_path, sizeof model_path, MODELS "%s", path + strlen(FOLDER));
+    *t = (Texts){.name = path + strlen(FOLDER)};
+    Checkpoint *expected = checkpoint_open(path, &error);
+    t->model = model_open(model_path, &error);
+    CHECK(expected && t->model, "%s", error.message);
+    if (!expected || !t->model) return false;
+    const Tensor *tokens = checkpoint_find(expected, "tokens");
+    t->n = at_most(tokens->dims[0], 8);
+    t->config = model_config(t->model);
+    for (int i = 0; i < 2; i++) t->ids[i] = calloc(t->n, sizeof *t->ids[i]);
+    for (size_t i = 0; i < t->n; i++) {
+        t->ids[0][i] = t->ids[1][i] = (int32_t)((const float *)tokens->data)[i];
+        if (i == 2 || i == t->n - 2)
+            t->ids[1][i] = (int32_t)(((size_t)t->ids[1][i] + 5) % t->config->n_vocab);
+    }
+    checkpoint_close(expected);
+    t->threads = threads_new(2, &error);
+    t->subject = (Subject){.model = t->model,
+                           .compute = {.kernels = kernels_pick(NULL, &error), .threads = t->threads},
+                           .kv_dtype = DTYPE_F32};
+    t->metric = (Metric){METRIC_LOGIT_DIFF, t->ids[0][0], (t->ids[0][0] + 1) % (int32_t)t->config->n_vocab,
+                         t->config->n_vocab, NULL};
+    const Checkpoint *checkpoint = model_checkpoint(t->model);
+    for (size_t i = 0; i < checkpoint_n_tensors(checkpoint); i++)
+        if (dtype_is_quantised(checkpoint_tensor(checkpoint, i)->dtype)) t->rounds = true;
+    return true;
+}
+
+static void texts_close(Texts *t) {
+    arena_free(&t->arena);
+    for (int i = 0; i < 2; i++) free(t->ids[i]);
+    threads_free(t->threads);
+    model_close(t->model);
+}
+
+static void for_each_model(void (*check)(Texts *t)) {
+    glob_t found;
+    int status = glob(FOLDER "*.gguf", 0, NULL, &found);
+    CHECK(status == 0 && found.gl_pathc > 60, "checkpoints in " FOLDER);
+    for (size_t i = 0; status == 0 && i < found.gl_pathc; i++) {
+        Texts t;
+        Error error;
+        bool ok = texts_open(&t, found.gl_pathv[i]);
+        if (ok && t.config->n_layer <= 4 && edgegraph_begin(&t.graph, t.model, &t.arena, &error)) check(&t);
+        texts_close(&t);
+    }
+    if (status == 0) globfree(&found);
+}
+
+/* Sums of everything that the final norm reads. */
+static double worst_sum(const Texts *t, const Contributions *contributions, const float *final) {
+    double worst = 0, scale = 0;
+    for (size_t i = 0; i < t->config->d_model; i++) {
+        double sum = 0;
+        for (size_t sender = 0; sender < t->graph.n_senders; sender++)
+            sum += (double)contribution(contributions, sender, t->n - 1)[i];
+        worst = fmax(worst, fabs(sum - (double) final[i]));
+        scale = fmax(scale, fabs((double) final[i]));
+    }
+    return worst / scale;
+}
+
+static void check_mixtures(Texts *t) {
+    Error error = {{0}};
+    Mixture mixture = {.subject = &t->subject, .graph = &t->graph, .n = t->n, .metric = t->metric};
+    double clean, corrupted, all, none;
+    bool *in = arena_new(&t->arena, t->graph.n_edges, 1);
+    bool ok =
+        mixture_begin(&mixture, &t->arena, &error) && mixture_outside(&mixture, t->ids[0], &clean, &error);
+    CHECK(ok, "%s: %s", t->name, error.message);
+    if (!ok) return;
+    double worst = worst_sum(t, &mixture.outside, mixture.final);
+    CHECK(worst < 1e-5, "%s: senders miss the stream by %.2g", t->name, worst);
+    ok = mixture_outside(&mixture, t->ids[1], &corrupted, &error) &&
+         mixture_run(&mixture, t->ids[0], in, &none, &error);
+    memset(in, true, t->graph.n_edges);
+    ok = ok && mixture_run(&mixture, t->ids[0], in, &all, &error);
+    double bound = (t->rounds             ? 2e-3
+                    : t->config->n_expert ? 1e-4
+                                          : 2e-5) *
+                   fmax(fabs(clean - corrupted), 0.5);
+    CHECK(ok && fabs(all - clean) <= bound, "%s: all in: %.9g, clean %.9g %s", t->name, all, clean,
+          error.message);
+    CHECK(ok && fabs(none - corrupted) <= bound, "%s: none in: %.9g, corrupted %.9g", t->name, none,
+          corrupted);
+    mixture_free(&mixture);
+}
+
+static void test_all_edges_and_none(void) { for_each_model(check_mixtures); }
+
+static PathEnd end_of(Part part) {
+    static const ProbeSite sites[] = {
+        [PART_HEAD] = PROBE_Z,  [PART_MLP] = PROBE_MLP_OUT,  [PART_QUERY] = PROBE_Q,    [PART_KEY] = PROBE_K,
+        [PART_VALUE] = PROBE_V, [PART_FINAL] = PROBE_LOGITS, [PART_EMBED] = PROBE_EMBED};
+    return (PathEnd){sites[part.kind], part.layer, part.head};
+}
+
+/* Every seventh edge that a path can be, but where a norm behind attention makes two things of them. */
+static size_t choose_paths(const Texts *t, Path *paths, size_t *edges) {
+    size_t n = 0;
+    for (size_t edge = 1; edge < t->graph.n_edges; edge += 7) {
+        EdgeEnds ends = edge_ends(&t->graph, edge);
+        Part from = sender_part(&t->graph, ends.sender);
+        bool behind =
+            from.kind == PART_HEAD && model_weights(t->model)->layers[from.layer].attn_post_norm.gain;
+        if (from.kind == PART_EMBED || behind) continue;
+        edges[n] = edge;
+        paths[n++] = (Path){.from = end_of(from), .to = end_of(reader_part(&t->graph, ends.reader))};
+    }
+    return n;
+}
+
+static void check_paths(Texts *t) {
+    Error error = {{0}};
+    Arena arena = {0};
+    Path *paths = arena_new(&arena, t->graph.n_edges, sizeof *paths);
+    size_t *edges = arena_new(&arena, t->graph.n_edges, sizeof *edges);
+    bool *in = arena_new(&arena, t->graph.n_edges, 1);
+    Paths task = {.subject = &t->subject,
+                  .paths = paths,
+                  .n_paths = choose_paths(t, paths, edges),
+                  .n = t->n,
+                  .noising = true};
+    Mixture mixture = {.subject = &t->subject, .graph = &t->graph, .n = t->n, .metric = t->metric};
+    double value;
+    bool ok = paths_run(&task, t->ids[0], t->ids[1], &t->metric, &arena, &error) &&
+              mixture_begin(&mixture, &arena, &error) && mixture_outside(&mixture, t->ids[1], &value, &error);
+    CHECK(ok, "%s: %s", t->name, error.message);
+    memset(in, true, t->graph.n_edges);
+    for (size_t i = 0; ok && i < task.n_paths; i++) {
+        char names[2][64];
+        EdgeEnds ends = edge_ends(&t->graph, edges[i]);
+        in[edges[i]] = false;
+        ok = mixture_run(&mixture, t->ids[0], in, &value, &error);
+        in[edges[i]] = true;
+        double bound = (t->rounds             ? 2e-3
+                        : t->config->n_expert ? 1e-4
+                                              : 2e-5) *
+                       fmax(fabs(task.values[0] - task.values[1]), 0.5);
+        CHECK(ok && fabs(value - paths[i].value) <= bound, "%s: %s:%s: %.9g, path %.9g (run %.9g)", t->name,
+              graph_name(names[0], sender_part(&t->graph, ends.sender)),
+              graph_name(names[1], reader_part(&t->graph, ends.reader)), value, paths[i].value,
+              task.values[0]);
+    }
+    mixture_free(&mixture);
+    paths_free(&task);
+    arena_free(&arena);
+}
+
+static void test_all_but_one_is_path_patching(void) { for_each_model(check_paths); }
+
+/* The metric of the base with a sender's contribution to one reader moved by `step` of the way to the source's. */
+static double moved(const Texts *t, Mixture *mixture, const EdgeScores *scores, bool *in, size_t edge,
+                    double step) {
+    Error error = {{0}};
+    EdgeEnds ends = edge_ends(&t->graph, edge);
+    size_t count = t->n * t->config->d_model;
+    const float *delta = contribution(&scores->delta, ends.sender, 0),
+                *own = contribution(&scores->other, ends.sender, 0);
+    float *to = contribution(&mixture->outside, ends.sender, 0);
+    double value = NAN;
+    for (size_t i = 0; i < count; i++) to[i] = (float)((double)own[i] + step * (double)delta[i]);
+    in[edge] = false;
+    CHECK(mixture_run(mixture, t->ids[1], in, &value, &error), "%s: %s", t->name, error.message);
+    in[edge] = true;
+    return value;
+}
+
+static void check_slopes(Texts *t) {
+    Error error = {{0}};
+    Arena arena = {0};
+    EdgeScores scores = {.subject = &t->subject, .graph = &t->graph, .n = t->n, .metric = t->metric};
+    Mixture mixture = {.subject = &t->subject, .graph = &t->graph, .n = t->n, .metric = t->metric};
+    bool *in = arena_new(&arena, t->graph.n_edges, 1);
+    if (t->rounds || t->config->n_expert) return;
+    bool ok = edgescores_run(&scores, t->ids[1], t->ids[0], &arena, &error) &&
+              mixture_begin(&mixture, &arena, &error);
+    CHECK(ok, "%s: %s", t->name, error.message);
+    memset(in, true, t->graph.n_edges);
+    double most = 0;
+    for (size_t edge = 0; ok && edge < t->graph.n_edges; edge++) most = fmax(most, fabs(scores.scores[edge]));
+    for (size_t edge = 0; ok && edge < t->graph.n_edges; edge += 11) {
+        const double step = 3e-3;
+        char names[2][64];
+        EdgeEnds ends = edge_ends(&t->graph, edge);
+        double slope =
+            (moved(t, &mixture, &scores, in, edge, step) - moved(t, &mixture, &scores, in, edge, -step)) / 2 /
+            step;
+        CHECK(fabs(slope - scores.scores[edge]) <= 2e-3 * most + 1e-3 * fabs(slope),
+              "%s: %s:%s: score %.9g, slope %.9g of at most %.3g", t->name,
+              graph_name(names[0], sender_part(&t->graph, ends.sender)),
+              graph_name(names[1], reader_part(&t->graph, ends.reader)), scores.scores[edge], slope, most);
+    }
+    mixture_free(&mixture);
+    edgescores_free(&scores);
+    arena_free(&arena);
+}
+
+static void test_scores_are_slopes(void) { for_each_model(check_slopes); }
+
+/* With many steps the embeddings' scores come to the metric's difference; and edges out of them to what is sent. */
+static void check_completeness(Texts *t) {
+    Error error = {{0}};
+    NodeScores nodes = {.subject = &t->subject, .n = t->n, .steps = 100, .metric = t->metric};
+    if (strcmp(t->name, "gpt2-f32.gguf") && strcmp(t->name, "llama-f32.gguf") &&
+        strcmp(t->name, "gptneox.gguf") && strcmp(t->name, "gemma2.gguf"))
+        return;
+    bool ok = nodescores_run(&nodes, t->ids[1], t->ids[0], &t->arena, &error);
+    double whole = nodes.values[0] - nodes.values[1];
+    CHECK(ok, "%s: %s", t->name, error.message);
+    if (ok) CHECK_NEAR(nodescores_embed(&nodes), -whole, 1e-3 * fabs(whole));
+    nodescores_free(&nodes);
+}
+
+static void test_integrated_gradients_are_complete(void) { for_each_model(check_completeness); }
+
+static void test_names(void) {
+    Error error;
+    Arena arena = {0};
+    EdgeGraph graph;
+    Model *model = model_open(MODELS "llama-f32.gguf", &error),
+          *states = model_open(MODELS "lfm2.gguf", &error);
+    CHECK(edgegraph_begin(&graph, model, &arena, &error), "%s", error.message);
+    for (size_t edge = 0; edge < graph.n_edges; edge++) {
+        char names[2][64];
+        EdgeEnds ends = edge_ends(&graph, edge);
+        Part parts[] = {sender_part(&graph, ends.sender), reader_part(&graph, ends.reader)}, read[2];
+        for (int i = 0; i < 2; i++) {
+            const char *at = graph_name(names[i], parts[i]);
+            CHECK(parse_part(&graph, &at, i == 0, &read[i]) && !*at, "%s", names[i]);
+        }
+        CHECK(sender_of(&graph, read[0]) == ends.sender && reader_of(&graph, read[1]) == ends.reader, "%s:%s",
+              names[0], names[1]);
+    }
+    static const char *const bad[] = {
+        "", "L", "L9MLP", "L0H", "L0H99", "L0H0.x", "final", "L0H0", "L99999999999999999999H0"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        Part part;
+        const char *at = bad[i];
+        CHECK(!parse_part(&graph, &at, i == 6, &part), "%s is no %s", bad[i], i == 6 ? "sender" : "reader");
+    }
+    CHECK(!edgegraph_begin(&graph, states, &arena, &error) && strstr(error.message, "state"), "%s",
+          error.message);
+    arena_free(&arena);
+    model_close(model);
+    model_close(states);
+}
+
+int main(void) {
+    RUN(test_names);
+    RUN(test_all_edges_and_none);
+    RUN(test_all_but_one_is_path_patching);
+    RUN(test_scores_are_slopes);
+    RUN(test_integrated_gradients_are_complete);
+    return test_end();
+}
