@@ -64,11 +64,20 @@ static void score_senders(void *context, size_t begin, size_t end, unsigned work
                                        loop->gradient, loop->seen->n_rows * loop->seen->n_cols);
 }
 
+static void score_tokens(const EdgeScores *scores, size_t reader, const Activation *seen,
+                         const float *gradient) {
+    double *tokens = scores->tokens + reader * scores->n + seen->position;
+    for (size_t i = 0; i < seen->n_rows; i++)
+        tokens[i] += scores->weight * dot(contribution(&scores->delta, 0, seen->position + i),
+                                          gradient + i * seen->n_cols, seen->n_cols);
+}
+
 static void add_gradient(void *user, const Activation *seen, float *gradient) {
     EdgeScores *scores = user;
     size_t reader;
     if (!is_reader(scores, seen->site, seen->layer, seen->head, &reader)) return;
     ScoreLoop loop = {scores, seen, gradient, scores->scores + scores->graph->first[reader]};
+    score_tokens(scores, reader, seen, gradient);
     parallel_for(scores->subject->compute.threads, reader_senders(scores->graph, reader), 8, score_senders,
                  &loop);
 }
@@ -81,6 +90,7 @@ static bool make_room(EdgeScores *scores, Arena *arena, Error *error) {
         scores->embed[i] = arena_floats(arena, scores->n, config_of(scores)->d_model);
     }
     scores->scores = arena_new(arena, scores->graph->n_edges, sizeof *scores->scores);
+    scores->tokens = arena_new(arena, scores->graph->n_readers * scores->n, sizeof *scores->tokens);
     return arena_ok(arena, error, "%zu edges", scores->graph->n_edges);
 }
 

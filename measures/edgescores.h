@@ -25,6 +25,7 @@ typedef struct EdgeScores {
     Contributions delta; /* source − base */
     Contributions other; /* of the base, before it is subtracted */
     double *scores;      /* [n_edges] */
+    double *tokens;      /* [n_readers][n] the embeddings' scores by position, which add up to theirs */
     double weight;       /* of a gradient */
     bool is_base;        /* the run under way */
     double values[2];    /* the metric of the base and of the source */
