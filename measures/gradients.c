@@ -48,7 +48,7 @@ static bool check_size(const Gradients *gradients, Error *error) {
 bool gradients_begin(Gradients *gradients, Arena *arena, Error *error) {
     const Config *config = config_of(gradients);
     size_t n = gradients->n, d = config->d_model;
-    if (!backward_can(gradients->subject->model, error) || !check_size(gradients, error)) return false;
+    if (!check_size(gradients, error)) return false;
     gradients->own = (Probe){gradients, wants, visit};
     gradients->streams = arena_new(arena, config->n_layer + 1, sizeof *gradients->streams);
     for (size_t layer = 0; gradients->streams && layer <= config->n_layer; layer++)

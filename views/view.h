@@ -126,6 +126,7 @@ struct View {
     SERVED(patch)                                                                                            \
     SERVED(attribute)                                                                                        \
     SERVED(circuit)                                                                                          \
+    SERVED(faithful)                                                                                         \
     OWN(steer)                                                                                               \
     SERVED(neurons)                                                                                          \
     SERVED(meaning)                                                                                          \

@@ -1,0 +1,36 @@
+/*
+ * A circuit by true patches, after ACDC (Conmy et al. 2023, arXiv:2304.14997): all edges are in at first; in a given order,
+ * the weakest first, edges are taken out, and stay out if the metric moves by no more than a threshold. ACDC takes them one by
+ * one, each a way through the model; here some are tried together: twice as many after each try that went well, half as many
+ * after one that did not, down to a single edge, which then stays in. A group counts as one edge: so the threshold is kept
+ * more strictly than by ACDC.
+ */
+#ifndef ATTN_CIRCUITSEARCH_H
+#define ATTN_CIRCUITSEARCH_H
+
+#include "measures/mixture.h"
+
+/* The texts that the metric is the mean of. */
+typedef struct SearchText {
+    Mixture *mixture; /* with what stands outside */
+    const int32_t *clean;
+} SearchText;
+
+typedef struct CircuitSearch {
+    const Subject *subject;
+    SearchText *texts; /* [n_texts] */
+    size_t n_texts;
+    size_t n_edges;
+    const size_t *order; /* [n_edges] the weakest first */
+    double threshold;    /* nats that the metric may move by with each try */
+
+    bool *in; /* [n_edges] the circuit; the caller's room */
+    size_t n_in;
+    size_t n_tries, n_runs; /* n_runs: ways through the model, all texts counted */
+    double whole, value;    /* the metric with all edges, and with the circuit */
+} CircuitSearch;
+
+/* The fields up to `in` are the caller's. */
+bool circuit_search(CircuitSearch *search, Error *error);
+
+#endif

@@ -1,0 +1,471 @@
+/*
+ * faithful: how much of an answer a circuit carries alone (faithfulness.h): circuits of growing size, by the edges' scores;
+ * one that is given; or one that is found by taking edges out (circuitsearch.h).
+ */
+#include "cli/print.h"
+#include "measures/circuitsearch.h"
+#include "measures/edgescores.h"
+#include "measures/faithfulness.h"
+#include "views/pairloop.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STEPS = 5, MOST_TEXTS = 64 };
+
+static const char *const by_names[] = {"ig", "gradient"};
+
+/* A circuit, over all pairs. */
+typedef struct CircuitRow {
+    double percent; /* of all edges */
+    size_t n_edges;
+    EffectSums sums;
+    double value, value_error, f, f_error;
+} CircuitRow;
+
+typedef struct KeptEdge {
+    char sender[64], reader[64];
+    double score;
+} KeptEdge;
+
+typedef struct FaithfulView {
+    PairOptions pair;
+    const char *metric_name, *by_name, *outside_name, *keep_list;
+    size_t steps, top;
+    float threshold; /* of --find; below 0: it is not given */
+
+    Study *study;
+    PairLoop scoring, running;
+    EdgeGraph graph;
+    Outside outside;
+    bool by_ig;
+    double *scores; /* [n_edges] sums over pairs */
+    size_t *order;  /* [n_edges] those of the circuits first */
+    bool *in;       /* [n_edges] */
+    CircuitRow rows[N_SHARES];
+    size_t n_rows;
+    EffectSums none, all;
+    double cpr, cmd;
+
+    SearchText texts[MOST_TEXTS]; /* of --find */
+    size_t n_texts;
+    CircuitSearch search;
+    KeptEdge *kept; /* [n_kept] of --find and --keep, the strongest first */
+    size_t n_kept;
+} FaithfulView;
+
+static bool finds(const FaithfulView *v) { return v->threshold >= 0; }
+
+static bool check(const StudyOptions *options, const void *view, Error *error) {
+    const FaithfulView *v = view;
+    if (v->keep_list && finds(v))
+        return error_set(error, "--keep gives the circuit that --find looks for: choose one");
+    if (v->by_name && strcmp(v->by_name, "gradient") == 0 && v->steps != NOT_GIVEN)
+        return error_set(error, "--steps is of --by ig");
+    if (v->pair.file && strcmp(v->pair.file, "-") == 0)
+        return error_set(error, "the pairs are read twice, which stdin does not give: put them in a file");
+    return pairs_check(options, &v->pair, error);
+}
+
+static bool score_pair(void *user, const Pair *pair, Arena *arena, Error *error) {
+    FaithfulView *v = user;
+    EdgeScores scores = {.subject = &v->study->subject,
+                         .graph = &v->graph,
+                         .n = pair->clean.n,
+                         .steps = v->by_ig ? v->steps : 0,
+                         .metric = v->scoring.metric};
+    bool ok = edgescores_run(&scores, pair->corrupted.ids, pair->clean.ids, arena, error);
+    for (size_t i = 0; ok && i < v->graph.n_edges; i++) v->scores[i] += scores.scores[i];
+    if (ok) pairloop_note(&v->scoring, scores.values[1], scores.values[0]);
+    edgescores_free(&scores);
+    return ok;
+}
+
+/* A run with the first n edges of the order. */
+static bool run_first(FaithfulView *v, Mixture *mixture, const Pair *pair, size_t n, double *value,
+                      Error *error) {
+    choose_edges(v->in, v->graph.n_edges, v->order, n);
+    return mixture_run(mixture, pair->clean.ids, v->in, value, error);
+}
+
+/* Every circuit of the rows, and what their faithfulness is measured by. */
+static bool run_circuits(FaithfulView *v, Mixture *mixture, const Pair *pair, Error *error) {
+    double none, all, value;
+    if (!run_first(v, mixture, pair, 0, &none, error) ||
+        !run_first(v, mixture, pair, v->graph.n_edges, &all, error) ||
+        !readout_check(&mixture->readout, (double[]){all, none}, error))
+        return false;
+    for (size_t i = 0; i < v->n_rows; i++) {
+        if (!subject_go_on(&v->study->subject, "circuits", i, v->n_rows, error) ||
+            !run_first(v, mixture, pair, v->rows[i].n_edges, &value, error))
+            return false;
+        effect_add(&v->rows[i].sums, value, all, none);
+    }
+    subject_go_on(&v->study->subject, "circuits", v->n_rows, v->n_rows, NULL);
+    effect_add(&v->none, none, all, none);
+    effect_add(&v->all, all, all, none);
+    pairloop_note(&v->running, all, none);
+    return true;
+}
+
+static bool run_pair(void *user, const Pair *pair, Arena *arena, Error *error) {
+    FaithfulView *v = user;
+    Mixture mixture = {
+        .subject = &v->study->subject, .graph = &v->graph, .n = pair->clean.n, .metric = v->running.metric};
+    bool ok = faithful_begin(&mixture, v->outside, pair->corrupted.ids, arena, error) &&
+              run_circuits(v, &mixture, pair, error);
+    mixture_free(&mixture);
+    return ok;
+}
+
+/* Opens a text for the search, which needs all of them at once. */
+static bool open_text(void *user, const Pair *pair, Arena *of_pair, Error *error) {
+    FaithfulView *v = user;
+    Arena *arena = &v->study->arena;
+    (void)of_pair;
+    if (v->n_texts == MOST_TEXTS) return error_set(error, "--find takes %d pairs at most", MOST_TEXTS);
+    Mixture *mixture = arena_new(arena, 1, sizeof *mixture);
+    int32_t *clean = arena_new(arena, pair->clean.n, sizeof *clean);
+    if (!arena_ok(arena, error, "%zu texts", v->n_texts + 1)) return false;
+    memcpy(clean, pair->clean.ids, pair->clean.n * sizeof *clean);
+    *mixture = (Mixture){
+        .subject = &v->study->subject, .graph = &v->graph, .n = pair->clean.n, .metric = v->running.metric};
+    v->texts[v->n_texts++] = (SearchText){mixture, clean};
+    double value = 0, none = 0;
+    bool ok = faithful_begin(mixture, v->outside, pair->corrupted.ids, arena, error) &&
+              mixture_run(mixture, clean, v->in, &none, error) &&
+              mixture_run(mixture, clean, NULL, &value, error) &&
+              readout_check(&mixture->readout, (double[]){value, none}, error);
+    if (ok) pairloop_note(&v->running, value, none);
+    return ok;
+}
+
+/* The edges by the size of their scores: the largest first, or last. */
+static bool sort_edges(FaithfulView *v, bool weakest_first, Error *error) {
+    Arena arena = {0};
+    size_t n = v->graph.n_edges;
+    double *sizes = arena_new(&arena, n, sizeof *sizes);
+    bool ok = arena_ok(&arena, error, "%zu edges", n);
+    for (size_t i = 0; ok && i < n; i++) sizes[i] = (weakest_first ? -1 : 1) * fabs(v->scores[i]);
+    if (ok) largest_of(sizes, n, n, v->order);
+    arena_free(&arena);
+    return ok;
+}
+
+static void keep_edge(FaithfulView *v, size_t edge) {
+    EdgeEnds ends = edge_ends(&v->graph, edge);
+    KeptEdge *kept = &v->kept[v->n_kept++];
+    graph_name(kept->sender, sender_part(&v->graph, ends.sender));
+    graph_name(kept->reader, reader_part(&v->graph, ends.reader));
+    kept->score = v->scoring.n_pairs ? v->scores[edge] / (double)v->scoring.n_pairs : NAN;
+}
+
+/* Lists the edges that are in, the strongest first. */
+static bool list_kept(FaithfulView *v, size_t n, Error *error) {
+    v->kept = arena_new(&v->study->arena, n + 1, sizeof *v->kept);
+    if (!arena_ok(&v->study->arena, error, "%zu edges", n) || !sort_edges(v, false, error)) return false;
+    for (size_t i = 0; i < v->graph.n_edges; i++)
+        if (v->in[v->order[i]]) keep_edge(v, v->order[i]);
+    return true;
+}
+
+static bool find_circuit(FaithfulView *v, Error *error) {
+    memset(v->in, 0, v->graph.n_edges);
+    if (!sort_edges(v, true, error) || !pairloop_run(&v->running, v->study, open_text, v, error))
+        return false;
+    v->search = (CircuitSearch){.subject = &v->study->subject,
+                                .texts = v->texts,
+                                .n_texts = v->n_texts,
+                                .n_edges = v->graph.n_edges,
+                                .order = v->order,
+                                .threshold = (double)v->threshold,
+                                .in = v->in};
+    if (!circuit_search(&v->search, error) || !list_kept(v, v->search.n_in, error)) return false;
+    v->rows[0].n_edges = v->search.n_in;
+    v->n_rows = 1;
+    return true;
+}
+
+/* The head, or heads, that a part belongs to: bit for bit those that are kept. */
+static bool is_kept(const FaithfulView *v, const bool *heads, const bool *mlps, Part part) {
+    size_t n = v->graph.n_head, group = n / v->graph.n_head_kv;
+    switch (part.kind) {
+    case PART_HEAD:
+    case PART_QUERY: return heads[part.layer * n + part.head];
+    case PART_MLP: return mlps[part.layer];
+    case PART_KEY:
+    case PART_VALUE:
+        for (size_t i = 0; i < group; i++)
+            if (heads[part.layer * n + part.head * group + i]) return true;
+        return false;
+    default: return true;
+    }
+}
+
+static bool bad_keep(const FaithfulView *v, Error *error) {
+    return error_set(
+        error,
+        "--keep: '%s' is no list such as L3H4,L4H1,L5MLP (all edges among them), or of edges of this model, "
+        "embed:L0MLP,L3H4:L5H2.q,L5H1:final",
+        v->keep_list);
+}
+
+/* One item of --keep; *is_part: a head or an MLP, of which all edges among those kept are in. */
+static bool read_item(FaithfulView *v, const char **at, bool *heads, bool *mlps, bool *is_part) {
+    Part from, to;
+    if (!parse_part(&v->graph, at, true, &from)) return false;
+    *is_part = **at != ':';
+    if (*is_part) {
+        if (from.kind == PART_EMBED) return false;
+        if (from.kind == PART_HEAD) heads[from.layer * v->graph.n_head + from.head] = true;
+        if (from.kind == PART_MLP) mlps[from.layer] = true;
+        return true;
+    }
+    ++*at;
+    if (!parse_part(&v->graph, at, false, &to)) return false;
+    size_t sender = sender_of(&v->graph, from), reader = reader_of(&v->graph, to);
+    if (sender >= reader_senders(&v->graph, reader)) return false;
+    v->in[v->graph.first[reader] + sender] = true;
+    return true;
+}
+
+static void keep_among(FaithfulView *v, const bool *heads, const bool *mlps) {
+    for (size_t edge = 0; edge < v->graph.n_edges; edge++) {
+        EdgeEnds ends = edge_ends(&v->graph, edge);
+        if (is_kept(v, heads, mlps, sender_part(&v->graph, ends.sender)) &&
+            is_kept(v, heads, mlps, reader_part(&v->graph, ends.reader)))
+            v->in[edge] = true;
+    }
+}
+
+static bool any(const bool *marks, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (marks[i]) return true;
+    return false;
+}
+
+/* Marks the edges of --keep. */
+static bool read_keep(FaithfulView *v, Error *error) {
+    Arena *arena = &v->study->arena;
+    size_t n_layer = v->graph.n_layer;
+    bool *heads = arena_new(arena, n_layer * v->graph.n_head, 1), *mlps = arena_new(arena, n_layer, 1);
+    bool is_part = false, parts = false;
+    if (!arena_ok(arena, error, "%zu layers", n_layer)) return false;
+    for (const char *at = v->keep_list;; at++) {
+        if (!read_item(v, &at, heads, mlps, &is_part) || (*at && *at != ',')) return bad_keep(v, error);
+        parts = parts || is_part;
+        if (!*at) break;
+    }
+    if (parts && !any(mlps, n_layer)) memset(mlps, true, n_layer);
+    if (parts) keep_among(v, heads, mlps);
+    return true;
+}
+
+static bool run_keep(FaithfulView *v, Error *error) {
+    size_t n = 0, rest = v->graph.n_edges;
+    if (!read_keep(v, error)) return false;
+    for (size_t edge = 0; edge < v->graph.n_edges; edge++) n += v->in[edge];
+    if (!list_kept(v, n, error)) return false;
+    for (size_t edge = v->graph.n_edges, kept = n; edge-- > 0;)
+        v->order[v->in[edge] ? --kept : --rest] = edge;
+    v->rows[0].n_edges = n;
+    v->n_rows = 1;
+    return pairloop_run(&v->running, v->study, run_pair, v, error);
+}
+
+static bool run_curve(FaithfulView *v, Error *error) {
+    v->n_rows = N_SHARES;
+    for (size_t i = 0; i < N_SHARES; i++)
+        v->rows[i].n_edges = share_edges(circuit_shares[i], v->graph.n_edges);
+    return sort_edges(v, false, error) && pairloop_run(&v->running, v->study, run_pair, v, error);
+}
+
+static void finish(FaithfulView *v) {
+    double f[N_SHARES];
+    for (size_t i = 0; i < v->n_rows; i++) {
+        CircuitRow *row = &v->rows[i];
+        row->percent = 100 * (double)row->n_edges / (double)v->graph.n_edges;
+        if (finds(v)) {
+            double none = effect_metric(&v->running.corrupted_sums);
+            row->value = v->search.value;
+            row->f = (v->search.value - none) / (v->search.whole - none);
+            row->value_error = row->f_error = NAN;
+            continue;
+        }
+        row->value = effect_metric(&row->sums);
+        row->value_error = effect_metric_error(&row->sums);
+        row->f = f[i] = effect_mean(&row->sums);
+        row->f_error = effect_error(&row->sums);
+        if (v->n_rows == N_SHARES) row->percent = 100 * circuit_shares[i];
+    }
+    v->cpr = v->cmd = NAN;
+    if (v->n_rows == N_SHARES) faithful_areas(circuit_shares, f, N_SHARES, &v->cpr, &v->cmd);
+}
+
+static bool prepare(FaithfulView *v, Error *error) {
+    Study *study = v->study;
+    size_t by, outside;
+    if (!parse_choice("--by", v->by_name, by_names, 2, &by, error) ||
+        !parse_choice("--outside", v->outside_name, outside_names, N_OUTSIDES, &outside, error) ||
+        !edgegraph_begin(&v->graph, study->model, &study->arena, error))
+        return false;
+    v->by_ig = by == 0;
+    v->outside = (Outside)outside;
+    if (v->steps == NOT_GIVEN) v->steps = STEPS;
+    v->scores = arena_new(&study->arena, v->graph.n_edges, sizeof *v->scores);
+    v->order = arena_new(&study->arena, v->graph.n_edges, sizeof *v->order);
+    v->in = arena_new(&study->arena, v->graph.n_edges, 1);
+    PairLoop loop = {.options = &v->pair, .metric_name = v->metric_name};
+    v->scoring = v->running = loop;
+    return arena_ok(&study->arena, error, "%zu edges", v->graph.n_edges);
+}
+
+static bool compute(Study *study, void *view, Error *error) {
+    FaithfulView *v = view;
+    v->study = study;
+    if (!prepare(v, error)) return false;
+    bool ok = (v->keep_list || pairloop_run(&v->scoring, study, score_pair, v, error)) &&
+              (v->keep_list ? run_keep
+               : finds(v)   ? find_circuit
+                            : run_curve)(v, error);
+    if (ok) finish(v);
+    return ok;
+}
+
+#define ROW(member) offsetof(CircuitRow, member)
+
+static const Column columns[] = {
+    {"percent", "edges", CELL_REAL, ROW(percent), 8, 2, .suffix = "%"},
+    {"n_edges", "number", CELL_SIZE, ROW(n_edges), 9},
+    {"value_nats", "metric", CELL_REAL, ROW(value), 11, 4, .format = '+'},
+    {"value_error_nats", "\xc2\xb1", CELL_REAL, ROW(value_error), 9, 4, .ascii = "+-"},
+    {"faithfulness", "faithfulness", CELL_REAL, ROW(f), 14, 4},
+    {"faithfulness_error", "\xc2\xb1", CELL_REAL, ROW(f_error), 9, 4, .ascii = "+-"},
+    {NULL, "", CELL_BAR, ROW(f), 20, .need = 1},
+};
+enum { COL_ERRORS = 1 << 3 | 1 << 5 };
+static const Table circuits_table = TABLE("circuits", columns);
+
+static const Column kept_columns[] = {
+    {"sender", "from", CELL_NAME, offsetof(KeptEdge, sender), -9},
+    {"reader", "to", CELL_NAME, offsetof(KeptEdge, reader), -11},
+    {"score_nats", "score", CELL_REAL, offsetof(KeptEdge, score), 10, 4, .format = '+'},
+};
+enum { COL_SCORE = 1 << 2 };
+static const Table kept_table = TABLE("edges", kept_columns);
+
+static void json_faithful(Report *report, const FaithfulView *v) {
+    bool scored = !v->keep_list;
+    if (scored) json_text(report, "by", v->by_ig ? "ig" : "gradient", SIZE_MAX);
+    if (scored && v->by_ig) json_int(report, "steps", (int64_t)v->steps);
+    json_text(report, "outside", outside_names[v->outside], SIZE_MAX);
+    pairloop_json(report, &v->running);
+    json_int(report, "n_edges", (int64_t)v->graph.n_edges);
+    if (v->n_rows == N_SHARES) json_real(report, "cpr", v->cpr);
+    if (v->n_rows == N_SHARES) json_real(report, "cmd", v->cmd);
+    if (finds(v)) {
+        json_real(report, "threshold_nats", (double)v->threshold);
+        json_int(report, "n_tries", (int64_t)v->search.n_tries);
+        json_int(report, "n_runs", (int64_t)v->search.n_runs);
+    }
+    table_show(report, &circuits_table, v->pair.file && !finds(v) ? 0 : COL_ERRORS, v->rows, v->n_rows,
+               sizeof *v->rows);
+    if (v->kept) table_show(report, &kept_table, scored ? 0 : COL_SCORE, v->kept, v->n_kept, sizeof *v->kept);
+}
+
+static void print_legend(Report *report, const FaithfulView *v) {
+    static const char *const outsides[] = {"what is sent in the corrupted run",
+                                           "the mean of that over positions", "nothing"};
+    print_style(report, STYLE_DIM);
+    puts("clean: with all edges; corrupted: with none");
+    printf(
+        "Edges outside a circuit carry %s.\nfaithfulness: (metric - corrupted) / (clean - corrupted); %zu edges in all\n",
+        outsides[v->outside], v->graph.n_edges);
+    if (!v->keep_list && v->by_ig)
+        printf("edges are ranked by integrated gradients in %zu steps\n", v->steps);
+    if (!v->keep_list && !v->by_ig) puts("edges are ranked by the gradient of the corrupted run");
+    print_style(report, STYLE_PLAIN);
+    putchar('\n');
+}
+
+static bool show(Study *study, void *view, Error *error) {
+    const FaithfulView *v = view;
+    Report *report = &study->report;
+    (void)error;
+    if (is_json(report)) {
+        json_faithful(report, v);
+        return true;
+    }
+    pairloop_print(report, &v->running);
+    print_legend(report, v);
+    table_show(report, &circuits_table, v->pair.file && !finds(v) ? 0 : COL_ERRORS, v->rows, v->n_rows,
+               sizeof *v->rows);
+    if (v->n_rows == N_SHARES)
+        printf(
+            "\nCPR %.4f (area under the curve; more is better), CMD %.4f (between it and 1; less is better)\n",
+            v->cpr, v->cmd);
+    if (finds(v))
+        printf("\n%zu tries, %zu ways through the model; one by one it would have been %zu\n",
+               v->search.n_tries, v->search.n_runs, v->graph.n_edges * v->n_texts);
+    if (v->kept && v->top > 0) {
+        putchar('\n');
+        table_show(report, &kept_table, v->keep_list ? COL_SCORE : 0, v->kept, at_most(v->n_kept, v->top),
+                   sizeof *v->kept);
+        if (v->n_kept > v->top) print_styled(report, STYLE_DIM, "and %zu more (--top)\n", v->n_kept - v->top);
+    }
+    pairloop_print_notes(report, &v->running);
+    return true;
+}
+
+static void free_faithful(void *view) {
+    FaithfulView *v = view;
+    for (size_t i = 0; i < v->n_texts; i++) mixture_free(v->texts[i].mixture);
+    pairloop_free(&v->scoring);
+    pairloop_free(&v->running);
+}
+
+#define AT(member) offsetof(FaithfulView, member)
+
+static const Option options[] = {
+    PAIR_OPTIONS(FaithfulView, pair),
+    {"--metric", NULL, OPTION_ONCE, AT(metric_name)},
+    {"--by", NULL, OPTION_ONCE, AT(by_name)},
+    {"--steps", NULL, OPTION_SIZE, AT(steps), 1, 1000},
+    {"--outside", NULL, OPTION_ONCE, AT(outside_name)},
+    {"--keep", NULL, OPTION_ONCE, AT(keep_list)},
+    {"--find", NULL, OPTION_REAL, AT(threshold), 0, 1e6},
+    {"--top", NULL, OPTION_SIZE, AT(top), 0, 1e6},
+};
+
+static const FaithfulView defaults = {.steps = NOT_GIVEN, .top = 20, .threshold = -1};
+
+const View view_faithful = {
+    .name = "faithful",
+    .summary = "how much of an answer a circuit carries alone",
+    .usage = "[MODEL] -p CLEAN --corrupted TEXT --answer T [--wrong T] [options]",
+    .help = HELP(
+        "A circuit is a set of edges between heads, MLPs and embeddings. Here it runs the clean text, while all\n"
+        "other edges carry what stands outside: how much of the answer is left? By size, the strongest edges\n"
+        "first, with MIB's CPR and CMD; or of a circuit that is given, or found.\n"
+        "\n" PAIR_HELP
+        "  --outside resample|mean|zero   what is sent in the corrupted run, its mean, nothing\n"
+        "  --by ig|gradient   how edges are ranked (attribute --edges)     --steps N   of ig (5)\n"
+        "  --keep LIST     a circuit: L3H4,L4H1 (edges among these, and MLPs), or edges: L3H4:L5H2.q,L5H1:final\n"
+        "  --find T        takes edges out, the weakest first, as long as the metric moves by T nats at most\n"
+        "  --metric logit_diff|logit|logprob   of the answer (logit_diff with --wrong, else logprob)\n"
+        "  --top N         edges that are listed (20)\n"
+        "\n"
+        "examples:\n"
+        "  ./study faithful model.bin -p \"When Mary and John met, John gave a book to\" \\\n"
+        "      --corrupted \"When Mary and John met, Mary gave a book to\" --answer \" Mary\" --wrong \" John\"\n"
+        "  ./study faithful model.bin --pairs pairs/ioi.jsonl --find 0.05\n"),
+    .needs = NEEDS_MODEL | NEEDS_TEXT | TEXT_IS_OPTIONAL,
+    VIEW_OPTIONS(options),
+    .defaults = &defaults,
+    .size = sizeof(FaithfulView),
+    .check = check,
+    .compute = compute,
+    .show = show,
+    .free = free_faithful,
+};
