@@ -41,6 +41,7 @@ typedef struct EdgesView {
     double difference;  /* sum over pairs of what the metric differs by */
     double probability; /* of the answer behind the clean text; for --graph */
     EdgeRow *rows;      /* [n_edges] the strongest first */
+    EdgeRow *by_edge;   /* [n_edges] the same in the order of the graph */
     double correlation; /* of score and patched, over those checked; NAN: there are too few */
 } EdgesView;
 
@@ -133,6 +134,7 @@ static bool make_room(EdgesView *v, Error *error) {
     v->scores = arena_new(arena, n, sizeof *v->scores);
     v->places = arena_new(arena, n, sizeof *v->places);
     v->rows = arena_new(arena, n, sizeof *v->rows);
+    v->by_edge = arena_new(arena, n, sizeof *v->by_edge);
     v->patched = v->n_checked ? arena_new(arena, v->n_checked, sizeof *v->patched) : NULL;
     return arena_ok(arena, error, "%zu edges", n);
 }
@@ -175,6 +177,7 @@ static void finish_rows(EdgesView *v) {
         row->bar = v->rows[0].score != 0 ? fabs(row->score / v->rows[0].score) : 0;
         row->patched = checked ? mean_of(&v->patched[i], n) : NAN;
         row->patched_error = checked ? error_of(&v->patched[i], n) : NAN;
+        v->by_edge[row->edge] = *row;
     }
     v->correlation = correlation(v);
 }
@@ -275,8 +278,8 @@ static void json_edges(Report *report, const EdgesView *v) {
     json_int(report, "n_edges", (int64_t)v->graph.n_edges);
     json_int(report, "n_checked", (int64_t)v->n_checked);
     json_real(report, "correlation", v->correlation);
-    table_show(report, &edges_table, left_out(v, v->n_checked > 0), v->rows, v->graph.n_edges,
-               sizeof *v->rows);
+    table_show(report, &edges_table, left_out(v, v->n_checked > 0), v->by_edge, v->graph.n_edges,
+               sizeof *v->by_edge);
 }
 
 static void print_legend(Report *report, const EdgesView *v) {

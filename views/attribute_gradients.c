@@ -100,6 +100,13 @@ static void add_row(NodesView *v, NodeKind kind, size_t layer, size_t head, size
 
 static bool by_position(NodeKind kind) { return kind <= NODE_Z; }
 
+/* Whether a layer has such parts: one that keeps a state has no heads, and experts have no neurons that are seen. */
+static bool layer_has(const NodeScores *scores, size_t layer, NodeKind kind) {
+    const Model *model = scores->subject->model;
+    if (kind == NODE_NEURON) return !model_weights(model)->layers[layer].experts.n_expert;
+    return !node_has_heads(kind) || layer_has_heads(model, layer);
+}
+
 static size_t parts_of(const NodeScores *scores, NodeKind kind) {
     return kind == NODE_NEURON ? scores->sites[kind].width : scores->sites[kind].n_heads;
 }
@@ -116,7 +123,7 @@ static bool make_rows(NodesView *v, const NodeScores *scores, const Pair *pair, 
     for (NodeKind kind = 0; kind < N_NODE_KINDS; kind++) {
         if (kind == NODE_NEURON) v->n_nodes = v->n_rows;
         for (size_t layer = 0; layer < n_layer; layer++)
-            for (size_t part = 0; part < parts_of(scores, kind); part++) {
+            for (size_t part = 0; layer_has(scores, layer, kind) && part < parts_of(scores, kind); part++) {
                 add_row(v, kind, layer, part, SIZE_MAX, pair);
                 for (size_t at = 0; by_position(kind) && at < n; at++)
                     add_row(v, kind, layer, part, at, pair);

@@ -237,4 +237,7 @@ def attribute_score(options):
 
 
 def view_attribute(options):
+    if options.by in ("gradient", "ig"):
+        import study_gradients  # which needs this file
+        return study_gradients.by_gradient(options)
     return attribute_score(options) if options.score else attribute_pairs(options) if options.pairs else attribute_text(options)

@@ -193,6 +193,54 @@ CASES = {
     "attribute-score-olmoe": "attribute olmoe-clipped -p 'the tin man' --score 'L1H0:5>3' --top 3",
     "attribute-score-qwen35": "attribute qwen35 -p 'the tin man' --score 'L1H1:6>6' --top 3",
     "attribute-score-command-r-plus": "attribute command-r-plus -p 'the tin man' --score 'L1H1:7>5' --top 3",
+    "attribute-gradient-gpt2": "attribute gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --by gradient "
+                               "--neurons 4",
+    "attribute-gradient-gpt2-noising": "attribute gpt2-f32-untied -p 'the cat sat' --corrupted 'the rat ran' --answer a --by gradient "
+                                       "--noising --metric logit",
+    "attribute-gradient-gpt2-alone": "attribute gpt2-f32 -p 'the cat sat' --by gradient --neurons 3",
+    "attribute-gradient-gpt2-answer": "attribute gpt2-f32 -p 'the cat sat' --by gradient --answer a",
+    "attribute-gradient-gpt2-pairs": "attribute gpt2-f32 --pairs three-pairs.jsonl --by gradient --neurons 3",
+    "attribute-ig-gpt2": "attribute gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --by ig "
+                         "--steps 3 --neurons 2",
+    "attribute-gradient-llama": "attribute llama-f32 -p 'Once upon a time' --corrupted 'Once open a time' --answer '#194' "
+                                "--wrong '#238' --by gradient --neurons 2",
+    "attribute-ig-gpt2-pairs": "attribute gpt2-f32 --pairs pairs.jsonl --by ig --steps 2 --neurons 2",
+    "attribute-gradient-gptneox": "attribute gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#11' "
+                                  "--by gradient --neurons 2",
+    "attribute-gradient-gemma2": "attribute gemma2 -p 'the tin man' --corrupted 'the ton moo' --answer '#18' --wrong '#23' "
+                                 "--by gradient --neurons 2",
+    "attribute-gradient-gpt-oss": "attribute gpt-oss -p 'the tin man' --corrupted 'the ton moo' --answer '#17' --wrong '#8' "
+                                  "--by gradient",
+    "attribute-gradient-qwen3": "attribute qwen3 -p 'the tin man' --corrupted 'the ton moo' --answer '#17' --wrong '#8' "
+                                "--by gradient --neurons 2",
+    "attribute-gradient-lfm2": "attribute lfm2 -p 'the tin man' --corrupted 'the ton moo' --answer '#17' --wrong '#8' "
+                               "--by gradient --neurons 2",
+    "attribute-edges-gpt2": "attribute gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --by gradient "
+                            "--edges --check 5",
+    "attribute-edges-gpt2-noising": "attribute gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --by ig "
+                                    "--steps 3 --edges --noising --check 4",
+    "attribute-edges-gpt2-pairs": "attribute gpt2-f32 --pairs three-pairs.jsonl --by gradient --edges --check 3",
+    "attribute-edges-llama": "attribute llama-f32 -p 'Once upon a time' --corrupted 'Once open a time' --answer '#194' "
+                             "--wrong '#238' --by gradient --edges --check 4",
+    "attribute-edges-gptneox": "attribute gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#11' "
+                               "--by gradient --edges --check 4",
+    "attribute-edges-phi2": "attribute phi2 -p 'the tin man' --corrupted 'the ton moo' --answer '#16' --wrong '#3' --by ig "
+                            "--steps 2 --edges --check 4",
+    "attribute-edges-gemma2": "attribute gemma2 -p 'the tin man' --corrupted 'the ton moo' --answer '#18' --wrong '#23' "
+                              "--by gradient --edges --check 4",
+    "attribute-edges-bloom": "attribute bloom -p 'the tin man' --corrupted 'the ton moo' --answer '#17' --wrong '#8' "
+                             "--by gradient --edges --check 3",
+    "faithful-gpt2": "faithful gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e",
+    "faithful-gpt2-zero": "faithful gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --by gradient "
+                          "--outside zero",
+    "faithful-gpt2-pairs": "faithful gpt2-f32 --pairs three-pairs.jsonl --outside mean",
+    "faithful-gpt2-keep": "faithful gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e "
+                          "--keep embed:L0MLP,L0MLP:L1MLP,L0MLP:final,L1MLP:final,embed:L0H0.k",
+    "faithful-gpt2-find": "faithful gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --find 0.02",
+    "faithful-llama": "faithful llama-f32 -p 'Once upon a time' --corrupted 'Once open a time' --answer '#194' "
+                      "--wrong '#238' --by gradient",
+    "faithful-gptneox": "faithful gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#11'",
+    "faithful-gemma2": "faithful gemma2 -p 'the tin man' --corrupted 'the ton moo' --answer '#18' --wrong '#23' --steps 2",
     "experts-qwen2moe": "experts qwen2moe -p 'a sore mole'",
     "experts-gpt-oss": "experts gpt-oss -p 'the tin man' --layer 2",
     "patch-gpt2": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e",

@@ -21,6 +21,7 @@ import gguf
 import study_ablations
 import study_attributions
 import study_circuits
+import study_gradients
 import study_heads
 import study_neurons
 import study_patching
@@ -33,7 +34,7 @@ from study_runs import LETTERS, Unsure, has_vocabulary, letters_metadata, prompt
 TOLERANCE = 1e-5  # of floats against float64; their sums differ by 1.5e-6 of the largest at most (test_reference.c)
 TRAINED_AS_NEIGHBOURS = "gptj", "codegen", "command-r", "cohere2"  # Hugging Face has their q and k as GGUF has them
 OUTSIDE = "embed", "pos_embed", "ln_final_scale", "logits"  # sites of no layer
-MODULES = (study_ablations, study_attributions, study_circuits, study_heads, study_neurons,
+MODULES = (study_ablations, study_attributions, study_circuits, study_gradients, study_heads, study_neurons,
            study_patching, study_predictions, study_steering, study_words)
 VIEWS = {name[5:]: view for module in MODULES for name, view in vars(module).items() if name.startswith("view_")}
 
@@ -48,22 +49,23 @@ def parser():
     p.add_argument("-c", type=int)
     p.add_argument("-n", type=int, default=0)
     p.add_argument("-s", type=int, default=0)
-    for name in ("layer", "query", "top", "repeat", "neurons"):
+    for name in ("layer", "query", "top", "repeat", "neurons", "steps", "check"):
         p.add_argument("--" + name, type=int)
     p.add_argument("--head", type=lambda text: int(text) if text.isdigit() else text)  # or "L0H1,L1H0"
     p.add_argument("--batch", type=int, default=10)
     p.add_argument("--top-k", type=int, default=0)
     p.add_argument("--strength", type=float, default=1.0)
+    p.add_argument("--find", type=float)
     for name, default in ("temp", 1.0), ("top-p", 1.0), ("min-p", 0.0):
         p.add_argument("--" + name, type=float, default=default)
     for name in ("ablate", "answer", "average", "by", "composition", "corpus", "corrupted", "direction",
                  "head-name", "heads", "layers", "metric", "minus", "minus-file", "mlps", "neuron", "pairs",
                  "path", "plus", "plus-file", "positions", "reduce", "score", "site", "strengths", "sweep",
-                 "token", "what", "word", "wrong"):
+                 "token", "what", "word", "wrong", "outside", "keep"):
         p.add_argument("--" + name)
     p.add_argument("--with", dest="with_file")
     for name in ("bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero",
-                 "centred", "flow", "noising", "project", "unit", "sweep-on"):
+                 "centred", "flow", "noising", "project", "unit", "sweep-on", "edges"):
         p.add_argument("--" + name, action="store_true")
     return p
 
