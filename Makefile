@@ -5,6 +5,7 @@
 #                   make uninstall takes them away again
 # make fuzz         the programs called at random for a minute (FUZZ_SECONDS), under ASan and UBSan
 # make wasm         web/attn.wasm, the engine in a page, by Debian's clang-19; make test-wasm tests it with node
+# make prove        the views on models whose inside is known (docs/PROOFS.md), by python3-numpy
 # make coverage     the branches that the tests take, and the reasons for those that they do not
 #
 # Here stands what builds the programs; the rest in kernels, tests and wasm/build.mk, and install.mk.
@@ -105,6 +106,6 @@ clean:
 
 include kernels/build.mk tests/build.mk wasm/build.mk install.mk
 
-.PHONY: all test test-threaded emulated debug sanitize tsan wasm test-wasm fuzz coverage bench install uninstall clean
+.PHONY: all test test-threaded emulated debug sanitize tsan wasm test-wasm fuzz prove coverage bench install uninstall clean
 .PRECIOUS: $(BUILD)/%.o
 -include $(wildcard $(BUILD)/*.d $(BUILD)/*/*.d $(BUILD)/*/*/*.d)

@@ -32,6 +32,11 @@ test: $(BUILT) $(TESTS) $(FAULTY) $(FRESH)
 test-threaded: $(THREADED_TESTS) $(STUDY) $(FRESH)
 	@env -u RUN FRESH='$(FRESH)' STUDY='$(abspath $(STUDY))' tests/run.sh $(THREADED_TESTS)
 
+# Models whose inside is known: programs compiled to weights, published models if they are there, and what carries answers in
+# the default one (docs/PROOFS.md).
+prove: $(RUN) $(STUDY)
+	@RUN='$(abspath $(RUN))' STUDY='$(abspath $(STUDY))' scripts/prove/prove.py
+
 # AVX-512, AMX and AVX-VNNI on a CPU without them, by Debian's libsimde-dev.
 SIMDE = -include tests/avx512.h -Wno-psabi
 EMULATED_TESTS = $(addprefix build/emulated/tests/test_,dtypes kernels products kv_cache reference)
