@@ -103,12 +103,13 @@ def sort():
 
 
 
-def histogram():
-    p = Program("histogram", "abcd123456789")
+def histogram(letters="abcd", most=9):
+    digits = "123456789"[:most]
+    p = Program("histogram", letters + digits, most + 1)
     share = p.share("1/(1 + how many)", [(p.tokens, p.tokens, same)])
-    p.answer(p.classify("how many", {share: 1}, [1 / (n + 1.5) for n in range(8, 0, -1)], "987654321", 128,
-                        tuple("123456789")))
-    return Case(p, lambda r: letters_of(r, "abcd"[:r.randint(1, 5)], 2, 9),
+    p.answer(p.classify("how many", {share: 1}, [1 / (n + 1.5) for n in range(most - 1, 0, -1)], digits[::-1], 128,
+                        tuple(digits)))
+    return Case(p, lambda r: letters_of(r, letters[:r.randint(1, len(letters) + 1)], 2, most),
                 lambda text: [str(text[:i + 1].count(text[i])) for i in range(len(text))])
 
 
@@ -130,11 +131,11 @@ def followers(text, n):
     return answers
 
 
-def induction():
-    p = Program("induction", "abcdef")
+def induction(letters="abcdef", n_ctx=16):
+    p = Program("induction", letters, n_ctx)
     before = p.attend("the token before", [(p.positions, p.positions, one_before)], p.tokens)
     p.answer(p.attend("what followed", [(p.tokens, before, same)], p.tokens))
-    return Case(p, lambda r: letters_of(r, "abcdef", 4, 12), lambda text: followers(text, 1))
+    return Case(p, lambda r: letters_of(r, letters, 4, n_ctx - 4), lambda text: followers(text, 1))
 
 
 def trigrams():
@@ -150,16 +151,16 @@ def pairs_of(random, keys, values, n):
     return [(key, random.choice(list(values))) for key in keys]
 
 
-def two_hops():
+def two_hops(letters="abcdef"):
     """Pairs, key and value, and a key: the value of its value."""
-    p = Program("two hops", "abcdef")
+    p = Program("two hops", letters, 2 * len(letters) + 2)
     before = p.attend("the token before", [(p.positions, p.positions, one_before)], p.tokens)
     is_value = (None, p.positions, lambda q, k: k % 2 == 0)
     first = p.attend("its value", [(p.tokens, before, same), is_value], p.tokens)
     p.answer(p.attend("the value's value", [(first, before, same), is_value], p.tokens))
 
     def draw(random):
-        pairs = pairs_of(random, "abcdef", "abcdef", random.randint(2, 7))
+        pairs = pairs_of(random, letters, letters, random.randint(2, len(letters) + 1))
         return "".join(key + value for key, value in pairs) + random.choice([key for key, _ in pairs])
 
     def spec(text):
@@ -245,3 +246,5 @@ def indirect_object():
 
 
 CASES = [fraction, histogram, previous, induction, trigrams, reverse, two_hops, gated, brackets, indirect_object, sort]
+# Small ones, which tests/test_known.c has by heart.
+SMALL = [lambda: histogram("ab", 4), lambda: induction("abcd", 10), lambda: two_hops("abcd")]

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Has the engine and its views prove themselves on models whose inside is known: `make prove`.
 
     scripts/prove/prove.py                                 all of it
@@ -23,7 +23,7 @@ import numpy as np
 import gguf
 from circuits import CIRCUITS
 from compiler import BOS, edges_of_weights
-from programs import CASES
+from programs import CASES, SMALL
 from study import ROOT, RUN, auroc, call, dump, patch
 from trained import FOLDER, MODELS
 
@@ -79,10 +79,10 @@ def likeliest(answer):
     return letters[0] if len(letters) == 1 else None
 
 
-def draw_pairs(case, random):
+def draw_pairs(case, random, n=N_PAIRS):
     """(clean, corrupted, answer, wrong) of as many tokens, with different answers."""
     by_length, pairs = {}, []
-    while len(pairs) < N_PAIRS:
+    while len(pairs) < n:
         text = case.draw(random)
         answer, number = case.spec(text)[-1], None
         if case.loud == 1:  # a number is told
@@ -116,6 +116,24 @@ def known_circuit(compiled, case):
     return {"program": compiled.name, "tokens": [BOS, *case.program.alphabet], "n_layer": compiled.n_layer,
             "n_head": compiled.n_head, "parts": compiled.parts, "edges": compiled.edges,
             "candidates": compiled.candidates}
+
+
+def write_tests(folder):
+    """What tests/test_known.c reads: small models in F16, which has all their numbers, what they answer, and their edges."""
+    os.makedirs(folder, exist_ok=True)
+    for make in SMALL:
+        case, random = make(), np.random.RandomState(1)
+        compiled = case.program.compile()
+        path = os.path.join(folder, compiled.name.replace(" ", "-"))
+        gguf.write(path + ".gguf", compiled.metadata, {
+            name: gguf.Tensor.pack(array, "F16" if array.ndim == 2 and name != "position_embd.weight" else "F32")
+            for name, array in compiled.tensors.items()})
+        texts = dict.fromkeys(case.draw(random) for _ in range(200))  # each once, in order
+        answers = [(text, likeliest(case.spec(text)[-1])) for text in texts]
+        test = {**known_circuit(compiled, case), "answers": [pair for pair in answers if pair[1]][:8],
+                "pairs": draw_pairs(case, random, 6)}
+        with open(path + ".json", "w") as file:
+            file.write("{" + ",\n ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in test.items()) + "}\n")
 
 
 def prove(case, folder):
@@ -199,9 +217,13 @@ def main():
     parser.add_argument("parts", nargs="*", choices=[[], "programs", "trained", "circuits"],
                         help="which of them (all)")
     parser.add_argument("--save", metavar="FOLDER", help="where the compiled models stay, and their circuits as JSON")
+    parser.add_argument("--tests", metavar="FOLDER", help="writes what tests/test_known.c reads, and ends")
     parser.add_argument("--model", default=os.path.join(ROOT, "weights", "model.gguf"),
                         help="whose circuits are shown (the default model)")
     args = parser.parse_args()
+    if args.tests:
+        write_tests(args.tests)
+        return 0
     parts, ok = args.parts or ["programs", "trained", "circuits"], True
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.save or scratch
