@@ -69,6 +69,10 @@ for model in "$data"/*.gguf; do
     esac
     prints heads --repeat 5 --batch 2
     prints explain -f "$tmp/text" --layer $layer --head 1 --ascii
+    prints attribute -f "$tmp/text"
+    has out_has '^sum of all parts .*; off by 0\.000[01]$'
+    prints attribute -f "$tmp/text" --score 'L1H1:12>10'
+    has out_has '^sum of all parts .*; off by 0\.000[01]$'
     try shape "$model"
     has quiet
     cat "$tmp/out" >>"$tmp/texts"

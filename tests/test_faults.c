@@ -68,6 +68,8 @@ static const Command commands[] = {
     {"study", "heads " LLAMA " --repeat 5 --batch 2 --json"},
     {"study", "lens " GPT2 " -f prompt --mid --token #104"},
     {"study", "explain " LLAMA " -f prompt --layer 1 --head 1 --json"},
+    {"study", "attribute " GPT2 " -f prompt --head L0H1 --neurons 1"},
+    {"study", "attribute " LLAMA " -f prompt --score L1H1:9>3 --json"},
     {"study", "ablate " GPT2 " -f prompt --heads L0H1 --by resample --with prompt --mlps 1"},
     {"study", "neurons " GPT2 " -f prompt --neuron L1N3 --json"},
     {"study", "neurons " LLAMA " -p The --top 3"},

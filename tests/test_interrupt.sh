@@ -55,6 +55,7 @@ interrupts run "$gpt2" -n 3 --json -t 1
 input=/dev/null
 for arguments in next 'score -c 8' attend 'attend --layer 0 --head 1 -n 3' heads lens 'explain --layer 0 --head 0' \
     'ablate --heads L0H0' 'ablate --sweep heads' neurons 'neurons --neuron L0N3' "ablate --mlps 1 --by mean --with $tmp/other" "compare $gpt2" \
+    attribute 'attribute --score L1H0:6>2' \
     'ablate --heads L0H0' 'ablate --sweep heads' "ablate --mlps 1 --by mean --with $tmp/other" "compare $gpt2" \
     'patch --corrupted In_Paris_! --answer #104' 'patch --corrupted In_Paris_! --answer #104 --path L0H0:final' \
     "dump -o $tmp/made" "view -n 2 -o $tmp/made" "view --ablate L0H1 -o $tmp/made" "view --svg L0H0 -o $tmp/made" \

@@ -197,6 +197,61 @@ static void add_layers(Direct *direct, size_t n_layer) {
     }
 }
 
+/* The strongest of n rows; NULL with an error when memory runs out. */
+static DirectRow *strongest_of(const AttributeView *v, const DirectRow *rows, size_t n, size_t *n_top,
+                               Error *error) {
+    Arena *arena = &v->study->arena;
+    *n_top = at_most(v->top, n);
+    size_t *places = arena_new(arena, *n_top, sizeof *places);
+    double *sizes = arena_new(arena, n, sizeof *sizes);
+    DirectRow *top = arena_new(arena, *n_top + 1, sizeof *top);
+    if (!arena_ok(arena, error, "the strongest of %zu", n)) return NULL;
+    for (size_t i = 0; i < n; i++) sizes[i] = rows[i].share;
+    largest_of(sizes, n, *n_top, places);
+    for (size_t i = 0; i < *n_top; i++) top[i] = rows[places[i]];
+    return top;
+}
+
+static bool find_strongest(const AttributeView *v, Direct *direct, Error *error) {
+    direct->top = strongest_of(v, direct->rows, direct->n_rows, &direct->n_top, error);
+    if (!direct->top) return false;
+    if (direct->n_neurons == 0) return true;
+    direct->top_neurons = strongest_of(v, direct->neurons, direct->n_neurons, &direct->n_top_neurons, error);
+    if (!direct->top_neurons) return false;
+    for (size_t i = 0; i < direct->n_neurons; i++) direct->other_neurons += direct->neurons[i].value;
+    for (size_t i = 0; i < direct->n_top_neurons; i++) direct->other_neurons -= direct->top_neurons[i].value;
+    return true;
+}
+
+/* Where a head's value comes from, by position. */
+static bool tell_sources(const AttributeView *v, const HeadSources *head, SourceTable *table, Error *error) {
+    Arena *arena = &v->study->arena;
+    size_t n = v->query + 1;
+    double most = 0, *sizes = arena_new(arena, n, sizeof *sizes);
+    table->n_shown = at_most(v->top, n);
+    table->rows = arena_new(arena, n, sizeof *table->rows);
+    table->shown = arena_new(arena, n, sizeof *table->shown);
+    if (!arena_ok(arena, error, "%zu positions", n)) return false;
+    for (size_t k = 0; k < n; k++) {
+        table->rows[k] =
+            (SourceRow){k, v->study->subject.tokens.ids[k], head->weights[k], head->values[k], 0};
+        sizes[k] = fabs(head->values[k]);
+        most = fmax(most, sizes[k]);
+        table->sum += head->values[k];
+    }
+    for (size_t k = 0; most > 0 && k < n; k++) table->rows[k].share = sizes[k] / most;
+    largest_of(sizes, n, table->n_shown, table->shown);
+    return true;
+}
+
+static bool tell_all_sources(const AttributeView *v, Direct *direct, Error *error) {
+    direct->sources = arena_new(&v->study->arena, direct->n_heads, sizeof *direct->sources);
+    if (!arena_ok(&v->study->arena, error, "%zu heads", direct->n_heads)) return false;
+    for (size_t i = 0; i < direct->n_heads; i++)
+        if (!tell_sources(v, &direct->heads[i], &direct->sources[i], error)) return false;
+    return true;
+}
+
 static bool compute(AttributeView *v, Error *error) {
     Direct *direct = arena_new(&v->study->arena, 1, sizeof *direct);
     if (!arena_ok(&v->study->arena, error, "the parts of the model")) return false;
@@ -211,7 +266,7 @@ static bool compute(AttributeView *v, Error *error) {
     finish_rows(direct->rows, direct->n_rows);
     finish_rows(direct->neurons, direct->n_neurons);
     add_layers(direct, model_config(v->study->model)->n_layer);
-    return true;
+    return find_strongest(v, direct, error) && tell_all_sources(v, direct, error);
 }
 
 static bool show(Report *report, AttributeView *v, Error *error) {

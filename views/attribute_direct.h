@@ -29,6 +29,14 @@ typedef struct SourceRow {
     double weight, value, share;
 } SourceRow;
 
+/* A head that was asked for. */
+typedef struct SourceTable {
+    SourceRow *rows; /* [query + 1] */
+    size_t *shown;   /* [n_shown] those that people see, the strongest first */
+    size_t n_shown;
+    double sum;
+} SourceTable;
+
 typedef struct Direct {
     size_t n_texts, n_left_out, n_cut;
     Error left_out; /* why the first was */
@@ -43,8 +51,12 @@ typedef struct Direct {
     LayerRow *layers;                     /* [n_layer] */
     DirectRow *neurons;                   /* [n_neurons] or NULL */
     size_t n_neurons;
+    DirectRow *top, *top_neurons; /* [n_top], [n_top_neurons] the strongest, a copy */
+    size_t n_top, n_top_neurons;
+    double other_neurons; /* what the others give together */
     Mean neuron_biases;
-    HeadSources *heads; /* [n_heads] of a single text */
+    HeadSources *heads;   /* [n_heads] of a single text */
+    SourceTable *sources; /* [n_heads] */
     size_t n_heads;
 } Direct;
 

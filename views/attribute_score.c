@@ -23,6 +23,7 @@ typedef struct PartRow {
 typedef struct ScoreView {
     ScoreParts parts;
     PartRow *rows; /* [n] */
+    bool *shown;   /* [n] whether people see the part */
     double *sizes; /* [n·n] |cell| */
     CellRow *top;  /* [n_top] the strongest cells */
     size_t n_top;
@@ -107,6 +108,18 @@ static bool make_rows(ScoreView *view, size_t n_top, Arena *arena, Error *error)
     return true;
 }
 
+/* Of the parts those that give most, in either place. */
+static bool choose_parts_shown(ScoreView *view, size_t n_wanted, Arena *arena, Error *error) {
+    size_t n = view->parts.n, n_top = at_most(n_wanted, n), *places = arena_new(arena, n_top, sizeof *places);
+    double *sizes = arena_new(arena, n, sizeof *sizes);
+    view->shown = arena_new(arena, n, sizeof *view->shown);
+    if (!arena_ok(arena, error, "%zu parts", n)) return false;
+    for (size_t i = 0; i < n; i++) sizes[i] = fmax(fabs(view->rows[i].query), fabs(view->rows[i].key));
+    largest_of(sizes, n, n_top, places);
+    for (size_t i = 0; i < n_top; i++) view->shown[places[i]] = true;
+    return true;
+}
+
 static bool compute(AttributeView *v, Error *error) {
     Arena *arena = &v->study->arena;
     ScoreView *view = arena_new(arena, 1, sizeof *view);
@@ -116,7 +129,8 @@ static bool compute(AttributeView *v, Error *error) {
     return parse_score(v, &view->parts, error) && subject_check_length(&v->study->subject, error) &&
            check_place(v, &view->parts, error) &&
            score_parts_can(&v->study->subject, view->parts.layer, error) &&
-           score_parts_run(&view->parts, arena, error) && make_rows(view, v->top, arena, error);
+           score_parts_run(&view->parts, arena, error) && make_rows(view, v->top, arena, error) &&
+           choose_parts_shown(view, v->top, arena, error);
 }
 
 static const Column cell_columns[] = {
@@ -188,19 +202,11 @@ static void print_asked(const Study *study, const ScoreParts *parts) {
                  "score is one over pairs; norms keep the scales that they have in this run\n");
 }
 
-/* Of the parts those that give most, in either place, in the order in which they write. */
-static void print_parts(Report *report, const ScoreView *view, size_t n_wanted, Arena *arena) {
-    size_t n = view->parts.n, n_top = at_most(n_wanted, n), *places = arena_new(arena, n_top, sizeof *places);
-    double *sizes = arena_new(arena, n, sizeof *sizes);
-    bool *shown = arena_new(arena, n, sizeof *shown);
-    if (!places || !sizes || !shown) return;
-    for (size_t i = 0; i < n; i++) sizes[i] = fmax(fabs(view->rows[i].query), fabs(view->rows[i].key));
-    largest_of(sizes, n, n_top, places);
-    for (size_t i = 0; i < n_top; i++) shown[places[i]] = true;
+static void print_parts(Report *report, const ScoreView *view) {
     putchar('\n');
     table_print_titles(report, &parts_table, 0, NULL);
-    for (size_t i = 0; i < n; i++)
-        if (shown[i]) table_print_line(report, &parts_table, 0, &view->rows[i]);
+    for (size_t i = 0; i < view->parts.n; i++)
+        if (view->shown[i]) table_print_line(report, &parts_table, 0, &view->rows[i]);
     print_styled(report, STYLE_DIM, "in query: over all parts of the key; in key: over all of the query\n");
 }
 
@@ -214,7 +220,7 @@ static bool show(Report *report, AttributeView *v, Error *error) {
     print_asked(v->study, &view->parts);
     putchar('\n');
     table_show(report, &strongest_table, 0, view->top, view->n_top, sizeof *view->top);
-    print_parts(report, view, v->top, &v->study->arena);
+    print_parts(report, view);
     return true;
 }
 

@@ -43,35 +43,6 @@ static const Table parts_table = TABLE("parts", part_columns), layers_table = TA
                    strongest_table = TABLE("strongest", neuron_columns),
                    sources_table = TABLE("sources", source_columns);
 
-/* The strongest rows, a copy: as many as --top asks for. NULL where there are none, or no memory. */
-static DirectRow *strongest_of(const AttributeView *v, const DirectRow *rows, size_t n, size_t *n_top) {
-    Arena *arena = &v->study->arena;
-    *n_top = at_most(v->top, n);
-    size_t *places = arena_new(arena, *n_top, sizeof *places);
-    double *sizes = arena_new(arena, n, sizeof *sizes);
-    DirectRow *top = arena_new(arena, *n_top, sizeof *top);
-    if (arena->refused || !n) *n_top = 0;
-    for (size_t i = 0; *n_top && i < n; i++) sizes[i] = rows[i].share;
-    if (*n_top) largest_of(sizes, n, *n_top, places);
-    for (size_t i = 0; i < *n_top; i++) top[i] = rows[places[i]];
-    return top;
-}
-
-/* Where a head's value comes from, by position. */
-static SourceRow *sources_of(const AttributeView *v, const HeadSources *head, double *sum) {
-    size_t n = v->query + 1;
-    SourceRow *rows = arena_new(&v->study->arena, n, sizeof *rows);
-    double most = 0;
-    *sum = 0;
-    for (size_t k = 0; rows && k < n; k++) {
-        rows[k] = (SourceRow){k, v->study->subject.tokens.ids[k], head->weights[k], head->values[k], 0};
-        most = fmax(most, fabs(head->values[k]));
-        *sum += head->values[k];
-    }
-    for (size_t k = 0; rows && most > 0 && k < n; k++) rows[k].share = fabs(rows[k].value) / most;
-    return rows;
-}
-
 static void json_token_of(Report *report, const char *key, int32_t id) {
     if (id < 0) {
         json_null(report, key);
@@ -85,35 +56,24 @@ static void json_token_of(Report *report, const char *key, int32_t id) {
 static void json_heads(Report *report, const AttributeView *v, const Direct *direct) {
     json_array(report, "heads");
     for (size_t i = 0; i < direct->n_heads; i++) {
-        double sum;
-        const HeadSources *head = &direct->heads[i];
-        const SourceRow *rows = sources_of(v, head, &sum);
+        const SourceTable *sources = &direct->sources[i];
         json_object(report, NULL);
-        json_int(report, "layer", (int64_t)head->layer);
-        json_int(report, "head", (int64_t)head->head);
-        json_real(report, "sum", sum);
-        table_show(report, &sources_table, 0, rows, rows ? v->query + 1 : 0, sizeof *rows);
+        json_int(report, "layer", (int64_t)direct->heads[i].layer);
+        json_int(report, "head", (int64_t)direct->heads[i].head);
+        json_real(report, "sum", sources->sum);
+        table_show(report, &sources_table, 0, sources->rows, v->query + 1, sizeof *sources->rows);
         json_end_object(report);
     }
     json_end_array(report);
 }
 
-/* What the neurons that are not listed give together, and the MLP's biases. */
-static double others_of(const Direct *direct, const DirectRow *top, size_t n_top) {
-    double rest = 0;
-    for (size_t i = 0; i < direct->n_neurons; i++) rest += direct->neurons[i].value;
-    for (size_t i = 0; i < n_top; i++) rest -= top[i].value;
-    return rest;
-}
-
 static void json_neurons(Report *report, const AttributeView *v, const Direct *direct) {
-    size_t n_top;
-    const DirectRow *top = strongest_of(v, direct->neurons, direct->n_neurons, &n_top);
     json_object(report, "neurons");
     json_int(report, "layer", (int64_t)v->neurons);
     json_int(report, "n", (int64_t)direct->n_neurons);
-    table_show(report, &strongest_table, v->pair.file ? 0 : NEURON_ERROR, top, n_top, sizeof *top);
-    json_real(report, "others", others_of(direct, top, n_top));
+    table_show(report, &strongest_table, v->pair.file ? 0 : NEURON_ERROR, direct->top_neurons,
+               direct->n_top_neurons, sizeof *direct->top_neurons);
+    json_real(report, "others", direct->other_neurons);
     json_real(report, "bias", mean_value(&direct->neuron_biases));
     json_end_object(report);
 }
@@ -225,29 +185,20 @@ static void print_layers(Report *report, const AttributeView *v, const Direct *d
                  direct->rows[direct->n_rows - 1].value);
 }
 
-static void print_sources(Report *report, const AttributeView *v, const HeadSources *head) {
-    double sum;
+static void print_sources(Report *report, const HeadSources *head, const SourceTable *sources) {
     char name[32];
-    size_t n = v->query + 1;
-    const SourceRow *rows = sources_of(v, head, &sum);
-    Arena *arena = &v->study->arena;
-    size_t n_top = at_most(v->top, n), *places = arena_new(arena, n_top, sizeof *places);
-    double *sizes = arena_new(arena, n, sizeof *sizes);
-    if (!rows || !places || !sizes) return;
-    for (size_t i = 0; i < n; i++) sizes[i] = rows[i].share;
-    largest_of(sizes, n, n_top, places);
     printf("\n%s by the position that it took it from: %+.4f in all\n",
-           head_name(name, head->layer, head->head), sum);
+           head_name(name, head->layer, head->head), sources->sum);
     table_print_titles(report, &sources_table, 0, NULL);
-    for (size_t i = 0; i < n_top; i++) table_print_line(report, &sources_table, 0, &rows[places[i]]);
+    for (size_t i = 0; i < sources->n_shown; i++)
+        table_print_line(report, &sources_table, 0, &sources->rows[sources->shown[i]]);
 }
 
 static void print_neurons(Report *report, const AttributeView *v, const Direct *direct) {
-    size_t n_top;
-    const DirectRow *top = strongest_of(v, direct->neurons, direct->n_neurons, &n_top);
     printf("\nL%zuMLP by neuron: the strongest of %zu\n", v->neurons, direct->n_neurons);
-    table_show(report, &strongest_table, v->pair.file ? 0 : NEURON_ERROR, top, n_top, sizeof *top);
-    printf("others %+.4f, biases %+.4f\n", others_of(direct, top, n_top), mean_value(&direct->neuron_biases));
+    table_show(report, &strongest_table, v->pair.file ? 0 : NEURON_ERROR, direct->top_neurons,
+               direct->n_top_neurons, sizeof *direct->top_neurons);
+    printf("others %+.4f, biases %+.4f\n", direct->other_neurons, mean_value(&direct->neuron_biases));
 }
 
 static void print_notes(const Report *report, const Direct *direct) {
@@ -262,7 +213,6 @@ static void print_notes(const Report *report, const Direct *direct) {
 }
 
 void direct_show(Report *report, AttributeView *v, Direct *direct) {
-    size_t n_top;
     if (is_json(report)) {
         json_direct(report, v, direct);
         return;
@@ -271,10 +221,11 @@ void direct_show(Report *report, AttributeView *v, Direct *direct) {
     print_sum(report, v, direct);
     print_map(report, v, direct);
     print_layers(report, v, direct);
-    const DirectRow *top = strongest_of(v, direct->rows, direct->n_rows, &n_top);
     putchar('\n');
-    table_show(report, &parts_table, v->pair.file ? 0 : PART_ERROR, top, n_top, sizeof *top);
-    for (size_t i = 0; i < direct->n_heads; i++) print_sources(report, v, &direct->heads[i]);
+    table_show(report, &parts_table, v->pair.file ? 0 : PART_ERROR, direct->top, direct->n_top,
+               sizeof *direct->top);
+    for (size_t i = 0; i < direct->n_heads; i++)
+        print_sources(report, &direct->heads[i], &direct->sources[i]);
     if (direct->n_neurons) print_neurons(report, v, direct);
     print_notes(report, direct);
 }

@@ -182,8 +182,9 @@ function placeAfter(wasAtEnd) {
     if (!isServed() || pointed !== null || drawnArcs.length === 0) return null;
     const frame = paper.getBoundingClientRect();
     const [x, y] = [clientX - frame.left, clientY - frame.top + paper.scrollTop];
-    const near = ({ points, wide }) => points.some(([px, py]) => Math.hypot(px - x, py - y) <= wide / 2 + ARC_REACH);
-    return drawnArcs.find(near)?.key ?? null;
+    const apart = ({ points, wide }) => Math.min(...points.map(([px, py]) => Math.hypot(px - x, py - y))) - wide / 2;
+    const nearest = drawnArcs.map((arc) => ({ key: arc.key, px: apart(arc) })).reduce((a, b) => (b.px < a.px ? b : a));
+    return nearest.px <= ARC_REACH ? nearest.key : null;
   }
 
   /* The weights of arcs, each beside its arc's end: heavy ones first, and none where it would lie on an arc or another weight. */

@@ -33,8 +33,8 @@ function askWhy(name, query, key) {
   const unchanged = () => (isChanged() ? make('strong', { class: 'of-unchanged' }, say('unchanged model')) : null);
 
   /* Numbers with their names, as bars that share a scale; below 0 in another colour. */
-  function list(title, rows, most) {
-    return make('div', {}, make('h3', {}, title), make('ol', { class: 'bars' }, ...rows.map(([name, value]) => make('li', {},
+  function list(title, rows, most, className = '') {
+    return make('div', {}, make('h3', {}, title), make('ol', { class: `bars ${className}` }, ...rows.map(([name, value]) => make('li', {},
       make('bdi', {}, name), makeBar(Math.abs(value) / most, value < 0 ? 'down' : 'up'), make('span', {}, signed(value, 2))))));
   }
 
@@ -66,7 +66,7 @@ function askWhy(name, query, key) {
     frame.replaceChildren(...[
       make('p', { class: 'across' }, say('why text', state.heads[0], placeOf(state.query), placeOf(key), fixed(value, 2), weightText(weight)), ' ', unchanged()),
       make('p', { class: 'controls across' }, chooseKey(key)),
-      list(say('why cells'), cells, largest(cells)),
+      list(say('why cells'), cells, largest(cells), 'pairs'),
       make('div', {}, list(say('why query'), bySize(queries), most), list(say('why key'), bySize(keys), most)),
       make('p', { class: 'note across' }, say('why note')),
     ].filter(Boolean));
@@ -98,10 +98,10 @@ function askWhy(name, query, key) {
     const rows = answer?.parts.map(({ part, value }) => [part, value]) ?? [];
     const most = largest(rows);
     byId('attributed-parts').replaceChildren(...[
-      make('p', { class: 'controls across' }, make('label', {}, `${say('token')} `, select), unchanged()),
-      answer ? list(say('raises'), bySize(rows.filter(([, value]) => value > 0)), most) : make('p', { class: 'note across' }, message ? visible(message) : '…'),
+      make('p', { class: 'controls' }, make('label', {}, `${say('token')} `, select), unchanged()),
+      answer ? list(say('raises'), bySize(rows.filter(([, value]) => value > 0)), most) : make('p', { class: 'note' }, message ? visible(message) : '…'),
       answer ? list(say('lowers'), bySize(rows.filter(([, value]) => value < 0)), most) : null,
-      answer ? make('p', { class: 'note across' }, say('attributed note', fixed(answer.logit, 2))) : null,
+      answer ? make('p', { class: 'note' }, say('attributed note', fixed(answer.logit, 2))) : null,
     ].filter(Boolean));
   }
 
