@@ -14,11 +14,19 @@ static double dot(const float *a, const float *b, size_t n) {
     return sum;
 }
 
-/* A head of those whose sources are wanted, or NULL. */
-static HeadSources *wanted_head(const Attribution *a, size_t layer, size_t head) {
+/* Whether a head's sources are wanted. */
+static bool is_wanted(const Attribution *a, size_t layer, size_t head) {
     for (size_t i = 0; i < a->n_heads; i++)
-        if (a->heads[i].layer == layer && a->heads[i].head == head) return &a->heads[i];
-    return NULL;
+        if (a->heads[i].layer == layer && a->heads[i].head == head) return true;
+    return false;
+}
+
+/* The same head may be wanted twice. */
+static void keep_weights(const Attribution *a, const Activation *seen) {
+    for (size_t i = 0; i < a->n_heads; i++)
+        for (size_t k = 0;
+             a->heads[i].layer == seen->layer && a->heads[i].head == seen->head && k < seen->n_cols; k++)
+            a->heads[i].weights[k] = (double)seen->data[k];
 }
 
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
@@ -26,7 +34,7 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     switch (site) {
     case PROBE_RESID_POST: return layer + 1 == a->writers.n_layer;
     case PROBE_MLP_POST: return layer == a->neuron_layer;
-    case PROBE_PATTERN: return wanted_head(a, layer, head);
+    case PROBE_PATTERN: return is_wanted(a, layer, head);
     default: return writers_want(&a->writers, site, layer);
     }
 }
@@ -36,10 +44,7 @@ static void visit(void *user, const Activation *seen) {
     switch (seen->site) {
     case PROBE_RESID_POST: memcpy(a->final, seen->data, seen->n_cols * sizeof *a->final); break;
     case PROBE_MLP_POST: memcpy(a->post, seen->data, seen->n_cols * sizeof *a->post); break;
-    case PROBE_PATTERN:
-        for (size_t k = 0; k < seen->n_cols; k++)
-            wanted_head(a, seen->layer, seen->head)->weights[k] = (double)seen->data[k];
-        break;
+    case PROBE_PATTERN: keep_weights(a, seen); break;
     default: writers_add(&a->writers, seen);
     }
 }

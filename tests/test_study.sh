@@ -337,6 +337,8 @@ has out_has '^logit of "a" less the mean over the vocabulary, after "s" (positio
 has out_has '^sum of all parts .*off by 0\.0000$'
 has [ "$(grep -c '^ *[0-9][0-9]* "' "$tmp/out")" -eq 4 ]
 has out_has '^others .*, biases '
+try attribute "$gpt2" -f "$tmp/prompt" --head L0H1,L1H0,L0H1 --top 0
+has [ "$(grep '^L0H1 by' "$tmp/out" | uniq | wc -l)" -eq 1 ]
 try attribute "$gpt2" --pairs $pairs --top 3
 has quiet
 has narrow 90
