@@ -136,7 +136,7 @@ try next weights/model.gguf -p 'The Eiffel' --json
 has out_has '"token": " Tower", "rank": 1, "probability": 0\.[5-9]'
 
 # Help.
-for view in next score selfcheck attend dump heads lens explain ablate patch attribute circuit steer neurons meaning rollout experts compare \
+for view in next score selfcheck attend dump heads lens explain ablate patch attribute circuit faithful steer neurons meaning rollout experts compare \
     view shape case; do
     try $view --help
     has quiet

@@ -20,7 +20,10 @@ static bool choose_way(const AttributeView *v, AttributeBy *by, Error *error) {
     *by = v->score_list ? BY_SCORE : (AttributeBy)named;
     if (v->score_list && v->by_name)
         return error_set(error, "--score asks for a score's parts: leave out --by");
-    return ways[*by] || error_set(error, "--by %s is not there yet", v->by_name);
+    const char *other = gradient_option(&v->gradient);
+    if (other && *by != BY_GRADIENT && *by != BY_IG)
+        return error_set(error, "%s is of --by gradient and --by ig: give one of these too", other);
+    return true;
 }
 
 static bool check(const StudyOptions *options, const void *view, Error *error) {
@@ -74,11 +77,13 @@ const View view_attribute = {
         "  --neurons L     the MLP of layer L also by neuron\n"
         "  --pairs FILE    many texts, {\"clean\", \"corrupted\", \"answer\", \"wrong\"} a line: means of the clean ones\n"
         "  --score L4H1:11>4   in place of all this: why query 11 of L4H1 looks at key 4\n"
-        "  --top K         parts, positions, neurons or cells that are listed (10)\n"
-        "\n"
+        "  --top K         parts, positions, neurons, cells or edges that are listed (10)\n"
+        "\n" GRADIENT_HELP "\n"
         "examples:\n"
         "  ./study attribute model.bin -p \"The king Zorvan rode out. Then king Zor\" --answer van --wrong an\n"
-        "  ./study attribute model.bin -p \"The king Zorvan rode out. Then king Zor\" --score \"L4H1:11>4\"\n"),
+        "  ./study attribute model.bin -p \"The king Zorvan rode out. Then king Zor\" --score \"L4H1:11>4\"\n"
+        "  ./study attribute model.bin -p \"When Mary and John met, John gave a book to\" --answer \" Mary\" \\\n"
+        "      --corrupted \"When Mary and John met, Mary gave a book to\" --wrong \" John\" --by ig --edges\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT | TEXT_IS_OPTIONAL,
     VIEW_OPTIONS(options),
     .defaults = &defaults,

@@ -52,6 +52,18 @@ static bool check_files(const GradientOptions *gradient, Error *error) {
     return gradient->edges || !needs || error_set(error, "%s is of --edges: give that too", needs);
 }
 
+const char *gradient_option(const GradientOptions *gradient) {
+    return gradient->edges               ? "--edges"
+           : gradient->noising           ? "--noising"
+           : gradient->steps != SIZE_MAX ? "--steps"
+           : gradient->metric_name       ? "--metric"
+           : gradient->check             ? "--check"
+           : gradient->dot               ? "--dot"
+           : gradient->svg               ? "--svg"
+           : gradient->graph             ? "--graph"
+                                         : NULL;
+}
+
 static bool check(const StudyOptions *options, const AttributeView *v, Error *error) {
     const GradientOptions *gradient = &v->gradient;
     bool is_ig = v->by_name && strcmp(v->by_name, "ig") == 0, two = v->pair.file || v->pair.corrupted;
@@ -247,7 +259,7 @@ enum {
     COL_ERROR = 1 << 9,
     COL_SHARE = 1 << 10
 };
-static const Table nodes_table = TABLE("nodes", columns), neurons_table = TABLE("neurons", columns);
+static const Table nodes_table = TABLE("nodes", columns), neurons_table = TABLE("strongest_neurons", columns);
 
 static Columns left_out(const NodesView *v) {
     return (v->view->pair.file ? 0 : COL_ERROR) | (v->has_source ? 0 : COL_CORRUPTED | COL_SHARE);

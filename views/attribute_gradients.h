@@ -20,6 +20,9 @@ typedef struct GradientOptions {
     const char *dot, *svg, *graph; /* files */
 } GradientOptions;
 
+/* The name of an option that is given; NULL: none is. */
+const char *gradient_option(const GradientOptions *gradient);
+
 #define GRADIENT_DEFAULTS                                                                                    \
     { .steps = SIZE_MAX }
 
@@ -35,16 +38,16 @@ typedef struct GradientOptions {
     }
 
 #define GRADIENT_HELP                                                                                              \
-    "With --by gradient, how far the metric would move if each part's numbers became those of the other text,\n"   \
-    "to first order, in one way back (attribution patching); --by ig: the mean of the gradients on the way from\n" \
-    "one text's embeddings to the other's. Without --corrupted: each number times its gradient.\n"                 \
-    "\n"                                                                                                           \
-    "  --steps N       of --by ig (10)     --noising   the corrupted numbers into the clean run\n"                 \
+    "With --by gradient: by how much the metric would move if a part's numbers became those of the other text,\n"  \
+    "to first order, all parts in one way back (attribution patching). --by ig: by the mean of the gradients on\n" \
+    "the way between the texts' embeddings. Without --corrupted: a part's numbers times their gradient.\n"         \
+    "\n" PAIR_HELP                                                                                                 \
+    "  --steps N       of ig (10)     --noising   the corrupted text's numbers into the clean run\n"               \
     "  --metric logit_diff|logit|logprob   of the answer (logit_diff with --wrong, else logprob)\n"                \
     "  --neurons K     neurons that are listed (10)\n"                                                             \
-    "  --edges         what flows from each head, MLP and embedding to each reader; --top K of them\n"             \
+    "  --edges         in place of parts: from each head, MLP and embedding to each that reads it\n"               \
     "  --check N       the N strongest edges are patched truly, too\n"                                             \
-    "  --dot FILE, --svg FILE   the strongest edges as a drawing\n"                                                \
+    "  --dot FILE, --svg FILE   the --top K strongest edges as a graph for Graphviz, or drawn\n"                   \
     "  --graph FILE    likewise for the viewer of circuit-tracer\n"
 
 #endif

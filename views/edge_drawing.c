@@ -188,7 +188,7 @@ static void svg_edge(FILE *file, const EdgeDrawing *drawing, size_t i, double mo
         "<path d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f\" fill=\"none\" stroke=\"%s\" stroke-width=\"%.2f\" "
         "opacity=\"%.2f\"><title>%s to %s: %+.4f</title></path>\n",
         from.x, from.y - BOX_HEIGHT / 2.0, from.x, from.y - BOX_HEIGHT / 2.0 - bend, x, y + bend, x, y,
-        colour(score), 0.4 + 5.6 * share, 0.35 + 0.6 * share, graph_name(names[0], from_of(drawing, i)),
+        colour(score), 0.6 + 5.4 * share, 0.45 + 0.5 * share, graph_name(names[0], from_of(drawing, i)),
         graph_name(names[1], reader), score);
     if (*letter(reader))
         fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"7\" fill=\"#555\">%s</text>\n", x + 2, y + 8,

@@ -18,7 +18,7 @@ static const char *const by_names[] = {"ig", "gradient"};
 
 /* A circuit, over all pairs. */
 typedef struct CircuitRow {
-    double percent; /* of all edges */
+    double share; /* of all edges */
     size_t n_edges;
     EffectSums sums;
     double value, value_error, f, f_error;
@@ -59,10 +59,13 @@ static bool finds(const FaithfulView *v) { return v->threshold >= 0; }
 
 static bool check(const StudyOptions *options, const void *view, Error *error) {
     const FaithfulView *v = view;
+    size_t by, outside;
+    if (!parse_choice("--by", v->by_name, by_names, 2, &by, error) ||
+        !parse_choice("--outside", v->outside_name, outside_names, N_OUTSIDES, &outside, error))
+        return false;
     if (v->keep_list && finds(v))
         return error_set(error, "--keep gives the circuit that --find looks for: choose one");
-    if (v->by_name && strcmp(v->by_name, "gradient") == 0 && v->steps != NOT_GIVEN)
-        return error_set(error, "--steps is of --by ig");
+    if (by != 0 && v->steps != NOT_GIVEN) return error_set(error, "--steps is of --by ig");
     if (v->pair.file && strcmp(v->pair.file, "-") == 0)
         return error_set(error, "the pairs are read twice, which stdin does not give: put them in a file");
     return pairs_check(options, &v->pair, error);
@@ -285,7 +288,7 @@ static void finish(FaithfulView *v) {
     double f[N_SHARES];
     for (size_t i = 0; i < v->n_rows; i++) {
         CircuitRow *row = &v->rows[i];
-        row->percent = 100 * (double)row->n_edges / (double)v->graph.n_edges;
+        row->share = (double)row->n_edges / (double)v->graph.n_edges;
         if (finds(v)) {
             double none = effect_metric(&v->running.corrupted_sums);
             row->value = v->search.value;
@@ -297,7 +300,7 @@ static void finish(FaithfulView *v) {
         row->value_error = effect_metric_error(&row->sums);
         row->f = f[i] = effect_mean(&row->sums);
         row->f_error = effect_error(&row->sums);
-        if (v->n_rows == N_SHARES) row->percent = 100 * circuit_shares[i];
+        if (v->n_rows == N_SHARES) row->share = circuit_shares[i];
     }
     v->cpr = v->cmd = NAN;
     if (v->n_rows == N_SHARES) faithful_areas(circuit_shares, f, N_SHARES, &v->cpr, &v->cmd);
@@ -336,7 +339,7 @@ static bool compute(Study *study, void *view, Error *error) {
 #define ROW(member) offsetof(CircuitRow, member)
 
 static const Column columns[] = {
-    {"percent", "edges", CELL_REAL, ROW(percent), 8, 2, .suffix = "%"},
+    {"share", "edges", CELL_REAL, ROW(share), 8, 2, 100, .suffix = "%"},
     {"n_edges", "number", CELL_SIZE, ROW(n_edges), 9},
     {"value_nats", "metric", CELL_REAL, ROW(value), 11, 4, .format = '+'},
     {"value_error_nats", "\xc2\xb1", CELL_REAL, ROW(value_error), 9, 4, .ascii = "+-"},
@@ -412,7 +415,7 @@ static bool show(Study *study, void *view, Error *error) {
         putchar('\n');
         table_show(report, &kept_table, v->keep_list ? COL_SCORE : 0, v->kept, at_most(v->n_kept, v->top),
                    sizeof *v->kept);
-        if (v->n_kept > v->top) print_styled(report, STYLE_DIM, "and %zu more (--top)\n", v->n_kept - v->top);
+        if (v->n_kept > v->top) print_styled(report, STYLE_DIM, "and more (--top)\n");
     }
     pairloop_print_notes(report, &v->running);
     return true;

@@ -133,8 +133,8 @@ void pairloop_print_notes(Report *report, const PairLoop *loop) {
         printf("%zu pair%s an answer of several tokens: the first of them is taken\n", loop->n_cut,
                loop->n_cut == 1 ? " has" : "s have");
     if (!loop->n_left_out) return;
-    printf("%zu pair%s left out; %s: ", loop->n_left_out, loop->n_left_out == 1 ? "" : "s",
-           loop->n_left_out == 1 ? "it does not fit" : "the first");
+    printf("%zu pair%s left out; %s\n", loop->n_left_out, loop->n_left_out == 1 ? "" : "s",
+           loop->n_left_out == 1 ? "it does not fit:" : "the first:");
     print_wrapped(report, loop->left_out.message, strlen(loop->left_out.message));
     putchar('\n');
 }

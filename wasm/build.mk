@@ -16,8 +16,9 @@ WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=was
 NOT_IN_MODULE = base/threads.o base/json.o kernels/scalar.o $(patsubst %.c,%.o,$(wildcard jinja/*.c hub/*.c vocab/*_json.c)) \
     unicode/normalize.o unicode/mappings.o $(addprefix vocab/,pipeline.o unigram.o vocab_keys.o) \
     $(addprefix checkpoint/,builder.o refusals.o llama2c.o llmc.o) \
-    $(addprefix views/,case.o compare.o dump.o meaning.o neurons.o pairs.o patch.o patch_text.o rollout.o selfcheck.o) \
-    $(addprefix measures/,case.o effectsums.o flow.o laneattention.o lanes.o meaning.o metric.o neurons.o patching.o paths.o readout.o rollout.o) \
+    $(addprefix views/,attribute_edges.o attribute_gradients.o case.o compare.o dump.o edge_drawing.o faithful.o meaning.o neurons.o pairloop.o pairs.o patch.o patch_text.o rollout.o selfcheck.o) \
+    $(addprefix measures/,case.o circuitsearch.o contributions.o edgegraph.o edgescores.o effectsums.o faithfulness.o flow.o gradients.o \
+    laneattention.o lanes.o meaning.o metric.o mixture.o neurons.o nodescores.o patching.o paths.o readout.o rollout.o) \
     $(addprefix page/,file.o html.o svg.o sha256.o serve.o http.o server.o) \
     $(addprefix cli/,chat.o editor.o talk.o output.o npy.o npz.o process.o info.o summary.o corpus.o) \
     backward.o $(patsubst %.c,%.o,$(wildcard gradients/*.c))

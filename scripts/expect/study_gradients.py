@@ -118,7 +118,7 @@ def by_nodes(options):
     result = {"by": options.by, "metric": kind,
               "embed_nats": mean_of([float(one["resid_pre", 0].sum()) for one in scores]),
               "nodes": [{**place, **x} for place, x in zip(places, with_errors(options, columns, whole))],
-              "neurons": [{**place, **x} for place, x in zip(neurons, with_errors(options, neuron_columns, whole))]}
+              "strongest_neurons": [{**place, **x} for place, x in zip(neurons, with_errors(options, neuron_columns, whole))]}
     if whole is None:
         return {**result, "value_nats": float(runs[0][2](runs[0][0].logits))}
     return {**result, "difference_nats": whole, **ends(options, pairs)}
