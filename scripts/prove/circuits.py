@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 import gguf
-from study import MOST_PATHS, ROOT, study
+from study import MOST_PATHS, ROOT, study, unless_unknown
 
 INDUCTION_PAIRS, IOI_PAIRS = 12, 40  # of the latter about half have as many tokens in both texts
 LIKELY = 0.15  # of attention, to call a head by it: some ten times what chance gives
@@ -70,6 +70,10 @@ class Circuit:
                 effects[path["path"]] = (path["effect"], path["effect_error"])
         return effects
 
+    def faithfulness(self, names):
+        """Of the edges among some heads, and MLPs."""
+        return study("faithful", self.model, "--pairs", self.file, "--keep", names)["circuits"][0]["faithfulness"]
+
 
 def senders_below(layer, n_head):
     return [f"L{l}{part}" for l in range(layer) for part in [*(f"H{h}" for h in range(n_head)), "MLP"]]
@@ -88,13 +92,13 @@ def layer_of(name):
 
 
 def edges_into(circuit, whole, reader, n_head):
-    """A line on a head: what it reads (its query, key or value) carries most, and which edges bring it."""
+    """On a head: what it reads (its query, key or value) that carries most, and which edges bring it; their names, a line."""
     letter = max("qkv", key=lambda letter: abs(whole[letter][0][reader][0]))
     effects = circuit.edges([f"{sender}:{reader}.{letter}" for sender in senders_below(layer_of(reader), n_head)])
     total, best = whole[letter][0][reader][0] or float("nan"), strongest(effects, 3)
     share = sum(effects[edge][0] for edge in best) / total
     every = sum(effect for effect, _ in effects.values()) / total
-    return (f"{reader}.{letter}: whole {total:+.2f}; by edges " + show(effects, best) + f", together {share:.0%} of it; all, "
+    return best, (f"{reader}.{letter}: whole {total:+.2f}; by edges " + show(effects, best) + f", together {share:.0%} of it; all, "
             f"one by one, {every:.0%}")
 
 
@@ -119,8 +123,16 @@ def circuit_lines(circuit, asked, n_readers):
              f"{answer['corrupted_nats']:+.1f} corrupted",
              "outputs of heads: " + show(outputs, strongest(outputs, 4)), line]
     readers = [name for name in [*writers, *strongest(outputs, 6)] if "H" in name and layer_of(name) > 0]
+    heads = {name for name in writers if "H" in name}
     for reader in list(dict.fromkeys(readers))[:n_readers]:
-        lines.append(edges_into(circuit, whole, reader, n_head))
+        edges, line = edges_into(circuit, whole, reader, n_head)
+        heads |= {reader, *(edge.split(":")[0] for edge in edges if "H" in edge.split(":")[0])}
+        lines.append(line)
+    names = ",".join(sorted(heads))
+    alone = unless_unknown(circuit.faithfulness, names)
+    if alone is not None:
+        lines.append(f"edges among {names.replace(',', ', ')} and MLPs, all others as in the corrupted run: {alone:.0%} of "
+                     "the way")
     return lines
 
 

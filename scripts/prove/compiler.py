@@ -58,6 +58,7 @@ class Value:
 class Attend:
     matches: list     # (query Value or None, key Value, function of both categories)
     value: Value      # None: whether it is BOS
+    bos: Value
     out: Value
     shares: bool      # BOS is among what is looked at
     layer: int
@@ -73,8 +74,8 @@ class Attend:
             if query:
                 yield self.place + ".q", query
             yield self.place + ".k", key
-        if self.value:
-            yield self.place + ".v", self.value
+        yield self.place + ".k", self.bos
+        yield self.place + ".v", self.value or self.bos
 
 
 @dataclass(eq=False)
@@ -104,6 +105,7 @@ class Compiled:
     n_head: int
     parts: dict = field(default_factory=dict)       # place: what it makes, of those that write
     edges: list = field(default_factory=list)       # those on a way to the answer
+    inputs: list = field(default_factory=list)      # likewise from the embeddings
     candidates: list = field(default_factory=list)  # every edge between such parts
 
 
@@ -133,7 +135,7 @@ class Program:
         """The mean of a Value over the positions that match, up to this one."""
         layer = max([layer] + [(self._stage(v) + 2) // 2 for m in matches for v in (*m[:2], value) if v])
         out = Value(name, value.categories if value else ())
-        out.writer = Attend(matches, value, out, shares, layer)
+        out.writer = Attend(matches, value, self.bos, out, shares, layer)
         self.operations.append(out.writer)
         return out
 
@@ -328,7 +330,7 @@ class Program:
     def _edges(self, compiled):
         """An edge leads from who writes a Value to who reads it, if what the reader writes is needed for the answer."""
         answers = [value for value, *_ in self.answers]
-        needed, todo = set(), list(answers)
+        needed, todo, inputs = set(), list(answers), set()
         edges = {(value.writer.place, "final") for value in answers if value.writer}
         while todo:
             writer = todo.pop().writer
@@ -339,9 +341,12 @@ class Program:
                 todo.append(value)
                 if value.writer:
                     edges.add((value.writer.place, place))
+                else:
+                    inputs.add(f"embed:{place}")
         for o in self.operations:
             compiled.parts.setdefault(o.place, []).append(o.out.name)
         compiled.edges = sorted(f"{a}:{b}" for a, b in edges)
+        compiled.inputs = sorted(inputs)
         compiled.candidates = list(all_edges(compiled.parts))
 
 

@@ -24,11 +24,12 @@ import gguf
 from circuits import CIRCUITS
 from compiler import BOS, edges_of_weights
 from programs import CASES, SMALL
-from study import ROOT, RUN, auroc, call, dump, patch
+from study import ROOT, RUN, attribute, auroc, call, dump, faithfulness, patch, unless_unknown
 from trained import FOLDER, MODELS
 
 N_TEXTS, N_PAIRS = 100, 24
 TOLERANCE = 1e-4  # of logits
+ROUNDING = 1e-9   # of a gradient that is 0
 
 
 def expected_logits(case, answer, letters):
@@ -105,17 +106,27 @@ def draw_pairs(case, random, n=N_PAIRS):
     return pairs
 
 
-def edge_effects(path, edges, pairs):
+def largest(function, path, edges, pairs, *arguments):
     """Of each edge the largest |effect| over pairs, either run's activation put into the other."""
-    effects = [patch(path, edges, pair, noising) for pair in pairs for noising in (False, True)]
-    return np.abs(effects).max(0)
+    return np.abs([function(path, edges, pair, *arguments, noising) for pair in pairs for noising in (False, True)]).max(0)
+
+
+def score_by_gradients(path, edges, truth, pairs, by):
+    """The AUROC, as text; "-" where study has no gradients."""
+    effects = unless_unknown(largest, attribute, path, edges, pairs, by)
+    return "-" if effects is None else f"{auroc(np.where(effects < ROUNDING, 0, effects), truth):.3f}"
+
+
+def least_faithful(path, edges, pairs):
+    """How much of the answer these edges carry alone, of the pair in which it is least."""
+    return min(faithfulness(path, edges, pair) for pair in pairs)
 
 
 def known_circuit(compiled, case):
     """What a program's circuit is, for a file beside it."""
     return {"program": compiled.name, "tokens": [BOS, *case.program.alphabet], "n_layer": compiled.n_layer,
             "n_head": compiled.n_head, "parts": compiled.parts, "edges": compiled.edges,
-            "candidates": compiled.candidates}
+            "inputs": compiled.inputs, "candidates": compiled.candidates}
 
 
 def write_tests(folder):
@@ -152,20 +163,25 @@ def prove(case, folder):
     n_wrong = len(wrong)
     if not set(compiled.edges) <= edges_of_weights(compiled):
         wrong.append("an edge that is in no weights")
-    effects = edge_effects(path, compiled.candidates, draw_pairs(case, random))
-    truth = np.isin(compiled.candidates, compiled.edges)
+    pairs, edges = draw_pairs(case, random), compiled.candidates
+    effects = largest(patch, path, edges, pairs)
+    truth = np.isin(edges, compiled.edges)
     score = auroc(effects, truth)
     if score < 1:
         wrong.append("effects: " + ", ".join(
             f"{edge} {effect:.2g}{'' if true else ' (none)'}"
-            for edge, effect, true in zip(compiled.candidates, effects, truth) if true or effect > 1e-4))
+            for edge, effect, true in zip(edges, effects, truth) if true or effect > 1e-4))
+    alone = unless_unknown(least_faithful, path, compiled.inputs + compiled.edges, pairs)
+    if alone is not None and alone < 1 - TOLERANCE:
+        wrong.append(f"alone, the circuit carries {alone:.4f} of the answer")
     return (compiled.name, compiled.n_layer, sum("H" in place for place in compiled.parts), f"{n - n_wrong} of {n}",
-            f"{len(compiled.edges)} of {len(compiled.candidates)}", f"{score:.3f}", "-", f"{effects[truth].min():.2f}",
-            f"{effects[~truth].max():.0e}"), wrong
+            f"{len(compiled.edges)} of {len(compiled.candidates)}", f"{score:.3f}", f"{effects[truth].min():.2f}",
+            f"{effects[~truth].max():.0e}", "-" if alone is None else f"{alone:.4f}",
+            *(score_by_gradients(path, edges, truth, pairs, by) for by in ("ig", "gradient"))), wrong
 
 
 COLUMNS = [("program", -18), ("layers", 6), ("heads", 5), ("answers right", 13), ("edges", 8), ("patches", 7),
-           ("gradient", 8), ("weakest", 7), ("others", 6)]
+           ("weakest", 7), ("others", 6), ("alone", 6), ("ig", 5), ("gradient", 8)]
 
 
 def print_row(cells):
@@ -176,8 +192,9 @@ def print_row(cells):
 def prove_programs(folder):
     print("""Programs compiled to weights
 answers right: over random texts, each logit; edges: the known ones, of all between parts that write something
-patches, gradient: AUROC of |effect|, 1 where every known edge has more than every other; weakest: the least effect of a
-known edge, others: the largest of one that is none
+patches  AUROC of |effect|: 1 where every known edge has more than every other; weakest: the least effect of a known edge,
+         others: the largest of one that is none; ig, gradient: AUROC of what integrated and plain gradients say instead
+alone    how much of the answer the known edges carry, when all others have what they have in the corrupted run
 """)
     print_row([name for name, _ in COLUMNS])
     ok = True
@@ -195,7 +212,7 @@ def prove_trained(folder):
     ok, width = True, 50
     for name, check in MODELS:
         rows = check(folder)
-        print(f"\n{name}" + ("" if rows else f": skipped, for it is not in {FOLDER} (trained.py says how to get it)"))
+        print(f"\n{name}" + ("" if rows else f": skipped: not in {FOLDER}, or no PyTorch to read it (trained.py)"))
         for what, got, published, right in rows or ():
             print(f"  {what:{width}} {got:>22}" + (f"   published {published}" if published else "") +
                   ("" if right else "   WRONG"), flush=True)

@@ -37,18 +37,43 @@ def dump(model, what, *arguments):
             return dict(arrays)
 
 
+def pair_options(pair):
+    clean, corrupted, answer, wrong = pair
+    return ["-p", clean, "--corrupted", corrupted, "--answer", answer,
+            *(["--wrong", wrong] if wrong else ["--metric", "logit"])]
+
+
 def patch(model, edges, pair, noising=False):
     """How far edges move the metric, [n]: those of a pair's clean run in the corrupted one, or the other way round. 1: from
     one run's to the other's."""
-    clean, corrupted, answer, wrong = pair
     effects = []
     for first in range(0, len(edges), MOST_PATHS):
-        arguments = ["-p", clean, "--corrupted", corrupted, "--answer", answer]
-        arguments += ["--wrong", wrong] if wrong else ["--metric", "logit"]
-        arguments += ["--path", ",".join(edges[first:first + MOST_PATHS])]
-        arguments += ["--noising"] if noising else []
-        effects += [path["effect"] for path in study("patch", model, *arguments)["paths"]]
+        paths = ",".join(edges[first:first + MOST_PATHS])
+        answer = study("patch", model, *pair_options(pair), "--path", paths, *(["--noising"] if noising else []))
+        effects += [path["effect"] for path in answer["paths"]]
     return 1 - np.array(effects) if noising else np.array(effects)
+
+
+def attribute(model, edges, pair, by, noising=False):
+    """Likewise, estimated by gradients: `gradient`, or `ig`, integrated ones."""
+    answer = study("attribute", model, *pair_options(pair), "--edges", "--by", by, *(["--noising"] if noising else []))
+    shares = {f"{edge['sender']}:{edge['reader']}": edge["share"] for edge in answer["edges"]}
+    return np.array([shares[edge] for edge in edges])
+
+
+def faithfulness(model, edges, pair):
+    """How much of the answer these edges alone carry, while all others carry what they do in the corrupted run."""
+    return study("faithful", model, *pair_options(pair), "--keep", ",".join(edges))["circuits"][0]["faithfulness"]
+
+
+def unless_unknown(function, *arguments):
+    """What it gives; None where this study has not got the view or the option yet."""
+    try:
+        return function(*arguments)
+    except Failed as failed:
+        if "there is no command" in str(failed) or "unknown option" in str(failed):
+            return None
+        raise
 
 
 def auroc(scores, truth):
