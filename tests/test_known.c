@@ -75,15 +75,21 @@ static void check_answers(const char *name, const Json *known) {
     }
 }
 
-/* Raises effects [n] to those of a pair's paths, whose order is that of `candidates`. */
-static void patch_pair(const char *name, const Json *pair, const char *list, bool noising,
-                       const Json *candidates, double *effects) {
+/* A view on a pair's texts. */
+static Command begin_pair(const char *view, const char *name, const Json *pair) {
     static const char *const options[] = {"", "--corrupted", "--answer", "--wrong"};
-    Command command = begin("patch", name, &pair->items[0]);
+    Command command = begin(view, name, &pair->items[0]);
     for (size_t i = 1; i < 4; i++) {
         add(&command, options[i]);
         command_add(&command, pair->items[i].text, pair->items[i].n);
     }
+    return command;
+}
+
+/* Raises effects [n] to those of a pair's paths, whose order is that of `candidates`. */
+static void patch_pair(const char *name, const Json *pair, const char *list, bool noising,
+                       const Json *candidates, double *effects) {
+    Command command = begin_pair("patch", name, pair);
     add(&command, "--path");
     add(&command, list);
     if (noising) add(&command, "--noising");
