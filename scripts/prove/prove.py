@@ -29,7 +29,7 @@ from trained import FOLDER, MODELS
 
 N_TEXTS, N_PAIRS = 100, 24
 TOLERANCE = 1e-4  # of logits
-ROUNDING = 1e-9   # of a gradient that is 0
+ROUNDING = 1e-7   # of a gradient that is 0
 
 
 def expected_logits(case, answer, letters):
