@@ -135,11 +135,78 @@ static void check_paths(const char *name, const Json *known) {
     CHECK(n_edges == n_items(edges), "%s: %zu of %zu edges were tried", name, n_edges, n_items(edges));
 }
 
+/* Appends names to a list of `size` bytes, but for one. */
+static void append_names(char *list, size_t size, const Json *names, const Json *without) {
+    for (size_t i = 0; i < n_items(names); i++) {
+        size_t at = strlen(list);
+        if (&names->items[i] != without)
+            snprintf(list + at, size - at, "%s%s", at ? "," : "", c_text(json_string(&names->items[i])));
+    }
+}
+
+/* How much of a pair's answer the known edges carry alone, but for one. */
+static double alone(const char *name, const Json *known, const Json *pair, const Json *without) {
+    char list[3000] = "";
+    append_names(list, sizeof list, json_get(known, "inputs"), without);
+    append_names(list, sizeof list, json_get(known, "edges"), without);
+    Command command = begin_pair("faithful", name, pair);
+    add(&command, "--keep");
+    add(&command, list);
+    Parsed got = run(command);
+    const Json *share = json_at(got.json, "circuits.0.faithfulness");
+    double value = share ? share->number : NAN;
+    parsed_free(got);
+    return value;
+}
+
+/* The known circuit is the whole answer, and without any of its edges it is not, of some pair. */
+static void check_alone(const char *name, const Json *known) {
+    const Json *pairs = json_get(known, "pairs"), *edges = json_get(known, "edges");
+    for (size_t i = 0; i < n_items(pairs); i++)
+        CHECK_NEAR(alone(name, known, &pairs->items[i], NULL), 1, 1e-5);
+    for (size_t i = 0; i < n_items(edges); i++) {
+        double most = 0;
+        for (size_t k = 0; k < n_items(pairs); k++) {
+            double lost = fabs(1 - alone(name, known, &pairs->items[k], &edges->items[i]));
+            if (!(lost <= most)) most = lost;
+        }
+        CHECK(most > 0.1, "%s: without %s nothing is lost", name, c_text(json_string(&edges->items[i])));
+    }
+}
+
+/* What gradients see is among the known edges: they may miss one, where a step is passed, but see none that is not there. */
+static void check_gradients(const char *name, const Json *known, const char *by) {
+    const Json *pairs = json_get(known, "pairs");
+    for (size_t i = 0; i < n_items(pairs); i++) {
+        Command command = begin_pair("attribute", name, &pairs->items[i]);
+        add(&command, "--edges");
+        add(&command, "--by");
+        add(&command, by);
+        Parsed got = run(command);
+        const Json *edges = json_get(got.json, "edges");
+        CHECK(n_items(edges) > 0, "%s: no edges", name);
+        for (size_t k = 0; edges && k < edges->n; k++) {
+            char edge[64];
+            const Json *share = json_get(&edges->items[k], "share");
+            snprintf(edge, sizeof edge, "%s:%s", c_text(json_string(json_get(&edges->items[k], "sender"))),
+                     c_text(json_string(json_get(&edges->items[k], "reader"))));
+            Json text = {.kind = JSON_TEXT, .text = edge, .n = (unsigned)strlen(edge)};
+            bool is_known = holds(json_get(known, "edges"), &text) || holds(json_get(known, "inputs"), &text);
+            CHECK(share && (is_known || fabs(share->number) < 1e-6), "%s by %s: %s: share %g", name, by, edge,
+                  share ? share->number : NAN);
+        }
+        parsed_free(got);
+    }
+}
+
 static void check(const char *name) {
     Parsed known = open_known(name);
     if (known.json) {
         check_answers(name, known.json);
         check_paths(name, known.json);
+        check_alone(name, known.json);
+        check_gradients(name, known.json, "gradient");
+        check_gradients(name, known.json, "ig");
     }
     parsed_free(known);
 }
