@@ -13,17 +13,17 @@ endif
 WASM_CC ?= clang-19
 WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=wasm32-wasi' CFLAGS=-Oz
 # What wasm/ has in its own way (system.c, threads.c, process.c), or leaves out (left_out.c).
-NOT_IN_MODULE = base/threads.o base/json.o kernels/scalar.o $(patsubst %.c,%.o,$(wildcard jinja/*.c hub/*.c vocab/*_json.c)) \
+NOT_IN_MODULE = base/threads.o base/json.o kernels/scalar.o backward.o \
+    $(patsubst %.c,%.o,$(wildcard gradients/*.c jinja/*.c hub/*.c vocab/*_json.c)) \
     unicode/normalize.o unicode/mappings.o $(addprefix vocab/,pipeline.o unigram.o vocab_keys.o) \
-    $(addprefix checkpoint/,builder.o refusals.o llama2c.o llmc.o) \
-    $(addprefix views/,attribute_edges.o attribute_gradients.o case.o compare.o dump.o edge_drawing.o faithful.o meaning.o neurons.o pairloop.o pairs.o patch.o patch_text.o rollout.o selfcheck.o) \
-    $(addprefix measures/,case.o circuitsearch.o contributions.o edgegraph.o edgescores.o effectsums.o faithfulness.o flow.o gradients.o \
-    laneattention.o lanes.o meaning.o metric.o mixture.o neurons.o nodescores.o patching.o paths.o readout.o rollout.o) \
-    $(addprefix page/,file.o html.o svg.o sha256.o serve.o http.o server.o) \
-    $(addprefix cli/,chat.o editor.o talk.o output.o npy.o npz.o process.o info.o summary.o corpus.o) \
-    backward.o $(patsubst %.c,%.o,$(wildcard gradients/*.c))
-MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,$(NOT_IN_MODULE)), \
-    $(ENGINE) $(call objects,wasm/*.c views/*.c page/*.c cli/*.c measures/*.c)))
+    $(addprefix checkpoint/,builder.o refusals.o llama2c.o llmc.o)
+# Of the programs' rooms, what the views that a page asks for are made of.
+ASKED = $(addprefix views/,ablate attend attend_text command common experts explain heads lens next score shape tokens) \
+    $(addprefix measures/,ablation arena difference distribution effects frozennorm heads items lensrows outputnorms patterns \
+    predictions scores subject subject_cache traces writes) \
+    $(addprefix page/,ask json page) $(addprefix cli/,base64 counts input llamacpp notes options print report table)
+MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,$(NOT_IN_MODULE)),$(ENGINE) $(call objects,wasm/*.c)) \
+    $(ASKED:%=$(BUILD)/%.o))
 
 ifeq ($(ARCH),wasm32)
 $(MODULE): Makefile wasm/build.mk # whose flags make the bytes
