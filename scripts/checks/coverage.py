@@ -19,7 +19,10 @@ import sys
 ENOUGH = 0.95
 FOLDED = {"0", "1", "true", "false"}  # loops and do {} while (0): they have one way only
 # Calls that tell of an error and are false, always: "return ok || error_set(…)".
-ALWAYS_FALSE = ("cut(", "error_set(", "fail(", "output_failed(", "refuse_changed(", "too_long(", "wrong_type(")
+# A tree or leaf of a pattern has −1 in the place of false: "reader_fail(…) >= 0".
+ALWAYS_FALSE = ("builder_fail(", "case_fail(", "checkpoint_error(", "cut(", "error_set(", "fail(", "no_memory(", "output_failed(",
+                "reader_fail(", "reader_out_of_memory(", "refuse(", "refuse_changed(", "refuse_folder(", "refuse_key(",
+                "tokenizer_no_memory(", "tokenizer_refuse(", "too_long(", "wrong_type(")
 
 
 def export(build):
