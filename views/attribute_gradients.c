@@ -290,7 +290,7 @@ static NodeRow *strongest(const NodesView *v, IsListed *is_listed, size_t *most)
     for (size_t i = 0; i < v->n_rows; i++) sizes[i] = is_listed(&v->rows[i]) ? v->rows[i].bar : -1;
     size_t found = largest_of(sizes, v->n_rows, at_most(*most, v->n_rows), places);
     for (size_t i = 0; i < found; i++)
-        if (sizes[places[i]] >= 0) rows[n++] = v->rows[places[i]];
+        if (sizes[places[i]] > 0) rows[n++] = v->rows[places[i]];
     *most = n;
     return rows;
 }
