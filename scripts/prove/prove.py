@@ -24,7 +24,7 @@ import gguf
 from circuits import CIRCUITS
 from compiler import BOS, edges_of_weights
 from programs import CASES, SMALL
-from study import ROOT, RUN, attribute, auroc, call, dump, faithfulness, patch, unless_unknown
+from study import ROOT, RUN, Failed, attribute, auroc, call, dump, faithfulness, patch, unless_unknown
 from trained import FOLDER, MODELS
 
 N_TEXTS, N_PAIRS = 100, 24
@@ -213,8 +213,8 @@ def prove_trained(folder):
     for name, check in MODELS:
         rows = check(folder)
         print(f"\n{name}" + ("" if rows else f": skipped: not in {FOLDER}, or no PyTorch to read it (trained.py)"))
-        for what, got, published, right in rows or ():
-            print(f"  {what:{width}} {got:>22}" + (f"   published {published}" if published else "") +
+        for what, got, known, right in rows or ():
+            print(f"  {what:{width}} {got:>22}" + (f"   known {known}" if known else "") +
                   ("" if right else "   WRONG"), flush=True)
             ok = ok and right
     return ok
@@ -250,7 +250,11 @@ def main():
         for i, part in enumerate(parts):
             if i:
                 print()
-            ok = steps[part]() and ok
+            try:
+                ok = steps[part]() and ok
+            except Failed as failed:
+                print(f"prove.py: {failed}", file=sys.stderr)
+                ok = False
     return 0 if ok else 1
 
 
