@@ -4,12 +4,14 @@
  */
 #include "gradients/linear_back.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum {
     PANEL_ROWS = 64,
     PANEL_COLS = 64,
     PIECE_COLS = 256, /* a multiple of every type's block, and of PANEL_COLS */
+    FEW_TOKENS = 24,
     LEAST_TOKENS = 64,
     PIECES_PER_WORKER = 2,
 };
@@ -50,10 +52,36 @@ static void unpack_panels(const BackLoop *loop, size_t row, size_t n_rows, size_
     }
 }
 
+/* Whether nothing comes back through rows [row, row + m): only few logits may count. */
+static bool is_silent(const BackLoop *loop, size_t token, size_t n, size_t row, size_t m) {
+    for (size_t t = token; t < token + n; t++)
+        for (size_t r = 0; r < m; r++)
+            if (loop->dy[t * loop->dy_stride + row - loop->begin + r] != 0) return false;
+    return true;
+}
+
+/* Adds what comes back through rows [row, row + m) to columns [first, first + n_cols) of n tokens. */
+static void back_rows(const BackLoop *loop, size_t token, size_t n, size_t row, size_t m, size_t first,
+                      size_t n_cols) {
+    const Matrix *w = loop->w;
+    const Kernels *kernels = loop->compute->kernels;
+    float panels[PIECE_COLS / PANEL_COLS][PANEL_ROWS][PANEL_COLS], *dx = loop->dx + token * w->cols + first;
+    const float *dy = loop->dy + token * loop->dy_stride + row - loop->begin;
+    if (w->dtype == DTYPE_F32 && n <= FEW_TOKENS) { /* not worth a copy */
+        kernels->weighted_sums(dx, w->cols, dy, loop->dy_stride, n, DTYPE_F32, weights_at(loop, row, first),
+                               w->cols, m, n_cols);
+        return;
+    }
+    unpack_panels(loop, row, m, first, n_cols, panels);
+    fetch_next(loop, row, first, n_cols);
+    for (size_t c = 0; c < n_cols; c += PANEL_COLS)
+        kernels->weighted_sums(dx + c, w->cols, dy, loop->dy_stride, n, DTYPE_F32, panels[c / PANEL_COLS],
+                               PANEL_COLS, m, smaller(PANEL_COLS, n_cols - c));
+}
+
 static void back_pieces(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const BackLoop *loop = context;
-    float panels[PIECE_COLS / PANEL_COLS][PANEL_ROWS][PANEL_COLS];
     for (size_t piece = begin; piece < end; piece++) {
         size_t token = piece / loop->n_col_pieces * loop->piece_tokens,
                first = piece % loop->n_col_pieces * PIECE_COLS,
@@ -61,13 +89,7 @@ static void back_pieces(void *context, size_t begin, size_t end, unsigned worker
                n_cols = smaller(PIECE_COLS, loop->w->cols - first);
         for (size_t row = loop->begin, m; row < loop->end; row += m) {
             m = smaller(PANEL_ROWS, loop->end - row);
-            unpack_panels(loop, row, m, first, n_cols, panels);
-            fetch_next(loop, row, first, n_cols);
-            for (size_t c = 0; c < n_cols; c += PANEL_COLS)
-                loop->compute->kernels->weighted_sums(
-                    loop->dx + token * loop->w->cols + first + c, loop->w->cols,
-                    loop->dy + token * loop->dy_stride + row - loop->begin, loop->dy_stride, n, DTYPE_F32,
-                    panels[c / PANEL_COLS], PANEL_COLS, m, smaller(PANEL_COLS, n_cols - c));
+            if (!is_silent(loop, token, n, row, m)) back_rows(loop, token, n, row, m, first, n_cols);
         }
     }
 }
