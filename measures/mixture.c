@@ -154,6 +154,8 @@ static bool make_room(Mixture *mixture, Arena *arena, Error *error) {
     mixture->normed = arena_floats(arena, chunk, d);
     mixture->rows = arena_floats(arena, chunk, config->d_head);
     mixture->final = arena_floats(arena, 1, d);
+    mixture->last = arena_new(arena, graph->n_edges, sizeof *mixture->last);
+    mixture->last_ids = arena_new(arena, mixture->n, sizeof *mixture->last_ids);
     mixture->compute.n_packed = packed_floats(chunk, d);
     mixture->compute.packed = arena_floats(arena, mixture->compute.n_packed, 1);
     return arena_ok(arena, error, "%zu readers of %zu tokens", n_heads, mixture->n);
@@ -178,32 +180,72 @@ void mixture_free(Mixture *mixture) {
     mixture->session = NULL;
 }
 
-static bool run(Mixture *mixture, const int32_t *ids, const bool *in, const Contributions *kept,
-                double *value, Error *error) {
-    mixture->in = in;
-    mixture->kept = kept;
-    mixture->n_runs++;
-    session_rewind(mixture->session, 0);
-    if (!session_feed(mixture->session, ids, mixture->n, NULL, 0, error)) return false;
+static bool read_value(Mixture *mixture, double *value, Error *error) {
     readout_values(&mixture->readout, mixture->session, mixture->final, 1, value);
     return isfinite(*value) ||
            error_set(error, "%s: the logits are not finite; the weights hold NaN or infinity",
                      checkpoint_path(model_checkpoint(mixture->subject->model)));
 }
 
+/* A way through the layers from the first on, or from one of which all below is as it was. */
+static bool run_from(Mixture *mixture, const int32_t *ids, size_t layer, Error *error) {
+    session_rewind(mixture->session, 0);
+    if (layer == 0) return session_feed(mixture->session, ids, mixture->n, NULL, 0, error);
+    /* Nobody reads the stream that is handed over: every reader has a mixture of its own. */
+    return session_resume(mixture->session, layer, contribution(&mixture->inside, 0, 0), mixture->n, NULL, 0,
+                          error);
+}
+
 bool mixture_outside(Mixture *mixture, const int32_t *ids, double *value, Error *error) {
-    return run(mixture, ids, NULL, &mixture->outside, value, error);
+    mixture->in = NULL;
+    mixture->kept = &mixture->outside;
+    mixture->has_last = false;
+    return run_from(mixture, ids, 0, error) && read_value(mixture, value, error);
+}
+
+/* The layer of the first reader that has other edges than in the run before; n_layer: the final norm. */
+static size_t first_changed(const Mixture *mixture, const int32_t *ids, const bool *in) {
+    size_t edge = 0, n_edges = mixture->graph->n_edges;
+    if (!mixture->has_last || memcmp(ids, mixture->last_ids, mixture->n * sizeof *ids) != 0) return 0;
+    while (edge < n_edges && in[edge] == mixture->last[edge]) edge++;
+    if (edge == n_edges) return mixture->graph->n_layer;
+    Part reader = reader_part(mixture->graph, edge_ends(mixture->graph, edge).reader);
+    return reader.kind == PART_FINAL ? mixture->graph->n_layer : reader.layer;
+}
+
+/* What the final norm reads at the last position. */
+static void mix_final(const Mixture *mixture) {
+    Activation last = {PROBE_RESID_POST, 0, 0, mixture->n - 1, 1, config_of(mixture)->d_model, 0,
+                       mixture->final};
+    put_stream(mixture, PART_FINAL, &last);
+}
+
+bool mixture_run(Mixture *mixture, const int32_t *ids, const bool *in, double *value, Error *error) {
+    size_t layer = in ? first_changed(mixture, ids, in) : 0;
+    mixture->in = in;
+    mixture->kept = &mixture->inside;
+    mixture->has_last = false;
+    if (layer == mixture->graph->n_layer)
+        mix_final(mixture);
+    else if (!run_from(mixture, ids, layer, error))
+        return false;
+    mixture->has_last = in;
+    if (in) memcpy(mixture->last, in, mixture->graph->n_edges * sizeof *in);
+    memcpy(mixture->last_ids, ids, mixture->n * sizeof *ids);
+    return read_value(mixture, value, error);
 }
 
 static size_t row_floats(const Mixture *mixture) { return config_of(mixture)->d_model; }
 
 void mixture_outside_zero(Mixture *mixture) {
+    mixture->has_last = false;
     memset(mixture->outside.rows, 0,
            mixture->graph->n_senders * mixture->n * row_floats(mixture) * sizeof(float));
 }
 
 void mixture_outside_mean(Mixture *mixture) {
     size_t d = row_floats(mixture), n = mixture->n;
+    mixture->has_last = false;
     for (size_t sender = 0; sender < mixture->graph->n_senders; sender++) {
         float *rows = contribution(&mixture->outside, sender, 0);
         for (size_t i = 0; i < d; i++) {
@@ -212,8 +254,4 @@ void mixture_outside_mean(Mixture *mixture) {
             for (size_t t = 0; t < n; t++) rows[t * d + i] = (float)(sum / (double)n);
         }
     }
-}
-
-bool mixture_run(Mixture *mixture, const int32_t *ids, const bool *in, double *value, Error *error) {
-    return run(mixture, ids, in, &mixture->inside, value, error);
 }

@@ -120,6 +120,31 @@ static void check_mixtures(Texts *t) {
     mixture_free(&mixture);
 }
 
+/* A run that begins where it differs from the one before gives the bits of a whole one. */
+static void check_resumed(Texts *t) {
+    Error error = {{0}};
+    Mixture mixture = {.subject = &t->subject, .graph = &t->graph, .n = t->n, .metric = t->metric};
+    bool *in = arena_new(&t->arena, t->graph.n_edges, 1);
+    double value, resumed, whole;
+    bool ok =
+        mixture_begin(&mixture, &t->arena, &error) && mixture_outside(&mixture, t->ids[1], &value, &error);
+    memset(in, true, t->graph.n_edges);
+    ok = ok && mixture_run(&mixture, t->ids[0], in, &value, &error);
+    for (size_t edge = t->graph.n_edges - 1, step = 1; ok && edge > step; edge -= step, step += 3) {
+        in[edge] = !in[edge];
+        in[edge / 2] = step % 2;
+        ok = mixture_run(&mixture, t->ids[0], in, &resumed, &error);
+        mixture.has_last = false;
+        ok = ok && mixture_run(&mixture, t->ids[0], in, &whole, &error);
+        CHECK(ok && resumed == whole, "%s: edge %zu: %.17g resumed, %.17g %s", t->name, edge, resumed, whole,
+              error.message);
+    }
+    CHECK(ok, "%s: %s", t->name, error.message);
+    mixture_free(&mixture);
+}
+
+static void test_resumed_runs_have_the_same_bits(void) { for_each_model(check_resumed); }
+
 static void test_all_edges_and_none(void) { for_each_model(check_mixtures); }
 
 static PathEnd end_of(Part part) {
@@ -195,6 +220,7 @@ static double moved(const Texts *t, Mixture *mixture, const EdgeScores *scores, 
     double value = NAN;
     for (size_t i = 0; i < count; i++) to[i] = (float)((double)own[i] + step * (double)delta[i]);
     in[edge] = false;
+    mixture->has_last = false;
     CHECK(mixture_run(mixture, t->ids[1], in, &value, &error), "%s: %s", t->name, error.message);
     in[edge] = true;
     return value;
@@ -283,6 +309,7 @@ static void test_names(void) {
 int main(void) {
     RUN(test_names);
     RUN(test_all_edges_and_none);
+    RUN(test_resumed_runs_have_the_same_bits);
     RUN(test_all_but_one_is_path_patching);
     RUN(test_scores_are_slopes);
     RUN(test_integrated_gradients_are_complete);
