@@ -227,12 +227,12 @@ static double moved(const Texts *t, Mixture *mixture, const EdgeScores *scores, 
 }
 
 static void check_slopes(Texts *t) {
+    if (t->rounds || t->config->n_expert) return;
     Error error = {{0}};
     Arena arena = {0};
     EdgeScores scores = {.subject = &t->subject, .graph = &t->graph, .n = t->n, .metric = t->metric};
     Mixture mixture = {.subject = &t->subject, .graph = &t->graph, .n = t->n, .metric = t->metric};
     bool *in = arena_new(&arena, t->graph.n_edges, 1);
-    if (t->rounds || t->config->n_expert) return;
     bool ok = edgescores_run(&scores, t->ids[1], t->ids[0], &arena, &error) &&
               mixture_begin(&mixture, &arena, &error);
     CHECK(ok, "%s: %s", t->name, error.message);
