@@ -3,12 +3,14 @@
  * edges in are the run itself and none the other, all but one are path patching of that one, and an edge's score is the
  * slope of the metric along it. Whether whole views are right is test_study.c's.
  */
+#include "base/json.h"
 #include "measures/edgescores.h"
 #include "measures/mixture.h"
 #include "measures/nodescores.h"
 #include "measures/paths.h"
 #include "open.h"
 #include "test.h"
+#include "views/edge_drawing.h"
 
 #include <glob.h>
 
@@ -306,8 +308,93 @@ static void test_names(void) {
     model_close(states);
 }
 
+static char *written(void (*write)(FILE *, const EdgeDrawing *), const EdgeDrawing *drawing, size_t *n) {
+    FILE *file = tmpfile();
+    write(file, drawing);
+    *n = (size_t)ftell(file);
+    rewind(file);
+    char *text = calloc(*n + 1, 1);
+    CHECK(fread(text, 1, *n, file) == *n, "cannot be read again");
+    fclose(file);
+    return text;
+}
+
+static size_t times_in(const char *text, const char *word) {
+    size_t n = 0;
+    while ((text = strstr(text, word))) text += strlen(word), n++;
+    return n;
+}
+
+static bool same_text(String a, String b) { return a.n == b.n && memcmp(a.data, b.data, a.n) == 0; }
+
+static size_t nodes_called(const Json *nodes, const Json *id) {
+    size_t n = 0;
+    for (size_t i = 0; i < nodes->n; i++)
+        n += same_text(json_string(json_get(json_item(nodes, i), "node_id")), json_string(id));
+    return n;
+}
+
+/* Every link joins two nodes, whose names are their own; and no score is lost, nor counted twice. */
+static void check_graph(const EdgeDrawing *drawing, const char *text, size_t n) {
+    Error error = {{0}};
+    Json *graph = json_parse(text, n, &error);
+    const Json *nodes = json_get(graph, "nodes"), *links = json_get(graph, "links");
+    CHECK(nodes && links, "%s", error.message);
+    double weights = 0, scores = 0;
+    for (size_t i = 0; nodes && i < nodes->n; i++)
+        CHECK(nodes_called(nodes, json_get(json_item(nodes, i), "node_id")) == 1, "node %zu", i);
+    for (size_t i = 0; links && i < links->n; i++) {
+        const Json *link = json_item(links, i);
+        CHECK(nodes_called(nodes, json_get(link, "source")) == 1, "link %zu has no source", i);
+        CHECK(nodes_called(nodes, json_get(link, "target")) == 1, "link %zu has no target", i);
+        weights += json_get(link, "weight")->number;
+    }
+    for (size_t i = 0; i < drawing->n_edges; i++) scores += drawing->edges[i].score;
+    CHECK_NEAR(weights, scores, 1e-6 * fabs(scores));
+    json_free(graph);
+}
+
+/* All edges of a model, with a score each. */
+static void check_drawing(const char *path) {
+    Error error = {{0}};
+    Arena arena = {0};
+    EdgeGraph graph;
+    Model *model = model_open(path, &error);
+    Tokenizer *tokenizer = tokenizer_new(model_checkpoint(model), &error);
+    CHECK(edgegraph_begin(&graph, model, &arena, &error), "%s", error.message);
+    const int32_t tokens[] = {34, 0, 200, 4};
+    DrawnEdge *edges = arena_new(&arena, graph.n_edges, sizeof *edges);
+    double *of_tokens = arena_new(&arena, graph.n_edges * 4, sizeof *of_tokens);
+    for (size_t i = 0; i < graph.n_edges; i++) {
+        edges[i] = (DrawnEdge){edge_ends(&graph, i), i % 3 ? 0.5 + (double)i : -(double)i, NULL};
+        if (edges[i].ends.sender == 0) edges[i].tokens = of_tokens + 4 * i;
+        for (size_t j = 0; j < 4; j++) of_tokens[4 * i + j] = edges[i].score * (j < 2 ? 0.375 : 0.125);
+    }
+    Report report = {.tokenizer = tokenizer};
+    EdgeDrawing drawing = {&graph, edges, graph.n_edges, &report, tokens, 4, 34, 0.25, "a \"model\".gguf"};
+    size_t n;
+    char *text = written(drawing_graph, &drawing, &n);
+    check_graph(&drawing, text, n);
+    free(text);
+    text = written(drawing_dot, &drawing, &n);
+    CHECK(times_in(text, "penwidth=") == graph.n_edges, "%s: edges for Graphviz", path);
+    free(text);
+    text = written(drawing_svg, &drawing, &n);
+    CHECK(times_in(text, "<path ") == graph.n_edges && times_in(text, "nan") == 0, "%s: edges drawn", path);
+    free(text);
+    arena_free(&arena);
+    tokenizer_free(tokenizer);
+    model_close(model);
+}
+
+static void test_drawings(void) {
+    check_drawing(MODELS "gpt2-f32.gguf");
+    check_drawing(MODELS "llama-f32.gguf");
+}
+
 int main(void) {
     RUN(test_names);
+    RUN(test_drawings);
     RUN(test_all_edges_and_none);
     RUN(test_resumed_runs_have_the_same_bits);
     RUN(test_all_but_one_is_path_patching);
