@@ -160,6 +160,8 @@ static void test_errors(void) {
          "the chat template, line 1: macro 'm' has no argument 'b'"},
         {"{% break %}", "the chat template, line 1: a break or continue is in no loop"},
         {"{% set a, b = [1] %}", "the chat template, line 1: 1 values do not go into 2 names"},
+        {"{{ l|5 }}", "the chat template, line 1: a name is missing"},
+        {"{% macro 5() %}{% endmacro %}", "the chat template, line 1: a name is missing"},
         {"{{ x < y }}", "the chat template, line 1: 'x' is undefined"},
         {"{{ 1 < y }}", "the chat template, line 1: 'y' is undefined"},
         {"{{ 9 ** 99 }}", "the chat template, line 1: an integer is too large"},
