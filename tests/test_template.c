@@ -304,6 +304,17 @@ static void test_order_of_lists(void) {
     free(got);
 }
 
+/* Integers have 64 bits here, where Python's have no end: what is beyond is as good as no number. */
+static void test_large_numbers(void) {
+    static const char source[] = "{{ '1e19'|int(7) }} {{ 1e19|int(5) }} {{ -1e19|int(6) }} {{ 1e18|int(4) }}";
+    static const char want[] = "7 5 6 1000000000000000000";
+    Error error = {{0}};
+    size_t n = 0;
+    char *got = render((String){source, sizeof source - 1}, context, &n, &error);
+    CHECK(got && strcmp(got, want) == 0, "%s", got ? got : error.message);
+    free(got);
+}
+
 /* n times a text, then others, as one source. */
 static void check_nested(const char *each, size_t n, const char *end, const char *words) {
     TextBuffer source = {0};
@@ -385,6 +396,7 @@ int main(void) {
     RUN(test_bounds);
     RUN(test_bombs);
     RUN(test_order_of_lists);
+    RUN(test_large_numbers);
     RUN(test_nesting);
     RUN(test_again);
     json_free(context);
