@@ -155,6 +155,7 @@ static void test_errors(void) {
         {"{{ 1 is nope }}", "the chat template, line 1: no test is named 'nope'"},
         {"{{ 'x'.replace('a') }}", "the chat template, line 1: replace lacks 'new'"},
         {"{{ [1]|join(e=2) }}", "the chat template, line 1: join has no argument 'e'"},
+        {"{{ [1]|join(d=',', e=2) }}", "the chat template, line 1: join has no argument 'e'"},
         {"{{ 'x'.upper(1) }}", "the chat template, line 1: upper takes 0 arguments, not 1"},
         {"{% macro m(a) %}{% endmacro %}{{ m(b=1) }}",
          "the chat template, line 1: macro 'm' has no argument 'b'"},
