@@ -345,8 +345,8 @@ static void write_pair_seeds(void) {
     };
     static const char *const files[] = {
         "{\"clean\": \"ab\", \"corrupted\": \"ba\", \"answer\": \"a\", \"wrong\": \"b\"}\n",
-        "{\"clean\": \"ab\", \"corrupted\": \"bb\", \"answer\": \"ab\", \"wrong\": \"b\", \"split\": [1]}\n\n"
-        "{\"clean\": \"aab\", \"corrupted\": \"bab\", \"answer\": \"\\u0061\", \"wrong\": \"bb\"}",
+        ("{\"clean\": \"ab\", \"corrupted\": \"bb\", \"answer\": \"ab\", \"wrong\": \"b\", \"split\": [1]}\n\n"
+         "{\"clean\": \"aab\", \"corrupted\": \"bab\", \"answer\": \"\\u0061\", \"wrong\": \"bb\"}"),
         "{\"clean\": \"ab\", \"corrupted\": \"a\", \"answer\": \"a\", \"wrong\": null}\r\n[{}]\n",
     };
     for (size_t i = 0; i < 2 * COUNT(lines); i++) {
