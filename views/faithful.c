@@ -45,7 +45,6 @@ typedef struct FaithfulView {
     bool *in;       /* [n_edges] */
     CircuitRow rows[N_SHARES];
     size_t n_rows;
-    EffectSums none, all;
     double cpr, cmd;
 
     SearchText texts[MOST_TEXTS]; /* of --find */
@@ -106,8 +105,6 @@ static bool run_circuits(FaithfulView *v, Mixture *mixture, const Pair *pair, Er
         effect_add(&v->rows[i].sums, value, all, none);
     }
     subject_go_on(&v->study->subject, "circuits", v->n_rows, v->n_rows, NULL);
-    effect_add(&v->none, none, all, none);
-    effect_add(&v->all, all, all, none);
     pairloop_note(&v->running, all, none);
     return true;
 }
