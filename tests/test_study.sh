@@ -601,6 +601,8 @@ leave out --ablate | --svg L0H0 --top 3
 END
 for head in '' L0 L0H L0H0,L1H1 h0; do refuses 1 "'$head'" view "$gpt2" -p Hello -o "$tmp/x.html" --svg "$head"; done
 has test ! -e "$tmp/x.html"
+try view "$gpt2" -p "it's" --json # the command as a shell reads it, and as JSON has that
+has grep -qF -e "-p 'it'\\\\''s' --json\"" "$tmp/out"
 tells() { [ "$code" -eq 0 ] && [ ! -s "$tmp/err" ] && [ "$(wc -l <"$tmp/out")" -eq 1 ] && out_has "$1"; }
 try view "$gpt2" -f "$tmp/prompt" -n 3 --ablate L0H1 -o "$tmp/x.html"
 has tells 'x.html: 26 tokens, 4 heads, [0-9]* kB$'
