@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_STREAMS_MIB = 512 };
+enum { MAX_STREAMS_MIB = 1280 };
 
 static const Config *config_of(const Gradients *gradients) { return model_config(gradients->subject->model); }
 
@@ -57,6 +57,7 @@ bool gradients_begin(Gradients *gradients, Arena *arena, Error *error) {
     gradients->between = arena_floats(arena, n, d);
     if (!arena_ok(arena, error, "the residual streams of %zu tokens", n)) return false;
     gradients->session = subject_session(gradients->subject, n, &gradients->own, error);
+    if (gradients->session) gradients->n_ctx = session_n_ctx(gradients->session);
     return gradients->session;
 }
 
@@ -126,7 +127,7 @@ bool gradients_back(Gradients *gradients, const GradientProbe *probe, Error *err
     Backward task = {.model = gradients->subject->model,
                      .compute = gradients->subject->compute,
                      .n = gradients->n,
-                     .n_ctx = session_n_ctx(gradients->session),
+                     .n_ctx = gradients->n_ctx,
                      .streams = gradients->streams,
                      .first_logits = first_counted(gradients),
                      .logits_gradient = logits_gradient,

@@ -1,6 +1,7 @@
 /*
  * A text's way through the model, with its residual streams kept, and the way back: the gradient of a metric with respect
- * to every site. Memory: (n_layer + 1)·n·d_model floats for the streams, at most 512 MiB, and what backward_run takes.
+ * to every site. Memory: (n_layer + 1)·n·d_model floats for the streams, at most 1,280 MiB, and what backward_run
+ * takes.
  *
  * Integrated gradients (Sundararajan et al. 2017, arXiv:1703.01365) are the mean of the gradients along the straight line
  * from one run's embeddings to another's: for circuits, EAP-IG's "inputs" (Hanna et al. 2024, arXiv:2403.17806). The mean is
@@ -20,7 +21,8 @@ typedef struct Gradients {
     const int32_t
         *text; /* [n] if given, the number is the nll of this text in the metric's place, mean over tokens */
 
-    Session *session;
+    Session *session; /* who goes there no more may free it: the way back does without its cache */
+    size_t n_ctx;     /* of it */
     Probe own;
     const Probe *also; /* looks on too, or NULL */
     float **

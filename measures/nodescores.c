@@ -25,6 +25,9 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     return site_of(user, site) != NULL;
 }
 
+/* Whether the sites' numbers, as the way back shows them, are what scores are made of, so that none need to be kept. */
+static bool is_alone(const NodeScores *scores) { return !scores->has_source && !scores->steps; }
+
 static float *row_of(const NodeScores *scores, const NodeSite *site, const Activation *seen, size_t row) {
     size_t block = site->width / site->n_heads;
     return site->delta + (seen->layer * scores->n + seen->position + row) * site->width + seen->head * block;
@@ -40,6 +43,12 @@ static void keep_seen(void *user, const Activation *seen) {
     }
 }
 
+/* The row of the difference by which a gradient counts. */
+static const float *delta_of(const NodeScores *scores, const NodeSite *site, const Activation *seen,
+                             size_t row) {
+    return is_alone(scores) ? seen->data + row * seen->stride : row_of(scores, site, seen, row);
+}
+
 static double dot(const float *x, const float *y, size_t n) {
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += (double)x[i] * (double)y[i];
@@ -50,7 +59,7 @@ static void add_neurons(const NodeScores *scores, const NodeSite *site, const Ac
                         const float *gradient) {
     double *to = site->scores + seen->layer * site->width;
     for (size_t row = 0; row < seen->n_rows; row++) {
-        const float *delta = row_of(scores, site, seen, row), *g = gradient + row * seen->stride;
+        const float *delta = delta_of(scores, site, seen, row), *g = gradient + row * seen->stride;
         for (size_t i = 0; i < seen->n_cols; i++) to[i] += scores->weight * (double)delta[i] * (double)g[i];
     }
 }
@@ -65,7 +74,7 @@ static void add_gradient(void *user, const Activation *seen, float *gradient) {
     double *to = site->scores + (seen->layer * site->n_heads + seen->head) * scores->n + seen->position;
     for (size_t row = 0; row < seen->n_rows; row++)
         to[row] += scores->weight *
-                   dot(row_of(scores, site, seen, row), gradient + row * seen->stride, seen->n_cols);
+                   dot(delta_of(scores, site, seen, row), gradient + row * seen->stride, seen->n_cols);
 }
 
 static size_t widest_hidden(const NodeScores *scores) {
@@ -101,10 +110,10 @@ static bool check_size(const NodeScores *scores, Error *error) {
 static bool make_room(NodeScores *scores, Arena *arena, Error *error) {
     size_t n_layer = config_of(scores)->n_layer, n = scores->n;
     for (size_t kind = 0; kind < N_NODE_KINDS; kind++) shape_site(scores, kind);
-    if (!check_size(scores, error)) return false;
+    if (!is_alone(scores) && !check_size(scores, error)) return false;
     for (size_t kind = 0; kind < N_NODE_KINDS; kind++) {
         NodeSite *site = &scores->sites[kind];
-        site->delta = arena_new(arena, n_layer * n, site->width * sizeof(float));
+        if (!is_alone(scores)) site->delta = arena_new(arena, n_layer * n, site->width * sizeof(float));
         site->scores = arena_new(arena, n_layer * (kind == NODE_NEURON ? site->width : site->n_heads * n),
                                  sizeof(double));
     }
@@ -115,8 +124,9 @@ static bool make_room(NodeScores *scores, Arena *arena, Error *error) {
 /* The source goes first, if there is one, so that the base's streams are there for the way back. */
 static bool run_text(NodeScores *scores, const int32_t *ids, int which, bool is_second, Error *error) {
     Gradients *gradients = &scores->gradients;
+    const Probe keeps = {scores, wants, keep_seen};
     scores->is_second = is_second;
-    if (!gradients_there(gradients, ids, NULL, &(Probe){scores, wants, keep_seen}, &scores->values[which],
+    if (!gradients_there(gradients, ids, NULL, is_alone(scores) ? NULL : &keeps, &scores->values[which],
                          error))
         return false;
     memcpy(scores->embed[which], gradients->streams[0],
@@ -131,10 +141,12 @@ bool nodescores_run(NodeScores *scores, const int32_t *base, const int32_t *sour
     *gradients = (Gradients){
         .subject = scores->subject, .n = scores->n, .metric = scores->metric, .text = scores->nll_of};
     scores->values[1] = NAN;
+    scores->has_source = source;
     scores->weight = scores->steps ? 1 / (double)scores->steps : 1;
     if (!gradients_begin(gradients, arena, error) || !make_room(scores, arena, error) ||
         (source && !run_text(scores, source, 1, false, error)) || !run_text(scores, base, 0, source, error))
         return false;
+    if (is_alone(scores)) gradients_free(gradients); /* what it holds is not needed on the way back */
     return scores->steps ? gradients_between(gradients, scores->embed[0], scores->embed[1], scores->steps,
                                              &probe, error)
                          : gradients_back(gradients, &probe, error);

@@ -5,7 +5,8 @@
  *   score = Σ (source − base) · ∂metric/∂site in the base
  *
  * With `steps` the gradient is the mean of those between the two runs' embeddings (gradients.h). Without a source the
- * other run is one of zeros: score = Σ site · gradient ("gradient × input"). Memory: the sites of one run, at most 1 GiB.
+ * other run is one of zeros: score = Σ site · gradient ("gradient × input"). Memory: the sites of one run, at most 1 GiB; without a source and steps
+ * only the streams (gradients.h).
  */
 #ifndef ATTN_NODESCORES_H
 #define ATTN_NODESCORES_H
@@ -34,7 +35,7 @@ typedef struct NodeSite {
     ProbeSite site;
     size_t n_heads; /* 1: of none */
     size_t width;   /* of a row: of all heads */
-    float *delta;   /* [n_layer][n][width] source − base */
+    float *delta;   /* [n_layer][n][width] source − base; NULL where the base alone counts */
     double *scores; /* [n_layer][n_heads][n]; of neurons [n_layer][width] */
 } NodeSite;
 
@@ -47,6 +48,7 @@ typedef struct NodeScores {
 
     Gradients gradients;
     NodeSite sites[N_NODE_KINDS];
+    bool has_source;
     bool is_second;   /* of the run under way: what it shows is subtracted */
     double weight;    /* of a gradient */
     double values[2]; /* the metric of the base and of the source; NaN where there is none */
