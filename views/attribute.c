@@ -65,20 +65,22 @@ static const AttributeView defaults = {.query = NOT_GIVEN,
 const View view_attribute = {
     .name = "attribute",
     .summary = "which parts of the model raise or lower an answer, or a score",
-    .usage = "MODEL -p TEXT [--answer T] [--wrong T] [options]",
+    .usage = "[MODEL] -p TEXT [--answer T] [--wrong T] [options]",
     .help = HELP(
-        "Direct logit attribution: the logit of an answer as a sum over the embedding, every head, every MLP and the\n"
-        "biases. Or a score of attention as a sum over what wrote into its query and its key.\n"
-        "\n"
-        "  --answer T      whose logit: a token's text, or #123 (the likeliest)\n"
-        "  --wrong T       less that of this one (less the mean over the vocabulary)\n"
+        "  --by direct|gradient|ig   direct (the default): the answer's logit as a sum over the embedding, every\n"
+        "                  head, every MLP and the biases; gradient: by how much a metric would move if a part's\n"
+        "                  numbers became those of the other text, to first order (attribution patching); ig: by\n"
+        "                  the mean of the gradients on the way between the texts' embeddings\n"
+        "  --score L4H1:11>4   instead: why query 11 of L4H1 looks at key 4, as a sum over what wrote into both\n"
+        "  --answer T, --wrong T   what follows the text (the likeliest), and what should not: a token's text, or\n"
+        "                  #123; the logit of the one less that of the other (less the mean over the vocabulary)\n"
+        "  --pairs FILE    many: {\"clean\", \"corrupted\", \"answer\", \"wrong\"} a line; means, of direct over clean texts\n"
+        "  --top K         parts, positions, neurons, cells or edges that are listed (10)\n"
+        "of direct:\n"
         "  --query Q       after this position (the last)\n"
         "  --head LIST     L4H1,L5H2: these also by the position that they took it from\n"
         "  --neurons L     the MLP of layer L also by neuron\n"
-        "  --pairs FILE    many texts, {\"clean\", \"corrupted\", \"answer\", \"wrong\"} a line: means of the clean ones\n"
-        "  --score L4H1:11>4   in place of all this: why query 11 of L4H1 looks at key 4\n"
-        "  --top K         parts, positions, neurons, cells or edges that are listed (10)\n"
-        "\n" GRADIENT_HELP "\n"
+        "of gradient and ig:\n" GRADIENT_HELP "\n"
         "examples:\n"
         "  ./study attribute model.bin -p \"The king Zorvan rode out. Then king Zor\" --answer van --wrong an\n"
         "  ./study attribute model.bin -p \"The king Zorvan rode out. Then king Zor\" --score \"L4H1:11>4\"\n"

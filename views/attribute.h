@@ -1,6 +1,7 @@
 /*
  * The view attribute between its files: attribute.c reads the options and says who answers; attribute_direct.c asks what
- * every part adds to a logit, attribute_score.c what made a score of attention.
+ * every part adds to a logit, attribute_gradients.c what gradients say of all parts, or of edges (attribute_edges.c), and
+ * attribute_score.c what made a score of attention.
  */
 #ifndef ATTN_ATTRIBUTE_H
 #define ATTN_ATTRIBUTE_H

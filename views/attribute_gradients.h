@@ -38,16 +38,14 @@ const char *gradient_option(const GradientOptions *gradient);
     }
 
 #define GRADIENT_HELP                                                                                              \
-    "With --by gradient: by how much the metric would move if a part's numbers became those of the other text,\n"  \
-    "to first order, all parts in one way back (attribution patching). --by ig: by the mean of the gradients on\n" \
-    "the way between the texts' embeddings. Without --corrupted: a part's numbers times their gradient.\n"         \
-    "\n" PAIR_HELP                                                                                                 \
+    "  --corrupted TEXT   the other text, of as many tokens as the clean one; without it a part's numbers times\n" \
+    "                  their gradient\n"                                                                           \
     "  --steps N       of ig (10)     --noising   the corrupted text's numbers into the clean run\n"               \
     "  --metric logit_diff|logit|logprob   of the answer (logit_diff with --wrong, else logprob)\n"                \
     "  --neurons K     neurons that are listed (10)\n"                                                             \
     "  --edges         in place of parts: from each head, MLP and embedding to each that reads it\n"               \
     "  --check N       the N strongest edges are patched truly, too\n"                                             \
-    "  --dot FILE, --svg FILE   the --top K strongest edges as a graph for Graphviz, or drawn\n"                   \
-    "  --graph FILE    likewise for the viewer of circuit-tracer\n"
+    "  --dot FILE, --svg FILE, --graph FILE   the --top K strongest edges as a graph for Graphviz, drawn, or\n"    \
+    "                  for the viewer of circuit-tracer\n"
 
 #endif

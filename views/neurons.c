@@ -447,6 +447,7 @@ const View view_neurons = {
         "  --corpus FILE         the places in a text of any size (- for stdin), read in windows of 256\n"
         "                        tokens (-c N: of N)\n"
         "\n"
+        "examples:\n"
         "  ./study neurons model.bin -p \"The Eiffel Tower is in\" --neuron L3N120\n"
         "  ./study neurons model.bin --neuron L3N120 --corpus book.txt\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT | TEXT_IS_OPTIONAL,

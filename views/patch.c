@@ -328,10 +328,9 @@ const View view_patch = {
         "One activation of the clean run is put into the corrupted run. The effect is the share of the way from\n"
         "the corrupted run's metric to the clean one's: 0 as if nothing had been done, 1 all of it.\n"
         "\n" PAIR_HELP
-        "  --what resid|attn_out|mlp_out   by layer and position (resid: what enters the layer)\n"
-        "  --what z|q|k|v|pattern   by head, at all positions (k, v: by kv head)\n"
-        "  --what head-pos  z by head and position     --layer N   of one layer\n"
-        "  --what neurons   the MLP's hidden numbers in layer N, each at all positions\n"
+        "  --what resid|attn_out|mlp_out|head-pos   by layer and position (resid: what enters it; head-pos: z by head)\n"
+        "  --what z|q|k|v|pattern|neurons   by head (k, v: kv head), or hidden number of the MLP; all positions\n"
+        "  --layer N       of one layer (needed for neurons)\n"
         "  --path LIST     edges: L3H4:L5H2.q, L3H4:L5MLP, L5H1:final; the reader alone sees the change\n"
         "  --noising       a corrupted activation into the clean run\n"
         "  --metric logit_diff|logit|logprob   of the answer (logit_diff with --wrong, else logprob)\n"
