@@ -248,6 +248,9 @@ for shell in bash zsh fish; do
         offers $shell 'attn-study next --to' --token --tokenizer --top --top-k --top-p
         offers $shell 'attn-study heads --to' --tokenizer
         offers $shell 'attn-study next --kv f1' f16
+        offers $shell 'attn-study attribute --by g' gradient
+        offers $shell 'attn-study patch --what h' head-pos
+        offers $shell 'attn-study faithful --ou' --outside
         offers $shell 'attn-quantize a.gguf b.gguf Q4' Q4_0 Q4_1 Q4_K_M Q4_K_S
         offers $shell 'attn-quantize --output-tensor-type B' BF16
         offers $shell 'attn-quantize --le' --leave-output-tensor

@@ -11,7 +11,7 @@ _attn() {
     elif [[ $program == *quantize ]] && { ((COMP_CWORD == 3)) || [[ $before == --*-type ]]; }; then # a type
         words=$(grep -owE 'I?Q[0-9]_[A-Z0-9_]+|MXFP4[A-Z_]*|B?F(16|32)' <<<"$help")
     elif [[ $before =~ ^--?[a-z-]+$ ]]; then # a choice, as of --kv f16|f32
-        words=$(sed -nE "s/.* $before ([a-z0-9_]+(\|[a-z0-9_]+)+).*/\1/p" <<<"$help" | tr '|' '\n')
+        words=$(sed -nE "s/.* $before ([a-z0-9_-]+(\|[a-z0-9_-]+)+).*/\1/p" <<<"$help" | tr '|' '\n')
     fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))
 }

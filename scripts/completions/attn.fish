@@ -17,7 +17,7 @@ function __attn_words
         end
         string match -ra '\b(?:I?Q[0-9]_[A-Z0-9_]+|MXFP4[A-Z_]*|B?F(?:16|32))\b' -- $help
     else if string match -qr '^--?[a-z-]+$' -- $before[-1] # a choice, as of --kv f16|f32
-        string replace -rf ".* $before[-1] ([a-z0-9_]+(\|[a-z0-9_]+)+).*" '$1' -- $help | string split '|'
+        string replace -rf ".* $before[-1] ([a-z0-9_-]+(\|[a-z0-9_-]+)+).*" '$1' -- $help | string split '|'
     end
 end
 complete -c attn-run -a '(__attn_words)'

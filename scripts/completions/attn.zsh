@@ -12,6 +12,6 @@ elif [[ $program == *study && -z $view ]]; then
 elif [[ $program == *quantize ]] && { ((CURRENT == 4)) || [[ $before == --*-type ]] }; then # a type
     found=($(grep -owE 'I?Q[0-9]_[A-Z0-9_]+|MXFP4[A-Z_]*|B?F(16|32)' <<<"$help"))
 elif [[ $before =~ '^--?[a-z-]+$' ]]; then # a choice, as of --kv f16|f32
-    found=($(sed -nE "s/.* $before ([a-z0-9_]+(\|[a-z0-9_]+)+).*/\1/p" <<<"$help" | tr '|' '\n'))
+    found=($(sed -nE "s/.* $before ([a-z0-9_-]+(\|[a-z0-9_-]+)+).*/\1/p" <<<"$help" | tr '|' '\n'))
 fi
 if (($#found)); then compadd -- $found; else _files; fi
