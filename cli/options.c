@@ -107,7 +107,8 @@ static bool set(const Option *option, void *values, const char *text, Error *err
 static bool read_numbered(const char **at, char letter, unsigned long long *number) {
     if (**at != letter || (*at)[1] < '0' || (*at)[1] > '9') return false;
     char *end;
-    *number = strtoull(*at + 1, &end, 10); /* what is too large becomes the largest: refused all the same */
+    unsigned long long value = strtoull(*at + 1, &end, 10);
+    *number = value < SIZE_MAX ? value : SIZE_MAX - 1; /* SIZE_MAX is none that is given */
     *at = end;
     return true;
 }

@@ -107,7 +107,7 @@ bool parse_colour(const char *value, Colour *colour, Error *error);
 
 /*
  * Moves *at behind "L3H7", or (*one is false, *head untouched) behind "L3". False where there is neither. Numbers
- * that are too large become the largest.
+ * that are too large become SIZE_MAX − 1, which no model has, and which is no number that was not given.
  */
 bool parse_head(const char **at, unsigned long long *layer, unsigned long long *head, bool *one);
 

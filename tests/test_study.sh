@@ -326,6 +326,16 @@ refuses 1 "--composition takes q, k or v, not 'qk'" circuit "$gpt2" --compositio
 for head in '' L0 L0H L0H1, h0; do refuses 1 "'$head' is no head" circuit "$gpt2" --head "$head"; done
 refuses 1 'layer 2 does not exist' circuit "$gpt2" --head L2H0
 refuses 1 'head 2 does not exist' circuit "$gpt2" --head L0H2
+for n in 18446744073709551615 99999999999999999999; do # NOT_GIVEN is no number that anyone gives
+    refuses 1 'layer [0-9]* does not exist' circuit "$gpt2" --head L${n}H0
+    refuses 1 'head [0-9]* does not exist' circuit "$gpt2" --head L0H$n
+    refuses 1 'layer [0-9]* does not exist' attribute "$gpt2" -p ab --head L${n}H0
+    refuses 1 'head [0-9]* does not exist' attribute "$gpt2" -p ab --head L0H$n
+    refuses 1 'layer [0-9]* does not exist' attribute "$gpt2" -p ab --score "L${n}H0:1>0"
+    refuses 1 'head [0-9]* does not exist' attribute "$gpt2" -p ab --score "L0H$n:1>0"
+    refuses 1 'layer [0-9]* does not exist' steer "$gpt2" -p ab --neuron L${n}N0
+    refuses 1 'neuron [0-9]* does not exist' steer "$gpt2" -p ab --neuron L0N$n
+done
 refuses 1 'layer 0 has no attention heads' circuit "$data/qwen35.gguf" -z tests/data/study/letters.gguf --head L0H0
 refuses 1 "'xyz' is 3 tokens" circuit "$gpt2" --head L0H0 --token xyz
 # What adds to a logit, and to a score.

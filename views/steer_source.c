@@ -69,7 +69,7 @@ static bool parse_neuron(const Study *study, const char *text, size_t *layer, si
     ok = ok && end[0] == 'N' && end[1] >= '0' && end[1] <= '9';
     *neuron = ok ? strtoul(end + 1, &end, 10) : 0;
     if (!ok || *end) return error_set(error, "--neuron: '%s' is no neuron such as L3N120", text);
-    return study_check_place(study, *layer, NOT_GIVEN, NOT_GIVEN, 0, error);
+    return study_check_place(study, at_most(*layer, NOT_GIVEN - 1), NOT_GIVEN, NOT_GIVEN, 0, error);
 }
 
 static bool add_text(const Study *study, SiteMeans *means, const char *text, size_t n, Error *error) {
