@@ -32,14 +32,15 @@ static bool is_same_file(const struct stat *a, const struct stat *b) {
 static bool spares(const Inputs *inputs, const char *path, const struct stat *old, Error *error) {
     const Checkpoint *const checkpoints[] = {inputs->model, inputs->vocabulary};
     static const char *const whose[] = {"the model", "the vocabulary"};
-    const char *const texts[] = {inputs->text, inputs->template, inputs->steering};
-    static const char *const which[] = {"text", "chat template", "vector"};
+    const char *const texts[] = {inputs->text, inputs->template, inputs->steering, inputs->more_texts[0],
+                                 inputs->more_texts[1]};
+    static const char *const which[] = {"text", "chat template", "vector", "text", "text"};
     struct stat text;
     for (size_t i = 0; i < 2; i++)
         if (checkpoints[i] && checkpoint_reads(checkpoints[i], path))
             return error_set(error, "%s: this %s a file of %s; choose another name", path,
                              old ? "is" : "would become", whose[i]);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (old && texts[i] && stat(texts[i], &text) == 0 && is_same_file(old, &text))
             return error_set(error, "%s: this is the %s that is read; choose another name", path, which[i]);
     return true;

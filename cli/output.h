@@ -41,6 +41,7 @@ typedef struct OutputFile {
 typedef struct Inputs {
     const Checkpoint *model, *vocabulary;
     const char *text, *template, *steering; /* files */
+    const char *more_texts[2];              /* likewise */
 } Inputs;
 
 /* output_finish closes the file and gives it its name. After a failure, and at the end, output_abandon. */

@@ -90,6 +90,11 @@ refuses 1 'must be as many' attribute "$gpt2" -p ab --corrupted abc --answer a -
 refuses 1 'the same 2 tokens' attribute "$gpt2" -p ab --corrupted ab --answer a --by gradient --edges
 refuses 1 'draws the tokens of one pair' attribute "$gpt2" --pairs $pairs --by gradient --edges --graph "$tmp/x"
 refuses 1 'stdin does not give' attribute "$gpt2" --pairs - --by gradient --edges --check 2
+cp $pairs "$tmp/own-pairs"
+for option in --dot --svg; do
+    refuses 1 'this is the text that is read' attribute "$gpt2" --pairs "$tmp/own-pairs" --by gradient --edges $option "$tmp/own-pairs"
+done
+has cmp -s $pairs "$tmp/own-pairs"
 refuses 1 'keep a state' attribute "$data/qwen35.gguf" $letters --corrupted abcdefgg --answer '#5' --by gradient --edges
 refuses 1 'keep a state' attribute "$data/lfm2.gguf" $letters --corrupted abcdefgg --answer '#5' --by gradient --edges
 refuses 1 '500 tokens.*context of 192' attribute "$gpt2" -f "$tmp/long" --by gradient

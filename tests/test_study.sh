@@ -563,6 +563,11 @@ refuses 1 'layer 0 has none before it' steer "$gpt2" -p Hello --token a --layers
 refuses 1 'no direction behind layer 0' steer "$gpt2" -p Hello --token a --layers 1 -o "$tmp/x.gguf"
 refuses 1 'this is a file of the model' steer "$tmp/own.gguf" -p Hello --token a --site resid_post -o "$tmp/own.gguf"
 refuses 1 'this is the vector that is read' steer "$gpt2" -p Hello --direction "$tmp/v.gguf" -o "$tmp/v.gguf"
+echo good >"$tmp/plus"
+echo bad >"$tmp/minus"
+for to in plus minus; do
+    refuses 1 'this is the text that is read' steer "$gpt2" -p Hello --site resid_post --plus-file "$tmp/plus" --minus-file "$tmp/minus" -o "$tmp/$to"
+done
 refuses 1 'none/x.npy: cannot write' steer "$gpt2" -p Hello --token a --layers 1 -o "$tmp/none/x.npy"
 refuses 1 'full: .*No space' steer "$gpt2" -p Hello --token a --site resid_post --layers 1 -o "$tmp/full"
 has test ! -e "$tmp/x.gguf"

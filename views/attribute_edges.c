@@ -187,6 +187,7 @@ static bool write_file(const EdgesView *v, const char *path, void (*write)(FILE 
     OutputFile output = {0};
     Inputs inputs = study_inputs(v->view->study);
     if (!path) return true;
+    if (v->view->pair.file) inputs.text = v->view->pair.file;
     bool ok = output_open(&output, path, &inputs, error);
     if (ok) write(output.file, drawing);
     ok = ok && output_finish(&output, error);

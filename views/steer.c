@@ -66,6 +66,7 @@ static bool find_rows(Study *study, SteerView *view, Error *error) {
 static bool write_file(const Study *study, const SteerView *view, Error *error) {
     Inputs inputs = study_inputs(study);
     inputs.steering = view->file;
+    inputs.more_texts[0] = view->plus_file, inputs.more_texts[1] = view->minus_file;
     return directions_write(view->output, &inputs, view->rows, view->strength, study->model, error);
 }
 
