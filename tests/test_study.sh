@@ -441,6 +441,8 @@ refuses 2 '--corrupted' patch "$gpt2" -p b --answer a
 refuses 2 '--answer' patch "$gpt2" -p b --corrupted a
 refuses 2 '--answer is empty' patch "$gpt2" -p b --corrupted a --answer ''
 refuses 2 'leave out --layer' patch "$gpt2" -p b --corrupted a --answer c --path L0H0:final --layer 1
+try patch "$gpt2" -p a --corrupted b --answer c --what pattern # of one token: nothing is left to do
+has quiet
 refuses 2 'leave out -p' patch "$gpt2" -p b --pairs "$tmp/pairs"
 refuses 2 'leave out --answer' patch "$gpt2" --answer b --pairs "$tmp/pairs"
 refuses 1 'none: cannot open' patch "$gpt2" --pairs "$tmp/none"

@@ -201,7 +201,7 @@ static bool take_cells(PatchView *v, const Pair *pair, const Patching *patching,
 /* How long the rest takes, by what a part of it took. */
 static void announce(const Patching *patching, double ms, double runs_done) {
     double left = patching_runs_left(patching) * ms / runs_done;
-    if (left < TOLD_MS) return;
+    if (!(left >= TOLD_MS)) return; /* or there was nothing to do */
     bool minutes = left > 120e3;
     fprintf(stderr,
             "study: note: %zu cells will take some %.0f %s; Ctrl-C ends it, and prints what is done\n",
