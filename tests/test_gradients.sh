@@ -90,6 +90,8 @@ refuses 1 'must be as many' attribute "$gpt2" -p ab --corrupted abc --answer a -
 refuses 1 'the same 2 tokens' attribute "$gpt2" -p ab --corrupted ab --answer a --by gradient --edges
 refuses 1 'draws the tokens of one pair' attribute "$gpt2" --pairs $pairs --by gradient --edges --graph "$tmp/x"
 refuses 1 'stdin does not give' attribute "$gpt2" --pairs - --by gradient --edges --check 2
+try attribute "$gpt2" -p éa --corrupted éb --answer a --by gradient --edges --graph "$tmp/graph"
+has grep -q '"prompt": "éa"' "$tmp/graph" # a character of two tokens
 cp $pairs "$tmp/own-pairs"
 for option in --dot --svg; do
     refuses 1 'this is the text that is read' attribute "$gpt2" --pairs "$tmp/own-pairs" --by gradient --edges $option "$tmp/own-pairs"
