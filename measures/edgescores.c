@@ -120,9 +120,11 @@ bool edgescores_run(EdgeScores *scores, const int32_t *base, const int32_t *sour
         !run_text(scores, source, false, error) || !run_text(scores, base, true, error))
         return false;
     subtract_base(scores);
-    return scores->steps ? gradients_between(gradients, scores->embed[0], scores->embed[1], scores->steps,
-                                             &probe, error)
-                         : gradients_back(gradients, &probe, error);
+    bool ok = scores->steps ? gradients_between(gradients, scores->embed[0], scores->embed[1], scores->steps,
+                                                &probe, error)
+                            : gradients_back(gradients, &probe, error);
+    return ok && gradients_check(gradients, scores->scores, scores->graph->n_edges, error) &&
+           gradients_check(gradients, scores->tokens, scores->graph->n_readers * scores->n, error);
 }
 
 void edgescores_free(EdgeScores *scores) { gradients_free(&scores->gradients); }

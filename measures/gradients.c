@@ -154,3 +154,11 @@ bool gradients_between(Gradients *gradients, const float *from, const float *to,
     if (steps > 1) subject_go_on(gradients->subject, "steps", steps, steps, NULL);
     return true;
 }
+
+bool gradients_check(const Gradients *gradients, const double *scores, size_t n, Error *error) {
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(scores[i]))
+            return error_set(error, "%s: the gradients are not finite; its weights are too large for them",
+                             checkpoint_path(model_checkpoint(gradients->subject->model)));
+    return true;
+}

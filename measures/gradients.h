@@ -49,4 +49,7 @@ bool gradients_back(Gradients *gradients, const GradientProbe *probe, Error *err
 bool gradients_between(Gradients *gradients, const float *from, const float *to, size_t steps,
                        const GradientProbe *probe, Error *error);
 
+/* Whether n scores that were made of gradients are numbers: weights may be finite, and their sums not. */
+bool gradients_check(const Gradients *gradients, const double *scores, size_t n, Error *error);
+
 #endif

@@ -107,6 +107,11 @@ static bool check_size(const NodeScores *scores, Error *error) {
                      scores->n, mib, MAX_DELTA_MIB);
 }
 
+static size_t n_scores(const NodeScores *scores, size_t kind) {
+    const NodeSite *site = &scores->sites[kind];
+    return config_of(scores)->n_layer * (kind == NODE_NEURON ? site->width : site->n_heads * scores->n);
+}
+
 static bool make_room(NodeScores *scores, Arena *arena, Error *error) {
     size_t n_layer = config_of(scores)->n_layer, n = scores->n;
     for (size_t kind = 0; kind < N_NODE_KINDS; kind++) shape_site(scores, kind);
@@ -114,8 +119,7 @@ static bool make_room(NodeScores *scores, Arena *arena, Error *error) {
     for (size_t kind = 0; kind < N_NODE_KINDS; kind++) {
         NodeSite *site = &scores->sites[kind];
         if (!is_alone(scores)) site->delta = arena_new(arena, n_layer * n, site->width * sizeof(float));
-        site->scores = arena_new(arena, n_layer * (kind == NODE_NEURON ? site->width : site->n_heads * n),
-                                 sizeof(double));
+        site->scores = arena_new(arena, n_scores(scores, kind), sizeof(double));
     }
     for (int i = 0; i < 2; i++) scores->embed[i] = arena_floats(arena, n, config_of(scores)->d_model);
     return arena_ok(arena, error, "the sites of %zu tokens", n);
@@ -147,9 +151,12 @@ bool nodescores_run(NodeScores *scores, const int32_t *base, const int32_t *sour
         (source && !run_text(scores, source, 1, false, error)) || !run_text(scores, base, 0, source, error))
         return false;
     if (is_alone(scores)) gradients_free(gradients); /* what it holds is not needed on the way back */
-    return scores->steps ? gradients_between(gradients, scores->embed[0], scores->embed[1], scores->steps,
-                                             &probe, error)
-                         : gradients_back(gradients, &probe, error);
+    bool ok = scores->steps ? gradients_between(gradients, scores->embed[0], scores->embed[1], scores->steps,
+                                                &probe, error)
+                            : gradients_back(gradients, &probe, error);
+    for (size_t kind = 0; ok && kind < N_NODE_KINDS; kind++)
+        ok = gradients_check(gradients, scores->sites[kind].scores, n_scores(scores, kind), error);
+    return ok;
 }
 
 void nodescores_free(NodeScores *scores) { gradients_free(&scores->gradients); }

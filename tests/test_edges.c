@@ -392,6 +392,33 @@ static void test_drawings(void) {
     check_drawing(MODELS "llama-f32.gguf");
 }
 
+/* Rows of ±3·10^38, behind a norm that makes numbers of 10^-38: logits are finite, and what goes back is not. */
+static void test_gradients_that_are_not_finite(void) {
+    Texts t;
+    Error error = {{0}};
+    if (!texts_open(&t, FOLDER "gpt2-f32-untied.gguf")) return;
+    size_t d = t.config->d_model, n_vocab = t.config->n_vocab;
+    Weights *weights = (Weights *)model_weights(t.model);
+    float *rows = arena_floats(&t.arena, n_vocab, d), *small = arena_floats(&t.arena, 1, d);
+    for (size_t i = 0; i < n_vocab * d; i++) rows[i] = (i / d + i % d % 3) % 2 ? 3e38f : -3e38f;
+    for (size_t i = 0; i < d; i++) small[i] = 1e-38f;
+    weights->unembedding = (Linear){{rows, DTYPE_F32, n_vocab, d}, NULL};
+    weights->final_norm.gain = weights->final_norm.bias = small;
+    CHECK(edgegraph_begin(&t.graph, t.model, &t.arena, &error), "%s", error.message);
+    EdgeScores edges = {.subject = &t.subject, .graph = &t.graph, .n = t.n, .metric = t.metric};
+    NodeScores nodes = {.subject = &t.subject, .n = t.n, .metric = t.metric};
+    CHECK(!edgescores_run(&edges, t.ids[0], t.ids[1], &t.arena, &error) &&
+              strstr(error.message, "gradients are not finite"),
+          "%s", error.message);
+    error = (Error){{0}};
+    CHECK(!nodescores_run(&nodes, t.ids[0], t.ids[1], &t.arena, &error) &&
+              strstr(error.message, "gradients are not finite"),
+          "%s", error.message);
+    edgescores_free(&edges);
+    nodescores_free(&nodes);
+    texts_close(&t);
+}
+
 int main(void) {
     RUN(test_names);
     RUN(test_drawings);
@@ -400,5 +427,6 @@ int main(void) {
     RUN(test_all_but_one_is_path_patching);
     RUN(test_scores_are_slopes);
     RUN(test_integrated_gradients_are_complete);
+    RUN(test_gradients_that_are_not_finite);
     return test_end();
 }
