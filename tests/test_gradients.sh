@@ -90,6 +90,16 @@ refuses 1 'must be as many' attribute "$gpt2" -p ab --corrupted abc --answer a -
 refuses 1 'the same 2 tokens' attribute "$gpt2" -p ab --corrupted ab --answer a --by gradient --edges
 refuses 1 'draws the tokens of one pair' attribute "$gpt2" --pairs $pairs --by gradient --edges --graph "$tmp/x"
 refuses 1 'stdin does not give' attribute "$gpt2" --pairs - --by gradient --edges --check 2
+printf '{"clean": "ab", "corrupted": "ac", "answer": "a"}\n%.0s' 1 2 3 >"$tmp/same"
+try attribute "$gpt2" --pairs "$tmp/same" --by gradient --json # errors are 0, and never roots of less than that
+has out_has '"score_error_nats": 0'
+if out_has '"score_error_nats": null'; then has false; fi
+head -1 "$tmp/same" >"$tmp/single"
+try attribute "$gpt2" --pairs "$tmp/single"
+if out_has nan; then has false; fi
+printf '%s\n' '{"clean": "ab", "corrupted": "ac", "answer": "a", "wrong": "b"}' '{"clean": "ab", "corrupted": "ac", "answer": "a"}' >"$tmp/mixed"
+refuses 1 'line 2: there is no "wrong"' attribute "$gpt2" --pairs "$tmp/mixed" --by gradient
+has [ "$(grep -c "line 2.*line 2" "$tmp/err")" -eq 0 ]
 try attribute "$gpt2" -p éa --corrupted éb --answer a --by gradient --edges --graph "$tmp/graph"
 has grep -q '"prompt": "éa"' "$tmp/graph" # a character of two tokens
 cp $pairs "$tmp/own-pairs"

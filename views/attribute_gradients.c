@@ -213,7 +213,7 @@ static void finish_rows(NodesView *v) {
     for (size_t i = 0; i < v->n_rows; i++) {
         NodeRow *row = &v->rows[i];
         row->score = row->sum / n;
-        row->score_error = sqrt((row->squares / n - row->score * row->score) / (n - 1));
+        row->score_error = sqrt(fmax(row->squares / n - row->score * row->score, 0) / (n - 1));
         row->share = row->score / whole;
         if (fabs(row->score) > most) most = fabs(row->score);
     }

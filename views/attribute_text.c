@@ -122,7 +122,8 @@ static void print_asked(const Report *report, const AttributeView *v, const Dire
 static void print_sum(const Report *report, const AttributeView *v, const Direct *direct) {
     const Config *config = model_config(v->study->model);
     printf("sum of all parts %+.4f, logit %+.4f", direct->sum, direct->logit);
-    if (v->pair.file) printf(report->ascii ? " +- %.4f" : " \xc2\xb1 %.4f", direct->error);
+    if (v->pair.file && !isnan(direct->error))
+        printf(report->ascii ? " +- %.4f" : " \xc2\xb1 %.4f", direct->error);
     printf("; off by %.4f\n", direct->difference);
     print_styled(report, STYLE_DIM,
                  "value: what a part's output adds to it by itself, straight through the final norm\n"

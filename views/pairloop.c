@@ -17,10 +17,9 @@ static bool choose_metric(PairLoop *loop, const Pair *pair, Error *error) {
     loop->metric.wrong = pair->wrong;
     loop->metric.n_vocab = model_config(loop->study->model)->n_vocab;
     if (has_wrong || loop->metric.kind != METRIC_LOGIT_DIFF) return true;
-    if (!loop->options->file)
-        return error_set(error, "--metric logit_diff takes a wrong answer: give it with --wrong");
-    return error_set(error, "%s: line %zu: there is no \"wrong\", which the metric takes",
-                     loop->options->file, pair->line);
+    return error_set(error, "%s",
+                     loop->options->file ? "there is no \"wrong\", which the metric takes"
+                                         : "--metric logit_diff takes a wrong answer: give it with --wrong");
 }
 
 static bool keep_corrupted(PairLoop *loop, const Tokens *tokens, Error *error) {
