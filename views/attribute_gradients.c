@@ -36,6 +36,9 @@ typedef struct NodesView {
     size_t steps;    /* 0: one gradient */
     NodeRow *rows;   /* [n_rows] neurons last */
     size_t n_rows, n_nodes;
+    size_t *places, neurons;  /* [n_rows] scratch of lists; neurons that are listed */
+    double *sizes;            /* [n_rows] likewise */
+    NodeRow *listed;          /* [the longest list] likewise */
     double embed, difference; /* sums over pairs: of the embeddings' scores, and what the metric differs by */
 } NodesView;
 
@@ -220,6 +223,17 @@ static void finish_rows(NodesView *v) {
     for (size_t i = 0; i < v->n_rows; i++) v->rows[i].bar = most > 0 ? fabs(v->rows[i].score) / most : 0;
 }
 
+/* What lists take: once they are under way, it is too late for an error. */
+static bool make_lists(NodesView *v, Error *error) {
+    Arena *arena = &v->view->study->arena;
+    size_t top = v->view->top;
+    v->neurons = v->view->neurons == NOT_GIVEN ? NEURONS : v->view->neurons;
+    v->places = arena_new(arena, v->n_rows, sizeof *v->places);
+    v->sizes = arena_new(arena, v->n_rows, sizeof *v->sizes);
+    v->listed = arena_new(arena, at_most(top > v->neurons ? top : v->neurons, v->n_rows), sizeof *v->listed);
+    return arena_ok(arena, error, "%zu scores", v->n_rows);
+}
+
 static bool compute(AttributeView *view, Error *error) {
     if (view->gradient.edges) return attribute_edges.compute(view, error);
     NodesView *v = arena_new(&view->study->arena, 1, sizeof *v);
@@ -230,6 +244,7 @@ static bool compute(AttributeView *view, Error *error) {
                      .has_source = view->pair.file || view->pair.corrupted};
     if (view->by == BY_IG) v->steps = view->gradient.steps == SIZE_MAX ? STEPS : view->gradient.steps;
     bool ok = v->has_source ? pairloop_run(&v->loop, view->study, run_pair, v, error) : run_alone(v, error);
+    ok = ok && make_lists(v, error);
     if (ok) finish_rows(v);
     pairloop_free(&v->loop);
     return ok;
@@ -280,28 +295,23 @@ static bool is_place(const NodeRow *row) {
 }
 static bool is_neuron(const NodeRow *row) { return row->kind == NODE_NEURON; }
 
-/* The strongest `most` rows of a sort, the strongest first. Returns how many; NULL: memory ran out. */
-static NodeRow *strongest(const NodesView *v, IsListed *is_listed, size_t *most) {
-    Arena *arena = &v->view->study->arena;
-    size_t *places = arena_new(arena, v->n_rows, sizeof *places), n = 0;
-    double *sizes = arena_new(arena, v->n_rows, sizeof *sizes);
-    NodeRow *rows = arena_new(arena, at_most(*most, v->n_rows), sizeof *rows);
-    if (!places || !sizes || !rows) return NULL;
-    for (size_t i = 0; i < v->n_rows; i++) sizes[i] = is_listed(&v->rows[i]) ? v->rows[i].bar : -1;
-    size_t found = largest_of(sizes, v->n_rows, at_most(*most, v->n_rows), places);
+/* Puts the strongest `most` rows of a sort, the strongest first, to v->listed. Returns how many. */
+static size_t strongest(const NodesView *v, IsListed *is_listed, size_t most) {
+    size_t n = 0;
+    for (size_t i = 0; i < v->n_rows; i++) v->sizes[i] = is_listed(&v->rows[i]) ? v->rows[i].bar : -1;
+    size_t found = largest_of(v->sizes, v->n_rows, at_most(most, v->n_rows), v->places);
     for (size_t i = 0; i < found; i++)
-        if (sizes[places[i]] > 0) rows[n++] = v->rows[places[i]];
-    *most = n;
-    return rows;
+        if (v->sizes[v->places[i]] > 0) v->listed[n++] = v->rows[v->places[i]];
+    return n;
 }
 
 static void list(Report *report, const NodesView *v, const char *title, IsListed *is_listed, size_t most,
                  Columns without) {
-    NodeRow *rows = strongest(v, is_listed, &most);
-    if (!rows || most == 0) return;
+    size_t n = strongest(v, is_listed, most);
+    if (n == 0) return;
     putchar('\n');
     print_styled(report, STYLE_BOLD, "%s\n", title);
-    table_show(report, &nodes_table, left_out(v) | without, rows, most, sizeof *rows);
+    table_show(report, &nodes_table, left_out(v) | without, v->listed, n, sizeof *v->listed);
 }
 
 static const char *direction(const NodesView *v) {
@@ -309,8 +319,7 @@ static const char *direction(const NodesView *v) {
 }
 
 static void json_nodes(Report *report, const NodesView *v) {
-    size_t most = v->view->neurons == NOT_GIVEN ? NEURONS : v->view->neurons;
-    const NodeRow *neurons = strongest(v, is_neuron, &most);
+    size_t n_neurons = strongest(v, is_neuron, v->neurons);
     json_text(report, "by", v->steps ? "ig" : "gradient", SIZE_MAX);
     if (v->steps) json_int(report, "steps", (int64_t)v->steps);
     if (direction(v)) {
@@ -323,7 +332,7 @@ static void json_nodes(Report *report, const NodesView *v) {
     }
     json_real(report, "embed_nats", v->embed / (double)v->loop.n_pairs);
     table_show(report, &nodes_table, left_out(v), v->rows, v->n_nodes, sizeof *v->rows);
-    table_show(report, &neurons_table, left_out(v), neurons, neurons ? most : 0, sizeof *neurons);
+    table_show(report, &neurons_table, left_out(v), v->listed, n_neurons, sizeof *v->listed);
 }
 
 static void print_alone(Report *report, const NodesView *v) {
@@ -374,7 +383,6 @@ static void print_embed(Report *report, const NodesView *v) {
 static bool show(Report *report, AttributeView *view, Error *error) {
     if (view->gradient.edges) return attribute_edges.show(report, view, error);
     const NodesView *v = view->work;
-    size_t neurons = view->neurons == NOT_GIVEN ? NEURONS : view->neurons;
     if (is_json(report)) {
         json_nodes(report, v);
         return true;
@@ -385,7 +393,7 @@ static bool show(Report *report, AttributeView *view, Error *error) {
     list(report, v, "Queries, keys, values and patterns of heads", is_inner, view->top,
          COL_PLACE | COL_CLEAN | COL_CORRUPTED);
     list(report, v, "Heads and MLPs by position", is_place, view->top, 0);
-    list(report, v, "Neurons", is_neuron, neurons, COL_PLACE | COL_CLEAN | COL_CORRUPTED);
+    list(report, v, "Neurons", is_neuron, v->neurons, COL_PLACE | COL_CLEAN | COL_CORRUPTED);
     print_embed(report, v);
     pairloop_print_notes(report, &v->loop);
     return true;
