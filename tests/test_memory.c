@@ -194,7 +194,7 @@ static void test_templates(void) {
     if (!cases) return;
     context = (Json *)(uintptr_t)json_item(cases, 0);
     /* Values lie in blocks: a text in front of them moves what does not fit into the first. */
-    size_t step = getenv("ATTN_LONG_TESTS") ? 128 : 2048;
+    size_t step = getenv("ATTN_LONG_TESTS") ? 1024 : 2048;
     for (size_t i = 1; i < cases->n; i++)
         for (size_t before = 0; before < 4096; before += step) {
             char source[1024];
