@@ -206,6 +206,7 @@ static void announce(const Patching *patching, double ms, double runs_done) {
     fprintf(stderr,
             "study: note: %zu cells will take some %.0f %s; Ctrl-C ends it, and prints what is done\n",
             patching->n_cells - patching->n_done, left / (minutes ? 60e3 : 1e3), minutes ? "min" : "s");
+    expect_interrupt(); /* what was promised is kept on a slow machine, too */
 }
 
 static bool fill(PatchView *v, Patching *patching, Error *error) {
