@@ -66,7 +66,7 @@ extern "C" {
 #endif
 
 /* The version of this header. Before 1.0.0 a new second number may change what is here; the third never does. */
-#define ATTN_VERSION "0.1.0"
+#define ATTN_VERSION "0.2.0"
 
 /* The version of the library that is linked. */
 ATTN_API const char *attn_version(void);
