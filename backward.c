@@ -159,7 +159,7 @@ static void back_read(const Way *way, const Norm *norm, const float *rows, const
         way->compute.kernels->add(to, d_read, n * way->config->d_model);
 }
 
-/* What a branch adds to the stream: way->branch behind its norm and factor, in way->added. */
+/* Makes way->added, which the branch adds to the stream, of way->branch: by the norm and factor behind it. */
 static void finish_branch(const Way *way, const Norm *norm, size_t n) {
     size_t d = way->config->d_model;
     if (norm->gain)
@@ -212,7 +212,7 @@ static void trace_attention(Way *way, const LayerWeights *w, size_t layer) {
         attention_trace_attend(way->attention);
 }
 
-/* What attention adds to rows [t, t + m), in way->added. */
+/* Makes way->added for rows [t, t + m) of attention. */
 static void make_attention(const Way *way, const LayerWeights *w, size_t t, size_t m) {
     if (keeps_state(w))
         states_trace_out(way->states, t, m, way->branch);

@@ -39,7 +39,7 @@ bool directions_write(const char *path, const Inputs *inputs, const float *const
 
 enum { MAX_STRENGTH = 1000000 };
 
-/* What `run --steer FILE[:STRENGTH]` does to a session. */
+/* `run --steer FILE[:STRENGTH]`: the probe that steers a session. */
 typedef struct Steer Steer;
 
 /* Of no argument (NULL) *steer is NULL. steer_free accepts that. */

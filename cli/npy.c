@@ -58,7 +58,7 @@ void npy_abandon(NpyWriter *writer) {
     free(writer);
 }
 
-/* What stands behind a key of the header, past spaces; NULL where the key is missing. */
+/* Finds the value behind a key of the header, past spaces; NULL where the key is missing. */
 static const char *value_of(const char *header, const char *key) {
     const char *at = strstr(header, key);
     return at ? at + strlen(key) + strspn(at + strlen(key), ": ") : NULL;

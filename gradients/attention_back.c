@@ -414,7 +414,7 @@ static void unrotate(void *context, size_t begin, size_t end, unsigned worker) {
     }
 }
 
-/* What was cut does not move. */
+/* A number that was cut does not move: its gradient is 0. */
 static void back_cut(const float *x, float *dx, size_t n, float limit) {
     for (size_t i = 0; i < n; i++)
         if (fabsf(x[i]) >= limit) dx[i] = 0;

@@ -53,12 +53,19 @@ static size_t gather(ExpertsTrace *trace, const float *weight, size_t stride, si
     return m;
 }
 
-static void add_expert(const Compute *compute, MlpKind kind, const MlpWeights *expert, const float *weight,
-                       size_t stride, size_t n, const float *x, float *out, ExpertsTrace *trace) {
-    size_t d = expert->up.w.cols, m = gather(trace, weight, stride, n, x, d);
-    if (m == 0) return;
+/* Runs an expert on its tokens, those whose weight is not 0: trace->out. Returns how many they are. */
+static size_t run_expert(const Compute *compute, MlpKind kind, const MlpWeights *expert, const float *weight,
+                         size_t stride, size_t n, const float *x, ExpertsTrace *trace) {
+    size_t m = gather(trace, weight, stride, n, x, expert->up.w.cols);
+    if (m == 0) return 0;
     mlp_trace(compute, kind, expert, m, trace->x, trace->mlp);
     linear_forward(compute, &(LinearOutput){trace->out, &expert->down}, 1, trace->mlp->post, m);
+    return m;
+}
+
+static void add_expert(const Compute *compute, MlpKind kind, const MlpWeights *expert, const float *weight,
+                       size_t stride, size_t n, const float *x, float *out, ExpertsTrace *trace) {
+    size_t d = expert->up.w.cols, m = run_expert(compute, kind, expert, weight, stride, n, x, trace);
     for (size_t i = 0; i < m; i++) {
         size_t t = trace->tokens[i];
         for (size_t j = 0; j < d; j++) out[t * d + j] += weight[t * stride] * trace->out[i * d + j];
@@ -100,15 +107,13 @@ static double dot(const float *a, const float *b, size_t n) {
 static void back_expert(const Compute *compute, MlpKind kind, const MlpWeights *expert, const float *weight,
                         size_t stride, size_t n, const float *x, const float *dout, float *dx,
                         float *d_weight, ExpertsTrace *trace) {
-    size_t d = expert->up.w.cols, m = gather(trace, weight, stride, n, x, d);
-    if (m == 0) return;
-    mlp_trace(compute, kind, expert, m, trace->x, trace->mlp);
-    linear_forward(compute, &(LinearOutput){trace->out, &expert->down}, 1, trace->mlp->post, m);
+    size_t d = expert->up.w.cols, m = run_expert(compute, kind, expert, weight, stride, n, x, trace);
     for (size_t i = 0; i < m; i++) {
         size_t t = trace->tokens[i];
         d_weight[t * stride] = (float)dot(dout + t * d, trace->out + i * d, d);
         for (size_t j = 0; j < d; j++) trace->dout[i * d + j] = weight[t * stride] * dout[t * d + j];
     }
+    if (m == 0) return;
     memset(trace->dx, 0, m * d * sizeof *trace->dx);
     mlp_back_down(compute, expert, m, trace->dout, trace->mlp);
     mlp_back_activation(compute, kind, m, expert->up.w.rows, trace->mlp);

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the way back needs of the way there, each [n][d_ff]; and room for gradients of as much. */
+/* Numbers of the way there that the way back needs, each [n][d_ff]; and room for gradients of as much. */
 typedef struct MlpTrace {
     float *hidden;       /* up(x) */
     float *gate;         /* gate(x), where there is a gate */

@@ -24,7 +24,7 @@ typedef struct Norm {
 /* y = norm of x, [rows][d] each, where d is a multiple of norm->n. They may be the same. */
 void norm_forward(const Compute *compute, const Norm *norm, const float *x, float *y, size_t rows, size_t d);
 
-/* What it is of one row of n numbers: (x − mean)/scale·gain + bias; RMSNorm's mean is 0. */
+/* Applies it to one row of n numbers: (x − mean)/scale·gain + bias; RMSNorm's mean is 0. */
 double norm_mean(const Norm *norm, const float *x);
 double norm_scale(const Norm *norm, const float *x);
 

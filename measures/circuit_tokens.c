@@ -1,4 +1,4 @@
-/* What a head's circuits say of tokens: pairs of them, and the singular directions of W_O W_V. */
+/* A head's circuits in tokens: pairs of them, and the singular directions of W_O W_V. */
 #include "measures/circuit.h"
 #include "measures/distribution.h"
 

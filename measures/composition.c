@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* What is kept of a head: its rows, and their products with themselves. */
+/* A head's rows, and their products with themselves. */
 typedef struct Part {
     size_t layer, head;
     HeadWeights weights;

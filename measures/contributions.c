@@ -42,7 +42,7 @@ static void put_through(const Norm *norm, double scale, float *row) {
         row[i] = (float)(((double)row[i] - mean) / scale * (double)norm->gain[i]);
 }
 
-/* What the norm behind attention divides by at a position. */
+/* The norm behind attention divides by this at a position. */
 static double scale_behind(const Contributions *contributions, const LayerWeights *w, size_t first,
                            size_t position) {
     size_t d = w->attn_post_norm.n;

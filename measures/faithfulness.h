@@ -12,7 +12,7 @@
 
 #include "measures/mixture.h"
 
-/* What edges outside the set carry. */
+/* Edges outside the set carry this. */
 typedef enum Outside {
     OUTSIDE_RESAMPLE, /* what the sender adds in the corrupted run */
     OUTSIDE_MEAN,     /* the mean of that over positions */

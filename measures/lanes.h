@@ -26,7 +26,7 @@ typedef struct Lane {
     size_t at;    /* its first row in what is fed */
 } Lane;
 
-/* What the base is in a layer. */
+/* The base's numbers in a layer. */
 typedef struct LaneBase {
     float *resid;  /* [n][d_model] entering the layer */
     float *keys;   /* [n_head_kv][d_head][n], normed and turned; NULL where the layer has no heads */

@@ -107,7 +107,7 @@ static void put_head(const Activation *seen, const float *rows, size_t n_heads) 
                seen->n_cols * sizeof *rows);
 }
 
-/* What an MLP, or the final norm, reads, in the stream's place; nobody else reads that. */
+/* Gives an MLP, or the final norm, its own stream to read; nobody else reads that. */
 static void put_stream(const Mixture *mixture, PartKind kind, const Activation *seen) {
     mix_readers(mixture, reader_of(mixture->graph, (Part){kind, seen->layer, 0}), 1, seen, seen->data);
 }
@@ -213,7 +213,7 @@ static size_t first_changed(const Mixture *mixture, const int32_t *ids, const bo
     return reader.kind == PART_FINAL ? mixture->graph->n_layer : reader.layer;
 }
 
-/* What the final norm reads at the last position. */
+/* The final norm reads this at the last position. */
 static void mix_final(const Mixture *mixture) {
     Activation last = {PROBE_RESID_POST, 0, 0, mixture->n - 1, 1, config_of(mixture)->d_model, 0,
                        mixture->final};

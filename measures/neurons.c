@@ -152,7 +152,7 @@ bool trace_wants(const UnitTrace *trace, ProbeSite site, size_t layer, size_t he
             layer + 1 == model_config(trace->subject->model)->n_layer);
 }
 
-/* What the norm behind the MLP divides by, at the positions that are seen. */
+/* The norm behind the MLP divides by this, at the positions that are seen. */
 static void measure_behind(UnitTrace *trace, const Activation *seen) {
     const LayerWeights *weights = trace_layer(trace);
     const Subject *subject = trace->subject;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What a run is for. */
+/* The purpose of a run. */
 enum {
     RUN_BASE,    /* notes what senders give */
     RUN_SOURCE,  /* likewise */

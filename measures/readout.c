@@ -24,7 +24,7 @@ bool readout_begin(Readout *readout, const Subject *subject, const Metric *metri
     return true;
 }
 
-/* What session_unembed makes of this token's row. */
+/* This token's logit, as session_unembed has it. */
 static double logit_of(const Readout *readout, size_t i) {
     const Config *config = model_config(readout->subject->model);
     const float *bias = model_weights(readout->subject->model)->unembedding.bias;

@@ -142,7 +142,7 @@ static void test_damaged(void) {
     check_damaged("tests/data/study/control.gguf");
 }
 
-/* What is written is read back, times the strength, and a row that is not there stays so. */
+/* A direction that is written is read back, times the strength, and a row that is not there stays so. */
 static void check_written(const char *name, size_t first) {
     Directions directions = {0};
     Error error = {{0}};

@@ -45,7 +45,7 @@ static void parsed_free(Parsed parsed) {
     free(parsed.text);
 }
 
-/* What a command prints. */
+/* Runs a command and returns its output. */
 static Parsed run(Command command) {
     size_t n;
     char *output = output_of(command, &n);
@@ -174,7 +174,7 @@ static void check_alone(const char *name, const Json *known) {
     }
 }
 
-/* What gradients see is among the known edges: they may miss one, where a step is passed, but see none that is not there. */
+/* Gradients see known edges alone: they may miss one, where a step is passed, but see none that is not there. */
 static void check_gradients(const char *name, const Json *known, const char *by) {
     const Json *pairs = json_get(known, "pairs");
     for (size_t i = 0; i < n_items(pairs); i++) {

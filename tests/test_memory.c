@@ -18,7 +18,7 @@
 
 enum { MAX_MADE = 1 << 18 };
 
-/* What a reading gives. */
+/* The outcome of a reading. */
 typedef struct Made {
     char bytes[MAX_MADE];
     size_t n;

@@ -645,7 +645,7 @@ static void halve(void *user, const Activation *seen) {
         for (size_t i = 0; i < seen->n_cols; i++) seen->data[row * seen->stride + i] /= 2;
 }
 
-/* What is changed in each of 40 layers adds up to more (Baichuan): 8e-5 measured, where 4e-5 is allowed otherwise. */
+/* Changes in each of 40 layers add up to more (Baichuan): 8e-5 measured, where 4e-5 is allowed otherwise. */
 static void check_halved(const Reference *reference) {
     static const Way ways[] = {{0}, {.n_feed = 7}, {.kernels = "scalar", .n_chunk = 17}};
     for (size_t i = 0; i < N_HALVED; i++) {
@@ -673,7 +673,7 @@ static void test_what_is_halved_acts_as_in_pytorch(void) {
         CHECK(n_halved[i] >= 4, "%s: %zu checkpoints", probe_site_name(halved_sites[i]), n_halved[i]);
 }
 
-/* What a probe writes in place of a branch: nothing but the bias of its last matrix, or 0. */
+/* A probe writes this in place of a branch: nothing but the bias of its last matrix, or 0. */
 typedef struct Bare {
     const Reference *reference;
     ProbeSite site; /* all 0 at each head of it, or the bias where it is what the branch adds */

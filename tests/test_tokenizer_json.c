@@ -325,7 +325,7 @@ static void check_refused(const char *part, const char *value, const char *says)
 #define UNIGRAM "{'type': 'Unigram', 'vocab': "
 #define LETTERS "{'type': 'BPE', 'vocab': {'a': 0, 'b': 1, 'ab': 2}, 'merges': "
 
-/* What each part must have, and of what kind. */
+/* Each part must have these, and of this kind. */
 static void test_refused_parts(void) {
     static const struct {
         const char *part, *value, *says;
@@ -495,7 +495,7 @@ static void test_too_many_steps(void) {
     }
 }
 
-/* What a text becomes, and what its tokens become again. */
+/* A text becomes these tokens, and they become a text again. */
 static void test_parts(void) {
     static const struct {
         const char *part, *value, *text, *ids, *shown;

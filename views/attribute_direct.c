@@ -182,7 +182,7 @@ static void finish_rows(DirectRow *rows, size_t n) {
     for (size_t i = 0; i < n; i++) rows[i].share = most > 0 ? fabs(rows[i].value) / most : 0;
 }
 
-/* What layers add, from their parts. */
+/* Sums each layer's parts. */
 static void add_layers(Direct *direct, size_t n_layer) {
     double so_far = 0;
     for (size_t i = 0; i < direct->n_rows; i++) {

@@ -16,7 +16,7 @@ typedef struct DirectRow {
     double share; /* |value| as a share of the largest */
 } DirectRow;
 
-/* What a layer adds in all; `so_far` from the embedding on, without the biases. */
+/* The sums of a layer's parts; `so_far` counts from the embedding on, without the biases. */
 typedef struct LayerRow {
     size_t layer;
     double attention, mlp, so_far;

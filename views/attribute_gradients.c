@@ -223,7 +223,7 @@ static void finish_rows(NodesView *v) {
     for (size_t i = 0; i < v->n_rows; i++) v->rows[i].bar = most > 0 ? fabs(v->rows[i].score) / most : 0;
 }
 
-/* What lists take: once they are under way, it is too late for an error. */
+/* Asks for the lists' memory before they are shown: once they are under way, it is too late for an error. */
 static bool make_lists(NodesView *v, Error *error) {
     Arena *arena = &v->view->study->arena;
     size_t top = v->view->top;

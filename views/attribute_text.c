@@ -1,4 +1,4 @@
-/* What attribute --by direct prints. */
+/* The words and tables of attribute --by direct. */
 #include "views/attribute_direct.h"
 
 #include <math.h>
@@ -43,16 +43,6 @@ static const Table parts_table = TABLE("parts", part_columns), layers_table = TA
                    strongest_table = TABLE("strongest", neuron_columns),
                    sources_table = TABLE("sources", source_columns);
 
-static void json_token_of(Report *report, const char *key, int32_t id) {
-    if (id < 0) {
-        json_null(report, key);
-        return;
-    }
-    json_object(report, key);
-    json_token(report, id);
-    json_end_object(report);
-}
-
 static void json_heads(Report *report, const AttributeView *v, const Direct *direct) {
     json_array(report, "heads");
     for (size_t i = 0; i < direct->n_heads; i++) {
@@ -83,8 +73,8 @@ static void json_direct(Report *report, const AttributeView *v, const Direct *di
     json_text(report, "by", "direct", SIZE_MAX);
     if (!v->pair.file) {
         json_int(report, "query", (int64_t)v->query);
-        json_token_of(report, "answer", v->answer);
-        json_token_of(report, "wrong", v->wrong);
+        json_token_or_null(report, "answer", v->answer);
+        json_token_or_null(report, "wrong", v->wrong);
         json_real(report, "scale", direct->scale);
     } else {
         json_int(report, "n_texts", (int64_t)direct->n_texts);

@@ -77,16 +77,6 @@ void pairloop_note(PairLoop *loop, double clean, double corrupted) {
     loop->n_pairs++;
 }
 
-static void json_answer(Report *report, const char *key, int32_t id) {
-    if (id < 0) {
-        json_null(report, key);
-        return;
-    }
-    json_object(report, key);
-    json_token(report, id);
-    json_end_object(report);
-}
-
 void pairloop_json(Report *report, const PairLoop *loop) {
     json_text(report, "metric", metric_names[loop->metric.kind], SIZE_MAX);
     if (!loop->options->file) {
@@ -97,8 +87,8 @@ void pairloop_json(Report *report, const PairLoop *loop) {
             json_end_object(report);
         }
         json_end_array(report);
-        json_answer(report, "answer", loop->metric.answer);
-        json_answer(report, "wrong", loop->metric.wrong);
+        json_token_or_null(report, "answer", loop->metric.answer);
+        json_token_or_null(report, "wrong", loop->metric.wrong);
     }
     json_int(report, "n_pairs", (int64_t)loop->n_pairs);
     json_int(report, "n_left_out", (int64_t)loop->n_left_out);

@@ -80,24 +80,14 @@ static void json_ids(Report *report, const char *key, const int32_t *ids, size_t
     json_end_array(report);
 }
 
-static void json_answer(Report *report, const char *key, int32_t id) {
-    if (id < 0) {
-        json_null(report, key);
-        return;
-    }
-    json_object(report, key);
-    json_token(report, id);
-    json_end_object(report);
-}
-
 static void json_patch(Report *report, const PatchView *v) {
     json_text(report, "what", v->path_list ? "path" : patch_names[v->what], SIZE_MAX);
     json_text(report, "direction", v->noising ? "noising" : "denoising", SIZE_MAX);
     json_text(report, "metric", metric_names[v->metric.kind], SIZE_MAX);
     if (!v->pair.file) {
         json_ids(report, "corrupted_tokens", v->corrupted, v->n_tokens);
-        json_answer(report, "answer", v->metric.answer);
-        json_answer(report, "wrong", v->metric.wrong);
+        json_token_or_null(report, "answer", v->metric.answer);
+        json_token_or_null(report, "wrong", v->metric.wrong);
     }
     json_int(report, "n_pairs", (int64_t)v->n_pairs);
     json_int(report, "n_left_out", (int64_t)v->n_left_out);
