@@ -89,6 +89,8 @@ refuses 1 'logit_diff takes a wrong answer' attribute "$gpt2" -p ab --corrupted 
 refuses 1 'must be as many' attribute "$gpt2" -p ab --corrupted abc --answer a --by gradient
 refuses 1 'the same 2 tokens' attribute "$gpt2" -p ab --corrupted ab --answer a --by gradient --edges
 refuses 1 'draws the tokens of one pair' attribute "$gpt2" --pairs $pairs --by gradient --edges --graph "$tmp/x"
+refuses 1 'two drawings cannot have one name' attribute "$gpt2" -p 'the cat' --corrupted 'the rat' --answer '#104' \
+    --by gradient --edges --dot "$tmp/x" --svg "$tmp/x"
 refuses 1 'stdin does not give' attribute "$gpt2" --pairs - --by gradient --edges --check 2
 printf '{"clean": "ab", "corrupted": "ac", "answer": "a"}\n%.0s' 1 2 3 >"$tmp/same"
 try attribute "$gpt2" --pairs "$tmp/same" --by gradient --json # errors are 0, and never roots of less than that

@@ -229,10 +229,21 @@ static bool run(EdgesView *v, Error *error) {
            (!v->n_checked || pairloop_run(&v->check, study, check_pair, v, error));
 }
 
+/* Each drawing has a file of its own: the later one would take the place of the other. */
+static bool check_names(const GradientOptions *gradient, Error *error) {
+    const char *const names[] = {gradient->dot, gradient->svg, gradient->graph};
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < i; j++)
+            if (names[i] && names[j] && strcmp(names[i], names[j]) == 0)
+                return error_set(error, "%s: two drawings cannot have one name; choose another", names[i]);
+    return true;
+}
+
 static bool compute(AttributeView *view, Error *error) {
     EdgesView *v = arena_new(&view->study->arena, 1, sizeof *v);
     const GradientOptions *gradient = &view->gradient;
     if (!arena_ok(&view->study->arena, error, "the edges")) return false;
+    if (!check_names(gradient, error)) return false;
     if (view->pair.file && gradient->graph)
         return error_set(error, "--graph draws the tokens of one pair: give it with -p and --corrupted");
     if (view->pair.file && gradient->check && strcmp(view->pair.file, "-") == 0)
