@@ -139,7 +139,8 @@ tasks() {
         PYTHONPATH="$scripts/train" "$python" - <<'END'
 import re
 import tasks
-from tasks import MEN, NUMBERS, TASKS, WOMEN, WORDS, kept, sum_held_out
+from task_tables import MEN, NUMBERS, WOMEN, WORDS, kept, sum_held_out
+from tasks import TASKS
 text = open("tasks.txt", encoding="utf-8").read()
 for name in kept(MEN, True) + kept(WOMEN, True):
     assert not re.search(rf"\b{name}\b", text), name
