@@ -98,6 +98,23 @@ for shape, parts in ((40, 24), 1), ((24, 40), 1), ((72, 24), 3):
 END
 }
 
+# A matrix is rounded as gguf.py packs it, and a model that learned so loses nothing by its export.
+rounding() {
+    PYTHONPATH="$scripts/train" "$python" - <<'END' &&
+import numpy as np, torch
+import gguf
+from train import round_blocks
+torch.manual_seed(1)
+matrix = torch.randn(9, 96)
+matrix[2, 32:64] = 0
+for bits in 4, 5:
+    assert np.array_equal(round_blocks(matrix, bits), gguf.Tensor.pack(matrix.numpy(), f"Q{bits}_0").numpy()), bits
+END
+        train rounded --rounding 5 --rounding-from 0.5 && ! same_weights whole rounded 2>/dev/null &&
+        "$python" "$scripts/train/export.py" rounded/checkpoint.pt -o Q5_0.gguf --dtype Q5_0 --documents 3 \
+            --verify "$RUN" data/books-val.bin --score "$STUDY" data/wiki-val.bin
+}
+
 # gradients.c against autograd in F32: losses within 1e-4, gradients within what bf16 costs (autograd's own differ by 1 %).
 fused_gradients() {
     grep -q avx512_bf16 /proc/cpuinfo || { echo "no AVX-512 with BF16 here"; return 0; }
@@ -323,6 +340,7 @@ check "training killed and resumed" train_killed killed
 check "the same weights after a kill" same_weights whole killed
 check "its log, bits per byte" log_and_bits
 check "attention in blocks, Muon's step" pieces_of_training
+check "rounded matrices" rounding
 check "fused gradients" fused_gradients
 check "training by Muon" train muon --optimizer muon
 check "training by Muon killed and resumed" train_killed muon_killed --optimizer muon

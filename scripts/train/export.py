@@ -6,8 +6,9 @@
     scripts/train/export.py out/checkpoint.pt -o weights/model.gguf --score ./study data/wiki-val.bin
 
 Names, shapes and metadata are those that llama.cpp's converter gives a GPT-2: matrices in the dtype asked
-for, or the one that stands in for it where rows do not divide into its blocks (gguf.py); norms, biases and the
-table of positions in F32; the unembedding is the embedding and not stored twice. How text is to be drawn is left
+for, or the one that stands in for it where rows do not divide into its blocks (gguf.py); norms and biases in F32, and the
+table of positions, which llama.cpp leaves unquantised, too, or in F16 beside types of less than eight bits; the unembedding
+is the embedding and not stored twice. How text is to be drawn is left
 to whoever runs the model, unless options say it (--temp 0.6 …): the file then has llama.cpp's keys for that.
 """
 import argparse
@@ -23,7 +24,7 @@ import torch
 
 import gguf
 from tokenizer import Tokenizer
-from train import Config, Model
+from train import Config, Model, Rounded
 
 NORMAL, CONTROL = 1, 3  # tokenizer.ggml.token_type
 DATASETS = [
@@ -41,11 +42,18 @@ SAMPLING = [("--temp", "temp", np.float32, 0, 1e9), ("--top-k", "top_k", np.int3
 TOLERANCE = {"F32": (1e-4, 1e-4), "Q8_0": (math.inf, 5e-3)}
 
 
+def tolerance(model, dtype):
+    """Of a model that was rounded so in training nothing is lost, but for the positions in F16."""
+    return (1e-3, 1e-4) if dtype == f"Q{model.config.rounding}_0" else TOLERANCE.get(dtype, (math.inf, math.inf))
+
+
 def load(path):
-    """(model, tokenizer) of a checkpoint."""
+    """(model, tokenizer) of a checkpoint, with its matrices rounded as they were in training."""
     saved = torch.load(path, map_location="cpu")
     model = Model(Config(**saved["config"]))
     model.load_state_dict(saved["model"])
+    if model.config.rounding:
+        Rounded(model, model.config.rounding).__enter__()
     return model.eval(), Tokenizer.from_json(saved["tokenizer"])
 
 
@@ -104,8 +112,9 @@ def export(model, tokenizer, path, name, dtype, sampling):
     tensors = {}
     for tensor, values in model.state_dict().items():
         is_matrix = values.dim() == 2 and not tensor.startswith("position")
+        unquantised = "F16" if tensor.startswith("position") and 0 < gguf.TYPES[dtype].bits < 8 else "F32"
         tensors[tensor] = gguf.Tensor.pack(values.numpy(),
-                                           gguf.fitting(dtype, values.shape[1]) if is_matrix else "F32")
+                                           gguf.fitting(dtype, values.shape[1]) if is_matrix else unquantised)
     metadata = {**general_metadata(model, name, dtype), **sampling, **model_metadata(model.config),
                 **tokenizer_metadata(tokenizer)}
     gguf.write(path, metadata, tensors)
@@ -155,7 +164,7 @@ def verify(model, tokenizer, path, run, text_file, n, dtype):
     engine, pytorch = totals / n_bytes
     print(f"{text_file}: logits differ by {difference / largest:.2g} of the largest; bits per byte: engine "
           f"{engine:.6f}, PyTorch {pytorch:.6f}, {engine / pytorch - 1:+.4%}")
-    logits_tolerance, bits_tolerance = TOLERANCE.get(dtype, (math.inf, math.inf))
+    logits_tolerance, bits_tolerance = tolerance(model, dtype)
     if not (difference <= logits_tolerance * largest and abs(engine / pytorch - 1) <= bits_tolerance):
         raise SystemExit("that is more than rounding explains")
 
@@ -175,7 +184,7 @@ def score(model, tokenizer, checkpoint, path, study, text_file, dtype):
         raise SystemExit(f"{text_file}: the engine's tokens differ")
     bits = report["totals"]["bits_per_byte"]
     print(f"{text_file}: bits per byte: engine {bits:.6f}, PyTorch {expected:.6f}, {bits / expected - 1:+.4%}")
-    if abs(bits / expected - 1) > TOLERANCE.get(dtype, (math.inf, math.inf))[1]:
+    if abs(bits / expected - 1) > tolerance(model, dtype)[1]:
         raise SystemExit("that is more than rounding explains")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains a model of the GPT-2 family (Radford et al. 2019) on the token files of corpus.py, with PyTorch.
 
-    scripts/train/train.py data -o out --preset gpu --minutes 20      # one large GPU
+    scripts/train/train.py data -o out --preset gpu --minutes 12      # one large GPU
     scripts/train/train.py data -o out --preset amx --minutes 120     # two cores with AMX
     scripts/train/train.py data -o out --preset cpu --minutes 150     # two cores without
     scripts/train/train.py data -o out                                # goes on where it was killed
@@ -21,6 +21,7 @@ predicted once, and (but for the beginning) from at least n_ctx/2 others. The su
 included, is divided by the bytes of the documents' text.
 """
 import argparse
+import contextlib
 import csv
 import ctypes
 import dataclasses
@@ -74,6 +75,8 @@ class Config:
     optimizer: str = "adamw"  # or "muon"
     gradients: str = "autograd"  # or "fused": gradients.c
     clip: float = 1.0      # norm of the gradient
+    rounding: int = 0      # bits of the blocks (round_blocks) that the matrices are rounded to, 4, 5 or 8; 0: not
+    rounding_from: float = 0.5  # of the training: from there on the loss is that of the rounded matrices
     validate_every: int = 500   # steps
     validate_tokens: int = 0    # of each held-out text while training; 0: all
     save_minutes: float = 3.0
@@ -81,8 +84,9 @@ class Config:
     start: str = ""        # the exported model that it begins with (--from); else random numbers
 
 
-PRESETS = {  # 25.9, 14.0 and 6.9 million parameters; in Q8_0 29.3, 15.8 and 7.9 MB with 8,192 tokens
-    "gpu": Config(9, 7, 448, 1024, batch=128, micro_batch=64, learning_rate=1.5e-3, dropout=0.1, minutes=20),
+PRESETS = {  # 23.6, 14.0 and 6.9 million parameters with 8,192 tokens: in Q5_0 17.3, in Q8_0 15.8 and 7.9 MB
+    "gpu": Config(6, 8, 512, 1024, batch=128, micro_batch=128, learning_rate=3e-3, dropout=0.0, minutes=12, beta2=0.98,
+                  weight_decay=0.2, optimizer="muon", rounding=5, validate_every=1500, validate_tokens=65536),
     "amx": Config(6, 6, 384, 512, batch=16, micro_batch=8, learning_rate=3e-3, dropout=0.0, minutes=120, beta2=0.99,
                   optimizer="muon", validate_tokens=16384),
     "cpu": Config(6, 8, 256, 256, batch=16, micro_batch=4, learning_rate=1.5e-3, dropout=0.0, minutes=150,
@@ -273,6 +277,35 @@ def orthogonal(g):
     return (x.mT if tall else x).type_as(g)
 
 
+def round_blocks(values, bits):
+    """The same matrix as blocks of 32 in GGUF hold it: whole numbers of so many bits times a half, which makes the
+    value that is farthest from 0 the lowest of them (Q4_0, Q5_0 and, but for a last bit, Q8_0)."""
+    blocks, lowest = values.reshape(-1, 32), -(1 << (bits - 1))
+    scales = blocks.gather(1, blocks.abs().argmax(1, keepdim=True)) / lowest
+    whole = (blocks / scales.where(scales != 0, torch.ones_like(scales))).round().clamp(lowest, -lowest - 1)
+    return (whole * scales.half().float()).view_as(values)
+
+
+class Rounded:
+    """While it is entered, the matrices are rounded; the gradients found then move the exact ones (the straight-through
+    estimator of Bengio et al. 2013). So a model learns to do with what its file will hold."""
+
+    def __init__(self, model, bits):
+        self.bits = bits
+        self.matrices = [p for name, p in model.named_parameters() if p.dim() == 2 and not name.startswith("position")]
+
+    @torch.no_grad()
+    def __enter__(self):
+        self.exact = [p.clone() for p in self.matrices]
+        for p in self.matrices:
+            p.copy_(round_blocks(p, self.bits))
+
+    @torch.no_grad()
+    def __exit__(self, *_):
+        for p, exact in zip(self.matrices, self.exact):
+            p.copy_(exact)
+
+
 class Gradients:
     """gradients.c in place of autograd, on a CPU with AVX-512 and BF16: sooner, and GELU is the tanh form, the engine's."""
 
@@ -372,6 +405,7 @@ class Run:
         if c.gradients not in ("autograd", "fused"):
             raise SystemExit(f"--gradients {c.gradients}: there are autograd and fused")
         self.gradients = Gradients(self.model, self.out) if c.gradients == "fused" else None
+        self.rounded = Rounded(self.model, c.rounding)
         self.loss_of = self.model
         if self.device == "cuda" and hasattr(torch, "compile"):
             self.loss_of = torch.compile(self.model)
@@ -410,35 +444,43 @@ class Run:
         c = self.config
         return c.learning_rate * min(1, (self.step + 1) / c.warmup) * (1 + math.cos(math.pi * self.progress())) / 2
 
+    def rounding(self):
+        """Entered around whatever computes with the weights."""
+        c = self.config
+        return self.rounded if c.rounding and self.progress() >= c.rounding_from else contextlib.nullcontext()
+
     def take_step(self):
         """(loss, norm of the gradient), on the device."""
-        c, rate, loss = self.config, self.learning_rate(), 0
+        c, rate = self.config, self.learning_rate()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        if self.gradients:
-            loss = torch.tensor(self.gradients(self.windows.rows(self.windows.starts(self.step))))
-            return self.finish_step(loss)
-        with torch.autocast(self.device, torch.bfloat16, self.device == "cuda" or "amx_bf16" in CPU):
-            for starts in self.windows.starts(self.step).split(c.micro_batch):
-                part = self.loss_of(*self.windows.take(starts)) * (len(starts) / c.batch)
-                part.backward()
-                loss = loss + part.detach()
-        return self.finish_step(loss)
-
-    def finish_step(self, loss):
-        c = self.config
+        with self.rounding():
+            loss = self.find_gradients()
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.step += 1
         return loss, norm
 
+    def find_gradients(self):
+        """The loss of this step's windows."""
+        c, loss = self.config, 0
+        if self.gradients:
+            return torch.tensor(self.gradients(self.windows.rows(self.windows.starts(self.step))))
+        with torch.autocast(self.device, torch.bfloat16, self.device == "cuda" or "amx_bf16" in CPU):
+            for starts in self.windows.starts(self.step).split(c.micro_batch):
+                part = self.loss_of(*self.windows.take(starts)) * (len(starts) / c.batch)
+                part.backward()
+                loss = loss + part.detach()
+        return loss
+
     def validate(self, n_tokens):
-        return {name: bits_per_byte(self.model, ids[:n_tokens or None], self.piece_bytes)
-                for name, ids in self.held_out.items()}
+        with self.rounding():
+            return {name: bits_per_byte(self.model, ids[:n_tokens or None], self.piece_bytes)
+                    for name, ids in self.held_out.items()}
 
     def write_samples(self):
-        with open(self.out / "samples.txt", "a", encoding="utf-8") as file:
+        with self.rounding(), open(self.out / "samples.txt", "a", encoding="utf-8") as file:
             print(f"step {self.step}", file=file)
             for i, prompt in enumerate(PROMPTS):
                 text = sample(self.model, self.tokenizer, prompt, 50, 0.8, self.step * len(PROMPTS) + i)
