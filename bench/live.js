@@ -72,7 +72,7 @@ async function framesOverHeads(page) {
 
 async function liveTable(browser, study, model, folder) {
   const file = path.join(folder, 'live.html');
-  execFileSync(study, ['view', model, '-p', 'The king Zorvan rode out. Then king Zor', '--live', '-o', file], { stdio: 'ignore' });
+  execFileSync(study, ['view', model, '-p', 'The king Zilgan rode out. Then king Zil', '--live', '-o', file], { stdio: 'ignore' });
   const url = `file://${file}`;
   const { ready, painted } = await openings(browser, url);
   const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });

@@ -3,7 +3,7 @@
  * was said before: at the second "or" of this text it looks at "van", which followed the first one.
  *
  *     cc -o watch_head watch_head.c $(pkg-config --cflags --libs attn)
- *     ./watch_head model.gguf 4 1 "The king Zorvan rode out. Then king Zor"
+ *     ./watch_head model.gguf 3 4 "The king Zilgan rode out. Then king Zil"
  */
 #include <attn.h>
 #include <stdio.h>

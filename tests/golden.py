@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HELP = subprocess.run([ROOT / "study", "--help"], stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
 VIEWS = re.findall(r"^  (\w+)  +\w", HELP, re.M)
 OWN, LETTERS = "weights/model.gguf", "tests/data/study/letters.gguf"
-TEXTS = ("The king Zorvan rode out. Then king Zor", "Das Mädchen sagt: 你好, \U0001f600!\n\tfin", "a")
+TEXTS = ("The king Zilgan rode out. Then king Zil", "Das Mädchen sagt: 你好, \U0001f600!\n\tfin", "a")
 ON_A_MODEL = {  # what a view needs beyond the text
     "attend": "--layer 0 --head 0", "explain": "--layer 0 --head 0", "ablate": "--heads L0H0", "compare": "{model}",
     "dump": "-o {out}.npz", "view": "-o {out}.html", "case": None, "serve": None,

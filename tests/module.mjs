@@ -67,9 +67,9 @@ test(function answersAsStudyDoes() {
   const engine = new Engine();
   const { code, error } = engine.open(readFileSync(model));
   check('the default model', code === 0, error);
-  const text = 'The king Zorvan rode out. Then king Zor';
+  const text = 'The king Zilgan rode out. Then king Zil';
   for (const argv of [['next', '--top', '5'], ['score'], ['heads'], ['attend', '--layer', '4', '--head', '1'], ['lens'],
-    ['explain', '--layer', '4', '--head', '1'], ['ablate', '--heads', 'L4H1'], ['tokens'], ['shape']]) {
+    ['explain', '--layer', '4', '--head', '1'], ['ablate', '--heads', 'L3H4'], ['tokens'], ['shape']]) {
     const [name, ...options] = argv[0] === 'shape' ? argv : [...argv, '-p', text];
     const asked = engine.ask(name, ...options, '--json');
     const printed = execFileSync(study, [name, model, ...options, '--json'], { env: { ...process.env, ATTN_KERNEL: 'scalar' } });

@@ -2,7 +2,7 @@
 'use strict';
 const { model, check, shows, json, say, bits, write, open, close, settle, until, answered, idleDone, press, click, setRange, textOf, textsOf, box, folder, writeOf, fs, path, execFileSync } = require('./page_tools');
 
-const STORY = 'The king Zorvan rode out. Then king Zor';
+const STORY = 'The king Zilgan rode out. Then king Zil';
 const SEED = '6';
 const ERROR = 2e-3; // nats: the engine in a page rounds in another order than the native one
 
@@ -55,14 +55,14 @@ async function testTyping(live) {
   await checkNumbers(page, STORY, 'as it came');
   await page.focus('#editor');
   await page.keyboard.press('Control+End');
-  await page.keyboard.type('van ate.');
-  await checkNumbers(page, `${STORY}van ate.`, 'typed key by key');
+  await page.keyboard.type('gan ate.');
+  await checkNumbers(page, `${STORY}gan ate.`, 'typed key by key');
   check((await page.evaluate(() => state.query === run.n - 1)), 'the eye follows the caret');
   await page.keyboard.press('Control+Home');
   for (let i = 0; i < 8; i++) await page.keyboard.press('ArrowRight');
   for (let i = 0; i < 4; i++) await page.keyboard.press('Backspace');
   await page.keyboard.type('queen');
-  await checkNumbers(page, 'The queen Zorvan rode out. Then king Zorvan ate.', 'deleted and typed in the middle');
+  await checkNumbers(page, 'The queen Zilgan rode out. Then king Zilgan ate.', 'deleted and typed in the middle');
   check((await page.evaluate(() => state.query)) === 1, 'the eye is where one types', await page.evaluate(() => state.query));
   for (const [text, what] of [
     ['Once upon a time there was a king. Once upon a', 'pasted'], ['a', 'one token'], ['naïve 😀😀 café', 'emoji'], ['中文很好看。中文很', 'Chinese'], ['שלום עולם, مرحبا', 'right to left'],
@@ -137,9 +137,9 @@ async function testBranches(live) {
   const place = 3;
   await page.evaluate((query) => chooseQuery(query), place);
   await settle(page);
-  const [choice] = say('next', 'The king Zor').top;
+  const [choice] = say('next', 'The king Zil').top;
   await click(page, `#expected [data-id="${choice.id}"] button`);
-  await checkNumbers(page, `The king Zor${choice.token}`, 'gone on in the middle');
+  await checkNumbers(page, `The king Zil${choice.token}`, 'gone on in the middle');
   check((await textsOf(page, '#tree button')).length >= 4, 'and what stood behind is in the tree');
   await close(page, 'branches');
 }
@@ -319,11 +319,11 @@ async function testWritingChanged(live) {
     return ids.slice(0, 12 + N);
   };
   const on = await write('with all on');
-  await click(page, box('L4H1'));
+  await click(page, box('L3H4'));
   await click(page, '#switch');
   await answered(page);
   const off = await write('with a head off');
-  const drawn = off.slice(12).map((_, k) => json('next', model, '--ids', off.slice(0, 12 + k).join(), '--ablate', 'L4H1=0', '--draw', String(k), '--seed', SEED, '--temp', '0.8', '--top-p', '1').drawn.id);
+  const drawn = off.slice(12).map((_, k) => json('next', model, '--ids', off.slice(0, 12 + k).join(), '--ablate', 'L3H4=0', '--draw', String(k), '--seed', SEED, '--temp', '0.8', '--top-p', '1').drawn.id);
   check(drawn.join() === off.slice(12).join(), 'with a head off it writes what next --ablate draws', `${off.slice(12)} for ${drawn}`);
   check(on.slice(12).join() !== drawn.join(), 'which is not what it writes with all on');
   await close(page, 'writing with a head off');
@@ -356,18 +356,18 @@ async function testChanges(live) {
       check(Math.abs(places[i][0] - Math.min(1, Math.abs(delta) / 4)) < 0.004 && (Math.abs(delta) < 0.01 || places[i][1] === delta > 0), `${what}: the colour of token ${i}`, `${places[i]} for ${delta}`);
     });
   };
-  await click(page, box('L4H1'));
-  check((await textsOf(page, '#chosen .chip')).join().startsWith('L4H1'), 'a box of the model chooses the head');
+  await click(page, box('L3H4'));
+  check((await textsOf(page, '#chosen .chip')).join().startsWith('L3H4'), 'a box of the model chooses the head');
   await click(page, '#switch');
-  await checkChange('L4H1', 'L4H1 off');
-  const top = say('ablate', STORY, '--heads', 'L4H1').next.find(({ token }) => token === 'van');
+  await checkChange('L3H4', 'L3H4 off');
+  const top = say('ablate', STORY, '--heads', 'L3H4').next.find(({ token }) => token === 'gan');
   const moved = await textOf(page, '#changes .moved');
-  check(moved.includes('van'), 'what moved most is said', moved);
+  check(moved.includes('gan'), 'what moved most is said', moved);
   shows(moved.match(/([\d.]+ %)/)[1], top.baseline, 'from', ERROR);
   check((await page.locator('.box.off').count()) === 1, 'its box is crossed out');
   await page.hover(box('L5H2'));
   await click(page, '[data-part=L5H2] .cut');
-  await checkChange('L4H1,L5H2', 'two heads off');
+  await checkChange('L3H4,L5H2', 'two heads off');
   await click(page, '#changes .off-chip >> nth=0');
   await checkChange('L5H2', 'one on again');
   await click(page, '#changes .off-chip');
@@ -386,9 +386,9 @@ async function testChanges(live) {
   await checkChange('L0H3=0,L2MLP=2', 'a head off by the keyboard');
   await page.focus('#editor');
   await page.keyboard.press('Control+End');
-  await page.keyboard.type('van');
+  await page.keyboard.type('gan');
   await answered(page);
-  const { ablation } = say('ablate', `${STORY}van`, '--heads', 'L0H3=0,L2MLP=2');
+  const { ablation } = say('ablate', `${STORY}gan`, '--heads', 'L0H3=0,L2MLP=2');
   const nll = await page.evaluate(() => run.without.positions.slice(1).reduce((sum, known) => sum + known.surprisal_nats, 0) / (run.n - 1));
   check(near(nll, ablation.nll_nats), 'what is typed keeps the change', `${nll}, not ${ablation.nll_nats}`);
   await close(page, 'changes');
@@ -491,16 +491,16 @@ async function checkTruth(page, text, list, name, what) {
 async function testOneTruth(live) {
   const page = await open(live);
   await answered(page);
-  await page.evaluate(() => change({ off: { L1MLP: 0, L4H1: 0 } }));
+  await page.evaluate(() => change({ off: { L1MLP: 0, L3H4: 0 } }));
   await answered(page);
-  await checkTruth(page, STORY, 'L1MLP=0,L4H1=0', 'L5H2', 'an MLP and a head off');
+  await checkTruth(page, STORY, 'L1MLP=0,L3H4=0', 'L5H2', 'an MLP and a head off');
   await page.focus('#editor');
   await page.keyboard.press('Control+End');
   await page.keyboard.type('ba, ');
   await answered(page);
-  await checkTruth(page, `${STORY}ba, `, 'L1MLP=0,L4H1=0', 'L2H3', 'typed on');
+  await checkTruth(page, `${STORY}ba, `, 'L1MLP=0,L3H4=0', 'L2H3', 'typed on');
   await page.evaluate(() => change({ off: { L0H3: 2 } }));
-  await checkTruth(page, `${STORY}ba, `, 'L0H3=2', 'L4H1', 'a head doubled');
+  await checkTruth(page, `${STORY}ba, `, 'L0H3=2', 'L3H4', 'a head doubled');
   await page.evaluate((text) => goTo(text, null), 'The');
   await answered(page);
   const one = json('view', model, '-p', 'The', '--from', '0', '--ablate', 'L0H3=2', '--parts', 'predictions').ablation.next[0];
@@ -518,7 +518,7 @@ async function testOneTruth(live) {
     };
     const frames = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 500))));
     const seen = () => ['#tokens', '#next', '#model .strip', '#flow', '#pattern', '#lens'].map((part) => Number(getComputedStyle(document.querySelector(part)).opacity));
-    change({ off: { L4H1: 0 } });
+    change({ off: { L3H4: 0 } });
     await frames();
     const waiting = { opacities: seen(), words: byId('changes').innerText };
     release();
@@ -528,7 +528,7 @@ async function testOneTruth(live) {
   check(states.opacities.every((opacity) => opacity < 0.6), 'until its numbers are there, the old ones are dimmed', states.opacities.join());
   check(/unchanged model/.test(states.words), 'and said to be the unchanged model’s', states.words);
   await answered(page);
-  await checkTruth(page, STORY, 'L4H1=0', 'L5H2', 'then');
+  await checkTruth(page, STORY, 'L3H4=0', 'L5H2', 'then');
   await page.evaluate(() => change({ off: {} }));
   await until(page, () => [...document.querySelectorAll('#boxes .guess')].at(-1)?.textContent.includes('%'), null, 'the layers of the model as it is');
   const final = say('lens', STORY).rows.at(-1).final_probability;
@@ -588,17 +588,17 @@ async function testLengths(live) {
   const long = 'The king said that the gate was tall, and the lamp was red. '.repeat(17).slice(0, 1000);
   await replaceText(page, long);
   await checkNumbers(page, long, 'a thousand letters');
-  const full = 'word '.repeat(700);
+  const full = 'word '.repeat(1400);
   await replaceText(page, full);
   await until(page, () => !!document.querySelector('#tokens-legend .problem'), null, 'too long a text is refused');
   const words = await textOf(page, '#tokens-legend .problem').catch(() => '');
-  check(/512/.test(words) && !/-[-a-z]/.test(words), 'in words of the page', words);
+  check(/1024/.test(words) && !/-[-a-z]/.test(words), 'in words of the page', words);
   await replaceText(page, STORY);
   await checkNumbers(page, STORY, 'after too long a text');
-  const whole = `The${' word'.repeat(511)}`;
+  const whole = `The${' word'.repeat(1023)}`;
   await replaceText(page, whole);
   await answered(page);
-  check((await page.evaluate(() => run.n)) === 512, 'a text may fill the context');
+  check((await page.evaluate(() => run.n)) === 1024, 'a text may fill the context');
   await page.evaluate(() => byId('write').click());
   await until(page, () => /Write/.test(byId('write').textContent) && !asking && wanted.size === 0 && !pending, null, 'where the context ends, writing stops');
   check((await page.evaluate(() => state.text)) === whole && await page.isVisible('.problem'), 'and says so', await page.evaluate(() => `${state.text.slice(-20)} ${problem}`));

@@ -7,7 +7,7 @@ const { frozen } = require('./page_frozen');
 const { checkThumbs } = require('./page_pictures');
 
 const WIDTHS = [1440, 1024, 768, 390, 360];
-const LONG = 'The king Zorvan rode out. Then king Zor van the gate and the red lamp 中文 שלום. '.repeat(8);
+const LONG = 'The king Zilgan rode out. Then king Zil gan the gate and the red lamp 中文 שלום. '.repeat(8);
 
 /* What stands out of the window at the side, though nothing there scrolls. */
 const overhang = (page) => page.evaluate(() => {
@@ -38,7 +38,7 @@ async function checkAllWidths(live, fonts, options) {
       await checkWidths(page, `${shape}, ${what}`);
     }
     await page.evaluate(() => {
-      change({ off: { L4H1: 0, L2MLP: 0.5, L5H2: 0 }, part: 'L3', tour: 3 });
+      change({ off: { L3H4: 0, L2MLP: 0.5, L5H2: 0 }, part: 'L3', tour: 3 });
       remember('another text', 'another text that goes on and on for quite a while, to see where it ends');
       for (const details of document.querySelectorAll('details')) details.open = true;
     });
@@ -121,7 +121,7 @@ async function testProjector(_, live) {
   const thickest = () => Math.max(...[...document.querySelectorAll('#arcs path')].map((arc) => parseFloat(arc.getAttribute('stroke-width'))));
   for (const [width, height, language] of [[1440, 900, 'en'], [1440, 900, 'zh'], [1366, 768, 'zh'], [1366, 768, 'en'], [1920, 1080, 'en']]) {
     const what = `${width} × ${height}, ${language}`;
-    const page = await open(`${live}#lang=${language}&h=L4H1&p=11`, { viewport: { width, height } });
+    const page = await open(`${live}#lang=${language}&h=L3H4&p=11`, { viewport: { width, height } });
     await answered(page);
     const [before, line] = [await page.evaluate(sizes), await page.evaluate(thickest)];
     await page.evaluate(() => document.activeElement.blur());
@@ -130,7 +130,7 @@ async function testProjector(_, live) {
     const after = await page.evaluate(sizes);
     for (const [part, size] of Object.entries(before)) check(Math.abs(after[part] / size - 1.6) < 0.01, `type of ${part} is 1.6 times as large, ${what}`, `${after[part]} for ${size}`);
     check(await page.evaluate(thickest) > 1.5 * line, `lines are thicker, ${what}`);
-    for (const off of [{}, { L4H1: 0 }]) {
+    for (const off of [{}, { L3H4: 0 }]) {
       await page.evaluate((values) => change({ off: values }), off);
       await answered(page);
       await settle(page);
@@ -155,7 +155,7 @@ async function testProjector(_, live) {
 
 /* The map grows with the window, and so does the grid of heads: neither leaves half of it empty. */
 async function testRoom(live) {
-  const page = await open(`${live}#h=L4H1&p=11`);
+  const page = await open(`${live}#h=L3H4&p=11`);
   await answered(page);
   await idleDone(page);
   const sides = [];
@@ -283,7 +283,7 @@ async function testAccess(live) {
     await page.evaluate(axe);
     await look(page, `as it opens, ${colorScheme}, ${language}`);
     for (const shape of language === 'en' ? ['lines', 'steps', 'writes'] : []) {
-      await page.evaluate((value) => change({ shape: value, off: { L4H1: 0 }, part: 'L4H1' }), shape);
+      await page.evaluate((value) => change({ shape: value, off: { L3H4: 0 }, part: 'L3H4' }), shape);
       await answered(page);
       await look(page, `${shape}, ${colorScheme}, ${language}`);
     }

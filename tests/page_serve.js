@@ -19,23 +19,23 @@ const serve = () => new Promise((done, failed) => {
 
 /* Away from its server a saved page only shows: the text, the change and the numbers that were there, and asks nobody. */
 async function testSaved(page) {
-  const text = `${STORY}van <b> & back`;
+  const text = `${STORY}gan <b> & back`;
   await replaceText(page, text);
   await answered(page);
-  await page.evaluate(() => change({ off: { L4H1: 0, L2MLP: 0.5 }, query: 8 }));
+  await page.evaluate(() => change({ off: { L3H4: 0, L2MLP: 0.5 }, query: 8 }));
   await answered(page);
   const shown = () => [...document.querySelectorAll('#tokens .token, #expected .row > *, #boxes .guess, #keys li')].map((part) => part.textContent.trim()).filter(Boolean).join('|');
   await until(page, () => !!shownRun().lens[8] && later.size === 0, null, 'the layers of the place');
   const waiting = page.waitForEvent('download');
   await page.click('#save');
   const download = await waiting;
-  check(download.suggestedFilename() === 'attn-The-king-Zorvan-rode-out-Then-king.html', 'a served page is named after its text', download.suggestedFilename());
+  check(download.suggestedFilename() === 'attn-The-king-Zilgan-rode-out-Then-king.html', 'a served page is named after its text', download.suggestedFilename());
   const copy = path.join(folder, 'served.html');
   await download.saveAs(copy);
   const saved = await open(`file://${copy}`);
   check(await saved.evaluate(() => source.kind) === 'frozen', 'it only shows');
   const [here, there] = [await page.evaluate(shown), await saved.evaluate(shown)];
-  check(here === there && /van/.test(here), 'and shows what the served page did', `${there} for ${here}`);
+  check(here === there && /gan/.test(here), 'and shows what the served page did', `${there} for ${here}`);
   check(await saved.isChecked('#without-input') && await saved.locator('main.behind').count() === 0, 'with what is off');
   await saved.uncheck('#without-input');
   await until(saved, () => later.size === 0 && pending === null, null, 'all is on');
@@ -53,7 +53,7 @@ const ERROR = 0.011; // a page feeds the text otherwise than a command, and the 
 
 /* An arc that is clicked tells why the head looks there; and the next token, which parts raise it. */
 async function testWhy(url) {
-  const page = await open(`${url}#h=L4H1`);
+  const page = await open(`${url}#h=L3H4`);
   await answered(page);
   const arc = await page.evaluate(() => {
     const path = [...document.querySelectorAll('#arcs path')].sort((a, b) => b.getAttribute('stroke-width') - a.getAttribute('stroke-width'))[0];
@@ -66,14 +66,14 @@ async function testWhy(url) {
   check(/Why/.test(await textOf(page, '#tip')), 'and says what for');
   await page.mouse.click(arc.x, arc.y);
   await until(page, () => document.querySelectorAll('#why li').length > 0, null, 'why the head looks there');
-  check(await page.isChecked('input[name=shape][value=why]') && await page.evaluate(() => state.query === 11 && state.looked === 'L4H1:11>4'), 'of the query under the eye and the arc’s key');
-  const score = say('attribute', STORY, '--score', 'L4H1:11>4', '--top', '8');
+  check(await page.isChecked('input[name=shape][value=why]') && await page.evaluate(() => state.query === 11 && state.looked === 'L3H4:11>4'), 'of the query under the eye and the arc’s key');
+  const score = say('attribute', STORY, '--score', 'L3H4:11>4', '--top', '8');
   const cells = await listOf(page, '#why > div:nth-of-type(1)');
   for (const { query, key, value } of score.strongest.slice(0, 5)) shows(cells[`${query} × ${key}`] ?? '', value, `the pair ${query} × ${key}`, ERROR);
   shows((await textOf(page, '#why .across')).match(/score ([\d.]+)/)[1], score.score, 'the score', ERROR);
   await page.selectOption('#why select', '0');
-  check(await answered(page) && await page.evaluate(() => state.looked === 'L4H1:11>0'), 'another key');
-  const other = say('attribute', STORY, '--score', 'L4H1:11>0', '--top', '8');
+  check(await answered(page) && await page.evaluate(() => state.looked === 'L3H4:11>0'), 'another key');
+  const other = say('attribute', STORY, '--score', 'L3H4:11>0', '--top', '8');
   shows((await textOf(page, '#why .across')).match(/score ([−\d.]+)/)[1], other.score, 'its score', ERROR);
 
   await page.click('#attributed summary');
@@ -97,7 +97,7 @@ async function testWhy(url) {
       check(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth), `nothing hangs over at ${width} px, ${language}`);
     }
   }
-  await page.evaluate(() => change({ off: { L4H1: 0 } }));
+  await page.evaluate(() => change({ off: { L3H4: 0 } }));
   await answered(page);
   check(await page.locator('#why .of-unchanged').count() === 1 && await page.locator('#attributed .of-unchanged').count() === 1, 'with a change it says that this is of the model without');
   await page.evaluate(() => change({ off: {}, query: 0 }));

@@ -13,14 +13,14 @@ const hashOf = async (page) => {
 
 /* Chooses something of everything. */
 async function compose(page) {
-  await replaceText(page, `${STORY}van rode back. “Naïve & 中文 #=?%+”`);
+  await replaceText(page, `${STORY}gan rode back. “Naïve & 中文 #=?%+”`);
   await answered(page);
   await page.evaluate(() => chooseQuery(9));
-  await click(page, box('L3H4'));
+  await click(page, box('L2H2'));
   await click(page, '#switch');
   await click(page, box('L1MLP'));
   await page.locator('#flow input[type=range]').fill('0.25');
-  await click(page, box('L4H1'), { modifiers: ['Shift'] });
+  await click(page, box('L3H4'), { modifiers: ['Shift'] });
   await page.check('input[name=shape][value=lines]');
   await page.check('input[name=by][value=value]');
   await page.check('#no-sink');
@@ -59,7 +59,7 @@ async function testAddress(live) {
   await page.evaluate(() => byId('save').click()); // which large type leaves no room for
   const copy = path.join(folder, 'saved.html');
   const download = await waiting;
-  check(download.suggestedFilename() === 'attn-The-king-Zorvan-rode-out-Then-king.html', 'a copy is named after its text', download.suggestedFilename());
+  check(download.suggestedFilename() === 'attn-The-king-Zilgan-rode-out-Then-king.html', 'a copy is named after its text', download.suggestedFilename());
   await download.saveAs(copy);
   const saved = await open(`file://${copy}`);
   await answered(saved);

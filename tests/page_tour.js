@@ -114,7 +114,7 @@ async function testTourLeft(live) {
 }
 
 async function testTourFrozen() {
-  const change = 'L4H1';
+  const change = 'L3H4';
   const [guess] = say('next', STORY).top;
   const { baseline, ablated } = say('ablate', STORY, '--heads', change).next.find(({ id }) => id === guess.id);
   for (const [url, what] of [[write('tour.html', '-p', STORY, '--ablate', change), 'frozen with a change'], [write('tour2.html', '-p', 'A text about nothing at all'), 'frozen']]) {
@@ -213,12 +213,12 @@ async function testChinese(live) {
     await page.check(`input[name=step][value="${step}"]`);
     await look(`step ${step}`);
   }
-  for (const part of ['L4H1', 'L2MLP', 'embed', 'L3', 'logits']) {
+  for (const part of ['L3H4', 'L2MLP', 'embed', 'L3', 'logits']) {
     await page.evaluate((name) => change({ part: name }), part);
     await answered(page);
     await look(part);
   }
-  await page.evaluate(() => change({ off: { L4H1: 0, L2MLP: 0.5 } }));
+  await page.evaluate(() => change({ off: { L3H4: 0, L2MLP: 0.5 } }));
   await answered(page);
   await look('with changes');
   await click(page, '#expected button >> nth=0');
@@ -227,7 +227,7 @@ async function testChinese(live) {
   await page.evaluate(() => document.querySelectorAll('details').forEach((one) => { one.open = true; }));
   await page.locator('#temperature').fill('0.5');
   await look('with all opened');
-  await page.hover('#boxes [data-part=L3H4] .enter');
+  await page.hover('#boxes [data-part=L2H2] .enter');
   await look('with a tip');
   await replaceText(page, '');
   await until(page, () => !!problem, null, 'no text is told');

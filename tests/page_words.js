@@ -34,8 +34,8 @@ async function testGlossary(live) {
       await answered(page);
       await look();
     }
-    for (const part of ['L2MLP', 'embed', 'L3', 'L3H4']) {
-      await page.evaluate((name) => change({ part: name, heads: name === 'L3H4' ? ['L3H4'] : state.heads, pinned: true }), part);
+    for (const part of ['L2MLP', 'embed', 'L3', 'L2H2']) {
+      await page.evaluate((name) => change({ part: name, heads: name === 'L2H2' ? ['L2H2'] : state.heads, pinned: true }), part);
       await answered(page);
       await look();
     }
@@ -44,7 +44,7 @@ async function testGlossary(live) {
       await page.check(`input[name=step][value="${step}"]`);
       await look();
     }
-    await page.evaluate(() => change({ off: { L4H1: 0 } }));
+    await page.evaluate(() => change({ off: { L3H4: 0 } }));
     await answered(page);
     await look();
     const names = await page.evaluate(() => Object.keys(GLOSSARY));
@@ -147,7 +147,7 @@ async function testSmallest(live) {
         check(small.length === 0, `no type is below ${SMALLEST} px, ${width}, ${language}, ${JSON.stringify(values)}`, small.join('; '));
       }
       await page.evaluate(() => change({ large: false }));
-      for (const head of ['L4H1', 'L3H4', 'L0H0']) {
+      for (const head of ['L3H4', 'L2H2', 'L0H0']) {
         await page.evaluate((name) => change({ heads: [name], pinned: true }), head);
         await settle(page);
         const on = await page.evaluate(() => [...document.querySelectorAll('#arcs .weight')].filter((label) => {
@@ -173,7 +173,7 @@ async function testSmallest(live) {
 async function testExamples(live) {
   const page = await open(live);
   await answered(page);
-  check((await page.evaluate(() => state.heads[0])) === 'L4H1', 'it opens on the head that the tour speaks of', await page.evaluate(() => state.heads[0]));
+  check((await page.evaluate(() => state.heads[0])) === 'L3H4', 'it opens on the head that the tour speaks of', await page.evaluate(() => state.heads[0]));
   const caret = () => page.evaluate(() => {
     const { content, animationName, width } = getComputedStyle(byId('tokens'), '::after');
     return content === 'none' ? 'none' : `${animationName} ${width}`;
@@ -198,7 +198,7 @@ async function testExamples(live) {
   }
   const top = (text) => say('next', text, '--top', '1').top[0].token;
   const texts = await page.evaluate(() => EXAMPLES);
-  for (const [name, next] of [['name', 'van'], ['list', ' three'], ['giver', ' Mary'], ['bracket', ')'], ['capital', ' Paris'], ['nonsense', ' w']]) check(top(texts[name]) === next, `${name} shows what it is for`, top(texts[name]));
+  for (const [name, next] of [['name', 'gan'], ['list', ' three'], ['giver', ' Mary'], ['bracket', ')'], ['capital', ' Paris'], ['nonsense', ' w']]) check(top(texts[name]) === next, `${name} shows what it is for`, top(texts[name]));
   await replaceText(page, 'Something of my own');
   await answered(page);
   check((await page.inputValue('#example')) === '' && (await page.textContent('#example-note')) === '', 'a text of one’s own is no example');
@@ -259,13 +259,13 @@ async function testTourPlaces(_, live) {
   await resize(page, 1280, 720);
   await page.evaluate(() => change({ language: 'en' }));
   await page.focus('#guide-switch');
-  check((await textOf(page, '#guide-switch')) === 'Switch L4H1 off', 'the switch is in the card', await textOf(page, '#guide-switch'));
+  check((await textOf(page, '#guide-switch')) === 'Switch L3H4 off', 'the switch is in the card', await textOf(page, '#guide-switch'));
   await page.keyboard.press('Enter');
   await answered(page);
   await settle(page);
-  check((await textOf(page, '#guide-switch')) === 'Switch L4H1 on' && await page.evaluate(() => document.activeElement.id === 'guide-switch'), 'it says what it does, and keeps the focus');
+  check((await textOf(page, '#guide-switch')) === 'Switch L3H4 on' && await page.evaluate(() => document.activeElement.id === 'guide-switch'), 'it says what it does, and keeps the focus');
   const [guess] = say('next', STORY).top;
-  const without = say('ablate', STORY, '--heads', 'L4H1').next.find(({ id }) => id === guess.id);
+  const without = say('ablate', STORY, '--heads', 'L3H4').next.find(({ id }) => id === guess.id);
   shows((await textOf(page, '#guide > p')).match(/become ([\d.]+ %)/)[1], without.ablated, 'the card says what it becomes', 2e-3);
   await page.keyboard.press('Enter');
   await answered(page);

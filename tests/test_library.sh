@@ -102,7 +102,7 @@ if pkg-config --version >"$tmp/out" 2>&1; then
     run_in "$tmp/new" ./generate model.bin 'The Eiffel'
     has quiet
     has begins ' Tower'
-    run_in "$tmp/new" ./watch_head model.bin 4 1 'The king Zorvan rode out. Then king Zor'
+    run_in "$tmp/new" ./watch_head model.bin 3 4 'The king Zilgan rode out. Then king Zil'
     has quiet
     has [ "$(wc -l <"$tmp/out")" -eq 12 ]
     has out_has '^  11 "or" looks at   4 "van" 0.9'

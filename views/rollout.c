@@ -155,7 +155,7 @@ const View view_rollout = {
                  "  --top K     tokens to list where there are more (24)\n"
                  "\n"
                  "examples:\n"
-                 "  ./study rollout model.bin -p \"The king Zorvan rode out. Then king Zor\"\n"
+                 "  ./study rollout model.bin -p \"The king Zilgan rode out. Then king Zil\"\n"
                  "  ./study rollout model.bin -f tale.txt --query 20 --flow --json\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),

@@ -1,7 +1,7 @@
 /* Texts to begin with, each with what to look for in it; and, where nobody can type, why. */
 
 const EXAMPLES = { // the words for each: 'example NAME' and 'see NAME'
-  name: 'The king Zorvan rode out. Then king Zor',
+  name: 'The king Zilgan rode out. Then king Zil',
   list: 'one, two, three; one, two,',
   giver: 'When Mary and John went to the shop, John gave a book to',
   year: 'The reign lasted from the year 1820 to the year 18',

@@ -3,7 +3,7 @@
  * and says a few words; the reader may touch everything meanwhile, leave, and come back.
  */
 
-const TOUR_TEXT = 'The king Zorvan rode out. Then king Zor';
+const TOUR_TEXT = 'The king Zilgan rode out. Then king Zil';
 const TOUR_STEPS = 7;
 const CANDIDATES = 3; // heads that are tried for the story
 const MARGIN = 24; // px around what a step speaks of

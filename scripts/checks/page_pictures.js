@@ -11,9 +11,9 @@ const path = require('path');
 const { launch } = require('../../tests/browser');
 
 const [study, model, folder] = process.argv.slice(2);
-const PROMPT = 'The king Zorvan rode out. Then king Zor';
+const PROMPT = 'The king Zilgan rode out. Then king Zil';
 const PICTURES = [ // file, what the address adds, height, the part at the top
-  ['page.png', '', 860], ['page-dark.png', '&theme=dark', 860], ['page-steps.png', '&v=steps', 600, 'look'], ['page-off.png', '&off=L4H1%3D0', 760],
+  ['page.png', '', 860], ['page-dark.png', '&theme=dark', 860], ['page-steps.png', '&v=steps', 600, 'look'], ['page-off.png', '&off=L3H4%3D0', 760],
 ];
 
 (async () => {
@@ -22,7 +22,7 @@ const PICTURES = [ // file, what the address adds, height, the part at the top
   const browser = await launch();
   for (const [name, state, height, top] of PICTURES) {
     const tab = await browser.newPage({ viewport: { width: 1440, height }, reducedMotion: 'reduce' });
-    await tab.goto(`file://${page}#t=${encodeURIComponent(PROMPT)}&h=L4H1${state}`);
+    await tab.goto(`file://${page}#t=${encodeURIComponent(PROMPT)}&h=L3H4${state}`);
     await tab.waitForFunction(() => source.ready && run.lens[run.n - 1]);
     await tab.waitForFunction(() => asking === null && wanted.size === 0 && (Object.keys(state.off).length === 0 || isChanged()));
     if (top) await tab.evaluate((id) => document.getElementById(id).scrollIntoView(), top);
