@@ -190,7 +190,7 @@ def prepare(args):
         parts = [encode(find(args.corpus, name), name) for name in TRAIN]
         held_out = [encode(find(args.corpus, name), name) for name in HELD_OUT]
     share = args.megabytes * 1e6 / len(parts) if args.megabytes else np.inf
-    chosen = [(part, np.tile(part.readable(share), times)) for part, times in zip(parts, (args.wiki_repeat, 1))]
+    chosen = [(part, np.tile(part.readable(share), times)) for part, times in zip(parts, (args.wiki_repeat, args.books_repeat))]
     summary = {"train": write(out / "train.bin", mix(chosen, between, args.seed), tokenizer.end)}
     for name, part in zip(HELD_OUT, held_out):
         summary[name] = write(out / f"{name}.bin", ((part, i) for i in range(len(part))), tokenizer.end)
@@ -198,7 +198,8 @@ def prepare(args):
         part.path.unlink()
     summary["train"].update(extra_repeat=args.repeat, extra_bytes=int(args.repeat * extra.n_bytes.sum()),
                             once_bytes=sum(int(source.n_bytes.sum()) for source, _ in between[1:]),
-                            wiki_repeat=args.wiki_repeat, megabytes=args.megabytes, seed=args.seed)
+                            wiki_repeat=args.wiki_repeat, books_repeat=args.books_repeat, megabytes=args.megabytes,
+                            seed=args.seed)
     (out / "corpus.json").write_text(json.dumps({"n_vocab": tokenizer.n_vocab, **summary}, indent=1) + "\n")
     for name in ("train", *HELD_OUT):
         print("{:12} {bytes:12,} bytes {tokens:12,} tokens {documents:8,} documents".format(name, **summary[name]))
@@ -213,6 +214,7 @@ def main():
     parser.add_argument("--once", metavar="FILE", help="documents that are mixed in one time each")
     parser.add_argument("--repeat", type=int, default=40, help="how often they are mixed in (40)")
     parser.add_argument("--wiki-repeat", type=int, default=1, help="how often the articles are taken (1)")
+    parser.add_argument("--books-repeat", type=int, default=1, help="how often the books are taken (1)")
     parser.add_argument("--vocab", type=int, default=8192, help="tokens of the vocabulary (8192)")
     parser.add_argument("--megabytes", type=float, help="only the most readable text, half of it from each source")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (one for each core)")
