@@ -89,7 +89,7 @@ def tokenizer_metadata(tokenizer):
             "tokenizer.ggml.merges": [" ".join(merge) for merge in tokenizer.merges],
             "tokenizer.ggml.bos_token_id": np.uint32(tokenizer.end),
             "tokenizer.ggml.eos_token_id": np.uint32(tokenizer.end),
-            "tokenizer.ggml.add_bos_token": False}
+            "tokenizer.ggml.add_bos_token": True}
 
 
 def within(least, most, kind):
