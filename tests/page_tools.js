@@ -16,9 +16,14 @@ function check(condition, what, details = '') {
   }
 }
 
-/* The tests know the options of sampling, so theirs is the default model without its own: keys of another name, as long. */
+/*
+ * The tests know the options of sampling, so theirs is the default model without its own: keys of another name, as long. And they
+ * count in letters of the text, so that no BOS stands before it: the key's type and value stand behind its name.
+ */
 const bytes = fs.readFileSync(given);
 for (let at = 0; (at = bytes.indexOf('general.sampling.', at)) >= 0;) bytes.write('generic', at);
+const BOS = 'tokenizer.ggml.add_bos_token';
+bytes[bytes.indexOf(BOS) + BOS.length + 4] = 0;
 fs.writeFileSync(model, bytes);
 
 /* Whether a number as shown ("41.3 %", "−2.05", "≈ 0.3") is `value` rounded as it is, but for an error. */

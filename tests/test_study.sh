@@ -226,7 +226,7 @@ END
 queried() { # QUERY POSITION ARG…
     query=$1 position=$2
     shift 2
-    try attend weights/model.gguf -p 'The red fox met the bear. The red fox saw foxes.' --query "$query" --json "$@"
+    try attend weights/model.gguf --no-bos -p 'The red fox met the bear. The red fox saw foxes.' --query "$query" --json "$@"
     quiet && out_has "\"query\": $position, \"patterns\""
 }
 has queried 3 3
@@ -241,10 +241,10 @@ has queried foxes 15
 has queried foxes 10 --words
 has queried bear 5 --words # its word is " bear."
 for bad in bears xfo 1.5 -1 ''; do
-    refuses 1 "--query: '$bad' is no token or word .* 0 to 16" attend weights/model.gguf \
+    refuses 1 "--query: '$bad' is no token or word .* 0 to 16" attend weights/model.gguf --no-bos \
         -p 'The red fox met the bear. The red fox saw foxes.' --query "$bad"
 done
-refuses 1 'query 11.*11' attend weights/model.gguf -p 'The red fox met the bear. The red fox saw foxes.' \
+refuses 1 'query 11.*11' attend weights/model.gguf --no-bos -p 'The red fox met the bear. The red fox saw foxes.' \
     --words --query 11
 refuses 1 '--repeat 96.*95' heads "$gpt2" --repeat 96
 refuses 1 '' heads "$gpt2" --repeat 5 -p Hi
@@ -312,9 +312,9 @@ refuses 1 'flow goes.*6 layers of 600 tokens' rollout weights/model.gguf --ids "
 try circuit weights/model.gguf --composition k
 has quiet
 has narrow 80
-has out_has '^L4H1    L3H4 ' # the induction head reads the head that looks at the token before
-has [ "$(sed -n '9p' "$tmp/out" | cut -d ' ' -f 1)" = L4H1 ]
-try circuit weights/model.gguf --head L4H1 --top 100
+has out_has '^L3H4    L2H2 ' # the induction head reads the head that looks at the token before
+has [ "$(sed -n '9p' "$tmp/out" | cut -d ' ' -f 1)" = L3H4 ]
+try circuit weights/model.gguf --head L3H4 --top 100
 has quiet
 has narrow 80
 refuses 2 'leave out the text' circuit "$gpt2" -p Hello
