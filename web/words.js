@@ -252,6 +252,7 @@ const WORDS = {
   'short induction': ['ind', '归纳'],
   'short previous': ['prev', '前一个'],
   'short duplicate': ['dup', '重复'],
+  'short parked on first token': ['rest', '停驻'],
   'label induction': ['induction', '归纳'],
   'label previous': ['previous', '前一个'],
   'label duplicate': ['duplicate', '重复'],
