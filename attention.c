@@ -174,6 +174,19 @@ void attention_values(const Attention *attention, size_t layer, size_t kv_head, 
     kv_values(cache, attention->places[layer].head + kv_head, n, values);
 }
 
+size_t attention_n_spans(const Attention *attention) { return 2 * attention->whole.n_heads; }
+
+Span attention_span(const Attention *attention, size_t i, size_t n) {
+    return kv_span(&attention->whole, i, n);
+}
+
+void attention_blank(Attention *attention, size_t n) {
+    memset(attention->z, 0, attention->shape.d_head * sizeof *attention->z); /* free between two chunks */
+    kv_blank(&attention->whole, n, attention->z);
+}
+
+DType attention_kv_dtype(const Attention *attention) { return attention->whole.dtype; }
+
 /* Whether so few tokens are under way that each must have the bits that it has alone. */
 static bool is_few(const Attention *attention) { return attention->n <= PACKED_TOKENS; }
 

@@ -6,6 +6,7 @@
 #define ATTN_ATTENTION_H
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "kernels/kernels.h"
 #include "layers/norm.h"
 #include "layers/rope.h"
@@ -75,6 +76,15 @@ bool attention_reaches(const Attention *attention, size_t position);
 
 /* A kv head's values at positions 0 … n − 1 of a whole cache, as they are kept. values [n][d_head] */
 void attention_values(const Attention *attention, size_t layer, size_t kv_head, size_t n, float *values);
+
+/*
+ * Where a whole cache has positions 0 … n − 1: attention_n_spans pieces. attention_blank makes zeros of what they have behind
+ * these positions.
+ */
+size_t attention_n_spans(const Attention *attention);
+Span attention_span(const Attention *attention, size_t i, size_t n);
+void attention_blank(Attention *attention, size_t n);
+DType attention_kv_dtype(const Attention *attention);
 
 /*
  * Sets the tokens that the next calls of attention_forward are for: n ≤ n_chunk of them, at positions

@@ -1,9 +1,13 @@
 /* The public face: attn.h's words for the engine's own, with the vocabulary and the pool of threads that belong to them. */
 #include "attn.h"
 
+#include "conversation.h"
 #include "generate.h"
+#include "open.h"
 #include "sampling.h"
+#include "snapshot.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +21,8 @@ struct AttnSession {
     const AttnModel *model;
     Threads *threads;
     Session *session;
-    AttnProbe probe;
-    Probe inner; /* what the engine calls, and what calls `probe` */
+    AttnSessionOptions options;
+    Probe inner; /* what the engine calls, and what calls the options' probe */
 };
 
 struct AttnSampler {
@@ -47,24 +51,50 @@ static bool refuse(AttnError *error, const char *what) {
     return tell(error, &inner);
 }
 
-/* Without a vocabulary a model can be fed tokens, so that only a named one must be there. */
+/*
+ * Without a vocabulary, which GGUF may say in a word, a model can be fed tokens, so that only a named one must be there.
+ */
 static bool open_tokenizer(AttnModel *model, const char *path, Error *error) {
     const Checkpoint *own = model_checkpoint(model->model);
+    String kind = {"", 0};
     if (!path && !checkpoint_has_vocabulary(own)) return true;
+    if (!path && checkpoint_string(own, "tokenizer.ggml.model", &kind, error) &&
+        string_equals(kind, "no_vocab"))
+        return true;
     model->tokenizer = tokenizer_open(path, own, &model->vocabulary, error);
     return model->tokenizer && vocabulary_fits(model->model, model->tokenizer, path, error);
 }
 
-AttnModel *attn_model_open(const char *path, const AttnModelOptions *options, AttnError *error) {
-    Error inner = {"no file is named"};
-    AttnModel *model = path ? calloc(1, sizeof *model) : NULL;
-    if (path && !model) error_set(&inner, "%s: not enough memory", path);
-    if (model) model->model = model_open(path, &inner);
+/* Of the file at path, or of what is given if that is not NULL. */
+static AttnModel *open_model(const char *path, const GivenFile *given, const AttnModelOptions *options,
+                             AttnError *error) {
+    Error inner;
+    AttnModel *model = calloc(1, sizeof *model);
+    if (!model) error_set(&inner, "%s: not enough memory", path);
+    if (model)
+        model->model =
+            given ? model_of(checkpoint_open_given(path, given, &inner), &inner) : model_open(path, &inner);
     if (model && model->model && open_tokenizer(model, options ? options->tokenizer : NULL, &inner))
         return model;
     tell(error, &inner);
     attn_model_close(model);
     return NULL;
+}
+
+AttnModel *attn_model_open(const char *path, const AttnModelOptions *options, AttnError *error) {
+    if (!path) return refuse(error, "no file is named"), NULL;
+    return open_model(path, NULL, options, error);
+}
+
+AttnModel *attn_model_open_memory(const void *bytes, size_t n, const char *name,
+                                  const AttnModelOptions *options, AttnError *error) {
+    if (!bytes) return refuse(error, "no bytes are given"), NULL;
+    return open_model(name ? name : "model", &(GivenFile){bytes, n, -1}, options, error);
+}
+
+AttnModel *attn_model_open_descriptor(int descriptor, const char *name, const AttnModelOptions *options,
+                                      AttnError *error) {
+    return open_model(name ? name : "model", &(GivenFile){.descriptor = descriptor}, options, error);
 }
 
 void attn_model_close(AttnModel *model) {
@@ -96,6 +126,15 @@ static bool has_tokenizer(const AttnModel *model, AttnError *error) {
     return model->tokenizer || refuse(error, "the model has no vocabulary: name one in AttnModelOptions");
 }
 
+/* Gives as many of the tokens as there is room for, if all is well, and frees them. */
+static bool give_tokens(bool ok, Tokens *all, int32_t *tokens, size_t capacity, size_t *n_tokens) {
+    size_t fits = all->n < capacity ? all->n : capacity;
+    if (ok && fits > 0) memcpy(tokens, all->ids, fits * sizeof *tokens);
+    if (ok) *n_tokens = all->n;
+    tokens_free(all);
+    return ok;
+}
+
 bool attn_tokenize(const AttnModel *model, const char *text, size_t n, unsigned flags, int32_t *tokens,
                    size_t capacity, size_t *n_tokens, AttnError *error) {
     Tokens all = {0};
@@ -104,11 +143,56 @@ bool attn_tokenize(const AttnModel *model, const char *text, size_t n, unsigned 
     unsigned inner_flags = (flags & ATTN_TOKENIZE_ENDS ? ENCODE_ENDS : 0u) |
                            (flags & ATTN_TOKENIZE_SPECIAL ? ENCODE_SPECIAL : 0u);
     bool ok = tokenizer_encode(model->tokenizer, text, n, inner_flags, &all, &inner) || tell(error, &inner);
-    size_t fits = all.n < capacity ? all.n : capacity;
-    if (ok && fits > 0) memcpy(tokens, all.ids, fits * sizeof *tokens);
-    if (ok) *n_tokens = all.n;
-    tokens_free(&all);
+    return give_tokens(ok, &all, tokens, capacity, n_tokens);
+}
+
+static String string_of(const char *text) { return (String){text ? text : "", text ? strlen(text) : 0}; }
+
+/* A template from its source, or the file's own if that is NULL. */
+static Template *open_template(const AttnModel *model, const char *source, Error *error) {
+    const Checkpoint *own = model_checkpoint(model->model);
+    String text = {source, source ? strlen(source) : 0};
+    Error why;
+    if (!source && !checkpoint_string(own, "tokenizer.chat_template", &text, error)) return NULL;
+    if (!text.data) {
+        checkpoint_error(own, error, "has no chat template (tokenizer.chat_template): give its source");
+        return NULL;
+    }
+    Template *template = template_parse(text, &why);
+    if (!template && source) error_set(error, "%s", why.message);
+    if (!template && !source) checkpoint_error(own, error, "%s", why.message);
+    return template;
+}
+
+static bool chat(const AttnModel *model, const AttnMessage *messages, size_t n,
+                 const AttnChatOptions *options, Tokens *all, Error *error) {
+    for (size_t i = 0; i < n; i++)
+        if (!messages[i].role || !messages[i].content)
+            return error_set(error, "message %zu has no role, or no content", i + 1);
+    Template *template = open_template(model, options->source, error);
+    ChatMessage *inner = template ? malloc(n * sizeof *inner) : NULL;
+    if (template && !inner) error_set(error, "not enough memory for the conversation");
+    for (size_t i = 0; inner && i < n; i++)
+        inner[i] = (ChatMessage){string_of(messages[i].role), string_of(messages[i].content),
+                                 string_of(messages[i].thoughts)};
+    bool ok = inner &&
+              conversation_encode(template, model->tokenizer, inner, n, !options->complete, all, NULL, error);
+    free(inner);
+    template_free(template);
     return ok;
+}
+
+bool attn_chat(const AttnModel *model, const AttnMessage *messages, size_t n_messages,
+               const AttnChatOptions *options, int32_t *tokens, size_t capacity, size_t *n_tokens,
+               AttnError *error) {
+    static const AttnChatOptions usual;
+    Tokens all = {0};
+    Error inner;
+    if (!model || !has_tokenizer(model, error)) return false;
+    if (n_messages == 0) return refuse(error, "the conversation has no messages");
+    bool ok =
+        chat(model, messages, n_messages, options ? options : &usual, &all, &inner) || tell(error, &inner);
+    return give_tokens(ok, &all, tokens, capacity, n_tokens);
 }
 
 const char *attn_token_text(const AttnModel *model, int32_t token, size_t *n) {
@@ -152,24 +236,48 @@ static void probe_visit(void *user, const Activation *seen) {
     probe->visit(probe->user, &activation);
 }
 
-static bool open_session(AttnSession *session, const AttnSessionOptions *options, Error *error) {
+static bool find_cache(AttnCache cache, DType *dtype, Error *error) {
     static const DType caches[] = {
         [ATTN_CACHE_F16] = DTYPE_F16, [ATTN_CACHE_F32] = DTYPE_F32, [ATTN_CACHE_Q8_0] = DTYPE_Q8_0};
-    if ((size_t)options->cache >= sizeof caches / sizeof *caches)
-        return error_set(error, "there is no cache %d (see AttnCache)", (int)options->cache);
-    const Kernels *kernels = options->fast ? kernels_fastest() : kernels_pick(NULL, error);
-    if (!kernels) return false;
-    session->threads = threads_new(options->n_threads ? options->n_threads : threads_physical_cores(), error);
-    if (!session->threads) return false;
-    session->probe = options->probe;
-    session->inner = (Probe){&session->probe, probe_wants, probe_visit};
+    if ((size_t)cache >= sizeof caches / sizeof *caches)
+        return error_set(error, "there is no cache %d (see AttnCache)", (int)cache);
+    *dtype = caches[cache];
+    return true;
+}
+
+static unsigned count_threads(const AttnSessionOptions *options) {
+    return options->n_threads ? options->n_threads : threads_physical_cores();
+}
+
+bool attn_session_memory(const AttnModel *model, const AttnSessionOptions *options, AttnMemory *memory,
+                         AttnError *error) {
+    static const AttnSessionOptions usual;
+    Error why;
+    SessionBytes bytes;
+    if (!model) return false;
+    if (!options) options = &usual;
+    SessionOptions inner = {.n_ctx = options->n_ctx, .whole_cache = true};
+    if (!find_cache(options->cache, &inner.kv_dtype, &why) ||
+        !session_measure(model->model, &inner, count_threads(options), &bytes, &why))
+        return tell(error, &why);
+    *memory = (AttnMemory){.cache = bytes.cache, .rest = bytes.rest};
+    return true;
+}
+
+static bool open_session(AttnSession *session, const AttnSessionOptions *options, Error *error) {
     SessionOptions inner = {.n_ctx = options->n_ctx,
                             .whole_cache = true,
-                            .kv_dtype = caches[options->cache],
-                            .compute = {.kernels = kernels, .threads = session->threads},
                             .probe = options->probe.visit ? &session->inner : NULL,
                             .stop = options->stop,
                             .stop_user = options->stop_user};
+    if (!find_cache(options->cache, &inner.kv_dtype, error)) return false;
+    const Kernels *kernels = options->fast ? kernels_fastest() : kernels_pick(NULL, error);
+    if (!kernels) return false;
+    session->threads = threads_new(count_threads(options), error);
+    if (!session->threads) return false;
+    session->options = *options;
+    session->inner = (Probe){&session->options.probe, probe_wants, probe_visit};
+    inner.compute = (Compute){.kernels = kernels, .threads = session->threads};
     session->session = session_new(session->model->model, &inner, error);
     return session->session;
 }
@@ -184,6 +292,35 @@ AttnSession *attn_session_new(const AttnModel *model, const AttnSessionOptions *
     tell(error, &inner);
     attn_session_free(session);
     return NULL;
+}
+
+AttnSession *attn_session_fork(const AttnSession *session, const AttnSessionOptions *options,
+                               AttnError *error) {
+    Error inner;
+    if (!session) return NULL;
+    AttnSession *fork = attn_session_new(session->model, options ? options : &session->options, error);
+    if (!fork || snapshot_copy(fork->session, session->session, &inner)) return fork;
+    tell(error, &inner);
+    attn_session_free(fork);
+    return NULL;
+}
+
+size_t attn_session_bytes(const AttnSession *session) {
+    return session ? snapshot_bytes(session->session) : 0;
+}
+
+bool attn_session_save(AttnSession *session, bool (*write)(void *user, const void *bytes, size_t n),
+                       void *user, AttnError *error) {
+    Error inner;
+    if (!session) return false;
+    return snapshot_save(session->session, write, user, &inner) || tell(error, &inner);
+}
+
+bool attn_session_restore(AttnSession *session, bool (*read)(void *user, void *bytes, size_t n), void *user,
+                          AttnError *error) {
+    Error inner;
+    if (!session) return false;
+    return snapshot_restore(session->session, read, user, &inner) || tell(error, &inner);
 }
 
 void attn_session_free(AttnSession *session) {
@@ -223,6 +360,14 @@ bool attn_sync(AttnSession *session, const int32_t *tokens, size_t n, float *log
     if (!session) return false;
     if (n == 0) return refuse(error, "no tokens are given to feed");
     return session_sync(session->session, tokens, n, logits, &(Feed){0}, &inner) || tell(error, &inner);
+}
+
+bool attn_hidden(AttnSession *session, const int32_t *tokens, size_t n, float *hidden, AttnError *error) {
+    if (!attn_sync(session, tokens, n, NULL, error)) return false;
+    session_hidden(session->session, hidden);
+    for (size_t i = 0; i < model_config(session->model->model)->d_model; i++)
+        if (!isfinite(hidden[i])) return refuse(error, "the hidden state is not finite (see attn_feed)");
+    return true;
 }
 
 bool attn_unembed(const AttnSession *session, const float *resid, size_t n, float *logits) {
@@ -291,50 +436,72 @@ void attn_sampler_accept(AttnSampler *sampler, int32_t token) {
     if (sampler && token >= 0 && (size_t)token < sampler->n_vocab) sampler_accept(sampler->sampler, token);
 }
 
-/* A caller's callback for text, and the one that the generator knows. Once it has said false it is left alone. */
-static bool give_text(void *user, int32_t id, const char *text, size_t n) {
-    AttnGenerateOptions *options = user;
-    (void)id;
-    if (!options->text || n == 0 || options->text(options->user, text, n)) return true;
-    options->text = NULL;
-    return false;
+/* A caller's callbacks, and what they are told of. Once one has said false they are left alone. */
+typedef struct Listener {
+    const AttnGenerateOptions *options;
+    const Generator *generator;
+    size_t n_vocab;
+    bool left;
+} Listener;
+
+static bool give_piece(void *user, int32_t id, const char *text, size_t n) {
+    Listener *listener = user;
+    const AttnGenerateOptions *options = listener->options;
+    if (listener->left) return true;
+    const float *logits = generator_logits(listener->generator);
+    bool goes_on = id < 0 || !options->token ||
+                   options->token(options->user, id, sampler_logprob(logits, listener->n_vocab, id));
+    goes_on = goes_on && (n == 0 || !options->text || options->text(options->user, text, n));
+    listener->left = !goes_on;
+    return goes_on;
 }
 
-static bool generate(AttnSession *session, const char *prompt, const AttnGenerateOptions *options,
-                     TextEnd *end, Error *error) {
+static bool generate(AttnSession *session, const int32_t *tokens, size_t n,
+                     const AttnGenerateOptions *options, TextEnd *end, Error *error) {
     const AttnModel *model = session->model;
     const GeneratorOptions inner = {.sampling = sampler_options(&options->sampling),
                                     .stop = options->stop,
                                     .n_stop = options->n_stop,
                                     .special = options->special,
                                     .shift = options->shift};
-    Tokens tokens = {0};
-    AttnGenerateOptions copy = *options;
-    unsigned flags = ENCODE_ENDS | (options->special ? ENCODE_SPECIAL : 0u);
     Generator *generator = generator_new(model->model, model->tokenizer, session->session, &inner, error);
-    bool ok =
-        generator && tokenizer_encode(model->tokenizer, prompt, strlen(prompt), flags, &tokens, error) &&
-        prompt_or_bos(model->tokenizer, &tokens, error) &&
-        (tokens.n > 0 ||
-         error_set(error, "the prompt is empty, and the vocabulary has no token to begin with")) &&
-        generator_sync(generator, tokens.ids, tokens.n, &(Feed){0}, error) &&
-        generator_run(generator, options->n_tokens ? options->n_tokens : 256, give_text, &copy, end, error);
-    tokens_free(&tokens);
+    Listener listener = {options, generator, model_config(model->model)->n_vocab, false};
+    size_t most = options->n_tokens ? options->n_tokens : 256;
+    bool ok = generator && generator_sync(generator, tokens, n, &(Feed){0}, error) &&
+              generator_run(generator, most, give_piece, &listener, end, error);
     generator_free(generator);
     return ok;
 }
 
-bool attn_generate(AttnSession *session, const char *prompt, const AttnGenerateOptions *options, AttnEnd *end,
-                   AttnError *error) {
+bool attn_generate_from(AttnSession *session, const int32_t *tokens, size_t n,
+                        const AttnGenerateOptions *options, AttnEnd *end, AttnError *error) {
     static const AttnGenerateOptions usual;
     Error inner;
     TextEnd inner_end;
     if (!session || !has_tokenizer(session->model, error)) return false;
-    if (!prompt) return refuse(error, "no prompt is given");
+    if (n == 0) return refuse(error, "the prompt has no tokens");
     for (size_t i = 0; options && i < options->n_stop; i++)
         if (!options->stop[i] || !options->stop[i][0]) return refuse(error, "a stop text needs some text");
-    if (!generate(session, prompt, options ? options : &usual, &inner_end, &inner))
+    if (!generate(session, tokens, n, options ? options : &usual, &inner_end, &inner))
         return tell(error, &inner);
     if (end) *end = (AttnEnd)inner_end;
     return true;
+}
+
+bool attn_generate(AttnSession *session, const char *prompt, const AttnGenerateOptions *options, AttnEnd *end,
+                   AttnError *error) {
+    Tokens tokens = {0};
+    Error inner;
+    if (!session || !has_tokenizer(session->model, error)) return false;
+    if (!prompt) return refuse(error, "no prompt is given");
+    const Tokenizer *tokenizer = session->model->tokenizer;
+    unsigned flags = ENCODE_ENDS | (options && options->special ? ENCODE_SPECIAL : 0u);
+    bool ok = (tokenizer_encode(tokenizer, prompt, strlen(prompt), flags, &tokens, &inner) &&
+               prompt_or_bos(tokenizer, &tokens, &inner) &&
+               (tokens.n > 0 ||
+                error_set(&inner, "the prompt is empty, and the vocabulary has no token to begin with"))) ||
+              tell(error, &inner);
+    ok = ok && attn_generate_from(session, tokens.ids, tokens.n, options, end, error);
+    tokens_free(&tokens);
+    return ok;
 }

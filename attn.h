@@ -66,7 +66,7 @@ extern "C" {
 #endif
 
 /* The version of this header. Before 1.0.0 a new second number may change what is here; the third never does. */
-#define ATTN_VERSION "0.2.0"
+#define ATTN_VERSION "0.3.0"
 
 /* The version of the library that is linked. */
 ATTN_API const char *attn_version(void);
@@ -87,6 +87,16 @@ typedef struct AttnModelOptions {
 /* Opens a GGUF or llama2.c checkpoint, after checking every byte that is not a weight. */
 ATTN_API AttnModel *attn_model_open(const char *path, const AttnModelOptions *options, AttnError *error);
 ATTN_API void attn_model_close(AttnModel *model);
+
+/*
+ * Likewise a model that has no path: of n bytes in memory, at a multiple of 16, which live, and stay as they are, until
+ * attn_model_close; and of a file that is open for reading, all of which is mapped: its descriptor may be closed afterwards.
+ * `name` is what errors call it (NULL: "model"). Models of several files, folders and split GGUF, are found by a path alone.
+ */
+ATTN_API AttnModel *attn_model_open_memory(const void *bytes, size_t n, const char *name,
+                                           const AttnModelOptions *options, AttnError *error);
+ATTN_API AttnModel *attn_model_open_descriptor(int descriptor, const char *name,
+                                               const AttnModelOptions *options, AttnError *error);
 
 typedef struct AttnShape {
     size_t n_layer, n_head, n_head_kv; /* query heads, and the key-value heads that they share evenly */
@@ -126,6 +136,28 @@ ATTN_API int32_t attn_token_eos(const AttnModel *model);
 
 /* Whether a token ends the text that a model writes. */
 ATTN_API bool attn_token_is_end(const AttnModel *model, int32_t token);
+
+/* Something that was said in a conversation. */
+typedef struct AttnMessage {
+    const char
+        *role; /* "system", "user", "assistant" …: a word of the program's, since it steers the model */
+    const char *content;  /* what was said: text to the last byte, whatever control tokens it may look like */
+    const char *thoughts; /* of an answer that keeps them apart; or NULL */
+} AttnMessage;
+
+typedef struct AttnChatOptions {
+    const char *source; /* of a chat template, in Jinja; NULL: the file's own */
+    bool complete;      /* nobody answers: the tokens that begin an answer are left out */
+} AttnChatOptions;
+
+/*
+ * The tokens of n_messages ≥ 1 messages, all strings NUL-terminated, as the model's chat template lays them out, up to where
+ * its answer begins; given as attn_tokenize gives them, and ready for attn_generate_from. Bytes that are no UTF-8 count as
+ * U+FFFD. Fails where the file has no template, or that is no Jinja, or refuses the conversation, and says why.
+ */
+ATTN_API bool attn_chat(const AttnModel *model, const AttnMessage *messages, size_t n_messages,
+                        const AttnChatOptions *options, int32_t *tokens, size_t capacity, size_t *n_tokens,
+                        AttnError *error);
 
 /*
  * Where a vector can be seen, and changed, on its way: in the order of the forward pass, n tokens at a time. The names
@@ -216,6 +248,17 @@ ATTN_API AttnSession *attn_session_new(const AttnModel *model, const AttnSession
                                        AttnError *error);
 ATTN_API void attn_session_free(AttnSession *session);
 
+/*
+ * What attn_session_new takes with these options, told to a few percent without taking it, in bytes: of address space for the
+ * cache, of which memory is used as far as tokens have come, and of all else but the threads' stacks. SIZE_MAX is more than
+ * there is. Fails where no memory would help: on the model's shape, or on n_ctx.
+ */
+typedef struct AttnMemory {
+    size_t cache, rest;
+} AttnMemory;
+ATTN_API bool attn_session_memory(const AttnModel *model, const AttnSessionOptions *options,
+                                  AttnMemory *memory, AttnError *error);
+
 /* The tokens that the session holds, borrowed until its next call. *n is how many: the position of the next. */
 ATTN_API const int32_t *attn_session_tokens(const AttnSession *session, size_t *n);
 ATTN_API size_t attn_session_n_ctx(const AttnSession *session);
@@ -226,6 +269,33 @@ ATTN_API size_t attn_session_n_ctx(const AttnSession *session);
  * concerns: what a session holds it does not compute again.
  */
 ATTN_API void attn_rewind(AttnSession *session, size_t position);
+
+/*
+ * A second session with the tokens, keys, values and states of the first, which are copied, not computed: so one beginning
+ * is gone on with in two ways. NULL for options stands for those of the first, its probe and stop among them; with others it
+ * must have the same cache, and room for the tokens. Fails otherwise, and as attn_session_new does.
+ */
+ATTN_API AttnSession *attn_session_fork(const AttnSession *session, const AttnSessionOptions *options,
+                                        AttnError *error);
+
+/*
+ * Gives all that a session holds to `write`, piece by piece: attn_session_bytes bytes, about as many as its part of the cache
+ * has, and the same for the same tokens. Fails when `write` returns false, which may then have had some of them. The session
+ * stays as it is.
+ */
+ATTN_API size_t attn_session_bytes(const AttnSession *session);
+ATTN_API bool attn_session_save(AttnSession *session, bool (*write)(void *user, const void *bytes, size_t n),
+                                void *user, AttnError *error);
+
+/*
+ * Makes the session hold what was saved, whatever it held; nothing is computed. `read` fills exactly n bytes, or returns
+ * false; what stands behind the last is not asked for. The session must be one of the same model, with the same cache and
+ * room for the tokens; if it is not, or the first bytes are of no saved session, the call fails and the session holds what
+ * it held. Where bytes are missing or damaged the call fails and it holds nothing. Whoever makes such bytes with bad intent
+ * can make the model say anything, as by a text, and do no other harm.
+ */
+ATTN_API bool attn_session_restore(AttnSession *session, bool (*read)(void *user, void *bytes, size_t n),
+                                   void *user, AttnError *error);
 
 /*
  * Feeds n ≥ 1 tokens behind those that the session holds, and writes the logits of the last n_logits ≤ n of them to
@@ -243,6 +313,14 @@ ATTN_API bool attn_feed(AttnSession *session, const int32_t *tokens, size_t n, f
  */
 ATTN_API bool attn_sync(AttnSession *session, const int32_t *tokens, size_t n, float *logits,
                         AttnError *error);
+
+/*
+ * As attn_sync, and writes what the model made of the last token to hidden [d_model]: the residual stream that leaves the last
+ * layer, behind the final norm, from which the unembedding makes logits. As a vector for the whole text it sees all of it.
+ * Fails, too, on numbers that are not finite.
+ */
+ATTN_API bool attn_hidden(AttnSession *session, const int32_t *tokens, size_t n, float *hidden,
+                          AttnError *error);
 
 /*
  * The logits [n][n_vocab] that n residual vectors [n][d_model] would give if they left the last layer: the logit lens
@@ -302,9 +380,18 @@ typedef struct AttnGenerateOptions {
     bool shift;   /* a full context drops its oldest half and goes on */
     bool special; /* control tokens are read in the prompt, and shown by name */
 
-    /* Called with n bytes of text, whole UTF-8 characters and no NUL behind, as they come; false ends the text. */
+    /*
+     * Called with n bytes of text, whole UTF-8 characters and no NUL behind, as they come; false ends the text, and nothing
+     * is called any more.
+     */
     bool (*text)(void *user, const char *text, size_t n);
-    void *user;
+
+    /*
+     * Called with each token as it is sampled, before the text that it completes, if any; the one that ends the text among
+     * them. logprob is in nats: ln softmax(logits) of it, before penalties, temperature and filters. False as above.
+     */
+    bool (*token)(void *user, int32_t token, double logprob);
+    void *user; /* of both */
 } AttnGenerateOptions;
 
 /*
@@ -315,6 +402,10 @@ typedef struct AttnGenerateOptions {
  */
 ATTN_API bool attn_generate(AttnSession *session, const char *prompt, const AttnGenerateOptions *options,
                             AttnEnd *end, AttnError *error);
+
+/* Likewise behind n ≥ 1 tokens, which are fed as they are: of attn_tokenize, say, or of attn_chat. */
+ATTN_API bool attn_generate_from(AttnSession *session, const int32_t *tokens, size_t n,
+                                 const AttnGenerateOptions *options, AttnEnd *end, AttnError *error);
 
 #ifdef __cplusplus
 }

@@ -16,6 +16,8 @@
 
 #include "attention.h"
 #include "layers/experts.h"
+#include "layers/kv_cache.h"
+#include "layers/results.h"
 #include "layers/states.h"
 #include "mlp.h"
 #include "open.h"
@@ -49,6 +51,7 @@ struct Session {
     size_t known;    /* ≥ position: tokens whose keys and values the cache still has, if it is whole */
     int32_t *tokens; /* [n_ctx] those tokens */
     float *resid;    /* [n_chunk][d_model] the residual stream */
+    size_t last;     /* row of it: of the token fed last */
     float *normed;   /* [n_chunk][d_model] */
     float *branch;   /* [n_chunk][d_model] what attention or MLP adds */
     float *hidden;   /* [n_chunk][d_ff of the widest MLP] */
@@ -59,14 +62,19 @@ struct Session {
 Model *model_open(const char *path, Error *error) { return model_open_with(path, NULL, NULL, error); }
 
 Model *model_open_with(const char *path, Progress *progress, void *user, Error *error) {
-    Model *model = calloc(1, sizeof *model);
+    return model_of(checkpoint_open_with(path, progress, user, error), error);
+}
+
+Model *model_of(Checkpoint *checkpoint, Error *error) {
+    Model *model = checkpoint ? calloc(1, sizeof *model) : NULL;
     if (!model) {
-        error_set(error, "%s: not enough memory", path);
+        if (checkpoint) checkpoint_error(checkpoint, error, "not enough memory");
+        checkpoint_close(checkpoint);
         return NULL;
     }
-    model->checkpoint = checkpoint_open_with(path, progress, user, error);
-    if (model->checkpoint && config_read(&model->config, model->checkpoint, error) &&
-        weights_bind(&model->weights, &model->config, model->checkpoint, error))
+    model->checkpoint = checkpoint;
+    if (config_read(&model->config, checkpoint, error) &&
+        weights_bind(&model->weights, &model->config, checkpoint, error))
         return model;
     model_close(model);
     return NULL;
@@ -115,17 +123,24 @@ static size_t widest_hidden(const Config *config, const Weights *weights) {
     return widest;
 }
 
-Session *session_new(const Model *model, const SessionOptions *options, Error *error) {
+/* The sizes of a session. */
+typedef struct Plan {
+    size_t n_ctx, n_chunk;
+    size_t d_hidden, n_experts; /* floats of a token: of the widest MLP, of experts_forward */
+    size_t widest;              /* input of a matrix */
+    size_t token_floats;        /* of a token, in all scratch together */
+} Plan;
+
+/* Fails where a shape needs more than a session has. */
+static bool plan_session(const Model *model, const SessionOptions *options, Plan *plan, Error *error) {
     const Config *config = &model->config;
     const char *path = checkpoint_path(model->checkpoint);
     size_t n_ctx = options->n_ctx ? options->n_ctx : config->n_ctx;
     size_t n_chunk = options->n_chunk ? options->n_chunk : SESSION_CHUNK;
-    if (model->weights.positions.data && n_ctx > config->n_ctx) {
-        error_set(error, "%s: a context of %zu is more than the %zu positions that the model has learned",
-                  path, n_ctx, config->n_ctx);
-        return NULL;
-    }
-    const size_t n_states = model->weights.n_states;
+    if (model->weights.positions.data && n_ctx > config->n_ctx)
+        return error_set(error,
+                         "%s: a context of %zu is more than the %zu positions that the model has learned",
+                         path, n_ctx, config->n_ctx);
     size_t d_attn = config->n_head * config->d_head, widest = config->d_model;
     size_t d_hidden = widest_hidden(config, &model->weights);
     size_t n_experts = config->n_expert ? experts_floats(config->n_expert, config->d_model) : 0;
@@ -134,40 +149,71 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     if (widest < config->state.d_inner) widest = config->state.d_inner;
     size_t token_floats = 3 * config->d_model + 2 * d_hidden + widest + 2 * d_attn + n_experts +
                           (config->family->gated_attention ? 2 * d_attn : 0) +
-                          (n_states ? states_floats(&config->state) : 0) +
+                          (model->weights.n_states ? states_floats(&config->state) : 0) +
                           2 * config->n_head_kv * config->d_head + model->weights.n_ropes * config->rope.dim;
     AttentionShape shape = model_attention_shape(model);
-    if (attention_tile_bytes(&shape) == 0) {
-        error_set(error, "%s: heads of %zu numbers are more than the %d KiB of a thread's scratch hold", path,
-                  config->d_head, ATTENTION_TILE_BYTES >> 10);
-        return NULL;
-    }
+    if (attention_tile_bytes(&shape) == 0)
+        return error_set(error,
+                         "%s: heads of %zu numbers are more than the %d KiB of a thread's scratch hold", path,
+                         config->d_head, ATTENTION_TILE_BYTES >> 10);
     size_t max_chunk = ((size_t)MAX_SCRATCH_MIB << 20) / sizeof(float) / token_floats;
-    if (max_chunk == 0) {
-        error_set(error, "%s: a token alone needs %zu MiB of scratch, more than the %d that a session has",
-                  path, token_floats * sizeof(float) >> 20, MAX_SCRATCH_MIB);
-        return NULL;
-    }
+    if (max_chunk == 0)
+        return error_set(error,
+                         "%s: a token alone needs %zu MiB of scratch, more than the %d that a session has",
+                         path, token_floats * sizeof(float) >> 20, MAX_SCRATCH_MIB);
     if (n_chunk > max_chunk) n_chunk = max_chunk;
     if (n_chunk > n_ctx) n_chunk = n_ctx;
+    *plan = (Plan){n_ctx, n_chunk, d_hidden, n_experts, widest, token_floats};
+    return true;
+}
+
+bool session_measure(const Model *model, const SessionOptions *options, unsigned n_threads,
+                     SessionBytes *bytes, Error *error) {
+    const Config *config = &model->config;
+    AttentionShape shape = model_attention_shape(model);
+    Plan plan;
+    if (!plan_session(model, options, &plan, error)) return false;
+    size_t n_room,
+        n_fixed = n_threads * attention_tile_bytes(&shape) +
+                  states_bytes(&config->state, model->weights.n_states) +
+                  results_floats(config->d_model, config->n_head * config->d_head) * sizeof(float) +
+                  plan.n_chunk * plan.token_floats * sizeof(float);
+    bool fits = !__builtin_add_overflow(plan.n_ctx, KEY_TILE - 1, &n_room);
+    n_room = n_room / KEY_TILE * KEY_TILE;
+    if (!fits || __builtin_mul_overflow(n_room, attention_kv_bytes(&shape, options->kv_dtype), &bytes->cache))
+        bytes->cache = SIZE_MAX;
+    /* A position is a token and, in a row that a probe watches, a score. */
+    if (!fits || __builtin_mul_overflow(n_room, sizeof(int32_t) + sizeof(float), &bytes->rest) ||
+        __builtin_add_overflow(bytes->rest, n_fixed, &bytes->rest))
+        bytes->rest = SIZE_MAX;
+    return true;
+}
+
+Session *session_new(const Model *model, const SessionOptions *options, Error *error) {
+    const Config *config = &model->config;
+    const size_t n_states = model->weights.n_states;
+    Plan plan;
+    if (!plan_session(model, options, &plan, error)) return NULL;
+    const size_t n_ctx = plan.n_ctx, n_chunk = plan.n_chunk, n_experts = plan.n_experts;
+    AttentionShape shape = model_attention_shape(model);
     Session *session = calloc(1, sizeof *session);
     if (!session) goto no_memory;
-    *session =
-        (Session){.model = model,
-                  .compute = {options->compute.kernels, options->compute.threads,
-                              floats_new(packed_floats(n_chunk, widest), 1), packed_floats(n_chunk, widest)},
-                  .probe = options->probe,
-                  .whole = options->whole_cache && n_states == 0,
-                  .stop = options->stop,
-                  .stop_user = options->stop_user,
-                  .n_ctx = n_ctx,
-                  .n_chunk = n_chunk};
+    *session = (Session){.model = model,
+                         .compute = {options->compute.kernels, options->compute.threads,
+                                     floats_new(packed_floats(n_chunk, plan.widest), 1),
+                                     packed_floats(n_chunk, plan.widest)},
+                         .probe = options->probe,
+                         .whole = options->whole_cache && n_states == 0,
+                         .stop = options->stop,
+                         .stop_user = options->stop_user,
+                         .n_ctx = n_ctx,
+                         .n_chunk = n_chunk};
     session->resid = floats_new(n_chunk, config->d_model);
     session->normed = floats_new(n_chunk, config->d_model);
     session->branch = floats_new(n_chunk, config->d_model);
     size_t n_hidden = n_chunk < config->n_expert_used ? config->n_expert_used : n_chunk;
-    session->hidden = floats_new(n_hidden, d_hidden);
-    session->gate = floats_new(n_hidden, d_hidden);
+    session->hidden = floats_new(n_hidden, plan.d_hidden);
+    session->gate = floats_new(n_hidden, plan.d_hidden);
     if (n_experts) session->experts = floats_new(n_chunk, n_experts);
     if (!session->resid || !session->normed || !session->branch || !session->hidden || !session->gate ||
         (n_experts && !session->experts) || !session->compute.packed)
@@ -181,7 +227,8 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     if (!session->tokens) goto no_memory;
     return session;
 no_memory:
-    error_set(error, "%s: not enough memory for a session of %zu tokens at a time", path, n_chunk);
+    error_set(error, "%s: not enough memory for a session of %zu tokens at a time",
+              checkpoint_path(model->checkpoint), n_chunk);
 fail:
     session_free(session);
     return NULL;
@@ -202,6 +249,7 @@ void session_free(Session *session) {
     free(session);
 }
 
+const Model *session_model(const Session *session) { return session->model; }
 size_t session_n_ctx(const Session *session) { return session->n_ctx; }
 size_t session_position(const Session *session) { return session->position; }
 const int32_t *session_tokens(const Session *session) { return session->tokens; }
@@ -231,6 +279,23 @@ void session_stop_when(Session *session, bool (*stop)(void *user), void *user) {
 void session_values(const Session *session, size_t layer, size_t kv_head, size_t n, float *values) {
     attention_values(session->attention, layer, kv_head, n, values);
 }
+
+size_t session_n_spans(const Session *session) { return 2 + attention_n_spans(session->attention); }
+
+Span session_span(const Session *session, size_t i, size_t n) {
+    if (n == 0 || (i == 1 && !session->states)) return (Span){NULL, 0};
+    if (i == 0) return (Span){session->tokens, n * sizeof *session->tokens};
+    return i == 1 ? states_span(session->states) : attention_span(session->attention, i - 2, n);
+}
+
+void session_hold(Session *session, size_t n) { session->position = session->known = n; }
+
+void session_blank(Session *session) {
+    attention_blank(session->attention, session->position);
+    session->known = session->position;
+}
+
+DType session_kv_dtype(const Session *session) { return attention_kv_dtype(session->attention); }
 
 static void unpack_row(const Session *session, float *dst, const Matrix *matrix, size_t row) {
     const char *rows = matrix->data;
@@ -336,6 +401,12 @@ void session_unembed(const Session *session, const float *resid, size_t n, float
     }
 }
 
+void session_hidden(const Session *session, float *hidden) {
+    const size_t d = session->model->config.d_model;
+    norm_forward(&session->compute, &session->model->weights.final_norm, session->resid + session->last * d,
+                 hidden, 1, d);
+}
+
 static bool check_room(const Session *session, size_t n, Error *error) {
     if (n <= session->n_ctx - session->position) return true;
     return error_set(error, "%s: %zu tokens after %zu are more than the context of %zu holds",
@@ -404,6 +475,7 @@ static bool feed(Session *session, const int32_t *tokens, size_t layer, const fl
         for (size_t i = 0; i < m; i++)
             session->tokens[session->position + i] = tokens ? tokens[done + i] : -1;
         session->position += m;
+        session->last = m - 1;
         if (session->known < session->position) session->known = session->position;
     }
     return true;

@@ -6,6 +6,7 @@
 #define ATTN_MODEL_H
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "binding.h"
 #include "checkpoint/checkpoint.h"
 #include "family.h"
@@ -26,6 +27,8 @@ typedef struct Model Model;
 Model *model_open(const char *path, Error *error);
 Model *model_open_with(const char *path, Progress *progress, void *user,
                        Error *error); /* as checkpoint_open_with */
+/* Likewise of a checkpoint that is open (NULL: it is not, and the error said), which is the model's from now on, or closed. */
+Model *model_of(Checkpoint *checkpoint, Error *error);
 void model_close(Model *model);
 
 const Config *model_config(const Model *model);
@@ -59,6 +62,18 @@ typedef struct Session Session;
 Session *session_new(const Model *model, const SessionOptions *options, Error *error);
 void session_free(Session *session);
 
+const Model *session_model(const Session *session);
+/*
+ * The memory that session_new would take with a whole cache and a pool of n_threads, to a few percent: bytes of cache, which
+ * is touched only as far as it is filled, and of all else but the threads' stacks; SIZE_MAX where there is no such number.
+ * Fails where the model's shape, or n_ctx, is such that session_new always fails.
+ */
+typedef struct SessionBytes {
+    size_t cache, rest;
+} SessionBytes;
+bool session_measure(const Model *model, const SessionOptions *options, unsigned n_threads,
+                     SessionBytes *bytes, Error *error);
+
 size_t session_n_ctx(const Session *session);
 size_t session_position(const Session *session); /* tokens fed so far = position of the next */
 
@@ -84,6 +99,18 @@ void session_stop_when(Session *session, bool (*stop)(void *user), void *user);
 
 /* Values of a layer's kv head at positions 0 … n − 1, as the cache holds them; it must be whole. values [n][d_head] */
 void session_values(const Session *session, size_t layer, size_t kv_head, size_t n, float *values);
+
+/*
+ * The memory that holds positions 0 … n − 1 of a session with a whole cache, in session_n_spans pieces, of which some are
+ * empty: the tokens, the layers' states, keys and values. Two sessions of one model and cache have pieces of the same sizes.
+ * What was copied there counts from session_hold on: the session then holds n tokens. session_blank makes zeros of what lies
+ * among them behind the last token. Of layers with states there is the state at the last token only: n is session_position.
+ */
+size_t session_n_spans(const Session *session);
+Span session_span(const Session *session, size_t i, size_t n);
+void session_hold(Session *session, size_t n);
+void session_blank(Session *session);
+DType session_kv_dtype(const Session *session);
 
 /*
  * Feeds n ≥ 1 tokens. The logits of the last n_logits of them (at most n) are written to
@@ -128,6 +155,12 @@ bool session_sync(Session *session, const int32_t *tokens, size_t n, float *logi
  */
 bool session_resume(Session *session, size_t layer, const float *resid, size_t n, float *logits,
                     size_t n_logits, Error *error);
+
+/*
+ * The residual stream of the token that was fed last, behind the final norm, as the unembedding reads it: hidden [d_model].
+ * Somebody has fed one; what was rewound, or held, since then changes nothing.
+ */
+void session_hidden(const Session *session, float *hidden);
 
 /*
  * Computes the logits [n][n_vocab] that n residual vectors [n][d_model] would give if they left the last layer:

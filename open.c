@@ -15,12 +15,17 @@ static const Format *const formats[] = {&format_gguf,   &format_safetensors,    
 /* Maps what lies at the checkpoint's path and lets its format fill in all but what is sorted. */
 static bool read_format(Checkpoint *checkpoint, Error *error) {
     struct stat status;
-    if (stat(checkpoint->path, &status) == 0 && S_ISDIR(status.st_mode))
+    if (!checkpoint->given && stat(checkpoint->path, &status) == 0 && S_ISDIR(status.st_mode))
         return folder_read(checkpoint, checkpoint->path, NULL, error);
     const MappedFile *file = checkpoint_map(checkpoint, checkpoint->path, error);
     if (!file) return false;
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (formats[i]->recognise(file->bytes, file->n_bytes)) return formats[i]->read(checkpoint, error);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (!formats[i]->recognise(file->bytes, file->n_bytes)) continue;
+        if (checkpoint->given && (formats[i] == &format_safetensors || formats[i] == &format_torch))
+            return error_set(error, "%s: weights of a folder, which has more files: open it by its path",
+                             checkpoint->path);
+        return formats[i]->read(checkpoint, error);
+    }
     return refuse_foreign(file, error);
 }
 
@@ -32,7 +37,10 @@ static Checkpoint *open_as(const char *path, Checkpoint begin, Error *error) {
         error_set(error, "%s: not enough memory", path);
         goto fail;
     }
-    if (read_format(checkpoint, error) && checkpoint_index(checkpoint, error)) return checkpoint;
+    if (read_format(checkpoint, error) && checkpoint_index(checkpoint, error)) {
+        checkpoint->given = NULL;
+        return checkpoint;
+    }
 fail:
     checkpoint_close(checkpoint);
     return NULL;
@@ -44,6 +52,10 @@ Checkpoint *checkpoint_open(const char *path, Error *error) {
 
 Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *user, Error *error) {
     return open_as(path, (Checkpoint){.progress = progress, .user = user}, error);
+}
+
+Checkpoint *checkpoint_open_given(const char *name, const GivenFile *given, Error *error) {
+    return open_as(name, (Checkpoint){.given = given}, error);
 }
 
 Checkpoint *checkpoint_open_vocabulary(const char *path, Error *error) {

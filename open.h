@@ -18,6 +18,12 @@ Checkpoint *checkpoint_open(const char *path, Error *error);
 Checkpoint *checkpoint_open_with(const char *path, Progress *progress, void *user, Error *error);
 
 /*
+ * Likewise for a file without a path: GGUF that is not split, or a single file of the other formats but a folder's. `name` is
+ * what errors call it.
+ */
+Checkpoint *checkpoint_open_given(const char *name, const GivenFile *given, Error *error);
+
+/*
  * Likewise for who wants a vocabulary: of a folder whose model is of a kind that is not read, or whose weights are not there,
  * that alone, without tensors.
  */

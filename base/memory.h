@@ -4,6 +4,12 @@
 
 #include <stddef.h>
 
+/* A piece of memory. */
+typedef struct Span {
+    void *bytes;
+    size_t n;
+} Span;
+
 /*
  * Room for [rows][cols] floats, not set to anything. It begins at a cache line, so that vectors of whole rows do not
  * straddle two. NULL when memory runs out or the size overflows; free() releases it.

@@ -51,13 +51,10 @@ void *checkpoint_own(Checkpoint *checkpoint, size_t n, Error *error) {
     return owned->bytes;
 }
 
-static bool map_file(MappedFile *file, Error *error) {
+static bool map_descriptor(MappedFile *file, int descriptor, Error *error) {
     const char *path = file->path;
     struct stat *status = &file->opened;
-    /* A pipe without a writer must not block. */
-    file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file->descriptor < 0) return error_set(error, "%s: cannot open: %s", path, strerror(errno));
-    if (fstat(file->descriptor, status) != 0)
+    if (fstat(descriptor, status) != 0)
         return error_set(error, "%s: cannot examine: %s", path, strerror(errno));
     if (!S_ISREG(status->st_mode))
         return error_set(error, "%s: not a regular file; a checkpoint must be one, so that it can be mapped",
@@ -65,12 +62,33 @@ static bool map_file(MappedFile *file, Error *error) {
     if (status->st_size == 0)
         return error_set(error, "%s: the file is empty: download or convert it again", path);
     size_t n = (size_t)status->st_size;
-    void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, file->descriptor, 0);
+    void *bytes = mmap(NULL, n, PROT_READ, MAP_SHARED, descriptor, 0);
     if (bytes == MAP_FAILED)
         return error_set(error, "%s: cannot map %zu bytes: %s", path, n, strerror(errno));
     file->bytes = bytes, file->n_bytes = n;
     /* Bytes that the page cache does not hold yet are then read in pages of 2 MB, where the file system has such. */
     madvise(bytes, n, MADV_HUGEPAGE);
+    return true;
+}
+
+static bool map_path(MappedFile *file, Error *error) {
+    /* A pipe without a writer must not block. */
+    file->descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file->descriptor < 0) return error_set(error, "%s: cannot open: %s", file->path, strerror(errno));
+    return map_descriptor(file, file->descriptor, error);
+}
+
+/* What is given is there once: whoever asks for more has a model of several files. */
+static bool map_given(MappedFile *file, const GivenFile *given, bool is_first, Error *error) {
+    if (!is_first)
+        return error_set(error, "%s: is one of several files, which are found by a path; open that",
+                         file->path);
+    if (!given->bytes) return map_descriptor(file, given->descriptor, error);
+    if (given->n_bytes == 0) return error_set(error, "%s: there are no bytes", file->path);
+    if ((uintptr_t)given->bytes % 16 != 0)
+        return error_set(error, "%s: the bytes must begin at a multiple of 16, as malloc gives it",
+                         file->path);
+    file->bytes = given->bytes, file->n_bytes = given->n_bytes, file->borrowed = true;
     return true;
 }
 
@@ -89,15 +107,18 @@ bool checkpoint_look(Checkpoint *checkpoint, const char *path, Error *error) {
 
 MappedFile *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *error) {
     size_t n = checkpoint->n_files;
+    const GivenFile *given = checkpoint->given;
     MappedFile *files = realloc(checkpoint->files, (n + 1) * sizeof *files);
     if (files) checkpoint->files = files;
-    if (!files || !checkpoint_look(checkpoint, path, error)) {
+    if (!files || (!given && !checkpoint_look(checkpoint, path, error))) {
         error_set(error, "%s: not enough memory", path);
         return NULL;
     }
     checkpoint->n_files++;
-    files[n] = (MappedFile){.path = checkpoint->places[checkpoint->n_places - 1].path, .descriptor = -1};
-    return map_file(&files[n], error) ? &files[n] : NULL;
+    const char *kept = given ? checkpoint->path : checkpoint->places[checkpoint->n_places - 1].path;
+    files[n] = (MappedFile){.path = kept, .descriptor = -1};
+    bool ok = given ? map_given(&files[n], given, n == 0, error) : map_path(&files[n], error);
+    return ok ? &files[n] : NULL;
 }
 
 static bool file_changed(const MappedFile *file) {
@@ -215,7 +236,7 @@ bool checkpoint_index(Checkpoint *checkpoint, Error *error) {
 void checkpoint_unmap(Checkpoint *checkpoint) {
     for (size_t i = 0; i < checkpoint->n_files; i++) {
         const MappedFile *file = &checkpoint->files[i];
-        if (file->bytes) munmap((void *)(uintptr_t)file->bytes, file->n_bytes);
+        if (file->bytes && !file->borrowed) munmap((void *)(uintptr_t)file->bytes, file->n_bytes);
         if (file->descriptor >= 0) close(file->descriptor);
     }
     checkpoint->n_files = 0;

@@ -34,6 +34,14 @@ const DTypeInfo *checkpoint_type(uint32_t type);
 
 typedef struct Checkpoint Checkpoint;
 
+/* A file without a path. */
+typedef struct GivenFile {
+    const void *
+        bytes; /* [n_bytes] in memory, at a multiple of 16, which live, and stay, until checkpoint_close; or NULL: */
+    size_t n_bytes;
+    int descriptor; /* of a file that is open for reading, from its beginning on; nobody needs it afterwards */
+} GivenFile;
+
 /*
  * Called from time to time during long work: `done` of `total` are finished. `what` names what is counted
  * ("tokens"); it is NULL when there is too little to report. At the end done = total. If it returns false, the work

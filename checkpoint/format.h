@@ -50,6 +50,7 @@ typedef struct MappedFile {
     size_t n_bytes;
     int descriptor;     /* of the open file */
     struct stat opened; /* what it was when it was opened */
+    bool borrowed;      /* the bytes are somebody else's memory */
 } MappedFile;
 
 /* Where a file was looked for. */
@@ -77,6 +78,7 @@ struct Checkpoint {
     uint64_t n_turned;         /* bytes of weights that do not lie in a file */
     uint64_t n_left_out;       /* bytes of weights that are no part of the text model */
     bool vocabulary_only;      /* of a folder nothing else is read */
+    const GivenFile *given;    /* while it is opened: the only file there is, which has no path; or NULL */
     Progress *progress;        /* while it is opened, or NULL */
     void *user;                /* what progress gets */
 };

@@ -5,12 +5,11 @@
 #include "cli/print.h"
 #include "cli/process.h"
 #include "cli/talk.h"
-#include "jinja/template.h"
+#include "conversation.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef struct Message {
@@ -74,15 +73,15 @@ static bool begin(Chat *chat, const char *system, size_t n, Error *error) {
     return !system || add_message(chat, "system", system, n, error);
 }
 
-/* The messages as a JSON array; for a template with thoughts under both of their names. */
-static bool print_messages(const Chat *chat, FILE *file, bool for_template) {
+/* The messages as a JSON array. */
+static bool print_messages(const Chat *chat, FILE *file) {
     putc('[', file);
     for (size_t i = 0; i < chat->n; i++) {
         const Message *message = &chat->messages[i];
-        const TextBuffer *texts[] = {&message->text, &message->thoughts, &message->thoughts};
-        static const char *const names[] = {"content", "thinking", "reasoning_content"};
+        const TextBuffer *texts[] = {&message->text, &message->thoughts};
+        static const char *const names[] = {"content", "thinking"};
         fprintf(file, "%s{\"role\": \"%s\"", i ? ",\n" : "\n", message->role);
-        for (size_t k = 0; k < (for_template ? 3 : 2); k++) {
+        for (size_t k = 0; k < 2; k++) {
             if (k > 0 && texts[k]->n == 0) break;
             fprintf(file, ", \"%s\": ", names[k]);
             print_json_string(file, texts[k]->n ? texts[k]->data : "", texts[k]->n);
@@ -117,70 +116,20 @@ static bool load_template(Chat *chat, Error *error) {
     return chat->template || error_set(error, "%s: %s", path, why.message);
 }
 
-/* The clock of template_render. */
-static int64_t local_now(void) {
-    time_t now = time(NULL);
-    struct tm local;
-    return localtime_r(&now, &local) ? (int64_t)now + local.tm_gmtoff : (int64_t)now;
-}
-
-static void print_token(FILE *file, const char *name, const Tokenizer *tokenizer, int32_t id) {
-    String text = tokenizer_piece(tokenizer, id, true);
-    if (id < 0) return;
-    fprintf(file, ", \"%s\": ", name);
-    print_json_string(file, text.data, text.n);
-}
-
-/*
- * The context of the template, with the names that transformers gives it; what is not there, such as tools, is left out,
- * since some templates take a null for a list.
- */
-static Json *make_context(const Chat *chat, Error *error) {
-    const Tokenizer *tokenizer = chat->setup->tokenizer;
-    char *text = NULL;
-    size_t n = 0;
-    errno = 0;
-    FILE *file = open_memstream(&text, &n);
-    if (!file) return no_memory(error), NULL;
-    fputs("{\"messages\": ", file);
-    bool ok = print_messages(chat, file, true);
-    fputs(", \"add_generation_prompt\": true", file);
-    print_token(file, "bos_token", tokenizer, tokenizer_bos(tokenizer));
-    print_token(file, "eos_token", tokenizer, tokenizer_eos(tokenizer));
-    fputs("}", file);
-    ok = !ferror(file) && ok;
-    ok = fclose(file) == 0 && ok;
-    if (ok && !text) return no_memory(error), NULL; /* fclose does not say so */
-    if (ok) return json_take(text, n, error);
-    free(text);
-    return error_set(error, "cannot lay out the conversation: %s", strerror(errno ? errno : ENOMEM)), NULL;
-}
-
-/* Whether the template itself ends the text so. */
-static bool ends_with(const TextBuffer *text, const TextBuffer *marks, const char *end) {
-    size_t n = text->n, size = strlen(end);
-    while (n > 0 && strchr(" \n\r\t", text->data[n - 1])) n--;
-    return n >= size && memcmp(text->data + n - size, end, size) == 0 &&
-           !memchr(marks->data + n - size, 1, size);
-}
+static String text_of(const TextBuffer *text) { return (String){text->n ? text->data : "", text->n}; }
 
 /* The conversation as tokens, up to where the answer begins. */
 static bool encode_conversation(Chat *chat, Tokens *tokens, Error *error) {
-    const Tokenizer *tokenizer = chat->setup->tokenizer;
-    TextBuffer text = {0}, marks = {0};
-    Json *context = make_context(chat, error);
-    int32_t bos = tokenizer_bos(tokenizer);
-    bool ok = context && template_render(chat->template, context, local_now(), &text, &marks, error) &&
-              (!tokenizer_adds_bos(tokenizer) || tokens_push(tokens, bos, error)) &&
-              tokenizer_encode_marked(tokenizer, (String){text.n ? text.data : "", text.n},
-                                      text.n ? marks.data : "", tokens, error);
-    if (ok && tokens->n > 1 && tokens->ids[0] == bos && tokens->ids[1] == bos) /* the template has it, too */
-        memmove(tokens->ids, tokens->ids + 1, --tokens->n * sizeof *tokens->ids);
-    if (ok && tokens->n == 0) ok = error_set(error, "the chat template makes no tokens of the conversation");
-    chat->thinks = ok && ends_with(&text, &marks, "<think>");
-    json_free(context);
-    free(text.data);
-    free(marks.data);
+    ChatMessage *messages = malloc((chat->n + 1) * sizeof *messages);
+    if (!messages) return no_memory(error);
+    for (size_t i = 0; i < chat->n; i++) {
+        const Message *message = &chat->messages[i];
+        messages[i] = (ChatMessage){
+            {message->role, strlen(message->role)}, text_of(&message->text), text_of(&message->thoughts)};
+    }
+    bool ok = conversation_encode(chat->template, chat->setup->tokenizer, messages, chat->n, true, tokens,
+                                  &chat->thinks, error);
+    free(messages);
     return ok;
 }
 
@@ -340,7 +289,7 @@ static bool save(const Chat *chat, const char *path, Error *error) {
     bool ok = output_open(&output, path, chat->setup->inputs, error);
     if (ok) {
         fputs("{\"messages\": ", output.file);
-        bool written = print_messages(chat, output.file, false);
+        bool written = print_messages(chat, output.file);
         fputs("}\n", output.file);
         ok = written && !ferror(output.file) ? output_finish(&output, error) : output_failed(&output, error);
     }

@@ -212,3 +212,13 @@ void kv_values(const KvCache *cache, size_t head, size_t n, float *values) {
         kv_add_values(cache, head, first, i - first + 1, alone, 1, true, values + i * cache->d_head);
     }
 }
+
+Span kv_span(const KvCache *cache, size_t i, size_t n) {
+    size_t n_tiles = (n + KEY_TILE - 1) / KEY_TILE;
+    return (Span){tile_at(cache, i, 0), n_tiles * KEY_TILE * kv_bytes(cache->dtype, cache->d_head)};
+}
+
+void kv_blank(const KvCache *cache, size_t n, const float *zeros) {
+    size_t n_left = (KEY_TILE - n % KEY_TILE) % KEY_TILE;
+    for (size_t head = 0; head < cache->n_heads; head++) kv_store(cache, head, n, zeros, zeros, 0, n_left);
+}

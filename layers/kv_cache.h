@@ -6,6 +6,7 @@
 #define ATTN_KV_CACHE_H
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "kernels/kernels.h"
 
 #include <stdbool.h>
@@ -61,5 +62,13 @@ void kv_add_values(const KvCache *cache, size_t head, size_t first, size_t n_key
 
 /* The values of positions 0 … n − 1, as floats: values [n][d_head]. */
 void kv_values(const KvCache *cache, size_t head, size_t n, float *values);
+
+/*
+ * Where positions 0 … n − 1 of a head's keys lie, in whole tiles, or, for i = n_heads + head, of its values; nothing of them
+ * has left a cache with room for n. kv_blank makes zeros of what the last of these tiles has behind position n − 1; zeros
+ * [d_head].
+ */
+Span kv_span(const KvCache *cache, size_t i, size_t n);
+void kv_blank(const KvCache *cache, size_t n, const float *zeros);
 
 #endif

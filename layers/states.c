@@ -29,6 +29,7 @@ struct States {
     StateShape shape;
     Compute compute;
     size_t layer_floats;
+    size_t n_bytes;      /* of memory */
     float *memory;       /* [n_layer][layer_floats]: of each the matrices S, then the rows before the chunk */
     float *rows;         /* [n_taps − 1 + n_chunk][n_channels] what is convolved, those rows first */
     float *mixed;        /* [n_chunk][n_channels] */
@@ -63,7 +64,10 @@ States *states_new(const StateShape *shape, size_t n_layer, size_t n_chunk, cons
                    Error *error) {
     States *states = calloc(1, sizeof *states);
     if (!states) goto no_memory;
-    *states = (States){.shape = *shape, .compute = *compute, .layer_floats = layer_floats(shape)};
+    *states = (States){.shape = *shape,
+                       .compute = *compute,
+                       .layer_floats = layer_floats(shape),
+                       .n_bytes = states_bytes(shape, n_layer)};
     states->memory = floats_new(n_layer, states->layer_floats);
     states->rows = floats_new(shape->n_taps - 1 + n_chunk, shape->n_channels);
     states->mixed = floats_new(n_chunk, shape->n_channels);
@@ -217,3 +221,5 @@ void states_forward(States *states, const StateWeights *weights, size_t position
     linear_forward(compute, &(LinearOutput){out, &weights->out}, 1, delta_net ? states->gate : states->mixed,
                    n);
 }
+
+Span states_span(const States *states) { return (Span){states->memory, states->n_bytes}; }

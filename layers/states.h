@@ -7,6 +7,7 @@
 #define ATTN_STATES_H
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "kernels/kernels.h"
 #include "layers/norm.h"
 
@@ -60,5 +61,8 @@ void states_free(States *states); /* accepts NULL */
  */
 void states_forward(States *states, const StateWeights *weights, size_t position, size_t n, const float *x,
                     float *out);
+
+/* Where all layers' states lie, once a token has been fed. */
+Span states_span(const States *states);
 
 #endif

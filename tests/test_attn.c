@@ -9,6 +9,8 @@
 #include "tests/test.h"
 #include "tokenizer.h"
 
+#include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -391,6 +393,72 @@ static void test_a_loop_of_ones_own(void) {
     close_world(&world);
 }
 
+/* Tokens that a callback is given, and what they and the text cost it. */
+typedef struct Heard {
+    int32_t tokens[64];
+    double logprobs[64];
+    size_t n, most; /* after so many it says false; 0: never */
+    Text text;
+    bool over; /* it has said false */
+} Heard;
+
+static bool hear_token(void *user, int32_t token, double logprob) {
+    Heard *heard = user;
+    CHECK(!heard->over && heard->n < 64, "%zu tokens", heard->n);
+    heard->tokens[heard->n] = token;
+    heard->logprobs[heard->n++] = logprob;
+    heard->over = heard->n == heard->most;
+    return !heard->over;
+}
+
+static bool hear_text(void *user, const char *bytes, size_t n) {
+    Heard *heard = user;
+    CHECK(!heard->over && heard->n > 0, "text before its token, or after the end");
+    return keep_text(&heard->text, bytes, n);
+}
+
+/* The tokens are those that the session comes to hold; their logprobs the log of softmax of what attn_feed gives. */
+static void check_heard(const char *path, AttnSampling sampling) {
+    World world = open_world(path, NULL);
+    Heard heard = {.n = 0};
+    AttnGenerateOptions options = {
+        .sampling = sampling, .n_tokens = 40, .token = hear_token, .text = hear_text};
+    int32_t tokens[MAX_TOKENS];
+    float logits[MAX_VOCAB];
+    AttnEnd end;
+    options.user = &heard;
+    size_t n = tokens_of(world.model, "The sea", tokens), n_held;
+    CHECK(attn_generate(world.session, "The sea", &options, &end, NULL), "cannot generate");
+    CHECK(heard.n == 40 || end == ATTN_END_TOKEN, "%zu tokens", heard.n);
+    const int32_t *held = attn_session_tokens(world.session, &n_held);
+    CHECK(n_held + 1 == n + heard.n && memcmp(held + n, heard.tokens, (heard.n - 1) * sizeof *held) == 0,
+          "%s: other tokens are held", path);
+    for (size_t i = 0; i < heard.n; i++) {
+        double sum = 0;
+        CHECK(attn_sync(world.session, tokens, n + i, logits, NULL), "cannot feed");
+        for (size_t j = 0; j < world.n_vocab; j++) sum += exp((double)logits[j]);
+        CHECK_NEAR(heard.logprobs[i], (double)logits[heard.tokens[i]] - log(sum), 1e-6);
+        tokens[n + i] = heard.tokens[i];
+    }
+
+    /* Given as tokens, the prompt has the same text behind it. */
+    Heard again = {.n = 0};
+    options.user = &again;
+    CHECK(attn_generate_from(world.session, tokens, n, &options, NULL, NULL), "cannot generate");
+    CHECK(again.n == heard.n && memcmp(again.tokens, heard.tokens, sizeof heard.tokens) == 0, "other tokens");
+    CHECK(memcmp(again.logprobs, heard.logprobs, sizeof heard.logprobs) == 0, "other logprobs");
+    CHECK(strcmp(again.text.bytes, heard.text.bytes) == 0 && again.text.n > 0, "'%s'", again.text.bytes);
+    close_world(&world);
+}
+
+static void test_tokens_are_heard(void) {
+    for (size_t i = 0; i < N_MODELS; i++) {
+        check_heard(models[i], (AttnSampling){.temperature = 0});
+        check_heard(models[i],
+                    (AttnSampling){.temperature = 2, .repeat_penalty = 1.5f, .top_k = 50, .seed = 4});
+    }
+}
+
 /* Makes the model write a script, each letter a token of GPT2. */
 typedef struct Script {
     const char *text;
@@ -443,6 +511,35 @@ static void test_ends(void) {
     check_end("SSTOP", stop, 1, "S", ATTN_END_CALLER, 2 + 1); /* and the S that was held back is not shown */
 }
 
+/* A token that ends the text is heard; so is one of which no text can be shown yet. A callback that says false ends it. */
+static void test_tokens_of_ends(void) {
+    const AttnGenerateOptions stop = {.stop = (const char *[]){"STOP"}, .n_stop = 1};
+    static const struct {
+        const char *script, *text;
+        size_t most, n;
+        AttnEnd end;
+    } cases[] = {{"xyz.", "xyz", 0, 4, ATTN_END_TOKEN},
+                 {"xSTOPz", "x", 0, 5, ATTN_END_STOP},
+                 {"SSTOP", "", 1, 1, ATTN_END_CALLER},
+                 {"xyz", "x", 2, 2, ATTN_END_CALLER}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Script script = {.text = cases[i].script};
+        Heard heard = {.most = cases[i].most};
+        AttnGenerateOptions options = stop;
+        options.token = hear_token, options.text = hear_text, options.user = &heard;
+        World world = open_world(GPT2, &(AttnSessionOptions){.probe = {&script, script_wants, script_visit}});
+        AttnEnd end = (AttnEnd)-1;
+        CHECK(attn_generate(world.session, "ab", &options, &end, NULL), "cannot generate");
+        CHECK(heard.n == cases[i].n && end == cases[i].end, "%s: %zu tokens, end %d", cases[i].script,
+              heard.n, (int)end);
+        CHECK(strcmp(heard.text.bytes, cases[i].text) == 0, "%s: '%s'", cases[i].script, heard.text.bytes);
+        for (size_t j = 0; j < heard.n; j++) /* one logit is 1, the others are 0 */
+            CHECK_NEAR(heard.logprobs[j], 1 - log(exp(1) + (double)world.n_vocab - 1), 1e-6);
+        CHECK(heard.tokens[0] == cases[i].script[0] - '!', "token %d", (int)heard.tokens[0]);
+        close_world(&world);
+    }
+}
+
 /* A chat hands over its whole text: what the session holds of it is not fed again. */
 static void test_a_longer_prompt_goes_on(void) {
     Watch watch = {.only_rows = true};
@@ -484,6 +581,159 @@ static const char *without_key(const char *key) {
     CHECK(descriptor >= 0 && write(descriptor, bytes, n) == (ssize_t)n, "cannot write %s", path);
     close(descriptor);
     return path;
+}
+
+/* One line that has these words. */
+static void check_error(bool failed, const AttnError *error, const char *words) {
+    CHECK(failed, "no error: %s", words);
+    CHECK(strstr(error->message, words) && !strchr(error->message, '\n'), "'%s' without '%s'", error->message,
+          words);
+}
+
+/* What is behind the final norm gives the logits, by the plain product with each row of the unembedding. */
+static void test_hidden_states(void) {
+    static const char *const paths[] = {GPT2, LLAMA, "tests/data/reference/qwen35.gguf"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        World world = open_world(paths[i], NULL), other = open_world(paths[i], NULL);
+        Error why;
+        Model *model = model_open(paths[i], &why);
+        const Matrix *rows = &model_weights(model)->unembedding.w;
+        static float logits[MAX_VOCAB], hidden[1024], again[1024];
+        size_t d = attn_model_shape(world.model).d_model;
+        int32_t tokens[MAX_TOKENS];
+        AttnError error;
+        const size_t n = 30;
+        for (size_t j = 0; j < n; j++) tokens[j] = (int32_t)((37 * j + 5) % world.n_vocab);
+        CHECK(rows->dtype == DTYPE_F32 && model_config(model)->logit_scale == 1, "%s is no good here",
+              paths[i]);
+        for (size_t part = 1; part <= n; part += n / 3) {
+            CHECK(attn_hidden(world.session, tokens, part, hidden, &error), "%s", error.message);
+            CHECK(holds(world.session, tokens, part), "%s: other tokens", paths[i]);
+            CHECK(attn_sync(other.session, tokens, part, logits, &error), "%s", error.message);
+            for (size_t j = 0; j < world.n_vocab; j++) {
+                double sum = 0;
+                for (size_t k = 0; k < d; k++)
+                    sum += (double)((const float *)rows->data)[j * d + k] * (double)hidden[k];
+                CHECK_NEAR(sum, logits[j], 1e-4);
+            }
+        }
+        CHECK(attn_hidden(world.session, tokens, 3, hidden, &error), "%s", error.message);
+        CHECK(attn_hidden(other.session, tokens, 3, again, &error), "%s", error.message);
+        for (size_t k = 0; k < d; k++) CHECK_NEAR(hidden[k], again[k], 1e-5);
+        model_close(model);
+        close_world(&world), close_world(&other);
+    }
+}
+
+/* A file's bytes, at a multiple of 16. The caller frees them. */
+static unsigned char *read_whole(const char *path, size_t *n) {
+    enum { MOST = 1 << 20 };
+    unsigned char *bytes = malloc(MOST);
+    FILE *file = fopen(path, "rb");
+    *n = file && bytes ? fread(bytes, 1, MOST, file) : 0;
+    CHECK(*n > 0 && *n < MOST, "cannot read %s", path);
+    if (file) fclose(file);
+    return bytes;
+}
+
+/* A model gives the logits of the story that it gives when it is opened by its path. */
+static void check_same_model(AttnModel *model, const char *path) {
+    static float logits[MAX_VOCAB], wanted[3 * MAX_VOCAB];
+    int32_t tokens[MAX_TOKENS];
+    size_t n = model ? tokens_of(model, story, tokens) : 0, n_vocab = attn_model_shape(model).n_vocab;
+    CHECK(model != NULL, "%s is not open", path);
+    if (!model) return;
+    AttnSession *session = attn_session_new(model, NULL, NULL);
+    CHECK(attn_feed(session, tokens, n, logits, 1, NULL), "cannot feed");
+    engine_logits(path, tokens, n, DTYPE_F16, kernels_pick(NULL, NULL), wanted);
+    CHECK(memcmp(logits, wanted + 2 * n_vocab, n_vocab * sizeof *logits) == 0, "%s: other logits", path);
+    attn_session_free(session);
+    attn_model_close(model);
+}
+
+static void test_models_without_a_path(void) {
+    AttnError e;
+    for (size_t i = 0; i < N_MODELS; i++) {
+        size_t n;
+        unsigned char *bytes = read_whole(models[i], &n);
+        check_same_model(attn_model_open_memory(bytes, n, NULL, NULL, &e), models[i]);
+        int descriptor = open(models[i], O_RDONLY);
+        CHECK(lseek(descriptor, 100, SEEK_SET) == 100, "cannot seek"); /* which changes nothing */
+        AttnModel *model = attn_model_open_descriptor(descriptor, NULL, NULL, &e);
+        CHECK(fcntl(descriptor, F_GETFD) >= 0 && close(descriptor) == 0, "the library has closed it");
+        check_same_model(model, models[i]);
+        free(bytes);
+    }
+
+    size_t n;
+    unsigned char *bytes = read_whole(GPT2, &n);
+    static const char texts[] =
+        "words that are no model at all, but long enough to be looked at as if they were one";
+    static _Alignas(16) unsigned char folder[] = "\2\0\0\0\0\0\0\0{}"; /* safetensors */
+    int ends[2];
+    check_error(!attn_model_open_memory(bytes, n - 1, "bytes", NULL, &e), &e, "bytes: ");
+    check_error(!attn_model_open_memory(bytes, 0, "bytes", NULL, &e), &e, "bytes: there are no bytes");
+    check_error(!attn_model_open_memory(bytes + 8, n - 8, NULL, NULL, &e), &e, "model: the bytes must begin");
+    check_error(!attn_model_open_memory(NULL, 5, NULL, NULL, &e), &e, "no bytes");
+    memcpy(bytes, texts, sizeof texts);
+    check_error(!attn_model_open_memory(bytes, sizeof texts, "words", NULL, &e), &e, "words: ");
+    check_error(!attn_model_open_memory(folder, sizeof folder - 1, "part", NULL, &e), &e,
+                "part: weights of a folder");
+    check_error(!attn_model_open_descriptor(-1, "none", NULL, &e), &e, "none: cannot examine");
+    CHECK(pipe(ends) == 0, "no pipe");
+    check_error(!attn_model_open_descriptor(ends[0], "pipe", NULL, &e), &e, "pipe: not a regular file");
+    close(ends[0]), close(ends[1]);
+    free(bytes);
+}
+
+/* The memory that a session takes is what was told, to a twentieth and the pages that its blocks do not fill. */
+static void test_memory_is_told(void) {
+#if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    SKIP("nothing here tells how much memory is taken");
+#else
+    static const char *const paths[] = {GPT2,
+                                        LLAMA_Q8,
+                                        "tests/data/reference/gemma3.gguf",
+                                        "tests/data/reference/qwen3moe.gguf",
+                                        "tests/data/reference/qwen35.gguf",
+                                        "tests/data/reference/lfm2.gguf"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        for (unsigned way = 0; way < 6; way++) {
+            AttnSessionOptions options = {
+                .n_ctx = way < 3 ? 0 : 130, .n_threads = 1 + way, .cache = (AttnCache)(way % 3)};
+            AttnModel *model = attn_model_open(paths[i], NULL, NULL);
+            AttnMemory memory = {0, 0};
+            AttnError error;
+            CHECK(attn_session_memory(model, &options, &memory, &error), "%s", error.message);
+            struct mallinfo2 before = mallinfo2();
+            AttnSession *session = attn_session_new(model, &options, &error);
+            struct mallinfo2 after = mallinfo2();
+            size_t taken = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
+            size_t off = taken > memory.rest ? taken - memory.rest : memory.rest - taken;
+            CHECK(session && off < memory.rest / 20 + (64 << 10), "%s, way %u: %zu taken, %zu told", paths[i],
+                  way, taken, memory.rest);
+
+            /* Keys and values of all layers with attention, in whole tiles of 64 positions. */
+            AttnShape shape = attn_model_shape(model);
+            size_t n_room = (attn_session_n_ctx(session) + 63) / 64 * 64, d = shape.d_head,
+                   one = (size_t[]){2 * d, 4 * d, d + (d + 31) / 32 * 2}[options.cache], n_layer = 0;
+            Error why;
+            Model *inner = model_open(paths[i], &why);
+            for (size_t layer = 0; layer < shape.n_layer; layer++)
+                n_layer += !model_weights(inner)->attention_layers[layer].absent;
+            CHECK(memory.cache == 2 * n_layer * shape.n_head_kv * one * n_room, "%s: %zu bytes of cache",
+                  paths[i], memory.cache);
+            model_close(inner);
+            attn_session_free(session);
+            attn_model_close(model);
+        }
+    AttnModel *model = attn_model_open(LLAMA, NULL, NULL);
+    AttnMemory memory;
+    CHECK(attn_session_memory(model, &(AttnSessionOptions){.n_ctx = SIZE_MAX}, &memory, NULL) &&
+              memory.cache == SIZE_MAX && memory.rest == SIZE_MAX,
+          "%zu and %zu bytes", memory.cache, memory.rest);
+    attn_model_close(model);
+#endif
 }
 
 /* There are no logits of more tokens than are fed: nothing is fed then. */
@@ -532,13 +782,6 @@ static void test_a_model_without_vocabulary(void) {
     remove(path);
 }
 
-/* One line that has these words. */
-static void check_error(bool failed, const AttnError *error, const char *words) {
-    CHECK(failed, "no error: %s", words);
-    CHECK(strstr(error->message, words) && !strchr(error->message, '\n'), "'%s' without '%s'", error->message,
-          words);
-}
-
 static void test_errors(void) {
     World world = open_world(GPT2, &(AttnSessionOptions){.n_ctx = 8});
     AttnSession *session = world.session;
@@ -553,6 +796,14 @@ static void test_errors(void) {
     check_error(!attn_session_new(world.model, &(AttnSessionOptions){.n_ctx = SIZE_MAX}, &e), &e, "192");
     check_error(!attn_session_new(world.model, &(AttnSessionOptions){.cache = (AttnCache)3}, &e), &e,
                 "no cache 3");
+    AttnMemory memory = {7, 7};
+    check_error(!attn_session_memory(world.model, &(AttnSessionOptions){.n_ctx = 193}, &memory, &e), &e,
+                "192");
+    check_error(!attn_session_memory(world.model, &(AttnSessionOptions){.cache = (AttnCache)3}, &memory, &e),
+                &e, "no cache 3");
+    CHECK(memory.cache == 7 && memory.rest == 7, "what fails tells");
+    check_error(!attn_hidden(session, bad, 2, logits, &e), &e, "257");
+    check_error(!attn_hidden(session, good, 0, logits, &e), &e, "no tokens");
     CHECK(attn_feed(session, good, 3, NULL, 0, &e), "%s", e.message);
     check_error(!attn_feed(session, bad, 2, logits, 1, &e), &e, "257");
     check_error(!attn_feed(session, negative, 1, logits, 1, &e), &e, "-1");
@@ -563,6 +814,8 @@ static void test_errors(void) {
     CHECK(holds(session, good, 3), "what failed was fed");
     check_error(!attn_generate(session, NULL, NULL, NULL, &e), &e, "no prompt");
     check_error(!attn_generate(session, "123456789", NULL, NULL, &e), &e, "context of 8");
+    check_error(!attn_generate_from(session, good, 0, NULL, NULL, &e), &e, "no tokens");
+    check_error(!attn_generate_from(session, bad, 2, NULL, NULL, &e), &e, "257");
     AttnGenerateOptions empty = {.stop = (const char *[]){"x", ""}, .n_stop = 2};
     check_error(!attn_generate(session, "1", &empty, NULL, &e), &e, "stop");
     check_error(!attn_sampler_new(world.model, &(AttnSampling){.penalty_window = SIZE_MAX}, &e), &e,
@@ -599,7 +852,10 @@ static void test_null(void) {
     CHECK(!attn_feed(NULL, tokens, 1, numbers, 1, &error), "fed");
     CHECK(!attn_sync(NULL, tokens, 1, numbers, &error), "fed");
     CHECK(!attn_unembed(NULL, numbers, 1, numbers), "logits");
+    CHECK(!attn_hidden(NULL, tokens, 1, numbers, &error), "a hidden state");
+    CHECK(!attn_session_memory(NULL, NULL, &(AttnMemory){0, 0}, &error), "memory");
     CHECK(!attn_generate(NULL, "a", NULL, NULL, &error), "text");
+    CHECK(!attn_generate_from(NULL, tokens, 1, NULL, NULL, &error), "text");
     CHECK(strcmp(error.message, "as it was") == 0, "%s", error.message);
     CHECK(attn_model_shape(NULL).n_layer == 0 && attn_model_architecture(NULL)[0] == '\0', "a shape");
     CHECK(attn_token_text(NULL, 0, &n) && n == 0, "%zu", n);
@@ -701,11 +957,16 @@ int main(void) {
     RUN(test_sync_keeps_what_it_can);
     RUN(test_texts_are_the_programs);
     RUN(test_a_loop_of_ones_own);
+    RUN(test_tokens_are_heard);
     RUN(test_ends);
+    RUN(test_tokens_of_ends);
     RUN(test_a_longer_prompt_goes_on);
     RUN(test_an_empty_prompt_is_what_begins_a_text);
     RUN(test_logits_of_more_tokens);
     RUN(test_a_model_without_vocabulary);
+    RUN(test_hidden_states);
+    RUN(test_models_without_a_path);
+    RUN(test_memory_is_told);
     RUN(test_errors);
     RUN(test_stop);
     RUN(test_a_context_without_end);

@@ -13,7 +13,7 @@
 
 #include <unistd.h>
 
-enum { MAX_TOKENS = 256, MAX_TEXT = 1024, MAX_VOCAB = 300, N_LOGITS = 3, N_SAMPLED = 8 };
+enum { MAX_TOKENS = 256, MAX_TEXT = 1024, MAX_VOCAB = 300, N_LOGITS = 3, N_SAMPLED = 8, MAX_FILE = 1 << 20 };
 
 static const char prompt[] = "The sea was calm, na\xc3\xafve & \xe2\x82\xac 5.";
 
@@ -48,6 +48,10 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 typedef struct Given {
     int32_t tokens[MAX_TOKENS], sampled[N_SAMPLED], held[MAX_TOKENS]; /* held: after attn_generate */
     size_t n_tokens, n_held;
+    int32_t chat[MAX_TOKENS];
+    size_t n_chat, n_saved;
+    float hidden[MAX_VOCAB], restored[MAX_VOCAB], forked[MAX_VOCAB];
+    AttnShape shape; /* of the model that was opened from memory */
     float fed[N_LOGITS][MAX_VOCAB], synced[MAX_VOCAB], unembedded[MAX_VOCAB], fed_at_last[MAX_VOCAB];
     char text[MAX_TEXT], shifted[MAX_TEXT], begun[MAX_TEXT];
     AttnEnd end;
@@ -56,8 +60,9 @@ typedef struct Given {
 typedef struct Work {
     const Case *with;
     AttnModel *model;
-    AttnSession *session;
+    AttnSession *session, *fork;
     AttnSampler *sampler;
+    AttnModel *in_memory;
     Given given;
 } Work;
 
@@ -172,13 +177,93 @@ static bool feed_at_last(Work *work, AttnError *error) {
     return attn_feed(work->session, given->tokens, given->n_tokens, given->fed_at_last, 1, error);
 }
 
+/* Two that ask and answer, and bytes that are no UTF-8. */
+static bool chat(Work *work, AttnError *error) {
+    static const AttnMessage messages[] = {{"user", "Who is it?", NULL}, {"assistant", "I \xff", "hm"}};
+    static const char source[] =
+        "{% for m in messages %}{{ m.role ~ ': ' ~ m.content | trim ~ '\n' }}{% endfor %}";
+    Given *given = &work->given;
+    return attn_chat(work->model, messages, 2, &(AttnChatOptions){.source = source}, given->chat, MAX_TOKENS,
+                     &given->n_chat, error);
+}
+
+static unsigned char saved[MAX_FILE];
+static size_t n_given;
+
+static bool save_bytes(void *user, const void *bytes, size_t n) {
+    size_t *n_saved = user;
+    if (n > sizeof saved - *n_saved) return false;
+    memcpy(saved + *n_saved, bytes, n);
+    *n_saved += n;
+    return true;
+}
+
+static bool give_bytes(void *user, void *bytes, size_t n) {
+    const size_t *n_saved = user;
+    if (n > *n_saved - n_given) return false;
+    memcpy(bytes, saved + n_given, n);
+    n_given += n;
+    return true;
+}
+
+/* The first half of the tokens is saved; restored, it is gone on with. */
+static bool save_and_restore(Work *work, AttnError *error) {
+    Given *given = &work->given;
+    size_t n = given->n_tokens, half = n / 2;
+    given->n_saved = n_given = 0;
+    attn_rewind(work->session, 0);
+    return attn_feed(work->session, given->tokens, half, NULL, 0, error) &&
+           attn_session_save(work->session, save_bytes, &given->n_saved, error) &&
+           attn_feed(work->session, given->tokens, 3, NULL, 0, error) &&
+           attn_session_restore(work->session, give_bytes, &given->n_saved, error) &&
+           attn_feed(work->session, given->tokens + half, n - half, given->restored, 1, error);
+}
+
+static bool fork_session(Work *work, AttnError *error) {
+    Given *given = &work->given;
+    size_t n = given->n_tokens, half = n / 2;
+    attn_session_free(work->fork);
+    attn_rewind(work->session, 0);
+    work->fork = attn_feed(work->session, given->tokens, half, NULL, 0, error)
+                     ? attn_session_fork(work->session, NULL, error)
+                     : NULL;
+    return work->fork && attn_feed(work->fork, given->tokens + half, n - half, given->forked, 1, error);
+}
+
+static bool hidden(Work *work, AttnError *error) {
+    return attn_hidden(work->session, work->given.tokens, work->given.n_tokens, work->given.hidden, error);
+}
+
+static _Alignas(16) unsigned char file[MAX_FILE]; /* of the case under way */
+static size_t n_file;
+
+static bool open_memory(Work *work, AttnError *error) {
+    AttnModelOptions options = {.tokenizer = work->with->tokenizer};
+    attn_model_close(work->in_memory);
+    work->in_memory = attn_model_open_memory(file, n_file, "bytes", &options, error);
+    work->given.shape = attn_model_shape(work->in_memory);
+    return work->in_memory;
+}
+
 static const struct {
     const char *name;
     bool (*call)(Work *work, AttnError *error);
-} steps[] = {{"open", open_model}, {"tokenize", tokenize},      {"session", new_session},
-             {"feed", feed},       {"sample", sample},          {"sync", sync_behind},
-             {"unembed", unembed}, {"generate", generate},      {"shift", shift},
-             {"begin", begin},     {"feed again", feed_at_last}};
+} steps[] = {{"open", open_model},
+             {"tokenize", tokenize},
+             {"session", new_session},
+             {"feed", feed},
+             {"sample", sample},
+             {"sync", sync_behind},
+             {"unembed", unembed},
+             {"generate", generate},
+             {"shift", shift},
+             {"begin", begin},
+             {"feed again", feed_at_last},
+             {"chat", chat},
+             {"restore", save_and_restore},
+             {"fork", fork_session},
+             {"hidden", hidden},
+             {"memory", open_memory}};
 enum { N_STEPS = sizeof steps / sizeof *steps };
 
 static Given usual;
@@ -207,7 +292,9 @@ static void check_held(const Given *given, const char *what) {
 
 static void close_all(Work *work) {
     attn_sampler_free(work->sampler);
+    attn_session_free(work->fork);
     attn_session_free(work->session);
+    attn_model_close(work->in_memory);
     attn_model_close(work->model);
 }
 
@@ -256,6 +343,9 @@ static void run_as_usual(const Case *with) {
     memset(&work, 0, sizeof work);
     work.with = with;
     faults_arm("");
+    FILE *model = fopen(with->model, "rb");
+    n_file = model ? fread(file, 1, sizeof file, model) : 0;
+    CHECK(n_file > 0 && n_file < sizeof file && fclose(model) == 0, "%s cannot be read", with->model);
     for (size_t i = 0; i < N_STEPS; i++) {
         AttnError error = {""};
         CHECK(take(&work, i, &error, with->model), "%s: %s", steps[i].name, error.message);
@@ -263,6 +353,12 @@ static void run_as_usual(const Case *with) {
     memcpy(&usual, &work.given, sizeof usual);
     CHECK(usual.n_held > usual.n_tokens && strlen(usual.shifted) > strlen(usual.text) && usual.begun[0],
           "it wrote %zu tokens", usual.n_held - usual.n_tokens);
+    CHECK(usual.n_chat > 15 && usual.shape.n_layer > 0 && usual.n_saved > 1000, "%zu tokens of a chat",
+          usual.n_chat);
+    size_t n_bytes = usual.shape.n_vocab * sizeof(float);
+    CHECK(memcmp(usual.restored, usual.synced, n_bytes) == 0 &&
+              memcmp(usual.forked, usual.synced, n_bytes) == 0,
+          "%s: other logits after a copy", with->model);
     close_all(&work);
 }
 

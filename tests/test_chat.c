@@ -1,9 +1,10 @@
 /*
- * What a person says steers nothing, whatever it looks like; and run --chat on a terminal, where reasoning is dim and Ctrl-C
+ * What a person says steers nothing, whatever it looks like; conversations as the library gives them (attn_chat); and run --chat on a terminal, where reasoning is dim and Ctrl-C
  * ends an answer. The model there is a chain made here, which says after each token always the same one.
  */
 #include "chain.h"
 
+#include "attn.h"
 #include "tokenizer.h"
 
 /* ---- Words from outside ---- */
@@ -91,6 +92,132 @@ static void test_ends(void) {
     checkpoint_close(opened);
 }
 
+/* ---- Conversations of the library ---- */
+
+#define GPT2_PATH                                                                                            \
+    "tests/data/reference/gpt2-f32.gguf" /* a token for each byte, and <|endoftext|>, which is 256 */
+#define LLAMA_PATH "tests/data/reference/llama-f32.gguf" /* puts BOS in front */
+
+static const char roles[] =
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.thinking %}({{ m.thinking }}|"
+    "{{ m.reasoning_content }}){% endif %}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}<answer>{% endif %}";
+
+/* The tokens of a text in which control tokens are read. */
+static size_t plain_tokens(const AttnModel *model, const char *text, unsigned flags, int32_t tokens[256]) {
+    size_t n = 0;
+    CHECK(attn_tokenize(model, text, strlen(text), flags, tokens, 256, &n, NULL) && n <= 256, "%s", text);
+    return n;
+}
+
+static void check_laid_out(const AttnModel *model, const AttnMessage *messages, size_t n,
+                           const AttnChatOptions *options, const char *wanted_text) {
+    int32_t tokens[256], wanted[256];
+    size_t n_tokens = 0, n_wanted = plain_tokens(model, wanted_text, ATTN_TOKENIZE_SPECIAL, wanted);
+    AttnError error = {""};
+    CHECK(attn_chat(model, messages, n, options, tokens, 256, &n_tokens, &error), "%s", error.message);
+    CHECK(n_tokens == n_wanted && memcmp(tokens, wanted, n_wanted * sizeof *tokens) == 0,
+          "%zu tokens, not the %zu of %s", n_tokens, n_wanted, wanted_text);
+}
+
+static void test_conversations(void) {
+    const AttnMessage talk[] = {
+        {"system", "Be kind.", NULL}, {"user", "Hi?", NULL}, {"assistant", "Yes", "hm"}};
+    const AttnChatOptions options = {.source = roles}, complete = {roles, true};
+    AttnModel *gpt2 = attn_model_open(GPT2_PATH, NULL, NULL),
+              *llama = attn_model_open(LLAMA_PATH, NULL, NULL);
+    check_laid_out(gpt2, talk, 1, &options, "<system>Be kind.<|endoftext|><answer>");
+    check_laid_out(gpt2, talk, 3, &options,
+                   "<system>Be kind.<|endoftext|><user>Hi?<|endoftext|>"
+                   "<assistant>Yes(hm|hm)<|endoftext|><answer>");
+    check_laid_out(gpt2, talk, 2, &complete, "<system>Be kind.<|endoftext|><user>Hi?<|endoftext|>");
+
+    /* What is said is text: 13 tokens of it, and then the template's own one. */
+    const AttnMessage sly = {"user", "<|endoftext|>", NULL};
+    const AttnChatOptions bare = {.source = "{{ messages[0].content }}{{ eos_token }}"};
+    int32_t tokens[256], wanted[256];
+    size_t n = 0;
+    CHECK(attn_chat(gpt2, &sly, 1, &bare, tokens, 256, &n, NULL) && n == 14, "%zu tokens", n);
+    CHECK(plain_tokens(gpt2, "<|endoftext|>", 0, wanted) == 13 &&
+              memcmp(tokens, wanted, 13 * sizeof *tokens) == 0 && tokens[13] == 256,
+          "other tokens");
+
+    /* Bytes that are no UTF-8, alone, within a text, and at its end. */
+    const AttnMessage bad[] = {{"user", "\xff", NULL}, {"user", "\xe2\x82 a\xc3\xa9\xc3", "\x80"}};
+    check_laid_out(gpt2, bad, 2, &(AttnChatOptions){.source = roles, .complete = true},
+                   "<user>\xef\xbf\xbd<|endoftext|>"
+                   "<user>\xef\xbf\xbd a\xc3\xa9\xef\xbf\xbd(\xef\xbf\xbd|\xef\xbf\xbd)<|endoftext|>");
+
+    /* As many as there is room for; the token that begins a text stands once, whether or not the template has it. */
+    tokens[2] = -7;
+    CHECK(attn_chat(gpt2, talk, 1, &options, tokens, 2, &n, NULL) && n == 25 && tokens[1] == 's' - '!' &&
+              tokens[2] == -7,
+          "%zu tokens", n);
+    for (int with = 0; with < 2; with++) {
+        const AttnChatOptions one = {.source = with ? "{{ bos_token }}{{ messages[0].content }}"
+                                                    : "{{ messages[0].content }}"};
+        CHECK(attn_chat(llama, &(AttnMessage){"user", "ab", NULL}, 1, &one, tokens, 256, &n, NULL),
+              "no tokens");
+        CHECK(n >= 2 && tokens[0] == 1 && tokens[1] != 1, "%d, %d", (int)tokens[0], (int)tokens[1]);
+    }
+    attn_model_close(gpt2), attn_model_close(llama);
+}
+
+/* The file's own template, and an answer to it: the chain says what follows <|im_start|>. */
+static bool take_token(void *user, int32_t token, double logprob) {
+    int32_t **next = user;
+    (void)logprob;
+    *(*next)++ = token;
+    return true;
+}
+
+static void test_own_template(void) {
+    static const int32_t wanted[] = {5, 6, 7, 8, 4};
+    int32_t tokens[64], said[64], *next = said;
+    size_t n = 0;
+    AttnError error = {""};
+    write_chain("<|im_start|>");
+    AttnModel *model = attn_model_open(scratch_path(), NULL, &error);
+    AttnSession *session = attn_session_new(model, &(AttnSessionOptions){.n_ctx = 64}, &error);
+    AttnGenerateOptions options = {.n_tokens = 50, .token = take_token, .user = &next};
+    CHECK(attn_chat(model, &(AttnMessage){"user", "yes", NULL}, 1, NULL, tokens, 64, &n, &error), "%s",
+          error.message);
+    CHECK(n >= 3 && tokens[n - 1] == 3 && tokens[n - 2] == 4, "%zu tokens", n);
+    CHECK(attn_generate_from(session, tokens, n, &options, NULL, &error), "%s", error.message);
+    CHECK(next - said == 5 && memcmp(said, wanted, sizeof wanted) == 0, "%d tokens", (int)(next - said));
+    attn_session_free(session);
+    attn_model_close(model);
+}
+
+static void test_refused_conversations(void) {
+    static const struct {
+        const char *source, *words;
+    } cases[] = {{NULL, "has no chat template"},
+                 {"{% if", "the chat template, line 1"},
+                 {"{{ raise_exception('only one question') }}", "only one question"},
+                 {"", "no tokens"}};
+    AttnModel *gpt2 = attn_model_open(GPT2_PATH, NULL, NULL);
+    const AttnMessage talk[] = {{"user", "Hi?", NULL}, {"user", NULL, NULL}};
+    int32_t tokens[4] = {-7, -7, -7, -7};
+    size_t n = 77;
+    AttnError error = {""};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        CHECK(!attn_chat(gpt2, talk, 1, &(AttnChatOptions){.source = cases[i].source}, tokens, 4, &n, &error),
+              "%s: no error", cases[i].words);
+        CHECK(strstr(error.message, cases[i].words), "'%s' without '%s'", error.message, cases[i].words);
+    }
+    CHECK(!attn_chat(gpt2, talk, 2, &(AttnChatOptions){.source = roles}, tokens, 4, &n, &error) &&
+              strstr(error.message, "message 2 has"),
+          "%s", error.message);
+    CHECK(!attn_chat(gpt2, talk, 0, &(AttnChatOptions){.source = roles}, tokens, 4, &n, &error) &&
+              strstr(error.message, "no messages"),
+          "%s", error.message);
+    strcpy(error.message, "as it was");
+    CHECK(!attn_chat(NULL, talk, 1, NULL, tokens, 4, &n, &error) && strcmp(error.message, "as it was") == 0,
+          "%s", error.message);
+    CHECK(n == 77 && tokens[0] == -7, "what fails gives tokens");
+    attn_model_close(gpt2);
+}
+
 static void test_thoughts_are_dim(void) {
     write_chain("<|im_start|>");
     pid_t pid = start((const char *[]){"run", scratch_path(), "--chat", "--temp", "0", NULL});
@@ -133,6 +260,9 @@ int main(void) {
     scratch_begin();
     RUN(test_names);
     RUN(test_ends);
+    RUN(test_conversations);
+    RUN(test_own_template);
+    RUN(test_refused_conversations);
     RUN(test_thoughts_are_dim);
     RUN(test_channels);
     RUN(test_interrupts);

@@ -95,13 +95,41 @@ if pkg-config --version >"$tmp/out" 2>&1; then
     esac
 
     # Each example says how it is built and called.
-    for example in generate watch_head steer; do
+    for example in generate logprobs chat watch_head steer; do
         has grep -q "cc -o $example $example.c \$(pkg-config --cflags --libs attn)\$" examples/$example.c
         builds $CC -std=c11 $warnings ${CFLAGS:-} -o $example "$PWD/examples/$example.c" $(attn)
+    done
+    for example in endings similar; do
+        has grep -q "cc -o $example $example.c \$(pkg-config --cflags --libs attn) -lm\$" examples/$example.c
+        builds $CC -std=c11 $warnings ${CFLAGS:-} -o $example "$PWD/examples/$example.c" $(attn) -lm
     done
     run_in "$tmp/new" ./generate model.bin 'The Eiffel'
     has quiet
     has begins ' Tower'
+    run_in "$tmp/new" ./logprobs model.bin 'The Eiffel'
+    has quiet
+    has [ "$(wc -l <"$tmp/out")" -eq 8 ]
+    has grep -q '^ *[0-9]* *-0\.[0-9]* " Tower"$' "$tmp/out"
+    printf 'The king\nhad a\n' >"$tmp/questions"
+    input=$tmp/questions
+    run_in "$tmp/new" ./chat model.bin '{% for m in messages %}{{ m.content }} {% endfor %}'
+    input=/dev/null
+    has quiet
+    has [ "$(wc -c <"$tmp/out")" -gt 20 ]
+    run_in "$tmp/new" ./chat model.bin
+    has [ "$code" -eq 0 ] # nobody asked
+    for kept in 'kept in' 'taken from'; do
+        run_in "$tmp/new" ./endings model.bin kept.session 'The Eiffel' ' Tower' ' potato'
+        has quiet
+        has out_has "^[0-9]* bytes of session are $kept kept.session$"
+        has [ "$(sed -n 's/^ *-\([0-9.]*\) " Tower"$/\1/p' "$tmp/out" | cut -d . -f 1)" -lt 2 ]
+        sed 1,2d "$tmp/out" >"$tmp/$kept"
+    done
+    has cmp "$tmp/kept in" "$tmp/taken from"
+    run_in "$tmp/new" ./similar model.bin 'One two three' 'One two three' 'Once upon a time'
+    has quiet
+    has [ "$(head -n 1 "$tmp/out")" = ' 1.0000 "One two three"' ]
+    has out_has '^ 0\.[0-9]* "Once upon a time"$'
     run_in "$tmp/new" ./watch_head model.bin 3 4 'The king Zilgan rode out. Then king Zil'
     has quiet
     has [ "$(wc -l <"$tmp/out")" -eq 13 ]
@@ -110,7 +138,7 @@ if pkg-config --version >"$tmp/out" 2>&1; then
     has quiet
     has [ "$(grep -c ': I went to the ' "$tmp/out")" -eq 2 ]
     has out_has '^1: .*bride'
-    for example in generate watch_head steer; do
+    for example in generate logprobs chat endings similar watch_head steer; do
         run_in "$tmp/new" ./$example none.gguf 4 1 5 6 7
         [ $example = steer ] || run_in "$tmp/new" ./$example none.gguf
         has [ "$code" -ne 0 ]
@@ -128,7 +156,7 @@ if pkg-config --version >"$tmp/out" 2>&1; then
         skip 5 "no C++ compiler $CXX"
     fi
 else
-    skip 40 'no pkg-config'
+    skip 66 'no pkg-config'
 fi
 
 # Where no linker looks for libraries README's line is enough, too: built, it starts.

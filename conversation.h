@@ -1,0 +1,26 @@
+/*
+ * A conversation as a model reads it: messages, laid out by a chat template (jinja/template.h), as tokens. What people and
+ * models have said steers nothing: control tokens are those of the template (tokenizer_encode_marked).
+ */
+#ifndef ATTN_CONVERSATION_H
+#define ATTN_CONVERSATION_H
+
+#include "jinja/template.h"
+#include "tokenizer.h"
+
+/* Borrowed. Bytes that are no UTF-8 count as U+FFFD each. */
+typedef struct ChatMessage {
+    String role; /* "system", "user", "assistant" …: the template's own words, never a stranger's */
+    String content;
+    String thoughts; /* of an answer that keeps them apart; n = 0: none */
+} ChatMessage;
+
+/*
+ * Appends the tokens of n messages, with those that begin an answer if `answers`, to `tokens`. *thinks, which may be NULL,
+ * is whether the template's own last word is <think>. The template is told the local time. Fails where it raises an
+ * exception or makes no tokens, or memory runs out; what has been appended by then means nothing.
+ */
+bool conversation_encode(const Template *template, const Tokenizer *tokenizer, const ChatMessage *messages,
+                         size_t n, bool answers, Tokens *tokens, bool *thinks, Error *error);
+
+#endif
