@@ -139,8 +139,7 @@ ATTN_API bool attn_token_is_end(const AttnModel *model, int32_t token);
 
 /* Something that was said in a conversation. */
 typedef struct AttnMessage {
-    const char
-        *role; /* "system", "user", "assistant" …: a word of the program's, since it steers the model */
+    const char *role;     /* "system", "user", "assistant" …: the program's own word, since it steers */
     const char *content;  /* what was said: text to the last byte, whatever control tokens it may look like */
     const char *thoughts; /* of an answer that keeps them apart; or NULL */
 } AttnMessage;
@@ -279,9 +278,9 @@ ATTN_API AttnSession *attn_session_fork(const AttnSession *session, const AttnSe
                                         AttnError *error);
 
 /*
- * Gives all that a session holds to `write`, piece by piece: attn_session_bytes bytes, about as many as its part of the cache
- * has, and the same for the same tokens. Fails when `write` returns false, which may then have had some of them. The session
- * stays as it is.
+ * Gives all that a session holds to `write`, piece by piece: attn_session_bytes of it, about as many as its part of the cache
+ * has. What it held before, and was rewound, is not among them. Fails when `write` returns false, which may then have had
+ * some. The session holds the same afterwards.
  */
 ATTN_API size_t attn_session_bytes(const AttnSession *session);
 ATTN_API bool attn_session_save(AttnSession *session, bool (*write)(void *user, const void *bytes, size_t n),

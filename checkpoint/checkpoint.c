@@ -78,11 +78,7 @@ static bool map_path(MappedFile *file, Error *error) {
     return map_descriptor(file, file->descriptor, error);
 }
 
-/* What is given is there once: whoever asks for more has a model of several files. */
-static bool map_given(MappedFile *file, const GivenFile *given, bool is_first, Error *error) {
-    if (!is_first)
-        return error_set(error, "%s: is one of several files, which are found by a path; open that",
-                         file->path);
+static bool map_given(MappedFile *file, const GivenFile *given, Error *error) {
     if (!given->bytes) return map_descriptor(file, given->descriptor, error);
     if (given->n_bytes == 0) return error_set(error, "%s: there are no bytes", file->path);
     if ((uintptr_t)given->bytes % 16 != 0)
@@ -117,7 +113,7 @@ MappedFile *checkpoint_map(Checkpoint *checkpoint, const char *path, Error *erro
     checkpoint->n_files++;
     const char *kept = given ? checkpoint->path : checkpoint->places[checkpoint->n_places - 1].path;
     files[n] = (MappedFile){.path = kept, .descriptor = -1};
-    bool ok = given ? map_given(&files[n], given, n == 0, error) : map_path(&files[n], error);
+    bool ok = given ? map_given(&files[n], given, error) : map_path(&files[n], error);
     return ok ? &files[n] : NULL;
 }
 

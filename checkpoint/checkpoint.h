@@ -36,10 +36,9 @@ typedef struct Checkpoint Checkpoint;
 
 /* A file without a path. */
 typedef struct GivenFile {
-    const void *
-        bytes; /* [n_bytes] in memory, at a multiple of 16, which live, and stay, until checkpoint_close; or NULL: */
+    const void *bytes; /* [n_bytes] at a multiple of 16, and as they are until checkpoint_close; or NULL: */
     size_t n_bytes;
-    int descriptor; /* of a file that is open for reading, from its beginning on; nobody needs it afterwards */
+    int descriptor; /* of a file that is open for reading; all of it is mapped, and this not needed afterwards */
 } GivenFile;
 
 /*

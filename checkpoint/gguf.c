@@ -383,6 +383,11 @@ static bool read_part(Checkpoint *checkpoint, char *path, uint64_t number, uint6
 static bool read_parts(Checkpoint *checkpoint, const Header *first, Error *error) {
     uint64_t n = number_of(first, "split.count"), number = number_of(first, "split.no") + 1;
     if (n < 2) return true;
+    if (checkpoint->given)
+        return error_set(error,
+                         "%s: this is part %" PRIu64 " of %" PRIu64
+                         " of a split GGUF: open the first by its path, beside which the others are found",
+                         checkpoint->path, number, n);
     size_t length = strlen(checkpoint->path);
     char ending[PART_BYTES];
     part_ending(ending, number, n);

@@ -669,7 +669,7 @@ static void test_models_without_a_path(void) {
     unsigned char *bytes = read_whole(GPT2, &n);
     static const char texts[] =
         "words that are no model at all, but long enough to be looked at as if they were one";
-    static _Alignas(16) unsigned char folder[] = "\2\0\0\0\0\0\0\0{}"; /* safetensors */
+    static _Alignas(16) unsigned char safetensors[] = "\2\0\0\0\0\0\0\0{}", torch[16] = "PK\3\4";
     int ends[2];
     check_error(!attn_model_open_memory(bytes, n - 1, "bytes", NULL, &e), &e, "bytes: ");
     check_error(!attn_model_open_memory(bytes, 0, "bytes", NULL, &e), &e, "bytes: there are no bytes");
@@ -677,8 +677,8 @@ static void test_models_without_a_path(void) {
     check_error(!attn_model_open_memory(NULL, 5, NULL, NULL, &e), &e, "no bytes");
     memcpy(bytes, texts, sizeof texts);
     check_error(!attn_model_open_memory(bytes, sizeof texts, "words", NULL, &e), &e, "words: ");
-    check_error(!attn_model_open_memory(folder, sizeof folder - 1, "part", NULL, &e), &e,
-                "part: weights of a folder");
+    check_error(!attn_model_open_memory(safetensors, 10, "part", NULL, &e), &e, "part: weights of a folder");
+    check_error(!attn_model_open_memory(torch, 16, "part", NULL, &e), &e, "part: weights of a folder");
     check_error(!attn_model_open_descriptor(-1, "none", NULL, &e), &e, "none: cannot examine");
     CHECK(pipe(ends) == 0, "no pipe");
     check_error(!attn_model_open_descriptor(ends[0], "pipe", NULL, &e), &e, "pipe: not a regular file");

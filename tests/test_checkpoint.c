@@ -662,6 +662,13 @@ static void test_parts(void) {
         !checkpoint_open(part_path(2, N_PARTS), &error) &&
             strstr(error.message, "this is part 2 of a split GGUF: name the first, '…-00001-of-00003.gguf'"),
         "%s", error.message);
+    FILE *first = fopen(part_path(1, N_PARTS), "rb");
+    const GivenFile given = {.descriptor = first ? fileno(first) : -1};
+    CHECK(!checkpoint_open_given(part_path(1, N_PARTS), &given, &error) &&
+              strstr(error.message,
+                     "-00001-of-00003.gguf: this is part 1 of 3 of a split GGUF: open the first by its path"),
+          "%s", error.message);
+    if (first) fclose(first);
     put_part(2, 2, N_PARTS, 6);
     refuse_parts("-00002-of-00003.gguf: is no part number 2 of 3, as its name says");
     put_part(2, 1, 2, 6);

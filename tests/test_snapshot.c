@@ -219,6 +219,26 @@ static void check_refused(AttnSession *session, Bytes *bytes, const char *words,
     CHECK(n == n_left, "%s: it holds %zu tokens, not %zu", words, n, n_left);
 }
 
+/* The checksum as snapshot.c has it, for who knows how to make one. */
+static uint64_t checksum(const unsigned char *bytes, size_t n, uint64_t hash) {
+    for (size_t i = 0; i < n; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, bytes + i, n - i < 8 ? n - i : 8);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+/* Makes it good again, of a session whose parts but that of its n tokens are whole words. */
+static void forge(Bytes *bytes, size_t n) {
+    size_t n_tokens = 4 * n, rest = HEADER + n_tokens, end = bytes->n - 8;
+    uint64_t hash = checksum(bytes->data, HEADER, 0);
+    hash = checksum(bytes->data + HEADER, n_tokens, hash);
+    hash = checksum(bytes->data + rest, end - rest, hash);
+    memcpy(bytes->data + end, &hash, 8);
+}
+
 static bool refuse(void *user, const void *bytes, size_t n) {
     (void)user, (void)bytes, (void)n;
     return false;
@@ -266,6 +286,28 @@ static void test_what_does_not_fit(void) {
     broken.data[saved.n / 2] ^= 8;
     check_refused(target, &broken, "damaged", 0);
     CHECK(restore(target, &saved, &error) && holds(target, tokens, 60), "%s", error.message);
+
+    /* Made with bad intent: a token beside the vocabulary, more of them than there are, or than there is room for. */
+    const int32_t bad[] = {(int32_t)attn_model_shape(model).n_vocab, -1, INT32_MAX};
+    for (size_t i = 0; i < 3; i++) {
+        broken = saved;
+        memcpy(broken.data + HEADER + 4 * i * 29, &bad[i], 4);
+        forge(&broken, 60);
+        check_refused(target, &broken, "not in the vocabulary", 0);
+    }
+    const uint64_t numbers[] = {193, UINT64_MAX, (uint64_t)1 << 62};
+    for (size_t i = 0; i < 3; i++) {
+        broken = saved;
+        memcpy(broken.data + HEADER - 8, &numbers[i], 8);
+        forge(&broken, 60);
+        check_refused(target, &broken, "more than the context of 192", 0);
+    }
+    broken = saved;
+    broken.data[HEADER - 8] = 64; /* as many tiles, and four more tokens */
+    forge(&broken, 60);
+    check_refused(target, &broken, "ends too early", 0);
+    broken.data[HEADER - 8] = 0; /* none: the checksum would be where the tokens are */
+    check_refused(target, &broken, "damaged", 0);
     attn_session_free(session), attn_session_free(target), attn_session_free(of_other);
     attn_session_free(q8), attn_session_free(small);
     attn_model_close(model), attn_model_close(other);
@@ -287,26 +329,6 @@ static void test_other_angles(void) {
     CHECK(restore(longest, &saved, &error), "%s", error.message);
     attn_session_free(shorter), attn_session_free(longer), attn_session_free(longest);
     attn_model_close(model);
-}
-
-/* The checksum as snapshot.c has it, for who knows how to make one. */
-static uint64_t checksum(const unsigned char *bytes, size_t n, uint64_t hash) {
-    for (size_t i = 0; i < n; i += 8) {
-        uint64_t word = 0;
-        memcpy(&word, bytes + i, n - i < 8 ? n - i : 8);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 32;
-    }
-    return hash;
-}
-
-/* Makes it good again, of a session whose parts but that of its n tokens are whole words. */
-static void forge(Bytes *bytes, size_t n) {
-    size_t n_tokens = 4 * n, rest = HEADER + n_tokens, end = bytes->n - 8;
-    uint64_t hash = checksum(bytes->data, HEADER, 0);
-    hash = checksum(bytes->data + HEADER, n_tokens, hash);
-    hash = checksum(bytes->data + rest, end - rest, hash);
-    memcpy(bytes->data + end, &hash, 8);
 }
 
 /* Bytes changed at random: with their old checksum none is taken; with a good one all are but those of no token. */
