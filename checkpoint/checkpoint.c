@@ -80,7 +80,7 @@ static bool map_path(MappedFile *file, Error *error) {
 
 static bool map_given(MappedFile *file, const GivenFile *given, Error *error) {
     if (!given->bytes) return map_descriptor(file, given->descriptor, error);
-    if (given->n_bytes == 0) return error_set(error, "%s: there are no bytes", file->path);
+    if (given->n_bytes == 0) return error_set(error, "%s: the file is empty", file->path);
     if ((uintptr_t)given->bytes % 16 != 0)
         return error_set(error, "%s: the bytes must begin at a multiple of 16, as malloc gives it",
                          file->path);

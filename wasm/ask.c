@@ -5,6 +5,7 @@
  */
 #include "page/ask.h"
 #include "cli/process.h"
+#include "open.h"
 #include "views/view.h"
 #include "wasm/system.h"
 
@@ -59,9 +60,10 @@ int ask_open(void *bytes, size_t n, const char *name) {
     }
     opened.path = name ? name : "model";
     opened.out = stdout;
-    system_give(opened.path, bytes, n);
+    const GivenFile given = {.bytes = bytes, .n_bytes = n};
     is_open =
-        (opened.threads = threads_new(1, &error)) && (opened.model = model_open(opened.path, &error)) &&
+        (opened.threads = threads_new(1, &error)) &&
+        (opened.model = model_of(checkpoint_open_given(opened.path, &given, &error), &error)) &&
         (opened.tokenizer = tokenizer_open(NULL, model_checkpoint(opened.model), &vocabulary, &error)) &&
         vocabulary_fits(opened.model, opened.tokenizer, NULL, &error);
     return told(is_open ? EXIT_SUCCESS : EXIT_BAD_INPUT, &error);

@@ -1,13 +1,12 @@
 /*
- * The system that the engine finds in a page: one file, which the page has put into memory, and output that goes to the
- * page. There is nothing else, so that the module imports one call alone, WASI's fd_write.
+ * The system that the engine finds in a page: memory, and output that goes to the page. There are no files, for the model is
+ * given as bytes; so the module imports one call alone, WASI's fd_write.
  */
 #include "wasm/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,28 +15,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct {
-    const char *path;
-    void *bytes;
-    size_t n;
-} only;
-
-enum { DESCRIPTOR = 3 };
-
-void system_give(const char *path, void *bytes, size_t n) {
-    only.path = path, only.bytes = bytes, only.n = n;
-}
-
 static int fails(int why) {
     errno = why;
     return -1;
 }
 
-static bool is_there(const char *path) { return only.path && strcmp(path, only.path) == 0; }
-
 int open(const char *path, int flags, ...) {
-    (void)flags;
-    return is_there(path) ? DESCRIPTOR : fails(ENOENT);
+    (void)path, (void)flags;
+    return fails(ENOENT);
 }
 
 int close(int file) {
@@ -46,19 +31,18 @@ int close(int file) {
 }
 
 int fstat(int file, struct stat *status) {
-    if (file != DESCRIPTOR) return fails(EBADF);
-    *status = (struct stat){.st_mode = S_IFREG, .st_size = (off_t)only.n};
-    return 0;
+    (void)file, (void)status;
+    return fails(EBADF);
 }
 
 int stat(const char *restrict path, struct stat *restrict status) {
-    return is_there(path) ? fstat(DESCRIPTOR, status) : fails(ENOENT);
+    (void)path, (void)status;
+    return fails(ENOENT);
 }
 
-/* The file is where it is; anonymous memory is zeroed. Both begin with a cache line, as pages do. */
+/* Memory is all that can be mapped. It is zeroed, and begins with a cache line, as pages do. */
 void *mmap(void *address, size_t n, int protection, int flags, int file, off_t at) {
-    (void)address, (void)protection, (void)file, (void)at;
-    if (!(flags & MAP_ANONYMOUS)) return only.bytes;
+    (void)address, (void)protection, (void)flags, (void)file, (void)at;
     void *memory = system_room(n);
     if (memory) return memset(memory, 0, n);
     errno = ENOMEM;
@@ -90,8 +74,8 @@ FILE *fopen(const char *restrict path, const char *restrict mode) {
 }
 
 int access(const char *path, int mode) {
-    (void)mode;
-    return is_there(path) ? 0 : fails(ENOENT);
+    (void)path, (void)mode;
+    return fails(ENOENT);
 }
 
 ssize_t readlink(const char *restrict path, char *restrict to, size_t n) {
