@@ -92,6 +92,7 @@ void pairloop_json(Report *report, const PairLoop *loop) {
     }
     json_int(report, "n_pairs", (int64_t)loop->n_pairs);
     json_int(report, "n_left_out", (int64_t)loop->n_left_out);
+    if (loop->n_left_out > 0) json_text(report, "left_out", loop->left_out.message, SIZE_MAX);
     json_int(report, "n_cut", (int64_t)loop->n_cut);
     json_real(report, "clean_nats", effect_metric(&loop->clean));
     json_real(report, "corrupted_nats", effect_metric(&loop->corrupted_sums));
@@ -99,13 +100,18 @@ void pairloop_json(Report *report, const PairLoop *loop) {
 
 void pairloop_print(Report *report, const PairLoop *loop) {
     static const char *const of_many[] = {"logit of the answer less that of the wrong one",
-                                          "logit of the answer", "ln of the answer's probability"};
-    fputs("metric, in nats: ", stdout);
+                                          "logit of the answer"};
+    bool is_log = loop->metric.kind == METRIC_LOGPROB, bits = loop->in_bits;
+    double unit = is_log && bits ? BITS_PER_NAT : 1;
+    fputs(bits ? "metric: " : "metric, in nats: ", stdout);
     if (loop->options->file) {
-        printf("%s; mean of %zu pair%s\n", of_many[loop->metric.kind], loop->n_pairs,
-               loop->n_pairs == 1 ? "" : "s");
+        printf("%s; mean of %zu pair%s\n",
+               !is_log ? of_many[loop->metric.kind]
+               : bits  ? "log-probability of the answer, in bits"
+                       : "ln of the answer's probability",
+               loop->n_pairs, loop->n_pairs == 1 ? "" : "s");
     } else {
-        fputs(loop->metric.kind == METRIC_LOGPROB ? "ln of the probability of " : "logit of ", stdout);
+        printf(!is_log ? "logit of " : bits ? "log2 of the probability of " : "ln of the probability of ");
         print_token(report, loop->metric.answer, 0);
         if (loop->metric.kind == METRIC_LOGIT_DIFF) {
             fputs(" less that of ", stdout);
@@ -113,8 +119,8 @@ void pairloop_print(Report *report, const PairLoop *loop) {
         }
         fputs(", after the last token\n", stdout);
     }
-    printf("clean %+.4f, corrupted %+.4f\n", effect_metric(&loop->clean),
-           effect_metric(&loop->corrupted_sums));
+    printf("clean %+.4f, corrupted %+.4f\n", unit * effect_metric(&loop->clean),
+           unit * effect_metric(&loop->corrupted_sums));
 }
 
 void pairloop_print_notes(Report *report, const PairLoop *loop) {

@@ -11,6 +11,7 @@ typedef struct PairLoop {
     const PairOptions *options;
     const char
         *metric_name; /* of --metric, or NULL: a difference where there is a wrong answer, else logprob */
+    bool in_bits;     /* people are shown a logprob in bits; else all is in nats, and said so */
 
     Study *study;
     Pairs pairs;
@@ -33,7 +34,7 @@ void pairloop_free(PairLoop *loop);
 /* Tells the metric of both runs of the pair under way, which is then done. */
 void pairloop_note(PairLoop *loop, double clean, double corrupted);
 
-/* Members "metric", "corrupted_tokens", "answer", "wrong", "n_pairs", "n_left_out", "n_cut", "clean_nats", "corrupted_nats". */
+/* Members "metric", "corrupted_tokens", "answer", "wrong", "n_pairs", "n_left_out", "left_out", "n_cut", "clean_nats", "corrupted_nats". */
 void pairloop_json(Report *report, const PairLoop *loop);
 
 /* For people: which metric, and its values; and behind all else, which pairs were left out. */

@@ -85,14 +85,11 @@ static bool check_neurons(const PatchView *v, Error *error) {
 }
 
 static bool read_options(PatchView *v, Error *error) {
-    size_t what, metric;
+    size_t what;
     if (!parse_choice("--what", v->what_name, what_names, N_WHAT_NAMES, &what, error) ||
-        !parse_choice("--metric", v->metric_name, metric_names, METRIC_LOGPROB + 1, &metric, error) ||
         !study_check_place(v->study, v->layer, NOT_GIVEN, NOT_GIVEN, 0, error))
         return false;
     v->what = (PatchWhat)(what - (what > 0));
-    v->has_metric = v->metric_name;
-    v->metric = (Metric){.kind = (MetricKind)metric, .n_vocab = model_config(v->study->model)->n_vocab};
     if (v->path_list) return parse_paths(v, error);
     if (v->what == PATCH_NEURONS) return check_neurons(v, error);
     return !patch_has_heads(v->what) || study_check_heads(v->study, v->layer, error);
@@ -105,31 +102,9 @@ static bool check(const StudyOptions *options, const void *view, Error *error) {
     return pairs_check(options, &v->pair, error);
 }
 
-/* The metric of this pair: a difference where there is a wrong answer, unless the options say otherwise. */
-static bool choose_metric(PatchView *v, const Pair *pair, Error *error) {
-    bool has_wrong = pair->wrong >= 0;
-    if (!v->has_metric) v->metric.kind = has_wrong ? METRIC_LOGIT_DIFF : METRIC_LOGPROB;
-    v->has_metric = true;
-    v->metric.answer = pair->answer;
-    v->metric.wrong = pair->wrong;
-    if (has_wrong || v->metric.kind != METRIC_LOGIT_DIFF) return true;
-    if (!v->pair.file)
-        return error_set(error, "--metric logit_diff takes a wrong answer: give it with --wrong");
-    return error_set(error, "%s: line %zu: there is no \"wrong\", which the metric takes", v->pair.file,
-                     pair->line);
-}
-
-static bool note_pair(PatchView *v, const Pair *pair, double clean, double corrupted) {
-    effect_add(&v->clean, clean, clean, corrupted);
-    effect_add(&v->corrupted_sums, corrupted, clean, corrupted);
-    v->n_pairs++;
-    v->n_cut += pair->cut;
-    return true;
-}
-
 static void add_value(PatchView *v, PatchRow *row, double value, bool same, double clean, double corrupted) {
     effect_add(&row->sums, value, clean, corrupted);
-    row->same = same && (row->same || v->n_pairs == 0);
+    row->same = same && (row->same || v->loop.n_pairs == 0);
     row->done = true;
 }
 
@@ -153,13 +128,14 @@ static bool make_rows(PatchView *v, size_t n, Error *error) {
     return arena_ok(&v->study->arena, error, "%zu cells", n);
 }
 
-static bool run_paths(PatchView *v, const Pair *pair, Arena *arena, Error *error) {
+static bool run_paths(void *user, const Pair *pair, Arena *arena, Error *error) {
+    PatchView *v = user;
     Paths paths = {.subject = &v->study->subject,
                    .paths = v->paths,
                    .n_paths = v->n_paths,
                    .n = pair->clean.n,
                    .noising = v->noising};
-    bool ok = paths_run(&paths, pair->clean.ids, pair->corrupted.ids, &v->metric, arena, error) &&
+    bool ok = paths_run(&paths, pair->clean.ids, pair->corrupted.ids, &v->loop.metric, arena, error) &&
               (v->rows || make_rows(v, v->n_paths, error));
     double clean = paths.values[!v->noising], corrupted = paths.values[v->noising];
     for (size_t i = 0; ok && i < v->n_paths; i++) {
@@ -171,7 +147,8 @@ static bool run_paths(PatchView *v, const Pair *pair, Arena *arena, Error *error
         add_value(v, row, v->paths[i].value, v->paths[i].same, clean, corrupted);
     }
     paths_free(&paths);
-    return ok && note_pair(v, pair, clean, corrupted);
+    if (ok) pairloop_note(&v->loop, clean, corrupted);
+    return ok;
 }
 
 static void name_row(const PatchView *v, const Pair *pair, const PatchCell *cell, PatchRow *row) {
@@ -195,7 +172,8 @@ static bool take_cells(PatchView *v, const Pair *pair, const Patching *patching,
         name_row(v, pair, cell, &v->rows[i]);
         if (cell->done) add_value(v, &v->rows[i], cell->value, cell->first == patching->n, clean, corrupted);
     }
-    return note_pair(v, pair, clean, corrupted);
+    pairloop_note(&v->loop, clean, corrupted);
+    return true;
 }
 
 /* How long the rest takes, by what a part of it took. */
@@ -211,8 +189,7 @@ static void announce(const Patching *patching, double ms, double runs_done) {
 
 static bool fill(PatchView *v, Patching *patching, Error *error) {
     double start = now_ms(), runs = patching_runs_left(patching);
-    size_t first = v->n_pairs;
-    for (bool ends = false, told = first > 0; !ends;) {
+    for (bool ends = false, told = v->loop.n_pairs > 0; !ends;) {
         if (!subject_go_on(patching->subject, "cells", patching->n_done, patching->n_cells, error) ||
             !patching_step(patching, &ends, error))
             return false;
@@ -223,78 +200,41 @@ static bool fill(PatchView *v, Patching *patching, Error *error) {
     return true;
 }
 
-static bool run_cells(PatchView *v, const Pair *pair, Arena *arena, Error *error) {
-    Patching patching = {.what = v->what, .layer = v->layer, .noising = v->noising, .n = pair->clean.n};
-    bool ok = patching_begin(&patching, &v->study->subject, arena, pair->clean.ids, pair->corrupted.ids,
-                             &v->metric, error);
-    bool whole = ok && fill(v, &patching, error);
-    /* Of a single pair what is done is worth having; of many only those that are. */
-    v->partial = ok && !whole && interrupted();
-    if (ok && (whole || (v->partial && !v->pair.file))) ok = take_cells(v, pair, &patching, error);
-    patching_free(&patching);
-    return ok && (whole || v->partial);
-}
-
+/* A table of positions wants as many tokens in all pairs. */
 static bool same_length(PatchView *v, const Pair *pair, Error *error) {
-    bool fixed = v->n_pairs > 0 && !v->path_list && patch_has_positions(v->what);
-    if (!fixed || pair->clean.n == v->n_tokens) return true;
+    size_t before = v->n_tokens;
+    v->n_tokens = pair->clean.n;
+    if (v->loop.n_pairs == 0 || !patch_has_positions(v->what) || pair->clean.n == before) return true;
     return error_set(
         error,
-        "%s: line %zu: %zu tokens, where the pairs before have %zu; a table of positions wants as many in "
-        "all (--what z, q, k, v or pattern does not)",
-        v->pair.file, pair->line, pair->clean.n, v->n_tokens);
+        "%zu tokens, where the pairs before have %zu; a table of positions wants as many in all (--what z, "
+        "q, k, v or pattern does not)",
+        pair->clean.n, before);
 }
 
-static bool run_pair(PatchView *v, Error *error) {
-    const Pair *pair = &v->pairs.pair;
-    Arena arena = {0};
-    Error why;
-    if (!pair_fits(&v->pairs, pair, &why)) {
-        if (!v->pair.file) return error_set(error, "%s", why.message);
-        if (v->n_left_out++ == 0) error_set(&v->left_out, "line %zu: %s", pair->line, why.message);
-        return true;
-    }
-    if (!choose_metric(v, pair, error) || !same_length(v, pair, error)) return false;
-    bool ok = v->path_list ? run_paths(v, pair, &arena, error) : run_cells(v, pair, &arena, error);
-    v->n_tokens = pair->clean.n;
-    arena_free(&arena);
-    if (ok || !v->pair.file || interrupted()) return ok;
-    error_set(&why, "%s", error->message);
-    return error_set(error, "%s: line %zu: %s", v->pair.file, pair->line, why.message);
-}
-
-static bool keep_corrupted(PatchView *v, Error *error) {
-    const Tokens *tokens = &v->pairs.pair.corrupted;
-    v->corrupted = arena_new(&v->study->arena, tokens->n, sizeof *v->corrupted);
-    if (!arena_ok(&v->study->arena, error, "%zu tokens", tokens->n)) return false;
-    memcpy(v->corrupted, tokens->ids, tokens->n * sizeof *tokens->ids);
-    return true;
-}
-
-static bool run_pairs(PatchView *v, Error *error) {
-    for (bool ends = false; !v->partial;) {
-        if (!pairs_next(&v->pairs, &ends, error)) return false;
-        if (ends) break;
-        if (!run_pair(v, error) || (!v->pair.file && !keep_corrupted(v, error))) return false;
-    }
-    if (v->n_pairs > 0) return true;
-    if (v->partial || interrupted()) return error_set(error, "interrupted");
-    return v->n_left_out ? error_set(error, "%s: none of the %zu pairs fits; %s", v->pair.file, v->n_left_out,
-                                     v->left_out.message)
-                         : error_set(error, "%s: holds no pairs", v->pair.file);
-}
-
-static bool stops(void *user) {
-    (void)user;
-    return interrupted();
+static bool run_cells(void *user, const Pair *pair, Arena *arena, Error *error) {
+    PatchView *v = user;
+    Patching patching = {.what = v->what, .layer = v->layer, .noising = v->noising, .n = pair->clean.n};
+    if (!same_length(v, pair, error)) return false;
+    bool ok = patching_begin(&patching, &v->study->subject, arena, pair->clean.ids, pair->corrupted.ids,
+                             &v->loop.metric, error);
+    bool whole = ok && fill(v, &patching, error);
+    /* Of a single pair what is done is worth having; of many only those that are. */
+    v->partial = ok && !whole && interrupted() && !v->pair.file;
+    if (whole || v->partial) ok = take_cells(v, pair, &patching, error);
+    patching_free(&patching);
+    return ok && (whole || v->partial);
 }
 
 static bool compute(Study *study, void *view, Error *error) {
     PatchView *v = view;
     v->study = study;
-    if (!study->subject.stop) study->subject.stop = stops;
-    if (!read_options(v, error) || !pairs_open(&v->pairs, study, &v->pair, error)) return false;
-    if (!run_pairs(v, error)) return false;
+    v->loop = (PairLoop){.options = &v->pair, .metric_name = v->metric_name, .in_bits = true};
+    if (!read_options(v, error)) return false;
+    if (!pairloop_run(&v->loop, study, v->path_list ? run_paths : run_cells, v, error)) {
+        v->partial = interrupted() && v->loop.n_pairs > 0;
+        if (!v->partial) return false;
+    }
     if (v->partial) last_words();
     return true;
 }
@@ -305,7 +245,7 @@ static bool show(Study *study, void *view, Error *error) {
     return !v->partial || error_set(error, "interrupted");
 }
 
-static void free_patch(void *view) { pairs_close(&((PatchView *)view)->pairs); }
+static void free_patch(void *view) { pairloop_free(&((PatchView *)view)->loop); }
 
 #define AT(member) offsetof(PatchView, member)
 

@@ -2,10 +2,9 @@
 #ifndef ATTN_PATCH_H
 #define ATTN_PATCH_H
 
-#include "measures/effectsums.h"
 #include "measures/patching.h"
 #include "measures/paths.h"
-#include "views/pairs.h"
+#include "views/pairloop.h"
 
 /* A cell, or a path, over all pairs. */
 typedef struct PatchRow {
@@ -26,23 +25,17 @@ typedef struct PatchView {
     size_t layer, top;
 
     Study *study;
-    Pairs pairs;
+    PairLoop loop;
     PatchWhat what;
-    Metric metric; /* of the pair under way; of a single one afterwards */
-    bool has_metric;
     Path *paths; /* [n_paths], or NULL */
     size_t n_paths;
-    int32_t *corrupted; /* [n_tokens] of a single pair, or NULL */
-    size_t n_tokens;    /* of each text: of all, where there are positions */
+    size_t n_tokens; /* of each text of the last pair: of all, where there are positions */
 
     PatchRow *rows, *listed; /* [n_rows]; those that are listed */
     size_t *places;          /* [n_rows] of these, scratch */
     double *sizes;           /* [n_rows] likewise */
     size_t n_rows, n_done, n_same;
-    size_t n_pairs, n_left_out, n_cut; /* n_cut: of n_pairs, with answers of several tokens */
-    Error left_out;                    /* why the first was */
-    EffectSums clean, corrupted_sums;  /* the metric of both runs */
-    bool partial;                      /* Ctrl-C came */
+    bool partial; /* Ctrl-C came */
 } PatchView;
 
 /* The report, from the rows. */

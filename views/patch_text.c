@@ -11,7 +11,7 @@ static bool has_neurons(const PatchView *v) { return !v->path_list && v->what ==
 static bool has_heads(const PatchView *v) {
     return !v->path_list && patch_has_heads(v->what) && !has_neurons(v);
 }
-static bool in_bits(const PatchView *v) { return v->metric.kind == METRIC_LOGPROB; }
+static bool in_bits(const PatchView *v) { return v->loop.metric.kind == METRIC_LOGPROB; }
 
 static void finish_rows(PatchView *v) {
     double most = 0;
@@ -70,31 +70,10 @@ static Columns left_out(const PatchView *v) {
            (in_bits(v) ? COL_LOGITS : COL_BITS);
 }
 
-static void json_ids(Report *report, const char *key, const int32_t *ids, size_t n) {
-    json_array(report, key);
-    for (size_t i = 0; i < n; i++) {
-        json_object(report, NULL);
-        json_token(report, ids[i]);
-        json_end_object(report);
-    }
-    json_end_array(report);
-}
-
 static void json_patch(Report *report, const PatchView *v) {
     json_text(report, "what", v->path_list ? "path" : patch_names[v->what], SIZE_MAX);
     json_text(report, "direction", v->noising ? "noising" : "denoising", SIZE_MAX);
-    json_text(report, "metric", metric_names[v->metric.kind], SIZE_MAX);
-    if (!v->pair.file) {
-        json_ids(report, "corrupted_tokens", v->corrupted, v->n_tokens);
-        json_token_or_null(report, "answer", v->metric.answer);
-        json_token_or_null(report, "wrong", v->metric.wrong);
-    }
-    json_int(report, "n_pairs", (int64_t)v->n_pairs);
-    json_int(report, "n_left_out", (int64_t)v->n_left_out);
-    if (v->n_left_out > 0) json_text(report, "left_out", v->left_out.message, SIZE_MAX);
-    json_int(report, "n_cut", (int64_t)v->n_cut);
-    json_real(report, "clean_nats", effect_metric(&v->clean));
-    json_real(report, "corrupted_nats", effect_metric(&v->corrupted_sums));
+    pairloop_json(report, &v->loop);
     json_bool(report, "partial", v->partial);
     json_int(report, "n_done", (int64_t)v->n_done);
     json_int(report, "n_same", (int64_t)v->n_same);
@@ -103,23 +82,9 @@ static void json_patch(Report *report, const PatchView *v) {
 }
 
 static void print_metric(Report *report, const PatchView *v) {
-    static const char *const of_many[] = {"logit of the answer less that of the wrong one",
-                                          "logit of the answer", "log-probability of the answer, in bits"};
-    double unit = in_bits(v) ? BITS_PER_NAT : 1;
     const char *from = v->noising ? "corrupted" : "clean", *into = v->noising ? "clean" : "corrupted";
-    printf("%s of the %s run into the %s one\nmetric: ", v->path_list ? "Edges" : patch_names[v->what], from,
-           into);
-    if (v->pair.file) {
-        printf("%s; mean of %zu pair%s\n", of_many[v->metric.kind], v->n_pairs, v->n_pairs == 1 ? "" : "s");
-    } else {
-        printf(in_bits(v) ? "log2 of the probability of " : "logit of ");
-        print_token(report, v->metric.answer, 0);
-        if (v->metric.kind == METRIC_LOGIT_DIFF) fputs(" less that of ", stdout);
-        if (v->metric.kind == METRIC_LOGIT_DIFF) print_token(report, v->metric.wrong, 0);
-        fputs(", after the last token\n", stdout);
-    }
-    printf("clean %+.4f, corrupted %+.4f\n", unit * effect_metric(&v->clean),
-           unit * effect_metric(&v->corrupted_sums));
+    printf("%s of the %s run into the %s one\n", v->path_list ? "Edges" : patch_names[v->what], from, into);
+    pairloop_print(report, &v->loop);
     print_styled(report, STYLE_DIM, "effect: (metric - corrupted) / (clean - corrupted)%s%s%s\n",
                  v->pair.file ? ", of the means; " : "",
                  !v->pair.file   ? ""
@@ -136,17 +101,9 @@ static void print_notes(Report *report, const PatchView *v) {
         print_styled(report, STYLE_DIM,
                      "%zu of %zu have the same bits in both runs: there a patch changes nothing\n", n_same,
                      v->n_rows);
-    if (v->n_cut)
-        printf("%zu pair%s an answer of several tokens: the first of them is taken\n", v->n_cut,
-               v->n_cut == 1 ? " has" : "s have");
-    if (v->n_left_out) {
-        printf("%zu pair%s left out; %s\n", v->n_left_out, v->n_left_out == 1 ? "" : "s",
-               v->n_left_out == 1 ? "it does not fit:" : "the first:");
-        print_wrapped(report, v->left_out.message, strlen(v->left_out.message));
-        putchar('\n');
-    }
+    pairloop_print_notes(report, &v->loop);
     if (v->partial && v->pair.file)
-        printf("Ended early: the pairs behind these %zu are missing.\n", v->n_pairs);
+        printf("Ended early: the pairs behind these %zu are missing.\n", v->loop.n_pairs);
     if (v->partial && !v->pair.file) printf("Ended early: %zu of %zu are done.\n", v->n_done, v->n_rows);
 }
 
@@ -157,10 +114,10 @@ static void print_texts(Report *report, const PatchView *v) {
     putchar('\n');
     print_styled(report, STYLE_BOLD, "%4s  %-24s %s\n", "pos", "clean", "corrupted");
     for (size_t i = 0; i < v->n_tokens; i++) {
-        bool differs = clean[i] != v->corrupted[i];
+        bool differs = clean[i] != v->loop.corrupted[i];
         printf("%4zu  ", i);
         print_token(report, clean[i], differs ? 24 : 0);
-        if (differs) putchar(' '), print_token(report, v->corrupted[i], 0);
+        if (differs) putchar(' '), print_token(report, v->loop.corrupted[i], 0);
         putchar('\n');
     }
 }
