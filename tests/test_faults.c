@@ -78,7 +78,7 @@ static const Command commands[] = {
     {"study", "neurons " LLAMA " -p The --top 3"},
     {"study", "neurons " GPT2 " --head L0H1 --corpus prompt -c 8 --top 2"},
     {"study", "ablate " LLAMA " -p The --sweep heads --by mean --json"},
-    {"study", "patch " GPT2 " -p The --corrupted Tho --answer #104 --what head-pos"},
+    {"study", "patch " GPT2 " -p The --corrupted Tho --answer #104 --what head-pos --svg out", NULL, "out"},
     {"study", "patch " LLAMA " -p The --corrupted Tho --answer #104 --path L0H1:L1H1.v --json"},
     {"study", "patch " GPT2 " --pairs @/../study/pairs.jsonl --what z"},
     {"study", "compare " GPT2 " @/gpt2-q8_0.gguf -p The"},

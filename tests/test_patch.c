@@ -148,6 +148,51 @@ static void test_families(void) {
     globfree(&found);
 }
 
+/* A figure has a cell for each effect that is not next to nothing: those above 0 first, then those below. */
+static void check_figure(const char *what, size_t n_cols, const char *label) {
+    const char *file = scratch_path("grid.svg"), *const words[] = {"-p",      "the cat",  "--corrupted",
+                                                                   "the rat", "--answer", "#104",
+                                                                   "--wrong", "#101",     "--what",
+                                                                   what,      "--svg",    file};
+    Json *json = json_from("patch", "tests/data/reference/gpt2-f32.gguf", words, 12);
+    const Json *cells = json_get(json, "cells");
+    size_t n;
+    char *svg = read_whole(file, &n);
+    const char *at = svg ? strstr(svg, "<g fill=\"#3b4cc0\">") : NULL,
+               *frame = at ? strstr(at, "stroke=\"#bbb\"") : NULL;
+    double most = 0, x0 = 0, y0 = 0, x, y, width, opacity;
+    while (frame && frame > at && strncmp(frame, "<rect", 5) != 0) frame--;
+    CHECK(frame && sscanf(frame, "<rect x=\"%lf\" y=\"%lf\"", &x0, &y0) == 2, "%s: no frame", what);
+    CHECK(svg && strstr(svg, label), "%s: no label %s", what, label);
+    for (size_t i = 0; i < cells->n; i++) most = fmax(most, fabs(number_at(&cells->items[i], "effect")));
+    CHECK(most > 0, "%s: no effects", what);
+    for (int sign = 1; at && sign >= -1; sign -= 2)
+        for (size_t i = 0; i < cells->n; i++) {
+            double share = sign * number_at(&cells->items[i], "effect") / most;
+            if (!(share >= 1.0 / 255)) continue;
+            at = strstr(at + 1, "<rect ");
+            bool ok =
+                at &&
+                sscanf(at, "<rect x=\"%lf\" y=\"%lf\" width=\"%lf\" height=\"%*f\" fill-opacity=\"%lf\"", &x,
+                       &y, &width, &opacity) == 4;
+            CHECK(ok && fabs(opacity - share) < 6e-4 &&
+                      fabs((x - x0) / width - (double)(i % n_cols)) < 1e-2 &&
+                      fabs((y - y0) / width - (double)(i / n_cols)) < 1e-2,
+                  "%s: cell %zu: %.80s", what, i, at ? at : "");
+            if (!at) break;
+        }
+    CHECK(at && strstr(at + 1, "<rect ") == frame, "%s: more cells than effects", what);
+    unlink(file);
+    free(svg);
+    json_free(json);
+}
+
+static void test_figure(void) {
+    check_figure("resid", 7, ">c | r</text>");
+    check_figure("z", 2, ">H1</text>");
+    check_figure("head-pos", 7, ">L1H0</text>");
+}
+
 /* Ctrl-C once a long sweep has been announced: what is done is printed, and the signal ends the program. */
 static void test_interrupt(void) {
     enum { WORDS = 250 };
@@ -198,6 +243,7 @@ int main(void) {
     RUN(test_text);
     RUN(test_effects);
     RUN(test_families);
+    RUN(test_figure);
     RUN(test_interrupt);
     scratch_end();
     return test_end();

@@ -443,6 +443,9 @@ refuses 2 '--answer is empty' patch "$gpt2" -p b --corrupted a --answer ''
 refuses 2 'leave out --layer' patch "$gpt2" -p b --corrupted a --answer c --path L0H0:final --layer 1
 try patch "$gpt2" -p a --corrupted b --answer c --what pattern # of one token: nothing is left to do
 has quiet
+refuses 2 'which --path has not' patch "$gpt2" -p b --corrupted a --answer c --path L0H0:final --svg "$tmp/x"
+refuses 2 'which --what neurons has not' patch "$gpt2" -p b --corrupted a --answer c --what neurons --layer 0 --svg "$tmp/x"
+refuses 1 'is a file of the model' patch "$gpt2" -p b --corrupted a --answer c --svg "$gpt2"
 refuses 2 'leave out -p' patch "$gpt2" -p b --pairs "$tmp/pairs"
 refuses 2 'leave out --answer' patch "$gpt2" --answer b --pairs "$tmp/pairs"
 refuses 1 'none: cannot open' patch "$gpt2" --pairs "$tmp/none"
@@ -463,8 +466,10 @@ pairs 'line 2: there is no "wrong"' "$good{\"clean\": \"ab\", \"corrupted\": \"b
 pairs 'none of the 1 pairs fits; line 1: ' '{"clean": "a", "corrupted": "bb", "answer": "c"}'
 printf '%b' "$good{\"clean\": \"abc\", \"corrupted\": \"bbc\", \"answer\": \"c\", \"wrong\": \"d\"}" >"$tmp/pairs"
 refuses 1 'line 2: 3 tokens, where the pairs before have 2' patch "$gpt2" --pairs "$tmp/pairs"
-has ends_well patch "$gpt2" --pairs "$tmp/pairs" --what v
+refuses 1 'this is the text that is read' patch "$gpt2" --pairs "$tmp/pairs" --what v --svg "$tmp/pairs"
+has ends_well patch "$gpt2" --pairs "$tmp/pairs" --what v --svg "$tmp/grid.svg"
 has out_has 'mean of 2 pairs'
+has grep -q '; 2 pairs. attn ' "$tmp/grid.svg"
 
 # Where dump writes.
 refuses 1 '-o' dump "$gpt2" -p Hello

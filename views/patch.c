@@ -99,6 +99,9 @@ static bool check(const StudyOptions *options, const void *view, Error *error) {
     const PatchView *v = view;
     if (v->path_list && (v->what_name || v->layer != NOT_GIVEN))
         return error_set(error, "--path names edges: leave out %s", v->what_name ? "--what" : "--layer");
+    if (v->svg && (v->path_list || (v->what_name && strcmp(v->what_name, "neurons") == 0)))
+        return error_set(error, "--svg draws a grid of cells, which %s has not",
+                         v->path_list ? "--path" : "--what neurons");
     return pairs_check(options, &v->pair, error);
 }
 
@@ -226,6 +229,21 @@ static bool run_cells(void *user, const Pair *pair, Arena *arena, Error *error) 
     return ok && (whole || v->partial);
 }
 
+static void finish_rows(PatchView *v) {
+    double most = 0;
+    for (size_t i = 0; i < v->n_rows; i++) {
+        PatchRow *row = &v->rows[i];
+        row->effect = row->done ? effect_mean(&row->sums) : NAN;
+        row->effect_error = row->done ? effect_error(&row->sums) : NAN;
+        row->value = row->done ? effect_metric(&row->sums) : NAN;
+        row->value_error = row->done ? effect_metric_error(&row->sums) : NAN;
+        v->n_done += row->done;
+        v->n_same += row->same;
+        if (fabs(row->effect) > most) most = fabs(row->effect);
+    }
+    for (size_t i = 0; i < v->n_rows; i++) v->rows[i].share = most > 0 ? fabs(v->rows[i].effect) / most : 0;
+}
+
 static bool compute(Study *study, void *view, Error *error) {
     PatchView *v = view;
     v->study = study;
@@ -236,7 +254,8 @@ static bool compute(Study *study, void *view, Error *error) {
         if (!v->partial) return false;
     }
     if (v->partial) last_words();
-    return true;
+    finish_rows(v);
+    return !v->svg || v->partial || patch_figure(v, error);
 }
 
 static bool show(Study *study, void *view, Error *error) {
@@ -256,6 +275,7 @@ static const Option options[] = {
     {"--path", NULL, OPTION_ONCE, AT(path_list)},
     {"--layer", NULL, OPTION_SIZE, AT(layer), 0, 1e9},
     {"--top", NULL, OPTION_SIZE, AT(top), 0, 1e6},
+    {"--svg", NULL, OPTION_ONCE, AT(svg), .file = true},
     {"--noising", NULL, OPTION_ON, AT(noising)},
 };
 
@@ -275,7 +295,7 @@ const View view_patch = {
         "  --path LIST     edges: L3H4:L5H2.q, L3H4:L5MLP, L5H1:final; the reader alone sees the change\n"
         "  --noising       a corrupted activation into the clean run\n"
         "  --metric logit_diff|logit|logprob   of the answer (logit_diff with --wrong, else logprob)\n"
-        "  --top N         cells that are listed (10)\n"
+        "  --top N         cells that are listed (10)     --svg FILE   the grid as a figure for a paper\n"
         "\n"
         "examples:\n"
         "  ./study patch model.bin -p \"When Mary and John met, John gave a book to\" \\\n"

@@ -20,7 +20,7 @@ typedef struct PatchRow {
 
 typedef struct PatchView {
     PairOptions pair;
-    const char *what_name, *metric_name, *path_list;
+    const char *what_name, *metric_name, *path_list, *svg;
     bool noising;
     size_t layer, top;
 
@@ -38,7 +38,16 @@ typedef struct PatchView {
     bool partial; /* Ctrl-C came */
 } PatchView;
 
+/* The columns of the grid of cells, whose lines are layers, or heads. */
+size_t patch_columns(const PatchView *view);
+
+/* What stands before a line of the grid, whose first cell this is. */
+void patch_line_name(const PatchView *view, const PatchRow *row, char name[24]);
+
 /* The report, from the rows. */
-void patch_show(Report *report, PatchView *view);
+void patch_show(Report *report, const PatchView *view);
+
+/* The grid as a figure, to the file of --svg. */
+bool patch_figure(const PatchView *view, Error *error);
 
 #endif

@@ -13,21 +13,6 @@ static bool has_heads(const PatchView *v) {
 }
 static bool in_bits(const PatchView *v) { return v->loop.metric.kind == METRIC_LOGPROB; }
 
-static void finish_rows(PatchView *v) {
-    double most = 0;
-    for (size_t i = 0; i < v->n_rows; i++) {
-        PatchRow *row = &v->rows[i];
-        row->effect = row->done ? effect_mean(&row->sums) : NAN;
-        row->effect_error = row->done ? effect_error(&row->sums) : NAN;
-        row->value = row->done ? effect_metric(&row->sums) : NAN;
-        row->value_error = row->done ? effect_metric_error(&row->sums) : NAN;
-        v->n_done += row->done;
-        v->n_same += row->same;
-        if (fabs(row->effect) > most) most = fabs(row->effect);
-    }
-    for (size_t i = 0; i < v->n_rows; i++) v->rows[i].share = most > 0 ? fabs(v->rows[i].effect) / most : 0;
-}
-
 #define ROW(member) offsetof(PatchRow, member)
 
 static const Column columns[] = {
@@ -152,10 +137,14 @@ static double least_shown(const PatchView *v, size_t n_lines, size_t n_cells) {
     return least;
 }
 
-static void print_label(const PatchView *v, const PatchRow *row) {
-    char name[32];
-    snprintf(name, sizeof name, "L%zu", row->layer);
-    printf("%-*s", LABEL_WIDTH, v->what == PATCH_HEAD_POS ? row->name : name);
+size_t patch_columns(const PatchView *v) {
+    const Config *config = model_config(v->study->model);
+    bool kv = v->what == PATCH_K || v->what == PATCH_V;
+    return has_positions(v) ? v->n_tokens : kv ? config->n_head_kv : config->n_head;
+}
+
+void patch_line_name(const PatchView *v, const PatchRow *row, char name[24]) {
+    snprintf(name, 24, v->what == PATCH_HEAD_POS ? "L%zuH%zu" : "L%zu", row->layer, row->head);
 }
 
 static void print_legend(const Report *report, const PatchView *v) {
@@ -169,11 +158,11 @@ static void print_legend(const Report *report, const PatchView *v) {
 
 /* Lines are layers, or heads; columns positions, or heads: as many as the window is wide at a time. */
 static void print_map(const Report *report, const PatchView *v) {
-    const Config *config = model_config(v->study->model);
     bool kv = v->what == PATCH_K || v->what == PATCH_V;
-    size_t n_cells = has_positions(v) ? v->n_tokens : kv ? config->n_head_kv : config->n_head;
+    size_t n_cells = patch_columns(v);
     size_t n_lines = v->n_rows / n_cells, room = (report->width - LABEL_WIDTH) / 2;
     double least = least_shown(v, n_lines, n_cells);
+    char name[24];
     for (size_t first = 0, n; first < n_cells; first += n) {
         n = at_most(n_cells - first, room);
         printf("\n%-*s", LABEL_WIDTH, has_positions(v) ? "pos" : kv ? "kv head" : "head");
@@ -182,7 +171,8 @@ static void print_map(const Report *report, const PatchView *v) {
         for (size_t line = 0; line < n_lines; line++) {
             const PatchRow *rows = v->rows + line * n_cells;
             if (largest_of_row(rows, n_cells) < least) continue;
-            print_label(v, rows);
+            patch_line_name(v, rows, name);
+            printf("%-*s", LABEL_WIDTH, name);
             for (size_t i = first; i < first + n; i++) print_cell(report, &rows[i]);
             putchar('\n');
         }
@@ -207,8 +197,7 @@ static void print_strongest(Report *report, const PatchView *v) {
     table_show(report, &cells_table, left_out(v), v->listed, n_listed, sizeof *v->listed);
 }
 
-void patch_show(Report *report, PatchView *v) {
-    finish_rows(v);
+void patch_show(Report *report, const PatchView *v) {
     if (is_json(report)) {
         json_patch(report, v);
         return;

@@ -225,6 +225,8 @@ static const char *const on_models[] = {
     "study faithful a -p abcab --corrupted abcaa --answer #5 --by gradient",
     "study faithful a -p abcab --corrupted abcaa --answer #5 --keep L0H0,L0MLP:final --outside zero --json",
     "study faithful a -p abcab --corrupted abcaa --answer #5 --steps 1 --find 0.1 --top 2",
+    "study patch a -p abcab --corrupted abcaa --answer #5 --svg out --ascii",
+    "study patch a -p abcab --corrupted bacab --answer #6 --what z --noising --json --svg out",
     "study rollout a -p abcab --flow --top 2",
     "study rollout a -p abcab --json --flow --query 3",
     "study circuit a",
