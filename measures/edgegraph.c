@@ -80,6 +80,17 @@ EdgeEnds edge_ends(const EdgeGraph *graph, size_t edge) {
     return (EdgeEnds){edge - graph->first[low], low};
 }
 
+/* The final norm reads all senders. */
+bool unit_is_in(const EdgeGraph *graph, UnitKind kind, size_t unit, const bool *in) {
+    return in[kind == UNIT_NODE ? graph->first[graph->n_readers - 1] + unit : unit];
+}
+
+void unit_put(const EdgeGraph *graph, UnitKind kind, size_t unit, bool *in, bool value) {
+    if (kind == UNIT_EDGE) in[unit] = value;
+    for (size_t reader = 0; kind == UNIT_NODE && reader < graph->n_readers; reader++)
+        if (unit < reader_senders(graph, reader)) in[graph->first[reader] + unit] = value;
+}
+
 const char *graph_name(char *buffer, Part part) {
     static const char *const letters[] = {[PART_QUERY] = ".q", [PART_KEY] = ".k", [PART_VALUE] = ".v"};
     switch (part.kind) {

@@ -57,6 +57,18 @@ typedef struct EdgeEnds {
 
 EdgeEnds edge_ends(const EdgeGraph *graph, size_t edge);
 
+/*
+ * What a circuit takes or leaves as one: an edge, or a node, which is a sender with all edges that lead away from it (Mueller
+ * et al. 2025, arXiv:2504.13151, name them so). unit_put marks its edges in `in` [n_edges]; unit_is_in: whether they are.
+ */
+typedef enum UnitKind { UNIT_EDGE, UNIT_NODE } UnitKind;
+
+static inline size_t n_units(const EdgeGraph *graph, UnitKind kind) {
+    return kind == UNIT_NODE ? graph->n_senders : graph->n_edges;
+}
+void unit_put(const EdgeGraph *graph, UnitKind kind, size_t unit, bool *in, bool value);
+bool unit_is_in(const EdgeGraph *graph, UnitKind kind, size_t unit, const bool *in);
+
 /* "embed", "L3H4", "L5MLP", "L5H2.q", "final"; 64 bytes are enough. Returns buffer. */
 const char *graph_name(char *buffer, Part part);
 

@@ -6,7 +6,7 @@
 const char *const outside_names[N_OUTSIDES] = {"resample", "mean", "zero"};
 const double circuit_shares[N_SHARES] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1};
 
-size_t share_edges(double share, size_t n_edges) { return (size_t)(share * (double)n_edges + 1e-9); }
+size_t share_of(double share, size_t n) { return (size_t)(share * (double)n + 1e-9); }
 
 bool faithful_begin(Mixture *mixture, Outside outside, const int32_t *corrupted, Arena *arena, Error *error) {
     double value;
@@ -17,9 +17,9 @@ bool faithful_begin(Mixture *mixture, Outside outside, const int32_t *corrupted,
     return true;
 }
 
-void choose_edges(bool *in, size_t n_edges, const size_t *order, size_t n) {
-    memset(in, 0, n_edges * sizeof *in);
-    for (size_t i = 0; i < n; i++) in[order[i]] = true;
+void choose_units(const EdgeGraph *graph, UnitKind kind, const size_t *order, size_t n, bool *in) {
+    memset(in, 0, graph->n_edges * sizeof *in);
+    for (size_t i = 0; i < n; i++) unit_put(graph, kind, order[i], in, true);
 }
 
 void faithful_areas(const double *shares, const double *f, size_t n, double *cpr, double *cmd) {

@@ -1,5 +1,5 @@
 /*
- * The faithfulness of circuits: sets of edges (edgegraph.h) that alone carry a run, while all other edges carry what stands
+ * The faithfulness of circuits: sets of edges, or of nodes (edgegraph.h), that alone carry a run, while all other edges carry what stands
  * outside (mixture.h):
  *
  *   f(set) = (metric with the set − metric with no edge) / (metric with all edges − metric with no edge)
@@ -25,8 +25,8 @@ extern const char *const outside_names[N_OUTSIDES]; /* "resample", … */
 enum { N_SHARES = 10 };
 extern const double circuit_shares[N_SHARES]; /* MIB's: 0.001, 0.002, 0.005, … 0.5, 1 */
 
-/* How many of n_edges a share is. */
-size_t share_edges(double share, size_t n_edges);
+/* How many of n a share is. */
+size_t share_of(double share, size_t n);
 
 /*
  * Opens a mixture for circuits of the clean text: what stands outside is made of the corrupted one. Both are [mixture->n];
@@ -34,8 +34,8 @@ size_t share_edges(double share, size_t n_edges);
  */
 bool faithful_begin(Mixture *mixture, Outside outside, const int32_t *corrupted, Arena *arena, Error *error);
 
-/* Marks the first n edges of an order, and no other. */
-void choose_edges(bool *in, size_t n_edges, const size_t *order, size_t n);
+/* Marks in `in` [n_edges] the first n units of an order, and no other. */
+void choose_units(const EdgeGraph *graph, UnitKind kind, const size_t *order, size_t n, bool *in);
 
 /* The areas over the shares [n] ascending: under f, and between f and 1. */
 void faithful_areas(const double *shares, const double *f, size_t n, double *cpr, double *cmd);

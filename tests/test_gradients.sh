@@ -136,6 +136,22 @@ has out_has '^   0\.00%  *0 .* 0\.0000'
 for list in '' L0 L0H L2H0 L0H2 embed L0H0, L0H0:L0H1.q L1H0:L0MLP L0H0:final: L0H0:L1H0 L0H0.q:final L0MLP:L0MLP; do
     refuses 1 "'$list' is no list" faithful "$gpt2" $pair --keep "$list"
 done
+try faithful "$gpt2" $pair --nodes
+has quiet
+has narrow 100
+has out_has '^Nodes outside a circuit send what is sent in the corrupted run.$'
+has out_has '^ 100\.00% *7 .* 1\.0000' # of two layers: two heads and an MLP each, and the embeddings
+try faithful "$gpt2" $pair --nodes --keep L0H0,L0H1,L1H0,L1H1
+has out_has '^ 100\.00% *7 .* 1\.0000'
+try faithful "$gpt2" $pair --nodes --find 1000
+has out_has '^   0\.00%  *0 .* 0\.0000'
+has out_has 'one by one it would have been 7$'
+try faithful "$gpt2" $pair --find 0 --kl
+has out_has '^KL of its prediction from the whole model.s: -*0\.0000 nats$'
+for list in L0H2 L0H0:final L0H0,L0H1:L0MLP; do
+    refuses 1 "'$list' is no list of nodes" faithful "$gpt2" $pair --nodes --keep "$list"
+done
+refuses 2 '--kl is of --find' faithful "$gpt2" $pair --kl
 refuses 2 'choose one' faithful "$gpt2" $pair --keep L0H0 --find 1
 refuses 2 '--steps is of --by ig' faithful "$gpt2" $pair --by gradient --steps 2
 refuses 2 'read twice' faithful "$gpt2" --pairs -

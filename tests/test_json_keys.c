@@ -154,6 +154,8 @@ static const struct {
     {"faithful", GPT2 "-p 'the mole' --corrupted 'one mole' --answer a --wrong e --keep L0H1,L1H0", "*"},
     {"faithful", GPT2 "--pairs tests/data/study/pairs.jsonl"},
     {"faithful", GPT2 "-p 'the mole' --corrupted 'one mole' --answer a --find 0.1", "*"},
+    {"faithful", GPT2 "-p 'the mole' --corrupted 'one mole' --answer a --find 0.1 --kl --nodes", "*"},
+    {"faithful", GPT2 "--pairs tests/data/study/pairs.jsonl --nodes"},
     {"meaning", GPT2 "--word mole -p 'the mole' -p 'a mole digs' --centred --top 2"},
     {"meaning", GPT2 "-w a -p aa -p 'a b' -p a -p ca -p 'd a' --top 0", "*"},
     {"rollout", GPT2 "-p 'the mole' --flow"},

@@ -237,8 +237,18 @@ CASES = {
     "faithful-gpt2-keep": "faithful gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e "
                           "--keep embed:L0MLP,L0MLP:L1MLP,L0MLP:final,L1MLP:final,embed:L0H0.k",
     "faithful-gpt2-find": "faithful gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --find 0.02",
+    "faithful-gpt2-find-kl": "faithful gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --find 0.0005 --kl",
+    "faithful-gpt2-nodes": "faithful gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --nodes",
+    "faithful-gpt2-nodes-pairs": "faithful gpt2-f32 --pairs three-pairs.jsonl --nodes --by gradient",
+    "faithful-gpt2-nodes-keep": "faithful gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --nodes "
+                                "--outside zero --keep embed,L0H1,L1MLP",
+    "faithful-gpt2-nodes-find": "faithful gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --nodes "
+                                "--find 0.3",
     "faithful-llama": "faithful llama-f32 -p 'Once upon a time' --corrupted 'Once open a time' --answer '#194' "
                       "--wrong '#238' --by gradient",
+    "faithful-llama-nodes": "faithful llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --wrong '#185' --nodes",
+    "faithful-llama-nodes-kl": "faithful llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --wrong '#185' "
+                               "--nodes --find 0.1 --kl",
     "faithful-gptneox": "faithful gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#11'",
     "faithful-gemma2": "faithful gemma2 -p 'the tin man' --corrupted 'the ton moo' --answer '#18' --wrong '#23' --steps 2",
     "experts-qwen2moe": "experts qwen2moe -p 'a sore mole'",

@@ -285,17 +285,20 @@ def view_faithful(options):
     options.by, options.steps = options.by or "ig", options.steps or 5
     pairs = [Pair(options, *pair) for pair in pairs_of(options) if len(pair[0]) == len(pair[1])]
     graph = Graph(pairs[0].base)
+    units, many = units_of(options, graph), "n_nodes" if options.nodes else "n_edges"
     if options.keep:
-        chosen = [{edge for edge in graph.edges if "{sender}:{reader}".format(**graph.names(edge)) in options.keep.split(",")}]
+        chosen = [[name for name in units if name in options.keep.split(",")]]
     else:
         scores = np.array([edge_scores(options, graph, pair) for pair in pairs]).sum(0)
+        scores = dict(zip(units, [sum(scores[graph.edges.index(edge)] for edge in unit) for unit in units.values()]))
+        sizes = np.abs(list(scores.values()))
         if options.find:
-            inside, tries = search(options, graph, pairs, scores)
-            edges = sorted(inside, key=lambda edge: -abs(scores[graph.edges.index(edge)]))
-            return {"n_edges": len(graph.edges), "n_tries": tries, "n_runs": (tries + 1) * len(pairs),
-                    "circuits": [{"n_edges": len(edges)}], "edges": [graph.names(edge) for edge in edges]}
-        sizes = [int(share * len(graph.edges) + 1e-9) for share in SHARES]
-        chosen = [{graph.edges[place] for place in largest(np.abs(scores), n)} for n in sizes]
+            inside, tries, kl = search(options, graph, pairs, units, sizes)
+            names = sorted(inside, key=lambda name: -abs(scores[name]))
+            found = [{"node": name} if options.nodes else dict(zip(("sender", "reader"), name.split(":"))) for name in names]
+            return {many: len(units), "n_tries": tries, "n_runs": (tries + 1) * len(pairs), **({"kl_nats": kl} if options.kl else {}),
+                    "circuits": [{many: len(names)}], many[2:]: found}
+        chosen = [[list(units)[place] for place in largest(sizes, int(share * len(units) + 1e-9))] for share in SHARES]
     values = []
     for pair in pairs:
         sent, metric = contributions(pair.corrupted), metric_of(pair.kind, pair.answer, pair.wrong, None)
@@ -303,44 +306,61 @@ def view_faithful(options):
             sent = [x * 0 for x in sent]
         if options.outside == "mean":
             sent = [x.mean(0).expand_as(x) for x in sent]
-        values.append([float(metric(mixed(graph, pair.clean, sent, inside))) for inside in [set(), set(graph.edges), *chosen]])
+        values.append([float(metric(mixed(graph, pair.clean, sent, edges_of(units, names)))) for names in [[], units, *chosen]])
     none, whole, *rows = np.array(values).T
     circuits = []
     for inside, moved in zip(chosen, rows):
         f = (moved - none).sum() / (whole - none).sum()
-        circuits.append({"n_edges": len(inside), "value_nats": mean_of(moved), "faithfulness": f})
+        circuits.append({many: len(inside), "value_nats": mean_of(moved), "faithfulness": f})
         if options.pairs:
             circuits[-1].update(value_error_nats=error_of(moved),
                                 faithfulness_error=error_of(moved - none - f * (whole - none)) / abs((whole - none).mean()))
     result = {"outside": options.outside or "resample", "metric": pairs[0].kind, "n_pairs": len(pairs),
-              "clean_nats": mean_of(whole), "corrupted_nats": mean_of(none), "n_edges": len(graph.edges), "circuits": circuits}
+              "clean_nats": mean_of(whole), "corrupted_nats": mean_of(none), many: len(units), "circuits": circuits}
     if not options.keep:
         f = [circuit["faithfulness"] for circuit in circuits]
         result.update(cpr=np.trapz(f, SHARES), cmd=np.trapz(np.abs(1 - np.array(f)), SHARES))
     return result
 
 
-def search(options, graph, pairs, scores):
-    """measures/circuitsearch.h: groups of the weakest edges go as long as the metric moves by no more than the threshold."""
+def units_of(options, graph):
+    """What a circuit takes or leaves as one, {name: edges}: an edge, or a node with all edges that lead away from it."""
+    if options.nodes:
+        return {name: {edge for edge in graph.edges if edge[0] == sender} for sender, (name, _, _) in enumerate(graph.senders)}
+    return {"{sender}:{reader}".format(**graph.names(edge)): {edge} for edge in graph.edges}
+
+
+def edges_of(units, names):
+    return set().union(*(units[name] for name in names))
+
+
+def search(options, graph, pairs, units, sizes):
+    """measures/circuitsearch.h: groups of the weakest units go as long as the metric, or KL, moves by no more than the threshold."""
     outside = [contributions(pair.corrupted) for pair in pairs]
 
     def measure(inside):
-        return mean_of([float(metric_of(pair.kind, pair.answer, pair.wrong, None)(mixed(graph, pair.clean, sent, inside)))
-                        for pair, sent in zip(pairs, outside)])
+        values, moved = [], []
+        for pair, sent in zip(pairs, outside):
+            logits = mixed(graph, pair.clean, sent, edges_of(units, inside))
+            values.append(float(metric_of(pair.kind, pair.answer, pair.wrong, None)(logits)))
+            whole, now = (x[-1].log_softmax(-1) for x in (pair.clean.logits, logits))
+            moved.append(float((whole.exp() * (whole - now)).sum()))
+        return mean_of(moved if options.kl else values)
 
-    inside, done, group, tries = set(graph.edges), 0, 1, 0
-    order, value = np.argsort(np.abs(scores), kind="stable"), measure(inside)
+    inside, done, group, tries = list(units), 0, 1, 0
+    order, value = [inside[place] for place in np.argsort(sizes, kind="stable")], measure(inside)
     while done < len(order):
         group = min(group, len(order) - done)
-        without, tries = inside - {graph.edges[place] for place in order[done:done + group]}, tries + 1
+        without, tries = [name for name in inside if name not in order[done:done + group]], tries + 1
         now = measure(without)
-        if abs(abs(now - value) - options.find) < MARGIN:
-            raise Unsure("whether an edge goes")
-        if abs(now - value) <= options.find:
+        moved = now - value if options.kl else abs(now - value)
+        if abs(moved - options.find) < MARGIN:
+            raise Unsure("whether they go")
+        if moved <= options.find:
             inside, value, done, group = without, now, done + group, 2 * group
         else:
             done, group = done + (group == 1), max(group // 2, 1)
-    return inside, tries
+    return inside, tries, value
 
 
 def by_gradient(options):

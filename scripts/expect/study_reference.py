@@ -65,7 +65,7 @@ def parser():
         p.add_argument("--" + name)
     p.add_argument("--with", dest="with_file")
     for name in ("bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero",
-                 "centred", "flow", "noising", "project", "unit", "sweep-on", "edges"):
+                 "centred", "flow", "noising", "project", "unit", "sweep-on", "edges", "nodes", "kl"):
         p.add_argument("--" + name, action="store_true")
     return p
 
