@@ -214,6 +214,7 @@ static bool open_generator(Run *run, Error *error) {
                               .stop = stop_run};
     run->session = session_new(run->model, &session, error);
     if (!run->session) return false;
+    steer_note("run", run->steer);
     if (session_n_ctx(run->session) > config->n_ctx)
         fprintf(stderr, "run: note: the model was trained on %zu positions; further ones may make no sense\n",
                 config->n_ctx);

@@ -5,6 +5,7 @@
 #include "cli/npy.h"
 #include "open.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -96,7 +97,27 @@ static bool take_tensor(Directions *directions, const Checkpoint *checkpoint, co
     return check_finite(checkpoint_path(checkpoint), row, d, error);
 }
 
-static bool read_control_vector(Directions *directions, const char *path, Error *error) {
+/* Notes what the file's keys say of the model that it is for, where that is not so. */
+static bool check_hints(Directions *directions, const Checkpoint *checkpoint, const Model *model,
+                        Error *error) {
+    const char *architecture = model_config(model)->family->architecture;
+    String hint = {architecture, strlen(architecture)};
+    uint64_t n_layer = 0;
+    if (!checkpoint_string(checkpoint, "controlvector.model_hint", &hint, error) ||
+        !checkpoint_u64(checkpoint, "controlvector.layer_count", &n_layer, error))
+        return false;
+    if (!string_equals(hint, architecture))
+        checkpoint_error(checkpoint, &directions->note,
+                         "it says that it is for '%.*s', and the model is '%s'", string_shown(hint),
+                         hint.data, architecture);
+    else if (n_layer > directions->n_layer)
+        checkpoint_error(checkpoint, &directions->note,
+                         "it says that it is for %" PRIu64 " layers, and the model has %zu", n_layer,
+                         directions->n_layer);
+    return true;
+}
+
+static bool read_control_vector(Directions *directions, const char *path, const Model *model, Error *error) {
     Checkpoint *checkpoint = checkpoint_open(path, error);
     if (!checkpoint) return false;
     size_t n = checkpoint_n_tensors(checkpoint);
@@ -105,6 +126,7 @@ static bool read_control_vector(Directions *directions, const char *path, Error 
     if (ok && n == 0) ok = checkpoint_error(checkpoint, error, "it holds no direction");
     for (size_t i = 0; ok && i < n; i++)
         ok = take_tensor(directions, checkpoint, checkpoint_tensor(checkpoint, i), error);
+    ok = ok && check_hints(directions, checkpoint, model, error);
     checkpoint_close(checkpoint);
     return ok;
 }
@@ -121,7 +143,12 @@ static bool is_npy(const char *path) {
 
 bool directions_read(Directions *directions, const char *path, const Model *model, Error *error) {
     if (!make_room(directions, path, model, error)) return false;
-    return is_npy(path) ? read_npy(directions, path, error) : read_control_vector(directions, path, error);
+    return is_npy(path) ? read_npy(directions, path, error)
+                        : read_control_vector(directions, path, model, error);
+}
+
+void directions_note(const char *program, const Directions *directions) {
+    if (*directions->note.message) fprintf(stderr, "%s: note: %s\n", program, directions->note.message);
 }
 
 /* A file under way. */
@@ -261,6 +288,10 @@ bool steer_open(Steer **steer, const char *argument, const Model *model, Error *
 const Probe *steer_probe(Steer *steer) { return steer ? steering_probe(&steer->steering) : NULL; }
 
 const char *steer_file(const Steer *steer) { return steer ? steer->path : NULL; }
+
+void steer_note(const char *program, const Steer *steer) {
+    if (steer) directions_note(program, &steer->directions);
+}
 
 void steer_free(Steer *steer) {
     if (!steer) return;

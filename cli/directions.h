@@ -18,14 +18,20 @@ typedef struct Directions {
     float *data;        /* [n_layer][d_model]; of a single one its [d_model] alone */
     const float **rows; /* [n_layer] into data; NULL where there is none */
     bool single;        /* one vector for whichever layers; rows are all NULL */
+    Error note;         /* the model that it says it is for is another; "": nothing of the kind */
 } Directions;
 
 /*
  * Reads a file of either format, which its content decides, for a model. Fails on vectors of another width, for layers that
  * it lacks, with numbers that are not finite, and on a file that holds anything else. directions_free in any case.
+ *
+ * A control vector also says for which architecture it was made, and of how many layers or vectors (controlvector.model_hint,
+ * .layer_count). llama.cpp reads neither, and names differ between programs (a mistral is a llama in GGUF): so it is only
+ * noted where they do not fit the model, which directions_note tells on stderr.
  */
 bool directions_read(Directions *directions, const char *path, const Model *model, Error *error);
 void directions_free(Directions *directions);
+void directions_note(const char *program, const Directions *directions);
 
 /* Whether a file of that name can hold rows [n_layer]: a control vector can have none behind layer 0. */
 bool directions_fit(const char *path, const float *const *rows, Error *error);
@@ -46,6 +52,7 @@ typedef struct Steer Steer;
 bool steer_open(Steer **steer, const char *argument, const Model *model, Error *error);
 const Probe *steer_probe(Steer *steer);     /* NULL for NULL */
 const char *steer_file(const Steer *steer); /* likewise: what was read */
+void steer_note(const char *program, const Steer *steer);
 void steer_free(Steer *steer);
 
 #endif

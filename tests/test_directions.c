@@ -5,6 +5,7 @@
 #include "anyfile.h" /* first, because it needs more of the system's headers */
 #include "cli/directions.h"
 #include "cli/npy.h"
+#include "gguf.h"
 #include "test.h"
 
 static Model *model; /* 2 layers, 40 numbers */
@@ -142,6 +143,46 @@ static void test_damaged(void) {
     check_damaged("tests/data/study/control.gguf");
 }
 
+/* A control vector of one direction behind layer 1, with what it says of the model that it is for. */
+static void write_hinted(const char *hint, int type, int32_t n_layer) {
+    static unsigned char file[4096];
+    Gguf gguf = gguf_begin(3);
+    gguf_string(&gguf, "general.architecture", "controlvector");
+    if (hint) gguf_string(&gguf, "controlvector.model_hint", hint);
+    if (type) gguf_key(&gguf, "controlvector.layer_count", (uint32_t)type, &n_layer, 4);
+    gguf_tensor(&gguf, "direction.1", T_F32, 0, 40);
+    write_bytes(file, gguf_write(&gguf, file));
+}
+
+static void test_hints(void) {
+    static const struct {
+        const char *hint, *note;
+        int type;
+        int32_t n_layer;
+    } cases[] = {
+        {"gpt2", "", 0, 0},
+        {NULL, "", I32, 1},
+        {"gpt2", "", U32, 2},
+        {"llama", "it says that it is for 'llama', and the model is 'gpt2'", I32, 2},
+        {"gpt2", "it says that it is for 3 layers, and the model has 2", I32, 3},
+        {"gpt2", NULL, I32, -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Directions directions = {0};
+        Error error = {{0}};
+        write_hinted(cases[i].hint, cases[i].type, cases[i].n_layer);
+        bool ok = directions_read(&directions, path, model, &error);
+        const char *said = directions.note.message;
+        CHECK(ok == (cases[i].note != NULL), "%zu: %s", i, error.message);
+        if (ok && *cases[i].note)
+            CHECK(strncmp(said, path, strlen(path)) == 0 && strstr(said, cases[i].note), "%zu: '%s'", i,
+                  said);
+        else
+            CHECK(*said == '\0', "%zu: '%s'", i, said);
+        directions_free(&directions);
+    }
+}
+
 /* A direction that is written is read back, times the strength, and a row that is not there stays so. */
 static void check_written(const char *name, size_t first) {
     Directions directions = {0};
@@ -184,6 +225,7 @@ int main(void) {
     RUN(test_npy_forms);
     RUN(test_npy_refused);
     RUN(test_damaged);
+    RUN(test_hints);
     RUN(test_written);
     unlink(path);
     model_close(model);

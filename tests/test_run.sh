@@ -433,6 +433,10 @@ has cmp "$tmp/steered" "$tmp/out"
 try "$gpt2" -p Hi -n 20 --temp 0 --steer tests/data/study/rows.npy:9
 has quiet
 if cmp -s "$tmp/plain" "$tmp/out"; then has false; fi
+LC_ALL=C sed 's/gpt2/gpt3/' "$vector" >"$tmp/hinted"
+try "$gpt2" -p Hi -n 20 --temp 0 --steer "$tmp/hinted:9"
+has cmp "$tmp/steered" "$tmp/out"
+has grep -q "^run: note: .*hinted: it says that it is for 'gpt3', and the model is 'gpt2'$" "$tmp/err"
 refuses 1 'a:b: ' "$llama" -p Hi --steer "$tmp/a:b"
 refuses 1 'none:x: cannot open' "$gpt2" -p Hi --steer "$tmp/none:x"
 refuses 1 'one.npy: one vector, of no layer' "$gpt2" -p Hi --steer tests/data/study/one.npy

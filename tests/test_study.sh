@@ -541,6 +541,9 @@ before=$(cksum "$tmp/v.gguf")
 for arguments in '' '--plus a' '--minus a' '--plus a --plus-file b --minus c' '--plus a --minus b --minus-file c'; do
     refuses 1 'direction' steer "$gpt2" -p Hello $arguments
 done
+LC_ALL=C sed 's/gpt2/gpt3/' "$tmp/v.gguf" >"$tmp/hinted.gguf"
+try steer "$gpt2" -p Hello --direction "$tmp/hinted.gguf"
+has grep -q "^study: note: .*hinted.gguf: it says that it is for 'gpt3', and the model is 'gpt2'$" "$tmp/err"
 refuses 1 'one direction at a time' steer "$gpt2" -p Hello --token a --neuron L0N1
 refuses 1 '--average goes with texts' steer "$gpt2" -p Hello --token a --average last
 refuses 1 "--average takes mean or last, not 'most'" steer "$gpt2" -p Hello --plus a --minus b --average most

@@ -173,5 +173,6 @@ bool steer_find_directions(const Study *study, SteerView *view, Error *error) {
         (view->file && !directions_read(&view->directions, view->file, study->model, error)) ||
         !choose_layers(study, view, layer, error))
         return false;
+    directions_note("study", &view->directions);
     return find_vectors(study, view, layer, neuron, error) && finish(view, config->d_model, error);
 }
