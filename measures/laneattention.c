@@ -112,6 +112,20 @@ static void soften(const LaneLayer *layer, const LaneHead *at, size_t position, 
     memset(row + n_keys, 0, (lanes->n - n_keys) * sizeof *row);
 }
 
+/* The weights of a head's queries, the lane's own or the base's. */
+static void find_pattern(const LaneLayer *layer, const LaneHead *at) {
+    const Lanes *lanes = layer->lanes;
+    size_t n = lanes->n, floats = at->n_rows * n;
+    float *of_base = lanes->freezes ? lane_pattern(lanes, layer->layer, at->head, at->lane->first) : NULL;
+    if (lanes->is_frozen) {
+        memcpy(at->scores, of_base, floats * sizeof *of_base);
+        return;
+    }
+    score(layer, at);
+    for (size_t t = 0; t < at->n_rows; t++) soften(layer, at, at->lane->first + t, at->scores + t * n);
+    if (lanes->freezes && lanes->is_base) memcpy(of_base, at->scores, floats * sizeof *of_base);
+}
+
 static void show_pattern(const LaneLayer *layer, const LaneHead *at, size_t position, float *row) {
     const LaneProbe *probe = &layer->lanes->probe;
     size_t n_keys = position + 1;
@@ -146,12 +160,9 @@ static void attend(void *context, size_t begin, size_t end, unsigned worker) {
         at.n_rows = lanes->n - at.lane->first;
         at.queries = lanes->scaled + worker * lanes->n * 2 * shape->d_head;
         at.scores = lanes->scores + worker * lanes->n * lanes->n;
-        score(layer, &at);
-        for (size_t t = 0; t < at.n_rows; t++) {
-            float *row = at.scores + t * lanes->n;
-            soften(layer, &at, at.lane->first + t, row);
-            show_pattern(layer, &at, at.lane->first + t, row);
-        }
+        find_pattern(layer, &at);
+        for (size_t t = 0; t < at.n_rows; t++)
+            show_pattern(layer, &at, at.lane->first + t, at.scores + t * lanes->n);
         weigh_values(layer, &at);
     }
 }

@@ -34,6 +34,7 @@ static bool wants_for_itself(const Lanes *lanes, ProbeSite site, size_t layer) {
     case PROBE_K:
     case PROBE_V:
     case PROBE_Z: return lanes->apart;
+    case PROBE_PATTERN: return lanes->freezes && !lanes->apart;
     case PROBE_RESID_POST: return layer + 1 == config_of(lanes)->n_layer;
     default: return false;
     }
@@ -74,6 +75,16 @@ static void keep_final(const Lanes *lanes, const Activation *seen) {
     }
 }
 
+/* Keeps the base's weights, or puts them where a run has its own; of the session's own attention. */
+static void freeze(const Lanes *lanes, const Activation *seen) {
+    for (size_t i = 0; i < seen->n_rows; i++) {
+        float *kept = lane_pattern(lanes, seen->layer, seen->head, seen->position + i),
+              *row = seen->data + i * seen->stride;
+        if (lanes->is_base) memcpy(kept, row, seen->n_cols * sizeof *row);
+        if (lanes->is_frozen) memcpy(row, kept, seen->n_cols * sizeof *row);
+    }
+}
+
 /* Takes in what the probe left of it. */
 static void keep(Lanes *lanes, const Activation *seen) {
     const Config *config = config_of(lanes);
@@ -93,6 +104,7 @@ static void visit(void *user, const Activation *seen) {
         if (seen->head == 0) lanes_attend(lanes, seen->layer);
         copy_head(seen, lanes->z, config_of(lanes)->n_head, true);
     }
+    if (seen->site == PROBE_PATTERN && lanes->freezes) freeze(lanes, seen);
     if (lanes->probe.wants(lanes->probe.user, seen->site, seen->layer, seen->head)) show(lanes, seen);
     if (wants_for_itself(lanes, seen->site, seen->layer) && seen->position + seen->n_rows <= lanes->room)
         keep(lanes, seen);
@@ -107,7 +119,8 @@ static bool check_length(const Lanes *lanes, Error *error) {
 
 static bool check_size(const Lanes *lanes, Error *error) {
     const Config *config = config_of(lanes);
-    size_t floats = config->n_layer * (config->d_model + 2 * config->n_head_kv * config->d_head);
+    size_t floats = config->n_layer * (config->d_model + 2 * config->n_head_kv * config->d_head +
+                                       (lanes->freezes ? config->n_head * lanes->n : 0));
     size_t limit = ((size_t)MAX_BASE_MIB << 20) / sizeof(float) / floats;
     return lanes->n <= limit ||
            error_set(
@@ -138,6 +151,8 @@ static bool allocate(Lanes *lanes, Arena *arena, Error *error) {
         lanes->base[layer].resid = arena_floats(arena, n, config->d_model);
         lanes->base[layer].keys = has_heads ? arena_floats(arena, n, d_kv) : NULL;
         lanes->base[layer].values = has_heads ? arena_floats(arena, n, d_kv) : NULL;
+        lanes->base[layer].pattern =
+            has_heads && lanes->freezes ? arena_new(arena, config->n_head * n, n * sizeof(float)) : NULL;
     }
     return arena_ok(arena, error, "%zu layers of %zu tokens", config->n_layer, n);
 }
@@ -165,13 +180,14 @@ static bool open_session(Lanes *lanes, Error *error) {
     return lanes->session;
 }
 
-bool lanes_begin(Lanes *lanes, const Subject *subject, size_t n, Arena *arena, Error *error) {
+bool lanes_begin(Lanes *lanes, const Subject *subject, size_t n, bool freezes, Arena *arena, Error *error) {
     const Config *config = model_config(subject->model);
     bool apart = subject->kv_dtype == DTYPE_F32 && model_weights(subject->model)->n_states == 0;
     bool learned = model_weights(subject->model)->positions.data;
     size_t room = learned ? at_most(SESSION_CHUNK, config->n_ctx) : SESSION_CHUNK;
     *lanes = (Lanes){.subject = subject,
                      .n = n,
+                     .freezes = freezes,
                      .room = apart && n < room ? room : n,
                      .most = apart ? (n < room ? room : n) : 1,
                      .shape = model_attention_shape(subject->model),
@@ -221,11 +237,14 @@ bool lanes_run(Lanes *lanes, size_t layer, const size_t *firsts, size_t n_lanes,
     size_t d = config_of(lanes)->d_model;
     lay_out(lanes, firsts, n_lanes);
     lanes->final = final;
+    lanes->is_frozen = lanes->freezes;
     for (size_t i = 0; i < n_lanes; i++) {
         const Lane *lane = &lanes->lanes[i];
         memcpy(lanes->resid + lane->at * d, lanes->base[layer].resid + lane->first * d,
                rows_of(lanes, lane) * d * sizeof *lanes->resid);
     }
-    return session_resume(lanes->session, layer, lanes->resid, lanes->n_rows, NULL, 0, error) &&
-           check_whole(lanes, error);
+    bool ok = session_resume(lanes->session, layer, lanes->resid, lanes->n_rows, NULL, 0, error) &&
+              check_whole(lanes, error);
+    lanes->is_frozen = false;
+    return ok;
 }

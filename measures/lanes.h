@@ -28,15 +28,17 @@ typedef struct Lane {
 
 /* The base's numbers in a layer. */
 typedef struct LaneBase {
-    float *resid;  /* [n][d_model] entering the layer */
-    float *keys;   /* [n_head_kv][d_head][n], normed and turned; NULL where the layer has no heads */
-    float *values; /* [n][n_head_kv][d_head] */
+    float *resid;   /* [n][d_model] entering the layer */
+    float *keys;    /* [n_head_kv][d_head][n], normed and turned; NULL where the layer has no heads */
+    float *values;  /* [n][n_head_kv][d_head] */
+    float *pattern; /* [n_head][n][n] its weights, row = query, where they are frozen; else NULL */
 } LaneBase;
 
 typedef struct Lanes {
     const Subject *subject;
     LaneProbe probe; /* looks into all runs from now on; the caller may change it between them */
     size_t n;        /* tokens of the text */
+    bool freezes;    /* what lanes_run runs attends as the base does, whatever its queries and keys are */
     size_t room;     /* rows that go together; as many as the text has, or more */
     size_t most;     /* lanes that do */
 
@@ -50,6 +52,7 @@ typedef struct Lanes {
     Lane *lanes; /* [n_lanes] of the run under way */
     size_t n_lanes, n_rows;
     bool is_base;   /* the run makes it */
+    bool is_frozen; /* the run takes its weights of attention */
     bool is_whole;  /* all rows went together so far */
     float *final;   /* [n_lanes][d_model] */
     float *resid;   /* [room][d_model] what a run begins with */
@@ -62,7 +65,7 @@ typedef struct Lanes {
 } Lanes;
 
 /* For texts of n tokens. Call lanes_free after a failure, too; the arena holds the rest. */
-bool lanes_begin(Lanes *lanes, const Subject *subject, size_t n, Arena *arena, Error *error);
+bool lanes_begin(Lanes *lanes, const Subject *subject, size_t n, bool freezes, Arena *arena, Error *error);
 void lanes_free(Lanes *lanes);
 
 /*
@@ -79,6 +82,11 @@ bool lanes_run(Lanes *lanes, size_t layer, const size_t *firsts, size_t n_lanes,
 
 /* The rows that a lane from this position takes. */
 size_t lane_rows(const Lanes *lanes, size_t first);
+
+/* The base's weights of a head's query. */
+static inline float *lane_pattern(const Lanes *lanes, size_t layer, size_t head, size_t query) {
+    return lanes->base[layer].pattern + (head * lanes->n + query) * lanes->n;
+}
 
 /* For lanes.c: attention of all lanes in a layer, from q, k and v to z, once these are there (laneattention.c). */
 void lanes_attend(Lanes *lanes, size_t layer);

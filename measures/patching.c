@@ -165,7 +165,7 @@ bool patching_begin(Patching *patching, const Subject *subject, Arena *arena, co
                     const int32_t *corrupted, const Metric *metric, Error *error) {
     patching->subject = subject;
     patching->arena = arena;
-    if (!lanes_begin(&patching->lanes, subject, patching->n, arena, error) ||
+    if (!lanes_begin(&patching->lanes, subject, patching->n, patching->freezes, arena, error) ||
         !readout_begin(&patching->readout, subject, metric, arena, error) || !make_room(patching, error))
         return false;
     patching->lanes.probe = (LaneProbe){patching, wants, visit};

@@ -6,6 +6,9 @@
  *   denoising  the clean activation into the corrupted run    noising  the corrupted one into the clean run
  *   effect = (metric − metric of corrupted) / (metric of clean − metric of corrupted)
  *
+ * With `freezes` all heads attend in a patched run as they do in the run that is changed, but for a pattern that is patched
+ * itself: what a patch moves by other heads' values, and not by where they look.
+ *
  * Layers below a patch, and positions before it, stay as they are; where both runs have the same bits there, all do.
  */
 #ifndef ATTN_PATCHING_H
@@ -53,7 +56,7 @@ typedef struct Patching {
     Arena *arena;
     PatchWhat what;
     size_t layer; /* SIZE_MAX: all */
-    bool noising;
+    bool noising, freezes;
     size_t n; /* tokens */
 
     Lanes lanes;

@@ -176,7 +176,7 @@ static bool run_text(Paths *paths, const int32_t *ids, bool is_base, Error *erro
 
 bool paths_run(Paths *paths, const int32_t *clean, const int32_t *corrupted, const Metric *metric,
                Arena *arena, Error *error) {
-    if (!lanes_begin(&paths->lanes, paths->subject, paths->n, arena, error) ||
+    if (!lanes_begin(&paths->lanes, paths->subject, paths->n, false, arena, error) ||
         !readout_begin(&paths->readout, paths->subject, metric, arena, error) ||
         !make_room(paths, arena, error))
         return false;

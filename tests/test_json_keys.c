@@ -137,7 +137,8 @@ static const struct {
     {"explain", GPT2 "-p 'the mole' --layer 0 --head 1"},
     {"ablate", GPT2 "-p 'the mole' --heads L0H1"},
     {"ablate", GPT2 "-p 'the mole' --sweep heads"},
-    {"patch", GPT2 "-p 'the mole' --corrupted 'one mole' --answer a --wrong e --top 100 --what attn_out"},
+    {"patch", GPT2 "-p 'the mole' --corrupted 'one mole' --answer a --wrong e --top 100 --what attn_out "
+                   "--freeze pattern"},
     {"patch", GPT2 "-p 'the mole' --corrupted 'the male' --answer a --what z"},
     {"patch", GPT2 "-p 'the mole' --corrupted 'the male' --answer a --what neurons --layer 1 --top 500"},
     {"patch", GPT2 "--pairs tests/data/study/pairs.jsonl --what q"},

@@ -58,7 +58,7 @@ static void test_explain(void) { check_cases(FOLDER "explain-*.json", 5); }
 static void test_attend(void) { check_cases(FOLDER "attend-*.json", 15); }
 static void test_ablate(void) { check_cases(FOLDER "ablate-*.json", 15); }
 static void test_neurons(void) { check_cases(FOLDER "neurons-*.json", 13); }
-static void test_patch(void) { check_cases(FOLDER "patch-*.json", 30); }
+static void test_patch(void) { check_cases(FOLDER "patch-*.json", 37); }
 static void test_experts(void) { check_cases(FOLDER "experts-*.json", 3); }
 static void test_meaning(void) { check_cases(FOLDER "meaning-*.json", 5); }
 static void test_rollout(void) { check_cases(FOLDER "rollout-*.json", 6); }

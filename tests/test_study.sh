@@ -443,6 +443,11 @@ refuses 2 '--answer is empty' patch "$gpt2" -p b --corrupted a --answer ''
 refuses 2 'leave out --layer' patch "$gpt2" -p b --corrupted a --answer c --path L0H0:final --layer 1
 try patch "$gpt2" -p a --corrupted b --answer c --what pattern # of one token: nothing is left to do
 has quiet
+for rest in '--what q' '--what k' '--path L0H0:final'; do
+    # shellcheck disable=SC2086
+    refuses 2 'leave out --' patch "$gpt2" -p b --corrupted a --answer c --freeze pattern $rest
+done
+refuses 2 "--freeze takes pattern, not 'z'" patch "$gpt2" -p b --corrupted a --answer c --freeze z
 refuses 2 'which --path has not' patch "$gpt2" -p b --corrupted a --answer c --path L0H0:final --svg "$tmp/x"
 refuses 2 'which --what neurons has not' patch "$gpt2" -p b --corrupted a --answer c --what neurons --layer 0 --svg "$tmp/x"
 refuses 1 'is a file of the model' patch "$gpt2" -p b --corrupted a --answer c --svg "$gpt2"

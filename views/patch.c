@@ -95,6 +95,20 @@ static bool read_options(PatchView *v, Error *error) {
     return !patch_has_heads(v->what) || study_check_heads(v->study, v->layer, error);
 }
 
+/* Where all patterns are frozen nobody reads queries and keys. */
+static bool check_freeze(const PatchView *v, Error *error) {
+    size_t which;
+    bool unread = v->what_name && (strcmp(v->what_name, "q") == 0 || strcmp(v->what_name, "k") == 0);
+    if (!v->freeze) return true;
+    if (!parse_choice("--freeze", v->freeze, (const char *const[]){"pattern"}, 1, &which, error))
+        return false;
+    return !(v->path_list || unread) ||
+           error_set(error, "--freeze pattern is of cells that do not act by patterns alone: leave out %s",
+                     v->path_list                     ? "--path"
+                     : strcmp(v->what_name, "q") == 0 ? "--what q"
+                                                      : "--what k");
+}
+
 static bool check(const StudyOptions *options, const void *view, Error *error) {
     const PatchView *v = view;
     if (v->path_list && (v->what_name || v->layer != NOT_GIVEN))
@@ -102,7 +116,7 @@ static bool check(const StudyOptions *options, const void *view, Error *error) {
     if (v->svg && (v->path_list || (v->what_name && strcmp(v->what_name, "neurons") == 0)))
         return error_set(error, "--svg draws a grid of cells, which %s has not",
                          v->path_list ? "--path" : "--what neurons");
-    return pairs_check(options, &v->pair, error);
+    return check_freeze(v, error) && pairs_check(options, &v->pair, error);
 }
 
 static void add_value(PatchView *v, PatchRow *row, double value, bool same, double clean, double corrupted) {
@@ -217,7 +231,8 @@ static bool same_length(PatchView *v, const Pair *pair, Error *error) {
 
 static bool run_cells(void *user, const Pair *pair, Arena *arena, Error *error) {
     PatchView *v = user;
-    Patching patching = {.what = v->what, .layer = v->layer, .noising = v->noising, .n = pair->clean.n};
+    Patching patching = {
+        .what = v->what, .layer = v->layer, .noising = v->noising, .freezes = v->freeze, .n = pair->clean.n};
     if (!same_length(v, pair, error)) return false;
     bool ok = patching_begin(&patching, &v->study->subject, arena, pair->clean.ids, pair->corrupted.ids,
                              &v->loop.metric, error);
@@ -276,6 +291,7 @@ static const Option options[] = {
     {"--layer", NULL, OPTION_SIZE, AT(layer), 0, 1e9},
     {"--top", NULL, OPTION_SIZE, AT(top), 0, 1e6},
     {"--svg", NULL, OPTION_ONCE, AT(svg), .file = true},
+    {"--freeze", NULL, OPTION_ONCE, AT(freeze)},
     {"--noising", NULL, OPTION_ON, AT(noising)},
 };
 
@@ -294,6 +310,7 @@ const View view_patch = {
         "  --layer N       of one layer (needed for neurons)\n"
         "  --path LIST     edges: L3H4:L5H2.q, L3H4:L5MLP, L5H1:final; the reader alone sees the change\n"
         "  --noising       a corrupted activation into the clean run\n"
+        "  --freeze pattern   all heads attend as in the run that is changed\n"
         "  --metric logit_diff|logit|logprob   of the answer (logit_diff with --wrong, else logprob)\n"
         "  --top N         cells that are listed (10)     --svg FILE   the grid as a figure for a paper\n"
         "\n"

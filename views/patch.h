@@ -20,7 +20,7 @@ typedef struct PatchRow {
 
 typedef struct PatchView {
     PairOptions pair;
-    const char *what_name, *metric_name, *path_list, *svg;
+    const char *what_name, *metric_name, *path_list, *svg, *freeze;
     bool noising;
     size_t layer, top;
 

@@ -37,9 +37,10 @@ static void draw(const PatchView *v, FILE *file) {
     snprintf(title, sizeof title, "%s: %s into %s", patch_names[v->what], from, into);
     snprintf(about, sizeof about,
              "Effect of each patch: (metric - corrupted) / (clean - corrupted); metric %s, clean %+.4f, "
-             "corrupted %+.4f nats; %zu pair%s. attn %s",
+             "corrupted %+.4f nats; %zu pair%s%s. attn %s",
              metric_names[v->loop.metric.kind], effect_metric(&v->loop.clean),
              effect_metric(&v->loop.corrupted_sums), v->loop.n_pairs, v->loop.n_pairs == 1 ? "" : "s",
+             v->freeze ? "; patterns frozen" : "",
              ATTN_VERSION);
     figure_write(file, &(Figure){.report = &report,
                                  .title = title,

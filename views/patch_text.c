@@ -58,6 +58,7 @@ static Columns left_out(const PatchView *v) {
 static void json_patch(Report *report, const PatchView *v) {
     json_text(report, "what", v->path_list ? "path" : patch_names[v->what], SIZE_MAX);
     json_text(report, "direction", v->noising ? "noising" : "denoising", SIZE_MAX);
+    if (v->freeze) json_text(report, "freeze", v->freeze, SIZE_MAX);
     pairloop_json(report, &v->loop);
     json_bool(report, "partial", v->partial);
     json_int(report, "n_done", (int64_t)v->n_done);
@@ -70,6 +71,7 @@ static void print_metric(Report *report, const PatchView *v) {
     const char *from = v->noising ? "corrupted" : "clean", *into = v->noising ? "clean" : "corrupted";
     printf("%s of the %s run into the %s one\n", v->path_list ? "Edges" : patch_names[v->what], from, into);
     pairloop_print(report, &v->loop);
+    if (v->freeze) print_styled(report, STYLE_DIM, "frozen: all patterns, as they are in the %s run\n", into);
     print_styled(report, STYLE_DIM, "effect: (metric - corrupted) / (clean - corrupted)%s%s%s\n",
                  v->pair.file ? ", of the means; " : "",
                  !v->pair.file   ? ""

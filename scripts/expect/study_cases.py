@@ -266,6 +266,18 @@ CASES = {
                        "L0H1:L1H0.q,L0H1:L1H0.k,L0H0:L1H1.v,L0H1:L0MLP,L0MLP:L1MLP,L0MLP:L1H1.v,L1H0:final,L0MLP:final",
     "patch-gpt2-pairs": "patch gpt2-f32 --pairs pairs.jsonl --what z",
     "patch-gpt2-pairs-path": "patch gpt2-f32 --pairs pairs.jsonl --path L0H0:L1H1.v,L0H1:final --noising",
+    "patch-gpt2-freeze": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --freeze pattern",
+    "patch-gpt2-freeze-pattern": "patch gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --freeze pattern "
+                                 "--what pattern",
+    "patch-gpt2-freeze-pairs": "patch gpt2-f32 --pairs pairs.jsonl --what z --freeze pattern --noising",
+    "patch-llama-freeze": "patch llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --wrong '#185' --what v "
+                          "--freeze pattern",
+    "patch-gemma2-freeze": "patch gemma2 -p 'the tin man' --corrupted 'the ton moo' --answer '#18' --wrong '#23' --what head-pos "
+                           "--freeze pattern",
+    "patch-gptneox-freeze": "patch gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#11' --what mlp_out "
+                            "--freeze pattern --noising",
+    "patch-qwen35-freeze": "patch qwen35 -p 'the tin man' --corrupted 'the ton moo' --answer '#25' --wrong '#4' "
+                           "--freeze pattern",
     "patch-llama": "patch llama-f32 -p 'Once upon a time' --corrupted 'Once open a time' --answer '#194' --wrong '#238' "
                    "--what resid --layer 1",
     "patch-llama-v": "patch llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --wrong '#185' --what v",

@@ -56,6 +56,8 @@ def cells_of(options, pair):
 
 def patched(pair, site, layer, head, position):
     def edit(at_site, at_layer, x):
+        if pair.options.freeze and at_site == pair.options.freeze:
+            x = pair.base.site(at_site, at_layer)
         if (at_site, at_layer) != (site, layer):
             return x
         x, source = x.clone(), pair.source.site(site, layer)

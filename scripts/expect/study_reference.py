@@ -61,7 +61,7 @@ def parser():
     for name in ("ablate", "answer", "average", "by", "composition", "corpus", "corrupted", "direction",
                  "head-name", "heads", "layers", "metric", "minus", "minus-file", "mlps", "neuron", "pairs",
                  "path", "plus", "plus-file", "positions", "reduce", "score", "site", "strengths", "sweep",
-                 "token", "what", "word", "wrong", "outside", "keep"):
+                 "token", "what", "word", "wrong", "outside", "keep", "freeze"):
         p.add_argument("--" + name)
     p.add_argument("--with", dest="with_file")
     for name in ("bos", "no-bos", "words", "chunks", "mid", "frozen-norm", "no-sink", "norm", "hard-zero",

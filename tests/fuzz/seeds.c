@@ -230,6 +230,8 @@ static const char *const on_models[] = {
     "study faithful a -p abcab --corrupted abcaa --answer #5 --by gradient --find 0.01 --kl --nodes",
     "study patch a -p abcab --corrupted abcaa --answer #5 --svg out --ascii",
     "study patch a -p abcab --corrupted bacab --answer #6 --what z --noising --json --svg out",
+    "study patch a -p abcab --corrupted abcaa --answer #5 --what pattern --freeze pattern --json",
+    "study patch a -p abcab --corrupted abcaa --answer #5 --freeze pattern --kv f16",
     "study rollout a -p abcab --flow --top 2",
     "study rollout a -p abcab --json --flow --query 3",
     "study circuit a",
