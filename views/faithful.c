@@ -185,8 +185,12 @@ static bool sort_units(FaithfulView *v, bool weakest_first, Error *error) {
     return ok;
 }
 
+static EdgeEnds ends_of(const FaithfulView *v, size_t unit) {
+    return v->of_nodes ? (EdgeEnds){unit, 0} : edge_ends(&v->graph, unit);
+}
+
 static void keep_unit(FaithfulView *v, size_t unit) {
-    EdgeEnds ends = v->of_nodes ? (EdgeEnds){unit, 0} : edge_ends(&v->graph, unit);
+    EdgeEnds ends = ends_of(v, unit);
     KeptUnit *kept = &v->kept[v->n_kept++];
     graph_name(kept->sender, sender_part(&v->graph, ends.sender));
     graph_name(kept->reader, reader_part(&v->graph, ends.reader));
@@ -268,14 +272,11 @@ static bool read_item(FaithfulView *v, const char **at, bool *heads, bool *mlps,
 }
 
 static void keep_among(FaithfulView *v, const bool *heads, const bool *mlps) {
-    for (size_t i = 0; v->of_nodes && i < v->n_units; i++)
-        if (is_kept(v, heads, mlps, sender_part(&v->graph, i))) unit_put(&v->graph, v->unit, i, v->in, true);
-    if (v->of_nodes) return;
-    for (size_t edge = 0; edge < v->graph.n_edges; edge++) {
-        EdgeEnds ends = edge_ends(&v->graph, edge);
+    for (size_t unit = 0; unit < v->n_units; unit++) {
+        EdgeEnds ends = ends_of(v, unit);
         if (is_kept(v, heads, mlps, sender_part(&v->graph, ends.sender)) &&
-            is_kept(v, heads, mlps, reader_part(&v->graph, ends.reader)))
-            v->in[edge] = true;
+            (v->of_nodes || is_kept(v, heads, mlps, reader_part(&v->graph, ends.reader))))
+            unit_put(&v->graph, v->unit, unit, v->in, true);
     }
 }
 
