@@ -190,6 +190,7 @@ static void check_figure(const char *what, size_t n_cols, const char *label) {
 static void test_figure(void) {
     check_figure("resid", 7, ">c | r</text>");
     check_figure("z", 2, ">H1</text>");
+    check_figure("k", 2, ">KV1</text>");
     check_figure("head-pos", 7, ">L1H0</text>");
 }
 

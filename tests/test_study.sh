@@ -441,7 +441,7 @@ refuses 2 '--corrupted' patch "$gpt2" -p b --answer a
 refuses 2 '--answer' patch "$gpt2" -p b --corrupted a
 refuses 2 '--answer is empty' patch "$gpt2" -p b --corrupted a --answer ''
 refuses 2 'leave out --layer' patch "$gpt2" -p b --corrupted a --answer c --path L0H0:final --layer 1
-try patch "$gpt2" -p a --corrupted b --answer c --what pattern # of one token: nothing is left to do
+try patch "$gpt2" -p a --corrupted b --answer c --what pattern --svg "$tmp/grid.svg" # of one token: nothing is left to do
 has quiet
 for rest in '--what q' '--what k' '--path L0H0:final'; do
     # shellcheck disable=SC2086
@@ -475,6 +475,11 @@ refuses 1 'this is the text that is read' patch "$gpt2" --pairs "$tmp/pairs" --w
 has ends_well patch "$gpt2" --pairs "$tmp/pairs" --what v --svg "$tmp/grid.svg"
 has out_has 'mean of 2 pairs'
 has grep -q '; 2 pairs. attn ' "$tmp/grid.svg"
+printf '%b' "$good$good" >"$tmp/pairs"
+has ends_well patch "$gpt2" --pairs "$tmp/pairs" --noising --freeze pattern --svg "$tmp/grid.svg"
+has grep -q '<title>resid_pre: corrupted into clean</title>' "$tmp/grid.svg"
+has grep -q '; 2 pairs; patterns frozen. attn ' "$tmp/grid.svg"
+has grep -q 'rotate(-90)">1</text>' "$tmp/grid.svg"
 
 # Where dump writes.
 refuses 1 '-o' dump "$gpt2" -p Hello
