@@ -40,8 +40,7 @@ static void draw(const PatchView *v, FILE *file) {
              "corrupted %+.4f nats; %zu pair%s%s. attn %s",
              metric_names[v->loop.metric.kind], effect_metric(&v->loop.clean),
              effect_metric(&v->loop.corrupted_sums), v->loop.n_pairs, v->loop.n_pairs == 1 ? "" : "s",
-             v->freeze ? "; patterns frozen" : "",
-             ATTN_VERSION);
+             v->freeze ? "; patterns frozen" : "", ATTN_VERSION);
     figure_write(file, &(Figure){.report = &report,
                                  .title = title,
                                  .about = about,
