@@ -1,0 +1,16 @@
+"""
+attn: a tiny GPT-style inference engine, from Python. docs/PYTHON.md has a start, and what is where for users of TransformerLens.
+
+    import attn
+    model = attn.load("model.bin")
+    logits, cache = model.run_with_cache("The Eiffel")
+    cache["blocks.0.attn.hook_pattern"]  # [head][query][key]
+"""
+
+from ._hooks import Cache
+from ._library import AttnError, library
+from ._model import Config, Generation, Model, load
+from ._session import Session
+
+__version__: str = library.attn_version().decode()
+__all__ = ["AttnError", "Cache", "Config", "Generation", "Model", "Session", "load"]

@@ -1,0 +1,253 @@
+"""Runs in which somebody looks: arrays are kept of what passes, and functions edit it."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._library import Activation, library
+from ._session import Floats, Session
+from ._sites import HEADED, KEYED, PIECEMEAL, SCALES, Hooks, Place, Site
+
+Hook = Callable[[Floats, str], Optional[NDArray[Any]]]
+Names = Union[None, str, Iterable[str], Callable[[str], bool]]
+
+_N_SITES = len(Site)
+_SITES = tuple(Site)
+# An AttnActivation's fields, in its C layout; reading them at once is faster than one by one.
+_FIELDS = struct.Struct("@i6QP")
+assert _FIELDS.size == ctypes.sizeof(Activation)
+
+
+def select(hooks: Hooks, names: Names) -> List[Place]:
+    """
+    The places of names, or of all names that a function is true of; None: all but attn.hook_result, which is large. In the
+    order of the forward pass. KeyError: the model has not such a name.
+    """
+    if callable(names):
+        chosen = {place for place, name in hooks.names.items() if names(name)}
+    elif names is None:
+        chosen = {place for place in hooks.names if place[0] != Site.RESULT}
+    else:
+        chosen = {hooks.find(name) for name in ([names] if isinstance(names, str) else names)}
+    return [place for place in hooks.names if place in chosen]
+
+
+class Cache(Mapping[str, Floats]):
+    """
+    What passed in a run: hook names, HookedTransformer's, to arrays. It answers to TransformerBridge's names, too, and to a site
+    and layer, `cache["pattern", 3]`. Shapes are those of TransformerLens without the batch: [pos][head][d_head] of q, z …,
+    [head][query][key] of the pattern and scores, [pos][d_model] of the residual stream. The arrays are the caller's own.
+    """
+
+    def __init__(self, hooks: Hooks, arrays: Dict[Place, Floats], tokens: NDArray[np.int32], str_tokens: List[str]) -> None:
+        self.tokens = tokens
+        self.str_tokens = str_tokens
+        self._hooks = hooks
+        self._arrays = {hooks.names[place]: array for place, array in arrays.items()}
+        self._layers = hooks.n_layer
+
+    def __getitem__(self, name: Union[str, Tuple[str, int]]) -> Floats:
+        place = _named(self._hooks, *name) if isinstance(name, tuple) else self._hooks.find(name)
+        full = self._hooks.names[place]
+        if full not in self._arrays:
+            raise KeyError(f"{full!r} was not kept in this run; kept are {', '.join(self._arrays)}")
+        return self._arrays[full]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        size = sum(array.nbytes for array in self._arrays.values())
+        return f"<attn.Cache of {len(self)} arrays, {len(self.tokens)} tokens, {size / 1e6:.1f} MB>"
+
+
+def _named(hooks: Hooks, site: str, layer: int) -> Place:
+    """The place of ("pattern", 3); a negative layer counts from the end."""
+    names = {site_name(place[0]) for place in hooks.names}
+    if site not in names:
+        raise KeyError(f"there is no site {site!r}; there are {', '.join(sorted(names))}")
+    wanted = layer + hooks.n_layer if layer < 0 else layer
+    for place in hooks.names:
+        if site_name(place[0]) == site and place[1] == wanted:
+            return place
+    raise KeyError(f"layer {layer} has no {site!r}")
+
+
+def site_name(site: Site) -> str:
+    """ "resid_pre", "pattern" … """
+    return str(library.attn_site_name(site).decode())
+
+
+class Asking:
+    """A probe that lets nobody look, and remembers what it could have: the places of a model, and how many heads each has."""
+
+    def __init__(self) -> None:
+        self.heads: Dict[Place, int] = {}
+
+    def wants(self, _user: Optional[int], site: int, layer: int, head: int) -> bool:
+        place = (_SITES[site], layer)
+        self.heads[place] = max(self.heads.get(place, 0), head + 1)
+        return False
+
+    def visit(self, _user: Optional[int], _seen: int) -> None:
+        pass
+
+
+class _Kept:
+    """An array that is filled as rows come by: [n][cols], [n][head][cols], or [head][n][n] where columns are keys."""
+
+    def __init__(self, site: Site, n: int, n_heads: int, n_cols: int) -> None:
+        if site in KEYED:
+            fill = -np.inf if site == Site.SCORES else 0
+            self.array: Floats = np.full((n_heads, n, n), fill, np.float32)
+        elif site in HEADED:
+            self.array = np.empty((n, n_heads, n_cols), np.float32)
+        else:
+            self.array = np.empty((n, n_cols), np.float32)
+        self.address = self.array.ctypes.data
+        self.missing = n * n_heads  # rows
+
+
+def _part(site: Site, array: Floats, head: int, position: int, n_rows: int, n_cols: int) -> Floats:
+    """The rows of such an array, [n_rows][n_cols], that a visit is about."""
+    if site in KEYED:
+        return array[head, position:position + n_rows, :n_cols]
+    if site in HEADED:
+        return array[position:position + n_rows, head]
+    return array[position:position + n_rows]
+
+
+def _memory(address: int, n_rows: int, n_cols: int, stride: int) -> Floats:
+    """The engine's own numbers, [n_rows][n_cols]: for use within the visit."""
+    buffer = (ctypes.c_char * (((n_rows - 1) * stride + n_cols) * 4)).from_address(address)
+    return np.ndarray((n_rows, n_cols), np.float32, buffer, 0, (stride * 4, 4))  # type: ignore[call-overload,no-any-return]
+
+
+class Run:
+    """
+    One run over n tokens: keeps the arrays of some places, and calls the functions of others.
+
+    A function gets all heads and positions of its place at once, but the engine shows them as it comes by: all at a time
+    in most places of a text of one chunk (256 tokens), head behind head in others. There the run first goes as far as the
+    place, to see it whole; the function is called; and the run begins anew, with what it gave put in the place of what is
+    computed. So no function is called twice, whatever the way.
+    """
+
+    def __init__(self, hooks: Hooks, n: int, keep: Iterable[Place], functions: Mapping[Place, Sequence[Hook]]) -> None:
+        self._hooks, self._n = hooks, n
+        self._layers = hooks.n_layer + 1
+        self._keep = {self._index(place) for place in keep}
+        self._functions = {self._index(place): (place, list(list_)) for place, list_ in functions.items()}
+        self._given: Dict[int, Floats] = {}  # what functions gave
+        self._kept: Dict[int, _Kept] = {}
+        self._gathered: Dict[int, _Kept] = {}  # of functions that have not been called
+        self._written: Dict[int, List[Floats]] = {}  # the engine's numbers of the heads that came by
+        self._again = False
+        self._headers: Dict[int, Any] = {}
+        self._wanted = bytearray(_N_SITES * self._layers)
+        for index in [*self._keep, *self._functions]:
+            self._wanted[index] = True
+
+    def _index(self, place: Place) -> int:
+        return place[0] * self._layers + place[1]
+
+    def wants(self, _user: Optional[int], site: int, layer: int, _head: int) -> bool:
+        return self._wanted[site * self._layers + layer] != 0
+
+    def feed(self, session: Session, ids: NDArray[np.int32], logits: Floats) -> None:
+        """Feeds an empty session whose probe this is, as often as the functions take."""
+        self._watch = session.watch
+        while True:
+            self._again = False
+            self._kept, self._gathered, self._written = {}, {}, {}
+            session.rewind(0)
+            session.feed_into(ids, logits)
+            if not self._again:
+                return
+
+    def arrays(self, places: Iterable[Place]) -> Dict[Place, Floats]:
+        """What was kept, in the order of places."""
+        return {place: self._kept[self._index(place)].array for place in places if self._index(place) in self._kept}
+
+    def visit(self, _user: Optional[int], seen: int) -> None:
+        if self._again or self._watch.raised is not None:
+            return
+        header = self._headers.get(seen)  # the engine shows its struct at few addresses
+        if header is None:
+            header = self._headers[seen] = (ctypes.c_char * _FIELDS.size).from_address(seen)
+        number, layer, head, position, n_rows, n_cols, stride, data = _FIELDS.unpack_from(header)
+        index = number * self._layers + layer
+        if index not in self._functions and index not in self._given:  # the many: nothing is changed
+            kept = self._kept.get(index)
+            if kept is None:
+                kept = self._array(self._kept, index, _SITES[number], layer, n_cols)
+            if number == Site.PATTERN or number == Site.SCORES:
+                ctypes.memmove(kept.address + (head * self._n + position) * self._n * 4, data, n_cols * 4)
+            else:
+                _part(_SITES[number], kept.array, head, position, n_rows, n_cols)[...] = _memory(data, n_rows, n_cols, stride)
+            return
+        try:
+            self._change(index, _SITES[number], layer, head, position, _memory(data, n_rows, n_cols, stride))
+        except BaseException as error:  # C code must not see it
+            self._watch.raised = error
+
+    def _array(self, of: Dict[int, _Kept], index: int, site: Site, layer: int, n_cols: int) -> _Kept:
+        """That of a place, made when its first rows come by."""
+        if index not in of:
+            of[index] = _Kept(site, self._n, self._hooks.heads[site, layer], n_cols)
+        return of[index]
+
+    def _change(self, index: int, site: Site, layer: int, head: int, position: int, rows: Floats) -> None:
+        n_rows, n_cols = rows.shape
+        given = self._given.get(index)
+        if given is not None:
+            rows[...] = _part(site, given, head, position, n_rows, n_cols)
+            if index in self._keep:
+                _part(site, self._array(self._kept, index, site, layer, n_cols).array, head, position, n_rows, n_cols)[...] = rows
+            return
+        gathered = self._array(self._gathered, index, site, layer, n_cols)
+        _part(site, gathered.array, head, position, n_rows, n_cols)[...] = rows
+        gathered.missing -= n_rows
+        written = self._written.setdefault(index, [])
+        written.append(rows)
+        if gathered.missing > 0:
+            return
+        given = self._call(index, gathered.array)
+        if given is None:
+            return
+        self._given[index] = given
+        if site not in SCALES and (site in PIECEMEAL or n_rows < self._n):
+            self._again = self._watch.wants_end = True
+            return
+        if site not in SCALES:
+            for each, memory in enumerate(written):
+                memory[...] = _part(site, given, each, 0, n_rows, n_cols)
+        if index in self._keep:
+            self._array(self._kept, index, site, layer, n_cols).array[...] = given
+
+    def _call(self, index: int, array: Floats) -> Optional[Floats]:
+        """What the functions of a place make of its array; None if one raised."""
+        place, functions = self._functions.pop(index)
+        name = self._hooks.names[place]
+        array.setflags(write=place[0] not in SCALES)
+        for function in functions:
+            result = self._watch.call(function, array, name)
+            if self._watch.raised is not None:
+                return None
+            if result is None:
+                continue
+            if place[0] in SCALES:
+                raise ValueError(f"{name} is to be looked at only: the function must return nothing")
+            result = np.asarray(result)
+            if result.shape != array.shape:
+                raise ValueError(f"{name} is {list(array.shape)}, but the function returned {list(result.shape)}")
+            array = np.array(result, np.float32)  # a copy: what the function keeps is its own
+        return array.copy()

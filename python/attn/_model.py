@@ -1,0 +1,414 @@
+"""A model: its vocabulary, its runs, what it says of a text, and the views of `study`."""
+
+from __future__ import annotations
+
+import codecs
+import ctypes
+import os
+import weakref
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, Callable, DefaultDict, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _study
+from ._hooks import Asking, Cache, Hook, Names, Run, select
+from ._library import TOKENIZE_ENDS, TOKENIZE_SPECIAL, AttnError, Error, ModelOptions, Sampling, check, library
+from ._session import Floats, Ids, OpenFile, Session, as_ids
+from ._sites import Hooks, Place, Site
+
+Text = Union[str, Ids]  # a text, or its tokens, which are taken as they stand
+FwdHooks = Sequence[Tuple[Union[str, Callable[[str], bool]], Hook]]
+
+_PIECE = 32  # tokens whose logits are in memory together where only a number of each is wanted
+
+
+@dataclass(frozen=True)
+class Config:
+    """The model's shape, in attn.h's words."""
+
+    architecture: str  # "gpt2", "llama" …
+    n_layer: int
+    n_head: int
+    n_head_kv: int  # key-value heads, which the n_head query heads share evenly
+    d_model: int  # numbers of the residual stream
+    d_head: int
+    d_ff: int  # numbers of the MLP's hidden layer
+    n_vocab: int
+    n_ctx: int  # positions that it was trained for
+
+
+def load(path: Union[str, "os.PathLike[str]"], *, tokenizer: Optional[str] = None, n_threads: int = 0) -> "Model":
+    """
+    Opens a GGUF, llama2.c or llm.c file, or a Hugging Face folder. tokenizer: a file whose vocabulary is taken. n_threads: of
+    each run (0: one for each core). AttnError: the file is not there, or not one that attn can run; the line says why.
+    """
+    return Model(path, tokenizer=tokenizer, n_threads=n_threads)
+
+
+class Model:
+    """
+    A model, made by `attn.load`. Any number of threads may use it at the same time. In a `with` it is closed at the end; else
+    when nobody refers to it. Every text may be given as a str, or as token ids.
+
+    Numbers are those of `study`: float32, the cache of keys and values in float32, nothing folded or centred. A text gets
+    the token that begins texts in front if the file says so; `prepend_bos` overrides that.
+    """
+
+    def __init__(self, path: Union[str, "os.PathLike[str]"], *, tokenizer: Optional[str] = None, n_threads: int = 0) -> None:
+        if n_threads < 0:
+            raise ValueError(f"n_threads is {n_threads}, which is less than 0")
+        self.path = os.path.abspath(path)
+        self.n_threads = n_threads
+        self._tokenizer = None if tokenizer is None else os.path.abspath(tokenizer)
+        options = ModelOptions(None if self._tokenizer is None else os.fsencode(self._tokenizer))
+        error = Error()
+        pointer = check(library.attn_model_open(os.fsencode(path), ctypes.byref(options), ctypes.byref(error)), error)
+        self._file: Optional[OpenFile] = OpenFile(pointer)
+        shape = library.attn_model_shape(pointer)
+        self.config = Config(library.attn_model_architecture(pointer).decode(),
+                             **{name: getattr(shape, name) for name, _ in shape._fields_})
+        self._asked: Optional[Hooks] = None
+        self._control: Dict[int, bool] = {}
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        c = self.config
+        closed = ", closed" if self._file is None else ""
+        return (f"<attn.Model {os.path.basename(self.path)}: {c.architecture}, {c.n_layer} layers of {c.n_head} heads, "
+                f"d_model {c.d_model}, {c.n_vocab} tokens{closed}>")
+
+    def close(self) -> None:
+        """No more calls of this model: they raise AttnError. The file stays open for the sessions that there are."""
+        self._file = None
+
+    def _opened(self) -> OpenFile:
+        if self._file is None:
+            raise AttnError(f"{self.path}: the model is closed")
+        return self._file
+
+    # Tokens.
+
+    def _tokenize(self, text: str, flags: int) -> NDArray[np.int32]:
+        file, data, n, error = self._opened(), text.encode(), ctypes.c_size_t(), Error()
+        ids = np.empty(len(data) + 2, np.int32)
+        while True:
+            check(library.attn_tokenize(file.pointer, data, len(data), flags, ids.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)),
+                                        len(ids), ctypes.byref(n), ctypes.byref(error)), error)
+            if n.value <= len(ids):
+                return ids[:n.value].copy()
+            ids = np.empty(n.value, np.int32)
+
+    def to_tokens(self, text: Text, prepend_bos: Optional[bool] = None, special: bool = False) -> NDArray[np.int32]:
+        """
+        The ids [n] of a text. prepend_bos: whether the token that begins a text stands in front (None: as the file says).
+        special: control tokens such as <|endoftext|> are read in the text. Ids are given back as they stand.
+        """
+        file = self._opened()
+        if not isinstance(text, str):
+            return as_ids(text)
+        ids = self._tokenize(text, TOKENIZE_SPECIAL if special else 0)
+        bos = library.attn_token_bos(file.pointer)
+        if prepend_bos and bos < 0:
+            raise AttnError("the vocabulary has no token that begins a text")
+        if prepend_bos is None:
+            ends = self._tokenize("a", TOKENIZE_ENDS)  # which may have tokens at its end alone
+            prepend_bos = bool(bos >= 0 and len(ends) and ends[0] == bos)
+        return np.concatenate([[bos], ids]).astype(np.int32) if prepend_bos else ids
+
+    def _bytes(self, file: OpenFile, token: int) -> bytes:
+        n = ctypes.c_size_t()
+        return ctypes.string_at(library.attn_token_text(file.pointer, token, ctypes.byref(n)), n.value)
+
+    def to_string(self, tokens: Union[int, Ids]) -> str:
+        """The text of tokens; control tokens by name, bytes that are no UTF-8 as U+FFFD, and what does not exist as nothing."""
+        file = self._opened()
+        ids = as_ids([tokens] if isinstance(tokens, (int, np.integer)) else tokens)
+        return b"".join(self._bytes(file, int(id_)) for id_ in ids).decode("utf-8", "replace")
+
+    def to_str_tokens(self, text: Text, prepend_bos: Optional[bool] = None) -> List[str]:
+        """[n] the text of each token."""
+        file = self._opened()
+        return [self._bytes(file, int(id_)).decode("utf-8", "replace") for id_ in self.to_tokens(text, prepend_bos)]
+
+    def to_single_token(self, text: str) -> int:
+        """The id of a text that is one token. ValueError: it is several."""
+        ids = self.to_tokens(text, prepend_bos=False)
+        if len(ids) != 1:
+            raise ValueError(f"{text!r} is {len(ids)} tokens: {self.to_str_tokens(ids)}")
+        return int(ids[0])
+
+    # Runs.
+
+    def session(self, n_ctx: int = 0, *, cache: str = "f32", fast: bool = False) -> Session:
+        """A text under way, fed as one likes: see Session."""
+        return Session(self, n_ctx, cache=cache, fast=fast)
+
+    def run(self, text: Text, *, prepend_bos: Optional[bool] = None) -> Floats:
+        """
+        The logits [n][n_vocab] after each token, float32. AttnError: the text is empty, or longer than the model's context, or
+        has a token that does not exist.
+        """
+        ids = self.to_tokens(text, prepend_bos)
+        with Session(self) as session:
+            return session.feed(ids, len(ids))
+
+    __call__ = run
+
+    @property
+    def hook_names(self) -> List[str]:
+        """All hooks of this model, by HookedTransformer's names, in the order of the forward pass."""
+        return list(self._hooks().names.values())
+
+    def _hooks(self) -> Hooks:
+        """The engine is asked for them, by a run of one token."""
+        if self._asked is None:
+            asking = Asking()
+            with Session(self, 1, wants=asking.wants, visit=asking.visit) as session:
+                session.feed(np.zeros(1, np.int32))
+            self._asked = Hooks(os.path.basename(self.path), self.config.n_layer, asking.heads)
+        return self._asked
+
+    def run_with_cache(self, text: Text, names: Names = None, *, fwd_hooks: FwdHooks = (),
+                       prepend_bos: Optional[bool] = None) -> Tuple[Floats, Cache]:
+        """
+        The logits [n][n_vocab], and the arrays of hooks: of a name or names, of all names that a function is true of, or (None) of
+        all but attn.hook_result. With fwd_hooks (see run_with_hooks) they are as the functions left them. KeyError: the model has
+        not such a hook; the message lists those that there are. AttnError: as `run`.
+        """
+        ids, hooks = self.to_tokens(text, prepend_bos), self._hooks()
+        places = select(hooks, names)
+        logits, run = self._run(ids, hooks, places, fwd_hooks)
+        return logits, Cache(hooks, run.arrays(places), ids, self.to_str_tokens(ids))
+
+    def run_with_hooks(self, text: Text, fwd_hooks: FwdHooks, *, prepend_bos: Optional[bool] = None) -> Floats:
+        """
+        The logits [n][n_vocab] of a run in which functions change what passes: fwd_hooks has pairs of a hook's name (or a function
+        that is true of names) and f(array, name), which edits the array, shaped as in Cache, or returns another of its shape.
+        The array is f's own: it may be kept. Weights on keys behind their query are not read. An exception of f ends the run
+        and passes on. Each hook of attn_scores, pattern and result, and each one at all in texts of more than
+        256 tokens, takes a further run as far as its layer. ValueError: of another shape, or ln….hook_scale, which is to be looked
+        at only, is changed. KeyError, AttnError: as run_with_cache.
+        """
+        return self._run(self.to_tokens(text, prepend_bos), self._hooks(), [], fwd_hooks)[0]
+
+    def _run(self, ids: NDArray[np.int32], hooks: Hooks, places: List[Place], fwd_hooks: FwdHooks) -> Tuple[Floats, Run]:
+        functions: DefaultDict[Place, List[Hook]] = defaultdict(list)
+        for name, function in fwd_hooks:
+            for place in select(hooks, name):
+                functions[place].append(function)
+        run = Run(hooks, len(ids), places, functions)
+        logits = np.empty((len(ids), self.config.n_vocab), np.float32)
+        with Session(self, wants=run.wants, visit=run.visit) as session:
+            run.feed(session, ids, logits)
+        return logits, run
+
+    def unembed(self, resid: NDArray[Any]) -> Floats:
+        """The logits [n][n_vocab] that residual vectors [n][d_model] would give if they left the last layer: the logit lens."""
+        with Session(self) as session:
+            return session.unembed(resid)
+
+    # What a model says of texts.
+
+    def logprobs(self, context: Text, continuation: Text, *, prepend_bos: Optional[bool] = None) -> NDArray[np.float64]:
+        """
+        ln p [n] of each token of a continuation behind a context. The two are cut into tokens by themselves, so a continuation
+        begins with its space: " Paris". AttnError: the context has no tokens, or as `run`.
+        """
+        before, after = self.to_tokens(context, prepend_bos), self.to_tokens(continuation, prepend_bos=False)
+        if len(before) == 0:
+            raise AttnError("the context is empty: nothing says what follows it")
+        return self._logprobs(np.concatenate([before, after]).astype(np.int32), len(before))
+
+    def loss(self, text: Text, *, prepend_bos: Optional[bool] = None) -> float:
+        """
+        The mean surprisal of a text's tokens but the first, in nats: −mean ln p. AttnError: it has fewer than two tokens, or
+        as `run`.
+        """
+        ids = self.to_tokens(text, prepend_bos)
+        if len(ids) < 2:
+            raise AttnError(f"a text of {len(ids)} tokens has none whose probability is known")
+        return -float(self._logprobs(ids, 1).mean())
+
+    def _logprobs(self, ids: NDArray[np.int32], first: int) -> NDArray[np.float64]:
+        """ln p of ids[first:], each behind those before it."""
+        found = np.empty(len(ids) - first)
+        with Session(self) as session:
+            if first > 1:
+                session.feed(ids[:first - 1], 0)
+            for start in range(first - 1, len(ids) - 1, _PIECE):
+                piece = ids[start:start + _PIECE][:len(ids) - 1 - start]
+                logits = session.feed(piece, len(piece)).astype(np.float64)
+                logits -= logits.max(axis=1, keepdims=True)
+                chosen = logits[np.arange(len(piece)), ids[start + 1:start + 1 + len(piece)]]
+                found[start + 1 - first:][:len(piece)] = chosen - np.log(np.exp(logits).sum(axis=1))
+        return found
+
+    def generate(self, prompt: Text, n_tokens: int = 256, *, temperature: Optional[float] = None, top_k: Optional[int] = None,
+                 top_p: Optional[float] = None, min_p: Optional[float] = None, repeat_penalty: Optional[float] = None,
+                 seed: Optional[int] = None, stop: Union[str, Sequence[str]] = (), special: bool = False,
+                 prepend_bos: Optional[bool] = None, n_ctx: int = 0, cache: str = "f32", fast: bool = False) -> "Generation":
+        """
+        Writes on behind a prompt: an iterator of pieces of text, which computes a token when it is asked for the next piece, and
+        stops when nobody asks. What is None is as the model's file wants it, else the usual (temperature 0.8, top_p 0.95);
+        temperature 0 always takes the likeliest token; seed None: another text each time. stop: texts before which it ends. special: control tokens are read in the prompt, and
+        shown by name. cache, fast, n_ctx: see Session. AttnError: as `run`.
+        """
+        stops = [stop] if isinstance(stop, str) else list(stop)
+        if "" in stops:
+            raise ValueError("a stop text needs some text")
+        sampling, error, file = Sampling(), Error(), self._opened()
+        check(library.attn_sampling(file.pointer, ctypes.byref(sampling), ctypes.byref(error)), error)
+        sampling.seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed
+        for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p), ("min_p", min_p),
+                            ("repeat_penalty", repeat_penalty)):
+            if value is not None:
+                setattr(sampling, name, value)
+        ids = self.to_tokens(prompt, prepend_bos, special)
+        if len(ids) == 0:
+            ids = self.to_tokens("", prepend_bos=True)
+        session = Session(self, n_ctx, cache=cache, fast=fast)
+        return Generation(self, session, ids, sampling, n_tokens, stops, special)
+
+    def _is_control(self, token: int) -> bool:
+        """Whether a token is read in texts only where control tokens are."""
+        if token not in self._control:
+            name = self._bytes(self._opened(), token).decode("utf-8", "replace")
+            alone = [list(self._tokenize(name, flags)) == [token] for flags in (TOKENIZE_SPECIAL, 0)]
+            self._control[token] = alone == [True, False]
+        return self._control[token]
+
+    # Views.
+
+    def study(self, view: str, text: Optional[Text] = None, **options: Any) -> Dict[str, Any]:
+        """
+        The JSON of a view of `study` as a dict: "next", "score", "attend", "heads", "lens", "explain" … Its keys stand in docs/JSON.md,
+        its options in docs/STUDY.md: `top=5` is `--top 5`, `n=3` is `-n 3`, `no_sink=True` is `--no-sink`; whole numbers in a list stand in one
+        list (`layers=[0, 3]`), for texts in one the option is given once for each; None and False leave it out. A second model
+        of `compare` is `other=`. The program runs by itself and opens the file anew, so this takes the time of opening, too.
+        AttnError: the program's line.
+        """
+        self._opened()
+        if self._tokenizer is not None:
+            options.setdefault("tokenizer", self._tokenizer)
+        if self.n_threads:
+            options.setdefault("threads", self.n_threads)
+        given = text if text is None or isinstance(text, str) else as_ids(text)
+        return _study.run(view, self.path, given, options)
+
+    def patch(self, clean: Text, corrupted: str, answer: str, wrong: Optional[str] = None, **options: Any) -> Dict[str, Any]:
+        """Activation patching: `study patch`; `what="z"`, `path="L3H4:final"`, `noising=True` …"""
+        return self.study("patch", clean, corrupted=corrupted, answer=answer, wrong=wrong, **options)
+
+    def attribute(self, text: Text, answer: Optional[str] = None, **options: Any) -> Dict[str, Any]:
+        """Who raises the answer's logit: `study attribute`; `by="gradient"`, `edges=True` with `corrupted=` …"""
+        return self.study("attribute", text, answer=answer, **options)
+
+    def ablate(self, text: Text, heads: Optional[str] = None, **options: Any) -> Dict[str, Any]:
+        """What a text costs without some heads, "L4H1,L3MLP": `study ablate`; `by="mean"`, `sweep="heads"` …"""
+        return self.study("ablate", text, heads=heads, **options)
+
+    def steer(self, text: Text, plus: str, minus: str, **options: Any) -> Dict[str, Any]:
+        """What comes when a direction, from one text to another, is added: `study steer`; `layers=[3]`, `strength=4` …"""
+        return self.study("steer", text, plus=plus, minus=minus, **options)
+
+
+class Generation(Iterator[str]):
+    """A text that comes piece by piece."""
+
+    def __init__(self, model: Model, session: Session, prompt: NDArray[np.int32], sampling: Sampling, n_tokens: int,
+                 stops: List[str], special: bool) -> None:
+        self._writer = _Writer(model, session, sampling, special)
+        # Who drops this object drops all: nothing below refers to it.
+        self._pieces = _held_back(self._writer.texts(prompt, n_tokens), stops, self._writer)
+
+    def __next__(self) -> str:
+        try:
+            return next(self._pieces)
+        except BaseException:  # at the end, too
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<attn.Generation of {len(self.tokens)} tokens, {self.end or 'under way'}>"
+
+    @property
+    def tokens(self) -> List[int]:
+        """The ids that were written so far."""
+        return list(self._writer.tokens)
+
+    @property
+    def end(self) -> Optional[str]:
+        """None while more may come; then "limit", "token" (the model ended it), "stop", "context" (it is full), or "closed"."""
+        return self._writer.end
+
+    def close(self) -> None:
+        """Ends it, and gives the memory back."""
+        self._writer.end = self._writer.end or "closed"
+        self._pieces.close()
+        self._writer.session.close()
+
+
+class _Writer:
+    """The loop of a language model: samples a token, shows it, feeds it."""
+
+    def __init__(self, model: Model, session: Session, sampling: Sampling, special: bool) -> None:
+        error = Error()
+        self.tokens: List[int] = []
+        self.end: Optional[str] = None
+        self.session = session
+        self._model, self._file, self._special = model, session._file, special
+        self._sampler = check(library.attn_sampler_new(self._file.pointer, ctypes.byref(sampling), ctypes.byref(error)), error)
+        weakref.finalize(self, library.attn_sampler_free, self._sampler).atexit = False
+
+    def texts(self, prompt: NDArray[np.int32], n_tokens: int) -> Iterator[str]:
+        """The text of each token, in whole characters, perhaps none yet."""
+        session, n_ctx = self.session, self.session.n_ctx
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        logits = session.sync(prompt)
+        for id_ in prompt:
+            library.attn_sampler_accept(self._sampler, int(id_))
+        for _ in range(n_tokens):
+            if self.tokens and len(prompt) + len(self.tokens) > n_ctx:
+                self.end = "context"
+                break
+            if self.tokens:
+                logits = session.feed(self.tokens[-1:])[0]
+            id_ = library.attn_sample(self._sampler, logits.ctypes.data)
+            self.tokens.append(id_)
+            is_end = bool(library.attn_token_is_end(self._file.pointer, id_))
+            shown = self._special or not (is_end or self._model._is_control(id_))
+            yield decoder.decode(self._model._bytes(self._file, id_)) if shown else ""
+            if is_end:
+                self.end = "token"
+                break
+        yield decoder.decode(b"", final=True)
+        self.end = self.end or "limit"
+
+
+def _held_back(texts: Iterable[str], stops: Sequence[str], writer: _Writer) -> Any:
+    """Pieces that cannot be the beginning of a stop text; one that is complete ends the text before it."""
+    held = ""
+    for text in texts:
+        held += text
+        shown = len(held)
+        for at in range(len(held)):
+            if any(held.startswith(each, at) for each in stops):
+                writer.end = "stop"
+                if at:
+                    yield held[:at]
+                return
+            if any(each.startswith(held[at:]) for each in stops):
+                shown = min(shown, at)
+        if shown:
+            yield held[:shown]
+        held = held[shown:]
+    if held:
+        yield held

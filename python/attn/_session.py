@@ -1,0 +1,233 @@
+"""A session: one text under way. Here is also what Python can hear while the engine works."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+import weakref
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._library import CACHES, STOP, VISIT, WANTS, AttnError, Error, Probe, SessionOptions, check, library
+
+Floats = NDArray[np.float32]
+Ids = Union[Sequence[int], NDArray[Any]]
+
+
+def as_ids(tokens: Ids) -> NDArray[np.int32]:
+    """[n] ids in one dimension. ValueError: they are no whole numbers, or not in one dimension."""
+    ids = np.asarray(tokens)
+    if ids.size == 0:
+        ids = ids.astype(np.int32)
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise ValueError(f"tokens are whole numbers in one dimension, not {ids.dtype} in {ids.ndim}")
+    if ids.size and (ids.min() < 0 or ids.max() > 2**31 - 1):
+        raise AttnError(f"token {ids.min() if ids.min() < 0 else ids.max()} is outside the vocabulary")
+    return np.ascontiguousarray(ids, np.int32)
+
+
+class OpenFile:
+    """An AttnModel, which is closed when nobody refers to it any more: neither a Model nor a Session."""
+
+    def __init__(self, pointer: int) -> None:
+        self.pointer = pointer
+        weakref.finalize(self, library.attn_model_close, pointer).atexit = False
+
+
+class Watch:
+    """
+    Ctrl-C and exceptions while the engine is at work. Neither passes through C: they are kept here, `stop` has the engine
+    end, and who waited for it raises them. A handler of SIGINT that Python code installed is called as soon as it can be.
+    """
+
+    def __init__(self) -> None:
+        self.raised: Optional[BaseException] = None
+        self.wants_end = False  # somebody else wishes the call to end
+        self._handler: Optional[Callable[[int, Any], Any]] = None
+        self._pending: List[Tuple[int, Any]] = []
+        self._in_python = False
+
+    def __enter__(self) -> Watch:
+        self.raised, self.wants_end = None, False
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler):
+                self._handler = handler
+                signal.signal(signal.SIGINT, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        handler, self._handler = self._handler, None
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+            while self._pending:
+                handler(*self._pending.pop())
+
+    def _hear(self, number: int, frame: Any) -> None:
+        if self._in_python and self._handler is not None:
+            self._handler(number, frame)
+        else:  # an exception between here and the engine would be lost
+            self._pending.append((number, frame))
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function of the user returns; None if it raised, which is kept, and ends the engine's work."""
+        try:
+            self._in_python = True
+            result = function(*arguments)
+            self._in_python = False
+            return result
+        except BaseException as error:  # whatever it is, C code must not see it
+            self._in_python = False
+            self.raised = error
+            return None
+
+    def stop(self, _user: Optional[int]) -> bool:
+        while self._pending and self._handler is not None and self.raised is None:
+            self.call(self._handler, *self._pending.pop())
+        return self.wants_end or self.raised is not None
+
+
+def _free(pointer: int, process: int, _file: OpenFile) -> None:
+    if os.getpid() == process:  # a forked child has not the threads that would have to end
+        library.attn_session_free(pointer)
+
+
+class Session:
+    """
+    The tokens of one text, and the keys and values of all layers, so that what follows costs only itself.
+
+    n_ctx: positions to make room for (0: as many as the model was trained for). cache: "f32", "f16" or "q8_0". fast:
+    activations in 8 bits where that is faster: fit for text, not to compare runs. It belongs to one thread at a time; the model's file
+    stays open as long as it lives. AttnError: there is not so much memory.
+    """
+
+    def __init__(self, model: Any, n_ctx: int = 0, *, cache: str = "f32", fast: bool = False,
+                 wants: Optional[Callable[..., bool]] = None, visit: Optional[Callable[..., None]] = None) -> None:
+        if cache not in CACHES:
+            raise ValueError(f"cache is one of {', '.join(CACHES)}, not {cache!r}")
+        if n_ctx < 0:
+            raise ValueError(f"n_ctx is {n_ctx}, which is less than 0")
+        self._file: OpenFile = model._opened()
+        self._n_vocab: int = model.config.n_vocab
+        self._d_model: int = model.config.d_model
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self.watch = Watch()
+        options = SessionOptions(n_ctx=n_ctx, n_threads=model.n_threads, cache=CACHES[cache], fast=fast)
+        # The struct alone would not keep its functions alive.
+        self._callbacks = (STOP(self.watch.stop), WANTS(wants) if wants else WANTS(), VISIT(visit) if visit else VISIT())
+        options.stop = self._callbacks[0]
+        options.probe = Probe(None, self._callbacks[1], self._callbacks[2])
+        error = Error()
+        pointer = check(library.attn_session_new(self._file.pointer, ctypes.byref(options), ctypes.byref(error)), error)
+        self._free = weakref.finalize(self, _free, pointer, self._process, self._file)
+        self._free.atexit = False
+        self._pointer = pointer
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if not self._free.alive:
+            return "<attn.Session, closed>"
+        return f"<attn.Session of {len(self.tokens)} tokens, room for {self.n_ctx}>"
+
+    def close(self) -> None:
+        """Gives its memory back; a second time does nothing."""
+        with _Held(self, closed=True):
+            self._free()
+
+    @property
+    def tokens(self) -> NDArray[np.int32]:
+        """[n] the tokens that it holds: a copy."""
+        with _Held(self):
+            n = ctypes.c_size_t()
+            ids = library.attn_session_tokens(self._pointer, ctypes.byref(n))
+            return np.array(ids[:n.value], np.int32)
+
+    @property
+    def n_ctx(self) -> int:
+        """Positions that there is room for."""
+        with _Held(self):
+            return int(library.attn_session_n_ctx(self._pointer))
+
+    def rewind(self, position: int) -> None:
+        """Forgets all positions from `position` on; or all there are, if a layer keeps a state, which cannot go back."""
+        if position < 0:
+            raise ValueError(f"position {position} is less than 0")
+        with _Held(self):
+            library.attn_rewind(self._pointer, position)
+
+    def feed(self, tokens: Ids, n_logits: int = 1) -> Floats:
+        """
+        Feeds tokens behind those that it holds; the logits [n_logits][n_vocab] of the last n_logits of them. AttnError, with
+        nothing fed: there are none, one does not exist, the context is too short, logits are not finite.
+        """
+        ids = as_ids(tokens)
+        if not 0 <= n_logits <= ids.size:
+            raise ValueError(f"logits of {n_logits} tokens are wanted, but {ids.size} are fed")
+        logits = np.empty((n_logits, self._n_vocab), np.float32)
+        self.feed_into(ids, logits)
+        return logits
+
+    def feed_into(self, ids: NDArray[np.int32], logits: Floats) -> None:
+        """`feed`, with memory for the logits [n_logits][n_vocab] that is there already."""
+        self._work(library.attn_feed, ids.ctypes.data, ids.size, logits.ctypes.data, len(logits))
+
+    def sync(self, tokens: Ids) -> Floats:
+        """
+        Makes it hold exactly these tokens, computing only what it did not hold; the logits [n_vocab] of the last.
+        AttnError: as `feed`, but some of the tokens may have been fed.
+        """
+        ids = as_ids(tokens)
+        logits = np.empty(self._n_vocab, np.float32)
+        self._work(library.attn_sync, ids.ctypes.data, ids.size, logits.ctypes.data)
+        return logits
+
+    def unembed(self, resid: NDArray[Any]) -> Floats:
+        """The logits [n][n_vocab] that residual vectors [n][d_model] would give if they left the last layer: the logit lens."""
+        rows = np.ascontiguousarray(resid, np.float32)
+        if rows.ndim != 2 or rows.shape[1] != self._d_model:
+            raise ValueError(f"residual vectors are [n][{self._d_model}], not {list(rows.shape)}")
+        logits = np.empty((len(rows), self._n_vocab), np.float32)
+        with _Held(self):
+            library.attn_unembed(self._pointer, rows.ctypes.data, len(rows), logits.ctypes.data)
+        return logits
+
+    def _work(self, function: Any, *arguments: Any) -> None:
+        error = Error()
+        with _Held(self):
+            with self.watch:
+                ok = function(self._pointer, *arguments, ctypes.byref(error))
+            raised, self.watch.raised = self.watch.raised, None
+            if raised is not None:
+                raise raised
+            if not self.watch.wants_end:
+                check(ok, error)
+
+
+class _Held:
+    """A session while one thread is at it. AttnError: another is, or it is closed (unless it may be), or of another process."""
+
+    def __init__(self, session: Session, closed: bool = False) -> None:
+        self._session, self._closed = session, closed
+
+    def __enter__(self) -> None:
+        session = self._session
+        if os.getpid() != session._process:
+            raise AttnError("the session belongs to the process that made it")
+        if not session._lock.acquire(blocking=False):
+            raise AttnError("the session is at work: it serves one call at a time")
+        if not (session._free.alive or self._closed):
+            session._lock.release()
+            raise AttnError("the session is closed")
+
+    def __exit__(self, *_: object) -> None:
+        self._session._lock.release()

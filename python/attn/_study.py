@@ -1,0 +1,51 @@
+"""The views: the program `study`, asked for its JSON. It lies in the package, for libattn.so has no views."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any, Dict, List, Optional, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._library import AttnError, find
+
+
+def _words(options: Dict[str, Any]) -> List[str]:
+    words: List[str] = []
+    for name, value in options.items():
+        option = ("--" if len(name) > 1 else "-") + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            words.append(option)
+        elif isinstance(value, (list, tuple)) and value and not isinstance(value[0], str):
+            words += [option, ",".join(map(str, value))]
+        elif isinstance(value, (list, tuple)):
+            for each in value:
+                words += [option, each]
+        else:
+            words += [option, str(value)]
+    return words
+
+
+def run(view: str, model: str, text: Union[None, str, NDArray[np.int32]], options: Dict[str, Any]) -> Dict[str, Any]:
+    """What `study VIEW MODEL` prints with --json. Its text comes by stdin, so it may be long and begin with anything."""
+    other = options.pop("other", None)
+    command = [find("ATTN_STUDY", "study", "study"), view, model, *([] if other is None else [str(other)]), "--json"]
+    given = b""
+    if isinstance(text, str):
+        command += ["-f", "-"]
+        given = text.encode() + b"\n"  # of which one end of line is dropped
+    elif text is not None:
+        command += ["--ids", ",".join(map(str, text))]
+    try:
+        ended = subprocess.run([*command, *_words(options)], input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except (OSError, ValueError) as error:
+        raise AttnError(f"{command[0]}: {error}") from None
+    said = ended.stderr.decode("utf-8", "replace").strip()
+    if ended.returncode != 0:
+        raise AttnError(said.split("\n")[-1] or f"study {view}: ended with {ended.returncode}")
+    result: Dict[str, Any] = json.loads(ended.stdout)
+    return result

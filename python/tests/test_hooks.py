@@ -1,0 +1,204 @@
+"""Functions on hooks change what they say they change: as ablate and patch do it, and as the formula has it."""
+import numpy as np
+
+import attn
+from common import DEFAULT, LETTERS, fails, model, reference
+
+CLEAN, CORRUPTED = "the cat sat", "the rat sat"
+
+
+def nll(logits, ids):
+    """Mean surprisal in nats, plainly."""
+    logits = logits[:-1].astype(np.float64)
+    logits -= logits.max(axis=1, keepdims=True)
+    chosen = logits[np.arange(len(logits)), ids[1:]] - np.log(np.exp(logits).sum(axis=1))
+    return -chosen.mean()
+
+
+def test_a_head_off_is_what_ablate_says():
+    def off(z, name):
+        assert name == "blocks.1.attn.hook_z" and z.shape == (len(ids), 2, model().config.d_head)
+        z[:, 1] = 0
+
+    ids = model().to_tokens(CLEAN)
+    logits = model().run_with_hooks(CLEAN, [("blocks.1.attn.hook_z", off)])
+    view = model().ablate(CLEAN, "L1H1", hard_zero=True)
+    assert abs(nll(model().run(CLEAN), ids) - view["baseline"]["nll_nats"]) < 1e-6
+    assert abs(nll(logits, ids) - view["ablation"]["nll_nats"]) < 1e-6
+    assert abs(view["ablation"]["delta_nll_nats"]) > 1e-4
+    off_by_result = model().run_with_hooks(CLEAN, [("blocks.1.attn.hook_result", lambda r, _: r * np.array([1, 0])[:, None])])
+    assert np.allclose(off_by_result, logits, atol=1e-5)
+
+
+def test_a_patch_is_what_patch_says():
+    for name, what in (("hook_resid_pre", "resid_pre"), ("hook_attn_out", "attn_out"), ("hook_mlp_out", "mlp_out")):
+        view = model().patch(CLEAN, CORRUPTED, "x", "y", what=what)
+        _, cache = model().run_with_cache(CLEAN, lambda hook: name in hook)
+        x, y = model().to_single_token("x"), model().to_single_token("y")
+        for cell in view["cells"]:
+            def put(array, hook):
+                array[cell["position"]] = cache[hook][cell["position"]]
+
+            logits = model().run_with_hooks(CORRUPTED, [(f"blocks.{cell['layer']}.{name}", put)])[-1]
+            value = float(logits[x]) - float(logits[y])
+            assert abs(value - cell["value_nats"]) < 1e-5, (name, cell, value)
+    view = model().patch(CLEAN, CORRUPTED, "x", "y", what="pattern")
+    _, cache = model().run_with_cache(CLEAN, "blocks.1.attn.hook_pattern")
+    for cell in view["cells"]:
+        if cell["layer"] == 1:
+            def put_head(array, hook):
+                array[cell["head"]] = cache[hook][cell["head"]]
+
+            logits = model().run_with_hooks(CORRUPTED, [("blocks.1.attn.hook_pattern", put_head)])[-1]
+            assert abs((logits[x] - logits[y]) - cell["value_nats"]) < 1e-5
+
+
+def test_a_pattern_that_is_written_makes_z():
+    calls = []
+
+    def even(pattern, name):
+        calls.append(name)
+        n = pattern.shape[-1]
+        assert np.allclose(pattern.sum(axis=-1), 1, atol=1e-6) and np.array_equal(pattern, np.tril(pattern))
+        pattern[0] = 1 / np.arange(1, n + 1)[:, None]  # above the diagonal, too, where nobody reads
+
+    for name in ("gpt2-f32", "llama-f32"):
+        ids = model(name).to_tokens("abacabad")
+        hooks = [("blocks.0.attn.hook_pattern", even)]
+        logits, cache = model(name).run_with_cache(ids, fwd_hooks=hooks)
+        pattern, v, z = (cache[site, 0] for site in ("pattern", "v", "z"))
+        assert np.array_equal(pattern, np.tril(pattern)) and abs(pattern[0, 3, 2] - 1 / 4) < 1e-6
+        group = model(name).config.n_head // model(name).config.n_head_kv
+        for head in range(model(name).config.n_head):
+            assert np.allclose(z[:, head], pattern[head] @ v[:, head // group], atol=1e-5)
+        assert np.allclose(model(name).run_with_hooks(ids, hooks), logits, atol=1e-5)
+        assert not np.allclose(model(name).run(ids), logits, atol=1e-3)
+    assert calls == ["blocks.0.attn.hook_pattern"] * 4
+
+
+def test_functions_are_called_once_and_in_the_order_of_the_pass():
+    calls = []
+
+    def look(array, name):
+        calls.append((name, array.copy()))
+
+    names = model().hook_names
+    plain, cache = model().run_with_cache(CLEAN, lambda name: True)
+    logits = model().run_with_hooks(CLEAN, [(lambda name: True, look)])
+    assert [name for name, _ in calls] == names == list(cache) and len(names) > 30
+    for name, array in calls:
+        assert np.allclose(array, cache[name], atol=1e-5), name
+    assert np.allclose(logits, plain, atol=1e-5)
+    assert np.array_equal(model().run_with_hooks(CLEAN, [("hook_embed", look)]), model().run(CLEAN))
+
+
+def test_what_is_edited_is_seen_by_those_behind():
+    def double(array, name):
+        return 2 * array
+
+    def add(array, name):
+        array += 1
+
+    _, cache = model().run_with_cache(CLEAN, fwd_hooks=[("blocks.0.hook_resid_post", double), ("blocks.0.hook_resid_post", add),
+                                                        ("blocks.1.attn.hook_attn_scores", double), ("logits", add)])
+    _, plain = model().run_with_cache(CLEAN)
+    assert np.array_equal(cache["resid_post", 0], 2 * plain["resid_post", 0] + 1)
+    assert np.array_equal(cache["resid_pre", 1], cache["resid_post", 0])
+    assert np.array_equal(cache["resid_pre", 0], plain["resid_pre", 0])
+    assert np.array_equal(cache["logits"], model().unembed(cache["resid_post", 1]) + 1)
+    q, k = cache["q", 1], cache["k", 1]
+    scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(model().config.d_head) * 2
+    lower = np.tril_indices(len(q))
+    assert np.allclose(cache["scores", 1][:, lower[0], lower[1]], scores[:, lower[0], lower[1]], rtol=1e-5, atol=1e-5)
+    assert np.all(np.isneginf(cache["scores", 1][0, 0, 1:]))
+    for site in ("q", "k", "v", "z", "attn_out", "mlp_post", "resid_mid"):
+        name = f"blocks.1.{'attn.hook_' if len(site) == 1 else 'mlp.hook_' if site == 'mlp_post' else 'hook_'}{site.replace('mlp_post', 'post')}"
+        _, edited = model().run_with_cache(CLEAN, fwd_hooks=[(name, lambda array, _: array * 0.5)])
+        assert np.array_equal(edited[name], plain[name] * 0.5), name
+        assert not np.array_equal(edited["logits"], plain["logits"]), name
+
+
+def test_texts_of_several_chunks():
+    """A function sees all positions at once there, too; what stands before is not changed by what follows."""
+    with attn.load(DEFAULT) as default:
+        ids = np.arange(1, 301) * 7 % default.config.n_vocab
+        shapes = []
+
+        def halve(array, name):
+            shapes.append(array.shape)
+            array *= 0.5
+
+        hooks = [("blocks.0.hook_mlp_out", halve), ("blocks.1.attn.hook_z", halve), ("ln_final.hook_scale", lambda a, _: shapes.append(a.shape))]
+        whole, cache = default.run_with_cache(ids, "blocks.1.attn.hook_z", fwd_hooks=hooks)
+        part, first = default.run_with_cache(ids[:200], "blocks.1.attn.hook_z", fwd_hooks=hooks)
+        c = default.config
+        assert shapes == [(n, *rest) for n in (300, 200) for rest in ((c.d_model,), (c.n_head, c.d_head), (1,))]
+        assert np.array_equal(whole[:200], part)
+        assert np.array_equal(cache["z", 1][:200], first["z", 1])
+        with attn.load(DEFAULT, n_threads=1) as single:
+            _, both = single.run_with_cache(ids, ["blocks.5.hook_resid_post", "blocks.5.attn.hook_pattern"])
+        assert both["pattern", 5].shape == (c.n_head, 300, 300) and np.allclose(both["pattern", 5].sum(axis=-1), 1, atol=1e-5)
+        assert both["resid_post", 5].shape == (300, c.d_model) and np.isfinite(both["resid_post", 5]).all()
+
+
+def test_names():
+    gpt2, llama = model(), model("llama-f32")
+    _, cache = gpt2.run_with_cache(CLEAN)
+    _, gated = llama.run_with_cache(CLEAN)
+    for new, old in {"embed.hook_out": "hook_embed", "blocks.1.hook_in": "blocks.1.hook_resid_pre", "blocks.1.hook_out": "blocks.1.hook_resid_post",
+                     "blocks.1.attn.hook_out": "blocks.1.hook_attn_out", "blocks.1.mlp.hook_out": "blocks.1.hook_mlp_out",
+                     "blocks.1.ln2.hook_in": "blocks.1.hook_resid_mid", "blocks.0.mlp.in.hook_out": "blocks.0.mlp.hook_pre",
+                     "blocks.0.mlp.out.hook_in": "blocks.0.mlp.hook_post"}.items():
+        assert cache[new] is cache[old], new
+    assert gated["blocks.0.mlp.in.hook_out"] is gated["blocks.0.mlp.hook_pre_linear"]
+    assert gated["blocks.0.mlp.gate.hook_out"] is gated["blocks.0.mlp.hook_pre"]
+    assert cache["pattern", -1] is cache["blocks.1.attn.hook_pattern"] and "hook_embed" in cache and "x" not in cache
+    with fails(KeyError, "gpt2-f32.gguf has no 'blocks.0.attn.hook_rot_q'; there are hook_embed, .*logits, and in blocks.0 … blocks.1: .*attn.hook_q"):
+        gpt2.run_with_cache(CLEAN, "blocks.0.attn.hook_rot_q")
+    with fails(KeyError, "no 'hook_pos_embed'"):
+        llama.run_with_hooks(CLEAN, [("hook_pos_embed", lambda array, name: None)])
+    with fails(KeyError, "blocks.2.hook_resid_pre"):
+        cache["blocks.2.hook_resid_pre"]
+    with fails(KeyError, r"hook_q \(only "):  # some layers keep a state
+        attn.load(reference("lfm2"), tokenizer=LETTERS).run_with_cache([1, 2], "q")
+    with fails(KeyError, "not kept in this run; kept are blocks.0.attn.hook_q"):
+        gpt2.run_with_cache(CLEAN, ["blocks.0.attn.hook_q"])[1]["hook_embed"]
+    for wrong in (("nothing", 0), ("pattern", 2)):
+        with fails(KeyError, "there is no site|layer 2"):
+            cache[wrong]
+    assert "arrays, 11 tokens" in repr(cache)
+
+
+def test_what_goes_wrong_in_a_function_is_told():
+    class Mine(Exception):
+        pass
+
+    def breaks(array, name):
+        raise Mine("in the middle")
+
+    for name in ("hook_embed", "blocks.0.attn.hook_q", "blocks.1.attn.hook_pattern", "blocks.1.hook_resid_post", "logits"):
+        with fails(Mine, "in the middle"):
+            model().run_with_hooks(CLEAN, [(name, breaks)])
+        with fails(ValueError, rf"{name} is \[.*returned \[3\]"):
+            model().run_with_hooks(CLEAN, [(name, lambda array, name: np.zeros(3))])
+    for name in ("blocks.0.ln1.hook_scale", "ln_final.hook_scale"):
+        with fails(ValueError, "looked at only"):
+            model().run_with_hooks(CLEAN, [(name, lambda array, name: array)])
+        with fails(ValueError, "read-only"):
+            model().run_with_hooks(CLEAN, [(name, lambda array, name: array.fill(1))])
+    with fails(attn.AttnError, "not finite"):
+        model().run_with_hooks(CLEAN, [("blocks.1.hook_resid_post", lambda array, name: array * np.nan)])
+    assert np.array_equal(model().run(CLEAN), model().run(CLEAN))
+
+
+def test_arrays_outlive_their_run():
+    kept = []
+    with attn.load(reference("gpt2-f32")) as loaded:
+        logits, cache = loaded.run_with_cache(CLEAN, fwd_hooks=[("blocks.0.attn.hook_q", lambda array, name: kept.append(array))])
+        before = {name: array.copy() for name, array in cache.items()}
+        q = kept[0].copy()
+        kept[0][...] = 7  # of the function alone
+    for _ in range(3):
+        model().run_with_cache("other words here")
+    assert all(np.array_equal(cache[name], before[name]) for name in cache)
+    assert np.array_equal(cache["blocks.0.attn.hook_q"], q)

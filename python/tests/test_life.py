@@ -1,0 +1,262 @@
+"""What lives how long, who may call when, and what happens to those who may not: exceptions, never a crash."""
+import gc
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+
+import attn
+from common import DEFAULT, TREE, fails, model, reference
+
+GPT2 = reference("gpt2-f32")
+
+
+def test_what_does_not_open():
+    with fails(attn.AttnError, "^/none.gguf: .*No such file"):
+        attn.load("/none.gguf")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "a\udcff.gguf"  # a name that is no UTF-8
+        path.write_bytes(b"GGUF" + bytes(100))
+        with fails(attn.AttnError, "gguf: "):
+            attn.load(path)
+    with fails(ValueError, "less than 0"):
+        attn.load(GPT2, n_threads=-1)
+
+
+def test_what_is_not_fed():
+    for wrong, kind, words in ((3.5, ValueError, "whole numbers"), ([1.5], ValueError, "whole numbers"), ([[1]], ValueError, "one dimension"),
+                               ([], attn.AttnError, "no tokens"), ("", attn.AttnError, "no tokens"), ([-1], attn.AttnError, "-1 is outside"),
+                               ([99999], attn.AttnError, "99999 is outside"), ([2**40], attn.AttnError, "outside"),
+                               ("a" * 193, attn.AttnError, "more than the context of 192")):
+        with fails(kind, words):
+            model().run(wrong)
+        with fails(kind, words):
+            model().run_with_hooks(wrong, [("logits", lambda array, name: None)])
+    with model().session() as session:
+        with fails(ValueError, "logits of 3"):
+            session.feed([1], 3)
+        with fails(ValueError, "less than 0"):
+            session.rewind(-1)
+        session.rewind(5)
+        assert len(session.tokens) == 0
+    for options, words in (({"cache": "f64"}, "one of"), ({"n_ctx": -1}, "less than 0")):
+        with fails(ValueError, words):
+            model().session(**options)
+    with fails(attn.AttnError, "positions that the model has learned"):
+        model().session(193)
+
+
+def test_a_closed_model_is_an_exception():
+    with attn.load(GPT2) as loaded:
+        assert "gpt2, 2 layers of 2 heads" in repr(loaded)
+        session = loaded.session()
+        writes = loaded.generate("the cat", 5, temperature=0)
+        first = next(writes)
+        ids = loaded.to_tokens("the cat")
+        logits = loaded.run(ids)
+    loaded.close()
+    assert "closed" in repr(loaded) and loaded.config.n_layer == 2
+    for call in (lambda: loaded.run("a"), lambda: loaded.run([1]), lambda: loaded.to_tokens("a"), lambda: loaded.to_tokens([1]),
+                 lambda: loaded.to_string([1]), lambda: loaded.session(), lambda: loaded.generate("a"), lambda: loaded.loss("ab"),
+                 lambda: loaded.run_with_cache("a"), lambda: loaded.study("next", "a"), lambda: loaded.unembed(np.zeros((1, 40)))):
+        with fails(attn.AttnError, "the model is closed"):
+            call()
+    # Who has a session goes on with it: the file is open as long as one lives.
+    assert np.array_equal(session.feed(ids)[0], logits[-1])
+    session.close()
+    session.close()
+    for call in (lambda: session.feed([1]), lambda: session.tokens, lambda: session.n_ctx, lambda: session.rewind(0),
+                 lambda: session.unembed(np.zeros((1, 40)))):
+        with fails(attn.AttnError, "the session is closed"):
+            call()
+    assert "closed" in repr(session)
+
+
+def test_a_text_under_way_outlives_its_model():
+    loaded = attn.load(GPT2)
+    whole = "".join(loaded.generate("the cat", 8, temperature=0))
+    writes = loaded.generate("the cat", 8, temperature=0)
+    text = next(writes)
+    del loaded
+    gc.collect()
+    assert text + "".join(writes) == whole
+
+
+def test_any_order_of_garbage():
+    for order in range(4):
+        loaded = attn.load(GPT2)
+        session, writes = loaded.session(), loaded.generate("a", 5)
+        next(writes)
+        cycle = [loaded, session, writes]
+        cycle.append(cycle)
+        if order == 0:
+            del loaded
+        elif order == 1:
+            session.close()
+        elif order == 2:
+            loaded.close()
+        del cycle, session, writes
+        loaded = None
+        gc.collect()
+
+
+def test_a_session_at_work_serves_nobody_else():
+    with model().session() as session:
+        inside = []
+
+        def use(call):
+            try:
+                call()
+            except attn.AttnError as error:
+                inside.append(str(error))
+
+        with session._lock:
+            for call in (lambda: session.feed([1]), lambda: session.tokens, session.close):
+                use(call)
+        assert len(inside) == 3 and all("one call at a time" in line for line in inside)
+
+    def again(array, name):
+        other = model().run_with_cache("other", "hook_embed")[0]  # another run within this one
+        assert other.shape == (5, model().config.n_vocab)
+
+    assert np.array_equal(model().run_with_hooks("the cat", [("hook_embed", again)]), model().run("the cat"))
+
+
+def test_two_models_in_two_threads():
+    texts = ["the cat sat", "a dog", "one two three four"]
+    wanted = {name: [model(name).run_with_cache(text) for text in texts] for name in ("gpt2-f32", "llama-f32")}
+    wrong = []
+
+    def work(name):
+        try:
+            for _ in range(5):
+                for text, (logits, cache) in zip(texts, wanted[name]):
+                    got, seen = model(name).run_with_cache(text)
+                    same = np.array_equal(got, logits) and all(np.array_equal(seen[each], cache[each]) for each in cache)
+                    if not same or "".join(model(name).generate(text, 3, temperature=0)) == "":
+                        wrong.append((name, text))
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=[name]) for name in (*wanted, *wanted)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong
+
+
+def test_the_interpreter_s_lock_is_given_up():
+    """A thread counts while the engine works on one text."""
+    counted, over = [0], threading.Event()
+
+    def count():
+        while not over.is_set():
+            counted[0] += 1
+
+    with attn.load(DEFAULT, n_threads=1) as default, default.session() as session:
+        thread = threading.Thread(target=count)
+        thread.start()
+        before, started = counted[0], time.monotonic()
+        session.feed(np.arange(1, 200), 0)
+        passed, took = counted[0] - before, time.monotonic() - started
+        over.set()
+        thread.join()
+    assert passed > 1000, (passed, took)
+
+
+def test_a_forked_child_leaves_the_sessions_alone():
+    session = model().session()
+    session.feed([1, 2])
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            session.feed([3])
+        except attn.AttnError as error:
+            code = 0 if "process that made it" in str(error) else 2
+        del session
+        gc.collect()
+        os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert session.feed([3]).shape == (1, model().config.n_vocab)
+
+
+def resident():
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_nothing_leaks():
+    def once():
+        with attn.load(GPT2, n_threads=1) as loaded:
+            loaded.run_with_cache("the cat sat on the mat", fwd_hooks=[("blocks.0.attn.hook_z", lambda array, name: None)])
+            next(loaded.generate("a", 3))  # and dropped
+            try:
+                loaded.run_with_hooks("ab", [("blocks.0.attn.hook_pattern", lambda array, name: 1 / 0)])
+            except ZeroDivisionError:
+                pass
+
+    for _ in range(40):
+        once()
+    gc.collect()
+    before = resident()
+    for _ in range(1000 if "ATTN_LONG_TESTS" in os.environ else 150):
+        once()
+    gc.collect()
+    assert resident() < before * 1.02 + (1 << 19), (before, resident())
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import attn
+model = attn.load(sys.argv[1], n_threads=1)
+ids = list(range(1, 251)) * 2
+kinds = [lambda: model.run(ids), lambda: model.run_with_cache(ids, "blocks.0.attn.hook_q"), lambda: model.loss(ids),
+         lambda: list(model.generate(ids[:200], 100))]
+for i in range(8):
+    threading.Timer(0.02 + 0.007 * i, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        while True:
+            kinds[i % 4]()
+    except KeyboardInterrupt:
+        pass
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+session = model.session()  # one long call ends early
+threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    for _ in range(1000):
+        session.rewind(0)
+        session.feed(ids, 0)
+    print("not stopped")
+except KeyboardInterrupt:
+    print("stopped with", len(session.tokens))
+def breaks(array, name):
+    signal.raise_signal(signal.SIGINT)
+    while True: pass
+try:
+    model.run_with_hooks(ids[:9], [("blocks.0.hook_resid_pre", breaks)])
+except KeyboardInterrupt:
+    print("stopped in a function")
+"""
+
+
+def test_ctrl_c_stops_what_runs():
+    started = time.monotonic()
+    ended = subprocess.run([sys.executable, "-c", INTERRUPTED, DEFAULT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           env={**os.environ, "PYTHONPATH": str(TREE / "python")}, timeout=60)
+    assert ended.returncode == 0 and ended.stderr == "", ended.stderr
+    assert ended.stdout.endswith("stopped in a function\n") and "stopped with 0\n" in ended.stdout, ended.stdout
+    assert time.monotonic() - started < 30
+
+
+def test_an_import_is_quick():
+    code = "import numpy, time; t = time.process_time(); import attn; print(time.process_time() - t)"
+    said = [float(subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(TREE / "python")},
+                                 stdout=subprocess.PIPE, check=True).stdout) for _ in range(3)]
+    assert min(said) < 0.15, said

@@ -1,0 +1,107 @@
+"""The views, by the program: their JSON as it stands, options in Python's words, errors as exceptions."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+import numpy as np
+
+import attn
+from attn import _library
+from common import TREE, fails, model, reference
+
+GPT2 = str(reference("gpt2-f32"))
+STUDY = _library.find("ATTN_STUDY", "study", "study")
+
+
+def test_every_view_is_what_the_program_prints():
+    text = "the cat sat on the mat"
+    for view, options, words in (
+            ("tokens", {}, []), ("next", {"top": 3, "token": ["a", "b"]}, ["--top", "3", "--token", "a", "--token", "b"]),
+            ("score", {}, []), ("attend", {"layer": 1, "head": 0}, ["--layer", "1", "--head", "0"]), ("heads", {}, []),
+            ("lens", {}, []), ("explain", {"layer": 1, "head": 1, "query": 4}, ["--layer", "1", "--head", "1", "--query", "4"]),
+            ("ablate", {"heads": "L0H1"}, ["--heads", "L0H1"]), ("attribute", {"answer": "x"}, ["--answer", "x"]),
+            ("steer", {"plus": "a", "minus": "b", "layers": [1], "n": 3}, ["--plus", "a", "--minus", "b", "--layers", "1", "-n", "3"]),
+            ("neurons", {}, []), ("rollout", {}, [])):
+        ended = subprocess.run([STUDY, view, GPT2, "-p", text, "--json", *words], stdout=subprocess.PIPE, check=True)
+        assert model().study(view, text, **options) == json.loads(ended.stdout), view
+    for view, options in (("circuit", {}), ("shape", {}), ("selfcheck", {}), ("compare", {"other": str(reference("gpt2-q8_0"))})):
+        given = text if view in ("compare", "selfcheck") else None
+        assert model().study(view, given, **options)["command"] == view
+    with tempfile.TemporaryDirectory() as folder:
+        npz = os.path.join(folder, "x.npz")
+        assert model().study("dump", "ab", output=npz, what="pattern", layers=[0, 1])["file"] == npz
+        assert np.load(npz)["blocks.1.attn.hook_pattern"].shape == (2, 2, 2)
+
+
+def test_the_usual_ones_have_names():
+    assert model().attribute("the cat", "x")["command"] == "attribute"
+    assert model().patch("the cat", "the rat", "x", what="z", noising=True)["direction"] == "noising"
+    assert model().ablate("the cat", by="mean", sweep="heads")["sweep"] == "heads"
+    assert model().steer("the cat", "a", "b", layers=[1])["command"] == "steer"
+
+
+def test_errors_are_the_program_s_line():
+    with fails(attn.AttnError, "^study: there is no command 'nxt'; did you mean next"):
+        model().study("nxt", "a")
+    with fails(attn.AttnError, "^study: .*--no-such"):
+        model().study("next", "a", no_such=3)
+    with fails(attn.AttnError, "^study: .*empty"):
+        model().study("next", "")
+    with fails(attn.AttnError, "192"):
+        model().study("attend", "a" * 300)
+
+
+def test_the_wheel_holds_all_that_it_needs():
+    """As pip would have it built, with the library that is there; then it is used from an empty folder, with no tree about."""
+    sys.path.insert(0, str(TREE / "python"))
+    import backend
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.update(ATTN_LIBRARY=_library.find("ATTN_LIBRARY", "libattn.so", "build/libattn.so"), ATTN_STUDY=STUDY)
+        name = backend.build_wheel(folder)
+        assert name.startswith(f"attn-{attn.__version__}-py3-none-linux_")
+        site = os.path.join(folder, "site")
+        with zipfile.ZipFile(os.path.join(folder, name)) as wheel:
+            wheel.extractall(site)
+            record = wheel.read(f"attn-{attn.__version__}.dist-info/RECORD").decode().split()
+            assert {line.split(",")[0] for line in record} == set(wheel.namelist())
+            assert wheel.getinfo("attn/study").external_attr >> 16 & 0o111
+            assert "attn/py.typed" in wheel.namelist()
+        os.chmod(os.path.join(site, "attn/study"), 0o755)  # as pip does
+        code = ("import attn, sys; model = attn.load(sys.argv[1]); print(attn.__file__, len(model.run('the cat')),"
+                " model.study('next', 'the cat')['command'])")
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("ATTN_")}
+        said = subprocess.run([sys.executable, "-c", code, GPT2], cwd=folder, env={**clean, "PYTHONPATH": site}, check=True,
+                              stdout=subprocess.PIPE, text=True).stdout
+        assert said == f"{site}/attn/__init__.py 7 next\n", said
+        none = subprocess.run([sys.executable, "-c", "import attn"], cwd=folder, env={**clean, "PYTHONPATH": site, "ATTN_LIBRARY": "/none.so"},
+                              stderr=subprocess.PIPE, text=True)
+        assert none.returncode and "AttnError: /none.so: is no libattn.so" in none.stderr
+
+
+def test_the_lines_of_the_document_work():
+    """In one go, from a folder where model.bin is the default model."""
+    blocks, on = [], False
+    for line in (TREE / "docs/PYTHON.md").read_text().split("\n"):
+        if line.startswith("```"):
+            on = line == "```python"
+        elif on:
+            blocks.append(line)
+    assert len(blocks) > 15
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink(TREE / "weights/model.gguf", os.path.join(folder, "model.bin"))
+        subprocess.run([sys.executable, "-W", "error", "-c", "\n".join(blocks)], cwd=folder, check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, "PYTHONPATH": str(TREE / "python")})
+
+
+def test_the_example_finds_the_head_that_is_known():
+    example = TREE / "examples/python/induction.py"
+    for path, found in ((TREE / "tests/data/known/induction.gguf", "L1H0"), (TREE / "weights/model.gguf", "L")):
+        said = subprocess.run([sys.executable, example, path], stdout=subprocess.PIPE, text=True, check=True,
+                              env={**os.environ, "PYTHONPATH": str(TREE / "python")}).stdout
+        assert said.startswith(found) and float(said.split()[1]) > 0.4, said
+    ended = subprocess.run([sys.executable, example, "/none.gguf"], stderr=subprocess.PIPE, text=True,
+                           env={**os.environ, "PYTHONPATH": str(TREE / "python")})
+    assert ended.returncode == 1 and ended.stderr.startswith("/none.gguf: ") and ended.stderr.count("\n") == 1
