@@ -127,8 +127,8 @@ def _part(site: Site, array: Floats, head: int, position: int, n_rows: int, n_co
 
 def _memory(address: int, n_rows: int, n_cols: int, stride: int) -> Floats:
     """The engine's own numbers, [n_rows][n_cols]: for use within the visit."""
-    buffer = (ctypes.c_char * (((n_rows - 1) * stride + n_cols) * 4)).from_address(address)
-    return np.ndarray((n_rows, n_cols), np.float32, buffer, 0, (stride * 4, 4))  # type: ignore[call-overload,no-any-return]
+    buffer: Any = (ctypes.c_char * (((n_rows - 1) * stride + n_cols) * 4)).from_address(address)
+    return np.ndarray((n_rows, n_cols), np.float32, buffer, 0, (stride * 4, 4))
 
 
 class Run:
@@ -164,12 +164,12 @@ class Run:
 
     def feed(self, session: Session, ids: NDArray[np.int32], logits: Floats) -> None:
         """Feeds an empty session whose probe this is, as often as the functions take."""
-        self._watch = session.watch
+        self._watch = session._watch
         while True:
             self._again = False
             self._kept, self._gathered, self._written = {}, {}, {}
             session.rewind(0)
-            session.feed_into(ids, logits)
+            session._feed_into(ids, logits)
             if not self._again:
                 return
 

@@ -8,7 +8,7 @@ import os
 import weakref
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any, Callable, DefaultDict, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, DefaultDict, Dict, Generator, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,7 +171,7 @@ class Model:
         """The engine is asked for them, by a run of one token."""
         if self._asked is None:
             asking = Asking()
-            with Session(self, 1, wants=asking.wants, visit=asking.visit) as session:
+            with Session(self, 1, _wants=asking.wants, _visit=asking.visit) as session:
                 session.feed(np.zeros(1, np.int32))
             self._asked = Hooks(os.path.basename(self.path), self.config.n_layer, asking.heads)
         return self._asked
@@ -206,7 +206,7 @@ class Model:
                 functions[place].append(function)
         run = Run(hooks, len(ids), places, functions)
         logits = np.empty((len(ids), self.config.n_vocab), np.float32)
-        with Session(self, wants=run.wants, visit=run.visit) as session:
+        with Session(self, _wants=run.wants, _visit=run.visit) as session:
             run.feed(session, ids, logits)
         return logits, run
 
@@ -393,7 +393,7 @@ class _Writer:
         self.end = self.end or "limit"
 
 
-def _held_back(texts: Iterable[str], stops: Sequence[str], writer: _Writer) -> Any:
+def _held_back(texts: Iterable[str], stops: Sequence[str], writer: _Writer) -> Generator[str, None, None]:
     """Pieces that cannot be the beginning of a stop text; one that is complete ends the text before it."""
     held = ""
     for text in texts:

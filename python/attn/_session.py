@@ -101,12 +101,12 @@ class Session:
     The tokens of one text, and the keys and values of all layers, so that what follows costs only itself.
 
     n_ctx: positions to make room for (0: as many as the model was trained for). cache: "f32", "f16" or "q8_0". fast:
-    activations in 8 bits where that is faster: fit for text, not to compare runs. It belongs to one thread at a time; the model's file
-    stays open as long as it lives. AttnError: there is not so much memory.
+    activations in 8 bits where that is faster: fit for text, not to compare runs. It belongs to one thread at a time; the
+    model's file stays open as long as it lives. AttnError: there is not so much memory, or not so many positions.
     """
 
     def __init__(self, model: Any, n_ctx: int = 0, *, cache: str = "f32", fast: bool = False,
-                 wants: Optional[Callable[..., bool]] = None, visit: Optional[Callable[..., None]] = None) -> None:
+                 _wants: Optional[Callable[..., bool]] = None, _visit: Optional[Callable[..., None]] = None) -> None:
         if cache not in CACHES:
             raise ValueError(f"cache is one of {', '.join(CACHES)}, not {cache!r}")
         if n_ctx < 0:
@@ -116,12 +116,14 @@ class Session:
         self._d_model: int = model.config.d_model
         self._lock = threading.Lock()
         self._process = os.getpid()
-        self.watch = Watch()
+        self._watch = Watch()
         options = SessionOptions(n_ctx=n_ctx, n_threads=model.n_threads, cache=CACHES[cache], fast=fast)
         # The struct alone would not keep its functions alive.
-        self._callbacks = (STOP(self.watch.stop), WANTS(wants) if wants else WANTS(), VISIT(visit) if visit else VISIT())
+        self._callbacks: List[Any] = [STOP(self._watch.stop)]
         options.stop = self._callbacks[0]
-        options.probe = Probe(None, self._callbacks[1], self._callbacks[2])
+        if _wants is not None and _visit is not None:
+            self._callbacks += [WANTS(_wants), VISIT(_visit)]
+            options.probe = Probe(None, *self._callbacks[1:])
         error = Error()
         pointer = check(library.attn_session_new(self._file.pointer, ctypes.byref(options), ctypes.byref(error)), error)
         self._free = weakref.finalize(self, _free, pointer, self._process, self._file)
@@ -174,10 +176,10 @@ class Session:
         if not 0 <= n_logits <= ids.size:
             raise ValueError(f"logits of {n_logits} tokens are wanted, but {ids.size} are fed")
         logits = np.empty((n_logits, self._n_vocab), np.float32)
-        self.feed_into(ids, logits)
+        self._feed_into(ids, logits)
         return logits
 
-    def feed_into(self, ids: NDArray[np.int32], logits: Floats) -> None:
+    def _feed_into(self, ids: NDArray[np.int32], logits: Floats) -> None:
         """`feed`, with memory for the logits [n_logits][n_vocab] that is there already."""
         self._work(library.attn_feed, ids.ctypes.data, ids.size, logits.ctypes.data, len(logits))
 
@@ -204,12 +206,12 @@ class Session:
     def _work(self, function: Any, *arguments: Any) -> None:
         error = Error()
         with _Held(self):
-            with self.watch:
+            with self._watch:
                 ok = function(self._pointer, *arguments, ctypes.byref(error))
-            raised, self.watch.raised = self.watch.raised, None
+            raised, self._watch.raised = self._watch.raised, None
             if raised is not None:
                 raise raised
-            if not self.watch.wants_end:
+            if not self._watch.wants_end:
                 check(ok, error)
 
 
