@@ -37,17 +37,19 @@ def make(folder):
     where the tree cannot be written to.
     """
     if "ATTN_LIBRARY" in os.environ and "ATTN_STUDY" in os.environ:
-        return {"attn/libattn.so": pathlib.Path(os.environ["ATTN_LIBRARY"]), "attn/study": pathlib.Path(os.environ["ATTN_STUDY"])}
+        named = [pathlib.Path(os.environ[variable]) for variable in ("ATTN_LIBRARY", "ATTN_STUDY")]
+        return dict(zip(("attn/libattn.so", "attn/study"), named))
     build = TREE / "build" if os.access(TREE, os.W_OK) else pathlib.Path(folder)
     study = TREE / "study" if os.access(TREE, os.W_OK) else build / "study"
     shared = build / f"libattn.so.{VERSION}"
     # What make was told by a make above is not for this one.
     clean = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    ended = subprocess.run(["make", "-C", TREE, f"BUILD={os.path.relpath(build, TREE)}", f"STUDY={os.path.relpath(study, TREE)}",
-                            os.path.relpath(shared, TREE), os.path.relpath(study, TREE)], env=clean, stdout=subprocess.DEVNULL)
+    build, study, shared = (os.path.relpath(path, TREE) for path in (build, study, shared))
+    ended = subprocess.run(["make", "-C", TREE, f"BUILD={build}", f"STUDY={study}", shared, study], env=clean,
+                           stdout=subprocess.DEVNULL)
     if ended.returncode:
         sys.exit(f"{TREE}: make failed with {ended.returncode}; it needs make and a C compiler")
-    return {"attn/libattn.so": shared, "attn/study": study}
+    return {"attn/libattn.so": TREE / shared, "attn/study": TREE / study}
 
 
 def stripped(path, folder):

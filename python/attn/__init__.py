@@ -1,5 +1,6 @@
 """
-attn: a tiny GPT-style inference engine, from Python. docs/PYTHON.md has a start, and what is where for users of TransformerLens.
+attn: a tiny GPT-style inference engine, from Python. docs/PYTHON.md has a start, and what is where for those who know
+TransformerLens.
 
     import attn
     model = attn.load("model.bin")
@@ -11,6 +12,7 @@ from ._hooks import Cache
 from ._library import AttnError, library
 from ._model import Config, Generation, Model, load
 from ._session import Session
+from ._show import Heads
 
 __version__: str = library.attn_version().decode()
-__all__ = ["AttnError", "Cache", "Config", "Generation", "Model", "Session", "load"]
+__all__ = ["AttnError", "Cache", "Config", "Generation", "Heads", "Model", "Session", "load"]

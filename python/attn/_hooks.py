@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ._library import Activation, library
 from ._session import Floats, Session
+from ._show import Heads, table
 from ._sites import HEADED, KEYED, PIECEMEAL, SCALES, Hooks, Place, Site
 
 Hook = Callable[[Floats, str], Optional[NDArray[Any]]]
@@ -39,8 +40,8 @@ def select(hooks: Hooks, names: Names) -> List[Place]:
 
 class Cache(Mapping[str, Floats]):
     """
-    What passed in a run: hook names, HookedTransformer's, to arrays. It answers to TransformerBridge's names, too, and to a site
-    and layer, `cache["pattern", 3]`. Shapes are those of TransformerLens without the batch: [pos][head][d_head] of q, z …,
+    What passed in a run: hook names, HookedTransformer's, to arrays. It answers to TransformerBridge's names, too, and to a
+    site and layer, `cache["pattern", 3]`. Shapes are those of TransformerLens without the batch: [pos][head][d_head] of q, z …,
     [head][query][key] of the pattern and scores, [pos][d_model] of the residual stream. The arrays are the caller's own.
     """
 
@@ -49,7 +50,6 @@ class Cache(Mapping[str, Floats]):
         self.str_tokens = str_tokens
         self._hooks = hooks
         self._arrays = {hooks.names[place]: array for place, array in arrays.items()}
-        self._layers = hooks.n_layer
 
     def __getitem__(self, name: Union[str, Tuple[str, int]]) -> Floats:
         place = _named(self._hooks, *name) if isinstance(name, tuple) else self._hooks.find(name)
@@ -67,6 +67,14 @@ class Cache(Mapping[str, Floats]):
     def __repr__(self) -> str:
         size = sum(array.nbytes for array in self._arrays.values())
         return f"<attn.Cache of {len(self)} arrays, {len(self.tokens)} tokens, {size / 1e6:.1f} MB>"
+
+    def _repr_html_(self) -> str:
+        return table(self._arrays)
+
+    def heads(self, layer: int) -> Heads:
+        """A layer's pattern as a picture for a notebook. KeyError: it was not kept, or the layer has none."""
+        pattern = self["pattern", layer]
+        return Heads(layer % self._hooks.n_layer, pattern, self.str_tokens)
 
 
 def _named(hooks: Hooks, site: str, layer: int) -> Place:
@@ -211,7 +219,8 @@ class Run:
         if given is not None:
             rows[...] = _part(site, given, head, position, n_rows, n_cols)
             if index in self._keep:
-                _part(site, self._array(self._kept, index, site, layer, n_cols).array, head, position, n_rows, n_cols)[...] = rows
+                kept = self._array(self._kept, index, site, layer, n_cols).array
+                _part(site, kept, head, position, n_rows, n_cols)[...] = rows
             return
         gathered = self._array(self._gathered, index, site, layer, n_cols)
         _part(site, gathered.array, head, position, n_rows, n_cols)[...] = rows

@@ -75,7 +75,7 @@ _FUNCTIONS = {
     "attn_model_close": (None, [c_void_p]),
     "attn_model_shape": (Shape, [c_void_p]),
     "attn_model_architecture": (c_char_p, [c_void_p]),
-    "attn_tokenize": (c_bool, [c_void_p, c_char_p, c_size_t, c_uint, POINTER(c_int32), c_size_t, POINTER(c_size_t),
+    "attn_tokenize": (c_bool, [c_void_p, c_char_p, c_size_t, c_uint, c_void_p, c_size_t, POINTER(c_size_t),
                                POINTER(Error)]),
     "attn_token_text": (c_void_p, [c_void_p, c_int32, POINTER(c_size_t)]),
     "attn_token_bos": (c_int32, [c_void_p]),

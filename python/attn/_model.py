@@ -100,8 +100,8 @@ class Model:
         file, data, n, error = self._opened(), text.encode(), ctypes.c_size_t(), Error()
         ids = np.empty(len(data) + 2, np.int32)
         while True:
-            check(library.attn_tokenize(file.pointer, data, len(data), flags, ids.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)),
-                                        len(ids), ctypes.byref(n), ctypes.byref(error)), error)
+            check(library.attn_tokenize(file.pointer, data, len(data), flags, ids.ctypes.data, len(ids), ctypes.byref(n),
+                                        ctypes.byref(error)), error)
             if n.value <= len(ids):
                 return ids[:n.value].copy()
             ids = np.empty(n.value, np.int32)
@@ -179,9 +179,9 @@ class Model:
     def run_with_cache(self, text: Text, names: Names = None, *, fwd_hooks: FwdHooks = (),
                        prepend_bos: Optional[bool] = None) -> Tuple[Floats, Cache]:
         """
-        The logits [n][n_vocab], and the arrays of hooks: of a name or names, of all names that a function is true of, or (None) of
-        all but attn.hook_result. With fwd_hooks (see run_with_hooks) they are as the functions left them. KeyError: the model has
-        not such a hook; the message lists those that there are. AttnError: as `run`.
+        The logits [n][n_vocab], and the arrays of hooks: of a name or names, of all names that a function is true of, or
+        (None) of all but attn.hook_result. With fwd_hooks (see run_with_hooks) they are as the functions left them. KeyError:
+        the model has not such a hook; the message lists those that there are. AttnError: as `run`.
         """
         ids, hooks = self.to_tokens(text, prepend_bos), self._hooks()
         places = select(hooks, names)
@@ -190,12 +190,12 @@ class Model:
 
     def run_with_hooks(self, text: Text, fwd_hooks: FwdHooks, *, prepend_bos: Optional[bool] = None) -> Floats:
         """
-        The logits [n][n_vocab] of a run in which functions change what passes: fwd_hooks has pairs of a hook's name (or a function
-        that is true of names) and f(array, name), which edits the array, shaped as in Cache, or returns another of its shape.
-        The array is f's own: it may be kept. Weights on keys behind their query are not read. An exception of f ends the run
-        and passes on. Each hook of attn_scores, pattern and result, and each one at all in texts of more than
-        256 tokens, takes a further run as far as its layer. ValueError: of another shape, or ln….hook_scale, which is to be looked
-        at only, is changed. KeyError, AttnError: as run_with_cache.
+        The logits [n][n_vocab] of a run in which functions change what passes: fwd_hooks has pairs of a hook's name (or a
+        function that is true of names) and f(array, name), which edits the array, shaped as in Cache, or returns another of
+        its shape. The array is f's own: it may be kept. Weights on keys behind their query are not read. An exception of f
+        ends the run and passes on. Each hook of attn_scores, pattern and result, and each one at all in texts of more than
+        256 tokens, takes a further run as far as its layer. ValueError: the shape is another, or ln….hook_scale, which is to
+        be looked at only, is changed. KeyError, AttnError: as run_with_cache.
         """
         return self._run(self.to_tokens(text, prepend_bos), self._hooks(), [], fwd_hooks)[0]
 
@@ -256,10 +256,11 @@ class Model:
                  seed: Optional[int] = None, stop: Union[str, Sequence[str]] = (), special: bool = False,
                  prepend_bos: Optional[bool] = None, n_ctx: int = 0, cache: str = "f32", fast: bool = False) -> "Generation":
         """
-        Writes on behind a prompt: an iterator of pieces of text, which computes a token when it is asked for the next piece, and
-        stops when nobody asks. What is None is as the model's file wants it, else the usual (temperature 0.8, top_p 0.95);
-        temperature 0 always takes the likeliest token; seed None: another text each time. stop: texts before which it ends. special: control tokens are read in the prompt, and
-        shown by name. cache, fast, n_ctx: see Session. AttnError: as `run`.
+        Writes on behind a prompt: an iterator of pieces of text, which computes a token when it is asked for the next piece,
+        and stops when nobody asks. What is None is as the model's file wants it, else the usual (temperature 0.8, top_p 0.95);
+        temperature 0 always takes the likeliest token; seed None: another text each time. stop: texts before which it ends.
+        special: control tokens are read in the prompt, and shown by name. cache, fast, n_ctx: see Session. AttnError: as
+        `run`, when the first piece is asked for.
         """
         stops = [stop] if isinstance(stop, str) else list(stop)
         if "" in stops:
@@ -289,11 +290,11 @@ class Model:
 
     def study(self, view: str, text: Optional[Text] = None, **options: Any) -> Dict[str, Any]:
         """
-        The JSON of a view of `study` as a dict: "next", "score", "attend", "heads", "lens", "explain" … Its keys stand in docs/JSON.md,
-        its options in docs/STUDY.md: `top=5` is `--top 5`, `n=3` is `-n 3`, `no_sink=True` is `--no-sink`; whole numbers in a list stand in one
-        list (`layers=[0, 3]`), for texts in one the option is given once for each; None and False leave it out. A second model
-        of `compare` is `other=`. The program runs by itself and opens the file anew, so this takes the time of opening, too.
-        AttnError: the program's line.
+        The JSON of a view of `study` as a dict: "next", "score", "attend", "heads", "lens", "explain" … Its keys stand in
+        docs/JSON.md, its options in docs/STUDY.md: `top=5` is `--top 5`, `n=3` is `-n 3`, `no_sink=True` is `--no-sink`; numbers
+        in a list are one list (`layers=[0, 3]`), of texts in a list each is given an option of its own; None and False leave
+        it out. A second model, of `compare`, is `other=`. The program runs by itself and opens the file anew, so this takes
+        the time of opening, too. AttnError: the program's line.
         """
         self._opened()
         if self._tokenizer is not None:

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the functions test_… of the files beside it, as pytest would, and closes as all tests here do: python/tests/run.py [WORD]"""
+"""
+Runs the functions test_… of the files beside it, as pytest would, and closes as all tests here do.
+
+    python/tests/run.py [WORD [-v]]     those with a word in their names; with the time that each took
+"""
 import importlib
 import pathlib
 import sys
@@ -21,7 +25,8 @@ def main(word="", *options):
             started = time.monotonic()
             try:
                 function()
-                if options: print(f"{time.monotonic() - started:6.2f} s  {path.stem}.{name}")
+                if options:
+                    print(f"{time.monotonic() - started:6.2f} s  {path.stem}.{name}")
                 passed += 1
             except Exception:
                 failed += 1

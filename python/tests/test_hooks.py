@@ -111,8 +111,8 @@ def test_what_is_edited_is_seen_by_those_behind():
     lower = np.tril_indices(len(q))
     assert np.allclose(cache["scores", 1][:, lower[0], lower[1]], scores[:, lower[0], lower[1]], rtol=1e-5, atol=1e-5)
     assert np.all(np.isneginf(cache["scores", 1][0, 0, 1:]))
-    for site in ("q", "k", "v", "z", "attn_out", "mlp_post", "resid_mid"):
-        name = f"blocks.1.{'attn.hook_' if len(site) == 1 else 'mlp.hook_' if site == 'mlp_post' else 'hook_'}{site.replace('mlp_post', 'post')}"
+    for hook in ("attn.hook_q", "attn.hook_k", "attn.hook_v", "attn.hook_z", "hook_attn_out", "mlp.hook_post", "hook_resid_mid"):
+        name = f"blocks.1.{hook}"
         _, edited = model().run_with_cache(CLEAN, fwd_hooks=[(name, lambda array, _: array * 0.5)])
         assert np.array_equal(edited[name], plain[name] * 0.5), name
         assert not np.array_equal(edited["logits"], plain["logits"]), name
@@ -128,7 +128,8 @@ def test_texts_of_several_chunks():
             shapes.append(array.shape)
             array *= 0.5
 
-        hooks = [("blocks.0.hook_mlp_out", halve), ("blocks.1.attn.hook_z", halve), ("ln_final.hook_scale", lambda a, _: shapes.append(a.shape))]
+        hooks = [("blocks.0.hook_mlp_out", halve), ("blocks.1.attn.hook_z", halve),
+                 ("ln_final.hook_scale", lambda array, name: shapes.append(array.shape))]
         whole, cache = default.run_with_cache(ids, "blocks.1.attn.hook_z", fwd_hooks=hooks)
         part, first = default.run_with_cache(ids[:200], "blocks.1.attn.hook_z", fwd_hooks=hooks)
         c = default.config
@@ -145,15 +146,16 @@ def test_names():
     gpt2, llama = model(), model("llama-f32")
     _, cache = gpt2.run_with_cache(CLEAN)
     _, gated = llama.run_with_cache(CLEAN)
-    for new, old in {"embed.hook_out": "hook_embed", "blocks.1.hook_in": "blocks.1.hook_resid_pre", "blocks.1.hook_out": "blocks.1.hook_resid_post",
-                     "blocks.1.attn.hook_out": "blocks.1.hook_attn_out", "blocks.1.mlp.hook_out": "blocks.1.hook_mlp_out",
-                     "blocks.1.ln2.hook_in": "blocks.1.hook_resid_mid", "blocks.0.mlp.in.hook_out": "blocks.0.mlp.hook_pre",
-                     "blocks.0.mlp.out.hook_in": "blocks.0.mlp.hook_post"}.items():
-        assert cache[new] is cache[old], new
+    assert cache["embed.hook_out"] is cache["hook_embed"] and cache["pos_embed.hook_out"] is cache["hook_pos_embed"]
+    for new, old in {"hook_in": "hook_resid_pre", "hook_out": "hook_resid_post", "attn.hook_out": "hook_attn_out",
+                     "mlp.hook_out": "hook_mlp_out", "ln2.hook_in": "hook_resid_mid", "mlp.in.hook_out": "mlp.hook_pre",
+                     "mlp.out.hook_in": "mlp.hook_post"}.items():
+        assert cache[f"blocks.1.{new}"] is cache[f"blocks.1.{old}"], new
     assert gated["blocks.0.mlp.in.hook_out"] is gated["blocks.0.mlp.hook_pre_linear"]
     assert gated["blocks.0.mlp.gate.hook_out"] is gated["blocks.0.mlp.hook_pre"]
     assert cache["pattern", -1] is cache["blocks.1.attn.hook_pattern"] and "hook_embed" in cache and "x" not in cache
-    with fails(KeyError, "gpt2-f32.gguf has no 'blocks.0.attn.hook_rot_q'; there are hook_embed, .*logits, and in blocks.0 … blocks.1: .*attn.hook_q"):
+    with fails(KeyError, "gpt2-f32.gguf has no 'blocks.0.attn.hook_rot_q'; there are hook_embed, .*logits, and in blocks.0 … "
+                         "blocks.1: .*attn.hook_q"):
         gpt2.run_with_cache(CLEAN, "blocks.0.attn.hook_rot_q")
     with fails(KeyError, "no 'hook_pos_embed'"):
         llama.run_with_hooks(CLEAN, [("hook_pos_embed", lambda array, name: None)])
@@ -194,7 +196,8 @@ def test_what_goes_wrong_in_a_function_is_told():
 def test_arrays_outlive_their_run():
     kept = []
     with attn.load(reference("gpt2-f32")) as loaded:
-        logits, cache = loaded.run_with_cache(CLEAN, fwd_hooks=[("blocks.0.attn.hook_q", lambda array, name: kept.append(array))])
+        hooks = [("blocks.0.attn.hook_q", lambda array, name: kept.append(array))]
+        logits, cache = loaded.run_with_cache(CLEAN, fwd_hooks=hooks)
         before = {name: array.copy() for name, array in cache.items()}
         q = kept[0].copy()
         kept[0][...] = 7  # of the function alone

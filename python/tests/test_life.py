@@ -30,10 +30,11 @@ def test_what_does_not_open():
 
 
 def test_what_is_not_fed():
-    for wrong, kind, words in ((3.5, ValueError, "whole numbers"), ([1.5], ValueError, "whole numbers"), ([[1]], ValueError, "one dimension"),
-                               ([], attn.AttnError, "no tokens"), ("", attn.AttnError, "no tokens"), ([-1], attn.AttnError, "-1 is outside"),
-                               ([99999], attn.AttnError, "99999 is outside"), ([2**40], attn.AttnError, "outside"),
-                               ("a" * 193, attn.AttnError, "more than the context of 192")):
+    for wrong, kind, words in (
+            (3.5, ValueError, "whole numbers"), ([1.5], ValueError, "whole numbers"), ([[1]], ValueError, "one dimension"),
+            ([], attn.AttnError, "no tokens"), ("", attn.AttnError, "no tokens"), ([-1], attn.AttnError, "-1 is outside"),
+            ([99999], attn.AttnError, "99999 is outside"), ([2**40], attn.AttnError, "outside"),
+            ("a" * 193, attn.AttnError, "more than the context of 192")):
         with fails(kind, words):
             model().run(wrong)
         with fails(kind, words):
@@ -63,8 +64,9 @@ def test_a_closed_model_is_an_exception():
     loaded.close()
     assert "closed" in repr(loaded) and loaded.config.n_layer == 2
     for call in (lambda: loaded.run("a"), lambda: loaded.run([1]), lambda: loaded.to_tokens("a"), lambda: loaded.to_tokens([1]),
-                 lambda: loaded.to_string([1]), lambda: loaded.session(), lambda: loaded.generate("a"), lambda: loaded.loss("ab"),
-                 lambda: loaded.run_with_cache("a"), lambda: loaded.study("next", "a"), lambda: loaded.unembed(np.zeros((1, 40)))):
+                 lambda: loaded.to_string([1]), lambda: loaded.session(), lambda: loaded.generate("a"),
+                 lambda: loaded.loss("ab"), lambda: loaded.run_with_cache("a"), lambda: loaded.study("next", "a"),
+                 lambda: loaded.unembed(np.zeros((1, 40)))):
         with fails(attn.AttnError, "the model is closed"):
             call()
     # Who has a session goes on with it: the file is open as long as one lives.
@@ -248,8 +250,8 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_stops_what_runs():
     started = time.monotonic()
-    ended = subprocess.run([sys.executable, "-c", INTERRUPTED, DEFAULT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                           env={**os.environ, "PYTHONPATH": str(TREE / "python")}, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", INTERRUPTED, DEFAULT], capture_output=True, text=True, timeout=60,
+                           env={**os.environ, "PYTHONPATH": str(TREE / "python")})
     assert ended.returncode == 0 and ended.stderr == "", ended.stderr
     assert ended.stdout.endswith("stopped in a function\n") and "stopped with 0\n" in ended.stdout, ended.stdout
     assert time.monotonic() - started < 30

@@ -2,6 +2,7 @@
 import ctypes
 import json
 import os
+import re
 import subprocess
 import tempfile
 
@@ -135,7 +136,8 @@ def generated(loaded, prompt, **options):
     for name, value in options.items():
         setattr(given.sampling, name, value)
     with loaded.session() as session:
-        assert library.attn_generate(ctypes.c_void_p(session._pointer), prompt.encode(), ctypes.byref(given), ctypes.byref(end), None)
+        assert library.attn_generate(ctypes.c_void_p(session._pointer), prompt.encode(), ctypes.byref(given), ctypes.byref(end),
+                                     None)
     return b"".join(pieces).decode(), ["limit", "token", "stop", "context"][end.value]
 
 
@@ -148,10 +150,10 @@ def test_generated_texts_are_the_library_s():
             wanted, wanted_end = generated(model(name), "the cat", **options)
             assert text == wanted and end == wanted_end, (name, options, text, wanted, end, wanted_end)
     for stop in (text[5:7], text[3:4], "none of it"):
-        writes = model("llama-f32").generate("the cat", stop=[stop, "zzzzz"], **{"n_tokens": 90, "seed": 6, "temperature": 2, "special": True})
+        options["stop"] = [stop, "zzzzz"]
+        writes = model("llama-f32").generate("the cat", **options)
         cut = "".join(writes)
-        assert (cut, writes.end) == generated(model("llama-f32"), "the cat", stop=[stop, "zzzzz"], n_tokens=90, seed=6,
-                                              temperature=2, special=True)
+        assert (cut, writes.end) == generated(model("llama-f32"), "the cat", **options)
         assert stop not in cut
 
 
@@ -184,7 +186,7 @@ def test_sites_and_structs_are_attn_h_s():
     assert len(set(names)) == len(names) and _library.library.attn_site_name(len(names)) == b""
     header = (TREE / "attn.h").read_text()
     enum = header[header.index("typedef enum AttnSite {"):header.index("} AttnSite;")]
-    order = [word.strip(" ,") for line in enum.split("\n") for word in [line.split("/*")[0]] if word.strip().startswith("ATTN_")]
+    order = re.findall(r"^ *(ATTN_\w+)", enum, re.M)
     assert order == [f"ATTN_{site.name}" for site in _sites.Site], order
     assert set(_sites.NAMES) == set(_sites.Site)
     compiler = os.environ.get("CC", "cc").split()

@@ -23,11 +23,11 @@ def test_every_view_is_what_the_program_prints():
             ("score", {}, []), ("attend", {"layer": 1, "head": 0}, ["--layer", "1", "--head", "0"]), ("heads", {}, []),
             ("lens", {}, []), ("explain", {"layer": 1, "head": 1, "query": 4}, ["--layer", "1", "--head", "1", "--query", "4"]),
             ("ablate", {"heads": "L0H1"}, ["--heads", "L0H1"]), ("attribute", {"answer": "x"}, ["--answer", "x"]),
-            ("steer", {"plus": "a", "minus": "b", "layers": [1], "n": 3}, ["--plus", "a", "--minus", "b", "--layers", "1", "-n", "3"]),
-            ("neurons", {}, []), ("rollout", {}, [])):
+            ("steer", {"plus": "a", "minus": "b", "layers": [1], "n": 3},
+             ["--plus", "a", "--minus", "b", "--layers", "1", "-n", "3"]), ("neurons", {}, []), ("rollout", {}, [])):
         ended = subprocess.run([STUDY, view, GPT2, "-p", text, "--json", *words], stdout=subprocess.PIPE, check=True)
         assert model().study(view, text, **options) == json.loads(ended.stdout), view
-    for view, options in (("circuit", {}), ("shape", {}), ("selfcheck", {}), ("compare", {"other": str(reference("gpt2-q8_0"))})):
+    for view, options in (("circuit", {}), ("shape", {}), ("selfcheck", {}), ("compare", {"other": reference("gpt2-q8_0")})):
         given = text if view in ("compare", "selfcheck") else None
         assert model().study(view, given, **options)["command"] == view
     with tempfile.TemporaryDirectory() as folder:
@@ -76,8 +76,8 @@ def test_the_wheel_holds_all_that_it_needs():
         said = subprocess.run([sys.executable, "-c", code, GPT2], cwd=folder, env={**clean, "PYTHONPATH": site}, check=True,
                               stdout=subprocess.PIPE, text=True).stdout
         assert said == f"{site}/attn/__init__.py 7 next\n", said
-        none = subprocess.run([sys.executable, "-c", "import attn"], cwd=folder, env={**clean, "PYTHONPATH": site, "ATTN_LIBRARY": "/none.so"},
-                              stderr=subprocess.PIPE, text=True)
+        none = subprocess.run([sys.executable, "-c", "import attn"], cwd=folder, capture_output=True, text=True,
+                              env={**clean, "PYTHONPATH": site, "ATTN_LIBRARY": "/none.so"})
         assert none.returncode and "AttnError: /none.so: is no libattn.so" in none.stderr
 
 
@@ -92,16 +92,16 @@ def test_the_lines_of_the_document_work():
     assert len(blocks) > 15
     with tempfile.TemporaryDirectory() as folder:
         os.symlink(TREE / "weights/model.gguf", os.path.join(folder, "model.bin"))
-        subprocess.run([sys.executable, "-W", "error", "-c", "\n".join(blocks)], cwd=folder, check=True, stdout=subprocess.DEVNULL,
-                       env={**os.environ, "PYTHONPATH": str(TREE / "python")})
+        subprocess.run([sys.executable, "-W", "error", "-c", "\n".join(blocks)], cwd=folder, check=True,
+                       stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(TREE / "python")})
 
 
 def test_the_example_finds_the_head_that_is_known():
     example = TREE / "examples/python/induction.py"
-    for path, found in ((TREE / "tests/data/known/induction.gguf", "L1H0"), (TREE / "weights/model.gguf", "L")):
+    for path, found, score in ((TREE / "tests/data/known/induction.gguf", "L1H0", 0.5), (TREE / "weights/model.gguf", "L", 0.1)):
         said = subprocess.run([sys.executable, example, path], stdout=subprocess.PIPE, text=True, check=True,
                               env={**os.environ, "PYTHONPATH": str(TREE / "python")}).stdout
-        assert said.startswith(found) and float(said.split()[1]) > 0.4, said
+        assert said.startswith(found) and float(said.split()[1]) > score, said
     ended = subprocess.run([sys.executable, example, "/none.gguf"], stderr=subprocess.PIPE, text=True,
                            env={**os.environ, "PYTHONPATH": str(TREE / "python")})
     assert ended.returncode == 1 and ended.stderr.startswith("/none.gguf: ") and ended.stderr.count("\n") == 1
