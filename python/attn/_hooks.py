@@ -113,14 +113,14 @@ class _Kept:
     """An array that is filled as rows come by: [n][cols], [n][head][cols], or [head][n][n] where columns are keys."""
 
     def __init__(self, site: Site, n: int, n_heads: int, n_cols: int) -> None:
-        if site in KEYED:
-            fill = -np.inf if site == Site.SCORES else 0
-            self.array: Floats = np.full((n_heads, n, n), fill, np.float32)
+        if site == Site.SCORES:
+            self.array: Floats = np.full((n_heads, n, n), -np.inf, np.float32)
+        elif site == Site.PATTERN:
+            self.array = np.zeros((n_heads, n, n), np.float32)
         elif site in HEADED:
             self.array = np.empty((n, n_heads, n_cols), np.float32)
         else:
             self.array = np.empty((n, n_cols), np.float32)
-        self.address = self.array.ctypes.data
         self.missing = n * n_heads  # rows
 
 
@@ -158,6 +158,7 @@ class Run:
         self._kept: Dict[int, _Kept] = {}
         self._gathered: Dict[int, _Kept] = {}  # of functions that have not been called
         self._written: Dict[int, List[Floats]] = {}  # the engine's numbers of the heads that came by
+        self._rows: Dict[int, int] = {}  # where an array lies whose rows are kept as they come, [head][n][n]
         self._again = False
         self._headers: Dict[int, Any] = {}
         self._wanted = bytearray(_N_SITES * self._layers)
@@ -175,7 +176,7 @@ class Run:
         self._watch = session._watch
         while True:
             self._again = False
-            self._kept, self._gathered, self._written = {}, {}, {}
+            self._kept, self._gathered, self._written, self._rows = {}, {}, {}, {}
             session.rewind(0)
             session._feed_into(ids, logits)
             if not self._again:
@@ -186,26 +187,30 @@ class Run:
         return {place: self._kept[self._index(place)].array for place in places if self._index(place) in self._kept}
 
     def visit(self, _user: Optional[int], seen: int) -> None:
-        if self._again or self._watch.raised is not None:
-            return
-        header = self._headers.get(seen)  # the engine shows its struct at few addresses
-        if header is None:
-            header = self._headers[seen] = (ctypes.c_char * _FIELDS.size).from_address(seen)
-        number, layer, head, position, n_rows, n_cols, stride, data = _FIELDS.unpack_from(header)
-        index = number * self._layers + layer
-        if index not in self._functions and index not in self._given:  # the many: nothing is changed
-            kept = self._kept.get(index)
-            if kept is None:
-                kept = self._array(self._kept, index, _SITES[number], layer, n_cols)
-            if number == Site.PATTERN or number == Site.SCORES:
-                ctypes.memmove(kept.address + (head * self._n + position) * self._n * 4, data, n_cols * 4)
-            else:
-                _part(_SITES[number], kept.array, head, position, n_rows, n_cols)[...] = _memory(data, n_rows, n_cols, stride)
-            return
         try:
-            self._change(index, _SITES[number], layer, head, position, _memory(data, n_rows, n_cols, stride))
+            if self._again or self._watch.raised is not None:
+                return
+            header = self._headers.get(seen)  # the engine shows its struct at few addresses
+            if header is None:
+                header = self._headers[seen] = (ctypes.c_char * _FIELDS.size).from_address(seen)
+            number, layer, head, position, n_rows, n_cols, stride, data = _FIELDS.unpack_from(header)
+            index = number * self._layers + layer
+            address = self._rows.get(index)
+            if address is not None:
+                ctypes.memmove(address + (head * self._n + position) * self._n * 4, data, n_cols * 4)
+            else:
+                self._visit(index, _SITES[number], layer, head, position, _memory(data, n_rows, n_cols, stride))
         except BaseException as error:  # C code must not see it
             self._watch.raised = error
+
+    def _visit(self, index: int, site: Site, layer: int, head: int, position: int, rows: Floats) -> None:
+        if index in self._functions or index in self._given:
+            self._change(index, site, layer, head, position, rows)
+            return
+        array = self._array(self._kept, index, site, layer, rows.shape[1]).array
+        _part(site, array, head, position, *rows.shape)[...] = rows
+        if site in KEYED:
+            self._rows[index] = array.ctypes.data  # the rows that follow, which are many, go the short way
 
     def _array(self, of: Dict[int, _Kept], index: int, site: Site, layer: int, n_cols: int) -> _Kept:
         """That of a place, made when its first rows come by."""
