@@ -205,3 +205,10 @@ def test_arrays_outlive_their_run():
         model().run_with_cache("other words here")
     assert all(np.array_equal(cache[name], before[name]) for name in cache)
     assert np.array_equal(cache["blocks.0.attn.hook_q"], q)
+
+    def spoils(array, name):
+        kept[-1][...] = 0  # what the function before had: the run that follows has its own
+
+    kept.clear()
+    spoiled = [hooks[0], ("blocks.1.attn.hook_pattern", spoils)]
+    assert np.allclose(model().run_with_hooks(CLEAN, spoiled), model().run(CLEAN), atol=1e-5)

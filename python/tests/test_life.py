@@ -179,6 +179,7 @@ def test_a_forked_child_leaves_the_sessions_alone():
     child = os.fork()
     if child == 0:
         code = 1
+        signal.alarm(20)  # a thread is waited for that is not here
         try:
             session.feed([3])
         except attn.AttnError as error:
