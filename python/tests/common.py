@@ -12,6 +12,7 @@ DATA = TREE / "tests/data"
 DEFAULT = TREE / "weights/model.gguf"
 LETTERS = str(DATA / "study/letters.gguf")  # the vocabulary of models that have none
 LONG = bool(os.environ.get("ATTN_LONG_TESTS"))
+SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # memory and time are then others
 
 
 def reference(name):

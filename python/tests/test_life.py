@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 import attn
-from common import DEFAULT, TREE, fails, model, reference
+from common import DEFAULT, LONG, SANITIZED, TREE, fails, model, reference
 
 GPT2 = reference("gpt2-f32")
 
@@ -209,10 +209,10 @@ def test_nothing_leaks():
         once()
     gc.collect()
     before = resident()
-    for _ in range(1000 if "ATTN_LONG_TESTS" in os.environ else 150):
+    for _ in range(3000 if LONG else 120):
         once()
     gc.collect()
-    assert resident() < before * 1.02 + (1 << 19), (before, resident())
+    assert SANITIZED or resident() < before * 1.02 + (1 << 19), (before, resident())
 
 
 INTERRUPTED = """
@@ -262,4 +262,4 @@ def test_an_import_is_quick():
     code = "import numpy, time; t = time.process_time(); import attn; print(time.process_time() - t)"
     said = [float(subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(TREE / "python")},
                                  stdout=subprocess.PIPE, check=True).stdout) for _ in range(3)]
-    assert min(said) < 0.15, said
+    assert SANITIZED or min(said) < 0.15, said
