@@ -367,7 +367,7 @@ class _Writer:
         self.session = session
         self._model, self._file, self._special = model, session._file, special
         self._sampler = check(library.attn_sampler_new(self._file.pointer, ctypes.byref(sampling), ctypes.byref(error)), error)
-        weakref.finalize(self, library.attn_sampler_free, self._sampler).atexit = False
+        weakref.finalize(self, _free_sampler, self._sampler, self._file).atexit = False
 
     def texts(self, prompt: NDArray[np.int32], n_tokens: int) -> Iterator[str]:
         """The text of each token, in whole characters, perhaps none yet."""
@@ -392,6 +392,10 @@ class _Writer:
                 break
         yield decoder.decode(b"", final=True)
         self.end = self.end or "limit"
+
+
+def _free_sampler(pointer: int, _file: OpenFile) -> None:
+    library.attn_sampler_free(pointer)  # before its model, which _file keeps
 
 
 def _held_back(texts: Iterable[str], stops: Sequence[str], writer: _Writer) -> Generator[str, None, None]:
