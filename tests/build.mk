@@ -83,7 +83,7 @@ $(BUILD)/tests/test_fuzz: LDFLAGS += $(FUZZ_WRAPS)
 # Each program tells its counts from others' by its first counted function, so tests are counted, too.
 COVERED = $(call objects,$(addsuffix /*.c,base unicode regex jinja vocab checkpoint hub cli views page packing tests)) \
     $(addprefix $(BUILD)/,open.o tokenizer.o run.o study.o quantize.o)
-NOT_COVERING = $(addprefix tests/test_,house.sh library.sh page.sh train.sh)
+NOT_COVERING = $(addprefix tests/test_,house.sh library.sh page.sh python.sh train.sh)
 ifdef COVERAGE
 $(COVERED): FLAGS += -fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic -mllvm -runtime-counter-relocation
 LDFLAGS += -fprofile-instr-generate

@@ -270,6 +270,8 @@ class Model:
         sampling.seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed
         for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p), ("min_p", min_p),
                             ("repeat_penalty", repeat_penalty)):
+            if value is not None and value < 0:
+                raise ValueError(f"{name} is {value}, which is less than 0")
             if value is not None:
                 setattr(sampling, name, value)
         ids = self.to_tokens(prompt, prepend_bos, special)

@@ -165,6 +165,8 @@ def test_generation_ends_when_nobody_asks():
     assert writes.end == "closed" and list(writes) == []
     with fails(ValueError, "some text"):
         model().generate("a", stop="")
+    with fails(ValueError, "top_k is -1"):
+        model().generate("a", top_k=-1)
     with fails(attn.AttnError, "more than the context"):
         list(model().generate("a" * 300))
 
