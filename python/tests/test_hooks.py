@@ -137,9 +137,10 @@ def test_texts_of_several_chunks():
         assert np.array_equal(whole[:200], part)
         assert np.array_equal(cache["z", 1][:200], first["z", 1])
         with attn.load(DEFAULT, n_threads=1) as single:
-            _, both = single.run_with_cache(ids, ["blocks.5.hook_resid_post", "blocks.5.attn.hook_pattern"])
-        assert both["pattern", 5].shape == (c.n_head, 300, 300) and np.allclose(both["pattern", 5].sum(axis=-1), 1, atol=1e-5)
-        assert both["resid_post", 5].shape == (300, c.d_model) and np.isfinite(both["resid_post", 5]).all()
+            logits, both = single.run_with_cache(ids, lambda name: "resid_post" in name or "pattern" in name)
+        pattern, resid = both["pattern", -1], both["resid_post", -1]
+        assert pattern.shape == (c.n_head, 300, 300) and np.allclose(pattern.sum(axis=-1), 1, atol=1e-5)
+        assert resid.shape == (300, c.d_model) and np.array_equal(default.unembed(resid), logits)
 
 
 def test_names():

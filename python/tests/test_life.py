@@ -219,9 +219,9 @@ INTERRUPTED = """
 import os, signal, sys, threading, time
 import attn
 model = attn.load(sys.argv[1], n_threads=1)
-ids = list(range(1, 251)) * 2
+ids = (list(range(1, 251)) * 2)[:model.config.n_ctx]
 kinds = [lambda: model.run(ids), lambda: model.run_with_cache(ids, "blocks.0.attn.hook_q"), lambda: model.loss(ids),
-         lambda: list(model.generate(ids[:200], 100))]
+         lambda: list(model.generate(ids[:100], 100))]
 for i in range(8):
     threading.Timer(0.02 + 0.007 * i, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
