@@ -3,7 +3,7 @@
 const { model, check, shows, json, say, bits, write, open, close, settle, until, answered, idleDone, press, click, setRange, textOf, textsOf, box, folder, writeOf, fs, path, execFileSync } = require('./page_tools');
 
 const STORY = 'The king Zilgan rode out. Then king Zil';
-const SEED = '6';
+const SEED = '7'; // of a text that goes on for long
 const ERROR = 2e-3; // nats: the engine in a page rounds in another order than the native one
 
 const hash = async (page) => {
@@ -144,8 +144,8 @@ async function testBranches(live) {
   await close(page, 'branches');
 }
 
-/* What ./run writes with a model's file. */
-const runWith = (file, text, n, ...options) => execFileSync(path.join(path.dirname(process.env.RUN ?? process.argv[2]), 'run'), [file, '-p', text, '-n', String(n), ...options], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).replace(/\n$/, '');
+/* The text that ./run writes with a model's file, by the set of kernels that rounds nothing to eight bits, as the page's does not. */
+const runWith = (file, text, n, ...options) => execFileSync(path.join(path.dirname(process.env.RUN ?? process.argv[2]), 'run'), [file, '-p', text, '-n', String(n), ...options], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], env: { ...process.env, ATTN_KERNEL: 'scalar' } }).replace(/\n$/, '');
 
 /* The sampler's own rules: what ./run writes with this seed, temperature and top-p. */
 async function testWriting(live) {
@@ -406,7 +406,7 @@ async function checkTruth(page, text, list, name, what) {
   const { tokens } = say('tokens', text);
   const last = n - 1;
   const [layer, head] = name.slice(1).split('H').map(Number);
-  const labelOf = (id) => (typeof vocabulary[id] === 'string' ? vocabulary[id].replace(/^ /, '␣').replace(/\n/g, '↵') : '');
+  const labelOf = (id) => (typeof vocabulary[id] === 'string' ? vocabulary[id].replace(/^ /, '␣').replace(/\n/g, '↵') : `⟨${vocabulary[id].hex}⟩`);
   let moved = 0;
   const compare = (shown, value, old, of, error = ERROR) => {
     shows(shown, value, `${what}: ${of}`, error);

@@ -8,7 +8,7 @@ const EXAMPLES = { // the words for each: 'example NAME' and 'see NAME'
   bracket: 'The tower (built in 1889',
   capital: 'The capital of France is',
   senses: 'The doctor looked at the mole on his',
-  nonsense: 'blick toma wug, blick toma wug, blick toma',
+  nonsense: 'blick wug toma, blick wug toma, blick wug',
 };
 const FOREIGN = 0.3; // of the text's tokens being pieces of characters: the vocabulary does not know this script
 

@@ -70,7 +70,9 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
       partBox(`L${layer}MLP`, 'MLP', 'mlp'), guess(layer)));
     boxes.replaceChildren(end('embed', 'embedding'), ...layers, end('logits', 'logits'));
     boxes.classList.toggle('dots', dots);
-    boxes.style.setProperty('--columns', dots ? Math.ceil(Math.sqrt(nHead)) : nHead <= 3 ? nHead : nHead <= 8 ? Math.ceil(nHead / 2) : 4);
+    const columns = dots ? Math.ceil(Math.sqrt(nHead)) : nHead <= 3 ? nHead : nHead <= 6 ? Math.ceil(nHead / 2) : nHead <= 9 ? 3 : 4;
+    boxes.style.setProperty('--columns-wide', columns);
+    boxes.style.setProperty('--columns-narrow', dots ? columns : Math.min(4, Math.ceil(nHead / 2))); // a phone has no room below
     boxes.querySelector('.enter').tabIndex = 0;
     layOutThumbs();
   }

@@ -37,7 +37,7 @@ const WORDS = {
   take: ['Type above, or take', '在上方输入，或选'],
   'an example': ['an example', '一个例子'],
   'example name': ['a name that comes back', '再次出现的名字'],
-  'see name': ['Nobody has read this name before. Which head finds what followed “Z” and “or” the first time?', '谁也没读过这个名字。哪个头找到“Z”“or”第一次出现之后的内容？'],
+  'see name': ['Nobody has read this name before. Which head finds what followed “Z” and “il” the first time?', '谁也没读过这个名字。哪个头找到“Z”“il”第一次出现之后的内容？'],
   'example list': ['a list that is copied', '被抄写的列表'],
   'see list': ['Does it copy the list, or go on counting? See which head looks back at “ three”.', '它会抄列表，还是继续数？看哪个头回看“ three”。'],
   'example giver': ['who gave whom', '谁给了谁'],

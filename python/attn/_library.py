@@ -8,7 +8,7 @@ from ctypes import POINTER, c_bool, c_char, c_char_p, c_float, c_int, c_int32, c
 from pathlib import Path
 from typing import Any
 
-ABI = "0.2"  # the first two numbers of attn_version() with which the structs below are laid out as here
+ABI = "0.3"  # the first two numbers of attn_version() with which the structs below are laid out as here
 
 
 class AttnError(RuntimeError):
