@@ -3,7 +3,7 @@
 const { model, check, shows, json, say, bits, write, open, close, settle, until, answered, idleDone, press, click, setRange, textOf, textsOf, box, folder, writeOf, fs, path, execFileSync } = require('./page_tools');
 
 const STORY = 'The king Zilgan rode out. Then king Zil';
-const SEED = '7'; // of a text that goes on for long
+const SEED = '1'; // of texts that go on for long
 const ERROR = 2e-3; // nats: the engine in a page rounds in another order than the native one
 
 const hash = async (page) => {
