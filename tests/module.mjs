@@ -49,10 +49,11 @@ test(function refusesInOneLine() {
   }
 });
 
-// Where two answers differ: numbers by more than the tolerance of sets (a rank may be the next), or anything else at all.
+// Where two answers differ: numbers by more than the tolerance of sets (a rank may be the next, and a dot product is eight times its
+// score), or anything else at all.
 function difference(a, b, path) {
   if (typeof a === 'number' && typeof b === 'number')
-    return Math.abs(a - b) <= (/[._]rank$/.test(path) ? 1 : 1e-3 * Math.max(1, Math.abs(a))) ? '' : `${path}: ${a}, ${b}`;
+    return Math.abs(a - b) <= (/[._]rank$/.test(path) ? 1 : 1e-3 * Math.max(path.endsWith('.dot') ? 8 : 1, Math.abs(a))) ? '' : `${path}: ${a}, ${b}`;
   if (a === null || b === null || typeof a !== 'object' || typeof b !== 'object')
     return a === b || path.endsWith('.model') ? '' : `${path}: ${a}, ${b}`;
   const keys = new Set([...Object.keys(a), ...Object.keys(b)]);

@@ -148,7 +148,7 @@ if pkg-config --version >"$tmp/out" 2>&1; then
         builds $CXX -std=c++11 $warnings ${CFLAGS:-} -o tokens "$PWD/examples/tokens.cpp" $(attn)
         run_in "$tmp/new" ./tokens model.bin 'The Eiffel Tower is in Paris'
         has quiet
-        has [ "$(wc -l <"$tmp/out")" -eq 5 ]
+        has [ "$(wc -l <"$tmp/out")" -eq 6 ]
         has out_has '^  0\.0.*" Tower"$'
         run_in "$tmp/new" ./tokens none.gguf a
         has one_line_of 'tokens: none.gguf: '

@@ -152,7 +152,7 @@ def verify(model, tokenizer, path, run, text_file, n, dtype):
     difference, largest, n_bytes, totals = 0.0, 0.0, 0, np.zeros(2)
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         for text in texts_to_check(tokenizer, text_file, model.config.n_ctx, n):
-            ids = tokenizer.encode(text)
+            ids = [tokenizer.end, *tokenizer.encode(text)]
             engine_ids, logits = run_engine(run, path, text, folder)
             if engine_ids != ids:
                 raise SystemExit(f"the engine's tokens differ: {engine_ids[:9]} …, expected {ids[:9]} …")
@@ -160,7 +160,7 @@ def verify(model, tokenizer, path, run, text_file, n, dtype):
             difference = max(difference, float((torch.as_tensor(logits) - expected).abs().max()))
             largest = max(largest, float(expected.abs().max()))
             totals += bits(logits, ids), bits(expected, ids)
-            n_bytes += len(text.encode()) - len(tokenizer.bytes[ids[0]])
+            n_bytes += len(text.encode())
     engine, pytorch = totals / n_bytes
     print(f"{text_file}: logits differ by {difference / largest:.2g} of the largest; bits per byte: engine "
           f"{engine:.6f}, PyTorch {pytorch:.6f}, {engine / pytorch - 1:+.4%}")
@@ -178,7 +178,7 @@ def score(model, tokenizer, checkpoint, path, study, text_file, dtype):
         text = pathlib.Path(folder, "text.txt")
         end = tokenizer.tokens[tokenizer.end].encode()
         text.write_bytes(b"".join(end if id == tokenizer.end else tokenizer.bytes[id] for id in ids))
-        command = [study, "score", path, "-f", str(text), "--special", "--top", "0", "--json"]
+        command = [study, "score", path, "--no-bos", "-f", str(text), "--special", "--top", "0", "--json"]
         report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     if [token["id"] for token in report["tokens"]] != ids.tolist():
         raise SystemExit(f"{text_file}: the engine's tokens differ")
