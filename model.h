@@ -103,7 +103,7 @@ void session_values(const Session *session, size_t layer, size_t kv_head, size_t
 /*
  * The memory that holds positions 0 … n − 1 of a session with a whole cache, in session_n_spans pieces, of which some are
  * empty: the tokens, the layers' states, keys and values. Two sessions of one model and cache have pieces of the same sizes.
- * What was copied there counts from session_hold on: the session then holds n tokens. session_blank makes zeros of what lies
+ * Bytes that were copied there count from session_hold on: the session then holds n tokens. session_blank makes zeros of what lies
  * among them behind the last token. Of layers with states there is the state at the last token only: n is session_position.
  */
 size_t session_n_spans(const Session *session);

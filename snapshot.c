@@ -69,7 +69,7 @@ static bool turns_alike(const Model *model, uint64_t n_ctx, uint64_t other) {
     return alike;
 }
 
-/* Whether what the header, of the same model, says can be held by the session. */
+/* Whether the session can hold as many tokens, in such a cache, as the header of the same model says. */
 static bool check_room(const Header *header, const Session *session, Error *error) {
     if (header->kv_dtype != (uint32_t)session_kv_dtype(session))
         return error_set(error, "the saved keys and values are of another type than the session's cache");

@@ -1,6 +1,6 @@
 /*
- * What a session holds, taken out of it and put into another: as bytes, which may be kept, or directly. A model's prompt is
- * then computed once and begins many texts.
+ * A session's tokens and all that it keeps of them, taken out of it and put into another: as bytes, which may be kept, or
+ * directly. A model's prompt is then computed once and begins many texts.
  *
  * The bytes: a Header; the pieces of session_span, one after another; and, in 8 bytes, a checksum of both. They are good for
  * the same model, type of cache, and machines of this byte order; a header says which, and all of it is checked.

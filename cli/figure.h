@@ -4,7 +4,7 @@
 
 #include "cli/report.h"
 
-/* What stands before a row, or above a column: a word of ours, a token, or one token of each of two texts. */
+/* A label before a row, or above a column: a word of ours, a token, or one token of each of two texts. */
 typedef struct FigureLabel {
     char word[24];        /* "": a token */
     int32_t token, other; /* other −1: there is none */

@@ -58,8 +58,9 @@ typedef struct EdgeEnds {
 EdgeEnds edge_ends(const EdgeGraph *graph, size_t edge);
 
 /*
- * What a circuit takes or leaves as one: an edge, or a node, which is a sender with all edges that lead away from it (Mueller
- * et al. 2025, arXiv:2504.13151, name them so). unit_put marks its edges in `in` [n_edges]; unit_is_in: whether they are.
+ * A circuit takes or leaves one of these as a whole: an edge, or a node, which is a sender with all edges that lead away from
+ * it (Mueller et al. 2025, arXiv:2504.13151, name them so). unit_put marks its edges in `in` [n_edges]; unit_is_in: whether
+ * they are.
  */
 typedef enum UnitKind { UNIT_EDGE, UNIT_NODE } UnitKind;
 

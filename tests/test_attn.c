@@ -417,7 +417,7 @@ static bool hear_text(void *user, const char *bytes, size_t n) {
     return keep_text(&heard->text, bytes, n);
 }
 
-/* What run --json reports: the same tokens, and to its last digit the same numbers. */
+/* run --json reports the same tokens, and to its last digit the same numbers. */
 static void check_reported(const char *path, const Heard *heard) {
     static char wanted[1 << 12];
     int at = snprintf(wanted, sizeof wanted, "\"tokens\": [");
@@ -606,7 +606,7 @@ static void check_error(bool failed, const AttnError *error, const char *words) 
           words);
 }
 
-/* What is behind the final norm gives the logits, by the plain product with each row of the unembedding. */
+/* The vector behind the final norm gives the logits, by the plain product with each row of the unembedding. */
 static void test_hidden_states(void) {
     static const char *const paths[] = {GPT2, LLAMA, "tests/data/reference/qwen35.gguf"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {

@@ -187,7 +187,7 @@ static void test_forks_part(void) {
     }
 }
 
-/* What was there before leaves no trace in the bytes. */
+/* Tokens that were held before leave no trace in the bytes. */
 static void test_bytes_are_of_the_tokens_alone(void) {
     static float logits[MAX_VOCAB];
     AttnModel *model = open_model(GPT2);

@@ -137,7 +137,7 @@ static bool run_pair(void *user, const Pair *pair, Arena *arena, Error *error) {
     return ok;
 }
 
-/* What the whole model says behind the text that a mixture has just run. */
+/* The whole model's logits behind the text that a mixture has just run. */
 static bool keep_whole(FaithfulView *v, SearchText *text, Error *error) {
     Arena *arena = &v->study->arena;
     size_t n_vocab = model_config(v->study->model)->n_vocab;

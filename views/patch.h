@@ -41,7 +41,7 @@ typedef struct PatchView {
 /* The columns of the grid of cells, whose lines are layers, or heads. */
 size_t patch_columns(const PatchView *view);
 
-/* What stands before a line of the grid, whose first cell this is. */
+/* The label of a line of the grid, whose first cell this is. */
 void patch_line_name(const PatchView *view, const PatchRow *row, char name[24]);
 
 /* The report, from the rows. */

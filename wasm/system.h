@@ -1,4 +1,4 @@
-/* What a module's system has beside the C library's. */
+/* A module's system has these beside the C library's. */
 #ifndef ATTN_WASM_SYSTEM_H
 #define ATTN_WASM_SYSTEM_H
 
