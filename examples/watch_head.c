@@ -1,6 +1,6 @@
 /*
- * Watches one head: at which token does each token look most? Head 1 of layer 4 of the default model goes on with what
- * was said before: at the second "or" of this text it looks at "van", which followed the first one.
+ * Watches one head: at which token does each token look most? Head 4 of layer 3 of the default model goes on with what
+ * was said before: at the second "il" of this text it looks at "gan", which followed the first one.
  *
  *     cc -o watch_head watch_head.c $(pkg-config --cflags --libs attn)
  *     ./watch_head model.gguf 3 4 "The king Zilgan rode out. Then king Zil"
