@@ -1,5 +1,5 @@
 /*
- * What a person says steers nothing, whatever it looks like; conversations as the library gives them (attn_chat); and run
+ * A person's words steer nothing, whatever they look like; conversations as the library gives them (attn_chat); and run
  * --chat on a terminal, where reasoning is dim and Ctrl-C ends an answer. The model there is a chain made here, which says
  * after each token always the same one.
  */
