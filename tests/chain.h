@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 /* ---- A chain of tokens ---- */
@@ -109,6 +110,7 @@ static void write_chain(const char *begin) {
 static char seen[1 << 16]; /* what it was given */
 static size_t n_seen;
 static int master;
+static struct termios at_first; /* the terminal's modes before the program has it */
 
 static const char *run_path(void) {
     const char *run = getenv("RUN");
@@ -124,7 +126,8 @@ static pid_t start_with(const char *program, const char *const *arguments, const
     master = posix_openpt(O_RDWR | O_NOCTTY);
     n_seen = 0;
     seen[0] = '\0';
-    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) return -1;
+    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0 || tcgetattr(master, &at_first) != 0)
+        return -1;
     pid_t pid = fork();
     if (pid != 0) return pid;
     setsid();

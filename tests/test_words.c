@@ -372,7 +372,7 @@ static void test_heads(void) {
         {0,
          0,
          "$study heads $m --repeat 50 --batch 1",
-         {"  induction\n", "  previous\n", "no room for (see --json): tl_abs\n"}},
+         {"  induction\n", "  previous\n", "no room for (see --json): tl_mul, tl_abs\n"}},
         {0, 1, "$study heads $g -p Hello --repeat 9", {"leave out -p\n"}},
         {0, 1, "$study heads $g -f $T/60 --batch 2", {"leave out -f\n"}},
     };
