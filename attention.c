@@ -38,11 +38,23 @@ typedef struct Tile {
     float *sum;    /* [rows] Σ exp(score − max) so far */
 } Tile;
 
+/* What a chunk's tokens become in a layer, row by row, and the workers' tiles. */
+typedef struct Scratch {
+    float *q;       /* [n_chunk][n_head][d_head]; room for twice of it where W_q makes gates, too */
+    float *gate;    /* [n_chunk][n_head][d_head], or NULL */
+    float *k, *v;   /* [n_chunk][n_head_kv][d_head] */
+    float *z;       /* [n_chunk][n_head][d_head] */
+    float *row;     /* [n_ctx, in whole tiles of keys] scores of one query that a probe watches */
+    float *results; /* [results_floats] */
+    float *tiles;   /* [n_threads][tile_rows][row_floats] */
+} Scratch;
+
 struct Attention {
     AttentionShape shape;
     Compute compute;
     size_t n_ctx, n_chunk;
     size_t position, n; /* of the chunk under way */
+    Attention *next;    /* whose rows come behind those of this one in it, or NULL */
     size_t n_stored;    /* positions that were ever in the cache since it was filled from 0 */
     size_t tile_rows;   /* queries in a query tile */
     float scale;        /* of q·k */
@@ -54,14 +66,10 @@ struct Attention {
     } * places;      /* [n_layer] */
     size_t widest;   /* window of those in the ring; 0: there are none */
 
-    float *q;        /* [n_chunk][n_head][d_head]; room for twice of it where W_q makes gates, too */
-    float *gate;     /* [n_chunk][n_head][d_head], or NULL */
-    float *k, *v;    /* [n_chunk][n_head_kv][d_head] */
-    float *z;        /* [n_chunk][n_head][d_head] */
-    float **cos_sin; /* [n_ropes] each [n_chunk][dim/2][2]: cos and sin of each pair's angle */
-    float *row;      /* [n_ctx, in whole tiles of keys] scores of one query that a probe watches */
-    float *results;  /* [results_floats] */
-    float *tiles;    /* [n_threads][tile_rows][row_floats] */
+    Scratch own;            /* all NULL where it works in another's */
+    const Scratch *scratch; /* its own, or that one */
+    Scratch at;             /* where its rows of the chunk under way lie, maybe behind those of another */
+    float **cos_sin;        /* [n_ropes] each [n_chunk][dim/2][2]: cos and sin of each pair's angle */
 };
 
 size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype) {
@@ -111,8 +119,25 @@ static bool open_caches(Attention *attention, DType kv_dtype, bool whole, Error 
                                                 n_ring, attention->compute.kernels, error));
 }
 
+static bool make_scratch(Attention *attention, size_t n_room) {
+    const AttentionShape *shape = &attention->shape;
+    Scratch *own = &attention->own;
+    size_t n_chunk = attention->n_chunk, d_head = shape->d_head, d_attn = shape->n_head * d_head;
+    own->q = floats_new(n_chunk, (shape->gated ? 2 : 1) * d_attn);
+    if (shape->gated) own->gate = floats_new(n_chunk, d_attn);
+    own->k = floats_new(n_chunk, shape->n_head_kv * d_head);
+    own->v = floats_new(n_chunk, shape->n_head_kv * d_head);
+    own->z = floats_new(n_chunk, d_attn);
+    own->row = floats_new(1, n_room);
+    own->results = floats_new(1, results_floats(shape->d_model, d_attn));
+    own->tiles =
+        floats_new(threads_count(attention->compute.threads), attention->tile_rows * row_floats(shape));
+    return own->q && own->k && own->v && own->z && own->row && own->results && own->tiles &&
+           (own->gate || !shape->gated);
+}
+
 Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dtype, bool whole,
-                         size_t n_chunk, const Compute *compute, Error *error) {
+                         size_t n_chunk, const Compute *compute, const Attention *beside, Error *error) {
     Attention *attention = calloc(1, sizeof *attention);
     if (!attention) goto no_memory;
     size_t d_head = shape->d_head, n_room = (n_ctx + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
@@ -123,17 +148,8 @@ Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dty
     if (!attention->places || !attention->cos_sin) goto no_memory;
     if (!open_caches(attention, kv_dtype, whole, error)) goto fail;
     attention->tile_rows = tile_rows(shape);
-    attention->q = floats_new(n_chunk, (shape->gated ? 2 : 1) * shape->n_head * d_head);
-    if (shape->gated) attention->gate = floats_new(n_chunk, shape->n_head * d_head);
-    attention->k = floats_new(n_chunk, shape->n_head_kv * d_head);
-    attention->v = floats_new(n_chunk, shape->n_head_kv * d_head);
-    attention->z = floats_new(n_chunk, shape->n_head * d_head);
-    attention->row = floats_new(1, n_room);
-    attention->results = floats_new(1, results_floats(shape->d_model, shape->n_head * d_head));
-    attention->tiles = floats_new(threads_count(compute->threads), attention->tile_rows * row_floats(shape));
-    if (!attention->q || !attention->k || !attention->v || !attention->z || !attention->row ||
-        !attention->results || !attention->tiles || (shape->gated && !attention->gate))
-        goto no_memory;
+    if (!beside && !make_scratch(attention, n_room)) goto no_memory;
+    attention->scratch = beside ? beside->scratch : &attention->own;
     for (size_t i = 0; i < shape->n_ropes; i++) {
         attention->cos_sin[i] = floats_new(n_chunk, shape->ropes[i].dim);
         if (!attention->cos_sin[i]) goto no_memory;
@@ -153,14 +169,14 @@ void attention_free(Attention *attention) {
     for (size_t i = 0; attention->cos_sin && i < attention->shape.n_ropes; i++) free(attention->cos_sin[i]);
     free(attention->cos_sin);
     free(attention->places);
-    free(attention->q);
-    free(attention->gate);
-    free(attention->k);
-    free(attention->v);
-    free(attention->z);
-    free(attention->row);
-    free(attention->results);
-    free(attention->tiles);
+    free(attention->own.q);
+    free(attention->own.gate);
+    free(attention->own.k);
+    free(attention->own.v);
+    free(attention->own.z);
+    free(attention->own.row);
+    free(attention->own.results);
+    free(attention->own.tiles);
     free(attention);
 }
 
@@ -181,8 +197,9 @@ Span attention_span(const Attention *attention, size_t i, size_t n) {
 }
 
 void attention_blank(Attention *attention, size_t n) {
-    memset(attention->z, 0, attention->shape.d_head * sizeof *attention->z); /* free between two chunks */
-    kv_blank(&attention->whole, n, attention->z);
+    float *zeros = attention->scratch->z; /* free between two chunks */
+    memset(zeros, 0, attention->shape.d_head * sizeof *zeros);
+    kv_blank(&attention->whole, n, zeros);
 }
 
 DType attention_kv_dtype(const Attention *attention) { return attention->whole.dtype; }
@@ -190,11 +207,26 @@ DType attention_kv_dtype(const Attention *attention) { return attention->whole.d
 /* Whether so few tokens are under way that each must have the bits that it has alone. */
 static bool is_few(const Attention *attention) { return attention->n <= PACKED_TOKENS; }
 
+/* Where the rows lie that come behind n of them. */
+static Scratch behind(const Scratch *at, const AttentionShape *shape, size_t n) {
+    Scratch next = *at;
+    size_t d_attn = shape->n_head * shape->d_head, d_kv = shape->n_head_kv * shape->d_head;
+    next.q += n * d_attn;
+    if (next.gate) next.gate += n * d_attn;
+    next.k += n * d_kv;
+    next.v += n * d_kv;
+    next.z += n * d_attn;
+    return next;
+}
+
 /* One table of angles serves all heads, and all layers that turn alike. */
-void attention_begin(Attention *attention, size_t position, size_t n) {
+void attention_begin(Attention *attention, size_t position, size_t n, Attention *before) {
     const AttentionShape *shape = &attention->shape;
     attention->position = position;
     attention->n = n;
+    attention->next = NULL;
+    attention->at = before ? behind(&before->at, shape, before->n) : *attention->scratch;
+    if (before) before->next = attention;
     if (position == 0) attention->n_stored = 0;
     if (attention->n_stored < position + n) attention->n_stored = position + n;
     for (size_t i = 0; i < shape->n_ropes; i++)
@@ -203,21 +235,36 @@ void attention_begin(Attention *attention, size_t position, size_t n) {
                         attention->cos_sin[i] + t * shape->ropes[i].dim);
 }
 
-/* The context of one layer's loops over the chunk. */
+/* The context of one layer's loops over the chunk of a text, or of all that go with it. */
 typedef struct LayerLoop {
-    Attention *attention;
+    const Attention *attention;
     const AttentionWeights *weights;
     size_t layer;
+    bool rotates, stores; /* of prepare_tiles */
 } LayerLoop;
 
 static void clamp(float *x, size_t n, float limit) {
     for (size_t i = 0; i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
 }
 
+/*
+ * Of all texts' pieces in a row, each text having as many as `pieces` says: the loop of the text that has this one. *piece
+ * becomes the piece's number among its own.
+ */
+static LayerLoop own_loop(const LayerLoop *all, size_t *piece, size_t (*pieces)(const Attention *attention)) {
+    LayerLoop loop = *all;
+    for (size_t n; *piece >= (n = pieces(loop.attention)); *piece -= n) loop.attention = loop.attention->next;
+    return loop;
+}
+
+static size_t count_pieces(const Attention *first, size_t (*pieces)(const Attention *attention)) {
+    size_t n = 0;
+    for (const Attention *text = first; text; text = text->next) n += pieces(text);
+    return n;
+}
+
 /* Norms and rotates q and k of tokens [begin, end) of the chunk. */
-static void rotate(void *context, size_t begin, size_t end, unsigned worker) {
-    (void)worker;
-    const LayerLoop *loop = context;
+static void rotate(const LayerLoop *loop, size_t begin, size_t end) {
     const Attention *attention = loop->attention;
     const AttentionShape *shape = &attention->shape;
     const Kernels *kernels = attention->compute.kernels;
@@ -225,7 +272,7 @@ static void rotate(void *context, size_t begin, size_t end, unsigned worker) {
     const Rope *rope = shape->layers[loop->layer].rope;
     size_t d_head = shape->d_head, d_q = shape->n_head * d_head, d_kv = shape->n_head_kv * d_head;
     for (size_t t = begin; t < end; t++) {
-        float *q = attention->q + t * d_q, *k = attention->k + t * d_kv;
+        float *q = attention->at.q + t * d_q, *k = attention->at.k + t * d_kv;
         if (q_norm->gain) norm_row(kernels, q_norm, q, q, d_q);
         if (k_norm->gain) norm_row(kernels, k_norm, k, k, d_kv);
         if (shape->clamp != 0 && shape->clamp_normed) {
@@ -241,25 +288,33 @@ static void rotate(void *context, size_t begin, size_t end, unsigned worker) {
 }
 
 /* Writes their k and v to the cache. */
-static void store(void *context, size_t begin, size_t end, unsigned worker) {
-    (void)worker;
-    const LayerLoop *loop = context;
+static void store(const LayerLoop *loop, size_t begin, size_t end) {
     const Attention *attention = loop->attention;
     const AttentionShape *shape = &attention->shape;
     size_t d_head = shape->d_head, d_kv = shape->n_head_kv * d_head;
     for (size_t h = 0, at = begin * d_kv; h < shape->n_head_kv; h++, at += d_head)
         kv_store(attention->places[loop->layer].cache, attention->places[loop->layer].head + h,
-                 attention->position + begin, attention->k + at, attention->v + at, d_kv, end - begin);
+                 attention->position + begin, attention->at.k + at, attention->at.v + at, d_kv, end - begin);
 }
 
-static void rotate_and_store(void *context, size_t begin, size_t end, unsigned worker) {
-    rotate(context, begin, end, worker);
-    store(context, begin, end, worker);
+static size_t store_tiles(const Attention *attention) { return (attention->n + STORE_TILE - 1) / STORE_TILE; }
+
+/* Piece p of the loop is a store tile: its tokens are rotated, then stored, or but one of both. */
+static void prepare_tiles(void *context, size_t begin, size_t end, unsigned worker) {
+    (void)worker;
+    for (; begin < end; begin++) {
+        size_t tile = begin;
+        const LayerLoop loop = own_loop(context, &tile, store_tiles);
+        size_t first = tile * STORE_TILE, left = loop.attention->n - first;
+        size_t last = first + (left < STORE_TILE ? left : STORE_TILE);
+        if (loop.rotates) rotate(&loop, first, last);
+        if (loop.stores) store(&loop, first, last);
+    }
 }
 
 static Tile worker_tile(const Attention *attention, unsigned worker) {
     size_t rows = attention->tile_rows, d_head = attention->shape.d_head;
-    float *at = attention->tiles + worker * rows * row_floats(&attention->shape);
+    float *at = attention->at.tiles + worker * rows * row_floats(&attention->shape);
     Tile tile = {.q = at, .z = at + rows * d_head};
     tile.scores = tile.z + rows * d_head;
     tile.max = tile.scores + rows * KEY_TILE;
@@ -292,7 +347,7 @@ static void attend_watched(const LayerLoop *loop, size_t head, const Probe *prob
     const Kernels *kernels = attention->compute.kernels;
     const KvCache *cache = attention->places[loop->layer].cache;
     size_t d_head = shape->d_head, cached = attention->places[loop->layer].head + head / group_of(shape);
-    float *row = attention->row;
+    float *row = attention->at.row;
     Tile tile = worker_tile(attention, 0);
     bool see_scores = probe->wants(probe->user, PROBE_SCORES, loop->layer, head);
     bool see_pattern = probe->wants(probe->user, PROBE_PATTERN, loop->layer, head);
@@ -302,8 +357,8 @@ static void attend_watched(const LayerLoop *loop, size_t head, const Probe *prob
         size_t position = attention->position + t, n_keys = position + 1;
         size_t hidden = first_seen(attention, loop->layer, position), first = hidden / KEY_TILE * KEY_TILE;
         if (cache == &attention->whole) first = 0; /* the probe may give weight to what the window hides */
-        const float *q = attention->q + (t * shape->n_head + head) * d_head;
-        float *z = attention->z + (t * shape->n_head + head) * d_head;
+        const float *q = attention->at.q + (t * shape->n_head + head) * d_head;
+        float *z = attention->at.z + (t * shape->n_head + head) * d_head;
         Activation seen = {PROBE_SCORES, loop->layer, head, position, 1, n_keys, n_keys, row};
 
         for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * attention->scale;
@@ -377,7 +432,7 @@ static void attend_tile(const LayerLoop *loop, size_t kv_head, size_t first, siz
     size_t first_key = first_seen(attention, loop->layer, attention->position + first / group);
 
     for (size_t row = 0; row < n_rows; row++) {
-        const float *q = attention->q + query_at(shape, kv_head, first + row);
+        const float *q = attention->at.q + query_at(shape, kv_head, first + row);
         for (size_t i = 0; i < d_head; i++) tile->q[row * d_head + i] = q[i] * attention->scale;
         tile->max[row] = sinks ? sinks[kv_head * group + (first + row) % group] : -INFINITY;
         tile->sum[row] = sinks ? 1 : 0; /* exp(sink − max) */
@@ -398,7 +453,7 @@ static void attend_tile(const LayerLoop *loop, size_t kv_head, size_t first, siz
         kv_add_values(cache, cached, key, within_tile(n_keys, key), tile->scores, n_rows, few, tile->z);
     }
     for (size_t row = 0; row < n_rows; row++) {
-        float *z = attention->z + query_at(shape, kv_head, first + row);
+        float *z = attention->at.z + query_at(shape, kv_head, first + row);
         for (size_t i = 0; i < d_head; i++) z[i] = tile->z[row * d_head + i] / tile->sum[row];
     }
 }
@@ -408,26 +463,32 @@ static size_t query_tiles(const Attention *attention) {
     return (attention->n * group_of(&attention->shape) + attention->tile_rows - 1) / attention->tile_rows;
 }
 
-/* Piece p of the loop is query tile p mod query_tiles of kv head p / query_tiles. */
+static size_t attend_pieces(const Attention *attention) {
+    return attention->shape.n_head_kv * query_tiles(attention);
+}
+
+/* Piece p of a text is query tile p mod query_tiles of kv head p / query_tiles. */
 static void attend_tiles(void *context, size_t begin, size_t end, unsigned worker) {
-    const LayerLoop *loop = context;
-    const Attention *attention = loop->attention;
-    size_t n_rows = attention->n * group_of(&attention->shape), n_tiles = query_tiles(attention);
-    Tile tile = worker_tile(attention, worker);
-    for (size_t piece = begin; piece < end; piece++) {
+    const LayerLoop *all = context;
+    Tile tile = worker_tile(all->attention, worker);
+    for (; begin < end; begin++) {
+        size_t piece = begin;
+        const LayerLoop loop = own_loop(all, &piece, attend_pieces);
+        const Attention *attention = loop.attention;
+        size_t n_rows = attention->n * group_of(&attention->shape), n_tiles = query_tiles(attention);
         size_t first = piece % n_tiles * attention->tile_rows, left = n_rows - first;
-        attend_tile(loop, piece / n_tiles, first, left < attention->tile_rows ? left : attention->tile_rows,
+        attend_tile(&loop, piece / n_tiles, first, left < attention->tile_rows ? left : attention->tile_rows,
                     &tile);
     }
 }
 
-/* Moves the gates behind the queries of each head to where they belong, and the queries together. */
-static void part_gates(Attention *attention) {
+/* Moves the gates behind the queries of n tokens' heads to where they belong, and the queries together. */
+static void part_gates(Attention *attention, size_t n) {
     size_t d_head = attention->shape.d_head;
-    for (size_t i = 0; i < attention->n * attention->shape.n_head; i++) {
-        const float *q = attention->q + 2 * i * d_head;
-        memcpy(attention->gate + i * d_head, q + d_head, d_head * sizeof *q);
-        memmove(attention->q + i * d_head, q, d_head * sizeof *q);
+    for (size_t i = 0; i < n * attention->shape.n_head; i++) {
+        const float *q = attention->at.q + 2 * i * d_head;
+        memcpy(attention->at.gate + i * d_head, q + d_head, d_head * sizeof *q);
+        memmove(attention->at.q + i * d_head, q, d_head * sizeof *q);
     }
 }
 
@@ -435,35 +496,39 @@ void attention_forward(Attention *attention, const AttentionWeights *weights, si
                        float *out, const Probe *probe) {
     const AttentionShape *shape = &attention->shape;
     const Compute *compute = &attention->compute;
-    size_t n = attention->n, position = attention->position;
-    LayerLoop loop = {attention, weights, layer};
+    size_t n = 0, position = attention->position;
+    for (const Attention *text = attention; text; text = text->next) n += text->n;
+    LayerLoop loop = {attention, weights, layer, true, true};
 
     const LinearOutput qkv[] = {
-        {attention->q, &weights->q}, {attention->k, &weights->k}, {attention->v, &weights->v}};
+        {attention->at.q, &weights->q}, {attention->at.k, &weights->k}, {attention->at.v, &weights->v}};
     linear_forward(compute, qkv, 3, x, n);
-    if (shape->gated) part_gates(attention);
+    if (shape->gated) part_gates(attention, n);
     if (shape->clamp != 0)
         for (size_t i = shape->clamp_normed ? 2 : 0; i < 3; i++)
             clamp(qkv[i].y, n * qkv[i].linear->w.rows, shape->clamp);
-    probe_heads(probe, PROBE_Q, layer, position, attention->q, n, shape->n_head, shape->d_head);
-    probe_heads(probe, PROBE_K, layer, position, attention->k, n, shape->n_head_kv, shape->d_head);
-    probe_heads(probe, PROBE_V, layer, position, attention->v, n, shape->n_head_kv, shape->d_head);
+    probe_heads(probe, PROBE_Q, layer, position, attention->at.q, n, shape->n_head, shape->d_head);
+    probe_heads(probe, PROBE_K, layer, position, attention->at.k, n, shape->n_head_kv, shape->d_head);
+    probe_heads(probe, PROBE_V, layer, position, attention->at.v, n, shape->n_head_kv, shape->d_head);
 
     const bool shows = probe && shape->layers[layer].rope; /* what is rotated, before it is stored */
-    parallel_for(compute->threads, n, STORE_TILE, shows ? rotate : rotate_and_store, &loop);
+    loop.stores = !shows;
+    parallel_for(compute->threads, count_pieces(attention, store_tiles), 1, prepare_tiles, &loop);
     if (shows) {
-        probe_heads(probe, PROBE_ROT_Q, layer, position, attention->q, n, shape->n_head, shape->d_head);
-        probe_heads(probe, PROBE_ROT_K, layer, position, attention->k, n, shape->n_head_kv, shape->d_head);
-        parallel_for(compute->threads, n, STORE_TILE, store, &loop);
+        probe_heads(probe, PROBE_ROT_Q, layer, position, attention->at.q, n, shape->n_head, shape->d_head);
+        probe_heads(probe, PROBE_ROT_K, layer, position, attention->at.k, n, shape->n_head_kv, shape->d_head);
+        loop.rotates = false, loop.stores = true;
+        parallel_for(compute->threads, count_pieces(attention, store_tiles), 1, prepare_tiles, &loop);
     }
-    parallel_for(compute->threads, shape->n_head_kv * query_tiles(attention), 1, attend_tiles, &loop);
+    parallel_for(compute->threads, count_pieces(attention, attend_pieces), 1, attend_tiles, &loop);
     for (size_t head = 0; probe && head < shape->n_head; head++) attend_watched(&loop, head, probe);
-    probe_heads(probe, PROBE_Z, layer, position, attention->z, n, shape->n_head, shape->d_head);
+    probe_heads(probe, PROBE_Z, layer, position, attention->at.z, n, shape->n_head, shape->d_head);
 
     for (size_t i = 0; shape->gated && i < n * shape->n_head * shape->d_head; i++)
-        attention->z[i] /= 1 + expf(-attention->gate[i]);
-    const Results results = {compute,       &weights->out, layer,        position,          n,
-                             shape->n_head, attention->z,  attention->q, attention->results};
+        attention->at.z[i] /= 1 + expf(-attention->at.gate[i]);
+    const Results results = {
+        compute,         &weights->out,        layer, position, n, shape->n_head, attention->at.z,
+        attention->at.q, attention->at.results};
     if (!probe || !results_forward(&results, probe, out))
-        linear_forward(compute, &(LinearOutput){out, &weights->out}, 1, attention->z, n);
+        linear_forward(compute, &(LinearOutput){out, &weights->out}, 1, attention->at.z, n);
 }

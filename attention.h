@@ -56,10 +56,11 @@ enum { ATTENTION_TILE_BYTES = 256 << 10 /* of scratch that a thread has at most,
 /*
  * Reserves a cache of n_ctx positions in kv_dtype (F32, F16 or Q8_0), whose pages are touched only as it fills, and
  * allocates scratch: for n_chunk tokens, and ATTENTION_TILE_BYTES or less for each thread. Of layers with a window only
- * that is kept, unless `whole`. NULL with an error when memory runs out. attention_free accepts NULL.
+ * that is kept, unless `whole`. With `beside` (or NULL: another of the same sizes, which outlives this one) the two share
+ * the scratch of that one, and must not be used at once. NULL with an error when memory runs out. attention_free accepts NULL.
  */
 Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dtype, bool whole,
-                         size_t n_chunk, const Compute *compute, Error *error);
+                         size_t n_chunk, const Compute *compute, const Attention *beside, Error *error);
 void attention_free(Attention *attention);
 
 /*
@@ -88,13 +89,17 @@ DType attention_kv_dtype(const Attention *attention);
 
 /*
  * Sets the tokens that the next calls of attention_forward are for: n ≤ n_chunk of them, at positions
- * position … position + n − 1. All earlier positions are in the cache already.
+ * position … position + n − 1. All earlier positions are in the cache already. With `before` (or NULL), another text whose
+ * tokens have just been set, the two go together: these rows come behind those, in the scratch that the first text has, which
+ * must have room for both.
  */
-void attention_begin(Attention *attention, size_t position, size_t n);
+void attention_begin(Attention *attention, size_t position, size_t n, Attention *before);
 
 /*
- * One layer's attention for those tokens: x [n][d_model] (already normed) → out [n][d_model], which is
- * to be added to the residual stream. Their keys and values join the cache. Cannot fail.
+ * One layer's attention for those tokens, and those of the texts that go with them: x [n][d_model] (already normed) → out
+ * [n][d_model], which is to be added to the residual stream, n being the tokens of all. Their keys and values join the
+ * caches. Each token gets the bits that its text alone would give it, if all are at most kernels_company. Cannot fail. A
+ * probe looks on where a text goes alone.
  */
 void attention_forward(Attention *attention, const AttentionWeights *weights, size_t layer, const float *x,
                        float *out, const Probe *probe);

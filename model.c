@@ -50,13 +50,19 @@ struct Session {
     size_t position; /* tokens fed so far */
     size_t known;    /* ≥ position: tokens whose keys and values the cache still has, if it is whole */
     int32_t *tokens; /* [n_ctx] those tokens */
+    float *last;     /* [d_model] the residual stream behind the last layer, of the token fed last */
+    bool borrows;    /* the scratch is another session's, down to `experts`, and compute.packed */
     float *resid;    /* [n_chunk][d_model] the residual stream */
-    size_t last;     /* row of it: of the token fed last */
     float *normed;   /* [n_chunk][d_model] */
     float *branch;   /* [n_chunk][d_model] what attention or MLP adds */
     float *hidden;   /* [n_chunk][d_ff of the widest MLP] */
     float *gate;     /* likewise, touched only where the MLP has a gate */
     float *experts;  /* [n_chunk][experts_floats], or NULL */
+
+    /* While it is fed: its part, where it stood before, its tokens in the pass under way, and the text behind it in there. */
+    const FeedPart *part;
+    size_t start, n;
+    Session *next;
 };
 
 Model *model_open(const char *path, Error *error) { return model_open_with(path, NULL, NULL, error); }
@@ -189,46 +195,69 @@ bool session_measure(const Model *model, const SessionOptions *options, unsigned
     return true;
 }
 
-Session *session_new(const Model *model, const SessionOptions *options, Error *error) {
-    const Config *config = &model->config;
-    const size_t n_states = model->weights.n_states;
-    Plan plan;
-    if (!plan_session(model, options, &plan, error)) return NULL;
-    const size_t n_ctx = plan.n_ctx, n_chunk = plan.n_chunk, n_experts = plan.n_experts;
-    AttentionShape shape = model_attention_shape(model);
-    Session *session = calloc(1, sizeof *session);
-    if (!session) goto no_memory;
-    *session = (Session){.model = model,
-                         .compute = {options->compute.kernels, options->compute.threads,
-                                     floats_new(packed_floats(n_chunk, plan.widest), 1),
-                                     packed_floats(n_chunk, plan.widest)},
-                         .probe = options->probe,
-                         .whole = options->whole_cache && n_states == 0,
-                         .stop = options->stop,
-                         .stop_user = options->stop_user,
-                         .n_ctx = n_ctx,
-                         .n_chunk = n_chunk};
+static bool make_scratch(Session *session, const Plan *plan) {
+    const Config *config = &session->model->config;
+    size_t n_chunk = plan->n_chunk,
+           n_hidden = n_chunk < config->n_expert_used ? config->n_expert_used : n_chunk;
+    session->compute.n_packed = packed_floats(n_chunk, plan->widest);
+    session->compute.packed = floats_new(session->compute.n_packed, 1);
     session->resid = floats_new(n_chunk, config->d_model);
     session->normed = floats_new(n_chunk, config->d_model);
     session->branch = floats_new(n_chunk, config->d_model);
-    size_t n_hidden = n_chunk < config->n_expert_used ? config->n_expert_used : n_chunk;
-    session->hidden = floats_new(n_hidden, plan.d_hidden);
-    session->gate = floats_new(n_hidden, plan.d_hidden);
-    if (n_experts) session->experts = floats_new(n_chunk, n_experts);
-    if (!session->resid || !session->normed || !session->branch || !session->hidden || !session->gate ||
-        (n_experts && !session->experts) || !session->compute.packed)
+    session->hidden = floats_new(n_hidden, plan->d_hidden);
+    session->gate = floats_new(n_hidden, plan->d_hidden);
+    if (plan->n_experts) session->experts = floats_new(n_chunk, plan->n_experts);
+    return session->compute.packed && session->resid && session->normed && session->branch &&
+           session->hidden && session->gate && (session->experts || !plan->n_experts);
+}
+
+static void borrow_scratch(Session *session, const Session *owner) {
+    session->borrows = true;
+    session->compute = owner->compute;
+    session->resid = owner->resid;
+    session->normed = owner->normed;
+    session->branch = owner->branch;
+    session->hidden = owner->hidden;
+    session->gate = owner->gate;
+    session->experts = owner->experts;
+}
+
+Session *session_new(const Model *model, const SessionOptions *options, Error *error) {
+    const Config *config = &model->config;
+    const Session *beside = options->beside;
+    const size_t n_states = model->weights.n_states;
+    Plan plan;
+    if (!plan_session(model, options, &plan, error)) return NULL;
+    AttentionShape shape = model_attention_shape(model);
+    Session *session = calloc(1, sizeof *session);
+    if (!session) goto no_memory;
+    *session =
+        (Session){.model = model,
+                  .compute = {.kernels = options->compute.kernels, .threads = options->compute.threads},
+                  .probe = options->probe,
+                  .whole = options->whole_cache && n_states == 0,
+                  .stop = options->stop,
+                  .stop_user = options->stop_user,
+                  .n_ctx = plan.n_ctx,
+                  .n_chunk = plan.n_chunk};
+    if (beside)
+        borrow_scratch(session, beside);
+    else if (!make_scratch(session, &plan))
         goto no_memory;
-    session->attention = attention_new(&shape, n_ctx, options->kv_dtype, options->whole_cache, n_chunk,
-                                       &session->compute, error);
+    session->last = floats_new(1, config->d_model);
+    session->tokens = calloc(plan.n_ctx, sizeof *session->tokens);
+    if (!session->last || !session->tokens) goto no_memory;
+    session->attention =
+        attention_new(&shape, plan.n_ctx, options->kv_dtype, options->whole_cache, plan.n_chunk,
+                      &session->compute, beside ? beside->attention : NULL, error);
     if (!session->attention) goto fail;
-    if (n_states) session->states = states_new(&config->state, n_states, n_chunk, &session->compute, error);
+    if (n_states)
+        session->states = states_new(&config->state, n_states, plan.n_chunk, &session->compute, error);
     if (n_states && !session->states) goto fail;
-    session->tokens = calloc(n_ctx, sizeof *session->tokens);
-    if (!session->tokens) goto no_memory;
     return session;
 no_memory:
     error_set(error, "%s: not enough memory for a session of %zu tokens at a time",
-              checkpoint_path(model->checkpoint), n_chunk);
+              checkpoint_path(model->checkpoint), plan.n_chunk);
 fail:
     session_free(session);
     return NULL;
@@ -239,13 +268,16 @@ void session_free(Session *session) {
     attention_free(session->attention);
     states_free(session->states);
     free(session->tokens);
-    free(session->resid);
-    free(session->normed);
-    free(session->branch);
-    free(session->hidden);
-    free(session->gate);
-    free(session->experts);
-    free(session->compute.packed);
+    free(session->last);
+    if (!session->borrows) {
+        free(session->resid);
+        free(session->normed);
+        free(session->branch);
+        free(session->hidden);
+        free(session->gate);
+        free(session->experts);
+        free(session->compute.packed);
+    }
     free(session);
 }
 
@@ -303,21 +335,21 @@ static void unpack_row(const Session *session, float *dst, const Matrix *matrix,
                                      rows + row * dtype_bytes(matrix->dtype, matrix->cols), matrix->cols);
 }
 
-static void embed(Session *session, const int32_t *tokens, size_t n) {
-    const Config *config = &session->model->config;
-    const Weights *weights = &session->model->weights;
-    const Kernels *kernels = session->compute.kernels;
-    const size_t d = config->d_model, position = session->position;
-    float *resid = session->resid, *positions = session->normed; /* free until the first layer */
-    for (size_t t = 0; t < n; t++) unpack_row(session, resid + t * d, &weights->embedding, (size_t)tokens[t]);
+/* Embeds the text's tokens under way: resid [text->n][d_model]; positions, likewise, is scratch. */
+static void embed(const Session *text, const int32_t *tokens, float *resid, float *positions) {
+    const Config *config = &text->model->config;
+    const Weights *weights = &text->model->weights;
+    const Kernels *kernels = text->compute.kernels;
+    const size_t d = config->d_model, n = text->n, position = text->position;
+    for (size_t t = 0; t < n; t++) unpack_row(text, resid + t * d, &weights->embedding, (size_t)tokens[t]);
     if (config->embedding_scale != 1) kernels->scale(resid, config->embedding_scale, n * d);
     if (weights->embedding_norm.gain)
-        norm_forward(&session->compute, &weights->embedding_norm, resid, resid, n, d);
-    probe_rows(session->probe, PROBE_EMBED, 0, position, resid, n, d);
+        norm_forward(&text->compute, &weights->embedding_norm, resid, resid, n, d);
+    probe_rows(text->probe, PROBE_EMBED, 0, position, resid, n, d);
     if (!weights->positions.data) return;
     for (size_t t = 0; t < n; t++)
-        unpack_row(session, positions + t * d, &weights->positions, config->position_offset + position + t);
-    probe_rows(session->probe, PROBE_POS_EMBED, 0, position, positions, n, d);
+        unpack_row(text, positions + t * d, &weights->positions, config->position_offset + position + t);
+    probe_rows(text->probe, PROBE_POS_EMBED, 0, position, positions, n, d);
     kernels->add(resid, positions, n * d);
 }
 
@@ -337,9 +369,26 @@ static void finish_branch(Session *session, const Norm *norm, size_t n) {
         session->compute.kernels->scale(session->branch, config->residual_scale, n * config->d_model);
 }
 
+/* What takes the place of attention in a layer, for all texts under way; x and out are [n][d_model]. */
+static void mix(Session *session, const LayerWeights *weights, size_t layer, const float *x, float *out) {
+    const size_t d = session->model->config.d_model;
+    if (weights->state.mixer == MIXER_ATTENTION) {
+        attention_forward(session->attention, &weights->attention, layer, x, out, session->probe);
+        return;
+    }
+    for (Session *text = session; text; x += text->n * d, out += text->n * d, text = text->next)
+        states_forward(text->states, &weights->state, text->position, text->n, x, out);
+}
+
+static bool is_stopped(const Session *session) {
+    for (; session; session = session->next)
+        if (session->stop && session->stop(session->stop_user)) return true;
+    return false;
+}
+
 /*
- * Takes n ≤ n_chunk tokens, whose residual stream is in session->resid, through the layers from `first` on. False when it
- * was stopped.
+ * Takes n ≤ n_chunk tokens, whose residual stream is in session->resid, through the layers from `first` on: the session's,
+ * and those of the texts behind it. False when one was stopped.
  */
 static bool forward(Session *session, size_t first, size_t n) {
     const Config *config = &session->model->config;
@@ -349,17 +398,15 @@ static bool forward(Session *session, size_t first, size_t n) {
     float *resid = session->resid, *branch = session->branch;
     const Kernels *kernels = session->compute.kernels;
 
-    attention_begin(session->attention, position, n);
+    for (Session *text = session, *before = NULL; text; before = text, text = text->next)
+        attention_begin(text->attention, text->position, text->n, before ? before->attention : NULL);
     for (size_t layer = first; layer < config->n_layer; layer++) {
         const LayerWeights *w = &weights->layers[layer];
-        if (session->stop && session->stop(session->stop_user)) return false;
+        if (is_stopped(session)) return false;
 
         probe_rows(probe, PROBE_RESID_PRE, layer, position, resid, n, d);
         const float *x = read_resid(session, &w->attn_norm, PROBE_NORM1_SCALE, layer, n);
-        if (w->state.mixer == MIXER_ATTENTION)
-            attention_forward(session->attention, &w->attention, layer, x, branch, probe);
-        else
-            states_forward(session->states, &w->state, position, n, x, branch);
+        mix(session, w, layer, x, branch);
         finish_branch(session, &w->attn_post_norm, n);
         probe_rows(probe, PROBE_ATTN_OUT, layer, position, branch, n, d);
 
@@ -403,8 +450,7 @@ void session_unembed(const Session *session, const float *resid, size_t n, float
 
 void session_hidden(const Session *session, float *hidden) {
     const size_t d = session->model->config.d_model;
-    norm_forward(&session->compute, &session->model->weights.final_norm, session->resid + session->last * d,
-                 hidden, 1, d);
+    norm_forward(&session->compute, &session->model->weights.final_norm, session->last, hidden, 1, d);
 }
 
 static bool check_room(const Session *session, size_t n, Error *error) {
@@ -441,50 +487,127 @@ static void forget_others(Session *session, const int32_t *tokens, size_t n) {
     if (same < n) session->known = session->position + same;
 }
 
-/* Feeds n tokens from a layer on. resid [n][d_model] enters it; if NULL, the tokens' embeddings do. */
-static bool feed(Session *session, const int32_t *tokens, size_t layer, const float *resid, size_t n,
-                 float *logits, size_t n_logits, Error *error) {
-    const Config *config = &session->model->config;
-    size_t n_vocab = config->n_vocab, d = config->d_model, start = session->position;
-    if (n_logits > n) n_logits = n;
-    for (size_t done = 0, m; done < n; done += m) {
-        m = n - done < session->n_chunk ? n - done : session->n_chunk;
-        if (resid)
-            memcpy(session->resid, resid + done * d, m * d * sizeof *resid);
+/* Tokens of its part that a session has been fed. */
+static size_t n_fed(const Session *session) { return session->position - session->start; }
+
+/*
+ * Links the sessions whose next chunks go through the layers together, the first that has one first: as many as get the bits
+ * there that each gets alone. Who is watched goes alone. NULL: all parts are fed.
+ */
+static Session *gather(const FeedPart *parts, size_t n_parts, size_t *n) {
+    Session *first = NULL, *last = NULL;
+    *n = 0;
+    for (size_t i = 0; i < n_parts; i++) {
+        Session *session = parts[i].session;
+        size_t left = parts[i].n - n_fed(session), most = first ? kernels_company(first->compute.kernels) : 0;
+        size_t m = left < session->n_chunk ? left : session->n_chunk;
+        if (first && most > first->n_chunk) most = first->n_chunk;
+        if (m == 0 || (first && (first->probe || session->probe || *n + m > most))) continue;
+        session->n = m;
+        session->next = NULL;
+        if (first)
+            last->next = session;
         else
-            embed(session, tokens + done, m);
-        forget_others(session, tokens ? tokens + done : NULL, m);
-        if (!forward(session, layer, m)) {
-            go_back(session, start);
-            return error_set(error, "interrupted");
+            first = session;
+        last = session;
+        *n += m;
+    }
+    return first;
+}
+
+/*
+ * Makes the logits that are wanted of the pass. Where those of one text are to lie behind those of the text before, a product
+ * makes both.
+ */
+static bool make_logits(Session *session, Error *error) {
+    const Model *model = session->model;
+    const size_t d = model->config.d_model, n_vocab = model->config.n_vocab;
+    const float *resid = session->resid;
+    float *rows = session->branch, *to = NULL; /* of those that are made together */
+    size_t n_rows = 0;
+    for (const Session *text = session;; text = text->next) {
+        const FeedPart *part = text ? text->part : NULL;
+        size_t fed = text ? n_fed(text) + text->n : 0, skipped = text ? part->n - part->n_logits : 0;
+        size_t wanted = fed <= skipped ? 0 : fed - skipped < text->n ? fed - skipped : text->n;
+        float *its = wanted ? part->logits + (fed - skipped - wanted) * n_vocab : NULL;
+        if (n_rows > 0 && (!text || (wanted && its != to + n_rows * n_vocab))) {
+            session_unembed(session, rows, n_rows, to);
+            probe_rows(session->probe, PROBE_LOGITS, model->config.n_layer,
+                       session->position + session->n - n_rows, to, n_rows, n_vocab);
+            if (!check_finite(session, to, n_rows * n_vocab, error)) return false;
+            n_rows = 0;
         }
-        size_t skipped = n - n_logits > done ? n - n_logits - done : 0; /* without logits, of this chunk */
-        if (skipped < m) {
-            norm_probe(&session->model->weights.final_norm, session->probe, PROBE_FINAL_SCALE,
-                       config->n_layer, session->position + skipped, session->resid + skipped * d,
-                       m - skipped, session->normed);
-            session_unembed(session, session->resid + skipped * d, m - skipped, logits);
-            probe_rows(session->probe, PROBE_LOGITS, config->n_layer, session->position + skipped, logits,
-                       m - skipped, n_vocab);
-            if (!check_finite(session, logits, (m - skipped) * n_vocab, error)) {
-                go_back(session, start);
-                return false;
-            }
-            logits += (m - skipped) * n_vocab;
-        }
-        for (size_t i = 0; i < m; i++)
-            session->tokens[session->position + i] = tokens ? tokens[done + i] : -1;
-        session->position += m;
-        session->last = m - 1;
-        if (session->known < session->position) session->known = session->position;
+        if (!text) return true;
+        if (wanted && n_rows == 0) to = its;
+        memcpy(rows + n_rows * d, resid + (text->n - wanted) * d, wanted * d * sizeof *rows);
+        norm_probe(&model->weights.final_norm, text->probe, PROBE_FINAL_SCALE, model->config.n_layer,
+                   text->position + text->n - wanted, resid + (text->n - wanted) * d, wanted,
+                   session->normed);
+        n_rows += wanted;
+        resid += text->n * d;
+    }
+}
+
+/* Takes the tokens of the pass into their texts. */
+static void advance(Session *session) {
+    const size_t d = session->model->config.d_model;
+    const float *resid = session->resid;
+    for (Session *text = session; text; text = text->next) {
+        const int32_t *tokens = text->part->tokens;
+        for (size_t i = 0; i < text->n; i++)
+            text->tokens[text->position + i] = tokens ? tokens[n_fed(text) + i] : -1;
+        resid += text->n * d;
+        memcpy(text->last, resid - d, d * sizeof *resid);
+        text->position += text->n;
+        if (text->known < text->position) text->known = text->position;
+    }
+}
+
+/* A pass of the texts that gather linked, of n tokens. entering: of a lone text, what enters the layer; or NULL. */
+static bool pass(Session *session, size_t layer, const float *entering, size_t n, Error *error) {
+    const size_t d = session->model->config.d_model;
+    float *resid = session->resid;
+    for (Session *text = session; text; resid += text->n * d, text = text->next) {
+        const int32_t *tokens = entering ? NULL : text->part->tokens + n_fed(text);
+        if (entering)
+            memcpy(resid, entering + n_fed(text) * d, n * d * sizeof *resid);
+        else
+            embed(text, tokens, resid, session->normed); /* which is free until the first layer */
+        forget_others(text, tokens, text->n);
+    }
+    if (!forward(session, layer, n)) return error_set(error, "interrupted");
+    if (!make_logits(session, error)) return false;
+    advance(session);
+    return true;
+}
+
+/* Feeds parts from a layer on. resid [n][d_model] enters it, of a lone part; if NULL, the tokens' embeddings do. */
+static bool feed(const FeedPart *parts, size_t n_parts, size_t layer, const float *resid, Error *error) {
+    Session *first;
+    size_t n;
+    for (size_t i = 0; i < n_parts; i++) {
+        parts[i].session->part = &parts[i];
+        parts[i].session->start = parts[i].session->position;
+    }
+    while ((first = gather(parts, n_parts, &n))) {
+        if (pass(first, layer, resid, n, error)) continue;
+        for (size_t i = 0; i < n_parts; i++) go_back(parts[i].session, parts[i].session->start);
+        return false;
     }
     return true;
 }
 
+bool session_feed_many(const FeedPart *parts, size_t n_parts, Error *error) {
+    for (size_t i = 0; i < n_parts; i++)
+        if (!check_room(parts[i].session, parts[i].n, error) ||
+            !check_tokens(parts[i].session, parts[i].tokens, parts[i].n, error))
+            return false;
+    return feed(parts, n_parts, 0, NULL, error);
+}
+
 bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                   Error *error) {
-    return check_room(session, n, error) && check_tokens(session, tokens, n, error) &&
-           feed(session, tokens, 0, NULL, n, logits, n_logits, error);
+    return session_feed_many(&(FeedPart){session, tokens, n, logits, n_logits < n ? n_logits : n}, 1, error);
 }
 
 bool session_feed_all(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
@@ -523,5 +646,6 @@ bool session_sync(Session *session, const int32_t *tokens, size_t n, float *logi
 
 bool session_resume(Session *session, size_t layer, const float *resid, size_t n, float *logits,
                     size_t n_logits, Error *error) {
-    return check_room(session, n, error) && feed(session, NULL, layer, resid, n, logits, n_logits, error);
+    const FeedPart part = {session, NULL, n, logits, n_logits < n ? n_logits : n};
+    return check_room(session, n, error) && feed(&part, 1, layer, resid, error);
 }

@@ -38,6 +38,8 @@ AttentionShape model_attention_shape(const Model *model);
 
 enum { SESSION_CHUNK = 256 }; /* tokens that go through the layers together unless asked otherwise */
 
+typedef struct Session Session;
+
 typedef struct SessionOptions {
     size_t n_ctx;       /* positions to make room for; 0: the model's own n_ctx */
     DType kv_dtype;     /* DTYPE_F32, DTYPE_F16 or DTYPE_Q8_0 */
@@ -46,12 +48,16 @@ typedef struct SessionOptions {
     Compute compute;    /* kernels and threads, which must outlive the session; its scratch is its own */
     const Probe *probe; /* borrowed, or NULL */
 
+    /*
+     * A session of the same model and options, which outlives this one, or NULL. The two share its scratch, so that this
+     * one costs no more than its cache; they must not be fed at once, but may be together (session_feed_many).
+     */
+    const Session *beside;
+
     /* Asked before each layer, or NULL. If it says so, what is being fed is given up: "interrupted". */
     bool (*stop)(void *user);
     void *stop_user;
 } SessionOptions;
-
-typedef struct Session Session;
 
 /*
  * Allocates all memory that a run needs: nothing can run out afterwards. That is the cache and other memory for n_ctx
@@ -120,6 +126,24 @@ DType session_kv_dtype(const Session *session);
  */
 bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                   Error *error);
+
+/* What a text gets of a pass that several share: like the arguments of session_feed, n_logits ≤ n. */
+typedef struct FeedPart {
+    Session *session;
+    const int32_t *tokens; /* [n] */
+    size_t n;
+    float *logits; /* [n_logits][n_vocab] */
+    size_t n_logits;
+} FeedPart;
+
+/*
+ * Feeds several sessions of one model together, each with a part of its own. The weights are read once for all, so that eight
+ * tokens of eight texts cost little more than one; the threads and the scratch of the first that is fed do the work. A token
+ * gets the bits that its session alone would give it: where a kernel set cannot promise that, and where a session is watched,
+ * passes are taken apart. Logits of one part that lie in memory behind those of the part before save a product. Fails like
+ * session_feed, and then for all: each session goes back.
+ */
+bool session_feed_many(const FeedPart *parts, size_t n_parts, Error *error);
 
 /* Gets the logits [n_vocab] of one token after another. False with an error. */
 typedef bool LogitsSink(void *user, const float *logits, size_t n_vocab, Error *error);

@@ -38,6 +38,8 @@ const Product *kernels_product(const Kernels *kernels, DType dtype, size_t n, si
     return product;
 }
 
+size_t kernels_company(const Kernels *kernels) { return kernels->few_sums ? PACKED_TOKENS : SIZE_MAX; }
+
 const Kernels *kernels_fastest(void) {
     size_t i = N_SETS - 1;
     while (!runs_here(sets[i])) i--;

@@ -165,6 +165,12 @@ const Kernels *kernels_set(size_t i);
 const Product *kernels_product(const Kernels *kernels, DType dtype, size_t n, size_t cols);
 
 /*
+ * Tokens that may go through a pass together, at most, so that each gets the bits that it gets alone: any number, but of sets
+ * with a way for tiles PACKED_TOKENS.
+ */
+size_t kernels_company(const Kernels *kernels);
+
+/*
  * The set called `name`. When name is NULL or empty, the fastest that this CPU runs and that rounds nothing to 8 bits. Its
  * logits are those of float64 but for 2e-5 of their span, or 5e-4 where weights are quantised; whoever watches heads, or
  * compares two such sets, sees as much. How a text is fed, whole or token by token, changes no bit.

@@ -758,14 +758,14 @@ static void test_rope_in_halves(void) {
     const float *x = expected_floats(&reference, "halves.x", &tensor);
     const float *expected = expected_floats(&reference, "halves.attn_out", &tensor);
     size_t n = tensor->dims[1], d = tensor->dims[0], first = 7;
-    Attention *attention = attention_new(&shape, n, DTYPE_F32, false, n, &compute, &error);
+    Attention *attention = attention_new(&shape, n, DTYPE_F32, false, n, &compute, NULL, &error);
     float *out = calloc(n * d, sizeof *out);
     const AttentionWeights *weights = &model_weights(reference.model)->layers[0].attention;
     CHECK(attention != NULL, "%s", error.message);
     if (attention != NULL) {
-        attention_begin(attention, 0, first);
+        attention_begin(attention, 0, first, NULL);
         attention_forward(attention, weights, 0, x, out, NULL);
-        attention_begin(attention, first, n - first);
+        attention_begin(attention, first, n - first, NULL);
         attention_forward(attention, weights, 0, x + first * d, out + first * d, NULL);
     }
     double allowed = BOUND * largest(expected, n * d);
