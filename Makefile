@@ -45,7 +45,7 @@ FLAGS += $(if $(filter wasm32,$(ARCH)),,-fPIC)
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
 # The rooms of docs/ARCHITECTURE.md: the engine's, and those of programs, for it neither prints nor reads options.
 ENGINE_ROOMS = base kernels unicode regex jinja checkpoint vocab hub layers gradients
-PROGRAM_ROOMS = cli measures views page packing
+PROGRAM_ROOMS = cli batch measures views page packing
 ENGINE = $(filter-out $(addprefix $(BUILD)/,attn.o run.o study.o quantize.o),$(call objects,*.c $(ENGINE_ROOMS:%=%/*.c)))
 PROGRAMS = $(call objects,$(PROGRAM_ROOMS:%=%/*.c))
 

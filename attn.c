@@ -148,28 +148,14 @@ bool attn_tokenize(const AttnModel *model, const char *text, size_t n, unsigned 
 
 static String string_of(const char *text) { return (String){text ? text : "", text ? strlen(text) : 0}; }
 
-/* A template from its source, or the file's own if that is NULL. */
-static Template *open_template(const AttnModel *model, const char *source, Error *error) {
-    const Checkpoint *own = model_checkpoint(model->model);
-    String text = {source, source ? strlen(source) : 0};
-    Error why;
-    if (!source && !checkpoint_string(own, "tokenizer.chat_template", &text, error)) return NULL;
-    if (!text.data) {
-        checkpoint_error(own, error, "has no chat template (tokenizer.chat_template): give its source");
-        return NULL;
-    }
-    Template *template = template_parse(text, &why);
-    if (!template && source) error_set(error, "%s", why.message);
-    if (!template && !source) checkpoint_error(own, error, "%s", why.message);
-    return template;
-}
-
 static bool chat(const AttnModel *model, const AttnMessage *messages, size_t n,
                  const AttnChatOptions *options, Tokens *all, Error *error) {
     for (size_t i = 0; i < n; i++)
         if (!messages[i].role || !messages[i].content)
             return error_set(error, "message %zu has no role, or no content", i + 1);
-    Template *template = open_template(model, options->source, error);
+    const String source = string_of(options->source);
+    Template *template =
+        conversation_template(model_checkpoint(model->model), options->source ? &source : NULL, error);
     ChatMessage *inner = template ? malloc(n * sizeof *inner) : NULL;
     if (template && !inner) error_set(error, "not enough memory for the conversation");
     for (size_t i = 0; inner && i < n; i++)

@@ -10,6 +10,23 @@ enum {
     MAX_TEXT = INT32_MAX, /* bytes that a Json's text may have, U+FFFD in the place of each */
 };
 
+Template *conversation_template(const Checkpoint *checkpoint, const String *source, Error *error) {
+    String text = {0};
+    Error why;
+    if (source)
+        text = *source;
+    else if (!checkpoint_string(checkpoint, "tokenizer.chat_template", &text, error))
+        return NULL;
+    if (!text.data) {
+        checkpoint_error(checkpoint, error, "has no chat template (tokenizer.chat_template); give one");
+        return NULL;
+    }
+    Template *template = template_parse(text, &why);
+    if (!template && source) error_set(error, "%s", why.message);
+    if (!template && !source) checkpoint_error(checkpoint, error, "%s", why.message);
+    return template;
+}
+
 /* The clock of template_render. */
 static int64_t local_now(void) {
     time_t now = time(NULL);

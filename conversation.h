@@ -5,6 +5,7 @@
 #ifndef ATTN_CONVERSATION_H
 #define ATTN_CONVERSATION_H
 
+#include "checkpoint/checkpoint.h"
 #include "jinja/template.h"
 #include "tokenizer.h"
 
@@ -14,6 +15,12 @@ typedef struct ChatMessage {
     String content;
     String thoughts; /* of an answer that keeps them apart; n = 0: none */
 } ChatMessage;
+
+/*
+ * A chat template from its source, or the checkpoint's own where that is NULL. NULL with an error that says what is wrong with
+ * it, or that the checkpoint has none; the program says how one is given.
+ */
+Template *conversation_template(const Checkpoint *checkpoint, const String *source, Error *error);
 
 /*
  * Appends the tokens of n messages, with those that begin an answer if `answers`, to `tokens`. *thinks, which may be NULL,

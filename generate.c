@@ -189,6 +189,26 @@ bool generator_settle(Generator *generator, Error *error) {
     return true;
 }
 
+bool generators_settle(Generator *const *generators, size_t n, float *logits, Error *error) {
+    FeedPart parts[GENERATORS_TOGETHER];
+    Generator *fed[GENERATORS_TOGETHER];
+    for (size_t i = 0, n_parts = 0; i <= n; i++) {
+        if (n_parts == GENERATORS_TOGETHER || (i == n && n_parts > 0)) {
+            if (!session_feed_many(parts, n_parts, error)) return false;
+            for (size_t k = 0; k < n_parts; k++) {
+                memcpy(fed[k]->logits, parts[k].logits, fed[k]->n_vocab * sizeof *logits);
+                fed[k]->pending = -1;
+            }
+            n_parts = 0;
+        }
+        if (i == n || generators[i]->pending < 0 || room(generators[i]) == 0) continue;
+        Generator *generator = fed[n_parts] = generators[i];
+        float *to = logits + n_parts * generator->n_vocab;
+        parts[n_parts++] = (FeedPart){generator->session, &generator->pending, 1, to, 1};
+    }
+    return true;
+}
+
 bool generator_sample(Generator *generator, int32_t *id, TextEnd *end, Error *error) {
     *end = END_LIMIT;
     if (generator->pending >= 0 && room(generator) == 0) {
@@ -240,19 +260,26 @@ static void show_text(Generator *generator, int32_t id, bool over, TextPiece *pi
     text->n -= n;
 }
 
-bool generator_run(Generator *generator, size_t n, TextPiece *piece, void *user, TextEnd *end, Error *error) {
-    *end = END_LIMIT;
-    for (size_t i = 0; i < n && *end == END_LIMIT; i++) {
-        int32_t id;
-        if (!generator_sample(generator, &id, end, error)) return false;
-        if (*end == END_CONTEXT) break;
-        bool shown = *end != END_TOKEN || generator->options.special;
-        if (shown && !detokenizer_push(&generator->detokenizer, id, &generator->text))
-            return no_memory(error);
-        show_text(generator, id, false, piece, user, end);
-    }
+bool generator_step(Generator *generator, TextPiece *piece, void *user, TextEnd *end, Error *error) {
+    int32_t id;
+    if (!generator_sample(generator, &id, end, error)) return false;
+    if (*end == END_CONTEXT) return true;
+    bool shown = *end != END_TOKEN || generator->options.special;
+    if (shown && !detokenizer_push(&generator->detokenizer, id, &generator->text)) return no_memory(error);
+    show_text(generator, id, false, piece, user, end);
+    return true;
+}
+
+bool generator_finish(Generator *generator, TextPiece *piece, void *user, TextEnd *end, Error *error) {
     if (*end == END_STOP) return true;
     if (!detokenizer_end(&generator->detokenizer, &generator->text)) return no_memory(error);
     show_text(generator, -1, true, piece, user, end);
     return true;
+}
+
+bool generator_run(Generator *generator, size_t n, TextPiece *piece, void *user, TextEnd *end, Error *error) {
+    *end = END_LIMIT;
+    for (size_t i = 0; i < n && *end == END_LIMIT; i++)
+        if (!generator_step(generator, piece, user, end, error)) return false;
+    return generator_finish(generator, piece, user, end, error);
 }

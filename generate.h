@@ -88,6 +88,21 @@ bool generator_sample(Generator *generator, int32_t *id, TextEnd *end, Error *er
 /* Feeds the token sampled last, so that the session holds the whole text. */
 bool generator_settle(Generator *generator, Error *error);
 
+/*
+ * The same for n generators of one model, whose tokens go through the layers together; those that have nothing to feed, or no
+ * room for it, are left as they are. logits [GENERATORS_TOGETHER][n_vocab] is scratch. Fails like session_feed_many; those
+ * that had not been fed by then still are not.
+ */
+enum { GENERATORS_TOGETHER = 64 };
+bool generators_settle(Generator *const *generators, size_t n, float *logits, Error *error);
+
+/*
+ * Generates one token and shows it; *end is END_LIMIT while the text goes on. What is still held back then comes with
+ * generator_finish, once, whatever has ended the text: *end says what did, and becomes END_STOP where a stop text comes to light.
+ */
+bool generator_step(Generator *generator, TextPiece *piece, void *user, TextEnd *end, Error *error);
+bool generator_finish(Generator *generator, TextPiece *piece, void *user, TextEnd *end, Error *error);
+
 /* Generates up to n tokens (SIZE_MAX: until something else ends the text); *end says what did. */
 bool generator_run(Generator *generator, size_t n, TextPiece *piece, void *user, TextEnd *end, Error *error);
 

@@ -3,6 +3,7 @@
  * program showing what it says. What looks inside the model is study's; tensors are touched nowhere here.
  */
 #include "attn.h"
+#include "batch/batch.h"
 #include "cli/chat.h"
 #include "cli/directions.h"
 #include "cli/info.h"
@@ -53,6 +54,9 @@ static const char help[] =
     "      --logits FILE.npy  write the logits of every prompt position, float32 [n_tokens][n_vocab]\n"
     "      --steer FILE[:X]   add a control vector, X times (study steer makes some)\n"
     "      --json             print one object: text, tokens, logprobs (nats), timings\n"
+    "      --batch FILE.jsonl answer a request a line ({\"id\", \"prompt\" or \"messages\", …}, or OpenAI's; -: stdin)\n"
+    "  -o, --output FILE      to that file, which a run that was stopped goes on with (stdout)\n"
+    "      --parallel N       texts at once (8)           --in-order            as the requests stand\n"
     "      --info             print what the checkpoint holds and end\n"
     "      --samplers LIST    steps and their order (penalties;top_k;top_p;min_p;temperature)\n"
     "  -co, --color auto|on|off  of what was typed (auto: on a terminal, without NO_COLOR)\n"
@@ -66,13 +70,13 @@ static const char help[] =
 
 typedef struct Settings {
     const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits, *system, *template, *colour_name,
-        *steer;
+        *steer, *batch, *output;
     DType kv_dtype;
-    int64_t n_predict, n_threads, n_ctx, seed;
+    int64_t n_predict, n_threads, n_ctx, seed, n_parallel;
     GeneratorOptions generator;
     StringList stop, idle; /* idle: options of llama.cpp that are not needed */
     Colour colour;
-    bool escape, echo, tokens, json, info, interactive, chat, verbose, version, help;
+    bool escape, echo, tokens, json, info, interactive, chat, in_order, verbose, version, help;
     bool waits; /* as with -i, for a prompt that nobody has given */
 } Settings;
 
@@ -113,6 +117,10 @@ static const Option known_options[] = {
     {"--chat", NULL, OPTION_ON, AT(chat)},
     {"--system", "-sys", OPTION_TEXT, AT(system), .escape = true},
     {"--chat-template", NULL, OPTION_TEXT, AT(template)},
+    {"--batch", NULL, OPTION_ONCE, AT(batch), .file = true},
+    {"--output", "-o", OPTION_ONCE, AT(output), .file = true},
+    {"--parallel", "-np", OPTION_INT, AT(n_parallel), 1, BATCH_MAX_PARALLEL},
+    {"--in-order", NULL, OPTION_ON, AT(in_order)},
     {"--color", "-co", OPTION_TEXT, AT(colour_name)},
     {"--verbose", "-v", OPTION_ON, AT(verbose)},
     {"--version", NULL, OPTION_ON, AT(version)},
@@ -140,11 +148,18 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
         return error_set(error, "--info and --tokens go alone, without --logits, --json, -i");
     if (s->chat && (only_tells || s->interactive || s->json || s->logits))
         return error_set(error, "--chat goes alone, without -i, --json, --logits, --info, --tokens");
-    if (!s->chat && (s->system || s->template))
-        return error_set(error, "--system and --chat-template are for --chat");
+    if (!s->chat && (s->system || (s->template && !s->batch)))
+        return error_set(error, "--system is for --chat, --chat-template for that or --batch");
+    if (s->batch && (only_tells || s->interactive || s->chat || s->json || s->logits || s->steer ||
+                     s->prompt || s->prompt_file || s->stop.n || s->generator.shift))
+        return error_set(error,
+                         "--batch goes without a prompt, -i, --chat, --json, --info, --tokens, --logits, "
+                         "--steer, --stop and --shift");
+    if (!s->batch && (s->output || s->n_parallel || s->in_order))
+        return error_set(error, "-o, --parallel and --in-order are for --batch");
     for (size_t i = 0; i < s->stop.n; i++)
         if (!s->stop.items[i][0]) return error_set(error, "--stop needs some text");
-    bool has_prompt = s->prompt || s->prompt_file || s->interactive || s->chat;
+    bool has_prompt = s->prompt || s->prompt_file || s->interactive || s->chat || s->batch;
     s->waits = !has_prompt && !only_tells && !s->logits && !s->json && isatty(STDIN_FILENO);
     s->interactive = s->interactive || s->waits;
     return true;
@@ -153,7 +168,7 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
 /* With options alone the default model does, and is named. */
 static bool find_model(Settings *s, char *path, size_t size, Error *error) {
     if (s->help || s->version) return true;
-    if (s->model) return s->prompt || s->prompt_file || is_model_name(s->model, error);
+    if (s->model) return s->prompt || s->batch || s->prompt_file || is_model_name(s->model, error);
     s->model = default_model("run", s->waits ? ", and what is typed (-i; /help tells more)" : "", path, size);
     return s->model || error_set(error, "no model is named, here is no ./model.bin, and none is installed: "
                                         "./run MODEL -p PROMPT (see ./run --help)");
@@ -200,12 +215,16 @@ static bool stop_run(void *user) {
     return interrupted();
 }
 
+static const Kernels *kernels_of(const Settings *s, Error *error) {
+    const char *name = getenv("ATTN_KERNEL");
+    bool any = (!name || !*name) && !s->logits; /* logits are written to be compared */
+    return any ? kernels_fastest() : kernels_pick(name, error);
+}
+
 static bool open_generator(Run *run, Error *error) {
     const Settings *s = run->settings;
     const Config *config = model_config(run->model);
-    const char *name = getenv("ATTN_KERNEL");
-    bool any = (!name || !*name) && !s->logits; /* logits are written to be compared */
-    const Kernels *kernels = any ? kernels_fastest() : kernels_pick(name, error);
+    const Kernels *kernels = kernels_of(s, error);
     if (!kernels || !steer_open(&run->steer, s->steer, run->model, error)) return false;
     SessionOptions session = {.n_ctx = (size_t)s->n_ctx,
                               .kv_dtype = s->kv_dtype,
@@ -435,12 +454,42 @@ static bool talk(Run *run, Error *error) {
     return ok;
 }
 
+/* --batch. */
+static bool answer_data_set(Run *run, Error *error) {
+    const Settings *s = run->settings;
+    Inputs inputs = inputs_of(run);
+    inputs.text = strcmp(s->batch, "-") == 0 ? NULL : s->batch;
+    const Kernels *kernels = kernels_of(s, error);
+    const BatchSetup setup = {
+        .program = "run",
+        .requests = s->batch,
+        .answers = s->output,
+        .template_file = s->template,
+        .model = run->model,
+        .tokenizer = run->tokenizer,
+        .session = {.n_ctx = (size_t)s->n_ctx,
+                    .kv_dtype = s->kv_dtype,
+                    .compute = {.kernels = kernels, .threads = run->threads},
+                    .stop = stop_run},
+        .sampling = s->generator.sampling,
+        .seed = s->seed < 0 ? 0 : (uint64_t)s->seed,
+        .n_predict = s->n_predict,
+        .n_parallel = s->n_parallel ? (size_t)s->n_parallel : 8,
+        .in_order = s->in_order,
+        .special = s->generator.special,
+        .inputs = &inputs,
+    };
+    return kernels && batch_run(&setup, error);
+}
+
 /* Everything after the options. */
 static bool run_model(Run *run, Error *error) {
     const Settings *s = run->settings;
     double start = now_ms();
     if (s->info) return print_info(stdout, s->model, s->tokenizer, error);
-    if (!open_model(run, error) || !open_generator(run, error)) return false;
+    if (!open_model(run, error)) return false;
+    if (s->batch) return answer_data_set(run, error);
+    if (!open_generator(run, error)) return false;
     run->summary.model = s->model;
     run->summary.load_ms = now_ms() - start;
 

@@ -32,8 +32,7 @@ static uint64_t hash_more(uint64_t hash, const void *bytes, size_t n) {
     return hash;
 }
 
-/* Tells models apart, finely tuned ones, too: by all names, types and shapes of tensors, and the beginnings of their data. */
-static uint64_t model_hash(const Model *model) {
+uint64_t model_hash(const Model *model) {
     const Checkpoint *checkpoint = model_checkpoint(model);
     const char *architecture = model_config(model)->family->architecture;
     uint64_t hash = hash_more(0, architecture, strlen(architecture));

@@ -14,6 +14,9 @@
 typedef bool SnapshotWrite(void *user, const void *bytes, size_t n);
 typedef bool SnapshotRead(void *user, void *bytes, size_t n);
 
+/* Tells models apart, finely tuned ones, too: by all names, types and shapes of tensors, and the beginnings of their data. */
+uint64_t model_hash(const Model *model);
+
 /* How many bytes snapshot_save gives. The session's cache must be whole, here and below. */
 size_t snapshot_bytes(const Session *session);
 

@@ -96,24 +96,15 @@ static bool print_messages(const Chat *chat, FILE *file) {
 
 static bool load_template(Chat *chat, Error *error) {
     const ChatSetup *setup = chat->setup;
-    const Checkpoint *checkpoint = model_checkpoint(setup->model);
-    const char *path = setup->template_file ? setup->template_file : checkpoint_path(checkpoint);
     TextBuffer text = {0};
-    String source = {0};
-    Error why = {{0}};
-    if (setup->template_file) {
-        if (!read_text(path, TEMPLATE_MAX_BYTES, &text, error)) return free(text.data), false;
-        source = (String){text.data, text.n};
-    } else if (!checkpoint_string(checkpoint, "tokenizer.chat_template", &source, error)) {
-        return false;
-    }
-    if (!source.data)
-        return error_set(
-            error, "%s: has no chat template (tokenizer.chat_template); give one with --chat-template FILE",
-            path);
-    chat->template = template_parse(source, &why);
+    Error why;
+    if (!setup->template_file)
+        return (chat->template = conversation_template(model_checkpoint(setup->model), NULL, error));
+    if (!read_text(setup->template_file, TEMPLATE_MAX_BYTES, &text, error)) return free(text.data), false;
+    const String source = {text.n ? text.data : "", text.n};
+    chat->template = conversation_template(model_checkpoint(setup->model), &source, &why);
     free(text.data);
-    return chat->template || error_set(error, "%s: %s", path, why.message);
+    return chat->template || error_set(error, "%s: %s", setup->template_file, why.message);
 }
 
 static String text_of(const TextBuffer *text) { return (String){text->n ? text->data : "", text->n}; }

@@ -46,6 +46,11 @@ static bool spares(const Inputs *inputs, const char *path, const struct stat *ol
     return true;
 }
 
+bool output_spares(const Inputs *inputs, const char *path, Error *error) {
+    struct stat old;
+    return spares(inputs, path, stat(path, &old) == 0 ? &old : NULL, error);
+}
+
 /* The bytes of path that name its folder, with the last slash. */
 static size_t folder_length(const char *path) {
     const char *slash = strrchr(path, '/');

@@ -42,9 +42,14 @@ void print_error(const char *program, const Error *error) {
     fprintf(stderr, "%s: ", program);
     print_help(stderr, error->message);
     /* The engine knows no options. */
-    static const char lacks_vocabulary[] = "name a file that does";
-    size_t n = strlen(error->message), ending = sizeof lacks_vocabulary - 1;
-    if (n > ending && strcmp(error->message + n - ending, lacks_vocabulary) == 0) fputs(" with -z", stderr);
+    static const char *const endings[][2] = {
+        {"name a file that does", " with -z"},
+        {"(tokenizer.chat_template); give one", " with --chat-template FILE"}};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t n = strlen(error->message), ending = strlen(endings[i][0]);
+        if (n > ending && strcmp(error->message + n - ending, endings[i][0]) == 0)
+            fputs(endings[i][1], stderr);
+    }
     putc('\n', stderr);
 }
 

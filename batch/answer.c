@@ -1,0 +1,87 @@
+#include "batch/answer.h"
+
+#include "cli/print.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const end_names[] = {"limit", "end", "stop", "context", "interrupted"};
+
+static void print_text_of(FILE *file, const TextBuffer *text) {
+    print_json_string(file, text->n ? text->data : "", text->n);
+}
+
+/* "custom_id" or "id" as the request gives it; where it gives none, "line". */
+static void print_id(FILE *file, const Request *request) {
+    int64_t number = (int64_t)request->line;
+    if (!request->id)
+        fprintf(file, "\"line\": %" PRId64, number);
+    else
+        fprintf(file, "\"%s\": ", request->is_openai ? "custom_id" : "id");
+    if (!request->id) return;
+    String text = json_string(request->id);
+    if (request->id->kind == JSON_TEXT)
+        print_json_string(file, text.data, text.n);
+    else if (json_integer(request->id, &number))
+        fprintf(file, "%" PRId64, number);
+}
+
+static void print_short(FILE *file, const Answer *answer, const Request *request) {
+    putc('{', file);
+    print_id(file, request);
+    if (answer->why) {
+        fputs(", \"error\": ", file);
+        print_json_string(file, answer->why, strlen(answer->why));
+    } else {
+        fputs(", \"text\": ", file);
+        print_text_of(file, &answer->text);
+        fprintf(file, ", \"n_prompt\": %zu, \"n_predicted\": %zu, \"end\": \"%s\"", answer->n_prompt,
+                answer->n_predicted, end_names[answer->end]);
+    }
+    fputs("}\n", file);
+}
+
+static void print_openai(FILE *file, const Answer *answer, const Request *request, uint64_t number,
+                         const char *model) {
+    const bool chats = request->messages;
+    fprintf(file, "{\"id\": \"batch_req_%016" PRIx64 "\", ", number);
+    print_id(file, request);
+    if (answer->why) {
+        fputs(", \"response\": null, \"error\": {\"code\": \"invalid_request\", \"message\": ", file);
+        print_json_string(file, answer->why, strlen(answer->why));
+        fputs("}}\n", file);
+        return;
+    }
+    fprintf(file,
+            ", \"response\": {\"status_code\": 200, \"request_id\": \"%016" PRIx64
+            "\", \"body\": {\"id\": \"%s-%016" PRIx64 "\", \"object\": \"%s\", \"created\": 0, \"model\": ",
+            number, chats ? "chatcmpl" : "cmpl", number, chats ? "chat.completion" : "text_completion");
+    print_json_string(file, model, strlen(model));
+    fprintf(file, ", \"choices\": [{\"index\": 0, %s",
+            chats ? "\"message\": {\"role\": \"assistant\", \"content\": " : "\"text\": ");
+    print_text_of(file, &answer->text);
+    fprintf(file, "%s, \"logprobs\": null, \"finish_reason\": \"%s\"}]", chats ? "}" : "",
+            answer->end == END_LIMIT || answer->end == END_CONTEXT ? "length" : "stop");
+    fprintf(file,
+            ", \"usage\": {\"prompt_tokens\": %zu, \"completion_tokens\": %zu, \"total_tokens\": %zu}}}, "
+            "\"error\": null}\n",
+            answer->n_prompt, answer->n_predicted, answer->n_prompt + answer->n_predicted);
+}
+
+bool answer_print(const Answer *answer, const Request *request, const char *model, TextBuffer *line) {
+    TextBuffer name = {0};
+    char *bytes = NULL;
+    size_t n = 0;
+    bool ok = request_name(request, &name);
+    FILE *file = ok ? open_memstream(&bytes, &n) : NULL;
+    if (file && request->is_openai)
+        print_openai(file, answer, request, request_hash((String){name.data, name.n}, 0), model);
+    else if (file)
+        print_short(file, answer, request);
+    ok = file && !ferror(file);
+    ok = file && fclose(file) == 0 && ok && text_append(line, bytes, n);
+    free(bytes);
+    free(name.data);
+    return ok;
+}

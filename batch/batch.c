@@ -1,0 +1,390 @@
+#include "batch/batch.h"
+
+#include "batch/answer.h"
+#include "batch/ledger.h"
+#include "batch/request.h"
+#include "batch/requests.h"
+#include "cli/input.h"
+#include "cli/print.h"
+#include "cli/process.h"
+#include "conversation.h"
+#include "generate.h"
+#include "sampling.h"
+#include "snapshot.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { AHEAD = 16 /* times n_parallel: answers that may wait for the one before them */ };
+
+/* A text under way, or an answer that waits for those before it. */
+typedef struct Slot {
+    Session *session;
+    Generator *generator; /* NULL: nothing is under way */
+    Request request;
+    Answer answer;
+    size_t number, left; /* of the request among those that are answered; tokens it may still get */
+    bool failed;         /* within a callback */
+} Slot;
+
+typedef struct Batch {
+    const BatchSetup *setup;
+    Template *template; /* NULL: there is none; why_no_template says why */
+    Error why_no_template;
+    Requests *requests;
+    Ledger *ledger;
+    char model[256];    /* its name */
+    float *logits;      /* [GENERATORS_TOGETHER][n_vocab] */
+    Slot *slots;        /* [n_parallel] */
+    Generator **active; /* [n_parallel] */
+    size_t n_active, n_begun, n_written;
+    TextBuffer *
+        waiting; /* [AHEAD·n_parallel] a ring: lines of answer n_written, and those behind it; n = 0: it is not ready */
+    double start_ms;
+    size_t n_before; /* answers that a run before this one gave */
+} Batch;
+
+/* ---- Answers ---- */
+
+static bool no_memory(Error *error) { return error_set(error, "not enough memory for the data set's texts"); }
+
+static size_t n_waiting(const Batch *batch) { return AHEAD * batch->setup->n_parallel; }
+
+/* Writes those answers that are next, as far as they are ready. */
+static bool write_ready(Batch *batch, Error *error) {
+    for (;; batch->n_written++) {
+        TextBuffer *next = &batch->waiting[batch->n_written % n_waiting(batch)];
+        if (next->n == 0) return true;
+        if (!ledger_add(batch->ledger, next->data, next->n, error)) return false;
+        free(next->data);
+        *next = (TextBuffer){0};
+    }
+}
+
+/* Gives an answer away, and frees it and the request. */
+static bool give_answer(Batch *batch, Answer *answer, Request *request, size_t number, Error *error) {
+    TextBuffer line = {0};
+    bool ok = answer_print(answer, request, batch->model, &line) || no_memory(error);
+    free(answer->text.data);
+    *answer = (Answer){0};
+    request_free(request);
+    if (ok && batch->setup->in_order) {
+        batch->waiting[number % n_waiting(batch)] = line;
+        return write_ready(batch, error);
+    }
+    ok = ok && ledger_add(batch->ledger, line.data, line.n, error);
+    free(line.data);
+    batch->n_written += ok;
+    return ok;
+}
+
+static bool keep_piece(void *user, int32_t id, const char *text, size_t n) {
+    Slot *slot = user;
+    slot->answer.n_predicted += id >= 0;
+    slot->failed |= !text_append(&slot->answer.text, text, n);
+    return !slot->failed;
+}
+
+static bool end_text(Batch *batch, Slot *slot, const char *why, Error *error) {
+    slot->answer.why = why;
+    generator_free(slot->generator);
+    slot->generator = NULL;
+    return give_answer(batch, &slot->answer, &slot->request, slot->number, error);
+}
+
+/* ---- Prompts ---- */
+
+static bool encode_prompt(const Batch *batch, const Request *request, Tokens *tokens, Error *error) {
+    const BatchSetup *setup = batch->setup;
+    const Json *prompt = request->prompt;
+    int64_t id = 0;
+    if (request->messages) {
+        if (!batch->template) return error_set(error, "%s", batch->why_no_template.message);
+        return conversation_encode(batch->template, setup->tokenizer, request->messages, request->n_messages,
+                                   true, tokens, NULL, error);
+    }
+    if (prompt->kind == JSON_TEXT)
+        return tokenizer_encode(setup->tokenizer, prompt->text, prompt->n,
+                                ENCODE_ENDS | (setup->special ? ENCODE_SPECIAL : 0), tokens, error) &&
+               prompt_or_bos(setup->tokenizer, tokens, error);
+    for (size_t i = 0; i < prompt->n; i++)
+        if (json_integer(json_item(prompt, i), &id) && !tokens_push(tokens, (int32_t)id, error)) return false;
+    return true;
+}
+
+static size_t n_shared(const Session *session, const Tokens *tokens) {
+    const int32_t *held = session_tokens(session);
+    size_t n = 0, most = session_position(session) < tokens->n ? session_position(session) : tokens->n;
+    while (n < most && held[n] == tokens->ids[n]) n++;
+    return n;
+}
+
+/* Takes over what another text has computed of this one's beginning, if that is more than the slot itself has. */
+static bool take_prefix(const Batch *batch, Slot *slot, const Tokens *tokens, Error *error) {
+    size_t most = n_shared(slot->session, tokens) + SESSION_CHUNK / 16;
+    const Slot *from = NULL;
+    for (size_t i = 0; i < batch->setup->n_parallel; i++) {
+        size_t n = n_shared(batch->slots[i].session, tokens);
+        if (n > most) most = n, from = &batch->slots[i];
+    }
+    return !from || model_weights(batch->setup->model)->n_states > 0 ||
+           snapshot_copy(slot->session, from->session, error);
+}
+
+static bool begin_text(Batch *batch, Slot *slot, Error *error) {
+    const BatchSetup *setup = batch->setup;
+    const Request *request = &slot->request;
+    GeneratorOptions options = {.sampling = request->sampling,
+                                .stop = (const char *const *)request->stops,
+                                .n_stop = request->n_stops,
+                                .special = setup->special};
+    Tokens tokens = {0};
+    TextBuffer name = {0};
+    bool ok = encode_prompt(batch, request, &tokens, error) &&
+              (tokens.n > 0 ||
+               error_set(error, "the prompt is empty, and the vocabulary has no token to begin with")) &&
+              sampling_settle(&options.sampling, model_checkpoint(setup->model), NULL, error) &&
+              (request_name(request, &name) || no_memory(error));
+    if (ok && !request->has_seed)
+        options.sampling.seed = request_hash((String){name.data, name.n}, setup->seed);
+    slot->generator =
+        ok ? generator_new(setup->model, setup->tokenizer, slot->session, &options, error) : NULL;
+    ok = slot->generator && take_prefix(batch, slot, &tokens, error) &&
+         generator_sync(slot->generator, tokens.ids, tokens.n, &(Feed){0}, error);
+    slot->answer.n_prompt = tokens.n;
+    slot->left = request->n_predict < 0 ? SIZE_MAX : (size_t)request->n_predict;
+    tokens_free(&tokens);
+    free(name.data);
+    return ok;
+}
+
+/* ---- Requests ---- */
+
+/* Reads the next request that has no answer yet; *ends where there is none, or none is there yet and `waits` is false. */
+static bool next_request(Batch *batch, Slot *slot, bool waits, bool *ends, Error *why, Error *error) {
+    const BatchSetup *setup = batch->setup;
+    for (;;) {
+        TextBuffer name = {0};
+        String line;
+        size_t number;
+        bool is_new = true;
+        why->message[0] = '\0';
+        if (!requests_next(batch->requests, waits, &line, &number, ends, error)) return false;
+        if (*ends) return true;
+        if (line.n > MAX_LINE_BYTES)
+            error_set(why, "the line has more than %d bytes", MAX_LINE_BYTES),
+                slot->request = (Request){.line = number};
+        else
+            request_read(&slot->request, line.data, line.n, number, &setup->sampling, setup->n_predict, why);
+        bool ok = request_name(&slot->request, &name) || no_memory(error);
+        ok = ok && ledger_note(batch->ledger, (String){name.data, name.n}, &is_new, error);
+        if (ok && !is_new) {
+            error_set(why, "a line before this one has the same id");
+            slot->request.id = NULL; /* the line's number tells them apart */
+            name.n = 0;
+            ok = request_name(&slot->request, &name) || no_memory(error);
+        }
+        bool answered = ok && ledger_has(batch->ledger, (String){name.data, name.n});
+        free(name.data);
+        if (ok && !answered) return true;
+        request_free(&slot->request);
+        if (!ok) return false;
+    }
+}
+
+/* Begins texts in the slots that are free. */
+static bool fill(Batch *batch, Error *error) {
+    const BatchSetup *setup = batch->setup;
+    bool ends = false;
+    for (size_t i = 0; i < setup->n_parallel && !ends && !interrupted(); i++) {
+        Slot *slot = &batch->slots[i];
+        while (!slot->generator && !ends) {
+            Error why;
+            if (setup->in_order && batch->n_begun - batch->n_written >= n_waiting(batch)) return true;
+            if (!next_request(batch, slot, batch->n_active == 0, &ends, &why, error)) return false;
+            if (ends) break;
+            slot->number = batch->n_begun++;
+            slot->answer = (Answer){.end = END_LIMIT};
+            if (!why.message[0]) begin_text(batch, slot, &why);
+            if (interrupted()) return true;
+            if (why.message[0]) {
+                if (!end_text(batch, slot, why.message, error)) return false;
+                continue;
+            }
+            batch->n_active++;
+        }
+    }
+    return true;
+}
+
+/* ---- Steps ---- */
+
+/* Feeds what was sampled last, all texts' at once; where that fails, one by one: who fails is answered so. */
+static bool settle(Batch *batch, Error *error) {
+    size_t n = 0;
+    Error why;
+    for (size_t i = 0; i < batch->setup->n_parallel; i++)
+        if (batch->slots[i].generator) batch->active[n++] = batch->slots[i].generator;
+    if (generators_settle(batch->active, n, batch->logits, &why) || interrupted()) return true;
+    for (size_t i = 0; i < batch->setup->n_parallel; i++) {
+        Slot *slot = &batch->slots[i];
+        if (!slot->generator || generator_settle(slot->generator, &why)) continue;
+        if (interrupted()) return true;
+        batch->n_active--;
+        if (!end_text(batch, slot, why.message, error)) return false;
+    }
+    return true;
+}
+
+/* One token of each text. */
+static bool step(Batch *batch, Error *error) {
+    if (!settle(batch, error)) return false;
+    for (size_t i = 0; i < batch->setup->n_parallel && !interrupted(); i++) {
+        Slot *slot = &batch->slots[i];
+        TextEnd *end = &slot->answer.end;
+        if (!slot->generator) continue;
+        if (slot->left > 0 && !generator_step(slot->generator, keep_piece, slot, end, error)) return false;
+        if (*end == END_LIMIT && (slot->left == SIZE_MAX || (slot->left > 0 && --slot->left > 0))) continue;
+        if (!generator_finish(slot->generator, keep_piece, slot, end, error)) return false;
+        if (slot->failed) return no_memory(error);
+        batch->n_active--;
+        if (!end_text(batch, slot, NULL, error)) return false;
+    }
+    return true;
+}
+
+/* "12/400, 3 min left" where a terminal looks on and the number of requests is known. */
+static void show_state(const Batch *batch) {
+    char what[64] = "answers";
+    size_t total = requests_n_lines(batch->requests), done = batch->n_before + batch->n_written;
+    double minutes = (now_ms() - batch->start_ms) / 60000;
+    if (batch->n_written > 0 && total > done)
+        snprintf(what, sizeof what, "%.0f min left, answers",
+                 ceil(minutes / (double)batch->n_written * (double)(total - done)));
+    if (total > 0) show_progress(what, done < total ? done : total, total);
+}
+
+static bool run_all(Batch *batch, Error *error) {
+    batch->start_ms = now_ms();
+    bool ok = true;
+    while (ok && !interrupted()) {
+        ok = fill(batch, error);
+        if (!ok || batch->n_active == 0) break;
+        ok = step(batch, error);
+        show_state(batch);
+    }
+    return ok && (!interrupted() || error_set(error, "interrupted"));
+}
+
+/* ---- Opening ---- */
+
+static bool open_template(Batch *batch, Error *error) {
+    const BatchSetup *setup = batch->setup;
+    TextBuffer text = {0};
+    if (setup->template_file && !read_text(setup->template_file, TEMPLATE_MAX_BYTES, &text, error))
+        return free(text.data), false;
+    String source = {text.data, text.n};
+    batch->template = conversation_template(model_checkpoint(setup->model),
+                                            setup->template_file ? &source : NULL, &batch->why_no_template);
+    free(text.data);
+    return batch->template || !setup->template_file ||
+           error_set(error, "%s: %s", setup->template_file, batch->why_no_template.message);
+}
+
+/* What must be the same for two runs to give the same answers. */
+static bool print_header(const Batch *batch, char **header, size_t *n, Error *error) {
+    const BatchSetup *setup = batch->setup;
+    const SamplerOptions *sampling = &setup->sampling;
+    FILE *file = open_memstream(header, n);
+    if (!file) return no_memory(error);
+    fputs("{\"answers_of\": ", file);
+    print_json_string(file, batch->model, strlen(batch->model));
+    fprintf(file,
+            ", \"model_hash\": \"%016" PRIx64 "\", \"kernels\": \"%s\", \"cache\": \"%s\", \"n_ctx\": %zu"
+            ", \"n_predict\": %" PRId64 ", \"seed\": %" PRIu64 ", \"special\": %s, \"sampling\": \"",
+            model_hash(setup->model), setup->session.compute.kernels->name,
+            dtype_info(setup->session.kv_dtype)->name, session_n_ctx(batch->slots[0].session),
+            setup->n_predict, setup->seed, setup->special ? "true" : "false");
+    SamplerOptions settled = *sampling;
+    bool ok = sampling_settle(&settled, model_checkpoint(setup->model), NULL, error);
+    fprintf(file, "%.9g %zu %.9g %.9g %.9g %.9g %.9g %zu %" PRIx64 "\"}", (double)settled.temperature,
+            settled.top_k, (double)settled.top_p, (double)settled.min_p, (double)settled.repeat_penalty,
+            (double)settled.presence_penalty, (double)settled.frequency_penalty, settled.penalty_window,
+            settled.order);
+    bool written = !ferror(file);
+    written = fclose(file) == 0 && written;
+    return ok && (written || no_memory(error));
+}
+
+static void name_model(Batch *batch) {
+    const char *path = checkpoint_path(model_checkpoint(batch->setup->model)), *slash = strrchr(path, '/');
+    snprintf(batch->model, sizeof batch->model, "%s", slash && slash[1] ? slash + 1 : path);
+}
+
+static bool open_slots(Batch *batch, Error *error) {
+    const BatchSetup *setup = batch->setup;
+    const size_t n = setup->n_parallel;
+    SessionOptions options = setup->session;
+    size_t company = kernels_company(options.compute.kernels);
+    options.whole_cache = true; /* prompts that begin alike go back to where they part */
+    if (company < SESSION_CHUNK)
+        options.n_chunk = company; /* a text's bits must not depend on what it shares */
+    batch->slots = calloc(n, sizeof *batch->slots);
+    batch->active = calloc(n, sizeof *batch->active);
+    batch->waiting = calloc(n_waiting(batch), sizeof *batch->waiting);
+    batch->logits =
+        floats_new(n < GENERATORS_TOGETHER ? n : GENERATORS_TOGETHER, model_config(setup->model)->n_vocab);
+    if (!batch->slots || !batch->active || !batch->waiting || !batch->logits) return no_memory(error);
+    for (size_t i = 0; i < n; i++) {
+        batch->slots[i].session = session_new(setup->model, &options, error);
+        if (!batch->slots[i].session) return false;
+        options.beside = batch->slots[0].session;
+    }
+    return true;
+}
+
+static bool open_files(Batch *batch, Error *error) {
+    const BatchSetup *setup = batch->setup;
+    char *header = NULL;
+    size_t n = 0;
+    batch->requests = requests_open(setup->requests, error);
+    bool ok = batch->requests && print_header(batch, &header, &n, error);
+    if (ok) batch->ledger = ledger_open(setup->answers, (String){header, n}, setup->inputs, error);
+    if (batch->ledger) batch->n_before = ledger_n_answers(batch->ledger);
+    if (batch->n_before > 0)
+        fprintf(stderr, "%s: note: %s has %zu answers; going on behind them\n", setup->program,
+                setup->answers, batch->n_before);
+    free(header);
+    return batch->ledger;
+}
+
+static void close_batch(Batch *batch) {
+    const size_t n = batch->setup->n_parallel;
+    for (size_t i = n; batch->slots && i-- > 0;) {
+        Slot *slot = &batch->slots[i];
+        generator_free(slot->generator);
+        session_free(slot->session);
+        request_free(&slot->request);
+        free(slot->answer.text.data);
+    }
+    for (size_t i = 0; batch->waiting && i < n_waiting(batch); i++) free(batch->waiting[i].data);
+    free(batch->slots);
+    free(batch->active);
+    free(batch->waiting);
+    free(batch->logits);
+    requests_close(batch->requests);
+    template_free(batch->template);
+}
+
+bool batch_run(const BatchSetup *setup, Error *error) {
+    Batch batch = {.setup = setup};
+    name_model(&batch);
+    bool ok = open_template(&batch, error) && open_slots(&batch, error) && open_files(&batch, error) &&
+              run_all(&batch, error);
+    Error late;
+    if (!ledger_close(batch.ledger, ok ? error : &late)) ok = false;
+    close_batch(&batch);
+    return ok;
+}

@@ -1,0 +1,234 @@
+#include "batch/request.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Options ---- */
+
+typedef enum FieldKind { FIELD_REAL, FIELD_COUNT } FieldKind;
+
+/* Options as OpenAI, vLLM or llama.cpp's server name them. */
+static const struct Field {
+    const char *name;
+    FieldKind kind;
+    size_t offset; /* in a SamplerOptions */
+    double min, max;
+} fields[] = {
+    {"temperature", FIELD_REAL, offsetof(SamplerOptions, temperature), 0, 1e9},
+    {"top_p", FIELD_REAL, offsetof(SamplerOptions, top_p), 0, 1},
+    {"min_p", FIELD_REAL, offsetof(SamplerOptions, min_p), 0, 1},
+    {"repeat_penalty", FIELD_REAL, offsetof(SamplerOptions, repeat_penalty), 0.01, 100},
+    {"repetition_penalty", FIELD_REAL, offsetof(SamplerOptions, repeat_penalty), 0.01, 100},
+    {"presence_penalty", FIELD_REAL, offsetof(SamplerOptions, presence_penalty), -1000, 1000},
+    {"frequency_penalty", FIELD_REAL, offsetof(SamplerOptions, frequency_penalty), -1000, 1000},
+    {"top_k", FIELD_COUNT, offsetof(SamplerOptions, top_k), 0, 1e9},
+    {"repeat_last_n", FIELD_COUNT, offsetof(SamplerOptions, penalty_window), 0, 1e9},
+};
+
+static bool bad_value(const char *name, const char *wanted, Error *error) {
+    return error_set(error, "\"%s\" must be %s", name, wanted);
+}
+
+static bool read_field(const struct Field *field, const Json *value, SamplerOptions *sampling, Error *error) {
+    char range[80];
+    int64_t count = 0;
+    bool fits = value->kind == JSON_NUMBER && value->number >= field->min && value->number <= field->max;
+    if (field->kind == FIELD_COUNT) fits = fits && json_integer(value, &count);
+    snprintf(range, sizeof range, "%s from %g to %g", field->kind == FIELD_REAL ? "a number" : "an integer",
+             field->min, field->max);
+    if (!fits) return bad_value(field->name, range, error);
+    char *at = (char *)sampling + field->offset;
+    float real = (float)value->number;
+    size_t size = (size_t)count;
+    memcpy(at, field->kind == FIELD_REAL ? (void *)&real : (void *)&size,
+           field->kind == FIELD_REAL ? sizeof real : sizeof size);
+    return true;
+}
+
+static bool add_stop(Request *request, const Json *value, Error *error) {
+    String text = json_string(value);
+    if (text.n == 0 || memchr(text.data, '\0', text.n))
+        return bad_value("stop", "a text that is not empty, or an array of them", error);
+    if (request->n_stops == REQUEST_MAX_STOPS)
+        return error_set(error, "\"stop\" has more than %d texts", REQUEST_MAX_STOPS);
+    char *copy = strndup(text.data, text.n);
+    if (!copy) return error_set(error, "not enough memory");
+    request->stops[request->n_stops++] = copy;
+    return true;
+}
+
+static bool read_stops(Request *request, const Json *value, Error *error) {
+    if (value->kind != JSON_ARRAY) return add_stop(request, value, error);
+    for (size_t i = 0; i < value->n; i++)
+        if (!add_stop(request, json_item(value, i), error)) return false;
+    return true;
+}
+
+/* Whether a value asks for nothing that is not done anyway: null, false, nothing in it; or one text of several. */
+static bool asks_nothing(String key, const Json *value) {
+    bool counts = string_equals(key, "n") || string_equals(key, "best_of");
+    switch ((JsonKind)value->kind) {
+    case JSON_NULL: return true;
+    case JSON_BOOL: return !value->boolean;
+    case JSON_NUMBER: return counts && value->number == 1;
+    default: return value->n == 0;
+    }
+}
+
+static bool is_one_of(String key, const char *const *names) {
+    while (*names && !string_equals(key, *names)) names++;
+    return *names;
+}
+
+/* A member of a request, or of its body. */
+static bool read_member(Request *request, String key, const Json *value, Error *error) {
+    static const char *const counts[] = {"max_tokens", "max_completion_tokens", "n_predict", NULL};
+    static const char *const told[] = {"model", "user", "metadata", "id", "custom_id", "method", "url", NULL};
+    int64_t number = 0;
+    if (is_one_of(key, told)) return true;
+    if (value->kind != JSON_NULL) {
+        for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+            if (string_equals(key, fields[i].name))
+                return read_field(&fields[i], value, &request->sampling, error);
+        if (string_equals(key, "stop")) return read_stops(request, value, error);
+        if (string_equals(key, "prompt")) return request->prompt = value, true;
+        if (string_equals(key, "messages")) return true; /* read_messages has them */
+        if (is_one_of(key, counts)) {
+            if (!json_integer(value, &number) || number < -1 || number > 1000000000)
+                return error_set(error, "\"%.*s\" must be an integer from -1 (until the text ends) to 1e9",
+                                 string_shown(key), key.data);
+            return request->n_predict = number, true;
+        }
+        if (string_equals(key, "seed")) {
+            if (!json_integer(value, &number) || number < 0)
+                return bad_value("seed", "an integer of 0 or more", error);
+            request->sampling.seed = (uint64_t)number;
+            return request->has_seed = true;
+        }
+    }
+    return asks_nothing(key, value) ||
+           error_set(error, "\"%.*s\" is not done here", string_shown(key), key.data);
+}
+
+/* ---- Messages ---- */
+
+/* The text of a message: a text, or parts {"type": "text", "text"}, which are joined in *joined. */
+static bool read_content(const Json *content, TextBuffer *joined, String *text, Error *error) {
+    bool is_text = content && content->kind == JSON_TEXT, in_parts = content && content->kind == JSON_ARRAY;
+    *text = json_string(content);
+    for (size_t i = 0; in_parts && i < content->n; i++) {
+        const Json *part = json_item(content, i);
+        if (!json_equals(json_get(part, "type"), "text"))
+            return error_set(error, "a message's content may have parts of text only");
+        String piece = json_string(json_get(part, "text"));
+        if (!text_append(joined, piece.data, piece.n)) return error_set(error, "not enough memory");
+    }
+    if (in_parts) *text = (String){joined->n ? joined->data : "", joined->n};
+    return is_text || in_parts || error_set(error, "a message needs a content that is a text");
+}
+
+static bool read_messages(Request *request, const Json *messages, Error *error) {
+    static const char *const roles[] = {"system", "user", "assistant", "developer", "tool", NULL};
+    if (!messages || messages->kind == JSON_NULL) return true;
+    if (messages->kind != JSON_ARRAY || messages->n == 0)
+        return bad_value("messages", "an array of messages, one at least", error);
+    request->messages = calloc(messages->n, sizeof *request->messages);
+    request->contents = calloc(messages->n, sizeof *request->contents);
+    if (!request->messages || !request->contents) return error_set(error, "not enough memory");
+    for (size_t i = 0; i < messages->n; i++) {
+        const Json *message = json_item(messages, i);
+        ChatMessage *to = &request->messages[request->n_messages++];
+        to->role = json_string(json_get(message, "role"));
+        to->thoughts = json_string(json_get(message, "reasoning_content"));
+        if (!is_one_of(to->role, roles))
+            return error_set(error, "a message's role must be system, user, assistant, developer or tool");
+        if (!read_content(json_get(message, "content"), &request->contents[i], &to->content, error))
+            return false;
+    }
+    return true;
+}
+
+/* ---- The line ---- */
+
+static bool is_id(const Json *id) {
+    int64_t number;
+    return id && (id->kind == JSON_TEXT || json_integer(id, &number));
+}
+
+/* Whether an array is one of token ids, of which one at least. */
+static bool is_tokens(const Json *prompt) {
+    int64_t id;
+    for (size_t i = 0; i < prompt->n; i++)
+        if (!json_integer(json_item(prompt, i), &id) || id < 0 || id > INT32_MAX) return false;
+    return prompt->n > 0;
+}
+
+static bool read_body(Request *request, const Json *body, Error *error) {
+    for (size_t i = 0; i < body->n; i++)
+        if (!read_member(request, json_key(body, i), json_item(body, i), error)) return false;
+    if (!read_messages(request, json_get(body, "messages"), error)) return false;
+    if (!request->prompt == !request->messages)
+        return error_set(error, "a request needs a \"prompt\" or \"messages\", one of the two");
+    const Json *prompt = request->prompt;
+    if (prompt && prompt->kind != JSON_TEXT && !(prompt->kind == JSON_ARRAY && is_tokens(prompt)))
+        return bad_value("prompt", "a text, or an array of token ids", error);
+    return true;
+}
+
+bool request_read(Request *request, const char *line, size_t n, size_t number, const SamplerOptions *sampling,
+                  int64_t n_predict, Error *error) {
+    static const char *const urls[] = {"/v1/completions", "/v1/chat/completions", NULL};
+    Error why;
+    *request = (Request){.line = number, .sampling = *sampling, .n_predict = n_predict};
+    char *copy = malloc(n + 1);
+    if (!copy) return error_set(error, "not enough memory for a line of %zu bytes", n);
+    memcpy(copy, line, n);
+    request->json = json_take(copy, n, &why);
+    if (!request->json) return error_set(error, "this is no JSON: %s", why.message);
+    const Json *json = request->json, *body = json, *url = json_get(json, "url");
+    if (json->kind != JSON_OBJECT) return error_set(error, "a request is an object");
+    request->is_openai = json_get(json, "custom_id") || json_get(json, "body");
+    const char *name = request->is_openai ? "custom_id" : "id";
+    const Json *id = json_get(json, name);
+    if (is_id(id)) request->id = id;
+    if (id && !request->id) return bad_value(name, "a text or an integer", error);
+    if (request->is_openai) {
+        body = json_get(json, "body");
+        if (!body || body->kind != JSON_OBJECT) return error_set(error, "the request has no body");
+        if (url && !is_one_of(json_string(url), urls))
+            return bad_value("url", "/v1/completions or /v1/chat/completions", error);
+        if (url && json_equals(url, urls[0]) != (json_get(body, "prompt") != NULL))
+            return error_set(error, "the body is not one for the request's url");
+    }
+    return read_body(request, body, error);
+}
+
+void request_free(Request *request) {
+    for (size_t i = 0; i < request->n_stops; i++) free(request->stops[i]);
+    for (size_t i = 0; i < request->n_messages; i++) free(request->contents[i].data);
+    free(request->messages);
+    free(request->contents);
+    json_free(request->json);
+    *request = (Request){0};
+}
+
+bool request_name(const Request *request, TextBuffer *name) {
+    char number[32];
+    int64_t value = (int64_t)request->line;
+    const bool is_text = request->id && request->id->kind == JSON_TEXT;
+    String id = json_string(request->id);
+    if (request->id && !is_text) json_integer(request->id, &value);
+    int n = snprintf(number, sizeof number, "%s%lld", request->id ? "" : "line ", (long long)value);
+    return is_text ? text_append(name, "\"", 1) && text_append(name, id.data, id.n)
+                   : text_append(name, number, (size_t)n);
+}
+
+uint64_t request_hash(String name, uint64_t seed) {
+    uint64_t hash = 0xcbf29ce484222325u ^ seed; /* FNV-1a, then all bits mixed as splitmix64 does */
+    for (size_t i = 0; i < name.n; i++) hash = (hash ^ (unsigned char)name.data[i]) * 0x100000001b3u;
+    hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9u;
+    hash = (hash ^ hash >> 27) * 0x94d049bb133111ebu;
+    return hash ^ hash >> 31;
+}

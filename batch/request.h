@@ -1,0 +1,52 @@
+/*
+ * A line of a data set, as a request for a text: the short form {"id", "prompt" or "messages", options}, or a line of OpenAI's
+ * batch files, {"custom_id", "method", "url", "body"} with the same in its body, as `vllm run-batch` takes it, too.
+ */
+#ifndef ATTN_BATCH_REQUEST_H
+#define ATTN_BATCH_REQUEST_H
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "conversation.h"
+#include "sampler.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { REQUEST_MAX_STOPS = 16 };
+
+/* Starts as {0}; request_free frees what it holds, of a line that could not be read, too. */
+typedef struct Request {
+    size_t line;           /* of the file, from 1 */
+    Json *json;            /* of the line; the members below point into it */
+    const Json *id;        /* a text or an integer; NULL: it has none, and the line's number is its name */
+    bool is_openai;        /* the answer is a line of OpenAI's batch files */
+    const Json *prompt;    /* a text, or an array of token ids; or NULL */
+    ChatMessage *messages; /* [n_messages], or NULL */
+    size_t n_messages;
+    SamplerOptions sampling; /* what is not given is as it was */
+    int64_t n_predict;       /* likewise */
+    bool has_seed;
+    char *stops[REQUEST_MAX_STOPS]; /* [n_stops] */
+    size_t n_stops;
+    TextBuffer *contents; /* [n_messages] of messages whose content comes in parts */
+} Request;
+
+/*
+ * Reads a line of n bytes, of which the request keeps a copy. `sampling` and `n_predict` hold where it gives no others. Fails on
+ * what is no such line, and on options that are not done here, by name, unless their value asks for nothing; as much of the request
+ * as could be read, its id above all, then stays for the answer.
+ */
+bool request_read(Request *request, const char *line, size_t n, size_t number, const SamplerOptions *sampling,
+                  int64_t n_predict, Error *error);
+void request_free(Request *request);
+
+/* Appends its name: the id, behind a quote where that is a text, or "line" and its number. False when memory runs out. */
+bool request_name(const Request *request, TextBuffer *name);
+
+/* 64 bits of that name and a seed: its own seed, so that a text is the same wherever its line stands. */
+uint64_t request_hash(String name, uint64_t seed);
+
+#endif
