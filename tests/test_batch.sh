@@ -1,0 +1,240 @@
+#!/bin/sh
+# run --batch from outside: answers are what run alone writes, whatever is under way beside them, in whichever order, and
+# however often the run was killed; requests that cannot be answered say why, and the rest goes on.
+run=${RUN:-./run}
+model=weights/model.gguf
+llama=tests/data/reference/llama-f32.gguf # 261 tokens, <s> in front
+program=$run name=run
+. tests/program.sh
+
+# alone ID OPTION…: the answer that run alone would give, as a short line without what lies behind the text.
+alone() {
+    id=$1
+    shift
+    text=$("$run" "$model" --no-echo "$@")
+    printf '{"id": %s, "text": "%s"' "$id" "$text"
+}
+answers() { cut -d, -f1,2 "$tmp/out" | sed 's/, "n_prompt.*//' | cmp -s - "$tmp/want"; }
+text_of() { sed 's/, "n_prompt.*//' "$1"; }
+
+cat >"$tmp/requests" <<'END'
+{"id": "greedy", "prompt": "The Eiffel", "temperature": 0, "max_tokens": 12}
+{"id": 2, "prompt": "A cat", "seed": 7, "n_predict": 9}
+
+{"id": "stop", "prompt": "A lighthouse", "temperature": 0, "stop": [" with", "red"], "max_tokens": 40}
+{"id": "long", "prompt": "The king Zilgan rode out. Then king Zil", "top_k": 1, "max_completion_tokens": 3, "repeat_penalty": 1}
+{"id": "none", "prompt": "A cat", "max_tokens": 0}
+END
+{
+    alone '"greedy"' -p 'The Eiffel' --temp 0 -n 12 && echo
+    alone 2 -p 'A cat' -s 7 -n 9 && echo
+    alone '"stop"' -p 'A lighthouse' --temp 0 --stop ' with' --stop red -n 40 && echo
+    alone '"long"' -p 'The king Zilgan rode out. Then king Zil' --top-k 1 --repeat-penalty 1 -n 3 && echo
+    alone '"none"' -p 'A cat' -n 0 && echo
+} >"$tmp/want"
+as_alone() { quiet && text_of "$tmp/out" | cmp -s - "$tmp/want"; }
+for n in 1 2 3 8; do
+    try "$model" --batch "$tmp/requests" --in-order --parallel $n
+    has as_alone
+done
+try "$model" --batch "$tmp/requests" -np 3 -t 1
+sort "$tmp/want" >"$tmp/sorted"
+as_alone_in_any_order() { quiet && text_of "$tmp/out" | sort | cmp -s - "$tmp/sorted"; }
+has as_alone_in_any_order
+input=$tmp/requests
+try "$model" --batch - --in-order
+has as_alone
+input=/dev/null
+has grep -q '^{"id": "none", "text": "", "n_prompt": 3, "n_predicted": 0, "end": "limit"}$' "$tmp/out"
+has grep -q '^{"id": "stop".*"end": "stop"}$' "$tmp/out"
+
+# The settings of the command line hold where a request gives no others.
+printf '%s\n' '{"id": 1, "prompt": "A cat"}' >"$tmp/plain"
+{ alone 1 -p 'A cat' --temp 0 -n 5 && echo; } >"$tmp/want"
+try "$model" --batch "$tmp/plain" --temp 0 -n 5
+has as_alone
+
+# Without a seed, each request has its own, which its name and -s make, wherever it stands.
+printf '{"id": %s, "prompt": "A cat", "max_tokens": 8}\n' 1 2 3 >"$tmp/three"
+try "$model" --batch "$tmp/three" --in-order --temp 1
+cp "$tmp/out" "$tmp/first"
+has test "$(sort -u "$tmp/out" | cut -d, -f2 | sort -u | wc -l)" -gt 1
+sed -n 3p "$tmp/three" >"$tmp/third"
+try "$model" --batch "$tmp/third" --temp 1
+tail -n 1 "$tmp/first" >"$tmp/want"
+has cmp -s "$tmp/out" "$tmp/want"
+try "$model" --batch "$tmp/three" --in-order --temp 1 -s 5
+has test "$(cmp -s "$tmp/out" "$tmp/first" && echo same)" = ""
+
+# OpenAI's lines, and chats; tokens in place of a text.
+printf '%s' "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\n' }}{% endfor %}a:" >"$tmp/template"
+cat >"$tmp/requests" <<'END'
+{"custom_id": "c", "method": "POST", "url": "/v1/completions", "body": {"model": "any", "prompt": "The Eiffel", "temperature": 0, "max_tokens": 2, "n": 1, "stream": false, "logit_bias": {}}}
+{"custom_id": "m", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": [{"role": "user", "content": [{"type": "text", "text": "H"}, {"type": "text", "text": "i"}]}], "temperature": 0, "max_tokens": 6}}
+{"id": "s", "messages": [{"role": "user", "content": "Hi"}], "temperature": 0, "max_tokens": 6}
+END
+try "$model" --batch "$tmp/requests" --in-order --chat-template "$tmp/template"
+cp "$tmp/out" "$tmp/openai"
+has grep -q '^{"id": "batch_req_[0-9a-f]*", "custom_id": "c", "response": {"status_code": 200, .*"choices": \[{"index": 0, "text": " Tower [a-z]*", "logprobs": null, "finish_reason": "length"}\], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}}}, "error": null}$' "$tmp/openai"
+printf 'u:Hi\na:' >"$tmp/text"
+said=$("$run" "$model" -f "$tmp/text" --temp 0 -n 6 --no-echo | head -n 1)
+has grep -qF "\"object\": \"chat.completion\"" "$tmp/openai"
+has grep -qF "\"message\": {\"role\": \"assistant\", \"content\": \"$said" "$tmp/openai"
+has grep -qF "{\"id\": \"s\", \"text\": \"$said" "$tmp/openai"
+ids=$("$run" "$model" -p 'A cat' --tokens | tr ' ' ',' | tr -d '\n')
+printf '{"id": 1, "prompt": [%s], "temperature": 0, "max_tokens": 5}\n' "$ids" >"$tmp/tokens"
+{ alone 1 -p 'A cat' --temp 0 -n 5 && echo; } >"$tmp/want"
+try "$model" --batch "$tmp/tokens"
+has as_alone
+
+# What cannot be answered says why, and the rest goes on.
+while IFS='|' read -r why request; do
+    printf '%s\n{"id": "next", "prompt": "A", "max_tokens": 1}\n' "$request" >"$tmp/bad"
+    try "$model" --batch "$tmp/bad" -np 1
+    [ "$(wc -l <"$tmp/out")" -eq 2 ] && sed -n 1p "$tmp/out" | grep -qF -- "$why" &&
+        sed -n 2p "$tmp/out" | grep -q '^{"id": "next", "text": "' && quiet
+    count $? "answers '$request' with '$why'"
+done <<'END'
+{"line": 1, "error": "this is no JSON: |not json
+{"line": 1, "error": "a request is an object"}|[1]
+{"id": 7, "error": "a request needs a \"prompt\" or \"messages\", one of the two"}|{"id": 7}
+one of the two"}|{"prompt": "a", "messages": [{"role": "user", "content": "b"}]}
+"\"prompt\" must be a text, or an array of token ids"}|{"prompt": ["a", "b"]}
+"\"prompt\" must be a text, or an array of token ids"}|{"prompt": []}
+is outside the vocabulary of 8192"}|{"prompt": [99999]}
+"\"id\" must be a text or an integer"}|{"id": 1.5, "prompt": "a"}
+"\"temperature\" must be a number from 0 to 1e+09"}|{"prompt": "a", "temperature": -1}
+"\"top_k\" must be an integer from 0 to 1e+09"}|{"prompt": "a", "top_k": 1.5}
+"\"max_tokens\" must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "max_tokens": "many"}
+"\"seed\" must be an integer of 0 or more"}|{"prompt": "a", "seed": -1}
+"\"stop\" must be a text that is not empty, or an array of them"}|{"prompt": "a", "stop": [""]}
+"\"stop\" must be a text that is not empty|{"prompt": "a", "stop": "\u0000"}
+"\"stop\" has more than 16 texts"}|{"prompt": "a", "stop": ["a","b","c","d","e","f","g","h","i","j","k","l","m","n","o","p","q"]}
+"\"logprobs\" is not done here"}|{"prompt": "a", "logprobs": 1}
+"\"n\" is not done here"}|{"prompt": "a", "n": 2}
+"\"tools\" is not done here"}|{"prompt": "a", "tools": [1]}
+"\"messages\" must be an array of messages, one at least"}|{"messages": []}
+"a message's role must be system, user, assistant, developer or tool"}|{"messages": [{"role": "root", "content": "a"}]}
+"a message needs a content that is a text"}|{"messages": [{"role": "user"}]}
+"a message's content may have parts of text only"}|{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}
+has no chat template (tokenizer.chat_template); give one"}|{"messages": [{"role": "user", "content": "a"}]}
+"message": "the request has no body"}|{"custom_id": "a"}
+"message": "\"url\" must be /v1/completions or /v1/chat/completions"}|{"custom_id": "a", "url": "/v1/embeddings", "body": {"prompt": "a"}}
+"message": "the body is not one for the request's url"}|{"custom_id": "a", "url": "/v1/completions", "body": {"messages": [{"role": "user", "content": "a"}]}}
+END
+printf '{"id": 1, "prompt": [%s]}\n' "$(seq -s, 1 1025)" >"$tmp/long"
+try "$model" --batch "$tmp/long"
+has grep -q '^{"id": 1, "error": "1025 tokens are more than the context of 1024 holds"}$' "$tmp/out"
+printf '{"id": 1, "prompt": "A", "max_tokens": 1}\n{"id": 1, "prompt": "B", "max_tokens": 1}\n{"id": "1", "prompt": "C", "max_tokens": 1}\n' >"$tmp/twice"
+try "$model" --batch "$tmp/twice" --in-order
+has grep -q '^{"line": 2, "error": "a line before this one has the same id"}$' "$tmp/out"
+has grep -q '^{"id": "1", "text": ' "$tmp/out"
+head -c 17000000 /dev/zero | tr '\0' 'x' >"$tmp/wide"
+printf '\n{"id": "next", "prompt": "A", "max_tokens": 1}' >>"$tmp/wide"
+try "$model" --batch "$tmp/wide" -np 1
+has grep -q '^{"line": 1, "error": "the line has more than 16777216 bytes"}$' "$tmp/out"
+has grep -q '^{"id": "next", "text": ' "$tmp/out"
+try "$model" --batch /dev/null
+has quiet
+
+# A file of answers goes on where it was cut, at any byte, and has the bytes that it would have had.
+for i in 1 2 3 4 5 6 7 8 9; do
+    echo "{\"id\": $i, \"prompt\": \"The $i\", \"max_tokens\": $((3 + i % 4))}"
+done >"$tmp/nine"
+try "$model" --batch "$tmp/nine" --in-order -o "$tmp/whole"
+has quiet
+has test "$(wc -l <"$tmp/whole")" -eq 10
+size=$(wc -c <"$tmp/whole")
+at=0 same=0 n=0
+while [ $at -lt "$size" ]; do
+    head -c $at "$tmp/whole" >"$tmp/cut"
+    try "$model" --batch "$tmp/nine" --in-order -o "$tmp/cut"
+    cmp -s "$tmp/whole" "$tmp/cut" && same=$((same + 1))
+    n=$((n + 1)) at=$((at + 157))
+done
+has test $same -eq $n
+has grep -q "run: note: $tmp/cut has [1-9] answers; going on behind them" "$tmp/err"
+try "$model" --batch "$tmp/nine" --in-order -o "$tmp/whole"
+has cmp -s "$tmp/whole" "$tmp/cut"
+
+# Killed at random moments: nothing is lost, nothing is there twice.
+kills=12
+[ -n "$ATTN_LONG_TESTS" ] && kills=200
+for i in $(seq 40); do
+    echo "{\"id\": $i, \"prompt\": \"The $i\", \"max_tokens\": $((5 + i % 9))}"
+done >"$tmp/forty"
+"$run" "$model" --batch "$tmp/forty" --in-order -o "$tmp/undisturbed" 2>/dev/null
+"$run" "$model" --batch "$tmp/forty" -o "$tmp/any" 2>/dev/null
+sort "$tmp/any" >"$tmp/any.sorted"
+killed=0 same=0 n=0
+while [ $killed -lt $kills ]; do
+    order=--in-order
+    [ $((n % 2)) -eq 1 ] && order=
+    rm -f "$tmp/killed"
+    for try in 1 2 3 4 5 6; do
+        # shellcheck disable=SC2086
+        "$run" "$model" --batch "$tmp/forty" $order -o "$tmp/killed" 2>/dev/null &
+        pid=$!
+        sleep "0.$(awk -v seed="$killed$try" 'BEGIN { srand(seed); printf "%03d", 10 + rand() * 400 }')"
+        kill -KILL $pid 2>/dev/null && killed=$((killed + 1))
+        wait $pid 2>/dev/null
+    done
+    # shellcheck disable=SC2086
+    "$run" "$model" --batch "$tmp/forty" $order -o "$tmp/killed" 2>/dev/null
+    n=$((n + 1))
+    if [ -n "$order" ]; then
+        cmp -s "$tmp/undisturbed" "$tmp/killed" && same=$((same + 1))
+    else
+        sort "$tmp/killed" | cmp -s - "$tmp/any.sorted" && same=$((same + 1))
+    fi
+done
+command="$killed kills" code=$same
+has test $same -eq $n
+
+# Who writes a request and waits for its answer gets it, however many texts could be under way.
+mkfifo "$tmp/in" "$tmp/back"
+"$run" "$model" --batch - -np 8 <"$tmp/in" >"$tmp/back" 2>"$tmp/err" &
+exec 3>"$tmp/in" 4<"$tmp/back"
+talks=0
+for i in 1 2 3; do
+    echo "{\"id\": $i, \"prompt\": \"A cat\", \"max_tokens\": 2}" >&3
+    read -r line <&4
+    case $line in "{\"id\": $i, \"text\": "*) talks=$((talks + 1)) ;; esac
+done
+exec 3>&- 4<&-
+wait
+has test $talks -eq 3
+
+# Files: nothing is lost.
+refuses_each 1 "$model" <<'END'
+was not begun by this model with these settings | --batch "$tmp/nine" -o "$tmp/whole" -s 3
+was not begun by this model with these settings | --batch "$tmp/nine" -o "$tmp/whole" --temp 0
+this is the text that is read; choose another name | --batch "$tmp/nine" -o "$tmp/nine"
+this is a file of the model; choose another name | --batch "$tmp/nine" -o weights/model.gguf
+holds something else than answers; name another file | --batch "$tmp/nine" -o "$tmp/template"
+cannot read: Is a directory | --batch "$tmp"
+cannot read: No such file or directory | --batch "$tmp/nowhere"
+cannot write: No such file or directory | --batch "$tmp/nine" -o "$tmp/nowhere/x"
+cannot write: No space left on device | --batch "$tmp/nine" -o /dev/full
+END
+printf '{"answers_of": "model.gguf"}\nno answer\n' >"$tmp/foreign"
+refuses 1 'was not begun by this model' "$model" --batch "$tmp/nine" -o "$tmp/foreign"
+{ head -n 1 "$tmp/whole" && echo 'no answer'; } >"$tmp/foreign"
+refuses 1 'holds a line that is no answer' "$model" --batch "$tmp/nine" -o "$tmp/foreign"
+has grep -q '^no answer$' "$tmp/foreign"
+refuses 1 'was not begun by this model' "$llama" --batch "$tmp/nine" -o "$tmp/whole"
+has cmp -s "$tmp/whole" "$tmp/cut"
+if command -v flock >/dev/null; then
+    flock "$tmp/whole" "$run" "$model" --batch "$tmp/nine" --in-order -o "$tmp/whole" >"$tmp/out" 2>"$tmp/err"
+    code=$? command='flock'
+    has one_line 'another process writes to it'
+fi
+refuses_each 2 "$model" <<'END'
+--batch goes without a prompt | --batch "$tmp/nine" -p Hi
+--batch goes without a prompt | --batch "$tmp/nine" --chat
+-o, --parallel and --in-order are for --batch | -p Hi -o "$tmp/x"
+-o, --parallel and --in-order are for --batch | -p Hi --parallel 2
+--parallel takes a whole number from 1 to 256 | --batch "$tmp/nine" --parallel 0
+END
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
