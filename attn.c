@@ -19,7 +19,8 @@ struct AttnModel {
 
 struct AttnSession {
     const AttnModel *model;
-    Threads *threads;
+    Threads *threads; /* of options.beside, where there is one */
+    const Kernels *kernels;
     Session *session;
     AttnSessionOptions options;
     Probe inner; /* what the engine calls, and what calls the options' probe */
@@ -250,20 +251,34 @@ bool attn_session_memory(const AttnModel *model, const AttnSessionOptions *optio
     return true;
 }
 
+/* Options as a session beside another has them. */
+static AttnSessionOptions options_beside(const AttnSessionOptions *given) {
+    const AttnSession *beside = given->beside;
+    AttnSessionOptions options = *given;
+    if (!beside) return options;
+    options.n_ctx = session_n_ctx(beside->session);
+    options.n_threads = threads_count(beside->threads);
+    options.cache = beside->options.cache;
+    options.fast = beside->options.fast;
+    return options;
+}
+
 static bool open_session(AttnSession *session, const AttnSessionOptions *options, Error *error) {
+    const AttnSession *beside = options->beside;
     SessionOptions inner = {.n_ctx = options->n_ctx,
                             .whole_cache = true,
                             .probe = options->probe.visit ? &session->inner : NULL,
                             .stop = options->stop,
                             .stop_user = options->stop_user};
     if (!find_cache(options->cache, &inner.kv_dtype, error)) return false;
-    const Kernels *kernels = options->fast ? kernels_fastest() : kernels_pick(NULL, error);
-    if (!kernels) return false;
-    session->threads = threads_new(count_threads(options), error);
-    if (!session->threads) return false;
+    session->kernels = options->fast ? kernels_fastest() : kernels_pick(NULL, error);
+    if (!session->kernels) return false;
     session->options = *options;
+    session->threads = beside ? beside->threads : threads_new(count_threads(options), error);
+    if (!session->threads) return false;
     session->inner = (Probe){&session->options.probe, probe_wants, probe_visit};
-    inner.compute = (Compute){.kernels = kernels, .threads = session->threads};
+    inner.compute = (Compute){.kernels = session->kernels, .threads = session->threads};
+    inner.beside = beside ? beside->session : NULL;
     session->session = session_new(session->model->model, &inner, error);
     return session->session;
 }
@@ -272,9 +287,14 @@ AttnSession *attn_session_new(const AttnModel *model, const AttnSessionOptions *
     static const AttnSessionOptions usual;
     Error inner = {"not enough memory for a session"};
     if (!model) return NULL;
+    const AttnSessionOptions wanted = options_beside(options ? options : &usual);
+    if (wanted.beside && wanted.beside->model != model) {
+        refuse(error, "the session beside this one is of another model");
+        return NULL;
+    }
     AttnSession *session = calloc(1, sizeof *session);
     if (session) session->model = model;
-    if (session && open_session(session, options ? options : &usual, &inner)) return session;
+    if (session && open_session(session, &wanted, &inner)) return session;
     tell(error, &inner);
     attn_session_free(session);
     return NULL;
@@ -312,7 +332,7 @@ bool attn_session_restore(AttnSession *session, bool (*read)(void *user, void *b
 void attn_session_free(AttnSession *session) {
     if (!session) return;
     session_free(session->session);
-    threads_free(session->threads);
+    if (!session->options.beside) threads_free(session->threads);
     free(session);
 }
 
@@ -339,6 +359,36 @@ bool attn_feed(AttnSession *session, const int32_t *tokens, size_t n, float *log
         return tell(error, &inner);
     }
     return session_feed(session->session, tokens, n, logits, n_logits, &inner) || tell(error, &inner);
+}
+
+/* Whether a part may be fed with those before it. */
+static bool check_part(const AttnPart *parts, size_t i, Error *error) {
+    const AttnPart *part = &parts[i];
+    if (!part->session) return error_set(error, "part %zu has no session", i);
+    if (part->n == 0) return error_set(error, "part %zu has no tokens to feed", i);
+    if (part->n_logits > part->n)
+        return error_set(error, "logits of %zu tokens are wanted, but %zu are fed", part->n_logits, part->n);
+    if (part->session->model != parts->session->model || part->session->kernels != parts->session->kernels)
+        return error_set(error, "part %zu is of another model, or of a session with another `fast`", i);
+    for (size_t k = 0; k < i; k++)
+        if (parts[k].session == part->session)
+            return error_set(error, "parts %zu and %zu are of one session", k, i);
+    return true;
+}
+
+bool attn_feed_many(const AttnPart *parts, size_t n_parts, AttnError *error) {
+    Error inner = {"not enough memory for the parts"};
+    FeedPart *own = calloc(n_parts + 1, sizeof *own);
+    bool ok = own;
+    for (size_t i = 0; ok && i < n_parts; i++) {
+        ok = check_part(parts, i, &inner);
+        if (ok)
+            own[i] = (FeedPart){parts[i].session->session, parts[i].tokens, parts[i].n, parts[i].logits,
+                                parts[i].n_logits};
+    }
+    ok = ok && session_feed_many(own, n_parts, &inner);
+    free(own);
+    return ok || tell(error, &inner);
 }
 
 bool attn_sync(AttnSession *session, const int32_t *tokens, size_t n, float *logits, AttnError *error) {

@@ -237,6 +237,13 @@ typedef struct AttnSessionOptions {
      */
     bool (*stop)(void *user);
     void *stop_user;
+
+    /*
+     * A session of the same model, which outlives this one, or NULL. The two share its threads and its scratch, so that this one
+     * costs no more memory than its cache; what stands above the probe is as that one has it. They must not be fed at once, but may
+     * be together: attn_feed_many.
+     */
+    const struct AttnSession *beside;
 } AttnSessionOptions;
 
 /*
@@ -304,6 +311,24 @@ ATTN_API bool attn_session_restore(AttnSession *session, bool (*read)(void *user
  */
 ATTN_API bool attn_feed(AttnSession *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                         AttnError *error);
+
+/* What a session gets of a call that several share: as the arguments of attn_feed. */
+typedef struct AttnPart {
+    AttnSession *session;
+    const int32_t *tokens; /* [n], n ≥ 1 */
+    size_t n;
+    float *logits; /* [n_logits][n_vocab], n_logits ≤ n */
+    size_t n_logits;
+} AttnPart;
+
+/*
+ * Feeds several sessions of one model, all with or all without `fast`, each with a part of its own. The weights are read once for
+ * all, so that eight tokens of eight texts cost little more than one; one session's threads do the work. Each token gets the bits
+ * that attn_feed gives it, so nobody sees who else was there; a session with a probe goes alone. It is a little faster where the
+ * logits of each part lie in memory right behind those of the part before. Fails like attn_feed, on a session that has two parts,
+ * too; then all sessions are as they were.
+ */
+ATTN_API bool attn_feed_many(const AttnPart *parts, size_t n_parts, AttnError *error);
 
 /*
  * Makes the session hold exactly these n ≥ 1 tokens, whatever it held, and writes the logits of the last to logits

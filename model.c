@@ -515,6 +515,15 @@ static Session *gather(const FeedPart *parts, size_t n_parts, size_t *n) {
     return first;
 }
 
+/* The logits of n rows that were gathered in `branch`, the last of the pass where a probe looks on. */
+static bool unembed_gathered(Session *session, size_t n, float *logits, Error *error) {
+    const Config *config = &session->model->config;
+    session_unembed(session, session->branch, n, logits);
+    probe_rows(session->probe, PROBE_LOGITS, config->n_layer, session->position + session->n - n, logits, n,
+               config->n_vocab);
+    return check_finite(session, logits, n * config->n_vocab, error);
+}
+
 /*
  * Makes the logits that are wanted of the pass. Where those of one text are to lie behind those of the text before, a product
  * makes both.
@@ -522,30 +531,26 @@ static Session *gather(const FeedPart *parts, size_t n_parts, size_t *n) {
 static bool make_logits(Session *session, Error *error) {
     const Model *model = session->model;
     const size_t d = model->config.d_model, n_vocab = model->config.n_vocab;
-    const float *resid = session->resid;
-    float *rows = session->branch, *to = NULL; /* of those that are made together */
-    size_t n_rows = 0;
-    for (const Session *text = session;; text = text->next) {
-        const FeedPart *part = text ? text->part : NULL;
-        size_t fed = text ? n_fed(text) + text->n : 0, skipped = text ? part->n - part->n_logits : 0;
-        size_t wanted = fed <= skipped ? 0 : fed - skipped < text->n ? fed - skipped : text->n;
-        float *its = wanted ? part->logits + (fed - skipped - wanted) * n_vocab : NULL;
-        if (n_rows > 0 && (!text || (wanted && its != to + n_rows * n_vocab))) {
-            session_unembed(session, rows, n_rows, to);
-            probe_rows(session->probe, PROBE_LOGITS, model->config.n_layer,
-                       session->position + session->n - n_rows, to, n_rows, n_vocab);
-            if (!check_finite(session, to, n_rows * n_vocab, error)) return false;
+    float *resid = session->resid, *to = NULL;
+    size_t n_rows = 0; /* gathered; their logits go to `to` */
+    for (const Session *text = session; text; resid += text->n * d, text = text->next) {
+        const FeedPart *part = text->part;
+        size_t fed = n_fed(text) + text->n, skipped = part->n - part->n_logits;
+        if (fed <= skipped) continue;
+        size_t wanted = fed - skipped < text->n ? fed - skipped : text->n;
+        float *its = part->logits + (fed - skipped - wanted) * n_vocab,
+              *rows = resid + (text->n - wanted) * d;
+        if (n_rows > 0 && its != to + n_rows * n_vocab) {
+            if (!unembed_gathered(session, n_rows, to, error)) return false;
             n_rows = 0;
         }
-        if (!text) return true;
-        if (wanted && n_rows == 0) to = its;
-        memcpy(rows + n_rows * d, resid + (text->n - wanted) * d, wanted * d * sizeof *rows);
+        if (n_rows == 0) to = its;
         norm_probe(&model->weights.final_norm, text->probe, PROBE_FINAL_SCALE, model->config.n_layer,
-                   text->position + text->n - wanted, resid + (text->n - wanted) * d, wanted,
-                   session->normed);
+                   text->position + text->n - wanted, rows, wanted, session->normed);
+        memcpy(session->branch + n_rows * d, rows, wanted * d * sizeof *rows);
         n_rows += wanted;
-        resid += text->n * d;
     }
+    return n_rows == 0 || unembed_gathered(session, n_rows, to, error);
 }
 
 /* Takes the tokens of the pass into their texts. */

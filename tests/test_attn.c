@@ -798,6 +798,64 @@ static void test_a_model_without_vocabulary(void) {
     remove(path);
 }
 
+/* Parts of several sessions, some beside another, have the bits of sessions that are alone; bad parts are refused, and feed nobody. */
+static void test_parts(void) {
+    enum { N = 4 };
+    AttnError error;
+    for (size_t m = 0; m < N_MODELS; m++) {
+        World world = open_world(models[m], &(AttnSessionOptions){.n_threads = 2});
+        int32_t tokens[MAX_TOKENS];
+        size_t n = tokens_of(world.model, story, tokens), n_vocab = world.n_vocab;
+        AttnSession *sessions[N] = {world.session};
+        static float alone[N][MAX_VOCAB], together[N][MAX_VOCAB];
+        AttnPart parts[N];
+        for (size_t i = 0; i < N; i++) {
+            AttnSessionOptions options = {.n_threads = 3, .beside = i % 2 ? world.session : NULL};
+            if (i > 0) sessions[i] = attn_session_new(world.model, &options, &error);
+            AttnSession *lone = attn_session_new(world.model, NULL, &error);
+            CHECK(sessions[i] && lone && attn_feed(lone, tokens + i, n - 2 * i, alone[i], 1, &error), "%s",
+                  error.message);
+            parts[i] = (AttnPart){sessions[i], tokens + i, n - 2 * i, together[i], 1};
+            attn_session_free(lone);
+        }
+        CHECK(attn_feed_many(parts, N, &error), "%s", error.message);
+        for (size_t i = 0; i < N; i++) {
+            CHECK(memcmp(alone[i], together[i], n_vocab * sizeof(float)) == 0, "%s: part %zu", models[m], i);
+            CHECK(holds(sessions[i], tokens + i, n - 2 * i), "%s: part %zu", models[m], i);
+            parts[i].n = 1;
+        }
+        CHECK(attn_feed_many(parts, 0, &error), "%s", error.message);
+        const AttnPart good = parts[1];
+        parts[1].session = sessions[0];
+        CHECK(!attn_feed_many(parts, N, &error) &&
+                  strcmp(error.message, "parts 0 and 1 are of one session") == 0,
+              "%s", error.message);
+        parts[1] = good, parts[1].n = 0;
+        CHECK(!attn_feed_many(parts, N, &error) && strcmp(error.message, "part 1 has no tokens to feed") == 0,
+              "%s", error.message);
+        parts[1] = good, parts[1].n_logits = 2;
+        CHECK(!attn_feed_many(parts, N, &error) &&
+                  strstr(error.message, "logits of 2 tokens are wanted, but 1 are fed"),
+              "%s", error.message);
+        parts[1] = good, parts[1].session = NULL;
+        CHECK(!attn_feed_many(parts, N, &error) && strcmp(error.message, "part 1 has no session") == 0, "%s",
+              error.message);
+        AttnModel *other = attn_model_open(models[m], NULL, &error);
+        AttnSession *stranger = attn_session_new(other, NULL, &error);
+        parts[1] = good, parts[1].session = stranger;
+        CHECK(!attn_feed_many(parts, N, &error) && strstr(error.message, "part 1 is of another model"), "%s",
+              error.message);
+        CHECK(!attn_session_new(other, &(AttnSessionOptions){.beside = world.session}, &error) &&
+                  strstr(error.message, "is of another model"),
+              "%s", error.message);
+        for (size_t i = 0; i < N; i++) CHECK(holds(sessions[i], tokens + i, n - 2 * i), "part %zu moved", i);
+        attn_session_free(stranger);
+        attn_model_close(other);
+        for (size_t i = N; i-- > 1;) attn_session_free(sessions[i]);
+        close_world(&world);
+    }
+}
+
 static void test_errors(void) {
     World world = open_world(GPT2, &(AttnSessionOptions){.n_ctx = 8});
     AttnSession *session = world.session;
@@ -983,6 +1041,7 @@ int main(void) {
     RUN(test_hidden_states);
     RUN(test_models_without_a_path);
     RUN(test_memory_is_told);
+    RUN(test_parts);
     RUN(test_errors);
     RUN(test_stop);
     RUN(test_a_context_without_end);

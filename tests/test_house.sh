@@ -30,7 +30,7 @@ floors='
 function room(file) { return file ~ /\// ? substr(file, 1, index(file, "/") - 1) : substr(file, 1, index(file, ".") - 1) }
 BEGIN {
     n = split("base; kernels unicode probe; regex jinja checkpoint mlp; vocab hub layers sampler;" \
-        " open attention sampling family; tokenizer binding gradients; model conversation; generate backward snapshot; attn packing measures; cli; views; page;" \
+        " open attention sampling family; tokenizer binding gradients; model conversation; generate backward snapshot; attn packing measures; cli; batch views; page;" \
         " run study quantize wasm", rows, ";")
     for (i = 1; i <= n; i++)
         for (k = split(rows[i], names, " "); k > 0; k--) floor[names[k]] = i
