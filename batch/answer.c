@@ -27,12 +27,43 @@ static void print_id(FILE *file, const Request *request) {
         fprintf(file, "%" PRId64, number);
 }
 
+static void print_likelihood(FILE *file, const Likelihood *likelihood) {
+    fprintf(file, "\"logprob\": %.9g, \"is_greedy\": %s, \"tokens\": [", likelihood->logprob,
+            likelihood->is_greedy ? "true" : "false");
+    for (size_t i = 0; i < likelihood->n; i++) fprintf(file, "%s%" PRId32, i ? ", " : "", likelihood->ids[i]);
+    fputs("], \"logprobs\": [", file);
+    for (size_t i = 0; i < likelihood->n; i++)
+        fprintf(file, "%s%.9g", i ? ", " : "", likelihood->logprobs[i]);
+    fputs("]", file);
+}
+
+/* The likeliest of choices, and the one whose bytes are likeliest on average; the first of several. */
+static void print_choices(FILE *file, const Answer *answer) {
+    const Likelihood *all = answer->likelihoods;
+    size_t best = 0, by_byte = 0;
+    for (size_t i = 0; i < answer->n_likelihoods; i++) {
+        fputs(i ? ", {" : "\"choices\": [{", file);
+        print_likelihood(file, &all[i]);
+        putc('}', file);
+        if (all[i].logprob > all[best].logprob) best = i;
+        if (all[i].logprob * (double)all[by_byte].n_bytes > all[by_byte].logprob * (double)all[i].n_bytes)
+            by_byte = i;
+    }
+    fprintf(file, "], \"best\": %zu, \"best_by_byte\": %zu", best, by_byte);
+}
+
 static void print_short(FILE *file, const Answer *answer, const Request *request) {
     putc('{', file);
     print_id(file, request);
     if (answer->why) {
         fputs(", \"error\": ", file);
         print_json_string(file, answer->why, strlen(answer->why));
+    } else if (answer->likelihoods) {
+        fprintf(file, ", \"n_context\": %zu, ", answer->n_prompt);
+        if (request->choices)
+            print_choices(file, answer);
+        else
+            print_likelihood(file, answer->likelihoods);
     } else {
         fputs(", \"text\": ", file);
         print_text_of(file, &answer->text);

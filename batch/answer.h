@@ -3,6 +3,7 @@
 #define ATTN_BATCH_ANSWER_H
 
 #include "base/text.h"
+#include "batch/likelihood.h"
 #include "batch/request.h"
 #include "generate.h"
 
@@ -16,6 +17,8 @@ typedef struct Answer {
     TextBuffer text;
     size_t n_prompt, n_predicted; /* tokens */
     TextEnd end;
+    const Likelihood *likelihoods; /* [n_likelihoods] in the place of a text, or NULL; borrowed */
+    size_t n_likelihoods;
     const char *why; /* the request could not be answered; or NULL */
 } Answer;
 

@@ -2,6 +2,7 @@
 
 #include "batch/answer.h"
 #include "batch/ledger.h"
+#include "batch/likelihood.h"
 #include "batch/request.h"
 #include "batch/requests.h"
 #include "cli/input.h"
@@ -35,10 +36,11 @@ typedef struct Batch {
     Error why_no_template;
     Requests *requests;
     Ledger *ledger;
-    char model[256];    /* its name */
-    float *logits;      /* [GENERATORS_TOGETHER][n_vocab] */
-    Slot *slots;        /* [n_parallel] */
-    Generator **active; /* [n_parallel] */
+    char model[256];          /* its name */
+    float *logits;            /* [GENERATORS_TOGETHER][n_vocab] */
+    Likelihoods *likelihoods; /* opened when a request asks for one */
+    Slot *slots;              /* [n_parallel] */
+    Generator **active;       /* [n_parallel] */
     size_t n_active, n_begun, n_written;
     TextBuffer *
         waiting; /* [AHEAD·n_parallel] a ring: lines of answer n_written, and those behind it; n = 0: it is not ready */
@@ -160,6 +162,17 @@ static bool begin_text(Batch *batch, Slot *slot, Error *error) {
     return ok;
 }
 
+/* Answers a request for likelihoods, which is done at once. */
+static void find_likelihoods(Batch *batch, Slot *slot, Error *why) {
+    const BatchSetup *setup = batch->setup;
+    Answer *answer = &slot->answer;
+    if (!batch->likelihoods)
+        batch->likelihoods = likelihoods_new(setup->model, setup->tokenizer, &setup->session, why);
+    if (batch->likelihoods)
+        likelihoods_of(batch->likelihoods, &slot->request, &answer->likelihoods, &answer->n_likelihoods,
+                       &answer->n_prompt, why);
+}
+
 /* ---- Requests ---- */
 
 /* Reads the next request that has no answer yet; *ends where there is none, or none is there yet and `waits` is false. */
@@ -194,6 +207,17 @@ static bool next_request(Batch *batch, Slot *slot, bool waits, bool *ends, Error
     }
 }
 
+/* "12/400, 3 min left" where a terminal looks on and the number of requests is known. */
+static void show_state(const Batch *batch) {
+    char what[64] = "answers";
+    size_t total = requests_n_lines(batch->requests), done = batch->n_before + batch->n_written;
+    double minutes = (now_ms() - batch->start_ms) / 60000;
+    if (batch->n_written > 0 && total > done)
+        snprintf(what, sizeof what, "%.0f min left, answers",
+                 ceil(minutes / (double)batch->n_written * (double)(total - done)));
+    if (total > 0) show_progress(what, done < total ? done : total, total);
+}
+
 /* Begins texts in the slots that are free. */
 static bool fill(Batch *batch, Error *error) {
     const BatchSetup *setup = batch->setup;
@@ -207,10 +231,15 @@ static bool fill(Batch *batch, Error *error) {
             if (ends) break;
             slot->number = batch->n_begun++;
             slot->answer = (Answer){.end = END_LIMIT};
-            if (!why.message[0]) begin_text(batch, slot, &why);
+            const bool asks_likelihoods = slot->request.context;
+            if (!why.message[0] && asks_likelihoods)
+                find_likelihoods(batch, slot, &why);
+            else if (!why.message[0])
+                begin_text(batch, slot, &why);
             if (interrupted()) return true;
-            if (why.message[0]) {
-                if (!end_text(batch, slot, why.message, error)) return false;
+            if (why.message[0] || asks_likelihoods) {
+                if (!end_text(batch, slot, why.message[0] ? why.message : NULL, error)) return false;
+                show_state(batch);
                 continue;
             }
             batch->n_active++;
@@ -253,17 +282,6 @@ static bool step(Batch *batch, Error *error) {
         if (!end_text(batch, slot, NULL, error)) return false;
     }
     return true;
-}
-
-/* "12/400, 3 min left" where a terminal looks on and the number of requests is known. */
-static void show_state(const Batch *batch) {
-    char what[64] = "answers";
-    size_t total = requests_n_lines(batch->requests), done = batch->n_before + batch->n_written;
-    double minutes = (now_ms() - batch->start_ms) / 60000;
-    if (batch->n_written > 0 && total > done)
-        snprintf(what, sizeof what, "%.0f min left, answers",
-                 ceil(minutes / (double)batch->n_written * (double)(total - done)));
-    if (total > 0) show_progress(what, done < total ? done : total, total);
 }
 
 static bool run_all(Batch *batch, Error *error) {
@@ -375,6 +393,7 @@ static void close_batch(Batch *batch) {
     free(batch->waiting);
     free(batch->logits);
     requests_close(batch->requests);
+    likelihoods_free(batch->likelihoods);
     template_free(batch->template);
 }
 

@@ -165,6 +165,32 @@ static bool is_tokens(const Json *prompt) {
     return prompt->n > 0;
 }
 
+static bool all_texts(const Json *array) {
+    for (size_t i = 0; i < array->n; i++)
+        if (json_item(array, i)->kind != JSON_TEXT) return false;
+    return array->n > 0;
+}
+
+/* A request for likelihoods, which has no options. */
+static bool read_context(Request *request, Error *error) {
+    static const char *const known[] = {"id", "context", "continuation", "choices", NULL};
+    const Json *json = request->json;
+    for (size_t i = 0; i < json->n; i++)
+        if (!is_one_of(json_key(json, i), known) && !asks_nothing(json_key(json, i), json_item(json, i)))
+            return error_set(error, "\"%.*s\" is not done here with a context",
+                             string_shown(json_key(json, i)), json_key(json, i).data);
+    request->context = json_get(json, "context");
+    request->continuation = json_get(json, "continuation");
+    request->choices = json_get(json, "choices");
+    if (request->context->kind != JSON_TEXT) return bad_value("context", "a text", error);
+    if (!request->continuation == !request->choices)
+        return error_set(error, "a context needs a \"continuation\" or \"choices\", one of the two");
+    if (request->continuation && request->continuation->kind != JSON_TEXT)
+        return bad_value("continuation", "a text", error);
+    return !request->choices || (request->choices->kind == JSON_ARRAY && all_texts(request->choices)) ||
+           bad_value("choices", "an array of texts, one at least", error);
+}
+
 static bool read_body(Request *request, const Json *body, Error *error) {
     for (size_t i = 0; i < body->n; i++)
         if (!read_member(request, json_key(body, i), json_item(body, i), error)) return false;
@@ -202,7 +228,8 @@ bool request_read(Request *request, const char *line, size_t n, size_t number, c
         if (url && json_equals(url, urls[0]) != (json_get(body, "prompt") != NULL))
             return error_set(error, "the body is not one for the request's url");
     }
-    return read_body(request, body, error);
+    return json_get(json, "context") && !request->is_openai ? read_context(request, error)
+                                                            : read_body(request, body, error);
 }
 
 void request_free(Request *request) {

@@ -1,6 +1,7 @@
 /*
  * A line of a data set, as a request for a text: the short form {"id", "prompt" or "messages", options}, or a line of OpenAI's
- * batch files, {"custom_id", "method", "url", "body"} with the same in its body, as `vllm run-batch` takes it, too.
+ * batch files, {"custom_id", "method", "url", "body"} with the same in its body, as `vllm run-batch` takes it, too. Or one for
+ * likelihoods, {"id", "context", "continuation" or "choices"}.
  */
 #ifndef ATTN_BATCH_REQUEST_H
 #define ATTN_BATCH_REQUEST_H
@@ -19,11 +20,13 @@ enum { REQUEST_MAX_STOPS = 16 };
 
 /* Starts as {0}; request_free frees what it holds, of a line that could not be read, too. */
 typedef struct Request {
-    size_t line;           /* of the file, from 1 */
-    Json *json;            /* of the line; the members below point into it */
-    const Json *id;        /* a text or an integer; NULL: it has none, and the line's number is its name */
-    bool is_openai;        /* the answer is a line of OpenAI's batch files */
-    const Json *prompt;    /* a text, or an array of token ids; or NULL */
+    size_t line;        /* of the file, from 1 */
+    Json *json;         /* of the line; the members below point into it */
+    const Json *id;     /* a text or an integer; NULL: it has none, and the line's number is its name */
+    bool is_openai;     /* the answer is a line of OpenAI's batch files */
+    const Json *prompt; /* a text, or an array of token ids; or NULL */
+    const Json *context, *continuation,
+        *choices;          /* texts, the last an array of them, of which one at least; or NULL */
     ChatMessage *messages; /* [n_messages], or NULL */
     size_t n_messages;
     SamplerOptions sampling; /* what is not given is as it was */

@@ -87,6 +87,29 @@ printf '{"id": 1, "prompt": [%s], "temperature": 0, "max_tokens": 5}\n' "$ids" >
 try "$model" --batch "$tmp/tokens"
 has as_alone
 
+# Likelihoods are those of study score; the choices of a context, those of each alone.
+study=${STUDY:-./study}
+cat >"$tmp/likely" <<'END'
+{"id": 1, "context": "The Eiffel", "continuation": " Tower was"}
+{"id": 2, "context": "The Eiffel ", "choices": ["Tower was", "bridge of iron", "Tower", "Tower was"]}
+{"id": 3, "context": "", "continuation": "The Eiffel Tower was"}
+{"id": 4, "context": "The Eiffel", "continuation": " bridge of iron"}
+{"id": 5, "prompt": "A", "max_tokens": 1}
+END
+try "$model" --batch "$tmp/likely" --in-order
+cp "$tmp/out" "$tmp/likelihoods"
+has quiet
+"$study" score "$model" -p 'The Eiffel Tower was' --json | tr ',' '\n' | sed -n 's/.*"surprisal_nats": //p' |
+    awk '{ printf "%s-%s", NR > 1 ? ", " : "", $1 } END { print "" }' >"$tmp/scored"
+has grep -qF '"logprobs": ['"$(cat "$tmp/scored")"']}' "$tmp/likelihoods"
+two=$(sed 's/.*, \(-[^,]*, -[^,]*\)$/\1/' "$tmp/scored")
+has grep -qF '"is_greedy": false, "tokens": [3650, 304], "logprobs": ['"$two"']}' "$tmp/likelihoods"
+first=$(sed -n '1s/.*"n_context": 3, \(.*\)}$/\1/p' "$tmp/likelihoods")
+bridge=$(sed -n '4s/.*"n_context": 3, \(.*\)}$/\1/p' "$tmp/likelihoods")
+tower=$(echo "$two" | cut -d, -f1)
+has grep -qF "{\"id\": 2, \"n_context\": 3, \"choices\": [{$first}, {$bridge}, {\"logprob\": $tower, \"is_greedy\": true, \"tokens\": [3650], \"logprobs\": [$tower]}, {$first}], \"best\": 2, \"best_by_byte\": 2}" "$tmp/likelihoods"
+has grep -q '^{"id": 5, "text": ' "$tmp/likelihoods"
+
 # What cannot be answered says why, and the rest goes on.
 while IFS='|' read -r why request; do
     printf '%s\n{"id": "next", "prompt": "A", "max_tokens": 1}\n' "$request" >"$tmp/bad"
@@ -121,6 +144,13 @@ has no chat template (tokenizer.chat_template); give one"}|{"messages": [{"role"
 "message": "the request has no body"}|{"custom_id": "a"}
 "message": "\"url\" must be /v1/completions or /v1/chat/completions"}|{"custom_id": "a", "url": "/v1/embeddings", "body": {"prompt": "a"}}
 "message": "the body is not one for the request's url"}|{"custom_id": "a", "url": "/v1/completions", "body": {"messages": [{"role": "user", "content": "a"}]}}
+a continuation has no token of its own"}|{"context": "a", "continuation": ""}
+"a context needs a \"continuation\" or \"choices\", one of the two"}|{"context": "a"}
+"\"context\" must be a text"}|{"context": 1, "continuation": "a"}
+"\"choices\" must be an array of texts, one at least"}|{"context": "a", "choices": []}
+"\"choices\" must be an array of texts, one at least"}|{"context": "a", "choices": ["b", 1]}
+"\"continuation\" must be a text"}|{"context": "a", "continuation": ["b"]}
+"\"temperature\" is not done here with a context"}|{"context": "a", "continuation": "b", "temperature": 1}
 END
 printf '{"id": 1, "prompt": [%s]}\n' "$(seq -s, 1 1025)" >"$tmp/long"
 try "$model" --batch "$tmp/long"
