@@ -100,7 +100,7 @@ try "$model" --batch "$tmp/likely" --in-order
 cp "$tmp/out" "$tmp/likelihoods"
 has quiet
 "$study" score "$model" -p 'The Eiffel Tower was' --json | tr ',' '\n' | sed -n 's/.*"surprisal_nats": //p' |
-    awk '{ printf "%s-%s", NR > 1 ? ", " : "", $1 } END { print "" }' >"$tmp/scored"
+    awk '{ printf "%s-%s", (NR > 1 ? ", " : ""), $1 } END { print "" }' >"$tmp/scored"
 has grep -qF '"logprobs": ['"$(cat "$tmp/scored")"']}' "$tmp/likelihoods"
 two=$(sed 's/.*, \(-[^,]*, -[^,]*\)$/\1/' "$tmp/scored")
 has grep -qF '"is_greedy": false, "tokens": [3650, 304], "logprobs": ['"$two"']}' "$tmp/likelihoods"
