@@ -196,8 +196,16 @@ Span attention_span(const Attention *attention, size_t i, size_t n) {
     return kv_span(&attention->whole, i, n);
 }
 
+void attention_share(Attention *to, Attention *from, size_t n) {
+    kv_cache_share(&to->whole, &from->whole, n);
+    to->n_stored = n;
+}
+
+void attention_change(Attention *attention, size_t position) { kv_cache_change(&attention->whole, position); }
+
 void attention_blank(Attention *attention, size_t n) {
     float *zeros = attention->scratch->z; /* free between two chunks */
+    attention_change(attention, n);
     memset(zeros, 0, attention->shape.d_head * sizeof *zeros);
     kv_blank(&attention->whole, n, zeros);
 }
@@ -227,6 +235,7 @@ void attention_begin(Attention *attention, size_t position, size_t n, Attention 
     attention->next = NULL;
     attention->at = before ? behind(&before->at, shape, before->n) : *attention->scratch;
     if (before) before->next = attention;
+    attention_change(attention, position);
     if (position == 0) attention->n_stored = 0;
     if (attention->n_stored < position + n) attention->n_stored = position + n;
     for (size_t i = 0; i < shape->n_ropes; i++)

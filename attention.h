@@ -85,6 +85,13 @@ void attention_values(const Attention *attention, size_t layer, size_t kv_head, 
 size_t attention_n_spans(const Attention *attention);
 Span attention_span(const Attention *attention, size_t i, size_t n);
 void attention_blank(Attention *attention, size_t n);
+
+/* Gives `to` the keys and values that `from` has at positions 0 … n − 1, both caches being whole: see kv_cache_share. */
+void attention_share(Attention *to, Attention *from, size_t n);
+
+/* Says that positions from this one on will change by way of attention_span. */
+void attention_change(Attention *attention, size_t position);
+
 DType attention_kv_dtype(const Attention *attention);
 
 /*

@@ -300,8 +300,7 @@ AttnSession *attn_session_new(const AttnModel *model, const AttnSessionOptions *
     return NULL;
 }
 
-AttnSession *attn_session_fork(const AttnSession *session, const AttnSessionOptions *options,
-                               AttnError *error) {
+AttnSession *attn_session_fork(AttnSession *session, const AttnSessionOptions *options, AttnError *error) {
     Error inner;
     if (!session) return NULL;
     AttnSession *fork = attn_session_new(session->model, options ? options : &session->options, error);

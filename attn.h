@@ -277,11 +277,12 @@ ATTN_API size_t attn_session_n_ctx(const AttnSession *session);
 ATTN_API void attn_rewind(AttnSession *session, size_t position);
 
 /*
- * A second session with the tokens, keys, values and states of the first, which are copied, not computed: so one beginning
- * is gone on with in two ways. NULL for options stands for those of the first, its probe and stop among them; with others it
+ * A second session with the tokens, keys, values and states of the first, which are not computed again: so one beginning
+ * is gone on with in two ways. The memory of keys and values is the same, as far as neither session changes it, where the system
+ * can do that. NULL for options stands for those of the first, its probe and stop among them; with others it
  * must have the same cache, and room for the tokens. Fails otherwise, and as attn_session_new does.
  */
-ATTN_API AttnSession *attn_session_fork(const AttnSession *session, const AttnSessionOptions *options,
+ATTN_API AttnSession *attn_session_fork(AttnSession *session, const AttnSessionOptions *options,
                                         AttnError *error);
 
 /*

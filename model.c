@@ -320,7 +320,19 @@ Span session_span(const Session *session, size_t i, size_t n) {
     return i == 1 ? states_span(session->states) : attention_span(session->attention, i - 2, n);
 }
 
-void session_hold(Session *session, size_t n) { session->position = session->known = n; }
+void session_hold(Session *session, size_t n) {
+    attention_change(session->attention, 0);
+    session->position = session->known = n;
+}
+
+void session_share(Session *to, Session *from) {
+    size_t n = from->position;
+    const Span state = session_span(from, 1, n);
+    attention_share(to->attention, from->attention, n);
+    memcpy(to->tokens, from->tokens, n * sizeof *to->tokens);
+    if (state.n > 0) memcpy(session_span(to, 1, n).bytes, state.bytes, state.n);
+    to->position = to->known = n;
+}
 
 void session_blank(Session *session) {
     attention_blank(session->attention, session->position);

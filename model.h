@@ -116,6 +116,13 @@ size_t session_n_spans(const Session *session);
 Span session_span(const Session *session, size_t i, size_t n);
 void session_hold(Session *session, size_t n);
 void session_blank(Session *session);
+
+/*
+ * Makes `to` hold what `from` holds: two sessions with whole caches of one type, of one model, the first with room for it. They
+ * share the memory of keys and values until one of the two changes them.
+ */
+void session_share(Session *to, Session *from);
+
 DType session_kv_dtype(const Session *session);
 
 /*

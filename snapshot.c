@@ -147,14 +147,9 @@ bool snapshot_restore(Session *session, SnapshotRead *read, void *user, Error *e
     return true;
 }
 
-bool snapshot_copy(Session *to, const Session *from, Error *error) {
-    size_t n = session_position(from);
+bool snapshot_copy(Session *to, Session *from, Error *error) {
     const Header header = header_of(from);
     if (!check_room(&header, to, error)) return false;
-    for (size_t i = 0; i < session_n_spans(from); i++) {
-        Span source = session_span(from, i, n), target = session_span(to, i, n);
-        if (source.n > 0) memcpy(target.bytes, source.bytes, source.n);
-    }
-    session_hold(to, n);
+    session_share(to, from);
     return true;
 }

@@ -31,7 +31,10 @@ bool snapshot_save(Session *session, SnapshotWrite *write, void *user, Error *er
  */
 bool snapshot_restore(Session *session, SnapshotRead *read, void *user, Error *error);
 
-/* Makes `to` hold what `from` holds, both sessions of one model. Fails, and changes nothing, as snapshot_restore does. */
-bool snapshot_copy(Session *to, const Session *from, Error *error);
+/*
+ * Makes `to` hold what `from` holds, both sessions of one model (session_share). Fails, and changes nothing, as snapshot_restore
+ * does.
+ */
+bool snapshot_copy(Session *to, Session *from, Error *error);
 
 #endif

@@ -4,18 +4,29 @@
  * become floats on the way into a register. Scales come from outside: into a block's part of the scores after its sum,
  * and into the pattern before the values are summed.
  */
+#define _GNU_SOURCE /* memfd_create */
 #include "layers/kv_cache.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum {
-    BLOCK = 32,     /* dimensions that share a scale */
-    QUERIES = 64,   /* whose sums are scaled together, at most */
-    MANY_KEYS = 16, /* from this many on, keys are stored a dimension at a time */
+    BLOCK = 32,             /* dimensions that share a scale */
+    QUERIES = 64,           /* whose sums are scaled together, at most */
+    MANY_KEYS = 16,         /* from this many on, keys are stored a dimension at a time */
+    SHARED_BYTES = 1 << 16, /* that two caches share, at least: less is copied as fast */
 };
+
+/* The tiles of a cache as they once were: a file without a name, which caches map and of which they copy what they change. */
+typedef struct KvShare {
+    int file;
+    atomic_size_t n_users;
+} KvShare;
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -44,8 +55,18 @@ bool kv_cache_open(KvCache *cache, DType dtype, size_t n_heads, size_t d_head, s
     return true;
 }
 
+static void leave_share(KvCache *cache) {
+    KvShare *share = cache->share;
+    cache->share = NULL;
+    cache->n_shared = 0;
+    if (!share || atomic_fetch_sub(&share->n_users, 1) > 1) return;
+    close(share->file);
+    free(share);
+}
+
 void kv_cache_close(KvCache *cache) {
     if (cache->tiles) munmap(cache->tiles, cache->n_bytes);
+    leave_share(cache);
 }
 
 /* The tile that begins at position `first`; `all` counts the heads of keys, then those of values. */
@@ -216,6 +237,77 @@ void kv_values(const KvCache *cache, size_t head, size_t n, float *values) {
 Span kv_span(const KvCache *cache, size_t i, size_t n) {
     size_t n_tiles = (n + KEY_TILE - 1) / KEY_TILE;
     return (Span){tile_at(cache, i, 0), n_tiles * KEY_TILE * kv_bytes(cache->dtype, cache->d_head)};
+}
+
+#if defined(__linux__)
+/* Makes the tiles of a cache those of a share, of which n positions count. */
+static bool join_share(KvCache *cache, KvShare *share, size_t n) {
+    void *tiles =
+        mmap(NULL, cache->n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, share->file, 0);
+    if (tiles == MAP_FAILED) return false;
+    munmap(cache->tiles, cache->n_bytes);
+    leave_share(cache);
+    atomic_fetch_add(&share->n_users, 1);
+    cache->tiles = tiles;
+    cache->share = share;
+    cache->n_shared = n;
+    return true;
+}
+
+/* Writes the tiles of n positions to where they lie in the file. */
+static bool write_tiles(const KvCache *cache, int file, size_t n) {
+    for (size_t i = 0; i < 2 * cache->n_heads; i++) {
+        const Span span = kv_span(cache, i, n);
+        const unsigned char *bytes = span.bytes;
+        for (size_t done = 0; done < span.n;) {
+            ssize_t m =
+                pwrite(file, bytes + done, span.n - done, (off_t)((size_t)(bytes - cache->tiles) + done));
+            if (m <= 0) return false;
+            done += (size_t)m;
+        }
+    }
+    return true;
+}
+
+/* Whether the first n positions lie in a share, in a new one if need be. */
+static bool have_share(KvCache *cache, size_t n) {
+    if (cache->share && cache->n_shared >= n) return true;
+    KvShare *share = malloc(sizeof *share);
+    int file = share ? memfd_create("attn-keys-and-values", MFD_CLOEXEC) : -1;
+    if (file < 0) {
+        free(share);
+        return false;
+    }
+    *share = (KvShare){.file = file};
+    bool ok = ftruncate(file, (off_t)cache->n_bytes) == 0 && write_tiles(cache, file, n) &&
+              join_share(cache, share, n);
+    if (ok) return true;
+    close(file);
+    free(share);
+    return false;
+}
+#else
+static bool join_share(KvCache *cache, KvShare *share, size_t n) {
+    return (void)cache, (void)share, (void)n, false;
+}
+static bool have_share(KvCache *cache, size_t n) { return (void)cache, (void)n, false; }
+#endif
+
+void kv_cache_share(KvCache *to, KvCache *from, size_t n) {
+    const size_t n_spans = 2 * from->n_heads;
+    if (n == 0 || n_spans == 0) return;
+    if (to->n_bytes == from->n_bytes && n_spans * kv_span(from, 0, n).n >= SHARED_BYTES &&
+        have_share(from, n) && join_share(to, from->share, n))
+        return;
+    kv_cache_change(to, 0);
+    for (size_t i = 0; i < n_spans; i++) {
+        const Span span = kv_span(from, i, n);
+        memcpy(kv_span(to, i, n).bytes, span.bytes, span.n);
+    }
+}
+
+void kv_cache_change(KvCache *cache, size_t position) {
+    if (cache->n_shared > position) cache->n_shared = position;
 }
 
 void kv_blank(const KvCache *cache, size_t n, const float *zeros) {

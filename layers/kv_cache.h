@@ -28,6 +28,8 @@ typedef struct KvCache {
     const Kernels *kernels;
     unsigned char *tiles;
     size_t n_bytes;
+    struct KvShare *share; /* what it has in common with others, or NULL */
+    size_t n_shared;       /* positions that are still as they are there */
 } KvCache;
 
 /* Bytes of one key, or one value. */
@@ -59,6 +61,16 @@ void kv_scores(const KvCache *cache, size_t head, size_t first, const float *q, 
 /* z_row += Σ_i pattern[row][i]·value of position first + i, i < n_keys ≤ KEY_TILE: pattern [n][KEY_TILE], z [n][d_head]. */
 void kv_add_values(const KvCache *cache, size_t head, size_t first, size_t n_keys, const float *pattern,
                    size_t n, bool few, float *z);
+
+/*
+ * Gives `to` the keys and values that `from` has at positions 0 … n − 1, both of the same heads and type, with room for n. Unless
+ * they are few, and where the system can, the two then have the same memory, and each gets a page of its own when it writes there:
+ * a text that begins many others takes the memory of one. Else they are copied.
+ */
+void kv_cache_share(KvCache *to, KvCache *from, size_t n);
+
+/* Says that positions from this one on are about to change. Before kv_store, and before a span is written to. */
+void kv_cache_change(KvCache *cache, size_t position);
 
 /* The values of positions 0 … n − 1, as floats: values [n][d_head]. */
 void kv_values(const KvCache *cache, size_t head, size_t n, float *values);
