@@ -36,6 +36,8 @@ _Static_assert((int)ATTN_RESID_PRE == PROBE_RESID_PRE && (int)ATTN_PATTERN == PR
                    PROBE_N_SITES == ATTN_LOGITS + 1,
                "sites have the same numbers inside and outside");
 _Static_assert((int)ATTN_END_LIMIT == END_LIMIT && (int)ATTN_END_CALLER == END_CALLER, "so have ends");
+_Static_assert((int)ATTN_SPECULATE_AUTO == SPECULATE_AUTO && (int)ATTN_SPECULATE_OFF == SPECULATE_OFF,
+               "so has what is guessed");
 _Static_assert(sizeof(AttnError) == sizeof(Error), "so have errors their size");
 
 const char *attn_version(void) { return ATTN_VERSION; }
@@ -498,7 +500,8 @@ static bool generate(AttnSession *session, const int32_t *tokens, size_t n,
                                     .stop = options->stop,
                                     .n_stop = options->n_stop,
                                     .special = options->special,
-                                    .shift = options->shift};
+                                    .shift = options->shift,
+                                    .speculate = (Speculate)options->speculate};
     Generator *generator = generator_new(model->model, model->tokenizer, session->session, &inner, error);
     Listener listener = {options, generator, model_config(model->model)->n_vocab, false};
     size_t most = options->n_tokens ? options->n_tokens : 256;

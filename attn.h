@@ -397,6 +397,17 @@ typedef enum AttnEnd {
     ATTN_END_CALLER   /* the callback returned false */
 } AttnEnd;
 
+/*
+ * Whether tokens to come are guessed, from where the text's last tokens stood before, and checked in the pass of those before
+ * them. It changes how soon tokens come, never which, nor their log-probabilities. Nothing is guessed where a layer keeps a
+ * state, or a probe looks.
+ */
+typedef enum AttnSpeculate {
+    ATTN_SPECULATE_AUTO, /* when that is expected to pay */
+    ATTN_SPECULATE_ON,   /* whenever there is a guess */
+    ATTN_SPECULATE_OFF
+} AttnSpeculate;
+
 typedef struct AttnGenerateOptions {
     AttnSampling sampling;
     size_t n_tokens;         /* to generate at most; 0: 256; SIZE_MAX: until something else ends the text */
@@ -417,6 +428,8 @@ typedef struct AttnGenerateOptions {
      */
     bool (*token)(void *user, int32_t token, double logprob);
     void *user; /* of both */
+
+    AttnSpeculate speculate;
 } AttnGenerateOptions;
 
 /*

@@ -4,6 +4,9 @@
  *   tokens ─► session_feed ─► logits of the last ─► sampler ─► token ─► detokenizer ─► whole characters
  *      ▲                                                         │               ─► behind any stop text ─► piece
  *      └─────────────────────────────────────────────────────────┘
+ *
+ * A pass may feed guesses of what follows, too. The session then stands behind the token that was sampled, as if there were no
+ * guesses, and goes forward over one when it has been sampled as well.
  */
 #include "generate.h"
 
@@ -19,8 +22,14 @@ struct Generator {
     Sampler *sampler;
     GeneratorOptions options;
     size_t n_vocab;
-    float *logits;   /* [n_vocab] after the last token that was fed */
-    int32_t pending; /* sampled but not yet fed, or −1 */
+    float *logits;    /* [1 or PACKED_TOKENS][n_vocab] after the tokens of the last pass */
+    size_t row;       /* of them: of the last token that the session holds */
+    size_t n_ahead;   /* rows behind it: of guesses */
+    size_t wanted;    /* tokens that are still to be sampled */
+    int32_t pending;  /* sampled but not yet fed, or −1 */
+    int32_t last;     /* sampled last, one that ends the text, too; −1: something else was fed behind it */
+    Guesses *guesses; /* or NULL */
+    Guessed guessed;
     Detokenizer detokenizer;
     TextBuffer text; /* not yet shown: it may be the beginning of a stop text */
 };
@@ -79,18 +88,21 @@ bool prompt_or_bos(const Tokenizer *tokenizer, Tokens *prompt, Error *error) {
 Generator *generator_new(const Model *model, const Tokenizer *tokenizer, Session *session,
                          const GeneratorOptions *options, Error *error) {
     size_t n_vocab = model_config(model)->n_vocab;
+    bool speculate = options->speculate != SPECULATE_OFF && session_room_to_guess(session) > 1;
     Generator *generator = calloc(1, sizeof *generator);
     if (!generator) goto no_memory;
     *generator = (Generator){.tokenizer = tokenizer,
                              .session = session,
                              .options = *options,
                              .n_vocab = n_vocab,
-                             .logits = calloc(n_vocab, sizeof *generator->logits),
+                             .logits = calloc((speculate ? PACKED_TOKENS : 1) * n_vocab, sizeof(float)),
                              .pending = -1,
+                             .last = -1,
                              .detokenizer = detokenizer_begin(tokenizer, options->special)};
     if (!generator->logits) goto no_memory;
     generator->sampler = sampler_new(&options->sampling, n_vocab, error);
-    if (generator->sampler) return generator;
+    if (speculate) generator->guesses = guesses_new(options->speculate, error);
+    if (generator->sampler && (!speculate || generator->guesses)) return generator;
     generator_free(generator);
     return NULL;
 no_memory:
@@ -102,12 +114,17 @@ no_memory:
 void generator_free(Generator *generator) {
     if (!generator) return;
     sampler_free(generator->sampler);
+    guesses_free(generator->guesses);
     free(generator->logits);
     free(generator->text.data);
     free(generator);
 }
 
-float *generator_logits(const Generator *generator) { return generator->logits; }
+float *generator_logits(const Generator *generator) {
+    return generator->logits + generator->row * generator->n_vocab;
+}
+
+Guessed generator_guessed(const Generator *generator) { return generator->guessed; }
 
 static size_t room(const Generator *generator) {
     return session_n_ctx(generator->session) - session_position(generator->session);
@@ -149,6 +166,12 @@ static void accept(Generator *generator, const int32_t *ids, size_t n) {
     for (size_t i = 0; i < n; i++) sampler_accept(generator->sampler, ids[i]);
 }
 
+/* The session has been fed something, the last token's logits are in row 0, and no token is pending. */
+static void begin_rows(Generator *generator) {
+    generator->row = generator->n_ahead = 0;
+    generator->pending = generator->last = -1;
+}
+
 bool generator_add(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, bool *fits,
                    Error *error) {
     size_t n_all = n + (generator->pending >= 0), n_ctx = session_n_ctx(generator->session);
@@ -165,17 +188,32 @@ bool generator_add(Generator *generator, const int32_t *ids, size_t n, const Fee
     size_t before = session_position(generator->session);
     bool ok = session_feed_all(generator->session, all, n_all, generator->logits, feed, error);
     free(all);
-    if (ok)
+    if (ok) {
         accept(generator, ids, n);
-    else
+        if (generator->guesses) guesses_read(generator->guesses, ids, n);
+        begin_rows(generator);
+    } else
         session_rewind(generator->session, before);
-    if (ok || session_position(generator->session) < before) generator->pending = -1;
+    if (session_position(generator->session) < before) generator->pending = -1;
     return ok;
 }
 
+/* The text is to be these n tokens: guesses read what is new, or all, where it does not go on from what was sampled last. */
+static void read_text(Generator *generator, const int32_t *ids, size_t n) {
+    const int32_t *held = session_tokens(generator->session);
+    size_t n_held = session_position(generator->session), same = 0;
+    if (!generator->guesses) return;
+    while (same < n && same < n_held && held[same] == ids[same]) same++;
+    bool goes_on = same == n_held && same < n && ids[same] == generator->last;
+    if (!goes_on) guesses_part(generator->guesses);
+    size_t known = goes_on ? same + 1 : 0;
+    guesses_read(generator->guesses, ids + known, n - known);
+}
+
 bool generator_sync(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, Error *error) {
+    read_text(generator, ids, n);
     if (!session_sync(generator->session, ids, n, generator->logits, feed, error)) return false;
-    generator->pending = -1;
+    begin_rows(generator);
     generator->detokenizer = detokenizer_begin(generator->tokenizer, generator->options.special);
     accept(generator, ids, n);
     return generator_echo(generator, ids, n, NULL, NULL, error);
@@ -185,6 +223,19 @@ bool generator_settle(Generator *generator, Error *error) {
     int32_t id = generator->pending;
     if (id < 0) return true;
     if (!session_feed(generator->session, &id, 1, generator->logits, 1, error)) return false;
+    begin_rows(generator);
+    return true;
+}
+
+/* Whether the pending token was guessed: then the session goes forward to where it has it, and its logits are there. */
+static bool was_guessed(Generator *generator) {
+    Session *session = generator->session;
+    size_t position = session_position(session);
+    if (generator->n_ahead == 0 || session_tokens(session)[position] != generator->pending ||
+        session_restore(session, position + 1) == position)
+        return false;
+    generator->row++, generator->n_ahead--;
+    generator->guessed.n_held++;
     generator->pending = -1;
     return true;
 }
@@ -197,7 +248,7 @@ bool generators_settle(Generator *const *generators, size_t n, float *logits, Er
             if (!session_feed_many(parts, n_parts, error)) return false;
             for (size_t k = 0; k < n_parts; k++) {
                 memcpy(fed[k]->logits, parts[k].logits, fed[k]->n_vocab * sizeof *logits);
-                fed[k]->pending = -1;
+                begin_rows(fed[k]);
             }
             n_parts = 0;
         }
@@ -206,6 +257,30 @@ bool generators_settle(Generator *const *generators, size_t n, float *logits, Er
         float *to = logits + n_parts * generator->n_vocab;
         parts[n_parts++] = (FeedPart){generator->session, &generator->pending, 1, to, 1};
     }
+    return true;
+}
+
+/* Writes guesses of what follows the pending token to ids: no more than can be of use. */
+static size_t guess(Generator *generator, int32_t *ids) {
+    const GeneratorOptions *options = &generator->options;
+    size_t most = session_room_to_guess(generator->session);
+    if (most > generator->wanted) most = generator->wanted;
+    if (!generator->guesses || most < 2) return 0;
+    if (options->guess) return options->guess(options->guess_user, ids, most - 1);
+    return guesses_make(generator->guesses, ids, most - 1);
+}
+
+/* As generator_settle, with guesses. */
+static bool feed_pending(Generator *generator, Error *error) {
+    if (generator->pending < 0 || was_guessed(generator)) return true;
+    int32_t ids[PACKED_TOKENS] = {generator->pending};
+    size_t n = 1 + guess(generator, ids + 1);
+    double start = generator->guesses ? guesses_now() : 0;
+    if (!session_feed_guesses(generator->session, ids, n, generator->logits, error)) return false;
+    if (generator->guesses) guesses_time(generator->guesses, n, guesses_now() - start);
+    begin_rows(generator);
+    generator->n_ahead = n - 1;
+    generator->guessed.n += n - 1;
     return true;
 }
 
@@ -218,9 +293,10 @@ bool generator_sample(Generator *generator, int32_t *id, TextEnd *end, Error *er
         }
         if (!shift(generator, error)) return false;
     }
-    if (!generator_settle(generator, error)) return false;
-    *id = sampler_next(generator->sampler, generator->logits);
+    if (!feed_pending(generator, error)) return false;
+    *id = generator->last = sampler_next(generator->sampler, generator_logits(generator));
     sampler_accept(generator->sampler, *id);
+    if (generator->guesses) guesses_learn(generator->guesses, *id);
     if (tokenizer_is_end(generator->tokenizer, *id))
         *end = END_TOKEN;
     else
@@ -279,7 +355,10 @@ bool generator_finish(Generator *generator, TextPiece *piece, void *user, TextEn
 
 bool generator_run(Generator *generator, size_t n, TextPiece *piece, void *user, TextEnd *end, Error *error) {
     *end = END_LIMIT;
-    for (size_t i = 0; i < n && *end == END_LIMIT; i++)
+    for (size_t i = 0; i < n && *end == END_LIMIT; i++) {
+        generator->wanted = n - i;
         if (!generator_step(generator, piece, user, end, error)) return false;
+    }
+    generator->wanted = 0;
     return generator_finish(generator, piece, user, end, error);
 }

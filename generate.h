@@ -7,6 +7,7 @@
 #define ATTN_GENERATE_H
 
 #include "base/error.h"
+#include "guess.h"
 #include "model.h"
 #include "sampler.h"
 #include "tokenizer.h"
@@ -49,6 +50,15 @@ typedef struct GeneratorOptions {
     size_t n_stop;
     bool special; /* control tokens are shown by name */
     bool shift;   /* a full context drops its oldest half */
+
+    /*
+     * Whether generator_run guesses tokens to come, and checks them in the pass of those before. Tokens, logits and what the
+     * session holds are the same to the bit. No more than `guess` tells, if it is not NULL, is what is guessed: a second head of
+     * the model, say. It writes up to n ids of tokens that may follow the text, and says how many.
+     */
+    Speculate speculate;
+    size_t (*guess)(void *user, int32_t *ids, size_t n);
+    void *guess_user;
 } GeneratorOptions;
 
 typedef struct Generator Generator;
@@ -60,6 +70,12 @@ void generator_free(Generator *generator);
 
 /* [n_vocab] after the last token that was fed: what the next one is sampled from. */
 float *generator_logits(const Generator *generator);
+
+/* Tokens that were guessed so far, and those of them that were then sampled. */
+typedef struct Guessed {
+    size_t n, n_held;
+} Guessed;
+Guessed generator_guessed(const Generator *generator);
 
 /*
  * Adds n tokens to the text, behind what was generated, and feeds them. *fits is false, and nothing done, when the context

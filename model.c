@@ -46,9 +46,11 @@ struct Session {
     bool whole;               /* the cache loses nothing, and no layer keeps a state */
     bool (*stop)(void *user); /* or NULL */
     void *stop_user;
+    bool stopped; /* what was fed last */
     size_t n_ctx, n_chunk;
     size_t position; /* tokens fed so far */
-    size_t known;    /* ≥ position: tokens whose keys and values the cache still has, if it is whole */
+    size_t
+        known; /* ≥ position: tokens whose keys and values the cache still has, if no layer keeps a state */
     int32_t *tokens; /* [n_ctx] those tokens */
     float *last;     /* [d_model] the residual stream behind the last layer, of the token fed last */
     bool borrows;    /* the scratch is another session's, down to `experts`, and compute.packed */
@@ -288,7 +290,9 @@ const int32_t *session_tokens(const Session *session) { return session->tokens; 
 
 /* Forgets what lies behind a position, or all, if it cannot be gone back to. */
 static void go_back(Session *session, size_t position) {
-    session->position = !session->states && attention_reaches(session->attention, position) ? position : 0;
+    bool reaches = !session->states && attention_reaches(session->attention, position);
+    session->position = reaches ? position : 0;
+    if (!reaches) session->known = 0;
 }
 
 void session_rewind(Session *session, size_t position) {
@@ -296,7 +300,7 @@ void session_rewind(Session *session, size_t position) {
 }
 
 size_t session_restore(Session *session, size_t position) {
-    size_t known = session->whole ? session->known : session->position;
+    size_t known = session->states ? session->position : session->known;
     if (position > session->position) session->position = position < known ? position : known;
     return session->position;
 }
@@ -491,12 +495,12 @@ static bool check_finite(const Session *session, const float *logits, size_t n, 
     return true;
 }
 
-/* Keeps what a rewind left behind as far as the same tokens are fed again (NULL: others are). */
+/* Keeps what a rewind left behind as far as the same tokens are fed again (NULL: others are), and only in a whole cache. */
 static void forget_others(Session *session, const int32_t *tokens, size_t n) {
     const int32_t *known = session->tokens + session->position;
     size_t same = 0, most = session->known - session->position;
     while (tokens && same < n && same < most && known[same] == tokens[same]) same++;
-    if (same < n) session->known = session->position + same;
+    if (same < n || !session->whole) session->known = session->position + same;
 }
 
 /* Tokens of its part that a session has been fed. */
@@ -592,7 +596,8 @@ static bool pass(Session *session, size_t layer, const float *entering, size_t n
             embed(text, tokens, resid, session->normed); /* which is free until the first layer */
         forget_others(text, tokens, text->n);
     }
-    if (!forward(session, layer, n)) return error_set(error, "interrupted");
+    session->stopped = !forward(session, layer, n);
+    if (session->stopped) return error_set(error, "interrupted");
     if (!make_logits(session, error)) return false;
     advance(session);
     return true;
@@ -625,6 +630,21 @@ bool session_feed_many(const FeedPart *parts, size_t n_parts, Error *error) {
 bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                   Error *error) {
     return session_feed_many(&(FeedPart){session, tokens, n, logits, n_logits < n ? n_logits : n}, 1, error);
+}
+
+size_t session_room_to_guess(const Session *session) {
+    size_t room = session->n_ctx - session->position;
+    if (session->states || session->probe) return 1;
+    return room < PACKED_TOKENS ? room : PACKED_TOKENS;
+}
+
+bool session_feed_guesses(Session *session, const int32_t *tokens, size_t n, float *logits, Error *error) {
+    size_t start = session->position;
+    session->stopped = false;
+    bool ok = session_feed(session, tokens, n, logits, n, error);
+    if (!ok && !session->stopped && n > 1) ok = session_feed(session, tokens, 1, logits, 1, error);
+    if (ok) session_rewind(session, start + 1);
+    return ok;
 }
 
 bool session_feed_all(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,

@@ -59,6 +59,7 @@ static const char help[] =
     "      --parallel N       texts at once (8)           --in-order            as the requests stand\n"
     "      --info             print what the checkpoint holds and end\n"
     "      --samplers LIST    steps and their order (penalties;top_k;top_p;min_p;temperature)\n"
+    "      --speculate auto|on|off  guess tokens from the text, check them in one pass; the same text, sooner\n"
     "  -co, --color auto|on|off  of what was typed (auto: on a terminal, without NO_COLOR)\n"
     "  -v, --verbose          timings on stderr           --version, -h, --help\n"
     "\n"
@@ -70,7 +71,7 @@ static const char help[] =
 
 typedef struct Settings {
     const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits, *system, *template, *colour_name,
-        *steer, *batch, *output;
+        *steer, *batch, *output, *speculate;
     DType kv_dtype;
     int64_t n_predict, n_threads, n_ctx, seed, n_parallel;
     GeneratorOptions generator;
@@ -111,6 +112,7 @@ static const Option known_options[] = {
     {"--tokens", NULL, OPTION_ON, AT(tokens)},
     {"--logits", NULL, OPTION_TEXT, AT(logits)},
     {"--steer", NULL, OPTION_ONCE, AT(steer)},
+    {"--speculate", NULL, OPTION_TEXT, AT(speculate)},
     {"--json", NULL, OPTION_ON, AT(json)},
     {"--info", NULL, OPTION_ON, AT(info)},
     {"--interactive", "-i", OPTION_ON, AT(interactive)},
@@ -132,6 +134,15 @@ static Options options_of(Settings *s) {
     return (Options){known_options, n, s, .foreign = &llamacpp_options, .idle = &s->idle};
 }
 
+/* What --speculate names; of no value (NULL) auto. */
+static bool parse_speculate(const char *value, Speculate *speculate, Error *error) {
+    static const char *const names[] = {"auto", "on", "off"}; /* as in Speculate */
+    size_t choice;
+    if (!parse_choice("--speculate", value, names, 3, &choice, error)) return false;
+    *speculate = (Speculate)choice;
+    return true;
+}
+
 static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
     const Options table = options_of(s);
     if (!options_parse(&table, 1, argc, argv, &s->model, 1, error)) return false;
@@ -139,7 +150,8 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
     if (argc == 1 && !isatty(STDIN_FILENO))
         return error_set(error, "no model is named: ./run MODEL -p PROMPT (see ./run --help)");
     if (s->prompt && s->prompt_file) return error_set(error, "-p and -f both give a prompt; choose one");
-    if (!parse_kv(s->kv, &s->kv_dtype, error) || !parse_colour(s->colour_name, &s->colour, error))
+    if (!parse_kv(s->kv, &s->kv_dtype, error) || !parse_colour(s->colour_name, &s->colour, error) ||
+        !parse_speculate(s->speculate, &s->generator.speculate, error))
         return false;
     if (s->interactive && s->json)
         return error_set(error, "--json prints one object a run; it does not go with -i");
@@ -499,6 +511,7 @@ static bool run_model(Run *run, Error *error) {
         print_sampling(stderr, &run->sampling);
         fputc('\n', stderr);
     }
+    if (run->generator) run->summary.guessed = generator_guessed(run->generator);
     if (ok && s->verbose) summary_print_timings(&run->summary);
     return ok;
 }

@@ -50,6 +50,9 @@ void summary_print_timings(const Summary *summary) {
             per_second(summary->n_prompt, summary->prompt_ms));
     fprintf(stderr, "generated  %8.1f ms, %zu tokens, %.1f tokens/s\n", summary->predicted_ms,
             summary->n_predicted, per_second(summary->n_predicted, summary->predicted_ms));
+    if (summary->guessed.n)
+        fprintf(stderr, "guessed    %8zu tokens, of which %zu held\n", summary->guessed.n,
+                summary->guessed.n_held);
     fprintf(stderr, "memory     %8.1f MiB at most\n", (double)peak_rss_bytes() / (1 << 20));
     fprintf(stderr, "seed       %8" PRIu64 "\n", summary->seed);
 }

@@ -3,6 +3,7 @@
 #define ATTN_SUMMARY_H
 
 #include "base/text.h"
+#include "generate.h"
 #include "tokenizer.h"
 
 #include <stddef.h>
@@ -15,6 +16,7 @@ typedef struct Summary {
     Tokens tokens;           /* likewise */
     double *logprobs;        /* [tokens.n] nats, before temperature and filters */
     size_t n_prompt, n_predicted;
+    Guessed guessed;
     uint64_t seed;
     double load_ms, prompt_ms, predicted_ms;
 } Summary;

@@ -1,0 +1,209 @@
+/*
+ * Where a text's last m tokens stood before is looked up by their hash, for some m: each slot has the last place with that
+ * hash, and what stands there is compared. So a token takes the same few steps in any text, and the longest match wins.
+ */
+#include "guess.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const unsigned char orders[] = {1, 2, 3, 4, 6, 8, 12, 16, 24}; /* m */
+
+enum {
+    N_ORDERS = sizeof orders,
+    LONGEST = 64,    /* tokens of a match that are counted */
+    SLOTS = 16,      /* for each token of the text: two thirds are free */
+    FEWEST = 512,    /* tokens that there is room for at first */
+    MOST = 1 << 16,  /* and at last */
+    PARTED = -1,     /* stands between texts that have nothing to do with each other */
+    N_CLASSES = 8,   /* of matches, by length */
+    N_SIZES = 5,     /* of passes: 1, 2, 4, 8, 16 tokens */
+    REMEMBERED = 48, /* guesses of a class that its rate is made of */
+    STEADY = 20,     /* a time moves by this part of it when it was often seen */
+    PATIENCE = 128,  /* passes of other sizes, until one that was tried once is tried again */
+};
+
+/*
+ * A pass with guesses must promise so much more than it costs. What it has cost beyond what it gave, in passes of one token, is kept
+ * account of: each token pays a share, and where more was lost there are no guesses until that is paid.
+ */
+static const double margin = 1.05, share = 0.01, credit = 2, most_credit = 8;
+
+struct Guesses {
+    Speculate speculate;
+    int32_t *ids;    /* [room] the text, and others before it, the oldest forgotten */
+    uint32_t *slots; /* [SLOTS·room] places in ids; 0: none */
+    size_t n, room;
+    size_t at, length; /* the last `length` tokens of the text stand before ids[at], too; 0: they are new */
+    double rates[N_CLASSES];                  /* how often the first guess held, by the length of its match */
+    double seconds;                           /* that a pass of one token takes */
+    double costs[N_SIZES];                    /* of passes, in those of one token */
+    unsigned n_timed[N_SIZES], idle[N_SIZES]; /* passes that were timed; others since the last of them */
+    double account;                           /* passes of one token; below 0: nothing is guessed */
+};
+
+Guesses *guesses_new(Speculate speculate, Error *error) {
+    static const double usual[N_CLASSES] = {.1, .2, .3, .4, .5, .6, .7, .8};
+    Guesses *guesses = calloc(1, sizeof *guesses);
+    if (!guesses) {
+        error_set(error, "not enough memory for guesses");
+        return NULL;
+    }
+    guesses->speculate = speculate;
+    memcpy(guesses->rates, usual, sizeof usual);
+    guesses->costs[0] = 1;
+    guesses->account = credit;
+    return guesses;
+}
+
+void guesses_free(Guesses *guesses) {
+    if (!guesses) return;
+    free(guesses->ids);
+    free(guesses->slots);
+    free(guesses);
+}
+
+/* How many tokens before a place are those before the end, too. */
+static size_t common(const Guesses *guesses, size_t at) {
+    const int32_t *ids = guesses->ids, *end = ids + guesses->n;
+    size_t length = 0, most = at < LONGEST ? at : LONGEST;
+    while (length < most && ids[at - 1 - length] == end[-1 - (ptrdiff_t)length]) length++;
+    return length;
+}
+
+/* Looks up the end of the text, and leaves its own place there for the next time. */
+static void look_up(Guesses *guesses) {
+    const int32_t *end = guesses->ids + guesses->n;
+    uint64_t hash = 0;
+    size_t m = 0;
+    guesses->at = guesses->length = 0;
+    for (size_t i = 0; i < N_ORDERS && orders[i] <= guesses->n; i++) {
+        while (m < orders[i]) hash = (hash ^ (uint32_t)end[-1 - (ptrdiff_t)m++]) * 0x9E3779B97F4A7C15ull;
+        uint32_t *slot = &guesses->slots[(hash >> 32) & (SLOTS * guesses->room - 1)];
+        size_t length = *slot && *slot < guesses->n ? common(guesses, *slot) : 0; /* n: of another m */
+        if (length > guesses->length) guesses->at = *slot, guesses->length = length;
+        *slot = (uint32_t)guesses->n;
+    }
+}
+
+/* Makes room for another token: twice as much as there was, or that of the older half. False when there is no memory at all. */
+static bool make_room(Guesses *guesses) {
+    size_t n = guesses->n, room = guesses->room ? 2 * guesses->room : FEWEST;
+    int32_t *ids = room <= MOST ? realloc(guesses->ids, room * sizeof *ids) : NULL;
+    if (ids) guesses->ids = ids;
+    uint32_t *slots = ids ? calloc(SLOTS * room, sizeof *slots) : NULL;
+    if (slots) {
+        free(guesses->slots);
+        guesses->slots = slots, guesses->room = room;
+    } else if (n > 0) {
+        n -= n / 2;
+        memmove(guesses->ids, guesses->ids + guesses->n - n, n * sizeof *ids);
+        memset(guesses->slots, 0, SLOTS * guesses->room * sizeof *slots);
+    }
+    for (guesses->n = 0; guesses->n < n;) guesses->n++, look_up(guesses);
+    return guesses->n < guesses->room;
+}
+
+void guesses_read(Guesses *guesses, const int32_t *ids, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (guesses->n == guesses->room && !make_room(guesses)) return;
+        guesses->ids[guesses->n++] = ids[i];
+        look_up(guesses);
+    }
+}
+
+void guesses_part(Guesses *guesses) { guesses_read(guesses, &(int32_t){PARTED}, 1); }
+
+/* 1, 2, 3, 4 to 5, 6 to 8, 9 to 15, 16 to 31, more. */
+static size_t class_of(size_t length) {
+    static const unsigned char from[N_CLASSES] = {1, 2, 3, 4, 6, 9, 16, 32};
+    size_t class = N_CLASSES - 1;
+    while (length < from[class]) class --;
+    return class;
+}
+
+void guesses_learn(Guesses *guesses, int32_t id) {
+    if (guesses->length) {
+        double *rate = &guesses->rates[class_of(guesses->length)];
+        *rate += ((guesses->ids[guesses->at] == id) - *rate) / REMEMBERED;
+    }
+    guesses->account += 1 + share;
+    if (guesses->account > most_credit) guesses->account = most_credit;
+    guesses_read(guesses, &id, 1);
+}
+
+static unsigned at_most(unsigned n, unsigned most) { return n < most ? n : most; }
+
+/*
+ * What a pass of 2^size tokens costs, in passes of one; one of a size that was never seen, a quarter more than one of half of it.
+ * What is not tried looks a little better each time, the sooner the less it was tried: one bad moment must not be for ever.
+ */
+static double cost_of(const Guesses *guesses, size_t size) {
+    unsigned n_timed = at_most(guesses->n_timed[size], STEADY);
+    if (n_timed == 0) return 1.25 * guesses->costs[size - 1];
+    return guesses->costs[size] / (1 + guesses->idle[size] / (double)(PATIENCE * n_timed));
+}
+
+/*
+ * The number of guesses for which most tokens are expected a second, if that is more than without any. The i-th guess stands on
+ * a match that is longer by those before it. The next larger pass is tried only once one of half of it was.
+ */
+static size_t choose(const Guesses *guesses, size_t most) {
+    double expected = 1, holds = 1, best = margin;
+    size_t chosen = 0;
+    if (guesses->account < 0) return 0;
+    for (size_t size = 1, n = 0; size < N_SIZES && guesses->n_timed[size - 1]; size++) {
+        size_t n_fed = (size_t)1 << size;
+        if (n_fed - 1 > most) break;
+        for (; n < n_fed - 1; n++) {
+            holds *= guesses->rates[class_of(guesses->length + n)];
+            expected += holds;
+        }
+        if (expected / cost_of(guesses, size) > best) best = expected / cost_of(guesses, size), chosen = n;
+    }
+    return chosen;
+}
+
+size_t guesses_make(const Guesses *guesses, int32_t *ids, size_t most) {
+    if (guesses->length == 0) return 0;
+    if (most > MAX_GUESSES) most = MAX_GUESSES;
+    if (guesses->speculate == SPECULATE_AUTO) most = choose(guesses, most);
+    size_t left = guesses->n - guesses->at, n = 0; /* what follows the match may reach into what is guessed */
+    for (; n < most; n++) {
+        ids[n] = n < left ? guesses->ids[guesses->at + n] : ids[n - left];
+        if (ids[n] == PARTED) break;
+    }
+    return n;
+}
+
+/* Moves what is about the median of what was seen, n times now, to the side that x lies on: by a small step, larger at first. */
+static void follow(double *median, double x, unsigned n) {
+    double step = 1 + 1.0 / at_most(n, STEADY);
+    if (n == 1)
+        *median = x;
+    else if (x > *median)
+        *median = *median * step < x ? *median * step : x;
+    else
+        *median = *median / step > x ? *median / step : x;
+}
+
+void guesses_time(Guesses *guesses, size_t n, double seconds) {
+    size_t size = 0;
+    while (((size_t)1 << size) < n) size++;
+    if (n != (size_t)1 << size || size >= N_SIZES || seconds <= 0) return;
+    unsigned n_timed = ++guesses->n_timed[size];
+    if (size == 0)
+        follow(&guesses->seconds, seconds, n_timed);
+    else if (guesses->seconds > 0)
+        follow(&guesses->costs[size], seconds / guesses->seconds, n_timed);
+    guesses->account -= guesses->costs[size];
+    for (size_t i = 1; i < N_SIZES; i++) guesses->idle[i] = i == size ? 0 : guesses->idle[i] + 1;
+}
+
+double guesses_now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
