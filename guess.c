@@ -1,6 +1,6 @@
 /*
- * Where a text's last m tokens stood before is looked up by their hash, for some m: each slot has the last place with that
- * hash, and what stands there is compared. So a token takes the same few steps in any text, and the longest match wins.
+ * Where a text's last m tokens stood before, for the last time, is looked up by their hash, for some m; the longest match
+ * wins. So a token takes the same few steps in any text.
  */
 #include "guess.h"
 
@@ -14,27 +14,33 @@ static const unsigned char orders[] = {1, 2, 3, 4, 6, 8, 12, 16, 24}; /* m */
 enum {
     N_ORDERS = sizeof orders,
     LONGEST = 64,    /* tokens of a match that are counted */
-    SLOTS = 16,      /* for each token of the text: two thirds are free */
+    SLOTS = 16,      /* for each token of the text, of which it takes N_ORDERS at most */
     FEWEST = 512,    /* tokens that there is room for at first */
     MOST = 1 << 16,  /* and at last */
     PARTED = -1,     /* stands between texts that have nothing to do with each other */
     N_CLASSES = 8,   /* of matches, by length */
     N_SIZES = 5,     /* of passes: 1, 2, 4, 8, 16 tokens */
     REMEMBERED = 48, /* guesses of a class that its rate is made of */
-    STEADY = 20,     /* a time moves by this part of it when it was often seen */
-    PATIENCE = 128,  /* passes of other sizes, until one that was tried once is tried again */
+    FIRST = 3,       /* times that are too few for more than to take the least */
+    STEADY = 20,     /* a time moves by this part of it, when there are more */
+    PATIENCE = 8,    /* passes of other sizes, until one that was tried once is tried again */
 };
 
 /*
  * A pass with guesses must promise so much more than it costs. What it has cost beyond what it gave, in passes of one token, is kept
  * account of: each token pays a share, and where more was lost there are no guesses until that is paid.
  */
-static const double margin = 1.05, share = 0.01, credit = 2, most_credit = 8;
+static const double margin = 1.05, share = 0.01, credit = 1, most_credit = 8;
+
+/* m tokens that have a hash, in an open table, and how many tokens there are up to where they last ended; 0: no such slot. */
+typedef struct Slot {
+    uint32_t tag, end;
+} Slot;
 
 struct Guesses {
     Speculate speculate;
-    int32_t *ids;    /* [room] the text, and others before it, the oldest forgotten */
-    uint32_t *slots; /* [SLOTS·room] places in ids; 0: none */
+    int32_t *ids; /* [room] the text, and others before it, the oldest forgotten */
+    Slot *slots;  /* [SLOTS·room] */
     size_t n, room;
     size_t at, length; /* the last `length` tokens of the text stand before ids[at], too; 0: they are new */
     double rates[N_CLASSES];                  /* how often the first guess held, by the length of its match */
@@ -73,18 +79,32 @@ static size_t common(const Guesses *guesses, size_t at) {
     return length;
 }
 
+/* The bits of x, all of which decide about each (Stafford's variant 13 of MurmurHash3's end). */
+static uint64_t mix(uint64_t x) {
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBull;
+    return x ^ x >> 31;
+}
+
+/* The slot of that hash, or a free one for it: there is always one. */
+static Slot *find(const Guesses *guesses, uint64_t hash) {
+    size_t mask = SLOTS * guesses->room - 1, i = hash >> 32 & mask;
+    while (guesses->slots[i].end && guesses->slots[i].tag != (uint32_t)hash) i = (i + 1) & mask;
+    return &guesses->slots[i];
+}
+
 /* Looks up the end of the text, and leaves its own place there for the next time. */
 static void look_up(Guesses *guesses) {
     const int32_t *end = guesses->ids + guesses->n;
-    uint64_t hash = 0;
+    uint64_t hash = 0x9E3779B97F4A7C15ull; /* no number that a token has */
     size_t m = 0;
     guesses->at = guesses->length = 0;
     for (size_t i = 0; i < N_ORDERS && orders[i] <= guesses->n; i++) {
-        while (m < orders[i]) hash = (hash ^ (uint32_t)end[-1 - (ptrdiff_t)m++]) * 0x9E3779B97F4A7C15ull;
-        uint32_t *slot = &guesses->slots[(hash >> 32) & (SLOTS * guesses->room - 1)];
-        size_t length = *slot && *slot < guesses->n ? common(guesses, *slot) : 0; /* n: of another m */
-        if (length > guesses->length) guesses->at = *slot, guesses->length = length;
-        *slot = (uint32_t)guesses->n;
+        while (m < orders[i]) hash = mix(hash ^ (uint32_t)end[-1 - (ptrdiff_t)m++]);
+        Slot *slot = find(guesses, hash);
+        size_t length = slot->end < guesses->n ? common(guesses, slot->end) : 0; /* n: two hashes are one */
+        if (length > guesses->length) guesses->at = slot->end, guesses->length = length;
+        *slot = (Slot){(uint32_t)hash, (uint32_t)guesses->n};
     }
 }
 
@@ -93,7 +113,7 @@ static bool make_room(Guesses *guesses) {
     size_t n = guesses->n, room = guesses->room ? 2 * guesses->room : FEWEST;
     int32_t *ids = room <= MOST ? realloc(guesses->ids, room * sizeof *ids) : NULL;
     if (ids) guesses->ids = ids;
-    uint32_t *slots = ids ? calloc(SLOTS * room, sizeof *slots) : NULL;
+    Slot *slots = ids ? calloc(SLOTS * room, sizeof *slots) : NULL;
     if (slots) {
         free(guesses->slots);
         guesses->slots = slots, guesses->room = room;
@@ -143,7 +163,7 @@ static unsigned at_most(unsigned n, unsigned most) { return n < most ? n : most;
 static double cost_of(const Guesses *guesses, size_t size) {
     unsigned n_timed = at_most(guesses->n_timed[size], STEADY);
     if (n_timed == 0) return 1.25 * guesses->costs[size - 1];
-    return guesses->costs[size] / (1 + guesses->idle[size] / (double)(PATIENCE * n_timed));
+    return guesses->costs[size] / (1 + guesses->idle[size] / (double)(PATIENCE * n_timed * n_timed));
 }
 
 /*
@@ -153,7 +173,7 @@ static double cost_of(const Guesses *guesses, size_t size) {
 static size_t choose(const Guesses *guesses, size_t most) {
     double expected = 1, holds = 1, best = margin;
     size_t chosen = 0;
-    if (guesses->account < 0) return 0;
+    if (guesses->account < 0 || guesses->n_timed[0] < FIRST) return 0;
     for (size_t size = 1, n = 0; size < N_SIZES && guesses->n_timed[size - 1]; size++) {
         size_t n_fed = (size_t)1 << size;
         if (n_fed - 1 > most) break;
@@ -178,27 +198,28 @@ size_t guesses_make(const Guesses *guesses, int32_t *ids, size_t most) {
     return n;
 }
 
-/* Moves what is about the median of what was seen, n times now, to the side that x lies on: by a small step, larger at first. */
-static void follow(double *median, double x, unsigned n) {
-    double step = 1 + 1.0 / at_most(n, STEADY);
-    if (n == 1)
-        *median = x;
-    else if (x > *median)
-        *median = *median * step < x ? *median * step : x;
-    else
-        *median = *median / step > x ? *median / step : x;
+/*
+ * Moves about the lower quartile of what was seen, n times now, to the side that x lies on, by a small step: of a busy machine
+ * times are too long, if anything. Of the first few it is the least.
+ */
+static void follow(double *quartile, double x, unsigned n) {
+    if (n == 1 || (n <= FIRST && x < *quartile)) *quartile = x;
+    if (n <= FIRST) return;
+    double step = 1.0 / STEADY, moved = x > *quartile ? *quartile * (1 + step / 3) : *quartile / (1 + step);
+    *quartile = (x > *quartile) == (x > moved) ? moved : x;
 }
 
 void guesses_time(Guesses *guesses, size_t n, double seconds) {
     size_t size = 0;
     while (((size_t)1 << size) < n) size++;
     if (n != (size_t)1 << size || size >= N_SIZES || seconds <= 0) return;
+    double expected = size ? cost_of(guesses, size) : 1;
     unsigned n_timed = ++guesses->n_timed[size];
     if (size == 0)
         follow(&guesses->seconds, seconds, n_timed);
-    else if (guesses->seconds > 0)
+    else
         follow(&guesses->costs[size], seconds / guesses->seconds, n_timed);
-    guesses->account -= guesses->costs[size];
+    guesses->account -= guesses->costs[size] < 2 * expected ? guesses->costs[size] : 2 * expected;
     for (size_t i = 1; i < N_SIZES; i++) guesses->idle[i] = i == size ? 0 : guesses->idle[i] + 1;
 }
 

@@ -140,10 +140,12 @@ static pid_t start_with(const char *program, const char *const *arguments, const
     _exit(9);
 }
 
-static pid_t start(const char *const *arguments) { return start_with(run_path(), arguments, NULL); }
+static pid_t __attribute__((unused)) start(const char *const *arguments) {
+    return start_with(run_path(), arguments, NULL);
+}
 
 /* Waits until the terminal has been given that text, behind `from`, for ten seconds; where it then ends, or 0. */
-static size_t await(const char *words, size_t from) {
+static size_t __attribute__((unused)) await(const char *words, size_t from) {
     for (int i = 0; i < 1000; i++) {
         const char *found = from <= n_seen ? strstr(seen + from, words) : NULL;
         struct pollfd ready = {.fd = master, .events = POLLIN};
@@ -162,7 +164,7 @@ static size_t await(const char *words, size_t from) {
     return n_seen;
 }
 
-static void type(const char *keys) {
+static void __attribute__((unused)) type(const char *keys) {
     CHECK(write(master, keys, strlen(keys)) == (ssize_t)strlen(keys), "cannot type");
 }
 
