@@ -224,7 +224,7 @@ void guesses_time(Guesses *guesses, size_t n, double seconds) {
 }
 
 double guesses_now(void) {
-    struct timespec time;
+    struct timespec time = {0};
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }

@@ -51,6 +51,7 @@ static const ForeignOption table[] = {
     {{"--no-mmap"}},
     {{"--swa-full"}},
     {{"-dt", "--defrag-thold"}, .takes = TAKES_VALUE},
+    {{"--spec-type"}, .takes = TAKES_VALUE},
     {{"-np", "--parallel"}, .takes = TAKES_VALUE},
     {{"--check-tensors"}},
     {{"--warmup"}},

@@ -113,7 +113,8 @@ bool study_check_predict(const Study *study, size_t n_predict, Error *error) {
 Generator *study_generator(const Study *study, Session *session, float temperature, Error *error) {
     const Subject *subject = &study->subject;
     GeneratorOptions options = {
-        .sampling = {.temperature = temperature, .top_p = 1, .repeat_penalty = 1, .seed = study->seed}};
+        .sampling = {.temperature = temperature, .top_p = 1, .repeat_penalty = 1, .seed = study->seed},
+        .speculate = SPECULATE_OFF}; /* each token is fed as soon as it is known */
     Generator *generator = generator_new(subject->model, subject->tokenizer, session, &options, error);
     bool fits;
     if (generator &&
