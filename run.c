@@ -163,10 +163,10 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
     if (!s->chat && (s->system || (s->template && !s->batch)))
         return error_set(error, "--system is for --chat, --chat-template for that or --batch");
     if (s->batch && (only_tells || s->interactive || s->chat || s->json || s->logits || s->steer ||
-                     s->prompt || s->prompt_file || s->stop.n || s->generator.shift))
+                     s->prompt || s->prompt_file || s->stop.n || s->generator.shift || s->speculate))
         return error_set(error,
                          "--batch goes without a prompt, -i, --chat, --json, --info, --tokens, --logits, "
-                         "--steer, --stop and --shift");
+                         "--steer, --stop, --shift and --speculate");
     if (!s->batch && (s->output || s->n_parallel || s->in_order))
         return error_set(error, "-o, --parallel and --in-order are for --batch");
     for (size_t i = 0; i < s->stop.n; i++)

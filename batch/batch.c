@@ -141,7 +141,8 @@ static bool begin_text(Batch *batch, Slot *slot, Error *error) {
     GeneratorOptions options = {.sampling = request->sampling,
                                 .stop = (const char *const *)request->stops,
                                 .n_stop = request->n_stops,
-                                .special = setup->special};
+                                .special = setup->special,
+                                .speculate = SPECULATE_OFF}; /* a pass is full of texts as it is */
     Tokens tokens = {0};
     TextBuffer name = {0};
     bool ok = encode_prompt(batch, request, &tokens, error) &&
