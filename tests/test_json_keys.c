@@ -61,7 +61,7 @@ static void mark(const char *section, const char *path) {
     else if (strncmp(path, vocabulary, sizeof vocabulary - 1) == 0)
         path = "vocabulary.ID";
     Key *key = find_key(section, path);
-    if (!key && strcmp(section, "run") != 0) key = find_key("all", path);
+    if (!key && strcmp(section, "run") != 0 && strcmp(section, "batch") != 0) key = find_key("all", path);
     CHECK(key != NULL, "docs/JSON.md: %s has no `%s`, which is printed", section, path);
     if (key) key->printed = true;
 }
@@ -84,13 +84,13 @@ static char scratch[64]; /* a file of this process */
 /* What `study SECTION arguments more` prints, or run: `n` bytes, to be freed. "@" in arguments: the scratch file. */
 static char *output_of(const char *section, const char *arguments, const char *more, size_t *n) {
     enum { MOST = 1 << 22 };
-    bool is_run = strcmp(section, "run") == 0;
+    bool is_batch = strcmp(section, "batch") == 0, is_run = is_batch || strcmp(section, "run") == 0;
     const char *program = getenv(is_run ? "RUN" : "STUDY"), *at = strchr(arguments, '@');
     char command[2048];
     if (!program) program = is_run ? "./run" : "./study";
     snprintf(command, sizeof command, "'%s' %s %.*s%s%s %s </dev/null 2>/dev/null", program,
              is_run ? "" : section, (int)(at ? at - arguments : (long)strlen(arguments)), arguments,
-             at ? scratch : "", at ? at + 1 : "", more);
+             at ? scratch : "", at ? at + 1 : "", is_batch ? "" : more); /* which prints JSON anyway */
     char *text = malloc(MOST);
     FILE *pipe = popen(command, "r");
     if (!text || !pipe) exit(1);
@@ -181,6 +181,10 @@ static const struct {
     {"shape", "--preset gpt2"},
     {"case", "docs/cases/5-heads.json", "*"},
     {"run", GPT2 "-p 'the mole' -n 2", "*"},
+    {"batch", GPT2 "--batch tests/data/batch/text.jsonl", "*"},
+    {"batch", GPT2 "--batch tests/data/batch/continuation.jsonl", "*"},
+    {"batch", GPT2 "--batch tests/data/batch/choices.jsonl", "*"},
+    {"batch", GPT2 "--batch tests/data/batch/error.jsonl", "*"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
