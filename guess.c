@@ -20,17 +20,18 @@ enum {
     PARTED = -1,     /* stands between texts that have nothing to do with each other */
     N_CLASSES = 8,   /* of matches, by length */
     N_SIZES = 5,     /* of passes: 1, 2, 4, 8, 16 tokens */
-    REMEMBERED = 48, /* guesses of a class that its rate is made of */
+    USUAL = 3,       /* guesses that the rates begin with count for as many */
+    REMEMBERED = 32, /* guesses of a class that its rate is made of */
     FIRST = 3,       /* times that are too few for more than to take the least */
-    STEADY = 20,     /* a time moves by this part of it, when there are more */
+    STEADY = 10,     /* a time moves by this part of it, when there are more */
     PATIENCE = 8,    /* passes of other sizes, until one that was tried once is tried again */
 };
 
 /*
- * A pass with guesses must promise so much more than it costs. What it has cost beyond what it gave, in passes of one token, is kept
- * account of: each token pays a share, and where more was lost there are no guesses until that is paid.
+ * A pass with guesses must promise so much more than it costs. What passes have cost beyond what they gave, in passes of one
+ * token, is kept account of: each token pays a share. Where more was lost, a pass must promise more, until that is paid.
  */
-static const double margin = 1.05, share = 0.01, credit = 1, most_credit = 8;
+static const double margin = 1.05, sure = 1.5, share = 0.01, credit = 1, most_credit = 8;
 
 /* m tokens that have a hash, in an open table, and how many tokens there are up to where they last ended; 0: no such slot. */
 typedef struct Slot {
@@ -44,8 +45,8 @@ struct Guesses {
     size_t n, room;
     size_t at, length; /* the last `length` tokens of the text stand before ids[at], too; 0: they are new */
     double rates[N_CLASSES];                  /* how often the first guess held, by the length of its match */
-    double seconds;                           /* that a pass of one token takes */
-    double costs[N_SIZES];                    /* of passes, in those of one token */
+    unsigned n_seen[N_CLASSES];               /* such guesses */
+    double seconds[N_SIZES];                  /* that passes take, of 1, 2, 4, 8, 16 tokens */
     unsigned n_timed[N_SIZES], idle[N_SIZES]; /* passes that were timed; others since the last of them */
     double account;                           /* passes of one token; below 0: nothing is guessed */
 };
@@ -59,7 +60,6 @@ Guesses *guesses_new(Speculate speculate, Error *error) {
     }
     guesses->speculate = speculate;
     memcpy(guesses->rates, usual, sizeof usual);
-    guesses->costs[0] = 1;
     guesses->account = credit;
     return guesses;
 }
@@ -126,15 +126,7 @@ static bool make_room(Guesses *guesses) {
     return guesses->n < guesses->room;
 }
 
-void guesses_read(Guesses *guesses, const int32_t *ids, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        if (guesses->n == guesses->room && !make_room(guesses)) return;
-        guesses->ids[guesses->n++] = ids[i];
-        look_up(guesses);
-    }
-}
-
-void guesses_part(Guesses *guesses) { guesses_read(guesses, &(int32_t){PARTED}, 1); }
+static unsigned at_most(unsigned n, unsigned most) { return n < most ? n : most; }
 
 /* 1, 2, 3, 4 to 5, 6 to 8, 9 to 15, 16 to 31, more. */
 static size_t class_of(size_t length) {
@@ -144,17 +136,30 @@ static size_t class_of(size_t length) {
     return class;
 }
 
-void guesses_learn(Guesses *guesses, int32_t id) {
-    if (guesses->length) {
-        double *rate = &guesses->rates[class_of(guesses->length)];
-        *rate += ((guesses->ids[guesses->at] == id) - *rate) / REMEMBERED;
+/* Whether the token that comes now was guessed. */
+static void rate(Guesses *guesses, int32_t id) {
+    if (guesses->length == 0) return;
+    size_t class = class_of(guesses->length);
+    unsigned n = at_most(++guesses->n_seen[class] + USUAL, REMEMBERED);
+    guesses->rates[class] += ((guesses->ids[guesses->at] == id) - guesses->rates[class]) / n;
+}
+
+void guesses_read(Guesses *guesses, const int32_t *ids, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (guesses->n == guesses->room && !make_room(guesses)) return;
+        rate(guesses, ids[i]);
+        guesses->ids[guesses->n++] = ids[i];
+        look_up(guesses);
     }
+}
+
+void guesses_part(Guesses *guesses) { guesses_read(guesses, &(int32_t){PARTED}, 1); }
+
+void guesses_learn(Guesses *guesses, int32_t id) {
     guesses->account += 1 + share;
     if (guesses->account > most_credit) guesses->account = most_credit;
     guesses_read(guesses, &id, 1);
 }
-
-static unsigned at_most(unsigned n, unsigned most) { return n < most ? n : most; }
 
 /*
  * What a pass of 2^size tokens costs, in passes of one; one of a size that was never seen, a quarter more than one of half of it.
@@ -162,8 +167,9 @@ static unsigned at_most(unsigned n, unsigned most) { return n < most ? n : most;
  */
 static double cost_of(const Guesses *guesses, size_t size) {
     unsigned n_timed = at_most(guesses->n_timed[size], STEADY);
-    if (n_timed == 0) return 1.25 * guesses->costs[size - 1];
-    return guesses->costs[size] / (1 + guesses->idle[size] / (double)(PATIENCE * n_timed * n_timed));
+    if (n_timed == 0) return 1.25 * guesses->seconds[size - 1] / guesses->seconds[0];
+    double hope = 1 + guesses->idle[size] / (double)(PATIENCE * n_timed * n_timed);
+    return guesses->seconds[size] / guesses->seconds[0] / hope;
 }
 
 /*
@@ -171,9 +177,9 @@ static double cost_of(const Guesses *guesses, size_t size) {
  * a match that is longer by those before it. The next larger pass is tried only once one of half of it was.
  */
 static size_t choose(const Guesses *guesses, size_t most) {
-    double expected = 1, holds = 1, best = margin;
+    double expected = 1, holds = 1, best = guesses->account < 0 ? sure : margin;
     size_t chosen = 0;
-    if (guesses->account < 0 || guesses->n_timed[0] < FIRST) return 0;
+    if (guesses->n_timed[0] < FIRST) return 0;
     for (size_t size = 1, n = 0; size < N_SIZES && guesses->n_timed[size - 1]; size++) {
         size_t n_fed = (size_t)1 << size;
         if (n_fed - 1 > most) break;
@@ -212,14 +218,11 @@ static void follow(double *quartile, double x, unsigned n) {
 void guesses_time(Guesses *guesses, size_t n, double seconds) {
     size_t size = 0;
     while (((size_t)1 << size) < n) size++;
-    if (n != (size_t)1 << size || size >= N_SIZES || seconds <= 0) return;
+    if (n != (size_t)1 << size || seconds <= 0 || (size > 0 && guesses->seconds[0] <= 0)) return;
     double expected = size ? cost_of(guesses, size) : 1;
-    unsigned n_timed = ++guesses->n_timed[size];
-    if (size == 0)
-        follow(&guesses->seconds, seconds, n_timed);
-    else
-        follow(&guesses->costs[size], seconds / guesses->seconds, n_timed);
-    guesses->account -= guesses->costs[size] < 2 * expected ? guesses->costs[size] : 2 * expected;
+    follow(&guesses->seconds[size], seconds, ++guesses->n_timed[size]);
+    double cost = guesses->seconds[size] / guesses->seconds[0];
+    guesses->account -= cost < 2 * expected ? cost : 2 * expected;
     for (size_t i = 1; i < N_SIZES; i++) guesses->idle[i] = i == size ? 0 : guesses->idle[i] + 1;
 }
 

@@ -31,11 +31,11 @@ typedef struct Guesses Guesses;
 Guesses *guesses_new(Speculate speculate, Error *error);
 void guesses_free(Guesses *guesses);
 
-/* The text goes on with n tokens that were not sampled; guesses_part: what comes next does not follow what came last. */
+/* The text goes on with n tokens that were not sampled, which tell how good guesses are, as all do; guesses_part: what comes next does not follow what came last. */
 void guesses_read(Guesses *guesses, const int32_t *ids, size_t n);
 void guesses_part(Guesses *guesses);
 
-/* The text goes on with a token that was sampled, which tells how good guesses are. */
+/* The text goes on with a token that was sampled. */
 void guesses_learn(Guesses *guesses, int32_t id);
 
 /* Writes the guesses to feed behind the text's last token to ids, at most `most`; returns how many: 0 to MAX_GUESSES. */
