@@ -65,8 +65,8 @@ extern "C" {
 #define ATTN_API
 #endif
 
-/* The version of this header. Before 1.0.0 a new second number may change what is here; the third never does. */
-#define ATTN_VERSION "0.3.0"
+/* The version of this header. Before 1.0.0 a new second number may change what is here; the third adds to it alone. */
+#define ATTN_VERSION "0.3.1"
 
 /* The version of the library that is linked. */
 ATTN_API const char *attn_version(void);
@@ -110,6 +110,70 @@ ATTN_API AttnShape attn_model_shape(const AttnModel *model);
 
 /* "gpt2", "llama", "qwen3" … */
 ATTN_API const char *attn_model_architecture(const AttnModel *model);
+
+/*
+ * A model's weights as they are multiplied: y = W x + b with W [outputs][inputs], row behind row. Heads, kv heads and
+ * experts stand below each other. Names are TransformerLens's, whose matrices are these turned; nothing is folded in, or
+ * centred. Those of a layer's state, of queries' gates, and of an expert that all tokens share are not among them.
+ */
+typedef enum AttnWeight {
+    ATTN_W_E,        /* [n_vocab][d_model]  a row for each token, before it is scaled */
+    ATTN_W_POS,      /* [n_ctx][d_model]  a row for each position, where positions are learned */
+    ATTN_EMBED_LN_W, /* [1][d_model]  gain and bias of a norm of the embeddings */
+    ATTN_EMBED_LN_B,
+    ATTN_LN1_W, /* [1][d_model]  of the norm before attention */
+    ATTN_LN1_B,
+    ATTN_W_Q,      /* [n_head·d_head][d_model] */
+    ATTN_B_Q,      /* [n_head][d_head] */
+    ATTN_W_K,      /* [n_head_kv·d_head][d_model] */
+    ATTN_B_K,      /* [n_head_kv][d_head] */
+    ATTN_W_V,      /* [n_head_kv·d_head][d_model] */
+    ATTN_B_V,      /* [n_head_kv][d_head] */
+    ATTN_Q_NORM_W, /* [1 or n_head][d_head]  gain of the norm of queries, behind ATTN_Q and before RoPE … */
+    ATTN_K_NORM_W, /* [1 or n_head_kv][d_head]  … and of keys */
+    ATTN_W_O,      /* [d_model][n_head·d_head] */
+    ATTN_B_O,      /* [1][d_model] */
+    ATTN_LN1_POST_W, /* [1][d_model]  of a norm behind attention */
+    ATTN_LN1_POST_B,
+    ATTN_LN2_W, /* [1][d_model]  of the norm before the MLP, where it has its own */
+    ATTN_LN2_B,
+    ATTN_W_ROUTER, /* [n_expert][d_model]  in layers with experts, which have n_expert times the rows of these: */
+    ATTN_B_ROUTER, /* [1][n_expert] */
+    ATTN_W_GATE,   /* [d_ff][d_model]  what goes through the activation, where there is a gate */
+    ATTN_B_GATE,   /* [1][d_ff] */
+    ATTN_W_IN, /* [d_ff][d_model]  what goes through it without a gate, and is multiplied with it otherwise */
+    ATTN_B_IN, /* [1][d_ff] */
+    ATTN_W_OUT,      /* [d_model][d_ff] */
+    ATTN_B_OUT,      /* [1][d_model] */
+    ATTN_LN2_POST_W, /* [1][d_model]  of a norm behind the MLP */
+    ATTN_LN2_POST_B,
+    ATTN_LN_FINAL_W, /* [1][d_model]  of the norm before the unembedding */
+    ATTN_LN_FINAL_B,
+    ATTN_W_U, /* [n_vocab][d_model]  the embedding once more, where a file has but one */
+    ATTN_B_U  /* [1][n_vocab] */
+} AttnWeight;
+
+/* "attn.W_Q", "ln_final.w" … "" behind the last. */
+ATTN_API const char *attn_weight_name(AttnWeight weight);
+
+typedef struct AttnMatrix {
+    size_t n_rows, n_cols;
+} AttnMatrix;
+
+/*
+ * Rows [first, first + n) of a layer's weight, which is 0 for those of none, in floats: rows [n][n_cols]; with n 0 it may be
+ * NULL. *shape, which may be NULL, is that of the whole. What is quantised is unpacked at each call. Fails where the model
+ * has no such weight there, or not so many rows.
+ */
+ATTN_API bool attn_weight(const AttnModel *model, AttnWeight weight, size_t layer, size_t first, size_t n,
+                          float *rows, AttnMatrix *shape, AttnError *error);
+
+/*
+ * How many of a head's numbers, the first ones, stand in another order than in training, 0 in most models: GGUF files of some
+ * families have the two that RoPE turns together side by side, 0 and 1, 2 and 3 …, where they were half as many apart.
+ * That is so in q, k, rot_q and rot_k, in the rows of W_Q and W_K, in b_Q and b_K, and in the norms of queries and keys.
+ */
+ATTN_API size_t attn_model_n_paired(const AttnModel *model);
 
 /* Flags of attn_tokenize. */
 enum {
@@ -196,7 +260,11 @@ typedef enum AttnSite {
 /* "resid_pre", "pattern" … */
 ATTN_API const char *attn_site_name(AttnSite site);
 
-/* n_rows rows of n_cols numbers, `stride` apart; valid during the visit. */
+/*
+ * n_rows rows of n_cols numbers, `stride` apart; valid during the visit. Of q, k, v, rot_q, rot_k and z all heads lie side by
+ * side: those of head h at data + (h − head)·n_cols. All are there when the first is visited, and what is written to any of
+ * them counts as long as the last has not been: who wants one head alone may see and change all.
+ */
 typedef struct AttnActivation {
     AttnSite site;
     size_t layer;    /* n_layer for ATTN_FINAL_SCALE and ATTN_LOGITS */
@@ -352,6 +420,37 @@ ATTN_API bool attn_hidden(AttnSession *session, const int32_t *tokens, size_t n,
  * of nostalgebraist (2020). Nothing is fed, and no probe sees it.
  */
 ATTN_API bool attn_unembed(const AttnSession *session, const float *resid, size_t n, float *logits);
+
+/* A part of a number that is made of logits: weight · logit, or weight · ln p, of a token after a position. */
+typedef struct AttnTerm {
+    size_t position; /* 0 … n − 1: behind the token that stands there */
+    int32_t token;
+    bool logprob; /* ln softmax(logits) in place of the logit */
+    double weight;
+} AttnTerm;
+
+/*
+ * As AttnProbe; `gradient` has the rows and stride of the activation, whose data is to be read alone. The way back goes on
+ * with what is written to `gradient`. Layers come from the last to the first, and in a layer its sites from the last to the
+ * first; each row of a pattern comes before its scores. Scales are not visited; of a head's result data is NULL, and what is
+ * written there is lost.
+ */
+typedef struct AttnGradientProbe {
+    void *user;
+    bool (*wants)(void *user, AttnSite site, size_t layer, size_t head);
+    void (*visit)(void *user, const AttnActivation *activation, float *gradient);
+} AttnGradientProbe;
+
+/*
+ * The gradient of a metric, the sum of n_terms ≥ 1 terms in any order, with respect to what passes every site that the probe wants: of
+ * a logit difference by two terms, of a text's loss by a term for each token. Feeds n ≥ 1 tokens to the session, which holds
+ * them afterwards, unseen by its probe, and goes back. *value, which may be NULL, is the metric; probe NULL: that alone. The
+ * cache should be ATTN_CACHE_F32, for the way back makes keys and values again without one. Takes memory for some
+ * (n_layer + 20)·n·d_model floats. Fails as attn_feed does, and on a term of a position or token that does not exist; the
+ * session may then hold nothing.
+ */
+ATTN_API bool attn_gradient(AttnSession *session, const int32_t *tokens, size_t n, const AttnTerm *terms,
+                            size_t n_terms, const AttnGradientProbe *probe, double *value, AttnError *error);
 
 /*
  * Applied in this order if `order` is 0; its steps are 1 penalties, 2 top_k, 3 top_p, 4 min_p, 5 temperature. The numbers

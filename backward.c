@@ -399,6 +399,15 @@ static void back_embed(Way *way) {
     }
 }
 
+bool backward_is_stream(const Model *model, ProbeSite site, size_t layer) {
+    return site == PROBE_RESID_PRE || (site == PROBE_RESID_POST && layer + 1 == model_config(model)->n_layer);
+}
+
+void backward_keep(float *const *streams, const Activation *seen) {
+    float *stream = streams[seen->layer + (seen->site == PROBE_RESID_POST)];
+    memcpy(stream + seen->position * seen->n_cols, seen->data, seen->n_rows * seen->n_cols * sizeof *stream);
+}
+
 bool backward_run(const Backward *backward, Error *error) {
     Way way = {0};
     bool ok = way_open(&way, backward, error) && back_unembed(&way, error);

@@ -38,6 +38,12 @@ typedef struct Backward {
 } Backward;
 
 /*
+ * For the probe of the way there, fed from position 0 on: whether a site is one of `streams`, and a visit to it kept there.
+ */
+bool backward_is_stream(const Model *model, ProbeSite site, size_t layer);
+void backward_keep(float *const *streams, const Activation *seen);
+
+/*
  * Goes back once; the probe sees the gradients. Beyond the streams this takes memory for some 20·n·d_model floats. False with
  * an error when memory runs out, when `stop` says so ("interrupted"), and when logits_gradient fails.
  */

@@ -435,8 +435,9 @@ void attention_back_attend(AttentionTrace *trace, const GradientProbe *probe) {
         back_heads(&loop, 0, shape->n_head_kv, 0); /* a probe is asked on this thread */
     else
         parallel_for(threads, shape->n_head_kv, 1, back_heads, &loop);
-    gradient_heads(probe, PROBE_ROT_K, layer, trace->k, trace->dk, n, shape->n_head_kv, shape->d_head);
-    gradient_heads(probe, PROBE_ROT_Q, layer, trace->q, trace->dq, n, shape->n_head, shape->d_head);
+    const GradientProbe *turning = shape->layers[layer].rope ? probe : NULL;
+    gradient_heads(turning, PROBE_ROT_K, layer, trace->k, trace->dk, n, shape->n_head_kv, shape->d_head);
+    gradient_heads(turning, PROBE_ROT_Q, layer, trace->q, trace->dq, n, shape->n_head, shape->d_head);
     parallel_for(threads, n, 16, unrotate, trace);
     gradient_heads(probe, PROBE_V, layer, trace->v, trace->dv, n, shape->n_head_kv, shape->d_head);
     gradient_heads(probe, PROBE_K, layer, trace->k_site, trace->dk, n, shape->n_head_kv, shape->d_head);

@@ -9,24 +9,19 @@ enum { MAX_STREAMS_MIB = 1280 };
 
 static const Config *config_of(const Gradients *gradients) { return model_config(gradients->subject->model); }
 
-static bool is_stream(const Gradients *gradients, ProbeSite site, size_t layer) {
-    return site == PROBE_RESID_PRE ||
-           (site == PROBE_RESID_POST && layer + 1 == config_of(gradients)->n_layer);
-}
-
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     const Gradients *gradients = user;
     const Probe *also = gradients->also;
-    return is_stream(gradients, site, layer) || (also && also->wants(also->user, site, layer, head));
+    return backward_is_stream(gradients->subject->model, site, layer) ||
+           (also && also->wants(also->user, site, layer, head));
 }
 
 static void visit(void *user, const Activation *seen) {
     const Gradients *gradients = user;
     const Probe *also = gradients->also;
     if (also && also->wants(also->user, seen->site, seen->layer, seen->head)) also->visit(also->user, seen);
-    if (!is_stream(gradients, seen->site, seen->layer)) return;
-    float *stream = gradients->streams[seen->layer + (seen->site == PROBE_RESID_POST)];
-    memcpy(stream + seen->position * seen->n_cols, seen->data, seen->n_rows * seen->n_cols * sizeof *stream);
+    if (backward_is_stream(gradients->subject->model, seen->site, seen->layer))
+        backward_keep(gradients->streams, seen);
 }
 
 static bool check_size(const Gradients *gradients, Error *error) {

@@ -50,6 +50,8 @@ typedef struct Given {
     size_t n_tokens, n_held;
     int32_t chat[MAX_TOKENS];
     size_t n_chat, n_saved;
+    float row[MAX_VOCAB], gradient[MAX_VOCAB]; /* of W_E; at what leaves the first layer */
+    double metric;
     float hidden[MAX_VOCAB], restored[MAX_VOCAB], forked[MAX_VOCAB];
     AttnShape shape; /* of the model that was opened from memory */
     float fed[N_LOGITS][MAX_VOCAB], synced[MAX_VOCAB], unembedded[MAX_VOCAB], fed_at_last[MAX_VOCAB];
@@ -234,6 +236,27 @@ static bool hidden(Work *work, AttnError *error) {
     return attn_hidden(work->session, work->given.tokens, work->given.n_tokens, work->given.hidden, error);
 }
 
+static bool weight(Work *work, AttnError *error) {
+    return attn_weight(work->model, ATTN_W_E, 0, 5, 1, work->given.row, NULL, error);
+}
+
+static bool at_first_layer(void *user, AttnSite site, size_t layer, size_t head) {
+    (void)user, (void)head;
+    return site == ATTN_RESID_POST && layer == 0;
+}
+
+static void keep_gradient(void *user, const AttnActivation *seen, float *gradient) {
+    memcpy(user, gradient, seen->n_cols * sizeof *gradient);
+}
+
+static bool gradient(Work *work, AttnError *error) {
+    Given *given = &work->given;
+    const AttnTerm terms[] = {{0, 5, true, -1}, {given->n_tokens - 1, 6, false, 2}};
+    const AttnGradientProbe probe = {given->gradient, at_first_layer, keep_gradient};
+    return attn_gradient(work->session, given->tokens, given->n_tokens, terms, 2, &probe, &given->metric,
+                         error);
+}
+
 static _Alignas(16) unsigned char file[MAX_FILE]; /* of the case under way */
 static size_t n_file;
 
@@ -263,6 +286,8 @@ static const struct {
              {"restore", save_and_restore},
              {"fork", fork_session},
              {"hidden", hidden},
+             {"weight", weight},
+             {"gradient", gradient},
              {"memory", open_memory}};
 enum { N_STEPS = sizeof steps / sizeof *steps };
 
@@ -355,6 +380,8 @@ static void run_as_usual(const Case *with) {
           "it wrote %zu tokens", usual.n_held - usual.n_tokens);
     CHECK(usual.n_chat > 15 && usual.shape.n_layer > 0 && usual.n_saved > 1000, "%zu tokens of a chat",
           usual.n_chat);
+    CHECK(usual.metric != 0 && usual.gradient[0] != 0 && (usual.row[0] != 0 || usual.row[1] != 0),
+          "a metric of %g", usual.metric);
     size_t n_bytes = usual.shape.n_vocab * sizeof(float);
     CHECK(memcmp(usual.restored, usual.synced, n_bytes) == 0 &&
               memcmp(usual.forked, usual.synced, n_bytes) == 0,

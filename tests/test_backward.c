@@ -45,13 +45,12 @@ static const float *floats_named(const Case *c, const char *name, const Tensor *
 static bool wants_stream(void *user, ProbeSite site, size_t layer, size_t head) {
     const Case *c = user;
     (void)head;
-    return site == PROBE_RESID_PRE || (site == PROBE_RESID_POST && layer + 1 == c->config->n_layer);
+    return backward_is_stream(c->model, site, layer);
 }
 
 static void keep_stream(void *user, const Activation *seen) {
     const Case *c = user;
-    float *to = c->streams[seen->layer + (seen->site == PROBE_RESID_POST)];
-    memcpy(to + seen->position * seen->n_cols, seen->data, seen->n_rows * seen->n_cols * sizeof *to);
+    backward_keep(c->streams, seen);
 }
 
 /* The metric's value and, in place of the logits [n][n_vocab], its gradient. */
