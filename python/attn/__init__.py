@@ -8,11 +8,14 @@ TransformerLens.
     cache["blocks.0.attn.hook_pattern"]  # [head][query][key]
 """
 
+from ._gradients import Metric, logit, logprob, loss
 from ._hooks import Cache
 from ._library import AttnError, library
 from ._model import Config, Generation, Model, load
 from ._session import Session
 from ._show import Heads
+from ._weights import Weights
 
 __version__: str = library.attn_version().decode()
-__all__ = ["AttnError", "Cache", "Config", "Generation", "Heads", "Model", "Session", "load"]
+__all__ = ["AttnError", "Cache", "Config", "Generation", "Heads", "Metric", "Model", "Session", "Weights", "load",
+           "logit", "logprob", "loss"]

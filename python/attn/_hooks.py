@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ._library import Activation, library
 from ._session import Floats, Session
 from ._show import Heads, table
-from ._sites import HEADED, KEYED, PIECEMEAL, SCALES, Hooks, Place, Site
+from ._sites import HEADED, KEYED, PIECEMEAL, SCALES, SIDE_BY_SIDE, TURNED, Hooks, Place, Site
 
 Hook = Callable[[Floats, str], Optional[NDArray[Any]]]
 Names = Union[None, str, Iterable[str], Callable[[str], bool]]
@@ -24,15 +24,15 @@ _FIELDS = struct.Struct("@i6QP")
 assert _FIELDS.size == ctypes.sizeof(Activation)
 
 
-def select(hooks: Hooks, names: Names) -> List[Place]:
+def select(hooks: Hooks, names: Names, but: Container[Site] = (Site.RESULT,)) -> List[Place]:
     """
-    The places of names, or of all names that a function is true of; None: all but attn.hook_result, which is large. In the
-    order of the forward pass. KeyError: the model has not such a name.
+    The places of names, or of all names that a function is true of; None: all but those of some sites (results, which are
+    large). In the order of the forward pass. KeyError: the model has not such a name.
     """
     if callable(names):
         chosen = {place for place, name in hooks.names.items() if names(name)}
     elif names is None:
-        chosen = {place for place in hooks.names if place[0] != Site.RESULT}
+        chosen = {place for place in hooks.names if place[0] not in but}
     else:
         chosen = {hooks.find(name) for name in ([names] if isinstance(names, str) else names)}
     return [place for place in hooks.names if place in chosen]
@@ -109,7 +109,7 @@ class Asking:
         pass
 
 
-class _Kept:
+class Kept:
     """An array that is filled as rows come by: [n][cols], [n][head][cols], or [head][n][n] where columns are keys."""
 
     def __init__(self, site: Site, n: int, n_heads: int, n_cols: int) -> None:
@@ -121,22 +121,60 @@ class _Kept:
             self.array = np.empty((n, n_heads, n_cols), np.float32)
         else:
             self.array = np.empty((n, n_cols), np.float32)
-        self.missing = n * n_heads  # rows
+        self.missing = n * n_heads if site in PIECEMEAL else n  # rows
 
 
-def _part(site: Site, array: Floats, head: int, position: int, n_rows: int, n_cols: int) -> Floats:
-    """The rows of such an array, [n_rows][n_cols], that a visit is about."""
+def part(site: Site, array: Floats, head: int, position: int, n_rows: int, n_cols: int) -> Floats:
+    """The rows of such an array that a visit is about: [n_rows][n_cols], or [n_rows][head][n_cols] where it shows all heads."""
     if site in KEYED:
         return array[head, position:position + n_rows, :n_cols]
-    if site in HEADED:
+    if site == Site.RESULT:
         return array[position:position + n_rows, head]
     return array[position:position + n_rows]
 
 
-def _memory(address: int, n_rows: int, n_cols: int, stride: int) -> Floats:
-    """The engine's own numbers, [n_rows][n_cols]: for use within the visit."""
-    buffer: Any = (ctypes.c_char * (((n_rows - 1) * stride + n_cols) * 4)).from_address(address)
-    return np.ndarray((n_rows, n_cols), np.float32, buffer, 0, (stride * 4, 4))
+class Seen:
+    """What an AttnActivation says, and the engine's own numbers, for use within the visit: rows as those of `part`."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+        self._headers: Dict[int, Any] = {}
+
+    def fields(self, seen: int) -> Tuple[int, ...]:
+        """Those of the struct at this address."""
+        header = self._headers.get(seen)  # the engine shows its struct at few addresses
+        if header is None:
+            header = self._headers[seen] = (ctypes.c_char * _FIELDS.size).from_address(seen)
+        return _FIELDS.unpack_from(header)
+
+    def rows(self, site: Site, layer: int, address: int, n_rows: int, n_cols: int, stride: int) -> Floats:
+        """Those at an address. Of heads side by side, the first of which is there, all."""
+        heads = self._hooks.heads[site, layer] if site in SIDE_BY_SIDE else 0
+        buffer: Any = (ctypes.c_char * (((n_rows - 1) * stride + max(heads, 1) * n_cols) * 4)).from_address(address)
+        if heads:
+            return np.ndarray((n_rows, heads, n_cols), np.float32, buffer, 0, (stride * 4, n_cols * 4, 4))
+        return np.ndarray((n_rows, n_cols), np.float32, buffer, 0, (stride * 4, 4))
+
+    def read(self, site: Site, rows: Floats) -> Floats:
+        """Rows as they are shown: a head's numbers in the order of training."""
+        order = self._hooks.order
+        return rows if order is None or site not in TURNED else rows[..., order]
+
+    def write(self, site: Site, rows: Floats, values: Floats) -> None:
+        """Likewise the other way."""
+        order = self._hooks.order
+        if order is None or site not in TURNED:
+            rows[...] = values
+        else:
+            rows[..., order] = values
+
+
+def wanted(hooks: Hooks, places: Iterable[Place]) -> List[int]:
+    """[site][layer] how many heads of it are visited, the first ones: a single one of those that lie side by side."""
+    most = [0] * (_N_SITES * (hooks.n_layer + 1))
+    for site, layer in places:
+        most[site * (hooks.n_layer + 1) + layer] = 1 if site in SIDE_BY_SIDE else hooks.heads[site, layer]
+    return most
 
 
 class Run:
@@ -149,34 +187,31 @@ class Run:
     computed. So no function is called twice, whatever the way.
     """
 
-    def __init__(self, hooks: Hooks, n: int, keep: Iterable[Place], functions: Mapping[Place, Sequence[Hook]]) -> None:
+    def __init__(self, hooks: Hooks, n: int, keep: Sequence[Place], functions: Mapping[Place, Sequence[Hook]]) -> None:
         self._hooks, self._n = hooks, n
         self._layers = hooks.n_layer + 1
         self._keep = {self._index(place) for place in keep}
         self._functions = {self._index(place): (place, list(list_)) for place, list_ in functions.items()}
+        self._seen = Seen(hooks)
         self._given: Dict[int, Floats] = {}  # what functions gave
-        self._kept: Dict[int, _Kept] = {}
-        self._gathered: Dict[int, _Kept] = {}  # of functions that have not been called
-        self._written: Dict[int, List[Floats]] = {}  # the engine's numbers of the heads that came by
+        self._kept: Dict[int, Kept] = {}
+        self._gathered: Dict[int, Kept] = {}  # of functions that have not been called
         self._rows: Dict[int, int] = {}  # where an array lies whose rows are kept as they come, [head][n][n]
         self._again = False
-        self._headers: Dict[int, Any] = {}
-        self._wanted = bytearray(_N_SITES * self._layers)
-        for index in [*self._keep, *self._functions]:
-            self._wanted[index] = True
+        self._wanted = wanted(hooks, [*keep, *functions])
 
     def _index(self, place: Place) -> int:
         return place[0] * self._layers + place[1]
 
-    def wants(self, _user: Optional[int], site: int, layer: int, _head: int) -> bool:
-        return self._wanted[site * self._layers + layer] != 0
+    def wants(self, _user: Optional[int], site: int, layer: int, head: int) -> bool:
+        return head < self._wanted[site * self._layers + layer]
 
     def feed(self, session: Session, ids: NDArray[np.int32], logits: Floats) -> None:
         """Feeds an empty session whose probe this is, as often as the functions take."""
         self._watch = session._watch
         while True:
             self._again = False
-            self._kept, self._gathered, self._written, self._rows = {}, {}, {}, {}
+            self._kept, self._gathered, self._rows = {}, {}, {}
             session.rewind(0)
             session._feed_into(ids, logits)
             if not self._again:
@@ -190,16 +225,14 @@ class Run:
         try:
             if self._again or self._watch.raised is not None:
                 return
-            header = self._headers.get(seen)  # the engine shows its struct at few addresses
-            if header is None:
-                header = self._headers[seen] = (ctypes.c_char * _FIELDS.size).from_address(seen)
-            number, layer, head, position, n_rows, n_cols, stride, data = _FIELDS.unpack_from(header)
+            number, layer, head, position, n_rows, n_cols, stride, data = self._seen.fields(seen)
             index = number * self._layers + layer
             address = self._rows.get(index)
             if address is not None:
                 ctypes.memmove(address + (head * self._n + position) * self._n * 4, data, n_cols * 4)
             else:
-                self._visit(index, _SITES[number], layer, head, position, _memory(data, n_rows, n_cols, stride))
+                site = _SITES[number]
+                self._visit(index, site, layer, head, position, self._seen.rows(site, layer, data, n_rows, n_cols, stride))
         except BaseException as error:  # C code must not see it
             self._watch.raised = error
 
@@ -207,31 +240,30 @@ class Run:
         if index in self._functions or index in self._given:
             self._change(index, site, layer, head, position, rows)
             return
-        array = self._array(self._kept, index, site, layer, rows.shape[1]).array
-        _part(site, array, head, position, *rows.shape)[...] = rows
+        array = self._array(self._kept, index, site, layer, rows.shape[-1]).array
+        part(site, array, head, position, len(rows), rows.shape[-1])[...] = self._seen.read(site, rows)
         if site in KEYED:
             self._rows[index] = array.ctypes.data  # the rows that follow, which are many, go the short way
 
-    def _array(self, of: Dict[int, _Kept], index: int, site: Site, layer: int, n_cols: int) -> _Kept:
+    def _array(self, of: Dict[int, Kept], index: int, site: Site, layer: int, n_cols: int) -> Kept:
         """That of a place, made when its first rows come by."""
         if index not in of:
-            of[index] = _Kept(site, self._n, self._hooks.heads[site, layer], n_cols)
+            of[index] = Kept(site, self._n, self._hooks.heads[site, layer], n_cols)
         return of[index]
 
     def _change(self, index: int, site: Site, layer: int, head: int, position: int, rows: Floats) -> None:
-        n_rows, n_cols = rows.shape
+        n_rows, n_cols = len(rows), rows.shape[-1]
         given = self._given.get(index)
         if given is not None:
-            rows[...] = _part(site, given, head, position, n_rows, n_cols)
+            values = part(site, given, head, position, n_rows, n_cols)
+            self._seen.write(site, rows, values)
             if index in self._keep:
                 kept = self._array(self._kept, index, site, layer, n_cols).array
-                _part(site, kept, head, position, n_rows, n_cols)[...] = rows
+                part(site, kept, head, position, n_rows, n_cols)[...] = values
             return
         gathered = self._array(self._gathered, index, site, layer, n_cols)
-        _part(site, gathered.array, head, position, n_rows, n_cols)[...] = rows
+        part(site, gathered.array, head, position, n_rows, n_cols)[...] = self._seen.read(site, rows)
         gathered.missing -= n_rows
-        written = self._written.setdefault(index, [])
-        written.append(rows)
         if gathered.missing > 0:
             return
         given = self._call(index, gathered.array)
@@ -242,8 +274,7 @@ class Run:
             self._again = self._watch.wants_end = True
             return
         if site not in SCALES:
-            for each, memory in enumerate(written):
-                memory[...] = _part(site, given, each, 0, n_rows, n_cols)
+            self._seen.write(site, rows, given)
         if index in self._keep:
             self._array(self._kept, index, site, layer, n_cols).array[...] = given
 

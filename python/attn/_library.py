@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import POINTER, c_bool, c_char, c_char_p, c_float, c_int, c_int32, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,29 @@ class Probe(ctypes.Structure):
     _fields_ = [("user", c_void_p), ("wants", WANTS), ("visit", VISIT)]
 
 
+VISIT_GRADIENT = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
+
+
+class GradientProbe(ctypes.Structure):
+    _fields_ = [("user", c_void_p), ("wants", WANTS), ("visit", VISIT_GRADIENT)]
+
+
+class Term(ctypes.Structure):
+    _fields_ = [("position", c_size_t), ("token", c_int32), ("logprob", c_bool), ("weight", c_double)]
+
+
+class Matrix(ctypes.Structure):
+    _fields_ = [("n_rows", c_size_t), ("n_cols", c_size_t)]
+
+
+class Message(ctypes.Structure):
+    _fields_ = [("role", c_char_p), ("content", c_char_p), ("thoughts", c_char_p)]
+
+
+class ChatOptions(ctypes.Structure):
+    _fields_ = [("source", c_char_p), ("complete", c_bool)]
+
+
 class SessionOptions(ctypes.Structure):
     _fields_ = [("n_ctx", c_size_t), ("n_threads", c_uint), ("cache", c_int), ("fast", c_bool), ("probe", Probe),
                 ("stop", STOP), ("stop_user", c_void_p)]
@@ -75,8 +98,13 @@ _FUNCTIONS = {
     "attn_model_close": (None, [c_void_p]),
     "attn_model_shape": (Shape, [c_void_p]),
     "attn_model_architecture": (c_char_p, [c_void_p]),
+    "attn_weight_name": (c_char_p, [c_int]),
+    "attn_weight": (c_bool, [c_void_p, c_int, c_size_t, c_size_t, c_size_t, c_void_p, POINTER(Matrix), POINTER(Error)]),
+    "attn_model_n_paired": (c_size_t, [c_void_p]),
     "attn_tokenize": (c_bool, [c_void_p, c_char_p, c_size_t, c_uint, c_void_p, c_size_t, POINTER(c_size_t),
                                POINTER(Error)]),
+    "attn_chat": (c_bool, [c_void_p, POINTER(Message), c_size_t, POINTER(ChatOptions), c_void_p, c_size_t,
+                           POINTER(c_size_t), POINTER(Error)]),
     "attn_token_text": (c_void_p, [c_void_p, c_int32, POINTER(c_size_t)]),
     "attn_token_bos": (c_int32, [c_void_p]),
     "attn_token_is_end": (c_bool, [c_void_p, c_int32]),
@@ -89,6 +117,8 @@ _FUNCTIONS = {
     "attn_feed": (c_bool, [c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, POINTER(Error)]),
     "attn_sync": (c_bool, [c_void_p, c_void_p, c_size_t, c_void_p, POINTER(Error)]),
     "attn_unembed": (c_bool, [c_void_p, c_void_p, c_size_t, c_void_p]),
+    "attn_gradient": (c_bool, [c_void_p, c_void_p, c_size_t, POINTER(Term), c_size_t, POINTER(GradientProbe),
+                               POINTER(c_double), POINTER(Error)]),
     "attn_sampling": (c_bool, [c_void_p, POINTER(Sampling), POINTER(Error)]),
     "attn_sampler_new": (c_void_p, [c_void_p, POINTER(Sampling), POINTER(Error)]),
     "attn_sampler_free": (None, [c_void_p]),

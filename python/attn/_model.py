@@ -8,16 +8,19 @@ import os
 import weakref
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any, Callable, DefaultDict, Dict, Generator, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, DefaultDict, Dict, Generator, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _study
+from ._gradients import NO_GRADIENT, Metric, WayBack
 from ._hooks import Asking, Cache, Hook, Names, Run, select
-from ._library import TOKENIZE_ENDS, TOKENIZE_SPECIAL, AttnError, Error, ModelOptions, Sampling, check, library
+from ._library import (TOKENIZE_ENDS, TOKENIZE_SPECIAL, AttnError, ChatOptions, Error, Message, ModelOptions, Sampling, check,
+                       library)
 from ._session import Floats, Ids, OpenFile, Session, as_ids
 from ._sites import Hooks, Place, Site
+from ._weights import Stacked, Weights, order_of
 
 Text = Union[str, Ids]  # a text, or its tokens, which are taken as they stand
 FwdHooks = Sequence[Tuple[Union[str, Callable[[str], bool]], Hook]]
@@ -70,6 +73,8 @@ class Model:
         shape = library.attn_model_shape(pointer)
         self.config = Config(library.attn_model_architecture(pointer).decode(),
                              **{name: getattr(shape, name) for name, _ in shape._fields_})
+        self._name = os.path.basename(self.path)
+        self._order = order_of(pointer, self.config.d_head)
         self._asked: Optional[Hooks] = None
         self._control: Dict[int, bool] = {}
 
@@ -82,7 +87,7 @@ class Model:
     def __repr__(self) -> str:
         c = self.config
         closed = ", closed" if self._file is None else ""
-        return (f"<attn.Model {os.path.basename(self.path)}: {c.architecture}, {c.n_layer} layers of {c.n_head} heads, "
+        return (f"<attn.Model {self._name}: {c.architecture}, {c.n_layer} layers of {c.n_head} heads, "
                 f"d_model {c.d_model}, {c.n_vocab} tokens{closed}>")
 
     def close(self) -> None:
@@ -97,14 +102,21 @@ class Model:
     # Tokens.
 
     def _tokenize(self, text: str, flags: int) -> NDArray[np.int32]:
-        file, data, n, error = self._opened(), text.encode(), ctypes.c_size_t(), Error()
-        ids = np.empty(len(data) + 2, np.int32)
-        while True:
-            check(library.attn_tokenize(file.pointer, data, len(data), flags, ids.ctypes.data, len(ids), ctypes.byref(n),
-                                        ctypes.byref(error)), error)
-            if n.value <= len(ids):
-                return ids[:n.value].copy()
-            ids = np.empty(n.value, np.int32)
+        data = text.encode()
+        return _ids(library.attn_tokenize, len(data) + 2, self._opened().pointer, data, len(data), flags)
+
+    def chat_tokens(self, messages: Iterable[Mapping[str, str]], *, add_generation_prompt: bool = True,
+                    template: Optional[str] = None) -> NDArray[np.int32]:
+        """
+        The ids [n] of a conversation as the model's chat template lays it out, for `run`, `generate` … Each message has "role"
+        ("user" …), "content", and perhaps "thoughts". What was said stays text, whatever control tokens it looks like.
+        add_generation_prompt: up to where the model's answer begins. template: Jinja, in place of the file's own. AttnError:
+        the file has none, or it refuses the conversation; the line says why.
+        """
+        rows = [Message(*[_c_string(message.get(key), key) for key in ("role", "content", "thoughts")]) for message in messages]
+        options = ChatOptions(_c_string(template, "template"), not add_generation_prompt)
+        return _ids(library.attn_chat, 512, self._opened().pointer, (Message * len(rows))(*rows), len(rows),
+                    ctypes.byref(options))
 
     def to_tokens(self, text: Text, prepend_bos: Optional[bool] = None, special: bool = False) -> NDArray[np.int32]:
         """
@@ -173,7 +185,7 @@ class Model:
             asking = Asking()
             with Session(self, 1, _wants=asking.wants, _visit=asking.visit) as session:
                 session.feed(np.zeros(1, np.int32))
-            self._asked = Hooks(os.path.basename(self.path), self.config.n_layer, asking.heads)
+            self._asked = Hooks(self._name, self.config.n_layer, asking.heads, self._order)
         return self._asked
 
     def run_with_cache(self, text: Text, names: Names = None, *, fwd_hooks: FwdHooks = (),
@@ -214,6 +226,52 @@ class Model:
         """The logits [n][n_vocab] that residual vectors [n][d_model] would give if they left the last layer: the logit lens."""
         with Session(self) as session:
             return session.unembed(resid)
+
+    def grad(self, text: Text, metric: Metric, names: Names = None, *,
+             prepend_bos: Optional[bool] = None) -> Tuple[float, Cache]:
+        """
+        A metric of a text, and its gradients at hooks, shaped as the hooks' arrays: `model.grad(text, attn.logit(" Mary") -
+        attn.logit(" John"))`, `attn.logprob(…)`, `attn.loss()`, `2 * …`. names as in run_with_cache; None: all but
+        attn.hook_result. ln….hook_scale has no gradient. It is that of the model as it is, without functions on hooks. Takes
+        some three runs' time. KeyError: the model has not such a hook. ValueError, IndexError: the metric is of a token or
+        position that is not there. AttnError: as `run`, and where the metric is not finite.
+        """
+        ids, hooks = self.to_tokens(text, prepend_bos), self._hooks()
+        places = select(hooks, names, (Site.RESULT, *NO_GRADIENT))
+        for place in places:
+            if place[0] in NO_GRADIENT and not callable(names):
+                raise KeyError(f"{hooks.names[place]!r} has no gradient")
+        places = [place for place in places if place[0] not in NO_GRADIENT]
+        way = WayBack(hooks, len(ids), places)
+        with Session(self) as session:
+            value = way.go(session, ids, metric.terms(self, ids))
+        return value, Cache(hooks, way.arrays(places), ids, self.to_str_tokens(ids))
+
+    # Weights, as of TransformerLens's HookedTransformer, but for what docs/PYTHON.md says.
+
+    @property
+    def weights(self) -> Weights:
+        """All weights by name, one by one: `model.weights["blocks.3.attn.W_Q"]`."""
+        return Weights(self)
+
+    W_E = Stacked("embed.W_E")  # [n_vocab][d_model]
+    W_pos = Stacked("pos_embed.W_pos")  # [n_ctx][d_model]
+    W_U = Stacked("unembed.W_U")  # [d_model][n_vocab]
+    b_U = Stacked("unembed.b_U")  # [n_vocab]
+    W_Q = Stacked("attn.W_Q")  # [n_layer][n_head][d_model][d_head]
+    W_K = Stacked("attn.W_K")  # [n_layer][n_head_kv][d_model][d_head]
+    W_V = Stacked("attn.W_V")  # likewise
+    W_O = Stacked("attn.W_O")  # [n_layer][n_head][d_head][d_model]
+    b_Q = Stacked("attn.b_Q")  # [n_layer][n_head][d_head]
+    b_K = Stacked("attn.b_K")  # [n_layer][n_head_kv][d_head]
+    b_V = Stacked("attn.b_V")  # likewise
+    b_O = Stacked("attn.b_O")  # [n_layer][d_model]
+    W_in = Stacked("mlp.W_in")  # [n_layer][d_model][d_ff]; with experts [n_layer][n_expert][d_model][d_ff], and so on
+    W_gate = Stacked("mlp.W_gate")  # likewise
+    W_out = Stacked("mlp.W_out")  # [n_layer][d_ff][d_model]
+    b_in = Stacked("mlp.b_in")  # [n_layer][d_ff]
+    b_gate = Stacked("mlp.b_gate")  # likewise
+    b_out = Stacked("mlp.b_out")  # [n_layer][d_model]
 
     # What a model says of texts.
 
@@ -321,6 +379,24 @@ class Model:
     def steer(self, text: Text, plus: str, minus: str, **options: Any) -> Dict[str, Any]:
         """What comes when a direction, from one text to another, is added: `study steer`; `layers=[3]`, `strength=4` …"""
         return self.study("steer", text, plus=plus, minus=minus, **options)
+
+
+def _ids(function: Any, room: int, *arguments: Any) -> NDArray[np.int32]:
+    """The ids that a function of attn.h gives, whose last arguments are where they go, room for how many, and how many they are."""
+    n, error = ctypes.c_size_t(), Error()
+    while True:
+        ids = np.empty(room, np.int32)
+        check(function(*arguments, ids.ctypes.data, room, ctypes.byref(n), ctypes.byref(error)), error)
+        if n.value <= room:
+            return ids[:n.value].copy()
+        room = n.value
+
+
+def _c_string(text: Optional[str], what: str) -> Optional[bytes]:
+    """As C has it. ValueError: it has a NUL within."""
+    if text is not None and "\0" in text:
+        raise ValueError(f"{what} has a NUL character at {text.index(chr(0))}")
+    return None if text is None else text.encode()
 
 
 class Generation(Iterator[str]):

@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from ._library import CACHES, STOP, VISIT, WANTS, AttnError, Error, Probe, SessionOptions, check, library
+from ._library import CACHES, STOP, VISIT, WANTS, AttnError, Error, GradientProbe, Probe, SessionOptions, check, library
 
 Floats = NDArray[np.float32]
 Ids = Union[Sequence[int], NDArray[Any]]
@@ -47,6 +47,7 @@ class Watch:
     def __init__(self) -> None:
         self.raised: Optional[BaseException] = None
         self.wants_end = False  # somebody else wishes the call to end
+        self.at_work = False
         self._handler: Optional[Callable[[int, Any], Any]] = None
         self._pending: List[Tuple[int, Any]] = []
         self._in_python = False
@@ -58,9 +59,11 @@ class Watch:
             if callable(handler):
                 self._handler = handler
                 signal.signal(signal.SIGINT, self._hear)
+        self.at_work = True
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.at_work = False
         handler, self._handler = self._handler, None
         if handler is not None:
             signal.signal(signal.SIGINT, handler)
@@ -114,7 +117,7 @@ class Session:
         self._file: OpenFile = model._opened()
         self._n_vocab: int = model.config.n_vocab
         self._d_model: int = model.config.d_model
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._process = os.getpid()
         self._watch = Watch()
         options = SessionOptions(n_ctx=n_ctx, n_threads=model.n_threads, cache=CACHES[cache], fast=fast)
@@ -203,6 +206,10 @@ class Session:
             library.attn_unembed(self._pointer, rows.ctypes.data, len(rows), logits.ctypes.data)
         return logits
 
+    def _gradient(self, ids: NDArray[np.int32], terms: Any, probe: GradientProbe, value: ctypes.c_double) -> None:
+        """attn_gradient."""
+        self._work(library.attn_gradient, ids.ctypes.data, ids.size, terms, len(terms), ctypes.byref(probe), ctypes.byref(value))
+
     def _work(self, function: Any, *arguments: Any) -> None:
         error = Error()
         with _Held(self):
@@ -225,7 +232,11 @@ class _Held:
         session = self._session
         if os.getpid() != session._process:
             raise AttnError("the session belongs to the process that made it")
-        if not session._lock.acquire(blocking=False):
+        free = session._lock.acquire(blocking=False)
+        # A thread that has it already, while the engine rests, was interrupted by a signal before it could give it back.
+        if free and session._watch.at_work:
+            session._lock.release()
+        if not free or session._watch.at_work:
             raise AttnError("the session is at work: it serves one call at a time")
         if not (session._free.alive or self._closed):
             session._lock.release()

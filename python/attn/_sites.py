@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class Site(IntEnum):
@@ -73,16 +76,22 @@ KEYED = frozenset({Site.SCORES, Site.PATTERN})  # whose rows have a number for e
 SCALES = frozenset({Site.NORM1_SCALE, Site.NORM2_SCALE, Site.FINAL_SCALE})  # to be looked at only
 # Visited a row or a few at a time, a head behind another: the head before is then already in use.
 PIECEMEAL = frozenset({Site.SCORES, Site.PATTERN, Site.RESULT})
-HEADED = frozenset({Site.Q, Site.K, Site.V, Site.ROT_Q, Site.ROT_K, Site.SCORES, Site.PATTERN, Site.Z, Site.RESULT})
+SIDE_BY_SIDE = frozenset({Site.Q, Site.K, Site.V, Site.ROT_Q, Site.ROT_K, Site.Z})  # a visit to one head shows all
+HEADED = SIDE_BY_SIDE | PIECEMEAL
+TURNED = frozenset({Site.Q, Site.K, Site.ROT_Q, Site.ROT_K})  # whose numbers may stand in another order in the file
 
 Place = Tuple[Site, int]  # a site of a layer
 
 
 class Hooks:
-    """The hooks that a model has: in the order of the forward pass, each with its number of heads (1 where it has none)."""
+    """
+    The hooks that a model has: in the order of the forward pass, each with its number of heads (1 where it has none). order
+    [d_head]: of TURNED sites, where the file has each number of a head, from first to last; None: in its place.
+    """
 
-    def __init__(self, model: str, n_layer: int, heads: Dict[Place, int]) -> None:
+    def __init__(self, model: str, n_layer: int, heads: Dict[Place, int], order: Optional[NDArray[np.intp]]) -> None:
         self.heads = heads
+        self.order = order
         self.n_layer = n_layer
         self._model = model
         self.names: Dict[Place, str] = {place: _full(place, NAMES[place[0]].hook) for place in heads}

@@ -118,10 +118,17 @@ def test_a_session_at_work_serves_nobody_else():
             except attn.AttnError as error:
                 inside.append(str(error))
 
+        calls = (lambda: session.feed([1]), lambda: session.tokens, session.close)
         with session._lock:
-            for call in (lambda: session.feed([1]), lambda: session.tokens, session.close):
+            other = threading.Thread(target=lambda: [use(call) for call in calls])
+            other.start()
+            other.join()
+        with session._watch:
+            for call in calls:
                 use(call)
-        assert len(inside) == 3 and all("one call at a time" in line for line in inside)
+        assert len(inside) == 6 and all("one call at a time" in line for line in inside)
+        session._lock.acquire()  # as a thread leaves it that a signal has interrupted
+        assert len(session.tokens) == 0
 
     def again(array, name):
         other = model().run_with_cache("other", "hook_embed")[0]  # another run within this one
