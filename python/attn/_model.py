@@ -20,7 +20,7 @@ from ._library import (TOKENIZE_ENDS, TOKENIZE_SPECIAL, AttnError, ChatOptions, 
                        library)
 from ._session import Floats, Ids, OpenFile, Session, as_ids
 from ._sites import Hooks, Place, Site
-from ._weights import Stacked, Weights, order_of
+from ._weights import Row, Stacked, Weights, order_of
 
 Text = Union[str, Ids]  # a text, or its tokens, which are taken as they stand
 FwdHooks = Sequence[Tuple[Union[str, Callable[[str], bool]], Hook]]
@@ -76,6 +76,7 @@ class Model:
         self._name = os.path.basename(self.path)
         self._order = order_of(pointer, self.config.d_head)
         self._asked: Optional[Hooks] = None
+        self._weight_rows: Dict[str, Row] = {}
         self._control: Dict[int, bool] = {}
 
     def __enter__(self) -> "Model":

@@ -30,8 +30,26 @@ def _words(options: Dict[str, Any]) -> List[str]:
     return words
 
 
+def _arrays(value: Any) -> Any:
+    """
+    JSON with an array where it has a list of numbers, or of such lists of one length, and so on: float64, or int64 if there
+    is no fraction among them, nor in lists of other lengths beside them.
+    """
+    if isinstance(value, dict):
+        return {key: _arrays(each) for key, each in value.items()}
+    if not isinstance(value, list) or not value:
+        return value
+    if all(type(each) in (int, float) for each in value):
+        return np.array(value)
+    parts = [_arrays(each) for each in value]
+    if not all(isinstance(part, np.ndarray) for part in parts):
+        return parts
+    dtype = np.result_type(*parts)
+    return np.array(parts, dtype) if len({part.shape for part in parts}) == 1 else [part.astype(dtype) for part in parts]
+
+
 def run(view: str, model: str, text: Union[None, str, NDArray[np.int32]], options: Dict[str, Any]) -> Dict[str, Any]:
-    """What `study VIEW MODEL` prints with --json. Its text comes by stdin, so it may be long and begin with anything."""
+    """What `study VIEW MODEL` prints with --json, with arrays where there are numbers. Its text comes by stdin, so it may be long and begin with anything."""
     other = options.pop("other", None)
     command = [find("ATTN_STUDY", "study", "study"), view, model, *([] if other is None else [str(other)]), "--json"]
     given = b""
@@ -47,5 +65,5 @@ def run(view: str, model: str, text: Union[None, str, NDArray[np.int32]], option
     said = ended.stderr.decode("utf-8", "replace").strip()
     if ended.returncode != 0:
         raise AttnError(said.split("\n")[-1] or f"study {view}: ended with {ended.returncode}")
-    result: Dict[str, Any] = json.loads(ended.stdout)
+    result: Dict[str, Any] = _arrays(json.loads(ended.stdout))
     return result

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ._model import Model
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
     weight: int  # AttnWeight
     layer: int
     n_rows: int
@@ -24,6 +24,20 @@ class _Row(NamedTuple):
 
 def _whole_model(name: str) -> bool:
     return name.startswith(("embed.", "pos_embed.", "ln_final.", "unembed."))
+
+
+def _list(model: Model) -> Dict[str, Row]:
+    """All weights that a model has."""
+    file, shape, number, rows = model._opened(), Matrix(), 0, {}
+    while True:
+        name = library.attn_weight_name(number).decode()
+        if not name:
+            return rows
+        for layer in range(1 if _whole_model(name) else model.config.n_layer):
+            if library.attn_weight(file.pointer, number, layer, 0, 0, None, ctypes.byref(shape), None):
+                full = name if _whole_model(name) else f"blocks.{layer}.{name}"
+                rows[full] = Row(number, layer, shape.n_rows, shape.n_cols)
+        number += 1
 
 
 class Weights(Mapping[str, Floats]):
@@ -35,17 +49,10 @@ class Weights(Mapping[str, Floats]):
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        file, shape, number = model._opened(), Matrix(), 0
-        self._rows: Dict[str, _Row] = {}
-        while True:
-            name = library.attn_weight_name(number).decode()
-            if not name:
-                break
-            for layer in range(1 if _whole_model(name) else model.config.n_layer):
-                if library.attn_weight(file.pointer, number, layer, 0, 0, None, ctypes.byref(shape), None):
-                    full = name if _whole_model(name) else f"blocks.{layer}.{name}"
-                    self._rows[full] = _Row(number, layer, shape.n_rows, shape.n_cols)
-            number += 1
+        model._opened()
+        if not model._weight_rows:
+            model._weight_rows = _list(model)
+        self._rows = model._weight_rows
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)
@@ -77,7 +84,7 @@ class Weights(Mapping[str, Floats]):
             self._read(row, part)
         return self._shaped(short, 0, array)
 
-    def _read(self, row: _Row, to: Floats) -> None:
+    def _read(self, row: Row, to: Floats) -> None:
         file, error = self._model._opened(), Error()
         check(library.attn_weight(file.pointer, row.weight, row.layer, 0, row.n_rows, to.ctypes.data, None,
                                   ctypes.byref(error)), error)

@@ -87,6 +87,33 @@ def test_tokens():
         gpt2.to_single_token("ab")
 
 
+TEMPLATE = ("{% for m in messages %}{{ m.role }}: {{ m.content }}{% if m.thoughts %} ({{ m.thoughts }}){% endif %}<|endoftext|>"
+            "{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}")
+
+
+def test_a_conversation_is_laid_out_by_its_template():
+    said = [{"role": "user", "content": "Who? <|endoftext|>"}, {"role": "assistant", "content": "I.", "thoughts": "hm"}]
+    ids = model().chat_tokens(said, template=TEMPLATE)
+    end = 256
+    assert model().to_string(ids) == ("user: Who? <|endoftext|><|endoftext|>assistant: I.<|endoftext|>assistant:")
+    assert list(ids).count(end) == 2 and model().to_str_tokens(ids)[-1] == ":"  # what was said stays text
+    whole = model().chat_tokens(said, template=TEMPLATE, add_generation_prompt=False)
+    assert list(whole) == list(ids[:len(whole)]) and whole[-1] == end
+    long = model().chat_tokens([{"role": "user", "content": "a" * 2000}], template=TEMPLATE)
+    assert len(long) > 2000 and model().to_string(long).count("a") > 2000
+    assert len(model().run(ids)) == len(ids)
+    with fails(attn.AttnError, "has no chat template"):
+        model().chat_tokens(said)
+    with fails(attn.AttnError, "no messages"):
+        model().chat_tokens([], template=TEMPLATE)
+    with fails(attn.AttnError, "message 1 has no role, or no content"):
+        model().chat_tokens([{"role": "user"}], template=TEMPLATE)
+    with fails(attn.AttnError, "nobody"):
+        model().chat_tokens(said, template="{{ raise_exception('nobody') }}")
+    with fails(ValueError, "content has a NUL character at 1"):
+        model().chat_tokens([{"role": "user", "content": "a\0b"}], template=TEMPLATE)
+
+
 def test_loss_is_what_score_says():
     text = "the cat sat on the mat and the dog sat on the log " * 3  # some pieces of logits
     for name in ("gpt2-f32", "llama-f32"):
@@ -187,7 +214,9 @@ def test_sites_and_structs_are_attn_h_s():
     compiler = os.environ.get("CC", "cc").split()
     structs = {"AttnModelOptions": _library.ModelOptions, "AttnShape": _library.Shape, "AttnError": _library.Error,
                "AttnActivation": _library.Activation, "AttnProbe": _library.Probe,
-               "AttnSessionOptions": _library.SessionOptions, "AttnSampling": _library.Sampling}
+               "AttnSessionOptions": _library.SessionOptions, "AttnSampling": _library.Sampling, "AttnTerm": _library.Term,
+               "AttnGradientProbe": _library.GradientProbe, "AttnMatrix": _library.Matrix, "AttnMessage": _library.Message,
+               "AttnChatOptions": _library.ChatOptions}
     lines = [f'printf("{struct}.{field} %zu\\n", offsetof({struct}, {field}));'
              for struct, of in structs.items() for field, *_ in of._fields_]
     lines += [f'printf("{struct} %zu\\n", sizeof({struct}));' for struct in structs]

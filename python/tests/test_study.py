@@ -9,11 +9,34 @@ import zipfile
 import numpy as np
 
 import attn
-from attn import _library
+from attn import _library, _study
 from common import TREE, fails, model, reference
 
 GPT2 = str(reference("gpt2-f32"))
 STUDY = _library.find("ATTN_STUDY", "study", "study")
+
+
+def plain(value):
+    """As json.loads gives it."""
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def test_numbers_are_arrays():
+    attend = model().study("attend", "the cat", layer=1, head=0)
+    rows = attend["patterns"][0]["rows"]
+    assert [row.shape for row in rows] == [(i + 1,) for i in range(7)] and {row.dtype for row in rows} == {np.dtype("f8")}
+    _, cache = model().run_with_cache("the cat", "blocks.1.attn.hook_pattern")
+    assert all(np.allclose(row, cache["pattern", 1][0, i, :i + 1], atol=1e-8) for i, row in enumerate(rows))
+    grid = _study._arrays({"a": [[1, 2], [3, 4.5]], "b": [[1], [2]], "c": [[1], [2, 0.5]], "d": [], "e": [1, None], "f": ["x"],
+                           "g": [True, False], "h": [{"i": [1, 2]}], "j": [[], [1]]})
+    assert grid["a"].dtype == np.float64 and grid["a"].tolist() == [[1, 2], [3, 4.5]]
+    assert grid["b"].dtype == np.int64 and grid["b"].shape == (2, 1) and grid["h"][0]["i"].tolist() == [1, 2]
+    assert [each.dtype for each in grid["c"]] == [np.float64] * 2
+    assert [grid[key] for key in "defg"] == [[], [1, None], ["x"], [True, False]] and grid["j"][0] == []
 
 
 def test_every_view_is_what_the_program_prints():
@@ -26,7 +49,7 @@ def test_every_view_is_what_the_program_prints():
             ("steer", {"plus": "a", "minus": "b", "layers": [1], "n": 3},
              ["--plus", "a", "--minus", "b", "--layers", "1", "-n", "3"]), ("neurons", {}, []), ("rollout", {}, [])):
         ended = subprocess.run([STUDY, view, GPT2, "-p", text, "--json", *words], stdout=subprocess.PIPE, check=True)
-        assert model().study(view, text, **options) == json.loads(ended.stdout), view
+        assert plain(model().study(view, text, **options)) == json.loads(ended.stdout), view
     for view, options in (("circuit", {}), ("shape", {}), ("selfcheck", {}), ("compare", {"other": reference("gpt2-q8_0")})):
         given = text if view in ("compare", "selfcheck") else None
         assert model().study(view, given, **options)["command"] == view
