@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._library import Activation, library
-from ._session import Floats, Session
+from ._session import Floats, Session, Watch
 from ._show import Heads, table
 from ._sites import HEADED, KEYED, PIECEMEAL, SCALES, SIDE_BY_SIDE, TURNED, Hooks, Place, Site
 
@@ -281,18 +281,53 @@ class Run:
     def _call(self, index: int, array: Floats) -> Optional[Floats]:
         """What the functions of a place make of its array; None if one raised."""
         place, functions = self._functions.pop(index)
-        name = self._hooks.names[place]
-        array.setflags(write=place[0] not in SCALES)
-        for function in functions:
-            result = self._watch.call(function, array, name)
-            if self._watch.raised is not None:
-                return None
-            if result is None:
-                continue
-            if place[0] in SCALES:
-                raise ValueError(f"{name} is to be looked at only: the function must return nothing")
-            result = np.asarray(result)
-            if result.shape != array.shape:
-                raise ValueError(f"{name} is {list(array.shape)}, but the function returned {list(result.shape)}")
-            array = np.array(result, np.float32)  # a copy: what the function keeps is its own
-        return array.copy()
+        return applied(self._watch, functions, array, place[0], self._hooks.names[place])
+
+
+def applied(watch: Watch, functions: Sequence[Hook], array: Floats, site: Site, name: str) -> Optional[Floats]:
+    """A copy of what functions make of an array, one after another; None if one raised, which `watch` keeps."""
+    array.setflags(write=site not in SCALES)
+    for function in functions:
+        result = watch.call(function, array, name)
+        if watch.raised is not None:
+            return None
+        if result is None:
+            continue
+        if site in SCALES:
+            raise ValueError(f"{name} is to be looked at only: the function must return nothing")
+        result = np.asarray(result)
+        if result.shape != array.shape:
+            raise ValueError(f"{name} is {list(array.shape)}, but the function returned {list(result.shape)}")
+        array = np.array(result, np.float32)  # a copy: what the function keeps is its own
+    return array.copy()
+
+
+class Stream:
+    """Functions on the hooks of a text that comes piece by piece: each is called with the tokens that pass its place together."""
+
+    def __init__(self, hooks: Hooks, functions: Mapping[Place, Sequence[Hook]]) -> None:
+        for place in functions:
+            if place[0] in PIECEMEAL:
+                raise ValueError(f"{hooks.names[place]} comes row by row: it is changed by run_with_hooks alone")
+        self.watch: Optional[Watch] = None  # the session's
+        self._hooks, self._functions = hooks, functions
+        self._seen = Seen(hooks)
+        self._wanted = wanted(hooks, functions)
+
+    def wants(self, _user: Optional[int], site: int, layer: int, head: int) -> bool:
+        return head < self._wanted[site * (self._hooks.n_layer + 1) + layer]
+
+    def visit(self, _user: Optional[int], seen: int) -> None:
+        watch = self.watch
+        if watch is None or watch.raised is not None:
+            return
+        try:
+            number, layer, _, _, n_rows, n_cols, stride, data = self._seen.fields(seen)
+            site = _SITES[number]
+            rows = self._seen.rows(site, layer, data, n_rows, n_cols, stride)
+            array = np.array(self._seen.read(site, rows))
+            given = applied(watch, self._functions[site, layer], array, site, self._hooks.names[site, layer])
+            if given is not None and site not in SCALES:
+                self._seen.write(site, rows, given)
+        except BaseException as error:  # C code must not see it
+            watch.raised = error

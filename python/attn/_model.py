@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import ctypes
 import os
+import threading
 import weakref
 from collections import defaultdict
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from . import _study
 from ._gradients import NO_GRADIENT, Metric, WayBack
-from ._hooks import Asking, Cache, Hook, Names, Run, select
+from ._hooks import Asking, Cache, Hook, Names, Run, Stream, select
 from ._library import (TOKENIZE_ENDS, TOKENIZE_SPECIAL, AttnError, ChatOptions, Error, Message, ModelOptions, Sampling, check,
                        library)
 from ._session import Floats, Ids, OpenFile, Session, as_ids
@@ -78,6 +80,7 @@ class Model:
         self._asked: Optional[Hooks] = None
         self._weight_rows: Dict[str, Row] = {}
         self._control: Dict[int, bool] = {}
+        self._standing = threading.local()  # .hooks: those of `hooks`, of each thread
 
     def __enter__(self) -> "Model":
         return self
@@ -160,9 +163,48 @@ class Model:
 
     # Runs.
 
-    def session(self, n_ctx: int = 0, *, cache: str = "f32", fast: bool = False) -> Session:
-        """A text under way, fed as one likes: see Session."""
-        return Session(self, n_ctx, cache=cache, fast=fast)
+    def session(self, n_ctx: int = 0, *, cache: str = "f32", fast: bool = False, fwd_hooks: FwdHooks = ()) -> Session:
+        """
+        A text under way, fed as one likes: see Session. fwd_hooks: as run_with_hooks, but that a function is called each time
+        tokens pass its hook, with the array of these tokens: of all that are fed, 256 at a time. ValueError: a hook of scores,
+        pattern or result, which comes row by row.
+        """
+        functions = self._functions(fwd_hooks)
+        if not functions:
+            return Session(self, n_ctx, cache=cache, fast=fast)
+        stream = Stream(self._hooks(), functions)
+        session = Session(self, n_ctx, cache=cache, fast=fast, _wants=stream.wants, _visit=stream.visit)
+        stream.watch = session._watch
+        return session
+
+    @contextlib.contextmanager
+    def hooks(self, fwd_hooks: FwdHooks) -> Iterator["Model"]:
+        """
+        In a `with`, the functions of fwd_hooks change what passes in every run of this thread, as in run_with_hooks: in
+        `run`, `loss`, `logprobs`, `generate`, `session` … and, first, in runs that have functions of their own.
+        """
+        before = self._standing_hooks()
+        self._standing.hooks = [*before, *fwd_hooks]
+        try:
+            yield self
+        finally:
+            self._standing.hooks = before
+
+    def _standing_hooks(self) -> FwdHooks:
+        found: FwdHooks = getattr(self._standing, "hooks", ())
+        return found
+
+    def _functions(self, fwd_hooks: FwdHooks) -> Dict[Place, List[Hook]]:
+        """By place, those of `hooks` first."""
+        functions: DefaultDict[Place, List[Hook]] = defaultdict(list)
+        for name, function in [*self._standing_hooks(), *fwd_hooks]:
+            for place in select(self._hooks(), name):
+                functions[place].append(function)
+        return functions
+
+    def _refuse_hooks(self, what: str) -> None:
+        if self._standing_hooks():
+            raise AttnError(f"{what} is of the model as it is: it cannot be had within model.hooks")
 
     def run(self, text: Text, *, prepend_bos: Optional[bool] = None) -> Floats:
         """
@@ -170,6 +212,8 @@ class Model:
         has a token that does not exist.
         """
         ids = self.to_tokens(text, prepend_bos)
+        if self._standing_hooks():
+            return self._run(ids, [], ())[0]
         with Session(self) as session:
             return session.feed(ids, len(ids))
 
@@ -198,7 +242,7 @@ class Model:
         """
         ids, hooks = self.to_tokens(text, prepend_bos), self._hooks()
         places = select(hooks, names)
-        logits, run = self._run(ids, hooks, places, fwd_hooks)
+        logits, run = self._run(ids, places, fwd_hooks)
         return logits, Cache(hooks, run.arrays(places), ids, self.to_str_tokens(ids))
 
     def run_with_hooks(self, text: Text, fwd_hooks: FwdHooks, *, prepend_bos: Optional[bool] = None) -> Floats:
@@ -210,14 +254,10 @@ class Model:
         256 tokens, takes a further run as far as its layer. ValueError: the shape is another, or ln….hook_scale, which is to
         be looked at only, is changed. KeyError, AttnError: as run_with_cache.
         """
-        return self._run(self.to_tokens(text, prepend_bos), self._hooks(), [], fwd_hooks)[0]
+        return self._run(self.to_tokens(text, prepend_bos), [], fwd_hooks)[0]
 
-    def _run(self, ids: NDArray[np.int32], hooks: Hooks, places: List[Place], fwd_hooks: FwdHooks) -> Tuple[Floats, Run]:
-        functions: DefaultDict[Place, List[Hook]] = defaultdict(list)
-        for name, function in fwd_hooks:
-            for place in select(hooks, name):
-                functions[place].append(function)
-        run = Run(hooks, len(ids), places, functions)
+    def _run(self, ids: NDArray[np.int32], places: List[Place], fwd_hooks: FwdHooks) -> Tuple[Floats, Run]:
+        run = Run(self._hooks(), len(ids), places, self._functions(fwd_hooks))
         logits = np.empty((len(ids), self.config.n_vocab), np.float32)
         with Session(self, _wants=run.wants, _visit=run.visit) as session:
             run.feed(session, ids, logits)
@@ -237,6 +277,7 @@ class Model:
         some three runs' time. KeyError: the model has not such a hook. ValueError, IndexError: the metric is of a token or
         position that is not there. AttnError: as `run`, and where the metric is not finite.
         """
+        self._refuse_hooks("a gradient")
         ids, hooks = self.to_tokens(text, prepend_bos), self._hooks()
         places = select(hooks, names, (Site.RESULT, *NO_GRADIENT))
         for place in places:
@@ -298,28 +339,28 @@ class Model:
 
     def _logprobs(self, ids: NDArray[np.int32], first: int) -> NDArray[np.float64]:
         """ln p of ids[first:], each behind those before it."""
-        found = np.empty(len(ids) - first)
+        if self._standing_hooks() and len(ids) > first:
+            return _chosen(self._run(ids[:-1], [], ())[0][first - 1:], ids[first:])
+        found: List[NDArray[np.float64]] = [np.empty(0)]
         with Session(self) as session:
             if first > 1:
                 session.feed(ids[:first - 1], 0)
             for start in range(first - 1, len(ids) - 1, _PIECE):
                 piece = ids[start:start + _PIECE][:len(ids) - 1 - start]
-                logits = session.feed(piece, len(piece)).astype(np.float64)
-                logits -= logits.max(axis=1, keepdims=True)
-                chosen = logits[np.arange(len(piece)), ids[start + 1:start + 1 + len(piece)]]
-                found[start + 1 - first:][:len(piece)] = chosen - np.log(np.exp(logits).sum(axis=1))
-        return found
+                found.append(_chosen(session.feed(piece, len(piece)), ids[start + 1:start + 1 + len(piece)]))
+        return np.concatenate(found)
 
     def generate(self, prompt: Text, n_tokens: int = 256, *, temperature: Optional[float] = None, top_k: Optional[int] = None,
                  top_p: Optional[float] = None, min_p: Optional[float] = None, repeat_penalty: Optional[float] = None,
                  seed: Optional[int] = None, stop: Union[str, Sequence[str]] = (), special: bool = False,
-                 prepend_bos: Optional[bool] = None, n_ctx: int = 0, cache: str = "f32", fast: bool = False) -> "Generation":
+                 prepend_bos: Optional[bool] = None, n_ctx: int = 0, cache: str = "f32", fast: bool = False,
+                 fwd_hooks: FwdHooks = ()) -> "Generation":
         """
         Writes on behind a prompt: an iterator of pieces of text, which computes a token when it is asked for the next piece,
         and stops when nobody asks. What is None is as the model's file wants it, else the usual (temperature 0.8, top_p 0.95);
         temperature 0 always takes the likeliest token; seed None: another text each time. stop: texts before which it ends.
-        special: control tokens are read in the prompt, and shown by name. cache, fast, n_ctx: see Session. AttnError: as
-        `run`, when the first piece is asked for.
+        special: control tokens are read in the prompt, and shown by name. cache, fast, n_ctx: see Session; fwd_hooks: see
+        `session`. AttnError: as `run`, when the first piece is asked for.
         """
         stops = [stop] if isinstance(stop, str) else list(stop)
         if "" in stops:
@@ -336,7 +377,7 @@ class Model:
         ids = self.to_tokens(prompt, prepend_bos, special)
         if len(ids) == 0:
             ids = self.to_tokens("", prepend_bos=True)
-        session = Session(self, n_ctx, cache=cache, fast=fast)
+        session = self.session(n_ctx, cache=cache, fast=fast, fwd_hooks=fwd_hooks)
         return Generation(self, session, ids, sampling, n_tokens, stops, special)
 
     def _is_control(self, token: int) -> bool:
@@ -358,6 +399,7 @@ class Model:
         the time of opening, too. AttnError: the program's line.
         """
         self._opened()
+        self._refuse_hooks(f"the view {view!r}")
         if self._tokenizer is not None:
             options.setdefault("tokenizer", self._tokenizer)
         if self.n_threads:
@@ -380,6 +422,14 @@ class Model:
     def steer(self, text: Text, plus: str, minus: str, **options: Any) -> Dict[str, Any]:
         """What comes when a direction, from one text to another, is added: `study steer`; `layers=[3]`, `strength=4` …"""
         return self.study("steer", text, plus=plus, minus=minus, **options)
+
+
+def _chosen(logits: Floats, ids: NDArray[np.int32]) -> NDArray[np.float64]:
+    """ln p [n] of one token each, by logits [n][n_vocab]."""
+    rows = logits.astype(np.float64)
+    rows -= rows.max(axis=1, keepdims=True)
+    chosen: NDArray[np.float64] = rows[np.arange(len(ids)), ids] - np.log(np.exp(rows).sum(axis=1))
+    return chosen
 
 
 def _ids(function: Any, room: int, *arguments: Any) -> NDArray[np.int32]:

@@ -28,7 +28,8 @@ def _whole_model(name: str) -> bool:
 
 def _list(model: Model) -> Dict[str, Row]:
     """All weights that a model has."""
-    file, shape, number, rows = model._opened(), Matrix(), 0, {}
+    file, shape, number = model._opened(), Matrix(), 0
+    rows: Dict[str, Row] = {}
     while True:
         name = library.attn_weight_name(number).decode()
         if not name:

@@ -1,4 +1,6 @@
 """Functions on hooks change what they say they change: as ablate and patch do it, and as the formula has it."""
+import threading
+
 import numpy as np
 
 import attn
@@ -141,6 +143,73 @@ def test_texts_of_several_chunks():
         pattern, resid = both["pattern", -1], both["resid_post", -1]
         assert pattern.shape == (c.n_head, 300, 300) and np.allclose(pattern.sum(axis=-1), 1, atol=1e-5)
         assert resid.shape == (300, c.d_model) and np.array_equal(default.unembed(resid), logits)
+
+
+def greedy(loaded, ids, n, hooks):
+    """The likeliest tokens, the whole text run anew for each."""
+    ids = list(ids)
+    for _ in range(n):
+        ids.append(int(loaded.run_with_hooks(ids, hooks)[-1].argmax()))
+    return ids
+
+
+def test_a_text_is_written_under_functions():
+    for name in ("gpt2-f32", "llama-f32"):
+        loaded, calls = model(name), []
+        ids, d = loaded.to_tokens(CLEAN), loaded.config.d_model
+
+        def push(resid, hook):
+            calls.append((hook, len(resid)))
+            resid += np.linspace(-1, 1, d)
+
+        def turn(q, hook):
+            q[:, 1] = q[:, 0] * 0.5  # of each token by itself
+
+        hooks = [("blocks.0.hook_resid_post", push), ("blocks.1.attn.hook_q", turn),
+                 ("ln_final.hook_scale", lambda scale, hook: calls.append((hook, len(scale))))]
+        wanted = greedy(loaded, ids, 6, hooks)
+        calls.clear()
+        writes = loaded.generate(ids, 6, temperature=0, fwd_hooks=hooks)
+        list(writes)
+        assert list(ids) + writes.tokens == wanted and wanted != greedy(loaded, ids, 6, [])
+        assert calls[:2] == [("blocks.0.hook_resid_post", len(ids)), ("ln_final.hook_scale", 1)]
+        assert calls[2:] == [("blocks.0.hook_resid_post", 1), ("ln_final.hook_scale", 1)] * 5
+        with loaded.session(fwd_hooks=hooks) as session:
+            assert np.allclose(session.feed(ids), loaded.run_with_hooks(ids, hooks)[-1:], atol=1e-5)
+    with fails(ValueError, "blocks.0.attn.hook_pattern comes row by row"):
+        model().generate("a", fwd_hooks=[("blocks.0.attn.hook_pattern", push)])
+    with fails(ValueError, r"hook_embed is \[1, 40\], but the function returned \[2\]"):
+        list(model().generate("a", fwd_hooks=[("hook_embed", lambda array, name: np.zeros(2))]))
+    with fails(ZeroDivisionError, "zero"):
+        list(model().generate("a", fwd_hooks=[("hook_embed", lambda array, name: 1 / 0)]))
+
+
+def test_functions_in_a_block():
+    add, double = ("hook_embed", lambda array, name: array + 1), ("hook_embed", lambda array, name: array * 2)
+    ids, plain = model().to_tokens(CLEAN), model().run(CLEAN)
+    both, other = model().run_with_hooks(CLEAN, [add, double]), []
+    with model().hooks([add]) as loaded:
+        assert loaded is model()
+        logits, cache = model().run_with_cache(CLEAN, fwd_hooks=[double])
+        assert np.allclose(logits, both, atol=1e-5) and np.array_equal(model().run_with_hooks(CLEAN, [double]), both)
+        with model().hooks([double]):
+            assert np.array_equal(model().run(CLEAN), both)
+            assert abs(model().loss(CLEAN) - nll(both, ids)) < 1e-6
+            assert abs(model().logprobs(CLEAN[:4], CLEAN[4:]).mean() + nll(both[3:], ids[3:])) < 1e-6
+            assert model().logprobs("a", "").shape == (0,)
+            writes = model().generate(CLEAN, 5, temperature=0)
+        assert list(writes) and list(ids) + writes.tokens == greedy(model(), ids, 5, [double])
+        thread = threading.Thread(target=lambda: other.append(model().run(CLEAN)))
+        thread.start()
+        thread.join()
+        for call in (lambda: model().study("next", "a"), lambda: model().grad("ab", attn.loss())):
+            with fails(attn.AttnError, "cannot be had within model.hooks"):
+                call()
+    assert np.array_equal(other[0], plain) and np.array_equal(model().run(CLEAN), plain)
+    with fails(KeyError, "hook_nothing"):
+        with model().hooks([("hook_nothing", None)]):
+            model().run("a")
+    assert np.array_equal(model().run(CLEAN), plain)
 
 
 def test_names():
