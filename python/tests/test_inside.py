@@ -289,3 +289,56 @@ def test_gradients_are_pytorch_s():
             assert np.abs(ours - wanted).max() <= most * np.abs(wanted).max() + 1e-12, (name, key)
             n_compared += 1
     assert n_compared > 1500, n_compared
+
+
+def test_gradients_times_differences_are_attribute_s():
+    """Attribution patching, by two runs and a gradient; a metric is what the logits say."""
+    clean, corrupted, wanted = "the cat", "the rat", attn.logit("x") - attn.logit("y")
+    view = model().attribute(clean, "x", wrong="y", corrupted=corrupted, by="gradient")
+    value, gradients = model().grad(corrupted, wanted, lambda hook: True)
+    _, here = model().run_with_cache(corrupted)
+    _, there = model().run_with_cache(clean)
+    assert abs(value - view["corrupted_nats"]) < 1e-5
+    seen = set()
+    for node in view["nodes"]:
+        if node["neuron"] is not None:
+            continue
+        name = (node["site"], node["layer"])
+        products = (there[name].astype(float) - here[name]) * gradients[name]
+        if node["head"] is not None:
+            products = products[node["head"]] if node["site"] == "pattern" else products[:, node["head"]]
+        if node["position"] is not None:
+            products = products[node["position"]]
+        assert abs(products.sum() - node["score_nats"]) < 1e-5, node
+        seen.add(node["site"])
+    assert {"resid_pre", "z", "mlp_out"} <= seen, seen
+    assert "attn.hook_result" in " ".join(gradients) and not any("hook_scale" in name for name in gradients)
+
+
+def test_metrics():
+    ids, logits = model().to_tokens("the cat"), model().run("the cat").astype(float)
+    logprobs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    x = model().to_single_token("x")
+    for metric, wanted in ((attn.logit("x"), logits[-1, x]), (attn.logprob(x, 2), logprobs[2, x]),
+                           (attn.loss(), model().loss("the cat")), (2 * attn.logprob("x", -2) - attn.loss() * 3,
+                                                                    2 * logprobs[-2, x] - 3 * model().loss("the cat")),
+                           (-attn.logit("x") + attn.logprob("x"), logprobs[-1, x] - logits[-1, x])):
+        value, gradients = model().grad("the cat", metric, "logits")
+        assert abs(value - wanted) < 1e-5 and gradients["logits"].shape == logits.shape, metric
+    _, gradients = model().grad("the cat", attn.logit("x", 3) - 0.5 * attn.logit(5), ["logits", "blocks.1.hook_resid_post"])
+    expected = np.zeros_like(logits)
+    expected[3, x], expected[-1, 5] = 1, -0.5
+    assert np.array_equal(gradients["logits"], expected) and list(gradients) == ["blocks.1.hook_resid_post", "logits"]
+    _, gradients = model().grad("the cat", attn.logprob("x", 1), "logits")
+    assert np.allclose(gradients["logits"][1], np.eye(len(logits[0]))[x] - np.exp(logprobs[1]), atol=1e-6)
+    assert not gradients["logits"][2:].any() and len(gradients.tokens) == len(ids)
+    for metric, kind, words in ((attn.logit("xy"), ValueError, "2 tokens"), (attn.logit("x", 7), IndexError, "position 7"),
+                                (attn.logit(999), attn.AttnError, "token 999, which is outside"),
+                                (attn.logit("x") * np.inf, attn.AttnError, "not finite")):
+        with fails(kind, words):
+            model().grad("the cat", metric)
+    for names, words in (("blocks.0.ln1.hook_scale", "has no gradient"), ("blocks.9.hook_out", "there are")):
+        with fails(KeyError, words):
+            model().grad("the cat", attn.loss(), names)
+    with fails(attn.AttnError, "no terms"):
+        model().grad("a", attn.loss())
