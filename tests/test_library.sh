@@ -95,7 +95,7 @@ if pkg-config --version >"$tmp/out" 2>&1; then
     esac
 
     # Each example says how it is built and called.
-    for example in generate logprobs chat watch_head steer; do
+    for example in generate logprobs chat watch_head steer rests_on; do
         has grep -q "cc -o $example $example.c \$(pkg-config --cflags --libs attn)\$" examples/$example.c
         builds $CC -std=c11 $warnings ${CFLAGS:-} -o $example "$PWD/examples/$example.c" $(attn)
     done
@@ -134,11 +134,15 @@ if pkg-config --version >"$tmp/out" 2>&1; then
     has quiet
     has [ "$(wc -l <"$tmp/out")" -eq 13 ]
     has out_has '^  12 "il" looks at   5 "gan" 0.9'
+    run_in "$tmp/new" ./rests_on model.bin 'The king Zilgan rode out. Then king Zil'
+    has quiet
+    has out_has '^ln p = -0\.[0-9]* of "gan"$'
+    has [ "$(sed 1d "$tmp/out" | sort -n | tail -n 1 | sed 's/^ *+[0-9.]* //')" = '"gan"' ]
     run_in "$tmp/new" ./steer model.bin 3 1 ' death' ' wedding' 'I went to the'
     has quiet
     has [ "$(grep -c ': I went to the ' "$tmp/out")" -eq 2 ]
     has out_has '^1: .*bride'
-    for example in generate logprobs chat endings similar watch_head steer; do
+    for example in generate logprobs chat endings similar watch_head steer rests_on; do
         run_in "$tmp/new" ./$example none.gguf 4 1 5 6 7
         [ $example = steer ] || run_in "$tmp/new" ./$example none.gguf
         has [ "$code" -ne 0 ]
@@ -156,7 +160,7 @@ if pkg-config --version >"$tmp/out" 2>&1; then
         skip 5 "no C++ compiler $CXX"
     fi
 else
-    skip 72 'no pkg-config'
+    skip 79 'no pkg-config'
 fi
 
 # Where no linker looks for libraries README's line is enough, too: built, it starts.
