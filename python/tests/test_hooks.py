@@ -120,6 +120,20 @@ def test_what_is_edited_is_seen_by_those_behind():
         assert not np.array_equal(edited["logits"], plain["logits"]), name
 
 
+def test_what_is_given_back_goes_where_it_was():
+    """In families, too, whose files have queries and keys in another order."""
+    for name in ("gpt2-f32", "llama-f32"):
+        loaded, plain = model(name), model(name).run(CLEAN)
+        for site in ("q", "k", "v", "z", *(("rot_q", "rot_k") if name == "llama-f32" else ())):
+            hook = f"blocks.1.attn.hook_{site}"
+            same = [(hook, lambda array, _: array.copy())]
+            assert np.array_equal(loaded.run_with_hooks(CLEAN, same), plain), (name, site)
+            with loaded.session(fwd_hooks=same) as session:
+                assert np.array_equal(session.feed(loaded.to_tokens(CLEAN)), plain[-1:]), (name, site)
+            many = same + [("blocks.0.attn.hook_pattern", lambda array, _: array)]  # which takes a second run
+            assert np.allclose(loaded.run_with_hooks(CLEAN, many), plain, atol=1e-5), (name, site)
+
+
 def test_texts_of_several_chunks():
     """A function sees all positions at once there, too; what stands before is not changed by what follows."""
     with attn.load(DEFAULT) as default:
