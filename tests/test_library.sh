@@ -160,7 +160,7 @@ if pkg-config --version >"$tmp/out" 2>&1; then
         skip 5 "no C++ compiler $CXX"
     fi
 else
-    skip 79 'no pkg-config'
+    skip 73 'no pkg-config'
 fi
 
 # Where no linker looks for libraries README's line is enough, too: built, it starts.
