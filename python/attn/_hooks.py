@@ -97,6 +97,8 @@ def site_name(site: Site) -> str:
 class Asking:
     """A probe that lets nobody look, and remembers what it could have: the places of a model, and how many heads each has."""
 
+    watch: Watch  # its session's
+
     def __init__(self) -> None:
         self.heads: Dict[Place, int] = {}
 
@@ -187,6 +189,8 @@ class Run:
     computed. So no function is called twice, whatever the way.
     """
 
+    watch: Watch  # its session's
+
     def __init__(self, hooks: Hooks, n: int, keep: Sequence[Place], functions: Mapping[Place, Sequence[Hook]]) -> None:
         self._hooks, self._n = hooks, n
         self._layers = hooks.n_layer + 1
@@ -208,7 +212,6 @@ class Run:
 
     def feed(self, session: Session, ids: NDArray[np.int32], logits: Floats) -> None:
         """Feeds an empty session whose probe this is, as often as the functions take."""
-        self._watch = session._watch
         while True:
             self._again = False
             self._kept, self._gathered, self._rows = {}, {}, {}
@@ -223,7 +226,7 @@ class Run:
 
     def visit(self, _user: Optional[int], seen: int) -> None:
         try:
-            if self._again or self._watch.raised is not None:
+            if self._again or self.watch.raised is not None:
                 return
             number, layer, head, position, n_rows, n_cols, stride, data = self._seen.fields(seen)
             index = number * self._layers + layer
@@ -234,7 +237,7 @@ class Run:
                 site = _SITES[number]
                 self._visit(index, site, layer, head, position, self._seen.rows(site, layer, data, n_rows, n_cols, stride))
         except BaseException as error:  # C code must not see it
-            self._watch.raised = error
+            self.watch.raised = error
 
     def _visit(self, index: int, site: Site, layer: int, head: int, position: int, rows: Floats) -> None:
         if index in self._functions or index in self._given:
@@ -271,7 +274,7 @@ class Run:
             return
         self._given[index] = given
         if site not in SCALES and (site in PIECEMEAL or n_rows < self._n):
-            self._again = self._watch.wants_end = True
+            self._again = self.watch.wants_end = True
             return
         if site not in SCALES:
             self._seen.write(site, rows, given)
@@ -281,7 +284,7 @@ class Run:
     def _call(self, index: int, array: Floats) -> Optional[Floats]:
         """What the functions of a place make of its array; None if one raised."""
         place, functions = self._functions.pop(index)
-        return applied(self._watch, functions, array, place[0], self._hooks.names[place])
+        return applied(self.watch, functions, array, place[0], self._hooks.names[place])
 
 
 def applied(watch: Watch, functions: Sequence[Hook], array: Floats, site: Site, name: str) -> Optional[Floats]:
@@ -305,11 +308,12 @@ def applied(watch: Watch, functions: Sequence[Hook], array: Floats, site: Site, 
 class Stream:
     """Functions on the hooks of a text that comes piece by piece: each is called with the tokens that pass its place together."""
 
+    watch: Watch  # its session's
+
     def __init__(self, hooks: Hooks, functions: Mapping[Place, Sequence[Hook]]) -> None:
         for place in functions:
             if place[0] in PIECEMEAL:
                 raise ValueError(f"{hooks.names[place]} comes row by row: it is changed by run_with_hooks alone")
-        self.watch: Optional[Watch] = None  # the session's
         self._hooks, self._functions = hooks, functions
         self._seen = Seen(hooks)
         self._wanted = wanted(hooks, functions)
@@ -319,7 +323,7 @@ class Stream:
 
     def visit(self, _user: Optional[int], seen: int) -> None:
         watch = self.watch
-        if watch is None or watch.raised is not None:
+        if watch.raised is not None:
             return
         try:
             number, layer, _, _, n_rows, n_cols, stride, data = self._seen.fields(seen)

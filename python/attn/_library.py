@@ -48,6 +48,7 @@ class Activation(ctypes.Structure):
 WANTS = ctypes.CFUNCTYPE(c_bool, c_void_p, c_int, c_size_t, c_size_t)
 VISIT = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
 STOP = ctypes.CFUNCTYPE(c_bool, c_void_p)
+MOVE = ctypes.CFUNCTYPE(c_bool, c_void_p, c_void_p, c_size_t)  # takes, or fills, so many bytes
 
 
 class Probe(ctypes.Structure):
@@ -111,11 +112,16 @@ _FUNCTIONS = {
     "attn_site_name": (c_char_p, [c_int]),
     "attn_session_new": (c_void_p, [c_void_p, POINTER(SessionOptions), POINTER(Error)]),
     "attn_session_free": (None, [c_void_p]),
+    "attn_session_fork": (c_void_p, [c_void_p, POINTER(SessionOptions), POINTER(Error)]),
+    "attn_session_bytes": (c_size_t, [c_void_p]),
+    "attn_session_save": (c_bool, [c_void_p, MOVE, c_void_p, POINTER(Error)]),
+    "attn_session_restore": (c_bool, [c_void_p, MOVE, c_void_p, POINTER(Error)]),
     "attn_session_tokens": (POINTER(c_int32), [c_void_p, POINTER(c_size_t)]),
     "attn_session_n_ctx": (c_size_t, [c_void_p]),
     "attn_rewind": (None, [c_void_p, c_size_t]),
     "attn_feed": (c_bool, [c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, POINTER(Error)]),
     "attn_sync": (c_bool, [c_void_p, c_void_p, c_size_t, c_void_p, POINTER(Error)]),
+    "attn_hidden": (c_bool, [c_void_p, c_void_p, c_size_t, c_void_p, POINTER(Error)]),
     "attn_unembed": (c_bool, [c_void_p, c_void_p, c_size_t, c_void_p]),
     "attn_gradient": (c_bool, [c_void_p, c_void_p, c_size_t, POINTER(Term), c_size_t, POINTER(GradientProbe),
                                POINTER(c_double), POINTER(Error)]),

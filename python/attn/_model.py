@@ -172,10 +172,7 @@ class Model:
         functions = self._functions(fwd_hooks)
         if not functions:
             return Session(self, n_ctx, cache=cache, fast=fast)
-        stream = Stream(self._hooks(), functions)
-        session = Session(self, n_ctx, cache=cache, fast=fast, _wants=stream.wants, _visit=stream.visit)
-        stream.watch = session._watch
-        return session
+        return Session(self, n_ctx, cache=cache, fast=fast, _probe=Stream(self._hooks(), functions))
 
     @contextlib.contextmanager
     def hooks(self, fwd_hooks: FwdHooks) -> Iterator["Model"]:
@@ -228,7 +225,7 @@ class Model:
         """The engine is asked for them, by a run of one token."""
         if self._asked is None:
             asking = Asking()
-            with Session(self, 1, _wants=asking.wants, _visit=asking.visit) as session:
+            with Session(self, 1, _probe=asking) as session:
                 session.feed(np.zeros(1, np.int32))
             self._asked = Hooks(self._name, self.config.n_layer, asking.heads, self._order)
         return self._asked
@@ -259,9 +256,17 @@ class Model:
     def _run(self, ids: NDArray[np.int32], places: List[Place], fwd_hooks: FwdHooks) -> Tuple[Floats, Run]:
         run = Run(self._hooks(), len(ids), places, self._functions(fwd_hooks))
         logits = np.empty((len(ids), self.config.n_vocab), np.float32)
-        with Session(self, _wants=run.wants, _visit=run.visit) as session:
+        with Session(self, _probe=run) as session:
             run.feed(session, ids, logits)
         return logits, run
+
+    def hidden(self, text: Text, *, prepend_bos: Optional[bool] = None) -> Floats:
+        """
+        [d_model] what the model makes of a text's last token, behind the final norm: a vector for the text, which is like
+        those of texts like it. AttnError: as `run`.
+        """
+        with self.session() as session:
+            return session.hidden(self.to_tokens(text, prepend_bos))
 
     def unembed(self, resid: NDArray[Any]) -> Floats:
         """The logits [n][n_vocab] that residual vectors [n][d_model] would give if they left the last layer: the logit lens."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import os
 import signal
 import threading
 import weakref
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Optional, Protocol, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._library import CACHES, STOP, VISIT, WANTS, AttnError, Error, GradientProbe, Probe, SessionOptions, check, library
+from ._library import CACHES, MOVE, STOP, VISIT, WANTS, AttnError, Error, GradientProbe, Probe, SessionOptions, check, library
 
 Floats = NDArray[np.float32]
 Ids = Union[Sequence[int], NDArray[Any]]
@@ -99,6 +100,16 @@ def _free(pointer: int, process: int, _file: OpenFile) -> None:
         library.attn_session_free(pointer)
 
 
+class Probing(Protocol):
+    """Whoever looks into a session, which tells it its `watch`."""
+
+    watch: Watch
+
+    def wants(self, _user: Optional[int], site: int, layer: int, head: int) -> bool: ...
+
+    def visit(self, _user: Optional[int], seen: int) -> None: ...
+
+
 class Session:
     """
     The tokens of one text, and the keys and values of all layers, so that what follows costs only itself.
@@ -109,12 +120,13 @@ class Session:
     """
 
     def __init__(self, model: Any, n_ctx: int = 0, *, cache: str = "f32", fast: bool = False,
-                 _wants: Optional[Callable[..., bool]] = None, _visit: Optional[Callable[..., None]] = None) -> None:
+                 _probe: Optional[Probing] = None, _parent: Optional[Session] = None) -> None:
         if cache not in CACHES:
             raise ValueError(f"cache is one of {', '.join(CACHES)}, not {cache!r}")
         if n_ctx < 0:
             raise ValueError(f"n_ctx is {n_ctx}, which is less than 0")
-        self._file: OpenFile = model._opened()
+        self._model, self._given, self._probe = model, (n_ctx, cache, fast), _probe
+        self._file: OpenFile = model._opened() if _parent is None else _parent._file
         self._n_vocab: int = model.config.n_vocab
         self._d_model: int = model.config.d_model
         self._lock = threading.RLock()
@@ -124,14 +136,18 @@ class Session:
         # The struct alone would not keep its functions alive.
         self._callbacks: List[Any] = [STOP(self._watch.stop)]
         options.stop = self._callbacks[0]
-        if _wants is not None and _visit is not None:
-            self._callbacks += [WANTS(_wants), VISIT(_visit)]
+        if _probe is not None:
+            _probe.watch = self._watch
+            self._callbacks += [WANTS(_probe.wants), VISIT(_probe.visit)]
             options.probe = Probe(None, *self._callbacks[1:])
         error = Error()
-        pointer = check(library.attn_session_new(self._file.pointer, ctypes.byref(options), ctypes.byref(error)), error)
+        begin, of = library.attn_session_new, self._file.pointer
+        if _parent is not None:
+            begin, of = library.attn_session_fork, _parent._pointer
+        pointer: int = check(begin(of, ctypes.byref(options), ctypes.byref(error)), error)
         self._free = weakref.finalize(self, _free, pointer, self._process, self._file)
         self._free.atexit = False
-        self._pointer = pointer
+        self._pointer: int = pointer
 
     def __enter__(self) -> Session:
         return self
@@ -195,6 +211,56 @@ class Session:
         logits = np.empty(self._n_vocab, np.float32)
         self._work(library.attn_sync, ids.ctypes.data, ids.size, logits.ctypes.data)
         return logits
+
+    def hidden(self, tokens: Ids) -> Floats:
+        """
+        [d_model] what the model makes of the last of these tokens, behind the final norm: a vector for the text. It holds them
+        then, as by `sync`. AttnError: as `sync`, and on numbers that are not finite.
+        """
+        ids = as_ids(tokens)
+        hidden = np.empty(self._d_model, np.float32)
+        self._work(library.attn_hidden, ids.ctypes.data, ids.size, hidden.ctypes.data)
+        return hidden
+
+    def fork(self) -> Session:
+        """A second session with the same tokens, keys and values, which are copied, and options. AttnError: no memory."""
+        with _Held(self):
+            return Session(self._model, self._given[0], cache=self._given[1], fast=self._given[2], _probe=copy.copy(self._probe),
+                           _parent=self)
+
+    def save(self) -> bytes:
+        """All that it holds, for `restore`, into a file perhaps: about as many bytes as its part of the cache has."""
+        with _Held(self):
+            kept, at = bytearray(library.attn_session_bytes(self._pointer)), 0
+        to = (ctypes.c_char * len(kept)).from_buffer(kept)
+
+        def write(_user: Optional[int], piece: int, n: int) -> bool:
+            nonlocal at
+            if n > len(kept) - at:
+                return False
+            ctypes.memmove(ctypes.addressof(to) + at, piece, n)
+            at += n
+            return True
+
+        self._work(library.attn_session_save, MOVE(write), None)
+        return bytes(kept)
+
+    def restore(self, saved: bytes) -> None:
+        """
+        Makes it hold what was saved, whatever it held: of a session of the same model, with the same cache and no more room.
+        AttnError: the bytes are of no such session, and it holds what it held; or damaged, and it holds nothing.
+        """
+        data, at = bytes(saved), 0
+
+        def read(_user: Optional[int], piece: int, n: int) -> bool:
+            nonlocal at
+            if n > len(data) - at:
+                return False
+            ctypes.memmove(piece, data[at:at + n], n)
+            at += n
+            return True
+
+        self._work(library.attn_session_restore, MOVE(read), None)
 
     def unembed(self, resid: NDArray[Any]) -> Floats:
         """The logits [n][n_vocab] that residual vectors [n][d_model] would give if they left the last layer: the logit lens."""

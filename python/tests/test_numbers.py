@@ -203,6 +203,35 @@ def test_sessions_go_on_and_back():
         assert "8 tokens" in repr(session)
 
 
+def test_sessions_are_copied_and_kept():
+    for name, fwd_hooks in (("gpt2-f32", []), ("llama-q8_0", [("hook_embed", lambda array, hook: array * 0.5)])):
+        loaded = model(name)
+        ids = np.arange(1, 12)
+        with loaded.session(fwd_hooks=fwd_hooks) as session:
+            whole = session.feed(ids, len(ids))
+            session.rewind(6)
+            saved = session.save()
+            with session.fork() as fork:
+                assert np.array_equal(fork.feed(ids[6:], 5), whole[6:]) and len(session.tokens) == 6
+            session.rewind(0)
+            session.feed([5, 6])
+            session.restore(saved)
+            assert session.tokens.tolist() == ids[:6].tolist() and np.array_equal(session.feed(ids[6:], 5), whole[6:])
+            for wrong, words, held in ((b"nothing", "session", 11), (saved[:-9], "end|short|missing", 0),
+                                       (saved[:200] + bytes([saved[200] ^ 1]) + saved[201:], "", 0)):
+                with fails(attn.AttnError, words):
+                    session.restore(wrong)
+                assert len(session.tokens) == held, wrong[:9]
+            with loaded.session(cache="f16") as other:
+                with fails(attn.AttnError, "F16|cache"):
+                    other.restore(saved)
+    _, cache = model().run_with_cache("the cat", lambda name: "final" in name or name == "blocks.1.hook_resid_post")
+    x = cache["resid_post", -1][-1]
+    weights = model().weights
+    normed = (x - x.mean()) / cache["ln_final.hook_scale"][-1] * weights["ln_final.w"] + weights["ln_final.b"]
+    assert np.allclose(model().hidden("the cat"), normed, atol=1e-5)
+
+
 def test_sites_and_structs_are_attn_h_s():
     names = [_library.library.attn_site_name(site).decode() for site in _sites.Site]
     assert len(set(names)) == len(names) and _library.library.attn_site_name(len(names)) == b""
