@@ -161,17 +161,17 @@ typedef struct AttnMatrix {
 } AttnMatrix;
 
 /*
- * Rows [first, first + n) of a layer's weight, which is 0 for those of none, in floats: rows [n][n_cols]; with n 0 it may be
- * NULL. *shape, which may be NULL, is that of the whole. What is quantised is unpacked at each call. Fails where the model
- * has no such weight there, or not so many rows.
+ * Writes rows [first, first + n) of a weight to rows [n][n_cols], which may be NULL if n is 0; `layer` is 0 for a weight that
+ * belongs to none. *shape, which may be NULL, is the whole weight's. What is quantised is unpacked anew at each call. Fails
+ * where the layer has no such weight, or not so many rows.
  */
 ATTN_API bool attn_weight(const AttnModel *model, AttnWeight weight, size_t layer, size_t first, size_t n,
                           float *rows, AttnMatrix *shape, AttnError *error);
 
 /*
- * How many of a head's numbers, the first ones, stand in another order than in training, 0 in most models: GGUF files of some
- * families have the two that RoPE turns together side by side, 0 and 1, 2 and 3 …, where they were half as many apart.
- * That is so in q, k, rot_q and rot_k, in the rows of W_Q and W_K, in b_Q and b_K, and in the norms of queries and keys.
+ * How many of a head's numbers, the first n, stand in another order than in training; 0 in most models. GGUF files of some
+ * families have the two that RoPE turns together side by side, 0 and 1, 2 and 3 …, where they had been 0 and n/2, 1 and
+ * n/2 + 1 … That is so in q, k, rot_q and rot_k, in the rows of W_Q and W_K, in b_Q and b_K, and in the gains of q's and k's norms.
  */
 ATTN_API size_t attn_model_n_paired(const AttnModel *model);
 
@@ -261,9 +261,9 @@ typedef enum AttnSite {
 ATTN_API const char *attn_site_name(AttnSite site);
 
 /*
- * n_rows rows of n_cols numbers, `stride` apart; valid during the visit. Of q, k, v, rot_q, rot_k and z all heads lie side by
- * side: those of head h at data + (h − head)·n_cols. All are there when the first is visited, and what is written to any of
- * them counts as long as the last has not been: who wants one head alone may see and change all.
+ * n_rows rows of n_cols numbers, `stride` apart; valid during the visit. In q, k, v, rot_q, rot_k and z all heads lie side by
+ * side, head h at data + (h − head)·n_cols, and at the visit of any head all of them may be read and written: whoever looks
+ * at all heads wants one.
  */
 typedef struct AttnActivation {
     AttnSite site;
@@ -442,12 +442,12 @@ typedef struct AttnGradientProbe {
 } AttnGradientProbe;
 
 /*
- * The gradient of a metric, the sum of n_terms ≥ 1 terms in any order, with respect to what passes every site that the probe wants: of
- * a logit difference by two terms, of a text's loss by a term for each token. Feeds n ≥ 1 tokens to the session, which holds
- * them afterwards, unseen by its probe, and goes back. *value, which may be NULL, is the metric; probe NULL: that alone. The
- * cache should be ATTN_CACHE_F32, for the way back makes keys and values again without one. Takes memory for some
- * (n_layer + 20)·n·d_model floats. Fails as attn_feed does, and on a term of a position or token that does not exist; the
- * session may then hold nothing.
+ * The gradient of a metric with respect to what passes each site that the probe wants. The metric is the sum of n_terms ≥ 1
+ * terms, in any order: a logit difference has two, a text's loss one for each token. Makes the session hold exactly these
+ * n ≥ 1 tokens, all of them fed anew and unseen by its own probe, and goes back. *value, which may be NULL, is the metric; with
+ * probe NULL it is all that is computed. The cache should be ATTN_CACHE_F32: the way back makes keys and values again, and
+ * rounds none. Takes memory for some (n_layer + 20)·n·d_model floats. Fails as attn_feed does, and on a term whose position or
+ * token does not exist; the session may then hold nothing.
  */
 ATTN_API bool attn_gradient(AttnSession *session, const int32_t *tokens, size_t n, const AttnTerm *terms,
                             size_t n_terms, const AttnGradientProbe *probe, double *value, AttnError *error);
