@@ -301,24 +301,25 @@ class Model:
         """All weights by name, one by one: `model.weights["blocks.3.attn.W_Q"]`."""
         return Weights(self)
 
-    W_E = Stacked("embed.W_E")  # [n_vocab][d_model]
-    W_pos = Stacked("pos_embed.W_pos")  # [n_ctx][d_model]
-    W_U = Stacked("unembed.W_U")  # [d_model][n_vocab]
-    b_U = Stacked("unembed.b_U")  # [n_vocab]
-    W_Q = Stacked("attn.W_Q")  # [n_layer][n_head][d_model][d_head]
-    W_K = Stacked("attn.W_K")  # [n_layer][n_head_kv][d_model][d_head]
-    W_V = Stacked("attn.W_V")  # likewise
-    W_O = Stacked("attn.W_O")  # [n_layer][n_head][d_head][d_model]
-    b_Q = Stacked("attn.b_Q")  # [n_layer][n_head][d_head]
-    b_K = Stacked("attn.b_K")  # [n_layer][n_head_kv][d_head]
-    b_V = Stacked("attn.b_V")  # likewise
-    b_O = Stacked("attn.b_O")  # [n_layer][d_model]
-    W_in = Stacked("mlp.W_in")  # [n_layer][d_model][d_ff]; with experts [n_layer][n_expert][d_model][d_ff], and so on
-    W_gate = Stacked("mlp.W_gate")  # likewise
-    W_out = Stacked("mlp.W_out")  # [n_layer][d_ff][d_model]
-    b_in = Stacked("mlp.b_in")  # [n_layer][d_ff]
-    b_gate = Stacked("mlp.b_gate")  # likewise
-    b_out = Stacked("mlp.b_out")  # [n_layer][d_model]
+    W_E = Stacked("embed.W_E", "[n_vocab][d_model]")
+    W_pos = Stacked("pos_embed.W_pos", "[n_ctx][d_model]")
+    W_U = Stacked("unembed.W_U", "[d_model][n_vocab]")
+    b_U = Stacked("unembed.b_U", "[n_vocab]")
+    W_Q = Stacked("attn.W_Q", "[n_layer][n_head][d_model][d_head]")
+    W_K = Stacked("attn.W_K", "[n_layer][n_head_kv][d_model][d_head]")
+    W_V = Stacked("attn.W_V", "[n_layer][n_head_kv][d_model][d_head]")
+    W_O = Stacked("attn.W_O", "[n_layer][n_head][d_head][d_model]")
+    b_Q = Stacked("attn.b_Q", "[n_layer][n_head][d_head]")
+    b_K = Stacked("attn.b_K", "[n_layer][n_head_kv][d_head]")
+    b_V = Stacked("attn.b_V", "[n_layer][n_head_kv][d_head]")
+    b_O = Stacked("attn.b_O", "[n_layer][d_model]")
+    # Of a model with experts [n_layer][n_expert] stand in front of these.
+    W_in = Stacked("mlp.W_in", "[n_layer][d_model][d_ff]")
+    W_gate = Stacked("mlp.W_gate", "[n_layer][d_model][d_ff]")
+    W_out = Stacked("mlp.W_out", "[n_layer][d_ff][d_model]")
+    b_in = Stacked("mlp.b_in", "[n_layer][d_ff]")
+    b_gate = Stacked("mlp.b_gate", "[n_layer][d_ff]")
+    b_out = Stacked("mlp.b_out", "[n_layer][d_model]")
 
     # What a model says of texts.
 

@@ -136,8 +136,12 @@ def _short(name: str) -> str:
 class Stacked:
     """An attribute of a model that is made when it is asked for, and not kept: TransformerLens's name of a weight."""
 
-    def __init__(self, short: str) -> None:
+    def __init__(self, short: str, shape: str) -> None:
         self._short = short
+        self.__doc__ = f"{shape} float32, unpacked anew at each access."
+
+    def __repr__(self) -> str:
+        return f"<{self._short}: {self.__doc__}>"
 
     @overload
     def __get__(self, model: None, owner: Any = None) -> Stacked: ...
