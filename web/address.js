@@ -65,12 +65,15 @@ const Address = (() => {
     return values;
   }
 
+  /* In a frame of a notebook (srcdoc) a bare #… would be the notebook's. */
+  const keep = (text) => history.replaceState(null, '', `${location.href.split('#')[0]}#${text}`);
+
   let late = null;
   function follow() {
     clearTimeout(late);
     late = setTimeout(() => {
       const text = written();
-      if (text !== location.hash.slice(1)) history.replaceState(null, '', `#${text}`);
+      if (text !== location.hash.slice(1)) keep(text);
     }, 250);
   }
 
@@ -92,7 +95,7 @@ const Address = (() => {
   }
 
   byId('copy-link').addEventListener('click', async () => {
-    history.replaceState(null, '', `#${written()}`);
+    keep(written());
     await navigator.clipboard?.writeText(location.href).catch(() => {});
     byId('copy-link').textContent = say('copied');
     setTimeout(() => touch('language'), 1500);

@@ -12,10 +12,11 @@ from ._gradients import Metric, logit, logprob, loss
 from ._hooks import Cache
 from ._library import AttnError, library
 from ._model import Config, Generation, Model, load
+from ._page import Page, page
 from ._session import Session
-from ._show import Heads
+from ._show import Grid, Heads, View
 from ._weights import Weights
 
 __version__: str = library.attn_version().decode()
-__all__ = ["AttnError", "Cache", "Config", "Generation", "Heads", "Metric", "Model", "Session", "Weights", "load",
-           "logit", "logprob", "loss"]
+__all__ = ["AttnError", "Cache", "Config", "Generation", "Grid", "Heads", "Metric", "Model", "Page", "Session", "View", "Weights",
+           "load", "logit", "logprob", "loss", "page"]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._library import AttnError, find
+from ._show import View
 
 
 def _words(options: Dict[str, Any]) -> List[str]:
@@ -48,10 +49,15 @@ def _arrays(value: Any) -> Any:
     return np.array(parts, dtype) if len({part.shape for part in parts}) == 1 else [part.astype(dtype) for part in parts]
 
 
-def run(view: str, model: str, text: Union[None, str, NDArray[np.int32]], options: Dict[str, Any]) -> Dict[str, Any]:
-    """What `study VIEW MODEL` prints with --json, with arrays where there are numbers. Its text comes by stdin, so it may be long and begin with anything."""
+def run(view: str, model: str, text: Union[None, str, NDArray[np.int32]], options: Dict[str, Any]) -> View:
+    """
+    What `study VIEW MODEL` prints with --json, with arrays where there are numbers; of a page that is written, its file. The
+    text comes by stdin, so it may be long and begin with anything.
+    """
     other = options.pop("other", None)
-    command = [find("ATTN_STUDY", "study", "study"), view, model, *([] if other is None else [str(other)]), "--json"]
+    file = options.get("output") if view == "view" else None
+    command = [find("ATTN_STUDY", "study", "study"), view, model, *([] if other is None else [str(other)]),
+               *([] if file else ["--json"])]
     given = b""
     if isinstance(text, str):
         command += ["-f", "-"]
@@ -65,5 +71,4 @@ def run(view: str, model: str, text: Union[None, str, NDArray[np.int32]], option
     said = ended.stderr.decode("utf-8", "replace").strip()
     if ended.returncode != 0:
         raise AttnError(said.split("\n")[-1] or f"study {view}: ended with {ended.returncode}")
-    result: Dict[str, Any] = _arrays(json.loads(ended.stdout))
-    return result
+    return View({"command": view, "model": model, "file": str(file)} if file else _arrays(json.loads(ended.stdout)))
