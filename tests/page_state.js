@@ -73,6 +73,19 @@ async function testAddress(live) {
   await close(page, 'the page that was saved');
 }
 
+/* As attn.page of Python shows it in a notebook: its address is then about:srcdoc, and its origin nobody's. */
+async function testFrame(live) {
+  const quoted = fs.readFileSync(live.slice('file://'.length), 'utf8').replace(/&/g, '&amp;').replace(/"/g, '&quot;');
+  const notebook = path.join(folder, 'frame.html');
+  fs.writeFileSync(notebook, `<!doctype html><script>const later = new Set();</script><iframe sandbox="allow-scripts allow-downloads" style="width:100%;height:800px" srcdoc="${quoted}"></iframe>`);
+  const page = await open(`file://${notebook}`);
+  const frame = page.frames()[1];
+  await answered(frame);
+  await frame.fill('#editor', 'A text in a frame');
+  await until(frame, () => state.text === 'A text in a frame' && state.text === followed && location.hash.includes('t=A+text+in+a+frame'), null, 'and keeps its state in its own address');
+  await close(page, 'a page in a frame');
+}
+
 /* What was written is read again from its ids: other tokens may spell the same. */
 async function testWrittenAddress(live) {
   const page = await open(live);
@@ -300,4 +313,4 @@ async function testHostileText() {
   }
 }
 
-module.exports = { testHostileText, testAddress, testWrittenAddress, testHostileAddress, testFiles, testVocabulary, withTokens, dropFile };
+module.exports = { testHostileText, testAddress, testFrame, testWrittenAddress, testHostileAddress, testFiles, testVocabulary, withTokens, dropFile };
