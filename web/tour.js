@@ -168,7 +168,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
       make('div', { class: 'guide-head' }, make('h2', { id: 'guide-title', tabindex: -1 }, say(`tour ${step + 1}`)), make('span', { class: 'dim' }, say('of steps', step + 1, TOUR_STEPS)),
         make('button', { type: 'button', class: 'quiet', 'aria-label': say('leave'), title: say('leave'), on: { click: () => go(null) } }, '✕')),
       make('p', {}, wordsOf(step)),
-      last && isLive() ? make('p', {}, make('button', { type: 'button', id: 'guide-switch', on: { click: () => change({ off: story.head in state.off ? {} : { [story.head]: 0 } }) } }, say(isOff ? 'switch on' : 'switch off', story.head))) : null,
+      last && isLive() ? make('p', {}, make('button', { type: 'button', id: 'guide-switch', on: { click: () => change({ off: story.head in state.off ? {} : { [story.head]: 0 } }) } }, say(isOff ? 'switch on' : 'switch off', story.head))) : '',
       make('div', { class: 'controls' },
         make('button', { type: 'button', disabled: step === 0, on: { click: () => go(step - 1) } }, say('back')),
         make('div', { class: 'progress', 'aria-hidden': 'true' }, ...steps.map((_, i) => make('span', { class: i === step ? 'here' : null }))),
