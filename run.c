@@ -54,13 +54,12 @@ static const char help[] =
     "      --logits FILE.npy  write the logits of every prompt position, float32 [n_tokens][n_vocab]\n"
     "      --steer FILE[:X]   add a control vector, X times (study steer makes some)\n"
     "      --json             print one object: text, tokens, logprobs (nats), timings\n"
-    "      --batch FILE.jsonl answer a request a line ({\"id\", \"prompt\" or \"messages\", …}, or OpenAI's; -: stdin)\n"
-    "  -o, --output FILE      to that file, which a run that was stopped goes on with (stdout)\n"
-    "      --parallel N       texts at once (8)           --in-order            as the requests stand\n"
+    "      --batch FILE.jsonl answer requests, a line each (-: stdin), in OpenAI's form or {\"id\", \"prompt\", …}\n"
+    "  -o, --output FILE      of --batch, go on with it   --in-order            answers as the requests stand\n"
+    "      --parallel N       texts at once (8)           --speculate auto|on|off  guess tokens, check them\n"
     "      --info             print what the checkpoint holds and end\n"
     "      --samplers LIST    steps and their order (penalties;top_k;top_p;min_p;temperature)\n"
-    "      --speculate auto|on|off  guess tokens from the text, check them in one pass; the same text, sooner\n"
-    "  -co, --color auto|on|off  of what was typed (auto: on a terminal, without NO_COLOR)\n"
+    "  -co, --color [auto|on|off]  of what was typed (auto: on a terminal, without NO_COLOR)\n"
     "  -v, --verbose          timings on stderr           --version, -h, --help\n"
     "\n"
     "examples:\n"
@@ -123,7 +122,7 @@ static const Option known_options[] = {
     {"--output", "-o", OPTION_ONCE, AT(output), .file = true},
     {"--parallel", "-np", OPTION_INT, AT(n_parallel), 1, BATCH_MAX_PARALLEL},
     {"--in-order", NULL, OPTION_ON, AT(in_order)},
-    {"--color", "-co", OPTION_TEXT, AT(colour_name)},
+    {"--color", "-co", OPTION_SWITCH, AT(colour_name)},
     {"--verbose", "-v", OPTION_ON, AT(verbose)},
     {"--version", NULL, OPTION_ON, AT(version)},
     {"--help", "-h", OPTION_ON, AT(help)},

@@ -92,7 +92,8 @@ static bool set(const Option *option, void *values, const char *text, Error *err
     switch (option->kind) {
     case OPTION_ON: *(bool *)value = true; return true;
     case OPTION_OFF: *(bool *)value = false; return true;
-    case OPTION_TEXT: *(const char **)value = text; return true;
+    case OPTION_TEXT:
+    case OPTION_SWITCH: *(const char **)value = text; return true;
     case OPTION_ONCE: return set_once(option, text, value, error);
     case OPTION_LIST: return append(option, text, value, error);
     case OPTION_INT: return set_int(option, text, value, error);
@@ -256,6 +257,8 @@ static bool take_option(const Options *table, const Option *option, Word word, c
                         bool *takes_next, Error *error) {
     bool takes_value = option->kind != OPTION_ON && option->kind != OPTION_OFF;
     *takes_next = takes_value && !word.value;
+    if (option->kind == OPTION_SWITCH && *takes_next && (!next || *next == '-'))
+        *takes_next = false, word.value = "on";
     if (option->file && table->no_files)
         return error_set(error, "%.*s names a file, which cannot be asked for here", (int)word.n_name,
                          word.text);

@@ -9,15 +9,16 @@
 #include <stddef.h>
 
 typedef enum OptionKind {
-    OPTION_ON,   /* bool: set to true */
-    OPTION_OFF,  /* bool: set to false */
-    OPTION_TEXT, /* const char * */
-    OPTION_ONCE, /* likewise, NULL before it is given; a second one is refused */
-    OPTION_LIST, /* StringList: one more each time */
-    OPTION_INT,  /* int64_t in [min, max] */
-    OPTION_SIZE, /* size_t in [min, max], min ≥ 0 */
-    OPTION_REAL, /* float in [min, max] */
-    OPTION_STEPS /* uint64_t: the order of a SamplerOptions */
+    OPTION_ON,     /* bool: set to true */
+    OPTION_OFF,    /* bool: set to false */
+    OPTION_TEXT,   /* const char * */
+    OPTION_ONCE,   /* likewise, NULL before it is given; a second one is refused */
+    OPTION_SWITCH, /* likewise; "on" where no value follows it, but an option or nothing */
+    OPTION_LIST,   /* StringList: one more each time */
+    OPTION_INT,    /* int64_t in [min, max] */
+    OPTION_SIZE,   /* size_t in [min, max], min ≥ 0 */
+    OPTION_REAL,   /* float in [min, max] */
+    OPTION_STEPS   /* uint64_t: the order of a SamplerOptions */
 } OptionKind;
 
 /* Starts as {0}. It takes no memory, so a command line that is right never fails. */

@@ -278,7 +278,7 @@ static void test_bars_and_heat(void) {
 
 typedef struct Values {
     bool on, off;
-    const char *text, *once;
+    const char *text, *once, *colour;
     StringList list, idle;
     int64_t whole;
     size_t size;
@@ -287,10 +287,15 @@ typedef struct Values {
 
 #define OF(member) offsetof(Values, member)
 static const Option known[] = {
-    {"--on", "-o", OPTION_ON, OF(on), 0, 0},         {"--off", NULL, OPTION_OFF, OF(off), 0, 0},
-    {"--text", NULL, OPTION_TEXT, OF(text), 0, 0},   {"--once", NULL, OPTION_ONCE, OF(once), 0, 0},
-    {"--list", NULL, OPTION_LIST, OF(list), 0, 0},   {"--whole", "-w", OPTION_INT, OF(whole), -5, 9e15},
-    {"--size", NULL, OPTION_SIZE, OF(size), 1, 100}, {"--real", NULL, OPTION_REAL, OF(real), 0, 2},
+    {"--on", "-o", OPTION_ON, OF(on), 0, 0},
+    {"--off", NULL, OPTION_OFF, OF(off), 0, 0},
+    {"--text", NULL, OPTION_TEXT, OF(text), 0, 0},
+    {"--once", NULL, OPTION_ONCE, OF(once), 0, 0},
+    {"--list", NULL, OPTION_LIST, OF(list), 0, 0},
+    {"--whole", "-w", OPTION_INT, OF(whole), -5, 9e15},
+    {"--size", NULL, OPTION_SIZE, OF(size), 1, 100},
+    {"--real", NULL, OPTION_REAL, OF(real), 0, 2},
+    {"--colour", "-co", OPTION_SWITCH, OF(colour), 0, 0},
 };
 
 /* The words of a line, split at spaces and parsed; false where they are refused. */
@@ -395,6 +400,17 @@ static void test_options(void) {
         check_text(said[1], taken[i].idle);
         check_text(values.text, taken[i].text);
         CHECK(values.whole == taken[i].whole && !values.on, "%s: %d", taken[i].line, (int)values.whole);
+    }
+    /* "--color" alone is what llama.cpp's users type */
+    static const char *const switches[][3] = {
+        {"--colour", "on", ""},           {"-co --whole 3 a", "on", "a"}, {"a --colour off", "off", "a"},
+        {"--colour auto a", "auto", "a"}, {"--colour=no a", "no", "a"},   {"--colour= -o", "", ""}};
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+        values = (Values){0};
+        words[0] = words[1] = NULL;
+        CHECK(parse(switches[i][0], &values, words, &error), "%s: %s", switches[i][0], error.message);
+        check_text(values.colour ? values.colour : "none", switches[i][1]);
+        check_text(words[0] ? words[0] : "", switches[i][2]);
     }
     const char *one[1] = {NULL};
     char *argv[] = {(char[]){"program"}, (char[]){"a"}, (char[]){"b"}};

@@ -363,8 +363,8 @@ static void test_colours(void) {
     static const struct {
         const char *variable, *option;
         bool coloured;
-    } cases[] = {{NULL, NULL, true},   {"1", NULL, false}, {"", NULL, true},
-                 {NULL, "off", false}, {"1", "on", true},  {NULL, "auto", true}};
+    } cases[] = {{NULL, NULL, true}, {"1", NULL, false},   {"", NULL, true}, {NULL, "off", false},
+                 {"1", "on", true},  {NULL, "auto", true}, {"1", "--echo", true}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         if (cases[i].variable) setenv("NO_COLOR", cases[i].variable, 1);
         const char *arguments[] = {
@@ -383,7 +383,7 @@ static void test_colours(void) {
         await("> ", 0);
         type("\004");
         CHECK(ends_well(pid), "case %zu", i);
-        bool forced = cases[i].option && strcmp(cases[i].option, "on") == 0;
+        bool forced = cases[i].coloured && cases[i].option && strcmp(cases[i].option, "auto") != 0;
         CHECK((strchr(text_of(path_of("out")), '\033') != NULL) == forced, "%zu: %s", i,
               text_of(path_of("out")));
         unsetenv("NO_COLOR");

@@ -313,9 +313,11 @@ static bool takes_next(int i) {
     const Option *option = known(arguments[i]);
     const ForeignOption *foreign = find_foreign(arguments[i]);
     if (strncmp(arguments[i], "--", 2) == 0 && strchr(arguments[i], '=')) return false;
+    bool is_last = i + 1 >= n_arguments;
+    if (option && option->kind == OPTION_SWITCH) return !is_last && arguments[i + 1][0] != '-';
     if (option) return option->kind != OPTION_ON && option->kind != OPTION_OFF;
-    return foreign && (foreign->takes == TAKES_VALUE || (foreign->takes == TAKES_SWITCH &&
-                                                         i + 1 < n_arguments && is_switch(arguments[i + 1])));
+    return foreign && (foreign->takes == TAKES_VALUE ||
+                       (foreign->takes == TAKES_SWITCH && !is_last && is_switch(arguments[i + 1])));
 }
 
 /* Where the word stands as an option, or as a file, and not as the value of an option; 0: nowhere. */
