@@ -24,6 +24,7 @@ struct Talk {
     Editor *editor;   /* NULL: lines are not edited */
     char keys[4096];  /* what was typed, and is not yet in the line */
     size_t n_keys, at;
+    size_t n_ahead; /* bytes that were typed before keys came one by one, and are not yet read */
     size_t columns, rows;
     sigset_t mask; /* that was, while a line is edited */
 };
@@ -60,8 +61,9 @@ static bool set_modes(const struct termios *modes) {
 }
 
 /* Keys come one by one, as they are; what was typed before stays. */
-static bool begin_keys(void) {
+static bool begin_keys(Talk *talk) {
     struct termios modes = usual;
+    int n_ahead = 0;
     modes.c_iflag &= ~(tcflag_t)(BRKINT | ICRNL | IGNCR | INLCR | INPCK | ISTRIP | IXON);
     modes.c_lflag &= ~(tcflag_t)(ECHO | ICANON | IEXTEN | ISIG);
     modes.c_cc[VMIN] = 1;
@@ -71,6 +73,7 @@ static bool begin_keys(void) {
         before_end(NULL);
         return false;
     }
+    if (ioctl(STDIN_FILENO, FIONREAD, &n_ahead) == 0 && n_ahead > 0) talk->n_ahead = (size_t)n_ahead;
     write_screen(PASTES_BEGIN, sizeof PASTES_BEGIN - 1);
     return true;
 }
@@ -141,8 +144,14 @@ static void suspend(Talk *talk) {
         raise(SIGTSTP);
     }
     listen(talk, true);
-    begin_keys();
+    begin_keys(talk);
     draw(talk);
+}
+
+/* A Ctrl-D among keys that were typed while lines came whole: Linux keeps it as a zero. */
+static void read_ends(Talk *talk) {
+    for (size_t i = 0; i < talk->n_keys && talk->n_ahead > 0; i++, talk->n_ahead--)
+        if (talk->keys[i] == '\0') talk->keys[i] = '\4';
 }
 
 /* Waits for keys; false where none will come. */
@@ -155,7 +164,7 @@ static bool read_keys(Talk *talk) {
         if (interrupted() || (ready < 0 && errno != EINTR)) return false;
         if (continued) {
             continued = 0;
-            begin_keys();
+            begin_keys(talk);
             leave(talk);
         }
         size_t columns = talk->columns;
@@ -166,6 +175,7 @@ static bool read_keys(Talk *talk) {
         if (n < 0 && errno == EINTR) continue;
         talk->n_keys = n > 0 ? (size_t)n : 0;
         talk->at = 0;
+        read_ends(talk);
         return n > 0;
     }
 }
@@ -189,7 +199,7 @@ static bool edit_line(Talk *talk, TextBuffer *line, bool *ends, Error *error) {
     bool ok = true;
     fflush(stdout);
     line->n = 0;
-    if (tcgetattr(STDIN_FILENO, &usual) != 0 || !begin_keys())
+    if (tcgetattr(STDIN_FILENO, &usual) != 0 || !begin_keys(talk))
         return error_set(error, "stdin: cannot set the terminal: %s", strerror(errno));
     listen(talk, true);
     draw(talk);

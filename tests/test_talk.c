@@ -222,6 +222,22 @@ static void test_interrupts(void) {
     close(master);
 }
 
+/* Ctrl-D ends the talk also where it was typed while the model spoke; what else was, is the next line. */
+static void test_typed_ahead(void) {
+    write_chain("on");
+    for (int i = 0; i < 2; i++) {
+        pid_t pid = start((const char *[]){"run", scratch_path(), GO_ON, "-n", "-1", NULL});
+        size_t at = await("> ", 0);
+        type("on\r");
+        at = await("ononon", at);
+        CHECK(!is_raw(), "keys come while it speaks");
+        type(i ? "/help\r\004" : "\004");
+        kill(pid, SIGINT); /* the key would forget what was typed */
+        if (i) await("Ctrl-D do", at);
+        CHECK(ends_well(pid), "case %d", i);
+    }
+}
+
 /* A line that is cut short while it is read is not part of the text, and the talk goes on; however slowly Ctrl-C is noticed. */
 static void test_interrupted_reading(void) {
     static char keys[100000];
@@ -363,7 +379,7 @@ static void test_colours(void) {
     static const struct {
         const char *variable, *option;
         bool coloured;
-    } cases[] = {{NULL, NULL, true}, {"1", NULL, false},   {"", NULL, true}, {NULL, "off", false},
+    } cases[] = {{NULL, NULL, true}, {"1", NULL, false},   {"", NULL, true},     {NULL, "off", false},
                  {"1", "on", true},  {NULL, "auto", true}, {"1", "--echo", true}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         if (cases[i].variable) setenv("NO_COLOR", cases[i].variable, 1);
@@ -404,6 +420,7 @@ int main(void) {
     RUN(test_save_fails);
     RUN(test_waits);
     RUN(test_interrupts);
+    RUN(test_typed_ahead);
     RUN(test_interrupted_reading);
     RUN(test_modes);
     RUN(test_hangup);
