@@ -105,7 +105,7 @@ has cmp -s "$tmp/with.n" "$tmp/without.n"
 long=$(printf '%0100d' 1)
 turns "$long\n$long\nHi\n"
 has [ "$code" -eq 0 ]
-has [ "$(grep -c 'run: note: the conversation has' "$tmp/err")" -eq 1 ]
+has one_line 'the conversation has [0-9]* tokens, and the context room for 192; /reset begins anew, --shift drops the oldest turns$'
 turns "$long\n$long\nHi\n" --shift
 has quiet
 begin
@@ -113,6 +113,16 @@ goes_on "u:$long\na:"
 cp "$tmp/want" "$tmp/once"
 cat "$tmp/once" >>"$tmp/want"
 has [ "$(head -c "$(wc -c <"$tmp/want")" "$tmp/out" | cmp - "$tmp/want" && echo same)" = same ]
+
+# -c is advised where the model can do with more, and nowhere else.
+turns "$long$long\n" --shift
+has one_line 'has 205 tokens, and the context room for 192; /reset begins anew$'
+turns 'Hi there\n' --shift -c 13
+has one_line 'has 13 tokens, and the context room for 13; /reset begins anew, -c makes more room$'
+turns 'Hi there\n' -c 16
+has one_line 'the context of 16 is full; /reset begins anew, -c makes more room$'
+turns "$(printf '%0184d' 1)\n"
+has one_line 'the context of 192 is full; /reset begins anew$'
 
 # The model's thoughts are text where there is no terminal.
 printf '%s' "{{ '<think>' }}" >"$tmp/thinks"
