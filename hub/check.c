@@ -145,7 +145,7 @@ static const struct {
      "rope.beta_fast rope.beta_slow rope.short_factor rope.long_factor rope.low_freq_factor "
      "rope.high_freq_factor rope.truncate rope.rope_theta rope.partial_rotary_factor "
      "rope.extrapolation_factor rope.finetuned rope.mscale rope.mscale_all_dim rope.full_attention "
-     "rope.sliding_attention "},
+     "rope.sliding_attention windowed.rope_type windowed.rope_theta "},
     {" falcon ", " activation multi_query new_decoder_architecture "},
     {" gpt_neox ", " rotary_pct rotary_emb_base "},
     {" stablelm ", " rope_pct "},
@@ -223,7 +223,7 @@ static void list_unread(const HubFamily *family, const Json *object, const char 
                         char *text, size_t room) {
     for (size_t i = 0; object && object->kind == JSON_OBJECT && i < object->n; i++) {
         String name = json_key(object, i);
-        char key[80], known[80];
+        char key[96], known[80];
         size_t n = strlen(text);
         if (json_item(object, i)->kind == JSON_NULL || name.n > 48 || memchr(name.data, '\0', name.n))
             continue;
@@ -243,8 +243,12 @@ void hub_list_unread(Builder *builder, const HubFamily *family, const Json *conf
                     sizeof text);
     if (family->has_rope) {
         list_unread(family, hub_get(config, "rope_scaling"), "rope_scaling.", "rope.", text, sizeof text);
-        list_unread(family, hub_get(config, "rope_parameters"), "rope_parameters.", "rope.", text,
-                    sizeof text);
+        const Json *newer = hub_get(config, "rope_parameters");
+        list_unread(family, newer, "rope_parameters.", "rope.", text, sizeof text);
+        list_unread(family, json_get(newer, "full_attention"), "rope_parameters.full_attention.", "rope.",
+                    text, sizeof text);
+        list_unread(family, json_get(newer, "sliding_attention"), "rope_parameters.sliding_attention.",
+                    "windowed.", text, sizeof text);
     }
     if (*text) builder_string(builder, "attn.unread_keys", (String){text, strlen(text)});
 }

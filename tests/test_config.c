@@ -257,6 +257,21 @@ static void test_unread(void) {
               string_equals(unread, "magic_scale, sliding_window, rope_scaling.attn_factor"),
           "'%.*s'", (int)unread.n, unread.data);
     checkpoint_close(checkpoint);
+    /* in a RoPE of some layers, too: those with a window read less of theirs */
+    checkpoint = opened(
+        "{\"model_type\": \"gemma3_text\", " BASE
+        ", \"rope_parameters\": {\"full_attention\": {\"rope_type\": "
+        "\"linear\", \"factor\": 8.0, \"rope_theta\": 1e6, \"magic\": 1}, \"sliding_attention\": {\"rope_type\": "
+        "\"default\", \"rope_theta\": 1e4, \"factor\": 2.0}}}");
+    CHECK(checkpoint && checkpoint_string(checkpoint, "attn.unread_keys", &unread, NULL) &&
+              string_equals(unread,
+                            "rope_parameters.full_attention.magic, rope_parameters.sliding_attention.factor"),
+          "'%.*s'", (int)unread.n, unread.data);
+    checkpoint_close(checkpoint);
+    put_text("config.json",
+             "{\"model_type\": \"llama\", " BASE
+             ", \"magic_scale\": 3, \"sliding_window\": 9, \"rope_scaling\": {\"rope_type\": \"yarn\", "
+             "\"factor\": 4.0, \"attn_factor\": 0.8, \"original_max_position_embeddings\": 16}}");
     char *printed = NULL;
     size_t n = 0;
     FILE *out = open_memstream(&printed, &n);
