@@ -171,7 +171,8 @@ static const struct {
     {" lfm2 ",
      " conv_L_cache conv_dim conv_dim_out conv_use_xavier_init block_dim block_ff_dim block_ffn_dim_multiplier "
      "block_auto_adjust_ff_dim block_multiple_of block_norm_eps block_mlp_init_scale block_out_init_scale "
-     "block_use_xavier_init norm_eps layer_types full_attn_idxs num_heads use_pos_enc "},
+     "block_use_xavier_init norm_eps layer_types full_attn_idxs num_heads use_pos_enc theta "
+     "tie_embedding "},
     {" mpt ", " attn_config expansion_ratio attn_config.alibi attn_config.alibi_bias_max attn_config.qk_ln "},
 };
 

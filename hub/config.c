@@ -44,7 +44,7 @@ static const HubFamily families[] = {
     {"lfm2", "lfm2", NULL, .has_rope = true, .tied = true},
     {"gpt_oss", "gpt-oss", "silu", .has_rope = true},
     {"stablelm", "stablelm", "silu", .has_rope = true},
-    {"exaone", "exaone", "silu", .has_rope = true},
+    {"exaone", "exaone", "silu", .has_rope = true, .tied = true},
     {"gemma", "gemma", "gelu_new", .gated = true, .gain_minus_one = true, .has_rope = true, .tied = true},
     {"gemma2", "gemma2", "gelu_new", .gated = true, .gain_minus_one = true, .has_rope = true, .tied = true},
     {"gemma3", "gemma3", "gelu_new", .gated = true, .gain_minus_one = true, .has_rope = true, .tied = true},

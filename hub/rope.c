@@ -169,6 +169,7 @@ void hub_rope(Builder *builder, const HubFamily *family, const Json *config) {
            local_base = hub_real(builder, config, "rope_local_base_freq", defaults[row].local_base);
     if (strcmp(family->model_type, "gpt_neox") == 0)
         base = hub_real(builder, config, "rotary_emb_base", base);
+    if (strcmp(family->model_type, "lfm2") == 0) base = hub_real(builder, config, "theta", base);
     base = hub_real(builder, rope, "rope_theta", base);
     local_base = hub_real(builder, local, "rope_theta", local_base);
     builder_u32(builder, ".rope.dimension_count", (uint64_t)rope_dim);

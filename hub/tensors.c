@@ -310,8 +310,8 @@ static void drop_tied(Checkpoint *checkpoint) {
 }
 
 void folder_add_tensors(Folder *folder) {
-    const Json *tie = hub_get(folder->config, "tie_word_embeddings");
-    if (!tie) tie = hub_get(folder->config, "tie_embedding"); /* LFM2 */
+    const Json *tie = hub_get(folder->config, "tie_embedding"); /* LFM2 */
+    if (!tie) tie = hub_get(folder->config, "tie_word_embeddings");
     folder->tied = tie && tie->kind == JSON_BOOL ? tie->boolean : folder->family->tied;
     for (size_t i = 0; i < folder->stored.n && folder->builder.ok; i++)
         add_tensor(folder, &folder->stored.tensors[i]);

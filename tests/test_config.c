@@ -285,8 +285,8 @@ static void test_unread(void) {
     free(printed);
 }
 
-/* The head of Baichuan 2 is turned, known by its vocabulary; that of Baichuan 1 stays where it lies. */
-static void test_head_by_vocabulary(void) {
+/* Weights that are a head alone. */
+static void put_head(void) {
     static const char header[] =
         "{\"lm_head.weight\": {\"dtype\": \"F32\", \"shape\": [3, 4], \"data_offsets\": [0, 48]}}    ";
     char bytes[8 + sizeof header - 1 + 48] = {0};
@@ -295,6 +295,11 @@ static void test_head_by_vocabulary(void) {
     memcpy(bytes + 8, header, sizeof header - 1);
     for (size_t i = 0; i < 12; i++) memcpy(bytes + 8 + n + 4 * i, &(float){i < 8 ? 3 : 0}, 4);
     put("model.safetensors", bytes, sizeof bytes);
+}
+
+/* The head of Baichuan 2 is turned, known by its vocabulary; that of Baichuan 1 stays where it lies. */
+static void test_head_by_vocabulary(void) {
+    put_head();
     for (int newer = 0; newer < 2; newer++) {
         char config[300];
         snprintf(config, sizeof config,
@@ -306,6 +311,46 @@ static void test_head_by_vocabulary(void) {
         float first = 0, last = 1;
         if (head) memcpy(&first, head->data, 4), memcpy(&last, (const char *)head->data + 44, 4);
         CHECK(head && first == (newer ? 0.5F : 3.0F) && last == 0, "%s: %g", config, (double)first);
+        checkpoint_close(checkpoint);
+    }
+}
+
+/* A config of four layers with these keys, whose quotes are single ones here. */
+static void put_keys(const char *type, const char *keys) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "{'model_type': '%s', 'hidden_size': 128, 'num_hidden_layers': 4, 'num_attention_heads': 2, "
+             "'max_position_embeddings': 64%s%s}",
+             type, *keys ? ", " : "", keys);
+    for (char *c = text; *c; c++)
+        if (*c == '\'') *c = '"';
+    put_text("config.json", text);
+}
+
+/* Whether a head of its own counts: what a missing key means is the class's, and LFM2 has a second one, which goes first. */
+static void test_tied(void) {
+    static const struct {
+        const char *type, *keys;
+        bool has_head;
+    } cases[] = {
+        {"exaone", "", false},
+        {"exaone", "'tie_word_embeddings': false", true},
+        {"llama", "", true},
+        {"llama", "'tie_word_embeddings': true", false},
+        {"lfm2", "", false},
+        {"lfm2", "'tie_embedding': false", true},
+        {"lfm2", "'tie_embedding': false, 'tie_word_embeddings': true", true},
+        {"lfm2", "'tie_embedding': true, 'tie_word_embeddings': false, 'theta': 5, 'rope_theta': 6", false},
+    };
+    put_head();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_keys(cases[i].type, cases[i].keys);
+        Checkpoint *checkpoint = accept(scratch_folder);
+        CHECK(checkpoint && !checkpoint_find(checkpoint, "output.weight") == !cases[i].has_head, "%s: %s",
+              cases[i].type, cases[i].keys);
+        CHECK(checkpoint && !checkpoint_has(checkpoint, "attn.unread_keys"), "%s: %s: not read",
+              cases[i].type, cases[i].keys);
+        if (i == 7) CHECK(number_at(checkpoint, "lfm2.rope.freq_base") == 5, "theta");
         checkpoint_close(checkpoint);
     }
 }
@@ -324,18 +369,6 @@ static void test_refused(void) {
     refuse("RoPE scaling by \"factor\" 0");
     put_text("config.json", "{\"model_type\": \"llama\", " BASE ", \"rope_scaling\": {\"rope_type\": 5}}");
     refuse("\"rope_type\" should be a name");
-}
-
-/* A config of four layers with these keys, whose quotes are single ones here. */
-static void put_keys(const char *type, const char *keys) {
-    char text[1024];
-    snprintf(text, sizeof text,
-             "{'model_type': '%s', 'hidden_size': 128, 'num_hidden_layers': 4, 'num_attention_heads': 2, "
-             "'max_position_embeddings': 64%s%s}",
-             type, *keys ? ", " : "", keys);
-    for (char *c = text; *c; c++)
-        if (*c == '\'') *c = '"';
-    put_text("config.json", text);
 }
 
 #define ROPE(type, more) "'rope_scaling': {'rope_type': '" type "'" more "}"
@@ -454,6 +487,7 @@ int main(void) {
     RUN(test_refused_keys);
     RUN(test_same_keys);
     RUN(test_head_by_vocabulary);
+    RUN(test_tied);
     unlink(path_of("config.json"));
     unlink(path_of("model.safetensors"));
     scratch_end();
