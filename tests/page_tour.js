@@ -192,7 +192,7 @@ const englishLeft = (page) => page.evaluate(() => {
     if (element.id === 'language') continue;
     texts.push(element.getAttribute('aria-label') ?? '', element.title);
   }
-  const found = texts.filter((text) => pieces.has(text.replace(/^[:,;.“”()· ]+|[:,;.“”()·… ]+$/g, '')) || [...pieces].some((piece) => piece.includes(' ') && text.includes(piece)));
+  const found = texts.filter((text) => pieces.has(text.replace(/^[-+−→%\d:,;.“”()· ]+|[:,;.“”()·… ]+$/g, '')) || [...pieces].some((piece) => piece.includes(' ') && text.includes(piece)));
   return [...new Set(found)].slice(0, 10);
 });
 

@@ -103,7 +103,7 @@ function placeAfter(wasAtEnd) {
       span.style.setProperty('--share', share(amount));
       span.classList.toggle('worse', changed && delta > 0);
       span.classList.toggle('better', changed && delta < 0);
-      if (span.getAttribute('role')) span.setAttribute('aria-label', known ? `${labelOf(i)}, ${bits(known.surprisal_nats)} bits` : labelOf(i));
+      if (span.getAttribute('role')) span.setAttribute('aria-label', known ? `${labelOf(i)}, ${bits(known.surprisal_nats)} ${say('bits')}` : labelOf(i));
     });
   }
 
@@ -231,8 +231,8 @@ function placeAfter(wasAtEnd) {
     return [
       [say('probability'), pair(percent(Math.exp(-known.surprisal_nats)), percent(Math.exp(-before.surprisal_nats))), 'probability'],
       [say('rank'), pair(String(known.rank), String(before.rank)), 'rank'],
-      [say('surprisal'), `${pair(bits(known.surprisal_nats), bits(before.surprisal_nats))} bits`, 'surprisal'],
-      [say('entropy'), `${pair(bits(known.entropy_nats), bits(before.entropy_nats))} bits`, 'entropy'],
+      [say('surprisal'), `${pair(bits(known.surprisal_nats), bits(before.surprisal_nats))} ${say('bits')}`, 'surprisal'],
+      [say('entropy'), `${pair(bits(known.entropy_nats), bits(before.entropy_nats))} ${say('bits')}`, 'entropy'],
     ];
   }
 
