@@ -166,7 +166,7 @@ async function testRoom(live) {
       const boxes = [...document.querySelectorAll('.thumb')].map((thumb) => thumb.getBoundingClientRect());
       return [Math.max(...boxes.map(({ right }) => right)) - Math.min(...boxes.map(({ left }) => left)), byId('heads').clientWidth, boxes.length, run.facts.n_layer * run.facts.n_head];
     });
-    check(cells === all && grid > 0.62 * room && grid <= room + 4, `the heads take the width at ${width}`, `${grid} of ${room}`);
+    check(cells === all && grid > 0.85 * room && grid <= room + 4, `the heads take the width at ${width}`, `${grid} of ${room}`);
   }
   check(sides[1] > 500 && sides[2] > sides[1] + 80 && sides[3] > sides[2] + 80, 'the map grows with the window', sides.join());
   await resize(page, 1440, 900);

@@ -4,7 +4,7 @@
   const SCORES = ['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entropy_share', 'distance', 'learned_sink'];
   const LARGEST_THUMB = 104; // px a side
   const GAP = 5; // px between two, as in page.css
-  const THUMB_ROOM = 88; // px that a pattern needs for its layer to stand beside another
+  const THUMB_ROOM = 80; // px that a pattern needs for its layer to stand beside another
   const grid = byId('grid');
   const sort = byId('sort');
   const colour = byId('colour');
