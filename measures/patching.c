@@ -147,14 +147,14 @@ static bool is_wanted(const Patching *patching, size_t layer) {
 
 static bool list_cells(Patching *patching, Error *error) {
     size_t n_head = heads_of(patching), n_layer = config_of(patching)->n_layer,
-           n_positions = patch_has_positions(patching->what) ? patching->n : 1;
+           n_positions = patch_has_positions(patching->what) ? patching->to - patching->from : 1;
     patching->cells = arena_new(patching->arena, n_layer * n_head, n_positions * sizeof *patching->cells);
     if (!arena_ok(patching->arena, error, "%zu cells", n_layer * n_head * n_positions)) return false;
     for (size_t layer = 0; layer < n_layer; layer++)
         for (size_t head = 0; head < n_head && is_wanted(patching, layer); head++)
             for (size_t p = 0; p < n_positions; p++)
                 add_cell(patching, layer, patch_has_heads(patching->what) ? head : SIZE_MAX,
-                         patch_has_positions(patching->what) ? p : SIZE_MAX);
+                         patch_has_positions(patching->what) ? patching->from + p : SIZE_MAX);
     return true;
 }
 

@@ -57,7 +57,8 @@ typedef struct Patching {
     PatchWhat what;
     size_t layer; /* SIZE_MAX: all */
     bool noising, freezes;
-    size_t n; /* tokens */
+    size_t n;        /* tokens */
+    size_t from, to; /* the positions that cells are of, from < to <= n, where they have any */
 
     Lanes lanes;
     Readout readout;
@@ -73,7 +74,7 @@ typedef struct Patching {
 
 /*
  * Runs both texts, of n tokens each, and makes the list of cells: those in which both runs have the same bits are done.
- * Call patching_free after a failure, too. The fields up to n are the caller's.
+ * Call patching_free after a failure, too. The fields up to `to` are the caller's.
  */
 bool patching_begin(Patching *patching, const Subject *subject, Arena *arena, const int32_t *clean,
                     const int32_t *corrupted, const Metric *metric, Error *error);

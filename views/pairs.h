@@ -59,6 +59,9 @@ void pairs_close(Pairs *pairs);
 /* Reads the next one to pairs->pair; *ends when there is none. The error names file, line and field. */
 bool pairs_next(Pairs *pairs, bool *ends, Error *error);
 
+/* For pairs.c: the next one of the file (pairs_file.c). */
+bool pairs_read_line(Pairs *pairs, bool *ends, Error *error);
+
 /*
  * Whether the texts have as many tokens, and differ, and the answers do: else the error says where, with the tokens of both
  * beside each other.

@@ -109,6 +109,13 @@ static bool check_freeze(const PatchView *v, Error *error) {
                                                       : "--what k");
 }
 
+/* Whether --what is of cells by position; a name that is none is refused later. */
+static bool names_positions(const char *name) {
+    for (size_t i = 0; i < N_WHAT_NAMES; i++)
+        if (strcmp(name, what_names[i]) == 0) return patch_has_positions((PatchWhat)(i - (i > 0)));
+    return true;
+}
+
 static bool check(const StudyOptions *options, const void *view, Error *error) {
     const PatchView *v = view;
     if (v->path_list && (v->what_name || v->layer != NOT_GIVEN))
@@ -116,6 +123,10 @@ static bool check(const StudyOptions *options, const void *view, Error *error) {
     if (v->svg && (v->path_list || (v->what_name && strcmp(v->what_name, "neurons") == 0)))
         return error_set(error, "--svg draws a grid of cells, which %s has not",
                          v->path_list ? "--path" : "--what neurons");
+    bool ranged = v->from != NOT_GIVEN || v->to != NOT_GIVEN;
+    if (ranged && (v->path_list || (v->what_name && !names_positions(v->what_name))))
+        return error_set(error, "--from and --to choose positions, which %s has not",
+                         v->path_list ? "--path" : "this --what");
     return check_freeze(v, error) && pairs_check(options, &v->pair, error);
 }
 
@@ -229,11 +240,24 @@ static bool same_length(PatchView *v, const Pair *pair, Error *error) {
         pair->clean.n, before);
 }
 
+/* The positions of --from and --to, of a text of n tokens. */
+static bool find_range(PatchView *v, size_t n, Error *error) {
+    if (!patch_has_positions(v->what)) return true;
+    if (v->from == NOT_GIVEN) v->from = 0;
+    if (v->to == NOT_GIVEN) v->to = n;
+    return (v->from < v->to && v->to <= n) ||
+           error_set(
+               error,
+               "--from %zu --to %zu: there are the positions 0 to %zu, and --to is the one behind the last",
+               v->from, v->to, n - 1);
+}
+
 static bool run_cells(void *user, const Pair *pair, Arena *arena, Error *error) {
     PatchView *v = user;
     Patching patching = {
         .what = v->what, .layer = v->layer, .noising = v->noising, .freezes = v->freeze, .n = pair->clean.n};
-    if (!same_length(v, pair, error)) return false;
+    if (!same_length(v, pair, error) || !find_range(v, patching.n, error)) return false;
+    patching.from = v->from, patching.to = v->to;
     bool ok = patching_begin(&patching, &v->study->subject, arena, pair->clean.ids, pair->corrupted.ids,
                              &v->loop.metric, error);
     bool whole = ok && fill(v, &patching, error);
@@ -289,13 +313,15 @@ static const Option options[] = {
     {"--metric", NULL, OPTION_TEXT, AT(metric_name)},
     {"--path", NULL, OPTION_ONCE, AT(path_list)},
     {"--layer", NULL, OPTION_SIZE, AT(layer), 0, 1e9},
+    {"--from", NULL, OPTION_SIZE, AT(from), 0, 1e9},
+    {"--to", NULL, OPTION_SIZE, AT(to), 0, 1e9},
     {"--top", NULL, OPTION_SIZE, AT(top), 0, 1e6},
     {"--svg", NULL, OPTION_ONCE, AT(svg), .file = true},
     {"--freeze", NULL, OPTION_ONCE, AT(freeze)},
     {"--noising", NULL, OPTION_ON, AT(noising)},
 };
 
-static const PatchView defaults = {.layer = NOT_GIVEN, .top = 10};
+static const PatchView defaults = {.layer = NOT_GIVEN, .from = NOT_GIVEN, .to = NOT_GIVEN, .top = 10};
 
 const View view_patch = {
     .name = "patch",
@@ -308,6 +334,7 @@ const View view_patch = {
         "  --what resid|attn_out|mlp_out|head-pos   by layer and position (resid: what enters it; head-pos: z by head)\n"
         "  --what z|q|k|v|pattern|neurons   by head (k, v: kv head), or hidden number of the MLP; all positions\n"
         "  --layer N       of one layer (needed for neurons)\n"
+        "  --from N --to M   of the positions N to M - 1\n"
         "  --path LIST     edges: L3H4:L5H2.q, L3H4:L5MLP, L5H1:final; the reader alone sees the change\n"
         "  --noising       a corrupted activation into the clean run\n"
         "  --freeze pattern   all heads attend as in the run that is changed\n"

@@ -23,6 +23,7 @@ typedef struct PatchView {
     const char *what_name, *metric_name, *path_list, *svg, *freeze;
     bool noising;
     size_t layer, top;
+    size_t from, to; /* positions; NOT_GIVEN: all */
 
     Study *study;
     PairLoop loop;

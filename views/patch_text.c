@@ -142,7 +142,7 @@ static double least_shown(const PatchView *v, size_t n_lines, size_t n_cells) {
 size_t patch_columns(const PatchView *v) {
     const Config *config = model_config(v->study->model);
     bool kv = v->what == PATCH_K || v->what == PATCH_V;
-    return has_positions(v) ? v->n_tokens : kv ? config->n_head_kv : config->n_head;
+    return has_positions(v) ? v->to - v->from : kv ? config->n_head_kv : config->n_head;
 }
 
 void patch_line_name(const PatchView *v, const PatchRow *row, char name[24]) {
@@ -168,7 +168,7 @@ static void print_map(const Report *report, const PatchView *v) {
     for (size_t first = 0, n; first < n_cells; first += n) {
         n = at_most(n_cells - first, room);
         printf("\n%-*s", LABEL_WIDTH, has_positions(v) ? "pos" : kv ? "kv head" : "head");
-        for (size_t i = first; i < first + n; i++) printf("%2zu", i % 100);
+        for (size_t i = first; i < first + n; i++) printf("%2zu", (i + (has_positions(v) ? v->from : 0)) % 100);
         putchar('\n');
         for (size_t line = 0; line < n_lines; line++) {
             const PatchRow *rows = v->rows + line * n_cells;

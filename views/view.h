@@ -123,7 +123,7 @@ struct View {
     ASKED(lens)                                                                                              \
     ASKED(explain)                                                                                           \
     ASKED(ablate)                                                                                            \
-    SERVED(patch)                                                                                            \
+    ASKED(patch)                                                                                             \
     SERVED(attribute)                                                                                        \
     SERVED(circuit)                                                                                          \
     SERVED(faithful)                                                                                         \
@@ -131,12 +131,12 @@ struct View {
     SERVED(neurons)                                                                                          \
     SERVED(meaning)                                                                                          \
     SERVED(rollout)                                                                                          \
-    ASKED(experts)                                                                                           \
+    SERVED(experts)                                                                                          \
     OWN(compare)                                                                                             \
     OWN(dump)                                                                                                \
     ASKED(page)                                                                                              \
     SERVED(selfcheck)                                                                                        \
-    ASKED(shape)                                                                                             \
+    SERVED(shape)                                                                                            \
     OWN(case)                                                                                                \
     OWN(serve)
 

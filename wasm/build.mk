@@ -18,9 +18,9 @@ NOT_IN_MODULE = base/threads.o base/json.o kernels/scalar.o backward.o conversat
     unicode/normalize.o unicode/mappings.o $(addprefix vocab/,pipeline.o unigram.o vocab_keys.o) \
     $(addprefix checkpoint/,builder.o refusals.o llama2c.o llmc.o)
 # Of the programs' rooms, what the views that a page asks for are made of.
-ASKED = $(addprefix views/,ablate attend attend_text command common experts explain heads lens next score shape tokens) \
-    $(addprefix measures/,ablation arena difference distribution effects frozennorm heads items lensrows outputnorms patterns \
-    predictions scores subject subject_cache traces writes) \
+ASKED = $(addprefix views/,ablate attend attend_text command common explain heads lens next pairloop pairs patch patch_text score tokens) \
+    $(addprefix measures/,ablation arena difference distribution effects effectsums frozennorm heads items laneattention lanes lensrows metric outputnorms \
+    patching patterns predictions readout scores subject subject_cache traces writes) \
     $(addprefix page/,ask json page) $(addprefix cli/,base64 counts input llamacpp notes options print report table)
 MODULE = $(sort $(filter-out $(addprefix $(BUILD)/,$(NOT_IN_MODULE)),$(ENGINE) $(call objects,wasm/*.c)) \
     $(ASKED:%=$(BUILD)/%.o))

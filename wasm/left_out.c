@@ -6,6 +6,7 @@
 #include "hub/folder.h"
 #include "kernels/sets.h"
 #include "page/page.h"
+#include "views/patch.h"
 #include "vocab/pipeline.h"
 #include "vocab/vocab.h"
 
@@ -50,3 +51,28 @@ bool page_file_open(Page *page, Error *error) {
 
 bool page_file_write(Page *page, Error *error) { return page_file_open(page, error); }
 void page_file_abandon(Page *page) { (void)page; }
+
+bool patch_figure(const PatchView *v, Error *error) {
+    (void)v;
+    return error_set(error, "--svg: there are no files here");
+}
+
+/* --pairs is a file: never reached, for it is refused before. */
+bool pairs_read_line(Pairs *pairs, bool *ends, Error *error) {
+    (void)pairs, (void)ends;
+    return error_set(error, "--pairs: there are no files here");
+}
+
+/* Edges between heads: a page shows cells. */
+bool path_goes_up(const Config *config, const Path *path) {
+    (void)config, (void)path;
+    return true;
+}
+
+bool paths_run(Paths *paths, const int32_t *clean, const int32_t *corrupted, const Metric *metric,
+               Arena *arena, Error *error) {
+    (void)paths, (void)clean, (void)corrupted, (void)metric, (void)arena;
+    return error_set(error, "--path: edges are not patched in a page; ./study patch does it");
+}
+
+void paths_free(Paths *paths) { (void)paths; }

@@ -6,5 +6,6 @@
 
 void catch_signals(const char *program) { (void)program; }
 bool interrupted(void) { return false; }
+void expect_interrupt(void) {}
 void last_words(void) {}
 double now_ms(void) { return 0; }
