@@ -24,7 +24,7 @@ EMBED("style", FILE_OF("page.css"));
 EMBED("script",
       FILE_OF("base.js") FILE_OF("words.js") FILE_OF("source.js") FILE_OF("run.js") FILE_OF("follow.js")
           FILE_OF("text.js") FILE_OF("next.js") FILE_OF("model.js") FILE_OF("changes.js") FILE_OF("heads.js")
-              FILE_OF("attend.js") FILE_OF("lens.js") FILE_OF("steps.js") FILE_OF("why.js") FILE_OF("examples.js")
+              FILE_OF("attend.js") FILE_OF("lens.js") FILE_OF("steps.js") FILE_OF("why.js") FILE_OF("examples.js") FILE_OF("patch.js")
                   FILE_OF("tour.js") FILE_OF("glossary.js") FILE_OF("address.js") FILE_OF("main.js"));
 EMBED("worker", FILE_OF("worker.js"));
 EMBED("engine", FILE_OF("attn.wasm"));

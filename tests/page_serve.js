@@ -3,6 +3,7 @@
 const { spawn } = require('child_process');
 const { study, model, folder, check, shows, say, open, close, settle, resize, until, answered, textOf, textsOf, path } = require('./page_tools');
 const { STORY, testTyping, testChanges, replaceText } = require('./page_live');
+const { checkPatch } = require('./page_patch');
 
 /* Starts the server; resolves to it and its address. */
 const serve = () => new Promise((done, failed) => {
@@ -112,6 +113,7 @@ async function testServe() {
     await testTyping(url);
     await testChanges(url);
     await testWhy(url);
+    await checkPatch(url);
     const page = await open(url);
     await answered(page);
     await testSaved(page);

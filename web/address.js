@@ -3,7 +3,7 @@
  */
 
 const Address = (() => {
-  const NAMES = { text: 't', written: 'w', query: 'p', shape: 'v', looked: 'y', by: 'b', noSink: 's0', temperature: 'T', topP: 'P', plainSteps: 'f0', seed: 's', theme: 'theme', large: 'big', language: 'lang', tour: 'tour' };
+  const NAMES = { text: 't', written: 'w', query: 'p', shape: 'v', looked: 'y', by: 'b', noSink: 's0', temperature: 'T', topP: 'P', plainSteps: 'f0', seed: 's', theme: 'theme', large: 'big', language: 'lang', tour: 'tour', corrupted: 'c', patched: 'g', answer: 'ca', wrong: 'cw' };
   const MAX_FACTOR = 10;
   const NAME_LENGTH = 40; // of a saved file's, letters
   const initial = { ...state, pinned: false };
@@ -46,6 +46,10 @@ const Address = (() => {
     take('shape', oneOf('v', 'map', 'lines', 'steps', 'writes', 'why'));
     if (/^L\d{1,4}H\d{1,4}:\d{1,9}>\d{1,9}$/.test(fields.get('y') ?? '')) values.looked = fields.get('y');
     take('by', oneOf('b', 'value'));
+    take('corrupted', fields.get('c') ?? undefined);
+    take('patched', oneOf('g', 'attn_out', 'mlp_out', 'z'));
+    take('answer', whole('ca', 0, 1e9));
+    take('wrong', whole('cw', -1, 1e9));
     if (fields.get('s0') === '1') take('noSink', true);
     take('temperature', number('T', 0, 10));
     take('topP', number('P', 0.05, 1));

@@ -34,6 +34,10 @@ const state = {
   large: false, // for a projector
   language: /^zh/i.test(navigator.language) ? 'zh' : 'en',
   tour: null, // its step, from 0
+  corrupted: null, // the text beside the first, to patch; null: as it begins
+  patched: 'resid_pre', // or 'attn_out', 'mlp_out', 'z': what is patched
+  answer: null, // the token that is asked for, by its id; null: the likeliest
+  wrong: null, // likewise what stands against it; −1: nothing
   preview: null, // the head under the pointer
 };
 

@@ -10,6 +10,12 @@ const EXAMPLES = { // the words for each: 'example NAME' and 'see NAME'
   senses: 'The doctor looked at the mole on his',
   nonsense: 'blick wug toma, blick wug toma, blick wug',
 };
+/* What stands beside some of them to begin with: a word is another, and so is the answer. */
+const CHANGED = {
+  [EXAMPLES.name]: 'The king Zulgan rode out. Then king Zil',
+  [EXAMPLES.giver]: 'When Mary and John went to the shop, Mary gave a book to',
+  [EXAMPLES.capital]: 'The capital of Italy is',
+};
 const FOREIGN = 0.3; // of the text's tokens being pieces of characters: the vocabulary does not know this script
 
 (() => {

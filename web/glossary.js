@@ -37,6 +37,7 @@ const GLOSSARY = {
   previous: [/\bprevious(?:-token)?(?= head|\b(?! position| token))/i, /前一词元/, 'Looking at the token just before.', '看向紧邻的前一个词元。'],
   duplicate: [/\bduplicate(?:-token)?\b/i, /重复词元/, 'Looking at an earlier copy of the same token.', '看向同一词元更早的一次出现。'],
   context: [/\bcontext\b/i, /上下文/, 'The tokens that the model can see at once; there is a most.', '模型一次能看到的词元；有上限。'],
+  patching: [/\bactivation patching\b/i, /激活修补/, 'Putting a number of one run into another, to see whether the answer comes along.', '把一次运行中的数值放进另一次运行，看答案是否跟着过来。'],
   type: [/\b(?:I?Q\d_\w+|M?XFP4|BF16|F16|F32)\b/, /\b(?:I?Q\d_\w+|M?XFP4|BF16|F16|F32)\b/, 'How each number of the weights is stored; the digits are bits for each.', '权重的每个数以何种形式存放；数字是每个数的比特。'],
 };
 

@@ -57,7 +57,7 @@ const source = {
 };
 
 /* Questions that wait, the most urgent kind first; of each kind only the newest. One is under way at a time. */
-const URGENCY = ['tokens', 'text', 'without', 'drawn', 'save', 'explain', 'why', 'attributed', 'lens', 'tour', 'heads', 'rest'];
+const URGENCY = ['tokens', 'text', 'without', 'drawn', 'save', 'explain', 'why', 'attributed', 'lens', 'tour', 'clean', 'corrupted', 'patched', 'heads', 'rest'];
 const wanted = new Map(); // kind → {argv, take, fail}
 let asking = null; // the question under way
 
@@ -74,7 +74,9 @@ function want(kind, argv, take, fail = () => {}) {
 function drop(...kinds) {
   for (const kind of kinds) {
     wanted.delete(kind);
-    if (asking?.kind === kind) asking.dropped = true;
+    if (asking?.kind !== kind) continue;
+    asking.dropped = true;
+    asking.controller.abort();
   }
 }
 

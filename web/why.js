@@ -85,8 +85,12 @@ function askWhy(name, query, key) {
 
   /* The tokens to choose from, and what raises and lowers the one that is chosen. */
   function drawAttributed() {
-    details.hidden = !isServed();
-    if (details.hidden || !details.open) return;
+    details.hidden = false;
+    if (!details.open) return;
+    if (!isServed()) {
+      byId('attributed-parts').replaceChildren(make('p', { class: 'note' }, say('attributed missing', state.query)));
+      return;
+    }
     const { top } = distributionAfter(state.query, run);
     const place = `${followed} ${state.query}`;
     const id = chosen?.of === place ? chosen.id : top[0].id;
