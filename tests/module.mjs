@@ -70,8 +70,9 @@ test(function answersAsStudyDoes() {
   check('the default model', code === 0, error);
   const text = 'The king Zilgan rode out. Then king Zil';
   for (const argv of [['next', '--top', '5'], ['score'], ['heads'], ['attend', '--layer', '4', '--head', '1'], ['lens'],
-    ['explain', '--layer', '4', '--head', '1'], ['ablate', '--heads', 'L3H4'], ['tokens'], ['shape']]) {
-    const [name, ...options] = argv[0] === 'shape' ? argv : [...argv, '-p', text];
+    ['explain', '--layer', '4', '--head', '1'], ['ablate', '--heads', 'L3H4'], ['tokens'],
+    ...['resid', 'z'].map((what) => ['patch', '--what', what, '--corrupted', 'The king Zulgan rode out. Then king Zil', '--answer', 'gan', '--wrong', 'han'])]) {
+    const [name, ...options] = [...argv, '-p', text];
     const asked = engine.ask(name, ...options, '--json');
     const printed = execFileSync(study, [name, model, ...options, '--json'], { env: { ...process.env, ATTN_KERNEL: 'scalar' } });
     check(name, asked.code === 0, asked.error);
@@ -80,6 +81,13 @@ test(function answersAsStudyDoes() {
       check(name, !found, found);
     }
   }
+  const pair = ['-p', text, '--corrupted', 'The king Zulgan rode out. Then king Zil', '--answer', 'gan', '--json'];
+  refused('edges', engine.ask('patch', ...pair, '--path', 'L0H0:final'), 'edges are not patched in a page');
+  refused('pairs of a file', engine.ask('patch', '--pairs', 'a', '--json'), '--pairs names a file');
+  refused('a figure', engine.ask('patch', ...pair, '--svg', 'a'), '--svg names a file');
+  refused('texts of other lengths', engine.ask('patch', ...pair, '--corrupted', 'The old king Zulgan rode out. Then king Zil'), 'the clean text has 13 tokens and the corrupted one 14');
+  refused('no second text', engine.ask('patch', '-p', text, '--answer', 'gan', '--json'), '--corrupted');
+  refused('no such position', engine.ask('patch', ...pair, '--from', '13'), '--from 13 --to 13: there are the positions 0 to 12');
   refused('a second model', engine.open(readFileSync(model)), 'a model was opened here');
   refused('what it has not', engine.ask('train', '--json'), "there is no view 'train' here");
   refused('an option that it has not', engine.ask('next', '--json', '--nope', '-p', 'a'), 'unknown option --nope');

@@ -10,7 +10,7 @@ const MORE = 'When Mary and John went to the shop, John gave a book to';
 
 /* Until both texts are known. */
 const known = (page) => until(page, () => !wanted.has('clean') && !wanted.has('corrupted') && !['clean', 'corrupted'].includes(asking?.kind) && !pending, null, 'both texts are known');
-const patched = (page) => until(page, () => byId('patch-run').textContent === say('patch') && document.querySelectorAll('#patch-grid [role=gridcell]').length > 0, null, 'the grid is there', 60000);
+const patched = (page) => until(page, () => !pending && byId('patch-run').textContent === say('patch') && document.querySelectorAll('#patch-grid [role=gridcell]').length > 0, null, 'the grid is there', 180000);
 
 async function look(page) {
   await page.evaluate(() => byId('patch').scrollIntoView());
@@ -39,7 +39,7 @@ async function checkGrid(page, what, texts, answers) {
 }
 
 /* All grids, of the two texts that it begins with: what a cell says, by pointer and by keys; other answers. */
-async function checkPatch(url) {
+async function checkPatch(url, grids = GRIDS) {
   const page = await open(url);
   await answered(page);
   check(await page.evaluate(() => byId('corrupted-pieces').children.length === 0), 'nothing is asked for out of sight');
@@ -50,7 +50,7 @@ async function checkPatch(url) {
   check((await page.inputValue('#answer')) === String(right.id) && (await page.inputValue('#wrong')) === String(wrong.id), 'the answers are the likeliest of each');
   const answers = ['--answer', `#${right.id}`, '--wrong', `#${wrong.id}`];
   await click(page, '#patch-run');
-  for (const what of GRIDS) {
+  for (const what of grids) {
     await page.check(`input[name=patched][value=${what}]`);
     await patched(page);
     await checkGrid(page, what, [STORY, OTHER], answers);
@@ -167,12 +167,17 @@ async function testPatchStops(live) {
   const all = await page.locator('#patch-grid [data-column]').count();
   const n = await done();
   check(n > 0 && n < all && (await textOf(page, '#patch-progress')) === `Stopped: ${n} of ${all} places are there.`, 'and says how much is there', `${n} of ${all}: ${await textOf(page, '#patch-progress')}`);
+  await click(page, '#patch-run');
+  await until(page, (before) => [...document.querySelectorAll('#patch-grid [data-column]')].filter((cell) => cell.textContent).length > before, n, 'it goes on where it was');
+  await click(page, '#patch-run');
+  const further = await done();
+  check(further > n && further < all, 'and is stopped again', `${further} of ${all}`);
   await page.evaluate(() => document.querySelector('#patch-grid [data-row="2"] [data-column="5"]').scrollIntoView({ block: 'center' }));
   await page.hover('#patch-grid [data-row="2"] [data-column="5"]');
   check(/^Not computed: the residual stream of 2 “␣?\S+” before layer 5\.$/.test(await textOf(page, '#patch-cell')), 'a cell that is not there says so', await textOf(page, '#patch-cell'));
   await replaceText(page, 'Who is there?');
   await answered(page);
-  check((await done()) === n || await page.isHidden('#patch-result'), 'nothing comes behind');
+  check((await done()) === further || await page.isHidden('#patch-result'), 'nothing comes behind');
   check((await page.evaluate(() => followed)) === 'Who is there?', 'and the engine answers what is typed next');
   await close(page, 'a grid that is stopped');
 }

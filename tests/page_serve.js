@@ -113,7 +113,6 @@ async function testServe() {
     await testTyping(url);
     await testChanges(url);
     await testWhy(url);
-    await checkPatch(url);
     const page = await open(url);
     await answered(page);
     await testSaved(page);
@@ -131,4 +130,14 @@ async function testServe() {
   }
 }
 
-module.exports = { testServe };
+/* Two texts side by side, answered by the server. */
+async function testServePatch() {
+  const { server, url } = await serve();
+  try {
+    await checkPatch(url, ['z']);
+  } finally {
+    server.kill('SIGKILL');
+  }
+}
+
+module.exports = { testServe, testServePatch };

@@ -7,6 +7,7 @@
 (() => {
   const LISTED = 8; // tokens to choose an answer from
   const PIECE_MS = 700; // about what a piece of the grid takes
+  const PIECE_LEAST = 4; // positions: each piece runs both texts besides
   const TOLD_MS = 5000; // work that takes longer is told
   const NOTHING = -1; // in the place of a wrong answer: the answer's log-probability alone
   const frame = byId('patch-grid');
@@ -68,7 +69,7 @@
     const what = state.patched;
     const layers = hasPositions(what) ? Array.from({ length: run.facts.n_layer }, (_, i) => i) : run.facts.patterns.layers;
     const [rows, columns] = hasPositions(what) ? [two.n, layers.length] : [layers.length, run.facts.n_head];
-    const grid = { ...two, what, answer, wrong, layers, rows, columns, cells: Array.from({ length: rows }, () => []), at: 0, from: 0, size: 4, nCells: 0, work: 0, ms: 0, runs: null, going: true, message: null };
+    const grid = { ...two, what, answer, wrong, layers, rows, columns, cells: Array.from({ length: rows }, () => []), at: 0, from: 0, size: PIECE_LEAST, nCells: 0, work: 0, ms: 0, runs: null, going: true, message: null };
     grids.delete(keyOfGrid(grid));
     grids.set(keyOfGrid(grid), grid);
     ask(grid);
@@ -103,7 +104,7 @@
       grid.nCells += answer.cells.length;
       const ms = performance.now() - begun;
       grid.ms += ms;
-      grid.size = Math.max(1, Math.round(grid.size * Math.min(4, PIECE_MS / Math.max(ms, 1))));
+      grid.size = Math.max(PIECE_LEAST, Math.round(grid.size * Math.min(4, PIECE_MS / Math.max(ms, 1))));
       if (hasPositions(grid.what) && to < grid.n) grid.from = to;
       else [grid.at, grid.from] = [grid.at + 1, 0];
       grid.going = grid.at < grid.layers.length;
@@ -267,12 +268,22 @@
     drawProgress();
   }
 
+  /* A grid that was stopped goes on where it was. */
+  function start() {
+    const grid = shown();
+    if (!grid || grid.message) begin();
+    else if (grid.at < grid.layers.length) {
+      grid.going = true;
+      ask(grid);
+      touch('patch');
+    }
+  }
+
   /* What was begun goes on with what is chosen instead. */
   function goOver() {
-    const two = pair();
-    if (!two?.fits || grids.size === 0) return;
+    if (!pair()?.fits || grids.size === 0) return;
     stop();
-    if (!grids.has(keyOfGrid(answers(two)))) begin();
+    if (!shown()?.message) start();
   }
 
   const cellAt = (event) => {
@@ -281,7 +292,7 @@
   };
 
   editor.addEventListener('input', () => change({ corrupted: editor.value }));
-  byId('patch-run').addEventListener('click', () => (goingOne() ? stop() : begin()));
+  byId('patch-run').addEventListener('click', () => (goingOne() ? stop() : start()));
   byId('answer').addEventListener('change', (event) => change({ answer: Number(event.target.value) }));
   byId('wrong').addEventListener('change', (event) => change({ wrong: Number(event.target.value) }));
   for (const input of document.querySelectorAll('input[name=patched]')) input.addEventListener('change', () => change({ patched: input.value }));
