@@ -194,6 +194,36 @@ static void test_figure(void) {
     check_figure("head-pos", 7, ">L1H0</text>");
 }
 
+/* Cells of some positions are those that the whole grid has there. */
+static void test_range(void) {
+    const char *const words[] = {"-p",     "the cat", "--corrupted", "the rat", "--answer", "#104",
+                                 "--what", NULL,      "--from",      "3",       "--to",     "6"};
+    static const char *const whats[] = {"resid", "mlp_out", "head-pos"};
+    for (size_t w = 0; w < 3; w++) {
+        const char *mine[12];
+        memcpy(mine, words, sizeof words);
+        mine[7] = whats[w];
+        Json *whole = json_from("patch", "tests/data/reference/gpt2-f32.gguf", mine, 8),
+             *part = json_from("patch", "tests/data/reference/gpt2-f32.gguf", mine, 12);
+        const Json *all = json_get(whole, "cells"), *some = json_get(part, "cells");
+        size_t n = 0, n_different = 0;
+        for (size_t i = 0; i < all->n; i++) {
+            double position = number_at(&all->items[i], "position");
+            if (position < 3 || position >= 6) continue;
+            const Json *cell = n < some->n ? &some->items[n] : &all->items[0];
+            n_different += !json_get(cell, "same")->boolean;
+            CHECK(number_at(cell, "position") == position &&
+                      fabs(number_at(cell, "effect") - number_at(&all->items[i], "effect")) < 1e-5,
+                  "%s: cell %zu: %g, not %g", whats[w], n, number_at(cell, "effect"),
+                  number_at(&all->items[i], "effect"));
+            n++;
+        }
+        CHECK(n == some->n && n_different > 0, "%s: %zu cells, not %zu", whats[w], (size_t)some->n, n);
+        json_free(whole);
+        json_free(part);
+    }
+}
+
 /* Ctrl-C once a long sweep has been announced: what is done is printed, and the signal ends the program. */
 static void test_interrupt(void) {
     enum { WORDS = 250 };
@@ -245,6 +275,7 @@ int main(void) {
     RUN(test_effects);
     RUN(test_families);
     RUN(test_figure);
+    RUN(test_range);
     RUN(test_interrupt);
     scratch_end();
     return test_end();

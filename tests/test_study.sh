@@ -447,6 +447,12 @@ for rest in '--what q' '--what k' '--path L0H0:final'; do
     # shellcheck disable=SC2086
     refuses 2 'leave out --' patch "$gpt2" -p b --corrupted a --answer c --freeze pattern $rest
 done
+refuses 2 '--from and --to choose positions, which this --what has not' patch "$gpt2" -p b --corrupted a --answer c --what z --from 1
+refuses 2 '--from and --to choose positions, which --path has not' patch "$gpt2" -p b --corrupted a --answer c --path L0H0:final --to 1
+for range in '--from 9' '--to 9' '--from 1 --to 1' '--to 0'; do
+    # shellcheck disable=SC2086
+    refuses 1 'there are the positions 0 to ' patch "$gpt2" -p b --corrupted a --answer c $range
+done
 refuses 2 "--freeze takes pattern, not 'z'" patch "$gpt2" -p b --corrupted a --answer c --freeze z
 refuses 2 'which --path has not' patch "$gpt2" -p b --corrupted a --answer c --path L0H0:final --svg "$tmp/x"
 refuses 2 'which --what neurons has not' patch "$gpt2" -p b --corrupted a --answer c --what neurons --layer 0 --svg "$tmp/x"
