@@ -52,7 +52,6 @@ static const ForeignOption table[] = {
     {{"--swa-full"}},
     {{"-dt", "--defrag-thold"}, .takes = TAKES_VALUE},
     {{"--spec-type"}, .takes = TAKES_VALUE},
-    {{"-np", "--parallel"}, .takes = TAKES_VALUE},
     {{"--check-tensors"}},
     {{"--warmup"}},
     {{"--no-warmup"}},
