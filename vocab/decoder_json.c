@@ -105,14 +105,6 @@ static bool read_steps(Decoder *decoder, const Json *json) {
     return ok;
 }
 
-/* The byte of a name such as <0x0a>, or −1. */
-static int named_byte(String name) {
-    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-    if (name.n != 6 || memcmp(name.data, "<0x", 3) != 0 || name.data[5] != '>') return -1;
-    const char *high = memchr(digits, name.data[3], 32), *low = memchr(digits, name.data[4], 32);
-    return high && low ? (int)((high - digits) % 16 << 4 | (low - digits) % 16) : -1;
-}
-
 /* Appends what the step makes of a token's text. */
 static bool decode(const Decode *step, String text, TextBuffer *out) {
     size_t start = 0;
@@ -120,7 +112,7 @@ static bool decode(const Decode *step, String text, TextBuffer *out) {
     switch (step->kind) {
     case DECODE_REPLACE: return pipeline_replace(&step->needle, step->text, text, out);
     case DECODE_BYTES:
-        if ((byte = named_byte(text)) < 0) return text_append(out, text.data, text.n);
+        if ((byte = named_byte(text, true)) < 0) return text_append(out, text.data, text.n);
         return text_append(out, &(char){(char)byte}, 1);
     case DECODE_STRIP:
         for (int64_t i = 0; i < step->most && text.n - start >= step->text.n &&

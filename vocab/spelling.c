@@ -76,3 +76,11 @@ size_t unspell_spaces(String text, char *out) {
     }
     return n;
 }
+
+int named_byte(String name, bool any_case) {
+    static const char digits[] = "0123456789ABCDEF0123456789abcdef";
+    size_t n = any_case ? 32 : 16;
+    if (name.n != 6 || memcmp(name.data, "<0x", 3) != 0 || name.data[5] != '>') return -1;
+    const char *high = memchr(digits, name.data[3], n), *low = memchr(digits, name.data[4], n);
+    return high && low ? (int)((high - digits) % 16 << 4 | (low - digits) % 16) : -1;
+}

@@ -26,4 +26,7 @@ bool append_unspelt(String text, TextBuffer *out);
 /* Writes the text with every ▁ as a space; returns the bytes, at most text.n. */
 size_t unspell_spaces(String text, char *out);
 
+/* The byte of a name such as <0x0A>, with `any_case` of <0x0a>, too; or −1. */
+int named_byte(String name, bool any_case);
+
 #endif

@@ -104,14 +104,6 @@ static size_t copy_text(String text, char *out) {
     return text.n;
 }
 
-/* The byte that a name such as <0x0A> stands for, or −1. */
-static int named_byte(String name) {
-    static const char digits[] = "0123456789ABCDEF";
-    if (name.n != 6 || memcmp(name.data, "<0x", 3) != 0 || name.data[5] != '>') return -1;
-    const char *high = memchr(digits, name.data[3], 16), *low = memchr(digits, name.data[4], 16);
-    return high && low ? (int)((high - digits) << 4 | (low - digits)) : -1;
-}
-
 /* Likewise for a spelling of this vocabulary. */
 static size_t unspell_text(const Vocab *vocab, String text, char *out, bool *is_spelt) {
     if (vocab->byte_level) return unspell_bytes(text, out, is_spelt);
@@ -136,7 +128,7 @@ static bool unspell(const VocabBuilder *builder, size_t id, String text, char *o
     TokenType type = vocab->types[id];
     bool byte_level = vocab->byte_level;
     int byte = !byte_level && !vocab->verbatim && (type == TOKEN_NORMAL || type == TOKEN_BYTE)
-                   ? named_byte(text)
+                   ? named_byte(text, false)
                    : -1;
     if (byte >= 0) {
         vocab->types[id] = TOKEN_BYTE; /* in a file without types, the name tells */

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "vocab/pieces_json.h"
 #include "vocab/pipeline_json.h"
+#include "vocab/spelling.h"
 #include "vocab/unigram.h"
 #include "vocab/vocab.h"
 
@@ -103,17 +104,16 @@ static int32_t find_added(const VocabReader *from, String text) {
 
 /* Places the model's tokens. Those that are also among the added ones tell these their ids, as the library does. */
 static bool place_model(VocabReader *from, const Json *vocab, int64_t *ids) {
-    bool ok = true;
-    for (size_t i = 0; ok && i < vocab->n; i++) {
+    for (size_t i = 0; i < vocab->n; i++) {
         String text = {0};
         int64_t id;
-        ok = model_token(from, vocab, i, &text, &id) && place_token(from, id, text, TOKEN_NORMAL);
-        if (!ok) break;
+        model_token(from, vocab, i, &text, &id); /* as count_ids did */
+        if (!place_token(from, id, text, TOKEN_NORMAL)) return false;
         from->in_model[id] = true;
         int32_t found = find_added(from, text);
         if (found >= 0) ids[found] = id;
     }
-    return ok;
+    return true;
 }
 
 /* The library numbers added tokens that are not in the model on from its number of tokens, whatever ids the file has. */
@@ -312,18 +312,13 @@ static bool read_unknown(VocabReader *from) {
 
 /* BPE's byte_fallback: a character that is no token becomes those of its bytes, <0x00> to <0xFF>. */
 static bool read_byte_fallback(VocabReader *from) {
-    static const char digits[] = "0123456789ABCDEF";
     Vocab *vocab = from->vocab;
     bool falls_back = false;
     if (!tokenizer_flag(&from->reader, from->model, "byte_fallback", false, &falls_back)) return false;
     if (!falls_back || vocab->byte_level) return true;
     for (size_t id = 0; id < from->n; id++) {
-        String text = from->texts[id];
-        if (!from->in_model[id] || text.n != 6 || memcmp(text.data, "<0x", 3) != 0 || text.data[5] != '>')
-            continue;
-        const char *high = memchr(digits, text.data[3], 16), *low = memchr(digits, text.data[4], 16);
-        if (!high || !low) continue;
-        vocab->byte_ids[(high - digits) << 4 | (low - digits)] = (int32_t)id;
+        int byte = from->in_model[id] ? named_byte(from->texts[id], false) : -1;
+        if (byte >= 0) vocab->byte_ids[byte] = (int32_t)id;
     }
     if (vocab->unigram) vocab->unigram->byte_ids = vocab->byte_ids;
     return true;
