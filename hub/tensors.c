@@ -122,8 +122,7 @@ static bool arrange_experts(Folder *folder, const HubName *name, Rearrangement *
         uint64_t rows = stored->dims[2], n_blocks = stored->dims[1];
         if (!scales || !string_equals(stored->type, "U8") || !string_equals(scales->type, "U8") ||
             stored->dims[0] != 16 || scales->dims[0] != n_blocks || scales->dims[1] != rows ||
-            scales->dims[2] != stored->dims[3] || scales->dims[3] != 1 || rows % n_parts != 0 ||
-            stored->n_bytes == 0)
+            scales->dims[2] != stored->dims[3] || scales->dims[3] != 1 || rows % n_parts != 0)
             return misshapen(folder, stored);
         *tensor = (Tensor){.dtype = DTYPE_MXFP4,
                            .n_dims = 3,
@@ -161,11 +160,11 @@ static bool is_parallel(Folder *folder) {
 
 /* A tensor that has q, k and v in its rows. */
 static bool check_qkv(Folder *folder, const Rearrangement *rearrangement, const Tensor *tensor) {
-    uint64_t rows[3], n_head, n_head_kv, all;
+    uint64_t rows[3], n_head, n_head_kv;
     attention_rows(&folder->builder, rows, &n_head, &n_head_kv);
     bool ok = n_head > 0 && n_head <= 1 << 24 && n_head_kv <= n_head && n_head % n_head_kv == 0 &&
-              rows[0] <= 1ull << 40 && tensor->n_dims <= 2 && add(rows[0], 2 * rows[1], &all) &&
-              rows_of(tensor) == all &&
+              tensor->n_dims <= 2 &&
+              rows_of(tensor) == rows[0] + 2 * rows[1] && /* 2^24 heads of 2^32 at most */
               (rearrangement->arrangement != ARRANGE_CODEGEN ||
                (rows[0] == rows[1] && rows[0] % rearrangement->n_parts == 0));
     return ok || misshapen(folder, rearrangement->from);

@@ -6,6 +6,8 @@
 #include "gguf.h"
 #include "open.h"
 
+#include <unistd.h>
+
 static Error error; /* the last one */
 
 static const char *path_of(const char *name) {
@@ -22,6 +24,19 @@ static void put(const char *name, const void *bytes, size_t n) {
 }
 
 static void put_text(const char *name, const char *text) { put(name, text, strlen(text)); }
+
+static inline void drop(const char *name) { unlink(path_of(name)); }
+
+/* A safetensors file of this header, and n_data bytes 0, 1, 2 … behind it; `padding` spaces end the header. */
+static inline void put_safetensors(const char *name, const char *header, size_t padding, size_t n_data) {
+    static unsigned char bytes[1 << 20];
+    uint64_t n = strlen(header) + padding;
+    memcpy(bytes, &n, sizeof n);
+    memcpy(bytes + 8, header, strlen(header));
+    memset(bytes + 8 + strlen(header), ' ', padding);
+    for (size_t i = 0; i < n_data; i++) bytes[8 + n + i] = (unsigned char)i;
+    put(name, bytes, 8 + (size_t)n + n_data);
+}
 
 /* Opens the folder, which must be refused by a line that says so. */
 static void refuse(const char *says) {

@@ -13,19 +13,6 @@
     "\"num_key_value_heads\": 1, \"intermediate_size\": 6, \"rms_norm_eps\": 1e-05, \"vocab_size\": 3, "     \
     "\"max_position_embeddings\": 64, \"tie_word_embeddings\": true"
 
-static void drop(const char *name) { unlink(path_of(name)); }
-
-/* A file of this header, and n_data bytes 0, 1, 2 … behind it; `padding` spaces end the header. */
-static void put_weights(const char *name, const char *header, size_t padding, size_t n_data) {
-    unsigned char bytes[4096];
-    uint64_t n = strlen(header) + padding;
-    memcpy(bytes, &n, sizeof n);
-    memcpy(bytes + 8, header, strlen(header));
-    memset(bytes + 8 + strlen(header), ' ', padding);
-    for (size_t i = 0; i < n_data; i++) bytes[8 + n + i] = (unsigned char)i;
-    put(name, bytes, 8 + (size_t)n + n_data);
-}
-
 #define EMBEDDING                                                                                            \
     "\"model.embed_tokens.weight\": {\"dtype\": \"F32\", \"shape\": [3, 4], \"data_offsets\": [0, 48]}"
 
@@ -90,7 +77,7 @@ static void test_headers(void) {
     };
     put_text("config.json", CONFIG "}");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        put_weights("model.safetensors", cases[i].header, 0, cases[i].n_data);
+        put_safetensors("model.safetensors", cases[i].header, 0, cases[i].n_data);
         refuse(cases[i].says);
     }
     static const unsigned char claims[] = {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, '{', '}'};
@@ -104,7 +91,7 @@ static void test_headers(void) {
 static void test_places(void) {
     put_text("config.json", CONFIG "}");
     for (size_t padding = 0; padding < 4; padding++) {
-        put_weights("model.safetensors", "{\"__metadata__\": {\"format\": \"pt\"}, " EMBEDDING "}", padding,
+        put_safetensors("model.safetensors", "{\"__metadata__\": {\"format\": \"pt\"}, " EMBEDDING "}", padding,
                     48);
         Checkpoint *checkpoint = accept(scratch_folder);
         const Tensor *tensor = checkpoint ? checkpoint_find(checkpoint, "token_embd.weight") : NULL;
@@ -122,8 +109,8 @@ static void test_places(void) {
 static void test_several_files(void) {
     put_text("config.json", CONFIG "}");
     drop("model.safetensors");
-    put_weights("model-1.safetensors", "{" EMBEDDING "}", 0, 48);
-    put_weights("model-2.safetensors",
+    put_safetensors("model-1.safetensors", "{" EMBEDDING "}", 0, 48);
+    put_safetensors("model-2.safetensors",
                 "{\"model.norm.weight\": {\"dtype\": \"BF16\", \"shape\": [4], \"data_offsets\": [0, 8]}}", 0,
                 8);
     put_text("model.safetensors.index.json", "{\"metadata\": {}, \"weight_map\": {\"model.norm.weight\": "
@@ -146,13 +133,13 @@ static void test_several_files(void) {
               checkpoint_file_bytes(checkpoint));
         CHECK(strcmp(checkpoint_path(checkpoint), paths[i]) == 0, "%s", checkpoint_path(checkpoint));
         CHECK(!checkpoint_changed(checkpoint), "changed");
-        put_weights(
+        put_safetensors(
             "model-2.safetensors",
             "{\"model.norm.weight\": {\"dtype\": \"BF16\", \"shape\": [4], \"data_offsets\": [0, 8]}}", 0, 8);
         FILE *more = fopen(path_of("model-2.safetensors"), "ab");
         CHECK(more && fputc(0, more) == 0 && fclose(more) == 0, "append");
         CHECK(checkpoint_changed(checkpoint), "the second file has not changed");
-        put_weights(
+        put_safetensors(
             "model-2.safetensors",
             "{\"model.norm.weight\": {\"dtype\": \"BF16\", \"shape\": [4], \"data_offsets\": [0, 8]}}", 0, 8);
         checkpoint_close(checkpoint);
@@ -198,7 +185,7 @@ static void test_pointers(void) {
         if (i == 1)
             put_text("model.safetensors.index.json", "{\"weight_map\": {\"x\": \"model-1.safetensors\"}}");
         else if (i != 2)
-            put_weights("model.safetensors", "{" EMBEDDING "}", 0, 48);
+            put_safetensors("model.safetensors", "{" EMBEDDING "}", 0, 48);
         if (i == 7) put_text("vocab.json", "{}");
         put_text(names[i], pointer);
         snprintf(says, sizeof says, "%s%s", names[i], hint);
@@ -251,7 +238,7 @@ static void test_configs(void) {
          "\"block_ffn_dim_multiplier\" should be a number"},
         {"{", "config.json: line 1"},
     };
-    put_weights("model.safetensors", "{" EMBEDDING "}", 0, 48);
+    put_safetensors("model.safetensors", "{" EMBEDDING "}", 0, 48);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_text("config.json", cases[i].config);
         refuse(cases[i].says);
@@ -266,7 +253,7 @@ static void test_llama3(void) {
         "{\"model_type\": \"llama\", \"hidden_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 1, "
         "\"rms_norm_eps\": 1e-5, \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, "
         "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 64}}");
-    put_weights("model.safetensors", "{" EMBEDDING "}", 0, 48);
+    put_safetensors("model.safetensors", "{" EMBEDDING "}", 0, 48);
     Checkpoint *checkpoint = accept(scratch_folder);
     const Tensor *factors = checkpoint ? checkpoint_find(checkpoint, "rope_freqs.weight") : NULL;
     CHECK(factors && factors->dims[0] == 4, "no factors");
@@ -318,7 +305,7 @@ static void test_states(void) {
          "qwen3vl.n_deepstack_layers", 3},
         {STATES "\"qwen3_vl\"}", "qwen3vl.attention.key_length", 128},
     };
-    put_weights("model.safetensors", "{" EMBEDDING "}", 0, 48);
+    put_safetensors("model.safetensors", "{" EMBEDDING "}", 0, 48);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_text("config.json", cases[i].config);
         Checkpoint *checkpoint = accept(scratch_folder);

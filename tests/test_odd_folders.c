@@ -1,0 +1,349 @@
+/*
+ * Folders that are odd: tensors of other shapes than config.json asks for, keys of another kind than they should be, counts
+ * that no reader takes, names and ids out of bounds.
+ */
+#include "folder.h"
+#include "test.h"
+
+#include <inttypes.h>
+
+#define SIZES "\"hidden_size\": 4, \"num_hidden_layers\": 1, \"vocab_size\": 3"
+#define HEADS SIZES ", \"num_attention_heads\": 2"
+
+static void put_config(const char *type, const char *keys) {
+    char text[2048];
+    snprintf(text, sizeof text, "{\"model_type\": \"%s\", %s}", type, keys);
+    put_text("config.json", text);
+}
+
+/* One tensor, or two: the second lies behind the first. */
+typedef struct Given {
+    const char *name, *type, *shape;
+    size_t n_bytes;
+} Given;
+
+static void put_tensors(const Given *given, size_t n) {
+    char header[2048];
+    size_t end = 0, at = (size_t)snprintf(header, sizeof header, "{");
+    for (size_t i = 0; i < n && given[i].name; end += given[i++].n_bytes)
+        at += (size_t)snprintf(header + at, sizeof header - at,
+                               "%s\"%s\": {\"dtype\": \"%s\", \"shape\": %s, \"data_offsets\": [%zu, %zu]}",
+                               i ? ", " : "", given[i].name, given[i].type, given[i].shape, end,
+                               end + given[i].n_bytes);
+    snprintf(header + at, sizeof header - at, "}");
+    put_safetensors("model.safetensors", header, 0, end);
+}
+
+#define LAYER "model.layers.0."
+#define DOWN LAYER "mlp.experts.down_proj_"
+#define UP LAYER "mlp.experts.gate_up_proj"
+#define MISSHAPEN "does not have the shape that config.json asks for"
+
+static void test_shapes(void) {
+    static const struct {
+        const char *type, *keys;
+        Given given[2];
+        const char *says;
+    } cases[] = {
+        /* gpt-oss: blocks [experts][rows][blocks of a row][16], scales [experts][rows][blocks of a row] */
+        {"gpt_oss", HEADS, {{DOWN "blocks", "U8", "[2, 2, 1, 16]", 64}}, MISSHAPEN},
+        {"gpt_oss",
+         HEADS,
+         {{DOWN "blocks", "I8", "[2, 2, 1, 16]", 64}, {DOWN "scales", "U8", "[2, 2, 1]", 4}},
+         MISSHAPEN},
+        {"gpt_oss",
+         HEADS,
+         {{DOWN "blocks", "U8", "[2, 2, 1, 16]", 64}, {DOWN "scales", "I8", "[2, 2, 1]", 4}},
+         MISSHAPEN},
+        {"gpt_oss",
+         HEADS,
+         {{DOWN "blocks", "U8", "[2, 2, 1, 8]", 32}, {DOWN "scales", "U8", "[2, 2, 1]", 4}},
+         MISSHAPEN},
+        {"gpt_oss",
+         HEADS,
+         {{DOWN "blocks", "U8", "[2, 2, 1, 16]", 64}, {DOWN "scales", "U8", "[2, 2, 2]", 8}},
+         MISSHAPEN},
+        {"gpt_oss",
+         HEADS,
+         {{DOWN "blocks", "U8", "[2, 2, 1, 16]", 64}, {DOWN "scales", "U8", "[2, 1, 1]", 2}},
+         MISSHAPEN},
+        {"gpt_oss",
+         HEADS,
+         {{DOWN "blocks", "U8", "[2, 2, 1, 16]", 64}, {DOWN "scales", "U8", "[3, 2, 1]", 6}},
+         MISSHAPEN},
+        {"gpt_oss",
+         HEADS,
+         {{DOWN "blocks", "U8", "[2, 2, 1, 16]", 64}, {DOWN "scales", "U8", "[2, 2, 2, 1]", 8}},
+         MISSHAPEN},
+        {"gpt_oss",
+         HEADS,
+         {{UP "_blocks", "U8", "[2, 3, 1, 16]", 96}, {UP "_scales", "U8", "[2, 3, 1]", 6}},
+         MISSHAPEN},
+        {"gpt_oss", HEADS, {{UP, "F16", "[2, 2]", 8}}, MISSHAPEN},
+        {"gpt_oss", HEADS, {{UP, "F16", "[2, 2, 3]", 24}}, MISSHAPEN},
+        {"gpt_oss", HEADS, {{UP "_bias", "F16", "[2, 2, 2]", 16}}, MISSHAPEN},
+        /* experts in one tensor */
+        {"granitemoe",
+         HEADS ", \"num_local_experts\": 2",
+         {{LAYER "block_sparse_moe.input_linear.weight", "F16", "[2, 3, 4]", 48}},
+         "does not hold the weights of 2 experts"},
+        {"granitemoe",
+         HEADS ", \"num_local_experts\": 2",
+         {{LAYER "block_sparse_moe.output_linear.weight", "F16", "[2, 2, 2, 2]", 32}},
+         "does not hold the weights of 2 experts"},
+        {"granitemoe",
+         HEADS ", \"num_local_experts\": 65537",
+         {{LAYER "block_sparse_moe.output_linear.weight", "F16", "[65537, 2, 1]", 262148}},
+         "does not hold the weights of 65537 experts"},
+        /* matrices that lie the other way round */
+        {"gpt2", HEADS, {{"h.0.mlp.c_fc.weight", "F32", "[4]", 16}}, MISSHAPEN},
+        {"gpt2", HEADS, {{"h.0.mlp.c_fc.weight", "F32", "[2, 1, 1, 2]", 16}}, MISSHAPEN},
+        {"baichuan", HEADS ", \"z_loss_weight\": 0", {{"lm_head.weight", "F32", "[4]", 16}}, MISSHAPEN},
+        {"stablelm",
+         HEADS ", \"use_parallel_residual\": true, \"rope_pct\": 1",
+         {{LAYER "post_attention_layernorm.weight", "F32", "[4]", 16}},
+         "\"use_parallel_residual\" is true, but 'model.layers.0.post_attention_layernorm.weight' is there"},
+        /* q, k and v in one */
+        {"bloom",
+         SIZES ", \"n_head\": 0",
+         {{"h.0.self_attention.query_key_value.weight", "F32", "[3, 4]", 48}},
+         MISSHAPEN},
+        {"bloom",
+         SIZES ", \"n_head\": 16777217",
+         {{"h.0.self_attention.query_key_value.weight", "F32", "[3, 4]", 48}},
+         MISSHAPEN},
+        {"internlm2",
+         SIZES ", \"num_attention_heads\": 3, \"num_key_value_heads\": 2, \"head_dim\": 4",
+         {{LAYER "attention.wqkv.weight", "F32", "[8, 4]", 128}},
+         MISSHAPEN},
+        {"llama", HEADS, {{LAYER "self_attn.W_pack.weight", "F32", "[2, 6, 2]", 96}}, MISSHAPEN},
+        {"codegen",
+         "\"n_embd\": 6, \"n_layer\": 1, \"n_head\": 2, \"rotary_dim\": 2",
+         {{"h.0.attn.qkv_proj.weight", "F32", "[18, 2]", 144}},
+         MISSHAPEN},
+        /* headers */
+        {"llama", HEADS, {{LAYER "mlp.up_proj.weight", "F4", "[3]", 1}}, "bytes, which do not fit its shape"},
+        {"llama",
+         HEADS,
+         {{LAYER "mlp.up_proj.weight", "F32", "4", 16}},
+         "lacks its dtype, shape or data_offsets"},
+        {"llama",
+         HEADS,
+         {{LAYER "mlp.up_proj.weight", "F32", "[2, -4]", 16}},
+         "a shape that cannot be counted"},
+        {"llama",
+         HEADS,
+         {{LAYER "mlp.experts.12345678.up_proj.weight", "F32", "[4]", 16}},
+         "is not known in a model"},
+        {"llama",
+         HEADS,
+         {{"model.layers.12345678.mlp.up_proj.weight", "F32", "[4]", 16}},
+         "is not known in a model"},
+        {"llama", HEADS, {{"w", "F32", "[4]", 16}}, "tensor 'w' is not known in a model"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_config(cases[i].type, cases[i].keys);
+        put_tensors(cases[i].given, 2);
+        refuse(cases[i].says);
+    }
+    /* a name longer than any tensor's */
+    char name[300];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    put_tensors(&(Given){name, "F32", "[4]", 16}, 1);
+    refuse("is not known in a model");
+}
+
+/* What the two kinds of numbers of a header may not be. */
+static void test_headers(void) {
+    static const char *const cases[] = {
+        "{\"w\": {\"dtype\": 7, \"shape\": [4], \"data_offsets\": [0, 16]}}",
+        "{\"w\": {\"dtype\": \"F32\", \"shape\": [4], \"data_offsets\": 16}}",
+        "{\"w\": {\"dtype\": \"F32\", \"shape\": [4], \"data_offsets\": [-1, 16]}}",
+    };
+    put_config("llama", HEADS);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_safetensors("model.safetensors", cases[i], 0, 16);
+        refuse("lacks its dtype, shape or data_offsets");
+    }
+    put_safetensors("model.safetensors", "{}", 0, 0);
+    refuse("this Hugging Face folder has no weights");
+    /* in another order than they lie in, and one without weights at the place of another */
+    put_safetensors(
+        "model.safetensors",
+        "{\"model.norm.weight\": {\"dtype\": \"F32\", \"shape\": [4], \"data_offsets\": [48, 64]}, "
+        "\"model.embed_tokens.weight\": {\"dtype\": \"F32\", \"shape\": [3, 4], \"data_offsets\": [0, 48]}, "
+        "\"vision_tower.a\": {\"dtype\": \"F32\", \"shape\": [0], \"data_offsets\": [48, 48]}, "
+        "\"vision_tower.b\": {\"dtype\": \"F32\", \"shape\": [0], \"data_offsets\": [48, 48]}}",
+        0, 64);
+    Checkpoint *checkpoint = accept(scratch_folder);
+    const Tensor *norm = checkpoint ? checkpoint_find(checkpoint, "output_norm.weight") : NULL;
+    CHECK(norm && ((const unsigned char *)norm->data)[0] == 48, "the norm is another tensor");
+    checkpoint_close(checkpoint);
+}
+
+#define EMBEDDING                                                                                            \
+    &(Given) { "model.embed_tokens.weight", "F32", "[3, 4]", 48 }
+
+/* What else a key may be, and what becomes of it. */
+static void test_keys(void) {
+    static const struct {
+        const char *type, *keys, *key;
+        uint64_t value; /* UINT64_MAX: there is none */
+    } cases[] = {
+        {"qwen3_vl", HEADS ", \"vision_config\": {}", "qwen3vl.n_deepstack_layers", 0},
+        {"qwen3_vl", HEADS ", \"vision_config\": {\"deepstack_visual_indexes\": 3}",
+         "qwen3vl.n_deepstack_layers", 0},
+        {"qwen3_5_text", HEADS ", \"full_attention_interval\": 0", "qwen35.full_attention_interval", 0},
+        {"lfm2", HEADS ", \"full_attn_idxs\": 7", "lfm2.shortconv.l_cache", 3},
+        {"mpt", "\"d_model\": 4, \"n_layers\": 1, \"n_heads\": 2, \"expansion_ratio\": 2",
+         "mpt.feed_forward_length", 8},
+        {"gpt2", "\"n_embd\": 2000000000, \"n_layer\": 1, \"n_head\": 2", "gpt2.feed_forward_length", 0},
+        {"llama", HEADS ", \"tie_word_embeddings\": 7", "llama.embedding_length", 4},
+        {"gemma2", HEADS ", \"query_pre_attn_scalar\": 256, \"head_dim\": 2", "gemma2.attention.key_length",
+         2},
+    };
+    put_tensors(EMBEDDING, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t value = UINT64_MAX;
+        put_config(cases[i].type, cases[i].keys);
+        Checkpoint *checkpoint = accept(scratch_folder);
+        CHECK(checkpoint && checkpoint_u64(checkpoint, cases[i].key, &value, &error) &&
+                  value == cases[i].value,
+              "%s: %s: %" PRIu64, cases[i].type, cases[i].keys, value);
+        checkpoint_close(checkpoint);
+    }
+}
+
+/* More layers than any reader takes: nothing is listed for each of them. */
+static void test_many_layers(void) {
+    static const struct {
+        const char *type, *keys, *key;
+    } cases[] = {
+        {"qwen3_5_text", "\"layer_types\": [\"full_attention\"]", "qwen35.attention.recurrent_layers"},
+        {"lfm2", "\"full_attn_idxs\": [0]", "lfm2.attention.head_count_kv"},
+        {"gemma2", "\"sliding_window\": 8, \"sliding_window_pattern\": 3",
+         "gemma2.attention.sliding_window_pattern"},
+        {"smollm3", "\"no_rope_layer_interval\": 2", "smollm3.rope.layer_pattern"},
+    };
+    put_tensors(EMBEDDING, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (unsigned n_layer = 2; n_layer < 70000; n_layer += 65535) {
+            char keys[512];
+            snprintf(
+                keys, sizeof keys,
+                "\"hidden_size\": 512, \"num_attention_heads\": 2, \"vocab_size\": 3, \"num_hidden_layers\": %u, %s",
+                n_layer, cases[i].keys);
+            put_config(cases[i].type, keys);
+            Checkpoint *checkpoint = accept(scratch_folder);
+            CHECK(checkpoint && checkpoint_has(checkpoint, cases[i].key) == (n_layer == 2),
+                  "%s: %u layers: %s", cases[i].type, n_layer, cases[i].key);
+            checkpoint_close(checkpoint);
+        }
+}
+
+/* Which layers have attention, by lists that tell of some or say nonsense. */
+static void test_layer_lists(void) {
+    static const struct {
+        const char *type, *keys;
+        unsigned char keeps[4];
+    } cases[] = {
+        {"qwen3_5_text", "\"full_attention_interval\": 0, \"full_attn_idxs\": [\"a\", 2]", {1, 1, 0, 1}},
+        {"qwen3_5_text",
+         "\"full_attention_interval\": 3, \"layer_types\": [\"full_attention\"]",
+         {0, 1, 0, 1}},
+        {"qwen3_5_text",
+         "\"full_attention_interval\": 0, \"layer_types\": {}, \"full_attn_idxs\": [0]",
+         {0, 1, 1, 1}},
+    };
+    put_tensors(EMBEDDING, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char keys[512];
+        FlagArray keeps = {0};
+        snprintf(
+            keys, sizeof keys,
+            "\"hidden_size\": 512, \"num_attention_heads\": 2, \"vocab_size\": 3, \"num_hidden_layers\": 4, %s",
+            cases[i].keys);
+        put_config(cases[i].type, keys);
+        Checkpoint *checkpoint = accept(scratch_folder);
+        CHECK(checkpoint &&
+                  checkpoint_flags(checkpoint, "qwen35.attention.recurrent_layers", &keeps, &error) &&
+                  keeps.n == 4,
+              "%s: %s", cases[i].keys, error.message);
+        for (size_t k = 0; k < keeps.n; k++)
+            CHECK(keeps.data[k * keeps.stride] == cases[i].keeps[k], "%s: layer %zu", cases[i].keys, k);
+        checkpoint_close(checkpoint);
+    }
+}
+
+static void test_refused_keys(void) {
+    static const struct {
+        const char *type, *keys, *says;
+    } cases[] = {
+        {"mpt", "\"d_model\": 4, \"n_layers\": 1, \"n_heads\": 2, \"expansion_ratio\": 0",
+         "\"expansion_ratio\" is 0"},
+        {"mpt", "\"d_model\": 4, \"n_layers\": 1, \"n_heads\": 2, \"expansion_ratio\": 1025",
+         "\"expansion_ratio\" is 1025"},
+        {"gemma2", HEADS ", \"query_pre_attn_scalar\": 0", "\"query_pre_attn_scalar\" is 0"},
+        {"llama", HEADS ", \"quantization_config\": {}", "its weights are quantised (by some method)"},
+        {"llama", HEADS ", \"quantization_config\": {\"quant_method\": \"mxfp4\"}",
+         "its weights are quantised (mxfp4)"},
+        {"llama", HEADS ", \"head_dim\": 1048577", "RoPE over 1.04858e+06 dimensions of heads of 1048577"},
+        {"gpt_neo", HEADS ", \"attention_types\": [[[\"global\"], 1.5]]",
+         "\"attention_types\" tells of 0 layers of 1"},
+        {"gpt_neo", HEADS ", \"attention_types\": {}", "\"attention_types\" tells of 0 layers of 1"},
+        {"llama", HEADS ", \"hidden_act\": \"silu silu\"",
+         "with the activation 'silu silu' is not supported"},
+        {"llama", HEADS ", \"hidden_act\": {\"a\": 1}", "with the activation '{…}' is not supported"},
+        {"llama", HEADS ", \"hidden_act\": \"a name of many more than forty characters, which is cut\"",
+         "with the activation 'a name of many more than forty characte' is not"},
+        {"gpt_oss", HEADS ", \"hidden_act\": \"\"", "\"hidden_act\":  is not supported"},
+        {"gpt_oss", HEADS ", \"hidden_act\": \"silu or\"", "\"hidden_act\": silu or is not supported"},
+    };
+    put_tensors(EMBEDDING, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_config(cases[i].type, cases[i].keys);
+        refuse(cases[i].says);
+    }
+    put_text("config.json", "{\"text_config\": {\"model_type\": \"bert\"}}");
+    refuse("a model of type 'bert' is not supported");
+}
+
+/* Keys that nothing reads are told, if a line can hold them. */
+static void test_unread(void) {
+    char keys[4096], want[2048] = "";
+    size_t n = (size_t)snprintf(keys, sizeof keys,
+                                HEADS ", \"with a space\": 1, \"cut\\u0000short\": 1, "
+                                      "\"a_name_of_more_bytes_than_anybody_reads_to_its_end\": 1");
+    for (int i = 0; i < 60; i++) {
+        n += (size_t)snprintf(keys + n, sizeof keys - n, ", \"nobody_reads_this_key_%02d\": 1", i);
+        if (strlen(want) + 2 + 24 + 1 < 1000)
+            snprintf(want + strlen(want), sizeof want - strlen(want), "%snobody_reads_this_key_%02d",
+                     i ? ", " : "", i);
+    }
+    put_tensors(EMBEDDING, 1);
+    char text[4300];
+    snprintf(text, sizeof text, "{\"model_type\": \"llama\", %s}", keys);
+    put_text("config.json", text);
+    Checkpoint *checkpoint = accept(scratch_folder);
+    String unread = {"", 0};
+    CHECK(checkpoint && checkpoint_string(checkpoint, "attn.unread_keys", &unread, &error) &&
+              string_equals(unread, want),
+          "%.*s\nnot %s", (int)unread.n, unread.data, want);
+    checkpoint_close(checkpoint);
+}
+
+int main(void) {
+    scratch_begin();
+    RUN(test_shapes);
+    RUN(test_headers);
+    RUN(test_keys);
+    RUN(test_many_layers);
+    RUN(test_layer_lists);
+    RUN(test_refused_keys);
+    RUN(test_unread);
+    drop("config.json");
+    drop("model.safetensors");
+    scratch_end();
+    return test_end();
+}
