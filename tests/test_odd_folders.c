@@ -6,6 +6,8 @@
 #include "test.h"
 
 #include <inttypes.h>
+#include <limits.h>
+#include <sys/stat.h>
 
 #define SIZES "\"hidden_size\": 4, \"num_hidden_layers\": 1, \"vocab_size\": 3"
 #define HEADS SIZES ", \"num_attention_heads\": 2"
@@ -333,6 +335,132 @@ static void test_unread(void) {
     checkpoint_close(checkpoint);
 }
 
+/* Tokens with a role, by files that say it in odd ways. */
+static void test_roles(void) {
+    static const struct {
+        const char *config, *tokenizer, *generation, *key;
+        uint64_t value; /* UINT64_MAX: there is none */
+    } cases[] = {
+        {"\"eos_token_id\": [7, 8]", "{}", "{}", "tokenizer.ggml.eos_token_id", 7},
+        {"\"eos_token_id\": []", "{}", "{\"eos_token_id\": 5}", "tokenizer.ggml.eos_token_id", 5},
+        {"\"bos_token_id\": -1", "{}", "{}", "tokenizer.ggml.bos_token_id", UINT64_MAX},
+        {"\"bos_token_id\": 2",
+         "{\"bos_token\": \"<b>\", \"added_tokens_decoder\": [{\"content\": \"<b>\"}]}", "{}",
+         "tokenizer.ggml.bos_token_id", 2},
+        {"\"bos_token_id\": 2",
+         "{\"bos_token\": \"<b>\", \"added_tokens_decoder\": {\"x\": {\"content\": \"<b>\"}, \"\": {\"content\": \"<b>\"}, "
+         "\"1234567890\": {\"content\": \"<b>\"}}}",
+         "{}", "tokenizer.ggml.bos_token_id", 2},
+        {"\"bos_token_id\": 2",
+         "{\"bos_token\": \"<b>\", \"added_tokens_decoder\": {\"3\": {\"content\": \"<c>\"}, \"4\": {\"content\": \"<b>\"}}}",
+         "{}", "tokenizer.ggml.bos_token_id", 4},
+        {"\"vocab_size\": 3", "{\"add_bos_token\": \"yes\"}", "{}", "tokenizer.ggml.add_bos_token",
+         UINT64_MAX},
+        {"\"vocab_size\": 3", "{}", "{\"do_sample\": 0, \"top_k\": 3}", "general.sampling.top_k", 3},
+        {"\"vocab_size\": 3", "{\"chat_template\": []}", "{}", "tokenizer.chat_template", UINT64_MAX},
+        {"\"vocab_size\": 3", "{\"chat_template\": {}}", "{}", "tokenizer.chat_template", UINT64_MAX},
+    };
+    put_tensors(EMBEDDING, 1);
+    put_text("tokenizer.json", "{}");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char keys[512];
+        uint64_t value = UINT64_MAX;
+        snprintf(keys, sizeof keys,
+                 "\"hidden_size\": 4, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, %s",
+                 cases[i].config);
+        put_config("llama", keys);
+        put_text("tokenizer_config.json", cases[i].tokenizer);
+        put_text("generation_config.json", cases[i].generation);
+        Checkpoint *checkpoint = accept(scratch_folder);
+        CHECK(checkpoint && checkpoint_u64(checkpoint, cases[i].key, &value, &error) &&
+                  value == cases[i].value,
+              "%s %s %s: %" PRIu64, cases[i].config, cases[i].tokenizer, cases[i].generation, value);
+        checkpoint_close(checkpoint);
+    }
+    drop("tokenizer_config.json");
+    drop("generation_config.json");
+}
+
+/* Of all that end a text no more are listed than there is room for, and no nonsense. */
+static void test_ends(void) {
+    char keys[1024];
+    size_t n = (size_t)snprintf(keys, sizeof keys,
+                                HEADS ", \"eos_token_id\": [100, \"a\", -1, 4294967296, 100, 101");
+    for (int i = 0; i < 70; i++) n += (size_t)snprintf(keys + n, sizeof keys - n, ", %d", 200 + i);
+    snprintf(keys + n, sizeof keys - n, "]");
+    put_config("llama", keys);
+    Checkpoint *checkpoint = accept(scratch_folder);
+    NumberArray ends = {0};
+    CHECK(checkpoint && checkpoint_i32s(checkpoint, "attn.eos_token_ids", &ends, &error) && ends.n == 64,
+          "%zu", ends.n);
+    for (size_t i = 0; i < ends.n; i++)
+        CHECK(i32_at(&ends, i) == (i < 2 ? 100 + (int32_t)i : 198 + (int32_t)i), "%zu: %d", i,
+              i32_at(&ends, i));
+    checkpoint_close(checkpoint);
+    put_config("llama", HEADS ", \"eos_token_id\": 4294967296");
+    refuse("'tokenizer.ggml.eos_token_id' would be 4294967296, which is too large");
+    drop("tokenizer.json");
+}
+
+/* Files of a folder that are no texts, or too large for what they are; names that are too long. */
+static void test_files(void) {
+    char name[300], index[400];
+    put_config("llama", HEADS);
+    put_tensors(EMBEDDING, 1);
+    CHECK(mkdir(path_of("tokenizer.json"), 0700) == 0, "mkdir");
+    refuse("tokenizer.json: is no regular file");
+    rmdir(path_of("tokenizer.json"));
+    put_text("chat_template.jinja", "");
+    CHECK(truncate(path_of("chat_template.jinja"), 1l << 30) == 0, "truncate");
+    refuse("chat_template.jinja: is too large for what it is");
+    drop("chat_template.jinja");
+    drop("model.safetensors");
+    memset(name, 'n', 256);
+    name[256] = '\0';
+    snprintf(index, sizeof index, "{\"weight_map\": {\"a\": \"%s\"}}", name);
+    put_text("model.safetensors.index.json", index);
+    refuse("is no name of a file in the folder");
+    size_t room = 200000, n = 0;
+    char *many = malloc(room);
+    n += (size_t)snprintf(many, room, "{\"weight_map\": {");
+    for (int i = 0; i <= 4096; i++)
+        n += (size_t)snprintf(many + n, room - n, "%s\"t%d\": \"f%d.safetensors\"", i ? ", " : "", i, i);
+    snprintf(many + n, room - n, "}}");
+    put_text("model.safetensors.index.json", many);
+    free(many);
+    refuse("model.safetensors.index.json lists more than 4096 files");
+    drop("model.safetensors.index.json");
+    /* a folder's path to which no name of a file can be added any more */
+    char deep[PATH_MAX + 16];
+    n = (size_t)snprintf(deep, sizeof deep, "%s", scratch_folder);
+    while (n < 4090) n += (size_t)snprintf(deep + n, 4091 - n, "/.");
+    Checkpoint *checkpoint = checkpoint_open(deep, &error);
+    CHECK(!checkpoint && strstr(error.message, "its path is too long"), "%s", error.message);
+    checkpoint_close(checkpoint);
+}
+
+/* A vocabulary alone knows the embedding's rows by config.json, if that says a number that can be. */
+static void test_rows(void) {
+    static const struct {
+        const char *size;
+        uint64_t rows;
+    } cases[] = {
+        {"3", 3}, {"0", UINT64_MAX}, {"\"3\"", UINT64_MAX}, {"16777216", UINT64_MAX}, {"16777215", 16777215}};
+    put_text("tokenizer.json", "{}");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char config[64];
+        uint64_t rows = UINT64_MAX;
+        snprintf(config, sizeof config, "{\"model_type\": \"llama\", \"vocab_size\": %s}", cases[i].size);
+        put_text("config.json", config);
+        Checkpoint *checkpoint = checkpoint_open_vocabulary(scratch_folder, &error);
+        CHECK(checkpoint && checkpoint_u64(checkpoint, "attn.embedding_rows", &rows, &error) &&
+                  rows == cases[i].rows,
+              "%s: %" PRIu64, cases[i].size, rows);
+        checkpoint_close(checkpoint);
+    }
+    drop("tokenizer.json");
+}
+
 int main(void) {
     scratch_begin();
     RUN(test_shapes);
@@ -342,6 +470,10 @@ int main(void) {
     RUN(test_layer_lists);
     RUN(test_refused_keys);
     RUN(test_unread);
+    RUN(test_roles);
+    RUN(test_ends);
+    RUN(test_files);
+    RUN(test_rows);
     drop("config.json");
     drop("model.safetensors");
     scratch_end();
