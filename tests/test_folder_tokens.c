@@ -484,8 +484,109 @@ static void test_vocabulary_alone(void) {
     empty_folder();
 }
 
+/* Fields of another kind than they should be, or cut within a message that is whole, and numbers of 64 bits. */
+static void test_odd_models(void) {
+    Message trainer = bpe(), normalizer = {.n = 0}, none = {.n = 0};
+    put_number(&trainer, 3, UINT64_MAX);
+    refuse_model(trainer, none, "tokenizer.model: its model is of an unknown kind");
+    for (unsigned field = 1; field <= 3;
+         field++) { /* a piece, and both specifications, whose last field is cut */
+        Message model = ten_pieces(bpe(), none);
+        put_bytes(&model, field, "\x0a\x05x", 3);
+        put_file("tokenizer.model", model.bytes, model.n);
+        refuse("not a SentencePiece model");
+    }
+    static const struct {
+        unsigned char bytes[14];
+        size_t n;
+    } cut[] = {
+        {{0x07}, 1}, /* a field of number 0 */
+        {{0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, 12}}; /* of 70 bits */
+    for (size_t i = 0; i < 2; i++) {
+        Message model = ten_pieces(bpe(), none);
+        memcpy(model.bytes + model.n, cut[i].bytes, cut[i].n);
+        put_file("tokenizer.model", model.bytes, model.n + cut[i].n);
+        refuse("not a SentencePiece model");
+    }
+    /* a number in the place of a text and the other way round: passed over */
+    trainer = bpe();
+    put_number(&trainer, 46, 4);
+    put_bytes(&trainer, 3, "x", 1);
+    put_bytes(&trainer, 24, "x", 1);
+    put_bytes(&normalizer, 3, "x", 1);
+    put_number(&normalizer, 1, 7);
+    Message model = ten_pieces(trainer, normalizer), piece = {.n = 0};
+    put_bytes(&piece, 1, "<P>", 3);
+    put_number(&piece, 2, 3);
+    put_bytes(&piece, 3, "x", 1);
+    put_bytes(&model, 1, piece.bytes, piece.n);
+    put_number(&model, 1, 3);
+    put_file("tokenizer.model", model.bytes, model.n);
+    check_types("2 3 3 1 1 1 1 1 1 4 1");
+    check_roles(folder, 11, 2, 1, true);
+    /* who pads is named in the trainer's specification, as BOS and EOS are */
+    trainer = bpe();
+    put_bytes(&trainer, 48, "<E>", 3);
+    model = ten_pieces(trainer, none);
+    put_file("tokenizer.model", model.bytes, model.n);
+    Error error = {{0}};
+    Checkpoint *checkpoint = checkpoint_open(folder, &error);
+    uint64_t pad = 0;
+    CHECK(checkpoint && checkpoint_u64(checkpoint, "tokenizer.ggml.padding_token_id", &pad, &error) &&
+              pad == 1,
+          "pad %d", (int)pad);
+    checkpoint_close(checkpoint);
+    put_number(&piece, 3, 0);
+    model = ten_pieces(bpe(), none);
+    put_bytes(&model, 1, piece.bytes, piece.n);
+    put_file("tokenizer.model", model.bytes, model.n);
+    refuse("tokenizer.model: piece 10 is of a type");
+    empty_folder();
+}
+
+/* What other files say of tokens, in forms that they should not have. */
+static void test_odd_words(void) {
+    put_ten_pieces();
+    put_llama(5); /* fewer rows than pieces */
+    check_roles(folder, 10, 2, 1, true);
+    empty_folder();
+    put_ten_pieces();
+    put_text("added_tokens.json", "[\"<c>\"]");
+    put_text("special_tokens_map.json", "{\"additional_special_tokens\":\"<c>\"}");
+    put_text("tokenizer_config.json", "{\"added_tokens_decoder\":[],\"add_prefix_space\":1}");
+    check_types("2 3 3 1 1 1 1 1 1 4");
+    check_text(folder, "ab", ENCODE_ENDS, "2 6 5");
+    put_text("tokenizer_config.json", "{\"add_prefix_space\":false}");
+    check_text(folder, "ab", ENCODE_ENDS, "2 7");
+    /* two tokens of one id: the later text stands */
+    put_text("added_tokens.json", "{\"<c>\":11,\"<d>\":11,\"<e>\":\"12\",\"\":13}");
+    put_text("tokenizer_config.json", "{\"bos_token\":\"<d>\",\"unk_token\":\"\"}");
+    check_roles(folder, 12, 11, 1, true);
+    /* one text twice: the first id stands; what is special must be a truth value */
+    put_text("tokenizer_config.json",
+             "{\"eos_token\":\"<E>\",\"added_tokens_decoder\":{\"1\":{\"content\":\"<E>\",\"special\":1},"
+             "\"10\":{\"content\":\"<f>\",\"special\":1},\"11\":{\"content\":\"<f>\",\"special\":true}}}");
+    check_types("2 3 3 1 1 1 1 1 1 4 4");
+    empty_folder();
+
+    put_text("vocab.json", "{\"a\":0,\"b\":1,\"ab\":2,\"longer\":4,\"word\":5,\"longerword\":3}");
+    put_text("merges.txt", "longer word\na b\n");
+    put_text("tokenizer_config.json",
+             "{\"add_prefix_space\":false,\"added_tokens_decoder\":{\"6\":{\"content\":\"<\\n>\","
+             "\"lstrip\":1,\"rstrip\":false}}}");
+    check_text(folder, "ab<\n>b", ENCODE_SPECIAL, "2 6 1");
+    put_text("tokenizer_config.json", "{\"add_prefix_space\":1}");
+    check_text(folder, "ab", 0, "2");
+    put_text("special_tokens_map.json", "{\"bos_token\":\"<s>\",\"eos_token\":\"<s>\"}");
+    put_text("added_tokens.json", "{\"<r>\":7,\"<s>\":6}");
+    check_roles(folder, 8, 6, 6, false);
+    empty_folder();
+}
+
 int main(void) {
     begin_folder();
+    RUN(test_odd_models);
+    RUN(test_odd_words);
     RUN(test_vocabulary_alone);
     RUN(test_classes);
     RUN(test_added_flags);
