@@ -34,19 +34,18 @@ static Any loop_attribute(const Loop *loop, Any v, String name) {
     return undefined(v, name);
 }
 
-/* A method, to be called later; undefined where there is none. */
-static Any bind_method(Render *r, Any v, String name) {
-    const Builtin *builtin = find_method(v, name);
-    Method *method = builtin ? take(r, sizeof *method) : NULL;
-    if (!builtin) return undefined(v, name);
-    if (!method) return undefined(v, name);
+/* A method, to be called later. */
+static Any bind_method(Render *r, Any v, const Builtin *builtin) {
+    Method *method = take(r, sizeof *method);
+    if (!method) return value_of_kind(VALUE_UNDEFINED);
     *method = (Method){v, builtin};
     return (Any){.kind = VALUE_METHOD, .method = method};
 }
 
 Any value_attribute(Render *r, Any v, String name) {
     if (v.kind == VALUE_UNDEFINED) return fail_undefined(r, v);
-    if (find_method(v, name)) return bind_method(r, v, name);
+    const Builtin *builtin = find_method(v, name);
+    if (builtin) return bind_method(r, v, builtin);
     if (v.kind == VALUE_LOOP) return loop_attribute(v.loop, v, name);
     const Any *member =
         v.kind == VALUE_DICT || v.kind == VALUE_NAMESPACE ? dict_find(r, v, value_own(name)) : NULL;

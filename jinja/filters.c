@@ -12,8 +12,7 @@
 
 /* The argument as a text, or `otherwise`. */
 static Text text_or(Render *r, Any v, const char *otherwise) {
-    return is_given(v) && v.kind != VALUE_NONE ? text_of(value_to_text(r, v))
-                                               : text_own(otherwise, strlen(otherwise));
+    return is_given(v) ? text_of(value_to_text(r, v)) : text_own(otherwise, strlen(otherwise));
 }
 
 static bool flag(Any v) { return is_given(v) && value_truth(v); }
@@ -87,7 +86,9 @@ FILTER(filter_sort) { /* reverse case_sensitive attribute */
 FILTER(filter_dictsort) { /* case_sensitive by reverse */
     if (self.kind != VALUE_DICT) return fail(r, "a %s is not sorted as a dict", value_type(self));
     Any items = dict_items(r, self, NULL, args);
-    bool by_value = is_given(p[1]) && p[1].kind == VALUE_STRING && string_equals(string_of(p[1]), "value");
+    String by = bare(text_or(r, p[1], "key"));
+    bool by_value = string_equals(by, "value");
+    if (!by_value && !string_equals(by, "key")) return fail(r, "a dict is sorted by key or by value");
     if (r->failed) return self;
     return sorted(r, value_items(r, items), value_int(by_value), flag(p[0]), flag(p[2]));
 }
@@ -275,11 +276,12 @@ FILTER(filter_int) { /* default base */
     (void)args;
     if (self.kind == VALUE_UNDEFINED) return value_attribute(r, self, (String){"int", 3});
     if (is_given(p[1]) && is_integer(p[1]) && p[1].integer != 10 && self.kind == VALUE_STRING) {
-        char digits[32], *end;
+        char digits[80], *end;
         int base = p[1].integer >= 2 && p[1].integer <= 36 ? (int)p[1].integer : 10;
-        snprintf(digits, sizeof digits, "%.*s", self.n < 31 ? (int)self.n : 0, self.text);
+        snprintf(digits, sizeof digits, "%.*s", self.n < sizeof digits ? (int)self.n : 0, self.text);
+        errno = 0;
         integer = strtoll(digits, &end, base);
-        return *end || !*digits ? otherwise : value_int(integer);
+        return *end || !*digits || errno ? otherwise : value_int(integer);
     }
     if (read_number(r, self, &integer, &real)) return value_int(integer);
     return real > -9e18 && real < 9e18 ? value_int((int64_t)real) : otherwise;
@@ -304,7 +306,7 @@ FILTER(filter_abs) {
 
 FILTER(filter_round) { /* precision method */
     (void)args;
-    int64_t digits = is_given(p[0]) && is_integer(p[0]) ? p[0].integer : 0;
+    int64_t digits = !is_given(p[0]) ? 0 : is_integer(p[0]) ? p[0].integer : INT64_MAX;
     String method = bare(text_or(r, p[1], "common"));
     if (!is_number(self) || digits < -300 || digits > 300)
         return fail(r, "a %s cannot be rounded", value_type(self));

@@ -125,7 +125,7 @@ static bool next_outside(Lexer *l, Token *token, Error *error) {
 
 static size_t put_utf8(char *out, uint32_t c) {
     if (c < 0x80) return out[0] = (char)c, 1;
-    if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) c = 0xFFFD; /* no character */
+    if (c >= 0xD800 && c < 0xE000) c = 0xFFFD; /* no character */
     size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3F));
     out[0] = (char)(0xF00 >> n | c);
@@ -163,7 +163,7 @@ static bool unescape(String s, char *out, size_t *n_out) {
         if (c == 'x' || c == 'u' || c == 'U') {
             size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
             code = escaped_number(s, &at, 16, digits, digits);
-            if (code < 0) return false;
+            if (code < 0 || code > 0x10FFFF) return false;
         } else if (c >= '0' && c <= '7') {
             at--;
             code = escaped_number(s, &at, 8, 1, 3);
@@ -202,7 +202,7 @@ static bool next_string(Lexer *l, Token *token, Error *error) {
 }
 
 static bool next_number(Lexer *l, Token *token, Error *error) {
-    char digits[64];
+    char digits[64], *end;
     size_t n = 0, at = l->at;
     const char *text = l->source.data;
     char mark = text[at] == '0' ? (char)(text[at + 1] | 0x20) : 0;
@@ -227,9 +227,10 @@ static bool next_number(Lexer *l, Token *token, Error *error) {
     errno = 0;
     token->kind = CONST_TOKEN;
     if (real)
-        token->value = (Any){.kind = VALUE_FLOAT, .real = strtod(digits, NULL)};
+        token->value = (Any){.kind = VALUE_FLOAT, .real = strtod(digits, &end)};
     else
-        token->value = (Any){.kind = VALUE_INT, .integer = strtoll(digits, NULL, base)};
+        token->value = (Any){.kind = VALUE_INT, .integer = strtoll(digits, &end, base)};
+    if (*end) return lexer_fail(l, error, "a number has a digit that its base has not");
     if (errno && !real) return lexer_fail(l, error, "a number is too large");
     l->at = at;
     return true;

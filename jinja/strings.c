@@ -80,20 +80,23 @@ SHARED(string_strip) { return (void)args, strip(r, self, p[0], true, true); }
 METHOD(method_lstrip) { return (void)args, strip(r, self, p[0], true, false); }
 METHOD(method_rstrip) { return (void)args, strip(r, self, p[0], false, true); }
 
-/* Whether the text begins, or ends, with the other, or with one of several. */
+/* Whether the text begins, or ends, with the other. */
 static bool has_end(Render *r, Any self, Any other, bool at_end) {
-    if (other.kind == VALUE_TUPLE || other.kind == VALUE_LIST) {
-        for (size_t i = 0; i < other.items->n && !r->failed; i++)
-            if (other.items->items[i].kind == VALUE_STRING && has_end(r, self, other.items->items[i], at_end))
-                return true;
-        return false;
-    }
     Text part = text_in(r, other);
     if (part.n > self.n) return false;
     return text_equals(r, text_part(text_of(self), at_end ? self.n - part.n : 0, part.n), part);
 }
-METHOD(method_startswith) { return (void)args, value_bool(has_end(r, self, p[0], false)); }
-METHOD(method_endswith) { return (void)args, value_bool(has_end(r, self, p[0], true)); }
+
+/* Likewise, or with one of a tuple. */
+static Any has_ends(Render *r, Any self, Any other, bool at_end) {
+    bool has = false;
+    if (other.kind != VALUE_TUPLE) return value_bool(has_end(r, self, other, at_end));
+    for (size_t i = 0; i < other.items->n && !has && !r->failed; i++)
+        has = has_end(r, self, other.items->items[i], at_end);
+    return value_bool(has);
+}
+METHOD(method_startswith) { return (void)args, has_ends(r, self, p[0], false); }
+METHOD(method_endswith) { return (void)args, has_ends(r, self, p[0], true); }
 
 METHOD(method_removeprefix) {
     (void)args;

@@ -127,6 +127,10 @@ static void test_oracle(void) {
     if (!known) SKIP("no chat templates of ../shared/oracle");
 }
 
+#define TEN_X "xxxxxxxxxx"
+#define HUNDRED_X TEN_X TEN_X TEN_X TEN_X TEN_X TEN_X TEN_X TEN_X TEN_X TEN_X
+#define LONG "the chat template says: " HUNDRED_X HUNDRED_X HUNDRED_X HUNDRED_X
+
 /* What a template says that is wrong: where, and in one line that a terminal may be given. */
 static void test_errors(void) {
     static const struct {
@@ -174,6 +178,19 @@ static void test_errors(void) {
         {"{{ '{0[0]}'.format([5]) }}", "the chat template, line 1: a format with '[' is not known here"},
         {"{{ '{:{}}'.format('a', 5) }}",
          "the chat template, line 1: a format within a format is not known here"},
+        {"{{ [1]|map(attribute=1.5)|list }}", "the chat template, line 1: a float is no attribute"},
+        {"{{ (-9223372036854775807 - 1)|abs }}", "the chat template, line 1: a int has no absolute value"},
+        {"{{ 1.5|round(301) }}", "the chat template, line 1: a float cannot be rounded"},
+        {"{{ 1.5|round(-301) }}", "the chat template, line 1: a float cannot be rounded"},
+        {"{{ [9223372036854775807, 1]|sum }}", "the chat template, line 1: an integer is too large"},
+        {"{{ '{:.301f}'.format(1.5) }}",
+         "the chat template, line 1: a format of a float has a precision or ',' that is not known here"},
+        {"{{ [1]|tojson(indent=65) }}",
+         "the chat template, line 1: JSON is indented by a text, or up to 64 blanks"},
+        {"{{ 1111111111111111111111111111111111111111111111111111111111111111 }}",
+         "the chat template, line 1: a number has too many digits"},
+        {"{{ 0b2 }}", "the chat template, line 1: a number has a digit that its base has not"},
+        {"{{ raise_exception('x' * 500) }}", LONG},
         {"{{ '%+d' % 4 }}", "the chat template, line 1: a format has a '%' that is not known here"},
         {"{% for i in l recursive %}{% endfor %}",
          "the chat template, line 1: recursive loops are not known here"},
@@ -307,8 +324,12 @@ static void test_order_of_lists(void) {
 
 /* Integers have 64 bits here, where Python's have no end: what is beyond is as good as no number. */
 static void test_large_numbers(void) {
-    static const char source[] = "{{ '1e19'|int(7) }} {{ 1e19|int(5) }} {{ -1e19|int(6) }} {{ 1e18|int(4) }}";
-    static const char want[] = "7 5 6 1000000000000000000";
+    static const char source[] =
+        "{{ '1e19'|int(7) }} {{ 1e19|int(5) }} {{ -1e19|int(6) }} {{ 1e18|int(4) }} "
+        "{{ '99999999999999999999'|int(3) }} {{ '1' * 65|int(8, 2) }} {{ ('1' * 65)|int(8, 2) }} {{ ('1' * 80)|int(9, 2) }} "
+        "{{ '%d %d' % (1e19, -1e19) }}";
+    static const char want[] =
+        "7 5 6 1000000000000000000 3 11111111111111111111111111111111111111111111111111111111111111111 8 9 0 0";
     Error error = {{0}};
     size_t n = 0;
     char *got = render((String){source, sizeof source - 1}, context, &n, &error);
