@@ -146,8 +146,8 @@ int reader_fold_case(Reader *reader, CharSet *set) {
     uint32_t first, last;
     charset_sort(set);
     for (size_t at = 0; property_next(cased, &at, &first, &last);)
-        for (size_t i = 0; last >= 0x80 && i < set->n; i++)
-            if (set->ranges[i].first <= last && set->ranges[i].last >= (first > 0x80 ? first : 0x80))
+        for (size_t i = 0; first >= 0x80 && i < set->n; i++)
+            if (set->ranges[i].first <= last && set->ranges[i].last >= first)
                 return reader_fail(reader, "letters beyond ASCII within (?i)");
     uint32_t found[26] = {0};
     for (uint32_t i = 0; i < 26; i++) found[i] = contains(set, 'a' + i) || contains(set, 'A' + i);

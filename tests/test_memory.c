@@ -214,6 +214,14 @@ static void test_patterns(void) {
     };
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         try_all(read_pattern, (String){patterns[i], strlen(patterns[i])});
+    /* Its tree grows by doubling: letters in front move what does not fit. */
+    size_t step = getenv("ATTN_LONG_TESTS") ? 1 : 8;
+    for (size_t before = 0; before < 64; before += step) {
+        char expression[128];
+        int n = snprintf(expression, sizeof expression, "%.*s\\b|$|(?=a)b{2,3}+(?i:[ks])*", (int)before,
+                         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+        try_all(read_pattern, (String){expression, (size_t)n});
+    }
 }
 
 int main(void) {

@@ -188,8 +188,62 @@ static void test_bytes(void) {
     check_found("(?<=[^a])\\W", text, sizeof text - 1, "2,3 3,4 4,5 7,8 8,9 9,10 10,11");
 }
 
+/* What looks like a quantifier and is none, groups of nothing, sets that are empty or long. */
+static void test_odd(void) {
+    static const char *const cases[][3] = {
+        {"a{5", "aa{5", "1,4"},
+        {"a{,5}", "a{,5}", "0,5"},
+        {"a{/}", "a{/}", "0,4"},
+        {"a{x}", "a{x}", "0,4"},
+        {"a{2}+", "aaaaa", "0,2 2,4"},
+        {"a{1,2}+", "aaaaa", "0,2 2,4 4,5"},
+        {"(?i:a(?-i:b))", "AB Ab", "3,5"},
+        {"(?i:\\p{L})", "a1", "0,1"},
+        {"(?i:\\p{N})", "a1", "1,2"},
+        {"(?i:[^b])", "aBb", "0,1"},
+        {"[a&&b]|c", "abc", "2,3"},
+        {"[a-]", "a-b", "0,1 1,2"},
+        {"[]a]", "]b", "0,1"},
+        {"\\x{41}\\x42\\u0043\\u{44}", "ABCD", "0,4"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_found(cases[i][0], cases[i][1], strlen(cases[i][1]), cases[i][2]);
+    char expression[8192] = "[";
+    for (size_t i = 1; i < 8190; i++) expression[i] = i % 2 ? 'a' : 'c';
+    expression[8190] = ']';
+    check_found(expression, "abc", 3, "0,1 2,3");
+    /* nine sets, by the bits of a character: each of 512 is a class of its own */
+    size_t n = 0;
+    for (unsigned bit = 0; bit < 9; bit++) {
+        expression[n++] = '[';
+        for (unsigned c = 0; c < 512; c++) {
+            if (!(c >> bit & 1)) continue;
+            expression[n++] = (char)0xe4, expression[n++] = (char)(0xb8 | c >> 6),
+            expression[n++] = (char)(0x80 | (c & 63));
+        }
+        expression[n++] = ']';
+    }
+    Error error = {{0}};
+    CHECK(!pattern_new((String){expression, n}, &error) && strstr(error.message, "more than 255 classes"),
+          "%zu: %s", n, error.message);
+}
+
 static void test_refusals(void) {
     static const char *const refused[][2] = {
+        {"+a", "a quantifier of nothing"},
+        {"?a", "a quantifier of nothing"},
+        {"a{1,1001}", "out of range"},
+        {"a{99999999999}", "out of range"},
+        {"()++", "a possessive quantifier"},
+        {"(?<=)", "a lookbehind"},
+        {"\\x{41", "not a code point"},
+        {"\\x{ }", "not a code point"},
+        {"\\x{:}", "not a code point"},
+        {"\\x{g}", "not a code point"},
+        {"[a-", "a [ without its ]"},
+        {"(?i:\\p{Han})", "tells cases apart"},
+        {"(?i:[\xc3\xa9])", "letters beyond ASCII"},
+        {"\\\xc3\xa9", "an escape that is not supported"},
         {"(", "a ( without its )"},
         {"a)", "a ) without its ("},
         {"[a", "a [ without its ]"},
@@ -282,6 +336,7 @@ int main(void) {
     RUN(test_cases);
     RUN(test_pres);
     RUN(test_bytes);
+    RUN(test_odd);
     RUN(test_refusals);
     RUN(test_long_texts);
     return test_end();
