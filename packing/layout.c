@@ -53,10 +53,6 @@ static struct Loading *loading_new(Checkpoint *checkpoint, size_t n, Error *erro
     return sources ? loading : NULL;
 }
 
-static bool is_called(const Tensor *tensor, const char *name) {
-    return tensor->name.n > strlen(name) && strstr(tensor->name.data, name) != NULL;
-}
-
 /* q's or k's rows, of which a folder of such a family has the first of all pairs before the second. */
 static bool pair_rows(Checkpoint *checkpoint, size_t i, Error *error) {
     Tensor *tensor = &checkpoint->tensors[i];
@@ -65,8 +61,8 @@ static bool pair_rows(Checkpoint *checkpoint, size_t i, Error *error) {
                                 n_head ? number_of(checkpoint, "embedding_length", 0) / n_head : 0),
              n_rope = number_of(checkpoint, "rope.dimension_count", d_head),
              rows = tensor->n_dims == 1 ? tensor->dims[0] : tensor->dims[1];
-    if (!is_called(tensor, ".attn_q.") && !is_called(tensor, ".attn_k.")) return true;
-    if (d_head == 0 || n_rope > d_head || n_rope % 2 != 0 || rows % d_head != 0 || tensor->n_dims > 2)
+    if (!strstr(tensor->name.data, ".attn_q.") && !strstr(tensor->name.data, ".attn_k.")) return true;
+    if (n_rope % 2 != 0 || rows % d_head != 0 || tensor->n_dims > 2) /* n_rope ≤ d_head > 0 (hub_rope) */
         return fail(checkpoint, "its rows of q and k are no whole heads", error);
     struct Loading *loading = checkpoint->loadings[i] = loading_new(checkpoint, 1, error);
     if (!loading) return false;
@@ -92,19 +88,18 @@ static bool spread_heads(Checkpoint *checkpoint, size_t i, Error *error) {
     };
     Tensor *tensor = &checkpoint->tensors[i];
     const Tensor *is_state = NULL;
-    size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds,
-           n_layer = (size_t)strcspn(tensor->name.data + 4, ".");
+    size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     char decay[64];
-    if (tensor->name.n < 5 || memcmp(tensor->name.data, "blk.", 4) != 0 || n_layer > 24) return true;
-    snprintf(decay, sizeof decay, "%.*s.ssm_a", (int)(4 + n_layer), tensor->name.data);
+    if (strncmp(tensor->name.data, "blk.", 4) != 0) return true;
+    snprintf(decay, sizeof decay, "%.*s.ssm_a", (int)(4 + strcspn(tensor->name.data + 4, ".")),
+             tensor->name.data);
     is_state = checkpoint_find(checkpoint, decay);
     while (kind < n_kinds && !strstr(tensor->name.data, kinds[kind].name)) kind++;
     if (!is_state || kind == n_kinds) return true;
     uint64_t n_head = number_of(checkpoint, "ssm.time_step_rank", 0),
              d_head = number_of(checkpoint, "ssm.state_size", 0),
              n_key_head = number_of(checkpoint, "ssm.group_count", 0), rows, unit, before = 0;
-    if (n_head == 0 || d_head == 0 || n_key_head == 0 || n_head % n_key_head != 0 || n_head > 1 << 24 ||
-        d_head > 1 << 24 || tensor->n_dims > 2)
+    if (n_head == 0 || d_head == 0 || n_key_head == 0 || n_head % n_key_head != 0 || tensor->n_dims > 2)
         return fail(checkpoint, "its delta nets' heads cannot be counted", error);
     rows = tensor->n_dims == 1 ? tensor->dims[0] : tensor->dims[1];
     if (kinds[kind].has_keys) before = 2 * n_key_head;

@@ -3,6 +3,7 @@
  * that no reader takes, names and ids out of bounds.
  */
 #include "folder.h"
+#include "packing/layout.h"
 #include "test.h"
 
 #include <inttypes.h>
@@ -39,6 +40,10 @@ static void put_tensors(const Given *given, size_t n) {
 #define LAYER "model.layers.0."
 #define DOWN LAYER "mlp.experts.down_proj_"
 #define UP LAYER "mlp.experts.gate_up_proj"
+#define STATE LAYER "linear_attn."
+#define DELTA(values, keys, width)                                                                           \
+    HEADS ", \"linear_num_value_heads\": " #values ", \"linear_num_key_heads\": " #keys                      \
+          ", \"linear_key_head_dim\": " #width
 #define MISSHAPEN "does not have the shape that config.json asks for"
 
 static void test_shapes(void) {
@@ -154,6 +159,86 @@ static void test_shapes(void) {
     name[sizeof name - 1] = '\0';
     put_tensors(&(Given){name, "F32", "[4]", 16}, 1);
     refuse("is not known in a model");
+}
+
+/* What quantize cannot lay out as GGUF has it. */
+static void test_layouts(void) {
+    static const struct {
+        const char *type, *keys;
+        Given given[2];
+        const char *says; /* NULL: it can */
+    } cases[] = {
+        {"llama",
+         HEADS,
+         {{LAYER "self_attn.q_proj.weight", "F32", "[3, 4]", 48}},
+         "rows of q and k are no whole heads"},
+        {"llama",
+         HEADS,
+         {{LAYER "self_attn.k_proj.weight", "F32", "[2, 2, 2]", 32}},
+         "rows of q and k are no whole heads"},
+        {"llama",
+         "\"hidden_size\": 6, \"num_hidden_layers\": 1, \"num_attention_heads\": 2",
+         {{LAYER "self_attn.q_proj.weight", "F32", "[6, 2]", 48}},
+         "rows of q and k are no whole heads"},
+        {"llama",
+         SIZES ", \"num_attention_heads\": 0, \"head_dim\": 2",
+         {{LAYER "self_attn.q_proj.weight", "F32", "[4, 4]", 64}},
+         NULL},
+        {"mixtral",
+         HEADS,
+         {{LAYER "block_sparse_moe.experts.0.w1.weight", "F32", "[2, 4]", 32},
+          {LAYER "block_sparse_moe.experts.2.w1.weight", "F32", "[2, 4]", 32}},
+         "the experts of a layer are not all there, or not alike"},
+        {"mixtral",
+         HEADS,
+         {{LAYER "block_sparse_moe.experts.0.w1.weight", "F32", "[2, 4]", 32},
+          {LAYER "block_sparse_moe.experts.1.w1.weight", "F16", "[2, 4]", 16}},
+         "not alike"},
+        {"mixtral",
+         HEADS,
+         {{LAYER "block_sparse_moe.experts.0.w1.weight", "F32", "[2, 4]", 32},
+          {LAYER "block_sparse_moe.experts.1.w1.weight", "F32", "[4, 2]", 32}},
+         "not alike"},
+        {"mixtral",
+         HEADS,
+         {{LAYER "block_sparse_moe.experts.0.w1.weight", "F32", "[2, 2, 2]", 32}},
+         "not alike"},
+        {"mixtral",
+         HEADS,
+         {{LAYER "block_sparse_moe.experts.0.w1.weight", "F32", "[2, 4]", 32},
+          {LAYER "block_sparse_moe.experts.0.w1.bias", "F32", "[2]", 8}},
+         NULL},
+        {"qwen3_5_text", DELTA(0, 2, 2), {{STATE "A_log", "F32", "[4]", 16}}, "heads cannot be counted"},
+        {"qwen3_5_text", DELTA(4, 2, 0), {{STATE "A_log", "F32", "[4]", 16}}, "heads cannot be counted"},
+        {"qwen3_5_text", DELTA(4, 0, 2), {{STATE "A_log", "F32", "[4]", 16}}, "heads cannot be counted"},
+        {"qwen3_5_text", DELTA(4, 3, 2), {{STATE "A_log", "F32", "[4]", 16}}, "heads cannot be counted"},
+        {"qwen3_5_text",
+         DELTA(4, 2, 2),
+         {{STATE "A_log", "F32", "[4]", 16}, {STATE "in_proj_qkv.weight", "F32", "[2, 2, 2]", 32}},
+         "heads cannot be counted"},
+        {"qwen3_5_text",
+         DELTA(4, 2, 2),
+         {{STATE "A_log", "F32", "[4]", 16}, {STATE "out_proj.weight", "F32", "[2, 3]", 24}},
+         "delta nets have no whole heads"},
+        {"qwen3_5_text",
+         DELTA(4, 2, 2),
+         {{STATE "A_log", "F32", "[4]", 16}, {STATE "in_proj_z.weight", "F32", "[3, 2]", 24}},
+         "delta nets have no whole heads"},
+        {"qwen3_5_text",
+         DELTA(4, 2, 2),
+         {{STATE "A_log", "F32", "[4]", 16}, {STATE "in_proj_a.weight", "F32", "[4, 2]", 32}},
+         NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_config(cases[i].type, cases[i].keys);
+        put_tensors(cases[i].given, 2);
+        Checkpoint *checkpoint = accept(scratch_folder);
+        if (!checkpoint) continue;
+        bool ok = checkpoint_lay_out(checkpoint, &error);
+        CHECK(ok == !cases[i].says && (ok || strstr(error.message, cases[i].says)), "%s: %s: %s",
+              cases[i].type, cases[i].given[0].name, ok ? "laid out" : error.message);
+        checkpoint_close(checkpoint);
+    }
 }
 
 /* What the two kinds of numbers of a header may not be. */
@@ -464,6 +549,7 @@ static void test_rows(void) {
 int main(void) {
     scratch_begin();
     RUN(test_shapes);
+    RUN(test_layouts);
     RUN(test_headers);
     RUN(test_keys);
     RUN(test_many_layers);
