@@ -33,8 +33,9 @@ import time
 
 PROGRAMS = ("run", "study", "quantize")
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SOURCES = ["*.c", *(room + "/*.c" for room in ("base", "unicode", "regex", "jinja", "vocab", "checkpoint", "hub", "layers", "gradients",
-                                            "measures", "cli", "views", "page")), "kernels/*.[ch]", "packing/*.[ch]"]
+SOURCES = ["*.c", *(room + "/*.c" for room in ("base", "unicode", "regex", "jinja", "vocab", "checkpoint", "hub", "layers",
+                                            "gradients", "measures", "cli", "views", "page")),
+           "kernels/*.[ch]", "packing/*.[ch]"]
 NEEDS = [("avx512", "avx512f"), ("amx", "amx_int8"), ("bf16", "avx512_bf16"), ("avxvnni", "avx_vnni"), ("neon", "asimd"),
          ("arm64", "asimd"), ("avx2", "avx2"), ("x86", "avx2")]  # part of a name of kernels/, flag of /proc/cpuinfo
 # What these look at is not what the programs compute: names, installing, training, the page's scripts; or they measure time.
