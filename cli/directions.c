@@ -131,12 +131,13 @@ static bool read_control_vector(Directions *directions, const char *path, const 
     return ok;
 }
 
-/* Whether a file begins as NumPy's do; a pipe is not waited for. */
+/* Whether a file begins as NumPy's do, or cannot be read, which read_npy tells; a pipe is not waited for. */
 static bool is_npy(const char *path) {
     char magic[6] = "";
     struct stat status;
-    FILE *file = stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "rb") : NULL;
-    bool is = file && fread(magic, 1, 6, file) == 6 && memcmp(magic, "\x93NUMPY", 6) == 0;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    FILE *file = fopen(path, "rb");
+    bool is = !file || (fread(magic, 1, 6, file) == 6 ? memcmp(magic, "\x93NUMPY", 6) == 0 : ferror(file));
     if (file) fclose(file);
     return is;
 }

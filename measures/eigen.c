@@ -109,11 +109,9 @@ static int order(const void *a, const void *b) {
 }
 
 bool eigenvalues(double *a, size_t n, Eigenvalue *values) {
-    double *v = malloc((n + 1) * sizeof *v);
-    bool ok = v;
+    bool ok = true;
     for (size_t i = 0; ok && i < n * n; i++) ok = isfinite(a[i]);
-    if (ok) reduce(a, n, v);
-    free(v);
+    if (ok) reduce(a, n, (double *)values); /* which has room for a vector until they are found */
     for (size_t left = n, steps = 0; ok && left > 0; steps++) {
         size_t last = left - 1, first = find_block(a, n, last);
         if (first == last)

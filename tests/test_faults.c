@@ -18,6 +18,8 @@
 
 #define GPT2 "@/gpt2-f32.gguf"
 #define LLAMA "@/llama-f32.gguf"
+#define CORRUPTED " --corrupted Tho --answer #104"
+#define PAIRS " --pairs @/../study/pairs.jsonl"
 
 enum { N_SLOTS = 2, MAX_ARGS = 40, HANG_S = 60 };
 
@@ -71,16 +73,42 @@ static const Command commands[] = {
     {"study", "attribute " GPT2 " -f prompt --head L0H1 --neurons 1"},
     {"study", "attribute " LLAMA " -f prompt --score L1H1:9>3 --json"},
     {"study", "attribute " LLAMA " -p The --by gradient --top 2"},
-    {"study", "attribute " GPT2 " -p The --corrupted Tho --answer #104 --by gradient --edges --svg out", NULL,
+    {"study", "attribute " GPT2 " -p The" CORRUPTED " --by gradient --edges --svg out", NULL, "out"},
+    {"study", "attribute " GPT2 " -p The" CORRUPTED " --by ig --steps 2 --edges --check 2 --dot out", NULL,
      "out"},
+    {"study", "attribute " GPT2 " -p The" CORRUPTED " --by ig --steps 2 --edges --graph out", NULL, "out"},
+    {"study", "attribute " LLAMA " -p The" CORRUPTED " --by ig --steps 2 --neurons 3 --json"},
+    {"study", "attribute " GPT2 PAIRS " --by gradient --edges --json"},
+    {"study", "attribute " GPT2 PAIRS},
+    {"study", "circuit " GPT2},
+    {"study", "circuit " LLAMA " --head L1H1 --token #104 --json"},
+    {"study", "circuit " GPT2 " --composition q"},
+    {"study", "faithful " GPT2 " -p The" CORRUPTED " --by gradient --top 3"},
+    {"study", "faithful " LLAMA " -p The" CORRUPTED " --steps 2 --find 0.05 --kl --json"},
+    {"study", "faithful " GPT2 " -p The" CORRUPTED " --keep L0H1:L1H1.v,L1H1:final --outside mean"},
+    {"study", "faithful " GPT2 PAIRS " --steps 2 --nodes --find 0.1 --outside zero"},
+    {"study",
+     "steer " GPT2
+     " -p The --plus-file prompt --minus-file template --average last --layers 1 -n 2 -o out.npy",
+     NULL, "out.npy"},
+    {"study", "steer " LLAMA " -p The --token #104 --unit --sweep --answer #104 --json"},
+    {"study", "steer " GPT2 " -p The --neuron L1N3 -n 2 -o out", NULL, "out"},
+    {"study", "steer " GPT2 " -p The --direction direction.npy --layers 1 --project -n 2"},
+    {"study", "rollout " GPT2 " -p The --flow"},
+    {"study", "rollout " LLAMA " -f prompt --query 3 --top 2 --json"},
+    {"study", "meaning " GPT2 " --word Up -p Up_x -p Up_yz --centred"},
+    {"study", "meaning " LLAMA " --word Eiffel -f prompt -p Eiffel --json"},
     {"study", "ablate " GPT2 " -f prompt --heads L0H1 --by resample --with prompt --mlps 1"},
     {"study", "neurons " GPT2 " -f prompt --neuron L1N3 --json"},
     {"study", "neurons " LLAMA " -p The --top 3"},
     {"study", "neurons " GPT2 " --head L0H1 --corpus prompt -c 8 --top 2"},
     {"study", "ablate " LLAMA " -p The --sweep heads --by mean --json"},
-    {"study", "patch " GPT2 " -p The --corrupted Tho --answer #104 --what head-pos --svg out", NULL, "out"},
-    {"study", "patch " LLAMA " -p The --corrupted Tho --answer #104 --path L0H1:L1H1.v --json"},
-    {"study", "patch " GPT2 " --pairs @/../study/pairs.jsonl --what z"},
+    {"study", "patch " GPT2 " -p The" CORRUPTED " --what head-pos --svg out", NULL, "out"},
+    {"study", "patch " LLAMA " -p The" CORRUPTED " --path L0H1:L1H1.v --json"},
+    {"study", "patch " GPT2 PAIRS " --what z"},
+    {"study", "patch " GPT2 PAIRS " --path L0H0:L1H1.v,L0H0:final"},
+    {"study", "patch " LLAMA " -p The" CORRUPTED " --what pattern --freeze pattern"},
+    {"study", "patch " GPT2 " -p The" CORRUPTED " --what neurons --layer 1 --noising --json"},
     {"study", "compare " GPT2 " @/gpt2-q8_0.gguf -p The"},
     {"study", "dump " GPT2 " -p Up -o out --half --layers 1", NULL, "out"},
     {"study", "view " GPT2 " -p Up -n 2 -o out --ablate L0H1", NULL, "out"},
@@ -254,8 +282,9 @@ static bool is_usual(const Slot *slot, const Bytes *out, int code) {
 
 /* The files that the test has put there, and the output. */
 static bool is_expected_file(const Command *command, const char *name) {
-    static const char *const names[] = {".",      "..",       "stdout",     "stderr",      "log",      "in",
-                                        "prompt", "template", "tok512.bin", "stories.bin", "case.json"};
+    static const char *const names[] = {".",          "..",          "stdout",    "stderr",
+                                        "log",        "in",          "prompt",    "template",
+                                        "tok512.bin", "stories.bin", "case.json", "direction.npy"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) return true;
     return command->output && strcmp(name, command->output) == 0;
@@ -433,6 +462,18 @@ static const char a_case[] =
     "  \"tokens\": [\"a\", \"b\"], \"x\": [[1, 2], [3, 4]], \"w_q\": [[1, 0], [0, 1]], \"b_q\": [0, 1]},\n"
     " {\"x\": [[1]], \"scores\": [[1]]}]}\n";
 
+/* A direction of GPT2's width. */
+static void make_direction(const Slot *slot) {
+    float direction[40];
+    FILE *file = fopen(in_slot(slot, "direction.npy"), "wb");
+    for (int i = 0; i < 40; i++) direction[i] = (float)(i % 5) - 1;
+    if (!file) exit(1);
+    fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, file);
+    fprintf(file, "%-117s\n", "{'descr': '<f4', 'fortran_order': False, 'shape': (40,), }");
+    fwrite(direction, sizeof *direction, 40, file);
+    fclose(file);
+}
+
 static void begin_slots(const char *program) {
     const char *parent = getenv("TMPDIR"), *given = getenv("FAULTY"), *length = getenv("ATTN_LONG_TESTS");
     const char *slash = strrchr(program, '/');
@@ -455,14 +496,16 @@ static void begin_slots(const char *program) {
         put_file(in_slot(slot, "prompt"), "The Eiffel tower stands", 23);
         put_file(in_slot(slot, "template"), chat_template, sizeof chat_template - 1);
         put_file(in_slot(slot, "case.json"), a_case, sizeof a_case - 1);
+        make_direction(slot);
         make_stories(slot);
     }
 }
 
 static void end_slots(void) {
     for (size_t i = 0; i < N_SLOTS; i++) {
-        static const char *const names[] = {"stdout",     "stderr",   "log",         "in",        "prompt",
-                                            "tok512.bin", "template", "stories.bin", "case.json", "out"};
+        static const char *const names[] = {"stdout",    "stderr",        "log",      "in",
+                                            "prompt",    "tok512.bin",    "template", "stories.bin",
+                                            "case.json", "direction.npy", "out"};
         for (size_t j = 0; j < sizeof names / sizeof *names; j++) unlink(in_slot(&slots[i], names[j]));
         rmdir(slots[i].folder);
     }

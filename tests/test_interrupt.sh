@@ -53,10 +53,15 @@ input=$tmp/prompt
 interrupts run "$gpt2" -n 3 -i -t 1
 interrupts run "$gpt2" -n 3 --json -t 1
 input=/dev/null
+pair='--corrupted In_Paris_! --answer #104'
 for arguments in next 'score -c 8' attend 'attend --layer 0 --head 1 -n 3' heads lens 'explain --layer 0 --head 0' \
     'ablate --heads L0H0' 'ablate --sweep heads' neurons 'neurons --neuron L0N3' "ablate --mlps 1 --by mean --with $tmp/other" "compare $gpt2" \
     attribute 'attribute --score L1H0:6>2' \
-    'ablate --heads L0H0' 'ablate --sweep heads' "ablate --mlps 1 --by mean --with $tmp/other" "compare $gpt2" \
+    'rollout --flow' 'steer --plus Up --minus Do -n 3' 'steer --token #104 --sweep --answer #104 --strengths 1,2' \
+    "steer --neuron L1N3 -n 2 -o $tmp/made" 'meaning --word Eiffel -p Eiffel_x' \
+    "attribute $pair --by ig --steps 2 --edges --check 2" "attribute $pair --by gradient --edges --svg $tmp/made" \
+    "attribute $pair --by ig --steps 2" "faithful $pair --steps 2" "faithful $pair --by gradient --find 0.5 --kl" \
+    "faithful $pair --keep L0H1,L1H0" "patch $pair --what pattern" \
     'patch --corrupted In_Paris_! --answer #104' 'patch --corrupted In_Paris_! --answer #104 --path L0H0:final' \
     "dump -o $tmp/made" "view -n 2 -o $tmp/made" "view --ablate L0H1 -o $tmp/made" "view --svg L0H0 -o $tmp/made" \
     selfcheck; do
@@ -64,6 +69,12 @@ for arguments in next 'score -c 8' attend 'attend --layer 0 --head 1 -n 3' heads
     # shellcheck disable=SC2086
     interrupts study ${arguments%% *} "$gpt2" $rest -f "$tmp/prompt" -t 1
 done
+interrupts study circuit "$gpt2" -t 1
+interrupts study circuit "$gpt2" --head L0H1 -t 1
+interrupts study circuit "$gpt2" --composition q -t 1
+interrupts study attribute "$gpt2" --pairs tests/data/study/pairs.jsonl --by gradient --edges -t 1
+interrupts study faithful "$gpt2" --pairs tests/data/study/pairs.jsonl --by gradient --find 0.5 --nodes -t 1
+interrupts study patch "$gpt2" --pairs tests/data/study/pairs.jsonl --path L0H0:L1H1.v,L0H0:final -t 1
 interrupts quantize "$gpt2" "$tmp/made" F16 -t 1
 interrupts study patch "$gpt2" --pairs tests/data/study/pairs.jsonl --what z -t 1
 interrupts study heads "$gpt2" --repeat 5 --batch 2 -t 1
