@@ -443,8 +443,7 @@ static bool open_session(AttnSession *session, const AttnSessionOptions *options
                             .stop = options->stop,
                             .stop_user = options->stop_user};
     if (!find_cache(options->cache, &inner.kv_dtype, error)) return false;
-    session->kernels = options->fast ? kernels_fastest() : kernels_pick(NULL, error);
-    if (!session->kernels) return false;
+    session->kernels = options->fast ? kernels_fastest() : kernels_pick(NULL, NULL);
     session->options = *options;
     session->threads = beside ? beside->threads : threads_new(count_threads(options), error);
     if (!session->threads) return false;

@@ -785,6 +785,9 @@ static void test_a_model_without_vocabulary(void) {
     error.message[0] = '\0';
     CHECK(!attn_generate(world.session, "a", NULL, NULL, &error) && strstr(error.message, "no vocabulary"),
           "%s", error.message);
+    check_error(!attn_generate_from(world.session, tokens, 3, NULL, NULL, &error), &error, "no vocabulary");
+    check_error(!attn_chat(world.model, &(AttnMessage){"user", "a", NULL}, 1, NULL, tokens, 3, &n, &error),
+                &error, "no vocabulary");
     CHECK(attn_token_text(world.model, 64, &n) && n == 0, "%zu", n);
     CHECK(attn_token_bos(world.model) == -1 && attn_token_eos(world.model) == -1, "it has ends");
     CHECK(!attn_token_is_end(world.model, 256), "it has ends");
@@ -892,6 +895,17 @@ static void test_errors(void) {
     check_error(!attn_generate_from(session, bad, 2, NULL, NULL, &e), &e, "257");
     AttnGenerateOptions empty = {.stop = (const char *[]){"x", ""}, .n_stop = 2};
     check_error(!attn_generate(session, "1", &empty, NULL, &e), &e, "stop");
+    AttnGenerateOptions none = {.stop = (const char *[]){NULL}, .n_stop = 1};
+    check_error(!attn_generate(session, "1", &none, NULL, &e), &e, "stop");
+    AttnMemory usual = {0}, same = {0};
+    CHECK(attn_session_memory(world.model, NULL, &usual, &e) &&
+              attn_session_memory(world.model, &(AttnSessionOptions){0}, &same, &e) && usual.cache > 0 &&
+              usual.cache == same.cache && usual.rest == same.rest,
+          "%zu bytes of a cache", usual.cache);
+    AttnSampler *likeliest = attn_sampler_new(world.model, NULL, &e);
+    for (size_t i = 0; i < world.n_vocab; i++) logits[i] = i == 7 ? 3 : (float)(i % 5) / 2;
+    CHECK(attn_sample(likeliest, logits) == 7, "another than the likeliest");
+    attn_sampler_free(likeliest);
     check_error(!attn_sampler_new(world.model, &(AttnSampling){.penalty_window = SIZE_MAX}, &e), &e,
                 "memory");
     const char *path = without_key("tokenizer.ggml.bos_token_id");
@@ -930,6 +944,9 @@ static void test_null(void) {
     CHECK(!attn_session_memory(NULL, NULL, &(AttnMemory){0, 0}, &error), "memory");
     CHECK(!attn_generate(NULL, "a", NULL, NULL, &error), "text");
     CHECK(!attn_generate_from(NULL, tokens, 1, NULL, NULL, &error), "text");
+    CHECK(!attn_session_fork(NULL, NULL, &error) && attn_session_bytes(NULL) == 0, "a copy");
+    CHECK(!attn_session_save(NULL, NULL, NULL, &error) && !attn_session_restore(NULL, NULL, NULL, &error),
+          "kept");
     CHECK(strcmp(error.message, "as it was") == 0, "%s", error.message);
     CHECK(attn_model_shape(NULL).n_layer == 0 && attn_model_architecture(NULL)[0] == '\0', "a shape");
     CHECK(attn_token_text(NULL, 0, &n) && n == 0, "%zu", n);

@@ -6,6 +6,7 @@
 #include "chain.h"
 
 #include "attn.h"
+#include "conversation.h"
 #include "tokenizer.h"
 
 /* ---- Words from outside ---- */
@@ -212,6 +213,9 @@ static void test_refused_conversations(void) {
     CHECK(!attn_chat(gpt2, talk, 0, &(AttnChatOptions){.source = roles}, tokens, 4, &n, &error) &&
               strstr(error.message, "no messages"),
           "%s", error.message);
+    CHECK(!attn_chat(gpt2, &(AttnMessage){NULL, "Hi?", NULL}, 1, NULL, tokens, 4, &n, &error) &&
+              strstr(error.message, "message 1 has"),
+          "%s", error.message);
     strcpy(error.message, "as it was");
     CHECK(!attn_chat(NULL, talk, 1, NULL, tokens, 4, &n, &error) && strcmp(error.message, "as it was") == 0,
           "%s", error.message);
@@ -230,6 +234,41 @@ static void test_thoughts_are_dim(void) {
     type("\004"); /* Ctrl-D */
     int status = finish(pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+}
+
+/* That an answer begins as a thought says the template's own text, white space behind it or not; no words of a person. */
+static void test_template_thinks(void) {
+    static const struct {
+        const char *source, *says;
+        bool thinks;
+    } cases[] = {
+        {"{{ '<think>' }}", "b", true},
+        {"{{ '<think>\\n \\t\\r' }}", "b", true},
+        {"{{ 'a<think>' }}", "b", true},
+        {"{{ messages[0].content }}", "<think>", false},
+        {"<{{ messages[0].content }}>", "think", false},
+        {"{{ '<think' }}", "b", false},
+        {"think>", "b", false},
+        {"{{ ' \\n' }}", "b", false},
+        {"{{ '<think>.' }}", "b", false},
+    };
+    Error error = {{0}};
+    Checkpoint *opened;
+    Tokenizer *tokenizer = tokenizer_open(GPT2_PATH, NULL, &opened, &error);
+    for (size_t i = 0; tokenizer && i < COUNT(cases); i++) {
+        const ChatMessage message = {{"user", 4}, {cases[i].says, strlen(cases[i].says)}, {"", 0}};
+        Template *template = template_parse((String){cases[i].source, strlen(cases[i].source)}, &error);
+        Tokens tokens = {0};
+        bool thinks = !cases[i].thinks;
+        CHECK(template &&
+                  conversation_encode(template, tokenizer, &message, 1, true, &tokens, &thinks, &error) &&
+                  thinks == cases[i].thinks,
+              "%s: %d %s", cases[i].source, thinks, error.message);
+        tokens_free(&tokens);
+        template_free(template);
+    }
+    tokenizer_free(tokenizer);
+    checkpoint_close(opened);
 }
 
 static void test_channels(void) {
@@ -265,6 +304,7 @@ int main(void) {
     RUN(test_own_template);
     RUN(test_refused_conversations);
     RUN(test_thoughts_are_dim);
+    RUN(test_template_thinks);
     RUN(test_channels);
     RUN(test_interrupts);
     scratch_end();
