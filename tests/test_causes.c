@@ -1,0 +1,329 @@
+/* What views of causes tell people: refusals, what goes with what, and lines that are told by looking at them. */
+#include "words.h"
+
+/* Files of pairs, a JSON object a line. */
+static void write_pairs(void) {
+    static const char one[] = "{\"clean\": \"Hi\", \"corrupted\": \"Ho\", \"answer\": \"a\"}\n";
+    char three[512];
+    write_text("one-pair", one, 1);
+    write_text("many", one, 65);
+    snprintf(three, sizeof three,
+             "%s{\"clean\": \"Hi\", \"corrupted\": \"Hoo\", \"answer\": \"a\"}\n"
+             "{\"clean\": \"Hi\", \"corrupted\": \"Ho\", \"answer\": \"zz\", \"wrong\": null}\n",
+             one);
+    write_text("three", three, 1);
+    snprintf(three, sizeof three, "%s[]\n", one);
+    write_text("odd", three, 1);
+}
+
+/* How answers and scores are made: what goes with what, what cannot be, and who is named. */
+static void test_attribute(void) {
+    static const Case cases[] = {
+        {0,
+         2,
+         "$study attribute $g --ids 1,2 --pairs $P",
+         {"--pairs has texts and answers of its own: leave out -p, -f and --ids"}},
+        {0,
+         2,
+         "$study attribute $g --pairs $P -p Hi",
+         {"--pairs has texts and answers of its own: leave out -p, -f and --ids"}},
+        {0,
+         2,
+         "$study attribute $g -p Hi --score 'L0H0:1>0' --pairs $P",
+         {"--score is about a score and not an answer: leave out --pairs\n"}},
+        {0,
+         2,
+         "$study attribute $g -p Hi --score 'L0H0:1>0' --corrupted Ho",
+         {"--score is about a score and not an answer: leave out --corrupted\n"}},
+        {0,
+         2,
+         "$study attribute $g -p Hi --score 'L0H0:1>0' --wrong o",
+         {"--score is about a score and not an answer: leave out --wrong\n"}},
+        {0,
+         2,
+         "$study attribute $g -p Hi --score 'L0H0:1>0' --query 1",
+         {"--score is about a score and not an answer: leave out --query\n"}},
+        {0,
+         2,
+         "$study attribute $g -p Hi --score 'L0H0:1>0' --head L0H0",
+         {"--score is about a score and not an answer: leave out --head\n"}},
+        {0,
+         2,
+         "$study attribute $g -p Hi --score 'L0H0:1>0' --neurons 1",
+         {"--score is about a score and not an answer: leave out --neurons\n"}},
+        {0,
+         0,
+         "$study attribute $g --ids 1,2,3 --score 'L0H0:1>0' --top 1",
+         {"in query: over all parts of the key"}},
+        {0,
+         0,
+         "$study attribute $g -f $T/60 --score 'L0H0:1>0' --top 1",
+         {"in query: over all parts of the key"}},
+        {0, 2, "$study attribute $g --score 'L0H0:1>0'", {"give the text with -p or -f\n"}},
+        {0,
+         1,
+         "$study attribute $g -p Hi --score 'L0H0:;>0'",
+         {"'L0H0:;>0' is no score such as L4H1:11>4, query 11 looking at key 4"}},
+        {0,
+         1,
+         "$study attribute $g -p Hi --score 'L0H0:99999999999999999999999>0'",
+         {"does not exist: there are 2, from 0 on"}},
+        {0, 2, "$study attribute $g -p Hi --svg x", {"--svg is of --by gradient and --by ig"}},
+        {0, 2, "$study attribute $g -p Hi --graph x", {"--graph is of --by gradient and --by ig"}},
+        {0, 2, "$study attribute $g -p Hi --dot x", {"--dot is of --by gradient and --by ig"}},
+        {0,
+         1,
+         "$study attribute $g -p Hi --corrupted Ho --answer zz --by gradient",
+         {"--answer: 'zz' is 2 tokens of this vocabulary, and one is wanted; name it by its id, as #123"}},
+        {0,
+         1,
+         "$study attribute $g -p Hi --by gradient --answer a --wrong zz",
+         {"--wrong: 'zz' is 2 tokens of this vocabulary"}},
+        {0,
+         1,
+         "$study attribute $g -p Hi --by gradient --metric foo",
+         {"--metric takes logit_diff, logit or logprob, not 'foo'"}},
+        {0, 2, "$study attribute $g -p Hi --by gradient --steps 3", {"--steps is of --by ig"}},
+        {0,
+         0,
+         "$study attribute $g -p Hi --by gradient --metric logprob --answer a --top 1",
+         {"Sum over the embeddings of all tokens: -0.10"}},
+        {0,
+         0,
+         "$study attribute $g -p Hi --by gradient --metric logit --answer a --top 1",
+         {"Sum over the embeddings of all tokens: -0.89"}},
+        {0,
+         0,
+         "$study attribute $g -p Hi --by gradient --answer a --wrong b --top 1",
+         {"Sum over the embeddings of all tokens: -0.70"}},
+        {0, 0, "$study attribute $T/same -p ab --top 2", {"L0H0         +0.0000"}},
+        {0,
+         0,
+         "$study attribute $g --pairs $T/three",
+         {"1 text has an answer of several tokens: the first of them is taken"}},
+        {0,
+         1,
+         "$study attribute $g -p Hi --corrupted Hi --answer a --by gradient",
+         {"the clean and the corrupted text are the same 2 tokens"}},
+    };
+    CHECK_CASES(cases);
+}
+
+/* What carries an answer over. */
+static void test_patch(void) {
+    static const Case cases[] = {
+        {0,
+         2,
+         "$study patch $g --ids 1,2 --pairs $P",
+         {"--pairs has texts and answers of its own: leave out -p, -f and --ids"}},
+        {0,
+         2,
+         "$study patch $g --pairs $P --corrupted x",
+         {"--pairs has texts and answers of its own: leave out --corrupted"}},
+        {0,
+         2,
+         "$study patch $g --pairs $P --wrong x",
+         {"--pairs has texts and answers of its own: leave out --wrong"}},
+        {0, 2, "$study patch $g -p Hi --answer a", {"give the corrupted text with --corrupted"}},
+        {0,
+         2,
+         "$study patch $g -p Hi --corrupted Ho",
+         {"say with --answer which token follows the clean text"}},
+        {0,
+         2,
+         "$study patch $g -p Hi --corrupted Ho --answer a --wrong ''",
+         {"--wrong is empty: give a token"}},
+        {0,
+         1,
+         "$study patch $g -p Hi --corrupted Ho --answer a --metric logit_diff",
+         {"--metric logit_diff takes a wrong answer: give it with --wrong"}},
+        {0,
+         1,
+         "$study patch $g -p Hi --corrupted Ho --answer a --wrong a",
+         {"the answer and the wrong one begin with the same token"}},
+        {0,
+         1,
+         "$study patch $g -p Hi --corrupted Ho --answer a --path 'L0H0:L1MXP'",
+         {"--path: 'L0H0:L1MXP' is no list such as"}},
+        {0,
+         1,
+         "$study patch $g -p Hi --corrupted Ho --answer a --path 'L0H0:L1H1'",
+         {"--path: 'L0H0:L1H1' is no list such as"}},
+        {0,
+         1,
+         "$study patch $g -p Hi --corrupted Ho --answer a --path 'L0H0:L1H1.'",
+         {"--path: 'L0H0:L1H1.' is no list such as"}},
+        {0,
+         1,
+         "$study patch $g -p Hi --corrupted Ho --answer a --path 'L0H0:final;'",
+         {"--path: 'L0H0:final;' is no list such as"}},
+        {0,
+         1,
+         "$study patch $g -p Hi --corrupted Ho --answer a --path 'L0H0'",
+         {"--path: 'L0H0' is no list such as"}},
+        {0,
+         1,
+         "$study patch $g -p Hi --corrupted Ho --answer a --path L0H0:L9H1.v",
+         {"--path L0H0:L9H1.v: layer 9 does not exist: there are 2"}},
+        {0,
+         2,
+         "$study patch $g -p Hi --corrupted Ho --answer a --path L0H0:final --what z",
+         {"--path names edges: leave out --what"}},
+        {0,
+         1,
+         "$study patch $g -p Hi --corrupted Ho --answer a --what neurons",
+         {"--what neurons takes those of one layer: name it with --layer"}},
+        {0,
+         1,
+         "$study patch $q -p the --corrupted tho --answer o --what neurons --layer 0",
+         {"layer 0 has experts: their hidden numbers are not patched"}},
+        {0,
+         0,
+         "$study patch $g -p Hi --corrupted Ho --answer a --what k --layer 1 --top 3",
+         {"L1H0        +0.33", "!L0H"}},
+        {0,
+         0,
+         "$study patch $g -p Hi --corrupted Ho --answer a --what resid --top 0",
+         {"2 of 4 have the same bits in both runs: there a patch changes nothing"}},
+        {0, 1, "printf '' | $study patch $g --pairs - --what z", {"-: holds no pairs"}},
+        {0, 0, "cat $T/one-pair | $study patch $g --pairs - --what z --top 1", {"L0H1       +18.41"}},
+        {0, 1, "$study patch $g --pairs $T --what z", {"cannot be read: Is a directory"}},
+        {0, 1, "$study patch $g --pairs $T/odd --what z", {"odd: line 2: is no JSON object"}},
+        {0,
+         1,
+         "head -c 17000000 /dev/zero | tr '\\0' a | $study patch $g --pairs - --what z",
+         {"-: line 1: has more than 16777216 bytes"}},
+    };
+    CHECK_CASES(cases);
+}
+
+/* Heads by their weights alone. */
+static void test_circuit(void) {
+    static const Case cases[] = {
+        {0, 2, "$study circuit $g -p Hi", {"circuit looks at weights alone: leave out the text"}},
+        {0, 2, "$study circuit $g -f $T/60", {"circuit looks at weights alone: leave out the text"}},
+        {0, 0, "$study circuit $g --composition k", {"L1H0    L0H1      0.156"}},
+        {0, 0, "$study circuit $g --composition v --head L1H0", {"L1H0    L0H0      0.159", "!L1H1"}},
+        {0, 1, "$study circuit $s --head L0H0", {"layer 0 has no attention heads: it keeps a state instead"}},
+        {0, 0, "$study circuit $T/same", {"L0H1        0.000     0.000     1.000     0.000"}},
+    };
+    CHECK_CASES(cases);
+}
+
+/* One neuron, or head, and where in a text it is strongest. */
+static void test_neurons(void) {
+    static const Case cases[] = {
+        {0, 2, "$study neurons $g --neuron L0N1 --head L0H1", {"--neuron and --head: choose one"}},
+        {0,
+         2,
+         "$study neurons $g --head L0H0 --corpus $T/60 -f $T/60",
+         {"--corpus brings its own text: leave out -f"}},
+        {0,
+         2,
+         "$study neurons $g --head L0H0 --corpus $T/60 --ids 1",
+         {"--corpus brings its own text: leave out --ids"}},
+        {0,
+         1,
+         "$study neurons $g --head L0H0",
+         {"neurons needs a text: give it with -p or -f, or a large one with --corpus"}},
+        {0, 0, "$study neurons $g --neuron l0n1 -p Hi --top 1", {"Relative to the mean over the vocabulary"}},
+        {0, 1, "$study neurons $g --neuron L0X1 -p Hi", {"--neuron: 'L0X1' is none such as L3N120"}},
+        {0, 1, "$study neurons $g --neuron LxN1 -p Hi", {"--neuron: 'LxN1' is none such as L3N120"}},
+        {0, 1, "$study neurons $g --neuron L0Nx -p Hi", {"--neuron: 'L0Nx' is none such as L3N120"}},
+        {0, 1, "$study neurons $g --neuron L0N1x -p Hi", {"--neuron: 'L0N1x' is none such as L3N120"}},
+        {0,
+         1,
+         "$study neurons $s --head L0H0 --corpus $T/60",
+         {"--head: layer 0 has no attention heads: it keeps a state instead"}},
+        {0, 0, "$study neurons $T/same --neuron L0N0 -p ab", {"Relative to the mean over the vocabulary"}},
+        {0,
+         2,
+         "$study neurons $g --neuron L0N1 --corpus $T/60 -c 1",
+         {"--ctx-size takes a whole number from 2 to 1000000000, not '1'"}},
+        {0, 0, "$study neurons $g --neuron L0N1 --corpus $T/60 --special --top 1", {"   3.54"}},
+        {0, 0, "$study neurons $g --neuron L0N1 --corpus $T/60 --no-bos --top 1", {"   3.54"}},
+        {0,
+         1,
+         "$study neurons $T/nobos --neuron L0N1 --corpus $T/60 --bos --top 1",
+         {"--bos: the vocabulary has no token that begins a text"}},
+    };
+    CHECK_CASES(cases);
+}
+
+/* Directions. */
+static void test_steer(void) {
+    static const Case cases[] = {
+        {0, 0, "$study steer $g -p Hi --token a --positions all -n 1", {"steered: \"E\""}},
+        {0, 0, "$study steer $g -p Hi --token a --positions 0,1 -n 1", {"steered: \"E\""}},
+        {0,
+         1,
+         "$study steer $g -p Hi --token a --sweep --answer a --strengths '1;2'",
+         {"--strengths takes numbers with commas between them, such as -4,-2,2,4; not '1;2'"}},
+        {0, 0, "$study steer $g -p Hi --token a -n 0", {"!steered:"}},
+        {0, 0, "$study steer $g -p Hi --token a --strength 2 -n 1", {"steered: \"^\""}},
+        {0, 0, "$study steer $g -p Hi --plus Up --minus Do --average last -n 1", {"steered: \"V\""}},
+        {0,
+         1,
+         "$study steer $g -p Hi --plus Up --minus Do --average x -n 1",
+         {"--average takes mean or last, not 'x'"}},
+        {0,
+         1,
+         "$study steer $g -p Hi --plus Up",
+         {"a direction is the difference of two: give --plus or --plus-file, and --minus or --minus-file"}},
+        {0, 1, "$study steer $g -p Hi --neuron L0:1", {"--neuron: 'L0:1' is no neuron such as L3N120"}},
+        {0, 1, "$study steer $g -p Hi --neuron L/N1", {"--neuron: 'L/N1' is no neuron such as L3N120"}},
+        {0, 1, "$study steer $g -p Hi --neuron L:N1", {"--neuron: 'L:N1' is no neuron such as L3N120"}},
+        {0, 1, "$study steer $g -p Hi --neuron L0N/", {"--neuron: 'L0N/' is no neuron such as L3N120"}},
+        {0, 1, "$study steer $g -p Hi --neuron L0N:", {"--neuron: 'L0N:' is no neuron such as L3N120"}},
+    };
+    CHECK_CASES(cases);
+}
+
+/* Words in sentences, circuits that are kept, and where attention leads. */
+static void test_meaning(void) {
+    static const Case cases[] = {
+        {0, 1, "$study meaning $g --word zz -p zza -p b", {"--word: 'zz' is no word of sentence 1, 'zza'"}},
+        {0, 1, "$study meaning $g --word Up -p Up -p ''", {"--word: 'Up' is no word of sentence 2, ''"}},
+        {0, 1, "$study meaning $g --word Up -p Up", {"meaning compares a word in two sentences or more"}},
+        {0,
+         2,
+         "$study faithful $g -p Hi --corrupted Ho --answer a --by foo",
+         {"--by takes ig or gradient, not 'foo'"}},
+        {0,
+         2,
+         "$study faithful $g -p Hi --corrupted Ho --answer a --outside foo",
+         {"--outside takes resample, mean or zero, not 'foo'"}},
+        {0,
+         1,
+         "$study faithful $g -p Hi --corrupted Hi --answer a --find 1",
+         {"the clean and the corrupted text are the same 2 tokens"}},
+        {0,
+         0,
+         "$study faithful $g -p Hi --corrupted Ho --answer a --top 0 --find 1",
+         {"19 tries, 20 ways through the model; one by one it would have been 46\n", "!L0H"}},
+        {0,
+         1,
+         "$study faithful $g --pairs $T/many --find 1",
+         {"many: line 65: --find takes 64 pairs at most"}},
+        {0,
+         0,
+         "$study rollout $s -p the",
+         {"if all looked alike. What values carry and MLPs do is not seen."}},
+    };
+    CHECK_CASES(cases);
+}
+
+int main(void) {
+    words_begin();
+    setenv("P", "tests/data/study/pairs.jsonl", 1);
+    setenv("q", "tests/data/reference/qwen3moe.gguf -z tests/data/study/letters.gguf", 1);
+    setenv("s", "tests/data/reference/lfm2.gguf -z tests/data/study/letters.gguf", 1);
+    write_pairs();
+    RUN(test_attribute);
+    RUN(test_patch);
+    RUN(test_circuit);
+    RUN(test_neurons);
+    RUN(test_steer);
+    RUN(test_meaning);
+    return words_end();
+}
