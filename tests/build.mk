@@ -81,8 +81,7 @@ $(BUILD)/tests/test_fuzz: LDFLAGS += $(FUZZ_WRAPS)
 # Clang counts each condition of the source, both ways; gcc counts jumps, which -O0 already folds and splits. All processes
 # of a program count into one mapped file (%c%m), so those that end by a signal count, too.
 # Each program tells its counts from others' by its first counted function, so tests are counted, too.
-COVERED = $(call objects,$(addsuffix /*.c,base unicode regex jinja vocab checkpoint hub cli views page packing tests)) \
-    $(addprefix $(BUILD)/,open.o tokenizer.o run.o study.o quantize.o)
+COVERED = $(call objects,*.c $(addsuffix /*.c,$(filter-out kernels,$(ENGINE_ROOMS)) $(PROGRAM_ROOMS) tests))
 NOT_COVERING = $(addprefix tests/test_,house.sh library.sh page.sh python.sh train.sh)
 ifdef COVERAGE
 $(COVERED): FLAGS += -fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic -mllvm -runtime-counter-relocation

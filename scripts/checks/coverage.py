@@ -30,7 +30,7 @@ def export(build):
     counts = build / "counts.profdata"
     subprocess.run(["llvm-profdata", "merge", "-o", counts, *sorted((build / "counts").glob("*.profraw"))], check=True)
     command = ["llvm-cov", "export", "-skip-expansions", f"-instr-profile={counts}", build / "run",
-               "-object", build / "study", "-object", build / "quantize"]
+               "-object", build / "study", "-object", build / "quantize", "-object", build / "tests/test_attn"]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["data"][0]
 
 
@@ -76,9 +76,7 @@ def main():
     parser.add_argument("reasons", type=pathlib.Path)
     options = parser.parse_args()
     root = pathlib.Path(__file__).resolve().parent.parent.parent
-    rooms = ("base/", "unicode/", "regex/", "jinja/", "vocab/", "checkpoint/", "hub/", "cli/", "views/", "page/", "packing/")
-    alone = ("open.c", "tokenizer.c", "run.c", "study.c", "quantize.c")
-    counts = branches(export(options.build), root, lambda file: file.startswith(rooms) or file in alone)
+    counts = branches(export(options.build), root, lambda file: not file.startswith(("kernels/", "tests/")))
     reasons = read_reasons(options.reasons)
 
     per_file = {}
