@@ -1,8 +1,9 @@
 #!/bin/sh
 # examples/cluster on the real engines, each on two workers of this machine, of which one dies in the middle: all give the bytes
 # that one process gives. What is not installed is skipped. (.ci/run calls this; `make test` does not, since it takes a while.)
-run=${RUN:-./run}
-model=weights/model.gguf
+run=$(realpath "${RUN:-./run}")
+model=$PWD/weights/model.gguf
+export RUN="$run"
 program=$run name=run
 . tests/program.sh
 daemons=
@@ -162,3 +163,99 @@ if /usr/bin/python3 -c 'import distributed' 2>/dev/null; then
 else
     skips 3 Dask
 fi
+
+# Slurm: one node of two slots, with its own munge; a task is requeued while it works, and one is killed.
+slurm_starts() {
+    node=$(hostname -s) slurm=$tmp/slurm
+    SLURM_CONF=$slurm/slurm.conf
+    export SLURM_CONF
+    mkdir -p "$slurm/state" "$slurm/spool"
+    (umask 077 && head -c 1024 /dev/urandom >"$slurm/key")
+    cat >"$SLURM_CONF" <<END
+ClusterName=attn
+SlurmctldHost=$node(127.0.0.1)
+SlurmctldPort=26817
+SlurmdPort=26818
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket=$slurm/munge
+StateSaveLocation=$slurm/state
+SlurmdSpoolDir=$slurm/spool
+SlurmctldPidFile=$slurm/slurmctld.pid
+SlurmdPidFile=$slurm/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerParameters=sched_interval=1,batch_sched_delay=0
+KillWait=1
+NodeName=$node NodeAddr=127.0.0.1 CPUs=2
+PartitionName=all Nodes=ALL Default=YES
+END
+    munged --force --foreground --key-file="$slurm/key" --socket="$slurm/munge" --pid-file="$slurm/munged.pid" \
+        --log-file="$slurm/munged.log" --seed-file="$slurm/seed" 2>"$slurm/munged.err" &
+    daemons="$daemons $!"
+    until_true 30 test -S "$slurm/munge" || return 1
+    slurmctld -D 2>"$slurm/slurmctld.log" &
+    daemons="$daemons $!"
+    slurmd -D -N "$node" 2>"$slurm/slurmd.log" &
+    daemons="$daemons $!"
+    until_true 60 idle
+}
+idle() { sinfo -h -o %t | grep -qx idle; }
+finished() { [ -z "$(squeue -h -o %i)" ]; }
+# task_state JOB STATE
+task_state() { squeue -h -j "$1" -o %T | grep -qx "$2"; }
+if [ "$(id -u)" = 0 ] && command -v slurmctld >/dev/null && command -v slurmd >/dev/null && command -v munged >/dev/null; then
+    command=Slurm code=0
+    slurm_starts
+    count $? 'Slurm starts'
+    dies
+    $examples/shards.sh split "$tmp/requests" "$tmp/by slurm" 6
+    submit() { sbatch -o "$tmp/slurm.%a" --array=0-5 $examples/slurm.sh "$tmp/by slurm" "$model" >>"$tmp/out" 2>"$tmp/err"; }
+    RUN=$tmp/dies submit
+    until_true 60 three_answers "$tmp/by slurm" && task=$(cat "$tmp/dies.job") && scontrol requeue "$task" 2>"$tmp/err"
+    count $? 'Slurm: a task is requeued in the middle'
+    until_true 60 task_state "$task" PENDING && scontrol update "JobId=$task" StartTime=now 2>"$tmp/err"
+    count $? 'Slurm: it waits for its turn'
+    until_true 300 finished
+    $examples/shards.sh join "$tmp/by slurm" >"$tmp/out" 2>"$tmp/err"
+    code=$?
+    has same "$tmp/out" "$tmp/one"
+    dies
+    rm "$tmp/by slurm/"*.answers
+    RUN=$tmp/dies submit
+    until_true 60 three_answers "$tmp/by slurm" && kill -KILL "$(cat "$tmp/dies.pid")"
+    count $? 'Slurm: a task is killed in the middle'
+    until_true 300 finished
+    ! $examples/shards.sh join "$tmp/by slurm" >"$tmp/out" 2>"$tmp/err"
+    count $? 'Slurm: its shard is not whole'
+    submit && until_true 300 finished
+    $examples/shards.sh join "$tmp/by slurm" >"$tmp/out" 2>"$tmp/err"
+    code=$?
+    has same "$tmp/out" "$tmp/one"
+else
+    skips 7 'Slurm, or who calls this is not root,'
+fi
+
+# Snakemake: a process is killed; the same command goes on.
+if command -v snakemake >/dev/null; then
+    dies
+    export XDG_CACHE_HOME="$tmp/cache" XDG_CONFIG_HOME="$tmp/config"
+    snake() {
+        snakemake --snakefile $examples/Snakefile --directory "$tmp" --cores 2 --nolock \
+            --config "requests=$tmp/requests" "folder=$tmp/by-snakemake" "model=$model" "answers=$tmp/snake" shards=6 >"$tmp/out" 2>"$tmp/err"
+    }
+    (RUN=$tmp/dies && export RUN && snake) &
+    snake=$! command=Snakemake
+    until_true 60 three_answers "$tmp/by-snakemake" && kill -KILL "$(cat "$tmp/dies.pid")"
+    count $? 'Snakemake: a process dies in the middle'
+    wait $snake
+    snake
+    code=$?
+    has same "$tmp/snake" "$tmp/one"
+else
+    skips 2 Snakemake
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
