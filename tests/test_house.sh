@@ -25,9 +25,10 @@ includes=$(for file in $sources; do
     done
 done)
 
-# The floor of each room, the ground first: a room calls only what lies below it, and no other room of its own floor.
+# The floor of each room, the ground first: a room calls only what lies below it, and no other room of its own floor. A model and
+# its sessions are one room.
 floors='
-function room(file) { return file ~ /\// ? substr(file, 1, index(file, "/") - 1) : substr(file, 1, index(file, ".") - 1) }
+function room(file) { sub(/^session\./, "model.", file); return file ~ /\// ? substr(file, 1, index(file, "/") - 1) : substr(file, 1, index(file, ".") - 1) }
 BEGIN {
     n = split("base; kernels unicode probe guess; regex jinja checkpoint mlp; vocab hub layers sampler;" \
         " open attention sampling family; tokenizer binding gradients; model conversation; generate backward snapshot; attn packing measures; cli; batch views; page;" \
@@ -75,7 +76,7 @@ fi
 check "C files in the root that are not the engine's" "$(ls ./*.[ch] |
     grep -vE '^\./(run|study|quantize|attn|generate|guess|model|backward|binding|family|attention|mlp|tokenizer|sampler|sampling|probe|open|conversation|snapshot)\.[ch]$')"
 check "the library prints or exits" "$(echo "$sources" |
-    grep -vE '^(run|study|quantize)\.c$|^(views|page|cli|wasm)/' | xargs grep -nE '\b(exit|abort|f?printf|puts|perror)[[:space:]]*\(' |
+    grep -vE '^(run|study|quantize)\.c$|^(views|page|cli|batch|wasm)/' | xargs grep -nE '\b(exit|abort|f?printf|puts|perror)[[:space:]]*\(' |
     grep -v ':[[:space:]]*\*')"
 
 # Lanes are those of the flags that a set is compiled with. Without any, x86-64 has none: that a header chose them itself
