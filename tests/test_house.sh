@@ -74,7 +74,7 @@ else
     skipped=$((skipped + 3))
 fi
 check "C files in the root that are not the engine's" "$(ls ./*.[ch] |
-    grep -vE '^\./(run|study|quantize|attn|generate|guess|model|backward|binding|family|attention|mlp|tokenizer|sampler|sampling|probe|open|conversation|snapshot)\.[ch]$')"
+    grep -vE '^\./(run|study|quantize|attn|generate|guess|model|session|backward|binding|family|attention|mlp|tokenizer|sampler|sampling|probe|open|conversation|snapshot)\.[ch]$')"
 check "the library prints or exits" "$(echo "$sources" |
     grep -vE '^(run|study|quantize)\.c$|^(views|page|cli|batch|wasm)/' | xargs grep -nE '\b(exit|abort|f?printf|puts|perror)[[:space:]]*\(' |
     grep -v ':[[:space:]]*\*')"
