@@ -3,6 +3,7 @@
 #include "cli/print.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,13 +28,21 @@ static void print_id(FILE *file, const Request *request) {
         fprintf(file, "%" PRId64, number);
 }
 
+/* JSON has no infinity, and a model may have some. */
+static void print_logprob(FILE *file, const char *before, double value) {
+    fputs(before, file);
+    if (isfinite(value))
+        fprintf(file, "%.9g", value);
+    else
+        fputs("null", file);
+}
+
 static void print_likelihood(FILE *file, const Likelihood *likelihood) {
-    fprintf(file, "\"logprob\": %.9g, \"is_greedy\": %s, \"tokens\": [", likelihood->logprob,
-            likelihood->is_greedy ? "true" : "false");
+    print_logprob(file, "\"logprob\": ", likelihood->logprob);
+    fprintf(file, ", \"is_greedy\": %s, \"tokens\": [", likelihood->is_greedy ? "true" : "false");
     for (size_t i = 0; i < likelihood->n; i++) fprintf(file, "%s%" PRId32, i ? ", " : "", likelihood->ids[i]);
     fputs("], \"logprobs\": [", file);
-    for (size_t i = 0; i < likelihood->n; i++)
-        fprintf(file, "%s%.9g", i ? ", " : "", likelihood->logprobs[i]);
+    for (size_t i = 0; i < likelihood->n; i++) print_logprob(file, i ? ", " : "", likelihood->logprobs[i]);
     fputs("]", file);
 }
 

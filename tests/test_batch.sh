@@ -187,6 +187,14 @@ has grep -q "run: note: $tmp/cut has [1-9] answers; going on behind them" "$tmp/
 try "$model" --batch "$tmp/nine" --in-order -o "$tmp/whole"
 has cmp -s "$tmp/whole" "$tmp/cut"
 
+# An answer without an id of its own is known by its line, in OpenAI's format, too.
+printf '%s\n' '{"body": {"prompt": "A", "max_tokens": 1}}' '{"custom_id": null}' '{"id": "a", "id": 7, "prompt": "B", "max_tokens": 0}' \
+    'no JSON' >"$tmp/nameless"
+try "$model" --batch "$tmp/nameless" --in-order -o "$tmp/once"
+cp "$tmp/once" "$tmp/again"
+try "$model" --batch "$tmp/nameless" --in-order -o "$tmp/again"
+has cmp -s "$tmp/once" "$tmp/again"
+
 # Killed at random moments: nothing is lost, nothing is there twice.
 kills=12
 [ -n "$ATTN_LONG_TESTS" ] && kills=200

@@ -93,10 +93,15 @@ static void make_parts(void) {
 
 /* "@" stands for the output; the model comes before it. */
 static const char *const outputs[] = {
-    "$run %s -p ab -n 0 --logits @",        "$study dump %s -p ab -o @", "$study view %s -p ab -o @",
-    "$study view %s -p ab --svg L0H0 -o @", "$quantize %s @ F16",        "$run %s --chat -n 1",
+    "$run %s -p ab -n 0 --logits @",
+    "$study dump %s -p ab -o @",
+    "$study view %s -p ab -o @",
+    "$study view %s -p ab --svg L0H0 -o @",
+    "echo '{\"prompt\": \"ab\", \"max_tokens\": 1}' | $run %s --batch - -o @",
+    "$quantize %s @ F16",
+    "$run %s --chat -n 1",
 };
-enum { QUANTIZE = 4, SAVE = 5 };
+enum { BATCH = 4, QUANTIZE, SAVE };
 
 /* Names and sums of all files; to be freed. */
 static char *all_files(void) {
@@ -209,8 +214,12 @@ static void test_others(void) {
               strstr(text, "p2: this is the text that is read; choose another name\n"),
           "%s", text);
     CHECK(shell(0, "echo old >$T/old && echo ab | $run $T/F -f - -n 0 --logits $T/old") == 0, "%s", text);
-    refuses(SAVE, "$T/F --chat-template $T/template", "$T/template",
-            "this is the chat template that is read");
+    CHECK(shell(0, "$run $T/F --batch $T/prompt -o $T/p2") == 1 &&
+              strstr(text, "p2: this is the text that is read; choose another name\n"),
+          "%s", text);
+    for (size_t i = BATCH; i <= SAVE; i += SAVE - BATCH)
+        refuses(i, "$T/F --chat-template $T/template", "$T/template",
+                "this is the chat template that is read");
     write_llama2c_model_of(259);
     save("l2c");
     write_llama2c_vocabulary(259);
