@@ -206,7 +206,13 @@ def test_nothing_leaks():
     def once():
         with attn.load(GPT2, n_threads=1) as loaded:
             loaded.run_with_cache("the cat sat on the mat", fwd_hooks=[("blocks.0.attn.hook_z", lambda array, name: None)])
-            next(loaded.generate("a", 3))  # and dropped
+            next(loaded.generate("a", 3, fwd_hooks=[("hook_embed", lambda array, name: None)]))  # and dropped
+            loaded.grad("the cat", attn.loss(), ["blocks.0.attn.hook_q", "logits"])
+            loaded.chat_tokens([{"role": "user", "content": "a"}], template="{{ messages[0].content }}")
+            with loaded.session() as session:
+                session.feed([1, 2])
+                session.restore(session.fork().save())
+            assert loaded.W_Q.shape and loaded.weights["embed.W_E"].shape
             try:
                 loaded.run_with_hooks("ab", [("blocks.0.attn.hook_pattern", lambda array, name: 1 / 0)])
             except ZeroDivisionError:
