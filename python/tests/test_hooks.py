@@ -233,7 +233,8 @@ def test_names():
     assert cache["embed.hook_out"] is cache["hook_embed"] and cache["pos_embed.hook_out"] is cache["hook_pos_embed"]
     for new, old in {"hook_in": "hook_resid_pre", "hook_out": "hook_resid_post", "attn.hook_out": "hook_attn_out",
                      "mlp.hook_out": "hook_mlp_out", "ln2.hook_in": "hook_resid_mid", "mlp.in.hook_out": "mlp.hook_pre",
-                     "mlp.out.hook_in": "mlp.hook_post"}.items():
+                     "mlp.out.hook_in": "mlp.hook_post", "attn.q.hook_out": "attn.hook_q", "attn.k.hook_out": "attn.hook_k",
+                     "attn.v.hook_out": "attn.hook_v", "attn.o.hook_in": "attn.hook_z"}.items():
         assert cache[f"blocks.1.{new}"] is cache[f"blocks.1.{old}"], new
     assert gated["blocks.0.mlp.in.hook_out"] is gated["blocks.0.mlp.hook_pre_linear"]
     assert gated["blocks.0.mlp.gate.hook_out"] is gated["blocks.0.mlp.hook_pre"]
