@@ -299,6 +299,36 @@ static void test_all_gradients_are_seen(void) {
     close_world(&world);
 }
 
+/* What comes to the last layer's end, and to the embeddings. */
+typedef struct Passed {
+    size_t n_layer;
+    float at_end[4096], at_embed[4096];
+} Passed;
+
+/* Nothing goes back through attention or MLPs. */
+static void cut_branches(void *user, const AttnActivation *seen, float *gradient) {
+    Passed *passed = user;
+    size_t n_bytes = seen->n_rows * seen->n_cols * sizeof *gradient;
+    if (seen->site == ATTN_ATTN_OUT || seen->site == ATTN_MLP_OUT) memset(gradient, 0, n_bytes);
+    if (seen->site == ATTN_EMBED) memcpy(passed->at_embed, gradient, n_bytes);
+    if (seen->site == ATTN_RESID_POST && seen->layer + 1 == passed->n_layer)
+        memcpy(passed->at_end, gradient, n_bytes);
+}
+
+/* So the gradient passes the residual stream as it is. */
+static void test_what_is_written_goes_on(void) {
+    static const int32_t tokens[] = {64, 65, 66};
+    World world = open_world(MODELS "gpt2-f32.gguf", NULL);
+    Passed passed = {.n_layer = world.shape.n_layer};
+    const AttnTerm terms[] = {{2, 67, true, 1}, {0, 68, false, 2}};
+    const AttnGradientProbe probe = {&passed, NULL, cut_branches};
+    CHECK(attn_gradient(world.session, tokens, 3, terms, 2, &probe, NULL, NULL), "no gradient");
+    CHECK(memcmp(passed.at_end, passed.at_embed, 3 * world.shape.d_model * sizeof(float)) == 0,
+          "it is %g, not %g", (double)passed.at_embed[0], (double)passed.at_end[0]);
+    CHECK(passed.at_end[0] != 0 && passed.at_end[2 * world.shape.d_model] != 0, "nothing passes");
+    close_world(&world);
+}
+
 static bool no_visit(void *user, AttnSite site, size_t layer, size_t head) {
     (void)user, (void)site, (void)layer, (void)head;
     return false;
@@ -369,6 +399,7 @@ int main(void) {
     RUN(test_heads_lie_side_by_side);
     RUN(test_gradients_are_pytorch_s);
     RUN(test_all_gradients_are_seen);
+    RUN(test_what_is_written_goes_on);
     RUN(test_gradients_that_are_refused);
     return test_end();
 }
