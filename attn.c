@@ -395,6 +395,18 @@ static void probe_visit(void *user, const Activation *seen) {
     probe->visit(probe->user, &activation);
 }
 
+void attn_copy(void *user, const AttnActivation *seen) {
+    const AttnCopies *copies = user;
+    const AttnCopy *to = &copies->places[(size_t)seen->site * (copies->n_layer + 1) + seen->layer];
+    if (!to->data) {
+        if (copies->visit) copies->visit(copies->user, seen);
+        return;
+    }
+    float *first = to->data + seen->head * to->head + seen->position * to->row;
+    for (size_t i = 0; i < seen->n_rows; i++)
+        memcpy(first + i * to->row, seen->data + i * seen->stride, seen->n_cols * sizeof *first);
+}
+
 static bool find_cache(AttnCache cache, DType *dtype, Error *error) {
     static const DType caches[] = {
         [ATTN_CACHE_F16] = DTYPE_F16, [ATTN_CACHE_F32] = DTYPE_F32, [ATTN_CACHE_Q8_0] = DTYPE_Q8_0};

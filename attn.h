@@ -285,6 +285,25 @@ typedef struct AttnProbe {
     void (*visit)(void *user, const AttnActivation *activation);
 } AttnProbe;
 
+/*
+ * A `visit` for whoever wants whole arrays, above all of scores and patterns, which come row by row: `user`, that of the
+ * probe, is an AttnCopies, and a visit of site and layer is copied, or handed on where its place has no data. Row i of
+ * head h goes to data + h·head + (position + i)·row.
+ */
+typedef struct AttnCopy {
+    float *data;      /* NULL: the visit is handed on */
+    size_t head, row; /* floats from a head to the next, and from a position to the next */
+} AttnCopy;
+
+typedef struct AttnCopies {
+    size_t n_layer;                                              /* the model's */
+    const AttnCopy *places;                                      /* [ATTN_LOGITS + 1][n_layer + 1] */
+    void (*visit)(void *user, const AttnActivation *activation); /* NULL: nobody sees the others */
+    void *user;
+} AttnCopies;
+
+ATTN_API void attn_copy(void *copies, const AttnActivation *activation);
+
 /* How keys and values are kept. */
 typedef enum AttnCache {
     ATTN_CACHE_F16,

@@ -276,6 +276,69 @@ static void test_all_is_seen(void) {
     close_world(&world);
 }
 
+typedef struct Copied {
+    AttnCopies copies;  /* first: it is the probe's user */
+    float *pattern, *z; /* [n_head][n][n], [n][n_head][d_head] of the last layer */
+    size_t n, n_head, n_handed_on;
+} Copied;
+
+static bool wants_three(void *user, AttnSite site, size_t layer, size_t head) {
+    const Copied *copied = user;
+    (void)head;
+    return layer + 1 == copied->copies.n_layer && (site == ATTN_PATTERN || site == ATTN_Z || site == ATTN_Q);
+}
+
+static void count_handed_on(void *user, const AttnActivation *seen) {
+    Copied *copied = user;
+    CHECK(seen->site == ATTN_Q, "%s is handed on", attn_site_name(seen->site));
+    copied->n_handed_on++;
+}
+
+/* What was copied is what is visited, and nothing is written beside it. */
+static void see_pattern_and_z(void *user, const AttnActivation *seen) {
+    Copied *copied = user;
+    if (seen->site == ATTN_PATTERN) {
+        const float *row = copied->pattern + (seen->head * copied->n + seen->position) * copied->n;
+        CHECK(memcmp(row, seen->data, seen->n_cols * sizeof *row) == 0, "row %zu of head %zu", seen->position,
+              seen->head);
+        for (size_t key = seen->n_cols; key < copied->n; key++)
+            CHECK(row[key] == -1, "key %zu is written", key);
+    }
+    for (size_t i = 0; seen->site == ATTN_Z && i < seen->n_rows; i++)
+        CHECK(memcmp(copied->z + ((seen->position + i) * copied->n_head + seen->head) * seen->n_cols,
+                     seen->data + i * seen->stride, seen->n_cols * sizeof(float)) == 0,
+              "z of head %zu at %zu", seen->head, seen->position + i);
+}
+
+static void test_copies(void) {
+    int32_t tokens[MAX_TOKENS];
+    Copied copied = {.n_handed_on = 0};
+    AttnSessionOptions options = {.probe = {&copied, wants_three, attn_copy}, .cache = ATTN_CACHE_F32};
+    World world = open_world(GPT2, &options);
+    AttnShape shape = attn_model_shape(world.model);
+    size_t n = tokens_of(world.model, story, tokens), layer = shape.n_layer - 1,
+           row = shape.n_head * shape.d_head;
+    copied.n = n, copied.n_head = shape.n_head;
+    copied.pattern = malloc(shape.n_head * n * n * sizeof *copied.pattern),
+    copied.z = malloc(n * row * sizeof *copied.z);
+    for (size_t i = 0; i < shape.n_head * n * n; i++) copied.pattern[i] = -1;
+    AttnCopy places[(ATTN_LOGITS + 1) * 8] = {{NULL, 0, 0}};
+    places[ATTN_PATTERN * (shape.n_layer + 1) + layer] = (AttnCopy){copied.pattern, n * n, n};
+    places[ATTN_Z * (shape.n_layer + 1) + layer] = (AttnCopy){copied.z, shape.d_head, row};
+    copied.copies = (AttnCopies){shape.n_layer, places, count_handed_on, &copied};
+    CHECK(shape.n_layer < 8 && attn_feed(world.session, tokens, n, NULL, 0, NULL), "cannot feed");
+    CHECK(copied.n_handed_on == shape.n_head, "%zu handed on", copied.n_handed_on);
+    copied.copies.visit = NULL;
+    attn_rewind(world.session, 0);
+    CHECK(attn_feed(world.session, tokens, n, NULL, 0, NULL), "cannot feed again");
+    close_world(&world);
+    AttnSessionOptions seeing = {.probe = {&copied, wants_three, see_pattern_and_z}, .cache = ATTN_CACHE_F32};
+    world = open_world(GPT2, &seeing);
+    CHECK(attn_feed(world.session, tokens, n, NULL, 0, NULL), "cannot feed");
+    close_world(&world);
+    free(copied.pattern), free(copied.z);
+}
+
 static void test_sync_keeps_what_it_can(void) {
     static const struct {
         const char *text;
@@ -1045,6 +1108,7 @@ int main(void) {
     RUN(test_logits_are_the_engines);
     RUN(test_probes_see_and_change);
     RUN(test_all_is_seen);
+    RUN(test_copies);
     RUN(test_sync_keeps_what_it_can);
     RUN(test_texts_are_the_programs);
     RUN(test_a_loop_of_ones_own);

@@ -9,7 +9,7 @@ from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, Map
 import numpy as np
 from numpy.typing import NDArray
 
-from ._library import Activation, library
+from ._library import Activation, Copies, Copy, library
 from ._session import Floats, Session, Watch
 from ._show import Heads, table
 from ._sites import HEADED, KEYED, PIECEMEAL, SCALES, SIDE_BY_SIDE, TURNED, Hooks, Place, Site
@@ -98,6 +98,8 @@ class Asking:
     """A probe that lets nobody look, and remembers what it could have: the places of a model, and how many heads each has."""
 
     watch: Watch  # its session's
+
+    copies: Optional[Copies] = None
 
     def __init__(self) -> None:
         self.heads: Dict[Place, int] = {}
@@ -194,15 +196,23 @@ class Run:
     def __init__(self, hooks: Hooks, n: int, keep: Sequence[Place], functions: Mapping[Place, Sequence[Hook]]) -> None:
         self._hooks, self._n = hooks, n
         self._layers = hooks.n_layer + 1
+        self._logits = [place for place in keep if place[0] == Site.LOGITS]  # which the run returns anyway
+        keep = [place for place in keep if place[0] != Site.LOGITS]
         self._keep = {self._index(place) for place in keep}
         self._functions = {self._index(place): (place, list(list_)) for place, list_ in functions.items()}
         self._seen = Seen(hooks)
         self._given: Dict[int, Floats] = {}  # what functions gave
         self._kept: Dict[int, Kept] = {}
         self._gathered: Dict[int, Kept] = {}  # of functions that have not been called
-        self._rows: Dict[int, int] = {}  # where an array lies whose rows are kept as they come, [head][n][n]
         self._again = False
         self._wanted = wanted(hooks, [*keep, *functions])
+        # Scores and patterns come in so many rows that a call of Python for each would take longer than the run.
+        places = (Copy * len(self._wanted))()
+        self._copied = {place: Kept(place[0], n, hooks.heads[place], n).array
+                        for place in keep if place[0] in KEYED and place not in functions}
+        for place, array in self._copied.items():
+            places[self._index(place)] = Copy(array.ctypes.data, n * n, n)
+        self.copies: Optional[Copies] = Copies(hooks.n_layer, places) if self._copied else None
 
     def _index(self, place: Place) -> int:
         return place[0] * self._layers + place[1]
@@ -214,28 +224,27 @@ class Run:
         """Feeds an empty session whose probe this is, as often as the functions take."""
         while True:
             self._again = False
-            self._kept, self._gathered, self._rows = {}, {}, {}
+            self._kept, self._gathered = {}, {}
             session.rewind(0)
             session._feed_into(ids, logits)
             if not self._again:
-                return
+                break
+        self._copied.update({place: logits for place in self._logits})
 
     def arrays(self, places: Iterable[Place]) -> Dict[Place, Floats]:
         """What was kept, in the order of places."""
-        return {place: self._kept[self._index(place)].array for place in places if self._index(place) in self._kept}
+        kept = {**self._copied, **{place: self._kept[self._index(place)].array for place in places
+                                   if self._index(place) in self._kept}}
+        return {place: kept[place] for place in places if place in kept}
 
     def visit(self, _user: Optional[int], seen: int) -> None:
         try:
             if self._again or self.watch.raised is not None:
                 return
             number, layer, head, position, n_rows, n_cols, stride, data = self._seen.fields(seen)
-            index = number * self._layers + layer
-            address = self._rows.get(index)
-            if address is not None:
-                ctypes.memmove(address + (head * self._n + position) * self._n * 4, data, n_cols * 4)
-            else:
-                site = _SITES[number]
-                self._visit(index, site, layer, head, position, self._seen.rows(site, layer, data, n_rows, n_cols, stride))
+            site = _SITES[number]
+            rows = self._seen.rows(site, layer, data, n_rows, n_cols, stride)
+            self._visit(number * self._layers + layer, site, layer, head, position, rows)
         except BaseException as error:  # C code must not see it
             self.watch.raised = error
 
@@ -245,8 +254,6 @@ class Run:
             return
         array = self._array(self._kept, index, site, layer, rows.shape[-1]).array
         part(site, array, head, position, len(rows), rows.shape[-1])[...] = self._seen.read(site, rows)
-        if site in KEYED:
-            self._rows[index] = array.ctypes.data  # the rows that follow, which are many, go the short way
 
     def _array(self, of: Dict[int, Kept], index: int, site: Site, layer: int, n_cols: int) -> Kept:
         """That of a place, made when its first rows come by."""
@@ -314,6 +321,7 @@ class Stream:
         for place in functions:
             if place[0] in PIECEMEAL:
                 raise ValueError(f"{hooks.names[place]} comes row by row: it is changed by run_with_hooks alone")
+        self.copies: Optional[Copies] = None
         self._hooks, self._functions = hooks, functions
         self._seen = Seen(hooks)
         self._wanted = wanted(hooks, functions)

@@ -58,6 +58,14 @@ class Probe(ctypes.Structure):
 VISIT_GRADIENT = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
 
 
+class Copy(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("head", c_size_t), ("row", c_size_t)]
+
+
+class Copies(ctypes.Structure):
+    _fields_ = [("n_layer", c_size_t), ("places", POINTER(Copy)), ("visit", VISIT), ("user", c_void_p)]
+
+
 class GradientProbe(ctypes.Structure):
     _fields_ = [("user", c_void_p), ("wants", WANTS), ("visit", VISIT_GRADIENT)]
 
@@ -110,6 +118,7 @@ _FUNCTIONS = {
     "attn_token_bos": (c_int32, [c_void_p]),
     "attn_token_is_end": (c_bool, [c_void_p, c_int32]),
     "attn_site_name": (c_char_p, [c_int]),
+    "attn_copy": (None, [c_void_p, c_void_p]),
     "attn_session_new": (c_void_p, [c_void_p, POINTER(SessionOptions), POINTER(Error)]),
     "attn_session_free": (None, [c_void_p]),
     "attn_session_fork": (c_void_p, [c_void_p, POINTER(SessionOptions), POINTER(Error)]),

@@ -13,7 +13,8 @@ from typing import Any, Callable, List, Optional, Protocol, Sequence, Tuple, Uni
 import numpy as np
 from numpy.typing import NDArray
 
-from ._library import CACHES, MOVE, STOP, VISIT, WANTS, AttnError, Error, GradientProbe, Probe, SessionOptions, check, library
+from ._library import (CACHES, MOVE, STOP, VISIT, WANTS, AttnError, Copies, Error, GradientProbe, Probe, SessionOptions, check,
+                       library)
 
 Floats = NDArray[np.float32]
 Ids = Union[Sequence[int], NDArray[Any]]
@@ -104,6 +105,7 @@ class Probing(Protocol):
     """Whoever looks into a session, which tells it its `watch`."""
 
     watch: Watch
+    copies: Optional[Copies]  # places whose rows the library copies itself
 
     def wants(self, _user: Optional[int], site: int, layer: int, head: int) -> bool: ...
 
@@ -140,6 +142,10 @@ class Session:
             _probe.watch = self._watch
             self._callbacks += [WANTS(_probe.wants), VISIT(_probe.visit)]
             options.probe = Probe(None, *self._callbacks[1:])
+            if _probe.copies is not None:
+                _probe.copies.visit = options.probe.visit
+                options.probe.user = ctypes.addressof(_probe.copies)
+                options.probe.visit = ctypes.cast(library.attn_copy, VISIT)
         error = Error()
         begin, of = library.attn_session_new, self._file.pointer
         if _parent is not None:

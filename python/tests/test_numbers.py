@@ -242,7 +242,8 @@ def test_sites_and_structs_are_attn_h_s():
     assert set(_sites.NAMES) == set(_sites.Site)
     compiler = os.environ.get("CC", "cc").split()
     structs = {"AttnModelOptions": _library.ModelOptions, "AttnShape": _library.Shape, "AttnError": _library.Error,
-               "AttnActivation": _library.Activation, "AttnProbe": _library.Probe,
+               "AttnActivation": _library.Activation, "AttnCopy": _library.Copy, "AttnCopies": _library.Copies,
+               "AttnProbe": _library.Probe,
                "AttnSessionOptions": _library.SessionOptions, "AttnSampling": _library.Sampling, "AttnTerm": _library.Term,
                "AttnGradientProbe": _library.GradientProbe, "AttnMatrix": _library.Matrix, "AttnMessage": _library.Message,
                "AttnChatOptions": _library.ChatOptions}
