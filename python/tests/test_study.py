@@ -104,15 +104,16 @@ def test_the_wheel_holds_all_that_it_needs():
         assert none.returncode and "AttnError: /none.so: is no libattn.so" in none.stderr
 
 
-def test_the_lines_of_the_document_work():
+def test_the_lines_of_the_documents_work():
     """In one go, from a folder where model.bin is the default model."""
     blocks, on = [], False
-    for line in (TREE / "docs/PYTHON.md").read_text().split("\n"):
-        if line.startswith("```"):
-            on = line == "```python"
-        elif on:
-            blocks.append(line)
-    assert len(blocks) > 15
+    for document in ("README.md", "docs/PYTHON.md"):
+        for line in (TREE / document).read_text().split("\n"):
+            if line.startswith("```"):
+                on = line == "```python"
+            elif on:
+                blocks.append(line)
+    assert len(blocks) > 25
     with tempfile.TemporaryDirectory() as folder:
         os.symlink(TREE / "weights/model.gguf", os.path.join(folder, "model.bin"))
         subprocess.run([sys.executable, "-W", "error", "-c", "\n".join(blocks)], cwd=folder, check=True,
