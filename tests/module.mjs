@@ -49,11 +49,11 @@ test(function refusesInOneLine() {
   }
 });
 
-// Where two answers differ: numbers by more than the tolerance of sets (a rank may be the next, and a dot product is eight times its
-// score), or anything else at all.
+// Where two answers differ: numbers by more than the tolerance of sets (a rank may be the next; a dot product is eight times its
+// score, and a metric the difference of logits of that size), or anything else at all.
 function difference(a, b, path) {
   if (typeof a === 'number' && typeof b === 'number')
-    return Math.abs(a - b) <= (/[._]rank$/.test(path) ? 1 : 1e-3 * Math.max(path.endsWith('.dot') ? 8 : 1, Math.abs(a))) ? '' : `${path}: ${a}, ${b}`;
+    return Math.abs(a - b) <= (/[._]rank$/.test(path) ? 1 : 1e-3 * Math.max(/[.](dot|value_nats)$/.test(path) ? 8 : 1, Math.abs(a))) ? '' : `${path}: ${a}, ${b}`;
   if (a === null || b === null || typeof a !== 'object' || typeof b !== 'object')
     return a === b || path.endsWith('.model') ? '' : `${path}: ${a}, ${b}`;
   const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
@@ -74,7 +74,7 @@ test(function answersAsStudyDoes() {
     ...['resid', 'z'].map((what) => ['patch', '--what', what, '--corrupted', 'The king Zulgan rode out. Then king Zil', '--answer', 'gan', '--wrong', 'han'])]) {
     const [name, ...options] = [...argv, '-p', text];
     const asked = engine.ask(name, ...options, '--json');
-    const printed = execFileSync(study, [name, model, ...options, '--json'], { env: { ...process.env, ATTN_KERNEL: 'scalar' } });
+    const printed = execFileSync(study, [name, model, ...options, '--json'], { env: { ...process.env, ATTN_KERNEL: 'scalar' }, stdio: ['ignore', 'pipe', 'ignore'] });
     check(name, asked.code === 0, asked.error);
     if (asked.code === 0) {
       const found = difference(JSON.parse(printed), JSON.parse(asked.text), name);
@@ -85,7 +85,7 @@ test(function answersAsStudyDoes() {
   refused('edges', engine.ask('patch', ...pair, '--path', 'L0H0:final'), 'edges are not patched in a page');
   refused('pairs of a file', engine.ask('patch', '--pairs', 'a', '--json'), '--pairs names a file');
   refused('a figure', engine.ask('patch', ...pair, '--svg', 'a'), '--svg names a file');
-  refused('texts of other lengths', engine.ask('patch', ...pair, '--corrupted', 'The old king Zulgan rode out. Then king Zil'), 'the clean text has 13 tokens and the corrupted one 14');
+  refused('texts of other lengths', engine.ask('patch', ...pair.with(3, 'The old king Zulgan rode out. Then king Zil')), 'the clean text has 13 tokens and the corrupted one 14');
   refused('no second text', engine.ask('patch', '-p', text, '--answer', 'gan', '--json'), '--corrupted');
   refused('no such position', engine.ask('patch', ...pair, '--from', '13'), '--from 13 --to 13: there are the positions 0 to 12');
   refused('a second model', engine.open(readFileSync(model)), 'a model was opened here');
