@@ -36,12 +36,22 @@ class Metric:
         self._parts = tuple(parts)
 
     def __add__(self, other: Metric) -> Metric:
+        if not isinstance(other, Metric):
+            return NotImplemented
         return Metric(self._parts + other._parts)
+
+    def __radd__(self, nothing: int) -> Metric:  # sum() begins with 0
+        if nothing != 0:
+            return NotImplemented
+        return self
 
     def __mul__(self, factor: float) -> Metric:
         return Metric([each._replace(weight=each.weight * factor) for each in self._parts])
 
     __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> Metric:
+        return self * (1 / divisor)
 
     def __neg__(self) -> Metric:
         return self * -1.0

@@ -280,9 +280,11 @@ class Model:
         attn.logit(" John"))`, `attn.logprob(…)`, `attn.loss()`, `2 * …`. names as in run_with_cache; None: all but
         attn.hook_result. ln….hook_scale has no gradient. It is that of the model as it is, without functions on hooks. Takes
         some three runs' time. KeyError: the model has not such a hook. ValueError, IndexError: the metric is of a token or
-        position that is not there. AttnError: as `run`, and where the metric is not finite.
+        position that is not there. TypeError: it is none. AttnError: as `run`, and where the metric is not finite.
         """
         self._refuse_hooks("a gradient")
+        if not isinstance(metric, Metric):
+            raise TypeError(f"a metric is what attn.logit, attn.logprob and attn.loss give, not {metric!r}")
         ids, hooks = self.to_tokens(text, prepend_bos), self._hooks()
         places = select(hooks, names, (Site.RESULT, *NO_GRADIENT))
         for place in places:

@@ -7,12 +7,11 @@ import numpy as np
 import attn
 from attn import _library
 from attn._sites import NAMES, Site
-from common import DATA, LETTERS, TREE, fails, model, reference
+from common import DATA, REFERENCES, TREE, fails, model, opened, reference
 
 sys.path.insert(0, str(TREE / "scripts"))
 import gguf  # noqa: E402
 
-ALL = sorted(path.stem for path in (DATA / "reference").glob("*.gguf") if ".expected" not in path.name)
 SITES = {_library.library.attn_site_name(site).decode(): site for site in Site}
 CAPPED = ("gemma2", "gemma2-bare", "gemma2-june")  # their logits go through tanh
 VECTORS = {"attn_norm": "ln1", "attn_post_norm": "ln1_post", "post_attention_norm": "ln1_post", "ffn_norm": "ln2",
@@ -23,15 +22,6 @@ VECTORS = {"attn_norm": "ln1", "attn_post_norm": "ln1_post", "post_attention_nor
 def read(name):
     """Metadata and tensors, by the other reader."""
     return gguf.read(str(reference(name)))
-
-
-def opened(name):
-    try:
-        loaded = attn.load(reference(name))
-        loaded.to_tokens("a")
-        return loaded
-    except attn.AttnError:  # it has no vocabulary
-        return attn.load(reference(name), tokenizer=LETTERS)
 
 
 def paired(name, metadata):
@@ -134,7 +124,7 @@ def expected_weights(loaded, name):
 
 
 def test_weights_are_the_file_s():
-    for name in ALL:
+    for name in REFERENCES:
         loaded = opened(name)
         wanted, weights = expected_weights(loaded, name), loaded.weights
         assert set(weights) == set(wanted), (name, set(weights) ^ set(wanted))
@@ -214,7 +204,7 @@ def check_formula(name):
 
 
 def test_runs_are_made_of_the_weights():
-    assert sum(check_formula(name) for name in ALL) > 1600
+    assert sum(check_formula(name) for name in REFERENCES) > 1600
 
 
 def test_weights_of_all_layers():
@@ -259,7 +249,7 @@ def bound(name, metadata, config):
 
 def test_gradients_are_pytorch_s():
     n_compared = 0
-    for name in ALL:
+    for name in REFERENCES:
         loaded = opened(name)
         metadata, _ = read(name)
         _, expected = gguf.read(str(DATA / f"gradients/{name}.gguf"))
@@ -322,7 +312,8 @@ def test_metrics():
     for metric, wanted in ((attn.logit("x"), logits[-1, x]), (attn.logprob(x, 2), logprobs[2, x]),
                            (attn.loss(), model().loss("the cat")), (2 * attn.logprob("x", -2) - attn.loss() * 3,
                                                                     2 * logprobs[-2, x] - 3 * model().loss("the cat")),
-                           (-attn.logit("x") + attn.logprob("x"), logprobs[-1, x] - logits[-1, x])):
+                           (-attn.logit("x") + attn.logprob("x"), logprobs[-1, x] - logits[-1, x]),
+                           (sum(attn.logit(id_) for id_ in (5, 6, np.int32(7))) / 3, logits[-1, 5:8].mean())):
         value, gradients = model().grad("the cat", metric, "logits")
         assert abs(value - wanted) < 1e-5 and gradients["logits"].shape == logits.shape, metric
     _, gradients = model().grad("the cat", attn.logit("x", 3) - 0.5 * attn.logit(5), ["logits", "blocks.1.hook_resid_post"])
@@ -337,6 +328,11 @@ def test_metrics():
                                 (attn.logit("x") * np.inf, attn.AttnError, "not finite")):
         with fails(kind, words):
             model().grad("the cat", metric)
+    for wrong in ("x", None):
+        with fails(TypeError, "a metric is what attn.logit"):
+            model().grad("the cat", wrong)
+    with fails(TypeError, "unsupported"):
+        attn.logit("x") + 1
     for names, words in (("blocks.0.ln1.hook_scale", "has no gradient"), ("blocks.9.hook_out", "there are")):
         with fails(KeyError, words):
             model().grad("the cat", attn.loss(), names)

@@ -10,7 +10,7 @@ import numpy as np
 
 import attn
 from attn import _library, _sites
-from common import DATA, LETTERS, LONG, TREE, fails, model, reference
+from common import LETTERS, LONG, REFERENCES, TREE, fails, model, opened, reference
 
 STUDY = _library.find("ATTN_STUDY", "study", "study")
 FAMILIES = ["gpt2-f32", "gpt2-q4_0", "llama-f32", "qwen35", "gpt-oss", "phi2", "bloom", "lfm2", "internlm2", "gptj"]
@@ -23,11 +23,8 @@ def study(*words):
 def check_dump(path):
     with tempfile.TemporaryDirectory() as folder:
         npz = os.path.join(folder, "x.npz")
-        try:
-            loaded, vocabulary = attn.load(path), []
-            loaded.to_tokens("a")
-        except attn.AttnError:  # it has no vocabulary
-            loaded, vocabulary = attn.load(path, tokenizer=LETTERS), ["-z", LETTERS]
+        loaded = opened(path.stem)
+        vocabulary = ["-z", LETTERS] if loaded._tokenizer else []
         study("dump", str(path), *vocabulary, "-p", "abacabad", "-o", npz)
         with np.load(npz) as dump:
             expected = {name: dump[name] for name in dump.files}
@@ -43,8 +40,7 @@ def check_dump(path):
 
 
 def test_all_arrays_of_a_dump():
-    names = sorted(path.stem for path in (DATA / "reference").glob("*.gguf") if ".expected" not in path.name)
-    for name in names if LONG else FAMILIES:
+    for name in REFERENCES if LONG else FAMILIES:
         check_dump(reference(name))
 
 

@@ -1,6 +1,7 @@
 """The views, by the program: their JSON as it stands, options in Python's words, errors as exceptions."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,7 @@ import numpy as np
 
 import attn
 from attn import _library, _study
-from common import TREE, fails, model, reference
+from common import LETTERS, LONG, REFERENCES, TREE, fails, model, opened, reference
 
 GPT2 = str(reference("gpt2-f32"))
 STUDY = _library.find("ATTN_STUDY", "study", "study")
@@ -50,6 +51,16 @@ def test_every_view_is_what_the_program_prints():
              ["--plus", "a", "--minus", "b", "--layers", "1", "-n", "3"]), ("neurons", {}, []), ("rollout", {}, [])):
         ended = subprocess.run([STUDY, view, GPT2, "-p", text, "--json", *words], stdout=subprocess.PIPE, check=True)
         assert plain(model().study(view, text, **options)) == json.loads(ended.stdout), view
+    for name in REFERENCES if LONG else ():
+        other = opened(name)
+        words = [str(reference(name)), *(["-z", LETTERS] if other._tokenizer else []), "--ids", "1,2,3,2,1,4", "--json"]
+        for view in ("next", "score", "attend", "heads", "lens"):
+            ended = subprocess.run([STUDY, view, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            if ended.returncode:
+                with fails(attn.AttnError, re.escape(ended.stderr.decode().strip().split("\n")[-1])):
+                    other.study(view, [1, 2, 3, 2, 1, 4])
+            else:
+                assert plain(other.study(view, [1, 2, 3, 2, 1, 4])) == json.loads(ended.stdout), (view, name)
     for view, options in (("circuit", {}), ("shape", {}), ("selfcheck", {}), ("compare", {"other": reference("gpt2-q8_0")})):
         given = text if view in ("compare", "selfcheck") else None
         assert model().study(view, given, **options)["command"] == view
