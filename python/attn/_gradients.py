@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ._hooks import Kept, Seen, part, wanted
 from ._library import VISIT_GRADIENT, WANTS, GradientProbe, Term
 from ._session import Floats, Session
-from ._sites import SCALES, Hooks, Place, Site
+from ._sites import KEYED, SCALES, Hooks, Place, Site
 
 if TYPE_CHECKING:
     from ._model import Model
@@ -99,6 +99,7 @@ class WayBack:
         self._hooks, self._n = hooks, n
         self._seen = Seen(hooks)
         self._kept: Dict[Place, Kept] = {}
+        self._rows: Dict[Tuple[int, int], int] = {}  # where an array lies whose rows are copied as they come, [head][n][n]
         self._wanted = wanted(hooks, places)
 
     def go(self, session: Session, ids: NDArray[np.int32], terms: Any) -> float:
@@ -121,6 +122,10 @@ class WayBack:
             if self._watch.raised is not None:
                 return
             number, layer, head, position, n_rows, n_cols, stride, _ = self._seen.fields(seen)
+            address = self._rows.get((number, layer))
+            if address is not None:
+                ctypes.memmove(address + (head * self._n + position) * self._n * 4, gradient, n_cols * 4)
+                return
             place = (_SITES[number], layer)
             if place not in self._kept:
                 kept = self._kept[place] = Kept(place[0], self._n, self._hooks.heads[place], n_cols)
@@ -128,5 +133,7 @@ class WayBack:
             rows = self._seen.rows(place[0], layer, gradient, n_rows, n_cols, stride)
             to = part(place[0], self._kept[place].array, head, position, n_rows, n_cols)
             to[...] = self._seen.read(place[0], rows)
+            if place[0] in KEYED:
+                self._rows[number, layer] = self._kept[place].array.ctypes.data  # for the rows that follow, which are many
         except BaseException as error:  # C code must not see it
             self._watch.raised = error
