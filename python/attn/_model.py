@@ -279,7 +279,7 @@ class Model:
         A metric of a text, and its gradients at hooks, shaped as the hooks' arrays: `model.grad(text, attn.logit(" Mary") -
         attn.logit(" John"))`, `attn.logprob(…)`, `attn.loss()`, `2 * …`. names as in run_with_cache; None: all but
         attn.hook_result. ln….hook_scale has no gradient. It is that of the model as it is, without functions on hooks. Takes
-        some three runs' time. KeyError: the model has not such a hook. ValueError, IndexError: the metric is of a token or
+        about four runs' time. KeyError: the model has not such a hook. ValueError, IndexError: the metric is of a token or
         position that is not there. TypeError: it is none. AttnError: as `run`, and where the metric is not finite.
         """
         self._refuse_hooks("a gradient")
