@@ -441,7 +441,7 @@ def _chosen(logits: Floats, ids: NDArray[np.int32]) -> NDArray[np.float64]:
 
 
 def _ids(function: Any, room: int, *arguments: Any) -> NDArray[np.int32]:
-    """The ids that a function of attn.h gives, whose last arguments are where they go, room for how many, and how many they are."""
+    """The ids that a function of attn.h gives, whose last arguments are where they go, for how many, and how many there are."""
     n, error = ctypes.c_size_t(), Error()
     while True:
         ids = np.empty(room, np.int32)
