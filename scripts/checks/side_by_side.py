@@ -4,10 +4,10 @@ The Python package beside PyTorch: a GPT-2 of random weights, written here in pl
 TransformerLens names, and the same folder by attn. Compares names, shapes and values, then the time of what one does all day,
 in turns, and prints docs/PYTHON.md's table.
 
-    PYTHONPATH=python scripts/checks/side_by_side.py [--small] [--turns N] [--tokens N]
+    PYTHONPATH=python scripts/checks/side_by_side.py [--small] [--cpu] [--turns N] [--tokens N]
 
 Needs Debian's python3-torch (with libopenblas0), and GPT-2's vocabulary in ../shared/data/vocab. --small: 2 layers of 64, and no
-times. Exits with 1 where a value differs by more than 1e-4 of the largest of its array.
+times. --cpu: CPU time of one thread, where a machine has other work; else all cores and the clock. Exits with 1 where a value differs by more than 1e-4 of the largest of its array.
 """
 import argparse
 import json
@@ -171,22 +171,21 @@ def metric(logits, answer, wrong):
     return logits[-1, answer] - logits[-1, wrong]
 
 
-def patch_torch(model, clean, corrupted, answer, wrong):
-    """[layer][pos][head] the effect of each head's z at each position, as TransformerLens's patching does it."""
+def patch_torch(model, clean, corrupted, answer, wrong, layers):
+    """[layer][pos][head] the effect of each head's z at each position, a run for each, as TransformerLens's patching does it."""
     with torch.no_grad():
         logits, cache = model.with_cache(clean)
         end, start = metric(logits, answer, wrong), metric(model(corrupted), answer, wrong)
-        n_layer, n_head = len(model.h), model.h[0].n_head
-        effects = np.zeros((n_layer, len(clean), n_head), np.float32)
-        for layer, position, head in np.ndindex(*effects.shape):
-            name = f"blocks.{layer}.attn.hook_z"
+        effects = np.zeros((len(layers), len(clean), model.h[0].n_head), np.float32)
+        for i, position, head in np.ndindex(*effects.shape):
+            name = f"blocks.{layers[i]}.attn.hook_z"
 
             def give(z):
                 z[position, head] = cache[name][position, head]
                 return z
 
             value = metric(model.with_hooks(corrupted, [(name, give)]), answer, wrong)
-            effects[layer, position, head] = (value - start) / (end - start)
+            effects[i, position, head] = (value - start) / (end - start)
     return effects
 
 
@@ -211,12 +210,11 @@ def gradient_torch(model, clean, corrupted, answer, wrong):
 
 
 def gradient_attn(model, answer, wrong):
-    view = model.attribute(CLEAN, answer, corrupted=CORRUPTED, wrong=wrong, by="gradient")
-    scores = np.zeros((model.config.n_layer, model.config.n_head), np.float32)
-    for node in view["nodes"]:
-        if node["site"] == "z" and node["position"] is None:  # the sum over all
-            scores[node["layer"], node["head"]] = node["score_nats"]
-    return scores
+    names = [f"blocks.{layer}.attn.hook_z" for layer in range(model.config.n_layer)]
+    _, there = model.run_with_cache(CLEAN, names)
+    _, here = model.run_with_cache(CORRUPTED, names)
+    _, grads = model.grad(CORRUPTED, attn.logit(answer) - attn.logit(wrong), names)
+    return np.stack([((there[name] - here[name]) * grads[name]).sum((0, 2)) for name in names])
 
 
 def differs(theirs, ours):
@@ -241,20 +239,25 @@ def compare(theirs, ours, answer, wrong, *texts):
         found[f"{len(arrays)} arrays of {len(ids)} tokens, names and shapes the same (most: {worst})"] = arrays[worst]
     clean, corrupted = (torch.tensor(ours.to_tokens(text), dtype=torch.long) for text in (CLEAN, CORRUPTED))
     chosen = [ours.to_single_token(token) for token in (answer, wrong)]
-    found["head × position patching"] = differs(patch_torch(theirs, clean, corrupted, *chosen), patch_attn(ours, answer, wrong))
+    layers = sorted({0, ours.config.n_layer // 2})
+    found["head × position patching"] = differs(patch_torch(theirs, clean, corrupted, *chosen, layers),
+                                                patch_attn(ours, answer, wrong)[layers])
     found["gradient"] = differs(gradient_torch(theirs, clean, corrupted, *chosen), gradient_attn(ours, answer, wrong))
     for name, difference in found.items():
         print(f"{name}: {difference:.1e}")
     return max(found.values()) <= WITHIN
 
 
-def seconds(function):
-    started = time.perf_counter()
+def seconds(function, cpu):
+    """Of the clock, or of CPU time, that of the program `study` included."""
+    def now():
+        return sum(os.times()[:4]) if cpu else time.perf_counter()
+    started = now()
     function()
-    return time.perf_counter() - started
+    return now() - started
 
 
-def times(folder, config, theirs, ours, ids, answer, wrong, turns):
+def times(folder, config, theirs, ours, ids, answer, wrong, turns, cpu):
     torch_ids = torch.tensor(ids, dtype=torch.long)
     clean, corrupted = (torch.tensor(ours.to_tokens(text), dtype=torch.long) for text in (CLEAN, CORRUPTED))
     chosen = [ours.to_single_token(token) for token in (answer, wrong)]
@@ -265,18 +268,19 @@ def times(folder, config, theirs, ours, ids, answer, wrong, turns):
                 function()
         return run
 
+    n_layer = config["n_layer"]
     tasks = [
-        ("load", lambda: load_torch(folder, config), lambda: attn.load(folder).close(), turns),
-        (f"one forward pass, {len(ids)} tokens", quiet(lambda: theirs(torch_ids)), lambda: ours.run(ids), turns),
-        (f"everything kept, {len(ids)} tokens", quiet(lambda: theirs.with_cache(torch_ids)), lambda: ours.run_with_cache(ids), turns),
-        (f"head × position patching, {config['n_layer']} × {config['n_head']} × {len(clean)}",
-         lambda: patch_torch(theirs, clean, corrupted, *chosen), lambda: patch_attn(ours, answer, wrong), min(turns, 3)),
+        ("load", lambda: load_torch(folder, config), lambda: attn.load(folder).close(), 1),
+        (f"one forward pass, {len(ids)} tokens", quiet(lambda: theirs(torch_ids)), lambda: ours.run(ids), 1),
+        (f"everything kept, {len(ids)} tokens", quiet(lambda: theirs.with_cache(torch_ids)), lambda: ours.run_with_cache(ids), 1),
+        (f"head × position patching, {n_layer} × {config['n_head']} × {len(clean)}; PyTorch: a layer's, times {n_layer}",
+         lambda: patch_torch(theirs, clean, corrupted, *chosen, [n_layer // 2]), lambda: patch_attn(ours, answer, wrong), n_layer),
         (f"attribution patching by gradient, {len(clean)} tokens",
-         lambda: gradient_torch(theirs, clean, corrupted, *chosen), lambda: gradient_attn(ours, answer, wrong), turns),
+         lambda: gradient_torch(theirs, clean, corrupted, *chosen), lambda: gradient_attn(ours, answer, wrong), 1),
     ]
     print("| task | PyTorch | attn | |\n|---|---|---|---|")
-    for name, their, our, n in tasks:
-        pairs = [(seconds(their), seconds(our)) for _ in range(n + 1)][1:]  # the first of them warms up
+    for name, their, our, times_over in tasks:
+        pairs = [(times_over * seconds(their, cpu), seconds(our, cpu)) for _ in range(turns + 1)][1:]  # the first warms up
         a, b = (statistics.median(each) for each in zip(*pairs))
         print(f"| {name} | {said(a)} | {said(b)} | {statistics.median(x / y for x, y in pairs):.2f} × |", flush=True)
 
@@ -288,20 +292,22 @@ def said(t):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--tokens", type=int, default=512)
     options = parser.parse_args()
     if not VOCABULARY.is_dir():
         sys.exit(f"{VOCABULARY}: is not there, and has GPT-2's vocabulary")
-    torch.set_num_threads(os.cpu_count())
+    n_threads = 1 if options.cpu else os.cpu_count()
+    torch.set_num_threads(n_threads)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         config = make(folder, options.small)
-        theirs, ours = load_torch(folder, config), attn.load(folder)
+        theirs, ours = load_torch(folder, config), attn.load(folder, n_threads=n_threads)
         ids = np.random.default_rng(1).integers(0, config["vocab_size"], options.tokens)
         same = compare(theirs, ours, " Mary", " John", ids[:16], ids)
         if not options.small:
-            times(folder, config, theirs, ours, ids, " Mary", " John", options.turns)
+            times(folder, config, theirs, ours, ids, " Mary", " John", options.turns, options.cpu)
     return not same
 
 
