@@ -474,6 +474,8 @@ async function checkTruth(page, text, list, name, what) {
   }
   compare(await textOf(page, '#lens-cell [data-key=p]'), ablation.lens.positions[last].rows.at(-1)[0], before.lens.positions[last].rows.at(-1)[0], 'the cell beside it');
 
+  const named = await page.evaluate(() => [byId('named-of').checkVisibility(), ...[...document.querySelectorAll('#boxes em')].filter((em) => em.textContent).map((em) => getComputedStyle(em).opacity)]);
+  check(named.length > 1 && named.every((opacity, i) => (i === 0 ? opacity : Number(opacity) < 0.5)), `${what}: the strip's names are dimmed and marked as the unchanged model's`, named.join());
   await page.evaluate(() => byId('heads').scrollIntoView());
   check(await page.isVisible('#measured-of') && /unchanged model/.test(await textOf(page, '#head-note')), `${what}: scores on random tokens are marked as the unchanged model's`);
   await page.selectOption('#measured', 'text');

@@ -127,6 +127,9 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   function drawShares() {
     const amounts = [...buttons.keys()].map((name) => [name, writtenBy(name, state.query)]);
     const most = Math.max(...amounts.map(([, amount]) => amount ?? 0)) || 1;
+    const isOff = Object.keys(state.off).length > 0;
+    boxes.classList.toggle('unchanged', isOff); // heads are named after scores on random tokens
+    byId('named-of').hidden = !isOff;
     for (const [name, amount] of amounts) {
       const box = buttons.get(name);
       box.style.setProperty('--share', share((amount ?? 0) / most));

@@ -120,6 +120,7 @@ const WORDS = {
   without: ['Without {0}', '关闭 {0}'],
   heads: ['{0} heads', '{0} 个头'],
   'unchanged model': ['unchanged model', '未改动的模型'],
+  'names of unchanged': ['names of heads: unchanged model', '头的名称：未改动的模型'],
   'all on': ['All on again', '全部恢复'],
   'moved most': ['After “{0}”, “{1}” moved most: {2} → {3}', '在“{0}”之后，“{1}”变化最大：{2} → {3}'],
   'surprisal change': ['surprisal {0} bits a token', '意外度每词元 {0} 比特'],
