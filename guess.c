@@ -9,13 +9,13 @@
 #include <string.h>
 #include <time.h>
 
-static const unsigned char orders[] = {1, 2, 3, 4, 6, 8, 12, 16, 24}; /* m */
+static const unsigned char orders[] = {1, 2, 3, 5, 8, 16}; /* m */
 
 enum {
     N_ORDERS = sizeof orders,
     LONGEST = 64,    /* tokens of a match that are counted */
-    SLOTS = 16,      /* for each token of the text, of which it takes N_ORDERS at most */
-    FEWEST = 512,    /* tokens that there is room for at first */
+    SLOTS = 8,       /* for each token of the text, of which it takes N_ORDERS at most */
+    FEWEST = 1024,   /* tokens that there is room for at first */
     MOST = 1 << 16,  /* and at last */
     PARTED = -1,     /* stands between texts that have nothing to do with each other */
     N_CLASSES = 8,   /* of matches, by length */
@@ -48,7 +48,7 @@ struct Guesses {
     unsigned n_seen[N_CLASSES];               /* such guesses */
     double seconds[N_SIZES];                  /* that passes take, of 1, 2, 4, 8, 16 tokens */
     unsigned n_timed[N_SIZES], idle[N_SIZES]; /* passes that were timed; others since the last of them */
-    double account;                           /* passes of one token; below 0: nothing is guessed */
+    double account;                           /* passes of one token; below 0: a debt */
 };
 
 Guesses *guesses_new(Speculate speculate, Error *error) {
@@ -108,9 +108,9 @@ static void look_up(Guesses *guesses) {
     }
 }
 
-/* Makes room for another token: twice as much as there was, or that of the older half. False when there is no memory at all. */
+/* Makes room for another token: four times as much as there was, or that of the older half. False when there is no memory at all. */
 static bool make_room(Guesses *guesses) {
-    size_t n = guesses->n, room = guesses->room ? 2 * guesses->room : FEWEST;
+    size_t n = guesses->n, room = guesses->room ? 4 * guesses->room : FEWEST;
     int32_t *ids = room <= MOST ? realloc(guesses->ids, room * sizeof *ids) : NULL;
     if (ids) guesses->ids = ids;
     Slot *slots = ids ? calloc(SLOTS * room, sizeof *slots) : NULL;
@@ -131,9 +131,9 @@ static unsigned at_most(unsigned n, unsigned most) { return n < most ? n : most;
 /* 1, 2, 3, 4 to 5, 6 to 8, 9 to 15, 16 to 31, more. */
 static size_t class_of(size_t length) {
     static const unsigned char from[N_CLASSES] = {1, 2, 3, 4, 6, 9, 16, 32};
-    size_t class = N_CLASSES - 1;
-    while (length < from[class]) class --;
-    return class;
+    size_t i = N_CLASSES - 1;
+    while (length < from[i]) i--;
+    return i;
 }
 
 /* Whether the token that comes now was guessed. */

@@ -25,7 +25,7 @@ typedef enum Speculate {
 typedef struct Guesses Guesses;
 
 /*
- * Holds no text yet. Memory grows with the text to 8.5 MiB, behind which the older half of it is forgotten; when it runs out
+ * Holds no text yet. Memory grows with the text to 4.5 MiB, behind which the older half of it is forgotten; when it runs out
  * there are fewer guesses, and no error. guesses_free accepts NULL.
  */
 Guesses *guesses_new(Speculate speculate, Error *error);

@@ -34,7 +34,7 @@ static void see(Record *record, const void *bytes, size_t n) {
         record->room = 2 * (record->n + n);
         record->bytes = realloc(record->bytes, record->room);
     }
-    memcpy(record->bytes + record->n, bytes, n);
+    if (n > 0) memcpy(record->bytes + record->n, bytes, n);
     record->n += n;
 }
 
@@ -437,7 +437,7 @@ static size_t common(const int32_t *ids, size_t at, size_t n) {
 
 /* The largest order that a match of that length is looked up by. */
 static size_t order_of(size_t length) {
-    static const size_t orders[] = {1, 2, 3, 4, 6, 8, 12, 16, 24};
+    static const size_t orders[] = {1, 2, 3, 5, 8, 16};
     size_t order = 0;
     for (size_t i = 0; i < COUNT(orders); i++)
         if (orders[i] <= length) order = orders[i];
