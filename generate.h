@@ -53,8 +53,8 @@ typedef struct GeneratorOptions {
 
     /*
      * Whether generator_run guesses tokens to come, and checks them in the pass of those before. Tokens, logits and what the
-     * session holds are the same to the bit. No more than `guess` tells, if it is not NULL, is what is guessed: a second head of
-     * the model, say. It writes up to n ids of tokens that may follow the text, and says how many.
+     * session holds are the same to the bit. `guess`, unless it is NULL, writes up to n ids of tokens that may follow the text,
+     * and says how many: they are what is guessed then, of a second head of the model, say.
      */
     Speculate speculate;
     size_t (*guess)(void *user, int32_t *ids, size_t n);

@@ -108,7 +108,7 @@ static void look_up(Guesses *guesses) {
     }
 }
 
-/* Makes room for another token: four times as much as there was, or that of the older half. False when there is no memory at all. */
+/* Makes room for another token: four times as much as there was, or that of the older half. False: there is no memory at all. */
 static bool make_room(Guesses *guesses) {
     size_t n = guesses->n, room = guesses->room ? 4 * guesses->room : FEWEST;
     int32_t *ids = room <= MOST ? realloc(guesses->ids, room * sizeof *ids) : NULL;
@@ -162,7 +162,7 @@ void guesses_learn(Guesses *guesses, int32_t id) {
 }
 
 /*
- * What a pass of 2^size tokens costs, in passes of one; one of a size that was never seen, a quarter more than one of half of it.
+ * What a pass of 2^size tokens costs, in passes of one; of a size that was never seen, a quarter more than one of half of it.
  * What is not tried looks a little better each time, the sooner the less it was tried: one bad moment must not be for ever.
  */
 static double cost_of(const Guesses *guesses, size_t size) {

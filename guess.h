@@ -3,8 +3,8 @@
  * again. Nobody believes a guess: it is fed with the token before it, in one pass, and stays only if it is what is sampled
  * then. So it changes how soon a token is there, and never which. No model is asked.
  *
- * How many guesses are worth a pass follows from two things that are measured on the way: how often those of a like ground held,
- * and how long passes of 1, 2, 4, 8 and 16 tokens take.
+ * How many guesses are worth a pass follows from two things that are measured on the way: how often guesses
+ * held whose match was as long, and how long passes of 1, 2, 4, 8 and 16 tokens take.
  */
 #ifndef ATTN_GUESS_H
 #define ATTN_GUESS_H
@@ -31,7 +31,10 @@ typedef struct Guesses Guesses;
 Guesses *guesses_new(Speculate speculate, Error *error);
 void guesses_free(Guesses *guesses);
 
-/* The text goes on with n tokens that were not sampled, which tell how good guesses are, as all do; guesses_part: what comes next does not follow what came last. */
+/*
+ * The text goes on with n tokens that were not sampled; like all, they tell how good guesses are. guesses_part: what comes
+ * next does not follow what came last.
+ */
 void guesses_read(Guesses *guesses, const int32_t *ids, size_t n);
 void guesses_part(Guesses *guesses);
 

@@ -156,8 +156,8 @@ bool session_feed_many(const FeedPart *parts, size_t n_parts, Error *error);
 /*
  * Feeds a token as session_feed does, and in the same pass n − 1 guesses of what follows it, n ≤ session_room_to_guess. The
  * session then stands behind the first. If the next token is as guessed, session_restore goes forward over it, and its row
- * of logits [n][n_vocab] is what session_feed would have given, to the bit. Fails as session_feed of the first token alone does;
- * guesses that are at fault cannot be gone forward over.
+ * of logits [n][n_vocab] is what session_feed would have given, to the bit. Fails as session_feed of the first token alone
+ * does; guesses that are at fault cannot be gone forward over.
  */
 bool session_feed_guesses(Session *session, const int32_t *tokens, size_t n, float *logits, Error *error);
 
