@@ -355,7 +355,10 @@ bool session_feed_guesses(Session *session, const int32_t *tokens, size_t n, flo
     size_t start = session->position;
     session->stopped = false;
     bool ok = session_feed(session, tokens, n, logits, n, error);
-    if (!ok && !session->stopped && n > 1) ok = session_feed(session, tokens, 1, logits, 1, error);
+    if (!ok && !session->stopped && n > 1) { /* perhaps for a guess alone: then nobody has fed one */
+        ok = session_feed(session, tokens, 1, logits, 1, error);
+        session->known = session->position;
+    }
     if (ok) session_rewind(session, start + 1);
     return ok;
 }

@@ -53,6 +53,17 @@ gives "$tmp/text" "$gpt2" -f - --temp 0 -n 20
 input=/dev/null
 tail -c +11 "$tmp/text" >"$tmp/continuation"
 gives "$tmp/continuation" "$gpt2" -p 'The Eiffel' --temp 0 -n 20 --no-echo
+for words in '--temp 0 -n 90' '--temp 0.7 -s 4 -n 90' '--temp 0 -n 7 -t 1' '--temp 0 -c 40 -n 90 --shift'; do # guesses change nothing
+    try "$gpt2" -p 'a b a b a b' $words --speculate off
+    has quiet
+    cp "$tmp/out" "$tmp/plain"
+    gives "$tmp/plain" "$gpt2" -p 'a b a b a b' $words --speculate on
+    gives "$tmp/plain" "$gpt2" -p 'a b a b a b' $words
+done
+try "$gpt2" -p 'a b a b a b' --temp 0 -n 90 --speculate on -v
+has grep -q '^guessed  *[1-9][0-9]* tokens, of which [1-9][0-9]* held$' "$tmp/err"
+try "$gpt2" -p 'a b a b a b' --temp 0 -n 90 --speculate off -v
+has [ "$(grep -c '^guessed' "$tmp/err")" -eq 0 ]
 for model in "$gpt2" "$llama"; do # an empty prompt is BOS
     try "$model" -p '' --temp 0 -n 5
     has quiet
@@ -368,6 +379,7 @@ has test ! -e "$tmp/none.npy"
 refuses 2 '--json .* -i' "$gpt2" -i --json
 refuses 2 '--stop' "$gpt2" -p Hi --stop ''
 refuses 2 "--kv takes f32, f16 or q8_0, not 'q4'" "$gpt2" -p Hi --kv q4
+refuses 2 "--speculate takes auto, on or off, not '3'" "$gpt2" -p Hi --speculate 3
 for bad in '-n x' '-n 1e3' '-n -2' '-n 99999999999999999999' '-n 5.5' '-t 0' '-t -1' '-t 9999' '-c 0' '-c -5' \
     '--temp nan' '--temp -1' '--temp hot' '--temp inf' '--top-p 2' '--top-p -0.1' '--top-k -1' '--min-p 1.1' \
     '--repeat-penalty 0' '--repeat-last-n -1' '--presence-penalty 1e9' '--frequency-penalty x' '-s -2' '-s x'; do

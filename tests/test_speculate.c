@@ -87,9 +87,10 @@ static size_t guess_what_is_known(void *user, int32_t *ids, size_t n) {
     Play *play = user;
     size_t at = play->record->n_sampled, m = random_draw(&play->lies) % (n + 1);
     for (size_t i = 0; i < m; i++) {
-        bool true_one = at + i < play->known->n_sampled && random_draw(&play->lies) % 100 < play->truth;
-        ids[i] = true_one ? play->known->sampled[at + i]
-                          : (int32_t)(random_draw(&play->lies) % (play->stage->n_vocab + 2)) - 1;
+        bool is_true = at + i < play->known->n_sampled && random_draw(&play->lies) % 100 < play->truth;
+        bool is_token = random_draw(&play->lies) % 16;
+        size_t any = random_draw(&play->lies) % play->stage->n_vocab;
+        ids[i] = is_true ? play->known->sampled[at + i] : is_token ? (int32_t)any : -1;
     }
     return m;
 }
@@ -427,6 +428,37 @@ static void test_who_is_not_guessed(void) {
     }
 }
 
+/* Of guesses one of which is no token nobody has fed any, even where what stood there before was the same. */
+static void test_guesses_at_fault(void) {
+    static const int32_t text[] = {1, 2, 3, 4, 5}, fine[] = {3, 4, 9}, faulty[] = {3, 4, -1};
+    Error error = {""};
+    Stage stage = open_stage(stand_in);
+    SessionOptions options = {.n_ctx = 30,
+                              .whole_cache = true,
+                              .compute = {.kernels = kernels_pick(NULL, &error), .threads = stage.threads}};
+    Session *session = session_new(stage.model, &options, &error);
+    float *alone = calloc(stage.n_vocab, sizeof *alone), *rows = calloc(3 * stage.n_vocab, sizeof *rows);
+    size_t n_bytes = stage.n_vocab * sizeof *rows;
+    for (int i = 0; i < 2; i++) {
+        session_rewind(session, 0);
+        CHECK(session_feed(session, text, 5, NULL, 0, &error), "%s", error.message);
+        session_rewind(session, 2);
+        CHECK(session_feed(session, text + 2, 1, alone, 1, &error), "%s", error.message);
+        session_rewind(session, 2);
+        CHECK(session_feed_guesses(session, i ? faulty : fine, 3, rows, &error), "%s", error.message);
+        CHECK(session_position(session) == 3 && memcmp(rows, alone, n_bytes) == 0, "%d: at %zu", i,
+              session_position(session));
+        size_t most = session_restore(session, 5);
+        CHECK(most == (i ? 3 : 5), "%d: forward to %zu", i, most);
+    }
+    CHECK(!session_feed_guesses(session, &(int32_t){-1}, 1, rows, &error), "−1 is no token");
+    CHECK(session_position(session) == 3, "at %zu", session_position(session));
+    free(alone);
+    free(rows);
+    session_free(session);
+    close_stage(&stage);
+}
+
 /* ---- The guesses themselves ---- */
 
 static size_t common(const int32_t *ids, size_t at, size_t n) {
@@ -550,6 +582,7 @@ int main(void) {
     RUN(test_a_text_that_repeats);
     RUN(test_stopped_in_a_pass);
     RUN(test_who_is_not_guessed);
+    RUN(test_guesses_at_fault);
     RUN(test_guesses_are_what_followed);
     RUN(test_guesses_end_where_texts_part);
     RUN(test_long_texts);
