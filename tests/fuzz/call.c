@@ -216,7 +216,7 @@ static void folder_begin(void) {
     atexit(folder_end);
 }
 
-const char file_tags[] = "abmcsjovrdlp";
+const char file_tags[] = "abmcsjovrdlpu";
 const char *const file_names[] = {"a",
                                   "b",
                                   "model.bin",
@@ -228,7 +228,8 @@ const char *const file_names[] = {"a",
                                   "merges.txt",
                                   "tokenizer_config.json",
                                   "added_tokens.json",
-                                  "pytorch_model.bin"};
+                                  "pytorch_model.bin",
+                                  "answers"};
 
 static const char *file_of(char tag) {
     const char *at = tag ? strchr(file_tags, tag) : NULL;
@@ -338,9 +339,21 @@ static char *value_at(int i, const char *name, const char *short_name) {
     return i + 1 < n_arguments ? arguments[i + 1] : NULL;
 }
 
+/* The value of an option that is said; or NULL. */
+static const char *given(const char *name, const char *short_name) {
+    for (int i = 1; i < n_arguments; i += 1 + takes_next(i)) {
+        const char *value = value_at(i, name, short_name);
+        if (value) return value;
+    }
+    return NULL;
+}
+
+/* The file of requests, if they are run's to answer; or NULL. */
+static const char *data_set(void) { return calls("run") ? given("--batch", NULL) : NULL; }
+
 /* Whether a file is read as a text; a long one would take long. */
 static bool is_text(const char *name) {
-    static const char *const options[][2] = {{"--file", "-f"}, {"--with", NULL}};
+    static const char *const options[][2] = {{"--file", "-f"}, {"--with", NULL}, {"--batch", NULL}};
     for (int i = 1; i < n_arguments; i++)
         for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
             const char *value = value_at(i, options[k][0], options[k][1]);
@@ -408,6 +421,7 @@ static void ask(const Call *call) {
     limit("--n-predict", NULL, 8);
     limit("--batch", NULL, 3);
     limit("--repeat", NULL, 40);
+    limit("--parallel", "-np", 4);
     if (strcmp(view, "shape") != 0) limit("--ctx-size", "-c", 96);
     if (calls("run") && n_arguments > 1) give(1, "--predict", "-n", "3");
     if (!calls("study") && n_arguments > 1) give(1, "--threads", "-t", "1");
@@ -525,8 +539,9 @@ static const Outcome *being_checked;
 static bool was_asked_for(const char *name) {
     for (size_t i = 0; file_tags[i]; i++)
         if (strcmp(name, file_names[i]) == 0) return true;
-    bool may_fail_later = said("-i") || said("--interactive"); /* than --logits is written */
-    if (said("--chat")) return false;                          /* /save */
+    bool may_fail_later =
+        said("-i") || said("--interactive") || data_set(); /* than --logits is written, or some answers */
+    if (said("--chat")) return false;                      /* /save */
     if (!is_argument(name) || (being_checked->code != 0 && !may_fail_later))
         wrong(being_checked, "a file left behind");
     return false;
@@ -544,6 +559,41 @@ static const unsigned char *typed_bytes(const Part *typed) {
     return bytes;
 }
 
+/* A file without a name, at its beginning. */
+static int unnamed_file(const void *bytes, size_t n) {
+    int file = openat(folder, ".stream", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (file < 0 || unlinkat(folder, ".stream", 0) != 0 || write(file, n ? bytes : "", n) != (ssize_t)n ||
+        lseek(file, 0, SEEK_SET) != 0)
+        abort();
+    return file;
+}
+
+/* Puts a file in the place of another, of which a copy is returned. */
+static int put_in_place(int file, int other) {
+    int copy = dup(file);
+    if (copy < 0 || dup2(other, file) < 0) abort();
+    return copy;
+}
+
+static void put_back(int file, int copy) {
+    if (dup2(copy, file) < 0) abort();
+    close(copy);
+}
+
+/* A data set is read and written without streams: what was written that way is appended to `out`. */
+static int call_with_files(const void *bytes, size_t n, FILE *out, char **argv) {
+    char block[4096];
+    ssize_t got;
+    int files[] = {unnamed_file(bytes, n), unnamed_file(NULL, 0)};
+    int copies[] = {put_in_place(STDIN_FILENO, files[0]), put_in_place(STDOUT_FILENO, files[1])};
+    int code = run_main(n_arguments, argv);
+    for (int i = 0; i < 2; i++) put_back(i, copies[i]);
+    if (lseek(files[1], 0, SEEK_SET) != 0) abort();
+    while ((got = read(files[1], block, sizeof block)) > 0) fwrite(block, 1, (size_t)got, out);
+    close(files[0]), close(files[1]);
+    return code;
+}
+
 static Outcome perform(const Part *input) {
     FILE *const streams[] = {stdin, stdout, stderr};
     size_t n_input = !input ? 0 : input->n < MAX_TEXT ? input->n : MAX_TEXT;
@@ -559,7 +609,12 @@ static Outcome perform(const Part *input) {
     clock_ms = 0;
     char *argv[MAX_WORDS + 8]; /* programs may not change it, but views keep it */
     memcpy(argv, arguments, sizeof argv);
-    outcome.code = (calls("run") ? run_main : calls("study") ? study_main : quantize_main)(n_arguments, argv);
+    if (data_set())
+        outcome.code = call_with_files(bytes, n_input, out, argv);
+    else
+        outcome.code = (calls("run")     ? run_main
+                        : calls("study") ? study_main
+                                         : quantize_main)(n_arguments, argv);
     stdin = streams[0], stdout = streams[1], stderr = streams[2];
     fclose(in), fclose(out), fclose(err);
     if (fchdir(home) != 0) abort();
@@ -591,6 +646,121 @@ static void check_read(const Outcome *outcome, Call *call) {
     }
 }
 
+/* ---- Data sets ---- */
+
+enum { MOST_ANSWERS = 1 << 20 /* bytes */ };
+
+static bool is_blank(const char *line, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r') return false;
+    return true;
+}
+
+static size_t count_requests(const char *text, size_t n) {
+    size_t count = 0;
+    for (size_t at = 0, end; at < n; at = end + 1) {
+        const char *newline = memchr(text + at, '\n', n - at);
+        end = newline ? (size_t)(newline - text) : n;
+        count += !is_blank(text + at, end - at);
+    }
+    return count;
+}
+
+/* Each line is whole, and an object. Returns how many there are. */
+static size_t check_lines(const Outcome *outcome, const char *text, size_t n) {
+    size_t count = 0;
+    Error error;
+    for (const char *end; n > 0; n -= (size_t)(end + 1 - text), text = end + 1, count++) {
+        end = memchr(text, '\n', n);
+        if (!end) wrong(outcome, "an answer that is torn");
+        Json *json = json_parse(text, (size_t)(end - text), &error);
+        if (json ? json->kind != JSON_OBJECT : !strstr(error.message, "not enough memory"))
+            fprintf(stderr, "%.*s\n", (int)(end - text), text), wrong(outcome, "an answer that is no object");
+        json_free(json);
+    }
+    return count;
+}
+
+/* The bytes of a file in the folder, of at most MOST_ANSWERS; false where there is no such file. */
+static bool read_back(const char *name, char *bytes, size_t *n) {
+    struct stat status;
+    if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode)) return false;
+    int file = openat(folder, name, O_RDONLY);
+    ssize_t got = file < 0 ? -1 : read(file, bytes, MOST_ANSWERS);
+    if (got < 0 || got == MOST_ANSWERS) abort();
+    close(file);
+    *n = (size_t)got;
+    return true;
+}
+
+/* The part that was the file of that name before the call; or NULL. */
+static const Part *part_named(const Call *call, const char *name) {
+    for (size_t i = call->n; i-- > 0;) {
+        const char *own = file_of(call->parts[i].tag);
+        if (own && strcmp(own, name) == 0) return &call->parts[i];
+    }
+    return NULL;
+}
+
+/* A sum of its lines, whatever their order. */
+static uint64_t sum_of_lines(const char *text, size_t n) {
+    uint64_t sum = 0, line = 0;
+    for (size_t i = 0; i < n; i++) {
+        line = (line ^ (unsigned char)text[i]) * 0x100000001b3u;
+        if (text[i] == '\n') sum += line, line = 0;
+    }
+    return sum;
+}
+
+/* The answers, cut where part h says, become the same again. */
+static void check_resumed(const Outcome *outcome, const Part *input, const Part *cut, const char *name,
+                          const char *bytes, size_t n) {
+    static char again[MOST_ANSWERS];
+    char number[16];
+    size_t n_again = 0;
+    snprintf(number, sizeof number, "%.*s", (int)cut->n, (const char *)cut->bytes);
+    write_file(name, (const unsigned char *)bytes, strtoul(number, NULL, 10) % (n + 1));
+    Outcome second = perform(input);
+    if (second.code != 0) show(&second), wrong(outcome, "answers that were cut, and no others");
+    bool same = read_back(name, again, &n_again) && n_again == n;
+    if (same && said("--in-order")) same = memcmp(bytes, again, n) == 0;
+    if (!same || sum_of_lines(bytes, n) != sum_of_lines(again, n))
+        fprintf(stderr, "%.*s\n%.*s\n", (int)n, bytes, (int)n_again, again),
+            wrong(outcome, "answers that were cut are others now");
+    release(&second);
+}
+
+/* An answer for each request; a file of answers keeps the lines that it had, or, where that is refused, all. */
+static void check_answers(const Outcome *outcome, Call *call, const Part *input) {
+    static char bytes[MOST_ANSWERS], requests[MOST_ANSWERS];
+    const char *from = data_set(), *to = given("--output", "-o");
+    size_t n = 0, n_requests = 0, n_lines = check_lines(outcome, outcome->out, outcome->n_out);
+    const Part *cut = call_find(call, 'h'), *old = to ? part_named(call, to) : NULL;
+    if (!to && outcome->code == 0) {
+        bool is_stdin = strcmp(from, "-") == 0;
+        if (is_stdin && input)
+            n_requests = count_requests((const char *)(input->tag == 'y' ? typed_bytes(input) : input->bytes),
+                                        input->n < MAX_TEXT ? input->n : MAX_TEXT);
+        else if (!is_stdin && read_back(from, requests, &n))
+            n_requests = count_requests(requests, n);
+        if (n_lines != n_requests) wrong(outcome, "another number of answers than of requests");
+    }
+    if (!to || strcmp(to, from) == 0 || !read_back(to, bytes, &n)) return;
+    size_t n_old = old ? written(old, to) : 0;
+    if (outcome->code != 0) {
+        if (old && (n != n_old || memcmp(bytes, old->bytes, n) != 0))
+            wrong(outcome, "a file of answers that was refused is another now");
+        return;
+    }
+    n_lines = check_lines(outcome, bytes, n);
+    if (n_lines == 0 || strncmp(bytes, "{\"answers_of\": ", 15) != 0)
+        wrong(outcome, "answers without a first line");
+    while (n_old > 0 && old->bytes[n_old - 1] != '\n') n_old--;
+    if (n_old > n || (n_old && memcmp(bytes, old->bytes, n_old) != 0))
+        wrong(outcome, "answers that are lost");
+    if (cut && !old) check_resumed(outcome, input, cut, to, bytes, n);
+}
+
 static void call_program(Call *call) {
     const Part *input = call_find(call, 'i'), *kernel = call_find(call, 'k');
     char name[16] = "";
@@ -609,6 +779,8 @@ static void call_program(Call *call) {
     check_stderr(&outcome, arguments[0]);
     check_stdout(&outcome);
     if (calls("quantize")) check_made(&outcome);
+    bool tells = said("--help") || said("-h") || said("--version");
+    if (data_set() && !tells) check_answers(&outcome, call, input);
     empty_folder(was_asked_for);
     if (twice) {
         Outcome again = perform(input);

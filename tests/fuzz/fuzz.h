@@ -10,6 +10,8 @@
  *   c, s, j  config.json, model.safetensors and tokenizer.json there, which is then a Hugging Face folder
  *   o, v, r, d, l  tokenizer.model, vocab.json, merges.txt, tokenizer_config.json and added_tokens.json of such a folder
  *   p  its pytorch_model.bin
+ *   u  the file "answers", which run --batch may go on with; h is where such a file that the call has made is cut, in bytes, so
+ *      that the same call mends it
  *   A, B, M  the same by two characters, of seeds.c: llama, gpt2 or llama2.c's (0, 1, 2), and the type of its weights (0 to
  *      4, mixed a to c; of llama2.c 1 is the vocabulary). So calls that differ in their options alone take few bytes
  *   k  the value of ATTN_KERNEL
@@ -78,6 +80,9 @@ size_t mutate_torch(unsigned char *bytes, size_t n, size_t room);
 
 /* The same of a message of protobuf, at some depth. */
 size_t mutate_message(unsigned char *bytes, size_t n, size_t room);
+
+/* The same of the lines of a data set. */
+size_t mutate_lines(unsigned char *bytes, size_t n, size_t room);
 
 /* The same of a request of HTTP that asks for a view. */
 size_t mutate_http(unsigned char *bytes, size_t n, size_t room);

@@ -207,10 +207,12 @@ static Part value_word(const Option *option) {
     bool is_number = option->kind == OPTION_INT || option->kind == OPTION_SIZE || option->kind == OPTION_REAL;
     bool is_output = strcmp(option->name, "--output") == 0 || strcmp(option->name, "--logits") == 0;
     bool is_file = strcmp(option->name, "--tokenizer") == 0 || strcmp(option->name, "--file") == 0 ||
-                   strcmp(option->name, "--chat-template") == 0;
+                   strcmp(option->name, "--chat-template") == 0 || strcmp(option->name, "--batch") == 0;
     if (is_number) return number_word(option);
     if (is_output && random_below(4))
-        return word(random_below(3) ? "out" : file_names[random_below(strlen(file_tags))]);
+        return word(random_below(3) == 0 ? file_names[random_below(strlen(file_tags))]
+                    : random_below(2)    ? "answers"
+                                         : "out");
     if (is_file && random_below(4)) return word(random_below(3) ? "b" : "a");
     if (strstr(option->name, "-type") && random_below(4)) return word(ONE_OF(types));
     if (strcmp(option->name, "--prompt") == 0 || strcmp(option->name, "--stop") == 0 || random_below(4) == 0)
@@ -229,6 +231,12 @@ static const View *view_of(const Call *call) {
 static bool calls(const Call *call, const char *program) {
     size_t n = strlen(program);
     return call->n > 0 && call->parts[0].n == n && memcmp(call->parts[0].bytes, program, n) == 0;
+}
+
+static bool is_data_set(const Call *call) {
+    for (size_t i = 0; i < call->n; i++)
+        if (call->parts[i].n == 7 && memcmp(call->parts[i].bytes, "--batch", 7) == 0) return true;
+    return false;
 }
 
 /* Any option that the program, or its view, knows; now and then one that it does not. */
@@ -562,6 +570,8 @@ static void change_file(Call *call) {
             n = mutate_torch(copy, n, ROOM / 4);
         else if (part->tag == 'o')
             n = mutate_message(copy, n, ROOM / 4);
+        else if (strchr("biyu", part->tag) && is_data_set(call))
+            n = mutate_lines(copy, n, ROOM / 4);
         else if (part->tag == 'i' && calls(call, "study"))
             n = mutate_http(copy, n, ROOM / 4);
         else if (n > 1 && copy[0] == '{' && strchr("%{#", copy[1]))
@@ -579,14 +589,17 @@ static void change_file(Call *call) {
 
 static void change_rest(Call *call) {
     static const char *const kernels[] = {"scalar", "avx2", "avx512", "neon", "", "fast"};
+    static const char *const cuts[] = {"001", "100", "256", "300", "333", "400", "777", "999"};
     const char *kernel = ONE_OF(kernels), *text = ONE_OF(spoken);
-    Part *there = call_find(call, "ktiy"[random_below(4)]);
+    Part *there = call_find(call, "ktiyh"[random_below(5)]);
     if (there && random_below(2))
         drop(call, (size_t)(there - call->parts));
     else if (!there && random_below(3) == 0)
         call_add(call, 't', "", 0);
     else if (!call_find(call, 'i') && random_below(2))
         call_add(call, "iy"[random_below(2)], text, strlen(text));
+    else if (is_data_set(call) && !call_find(call, 'h'))
+        call_add(call, 'h', ONE_OF(cuts), 3);
     else if (!call_find(call, 'k'))
         call_add(call, 'k', kernel, strlen(kernel));
 }

@@ -662,7 +662,8 @@ static void write_state_seeds(void) {
 #define SEES "model.visual.patch_embed.proj.weight 2,3,2,2,2", "mtp.fc.weight 4,8"
 #define TEXT(layer) "model.language_model.layers." #layer "."
     static const char *const lines[] = {"run . -p ab -n 2", "quantize . out F32", "run . --info",
-                                        "run . --tokens -p ab"};
+                                        "run . --tokens -p ab",
+                                        "run . --batch config.json -o tokenizer.json"};
     static const char *const qwen35[] = {"model.language_model.embed_tokens.weight 5,4",
                                          "model.language_model.norm.weight 4",
                                          NORMS(TEXT(0)),
@@ -833,6 +834,50 @@ static void write_request_seeds(void) {
     }
 }
 
+/* Data sets, of a file or stdin: both formats, chats, likelihoods, ids twice, lines that are none; files of answers to go on with. */
+static void write_batch_seeds(void) {
+    static const char *const lines[] = {"run a --batch b --in-order",
+                                        "run a --batch - -np 2 -t 2",
+                                        "run a --batch b -o answers --in-order -np 3",
+                                        "run a --batch b -o answers --parallel 4 -s 3 --temp 1",
+                                        "run a --batch b -o out --kv f32 -n 2 --special",
+                                        "run a --batch b --chat-template merges.txt -c 40",
+                                        "run a --batch b -o b",
+                                        "run a --batch b -o a",
+                                        "run a --batch b -o /dev/full",
+                                        "run a --batch a -o answers"};
+    static const char *const data[] = {
+        "{\"id\":\"x\",\"prompt\":\"ab\",\"max_tokens\":3,\"temperature\":0}\n\n{\"id\":2,\"prompt\":[4,5],\"seed\":7,"
+        "\"top_k\":2}\n{\"prompt\":\"abab\",\"stop\":[\"b\",\"ab\"],\"min_p\":0.1}\n{\"id\":2,\"prompt\":\"a\"}\n"
+        "{\"id\":\"2\",\"prompt\":\"\",\"n_predict\":-1,\"repeat_penalty\":1.5,\"top_p\":0.9}",
+        "{\"custom_id\":\"c\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"model\":\"m\",\"prompt\":\"ab\","
+        "\"max_tokens\":2,\"n\":1,\"stream\":false}}\n{\"custom_id\":\"d\",\"url\":\"/v1/chat/completions\",\"body\":{"
+        "\"messages\":[{\"role\":\"system\",\"content\":\"b\"},{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":"
+        "\"a<s>\"}]}]}}\n{\"body\":{\"prompt\":\"a\"}}\n{\"custom_id\":null}\n",
+        "{\"id\":1,\"messages\":[{\"role\":\"user\",\"content\":\"ab\"},{\"role\":\"assistant\",\"content\":\"b\","
+        "\"reasoning_content\":\"a\"},{\"role\":\"user\",\"content\":\"a\"}],\"frequency_penalty\":1}\nno JSON\n[1]\n"
+        "{\"id\":1.5}\n{\"id\":3,\"prompt\":\"a\",\"tools\":[1]}\n{\"id\":4,\"prompt\":\"a\",\"messages\":[]}\n",
+        "{\"id\":1,\"context\":\"ab\",\"continuation\":\" a\"}\n{\"id\":2,\"context\":\"a \",\"choices\":[\"b\",\"ab\",\"a b\"]}\n"
+        "{\"id\":3,\"context\":\"\",\"choices\":[\"a\",\"\"]}\n{\"id\":4,\"prompt\":\"a\",\"max_tokens\":1}\n"};
+    static const char template[] = "{% for m in messages %}{{ m.role[0] + m.content }}{% endfor %}a";
+    static const char *const old[] = {"", "{\"answers_of\": \"a\"}\n", "{\"answers_of\": ", "something else",
+                                      "{\"id\":1}\n{"};
+    static const char *const cuts[] = {"0", "100", "400", "600", "9999"};
+    for (size_t i = 0; i < COUNT(lines); i++)
+        for (size_t k = 0; k < COUNT(data); k++) {
+            const unsigned char model[] = {(unsigned char)('0' + (i + k) % 2),
+                                           (unsigned char)kinds[(i + k) % N_KINDS]};
+            const char *cut = cuts[(i + k) % COUNT(cuts)], *was = old[(2 * i + k) % COUNT(old)];
+            const Part parts[] = {{'A', model, 2},
+                                  {i == 1 ? 'i' : 'b', (const unsigned char *)data[k], strlen(data[k])},
+                                  {'r', (const unsigned char *)template, sizeof template - 1},
+                                  {'h', (const unsigned char *)cut, strlen(cut)},
+                                  {'u', (const unsigned char *)was, strlen(was)}};
+            write_seed(lines[i], parts, 4);
+            if (strstr(lines[i], "answers")) write_seed(lines[i], parts, 5);
+        }
+}
+
 void write_seeds(const char *folder) {
     seed_folder = folder;
     write_model_seeds();
@@ -848,4 +893,5 @@ void write_seeds(const char *folder) {
     write_old_tokenizer_seeds();
     write_word_seeds();
     write_request_seeds();
+    write_batch_seeds();
 }
