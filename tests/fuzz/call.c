@@ -585,9 +585,9 @@ static int call_with_files(const void *bytes, size_t n, FILE *out, char **argv) 
     char block[4096];
     ssize_t got;
     int files[] = {unnamed_file(bytes, n), unnamed_file(NULL, 0)};
-    int copies[] = {put_in_place(STDIN_FILENO, files[0]), put_in_place(STDOUT_FILENO, files[1])};
+    int kept[] = {put_in_place(STDIN_FILENO, files[0]), put_in_place(STDOUT_FILENO, files[1])};
     int code = run_main(n_arguments, argv);
-    for (int i = 0; i < 2; i++) put_back(i, copies[i]);
+    for (int i = 0; i < 2; i++) put_back(i, kept[i]);
     if (lseek(files[1], 0, SEEK_SET) != 0) abort();
     while ((got = read(files[1], block, sizeof block)) > 0) fwrite(block, 1, (size_t)got, out);
     close(files[0]), close(files[1]);
@@ -712,14 +712,12 @@ static uint64_t sum_of_lines(const char *text, size_t n) {
     return sum;
 }
 
-/* The answers, cut where part h says, become the same again. */
-static void check_resumed(const Outcome *outcome, const Part *input, const Part *cut, const char *name,
+/* The answers, cut at some byte, become the same again. */
+static void check_resumed(const Outcome *outcome, const Part *input, size_t cut, const char *name,
                           const char *bytes, size_t n) {
     static char again[MOST_ANSWERS];
-    char number[16];
     size_t n_again = 0;
-    snprintf(number, sizeof number, "%.*s", (int)cut->n, (const char *)cut->bytes);
-    write_file(name, (const unsigned char *)bytes, strtoul(number, NULL, 10) % (n + 1));
+    write_file(name, (const unsigned char *)bytes, cut);
     Outcome second = perform(input);
     if (second.code != 0) show(&second), wrong(outcome, "answers that were cut, and no others");
     bool same = read_back(name, again, &n_again) && n_again == n;
@@ -733,6 +731,7 @@ static void check_resumed(const Outcome *outcome, const Part *input, const Part 
 /* An answer for each request; a file of answers keeps the lines that it had, or, where that is refused, all. */
 static void check_answers(const Outcome *outcome, Call *call, const Part *input) {
     static char bytes[MOST_ANSWERS], requests[MOST_ANSWERS];
+    char number[16];
     const char *from = data_set(), *to = given("--output", "-o");
     size_t n = 0, n_requests = 0, n_lines = check_lines(outcome, outcome->out, outcome->n_out);
     const Part *cut = call_find(call, 'h'), *old = to ? part_named(call, to) : NULL;
@@ -758,7 +757,10 @@ static void check_answers(const Outcome *outcome, Call *call, const Part *input)
     while (n_old > 0 && old->bytes[n_old - 1] != '\n') n_old--;
     if (n_old > n || (n_old && memcmp(bytes, old->bytes, n_old) != 0))
         wrong(outcome, "answers that are lost");
-    if (cut && !old) check_resumed(outcome, input, cut, to, bytes, n);
+    if (!cut || old) return;
+    snprintf(number, sizeof number, "%.*s", (int)cut->n, (const char *)cut->bytes);
+    check_resumed(outcome, input, n, to, bytes, n);
+    check_resumed(outcome, input, strtoul(number, NULL, 10) % (n + 1), to, bytes, n);
 }
 
 static void call_program(Call *call) {

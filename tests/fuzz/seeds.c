@@ -844,8 +844,7 @@ static void write_batch_seeds(void) {
                                         "run a --batch b --chat-template merges.txt -c 40",
                                         "run a --batch b -o b",
                                         "run a --batch b -o a",
-                                        "run a --batch b -o /dev/full",
-                                        "run a --batch a -o answers"};
+                                        "run a --batch b -o /dev/full"};
     static const char *const data[] = {
         "{\"id\":\"x\",\"prompt\":\"ab\",\"max_tokens\":3,\"temperature\":0}\n\n{\"id\":2,\"prompt\":[4,5],\"seed\":7,"
         "\"top_k\":2}\n{\"prompt\":\"abab\",\"stop\":[\"b\",\"ab\"],\"min_p\":0.1}\n{\"id\":2,\"prompt\":\"a\"}\n"
