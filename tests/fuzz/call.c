@@ -340,16 +340,16 @@ static char *value_at(int i, const char *name, const char *short_name) {
 }
 
 /* The value of an option that is said; or NULL. */
-static const char *given(const char *name, const char *short_name) {
+static char *given(const char *name, const char *short_name) {
     for (int i = 1; i < n_arguments; i += 1 + takes_next(i)) {
-        const char *value = value_at(i, name, short_name);
+        char *value = value_at(i, name, short_name);
         if (value) return value;
     }
     return NULL;
 }
 
 /* The file of requests, if they are run's to answer; or NULL. */
-static const char *data_set(void) { return calls("run") ? given("--batch", NULL) : NULL; }
+static char *data_set(void) { return calls("run") ? given("--batch", NULL) : NULL; }
 
 /* Whether a file is read as a text; a long one would take long. */
 static bool is_text(const char *name) {
@@ -428,6 +428,8 @@ static void ask(const Call *call) {
     if (calls("study") && n_arguments > 2 && strcmp(view, "case") != 0 && strcmp(view, "shape") != 0)
         give(2, "--threads", "-t", "1");
     arguments[n_arguments] = NULL;
+    if (data_set() && strcmp(data_set(), "/dev/full") == 0)
+        strcpy(data_set(), "/dev/null"); /* that has no end */
 }
 
 /* ---- What came of it ---- */
