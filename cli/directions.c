@@ -5,6 +5,7 @@
 #include "cli/npy.h"
 #include "open.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdint.h>
@@ -131,21 +132,24 @@ static bool read_control_vector(Directions *directions, const char *path, const 
     return ok;
 }
 
-/* Whether a file begins as NumPy's do, or cannot be read, which read_npy tells; a pipe is not waited for. */
-static bool is_npy(const char *path) {
+/* Looks whether a file begins as NumPy's do; a pipe is not waited for. False with an error where it cannot be read. */
+static bool look(const char *path, bool *is_npy, Error *error) {
     char magic[6] = "";
     struct stat status;
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    *is_npy = false;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return true;
     FILE *file = fopen(path, "rb");
-    bool is = !file || (fread(magic, 1, 6, file) == 6 ? memcmp(magic, "\x93NUMPY", 6) == 0 : ferror(file));
+    if (file) *is_npy = fread(magic, 1, 6, file) == 6 && memcmp(magic, "\x93NUMPY", 6) == 0;
+    bool ok = file && !ferror(file);
+    if (!ok) error_set(error, "%s: cannot read: %s", path, strerror(errno));
     if (file) fclose(file);
-    return is;
+    return ok;
 }
 
 bool directions_read(Directions *directions, const char *path, const Model *model, Error *error) {
-    if (!make_room(directions, path, model, error)) return false;
-    return is_npy(path) ? read_npy(directions, path, error)
-                        : read_control_vector(directions, path, model, error);
+    bool is_npy;
+    if (!make_room(directions, path, model, error) || !look(path, &is_npy, error)) return false;
+    return is_npy ? read_npy(directions, path, error) : read_control_vector(directions, path, model, error);
 }
 
 void directions_note(const char *program, const Directions *directions) {

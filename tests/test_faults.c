@@ -94,6 +94,8 @@ static const Command commands[] = {
     {"study", "steer " LLAMA " -p The --token #104 --unit --sweep --answer #104 --json"},
     {"study", "steer " GPT2 " -p The --neuron L1N3 -n 2 -o out", NULL, "out"},
     {"study", "steer " GPT2 " -p The --direction direction.npy --layers 1 --project -n 2"},
+    {"study", "steer " GPT2 " -p The --direction control -n 2"},
+    {"run", GPT2 " -p To -n 2 --temp 0 --steer control:2"},
     {"study", "rollout " GPT2 " -p The --flow"},
     {"study", "rollout " LLAMA " -f prompt --query 3 --top 2 --json"},
     {"study", "meaning " GPT2 " --word Up -p Up_x -p Up_yz --centred"},
@@ -282,9 +284,9 @@ static bool is_usual(const Slot *slot, const Bytes *out, int code) {
 
 /* The files that the test has put there, and the output. */
 static bool is_expected_file(const Command *command, const char *name) {
-    static const char *const names[] = {".",          "..",          "stdout",    "stderr",
-                                        "log",        "in",          "prompt",    "template",
-                                        "tok512.bin", "stories.bin", "case.json", "direction.npy"};
+    static const char *const names[] = {
+        ".",        "..",         "stdout",      "stderr",    "log",           "in",     "prompt",
+        "template", "tok512.bin", "stories.bin", "case.json", "direction.npy", "control"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) return true;
     return command->output && strcmp(name, command->output) == 0;
@@ -497,6 +499,12 @@ static void begin_slots(const char *program) {
         put_file(in_slot(slot, "template"), chat_template, sizeof chat_template - 1);
         put_file(in_slot(slot, "case.json"), a_case, sizeof a_case - 1);
         make_direction(slot);
+        char command[6000];
+        snprintf(
+            command, sizeof command,
+            "'%sstudy' steer '%s/gpt2-f32.gguf' -p The --token '#104' --site resid_post --layers 1 -n 0 -o '%s' >/dev/null",
+            faulty, data, in_slot(slot, "control"));
+        if (system(command) != 0) exit(1);
         make_stories(slot);
     }
 }
@@ -505,7 +513,7 @@ static void end_slots(void) {
     for (size_t i = 0; i < N_SLOTS; i++) {
         static const char *const names[] = {"stdout",    "stderr",        "log",      "in",
                                             "prompt",    "tok512.bin",    "template", "stories.bin",
-                                            "case.json", "direction.npy", "out"};
+                                            "case.json", "direction.npy", "control",  "out"};
         for (size_t j = 0; j < sizeof names / sizeof *names; j++) unlink(in_slot(&slots[i], names[j]));
         rmdir(slots[i].folder);
     }
