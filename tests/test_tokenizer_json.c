@@ -709,6 +709,87 @@ static void test_ends(void) {
     }
 }
 
+/* Vocabularies that are odd and hold together: empty and missing tokens, merges that specials take part in. */
+static void test_odd_vocabularies(void) {
+#define FUSE ", 'decoder': {'type': 'Fuse'}}"
+    static const struct {
+        const char *json, *config, *text, *ids; /* ids: or, behind a '!', what is said */
+    } cases[] = {
+        {"{'model': {'type': 'BPE', 'vocab': {'a': 0, 'b': 1, 'ab': 2, '': 3}, 'merges': ['a b']}" FUSE, NULL,
+         "ab", "2"},
+        {"{'model': {'type': 'BPE', 'vocab': {'a': 0, 'b': 2}, 'merges': [], 'unk_token': 'b'}" FUSE, NULL,
+         "ax", "0 2"},
+        {"{'model': {'type': 'BPE', 'vocab': {'a': 0}, 'merges': [], 'unk_token': ''}" FUSE, NULL, "a",
+         "!not in the vocabulary: unk_token ''"},
+        {"{'model': " LETTERS "['a b']}, 'added_tokens': null" FUSE, NULL, "ab", "2"},
+        {"{'model': " LETTERS "['#version: 0.2', 'a b']}" FUSE, NULL, "ab", "2"},
+        {"{'model': " LETTERS "[['a', 'b', 'a', 'b', 'a', 'b', 'a', 'b']]}" FUSE, NULL, "ab",
+         "!not two parts"},
+        {"{'model': " LETTERS "['a b']}, 'added_tokens': [{'id': 2, 'content': 'ab', 'special': true}]" FUSE,
+         NULL, "ab", "0 1"},
+        {"{'model': " LETTERS "['a b']}, 'added_tokens': [{'id': 0, 'content': 'a', 'special': true}]" FUSE,
+         NULL, "bb", "1 1"},
+        {"{'model': " LETTERS "['a b']}, 'added_tokens': [{'id': 1, 'content': 'b', 'special': true}]" FUSE,
+         NULL, "aa", "0 0"},
+        {"{'model': " LETTERS "['a b']}, 'added_tokens': [{'id': 2, 'content': 'ab', 'special': false}]" FUSE,
+         NULL, "ab", "2"},
+        {"{'model': {'type': 'BPE', 'vocab': {'a': 0, 'b': 2}, 'merges': []}, 'added_tokens': [{'id': 2, 'content': 'x'}]" FUSE,
+         NULL, "a", "!an id that another token has, of 'x'"},
+        {"{'model': " UNIGRAM "[['', 0], ['a', -1], ['b', -2]], 'unk_id': null}" FUSE, NULL, "ab", "1 2"},
+        {"{'model': " LETTERS
+         "['a b'], 'byte_fallback': true}, 'pre_tokenizer': {'type': 'ByteLevel', 'add_prefix_space': "
+         "false}" FUSE,
+         NULL, "ab", "2"},
+        {"{'model': {'type': 'BPE', 'byte_fallback': true, 'vocab': {'a': 0, '<0xC3>': 1, '<0xA9>': 2, '<0xc4>': 3, '<0xG0>': 4, "
+         "'<0x0G>': 5, '<0xC4': 6, '<0xC4.': 7, '<1xC4>': 8, '?': 9}, 'merges': [], 'unk_token': '?'}" FUSE,
+         NULL, "a\xc3\xa9\xc4\x84", "0 1 2 9"},
+        {"{'model': " LETTERS "['a b']}, 'post_processor': " WITHOUT_NAME
+         ", 'special_tokens': {'a': {'ids': [0]}}}" FUSE,
+         "{\"bos_token\": \"b\", \"added_tokens_decoder\": {\"1\": {\"content\": \"b\"}}}", "b",
+         "!it puts another token beside the text than BOS or EOS: 'post_processor'"},
+        {"{'model': " LETTERS
+         "['a b']}, 'post_processor': {'type': 'TemplateProcessing', 'single': [{'Sequence': {}}, "
+         "{'SpecialToken': {'id': 'a'}}], 'special_tokens': {'a': {'ids': [0]}}}" FUSE,
+         "{\"eos_token\": \"b\", \"added_tokens_decoder\": {\"1\": {\"content\": \"b\"}}}", "b",
+         "!it puts another token beside the text than BOS or EOS: 'post_processor'"},
+        {"{'model': " LETTERS "['a b']}, 'normalizer': {'type': 'Prepend', 'prepend': 'a'}" FUSE, NULL, "b",
+         "2"},
+        {"{'model': " LETTERS
+         "['a b']}, 'normalizer': {'type': 'Sequence', 'normalizers': [{'type': 'Strip', 'strip_left': true, "
+         "'strip_right': true}, {'type': 'Strip', 'strip_left': true, 'strip_right': false}, {'type': 'Prepend', 'prepend': 'a'}]}" FUSE,
+         NULL, "  b ", "2"},
+        {"{'model': " LETTERS
+         "['a b']}, 'normalizer': {'type': 'Sequence', 'normalizers': [{'type': 'Strip', 'strip_left': true, "
+         "'strip_right': true}, {'type': 'Prepend', 'prepend': 'a'}]}" FUSE,
+         NULL, "   ", ""},
+        {"{'model': " LETTERS
+         "['a b']}, 'normalizer': {'type': 'Replace', 'pattern': {'Regex': 'x*'}, 'content': 'a'}" FUSE,
+         NULL, "b", "2 0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[2048], got[64] = "";
+        Error error = {{0}};
+        Tokens tokens = {0};
+        int n = snprintf(json, sizeof json, "%s", cases[i].json);
+        for (char *c = json; *c; c++)
+            if (*c == '\'') *c = '"';
+        Opened opened = open_json(json, (size_t)n, cases[i].config, &error);
+        const char *ids = cases[i].ids;
+        if (ids && *ids == '!') {
+            CHECK(opened.checkpoint && !opened.tokenizer && strstr(error.message, ids + 1), "%s: '%s'",
+                  cases[i].json, error.message);
+        } else {
+            bool ok = opened.tokenizer && tokenizer_encode(opened.tokenizer, cases[i].text,
+                                                           strlen(cases[i].text), 0, &tokens, &error);
+            for (size_t k = 0; k < tokens.n && k < 9; k++)
+                snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", k ? " " : "", tokens.ids[k]);
+            CHECK(ok && (!ids || strcmp(got, ids) == 0), "%s: '%s' %s", cases[i].json, got, error.message);
+        }
+        tokens_free(&tokens);
+        close_tokenizer(opened);
+    }
+}
+
 /* Writes the keys as a GGUF file without tensors. */
 static void write_keys(const VocabKeys *keys) {
     TextBuffer file = {0};
@@ -832,6 +913,7 @@ int main(void) {
     RUN(test_unknown_characters);
     RUN(test_foreign_words);
     RUN(test_ends);
+    RUN(test_odd_vocabularies);
     RUN(test_keys);
     RUN(test_scores);
     write_file("tokenizer.json", NULL, 0);
