@@ -202,7 +202,10 @@ static bool draw(EdgesView *v, Error *error) {
     if (!gradient->dot && !gradient->svg && !gradient->graph) return true;
     DrawnEdge *edges = arena_new(&study->arena, n, sizeof *edges);
     Report report = {.tokenizer = study->tokenizer};
-    if (!arena_ok(&study->arena, error, "%zu edges", n)) return false;
+    JoinedText prompt;
+    if (!arena_ok(&study->arena, error, "%zu edges", n) ||
+        !join_tokens(&study->subject, &study->arena, true, &prompt, error))
+        return false;
     for (size_t i = 0; i < n; i++) {
         EdgeEnds ends = edge_ends(&v->graph, v->rows[i].edge);
         double *tokens = v->tokens && ends.sender == 0 ? v->tokens + ends.reader * v->loop.n_tokens : NULL;
@@ -214,6 +217,7 @@ static bool draw(EdgesView *v, Error *error) {
                            &report,
                            study->subject.tokens.ids,
                            v->loop.n_tokens,
+                           {prompt.bytes, prompt.offsets[v->loop.n_tokens]},
                            v->loop.metric.answer,
                            v->probability,
                            study->options->model};

@@ -3,7 +3,6 @@
 #include "cli/print.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Pixels of a drawing. */
@@ -341,18 +340,6 @@ static void graph_links(FILE *file, const EdgeDrawing *drawing) {
     }
 }
 
-/* All tokens as one text: a character may be split over some. What there is no memory for is left out. */
-static void json_prompt(FILE *file, const EdgeDrawing *drawing) {
-    TextBuffer text = {0};
-    bool ok = true;
-    for (size_t i = 0; ok && i < drawing->n_tokens; i++) {
-        String piece = tokenizer_piece(drawing->report->tokenizer, drawing->tokens[i], true);
-        ok = text_append(&text, piece.data, piece.n);
-    }
-    print_json_characters(file, text.n ? text.data : "", text.n);
-    free(text.data);
-}
-
 void drawing_graph(FILE *file, const EdgeDrawing *drawing) {
     fputs("{\"metadata\": {\"slug\": \"attn\", \"scan\": ", file);
     print_json_string(file, drawing->model, strlen(drawing->model));
@@ -363,7 +350,7 @@ void drawing_graph(FILE *file, const EdgeDrawing *drawing) {
         putc('"', file);
     }
     fputs("], \"prompt\": \"", file);
-    json_prompt(file, drawing);
+    print_json_characters(file, drawing->prompt.data, drawing->prompt.n);
     fputs(
         "\", \"node_threshold\": null},\n\"qParams\": {\"pinnedIds\": [], \"supernodes\": [], \"linkType\": \"both\", "
         "\"clickedId\": \"\", \"sg_pos\": \"\"},\n\"nodes\": [\n",

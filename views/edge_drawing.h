@@ -22,6 +22,7 @@ typedef struct EdgeDrawing {
     /* For the viewer alone. */
     const int32_t *tokens; /* [n_tokens] of the text */
     size_t n_tokens;
+    String prompt; /* all of them as one text: a character may be split over some */
     int32_t answer;
     double probability; /* of the answer */
     const char *model;
