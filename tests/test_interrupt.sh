@@ -59,7 +59,7 @@ for arguments in next 'score -c 8' attend 'attend --layer 0 --head 1 -n 3' heads
     attribute 'attribute --score L1H0:6>2' \
     'rollout --flow' 'steer --plus Up --minus Do -n 3' 'steer --token #104 --sweep --answer #104 --strengths 1,2' \
     "steer --neuron L1N3 -n 2 -o $tmp/made" 'meaning --word Eiffel -p Eiffel_x' \
-    "attribute $pair --by ig --steps 2 --edges --check 2" "attribute $pair --by gradient --edges --svg $tmp/made" \
+    "attribute $pair --by ig --steps 2 --edges --check 2" \
     "attribute $pair --by ig --steps 2" "faithful $pair --steps 2" "faithful $pair --by gradient --find 0.5 --kl" \
     "faithful $pair --keep L0H1,L1H0" "patch $pair --what pattern" \
     'patch --corrupted In_Paris_! --answer #104' 'patch --corrupted In_Paris_! --answer #104 --path L0H0:final' \
