@@ -16,13 +16,26 @@ static size_t count_senders(const EdgeGraph *graph, size_t reader) {
     return part.kind == PART_MLP && !graph->parallel ? before + graph->n_head : before;
 }
 
+/* Names what reads and writes the stream and is neither head nor MLP, and what takes the model all the same. */
+static bool refuse(const Model *model, Error *error) {
+    static const char *const rest =
+        "no end of an edge; attribute --by gradient without --edges, patch and its "
+        "--path take the model";
+    const char *path = checkpoint_path(model_checkpoint(model));
+    size_t n_layer = model_config(model)->n_layer, n_states = 0, first = 0;
+    for (size_t layer = n_layer; layer-- > 0;)
+        if (!layer_has_heads(model, layer)) n_states++, first = layer;
+    if (n_states == 0)
+        return error_set(error, "%s: a gate behind each head reads the stream, and is %s", path, rest);
+    return error_set(
+        error, "%s: %zu of %zu layers, L%zu the first, keep a state in attention's place%s, which is %s",
+        path, n_states, n_layer, first,
+        has_gated_heads(model) ? ", and the other layers' heads have gates" : "", rest);
+}
+
 bool edgegraph_begin(EdgeGraph *graph, const Model *model, Arena *arena, Error *error) {
     const Config *config = model_config(model);
-    if (model_weights(model)->n_states || has_gated_heads(model))
-        return error_set(error, "%s: %s; edges are of models whose heads all are attention's",
-                         checkpoint_path(model_checkpoint(model)),
-                         model_weights(model)->n_states ? "some layers keep a state in attention's place"
-                                                        : "a gate stands behind its heads");
+    if (model_weights(model)->n_states || has_gated_heads(model)) return refuse(model, error);
     *graph = (EdgeGraph){.n_layer = config->n_layer,
                          .n_head = config->n_head,
                          .n_head_kv = config->n_head_kv,

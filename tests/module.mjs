@@ -117,6 +117,7 @@ test(function survivesHostileFiles() {
       const { code, error } = engine.open(file);
       check(what, code === 0 || /^[^\n]+\n$/.test(error), error);
       if (code === 0) for (const view of ['score', 'heads']) engine.ask(view, '--json', '-p', 'abc');
+      if (code === 0) engine.ask('patch', '--json', '-p', 'abc', '--corrupted', 'abd', '--answer', '#1', '--what', 'z');
       return code === 0;
     } catch (error) {
       check(what, false, error.stack);

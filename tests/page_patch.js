@@ -224,7 +224,7 @@ async function testPatchAddress(live) {
   check(await still.isHidden('#two-texts') && await still.isHidden('#patch-result'), 'a page that only shows has no second text');
   check(/study view --live/.test(await textOf(still, '#patch-missing')) && /study patch/.test(await textOf(still, '#patch-missing')), 'and says what has', await textOf(still, '#patch-missing'));
   await click(still, '#attributed summary');
-  check(/study serve/.test(await textOf(still, '#attributed-parts')) && /study attribute --query 11/.test(await textOf(still, '#attributed-parts')), 'nor which parts raise a token, and says who tells', await textOf(still, '#attributed-parts'));
+  check(/study serve/.test(await textOf(still, '#attributed-parts')) && /study attribute/.test(await textOf(still, '#attributed-parts')), 'nor which parts raise a token, and says who tells', await textOf(still, '#attributed-parts'));
   await close(still, 'a page that only shows');
 }
 

@@ -301,8 +301,9 @@ static void test_names(void) {
         const char *at = bad[i];
         CHECK(!parse_part(&graph, &at, i == 6, &part), "%s is no %s", bad[i], i == 6 ? "sender" : "reader");
     }
-    CHECK(!edgegraph_begin(&graph, states, &arena, &error) && strstr(error.message, "state"), "%s",
-          error.message);
+    CHECK(!edgegraph_begin(&graph, states, &arena, &error) &&
+              strstr(error.message, "2 of 3 layers, L0 the first, keep a state"),
+          "%s", error.message);
     arena_free(&arena);
     model_close(model);
     model_close(states);

@@ -69,19 +69,29 @@
     const what = state.patched;
     const layers = hasPositions(what) ? Array.from({ length: run.facts.n_layer }, (_, i) => i) : run.facts.patterns.layers;
     const [rows, columns] = hasPositions(what) ? [two.n, layers.length] : [layers.length, run.facts.n_head];
-    const grid = { ...two, what, answer, wrong, layers, rows, columns, cells: Array.from({ length: rows }, () => []), at: 0, from: 0, size: PIECE_LEAST, nCells: 0, work: 0, ms: 0, runs: null, going: true, message: null };
+    const grid = { ...two, texts: [followed, secondText()], what, answer, wrong, layers, rows, columns, cells: Array.from({ length: rows }, () => []), at: 0, from: 0, size: PIECE_LEAST, nCells: 0, work: 0, ms: 0, runs: null, going: true, message: null };
     grids.delete(keyOfGrid(grid));
     grids.set(keyOfGrid(grid), grid);
     ask(grid);
     touch('patch');
   }
 
-  /* What a cell costs: the rows of the layers and positions behind it. */
-  const costOf = ({ n, first }, layer, from) => (run.facts.n_layer - layer) * (n - Math.max(from, first));
+  /* What a cell costs, and what a piece does besides, running both texts: rows of layers that are computed. */
+  const costOf = ({ n, first }, layer, position) => (run.facts.n_layer - layer) * (n - Math.max(position, first));
+  const costOfRuns = ({ n }) => 2 * n * run.facts.n_layer;
 
-  function workOf(grid) {
+  /* Before layer 0 only tokens that differ do; before the first of them nothing does. */
+  const costs = (grid, layer, position) => position >= grid.first && (grid.what !== 'resid_pre' || layer > 0 || grid.clean.tokens[position].id !== grid.corrupted.tokens[position].id);
+
+  function workLeft(grid) {
     let work = 0;
-    for (const layer of grid.layers) for (let i = 0; i < (hasPositions(grid.what) ? grid.n : grid.columns); i++) if (!hasPositions(grid.what) || i >= grid.first) work += costOf(grid, layer, hasPositions(grid.what) ? i : 0);
+    for (let at = grid.at; at < grid.layers.length; at++) {
+      const layer = grid.layers[at];
+      const from = at === grid.at ? grid.from : 0;
+      work += costOfRuns(grid) * (hasPositions(grid.what) ? Math.ceil((grid.n - from) / grid.size) : 1);
+      if (!hasPositions(grid.what)) work += grid.columns * costOf(grid, layer, 0);
+      else for (let position = from; position < grid.n; position++) if (costs(grid, layer, position)) work += costOf(grid, layer, position);
+    }
     return work;
   }
 
@@ -92,7 +102,7 @@
     const begun = performance.now();
     const range = hasPositions(grid.what) ? between(grid.from, to) : [];
     const against = grid.wrong ? ['--wrong', `#${grid.wrong.id}`] : [];
-    want('patched', ['patch', '-p', grid.cleanText ??= followed, '--corrupted', grid.corruptedText ??= secondText(), '--answer', `#${grid.answer.id}`, ...against,
+    want('patched', ['patch', '-p', grid.texts[0], '--corrupted', grid.texts[1], '--answer', `#${grid.answer.id}`, ...against,
       '--what', grid.what, '--layer', String(layer), ...range], (answer) => {
       grid.runs = { metric: answer.metric, clean: answer.clean_nats, corrupted: answer.corrupted_nats };
       for (const one of answer.cells) {
@@ -102,6 +112,7 @@
         fill(grid, row, column);
       }
       grid.nCells += answer.cells.length;
+      grid.work += costOfRuns(grid);
       const ms = performance.now() - begun;
       grid.ms += ms;
       grid.size = Math.max(PIECE_LEAST, Math.round(grid.size * Math.min(4, PIECE_MS / Math.max(ms, 1))));
@@ -196,14 +207,14 @@
     const parts = [];
     if (grid) {
       const all = grid.rows * grid.columns;
-      const left = grid.going && grid.work > 0 ? (grid.ms / grid.work) * (workOf(grid) - grid.work) : 0;
+      const left = grid.going && grid.work > 0 ? (grid.ms / grid.work) * workLeft(grid) : 0;
       if (grid.message) parts.push(make('strong', { class: 'problem' }, visible(grid.message)));
-      else if (grid.going) parts.push(say('patch going', grid.nCells, all), left > TOLD_MS ? say('seconds left', Math.round(left / 1000)) : '');
+      else if (grid.going) parts.push(left > TOLD_MS ? say('patch lasts', grid.nCells, all, Math.round(left / 1000)) : say('patch going', grid.nCells, all));
       else if (grid.nCells < all) parts.push(say('patch stopped', grid.nCells, all));
       if (grid.runs) byId('patch-runs').textContent = say('patch runs', metricOf(grid), signed(inUnit(grid, grid.runs.clean), 2), signed(inUnit(grid, grid.runs.corrupted), 2));
       else byId('patch-runs').textContent = '';
     }
-    byId('patch-progress').replaceChildren(...parts.filter(Boolean).flatMap((part) => [part, ' ']));
+    byId('patch-progress').replaceChildren(...parts);
   }
 
   function point(place) {

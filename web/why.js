@@ -88,7 +88,7 @@ function askWhy(name, query, key) {
     details.hidden = false;
     if (!details.open) return;
     if (!isServed()) {
-      byId('attributed-parts').replaceChildren(make('p', { class: 'note' }, say('attributed missing', state.query)));
+      byId('attributed-parts').replaceChildren(make('p', { class: 'note' }, say('attributed missing')));
       return;
     }
     const { top } = distributionAfter(state.query, run);

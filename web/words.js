@@ -219,7 +219,7 @@ const WORDS = {
   'why arc': ['Why does it look there?', '它为何看那里？'],
   attributed: ['Which parts raise it?', '哪些部分提高它？'],
   'attributed note': ['What each part adds by itself to the token’s logit, less the mean of all: {0} together, with the biases. What a part does by way of others is not in it.', '每个部分单独给该词元的 logit 加多少（减去全体均值）：连同偏置合计 {0}。经由其他部分起的作用不在其中。'],
-  'attributed missing': ['Only a served page (study serve) tells this; so does study attribute --query {0}.', '只有 study serve 提供的页面能回答；也可用 study attribute --query {0}。'],
+  'attributed missing': ['Only a served page (study serve) tells this; so does study attribute.', '只有 study serve 提供的页面能回答；也可用 study attribute。'],
   'explain missing': ['This page does not hold what {0} writes at position {1}: study explain tells it.', '此页没有 {0} 在位置 {1} 写入的内容：请用 study explain。'],
 
   'all heads': ['All heads', '全部的头'],
@@ -290,7 +290,7 @@ const WORDS = {
   patch: ['Patch ▸', '修补 ▸'],
   'patch label': ['How far each patch brings the answer back; arrow keys choose a place', '每处修补让答案回来多少；方向键选择位置'],
   'patch going': ['{0} of {1} places', '{1} 处中的 {0} 处'],
-  'seconds left': ['some {0} s left', '约剩 {0} 秒'],
+  'patch lasts': ['{0} of {1} places, some {2} s left', '{1} 处中的 {0} 处，约剩 {2} 秒'],
   'patch stopped': ['Stopped: {0} of {1} places are there.', '已停止：{1} 处中已有 {0} 处。'],
   'patch runs': ['{0}: {1} in the clean run, {2} in the corrupted one. “·”: the same bits in both runs.', '{0}：原文 {1}，改文 {2}。“·”处两次运行完全相同。'],
   'metric difference': ['Logit of “{0}” less that of “{1}”', '“{0}”的 logit 减去“{1}”的'],
