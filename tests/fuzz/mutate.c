@@ -542,12 +542,19 @@ static size_t change_numbers(unsigned char *bytes, size_t n, size_t room) {
     return random_below(12) ? n : n - random_below(n);
 }
 
+/* Of a call with a data set that is the part that matters. */
+static Part *part_to_change(Call *call) {
+    Part *requests =
+        is_data_set(call) && random_below(2) ? call_find(call, random_below(4) ? 'b' : 'i') : NULL;
+    return requests ? requests : &call->parts[random_below(call->n)];
+}
+
 static void change_file(Call *call) {
     static unsigned char bytes[4][ROOM], digits[4][2];
     static size_t changes;
     unsigned char *copy = bytes[++changes % 4], *named = digits[changes % 4];
     for (int tries = 0; tries < 8; tries++) {
-        Part *part = &call->parts[random_below(call->n)];
+        Part *part = part_to_change(call);
         bool is_seed = strchr("ABM", part->tag);
         if (!(is_seed || strchr("iy", part->tag) || strchr(file_tags, part->tag)) || part->n > ROOM / 4)
             continue;

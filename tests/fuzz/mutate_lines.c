@@ -126,9 +126,8 @@ static size_t change_member(unsigned char *bytes, size_t n, size_t begin, size_t
     return replace(bytes, n, at, at, text, (size_t)n_text);
 }
 
-size_t mutate_lines(unsigned char *bytes, size_t n, size_t room) {
-    if (n == 0 || n > ROOM / 2 || room < ROOM || random_below(16) == 0)
-        return LLVMFuzzerMutate(bytes, n, room);
+/* Of n > 0 bytes, which have ROOM. */
+static size_t change_line(unsigned char *bytes, size_t n) {
     size_t begin = random_below(n), end;
     while (begin > 0 && bytes[begin - 1] != '\n') begin--;
     for (end = begin; end < n && bytes[end] != '\n';) end++;
@@ -140,7 +139,13 @@ size_t mutate_lines(unsigned char *bytes, size_t n, size_t room) {
     case 2: return replace(bytes, n, n, n, (const char *)bytes + begin, behind - begin);
     case 3: return replace(bytes, n, begin, begin, line, strlen(line));
     case 4: return n - random_below(n);
-    case 5: return begin < end ? begin + mutate_json(bytes + begin, n - begin, room - begin) : n;
+    case 5: return begin < end ? begin + mutate_json(bytes + begin, n - begin, ROOM - begin) : n;
     default: return begin < end ? change_member(bytes, n, begin, end) : n;
     }
+}
+
+size_t mutate_lines(unsigned char *bytes, size_t n, size_t room) {
+    if (n > ROOM / 2 || room < ROOM || random_below(16) == 0) return LLVMFuzzerMutate(bytes, n, room);
+    for (uint64_t i = 1 + random_below(3); i > 0 && n > 0 && n < ROOM; i--) n = change_line(bytes, n);
+    return n;
 }
