@@ -66,7 +66,7 @@ extern "C" {
 #endif
 
 /* The version of this header. Before 1.0.0 a new second number may change what is here; the third adds to it alone. */
-#define ATTN_VERSION "0.3.1"
+#define ATTN_VERSION "0.4.0"
 
 /* The version of the library that is linked. */
 ATTN_API const char *attn_version(void);

@@ -8,7 +8,7 @@ from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_float, c_int, 
 from pathlib import Path
 from typing import Any
 
-ABI = "0.3"  # the first two numbers of attn_version() with which the structs below are laid out as here
+ABI = "0.4"  # the first two numbers of attn_version() with which the structs below are laid out as here
 
 
 class AttnError(RuntimeError):
@@ -88,7 +88,11 @@ class ChatOptions(ctypes.Structure):
 
 class SessionOptions(ctypes.Structure):
     _fields_ = [("n_ctx", c_size_t), ("n_threads", c_uint), ("cache", c_int), ("fast", c_bool), ("probe", Probe),
-                ("stop", STOP), ("stop_user", c_void_p)]
+                ("stop", STOP), ("stop_user", c_void_p), ("beside", c_void_p)]
+
+
+class Part(ctypes.Structure):
+    _fields_ = [("session", c_void_p), ("tokens", c_void_p), ("n", c_size_t), ("logits", c_void_p), ("n_logits", c_size_t)]
 
 
 class Sampling(ctypes.Structure):
@@ -129,6 +133,7 @@ _FUNCTIONS = {
     "attn_session_n_ctx": (c_size_t, [c_void_p]),
     "attn_rewind": (None, [c_void_p, c_size_t]),
     "attn_feed": (c_bool, [c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, POINTER(Error)]),
+    "attn_feed_many": (c_bool, [POINTER(Part), c_size_t, POINTER(Error)]),
     "attn_sync": (c_bool, [c_void_p, c_void_p, c_size_t, c_void_p, POINTER(Error)]),
     "attn_hidden": (c_bool, [c_void_p, c_void_p, c_size_t, c_void_p, POINTER(Error)]),
     "attn_unembed": (c_bool, [c_void_p, c_void_p, c_size_t, c_void_p]),

@@ -122,7 +122,8 @@ class Session:
     """
 
     def __init__(self, model: Any, n_ctx: int = 0, *, cache: str = "f32", fast: bool = False,
-                 _probe: Optional[Probing] = None, _parent: Optional[Session] = None) -> None:
+                 _probe: Optional[Probing] = None, _parent: Optional[Session] = None,
+                 _beside: Optional[Session] = None) -> None:
         if cache not in CACHES:
             raise ValueError(f"cache is one of {', '.join(CACHES)}, not {cache!r}")
         if n_ctx < 0:
@@ -135,6 +136,8 @@ class Session:
         self._process = os.getpid()
         self._watch = Watch()
         options = SessionOptions(n_ctx=n_ctx, n_threads=model.n_threads, cache=CACHES[cache], fast=fast)
+        if _beside is not None:
+            options.beside = _beside._pointer
         # The struct alone would not keep its functions alive.
         self._callbacks: List[Any] = [STOP(self._watch.stop)]
         options.stop = self._callbacks[0]
@@ -207,6 +210,10 @@ class Session:
     def _feed_into(self, ids: NDArray[np.int32], logits: Floats) -> None:
         """`feed`, with memory for the logits [n_logits][n_vocab] that is there already."""
         self._work(library.attn_feed, ids.ctypes.data, ids.size, logits.ctypes.data, len(logits))
+
+    def _feed_many(self, parts: Any) -> None:
+        """attn_feed_many: the first part is this session's, and the others' were made beside it."""
+        self._work(lambda _pointer, *arguments: library.attn_feed_many(*arguments), parts, len(parts))
 
     def sync(self, tokens: Ids) -> Floats:
         """

@@ -63,6 +63,23 @@ def test_logits_are_what_next_shows():
         assert np.array_equal(single.run("abacab"), logits)
 
 
+def test_a_batch_has_the_bits_of_runs():
+    for name in FAMILIES:
+        loaded = opened(name)
+        texts = ["abacab", "a", "bacabacabacabacabacabacabac", "abacad", "cab"]
+        together = loaded.batch(texts)
+        assert len(together) == len(texts)
+        for text, logits in zip(texts, together):
+            assert np.array_equal(logits, loaded.run(text)), (name, text)
+    assert model().batch([]) == [] and np.array_equal(model().batch(["ab"])[0], model().run("ab"))
+    with fails(attn.AttnError, "outside the vocabulary"):
+        model().batch(["ab", [100000]])
+    with fails(attn.AttnError, "more than the context"):
+        model().batch(["ab", "a" * 1000])
+    with model().hooks([("blocks.0.hook_attn_out", lambda array, name: array * 0)]):
+        assert np.array_equal(model().batch(["ab", "cab"])[1], model().run("cab"))
+
+
 def test_tokens():
     gpt2, llama = model(), model("llama-f32")
     for loaded in (gpt2, llama):
@@ -242,7 +259,7 @@ def test_sites_and_structs_are_attn_h_s():
                "AttnProbe": _library.Probe,
                "AttnSessionOptions": _library.SessionOptions, "AttnSampling": _library.Sampling, "AttnTerm": _library.Term,
                "AttnGradientProbe": _library.GradientProbe, "AttnMatrix": _library.Matrix, "AttnMessage": _library.Message,
-               "AttnChatOptions": _library.ChatOptions}
+               "AttnChatOptions": _library.ChatOptions, "AttnPart": _library.Part}
     lines = [f'printf("{struct}.{field} %zu\\n", offsetof({struct}, {field}));'
              for struct, of in structs.items() for field, *_ in of._fields_]
     lines += [f'printf("{struct} %zu\\n", sizeof({struct}));' for struct in structs]
