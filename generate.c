@@ -88,7 +88,7 @@ bool prompt_or_bos(const Tokenizer *tokenizer, Tokens *prompt, Error *error) {
 Generator *generator_new(const Model *model, const Tokenizer *tokenizer, Session *session,
                          const GeneratorOptions *options, Error *error) {
     size_t n_vocab = model_config(model)->n_vocab;
-    bool speculate = options->speculate != SPECULATE_OFF && session_room_to_guess(session) > 1;
+    bool speculate = options->speculate != SPECULATE_OFF && session_takes_guesses(session);
     Generator *generator = calloc(1, sizeof *generator);
     if (!generator) goto no_memory;
     *generator = (Generator){.tokenizer = tokenizer,
@@ -142,6 +142,7 @@ static bool shift(Generator *generator, Error *error) {
     if (!rest) return error_set(error, "not enough memory for %zu tokens", n_rest);
     memcpy(rest, session_tokens(session), keep * sizeof *rest);
     memcpy(rest + keep, session_tokens(session) + from, n_rest * sizeof *rest);
+    generator->n_ahead = 0;
     session_rewind(session, keep);
     size_t held = session_position(session);
     bool ok =
@@ -186,6 +187,7 @@ bool generator_add(Generator *generator, const int32_t *ids, size_t n, const Fee
     all[0] = generator->pending;
     memcpy(all + n_all - n, ids, n * sizeof *ids);
     size_t before = session_position(generator->session);
+    generator->n_ahead = 0;
     bool ok = session_feed_all(generator->session, all, n_all, generator->logits, feed, error);
     free(all);
     if (ok) {
@@ -212,6 +214,7 @@ static void read_text(Generator *generator, const int32_t *ids, size_t n) {
 
 bool generator_sync(Generator *generator, const int32_t *ids, size_t n, const Feed *feed, Error *error) {
     read_text(generator, ids, n);
+    generator->n_ahead = 0;
     if (!session_sync(generator->session, ids, n, generator->logits, feed, error)) return false;
     begin_rows(generator);
     generator->detokenizer = detokenizer_begin(generator->tokenizer, generator->options.special);
@@ -263,9 +266,9 @@ bool generators_settle(Generator *const *generators, size_t n, float *logits, Er
 /* Writes guesses of what follows the pending token to ids: no more than can be of use. */
 static size_t guess(Generator *generator, int32_t *ids) {
     const GeneratorOptions *options = &generator->options;
-    size_t most = session_room_to_guess(generator->session);
+    size_t most = room(generator) < PACKED_TOKENS ? room(generator) : PACKED_TOKENS;
     if (most > generator->wanted) most = generator->wanted;
-    if (!generator->guesses || most < 2) return 0;
+    if (!generator->guesses || most < 2 || !session_takes_guesses(generator->session)) return 0;
     if (options->guess) return options->guess(options->guess_user, ids, most - 1);
     return guesses_make(generator->guesses, ids, most - 1);
 }

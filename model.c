@@ -345,11 +345,7 @@ bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logi
     return session_feed_many(&(FeedPart){session, tokens, n, logits, n_logits < n ? n_logits : n}, 1, error);
 }
 
-size_t session_room_to_guess(const Session *session) {
-    size_t room = session->n_ctx - session->position;
-    if (session->states || session->probe) return 1;
-    return room < PACKED_TOKENS ? room : PACKED_TOKENS;
-}
+bool session_takes_guesses(const Session *session) { return !session->states && !session->probe; }
 
 bool session_feed_guesses(Session *session, const int32_t *tokens, size_t n, float *logits, Error *error) {
     size_t start = session->position;

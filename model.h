@@ -154,15 +154,15 @@ typedef struct FeedPart {
 bool session_feed_many(const FeedPart *parts, size_t n_parts, Error *error);
 
 /*
- * Feeds a token as session_feed does, and in the same pass n − 1 guesses of what follows it, n ≤ session_room_to_guess. The
+ * Feeds a token as session_feed does, and in the same pass n − 1 guesses of what follows it, n ≤ PACKED_TOKENS, if it takes guesses. The
  * session then stands behind the first. If the next token is as guessed, session_restore goes forward over it, and its row
  * of logits [n][n_vocab] is what session_feed would have given, to the bit. Fails as session_feed of the first token alone
  * does; guesses that are at fault cannot be gone forward over.
  */
 bool session_feed_guesses(Session *session, const int32_t *tokens, size_t n, float *logits, Error *error);
 
-/* At most the room left, and PACKED_TOKENS; 1 where layers keep a state, and where a probe would see what nobody has said. */
-size_t session_room_to_guess(const Session *session);
+/* False where layers keep a state, from which no guess can be taken out, and where a probe would see what nobody has said. */
+bool session_takes_guesses(const Session *session);
 
 /* Gets the logits [n_vocab] of one token after another. False with an error. */
 typedef bool LogitsSink(void *user, const float *logits, size_t n_vocab, Error *error);

@@ -24,8 +24,7 @@ struct Session {
     bool stopped; /* what was fed last */
     size_t n_ctx, n_chunk;
     size_t position; /* tokens fed so far */
-    size_t
-        known; /* ≥ position: tokens whose keys and values the cache still has, if no layer keeps a state */
+    size_t known;    /* ≥ position: tokens whose keys and values the cache still has; of states, none */
     int32_t *tokens; /* [n_ctx] those tokens */
     float *last;     /* [d_model] the residual stream behind the last layer, of the token fed last */
     bool borrows;    /* the scratch is another session's, down to `experts`, and compute.packed */
