@@ -97,13 +97,23 @@ static size_t guess_what_is_known(void *user, int32_t *ids, size_t n) {
 
 static size_t all_guessed, all_held, n_shifted, n_ended[5];
 
+static size_t stop_in; /* layers, or 0: never */
+
+static bool stop_soon(void *user) {
+    (void)user;
+    return stop_in && --stop_in == 0;
+}
+
+/* Now and then what is added is stopped within. */
 static void add_some(Play *play, size_t n) {
+    stop_in = below(5) ? 0 : 1 + below(6);
     Error error = {""};
     int32_t ids[64];
     bool fits = false;
     size_t few = 2 + below(8);
     for (size_t i = 0; i < n; i++) ids[i] = (int32_t)(below(4) ? below(few) : below(play->stage->n_vocab));
     bool ok = generator_add(play->generator, ids, n, &(Feed){0}, &fits, &error);
+    stop_in = 0;
     see(play->record, &ok, sizeof ok);
     see(play->record, &fits, sizeof fits);
     see_session(play);
@@ -111,6 +121,7 @@ static void add_some(Play *play, size_t n) {
 
 /* As a chat does: the text so far, or its beginning, and more. */
 static void sync_some(Play *play, size_t n) {
+    stop_in = below(5) ? 0 : 1 + below(6);
     Error error = {""};
     int32_t ids[256];
     size_t most = session_n_ctx(play->session), held = session_position(play->session);
@@ -120,6 +131,7 @@ static void sync_some(Play *play, size_t n) {
     memcpy(ids, session_tokens(play->session), held * sizeof *ids);
     for (size_t i = 0; i < n; i++) ids[held + i] = (int32_t)below(play->stage->n_vocab);
     bool ok = generator_sync(play->generator, ids, held + n, &(Feed){0}, &error);
+    stop_in = 0;
     see(play->record, &ok, sizeof ok);
     see_session(play);
 }
@@ -180,6 +192,7 @@ static void act(const Stage *stage, uint64_t seed, Speculate speculate, const Re
                               .kv_dtype = caches[below(3)],
                               .whole_cache = below(2),
                               .n_chunk = below(2) ? 1 + below(24) : 0,
+                              .stop = stop_soon,
                               .compute = {.kernels = kernels, .threads = stage->threads}};
     GeneratorOptions options = {.sampling = random_sampling(),
                                 .stop = stops,
