@@ -124,7 +124,7 @@ bool conversation_encode(const Template *template, const Tokenizer *tokenizer, c
               (!tokenizer_adds_bos(tokenizer) || tokens_push(tokens, bos, error)) &&
               tokenizer_encode_marked(tokenizer, (String){text.n ? text.data : "", text.n},
                                       text.n ? marks.data : "", tokens, error);
-    int32_t *ids = tokens->ids + begin;
+    int32_t *ids = tokens->n > begin ? tokens->ids + begin : NULL;
     if (ok && tokens->n - begin > 1 && ids[0] == bos && ids[1] == bos) /* the template has it, too */
         memmove(ids, ids + 1, (--tokens->n - begin) * sizeof *ids);
     if (ok && tokens->n == begin)

@@ -856,8 +856,8 @@ static void write_batch_seeds(void) {
         "{\"id\":1,\"messages\":[{\"role\":\"user\",\"content\":\"ab\"},{\"role\":\"assistant\",\"content\":\"b\","
         "\"reasoning_content\":\"a\"},{\"role\":\"user\",\"content\":\"a\"}],\"frequency_penalty\":1}\nno JSON\n[1]\n"
         "{\"id\":1.5}\n{\"id\":3,\"prompt\":\"a\",\"tools\":[1]}\n{\"id\":4,\"prompt\":\"a\",\"messages\":[]}\n",
-        "{\"id\":1,\"context\":\"ab\",\"continuation\":\" a\"}\n{\"id\":2,\"context\":\"a \",\"choices\":[\"b\",\"ab\",\"a b\"]}\n"
-        "{\"id\":3,\"context\":\"\",\"choices\":[\"a\",\"\"]}\n{\"id\":4,\"prompt\":\"a\",\"max_tokens\":1}\n"};
+        ("{\"id\":1,\"context\":\"ab\",\"continuation\":\" a\"}\n{\"id\":2,\"context\":\"a \",\"choices\":[\"b\",\"ab\",\"a b\"]}\n"
+         "{\"id\":3,\"context\":\"\",\"choices\":[\"a\",\"\"]}\n{\"id\":4,\"prompt\":\"a\",\"max_tokens\":1}\n")};
     static const char template[] = "{% for m in messages %}{{ m.role[0] + m.content }}{% endfor %}a";
     static const char *const old[] = {"", "{\"answers_of\": \"a\"}\n", "{\"answers_of\": ", "something else",
                                       "{\"id\":1}\n{"};
