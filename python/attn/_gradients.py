@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optiona
 import numpy as np
 from numpy.typing import NDArray
 
-from ._hooks import Kept, Seen, part, wanted
+from ._hooks import Kept, Room, Seen, part, wanted
 from ._library import VISIT_GRADIENT, WANTS, GradientProbe, Term
 from ._session import Floats, Session
 from ._sites import KEYED, SCALES, Hooks, Place, Site
@@ -100,6 +100,7 @@ class WayBack:
         self._seen = Seen(hooks)
         self._kept: Dict[Place, Kept] = {}
         self._rows: Dict[Tuple[int, int], int] = {}  # where an array lies whose rows are copied as they come, [head][n][n]
+        self._room = Room()
         self._wanted = wanted(hooks, places)
 
     def go(self, session: Session, ids: NDArray[np.int32], terms: Any) -> float:
@@ -128,7 +129,7 @@ class WayBack:
                 return
             place = (_SITES[number], layer)
             if place not in self._kept:
-                kept = self._kept[place] = Kept(place[0], self._n, self._hooks.heads[place], n_cols)
+                kept = self._kept[place] = Kept(self._room, place[0], self._n, self._hooks.heads[place], n_cols)
                 kept.array[...] = 0  # where nothing comes back
             rows = self._seen.rows(place[0], layer, gradient, n_rows, n_cols, stride)
             to = part(place[0], self._kept[place].array, head, position, n_rows, n_cols)

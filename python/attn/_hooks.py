@@ -113,18 +113,40 @@ class Asking:
         pass
 
 
+_BLOCK = 16 << 20  # bytes
+
+
+class Room:
+    """
+    Memory for arrays of float32 that are kept. Those of some size lie side by side in blocks: pages of 2 MiB, which NumPy asks
+    for from 4 MiB on, cost a tenth of the usual ones, and touching these took as long as half a run. A block lives as long
+    as one of its arrays.
+    """
+
+    def __init__(self) -> None:
+        self._block: Floats = np.empty(0, np.float32)
+
+    def array(self, *shape: int) -> Floats:
+        size = int(np.prod(shape))
+        if not _BLOCK // 128 <= size * 4 <= _BLOCK // 2:
+            return np.empty(shape, np.float32)
+        if size > len(self._block):
+            self._block = np.empty(_BLOCK // 4, np.float32)
+        array, self._block = self._block[:size].reshape(shape), self._block[-(-size // 16) * 16:]
+        return array
+
+
 class Kept:
     """An array that is filled as rows come by: [n][cols], [n][head][cols], or [head][n][n] where columns are keys."""
 
-    def __init__(self, site: Site, n: int, n_heads: int, n_cols: int) -> None:
-        if site == Site.SCORES:
-            self.array: Floats = np.full((n_heads, n, n), -np.inf, np.float32)
-        elif site == Site.PATTERN:
-            self.array = np.zeros((n_heads, n, n), np.float32)
+    def __init__(self, room: Room, site: Site, n: int, n_heads: int, n_cols: int) -> None:
+        if site in KEYED:
+            self.array: Floats = room.array(n_heads, n, n)
+            self.array.fill(-np.inf if site == Site.SCORES else 0)
         elif site in HEADED:
-            self.array = np.empty((n, n_heads, n_cols), np.float32)
+            self.array = room.array(n, n_heads, n_cols)
         else:
-            self.array = np.empty((n, n_cols), np.float32)
+            self.array = room.array(n, n_cols)
         self.missing = n * n_heads if site in PIECEMEAL else n  # rows
 
 
@@ -208,7 +230,8 @@ class Run:
         self._wanted = wanted(hooks, [*keep, *functions])
         # Scores and patterns come in so many rows that a call of Python for each would take longer than the run.
         places = (Copy * len(self._wanted))()
-        self._copied = {place: Kept(place[0], n, hooks.heads[place], n).array
+        self._room = Room()
+        self._copied = {place: Kept(self._room, place[0], n, hooks.heads[place], n).array
                         for place in keep if place[0] in KEYED and place not in functions}
         for place, array in self._copied.items():
             places[self._index(place)] = Copy(array.ctypes.data, n * n, n)
@@ -258,7 +281,7 @@ class Run:
     def _array(self, of: Dict[int, Kept], index: int, site: Site, layer: int, n_cols: int) -> Kept:
         """That of a place, made when its first rows come by."""
         if index not in of:
-            of[index] = Kept(site, self._n, self._hooks.heads[site, layer], n_cols)
+            of[index] = Kept(self._room, site, self._n, self._hooks.heads[site, layer], n_cols)
         return of[index]
 
     def _change(self, index: int, site: Site, layer: int, head: int, position: int, rows: Floats) -> None:

@@ -7,7 +7,8 @@ in turns, and prints docs/PYTHON.md's table.
     PYTHONPATH=python scripts/checks/side_by_side.py [--small] [--cpu] [--turns N] [--tokens N]
 
 Needs Debian's python3-torch (with libopenblas0), and GPT-2's vocabulary in ../shared/data/vocab. --small: 2 layers of 64, and no
-times. --cpu: CPU time of one thread, where a machine has other work; else all cores and the clock. Exits with 1 where a value differs by more than 1e-4 of the largest of its array.
+times. --cpu: CPU time of one thread, where a machine has other work; else all cores and the clock. Exits with 1 where a value
+differs by more than 1e-4 of the largest of its array.
 """
 import argparse
 import json
@@ -172,7 +173,7 @@ def metric(logits, answer, wrong):
 
 
 def patch_torch(model, clean, corrupted, answer, wrong, layers):
-    """[layer][pos][head] the effect of each head's z at each position, a run for each, as TransformerLens's patching does it."""
+    """[layer][pos][head] the effect of each head's z at each position, by a run for each, as in TransformerLens."""
     with torch.no_grad():
         logits, cache = model.with_cache(clean)
         end, start = metric(logits, answer, wrong), metric(model(corrupted), answer, wrong)
@@ -272,9 +273,11 @@ def times(folder, config, theirs, ours, ids, answer, wrong, turns, cpu):
     tasks = [
         ("load", lambda: load_torch(folder, config), lambda: attn.load(folder).close(), 1),
         (f"one forward pass, {len(ids)} tokens", quiet(lambda: theirs(torch_ids)), lambda: ours.run(ids), 1),
-        (f"everything kept, {len(ids)} tokens", quiet(lambda: theirs.with_cache(torch_ids)), lambda: ours.run_with_cache(ids), 1),
+        (f"everything kept, {len(ids)} tokens", quiet(lambda: theirs.with_cache(torch_ids)),
+         lambda: ours.run_with_cache(ids), 1),
         (f"head × position patching, {n_layer} × {config['n_head']} × {len(clean)}; PyTorch: a layer's, times {n_layer}",
-         lambda: patch_torch(theirs, clean, corrupted, *chosen, [n_layer // 2]), lambda: patch_attn(ours, answer, wrong), n_layer),
+         lambda: patch_torch(theirs, clean, corrupted, *chosen, [n_layer // 2]),
+         lambda: patch_attn(ours, answer, wrong), n_layer),
         (f"attribution patching by gradient, {len(clean)} tokens",
          lambda: gradient_torch(theirs, clean, corrupted, *chosen), lambda: gradient_attn(ours, answer, wrong), 1),
     ]
