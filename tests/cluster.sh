@@ -235,7 +235,7 @@ if [ "$(id -u)" = 0 ] && command -v slurmctld >/dev/null && command -v slurmd >/
     code=$?
     has same "$tmp/out" "$tmp/one"
 else
-    skips 7 'Slurm, or who calls this is not root,'
+    skips 7 'Slurm (or this is not root)'
 fi
 
 # Snakemake: a process is killed; the same command goes on.
