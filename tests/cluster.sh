@@ -28,6 +28,7 @@ sed 1d "$tmp/one" >"$tmp/lines"
 
 # Who calls it first gets three requests' answers, and then waits until it is killed; its id is in dies.pid.
 dies() {
+    kill $(cat "$tmp"/dies*.pid 2>/dev/null) 2>/dev/null # of the engine before
     rm -rf "$tmp"/dies*
     cat >"$tmp/dies" <<END
 #!/bin/sh
