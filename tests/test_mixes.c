@@ -246,6 +246,45 @@ static void test_arrays(void) {
     }
 }
 
+/* Within a layer names tell the order, whatever the file's: the second and third of three, of which two get more bits. */
+static void test_order_within_a_layer(void) {
+    static unsigned char file[1 << 14];
+    Gguf gguf = gguf_begin(3);
+    MixOptions options = {.preset = preset_find("Q3_K_M"), .output = NO_DTYPE, .embedding = NO_DTYPE};
+    DType types[3];
+    size_t n_fallbacks;
+    Error error;
+    gguf_string(&gguf, "general.architecture", "llama");
+    gguf_tensor(&gguf, "blk.1.attn_v.weight", T_F32, 2, 256);
+    gguf_tensor(&gguf, "blk.1.attn_kv_b.weight", T_F32, 2, 256);
+    gguf_tensor(&gguf, "blk.0.attn_v.weight", T_F32, 2, 256);
+    scratch_write(file, gguf_write(&gguf, file));
+    Checkpoint *checkpoint = checkpoint_open(scratch_path(), &error);
+    CHECK(checkpoint && choose_types(checkpoint, &options, types, &n_fallbacks, &error), "%s", error.message);
+    CHECK(checkpoint && types[0] == DTYPE_Q4_K && types[1] == DTYPE_Q5_K && types[2] == DTYPE_Q5_K,
+          "%d %d %d", (int)types[0], (int)types[1], (int)types[2]);
+    checkpoint_close(checkpoint);
+}
+
+/* Rows that are no whole number of blocks, of a type that has none in its place. */
+static void test_no_type_fits(void) {
+    static const char *const presets[] = {"Q8_0", "Q4_0", "Q5_1", "IQ4_NL", "Q4_K", "Q6_K", "IQ4_XS"};
+    Shape shape;
+    DType types[32];
+    size_t n_fallbacks;
+    Error error;
+    parse_shape(&shape, "model llama layers 1 cols 48 down 48 heads 4 4 experts 0 tied 0");
+    Checkpoint *checkpoint = open_shape(&shape);
+    for (size_t i = 0; checkpoint && i < sizeof presets / sizeof *presets; i++) {
+        MixOptions options = {.preset = preset_find(presets[i]), .output = NO_DTYPE, .embedding = NO_DTYPE};
+        CHECK(choose_types(checkpoint, &options, types, &n_fallbacks, &error), "%s", error.message);
+        CHECK(strcmp(type_of(checkpoint, types, "blk.0.attn_q.weight"), "F16") == 0 && n_fallbacks == 9,
+              "%s: %s, %zu fallbacks", presets[i], type_of(checkpoint, types, "blk.0.attn_q.weight"),
+              n_fallbacks);
+    }
+    checkpoint_close(checkpoint);
+}
+
 /* The numbers are those of enum llama_ftype (llama.h). */
 static void test_names(void) {
     static const struct {
@@ -301,6 +340,8 @@ int main(void) {
     RUN(test_presets);
     RUN(test_options);
     RUN(test_arrays);
+    RUN(test_order_within_a_layer);
+    RUN(test_no_type_fits);
     RUN(test_names);
     scratch_end();
     return test_end();
