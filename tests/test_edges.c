@@ -372,7 +372,8 @@ static void check_drawing(const char *path) {
         for (size_t j = 0; j < 4; j++) of_tokens[4 * i + j] = edges[i].score * (j < 2 ? 0.375 : 0.125);
     }
     Report report = {.tokenizer = tokenizer};
-    EdgeDrawing drawing = {&graph, edges, graph.n_edges, &report, tokens, 4, {"C!\xc8\"", 4}, 34, 0.25, "a \"model\".gguf"};
+    EdgeDrawing drawing = {&graph,          edges, graph.n_edges, &report,           tokens, 4,
+                           {"C!\xc8\"", 4}, 34,    0.25,          "a \"model\".gguf"};
     size_t n;
     char *text = written(drawing_graph, &drawing, &n);
     check_graph(&drawing, text, n);

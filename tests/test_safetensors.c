@@ -91,8 +91,8 @@ static void test_headers(void) {
 static void test_places(void) {
     put_text("config.json", CONFIG "}");
     for (size_t padding = 0; padding < 4; padding++) {
-        put_safetensors("model.safetensors", "{\"__metadata__\": {\"format\": \"pt\"}, " EMBEDDING "}", padding,
-                    48);
+        put_safetensors("model.safetensors", "{\"__metadata__\": {\"format\": \"pt\"}, " EMBEDDING "}",
+                        padding, 48);
         Checkpoint *checkpoint = accept(scratch_folder);
         const Tensor *tensor = checkpoint ? checkpoint_find(checkpoint, "token_embd.weight") : NULL;
         CHECK(tensor && tensor->n_dims == 2 && tensor->dims[0] == 4 && tensor->dims[1] == 3 &&
@@ -110,9 +110,9 @@ static void test_several_files(void) {
     put_text("config.json", CONFIG "}");
     drop("model.safetensors");
     put_safetensors("model-1.safetensors", "{" EMBEDDING "}", 0, 48);
-    put_safetensors("model-2.safetensors",
-                "{\"model.norm.weight\": {\"dtype\": \"BF16\", \"shape\": [4], \"data_offsets\": [0, 8]}}", 0,
-                8);
+    put_safetensors(
+        "model-2.safetensors",
+        "{\"model.norm.weight\": {\"dtype\": \"BF16\", \"shape\": [4], \"data_offsets\": [0, 8]}}", 0, 8);
     put_text("model.safetensors.index.json", "{\"metadata\": {}, \"weight_map\": {\"model.norm.weight\": "
                                              "\"model-2.safetensors\", \"model.embed_tokens.weight\": "
                                              "\"model-1.safetensors\", \"and\": \"model-2.safetensors\"}}");
