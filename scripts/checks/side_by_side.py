@@ -173,29 +173,27 @@ def metric(logits, answer, wrong):
 
 
 def patch_torch(model, clean, corrupted, answer, wrong, layers):
-    """[layer][pos][head] the effect of each head's z at each position, by a run for each, as in TransformerLens."""
+    """[layer][pos][head] the metric with each head's z at each position, by a run for each, as in TransformerLens."""
     with torch.no_grad():
-        logits, cache = model.with_cache(clean)
-        end, start = metric(logits, answer, wrong), metric(model(corrupted), answer, wrong)
-        effects = np.zeros((len(layers), len(clean), model.h[0].n_head), np.float32)
-        for i, position, head in np.ndindex(*effects.shape):
+        _, cache = model.with_cache(clean)
+        values = np.zeros((len(layers), len(clean), model.h[0].n_head), np.float32)
+        for i, position, head in np.ndindex(*values.shape):
             name = f"blocks.{layers[i]}.attn.hook_z"
 
             def give(z):
                 z[position, head] = cache[name][position, head]
                 return z
 
-            value = metric(model.with_hooks(corrupted, [(name, give)]), answer, wrong)
-            effects[i, position, head] = (value - start) / (end - start)
-    return effects
+            values[i, position, head] = metric(model.with_hooks(corrupted, [(name, give)]), answer, wrong)
+    return values
 
 
 def patch_attn(model, answer, wrong):
     view = model.patch(CLEAN, CORRUPTED, answer, wrong, what="head-pos")
-    effects = np.zeros((model.config.n_layer, view["n_tokens"], model.config.n_head), np.float32)
+    values = np.zeros((model.config.n_layer, view["n_tokens"], model.config.n_head), np.float32)
     for cell in view["cells"]:
-        effects[cell["layer"], cell["position"], cell["head"]] = cell["effect"]
-    return effects
+        values[cell["layer"], cell["position"], cell["head"]] = cell["value_nats"]
+    return values
 
 
 def gradient_torch(model, clean, corrupted, answer, wrong):
@@ -245,7 +243,7 @@ def compare(theirs, ours, answer, wrong, *texts):
                                                 patch_attn(ours, answer, wrong)[layers])
     found["gradient"] = differs(gradient_torch(theirs, clean, corrupted, *chosen), gradient_attn(ours, answer, wrong))
     for name, difference in found.items():
-        print(f"{name}: {difference:.1e}")
+        print(f"{name}: {difference:.1e}", flush=True)
     return max(found.values()) <= WITHIN
 
 
