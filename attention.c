@@ -38,7 +38,7 @@ typedef struct Tile {
     float *sum;    /* [rows] Σ exp(score − max) so far */
 } Tile;
 
-/* What a chunk's tokens become in a layer, row by row, and the workers' tiles. */
+/* A layer's numbers for a chunk's tokens, row by row, and the workers' tiles. */
 typedef struct Scratch {
     float *q;       /* [n_chunk][n_head][d_head]; room for twice of it where W_q makes gates, too */
     float *gate;    /* [n_chunk][n_head][d_head], or NULL */

@@ -126,7 +126,7 @@ const char *attn_model_architecture(const AttnModel *model) {
     return model ? model_config(model->model)->family->architecture : "";
 }
 
-/* What TransformerLens calls them, behind "blocks.3." where they belong to a layer. */
+/* TransformerLens's names for them, behind "blocks.3." where they belong to a layer. */
 static const char *const weight_names[] = {
     [ATTN_W_E] = "embed.W_E",
     [ATTN_W_POS] = "pos_embed.W_pos",

@@ -400,7 +400,7 @@ ATTN_API bool attn_session_restore(AttnSession *session, bool (*read)(void *user
 ATTN_API bool attn_feed(AttnSession *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                         AttnError *error);
 
-/* What a session gets of a call that several share: as the arguments of attn_feed. */
+/* A session's part of a call that several share: as the arguments of attn_feed. */
 typedef struct AttnPart {
     AttnSession *session;
     const int32_t *tokens; /* [n], n ≥ 1 */

@@ -98,7 +98,7 @@ static void finish_branch(Session *session, const Norm *norm, size_t n) {
         session->compute.kernels->scale(session->branch, config->residual_scale, n * config->d_model);
 }
 
-/* What takes the place of attention in a layer, for all texts under way; x and out are [n][d_model]. */
+/* Attention, or the mixer in its place, of a layer, for all texts under way; x and out are [n][d_model]. */
 static void mix(Session *session, const LayerWeights *weights, size_t layer, const float *x, float *out) {
     const size_t d = session->model->config.d_model;
     if (weights->state.mixer == MIXER_ATTENTION) {

@@ -135,7 +135,7 @@ DType session_kv_dtype(const Session *session);
 bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                   Error *error);
 
-/* What a text gets of a pass that several share: like the arguments of session_feed, n_logits ≤ n. */
+/* A text's part of a pass that several share: like the arguments of session_feed, n_logits ≤ n. */
 typedef struct FeedPart {
     Session *session;
     const int32_t *tokens; /* [n] */

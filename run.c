@@ -133,7 +133,7 @@ static Options options_of(Settings *s) {
     return (Options){known_options, n, s, .foreign = &llamacpp_options, .idle = &s->idle};
 }
 
-/* What --speculate names; of no value (NULL) auto. */
+/* The choice that --speculate names; of no value (NULL) auto. */
 static bool parse_speculate(const char *value, Speculate *speculate, Error *error) {
     static const char *const names[] = {"auto", "on", "off"}; /* as in Speculate */
     size_t choice;

@@ -312,7 +312,7 @@ static bool open_template(Batch *batch, Error *error) {
            error_set(error, "%s: %s", setup->template_file, batch->why_no_template.message);
 }
 
-/* What must be the same for two runs to give the same answers. */
+/* The header: all that must be the same for two runs to give the same answers. */
 static bool print_header(const Batch *batch, char **header, size_t *n, Error *error) {
     const BatchSetup *setup = batch->setup;
     const SamplerOptions *sampling = &setup->sampling;

@@ -28,7 +28,7 @@ typedef struct Table {
     float *logits; /* [PACKED_TOKENS][n_vocab] */
 } Table;
 
-/* What a text has taken. */
+/* The cost of a text. */
 typedef struct Played {
     double plain[MOST / TURN + 1], guessing[MOST / TURN + 1]; /* [turns] seconds */
     size_t n_passes, n_guesses, n_held;

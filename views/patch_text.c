@@ -168,7 +168,8 @@ static void print_map(const Report *report, const PatchView *v) {
     for (size_t first = 0, n; first < n_cells; first += n) {
         n = at_most(n_cells - first, room);
         printf("\n%-*s", LABEL_WIDTH, has_positions(v) ? "pos" : kv ? "kv head" : "head");
-        for (size_t i = first; i < first + n; i++) printf("%2zu", (i + (has_positions(v) ? v->from : 0)) % 100);
+        for (size_t i = first; i < first + n; i++)
+            printf("%2zu", (i + (has_positions(v) ? v->from : 0)) % 100);
         putchar('\n');
         for (size_t line = 0; line < n_lines; line++) {
             const PatchRow *rows = v->rows + line * n_cells;
