@@ -160,7 +160,7 @@ static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
     if (s->chat && (only_tells || s->interactive || s->json || s->logits))
         return error_set(error, "--chat goes alone, without -i, --json, --logits, --info, --tokens");
     if (!s->chat && (s->system || (s->template && !s->batch)))
-        return error_set(error, "--system is for --chat, --chat-template for that or --batch");
+        return error_set(error, "--system and --chat-template are for --chat, the second for --batch, too");
     if (s->batch && (only_tells || s->interactive || s->chat || s->json || s->logits || s->steer ||
                      s->prompt || s->prompt_file || s->stop.n || s->generator.shift || s->speculate))
         return error_set(error,
