@@ -3,6 +3,7 @@
  * tokenizer.json (with them Unicode's normal forms), the plain kernels, and files to be written.
  */
 #include "checkpoint/format.h"
+#include "guess.h"
 #include "hub/folder.h"
 #include "kernels/sets.h"
 #include "page/page.h"
@@ -39,6 +40,22 @@ bool vocab_load_json(Vocab *vocab, const Checkpoint *checkpoint, Error *error) {
         checkpoint, error,
         "its vocabulary is a tokenizer.json, which a page does not take; ./quantize writes it as GGUF");
 }
+
+/* Views guess nothing. */
+Guesses *guesses_new(Speculate speculate, Error *error) {
+    (void)speculate;
+    error_set(error, "a page guesses nothing");
+    return NULL;
+}
+void guesses_free(Guesses *guesses) { (void)guesses; }
+void guesses_read(Guesses *guesses, const int32_t *ids, size_t n) { (void)guesses, (void)ids, (void)n; }
+void guesses_part(Guesses *guesses) { (void)guesses; }
+void guesses_learn(Guesses *guesses, int32_t id) { (void)guesses, (void)id; }
+size_t guesses_make(const Guesses *guesses, int32_t *ids, size_t most) {
+    return (void)guesses, (void)ids, (void)most, 0;
+}
+void guesses_time(Guesses *guesses, size_t n, double seconds) { (void)guesses, (void)n, (void)seconds; }
+double guesses_now(void) { return 0; }
 
 /* No vocabulary has one. */
 void pipeline_free(Pipeline *pipeline) { (void)pipeline; }
