@@ -160,8 +160,7 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     else if (!make_scratch(session, &plan))
         goto no_memory;
     session->last = floats_new(1, config->d_model);
-    session->tokens = calloc(plan.n_ctx, sizeof *session->tokens);
-    if (!session->last || !session->tokens) goto no_memory;
+    if (!session->last) goto no_memory;
     session->attention =
         attention_new(&shape, plan.n_ctx, options->kv_dtype, options->whole_cache, plan.n_chunk,
                       &session->compute, beside ? beside->attention : NULL, error);
@@ -169,6 +168,8 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
     if (n_states)
         session->states = states_new(&config->state, n_states, plan.n_chunk, &session->compute, error);
     if (n_states && !session->states) goto fail;
+    session->tokens = calloc(plan.n_ctx, sizeof *session->tokens);
+    if (!session->tokens) goto no_memory;
     return session;
 no_memory:
     error_set(error, "%s: not enough memory for a session of %zu tokens at a time",
