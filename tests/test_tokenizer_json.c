@@ -762,9 +762,6 @@ static void test_odd_vocabularies(void) {
          "['a b']}, 'normalizer': {'type': 'Sequence', 'normalizers': [{'type': 'Strip', 'strip_left': true, "
          "'strip_right': true}, {'type': 'Prepend', 'prepend': 'a'}]}" FUSE,
          NULL, "   ", ""},
-        {"{'model': " LETTERS
-         "['a b']}, 'normalizer': {'type': 'Replace', 'pattern': {'Regex': 'x*'}, 'content': 'a'}" FUSE,
-         NULL, "b", "2 0"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char json[2048], got[64] = "";
@@ -775,7 +772,7 @@ static void test_odd_vocabularies(void) {
             if (*c == '\'') *c = '"';
         Opened opened = open_json(json, (size_t)n, cases[i].config, &error);
         const char *ids = cases[i].ids;
-        if (ids && *ids == '!') {
+        if (*ids == '!') {
             CHECK(opened.checkpoint && !opened.tokenizer && strstr(error.message, ids + 1), "%s: '%s'",
                   cases[i].json, error.message);
         } else {
@@ -783,7 +780,7 @@ static void test_odd_vocabularies(void) {
                                                            strlen(cases[i].text), 0, &tokens, &error);
             for (size_t k = 0; k < tokens.n && k < 9; k++)
                 snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", k ? " " : "", tokens.ids[k]);
-            CHECK(ok && (!ids || strcmp(got, ids) == 0), "%s: '%s' %s", cases[i].json, got, error.message);
+            CHECK(ok && strcmp(got, ids) == 0, "%s: '%s' %s", cases[i].json, got, error.message);
         }
         tokens_free(&tokens);
         close_tokenizer(opened);
