@@ -2,7 +2,7 @@
 
 # The longest first: those that call the programs.
 TESTS = $(wildcard tests/test_*.sh) $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
-THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference attn serve)
+THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference company attn serve)
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 
 $(addprefix $(BUILD)/tests/test_,attn attn_inside chat snapshot speculate): $(BUILD)/attn.o
