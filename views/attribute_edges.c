@@ -217,7 +217,7 @@ static bool draw(EdgesView *v, Error *error) {
                            &report,
                            study->subject.tokens.ids,
                            v->loop.n_tokens,
-                           {prompt.bytes, prompt.offsets[v->loop.n_tokens]},
+                           {prompt.bytes, prompt.offsets[study->subject.tokens.n]},
                            v->loop.metric.answer,
                            v->probability,
                            study->options->model};
