@@ -46,8 +46,10 @@ emulated:
 	    $(EMULATED_TESTS)
 	for test in $(EMULATED_TESTS); do $$test || exit; done
 
+# The documents' commands on the default model would take ten minutes there, and say nothing that other tests do not.
 sanitize:
-	$(MAKE) test BUILD=build/sanitize RUN=build/sanitize/run CFLAGS="$(SANITIZE) -fsanitize=address,undefined"
+	$(MAKE) test BUILD=build/sanitize RUN=build/sanitize/run CFLAGS="$(SANITIZE) -fsanitize=address,undefined" \
+	    TESTS='$(patsubst build/%,build/sanitize/%,$(filter-out %/test_documents,$(TESTS)))'
 
 tsan:
 	$(MAKE) test-threaded BUILD=build/tsan RUN=build/tsan/run CFLAGS="$(SANITIZE) -fsanitize=thread"
