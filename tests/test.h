@@ -10,6 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whether a test of many schedules is to take its long form: not where a sanitizer slows it down, which finds the same in a few. */
+static inline int takes_all_schedules(void) {
+#if defined(__SANITIZE_ADDRESS__)
+    return 0;
+#else
+    return getenv("ATTN_LONG_TESTS") != NULL;
+#endif
+}
+
 static int test_passed, test_failed, test_skipped;
 static int test_broken, test_left_out __attribute__((unused)); /* of the running test */
 

@@ -197,6 +197,7 @@ has cmp -s "$tmp/once" "$tmp/again"
 
 # Killed at random moments: nothing is lost, nothing is there twice.
 kills=12
+case $CFLAGS in *-fsanitize=*) ATTN_LONG_TESTS= ;; esac
 [ -n "$ATTN_LONG_TESTS" ] && kills=200
 for i in $(seq 40); do
     echo "{\"id\": $i, \"prompt\": \"The $i\", \"max_tokens\": $((5 + i % 9))}"

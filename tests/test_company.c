@@ -142,7 +142,7 @@ static void test_company_changes_nothing(void) {
     static const DType caches[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0};
     Error error;
     glob_t files;
-    size_t n_models = 0, n = getenv("ATTN_LONG_TESTS") ? 85 : 2;
+    size_t n_models = 0, n = takes_all_schedules() ? 85 : 2;
     CHECK(glob("tests/data/reference/*.gguf", 0, NULL, &files) == 0, "no models");
     for (size_t i = 0; i < files.gl_pathc; i++) {
         if (strstr(files.gl_pathv[i], ".expected.")) continue;

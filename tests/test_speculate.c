@@ -250,8 +250,7 @@ static const char *const models[] = {
     "gemma3",   "gpt-oss-mxfp4", "cohere2",   "baichuan-alibi", "olmo2-3",    "qwen3moe",      "phi3-short"};
 
 static void test_schedules(void) {
-    const char *longer = getenv("ATTN_LONG_TESTS");
-    const size_t n_schedules = longer ? 1000 : 40;
+    const size_t n_schedules = takes_all_schedules() ? 1000 : 40;
     all_guessed = all_held = n_shifted = 0;
     for (size_t m = 0; m < COUNT(models); m++) {
         char path[128];
