@@ -162,8 +162,8 @@ void guesses_learn(Guesses *guesses, int32_t id) {
 }
 
 /*
- * What a pass of 2^size tokens costs, in passes of one; of a size that was never seen, a quarter more than one of half of it.
- * What is not tried looks a little better each time, the sooner the less it was tried: one bad moment must not be for ever.
+ * The cost of a pass of 2^size tokens, in passes of one; of a size that was never seen, a quarter more than one of half of it.
+ * A size that is not tried looks a little better each time, the sooner the less it was tried: one bad moment must not be for ever.
  */
 static double cost_of(const Guesses *guesses, size_t size) {
     unsigned n_timed = at_most(guesses->n_timed[size], STEADY);

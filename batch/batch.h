@@ -1,7 +1,7 @@
 /*
  * Data sets: requests in, a line each; answers out, a line each, as soon as each is ready or in the order of the requests.
  * Several texts are under way at once and go through the layers together (session_feed_many); where one ends the next begins.
- * What a text says does not depend on the others. Prompts that begin alike are computed once as far as that goes.
+ * A text does not depend on the others. Prompts that begin alike are computed once as far as that goes.
  */
 #ifndef ATTN_BATCH_H
 #define ATTN_BATCH_H
