@@ -17,7 +17,6 @@
  */
 #include "attention.h"
 
-#include "layers/kv_cache.h"
 #include "layers/results.h"
 
 #include <math.h>
@@ -51,20 +50,13 @@ typedef struct Scratch {
 
 struct Attention {
     AttentionShape shape;
+    Caches *caches;
     Compute compute;
     size_t n_ctx, n_chunk;
     size_t position, n; /* of the chunk under way */
     Attention *next;    /* whose rows come behind those of this one in it, or NULL */
-    size_t n_stored;    /* positions that were ever in the cache since it was filled from 0 */
     size_t tile_rows;   /* queries in a query tile */
     float scale;        /* of q·k */
-
-    KvCache whole, windows; /* of the layers that see all, and of those whose keys come round in a ring */
-    struct {
-        const KvCache *cache;
-        size_t head; /* the first of the layer's n_head_kv in it */
-    } * places;      /* [n_layer] */
-    size_t widest;   /* window of those in the ring; 0: there are none */
 
     Scratch own;            /* all NULL where it works in another's */
     const Scratch *scratch; /* its own, or that one */
@@ -72,14 +64,19 @@ struct Attention {
     float **cos_sin;        /* [n_ropes] each [n_chunk][dim/2][2]: cos and sin of each pair's angle */
 };
 
-size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype) {
-    size_t n = shape->n_layer;
-    for (size_t layer = 0; shape->layers && layer < shape->n_layer; layer++) n -= shape->layers[layer].absent;
-    return 2 * n * shape->n_head_kv * kv_bytes(kv_dtype, shape->d_head);
-}
+/* The context of one layer's loops over the chunk of a text, or of all that go with it. */
+typedef struct LayerLoop {
+    const Attention *attention;
+    const AttentionWeights *weights;
+    size_t layer;
+    bool rotates, stores; /* of prepare_tiles */
+} LayerLoop;
 
 /* Queries for each token that share a kv head. */
 static size_t group_of(const AttentionShape *shape) { return shape->n_head / shape->n_head_kv; }
+
+/* Whether so few tokens are under way that each must have the bits that it has alone. */
+static bool is_few(const Attention *attention) { return attention->n <= PACKED_TOKENS; }
 
 /* A query's part of a tile: q, z, its scores, their max and sum. */
 static size_t row_floats(const AttentionShape *shape) { return 2 * shape->d_head + KEY_TILE + 2; }
@@ -93,232 +90,6 @@ static size_t tile_rows(const AttentionShape *shape) {
 
 size_t attention_tile_bytes(const AttentionShape *shape) {
     return tile_rows(shape) * row_floats(shape) * sizeof(float);
-}
-
-/* Deals the layers to the two caches: a window whose ring would be no shorter than the context lies with the others. */
-static bool open_caches(Attention *attention, DType kv_dtype, bool whole, Error *error) {
-    const AttentionShape *shape = &attention->shape;
-    size_t n_ctx = attention->n_ctx, n_heads[2] = {0}, n_ring = 0;
-    for (size_t layer = 0; layer < shape->n_layer && !whole; layer++)
-        if (shape->layers[layer].window < n_ctx && shape->layers[layer].window > attention->widest)
-            attention->widest = shape->layers[layer].window;
-    /* A chunk overwrites tiles whose oldest keys its first token no longer sees. */
-    if (attention->widest) n_ring = attention->widest + attention->n_chunk + KEY_TILE - 2;
-    if (n_ring >= n_ctx) attention->widest = 0;
-    for (size_t layer = 0; layer < shape->n_layer; layer++) {
-        if (shape->layers[layer].absent) continue;
-        size_t window = shape->layers[layer].window;
-        bool rings = window && window <= attention->widest;
-        attention->places[layer].cache = rings ? &attention->windows : &attention->whole;
-        attention->places[layer].head = n_heads[rings];
-        n_heads[rings] += shape->n_head_kv;
-    }
-    return kv_cache_open(&attention->whole, kv_dtype, n_heads[0], shape->d_head, n_ctx,
-                         attention->compute.kernels, error) &&
-           (!attention->widest || kv_cache_open(&attention->windows, kv_dtype, n_heads[1], shape->d_head,
-                                                n_ring, attention->compute.kernels, error));
-}
-
-static bool make_scratch(Attention *attention, size_t n_room) {
-    const AttentionShape *shape = &attention->shape;
-    Scratch *own = &attention->own;
-    size_t n_chunk = attention->n_chunk, d_head = shape->d_head, d_attn = shape->n_head * d_head;
-    own->q = floats_new(n_chunk, (shape->gated ? 2 : 1) * d_attn);
-    if (shape->gated) own->gate = floats_new(n_chunk, d_attn);
-    own->k = floats_new(n_chunk, shape->n_head_kv * d_head);
-    own->v = floats_new(n_chunk, shape->n_head_kv * d_head);
-    own->z = floats_new(n_chunk, d_attn);
-    own->row = floats_new(1, n_room);
-    own->results = floats_new(1, results_floats(shape->d_model, d_attn));
-    own->tiles =
-        floats_new(threads_count(attention->compute.threads), attention->tile_rows * row_floats(shape));
-    return own->q && own->k && own->v && own->z && own->row && own->results && own->tiles &&
-           (own->gate || !shape->gated);
-}
-
-Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dtype, bool whole,
-                         size_t n_chunk, const Compute *compute, const Attention *beside, Error *error) {
-    Attention *attention = calloc(1, sizeof *attention);
-    if (!attention) goto no_memory;
-    size_t d_head = shape->d_head, n_room = (n_ctx + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
-    *attention = (Attention){.shape = *shape, .compute = *compute, .n_ctx = n_ctx, .n_chunk = n_chunk};
-    attention->scale = shape->scale != 0 ? shape->scale : 1.0f / sqrtf((float)d_head);
-    attention->places = calloc(shape->n_layer, sizeof *attention->places);
-    attention->cos_sin = calloc(shape->n_ropes + 1, sizeof *attention->cos_sin);
-    if (!attention->places || !attention->cos_sin) goto no_memory;
-    if (!open_caches(attention, kv_dtype, whole, error)) goto fail;
-    attention->tile_rows = tile_rows(shape);
-    if (!beside && !make_scratch(attention, n_room)) goto no_memory;
-    attention->scratch = beside ? beside->scratch : &attention->own;
-    for (size_t i = 0; i < shape->n_ropes; i++) {
-        attention->cos_sin[i] = floats_new(n_chunk, shape->ropes[i].dim);
-        if (!attention->cos_sin[i]) goto no_memory;
-    }
-    return attention;
-no_memory:
-    error_set(error, "not enough memory for attention over %zu positions; ask for a smaller context", n_ctx);
-fail:
-    attention_free(attention);
-    return NULL;
-}
-
-void attention_free(Attention *attention) {
-    if (!attention) return;
-    kv_cache_close(&attention->whole);
-    kv_cache_close(&attention->windows);
-    for (size_t i = 0; attention->cos_sin && i < attention->shape.n_ropes; i++) free(attention->cos_sin[i]);
-    free(attention->cos_sin);
-    free(attention->places);
-    free(attention->own.q);
-    free(attention->own.gate);
-    free(attention->own.k);
-    free(attention->own.v);
-    free(attention->own.z);
-    free(attention->own.row);
-    free(attention->own.results);
-    free(attention->own.tiles);
-    free(attention);
-}
-
-bool attention_reaches(const Attention *attention, size_t position) {
-    return !attention->widest || position == 0 ||
-           position + attention->windows.n_room + 1 >= attention->n_stored + attention->widest;
-}
-
-void attention_values(const Attention *attention, size_t layer, size_t kv_head, size_t n, float *values) {
-    const KvCache *cache = attention->places[layer].cache;
-    kv_values(cache, attention->places[layer].head + kv_head, n, values);
-}
-
-size_t attention_n_spans(const Attention *attention) { return 2 * attention->whole.n_heads; }
-
-Span attention_span(const Attention *attention, size_t i, size_t n) {
-    return kv_span(&attention->whole, i, n);
-}
-
-void attention_share(Attention *to, Attention *from, size_t n) {
-    kv_cache_share(&to->whole, &from->whole, n);
-    to->n_stored = n;
-}
-
-void attention_change(Attention *attention, size_t position) { kv_cache_change(&attention->whole, position); }
-
-void attention_blank(Attention *attention, size_t n) {
-    float *zeros = attention->scratch->z; /* free between two chunks */
-    attention_change(attention, n);
-    memset(zeros, 0, attention->shape.d_head * sizeof *zeros);
-    kv_blank(&attention->whole, n, zeros);
-}
-
-DType attention_kv_dtype(const Attention *attention) { return attention->whole.dtype; }
-
-/* Whether so few tokens are under way that each must have the bits that it has alone. */
-static bool is_few(const Attention *attention) { return attention->n <= PACKED_TOKENS; }
-
-/* Where the rows lie that come behind n of them. */
-static Scratch behind(const Scratch *at, const AttentionShape *shape, size_t n) {
-    Scratch next = *at;
-    size_t d_attn = shape->n_head * shape->d_head, d_kv = shape->n_head_kv * shape->d_head;
-    next.q += n * d_attn;
-    if (next.gate) next.gate += n * d_attn;
-    next.k += n * d_kv;
-    next.v += n * d_kv;
-    next.z += n * d_attn;
-    return next;
-}
-
-/* One table of angles serves all heads, and all layers that turn alike. */
-void attention_begin(Attention *attention, size_t position, size_t n, Attention *before) {
-    const AttentionShape *shape = &attention->shape;
-    attention->position = position;
-    attention->n = n;
-    attention->next = NULL;
-    attention->at = before ? behind(&before->at, shape, before->n) : *attention->scratch;
-    if (before) before->next = attention;
-    attention_change(attention, position);
-    if (position == 0) attention->n_stored = 0;
-    if (attention->n_stored < position + n) attention->n_stored = position + n;
-    for (size_t i = 0; i < shape->n_ropes; i++)
-        for (size_t t = 0; t < n; t++)
-            rope_angles(&shape->ropes[i], attention->n_ctx, position + t,
-                        attention->cos_sin[i] + t * shape->ropes[i].dim);
-}
-
-/* The context of one layer's loops over the chunk of a text, or of all that go with it. */
-typedef struct LayerLoop {
-    const Attention *attention;
-    const AttentionWeights *weights;
-    size_t layer;
-    bool rotates, stores; /* of prepare_tiles */
-} LayerLoop;
-
-static void clamp(float *x, size_t n, float limit) {
-    for (size_t i = 0; i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
-}
-
-/*
- * Of all texts' pieces in a row, each text having as many as `pieces` says: the loop of the text that has this one. *piece
- * becomes the piece's number among its own.
- */
-static LayerLoop own_loop(const LayerLoop *all, size_t *piece, size_t (*pieces)(const Attention *attention)) {
-    LayerLoop loop = *all;
-    for (size_t n; *piece >= (n = pieces(loop.attention)); *piece -= n) loop.attention = loop.attention->next;
-    return loop;
-}
-
-static size_t count_pieces(const Attention *first, size_t (*pieces)(const Attention *attention)) {
-    size_t n = 0;
-    for (const Attention *text = first; text; text = text->next) n += pieces(text);
-    return n;
-}
-
-/* Norms and rotates q and k of tokens [begin, end) of the chunk. */
-static void rotate(const LayerLoop *loop, size_t begin, size_t end) {
-    const Attention *attention = loop->attention;
-    const AttentionShape *shape = &attention->shape;
-    const Kernels *kernels = attention->compute.kernels;
-    const Norm *q_norm = &loop->weights->q_norm, *k_norm = &loop->weights->k_norm;
-    const Rope *rope = shape->layers[loop->layer].rope;
-    size_t d_head = shape->d_head, d_q = shape->n_head * d_head, d_kv = shape->n_head_kv * d_head;
-    for (size_t t = begin; t < end; t++) {
-        float *q = attention->at.q + t * d_q, *k = attention->at.k + t * d_kv;
-        if (q_norm->gain) norm_row(kernels, q_norm, q, q, d_q);
-        if (k_norm->gain) norm_row(kernels, k_norm, k, k, d_kv);
-        if (shape->clamp != 0 && shape->clamp_normed) {
-            clamp(q, d_q, shape->clamp);
-            clamp(k, d_kv, shape->clamp);
-        }
-        if (rope) {
-            const float *cos_sin = attention->cos_sin[rope - shape->ropes] + t * rope->dim;
-            for (size_t h = 0; h < shape->n_head; h++) rope_rotate(rope, q + h * d_head, cos_sin);
-            for (size_t h = 0; h < shape->n_head_kv; h++) rope_rotate(rope, k + h * d_head, cos_sin);
-        }
-    }
-}
-
-/* Writes their k and v to the cache. */
-static void store(const LayerLoop *loop, size_t begin, size_t end) {
-    const Attention *attention = loop->attention;
-    const AttentionShape *shape = &attention->shape;
-    size_t d_head = shape->d_head, d_kv = shape->n_head_kv * d_head;
-    for (size_t h = 0, at = begin * d_kv; h < shape->n_head_kv; h++, at += d_head)
-        kv_store(attention->places[loop->layer].cache, attention->places[loop->layer].head + h,
-                 attention->position + begin, attention->at.k + at, attention->at.v + at, d_kv, end - begin);
-}
-
-static size_t store_tiles(const Attention *attention) { return (attention->n + STORE_TILE - 1) / STORE_TILE; }
-
-/* Piece p of the loop is a store tile: its tokens are rotated, then stored, or but one of both. */
-static void prepare_tiles(void *context, size_t begin, size_t end, unsigned worker) {
-    (void)worker;
-    for (; begin < end; begin++) {
-        size_t tile = begin;
-        const LayerLoop loop = own_loop(context, &tile, store_tiles);
-        size_t first = tile * STORE_TILE, left = loop.attention->n - first;
-        size_t last = first + (left < STORE_TILE ? left : STORE_TILE);
-        if (loop.rotates) rotate(&loop, first, last);
-        if (loop.stores) store(&loop, first, last);
-    }
 }
 
 static Tile worker_tile(const Attention *attention, unsigned worker) {
@@ -354,8 +125,9 @@ static void attend_watched(const LayerLoop *loop, size_t head, const Probe *prob
     const Attention *attention = loop->attention;
     const AttentionShape *shape = &attention->shape;
     const Kernels *kernels = attention->compute.kernels;
-    const KvCache *cache = attention->places[loop->layer].cache;
-    size_t d_head = shape->d_head, cached = attention->places[loop->layer].head + head / group_of(shape);
+    const CachePlace place = attention->caches->places[loop->layer];
+    const KvCache *cache = place.cache;
+    size_t d_head = shape->d_head, cached = place.head + head / group_of(shape);
     float *row = attention->at.row;
     Tile tile = worker_tile(attention, 0);
     bool see_scores = probe->wants(probe->user, PROBE_SCORES, loop->layer, head);
@@ -365,17 +137,21 @@ static void attend_watched(const LayerLoop *loop, size_t head, const Probe *prob
     for (size_t t = 0; t < attention->n; t++) {
         size_t position = attention->position + t, n_keys = position + 1;
         size_t hidden = first_seen(attention, loop->layer, position), first = hidden / KEY_TILE * KEY_TILE;
-        if (cache == &attention->whole) first = 0; /* the probe may give weight to what the window hides */
+        if (cache == &attention->caches->whole)
+            first = 0; /* the probe may give weight to what the window hides */
         const float *q = attention->at.q + (t * shape->n_head + head) * d_head;
         float *z = attention->at.z + (t * shape->n_head + head) * d_head;
         Activation seen = {PROBE_SCORES, loop->layer, head, position, 1, n_keys, n_keys, row};
 
+        /* score_ij = q_i · k_j / √d_head */
         for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * attention->scale;
         for (size_t key = first; key < n_keys; key += KEY_TILE)
             kv_scores(cache, cached, key, tile.q, 1, is_few(attention), row + key);
         bend_scores(attention, head, position, first, n_keys - first, row + first);
         for (size_t key = 0; key < hidden; key++) row[key] = -INFINITY;
         if (see_scores) probe->visit(probe->user, &seen);
+
+        /* pattern_ij = exp(score_ij) / Σ_j' exp(score_ij') */
         float max = kernels->max(row, n_keys),
               sink = loop->weights->sinks ? loop->weights->sinks[head] : -INFINITY;
         if (max < sink) max = sink;
@@ -384,6 +160,7 @@ static void attend_watched(const LayerLoop *loop, size_t head, const Probe *prob
         seen.site = PROBE_PATTERN;
         if (see_pattern) probe->visit(probe->user, &seen);
 
+        /* z_i = Σ_j pattern_ij v_j */
         memset(z, 0, d_head * sizeof *z);
         for (size_t key = first; key < n_keys; key += KEY_TILE) {
             size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
@@ -432,11 +209,10 @@ static void attend_tile(const LayerLoop *loop, size_t kv_head, size_t first, siz
     const Attention *attention = loop->attention;
     const AttentionShape *shape = &attention->shape;
     const Kernels *kernels = attention->compute.kernels;
-    const KvCache *cache = attention->places[loop->layer].cache;
+    const CachePlace place = attention->caches->places[loop->layer];
     const bool few = is_few(attention), bends = shape->score_cap != 0 || shape->slopes;
     const float *sinks = loop->weights->sinks;
-    size_t d_head = shape->d_head, group = group_of(shape);
-    size_t cached = attention->places[loop->layer].head + kv_head;
+    size_t d_head = shape->d_head, group = group_of(shape), cached = place.head + kv_head;
     size_t n_keys = attention->position + (first + n_rows - 1) / group + 1;
     size_t first_key = first_seen(attention, loop->layer, attention->position + first / group);
 
@@ -449,7 +225,7 @@ static void attend_tile(const LayerLoop *loop, size_t kv_head, size_t first, siz
     memset(tile->z, 0, n_rows * d_head * sizeof *tile->z);
 
     for (size_t key = first_key / KEY_TILE * KEY_TILE; key < n_keys; key += KEY_TILE) {
-        kv_scores(cache, cached, key, tile->q, n_rows, few, tile->scores);
+        kv_scores(place.cache, cached, key, tile->q, n_rows, few, tile->scores);
         for (size_t row = 0; row < n_rows; row++) {
             size_t position = attention->position + (first + row) / group;
             size_t end = within_tile(position + 1, key); /* the causal mask */
@@ -459,12 +235,28 @@ static void attend_tile(const LayerLoop *loop, size_t kv_head, size_t first, siz
                             tile->scores + row * KEY_TILE);
             softmax_update(kernels, tile, row, begin, end, d_head);
         }
-        kv_add_values(cache, cached, key, within_tile(n_keys, key), tile->scores, n_rows, few, tile->z);
+        kv_add_values(place.cache, cached, key, within_tile(n_keys, key), tile->scores, n_rows, few, tile->z);
     }
     for (size_t row = 0; row < n_rows; row++) {
         float *z = attention->at.z + query_at(shape, kv_head, first + row);
         for (size_t i = 0; i < d_head; i++) z[i] = tile->z[row * d_head + i] / tile->sum[row];
     }
+}
+
+/*
+ * Of all texts' pieces in a row, each text having as many as `pieces` says: the loop of the text that has this one. *piece
+ * becomes the piece's number among its own.
+ */
+static LayerLoop own_loop(const LayerLoop *all, size_t *piece, size_t (*pieces)(const Attention *attention)) {
+    LayerLoop loop = *all;
+    for (size_t n; *piece >= (n = pieces(loop.attention)); *piece -= n) loop.attention = loop.attention->next;
+    return loop;
+}
+
+static size_t count_pieces(const Attention *first, size_t (*pieces)(const Attention *attention)) {
+    size_t n = 0;
+    for (const Attention *text = first; text; text = text->next) n += pieces(text);
+    return n;
 }
 
 /* Query tiles of a kv head in the chunk. */
@@ -488,6 +280,60 @@ static void attend_tiles(void *context, size_t begin, size_t end, unsigned worke
         size_t first = piece % n_tiles * attention->tile_rows, left = n_rows - first;
         attend_tile(&loop, piece / n_tiles, first, left < attention->tile_rows ? left : attention->tile_rows,
                     &tile);
+    }
+}
+
+static void clamp(float *x, size_t n, float limit) {
+    for (size_t i = 0; i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
+}
+
+/* Norms and rotates q and k of tokens [begin, end) of the chunk. */
+static void rotate(const LayerLoop *loop, size_t begin, size_t end) {
+    const Attention *attention = loop->attention;
+    const AttentionShape *shape = &attention->shape;
+    const Kernels *kernels = attention->compute.kernels;
+    const Norm *q_norm = &loop->weights->q_norm, *k_norm = &loop->weights->k_norm;
+    const Rope *rope = shape->layers[loop->layer].rope;
+    size_t d_head = shape->d_head, d_q = shape->n_head * d_head, d_kv = shape->n_head_kv * d_head;
+    for (size_t t = begin; t < end; t++) {
+        float *q = attention->at.q + t * d_q, *k = attention->at.k + t * d_kv;
+        if (q_norm->gain) norm_row(kernels, q_norm, q, q, d_q);
+        if (k_norm->gain) norm_row(kernels, k_norm, k, k, d_kv);
+        if (shape->clamp != 0 && shape->clamp_normed) {
+            clamp(q, d_q, shape->clamp);
+            clamp(k, d_kv, shape->clamp);
+        }
+        if (rope) {
+            const float *cos_sin = attention->cos_sin[rope - shape->ropes] + t * rope->dim;
+            for (size_t h = 0; h < shape->n_head; h++) rope_rotate(rope, q + h * d_head, cos_sin);
+            for (size_t h = 0; h < shape->n_head_kv; h++) rope_rotate(rope, k + h * d_head, cos_sin);
+        }
+    }
+}
+
+/* Writes their k and v to the cache. */
+static void store(const LayerLoop *loop, size_t begin, size_t end) {
+    const Attention *attention = loop->attention;
+    const AttentionShape *shape = &attention->shape;
+    const CachePlace place = attention->caches->places[loop->layer];
+    size_t d_head = shape->d_head, d_kv = shape->n_head_kv * d_head;
+    for (size_t h = 0, at = begin * d_kv; h < shape->n_head_kv; h++, at += d_head)
+        kv_store(place.cache, place.head + h, attention->position + begin, attention->at.k + at,
+                 attention->at.v + at, d_kv, end - begin);
+}
+
+static size_t store_tiles(const Attention *attention) { return (attention->n + STORE_TILE - 1) / STORE_TILE; }
+
+/* Piece p of the loop is a store tile: its tokens are rotated, then stored, or but one of both. */
+static void prepare_tiles(void *context, size_t begin, size_t end, unsigned worker) {
+    (void)worker;
+    for (; begin < end; begin++) {
+        size_t tile = begin;
+        const LayerLoop loop = own_loop(context, &tile, store_tiles);
+        size_t first = tile * STORE_TILE, left = loop.attention->n - first;
+        size_t last = first + (left < STORE_TILE ? left : STORE_TILE);
+        if (loop.rotates) rotate(&loop, first, last);
+        if (loop.stores) store(&loop, first, last);
     }
 }
 
@@ -540,4 +386,93 @@ void attention_forward(Attention *attention, const AttentionWeights *weights, si
         attention->at.q, attention->at.results};
     if (!probe || !results_forward(&results, probe, out))
         linear_forward(compute, &(LinearOutput){out, &weights->out}, 1, attention->at.z, n);
+}
+
+size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype) {
+    size_t n = shape->n_layer;
+    for (size_t layer = 0; shape->layers && layer < shape->n_layer; layer++) n -= shape->layers[layer].absent;
+    return 2 * n * shape->n_head_kv * kv_bytes(kv_dtype, shape->d_head);
+}
+
+static bool make_scratch(Attention *attention, size_t n_room) {
+    const AttentionShape *shape = &attention->shape;
+    Scratch *own = &attention->own;
+    size_t n_chunk = attention->n_chunk, d_head = shape->d_head, d_attn = shape->n_head * d_head;
+    own->q = floats_new(n_chunk, (shape->gated ? 2 : 1) * d_attn);
+    if (shape->gated) own->gate = floats_new(n_chunk, d_attn);
+    own->k = floats_new(n_chunk, shape->n_head_kv * d_head);
+    own->v = floats_new(n_chunk, shape->n_head_kv * d_head);
+    own->z = floats_new(n_chunk, d_attn);
+    own->row = floats_new(1, n_room);
+    own->results = floats_new(1, results_floats(shape->d_model, d_attn));
+    own->tiles =
+        floats_new(threads_count(attention->compute.threads), attention->tile_rows * row_floats(shape));
+    return own->q && own->k && own->v && own->z && own->row && own->results && own->tiles &&
+           (own->gate || !shape->gated);
+}
+
+Attention *attention_new(const AttentionShape *shape, Caches *caches, size_t n_ctx, size_t n_chunk,
+                         const Compute *compute, const Attention *beside, Error *error) {
+    Attention *attention = calloc(1, sizeof *attention);
+    if (!attention) goto no_memory;
+    size_t d_head = shape->d_head, n_room = (n_ctx + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
+    *attention = (Attention){
+        .shape = *shape, .caches = caches, .compute = *compute, .n_ctx = n_ctx, .n_chunk = n_chunk};
+    attention->scale = shape->scale != 0 ? shape->scale : 1.0f / sqrtf((float)d_head);
+    attention->tile_rows = tile_rows(shape);
+    if (!beside && !make_scratch(attention, n_room)) goto no_memory;
+    attention->scratch = beside ? beside->scratch : &attention->own;
+    attention->cos_sin = calloc(shape->n_ropes + 1, sizeof *attention->cos_sin);
+    if (!attention->cos_sin) goto no_memory;
+    for (size_t i = 0; i < shape->n_ropes; i++) {
+        attention->cos_sin[i] = floats_new(n_chunk, shape->ropes[i].dim);
+        if (!attention->cos_sin[i]) goto no_memory;
+    }
+    return attention;
+no_memory:
+    error_set(error, "not enough memory for attention over %zu positions; ask for a smaller context", n_ctx);
+    attention_free(attention);
+    return NULL;
+}
+
+void attention_free(Attention *attention) {
+    if (!attention) return;
+    for (size_t i = 0; attention->cos_sin && i < attention->shape.n_ropes; i++) free(attention->cos_sin[i]);
+    free(attention->cos_sin);
+    free(attention->own.q);
+    free(attention->own.gate);
+    free(attention->own.k);
+    free(attention->own.v);
+    free(attention->own.z);
+    free(attention->own.row);
+    free(attention->own.results);
+    free(attention->own.tiles);
+    free(attention);
+}
+
+/* Where the rows lie that come behind n of them. */
+static Scratch behind(const Scratch *at, const AttentionShape *shape, size_t n) {
+    Scratch next = *at;
+    size_t d_attn = shape->n_head * shape->d_head, d_kv = shape->n_head_kv * shape->d_head;
+    next.q += n * d_attn;
+    if (next.gate) next.gate += n * d_attn;
+    next.k += n * d_kv;
+    next.v += n * d_kv;
+    next.z += n * d_attn;
+    return next;
+}
+
+/* One table of angles serves all heads, and all layers that turn alike. */
+void attention_begin(Attention *attention, size_t position, size_t n, Attention *before) {
+    const AttentionShape *shape = &attention->shape;
+    attention->position = position;
+    attention->n = n;
+    attention->next = NULL;
+    attention->at = before ? behind(&before->at, shape, before->n) : *attention->scratch;
+    if (before) before->next = attention;
+    caches_begin(attention->caches, position, n);
+    for (size_t i = 0; i < shape->n_ropes; i++)
+        for (size_t t = 0; t < n; t++)
+            rope_angles(&shape->ropes[i], attention->n_ctx, position + t,
+                        attention->cos_sin[i] + t * shape->ropes[i].dim);
 }

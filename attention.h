@@ -6,21 +6,14 @@
 #define ATTN_ATTENTION_H
 
 #include "base/error.h"
-#include "base/memory.h"
 #include "kernels/kernels.h"
+#include "layers/caches.h"
 #include "layers/norm.h"
 #include "layers/rope.h"
 #include "probe.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-
-/* How far a layer sees, and how it turns. */
-typedef struct AttentionLayer {
-    size_t window;    /* keys that a query sees, the last ones, its own among them; 0: all */
-    const Rope *rope; /* one of the shape's ropes; NULL: nothing turns */
-    bool absent;      /* the layer has no attention, and nothing in the cache */
-} AttentionLayer;
 
 /* The numbers that all layers share. One that is 0 is not used. */
 typedef struct AttentionShape {
@@ -48,19 +41,19 @@ typedef struct AttentionWeights {
         *sinks; /* [n_head] a score that takes part in each softmax and has no value (gpt-oss); or NULL */
 } AttentionWeights;
 
-/* The KV cache and scratch of one session, which owns it. Two threads must not use it at once. */
+/* The scratch of one session, which owns it. Two threads must not use it at once. */
 typedef struct Attention Attention;
 
 enum { ATTENTION_TILE_BYTES = 256 << 10 /* of scratch that a thread has at most, whatever the shape */ };
 
 /*
- * Reserves a cache of n_ctx positions in kv_dtype (F32, F16 or Q8_0), whose pages are touched only as it fills, and
- * allocates scratch: for n_chunk tokens, and ATTENTION_TILE_BYTES or less for each thread. Of layers with a window only
- * that is kept, unless `whole`. With `beside` (or NULL: another of the same sizes, which outlives this one) the two share
- * the scratch of that one, and must not be used at once. NULL with an error when memory runs out. attention_free accepts NULL.
+ * Allocates scratch: for n_chunk tokens, for a row of n_ctx scores, and ATTENTION_TILE_BYTES or less for each thread. Keys
+ * and values go to `caches`, borrowed and open for this shape, n_ctx and n_chunk. With `beside` (or NULL: another of the same
+ * sizes, which outlives this one) the two share the scratch of that one, and must not be used at once. NULL with an error
+ * when memory runs out. attention_free accepts NULL.
  */
-Attention *attention_new(const AttentionShape *shape, size_t n_ctx, DType kv_dtype, bool whole,
-                         size_t n_chunk, const Compute *compute, const Attention *beside, Error *error);
+Attention *attention_new(const AttentionShape *shape, Caches *caches, size_t n_ctx, size_t n_chunk,
+                         const Compute *compute, const Attention *beside, Error *error);
 void attention_free(Attention *attention);
 
 /*
@@ -71,28 +64,6 @@ size_t attention_tile_bytes(const AttentionShape *shape);
 
 /* Bytes of cache for one position in all layers, as long as no window is full. */
 size_t attention_kv_bytes(const AttentionShape *shape, DType kv_dtype);
-
-/* Whether the cache still has all that tokens from `position` on see. If not, it must be filled from 0 again. */
-bool attention_reaches(const Attention *attention, size_t position);
-
-/* A kv head's values at positions 0 … n − 1 of a whole cache, as they are kept. values [n][d_head] */
-void attention_values(const Attention *attention, size_t layer, size_t kv_head, size_t n, float *values);
-
-/*
- * Where a whole cache has positions 0 … n − 1: attention_n_spans pieces. attention_blank makes zeros of what they have behind
- * these positions.
- */
-size_t attention_n_spans(const Attention *attention);
-Span attention_span(const Attention *attention, size_t i, size_t n);
-void attention_blank(Attention *attention, size_t n);
-
-/* Gives `to` the keys and values that `from` has at positions 0 … n − 1, both caches being whole: see kv_cache_share. */
-void attention_share(Attention *to, Attention *from, size_t n);
-
-/* Says that positions from this one on will change by way of attention_span. */
-void attention_change(Attention *attention, size_t position);
-
-DType attention_kv_dtype(const Attention *attention);
 
 /*
  * Sets the tokens that the next calls of attention_forward are for: n ≤ n_chunk of them, at positions

@@ -7,6 +7,7 @@
 #include "open.h"
 #include "sampling.h"
 #include "snapshot.h"
+#include "vocabulary.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "attention.h"
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
-#include "family.h"
+#include "config.h"
 #include "layers/experts.h"
 #include "layers/norm.h"
 #include "layers/states.h"

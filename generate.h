@@ -16,19 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether a model's embedding has a row for each token of the vocabulary, which came from path (NULL: its own). */
-bool vocabulary_fits(const Model *model, const Tokenizer *tokenizer, const char *path, Error *error);
-
-/*
- * The vocabulary for a model, as tokenizer_open opens it, if it fits. One thread reads it; the others touch weights
- * meanwhile, which maps their pages before the first token needs them. NULL with an error.
- */
-Tokenizer *vocabulary_open(const Model *model, const char *path, Threads *threads, Checkpoint **file,
-                           Error *error);
-
-/* Makes an empty prompt the token that begins every text; it stays empty where the vocabulary has no such token. */
-bool prompt_or_bos(const Tokenizer *tokenizer, Tokens *prompt, Error *error);
-
 /* Why a text ended. */
 typedef enum TextEnd {
     END_LIMIT,   /* as many tokens as were asked for */

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "binding.h"
 #include "checkpoint/checkpoint.h"
-#include "family.h"
+#include "config.h"
 #include "kernels/kernels.h"
 #include "probe.h"
 

@@ -20,8 +20,8 @@
 #include "generate.h"
 #include "open.h"
 #include "sampling.h"
+#include "vocabulary.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,10 +198,8 @@ typedef struct Run {
 
     Summary summary; /* tokens and text are kept for --json alone */
     TextEnd end;
-    bool cr;        /* of print_text */
-    bool piped_out; /* whoever read the text has gone away */
-    bool failed;    /* within a callback, which has no way to say so */
-    Error error;    /* of all functions here: what each is given */
+    Shown shown;
+    Error error; /* of all functions here: what each is given */
 } Run;
 
 static bool open_model(Run *run, Error *error) {
@@ -232,16 +230,21 @@ static const Kernels *kernels_of(const Settings *s, Error *error) {
     return any ? kernels_fastest() : kernels_pick(name, error);
 }
 
+/* How --batch and all others open a session. */
+static SessionOptions session_options(const Run *run, const Kernels *kernels) {
+    return (SessionOptions){.n_ctx = (size_t)run->settings->n_ctx,
+                            .kv_dtype = run->settings->kv_dtype,
+                            .compute = {.kernels = kernels, .threads = run->threads},
+                            .probe = steer_probe(run->steer),
+                            .stop = stop_run};
+}
+
 static bool open_generator(Run *run, Error *error) {
     const Settings *s = run->settings;
     const Config *config = model_config(run->model);
     const Kernels *kernels = kernels_of(s, error);
     if (!kernels || !steer_open(&run->steer, s->steer, run->model, error)) return false;
-    SessionOptions session = {.n_ctx = (size_t)s->n_ctx,
-                              .kv_dtype = s->kv_dtype,
-                              .compute = {.kernels = kernels, .threads = run->threads},
-                              .probe = steer_probe(run->steer),
-                              .stop = stop_run};
+    const SessionOptions session = session_options(run, kernels);
     run->session = session_new(run->model, &session, error);
     if (!run->session) return false;
     steer_note("run", run->steer);
@@ -287,30 +290,16 @@ static bool read_prompt(const Run *run, Tokens *tokens, Error *error) {
     return ok;
 }
 
-/* For callbacks, which cannot fail but by ending the text. */
-static bool fail(Run *run, const char *what, const char *why) {
-    run->failed = true;
-    return error_set(&run->error, "%s: %s", what, why);
-}
-
-/* Writes n bytes at once; a reader who has gone away ends the text, and is no error. */
-static bool write_text(Run *run, const char *text, size_t n) {
-    if (run->piped_out || run->failed) return false;
-    if (print_text(stdout, text, n, &run->cr) && fflush(stdout) == 0) return true;
-    run->piped_out = errno == EPIPE;
-    return !run->piped_out && fail(run, "cannot write the text", strerror(errno));
-}
-
 /* Prints what was generated, or the prompt (id −1) where it is echoed. */
 static bool show_piece(void *user, int32_t id, const char *text, size_t n) {
     Run *run = user;
     run->summary.n_predicted += id >= 0;
-    if (!run->settings->json) return write_text(run, text, n) && !interrupted();
+    if (!run->settings->json) return shown_write(&run->shown, text, n) && !interrupted();
     size_t n_vocab = model_config(run->model)->n_vocab;
     const float *logits = generator_logits(run->generator);
     bool ok = text_append(&run->summary.text, text, n) &&
               (id < 0 || summary_add(&run->summary, id, sampler_logprob(logits, n_vocab, id)));
-    return (ok || fail(run, "cannot keep the text", "not enough memory")) && !interrupted();
+    return (ok || shown_fail(&run->shown, "cannot keep the text", "not enough memory")) && !interrupted();
 }
 
 /* A row of --logits. */
@@ -357,19 +346,24 @@ static const char *const end_names[] = {"limit", "end", "stop", "context", "inte
 static bool generate(Run *run, Error *error) {
     int64_t n = run->settings->n_predict;
     double start = now_ms();
-    if (run->piped_out) return true;
+    if (run->shown.piped_out) return true;
     bool ok = generator_run(run->generator, n < 0 ? SIZE_MAX : (size_t)n, show_piece, run, &run->end, error);
     if (!ok && interrupted()) ok = true, run->end = END_CALLER; /* within a token, which is given up */
     run->summary.predicted_ms += now_ms() - start;
     run->summary.end = end_names[run->end];
-    return ok && !run->failed;
+    return ok && !run->shown.failed;
 }
 
-/* A note after a text that only the context has ended. */
-static void note_end(const Run *run) {
+/* Prints what comes behind a text: its line's end, or the object of --json; and a note if only the context has ended it. */
+static bool end_text(Run *run) {
+    if (run->settings->json)
+        summary_print_json(&run->summary);
+    else if (!shown_write(&run->shown, "\n", 1) && !run->shown.piped_out)
+        return false;
     if (run->end == END_CONTEXT)
         fprintf(stderr, "run: note: the context of %zu is full; --shift goes on without the oldest half\n",
                 session_n_ctx(run->session));
+    return true;
 }
 
 /* Feeds one typed line after what was generated; *fits is false when the context has no room for it. */
@@ -397,12 +391,7 @@ static bool answer_prompt(Run *run, Error *error) {
               begin_text(run, &prompt, error) && generate(run, error);
     tokens_free(&prompt);
     if (ok && interrupted()) last_words();
-    if (ok && run->settings->json)
-        summary_print_json(&run->summary);
-    else
-        ok = ok && (write_text(run, "\n", 1) || run->piped_out);
-    if (ok) note_end(run);
-    return ok;
+    return ok && end_text(run);
 }
 
 /*
@@ -416,7 +405,7 @@ static bool converse(Run *run, Error *error) {
     Talk *typed = talk_new(&setup, error);
     bool first_line_is_prompt = !s->prompt && !s->prompt_file && !s->logits, ends = false;
     bool ok = typed && (first_line_is_prompt || answer_prompt(run, error));
-    while (ok && !run->piped_out) {
+    while (ok && !run->shown.piped_out) {
         bool fits = false;
         ok = talk_read(typed, &line, &ends, error);
         if (!ok || ends) break;
@@ -431,8 +420,7 @@ static bool converse(Run *run, Error *error) {
             continue;
         }
         if (session_position(run->session) == 0) continue; /* nobody has said anything yet */
-        ok = ok && generate(run, error) && (write_text(run, "\n", 1) || run->piped_out);
-        if (ok) note_end(run);
+        ok = ok && generate(run, error) && end_text(run);
     }
     talk_free(typed);
     free(line.data);
@@ -456,7 +444,7 @@ static bool talk(Run *run, Error *error) {
                        .session = run->session,
                        .generator = run->generator,
                        .summary = &run->summary,
-                       .piped_out = &run->piped_out};
+                       .shown = &run->shown};
     bool ok = !s->prompt_file || (read_prompt_text(s->prompt_file, &text, error) &&
                                   (text_append(&text, "", 1) || error_set(error, "not enough memory")));
     if (ok && s->prompt_file) setup.prompt = text.data;
@@ -478,10 +466,7 @@ static bool answer_data_set(Run *run, Error *error) {
         .template_file = s->template,
         .model = run->model,
         .tokenizer = run->tokenizer,
-        .session = {.n_ctx = (size_t)s->n_ctx,
-                    .kv_dtype = s->kv_dtype,
-                    .compute = {.kernels = kernels, .threads = run->threads},
-                    .stop = stop_run},
+        .session = session_options(run, kernels),
         .sampling = s->generator.sampling,
         .seed = s->seed < 0 ? 0 : (uint64_t)s->seed,
         .n_predict = s->n_predict,
@@ -533,7 +518,7 @@ static bool run_tokens(Run *run, Error *error) {
 
 int main(int argc, char **argv) {
     Settings settings = defaults;
-    Run run = {.settings = &settings};
+    Run run = {.settings = &settings, .shown.error = &run.error};
     char path[4096], *texts = NULL; /* of the default model; of -e */
     name_program(argc ? argv[0] : "", "run");
     if (!parse_settings(&settings, argc, argv, &run.error) ||
@@ -554,7 +539,7 @@ int main(int argc, char **argv) {
     note_changed("run", run.model);
     close_run(&run);
     free(texts);
-    ok = ok && (run.piped_out || end_output("text", &run.error));
+    ok = ok && (run.shown.piped_out || end_output("text", &run.error));
     if (!ok && !interrupted()) print_error("run", &run.error);
     bool stopped = run.end == END_CALLER && interrupted();
     return end_program(ok && !stopped ? EXIT_SUCCESS : EXIT_BAD_INPUT);

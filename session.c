@@ -2,7 +2,6 @@
 #include "session.h"
 
 #include "layers/experts.h"
-#include "layers/kv_cache.h"
 #include "layers/results.h"
 
 #include <stdlib.h>
@@ -161,9 +160,18 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
         goto no_memory;
     session->last = floats_new(1, config->d_model);
     if (!session->last) goto no_memory;
-    session->attention =
-        attention_new(&shape, plan.n_ctx, options->kv_dtype, options->whole_cache, plan.n_chunk,
-                      &session->compute, beside ? beside->attention : NULL, error);
+    const CachesOptions caches = {.n_layer = shape.n_layer,
+                                  .n_head_kv = shape.n_head_kv,
+                                  .d_head = shape.d_head,
+                                  .layers = shape.layers,
+                                  .n_ctx = plan.n_ctx,
+                                  .n_chunk = plan.n_chunk,
+                                  .dtype = options->kv_dtype,
+                                  .whole = options->whole_cache,
+                                  .kernels = session->compute.kernels};
+    if (!caches_open(&session->caches, &caches, error)) goto fail;
+    session->attention = attention_new(&shape, &session->caches, plan.n_ctx, plan.n_chunk, &session->compute,
+                                       beside ? beside->attention : NULL, error);
     if (!session->attention) goto fail;
     if (n_states)
         session->states = states_new(&config->state, n_states, plan.n_chunk, &session->compute, error);
@@ -182,6 +190,7 @@ fail:
 void session_free(Session *session) {
     if (!session) return;
     attention_free(session->attention);
+    caches_close(&session->caches);
     states_free(session->states);
     free(session->tokens);
     free(session->last);
@@ -220,34 +229,35 @@ void session_stop_when(Session *session, bool (*stop)(void *user), void *user) {
 }
 
 void session_values(const Session *session, size_t layer, size_t kv_head, size_t n, float *values) {
-    attention_values(session->attention, layer, kv_head, n, values);
+    const CachePlace place = session->caches.places[layer];
+    kv_values(place.cache, place.head + kv_head, n, values);
 }
 
-size_t session_n_spans(const Session *session) { return 2 + attention_n_spans(session->attention); }
+size_t session_n_spans(const Session *session) { return 2 + 2 * session->caches.whole.n_heads; }
 
 Span session_span(const Session *session, size_t i, size_t n) {
     if (n == 0 || (i == 1 && !session->states)) return (Span){NULL, 0};
     if (i == 0) return (Span){session->tokens, n * sizeof *session->tokens};
-    return i == 1 ? states_span(session->states) : attention_span(session->attention, i - 2, n);
+    return i == 1 ? states_span(session->states) : kv_span(&session->caches.whole, i - 2, n);
 }
 
 void session_hold(Session *session, size_t n) {
-    attention_change(session->attention, 0);
+    kv_cache_change(&session->caches.whole, 0);
     session->position = session->known = n;
 }
 
 void session_share(Session *to, Session *from) {
     size_t n = from->position;
     const Span state = session_span(from, 1, n);
-    attention_share(to->attention, from->attention, n);
+    caches_share(&to->caches, &from->caches, n);
     memcpy(to->tokens, from->tokens, n * sizeof *to->tokens);
     if (state.n > 0) memcpy(session_span(to, 1, n).bytes, state.bytes, state.n);
     to->position = to->known = n;
 }
 
 void session_blank(Session *session) {
-    attention_blank(session->attention, session->position);
+    caches_blank(&session->caches, session->position);
     session->known = session->position;
 }
 
-DType session_kv_dtype(const Session *session) { return attention_kv_dtype(session->attention); }
+DType session_kv_dtype(const Session *session) { return session->caches.whole.dtype; }

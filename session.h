@@ -14,6 +14,7 @@ struct Model {
 
 struct Session {
     const Model *model;
+    Caches caches;
     Attention *attention;
     States *states; /* of the layers that have one in attention's place, or NULL */
     Compute compute;
@@ -43,7 +44,7 @@ struct Session {
 
 /* Forgets what lies behind a position, or all, if it cannot be gone back to. */
 static inline void go_back(Session *session, size_t position) {
-    bool reaches = !session->states && attention_reaches(session->attention, position);
+    bool reaches = !session->states && caches_reach(&session->caches, position);
     session->position = reaches ? position : 0;
     if (!reaches) session->known = 0;
 }

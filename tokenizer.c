@@ -54,6 +54,11 @@ bool tokenizer_encode_marked(const Tokenizer *tokenizer, String text, const char
     return encode_all(tokenizer, text, marks, ENCODE_SPECIAL, tokens, error);
 }
 
+bool prompt_or_bos(const Tokenizer *tokenizer, Tokens *prompt, Error *error) {
+    int32_t bos = tokenizer_bos(tokenizer);
+    return prompt->n > 0 || bos < 0 || tokens_push(prompt, bos, error);
+}
+
 Tokenizer *tokenizer_new(const Checkpoint *checkpoint, Error *error) {
     Tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
     if (!tokenizer) {

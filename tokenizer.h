@@ -56,6 +56,9 @@ enum {
 bool tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t n_bytes, unsigned flags,
                       Tokens *tokens, Error *error);
 
+/* Makes an empty prompt the token that begins every text; it stays empty where the vocabulary has no such token. */
+bool prompt_or_bos(const Tokenizer *tokenizer, Tokens *prompt, Error *error);
+
 /*
  * Likewise for what a chat template has made (template_render), with control tokens; marks [text.n] tell of each byte
  * whether it is from outside, as template_render gives them. A token that steers the model has no such byte: whatever a

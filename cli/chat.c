@@ -7,7 +7,6 @@
 #include "cli/talk.h"
 #include "conversation.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,9 +35,7 @@ typedef struct Chat {
     TextBuffer held; /* what may begin a tag of thoughts */
     bool thinks;     /* between such tags */
     bool is_dim;     /* the terminal, now */
-    bool on_terminal, colour, cr;
-    bool failed;
-    Error error; /* of callbacks */
+    bool on_terminal, colour;
 } Chat;
 
 /* ---- Messages ---- */
@@ -126,18 +123,18 @@ static bool encode_conversation(Chat *chat, Tokens *tokens, Error *error) {
 
 /* ---- The answer ---- */
 
-static bool fail(Chat *chat, const char *what, const char *why) {
-    chat->failed = true;
-    return error_set(&chat->error, "%s: %s", what, why);
+/* Whether there is no more to print. */
+static bool is_over(const Chat *chat) { return chat->setup->shown->failed || chat->setup->shown->piped_out; }
+
+static bool no_room(const Chat *chat) {
+    return shown_fail(chat->setup->shown, "cannot keep the text", "not enough memory");
 }
 
 static void print(Chat *chat, const char *text, size_t n, bool dim) {
-    if (chat->failed || *chat->setup->piped_out) return;
+    if (is_over(chat)) return;
     if (chat->colour && dim != chat->is_dim) fputs(dim ? "\033[2m" : "\033[0m", stdout);
     chat->is_dim = dim;
-    if (print_text(stdout, text, n, &chat->cr) && fflush(stdout) == 0) return;
-    *chat->setup->piped_out = errno == EPIPE;
-    if (errno != EPIPE) fail(chat, "cannot write the text", strerror(errno));
+    shown_write(chat->setup->shown, text, n);
 }
 
 /* Prints what is held up to n bytes. */
@@ -150,8 +147,8 @@ static void print_held(Chat *chat, size_t n) {
 /* Prints text in which tags may begin and end thoughts; what may be half a tag waits, until the answer is `over`. */
 static void print_thoughts(Chat *chat, const char *text, size_t n, bool over) {
     static const char *const tags[] = {"<think>", "</think>"};
-    if (!text_append(&chat->held, text, n)) fail(chat, "cannot keep the text", "not enough memory");
-    for (size_t at = 0; at < chat->held.n && !chat->failed;) {
+    if (!text_append(&chat->held, text, n)) no_room(chat);
+    for (size_t at = 0; at < chat->held.n && !chat->setup->shown->failed;) {
         const char *tag = tags[chat->thinks];
         size_t size = strlen(tag), left = chat->held.n - at;
         if (memcmp(chat->held.data + at, tag, left < size ? left : size) != 0) {
@@ -190,13 +187,13 @@ static bool show_piece(void *user, int32_t id, const char *text, size_t n) {
     TextBuffer *to = chat->part == PART_TEXT       ? &answer->text
                      : chat->part == PART_THOUGHTS ? &answer->thoughts
                                                    : &chat->header;
-    if (!text_append(to, text, n)) return fail(chat, "cannot keep the text", "not enough memory");
+    if (!text_append(to, text, n)) return no_room(chat);
     if (chat->part == PART_THOUGHTS && chat->on_terminal) print(chat, text, n, true);
     if (chat->part == PART_TEXT) print_thoughts(chat, text, n, false);
     chat->setup->summary->n_predicted += id >= 0;
     if (id >= 0 && tokenizer_piece(tokenizer, id, false).n == 0)
         take_control(chat, tokenizer_piece(tokenizer, id, true));
-    return !chat->failed && !*chat->setup->piped_out && !interrupted();
+    return !is_over(chat) && !interrupted();
 }
 
 /* Whether the model can do with a longer context than the session has. */
@@ -236,8 +233,7 @@ static bool answer(Chat *chat, const Tokens *tokens, Error *error) {
                 session_n_ctx(setup->session), may_grow(setup) ? ", -c makes more room" : "");
     if (ok && end == END_LIMIT && isatty(STDERR_FILENO) && !interrupted())
         fprintf(stderr, "run: note: -n ends answers after %zu tokens; -n -1 does not\n", setup->n_predict);
-    if (chat->failed) return error_set(error, "%s", chat->error.message);
-    return ok;
+    return ok && !setup->shown->failed;
 }
 
 static bool is_empty(const Message *message) { return message->text.n + message->thoughts.n == 0; }
@@ -317,7 +313,7 @@ static bool converse(Chat *chat, Error *error) {
                              shows_colour(chat->setup->colour, STDERR_FILENO)};
     Talk *talk = talk_new(&setup, error);
     bool ok = talk, ends = false;
-    while (ok && !*chat->setup->piped_out) {
+    while (ok && !chat->setup->shown->piped_out) {
         ok = talk_read(talk, &line, &ends, error);
         if (!ok || ends) break;
         while (line.n > 0 && strchr(" \t\r\n", line.data[line.n - 1])) line.n--;

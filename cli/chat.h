@@ -28,7 +28,7 @@ typedef struct ChatSetup {
     Session *session;
     Generator *generator; /* of that session, without `special` */
     Summary *summary;     /* its counts and times */
-    bool *piped_out;      /* becomes true where the reader of stdout goes away, which is no error */
+    Shown *shown;         /* where answers go; its error is chat_run's */
 } ChatSetup;
 
 /*

@@ -7,8 +7,8 @@
 #include "cli/counts.h"
 #include "cli/notes.h"
 #include "cli/print.h"
-#include "generate.h"
 #include "open.h"
+#include "vocabulary.h"
 
 #include <inttypes.h>
 #include <math.h>

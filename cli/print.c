@@ -79,6 +79,18 @@ bool print_text(FILE *file, const char *text, size_t n, bool *cr) {
     return !ferror(file);
 }
 
+bool shown_fail(Shown *shown, const char *what, const char *why) {
+    shown->failed = true;
+    return error_set(shown->error, "%s: %s", what, why);
+}
+
+bool shown_write(Shown *shown, const char *text, size_t n) {
+    if (shown->piped_out || shown->failed) return false;
+    if (print_text(stdout, text, n, &shown->cr) && fflush(stdout) == 0) return true;
+    shown->piped_out = errno == EPIPE;
+    return !shown->piped_out && shown_fail(shown, "cannot write the text", strerror(errno));
+}
+
 /* A code point as JSON writes it: one beyond 16 bits as two surrogates (RFC 8259, section 7). */
 static void print_json_escape(FILE *file, uint32_t c) {
     if (c >= 0x10000) fprintf(file, "\\u%04x", 0xd800 + ((unsigned)c - 0x10000) / 0x400);

@@ -26,6 +26,19 @@ void print_name(FILE *file, const char *name);
 bool print_text(FILE *file, const char *text, size_t n, bool *cr);
 
 /*
+ * A text on stdout, whose pieces a reader sees as they come. A reader who has gone away ends it, and is no error; a failure
+ * ends it and fills *error, for callbacks cannot fail but by ending the text. Starts with `error`, all else zero.
+ */
+typedef struct Shown {
+    Error *error;
+    bool piped_out, failed, cr; /* the reader has gone; an error was told; of print_text */
+} Shown;
+
+/* Writes n bytes at once. shown_fail tells an error, "what: why". Both are false once no more can be shown. */
+bool shown_write(Shown *shown, const char *text, size_t n);
+bool shown_fail(Shown *shown, const char *what, const char *why);
+
+/*
  * A JSON string, and one without its quotes. Bytes that are no UTF-8 become U+FFFD; what is not safe to show is escaped, so
  * that JSON may go to a terminal, too.
  */

@@ -11,6 +11,7 @@
 #include "sampler.h"
 #include "test.h"
 #include "tokenizer.h"
+#include "vocabulary.h"
 
 #include <stdbool.h>
 #include <unistd.h>

@@ -4,8 +4,7 @@
  */
 #include "bad.h"
 
-#include "generate.h"
-#include "tokenizer.h"
+#include "vocabulary.h"
 
 static Model *open_scratch(Gguf *gguf, Error *error) {
     scratch_write(file, gguf_write(gguf, file));

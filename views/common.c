@@ -5,6 +5,7 @@
 #include "generate.h"
 #include "measures/ablation.h"
 #include "measures/scores.h"
+#include "vocabulary.h"
 
 #include <errno.h>
 #include <inttypes.h>

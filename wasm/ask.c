@@ -7,6 +7,7 @@
 #include "cli/process.h"
 #include "open.h"
 #include "views/view.h"
+#include "vocabulary.h"
 #include "wasm/system.h"
 
 #include <stdio.h>
