@@ -46,7 +46,8 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
 # The rooms of docs/ARCHITECTURE.md: the engine's, and those of programs, for it neither prints nor reads options.
 ENGINE_ROOMS = base kernels unicode regex jinja checkpoint vocab hub layers gradients
 PROGRAM_ROOMS = cli batch measures views page packing
-ENGINE = $(filter-out $(addprefix $(BUILD)/,attn.o run.o study.o quantize.o),$(call objects,*.c $(ENGINE_ROOMS:%=%/*.c)))
+FACE = $(call objects,attn*.c)
+ENGINE = $(filter-out $(FACE) $(addprefix $(BUILD)/,run.o study.o quantize.o),$(call objects,*.c $(ENGINE_ROOMS:%=%/*.c)))
 PROGRAMS = $(call objects,$(PROGRAM_ROOMS:%=%/*.c))
 
 VERSION := $(shell sed -n 's/^\#define ATTN_VERSION "\(.*\)"/\1/p' attn.h)
@@ -72,12 +73,12 @@ $(RUN) $(STUDY) $(QUANTIZE): $(BUILD)/programs.a $(BUILD)/engine.a
 $(BUILD)/engine.a: $(ENGINE)
 	rm -f $@ && $(AR) qcs $@ $^ # q: two rooms may have a file of one name
 
-$(BUILD)/libattn.a: $(ENGINE) $(BUILD)/attn.o
+$(BUILD)/libattn.a: $(ENGINE) $(FACE)
 	$(CC) -r -nostdlib -o $(BUILD)/libattn.o $^
 	$(shell $(CC) -print-prog-name=objcopy) --localize-hidden $(BUILD)/libattn.o
 	rm -f $@ && $(AR) rcs $@ $(BUILD)/libattn.o
 
-$(SHARED): $(ENGINE) $(BUILD)/attn.o
+$(SHARED): $(ENGINE) $(FACE)
 	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LIBS)
 	ln -sf $(@F) $(BUILD)/$(SONAME) && ln -sf $(@F) $(BUILD)/libattn.so
 

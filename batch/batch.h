@@ -16,8 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BATCH_MAX_PARALLEL = 256 };
-
 typedef struct BatchSetup {
     const char *program;            /* whose name stands before notes */
     const char *requests, *answers; /* files; "-": stdin; NULL: stdout */

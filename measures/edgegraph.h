@@ -67,6 +67,12 @@ typedef enum UnitKind { UNIT_EDGE, UNIT_NODE } UnitKind;
 static inline size_t n_units(const EdgeGraph *graph, UnitKind kind) {
     return kind == UNIT_NODE ? graph->n_senders : graph->n_edges;
 }
+
+/* Its ends: of a node the sender alone. */
+static inline EdgeEnds unit_ends(const EdgeGraph *graph, UnitKind kind, size_t unit) {
+    return kind == UNIT_NODE ? (EdgeEnds){unit, 0} : edge_ends(graph, unit);
+}
+
 void unit_put(const EdgeGraph *graph, UnitKind kind, size_t unit, bool *in, bool value);
 bool unit_is_in(const EdgeGraph *graph, UnitKind kind, size_t unit, const bool *in);
 

@@ -5,8 +5,8 @@ TESTS = $(wildcard tests/test_*.sh) $(patsubst %.c,$(BUILD)/%,$(wildcard tests/t
 THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference company attn serve)
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 
-$(addprefix $(BUILD)/tests/test_,attn attn_inside chat snapshot speculate): $(BUILD)/attn.o
-$(BUILD)/tests/test_attn_faults: $(BUILD)/attn.o
+$(addprefix $(BUILD)/tests/test_,attn attn_inside chat snapshot speculate): $(FACE)
+$(BUILD)/tests/test_attn_faults: $(FACE)
 $(BUILD)/tests/test_attn_faults $(BUILD)/tests/test_memory: $(BUILD)/tests/faults.o
 $(BUILD)/tests/test_attn_faults $(BUILD)/tests/test_memory: LDFLAGS += $(WRAPS)
 $(BUILD)/tests/test_threads: LDFLAGS += -Wl,--wrap=parallel_for # to count the loops

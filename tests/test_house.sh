@@ -26,9 +26,9 @@ includes=$(for file in $sources; do
 done)
 
 # The floor of each room, the ground first: a room calls only what lies below it, and no other room of its own floor. A model and
-# its sessions are one room.
+# its sessions are one room, and so are the files of the library's face.
 floors='
-function room(file) { sub(/^session\./, "model.", file); return file ~ /\// ? substr(file, 1, index(file, "/") - 1) : substr(file, 1, index(file, ".") - 1) }
+function room(file) { sub(/^session\./, "model.", file); sub(/^attn_[a-z]+\./, "attn.", file); return file ~ /\// ? substr(file, 1, index(file, "/") - 1) : substr(file, 1, index(file, ".") - 1) }
 BEGIN {
     n = split("base; kernels unicode probe guess; regex jinja checkpoint mlp; vocab hub layers sampler;" \
         " open attention sampling family; tokenizer config; binding gradients; model conversation; generate vocabulary backward snapshot; attn packing measures; cli; batch views; page;" \
@@ -74,7 +74,7 @@ else
     skipped=$((skipped + 3))
 fi
 check "C files in the root that are not the engine's" "$(ls ./*.[ch] |
-    grep -vE '^\./(run|study|quantize|attn|generate|guess|model|session|backward|binding|family|config|attention|mlp|tokenizer|vocabulary|sampler|sampling|probe|open|conversation|snapshot)\.[ch]$')"
+    grep -vE '^\./(run|study|quantize|attn(_weights|_gradient|_generate|_inner)?|generate|guess|model|session|backward|binding|family|config|attention|mlp|tokenizer|vocabulary|sampler|sampling|probe|open|conversation|snapshot)\.[ch]$')"
 check "the library prints or exits" "$(echo "$sources" |
     grep -vE '^(run|study|quantize)\.c$|^(views|page|cli|batch|wasm)/' | xargs grep -nE '\b(exit|abort|f?printf|puts|perror)[[:space:]]*\(' |
     grep -v ':[[:space:]]*\*')"

@@ -6,6 +6,7 @@
 #include "measures/circuitsearch.h"
 #include "measures/edgescores.h"
 #include "measures/faithfulness.h"
+#include "views/faithful_keep.h"
 #include "views/pairloop.h"
 
 #include <math.h>
@@ -185,12 +186,8 @@ static bool sort_units(FaithfulView *v, bool weakest_first, Error *error) {
     return ok;
 }
 
-static EdgeEnds ends_of(const FaithfulView *v, size_t unit) {
-    return v->of_nodes ? (EdgeEnds){unit, 0} : edge_ends(&v->graph, unit);
-}
-
 static void keep_unit(FaithfulView *v, size_t unit) {
-    EdgeEnds ends = ends_of(v, unit);
+    EdgeEnds ends = unit_ends(&v->graph, v->unit, unit);
     KeptUnit *kept = &v->kept[v->n_kept++];
     graph_name(kept->sender, sender_part(&v->graph, ends.sender));
     graph_name(kept->reader, reader_part(&v->graph, ends.reader));
@@ -228,84 +225,9 @@ static bool find_circuit(FaithfulView *v, Error *error) {
     return true;
 }
 
-/* The head, or heads, that a part belongs to: bit for bit those that are kept. */
-static bool is_kept(const FaithfulView *v, const bool *heads, const bool *mlps, Part part) {
-    size_t n = v->graph.n_head, group = n / v->graph.n_head_kv;
-    switch (part.kind) {
-    case PART_HEAD:
-    case PART_QUERY: return heads[part.layer * n + part.head];
-    case PART_MLP: return mlps[part.layer];
-    case PART_KEY:
-    case PART_VALUE:
-        for (size_t i = 0; i < group; i++)
-            if (heads[part.layer * n + part.head * group + i]) return true;
-        return false;
-    default: return true;
-    }
-}
-
-static bool bad_keep(const FaithfulView *v, Error *error) {
-    return error_set(error, "--keep: '%s' is no list %s", v->keep_list,
-                     v->of_nodes
-                         ? "of nodes of this model, L3H4,L4H1,L5MLP"
-                         : "such as L3H4,L4H1,L5MLP (all edges among them), or of edges of this model, "
-                           "embed:L0MLP,L3H4:L5H2.q,L5H1:final");
-}
-
-/* One item of --keep; *is_part: a head or an MLP, of which all edges among those kept are in. */
-static bool read_item(FaithfulView *v, const char **at, bool *heads, bool *mlps, bool *is_part) {
-    Part from, to;
-    if (!parse_part(&v->graph, at, true, &from)) return false;
-    *is_part = **at != ':';
-    if (*is_part) {
-        if (from.kind == PART_EMBED) return v->of_nodes; /* they are in, as it is */
-        if (from.kind == PART_HEAD) heads[from.layer * v->graph.n_head + from.head] = true;
-        if (from.kind == PART_MLP) mlps[from.layer] = true;
-        return true;
-    }
-    ++*at;
-    if (v->of_nodes || !parse_part(&v->graph, at, false, &to)) return false;
-    size_t sender = sender_of(&v->graph, from), reader = reader_of(&v->graph, to);
-    if (sender >= reader_senders(&v->graph, reader)) return false;
-    v->in[v->graph.first[reader] + sender] = true;
-    return true;
-}
-
-static void keep_among(FaithfulView *v, const bool *heads, const bool *mlps) {
-    for (size_t unit = 0; unit < v->n_units; unit++) {
-        EdgeEnds ends = ends_of(v, unit);
-        if (is_kept(v, heads, mlps, sender_part(&v->graph, ends.sender)) &&
-            (v->of_nodes || is_kept(v, heads, mlps, reader_part(&v->graph, ends.reader))))
-            unit_put(&v->graph, v->unit, unit, v->in, true);
-    }
-}
-
-static bool any(const bool *marks, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (marks[i]) return true;
-    return false;
-}
-
-/* Marks the edges of --keep, and of its nodes. */
-static bool read_keep(FaithfulView *v, Error *error) {
-    Arena *arena = &v->study->arena;
-    size_t n_layer = v->graph.n_layer;
-    bool *heads = arena_new(arena, n_layer * v->graph.n_head, 1), *mlps = arena_new(arena, n_layer, 1);
-    bool is_part = false, parts = false;
-    if (!arena_ok(arena, error, "%zu layers", n_layer)) return false;
-    for (const char *at = v->keep_list;; at++) {
-        if (!read_item(v, &at, heads, mlps, &is_part) || (*at && *at != ',')) return bad_keep(v, error);
-        parts = parts || is_part;
-        if (!*at) break;
-    }
-    if (parts && !any(mlps, n_layer)) memset(mlps, true, n_layer);
-    if (parts) keep_among(v, heads, mlps);
-    return true;
-}
-
 static bool run_keep(FaithfulView *v, Error *error) {
     size_t n = 0, rest = v->n_units;
-    if (!read_keep(v, error)) return false;
+    if (!keep_read(v->keep_list, &v->graph, v->unit, v->in, &v->study->arena, error)) return false;
     for (size_t unit = 0; unit < v->n_units; unit++) n += is_in(v, unit);
     if (!list_kept(v, n, error)) return false;
     for (size_t unit = v->n_units, kept = n; unit-- > 0;) v->order[is_in(v, unit) ? --kept : --rest] = unit;

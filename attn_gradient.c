@@ -1,0 +1,133 @@
+/* The way to a number of the logits and back, for whoever asks what it owes to each site (backward.h). */
+#include "attn_inner.h"
+#include "backward.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A way there and back. */
+typedef struct Way {
+    const AttnSession *session;
+    const AttnTerm *terms;
+    size_t n_terms;
+    const AttnGradientProbe *probe;
+    float **streams; /* [n_layer + 1] each [n][d_model]; backward.h */
+    double value;
+} Way;
+
+static bool wants_stream(void *user, ProbeSite site, size_t layer, size_t head) {
+    const Way *way = user;
+    (void)head;
+    return backward_is_stream(way->session->model->model, site, layer);
+}
+
+static void keep_stream(void *user, const Activation *seen) { backward_keep(((Way *)user)->streams, seen); }
+
+static bool wants_gradient(void *user, ProbeSite site, size_t layer, size_t head) {
+    const AttnGradientProbe *probe = ((Way *)user)->probe;
+    return site < PROBE_N_SITES && (!probe->wants || probe->wants(probe->user, (AttnSite)site, layer, head));
+}
+
+static void visit_gradient(void *user, const Activation *seen, float *gradient) {
+    const AttnGradientProbe *probe = ((Way *)user)->probe;
+    const AttnActivation activation = activation_of(seen);
+    probe->visit(probe->user, &activation, gradient);
+}
+
+/*
+ * A row of logits becomes the gradient of its terms: Σ weight·(one at the token), less, for those of ln p, Σ weight·softmax.
+ */
+static void differentiate(Way *way, size_t position, float *logits, size_t n_vocab) {
+    double logprobs = 0, max = -INFINITY, sum = 0; /* logprobs: the weight of all terms of ln p */
+    for (size_t i = 0; i < way->n_terms; i++)
+        if (way->terms[i].position == position && way->terms[i].logprob) logprobs += way->terms[i].weight;
+    for (size_t i = 0; i < n_vocab; i++) max = fmax(max, (double)logits[i]);
+    for (size_t i = 0; i < n_vocab; i++) sum += exp((double)logits[i] - max);
+    for (size_t i = 0; i < way->n_terms; i++) {
+        const AttnTerm *term = &way->terms[i];
+        if (term->position != position) continue;
+        way->value += term->weight * ((double)logits[term->token] - (term->logprob ? max + log(sum) : 0));
+    }
+    for (size_t i = 0; i < n_vocab; i++) logits[i] = (float)(-logprobs * exp((double)logits[i] - max) / sum);
+    for (size_t i = 0; i < way->n_terms; i++)
+        if (way->terms[i].position == position) logits[way->terms[i].token] += (float)way->terms[i].weight;
+}
+
+static bool logits_gradient(void *user, size_t position, size_t n, float *logits, Error *error) {
+    Way *way = user;
+    const size_t n_vocab = model_config(way->session->model->model)->n_vocab;
+    for (size_t i = 0; i < n; i++) differentiate(way, position + i, logits + i * n_vocab, n_vocab);
+    return isfinite(way->value) || error_set(error, "the metric is not finite (see attn_feed)");
+}
+
+static bool check_terms(const Way *way, size_t n, Error *error) {
+    const size_t n_vocab = model_config(way->session->model->model)->n_vocab;
+    if (way->n_terms == 0) return error_set(error, "the metric has no terms");
+    for (size_t i = 0; i < way->n_terms; i++) {
+        const AttnTerm *term = &way->terms[i];
+        if (term->position >= n)
+            return error_set(error, "term %zu is of position %zu, but there are %zu tokens", i + 1,
+                             term->position, n);
+        if (term->token < 0 || (size_t)term->token >= n_vocab)
+            return error_set(error, "term %zu is of token %d, which is outside the vocabulary of %zu", i + 1,
+                             (int)term->token, n_vocab);
+    }
+    return true;
+}
+
+static bool go_there(Way *way, AttnSession *session, const int32_t *tokens, size_t n, Error *error) {
+    const Probe keeper = {way, wants_stream, keep_stream};
+    session_rewind(session->session, 0);
+    session_watch(session->session, &keeper);
+    bool ok = session_feed(session->session, tokens, n, NULL, 0, error);
+    session_watch(session->session, session->options.probe.visit ? &session->inner : NULL);
+    return ok;
+}
+
+static bool go_back(Way *way, size_t n, Error *error) {
+    const AttnSession *session = way->session;
+    const GradientProbe probe = {way, wants_gradient, visit_gradient};
+    Backward task = {.model = session->model->model,
+                     .compute = {.kernels = session->kernels, .threads = session->threads},
+                     .n = n,
+                     .n_ctx = session_n_ctx(session->session),
+                     .streams = way->streams,
+                     .first_logits = n,
+                     .logits_gradient = logits_gradient,
+                     .user = way,
+                     .probe = way->probe ? &probe : NULL,
+                     .lowest = way->probe ? 0 : model_config(session->model->model)->n_layer,
+                     .stop = session->options.stop,
+                     .stop_user = session->options.stop_user};
+    for (size_t i = 0; i < way->n_terms; i++)
+        if (way->terms[i].position < task.first_logits) task.first_logits = way->terms[i].position;
+    return backward_run(&task, error);
+}
+
+static bool there_and_back(Way *way, AttnSession *session, const int32_t *tokens, size_t n, Error *error) {
+    const Config *config = model_config(session->model->model);
+    const size_t n_ctx = session_n_ctx(session->session);
+    if (n > n_ctx) return error_set(error, "%zu tokens are more than the context of %zu holds", n, n_ctx);
+    if (!check_terms(way, n, error)) return false;
+    way->streams = calloc(config->n_layer + 1, sizeof *way->streams);
+    float *all = floats_new((config->n_layer + 1) * n, config->d_model);
+    bool ok =
+        (way->streams && all) || error_set(error, "not enough memory for the way back of %zu tokens", n);
+    for (size_t layer = 0; ok && layer <= config->n_layer; layer++)
+        way->streams[layer] = all + layer * n * config->d_model;
+    ok = ok && go_there(way, session, tokens, n, error) && go_back(way, n, error);
+    free(way->streams);
+    free(all);
+    return ok;
+}
+
+bool attn_gradient(AttnSession *session, const int32_t *tokens, size_t n, const AttnTerm *terms,
+                   size_t n_terms, const AttnGradientProbe *probe, double *value, AttnError *error) {
+    Error inner;
+    if (!session) return false;
+    if (n == 0) return refuse(error, "no tokens are given to feed");
+    Way way = {.session = session, .terms = terms, .n_terms = n_terms, .probe = probe};
+    if (!there_and_back(&way, session, tokens, n, &inner)) return tell(error, &inner);
+    if (value) *value = way.value;
+    return true;
+}
