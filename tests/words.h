@@ -192,10 +192,11 @@ static inline void check_cases(const Case *cases, size_t n) {
         int code = shell(cases[i].columns, cases[i].command);
         CHECK(code == cases[i].code, "%s: %d: %.1200s", cases[i].command, code, text);
         check_styles(cases[i].command);
-        for (const char *const *has = cases[i].has; *has && has < cases[i].has + 5; has++) {
-            bool wanted = **has != '!';
-            CHECK((strstr(text, *has + !wanted) != NULL) == wanted, "%s: '%s' in:\n%.1200s", cases[i].command,
-                  *has, text);
+        for (size_t k = 0; k < COUNT(cases[i].has) && cases[i].has[k]; k++) {
+            const char *has = cases[i].has[k];
+            bool wanted = *has != '!';
+            CHECK((strstr(text, has + !wanted) != NULL) == wanted, "%s: '%s' in:\n%.1200s", cases[i].command,
+                  has, text);
         }
     }
 }
