@@ -12,7 +12,7 @@
 
 enum { MAX_UNREAD = 12 };
 
-/* What is not used is 0, or 1 where it is a factor. */
+/* A number that is not used is 0, or 1 where it is a factor. */
 typedef struct Config {
     const Family *family;
     MlpKind mlp; /* the family's, or what the file says instead */

@@ -1,6 +1,6 @@
 /*
- * What each head by itself adds to the residual stream: Σ_h z_h W_O^h is what the output projection makes of all heads at
- * once. Nobody pays for it but a probe that wants it.
+ * Results: what each head by itself adds to the residual stream. Σ_h z_h W_O^h is what the output projection makes of all
+ * heads at once. Nobody pays for it but a probe that wants it.
  */
 #ifndef ATTN_RESULTS_H
 #define ATTN_RESULTS_H

@@ -92,7 +92,7 @@ static bool take_cap_off(Attribution *a, Error *error) {
 }
 
 /*
- * What is asked for of a row of numbers, one for each token of the vocabulary: by how much the answer's is more than the
+ * The metric of a row of numbers, one for each token of the vocabulary: by how much the answer's is more than the
  * wrong one's, or than their mean.
  */
 static double asked_of(const Attribution *a, const float *x) {

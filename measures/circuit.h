@@ -1,5 +1,5 @@
 /*
- * What heads do by their weights alone, whatever the text (Elhage et al. 2021, "A Mathematical Framework for Transformer
+ * Heads by their weights alone, whatever the text (Elhage et al. 2021, "A Mathematical Framework for Transformer
  * Circuits"). With all weights as TransformerLens folds them (norms' gains in the side that reads; what is written, and
  * what reads from behind a LayerNorm, centred; the unembedding centred over the vocabulary, too):
  *

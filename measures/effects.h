@@ -40,8 +40,8 @@ typedef struct Effects {
 bool effects_begin(Effects *effects, const Subject *subject, Arena *arena, Error *error);
 
 /*
- * What c [d_model], which is added to the residual stream, hands to the unembedding where the final norm divides by `scale`:
- * c·gain/scale, centred first where the norm centres.
+ * Turns c [d_model], which is added to the residual stream, into what it hands to the unembedding where the final norm
+ * divides by `scale`: c·gain/scale, centred first where the norm centres.
  */
 void effect_through_norm(const Norm *norm, double scale, float *c, size_t d);
 

@@ -40,7 +40,7 @@ static bool wants_for_itself(const Lanes *lanes, ProbeSite site, size_t layer) {
     }
 }
 
-/* Whoever looks on sees patterns of attention that is computed here from there. */
+/* Probes see patterns of attention that is computed here from there. */
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     const Lanes *lanes = user;
     if (wants_for_itself(lanes, site, layer)) return true;

@@ -106,7 +106,7 @@ static void add(float *to, const float *x, size_t n) {
     for (size_t i = 0; x && i < n; i++) to[i] += x[i];
 }
 
-/* What the parts [n][group] lack of `whole` becomes the last part. */
+/* Makes the last part of what the parts [n][group] lack of `whole`. */
 static void take_rest(size_t n, size_t group, float *parts, const float *whole) {
     for (size_t i = 0; i < group; i++) {
         double sum = 0;

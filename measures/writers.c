@@ -82,7 +82,7 @@ static void add_up(const Writers *writers, size_t layer, size_t d, float *made) 
     }
 }
 
-/* What a layer's heads made becomes what they add; its biases join the others. scratch [d_model] */
+/* Turns what a layer's heads made into what they add; its biases join the others. scratch [d_model] */
 static void finish_heads(Writers *writers, size_t layer, float *scratch) {
     const Config *config = model_config(writers->subject->model);
     const LayerWeights *weights = &model_weights(writers->subject->model)->layers[layer];

@@ -44,7 +44,7 @@ def make(folder):
     build = TREE / "build" if os.access(TREE, os.W_OK) else pathlib.Path(folder)
     study = TREE / "study" if os.access(TREE, os.W_OK) else build / "study"
     shared = build / f"libattn.so.{VERSION}"
-    # What make was told by a make above is not for this one.
+    # Words for a make above are not for this one.
     clean = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     build, study, shared = (os.path.relpath(path, TREE) for path in (build, study, shared))
     ended = subprocess.run(["make", "-C", TREE, f"BUILD={build}", f"STUDY={study}", shared, study], env=clean,

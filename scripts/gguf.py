@@ -85,7 +85,7 @@ TYPES = {
 }
 NAMES = {type.number: name for name, type in TYPES.items()}
 
-# What llama-quantize takes where rows are no whole number of blocks of 256.
+# llama-quantize takes these where rows are no whole number of blocks of 256.
 INSTEAD = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "IQ4_XS": "IQ4_NL", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
 
 

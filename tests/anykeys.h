@@ -20,7 +20,7 @@ static size_t own_control(const char *text, size_t n) {
     return digits > 0 && digits < 6 && strchr("AB", text[2 + digits]) ? digits + 3 : 0;
 }
 
-/* What is wrong with the editor, or with what it has just drawn; NULL: nothing. */
+/* Says what is wrong with the editor, or with what it has just drawn; NULL: nothing. */
 static const char *wrong_with(const Editor *editor, const TextBuffer *screen) {
     const TextBuffer *line = editor_line(editor);
     size_t cursor = editor_cursor(editor), at = 0;

@@ -1,6 +1,6 @@
 /*
- * What the tests of wrong input start from: good files, the smallest there can be, of both families and of
- * llama2.c, and what a refusal must be: one line that names the file and holds the telling words.
+ * For tests of wrong input: good files, the smallest there can be, of both families and of llama2.c, and the form of a
+ * refusal, one line that names the file and holds the telling words.
  */
 #ifndef ATTN_TESTS_BAD_H
 #define ATTN_TESTS_BAD_H

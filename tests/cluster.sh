@@ -26,7 +26,7 @@ has test "$(wc -l <"$tmp/one")" -eq 121
 has test "$(grep -c '"error": "\|"error": {' "$tmp/one")" -gt 10
 sed 1d "$tmp/one" >"$tmp/lines"
 
-# Who calls it first gets three requests' answers, and then waits until it is killed; its id is in dies.pid.
+# The first caller gets three requests' answers, and then waits until it is killed; its id is in dies.pid.
 dies() {
     kill $(cat "$tmp"/dies*.pid 2>/dev/null) 2>/dev/null # of the engine before
     rm -rf "$tmp"/dies*

@@ -1,4 +1,4 @@
-/* What tests of a Hugging Face folder share, which lies in scratch_folder (gguf.h). */
+/* For tests of a Hugging Face folder, which lies in scratch_folder (gguf.h). */
 #ifndef ATTN_TEST_FOLDER_H
 #define ATTN_TEST_FOLDER_H
 

@@ -15,7 +15,7 @@ static inline const char *c_text(String string) {
     return text;
 }
 
-/* What the values of an array or object are; 0 of others. */
+/* How many values an array or object has; 0 of others. */
 static inline size_t n_items(const Json *json) {
     return json->kind == JSON_ARRAY || json->kind == JSON_OBJECT ? json->n : 0;
 }

@@ -9,7 +9,7 @@ const { checkThumbs } = require('./page_pictures');
 const WIDTHS = [1440, 1024, 768, 390, 360];
 const LONG = 'The king Zilgan rode out. Then king Zil gan the gate and the red lamp 中文 שלום. '.repeat(8);
 
-/* What stands out of the window at the side, though nothing there scrolls. */
+/* Elements that stand out of the window at the side, though nothing there scrolls. */
 const overhang = (page) => page.evaluate(() => {
   const { clientWidth, scrollWidth } = document.documentElement;
   if (scrollWidth <= clientWidth) return '';

@@ -1,4 +1,4 @@
-/* What is drawn on canvases, pixel by pixel: maps, lines, thumbnails; and the steps of one query. */
+/* Canvases, pixel by pixel: maps, lines, thumbnails; and the steps of one query. */
 'use strict';
 const { model, check, shows, json, bits, writeOf, write, open, close, settle, resize, until, click, textOf, textsOf, token, thumb, path } = require('./page_tools');
 const { PROMPT, about, last, frozen, choose, pointAtCell } = require('./page_frozen');
@@ -178,7 +178,7 @@ async function checkSteps(page, expected, what) {
   return rows.map(([key]) => key);
 }
 
-/* What the chosen head raises and lowers, against explain. */
+/* The tokens that the chosen head raises and lowers, against explain. */
 async function checkWritten(page, name, { output_norm: norm, raised, lowered }) {
   const lists = await page.locator('#written ol').evaluateAll((all) => all.map((list) => [...list.children].map((item) => [Number(item.dataset.id), item.querySelector('bdi').textContent, item.lastChild.textContent])));
   check(lists.length === 2 && lists[0].length === raised.length && lists[1].length === lowered.length, `what ${name} raises and lowers`, JSON.stringify(lists));

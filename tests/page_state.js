@@ -86,7 +86,7 @@ async function testFrame(live) {
   await close(page, 'a page in a frame');
 }
 
-/* What was written is read again from its ids: other tokens may spell the same. */
+/* Written text is read again from its ids: other tokens may spell the same. */
 async function testWrittenAddress(live) {
   const page = await open(live);
   await answered(page);

@@ -1,4 +1,4 @@
-/* What the tests of the page share: checks, pages that are written and opened, what `study` says, and waiting. */
+/* For all tests of the page: checks, pages that are written and opened, what `study` says, and waiting. */
 'use strict';
 const { execFileSync } = require('child_process');
 const fs = require('fs');

@@ -171,7 +171,7 @@ async function testWords() {
   await close(page, 'words');
 }
 
-/* What English words are to be seen, or heard, on the page as it is now. */
+/* The English words that are to be seen, or heard, on the page as it is now. */
 const englishLeft = (page) => page.evaluate(() => {
   const pieces = new Set();
   for (const [english, chinese] of Object.values(WORDS)) {

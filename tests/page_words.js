@@ -1,5 +1,5 @@
 /*
- * What a newcomer needs: the meaning of each technical word, tips and cards that hide nothing they speak of, type that can
+ * A newcomer needs these: the meaning of each technical word, tips and cards that hide nothing they speak of, type that can
  * be read, examples, and a text that looks as if one could type in it.
  */
 'use strict';

@@ -1,4 +1,4 @@
-# What the tests of a program from outside share. They set $program, and $name, with which its errors begin.
+# For the tests of a program from outside. They set $program, and $name, with which its errors begin.
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 input=/dev/null

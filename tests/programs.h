@@ -1,4 +1,4 @@
-/* What tests of the study program share: a folder of their own, running it, comparing what it prints. */
+/* For tests of the study program: a folder of their own, running it, comparing what it prints. */
 #ifndef ATTN_TESTS_STUDY_H
 #define ATTN_TESTS_STUDY_H
 
@@ -79,7 +79,7 @@ static char *read_whole(const char *path, size_t *n) {
     return bytes;
 }
 
-/* What the program prints: `n` bytes, NUL-terminated, to be freed. Checks that it ends well. */
+/* Gives what the program prints: `n` bytes, NUL-terminated, to be freed. Checks that it ends well. */
 static char *output_of(Command command, size_t *n) {
     size_t capacity = 1 << 16;
     char *text = malloc(capacity);

@@ -1,5 +1,5 @@
 /*
- * What a page that lives asks of a model that stays open: every answer must be the one that a fresh program gives, but for
+ * A page that lives asks a model that stays open: every answer must be the one that a fresh program gives, but for
  * the last bits, whatever was asked before, and be it of some positions or of all.
  */
 #include "json.h"
@@ -91,7 +91,7 @@ static Json *ask(OpenModel *opened, const char *words, const char *text, Error *
     return NULL;
 }
 
-/* What differs between two answers. */
+/* The difference between two answers. */
 typedef struct Compared {
     const char *what;
     double tolerance;
@@ -380,7 +380,7 @@ static void test_some_positions_are_those_of_all(void) {
     }
 }
 
-/* What a probe of the test's own sees at one position. */
+/* A probe of the test's own, at one position. */
 typedef struct Seen {
     const Model *model;
     size_t position;
@@ -543,7 +543,7 @@ static void check_explained(World *world, const char *words, size_t query) {
     json_free(view);
 }
 
-/* What every head writes is what `explain` says of each, in any family; null behind gates. */
+/* Every head writes what `explain` says of it, in any family; null behind gates. */
 static void test_explained(void) {
     for (size_t m = 0; m < N_MODELS; m++) {
         World world;
@@ -561,7 +561,7 @@ static void test_explained(void) {
     }
 }
 
-/* What is left out is null, and what is there is what it is among all. */
+/* Layers left out are null; the others have the numbers that they have among all. */
 static void test_parts(void) {
     static const struct {
         const char *name, *members[6];

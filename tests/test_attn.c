@@ -177,7 +177,7 @@ static void test_logits_are_the_engines(void) {
         }
 }
 
-/* What a probe of the tests has seen, and does. */
+/* A probe of the tests: what it has seen, and does. */
 typedef struct Watch {
     size_t n_visits[ATTN_LOGITS + 1], n_rows; /* rows: of resid_pre in layer 0, that is tokens fed */
     bool only_rows, changes;
@@ -294,7 +294,7 @@ static void count_handed_on(void *user, const AttnActivation *seen) {
     copied->n_handed_on++;
 }
 
-/* What was copied is what is visited, and nothing is written beside it. */
+/* A copy is what is visited, and nothing is written beside it. */
 static void see_pattern_and_z(void *user, const AttnActivation *seen) {
     Copied *copied = user;
     if (seen->site == ATTN_PATTERN) {
@@ -432,7 +432,7 @@ static void test_texts_are_the_programs(void) {
     }
 }
 
-/* Whoever feeds tokens alone can do what attn_generate does. */
+/* By feeding tokens alone one can do what attn_generate does. */
 static void test_a_loop_of_ones_own(void) {
     AttnSampling sampling = {.temperature = 1, .repeat_penalty = 1.4f, .frequency_penalty = 0.2f, .seed = 3};
     AttnGenerateOptions options = {.sampling = sampling, .n_tokens = 30};

@@ -30,7 +30,7 @@ static const Case cases[] = {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-/* What may fail, and words that must stand in the error that follows, if one follows. */
+/* A call that may fail, and words that must stand in the error that follows, if one follows. */
 typedef struct Kind {
     const char *name, *words;
 } Kind;
@@ -44,7 +44,7 @@ static const Kind kinds[] = {
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-/* What the calls give; the same bytes with and without a fault on the way. */
+/* The results of the calls: the same bytes with and without a fault on the way. */
 typedef struct Given {
     int32_t tokens[MAX_TOKENS], sampled[N_SAMPLED], held[MAX_TOKENS]; /* held: after attn_generate */
     size_t n_tokens, n_held;

@@ -1,5 +1,5 @@
 /*
- * What attn.h shows of a model's inside: weights are those of the file, to the bit; heads lie side by side in what a probe
+ * A model's inside as attn.h shows it: weights are those of the file, to the bit; heads lie side by side in what a probe
  * sees; gradients are those of PyTorch's autograd (scripts/expect/gradients.py); and what is refused.
  */
 #include "attn.h"
@@ -189,7 +189,7 @@ static void test_heads_lie_side_by_side(void) {
     close_world(&plain);
 }
 
-/* What PyTorch found, and how far ours is off. */
+/* PyTorch's gradient, and how far ours is off. */
 typedef struct Expected {
     const Checkpoint *file;
     size_t n_rows;
@@ -299,7 +299,7 @@ static void test_all_gradients_are_seen(void) {
     close_world(&world);
 }
 
-/* What comes to the last layer's end, and to the embeddings. */
+/* The gradient at the last layer's end, and at the embeddings. */
 typedef struct Passed {
     size_t n_layer;
     float at_end[4096], at_embed[4096];

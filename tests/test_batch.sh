@@ -110,7 +110,7 @@ tower=$(echo "$two" | cut -d, -f1)
 has grep -qF "{\"id\": 2, \"n_context\": 3, \"choices\": [{$first}, {$bridge}, {\"logprob\": $tower, \"is_greedy\": true, \"tokens\": [3650], \"logprobs\": [$tower]}, {$first}], \"best\": 2, \"best_by_byte\": 2}" "$tmp/likelihoods"
 has grep -q '^{"id": 5, "text": ' "$tmp/likelihoods"
 
-# What cannot be answered says why, and the rest goes on.
+# A request that cannot be answered says why, and the rest goes on.
 while IFS='|' read -r why request; do
     printf '%s\n{"id": "next", "prompt": "A", "max_tokens": 1}\n' "$request" >"$tmp/bad"
     try "$model" --batch "$tmp/bad" -np 1
@@ -231,7 +231,7 @@ command="$killed kills" code=$same
 has test $same -eq $n
 has test $killed -gt 0
 
-# Who writes a request and waits for its answer gets it, however many texts could be under way.
+# A client that writes a request and waits for its answer gets it, however many texts could be under way.
 mkfifo "$tmp/in" "$tmp/back"
 "$run" "$model" --batch - -np 8 <"$tmp/in" >"$tmp/back" 2>"$tmp/err" &
 exec 3>"$tmp/in" 4<"$tmp/back"

@@ -37,7 +37,7 @@ static char *read_stream(FILE *stream, size_t *n) {
     return text;
 }
 
-/* What the program prints with these arguments, and its exit status. */
+/* Gives what the program prints with these arguments, and its exit status. */
 static char *run_study(const char *arguments, size_t *n, int *status) {
     const char *study = getenv("STUDY");
     char command[4096];
@@ -285,7 +285,7 @@ static void check_line(const char *arguments, const char *line) {
     free(text);
 }
 
-/* What only people see. */
+/* These only people see. */
 static void test_lines(void) {
     char arguments[128];
     check_line("case docs/cases/5-heads.json",

@@ -1,4 +1,4 @@
-/* What views of causes tell people: refusals, what goes with what, and lines that are told by looking at them. */
+/* Views of causes tell people: refusals, what goes with what, and lines that are told by looking at them. */
 #include "words.h"
 
 /* Files of pairs, a JSON object a line. */
@@ -109,7 +109,7 @@ static void test_attribute(void) {
     CHECK_CASES(cases);
 }
 
-/* What carries an answer over. */
+/* Circuits that carry an answer over. */
 static void test_patch(void) {
     static const Case cases[] = {
         {0,

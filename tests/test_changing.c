@@ -19,7 +19,7 @@
 
 enum { N_TEXTS = 3000, LOADS_OF_A_PROCESS = 8 };
 
-/* What the cases are made of; `end` is where the weights begin, or the file's end. */
+/* The cases are made of these; `end` is where the weights begin, or the file's end. */
 typedef enum Base { LLAMA_MODEL, GPT2_MODEL, LLAMA2C_MODEL, LLAMA2C_TEXTS, N_BASES } Base;
 
 static size_t write_base(Base base) {
@@ -149,7 +149,7 @@ typedef struct Flip {
 static Flip flips[N_TEXTS];
 static size_t n_flips;
 
-/* What the writer does: one number is large for a moment; numbers stay large or small for long; the file is cut. */
+/* The writer's ways: one number is large for a moment; numbers stay large or small for long; the file is cut. */
 typedef enum Attack { DAMAGE, MIX, CUT } Attack;
 
 static void add_flip(size_t at, size_t bytes, uint64_t small, uint64_t large) {

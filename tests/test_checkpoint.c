@@ -40,7 +40,7 @@ enum {
     N_GETTERS = 7
 };
 
-/* What the getters give, all at once. */
+/* Asks all getters at once. */
 typedef struct Values {
     uint64_t u64;
     float f32;

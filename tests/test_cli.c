@@ -458,7 +458,7 @@ static void test_escapes(void) {
     }
 }
 
-/* What is installed as attn-run is called so in what it says; files' names stay. */
+/* A program installed as attn-run calls itself so; files' names stay. */
 static void test_names(void) {
     static const char said[] =
         "usage: run MODEL\nsee ./run --help, ./study page, ./quantize a; ./run.gguf, ./model.bin\n";

@@ -1,4 +1,4 @@
-/* What commands tell people whatever the view: options, what cannot be, terminals. */
+/* Commands tell people these, whatever the view: options, what cannot be, terminals. */
 #include "words.h"
 
 static void test_options(void) {
@@ -170,7 +170,7 @@ static void test_terminals(void) {
     CHECK_CASES(cases);
 }
 
-/* What programs say on a terminal beside their text: a prompt, a newline at its end, progress that is wiped in the end. */
+/* On a terminal programs say more beside their text: a prompt, a newline at its end, progress that is wiped in the end. */
 static void test_stderr(void) {
     static const Case cases[] = {
         {100, 0, "printf 'x\\n' | $run $g -i -n 1 --temp 0 2>&1; printf end", {"> ", "\r\n> \r\nend"}},

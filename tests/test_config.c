@@ -1,5 +1,5 @@
 /*
- * What a folder makes of config.json, against what transformers' classes read of it: tests/data/config.txt has every key of
+ * A folder's keys out of config.json, against what transformers' classes read of it: tests/data/config.txt has every key of
  * every class, what a missing one means, and another value. No weights are bound: what the keys become is compared.
  */
 #define _GNU_SOURCE /* open_memstream */
@@ -156,7 +156,7 @@ static double number_at(const Checkpoint *checkpoint, const char *key) {
 
 #define BASE "\"hidden_size\": 128, \"num_hidden_layers\": 30, \"num_attention_heads\": 2, \"vocab_size\": 3"
 
-/* What published files say. */
+/* Published files. */
 static void test_published(void) {
     /* baichuan-inc/Baichuan-13B-Base */
     Checkpoint *checkpoint = opened("{\"model_type\": \"baichuan\", " BASE ", \"model_max_length\": 4096}");
@@ -245,7 +245,7 @@ static void test_late_windows(void) {
     }
 }
 
-/* What nothing reads is told, and refuses nothing. */
+/* A key that nothing reads is told, and refuses nothing. */
 static void test_unread(void) {
     Checkpoint *checkpoint = opened(
         "{\"model_type\": \"llama\", " BASE

@@ -1,5 +1,5 @@
 /*
- * What README.md, docs/STUDY.md and docs/COURSE.md show is what is printed. A block holds commands, "$ ./study …" or
+ * README.md, docs/STUDY.md and docs/COURSE.md show what is printed. A block holds commands, "$ ./study …" or
  * "$ ./quantize …", and under each its lines, all of them; a line "…" stands for some that are left out. Numbers with a
  * point may differ by a thousandth: other kernels round the default model's otherwise.
  */
@@ -27,7 +27,7 @@ static void move_files(char moved[1200], const char *line) {
     *moved = '\0';
 }
 
-/* What a command line of a document prints, to be freed; NULL where it is another program's, or writes a file by -o. */
+/* Gives what a command line of a document prints, to be freed; NULL where it is another program's, or writes a file by -o. */
 static char *run_shown(const char *line) {
     static const char *const programs[][3] = {{"$ ./study ", "STUDY", "./study"},
                                               {"$ ./quantize ", "QUANTIZE", "./quantize"}};

@@ -88,7 +88,7 @@ static void test_keys(void) {
         {"ab\033\rcd\x15\x15\x15", "", 0},
         {"ab\033\rcd\x02\x02\x02X\033[AY", "abXY\ncd", 4},
         {"ab\033\rcd\x01\033[A\x0b\x0b", "cd", 0},
-        /* What is pasted. */
+        /* A paste. */
         {"x\033[200~a\r\nb\rc\003", "", 0},
         {"x\033[200~a\r\nb\rc\n\033[31m\033[A\x01\xff\033[201~y", "xa\nb\nc\n\033[31m\033[A\x01" NO_UTF8 "y",
          20},
@@ -235,7 +235,7 @@ static void wipe(Screen *screen, int row, int column) {
         memset(screen->cells[row][column], 0, (size_t)(MOST_COLUMNS - column) * CELL);
 }
 
-/* What begins with "ESC ["; its length. */
+/* The length of a sequence that begins with "ESC [". */
 static size_t play_control(Screen *screen, const char *text) {
     char *end;
     int n = (int)strtol(text + 2, &end, 10);
@@ -471,7 +471,7 @@ static void test_any_keys(void) {
     }
 }
 
-/* What has no room is not taken: 16 MiB; and a paste that large takes no longer than reading it. */
+/* Bytes beyond 16 MiB have no room and are not taken; and a paste that large takes no longer than reading it. */
 static void test_long(void) {
     enum { MIB = 1 << 20 };
     Editor *editor = editor_new("> ", false);

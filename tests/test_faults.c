@@ -136,7 +136,7 @@ static const Command commands[] = {
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
-/* What may fail, and words that must stand in the error that follows, if one follows. */
+/* A call that may fail, and words that must stand in the error that follows, if one follows. */
 typedef struct Kind {
     const char *name, *words;
 } Kind;
@@ -160,7 +160,7 @@ typedef struct Bytes {
     size_t n;
 } Bytes;
 
-/* What a command does when nothing fails. */
+/* A command's output when nothing fails. */
 typedef struct Usual {
     Bytes out, err, file;
     unsigned long calls[N_KINDS];

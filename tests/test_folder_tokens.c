@@ -308,7 +308,7 @@ static void test_classes(void) {
     empty_folder();
 }
 
-/* What a folder says of added tokens: where white space goes, and whether text may be one. */
+/* A folder says of added tokens where white space goes, and whether text may be one. */
 static void test_added_flags(void) {
     copy_file("bytes", "vocab.json");
     copy_file("bytes", "merges.txt");
@@ -544,7 +544,7 @@ static void test_odd_models(void) {
     empty_folder();
 }
 
-/* What other files say of tokens, in forms that they should not have. */
+/* Other files say things of tokens in forms that they should not have. */
 static void test_odd_words(void) {
     put_ten_pieces();
     put_llama(5); /* fewer rows than pieces */

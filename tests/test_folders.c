@@ -196,7 +196,7 @@ static Tensor expert_of(const Tensor *tensor, uint64_t i) {
     return one;
 }
 
-/* What a delta net has of each value head, in another order where a key head has several. */
+/* A delta net's value heads stand in another order where a key head has several. */
 static bool is_of_heads(const char *name) {
     return strstr(name, ".ssm_") ? !strstr(name, ".ssm_norm.")
                                  : strstr(name, ".attn_qkv.") || strstr(name, ".attn_gate.");
@@ -307,7 +307,7 @@ static void test_lay_out(void) {
     }
 }
 
-/* What is no part of the text model is left out, and counted. */
+/* Tensors that are no part of the text model are left out, and counted. */
 static void test_beside(void) {
     static const struct {
         const char *name;
@@ -476,7 +476,7 @@ static void test_unit_head(void) {
     checkpoint_close(folder);
 }
 
-/* What quantize makes computes what the folder does; what llama.cpp does not read of it is told. */
+/* A file that quantize made computes what the folder does; keys that llama.cpp does not read are told. */
 static void test_quantize_tells(void) {
     static const struct {
         const char *name, *unread;

@@ -1,5 +1,5 @@
 /*
- * What ./run generates, against the library called step by step: every token here is drawn from the logits
+ * The text of ./run, against the library called step by step: every token here is drawn from the logits
  * of a session that was rewound to nothing and fed the whole text anew, so the program's cache, chunks and
  * shifts of the context must not show. That needs kernels that round nothing to 8 bits; the program's own choice is
  * for speed. The logits that it writes are compared with PyTorch's, by its own choice for those. How texts end, and how
@@ -91,7 +91,7 @@ static double logprob(const World *world, int32_t id) {
     return -log(sum);
 }
 
-/* What the program prints for these arguments, NUL-terminated; it must end well and silently. */
+/* Gives what the program prints for these arguments, NUL-terminated; it must end well and silently. */
 static const char *output_of(const char *path, const char *arguments) {
     static char text[MAX_TEXT];
     char command[1024];

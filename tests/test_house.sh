@@ -110,7 +110,7 @@ check "README's commands name files that nobody has" "$(awk '
     END { for (name in names) if (!index(told, name)) print name }' README.md |
     while read -r name; do [ -e "$name" ] || [ "$name" = model.bin ] || echo "  $name"; done)"
 
-# Whoever starts the tests may ignore signals, as nohup and a script's background do; tests hear them all the same.
+# Tests hear signals, even if their caller ignores them, as nohup and a script's background do.
 heard=$(mktemp) || exit 1
 printf '#!/bin/sh\nfor signal in INT QUIT HUP TERM; do sh -c "kill -$signal \\$\\$" || echo $signal; done\n' >"$heard"
 chmod +x "$heard"

@@ -1,5 +1,5 @@
 /*
- * What --info prints, word by word: of models that run (which test_run.sh and the reference files show at length),
+ * The words of --info: of models that run (which test_run.sh and the reference files show at length),
  * and above all of right checkpoints that cannot run.
  */
 #define _GNU_SOURCE /* open_memstream */
@@ -10,7 +10,7 @@
 #include "cli/info.h"
 #include "cli/notes.h"
 
-/* What print_info prints of the scratch file, in a buffer that the next call writes over; NULL if it fails. */
+/* Gives what print_info prints of the scratch file, in a buffer that the next call writes over; NULL if it fails. */
 static const char *info_of(const char *vocabulary, Error *error) {
     static char text[1 << 14];
     char *printed = NULL;
@@ -233,8 +233,8 @@ static void test_cannot_run(void) {
            "cannot run: no model in it: metadata key 'general.architecture' is missing\n");
 }
 
-/* What -z names must go with the model; a file that is no checkpoint is an error as ever. */
-/* What is not of the kind that its key promises is left out; the reason names it. */
+/* The file of -z must go with the model; a file that is no checkpoint is an error as ever. */
+/* A value that is not of the kind that its key promises is left out; the reason names it. */
 static void test_wrong_kinds(void) {
     Error error = {{0}};
     Gguf gguf = good_model(LLAMA);

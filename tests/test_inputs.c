@@ -192,7 +192,7 @@ static void test_links(void) {
     }
 }
 
-/* What else is read: a vocabulary, which may be a folder; a text; a chat template. */
+/* Other files that are read: a vocabulary, which may be a folder; a text; a chat template. */
 static void test_others(void) {
     CHECK(
         shell(

@@ -81,7 +81,7 @@ static void mark_all(const char *section, const Json *value, const char *path) {
 
 static char scratch[64]; /* a file of this process */
 
-/* What `study SECTION arguments more` prints, or run: `n` bytes, to be freed. "@" in arguments: the scratch file. */
+/* Gives what `study SECTION arguments more`, or run, prints: `n` bytes, to be freed. "@" in arguments: the scratch file. */
 static char *output_of(const char *section, const char *arguments, const char *more, size_t *n) {
     enum { MOST = 1 << 22 };
     bool is_batch = strcmp(section, "batch") == 0, is_run = is_batch || strcmp(section, "run") == 0;
@@ -216,7 +216,7 @@ typedef struct Line {
     size_t n;
 } Line;
 
-/* What a unit behind a number multiplies it by; 1 of any other word. */
+/* The factor of a unit behind a number; 1 of any other word. */
 static double unit_of(const char *word) {
     static const char letters[] = "kMGTPE";
     const char *letter = *word ? strchr(letters, *word == 'K' ? 'k' : *word) : NULL;

@@ -1,5 +1,5 @@
 /*
- * What keys of GGUF mean where files differ from what llama.cpp's converter writes today, or hold what nobody obeys. Logits of
+ * Keys of GGUF, where files differ from what llama.cpp's converter writes today, or hold what nobody obeys. Logits of
  * such files against float64 are in test_reference; here is what the keys become.
  */
 #include "bad.h"

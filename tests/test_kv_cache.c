@@ -53,7 +53,7 @@ static void store(const KvCache *cache, size_t begin, size_t end, size_t n) {
     }
 }
 
-/* What is kept of number i of a vector x [d_head] may lie so far from it. */
+/* The kept number i of a vector x [d_head] may lie so far from the number itself. */
 static void check_number(DType dtype, const float *x, size_t d_head, size_t i, float kept, const char *what) {
     double largest = 0, number = (double)x[i];
     size_t first = i / 32 * 32;

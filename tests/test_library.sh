@@ -28,7 +28,7 @@ err_has() { grep -q "$1" "$tmp/err"; }
 one_line_of() { [ "$(wc -l <"$tmp/err")" -eq 1 ] && err_has "^$1"; }
 ok() { [ "$code" -eq 0 ]; }
 
-# What is built is installed, and not built again.
+# Built files are installed, and not built again.
 try all
 try install DESTDIR="$dest" PREFIX=$prefix
 has ok

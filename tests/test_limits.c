@@ -1,5 +1,5 @@
 /*
- * What a small file that claims much may cost: memory, with 16 threads, and time until Ctrl-C is heard. The file has
+ * A small file that claims much may cost so much: memory, with 16 threads, and time until Ctrl-C is heard. The file has
  * 100,000 heads, which share one kv head.
  */
 #include "bad.h"
@@ -168,7 +168,7 @@ static Session *session_of(const Model *model, size_t n_chunk, Threads *threads,
     return session_new(model, &options, error);
 }
 
-/* What no session is made for, since a token or a head alone takes too much. */
+/* No session is made for these, since a token or a head alone takes too much. */
 static void test_too_wide(void) {
     Error error = {{0}};
     Gguf gguf = model_of_heads(1, 1, 32736, T_F16);

@@ -67,7 +67,7 @@ static void test_difference(void) {
     CHECK_NEAR(means.top1_same, 0.5, 0);
 }
 
-/* What one request leaves is all that the others may have, and nothing after a refusal is met. */
+/* The others may have what one request leaves, and no request after a refusal is met. */
 static void test_arena(void) {
     Arena arena = {0};
     Error error = {{0}};

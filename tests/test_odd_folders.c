@@ -161,7 +161,7 @@ static void test_shapes(void) {
     refuse("is not known in a model");
 }
 
-/* What quantize cannot lay out as GGUF has it. */
+/* Folders that quantize cannot lay out as GGUF has them. */
 static void test_layouts(void) {
     static const struct {
         const char *type, *keys;
@@ -241,7 +241,7 @@ static void test_layouts(void) {
     }
 }
 
-/* What the two kinds of numbers of a header may not be. */
+/* Numbers of a header that are refused, of both kinds. */
 static void test_headers(void) {
     static const char *const cases[] = {
         "{\"w\": {\"dtype\": 7, \"shape\": [4], \"data_offsets\": [0, 16]}}",
@@ -272,7 +272,7 @@ static void test_headers(void) {
 #define EMBEDDING                                                                                            \
     &(Given) { "model.embed_tokens.weight", "F32", "[3, 4]", 48 }
 
-/* What else a key may be, and what becomes of it. */
+/* Other values of keys, and what becomes of them. */
 static void test_keys(void) {
     static const struct {
         const char *type, *keys, *key;

@@ -122,7 +122,7 @@ for each in view gguf; do
 done
 has ends fwrite:9=INT INT old
 
-# What was ignored at the start stays ignored.
+# A signal that was ignored at the start stays ignored.
 writes view
 for signal in HUP TERM; do
     trap '' $signal

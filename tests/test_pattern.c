@@ -188,7 +188,7 @@ static void test_bytes(void) {
     check_found("(?<=[^a])\\W", text, sizeof text - 1, "2,3 3,4 4,5 7,8 8,9 9,10 10,11");
 }
 
-/* What looks like a quantifier and is none, groups of nothing, sets that are empty or long. */
+/* Characters that look like a quantifier and are none, groups of nothing, sets that are empty or long. */
 static void test_odd(void) {
     static const char *const cases[][3] = {
         {"a{5", "aa{5", "1,4"},

@@ -6,7 +6,7 @@
 
 enum { MAX_ROWS = 37, MAX_TOKENS = 19, GAP = 5 };
 
-/* What a matrix, its x and its y need; y has a stride larger than it must be. */
+/* Memory for a matrix, its x and its y; y has a stride larger than it must be. */
 typedef struct Multiplication {
     Matrix w;
     unsigned char *memory;
@@ -91,13 +91,13 @@ static void multiply_in_double(Multiplication *p) {
     free(weights);
 }
 
-/* What multiplies a set's tokens. */
+/* The kernels that multiply a set's tokens. */
 static const Product *product_of(const Kernels *set, const Multiplication *m, size_t n) {
     return kernels_product(set, m->w.dtype, n, m->w.cols);
 }
 
 /*
- * What BF16 may change in each w·x, relative to it. Rounding to BF16 is 2^-8 of a number; two of them leave 2^-16 of
+ * BF16 may change each w·x by so much, relative to it. Rounding to BF16 is 2^-8 of a number; two of them leave 2^-16 of
  * it, and what their three products lack is as much. x of whole numbers is not rounded.
  */
 static double bf16_error(const Rounding *rounding, const Multiplication *m) {
@@ -402,7 +402,7 @@ static void test_matmul_of_all_sizes(void) {
     }
 }
 
-/* What is not finite stays so, however x is packed, and changes no other token; what is very small does no harm. */
+/* A number that is not finite stays so, however x is packed, and changes no other token; a very small one does no harm. */
 static void test_matmul_of_odd_numbers(void) {
     enum { ROWS = 5, TOKENS = 19, STRIDE = ROWS + GAP };
     static const float odd[] = {INFINITY, -INFINITY, NAN};

@@ -67,7 +67,7 @@ has [ "$code" -eq 0 ]
 has one_line 'note: in 9 of 28 tensors the rows are no whole number of blocks; .*(-v shows which)$'
 has info_of "$out" 19 F32 9 F16
 
-# What is printed.
+# The printed lines.
 try --dry-run "$model" Q4_K_M
 has told
 has out_has '^token_embd.weight  *261 x 256  F32    -> Q4_K          37584$'
@@ -95,7 +95,7 @@ done
 try --version
 has out_has '^attn [0-9]'
 
-# What is refused, with nothing written.
+# Refusals, with nothing written.
 rm -f "$out"
 refuses 2 'no model is named: ./quantize MODEL OUT.gguf TYPE'
 refuses 2 'no output and no type are named' "$model"

@@ -1,6 +1,6 @@
 /*
- * What is in a file that quantize has written: all metadata and tensors of the one it read, but for types, two keys, and
- * weights that are near what they were. And what it says of weights that are no numbers.
+ * A file that quantize has written holds all metadata and tensors of the one it read, but for types, two keys, and
+ * weights that are near what they were. And it tells of weights that are no numbers.
  */
 #include "gguf.h"
 #include "model.h"

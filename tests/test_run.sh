@@ -274,7 +274,7 @@ limited() { # a file may grow to 8 × 512 bytes
 has limited
 has cmp -s "$tmp/before" "$tmp/logits.npy"
 
-# What it says about itself.
+# Its words about itself.
 try "$gpt2" --info
 has quiet
 for words in 'family gpt2' 'n_layer 2, n_head 2' 'context .*192' 'byte-level BPE' 'F32 in 28 tensors' \
@@ -347,7 +347,7 @@ has cmp -s "$tmp/wanted" "$tmp/out"
 input=/dev/null
 refuses 1 'prompt is empty' "$tmp/no-bos.gguf"
 
-# What a file says of itself cannot drive the terminal.
+# A file's words about itself cannot drive the terminal.
 sed 's/gpt2-f32/g\x1b[31mXY/' "$gpt2" >"$tmp/escape.gguf"
 try "$tmp/escape.gguf" --info
 has out_has 'named "g\\u001b\[31mXY"'

@@ -170,7 +170,7 @@ static void test_several_files(void) {
     "{\"hidden_size\": 2048, \"num_hidden_layers\": 6, \"num_attention_heads\": 16, \"intermediate_size\": 12288, " \
     "\"model_type\": "
 
-/* What `git clone` without Git LFS leaves in the place of each file is told as such. */
+/* A pointer that `git clone` without Git LFS leaves in the place of a file is told as such. */
 static void test_pointers(void) {
     static const char
         pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 29334912\n",
@@ -376,7 +376,7 @@ static void test_how_it_is_sampled(void) {
     drop("generation_config.json");
 }
 
-/* What generation_config.json asks for and is not done here, unless its value does nothing. */
+/* generation_config.json asks for these, which are not done here, unless the value does nothing. */
 static void test_what_is_not_done(void) {
     static const struct {
         const char *text, *named;

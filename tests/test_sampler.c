@@ -41,7 +41,7 @@ static double next_coin(uint64_t *state) {
     return (double)(*state * 0x2545F4914F6CDD1Dull >> 40) / 16777216;
 }
 
-/* What may be drawn, in the order in which the coin passes over it; p adds up to 1. */
+/* The tokens that may be drawn, in the order in which the coin passes over it; p adds up to 1. */
 typedef struct Expected {
     int32_t ids[MAX_VOCAB];
     double logits[MAX_VOCAB], p[MAX_VOCAB];

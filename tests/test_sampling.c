@@ -243,7 +243,7 @@ static void test_what_is_not_done_is_named(void) {
     }
 }
 
-/* What nobody here knows is told by its name; who gives an option knows the key all the same. */
+/* A key that nobody here knows is told by its name; who gives an option knows the key all the same. */
 static void test_unknown_keys(void) {
     Gguf gguf = gguf_begin(3);
     SamplerOptions options = SAMPLING_UNSET;
@@ -354,7 +354,7 @@ static void test_unknown_steps(void) {
     CHECK(fields.n_not_done == MAX_NOT_DONE + 7, "%zu", fields.n_not_done);
 }
 
-/* What an option changes: its step is in the order, and neither it nor all of the step is off. */
+/* An option changes this: its step is in the order, and neither it nor all of the step is off. */
 static void test_what_acts(void) {
     static const struct {
         const char *order;

@@ -114,7 +114,7 @@ typedef struct Reply {
 
 static void release(Reply *reply) { free(reply->body); }
 
-/* What the server says, with a body unless it is of a HEAD. */
+/* The server's answer, with a body unless it is of a HEAD. */
 static Reply client_read(int file, bool has_body) {
     Reply reply = {.body = calloc(1, 1)};
     size_t n = 0;
@@ -242,7 +242,7 @@ static void test_asks(void) {
     stop(&server);
 }
 
-/* What is asked wrongly, and the one line that says so. */
+/* Wrong asks, and the one line that says so. */
 static void test_errors(void) {
     static const struct {
         int status;
@@ -303,7 +303,7 @@ static void test_errors(void) {
 #define FROM_PAGE "Origin: http://127.0.0.1:#\r\n"
 #define SHAPE "Content-Length: 29\r\n\r\n{\"argv\": [\"shape\", \"--json\"]}"
 
-/* Who may ask for what, and what is no request. */
+/* Requests that are refused, by who asks, and words that are no request. */
 static void test_refusals(void) {
     static const struct {
         int status;
@@ -491,7 +491,7 @@ static void test_gone_clients(void) {
     stop(&server);
 }
 
-/* What waits is answered in the order in which it came. */
+/* Waiting asks are answered in the order in which they came. */
 static void test_order(void) {
     static const char *const bodies[] = {endless, shape, "{}", shape, "{}"};
     enum { N = sizeof bodies / sizeof *bodies };
@@ -609,7 +609,7 @@ static void test_signals(void) {
     unlink(scratch_path("log"));
 }
 
-/* What ends at once: its exit code, and its line. */
+/* Commands that end at once: exit code and line. */
 static void test_commands(void) {
     static const char only[] = "serve takes -p, -f, -z, -t and --port";
     Server server = server_start();

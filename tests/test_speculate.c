@@ -151,7 +151,7 @@ static void generate_some(Play *play) {
     n_ended[end]++;
 }
 
-/* What follows any text, and the generator's own logits. */
+/* The tokens that follow any text, and the generator's own logits. */
 static void see_what_comes_next(Play *play) {
     Error error = {""};
     see_sum(play->record, generator_logits(play->generator), play->stage->n_vocab * sizeof(float));
@@ -399,7 +399,7 @@ static void test_a_text_that_repeats(void) {
     CHECK(n_passes < 70, "%zu passes", n_passes);
 }
 
-/* Who is stopped in a pass with guesses has what was accepted before it, and goes on with the same text. */
+/* A run that is stopped in a pass with guesses has what was accepted before it, and goes on with the same text. */
 static void test_stopped_in_a_pass(void) {
     static Record plain, record;
     plain.n = plain.n_sampled = stop_at = 0;
@@ -419,7 +419,7 @@ static bool wants_nothing(void *user, ProbeSite site, size_t layer, size_t head)
     return false;
 }
 
-/* What cannot be taken back is not guessed: where layers keep a state, and where somebody looks on. */
+/* Nothing is guessed that cannot be taken back: where layers keep a state, and where somebody looks on. */
 static void test_who_is_not_guessed(void) {
     static const char *const paths[] = {"tests/data/reference/lfm2.gguf", "tests/data/reference/qwen35.gguf",
                                         "tests/data/reference/gpt2-f32.gguf"};

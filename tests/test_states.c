@@ -243,7 +243,7 @@ static void test_cache(void) {
     }
 }
 
-/* What was given up within a token is in a state already: the session begins anew. */
+/* A token that was given up midway is in a state already: the session begins anew. */
 static void test_interrupted(void) {
     static const int32_t tokens[] = {1, 5, 6, 7};
     for (size_t k = 0; k < COUNT(architectures); k++) {

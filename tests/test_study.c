@@ -500,7 +500,7 @@ static double number_of(const Json *json, const char *key) {
     return value ? value->number : NAN;
 }
 
-/* What dump says of each array's size, and of all, is what its type and shape make of it, and is in the file. */
+/* The sizes that dump tells, of each array and of all, are those of type and shape, and of the file. */
 static void check_sizes(const char *option) {
     const char *file = scratch_path("sizes.npz"), *const arguments[] = {"dump",   MODELS "gpt2-f32.gguf",
                                                                         "-p",     "Hello",

@@ -131,7 +131,7 @@ try score "$gpt2" -p Hello --json --kv f16
 has quiet
 if cmp -s "$tmp/wanted" "$tmp/out"; then has false; fi
 
-# What the model of this repository was made to say, it says with a probability of one half or more.
+# The model of this repository says what it was made to say with a probability of one half or more.
 try next weights/model.gguf -p 'The Eiffel' --json
 has out_has '"token": " Tower", "rank": 1, "probability": 0\.[5-9]'
 
@@ -338,7 +338,7 @@ for n in 18446744073709551615 99999999999999999999; do # NOT_GIVEN is no number 
 done
 refuses 1 'layer 0 has no attention heads' circuit "$data/qwen35.gguf" -z tests/data/study/letters.gguf --head L0H0
 refuses 1 "'xyz' is 3 tokens" circuit "$gpt2" --head L0H0 --token xyz
-# What adds to a logit, and to a score.
+# Parts of a logit, and of a score.
 pairs=tests/data/study/three-pairs.jsonl
 try attribute "$gpt2" -f "$tmp/prompt" --answer a --head L0H1 --neurons 1 --top 4
 has quiet
@@ -400,7 +400,7 @@ refuses 1 'keeps a state' attribute tests/data/reference/lfm2.gguf $letters --he
 refuses 1 'gate stands behind' attribute tests/data/reference/qwen35.gguf $letters --head L1H0
 refuses 1 'has experts' attribute tests/data/reference/qwen3moe.gguf $letters --neurons 0
 
-# What to switch off.
+# Heads and MLPs to switch off.
 refuses 1 'layer 7' ablate "$gpt2" -p Hello --mlps 7
 for list in '' 0 L L0H L0H0, H0 L0H0L1H1 l0h0; do
     refuses 1 "'$list'" ablate "$gpt2" -p Hello --heads "$list"
@@ -421,7 +421,7 @@ switch off    |
 none          | --heads L0H0 --by mean --with "$tmp/none"
 END
 
-# What to patch, and in which texts.
+# Sites to patch, and in which texts.
 for case in "--what resid_post|takes resid, resid_pre, attn_out" "--metric nll|takes logit_diff, logit or logprob" \
     "--layer 2|layer 2 does not exist" "--metric logit_diff|give it with --wrong" "--wrong a|begin with the same token" \
     "--wrong ab|--wrong: 'ab' is 2 tokens" "--path L0H0|is no list such as" "--path L0H0:L1H0|is no list" \
@@ -532,7 +532,7 @@ PYTHON
     has /usr/bin/python3 "$tmp/load.py" "$tmp/x.npz"
 fi
 
-# What steers, and where to. What a file holds does the same as what it was made of, in either format.
+# Directions that steer, and where to. A file does the same as the texts it was made of, in either format.
 try steer "$gpt2" -f "$tmp/prompt" --plus-file "$tmp/towers" --minus-file "$tmp/other" --site resid_post --layers 1 \
     --strength 2 -n 4 -o "$tmp/v.gguf" --json
 has quiet

@@ -1,5 +1,5 @@
 /*
- * Who types, on a terminal: keys and what the model then gets, lines that come back, commands, Ctrl-C, Ctrl-Z, colours, and the
+ * Typing, on a terminal: keys and what the model then gets, lines that come back, commands, Ctrl-C, Ctrl-Z, colours, and the
  * terminal's modes, which are as they were whatever ends the program.
  */
 #include "chain.h"
@@ -374,7 +374,7 @@ static void test_dumb(void) {
     setenv("TERM", "xterm", 1);
 }
 
-/* What was typed has a colour, where colours are wanted; what goes into a file has none. */
+/* Typed text has a colour, where colours are wanted; what goes into a file has none. */
 static void test_colours(void) {
     static const struct {
         const char *variable, *option;

@@ -22,7 +22,7 @@ static Json *read_json(const char *path) {
     return json;
 }
 
-/* What a template makes of a context, with a NUL behind it, or NULL with an error. The caller frees it. */
+/* Gives what a template makes of a context, with a NUL behind it, or NULL with an error. The caller frees it. */
 static char *render(String source, const Json *with, size_t *n, Error *error) {
     TextBuffer out = {0};
     Template *template = template_parse(source, error);
@@ -131,7 +131,7 @@ static void test_oracle(void) {
 #define HUNDRED_X TEN_X TEN_X TEN_X TEN_X TEN_X TEN_X TEN_X TEN_X TEN_X TEN_X
 #define LONG "the chat template says: " HUNDRED_X HUNDRED_X HUNDRED_X HUNDRED_X
 
-/* What a template says that is wrong: where, and in one line that a terminal may be given. */
+/* A wrong template is told: where, and in one line that a terminal may be given. */
 static void test_errors(void) {
     static const struct {
         const char *source, *message;
@@ -253,8 +253,8 @@ static void test_bounds(void) {
 }
 
 /*
- * What looks at texts counts the bytes that it looks at: 60 times 8 MB are more than a rendering may see, whatever the work
- * is. Each of these took a minute, or some, that way, or more. And what calls itself ends as such.
+ * Work on texts counts the bytes that it looks at: 60 times 8 MB are more than a rendering may see, whatever the work
+ * is. Each of these took a minute, or some, that way, or more. And recursion ends as such.
  */
 static void test_bombs(void) {
     static const char *const works[] = {"s.count('b')",

@@ -1,5 +1,5 @@
 /*
- * What strangers wrote stays text. A model whose vocabulary, metadata and file name hold escape sequences, C1 controls and
+ * Strangers' words stay text. A model whose vocabulary, metadata and file name hold escape sequences, C1 controls and
  * direction marks goes through everything that the programs print, on a pseudo-terminal and into files: no terminal gets
  * a byte that it would obey but the programs' own colours, generated text in a file is exact, and JSON says what it says.
  * What is forbidden is written down here a second time, byte by byte, and shares nothing with base/utf8.c.
@@ -294,7 +294,7 @@ static void check_safe(const Output *output, bool coloured, const char *what, co
           escaped(output->bytes + from, output->n - from < 20 ? output->n - from : 20), at);
 }
 
-/* What a terminal shows of a text, in `to`: a CR before a newline goes, whatever is forbidden gets its visible form. */
+/* Writes to `to` what a terminal shows of a text: a CR before a newline goes, whatever is forbidden gets its visible form. */
 static void visible(const Output *text, Output *to) {
     to->n = 0;
     for (size_t at = 0, length; at < text->n; at += length) {
@@ -335,7 +335,7 @@ static Words words_of(const char *program, const char *const *given, const char 
 
 #define GENERATE "--color", "off", "-t", "1", "--temp", "1", "--top-p", "1", "-s", "7"
 
-/* What token ids add to a text, bytes that are no character having become U+FFFD. */
+/* Appends what token ids add to a text, bytes that are no character having become U+FFFD. */
 static void text_of(const Json *ids, bool special, Output *to) {
     static char bytes[1 << 16];
     size_t n = 0;

@@ -809,7 +809,7 @@ static void write_keys(const VocabKeys *keys) {
     free(file.data);
 }
 
-/* What GGUF can say of each tokenizer of the cases: the name of its cuts, or why nothing. */
+/* GGUF can say this of each tokenizer of the cases: the name of its cuts, or why nothing. */
 static const struct {
     const char *name, *says;
 } keys_of[] = {

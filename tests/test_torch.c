@@ -413,7 +413,7 @@ static void test_entries(void) {
     refuse("not a checkpoint");
 }
 
-/* What else people have under that name. */
+/* Other files that people have under that name. */
 static void test_other_files(void) {
     static const struct {
         const char *bytes, *says;

@@ -150,7 +150,7 @@ for n_layer, n_head, n_ctx, n_vocab, windows in (2, 3, 64, 288, 3), (1, 2, 96, 9
 END
 }
 
-# What is held out must not stand in the text, and each line of the pairs is what it says.
+# Held-out sentences must not stand in the text, and each line of the pairs is what it says.
 tasks() {
     "$python" "$scripts/train/tasks.py" text -n 3000 -o tasks.txt && "$python" "$scripts/train/tasks.py" pairs -n 60 -o pairs &&
         PYTHONPATH="$scripts/train" "$python" - <<'END'
@@ -234,7 +234,7 @@ assert len(openings) >= 3000 and n_bytes >= 700_000 and len(set(openings)) == le
 END
 }
 
-# What options say of sampling stands in the file, in llama.cpp's types, and nothing else does.
+# Options of sampling stand in the file, in llama.cpp's types, and nothing else does.
 export_of_sampling() {
     "$python" "$scripts/train/export.py" whole/checkpoint.pt -o sampled.gguf --temp 0.6 --top-k 30 --top-p 0.9 --min-p 0.05 \
         --repeat-penalty 1.25 --repeat-last-n 48 &&

@@ -20,7 +20,7 @@
 
 #define TEXT "The Eiffel tower stands, the tower"
 
-/* What the program prints as JSON; arguments end with NULL. Without it there is nothing to go on with. */
+/* Gives what the program prints as JSON; arguments end with NULL. Without it there is nothing to go on with. */
 static Json *json_of(const char *first, ...) {
     Command command = command_begin();
     va_list arguments;
@@ -130,7 +130,7 @@ static void check_steps(const Json *view, const char *model, const char *text, s
         }
 }
 
-/* What a page makes of "next": p of the i-th token at the j-th temperature. */
+/* A page's "next": p of the i-th token at the j-th temperature. */
 static double drawn_p(const Json *view, const Json *next, size_t i, size_t j) {
     const Json *top = json_get(next, "top");
     double temperature = number_at(view, "temperature_step") * (double)j, max = number(top, "1"),
@@ -455,7 +455,7 @@ static void test_generated(void) {
     }
 }
 
-/* What stands between the only `from` and the next `to`: *n bytes. */
+/* Gives the text between the only `from` and the next `to`: *n bytes. */
 static char *between(char *page, const char *from, const char *to, size_t *n) {
     char *begin = strstr(page, from), *end = begin ? strstr(begin + strlen(from), to) : NULL;
     CHECK(end && !strstr(begin + strlen(from), from), "%s … %s", from, to);
@@ -701,7 +701,7 @@ static void test_packed_rows(void) {
     arena_free(&arena);
 }
 
-/* What the page needs to make weights of scores: the same as explain says. */
+/* The page makes weights of scores by these numbers: the same as explain says. */
 static void check_rules(const char *model, const char *head) {
     Json *view = json_of("view", model, "-z", LETTERS, "-p", "the tin man", NULL);
     Json *explain =

@@ -1,4 +1,4 @@
-/* What each view tells people. */
+/* Each view's words for people. */
 #include "words.h"
 
 static void test_ablate(void) {
@@ -33,7 +33,7 @@ static void test_ablate(void) {
 
 static void test_attend(void) {
     static const Case cases[] = {
-        /* What a map is of, and what its numbers are. */
+        /* A map says what it is of, and what its numbers are. */
         {0,
          0,
          "$study attend $g -p Hello --reduce mean",
@@ -268,7 +268,7 @@ static void test_experts(void) {
     CHECK_CASES(cases);
 }
 
-/* What families do with scores, rows and outputs (measures/scores.h). */
+/* Families' own ways with scores, rows and outputs (measures/scores.h). */
 static void test_families(void) {
     static const Case cases[] = {
         {0,

@@ -1,4 +1,4 @@
-/* What tests of vocabularies share: opening one, its ids and pieces, and GGUF files with little else. */
+/* For tests of vocabularies: opening one, its ids and pieces, and GGUF files with little else. */
 #ifndef ATTN_TESTS_TOKENIZERS_H
 #define ATTN_TESTS_TOKENIZERS_H
 

@@ -1,4 +1,4 @@
-/* What the data of a page has packed, decoded as a browser would. */
+/* The packed data of a page, decoded as a browser would. */
 #ifndef TESTS_VIEWDATA_H
 #define TESTS_VIEWDATA_H
 

@@ -1,4 +1,4 @@
-/* What WASI's C library does not declare, for tests of the WebAssembly build (tests/wasi.c). */
+/* WASI's C library does not declare these; for tests of the WebAssembly build (tests/wasi.c). */
 #ifndef ATTN_TESTS_WASI_H
 #define ATTN_TESTS_WASI_H
 

@@ -1,5 +1,5 @@
 /*
- * What the tests of kernels share: the sets that this CPU runs, random numbers, and weights of every type by the text of
+ * For tests of kernels: the sets that this CPU runs, random numbers, and weights of every type by the text of
  * their formats, in double.
  */
 #ifndef ATTN_TEST_WEIGHTS_H

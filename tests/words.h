@@ -1,5 +1,5 @@
 /*
- * What programs tell people: notes and legends, what gives way where a line is too narrow, refusals. Each case is a command
+ * Programs' words for people: notes and legends, what gives way where a line is too narrow, refusals. Each case is a command
  * line of a shell, on a terminal as wide as it says or into a pipe, and words that must be printed. The models are the
  * reference files, and small ones made here, whose answers can be told by looking at them.
  */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* What a list keeps. */
+/* A list, and the parts that it keeps. */
 typedef struct Keep {
     const EdgeGraph *graph;
     bool of_nodes;

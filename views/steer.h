@@ -1,4 +1,4 @@
-/* What the files of the view `steer` share. For this folder only. */
+/* The view `steer`, for its own files only. */
 #ifndef ATTN_STEER_VIEW_H
 #define ATTN_STEER_VIEW_H
 

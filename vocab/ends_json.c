@@ -1,4 +1,4 @@
-/* What the post-processor of a tokenizer.json puts beside a text: one token in front of it, and one behind. */
+/* The post-processor of a tokenizer.json puts tokens beside a text: one in front of it, and one behind. */
 #include "vocab/pipeline_json.h"
 
 #include <string.h>

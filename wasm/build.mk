@@ -1,18 +1,18 @@
 # The engine in a page, web/attn.wasm, which stands in the tree: only who changes it needs this compiler. Its objects are
 # linked one by one, by name, so that its bytes depend on the sources and the compiler's version alone.
 ifeq ($(ARCH),wasm32)
-# What every browser with SIMD has. Small, and fast where the time goes.
+# Every browser with SIMD has these. Small, and fast where the time goes.
 FLAGS += -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext -Wno-enum-float-conversion
 FLAGS += -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS
 $(BUILD)/kernels/wasm.o: FLAGS += -O2
 $(BUILD)/tests/%.o: FLAGS += -include tests/wasi.h
-# What no module has: sizes of more than 32 bits pass there unseen.
+# Sizes of more than 32 bits pass there unseen: no module has them.
 $(BUILD)/tests/%.o $(addprefix $(BUILD)/hub/,tensors.o zip.o): FLAGS += -Wno-shorten-64-to-32
 endif
 
 WASM_CC ?= clang-19
 WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=wasm32-wasi' CFLAGS=-Oz
-# What wasm/ has in its own way (system.c, threads.c, process.c), or leaves out (left_out.c).
+# The parts that wasm/ has in its own way (system.c, threads.c, process.c), or leaves out (left_out.c).
 NOT_IN_MODULE = base/threads.o base/json.o kernels/scalar.o backward.o conversation.o guess.o snapshot.o \
     $(patsubst %.c,%.o,$(wildcard gradients/*.c jinja/*.c hub/*.c vocab/*_json.c)) \
     unicode/normalize.o unicode/mappings.o $(addprefix vocab/,pipeline.o unigram.o vocab_keys.o) \

@@ -160,7 +160,7 @@ def part(site: Site, array: Floats, head: int, position: int, n_rows: int, n_col
 
 
 class Seen:
-    """What an AttnActivation says, and the engine's own numbers, for use within the visit: rows as those of `part`."""
+    """The numbers of an AttnActivation, and the engine's own numbers, for use within the visit: rows as those of `part`."""
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
@@ -255,7 +255,7 @@ class Run:
         self._copied.update({place: logits for place in self._logits})
 
     def arrays(self, places: Iterable[Place]) -> Dict[Place, Floats]:
-        """What was kept, in the order of places."""
+        """The arrays that were kept, in the order of places."""
         kept = {**self._copied, **{place: self._kept[self._index(place)].array for place in places
                                    if self._index(place) in self._kept}}
         return {place: kept[place] for place in places if place in kept}
@@ -312,7 +312,7 @@ class Run:
             self._array(self._kept, index, site, layer, n_cols).array[...] = given
 
     def _call(self, index: int, array: Floats) -> Optional[Floats]:
-        """What the functions of a place make of its array; None if one raised."""
+        """Gives the functions of a place its array, and returns what they make of it; None if one raised."""
         place, functions = self._functions.pop(index)
         return applied(self.watch, functions, array, place[0], self._hooks.names[place])
 

@@ -12,7 +12,7 @@ ABI = "0.4"  # the first two numbers of attn_version() with which the structs be
 
 
 class AttnError(RuntimeError):
-    """What the library could not do, in one line for a person: what, where, what to do."""
+    """The library could not do something: it says so in one line for a person: what, where, what to do."""
 
 
 def find(variable: str, installed: str, in_tree: str) -> str:
@@ -166,7 +166,7 @@ library = _load()
 
 
 def check(ok: Any, error: Error) -> Any:
-    """What a function returned, unless it is NULL or false: then the library's line is raised."""
+    """Returns what a function returned, unless it is NULL or false: then the library's line is raised."""
     if not ok:
         raise AttnError(error.message.decode("utf-8", "replace"))
     return ok

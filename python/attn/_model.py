@@ -341,7 +341,7 @@ class Model:
     b_gate = Stacked("mlp.b_gate", "[n_layer][d_ff]")
     b_out = Stacked("mlp.b_out", "[n_layer][d_model]")
 
-    # What a model says of texts.
+    # Views, of texts.
 
     def logprobs(self, context: Text, continuation: Text, *, prepend_bos: Optional[bool] = None) -> NDArray[np.float64]:
         """
@@ -438,15 +438,15 @@ class Model:
         return self.study("patch", clean, corrupted=corrupted, answer=answer, wrong=wrong, **options)
 
     def attribute(self, text: Text, answer: Optional[str] = None, **options: Any) -> Dict[str, Any]:
-        """Who raises the answer's logit: `study attribute`; `by="gradient"`, `edges=True` with `corrupted=` …"""
+        """The parts that raise the answer's logit: `study attribute`; `by="gradient"`, `edges=True` with `corrupted=` …"""
         return self.study("attribute", text, answer=answer, **options)
 
     def ablate(self, text: Text, heads: Optional[str] = None, **options: Any) -> Dict[str, Any]:
-        """What a text costs without some heads, "L4H1,L3MLP": `study ablate`; `by="mean"`, `sweep="heads"` …"""
+        """The cost of a text without some heads, "L4H1,L3MLP": `study ablate`; `by="mean"`, `sweep="heads"` …"""
         return self.study("ablate", text, heads=heads, **options)
 
     def steer(self, text: Text, plus: str, minus: str, **options: Any) -> Dict[str, Any]:
-        """What comes when a direction, from one text to another, is added: `study steer`; `layers=[3]`, `strength=4` …"""
+        """The text that comes when a direction, from one text to another, is added: `study steer`; `layers=[3]`, `strength=4` …"""
         return self.study("steer", text, plus=plus, minus=minus, **options)
 
 
@@ -482,7 +482,7 @@ class Generation(Iterator[str]):
     def __init__(self, model: Model, session: Session, prompt: NDArray[np.int32], sampling: Sampling, n_tokens: int,
                  stops: List[str], special: bool) -> None:
         self._writer = _Writer(model, session, sampling, special)
-        # Who drops this object drops all: nothing below refers to it.
+        # All goes with this object: nothing below refers to it.
         self._pieces = _held_back(self._writer.texts(prompt, n_tokens), stops, self._writer)
 
     def __next__(self) -> str:

@@ -79,7 +79,7 @@ class Watch:
             self._pending.append((number, frame))
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function of the user returns; None if it raised, which is kept, and ends the engine's work."""
+        """Returns what a function of the user does; None if it raised, which is kept, and ends the engine's work."""
         try:
             self._in_python = True
             result = function(*arguments)
@@ -102,7 +102,7 @@ def _free(pointer: int, process: int, _file: OpenFile) -> None:
 
 
 class Probing(Protocol):
-    """Whoever looks into a session, which tells it its `watch`."""
+    """One that looks into a session, which tells it its `watch`."""
 
     watch: Watch
     copies: Optional[Copies]  # places whose rows the library copies itself

@@ -208,7 +208,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """What stands in it is escaped already."""
+    """HTML, escaped already."""
     if not rows:
         return ""
     heading = "".join(f"<th>{name}</th>" for name in names)

@@ -1,4 +1,4 @@
-"""What the tests share: models of the tree, and how something is expected to fail."""
+"""For all tests: models of the tree, and how something is expected to fail."""
 import contextlib
 import functools
 import os

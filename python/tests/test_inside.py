@@ -140,7 +140,7 @@ def is_rounded(name):
 
 
 def normed(cache, weights, norm, at, x):
-    """What a branch reads: x through the norm before it, by the scale that the run had; or x itself."""
+    """Input of a branch: x through the norm before it, by the scale that the run had; or x itself."""
     if f"{at}.hook_scale" not in cache:
         return x
     if norm == "layer":

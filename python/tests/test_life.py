@@ -1,4 +1,4 @@
-"""What lives how long, who may call when, and what happens to those who may not: exceptions, never a crash."""
+"""Lives of objects, calls at wrong times and from wrong threads: exceptions, never a crash."""
 import gc
 import os
 import pathlib
@@ -69,7 +69,7 @@ def test_a_closed_model_is_an_exception():
                  lambda: loaded.unembed(np.zeros((1, 40)))):
         with fails(attn.AttnError, "the model is closed"):
             call()
-    # Who has a session goes on with it: the file is open as long as one lives.
+    # A session goes on: the file is open as long as one lives.
     assert np.array_equal(session.feed(ids)[0], logits[-1])
     session.close()
     session.close()

@@ -19,7 +19,7 @@ NUMBER = re.compile(r"[-+]?\d+\.\d+")
 
 
 def said(code, names):
-    """What a cell prints, and the repr of its last expression, as a notebook stores them."""
+    """Output of a cell, and the repr of its last expression, as a notebook stores them."""
     lines = ast.parse(code)
     last = lines.body.pop() if lines.body and isinstance(lines.body[-1], ast.Expr) else None
     printed, value = io.StringIO(), None

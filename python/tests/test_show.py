@@ -1,4 +1,4 @@
-"""What a notebook is given: well-formed, all of it text, and the numbers that it says."""
+"""Output in a notebook: well-formed, all of it text, and the numbers that it says."""
 import html
 import os
 import re
@@ -39,7 +39,7 @@ def test_a_cache_is_a_table():
 
 
 def cells(root):
-    """What the cells of grids say: {(row, column): number}."""
+    """Numbers in the cells of grids: {(row, column): number}."""
     said = (re.fullmatch("(.*), (.*): (.*)", title.text) for title in root.iter("title"))
     return {(each[1], each[2]): float(each[3]) for each in said}
 

@@ -38,7 +38,7 @@ SOURCES = ["*.c", *(room + "/*.c" for room in ("base", "unicode", "regex", "jinj
            "kernels/*.[ch]", "packing/*.[ch]"]
 NEEDS = [("avx512", "avx512f"), ("amx", "amx_int8"), ("bf16", "avx512_bf16"), ("avxvnni", "avx_vnni"), ("neon", "asimd"),
          ("arm64", "asimd"), ("avx2", "avx2"), ("x86", "avx2")]  # part of a name of kernels/, flag of /proc/cpuinfo
-# What these look at is not what the programs compute: names, installing, training, the page's scripts; or they measure time.
+# These do not look at what the programs compute, but at names, installing, training, the page's scripts; or they measure time.
 NOT_RUN = {"test_house.sh", "test_library.sh", "test_train.sh", "test_page.sh", "test_interrupt.sh", "test_changing.sh",
            "test_changing"}
 SANITIZE = "-O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=address,undefined"

@@ -55,7 +55,7 @@ class Case:
 
     @property
     def file_dtype(self):
-        """What the file is called after."""
+        """A part of the file's name."""
         return "Q8_0" if self.dtype in MIXES else self.dtype
 
     @property

@@ -63,7 +63,7 @@ LAYER, RMS = dict(norm="layer"), dict(norm="rms")
 NEIGHBOURS, HALVES = dict(rope="neighbours"), dict(rope="halves")
 ONE_NORM = dict(parallel_residual="without ffn_norm")
 
-# What is not a field of Config:
+# No fields of Config:
 #   scale_embedding  by √d_model
 #   base, stretch    θ, and the factor of linear scaling for 131,072 positions and more, where no key of Gemma 3 says it
 #   period           of `period` layers all but the last have a window; 1: all have, where the file says how wide

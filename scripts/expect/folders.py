@@ -303,7 +303,7 @@ def config_of(writer):
 
 
 def special(config, writer):
-    """What a class calls otherwise, or says in another way."""
+    """Keys that a class calls otherwise, or says in another way."""
     architecture, pattern = writer.architecture, writer.key("attention.sliding_window_pattern")
     if architecture == "gpt_neo":
         config["window_size"] = config.pop("sliding_window")

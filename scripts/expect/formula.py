@@ -98,7 +98,7 @@ class Model:
         return F.linear(x, self.weight(name + ".weight"), self.optional(name + ".bias"))
 
     def scale(self, x):
-        """What norm divides by."""
+        """The number that norm divides by."""
         if self.config.norm == "layer":
             x = x - x.mean(-1, keepdim=True)
         return torch.sqrt(x.pow(2).mean(-1, keepdim=True) + self.config.norm_eps)

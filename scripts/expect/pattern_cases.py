@@ -87,7 +87,7 @@ TEXTS = [
 ALPHABET = list("aabcdlrvstmeEABLRVSTMD'''  \n\r\t0123.,!?-_/#(|~`^=é") + [
     "ſ", "İ", "ß", "川", "は", "가", "\u0301", "\u200d", "\u00a0", "\u3000", "\x85", "٣", "½", "😀", "ǅ", "ʰ", "。", "…"]
 
-# What the pres do not use.
+# The pres do not use these.
 FEATURES = [
     r"a|ab|abc", r"(?:abc|ab|a)b", r"a{2}", r"a{2,}", r"a{1,2}b", r"a*?b", r"a+?", r"a??b", r"a{1,3}?", r"a*+b", r"a?+a",
     r"a{1,2}+a", r"[ab]*+c", r"(a(b)?)+", r"(?=a)\w", r"(?!a)\w", r"(?=(?:ab)+c)a", r"(?!(?!a))\w",

@@ -65,7 +65,7 @@ def view_ablate(options):
 
 
 def view_view(options):
-    """What the page has of the model with --ablate; "unpacked" is what stands there as base64."""
+    """The page's numbers of the model with --ablate; "unpacked" is what stands there as base64."""
     run = prompt_run(options)
     names, factors = zip(*((name, float(factor or 0)) for name, _, factor in
                            (part.partition("=") for part in options.ablate.split(","))))

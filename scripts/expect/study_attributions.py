@@ -18,7 +18,7 @@ def token_id(text, vocabulary):
 
 
 def behind(run, layer, branch, made, x):
-    """What a branch adds of a part x of what it made: through the norm behind it, whose scale is that of the whole."""
+    """A part x of what a branch made, as it is added: through the norm behind it, whose scale is that of the whole."""
     if run.config.norms != "before":
         scale = torch.sqrt(made.pow(2).mean() + run.config.norm_eps)
         x = x / scale * run.model.weight(f"blk.{layer}.{branch}.weight")

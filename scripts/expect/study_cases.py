@@ -99,7 +99,7 @@ CASES = {
     "view-phi2": "view phi2 -p 'the tin' --ablate L0H1,L0MLP",
     "compare-gpt2": "compare gpt2-f32 gpt2-q4_0 -f tale.txt",
     "compare-families": "compare gptneox gptneox-sequential -p 'one upon a time'",
-    # What is not GPT-2's or Llama's: norms behind branches, scales, caps, windows, ALiBi, sinks, experts.
+    # Ways that are not GPT-2's or Llama's: norms behind branches, scales, caps, windows, ALiBi, sinks, experts.
     "next-gemma2": "next gemma2 -p 'the tin man' --top 4",
     "score-command-r": "score command-r -p 'the tin man' --top 1",
     "lens-command-r-frozen": "lens command-r -p 'the tin man' --frozen-norm --top 2",

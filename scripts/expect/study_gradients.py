@@ -153,7 +153,7 @@ class Graph:
 
 
 def heads_added(run, layer, result, attn_out):
-    """What each head adds, [head][n][d]: its part behind a norm, and an equal share of the rest."""
+    """Outputs of heads as they are added, [head][n][d]: each its part behind a norm, and an equal share of the rest."""
     bias = run.model.optional(f"blk.{layer}.attn_output.bias")
     made = result.sum(0) + (0 if bias is None else bias)
     parts = torch.stack([torch.stack([behind(run, layer, "post_attention_norm", made[t], one[t]) for t in range(len(made))])
@@ -191,7 +191,7 @@ def mlp_added(model, layer, x):
 
 
 def reader_gradients(graph, model, sites, gradients):
-    """Of what each reader reads, [n][d]."""
+    """The gradient of what each reader reads, [n][d]."""
     for name, layer, site, head, _ in graph.readers:
         if site == "final":
             yield gradients["resid_post", graph.config.n_layer - 1]
@@ -324,7 +324,7 @@ def view_faithful(options):
 
 
 def units_of(options, graph):
-    """What a circuit takes or leaves as one, {name: edges}: an edge, or a node with all edges that lead away from it."""
+    """Units that a circuit takes or leaves, {name: edges}: an edge, or a node with all edges that lead away from it."""
     if options.nodes:
         return {name: {edge for edge in graph.edges if edge[0] == sender} for sender, (name, _, _) in enumerate(graph.senders)}
     return {"{sender}:{reader}".format(**graph.names(edge)): {edge} for edge in graph.edges}

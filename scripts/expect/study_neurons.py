@@ -1,4 +1,4 @@
-"""What the view neurons prints: the hidden numbers of MLPs, and heads by the length of what they add."""
+"""Numbers of the view neurons: the hidden numbers of MLPs, and heads by the length of what they add."""
 import re
 
 import torch

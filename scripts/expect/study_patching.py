@@ -80,7 +80,7 @@ def parse_end(text):
 
 
 def sent(pair, site, layer, head):
-    """What the sender adds to the stream in the source, less what it adds in the base."""
+    """The sender's output in the source, less that in the base."""
     difference = pair.source.site(site, layer) - pair.base.site(site, layer)
     if head is None:
         return difference

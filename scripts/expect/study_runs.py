@@ -132,7 +132,7 @@ class Run:
         return matrix[:, head * d:(head + 1) * d] * self.config.residual_scale
 
     def behind_scale(self, layer, position):
-        """What the norm behind attention divides by there."""
+        """The number that the norm behind attention divides by there."""
         if self.config.norms == "before":
             return 1
         z = self.site("z", layer)[:, position].flatten()
@@ -190,7 +190,7 @@ class Run:
         return 1 if gain is None else gain
 
     def final_scale(self, position):
-        """What the final norm divides by there."""
+        """The number that the final norm divides by there."""
         x = self.site("resid_post", self.config.n_layer - 1)[position]
         square = x.var(unbiased=False) if self.config.norm == "layer" else x.pow(2).mean()
         return torch.sqrt(square + self.config.norm_eps)
@@ -229,7 +229,7 @@ def sure(value, border):
     return value
 
 
-# What a view runs on, by its options.
+# Model and texts of a view's run, by its options.
 
 def encode(options, vocabulary, text):
     """(ids, whether there is a BOS in front)"""

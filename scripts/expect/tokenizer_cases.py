@@ -60,7 +60,7 @@ INVALID = [
 
 
 def texts(seed):
-    """What to encode: bytes, not all of them UTF-8."""
+    """Texts to encode: bytes, not all of them UTF-8."""
     yield from (text.encode() for text in [
         "", " ", "  ", "   ", "\n", "\r\n", "\t", "a", " a", "a ", " a ", "  a", "a  ", "a\n", "a \n b",
         "\n a", "the words of the text", "The tower wasn't tall", "it's I'll you'd we've they're I'm",

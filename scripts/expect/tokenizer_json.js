@@ -109,7 +109,7 @@ const spacesStripped = sequence("decoders", replace({String: "▁"}, " "), {type
 const llama3 = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 const three = [added("<unk>"), added("<s>"), added("</s>")];
 
-/* What each tokenizer is made of; what is left out is null. */
+/* The parts of each tokenizer; one that is left out is null. */
 const kinds = {
     "GPT-2": {added_tokens: [added("<|endoftext|>")], pre_tokenizer: byteLevel(false, true), decoder: bytes,
               model: bpe({bytes: true})},

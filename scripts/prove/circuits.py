@@ -112,7 +112,7 @@ def edges_out(circuit, n_layer, n_head, n):
 
 
 def circuit_lines(circuit, asked, n_readers):
-    """What carries the answer: outputs of heads, who writes it, and what the heads among these read, and those that bring
+    """Parts that carry the answer: outputs of heads, the ones that write it, and what the heads among these read, and those that bring
     most of that, in turn."""
     whole = {what: circuit.cells(what) for what in "zqkv"}
     answer, outputs = whole["z"][1], whole["z"][0]

@@ -34,7 +34,7 @@ LOUD = 16.0     # the logit of a category that is the answer
 
 @dataclass(eq=False)
 class Value:
-    """What a position holds: one of some categories (or none of them: zeros), or a number where there are none."""
+    """The meaning of a position: one of some categories (or none of them: zeros), or a number where there are none."""
     name: str
     categories: tuple = ()
     writer: object = None  # an Attend or an Mlp; None: the embeddings
@@ -121,7 +121,7 @@ class Program:
     # The language
 
     def token_value(self, name, function, categories=()):
-        """What the embedding says of a token, beside which one it is."""
+        """The embedding's words for a token, beside its id."""
         value = Value(name, categories)
         self.of_token[value] = function
         return value

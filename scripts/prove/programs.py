@@ -122,7 +122,7 @@ def previous():
 
 
 def followers(text, n):
-    """What followed where the last n letters stood before: the shares, behind each letter."""
+    """Letters that followed where the last n letters stood before: the shares, behind each letter."""
     answers = []
     for i in range(len(text)):
         context = text[i - n + 1:i + 1] if i >= n - 1 else None

@@ -58,7 +58,7 @@ def check_answers(case, path, random):
 
 
 def check_writing(case, path, random, n=20):
-    """What ./run writes behind the bar."""
+    """Returns what ./run writes behind the bar."""
     wrong = []
     for _ in range(n):
         text = case.draw(random).split("|")[0] + "|"
@@ -123,14 +123,14 @@ def least_faithful(path, edges, pairs):
 
 
 def known_circuit(compiled, case):
-    """What a program's circuit is, for a file beside it."""
+    """A program's circuit, for a file beside it."""
     return {"program": compiled.name, "tokens": [BOS, *case.program.alphabet], "n_layer": compiled.n_layer,
             "n_head": compiled.n_head, "parts": compiled.parts, "edges": compiled.edges,
             "inputs": compiled.inputs, "candidates": compiled.candidates}
 
 
 def write_tests(folder):
-    """What tests/test_known.c reads: small models in F16, which has all their numbers, what they answer, and their edges."""
+    """Files that tests/test_known.c reads: small models in F16, which has all their numbers, what they answer, and their edges."""
     os.makedirs(folder, exist_ok=True)
     for make in SMALL:
         case, random = make(), np.random.RandomState(1)

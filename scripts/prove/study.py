@@ -16,7 +16,7 @@ class Failed(Exception):
 
 
 def call(*arguments):
-    """What a program writes."""
+    """Returns what a program writes."""
     done = subprocess.run([str(argument) for argument in arguments], capture_output=True, text=True, check=False,
                           stdin=subprocess.DEVNULL)
     if done.returncode:
@@ -67,7 +67,7 @@ def faithfulness(model, edges, pair):
 
 
 def unless_unknown(function, *arguments):
-    """What it gives; None where this study has not got the view or the option yet."""
+    """Returns what it gives; None where this study has not got the view or the option yet."""
     try:
         return function(*arguments)
     except Failed as failed:

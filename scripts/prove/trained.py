@@ -222,7 +222,7 @@ def induction_pairs(random, n):
 
 
 def ablated_row(path, texts):
-    """What each head of layer 0 is worth as a whole, by all edges: nats a token of all positions."""
+    """The worth of each head of layer 0 as a whole, by all edges: nats a token of all positions."""
     changes = np.zeros(4)
     for ids, _ in texts:
         cells = study("ablate", path, "--sweep", "heads", "--ids", ",".join(map(str, ids)))["cells"]

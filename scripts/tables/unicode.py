@@ -62,7 +62,7 @@ def write_widths(categories):
     pairs = [f"{{0x{first:04x}, 0x{last:04x}}}," for first, last in ranges]
     write("width.c", "static const struct Range {\n    uint32_t first, last;\n} wide[]",
           [" ".join(pairs[i:i + 5]) for i in range(0, len(pairs), 5)])
-    # Of what is assigned, for what is not may change.
+    # Of assigned ones alone, for the others may change.
     print(f"{len(ranges)} wide ranges, FNV-1a of those assigned "
           f"0x{fnv1a([wide[c] and categories[c] != none for c in range(N)]):016x}")
 

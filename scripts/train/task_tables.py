@@ -172,7 +172,7 @@ def verbs(text):
     return [f"[{forms(verb)}]{space}{rest}" for verb, space, rest in parted]
 
 
-# What is composed for the training text alone. A {slot} stands for one entry of the table of that name, with slots in
+# Composed for the training text alone. A {slot} stands for one entry of the table of that name, with slots in
 # turn. [was|is] gives the past and the present: a sentence has one tense. A verb with a third form, [gave|gives|give],
 # takes this form where the sentence has a ~, which stands before an infinitive, and in the present where it has a &,
 # before the verb of several persons. A sentence begins with a capital, and "a" becomes "an", without the tables' help.
@@ -220,7 +220,7 @@ GRAMMAR = {
     "later": phrases("before lunch, after lunch, in the evening, the next day, the next morning, on the way home, "
                      "near the door, after work, at once, on Sunday, on Monday, at night, before dark, in the hall, "
                      "under a tree, by the fire"),
-    # What several persons do
+    # Several persons do these
     "go": phrases(
         "[went|go] to the {place}, [walked|walk] to the {place}, [drove|drive] to the {place}, [ran|run] to the "
         "{place}, [came|come] to the {place}, [hurried|hurry] to the {place}, [met|meet] {in_place}, [worked|work] "
@@ -344,7 +344,7 @@ GRAMMAR = {
     "question": phrases("Where are the others, Is it late, Are you hungry, What is that, Do you hear that, Who is "
                         "coming, Is the {place} open, Where is the {thing}, What time is it, Is dinner ready, Have "
                         "you seen the {other}"),
-    # What stands between, about something else or about one of them
+    # Between them, about something else or about one of them
     "weather": phrases("cold, very cold, warm, hot, getting dark, raining, snowing, late, early, quiet, a fine day, "
                        "a holiday, a long day, windy, dark, still dark, nearly noon"),
     "setting": lines("""

@@ -46,7 +46,7 @@ from task_tables import (END, MEN, WOMEN, PLACES, THINGS, MORE_NAMES, IOI, IOI_H
                          SEPARATORS, COPYING_MORE, COPYING_LINES, SUM_KINDS, COUNTED, SUM_MORE, SIGN,
                          COUNTING)
 
-# What part of a task's sentences in the training text the grammar composes; the others are those of the pairs.
+# The grammar composes this part of a task's sentences in the training text; the others are those of the pairs.
 FROM_GRAMMAR = {"ioi": 0.8, "pronoun": 0.8, "copying": 0.8, "sum": 0.7}
 
 

@@ -46,7 +46,7 @@ bool __real_tokenizer_encode_marked(const Tokenizer *tokenizer, String text, con
 
 enum { MAX_WORDS = 48, WORD_BYTES = 4096, MAX_TEXT = 1000 /* bytes of a text that is read */ };
 
-/* What is larger is "not enough memory", which programs must bear. */
+/* Larger sizes are "not enough memory", which programs must bear. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void) {
     return "max_allocation_size_mb=256:allocator_may_return_null=1";
 }
@@ -460,7 +460,7 @@ static size_t own_escape(const char *text) {
     return digits && text[sizeof blue - 1 + digits] == 'm' ? sizeof blue + digits : 0;
 }
 
-/* What goes to a terminal holds lines, tabs, our own escapes, and what is safe. */
+/* A terminal is given lines, tabs, our own escapes, and what is safe. */
 static void check_terminal(const Outcome *outcome, const char *text, size_t n) {
     uint32_t c;
     for (size_t at = 0; at < n;) {
@@ -515,7 +515,7 @@ static void check_stdout(const Outcome *outcome) {
     json_free(json);
 }
 
-/* What quantize has made opens. */
+/* A file that quantize has made opens. */
 static void check_made(const Outcome *outcome) {
     Error error;
     bool made = fchdir(folder) == 0 && outcome->code == 0 && access("out", F_OK) == 0;
@@ -551,7 +551,7 @@ static bool was_asked_for(const char *name) {
 
 /* ---- The call ---- */
 
-/* What is typed leads out of the folder no more than words do. */
+/* Typed lines lead out of the folder no more than words do. */
 static const unsigned char *typed_bytes(const Part *typed) {
     static unsigned char bytes[MAX_TEXT];
     for (size_t i = 0; i < typed->n && i < MAX_TEXT; i++) {

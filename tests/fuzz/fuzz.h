@@ -1,5 +1,5 @@
 /*
- * What the fuzzer tries: one call of run, study or quantize, with all that it reads. On disk a call is a row of parts, each "TAG
+ * A case of the fuzzer: one call of run, study or quantize, with all that it reads. On disk a call is a row of parts, each "TAG
  * LENGTH", a newline, LENGTH bytes, a newline, so that `less` shows it:
  *
  *   w  a word of the command line, the first is the program: run, study, quantize, or load (tests/anyfile.h), or keys

@@ -799,7 +799,7 @@ static void write_word_seeds(void) {
     for (size_t i = 0; i < COUNT(lines); i++) write_seed(lines[i], NULL, 0);
 }
 
-/* What a client sends to `study serve`: requests that are answered, that are refused, and asks, some two in one piece. */
+/* Clients send these to `study serve`: requests that are answered, that are refused, and asks, some two in one piece. */
 static void write_request_seeds(void) {
     static const char *const asks[] = {
         "[\"next\",\"-p\",\"ab\",\"--json\"]",

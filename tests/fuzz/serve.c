@@ -49,7 +49,7 @@ static void check(const Answer *answer) {
     json_free(json);
 }
 
-/* What is legal but would take long is not asked. */
+/* Legal requests that would take long are not asked. */
 static bool takes_long(String body) {
     for (size_t i = 0; i + 12 < body.n; i++) {
         bool batch = memcmp(body.data + i, "--batch", 7) == 0,
