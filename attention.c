@@ -244,8 +244,8 @@ static void attend_tile(const LayerLoop *loop, size_t kv_head, size_t first, siz
 }
 
 /*
- * Of all texts' pieces in a row, each text having as many as `pieces` says: the loop of the text that has this one. *piece
- * becomes the piece's number among its own.
+ * The texts' pieces stand in a row, of each as many as `pieces` says. Gives the loop of the text that has this one; *piece
+ * becomes its number among that text's own.
  */
 static LayerLoop own_loop(const LayerLoop *all, size_t *piece, size_t (*pieces)(const Attention *attention)) {
     LayerLoop loop = *all;

@@ -34,7 +34,7 @@ static bool open_tokenizer(AttnModel *model, const char *path, Error *error) {
     return model->tokenizer && vocabulary_fits(model->model, model->tokenizer, path, error);
 }
 
-/* Of the file at path, or of what is given if that is not NULL. */
+/* Opens the file at path, or what is given if that is not NULL. */
 static AttnModel *open_model(const char *path, const GivenFile *given, const AttnModelOptions *options,
                              AttnError *error) {
     Error inner;

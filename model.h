@@ -100,7 +100,7 @@ void session_rewind(Session *session, size_t position);
  */
 size_t session_restore(Session *session, size_t position);
 
-/* From now on `probe` (borrowed, or NULL) is the one that looks, and `stop` (or NULL) the one that is asked. */
+/* From now on `probe` (borrowed) looks, or nobody (NULL), and `stop` is asked, or nobody. */
 void session_watch(Session *session, const Probe *probe);
 void session_stop_when(Session *session, bool (*stop)(void *user), void *user);
 
@@ -110,8 +110,9 @@ void session_values(const Session *session, size_t layer, size_t kv_head, size_t
 /*
  * The memory that holds positions 0 … n − 1 of a session with a whole cache, in session_n_spans pieces, of which some are
  * empty: the tokens, the layers' states, keys and values. Two sessions of one model and cache have pieces of the same sizes.
- * Bytes that were copied there count from session_hold on: the session then holds n tokens. session_blank makes zeros of what lies
- * among them behind the last token. Of layers with states there is the state at the last token only: n is session_position.
+ * Bytes that were copied there count from session_hold on: the session then holds n tokens. session_blank makes zeros of what
+ * lies among them behind the last token. Of layers with states there is the state at the last token only: n is
+ * session_position.
  */
 size_t session_n_spans(const Session *session);
 Span session_span(const Session *session, size_t i, size_t n);
@@ -154,10 +155,10 @@ typedef struct FeedPart {
 bool session_feed_many(const FeedPart *parts, size_t n_parts, Error *error);
 
 /*
- * Feeds a token as session_feed does, and in the same pass n − 1 guesses of what follows it, n ≤ PACKED_TOKENS, if it takes guesses. The
- * session then stands behind the first. If the next token is as guessed, session_restore goes forward over it, and its row
- * of logits [n][n_vocab] is what session_feed would have given, to the bit. Fails as session_feed of the first token alone
- * does; guesses that are at fault cannot be gone forward over.
+ * Feeds a token as session_feed does, and in the same pass n − 1 guesses of what follows it, n ≤ PACKED_TOKENS, if it takes
+ * guesses. The session then stands behind the first. If the next token is as guessed, session_restore goes forward over it, and
+ * its row of logits [n][n_vocab] is what session_feed would have given, to the bit. Fails as session_feed of the first token
+ * alone does; guesses that are at fault cannot be gone forward over.
  */
 bool session_feed_guesses(Session *session, const int32_t *tokens, size_t n, float *logits, Error *error);
 

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of a continuation: Σ log p in nats, and over its tokens. */
+/* A continuation's likelihood: Σ log p in nats, and over its tokens. */
 typedef struct Likelihood {
     double logprob;
     bool is_greedy; /* each token is the likeliest where it stands, the lowest id of several */
@@ -31,10 +31,11 @@ Likelihoods *likelihoods_new(const Model *model, const Tokenizer *tokenizer, con
 void likelihoods_free(Likelihoods *likelihoods);
 
 /*
- * Of the continuations of a request that has a context: *all [*n], good until the next call. A continuation's tokens are those
- * of both texts together that lie behind as many as the context has alone, its white space at the end counted to the
- * continuation, as EleutherAI's lm-evaluation-harness has it. An empty context is the token that begins every text. *n_context is
- * how many tokens the first one has. Fails where a continuation has no token of its own, or both do not fit the context.
+ * Gives those of the continuations of a request that has a context: *all [*n], good until the next call. A continuation's
+ * tokens are those of both texts together that lie behind as many as the context has alone, its white space at the end counted
+ * to the continuation, as EleutherAI's lm-evaluation-harness has it. An empty context is the token that begins every text.
+ * *n_context is how many tokens the first one has. Fails where a continuation has no token of its own, or both do not fit the
+ * context.
  */
 bool likelihoods_of(Likelihoods *likelihoods, const Request *request, const Likelihood **all, size_t *n,
                     size_t *n_context, Error *error);

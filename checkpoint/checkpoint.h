@@ -81,7 +81,7 @@ const Tensor *checkpoint_tensor(const Checkpoint *checkpoint, size_t i);
 const Tensor *checkpoint_find(const Checkpoint *checkpoint, const char *name);
 
 /*
- * Metadata as GGUF lays them out, in the file's order, for who writes them on: checkpoint_value(i), i <
+ * Metadata as GGUF lays them out, in the file's order, for writers of other files: checkpoint_value(i), i <
  * checkpoint_n_values. All is borrowed.
  */
 typedef struct Value {

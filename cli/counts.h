@@ -33,8 +33,8 @@ typedef enum CountKind {
 } CountKind;
 
 /*
- * Of one kind, all layers together. Norms and biases are held in F32 whatever the file's type. Up, gate and down are those
- * that every token goes through: an MLP's, or a shared expert's.
+ * The matrices of one kind, all layers together. Norms and biases are held in F32 whatever the file's type. Up, gate and down
+ * are those that every token goes through: an MLP's, or a shared expert's.
  */
 typedef struct Count {
     uint64_t parameters, bytes;

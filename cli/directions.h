@@ -48,7 +48,7 @@ enum { MAX_STRENGTH = 1000000 };
 /* `run --steer FILE[:STRENGTH]`: the probe that steers a session. */
 typedef struct Steer Steer;
 
-/* Of no argument (NULL) *steer is NULL. steer_free accepts that. */
+/* Without an argument (NULL) *steer is NULL. steer_free accepts that. */
 bool steer_open(Steer **steer, const char *argument, const Model *model, Error *error);
 const Probe *steer_probe(Steer *steer);     /* NULL for NULL */
 const char *steer_file(const Steer *steer); /* likewise: what was read */

@@ -68,7 +68,7 @@ static PickleValue top(Machine *machine, PickleKind kind) {
     return value;
 }
 
-/* How many values lie above the last mark, which they are searched for: whoever asks takes them all. */
+/* How many values lie above the last mark; the caller takes them all. */
 static size_t above_mark(Machine *machine) {
     size_t n = 0, all = machine->stack.n;
     while (n < all && machine->stack.data[all - 1 - n].kind != PICKLE_MARK) n++;

@@ -19,7 +19,10 @@ static size_t count_rows(const Folder *folder) {
     return said <= 4 * (folder->vocab->model.n + folder->vocab->n_added) + 4096 ? said : 0;
 }
 
-/* Puts the added tokens into their places among the pieces, and behind these what no token has. False without memory. */
+/*
+ * Puts the added tokens into their places among the pieces. An id of the model that no token has becomes an unused piece. False
+ * without memory.
+ */
 static bool place_added(const Folder *folder, FolderVocab *vocab) {
     SentencePiece *model = &vocab->model;
     size_t n = model->n, rows = count_rows(folder);

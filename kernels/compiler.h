@@ -18,8 +18,8 @@
 #endif
 
 /*
- * In WebAssembly, whose code is downloaded, and is compiled where it runs by one who has fewer registers: less is opened
- * there, and a CLOSED loop stays one.
+ * WebAssembly's code is downloaded, and compiled where it runs, for fewer registers: less is opened there, and a CLOSED loop
+ * stays one.
  */
 #if defined(__wasm__)
 enum { WASM = 1 };

@@ -17,8 +17,8 @@ typedef struct Eigenvalue {
 bool eigenvalues(double *a, size_t n, Eigenvalue *values);
 
 /*
- * Of a symmetric matrix: values, the largest first, and in row i of `vectors` the i-th's unit vector; by Jacobi's rotations. The
- * matrix is lost.
+ * Solves a symmetric matrix by Jacobi's rotations: values, the largest first, and in row i of `vectors` the i-th's unit vector.
+ * The matrix is lost.
  */
 void symmetric_eigen(double *a, size_t n, double *values, double *vectors);
 

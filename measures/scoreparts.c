@@ -42,7 +42,7 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     }
 }
 
-/* Of a head among those that are normed together: its numbers. */
+/* Keeps the numbers of a head among those that are normed together. */
 static void keep_head(Side *side, const Activation *seen) {
     size_t d = seen->n_cols, at = seen->head * d;
     if (seen->site != side->site || at < side->first || at - side->first >= side->group) return;

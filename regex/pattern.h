@@ -43,7 +43,7 @@ typedef struct Matches {
     size_t begin, end;
 } Matches;
 
-/* Of the text's n bytes. `states` is the caller's, [n] and scratch, most often touched for a few kilobytes only. */
+/* Begins with the text's n bytes. `states` is the caller's, [n] and scratch, most often touched for a few kilobytes only. */
 Matches pattern_begin(const Pattern *pattern, const char *text, size_t n, uint16_t *states);
 
 /* The next match is text[*start, *end). It may be empty, but not at the end of the text. False after the last. */

@@ -166,7 +166,7 @@ static bool shift(Work *work, AttnError *error) {
     return attn_generate(work->session, prompt, &options, NULL, error);
 }
 
-/* Of an empty prompt nothing is shown, so that there is no memory yet for text. */
+/* An empty prompt shows nothing, so that there is no memory yet for text. */
 static bool begin(Work *work, AttnError *error) {
     AttnGenerateOptions options = {.n_tokens = 4, .text = keep, .user = work->given.begun};
     memset(work->given.begun, 0, sizeof work->given.begun);

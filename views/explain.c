@@ -222,7 +222,7 @@ static Columns other_score(const Explain *explain) {
     return rule->by_root && rule->cap == 0 && rule->slope == 0 ? SCORED : DIVIDED;
 }
 
-/* The weight from which on a key is in the table, so that about MAX_KEYS are. */
+/* The least weight of a key in the table, so that about MAX_KEYS are there. */
 static double least_shown(const Explain *explain) {
     int32_t heaviest[MAX_KEYS];
     if (explain->query < MAX_KEYS) return 0;

@@ -102,7 +102,7 @@ static int32_t find_added(const VocabReader *from, String text) {
     return found >= 0 && from->contents.items[found].text.n == text.n ? from->contents.items[found].id : -1;
 }
 
-/* Places the model's tokens. Those that are also among the added ones tell these their ids, as the library does. */
+/* Places the model's tokens. An added token that is also one of these has its id from there, as the library does. */
 static bool place_model(VocabReader *from, const Json *vocab, int64_t *ids) {
     for (size_t i = 0; i < vocab->n; i++) {
         String text = {0};

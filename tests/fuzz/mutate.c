@@ -542,7 +542,7 @@ static size_t change_numbers(unsigned char *bytes, size_t n, size_t room) {
     return random_below(12) ? n : n - random_below(n);
 }
 
-/* Of a call with a data set that is the part that matters. */
+/* Chooses a part; of a call with a data set often that one, which matters most. */
 static Part *part_to_change(Call *call) {
     Part *requests =
         is_data_set(call) && random_below(2) ? call_find(call, random_below(4) ? 'b' : 'i') : NULL;
