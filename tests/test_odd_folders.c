@@ -40,10 +40,23 @@ static void put_tensors(const Given *given, size_t n) {
 #define LAYER "model.layers.0."
 #define DOWN LAYER "mlp.experts.down_proj_"
 #define UP LAYER "mlp.experts.gate_up_proj"
+#define BLOCKS(type)                                                                                         \
+    { DOWN "blocks", type, "[2, 2, 1, 16]", 64 }
+#define SCALES(...)                                                                                          \
+    { DOWN "scales", __VA_ARGS__ }
+#define EXPERT(name, ...)                                                                                    \
+    { LAYER "block_sparse_moe.experts." name, __VA_ARGS__ }
+#define EXPERT_0 EXPERT("0.w1.weight", "F32", "[2, 4]", 32)
+#define ATTENTION(letter, ...)                                                                               \
+    { LAYER "self_attn." letter "_proj.weight", __VA_ARGS__ }
 #define STATE LAYER "linear_attn."
+#define A_LOG                                                                                                \
+    { STATE "A_log", "F32", "[4]", 16 }
 #define DELTA(values, keys, width)                                                                           \
     HEADS ", \"linear_num_value_heads\": " #values ", \"linear_num_key_heads\": " #keys                      \
           ", \"linear_key_head_dim\": " #width
+#define NO_HEADS "rows of q and k are no whole heads"
+#define UNCOUNTED "heads cannot be counted"
 #define MISSHAPEN "does not have the shape that config.json asks for"
 
 static void test_shapes(void) {
@@ -53,35 +66,17 @@ static void test_shapes(void) {
         const char *says;
     } cases[] = {
         /* gpt-oss: blocks [experts][rows][blocks of a row][16], scales [experts][rows][blocks of a row] */
-        {"gpt_oss", HEADS, {{DOWN "blocks", "U8", "[2, 2, 1, 16]", 64}}, MISSHAPEN},
+        {"gpt_oss", HEADS, {BLOCKS("U8")}, MISSHAPEN},
+        {"gpt_oss", HEADS, {BLOCKS("I8"), SCALES("U8", "[2, 2, 1]", 4)}, MISSHAPEN},
+        {"gpt_oss", HEADS, {BLOCKS("U8"), SCALES("I8", "[2, 2, 1]", 4)}, MISSHAPEN},
         {"gpt_oss",
          HEADS,
-         {{DOWN "blocks", "I8", "[2, 2, 1, 16]", 64}, {DOWN "scales", "U8", "[2, 2, 1]", 4}},
+         {{DOWN "blocks", "U8", "[2, 2, 1, 8]", 32}, SCALES("U8", "[2, 2, 1]", 4)},
          MISSHAPEN},
-        {"gpt_oss",
-         HEADS,
-         {{DOWN "blocks", "U8", "[2, 2, 1, 16]", 64}, {DOWN "scales", "I8", "[2, 2, 1]", 4}},
-         MISSHAPEN},
-        {"gpt_oss",
-         HEADS,
-         {{DOWN "blocks", "U8", "[2, 2, 1, 8]", 32}, {DOWN "scales", "U8", "[2, 2, 1]", 4}},
-         MISSHAPEN},
-        {"gpt_oss",
-         HEADS,
-         {{DOWN "blocks", "U8", "[2, 2, 1, 16]", 64}, {DOWN "scales", "U8", "[2, 2, 2]", 8}},
-         MISSHAPEN},
-        {"gpt_oss",
-         HEADS,
-         {{DOWN "blocks", "U8", "[2, 2, 1, 16]", 64}, {DOWN "scales", "U8", "[2, 1, 1]", 2}},
-         MISSHAPEN},
-        {"gpt_oss",
-         HEADS,
-         {{DOWN "blocks", "U8", "[2, 2, 1, 16]", 64}, {DOWN "scales", "U8", "[3, 2, 1]", 6}},
-         MISSHAPEN},
-        {"gpt_oss",
-         HEADS,
-         {{DOWN "blocks", "U8", "[2, 2, 1, 16]", 64}, {DOWN "scales", "U8", "[2, 2, 2, 1]", 8}},
-         MISSHAPEN},
+        {"gpt_oss", HEADS, {BLOCKS("U8"), SCALES("U8", "[2, 2, 2]", 8)}, MISSHAPEN},
+        {"gpt_oss", HEADS, {BLOCKS("U8"), SCALES("U8", "[2, 1, 1]", 2)}, MISSHAPEN},
+        {"gpt_oss", HEADS, {BLOCKS("U8"), SCALES("U8", "[3, 2, 1]", 6)}, MISSHAPEN},
+        {"gpt_oss", HEADS, {BLOCKS("U8"), SCALES("U8", "[2, 2, 2, 1]", 8)}, MISSHAPEN},
         {"gpt_oss",
          HEADS,
          {{UP "_blocks", "U8", "[2, 3, 1, 16]", 96}, {UP "_scales", "U8", "[2, 3, 1]", 6}},
@@ -168,66 +163,41 @@ static void test_layouts(void) {
         Given given[2];
         const char *says; /* NULL: it can */
     } cases[] = {
-        {"llama",
-         HEADS,
-         {{LAYER "self_attn.q_proj.weight", "F32", "[3, 4]", 48}},
-         "rows of q and k are no whole heads"},
-        {"llama",
-         HEADS,
-         {{LAYER "self_attn.k_proj.weight", "F32", "[2, 2, 2]", 32}},
-         "rows of q and k are no whole heads"},
+        {"llama", HEADS, {ATTENTION("q", "F32", "[3, 4]", 48)}, NO_HEADS},
+        {"llama", HEADS, {ATTENTION("k", "F32", "[2, 2, 2]", 32)}, NO_HEADS},
         {"llama",
          "\"hidden_size\": 6, \"num_hidden_layers\": 1, \"num_attention_heads\": 2",
-         {{LAYER "self_attn.q_proj.weight", "F32", "[6, 2]", 48}},
-         "rows of q and k are no whole heads"},
+         {ATTENTION("q", "F32", "[6, 2]", 48)},
+         NO_HEADS},
         {"llama",
          SIZES ", \"num_attention_heads\": 0, \"head_dim\": 2",
-         {{LAYER "self_attn.q_proj.weight", "F32", "[4, 4]", 64}},
+         {ATTENTION("q", "F32", "[4, 4]", 64)},
          NULL},
         {"mixtral",
          HEADS,
-         {{LAYER "block_sparse_moe.experts.0.w1.weight", "F32", "[2, 4]", 32},
-          {LAYER "block_sparse_moe.experts.2.w1.weight", "F32", "[2, 4]", 32}},
+         {EXPERT_0, EXPERT("2.w1.weight", "F32", "[2, 4]", 32)},
          "the experts of a layer are not all there, or not alike"},
-        {"mixtral",
-         HEADS,
-         {{LAYER "block_sparse_moe.experts.0.w1.weight", "F32", "[2, 4]", 32},
-          {LAYER "block_sparse_moe.experts.1.w1.weight", "F16", "[2, 4]", 16}},
-         "not alike"},
-        {"mixtral",
-         HEADS,
-         {{LAYER "block_sparse_moe.experts.0.w1.weight", "F32", "[2, 4]", 32},
-          {LAYER "block_sparse_moe.experts.1.w1.weight", "F32", "[4, 2]", 32}},
-         "not alike"},
-        {"mixtral",
-         HEADS,
-         {{LAYER "block_sparse_moe.experts.0.w1.weight", "F32", "[2, 2, 2]", 32}},
-         "not alike"},
-        {"mixtral",
-         HEADS,
-         {{LAYER "block_sparse_moe.experts.0.w1.weight", "F32", "[2, 4]", 32},
-          {LAYER "block_sparse_moe.experts.0.w1.bias", "F32", "[2]", 8}},
-         NULL},
-        {"qwen3_5_text", DELTA(0, 2, 2), {{STATE "A_log", "F32", "[4]", 16}}, "heads cannot be counted"},
-        {"qwen3_5_text", DELTA(4, 2, 0), {{STATE "A_log", "F32", "[4]", 16}}, "heads cannot be counted"},
-        {"qwen3_5_text", DELTA(4, 0, 2), {{STATE "A_log", "F32", "[4]", 16}}, "heads cannot be counted"},
-        {"qwen3_5_text", DELTA(4, 3, 2), {{STATE "A_log", "F32", "[4]", 16}}, "heads cannot be counted"},
+        {"mixtral", HEADS, {EXPERT_0, EXPERT("1.w1.weight", "F16", "[2, 4]", 16)}, "not alike"},
+        {"mixtral", HEADS, {EXPERT_0, EXPERT("1.w1.weight", "F32", "[4, 2]", 32)}, "not alike"},
+        {"mixtral", HEADS, {EXPERT("0.w1.weight", "F32", "[2, 2, 2]", 32)}, "not alike"},
+        {"mixtral", HEADS, {EXPERT_0, EXPERT("0.w1.bias", "F32", "[2]", 8)}, NULL},
+        {"qwen3_5_text", DELTA(0, 2, 2), {A_LOG}, UNCOUNTED},
+        {"qwen3_5_text", DELTA(4, 2, 0), {A_LOG}, UNCOUNTED},
+        {"qwen3_5_text", DELTA(4, 0, 2), {A_LOG}, UNCOUNTED},
+        {"qwen3_5_text", DELTA(4, 3, 2), {A_LOG}, UNCOUNTED},
         {"qwen3_5_text",
          DELTA(4, 2, 2),
-         {{STATE "A_log", "F32", "[4]", 16}, {STATE "in_proj_qkv.weight", "F32", "[2, 2, 2]", 32}},
-         "heads cannot be counted"},
+         {A_LOG, {STATE "in_proj_qkv.weight", "F32", "[2, 2, 2]", 32}},
+         UNCOUNTED},
         {"qwen3_5_text",
          DELTA(4, 2, 2),
-         {{STATE "A_log", "F32", "[4]", 16}, {STATE "out_proj.weight", "F32", "[2, 3]", 24}},
+         {A_LOG, {STATE "out_proj.weight", "F32", "[2, 3]", 24}},
          "delta nets have no whole heads"},
         {"qwen3_5_text",
          DELTA(4, 2, 2),
-         {{STATE "A_log", "F32", "[4]", 16}, {STATE "in_proj_z.weight", "F32", "[3, 2]", 24}},
+         {A_LOG, {STATE "in_proj_z.weight", "F32", "[3, 2]", 24}},
          "delta nets have no whole heads"},
-        {"qwen3_5_text",
-         DELTA(4, 2, 2),
-         {{STATE "A_log", "F32", "[4]", 16}, {STATE "in_proj_a.weight", "F32", "[4, 2]", 32}},
-         NULL},
+        {"qwen3_5_text", DELTA(4, 2, 2), {A_LOG, {STATE "in_proj_a.weight", "F32", "[4, 2]", 32}}, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_config(cases[i].type, cases[i].keys);
@@ -272,6 +242,15 @@ static void test_headers(void) {
 #define EMBEDDING                                                                                            \
     &(Given) { "model.embed_tokens.weight", "F32", "[3, 4]", 48 }
 
+/* The number that the folder has under a key, UINT64_MAX where it has none. `what` names the case. */
+static void check_key(const char *key, uint64_t expected, const char *what) {
+    uint64_t value = UINT64_MAX;
+    Checkpoint *checkpoint = accept(scratch_folder);
+    CHECK(checkpoint && checkpoint_u64(checkpoint, key, &value, &error) && value == expected,
+          "%s: %s: %" PRIu64, what, key, value);
+    checkpoint_close(checkpoint);
+}
+
 /* Other values of keys, and what becomes of them. */
 static void test_keys(void) {
     static const struct {
@@ -292,14 +271,19 @@ static void test_keys(void) {
     };
     put_tensors(EMBEDDING, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint64_t value = UINT64_MAX;
         put_config(cases[i].type, cases[i].keys);
-        Checkpoint *checkpoint = accept(scratch_folder);
-        CHECK(checkpoint && checkpoint_u64(checkpoint, cases[i].key, &value, &error) &&
-                  value == cases[i].value,
-              "%s: %s: %" PRIu64, cases[i].type, cases[i].keys, value);
-        checkpoint_close(checkpoint);
+        check_key(cases[i].key, cases[i].value, cases[i].keys);
     }
+}
+
+/* A config.json of so many layers. */
+static void put_layers(const char *type, unsigned n_layer, const char *keys) {
+    char all[512];
+    snprintf(
+        all, sizeof all,
+        "\"hidden_size\": 512, \"num_attention_heads\": 2, \"vocab_size\": 3, \"num_hidden_layers\": %u, %s",
+        n_layer, keys);
+    put_config(type, all);
 }
 
 /* More layers than any reader takes: nothing is listed for each of them. */
@@ -316,12 +300,7 @@ static void test_many_layers(void) {
     put_tensors(EMBEDDING, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (unsigned n_layer = 2; n_layer < 70000; n_layer += 65535) {
-            char keys[512];
-            snprintf(
-                keys, sizeof keys,
-                "\"hidden_size\": 512, \"num_attention_heads\": 2, \"vocab_size\": 3, \"num_hidden_layers\": %u, %s",
-                n_layer, cases[i].keys);
-            put_config(cases[i].type, keys);
+            put_layers(cases[i].type, n_layer, cases[i].keys);
             Checkpoint *checkpoint = accept(scratch_folder);
             CHECK(checkpoint && checkpoint_has(checkpoint, cases[i].key) == (n_layer == 2),
                   "%s: %u layers: %s", cases[i].type, n_layer, cases[i].key);
@@ -345,13 +324,8 @@ static void test_layer_lists(void) {
     };
     put_tensors(EMBEDDING, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char keys[512];
         FlagArray keeps = {0};
-        snprintf(
-            keys, sizeof keys,
-            "\"hidden_size\": 512, \"num_attention_heads\": 2, \"vocab_size\": 3, \"num_hidden_layers\": 4, %s",
-            cases[i].keys);
-        put_config(cases[i].type, keys);
+        put_layers(cases[i].type, 4, cases[i].keys);
         Checkpoint *checkpoint = accept(scratch_folder);
         CHECK(checkpoint &&
                   checkpoint_flags(checkpoint, "qwen35.attention.recurrent_layers", &keeps, &error) &&
@@ -449,18 +423,13 @@ static void test_roles(void) {
     put_text("tokenizer.json", "{}");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char keys[512];
-        uint64_t value = UINT64_MAX;
         snprintf(keys, sizeof keys,
                  "\"hidden_size\": 4, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, %s",
                  cases[i].config);
         put_config("llama", keys);
         put_text("tokenizer_config.json", cases[i].tokenizer);
         put_text("generation_config.json", cases[i].generation);
-        Checkpoint *checkpoint = accept(scratch_folder);
-        CHECK(checkpoint && checkpoint_u64(checkpoint, cases[i].key, &value, &error) &&
-                  value == cases[i].value,
-              "%s %s %s: %" PRIu64, cases[i].config, cases[i].tokenizer, cases[i].generation, value);
-        checkpoint_close(checkpoint);
+        check_key(cases[i].key, cases[i].value, cases[i].config);
     }
     drop("tokenizer_config.json");
     drop("generation_config.json");
