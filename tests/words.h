@@ -169,9 +169,9 @@ static int shell(int columns, const char *command) {
 }
 
 typedef struct Case {
-    int columns, code;
     const char *command;
     const char *has[7]; /* words that are printed; a first '!': that are not */
+    int code, columns;  /* columns: of the terminal that it prints to, as `shell` takes them */
 } Case;
 
 /* Each style ends before the next begins, and before the text does. */
