@@ -79,6 +79,12 @@ check "the library prints or exits" "$(echo "$sources" |
     grep -vE '^(run|study|quantize)\.c$|^(views|page|cli|batch|wasm)/' | xargs grep -nE '\b(exit|abort|f?printf|puts|perror)[[:space:]]*\(' |
     grep -v ':[[:space:]]*\*')"
 
+# People who link the library meet its messages, and have no options to give.
+options=$(sed -n 's/^ *{"\(--[a-z-]*\)".*/\1/p' cli/*.[ch] views/*.c quantize.c | sort -u | paste -sd'|')
+check "a message of the library names a program or its option" "$(echo "$sources" |
+    grep -vE '^(run|study|quantize)\.c$|^(views|page|cli|batch|wasm|measures|packing)/' |
+    xargs grep -nE "\"[^\"]*(\./(run|study|quantize)|($options)[^a-z-])" | grep -v llama-quantize)"
+
 # Lanes are those of the flags that a set is compiled with. Without any, x86-64 has none: that a header chose them itself
 # would take a `#pragma GCC target`, of which clang makes no macros to choose by. So headers of kernels/ get AVX2's flags
 # here, those of AVX-512 and AMX their own, if the compiler knows them. Those of other CPUs are left out.
