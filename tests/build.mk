@@ -2,10 +2,10 @@
 
 # The longest first: those that call the programs.
 TESTS = $(wildcard tests/test_*.sh) $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
-THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference company attn serve)
+THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference company attn_texts serve)
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 
-$(addprefix $(BUILD)/tests/test_,attn attn_inside chat snapshot speculate): $(FACE)
+$(addprefix $(BUILD)/tests/test_,attn attn_errors attn_inside attn_texts chat snapshot speculate): $(FACE)
 $(BUILD)/tests/test_attn_faults: $(FACE)
 $(BUILD)/tests/test_attn_faults $(BUILD)/tests/test_memory: $(BUILD)/tests/faults.o
 $(BUILD)/tests/test_attn_faults $(BUILD)/tests/test_memory: LDFLAGS += $(WRAPS)
