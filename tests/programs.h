@@ -80,7 +80,7 @@ static char *read_whole(const char *path, size_t *n) {
 }
 
 /* Gives what the program prints: `n` bytes, NUL-terminated, to be freed. Checks that it ends well. */
-static char *output_of(Command command, size_t *n) {
+static inline char *output_of(Command command, size_t *n) {
     size_t capacity = 1 << 16;
     char *text = malloc(capacity);
     char whole[sizeof command.line + sizeof scratch + 32];
