@@ -171,7 +171,7 @@ async function testWriting(live) {
   await click(page, '#step-on');
   await until(page, (n) => run.n === n && state.text === followed, stopped.n + 1, 'one token more');
   await click(page, '#write');
-  await until(page, () => /Write/.test(byId('write').textContent), null, 'it stops by itself', 40000);
+  await until(page, () => /Write/.test(byId('write').textContent), null, 'it stops by itself');
   await answered(page);
   const whole = await page.evaluate(() => ({ text: state.text, n: run.n }));
   const expected = runs(STORY, whole.n - 12, ...options); // far behind, rounding may have drawn another token
@@ -463,7 +463,7 @@ async function checkTruth(page, text, list, name, what) {
   compare((await textOf(page, '#written .across')).match(/[\d.]+(?=\. )/)[0], ablation.explained.heads[layer][head].output_norm, before.explained.heads[layer][head].output_norm, 'its length', 0.3);
 
   await until(page, () => shownRun().lens.length === run.n && shownRun().lens.every(Boolean) && pending === null && later.size === 0
-    && [...document.querySelectorAll('#lens-grid [data-column]')].every((cell) => cell.textContent !== '…'), null, 'all layers are there', 40000);
+    && [...document.querySelectorAll('#lens-grid [data-column]')].every((cell) => cell.textContent !== '…'), null, 'all layers are there');
   await settle(page);
   const cells = await page.locator('#lens-grid .lens-rows .lens-row').evaluateAll((list) => list.map((row) => [Number(row.dataset.position), [...row.querySelectorAll('[data-column]')].map((cell) => [cell.textContent, Number(cell.style.getPropertyValue('--share'))])]));
   for (const [position, row] of cells) {

@@ -10,7 +10,7 @@ const MORE = 'When Mary and John went to the shop, John gave a book to';
 
 /* Until both texts are known. */
 const known = (page) => until(page, () => !wanted.has('clean') && !wanted.has('corrupted') && !['clean', 'corrupted'].includes(asking?.kind) && !pending, null, 'both texts are known');
-const patched = (page) => until(page, () => !pending && byId('patch-run').textContent === say('patch') && document.querySelectorAll('#patch-grid [role=gridcell]').length > 0, null, 'the grid is there', 180000);
+const patched = (page) => until(page, () => !pending && byId('patch-run').textContent === say('patch') && document.querySelectorAll('#patch-grid [role=gridcell]').length > 0, null, 'the grid is there');
 
 async function look(page) {
   await page.evaluate(() => byId('patch').scrollIntoView());

@@ -6,6 +6,7 @@ const path = require('path');
 
 const [study, given, folder] = process.argv.slice(2);
 const model = path.join(folder, 'model.gguf');
+const WAIT_MS = 180000;
 const counts = { passed: 0, failed: 0, skipped: 0 };
 
 function check(condition, what, details = '') {
@@ -58,6 +59,7 @@ const setBrowser = (one) => {
 /* Opens a page that keeps whatever it complains of, and any request but for itself, what lies under it, and blobs. */
 async function open(url, { on = browser, ...options } = {}) {
   const page = await on.newPage({ viewport: { width: 1280, height: 900 }, locale: 'en-US', ...options });
+  page.setDefaultTimeout(WAIT_MS);
   page.complaints = [];
   page.on('console', (message) => page.complaints.push(message.text()));
   page.on('pageerror', (error) => page.complaints.push(String(error.stack)));
@@ -105,15 +107,20 @@ async function resize(page, width, height) {
   await settle(page);
 }
 
-/* Until a condition holds on the page; the page's policy forbids Playwright's own way. */
-async function until(page, condition, argument, what = String(condition), ms = 20000) {
-  const end = Date.now() + ms;
+/* Of the page, where it waits in vain: whom the engine answers, and what it has not been asked yet. */
+const waits = () => JSON.stringify({ text: state.text, followed, ready: source.ready, asking: asking && asking.kind, wanted: [...wanted.keys()], pending: pending !== null, later: later.size });
+
+/* Until a condition holds on the page; the page's policy forbids Playwright's own way. A busy machine may take a minute for
+   what takes a second on a quiet one. */
+async function until(page, condition, argument, what = String(condition)) {
+  const place = new Error();
+  const end = Date.now() + WAIT_MS;
   while (Date.now() < end) {
     const holds = await page.evaluate(condition, argument);
     await settle(page);
     if (holds) return true;
   }
-  check(false, `in time: ${what}`);
+  check(false, `in time: ${what}`, `${await page.evaluate(waits).catch(String)} ${place.stack}`);
   return false;
 }
 
@@ -123,7 +130,7 @@ const answered = (page) => until(page, () => source.ready && state.text === foll
 
 /* … and what it looks up when it has nothing else to do. */
 const idleDone = (page) => until(page, () => source.ready && state.text === followed && !pending && wanted.size === 0 && !asking
-  && !!run.heads.repeat && run.lens.length === run.n && run.lens.every(Boolean), null, 'the engine has nothing left to do', 40000);
+  && !!run.heads.repeat && run.lens.length === run.n && run.lens.every(Boolean), null, 'the engine has nothing left to do');
 
 async function press(page, key, times = 1) {
   for (let i = 0; i < times; i++) await page.keyboard.press(key);

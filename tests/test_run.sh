@@ -532,7 +532,7 @@ refuses 1 'prompt has 2 tokens.*context of 1; raise -c or shorten it$' "$gpt2" -
 refuses 1 '193 .*192 positions' "$gpt2" -p Hi -c 193
 refuses 1 'none: cannot open' "$gpt2" -f "$tmp/none"
 refuses 1 "$tmp: cannot read: Is a directory" "$gpt2" -f "$tmp"
-timeout 5 "$run" "$tmp/pipe" -p Hi >"$tmp/out" 2>"$tmp/err" # nobody writes to it: must not wait
+timeout 60 "$run" "$tmp/pipe" -p Hi >"$tmp/out" 2>"$tmp/err" # nobody writes to it: must not wait
 code=$?
 has [ "$code" -eq 1 ]
 has one_line 'pipe: '
@@ -540,7 +540,7 @@ has one_line 'pipe: '
 # Nobody listens, the disk is full, Ctrl-C.
 endless="$gpt2 -p Hi --temp 0 -n -1 --shift"
 {
-    timeout 5 "$run" $endless 2>"$tmp/err"
+    timeout 60 "$run" $endless 2>"$tmp/err"
     echo $? >"$tmp/code"
 } | head -c 10 >"$tmp/out"
 code=$(cat "$tmp/code")
