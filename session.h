@@ -14,7 +14,6 @@ struct Model {
 
 struct Session {
     const Model *model;
-    Caches caches;
     Attention *attention;
     States *states; /* of the layers that have one in attention's place, or NULL */
     Compute compute;
@@ -40,6 +39,8 @@ struct Session {
     const FeedPart *part;
     size_t start, n;
     Session *next;
+
+    Caches caches;
 };
 
 /* Forgets what lies behind a position, or all, if it cannot be gone back to. */

@@ -8,7 +8,8 @@ bool caches_open(Caches *caches, const CachesOptions *o, Error *error) {
     *caches = (Caches){.places = calloc(o->n_layer, sizeof *caches->places),
                        .zeros = calloc(o->d_head, sizeof *caches->zeros)};
     if (!caches->places || !caches->zeros)
-        return error_set(error, "not enough memory for the caches of %zu layers", o->n_layer);
+        return error_set(
+            error, "not enough memory for attention over %zu positions; ask for a smaller context", o->n_ctx);
     for (size_t layer = 0; layer < o->n_layer && !o->whole; layer++)
         if (o->layers[layer].window < o->n_ctx && o->layers[layer].window > caches->widest)
             caches->widest = o->layers[layer].window;
