@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/kernels.h"
+#include "layers/attention_shape.h"
 #include "layers/caches.h"
 #include "layers/norm.h"
 #include "layers/rope.h"
@@ -14,21 +15,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-
-/* The numbers that all layers share. One that is 0 is not used. */
-typedef struct AttentionShape {
-    size_t n_layer, n_head, n_head_kv, d_model, d_head;
-    float scale;       /* of q·k; 0: 1/√d_head */
-    bool gated;        /* behind each head's query W_q makes a gate, by whose sigmoid z is multiplied */
-    float clamp;       /* q, k and v are cut to −clamp … clamp (MPT, OLMo) */
-    bool clamp_normed; /* q and k behind their norms (OLMoE) */
-    float score_cap;   /* scores become cap·tanh(score/cap); Gemma 2, arXiv:2408.00118, section 2 */
-    const float *
-        slopes; /* [n_head] ALiBi: each key further back costs so much; Press et al. 2022, arXiv:2108.12409 */
-    const Rope *ropes; /* [n_ropes] */
-    size_t n_ropes;
-    const AttentionLayer *layers; /* [n_layer], or for attention_kv_bytes NULL: all alike; all borrowed */
-} AttentionShape;
 
 /* Weights of one layer; w is [rows = outputs][cols = inputs]. */
 typedef struct AttentionWeights {

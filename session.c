@@ -160,16 +160,9 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
         goto no_memory;
     session->last = floats_new(1, config->d_model);
     if (!session->last) goto no_memory;
-    const CachesOptions caches = {.n_layer = shape.n_layer,
-                                  .n_head_kv = shape.n_head_kv,
-                                  .d_head = shape.d_head,
-                                  .layers = shape.layers,
-                                  .n_ctx = plan.n_ctx,
-                                  .n_chunk = plan.n_chunk,
-                                  .dtype = options->kv_dtype,
-                                  .whole = options->whole_cache,
-                                  .kernels = session->compute.kernels};
-    if (!caches_open(&session->caches, &caches, error)) goto fail;
+    if (!caches_open(&session->caches, &shape, plan.n_ctx, plan.n_chunk, options->kv_dtype,
+                     options->whole_cache, session->compute.kernels, error))
+        goto fail;
     session->attention = attention_new(&shape, &session->caches, plan.n_ctx, plan.n_chunk, &session->compute,
                                        beside ? beside->attention : NULL, error);
     if (!session->attention) goto fail;

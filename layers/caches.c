@@ -3,29 +3,30 @@
 #include <stdlib.h>
 
 /* Deals the layers to the two caches: a window whose ring would be no shorter than the context lies with the others. */
-bool caches_open(Caches *caches, const CachesOptions *o, Error *error) {
-    size_t n_heads[2] = {0}, n_ring = 0;
-    *caches = (Caches){.places = calloc(o->n_layer, sizeof *caches->places),
-                       .zeros = calloc(o->d_head, sizeof *caches->zeros)};
+bool caches_open(Caches *caches, const AttentionShape *shape, size_t n_ctx, size_t n_chunk, DType dtype,
+                 bool whole, const Kernels *kernels, Error *error) {
+    size_t n_heads[2] = {0}, n_ring = 0, widest = 0, d_head = shape->d_head;
+    *caches = (Caches){.places = calloc(shape->n_layer, sizeof *caches->places),
+                       .zeros = calloc(d_head, sizeof *caches->zeros)};
     if (!caches->places || !caches->zeros)
         return error_set(
-            error, "not enough memory for attention over %zu positions; ask for a smaller context", o->n_ctx);
-    for (size_t layer = 0; layer < o->n_layer && !o->whole; layer++)
-        if (o->layers[layer].window < o->n_ctx && o->layers[layer].window > caches->widest)
-            caches->widest = o->layers[layer].window;
+            error, "not enough memory for attention over %zu positions; ask for a smaller context", n_ctx);
+    for (size_t layer = 0; layer < shape->n_layer && !whole; layer++)
+        if (shape->layers[layer].window < n_ctx && shape->layers[layer].window > widest)
+            widest = shape->layers[layer].window;
     /* A chunk overwrites tiles whose oldest keys its first token no longer sees. */
-    if (caches->widest) n_ring = caches->widest + o->n_chunk + KEY_TILE - 2;
-    if (n_ring >= o->n_ctx) caches->widest = 0;
-    for (size_t layer = 0; layer < o->n_layer; layer++) {
-        if (o->layers[layer].absent) continue;
-        size_t window = o->layers[layer].window;
-        bool rings = window && window <= caches->widest;
+    if (widest) n_ring = widest + n_chunk + KEY_TILE - 2;
+    if (n_ring >= n_ctx) widest = 0;
+    for (size_t layer = 0; layer < shape->n_layer; layer++) {
+        if (shape->layers[layer].absent) continue;
+        size_t window = shape->layers[layer].window;
+        bool rings = window && window <= widest;
         caches->places[layer] = (CachePlace){rings ? &caches->windows : &caches->whole, n_heads[rings]};
-        n_heads[rings] += o->n_head_kv;
+        n_heads[rings] += shape->n_head_kv;
     }
-    return kv_cache_open(&caches->whole, o->dtype, n_heads[0], o->d_head, o->n_ctx, o->kernels, error) &&
-           (!caches->widest ||
-            kv_cache_open(&caches->windows, o->dtype, n_heads[1], o->d_head, n_ring, o->kernels, error));
+    caches->widest = widest;
+    return kv_cache_open(&caches->whole, dtype, n_heads[0], d_head, n_ctx, kernels, error) &&
+           (!widest || kv_cache_open(&caches->windows, dtype, n_heads[1], d_head, n_ring, kernels, error));
 }
 
 void caches_close(Caches *caches) {

@@ -4,15 +4,8 @@
 #ifndef ATTN_CACHES_H
 #define ATTN_CACHES_H
 
+#include "layers/attention_shape.h"
 #include "layers/kv_cache.h"
-#include "layers/rope.h"
-
-/* How far a layer sees, and how it turns. */
-typedef struct AttentionLayer {
-    size_t window;    /* keys that a query sees, the last ones, its own among them; 0: all */
-    const Rope *rope; /* one of the model's ropes; NULL: nothing turns */
-    bool absent;      /* the layer has no attention, and nothing in the cache */
-} AttentionLayer;
 
 /* Where a layer's keys and values lie. */
 typedef struct CachePlace {
@@ -28,22 +21,13 @@ typedef struct Caches {
     float *zeros;       /* [d_head] */
 } Caches;
 
-/* All is borrowed. */
-typedef struct CachesOptions {
-    size_t n_layer, n_head_kv, d_head;
-    const AttentionLayer *layers; /* [n_layer] */
-    size_t n_ctx;                 /* positions */
-    size_t n_chunk;               /* tokens that are stored together, at most */
-    DType dtype;                  /* F32, F16 or Q8_0 */
-    bool whole;                   /* keeps keys that no later token sees, too */
-    const Kernels *kernels;
-} CachesOptions;
-
 /*
- * Reserves the caches' memory, whose pages are touched only as they fill. False with an error when there is too little.
- * caches_close may be called in either case, and for caches that are all zero.
+ * Reserves memory for n_ctx positions in dtype (F32, F16 or Q8_0), whose pages are touched only as they fill; n_chunk tokens
+ * are stored together, at most. Of layers with a window only that is kept, unless `whole`. False with an error when there is
+ * too little. caches_close may be called in either case, and for caches that are all zero.
  */
-bool caches_open(Caches *caches, const CachesOptions *options, Error *error);
+bool caches_open(Caches *caches, const AttentionShape *shape, size_t n_ctx, size_t n_chunk, DType dtype,
+                 bool whole, const Kernels *kernels, Error *error);
 void caches_close(Caches *caches);
 
 /* Whether they still have all that tokens from `position` on see. If not, they must be filled from 0 again. */

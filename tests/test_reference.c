@@ -758,16 +758,8 @@ static void test_rope_in_halves(void) {
     const float *x = expected_floats(&reference, "halves.x", &tensor);
     const float *expected = expected_floats(&reference, "halves.attn_out", &tensor);
     size_t n = tensor->dims[1], d = tensor->dims[0], first = 7;
-    const CachesOptions options = {.n_layer = 1,
-                                   .n_head_kv = shape.n_head_kv,
-                                   .d_head = shape.d_head,
-                                   .layers = &layer,
-                                   .n_ctx = n,
-                                   .n_chunk = n,
-                                   .dtype = DTYPE_F32,
-                                   .kernels = compute.kernels};
     Caches caches;
-    CHECK(caches_open(&caches, &options, &error), "%s", error.message);
+    CHECK(caches_open(&caches, &shape, n, n, DTYPE_F32, false, compute.kernels, &error), "%s", error.message);
     Attention *attention = attention_new(&shape, &caches, n, n, &compute, NULL, &error);
     float *out = calloc(n * d, sizeof *out);
     const AttentionWeights *weights = &model_weights(reference.model)->layers[0].attention;
