@@ -42,12 +42,6 @@ for model in "$gpt2" "$data/llama-f32.gguf" "$data/gpt2-q4_0.gguf"; do
     shows faithful "$model" -p 'the cat' --corrupted 'the rat' --answer '#104' --keep L0H1,embed:final
     shows faithful "$model" -p 'the cat' --corrupted 'the rat' --answer '#104' --by gradient --outside zero --find 0.1
 done
-for view in attribute faithful; do
-    try $view --help
-    has quiet
-    has out_has "^usage: .*study $view "
-    has narrow 110
-done
 
 # By gradients; edges; circuits.
 pair='-p abcd --corrupted abed --answer x --wrong y'
