@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,15 @@ typedef struct Binder {
 } Binder;
 
 /* Keeps the first error. Is false. */
-#define fail(binder, ...)                                                                                    \
-    ((binder)->ok = (binder)->ok && checkpoint_error((binder)->checkpoint, (binder)->error, __VA_ARGS__))
+__attribute__((format(printf, 2, 3))) static bool fail(Binder *binder, const char *format, ...) {
+    Error error;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(error.message, sizeof error.message, format, args);
+    va_end(args);
+    if (binder->ok) checkpoint_error(binder->checkpoint, binder->error, "%s", error.message);
+    return binder->ok = false;
+}
 
 typedef struct Name {
     char text[128];

@@ -380,7 +380,7 @@ static void note_unread_keys(const Work *work) {
     }
 }
 
-enum { N_TYPES = 64 /* more than ggml has */ };
+enum { N_TYPES = 64 /* more than ggml has, and than check_tensor knows */ };
 
 static void report(const Work *work) {
     const Settings *s = work->settings;
@@ -391,7 +391,7 @@ static void report(const Work *work) {
         uint64_t n = 1;
         for (uint32_t k = 0; k < tensor->n_dims; k++) n *= tensor->dims[k];
         before += tensor->n_bytes, after += writer_tensor_bytes(tensor, work->types[i]), n_weights += n;
-        if ((uint32_t)work->types[i] < N_TYPES) counts[work->types[i]]++;
+        counts[work->types[i]]++;
     }
     if (s->dry_run || s->verbose) print_tensors(work);
     if (s->out) print_name(stdout, s->out), printf(": ");

@@ -44,7 +44,7 @@ static const StepName *find_step(String name) {
         for (; n < name.n && *at; n++) {
             char c = name.data[n] >= 'A' && name.data[n] <= 'Z' ? (char)(name.data[n] | 32) : name.data[n];
             if (*at == '_' && c != '_' && c != '-') at++;
-            if (c != *at && !(*at == '_' && c == '-')) break;
+            if (c != *at && *at != '_') break; /* for which '-' stands, too */
             at++;
         }
         if (n == name.n && !*at) return &step_names[i];

@@ -15,18 +15,17 @@
 #include <string.h>
 
 bool experts_trace_open(ExpertsTrace *trace, MlpTrace *mlp, size_t n_chunk, size_t n_expert, size_t d_model) {
-    *trace = (ExpertsTrace){.mlp = mlp,
-                            .weights = floats_new(n_chunk, n_expert),
-                            .logits = floats_new(n_chunk, n_expert),
-                            .d_weights = floats_new(n_chunk, n_expert),
-                            .x = floats_new(n_chunk, d_model),
-                            .dx = floats_new(n_chunk, d_model),
-                            .out = floats_new(n_chunk, d_model),
-                            .dout = floats_new(n_chunk, d_model),
-                            .gates = floats_new(n_chunk, 1),
-                            .tokens = calloc(n_chunk, sizeof *trace->tokens)};
-    return trace->weights && trace->logits && trace->d_weights && trace->x && trace->dx && trace->out &&
-           trace->dout && trace->gates && trace->tokens;
+    *trace = (ExpertsTrace){.mlp = mlp, .tokens = calloc(n_chunk, sizeof *trace->tokens)};
+    struct {
+        float **to;
+        size_t cols;
+    } parts[] = {{&trace->weights, n_expert}, {&trace->logits, n_expert}, {&trace->d_weights, n_expert},
+                 {&trace->x, d_model},        {&trace->dx, d_model},      {&trace->out, d_model},
+                 {&trace->dout, d_model},     {&trace->gates, 1}};
+    bool ok = trace->tokens;
+    for (size_t i = 0; ok && i < sizeof parts / sizeof *parts; i++)
+        ok = (*parts[i].to = floats_new(n_chunk, parts[i].cols)) != NULL;
+    return ok;
 }
 
 void experts_trace_close(ExpertsTrace *trace) {

@@ -37,21 +37,21 @@ static void add_expert(const Compute *compute, MlpKind kind, const MlpWeights *e
 }
 
 /*
- * One token: all chosen experts share its x, so that their first matrices are one loop. Gives the bits that add_expert would.
+ * One token: all chosen experts share its x, so that their first matrices are one loop; all have gates (family.c). Gives the bits
+ * that add_expert would.
  */
 static void add_chosen(const Compute *compute, MlpKind kind, const ExpertsWeights *weights,
                        const float *weight, const float *x, float *out, float *hidden, float *gate,
                        float *made) {
     enum { AT_ONCE = 16 };
     const size_t d = weights->router.w.cols, d_ff = weights->experts[0].up.w.rows;
-    const bool gated = mlp_has_gate(kind);
     for (size_t e = 0; e < weights->n_expert;) {
         LinearOutput outputs[2 * AT_ONCE];
         size_t chosen[AT_ONCE], n = 0, n_outputs = 0;
         for (; e < weights->n_expert && n < AT_ONCE && n < weights->n_used; e++) {
             if (weight[e] == 0) continue;
             outputs[n_outputs++] = (LinearOutput){hidden + n * d_ff, &weights->experts[e].up};
-            if (gated) outputs[n_outputs++] = (LinearOutput){gate + n * d_ff, &weights->experts[e].gate};
+            outputs[n_outputs++] = (LinearOutput){gate + n * d_ff, &weights->experts[e].gate};
             chosen[n++] = e;
         }
         if (n == 0) return;

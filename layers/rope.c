@@ -21,7 +21,7 @@ static double interpolated(const RopeConfig *config, size_t i) {
 
 static double *frequencies(const RopeConfig *config, const float *factors) {
     size_t n_pairs = config->dim / 2;
-    double *freq = malloc((n_pairs ? n_pairs : 1) * sizeof *freq);
+    double *freq = malloc(n_pairs * sizeof *freq);
     for (size_t i = 0; freq && i < n_pairs; i++) {
         double full = pow(config->base, -2.0 * (double)i / (double)config->dim),
                slow = interpolated(config, i);

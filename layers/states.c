@@ -38,11 +38,6 @@ struct States {
     float *ones;         /* [n_channels] */
 };
 
-size_t states_rows(const StateShape *shape) {
-    size_t gates = shape->n_head ? 2 * shape->n_head : shape->n_channels; /* alpha and beta, or before */
-    return shape->n_channels + shape->d_inner + gates;
-}
-
 size_t states_floats(const StateShape *shape) {
     return 2 * shape->n_channels + shape->d_inner + 2 * shape->n_head;
 }

@@ -45,8 +45,7 @@ typedef struct StateWeights {
 /* The states and scratch of one session, which owns them. Two threads must not use them at once. */
 typedef struct States States;
 
-/* Rows of all matrices together that read x, floats of scratch that a token needs, bytes of n_layer layers' states. */
-size_t states_rows(const StateShape *shape);
+/* Floats of scratch that a token needs, bytes of n_layer layers' states. */
 size_t states_floats(const StateShape *shape);
 size_t states_bytes(const StateShape *shape, size_t n_layer);
 

@@ -272,8 +272,7 @@ size_t ablation_first_position(const Ablation *ablation) { return ablation->from
 static bool open_session(Ablation *ablation, size_t n_ctx, Error *error) {
     const Subject *subject = ablation->subject;
     SubjectCache *cache = subject->cache;
-    ablation->keeps =
-        ablation->has_baseline && ablation->by == BY_ZERO && !ablation->hard_zero && !ablation->in_turn;
+    ablation->keeps = ablation->has_baseline && !ablation->hard_zero && !ablation->in_turn;
     if (!ablation->keeps) {
         ablation->session = subject_session(subject, n_ctx, &ablation->probe, error);
         return ablation->session;

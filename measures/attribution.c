@@ -180,8 +180,7 @@ static bool find_neurons(Attribution *a, Error *error) {
         a->activations[i] = (double)a->post[i];
         a->neurons[i] = a->activations[i] * (double)all[i];
     }
-    a->neuron_bias = (down->bias ? dot(down->bias, asked, d) : 0) +
-                     (norm->gain && norm->bias ? times * dot(norm->bias, a->direction, d) : 0);
+    a->neuron_bias = down->bias ? dot(down->bias, asked, d) : 0; /* norms behind an MLP have none */
     return true;
 }
 
@@ -202,7 +201,6 @@ bool attribution_run(Attribution *a, Arena *arena, Error *error) {
     if (!writers_begin(&a->writers, subject, model_config(subject->model)->n_layer, arena, error) ||
         !make_room(a, error))
         return false;
-    a->writers.position = a->query;
     Session *session = subject_resume(subject, 0, a->query, &probe, error);
     bool ok = session && session_feed(session, subject->tokens.ids + a->query, 1, a->logits, 1, error) &&
               find_all(a, session, error);

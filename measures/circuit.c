@@ -162,20 +162,18 @@ void rows_product(const float *a, const float *b, size_t n, size_t d, double *pr
         }
 }
 
-/* c = A B, or with `transposed` Aᵀ B. */
-static void multiply(const double *a, const double *b, size_t n, bool transposed, double *c) {
+/* c = A B */
+static void multiply(const double *a, const double *b, size_t n, double *c) {
     memset(c, 0, n * n * sizeof *c);
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < n; k++) {
-            double x = transposed ? a[k * n + i] : a[i * n + k];
-            for (size_t j = 0; j < n; j++) c[i * n + j] += x * b[k * n + j];
-        }
+        for (size_t k = 0; k < n; k++)
+            for (size_t j = 0; j < n; j++) c[i * n + j] += a[i * n + k] * b[k * n + j];
 }
 
 /* ‖Aᵀ P B‖² = tr(Pᵀ A Aᵀ P B Bᵀ) = Σ_ij (A Aᵀ P)_ij (P B Bᵀ)_ij */
 double sandwich_norm(const double *aa, const double *p, const double *bb, size_t n, double *scratch) {
     double sum = 0;
-    multiply(aa, p, n, false, scratch);
+    multiply(aa, p, n, scratch);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++) {
             double right = 0;

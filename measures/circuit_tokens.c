@@ -48,7 +48,7 @@ static void find_top(void *context, size_t begin, size_t end, unsigned worker) {
 /* Puts a pair where it belongs among the k largest so far, of which there are *n. */
 static void insert(TokenPair *pairs, size_t *n, size_t k, TokenPair pair) {
     size_t i = *n;
-    if (i == k && (k == 0 || !(pair.value > pairs[k - 1].value))) return;
+    if (i == k && !(pair.value > pairs[k - 1].value)) return;
     if (*n < k) ++*n;
     for (i = *n - 1; i > 0 && pairs[i - 1].value < pair.value; i--) pairs[i] = pairs[i - 1];
     pairs[i] = pair;

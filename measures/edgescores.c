@@ -74,8 +74,8 @@ static void score_tokens(const EdgeScores *scores, size_t reader, const Activati
 
 static void add_gradient(void *user, const Activation *seen, float *gradient) {
     EdgeScores *scores = user;
-    size_t reader;
-    if (!is_reader(scores, seen->site, seen->layer, seen->head, &reader)) return;
+    size_t reader = 0;
+    is_reader(scores, seen->site, seen->layer, seen->head, &reader);
     ScoreLoop loop = {scores, seen, gradient, scores->scores + scores->graph->first[reader]};
     score_tokens(scores, reader, seen, gradient);
     parallel_for(scores->subject->compute.threads, reader_senders(scores->graph, reader), 8, score_senders,

@@ -59,11 +59,12 @@ static bool find_edge(Flow *flow, size_t node, size_t *to) {
 
 /* Sends as much as it holds along a path of n_path nodes. */
 static int64_t send(Flow *flow, size_t n_path) {
-    int64_t least = INT64_MAX, room;
-    size_t to, place;
-    for (size_t k = 0; k + 1 < n_path; k++)
-        if (edge_of(flow, flow->path[k], flow->next[flow->path[k]], &to, &room, &place) && room < least)
-            least = room;
+    int64_t least = INT64_MAX, room = 0;
+    size_t to, place = 0;
+    for (size_t k = 0; k + 1 < n_path; k++) {
+        edge_of(flow, flow->path[k], flow->next[flow->path[k]], &to, &room, &place);
+        if (room < least) least = room;
+    }
     for (size_t k = 0; k + 1 < n_path; k++) {
         size_t node = flow->path[k], e = flow->next[node];
         edge_of(flow, node, e, &to, &room, &place);

@@ -23,7 +23,7 @@ void find_earlier(const int32_t *ids, size_t n, size_t *earlier) {
 }
 
 /*
- * A row A[q][0 … q] is passed over once for its  What it says of repeated tokens touches only the positions where
+ * A row A[q][0 … q] is passed over once for its sums. What it says of repeated tokens touches only the positions where
  * the query's token stood before, along a list of them.
  */
 void head_sums_add(HeadSums *sums, const HeadText *text, size_t query, const float *row) {
@@ -133,10 +133,7 @@ static bool draw_texts(Heads *heads, Arena *arena, uint64_t seed, Error *error) 
     return true;
 }
 
-size_t heads_longest_period(const Subject *subject, bool bos) {
-    size_t limit = subject_n_ctx(subject);
-    return limit < bos ? 0 : (limit - bos) / 2;
-}
+size_t heads_longest_period(const Subject *subject, bool bos) { return (subject_n_ctx(subject) - bos) / 2; }
 
 bool heads_can_repeat(const Subject *subject, bool bos) {
     size_t id = 0, n_vocab = model_config(subject->model)->n_vocab;
@@ -224,6 +221,5 @@ bool heads_feed(Heads *heads, bool gain, Error *error) {
 }
 
 double heads_repeat_gain(const Heads *heads) {
-    if (heads->copy_n[0] == 0 || heads->copy_n[1] == 0) return NAN;
     return heads->copy_nll[0] / (double)heads->copy_n[0] - heads->copy_nll[1] / (double)heads->copy_n[1];
 }

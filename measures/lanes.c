@@ -45,7 +45,7 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     const Lanes *lanes = user;
     if (wants_for_itself(lanes, site, layer)) return true;
     bool by_position = site == PROBE_PATTERN || site == PROBE_ROT_Q || site == PROBE_ROT_K;
-    if (site == PROBE_SCORES || site == PROBE_LOGITS || (by_position && lanes->apart)) return false;
+    if (site == PROBE_SCORES || (by_position && lanes->apart)) return false;
     return lanes->probe.wants(lanes->probe.user, site, layer, head);
 }
 
@@ -106,8 +106,7 @@ static void visit(void *user, const Activation *seen) {
     }
     if (seen->site == PROBE_PATTERN && lanes->freezes) freeze(lanes, seen);
     if (lanes->probe.wants(lanes->probe.user, seen->site, seen->layer, seen->head)) show(lanes, seen);
-    if (wants_for_itself(lanes, seen->site, seen->layer) && seen->position + seen->n_rows <= lanes->room)
-        keep(lanes, seen);
+    if (wants_for_itself(lanes, seen->site, seen->layer)) keep(lanes, seen);
 }
 
 static bool check_length(const Lanes *lanes, Error *error) {
@@ -194,8 +193,8 @@ bool lanes_begin(Lanes *lanes, const Subject *subject, size_t n, bool freezes, A
                      .apart = apart,
                      .n_angles = subject_room(subject, n, error),
                      .own = {lanes, wants, visit}};
-    if (!lanes->n_angles || !check_length(lanes, error) || !check_size(lanes, error) ||
-        !allocate(lanes, arena, error) || !open_session(lanes, error))
+    if (!check_length(lanes, error) || !check_size(lanes, error) || !allocate(lanes, arena, error) ||
+        !open_session(lanes, error))
         return false;
     find_angles(lanes);
     return true;

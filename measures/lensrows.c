@@ -34,8 +34,7 @@ bool lens_rows_begin(LensRows *lens, const Subject *subject, Arena *arena, size_
     lens->n_streams = lens->n_rows - 1;
     lens->n_kept = LOGITS_CHUNK; /* as much as subject_feed feeds at a time */
     lens->n_batch = 1;
-    while (lens->n_batch < LOGITS_CHUNK && 2 * lens->n_batch * lens->n_layer <= ENOUGH_ROWS)
-        lens->n_batch *= 2;
+    while (2 * lens->n_batch * lens->n_layer <= ENOUGH_ROWS) lens->n_batch *= 2;
     lens->n_top = at_most(LENS_TOP, lens->n_vocab);
     lens->final = arena_new(arena, n, sizeof *lens->final);
     lens->rows = arena_new(arena, n, lens->n_rows * sizeof *lens->rows);
@@ -69,9 +68,8 @@ void lens_rows_keep(void *user, const Activation *seen) {
     size_t row = seen->layer * lens->per_layer + (seen->site == PROBE_RESID_MID);
     if (seen->site == PROBE_RESID_POST) row = lens->n_rows - 1;
     for (size_t i = 0; i < seen->n_rows; i++)
-        if (seen->position + i >= lens->first)
-            memcpy(resid_at(lens, seen->position + i) + row * lens->d_model, seen->data + i * seen->stride,
-                   seen->n_cols * sizeof *seen->data);
+        memcpy(resid_at(lens, seen->position + i) + row * lens->d_model, seen->data + i * seen->stride,
+               seen->n_cols * sizeof *seen->data);
 }
 
 /* The rows of one position. */

@@ -155,7 +155,6 @@ static bool make_room(Mixture *mixture, Arena *arena, Error *error) {
     mixture->rows = arena_floats(arena, chunk, config->d_head);
     mixture->final = arena_floats(arena, 1, d);
     mixture->last = arena_new(arena, graph->n_edges, sizeof *mixture->last);
-    mixture->last_ids = arena_new(arena, mixture->n, sizeof *mixture->last_ids);
     mixture->compute.n_packed = packed_floats(chunk, d);
     mixture->compute.packed = arena_floats(arena, mixture->compute.n_packed, 1);
     return arena_ok(arena, error, "%zu readers of %zu tokens", n_heads, mixture->n);
@@ -204,9 +203,9 @@ bool mixture_outside(Mixture *mixture, const int32_t *ids, double *value, Error 
 }
 
 /* The layer of the first reader that has other edges than in the run before; n_layer: the final norm. */
-static size_t first_changed(const Mixture *mixture, const int32_t *ids, const bool *in) {
+static size_t first_changed(const Mixture *mixture, const bool *in) {
     size_t edge = 0, n_edges = mixture->graph->n_edges;
-    if (!mixture->has_last || memcmp(ids, mixture->last_ids, mixture->n * sizeof *ids) != 0) return 0;
+    if (!mixture->has_last) return 0;
     while (edge < n_edges && in[edge] == mixture->last[edge]) edge++;
     if (edge == n_edges) return mixture->graph->n_layer;
     Part reader = reader_part(mixture->graph, edge_ends(mixture->graph, edge).reader);
@@ -221,7 +220,7 @@ static void mix_final(const Mixture *mixture) {
 }
 
 bool mixture_run(Mixture *mixture, const int32_t *ids, const bool *in, double *value, Error *error) {
-    size_t layer = in ? first_changed(mixture, ids, in) : 0;
+    size_t layer = in ? first_changed(mixture, in) : 0;
     mixture->in = in;
     mixture->kept = &mixture->inside;
     mixture->has_last = false;
@@ -231,7 +230,6 @@ bool mixture_run(Mixture *mixture, const int32_t *ids, const bool *in, double *v
         return false;
     mixture->has_last = in;
     if (in) memcpy(mixture->last, in, mixture->graph->n_edges * sizeof *in);
-    memcpy(mixture->last_ids, ids, mixture->n * sizeof *ids);
     return read_value(mixture, value, error);
 }
 

@@ -27,9 +27,8 @@ typedef struct Mixture {
     float *normed, *rows;          /* [chunk][d_model]; [chunk][d_head] of one head */
     float *final;                  /* [d_model] leaving the last layer at the last position */
     Compute compute;
-    bool *last;        /* [n_edges] those that were in in the run before */
-    int32_t *last_ids; /* [n] its text */
-    bool has_last;     /* there is one, and `inside` is its; who writes to `outside` clears this */
+    bool *last;    /* [n_edges] those that were in in the run before */
+    bool has_last; /* there is one, and `inside` is its; who writes to `outside` clears this */
 } Mixture;
 
 /* The fields up to `metric` are the caller's. Call mixture_free after a failure, too. */
@@ -44,7 +43,7 @@ void mixture_outside_zero(Mixture *mixture);
 void mixture_outside_mean(Mixture *mixture);
 
 /*
- * The run of a text [n] with the edges in [n_edges]; all of them if it is NULL, without any way about. Layers below the first
+ * The run of a text [n], the same in all such runs, with the edges in [n_edges]; all of them if it is NULL, without any way about. Layers below the first
  * reader for which this is another set than in the run before do not run again: they would give the same bits.
  */
 bool mixture_run(Mixture *mixture, const int32_t *ids, const bool *in, double *value, Error *error);

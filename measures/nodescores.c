@@ -26,7 +26,7 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
 }
 
 /* Whether the sites' numbers, as the way back shows them, are what scores are made of, so that none need to be kept. */
-static bool is_alone(const NodeScores *scores) { return !scores->has_source && !scores->steps; }
+static bool is_alone(const NodeScores *scores) { return !scores->has_source; }
 
 static float *row_of(const NodeScores *scores, const NodeSite *site, const Activation *seen, size_t row) {
     size_t block = site->width / site->n_heads;

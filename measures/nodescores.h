@@ -5,8 +5,8 @@
  *   score = Σ (source − base) · ∂metric/∂site in the base
  *
  * With `steps` the gradient is the mean of those between the two runs' embeddings (gradients.h). Without a source the
- * other run is one of zeros: score = Σ site · gradient ("gradient × input"). Memory: the sites of one run, at most 1 GiB; without a source and steps
- * only the streams (gradients.h).
+ * other run is one of zeros: score = Σ site · gradient ("gradient × input"), and there are no steps. Memory: the sites of
+ * one run, at most 1 GiB; without a source only the streams (gradients.h).
  */
 #ifndef ATTN_NODESCORES_H
 #define ATTN_NODESCORES_H

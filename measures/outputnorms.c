@@ -89,8 +89,7 @@ static bool find_roots(const OutputNorms *norms, Arena *arena, size_t layer, con
         all = all && roots[i];
     }
     if (all) return true;
-    bool keeps = cache && cache->roots && !cache->weights.refused &&
-                 cache->root_bytes + bytes <= (size_t)MAX_KEPT_MIB << 20;
+    bool keeps = cache && !cache->weights.refused && cache->root_bytes + bytes <= (size_t)MAX_KEPT_MIB << 20;
     Arena scratch = {0}, *owner = keeps ? &cache->weights : arena;
     float **made = arena_new(&scratch, n, sizeof *made), *room = arena_floats(owner, n, size);
     RootLoop loop = {

@@ -42,7 +42,7 @@ static void visit(void *user, const Activation *seen) {
     Patterns *patterns = user;
     if (seen->site == PROBE_V)
         output_norms_add(&patterns->values, seen);
-    else if (seen->position >= patterns->first && seen->position - patterns->first < patterns->n_rows)
+    else
         visit_row(patterns, seen);
 }
 
@@ -84,7 +84,6 @@ void patterns_expect(Patterns *patterns, size_t first) {
 bool patterns_feed(Patterns *patterns, Session *session, const int32_t *ids, size_t n, Error *error) {
     size_t position = session_position(session);
     size_t n_before = patterns->first > position ? patterns->first - position : 0;
-    if (n_before > n) n_before = n;
     patterns->collecting = false;
     bool ok = subject_feed(patterns->subject, session, ids, n_before, NULL, NULL, error);
     patterns->collecting = true;

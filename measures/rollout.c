@@ -9,9 +9,8 @@
 enum { FLOW_BITS = 50 };
 
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
-    const Rollout *rollout = user;
-    (void)head;
-    return site == PROBE_PATTERN && layer_has_heads(rollout->subject->model, layer);
+    (void)user, (void)layer, (void)head;
+    return site == PROBE_PATTERN;
 }
 
 /* Half of the pattern, its row divided by its sum, and half of the position itself, in place. */
@@ -130,7 +129,7 @@ bool rollout_measure(Rollout *rollout, Arena *arena, Error *error) {
                               .probe = &probe,
                               .stop = subject->stop,
                               .stop_user = subject->stop_user};
-    Session *session = options.n_ctx ? session_new(subject->model, &options, error) : NULL;
+    Session *session = session_new(subject->model, &options, error);
     bool ok = session && subject_go_on(subject, NULL, 0, 1, error) &&
               session_feed(session, subject->tokens.ids, rollout->n, NULL, 0, error);
     session_free(session);

@@ -261,7 +261,6 @@ bool score_parts_run(ScoreParts *out, Arena *arena, Error *error) {
     if (!begin_side(&split, &split.query, error) || !begin_side(&split, &split.key, error) ||
         !list_parts(&split, error))
         return false;
-    split.query.writers.position = out->query, split.key.writers.position = out->key;
     Session *session = subject_resume(subject, 0, out->key, &probe, error);
     bool ok = session && feed(&split, session, error);
     size_t n_ctx = session ? session_n_ctx(session) : 0;

@@ -14,7 +14,7 @@ bool steering_has_site(const Model *model, ProbeSite site) {
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     const Steering *steering = user;
     (void)head;
-    return site == steering->site && layer < steering->n_layer && steering->directions[layer];
+    return site == steering->site && steering->directions[layer];
 }
 
 static double dot(const float *a, const float *b, size_t n) {
@@ -33,7 +33,7 @@ static void visit(void *user, const Activation *seen) {
         double times = (double)steering->strength;
         if (steering->positions && (position >= steering->n_positions || !steering->positions[position]))
             continue;
-        if (steering->project) times *= square > 0 ? -dot(x, direction, seen->n_cols) / square : 0;
+        if (steering->project) times *= -dot(x, direction, seen->n_cols) / square;
         for (size_t i = 0; i < seen->n_cols; i++) x[i] = (float)((double)x[i] + times * (double)direction[i]);
     }
 }
@@ -88,8 +88,8 @@ bool site_means_add(SiteMeans *means, const Subject *text, Error *error) {
 void site_difference(const SiteMeans *plus, const SiteMeans *minus, size_t layer, float *direction) {
     size_t d = plus->d_model;
     for (size_t i = layer * d; i < (layer + 1) * d; i++)
-        direction[i - layer * d] = (float)(plus->sums[i] / (double)plus->n_texts -
-                                           (minus->n_texts ? minus->sums[i] / (double)minus->n_texts : 0));
+        direction[i - layer * d] =
+            (float)(plus->sums[i] / (double)plus->n_texts - minus->sums[i] / (double)minus->n_texts);
 }
 
 bool neuron_direction(const Subject *subject, Arena *arena, size_t layer, size_t neuron, float *direction,

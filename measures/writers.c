@@ -65,9 +65,7 @@ static size_t place_of(const Writers *writers, const Activation *seen) {
 }
 
 void writers_add(Writers *writers, const Activation *seen) {
-    size_t row = writers->position - seen->position;
-    if (writers->position < seen->position || row >= seen->n_rows) return;
-    memcpy(writers->vectors + place_of(writers, seen) * seen->n_cols, seen->data + row * seen->stride,
+    memcpy(writers->vectors + place_of(writers, seen) * seen->n_cols, seen->data,
            seen->n_cols * sizeof *seen->data);
 }
 
@@ -95,7 +93,6 @@ static void finish_heads(Writers *writers, size_t layer, float *scratch) {
     writers->scales[layer] = scale;
     for (size_t w = writers->first[layer]; w + 1 < writers->first[layer + 1]; w++)
         frozen_norm(norm, scale, times, d, writers->vectors + w * d, writers->vectors + w * d);
-    for (size_t i = 0; norm->gain && norm->bias && i < d; i++) biases[i] += (float)times * norm->bias[i];
     if (!weights->attention.out.bias) return;
     frozen_norm(norm, scale, times, d, weights->attention.out.bias, scratch);
     for (size_t i = 0; i < d; i++) biases[i] += scratch[i];

@@ -25,9 +25,8 @@ typedef struct Writer {
 
 typedef struct Writers {
     const Subject *subject;
-    size_t n_layer;  /* those below it write */
-    size_t position; /* where; may be set anew before it is fed */
-    Writer *list;    /* [n] in the order in which they write, but for the biases, which are the last */
+    size_t n_layer; /* those below it write */
+    Writer *list;   /* [n] in the order in which they write, but for the biases, which are the last */
     size_t n;
     size_t *first;  /* [n_layer + 1] of each layer, and the biases */
     float *vectors; /* [n][d_model] */
@@ -37,7 +36,7 @@ typedef struct Writers {
 /* Room for those of the layers below n_layer. */
 bool writers_begin(Writers *writers, const Subject *subject, size_t n_layer, Arena *arena, Error *error);
 
-/* For the functions of a probe. */
+/* For the functions of a probe that sees one position. */
 bool writers_want(const Writers *writers, ProbeSite site, size_t layer);
 void writers_add(Writers *writers, const Activation *seen);
 
