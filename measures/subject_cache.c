@@ -47,13 +47,17 @@ static void watch(SubjectCache *cache, Session *session, const Probe *probe) {
     session_watch(session, cache && cache->streams ? &cache->probe : probe);
 }
 
-/* A session with room for the text to grow, and for its streams, if they are wanted and not too large. */
+/*
+ * A session with room for the text to grow, unless the context changes numbers, and for its streams, if they are wanted and not
+ * too large.
+ */
 static Session *new_session(const Subject *subject, size_t room, Error *error) {
     SubjectCache *cache = subject->cache;
     const Config *config = model_config(subject->model);
     size_t limit = model_weights(subject->model)->positions.data ? config->n_ctx : SIZE_MAX;
     size_t grown = at_most(room < LEAST_ROOM / 2 ? LEAST_ROOM : 2 * room, limit);
-    size_t n_ctx = room < grown ? grown : room, row = (config->n_layer + 1) * config->d_model * sizeof(float);
+    size_t n_ctx = subject_room_matters(subject) || room > grown ? room : grown,
+           row = (config->n_layer + 1) * config->d_model * sizeof(float);
     cache->kv_dtype = subject->kv_dtype;
     cache->n_layer = config->n_layer;
     cache->n_ctx = n_ctx;

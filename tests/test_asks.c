@@ -50,6 +50,9 @@ static const struct {
     {"next --top 2 --ablate L0MLP", "t"},
     {"next --top 2", "thy mole dug"},
     {"next --top 2 --kv q8_0", TEXT},
+    {"ablate --sweep heads", "the male"},
+    {"ablate --heads L%sH1 --hard-zero", "the male"},
+    {"ablate --heads L%sH1,L%sH0=0.5,L%sH1=0.25", "the male dug"},
     {"view --from 3 --parts predictions,patterns,writes --top 3", TEXT},
     {"next --top 2", TEXT},
     {"next --top 2", TEXT},
@@ -62,7 +65,8 @@ static void test_nothing_depends_on_what_was_asked_before(void) {
         for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
             char words[256];
             Error error = {{0}}, fresh_error = {{0}};
-            snprintf(words, sizeof words, questions[i].words, models[m].layer, models[m].layer);
+            snprintf(words, sizeof words, questions[i].words, models[m].layer, models[m].layer,
+                     models[m].layer);
             Json *got = ask(&world.opened, words, questions[i].text, &error),
                  *want = ask(&world.fresh, words, questions[i].text, &fresh_error);
             CHECK(!want == questions[i].refused && !got == !want, "%s: %s: %s", models[m].path, words,
@@ -73,6 +77,40 @@ static void test_nothing_depends_on_what_was_asked_before(void) {
             json_free(want);
         }
         world_close(&world);
+    }
+}
+
+/* A context that is given: it may say how positions are turned (LongRoPE: by other factors from 17 on), or be too large, or too small. */
+static void test_context(void) {
+    static const struct {
+        size_t model;
+        const char *words, *text;
+        bool refused;
+    } asked[] = {
+        {5, "next -c 20", "the mole"},
+        {5, "next -c 12", "the mole"},
+        {5, "next -c 12", "the mule"},
+        {5, "next -c 20", "the mole"},
+        {5, "next -c 12", TEXT, true},
+        {5, "next -c 12", "the mole"},
+        {1, "next -c 192", "the mole"},
+        {1, "next -c 500", "the mole"},
+        {1, "next -c 500", TEXT TEXT TEXT TEXT TEXT TEXT, true},
+        {1, "next -c 192", "the mole"},
+    };
+    World world;
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        Error error = {{0}}, fresh_error = {{0}};
+        if (i == 0 || asked[i].model != asked[i - 1].model) world_open(&world, asked[i].model);
+        Json *got = ask(&world.opened, asked[i].words, asked[i].text, &error),
+             *want = ask(&world.fresh, asked[i].words, asked[i].text, &fresh_error);
+        CHECK(!got == asked[i].refused && !want == !got, "%zu: %s", i, error.message);
+        CHECK(want || strcmp(error.message, fresh_error.message) == 0, "%zu: %s", i, error.message);
+        if (got && want) check_same(asked[i].words, asked[i].model, want, got);
+        json_free(got);
+        json_free(want);
+        if (i + 1 == sizeof asked / sizeof *asked || asked[i].model != asked[i + 1].model)
+            world_close(&world);
     }
 }
 
@@ -467,6 +505,7 @@ static void test_a_prefix_is_not_fed_again(void) {
 int main(void) {
     if (!scratch_begin()) return 1;
     RUN(test_nothing_depends_on_what_was_asked_before);
+    RUN(test_context);
     RUN(test_stopped);
     RUN(test_some_positions_are_those_of_all);
     RUN(test_writes);
