@@ -196,6 +196,7 @@ static void read_experts(KeyReader *reader, Config *config) {
     const KeyName key = keys_name(reader, "expert_count");
     if (reader->ok) reader->ok = checkpoint_u64(reader->checkpoint, key.text, &n_expert, reader->error);
     if (!reader->ok || n_expert == 0) return;
+    if (!mlp_has_gate(config->mlp)) keys_fail(reader, "experts whose MLPs have no gate are not supported");
     config->n_expert = keys_number(reader, "expert_count", 65536, 0);
     config->n_expert_used = keys_number(reader, "expert_used_count", config->n_expert, 0);
     config->d_ff_expert = keys_count(reader, "expert_feed_forward_length", MAX_NUMBER, config->d_ff);

@@ -180,6 +180,11 @@ static bool check(const StudyOptions *options, const void *own, Error *error) {
            error_set(error, "say which word to follow: --word \" mole\"");
 }
 
+/* Of a vector of zeros there is none. */
+static void print_cosine(int width, double cosine) {
+    isnan(cosine) ? printf("%*s", width, "-") : printf("%*.3f", width, cosine);
+}
+
 /* All pairs as JSON; for people those of few sentences, or how far they are apart. */
 static void show_pairs(Report *report, const char *key, const void *cell) {
     const Row *row = cell;
@@ -189,9 +194,11 @@ static void show_pairs(Report *report, const char *key, const void *cell) {
         json_reals(report, key, row->cosines, n);
         return;
     }
-    if (!view->pairs_fit)
-        printf("%8.3f %-7s %8.3f %-7s", row->least, row->least_pair, row->most, row->most_pair);
-    for (size_t i = 0; view->pairs_fit && i < n; i++) printf("%*.3f", PAIR_WIDTH, row->cosines[i]);
+    if (!view->pairs_fit) {
+        print_cosine(8, row->least), printf(" %-7s ", row->least_pair);
+        print_cosine(8, row->most), printf(" %-7s", row->most_pair);
+    }
+    for (size_t i = 0; view->pairs_fit && i < n; i++) print_cosine(PAIR_WIDTH, row->cosines[i]);
 }
 
 #define ROW(member) offsetof(Row, member)
